@@ -9,14 +9,23 @@
 
 void stk__coco_free(struct stk_coco *c)
 {
+	stk__free(c->annotations.at);
 	stk__free(c->images.at);
 	stk__free(c->objects.at);
+	stk__free(c->shapes.at);
 	stk__free(c->polygons.at);
 	stk__free(c->runs.at);
 	stk__free(c->vertices.at);
 	stk__free(c->categories.at);
 	stk__free(c->names);
 	*c = (struct stk_coco){0};
+}
+
+void stk__coco_free_names(struct stk_coco *c)
+{
+	stk__free(c->names);
+	c->names = NULL;
+	c->names_size = c->names_room = 0;
 }
 
 static int by_id(const void *a, const void *b)
@@ -27,7 +36,7 @@ static int by_id(const void *a, const void *b)
 
 static int by_image(const void *a, const void *b)
 {
-	const struct stk_coco_object *x = a, *y = b;
+	const struct stk_coco_annotation *x = a, *y = b;
 	if (x->image != y->image)
 		return x->image < y->image ? -1 : 1;
 	return x->order < y->order ? -1 : x->order > y->order;
@@ -48,16 +57,45 @@ static enum stk_status join(struct stk_coco *c, const char *path, struct stk_err
 		if (i && image->id == image[-1].id)
 			return stk__fail(err, STK_CORRUPT, "%.300s: two images have the id %lld", path, (long long)image->id);
 		image->first = k;
-		while (k < c->objects.count && stk__coco_object(c, k)->image == image->id)
+		while (k < c->annotations.count && stk__coco_annotation(c, k)->image == image->id)
 			k++;
-		image->count = k - image->first;
-		if (k < c->objects.count && stk__coco_object(c, k)->image < image->id)
+		image->count = (int32_t)(k - image->first);
+		if (k < c->annotations.count && stk__coco_annotation(c, k)->image < image->id)
 			break;
 	}
-	if (k < c->objects.count)
+	if (k < c->annotations.count)
 		return stk__fail(err, STK_CORRUPT, "%.300s: an annotation is of image %lld, which is not among the images", path,
-			(long long)stk__coco_object(c, k)->image);
+			(long long)stk__coco_annotation(c, k)->image);
 	return STK_OK;
+}
+
+/* Objects without what joined them to their images, and what masks are made of apart from them. */
+static enum stk_status split(const struct stk_coco_options *o, struct stk_coco *c, const char *path, struct stk_error *err)
+{
+	int64_t n = c->annotations.count;
+	bool shaped = o->polygons || o->runs;
+	struct stk_coco_object *objects = stk__alloc(((size_t)n + 1) * sizeof *objects);
+	struct stk_coco_shape *shapes = shaped ? stk__alloc(((size_t)n + 1) * sizeof *shapes) : NULL;
+	c->objects = (struct stk_coco_list){objects, objects ? n : 0, n};
+	c->shapes = (struct stk_coco_list){shapes, shapes ? n : 0, n};
+	if (!objects || (shaped && !shapes))
+		return stk__fail(err, STK_NO_MEMORY, "out of memory for the objects of %.300s", path);
+	for (int64_t i = 0; i < n; i++) {
+		objects[i] = stk__coco_annotation(c, i)->object;
+		if (shaped)
+			shapes[i] = stk__coco_annotation(c, i)->shape;
+	}
+	stk__free(c->annotations.at);
+	c->annotations = (struct stk_coco_list){0};
+	return STK_OK;
+}
+
+/* Gives back the room that growing lists took in excess; where realloc fails nothing changes. */
+static void shrink(struct stk_coco_list *l, size_t element)
+{
+	void *at = l->count ? stk__realloc(l->at, (size_t)l->count * element) : NULL;
+	l->at = at ? at : l->at;
+	l->room = at ? l->count : l->room;
 }
 
 /* Categories are numbered in the order of the file, from 1 on. */
@@ -130,9 +168,11 @@ enum stk_status stk__coco_parse(
 	*out = (struct stk_coco){0};
 	enum stk_status s = stk__coco_read_json(o, text, size, path, out, err);
 	sort(&out->images, sizeof(struct stk_coco_image), by_id);
-	sort(&out->objects, sizeof(struct stk_coco_object), by_image);
+	sort(&out->annotations, sizeof(struct stk_coco_annotation), by_image);
 	if (!s)
 		s = join(out, path, err);
+	if (!s)
+		s = split(o, out, path, err);
 	if (!s && o->remap)
 		s = remap(out, path, err);
 	if (!s && o->images)
@@ -141,7 +181,13 @@ enum stk_status stk__coco_parse(
 		drop_empty(out);
 	if (!s && !out->images.count)
 		s = stk__fail(err, STK_NOT_FOUND, "%.300s: no images in it%s", path, o->skip_empty ? " that have objects" : "");
-	if (s)
+	if (s) {
 		stk__coco_free(out);
-	return s;
+		return s;
+	}
+	shrink(&out->images, sizeof(struct stk_coco_image));
+	shrink(&out->polygons, sizeof(struct stk_coco_polygon));
+	shrink(&out->vertices, sizeof(float));
+	shrink(&out->runs, sizeof(uint32_t));
+	return STK_OK;
 }

@@ -12,17 +12,28 @@
 struct stk_coco_image {
 	int64_t id;
 	int32_t width, height;
-	uint64_t name;        /* in `names` */
-	int64_t first, count; /* objects */
+	uint32_t name; /* in `names` */
+	int32_t count; /* objects, from `first` on */
+	int64_t first;
 };
 
 struct stk_coco_object {
-	int64_t image, order; /* the image's id; its place in the file */
-	int32_t label;
 	float box[4]; /* left, top, width, height */
+	int32_t label;
+};
+
+/* What an object's mask is made of. */
+struct stk_coco_shape {
 	int64_t polygon, run;
 	int32_t polygons, runs; /* from `polygon` and `run` on */
 	int32_t extent[2];      /* of the runs: rows, columns */
+};
+
+/* An object as the file has it, among those of all images. */
+struct stk_coco_annotation {
+	int64_t image, order; /* the image's id; its place in the file */
+	struct stk_coco_object object;
+	struct stk_coco_shape shape;
 };
 
 struct stk_coco_polygon {
@@ -44,8 +55,10 @@ struct stk_coco_options {
 };
 
 struct stk_coco {
+	struct stk_coco_list annotations;                                     /* while the file is read */
 	struct stk_coco_list images, objects, polygons, vertices, categories; /* of the structs above; float pairs; int64_t ids */
-	struct stk_coco_list runs; /* uint32_t: pixels outside and inside by turns, down the columns */
+	struct stk_coco_list shapes; /* of objects, in their order; empty where polygons and runs are not read */
+	struct stk_coco_list runs;   /* uint32_t: pixels outside and inside by turns, down the columns */
 	char *names;
 	uint64_t names_size, names_room;
 };
@@ -54,6 +67,7 @@ struct stk_coco {
 STK_MUST_USE enum stk_status stk__coco_parse(
 	const struct stk_coco_options *o, const char *text, size_t size, const char *path, struct stk_coco *out, struct stk_error *err);
 void stk__coco_free(struct stk_coco *c);
+void stk__coco_free_names(struct stk_coco *c); /* when somebody else has them */
 
 /* coco_json.c: fills the lists in the file's order, labels being category ids. */
 STK_MUST_USE enum stk_status stk__coco_read_json(
@@ -67,6 +81,17 @@ static inline struct stk_coco_image *stk__coco_image(const struct stk_coco *c, i
 static inline struct stk_coco_object *stk__coco_object(const struct stk_coco *c, int64_t i)
 {
 	return &((struct stk_coco_object *)c->objects.at)[i];
+}
+
+static inline struct stk_coco_annotation *stk__coco_annotation(const struct stk_coco *c, int64_t i)
+{
+	return &((struct stk_coco_annotation *)c->annotations.at)[i];
+}
+
+/* Of object i, where polygons or runs were read. */
+static inline struct stk_coco_shape *stk__coco_shape(const struct stk_coco *c, int64_t i)
+{
+	return &((struct stk_coco_shape *)c->shapes.at)[i];
 }
 
 #endif

@@ -52,7 +52,7 @@ static enum stk_status take_size(struct stk_json *j, int32_t *out)
 	return s;
 }
 
-static enum stk_status take_name(struct stk_json *j, uint64_t *out)
+static enum stk_status take_name(struct stk_json *j, uint32_t *out)
 {
 	char name[NAME];
 	struct stk_coco *c = set_of(j);
@@ -66,9 +66,11 @@ static enum stk_status take_name(struct stk_json *j, uint64_t *out)
 		c->names = names;
 		c->names_room = room;
 	}
+	if (!s && c->names_size + n >= UINT32_MAX)
+		return stk__fail(j->err, STK_LIMIT, "%.300s: the names of its images take more than 4 GiB", j->path);
 	if (s)
 		return s;
-	*out = c->names_size + 1; /* 0: not given */
+	*out = (uint32_t)c->names_size + 1; /* 0: not given */
 	memcpy(c->names + c->names_size, name, n);
 	c->names_size += n;
 	return STK_OK;
@@ -127,7 +129,7 @@ static enum stk_status take_category(struct stk_json *j, const char *key, void *
 }
 
 struct annotation {
-	struct stk_coco_object object;
+	struct stk_coco_annotation kept;
 	int64_t category, crowd;
 	int sides; /* of the box, so far */
 };
@@ -140,7 +142,7 @@ static enum stk_status box_entry(struct stk_json *j, const char *key, void *user
 	if (a->sides == 4)
 		return stk__json_bad(j, "a box of more than four numbers");
 	enum stk_status s = stk__json_real(j, &value);
-	a->object.box[a->sides++] = (float)value;
+	a->kept.object.box[a->sides++] = (float)value;
 	return s;
 }
 
@@ -174,7 +176,7 @@ static enum stk_status polygon_entry(struct stk_json *j, const char *key, void *
 	if (!(kept = append(&set_of(j)->polygons, sizeof *kept)))
 		return no_memory(j);
 	*kept = (struct stk_coco_polygon){first, numbers / 2};
-	a->object.polygons++;
+	a->kept.shape.polygons++;
 	return STK_OK;
 }
 
@@ -182,13 +184,13 @@ static enum stk_status polygon_entry(struct stk_json *j, const char *key, void *
 
 static enum stk_status put_run(struct stk_json *j, struct annotation *a, int64_t run)
 {
-	if (run < 0 || run > UINT32_MAX || a->object.runs == INT32_MAX)
+	if (run < 0 || run > UINT32_MAX || a->kept.shape.runs == INT32_MAX)
 		return stk__json_bad(j, "a run of pixels that is out of range");
 	uint32_t *kept = append(&set_of(j)->runs, sizeof *kept);
 	if (!kept)
 		return no_memory(j);
 	*kept = (uint32_t)run;
-	a->object.runs++;
+	a->kept.shape.runs++;
 	return STK_OK;
 }
 
@@ -225,7 +227,7 @@ static enum stk_status take_packed_runs(struct stk_json *j, struct annotation *a
 			if (!(bits & 32) && (bits & 16))
 				run -= INT64_C(1) << (shift + 5);
 		}
-		if (a->object.runs > 2)
+		if (a->kept.shape.runs > 2)
 			run += ((const uint32_t *)set_of(j)->runs.at)[set_of(j)->runs.count - 2];
 		enum stk_status s = put_run(j, a, run);
 		if (s)
@@ -245,7 +247,7 @@ static enum stk_status extent_entry(struct stk_json *j, const char *key, void *u
 	struct extents *e = user;
 	if (e->count == 2)
 		return stk__json_bad(j, "a size of more than two numbers");
-	return take_size(j, &e->a->object.extent[e->count++]);
+	return take_size(j, &e->a->kept.shape.extent[e->count++]);
 }
 
 static enum stk_status segmentation_entry(struct stk_json *j, const char *key, void *user)
@@ -256,8 +258,8 @@ static enum stk_status segmentation_entry(struct stk_json *j, const char *key, v
 		return stk__json_each(j, '[', extent_entry, &e);
 	if (strcmp(key, "counts") != 0)
 		return stk__json_skip(j);
-	set_of(j)->runs.count -= a->object.runs; /* of an object that names them twice the last count */
-	a->object.runs = 0;
+	set_of(j)->runs.count -= a->kept.shape.runs; /* of an object that names them twice the last count */
+	a->kept.shape.runs = 0;
 	bool list = stk__json_is(j, '[');
 	return list ? stk__json_each(j, '[', run_entry, a) : take_packed_runs(j, a);
 }
@@ -277,7 +279,7 @@ static enum stk_status annotation_entry(struct stk_json *j, const char *key, voi
 {
 	struct annotation *a = user;
 	if (strcmp(key, "image_id") == 0)
-		return stk__json_whole(j, &a->object.image);
+		return stk__json_whole(j, &a->kept.image);
 	if (strcmp(key, "category_id") == 0)
 		return stk__json_whole(j, &a->category);
 	if (strcmp(key, "iscrowd") == 0)
@@ -294,26 +296,27 @@ static enum stk_status take_annotation(struct stk_json *j, const char *key, void
 	(void)key;
 	(void)user;
 	struct stk_coco *c = set_of(j);
-	struct annotation a = {.object = {.image = INT64_MIN, .polygon = c->polygons.count, .run = c->runs.count}, .category = INT64_MIN};
+	struct annotation a = {
+		.kept = {.image = INT64_MIN, .shape = {.polygon = c->polygons.count, .run = c->runs.count}}, .category = INT64_MIN};
 	int64_t vertices = c->vertices.count;
 	enum stk_status s = stk__json_each(j, '{', annotation_entry, &a);
 	if (s)
 		return s;
-	if (a.object.image == INT64_MIN || a.category < INT32_MIN || a.category > INT32_MAX || a.sides != 4)
+	if (a.kept.image == INT64_MIN || a.category < INT32_MIN || a.category > INT32_MAX || a.sides != 4)
 		return stk__json_bad(j, "an annotation lacks its image_id, category_id or bbox");
 	float least = options_of(j)->size_threshold;
-	if (a.object.box[2] < least || a.object.box[3] < least || (a.crowd && !options_of(j)->crowds)) {
-		c->polygons.count = a.object.polygon;
-		c->runs.count = a.object.run;
+	if (a.kept.object.box[2] < least || a.kept.object.box[3] < least || (a.crowd && !options_of(j)->crowds)) {
+		c->polygons.count = a.kept.shape.polygon;
+		c->runs.count = a.kept.shape.run;
 		c->vertices.count = vertices;
 		return STK_OK;
 	}
-	struct stk_coco_object *kept = append(&c->objects, sizeof *kept);
+	struct stk_coco_annotation *kept = append(&c->annotations, sizeof *kept);
 	if (!kept)
 		return no_memory(j);
-	*kept = a.object;
-	kept->order = c->objects.count;
-	kept->label = (int32_t)a.category;
+	*kept = a.kept;
+	kept->order = c->annotations.count;
+	kept->object.label = (int32_t)a.category;
 	return STK_OK;
 }
 

@@ -109,32 +109,33 @@ static enum stk_status paint_polygon(const float *vertices, int64_t count, const
 	return STK_OK;
 }
 
-static enum stk_status paint_runs(const struct stk_coco *c, const struct stk_coco_object *object, const struct stk_coco_image *image,
-	int32_t *mask, struct stk_error *err)
+static enum stk_status paint_runs(const struct stk_coco *c, const struct stk_coco_shape *shape, int32_t label,
+	const struct stk_coco_image *image, int32_t *mask, struct stk_error *err)
 {
-	const uint32_t *run = (const uint32_t *)c->runs.at + object->run;
+	const uint32_t *run = (const uint32_t *)c->runs.at + shape->run;
 	int64_t at = 0, pixels = (int64_t)image->width * image->height;
-	for (int32_t i = 0; i < object->runs; i++)
+	for (int32_t i = 0; i < shape->runs; i++)
 		at += run[i];
-	if (object->extent[0] != image->height || object->extent[1] != image->width || at != pixels)
+	if (shape->extent[0] != image->height || shape->extent[1] != image->width || at != pixels)
 		return stk__fail(err, STK_CORRUPT,
 			"an object's runs of pixels have size [%d, %d] and %lld pixels, where the image has size [%d, %d]",
-			object->extent[0], object->extent[1], (long long)at, image->height, image->width);
+			shape->extent[0], shape->extent[1], (long long)at, image->height, image->width);
 	at = 0;
-	for (int32_t i = 0; i < object->runs; at += run[i++])
+	for (int32_t i = 0; i < shape->runs; at += run[i++])
 		if (i & 1)
-			paint_run(image, at, at + run[i], object->label, mask);
+			paint_run(image, at, at + run[i], label, mask);
 	return STK_OK;
 }
 
-static enum stk_status paint_object(const struct stk_coco *c, const struct stk_coco_object *object, const struct stk_coco_image *image,
-	struct stk_arena *scratch, int32_t *mask, struct stk_error *err)
+static enum stk_status paint_object(const struct stk_coco *c, int64_t k, const struct stk_coco_image *image, struct stk_arena *scratch,
+	int32_t *mask, struct stk_error *err)
 {
-	enum stk_status s = object->runs ? paint_runs(c, object, image, mask, err) : STK_OK;
-	for (int32_t p = 0; p < object->polygons && s == STK_OK; p++) {
-		const struct stk_coco_polygon *polygon = &((const struct stk_coco_polygon *)c->polygons.at)[object->polygon + p];
-		s = paint_polygon(
-			(const float *)c->vertices.at + 2 * polygon->first, polygon->count, image, object->label, scratch, mask, err);
+	const struct stk_coco_shape *shape = stk__coco_shape(c, k);
+	int32_t label = stk__coco_object(c, k)->label;
+	enum stk_status s = shape->runs ? paint_runs(c, shape, label, image, mask, err) : STK_OK;
+	for (int32_t p = 0; p < shape->polygons && s == STK_OK; p++) {
+		const struct stk_coco_polygon *polygon = &((const struct stk_coco_polygon *)c->polygons.at)[shape->polygon + p];
+		s = paint_polygon((const float *)c->vertices.at + 2 * polygon->first, polygon->count, image, label, scratch, mask, err);
 	}
 	return s;
 }
@@ -153,11 +154,9 @@ enum stk_status stk__coco_paint(
 		if (next == INT64_MAX)
 			break;
 		label = next;
-		for (int64_t k = 0; k < image->count && s == STK_OK; k++) {
-			const struct stk_coco_object *object = stk__coco_object(c, image->first + k);
-			if (object->label == label)
-				s = paint_object(c, object, image, scratch, mask, err);
-		}
+		for (int64_t k = image->first; k < image->first + image->count && s == STK_OK; k++)
+			if (stk__coco_object(c, k)->label == label)
+				s = paint_object(c, k, image, scratch, mask, err);
 	}
 	return s;
 }

@@ -96,6 +96,7 @@ static enum stk_status list_files(const struct readers_coco *a, const struct stk
 		.access = access, .file_root = a->file_root, .files = names, .file_count = (size_t)c->coco.images.count};
 	enum stk_status s = stk__file_list_create(&o, &c->files, err);
 	stk__free(names);
+	stk__coco_free_names(&c->coco);
 	return s;
 }
 
@@ -135,11 +136,11 @@ static enum stk_status readers_coco_infer(const struct stk_call *call, struct st
 	const struct coco *c = call->bytes ? call->shared : NULL;
 	const struct stk_coco_image *image = c ? stk__coco_image(&c->coco, call->place.sample) : NULL;
 	int64_t polygons = 0, vertices = 0;
-	for (int64_t k = 0; image && k < image->count; k++) {
-		const struct stk_coco_object *object = stk__coco_object(&c->coco, image->first + k);
-		polygons += object->polygons;
-		for (int32_t p = 0; p < object->polygons; p++)
-			vertices += ((const struct stk_coco_polygon *)c->coco.polygons.at)[object->polygon + p].count;
+	for (int64_t k = 0; image && a->polygon_masks && k < image->count; k++) {
+		const struct stk_coco_shape *shape = stk__coco_shape(&c->coco, image->first + k);
+		polygons += shape->polygons;
+		for (int32_t p = 0; p < shape->polygons; p++)
+			vertices += ((const struct stk_coco_polygon *)c->coco.polygons.at)[shape->polygon + p].count;
 	}
 	struct stk_tensor *out = call->out;
 	out[BYTES].desc = (struct stk_desc){STK_UINT8, 1, {c ? (int64_t)call->bytes->size : -1}, ""};
@@ -173,9 +174,9 @@ static void write_polygons(
 {
 	int32_t vertex = 0;
 	for (int64_t k = 0; k < image->count; k++) {
-		const struct stk_coco_object *object = stk__coco_object(c, image->first + k);
-		for (int32_t p = 0; p < object->polygons; p++, row += 3) {
-			const struct stk_coco_polygon *polygon = &((const struct stk_coco_polygon *)c->polygons.at)[object->polygon + p];
+		const struct stk_coco_shape *shape = stk__coco_shape(c, image->first + k);
+		for (int32_t p = 0; p < shape->polygons; p++, row += 3) {
+			const struct stk_coco_polygon *polygon = &((const struct stk_coco_polygon *)c->polygons.at)[shape->polygon + p];
 			const float *from = (const float *)c->vertices.at + 2 * polygon->first;
 			row[0] = (int32_t)k;
 			row[1] = vertex;

@@ -12,13 +12,13 @@ static void check_image(const struct stk_coco *c, const struct stk_coco_image *i
 {
 	if (image->name >= c->names_size || image->first < 0 || image->count < 0 || image->first + image->count > c->objects.count)
 		abort();
-	for (int64_t k = 0; k < image->count; k++) {
-		const struct stk_coco_object *object = stk__coco_object(c, image->first + k);
-		if (object->image != image->id || object->polygon < 0 || object->polygon + object->polygons > c->polygons.count ||
-			object->run < 0 || object->run + object->runs > c->runs.count)
+	for (int64_t k = 0; c->shapes.count && k < image->count; k++) {
+		const struct stk_coco_shape *shape = stk__coco_shape(c, image->first + k);
+		if (shape->polygon < 0 || shape->polygon + shape->polygons > c->polygons.count || shape->run < 0 ||
+			shape->run + shape->runs > c->runs.count)
 			abort();
-		for (int32_t p = 0; p < object->polygons; p++) {
-			const struct stk_coco_polygon *polygon = &((const struct stk_coco_polygon *)c->polygons.at)[object->polygon + p];
+		for (int32_t p = 0; p < shape->polygons; p++) {
+			const struct stk_coco_polygon *polygon = &((const struct stk_coco_polygon *)c->polygons.at)[shape->polygon + p];
 			if (polygon->first < 0 || polygon->count < 0 || 2 * (polygon->first + polygon->count) > c->vertices.count)
 				abort();
 		}
@@ -63,7 +63,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	}
 	for (int64_t i = 0; i < c.images.count; i++) {
 		check_image(&c, stk__coco_image(&c, i));
-		paint(&c, stk__coco_image(&c, i));
+		if (o.polygons || o.runs)
+			paint(&c, stk__coco_image(&c, i));
 	}
 	stk__coco_free(&c);
 	return 0;

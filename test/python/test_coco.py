@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import importlib
 import json
 
@@ -235,3 +236,36 @@ def test_what_is_no_such_file_is_told(data, tmp_path):
     ]:
         with pytest.raises(stoker.StokerError, match=message):
             build(root, **given)
+
+
+def _in_use():
+    """Bytes that the C library's heap has given out."""
+    names = "arena ordblks smblks hblks hblkhd usmblks fsmblks uordblks fordblks keepcost".split()
+    kind = type("mallinfo2", (ctypes.Structure,), {"_fields_": [(n, ctypes.c_size_t) for n in names]})
+    about = ctypes.CDLL(None).mallinfo2
+    about.restype = kind
+    found = about()
+    return int(found.uordblks + found.hblkhd)
+
+
+@pytest.mark.skipif(not hasattr(ctypes.CDLL(None), "mallinfo2"), reason="glibc before 2.33 does not tell")
+def test_an_image_with_a_box_takes_less_than_a_hundred_bytes(tmp_path):
+    count = 100_000
+
+    def listed(n):
+        path = tmp_path / f"{n}.json"
+        images = [{"id": i, "file_name": f"{i:012d}.jpg", "width": 640, "height": 480} for i in range(n)]
+        boxes = [{"id": i, "image_id": i, "category_id": 1, "bbox": [1, 2, 30, 40], "iscrowd": 0} for i in range(n)]
+        path.write_text(json.dumps({"images": images, "annotations": boxes, "categories": [{"id": 1}]}))
+        pipe = stoker.pipeline_def(batch_size=1, num_threads=1, device_id=None)(
+            lambda: tuple(stoker.fn.readers.coco(file_root=str(tmp_path), annotations_file=str(path), name="reader"))
+        )()
+        before = _in_use()
+        pipe.build()
+        return pipe, _in_use() - before
+
+    _, fixed = listed(1)
+    pipe, taken = listed(count)
+    assert pipe.reader_meta("reader")["epoch_size"] == count
+    print((taken - fixed) / count)
+    assert (taken - fixed) / count < 100
