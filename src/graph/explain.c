@@ -35,6 +35,8 @@ static const char *step_kind(const struct stk_program_node *n)
 		return "sample";
 	if (n->classes & STK_CLASS_POINTWISE)
 		return "pointwise";
+	if (n->classes & STK_CLASS_HOLE)
+		return "hole";
 	return n->classes & STK_CLASS_FILL ? "window, fill" : "geometry";
 }
 

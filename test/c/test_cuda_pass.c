@@ -111,6 +111,14 @@ static void add_step(struct stk_pass *p, int32_t most)
 	}
 }
 
+static void add_hole(struct stk_pass *p)
+{
+	float value[STK_PASS_MAX_CHANNELS];
+	for (int c = 0; c < STK_PASS_MAX_CHANNELS; c++)
+		value[c] = (float)draw(1024) / 4 - 20;
+	stk__pass_hole(p, draw_window(p->w, p->h), value);
+}
+
 /* Filters too wide for the usual kernel's shared memory, and images of one row or column. */
 static void draw_wide(struct stk_pass *p, enum stk_dtype dtype)
 {
@@ -172,6 +180,8 @@ static void draw_pass(struct stk_pass *p)
 		add_fill(p);
 	for (uint32_t n = draw(4); n > 0; n--)
 		add_step(p, most);
+	if (draw(4) == 0)
+		add_hole(p);
 }
 
 static void describe(const struct stk_pass *p, char *text, size_t size)

@@ -297,7 +297,7 @@ static void test_exact_scales_are_exact(void **state)
 /* ---- chains against their operations one by one ---- */
 
 struct operation {
-	enum { WINDOW, OUTSIDE, MIRROR, RESIZE, WARP, AFFINE, MATRIX, GRAY, CAST, CHANNELS, OPERATIONS } kind;
+	enum { WINDOW, OUTSIDE, MIRROR, RESIZE, WARP, AFFINE, MATRIX, GRAY, CAST, CHANNELS, HOLE, OPERATIONS } kind;
 	struct stk_rect window;
 	float value[STK_PASS_MAX_CHANNELS], scale[STK_PASS_MAX_CHANNELS], bias[STK_PASS_MAX_CHANNELS];
 	bool x, y;
@@ -308,41 +308,30 @@ struct operation {
 };
 
 static const unsigned classes[OPERATIONS] = {STK_CLASS_WINDOW, STK_CLASS_FILL, STK_CLASS_WINDOW, STK_CLASS_SAMPLER, STK_CLASS_SAMPLER,
-	STK_CLASS_POINTWISE, STK_CLASS_POINTWISE, STK_CLASS_POINTWISE, STK_CLASS_POINTWISE, STK_CLASS_POINTWISE};
+	STK_CLASS_POINTWISE, STK_CLASS_POINTWISE, STK_CLASS_POINTWISE, STK_CLASS_POINTWISE, STK_CLASS_POINTWISE, STK_CLASS_HOLE};
 
 static void append(struct stk_pass *p, const struct operation *o)
 {
-	switch (o->kind) {
-	case WINDOW:
-		stk__pass_window(p, o->window, NULL);
-		break;
-	case OUTSIDE:
-		stk__pass_window(p, o->window, o->value);
-		break;
-	case MIRROR:
+	if (o->kind == WINDOW || o->kind == OUTSIDE)
+		stk__pass_window(p, o->window, o->kind == OUTSIDE ? o->value : NULL);
+	else if (o->kind == MIRROR)
 		stk__pass_mirror(p, o->x, o->y);
-		break;
-	case RESIZE:
+	else if (o->kind == RESIZE)
 		stk__pass_resize(p, &o->resize);
-		break;
-	case WARP:
+	else if (o->kind == WARP)
 		stk__pass_warp(p, &o->warp);
-		break;
-	case AFFINE:
+	else if (o->kind == AFFINE)
 		stk__pass_affine(p, o->scale, o->bias, o->dtype);
-		break;
-	case MATRIX:
+	else if (o->kind == MATRIX)
 		stk__pass_matrix(p, o->scale, o->bias, o->dtype);
-		break;
-	case GRAY:
+	else if (o->kind == GRAY)
 		stk__pass_gray(p, o->scale, o->dtype);
-		break;
-	case CAST:
+	else if (o->kind == CAST)
 		stk__pass_cast(p, o->dtype);
-		break;
-	default:
+	else if (o->kind == HOLE)
+		stk__pass_hole(p, o->window, o->value);
+	else
 		stk__pass_channels(p, o->channels, o->value);
-	}
 }
 
 static enum stk_dtype random_type(void)
@@ -403,6 +392,7 @@ static bool draw(struct operation *o, const struct stk_pass *p, bool plain_types
 	case WARP:
 	case AFFINE:
 	case CAST:
+	case HOLE:
 		return plain_types;
 	default:
 		return true;
@@ -513,6 +503,11 @@ static void test_steps_equal_their_definitions(void **state)
 						want = rounded(product + o.bias[c], out);
 					else if (o.kind == CAST)
 						want = rounded(in[c], out);
+					else if (o.kind == HOLE)
+						want = x >= o.window.x && y >= o.window.y && x < o.window.x + o.window.w &&
+								       y < o.window.y + o.window.h
+							       ? rounded(o.value[c], type)
+							       : in[c];
 					else
 						want = rounded(o.kind == MATRIX ? sum + o.bias[c] : sum, out);
 					if (got != want)

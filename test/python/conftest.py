@@ -13,7 +13,7 @@ from support import SEED, run_script, write_tree
 LAYERS = {
     "op": (
         "test_coco test_numpy_reader test_nuscenes test_nuscenes_provider test_tfrecord test_webdataset "
-        "test_arithmetic test_batchwide test_catalog test_enhance test_geometry test_hostile_graphs test_ops_parity test_scaled_decoding "
+        "test_arithmetic test_batchwide test_catalog test_cutout test_enhance test_geometry test_hostile_graphs test_ops_parity test_scaled_decoding "
         "test_tensor_operators test_operators test_random test_random_boxes test_gpu_operators"
     ),
     "graph": "test_auto_aug_parity test_conditionals test_conditionals_parity test_gpu_conditionals test_definition test_ops_classes test_places",

@@ -444,12 +444,12 @@ class Recipe:
             node: DataNode = fn.crop_mirror_normalize(image.node, **args)
             return node
 
-        if not self.erasings or image.node.device != "gpu":
+        if not self.erasings or self.erasings[0].noise != "values" or image.node.device != "gpu":
             node = normalized()
             for t in self.erasings:
                 node = _lower_values.erase(node, t, image.size(), _coin(t.p, None))
             return node
-        # Normalised in both branches, so that what is not erased is written where it goes, and not copied there.
+        # Noise is no part of a pass. Normalised in both branches, so that what is not erased is written where it goes, and not copied there.
         first, *others = self.erasings
         node = either(_coin(first.p, None), lambda: _lower_values.erase(normalized(), first, image.size(), 1), normalized)
         for t in others:

@@ -62,12 +62,12 @@ def erase(node: DataNode, t: T.RandomErasing, extent: tuple[Any, Any], gate: Gat
     low, high = t.ratio
     anchor, shape = fn.random_crop_generator(size, random_area=list(t.scale), random_aspect_ratio=[1 / high, 1 / low])
     region = fn.cast(shape * gate, dtype=types.FLOAT)
-    where: dict[str, Any] = {"anchor": fn.cast(anchor, dtype=types.FLOAT), "shape": region, "axis_names": "HW"}
+    where: dict[str, Any] = {"anchor": fn.cast(anchor, dtype=types.FLOAT), "shape": region}
     if t.noise == "values":
-        noisy: DataNode = fn.erase_noise(node, **where)
+        noisy: DataNode = fn.erase_noise(node, axis_names="HW", **where)
         return noisy
     fill = [v * t.unit for v in t.value] if t.noise is None else fn.random.normal(shape=[3])
-    erased: DataNode = fn.erase(node, fill_value=fill, **where)
+    erased: DataNode = fn.cutout(node, fill_value=fill, **where)
     return erased
 
 

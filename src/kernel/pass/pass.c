@@ -10,7 +10,7 @@ bool stk__pass_joins(unsigned sofar, unsigned next)
 {
 	if ((next & STK_CLASS_SAMPLER) && (sofar & (STK_CLASS_SAMPLER | STK_CLASS_POINTWISE | STK_CLASS_FILL)))
 		return false;
-	return !((next & STK_CLASS_FILL) && (sofar & STK_CLASS_FILL));
+	return !(sofar & STK_CLASS_HOLE) && !((next & STK_CLASS_FILL) && (sofar & STK_CLASS_FILL));
 }
 
 static struct stk_axis_map identity(int32_t size)
@@ -56,6 +56,8 @@ static struct stk_step *add_step(struct stk_pass *p, enum stk_step_kind kind, en
 		refuse(p, STK_PASS_CHANNELS);
 	else if (p->n_steps == STK_PASS_MAX_STEPS)
 		refuse(p, STK_PASS_STEPS);
+	else if (p->has_hole)
+		refuse(p, STK_PASS_MISUSED);
 	if (p->refused)
 		return NULL;
 	struct stk_step *step = &p->steps[p->n_steps++];
@@ -76,17 +78,21 @@ static void limit_to_extent(struct stk_axis_map *m, int32_t size)
 }
 
 /* Values become what the pass's type holds, here and nowhere else: all ways to run a pass then agree. */
-static void add_fill(struct stk_pass *p, const float *value)
+static void take_values(const struct stk_pass *p, const float *value, float *to)
 {
-	struct stk_step *step = add_step(p, STK_STEP_FILL, (enum stk_dtype)p->dtype, p->c);
-	if (!step)
-		return;
-	memcpy(step->value, value, (size_t)p->c * sizeof *value);
+	memcpy(to, value, (size_t)p->c * sizeof *value);
 	for (int32_t c = 0; c < p->c && stk__dtype_in_steps((enum stk_dtype)p->dtype); c++) {
 		uint32_t rounded;
 		stk__convert(&rounded, (enum stk_dtype)p->dtype, &value[c], STK_FLOAT, 1);
-		stk__convert(&step->value[c], STK_FLOAT, &rounded, (enum stk_dtype)p->dtype, 1);
+		stk__convert(&to[c], STK_FLOAT, &rounded, (enum stk_dtype)p->dtype, 1);
 	}
+}
+
+static void add_fill(struct stk_pass *p, const float *value)
+{
+	struct stk_step *step = add_step(p, STK_STEP_FILL, (enum stk_dtype)p->dtype, p->c);
+	if (step)
+		take_values(p, value, step->value);
 }
 
 /* True where the map can begin `by` further without leaving the range in which nothing overflows. */
@@ -102,7 +108,7 @@ void stk__pass_window(struct stk_pass *p, struct stk_rect window, const float *v
 	struct stk_axis_map *x = last_map(p, 0), *y = last_map(p, 1);
 	if (!extent_fits(window.w) || !extent_fits(window.h) || !reaches(x, window.x) || !reaches(y, window.y))
 		refuse(p, STK_PASS_EXTENT);
-	if (!inside && (!value || p->has_fill))
+	if (p->has_hole || (!inside && (!value || p->has_fill)))
 		refuse(p, STK_PASS_MISUSED);
 	if (p->refused)
 		return;
@@ -126,6 +132,8 @@ static void mirror(struct stk_axis_map *m, int32_t size)
 
 void stk__pass_mirror(struct stk_pass *p, bool x, bool y)
 {
+	if (p->has_hole)
+		refuse(p, STK_PASS_MISUSED);
 	if (x)
 		mirror(last_map(p, 0), p->w);
 	if (y)
@@ -134,7 +142,7 @@ void stk__pass_mirror(struct stk_pass *p, bool x, bool y)
 
 static void add_sampler(struct stk_pass *p, enum stk_sampler sampler, int32_t w, int32_t h, enum stk_dtype dtype)
 {
-	if (p->sampler || p->n_steps || w <= 0 || h <= 0 || p->w <= 0 || p->h <= 0)
+	if (p->sampler || p->n_steps || p->has_hole || w <= 0 || h <= 0 || p->w <= 0 || p->h <= 0)
 		refuse(p, STK_PASS_MISUSED);
 	else if (!extent_fits(w) || !extent_fits(h))
 		refuse(p, STK_PASS_EXTENT);
@@ -215,6 +223,20 @@ void stk__pass_channels(struct stk_pass *p, int32_t channels, const float *value
 		refuse(p, STK_PASS_MISUSED);
 }
 
+void stk__pass_hole(struct stk_pass *p, struct stk_rect at, const float *value)
+{
+	bool inside = at.x >= 0 && at.y >= 0 && at.w <= p->w - at.x && at.h <= p->h - at.y;
+	if (p->c > STK_PASS_MAX_CHANNELS)
+		refuse(p, STK_PASS_CHANNELS);
+	else if (p->has_hole || !inside)
+		refuse(p, STK_PASS_MISUSED);
+	if (p->refused || at.w <= 0 || at.h <= 0)
+		return;
+	p->has_hole = 1;
+	p->hole.at = at;
+	take_values(p, value, p->hole.value);
+}
+
 /* A resize of which both axes take the nearest pixel. */
 static bool takes_nearest(const struct stk_pass *p)
 {
@@ -230,7 +252,7 @@ bool stk__pass_pure_geometry(const struct stk_pass *p)
 
 bool stk__pass_supports(const struct stk_pass *p)
 {
-	if (p->refused)
+	if (p->refused || (p->has_hole && !stk__dtype_in_steps((enum stk_dtype)p->dtype)))
 		return false;
 	if (stk__pass_pure_geometry(p))
 		return true;

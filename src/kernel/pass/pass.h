@@ -2,7 +2,7 @@
  *
  * A pass: one trip over an image, from source pixels to finished output, made of
  *     windows and mirrors -> at most one sampler (resize or warp) -> pointwise steps (colour, normalise, cast, fill) -> store in any
- *     layout.
+ *     layout -> at most one hole, which is written over what was stored.
  *
  * Operators describe themselves by appending to a pass (op->lower); a chain of operators that fit becomes one pass, and an operator alone
  * is a pass of one step. Since each step rounds and saturates to its declared type in both cases, fusion changes no value.
@@ -73,6 +73,12 @@ struct stk_step {
 	};
 };
 
+/* A rectangle of the output that gets these values, of the output's type. */
+struct stk_hole {
+	struct stk_rect at;
+	float value[STK_PASS_MAX_CHANNELS];
+};
+
 /* Why a pass cannot be built. What is added after that is ignored. */
 enum stk_pass_refusal {
 	STK_PASS_FITS,
@@ -103,6 +109,7 @@ struct stk_pass {
 	int32_t mid_w, mid_h; /* what the sampler sees */
 	uint8_t sampler;
 	uint8_t has_fill, has_pointwise;
+	uint8_t has_hole;
 	uint8_t refused;                 /* enum stk_pass_refusal */
 	const struct stk_cancel *cancel; /* set by the caller: once cancelled, rows are left unwritten; NULL: never */
 	uint8_t stream; /* set by the caller: the output is not read soon and need not stay in a cache; call stk__stores_fence before it is read */
@@ -116,6 +123,7 @@ struct stk_pass {
 	/* the output so far */
 	uint8_t dtype;
 	int32_t w, h, c;
+	struct stk_hole hole; /* with has_hole */
 };
 
 /* What an operator may add, so that the compiler of graphs knows beforehand whether it fits after what is there. */
@@ -125,10 +133,11 @@ enum stk_step_class {
 	STK_CLASS_SAMPLER = 4,
 	STK_CLASS_POINTWISE = 8,
 	STK_CLASS_MIXES = 16, /* reads several channels of a pixel: not for passes over one plane */
+	STK_CLASS_HOLE = 32,  /* the last of its pass */
 };
 
 /* The rule of fusion: true when an operator of classes `next` may join a pass that has those of `sofar`: one sampler, before any
- * pointwise step or fill, and one fill. */
+ * pointwise step or fill, and one fill; behind a hole nothing. */
 bool stk__pass_joins(unsigned sofar, unsigned next);
 
 /* Images may be empty in width or height: nothing is read, and what windows add is fill. Samplers need something to sample.
@@ -148,6 +157,8 @@ void stk__pass_gray(struct stk_pass *p, const float weights[3], enum stk_dtype d
 void stk__pass_cast(struct stk_pass *p, enum stk_dtype dtype);
 void stk__pass_clamp(struct stk_pass *p, float lo, float hi);
 void stk__pass_channels(struct stk_pass *p, int32_t channels, const float *value);
+/* at: a part of the image; an empty one changes nothing. Nothing may be added after this. value: by channel; it is rounded to the type that the pass has. */
+void stk__pass_hole(struct stk_pass *p, struct stk_rect at, const float *value);
 
 /* True where the pass was built and can run on this type at all: types that float32 holds exactly (uint8 int8 uint16 int16 float16 bfloat16 float32, bool),
  * and, without a sampler, int32, of which steps see the nearest float32.

@@ -47,7 +47,9 @@ enum stk_status stk__pass_gpu_kernels_load(struct stk_gpu_device *dev, struct st
 	enum stk_status status = stk__gpu_kernel(dev, "pass_gpu", "pass_taps", 0, &k->taps, err);
 	if (!status)
 		status = stk__gpu_kernel(dev, "pass_gpu", "pass_run", 0, &k->run[STK_PASS_GPU_BYTES_LAUNCH], err);
-	return status ? status : stk__gpu_kernel(dev, "pass_gpu_any", "pass_run_any", 0, &k->run[STK_PASS_GPU_ANY_LAUNCH], err);
+	if (!status)
+		status = stk__gpu_kernel(dev, "pass_gpu_any", "pass_run_any", 0, &k->run[STK_PASS_GPU_ANY_LAUNCH], err);
+	return status ? status : stk__gpu_kernel(dev, "pass_gpu_any", "pass_holes", 0, &k->run[STK_PASS_GPU_HOLES_LAUNCH], err);
 }
 
 enum stk_status stk__pass_gpu_create(
@@ -256,6 +258,12 @@ static bool fill_item(
 	memcpy(it->block0, b->n_blocks, sizeof it->block0);
 	b->n_blocks[bytes ? STK_PASS_GPU_BYTES_LAUNCH : STK_PASS_GPU_ANY_LAUNCH] +=
 		(uint32_t)((p->h + STK_PASS_GPU_ROWS - 1) / STK_PASS_GPU_ROWS) * it->across;
+	it->out_c = p->c;
+	if (p->has_hole) {
+		it->hole = p->hole;
+		b->n_blocks[STK_PASS_GPU_HOLES_LAUNCH] +=
+			(uint32_t)(((int64_t)p->hole.at.w * p->hole.at.h + STK_PASS_GPU_HOLE - 1) / STK_PASS_GPU_HOLE);
+	}
 	return true;
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Passes (kernel/pass/pass.h) over a ragged batch of images in device memory: one launch for the taps of all resizes, one or two for everything else. The
+ * Passes (kernel/pass/pass.h) over a ragged batch of images in device memory: one launch for the taps of all resizes, one to three for everything else. The
  * same bytes as stk__pass_run (but for NaNs, which may be others).
  *
  * Usage:
@@ -21,11 +21,12 @@
 #define STK_PASS_GPU_THREADS 256 /* of a thread block */
 
 /* Most passes read interleaved uint8 whose rows lie less than 2 GiB apart, have at most STK_PASS_GPU_CHANNELS channels at any step, and filters that
- * are not too wide for a block's shared memory: these have a launch of their own, faster than the one for all others. */
-enum stk_pass_gpu_launch { STK_PASS_GPU_BYTES_LAUNCH, STK_PASS_GPU_ANY_LAUNCH, STK_PASS_GPU_LAUNCHES };
+ * are not too wide for a block's shared memory: these have a launch of their own, faster than the one for all others. Holes are written by a third. */
+enum stk_pass_gpu_launch { STK_PASS_GPU_BYTES_LAUNCH, STK_PASS_GPU_ANY_LAUNCH, STK_PASS_GPU_HOLES_LAUNCH, STK_PASS_GPU_LAUNCHES };
 #define STK_PASS_GPU_CHANNELS 4
 #define STK_PASS_GPU_ROWS 8 /* outputs of a thread block: rows, and at most so many columns */
 #define STK_PASS_GPU_COLUMNS 256
+#define STK_PASS_GPU_HOLE 2048    /* pixels of a hole that a thread block writes */
 #define STK_PASS_GPU_SHARED 47104 /* bytes of shared memory that a block's rows of intermediate columns may take */
 
 /* How a pixel is finished: by its steps one after the other, or one of the two common ways. */
@@ -67,6 +68,8 @@ struct stk_pass_gpu_item {
 	uint32_t step0, n_steps;
 	int32_t mid_w, mid_h;
 	struct stk_warp warp;
+	int32_t out_c;
+	struct stk_hole hole; /* empty: none */
 };
 
 struct stk_pass_gpu_view {

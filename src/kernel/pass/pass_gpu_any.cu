@@ -339,3 +339,19 @@ extern "C" __global__ void __launch_bounds__(THREADS) pass_run_any(const __grid_
 		finish(v, it, p, valid, x, y);
 	}
 }
+
+/* What is written over the outputs of the launches before. */
+extern "C" __global__ void __launch_bounds__(THREADS) pass_holes(const __grid_constant__ stk_pass_gpu_view v)
+{
+	const stk_pass_gpu_item &it = find_item(v);
+	const stk_rect at = it.hole.at;
+	uint32_t first = (blockIdx.x - it.block0[v.launch]) * STK_PASS_GPU_HOLE, end = min(first + STK_PASS_GPU_HOLE, (uint32_t)at.w * (uint32_t)at.h);
+	const int64_t row = it.dst_row, pixel = it.dst_pixel, channel = it.dst_channel;
+	const int32_t channels = it.out_c, dtype = it.dtype;
+	for (uint32_t i = first + threadIdx.x; i < end; i += THREADS) {
+		uint32_t y = i / (uint32_t)at.w, x = i - y * (uint32_t)at.w;
+		uint8_t *to = (uint8_t *)it.dst + (at.y + (int64_t)y) * row + (at.x + (int64_t)x) * pixel;
+		for (int32_t c = 0; c < channels; c++, to += channel)
+			store(to, it.hole.value[c], dtype);
+	}
+}

@@ -2,6 +2,7 @@
  * The run loop of a pass: blocks of up to 16 rows are sampled, stepped over and stored while they are in the first-level cache. */
 #include "base/cancel.h"
 #include "base/cpu.h"
+#include "kernel/convert/convert.h"
 #include "kernel/pass/pass_copy.h"
 #include "kernel/pass/pass_plan.h"
 
@@ -330,9 +331,69 @@ static void plan_stages(const struct stk_run *run, struct stages *s)
 	s->fills_bytes = s->leading_fill && s->finish != FINISH_STEPS;
 }
 
+/* Writes the hole. Its first row is made element by element; the others are copies of that. */
+static void make_hole(const struct stk_run *run)
+{
+	const struct stk_pass *p = run->p;
+	const struct stk_rect at = p->hole.at;
+	const struct stk_image *dst = &run->dst;
+	ptrdiff_t size = (ptrdiff_t)stk_dtype_size((enum stk_dtype)p->dtype);
+	bool interleaved = dst->pixel == size * p->c && (dst->channel == size || p->c == 1);
+	uint8_t *first = dst_row(run, at.y) + at.x * dst->pixel;
+	for (int32_t c = 0; c < p->c; c++) {
+		uint8_t element[8];
+		stk__convert(element, (enum stk_dtype)p->dtype, &p->hole.value[c], STK_FLOAT, 1);
+		for (int32_t x = 0; x < at.w; x++)
+			memcpy(first + c * dst->channel + x * dst->pixel, element, (size_t)size);
+	}
+	for (int32_t y = 1; y < at.h; y++) {
+		uint8_t *to = first + y * dst->row;
+		if (interleaved) {
+			memcpy(to, first, (size_t)(at.w * dst->pixel));
+			continue;
+		}
+		for (int32_t c = 0; c < p->c; c++) {
+			ptrdiff_t channel = c * dst->channel;
+			if (dst->pixel == size)
+				memcpy(to + channel, first + channel, (size_t)(at.w * size));
+			else
+				for (int32_t x = 0; x < at.w; x++)
+					memcpy(to + channel + x * dst->pixel, first + channel + x * dst->pixel, (size_t)size);
+		}
+	}
+}
+
 static int32_t smaller(int32_t a, int32_t b)
 {
 	return a < b ? a : b;
+}
+
+/* Makes all rows, in blocks. */
+static void run_blocks(struct stk_run *run, struct stk_plan *plan)
+{
+	const struct stk_pass *p = run->p;
+	struct stages stages;
+	plan_stages(run, &stages);
+	if (plan->x.begin == plan->x.end || plan->y.begin == plan->y.end)
+		plan->x = plan->y = (struct stk_span){0, 0};
+	else if (p->sampler == STK_SAMPLE_RESIZE && !plan->nearest)
+		stk__run_resize_begin(run);
+	struct stk_span none = {0, 0};
+	if (stages.fills_bytes)
+		fill_block(run);
+	for (int32_t y = 0; y < plan->y.begin && !stk__cancelled(p->cancel); y += STK_BLOCK_ROWS)
+		finish(run, &stages, y, smaller(plan->y.begin - y, STK_BLOCK_ROWS), none);
+	for (int32_t y = plan->y.begin; y < plan->y.end && !stk__cancelled(p->cancel); y += STK_BLOCK_ROWS) {
+		int32_t rows = smaller(plan->y.end - y, STK_BLOCK_ROWS);
+		sample(run, y, rows);
+		if (stages.fills_bytes && p->sampler)
+			fill_behind(run, rows);
+		finish(run, &stages, y, rows, plan->x);
+	}
+	if (stages.fills_bytes && plan->y.end < p->h)
+		fill_block(run);
+	for (int32_t y = plan->y.end; y < p->h && !stk__cancelled(p->cancel); y += STK_BLOCK_ROWS)
+		finish(run, &stages, y, smaller(p->h - y, STK_BLOCK_ROWS), none);
 }
 
 void stk__pass_run(const struct stk_pass *p, const struct stk_pass_kernels *k, const struct stk_image *src, int32_t x0, int32_t y0,
@@ -346,30 +407,10 @@ void stk__pass_run(const struct stk_pass *p, const struct stk_pass_kernels *k, c
 	for (int axis = 0; plan.nearest && axis < 2; axis++)
 		stk__filter_nearest(&plan.axis[axis], axis == 1, axis ? p->resize.out_h : p->resize.out_w,
 			(int32_t *)(void *)(run.scratch + plan.at_nearest[axis]));
-	if (plan.rows == STK_ROWS_COPY) {
+	if (plan.rows == STK_ROWS_COPY)
 		stk__run_copy(&run);
-		return;
-	}
-	struct stages stages;
-	plan_stages(&run, &stages);
-	if (plan.x.begin == plan.x.end || plan.y.begin == plan.y.end)
-		plan.x = plan.y = (struct stk_span){0, 0};
-	else if (p->sampler == STK_SAMPLE_RESIZE && !plan.nearest)
-		stk__run_resize_begin(&run);
-	struct stk_span none = {0, 0};
-	if (stages.fills_bytes)
-		fill_block(&run);
-	for (int32_t y = 0; y < plan.y.begin && !stk__cancelled(p->cancel); y += STK_BLOCK_ROWS)
-		finish(&run, &stages, y, smaller(plan.y.begin - y, STK_BLOCK_ROWS), none);
-	for (int32_t y = plan.y.begin; y < plan.y.end && !stk__cancelled(p->cancel); y += STK_BLOCK_ROWS) {
-		int32_t rows = smaller(plan.y.end - y, STK_BLOCK_ROWS);
-		sample(&run, y, rows);
-		if (stages.fills_bytes && p->sampler)
-			fill_behind(&run, rows);
-		finish(&run, &stages, y, rows, plan.x);
-	}
-	if (stages.fills_bytes && plan.y.end < p->h)
-		fill_block(&run);
-	for (int32_t y = plan.y.end; y < p->h && !stk__cancelled(p->cancel); y += STK_BLOCK_ROWS)
-		finish(&run, &stages, y, smaller(p->h - y, STK_BLOCK_ROWS), none);
+	else
+		run_blocks(&run, &plan);
+	if (p->has_hole && !stk__cancelled(p->cancel))
+		make_hole(&run);
 }

@@ -105,7 +105,7 @@ bool stk__recipe_supports(const struct stk_recipe *r)
 {
 	const struct stk_pass *p = &r->pass;
 	int64_t elements = (int64_t)p->w * p->h * p->c;
-	bool ok = !p->sampler && p->in_c <= STK_RECIPE_CHANNELS && p->c <= STK_RECIPE_CHANNELS && p->w > 0 && p->h > 0 && p->in_w > 0 &&
+	bool ok = !p->sampler && !p->has_hole && p->in_c <= STK_RECIPE_CHANNELS && p->c <= STK_RECIPE_CHANNELS && p->w > 0 && p->h > 0 && p->in_w > 0 &&
 		  p->in_h > 0 && stk__pass_supports(p) && (p->dtype == STK_UINT8 || floats(p));
 	for (int32_t i = 0; i < p->n_steps; i++)
 		ok &= !mixes(&p->steps[i]);
