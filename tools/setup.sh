@@ -28,6 +28,8 @@ present() {
 	pkg-config) command -v pkg-config ;;
 	make | meson | cmake | nasm | perl | clang-tidy | patchelf | valgrind | clang) command -v "$1" ;;
 	binutils) command -v objdump ;;
+	binutils-aarch64-linux-gnu) command -v aarch64-linux-gnu-strip ;;
+	dpkg-dev) command -v dpkg-source ;;
 	python3) command -v python3 ;;
 	python3-venv) python3 -c 'import ensurepip, venv' ;;
 	python3-dev) python3 -c 'import os, sysconfig, sys; sys.exit(not os.path.exists(sysconfig.get_path("include") + "/Python.h"))' ;;

@@ -63,6 +63,16 @@ def run(*command: str | Path) -> str:
     return subprocess.run([str(c) for c in command], check=True, stdout=subprocess.PIPE, text=True, cwd=ROOT).stdout
 
 
+def machine(binary: Path) -> str:
+    """The kind of processor that a binary is for, as uname calls it."""
+    return {62: "x86_64", 183: "aarch64"}[int.from_bytes(binary.read_bytes()[18:20], "little")]
+
+
+def tool(name: str, binary: Path) -> str:
+    """The command of binutils for a binary, which may be of another machine."""
+    return name if machine(binary) == os.uname().machine else f"{machine(binary)}-linux-gnu-{name}"
+
+
 def project() -> dict:
     return tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 
@@ -91,17 +101,21 @@ def collect(stage: Path, build: Path = BUILD) -> list[Path]:
     for source, target in binaries:
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(source, target)
-        run("strip", "--strip-unneeded", target)
+        run(tool("strip", target), "--strip-unneeded", target)
     if not any(t.name.startswith("_core.") for _, t in binaries):
         raise SystemExit("wheel: the build made no _core.abi3.so")
     return [t for _, t in binaries]
 
 
-def needed(binary: Path) -> dict[str, Path | None]:
-    """Libraries that a binary names, and where the loader finds them."""
-    names = re.findall(r"\(NEEDED\).*\[(.*?)\]", run("readelf", "-d", binary))
-    found = dict(re.findall(r"^\s*(\S+) => (/\S+)", run("ldd", binary), re.M))
-    return {n: Path(found[n]).resolve() if n in found else None for n in names}
+def needed(binary: Path) -> list[str]:
+    """Libraries that a binary names."""
+    return re.findall(r"\(NEEDED\).*\[(.*?)\]", run("readelf", "-d", binary))
+
+
+def place(name: str, binary: Path) -> Path | None:
+    """Where the loader finds a library that a binary of this machine names."""
+    found = re.search(rf"^\s*{re.escape(name)} => (/\S+)", run("ldd", binary), re.M)
+    return Path(found[1]).resolve() if found else None
 
 
 def third_party(binaries: list[Path]) -> dict[str, Path]:
@@ -110,10 +124,11 @@ def third_party(binaries: list[Path]) -> dict[str, Path]:
     queue = list(binaries)
     while queue:
         binary = queue.pop()
-        for name, path in needed(binary).items():
+        for name in needed(binary):
             if SYSTEM.match(name) or name.startswith("libstoker") or name in found:
                 continue
-            if path is None or name.split(".so")[0] not in LICENCES:
+            path = place(name, binary) if name.split(".so")[0] in LICENCES else None
+            if path is None:
                 raise SystemExit(f"wheel: {binary.name} needs {name}, which is not found or not on the list of licences")
             found[name] = path
             queue.append(path)
@@ -143,7 +158,7 @@ def bundle(binaries: list[Path], folder: Path) -> dict[str, Path]:
         run("patchelf", "--set-soname", shared.name, shared)
     for binary in [*copies, ours, *rest]:
         binary.chmod(0o755)
-        for name in sorted(needed(binary).keys() & names.keys()):
+        for name in sorted(set(needed(binary)) & names.keys()):
             run("patchelf", "--replace-needed", name, names[name], binary)
         run("patchelf", "--force-rpath", "--set-rpath", "$ORIGIN/" + os.path.relpath(folder, binary.parent), binary)
     return libraries
@@ -193,11 +208,10 @@ def bill_of_materials(parts: list[Part]) -> str:
 
 def platform_tag(stage: Path) -> str:
     """manylinux_2_N for the newest glibc symbol that a binary needs."""
-    newest = 17
-    for path in stage.rglob("*"):
-        if path.is_file() and path.read_bytes()[:4] == b"\x7fELF":
-            newest = max([newest, *(int(v) for v in re.findall(r"GLIBC_2\.(\d+)", run("objdump", "-T", path)))])
-    return f"manylinux_2_{newest}_{os.uname().machine}"
+    binaries = [path for path in stage.rglob("*") if path.is_file() and path.read_bytes()[:4] == b"\x7fELF"]
+    tables = [run("readelf", "-W", "-V", path) for path in binaries]
+    newest = max([17, *(int(v) for table in tables for v in re.findall(r"GLIBC_2\.(\d+)", table))])
+    return f"manylinux_2_{newest}_{machine(binaries[0])}"
 
 
 def metadata(p: dict, licences: list[str], files: list[str]) -> str:
@@ -250,7 +264,7 @@ def make_wheel(stage: Path, build: Path, directory: Path, built: list[Part] | No
     binaries = collect(stage, build)
     for library in libraries or []:
         binaries.append(Path(shutil.copy(library, stage / "stoker" / "_lib")))
-        run("strip", "--strip-unneeded", binaries[-1])
+        run(tool("strip", binaries[-1]), "--strip-unneeded", binaries[-1])
     parts = system_parts(bundle(binaries, stage / "stoker" / "_lib")) + (built or [])
     tag = f"cp311-abi3-{platform_tag(stage)}"
     write_dist_info(stage, parts, tag)

@@ -6,11 +6,10 @@
 #include "base/philox.h"
 #include "order/shard.h"
 #include "order/streams.h"
+#include "order/wide.h"
 
 #include <assert.h>
 #include <stddef.h>
-
-__extension__ typedef __int128 wide; /* epochs times samples */
 
 static int64_t ceil_div(int64_t a, int64_t b)
 {
@@ -230,8 +229,8 @@ struct stk_place stk__order_replacement(const struct stk_order *o, const struct 
 
 struct stk_place stk__order_beside(const struct stk_order *o, const struct stk_order *leading, const struct stk_place *place)
 {
-	wide at = (wide)place->epoch * leading->size + place->from;
-	struct stk_place out = {.epoch = (int64_t)(at / o->size), .position = (int64_t)(at % o->size), .padded = place->padded};
+	struct stk_quotient at = stk__wide_divide(place->epoch, leading->size, place->from, o->size);
+	struct stk_place out = {.epoch = at.whole, .position = at.rest, .padded = place->padded};
 	out.from = out.position;
 	out.sample = sample_at(o, out.epoch, out.position);
 	return out;

@@ -2,9 +2,9 @@
  * Contiguous shards: each epoch for itself where its tail is filled, kept or dropped; one endless stream of shards where it wraps. */
 #include "order/shard.h"
 
-#include <assert.h>
+#include "order/wide.h"
 
-__extension__ typedef __int128 wide;
+#include <assert.h>
 
 static int64_t ceil_div(int64_t a, int64_t b)
 {
@@ -14,7 +14,7 @@ static int64_t ceil_div(int64_t a, int64_t b)
 /* Start of shard s; s >= ranks goes on behind the data set's end, which is what rotation does. */
 static int64_t shard_start(const struct stk_order *o, int64_t s)
 {
-	return (int64_t)((wide)o->size * s / o->ranks);
+	return stk__wide_divide(o->size, s, 0, o->ranks).whole;
 }
 
 static int64_t own_shard(const struct stk_order *o, int64_t epoch)
@@ -54,7 +54,7 @@ static struct stk_place stream_place(const struct stk_order *o, int64_t t)
 		epoch = t / own_size(o);
 		position = first + t % own_size(o);
 	} else {
-		epoch = (int64_t)(((wide)(first + t + 1) * o->ranks - 1) / o->size) - o->rank;
+		epoch = stk__wide_divide(first + t, o->ranks, o->ranks - 1, o->size).whole - o->rank;
 		position = (first + t) % o->size;
 	}
 	return (struct stk_place){.epoch = epoch, .position = position, .sample = position};

@@ -12,10 +12,18 @@ usage: nvcc.py --version
 from __future__ import annotations
 
 import ctypes
+import hashlib
 import importlib.util
+import os
+import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+KEPT = ROOT / "build-release" / "kernels"
+VERSION = "12.9.86"
 
 # NVRTC sees none of the system's headers: what kernels use of them.
 HEADERS = {
@@ -83,22 +91,53 @@ def compile_to_ptx(source: Path, options: list[str]) -> bytes:
     return ptx.value
 
 
+def write(out: Path, data: bytes) -> None:
+    out.write_bytes(data)
+
+
+def assemble(source: Path, arch: str, out: Path) -> None:
+    if subprocess.run([package("cuda_nvcc") / "bin" / "ptxas", "-O3", arch, "-o", out, source]).returncode:
+        raise SystemExit(f"release: ptxas takes no {source}")
+
+
+def kept(out: Path, parts: list[str], make: Callable[[], None]) -> None:
+    """Makes `out` unless the same was made before, for another machine's wheel maybe: `parts` is all that it depends on beside this file."""
+    key = hashlib.sha256("\0".join([VERSION, Path(__file__).read_text(), *parts]).encode()).hexdigest()
+    copy = KEPT / (key + out.suffix)
+    if copy.exists():
+        shutil.copyfile(copy, out)
+        return
+    make()
+    KEPT.mkdir(parents=True, exist_ok=True)
+    scratch = KEPT / f"{key}.{os.getpid()}"
+    shutil.copyfile(out, scratch)
+    scratch.rename(copy)
+
+
+def includable() -> list[str]:
+    """The text of every file that a kernel may include."""
+    files = [p for folder in ("include", "src") for p in sorted((ROOT / folder).rglob("*")) if p.suffix in {".h", ".cuh"}]
+    return [f"{p.relative_to(ROOT)}\n{p.read_text()}" for p in files]
+
+
 def main() -> int:
     args = sys.argv[1:]
     if args == ["--version"]:
-        print("NVRTC and ptxas: Cuda compilation tools, release 12.9, V12.9.86")
+        print(f"NVRTC and ptxas: Cuda compilation tools, release 12.9, V{VERSION}")
         return 0
     if "-M" in args:
         print(package("nvtx") / "include" / "nvtx3" / "nvToolsExt.h")
         return 0
-    out, source = args[args.index("-o") + 1], Path(args[-1])
+    out, source = Path(args[args.index("-o") + 1]), Path(args[-1])
     if "-cubin" in args:
         arch = next(a for a in args if a.startswith("-arch="))
-        return subprocess.run([package("cuda_nvcc") / "bin" / "ptxas", "-O3", arch, "-o", out, source]).returncode
+        kept(out, [arch, source.read_text()], lambda: assemble(source, arch, out))
+        return 0
     # Functions without a word on where they run are a host's, which NVRTC refuses: here they are a GPU's, and those that no kernel calls go.
-    taken = ("-arch=", "-std=", "-fmad=", "-I")
-    options = [a for a in args if a.startswith(taken)]
-    Path(out).write_bytes(compile_to_ptx(source, [*options, *CONSTANTS, "-default-device", f"-I{source.parent}"]))
+    options = [a for a in args if a.startswith(("-arch=", "-std=", "-fmad="))] + [*CONSTANTS, "-default-device"]
+    folders = [a for a in args if a.startswith("-I")] + [f"-I{source.parent}"]
+    parts = [*options, source.name, source.read_text(), *includable()]
+    kept(out, parts, lambda: write(out, compile_to_ptx(source, options + folders)))
     Path(args[args.index("-MF") + 1]).write_text(f"{out}: {source}\n")
     return 0
 

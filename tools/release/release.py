@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Makes what a release consists of, in a folder: the wheel for all Linuxes from glibc 2.28 on, and the sdist.
+"""Makes what a release consists of, in a folder: wheels for all Linuxes from glibc 2.28 on, x86-64 and aarch64, and the sdist.
 
-The wheel's libraries are built from pinned sources (libraries.toml), its C code by Zig's clang against an old glibc (toolchain.py), its kernels by CUDA
+A wheel's libraries are built from pinned sources (libraries.toml), its C code by Zig's clang against an old glibc (toolchain.py), its kernels by CUDA
 12.9 (nvcc.py), so that drivers from 525 on run them. The same commit gives the same bytes. Libraries that were built once are kept in build-release.
 
-usage: release.py DIST
+usage: release.py DIST [MACHINE...]        MACHINE: x86_64 or aarch64 (default: both)
 """
 
 from __future__ import annotations
@@ -25,10 +25,13 @@ sys.path[:0] = [str(ROOT / "tools"), str(ROOT / "tools" / "release")]
 FOLDER = ROOT / "build-release"
 LARGEST = 15 << 20
 GLIBC = 28  # the newest minor version that the wheel may need
+# Compute capabilities. Machines of Arm have others: Orin, Grace Hopper, Grace Blackwell, Spark. Of the last there is PTX, which serves what comes later.
+GPUS = {"x86_64": "75,80,86,89,90,120,100", "aarch64": "87,90,120,100"}
 
 
 def python_headers() -> Path:
-    """A folder beside which the compiler finds what Debian's pyconfig.h includes, which lies among the system's own headers."""
+    """A folder beside which the compiler finds what Debian's pyconfig.h includes, which lies among the system's own headers. What the limited API takes from
+    these is the same on all 64-bit Linuxes."""
     folder = FOLDER / "include"
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
@@ -40,41 +43,43 @@ def python_headers() -> Path:
     return folder
 
 
-def native_file(toolchain: Path) -> Path:
-    path = FOLDER / "native.ini"
-    flags = f"'-isystem', '{python_headers()}'"
-    path.write_text(
-        f"[binaries]\nc = '{toolchain}/cc'\nar = '{toolchain}/ar'\nranlib = '{toolchain}/ranlib'\nnvcc = '{toolchain}/nvcc'\npython3 = '{sys.executable}'\n"
-        f"[built-in options]\nc_args = [{flags}]\nprefer_static = true\nbuildtype = 'release'\n"
-    )
+def machine_file(machine: str, toolchain: Path, prefixes: list[Path]) -> Path:
+    """What meson has to know to compile with the toolchain. It is a cross file always, so that nothing of this machine's is looked for."""
+    commands = {"c": toolchain / "cc"} | {name: toolchain / name for name in ("ar", "ranlib", "nvcc")} | {"python3": sys.executable}
+    commands |= {"pkgconfig": "pkg-config", "pkg-config": "pkg-config"}  # before meson 1.3, and since
+    compile_args = ["-isystem", str(python_headers()), "-ffunction-sections", "-fdata-sections"]
+    sections = {
+        "binaries": commands,
+        "properties": {"pkg_config_libdir": [str(p / "lib" / "pkgconfig") for p in prefixes]},
+        "built-in options": {"c_args": compile_args, "c_link_args": ["-Wl,--gc-sections"], "prefer_static": True, "buildtype": "release"},
+        "host_machine": {"system": "linux", "cpu_family": machine, "cpu": machine, "endian": "little"},
+    }
+    path = FOLDER / f"{machine}.ini"
+    path.write_text("".join(f"[{name}]\n" + "".join(f"{k} = {value(v)}\n" for k, v in rows.items()) for name, rows in sections.items()))
     return path
 
 
-def build(toolchain: Path, prefixes: list[Path]) -> Path:
+def value(x: object) -> str:
+    """As meson writes it."""
+    return str(x).lower() if isinstance(x, bool) else str(x) if isinstance(x, list) else f"'{x}'"
+
+
+def build(machine: str, toolchain: Path, prefixes: list[Path]) -> Path:
     """The library, the command and the Python module."""
     from libraries import step
 
     nvcc = toolchain / "nvcc"
     nvcc.write_text(f'#!/bin/sh\nexec "{sys.executable}" "{ROOT}/tools/release/nvcc.py" "$@"\n')
     nvcc.chmod(0o755)
-    folder = FOLDER / "build"
+    folder = FOLDER / f"build-{machine}"
     shutil.rmtree(folder, ignore_errors=True)
-    path = ":".join(str(p / "lib" / "pkgconfig") for p in prefixes)
-    env = {"PATH": os.environ["PATH"], "HOME": str(FOLDER), "PKG_CONFIG_LIBDIR": path, "LC_ALL": "C"}
-    options = [
-        "-Dtests=disabled",
-        "-Dpython=enabled",
-        "-Dcuda=enabled",
-        "-Dgpu_archs=all",
-        "-Dcurl=enabled",
-        "-Dwebp=enabled",
-        "-Dnvtx=enabled",
-    ]
-    step("release: configuring", "meson", "setup", folder, "--native-file", native_file(toolchain), *options, cwd=ROOT, env=env)
+    env = {"PATH": os.environ["PATH"], "HOME": str(FOLDER), "LC_ALL": "C"}
+    options = ["-Dtests=disabled", "-Dcuda=enabled", f"-Dgpu_archs={GPUS[machine]}"]
+    options += [f"-D{part}=enabled" for part in ("python", "curl", "webp", "nvtx")]
+    configure = ("meson", "setup", folder, "--cross-file", machine_file(machine, toolchain, prefixes), *options)
+    step(f"release: configuring for {machine}", *configure, cwd=ROOT, env=env)
     jobs = os.environ.get("JOBS", "2")
-    step(
-        "release: the library, its kernels and the Python module", "nice", "-n", "19", "ninja", "-C", folder, "-j", jobs, cwd=ROOT, env=env
-    )
+    step(f"release: the library, its kernels and the Python module for {machine}", "ninja", "-C", folder, "-j", jobs, cwd=ROOT, env=env)
     return folder
 
 
@@ -84,15 +89,16 @@ def check(wheel: Path) -> None:
         raise SystemExit(f"release: {wheel.name} has {wheel.stat().st_size} bytes, more than {LARGEST}")
     shown = subprocess.run([sys.executable, "-m", "auditwheel", "show", wheel], capture_output=True, text=True, check=True).stdout
     print(shown.strip(), file=sys.stderr)
-    needs = re.search(r'consistent with\s+the following platform tag: "manylinux_2_(\d+)_x86_64"', " ".join(shown.split()))
+    needs = re.search(r'consistent with\s+the following platform tag: "manylinux_2_(\d+)_(x86_64|aarch64)"', " ".join(shown.split()))
     if not needs or int(needs[1]) > GLIBC:
         raise SystemExit(f"release: {wheel.name} is not for manylinux_2_{GLIBC}")
+    subprocess.run([sys.executable, ROOT / "tools" / "check_hardening.py", wheel], check=True, stdout=sys.stderr)
     public = set((ROOT / "tools" / "symbols.txt").read_text().split()) | {"PyInit__core", "PyInit__batching"}
     with tempfile.TemporaryDirectory() as scratch:
         shutil.unpack_archive(wheel, scratch, "zip")
         for binary in Path(scratch).rglob("*.so*"):
-            table = subprocess.run(["nm", "-D", "--defined-only", binary], capture_output=True, text=True, check=True).stdout
-            names = {line.split()[-1].split("@")[0] for line in table.splitlines() if " A " not in line}
+            table = subprocess.run(["readelf", "-W", "--dyn-syms", binary], capture_output=True, text=True, check=True).stdout
+            names = set(re.findall(r" (?:GLOBAL|WEAK) +DEFAULT +\d+ ([^\s@]+)", table))
             strange = {n for n in names - public if not (binary.name.startswith("libcurl") and n.startswith("curl_"))}
             if strange:
                 raise SystemExit(f"release: {binary.name} shows symbols that are not its own: {', '.join(sorted(strange)[:8])}")
@@ -100,27 +106,35 @@ def check(wheel: Path) -> None:
                 raise SystemExit(f"release: {binary.name} names a folder of this machine")
 
 
-def main() -> None:
+def make_wheel(machine: str, dist: Path) -> Path:
     import libraries
     import toolchain
     import wheel_backend
 
-    dist = Path(sys.argv[1]).resolve()
-    FOLDER.mkdir(exist_ok=True)
-    tools = toolchain.make(FOLDER)
-    builder = libraries.Builder(FOLDER, tools, toolchain.identity(), int(os.environ.get("JOBS", "2")))
+    tools = toolchain.make(FOLDER, machine)
+    builder = libraries.Builder(FOLDER, machine, tools, toolchain.identity(machine), int(os.environ.get("JOBS", "2")))
     parts, prefixes = [], []
     for library in libraries.libraries().values():
         prefixes.append(builder.build(library))
         texts = sorted((prefixes[-1] / "licences").iterdir())
         parts.append(wheel_backend.Part(library.name, library.upstream, library.licence, texts, library.sha256))
     parts.append(wheel_backend.Part("zig-compiler-rt", importlib.metadata.version("ziglang"), "MIT", [toolchain.licence()]))
-    folder = build(tools, prefixes)
+    folder = build(machine, tools, prefixes)
     with tempfile.TemporaryDirectory() as scratch:
         own_curl = builder.done["curl"] / "lib" / "libcurl-stoker.so"
         wheel = wheel_backend.make_wheel(Path(scratch), folder, dist, parts, [own_curl])
     check(wheel)
-    print(wheel)
+    return wheel
+
+
+def main() -> None:
+    import toolchain
+    import wheel_backend
+
+    dist = Path(sys.argv[1]).resolve()
+    FOLDER.mkdir(exist_ok=True)
+    for machine in sys.argv[2:] or toolchain.MACHINES:
+        print(make_wheel(machine, dist))
     print(dist / wheel_backend.build_sdist(str(dist)))
 
 

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Products of two 64-bit numbers, divided: epochs times samples need more bits for a moment. */
+#ifndef STK_ORDER_WIDE_H
+#define STK_ORDER_WIDE_H
+
+#include <stdint.h>
+
+__extension__ typedef unsigned __int128 stk_wide;
+
+struct stk_quotient {
+	int64_t whole, rest;
+};
+
+/* (a * b + c) / d, for a, b and c from 0 on and d from 1 on; the quotient has to fit. The compiler's own division of 128 bits is a function of its runtime
+ * library, which a release does without: with Zig's come memcpy, cos and others of the same names as the C library's, in place of these. */
+static inline struct stk_quotient stk__wide_divide(int64_t a, int64_t b, int64_t c, int64_t d)
+{
+	int64_t n;
+	if (!__builtin_mul_overflow(a, b, &n) && !__builtin_add_overflow(n, c, &n))
+		return (struct stk_quotient){n / d, n % d};
+	stk_wide wide = (stk_wide)a * (stk_wide)b + (stk_wide)c;
+	uint64_t whole = 0, rest = 0;
+	for (int bit = 127; bit >= 0; bit--) {
+		rest = rest << 1 | (uint64_t)(wide >> bit & 1);
+		whole <<= 1;
+		if (rest >= (uint64_t)d) {
+			rest -= (uint64_t)d;
+			whole |= 1;
+		}
+	}
+	return (struct stk_quotient){(int64_t)whole, (int64_t)rest};
+}
+
+#endif
