@@ -104,8 +104,8 @@ wheel: setup ## make a wheel in dist/, with the kernels of all architectures if 
 wheel-test: wheel ## install the wheel in an empty environment without a compiler and use it
 	tools/test_wheel.sh dist
 
-release: setup ## make what is released in dist/: a wheel for all Linuxes, with libraries of its own that are built here, and the sdist
-	$(PYTHON) tools/release/release.py dist
+release: setup ## make what is released in dist/: wheels for all Linuxes (MACHINES="x86_64 aarch64"), with libraries of their own that are built here, and the sdist
+	$(PYTHON) tools/release/release.py dist $(MACHINES)
 
 bench: setup ## figures beside those of the peers, into bench/results/; DATA=DIR takes your own images
 	@tools/build.sh $(BUILD) $(MESON_FLAGS)

@@ -6,7 +6,6 @@
 #include "base/memory.h"
 #include "base/philox.h"
 #include "order/order.h"
-#include "order/wide.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -565,30 +564,9 @@ static void test_check_refuses(void **state)
 	}
 }
 
-/* Against the compiler's own division: products of few and of many bits, and quotients up to the largest. */
-static void test_wide_division(void **state)
-{
-	(void)state;
-	uint64_t seed = 7;
-	for (int i = 0; i < 200000; i++) {
-		int64_t n[4];
-		for (int k = 0; k < 4; k++) {
-			seed = seed * 6364136223846793005u + 1442695040888963407u;
-			n[k] = (int64_t)(seed >> 1 >> (seed >> 7) % 63);
-		}
-		stk_wide d = (stk_wide)(n[3] ? n[3] : 1), wide = (stk_wide)n[0] * (stk_wide)n[1] + (stk_wide)n[2];
-		if (wide / d > INT64_MAX)
-			continue;
-		struct stk_quotient q = stk__wide_divide(n[0], n[1], n[2], (int64_t)d);
-		assert_int_equal(q.whole, (int64_t)(wide / d));
-		assert_int_equal(q.rest, (int64_t)(wide % d));
-	}
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_wide_division),
 		cmocka_unit_test(test_shuffle_is_a_bijection),
 		cmocka_unit_test(test_shuffle_of_a_billion),
 		cmocka_unit_test(test_small_shuffles_are_even),

@@ -3,6 +3,7 @@
 #include "test.h"
 
 #include "order/order.h"
+#include "order/wide.h"
 
 static const enum stk_tail tails[] = {STK_TAIL_WRAP, STK_TAIL_FILL, STK_TAIL_KEEP, STK_TAIL_DROP};
 
@@ -35,8 +36,28 @@ static void test_readers_beside_the_leading_one(void **state)
 		}
 }
 
+/* Against the compiler's own division: products of few and of many bits, and quotients up to the largest. */
+static void test_wide_division(void **state)
+{
+	(void)state;
+	uint64_t seed = 7;
+	for (int i = 0; i < 200000; i++) {
+		int64_t n[4];
+		for (int k = 0; k < 4; k++) {
+			seed = seed * 6364136223846793005u + 1442695040888963407u;
+			n[k] = (int64_t)(seed >> 1 >> (seed >> 7) % 63);
+		}
+		stk_wide d = (stk_wide)(n[3] ? n[3] : 1), wide = (stk_wide)n[0] * (stk_wide)n[1] + (stk_wide)n[2];
+		if (wide / d > INT64_MAX)
+			continue;
+		struct stk_quotient q = stk__wide_divide(n[0], n[1], n[2], (int64_t)d);
+		assert_int_equal(q.whole, (int64_t)(wide / d));
+		assert_int_equal(q.rest, (int64_t)(wide % d));
+	}
+}
+
 int main(void)
 {
-	const struct CMUnitTest tests[] = {cmocka_unit_test(test_readers_beside_the_leading_one)};
+	const struct CMUnitTest tests[] = {cmocka_unit_test(test_readers_beside_the_leading_one), cmocka_unit_test(test_wide_division)};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -45,10 +45,12 @@ def python_headers() -> Path:
 
 def machine_file(machine: str, toolchain: Path, prefixes: list[Path]) -> Path:
     """What meson has to know to compile with the toolchain. It is a cross file always, so that nothing of this machine's is looked for."""
-    commands = {"c": toolchain / "cc"} | {name: toolchain / name for name in ("ar", "ranlib", "nvcc")} | {"python3": sys.executable}
+    commands: dict[str, object] = (
+        {"c": toolchain / "cc"} | {name: toolchain / name for name in ("ar", "ranlib", "nvcc")} | {"python3": sys.executable}
+    )
     commands |= {"pkgconfig": "pkg-config", "pkg-config": "pkg-config"}  # before meson 1.3, and since
     compile_args = ["-isystem", str(python_headers()), "-ffunction-sections", "-fdata-sections"]
-    sections = {
+    sections: dict[str, dict[str, object]] = {
         "binaries": commands,
         "properties": {"pkg_config_libdir": [str(p / "lib" / "pkgconfig") for p in prefixes]},
         "built-in options": {"c_args": compile_args, "c_link_args": ["-Wl,--gc-sections"], "prefer_static": True, "buildtype": "release"},
@@ -76,7 +78,7 @@ def build(machine: str, toolchain: Path, prefixes: list[Path]) -> Path:
     env = {"PATH": os.environ["PATH"], "HOME": str(FOLDER), "LC_ALL": "C"}
     options = ["-Dtests=disabled", "-Dcuda=enabled", f"-Dgpu_archs={GPUS[machine]}"]
     options += [f"-D{part}=enabled" for part in ("python", "curl", "webp", "nvtx")]
-    configure = ("meson", "setup", folder, "--cross-file", machine_file(machine, toolchain, prefixes), *options)
+    configure: tuple[str | Path, ...] = ("meson", "setup", folder, "--cross-file", machine_file(machine, toolchain, prefixes), *options)
     step(f"release: configuring for {machine}", *configure, cwd=ROOT, env=env)
     jobs = os.environ.get("JOBS", "2")
     step(f"release: the library, its kernels and the Python module for {machine}", "ninja", "-C", folder, "-j", jobs, cwd=ROOT, env=env)
