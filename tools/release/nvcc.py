@@ -15,6 +15,7 @@ import ctypes
 import hashlib
 import importlib.util
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -114,10 +115,15 @@ def kept(out: Path, parts: list[str], make: Callable[[], None]) -> None:
     scratch.rename(copy)
 
 
-def includable() -> list[str]:
-    """The text of every file that a kernel may include."""
-    files = [p for folder in ("include", "src") for p in sorted((ROOT / folder).rglob("*")) if p.suffix in {".h", ".cuh"}]
-    return [f"{p.relative_to(ROOT)}\n{p.read_text()}" for p in files]
+def included(source: Path, seen: dict[Path, str]) -> dict[Path, str]:
+    """A file of the project and all that it includes of the project's, with their texts."""
+    seen[source] = source.read_text()
+    for name in re.findall(r'^\s*#\s*include\s*["<]([^">]+)[">]', seen[source], re.M):
+        for folder in (source.parent, ROOT / "src", ROOT / "include"):
+            path = (folder / name).resolve()
+            if path.exists() and path not in seen:
+                included(path, seen)
+    return seen
 
 
 def main() -> int:
@@ -136,7 +142,7 @@ def main() -> int:
     # Functions without a word on where they run are a host's, which NVRTC refuses: here they are a GPU's, and those that no kernel calls go.
     options = [a for a in args if a.startswith(("-arch=", "-std=", "-fmad="))] + [*CONSTANTS, "-default-device"]
     folders = [a for a in args if a.startswith("-I")] + [f"-I{source.parent}"]
-    parts = [*options, source.name, source.read_text(), *includable()]
+    parts = options + [f"{path.relative_to(ROOT)}\n{text}" for path, text in included(source.resolve(), {}).items()]
     kept(out, parts, lambda: write(out, compile_to_ptx(source, options + folders)))
     Path(args[args.index("-MF") + 1]).write_text(f"{out}: {source}\n")
     return 0
