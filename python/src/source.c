@@ -150,6 +150,33 @@ static bool take_array(struct fed *fed, PyObject *items, Py_ssize_t i, const cha
 	return core_tensor_from(out, view, layout);
 }
 
+/* Takes the one buffer whose first axis counts the samples, and describes each of them. */
+static bool take_whole(struct fed *fed, PyObject *items, Py_ssize_t given, const char *layout, struct stk_tensor *out)
+{
+	Py_buffer *view = &fed->views[fed->count];
+	Py_buffer sample;
+	Py_ssize_t bytes;
+
+	if (PyObject_GetBuffer(items, view, PyBUF_C_CONTIGUOUS | PyBUF_FORMAT) < 0)
+		return false;
+	fed->count++;
+	if (view->ndim < 1 || view->shape[0] != given) {
+		PyErr_Format(PyExc_ValueError, "an array whose first axis does not count %zd samples", given);
+		return false;
+	}
+	sample = *view;
+	sample.ndim--;
+	sample.shape++;
+	if (!core_tensor_from(&out[0], &sample, layout))
+		return false;
+	bytes = view->len / given;
+	for (Py_ssize_t i = 1; i < given; i++) {
+		out[i] = out[0];
+		out[i].data = (char *)out[0].data + i * bytes;
+	}
+	return true;
+}
+
 static bool take_arrays(
 	struct source_object *self, PyObject *outputs, Py_ssize_t given, Py_ssize_t room, struct fed *fed, struct stk_feed *feed)
 {
@@ -160,8 +187,11 @@ static bool take_arrays(
 
 		if (items && !ok && !PyErr_Occurred())
 			PyErr_Format(PyExc_ValueError, "%zd samples in output %zd, %zd in output 0", PySequence_Size(items), k, given);
-		for (Py_ssize_t i = 0; ok && i < given; i++)
-			ok = take_array(fed, items, i, layout, &feed->tensors[k * room + i]);
+		if (ok && given && !PyList_Check(items) && PyObject_CheckBuffer(items))
+			ok = take_whole(fed, items, given, layout, &feed->tensors[k * room]);
+		else
+			for (Py_ssize_t i = 0; ok && i < given; i++)
+				ok = take_array(fed, items, i, layout, &feed->tensors[k * room + i]);
 		Py_XDECREF(items); /* the buffers keep their arrays alive */
 		if (!ok)
 			return false;
@@ -195,7 +225,7 @@ static void fed_free(struct fed *fed)
 	free(fed);
 }
 
-/* Fills the feed from what the callable returned, a sequence of arrays for each output; the feed owns the buffers from then on. */
+/* Fills the feed from what the callable returned, for each output a sequence of arrays or one array; the feed owns the buffers from then on. */
 static bool fill_feed(struct source_object *self, PyObject *outputs, Py_ssize_t room, struct stk_feed *feed)
 {
 	const Py_ssize_t n = PyTuple_Size(self->layouts);
@@ -520,11 +550,12 @@ static PyGetSetDef source_getset[] = {
 };
 
 static PyType_Slot source_slots[] = {
-	{Py_tp_doc, "Source(pull, reset, layouts, per_sample, seek, shard=(0, 1), short_is_last=False)\n--\n\n"
-		    "pull(epoch, batch, index, count, position, inputs) returns a sequence of arrays for each output, or None at the end "
-		    "of the epoch; index is -1 where a whole batch is asked for. inputs: of a python_function, for each a list of "
-		    "(bytes, dtype, shape). reset(epoch) may be None. seek: what it depends on, 0: earlier calls, "
-		    "1: epoch, batch and index, 2: epoch and position. shard: (i, n), which batches of the global sequence these are."},
+	{Py_tp_doc,
+		"Source(pull, reset, layouts, per_sample, seek, shard=(0, 1), short_is_last=False)\n--\n\n"
+		"pull(epoch, batch, index, count, position, inputs) returns for each output a sequence of arrays, or one array whose "
+		"first axis counts the samples; or None at the end of the epoch; index is -1 where a whole batch is asked for. inputs: of a python_function, for each a list of "
+		"(bytes, dtype, shape). reset(epoch) may be None. seek: what it depends on, 0: earlier calls, "
+		"1: epoch, batch and index, 2: epoch and position. shard: (i, n), which batches of the global sequence these are."},
 	{Py_tp_new, source_new},
 	{Py_tp_dealloc, source_dealloc},
 	{Py_tp_traverse, source_traverse},

@@ -106,8 +106,9 @@ def with_dtype(value: Any, dtype: int | None) -> Any:
     return value
 
 
-def samples_of(batch: Any, limit: int, copy: bool = False) -> list[Any]:
-    """A batch, given as a list of samples or as one array with the samples along its first axis. copy: as for as_buffer."""
+def samples_of(batch: Any, limit: int, copy: bool = False) -> Any:
+    """A batch, given as a list of samples or as one array with the samples along its first axis, as a list of buffers or as one of that kind. copy: as for
+    as_buffer."""
     if hasattr(batch, "__dlpack__") and not hasattr(batch, "__len__"):  # a dense tensor of another pipeline
         batch = as_buffer(batch)
     if isinstance(batch, (bytes, str)) or not hasattr(batch, "__len__"):
@@ -116,4 +117,13 @@ def samples_of(batch: Any, limit: int, copy: bool = False) -> list[Any]:
         raise InvalidArgumentError(f"the source gave {len(batch)} samples, the batch size is {limit}")
     if len(batch) == 0:
         raise InvalidArgumentError("the source gave an empty batch; to end the epoch raise StopIteration")
-    return [as_buffer(batch[i], copy) for i in range(len(batch))]
+    return as_buffer(batch, copy) if _is_one_buffer(batch) else [as_buffer(batch[i], copy) for i in range(len(batch))]
+
+
+def _is_one_buffer(batch: Any) -> bool:
+    """Whether all samples lie behind each other in host memory, so that nothing has to be done for each of them."""
+    numpy = sys.modules.get("numpy")
+    if numpy is not None and type(batch) is numpy.ndarray:
+        return bool(batch.dtype.kind in "biuf" and batch.flags.c_contiguous)
+    of_torch = type(batch).__module__.partition(".")[0] == "torch" and hasattr(batch, "is_contiguous")
+    return of_torch and batch.device.type == "cpu" and bool(batch.is_contiguous())

@@ -36,7 +36,7 @@ class Graph:
 class Source:
     def __init__(
         self,
-        pull: Callable[[int, int, int, int, int, tuple[Any, ...]], Sequence[Sequence[Any]] | None],
+        pull: Callable[[int, int, int, int, int, tuple[Any, ...]], Sequence[Any] | None],
         reset: Callable[[int], None] | None,
         layouts: tuple[str, ...],
         per_sample: bool,

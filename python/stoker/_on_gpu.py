@@ -5,13 +5,17 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from stoker.errors import InvalidArgumentError
 
 
-class GpuSamples(list[Any]):
-    """Samples of a batch as buffers that nobody may look into: their addresses are the GPU's."""
+@dataclass
+class GpuSamples:
+    """A batch as buffers that nobody may look into: their addresses are the GPU's. A list with one for each sample, or one whose first axis counts them."""
+
+    samples: Any
 
 
 class _Array:
@@ -41,7 +45,7 @@ def gpu_samples(batch: Any, limit: int, device_id: int, copy: bool) -> GpuSample
     _wait(arrays[0])
     if any(f is None for f in found) or (whole and not len(found[0])):
         return None
-    return GpuSamples(found[0][i, ...] for i in range(len(batch))) if whole else GpuSamples(found)
+    return GpuSamples(found[0] if whole else found)
 
 
 def _is_there(array: Any, device_id: int) -> bool:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Where external_source takes its samples from: callables, iterables, generators, and feed_input.
 
-Each source has pull(epoch, batch, index, count, position): a batch, as a list of arrays for each output, or None at the end of the epoch; and
+Each source has pull(epoch, batch, index, count, position): a batch, as a list of arrays or one array for each output, or None at the end of the epoch; and
 reset(epoch). Both are called on the pipeline's callback thread, one call at a time.
 """
 
@@ -25,7 +25,7 @@ from stoker.errors import InvalidArgumentError
 # What a source's samples depend on, and so where a restored run may begin: stk_seek of the library.
 _BY_CALLS, _BY_BATCH, _BY_POSITION = 0, 1, 2
 
-Pulled = list[list[Any]] | None
+Pulled = list[Any] | None
 
 
 class Kept:
@@ -78,7 +78,7 @@ class Source(Kept):
         try:
             lists = self.split(self.take(epoch, batch, 0, count, position), count)
             self.handle.on_gpu = bytes(isinstance(items, GpuSamples) for items in lists)
-            return lists
+            return [items.samples if isinstance(items, GpuSamples) else items for items in lists]
         except StopIteration:
             self.ends.append(epoch)
             return None
@@ -113,19 +113,19 @@ class Source(Kept):
             )
         return parts
 
-    def split(self, given: Any, count: int) -> list[list[Any]]:
-        """A batch of up to `count` samples, as a list of samples for each output."""
+    def split(self, given: Any, count: int) -> list[Any]:
+        """A batch of up to `count` samples: for each output a list of buffers, or one whose first axis counts them."""
         parts = self._parts(given)
         for part in parts:
             wait_for(self.stream, part)
         return [self._samples(part, count, dtype) for part, dtype in zip(parts, self.dtypes, strict=True)]
 
-    def _samples(self, part: Any, count: int, dtype: int | None) -> list[Any]:
+    def _samples(self, part: Any, count: int, dtype: int | None) -> Any:
         there = gpu_samples(part, count, self.device_id, self.copy) if self.device_id is not None else None
-        items = samples_of(part, count, self.copy) if there is None else there
-        for item in items:
+        items = samples_of(part, count, self.copy) if there is None else there.samples
+        for item in items if isinstance(items, list) else [items]:
             with_dtype(item, dtype)
-        return items
+        return items if there is None else there
 
     def take(self, epoch: int, batch: int, index: int, count: int, position: int) -> Any:
         """The user's data: a batch, or with by_sample sample `index` of it. StopIteration at the end of the epoch."""
@@ -254,8 +254,8 @@ class FedSource(Source):
     def __init__(self, repeat_last: bool = False, blocking: bool = False, **kwargs: Any) -> None:
         self.repeat_last = repeat_last
         self.blocking = blocking  # a run waits for data, which another thread may feed
-        self.last: tuple[list[list[Any]], tuple[str, ...]] | None = None
-        self.queue: deque[tuple[list[list[Any]], tuple[str, ...]]] = deque()
+        self.last: tuple[list[Any], tuple[str, ...]] | None = None
+        self.queue: deque[tuple[list[Any], tuple[str, ...]]] = deque()
         self.ready = threading.Condition()
         self.fed = 0
         self.closed = False
@@ -272,7 +272,7 @@ class FedSource(Source):
                 raise InvalidArgumentError(f"feed_input: the layout {given!r}, where the external_source declares {declared!r}")
         self._put((samples, layouts))
 
-    def _put(self, batch: tuple[list[list[Any]], tuple[str, ...]]) -> None:
+    def _put(self, batch: tuple[list[Any], tuple[str, ...]]) -> None:
         with self.ready:
             self.queue.append(batch)
             self.last = batch if self.repeat_last else None
@@ -293,9 +293,9 @@ class FedSource(Source):
             samples, self.handle.layouts = self.queue.popleft()
             return samples
 
-    def split(self, given: Any, count: int) -> list[list[Any]]:
+    def split(self, given: Any, count: int) -> list[Any]:
         """As it was split when it was fed."""
-        samples: list[list[Any]] = given
+        samples: list[Any] = given
         return samples
 
     def close(self) -> None:

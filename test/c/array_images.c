@@ -79,8 +79,9 @@ static void draw_median_blur(struct call *c)
 static void draw_bytes(struct call *c, const char *layout, int64_t channels)
 {
 	int64_t shape[STK_MAX_DIMS];
+	uint32_t most = call_draw(4) ? 40 : 200; /* large enough for several thread blocks */
 	for (size_t d = 0; d < strlen(layout); d++)
-		shape[d] = layout[d] == 'C' ? channels : layout[d] == 'F' ? 2 : 1 + call_draw(40);
+		shape[d] = layout[d] == 'C' ? channels : layout[d] == 'F' ? 2 : 1 + call_draw(most);
 	call_input(c, STK_UINT8, (int)strlen(layout), shape);
 	strcpy(c->in[0].desc.layout, layout);
 }

@@ -124,6 +124,39 @@ def test_forms_of_samples_and_layouts(rng):
         pipe.feed_input("in", given.view(OnGpu), cuda_stream=17)
 
 
+@pytest.mark.parametrize("copy", [False, True])
+def test_a_batch_as_one_array_is_the_batch_as_a_list(rng, copy):
+    """Whatever the array's type and memory: what lies behind each other is taken as one buffer, the rest sample by sample."""
+    torch = pytest.importorskip("torch")
+    whole = rng.integers(0, 100, (3, 4, 6, 5))
+    fixed = whole.astype(np.uint8)
+    fixed.flags.writeable = False
+    forms = [
+        whole,
+        fixed,
+        whole.astype(">i4"),
+        whole.astype(np.float16)[::-1],
+        whole[:, 1:, ::2],
+        whole[:, 0, 0, 0] > 50,
+        whole[:, :0].astype(np.int8),
+    ]
+    forms += [
+        torch.tensor(whole),
+        torch.tensor(whole).transpose(1, 3),
+        torch.tensor(whole[:, 0, 0, 0]),
+        torch.zeros(3, 0),
+        np.asfortranarray(whole),
+    ]
+    for form in forms:
+        given = [form, list(form)]
+        want = [np.asarray(sample).tolist() for sample in form]
+        pipe = pipeline(given, no_copy=not copy)
+        assert [values(pipe.run()) for _ in given] == [want, want]
+        fed = pipeline(name="in", no_copy=not copy)
+        fed.feed_input("in", form)
+        assert values(fed.run()) == want
+
+
 def test_replacing_samples_of_a_source_is_refused():
     with pytest.raises(StokerError, match=r'on_error="replace".*"skip"'):
         pipeline(lambda: np.zeros((3, 1)), settings={"on_error": "replace"}).build()

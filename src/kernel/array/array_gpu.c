@@ -3,6 +3,7 @@
 #include "kernel/array/array_gpu.h"
 
 #include "base/memory.h"
+#include "kernel/array/array_image.h"
 #include "kernel/array/array_resize.h"
 #include "kernel/equalize/equalize_element.h"
 #include "kernel/filter/filter_element.h"
@@ -18,7 +19,7 @@ struct stk_array_gpu {
 	size_t items_at, constants_at;
 	uint32_t n_items;
 	uint64_t n_constants, n_work;
-	uint32_t blocks[STK_ARRAY_GPU_LAUNCHES];
+	uint32_t blocks[STK_ARRAY_GPU_LAUNCHES], shared[STK_ARRAY_GPU_LAUNCHES]; /* shared: bytes */
 };
 
 static size_t aligned(size_t n)
@@ -32,11 +33,33 @@ static uint64_t padded(uint64_t n)
 	return (n + 15) & ~(uint64_t)15;
 }
 
+static bool is_tiled(const struct stk_array_job *job)
+{
+	return job->kind == STK_ARRAY_FILTER && stk__filter_tiling(&job->filter) != STK_FILTER_NO_TILES;
+}
+
+/* Bytes of a job's memory on the device. A frame that is measured has a word that counts the thread blocks which are through, and what each block measures. A filter
+ * that is tiled needs no work memory. */
+static void memory_of(const struct stk_array_job *job, uint64_t *constants, uint64_t *work)
+{
+	*constants = job->constant_bytes;
+	*work = is_tiled(job) ? 0 : job->work_bytes;
+	if (!stk__array_is_image(job))
+		return;
+	struct stk_array_image im = stk__array_image(job);
+	if (im.measured) {
+		*constants = (uint64_t)im.frames * sizeof(uint32_t);
+		*work = stk__array_image_results(job, &im) + (uint64_t)im.frames * im.blocks * im.measured * sizeof(uint32_t);
+	}
+}
+
 void stk__array_gpu_need(const struct stk_array_job *job, struct stk_array_gpu_limits *sum)
 {
+	uint64_t constants, work;
+	memory_of(job, &constants, &work);
 	sum->jobs++;
-	sum->constants += padded(job->constant_bytes);
-	sum->work += padded(job->work_bytes);
+	sum->constants += padded(constants);
+	sum->work += padded(work);
 }
 
 struct stk_array_gpu_sizes stk__array_gpu_sizes(const struct stk_array_gpu_limits *l)
@@ -64,13 +87,19 @@ static const struct {
 	{STK_ARRAY_FILTER, "array_gpu_filter", "array_filter"},
 	{STK_ARRAY_GPU_FILTER_1, "array_gpu_filter", "array_filter"},
 	{STK_ARRAY_GPU_FILTER_2, "array_gpu_filter", "array_filter"},
+	{STK_ARRAY_GPU_FILTER_TILES + STK_FILTER_SUM_TILES, "array_gpu_filter_tiles", "array_filter_sums"},
+	{STK_ARRAY_GPU_FILTER_TILES + STK_FILTER_EXTREME_TILES, "array_gpu_filter_tiles", "array_filter_extremes"},
+	{STK_ARRAY_GPU_FILTER_TILES + STK_FILTER_DENSE_TILES, "array_gpu_filter_tiles", "array_filter_dense"},
+	{STK_ARRAY_GPU_FILTER_TILES + STK_FILTER_MEDIAN_TILES, "array_gpu_filter_tiles", "array_filter_median"},
 	{STK_ARRAY_POINTWISE, "array_gpu_pointwise", "array_pointwise"},
 	{STK_ARRAY_GPU_TABLES, "array_gpu_equalize", "array_tables"},
 	{STK_ARRAY_EQUALIZE, "array_gpu_equalize", "array_equalize"},
 	{STK_ARRAY_DEBAYER, "array_gpu_debayer", "array_debayer"},
-	{STK_ARRAY_GPU_MEAN_LUMA, "array_gpu_enhance", "array_mean_luma"},
 	{STK_ARRAY_ENHANCE, "array_gpu_enhance", "array_enhance"},
 	{STK_ARRAY_TRANSFORM, "array_gpu_transform", "array_transform"},
+	{STK_ARRAY_GPU_IMAGE_MEASURE, "array_gpu_image", "array_image_measure"},
+	{STK_ARRAY_GPU_IMAGE, "array_gpu_image", "array_image"},
+	{STK_ARRAY_GPU_IMAGE_MIX, "array_gpu_image", "array_image_mix"},
 	{STK_ARRAY_JPEG_DISTORTION, "array_gpu_jpeg_distortion", "array_jpeg_distortion"},
 	{STK_ARRAY_GPU_JPEG_1, "array_gpu_jpeg_distortion", "array_jpeg_distortion"},
 	{STK_ARRAY_GPU_JPEG_2, "array_gpu_jpeg_distortion", "array_jpeg_distortion"},
@@ -111,6 +140,7 @@ void stk__array_gpu_begin(struct stk_array_gpu *b)
 	b->n_items = 0;
 	b->n_constants = b->n_work = 0;
 	memset(b->blocks, 0, sizeof b->blocks);
+	memset(b->shared, 0, sizeof b->shared);
 }
 
 /* Two elements that follow each other everywhere may move as one. */
@@ -136,17 +166,19 @@ static void pair(struct stk_array_job *job)
 }
 
 /* Gives the job its memory on the device: constants go to the tables, where the device will have them. */
-static void place(struct stk_array_gpu *b, struct stk_array_job *job)
+static void place(struct stk_array_gpu *b, struct stk_array_job *job, uint64_t constants, uint64_t work)
 {
 	size_t at = b->constants_at + b->n_constants;
 	if (job->constant_bytes)
 		memcpy(b->tables + at, job->constants, job->constant_bytes);
+	else if (constants)
+		memset(b->tables + at, 0, constants);
 	job->constants = (const void *)(uintptr_t)(b->device_tables + at);
-	b->n_constants += padded(job->constant_bytes);
+	b->n_constants += padded(constants);
 	job->work = (void *)(uintptr_t)(b->device_work + b->n_work);
 	if (job->kind == STK_ARRAY_NORMALIZE)
 		job->src[1] = job->work;
-	b->n_work += padded(job->work_bytes);
+	b->n_work += padded(work);
 }
 
 /* A thread measures a short group, a thread block a long one. */
@@ -160,13 +192,35 @@ static uint32_t blocks_of(int64_t outputs)
 	return (uint32_t)((outputs + STK_ARRAY_GPU_OUTPUTS - 1) / STK_ARRAY_GPU_OUTPUTS);
 }
 
-/* Adds the thread blocks of a job to those of each launch that it takes part in. */
-static void add_blocks(uint32_t blocks[STK_ARRAY_GPU_LAUNCHES], const struct stk_array_job *job)
+static void add_filter_blocks(struct stk_array_gpu *b, const struct stk_filter *f, int64_t n)
 {
-	static const int filter_launch[STK_FILTER_PHASES] = {STK_ARRAY_FILTER, STK_ARRAY_GPU_FILTER_1, STK_ARRAY_GPU_FILTER_2};
-	int axes[STK_FILTER_PHASES], phases = job->kind == STK_ARRAY_FILTER ? stk__filter_phases(&job->filter, axes) : 1;
-	for (int k = 0; k < phases - 1; k++)
-		blocks[filter_launch[k]] += blocks_of(job->n * job->filter.n_terms);
+	static const int launch[STK_FILTER_PHASES] = {STK_ARRAY_FILTER, STK_ARRAY_GPU_FILTER_1, STK_ARRAY_GPU_FILTER_2};
+	int tiling = stk__filter_tiling(f), axes[STK_FILTER_PHASES], phases = stk__filter_phases(f, axes);
+	if (tiling != STK_FILTER_NO_TILES) {
+		struct stk_filter_tiles tiles = stk__filter_tiles(f);
+		uint32_t *shared = &b->shared[STK_ARRAY_GPU_FILTER_TILES + tiling];
+		b->blocks[STK_ARRAY_GPU_FILTER_TILES + tiling] += (uint32_t)stk__filter_tile_blocks(f, &tiles);
+		*shared = *shared > tiles.shared ? *shared : tiles.shared;
+		return;
+	}
+	for (int k = 0; k < phases; k++)
+		b->blocks[launch[k]] += blocks_of(k < phases - 1 ? n * f->n_terms : n);
+}
+
+/* Adds the thread blocks of a job to those of each launch that it takes part in. */
+static void add_blocks(struct stk_array_gpu *b, const struct stk_array_job *job)
+{
+	uint32_t *blocks = b->blocks;
+	if (stk__array_is_image(job)) {
+		struct stk_array_image im = stk__array_image(job);
+		blocks[stk__array_image_mixes(job) ? STK_ARRAY_GPU_IMAGE_MIX : STK_ARRAY_GPU_IMAGE] += (uint32_t)im.frames * im.blocks;
+		blocks[STK_ARRAY_GPU_IMAGE_MEASURE] += im.measured ? (uint32_t)im.frames * im.blocks : 0;
+		return;
+	}
+	if (job->kind == STK_ARRAY_FILTER) {
+		add_filter_blocks(b, &job->filter, job->n);
+		return;
+	}
 	if (job->kind == STK_ARRAY_JPEG_DISTORTION) {
 		blocks[STK_ARRAY_JPEG_DISTORTION] += blocks_of(stk__jpeg_distortion_values(&job->jpeg_distortion, 0));
 		blocks[STK_ARRAY_GPU_JPEG_1] += blocks_of(stk__jpeg_distortion_values(&job->jpeg_distortion, 1));
@@ -181,12 +235,10 @@ static void add_blocks(uint32_t blocks[STK_ARRAY_GPU_LAUNCHES], const struct stk
 	}
 	if (job->kind == STK_ARRAY_EQUALIZE)
 		blocks[STK_ARRAY_GPU_TABLES] += (uint32_t)stk__equalize_tables(&job->equalize);
-	if (job->kind == STK_ARRAY_ENHANCE && stk__enhance_measures(&job->enhance) < job->enhance.n)
-		blocks[STK_ARRAY_GPU_MEAN_LUMA] += (uint32_t)job->enhance.frames;
 	if (job->kind == STK_ARRAY_REDUCE)
 		blocks[STK_ARRAY_REDUCE] += group_blocks(&job->reduce.groups);
 	else
-		blocks[phases > 1 ? filter_launch[phases - 1] : job->kind] += blocks_of(job->n);
+		blocks[job->kind] += blocks_of(job->n);
 	if (job->kind == STK_ARRAY_NORMALIZE)
 		blocks[STK_ARRAY_GPU_MEASURE] += group_blocks(&job->normalize.groups);
 }
@@ -194,16 +246,17 @@ static void add_blocks(uint32_t blocks[STK_ARRAY_GPU_LAUNCHES], const struct stk
 bool stk__array_gpu_add(struct stk_array_gpu *b, const struct stk_array_job *job, uint32_t *index)
 {
 	const struct stk_array_gpu_limits *l = &b->limits;
-	if (b->n_items == l->jobs || padded(job->constant_bytes) > l->constants - b->n_constants ||
-		padded(job->work_bytes) > l->work - b->n_work)
+	uint64_t constants, work;
+	memory_of(job, &constants, &work);
+	if (b->n_items == l->jobs || padded(constants) > l->constants - b->n_constants || padded(work) > l->work - b->n_work)
 		return false;
 	struct stk_array_gpu_item *it = &b->items[b->n_items];
 	it->job = *job;
-	place(b, &it->job);
+	place(b, &it->job, constants, work);
 	while (job->kind == STK_ARRAY_COPY && it->job.copy.element && job->ndim && may_pair(&it->job))
 		pair(&it->job);
 	memcpy(it->block0, b->blocks, sizeof it->block0);
-	add_blocks(b->blocks, &it->job);
+	add_blocks(b, &it->job);
 	if (index)
 		*index = b->n_items;
 	b->n_items++;
@@ -216,6 +269,12 @@ size_t stk__array_gpu_end(struct stk_array_gpu *b)
 	return b->n_constants ? b->constants_at + b->n_constants : b->items_at + sizeof *b->items * b->n_items;
 }
 
+static unsigned threads_of(int launch)
+{
+	bool tiles = launch >= STK_ARRAY_GPU_FILTER_TILES && launch <= STK_ARRAY_GPU_FILTER_LAST;
+	return tiles ? STK_FILTER_TILE_THREADS : STK_ARRAY_GPU_THREADS;
+}
+
 enum stk_status stk__array_gpu_launch(struct stk_gpu_device *dev, const struct stk_array_gpu_kernels *kernels,
 	const struct stk_array_gpu *b, stk_gpu_stream stream, struct stk_error *err)
 {
@@ -224,8 +283,9 @@ enum stk_status stk__array_gpu_launch(struct stk_gpu_device *dev, const struct s
 		.n_items = b->n_items};
 	enum stk_status status = STK_OK;
 	for (size_t i = 0; !status && i < STK_ARRAY_GPU_LAUNCHES; i++) {
-		struct stk_gpu_grid grid = {.blocks = {b->blocks[steps[i].launch]}, .threads = {STK_ARRAY_GPU_THREADS}};
 		view.launch = steps[i].launch;
+		struct stk_gpu_grid grid = {
+			.blocks = {b->blocks[view.launch]}, .threads = {threads_of(view.launch)}, .shared = b->shared[view.launch]};
 		if (grid.blocks[0])
 			status = stk__gpu_launch(dev, stream, kernels->of[view.launch], grid, (void *[]){&view}, err);
 	}

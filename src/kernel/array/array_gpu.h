@@ -15,20 +15,25 @@
 
 #include "gpu/gpu.h"
 #include "kernel/array/array.h"
+#include "kernel/filter/filter_tile.h"
 
 #define STK_ARRAY_GPU_THREADS 256
 #define STK_ARRAY_GPU_OUTPUTS 4096 /* of a thread block: finding its job takes as long as some outputs */
 
-/* One for each kind of job, one that measures for normalisations, two more phases of filters, one that makes the tables of equalisations, one that measures for contrast, and two
- * more phases of JPEG distortion. */
+/* One for each kind of job, one that measures for normalisations, two more phases of filters and those of tiled ones, one that makes the tables of equalisations, three for jobs over images of bytes
+ * (array_image.h), which measure and make pixels, and two more phases of JPEG distortion. */
 enum {
 	STK_ARRAY_GPU_MEASURE = STK_ARRAY_KINDS,
 	STK_ARRAY_GPU_FILTER_1,
 	STK_ARRAY_GPU_FILTER_2,
+	STK_ARRAY_GPU_FILTER_TILES, /* one for each tiling of filters */
+	STK_ARRAY_GPU_FILTER_LAST = STK_ARRAY_GPU_FILTER_TILES + STK_FILTER_TILINGS - 1,
 	STK_ARRAY_GPU_RESIZE_1,
 	STK_ARRAY_GPU_RESIZE_2,
 	STK_ARRAY_GPU_TABLES,
-	STK_ARRAY_GPU_MEAN_LUMA,
+	STK_ARRAY_GPU_IMAGE_MEASURE,
+	STK_ARRAY_GPU_IMAGE,
+	STK_ARRAY_GPU_IMAGE_MIX,
 	STK_ARRAY_GPU_JPEG_1,
 	STK_ARRAY_GPU_JPEG_2,
 	STK_ARRAY_GPU_LAUNCHES

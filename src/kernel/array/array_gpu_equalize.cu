@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Equalised histograms on the GPU: a thread block a table, then a thread an output, or a pixel. */
+ * Adaptively equalised histograms on the GPU, and those of images with another number of channels than the launches of images take (array_image.h): a thread
+ * block a table, then a thread an output, or a pixel. */
 #include "kernel/array/array_element.h"
 #include "kernel/array/array_gpu_find.cuh"
 #include "kernel/equalize/equalize_element.h"

@@ -4,19 +4,12 @@
 #define STK_KERNEL_ARRAY_GPU_FIND_CUH
 
 #include "kernel/array/array_gpu.h"
+#include "kernel/common/find.cuh"
 
-/* The last item that begins at the thread block or before. Items that take no part in this launch have no blocks in it. */
+/* The last item that begins at the thread block or before. Items that take no part in this launch have no blocks in it. For all threads of a warp. */
 static __device__ __forceinline__ uint32_t find_item(const stk_array_gpu_view &v)
 {
-	uint32_t low = 0, high = v.n_items - 1;
-	while (low < high) {
-		uint32_t middle = (low + high + 1) / 2;
-		if (v.items[middle].block0[v.launch] <= blockIdx.x)
-			low = middle;
-		else
-			high = middle - 1;
-	}
-	return low;
+	return stk__find_warp(&v.items->block0[v.launch], sizeof *v.items, v.n_items, blockIdx.x);
 }
 
 /* The outputs of a thread: begin, begin + STK_ARRAY_GPU_THREADS, ... below end. */

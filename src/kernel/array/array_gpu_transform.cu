@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Affine maps of images of bytes on the GPU, a pixel a thread. */
+ * Affine maps of images of bytes on the GPU, with another number of channels than the launches of images take (array_image.h): a pixel a thread. */
 #include "kernel/array/array_gpu_find.cuh"
 #include "kernel/transform/transform.h"
 

@@ -65,55 +65,76 @@ STK_HD void stk__equalize_clip(int32_t *counts, int32_t limit)
 		counts[i]++;
 }
 
-/* As Pillow makes it: the sum of the counts before each value, in steps of the 255th part of the pixels that do not have the largest value. */
-STK_HD void stk__equalize_pillow(const int32_t *counts, int32_t n, uint8_t *table)
+/* What an entry of a table that is not adaptive is made from, beside the counts below its value: how many pixels there are, the least and the largest of their
+ * values, and how many have these. */
+struct stk_equalize_range {
+	int32_t n, first, last, at_first, at_last;
+};
+
+/* The least value becomes 0. */
+STK_HD uint8_t stk__equalize_opencv(const struct stk_equalize_range *r, int32_t i, int32_t below, int32_t count)
 {
-	int32_t last = STK_EQUALIZE_BINS - 1;
-	while (last > 0 && !counts[last])
-		last--;
-	int32_t step = (n - counts[last]) / 255, sum = step / 2;
-	for (int i = 0; i < STK_EQUALIZE_BINS; i++) {
-		int32_t value = step ? sum / step : i;
-		table[i] = (uint8_t)(value < 255 ? value : 255);
-		sum += counts[i];
-	}
+	int32_t left = r->n - r->at_first;
+	float scale = 255.0f / (float)left;
+	return left ? stk__equalize_round((float)(i > r->first ? below + count - r->at_first : 0) * scale) : (uint8_t)i;
+}
+
+/* As Pillow makes it: the sum of the counts before each value, in steps of the 255th part of the pixels that do not have the largest value. */
+STK_HD uint8_t stk__equalize_pillow(const struct stk_equalize_range *r, int32_t i, int32_t below)
+{
+	int32_t step = (r->n - r->at_last) / 255, value = step ? (step / 2 + below) / step : i;
+	return (uint8_t)(value < 255 ? value : 255);
 }
 
 /* The line's values are cut, as in Pillow. */
-STK_HD void stk__equalize_stretch(const int32_t *counts, uint8_t *table)
+STK_HD uint8_t stk__equalize_stretch(const struct stk_equalize_range *r, int32_t i)
 {
-	int32_t first = 0, last = STK_EQUALIZE_BINS - 1;
-	while (first < last && !counts[first])
-		first++;
-	while (last > first && !counts[last])
-		last--;
-	double scale = 255.0 / (last > first ? last - first : 1), offset = -first * scale;
+	double scale = 255.0 / (r->last > r->first ? r->last - r->first : 1), offset = -r->first * scale;
+	double value = r->last > r->first ? i * scale + offset : i;
+	return (uint8_t)(value < 0 ? 0 : value > 255 ? 255 : value);
+}
+
+/* table: enum stk_equalize_table. count: of the value i; below: of those before it. */
+STK_HD uint8_t stk__equalize_entry(uint8_t table, const struct stk_equalize_range *r, int32_t i, int32_t below, int32_t count)
+{
+	return table == STK_EQUALIZE_PILLOW    ? stk__equalize_pillow(r, i, below)
+	       : table == STK_EQUALIZE_STRETCH ? stk__equalize_stretch(r, i)
+					       : stk__equalize_opencv(r, i, below, count);
+}
+
+STK_HD void stk__equalize_adaptive(int32_t *counts, int32_t limit, int32_t n, uint8_t *table)
+{
+	int32_t sum = 0;
+	float scale = 255.0f / (float)n;
+	if (limit)
+		stk__equalize_clip(counts, limit);
 	for (int i = 0; i < STK_EQUALIZE_BINS; i++) {
-		double value = last > first ? i * scale + offset : i;
-		table[i] = (uint8_t)(value < 0 ? 0 : value > 255 ? 255 : value);
+		sum += counts[i];
+		table[i] = n ? stk__equalize_round((float)sum * scale) : (uint8_t)i;
 	}
 }
 
 /* The table of `n` pixels of these counts, which are overwritten. */
 STK_HD void stk__equalize_table(const struct stk_equalize *e, int32_t *counts, int32_t n, uint8_t *table)
 {
-	int32_t first = 0, sum = 0;
-	if (e->table != STK_EQUALIZE_OPENCV) {
-		if (e->table == STK_EQUALIZE_PILLOW)
-			stk__equalize_pillow(counts, n, table);
-		else
-			stk__equalize_stretch(counts, table);
+	struct stk_equalize_range r;
+	int32_t below = 0;
+	if (e->tiles_x) {
+		stk__equalize_adaptive(counts, e->limit, n, table);
 		return;
 	}
-	if (e->limit)
-		stk__equalize_clip(counts, e->limit);
-	while (!e->tiles_x && first < STK_EQUALIZE_BINS - 1 && !counts[first])
-		first++;
-	int32_t left = e->tiles_x ? n : n - counts[first]; /* the least value becomes 0, except in adaptive equalisation */
-	float scale = 255.0f / (float)left;
+	r.n = n;
+	r.first = 0;
+	r.last = STK_EQUALIZE_BINS - 1;
+	while (r.first < r.last && !counts[r.first])
+		r.first++;
+	while (r.last > r.first && !counts[r.last])
+		r.last--;
+	r.at_first = counts[r.first];
+	r.at_last = counts[r.last];
 	for (int i = 0; i < STK_EQUALIZE_BINS; i++) {
-		sum += !e->tiles_x && i <= first ? 0 : counts[i];
-		table[i] = left ? stk__equalize_round((float)sum * scale) : (uint8_t)i;
+		table[i] = stk__equalize_entry(e->table, &r, i, below, counts[i]);
+		below += counts[i];
 	}
 }
 

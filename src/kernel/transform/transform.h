@@ -84,35 +84,40 @@ STK_HD uint8_t stk__transform_cubic_value(const struct stk_transform *t, const u
 	return (uint8_t)(value <= 0 ? 0 : value >= 255 ? 255 : (int32_t)value);
 }
 
-/* Pixel i of all frames. */
-STK_HD void stk__transform_one(const struct stk_transform *t, const uint8_t *src, uint8_t *dst, uint32_t i)
+/* Pixel (x, y) of a frame, to `dst`. */
+STK_HD void stk__transform_pixel(const struct stk_transform *t, const uint8_t *frame, uint8_t *dst, int32_t x, int32_t y)
 {
-	uint32_t row = i / (uint32_t)t->width, x = i - row * (uint32_t)t->width, frame = row / (uint32_t)t->height,
-		 y = row - frame * (uint32_t)t->height;
 	int bits = stk__transform_bits(t), c = t->channels;
 	int64_t at_x = t->m[2] + t->m[0] * x + t->m[1] * y, at_y = t->m[5] + t->m[3] * x + t->m[4] * y;
 	int64_t line = (int64_t)t->width * c;
-	src += frame * t->height * line;
-	dst += (int64_t)i * c;
 	if (at_x < 0 || at_y < 0 || at_x >> bits >= t->width || at_y >> bits >= t->height) {
 		for (int32_t k = 0; k < c; k++)
 			dst[k] = t->fill[t->n_fills > 1 ? k : 0];
 	} else if (t->interp == STK_INTERP_NN) {
 		for (int32_t k = 0; k < c; k++)
-			dst[k] = src[(at_y >> bits) * line + (at_x >> bits) * c + k];
+			dst[k] = frame[(at_y >> bits) * line + (at_x >> bits) * c + k];
 	} else if (t->interp == STK_INTERP_CUBIC) {
 		for (int32_t k = 0; k < c; k++)
-			dst[k] = stk__transform_cubic_value(t, src, at_x, at_y, k);
+			dst[k] = stk__transform_cubic_value(t, frame, at_x, at_y, k);
 	} else {
 		struct stk_transform_four f;
 		stk__transform_four(t, at_x, at_y, &f);
 		for (int32_t k = 0; k < c; k++) {
 			int32_t sum = 0;
 			for (int n = 0; n < 4; n++)
-				sum += f.weight[n] * src[f.y[n / 2] * line + f.x[n % 2] * c + k];
+				sum += f.weight[n] * frame[f.y[n / 2] * line + f.x[n % 2] * c + k];
 			dst[k] = (uint8_t)(sum >> STK_TRANSFORM_WEIGHT_BITS);
 		}
 	}
+}
+
+/* Pixel i of all frames. */
+STK_HD void stk__transform_one(const struct stk_transform *t, const uint8_t *src, uint8_t *dst, uint32_t i)
+{
+	uint32_t row = i / (uint32_t)t->width, x = i - row * (uint32_t)t->width, frame = row / (uint32_t)t->height,
+		 y = row - frame * (uint32_t)t->height;
+	int64_t frame_bytes = (int64_t)t->height * t->width * t->channels;
+	stk__transform_pixel(t, src + frame * frame_bytes, dst + (int64_t)i * t->channels, (int32_t)x, (int32_t)y);
 }
 
 /* On the CPU. */

@@ -1,0 +1,231 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * What the kernels of tiled filters (filter_tile.h) are made of: rows of the input in shared memory, sums that slide along them, and stores. Threads make
+ * several outputs that lie one step apart, so that each value is read from shared memory once for all of them. The values of a window are still
+ * taken one after the other, which makes the bits those of filter_element.h. */
+#ifndef STK_KERNEL_FILTER_TILE_CUH
+#define STK_KERNEL_FILTER_TILE_CUH
+
+#include "kernel/common/cuda.cuh"
+#include "kernel/filter/filter_element.h"
+#include "kernel/filter/filter_tile.h"
+
+/* A thread block's part of the output. */
+struct filter_tile {
+	int32_t x, y, rows, values; /* values: of a row */
+	int64_t src, dst;           /* the first value of the image, and of the tile's outputs */
+};
+
+static __device__ __forceinline__ filter_tile find_tile(const stk_filter &f, const stk_filter_tiles &t, uint32_t block)
+{
+	uint32_t row = block / t.across, outer = row / t.down;
+	filter_tile tile;
+	tile.x = (int32_t)(block - row * t.across) * t.width;
+	tile.y = (int32_t)(row - outer * t.down) * t.height;
+	tile.rows = min(t.height, f.out[1] - tile.y);
+	tile.values = min(t.width, f.out[2] - tile.x) * f.channels;
+	tile.src = outer * stk__filter_volume(&f, f.in);
+	tile.dst = outer * stk__filter_volume(&f, f.out) + ((int64_t)tile.y * f.out[2] + tile.x) * f.channels;
+	return tile;
+}
+
+/* ---- rows of the input ---- */
+
+static __device__ __noinline__ float load_any(const uint8_t *src, int64_t i, int dtype)
+{
+	return stk__filter_load(src, i, dtype);
+}
+
+/* Values low .. high - 1 of a row of bytes: aligned words, but for its ends. to is where value `low` goes, and as far from a multiple of four floats as its
+ * address is from one of four bytes. All lanes of a warp. */
+static __device__ __forceinline__ void load_bytes(float *to, const uint8_t *row, int32_t low, int32_t high)
+{
+	int32_t skew = (int32_t)((uintptr_t)(row + low) & 3), n = high - low;
+#pragma unroll 2
+	for (int32_t i = 4 * (int32_t)(threadIdx.x % 32) - skew; i < n; i += 128) {
+		const uint8_t *from = row + low + i;
+		if (i >= 0 && i + 4 <= n) {
+			uint32_t word = *(const uint32_t *)from;
+			*(float4 *)(to + i) =
+				make_float4((float)(word & 255), (float)(word >> 8 & 255), (float)(word >> 16 & 255), (float)(word >> 24));
+			continue;
+		}
+#pragma unroll 1
+		for (int32_t k = max(0, -i); k < min(4, n - i); k++)
+			to[i + k] = (float)from[k];
+	}
+}
+
+/* Values begin .. end - 1 of row y, counted from its first one, beyond which there is border: into `line`, whose room is end - begin and three more.
+ * Returns where the first one lies. All lanes of a warp. */
+static __device__ __forceinline__ float *load_row(
+	const stk_filter &f, const stk_filter_data &d, int64_t src, int32_t y, int32_t begin, int32_t end, float fill, float *line)
+{
+	int32_t lane = (int32_t)(threadIdx.x % 32), n = f.in[2] * f.channels, low = max(begin, 0), high = min(end, n);
+	y = stk__border_index(y, f.in[1], f.border);
+	if (y < 0) {
+#pragma unroll 1
+		for (int32_t i = lane; i < end - begin; i += 32)
+			line[i] = fill;
+		return line;
+	}
+	src += (int64_t)y * n;
+	if (d.src_dtype == STK_UINT8) {
+		const uint8_t *row = d.src + src;
+		line += ((int32_t)((uintptr_t)(row + low) & 3) + begin - low) & 3;
+		load_bytes(line + low - begin, row, low, high);
+	} else if (d.src_dtype == STK_FLOAT) {
+		const float *row = (const float *)(const void *)d.src + src;
+#pragma unroll 2
+		for (int32_t v = low + lane; v < high; v += 32)
+			line[v - begin] = row[v];
+	} else {
+#pragma unroll 1
+		for (int32_t v = low + lane; v < high; v += 32)
+			line[v - begin] = load_any(d.src, src + v, d.src_dtype);
+	}
+	int32_t left = min(low, end) - begin, from = max(high, begin), outside = left + end - from;
+#pragma unroll 1
+	for (int32_t i = lane; i < outside; i += 32) {
+		int32_t v = i < left ? begin + i : from + i - left, p = v >= 0 ? v / f.channels : -((f.channels - 1 - v) / f.channels);
+		int32_t channel = v - p * f.channels;
+		p = stk__border_index(p, f.in[2], f.border);
+		line[v - begin] = p < 0 ? fill : load_any(d.src, src + p * f.channels + channel, d.src_dtype);
+	}
+	return line;
+}
+
+/* ---- windows ---- */
+
+/* The value before any: adding to -0 changes nothing, not even the sign of 0. The others begin with the first value. */
+#define FILTER_NOTHING -0.0f
+
+template <int REDUCTION> static __device__ __forceinline__ float combine(float before, float x, float weight, bool first)
+{
+	if (REDUCTION == STK_FILTER_SUM)
+		return before + weight * x;
+	return first ? x : stk__filter_take(REDUCTION, before, x);
+}
+
+/* A window of SIZE places for N outputs one step apart. */
+template <int REDUCTION, int N, int SIZE>
+static __device__ __forceinline__ void slide_short(float (&sum)[N], const float *from, int32_t step, const float *weights)
+{
+	float weight[SIZE];
+#pragma unroll
+	for (int k = 0; k < SIZE; k++)
+		weight[k] = REDUCTION == STK_FILTER_SUM ? weights[k] : 0;
+#pragma unroll
+	for (int m = 0; m < N + SIZE - 1; m++, from += step) {
+		float x = *from;
+#pragma unroll
+		for (int i = 0; i < N; i++)
+			if (m >= i && m - i < SIZE)
+				sum[i] = combine<REDUCTION>(sum[i], x, weight[m - i], m == i);
+	}
+}
+
+/* A weighted sum over a window of at least N places. Of its weights, N at a time are in registers: place k's in number k % N. */
+template <int N>
+static __device__ __forceinline__ void slide_long(float (&sum)[N], const float *from, int32_t step, int32_t size, const float *weights)
+{
+	float weight[N];
+#pragma unroll
+	for (int m = 0; m < N; m++, from += step) {
+		float x = *from;
+		weight[m] = weights[m];
+#pragma unroll
+		for (int i = 0; i <= m; i++)
+			sum[i] = combine<STK_FILTER_SUM>(sum[i], x, weight[m - i], m == i);
+	}
+	int32_t done = N;
+#pragma unroll 1
+	for (; done + N <= size; done += N) {
+#pragma unroll
+		for (int m = 0; m < N; m++, from += step) {
+			float x = *from;
+			weight[m] = weights[done + m];
+#pragma unroll
+			for (int i = 0; i < N; i++)
+				sum[i] = combine<STK_FILTER_SUM>(sum[i], x, weight[(m - i + N) % N], false);
+		}
+	}
+	int32_t left = size - done; /* fewer than N places of the first output */
+#pragma unroll
+	for (int m = 0; m < 2 * N - 2; m++, from += step) {
+		if (m >= left + N - 1)
+			break;
+		float x = *from;
+		if (m < left)
+			weight[m % N] = weights[done + m];
+#pragma unroll
+		for (int i = 0; i < N; i++)
+			if (m - i < left)
+				sum[i] = combine<STK_FILTER_SUM>(sum[i], x, weight[(m - i + N) % N], false);
+	}
+}
+
+/* Any window: adds `size` places from `from` on, `step` floats apart, to N outputs as far apart. */
+template <int REDUCTION, int N>
+static __device__ __forceinline__ void slide(float (&sum)[N], const float *from, int32_t step, int32_t size, const float *weights)
+{
+	if (size == 3) {
+		slide_short<REDUCTION, N, 3>(sum, from, step, weights);
+	} else if (REDUCTION == STK_FILTER_SUM && size == 5) {
+		slide_short<REDUCTION, N, 5>(sum, from, step, weights);
+	} else if (REDUCTION == STK_FILTER_SUM && size == 7) {
+		slide_short<REDUCTION, N, 7>(sum, from, step, weights);
+	} else if (REDUCTION == STK_FILTER_SUM && size >= N) {
+		slide_long<N>(sum, from, step, size, weights);
+	} else {
+#pragma unroll 1
+		for (int32_t k = 0; k < size; k++, from += step)
+#pragma unroll
+			for (int i = 0; i < N; i++)
+				sum[i] = combine<REDUCTION>(sum[i], from[i * step], REDUCTION == STK_FILTER_SUM ? weights[k] : 0, k == 0);
+	}
+}
+
+/* ---- outputs ---- */
+
+static __device__ __noinline__ void store_any(uint8_t *dst, int64_t i, int32_t size, int dtype, float x)
+{
+	stk__convert_one(dst + i * size, dtype, &x, STK_FLOAT);
+}
+
+/* As stk__convert_one. */
+static __device__ __forceinline__ uint32_t to_byte(float x)
+{
+	x = x > 0 ? x : 0; /* NaN too */
+	x = x < 255 ? x : 255;
+	uint32_t whole = (uint32_t)x;
+	return whole + (x - (float)whole >= 0.5f);
+}
+
+static __device__ __forceinline__ void store_value(const stk_filter_data &d, int64_t i, float x)
+{
+	if (d.dst_dtype == STK_UINT8)
+		d.dst[i] = (uint8_t)to_byte(x);
+	else if (d.dst_dtype == STK_FLOAT)
+		((float *)(void *)d.dst)[i] = x;
+	else
+		store_any(d.dst, i, d.dst_size, d.dst_dtype, x);
+}
+
+/* Stores a warp's row of n outputs from value i of the destination on. Bytes go four at a time where they can. */
+static __device__ __forceinline__ void store_row(const stk_filter_data &d, int64_t i, const float *from, int32_t n)
+{
+	int32_t lane = (int32_t)(threadIdx.x % 32);
+	if (d.dst_dtype == STK_UINT8 && ((uintptr_t)(d.dst + i) & 3) == 0) {
+		for (int32_t v = 4 * lane; v + 4 <= n; v += 128)
+			*(uint32_t *)(void *)(d.dst + i + v) =
+				to_byte(from[v]) | to_byte(from[v + 1]) << 8 | to_byte(from[v + 2]) << 16 | to_byte(from[v + 3]) << 24;
+		if (lane < (n & 3))
+			d.dst[i + (n & ~3) + lane] = (uint8_t)to_byte(from[(n & ~3) + lane]);
+		return;
+	}
+#pragma unroll 1
+	for (int32_t v = lane; v < n; v += 32)
+		store_value(d, i + v, from[v]);
+}
+
+#endif

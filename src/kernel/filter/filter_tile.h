@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * How the GPU cuts the filters of images into tiles: a thread block reads what a tile's windows reach into shared memory once, as float32 with the border around
+ * it, and makes all of the tile's outputs from there. Of separable windows it keeps what the rows gave, and runs down their columns. Volumes, very wide
+ * windows and medians of other windows than those listed here are filtered value by value (filter_element.h). Both give the same bits. */
+#ifndef STK_KERNEL_FILTER_TILE_H
+#define STK_KERNEL_FILTER_TILE_H
+
+#include "base/hd.h"
+#include "kernel/filter/filter.h"
+
+enum stk_filter_tiling {
+	STK_FILTER_SUM_TILES,     /* weighted sums over separable windows */
+	STK_FILTER_EXTREME_TILES, /* the least or the largest of separable windows */
+	STK_FILTER_DENSE_TILES,   /* weighted sums over dense windows */
+	STK_FILTER_MEDIAN_TILES,  /* of 3 x 3 and 5 x 5 */
+	STK_FILTER_TILINGS,
+	STK_FILTER_NO_TILES = STK_FILTER_TILINGS
+};
+
+enum {
+	STK_FILTER_TILE_WARPS = 10,
+	STK_FILTER_TILE_RUN = 5,                              /* outputs of a lane along a row, of one channel */
+	STK_FILTER_TILE_DEEP = 8,                             /* outputs of a thread down a column */
+	STK_FILTER_TILE_VALUES = 32 * STK_FILTER_TILE_RUN,    /* outputs of a warp along a row, at most */
+	STK_FILTER_TILE_THREADS = 2 * STK_FILTER_TILE_VALUES, /* two threads a column */
+	STK_FILTER_TILE_WEIGHTS = 256,                        /* of all windows together */
+	STK_FILTER_TILE_ROWS = 32,                            /* of outputs; fewer where windows are high */
+	STK_FILTER_TILE_SHARED = 47104                        /* bytes of a block's shared memory */
+};
+
+/* What all terms' windows together cover along an axis, as a window. */
+struct stk_filter_cover {
+	int32_t first, size;
+};
+
+struct stk_filter_tiles {
+	struct stk_filter_cover x, y;
+	int32_t width, height; /* places of a tile */
+	uint32_t across, down; /* tiles of an image */
+	int32_t pitch;         /* floats of an input row, with room to align it */
+	uint32_t shared;       /* bytes; more than STK_FILTER_TILE_SHARED: windows are too wide */
+};
+
+STK_HD struct stk_filter_cover stk__filter_cover(const struct stk_filter *f, int axis)
+{
+	int32_t first = f->window[0][axis].first, end = first + f->window[0][axis].size;
+	for (int t = 1; t < f->n_terms; t++) {
+		const struct stk_filter_window *w = &f->window[t][axis];
+		first = w->first < first ? w->first : first;
+		end = w->first + w->size > end ? w->first + w->size : end;
+	}
+	struct stk_filter_cover cover = {first, end - first};
+	return cover;
+}
+
+/* Floats of shared memory behind the weights. Separable: a row of input and its padding for each warp, and rows of results for each term. Dense: all rows of
+ * the input, where each begins, and a row of results for each warp. */
+STK_HD int64_t stk__filter_tile_floats(const struct stk_filter *f, int32_t pitch, int32_t rows)
+{
+	if (f->dense)
+		return (int64_t)rows * (pitch + 1) + (int64_t)STK_FILTER_TILE_WARPS * STK_FILTER_TILE_VALUES;
+	return (int64_t)STK_FILTER_TILE_WARPS * pitch + (int64_t)f->n_terms * rows * STK_FILTER_TILE_VALUES;
+}
+
+/* Of a filter with at most 32 channels. */
+STK_HD struct stk_filter_tiles stk__filter_tiles(const struct stk_filter *f)
+{
+	struct stk_filter_tiles t;
+	t.x = stk__filter_cover(f, 2);
+	t.y = stk__filter_cover(f, 1);
+	t.width = 32 / f->channels * STK_FILTER_TILE_RUN;
+	int64_t pitch = ((int64_t)STK_FILTER_TILE_VALUES + ((int64_t)t.x.size - 1) * f->channels + 7) & ~(int64_t)3, bytes = 0;
+	pitch = pitch < STK_FILTER_TILE_SHARED ? pitch : STK_FILTER_TILE_SHARED;
+	t.pitch = (int32_t)pitch;
+	int32_t high = t.y.size < STK_FILTER_TILE_SHARED ? t.y.size : STK_FILTER_TILE_SHARED;
+	for (t.height = STK_FILTER_TILE_ROWS;; t.height /= 2) {
+		bytes = 4 * (STK_FILTER_TILE_WEIGHTS + stk__filter_tile_floats(f, t.pitch, t.height + high - 1));
+		if (bytes <= STK_FILTER_TILE_SHARED || t.height == STK_FILTER_TILE_DEEP)
+			break;
+	}
+	t.shared = bytes < UINT32_MAX ? (uint32_t)bytes : UINT32_MAX;
+	t.across = ((uint32_t)f->out[2] + (uint32_t)t.width - 1) / (uint32_t)t.width;
+	t.down = ((uint32_t)f->out[1] + (uint32_t)t.height - 1) / (uint32_t)t.height;
+	return t;
+}
+
+/* Thread blocks of a filter that is tiled. */
+STK_HD uint64_t stk__filter_tile_blocks(const struct stk_filter *f, const struct stk_filter_tiles *t)
+{
+	return (uint64_t)f->outer * t->across * t->down;
+}
+
+STK_HD int64_t stk__filter_weights(const struct stk_filter *f)
+{
+	int64_t n = 0;
+	for (int t = 0; t < f->n_terms; t++) {
+		const struct stk_filter_window *w = f->window[t];
+		n += f->dense ? (int64_t)w[1].size * w[2].size : (int64_t)w[1].size + w[2].size;
+	}
+	return n;
+}
+
+/* How a filter is tiled, if it is. */
+STK_HD int stk__filter_tiling(const struct stk_filter *f)
+{
+	const struct stk_filter_window *w = f->window[0];
+	if (f->in[0] != 1 || f->out[0] != 1 || w[0].size != 1 || w[0].first != 0 || f->channels > 32 || (!f->dense && f->last != 1))
+		return STK_FILTER_NO_TILES;
+	bool sum = f->reduction == STK_FILTER_SUM, wide = false;
+	for (int t = 0; t < f->n_terms; t++)
+		wide = wide || f->window[t][2].size > 1;
+	if (stk__filter_tiles(f).shared > STK_FILTER_TILE_SHARED || (sum && stk__filter_weights(f) > STK_FILTER_TILE_WEIGHTS))
+		return STK_FILTER_NO_TILES;
+	if (!f->dense) /* sums whose windows are all one column have no weights for it */
+		return !sum ? STK_FILTER_EXTREME_TILES : wide ? STK_FILTER_SUM_TILES : STK_FILTER_NO_TILES;
+	if (f->reduction == STK_FILTER_MEDIAN)
+		return w[1].size == w[2].size && (w[1].size == 3 || w[1].size == 5) ? STK_FILTER_MEDIAN_TILES : STK_FILTER_NO_TILES;
+	return sum ? STK_FILTER_DENSE_TILES : STK_FILTER_NO_TILES;
+}
+
+#endif
