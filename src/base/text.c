@@ -23,20 +23,34 @@ static bool reserve(struct stk_text *t, size_t more)
 	return true;
 }
 
+/* Printed at once where it fits, as it nearly always does. */
 void stk__text_add(struct stk_text *t, const char *fmt, ...)
 {
 	if (t->failed)
 		return;
+	size_t room = t->capacity - t->length;
 	va_list ap, again;
 	va_start(ap, fmt);
 	va_copy(again, ap);
-	int n = vsnprintf(NULL, 0, fmt, ap);
+	int n = vsnprintf(t->s ? t->s + t->length : NULL, room, fmt, ap);
 	va_end(ap);
-	if (n >= 0 && reserve(t, (size_t)n)) {
+	if (n >= 0 && (size_t)n >= room && reserve(t, (size_t)n))
 		vsnprintf(t->s + t->length, (size_t)n + 1, fmt, again);
+	if (n >= 0 && !t->failed)
 		t->length += (size_t)n;
-	}
+	else if (t->s)
+		t->s[t->length] = 0;
 	va_end(again);
+}
+
+void stk__text_append(struct stk_text *t, const char *s, size_t n)
+{
+	if (t->failed || !reserve(t, n))
+		return;
+	if (n)
+		memcpy(t->s + t->length, s, n);
+	t->length += n;
+	t->s[t->length] = 0;
 }
 
 void stk__text_free(struct stk_text *t)

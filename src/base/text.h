@@ -14,6 +14,8 @@ struct stk_text {
 };
 
 void stk__text_add(struct stk_text *t, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+/* The same for n bytes as they are. */
+void stk__text_append(struct stk_text *t, const char *s, size_t n);
 void stk__text_free(struct stk_text *t);
 
 /* The candidate at the smallest edit distance (Levenshtein), or NULL when none is near enough to be what was meant.

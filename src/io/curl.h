@@ -20,11 +20,21 @@
 	X(curl_easy_perform, CURLcode, (CURL * easy))                                                                                      \
 	X(curl_easy_strerror, const char *, (CURLcode code))                                                                               \
 	X(curl_easy_cleanup, void, (CURL * easy))                                                                                          \
+	X(curl_easy_reset, void, (CURL * easy))                                                                                            \
+	X(curl_easy_send, CURLcode, (CURL * easy, const void *bytes, size_t n, size_t *sent))                                              \
+	X(curl_easy_recv, CURLcode, (CURL * easy, void *bytes, size_t n, size_t *got))                                                     \
+	X(curl_share_init, CURLSH *, (void))                                                                                               \
+	X(curl_share_setopt, CURLSHcode, (CURLSH * share, CURLSHoption option, ...))                                                       \
+	X(curl_share_cleanup, CURLSHcode, (CURLSH * share))                                                                                \
+	X(curl_url, CURLU *, (void))                                                                                                       \
+	X(curl_url_cleanup, void, (CURLU * url))                                                                                           \
+	X(curl_url_set, CURLUcode, (CURLU * url, CURLUPart what, const char *part, unsigned flags))                                        \
+	X(curl_url_get, CURLUcode, (CURLU * url, CURLUPart what, char **part, unsigned flags))                                             \
+	X(curl_free, void, (void *p))                                                                                                      \
 	X(curl_multi_init, CURLM *, (void))                                                                                                \
 	X(curl_multi_setopt, CURLMcode, (CURLM * multi, CURLMoption option, ...))                                                          \
 	X(curl_multi_add_handle, CURLMcode, (CURLM * multi, CURL * easy))                                                                  \
 	X(curl_multi_remove_handle, CURLMcode, (CURLM * multi, CURL * easy))                                                               \
-	X(curl_multi_assign, CURLMcode, (CURLM * multi, curl_socket_t socket, void *data))                                                 \
 	X(curl_multi_socket_action, CURLMcode, (CURLM * multi, curl_socket_t socket, int events, int *running))                            \
 	X(curl_multi_info_read, CURLMsg *, (CURLM * multi, int *left))                                                                     \
 	X(curl_multi_cleanup, CURLMcode, (CURLM * multi))                                                                                  \

@@ -40,8 +40,3 @@ bool stk__hedge_due(const struct stk_http_loop *l, const struct stk_transfer *t,
 	return !t->begun && !t->resumes && l->answers.count == ENOUGH &&
 	       (double)(now - latest) > late_ns(&l->answers, t->r->deadline < now ? LATE_AND_NEEDED : LATE);
 }
-
-bool stk__hedge_lost(const struct stk_transfer *t)
-{
-	return t->twin && t->twin->begun && !t->begun;
-}

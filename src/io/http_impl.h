@@ -1,27 +1,38 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The inside of the source. A request waits in the source's queue; a loop takes it and gives it a transfer, which it keeps over resumptions:
  *
- *   queue -> loop takes it (http_loop.c) -> transfer: begin, header lines, body (http_transfer.c) -> verdict (http_verdict.c) -> stk__io_finish
- *                                                       ^                                               |
- *                                                       +-------------- a cut body, the rest ----------+
- */
+ *   queue -> loop takes it (http_loop.c) -> transfer: a connection, the request, the response (http_transfer.c) -> verdict (http_verdict.c) -> stk__io_finish
+ *                                                       ^                                                            |
+ *                                                       +------------ a cut body's rest, a redirect's place ---------+
+ *
+ * A transfer has a connection to itself until its response has ended. */
 #ifndef STK_IO_HTTP_IMPL_H
 #define STK_IO_HTTP_IMPL_H
 
 #include "io/curl.h"
 #include "io/http.h"
+#include "io/http_route.h"
 #include "io/queue.h"
+#include "io/response.h"
 #include "io/s3.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
 
-enum { STK_HTTP_THREADS = 16, STK_HTTP_TEXT = 2048, STK_HTTP_RESUMES = 8, STK_HTTP_SLACK = 64, STK_HTTP_RECEIVE = 128 << 10 };
+enum {
+	STK_HTTP_THREADS = 16,
+	STK_HTTP_TEXT = 2048,
+	STK_HTTP_RESUMES = 8,
+	STK_HTTP_MOVES = 5,
+	STK_HTTP_SLACK = 64,
+	STK_HTTP_SCRATCH = 64 << 10
+};
 
 /* One snapshot of the environment; requests hold the one that they began with. */
 struct stk_http_account {
 	_Atomic int refs;
 	struct stk_aws_settings aws;
+	struct stk_proxies proxies;
 	struct stk_error error; /* code not OK: what is wrong with the settings */
 };
 
@@ -40,15 +51,20 @@ struct stk_http_answers {
 struct stk_http_loop {
 	struct stk_http_source *source;
 	pthread_t thread;
-	CURLM *multi;
 	int epoll, event; /* event: written to wake the loop */
 	int64_t round_ns; /* when it last had something to do */
-	int64_t timer_ns; /* when curl wants to be called; -1: not */
-	struct stk_transfer *active, *idle, *fed;
-	int count;                       /* of active ones; with the source's lock */
-	_Atomic bool look;               /* a request was cancelled */
-	struct stk_http_answers answers; /* the source's, as they were when it last looked over its transfers */
-	bool sleeping;                   /* with the source's lock: waits, and would take a request */
+	struct stk_transfer *active, *idle, *ended;
+	CURLSH *share;                                     /* names, and sessions of TLS */
+	struct stk_connection **by_fd;                     /* whose events those of a descriptor are */
+	int fd_count;                                      /* of by_fd */
+	int connections;                                   /* of all kinds */
+	struct stk_connection *opening, *idle_connections; /* the latter by when they were last used */
+	struct stk_dialer *dialers;                        /* that nobody uses */
+	char *scratch;                                     /* STK_HTTP_SCRATCH bytes: for what does not go to its place at once */
+	int count;                                         /* of active ones; with the source's lock */
+	_Atomic bool look;                                 /* a request was cancelled */
+	struct stk_http_answers answers;                   /* the source's, as they were when it last looked over its transfers */
+	bool sleeping;                                     /* with the source's lock: waits, and would take a request */
 };
 
 struct stk_http_source {
@@ -87,30 +103,28 @@ struct stk_http_source {
 	struct stk_http_loop loops[STK_HTTP_THREADS];
 };
 
-/* What the header of a response says. */
-struct stk_http_response {
-	int status;
-	int64_t length;            /* of the body; -1: not told */
-	int64_t first, last, size; /* Content-Range: of the bytes, and of the whole object; -1: not told */
-	char etag[128], region[64];
-	int64_t date; /* seconds since 1970; 0: not told */
-};
-
 struct stk_transfer {
 	struct stk_transfer *next, *before;
 	struct stk_transfer *twin; /* for the same request, on another connection; the one whose answer begins first goes on alone */
 	struct stk_http_loop *loop;
-	CURL *easy;
-	struct curl_slist *headers;
+	struct stk_connection *connection; /* NULL: none */
 	struct stk_http_target target;
+	struct stk_route route;
+	struct stk_text moved; /* where a redirect leads; "" where none has come */
+	int moves;
 	struct stk_http_account *account;
-	struct stk_request *r; /* of several (r->follow) the first */
-	int64_t first, length; /* the bytes that it asks for; length -1: to the end */
+	struct stk_text request; /* as it goes out */
+	size_t sent;             /* of it */
+	struct stk_request *r;   /* of several (r->follow) the first */
+	int64_t first, length;   /* the bytes that it asks for; length -1: to the end */
 	int64_t begun_ns;
-	struct stk_http_response response;
+	struct stk_response_reader response;
 	char text[STK_HTTP_TEXT]; /* the beginning of an error's body */
 	size_t text_size;
+	CURLcode code; /* how it ended */
 	char why[CURL_ERROR_SIZE];
+	bool stale; /* the connection had been closed before it was used: another is taken */
+	struct stk_transfer *next_ended;
 	/* The object, over all responses. */
 	struct stk_buffer *buffer; /* NULL where the request has room of its own */
 	uint8_t *data;
@@ -119,37 +133,43 @@ struct stk_transfer {
 	int64_t skip;     /* bytes of this body before those */
 	char etag[128];   /* of the first response */
 	int resumes;
-	enum stk_status failed; /* a callback has filled the error, and stopped the transfer */
-	bool complete;          /* a callback stopped it because it has all bytes */
+	enum stk_status failed; /* the error is filled, and the response not read any more */
+	bool complete;          /* all bytes have come, and more would */
 	bool begun;             /* a byte of this response has come */
-	int fd;                 /* its connection; -1: none yet */
-	struct stk_transfer *next_fed;
-	bool fed, eager;    /* bytes of the body have just come; the rest is taken piece by piece */
-	int awaited;        /* bytes of the body that must be there before curl is called */
-	int64_t awaited_ns; /* since when */
-	int64_t window_ns;  /* since when `window_bytes` have come: a stall is measured in windows */
+	bool placed;            /* its header was read, and its body has a place */
+	bool eager;             /* the rest is taken piece by piece */
+	int64_t awaited_ns;     /* since when more than a byte of it is awaited */
+	int64_t window_ns;      /* since when `window_bytes` have come: a stall is measured in windows */
 	size_t window_bytes;
 };
 
-/* http_transfer.c: on the loop's thread. */
+/* http_transfer.c, http_receive.c: on the loop's thread. */
 struct stk_transfer *stk__transfer_create(struct stk_http_loop *l);
 void stk__transfer_destroy(struct stk_transfer *t);
-/* Sets t up for the request, or for the rest of its bytes, and adds it to the loop's curl. */
+/* Asks for the object, or for the rest of its bytes. Then stk__transfer_ended is called once, if not stk__transfer_stop. */
 STK_MUST_USE enum stk_status stk__transfer_begin(struct stk_transfer *t);
+/* Its connection can be used; something has come, or can be written. */
+void stk__transfer_connected(struct stk_transfer *t);
+void stk__transfer_ready(struct stk_transfer *t, bool writable);
+/* The response has ended, or never will. The loop looks at it when it has served all that is ready. */
+void stk__transfer_ended(struct stk_transfer *t, CURLcode code, const char *why);
+/* Nothing more comes over its connection. broken: though it might have. */
+void stk__transfer_disconnected(struct stk_transfer *t, bool broken);
+/* Takes what has come. */
+void stk__transfer_receive(struct stk_transfer *t);
+/* Gives it up, and with it the connection. */
+void stk__transfer_stop(struct stk_transfer *t);
 /* Gives back what the transfer holds for its request; the bytes too, unless they were handed over. */
 void stk__transfer_clear(struct stk_transfer *t);
 /* Fails with STK_TIMEOUT where nothing has come for too long, else STK_OK. */
 STK_MUST_USE enum stk_status stk__transfer_check_pace(struct stk_transfer *t, int64_t now);
 
-/* http_rest.c: the rest of a body in one piece, on the loop's thread. connected: fd is its connection; used: by another transfer before. body_came: some of the
- * body's bytes. await: curl has handed over all that it has. look: what comes slowly is taken as it comes. */
-void stk__rest_connected(struct stk_transfer *t, int fd, bool used);
-void stk__rest_body_came(struct stk_transfer *t);
-void stk__rest_await(struct stk_http_loop *l);
+/* http_rest.c: the rest of a body in few pieces, on the loop's thread. await: all that has come was taken. look: what comes slowly is taken as it comes. */
+void stk__rest_await(struct stk_transfer *t);
 void stk__rest_look(struct stk_transfer *t, int64_t now);
 
-/* http_verdict.c: what the end of a response means. STK_OK with *resume: the rest is to be asked for. */
-STK_MUST_USE enum stk_status stk__http_verdict(struct stk_transfer *t, CURLcode code, bool *resume);
+/* http_verdict.c: what the end of a response means. STK_OK with *resume: the transfer is to begin again. */
+STK_MUST_USE enum stk_status stk__http_verdict(struct stk_transfer *t, bool *resume);
 /* STK_CORRUPT: the object ends before the bytes that were asked for. */
 STK_MUST_USE enum stk_status stk__http_say_short(const struct stk_transfer *t);
 
@@ -163,8 +183,6 @@ void stk__hedge_learn(struct stk_http_source *s, int64_t first_byte_ns);
 void stk__hedge_know(struct stk_http_loop *l); /* takes over what all loops have learnt */
 /* Whether the answer of t, and of its twin if it has one, is late. */
 bool stk__hedge_due(const struct stk_http_loop *l, const struct stk_transfer *t, int64_t now);
-/* The other of the two has begun: this one is to be given up. */
-bool stk__hedge_lost(const struct stk_transfer *t);
 
 /* http_join.c: requests for bytes of one object that lie close together and are next in turn, as one. */
 

@@ -20,6 +20,10 @@ struct stk_http_account *stk__http_read_account(const struct stk_aws_given *give
 	a->refs = 1;
 	if (stk__aws_settings_read(given, &a->aws, &a->error))
 		stk__aws_settings_clear(&a->aws);
+	if (!stk__proxies_read(&a->proxies, given ? given->proxy : NULL)) {
+		stk__http_account_unref(a);
+		return NULL;
+	}
 	return a;
 }
 
@@ -28,6 +32,7 @@ void stk__http_account_unref(struct stk_http_account *a)
 	if (!a || atomic_fetch_sub(&a->refs, 1) != 1)
 		return;
 	stk__aws_settings_clear(&a->aws);
+	stk__proxies_clear(&a->proxies);
 	stk__free(a);
 }
 
@@ -70,7 +75,8 @@ static struct stk_http_account *renewed(struct stk_http_source *s, const struct 
 	if (!n)
 		return NULL;
 	n->refs = 1;
-	if (stk__aws_settings_copy(&a->aws, &n->aws) && stk__aws_issue(&n->aws, &s->curl, &s->ending, NULL) == STK_OK)
+	if (stk__aws_settings_copy(&a->aws, &n->aws) && stk__proxies_copy(&n->proxies, &a->proxies) &&
+		stk__aws_issue(&n->aws, &s->curl, &s->ending, NULL) == STK_OK)
 		return n;
 	stk__http_account_unref(n);
 	return NULL;

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
- * One thread of the source: curl's multi interface on epoll. */
-#include "io/http_impl.h"
+ * One thread of the source: transfers and their connections, on epoll. */
+#include "io/http_connection.h"
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/memory.h"
 #include "thread/thread.h"
 
 #include <sys/epoll.h>
@@ -12,31 +13,6 @@
 #include <unistd.h>
 
 enum { EVENTS = 64, LOOK_NS = 20000000 };
-
-static int on_socket(CURL *easy, curl_socket_t fd, int what, void *user, void *known)
-{
-	struct stk_http_loop *l = user;
-	struct epoll_event e = {.events = (what & CURL_POLL_IN ? EPOLLIN : 0u) | (what & CURL_POLL_OUT ? EPOLLOUT : 0u), .data.fd = fd};
-	struct stk_transfer *t = NULL;
-	if (what == CURL_POLL_REMOVE) {
-		epoll_ctl(l->epoll, EPOLL_CTL_DEL, fd, NULL);
-		return 0;
-	}
-	if (what & CURL_POLL_IN && !l->source->curl.curl_easy_getinfo(easy, CURLINFO_PRIVATE, (char **)&t) && t)
-		stk__rest_connected(t, fd, !known);
-	if (known)
-		return epoll_ctl(l->epoll, EPOLL_CTL_MOD, fd, &e);
-	l->source->curl.curl_multi_assign(l->multi, fd, l);
-	return epoll_ctl(l->epoll, EPOLL_CTL_ADD, fd, &e);
-}
-
-static int on_timer(CURLM *multi, long ms, void *user)
-{
-	struct stk_http_loop *l = user;
-	(void)multi;
-	l->timer_ns = ms < 0 ? -1 : stk__clock_ns() + ms * 1000000;
-	return 0;
-}
 
 static void unlink_active(struct stk_transfer *t)
 {
@@ -59,10 +35,10 @@ static void retire(struct stk_transfer *t)
 	t->loop->idle = t;
 }
 
-/* Takes curl off a transfer in the middle, which closes its connection. */
+/* Gives up a transfer in the middle. */
 static void drop(struct stk_transfer *t)
 {
-	t->loop->source->curl.curl_multi_remove_handle(t->loop->multi, t->easy);
+	stk__transfer_stop(t);
 	retire(t);
 }
 
@@ -73,7 +49,7 @@ static void end(struct stk_transfer *t, enum stk_status status)
 	struct stk_http_source *s = l->source;
 	struct stk_request *r = t->r;
 	const struct stk_http_end e = {.well = !status,
-		.slow = t->response.status == 503 || t->response.status == 429,
+		.slow = t->response.says.status == 503 || t->response.says.status == 429,
 		.begun_ns = t->begun_ns,
 		.now_ns = stk__clock_ns(),
 		.bytes = t->used};
@@ -103,7 +79,7 @@ static void end(struct stk_transfer *t, enum stk_status status)
 
 static void abandon(struct stk_transfer *t, enum stk_status status)
 {
-	t->loop->source->curl.curl_multi_remove_handle(t->loop->multi, t->easy);
+	stk__transfer_stop(t);
 	end(t, status);
 }
 
@@ -167,41 +143,31 @@ static bool hedge(struct stk_transfer *t, int64_t now)
 	return both;
 }
 
-/* Takes the transfers that curl has ended. */
+/* Takes the transfers that have ended. */
 static void take_ended(struct stk_http_loop *l)
 {
-	const struct stk_curl *curl = &l->source->curl;
-	int left;
-	for (CURLMsg *m; (m = curl->curl_multi_info_read(l->multi, &left));) {
-		struct stk_transfer *t = NULL;
-		CURLcode code = m->data.result;
-		if (m->msg != CURLMSG_DONE || curl->curl_easy_getinfo(m->easy_handle, CURLINFO_PRIVATE, (char **)&t) || !t)
-			continue;
-		curl->curl_multi_remove_handle(l->multi, t->easy); /* frees m */
-		if (t->twin && !t->begun) {                        /* the other one may still succeed */
+	for (struct stk_transfer *t; (t = l->ended);) {
+		l->ended = t->next_ended;
+		if (t->twin && !t->begun) { /* the other one may still succeed */
 			retire(t);
 			continue;
 		}
 		if (t->twin)
 			drop(t->twin);
-		bool resume = false;
-		enum stk_status status = stk__http_verdict(t, code, &resume);
-		if (!status && resume)
+		bool again = false;
+		enum stk_status status = stk__http_verdict(t, &again);
+		if (!status && again)
 			status = stk__transfer_begin(t);
-		if (status || !resume)
+		if (status || !again)
 			end(t, status);
 	}
 }
 
-/* Ends a transfer that was cancelled, has lost against its twin, or waits for too long; gives one that is late a twin. True: some transfer has ended. */
+/* Ends a transfer that was cancelled or waits for too long; gives one that is late a twin. True: some transfer has ended. */
 static bool look_at(struct stk_http_loop *l, struct stk_transfer *t, int64_t now, bool all)
 {
 	struct stk_request *r = t->r;
 	enum stk_status status = STK_OK;
-	if (stk__hedge_lost(t)) {
-		drop(t);
-		return true;
-	}
 	stk__rest_look(t, now);
 	if (all || stk__http_all_cancelled(r))
 		status = stk__fail(r->error, STK_CANCELLED, "%.*s: reading was cancelled", stk__uri_shown(r->uri), r->uri);
@@ -223,9 +189,11 @@ static void look_over(struct stk_http_loop *l, bool all)
 
 static int timeout_ms(const struct stk_http_loop *l, int64_t look_ns)
 {
-	int64_t until = l->active ? look_ns : -1;
-	if (l->timer_ns >= 0 && (until < 0 || l->timer_ns < until))
-		until = l->timer_ns;
+	int64_t until = l->active ? look_ns : -1, due = stk__connection_due(l);
+	if (due >= 0 && (until < 0 || due < until))
+		until = due;
+	if (l->ended)
+		return 0;
 	if (until < 0)
 		return -1;
 	int64_t wait = until - stk__clock_ns();
@@ -234,35 +202,23 @@ static int timeout_ms(const struct stk_http_loop *l, int64_t look_ns)
 
 static void serve(struct stk_http_loop *l, const struct epoll_event *events, int n)
 {
-	const struct stk_curl *curl = &l->source->curl;
-	int running;
 	for (int i = 0; i < n; i++) {
-		uint32_t e = events[i].events;
 		uint64_t count;
-		if (events[i].data.fd == l->event) {
-			if (read(l->event, &count, sizeof count) < 0)
-				continue;
-		} else {
-			curl->curl_multi_socket_action(l->multi, events[i].data.fd,
-				(e & (EPOLLIN | EPOLLHUP) ? CURL_CSELECT_IN : 0) | (e & EPOLLOUT ? CURL_CSELECT_OUT : 0) |
-					(e & EPOLLERR ? CURL_CSELECT_ERR : 0),
-				&running);
-			stk__rest_await(l);
-		}
+		if (events[i].data.fd != l->event)
+			stk__connection_event(l, events[i].data.fd, events[i].events);
+		else if (read(l->event, &count, sizeof count) < 0)
+			continue;
 	}
-	if (l->timer_ns >= 0 && stk__clock_ns() >= l->timer_ns) {
-		l->timer_ns = -1;
-		curl->curl_multi_socket_action(l->multi, CURL_SOCKET_TIMEOUT, 0, &running);
-		stk__rest_await(l);
-	}
+	if (l->opening)
+		stk__connection_timers(l, stk__clock_ns());
 }
 
 /* Answers come a piece at a time. A thread that is woken for each is busy with waking up more than with bytes; where a store takes long to answer, nobody
  * notices that some more pieces may come first. */
 static void rest(const struct stk_http_loop *l)
 {
-	const int64_t longest_ns = 2000000;
-	int64_t pause = (int64_t)(l->answers.first_ns / 64) < longest_ns ? (int64_t)(l->answers.first_ns / 64) : longest_ns;
+	const int64_t longest_ns = 4000000, part = (int64_t)(l->answers.first_ns / 40);
+	int64_t pause = part < longest_ns ? part : longest_ns;
 	int64_t until = l->round_ns + pause;
 	if (pause < 100000 || until < stk__clock_ns() + 50000)
 		return;
@@ -300,8 +256,10 @@ static void release(struct stk_http_loop *l)
 		stk__transfer_destroy(t);
 	}
 	l->idle = NULL;
-	if (l->multi)
-		l->source->curl.curl_multi_cleanup(l->multi);
+	stk__connections_close(l);
+	if (l->share)
+		l->source->curl.curl_share_cleanup(l->share);
+	stk__free(l->scratch);
 	if (l->epoll >= 0)
 		close(l->epoll);
 	if (l->event >= 0)
@@ -314,23 +272,27 @@ static bool watch_event(struct stk_http_loop *l)
 	return l->epoll >= 0 && l->event >= 0 && !epoll_ctl(l->epoll, EPOLL_CTL_ADD, l->event, &e);
 }
 
+/* One thread alone uses it, so that it needs no locks. */
+static CURLSH *make_share(const struct stk_curl *curl)
+{
+	CURLSH *share = curl->curl_share_init();
+	if (share) {
+		curl->curl_share_setopt(share, CURLSHOPT_SHARE, CURL_LOCK_DATA_DNS);
+		curl->curl_share_setopt(share, CURLSHOPT_SHARE, CURL_LOCK_DATA_SSL_SESSION);
+	}
+	return share;
+}
+
 enum stk_status stk__http_loop_start(struct stk_http_loop *l, struct stk_http_source *s, struct stk_error *err)
 {
-	const struct stk_curl *curl = &s->curl;
-	*l = (struct stk_http_loop){.source = s, .timer_ns = -1, .multi = curl->curl_multi_init()};
+	*l = (struct stk_http_loop){.source = s, .share = make_share(&s->curl), .scratch = stk__alloc(STK_HTTP_SCRATCH)};
 	l->epoll = epoll_create1(EPOLL_CLOEXEC);
 	l->event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	enum stk_status status = STK_OK;
-	if (!l->multi || !watch_event(l))
+	if (!l->share || !l->scratch || !watch_event(l))
 		status = stk__fail(err, STK_SYSTEM, "cannot wait for requests: no memory, or too many open files (ulimit -n)");
-	if (!status) {
-		curl->curl_multi_setopt(l->multi, CURLMOPT_SOCKETFUNCTION, on_socket);
-		curl->curl_multi_setopt(l->multi, CURLMOPT_SOCKETDATA, l);
-		curl->curl_multi_setopt(l->multi, CURLMOPT_TIMERFUNCTION, on_timer);
-		curl->curl_multi_setopt(l->multi, CURLMOPT_TIMERDATA, l);
-		curl->curl_multi_setopt(l->multi, CURLMOPT_MAXCONNECTS, (long)s->settings.requests);
+	if (!status)
 		status = stk__thread_start(&l->thread, "stoker-http", run, l, err);
-	}
 	if (status)
 		release(l);
 	return status;

@@ -33,7 +33,7 @@ static void lose_hope(struct stk_transfer *t)
 static bool learn(struct stk_transfer *t, const char *code)
 {
 	struct stk_http_source *s = t->loop->source;
-	const struct stk_http_response *p = &t->response;
+	const struct stk_response *p = &t->response.says;
 	char known[64] = "";
 	if (p->region[0] && t->target.bucket[0]) {
 		if (!stk__http_region(s, t->target.bucket, known))
@@ -67,7 +67,7 @@ static const char *hint(const char *uri, int status, const char *code)
 
 static enum stk_status status_failed(struct stk_transfer *t)
 {
-	const int status = t->response.status;
+	const int status = t->response.says.status;
 	char code[64], message[256];
 	find_element(t, "Code", code, sizeof code);
 	find_element(t, "Message", message, sizeof message);
@@ -89,20 +89,21 @@ enum stk_status stk__http_say_short(const struct stk_transfer *t)
 /* True if bytes have come since the last time, and there are more: the rest is then asked for at once. */
 static bool may_resume(struct stk_transfer *t)
 {
-	bool good = t->response.status == 200 || t->response.status == 206;
+	bool good = t->response.says.status == 200 || t->response.says.status == 206;
 	if (!good || !t->data || t->expected < 0 || !t->window_bytes || !t->used || t->resumes == STK_HTTP_RESUMES)
 		return false;
 	t->resumes++;
 	return true;
 }
 
-static enum stk_status transfer_failed(struct stk_transfer *t, CURLcode code, bool *resume)
+static enum stk_status transfer_failed(struct stk_transfer *t, bool *resume)
 {
+	const CURLcode code = t->code;
 	struct stk_request *r = t->r;
 	const char *why = t->why[0] ? t->why : t->loop->source->curl.curl_easy_strerror(code);
 	if (code == CURLE_OUT_OF_MEMORY)
 		return stk__fail(r->error, STK_NO_MEMORY, "%.*s: out of memory", SHOWN(t));
-	if (code == CURLE_URL_MALFORMAT || code == CURLE_UNSUPPORTED_PROTOCOL || code == CURLE_TOO_MANY_REDIRECTS)
+	if (code == CURLE_URL_MALFORMAT || code == CURLE_UNSUPPORTED_PROTOCOL)
 		return stk__fail(r->error, STK_INVALID, "%.*s: %s", SHOWN(t), t->loop->source->curl.curl_easy_strerror(code));
 	*resume = may_resume(t);
 	if (*resume)
@@ -116,7 +117,7 @@ static enum stk_status transfer_failed(struct stk_transfer *t, CURLcode code, bo
 /* What the object is, for the cache. */
 static void tell_object(struct stk_transfer *t)
 {
-	const struct stk_http_response *p = &t->response;
+	const struct stk_response *p = &t->response.says;
 	t->r->got_size = p->size > 0 ? p->size : p->status == 200 && p->length > 0 && !t->resumes ? p->length : 0;
 	t->r->got_tag = stk__etag_hash(t->etag);
 }
@@ -125,7 +126,7 @@ static void tell_object(struct stk_transfer *t)
 static enum stk_status body_ended(struct stk_transfer *t, bool *resume)
 {
 	bool cut = t->expected >= 0 && t->used < (size_t)t->expected;
-	if (cut && t->response.length < 0) /* then the end of the body is that of the object */
+	if (cut && t->response.says.length < 0) /* then the end of the body is that of the object */
 		return stk__http_say_short(t);
 	if (cut) {
 		*resume = may_resume(t);
@@ -151,16 +152,61 @@ static enum stk_status empty(struct stk_transfer *t)
 	return STK_OK;
 }
 
-enum stk_status stk__http_verdict(struct stk_transfer *t, CURLcode code, bool *resume)
+/* ---- redirects ---- */
+
+static bool redirects(const struct stk_transfer *t)
 {
-	const int status = t->response.status;
-	if (t->response.date)
-		atomic_store(&t->loop->source->clock_s, t->response.date - (int64_t)time(NULL));
+	const int status = t->response.says.status;
+	const bool moved = (status >= 301 && status <= 303) || status == 307 || status == 308;
+	return moved && t->response.says.location[0] && strncmp(t->r->uri, "http", 4) == 0; /* a signature is for one place */
+}
+
+/* Where the Location leads, which may be relative. False: nowhere that Stoker goes. */
+static bool find_location(struct stk_transfer *t)
+{
+	const struct stk_curl *c = &t->loop->source->curl;
+	CURLU *url = c->curl_url();
+	char *to = NULL;
+	bool good = url && !c->curl_url_set(url, CURLUPART_URL, t->target.url.s, CURLU_PATH_AS_IS) &&
+		    !c->curl_url_set(url, CURLUPART_URL, t->response.says.location, CURLU_PATH_AS_IS | CURLU_URLENCODE) &&
+		    !c->curl_url_get(url, CURLUPART_URL, &to, 0);
+	good = good && (strncmp(to, "http://", 7) == 0 || strncmp(to, "https://", 8) == 0) && stk__uri_shown(to) >= 9;
+	t->moved.length = 0;
+	if (good)
+		stk__text_append(&t->moved, to, strlen(to));
+	c->curl_free(to);
+	c->curl_url_cleanup(url);
+	return good && !t->moved.failed;
+}
+
+static enum stk_status follow(struct stk_transfer *t, bool *again)
+{
+	if (t->moves++ == STK_HTTP_MOVES)
+		return stk__fail(t->r->error, STK_INVALID, "%.*s: it was redirected more than %d times", SHOWN(t), STK_HTTP_MOVES);
+	if (!find_location(t))
+		return stk__fail(t->r->error, STK_INVALID, "%.*s: the server redirects to what is no http:// or https:// URL", SHOWN(t));
+	*again = true;
+	return STK_OK;
+}
+
+/* ---- the verdict ---- */
+
+enum stk_status stk__http_verdict(struct stk_transfer *t, bool *resume)
+{
+	const int status = t->response.says.status;
+	if (t->response.says.date)
+		atomic_store(&t->loop->source->clock_s, t->response.says.date - (int64_t)time(NULL));
 	*resume = false;
 	if (t->failed)
 		return t->failed;
-	if (code && !t->complete)
-		return transfer_failed(t, code, resume);
+	if (t->stale) {
+		*resume = true;
+		return STK_OK;
+	}
+	if (t->code && !t->complete)
+		return transfer_failed(t, resume);
+	if (redirects(t))
+		return follow(t, resume);
 	if (status == 200 || status == 206)
 		return body_ended(t, resume);
 	if (status == 416 && t->resumes)

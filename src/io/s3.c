@@ -70,7 +70,10 @@ static void split_endpoint(const struct stk_aws_settings *s, const char *region,
 
 static void add_header(struct stk_http_target *t, const char *name, const char *value)
 {
-	stk__text_add(&t->headers[t->header_count++], "%s: %s", name, value);
+	struct stk_text *h = &t->headers[t->header_count++];
+	stk__text_append(h, name, strlen(name));
+	stk__text_append(h, ": ", 2);
+	stk__text_append(h, value, strlen(value));
 }
 
 static void add_signature(struct stk_http_target *t, const struct stk_aws_settings *s, const char *region, const char *host,
@@ -93,7 +96,7 @@ static void add_signature(struct stk_http_target *t, const struct stk_aws_settin
 	for (int i = 1; i < q.header_count; i++)
 		add_header(t, headers[i].name, headers[i].value);
 	struct stk_text *authorization = &t->headers[t->header_count++];
-	stk__text_add(authorization, "Authorization: ");
+	stk__text_append(authorization, "Authorization: ", 15);
 	stk__sigv4_authorization(&q, &keys, &t->key, authorization);
 }
 

@@ -20,10 +20,13 @@ void stk__uri_encode(struct stk_text *out, const char *s, const char *keep)
 	while (*s) {
 		size_t n = strspn(s, unreserved);
 		if (n)
-			stk__text_add(out, "%.*s", (int)n, s);
+			stk__text_append(out, s, n);
 		s += n;
-		for (; *s && !strchr(unreserved, *s); s++)
-			stk__text_add(out, strchr(keep, *s) ? "%c" : "%%%02X", (unsigned char)*s);
+		for (; *s && !strchr(unreserved, *s); s++) {
+			const char hex[] = "0123456789ABCDEF", coded[] = {'%', hex[(unsigned char)*s >> 4], hex[*s & 15]};
+			const bool stays = strchr(keep, *s);
+			stk__text_append(out, stays ? s : coded, stays ? 1 : sizeof coded);
+		}
 	}
 }
 
@@ -94,9 +97,14 @@ void stk__sigv4_authorization(
 	stk__text_free(&text);
 	if (out->failed)
 		return;
-	stk__text_add(
-		out, "AWS4-HMAC-SHA256 Credential=%s/%.8s/%s/%s/aws4_request, SignedHeaders=", keys->id, q->date, q->region, q->service);
-	for (int i = 0; i < q->header_count; i++)
-		stk__text_add(out, "%s%s", i ? ";" : "", q->headers[i].name);
-	stk__text_add(out, ", Signature=%s", signature);
+	const char *const parts[] = {
+		"AWS4-HMAC-SHA256 Credential=", keys->id, "/", NULL, "/", q->region, "/", q->service, "/aws4_request, SignedHeaders="};
+	for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+		stk__text_append(out, parts[i] ? parts[i] : q->date, parts[i] ? strlen(parts[i]) : 8);
+	for (int i = 0; i < q->header_count; i++) {
+		stk__text_append(out, ";", i > 0);
+		stk__text_append(out, q->headers[i].name, strlen(q->headers[i].name));
+	}
+	stk__text_append(out, ", Signature=", 12);
+	stk__text_append(out, signature, strlen(signature));
 }

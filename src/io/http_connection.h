@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Connections to servers, on a loop's thread. libcurl opens them: names, addresses, tunnels through proxies, TLS and whom it trusts are its own. From then on a
+ * plain connection is a socket, which libcurl has forgotten, and one with TLS is read and written through it.
+ *
+ *   opening -> busy      a transfer has it
+ *   busy    -> idle      its response has ended, and it serves the next
+ *   idle    -> busy
+ *   any     -> closed    which frees it
+ */
+#ifndef STK_IO_HTTP_CONNECTION_H
+#define STK_IO_HTTP_CONNECTION_H
+
+#include "io/http_impl.h"
+
+#include <sys/types.h>
+
+/* What opens one connection at a time. A multi handle of its own: in one that opened others too, libcurl would look through its idle connections then, and
+ * close those that have something to be read. */
+struct stk_dialer {
+	struct stk_dialer *next;
+	CURLM *multi;
+	CURL *easy;
+	struct stk_connection *connection;
+	int64_t timer_ns; /* when curl wants to be called; -1: not */
+	char why[CURL_ERROR_SIZE];
+};
+
+struct stk_connection {
+	struct stk_connection *next, *before; /* of those that are being opened, or idle */
+	struct stk_http_loop *loop;
+	struct stk_transfer *transfer; /* NULL: idle */
+	struct stk_dialer *dialer;     /* until it is open; with TLS, as long as it lives */
+	struct stk_text key;
+	int fd; /* -1: not open yet */
+	bool tls;
+	bool used; /* has served a request: its server may have closed it meanwhile */
+	bool writes;
+	int low;         /* bytes that must be there before it counts as readable */
+	int64_t idle_ns; /* since when */
+};
+
+/* A connection that leads there for t: an idle one, unless fresh, or one that is then opened. From within this call or later t hears
+ * stk__transfer_connected, or stk__transfer_ended. False: out of memory. */
+bool stk__connection_take(struct stk_transfer *t, const struct stk_route *to, bool fresh);
+/* The transfer has done with its connection. keep: another may use it. */
+void stk__connection_leave(struct stk_connection *c, bool keep);
+
+/* As send and recv: the bytes moved, 0 at the end of what comes, STK_WOULD_BLOCK, or STK_BROKEN. */
+enum { STK_WOULD_BLOCK = -1, STK_BROKEN = -2 };
+ssize_t stk__connection_send(struct stk_connection *c, const void *bytes, size_t n);
+ssize_t stk__connection_recv(struct stk_connection *c, void *bytes, size_t n);
+/* Whether its transfer hears when it can be written. */
+void stk__connection_watch_writes(struct stk_connection *c, bool on);
+/* It counts as readable from so many bytes on; at its end and on errors at once. */
+void stk__connection_await(struct stk_connection *c, int bytes);
+
+/* For the loop: something has happened on a descriptor; what has waited for its time may go on; all is closed. */
+void stk__connection_event(struct stk_http_loop *l, int fd, uint32_t events);
+void stk__connection_timers(struct stk_http_loop *l, int64_t now);
+/* When that is due; -1: never. */
+int64_t stk__connection_due(const struct stk_http_loop *l);
+void stk__connections_close(struct stk_http_loop *l);
+
+#endif

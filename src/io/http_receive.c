@@ -1,0 +1,247 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * A response: its header says how much room it needs and which part of the object comes, and the body goes from the socket to its place. */
+#include "io/http_connection.h"
+
+#include "base/clock.h"
+#include "base/error.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { FIRST_SIZE = 64 << 10 };
+
+#define SHOWN(t) stk__uri_shown((t)->r->uri), (t)->r->uri
+
+/* ---- room ---- */
+
+static enum stk_status check_size(const struct stk_transfer *t, uint64_t size)
+{
+	const struct stk_request *r = t->r;
+	return !r->follow && r->most && size > r->most ? stk__fail_memory_limit(r->error, size, r->most) : STK_OK;
+}
+
+/* Makes room for `size` bytes and keeps those that have come. */
+static enum stk_status reserve(struct stk_transfer *t, size_t size)
+{
+	struct stk_request *r = t->r;
+	struct stk_io *io = t->loop->source->io;
+	const bool own = r->room && !r->follow;
+	struct stk_buffer *b = own ? NULL : stk__buffer_take(io, size);
+	uint8_t *data = own ? r->room(r->room_user, size) : b ? stk__buffer_data(b) : NULL;
+	if (!data)
+		return stk__fail(r->error, STK_NO_MEMORY, "%.*s: no memory for its %zu bytes", SHOWN(t), size);
+	if (t->used)
+		memmove(data, t->data, t->used);
+	stk__buffer_release(io, t->buffer);
+	t->buffer = b;
+	t->data = data;
+	t->capacity = b ? stk__buffer_capacity(b) : size;
+	return STK_OK;
+}
+
+/* ---- the header of a response ---- */
+
+static enum stk_status say_changed(const struct stk_transfer *t)
+{
+	return stk__fail(t->r->error, STK_IO, "%.*s: it changed while it was read: its ETag was %s after %zu bytes, and is now %s",
+		SHOWN(t), t->etag, t->used, t->response.says.etag[0] ? t->response.says.etag : "another");
+}
+
+/* The rest of a body that was cut. A server that knows no ranges sends all of it again. */
+static enum stk_status continue_body(struct stk_transfer *t)
+{
+	const struct stk_response *p = &t->response.says;
+	if (t->etag[0] && strcmp(t->etag, p->etag) != 0)
+		return say_changed(t);
+	int64_t at = t->first + (int64_t)t->used;
+	if (p->status == 200)
+		t->skip = at;
+	else if (p->first != at)
+		return stk__fail(t->r->error, STK_IO, "%.*s: asked for the bytes from %lld on, the server sends those from %lld on",
+			SHOWN(t), (long long)at, (long long)p->first);
+	return STK_OK;
+}
+
+/* A body of 200 or 206 comes next: where it goes. */
+static enum stk_status begin_body(struct stk_transfer *t)
+{
+	const struct stk_response *p = &t->response.says;
+	const struct stk_request *r = t->r;
+	if (t->resumes)
+		return continue_body(t);
+	memcpy(t->etag, p->etag, sizeof t->etag);
+	bool whole = p->status == 200;
+	if (r->object) {
+		r->object->size = whole ? p->length : p->size;
+		memcpy(r->object->version, p->etag, sizeof r->object->version);
+	}
+	if (!whole && p->first != t->first)
+		return stk__fail(r->error, STK_IO, "%.*s: asked for the bytes from %lld on, the server sends those from %lld on", SHOWN(t),
+			(long long)t->first, (long long)p->first);
+	t->skip = whole ? t->first : 0;
+	int64_t there = p->length < 0 ? -1 : p->length > t->skip ? p->length - t->skip : 0;
+	if (t->length >= 0 && there >= 0 && there < t->length)
+		return stk__http_say_short(t);
+	t->expected = t->length >= 0 ? t->length : there;
+	enum stk_status status = check_size(t, t->expected > 0 ? (uint64_t)t->expected : 0);
+	return status ? status : reserve(t, t->expected >= 0 ? (size_t)t->expected : FIRST_SIZE);
+}
+
+/* ---- the body ---- */
+
+/* Whether what comes is the object's. */
+static bool lands(const struct stk_transfer *t)
+{
+	return t->response.says.status == 200 || t->response.says.status == 206;
+}
+
+/* Makes room in a body whose length is not known. */
+static enum stk_status grow(struct stk_transfer *t, size_t more)
+{
+	enum stk_status status = check_size(t, t->used + more);
+	if (status || t->used + more <= t->capacity)
+		return status;
+	return reserve(t, t->used + more + t->used / 2);
+}
+
+/* Some of the body's content. False: no more of it is wanted. */
+static bool take_content(struct stk_transfer *t, const char *bytes, size_t n)
+{
+	size_t take = n, room = sizeof t->text - 1 - t->text_size;
+	if (!lands(t)) {
+		take = n < room ? n : room;
+		memcpy(t->text + t->text_size, bytes, take);
+		t->text_size += take;
+		t->complete = n > room;
+		return !t->complete;
+	}
+	size_t skip = (size_t)(t->skip < (int64_t)n ? t->skip : (int64_t)n);
+	t->skip -= (int64_t)skip;
+	take -= skip;
+	if (t->expected >= 0 && take > (size_t)t->expected - t->used)
+		take = (size_t)t->expected - t->used;
+	else if (t->expected < 0 && (t->failed = grow(t, take)))
+		return false;
+	memcpy(t->data + t->used, bytes + skip, take);
+	t->used += take;
+	return true;
+}
+
+/* All bytes that were asked for are here, and the server would send more: that is not waited for. */
+static bool has_enough(const struct stk_transfer *t)
+{
+	return lands(t) && t->placed && t->expected >= 0 && t->used == (size_t)t->expected && t->response.state == STK_RESPONSE_IN_CONTENT;
+}
+
+/* What came into the scratch. False: the transfer has ended. */
+static bool take_bytes(struct stk_transfer *t, const char *bytes, size_t n)
+{
+	struct stk_response_reader *p = &t->response;
+	for (size_t take; n; bytes += take, n -= take) {
+		if (p->state == STK_RESPONSE_IN_CONTENT) {
+			take = p->left < 0 || (uint64_t)p->left > n ? n : (size_t)p->left;
+			stk__response_took(p, take);
+			if (!take_content(t, bytes, take))
+				return false;
+			continue;
+		}
+		if (p->state == STK_RESPONSE_ENDED) { /* nobody asked for more */
+			p->keep = false;
+			return true;
+		}
+		take = stk__response_read(p, bytes, n);
+		if (p->state == STK_RESPONSE_BAD)
+			return false;
+		if (p->state != STK_RESPONSE_IN_HEAD && !t->placed) {
+			t->placed = true;
+			if (lands(t) && (t->failed = begin_body(t)))
+				return false;
+		}
+	}
+	return true;
+}
+
+/* Of two transfers for a request this one goes on, and the other is given up. */
+static void first_byte(struct stk_transfer *t)
+{
+	stk__hedge_learn(t->loop->source, stk__clock_ns() - t->window_ns);
+	if (t->twin && t->twin->connection) /* else it has ended already */
+		stk__transfer_ended(t->twin, CURLE_ABORTED_BY_CALLBACK, "the other answer was first");
+	t->begun = true;
+}
+
+/* Where the next bytes go, and how many at most. */
+static void *find_place(const struct stk_transfer *t, bool *direct, size_t *room)
+{
+	enum { HEAD = 2048, SMALL = 16 << 10 };
+	const struct stk_response_reader *p = &t->response;
+	*direct = p->state == STK_RESPONSE_IN_CONTENT && lands(t) && t->expected > (int64_t)t->used && !t->skip;
+	if (*direct) {
+		size_t left = (size_t)t->expected - t->used;
+		*room = p->left >= 0 && (uint64_t)p->left < left ? (size_t)p->left : left;
+		return t->data + t->used;
+	}
+	const bool large =
+		t->length < 0 || t->length > SMALL; /* then little is read with the header, and the rest goes straight to its place */
+	*room = p->state == STK_RESPONSE_IN_HEAD && large ? HEAD : STK_HTTP_SCRATCH;
+	return t->loop->scratch;
+}
+
+/* False: the transfer has ended. */
+static bool take_piece(struct stk_transfer *t, const void *bytes, size_t n, bool direct)
+{
+	struct stk_response_reader *p = &t->response;
+	bool on = true;
+	t->window_bytes += n;
+	if (direct) {
+		t->used += n;
+		stk__response_took(p, n);
+	} else {
+		on = take_bytes(t, bytes, n);
+	}
+	if (p->state == STK_RESPONSE_BAD) {
+		char why[CURL_ERROR_SIZE];
+		snprintf(why, sizeof why, "the server's answer is not understood: %s", p->why);
+		stk__transfer_ended(t, CURLE_WEIRD_SERVER_REPLY, why);
+		return false;
+	}
+	if (on && p->state == STK_RESPONSE_ENDED) {
+		stk__transfer_ended(t, CURLE_OK, "");
+		return false;
+	}
+	t->complete |= on && has_enough(t);
+	if (!on || t->complete)
+		stk__transfer_ended(t, CURLE_WRITE_ERROR, "");
+	return on && !t->complete;
+}
+
+/* True: there may be more to read at once. */
+static bool read_piece(struct stk_transfer *t)
+{
+	bool direct;
+	size_t room;
+	void *to = find_place(t, &direct, &room);
+	ssize_t n = stk__connection_recv(t->connection, to, room);
+	if (n == STK_WOULD_BLOCK)
+		return false;
+	if (n <= 0) {
+		stk__transfer_disconnected(t, n < 0);
+		return false;
+	}
+	if (!t->begun)
+		first_byte(t);
+	if (!take_piece(t, to, (size_t)n, direct))
+		return false;
+	return t->connection->tls || (size_t)n == room;
+}
+
+void stk__transfer_receive(struct stk_transfer *t)
+{
+	enum { TURN = 1 << 20 };
+	const size_t before = t->window_bytes;
+	while (read_piece(t))
+		if (t->window_bytes - before > TURN && !t->connection->tls)
+			break; /* others wait; the socket says again that it is readable */
+	if (t->connection)
+		stk__rest_await(t);
+}
