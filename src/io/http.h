@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * http://, https:// and s3:// as sources of bytes, over libcurl: a few threads, each with hundreds of requests under way.
+ * http://, https:// and s3:// as sources of bytes: a few threads, each with hundreds of requests under way. libcurl opens the connections and carries TLS.
  *
  * Requests that name a whole object are one GET, others a GET of a range. A body that is cut is resumed by a range from where it ended, if its ETag says that
  * the object is the same. 404 is a failure of the object; what servers and networks do otherwise is a fault of the source, which io tries again. */

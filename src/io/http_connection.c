@@ -200,12 +200,12 @@ static void opened(struct stk_connection *c, CURLcode code)
 	if (!code)
 		code = take_socket(c);
 	if (!code) {
-		stk__transfer_connected(t);
+		c->user->connected(t);
 		return;
 	}
 	const char *why = c->dialer && c->dialer->why[0] ? c->dialer->why : c->loop->source->curl.curl_easy_strerror(code);
 	t->connection = NULL;
-	stk__transfer_ended(t, code, why);
+	c->user->failed(t, code, why);
 	close_connection(c);
 }
 
@@ -221,13 +221,13 @@ static void go_on(struct stk_connection *c, int fd, int events)
 		opened(c, m->data.result);
 }
 
-static bool open_connection(struct stk_transfer *t, const struct stk_route *to)
+static bool open_connection(struct stk_transfer *t, const struct stk_route *to, const struct stk_connection_user *user)
 {
 	struct stk_http_loop *l = t->loop;
 	struct stk_connection *c = stk__calloc(1, sizeof *c);
 	if (!c)
 		return false;
-	*c = (struct stk_connection){.loop = l, .transfer = t, .fd = -1, .tls = to->tls, .low = 1};
+	*c = (struct stk_connection){.loop = l, .transfer = t, .user = user, .fd = -1, .tls = to->tls, .low = 1};
 	l->connections++;
 	stk__text_add(&c->key, "%s", to->key.s);
 	c->dialer = take_dialer(l);
@@ -273,19 +273,20 @@ static void close_surplus(struct stk_http_loop *l)
 		close_idle(last);
 }
 
-bool stk__connection_take(struct stk_transfer *t, const struct stk_route *to, bool fresh)
+bool stk__connection_take(struct stk_transfer *t, const struct stk_route *to, bool fresh, const struct stk_connection_user *user)
 {
 	struct stk_http_loop *l = t->loop;
 	struct stk_connection *c = fresh ? NULL : find_idle(l, &to->key, stk__clock_ns());
 	if (!c) {
 		close_surplus(l);
-		return open_connection(t, to);
+		return open_connection(t, to, user);
 	}
 	unlink_from(&l->idle_connections, c);
 	c->transfer = t;
+	c->user = user;
 	t->connection = c;
 	stk__connection_await(c, 1);
-	stk__transfer_connected(t);
+	user->connected(t);
 	return true;
 }
 
@@ -374,7 +375,7 @@ void stk__connection_event(struct stk_http_loop *l, int fd, uint32_t events)
 			(events & (EPOLLIN | EPOLLHUP) ? CURL_CSELECT_IN : 0) | (events & EPOLLOUT ? CURL_CSELECT_OUT : 0) |
 				(events & EPOLLERR ? CURL_CSELECT_ERR : 0));
 	else if (c->transfer)
-		stk__transfer_ready(c->transfer, events & EPOLLOUT);
+		c->user->ready(c->transfer, events & EPOLLOUT);
 	else
 		close_idle(c); /* its server has ended it, or speaks out of turn */
 }

@@ -25,11 +25,20 @@ struct stk_dialer {
 	char why[CURL_ERROR_SIZE];
 };
 
+/* What a transfer hears of its connection. */
+struct stk_connection_user {
+	void (*connected)(struct stk_transfer *t);
+	void (*ready)(struct stk_transfer *t, bool writable); /* something has come, or it ended; or bytes can be written */
+	void (*failed)(
+		struct stk_transfer *t, CURLcode code, const char *why); /* it could not be opened, and is no longer the transfer's */
+};
+
 struct stk_connection {
 	struct stk_connection *next, *before; /* of those that are being opened, or idle */
 	struct stk_http_loop *loop;
 	struct stk_transfer *transfer; /* NULL: idle */
-	struct stk_dialer *dialer;     /* until it is open; with TLS, as long as it lives */
+	const struct stk_connection_user *user;
+	struct stk_dialer *dialer; /* until it is open; with TLS, as long as it lives */
 	struct stk_text key;
 	int fd; /* -1: not open yet */
 	bool tls;
@@ -39,9 +48,9 @@ struct stk_connection {
 	int64_t idle_ns; /* since when */
 };
 
-/* A connection that leads there for t: an idle one, unless fresh, or one that is then opened. From within this call or later t hears
- * stk__transfer_connected, or stk__transfer_ended. False: out of memory. */
-bool stk__connection_take(struct stk_transfer *t, const struct stk_route *to, bool fresh);
+/* A connection that leads there for t: an idle one, unless fresh, or one that is then opened. From within this call or later t hears that it is connected, or
+ * that this has failed. False: out of memory. */
+bool stk__connection_take(struct stk_transfer *t, const struct stk_route *to, bool fresh, const struct stk_connection_user *user);
 /* The transfer has done with its connection. keep: another may use it. */
 void stk__connection_leave(struct stk_connection *c, bool keep);
 

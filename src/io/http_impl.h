@@ -143,26 +143,24 @@ struct stk_transfer {
 	size_t window_bytes;
 };
 
-/* http_transfer.c, http_receive.c: on the loop's thread. */
+/* http_transfer.c: on the loop's thread. */
 struct stk_transfer *stk__transfer_create(struct stk_http_loop *l);
 void stk__transfer_destroy(struct stk_transfer *t);
 /* Asks for the object, or for the rest of its bytes. Then stk__transfer_ended is called once, if not stk__transfer_stop. */
 STK_MUST_USE enum stk_status stk__transfer_begin(struct stk_transfer *t);
-/* Its connection can be used; something has come, or can be written. */
-void stk__transfer_connected(struct stk_transfer *t);
-void stk__transfer_ready(struct stk_transfer *t, bool writable);
-/* The response has ended, or never will. The loop looks at it when it has served all that is ready. */
-void stk__transfer_ended(struct stk_transfer *t, CURLcode code, const char *why);
-/* Nothing more comes over its connection. broken: though it might have. */
-void stk__transfer_disconnected(struct stk_transfer *t, bool broken);
-/* Takes what has come. */
-void stk__transfer_receive(struct stk_transfer *t);
-/* Gives it up, and with it the connection. */
-void stk__transfer_stop(struct stk_transfer *t);
 /* Gives back what the transfer holds for its request; the bytes too, unless they were handed over. */
 void stk__transfer_clear(struct stk_transfer *t);
 /* Fails with STK_TIMEOUT where nothing has come for too long, else STK_OK. */
 STK_MUST_USE enum stk_status stk__transfer_check_pace(struct stk_transfer *t, int64_t now);
+
+/* http_receive.c: responses, on the loop's thread. Takes what has come. */
+void stk__transfer_receive(struct stk_transfer *t);
+/* The response has ended, or never will. The loop looks at it when it has served all that is ready. */
+void stk__transfer_ended(struct stk_transfer *t, CURLcode code, const char *why);
+/* Nothing more comes over its connection. broken: though it might have. */
+void stk__transfer_disconnected(struct stk_transfer *t, bool broken);
+/* Gives it up, and with it the connection. */
+void stk__transfer_stop(struct stk_transfer *t);
 
 /* http_rest.c: the rest of a body in few pieces, on the loop's thread. await: all that has come was taken. look: what comes slowly is taken as it comes. */
 void stk__rest_await(struct stk_transfer *t);

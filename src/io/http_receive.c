@@ -12,6 +12,45 @@ enum { FIRST_SIZE = 64 << 10 };
 
 #define SHOWN(t) stk__uri_shown((t)->r->uri), (t)->r->uri
 
+/* ---- the end ---- */
+
+void stk__transfer_ended(struct stk_transfer *t, CURLcode code, const char *why)
+{
+	struct stk_http_loop *l = t->loop;
+	t->code = code;
+	snprintf(t->why, sizeof t->why, "%s", why);
+	if (t->connection)
+		stk__connection_leave(t->connection, !code && t->response.state == STK_RESPONSE_ENDED && t->response.keep);
+	t->next_ended = l->ended;
+	l->ended = t;
+}
+
+/* The connection is at its end. One that had served before may have been closed before this request came; then it goes out again. */
+void stk__transfer_disconnected(struct stk_transfer *t, bool broken)
+{
+	if (stk__response_closed(&t->response)) {
+		stk__transfer_ended(t, CURLE_OK, "");
+		return;
+	}
+	t->stale = t->connection->used && !t->begun;
+	if (broken)
+		stk__transfer_ended(t, CURLE_RECV_ERROR, "the server reset the connection");
+	else
+		stk__transfer_ended(t, t->placed ? CURLE_PARTIAL_FILE : CURLE_GOT_NOTHING,
+			t->placed ? "the server closed the connection" : "the server closed the connection without an answer");
+}
+
+void stk__transfer_stop(struct stk_transfer *t)
+{
+	struct stk_transfer **e = &t->loop->ended;
+	if (t->connection)
+		stk__connection_leave(t->connection, false);
+	while (*e && *e != t)
+		e = &(*e)->next_ended;
+	if (*e)
+		*e = t->next_ended;
+}
+
 /* ---- room ---- */
 
 static enum stk_status check_size(const struct stk_transfer *t, uint64_t size)

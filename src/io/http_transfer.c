@@ -15,37 +15,9 @@ enum { STALL_BYTES = 4096 };
 
 #define SHOWN(t) stk__uri_shown((t)->r->uri), (t)->r->uri
 
-/* ---- the end ---- */
-
-void stk__transfer_ended(struct stk_transfer *t, CURLcode code, const char *why)
-{
-	struct stk_http_loop *l = t->loop;
-	t->code = code;
-	snprintf(t->why, sizeof t->why, "%s", why);
-	if (t->connection)
-		stk__connection_leave(t->connection, !code && t->response.state == STK_RESPONSE_ENDED && t->response.keep);
-	t->next_ended = l->ended;
-	l->ended = t;
-}
-
-/* The connection is at its end. One that had served before may have been closed before this request came; then it goes out again. */
-void stk__transfer_disconnected(struct stk_transfer *t, bool broken)
-{
-	if (stk__response_closed(&t->response)) {
-		stk__transfer_ended(t, CURLE_OK, "");
-		return;
-	}
-	t->stale = t->connection->used && !t->begun;
-	if (broken)
-		stk__transfer_ended(t, CURLE_RECV_ERROR, "the server reset the connection");
-	else
-		stk__transfer_ended(t, t->placed ? CURLE_PARTIAL_FILE : CURLE_GOT_NOTHING,
-			t->placed ? "the server closed the connection" : "the server closed the connection without an answer");
-}
-
 /* ---- the request ---- */
 
-void stk__transfer_connected(struct stk_transfer *t)
+static void connected(struct stk_transfer *t)
 {
 	while (t->sent < t->request.length) {
 		ssize_t n = stk__connection_send(t->connection, t->request.s + t->sent, t->request.length - t->sent);
@@ -62,10 +34,10 @@ void stk__transfer_connected(struct stk_transfer *t)
 	stk__connection_watch_writes(t->connection, false);
 }
 
-void stk__transfer_ready(struct stk_transfer *t, bool writable)
+static void ready(struct stk_transfer *t, bool writable)
 {
 	if (writable && t->sent < t->request.length)
-		stk__transfer_connected(t);
+		connected(t);
 	if (t->connection)
 		stk__transfer_receive(t);
 }
@@ -164,6 +136,8 @@ static enum stk_status write_request(struct stk_transfer *t)
 	return q->failed ? stk__fail(t->r->error, STK_NO_MEMORY, "%.*s: out of memory for its request", SHOWN(t)) : STK_OK;
 }
 
+static const struct stk_connection_user user = {.connected = connected, .ready = ready, .failed = stk__transfer_ended};
+
 enum stk_status stk__transfer_begin(struct stk_transfer *t)
 {
 	const bool fresh = t->stale;
@@ -182,7 +156,7 @@ enum stk_status stk__transfer_begin(struct stk_transfer *t)
 	const struct stk_http_account *a = t->account;
 	const bool known = stk__route_find(&t->route, t->target.url.s, a->aws.number, &a->proxies, a->aws.proxy, a->aws.ca_bundle);
 	status = known ? write_request(t) : STK_OK;
-	if (!status && (!known || !stk__connection_take(t, &t->route, fresh)))
+	if (!status && (!known || !stk__connection_take(t, &t->route, fresh, &user)))
 		status = stk__fail(t->r->error, STK_NO_MEMORY, "%.*s: out of memory for its request", SHOWN(t));
 	return status;
 }
@@ -204,17 +178,6 @@ void stk__transfer_destroy(struct stk_transfer *t)
 	stk__text_free(&t->request);
 	stk__text_free(&t->moved);
 	stk__free(t);
-}
-
-void stk__transfer_stop(struct stk_transfer *t)
-{
-	struct stk_transfer **e = &t->loop->ended;
-	if (t->connection)
-		stk__connection_leave(t->connection, false);
-	while (*e && *e != t)
-		e = &(*e)->next_ended;
-	if (*e)
-		*e = t->next_ended;
 }
 
 void stk__transfer_clear(struct stk_transfer *t)

@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * What a server sends as a response. The same bytes must be understood in the same way in whatever pieces they come, and nothing that the reader says of
+ * itself may contradict the rest. */
+#include "fuzz.h"
+
+#include "io/response.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct outcome {
+	struct stk_response_reader reader;
+	size_t content, taken;
+	uint64_t hash; /* of the content */
+};
+
+static void check(const struct stk_response_reader *p)
+{
+	if (p->says.length < -1 || p->says.first < -1 || p->says.last < p->says.first || p->says.size < -1)
+		abort();
+	if (p->state == STK_RESPONSE_IN_CONTENT && (p->left < -1 || p->left == 0))
+		abort();
+	if (p->state == STK_RESPONSE_BAD ? !p->why || p->keep : p->why != NULL)
+		abort();
+	if (p->state != STK_RESPONSE_IN_HEAD && p->state != STK_RESPONSE_BAD && (p->says.status < 200 || p->says.status > 999))
+		abort();
+}
+
+/* step: bytes of a piece, which varies with `seed`; 0: all at once. */
+static void read_all(const uint8_t *data, size_t size, size_t step, uint32_t seed, struct outcome *o)
+{
+	struct stk_response_reader *p = &o->reader;
+	stk__response_begin(p);
+	while (o->taken < size && p->state != STK_RESPONSE_ENDED && p->state != STK_RESPONSE_BAD) {
+		size_t n = size - o->taken, piece = step ? 1 + (seed = seed * 1664525 + 1013904223) % step : n;
+		n = piece < n ? piece : n;
+		if (p->state == STK_RESPONSE_IN_CONTENT) {
+			n = p->left >= 0 && (uint64_t)p->left < n ? (size_t)p->left : n;
+			for (size_t i = 0; i < n; i++)
+				o->hash = (o->hash ^ data[o->taken + i]) * 1099511628211u;
+			stk__response_took(p, n);
+			o->content += n;
+		} else {
+			n = stk__response_read(p, (const char *)data + o->taken, n);
+		}
+		o->taken += n;
+		check(p);
+	}
+	stk__response_closed(p);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	static struct outcome whole, parts;
+	const uint32_t seed = size ? data[size - 1] : 0;
+	memset(&whole, 0, sizeof whole);
+	read_all(data, size, 0, 0, &whole);
+	for (size_t step = 1; step < 4096; step *= 7) {
+		const struct stk_response *a = &whole.reader.says, *b = &parts.reader.says;
+		memset(&parts, 0, sizeof parts);
+		read_all(data, size, step, seed, &parts);
+		bool same = whole.reader.state == parts.reader.state && whole.content == parts.content && whole.hash == parts.hash &&
+			    whole.taken == parts.taken && a->status == b->status && a->length == b->length && a->first == b->first &&
+			    a->size == b->size && a->date == b->date && strcmp(a->etag, b->etag) == 0 &&
+			    strcmp(a->location, b->location) == 0;
+		if (!same)
+			abort();
+	}
+	return 0;
+}

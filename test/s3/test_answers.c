@@ -1,0 +1,251 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Answers of servers of all kinds, byte for byte as a script has them: what is understood, what is refused, and which connections are used again. */
+#include "test.h"
+
+#include "io/http.h"
+
+#include <arpa/inet.h>
+#include <pthread.h>
+#include <semaphore.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+enum { SLICE = 7 }; /* answers come in pieces of so many bytes */
+
+/* A server that gives the n-th request the n-th answer, and closes the connection behind one that says so. */
+struct script {
+	int listener, port;
+	pthread_t thread;
+	const char *answers[4];
+	char requests[4][1024];
+	int served, connections;
+	bool closes; /* the connection, after each answer, whatever it said */
+};
+
+static bool read_head(int fd, char *out, size_t capacity)
+{
+	size_t n = 0;
+	while (n + 1 < capacity && recv(fd, out + n, 1, 0) == 1) {
+		out[++n] = 0;
+		if (n >= 4 && strcmp(out + n - 4, "\r\n\r\n") == 0)
+			return true;
+	}
+	return false;
+}
+
+static void send_answer(const struct script *s, int fd, const char *answer)
+{
+	char text[4096];
+	const char *port = strstr(answer, "PORT");
+	snprintf(text, sizeof text, "%.*s", port ? (int)(port - answer) : (int)strlen(answer), answer);
+	if (port)
+		snprintf(text + strlen(text), sizeof text - strlen(text), "%d%s", s->port, port + 4);
+	for (size_t at = 0, n = strlen(text); at < n; at += SLICE)
+		if (send(fd, text + at, n - at < SLICE ? n - at : SLICE, MSG_NOSIGNAL) < 0)
+			return;
+}
+
+static void *serve(void *arg)
+{
+	struct script *s = arg;
+	for (int fd; (fd = accept(s->listener, NULL, NULL)) >= 0; close(fd)) {
+		s->connections++;
+		const int one = 1;
+		setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one);
+		while (s->served < 4 && s->answers[s->served] && read_head(fd, s->requests[s->served], sizeof s->requests[0])) {
+			const char *answer = s->answers[s->served++];
+			send_answer(s, fd, answer);
+			if (s->closes || strstr(answer, "close") || strstr(answer, "HTTP/1.0"))
+				break;
+		}
+	}
+	return NULL;
+}
+
+static void start(struct script *s)
+{
+	struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+	socklen_t n = sizeof a;
+	s->listener = socket(AF_INET, SOCK_STREAM, 0);
+	assert_int_equal(bind(s->listener, (struct sockaddr *)&a, sizeof a), 0);
+	assert_int_equal(listen(s->listener, 8), 0);
+	assert_int_equal(getsockname(s->listener, (struct sockaddr *)&a, &n), 0);
+	s->port = ntohs(a.sin_port);
+	assert_int_equal(pthread_create(&s->thread, NULL, serve, s), 0);
+}
+
+static void stop(struct script *s)
+{
+	shutdown(s->listener, SHUT_RDWR);
+	pthread_join(s->thread, NULL);
+	close(s->listener);
+}
+
+/* ---- requests ---- */
+
+static const struct stk_http_settings once = {.threads = 1, .first_byte_ms = 5000, .stall_ms = 5000, .retries = -1, .no_hedging = true};
+
+static struct stk_io *make_io(void)
+{
+	struct stk_io *io;
+	assert_int_equal(stk__io_create(1, &io, NULL), STK_OK);
+	assert_int_equal(stk__http_add(io, &once, NULL), STK_OK);
+	return io;
+}
+
+static void request_ended(struct stk_request *r)
+{
+	sem_post(r->user);
+}
+
+static struct stk_request ask(struct stk_io *io, const char *uri, struct stk_error *err)
+{
+	sem_t ended;
+	sem_init(&ended, 0, 0);
+	*err = (struct stk_error){0};
+	struct stk_request r = {.uri = uri, .length = -1, .done = request_ended, .user = &ended, .error = err};
+	stk__io_submit(io, &r);
+	while (sem_wait(&ended))
+		;
+	sem_destroy(&ended);
+	return r;
+}
+
+#define BODY "0123456789abcdefghijklmnopqrstuvwxyz"
+
+static const struct {
+	const char *name, *answer, *next; /* next: to the request that follows from it */
+	enum stk_status status;
+	const char *said; /* the body, or a part of the message */
+	int connections;
+} cases[] = {
+	{"a length", "HTTP/1.1 200 OK\r\nContent-Length: 36\r\n\r\n" BODY, NULL, STK_OK, BODY, 1},
+	{"names in capitals, blanks around values", "HTTP/1.1 200 OK\r\nCONTENT-LENGTH:\t 36 \t\r\n\r\n" BODY, NULL, STK_OK, BODY, 1},
+	{"no reason", "HTTP/1.1 200\r\nContent-Length: 3\r\n\r\nabc", NULL, STK_OK, "abc", 1},
+	{"nothing", "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n", NULL, STK_OK, "", 1},
+	{"chunks",
+		"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\n01234\r\n1F;x=y\r\n56789abcdefghijklmnopqrstuvwxyz\r\n0\r\nA: b\r\n\r\n",
+		NULL, STK_OK, BODY, 1},
+	{"until it closes", "HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n" BODY, NULL, STK_OK, BODY, 1},
+	{"an old server", "HTTP/1.0 200 OK\r\n\r\n" BODY, NULL, STK_OK, BODY, 1},
+	{"bare line feeds", "HTTP/1.1 200 OK\nContent-Length: 3\n\nabc", NULL, STK_OK, "abc", 1},
+	{"announced", "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nabc", NULL, STK_OK, "abc", 1},
+	{"a redirect on the same host", "HTTP/1.1 302 Found\r\nLocation: ../b?c#d\r\nContent-Length: 4\r\n\r\ngone",
+		"HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nabc", STK_OK, "abc", 1},
+	{"a redirect to a URL", "HTTP/1.1 308 Moved\r\nLocation: http://127.0.0.1:PORT/b?c\r\nConnection: close\r\n\r\n",
+		"HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nabc", STK_OK, "abc", 2},
+	{"a redirect out of HTTP", "HTTP/1.1 302 Found\r\nLocation: file:///etc/passwd\r\nContent-Length: 0\r\n\r\n", NULL, STK_INVALID,
+		"redirects to what is no http:// or https:// URL", 1},
+	{"a redirect with a password", "HTTP/1.1 302 Found\r\nLocation: http://u:hidden@127.0.0.1:PORT/\r\nContent-Length: 0\r\n\r\n", NULL,
+		STK_INVALID, "redirects to what", 1},
+	{"a redirect to nowhere", "HTTP/1.1 302 Found\r\nContent-Length: 0\r\n\r\n", NULL, STK_IO, "the server answers 302", 1},
+	{"another protocol", "SSH-2.0-OpenSSH_9.2\r\nclose", NULL, STK_IO, "it does not begin as one of HTTP/1.1 does", 1},
+	{"two lengths", "HTTP/1.1 200 OK\r\nContent-Length: 3\r\nContent-Length: 4\r\n\r\nabcd", NULL, STK_IO, "it has two lengths", 1},
+	{"a length and chunks", "HTTP/1.1 200 OK\r\nContent-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n", NULL,
+		STK_IO, "both a length and chunks", 1},
+	{"a length that is none", "HTTP/1.1 200 OK\r\nContent-Length: -3\r\n\r\nabc", NULL, STK_IO, "Content-Length is no number", 1},
+	{"compressed", "HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n", NULL, STK_IO, "another than chunked", 1},
+	{"a folded line", "HTTP/1.1 200 OK\r\nA: b\r\n c\r\nContent-Length: 3\r\n\r\nabc", NULL, STK_IO, "has no name", 1},
+	{"a blank before the colon", "HTTP/1.1 200 OK\r\nContent-Length : 3\r\n\r\nabc", NULL, STK_IO, "has no name", 1},
+	{"a chunk too long", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabcd\r\n0\r\n\r\n", NULL, STK_IO,
+		"longer than its size", 1},
+	{"a body that is cut", "HTTP/1.1 200 OK\r\nContent-Length: 36\r\nConnection: close\r\n\r\n0123",
+		"HTTP/1.1 206 Partial Content\r\nContent-Range: bytes 4-35/36\r\nContent-Length: 32\r\n\r\n456789abcdefghijklmnopqrstuvwxyz",
+		STK_OK, BODY, 2},
+	{"a header that is cut", "HTTP/1.1 200 OK\r\nContent-Length: 36\r\nX: close", NULL, STK_IO, "closed the connection", 1},
+};
+
+static void test_answers(void **state)
+{
+	(void)state;
+	for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
+		struct script s = {.answers = {cases[k].answer, cases[k].next}};
+		struct stk_error err;
+		char uri[64];
+		start(&s);
+		struct stk_io *io = make_io();
+		snprintf(uri, sizeof uri, "http://127.0.0.1:%d/a/a?q#fragment", s.port);
+		struct stk_request r = ask(io, uri, &err);
+		const bool good = r.status == cases[k].status &&
+				  (r.status ? strstr(err.message, cases[k].said) != NULL
+					    : r.size == strlen(cases[k].said) && memcmp(r.data, cases[k].said, r.size) == 0);
+		if (!good || strstr(err.message, "hidden"))
+			fail_msg("%s: %s, \"%s\"", cases[k].name, stk_status_name(r.status), err.message);
+		stk__buffer_release(io, r.buffer);
+		stk__io_destroy(io);
+		stop(&s);
+		assert_int_equal(s.connections, cases[k].connections);
+		assert_memory_equal(s.requests[0], "GET /a/a?q HTTP/1.1\r\n", 21);
+	}
+}
+
+/* A connection serves the next request, unless its server has closed it meanwhile: then another is opened, and nobody hears of it. */
+static void test_connections_are_kept(void **state)
+{
+	(void)state;
+	const char *answer = "HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nabc";
+	for (int closes = 0; closes < 2; closes++) {
+		struct script s = {.answers = {answer, answer, answer}, .closes = closes};
+		struct stk_error err;
+		char uri[64];
+		start(&s);
+		struct stk_io *io = make_io();
+		snprintf(uri, sizeof uri, "http://127.0.0.1:%d/", s.port);
+		for (int i = 0; i < 3; i++) {
+			struct stk_request r = ask(io, uri, &err);
+			if (r.status)
+				fail_msg("%s", err.message);
+			assert_int_equal(r.retries, 0);
+			stk__buffer_release(io, r.buffer);
+		}
+		stk__io_destroy(io);
+		stop(&s);
+		assert_int_equal(s.connections, closes ? 3 : 1);
+	}
+}
+
+/* Of a proxy of plain HTTP whole URLs are asked, with what proves who asks, which no message shows. */
+static void test_plain_proxy(void **state)
+{
+	(void)state;
+	struct script s = {.answers = {"HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nabc",
+				   "HTTP/1.1 407 Proxy Authentication Required\r\nContent-Length: 0\r\n\r\n"}};
+	struct stk_error err;
+	char proxy[64];
+	start(&s);
+	snprintf(proxy, sizeof proxy, "http://user:p%%40ss@127.0.0.1:%d/", s.port);
+	setenv("http_proxy", proxy, 1);
+	setenv("no_proxy", "else.invalid", 1);
+	struct stk_io *io = make_io();
+	struct stk_request r = ask(io, "http://somewhere.invalid:81/a?b", &err);
+	if (r.status)
+		fail_msg("%s", err.message);
+	stk__buffer_release(io, r.buffer);
+	assert_memory_equal(s.requests[0], "GET http://somewhere.invalid:81/a?b HTTP/1.1\r\nHost: somewhere.invalid:81\r\n", 74);
+	assert_non_null(strstr(s.requests[0], "\r\nProxy-Authorization: Basic dXNlcjpwQHNz\r\n"));
+	r = ask(io, "http://somewhere.invalid:81/a?b", &err);
+	assert_int_equal(r.status, STK_IO);
+	assert_null(strstr(err.message, "ss@"));
+	stk__io_destroy(io);
+	unsetenv("http_proxy");
+	unsetenv("no_proxy");
+	stop(&s);
+	assert_int_equal(s.connections, 1);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_answers),
+		cmocka_unit_test(test_connections_are_kept),
+		cmocka_unit_test(test_plain_proxy),
+	};
+	unsetenv("http_proxy");
+	unsetenv("all_proxy");
+	unsetenv("ALL_PROXY");
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
