@@ -19,7 +19,6 @@ static void lost(struct stk_error *err)
 static struct stk_device_job *add_job(const struct stk_chain_run *run, int32_t step, enum stk_job_kind kind, struct stk_error *err)
 {
 	static const size_t sizes[] = {[STK_JOB_UPLOAD] = offsetof(struct stk_device_job, src),
-		[STK_JOB_MOVE] = offsetof(struct stk_device_job, src),
 		[STK_JOB_ARRAY] = offsetof(struct stk_device_job, src),
 		[STK_JOB_PASS] = offsetof(struct stk_device_job, decode),
 		[STK_JOB_DECODE] = sizeof(struct stk_device_job)};
@@ -41,19 +40,21 @@ static struct stk_device_job *add_job(const struct stk_chain_run *run, int32_t s
 	return j;
 }
 
-/* Samples of a value whose size is known beforehand are staged behind each other, so that they travel together. */
-static void *stage(const struct stk_chain_run *run, int32_t value, size_t bytes, struct stk_error *err)
+/* A place for a sample of a value. Samples of a value whose size is known beforehand lie behind each other, so that they travel together. mirrors: of that
+ * memory. */
+static uintptr_t take_place(const struct stk_chain_run *run, struct stk_device_memory *memory, uintptr_t *mirrors, int32_t value,
+	size_t bytes, struct stk_error *err)
 {
 	struct stk_device_batch *b = run->record->device;
 	int64_t known = stk_desc_bytes(&run->pipeline->program->values[value].desc);
 	if (known <= 0 || (size_t)known != bytes)
-		return (void *)stk__device_memory_take(&b->staging, bytes, err);
+		return stk__device_memory_take(memory, bytes, err);
 	pthread_mutex_lock(&b->lock);
-	if (!b->mirrors[value])
-		b->mirrors[value] = stk__device_memory_take(&b->staging, bytes * (size_t)run->pipeline->config.batch_size, err);
-	uintptr_t mirror = b->mirrors[value];
+	if (!mirrors[value])
+		mirrors[value] = stk__device_memory_take(memory, bytes * (size_t)run->pipeline->config.batch_size, err);
+	uintptr_t mirror = mirrors[value];
 	pthread_mutex_unlock(&b->lock);
-	return mirror ? (void *)(mirror + (size_t)run->sample * bytes) : NULL;
+	return mirror ? mirror + (size_t)run->sample * bytes : 0;
 }
 
 static enum stk_status upload(
@@ -68,8 +69,10 @@ static enum stk_status upload(
 	return STK_OK;
 }
 
-enum stk_status stk__device_place(const struct stk_chain_run *run, int32_t value, struct stk_error *err)
+/* sent: the value comes from the cores, and where it goes to scratch its samples lie together. */
+static enum stk_status place(const struct stk_chain_run *run, int32_t value, bool sent, struct stk_error *err)
 {
+	struct stk_device_batch *b = run->record->device;
 	struct stk_tensor *t = &run->worker->values[value];
 	const struct stk_value *v = &run->pipeline->program->values[t->data ? value : stk__value_destination(run, value)];
 	int64_t bytes = stk_desc_bytes(&t->desc);
@@ -80,7 +83,8 @@ enum stk_status stk__device_place(const struct stk_chain_run *run, int32_t value
 	if (v->slot < 0) {
 		if (!stk__arena_charge(&run->worker->arena, (size_t)bytes))
 			return stk__fail(err, STK_NO_MEMORY, "no memory on the GPU for a value of %lld bytes", (long long)bytes);
-		t->data = (void *)stk__device_memory_take(&run->record->device->scratch, (size_t)bytes, err);
+		t->data = (void *)(sent ? take_place(run, &b->scratch, b->mirrors.sent, value, (size_t)bytes, err)
+					: stk__device_memory_take(&b->scratch, (size_t)bytes, err));
 		return t->data ? STK_OK : STK_NO_MEMORY;
 	}
 	if (!stk__slot_place(run->record->slot, v->slot, run->sample, &t->desc))
@@ -89,12 +93,18 @@ enum stk_status stk__device_place(const struct stk_chain_run *run, int32_t value
 	return STK_OK;
 }
 
+enum stk_status stk__device_place(const struct stk_chain_run *run, int32_t value, struct stk_error *err)
+{
+	return place(run, value, false, err);
+}
+
 /* Stages a host tensor for an address on the GPU. */
 static enum stk_status send(
 	const struct stk_chain_run *run, int32_t step, int32_t value, const struct stk_tensor *host, uintptr_t to, struct stk_error *err)
 {
+	struct stk_device_batch *b = run->record->device;
 	size_t bytes = (size_t)stk_desc_bytes(&host->desc);
-	void *staged = stage(run, value, bytes, err);
+	void *staged = (void *)take_place(run, &b->staging, b->mirrors.staged, value, bytes, err);
 	if (!staged)
 		return STK_NO_MEMORY;
 	memcpy(staged, host->data, bytes);
@@ -106,6 +116,7 @@ static enum stk_status send_inputs(
 	const struct stk_chain_run *run, const struct stk_program_node *head, int32_t step, void **kept, struct stk_error *err)
 {
 	const struct stk_program *g = run->pipeline->program;
+	struct stk_device_batch *b = run->record->device;
 	enum stk_status s = STK_OK;
 	for (int32_t k = 0; k < head->node->n_inputs; k++)
 		kept[k] = run->worker->values[head->inputs[k]].data;
@@ -114,7 +125,7 @@ static enum stk_status send_inputs(
 		struct stk_tensor *t = &run->worker->values[value];
 		if (g->values[value].on_gpu || stk__op_host_input(head->def, k) || t->data != kept[k]) /* sent, as an earlier input */
 			continue;
-		uintptr_t to = stk__device_memory_take(&run->record->device->scratch, (size_t)stk_desc_bytes(&t->desc), err);
+		uintptr_t to = take_place(run, &b->scratch, b->mirrors.sent, value, (size_t)stk_desc_bytes(&t->desc), err);
 		s = to ? send(run, step, value, t, to, err) : STK_NO_MEMORY;
 		t->data = (void *)to;
 	}
@@ -305,32 +316,6 @@ static enum stk_status describe_pass_group(const struct stk_chain_run *run, cons
 	return s || taken ? s : run_on_cores(run, &g, group->step, err);
 }
 
-/* A view of a value on the GPU is moved only where the slot must have a copy; a view of a host value is sent to its place. */
-static enum stk_status describe_view(const struct stk_chain_run *run, const struct stk_group *group, const struct stk_tensor *view,
-	bool host, int32_t value, struct stk_error *err)
-{
-	const struct stk_tensor from = *view;
-	int32_t slot = run->pipeline->program->values[value].slot;
-	if (!host && (slot < 0 || from.data == run->record->slot->values[slot].samples[run->sample].data)) { /* or merged: written there */
-		if (slot >= 0)
-			run->record->slot->values[slot].samples[run->sample].desc = from.desc;
-		return STK_OK;
-	}
-	enum stk_status s = stk__device_place(run, value, err);
-	if (s)
-		return s;
-	uintptr_t to = (uintptr_t)run->worker->values[value].data;
-	if (host)
-		return send(run, group->step, value, &from, to, err);
-	struct stk_device_job *j = add_job(run, group->step, STK_JOB_MOVE, err);
-	if (!j)
-		return STK_NO_MEMORY;
-	j->from = (uintptr_t)from.data;
-	j->to = to;
-	j->bytes = (size_t)stk_desc_bytes(&from.desc);
-	return STK_OK;
-}
-
 /* ---- operators on tensors ---- */
 
 static void *keep(struct stk_device_batch *b, const void *from, size_t size)
@@ -366,6 +351,30 @@ static enum stk_status keep_array(struct stk_array_jobs *jobs, const struct stk_
 	return ok ? STK_OK : stk__fail(err, STK_NO_MEMORY, "out of memory for a sample's work on the GPU");
 }
 
+/* A view of a value on the GPU is copied only where a consumer gets it. What a later level reads stays where it is: scratch and what users fed last as
+ * long as the batch. A view of a host value is sent to its place. */
+static enum stk_status describe_view(const struct stk_chain_run *run, const struct stk_group *group, const struct stk_tensor *view,
+	bool host, int32_t value, struct stk_error *err)
+{
+	const struct stk_tensor from = *view;
+	int32_t slot = run->pipeline->program->values[value].slot;
+	struct stk_tensor *kept = slot < 0 ? NULL : &run->record->slot->values[slot].samples[run->sample];
+	bool stays = !kept || !run->pipeline->program->values[value].is_output || from.data == kept->data; /* or merged: written there */
+	if (!host && stays) {
+		if (kept)
+			*kept = from;
+		return STK_OK;
+	}
+	enum stk_status s = place(run, value, host, err);
+	if (s)
+		return s;
+	uintptr_t to = (uintptr_t)run->worker->values[value].data;
+	if (host)
+		return send(run, group->step, value, &from, to, err);
+	struct kept_jobs kept_jobs = {{keep_array, &run->worker->arena}, run, group->step};
+	return stk__array_copy_bytes(&kept_jobs.jobs, from.data, (void *)to, stk_desc_bytes(&from.desc), err);
+}
+
 /* All inputs are host values: the cores run the operator, and its outputs are sent to their places. */
 static enum stk_status run_single_on_cores(
 	const struct stk_chain_run *run, const struct stk_program_node *n, struct stk_call *call, int32_t step, struct stk_error *err)
@@ -374,7 +383,7 @@ static enum stk_status run_single_on_cores(
 	if (!out)
 		return stk__fail(err, STK_NO_MEMORY, "out of memory for a sample's scratch");
 	for (int32_t k = 0; k < call->n_out; k++) {
-		enum stk_status s = stk__device_place(run, n->first_value + k, err);
+		enum stk_status s = place(run, n->first_value + k, true, err);
 		out[k] = call->out[k];
 		out[k].data = stk__arena_take(&run->worker->arena, (size_t)stk_desc_bytes(&out[k].desc));
 		if (s || !out[k].data)

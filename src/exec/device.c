@@ -23,13 +23,14 @@ static enum stk_status make_batch(struct stk_pipeline *p, struct stk_device_batc
 	b->jobs.first = stk__calloc((size_t)g->n_steps * batch + 1, sizeof *b->jobs.first);
 	b->jobs.pending = stk__calloc(batch, sizeof *b->jobs.pending);
 	b->jobs.submitted = stk__calloc(batch, sizeof *b->jobs.submitted);
-	b->mirrors = stk__calloc((size_t)g->n_values + 1, sizeof *b->mirrors);
+	b->mirrors.staged = stk__calloc((size_t)g->n_values + 1, sizeof *b->mirrors.staged);
+	b->mirrors.sent = stk__calloc((size_t)g->n_values + 1, sizeof *b->mirrors.sent);
 	b->tables = stk__calloc((size_t)g->n_steps + 1, sizeof *b->tables);
 	b->decodes.jobs = stk__calloc(decodes, sizeof(struct stk_device_job *));
 	b->decodes.items = stk__calloc(decodes, sizeof *b->decodes.items);
 	b->verdicts.list = stk__calloc(batch, sizeof *b->verdicts.list);
-	if (!b->jobs.first || !b->jobs.pending || !b->jobs.submitted || !b->mirrors || !b->tables || !b->decodes.jobs ||
-		!b->decodes.items || !b->verdicts.list)
+	if (!b->jobs.first || !b->jobs.pending || !b->jobs.submitted || !b->mirrors.staged || !b->mirrors.sent || !b->tables ||
+		!b->decodes.jobs || !b->decodes.items || !b->verdicts.list)
 		return stk__fail(err, STK_NO_MEMORY, "out of memory for batches of %zu on the GPU", batch);
 	enum stk_status s = stk__gpu_stream_create(dev, STK_GPU_LOW, &b->stream, err);
 	if (!s && p->parts.device->jpeg)
@@ -60,7 +61,8 @@ static void free_batch(struct stk_pipeline *p, struct stk_device_batch *b, bool 
 	stk__free(b->jobs.first);
 	stk__free((void *)b->jobs.pending);
 	stk__free(b->jobs.submitted);
-	stk__free(b->mirrors);
+	stk__free(b->mirrors.staged);
+	stk__free(b->mirrors.sent);
 	stk__free(b->tables);
 	stk__free(b->decodes.jobs);
 	stk__free(b->decodes.items);
@@ -78,7 +80,8 @@ void stk__device_batch_clean(struct stk_pipeline *p, struct stk_device_batch *b)
 	stk__device_memory_reset(&b->staging);
 	stk__device_memory_reset(&b->scratch);
 	stk__arena_reset(&b->jobs.arena);
-	memset(b->mirrors, 0, (size_t)p->program->n_values * sizeof *b->mirrors);
+	memset(b->mirrors.staged, 0, (size_t)p->program->n_values * sizeof *b->mirrors.staged);
+	memset(b->mirrors.sent, 0, (size_t)p->program->n_values * sizeof *b->mirrors.sent);
 	memset(b->jobs.first, 0, (size_t)p->program->n_steps * (size_t)p->config.batch_size * sizeof(struct stk_device_job *));
 	for (int32_t i = 0; i < p->config.batch_size; i++)
 		atomic_store_explicit(&b->jobs.pending[i], false, memory_order_relaxed);

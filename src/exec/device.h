@@ -22,7 +22,6 @@ enum stk_job_kind {
 	STK_JOB_UPLOAD, /* from pinned memory; before everything else */
 	STK_JOB_DECODE, /* a file, and a pass over the window that it reads; after the uploads, all steps' together */
 	STK_JOB_PASS,   /* over an image there */
-	STK_JOB_MOVE,   /* of bytes there */
 	STK_JOB_ARRAY,  /* over tensors there */
 };
 
@@ -42,7 +41,7 @@ struct stk_device_job {
 	enum stk_job_kind kind;
 	int32_t sample;
 	union {
-		struct { /* UPLOAD, MOVE */
+		struct { /* UPLOAD */
 			stk_gpu_ptr to;
 			uintptr_t from;
 			size_t bytes;
@@ -106,7 +105,6 @@ struct stk_device_uploads {
 struct stk_device_need {
 	struct stk_pass_gpu_limits pass;
 	struct stk_array_gpu_limits array;
-	int32_t moves;
 };
 
 /* Of the last submission: samples that the GPU would not do, or that failed there; one a sample at most. */
@@ -129,7 +127,9 @@ struct stk_device_batch {
 		bool *submitted;               /* [sample]: jobs of it were in the last submission: flags tell of no others */
 		bool steps;                    /* there are jobs that run after the files */
 	} jobs;
-	uintptr_t *mirrors;               /* [value]: where all samples of a value of known size are staged together */
+	struct stk_device_mirrors {
+		uintptr_t *staged, *sent; /* [value]: where all samples of a value of known size lie together, in staging and in scratch */
+	} mirrors;
 	struct stk_device_tables *tables; /* [step] */
 	struct stk_device_decodes decodes;
 	struct stk_device_uploads uploads;

@@ -258,6 +258,9 @@ static void make_batch(struct stk_record *r)
 	stk__assert_unlocked(p);
 	if (r->result.kind)
 		return;
+	for (int32_t v = 0; v < p->program->n_slot_values; v++)
+		if (!p->program->values[p->program->slot_values[v]].is_output)
+			stk__slot_learn(r->slot, v);
 	if (stk__batch_check(p, r, &r->result.error))
 		r->result.kind = STK_RESULT_MISFIT;
 	else

@@ -55,7 +55,8 @@ static enum stk_status collect_upload(
 }
 
 /* Pieces that lie behind each other on both sides travel together. Each side is one allocation: no two pieces of staging touch, so these are samples
- * of one value in its mirror, and what has a mirror has a known size, and with it a region of the slot (or scratch, whose pieces do not touch either). */
+ * of one value in its mirror, and what has a mirror has a known size, and with it a region of the slot or a mirror in scratch, whose pieces do not touch
+ * either. A value that several groups read is sent once. */
 static enum stk_status upload(struct stk_pipeline *p, struct stk_device_batch *b, struct stk_error *err)
 {
 	if (b->uploads.n)
@@ -63,10 +64,14 @@ static enum stk_status upload(struct stk_pipeline *p, struct stk_device_batch *b
 	for (int32_t i = 0, j; i < b->uploads.n; i = j) {
 		const struct stk_device_job *first = b->uploads.jobs[i];
 		size_t bytes = first->bytes;
-		for (j = i + 1;
-			j < b->uploads.n && b->uploads.jobs[j]->to == first->to + bytes && b->uploads.jobs[j]->from == first->from + bytes;
-			j++)
-			bytes += b->uploads.jobs[j]->bytes;
+		for (j = i + 1; j < b->uploads.n; j++) {
+			const struct stk_device_job *last = b->uploads.jobs[j - 1], *next = b->uploads.jobs[j];
+			if (next->to == last->to && next->from == last->from && next->bytes == last->bytes)
+				continue;
+			if (next->to != first->to + bytes || next->from != first->from + bytes)
+				break;
+			bytes += next->bytes;
+		}
 		enum stk_status s =
 			bytes ? stk__gpu_upload(p->parts.device->dev, b->stream, first->to, (void *)first->from, bytes, err) : STK_OK;
 		if (s)
@@ -138,8 +143,6 @@ static enum stk_status need(
 		stk__pass_gpu_need(&j->pass, &b->need.pass);
 	else if (j->kind == STK_JOB_ARRAY)
 		stk__array_gpu_need(j->array, &b->need.array);
-	else if (j->kind == STK_JOB_MOVE)
-		b->need.moves++;
 	return STK_OK;
 }
 
@@ -219,15 +222,8 @@ static enum stk_status run_arrays(struct stk_pipeline *p, struct stk_record *r, 
 		(s = stk__gpu_upload(dev, b->stream, t->device, t->host, stk__array_gpu_end(t->arrays), err)) ||
 		(s = stk__array_gpu_launch(dev, &p->parts.device->array_kernels, t->arrays, b->stream, err)))
 		return s;
-	t->n_flags = b->need.array.jobs;
-	return stk__gpu_download(dev, b->stream, t->flags, t->device, t->n_flags * sizeof *t->flags, err);
-}
-
-static enum stk_status move(
-	struct stk_pipeline *p, struct stk_device_batch *b, int32_t step, struct stk_device_job *j, struct stk_error *err)
-{
-	(void)step;
-	return j->kind == STK_JOB_MOVE && j->bytes ? stk__gpu_copy(p->parts.device->dev, b->stream, j->to, j->from, j->bytes, err) : STK_OK;
+	t->n_flags = stk__array_gpu_flags(t->arrays);
+	return t->n_flags ? stk__gpu_download(dev, b->stream, t->flags, t->device, t->n_flags * sizeof *t->flags, err) : STK_OK;
 }
 
 static enum stk_status run_step(struct stk_pipeline *p, struct stk_record *r, int32_t step, struct stk_error *err)
@@ -235,7 +231,6 @@ static enum stk_status run_step(struct stk_pipeline *p, struct stk_record *r, in
 	struct stk_device_batch *b = r->device;
 	b->need.pass = (struct stk_pass_gpu_limits){0};
 	b->need.array = (struct stk_array_gpu_limits){0};
-	b->need.moves = 0;
 	b->tables[step].n_flags = 0;
 	enum stk_status s = for_jobs(p, r, step, need, err);
 	if (s == STK_OK && b->need.pass.images) {
@@ -245,10 +240,6 @@ static enum stk_status run_step(struct stk_pipeline *p, struct stk_record *r, in
 	if (s == STK_OK && b->need.array.jobs) {
 		s = run_arrays(p, r, step, err);
 		stk__device_mark(p, b, STK_SPAN_KERNEL, "arrays");
-	}
-	if (s == STK_OK && b->need.moves) {
-		s = for_jobs(p, r, step, move, err);
-		stk__device_mark(p, b, STK_SPAN_COPY, "moves");
 	}
 	return s;
 }

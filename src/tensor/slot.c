@@ -277,6 +277,23 @@ static bool make_dense(struct stk_slot *s, int32_t v, int32_t n, void **dense)
 	return true;
 }
 
+/* With the ring's lock: how much room the value has in slots from now on. A size that was once needed is given up slowly. */
+static void learn_room(struct stk_ring_value *of, const struct stk_block *b)
+{
+	size_t used = atomic_load(&b->room_used), wanted = used + used / 8;
+	if (wanted > of->room)
+		of->room = wanted;
+	else if (wanted < of->room / 4)
+		of->room -= of->room / 64;
+}
+
+void stk__slot_learn(struct stk_slot *s, int32_t v)
+{
+	pthread_mutex_lock(&s->ring->lock);
+	learn_room(&s->ring->values[v], s->values[v].block);
+	pthread_mutex_unlock(&s->ring->lock);
+}
+
 bool stk__slot_settle(struct stk_slot *s, int32_t v, int32_t n, void **dense)
 {
 	struct stk_slot_value *val = &s->values[v];
@@ -286,15 +303,11 @@ bool stk__slot_settle(struct stk_slot *s, int32_t v, int32_t n, void **dense)
 		uniform = same_shape(&val->samples[i].desc, &val->samples[0].desc);
 	*dense = NULL;
 	bool ok = uniform && make_dense(s, v, n, dense);
-	size_t used = atomic_load(&val->block->room_used), wanted = used + used / 8;
 	pthread_mutex_lock(&r->lock);
 	struct stk_ring_value *of = &r->values[v];
 	if (stk_desc_bytes(&of->known) < 0 && n > 0)
 		of->expected = uniform ? val->samples[0].desc : of->known;
-	if (wanted > of->room)
-		of->room = wanted;
-	else if (wanted < of->room / 4)
-		of->room -= of->room / 64;
+	learn_room(of, val->block);
 	pthread_mutex_unlock(&r->lock);
 	return ok;
 }

@@ -180,6 +180,9 @@ STK_MUST_USE enum stk_status stk__slot_is_written(struct stk_slot *slot, bool *d
 /* Where sample i of value v goes: sets samples[v][i] and returns false when memory is short. Any thread, different i at once. */
 bool stk__slot_place(struct stk_slot *slot, int32_t v, int32_t i, const struct stk_desc *desc);
 
+/* After a batch, for a value that nobody gets: remembers how much room it took. */
+void stk__slot_learn(struct stk_slot *slot, int32_t v);
+
 /* After a batch of n samples: true when all samples of v have one shape; then they lie dense, in one allocation (moved
  * there if they must be; false where memory was short). Remembers what to expect. */
 bool stk__slot_settle(struct stk_slot *slot, int32_t v, int32_t n, void **dense);

@@ -154,6 +154,18 @@ enum stk_status stk__array_copy_all(
 	return stk__array_copy(jobs, in, out, &all, 1, NULL, convert, err);
 }
 
+enum stk_status stk__array_copy_bytes(struct stk_array_jobs *jobs, const void *from, void *to, int64_t bytes, struct stk_error *err)
+{
+	enum { PIECE = 1 << 30 };
+	enum stk_status s = STK_OK;
+	for (int64_t at = 0; at < bytes && s == STK_OK; at += PIECE) {
+		const struct stk_desc piece = {.dtype = STK_UINT8, .ndim = 1, .shape = {bytes - at < PIECE ? bytes - at : PIECE}};
+		const struct stk_tensor in = {(uint8_t *)from + at, piece}, out = {(uint8_t *)to + at, piece};
+		s = stk__array_copy_all(jobs, &in, &out, false, err);
+	}
+	return s;
+}
+
 /* ---- arithmetic ---- */
 
 /* Strides in bytes along the output's dims of an operand whose dims are matched from the last on. */

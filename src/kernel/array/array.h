@@ -313,6 +313,10 @@ struct stk_filter_axis;
 STK_MUST_USE enum stk_status stk__array_resize(struct stk_array_jobs *jobs, const struct stk_filter_axis *axes, const int32_t *dims,
 	int32_t n, const struct stk_tensor *in, const struct stk_tensor *out, struct stk_error *err);
 
+/* Bytes as they are, between places that do not overlap; as several jobs where they are more than one may have. */
+STK_MUST_USE enum stk_status stk__array_copy_bytes(
+	struct stk_array_jobs *jobs, const void *from, void *to, int64_t bytes, struct stk_error *err);
+
 /* ---- measures ---- */
 
 /* reduced: a bit for each dim that is. Of at most STK_ARRAY_MOST elements. */

@@ -20,6 +20,8 @@ struct stk_array_gpu {
 	uint32_t n_items;
 	uint64_t n_constants, n_work;
 	uint32_t blocks[STK_ARRAY_GPU_LAUNCHES], shared[STK_ARRAY_GPU_LAUNCHES]; /* shared: bytes */
+	uint32_t each[STK_ARRAY_GPU_LAUNCHES];                                   /* blocks of each item so far; 0: they differ */
+	bool may_fail;                                                           /* a job divides whole numbers */
 };
 
 static size_t aligned(size_t n)
@@ -140,6 +142,8 @@ void stk__array_gpu_begin(struct stk_array_gpu *b)
 	b->n_items = 0;
 	b->n_constants = b->n_work = 0;
 	memset(b->blocks, 0, sizeof b->blocks);
+	memset(b->each, 0, sizeof b->each);
+	b->may_fail = false;
 	memset(b->shared, 0, sizeof b->shared);
 }
 
@@ -257,6 +261,11 @@ bool stk__array_gpu_add(struct stk_array_gpu *b, const struct stk_array_job *job
 		pair(&it->job);
 	memcpy(it->block0, b->blocks, sizeof it->block0);
 	add_blocks(b, &it->job);
+	for (int k = 0; k < STK_ARRAY_GPU_LAUNCHES; k++) {
+		uint32_t added = b->blocks[k] - it->block0[k];
+		b->each[k] = b->n_items == 0 || b->each[k] == added ? added : 0;
+	}
+	b->may_fail |= job->kind == STK_ARRAY_ARITHMETIC && job->arithmetic.divides;
 	if (index)
 		*index = b->n_items;
 	b->n_items++;
@@ -267,6 +276,11 @@ size_t stk__array_gpu_end(struct stk_array_gpu *b)
 {
 	memset(b->tables, 0, sizeof(uint32_t) * b->n_items);
 	return b->n_constants ? b->constants_at + b->n_constants : b->items_at + sizeof *b->items * b->n_items;
+}
+
+uint32_t stk__array_gpu_flags(const struct stk_array_gpu *b)
+{
+	return b->may_fail ? b->n_items : 0;
 }
 
 static unsigned threads_of(int launch)
@@ -284,6 +298,7 @@ enum stk_status stk__array_gpu_launch(struct stk_gpu_device *dev, const struct s
 	enum stk_status status = STK_OK;
 	for (size_t i = 0; !status && i < STK_ARRAY_GPU_LAUNCHES; i++) {
 		view.launch = steps[i].launch;
+		view.each = b->each[view.launch];
 		struct stk_gpu_grid grid = {
 			.blocks = {b->blocks[view.launch]}, .threads = {threads_of(view.launch)}, .shared = b->shared[view.launch]};
 		if (grid.blocks[0])

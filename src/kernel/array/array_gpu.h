@@ -9,7 +9,8 @@
  *         if (!stk__array_gpu_add(batch, job, &index)) run it on the CPU;
  *     bytes = stk__array_gpu_end(batch);
  *     upload the bytes at `pinned`; stk__array_gpu_launch(dev, &kernels, batch, stream, err);
- *     download the first 4 * jobs bytes of device_tables: number `index` of them is not 0 where that job divides whole numbers by 0, and failed */
+ *     download the first 4 * stk__array_gpu_flags(batch) bytes of device_tables: number `index` of them is not 0 where that job divides whole numbers by 0,
+ *     and failed */
 #ifndef STK_KERNEL_ARRAY_GPU_H
 #define STK_KERNEL_ARRAY_GPU_H
 
@@ -48,6 +49,7 @@ struct stk_array_gpu_view {
 	const struct stk_array_gpu_item *items;
 	uint32_t *flags; /* an item each */
 	uint32_t n_items;
+	uint32_t each; /* thread blocks of each item, where all have as many; else 0 */
 	int32_t launch;
 };
 
@@ -82,6 +84,9 @@ bool stk__array_gpu_add(struct stk_array_gpu *batch, const struct stk_array_job 
 
 /* Bytes of tables to upload. */
 size_t stk__array_gpu_end(struct stk_array_gpu *batch);
+
+/* How many flags there are to look at: one a job, or none where no job can fail. */
+uint32_t stk__array_gpu_flags(const struct stk_array_gpu *batch);
 
 /* Inside stk__gpu_enter, after the upload. */
 STK_MUST_USE enum stk_status stk__array_gpu_launch(struct stk_gpu_device *dev, const struct stk_array_gpu_kernels *kernels,

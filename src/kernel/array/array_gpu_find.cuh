@@ -4,11 +4,15 @@
 #define STK_KERNEL_ARRAY_GPU_FIND_CUH
 
 #include "kernel/array/array_gpu.h"
+#include "kernel/common/cuda.cuh"
 #include "kernel/common/find.cuh"
 
-/* The last item that begins at the thread block or before. Items that take no part in this launch have no blocks in it. For all threads of a warp. */
+/* The last item that begins at the thread block or before. Items that take no part in this launch have no blocks in it. For all
+ * threads of a warp. A search waits for memory a few times, which takes as long as to copy some thousand bytes: batches of one shape do without. */
 static __device__ __forceinline__ uint32_t find_item(const stk_array_gpu_view &v)
 {
+	if (v.each)
+		return blockIdx.x / v.each;
 	return stk__find_warp(&v.items->block0[v.launch], sizeof *v.items, v.n_items, blockIdx.x);
 }
 
