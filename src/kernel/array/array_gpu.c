@@ -5,6 +5,7 @@
 #include "base/memory.h"
 #include "kernel/array/array_image.h"
 #include "kernel/array/array_resize.h"
+#include "kernel/array/array_sample_pixels.h"
 #include "kernel/equalize/equalize_element.h"
 #include "kernel/filter/filter_element.h"
 #include "kernel/jpeg_distortion/jpeg_distortion_element.h"
@@ -83,6 +84,7 @@ static const struct {
 	{STK_ARRAY_REDUCE, "array_gpu", "array_reduce"},
 	{STK_ARRAY_POINTS, "array_gpu", "array_points"},
 	{STK_ARRAY_SAMPLE, "array_gpu", "array_sample"},
+	{STK_ARRAY_GPU_SAMPLE_PIXELS, "array_gpu_sample", "array_sample_pixels"},
 	{STK_ARRAY_RESIZE, "array_gpu", "array_resize"},
 	{STK_ARRAY_GPU_RESIZE_1, "array_gpu", "array_resize"},
 	{STK_ARRAY_GPU_RESIZE_2, "array_gpu", "array_resize"},
@@ -223,6 +225,11 @@ static void add_blocks(struct stk_array_gpu *b, const struct stk_array_job *job)
 	}
 	if (job->kind == STK_ARRAY_FILTER) {
 		add_filter_blocks(b, &job->filter, job->n);
+		return;
+	}
+	if (job->kind == STK_ARRAY_SAMPLE && stk__array_sample_by_pixels(job)) {
+		uint32_t across, down;
+		blocks[STK_ARRAY_GPU_SAMPLE_PIXELS] += stk__array_sample_tiles(job, &across, &down);
 		return;
 	}
 	if (job->kind == STK_ARRAY_JPEG_DISTORTION) {

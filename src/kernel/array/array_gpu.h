@@ -21,7 +21,7 @@
 #define STK_ARRAY_GPU_THREADS 256
 #define STK_ARRAY_GPU_OUTPUTS 4096 /* of a thread block: finding its job takes as long as some outputs */
 
-/* One for each kind of job, one that measures for normalisations, two more phases of filters and those of tiled ones, one that makes the tables of equalisations, three for jobs over images of bytes
+/* One for each kind of job, one that measures for normalisations, two more phases of filters and those of tiled ones, one that samples images pixel by pixel, one that makes the tables of equalisations, three for jobs over images of bytes
  * (array_image.h), which measure and make pixels, and two more phases of JPEG distortion. */
 enum {
 	STK_ARRAY_GPU_MEASURE = STK_ARRAY_KINDS,
@@ -29,6 +29,7 @@ enum {
 	STK_ARRAY_GPU_FILTER_2,
 	STK_ARRAY_GPU_FILTER_TILES, /* one for each tiling of filters */
 	STK_ARRAY_GPU_FILTER_LAST = STK_ARRAY_GPU_FILTER_TILES + STK_FILTER_TILINGS - 1,
+	STK_ARRAY_GPU_SAMPLE_PIXELS,
 	STK_ARRAY_GPU_RESIZE_1,
 	STK_ARRAY_GPU_RESIZE_2,
 	STK_ARRAY_GPU_TABLES,

@@ -5,7 +5,7 @@
 #ifndef STK_KERNEL_FILTER_TILE_CUH
 #define STK_KERNEL_FILTER_TILE_CUH
 
-#include "kernel/common/cuda.cuh"
+#include "kernel/common/pixels.cuh"
 #include "kernel/filter/filter_element.h"
 #include "kernel/filter/filter_tile.h"
 
@@ -192,19 +192,10 @@ static __device__ __noinline__ void store_any(uint8_t *dst, int64_t i, int32_t s
 	stk__convert_one(dst + i * size, dtype, &x, STK_FLOAT);
 }
 
-/* As stk__convert_one. */
-static __device__ __forceinline__ uint32_t to_byte(float x)
-{
-	x = x > 0 ? x : 0; /* NaN too */
-	x = x < 255 ? x : 255;
-	uint32_t whole = (uint32_t)x;
-	return whole + (x - (float)whole >= 0.5f);
-}
-
 static __device__ __forceinline__ void store_value(const stk_filter_data &d, int64_t i, float x)
 {
 	if (d.dst_dtype == STK_UINT8)
-		d.dst[i] = (uint8_t)to_byte(x);
+		d.dst[i] = (uint8_t)stk__to_byte(x);
 	else if (d.dst_dtype == STK_FLOAT)
 		((float *)(void *)d.dst)[i] = x;
 	else
@@ -218,9 +209,9 @@ static __device__ __forceinline__ void store_row(const stk_filter_data &d, int64
 	if (d.dst_dtype == STK_UINT8 && ((uintptr_t)(d.dst + i) & 3) == 0) {
 		for (int32_t v = 4 * lane; v + 4 <= n; v += 128)
 			*(uint32_t *)(void *)(d.dst + i + v) =
-				to_byte(from[v]) | to_byte(from[v + 1]) << 8 | to_byte(from[v + 2]) << 16 | to_byte(from[v + 3]) << 24;
+				stk__to_byte(from[v]) | stk__to_byte(from[v + 1]) << 8 | stk__to_byte(from[v + 2]) << 16 | stk__to_byte(from[v + 3]) << 24;
 		if (lane < (n & 3))
-			d.dst[i + (n & ~3) + lane] = (uint8_t)to_byte(from[(n & ~3) + lane]);
+			d.dst[i + (n & ~3) + lane] = (uint8_t)stk__to_byte(from[(n & ~3) + lane]);
 		return;
 	}
 #pragma unroll 1

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Which jobs that sample images the GPU makes pixel by pixel instead of value by value, and its tiles: a thread works out a position once for all channels,
+ * and what follows from a row or a column alone once for several pixels. */
+#ifndef STK_KERNEL_ARRAY_SAMPLE_PIXELS_H
+#define STK_KERNEL_ARRAY_SAMPLE_PIXELS_H
+
+#include "kernel/array/array.h"
+
+enum { STK_SAMPLE_TILE_WIDTH = 32, STK_SAMPLE_TILE_HEIGHT = 64 }; /* outputs of a thread block: a warp a row */
+
+/* Interleaved uint8 or float32 that keep their type, of 1, 3 or 4 channels, not cubic. */
+STK_HD bool stk__array_sample_by_pixels(const struct stk_array_job *job)
+{
+	const struct stk_array_sample *s = &job->sample;
+	const struct stk_array_dim *d = job->dim;
+	int64_t element = job->src_dtype[0] == STK_UINT8 ? 1 : 4, channels = d[4].size;
+	bool types = job->src_dtype[0] == job->dst_dtype && (job->dst_dtype == STK_UINT8 || job->dst_dtype == STK_FLOAT);
+	bool dense = channels == 1 || (s->channel == element && d[4].dst == element);
+	return types && dense && (channels == 1 || channels == 3 || channels == 4) && !s->volume && d[1].size == 1 &&
+	       s->interp != STK_INTERP_CUBIC && s->stride[0] == channels * element && d[3].dst == channels * element;
+}
+
+STK_HD uint32_t stk__array_sample_tiles(const struct stk_array_job *job, uint32_t *across, uint32_t *down)
+{
+	*across = ((uint32_t)job->dim[3].size + STK_SAMPLE_TILE_WIDTH - 1) / STK_SAMPLE_TILE_WIDTH;
+	*down = ((uint32_t)job->dim[2].size + STK_SAMPLE_TILE_HEIGHT - 1) / STK_SAMPLE_TILE_HEIGHT;
+	return (uint32_t)job->dim[0].size * *across * *down;
+}
+
+#endif

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Stores of pixels that the lanes of a warp hold, side by side in memory. */
+#ifndef STK_KERNEL_PIXELS_CUH
+#define STK_KERNEL_PIXELS_CUH
+
+#include "kernel/common/cuda.cuh"
+
+/* A float32 as uint8: to nearest, halves up, saturating, NaN to 0, as stk__convert_one has it. */
+static __device__ __forceinline__ uint32_t stk__to_byte(float x)
+{
+	x = x > 0 ? x : 0;
+	x = x < 255 ? x : 255;
+	uint32_t whole = (uint32_t)x;
+	return whole + (x - (float)whole >= 0.5f);
+}
+
+/* Stores lane i's pixel of three bytes, the lowest of `pixel` (the fourth is 0), at to + 3 * i, for each i < n. Where all lanes have one and the place is
+ * aligned, in words. For all lanes of a warp. */
+static __device__ __forceinline__ void stk__store_rgb(uint8_t *to, uint32_t pixel, int32_t n)
+{
+	uint32_t lane = threadIdx.x % 32, from = 4 * lane / 3, shift = 8 * (4 * lane - 3 * from);
+	if (n >= 32 && ((uintptr_t)to & 3) == 0) {
+		uint32_t left = __shfl_sync(~0u, pixel, from), right = __shfl_sync(~0u, pixel, from + 1);
+		if (lane < 24)
+			((uint32_t *)(void *)to)[lane] = left >> shift | right << (24 - shift);
+	} else if ((int32_t)lane < n) {
+		to += 3 * lane;
+		to[0] = (uint8_t)pixel;
+		to[1] = (uint8_t)(pixel >> 8);
+		to[2] = (uint8_t)(pixel >> 16);
+	}
+}
+
+#endif
