@@ -144,6 +144,10 @@ static inline float __fmaf_rn(float x, float y, float z)
 {
 	return fmaf(x, y, z);
 }
+static inline double __fma_rn(double x, double y, double z)
+{
+	return fma(x, y, z);
+}
 /* Rounded down. The product is exact in a double; so must be the sum. */
 static inline float __fmaf_rd(float x, float y, float z)
 {

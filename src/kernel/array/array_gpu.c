@@ -8,7 +8,7 @@
 #include "kernel/array/array_sample_pixels.h"
 #include "kernel/equalize/equalize_element.h"
 #include "kernel/filter/filter_element.h"
-#include "kernel/jpeg_distortion/jpeg_distortion_element.h"
+#include "kernel/jpeg_distortion/jpeg_distortion_tile.h"
 
 #include <string.h>
 
@@ -104,9 +104,10 @@ static const struct {
 	{STK_ARRAY_GPU_IMAGE_MEASURE, "array_gpu_image", "array_image_measure"},
 	{STK_ARRAY_GPU_IMAGE, "array_gpu_image", "array_image"},
 	{STK_ARRAY_GPU_IMAGE_MIX, "array_gpu_image", "array_image_mix"},
-	{STK_ARRAY_JPEG_DISTORTION, "array_gpu_jpeg_distortion", "array_jpeg_distortion"},
-	{STK_ARRAY_GPU_JPEG_1, "array_gpu_jpeg_distortion", "array_jpeg_distortion"},
-	{STK_ARRAY_GPU_JPEG_2, "array_gpu_jpeg_distortion", "array_jpeg_distortion"},
+	{STK_ARRAY_JPEG_DISTORTION, "array_gpu_jpeg_distortion", "array_jpeg_samples"},
+	{STK_ARRAY_GPU_JPEG_PIXELS, "array_gpu_jpeg_distortion", "array_jpeg_pixels"},
+	{STK_ARRAY_GPU_NOISE, "array_gpu_noise", "array_noise"},
+	{STK_ARRAY_GPU_POISSON, "array_gpu_noise", "array_noise_poisson"},
 };
 
 enum stk_status stk__array_gpu_kernels_load(struct stk_gpu_device *dev, struct stk_array_gpu_kernels *k, struct stk_error *err)
@@ -213,6 +214,21 @@ static void add_filter_blocks(struct stk_array_gpu *b, const struct stk_filter *
 		b->blocks[launch[k]] += blocks_of(k < phases - 1 ? n * f->n_terms : n);
 }
 
+/* False: the job makes no noise. */
+static bool add_noise_blocks(uint32_t *blocks, const struct stk_array_job *job)
+{
+	int32_t op = job->kind == STK_ARRAY_POINTWISE ? job->pointwise.op : -1;
+	if (op == STK_POINTWISE_NORMAL)
+		blocks[STK_ARRAY_GPU_NOISE] += blocks_of(job->n);
+	else if (op == STK_POINTWISE_SALT)
+		blocks[STK_ARRAY_GPU_NOISE] += blocks_of(job->n / job->pointwise.noise.channels); /* pixels */
+	else if (op == STK_POINTWISE_POISSON)
+		blocks[STK_ARRAY_GPU_POISSON] += blocks_of(job->n);
+	else
+		return false;
+	return true;
+}
+
 /* Adds the thread blocks of a job to those of each launch that it takes part in. */
 static void add_blocks(struct stk_array_gpu *b, const struct stk_array_job *job)
 {
@@ -232,10 +248,13 @@ static void add_blocks(struct stk_array_gpu *b, const struct stk_array_job *job)
 		blocks[STK_ARRAY_GPU_SAMPLE_PIXELS] += stk__array_sample_tiles(job, &across, &down);
 		return;
 	}
+	if (add_noise_blocks(blocks, job))
+		return;
 	if (job->kind == STK_ARRAY_JPEG_DISTORTION) {
-		blocks[STK_ARRAY_JPEG_DISTORTION] += blocks_of(stk__jpeg_distortion_values(&job->jpeg_distortion, 0));
-		blocks[STK_ARRAY_GPU_JPEG_1] += blocks_of(stk__jpeg_distortion_values(&job->jpeg_distortion, 1));
-		blocks[STK_ARRAY_GPU_JPEG_2] += blocks_of(stk__jpeg_distortion_values(&job->jpeg_distortion, 2));
+		const struct stk_jpeg_distortion *j = &job->jpeg_distortion;
+		struct stk_jpeg_tiles samples = stk__jpeg_sample_tiles(j), pixels = stk__jpeg_pixel_tiles(j);
+		blocks[STK_ARRAY_JPEG_DISTORTION] += (uint32_t)j->frames * samples.across * samples.down;
+		blocks[STK_ARRAY_GPU_JPEG_PIXELS] += (uint32_t)j->frames * pixels.across * pixels.down;
 		return;
 	}
 	if (job->kind == STK_ARRAY_RESIZE) {
@@ -293,7 +312,7 @@ uint32_t stk__array_gpu_flags(const struct stk_array_gpu *b)
 static unsigned threads_of(int launch)
 {
 	bool tiles = launch >= STK_ARRAY_GPU_FILTER_TILES && launch <= STK_ARRAY_GPU_FILTER_LAST;
-	return tiles ? STK_FILTER_TILE_THREADS : STK_ARRAY_GPU_THREADS;
+	return tiles ? STK_FILTER_TILE_THREADS : launch == STK_ARRAY_JPEG_DISTORTION ? STK_JPEG_TILE_THREADS : STK_ARRAY_GPU_THREADS;
 }
 
 enum stk_status stk__array_gpu_launch(struct stk_gpu_device *dev, const struct stk_array_gpu_kernels *kernels,

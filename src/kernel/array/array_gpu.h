@@ -22,7 +22,7 @@
 #define STK_ARRAY_GPU_OUTPUTS 4096 /* of a thread block: finding its job takes as long as some outputs */
 
 /* One for each kind of job, one that measures for normalisations, two more phases of filters and those of tiled ones, one that samples images pixel by pixel, one that makes the tables of equalisations, three for jobs over images of bytes
- * (array_image.h), which measure and make pixels, and two more phases of JPEG distortion. */
+ * (array_image.h), which measure and make pixels, one that makes the pixels of JPEG distortion, and two for noise. */
 enum {
 	STK_ARRAY_GPU_MEASURE = STK_ARRAY_KINDS,
 	STK_ARRAY_GPU_FILTER_1,
@@ -36,8 +36,9 @@ enum {
 	STK_ARRAY_GPU_IMAGE_MEASURE,
 	STK_ARRAY_GPU_IMAGE,
 	STK_ARRAY_GPU_IMAGE_MIX,
-	STK_ARRAY_GPU_JPEG_1,
-	STK_ARRAY_GPU_JPEG_2,
+	STK_ARRAY_GPU_JPEG_PIXELS,
+	STK_ARRAY_GPU_NOISE,
+	STK_ARRAY_GPU_POISSON,
 	STK_ARRAY_GPU_LAUNCHES
 };
 

@@ -25,7 +25,7 @@ struct stk_pass_gpu {
 	struct stk_pass_gpu_item *items; /* in tables */
 	struct stk_step *steps;          /* after the items once these are complete */
 	uint32_t n_items, n_steps, n_first, n_weights, n_blocks[STK_PASS_GPU_LAUNCHES];
-	uint32_t shared; /* bytes of dynamic shared memory that a block of the first launch needs */
+	uint32_t shared[STK_PASS_GPU_LAUNCHES]; /* bytes of dynamic shared memory that a block of a launch needs */
 	struct stk_pass_gpu_view view;
 };
 
@@ -44,12 +44,19 @@ struct stk_pass_gpu_sizes stk__pass_gpu_sizes(const struct stk_pass_gpu_limits *
 
 enum stk_status stk__pass_gpu_kernels_load(struct stk_gpu_device *dev, struct stk_pass_gpu_kernels *k, struct stk_error *err)
 {
+	static const struct {
+		const char *module, *kernel;
+	} runs[STK_PASS_GPU_LAUNCHES] = {
+		[STK_PASS_GPU_RESIZE_LAUNCH] = {"pass_gpu", "pass_run"},
+		[STK_PASS_GPU_FLOATS_LAUNCH] = {"pass_gpu", "pass_run_floats"},
+		[STK_PASS_GPU_PIXEL_LAUNCH] = {"pass_gpu_pixels", "pass_run_pixels"},
+		[STK_PASS_GPU_ANY_LAUNCH] = {"pass_gpu_any", "pass_run_any"},
+		[STK_PASS_GPU_HOLES_LAUNCH] = {"pass_gpu_any", "pass_holes"},
+	};
 	enum stk_status status = stk__gpu_kernel(dev, "pass_gpu", "pass_taps", 0, &k->taps, err);
-	if (!status)
-		status = stk__gpu_kernel(dev, "pass_gpu", "pass_run", 0, &k->run[STK_PASS_GPU_BYTES_LAUNCH], err);
-	if (!status)
-		status = stk__gpu_kernel(dev, "pass_gpu_any", "pass_run_any", 0, &k->run[STK_PASS_GPU_ANY_LAUNCH], err);
-	return status ? status : stk__gpu_kernel(dev, "pass_gpu_any", "pass_holes", 0, &k->run[STK_PASS_GPU_HOLES_LAUNCH], err);
+	for (int i = 0; !status && i < STK_PASS_GPU_LAUNCHES; i++)
+		status = stk__gpu_kernel(dev, runs[i].module, runs[i].kernel, 0, &k->run[i], err);
+	return status;
 }
 
 enum stk_status stk__pass_gpu_create(
@@ -85,7 +92,8 @@ void stk__pass_gpu_begin(
 	b->limits = *limits;
 	b->device_tables = device_tables;
 	b->device_work = device_work;
-	b->n_items = b->n_steps = b->n_first = b->n_weights = b->shared = 0;
+	b->n_items = b->n_steps = b->n_first = b->n_weights = 0;
+	memset(b->shared, 0, sizeof b->shared);
 	memset(b->n_blocks, 0, sizeof b->n_blocks);
 }
 
@@ -127,11 +135,17 @@ bool stk__pass_gpu_supports(const struct stk_pass *p)
 	return stk__pass_supports(p);
 }
 
-/* True if the pass is for the launch that serves most passes (STK_PASS_GPU_BYTES_LAUNCH). */
-static bool takes_bytes(const struct stk_pass *p, const struct stk_plan *plan, const struct stk_image *src)
+static enum stk_pass_gpu_launch choose_launch(const struct stk_pass *p, const struct stk_plan *plan, const struct stk_image *src)
 {
-	return p->in_dtype == STK_UINT8 && plan->max_channels <= STK_PASS_GPU_CHANNELS && src->channel == 1 && src->pixel == p->in_c &&
-	       src->row == (int32_t)src->row && (!resizes(p, plan) || choose_columns(plan, p) > 0);
+	int32_t element = p->in_dtype == STK_UINT8 ? 1 : 4;
+	bool type = p->in_dtype == STK_UINT8 || p->in_dtype == STK_FLOAT;
+	if (!type || plan->max_channels > STK_PASS_GPU_CHANNELS || src->channel != element || src->pixel != p->in_c * element)
+		return STK_PASS_GPU_ANY_LAUNCH;
+	if (!resizes(p, plan))
+		return STK_PASS_GPU_PIXEL_LAUNCH;
+	if (src->row != (int32_t)src->row || choose_columns(plan, p) == 0)
+		return STK_PASS_GPU_ANY_LAUNCH;
+	return p->in_dtype == STK_FLOAT ? STK_PASS_GPU_FLOATS_LAUNCH : STK_PASS_GPU_RESIZE_LAUNCH;
 }
 
 /* Entries of the tables that an axis takes: of first, and of weights. */
@@ -209,8 +223,32 @@ static enum stk_pass_gpu_finish choose_finish(const struct stk_pass *p, int samp
 	bool floats = p->dtype == STK_FLOAT || p->dtype == STK_FLOAT16 || p->dtype == STK_BFLOAT16;
 	if (p->n_steps == 0 && sampled == STK_UINT8 && p->dtype == STK_UINT8)
 		return STK_PASS_GPU_BYTES;
+	if (p->n_steps == 0 && sampled == STK_FLOAT && p->dtype == STK_FLOAT)
+		return STK_PASS_GPU_FLOATS;
+	floats = floats && (p->in_dtype == STK_UINT8 || p->dtype == STK_FLOAT);
 	return p->n_steps == 1 && p->steps[0].kind == STK_STEP_AFFINE && floats && makes_no_nan(p) ? STK_PASS_GPU_AFFINE
 												   : STK_PASS_GPU_STEPS;
+}
+
+/* fills: whether the first step is a fill. */
+static enum stk_pass_gpu_form choose_form(const struct stk_pass *p, int sampled, bool fills)
+{
+	const struct stk_step *step = &p->steps[fills];
+	bool halves = p->dtype == STK_FLOAT16 || p->dtype == STK_BFLOAT16, plain = p->dtype == STK_UINT8 || p->dtype == STK_FLOAT;
+	if (p->n_steps == fills)
+		return plain && sampled == p->dtype ? STK_PASS_GPU_FORM_NONE : STK_PASS_GPU_FORM_STEPS;
+	if (p->n_steps != fills + 1 || !(plain || (halves && !fills && p->in_dtype == STK_UINT8 && makes_no_nan(p))))
+		return STK_PASS_GPU_FORM_STEPS;
+	switch (step->kind) {
+	case STK_STEP_AFFINE:
+		return STK_PASS_GPU_FORM_AFFINE;
+	case STK_STEP_MATRIX:
+		return plain ? STK_PASS_GPU_FORM_MATRIX : STK_PASS_GPU_FORM_STEPS;
+	case STK_STEP_GRAY:
+		return plain ? STK_PASS_GPU_FORM_GRAY : STK_PASS_GPU_FORM_STEPS;
+	default:
+		return STK_PASS_GPU_FORM_STEPS;
+	}
 }
 
 static enum stk_pass_gpu_mode choose_mode(const struct stk_pass *p, const struct stk_plan *plan)
@@ -221,17 +259,18 @@ static enum stk_pass_gpu_mode choose_mode(const struct stk_pass *p, const struct
 					       : STK_PASS_GPU_PLAIN;
 }
 
-/* Outputs of a thread block in a row. In resizes of the second launch each thread makes one value of a row. */
-static int32_t block_columns(const struct stk_pass *p, const struct stk_plan *plan, enum stk_pass_gpu_mode mode, bool bytes)
+/* Outputs of a thread block in a row. In resizes of the last launch each thread makes one value of a row. */
+static int32_t block_columns(
+	const struct stk_pass *p, const struct stk_plan *plan, enum stk_pass_gpu_mode mode, enum stk_pass_gpu_launch launch)
 {
 	if (mode != STK_PASS_GPU_RESIZE)
-		return STK_PASS_GPU_COLUMNS;
-	return bytes ? choose_columns(plan, p) : STK_PASS_GPU_THREADS / p->in_c;
+		return launch == STK_PASS_GPU_PIXEL_LAUNCH ? STK_PASS_GPU_PIXEL_COLUMNS : STK_PASS_GPU_COLUMNS;
+	return launch != STK_PASS_GPU_ANY_LAUNCH ? choose_columns(plan, p) : STK_PASS_GPU_THREADS / p->in_c;
 }
 
 /* Everything but the places of the images. */
-static bool fill_item(
-	struct stk_pass_gpu *b, const struct stk_pass *p, const struct stk_plan *plan, bool bytes, struct stk_pass_gpu_item *it)
+static bool fill_item(struct stk_pass_gpu *b, const struct stk_pass *p, const struct stk_plan *plan, enum stk_pass_gpu_launch launch,
+	struct stk_pass_gpu_item *it)
 {
 	if (!make_axis(b, p, plan, 0, &it->axis[0]) || !make_axis(b, p, plan, 1, &it->axis[1]))
 		return false;
@@ -242,12 +281,14 @@ static bool fill_item(
 	it->kind = plan->kind;
 	it->mode = mode;
 	it->sampled = mode == STK_PASS_GPU_WARP ? p->warp.dtype : mode == STK_PASS_GPU_RESIZE ? p->resize.dtype : p->in_dtype;
-	it->columns = block_columns(p, plan, mode, bytes);
+	it->columns = block_columns(p, plan, mode, launch);
 	it->across = (uint32_t)((p->w + it->columns - 1) / it->columns);
 	it->finish = choose_finish(p, it->sampled);
-	if (mode == STK_PASS_GPU_RESIZE && bytes) {
+	it->fills = p->n_steps > 0 && p->steps[0].kind == STK_STEP_FILL;
+	it->form = choose_form(p, it->sampled, it->fills);
+	if (mode == STK_PASS_GPU_RESIZE && launch != STK_PASS_GPU_ANY_LAUNCH) {
 		uint32_t shared = (uint32_t)shared_for(plan, p, it->columns < p->w ? it->columns : p->w) + 48;
-		b->shared = b->shared > shared ? b->shared : shared;
+		b->shared[launch] = b->shared[launch] > shared ? b->shared[launch] : shared;
 	}
 	if (mode == STK_PASS_GPU_WARP)
 		it->warp = p->warp;
@@ -256,8 +297,8 @@ static bool fill_item(
 	it->step0 = add_steps(b, p);
 	it->n_steps = (uint32_t)p->n_steps;
 	memcpy(it->block0, b->n_blocks, sizeof it->block0);
-	b->n_blocks[bytes ? STK_PASS_GPU_BYTES_LAUNCH : STK_PASS_GPU_ANY_LAUNCH] +=
-		(uint32_t)((p->h + STK_PASS_GPU_ROWS - 1) / STK_PASS_GPU_ROWS) * it->across;
+	int32_t rows = launch == STK_PASS_GPU_PIXEL_LAUNCH ? STK_PASS_GPU_PIXEL_ROWS : STK_PASS_GPU_ROWS;
+	b->n_blocks[launch] += (uint32_t)((p->h + rows - 1) / rows) * it->across;
 	it->out_c = p->c;
 	if (p->has_hole) {
 		it->hole = p->hole;
@@ -287,7 +328,7 @@ bool stk__pass_gpu_add(
 	it->dst_row = dst->row;
 	it->dst_pixel = dst->pixel;
 	it->dst_channel = dst->channel;
-	if (!fill_item(b, p, &plan, takes_bytes(p, &plan, src), it)) {
+	if (!fill_item(b, p, &plan, choose_launch(p, &plan, src), it)) {
 		b->n_first = first;
 		b->n_weights = weights;
 		return false;
@@ -318,9 +359,7 @@ enum stk_status stk__pass_gpu_launch(struct stk_gpu_device *dev, const struct st
 	struct stk_gpu_grid taps = {.blocks = {2 * b->n_items}, .threads = {STK_PASS_GPU_THREADS}};
 	enum stk_status status = b->n_first ? stk__gpu_launch(dev, stream, kernels->taps, taps, (void *[]){&view}, err) : STK_OK;
 	for (int i = 0; !status && i < STK_PASS_GPU_LAUNCHES; i++) {
-		struct stk_gpu_grid run = {.blocks = {b->n_blocks[i]},
-			.threads = {STK_PASS_GPU_THREADS},
-			.shared = i == STK_PASS_GPU_BYTES_LAUNCH ? b->shared : 0};
+		struct stk_gpu_grid run = {.blocks = {b->n_blocks[i]}, .threads = {STK_PASS_GPU_THREADS}, .shared = b->shared[i]};
 		view.launch = i;
 		if (run.blocks[0])
 			status = stk__gpu_launch(dev, stream, kernels->run[i], run, (void *[]){&view}, err);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Passes on the GPU (pass_gpu.h): the taps of all, and those from interleaved uint8 of few channels, which are most. The arithmetic of filter.c,
- * resample.c, warp.c and rows.c, pixel by pixel. */
+ * Passes on the GPU (pass_gpu.h): the taps of all, and resizes from interleaved uint8 and float32 of few channels. The arithmetic of filter.c, resample.c and rows.c,
+ * pixel by pixel. */
 #include "kernel/pass/pass_gpu.cuh"
+#include "kernel/pass/pass_gpu_steps.cuh"
 #include "kernel/pass/pass_gpu_sums.cuh"
 
 #define ROWS STK_PASS_GPU_ROWS
-#define CHANNELS STK_PASS_GPU_CHANNELS
 #define BESIDE (THREADS / (ROWS / TOGETHER)) /* threads that make the same rows of intermediate values */
 
 /* ---- taps ---- */
@@ -61,7 +61,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) pass_taps(const __grid_con
 
 /* ---- pointwise steps and the store ---- */
 
-/* The two common ways (enum stk_pass_gpu_finish), with what they need in registers: the compiler cannot know that no store changes it. */
+/* The common ways (enum stk_pass_gpu_finish), with what they need in registers: the compiler cannot know that no store changes it. */
 struct ending {
 	int32_t finish, dtype, channels;
 	float scale[CHANNELS], bias[CHANNELS];
@@ -106,6 +106,8 @@ static __device__ __forceinline__ bool finish_soon(const ending &e, const float 
 	uint8_t *to = e.dst + y * e.row + x * e.pixel;
 	if (e.finish == STK_PASS_GPU_BYTES)
 		store_each<uint8_t, C>(e, to, p, rows, [](float x, int) { return (uint8_t)(int32_t)x; });
+	else if (e.finish == STK_PASS_GPU_FLOATS)
+		store_each<float, C>(e, to, p, rows, [](float x, int) { return x; });
 	else if (e.dtype == STK_FLOAT16)
 		store_each<uint16_t, C>(e, to, p, rows, [&](float x, int c) { return stk__half_bits(x * e.scale[c] + e.bias[c]); });
 	else if (e.dtype == STK_BFLOAT16)
@@ -115,131 +117,7 @@ static __device__ __forceinline__ bool finish_soon(const ending &e, const float 
 	return true;
 }
 
-struct pixel_value {
-	float channel[CHANNELS];
-};
-
-/* Runs the steps over a pixel that is valid, or waits for the fill, and stores it at output (x, y). */
-static __device__ __noinline__ void finish(const stk_pass_gpu_view &v, const stk_pass_gpu_item &it, pixel_value value, bool valid, int32_t x, int32_t y)
-{
-	float *p = value.channel;
-	int32_t channels = it.in_c;
-	for (uint32_t i = 0; i < it.n_steps; i++) {
-		const stk_step &step = v.steps[it.step0 + i];
-		if (step.kind == STK_STEP_MATRIX) {
-			float a = p[0], b = p[1], d = p[2];
-#pragma unroll
-			for (int c = 0; c < 3; c++)
-				p[c] = step.m[3 * c] * a + step.m[3 * c + 1] * b + step.m[3 * c + 2] * d + step.b[c];
-		} else if (step.kind == STK_STEP_GRAY) {
-			p[0] = step.scale[0] * p[0] + step.scale[1] * p[1] + step.scale[2] * p[2];
-		} else {
-#pragma unroll
-			for (int c = 0; c < CHANNELS; c++)
-				p[c] = step_one(step, p[c], c, channels, valid);
-		}
-		if (step.kind == STK_STEP_FILL) { /* of values that are rounded */
-			valid = true;
-			continue;
-		}
-		channels = step.channels;
-#pragma unroll
-		for (int c = 0; c < CHANNELS; c++)
-			if (c < channels)
-				p[c] = round_to(p[c], step.dtype);
-	}
-	uint8_t *to = (uint8_t *)it.dst + y * it.dst_row + x * it.dst_pixel;
-#pragma unroll
-	for (int c = 0; c < CHANNELS; c++)
-		if (c < channels)
-			store(to + c * it.dst_channel, p[c], it.dtype);
-}
-
-static __device__ __forceinline__ pixel_value hold(const float p[CHANNELS])
-{
-	pixel_value value;
-#pragma unroll
-	for (int c = 0; c < CHANNELS; c++)
-		value.channel[c] = p[c];
-	return value;
-}
-
-/* ---- samplers ---- */
-
-static __device__ __forceinline__ const uint8_t *pixel(const stk_pass_gpu_item &it, int32_t x, int32_t y)
-{
-	return (const uint8_t *)it.src + (int64_t)(y - it.y0) * it.src_row + (int64_t)(x - it.x0) * it.in_c;
-}
-
-static __device__ __forceinline__ void sample_plain(const stk_pass_gpu_view &v, const stk_pass_gpu_item &it, int32_t x, int32_t y, float p[CHANNELS])
-{
-	const uint8_t *from = pixel(it, position(v, it.axis[0], x), position(v, it.axis[1], y));
-#pragma unroll
-	for (int c = 0; c < CHANNELS; c++)
-		p[c] = c < it.in_c ? (float)from[c] : 0;
-}
-
-/* What a warp needs of its item, in registers as an ending is. */
-struct warper {
-	stk_warp_row row; /* of the output's column: y is yet to be set */
-	const uint8_t *pixel; /* (0, 0) of the sampler's source, after windows and mirrors */
-	int32_t step_x, step_y, w, h, channels, sampled;
-	bool clamp;
-	float fill;
-};
-
-static __device__ __forceinline__ warper make_warper(const stk_pass_gpu_item &it, int32_t x)
-{
-	const stk_axis_map &column = it.axis[0].pre, &row = it.axis[1].pre;
-	warper s = {};
-	s.row.linear = it.warp.interp != STK_INTERP_NN;
-	s.row.first = map(it.axis[0].post, x);
-#pragma unroll
-	for (int i = 0; i < 6; i++)
-		s.row.m[i] = it.warp.m[i];
-	s.pixel = pixel(it, column.first, row.first);
-	s.step_x = column.step * it.in_c;
-	s.step_y = row.step * (int32_t)it.src_row;
-	s.w = it.mid_w;
-	s.h = it.mid_h;
-	s.channels = it.in_c;
-	s.sampled = it.sampled;
-	s.clamp = it.warp.clamp;
-	s.fill = it.warp.fill;
-	return s;
-}
-
-/* As warp.c's pixel_at. */
-template <int C> static __device__ __forceinline__ void warp_pixel(const warper &s, int32_t x, int32_t y, float p[CHANNELS])
-{
-	int32_t ix = stk__warp_clamp(x, s.w), iy = stk__warp_clamp(y, s.h);
-	bool outside = !s.clamp && (ix != x || iy != y);
-	const uint8_t *from = s.pixel + (int64_t)iy * s.step_y + ix * s.step_x;
-#pragma unroll
-	for (int c = 0; c < C; c++)
-		p[c] = outside ? s.fill : c < s.channels ? (float)__ldg(from + c) : 0;
-}
-
-template <int C> static __device__ __forceinline__ void sample_warp(const warper &s, int32_t y, float p[CHANNELS])
-{
-	stk_warp_row row = s.row;
-	row.y = y;
-	stk_warp_position at = stk__warp_position(&row, 0);
-	warp_pixel<C>(s, at.x, at.y, p);
-	if (row.linear) {
-		float right[CHANNELS], below[CHANNELS], diagonal[CHANNELS];
-		warp_pixel<C>(s, at.x + 1, at.y, right);
-		warp_pixel<C>(s, at.x, at.y + 1, below);
-		warp_pixel<C>(s, at.x + 1, at.y + 1, diagonal);
-#pragma unroll
-		for (int c = 0; c < C; c++)
-			p[c] = stk__warp_mix(p[c], right[c], below[c], diagonal[c], at.qx, at.qy);
-	}
-	if (s.sampled != STK_FLOAT)
-#pragma unroll
-		for (int c = 0; c < C; c++)
-			p[c] = s.sampled == STK_UINT8 ? round_integer(p[c], 0, 255) : round_to(p[c], s.sampled);
-}
+/* ---- resizes ---- */
 
 /* What the outputs [x0, x1) of a row read of the source: bytes [begin, end) of a row of the source view. */
 struct reach {
@@ -265,25 +143,34 @@ struct strip {
 	bool words; /* the source's rows are read in aligned words */
 };
 
-static __device__ __forceinline__ strip lay_out(const stk_pass_gpu_item &it, const reach &r)
+/* S: the source's type. */
+template <typename S> static __device__ __forceinline__ strip lay_out(const stk_pass_gpu_item &it, const reach &r)
 {
+	const int32_t size = sizeof(S);
 	strip s;
-	s.words = (it.src_row & 3) == 0;
-	s.origin = r.begin - (s.words ? (int32_t)((it.src + r.begin) & 3) : 0);
+	s.words = (it.src_row & (4 * size - 1)) == 0;
+	s.origin = r.begin - (s.words ? (int32_t)(it.src / size + r.begin & 3) : 0);
 	s.pitch = (r.end - s.origin + 3) & ~3;
 	return s;
 }
 
-/* Four bytes of a row, those there are. WORDS: it is aligned, and there is all of it. */
-template <bool WORDS> static __device__ __forceinline__ uint32_t load_word(const uint8_t *from, int32_t bytes)
+/* Four values of a row, those there are. WORDS: they are aligned, and there are all of them. */
+template <bool WORDS> static __device__ __forceinline__ uint32_t load_four(const uint8_t *from, int32_t n)
 {
 	if constexpr (WORDS)
 		return __ldg((const uint32_t *)from);
 	uint32_t word = 0;
 #pragma unroll
 	for (int i = 0; i < 4; i++)
-		word |= i < bytes ? (uint32_t)__ldg(from + i) << 8 * i : 0;
+		word |= i < n ? (uint32_t)__ldg(from + i) << 8 * i : 0;
 	return word;
+}
+
+template <bool WORDS> static __device__ __forceinline__ float4 load_four(const float *from, int32_t n)
+{
+	if constexpr (WORDS)
+		return __ldg((const float4 *)(const void *)from);
+	return make_float4(__ldg(from), n > 1 ? __ldg(from + 1) : 0, n > 2 ? __ldg(from + 2) : 0, n > 3 ? __ldg(from + 3) : 0);
 }
 
 /* The vertical half: TOGETHER rows of intermediate values from output row y on, a word of the source's bytes a lane at a time, the block's warps
@@ -294,12 +181,13 @@ static __device__ __forceinline__ void vertical(const stk_pass_gpu_view &v, cons
 {
 	const stk_pass_gpu_axis &a = it.axis[1];
 	int32_t n = a.filter.n, size = a.size, bias = a.bias, b = s.origin + 4 * (threadIdx.x % BESIDE);
-	int32_t src_row = (int32_t)it.src_row, tap = a.pre.step * src_row;
-	const uint8_t *from[TOGETHER];
+	int32_t src_row = (int32_t)it.src_row, tap = a.pre.step * (src_row / (int32_t)sizeof(typename K::source));
+	using S = typename K::source;
+	const S *from[TOGETHER];
 #pragma unroll
 	for (int i = 0; i < TOGETHER; i++) {
 		int32_t row = __ldg(&v.first[a.first + stk__taps_clamp(y + i, top, bottom - 1)]) - it.y0;
-		from[i] = (const uint8_t *)it.src + (int64_t)row * src_row + b;
+		from[i] = (const S *)(it.src + (int64_t)row * src_row) + b;
 	}
 	for (; b < r.end; b += 4 * BESIDE) {
 		const float *weights = &v.weights[a.weights + y];
@@ -313,7 +201,7 @@ static __device__ __forceinline__ void vertical(const stk_pass_gpu_view &v, cons
 		do {
 #pragma unroll
 			for (int i = 0; i < TOGETHER; i++) {
-				uint32_t word = load_word<WORDS>(from[i] + at, r.end - b);
+				auto word = load_four<WORDS>(from[i] + at, r.end - b);
 				float weight = __ldg(weights + i);
 #pragma unroll
 				for (int k = 0; k < 4; k++)
@@ -388,7 +276,7 @@ template <typename K, int C> static __device__ void resize(const stk_pass_gpu_vi
 	reach r = {};
 	if (any)
 		r = find_reach(v, it, from, to);
-	strip s = lay_out(it, r);
+	strip s = lay_out<typename K::source>(it, r);
 	int32_t group = threadIdx.x / BESIDE, y = y0 + TOGETHER * group;
 	if (any && y < bottom && y + TOGETHER > top) {
 		if (s.words)
@@ -428,48 +316,34 @@ template <typename K> static __device__ __forceinline__ void resize_any(const st
 		resize<K, 4>(v, it, x0, y0, (quad<K> *)shared);
 }
 
-/* Makes rows [y0, y1) of an output column, each output from one pixel or a few. */
-template <int C> static __device__ void sample(const stk_pass_gpu_view &v, const stk_pass_gpu_item &it, int32_t x, int32_t y0, int32_t y1)
+/* The place of a thread block's outputs. */
+struct corner {
+	int32_t x, y;
+};
+
+static __device__ __forceinline__ corner find_corner(const stk_pass_gpu_view &v, const stk_pass_gpu_item &it)
 {
-	bool warps = it.mode == STK_PASS_GPU_WARP, across = x >= it.axis[0].begin && x < it.axis[0].end;
-	int32_t top = it.axis[1].begin, bottom = it.axis[1].end;
-	stk_axis_map down = it.axis[1].post;
-	ending e = make_ending(v, it);
-	warper s = {};
-	if (warps)
-		s = make_warper(it, x);
-	for (int32_t y = y0; y < y1; y++) {
-		bool valid = across && y >= top && y < bottom;
-		float p[1][CHANNELS] = {};
-		if (valid && warps)
-			sample_warp<C>(s, map(down, y), p[0]);
-		else if (valid)
-			sample_plain(v, it, x, y, p[0]);
-		if (!finish_soon<C>(e, p, x, y, 1))
-			finish(v, it, hold(p[0]), valid, x, y);
-	}
+	uint32_t block = blockIdx.x - it.block0[v.launch], down = block / it.across;
+	return {(int32_t)(block - down * it.across) * it.columns, (int32_t)down * ROWS};
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS, 4) pass_run(const __grid_constant__ stk_pass_gpu_view v)
 {
 	STK_SHARED_ARRAY(uint8_t, shared);
 	const stk_pass_gpu_item &it = find_item(v);
-	uint32_t block = blockIdx.x - it.block0[v.launch], down = block / it.across;
-	int32_t x0 = (block - down * it.across) * it.columns, y0 = down * ROWS;
-	if (it.mode == STK_PASS_GPU_RESIZE) {
-		if (it.kind == STK_NARROW)
-			resize_any<narrow>(v, it, x0, y0, shared);
-		else if (it.kind == STK_WIDE)
-			resize_any<wide>(v, it, x0, y0, shared);
-		else
-			resize_any<real>(v, it, x0, y0, shared);
-		return;
-	}
-	int32_t x = x0 + threadIdx.x, y1 = min(y0 + ROWS, it.axis[1].size);
-	if (x >= it.axis[0].size)
-		return;
-	if (it.in_c <= 3)
-		sample<3>(v, it, x, y0, y1);
+	corner at = find_corner(v, it);
+	if (it.kind == STK_NARROW)
+		resize_any<narrow>(v, it, at.x, at.y, shared);
+	else if (it.kind == STK_WIDE)
+		resize_any<wide>(v, it, at.x, at.y, shared);
 	else
-		sample<4>(v, it, x, y0, y1);
+		resize_any<real>(v, it, at.x, at.y, shared);
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS, 3) pass_run_floats(const __grid_constant__ stk_pass_gpu_view v)
+{
+	STK_SHARED_ARRAY(uint8_t, shared);
+	const stk_pass_gpu_item &it = find_item(v);
+	corner at = find_corner(v, it);
+	resize_any<real_of_floats>(v, it, at.x, at.y, shared);
 }

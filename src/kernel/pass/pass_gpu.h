@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Passes (kernel/pass/pass.h) over a ragged batch of images in device memory: one launch for the taps of all resizes, one to three for everything else. The
+ * Passes (kernel/pass/pass.h) over a ragged batch of images in device memory: one launch for the taps of all resizes, one to five for everything else. The
  * same bytes as stk__pass_run (but for NaNs, which may be others).
  *
  * Usage:
@@ -20,19 +20,39 @@
 
 #define STK_PASS_GPU_THREADS 256 /* of a thread block */
 
-/* Most passes read interleaved uint8 whose rows lie less than 2 GiB apart, have at most STK_PASS_GPU_CHANNELS channels at any step, and filters that
- * are not too wide for a block's shared memory: these have a launch of their own, faster than the one for all others. Holes are written by a third. */
-enum stk_pass_gpu_launch { STK_PASS_GPU_BYTES_LAUNCH, STK_PASS_GPU_ANY_LAUNCH, STK_PASS_GPU_HOLES_LAUNCH, STK_PASS_GPU_LAUNCHES };
+/* Most passes read interleaved pixels of at most STK_PASS_GPU_CHANNELS channels at any step. Of these, of uint8 or float32,
+ * resizes of rows that lie less than 2 GiB apart, with filters that are not too wide for a block's shared memory, have launches of their own, and so have all that mix no taps. They are
+ * faster than the one for all others. */
+enum stk_pass_gpu_launch {
+	STK_PASS_GPU_RESIZE_LAUNCH,
+	STK_PASS_GPU_FLOATS_LAUNCH, /* resizes of float32 */
+	STK_PASS_GPU_PIXEL_LAUNCH,
+	STK_PASS_GPU_ANY_LAUNCH,
+	STK_PASS_GPU_HOLES_LAUNCH, /* writes holes over what the others have stored */
+	STK_PASS_GPU_LAUNCHES
+};
 #define STK_PASS_GPU_CHANNELS 4
 #define STK_PASS_GPU_ROWS 8 /* outputs of a thread block: rows, and at most so many columns */
 #define STK_PASS_GPU_COLUMNS 256
 #define STK_PASS_GPU_HOLE 2048    /* pixels of a hole that a thread block writes */
 #define STK_PASS_GPU_SHARED 47104 /* bytes of shared memory that a block's rows of intermediate columns may take */
 
-/* How a pixel is finished: by its steps one after the other, or one of the two common ways. */
+enum { STK_PASS_GPU_PIXEL_COLUMNS = 32, STK_PASS_GPU_PIXEL_ROWS = 128 }; /* outputs of a thread block that mixes no taps */
+
+/* How such a thread block finishes a pixel behind the fill, if there is one: by a step that is spelled out, or by its steps one after the other. */
+enum stk_pass_gpu_form {
+	STK_PASS_GPU_FORM_NONE, /* no step */
+	STK_PASS_GPU_FORM_AFFINE,
+	STK_PASS_GPU_FORM_MATRIX,
+	STK_PASS_GPU_FORM_GRAY,
+	STK_PASS_GPU_FORM_STEPS,
+};
+
+/* How a resized pixel is finished: by its steps one after the other, or one of the common ways. */
 enum stk_pass_gpu_finish {
 	STK_PASS_GPU_STEPS,
 	STK_PASS_GPU_BYTES,  /* uint8, no steps */
+	STK_PASS_GPU_FLOATS, /* float32, no steps */
 	STK_PASS_GPU_AFFINE, /* one affine step, to a float type, that makes no NaN */
 };
 
@@ -60,6 +80,7 @@ struct stk_pass_gpu_item {
 	int64_t src_row, src_pixel, src_channel, dst_row, dst_pixel, dst_channel; /* bytes */
 	int32_t x0, y0, in_c, in_dtype;
 	int32_t mode, kind, finish;             /* kind: enum stk_resample_kind */
+	int32_t form, fills;                    /* fills: the first step is a fill, and comes before the form */
 	int32_t sampled;                        /* type that a sampler's result rounds to */
 	int32_t dtype;                          /* of the output */
 	int32_t columns;                        /* outputs of a thread block */

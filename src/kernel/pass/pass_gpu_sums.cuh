@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The arithmetic of resizes from uint8 on the GPU, by kind (kernel/resample/resample.h): narrow, wide and real sum products up, first of a source's bytes (total:
+ * The arithmetic of resizes from uint8 and float32 on the GPU, by kind (kernel/resample/resample.h): narrow, wide and real sum products up, first of a source's bytes (total:
  * a sum; kept: what becomes of it), then of such intermediate values. All have the same bits as resample.c. */
 #ifndef STK_KERNEL_PASS_GPU_SUMS_CUH
 #define STK_KERNEL_PASS_GPU_SUMS_CUH
@@ -14,6 +14,7 @@
  * numbers and the first normal ones are equally far apart). Its product with a whole weight is exact inside a fused multiply-add. The sum begins at
  * 2^23 units of what the shift leaves, where a float's last bit is one such unit: rounding down drops just what the shift would. */
 struct narrow {
+	using source = uint8_t;
 	using total = float; /* its low 16 bits are the sum */
 	using kept = uint16_t;
 
@@ -57,6 +58,7 @@ struct narrow {
 };
 
 struct wide {
+	using source = uint8_t;
 	using total = uint32_t; /* an int32, as bits: rows whose results are not used may overflow */
 	using kept = int16_t;
 	static constexpr int shift = STK_FILTER_WIDE_SHIFT - STK_WIDE_BITS, last_shift = STK_FILTER_WIDE_SHIFT + STK_WIDE_BITS;
@@ -93,6 +95,7 @@ struct wide {
 };
 
 struct real {
+	using source = uint8_t;
 	using total = float;
 	using kept = float;
 
@@ -124,6 +127,16 @@ struct real {
 	static __device__ __forceinline__ float result(total sum, int32_t sampled)
 	{
 		return round_to(sum, sampled);
+	}
+};
+
+/* From float32: four values take the place of a word's four bytes. */
+struct real_of_floats : real {
+	using source = float;
+
+	static __device__ __forceinline__ void add_byte(total &sum, const float4 &four, int k, float weight)
+	{
+		sum += weight * (k == 0 ? four.x : k == 1 ? four.y : k == 2 ? four.z : four.w);
 	}
 };
 

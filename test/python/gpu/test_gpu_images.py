@@ -22,8 +22,8 @@ def images(rng: np.random.Generator, dtype: Any, channels: int, layout: str = "H
         h, w = int(rng.integers(1, 6 if i == 1 else tall)), int(rng.integers(1, 6 if i == 2 else wide))
         shape = {"HWC": (h, w, channels), "CHW": (channels, h, w), "HW": (h, w), "FHWC": (2, h, w, channels)}[layout]
         values = rng.uniform(-300, 600, shape) if np.dtype(dtype).kind == "f" else rng.integers(0, 256, shape)
-        if np.dtype(dtype).kind == "f" and rng.random() < 0.3:
-            values.flat[int(rng.integers(values.size))] = [np.nan, np.inf, -np.inf, -0.0][int(rng.integers(4))]
+        if np.dtype(dtype).kind == "f" and rng.random() < 0.3:  # no NaN and what becomes one: its bits are not defined
+            values.flat[int(rng.integers(values.size))] = [-0.0, 1e30, -1e-40][int(rng.integers(3))]
         made.append(values.astype(dtype))
     return made
 
@@ -170,7 +170,7 @@ def test_noise(number: int) -> None:
     rng = np.random.default_rng([SEED, number, 10])
     layout = pick(rng, ["HWC", "CHW"])
     batch = images(rng, pick(rng, [np.uint8, np.uint8, np.float32, np.int16]), int(pick(rng, [1, 3, 4])), layout)
-    batch = [np.nan_to_num(np.abs(b), nan=1, posinf=1) for b in batch]
+    batch = [np.abs(b) for b in batch]
     factor = float(pick(rng, [0.5, 20.0, 40.0]))
     for make in (
         lambda x: fn.noise.gaussian(x, mean=3.0, stddev=20.0),

@@ -1,0 +1,237 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Passes on the GPU (pass_gpu.h) without a sum over taps, from interleaved uint8 or float32 of few channels: windows, mirrors, nearest resizes, warps, and the
+ * steps behind them. A thread makes a pixel in each of a few rows; the common ways to finish one are spelled out, and bytes of RGB are stored in words. */
+#include "kernel/common/pixels.cuh"
+#include "kernel/pass/pass_gpu_steps.cuh"
+
+#define WIDTH STK_PASS_GPU_PIXEL_COLUMNS
+#define HEIGHT STK_PASS_GPU_PIXEL_ROWS
+
+/* ---- where pixels come from ---- */
+
+/* What a thread needs of its item, in registers: the compiler cannot know that no store changes it. */
+struct source {
+	const uint8_t *pixel; /* (0, 0): of a warp, of what the sampler sees */
+	int64_t row;
+	int32_t step_x, channels; /* step_x: elements */
+	int32_t w, h, sampled;
+	bool clamp;
+	float fill;
+	stk_warp_row warp; /* of the output's column: y is yet to be set */
+};
+
+template <typename T> static __device__ __forceinline__ const uint8_t *place(const stk_pass_gpu_item &it, int32_t x, int32_t y)
+{
+	return (const uint8_t *)it.src + (int64_t)(y - it.y0) * it.src_row + (int64_t)(x - it.x0) * it.in_c * (int64_t)sizeof(T);
+}
+
+template <typename T, bool WARPS> static __device__ __forceinline__ source make_source(const stk_pass_gpu_item &it, int32_t x)
+{
+	source s = {};
+	s.channels = it.in_c;
+	if (!WARPS) {
+		s.pixel = place<T>(it, x, it.y0); /* x: the source's own column */
+		s.row = it.src_row;
+		return s;
+	}
+	const stk_axis_map &column = it.axis[0].pre, &row = it.axis[1].pre;
+	s.pixel = place<T>(it, column.first, row.first);
+	s.row = row.step * it.src_row;
+	s.step_x = column.step * it.in_c;
+	s.w = it.mid_w;
+	s.h = it.mid_h;
+	s.sampled = it.sampled;
+	s.clamp = it.warp.clamp;
+	s.fill = it.warp.fill;
+	s.warp.linear = it.warp.interp != STK_INTERP_NN;
+	s.warp.first = map(it.axis[0].post, x);
+#pragma unroll
+	for (int i = 0; i < 6; i++)
+		s.warp.m[i] = it.warp.m[i];
+	return s;
+}
+
+/* As warp.c's pixel_at. */
+template <typename T, int C> static __device__ __forceinline__ void warp_pixel(const source &s, int32_t x, int32_t y, float p[CHANNELS])
+{
+	int32_t ix = stk__warp_clamp(x, s.w), iy = stk__warp_clamp(y, s.h);
+	bool outside = !s.clamp && (ix != x || iy != y);
+	const T *from = (const T *)(const void *)(s.pixel + iy * s.row) + ix * s.step_x;
+#pragma unroll
+	for (int c = 0; c < C; c++)
+		p[c] = outside ? s.fill : c < s.channels ? (float)__ldg(from + c) : 0;
+}
+
+template <typename T, int C> static __device__ __forceinline__ void sample_warp(const source &s, int32_t y, float p[CHANNELS])
+{
+	stk_warp_row row = s.warp;
+	row.y = y;
+	stk_warp_position at = stk__warp_position(&row, 0);
+	warp_pixel<T, C>(s, at.x, at.y, p);
+	if (row.linear) {
+		float right[CHANNELS], below[CHANNELS], diagonal[CHANNELS];
+		warp_pixel<T, C>(s, at.x + 1, at.y, right);
+		warp_pixel<T, C>(s, at.x, at.y + 1, below);
+		warp_pixel<T, C>(s, at.x + 1, at.y + 1, diagonal);
+#pragma unroll
+		for (int c = 0; c < C; c++)
+			p[c] = stk__warp_mix(p[c], right[c], below[c], diagonal[c], at.qx, at.qy);
+	}
+#pragma unroll
+	for (int c = 0; c < C; c++)
+		p[c] = s.sampled == STK_FLOAT ? p[c] : s.sampled == STK_UINT8 ? (float)stk__to_byte(p[c]) : round_to(p[c], s.sampled);
+}
+
+/* ---- how they are finished ---- */
+
+/* What becomes of a pixel (enum stk_pass_gpu_form). */
+struct ending {
+	int32_t form, dtype, channels; /* channels: of the output */
+	bool fills, packed;            /* packed: RGB of bytes, interleaved */
+	const float *fill;             /* read where it is needed, which is seldom */
+	float factor[9], bias[CHANNELS];
+	int64_t pixel, channel;
+};
+
+static __device__ __forceinline__ ending make_ending(const stk_pass_gpu_view &v, const stk_pass_gpu_item &it)
+{
+	ending e = {};
+	const stk_step *step = &v.steps[it.step0];
+	e.form = it.form;
+	e.dtype = it.dtype;
+	e.channels = it.form == STK_PASS_GPU_FORM_GRAY ? 1 : it.in_c;
+	e.fills = it.fills;
+	e.pixel = it.dst_pixel;
+	e.channel = it.dst_channel;
+	e.packed = e.dtype == STK_UINT8 && e.channels == 3 && e.pixel == 3 && e.channel == 1;
+	e.fill = step->value;
+	step += e.fills;
+	if (e.form == STK_PASS_GPU_FORM_MATRIX) {
+#pragma unroll
+		for (int i = 0; i < 9; i++)
+			e.factor[i] = step->m[i];
+#pragma unroll
+		for (int c = 0; c < 3; c++)
+			e.bias[c] = step->b[c];
+	} else if (e.form != STK_PASS_GPU_FORM_NONE && e.form != STK_PASS_GPU_FORM_STEPS) {
+#pragma unroll
+		for (int c = 0; c < CHANNELS; c++) {
+			e.factor[c] = step->scale[c];
+			e.bias[c] = step->bias[c];
+		}
+	}
+	return e;
+}
+
+static __device__ __forceinline__ void transform(const ending &e, float p[CHANNELS])
+{
+	if (e.form == STK_PASS_GPU_FORM_AFFINE) {
+#pragma unroll
+		for (int c = 0; c < CHANNELS; c++)
+			p[c] = p[c] * e.factor[c] + e.bias[c];
+	} else if (e.form == STK_PASS_GPU_FORM_MATRIX) {
+		float a = p[0], b = p[1], d = p[2];
+#pragma unroll
+		for (int c = 0; c < 3; c++)
+			p[c] = e.factor[3 * c] * a + e.factor[3 * c + 1] * b + e.factor[3 * c + 2] * d + e.bias[c];
+	} else if (e.form == STK_PASS_GPU_FORM_GRAY) {
+		p[0] = e.factor[0] * p[0] + e.factor[1] * p[1] + e.factor[2] * p[2];
+	}
+}
+
+/* Rounds and stores a warp's pixels, of which n lie in the image; `to` is the first one's place. */
+static __device__ __forceinline__ void store_pixels(const ending &e, uint8_t *to, const float p[CHANNELS], int32_t n)
+{
+	int32_t lane = (int32_t)(threadIdx.x % 32);
+	if (e.packed) {
+		stk__store_rgb(to, stk__to_byte(p[0]) | stk__to_byte(p[1]) << 8 | stk__to_byte(p[2]) << 16, n);
+		return;
+	}
+	if (lane >= n)
+		return;
+	to += lane * e.pixel;
+#pragma unroll
+	for (int c = 0; c < CHANNELS; c++, to += e.channel) {
+		if (c >= e.channels)
+			break;
+		if (e.dtype == STK_UINT8)
+			*to = (uint8_t)stk__to_byte(p[c]);
+		else if (e.dtype == STK_FLOAT16)
+			*(uint16_t *)(void *)to = stk__half_bits(p[c]);
+		else if (e.dtype == STK_BFLOAT16)
+			*(uint16_t *)(void *)to = stk__bfloat_bits(p[c]);
+		else
+			*(float *)(void *)to = p[c];
+	}
+}
+
+/* ---- tiles ---- */
+
+/* T: of the source; C: its channels at most; N: rows that a thread makes at a time, so that it waits for memory less often. */
+template <typename T, int C, bool WARPS, int N>
+static __device__ __forceinline__ void make_tile(const stk_pass_gpu_view &v, const stk_pass_gpu_item &it, int32_t x0, int32_t y0)
+{
+	const stk_pass_gpu_axis &ax = it.axis[0], &ay = it.axis[1];
+	int32_t x = min(x0 + (int32_t)(threadIdx.x % WIDTH), ax.size - 1), beside = min(ax.size - x0, WIDTH), y1 = min(y0 + HEIGHT, ay.size);
+	bool across = x >= ax.begin && x < ax.end;
+	int32_t top = ay.begin, bottom = ay.end;
+	source s = make_source<T, WARPS>(it, WARPS ? x : across ? position(v, ax, x) : it.x0);
+	ending e = make_ending(v, it);
+	uint8_t *to = (uint8_t *)it.dst + x0 * it.dst_pixel;
+	int64_t row = it.dst_row;
+#pragma unroll 1
+	for (int32_t y = y0 + N * (int32_t)(threadIdx.x / WIDTH); y < y1; y += N * (THREADS / WIDTH)) {
+		float p[N][CHANNELS] = {};
+		bool valid[N];
+#pragma unroll
+		for (int i = 0; i < N; i++) {
+			int32_t k = min(y + i, y1 - 1);
+			valid[i] = across && k >= top && k < bottom;
+			if (valid[i] && WARPS) {
+				sample_warp<T, C>(s, map(ay.post, k), p[i]);
+			} else if (valid[i]) {
+				const T *from = (const T *)(const void *)(s.pixel + (position(v, ay, k) - it.y0) * s.row);
+#pragma unroll
+				for (int c = 0; c < C; c++)
+					p[i][c] = c < s.channels ? (float)__ldg(from + c) : 0;
+			}
+		}
+#pragma unroll
+		for (int i = 0; i < N; i++) {
+			if (y + i >= y1)
+				break;
+			if (e.form == STK_PASS_GPU_FORM_STEPS) {
+				if (x0 + (int32_t)(threadIdx.x % WIDTH) < ax.size)
+					finish(v, it, hold(p[i]), valid[i], x, y + i);
+				continue;
+			}
+			if (e.fills && !valid[i])
+#pragma unroll
+				for (int c = 0; c < C; c++)
+					p[i][c] = __ldg(e.fill + c);
+			transform(e, p[i]);
+			store_pixels(e, to + (y + i) * row, p[i], beside);
+		}
+	}
+}
+
+template <typename T, int C> static __device__ __forceinline__ void make_any_tile(const stk_pass_gpu_view &v, const stk_pass_gpu_item &it, int32_t x0, int32_t y0)
+{
+	if (it.mode == STK_PASS_GPU_WARP)
+		make_tile<T, C, true, 1>(v, it, x0, y0);
+	else
+		make_tile<T, C, false, 2>(v, it, x0, y0);
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS, 3) pass_run_pixels(const __grid_constant__ stk_pass_gpu_view v)
+{
+	const stk_pass_gpu_item &it = find_item(v);
+	uint32_t block = blockIdx.x - it.block0[v.launch], down = block / it.across;
+	int32_t x0 = (int32_t)(block - down * it.across) * WIDTH, y0 = (int32_t)down * HEIGHT;
+	if (it.in_dtype == STK_FLOAT)
+		make_any_tile<float, 4>(v, it, x0, y0);
+	else if (it.in_c <= 3)
+		make_any_tile<uint8_t, 3>(v, it, x0, y0);
+	else
+		make_any_tile<uint8_t, 4>(v, it, x0, y0);
+}
