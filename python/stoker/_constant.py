@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -42,9 +43,9 @@ def _guess_dtype(elements: list[Any]) -> types.DALIDataType:
         if len(kinds) > 1:
             raise ArgumentError("a constant: values of one enumeration are needed, not of " + ", ".join(sorted(k.__name__ for k in kinds)))
         return _ENUMERATIONS[kinds.pop()]
-    if all(isinstance(e, bool) for e in elements):
+    if elements and all(isinstance(e, bool) for e in elements):
         return types.BOOL
-    if any(isinstance(e, float) for e in elements):
+    if not elements or any(isinstance(e, float) for e in elements):
         return types.FLOAT
     wide = any(not -(2**31) <= e < 2**31 for e in elements)
     return types.INT64 if wide else types.INT32
@@ -63,6 +64,11 @@ def _narrowed(dtype: types.DALIDataType, flat: list[Any]) -> types.DALIDataType:
     return narrow
 
 
+def _whole(value: Any) -> int:
+    """Rounded, halves away from zero, as cast does."""
+    return int(math.copysign(math.floor(abs(value) + 0.5), value)) if isinstance(value, float) else int(value)
+
+
 def constant_arguments(value: Any, dtype: types.DALIDataType | None, shape: Sequence[int] | None, layout: str | None) -> list[Value]:
     """Arguments of `constant`, from a number, nested lists or an array."""
     if isinstance(value, types.ScalarConstant):
@@ -76,7 +82,7 @@ def constant_arguments(value: Any, dtype: types.DALIDataType | None, shape: Sequ
         dtype = _guess_dtype(flat)
     real = dtype in (types.FLOAT, types.FLOAT16, types.FLOAT64, types.BFLOAT16)
     data: Value = (
-        ("fdata", int(ValueKind.FLOATS), [float(v) for v in flat]) if real else ("idata", int(ValueKind.INTS), [int(v) for v in flat])
+        ("fdata", int(ValueKind.FLOATS), [float(v) for v in flat]) if real else ("idata", int(ValueKind.INTS), [_whole(v) for v in flat])
     )
     args: list[Value] = [data, ("dtype", int(ValueKind.INT), int(dtype))]
     args.append(("shape", int(ValueKind.INTS), list(extents if shape is None else shape)))

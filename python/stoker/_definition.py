@@ -94,4 +94,6 @@ def returned(fn: Callable[..., Any], result: Any) -> tuple[Any, ...]:
         return (result,)
     if result is None:
         raise InvalidArgumentError(f"the definition {fn.__name__} returned nothing: it returns the nodes to be delivered")
+    if isinstance(result, list) and result and all(isinstance(n, (bool, int, float, list)) for n in result):
+        return (result,)  # numbers, which are one constant
     return tuple(result) if isinstance(result, (tuple, list)) else (result,)

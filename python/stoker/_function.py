@@ -117,7 +117,7 @@ def _as_capsule(given: Given) -> Any:
 
 
 def add_function(
-    name: str,
+    what: str,
     inputs: Sequence[Any],
     function: Callable[..., Any],
     num_outputs: int,
@@ -130,22 +130,22 @@ def add_function(
 ) -> Any:
     """Adds a python_function to the graph; its node, or the list of its nodes.
 
-    name: what the user calls it. host, on_gpu: where the function's arrays may lie; on_gpu is given the GPU's number, and raises ImportError for a
+    what: what the user calls it. host, on_gpu: where the function's arrays may lie; on_gpu is given the GPU's number, and raises ImportError for a
     library that is missing.
     """
     where = users_line()
     if unknown := sorted(kwargs.keys() - _docs.COMMON.keys() - {"synchronize_stream"}):
-        raise UnknownArgumentError(f"{name} at {where}: there is no argument '{unknown[0]}'")
+        raise UnknownArgumentError(f"{what} at {where}: there is no argument '{unknown[0]}'")
     if not callable(function):
-        raise InvalidArgumentError(f"{name} at {where}: function is a callable, not {type(function).__name__}")
+        raise InvalidArgumentError(f"{what} at {where}: function is a callable, not {type(function).__name__}")
     if not isinstance(num_outputs, int) or num_outputs < 0:
-        raise InvalidArgumentError(f"{name} at {where}: num_outputs is a whole number from 0 on, not {num_outputs!r}")
+        raise InvalidArgumentError(f"{what} at {where}: num_outputs is a whole number from 0 on, not {num_outputs!r}")
     sink = num_outputs == 0
     if sink:
         num_outputs, function, output_layouts = 1, _without_output(function, bool(batch_processing)), None
     if device not in (None, "cpu", "gpu") or (device == "gpu" and on_gpu is None):
         raise UnsupportedError(
-            f"{name} at {where}: its functions run on the cores: leave out device={device!r}, and send what it returns on with .gpu()"
+            f"{what} at {where}: its functions run on the cores: leave out device={device!r}, and send what it returns on with .gpu()"
         )
     layouts = [output_layouts] * num_outputs if isinstance(output_layouts, str) else list(output_layouts or [])
     args: list[Value] = [
@@ -158,10 +158,10 @@ def add_function(
         nodes = [i if isinstance(i, DataNode) else constant_node(i) for i in inputs]
         side = host
         if device == "gpu":
-            side = _side_on_gpu(name, where, builder.device_id, on_gpu)
+            side = _side_on_gpu(what, where, builder.device_id, on_gpu)
             nodes = [n.cpu() for n in nodes]
         elif any(n.device == "gpu" for n in nodes):
-            raise UnsupportedError(f"{name} at {where}: functions run on the cores, and an input lies on the GPU: give its .cpu()")
+            raise UnsupportedError(f"{what} at {where}: functions run on the cores, and an input lies on the GPU: give its .cpu()")
         made = call_operator("python_function", nodes, args, kwargs.get("name"), "cpu")
         first = made[0] if isinstance(made, list) else made
         builder.add_source(first.ref.op, kwargs.get("name"), Function(function, num_outputs, bool(batch_processing), side))

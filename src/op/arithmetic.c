@@ -73,11 +73,19 @@ static enum stk_status make_plan(const struct stk_call *call, struct plan *p, st
 	return plan_types(call, p, err);
 }
 
+/* Whether the result is a value for each frame because `a` is, whose dims are not known yet. */
+static bool holds_frames(const struct stk_desc *a, const struct stk_desc *b)
+{
+	return a->ndim < 0 && a->layout[0] == 'F' && (b->ndim == 0 || (b->ndim < 0 && b->layout[0] == 'F'));
+}
+
 /* NumPy's broadcasting: dims are matched from the last on; an extent of 1, or a missing dim, repeats. */
 static enum stk_status broadcast(const struct stk_desc *a, const struct stk_desc *b, struct stk_desc *out, struct stk_error *err)
 {
 	if (a->ndim < 0 || b->ndim < 0) {
 		out->ndim = -1;
+		if (holds_frames(a, b) || holds_frames(b, a))
+			strcpy(out->layout, "F"); /* all that is known of it, as of per_frame's output */
 		return STK_OK;
 	}
 	out->ndim = a->ndim > b->ndim ? a->ndim : b->ndim;

@@ -59,6 +59,8 @@ static enum stk_status choice_infer(const struct stk_call *call, struct stk_erro
 		out->ndim = -1;
 		return STK_OK;
 	}
+	if (in->layout[0] && out->ndim < 2) /* a list of elements lies as the input does, and one has what is left of the layout */
+		memcpy(out->layout, in->layout + 1 - out->ndim, (size_t)(in->ndim - 1 + out->ndim));
 	if (in->ndim == 0 && in->dtype != STK_NO_DTYPE &&
 		(!stk__dtype_whole(in->dtype) || in->dtype == STK_BOOL || stk__dtype_enumeration(in->dtype)))
 		return stk__fail(err, STK_INVALID, "the scalar input is the number of choices; it must be an integer, not %s",

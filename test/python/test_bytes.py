@@ -118,3 +118,21 @@ def test_shapes_by_sample_and_on_a_pipeline(rng: np.random.Generator) -> None:
     for i, kind in enumerate(kinds):
         np.testing.assert_array_equal(np.asarray(out.at(i)), kind)
         np.testing.assert_array_equal(np.asarray(sequences.at(i)), kind[None])
+
+
+def test_in_a_branch_files_are_read_for_those_who_take_it(tmp_path: Path) -> None:
+    (tmp_path / "there").write_bytes(b"123")
+    names = [name(tmp_path / ("there" if i % 2 else "nobody")) for i in range(6)]
+
+    @stoker.pipeline_def(batch_size=6, num_threads=2, device_id=None, enable_conditionals=True)
+    def pipe() -> Any:
+        wanted = fn.external_source(lambda: [np.array(i % 2 == 1) for i in range(6)], dtype=types.BOOL, ndim=0)
+        data = fn.external_source(lambda: names, dtype=types.UINT8, ndim=1)
+        if wanted:
+            got = fn.io.file.read(data)
+        else:
+            got = data[:2]
+        return got
+
+    (got,) = pipe().run()
+    assert [np.asarray(g).tobytes() for g in got] == [b"123" if i % 2 else n[:2].tobytes() for i, n in enumerate(names)]

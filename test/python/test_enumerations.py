@@ -96,3 +96,41 @@ def test_lists_are_of_one_enumeration() -> None:
 def test_a_comparison_with_a_member_is_one_of_numbers() -> None:
     (equal,) = outputs(lambda: fn.cast(fn.random.choice([types.GRAY]), dtype=types.INT32) == types.GRAY)
     assert equal.as_array().all()
+
+
+def test_choices_of_tensors_have_what_the_layout_says() -> None:
+    image = np.arange(60, dtype=np.float32).reshape(3, 4, 5)
+    shapes: list[tuple[list[int] | None, str]] = [(None, "WC"), ([], "WC"), ([2], "HWC"), ([2, 2], "")]
+    for shape, layout in shapes:
+        named = {} if shape is None else {"shape": shape}
+        (drawn,) = outputs(lambda named=named: fn.random.choice(types.Constant(image, layout="HWC"), **named))
+        assert drawn.layout() == layout
+        assert drawn.shape()[0] == (*(shape or []), 4, 5)
+
+
+def test_constants_of_fractions_and_lists() -> None:
+    whole, empty = outputs(
+        lambda: (types.Constant([5.4, 6.5, -1.5, 300], dtype=types.UINT8, device="cpu"), types.Constant([], device="cpu"))
+    )
+    assert whole.as_array()[0].tolist() == [5, 7, 0, 255]
+    assert empty.dtype == types.FLOAT
+    (pair,) = outputs(lambda: [1, 2])  # numbers in a list are one constant
+    assert pair.as_array()[0].tolist() == [1, 2]
+
+
+def test_numbers_for_each_frame_may_be_computed_with() -> None:
+    frames = np.random.default_rng(3).integers(0, 255, (3, 9, 8, 3), np.uint8)
+
+    def define() -> Any:
+        video = fn.external_source(lambda: [frames] * 8, layout="FHWC")
+        sigma = fn.per_frame(fn.external_source(lambda: [np.float32([0, 1, 2])] * 8))
+        known = fn.per_frame(types.Constant(np.float32([1, 2, 3])))
+        return (
+            fn.gaussian_blur(video, sigma=sigma + 1),
+            fn.gaussian_blur(video, sigma=known),
+            fn.gaussian_blur(video, sigma=sigma / 2 + sigma / 2 + 1),
+        )
+
+    computed, known, twice = (o.as_array() for o in outputs(define))
+    assert np.array_equal(computed, known)
+    assert np.array_equal(twice, known)

@@ -227,3 +227,16 @@ def test_a_serialised_function_is_missed():
     pipe = pipeline(lambda x: fn.python_function(x, function=lambda x: x))
     with pytest.raises(StokerError, match="has no source"):
         Pipeline.deserialize(pipe.serialize())
+
+
+@pytest.mark.parametrize("name", ["python_function", "dl_tensor_python_function"])
+def test_a_function_has_a_name(name: str) -> None:
+    import stoker
+    from stoker import fn
+
+    @stoker.pipeline_def(batch_size=2, num_threads=1, device_id=None)
+    def pipe() -> object:
+        return getattr(fn, name)(np.arange(3), function=lambda x: x, name="mine", preserve=True, bytes_per_sample_hint=3)
+
+    (given,) = pipe().run()
+    assert np.asarray(given[1]).tolist() == [0, 1, 2]

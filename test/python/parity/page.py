@@ -26,6 +26,10 @@ BATCHWIDE = [
     "`reductions.mean_square` and `rms` of uint16 do not overflow (DALI's squares do). `one_hot` rounds and saturates its two values (DALI cuts and wraps). "
     "`cat` counts inputs without elements (DALI leaves them out).",
     "4 dims without layout are FHWC for all operators (DALI: DHWC for `crop`).",
+    "`random.coin_flip` refuses chances that are not from 0 to 1 (DALI takes them for 0 and 1). `sphere` leaves images of one pixel alone (DALI: fill_value).",
+    "In a branch of a condition `io.file.read` reads for the samples that take it. Readers read for all samples there too, as DALI's: their files are asked for "
+    "by a sample's place alone, before any operator has run, so that they have come when it does; to ask a predicate first would be to wait for each file. What "
+    "is left out for the others is all work on them, decoding first.",
     "More is taken than by DALI: crops to any type, warps of uint16, `normalize` to float16, conversions of a colour space to itself, ANY_DATA of CMYK "
     "files, `...` in subscripts, shapes of int64 for `pad`, hue and saturation of images whose channels DALI reads past the end.",
 ]
