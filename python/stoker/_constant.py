@@ -78,6 +78,8 @@ def constant_arguments(value: Any, dtype: types.DALIDataType | None, shape: Sequ
         dtype = _narrowed(types.to_dtype(value.dtype), flat) if dtype is None else dtype
     else:
         extents, flat = _nested(value)
+    if text := [v for v in flat if not isinstance(v, (bool, int, float))]:
+        raise ArgumentError(f"a constant holds numbers, not {text[0]!r}")
     if dtype is None:
         dtype = _guess_dtype(flat)
     real = dtype in (types.FLOAT, types.FLOAT16, types.FLOAT64, types.BFLOAT16)

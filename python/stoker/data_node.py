@@ -320,8 +320,8 @@ class _Bounds:
             return otherwise
         try:
             return int(value.__index__())
-        except AttributeError:
-            raise InvalidArgumentError(f"{what} of a subscript at {users_line()}: a whole number is needed, not {value!r}") from None
+        except (AttributeError, TypeError):
+            raise ArgumentError(f"{what} of a subscript at {users_line()}: a whole number is needed, not {value!r}") from None
 
 
 def subscript(node: DataNode, key: Any) -> DataNode:

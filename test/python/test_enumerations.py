@@ -134,3 +134,11 @@ def test_numbers_for_each_frame_may_be_computed_with() -> None:
     computed, known, twice = (o.as_array() for o in outputs(define))
     assert np.array_equal(computed, known)
     assert np.array_equal(twice, known)
+
+
+def test_what_is_no_number_is_no_constant_and_no_subscript() -> None:
+    with pytest.raises(TypeError, match="holds numbers, not 'a'"):
+        outputs(lambda: types.Constant(["a"], dtype=types.UINT8, device="cpu"))
+    for wrong in (1.5, "a", [1, 2], np.int32([1, 2])):
+        with pytest.raises(TypeError, match="a whole number is needed"):
+            outputs(lambda wrong=wrong: types.Constant(np.zeros(3), device="cpu")[wrong])
