@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Filters on the GPU: the functions of filter_element.h, a value a thread, a launch for each phase. */
+ * Filters on the GPU that are not tiled (array_gpu_filter_tiles.cu): the functions of filter_element.h, a value a thread, a launch for each phase. */
 #include "kernel/array/array_element.h"
 #include "kernel/array/array_gpu_find.cuh"
 #include "kernel/filter/filter_element.h"

@@ -5,8 +5,8 @@
  * those that libjpeg-turbo decodes from what it encodes, with its default settings (4:2:0, the accurate transforms, smooth upsampling): the formulas
  * below are its own, in whole numbers (jccolor.c, jcsample.c, jfdctint.c, jcdctmgr.c, jidctint.c, jdsample.c, jdcolor.c, jcparam.c).
  *
- * Three phases, each over what the one before it left in work memory: samples of the three planes, their blocks in place, then pixels. On the GPU a
- * thread makes a sample, a block, a pixel. */
+ * Three phases, each over what the one before it left in work memory: samples of the three planes, their blocks in place, then pixels. The GPU
+ * makes samples and distorts them in one launch, pixels in another (jpeg_distortion_tile.h). */
 #ifndef STK_KERNEL_JPEG_DISTORTION_H
 #define STK_KERNEL_JPEG_DISTORTION_H
 

@@ -20,9 +20,9 @@
 
 #define STK_PASS_GPU_THREADS 256 /* of a thread block */
 
-/* Most passes read interleaved pixels of at most STK_PASS_GPU_CHANNELS channels at any step. Of these, of uint8 or float32,
- * resizes of rows that lie less than 2 GiB apart, with filters that are not too wide for a block's shared memory, have launches of their own, and so have all that mix no taps. They are
- * faster than the one for all others. */
+/* Most passes read interleaved pixels of uint8 or float32, at most STK_PASS_GPU_CHANNELS channels at any step. Those that mix no taps have a launch of their own, and
+ * so have resizes of either type if rows lie less than 2 GiB apart and filters are not too wide for a block's shared memory. These are faster than the one for
+ * all others. */
 enum stk_pass_gpu_launch {
 	STK_PASS_GPU_RESIZE_LAUNCH,
 	STK_PASS_GPU_FLOATS_LAUNCH, /* resizes of float32 */

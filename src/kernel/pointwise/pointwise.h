@@ -6,7 +6,7 @@
  *
  * Draws are Philox's (base/philox.h), counted by the place in the tensor: value i of the sample's stream depends on i alone, whichever thread makes it.
  *
- * On the GPU a thread makes one output (pointwise_element.h); on the CPU loops do the same over rows (pointwise_run.c), with the same functions
+ * On the GPU a thread makes one output (pointwise_element.h), or several that share a block of draws (kernel/array/array_gpu_noise.cu); on the CPU loops do the same over rows (pointwise_run.c), with the same functions
  * where that is fast enough. Both give the same bits. */
 #ifndef STK_KERNEL_POINTWISE_H
 #define STK_KERNEL_POINTWISE_H
