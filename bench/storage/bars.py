@@ -29,7 +29,7 @@ from pathlib import Path
 from typing import Any
 
 Facts = dict[str, Any]
-BATCH, PORT = 64, 9471
+BATCH, PORT, TIMES = 64, 9471, 4
 CAP = {"A": 150e6, "B": 1250e6}
 WIDE: Facts = {"read_requests": 3072, "read_bytes": 1 << 30}  # what 10 Gbit/s at this latency needs
 
@@ -82,12 +82,13 @@ class Bench:
         self.under = shlex.split(args.under)
         self.sizes = [p.stat().st_size for p in sorted(Path(args.root, "bench/train").glob("*.jpg"))]
         self.mean = statistics.mean(self.sizes)
-        self.tree = Path(args.root, "bench/classes")
-        if not self.tree.is_dir():  # the same objects, as classes
+        self.tree = Path(args.root, "bench/often")
+        if not self.tree.is_dir():  # the objects as classes, each several times: no more is read ahead than the epoch behind the consumer's
             for i, path in enumerate(sorted(Path(args.root, "bench/train").glob("*.jpg"))):
-                to = self.tree / f"c{i % 20:02}" / path.name
-                to.parent.mkdir(parents=True, exist_ok=True)
-                to.hardlink_to(path)
+                for k in range(TIMES):
+                    to = self.tree / f"c{i % 20:02}" / f"{path.stem}-{k}.jpg"
+                    to.parent.mkdir(parents=True, exist_ok=True)
+                    to.hardlink_to(path)
         os.environ.update(
             AWS_ACCESS_KEY_ID="key", AWS_SECRET_ACCESS_KEY="secret", AWS_REGION="us-east-1", AWS_ENDPOINT_URL_S3=f"http://127.0.0.1:{PORT}"
         )
@@ -114,7 +115,7 @@ class Bench:
                 if not self.index.exists():
                     built = os.environ.get("STOKER_BUILD")
                     command = [f"{built}/cli/stoker"] if built else [sys.executable, "-m", "stoker._command"]
-                    subprocess.run([*command, "index", "s3://bench/classes", "-o", str(self.index)], check=True, stdout=subprocess.DEVNULL)
+                    subprocess.run([*command, "index", "s3://bench/often", "-o", str(self.index)], check=True, stdout=subprocess.DEVNULL)
                 yield
             finally:
                 process.terminate()

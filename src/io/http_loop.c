@@ -12,7 +12,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { EVENTS = 64, LOOK_NS = 20000000 };
+enum { EVENTS = 256, LOOK_NS = 20000000 };
 
 static void unlink_active(struct stk_transfer *t)
 {
@@ -231,11 +231,13 @@ static void *run(void *arg)
 	struct stk_http_loop *l = arg;
 	struct epoll_event events[EVENTS];
 	int64_t look_ns = 0;
+	int n = 0;
 	while (!atomic_load(&l->source->ending)) {
 		for (struct stk_request *r; (r = stk__http_next(l->source, l));)
 			begin(l, r);
-		rest(l);
-		int n = epoll_wait(l->epoll, events, EVENTS, timeout_ms(l, look_ns));
+		if (n < EVENTS) /* else others are ready already */
+			rest(l);
+		n = epoll_wait(l->epoll, events, EVENTS, timeout_ms(l, look_ns));
 		l->round_ns = stk__clock_ns();
 		stk__http_awake(l->source, l);
 		serve(l, events, n);
