@@ -131,6 +131,14 @@ static inline int __ffs(int v)
 {
 	return __builtin_ffs(v);
 }
+static inline int __ffsll(long long v)
+{
+	return __builtin_ffsll(v);
+}
+static inline int __clzll(long long v)
+{
+	return v ? __builtin_clzll((unsigned long long)v) : 64;
+}
 static inline int __clz(int v)
 {
 	return v ? __builtin_clz((unsigned)v) : 32;

@@ -74,7 +74,7 @@ enum stk_jpeg_gpu_phase {
 #define STK_JPEG_GPU_IDCT_WARPS 4     /* in a thread block */
 #define STK_JPEG_GPU_COLOR_ROWS 32    /* rows of pixels that a thread block makes, 8 a warp */
 #define STK_JPEG_GPU_MAX_SCANS 24     /* of a progressive file: a warp each; the CPU decodes files with more */
-#define STK_JPEG_GPU_SCAN_SHARED 2112 /* bytes of shared memory for each */
+#define STK_JPEG_GPU_SCAN_SHARED 2496 /* bytes of shared memory for each */
 
 #define STK_JPEG_GPU_NONE 0xffffffffu
 

@@ -7,11 +7,20 @@
 
 #define AC_BITS 10 /* of a lookup */
 #define DC_BITS 8
+#define NO_ZERO 255
+#define NO_RECORD 0xffffffffu
+#define LAST 64 /* added to a run or an advance: leads out of any block, since the lookup does not hold the symbol */
 
-/* A warp's shared memory. Lookups give a symbol and the length of its code << 8, or 0 where the code is longer; a scan's DC tables follow each other. */
+/* A warp's shared memory. Lookups of the symbol ahead:
+ *   first AC scans:   bits of the code and its extra bits 0..4 | extra bits 5..8 | coefficients it moves on 9..15, as in a baseline file's
+ *   AC refinements:   bits of the code and the sign 0..4 | run 5..11 | 15: 16 zeros, without a sign
+ *   DC:               symbol | length of its code << 8, or 0; the tables of 256 follow each other */
 struct scan_shared {
 	uint16_t lookup[1 << AC_BITS];
-	uint8_t zeros[64]; /* the places of a block's coefficients that are zero, in order */
+	/* Of a refinement's block, by zero coefficient in order: how many before it are set, or NO_ZERO behind the last; and, where a run led to it, how many bits
+	 * came before, less corrections of earlier coefficients, | no new coefficient << 31. */
+	uint32_t record[64];
+	uint8_t set_before[192];
 };
 static_assert(sizeof(struct scan_shared) == STK_JPEG_GPU_SCAN_SHARED, "what a launch asks for");
 static_assert(3 << DC_BITS <= 1 << AC_BITS, "three DC tables fit");
@@ -60,12 +69,17 @@ struct scan_bits {
 	}
 
 	/* Moves on by less than 1000 bits. */
+	__device__ __forceinline__ void move_to(uint32_t to)
+	{
+		bool same = (p ^ to) < 32;
+		p = to;
+		if (!same)
+			seek();
+	}
+
 	__device__ __forceinline__ void skip(uint32_t bits)
 	{
-		uint32_t from = p;
-		p += bits;
-		if ((p ^ from) >> 5)
-			seek();
+		move_to(p + bits);
 	}
 
 	__device__ __forceinline__ uint32_t bit(uint32_t at) const
@@ -107,109 +121,160 @@ static __device__ __forceinline__ bool go_on(const stk_jpeg_gpu_view &v, const s
 	return true;
 }
 
-static __device__ __forceinline__ uint32_t look_up(
-	const uint16_t *lookup, const stk_jpeg_huffman &table, uint32_t ahead, uint32_t lookup_bits)
+/* ---- AC ---- */
+
+/* What a lookup does not hold: an end of blocks, a code of more than AC_BITS, damage. */
+struct closer_look {
+	uint32_t entry;		/* of the symbol, or NONE: the block ends, or flags are set */
+	uint32_t end_run, bits; /* blocks that end, this one included, and the bits that say so */
+	uint32_t flags;
+};
+
+static __device__ __noinline__ closer_look look_closely(const stk_jpeg_huffman *table, uint32_t refinement, uint32_t ahead)
 {
-	uint32_t symbol = lookup[ahead >> (32 - lookup_bits)];
-	return symbol ? symbol : stk__jpeg_gpu_symbol(&table, ahead, 16);
+	uint32_t symbol = stk__jpeg_gpu_symbol(table, ahead, 16), length = symbol >> 8, run = symbol >> 4 & 15;
+	if (symbol && !(symbol & 15) && run < 15)
+		return {STK_JPEG_GPU_NONE, (1u << run) + stk__jpeg_gpu_extra(ahead, length, run), length + run, 0};
+	uint32_t entry = symbol ? stk__jpeg_gpu_scan_entry(symbol, refinement) : STK_JPEG_GPU_NONE;
+	return {entry, 0, 0, entry == STK_JPEG_GPU_NONE ? STK_JPEG_GPU_BAD_CODE : 0u};
 }
 
-/* ---- AC ---- */
+/* The same, and passes over an end of blocks. Gives the entry, or NONE. */
+static __device__ __forceinline__ uint32_t look_closely(const stk_jpeg_gpu_scan &scan, scan_warp &w)
+{
+	closer_look look = look_closely(&scan.table[0], scan.high, w.bits.ahead());
+	w.flags |= look.flags;
+	w.end_run = look.end_run;
+	if (look.bits)
+		w.bits.skip(look.bits);
+	return look.entry;
+}
 
 /* The first bits of a block's band [G.1.2.2]. */
 static __device__ __forceinline__ bool first_block(const stk_jpeg_gpu_scan &scan, scan_warp &w, const scan_shared &shared, int16_t *block)
 {
-	const uint32_t lane = threadIdx.x % 32, end = scan.end;
+	const uint32_t lane = threadIdx.x % 32, end = scan.end + 1, shift = scan.low;
+	const uint16_t *lookup = shared.lookup;
 	int32_t low = 0, high = 0; /* this lane's coefficients: `lane` and `lane + 32` */
-	for (uint32_t k = scan.start; k <= end;) {
-		uint32_t ahead = w.bits.ahead(), symbol = look_up(shared.lookup, scan.table[0], ahead, AC_BITS);
-		uint32_t length = symbol >> 8, run = symbol >> 4 & 15, size = symbol & 15;
-		if (!size && run < 15 && symbol) {
-			w.end_run = (1u << run) - 1 + stk__jpeg_gpu_extra(ahead, length, run);
-			w.bits.skip(length + run);
-			break;
+	uint32_t k = scan.start;
+	do {
+		uint32_t ahead = w.bits.ahead(), entry = lookup[ahead >> (32 - AC_BITS)], next = k + stk__jpeg_gpu_entry_moves(entry);
+		if (next > end) {
+			entry = look_closely(scan, w);
+			if (entry == STK_JPEG_GPU_NONE) {
+				w.end_run -= w.end_run > 0;
+				break;
+			}
+			next = k + stk__jpeg_gpu_entry_moves(entry);
+			if (next > end) {
+				w.flags |= STK_JPEG_GPU_OVERRUN;
+				break;
+			}
 		}
-		k += run;
-		if (k > end || !symbol) {
-			w.flags |= symbol ? STK_JPEG_GPU_OVERRUN : STK_JPEG_GPU_BAD_CODE;
-			return false;
-		}
-		int32_t value = (int32_t)((uint32_t)stk__jpeg_gpu_extend(stk__jpeg_gpu_extra(ahead, length, size), size) << scan.low);
-		low = lane == k ? value : low;
-		high = lane + 32 == k ? value : high;
-		w.bits.skip(length + size);
-		k++;
-	}
-	if ((int16_t)low)
+		int32_t value = stk__jpeg_gpu_value(entry, ahead);
+		low = lane + 1 == next ? value : low;
+		high = lane + 33 == next ? value : high;
+		w.bits.skip(stk__jpeg_gpu_entry_bits(entry));
+		k = next;
+	} while (k < end);
+	low = (int16_t)((uint32_t)low << shift);
+	high = (int16_t)((uint32_t)high << shift);
+	if (low)
 		block[lane] = (int16_t)low;
-	if ((int16_t)high)
+	if (high)
 		block[lane + 32] = (int16_t)high;
-	return true;
+	return !w.flags;
 }
 
-/* A coefficient that was not zero grows by one step if its bit says so. */
-static __device__ __forceinline__ int32_t corrected(const scan_bits &bits, uint32_t at, int32_t c, int32_t step)
+/* What a lane knows of one of the block's coefficients, `place`: its value, which coefficients before it are zero or set, and whether it is in the band. */
+struct refined {
+	int32_t value;
+	uint32_t place;
+	uint32_t zeros_before, set_before;
+	bool inside;
+};
+
+static __device__ __forceinline__ refined refined_of(int32_t value, uint32_t place, const stk_jpeg_gpu_scan &scan)
 {
-	return bits.bit(at) ? c + (c < 0 ? -step : step) : c;
+	return {value, place, 0, 0, place >= scan.start && place <= scan.end};
 }
 
-/* One more bit of a block's band [G.1.2.3]; low and high are this lane's coefficients. A run passes over zeros alone. For each coefficient that it passes
- * and that is not zero, a bit follows behind the symbol: lanes note where, and read it at the end of the block. */
-static __device__ __forceinline__ bool refine_block(
-	const stk_jpeg_gpu_scan &scan, scan_warp &w, scan_shared &shared, int32_t low, int32_t high, int16_t *block)
+/* The new value of a coefficient, or 0 where it stays. hits: zeros that runs led to; last: bits before the corrections of what lies behind them. */
+static __device__ __forceinline__ int32_t refine(const refined &c, const scan_bits &bits, const scan_shared &shared, uint64_t hits, uint32_t last, int32_t step)
 {
-	const uint32_t lane = threadIdx.x % 32, start = scan.start, end = scan.end, before = (1u << lane) - 1;
-	const int32_t step = 1 << scan.low;
-	const bool in_low = lane >= start && lane <= end, in_high = lane + 32 >= start && lane + 32 <= end;
-	const uint32_t set_low = __ballot_sync(~0u, in_low && low), set_high = __ballot_sync(~0u, in_high && high);
-	const uint32_t zero_low = __ballot_sync(~0u, in_low && !low), zero_high = __ballot_sync(~0u, in_high && !high);
-	const uint32_t zeros = __popc(zero_low) + __popc(zero_high), set = __popc(set_low) + __popc(set_high);
-	if (zero_low >> lane & 1)
-		shared.zeros[__popc(zero_low & before)] = (uint8_t)lane;
-	if (zero_high >> lane & 1)
-		shared.zeros[__popc(zero_low) + __popc(zero_high & before)] = (uint8_t)(lane + 32);
-	__syncwarp();
-	/* Where the bits of the coefficients behind lie, if they all came at once: less those that were passed before, so that a rank leads to its bit. */
-	uint32_t at_low = 0, at_high = 0, k = start, zero = 0, passed = 0;
-	int32_t new_low = 0, new_high = 0;
-	while (k <= end && !w.end_run) {
-		uint32_t ahead = w.bits.ahead(), symbol = look_up(shared.lookup, scan.table[0], ahead, AC_BITS);
-		uint32_t length = symbol >> 8, run = symbol >> 4 & 15, size = symbol & 15;
-		if (!size && run < 15 && symbol) {
-			w.end_run = (1u << run) + stk__jpeg_gpu_extra(ahead, length, run);
-			w.bits.skip(length + run);
-			break;
-		}
-		zero += run;
-		if (zero >= zeros || size > 1 || !symbol) {
-			w.flags |= zero >= zeros ? STK_JPEG_GPU_OVERRUN : STK_JPEG_GPU_BAD_CODE;
-			return false;
-		}
-		uint32_t target = shared.zeros[zero], behind = w.bits.p + length + size, passes = target - start - zero;
-		at_low = lane >= k ? behind - passed : at_low;
-		at_high = lane + 32 >= k ? behind - passed : at_high;
-		int32_t value = size ? (ahead << length) >> 31 ? step : -step : 0;
-		new_low = lane == target ? value : new_low;
-		new_high = lane + 32 == target ? value : new_high;
-		w.bits.skip(length + size + passes - passed);
-		passed = passes;
-		zero++;
-		k = target + 1;
+	if (!c.inside)
+		return 0;
+	uint64_t behind = hits >> c.zeros_before;
+	if (c.value) {
+		uint32_t from = behind ? shared.record[c.zeros_before + (uint32_t)__ffsll((long long)behind) - 1] & ~(1u << 31) : last;
+		return bits.bit(from + c.set_before) ? c.value + (c.value < 0 ? -step : step) : 0;
 	}
+	uint32_t record = shared.record[c.zeros_before];
+	if (!(behind & 1) || record >> 31)
+		return 0;
+	/* The sign is the last bit before the corrections that belong to its run. */
+	uint64_t before = hits & ((1ull << c.zeros_before) - 1);
+	uint32_t passed = before ? shared.set_before[63 - __clzll((long long)before)] : 0;
+	return bits.bit(record + passed - 1) ? step : -step;
+}
+
+/* One more bit of a block's band [G.1.2.3]; value0 and value1 are this lane's coefficients. A run passes over zeros alone, and behind its code and sign come
+ * bits for the coefficients that it passes and that are set. So all that the next symbol waits for is how many these are; what the bits do is left for the
+ * end of the block, when each lane sees to its own. */
+static __device__ __forceinline__ bool refine_block(
+	const stk_jpeg_gpu_scan &scan, scan_warp &w, scan_shared &shared, int32_t value0, int32_t value1, int16_t *block)
+{
+	const uint32_t lane = threadIdx.x % 32, below = (1u << lane) - 1, width = scan.end - scan.start + 1u;
+	refined c0 = refined_of(value0, lane, scan), c1 = refined_of(value1, lane + 32, scan);
+	const uint32_t zero0 = __ballot_sync(~0u, c0.inside && !c0.value), zero1 = __ballot_sync(~0u, c1.inside && !c1.value);
+	const uint32_t set0 = __ballot_sync(~0u, c0.inside && c0.value), set1 = __ballot_sync(~0u, c1.inside && c1.value);
+	c0.zeros_before = __popc(zero0 & below);
+	c0.set_before = __popc(set0 & below);
+	c1.zeros_before = __popc(zero0) + __popc(zero1 & below);
+	c1.set_before = __popc(set0) + __popc(set1 & below);
+	const uint32_t zeros = __popc(zero0) + __popc(zero1), set = width - zeros;
+	shared.record[lane] = shared.record[lane + 32] = NO_RECORD;
+	shared.set_before[zero0 >> lane & 1 ? c0.zeros_before : zeros + lane - c0.zeros_before] = zero0 >> lane & 1 ? c0.set_before : NO_ZERO;
+	shared.set_before[zero1 >> lane & 1 ? c1.zeros_before : zeros + lane + 32 - c1.zeros_before] = zero1 >> lane & 1 ? c1.set_before : NO_ZERO;
+	__syncwarp();
+	const uint16_t *lookup = shared.lookup;
+	const uint8_t *set_before = shared.set_before;
+	uint32_t zero = 0, passed = 0, last = w.bits.p; /* last: bits so far, less the corrections */
+	while (zero + passed < width && !w.end_run) {
+		uint32_t entry = lookup[w.bits.ahead() >> (32 - AC_BITS)], at = zero + (entry >> 5 & 127), passes = set_before[at];
+		if (passes == NO_ZERO) {
+			entry = look_closely(scan, w);
+			if (entry == STK_JPEG_GPU_NONE) {
+				last = w.bits.p - passed;
+				break;
+			}
+			at = zero + (entry >> 5 & 127);
+			passes = set_before[at];
+			if (passes == NO_ZERO) {
+				w.flags |= STK_JPEG_GPU_OVERRUN;
+				break;
+			}
+		}
+		last += entry & 31;
+		shared.record[at] = last | (entry >> 15) << 31;
+		w.bits.move_to(last + passes);
+		passed = passes;
+		zero = at + 1;
+	}
+	if (w.flags)
+		return false;
 	if (w.end_run) {
-		at_low = lane >= k ? w.bits.p - passed : at_low;
-		at_high = lane + 32 >= k ? w.bits.p - passed : at_high;
-		w.bits.skip(set - passed);
+		w.bits.move_to(last + set);
 		w.end_run--;
 	}
-	if (set_low >> lane & 1)
-		new_low = corrected(w.bits, at_low + __popc(set_low & before), low, step);
-	if (set_high >> lane & 1)
-		new_high = corrected(w.bits, at_high + __popc(set_low) + __popc(set_high & before), high, step);
-	if (new_low)
-		block[lane] = (int16_t)new_low;
-	if (new_high)
-		block[lane + 32] = (int16_t)new_high;
+	__syncwarp();
+	const uint64_t hits = __ballot_sync(~0u, shared.record[lane] != NO_RECORD) |
+			      (uint64_t)__ballot_sync(~0u, shared.record[lane + 32] != NO_RECORD) << 32;
+	const int32_t new0 = refine(c0, w.bits, shared, hits, last, 1 << scan.low), new1 = refine(c1, w.bits, shared, hits, last, 1 << scan.low);
+	if (new0)
+		block[lane] = (int16_t)new0;
+	if (new1)
+		block[lane + 32] = (int16_t)new1;
 	__syncwarp();
 	return true;
 }
@@ -267,7 +332,8 @@ static __device__ bool first_dc_row(const stk_jpeg_gpu_view &v, const stk_jpeg_g
 			return false;
 		for (uint32_t i = 0; i < scan.parts; i++) {
 			uint32_t slot = scan.slot[i], ahead = w.bits.ahead();
-			uint32_t symbol = look_up(shared.lookup + (slot << DC_BITS), scan.table[slot], ahead, DC_BITS);
+			uint32_t symbol = shared.lookup[slot << DC_BITS | ahead >> (32 - DC_BITS)];
+			symbol = symbol ? symbol : stk__jpeg_gpu_symbol(&scan.table[slot], ahead, 16);
 			uint32_t length = symbol >> 8, size = symbol & 15;
 			if (!symbol) {
 				w.flags |= STK_JPEG_GPU_BAD_CODE;
@@ -316,9 +382,14 @@ static __device__ bool refine_dc_row(
 static __device__ __forceinline__ void load_tables(scan_shared &shared, const stk_jpeg_gpu_scan &scan)
 {
 	const uint32_t lane = threadIdx.x % 32;
+	for (uint32_t i = lane; i < sizeof shared.set_before; i += 32)
+		shared.set_before[i] = NO_ZERO;
 	if (scan.start)
-		for (uint32_t i = lane; i < 1 << AC_BITS; i += 32)
-			shared.lookup[i] = (uint16_t)stk__jpeg_gpu_symbol(&scan.table[0], i << (32 - AC_BITS), AC_BITS);
+		for (uint32_t i = lane; i < 1 << AC_BITS; i += 32) {
+			uint32_t symbol = stk__jpeg_gpu_symbol(&scan.table[0], i << (32 - AC_BITS), AC_BITS);
+			uint32_t entry = symbol & 15 || (symbol & 255) == 0xf0 ? stk__jpeg_gpu_scan_entry(symbol, scan.high) : STK_JPEG_GPU_NONE;
+			shared.lookup[i] = entry != STK_JPEG_GPU_NONE ? (uint16_t)entry : LAST << (scan.high ? 5 : 9);
+		}
 	else
 		for (uint32_t i = lane; i < 3 << DC_BITS; i += 32)
 			shared.lookup[i] = (uint16_t)stk__jpeg_gpu_symbol(&scan.table[i >> DC_BITS], i << (32 - DC_BITS), DC_BITS);

@@ -29,6 +29,16 @@ STK_HD uint32_t stk__jpeg_gpu_extra(uint32_t ahead, uint32_t skip, uint32_t coun
 	return (ahead << skip) >> 1 >> (31 - count);
 }
 
+/* What an AC symbol, with its length, does: in a first scan bits 0..4 | extra bits 5..8 | coefficients it moves on 9..15; in a refinement bits with the sign
+ * 0..4 | run of zeros 5..11 | no sign 15, or NONE, as there are no such symbols. Not for ends of blocks. */
+STK_HD uint32_t stk__jpeg_gpu_scan_entry(uint32_t symbol, uint32_t refinement)
+{
+	uint32_t length = symbol >> 8, run = symbol >> 4 & 15, size = symbol & 15;
+	if (!refinement)
+		return (length + size) | size << 5 | (run + 1) << 9;
+	return size > 1 ? STK_JPEG_GPU_NONE : (length + size) | run << 5 | (uint32_t)!size << 15;
+}
+
 /* The value that extra bits stand for [F.2.2.1, EXTEND]. */
 STK_HD int32_t stk__jpeg_gpu_extend(uint32_t extra, uint32_t count)
 {
