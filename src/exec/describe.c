@@ -173,11 +173,22 @@ const uint8_t *stk__device_room_end(struct stk_exec_worker *w, size_t used)
 	return at;
 }
 
-/* From the header alone: whether the GPU decodes the window that the pass reads. */
-static bool takes(const struct stk_encoded *e, int32_t max_scans, const struct stk_pass *pass, struct stk_decode_job *d)
+/* Whether a progressive file is left to the cores. On the GPU it takes milliseconds, for which its batch waits, so the cores decode the few that most data
+ * sets have, meanwhile. Where they are many, cores would be what the GPU waits for. */
+static bool leaves_progressive(struct stk_pipeline *p)
+{
+	enum { FEW = 16 }; /* one in so many */
+	int64_t progressive = STK_COUNT(p, progressive, 1) + 1, all = atomic_load_explicit(&p->counters.decodes, memory_order_relaxed) + 1;
+	return progressive * FEW < all;
+}
+
+/* Whether the GPU decodes the window that the pass reads. */
+static bool takes(const struct stk_chain_run *run, const struct stk_encoded *e, const struct stk_pass *pass, struct stk_decode_job *d)
 {
 	struct stk_rect seen = stk__pass_source(pass);
 	if (e->denom > 1 || !seen.w || !seen.h || stk__jpeg_header_parse(e->data, e->size, &d->header, NULL))
+		return false;
+	if (d->header.process == STK_JPEG_PROGRESSIVE && leaves_progressive(run->pipeline))
 		return false;
 	d->orientation = e->orient ? d->header.orientation : 1;
 	d->window = stk__orient_rect(d->orientation, d->header.width, d->header.height, seen);
@@ -189,7 +200,7 @@ static bool takes(const struct stk_encoded *e, int32_t max_scans, const struct s
 		.header = &d->header,
 		.window = d->window,
 		.type = e->type,
-		.max_scans = max_scans,
+		.max_scans = run->worker->tools.limits.max_scans,
 		.orientation = d->orientation,
 		.pass = pass};
 	return stk__jpeg_gpu_need(&item, &d->need);
@@ -219,8 +230,7 @@ static enum stk_status describe_decode(
 	struct stk_encoded e;
 	g->calls[0].def->encoded(&g->calls[0], &e);
 	struct stk_decode_job d;
-	*taken = !run->record->samples[run->sample].on_cores && takes(&e, run->worker->tools.limits.max_scans, &g->pass, &d) &&
-		 within_limit(run, &d, &g->pass);
+	*taken = !run->record->samples[run->sample].on_cores && takes(run, &e, &g->pass, &d) && within_limit(run, &d, &g->pass);
 	if (!*taken)
 		return STK_OK;
 	struct stk_sample_state *s = &run->record->samples[run->sample];

@@ -5,7 +5,10 @@
 
 #include <string.h>
 
-enum { MIN_INTERVAL = 128 /* mean bytes of a restart interval below which bitstreams are too small to pay */ };
+enum {
+	MIN_INTERVAL = 128, /* mean bytes of a restart interval below which bitstreams are too small to pay */
+	MAX_SCAN = 64 << 10 /* bytes of a scan: its batch waits some 100 ns for each symbol, and a core decodes it sooner */
+};
 
 /* A walk over the scans. Where one ends is known when the next is met. */
 struct walk {
@@ -141,7 +144,7 @@ static bool add_bitstreams(struct walk *w, size_t end_of_scan)
 
 static bool close_scan(struct walk *w, size_t end)
 {
-	if (!add_bitstreams(w, end))
+	if (end - w->begin > MAX_SCAN || !add_bitstreams(w, end))
 		return false;
 	if (w->script->scans)
 		w->script->scans[w->size.scans] = w->scan;
