@@ -269,6 +269,24 @@ static void what_never_synchronises_is_flagged(void **state)
 	free(data);
 }
 
+/* A batch would wait too long for them. */
+static void files_with_large_scans_are_refused(void **state)
+{
+	struct jpeg_shape s = {.width = 900, .height = 700, .components = 1, .h = {1}, .v = {1}, .quality = 99, .texture = 1, .scans = 1};
+	for (int small = 0; small < 2; small++) {
+		struct file f = {.name = "large scans"};
+		s.width = small ? 60 : s.width;
+		uint8_t *data = jpeg_reference_encode(&s, 5, &f.size);
+		f.data = data;
+		assert_int_equal(stk__jpeg_header_parse(f.data, f.size, &f.header, NULL), STK_OK);
+		f.window = (struct stk_rect){0, 0, s.width, 8};
+		struct tally t = run_batch(*state, &f, 1);
+		assert_int_equal(t.right, small);
+		assert_int_equal(t.refused, !small);
+		free(data);
+	}
+}
+
 static uint8_t *read_file(const char *path, size_t *size)
 {
 	FILE *f = fopen(path, "rb");
@@ -319,6 +337,7 @@ int main(void)
 		cmocka_unit_test(damage_is_flagged_or_harmless),
 		cmocka_unit_test(progressive_files_equal_libjpeg_turbo),
 		cmocka_unit_test(damage_to_progressive_files_is_flagged_or_harmless),
+		cmocka_unit_test(files_with_large_scans_are_refused),
 		cmocka_unit_test(photographs_equal_libjpeg_turbo),
 	};
 	return cmocka_run_group_tests(tests, setup, teardown);

@@ -101,6 +101,26 @@ def test_every_kind_of_file(healthy: Path, kind: str) -> None:
     assert_sides_agree(lambda: graphs(healthy, kind), 8, kind, batch_size=9)
 
 
+@pytest.mark.parametrize("every", [4, 40])
+def test_the_gpu_decodes_progressive_files_where_they_are_many(tmp_path: Path, every: int) -> None:
+    """One in 40 is left to the cores. The last of each round is progressive, so that the others are counted before it."""
+    rng = np.random.default_rng([SEED, 9])
+    (tmp_path / "only").mkdir()
+    for i in range(40):
+        data = encode(rng, "RGB", {"quality": 90, "progressive": i % every == every - 1})
+        (tmp_path / "only" / f"{i:03d}.jpg").write_bytes(data)
+
+    def define() -> Any:
+        data, _ = fn.readers.file(file_root=str(tmp_path), name="Reader")
+        return fn.decoders.image(data, device="mixed", output_type=types.RGB)
+
+    counters: dict[str, int] = {}
+    assert_sides_agree(define, 10, f"every {every}", counters, batch_size=8, num_threads=1)
+    left = counters["decodes"] - counters["gpu_decodes"]
+    assert counters["progressive"] > 0 and counters["gpu_refused"] == 0
+    assert left == (0 if every == 4 else counters["progressive"]), counters
+
+
 @pytest.mark.parametrize("strict", [True, False])
 @pytest.mark.parametrize("policy", ["skip", "replace"])
 @pytest.mark.parametrize("kind", ["whole", "resized", "crops"])
