@@ -20,7 +20,9 @@ import zipfile
 from pathlib import Path
 
 SHIPPED = ("libstoker.so", "cli/stoker", "python/stoker/_core.abi3.so")  # of a build folder
-IN_WHEEL = re.compile(r"^stoker/(_bin/stoker|_lib/libstoker-[^/]*|[^/]*\.abi3\.so)$")  # the rest are other projects' libraries
+IN_WHEEL = re.compile(
+    r"^stoker/(_bin/stoker|_lib/lib(stoker-[^/]*|curl-stoker\.so)|[^/]*\.abi3\.so)$"
+)  # the rest are the system's libraries
 ENDBR64 = b"\xf3\x0f\x1e\xfa"
 FEW = 10  # more than a C library's start files bring
 

@@ -25,8 +25,9 @@ sys.path[:0] = [str(ROOT / "tools"), str(ROOT / "tools" / "release")]
 FOLDER = ROOT / "build-release"
 LARGEST = 15 << 20
 GLIBC = 28  # the newest minor version that the wheel may need
-# Compute capabilities. Machines of Arm have others: Orin, Grace Hopper, Grace Blackwell, Spark. Of the last there is PTX, which serves what comes later.
-GPUS = {"x86_64": "75,80,86,89,90,120,100", "aarch64": "87,90,120,100"}
+# Compute capabilities; of the last there is PTX too, which serves what comes later. Machines of Arm have Orin's (87), which no other GPU of its generation may
+# run: so there are those of cards for servers too (80 serves 86), and Grace's and Spark's.
+GPUS = {"x86_64": "75,80,86,89,90,120,100", "aarch64": "75,80,87,89,90,120,100"}
 
 
 def python_headers() -> Path:
@@ -86,7 +87,8 @@ def build(machine: str, toolchain: Path, prefixes: list[Path]) -> Path:
 
 
 def check(wheel: Path) -> None:
-    """What the wheel promises: how old a glibc may be, how large it is, and that it shows none of its parts' symbols."""
+    """What the wheel promises: how old a glibc may be, how large it is, that its binaries are hardened and of CPython's stable ABI, and that it shows none of
+    its parts' symbols."""
     if wheel.stat().st_size > LARGEST:
         raise SystemExit(f"release: {wheel.name} has {wheel.stat().st_size} bytes, more than {LARGEST}")
     shown = subprocess.run([sys.executable, "-m", "auditwheel", "show", wheel], capture_output=True, text=True, check=True).stdout
@@ -94,7 +96,9 @@ def check(wheel: Path) -> None:
     needs = re.search(r'consistent with\s+the following platform tag: "manylinux_2_(\d+)_(x86_64|aarch64)"', " ".join(shown.split()))
     if not needs or int(needs[1]) > GLIBC:
         raise SystemExit(f"release: {wheel.name} is not for manylinux_2_{GLIBC}")
-    subprocess.run([sys.executable, ROOT / "tools" / "check_hardening.py", wheel], check=True, stdout=sys.stderr)
+    for command in (["tools/check_hardening.py", wheel], ["-m", "abi3audit", "--strict", wheel]):
+        if subprocess.run([sys.executable, *command], stdout=sys.stderr, cwd=ROOT).returncode:
+            raise SystemExit(f"release: {wheel.name} is not as it has to be")
     public = set((ROOT / "tools" / "symbols.txt").read_text().split()) | {"PyInit__core", "PyInit__batching"}
     with tempfile.TemporaryDirectory() as scratch:
         shutil.unpack_archive(wheel, scratch, "zip")
@@ -133,6 +137,8 @@ def main() -> None:
     import toolchain
     import wheel_backend
 
+    if len(sys.argv) < 2 or not set(sys.argv[2:]) <= set(toolchain.MACHINES) or sys.argv[1].startswith("-"):
+        raise SystemExit(__doc__)
     dist = Path(sys.argv[1]).resolve()
     FOLDER.mkdir(exist_ok=True)
     for machine in sys.argv[2:] or toolchain.MACHINES:

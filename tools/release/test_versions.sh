@@ -1,0 +1,46 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# Uses a released wheel with the oldest and the newest CPython, NumPy and PyTorch that are supported, as far as there is a Debian with such a Python: in a
+# fresh clone on each, with nothing installed but these. abi3audit (release.py) says of the versions between that they have all that the wheel's modules call.
+#
+# usage: tools/release/test_versions.sh WHEEL [SUITE...]       as root; needs debootstrap
+# environment: FRESH_HOME, as for tools/fresh.sh; TORCH=none leaves PyTorch out, which is downloaded with NVIDIA's libraries, 3 GB
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+wheel=$(realpath "$1")
+shift
+[ $# -gt 0 ] || set -- bookworm trixie forky
+
+# suite: Python packages. bookworm has CPython 3.11, trixie 3.13, forky 3.14.
+packages() {
+	case $1 in
+	bookworm) echo 'numpy==1.26.4 torch==2.4.1' ;;
+	*) echo 'numpy torch' ;;
+	esac
+}
+
+# What runs with NumPy alone, and what needs PyTorch.
+tests='test/python/test_arithmetic.py test/python/test_state.py test/python/test_images.py test/python/test_limits.py'
+torch_tests='test/python/test_handover.py test/python/test_iterators.py test/python/test_dataloader.py'
+
+# A server on loopback hands the wheel in: a fresh clone has no dist/.
+python3 -u -m http.server --bind 127.0.0.1 --directory "$(dirname "$wheel")" 0 > "${log:=$(mktemp)}" 2> /dev/null &
+server=$!
+trap 'kill $server; rm -f "$log"' EXIT
+until grep -q port "$log"; do sleep 0.1; done
+port=$(sed -n 's/.* port \([0-9]*\) .*/\1/p' "$log")
+
+for suite in "$@"; do
+	wanted=$(packages "$suite")
+	run=$tests
+	if [ "${TORCH:-}" = none ]; then wanted=$(printf '%s' "$wanted" | sed 's/ *torch[^ ]*//'); else run="$run $torch_tests"; fi
+	tools/fresh.sh "$suite" "
+		set -e
+		apt-get update -q > /dev/null && DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends python3-venv > /dev/null
+		python3 -m venv /srv/venv
+		/srv/venv/bin/pip install -q --progress-bar off $wanted pillow pytest pytest-timeout http://127.0.0.1:$port/$(basename "$wheel") 2> /dev/null
+		/srv/venv/bin/python -c 'import importlib.metadata as m, sys; print(\"versions: CPython\", sys.version.split()[0], *[f\"{n} {m.version(n)}\" for n in \"$wanted\".replace(\"==\", \" \").split() if n.isalpha()])'
+		/srv/venv/bin/python tools/wheel_probe.py numpy torch
+		PATH=/srv/venv/bin:\$PATH /srv/venv/bin/python -m pytest -q -p no:cacheprovider $run"
+done
