@@ -8,7 +8,6 @@
 
 bool open_storage(const char *command, const struct settings *s, struct stk_storage **out)
 {
-	char memory[64];
 	struct stk_error err = {0};
 	struct stk_storage_config c = {.size = sizeof(c),
 		.endpoint = s->endpoint,
@@ -21,9 +20,6 @@ bool open_storage(const char *command, const struct settings *s, struct stk_stor
 		.cache = s->cache,
 		.cache_limit = s->cache_limit ? bytes_of(s->cache_limit) : 0};
 	*out = NULL;
-	snprintf(memory, sizeof(memory), "/dev/shm/stoker-%u", (unsigned)getuid());
-	if (s->cache && !strcasecmp(s->cache, "memory"))
-		c.cache = memory;
 	if (c.cache_limit < 0) {
 		fail_text(command, "--cache-limit takes bytes, as 200GB, not \"%s\"", s->cache_limit);
 		return false;

@@ -32,7 +32,7 @@ struct stk_cache_facts {
 /* Called for each entry, in no order; false ends the walk. */
 typedef bool (*stk_cache_visit)(void *user, const struct stk_cache_entry *entry);
 
-/* Looks at the headers of all entries. visit and facts are nullable. STK_INVALID: the folder is no cache. */
+/* Looks at the headers of all entries. dir: as in struct stk_storage_config. visit and facts are nullable. STK_INVALID: the folder is no cache. */
 STK_API STK_MUST_USE enum stk_status stk_cache_list(
 	const char *dir, stk_cache_visit visit, void *user, struct stk_cache_facts *facts, struct stk_error *err);
 /* Reads all entries, removes those that are damaged, and counts anew what the cache holds. */

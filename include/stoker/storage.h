@@ -52,7 +52,8 @@ struct stk_storage_config {
 	int64_t first_byte_ms; /* from the beginning of a request to the first byte of its answer: 20 000 */
 	int64_t stall_ms;      /* in which a body brings less than 4 KiB: 10 000 */
 	bool no_hedging;       /* no second request where an answer is later than nearly all others */
-	/* A folder in which objects are kept on this host, for all its processes; made if it is not there. NULL: none. It is read and written by many
+	/* A folder in which objects are kept on this host, for all its processes; made if it is not there. "memory": one in /dev/shm, of this user's alone. NULL:
+	 * none. It is read and written by many
 	 * processes at a time, filled up to cache_limit bytes (0: four fifths of what is free), and never an error once it is open. */
 	const char *cache;
 	int64_t cache_limit;

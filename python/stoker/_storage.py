@@ -136,8 +136,8 @@ class Storage:
 
 
 def _folder(cache: str | os.PathLike[str]) -> str:
-    """ "memory" is a folder that the kernel keeps in memory, of this user's."""
-    return f"/dev/shm/stoker-{os.getuid()}" if cache == "memory" else os.path.abspath(os.path.expanduser(cache))
+    """ "memory" is the library's word for a folder that the kernel keeps in memory, of this user's alone."""
+    return "memory" if cache == "memory" else os.path.abspath(os.path.expanduser(cache))
 
 
 _UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12, "KIB": 2**10, "MIB": 2**20, "GIB": 2**30, "TIB": 2**40}

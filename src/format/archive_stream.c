@@ -3,6 +3,7 @@
 
 #include "base/error.h"
 #include "base/memory.h"
+#include "io/s3.h"
 
 #include <pthread.h>
 #include <string.h>
@@ -125,10 +126,11 @@ static bool has_come(struct stk_archive_stream *s, struct piece *p, struct stk_e
 			err->code = p->request.status;
 		return false;
 	}
-	if (strcmp(p->object.version, s->object.version) == 0)
+	if (strcmp(p->object.version, s->object.version) == 0 &&
+		(p->object.size < 0 || s->object.size < 0 || p->object.size == s->object.size))
 		return true;
-	enum stk_status changed = stk__fail(err, STK_IO, "%.*s: it changed while it was searched: its ETag was %s, and is now %s",
-		stk__uri_shown(s->uri), s->uri, s->object.version, p->object.version);
+	enum stk_status changed = stk__fail(err, STK_IO, "%.*s: it changed while it was searched: its %s was %s, and is now %s",
+		stk__uri_shown(s->uri), s->uri, stk__version_word(s->object.version), s->object.version, p->object.version);
 	return changed == STK_OK;
 }
 

@@ -4,6 +4,7 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/system.h"
+#include "io/time_text.h"
 
 #include <jansson.h>
 #include <stdio.h>
@@ -90,8 +91,8 @@ long stk__aws_ask(const struct stk_aws_asking *how, const struct stk_aws_questio
 
 int64_t stk__aws_time(const char *text)
 {
-	struct tm tm = {0};
-	return text && strptime(text, "%Y-%m-%dT%H:%M:%S", &tm) ? (int64_t)timegm(&tm) : 0;
+	int64_t at;
+	return text && stk__iso_time(text, strlen(text), &at) ? at : 0;
 }
 
 static bool replace(char **slot, const char *value)
@@ -105,7 +106,7 @@ bool stk__aws_take_keys(struct stk_aws_fresh *out, const char *id, const char *s
 {
 	replace(&out->token, token);
 	out->expires = stk__aws_time(expires);
-	return replace(&out->key, id) & replace(&out->secret, secret);
+	return replace(&out->key, id) & replace(&out->secret, secret) & (!expires || out->expires);
 }
 
 bool stk__aws_take_json(struct stk_aws_fresh *out, const struct stk_text *answer)

@@ -39,10 +39,13 @@ bool stk__aws_read_token(const char *path, struct stk_text *out);
 
 /* "2026-01-31T12:00:00Z" in seconds since 1970; 0: not a time, or NULL. */
 int64_t stk__aws_time(const char *text);
-/* False: an id or a secret is missing. */
+/* False: an id or a secret is missing, or `expires` is no time: such keys would never be renewed. */
 bool stk__aws_take_keys(struct stk_aws_fresh *out, const char *id, const char *secret, const char *token, const char *expires);
 /* {"AccessKeyId": .., "SecretAccessKey": .., "Token" or "SessionToken": .., "Expiration": ..} */
 bool stk__aws_take_json(struct stk_aws_fresh *out, const struct stk_text *answer);
+/* STS's XML, and the JSON of the portal of single sign-on. */
+bool stk__aws_take_sts(struct stk_aws_fresh *out, const struct stk_text *answer);
+bool stk__aws_take_portal(struct stk_aws_fresh *out, const struct stk_text *answer);
 
 /* Each issuer: STK_IO, with a message that names it and never quotes its answer. */
 typedef enum stk_status stk_aws_issue_fn(const struct stk_aws_issuer *i, const struct stk_aws_asking *how, struct stk_text *answer,

@@ -174,8 +174,8 @@ static enum stk_status use_profile(
 static enum stk_status use_source(const struct stk_aws_profile *p, const char *source, const char *region, int left,
 	struct stk_aws_issuer *base, struct stk_error *err)
 {
-	struct stk_aws_profile other = {.credentials = p->credentials, .config = p->config, .name = source};
-	snprintf(other.section, sizeof other.section, "%s%.200s", strcmp(source, "default") == 0 ? "" : "profile ", source);
+	struct stk_aws_profile other = {.credentials = p->credentials, .config = p->config};
+	stk__aws_profile_name(&other, source);
 	if (!stk__aws_profile_exists(&other))
 		return stk__fail(err, STK_INVALID,
 			"the profile \"%.64s\" has source_profile = %.64s, which is in neither of AWS's files (~/.aws/config, ~/.aws/credentials)",

@@ -48,12 +48,18 @@ static char *read_profile_file(const char *variable, const char *name)
 	return read_file(path);
 }
 
+void stk__aws_profile_name(struct stk_aws_profile *p, const char *name)
+{
+	p->name = name;
+	snprintf(p->section, sizeof p->section, "%s%.200s", strcmp(name, "default") == 0 ? "" : "profile ", name);
+}
+
 bool stk__aws_profile_read(const char *name, bool environment, struct stk_aws_profile *out)
 {
-	*out = (struct stk_aws_profile){.name = name, .environment = environment};
+	*out = (struct stk_aws_profile){.environment = environment};
+	stk__aws_profile_name(out, name);
 	out->credentials = read_profile_file("AWS_SHARED_CREDENTIALS_FILE", "credentials");
 	out->config = read_profile_file("AWS_CONFIG_FILE", "config");
-	snprintf(out->section, sizeof out->section, "%s%.200s", strcmp(name, "default") == 0 ? "" : "profile ", name);
 	return out->credentials && out->config;
 }
 

@@ -15,6 +15,8 @@ struct stk_aws_profile {
 
 /* False: out of memory; to be cleared in either case. Keeps the address of name. */
 bool stk__aws_profile_read(const char *name, bool environment, struct stk_aws_profile *out);
+/* Another profile of the same files. Keeps the address of name. */
+void stk__aws_profile_name(struct stk_aws_profile *p, const char *name);
 void stk__aws_profile_clear(struct stk_aws_profile *p);
 bool stk__aws_profile_exists(const struct stk_aws_profile *p);
 

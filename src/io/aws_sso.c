@@ -88,7 +88,7 @@ static void renew(const struct stk_aws_issuer *i, const struct stk_aws_asking *h
 
 /* ---- the portal ---- */
 
-static bool take_role(struct stk_aws_fresh *out, const struct stk_text *answer)
+bool stk__aws_take_portal(struct stk_aws_fresh *out, const struct stk_text *answer)
 {
 	json_t *o = json_loadb(answer->s ? answer->s : "", answer->length, 0, NULL), *k = json_object_get(o, "roleCredentials");
 	bool good = stk__aws_take_keys(out, text_of(k, "accessKeyId"), text_of(k, "secretAccessKey"), text_of(k, "sessionToken"), NULL);
@@ -126,7 +126,7 @@ enum stk_status stk__aws_ask_sso(const struct stk_aws_issuer *i, const struct st
 	enum stk_status s = STK_OK;
 	if (code == 401)
 		s = log_in(i, "has expired", err);
-	else if (code != 200 || !take_role(out, answer))
+	else if (code != 200 || !stk__aws_take_portal(out, answer))
 		s = stk__fail(err, STK_IO, "no credentials: %.*s gives none for the role %s of the account %s (status %ld)",
 			stk__uri_shown(i->where), i->where, i->role, i->account, code);
 	json_decref(token);

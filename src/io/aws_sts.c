@@ -19,7 +19,7 @@ static void find_element(const char *xml, const char *name, struct stk_text *out
 		stk__text_add(out, "%.*s", (int)strcspn(begin + strlen(open), "<"), begin + strlen(open));
 }
 
-static bool take_xml(struct stk_aws_fresh *out, const struct stk_text *answer)
+bool stk__aws_take_sts(struct stk_aws_fresh *out, const struct stk_text *answer)
 {
 	static const char *const names[4] = {"AccessKeyId", "SecretAccessKey", "SessionToken", "Expiration"};
 	const char *begin = answer->s ? strstr(answer->s, "<Credentials>") : NULL;
@@ -73,7 +73,7 @@ enum stk_status stk__aws_ask_web_identity(const struct stk_aws_issuer *i, const 
 	stk__uri_encode(&body, token.s, "");
 	const struct stk_aws_question q = {.url = i->where, .method = "POST", .body = body.s};
 	long code = body.failed ? 0 : stk__aws_ask(how, &q, answer);
-	enum stk_status s = code == 200 && take_xml(out, answer) ? STK_OK : refused(i, code, answer, err);
+	enum stk_status s = code == 200 && stk__aws_take_sts(out, answer) ? STK_OK : refused(i, code, answer, err);
 	stk__aws_forget(&token);
 	stk__aws_forget(&body);
 	return s;
@@ -156,7 +156,7 @@ enum stk_status stk__aws_ask_role(const struct stk_aws_issuer *i, const struct s
 	if (i->seconds)
 		stk__text_add(&body, "&DurationSeconds=%s", i->seconds);
 	long code = body.failed ? 0 : ask_signed(i, base, how, &body, answer);
-	enum stk_status s = code == 200 && take_xml(out, answer) ? STK_OK : refused(i, code, answer, err);
+	enum stk_status s = code == 200 && stk__aws_take_sts(out, answer) ? STK_OK : refused(i, code, answer, err);
 	stk__text_free(&body);
 	return s;
 }

@@ -86,6 +86,33 @@ static bool is_empty(const char *dir)
 	return empty;
 }
 
+/* "memory": a folder that the kernel keeps in memory. Anybody may make folders there, so this one must be the user's, and nobody else's business. */
+static enum stk_status own_memory(char out[STK_CACHE_DIR], bool makes, struct stk_error *err)
+{
+	struct stat st;
+	snprintf(out, STK_CACHE_DIR, "/dev/shm/stoker-%u", (unsigned)geteuid());
+	if (makes && mkdir(out, 0700) && errno != EEXIST)
+		return stk__fail_errno(err, errno, "cache=\"memory\": %s cannot be made", out);
+	if (lstat(out, &st))
+		return stk__fail(err, STK_INVALID, "cache=\"memory\": there is no %s", out);
+	if (!S_ISDIR(st.st_mode) || st.st_uid != geteuid())
+		return stk__fail(
+			err, STK_INVALID, "cache=\"memory\": %s is not this user's own folder: remove it, or name another folder", out);
+	if (st.st_mode & 077 && chmod(out, 0700))
+		return stk__fail_errno(err, errno, "cache=\"memory\": %s is open to other users", out);
+	return STK_OK;
+}
+
+static enum stk_status name_folder(struct stk_cache_disk *d, const char *given, bool makes, struct stk_error *err)
+{
+	if (strcmp(given, "memory") == 0)
+		return own_memory(d->dir, makes, err);
+	if (strlen(given) >= STK_CACHE_DIR - 1 || !*given)
+		return stk__fail(err, STK_INVALID, "cache: \"%.100s\" is no name of a folder", given);
+	snprintf(d->dir, sizeof d->dir, "%s", given);
+	return STK_OK;
+}
+
 /* As mkdir -p. */
 static void make_folders(char *path)
 {
@@ -103,9 +130,9 @@ static enum stk_status find_folder(struct stk_cache_disk *d, const char *dir, st
 {
 	struct stat st;
 	char path[STK_CACHE_PATH];
-	if (strlen(dir) >= STK_CACHE_DIR - 1 || !*dir)
-		return stk__fail(err, STK_INVALID, "cache: \"%.100s\" is no name of a folder", dir);
-	snprintf(d->dir, sizeof d->dir, "%s", dir);
+	enum stk_status status = name_folder(d, dir, true, err);
+	if (status)
+		return status;
 	make_folders(d->dir);
 	if (stat(d->dir, &st) || !S_ISDIR(st.st_mode))
 		return stk__fail(err, STK_INVALID, "cache: %s is no folder, and none could be made", dir);
@@ -218,9 +245,11 @@ enum stk_status stk__cache_disk_open(struct stk_cache_disk *d, const char *dir, 
 enum stk_status stk__cache_disk_look(struct stk_cache_disk *d, const char *dir, struct stk_error *err)
 {
 	*d = (struct stk_cache_disk){.fd = -1};
-	if (strlen(dir) >= STK_CACHE_DIR - 1 || !is_ours(dir))
-		return stk__fail(err, STK_INVALID, "%.200s: it is no cache of Stoker's", dir);
-	snprintf(d->dir, sizeof d->dir, "%s", dir);
+	enum stk_status status = name_folder(d, dir, false, err);
+	if (status)
+		return status;
+	if (!is_ours(d->dir))
+		return stk__fail(err, STK_INVALID, "%.200s: it is no cache of Stoker's", d->dir);
 	if (!map_state(d))
 		d->read_only = true;
 	return STK_OK;

@@ -75,7 +75,9 @@ enum stk_status stk__curl_load(struct stk_curl *c, struct stk_error *err)
 	if (!c->library)
 		c->library = open_library("libcurl-gnutls.so.4");
 	if (!c->library)
-		return stk__fail(err, STK_UNSUPPORTED, "http:// and s3:// need libcurl, which is not here (%s): install Debian's libcurl4",
+		return stk__fail(err, STK_UNSUPPORTED,
+			"http:// and s3:// need libcurl, which is not here (%s): install the system's (Debian's libcurl4, Fedora's libcurl), or use a released wheel of "
+			"Stoker, which brings its own",
 			dlerror());
 	enum stk_status status = find_functions(c, err);
 	if (!status)

@@ -129,9 +129,10 @@ struct stk_transfer {
 	struct stk_buffer *buffer; /* NULL where the request has room of its own */
 	uint8_t *data;
 	size_t capacity, used;
-	int64_t expected; /* bytes that the request gets; -1: until the body ends */
-	int64_t skip;     /* bytes of this body before those */
-	char etag[128];   /* of the first response */
+	int64_t expected;    /* bytes that the request gets; -1: until the body ends */
+	int64_t skip;        /* bytes of this body before those */
+	char etag[128];      /* of the first response; where it has none, when the object last changed, which stands for one */
+	int64_t object_size; /* as that told it; -1: not */
 	int resumes;
 	enum stk_status failed; /* the error is filled, and the response not read any more */
 	bool complete;          /* all bytes have come, and more would */

@@ -80,17 +80,35 @@ static enum stk_status reserve(struct stk_transfer *t, size_t size)
 
 /* ---- the header of a response ---- */
 
+/* Of the whole object; -1: not told. */
+static int64_t size_told(const struct stk_response *p)
+{
+	return p->status == 200 ? p->length : p->size;
+}
+
+/* A server without ETags mostly says when the object last changed. */
+static const char *version_of(const struct stk_response *p)
+{
+	return p->etag[0] ? p->etag : p->modified;
+}
+
 static enum stk_status say_changed(const struct stk_transfer *t)
 {
-	return stk__fail(t->r->error, STK_IO, "%.*s: it changed while it was read: its ETag was %s after %zu bytes, and is now %s",
-		SHOWN(t), t->etag, t->used, t->response.says.etag[0] ? t->response.says.etag : "another");
+	const struct stk_response *p = &t->response.says;
+	if (strcmp(t->etag, version_of(p)) == 0)
+		return stk__fail(t->r->error, STK_IO,
+			"%.*s: it changed while it was read: it had %lld bytes, and after %zu of them has %lld", SHOWN(t),
+			(long long)t->object_size, t->used, (long long)size_told(p));
+	return stk__fail(t->r->error, STK_IO, "%.*s: it changed while it was read: its %s was %s after %zu bytes, and is now %s", SHOWN(t),
+		stk__version_word(t->etag), t->etag, t->used, *version_of(p) ? version_of(p) : "another");
 }
 
 /* The rest of a body that was cut. A server that knows no ranges sends all of it again. */
 static enum stk_status continue_body(struct stk_transfer *t)
 {
 	const struct stk_response *p = &t->response.says;
-	if (t->etag[0] && strcmp(t->etag, p->etag) != 0)
+	const bool resized = t->object_size >= 0 && size_told(p) >= 0 && size_told(p) != t->object_size;
+	if (resized || (t->etag[0] && strcmp(t->etag, version_of(p)) != 0))
 		return say_changed(t);
 	int64_t at = t->first + (int64_t)t->used;
 	if (p->status == 200)
@@ -108,11 +126,12 @@ static enum stk_status begin_body(struct stk_transfer *t)
 	const struct stk_request *r = t->r;
 	if (t->resumes)
 		return continue_body(t);
-	memcpy(t->etag, p->etag, sizeof t->etag);
+	snprintf(t->etag, sizeof t->etag, "%s", version_of(p));
+	t->object_size = size_told(p);
 	bool whole = p->status == 200;
 	if (r->object) {
-		r->object->size = whole ? p->length : p->size;
-		memcpy(r->object->version, p->etag, sizeof r->object->version);
+		r->object->size = t->object_size;
+		memcpy(r->object->version, t->etag, sizeof r->object->version);
 	}
 	if (!whole && p->first != t->first)
 		return stk__fail(r->error, STK_IO, "%.*s: asked for the bytes from %lld on, the server sends those from %lld on", SHOWN(t),

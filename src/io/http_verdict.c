@@ -52,6 +52,9 @@ static bool learn(struct stk_transfer *t, const char *code)
 static const char *hint(const char *uri, int status, const char *code)
 {
 	const bool denied = status == 401 || status == 403;
+	if (status == 407)
+		return ": that is the proxy's answer, which wants a name and a password: http://NAME:PASSWORD@HOST:PORT in https_proxy or "
+		       "stoker.Storage(proxy=)";
 	if (strncmp(uri, "http", 4) == 0)
 		return denied ? ": http:// is read without a log-in, as anyone may; of a bucket say s3://BUCKET/KEY, which is signed" : "";
 	if (strcmp(code, "NoSuchBucket") == 0)

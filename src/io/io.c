@@ -7,6 +7,7 @@
 #include "base/memory.h"
 #include "io/buffer.h"
 #include "io/retry.h"
+#include "io/s3.h"
 
 #include <assert.h>
 #include <stdatomic.h>
@@ -260,10 +261,16 @@ static void split_unref(struct stk_split *s)
 static enum stk_status check_versions(const struct stk_split *s, struct stk_error *err)
 {
 	const struct stk_request *r = s->whole;
-	for (int i = 1; i < s->count; i++)
-		if (strcmp(s->pieces[i].object.version, s->pieces[0].object.version) != 0)
-			return stk__fail(err, STK_IO, "%.*s: it changed while it was read: its ETag was %s, and is now %s",
-				stk__uri_shown(r->uri), r->uri, s->pieces[0].object.version, s->pieces[i].object.version);
+	const struct stk_object *first = &s->pieces[0].object;
+	for (int i = 1; i < s->count; i++) {
+		const struct stk_object *other = &s->pieces[i].object;
+		if (strcmp(other->version, first->version) != 0)
+			return stk__fail(err, STK_IO, "%.*s: it changed while it was read: its %s was %s, and is now %s",
+				stk__uri_shown(r->uri), r->uri, stk__version_word(first->version), first->version, other->version);
+		if (other->size >= 0 && first->size >= 0 && other->size != first->size)
+			return stk__fail(err, STK_IO, "%.*s: it changed while it was read: it had %lld bytes, and has %lld",
+				stk__uri_shown(r->uri), r->uri, (long long)first->size, (long long)other->size);
+	}
 	return STK_OK;
 }
 

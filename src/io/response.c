@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "io/response.h"
 
+#include "io/time_text.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
-#include <time.h>
 
 /* ---- values ---- */
 
@@ -45,16 +46,6 @@ static void read_range(struct stk_response *r, const char *value, size_t n)
 		r->size = read_length(size + 1, strlen(size + 1));
 }
 
-/* An HTTP date in the form that servers must send: "Sun, 06 Nov 1994 08:49:37 GMT". */
-static int64_t read_date(const char *value, size_t n)
-{
-	char text[40];
-	struct tm tm = {0};
-	copy_text(text, sizeof text, value, n);
-	const char *end = strptime(text, "%a, %d %b %Y %H:%M:%S GMT", &tm);
-	return end ? (int64_t)timegm(&tm) : 0;
-}
-
 /* ---- lines ---- */
 
 static bool wrong(struct stk_response_reader *p, const char *why)
@@ -70,7 +61,7 @@ static void forget(struct stk_response *r)
 	r->status = 0;
 	r->date = 0;
 	r->length = r->first = r->last = r->size = -1;
-	r->etag[0] = r->region[0] = r->location[0] = 0;
+	r->etag[0] = r->modified[0] = r->region[0] = r->location[0] = 0;
 }
 
 /* "HTTP/1.1 200 OK" */
@@ -161,7 +152,9 @@ static bool take_field(struct stk_response_reader *p, const char *name, size_t s
 	else if (IS("location"))
 		copy_text(r->location, sizeof r->location, value, n);
 	else if (IS("date"))
-		r->date = read_date(value, n);
+		r->date = stk__http_date(value, n, &r->date) ? r->date : 0;
+	else if (IS("last-modified"))
+		copy_text(r->modified, sizeof r->modified, value, n);
 #undef IS
 	return true;
 }

@@ -25,6 +25,7 @@ struct stk_response {
 	int64_t length;            /* of the body; -1: not told */
 	int64_t first, last, size; /* Content-Range: of the bytes, and of the whole object; -1: not told */
 	char etag[128], region[64];
+	char modified[48]; /* Last-Modified */
 	char location[STK_RESPONSE_LINE];
 	int64_t date; /* seconds since 1970; 0: not told */
 };

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "io/s3.h"
 
+#include "io/time_text.h"
+
 #include "base/error.h"
 #include "base/xxhash.h"
 
@@ -176,6 +178,12 @@ void stk__s3_list_uri(struct stk_text *out, const char *root, const char *bucket
 		stk__text_add(out, "&start-after=");
 		stk__uri_encode(out, after, "");
 	}
+}
+
+const char *stk__version_word(const char *version)
+{
+	int64_t at;
+	return stk__http_date(version, strlen(version), &at) ? "Last-Modified" : "ETag";
 }
 
 uint64_t stk__etag_hash(const char *etag)

@@ -30,6 +30,9 @@ bool stk__s3_bucket(const char *uri, char bucket[256]);
 /* 64 bits of an ETag, without quotes and marks; 0 for none. */
 uint64_t stk__etag_hash(const char *etag);
 
+/* What a version of an object is called in messages: "ETag", or "Last-Modified" where the server gives nothing better. */
+const char *stk__version_word(const char *version);
+
 /* A page of a listing (ListObjectsV2) as a URI of its own, "SCHEMElist://BUCKET?...": its bytes are XML. root: whose scheme it is; delimiter "": keys at any
  * depth; token: what the page before gave, or NULL; after: the first page has keys behind this one, or NULL. */
 void stk__s3_list_uri(struct stk_text *out, const char *root, const char *bucket, const char *prefix, const char *delimiter,

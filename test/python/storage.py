@@ -3,10 +3,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
+import select
+import shutil
+import socket
+import socketserver
+import ssl
 import subprocess
+import threading
 import urllib.request
 from pathlib import Path
 
@@ -48,6 +55,49 @@ class Store:
         self._process.stdin.close()
         self._process.wait(20)
         self._process.stdout.close()
+
+
+@contextlib.contextmanager
+def tls_door(store: Store, folder: Path):
+    """The store behind TLS, with a certificate of an authority that nobody knows; (URL, file of that authority)."""
+    openssl = shutil.which("openssl")
+    if not openssl:
+        pytest.skip("there is no openssl to make certificates")
+
+    def make(*arguments):
+        subprocess.run([openssl, *arguments], cwd=folder, check=True, capture_output=True)
+
+    key = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes")
+    make("req", "-x509", *key, "-keyout", "ca.key", "-out", "ca.pem", "-subj", "/CN=an authority", "-days", "2")
+    make("req", *key, "-keyout", "key.pem", "-out", "request.pem", "-subj", "/CN=127.0.0.1")
+    (folder / "names").write_text("subjectAltName=IP:127.0.0.1\n")
+    signs = ("-CA", "ca.pem", "-CAkey", "ca.key", "-CAcreateserial", "-extfile", "names", "-days", "2")
+    make("x509", "-req", "-in", "request.pem", "-out", "cert.pem", *signs)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(folder / "cert.pem", folder / "key.pem")
+
+    class Door(socketserver.BaseRequestHandler):
+        def handle(self):
+            store_port = int(store.url.rpartition(":")[2])
+            with (
+                contextlib.suppress(OSError),
+                context.wrap_socket(self.request, server_side=True) as outside,
+                socket.create_connection(("127.0.0.1", store_port)) as inside,
+            ):
+                sides = {outside: inside, inside: outside}
+                while True:
+                    for side in [outside] if outside.pending() else select.select(list(sides), [], [])[0]:
+                        data = side.recv(1 << 16)
+                        if not data:
+                            return
+                        sides[side].sendall(data)
+
+    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Door) as server:
+        server.daemon_threads = True
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"https://127.0.0.1:{server.server_address[1]}", folder / "ca.pem"
+        server.shutdown()
+        server.block_on_close = False
 
 
 def hashes(source, epochs: int = 1, **more) -> list[tuple[str, int, int]]:

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import textwrap
 import time
+from pathlib import Path
 
 import pytest
 from stoker import Storage
@@ -252,6 +253,48 @@ def test_what_cannot_be_a_cache(store, tree, tmp_path):
     assert "is no cache of Stoker's" in stoker("cache", "clear", tree, code=1)
     assert len(list(tree.glob("*/*.jpg"))) == 21
     assert "it is stoker cache list DIR" in stoker("cache", "burn", tmp_path, code=2)
+
+
+def test_in_memory(store, tree):
+    """It outlives the process, is one for all of the user's, and nobody else's; its folder is named by one word everywhere."""
+    folder = Path(f"/dev/shm/stoker-{os.geteuid()}")
+    try:
+        _, first = read("memory")
+        assert first["cache_misses"] == 21
+        assert folder.stat().st_mode & 0o777 == 0o700
+        folder.chmod(0o755)  # as an earlier version left it
+        (_, kept), _ = ends(child("memory"))
+        assert kept == 0
+        assert folder.stat().st_mode & 0o777 == 0o700
+        listed = json.loads(stoker("cache", "list", "memory", "--json"))
+        assert len([e for e in listed["list"] if e["uri"].startswith(TRAIN)]) >= 21
+    finally:
+        if folder.is_dir():
+            stoker("cache", "clear", "memory", f"{TRAIN}/")
+
+
+def test_a_folder_of_anothers_is_no_memory(store, tmp_path):
+    """Whoever comes first may make any folder in /dev/shm: what is not the user's own is not believed."""
+    script = """
+        import os, sys
+        import stoker
+        stoker.Storage, stoker.errors.InvalidArgumentError  # what another user may not be allowed to load
+        os.seteuid(54321)
+        os.symlink(sys.argv[1], f"/dev/shm/stoker-{os.geteuid()}")
+        try:
+            stoker.Storage(cache="memory")
+        except stoker.errors.InvalidArgumentError as e:
+            print(e)
+        finally:
+            os.unlink(f"/dev/shm/stoker-{os.geteuid()}")
+    """
+    if os.geteuid() != 0:
+        pytest.skip("only root can run as a user who has no such folder")
+    (tmp_path / "planted").mkdir()
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    command = [sys.executable, "-c", textwrap.dedent(script), str(tmp_path / "planted")]
+    told = subprocess.run(command, capture_output=True, text=True, env=environment)
+    assert "is not this user's own folder" in told.stdout, told.stderr
 
 
 def test_the_command(store, tree, tmp_path):

@@ -16,7 +16,7 @@
 #include <unistd.h>
 
 static const char *const knob_names[S3_KNOBS] = {"p503", "p500", "p403", "reset", "truncate", "stall", "change", "length", "trickle",
-	"silent", "latency_ms", "jitter_ms", "page", "many", "deaf", "reverse", "seed"};
+	"silent", "latency_ms", "jitter_ms", "page", "many", "deaf", "reverse", "untagged", "seed"};
 
 enum state { READ, WAIT, SEND, HUNG };
 enum { DROP_NS = 20000000, DROP_SIZE = 64 };
@@ -126,6 +126,7 @@ static void plant(struct s3_server *s, struct connection *c, struct s3_object *o
 	c->hang = fault == S3_STALL || fault == S3_SILENT;
 	c->drops = fault == S3_TRICKLE;
 	o->version += fault == S3_CHANGE;
+	o->size -= fault == S3_CHANGE && s->knobs[S3_UNTAGGED] == 2;
 	if (fault > S3_P403 && fault != S3_LENGTH && fault != S3_SILENT)
 		return;
 	if (fault == S3_LENGTH) { /* as another header, which is the one that counts */
@@ -165,8 +166,11 @@ static void answer_object(struct s3_server *s, struct connection *c, struct s3_o
 		return;
 	}
 	size_t n = o->size ? last - first + 1 : 0;
-	s3_text_add(&c->head, "HTTP/1.1 %s\r\nServer: test\r\nETag: %s\r\nContent-Length: %zu\r\n", part ? "206 Partial Content" : "200 OK",
-		etag, n);
+	s3_text_add(&c->head, "HTTP/1.1 %s\r\nServer: test\r\nContent-Length: %zu\r\n", part ? "206 Partial Content" : "200 OK", n);
+	if (s->knobs[S3_UNTAGGED] == 0)
+		s3_text_add(&c->head, "ETag: %s\r\n", etag);
+	else if (s->knobs[S3_UNTAGGED] == 1)
+		s3_text_add(&c->head, "Last-Modified: Sun, 06 Nov 1994 08:%02u:37 GMT\r\n", o->version % 60);
 	if (part)
 		s3_text_add(&c->head, "Content-Range: bytes %zu-%zu/%zu\r\n", first, last, o->size);
 	s3_text_add(&c->head, "\r\n");

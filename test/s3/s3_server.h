@@ -22,6 +22,7 @@ struct s3_server;
  *   page                    keys in a page of a listing, at most
  *   many                    requests under way above which all others get 503
  *   deaf                    a listing begins at its prefix, whatever start-after says
+ *   untagged                objects have no ETag, and say when they last changed; 2: nor that, and a change makes them shorter
  *   reverse                 the entries of a page are in the order of their keys from the end
  *   seed                    of the draws */
 enum s3_knob {
@@ -42,6 +43,7 @@ enum s3_knob {
 	S3_MANY,
 	S3_DEAF,
 	S3_REVERSE,
+	S3_UNTAGGED,
 	S3_SEED,
 	S3_KNOBS
 };

@@ -344,7 +344,17 @@ static void test_resumption(void **state)
 	s3_server_set(server, "change=1");
 	r = read_range(io, "s3://b/object", 0, -1, 0, &err);
 	assert_int_equal(r.status, STK_IO);
-	assert_non_null(strstr(err.message, "it changed while it was read"));
+	assert_non_null(strstr(err.message, "it changed while it was read: "));
+	assert_non_null(strstr(err.message, "its ETag "));
+	/* Servers without ETags: by when it changed, or at least by its size. */
+	s3_server_set(server, "change=1&untagged=1");
+	r = read_range(io, "s3://b/object", 0, -1, 0, &err);
+	assert_int_equal(r.status, STK_IO);
+	assert_non_null(strstr(err.message, "it changed while it was read: its Last-Modified was Sun, 06 Nov 1994"));
+	s3_server_set(server, "change=1&untagged=2");
+	r = read_range(io, "s3://b/object", 0, -1, 0, &err);
+	assert_int_equal(r.status, STK_IO);
+	assert_non_null(strstr(err.message, "it changed while it was read: it had "));
 	stk__io_destroy(io);
 }
 
