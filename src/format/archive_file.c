@@ -66,6 +66,9 @@ static enum stk_status open_object(struct stk_archive_file *f, size_t least, str
 	if (s == STK_OK && f->object.size < 0)
 		s = find_size(f, err);
 	f->size = f->object.size;
+	if (s == STK_CORRUPT)
+		s = stk__fail(err, STK_CORRUPT, "%.*s: it has fewer than %zu bytes, which no archive has: it is empty or cut short",
+			stk__uri_shown(f->path), f->path, least);
 	if (s == STK_OK && f->size < 0)
 		s = stk__fail(err, STK_UNSUPPORTED,
 			"%.*s: nobody says how large it is, which must be known to search it for its members: a fetch function needs a list beside it "

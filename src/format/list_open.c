@@ -57,7 +57,7 @@ static char *copy_root(const struct stk_file_list_options *o)
 	const char *slash = o->file_list ? strrchr(o->file_list, '/') : NULL;
 	const char *root = o->file_root ? o->file_root : slash ? o->file_list : "";
 	size_t n = o->file_root ? strlen(root) : slash ? (size_t)(slash - root) + 1 : 0;
-	while (n > 1 && root[n - 1] == '/')
+	while (n > 1 && root[n - 1] == '/' && !(n > 2 && root[n - 2] == '/' && root[n - 3] == ':')) /* "s3://" stays a URI */
 		n--;
 	char *copy = stk__alloc(n + 1);
 	if (copy) {

@@ -68,11 +68,25 @@ static enum stk_status open_failed(struct file_read *f, int e)
 	return s;
 }
 
+/* Somebody holds a lease on the file, as servers of Samba and NFS do for their clients: opening it waits until that is given up. */
+static int open_leased(const char *path)
+{
+	struct stat st;
+	if (stat(path, &st))
+		return -1;
+	if (S_ISREG(st.st_mode))
+		return open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
+	errno = EAGAIN;
+	return -1;
+}
+
 static enum stk_status open_file(struct file_read *f)
 {
-	do
+	do {
 		f->fd = f->may_block ? open_plain(f->path) : open_cached(f->habits, f->path);
-	while (f->fd < 0 && errno == EINTR);
+		if (f->fd < 0 && errno == EAGAIN && f->may_block)
+			f->fd = open_leased(f->path);
+	} while (f->fd < 0 && errno == EINTR);
 	if (f->fd >= 0)
 		return STK_OK;
 	if (errno == EAGAIN && !f->may_block) {

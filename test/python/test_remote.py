@@ -328,6 +328,15 @@ def test_a_filesystem_of_fsspec(store, tree, tmp_path, monkeypatch):
     fs.rm("/photos", recursive=True)
 
 
+def test_what_no_archive_and_no_bucket_is(store):
+    empty = Storage(fetch=lambda uri, offset, length: b"", list=lambda uri: [("mem://b/zero.tar", 0)])
+    with pytest.raises(StokerError, match="it has fewer than 512 bytes"):
+        Loader("mem://b/zero.tar", 4, storage=empty)
+    for root in ("s3://", "s3:///train"):
+        with pytest.raises(StokerError, match="it names no bucket"):
+            Loader(root, 4)
+
+
 def test_a_call_that_hangs_holds_up_nobody(store, tree):
     """The Loader closes while calls wait; what they bring later is dropped."""
     gate, begun = threading.Event(), threading.Semaphore(0)

@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Whose request goes out next: the one whose bytes are needed soonest, whoever asks for it and whenever. */
+#include "test.h"
+
+#include "base/memory.h"
+#include "base/philox.h"
+#include "io/http.h"
+#include "s3_server.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum { EACH = 60 };
+
+static struct s3_server *server;
+
+static int begin(void **state)
+{
+	char endpoint[64];
+	(void)state;
+	server = s3_server_start(NULL, 0, "AKIATEST", "secret", NULL, NULL);
+	if (!server)
+		return -1;
+	snprintf(endpoint, sizeof endpoint, "http://127.0.0.1:%d", s3_server_port(server));
+	setenv("AWS_ENDPOINT_URL_S3", endpoint, 1);
+	setenv("AWS_ACCESS_KEY_ID", "AKIATEST", 1);
+	setenv("AWS_SECRET_ACCESS_KEY", "secret", 1);
+	setenv("AWS_CONFIG_FILE", "/dev/null", 1);
+	setenv("AWS_SHARED_CREDENTIALS_FILE", "/dev/null", 1);
+	unsetenv("AWS_PROFILE");
+	unsetenv("AWS_SESSION_TOKEN");
+	return 0;
+}
+
+static int end(void **state)
+{
+	(void)state;
+	s3_server_stop(server);
+	return 0;
+}
+
+struct log {
+	pthread_mutex_t lock;
+	pthread_cond_t wake;
+	int64_t deadlines[3 * EACH];
+	int who[3 * EACH];
+	int done;
+};
+
+struct asked {
+	struct stk_request request;
+	char uri[32];
+	struct log *log;
+	int who; /* 0 and 1: pipelines; 2: the request that keeps the line busy */
+};
+
+static void request_done(struct stk_request *r)
+{
+	struct asked *a = r->user;
+	struct log *l = a->log;
+	pthread_mutex_lock(&l->lock);
+	l->deadlines[l->done] = r->deadline;
+	l->who[l->done++] = a->who;
+	pthread_cond_broadcast(&l->wake);
+	pthread_mutex_unlock(&l->lock);
+}
+
+static void ask(struct stk_io *io, struct asked *a, struct log *log, int who, int64_t deadline)
+{
+	*a = (struct asked){
+		.request = {.uri = a->uri, .length = -1, .deadline = deadline, .done = request_done, .user = a}, .log = log, .who = who};
+	snprintf(a->uri, sizeof a->uri, "s3://bucket/%lld", (long long)deadline);
+	s3_server_put(server, a->uri + strlen("s3://"), "bytes", 5);
+	stk__io_submit(io, &a->request);
+}
+
+/* Over one connection, so that answers come in the order in which requests went out. A pipeline has asked for all that it may when another one begins, whose
+ * consumer is as fast: they take turns from then on. */
+static void test_two_pipelines_take_turns(void **state)
+{
+	static struct asked first, asked[2][EACH];
+	static struct log log = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, {0}, {0}, 0};
+	const struct stk_http_settings one = {.requests = 1, .threads = 1, .no_hedging = true};
+	const uint64_t seed = (uint64_t)time(NULL);
+	struct stk_random r = stk__random(seed, stk__random_stream("turns"), 0, 0);
+	struct stk_io *io;
+	(void)state;
+	print_message("seed %llu\n", (unsigned long long)seed);
+	assert_int_equal(stk__io_create(1, &io, NULL), STK_OK);
+	assert_int_equal(stk__http_add(io, &one, NULL), STK_OK);
+	s3_server_set(server, "latency_ms=300");
+	ask(io, &first, &log, 2, 0);
+	for (int who = 0; who < 2; who++)
+		for (int i = 0, at = (int)(stk__random_double(&r) * EACH); i < EACH; i++, at = (at + 7) % EACH)
+			ask(io, &asked[who][i], &log, who, 10 + 2 * at + who);
+	s3_server_set(server, "");
+	pthread_mutex_lock(&log.lock);
+	while (log.done < 2 * EACH + 1)
+		pthread_cond_wait(&log.wake, &log.lock);
+	pthread_mutex_unlock(&log.lock);
+	for (int k = 1; k < 2 * EACH + 1; k++) {
+		assert_int_equal(log.deadlines[k], 10 + k - 1);
+		assert_int_equal(log.who[k], (k - 1) % 2);
+	}
+	stk__buffer_release(io, first.request.buffer);
+	for (int who = 0; who < 2; who++)
+		for (int i = 0; i < EACH; i++) {
+			assert_int_equal(asked[who][i].request.status, STK_OK);
+			stk__buffer_release(io, asked[who][i].request.buffer);
+			stk__free(asked[who][i].request.error);
+		}
+	stk__free(first.request.error);
+	stk__io_destroy(io);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {cmocka_unit_test(test_two_pipelines_take_turns)};
+	return cmocka_run_group_tests(tests, begin, end);
+}
