@@ -96,8 +96,8 @@ def check(wheel: Path) -> None:
     needs = re.search(r'consistent with\s+the following platform tag: "manylinux_2_(\d+)_(x86_64|aarch64)"', " ".join(shown.split()))
     if not needs or int(needs[1]) > GLIBC:
         raise SystemExit(f"release: {wheel.name} is not for manylinux_2_{GLIBC}")
-    for command in (["tools/check_hardening.py", wheel], ["-m", "abi3audit", "--strict", wheel]):
-        if subprocess.run([sys.executable, *command], stdout=sys.stderr, cwd=ROOT).returncode:
+    for command in (["tools/check_hardening.py"], ["-m", "abi3audit", "--strict"]):
+        if subprocess.run([sys.executable, *command, wheel], stdout=sys.stderr, cwd=ROOT).returncode:
             raise SystemExit(f"release: {wheel.name} is not as it has to be")
     public = set((ROOT / "tools" / "symbols.txt").read_text().split()) | {"PyInit__core", "PyInit__batching"}
     with tempfile.TemporaryDirectory() as scratch:
