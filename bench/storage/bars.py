@@ -3,12 +3,13 @@
 """What reading from an object store is held to, measured on this machine: each bar with its figure, beside a bare client of the same server.
 
 usage: bench/storage/bars.py --server PROGRAM --client PROGRAM --root DIR [--only NAME,...] [--seconds N] [--turns N] [--seeds N] [--under "chrt -r 20"]
+       [--server-under "chrt -f 30"]
 
 PROGRAM of --server is an object store with latency, for --root DIR --port N --profile A|B|C [--tail P:TIMES] [--p503 P --preset P --ptrunc P] --secs N. That of
 --client reads from it with nothing in between, for PORT IN_FLIGHT OBJECTS SEED, and prints a JSON object with `objects`, `wall`, `first` and `cpu`. DIR holds
 2000 objects, bench/train/NNNNNN.jpg. Profile A: the first byte after 115 ms and a lognormal time (median 45 ms), 25 MB/s a connection, 1.2 Gbit/s in all;
 B: 10 Gbit/s in all; C: 0.5 ms, no limits. Both sides run in turns, each in a process of its own. The server takes a core: where there are two, B and C are
-bounded by them.
+bounded by them, and the server has to go first (--server-under): in a turn of 100 ms that decoding takes from it, it loses what it may send.
 """
 
 import argparse
@@ -97,7 +98,7 @@ class Bench:
     @contextmanager
     def server(self, profile: str, *more: str) -> Iterator[None]:
         command = [
-            *self.under,
+            *shlex.split(self.args.server_under or self.args.under),
             self.args.server,
             "--root",
             self.args.root,
@@ -249,6 +250,7 @@ def main() -> None:
     parser.add_argument("--turns", type=int, default=1)
     parser.add_argument("--seeds", type=int, default=20)
     parser.add_argument("--under", default="")
+    parser.add_argument("--server-under", help="as --under, of the server; else the same")
     parser.add_argument("--child", help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.child:
