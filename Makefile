@@ -49,6 +49,7 @@ groups-asan = $(tests)
 groups-tsan = $(tests)
 groups-parity = $(tests) parity
 groups-selfcheck = $(tests)
+groups-fuzz = test-c check
 groups-check-all = $(groups-lint) $(groups-wheel-test) parity check
 GOALS = $(or $(MAKECMDGOALS),$(.DEFAULT_GOAL))
 
@@ -144,6 +145,9 @@ tsan: setup ## the same under ThreadSanitizer
 parity: setup ## every operator against DALI on the CPU
 	@tools/build.sh $(BUILD) $(MESON_FLAGS)
 	$(PY_TESTS) $(PY_WORKERS) test/python/parity test/python/test_ops_parity.py
+
+fuzz: setup ## all parsers, decoders and random graphs under sanitizers; FUZZ_SECONDS=N for each target, FUZZ_SEED=S repeats a run, ARGS=... targets
+	tools/fuzz.sh $(ARGS)
 
 selfcheck: setup ## plant faults and see each caught by its own check
 	$(PYTHON) tools/selfcheck.py

@@ -1,31 +1,81 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 #
-# Long fuzzing: each target of test/fuzz under libFuzzer with AddressSanitizer and UndefinedBehaviorSanitizer, from its corpus. Inputs that crash
-# are left in build-fuzz/found; put them into the corpus once they are mended. Needs clang with its runtime libraries.
+# Long fuzzing. Each target of test/fuzz runs under libFuzzer with AddressSanitizer and UndefinedBehaviorSanitizer, from its corpus; `own`, the decoders
+# that call no other library, also under MemorySanitizer; `random_graphs` compares the ways in which a graph may run. Each run tells the command that
+# repeats it. Inputs that crash are left in build-fuzz/found; put them into the corpus once they are mended. Needs clang with its runtime libraries.
 #
-# usage: tools/fuzz.sh [TARGET...]      environment: FUZZ_SECONDS, for each target (default 60)
+# usage: tools/fuzz.sh [TARGET...]
+# environment: FUZZ_SECONDS, for each target (default 60); FUZZ_JOBS, runs at once (default: the cores); FUZZ_SEED (default: drawn)
+#              FUZZ_BUILD_ONLY=1: build what would run
 set -eu
 cd "$(dirname "$0")/.."
 if ! command -v clang >/dev/null; then
 	echo "fuzz: needs clang and its runtime (Debian: clang, and libclang-rt-N-dev for its version N)" >&2
 	exit 1
 fi
-build=build-fuzz
-[ -f $build/build.ninja ] ||
-	CC=clang meson setup $build --buildtype=debugoptimized -Db_sanitize=address,undefined -Db_lundef=false -Dtests=enabled -Dpython=disabled \
-		-Dc_args=-fsanitize=fuzzer-no-link >&2
+build="build-fuzz"
+export FUZZ_SECONDS="${FUZZ_SECONDS:-60}" FUZZ_SEED="${FUZZ_SEED:-$(od -An -N3 -tu4 /dev/urandom | tr -d ' ')}"
+export ASAN_OPTIONS=allocator_may_return_null=1 UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1
+
+# run NAME: one target, in a process of its own.
+if [ "${1:-}" = --run ]; then
+	name=$2
+	case $name in
+	random_graphs) set -- "$build/test/fuzz/random_graphs" --graphs 1000000000 --seconds "$FUZZ_SECONDS" --seed "${FUZZ_SEED}000" ;;
+	*)
+		target=${name%-memory}
+		folder=$build
+		[ "$target" = "$name" ] || folder=$build-memory
+		mkdir -p "$build/corpus/$target"
+		for file in test/fuzz/corpus/"$target"/* "$build/seeds/$target"/*; do
+			[ ! -f "$file" ] || cp -n "$file" "$build/corpus/$target/"
+		done
+		set -- "$folder/test/fuzz/fuzz_$target" -seed="$FUZZ_SEED" -max_total_time="$FUZZ_SECONDS" -rss_limit_mb=4096 -timeout=20 \
+			-print_final_stats=1 -verbosity=0 -artifact_prefix="$build/found/$name-" "$build/corpus/$target"
+		;;
+	esac
+	log=$build/log/$name
+	if "$@" >"$log" 2>&1; then state=ok; else state=FAILED; fi
+	said=$(sed -n 's/^stat::number_of_executed_units: *//p; s/^\([0-9]* graphs\).*/\1/p' "$log")
+	printf 'fuzz: %-16s %-7s %12s inputs in %s s: %s\n' "$name" "$state" "$said" "$FUZZ_SECONDS" "$*"
+	[ "$state" = ok ] || {
+		tail -n 40 "$log" >&2
+		exit 1
+	}
+	exit 0
+fi
+
+configure() {
+	[ -f "$1/build.ninja" ] || CC=clang meson setup "$1" --buildtype=debugoptimized -Db_sanitize="$2" -Db_lundef=false -Dtests=enabled \
+		-Dpython=disabled -Dcuda=disabled -Dc_args=-fsanitize=fuzzer-no-link >&2
+}
+
 targets=$*
-[ -n "$targets" ] || targets=$(for f in test/fuzz/fuzz_*.c; do basename "$f" .c | sed 's/^fuzz_//'; done)
-mkdir -p $build/found
-failed=0
+[ -n "$targets" ] || targets="$(for f in test/fuzz/fuzz_*.c; do basename "$f" .c | sed 's/^fuzz_//'; done | grep -v _seeds) own-memory random_graphs"
+configure $build address,undefined
+built=
 for target in $targets; do
-	ninja -C $build --quiet "test/fuzz/fuzz_$target"
-	mkdir -p "$build/corpus/$target"
-	cp -n test/fuzz/corpus/"$target"/* "$build/corpus/$target/"
-	echo "fuzz: $target for ${FUZZ_SECONDS:-60} s"
-	"$build/test/fuzz/fuzz_$target" -max_total_time="${FUZZ_SECONDS:-60}" -rss_limit_mb=4096 -timeout=10 -print_final_stats=0 -verbosity=0 \
-		-artifact_prefix="$build/found/$target-" "$build/corpus/$target" || failed=$((failed + 1))
+	case $target in
+	*-memory)
+		configure $build-memory memory
+		ninja -C $build-memory --quiet "test/fuzz/fuzz_${target%-memory}"
+		;;
+	random_graphs) built="$built test/fuzz/random_graphs" ;;
+	*) built="$built test/fuzz/fuzz_$target" ;;
+	esac
 done
-echo "fuzz: $failed targets failed"
-[ $failed -eq 0 ]
+# shellcheck disable=SC2086
+[ -z "$built" ] || ninja -C $build --quiet $built test/fuzz/replay_image
+mkdir -p $build/found $build/log $build/seeds/own $build/seeds/image
+[ -z "$built" ] || for target in own image; do
+	"$build/test/fuzz/replay_image" --write "$build/seeds/$target"
+done
+[ -z "${FUZZ_BUILD_ONLY:-}" ] || exit 0
+# shellcheck disable=SC2086
+if printf '%s\n' $targets | xargs -P "${FUZZ_JOBS:-$(nproc)}" -n 1 "$0" --run; then
+	echo "fuzz: no finding; seed $FUZZ_SEED, $FUZZ_SECONDS s for each of $(echo $targets | wc -w) targets"
+else
+	echo "fuzz: findings, in $build/found and $build/log; seed $FUZZ_SEED" >&2
+	exit 1
+fi

@@ -2,7 +2,7 @@
  * Random graphs with ordinary and extreme arguments, each run in several ways that must not matter: AVX2 or plain C, fused or not, one thread or seven,
  * memory poisoned with one byte or another. All give the same bytes, or all fail; none ends the process.
  *
- *     random_graphs [--graphs N] [--seed S] [--gpu]
+ *     random_graphs [--graphs N] [--seconds T] [--seed S] [--gpu]         T: no graph is begun later
  *
  * Graph i is made from the seed S + i alone. A failure prints that seed and the graph as JSON; so does
  * a run of one graph. */
@@ -279,22 +279,25 @@ static void try_graph(uint64_t seed, bool gpu, bool show, struct tally *tally)
 int main(int argc, char **argv)
 {
 	uint64_t graphs = 500, seed = 1;
+	double seconds = INFINITY;
 	bool gpu = false;
 	for (int i = 1; i < argc; i++) {
 		if (strcmp(argv[i], "--gpu") == 0)
 			gpu = true;
 		else if (i + 1 < argc && strcmp(argv[i], "--graphs") == 0)
 			graphs = strtoull(argv[++i], NULL, 10);
+		else if (i + 1 < argc && strcmp(argv[i], "--seconds") == 0)
+			seconds = strtod(argv[++i], NULL);
 		else if (i + 1 < argc && strcmp(argv[i], "--seed") == 0)
 			seed = strtoull(argv[++i], NULL, 10);
 		else
-			return fprintf(stderr, "usage: random_graphs [--graphs N] [--seed S] [--gpu]\n"), 2;
+			return fprintf(stderr, "usage: random_graphs [--graphs N] [--seconds T] [--seed S] [--gpu]\n"), 2;
 	}
 	unsetenv("STOKER_FUSE");
 	tell_of_crashes();
 	struct tally tally = {.graphs = 0};
 	double begin = (double)stk__clock_ns();
-	for (uint64_t i = 0; i < graphs; i++)
+	for (uint64_t i = 0; i < graphs && (double)stk__clock_ns() - begin < seconds * 1e9; i++)
 		try_graph(seed + i, gpu, graphs == 1, &tally);
 	double took = ((double)stk__clock_ns() - begin) / 1e9;
 	printf("%d graphs from seed %llu, of which %d gave batches, in %.1f s; the slowest, of seed %llu, took %.2f s; %d failed\n",
