@@ -78,9 +78,13 @@ static const struct {
 } steps[STK_ARRAY_GPU_LAUNCHES] = {
 	{STK_ARRAY_COPY, "array_gpu", "array_copy"},
 	{STK_ARRAY_ONE_HOT, "array_gpu", "array_copy"},
+	{STK_ARRAY_GPU_FLAT_COPY, "array_gpu_flat", "array_flat_copy"},
+	{STK_ARRAY_GPU_FLAT_CONVERT, "array_gpu_flat", "array_flat_convert"},
 	{STK_ARRAY_ARITHMETIC, "array_gpu", "array_arithmetic"},
+	{STK_ARRAY_GPU_FLAT_ARITHMETIC, "array_gpu_flat", "array_flat_arithmetic"},
 	{STK_ARRAY_GPU_MEASURE, "array_gpu", "array_measure"},
 	{STK_ARRAY_NORMALIZE, "array_gpu", "array_normalize"},
+	{STK_ARRAY_GPU_FLAT_NORMALIZE, "array_gpu_flat", "array_flat_normalize"},
 	{STK_ARRAY_REDUCE, "array_gpu", "array_reduce"},
 	{STK_ARRAY_POINTS, "array_gpu", "array_points"},
 	{STK_ARRAY_SAMPLE, "array_gpu", "array_sample"},
@@ -229,9 +233,21 @@ static bool add_noise_blocks(uint32_t *blocks, const struct stk_array_job *job)
 	return true;
 }
 
-/* Adds the thread blocks of a job to those of each launch that it takes part in. */
-static void add_blocks(struct stk_array_gpu *b, const struct stk_array_job *job)
+/* The launch that makes the outputs of a job without phases. */
+static int launch_of(const struct stk_array_gpu_item *it)
 {
+	const struct stk_array_job *job = &it->job;
+	if (!it->flat.pieces)
+		return job->kind;
+	if (job->kind == STK_ARRAY_COPY)
+		return job->copy.element ? STK_ARRAY_GPU_FLAT_COPY : STK_ARRAY_GPU_FLAT_CONVERT;
+	return job->kind == STK_ARRAY_NORMALIZE ? STK_ARRAY_GPU_FLAT_NORMALIZE : STK_ARRAY_GPU_FLAT_ARITHMETIC;
+}
+
+/* Adds the thread blocks of a job to those of each launch that it takes part in. */
+static void add_blocks(struct stk_array_gpu *b, const struct stk_array_gpu_item *it)
+{
+	const struct stk_array_job *job = &it->job;
 	uint32_t *blocks = b->blocks;
 	if (stk__array_is_image(job)) {
 		struct stk_array_image im = stk__array_image(job);
@@ -268,7 +284,8 @@ static void add_blocks(struct stk_array_gpu *b, const struct stk_array_job *job)
 	if (job->kind == STK_ARRAY_REDUCE)
 		blocks[STK_ARRAY_REDUCE] += group_blocks(&job->reduce.groups);
 	else
-		blocks[job->kind] += blocks_of(job->n);
+		blocks[launch_of(it)] +=
+			it->flat.pieces ? (it->flat.pieces + STK_ARRAY_GPU_PIECES - 1) / STK_ARRAY_GPU_PIECES : blocks_of(job->n);
 	if (job->kind == STK_ARRAY_NORMALIZE)
 		blocks[STK_ARRAY_GPU_MEASURE] += group_blocks(&job->normalize.groups);
 }
@@ -285,8 +302,9 @@ bool stk__array_gpu_add(struct stk_array_gpu *b, const struct stk_array_job *job
 	place(b, &it->job, constants, work);
 	while (job->kind == STK_ARRAY_COPY && it->job.copy.element && job->ndim && may_pair(&it->job))
 		pair(&it->job);
+	it->flat = stk__array_flat(&it->job);
 	memcpy(it->block0, b->blocks, sizeof it->block0);
-	add_blocks(b, &it->job);
+	add_blocks(b, it);
 	for (int k = 0; k < STK_ARRAY_GPU_LAUNCHES; k++) {
 		uint32_t added = b->blocks[k] - it->block0[k];
 		b->each[k] = b->n_items == 0 || b->each[k] == added ? added : 0;

@@ -16,9 +16,11 @@
 
 #include "gpu/gpu.h"
 #include "kernel/array/array.h"
+#include "kernel/array/array_flat.h"
 #include "kernel/filter/filter_tile.h"
 
 #define STK_ARRAY_GPU_THREADS 256
+#define STK_ARRAY_GPU_PIECES 1024  /* of 16 bytes, of a thread block over a flat job */
 #define STK_ARRAY_GPU_OUTPUTS 4096 /* of a thread block: finding its job takes as long as some outputs */
 
 /* One for each kind of job, one that measures for normalisations, two more phases of filters and those of tiled ones, one that samples images pixel by pixel, one that makes the tables of equalisations, three for jobs over images of bytes
@@ -39,11 +41,16 @@ enum {
 	STK_ARRAY_GPU_JPEG_PIXELS,
 	STK_ARRAY_GPU_NOISE,
 	STK_ARRAY_GPU_POISSON,
+	STK_ARRAY_GPU_FLAT_COPY,
+	STK_ARRAY_GPU_FLAT_CONVERT,
+	STK_ARRAY_GPU_FLAT_NORMALIZE,
+	STK_ARRAY_GPU_FLAT_ARITHMETIC,
 	STK_ARRAY_GPU_LAUNCHES
 };
 
 struct stk_array_gpu_item {
-	struct stk_array_job job;                /* all addresses are the device's */
+	struct stk_array_job job; /* all addresses are the device's */
+	struct stk_array_flat flat;
 	uint32_t block0[STK_ARRAY_GPU_LAUNCHES]; /* thread blocks of the items before it */
 };
 
