@@ -25,7 +25,8 @@ tests='test/python/test_arithmetic.py test/python/test_state.py test/python/test
 torch_tests='test/python/test_handover.py test/python/test_iterators.py test/python/test_dataloader.py'
 
 # A server on loopback hands the wheel in: a fresh clone has no dist/.
-python3 -u -m http.server --bind 127.0.0.1 --directory "$(dirname "$wheel")" 0 > "${log:=$(mktemp)}" 2> /dev/null &
+log=$(mktemp)
+python3 -u -m http.server --bind 127.0.0.1 --directory "$(dirname "$wheel")" 0 > "$log" 2> /dev/null &
 server=$!
 trap 'kill $server; rm -f "$log"' EXIT
 until grep -q port "$log"; do sleep 0.1; done
