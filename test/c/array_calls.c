@@ -485,6 +485,7 @@ bool call_open(struct call *c)
 	}
 	stk__arena_init(&c->arena);
 	c->tools.arena = c->tools.cpu_jobs.arena = &c->arena;
+	c->out = (struct stk_tensor){0};
 	static struct stk_filter_kernels fast;
 	stk__filter_kernels_init(&fast, stk__cpu_capabilities());
 	c->tools.cpu_jobs.filters = call_draw(2) ? &fast : NULL;
@@ -499,7 +500,7 @@ bool call_open(struct call *c)
 	if (def->setup)
 		ok(def->setup(values, &shared, &err));
 	c->call.shared = shared;
-	if (def->infer(&c->call, &err))
+	if (def->infer(&c->call, &err) || c->out.data) /* a view: nothing runs */
 		return false;
 	size_t bytes = (size_t)stk_desc_bytes(&c->out.desc);
 	c->out.data = space + take(bytes);

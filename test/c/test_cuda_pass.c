@@ -149,6 +149,20 @@ static void draw_geometry(struct stk_pass *p)
 		add_fill(p);
 }
 
+/* Whole rows of pixels of three bytes that become floats. */
+static void draw_conversion(struct stk_pass *p)
+{
+	static const enum stk_dtype floats[] = {STK_FLOAT, STK_FLOAT16, STK_BFLOAT16};
+	const float scale[3] = {fraction(), fraction() - 1, 0.5f}, bias[3] = {fraction() * 100, -3, 0};
+	int32_t w = 4 * (1 + (int)draw(60)), h = 1 + (int)draw(80);
+	stk__pass_begin(p, STK_UINT8, w + 4 * (int)draw(3), h, 3);
+	stk__pass_window(p, (struct stk_rect){p->w - w, 0, w, h}, NULL);
+	stk__pass_mirror(p, draw(2), draw(2));
+	stk__pass_affine(p, scale, bias, floats[draw(3)]);
+	if (draw(2))
+		add_hole(p);
+}
+
 static void draw_pass(struct stk_pass *p)
 {
 	bool usual = draw(2);
@@ -159,7 +173,9 @@ static void draw_pass(struct stk_pass *p)
 		draw_wide(p, dtype);
 	if (kind == 1)
 		draw_geometry(p);
-	if (kind <= 1)
+	if (kind == 2)
+		draw_conversion(p);
+	if (kind <= 2)
 		return;
 	int32_t limit = most > 4 || dtype != STK_UINT8 ? 150 : 700;
 	stk__pass_begin(p, dtype, 1 + (int)draw((uint32_t)limit), 1 + (int)draw((uint32_t)limit * 5 / 7), 1 + (int)draw((uint32_t)most));

@@ -50,6 +50,7 @@ enum stk_status stk__pass_gpu_kernels_load(struct stk_gpu_device *dev, struct st
 		[STK_PASS_GPU_RESIZE_LAUNCH] = {"pass_gpu", "pass_run"},
 		[STK_PASS_GPU_FLOATS_LAUNCH] = {"pass_gpu", "pass_run_floats"},
 		[STK_PASS_GPU_PIXEL_LAUNCH] = {"pass_gpu_pixels", "pass_run_pixels"},
+		[STK_PASS_GPU_ROWS_LAUNCH] = {"pass_gpu_rows", "pass_rows"},
 		[STK_PASS_GPU_ANY_LAUNCH] = {"pass_gpu_any", "pass_run_any"},
 		[STK_PASS_GPU_HOLES_LAUNCH] = {"pass_gpu_any", "pass_holes"},
 	};
@@ -259,6 +260,23 @@ static enum stk_pass_gpu_mode choose_mode(const struct stk_pass *p, const struct
 					       : STK_PASS_GPU_PLAIN;
 }
 
+/* True for what the launch of whole rows takes: the item, but for its blocks, is filled in. */
+static bool takes_rows(const struct stk_pass *p, const struct stk_plan *plan, const struct stk_pass_gpu_item *it)
+{
+	const struct stk_pass_gpu_axis *x = &it->axis[0], *y = &it->axis[1];
+	if (p->in_dtype != STK_UINT8 || it->src_channel != 1 || it->src_pixel != 3 || it->mode != STK_PASS_GPU_PLAIN ||
+		it->finish != STK_PASS_GPU_AFFINE || plan->nearest || p->in_c != 3 || x->size % 4 || x->begin || y->begin ||
+		x->end != x->size || y->end != y->size)
+		return false;
+	int32_t leftmost = x->pre.step > 0 ? x->pre.first : x->pre.first - (x->size - 1);
+	int64_t size = (int64_t)stk_dtype_size((enum stk_dtype)p->dtype);
+	uint64_t from = (it->src + (uint64_t)(int64_t)(leftmost - it->x0) * 3) | (uint64_t)it->src_row,
+		 to = it->dst | (uint64_t)it->dst_row;
+	bool interleaved = it->dst_channel == size && it->dst_pixel == 3 * size;
+	to |= interleaved ? 0 : (uint64_t)it->dst_channel;
+	return (interleaved || it->dst_pixel == size) && from % 4 == 0 && to % (uint64_t)(4 * size) == 0;
+}
+
 /* Outputs of a thread block in a row. In resizes of the last launch each thread makes one value of a row. */
 static int32_t block_columns(
 	const struct stk_pass *p, const struct stk_plan *plan, enum stk_pass_gpu_mode mode, enum stk_pass_gpu_launch launch)
@@ -298,7 +316,11 @@ static bool fill_item(struct stk_pass_gpu *b, const struct stk_pass *p, const st
 	it->n_steps = (uint32_t)p->n_steps;
 	memcpy(it->block0, b->n_blocks, sizeof it->block0);
 	int32_t rows = launch == STK_PASS_GPU_PIXEL_LAUNCH ? STK_PASS_GPU_PIXEL_ROWS : STK_PASS_GPU_ROWS;
-	b->n_blocks[launch] += (uint32_t)((p->h + rows - 1) / rows) * it->across;
+	if (launch == STK_PASS_GPU_PIXEL_LAUNCH && takes_rows(p, plan, it))
+		b->n_blocks[STK_PASS_GPU_ROWS_LAUNCH] +=
+			(uint32_t)(((int64_t)p->w / 4 * p->h + STK_PASS_GPU_QUADS - 1) / STK_PASS_GPU_QUADS);
+	else
+		b->n_blocks[launch] += (uint32_t)((p->h + rows - 1) / rows) * it->across;
 	it->out_c = p->c;
 	if (p->has_hole) {
 		it->hole = p->hole;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Passes (kernel/pass/pass.h) over a ragged batch of images in device memory: one launch for the taps of all resizes, one to five for everything else. The
+ * Passes (kernel/pass/pass.h) over a ragged batch of images in device memory: one launch for the taps of all resizes, a few for everything else. The
  * same bytes as stk__pass_run (but for NaNs, which may be others).
  *
  * Usage:
@@ -27,6 +27,7 @@ enum stk_pass_gpu_launch {
 	STK_PASS_GPU_RESIZE_LAUNCH,
 	STK_PASS_GPU_FLOATS_LAUNCH, /* resizes of float32 */
 	STK_PASS_GPU_PIXEL_LAUNCH,
+	STK_PASS_GPU_ROWS_LAUNCH, /* floats of whole rows of three bytes, four pixels at a time */
 	STK_PASS_GPU_ANY_LAUNCH,
 	STK_PASS_GPU_HOLES_LAUNCH, /* writes holes over what the others have stored */
 	STK_PASS_GPU_LAUNCHES
@@ -34,6 +35,7 @@ enum stk_pass_gpu_launch {
 #define STK_PASS_GPU_CHANNELS 4
 #define STK_PASS_GPU_ROWS 8 /* outputs of a thread block: rows, and at most so many columns */
 #define STK_PASS_GPU_COLUMNS 256
+#define STK_PASS_GPU_QUADS 1024   /* of pixels, that a thread block makes of whole rows */
 #define STK_PASS_GPU_HOLE 2048    /* pixels of a hole that a thread block writes */
 #define STK_PASS_GPU_SHARED 47104 /* bytes of shared memory that a block's rows of intermediate columns may take */
 

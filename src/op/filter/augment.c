@@ -63,6 +63,12 @@ static enum stk_status check_magnitude(const struct augment *a, struct stk_error
 	return STK_OK;
 }
 
+/* Nothing changes: the image is passed on as it is. */
+static bool keeps(const struct augment *a)
+{
+	return a->operation == IDENTITY || (a->operation >= BRIGHTNESS && a->operation <= SHARPNESS && a->magnitude == 1);
+}
+
 static enum stk_status augment_infer(const struct stk_call *call, struct stk_error *err)
 {
 	const struct augment *a = call->args;
@@ -79,7 +85,11 @@ static enum stk_status augment_infer(const struct stk_call *call, struct stk_err
 		return stk__fail(err, STK_SHAPE, "images have 1 or 3 channels here, not %lld", (long long)channels);
 	if (channels >= 0 && (s = stk__check_per_channel("fill_value", a->fill_value, channels, err)))
 		return s;
-	return stk__varies(call, &a->operation) || stk__varies(call, &a->magnitude) ? STK_OK : check_magnitude(a, err);
+	if (stk__varies(call, &a->operation) || stk__varies(call, &a->magnitude))
+		return STK_OK;
+	if (keeps(a))
+		call->out[0].data = call->in[0].data; /* a view */
+	return check_magnitude(a, err);
 }
 
 /* To 15 decimals, as Pillow does: angles of whole quarters are exact. */
@@ -171,7 +181,7 @@ static enum stk_status augment_lower_array(const struct stk_call *call, struct s
 	struct stk_transform t = {.frames = 1, .channels = 1};
 	struct stk_dims dims;
 	enum stk_status s = stk__dims_of(in, &dims, err);
-	if (s || (s = check_magnitude(a, err)))
+	if (s)
 		return s;
 	t.height = (int32_t)in->shape[dims.h];
 	t.width = (int32_t)in->shape[dims.w];
@@ -179,9 +189,6 @@ static enum stk_status augment_lower_array(const struct stk_call *call, struct s
 		t.frames *= d < dims.h ? in->shape[d] : 1;
 		t.channels *= (int32_t)(d > dims.w ? in->shape[d] : 1);
 	}
-	bool keeps = a->operation >= BRIGHTNESS && a->operation <= SHARPNESS && a->magnitude == 1;
-	if (a->operation == IDENTITY || keeps)
-		return stk__array_copy_all(jobs, &call->in[0], &call->out[0], false, err);
 	if (a->operation <= ROTATE)
 		return move(call, &t, jobs, err);
 	if (a->operation <= SHARPNESS)
