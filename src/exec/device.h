@@ -66,6 +66,7 @@ struct stk_device_tables {
 	stk_gpu_ptr device;
 	uint32_t *flags; /* pinned, one a job of the last submission: it divided by zero */
 	uint32_t n_flags;
+	uint32_t images, jobs;   /* of the last submission */
 	struct stk_error *error; /* of flagged samples; NULL until a flag has been set */
 };
 
@@ -116,7 +117,7 @@ struct stk_device_verdicts {
 struct stk_device_batch {
 	struct stk_device_batch *next; /* in the list that it stands in */
 	struct stk_record *record;
-	stk_gpu_stream stream;
+	stk_gpu_stream stream, steps_stream;              /* its own; where the submission in hand runs its steps */
 	stk_gpu_event done;                               /* behind the last submission; files are waited for apart */
 	struct stk_device_memory files, staging, scratch; /* pinned, pinned, the GPU's */
 	pthread_mutex_t lock;                             /* of jobs' memory and mirrors */

@@ -23,7 +23,7 @@ void stk__device_mark(struct stk_pipeline *p, struct stk_device_batch *b, enum s
 	k->kind = kind;
 	k->name = name;
 	if ((k->event || !stk__gpu_event_create(p->parts.device->dev, true, &k->event, NULL)) &&
-		!stk__gpu_event_record(p->parts.device->dev, k->event, b->stream, NULL))
+		!stk__gpu_event_record(p->parts.device->dev, k->event, b->steps_stream, NULL))
 		m->count++;
 }
 

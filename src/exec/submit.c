@@ -195,7 +195,7 @@ static enum stk_status ready_arrays(
 	return s ? s : stk__array_gpu_create(&l, t->host, t->device, t->device + sizes.tables, &t->arrays, err);
 }
 
-static enum stk_status run_passes(struct stk_pipeline *p, struct stk_record *r, int32_t step, struct stk_error *err)
+static enum stk_status upload_passes(struct stk_pipeline *p, struct stk_record *r, int32_t step, struct stk_error *err)
 {
 	struct stk_gpu_device *dev = p->parts.device->dev;
 	struct stk_device_tables *t = &r->device->tables[step];
@@ -203,13 +203,11 @@ static enum stk_status run_passes(struct stk_pipeline *p, struct stk_record *r, 
 	if (s)
 		return s;
 	stk__pass_gpu_begin(t->passes, &t->pass_limits, t->device, t->device + stk__pass_gpu_sizes(&t->pass_limits).tables);
-	if ((s = for_jobs(p, r, step, add, err)) ||
-		(s = stk__gpu_upload(dev, r->device->stream, t->device, t->host, stk__pass_gpu_end(t->passes), err)))
-		return s;
-	return stk__pass_gpu_launch(dev, &p->parts.device->pass_kernels, t->passes, r->device->stream, err);
+	s = for_jobs(p, r, step, add, err);
+	return s ? s : stk__gpu_upload(dev, r->device->stream, t->device, t->host, stk__pass_gpu_end(t->passes), err);
 }
 
-static enum stk_status run_arrays(struct stk_pipeline *p, struct stk_record *r, int32_t step, struct stk_error *err)
+static enum stk_status upload_arrays(struct stk_pipeline *p, struct stk_record *r, int32_t step, struct stk_error *err)
 {
 	struct stk_gpu_device *dev = p->parts.device->dev;
 	struct stk_device_batch *b = r->device;
@@ -218,27 +216,49 @@ static enum stk_status run_arrays(struct stk_pipeline *p, struct stk_record *r, 
 	if (s)
 		return s;
 	stk__array_gpu_begin(t->arrays);
-	if ((s = for_jobs(p, r, step, add, err)) ||
-		(s = stk__gpu_upload(dev, b->stream, t->device, t->host, stk__array_gpu_end(t->arrays), err)) ||
-		(s = stk__array_gpu_launch(dev, &p->parts.device->array_kernels, t->arrays, b->stream, err)))
-		return s;
-	t->n_flags = stk__array_gpu_flags(t->arrays);
-	return t->n_flags ? stk__gpu_download(dev, b->stream, t->flags, t->device, t->n_flags * sizeof *t->flags, err) : STK_OK;
+	s = for_jobs(p, r, step, add, err);
+	return s ? s : stk__gpu_upload(dev, b->stream, t->device, t->host, stk__array_gpu_end(t->arrays), err);
 }
 
-static enum stk_status run_step(struct stk_pipeline *p, struct stk_record *r, int32_t step, struct stk_error *err)
+static enum stk_status launch_arrays(struct stk_pipeline *p, struct stk_device_batch *b, int32_t step, struct stk_error *err)
+{
+	struct stk_gpu_device *dev = p->parts.device->dev;
+	struct stk_device_tables *t = &b->tables[step];
+	enum stk_status s = stk__array_gpu_launch(dev, &p->parts.device->array_kernels, t->arrays, b->steps_stream, err);
+	if (s)
+		return s;
+	t->n_flags = stk__array_gpu_flags(t->arrays);
+	return t->n_flags ? stk__gpu_download(dev, b->steps_stream, t->flags, t->device, t->n_flags * sizeof *t->flags, err) : STK_OK;
+}
+
+/* The tables of a step go to the GPU before anything waits for files: a copy that waited behind them would hold up those of other batches. */
+static enum stk_status upload_step(struct stk_pipeline *p, struct stk_record *r, int32_t step, struct stk_error *err)
 {
 	struct stk_device_batch *b = r->device;
-	b->need.pass = (struct stk_pass_gpu_limits){0};
-	b->need.array = (struct stk_array_gpu_limits){0};
-	b->tables[step].n_flags = 0;
+	struct stk_device_tables *t = &b->tables[step];
+	b->need = (struct stk_device_need){0};
+	t->n_flags = 0;
 	enum stk_status s = for_jobs(p, r, step, need, err);
-	if (s == STK_OK && b->need.pass.images) {
-		s = run_passes(p, r, step, err);
+	if (s == STK_OK && b->need.pass.images)
+		s = upload_passes(p, r, step, err);
+	if (s == STK_OK && b->need.array.jobs)
+		s = upload_arrays(p, r, step, err);
+	t->images = b->need.pass.images; /* now: tables that grow are others */
+	t->jobs = b->need.array.jobs;
+	return s;
+}
+
+static enum stk_status launch_step(struct stk_pipeline *p, struct stk_record *r, int32_t step, struct stk_error *err)
+{
+	struct stk_device_batch *b = r->device;
+	const struct stk_device_tables *t = &b->tables[step];
+	enum stk_status s = STK_OK;
+	if (t->images) {
+		s = stk__pass_gpu_launch(p->parts.device->dev, &p->parts.device->pass_kernels, t->passes, b->steps_stream, err);
 		stk__device_mark(p, b, STK_SPAN_KERNEL, "passes");
 	}
-	if (s == STK_OK && b->need.array.jobs) {
-		s = run_arrays(p, r, step, err);
+	if (s == STK_OK && t->jobs) {
+		s = launch_arrays(p, b, step, err);
 		stk__device_mark(p, b, STK_SPAN_KERNEL, "arrays");
 	}
 	return s;
@@ -262,25 +282,41 @@ static enum stk_status collect(struct stk_pipeline *p, struct stk_record *r, str
 	return s;
 }
 
+/* Steps that follow files run on the decoder stream of the last part, behind it: a stream that waited for another would hold up all that shares its hardware
+ * queue, decoder streams among them. What was copied on the batch's own stream is there by then. */
+static enum stk_status follow_files(struct stk_pipeline *p, struct stk_device_batch *b, struct stk_error *err)
+{
+	struct stk_gpu_device *dev = p->parts.device->dev;
+	stk_gpu_stream stream = stk__jpeg_gpu_last_stream(b->decodes.jpeg, b->stream);
+	enum stk_status s = stk__gpu_event_record(dev, b->done, b->stream, err);
+	if (s || (s = stk__gpu_stream_wait(dev, stream, b->done, err)) || (s = stk__jpeg_gpu_join(b->decodes.jpeg, stream, err)))
+		return s;
+	b->steps_stream = stream;
+	return STK_OK;
+}
+
 static enum stk_status submit_all(struct stk_pipeline *p, struct stk_record *r, struct stk_error *err)
 {
 	struct stk_device_batch *b = r->device;
 	const struct stk_level *level = &p->program->levels[r->level];
 	b->marks.count = 0;
+	b->steps_stream = b->stream;
 	stk__device_mark(p, b, STK_SPAN_COPY, NULL);
 	enum stk_status s = upload(p, b, err);
+	for (int32_t k = 0; k < level->n_steps && s == STK_OK; k++)
+		s = upload_step(p, r, level->first_step + k, err);
 	if (s)
 		return s;
-	if (b->uploads.n)
+	if (b->uploads.n || b->jobs.steps)
 		stk__device_mark(p, b, STK_SPAN_COPY, "upload");
 	if (b->decodes.n) {
-		if ((s = decode(b, err)) || (b->jobs.steps && (s = stk__jpeg_gpu_join(b->decodes.jpeg, b->stream, err))))
+		if ((s = decode(b, err)) || (b->jobs.steps && (s = follow_files(p, b, err))))
 			return s;
 		stk__device_mark(p, b, STK_SPAN_KERNEL, NULL); /* decoder streams' rows show files */
 	}
 	for (int32_t k = 0; k < level->n_steps && s == STK_OK; k++)
-		s = run_step(p, r, level->first_step + k, err);
-	return s ? s : stk__gpu_event_record(p->parts.device->dev, b->done, b->stream, err);
+		s = launch_step(p, r, level->first_step + k, err);
+	return s ? s : stk__gpu_event_record(p->parts.device->dev, b->done, b->steps_stream, err);
 }
 
 /* What one more batch under way will take. */

@@ -498,6 +498,11 @@ enum stk_status stk__jpeg_gpu_join(const struct stk_jpeg_gpu_batch *b, stk_gpu_s
 	return s;
 }
 
+stk_gpu_stream stk__jpeg_gpu_last_stream(const struct stk_jpeg_gpu_batch *b, stk_gpu_stream none)
+{
+	return b->n_parts ? stk__jpeg_gpu_streams_cuda(b->decoder->streams, b->parts[b->n_parts - 1].stream) : none;
+}
+
 enum stk_status stk__jpeg_gpu_wait(const struct stk_jpeg_gpu_batch *b, struct stk_error *err)
 {
 	enum stk_status s = STK_OK;

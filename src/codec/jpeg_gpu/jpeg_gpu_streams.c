@@ -53,6 +53,11 @@ static void empty(struct stk_jpeg_gpu_streams *all, struct stk_jpeg_gpu_stream *
 	stream->memory = 0;
 }
 
+stk_gpu_stream stk__jpeg_gpu_streams_cuda(const struct stk_jpeg_gpu_streams *all, int number)
+{
+	return all->stream[number].cuda;
+}
+
 void stk__jpeg_gpu_streams_destroy(struct stk_jpeg_gpu_streams *all)
 {
 	if (!all)

@@ -33,6 +33,9 @@ STK_MUST_USE enum stk_status stk__jpeg_gpu_streams_create(
 	struct stk_gpu_device *dev, size_t most, struct stk_jpeg_gpu_streams **out, struct stk_error *err);
 void stk__jpeg_gpu_streams_destroy(struct stk_jpeg_gpu_streams *s); /* waits for what is in flight; NULL is fine */
 
+/* Also while it is not taken: what is submitted then runs behind its last part. */
+stk_gpu_stream stk__jpeg_gpu_streams_cuda(const struct stk_jpeg_gpu_streams *s, int number);
+
 /* The bytes that all streams may take, and those that they take now, or will take once all of them were needed. */
 size_t stk__jpeg_gpu_streams_most(const struct stk_jpeg_gpu_streams *s);
 size_t stk__jpeg_gpu_streams_memory(struct stk_jpeg_gpu_streams *s);
