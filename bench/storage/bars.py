@@ -67,7 +67,9 @@ def child(source: str, objects: int, seed: int, what: str, config: Facts) -> Fac
         "first": ends[0],
         "rate": len(ends) * BATCH / ends[-1],
         "steady": BATCH * (high - low) / (ends[high] - ends[low]) if high > low else 0,
-        "cpu": used / (len(ends) * BATCH) * 1000,
+        "cpu": used
+        / max(len(ends) * BATCH, counters.get("storage_requests", 0))
+        * 1000,  # of objects read, also those that nobody came for
         "mib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
         "again": counters.get("storage_hedges", 0) + counters.get("storage_retries", 0),
         "digest": digest.hexdigest()[:16],
