@@ -15,8 +15,9 @@ static void lost(struct stk_error *err)
 	}
 }
 
-/* NULL: out of memory, err is filled. */
-static struct stk_device_job *add_job(const struct stk_chain_run *run, int32_t step, enum stk_job_kind kind, struct stk_error *err)
+/* more: bytes behind the job that belong to it; all workers share one lock, which is therefore taken once. NULL: out of memory, err is filled. */
+static struct stk_device_job *add_job_with(
+	const struct stk_chain_run *run, int32_t step, enum stk_job_kind kind, size_t more, struct stk_error *err)
 {
 	static const size_t sizes[] = {[STK_JOB_UPLOAD] = offsetof(struct stk_device_job, src),
 		[STK_JOB_ARRAY] = offsetof(struct stk_device_job, src),
@@ -24,7 +25,7 @@ static struct stk_device_job *add_job(const struct stk_chain_run *run, int32_t s
 		[STK_JOB_DECODE] = sizeof(struct stk_device_job)};
 	struct stk_device_batch *b = run->record->device;
 	pthread_mutex_lock(&b->lock);
-	struct stk_device_job *j = stk__arena_take(&b->jobs.arena, sizes[kind]);
+	struct stk_device_job *j = stk__arena_take(&b->jobs.arena, sizes[kind] + more);
 	pthread_mutex_unlock(&b->lock);
 	if (!j) {
 		lost(err);
@@ -38,6 +39,11 @@ static struct stk_device_job *add_job(const struct stk_chain_run *run, int32_t s
 	j->sample = run->sample;
 	*at = j;
 	return j;
+}
+
+static struct stk_device_job *add_job(const struct stk_chain_run *run, int32_t step, enum stk_job_kind kind, struct stk_error *err)
+{
+	return add_job_with(run, step, kind, 0, err);
 }
 
 /* A place for a sample of a value. Samples of a value whose size is known beforehand lie behind each other, so that they travel together. mirrors: of that
@@ -328,14 +334,6 @@ static enum stk_status describe_pass_group(const struct stk_chain_run *run, cons
 
 /* ---- operators on tensors ---- */
 
-static void *keep(struct stk_device_batch *b, const void *from, size_t size)
-{
-	pthread_mutex_lock(&b->lock);
-	void *to = stk__arena_take(&b->jobs.arena, size);
-	pthread_mutex_unlock(&b->lock);
-	return to ? memcpy(to, from, size) : NULL;
-}
-
 /* Where an operator's jobs go: each is kept, with its constants, for the batch's step. */
 struct kept_jobs {
 	struct stk_array_jobs jobs;
@@ -346,19 +344,20 @@ struct kept_jobs {
 static enum stk_status keep_array(struct stk_array_jobs *jobs, const struct stk_array_job *job, struct stk_error *err)
 {
 	const struct kept_jobs *to = (const struct kept_jobs *)jobs;
-	struct stk_device_batch *b = to->run->record->device;
+	enum { ALIGN = 16 };
+	size_t head = (offsetof(struct stk_device_job, src) + ALIGN - 1) / ALIGN * ALIGN,
+	       constants = (sizeof *job + ALIGN - 1) / ALIGN * ALIGN;
 	if (job->n > STK_ARRAY_MOST)
 		return stk__fail(err, STK_LIMIT,
 			"the GPU works on tensors of up to %d values, not of %lld; place this operator on the cores", STK_ARRAY_MOST,
 			(long long)job->n);
-	struct stk_device_job *j = add_job(to->run, to->step, STK_JOB_ARRAY, err);
-	struct stk_array_job *a = j ? keep(b, job, sizeof *job) : NULL;
-	bool ok = a != NULL;
-	if (ok && a->constant_bytes)
-		ok = (a->constants = keep(b, a->constants, a->constant_bytes)) != NULL;
-	if (j)
-		j->array = a;
-	return ok ? STK_OK : stk__fail(err, STK_NO_MEMORY, "out of memory for a sample's work on the GPU");
+	struct stk_device_job *j = add_job_with(to->run, to->step, STK_JOB_ARRAY, ALIGN + constants + job->constant_bytes, err);
+	if (!j)
+		return STK_NO_MEMORY;
+	j->array = memcpy((uint8_t *)j + head, job, sizeof *job);
+	if (job->constant_bytes)
+		j->array->constants = memcpy((uint8_t *)j->array + constants, job->constants, job->constant_bytes);
+	return STK_OK;
 }
 
 /* A view of a value on the GPU is copied only where a consumer gets it. What a later level reads stays where it is: scratch and what users fed last as

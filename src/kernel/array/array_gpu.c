@@ -192,10 +192,10 @@ static void place(struct stk_array_gpu *b, struct stk_array_job *job, uint64_t c
 	b->n_work += padded(work);
 }
 
-/* A thread measures a short group, a thread block a long one. */
+/* A thread measures short groups, a thread block a long one. */
 static uint32_t group_blocks(const struct stk_array_groups *g)
 {
-	return g->count < STK_ARRAY_SERIAL ? (g->groups + STK_ARRAY_GPU_THREADS - 1) / STK_ARRAY_GPU_THREADS : g->groups;
+	return g->count < STK_ARRAY_SERIAL ? (g->groups + STK_ARRAY_GPU_GROUPS - 1) / STK_ARRAY_GPU_GROUPS : g->groups;
 }
 
 static uint32_t blocks_of(int64_t outputs)

@@ -106,35 +106,45 @@ static __device__ __forceinline__ double sum_lanes(double sum)
 	return total;
 }
 
-/* A thread a group where groups are short, else a thread block. */
-extern "C" __global__ void __launch_bounds__(THREADS) array_measure(const __grid_constant__ stk_array_gpu_view v)
+/* Measures a group with one thread, or `together` with all of a thread block. */
+static __device__ __forceinline__ void measure_group(const stk_array_job &job, uint32_t group, bool together)
 {
-	const stk_array_gpu_item &it = v.items[find_item(v)];
-	const stk_array_normalize &n = it.job.normalize;
+	const stk_array_normalize &n = job.normalize;
 	const stk_array_groups &g = n.groups;
-	uint32_t block = blockIdx.x - it.block0[v.launch];
-	bool together = g.count >= STK_ARRAY_SERIAL;
-	uint32_t group = together ? block : block * THREADS + threadIdx.x, first = together ? threadIdx.x : 0, step = together ? STK_ARRAY_PARTIAL_SUMS : 1;
-	if (group >= g.groups)
-		return;
-	const uint8_t *base = it.job.src[0] + stk__array_offset(g.kept, g.n_kept, group) * stk__array_size(it.job.src_dtype[0]);
+	uint32_t first = together ? threadIdx.x : 0, step = together ? STK_ARRAY_PARTIAL_SUMS : 1;
+	const uint8_t *base = job.src[0] + stk__array_offset(g.kept, g.n_kept, group) * stk__array_size(job.src_dtype[0]);
 	double mean = 0, squares = 0;
 	if (!n.n_mean) {
 		term values = {0, false};
-		mean = sum_elements(it.job, base, first, step, values);
+		mean = sum_elements(job, base, first, step, values);
 		mean = together ? sum_lanes(mean) : mean;
 	}
-	mean = stk__array_mean(&it.job, group, mean);
+	mean = stk__array_mean(&job, group, mean);
 	if (!n.n_factor) {
 		term distances = {mean, true};
-		squares = sum_elements(it.job, base, first, step, distances);
+		squares = sum_elements(job, base, first, step, distances);
 		squares = together ? sum_lanes(squares) : squares;
 	}
 	if (together && threadIdx.x > 0)
 		return;
-	double *stats = (double *)it.job.work + 2 * group;
+	double *stats = (double *)job.work + 2 * group;
 	stats[0] = mean;
-	stats[1] = stk__array_factor(&it.job, group, squares);
+	stats[1] = stk__array_factor(&job, group, squares);
+}
+
+/* A thread works on groups that are short, else a thread block on one. */
+extern "C" __global__ void __launch_bounds__(THREADS) array_measure(const __grid_constant__ stk_array_gpu_view v)
+{
+	const stk_array_gpu_item &it = v.items[find_item(v)];
+	const stk_array_groups &g = it.job.normalize.groups;
+	uint32_t block = blockIdx.x - it.block0[v.launch];
+	if (g.count >= STK_ARRAY_SERIAL) {
+		measure_group(it.job, block, true);
+		return;
+	}
+	uint32_t first = block * STK_ARRAY_GPU_GROUPS, end = min(first + STK_ARRAY_GPU_GROUPS, g.groups);
+	for (uint32_t group = first + threadIdx.x; group < end; group += THREADS)
+		measure_group(it.job, group, false);
 }
 
 /* ---- reductions ---- */
@@ -235,22 +245,30 @@ static __device__ __forceinline__ stk_array_value reduce_share(const stk_array_j
 	}
 }
 
-/* As array_measure: a thread a group where groups are short, else a thread block. */
-extern "C" __global__ void __launch_bounds__(THREADS) array_reduce(const __grid_constant__ stk_array_gpu_view v)
+/* Reduces a group with one thread, or `together` with all of a thread block. */
+static __device__ __forceinline__ void reduce_group(const stk_array_job &job, uint32_t group, bool together)
 {
-	const stk_array_gpu_item &it = v.items[find_item(v)];
-	const stk_array_job &job = it.job;
 	const stk_array_groups &g = job.reduce.groups;
-	uint32_t block = blockIdx.x - it.block0[v.launch];
-	bool together = g.count >= STK_ARRAY_SERIAL;
-	uint32_t group = together ? block : block * THREADS + threadIdx.x, first = together ? threadIdx.x : 0, step = together ? STK_ARRAY_PARTIAL_SUMS : 1;
-	if (group >= g.groups)
-		return;
-	share mine = {job.src[0] + stk__array_offset(g.kept, g.n_kept, group) * stk__array_size(job.src_dtype[0]), first, step,
-		stk__array_reduce_mean(&job, group)};
+	share mine = {job.src[0] + stk__array_offset(g.kept, g.n_kept, group) * stk__array_size(job.src_dtype[0]),
+		together ? threadIdx.x : 0, together ? STK_ARRAY_PARTIAL_SUMS : 1u, stk__array_reduce_mean(&job, group)};
 	stk_array_value part = reduce_share(job, mine);
 	if (together)
 		part = join_lanes(job, part);
 	if (!together || threadIdx.x == 0)
 		stk__array_reduce_store(&job, job.dst + (int64_t)group * stk__array_size(job.dst_dtype), part);
+}
+
+/* As array_measure. */
+extern "C" __global__ void __launch_bounds__(THREADS) array_reduce(const __grid_constant__ stk_array_gpu_view v)
+{
+	const stk_array_gpu_item &it = v.items[find_item(v)];
+	const stk_array_groups &g = it.job.reduce.groups;
+	uint32_t block = blockIdx.x - it.block0[v.launch];
+	if (g.count >= STK_ARRAY_SERIAL) {
+		reduce_group(it.job, block, true);
+		return;
+	}
+	uint32_t first = block * STK_ARRAY_GPU_GROUPS, end = min(first + STK_ARRAY_GPU_GROUPS, g.groups);
+	for (uint32_t group = first + threadIdx.x; group < end; group += THREADS)
+		reduce_group(it.job, group, false);
 }

@@ -21,6 +21,7 @@
 
 #define STK_ARRAY_GPU_THREADS 256
 #define STK_ARRAY_GPU_PIECES 1024  /* of 16 bytes, of a thread block over a flat job */
+#define STK_ARRAY_GPU_GROUPS 2048  /* short ones, of a thread block */
 #define STK_ARRAY_GPU_OUTPUTS 4096 /* of a thread block: finding its job takes as long as some outputs */
 
 /* One for each kind of job, one that measures for normalisations, two more phases of filters and those of tiled ones, one that samples images pixel by pixel, one that makes the tables of equalisations, three for jobs over images of bytes
