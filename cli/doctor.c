@@ -75,7 +75,7 @@ static void look_at_gpus(const struct stk_machine *m, const struct stk_cuda_info
 			"NVIDIA_DRIVER_CAPABILITIES=compute,utility",
 			c->problem);
 	else if (!c->driver)
-		advise(a, false, "no CUDA driver was found: everything runs on the cores");
+		advise(a, false, "everything runs on the cores: %.200s", c->problem);
 	else if (!c->gpus)
 		advise(a, false, "the CUDA driver shows no GPU%s%s", shown ? ": CUDA_VISIBLE_DEVICES is " : "", shown ? shown : "");
 	else if (!m->cuda_built)

@@ -20,7 +20,8 @@ static enum stk_status find_functions(struct stk_cuda_driver *d, struct stk_erro
 	for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
 		*slots[i] = dlsym(d->library, names[i]);
 		if (!*slots[i])
-			return stk__fail(err, STK_NOT_FOUND, "the CUDA driver is too old: libcuda.so.1 lacks %s", names[i]);
+			return stk__fail(err, STK_NOT_FOUND,
+				"the CUDA driver is too old: libcuda.so.1 lacks %s; install NVIDIA's driver 525 or newer", names[i]);
 	}
 	return STK_OK;
 }
