@@ -272,7 +272,7 @@ static void what_never_synchronises_is_flagged(void **state)
 /* A batch would wait too long for them. */
 static void files_with_large_scans_are_refused(void **state)
 {
-	struct jpeg_shape s = {.width = 900, .height = 700, .components = 1, .h = {1}, .v = {1}, .quality = 99, .texture = 1, .scans = 1};
+	struct jpeg_shape s = {.width = 1200, .height = 700, .components = 1, .h = {1}, .v = {1}, .quality = 99, .texture = 1, .scans = 1};
 	for (int small = 0; small < 2; small++) {
 		struct file f = {.name = "large scans"};
 		s.width = small ? 60 : s.width;

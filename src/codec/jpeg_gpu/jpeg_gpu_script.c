@@ -7,7 +7,7 @@
 
 enum {
 	MIN_INTERVAL = 128, /* mean bytes of a restart interval below which bitstreams are too small to pay */
-	MAX_SCAN = 64 << 10 /* bytes of a scan: its batch waits some 100 ns for each symbol, and a core decodes it sooner */
+	MAX_SCAN = 96 << 10 /* bytes of a scan: its batch waits some 100 ns for each symbol, and a core decodes it sooner */
 };
 
 /* A walk over the scans. Where one ends is known when the next is met. */

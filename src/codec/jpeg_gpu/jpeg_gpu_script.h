@@ -25,7 +25,7 @@ struct stk_jpeg_gpu_script_size {
 };
 
 /* False: the CPU has to decode the file: scans that do not follow each other as the standard says (jpeg_script.h), more than MAX_SCANS or the file's
- * max_scans of them, scans of more than 64 KiB, tables that are missing or impossible, restart markers out of order, or tiny restart intervals. A pure function of the file. */
+ * max_scans of them, scans of more than 96 KiB, tables that are missing or impossible, restart markers out of order, or tiny restart intervals. A pure function of the file. */
 bool stk__jpeg_gpu_script_plan(const struct stk_jpeg_gpu_script *script, struct stk_jpeg_gpu_script_size *size);
 
 #endif

@@ -199,23 +199,19 @@ static __device__ __forceinline__ refined refined_of(int32_t value, uint32_t pla
 	return {value, place, 0, 0, place >= scan.start && place <= scan.end};
 }
 
-/* The new value of a coefficient, or 0 where it stays. hits: zeros that runs led to; last: bits before the corrections of what lies behind them. */
+/* The new value of a coefficient, or 0 where it stays. hits: zeros that runs led to; last: bits before the corrections of what lies behind them. Without
+ * branches, so that a lane's two coefficients wait for memory together. */
 static __device__ __forceinline__ int32_t refine(const refined &c, const scan_bits &bits, const scan_shared &shared, uint64_t hits, uint32_t last, int32_t step)
 {
-	if (!c.inside)
-		return 0;
-	uint64_t behind = hits >> c.zeros_before;
-	if (c.value) {
-		uint32_t from = behind ? shared.record[c.zeros_before + (uint32_t)__ffsll((long long)behind) - 1] & ~(1u << 31) : last;
-		return bits.bit(from + c.set_before) ? c.value + (c.value < 0 ? -step : step) : 0;
-	}
-	uint32_t record = shared.record[c.zeros_before];
-	if (!(behind & 1) || record >> 31)
-		return 0;
+	const uint64_t behind = hits >> c.zeros_before, before = hits & ((1ull << c.zeros_before) - 1);
+	const uint32_t next = c.zeros_before + (behind ? (uint32_t)__ffsll((long long)behind) - 1 : 0);
+	const uint32_t record = behind ? shared.record[next & 63] : last;
+	const uint32_t passed = shared.set_before[before ? 63 - __clzll((long long)before) : 0];
 	/* The sign is the last bit before the corrections that belong to its run. */
-	uint64_t before = hits & ((1ull << c.zeros_before) - 1);
-	uint32_t passed = before ? shared.set_before[63 - __clzll((long long)before)] : 0;
-	return bits.bit(record + passed - 1) ? step : -step;
+	const uint32_t at = (record & ~(1u << 31)) + (c.value ? c.set_before : (before ? passed : 0) - 1);
+	const bool bit = bits.bit(at), found = behind & 1 && !(record >> 31);
+	const int32_t grown = bit ? c.value + (c.value < 0 ? -step : step) : 0, fresh = found ? bit ? step : -step : 0;
+	return c.inside ? c.value ? grown : fresh : 0;
 }
 
 /* One more bit of a block's band [G.1.2.3]; value0 and value1 are this lane's coefficients. A run passes over zeros alone, and behind its code and sign come

@@ -107,8 +107,8 @@ def test_the_gpu_decodes_progressive_files_where_they_are_many(tmp_path: Path, e
     rng = np.random.default_rng([SEED, 9])
     (tmp_path / "only").mkdir()
     for i in range(40):
-        data = encode(rng, "RGB", {"quality": 90, "progressive": i % every == every - 1})
-        (tmp_path / "only" / f"{i:03d}.jpg").write_bytes(data)
+        image = Image.fromarray(photograph(rng, 60, 80))  # of about the same size
+        image.save(tmp_path / "only" / f"{i:03d}.jpg", quality=90, progressive=i % every == every - 1)
 
     def define() -> Any:
         data, _ = fn.readers.file(file_root=str(tmp_path), name="Reader")
