@@ -12,10 +12,10 @@
 #define RWF_NOWAIT 8
 #endif
 
-/* preadv2 and getdents64: -1 with errno on failure. */
+/* preadv2 and getdents64: -1 with errno on failure. Without flags any system reads, also one that has no preadv2, as emulators of processors. */
 static inline ssize_t stk__preadv2(int fd, const struct iovec *parts, int count, off_t offset, int flags)
 {
-	return syscall(SYS_preadv2, fd, parts, (long)count, (long)offset, 0L, (long)flags);
+	return !flags ? preadv(fd, parts, count, offset) : syscall(SYS_preadv2, fd, parts, (long)count, (long)offset, 0L, (long)flags);
 }
 
 static inline ssize_t stk__getdents(int folder, void *entries, size_t size)
