@@ -305,7 +305,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) array_flat_convert(const _
 	}
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS, 4) array_flat_normalize(const __grid_constant__ stk_array_gpu_view v)
+extern "C" __global__ void __launch_bounds__(THREADS, 3) array_flat_normalize(const __grid_constant__ stk_array_gpu_view v)
 {
 	const stk_array_gpu_item &it = v.items[find_item(v)];
 	pieces p = pieces_of(v, it);
@@ -320,7 +320,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 4) array_flat_normalize(co
 	}
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS, 4) array_flat_arithmetic(const __grid_constant__ stk_array_gpu_view v)
+extern "C" __global__ void __launch_bounds__(THREADS, 3) array_flat_arithmetic(const __grid_constant__ stk_array_gpu_view v)
 {
 	const stk_array_gpu_item &it = v.items[find_item(v)];
 	pieces p = pieces_of(v, it);
