@@ -296,19 +296,42 @@ static __device__ bool first_row(const stk_jpeg_gpu_view &v, const stk_jpeg_gpu_
 	return true;
 }
 
+/* The coefficients of the blocks of a row of a component, one after the other; bytes of the file's description are loaded once. */
+struct block_row {
+	int16_t *at;
+	uint32_t h, column, step; /* blocks of an MCU's row, where in it this one is, and blocks from its last to the next MCU's first */
+
+	__device__ __forceinline__ void begin(
+		const stk_jpeg_gpu_view &v, const stk_jpeg_gpu_image &image, const stk_jpeg_gpu_scan &scan, uint32_t y, uint32_t row)
+	{
+		at = v.coef + 64 * (size_t)(image.coef0 + stk__jpeg_gpu_scan_block(&image, &scan, y, row, 0, 0));
+		h = image.plane[scan.component].h;
+		column = 0;
+		step = image.blocks_mcu - h + 1;
+	}
+
+	__device__ __forceinline__ void next()
+	{
+		column++;
+		at += 64 * (column == h ? step : 1);
+		column = column == h ? 0 : column;
+	}
+};
+
 static __device__ bool refine_row(const stk_jpeg_gpu_view &v, const stk_jpeg_gpu_image &image, const stk_jpeg_gpu_scan &scan, scan_warp &w,
 	scan_shared &shared, uint32_t y, uint32_t row)
 {
 	const uint32_t columns = stk__jpeg_gpu_scan_columns(&image, &scan), lane = threadIdx.x % 32;
-	int16_t *next = v.coef + 64 * (size_t)(image.coef0 + stk__jpeg_gpu_scan_block(&image, &scan, y, row, 0, 0));
-	int32_t next_low = next[lane], next_high = next[lane + 32];
+	block_row blocks;
+	blocks.begin(v, image, scan, y, row);
+	int32_t next_low = blocks.at[lane], next_high = blocks.at[lane + 32];
 	for (uint32_t x = 0; x < columns; x++) {
-		int16_t *block = next;
+		int16_t *block = blocks.at;
 		int32_t low = next_low, high = next_high;
 		if (x + 1 < columns) { /* loaded while this block is decoded */
-			next = v.coef + 64 * (size_t)(image.coef0 + stk__jpeg_gpu_scan_block(&image, &scan, y, row, x + 1, 0));
-			next_low = next[lane];
-			next_high = next[lane + 32];
+			blocks.next();
+			next_low = blocks.at[lane];
+			next_high = blocks.at[lane + 32];
 		}
 		if (!go_on(v, scan, w) || !refine_block(scan, w, shared, low, high, block))
 			return false;
