@@ -24,7 +24,7 @@ struct tile_job {
 
 static __device__ __forceinline__ tile_job find_job(const stk_array_gpu_view &v, float *shared)
 {
-	const stk_array_gpu_item &it = v.items[find_item(v)];
+	const stk_array_gpu_item &it = share_item(v);
 	const stk_filter &f = it.job.filter;
 	stk_filter_tiles t = stk__filter_tiles(&f);
 	filter_tile tile = find_tile(f, t, blockIdx.x - it.block0[v.launch]);

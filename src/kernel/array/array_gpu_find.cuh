@@ -16,6 +16,17 @@ static __device__ __forceinline__ uint32_t find_item(const stk_array_gpu_view &v
 	return stk__find_warp(&v.items->block0[v.launch], sizeof *v.items, v.n_items, blockIdx.x);
 }
 
+/* The thread block's item, copied to shared memory, so that its fields are waited for once. For all threads. */
+static __device__ __forceinline__ const stk_array_gpu_item &share_item(const stk_array_gpu_view &v)
+{
+	__shared__ stk_array_gpu_item shared;
+	const uint32_t *from = (const uint32_t *)(const void *)&v.items[find_item(v)];
+	for (uint32_t i = threadIdx.x; i < sizeof shared / 4; i += blockDim.x)
+		((uint32_t *)(void *)&shared)[i] = from[i];
+	__syncthreads();
+	return shared;
+}
+
 /* The outputs of a thread: begin, begin + STK_ARRAY_GPU_THREADS, ... below end. */
 struct outputs {
 	uint32_t begin, end;

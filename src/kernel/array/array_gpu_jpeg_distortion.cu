@@ -113,7 +113,7 @@ static __device__ __forceinline__ uint2 distort_row(const uint8_t *samples, cons
 extern "C" __global__ void __launch_bounds__(STK_JPEG_TILE_THREADS) array_jpeg_samples(const __grid_constant__ stk_array_gpu_view v)
 {
 	__shared__ tile_samples s;
-	const stk_array_gpu_item &it = v.items[find_item(v)];
+	const stk_array_gpu_item &it = share_item(v);
 	const stk_jpeg_distortion &j = it.job.jpeg_distortion;
 	tile_place at = find_tile(blockIdx.x - it.block0[v.launch], stk__jpeg_sample_tiles(&j), WIDTH, HEIGHT);
 	const uint8_t *frame = it.job.src[0] + 3 * (int64_t)at.frame * j.height * j.width;
@@ -134,7 +134,7 @@ extern "C" __global__ void __launch_bounds__(STK_JPEG_TILE_THREADS) array_jpeg_s
 
 extern "C" __global__ void __launch_bounds__(STK_ARRAY_GPU_THREADS) array_jpeg_pixels(const __grid_constant__ stk_array_gpu_view v)
 {
-	const stk_array_gpu_item &it = v.items[find_item(v)];
+	const stk_array_gpu_item &it = share_item(v);
 	const stk_jpeg_distortion j = it.job.jpeg_distortion;
 	tile_place at = find_tile(blockIdx.x - it.block0[v.launch], stk__jpeg_pixel_tiles(&j), STK_JPEG_PIXEL_WIDTH, STK_JPEG_PIXEL_HEIGHT);
 	const uint8_t *luma = (const uint8_t *)it.job.work + at.frame * stk__jpeg_frame(&j), *blue = luma + stk__jpeg_plane(&j, 0),

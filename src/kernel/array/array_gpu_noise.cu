@@ -174,7 +174,7 @@ static __device__ __forceinline__ void shoot_bytes(const stk_pointwise_noise &n,
 
 extern "C" __global__ void __launch_bounds__(THREADS) array_noise(const __grid_constant__ stk_array_gpu_view v)
 {
-	const stk_array_gpu_item &it = v.items[find_item(v)];
+	const stk_array_gpu_item &it = share_item(v);
 	const stk_array_job &job = it.job;
 	const stk_pointwise_noise n = job.pointwise.noise;
 	stk_pointwise_data d = stk__array_pointwise_data(&job);
@@ -185,10 +185,10 @@ extern "C" __global__ void __launch_bounds__(THREADS) array_noise(const __grid_c
 		replace_pixels(n, d, first, min(first + SPAN, (uint32_t)(job.n / n.channels)));
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS) array_noise_poisson(const __grid_constant__ stk_array_gpu_view v)
+extern "C" __global__ void __launch_bounds__(THREADS, 4) array_noise_poisson(const __grid_constant__ stk_array_gpu_view v)
 {
 	__shared__ poisson_tables tables;
-	const stk_array_gpu_item &it = v.items[find_item(v)];
+	const stk_array_gpu_item &it = share_item(v);
 	const stk_array_job &job = it.job;
 	const stk_pointwise_noise n = job.pointwise.noise;
 	stk_pointwise_data d = stk__array_pointwise_data(&job);

@@ -184,7 +184,7 @@ static __device__ __forceinline__ void sample_tile(const stk_array_job &job, uin
 extern "C" __global__ void __launch_bounds__(THREADS, 4) array_sample_pixels(const __grid_constant__ stk_array_gpu_view v)
 {
 	__shared__ waves shared;
-	const stk_array_gpu_item &it = v.items[find_item(v)];
+	const stk_array_gpu_item &it = share_item(v);
 	const stk_array_job &job = it.job;
 	uint32_t across, down, block = blockIdx.x - it.block0[v.launch];
 	stk__array_sample_tiles(&job, &across, &down);

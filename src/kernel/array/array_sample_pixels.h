@@ -6,7 +6,7 @@
 
 #include "kernel/array/array.h"
 
-enum { STK_SAMPLE_TILE_WIDTH = 32, STK_SAMPLE_TILE_HEIGHT = 128 }; /* outputs of a thread block: a warp a row */
+enum { STK_SAMPLE_TILE_WIDTH = 32, STK_SAMPLE_TILE_HEIGHT = 64 }; /* outputs of a thread block: a warp a row */
 
 /* Interleaved uint8 or float32 that keep their type, of 1, 3 or 4 channels, not cubic. */
 STK_HD bool stk__array_sample_by_pixels(const struct stk_array_job *job)

@@ -26,6 +26,7 @@ struct stk_pass_gpu {
 	struct stk_step *steps;          /* after the items once these are complete */
 	uint32_t n_items, n_steps, n_first, n_weights, n_blocks[STK_PASS_GPU_LAUNCHES];
 	uint32_t shared[STK_PASS_GPU_LAUNCHES]; /* bytes of dynamic shared memory that a block of a launch needs */
+	uint32_t each[STK_PASS_GPU_LAUNCHES];   /* blocks of each item so far; 0: they differ */
 	struct stk_pass_gpu_view view;
 };
 
@@ -50,6 +51,7 @@ enum stk_status stk__pass_gpu_kernels_load(struct stk_gpu_device *dev, struct st
 		[STK_PASS_GPU_RESIZE_LAUNCH] = {"pass_gpu", "pass_run"},
 		[STK_PASS_GPU_FLOATS_LAUNCH] = {"pass_gpu", "pass_run_floats"},
 		[STK_PASS_GPU_PIXEL_LAUNCH] = {"pass_gpu_pixels", "pass_run_pixels"},
+		[STK_PASS_GPU_WARP_LAUNCH] = {"pass_gpu_pixels", "pass_run_warps"},
 		[STK_PASS_GPU_ROWS_LAUNCH] = {"pass_gpu_rows", "pass_rows"},
 		[STK_PASS_GPU_ANY_LAUNCH] = {"pass_gpu_any", "pass_run_any"},
 		[STK_PASS_GPU_HOLES_LAUNCH] = {"pass_gpu_any", "pass_holes"},
@@ -95,6 +97,7 @@ void stk__pass_gpu_begin(
 	b->device_work = device_work;
 	b->n_items = b->n_steps = b->n_first = b->n_weights = 0;
 	memset(b->shared, 0, sizeof b->shared);
+	memset(b->each, 0, sizeof b->each);
 	memset(b->n_blocks, 0, sizeof b->n_blocks);
 }
 
@@ -143,7 +146,7 @@ static enum stk_pass_gpu_launch choose_launch(const struct stk_pass *p, const st
 	if (!type || plan->max_channels > STK_PASS_GPU_CHANNELS || src->channel != element || src->pixel != p->in_c * element)
 		return STK_PASS_GPU_ANY_LAUNCH;
 	if (!resizes(p, plan))
-		return STK_PASS_GPU_PIXEL_LAUNCH;
+		return p->sampler == STK_SAMPLE_WARP ? STK_PASS_GPU_WARP_LAUNCH : STK_PASS_GPU_PIXEL_LAUNCH;
 	if (src->row != (int32_t)src->row || choose_columns(plan, p) == 0)
 		return STK_PASS_GPU_ANY_LAUNCH;
 	return p->in_dtype == STK_FLOAT ? STK_PASS_GPU_FLOATS_LAUNCH : STK_PASS_GPU_RESIZE_LAUNCH;
@@ -282,7 +285,7 @@ static int32_t block_columns(
 	const struct stk_pass *p, const struct stk_plan *plan, enum stk_pass_gpu_mode mode, enum stk_pass_gpu_launch launch)
 {
 	if (mode != STK_PASS_GPU_RESIZE)
-		return launch == STK_PASS_GPU_PIXEL_LAUNCH ? STK_PASS_GPU_PIXEL_COLUMNS : STK_PASS_GPU_COLUMNS;
+		return launch != STK_PASS_GPU_ANY_LAUNCH ? STK_PASS_GPU_PIXEL_COLUMNS : STK_PASS_GPU_COLUMNS;
 	return launch != STK_PASS_GPU_ANY_LAUNCH ? choose_columns(plan, p) : STK_PASS_GPU_THREADS / p->in_c;
 }
 
@@ -315,7 +318,8 @@ static bool fill_item(struct stk_pass_gpu *b, const struct stk_pass *p, const st
 	it->step0 = add_steps(b, p);
 	it->n_steps = (uint32_t)p->n_steps;
 	memcpy(it->block0, b->n_blocks, sizeof it->block0);
-	int32_t rows = launch == STK_PASS_GPU_PIXEL_LAUNCH ? STK_PASS_GPU_PIXEL_ROWS : STK_PASS_GPU_ROWS;
+	int32_t rows =
+		launch == STK_PASS_GPU_PIXEL_LAUNCH || launch == STK_PASS_GPU_WARP_LAUNCH ? STK_PASS_GPU_PIXEL_ROWS : STK_PASS_GPU_ROWS;
 	if (launch == STK_PASS_GPU_PIXEL_LAUNCH && takes_rows(p, plan, it))
 		b->n_blocks[STK_PASS_GPU_ROWS_LAUNCH] +=
 			(uint32_t)(((int64_t)p->w / 4 * p->h + STK_PASS_GPU_QUADS - 1) / STK_PASS_GPU_QUADS);
@@ -355,6 +359,10 @@ bool stk__pass_gpu_add(
 		b->n_weights = weights;
 		return false;
 	}
+	for (int k = 0; k < STK_PASS_GPU_LAUNCHES; k++) {
+		uint32_t added = b->n_blocks[k] - it->block0[k];
+		b->each[k] = b->n_items == 0 || b->each[k] == added ? added : 0;
+	}
 	b->n_items++;
 	return true;
 }
@@ -383,6 +391,7 @@ enum stk_status stk__pass_gpu_launch(struct stk_gpu_device *dev, const struct st
 	for (int i = 0; !status && i < STK_PASS_GPU_LAUNCHES; i++) {
 		struct stk_gpu_grid run = {.blocks = {b->n_blocks[i]}, .threads = {STK_PASS_GPU_THREADS}, .shared = b->shared[i]};
 		view.launch = i;
+		view.each = b->each[i];
 		if (run.blocks[0])
 			status = stk__gpu_launch(dev, stream, kernels->run[i], run, (void *[]){&view}, err);
 	}

@@ -27,6 +27,7 @@ enum stk_pass_gpu_launch {
 	STK_PASS_GPU_RESIZE_LAUNCH,
 	STK_PASS_GPU_FLOATS_LAUNCH, /* resizes of float32 */
 	STK_PASS_GPU_PIXEL_LAUNCH,
+	STK_PASS_GPU_WARP_LAUNCH,
 	STK_PASS_GPU_ROWS_LAUNCH, /* floats of whole rows of three bytes, four pixels at a time */
 	STK_PASS_GPU_ANY_LAUNCH,
 	STK_PASS_GPU_HOLES_LAUNCH, /* writes holes over what the others have stored */
@@ -39,7 +40,7 @@ enum stk_pass_gpu_launch {
 #define STK_PASS_GPU_HOLE 2048    /* pixels of a hole that a thread block writes */
 #define STK_PASS_GPU_SHARED 47104 /* bytes of shared memory that a block's rows of intermediate columns may take */
 
-enum { STK_PASS_GPU_PIXEL_COLUMNS = 32, STK_PASS_GPU_PIXEL_ROWS = 128 }; /* outputs of a thread block that mixes no taps */
+enum { STK_PASS_GPU_PIXEL_COLUMNS = 32, STK_PASS_GPU_PIXEL_ROWS = 64 }; /* outputs of a thread block that mixes no taps */
 
 /* How such a thread block finishes a pixel behind the fill, if there is one: by a step that is spelled out, or by its steps one after the other. */
 enum stk_pass_gpu_form {
@@ -101,6 +102,7 @@ struct stk_pass_gpu_view {
 	int32_t *first;
 	float *weights; /* floats; of NARROW whole ones, of WIDE int32 in the same places */
 	uint32_t n_items;
+	uint32_t each; /* thread blocks of each item, where all have as many; else 0 */
 	int32_t launch;
 };
 

@@ -30,7 +30,7 @@ template <typename T, bool WARPS> static __device__ __forceinline__ source make_
 	source s = {};
 	s.channels = it.in_c;
 	if (!WARPS) {
-		s.pixel = place<T>(it, x, it.y0); /* x: the source's own column */
+		s.pixel = place<T>(it, x, 0); /* x: the source's own column */
 		s.row = it.src_row;
 		return s;
 	}
@@ -174,7 +174,8 @@ static __device__ __forceinline__ void make_tile(const stk_pass_gpu_view &v, con
 	const stk_pass_gpu_axis &ax = it.axis[0], &ay = it.axis[1];
 	int32_t x = min(x0 + (int32_t)(threadIdx.x % WIDTH), ax.size - 1), beside = min(ax.size - x0, WIDTH), y1 = min(y0 + HEIGHT, ay.size);
 	bool across = x >= ax.begin && x < ax.end;
-	int32_t top = ay.begin, bottom = ay.end;
+	int32_t top = ay.begin, bottom = ay.end, first = WARPS ? ay.post.first : map(ay.pre, ay.post.first), step = WARPS ? ay.post.step : ay.pre.step * ay.post.step;
+	bool table = !WARPS && ay.filter.n;
 	source s = make_source<T, WARPS>(it, WARPS ? x : across ? position(v, ax, x) : it.x0);
 	ending e = make_ending(v, it);
 	uint8_t *to = (uint8_t *)it.dst + x0 * it.dst_pixel;
@@ -188,9 +189,9 @@ static __device__ __forceinline__ void make_tile(const stk_pass_gpu_view &v, con
 			int32_t k = min(y + i, y1 - 1);
 			valid[i] = across && k >= top && k < bottom;
 			if (valid[i] && WARPS) {
-				sample_warp<T, C>(s, map(ay.post, k), p[i]);
+				sample_warp<T, C>(s, first + step * k, p[i]);
 			} else if (valid[i]) {
-				const T *from = (const T *)(const void *)(s.pixel + (position(v, ay, k) - it.y0) * s.row);
+				const T *from = (const T *)(const void *)(s.pixel + (table ? position(v, ay, k) : first + step * k) * s.row);
 #pragma unroll
 				for (int c = 0; c < C; c++)
 					p[i][c] = c < s.channels ? (float)__ldg(from + c) : 0;
@@ -215,23 +216,37 @@ static __device__ __forceinline__ void make_tile(const stk_pass_gpu_view &v, con
 	}
 }
 
-template <typename T, int C> static __device__ __forceinline__ void make_any_tile(const stk_pass_gpu_view &v, const stk_pass_gpu_item &it, int32_t x0, int32_t y0)
+/* Copies the thread block's item to shared memory, so that its fields are waited for once. For all threads. */
+static __device__ __forceinline__ void share_item(const stk_pass_gpu_view &v, stk_pass_gpu_item &to)
 {
-	if (it.mode == STK_PASS_GPU_WARP)
-		make_tile<T, C, true, 1>(v, it, x0, y0);
-	else
-		make_tile<T, C, false, 2>(v, it, x0, y0);
+	const uint32_t *from = (const uint32_t *)(const void *)&find_item(v);
+	for (uint32_t i = threadIdx.x; i < sizeof to / 4; i += THREADS)
+		((uint32_t *)(void *)&to)[i] = from[i];
+	__syncthreads();
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS, 3) pass_run_pixels(const __grid_constant__ stk_pass_gpu_view v)
+template <bool WARPS, int N> static __device__ __forceinline__ void make_any_tile(const stk_pass_gpu_view &v, const stk_pass_gpu_item &it)
 {
-	const stk_pass_gpu_item &it = find_item(v);
 	uint32_t block = blockIdx.x - it.block0[v.launch], down = block / it.across;
 	int32_t x0 = (int32_t)(block - down * it.across) * WIDTH, y0 = (int32_t)down * HEIGHT;
 	if (it.in_dtype == STK_FLOAT)
-		make_any_tile<float, 4>(v, it, x0, y0);
+		make_tile<float, 4, WARPS, N>(v, it, x0, y0);
 	else if (it.in_c <= 3)
-		make_any_tile<uint8_t, 3>(v, it, x0, y0);
+		make_tile<uint8_t, 3, WARPS, N>(v, it, x0, y0);
 	else
-		make_any_tile<uint8_t, 4>(v, it, x0, y0);
+		make_tile<uint8_t, 4, WARPS, N>(v, it, x0, y0);
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS, 4) pass_run_pixels(const __grid_constant__ stk_pass_gpu_view v)
+{
+	__shared__ stk_pass_gpu_item item;
+	share_item(v, item);
+	make_any_tile<false, 4>(v, item);
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS, 4) pass_run_warps(const __grid_constant__ stk_pass_gpu_view v)
+{
+	__shared__ stk_pass_gpu_item item;
+	share_item(v, item);
+	make_any_tile<true, 1>(v, item);
 }
