@@ -30,7 +30,8 @@ struct tile_samples {
 };
 
 /* The samples of 2 x 2 pixels, the colours' number (x, y) of the frame and (i, k) of the tile. */
-static __device__ __forceinline__ void make_samples(const stk_jpeg_distortion &j, const uint8_t *frame, int32_t x, int32_t y, int32_t i, int32_t k, tile_samples &s)
+static __device__ __forceinline__ void make_samples(
+	const stk_jpeg_distortion &j, const uint8_t *frame, int32_t x, int32_t y, int32_t i, int32_t k, tile_samples &s)
 {
 	if (y > (j.height - 1) / 2) { /* below the image, where luma and colours repeat other rows */
 		for (int p = 0; p < 4; p++)
@@ -74,7 +75,8 @@ static __device__ __forceinline__ sample_block find_block(const tile_samples &s,
 	return {&s.chroma[c][0][x], WIDTH / 2, 1 + c, at.x / 2 + x, at.y / 2};
 }
 
-/* Distorts a row, then a column of the block, then a row again: stk__jpeg_distort_block by eight threads. Returns the thread's row of samples. */
+/* Distorts a row, then a column of the block, then a row again: stk__jpeg_distort_block by eight threads. The table lies in shared memory, with the
+ * item. Returns the thread's row of samples. */
 static __device__ __forceinline__ uint2 distort_row(const uint8_t *samples, const uint8_t *quant, int32_t lane, int32_t *coefficients)
 {
 	uint2 word = *(const uint2 *)(const void *)samples;
@@ -93,7 +95,7 @@ static __device__ __forceinline__ uint2 distort_row(const uint8_t *samples, cons
 	stk__jpeg_forward(v, 1, 0, 2, 15);
 #pragma unroll
 	for (int k = 0; k < 8; k++)
-		v[k] = stk__jpeg_quantise(v[k], __ldg(quant + 8 * k + lane));
+		v[k] = stk__jpeg_quantise(v[k], quant[8 * k + lane]);
 	stk__jpeg_inverse(v, 1, 11);
 #pragma unroll
 	for (int k = 0; k < 8; k++)
@@ -127,7 +129,8 @@ extern "C" __global__ void __launch_bounds__(STK_JPEG_TILE_THREADS) array_jpeg_s
 	int32_t half = b.plane > 0;
 	uint2 row = distort_row(b.from + lane * b.pitch, j.quant[half], lane, s.coefficients[number]);
 	if (b.x < j.wide[half] && b.y < j.high[half]) {
-		uint8_t *to = (uint8_t *)it.job.work + at.frame * stk__jpeg_frame(&j) + (half ? stk__jpeg_plane(&j, 0) + (b.plane - 1) * stk__jpeg_plane(&j, 1) : 0);
+		uint8_t *to = (uint8_t *)it.job.work + at.frame * stk__jpeg_frame(&j) +
+			      (half ? stk__jpeg_plane(&j, 0) + (b.plane - 1) * stk__jpeg_plane(&j, 1) : 0);
 		*(uint2 *)(void *)(to + (int64_t)(b.y + lane) * j.wide[half] + b.x) = row;
 	}
 }
@@ -139,11 +142,13 @@ extern "C" __global__ void __launch_bounds__(STK_ARRAY_GPU_THREADS) array_jpeg_p
 	tile_place at = find_tile(blockIdx.x - it.block0[v.launch], stk__jpeg_pixel_tiles(&j), STK_JPEG_PIXEL_WIDTH, STK_JPEG_PIXEL_HEIGHT);
 	const uint8_t *luma = (const uint8_t *)it.job.work + at.frame * stk__jpeg_frame(&j), *blue = luma + stk__jpeg_plane(&j, 0),
 		      *red = blue + stk__jpeg_plane(&j, 1);
-	int32_t x = min(at.x + (int32_t)(threadIdx.x % STK_JPEG_PIXEL_WIDTH), j.width - 1), end = min(at.y + STK_JPEG_PIXEL_HEIGHT, j.height);
+	int32_t x = min(at.x + (int32_t)(threadIdx.x % STK_JPEG_PIXEL_WIDTH), j.width - 1),
+		end = min(at.y + STK_JPEG_PIXEL_HEIGHT, j.height);
 	uint8_t *dst = it.job.dst + 3 * (int64_t)at.frame * j.height * j.width;
 	for (int32_t y = at.y + (int32_t)(threadIdx.x / STK_JPEG_PIXEL_WIDTH); y < end; y += STK_ARRAY_GPU_THREADS / STK_JPEG_PIXEL_WIDTH) {
 		uint8_t p[3];
 		stk__jpeg_pixel(luma[(int64_t)y * j.wide[0] + x], stk__jpeg_chroma(&j, blue, x, y), stk__jpeg_chroma(&j, red, x, y), p);
-		stk__store_rgb(dst + 3 * ((int64_t)y * j.width + at.x), (uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16, j.width - at.x);
+		stk__store_rgb(dst + 3 * ((int64_t)y * j.width + at.x), (uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16,
+			j.width - at.x);
 	}
 }
