@@ -206,7 +206,7 @@ static PyObject *tensor_array_interface(PyObject *object, void *unused)
 	(void)unused;
 	if (self->device_id < 0)
 		return interface(self);
-	PyErr_SetString(PyExc_AttributeError, "a tensor on a GPU has no __array_interface__: use .as_cpu()");
+	PyErr_SetString(PyExc_AttributeError, "__array_interface__"); /* TensorGPU.__getattr__ says more */
 	return NULL;
 }
 

@@ -176,6 +176,8 @@ class TensorGPU(_Tensor):
         self.as_cpu().copy_to_external(ptr)
 
     def __getattr__(self, name: str) -> NoReturn:
+        if name == "__array_interface__":  # what the C type refuses for a GPU arrives here, and would lose its words
+            raise AttributeError("a tensor on a GPU has no __array_interface__: use .as_cpu()")
         raise no_member("stoker.tensors.TensorGPU", name)
 
     def __array__(self, *_: Any, **__: Any) -> NoReturn:
