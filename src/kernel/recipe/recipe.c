@@ -105,8 +105,8 @@ bool stk__recipe_supports(const struct stk_recipe *r)
 {
 	const struct stk_pass *p = &r->pass;
 	int64_t elements = (int64_t)p->w * p->h * p->c;
-	bool ok = !p->sampler && !p->has_hole && p->in_c <= STK_RECIPE_CHANNELS && p->c <= STK_RECIPE_CHANNELS && p->w > 0 && p->h > 0 && p->in_w > 0 &&
-		  p->in_h > 0 && stk__pass_supports(p) && (p->dtype == STK_UINT8 || floats(p));
+	bool ok = !p->sampler && !p->has_hole && p->in_c <= STK_RECIPE_CHANNELS && p->c <= STK_RECIPE_CHANNELS && p->w > 0 && p->h > 0 &&
+		  p->in_w > 0 && p->in_h > 0 && stk__pass_supports(p) && (p->dtype == STK_UINT8 || floats(p));
 	for (int32_t i = 0; i < p->n_steps; i++)
 		ok &= !mixes(&p->steps[i]);
 	/* Divisions by a factor are exact as long as the number times the divisor is below 2^32. */
