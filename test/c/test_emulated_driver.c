@@ -441,6 +441,19 @@ static void threads_that_lose_each_other_fail_the_launch(void **state)
 	}
 }
 
+static void instructions_for_global_memory_reach_no_other(void **state)
+{
+	(void)state;
+	static struct checks c;
+	for (int where = 0; where < 4; where++) {
+		checks_open(&c);
+		void *params[] = {&c.out, &where};
+		assert_int_equal(checks_run(&c, "checks_global", (struct stk_gpu_grid){.threads = {1}, .shared = 16}, params),
+			where ? STK_CUDA : STK_OK);
+		checks_close(&c);
+	}
+}
+
 int main(int argc, char **argv)
 {
 	if (argc == 3)
@@ -460,6 +473,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(threads_of_a_block_wait_for_each_other),
 		cmocka_unit_test(copies_that_are_not_waited_for_show),
 		cmocka_unit_test(threads_that_lose_each_other_fail_the_launch),
+		cmocka_unit_test(instructions_for_global_memory_reach_no_other),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

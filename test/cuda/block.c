@@ -4,6 +4,7 @@
 #include "fiber.h"
 
 #include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -39,6 +40,7 @@ static struct {
 	unsigned free[MOST_THREADS], frees, fiber_of[MOST_THREADS];
 	bool started[MOST_THREADS];
 	unsigned threads, current, returned, at_block, launches;
+	size_t shared; /* bytes of dynamic shared memory */
 	const struct emulated_kernel *kernel;
 	const void *packed;
 	const char *error;
@@ -58,6 +60,28 @@ void emulated_refuse(const char *why)
 {
 	if (!run.error)
 		run.error = why;
+}
+
+/* ---- memory ---- */
+
+/* The linker's, around all variables that are __shared__ (cuda_cpp.h). */
+extern const char __start_stk_shared[] __attribute__((visibility("hidden"))), __stop_stk_shared[] __attribute__((visibility("hidden")));
+
+static bool is_shared(const void *address)
+{
+	uintptr_t at = (uintptr_t)address;
+	return at - (uintptr_t)__start_stk_shared < (uintptr_t)(__stop_stk_shared - __start_stk_shared) ||
+	       at - (uintptr_t)emulated.shared < run.shared;
+}
+
+void emulated_global(const char *what, const void *address)
+{
+	static char text[96];
+	bool shared = is_shared(address);
+	if (run.error || !(shared || (uintptr_t)address - (uintptr_t)run.stacks < (uintptr_t)MOST_THREADS * STRIDE))
+		return;
+	snprintf(text, sizeof text, "%s of %s memory: it reaches global memory alone", what, shared ? "shared" : "a thread's own");
+	emulated_refuse(text);
 }
 
 /* ---- barriers ---- */
@@ -145,6 +169,9 @@ void emulated_copy(void *to, const void *from, unsigned size)
 	unsigned at = (c->first + c->count) % COPIES;
 	if (((uintptr_t)to | (uintptr_t)from) % size)
 		emulated_refuse("an asynchronous copy is not aligned");
+	if (!is_shared(to))
+		emulated_refuse("an asynchronous copy does not go to shared memory");
+	emulated_global("an asynchronous copy", from);
 	if (c->count == COPIES)
 		finish_oldest(c);
 	c->copy[at].to = to;
@@ -269,6 +296,7 @@ const char *emulated_launch(
 	run.threads = block.x * block.y * block.z;
 	run.kernel = kernel;
 	run.packed = packed;
+	run.shared = shared;
 	run.error = NULL;
 	/* Allocated anew, so that AddressSanitizer sees what lies beyond its end. */
 	if (posix_memalign(&emulated.shared, 256, shared ? shared : 1))

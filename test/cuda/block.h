@@ -55,6 +55,10 @@ void emulated_copy(void *to, const void *from, unsigned size);
 void emulated_copy_commit(void);
 void emulated_copy_wait(unsigned groups);
 
+/* The launch fails if the address is not one of global memory, as a GPU answers with an invalid address space: it is shared memory, or a variable or
+ * parameter of the thread. `what` is the instruction. */
+void emulated_global(const char *what, const void *address);
+
 /* The launch fails for what a kernel does that is wrong, or that the emulation has not. */
 void emulated_refuse(const char *why);
 

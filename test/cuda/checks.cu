@@ -69,3 +69,13 @@ extern "C" __global__ void checks_copy(const uint32_t *from, uint32_t *out, int 
 		stk__copy_wait(1);
 	out[at] = mine[3];
 }
+
+/* Reads global memory (0), shared memory, static (1) and dynamic (2), or a variable of the thread (3) by an instruction for global memory. */
+extern "C" __global__ void checks_global(uint32_t *out, int where)
+{
+	__shared__ uint32_t fixed;
+	STK_SHARED_ARRAY(uint32_t, words);
+	uint32_t own = 1;
+	fixed = words[0] = 1;
+	out[0] = __ldg(where == 0 ? out + 1 : where == 1 ? &fixed : where == 2 ? words : &own);
+}

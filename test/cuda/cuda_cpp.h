@@ -24,7 +24,7 @@
 #define __device__
 #define __host__
 #define __constant__
-#define __shared__ static /* one block runs at a time */
+#define __shared__ __attribute__((section("stk_shared"))) static /* one block runs at a time; the section is known to block.c */
 #define __forceinline__ inline
 #define __noinline__ __attribute__((noinline))
 #define __launch_bounds__(...)
@@ -240,16 +240,20 @@ static inline uint16_t stk__bfloat_bits(float x)
 
 /* ---- memory ---- */
 
+/* What these compile to reaches global memory alone, also where the pointer came from elsewhere. */
 template <typename T> static inline T __ldg(const T *p)
 {
+	emulated_global("__ldg", p);
 	return *p;
 }
 template <typename T> static inline T __ldcs(const T *p)
 {
+	emulated_global("__ldcs", p);
 	return *p;
 }
 template <typename T> static inline void __stcs(T *p, T v)
 {
+	emulated_global("__stcs", p);
 	*p = v;
 }
 static inline void __threadfence()
