@@ -77,13 +77,15 @@ static void transpose_lower(const struct stk_call *call, struct stk_pass *pass)
 	(void)call, (void)pass;
 }
 
-/* True where letters of an image move along with their dims, frames staying in front. */
+/* A pass may serve where the letters of an image move along with its dims and frames stay in front. A tensor can have a layout before its dims are known:
+ * that of per_frame is "F". */
 static unsigned transpose_classify(const void *args, const struct stk_desc *in)
 {
 	const struct transpose *a = args;
 	int order[STK_MAX_DIMS];
 	struct stk_dims dims;
-	if (!in || !in->layout[0] || !a->transpose_layout || stk__dims_of(in, &dims, NULL) || read_perm(a, in->ndim, order, NULL))
+	if (!in || !in->layout[0] || !a->transpose_layout || stk__dims_of(in, &dims, NULL) || !dims.known ||
+		read_perm(a, in->ndim, order, NULL))
 		return STK_CLASS_NEVER;
 	for (int32_t d = 0; d < in->ndim; d++) {
 		char letter = in->layout[order[d]];

@@ -167,6 +167,48 @@ static void test_beforehand_agrees(void **state)
 	check_beforehand("_subscript", ARGS(INTS("kinds", 0, 1), INTS("lo", 1, 2), INTS("hi", INT64_MIN, 5), INTS("step", 1, 1)), "HWC", 1);
 }
 
+/* A layout is known before the dims are where per_frame gave it. What classify reads of such a tensor is for UndefinedBehaviorSanitizer to judge; that
+ * no operator takes it for an image whose dims it knows is judged here. */
+static void test_classes_of_a_layout_without_dims(void **state)
+{
+	(void)state;
+	struct stk_desc frames = {.dtype = STK_UINT8, .ndim = -1, .layout = "F"}, nothing = {.dtype = STK_UINT8, .ndim = -1};
+	for (size_t i = 0; i < stk__op_total; i++) {
+		const struct stk_op_def *def = stk__ops[i];
+		if (!def->lower || !def->inputs.max)
+			continue;
+		struct bench b = bench_open(def->name, NULL, 0);
+		unsigned a = stk__op_classes(def, b.call.args, &frames), n = stk__op_classes(def, b.call.args, &nothing);
+		if (a != n)
+			fail_msg("%s: classes %u of a tensor of frames, %u of one that nothing is known of", def->name, a, n);
+		bench_close(&b);
+	}
+}
+
+static void test_perm_names_each_dim_once(void **state)
+{
+	(void)state;
+	const int64_t shape[] = {5, 4, 3}, bad[][3] = {{0, 1, -1}, {-1, -2, -3}, {0, 1, 1}, {0, 1, 3}, {0, 1, 33}, {INT64_MIN, 0, 1}};
+	uint8_t pixels[5 * 4 * 3] = {0};
+	for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+		struct stk_graph *g = NULL;
+		struct stk_node in, out;
+		struct stk_error err = {0};
+		const int64_t ndim = 3;
+		assert_int_equal(stk_graph_create(&g, NULL), STK_OK);
+		const struct stk_arg source = stk_arg_list("ndim", STK_VALUE_INTS, &ndim, 1),
+				     perm = stk_arg_list("perm", STK_VALUE_INTS, bad[i], 3);
+		assert_int_equal(stk_graph_add(g, "external_source", NULL, 0, &source, 1, NULL, &in, NULL), STK_OK);
+		assert_int_equal(stk_graph_add(g, "transpose", &in, 1, &perm, 1, NULL, &out, &err), STK_INVALID);
+		assert_non_null(strstr(err.message, "perm"));
+		stk_graph_destroy(g);
+	}
+	struct bench b = bench_open("transpose", ARGS(INTS("perm", 0, 1, 1)));
+	bench_input(&b, 0, pixels, STK_UINT8, "HWC", 3, shape);
+	assert_int_equal(bench_infer(&b, false), STK_INVALID);
+	bench_close(&b);
+}
+
 /* ---- windows ---- */
 
 static void test_random_windows_keep_their_bounds(void **state)
@@ -480,6 +522,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_beforehand_agrees),
+		cmocka_unit_test(test_classes_of_a_layout_without_dims),
+		cmocka_unit_test(test_perm_names_each_dim_once),
 		cmocka_unit_test(test_random_windows_keep_their_bounds),
 		cmocka_unit_test(test_random_windows_are_frozen),
 		cmocka_unit_test(test_crop_positions_round_as_dali),

@@ -89,7 +89,14 @@ def transpose() -> Iterator[Case]:
     yield Case("transpose", [images(rng)], {}, exact=True)
     yield Case("transpose", [tensors(rng, "int32", 5)], {"perm": [4, 2, 0, 1, 3]}, exact=True)
     yield Case("transpose", [tensors(rng, "int32", 1)], {"perm": [0]}, exact=True)
-    for bad in ({"perm": [0, 0, 1]}, {"perm": [0, 1]}, {"perm": [0, 1, 5]}):
+    for bad in (
+        {"perm": [0, 0, 1]},
+        {"perm": [0, 1]},
+        {"perm": [0, 1, 5]},
+        {"perm": [0, 1, -1]},
+        {"perm": [-1, -2, -3]},
+        {"perm": [0, 1, 33]},
+    ):
         yield Case("transpose", [images(rng)], bad, error=True)
 
 
