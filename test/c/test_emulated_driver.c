@@ -106,7 +106,8 @@ static void a_missing_wait_shows(void **state)
 			fail_msg("seed %llu: a stream went on before the event it waits for", (unsigned long long)seed);
 		wrong += !copy_behind_fill(seed, false);
 	}
-	assert_true(wrong > 0 && wrong < SEEDS);
+	print_message("%d of %d orders showed it\n", wrong, SEEDS);
+	assert_true(wrong > 0);
 }
 
 /* Uploads from memory that is overwritten at once. True: the first content arrived. */
