@@ -350,12 +350,17 @@ static void draw_perspective(struct call *c)
 	static const enum stk_dtype types[] = {STK_UINT8, STK_UINT16, STK_INT16, STK_FLOAT};
 	static const char *const borders[] = {"constant", "replicate", "reflect", "reflect_101", "wrap"}, *const layouts[] = {
 														  "FHWC", "FCHW"};
-	call_input(c, types[call_draw(4)], 4, (int64_t[4]){1 + call_draw(2), 1 + call_draw(9), 1 + call_draw(9), 1 + call_draw(9)});
-	strcpy(c->in[0].desc.layout, layouts[call_draw(2)]);
+	bool seen = call_draw(2); /* most of a larger image */
+	uint32_t most = seen ? 40 : 9;
+	call_input(c, types[call_draw(4)], 4,
+		(int64_t[4]){1 + call_draw(2), 1 + call_draw(most), 1 + call_draw(most), 1 + call_draw(seen ? 4 : 9)});
+	strcpy(c->in[0].desc.layout, layouts[!seen && call_draw(2)]);
 	double *matrix = call_floats(c, "matrix", 9), *size = call_floats(c, "size", 2);
 	for (int i = 0; i < 9; i++)
-		matrix[i] = (double)call_draw(200) / 64 - 1.5;
-	size[0] = call_draw(9), size[1] = 1 + call_draw(9);
+		matrix[i] = seen ? (i % 4 == 0) + (double)call_draw(64) / 4096 : (double)call_draw(200) / 64 - 1.5;
+	size[0] = call_draw(most), size[1] = 1 + call_draw(most);
+	if (call_draw(2))
+		call_float(c, "fill_value", (double)call_draw(300) - 20 + call_draw(2) / 4.0);
 	call_int(c, "interp_type", call_draw(3));
 	c->args[c->n_args++] = stk_arg_string("border_mode", borders[call_draw(5)]);
 	c->args[c->n_args++] = stk_arg_string("pixel_origin", call_draw(2) ? "center" : "corner");

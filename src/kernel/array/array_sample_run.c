@@ -1,286 +1,36 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Running jobs that sample images and volumes on the CPU. Images of bytes and floats go by in blocks of a row: positions, then what lies there, then the sums, each
- * in a loop of its own that compilers make wide. The sums are those of stk__sample_float. Everything else goes pixel by pixel. */
-#include "kernel/array/array_run.h"
-#include "kernel/array/array_sample.h"
+ * Running jobs that sample images and volumes on the CPU, in plain C. */
+#include "kernel/array/array_sample_blocks.h"
 
-#include <string.h>
-
-enum { BLOCK = 256 };
-
-struct block {
-	int64_t frame;
-	int32_t x, y, n;     /* from x on in row y */
-	bool outside;        /* of some pixels `offset` is -1 */
-	float across[BLOCK]; /* of WATER: how far its columns are moved down */
-	float at_x[BLOCK], at_y[BLOCK], qx[BLOCK], qy[BLOCK];
-	int32_t offset[BLOCK]; /* of the first of the pixels that are mixed; -1: not all of them can be read */
-	union {
-		uint32_t bytes[4][BLOCK]; /* a pixel of up to four channels */
-		float floats[4][BLOCK];   /* one channel */
-	} near;
-	float value[BLOCK];
-};
-
-static struct stk_sample_position position_of(const struct stk_array_sample *s, const struct block *b, int32_t k, int32_t width)
+static void mix_bytes(const struct stk_array_sample *s, struct block *b, const struct texels *t, uint8_t *dst, const int64_t step[2])
 {
-	return stk__sample_position(s, b->x + k, b->y, 0, b->frame, (uint64_t)b->y * (uint64_t)width + (uint64_t)(b->x + k));
-}
-
-static void find_positions(const struct stk_array_sample *s, struct block *b, int32_t width)
-{
-	const float *m = s->m;
-	float fy = (float)b->y + 0.5f, at[3];
-	switch (s->map) {
-	case STK_SAMPLE_AFFINE:
-		for (int32_t k = 0; k < b->n; k++) {
-			stk__sample_affine(m, (float)(b->x + k) + 0.5f, fy, 0.5f, at);
-			b->at_x[k] = at[0];
-			b->at_y[k] = at[1];
-		}
-		break;
-	case STK_SAMPLE_PERSPECTIVE:
-		for (int32_t k = 0; k < b->n; k++) {
-			stk__sample_perspective(m, (float)(b->x + k) + 0.5f, fy, at);
-			b->at_x[k] = at[0];
-			b->at_y[k] = at[1];
-		}
-		break;
-	case STK_SAMPLE_SPHERE:
-		for (int32_t k = 0; k < b->n; k++) {
-			stk__sample_sphere(s, b->x + k, b->y, at);
-			b->at_x[k] = at[0];
-			b->at_y[k] = at[1];
-		}
-		break;
-	case STK_SAMPLE_WATER:
-		stk__sample_water(m, 0, b->y, at); /* 0 plus what the row is moved by */
-		for (int32_t k = 0; k < b->n; k++) {
-			b->at_x[k] = (float)(b->x + k) + at[0];
-			b->at_y[k] = (float)b->y + b->across[k];
-		}
-		break;
-	default:
-		for (int32_t k = 0; k < b->n; k++) {
-			struct stk_sample_position p = position_of(s, b, k, width);
-			b->at_x[k] = p.at[0];
-			b->at_y[k] = p.at[1];
-		}
-	}
-}
-
-/* As stk__sample_floor; rest: what is left behind the floor, from 0 to 1. One comparison a loop: compilers make branches of several. */
-static void find_floors(const float *at, float half, int32_t n, int32_t *floors, float *rest)
-{
-	for (int32_t k = 0; k < n; k++) {
-		float x = at[k] - half;
-		rest[k] = x > -1e9f ? x : -1e9f;
-	}
-	for (int32_t k = 0; k < n; k++)
-		rest[k] = rest[k] < 1e9f ? rest[k] : 1e9f;
-	for (int32_t k = 0; k < n; k++) {
-		int32_t i = (int32_t)rest[k];
-		floors[k] = i - ((float)i > rest[k]);
-	}
-	for (int32_t k = 0; k < n; k++)
-		rest[k] -= (float)floors[k];
-}
-
-/* read: bytes that are read of each pixel. */
-static void find_pixels(const struct stk_array_sample *s, struct block *b, int32_t read)
-{
-	bool linear = s->interp != STK_INTERP_NN;
-	const float half = linear ? 0.5f : 0;
-	const int32_t right = (int32_t)s->stride[0], below = (int32_t)s->stride[1], last_x = s->size[0] - 1 - linear,
-		      last_y = s->size[1] - 1 - linear, end = (int32_t)s->frame - read - (linear ? right + below : 0);
-	int32_t outside = 0, ix[BLOCK], iy[BLOCK];
-	const int32_t n = b->n;
-	find_floors(b->at_x, half, n, ix, b->qx);
-	find_floors(b->at_y, half, n, iy, b->qy);
-	for (int32_t k = 0; k < n; k++) {
-		int32_t inside = -(int32_t)((ix[k] >= 0) & (iy[k] >= 0) & (ix[k] <= last_x) & (iy[k] <= last_y));
-		int32_t offset = (iy[k] & inside) * below + (ix[k] & inside) * right;
-		inside &= -(int32_t)(offset <= end);
-		b->offset[k] = offset | ~inside;
-		outside |= ~inside;
-	}
-	b->outside = outside != 0;
-}
-
-static void mix(struct block *b, const float *a00, const float *a01, const float *a10, const float *a11)
-{
+	uint32_t near[4][BLOCK];
 	for (int32_t k = 0; k < b->n; k++) {
-		float qx = b->qx[k], px = 1 - qx, top = a00[k] * px + a01[k] * qx, bottom = a10[k] * px + a11[k] * qx;
-		b->value[k] = top + (bottom - top) * b->qy[k];
+		uint32_t border[4];
+		const uint8_t *at = t->base + b->offset[k], *below = at + s->stride[1];
+		if (b->offset[k] < 0)
+			load_border(s, b, t, k, border);
+		memcpy(&near[0][k], b->offset[k] < 0 ? (const uint8_t *)&border[0] : at, 4);
+		memcpy(&near[1][k], b->offset[k] < 0 ? (const uint8_t *)&border[1] : at + s->stride[0], 4);
+		memcpy(&near[2][k], b->offset[k] < 0 ? (const uint8_t *)&border[2] : below, 4);
+		memcpy(&near[3][k], b->offset[k] < 0 ? (const uint8_t *)&border[3] : below + s->stride[0], 4);
 	}
-}
-
-static void load_bytes(const struct stk_array_sample *s, struct block *b, const uint8_t *base)
-{
-	int64_t right = s->stride[0], below = s->stride[1];
-	for (int32_t k = 0; k < b->n; k++) {
-		bool inside = !b->outside || b->offset[k] >= 0;
-		const uint8_t *at = base + (inside ? b->offset[k] : 0);
-		int64_t to_right = inside ? right : 0, down = inside ? below : 0;
-		memcpy(&b->near.bytes[0][k], at, 4);
-		memcpy(&b->near.bytes[1][k], at + to_right, 4);
-		memcpy(&b->near.bytes[2][k], at + down, 4);
-		memcpy(&b->near.bytes[3][k], at + down + to_right, 4);
-	}
-}
-
-static void mix_bytes(struct block *b, int32_t channel)
-{
-	int32_t shift = 8 * channel;
-	for (int32_t k = 0; k < b->n; k++) {
-		float a00 = (float)(int32_t)(b->near.bytes[0][k] >> shift & 255),
-		      a01 = (float)(int32_t)(b->near.bytes[1][k] >> shift & 255),
-		      a10 = (float)(int32_t)(b->near.bytes[2][k] >> shift & 255),
-		      a11 = (float)(int32_t)(b->near.bytes[3][k] >> shift & 255);
-		float qx = b->qx[k], px = 1 - qx, top = a00 * px + a01 * qx, bottom = a10 * px + a11 * qx;
-		b->value[k] = top + (bottom - top) * b->qy[k];
-	}
-}
-
-static void load_floats(const struct stk_array_sample *s, struct block *b, const uint8_t *base)
-{
-	int64_t right = s->stride[0], below = s->stride[1];
-	for (int32_t k = 0; k < b->n; k++) {
-		const uint8_t *at = base + (b->offset[k] < 0 ? 0 : b->offset[k]);
-		int64_t to_right = b->offset[k] < 0 ? 0 : right, down = b->offset[k] < 0 ? 0 : below;
-		b->near.floats[0][k] = *(const float *)(const void *)at;
-		b->near.floats[1][k] = *(const float *)(const void *)(at + to_right);
-		b->near.floats[2][k] = *(const float *)(const void *)(at + down);
-		b->near.floats[3][k] = *(const float *)(const void *)(at + down + to_right);
-	}
-}
-
-/* Values that were mixed of bytes, or floats, to a channel of the row. */
-static void store(struct block *b, uint8_t *dst, int64_t step, bool bytes)
-{
-	if (!bytes) {
-		for (int32_t k = 0; k < b->n; k++)
-			*(float *)(void *)(dst + k * step) = b->value[k];
-		return;
-	}
-	uint8_t rounded[BLOCK];
-	for (int32_t k = 0; k < b->n; k++) {
-		int32_t whole = (int32_t)b->value[k];
-		rounded[k] = (uint8_t)(whole + (b->value[k] - (float)whole >= 0.5f));
-	}
-	for (int32_t k = 0; k < b->n; k++)
-		dst[k * step] = rounded[k];
-}
-
-/* A pixel's channels. */
-static inline void copy_pixel(uint8_t *dst, int64_t dst_step, const uint8_t *src, int64_t src_step, int64_t channels, bool bytes)
-{
-	for (int64_t c = 0; c < channels; c++)
-		memcpy(dst + c * dst_step, src + c * src_step, bytes ? 1 : 4);
-}
-
-/* The nearest pixels. Where all that lies outside has one value, it is copied too, from `outside`. */
-static void copy_pixels(const struct stk_array_job *job, struct block *b, const uint8_t *base, uint8_t *dst)
-{
-	const struct stk_array_dim *d = job->dim;
-	bool bytes = job->src_dtype[0] == STK_UINT8, fills = job->sample.border == STK_BORDER_FILL && d[4].size <= 4;
-	const struct stk_sample_position far = {{-1, -1, 0.5f}};
-	float outside[4] = {0};
-	uint8_t *filled = (uint8_t *)outside;
-	int64_t element = bytes ? 1 : 4, channels = d[4].size;
-	for (int32_t c = 0; fills && c < channels; c++)
-		stk__array_sample_store(job, filled + c * element, base, &far, c);
-	bool rgb = fills && bytes && channels == 3 && job->sample.channel == 1 && d[4].dst == 1;
-	for (int32_t k = 0; rgb && k < b->n; k++)
-		copy_pixel(dst + k * d[3].dst, 1, b->offset[k] < 0 ? filled : base + b->offset[k], 1, 3, true);
-	for (int32_t k = 0; !rgb && k < b->n; k++)
-		if (b->offset[k] >= 0)
-			copy_pixel(dst + k * d[3].dst, d[4].dst, base + b->offset[k], job->sample.channel, channels, bytes);
-		else if (fills)
-			copy_pixel(dst + k * d[3].dst, d[4].dst, filled, element, channels, bytes);
-	b->outside = b->outside && !fills;
-}
-
-static void sample_block(const struct stk_array_job *job, struct block *b, const uint8_t *base, uint8_t *dst)
-{
-	const struct stk_array_sample *s = &job->sample;
-	const struct stk_array_dim *d = job->dim;
-	bool bytes = job->src_dtype[0] == STK_UINT8;
-	find_positions(s, b, (int32_t)d[3].size);
-	find_pixels(s, b, s->interp == STK_INTERP_NN ? 1 : 4);
-	if (s->interp == STK_INTERP_NN) {
-		copy_pixels(job, b, base, dst);
-	} else {
-		if (bytes)
-			load_bytes(s, b, base);
-		for (int32_t c = 0; c < d[4].size; c++) {
-			if (bytes) {
-				mix_bytes(b, c);
-			} else {
-				load_floats(s, b, base + c * s->channel);
-				mix(b, b->near.floats[0], b->near.floats[1], b->near.floats[2], b->near.floats[3]);
-			}
-			store(b, dst + c * d[4].dst, d[3].dst, bytes);
+	for (int32_t c = 0; c < t->channels; c++) {
+		int32_t shift = 8 * c;
+		for (int32_t k = 0; k < b->n; k++) {
+			float a00 = (float)(int32_t)(near[0][k] >> shift & 255), a01 = (float)(int32_t)(near[1][k] >> shift & 255),
+			      a10 = (float)(int32_t)(near[2][k] >> shift & 255), a11 = (float)(int32_t)(near[3][k] >> shift & 255);
+			float qx = b->qx[k], px = 1 - qx, top = a00 * px + a01 * qx, bottom = a10 * px + a11 * qx;
+			b->value[k] = top + (bottom - top) * b->qy[k];
+		}
+		for (int32_t k = 0; k < b->n; k++) {
+			int32_t whole = (int32_t)b->value[k];
+			dst[k * step[0] + c * step[1]] = (uint8_t)(whole + (b->value[k] - (float)whole >= 0.5f));
 		}
 	}
-	for (int32_t k = 0; b->outside && k < b->n; k++) {
-		struct stk_sample_position p = {{b->at_x[k], b->at_y[k], 0.5f}};
-		for (int32_t c = 0; b->offset[k] < 0 && c < d[4].size; c++)
-			stk__array_sample_store(job, dst + k * d[3].dst + c * d[4].dst, base, &p, c);
-	}
-}
-
-/* Blocks lie below each other, so that what depends on the column alone is computed once. */
-static void sample_blocks(const struct stk_array_job *job)
-{
-	const struct stk_array_dim *d = job->dim;
-	struct block b;
-	for (b.frame = 0; b.frame < d[0].size; b.frame++)
-		for (int64_t x = 0; x < d[3].size; x += BLOCK) {
-			b.x = (int32_t)x;
-			b.n = (int32_t)(d[3].size - x < BLOCK ? d[3].size - x : BLOCK);
-			for (int32_t k = 0; job->sample.map == STK_SAMPLE_WATER && k < b.n; k++) {
-				float at[3];
-				stk__sample_water(job->sample.m, b.x + k, 0, at);
-				b.across[k] = at[1]; /* 0 plus what the column is moved by */
-			}
-			for (int64_t y = 0; y < d[2].size; y++) {
-				b.y = (int32_t)y;
-				sample_block(job, &b, job->src[0] + b.frame * job->sample.frame,
-					job->dst + b.frame * d[0].dst + y * d[2].dst + x * d[3].dst);
-			}
-		}
-}
-
-/* Images of floats, and of bytes of up to four channels that lie together; offsets fit int32. */
-static bool goes_in_blocks(const struct stk_array_job *job)
-{
-	const struct stk_array_sample *s = &job->sample;
-	int type = job->src_dtype[0];
-	bool alike = type == job->dst_dtype &&
-		     (type == STK_FLOAT || (type == STK_UINT8 && job->dim[4].size <= 4 && (s->channel == 1 || job->dim[4].size == 1)));
-	return alike && !s->volume && s->interp != STK_INTERP_CUBIC && job->dim[1].size == 1 && s->frame >= 4 && s->frame < INT32_MAX / 2;
 }
 
 void stk__array_run_sample(const struct stk_array_job *job)
 {
-	const struct stk_array_dim *d = job->dim;
-	if (goes_in_blocks(job)) {
-		sample_blocks(job);
-		return;
-	}
-	for (int64_t f = 0; f < d[0].size; f++) {
-		const uint8_t *base = job->src[0] + f * job->sample.frame;
-		uint64_t pixel = 0;
-		for (int64_t z = 0; z < d[1].size; z++)
-			for (int64_t y = 0; y < d[2].size; y++) {
-				uint8_t *row = job->dst + f * d[0].dst + z * d[1].dst + y * d[2].dst;
-				for (int64_t x = 0; x < d[3].size; x++, row += d[3].dst, pixel++) {
-					struct stk_sample_position p =
-						stk__sample_position(&job->sample, (int32_t)x, (int32_t)y, (int32_t)z, f, pixel);
-					for (int64_t c = 0; c < d[4].size; c++)
-						stk__array_sample_store(job, row + c * d[4].dst, base, &p, (int32_t)c);
-				}
-			}
-	}
+	run_sample(job, mix_bytes);
 }
