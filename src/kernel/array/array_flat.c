@@ -37,6 +37,8 @@ static bool serves(const struct stk_array_job *job)
 		return job->copy.element ? !job->copy.fills : in_float(job->src_dtype[0]) && in_float(job->dst_dtype);
 	if (job->kind == STK_ARRAY_NORMALIZE)
 		return in_float(job->src_dtype[0]) && in_float(job->dst_dtype);
+	if (job->kind == STK_ARRAY_POINTWISE)
+		return job->pointwise.op == STK_POINTWISE_ERASE || job->pointwise.op == STK_POINTWISE_GRID;
 	return job->kind == STK_ARRAY_ARITHMETIC && arithmetic_serves(job);
 }
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Flat jobs: those whose outputs lie behind each other, and whose operands do so too or repeat a row of elements, of types that float32 or int32 holds. On a
- * GPU a thread makes the 16 bytes of outputs that lie in one aligned piece of memory, in the few types named below; other jobs take an output a thread. */
+ * Flat jobs: those whose outputs lie behind each other, and whose operands do so too or repeat a row of elements, of types that float32 or int32 holds, or of any
+ * type where values are only moved or replaced (erase, grid_mask). On a GPU a thread makes the 16 bytes of outputs that lie in one aligned piece of memory, in the
+ * few types named below; other jobs take an output a thread. */
 #ifndef STK_KERNEL_ARRAY_FLAT_H
 #define STK_KERNEL_ARRAY_FLAT_H
 

@@ -100,6 +100,7 @@ static const struct {
 	{STK_ARRAY_GPU_FILTER_TILES + STK_FILTER_DENSE_TILES, "array_gpu_filter_tiles", "array_filter_dense"},
 	{STK_ARRAY_GPU_FILTER_TILES + STK_FILTER_MEDIAN_TILES, "array_gpu_filter_tiles", "array_filter_median"},
 	{STK_ARRAY_POINTWISE, "array_gpu_pointwise", "array_pointwise"},
+	{STK_ARRAY_GPU_FLAT_MASK, "array_gpu_mask", "array_flat_mask"},
 	{STK_ARRAY_GPU_TABLES, "array_gpu_equalize", "array_tables"},
 	{STK_ARRAY_EQUALIZE, "array_gpu_equalize", "array_equalize"},
 	{STK_ARRAY_DEBAYER, "array_gpu_debayer", "array_debayer"},
@@ -241,6 +242,8 @@ static int launch_of(const struct stk_array_gpu_item *it)
 		return job->kind;
 	if (job->kind == STK_ARRAY_COPY)
 		return job->copy.element ? STK_ARRAY_GPU_FLAT_COPY : STK_ARRAY_GPU_FLAT_CONVERT;
+	if (job->kind == STK_ARRAY_POINTWISE)
+		return STK_ARRAY_GPU_FLAT_MASK;
 	return job->kind == STK_ARRAY_NORMALIZE ? STK_ARRAY_GPU_FLAT_NORMALIZE : STK_ARRAY_GPU_FLAT_ARITHMETIC;
 }
 

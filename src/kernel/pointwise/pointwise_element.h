@@ -76,11 +76,25 @@ STK_HD const uint8_t *stk__pointwise_fill(const struct stk_pointwise *p, const s
 	return (const uint8_t *)d->constants + 8 * (i / p->erase.fill_divisor % p->erase.n_fills);
 }
 
+/* Where along one of the grid's directions a pixel lies within its tile: below ratio is the square. */
+STK_HD float stk__pointwise_in_tile(float at)
+{
+	return at - floorf(at);
+}
+
+/* Where a pixel lies in tiles along the grid's directions. ys, yc: its y times s and c, which a row has in common. */
+STK_HD void stk__pointwise_tiles(const struct stk_pointwise_grid *g, int32_t px, float ys, float yc, float tiles[2])
+{
+	float x = (float)px;
+	tiles[0] = x * g->c - ys - g->dx;
+	tiles[1] = x * g->s + yc - g->dy;
+}
+
 STK_HD bool stk__pointwise_in_square(const struct stk_pointwise_grid *g, int32_t px, int32_t py)
 {
-	float x = (float)px, y = (float)py;
-	float u = x * g->c - y * g->s - g->dx, v = x * g->s + y * g->c - g->dy;
-	return u - floorf(u) < g->ratio && v - floorf(v) < g->ratio;
+	float y = (float)py, tiles[2];
+	stk__pointwise_tiles(g, px, y * g->s, y * g->c, tiles);
+	return stk__pointwise_in_tile(tiles[0]) < g->ratio && stk__pointwise_in_tile(tiles[1]) < g->ratio;
 }
 
 /* ---- draws ---- */

@@ -87,27 +87,46 @@ static void store_fill(uint8_t *to, enum stk_dtype dtype, float value)
 	stk__convert(to, dtype, &value, STK_FLOAT, 1);
 }
 
+/* The dims behind the last one that regions are given in are taken whole: they are one with it. Returns how many of its values are one of that dim. */
+static int64_t join_dims(const struct stk_desc *in, const int32_t *axes, int32_t n, struct stk_pointwise_erase *e)
+{
+	int64_t run = 1;
+	e->ndim = 1;
+	for (int32_t i = 0; i < n; i++)
+		e->ndim = axes[i] + 1 > e->ndim ? axes[i] + 1 : e->ndim;
+	for (int32_t d = e->ndim; d < in->ndim; d++)
+		run *= in->shape[d];
+	for (int32_t d = 0; d < e->ndim; d++)
+		e->shape[d] = (d < in->ndim ? in->shape[d] : 1) * (d == e->ndim - 1 ? run : 1);
+	return run;
+}
+
 static enum stk_status make_constants(const struct stk_call *call, const struct stk_regions *a, struct stk_floats fill_value,
 	const int32_t *axes, int32_t n, struct stk_regions_job *job, struct stk_error *err)
 {
 	const struct stk_desc *in = &call->in[0].desc;
 	size_t fills = (size_t)fill_value.count;
-	int32_t regions = job->pointwise.erase.regions;
-	job->bytes = 8 * fills + sizeof(int64_t) * 2 * (size_t)regions * (size_t)in->ndim;
+	struct stk_pointwise_erase *e = &job->pointwise.erase;
+	int64_t run = join_dims(in, axes, n, e);
+	job->bytes = 8 * fills + sizeof(int64_t) * 2 * (size_t)e->regions * (size_t)e->ndim;
 	job->constants = stk__arena_take(call->tools->arena, job->bytes);
 	if (!job->constants)
-		return stk__fail(err, STK_NO_MEMORY, "out of memory for %d regions", regions);
+		return stk__fail(err, STK_NO_MEMORY, "out of memory for %d regions", e->regions);
 	memset(job->constants, 0, 8 * fills);
 	for (size_t k = 0; k < fills; k++)
 		store_fill(job->constants + 8 * k, in->dtype, fill_value.v[k]);
 	int64_t *bounds = (int64_t *)(void *)(job->constants + 8 * fills);
-	for (int32_t r = 0; r < regions; r++, bounds += 2 * in->ndim) {
-		for (int32_t d = 0; d < in->ndim; d++) {
+	for (int32_t r = 0; r < e->regions; r++, bounds += 2 * e->ndim) {
+		for (int32_t d = 0; d < e->ndim; d++) {
 			bounds[2 * d] = 0;
-			bounds[2 * d + 1] = in->shape[d];
+			bounds[2 * d + 1] = e->shape[d];
 		}
-		for (int32_t i = 0; i < n; i++)
-			fill_bounds(a, r * n + i, in->shape[axes[i]], &bounds[2 * axes[i]]);
+		for (int32_t i = 0; i < n; i++) {
+			int64_t *b = &bounds[2 * axes[i]];
+			fill_bounds(a, r * n + i, in->shape[axes[i]], b);
+			b[0] *= axes[i] == e->ndim - 1 ? run : 1;
+			b[1] *= axes[i] == e->ndim - 1 ? run : 1;
+		}
 	}
 	return STK_OK;
 }
@@ -117,15 +136,12 @@ enum stk_status stk__regions_job(const struct stk_call *call, const struct stk_r
 {
 	const struct stk_desc *in = &call->in[0].desc;
 	int32_t axes[STK_MAX_DIMS], n = region_axes(a, in, axes, err), channels = stk__layout_find(in, 'C');
-	*job = (struct stk_regions_job){
-		.pointwise = {.op = STK_POINTWISE_ERASE, .erase = {.ndim = in->ndim, .n_fills = fills.count, .fill_divisor = 1}}};
+	*job = (struct stk_regions_job){.pointwise = {.op = STK_POINTWISE_ERASE, .erase = {.n_fills = fills.count, .fill_divisor = 1}}};
 	struct stk_pointwise_erase *e = &job->pointwise.erase;
 	e->regions = n < 0 ? -1 : count_regions(a, n, err);
 	if (e->regions < 0)
 		return STK_INVALID;
-	for (int32_t d = 0; d < in->ndim; d++) {
-		e->shape[d] = in->shape[d];
+	for (int32_t d = 0; d < in->ndim; d++)
 		e->fill_divisor *= channels >= 0 && d > channels ? in->shape[d] : 1;
-	}
 	return make_constants(call, a, fills, axes, n, job, err);
 }
