@@ -42,9 +42,14 @@ static int by_image(const void *a, const void *b)
 	return x->order < y->order ? -1 : x->order > y->order;
 }
 
+/* Most files have their images in order, and many their annotations. */
 static void sort(struct stk_coco_list *l, size_t element, int (*order)(const void *, const void *))
 {
-	if (l->count)
+	const char *at = l->at;
+	bool sorted = true;
+	for (int64_t i = 1; i < l->count && sorted; i++, at += element)
+		sorted = order(at, at + element) <= 0;
+	if (!sorted)
 		qsort(l->at, (size_t)l->count, element, order);
 }
 

@@ -54,11 +54,16 @@ static enum stk_status take_size(struct stk_json *j, int32_t *out)
 
 static enum stk_status take_name(struct stk_json *j, uint32_t *out)
 {
-	char name[NAME];
+	char unescaped[NAME];
+	const char *name = NULL;
+	size_t n = 0;
 	struct stk_coco *c = set_of(j);
-	enum stk_status s = stk__json_string(j, name, sizeof name);
-	size_t n = s ? 0 : strlen(name) + 1;
-	if (!s && c->names_room - c->names_size < n) {
+	enum stk_status s = stk__json_view(j, unescaped, sizeof unescaped, &name, &n);
+	if (s)
+		return s;
+	if (n >= NAME)
+		return stk__json_bad(j, "a string that is too long");
+	if (c->names_room - c->names_size <= n) {
 		uint64_t room = c->names_room + c->names_room / 2 + NAME;
 		char *names = stk__realloc(c->names, room);
 		if (!names)
@@ -66,13 +71,12 @@ static enum stk_status take_name(struct stk_json *j, uint32_t *out)
 		c->names = names;
 		c->names_room = room;
 	}
-	if (!s && c->names_size + n >= UINT32_MAX)
+	if (c->names_size + n + 1 >= UINT32_MAX)
 		return stk__fail(j->err, STK_LIMIT, "%.300s: the names of its images take more than 4 GiB", j->path);
-	if (s)
-		return s;
 	*out = (uint32_t)c->names_size + 1; /* 0: not given */
 	memcpy(c->names + c->names_size, name, n);
-	c->names_size += n;
+	c->names[c->names_size + n] = '\0';
+	c->names_size += n + 1;
 	return STK_OK;
 }
 

@@ -63,3 +63,27 @@ bool stk__take_real(const char **at, const char *end, double *out)
 	*at = p;
 	return any;
 }
+
+static bool skip_digits(const char **at, const char *end)
+{
+	const char *first = *at;
+	while (is_digit(*at, end))
+		++*at;
+	return *at > first;
+}
+
+bool stk__skip_real(const char **at, const char *end)
+{
+	*at += *at < end && **at == '-';
+	bool any = skip_digits(at, end);
+	if (*at < end && **at == '.') {
+		++*at;
+		any = skip_digits(at, end) || any;
+	}
+	if (any && *at < end && (**at == 'e' || **at == 'E')) {
+		++*at;
+		*at += *at < end && (**at == '-' || **at == '+');
+		any = skip_digits(at, end);
+	}
+	return any;
+}

@@ -11,5 +11,6 @@ bool stk__take_number(const char **at, const char *end, int64_t *out);
 
 /* "-1.5e3", the sign, the point and the exponent being optional. Correctly rounded where there are at most 15 digits and the exponent is small. */
 bool stk__take_real(const char **at, const char *end, double *out);
+bool stk__skip_real(const char **at, const char *end); /* passes over one */
 
 #endif
