@@ -19,9 +19,9 @@ struct bucket {
 	const char *prefix; /* of the root: "" or "a/b" */
 	struct stk_list_census census;
 	struct stk_file_list classes; /* found in the root */
-	/* While classes are listed: */
-	char **prefixes;
-	struct stk_file_list *files; /* of each class, by their names from its prefix on */
+	char *root;                   /* the prefix that its keys begin with */
+	char **prefixes;              /* of what is listed: of the root, then of each class */
+	struct stk_file_list *files;  /* of each class, by their names from its prefix on */
 };
 
 /* ---- entries ---- */
@@ -108,14 +108,13 @@ static char *make_prefix(const struct bucket *b, const char *folder)
 
 static enum stk_status find_classes(struct bucket *b, const struct stk_file_list *l, struct stk_error *err)
 {
-	char *root = make_prefix(b, NULL);
-	b->prefixes = &root;
+	b->root = make_prefix(b, NULL);
+	b->prefixes = &b->root;
 	b->sweep.delimiter = "/";
 	b->sweep.object = object_of_root;
 	b->sweep.folder = folder_of_root;
-	enum stk_status status = root ? stk__sweep(&b->sweep, (const char *const *)&root, 1, err)
-				      : stk__fail(err, STK_NO_MEMORY, "out of memory to list %s", l->root);
-	stk__free(root);
+	enum stk_status status = b->root ? stk__sweep(&b->sweep, (const char *const *)b->prefixes, 1, err)
+					 : stk__fail(err, STK_NO_MEMORY, "out of memory to list %s", l->root);
 	if (!status && !b->sweep.entries)
 		status = stk__fail(err, STK_INVALID, "%s: the bucket has no object whose key begins with \"%s%s\"", l->root, b->prefix,
 			*b->prefix ? "/" : "");
@@ -187,6 +186,7 @@ enum stk_status stk__list_read_bucket(struct stk_file_list *l, const struct stk_
 	status = find_classes(&b, l, err);
 	if (!status)
 		status = list_classes(&b, l, err);
+	stk__free(b.root);
 	stk__free(b.classes.names);
 	stk__free(b.classes.files);
 	stk_storage_unref(&storage);
