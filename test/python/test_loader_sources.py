@@ -9,6 +9,7 @@ import subprocess
 import sys
 import textwrap
 import threading
+import time
 from pathlib import Path
 
 import numpy as np
@@ -274,6 +275,61 @@ def test_streams(files):
     with pytest.raises(KeyError, match="lost") as caught:
         list(Loader(Broken(), 4))
     assert "in sample 1 of the IterableDataset" in caught.value.__notes__
+
+
+class Held(torch.utils.data.IterableDataset):
+    """Tells its end when `over` is set, and not before."""
+
+    def __init__(self, count, over):
+        self.count, self.over, self.epoch = count, over, 0
+
+    def set_epoch(self, epoch):
+        self.epoch = epoch
+
+    def __iter__(self):
+        for k in range(self.count):
+            yield np.full((8, 8, 3), k, np.uint8), 1000 * self.epoch + k
+        assert self.over.wait(60)
+
+
+@pytest.mark.parametrize("last_batch", ["keep", "drop"])
+def test_a_state_behind_the_last_batch_of_a_stream_begins_the_next_epoch(last_batch):
+    """Whether or not the stream has told its end by then: no epoch without batches, and the number of the epoch is right at once."""
+    seed = int.from_bytes(os.urandom(4), "little")
+    print("seed", seed)
+    rng = np.random.default_rng(seed)
+    for told in (True, False):
+        batch = int(rng.integers(1, 5))
+        count = batch * int(rng.integers(1, 6)) + (int(rng.integers(0, batch)) if last_batch == "drop" else 0)
+        over, now = threading.Event(), threading.Event()
+        now.set()
+        loader = Loader(Held(count, over), batch, transforms=[], last_batch=last_batch)
+        steps = iter(loader)
+        taken = [x for _ in range(count // batch) for x in next(steps)[1].tolist()]
+        assert taken == list(range(count // batch * batch))
+        if told:
+            over.set()
+            assert next(steps, None) is None
+        else:
+            assert loader.step == count // batch
+        states = [loader.state_dict()]
+        over.set()
+        if not told:
+            until = time.monotonic() + 60
+            while loader.state_dict()["epoch"] == 0 and time.monotonic() < until:
+                time.sleep(0.01)
+            assert loader.state_dict()["epoch"] == 1 and loader.step == count // batch
+            states.append(loader.state_dict())
+        loader.close()
+        for state in states:
+            other = Loader(Held(count, now), batch, transforms=[], last_batch=last_batch)
+            other.load_state_dict(state)
+            assert (other.epoch, other.step) == (1, 0), (told, state)
+            assert flat(other) == [1000 + k for k in taken] and other.epoch == 2
+        again = Loader(Held(count, now), batch, transforms=[], last_batch=last_batch)
+        again.load_state_dict(states[0])
+        again.close()
+        assert flat(again) == [1000 + k for k in taken]
 
 
 # ---- Hugging Face ----

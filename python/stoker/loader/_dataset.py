@@ -159,6 +159,10 @@ class DatasetSource(Source):
         together = spec.batch * (1 if per_rank else spec.shard.world)
         return consumed + together <= total if spec.last_batch == "drop" else consumed < total
 
+    def has_step(self, epoch: int, consumed: int, spec: Spec) -> bool:
+        """The same where no length is known: the dataset is asked for the samples of that step, which are kept."""
+        return True
+
     def samples(self, epoch: int, positions: Sequence[int], spec: Spec, indices: array[int] | None) -> list[tuple[int, bool]]:
         """Ids at positions, and whether each only fills a batch up."""
         sample, total = self._sequence(epoch, spec, indices)

@@ -144,6 +144,8 @@ class Run:
         if isinstance(self.source, DatasetSource):
             if not self.inside and self.resumed is None and self.source.resized():
                 self._drop()
+            if self.pipe is None:
+                self._pass_ended_epoch()
             self.source.let_begin(self.epoch)
         self.inside = True
         self.ready()
@@ -236,17 +238,23 @@ class Run:
         self.epoch = state.epoch
         self.resumed = state.pipeline
         self.inside = False
-        if self.resumed is not None and (self.order is not None or isinstance(self.source, DatasetSource)):
-            self._pass_ended_epoch(state.consumed)
+        if self.order is not None or isinstance(self.source, DatasetSource):
+            self._pass_ended_epoch()
 
-    def _pass_ended_epoch(self, consumed: int) -> None:
-        """What is left of an epoch may be less than a step, where the state is of fewer ranks or smaller batches: then the next one begins."""
+    def _pass_ended_epoch(self) -> None:
+        """Nothing may be left of the epoch, or less than a step, where the state is of fewer ranks or smaller batches, or was taken behind the last batch before
+        the end was known: then the next one begins."""
+        if self.resumed is None:
+            return
+        consumed = int(self.resumed["consumed"])
         ids = self._indices()
         total = len(ids) if ids is not None else self.samples()
         if total is None:
-            return  # not known before the end
-        together = self.spec.batch * (1 if self.per_rank else self.spec.shard.world)
-        if consumed + together > total if self.spec.last_batch == "drop" else consumed >= total:
+            left = not isinstance(self.source, DatasetSource) or self.source.has_step(self.epoch, consumed, self.spec)
+        else:
+            together = self.spec.batch * (1 if self.per_rank else self.spec.shard.world)
+            left = consumed + together <= total if self.spec.last_batch == "drop" else consumed < total
+        if not left:
             self.epoch += 1
             self.resumed = None
 

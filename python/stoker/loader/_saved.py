@@ -49,7 +49,6 @@ class Saved:
 
     epoch: int
     pipeline: dict[str, Any] | None
-    consumed: int  # of the epoch, by all ranks
     dataset: Facts | None
 
     @staticmethod
@@ -57,7 +56,7 @@ class Saved:
         unknown = set(state) - {"stoker_loader", "epoch", "pipeline", "dataset"}
         if unknown or "pipeline" not in state:
             raise StateError(f"the state is damaged: {f'it holds {min(map(str, unknown))!r}' if unknown else 'pipeline is missing'}")
-        epoch, pipeline, consumed = _whole(state, "epoch", _MOST_EPOCHS), state["pipeline"], 0
+        epoch, pipeline = _whole(state, "epoch", _MOST_EPOCHS), state["pipeline"]
         if pipeline is not None:
             if not isinstance(pipeline, dict):
                 raise StateError(f'the state is damaged: "pipeline" is {type(pipeline).__name__}')
@@ -65,7 +64,7 @@ class Saved:
                 json.dumps(pipeline, allow_nan=False)
             except (TypeError, ValueError, RecursionError) as e:
                 raise StateError(f'the state is damaged: "pipeline" holds what is no JSON ({e})') from None
-            consumed = _whole(pipeline, "consumed", 2 * _MOST_SAMPLES)
+            _whole(pipeline, "consumed", 2 * _MOST_SAMPLES)
             if _whole(pipeline, "epoch", _MOST_EPOCHS) not in (0, epoch):
                 raise StateError(f"the state contradicts itself: epoch {epoch} of the Loader, {pipeline['epoch']} of its pipeline")
-        return Saved(epoch, pipeline, consumed, Facts.of(state["dataset"]) if "dataset" in state else None)
+        return Saved(epoch, pipeline, Facts.of(state["dataset"]) if "dataset" in state else None)

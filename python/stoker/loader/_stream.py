@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import itertools
 from array import array
+from collections import deque
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -28,7 +29,7 @@ class StreamSource(DatasetSource):
     def __init__(self, dataset: Any, asked: Asked) -> None:
         self._iterator: Iterator[Any] | None = None
         self._at = (-1, 0)  # epoch and position of the next sample
-        self._kept: tuple[Any, ...] | None = None  # that sample, if it was pulled already
+        self._kept: deque[tuple[Any, ...]] = deque()  # samples from there on that were pulled already
         self._spent = False  # it has been iterated
         self._totals: dict[int, int] = {}  # samples of epochs that have ended
         super().__init__(dataset, asked)
@@ -72,19 +73,29 @@ class StreamSource(DatasetSource):
     def samples(self, epoch: int, positions: Sequence[int], spec: Spec, indices: array[int] | None) -> list[tuple[int, bool]]:
         return [(p, False) for p in positions]
 
+    def has_step(self, epoch: int, consumed: int, spec: Spec) -> bool:
+        self.samples_of.oriented = spec.orientation
+        return self._look(spec, epoch, consumed, spec.batch if spec.last_batch == "drop" else 1)
+
     # ---- samples ----
 
     def _first(self, spec: Spec, indices: array[int] | None, per_rank: bool) -> tuple[Any, ...]:
         epoch, consumed, _ = self._start
-        row = self._next(spec, epoch, consumed)
-        if row is None:
-            epoch, consumed = epoch + 1, 0
-            row = self._next(spec, epoch, consumed)
-        if row is None:
+        if not self._look(spec, epoch, consumed, 1) and not self._look(spec, epoch + 1, 0, 1):
             raise InvalidArgumentError("the IterableDataset gave no sample")
-        self._kept = row
-        self._at = (epoch, consumed)
-        return row
+        return self._kept[0]
+
+    def _look(self, spec: Spec, epoch: int, position: int, count: int) -> bool:
+        """Whether there are `count` samples from a position on. They are kept for when they are asked for."""
+        rows: deque[tuple[Any, ...]] = deque()
+        while len(rows) < count:
+            row = self._next(spec, epoch, position + len(rows))
+            if row is None:
+                return False
+            rows.append(row)
+        self._kept = rows + self._kept
+        self._at = (epoch, position)
+        return True
 
     def _take(self, spec: Spec, indices: array[int] | None, per_rank: bool, epoch: int, first: int) -> list[Sequence[Any]]:
         rows: list[tuple[Any, ...]] = []
@@ -103,19 +114,20 @@ class StreamSource(DatasetSource):
             return None
         if self._iterator is None or self._at != (epoch, position):
             self._begin(epoch, position)
-        row, self._kept = self._kept, None
-        if row is None:
-            item = self._pull(spec, epoch, position)
-            row = None if item is _END else self.samples_of.convert(item)
-        if row is None:
-            self._totals[epoch] = position
+        if self._kept:
+            row = self._kept.popleft()
         else:
-            self._at = (epoch, position + 1)
+            item = self._pull(spec, epoch, position)
+            if item is _END:
+                self._totals[epoch] = position
+                return None
+            row = self.samples_of.convert(item)
+        self._at = (epoch, position + 1)
         return row
 
     def _begin(self, epoch: int, position: int) -> None:
         """An iteration of its own for each epoch; what lies before the position is passed over."""
-        self._kept = None
+        self._kept.clear()
         if hasattr(self.dataset, "set_epoch"):
             self.dataset.set_epoch(epoch)
         iterator = iter(self.dataset)

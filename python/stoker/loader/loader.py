@@ -334,10 +334,12 @@ class Loader:
     def step(self) -> int:
         """Steps of the epoch that are done, those before a resume included: what a schedule goes by."""
         state = self._run.state()
-        if state["epoch"] != self.epoch:
+        together = self.batch_size * (1 if self._run.per_rank else self._spec.shard.world)
+        if state["epoch"] == self.epoch:
+            return int((state["pipeline"] or {}).get("consumed", 0)) // together
+        if self._run.samples() is not None:
             return len(self)
-        ranks = 1 if self._run.per_rank else self._spec.shard.world
-        return int((state["pipeline"] or {}).get("consumed", 0)) // (self.batch_size * ranks)
+        return int((self._run.resumed or {}).get("consumed", 0)) // together + self._run.step
 
     def __len__(self) -> int:
         """Batches of an epoch, the same for all ranks."""
@@ -357,7 +359,7 @@ class Loader:
             return {"stoker_loader": _STATE, **self._run.state()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Goes on from a state, with any number of ranks. Nothing is read, decoded or called for samples before it."""
+        """Goes on from a state, with any number of ranks. Nothing is read, decoded or called for samples before it, but that an IterableDataset gives them anew."""
         if not isinstance(state, dict) or not is_whole(state.get("stoker_loader")) or state["stoker_loader"] != _STATE:
             raise StateError("this is no state of a Loader, or one of another version")
         with self._alone:
