@@ -187,6 +187,11 @@ static void affine_u8_bfloat(struct job *j)
 	affine_u8(j, 2);
 }
 
+static void affine_u8_byte(struct job *j)
+{
+	affine_u8(j, 3);
+}
+
 static void interleave(struct job *j)
 {
 	j->k->rows.interleave(j->out, j->in, 400, between(j, 1, 100, 224), between(j, 1, 5, 3), (size_t)1 << between(j, 0, 2, 0));
@@ -275,6 +280,7 @@ static const struct {
 	CASE(affine_u8_float),
 	CASE(affine_u8_half),
 	CASE(affine_u8_bfloat),
+	CASE(affine_u8_byte),
 	CASE(interleave),
 	CASE(widen_u8),
 	CASE(affine),

@@ -274,7 +274,7 @@ static void finish_bytes(const struct stk_run *run, const struct stages *s, int3
 static void finish_affine(const struct stk_run *run, const struct stages *s, int32_t y, int32_t rows)
 {
 	const struct stk_pass *p = run->p;
-	int kernel = p->dtype == STK_FLOAT ? 0 : p->dtype == STK_FLOAT16 ? 1 : 2;
+	int kernel = p->dtype == STK_FLOAT ? 0 : p->dtype == STK_FLOAT16 ? 1 : p->dtype == STK_BFLOAT16 ? 2 : 3;
 	uint8_t *to = dst_row(run, y);
 	if (s->planar) {
 		for (int32_t c = 0; c < p->c; c++)
@@ -318,7 +318,7 @@ static void plan_stages(const struct stk_run *run, struct stages *s)
 	if (rest == 0 && p->dtype == STK_UINT8) {
 		s->finish = FINISH_BYTES;
 	} else if (rest == 1 && step->kind == STK_STEP_AFFINE &&
-		   (p->dtype == STK_FLOAT || p->dtype == STK_FLOAT16 || p->dtype == STK_BFLOAT16) &&
+		   (p->dtype == STK_FLOAT || p->dtype == STK_FLOAT16 || p->dtype == STK_BFLOAT16 || p->dtype == STK_UINT8) &&
 		   (s->planar || (s->interleaved && STK_AFFINE_PERIOD % p->c == 0))) {
 		s->finish = FINISH_AFFINE;
 		for (int32_t c = 0; c < (s->planar ? p->c : 1); c++)

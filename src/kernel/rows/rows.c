@@ -25,6 +25,11 @@ static void from_half(float *restrict dst, const uint16_t *restrict src, int32_t
 		dst[i] = stk__half_to_float(src[i]);
 }
 
+static uint8_t round_byte(float x)
+{
+	return (uint8_t)round_one(x, 0, 255);
+}
+
 #define AFFINE_U8(name, type, convert)                                                                                                     \
 	static void name(void *dst, ptrdiff_t dst_row, const uint8_t *src, ptrdiff_t src_row, int32_t n, int32_t rows,                     \
 		const struct stk_affine *a, bool stream)                                                                                   \
@@ -40,6 +45,7 @@ static void from_half(float *restrict dst, const uint16_t *restrict src, int32_t
 AFFINE_U8(affine_u8_float, float, )
 AFFINE_U8(affine_u8_half, uint16_t, stk__float_to_half)
 AFFINE_U8(affine_u8_bfloat, uint16_t, stk__float_to_bfloat)
+AFFINE_U8(affine_u8_byte, uint8_t, round_byte)
 
 #define LOAD_AS(type, convert)                                                                                                             \
 	for (int32_t i = 0; i < n; i++, p += stride) {                                                                                     \
@@ -76,7 +82,7 @@ void stk__row_load(float *dst, const void *src, ptrdiff_t stride, int32_t n, enu
 
 const struct stk_row_kernels stk__row_kernels_c = {
 	.load_u8 = load_u8_any,
-	.affine_u8 = {affine_u8_float, affine_u8_half, affine_u8_bfloat},
+	.affine_u8 = {affine_u8_float, affine_u8_half, affine_u8_bfloat, affine_u8_byte},
 	.interleave = interleave_any,
 	.widen_u8 = widen_u8,
 	.affine = affine,

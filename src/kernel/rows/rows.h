@@ -21,9 +21,9 @@ struct stk_row_kernels {
 	/* dst[c * plane + r * row + x] = src pixel (x, r), channel c; mirrored: pixel (w - 1 - x, r). src is any view of uint8, readable 64
 	 * bytes past a row's last pixel. */
 	void (*load_u8)(uint8_t *dst, ptrdiff_t row, ptrdiff_t plane, const struct stk_image *src, bool mirror);
-	/* dst: n elements a row of float32, float16 or bfloat16 (by index), rows `dst_row` bytes apart: x * scale + bias, rounded twice. stream:
-	 * stores may go past the caches; call stk__stores_fence before others read them. */
-	void (*affine_u8[3])(void *dst, ptrdiff_t dst_row, const uint8_t *src, ptrdiff_t src_row, int32_t n, int32_t rows,
+	/* dst: n elements a row of float32, float16, bfloat16 or uint8 (by index), rows `dst_row` bytes apart: x * scale + bias, rounded twice,
+	 * to uint8 as by `round`. stream: stores may go past the caches; call stk__stores_fence before others read them. */
+	void (*affine_u8[4])(void *dst, ptrdiff_t dst_row, const uint8_t *src, ptrdiff_t src_row, int32_t n, int32_t rows,
 		const struct stk_affine *a, bool stream);
 	/* Channels' rows to pixels: dst[(x * channels) + c] = src[c * plane + x]; elements of 1, 2 or 4 bytes. */
 	void (*interleave)(void *dst, const void *src, ptrdiff_t plane, int32_t n, int32_t channels, size_t element);

@@ -158,6 +158,39 @@ static void affine_u8_bfloat(void *dst, ptrdiff_t dst_row, const uint8_t *src, p
 		affine_u8(dst, dst_row, src, src_row, n, rows, a, AS_BFLOAT, false, false);
 }
 
+/* As round_one to uint8; max takes the second operand for NaN. */
+static inline __m256i round_byte8(__m256 x)
+{
+	x = _mm256_min_ps(_mm256_max_ps(x, _mm256_setzero_ps()), _mm256_set1_ps(255));
+	__m256i whole = _mm256_cvttps_epi32(x);
+	__m256 up = _mm256_cmp_ps(_mm256_sub_ps(x, _mm256_cvtepi32_ps(whole)), _mm256_set1_ps(0.5f), _CMP_GE_OQ);
+	return _mm256_sub_epi32(whole, _mm256_castps_si256(up));
+}
+
+static void affine_u8_byte(void *dst, ptrdiff_t dst_row, const uint8_t *src, ptrdiff_t src_row, int32_t n, int32_t rows,
+	const struct stk_affine *a, bool stream)
+{
+	(void)stream;
+	__m256 s0 = _mm256_loadu_ps(a->scale), s1 = _mm256_loadu_ps(a->scale + 8), s2 = _mm256_loadu_ps(a->scale + 16);
+	__m256 b0 = _mm256_loadu_ps(a->bias), b1 = _mm256_loadu_ps(a->bias + 8), b2 = _mm256_loadu_ps(a->bias + 16);
+	for (int32_t r = 0; r < rows; r++) {
+		uint8_t *out = (uint8_t *)dst + r * dst_row;
+		const uint8_t *in = src + r * src_row;
+		int32_t i = 0;
+		for (; i + STK_AFFINE_PERIOD <= n; i += STK_AFFINE_PERIOD) {
+			__m256i x0 = round_byte8(affine8(in + i, s0, b0)), x1 = round_byte8(affine8(in + i + 8, s1, b1)),
+				x2 = round_byte8(affine8(in + i + 16, s2, b2));
+			__m256i both = _mm256_permute4x64_epi64(_mm256_packus_epi32(x0, x1), 0xd8);
+			__m128i last = _mm_packus_epi32(_mm256_castsi256_si128(x2), _mm256_extracti128_si256(x2, 1));
+			_mm_storeu_si128(
+				(void *)(out + i), _mm_packus_epi16(_mm256_castsi256_si128(both), _mm256_extracti128_si256(both, 1)));
+			_mm_storel_epi64((void *)(out + i + 16), _mm_packus_epi16(last, last));
+		}
+		for (int32_t k = 0; i < n; i++, k++)
+			out[i] = (uint8_t)round_one((float)in[i] * a->scale[k] + a->bias[k], 0, 255);
+	}
+}
+
 static inline __m128i load16(const uint8_t *p)
 {
 	return _mm_loadu_si128((const void *)p);
@@ -247,7 +280,7 @@ static void interleave(void *dst, const void *src, ptrdiff_t plane, int32_t n, i
 
 const struct stk_row_kernels stk__row_kernels_avx2 = {
 	.load_u8 = load_u8,
-	.affine_u8 = {affine_u8_float, affine_u8_half, affine_u8_bfloat},
+	.affine_u8 = {affine_u8_float, affine_u8_half, affine_u8_bfloat, affine_u8_byte},
 	.interleave = interleave,
 	.widen_u8 = widen_u8,
 	.affine = affine,
