@@ -9,7 +9,8 @@
 enum {
 	SLACK = 64,
 	SMALLEST = 4096,
-	WINDOW = 256,   /* takes */
+	WINDOW = 256,   /* takes at least */
+	TURNS = 8,      /* a window is so many takes for each buffer that was in use at once */
 	LARGER = 4,     /* classes: a buffer up to twice as large will do */
 	SPARE = 8 << 20 /* bytes that may always lie idle */
 };
@@ -121,11 +122,14 @@ static struct stk_buffer *count_take(struct stk_buffer_pool *p, size_t capacity)
 	p->in_use += capacity;
 	if (p->in_use > p->window_peak)
 		p->window_peak = p->in_use;
-	if (++p->takes < WINDOW)
+	if (++p->count > p->window_count)
+		p->window_count = p->count;
+	if (++p->takes < WINDOW || p->takes < TURNS * p->window_count)
 		return NULL;
 	p->takes = 0;
 	p->last_peak = p->window_peak;
 	p->window_peak = p->in_use;
+	p->window_count = p->count;
 	return trim(p, budget(p));
 }
 
@@ -157,6 +161,7 @@ struct stk_buffer *stk__buffer_pool_take(struct stk_buffer_pool *p, size_t size)
 	pthread_mutex_lock(&p->lock);
 	p->held -= capacity;
 	p->in_use -= capacity;
+	p->count--;
 	pthread_mutex_unlock(&p->lock);
 	return NULL;
 }
@@ -165,6 +170,7 @@ void stk__buffer_pool_give(struct stk_buffer_pool *p, struct stk_buffer *b)
 {
 	pthread_mutex_lock(&p->lock);
 	p->in_use -= b->capacity;
+	p->count--;
 	link_idle(p, b);
 	struct stk_buffer *surplus = trim(p, budget(p));
 	pthread_mutex_unlock(&p->lock);

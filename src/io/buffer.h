@@ -15,6 +15,7 @@ struct stk_buffer_pool {
 	size_t held, peak_held;                                                     /* bytes of all buffers, in use or idle */
 	size_t in_use;
 	size_t window_peak, last_peak; /* of in_use, in this window of takes and in the one before */
+	unsigned count, window_count;  /* buffers in use; the most of them in this window */
 	unsigned takes;
 	uint64_t gives;
 };

@@ -43,8 +43,39 @@ static void test_buffers_are_reused_and_outliers_freed(void **state)
 	stk__io_destroy(io);
 }
 
+/* Where many are in use and their number goes up and down, as that of answers which come out of turn, those that idle meanwhile are kept. */
+static void test_many_in_use_come_and_go(void **state)
+{
+	enum { MOST = 600, LEAST = 100, SIZE = 100000 };
+	(void)state;
+	struct stk_buffer *held[MOST];
+	struct stk_io *io;
+	struct stk_io_counters c;
+	assert_int_equal(stk__io_create(1, &io, NULL), STK_OK);
+	uint64_t allocations = 0;
+	for (int round = 0; round < 4; round++) {
+		for (int i = round ? LEAST : 0; i < MOST; i++)
+			assert_non_null(held[i] = stk__buffer_take(io, SIZE));
+		if (!round)
+			allocations = stk__alloc_count();
+		for (int i = LEAST; i < MOST; i++)
+			stk__buffer_release(io, held[i]);
+		for (int i = 0; i < 1000; i++)
+			stk__buffer_release(io, stk__buffer_take(io, SIZE));
+	}
+	assert_int_equal(stk__alloc_count(), allocations);
+	for (int i = 0; i < 20000; i++) /* then they have not been needed for long */
+		stk__buffer_release(io, stk__buffer_take(io, SIZE));
+	stk__io_counters(io, &c);
+	assert_true(c.buffers_bytes < MOST * SIZE / 2);
+	for (int i = 0; i < LEAST; i++)
+		stk__buffer_release(io, held[i]);
+	stk__io_destroy(io);
+}
+
 int main(void)
 {
-	const struct CMUnitTest tests[] = {cmocka_unit_test(test_buffers_are_reused_and_outliers_freed)};
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_buffers_are_reused_and_outliers_freed), cmocka_unit_test(test_many_in_use_come_and_go)};
 	return cmocka_run_group_tests_name("buffers", tests, NULL, NULL);
 }
