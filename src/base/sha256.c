@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/sha256.h"
 
+#include "base/system.h"
+
 #include <string.h>
 
 static const uint32_t K[64] = {0x428a2f98, 0x71374491, 0xb5c0fbcf, 0xe9b5dba5, 0x3956c25b, 0x59f111f1, 0x923f82a4, 0xab1c5ed5, 0xd807aa98,
@@ -15,27 +17,45 @@ static uint32_t rotate(uint32_t x, int n)
 	return x >> n | x << (32 - n);
 }
 
-static void add_block(struct stk_sha256 *s, const uint8_t *p)
+/* One of 64 rounds. Instead of moving the eight words, the next one names them by other letters. */
+#define ROUND(a, b, c, d, e, f, g, h, i)                                                                                                   \
+	do {                                                                                                                               \
+		uint32_t t = (h) + (rotate(e, 6) ^ rotate(e, 11) ^ rotate(e, 25)) + ((g) ^ ((e) & ((f) ^ (g)))) + K[i] + w[(i) % 16];      \
+		(d) += t;                                                                                                                  \
+		(h) = t + (rotate(a, 2) ^ rotate(a, 13) ^ rotate(a, 22)) + (((a) & (b)) | ((c) & ((a) | (b))));                            \
+	} while (0)
+
+/* The words of the next 16 rounds, in place of those of the last. */
+static void schedule(uint32_t w[16])
 {
-	uint32_t w[64], h[8];
+	for (int i = 0; i < 16; i++) {
+		uint32_t a = w[(i + 1) % 16], b = w[(i + 14) % 16];
+		w[i] += (rotate(a, 7) ^ rotate(a, 18) ^ a >> 3) + w[(i + 9) % 16] + (rotate(b, 17) ^ rotate(b, 19) ^ b >> 10);
+	}
+}
+
+static void add_block(uint32_t state[8], const uint8_t *p)
+{
+	uint32_t w[16], a = state[0], b = state[1], c = state[2], d = state[3], e = state[4], f = state[5], g = state[6], h = state[7];
 	for (int i = 0; i < 16; i++)
 		w[i] = (uint32_t)p[4 * i] << 24 | (uint32_t)p[4 * i + 1] << 16 | (uint32_t)p[4 * i + 2] << 8 | p[4 * i + 3];
-	for (int i = 16; i < 64; i++) {
-		uint32_t a = w[i - 15], b = w[i - 2];
-		w[i] = w[i - 16] + (rotate(a, 7) ^ rotate(a, 18) ^ a >> 3) + w[i - 7] + (rotate(b, 17) ^ rotate(b, 19) ^ b >> 10);
+	for (int i = 0; i < 64; i += 8) {
+		if (i && i % 16 == 0)
+			schedule(w);
+		ROUND(a, b, c, d, e, f, g, h, i);
+		ROUND(h, a, b, c, d, e, f, g, i + 1);
+		ROUND(g, h, a, b, c, d, e, f, i + 2);
+		ROUND(f, g, h, a, b, c, d, e, i + 3);
+		ROUND(e, f, g, h, a, b, c, d, i + 4);
+		ROUND(d, e, f, g, h, a, b, c, i + 5);
+		ROUND(c, d, e, f, g, h, a, b, i + 6);
+		ROUND(b, c, d, e, f, g, h, a, i + 7);
 	}
-	memcpy(h, s->h, sizeof h);
-	for (int i = 0; i < 64; i++) {
-		uint32_t e = h[4], a = h[0];
-		uint32_t t = h[7] + (rotate(e, 6) ^ rotate(e, 11) ^ rotate(e, 25)) + ((e & h[5]) ^ (~e & h[6])) + K[i] + w[i];
-		uint32_t u = (rotate(a, 2) ^ rotate(a, 13) ^ rotate(a, 22)) + ((a & h[1]) ^ (a & h[2]) ^ (h[1] & h[2]));
-		memmove(h + 1, h, 7 * sizeof *h);
-		h[4] += t;
-		h[0] = t + u;
-	}
+	const uint32_t more[8] = {a, b, c, d, e, f, g, h};
 	for (int i = 0; i < 8; i++)
-		s->h[i] += h[i];
+		state[i] += more[i];
 }
+#undef ROUND
 
 void stk__sha256_init(struct stk_sha256 *s)
 {
@@ -52,45 +72,67 @@ void stk__sha256_add(struct stk_sha256 *s, const void *data, size_t n)
 		p += take;
 		n -= take;
 		if (at + take == 64)
-			add_block(s, s->block);
+			add_block(s->h, s->block);
 	}
 }
 
 void stk__sha256_end(struct stk_sha256 *s, uint8_t digest[STK_SHA256_SIZE])
 {
-	static const uint8_t padding[64] = {0x80};
-	uint8_t bits[8];
+	const uint64_t bits = s->size * 8;
+	size_t at = s->size % 64;
+	s->block[at++] = 0x80;
+	memset(s->block + at, 0, 64 - at);
+	if (at > 56) {
+		add_block(s->h, s->block);
+		memset(s->block, 0, 56);
+	}
 	for (int i = 0; i < 8; i++)
-		bits[i] = (uint8_t)(s->size * 8 >> (56 - 8 * i));
-	stk__sha256_add(s, padding, 1 + (119 - s->size % 64) % 64);
-	stk__sha256_add(s, bits, sizeof bits);
+		s->block[56 + i] = (uint8_t)(bits >> (56 - 8 * i));
+	add_block(s->h, s->block);
 	for (int i = 0; i < STK_SHA256_SIZE; i++)
 		digest[i] = (uint8_t)(s->h[i / 4] >> (24 - 8 * (i % 4)));
 }
 
-void stk__hmac_sha256(const void *key, size_t key_size, const void *data, size_t n, uint8_t digest[STK_SHA256_SIZE])
+/* ---- HMAC ---- */
+
+void stk__hmac_sha256_key(struct stk_hmac_sha256 *k, const void *key, size_t n)
 {
 	uint8_t inner[64] = {0}, outer[64];
-	struct stk_sha256 s;
-	if (key_size > sizeof inner) {
+	if (n > sizeof inner) {
+		struct stk_sha256 s;
 		stk__sha256_init(&s);
-		stk__sha256_add(&s, key, key_size);
+		stk__sha256_add(&s, key, n);
 		stk__sha256_end(&s, inner);
 	} else {
-		memcpy(inner, key, key_size);
+		memcpy(inner, key, n);
 	}
 	for (size_t i = 0; i < sizeof inner; i++) {
 		outer[i] = inner[i] ^ 0x5c;
 		inner[i] ^= 0x36;
 	}
-	stk__sha256_init(&s);
-	stk__sha256_add(&s, inner, sizeof inner);
+	stk__sha256_init(&k->inner);
+	stk__sha256_add(&k->inner, inner, sizeof inner);
+	stk__sha256_init(&k->outer);
+	stk__sha256_add(&k->outer, outer, sizeof outer);
+	stk__erase(inner, sizeof inner);
+	stk__erase(outer, sizeof outer);
+}
+
+void stk__hmac_sha256_end(const struct stk_hmac_sha256 *k, struct stk_sha256 *s, uint8_t digest[STK_SHA256_SIZE])
+{
+	stk__sha256_end(s, digest);
+	*s = k->outer;
+	stk__sha256_add(s, digest, STK_SHA256_SIZE);
+	stk__sha256_end(s, digest);
+}
+
+void stk__hmac_sha256(const void *key, size_t key_size, const void *data, size_t n, uint8_t digest[STK_SHA256_SIZE])
+{
+	struct stk_hmac_sha256 k;
+	stk__hmac_sha256_key(&k, key, key_size);
+	struct stk_sha256 s = k.inner;
 	stk__sha256_add(&s, data, n);
-	stk__sha256_end(&s, digest);
-	stk__sha256_init(&s);
-	stk__sha256_add(&s, outer, sizeof outer);
-	stk__sha256_add(&s, digest, STK_SHA256_SIZE);
-	stk__sha256_end(&s, digest);
+	stk__hmac_sha256_end(&k, &s, digest);
 }
 
 void stk__sha256_hex(const uint8_t digest[STK_SHA256_SIZE], char hex[STK_SHA256_HEX])

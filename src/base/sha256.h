@@ -19,6 +19,14 @@ void stk__sha256_init(struct stk_sha256 *s);
 void stk__sha256_add(struct stk_sha256 *s, const void *data, size_t n);
 void stk__sha256_end(struct stk_sha256 *s, uint8_t digest[STK_SHA256_SIZE]);
 
+/* A key of HMAC, for many texts: what its two blocks leave behind. A text: s = k->inner, stk__sha256_add as often as needed, then stk__hmac_sha256_end. */
+struct stk_hmac_sha256 {
+	struct stk_sha256 inner, outer;
+};
+
+void stk__hmac_sha256_key(struct stk_hmac_sha256 *k, const void *key, size_t n);
+void stk__hmac_sha256_end(const struct stk_hmac_sha256 *k, struct stk_sha256 *s, uint8_t digest[STK_SHA256_SIZE]);
+/* Of one text. */
 void stk__hmac_sha256(const void *key, size_t key_size, const void *data, size_t n, uint8_t digest[STK_SHA256_SIZE]);
 /* In lower case, NUL-terminated. */
 void stk__sha256_hex(const uint8_t digest[STK_SHA256_SIZE], char hex[STK_SHA256_HEX]);

@@ -63,8 +63,9 @@ struct stk_http_loop {
 	char *scratch;                                     /* STK_HTTP_SCRATCH bytes: for what does not go to its place at once */
 	int count;                                         /* of active ones; with the source's lock */
 	_Atomic bool look;                                 /* a request was cancelled */
-	struct stk_http_answers answers;                   /* the source's, as they were when it last looked over its transfers */
-	bool sleeping;                                     /* with the source's lock: waits, and would take a request */
+	struct stk_http_signer signer;
+	struct stk_http_answers answers; /* the source's, as they were when it last looked over its transfers */
+	bool sleeping;                   /* with the source's lock: waits, and would take a request */
 };
 
 struct stk_http_source {
@@ -104,44 +105,48 @@ struct stk_http_source {
 };
 
 struct stk_transfer {
-	struct stk_transfer *next, *before;
+	/* What the loop looks at again and again, of all of them: one cache line. */
+	struct stk_transfer *next;
 	struct stk_transfer *twin; /* for the same request, on another connection; the one whose answer begins first goes on alone */
-	struct stk_http_loop *loop;
+	struct stk_request *r;     /* of several (r->follow) the first */
 	struct stk_connection *connection; /* NULL: none */
+	struct stk_http_loop *loop;
+	int64_t window_ns;  /* since when `window_bytes` have come: a stall is measured in windows */
+	int64_t awaited_ns; /* since when more than a byte of it is awaited */
+	uint8_t resumes;
+	bool begun;    /* a byte of this response has come */
+	bool placed;   /* its header was read, and its body has a place */
+	bool eager;    /* the rest is taken piece by piece */
+	bool complete; /* all bytes have come, and more would */
+	bool stale;    /* the connection had been closed before it was used: another is taken */
+	size_t window_bytes;
+	struct stk_transfer *before;
+	/* The object, over all responses. */
+	uint8_t *data;
+	size_t capacity, used;
+	struct stk_buffer *buffer; /* NULL where the request has room of its own */
+	int64_t first, length;     /* the bytes that it asks for; length -1: to the end */
+	int64_t expected;          /* bytes that the request gets; -1: until the body ends */
+	int64_t skip;              /* bytes of this body before those */
+	int64_t object_size;       /* as the first response told it; -1: not */
+	int64_t begun_ns;
+	/* The request and its response. */
+	struct stk_text request; /* as it goes out */
+	size_t sent;             /* of it */
+	struct stk_response_reader response;
+	struct stk_http_account *account;
 	struct stk_http_target target;
 	struct stk_route route;
 	struct stk_text moved; /* where a redirect leads; "" where none has come */
 	int moves;
-	struct stk_http_account *account;
-	struct stk_text request; /* as it goes out */
-	size_t sent;             /* of it */
-	struct stk_request *r;   /* of several (r->follow) the first */
-	int64_t first, length;   /* the bytes that it asks for; length -1: to the end */
-	int64_t begun_ns;
-	struct stk_response_reader response;
+	char etag[128]; /* of the first response; where it has none, when the object last changed, which stands for one */
+	/* How it ended. */
+	struct stk_transfer *next_ended;
+	CURLcode code;
+	enum stk_status failed;   /* the error is filled, and the response not read any more */
 	char text[STK_HTTP_TEXT]; /* the beginning of an error's body */
 	size_t text_size;
-	CURLcode code; /* how it ended */
 	char why[CURL_ERROR_SIZE];
-	bool stale; /* the connection had been closed before it was used: another is taken */
-	struct stk_transfer *next_ended;
-	/* The object, over all responses. */
-	struct stk_buffer *buffer; /* NULL where the request has room of its own */
-	uint8_t *data;
-	size_t capacity, used;
-	int64_t expected;    /* bytes that the request gets; -1: until the body ends */
-	int64_t skip;        /* bytes of this body before those */
-	char etag[128];      /* of the first response; where it has none, when the object last changed, which stands for one */
-	int64_t object_size; /* as that told it; -1: not */
-	int resumes;
-	enum stk_status failed; /* the error is filled, and the response not read any more */
-	bool complete;          /* all bytes have come, and more would */
-	bool begun;             /* a byte of this response has come */
-	bool placed;            /* its header was read, and its body has a place */
-	bool eager;             /* the rest is taken piece by piece */
-	int64_t awaited_ns;     /* since when more than a byte of it is awaited */
-	int64_t window_ns;      /* since when `window_bytes` have come: a stall is measured in windows */
-	size_t window_bytes;
 };
 
 /* http_transfer.c: on the loop's thread. */
@@ -163,7 +168,10 @@ void stk__transfer_disconnected(struct stk_transfer *t, bool broken);
 /* Gives it up, and with it the connection. */
 void stk__transfer_stop(struct stk_transfer *t);
 
-/* http_rest.c: the rest of a body in few pieces, on the loop's thread. await: all that has come was taken. look: what comes slowly is taken as it comes. */
+/* http_rest.c: the rest of a body in few pieces, on the loop's thread. await: enough of what has come was taken. look: what comes slowly is taken as it
+ * comes. is_worth_awaiting: the pieces that are there may wait for the others. pause: ns between two looks at what has come; 0: none. */
+int64_t stk__rest_pause(const struct stk_http_loop *l);
+bool stk__rest_is_worth_awaiting(const struct stk_transfer *t);
 void stk__rest_await(struct stk_transfer *t);
 void stk__rest_look(struct stk_transfer *t, int64_t now);
 

@@ -163,13 +163,16 @@ static void take_ended(struct stk_http_loop *l)
 	}
 }
 
+/* Which transfers may have been cancelled; where none was, requests are not looked at, which lie elsewhere in memory. */
+enum cancelled { NONE, SOME, ALL };
+
 /* Ends a transfer that was cancelled or waits for too long; gives one that is late a twin. True: some transfer has ended. */
-static bool look_at(struct stk_http_loop *l, struct stk_transfer *t, int64_t now, bool all)
+static bool look_at(struct stk_http_loop *l, struct stk_transfer *t, int64_t now, enum cancelled which)
 {
 	struct stk_request *r = t->r;
 	enum stk_status status = STK_OK;
 	stk__rest_look(t, now);
-	if (all || stk__http_all_cancelled(r))
+	if (which == ALL || (which == SOME && stk__http_all_cancelled(r)))
 		status = stk__fail(r->error, STK_CANCELLED, "%.*s: reading was cancelled", stk__uri_shown(r->uri), r->uri);
 	else
 		status = stk__transfer_check_pace(t, now);
@@ -179,12 +182,12 @@ static bool look_at(struct stk_http_loop *l, struct stk_transfer *t, int64_t now
 }
 
 /* What ends may take another one off the list: the look begins anew. */
-static void look_over(struct stk_http_loop *l, bool all)
+static void look_over(struct stk_http_loop *l, enum cancelled which)
 {
 	int64_t now = stk__clock_ns();
 	stk__hedge_know(l);
 	for (struct stk_transfer *t = l->active; t;)
-		t = look_at(l, t, now, all) ? l->active : t->next;
+		t = look_at(l, t, now, which) ? l->active : t->next;
 }
 
 static int timeout_ms(const struct stk_http_loop *l, int64_t look_ns)
@@ -213,14 +216,10 @@ static void serve(struct stk_http_loop *l, const struct epoll_event *events, int
 		stk__connection_timers(l, stk__clock_ns());
 }
 
-/* Answers come a piece at a time. A thread that is woken for each is busy with waking up more than with bytes; where a store takes long to answer, nobody
- * notices that some more pieces may come first. */
 static void rest(const struct stk_http_loop *l)
 {
-	const int64_t longest_ns = 4000000, part = (int64_t)(l->answers.first_ns / 40);
-	int64_t pause = part < longest_ns ? part : longest_ns;
-	int64_t until = l->round_ns + pause;
-	if (pause < 100000 || until < stk__clock_ns() + 50000)
+	int64_t until = l->round_ns + stk__rest_pause(l);
+	if (until < stk__clock_ns() + 50000)
 		return;
 	struct timespec t = {until / 1000000000, until % 1000000000};
 	clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &t, NULL);
@@ -242,12 +241,13 @@ static void *run(void *arg)
 		stk__http_awake(l->source, l);
 		serve(l, events, n);
 		take_ended(l);
-		if (atomic_exchange(&l->look, false) || stk__clock_ns() >= look_ns) {
-			look_over(l, false);
+		const bool some = atomic_exchange(&l->look, false);
+		if (some || stk__clock_ns() >= look_ns) {
+			look_over(l, some ? SOME : NONE);
 			look_ns = stk__clock_ns() + LOOK_NS;
 		}
 	}
-	look_over(l, true);
+	look_over(l, ALL);
 	return NULL;
 }
 

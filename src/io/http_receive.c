@@ -18,7 +18,9 @@ void stk__transfer_ended(struct stk_transfer *t, CURLcode code, const char *why)
 {
 	struct stk_http_loop *l = t->loop;
 	t->code = code;
-	snprintf(t->why, sizeof t->why, "%s", why);
+	t->why[0] = 0;
+	if (*why)
+		snprintf(t->why, sizeof t->why, "%s", why);
 	if (t->connection)
 		stk__connection_leave(t->connection, !code && t->response.state == STK_RESPONSE_ENDED && t->response.keep);
 	t->next_ended = l->ended;
@@ -126,7 +128,7 @@ static enum stk_status begin_body(struct stk_transfer *t)
 	const struct stk_request *r = t->r;
 	if (t->resumes)
 		return continue_body(t);
-	snprintf(t->etag, sizeof t->etag, "%s", version_of(p));
+	memcpy(t->etag, version_of(p), strlen(version_of(p)) + 1); /* it is as large as either */
 	t->object_size = size_told(p);
 	bool whole = p->status == 200;
 	if (r->object) {
@@ -290,7 +292,7 @@ static bool read_piece(struct stk_transfer *t)
 		first_byte(t);
 	if (!take_piece(t, to, (size_t)n, direct))
 		return false;
-	return t->connection->tls || (size_t)n == room;
+	return t->connection->tls || ((size_t)n == room && (direct || !stk__rest_is_worth_awaiting(t)));
 }
 
 void stk__transfer_receive(struct stk_transfer *t)

@@ -6,8 +6,22 @@
 
 #include "base/clock.h"
 
-enum { PATIENCE_NS = 100000000, LEAST = 16 << 10, MOST = 128 << 10 };
+enum { PATIENCE_NS = 100000000, LEAST = 16 << 10, MOST = 256 << 10 };
 enum { RECORD = 24 << 10 }; /* of TLS, which may hold bytes that the socket has given already */
+
+/* Answers come a piece at a time. A thread that is woken for each is busy with waking up more than with bytes; where a store takes long to answer, nobody
+ * notices that some more pieces may come first. */
+int64_t stk__rest_pause(const struct stk_http_loop *l)
+{
+	const int64_t longest_ns = 4000000, shortest_ns = 100000, part = (int64_t)(l->answers.first_ns / 40);
+	return part < shortest_ns ? 0 : part < longest_ns ? part : longest_ns;
+}
+
+bool stk__rest_is_worth_awaiting(const struct stk_transfer *t)
+{
+	return t->response.state == STK_RESPONSE_IN_CONTENT && t->response.left >= LEAST && !t->eager && !t->connection->tls &&
+	       stk__rest_pause(t->loop);
+}
 
 void stk__rest_await(struct stk_transfer *t)
 {
@@ -21,7 +35,7 @@ void stk__rest_await(struct stk_transfer *t)
 
 void stk__rest_look(struct stk_transfer *t, int64_t now)
 {
-	if (now - t->awaited_ns < PATIENCE_NS || !t->connection || t->connection->low <= 1)
+	if (!t->placed || now - t->awaited_ns < PATIENCE_NS || !t->connection || t->connection->low <= 1)
 		return;
 	t->eager = true;
 	stk__connection_await(t->connection, 1);

@@ -13,6 +13,8 @@
 
 enum { STALL_BYTES = 4096 };
 
+static const char ALWAYS[] = "User-Agent: stoker/" STK_VERSION "\r\nAccept: */*\r\n"; /* of each request's header */
+
 #define SHOWN(t) stk__uri_shown((t)->r->uri), (t)->r->uri
 
 /* ---- the request ---- */
@@ -86,7 +88,7 @@ static void add_headers(struct stk_transfer *t)
 		stk__text_append(q, t->target.headers[i].s, t->target.headers[i].length);
 		stk__text_append(q, "\r\n", 2);
 	}
-	stk__text_add(q, "User-Agent: stoker/" STK_VERSION "\r\nAccept: */*\r\n");
+	stk__text_append(q, ALWAYS, sizeof ALWAYS - 1);
 	if (t->route.absolute)
 		stk__text_append(q, t->route.authorization.s, t->route.authorization.length);
 	if (t->length > 0)
@@ -165,9 +167,12 @@ enum stk_status stk__transfer_begin(struct stk_transfer *t)
 
 struct stk_transfer *stk__transfer_create(struct stk_http_loop *l)
 {
-	struct stk_transfer *t = stk__calloc(1, sizeof *t);
-	if (t)
+	struct stk_transfer *t = stk__alloc(sizeof *t);
+	if (t) {
+		*t = (struct stk_transfer){0};
 		t->loop = l;
+		t->target.signer = &l->signer;
+	}
 	return t;
 }
 

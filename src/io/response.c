@@ -3,7 +3,6 @@
 
 #include "io/time_text.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -34,16 +33,20 @@ static void copy_text(char *out, size_t capacity, const char *value, size_t n)
 /* "bytes 0-99/1000". A star stands for a size that is not known, or for a range where there is none. */
 static void read_range(struct stk_response *r, const char *value, size_t n)
 {
-	char text[96];
-	long long first, last;
-	copy_text(text, sizeof text, value, n);
-	const char *size = strchr(text, '/');
-	if (sscanf(text, "bytes %lld-%lld", &first, &last) == 2 && first >= 0 && last >= first) {
-		r->first = first;
-		r->last = last;
+	static const char unit[] = "bytes ";
+	const char *end = value + n, *slash = memchr(value, '/', n), *dash = slash ? memchr(value, '-', (size_t)(slash - value)) : NULL;
+	if (n >= sizeof unit - 1 && strncasecmp(value, unit, sizeof unit - 1) == 0 && dash) {
+		const char *begin = value + sizeof unit - 1;
+		begin += strspn(begin, " "); /* no further than the dash */
+		int64_t first = dash > begin ? read_length(begin, (size_t)(dash - begin)) : -1;
+		int64_t last = read_length(dash + 1, (size_t)(slash - dash - 1));
+		if (first >= 0 && last >= first) {
+			r->first = first;
+			r->last = last;
+		}
 	}
-	if (size)
-		r->size = read_length(size + 1, strlen(size + 1));
+	if (slash)
+		r->size = read_length(slash + 1, (size_t)(end - slash - 1));
 }
 
 /* ---- lines ---- */

@@ -24,20 +24,20 @@ struct stk_response {
 	int status;
 	int64_t length;            /* of the body; -1: not told */
 	int64_t first, last, size; /* Content-Range: of the bytes, and of the whole object; -1: not told */
+	int64_t date;              /* seconds since 1970; 0: not told */
 	char etag[128], region[64];
 	char modified[48]; /* Last-Modified */
 	char location[STK_RESPONSE_LINE];
-	int64_t date; /* seconds since 1970; 0: not told */
 };
 
 enum stk_response_state { STK_RESPONSE_IN_HEAD, STK_RESPONSE_IN_CONTENT, STK_RESPONSE_IN_FRAME, STK_RESPONSE_ENDED, STK_RESPONSE_BAD };
 
 struct stk_response_reader {
 	enum stk_response_state state;
-	struct stk_response says;
-	const char *why; /* BAD: what is wrong, as the end of a sentence */
-	int64_t left;    /* CONTENT: bytes of the body, or of its chunk; -1: until the connection ends */
 	bool keep;       /* the connection serves another request after the end */
+	int64_t left;    /* CONTENT: bytes of the body, or of its chunk; -1: until the connection ends */
+	const char *why; /* BAD: what is wrong, as the end of a sentence */
+	struct stk_response says;
 	/* its own */
 	enum { STK_STATUS_LINE, STK_FIELD, STK_CHUNK_SIZE, STK_CHUNK_END, STK_TRAILER } next; /* the line that comes */
 	bool chunked, old;                                                                    /* old: HTTP/1.0 */

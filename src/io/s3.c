@@ -55,6 +55,13 @@ struct endpoint {
 	char host[512], path[256];
 };
 
+static void copy(char *out, size_t capacity, const char *s, size_t n)
+{
+	n = n < capacity ? n : capacity - 1;
+	memcpy(out, s, n);
+	out[n] = 0;
+}
+
 static void split_endpoint(const struct stk_aws_settings *s, const char *region, struct endpoint *e)
 {
 	if (!s->endpoint) {
@@ -66,16 +73,21 @@ static void split_endpoint(const struct stk_aws_settings *s, const char *region,
 	e->scheme = strncmp(s->endpoint, "https", 5) == 0 ? "https" : "http";
 	const char *host = strstr(s->endpoint, "://") + 3;
 	size_t n = strcspn(host, "/");
-	snprintf(e->host, sizeof e->host, "%.*s", (int)n, host);
-	snprintf(e->path, sizeof e->path, "%s", host + n);
+	copy(e->host, sizeof e->host, host, n);
+	copy(e->path, sizeof e->path, host + n, strlen(host + n));
+}
+
+static void add(struct stk_text *t, const char *s)
+{
+	stk__text_append(t, s, strlen(s));
 }
 
 static void add_header(struct stk_http_target *t, const char *name, const char *value)
 {
 	struct stk_text *h = &t->headers[t->header_count++];
-	stk__text_append(h, name, strlen(name));
-	stk__text_append(h, ": ", 2);
-	stk__text_append(h, value, strlen(value));
+	add(h, name);
+	add(h, ": ");
+	add(h, value);
 }
 
 static void add_signature(struct stk_http_target *t, const struct stk_aws_settings *s, const char *region, const char *host,
@@ -99,7 +111,7 @@ static void add_signature(struct stk_http_target *t, const struct stk_aws_settin
 		add_header(t, headers[i].name, headers[i].value);
 	struct stk_text *authorization = &t->headers[t->header_count++];
 	stk__text_append(authorization, "Authorization: ", 15);
-	stk__sigv4_authorization(&q, &keys, &t->key, authorization);
+	stk__sigv4_authorization(&q, &keys, t->signer ? &t->signer->key : NULL, authorization);
 }
 
 enum stk_status stk__s3_target(
@@ -107,7 +119,6 @@ enum stk_status stk__s3_target(
 {
 	struct place p;
 	struct endpoint e;
-	struct stk_text path = {0};
 	enum stk_status status = parse(uri, &p, err);
 	if (status)
 		return status;
@@ -116,37 +127,47 @@ enum stk_status stk__s3_target(
 			"%s: there are no credentials (looked in AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, and for profile \"%.64s\" in "
 			"~/.aws/credentials and ~/.aws/config); for a public bucket set AWS_NO_SIGN_REQUEST=yes",
 			uri, s->profile);
-	if (t->settings != s->number)
-		t->key = (struct stk_sigv4_key){0};
-	t->settings = s->number;
+	if (t->signer && t->signer->settings != s->number)
+		*t->signer = (struct stk_http_signer){.settings = s->number};
 	region = region ? region : s->region;
 	split_endpoint(s, region, &e);
 	bool in_host = s->style != STK_S3_PATH && (s->style == STK_S3_VIRTUAL || !s->endpoint) &&
 		       fits_host(p.bucket, strcmp(e.scheme, "https") == 0);
-	char host[sizeof e.host + 256];
-	snprintf(host, sizeof host, "%s%s%s", in_host ? p.bucket : "", in_host ? "." : "", e.host);
-	stk__text_add(&path, "%s/%s%s", e.path, in_host ? "" : p.bucket, in_host || !*p.key ? "" : "/");
-	stk__uri_encode(&path, p.key, "/");
-	snprintf(t->bucket, sizeof t->bucket, "%s", p.bucket);
-	stk__text_add(&t->url, "%s://%s%s%s%s", e.scheme, host, path.s ? path.s : "", *p.query ? "?" : "", p.query);
-	add_header(t, "Host", host);
-	if (!s->anonymous && path.s)
-		add_signature(t, s, region, host, path.s, p.query, now);
-	bool failed = t->url.failed || path.failed;
+	copy(t->bucket, sizeof t->bucket, p.bucket, strlen(p.bucket));
+	add(&t->host, in_host ? p.bucket : "");
+	add(&t->host, in_host ? "." : "");
+	add(&t->host, e.host);
+	add(&t->path, e.path);
+	add(&t->path, "/");
+	add(&t->path, in_host ? "" : p.bucket);
+	add(&t->path, in_host || !*p.key ? "" : "/");
+	stk__uri_encode(&t->path, p.key, "/");
+	const char *const parts[] = {e.scheme, "://", t->host.s, t->path.s, *p.query ? "?" : "", p.query};
+	for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+		add(&t->url, parts[i] ? parts[i] : "");
+	bool failed = t->url.failed || t->path.failed || t->host.failed;
+	if (!failed)
+		add_header(t, "Host", t->host.s);
+	if (!failed && !s->anonymous)
+		add_signature(t, s, region, t->host.s, t->path.s, p.query, now);
 	for (int i = 0; i < t->header_count; i++)
 		failed |= t->headers[i].failed;
-	stk__text_free(&path);
 	return failed ? stk__fail(err, STK_NO_MEMORY, "%s: out of memory for its request", uri) : STK_OK;
+}
+
+static void empty(struct stk_text *t)
+{
+	t->length = 0;
+	t->failed = false;
 }
 
 void stk__http_target_reset(struct stk_http_target *t)
 {
-	t->url.length = 0;
-	t->url.failed = false;
-	for (size_t i = 0; i < sizeof t->headers / sizeof *t->headers; i++) {
-		t->headers[i].length = 0;
-		t->headers[i].failed = false;
-	}
+	empty(&t->url);
+	empty(&t->host);
+	empty(&t->path);
+	for (size_t i = 0; i < sizeof t->headers / sizeof *t->headers; i++)
+		empty(&t->headers[i]);
 	t->header_count = 0;
 	t->bucket[0] = 0;
 }
@@ -154,6 +175,8 @@ void stk__http_target_reset(struct stk_http_target *t)
 void stk__http_target_free(struct stk_http_target *t)
 {
 	stk__text_free(&t->url);
+	stk__text_free(&t->host);
+	stk__text_free(&t->path);
 	for (size_t i = 0; i < sizeof t->headers / sizeof *t->headers; i++)
 		stk__text_free(&t->headers[i]);
 }

@@ -7,14 +7,20 @@
 
 #include <time.h>
 
+/* What requests of one settings' number have been signed with. */
+struct stk_http_signer {
+	uint64_t settings;
+	struct stk_sigv4_key key;
+};
+
 /* One request, for http:// and https:// too, which have neither headers nor a bucket. */
 struct stk_http_target {
 	struct stk_text url;
+	struct stk_text host, path; /* of it; of a bucket's alone */
 	struct stk_text headers[5];
 	int header_count;
-	char bucket[256];  /* "" where the URI is no bucket's */
-	uint64_t settings; /* number of the settings that `key` is derived from */
-	struct stk_sigv4_key key;
+	char bucket[256];               /* "" where the URI is no bucket's */
+	struct stk_http_signer *signer; /* of the requests before it, on the same thread; nullable */
 };
 
 /* What s3:// and s3list:// URIs ask for. region: of this bucket, where it is known to be another than the settings'; else NULL. */

@@ -32,8 +32,8 @@ void stk__sigv4_date(time_t t, char date[STK_SIGV4_DATE]);
 
 /* The key that is derived from the secret for one day, region and service: most of a signature's work. Zeroed: not made yet. */
 struct stk_sigv4_key {
-	char scope[128];
-	uint8_t key[STK_SHA256_SIZE];
+	char day[8], region[64], service[16];
+	struct stk_hmac_sha256 hmac;
 };
 
 /* Appends the value of the Authorization header. kept: of earlier requests with the same secret, or NULL. */

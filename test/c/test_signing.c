@@ -81,6 +81,24 @@ static void test_hmac(void **state)
 	assert_string_equal(hex, "60e431591ee0b67f0d8a26aacbf5b77f8e0bc6213728c5140546040f0ee37f54");
 }
 
+/* January to April of each year to 2400, and random times, beside the C library's. */
+static void test_dates(void **state)
+{
+	(void)state;
+	char date[STK_SIGV4_DATE], want[STK_SIGV4_DATE];
+	const uint64_t seed = (uint64_t)time(NULL);
+	print_message("seed %llu\n", (unsigned long long)seed);
+	uint64_t x = seed;
+	for (int i = 0; i < 200000; i++) {
+		x = x * 6364136223846793005u + 1442695040888963407u;
+		time_t t = i < 240 * 430 ? (time_t)(i / 240) * 31556952 + i % 240 * 43200 : (time_t)(x >> 33) * 6;
+		struct tm utc;
+		strftime(want, sizeof want, "%Y%m%dT%H%M%SZ", gmtime_r(&t, &utc));
+		stk__sigv4_date(t, date);
+		assert_string_equal(date, want);
+	}
+}
+
 static void check_signature(const struct stk_sigv4_request *q, const struct stk_aws_keys *keys, const char *want)
 {
 	struct stk_sigv4_key kept = {0};
@@ -301,6 +319,7 @@ int main(void)
 		cmocka_unit_test(test_sha256),
 		cmocka_unit_test(test_sha1),
 		cmocka_unit_test(test_hmac),
+		cmocka_unit_test(test_dates),
 		cmocka_unit_test(test_examples_of_s3),
 		cmocka_unit_test(test_suite_of_aws),
 		cmocka_unit_test_setup_teardown(test_settings, begin, end),
