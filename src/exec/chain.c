@@ -90,6 +90,8 @@ enum stk_status stk__chain_run(struct stk_pipeline *p, struct stk_exec_worker *w
 	for (int32_t g = 0; g < chain->n_groups && !recipes && s == STK_OK; g++) {
 		const struct stk_group *group = &chain->groups[g];
 		bool taken = true;
+		if (group->fixed)
+			continue;
 		if (group->n_when)
 			s = stk__branch_taken(&run, group->when, group->n_when, &taken, err);
 		if (!taken)

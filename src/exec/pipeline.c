@@ -59,6 +59,22 @@ static int32_t poison_byte(void)
 
 /* ---- parts ---- */
 
+static enum stk_status set_fixed_values(const struct stk_program *g, struct stk_tensor *values, struct stk_error *err)
+{
+	enum stk_status s = STK_OK;
+	for (int32_t i = 0; i < g->n_nodes && s == STK_OK; i++) {
+		const struct stk_program_node *n = &g->nodes[i];
+		const struct stk_call call = {.def = n->def,
+			.args = n->node->args,
+			.shared = n->shared,
+			.out = &values[n->first_value],
+			.n_out = n->node->n_outputs};
+		if (stk__program_fixed(g, i))
+			s = n->def->infer(&call, err);
+	}
+	return s;
+}
+
 static enum stk_status make_workers(struct stk_pipeline *p, struct stk_error *err)
 {
 	const struct stk_codec_limits limits = {.max_pixels = env_number("STOKER_MAX_IMAGE_SIZE"),
@@ -82,7 +98,7 @@ static enum stk_status make_workers(struct stk_pipeline *p, struct stk_error *er
 			.limits = limits,
 			.cancel = &p->run.halt};
 		enum stk_status s = stk__decoder_create(&limits, p->ctx->cpu, &w->arena, &w->tools.decoder, err);
-		if (s)
+		if (s || (s = set_fixed_values(p->program, w->values, err)))
 			return s;
 	}
 	return STK_OK;

@@ -75,6 +75,7 @@ enum stk_status stk__fuse(struct stk_program *p, struct stk_chain *chain, struct
 	}
 	for (int32_t k = 0; k < chain->n_groups; k++) {
 		const struct stk_program_node *head = &p->nodes[chain->groups[k].nodes[0]];
+		chain->groups[k].fixed = stk__program_fixed(p, chain->groups[k].nodes[0]);
 		chain->groups[k].step = head->on_gpu ? p->n_steps++ : -1;
 		p->n_decodes += head->on_gpu && head->def->fetch;
 	}

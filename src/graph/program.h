@@ -61,6 +61,7 @@ struct stk_group {
 	const int32_t *nodes; /* into the chain's node list */
 	int32_t count;
 	bool pass;    /* its nodes make one pass; the first may be a decoder */
+	bool fixed;   /* its values are there before any sample comes (stk__program_fixed) */
 	int32_t step; /* on the GPU: its number among the program's steps there; -1: on the cores */
 	const struct stk_program_condition *when;
 	int32_t n_when;
@@ -150,6 +151,13 @@ static inline void *stk__program_alloc(struct stk_program *p, size_t count, size
 }
 
 /* Whether a node's gather reads values that are on the GPU, of which it is given copies. */
+/* Whether a node's value is the same for every sample, and needs no place in a slot: workers have it before any sample comes. */
+static inline bool stk__program_fixed(const struct stk_program *p, int32_t node)
+{
+	const struct stk_program_node *n = &p->nodes[node];
+	return (n->def->flags & STK_OP_FIXED) && n->cloned && p->values[n->first_value].slot < 0;
+}
+
 static inline bool stk__program_fetches(const struct stk_program *p, int32_t node)
 {
 	const struct stk_program_node *n = &p->nodes[node];

@@ -203,8 +203,9 @@ enum stk_op_flags {
 	STK_OP_NAMES = 16384, /* wants call->uri */
 	STK_OP_MERGES =
 		32768, /* of (predicate, a, b): its output is the memory of the one that the predicate names; the other need not exist */
-	STK_OP_MOVES = 65536, /* moves elements or casts them, and so takes values of enumerations too */
-	STK_OP_CLONED = 16,   /* no tensor inputs and cheap: each chain that reads it runs its own (readers, constants, draws) */
+	STK_OP_MOVES = 65536,  /* moves elements or casts them, and so takes values of enumerations too */
+	STK_OP_FIXED = 131072, /* cloned; infer gives every sample the same view of what setup has made */
+	STK_OP_CLONED = 16,    /* no tensor inputs and cheap: each chain that reads it runs its own (readers, constants, draws) */
 };
 
 /* An answer of classify: this one is not for a pass. */

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 from PIL import Image
-from stoker import Loader, Pipeline, fn
+from stoker import Loader, Pipeline, fn, types
 from stoker import transforms as T
 from stoker.errors import InvalidArgumentError, StokerError, UnsupportedError
 from stoker.loader._lower_policies import _shares
@@ -83,11 +83,41 @@ def test_what_is_out_of_range_is_refused(images):
         "solarize_add adds 0 to 255": {"operation": 15, "magnitude": -3},
         "fill_value": {"operation": 1, "magnitude": 0.1, "fill_value": [1, 2]},
         "operation": {"operation": 16},
+        "2 operations and 3 magnitudes": {"operation": [1, 2], "magnitude": [0.1, 0.2, 0.3]},
+        "row is 2, of 2 operations": {"operation": [1, 2], "magnitude": 0.1, "row": 2},
     }.items():
         with pytest.raises(InvalidArgumentError, match=words):
             fn.eager.augment(images, **given)
     with pytest.raises(StokerError, match="uint8"):
         fn.eager.augment([image.astype(np.float32) for image in images], operation=1)
+
+
+def test_a_row_of_lists_is_its_operation(images):
+    codes, magnitudes = [10, 0, 6, 2, 13, 5], [3.0, 0.0, 1.0, 0.4, 0.0, -30.0]
+    for row, (code, magnitude) in enumerate(zip(codes, magnitudes, strict=True)):
+        alone = fn.eager.augment(images, operation=code, magnitude=magnitude)
+        for one, other in zip(alone, fn.eager.augment(images, operation=codes, magnitude=magnitudes, row=row), strict=True):
+            np.testing.assert_array_equal(np.asarray(one), np.asarray(other))
+
+
+def test_all_rows_are_looked_at_before_the_first_sample():
+    with Pipeline(2, 1, device_id=None):
+        image = fn.external_source(source=lambda: [np.zeros((4, 4, 3), np.uint8)] * 2, layout="HWC")
+        with pytest.raises(InvalidArgumentError, match="posterize keeps 0 to 8 bits"):
+            fn.augment(image, operation=[1, 10], magnitude=[0.5, 9.0], row=fn.random.choice(2))
+
+
+def test_constants_are_made_once_and_still_come_out():
+    """A constant that is an output has a place in each batch; what only operators read is there before any sample, in each worker and each branch."""
+    pipe = Pipeline(8, 3, device_id=None, seed=SEED, enable_conditionals=True)
+    with pipe:
+        table, out = fn.constant(fdata=[1.5, 2.5, 4.5]), fn.constant(idata=[7, 8])
+        drawn = fn.random.choice(3)
+        pipe.set_outputs(table[drawn], fn.cast(drawn, dtype=types.INT32), out)
+    for _ in range(4):
+        value, row, kept = (np.asarray(o.as_array()) for o in pipe.run())
+        np.testing.assert_array_equal(value, np.float32([1.5, 2.5, 4.5])[row])
+        np.testing.assert_array_equal(kept, [[7, 8]] * 8)
 
 
 # ---- the Loader ----

@@ -82,28 +82,32 @@ class _Rows:
         chances: dict[str, Any] = {} if weights is None else {"p": [w / sum(weights) for w in weights]}
         self.drawn: DataNode = fn.random.choice(len(rows), **chances)
 
+    def _fields(self, stage: int, field: str) -> list[Any]:
+        return [getattr(row[stage], field) for row in self.rows]
+
     def _column(self, stage: int, field: str) -> Any:
         """Of the drawn row: a number where all rows have it."""
-        values = [getattr(row[stage], field) for row in self.rows]
-        if field != "code" and all(v == values[0] for v in values):
-            return values[0]
-        data: dict[str, Any] = {"idata": values, "dtype": types.INT32} if field == "code" else {"fdata": values, "dtype": types.FLOAT}
-        return fn.constant(shape=[len(values)], **data)[self.drawn]
+        values = self._fields(stage, field)
+        return values[0] if len(set(values)) == 1 else fn.constant(fdata=values, shape=[len(values)], dtype=types.FLOAT)[self.drawn]
+
+    def _magnitude(self, stage: int) -> Any:
+        """Of each row, or where it depends on the sample's extents of the drawn one."""
+        wide, high = self._column(stage, "of_width"), self._column(stage, "of_height")
+        if not isinstance(wide, DataNode) and not isinstance(high, DataNode):
+            return self._fields(stage, "magnitude")
+        moved = math.floor(wide * self.size[1] + high * self.size[0])
+        return self._column(stage, "magnitude") + moved * self._column(stage, "sign")
 
     def apply(self, node: DataNode, t: policies.Augmentation, gate: Gate = None) -> DataNode:
         """The image after the steps of the row; after none where the gate is closed."""
         for stage in range(self.stages):
-            code, magnitude = self._column(stage, "code"), self._column(stage, "magnitude")
-            wide, high = self._column(stage, "of_width"), self._column(stage, "of_height")
-            if isinstance(wide, DataNode) or isinstance(high, DataNode):
-                moved = math.floor(wide * self.size[1] + high * self.size[0])
-                magnitude = magnitude + moved * self._column(stage, "sign")
+            codes, magnitude = self._fields(stage, "code"), self._magnitude(stage)
+            row = self.drawn
+            if gate is not None:  # row 0 is what a closed gate leaves
+                codes, row = [CODES["Identity"], *codes], (self.drawn + 1) * gate
+                magnitude = [0.0, *magnitude] if isinstance(magnitude, list) else magnitude
             node = fn.augment(
-                node,
-                operation=code if gate is None else code * gate,
-                magnitude=magnitude,
-                interp_type=t.interpolation,
-                fill_value=t.fill_of("Image"),
+                node, operation=codes, magnitude=magnitude, row=row, interp_type=t.interpolation, fill_value=t.fill_of("Image")
             )
         return node
 

@@ -61,8 +61,7 @@ def erase(node: DataNode, t: T.RandomErasing, extent: tuple[Any, Any], gate: Gat
     size = types.Constant(list(extent), dtype=types.INT32) if isinstance(extent[0], int) else fn.stack(*extent)
     low, high = t.ratio
     anchor, shape = fn.random_crop_generator(size, random_area=list(t.scale), random_aspect_ratio=[1 / high, 1 / low])
-    region = fn.cast(shape * gate, dtype=types.FLOAT)
-    where: dict[str, Any] = {"anchor": fn.cast(anchor, dtype=types.FLOAT), "shape": region}
+    where: dict[str, Any] = {"anchor": anchor, "shape": shape * gate}
     if t.noise == "values":
         noisy: DataNode = fn.erase_noise(node, axis_names="HW", **where)
         return noisy

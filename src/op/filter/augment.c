@@ -2,7 +2,7 @@
  * augment: one of the operations of automatic augmentation, which each sample's own number chooses.
  *
  * The alternative, an `if` for each of fifteen operations, costs each sample its conditions and the graph several hundred operators. Here a sample makes
- * one job of a kind that there is anyway. */
+ * one job of a kind that there is anyway. The lists of a policy are arguments, so that a sample draws one number and reads nothing else. */
 #include "op/dims.h"
 
 #include <string.h>
@@ -30,21 +30,24 @@ enum operation {
 enum { ENTRIES = 256 };
 
 struct augment {
-	int64_t operation;
-	float magnitude;
+	struct stk_ints operation;
+	struct stk_floats magnitude;
+	int64_t row;
 	int32_t interp_type;
 	struct stk_floats fill_value;
 };
 
 #define MOST 0x1p14 /* of a factor or a number of pixels, so that positions stay in range */
 static const struct stk_arg_def augment_args[] = {
-	STK_ARG(struct augment, operation, STK_ARG_INT, NULL, (0, OPERATIONS - 1), STK_PER_SAMPLE | STK_REQUIRED,
-		"0 identity, 1 shear_x, 2 shear_y, 3 translate_x, 4 translate_y, 5 rotate, 6 brightness, 7 color, 8 contrast, 9 sharpness, 10 posterize, "
+	STK_ARG(struct augment, operation, STK_ARG_INTS, NULL, (0, OPERATIONS - 1), STK_PER_SAMPLE | STK_SCALAR_OK | STK_REQUIRED,
+		"One, or a list of which row chooses: 0 identity, 1 shear_x, 2 shear_y, 3 translate_x, 4 translate_y, 5 rotate, 6 brightness, 7 color, 8 contrast, 9 sharpness, 10 posterize, "
 		"11 solarize, 12 auto_contrast, 13 equalize, 14 invert, 15 solarize_add."),
-	STK_ARG(struct augment, magnitude, STK_ARG_FLOAT, "0.0", (-MOST, MOST), STK_PER_SAMPLE,
-		"Of shears, the factor; of translations, pixels to the right or down; of rotations, degrees counter-clockwise; of brightness, color, "
+	STK_ARG(struct augment, magnitude, STK_ARG_FLOATS, "[0.0]", (-MOST, MOST), STK_PER_SAMPLE | STK_SCALAR_OK,
+		"One, or one for each operation of the list. Of shears, the factor; of translations, pixels to the right or down; of rotations, degrees counter-clockwise; of brightness, color, "
 		"contrast and sharpness, the factor, 1 keeps the image; of posterize, how many bits stay; of solarize, the value from which on others "
 		"are inverted; of solarize_add, what is added to values below 128. The others have none."),
+	STK_ARG(struct augment, row, STK_ARG_INT, "0", (0, 65535), STK_PER_SAMPLE,
+		"Which of the operations and magnitudes it is, where they are lists."),
 	STK_ARG(struct augment, interp_type, STK_ARG_INTERP, "0", (STK_INTERP_NN, STK_INTERP_CUBIC), STK_PER_SAMPLE,
 		"Of shears, translations and rotations: INTERP_NN, INTERP_LINEAR or INTERP_CUBIC."),
 	STK_ARG(struct augment, fill_value, STK_ARG_FLOATS, "[0.0]", (0, 255), STK_SCALAR_OK,
@@ -52,21 +55,64 @@ static const struct stk_arg_def augment_args[] = {
 	STK_ARG_END,
 };
 
-static enum stk_status check_magnitude(const struct augment *a, struct stk_error *err)
+/* One row of the lists. */
+struct step {
+	int64_t operation;
+	float magnitude;
+};
+
+static int32_t rows_of(const struct augment *a)
 {
-	if (a->operation >= BRIGHTNESS && a->operation <= SHARPNESS && !(a->magnitude >= 0))
-		return stk__fail(err, STK_INVALID, "magnitude is %g: a factor is at least 0", (double)a->magnitude);
-	if (a->operation == POSTERIZE && !(a->magnitude >= 0 && a->magnitude < 9))
-		return stk__fail(err, STK_INVALID, "magnitude is %g: posterize keeps 0 to 8 bits", (double)a->magnitude);
-	if (a->operation == SOLARIZE_ADD && !(a->magnitude >= 0 && a->magnitude <= 255))
-		return stk__fail(err, STK_INVALID, "magnitude is %g: solarize_add adds 0 to 255", (double)a->magnitude);
+	return a->operation.count > a->magnitude.count ? a->operation.count : a->magnitude.count;
+}
+
+static struct step step_at(const struct augment *a, int64_t row)
+{
+	return (struct step){a->operation.v[a->operation.count == 1 ? 0 : row], a->magnitude.v[a->magnitude.count == 1 ? 0 : row]};
+}
+
+static enum stk_status check_lists(const struct augment *a, struct stk_error *err)
+{
+	int32_t operations = a->operation.count, magnitudes = a->magnitude.count, rows = rows_of(a);
+	if (operations < 1 || magnitudes < 1 || (operations != rows && operations != 1) || (magnitudes != rows && magnitudes != 1))
+		return stk__fail(err, STK_INVALID, "there are %d operations and %d magnitudes: give one, or as many of both", operations,
+			magnitudes);
+	return STK_OK;
+}
+
+static enum stk_status check_step(struct step step, struct stk_error *err)
+{
+	double magnitude = (double)step.magnitude;
+	if (step.operation >= BRIGHTNESS && step.operation <= SHARPNESS && !(magnitude >= 0))
+		return stk__fail(err, STK_INVALID, "magnitude is %g: a factor is at least 0", magnitude);
+	if (step.operation == POSTERIZE && !(magnitude >= 0 && magnitude < 9))
+		return stk__fail(err, STK_INVALID, "magnitude is %g: posterize keeps 0 to 8 bits", magnitude);
+	if (step.operation == SOLARIZE_ADD && !(magnitude >= 0 && magnitude <= 255))
+		return stk__fail(err, STK_INVALID, "magnitude is %g: solarize_add adds 0 to 255", magnitude);
 	return STK_OK;
 }
 
 /* Nothing changes: the image is passed on as it is. */
-static bool keeps(const struct augment *a)
+static bool keeps(struct step step)
 {
-	return a->operation == IDENTITY || (a->operation >= BRIGHTNESS && a->operation <= SHARPNESS && a->magnitude == 1);
+	return step.operation == IDENTITY || (step.operation >= BRIGHTNESS && step.operation <= SHARPNESS && step.magnitude == 1);
+}
+
+/* Before a sample has drawn its row, all of them are looked at. */
+static enum stk_status infer_step(const struct stk_call *call, struct stk_error *err)
+{
+	const struct augment *a = call->args;
+	if (stk__varies(call, &a->operation) || stk__varies(call, &a->magnitude))
+		return STK_OK;
+	enum stk_status s = check_lists(a, err);
+	bool drawn = !stk__varies(call, &a->row);
+	if (s == STK_OK && drawn && a->row >= rows_of(a))
+		return stk__fail(err, STK_INVALID, "row is %lld, of %d operations", (long long)a->row, rows_of(a));
+	for (int64_t row = drawn ? a->row : 0, end = drawn ? a->row + 1 : rows_of(a); row < end && s == STK_OK; row++)
+		s = check_step(step_at(a, row), err);
+	if (s == STK_OK && drawn && keeps(step_at(a, a->row)))
+		call->out[0].data = call->in[0].data; /* a view */
+	return s;
 }
 
 static enum stk_status augment_infer(const struct stk_call *call, struct stk_error *err)
@@ -85,11 +131,7 @@ static enum stk_status augment_infer(const struct stk_call *call, struct stk_err
 		return stk__fail(err, STK_SHAPE, "images have 1 or 3 channels here, not %lld", (long long)channels);
 	if (channels >= 0 && (s = stk__check_per_channel("fill_value", a->fill_value, channels, err)))
 		return s;
-	if (stk__varies(call, &a->operation) || stk__varies(call, &a->magnitude))
-		return STK_OK;
-	if (keeps(a))
-		call->out[0].data = call->in[0].data; /* a view */
-	return check_magnitude(a, err);
+	return infer_step(call, err);
 }
 
 /* To 15 decimals, as Pillow does: angles of whole quarters are exact. */
@@ -98,13 +140,24 @@ static double decimals(double x)
 	return round(x * 1e15) / 1e15;
 }
 
-static void moving(const struct augment *a, const struct stk_transform *t, double m[6])
+/* About the centre. */
+static void turning(double degrees, const struct stk_transform *t, double m[6])
 {
-	double by = (double)a->magnitude, angle = -by * (3.14159265358979323846 / 180);
-	double c = decimals(cos(angle)), s = decimals(sin(angle)), x = t->width / 2.0, y = t->height / 2.0;
+	double angle = -degrees * (3.14159265358979323846 / 180), x = t->width / 2.0, y = t->height / 2.0;
+	double c = decimals(cos(angle)), s = decimals(sin(angle));
+	m[0] = m[4] = c;
+	m[1] = s;
+	m[3] = -s;
+	m[2] = x - c * x - s * y;
+	m[5] = y + s * x - c * y;
+}
+
+static void moving(struct step step, const struct stk_transform *t, double m[6])
+{
+	double by = (double)step.magnitude;
 	const double same[6] = {1, 0, 0, 0, 1, 0};
 	memcpy(m, same, sizeof same);
-	switch (a->operation) {
+	switch (step.operation) {
 	case SHEAR_X:
 		m[1] = by;
 		return;
@@ -117,12 +170,8 @@ static void moving(const struct augment *a, const struct stk_transform *t, doubl
 	case TRANSLATE_Y:
 		m[5] = -by;
 		return;
-	default: /* about the centre */
-		m[0] = m[4] = c;
-		m[1] = s;
-		m[3] = -s;
-		m[2] = x - c * x - s * y;
-		m[5] = y + s * x - c * y;
+	default:
+		turning(by, t, m);
 	}
 }
 
@@ -134,32 +183,40 @@ static enum stk_status move(const struct stk_call *call, struct stk_transform *t
 	t->n_fills = a->fill_value.count;
 	for (int32_t k = 0; k < t->n_fills; k++)
 		t->fill[k] = (uint8_t)lrintf(a->fill_value.v[k]);
-	moving(a, t, m);
+	moving(step_at(a, a->row), t, m);
 	stk__transform_matrix(t, m);
 	return stk__array_transform(jobs, t, &call->in[0], &call->out[0], err);
 }
 
-static uint8_t mapped(const struct augment *a, int value)
+/* What each value becomes. */
+static void fill_table(struct step step, uint8_t table[ENTRIES])
 {
-	int by = (int)a->magnitude, more = value + by;
-	switch (a->operation) {
+	int by = (int)step.magnitude, mask = step.operation == POSTERIZE ? 0xff << (8 - by) : 0;
+	switch (step.operation) {
 	case POSTERIZE:
-		return (uint8_t)(value & 0xff << (8 - by));
+		for (int value = 0; value < ENTRIES; value++)
+			table[value] = (uint8_t)(value & mask);
+		return;
 	case SOLARIZE:
-		return (uint8_t)((float)value < a->magnitude ? value : 255 - value);
+		for (int value = 0; value < ENTRIES; value++)
+			table[value] = (uint8_t)((float)value < step.magnitude ? value : 255 - value);
+		return;
 	case SOLARIZE_ADD:
-		return (uint8_t)(value >= 128 ? value : more < 255 ? more : 255);
+		for (int value = 0; value < ENTRIES; value++)
+			table[value] = (uint8_t)(value >= 128 ? value : value + by < 255 ? value + by : 255);
+		return;
 	default:
-		return (uint8_t)(255 - value);
+		for (int value = 0; value < ENTRIES; value++)
+			table[value] = (uint8_t)(255 - value);
 	}
 }
 
 static enum stk_status look_up(const struct stk_call *call, struct stk_array_jobs *jobs, struct stk_error *err)
 {
+	const struct augment *a = call->args;
 	struct stk_pointwise p = {.op = STK_POINTWISE_LOOKUP, .lookup = {.entries = ENTRIES}};
 	uint8_t *table = call->state; /* a job's constants outlive this call */
-	for (int value = 0; value < ENTRIES; value++)
-		table[value] = mapped(call->args, value);
+	fill_table(step_at(a, a->row), table);
 	return stk__array_pointwise(jobs, &p, table, ENTRIES, &call->in[0], &call->out[0], err);
 }
 
@@ -169,14 +226,16 @@ static enum stk_status enhance(
 	static const enum stk_enhance_kind kinds[] = {
 		STK_ENHANCE_BRIGHTNESS, STK_ENHANCE_SATURATION, STK_ENHANCE_CONTRAST, STK_ENHANCE_SHARPNESS};
 	const struct augment *a = call->args;
+	struct step step = step_at(a, a->row);
 	struct stk_enhance e = {.frames = t->frames, .width = t->width, .height = t->height, .channels = t->channels, .n = 1};
-	e.step[0] = (struct stk_enhance_step){.kind = kinds[a->operation - BRIGHTNESS], .factor = a->magnitude};
+	e.step[0] = (struct stk_enhance_step){.kind = kinds[step.operation - BRIGHTNESS], .factor = step.magnitude};
 	return stk__array_enhance(jobs, &e, &call->in[0], &call->out[0], err);
 }
 
 static enum stk_status augment_lower_array(const struct stk_call *call, struct stk_array_jobs *jobs, struct stk_error *err)
 {
 	const struct augment *a = call->args;
+	int64_t operation = step_at(a, a->row).operation;
 	const struct stk_desc *in = &call->in[0].desc;
 	struct stk_transform t = {.frames = 1, .channels = 1};
 	struct stk_dims dims;
@@ -189,23 +248,24 @@ static enum stk_status augment_lower_array(const struct stk_call *call, struct s
 		t.frames *= d < dims.h ? in->shape[d] : 1;
 		t.channels *= (int32_t)(d > dims.w ? in->shape[d] : 1);
 	}
-	if (a->operation <= ROTATE)
+	if (operation <= ROTATE)
 		return move(call, &t, jobs, err);
-	if (a->operation <= SHARPNESS)
+	if (operation <= SHARPNESS)
 		return enhance(call, &t, jobs, err);
-	if (a->operation != AUTO_CONTRAST && a->operation != EQUALIZE)
+	if (operation != AUTO_CONTRAST && operation != EQUALIZE)
 		return look_up(call, jobs, err);
 	struct stk_equalize e = {.outer = t.frames,
 		.width = t.width,
 		.height = t.height,
 		.channels = t.channels,
-		.table = a->operation == EQUALIZE ? STK_EQUALIZE_PILLOW : STK_EQUALIZE_STRETCH};
+		.table = operation == EQUALIZE ? STK_EQUALIZE_PILLOW : STK_EQUALIZE_STRETCH};
 	return stk__array_equalize(jobs, &e, NULL, &call->in[0], &call->out[0], err);
 }
 
 const struct stk_op_def stk__op_augment = {
 	.name = "augment",
 	.doc = "Does to each image one of the operations of automatic augmentation, which a number of the sample chooses.\n\n"
+	       "A policy gives its operations and magnitudes as lists, of which each sample draws a row.\n\n"
 	       "Images are of uint8, with 1 or 3 channels (RGB), and keep their extents. Results are those of Pillow, on which torchvision's and timm's policies run: "
 	       "equal, but that LINEAR and CUBIC may differ by 1. Shears are about the upper left corner, rotations about the centre.",
 	.inputs = {1, 1},
