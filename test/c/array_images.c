@@ -43,9 +43,10 @@ static void draw_laplacian(struct call *c)
 static void draw_filter(struct call *c)
 {
 	static const char *const borders[] = {"reflect_101", "reflect_1001", "wrap", "clamp", "constant"};
-	draw_image(c, 12, false);
+	draw_image(c, call_draw(4) ? 12 : 60, false);
 	int n = strchr(c->in[0].desc.layout, 'D') ? 3 : 2;
-	int64_t shape[3] = {1 + call_draw(5), 1 + call_draw(5), 1 + call_draw(3)};
+	bool common = call_draw(2); /* 3 x 3, which the GPU has code of its own for */
+	int64_t shape[3] = {common ? 3 : 1 + call_draw(5), common ? 3 : 1 + call_draw(5), 1 + call_draw(3)};
 	call_input(c, STK_FLOAT, n, shape);
 	if (call_draw(2))
 		call_input(c, c->in[0].desc.dtype, 0, shape);

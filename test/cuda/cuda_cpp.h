@@ -148,6 +148,11 @@ static inline float __frcp_rn(float v)
 	return 1 / v;
 }
 
+static inline unsigned __float2uint_rn(float x)
+{
+	return !(x > 0) ? 0 : x < 0x1p32f ? (unsigned)nearbyintf(x) : ~0u;
+}
+
 static inline float __fmaf_rn(float x, float y, float z)
 {
 	return fmaf(x, y, z);

@@ -6,6 +6,7 @@
 
 #define RUN STK_FILTER_TILE_RUN
 #define DEEP STK_FILTER_TILE_DEEP
+#define TALL 4 /* rows that a thread makes at a time of a dense window of 3 x 3 */
 #define VALUES STK_FILTER_TILE_VALUES
 #define WARPS STK_FILTER_TILE_WARPS
 #define THREADS STK_FILTER_TILE_THREADS
@@ -31,8 +32,7 @@ static __device__ __forceinline__ tile_job find_job(const stk_array_gpu_view &v,
 	stk_filter_data d = stk__array_filter_data(&it.job);
 	int32_t begin = (tile.x + t.x.first) * f.channels;
 	return {f, d, t, tile, begin, begin + tile.values + (t.x.size - 1) * f.channels, tile.rows + t.y.size - 1,
-		f.fill_at ? load_any((const uint8_t *)f.fill_at, 0, d.src_dtype) : f.fill, shared,
-		shared + STK_FILTER_TILE_WEIGHTS};
+		f.fill_at ? load_any((const uint8_t *)f.fill_at, 0, d.src_dtype) : f.fill, shared, shared + STK_FILTER_TILE_WEIGHTS};
 }
 
 static __device__ __forceinline__ float *load_row_of(const tile_job &j, int32_t row, float *line)
@@ -183,30 +183,77 @@ static __device__ __forceinline__ const float *row_of(const tile_job &j, const t
 	return r.values + row * j.t.pitch + r.skew[row];
 }
 
+/* One row of outputs, of any window. */
+static __device__ __forceinline__ void sum_row(const tile_job &j, const tile_rows &r, const lane_run &run, int32_t y, float (&sum)[RUN])
+{
+	clear(sum);
+#pragma unroll 1
+	for (int32_t k = 0; k < j.t.y.size && run.mine; k++)
+		slide<STK_FILTER_SUM>(sum, row_of(j, r, y + k) + run.at, j.f.channels, j.t.x.size, j.weights + k * j.t.x.size);
+}
+
+/* TALL rows, of 3 x 3: each value of the input is read once for all outputs that it is part of. */
+static __device__ __forceinline__ void sum_rows3(
+	const tile_job &j, const tile_rows &r, const lane_run &run, const float (&weight)[9], int32_t y, float (&sum)[TALL][RUN])
+{
+	const int32_t channels = j.f.channels;
+#pragma unroll
+	for (int t = 0; t < TALL; t++)
+		clear(sum[t]);
+#pragma unroll
+	for (int k = 0; k < TALL + 2; k++) {
+		const float *from = row_of(j, r, min(y + k, j.rows - 1)) + run.at;
+		float x[RUN + 2];
+#pragma unroll
+		for (int m = 0; m < RUN + 2; m++, from += channels)
+			x[m] = *from;
+#pragma unroll
+		for (int t = max(k - 2, 0); t <= min(k, TALL - 1); t++)
+#pragma unroll
+			for (int i = 0; i < RUN; i++)
+#pragma unroll
+				for (int c = 0; c < 3; c++)
+					sum[t][i] = combine<STK_FILTER_SUM>(sum[t][i], x[i + c], weight[3 * (k - t) + c], false);
+	}
+}
+
+static __device__ __forceinline__ void run_dense3(const tile_job &j, const tile_rows &r, const lane_run &run)
+{
+	const int64_t row = (int64_t)j.f.out[2] * j.f.channels;
+	float weight[9], sum[TALL][RUN];
+#pragma unroll
+	for (int k = 0; k < 9; k++)
+		weight[k] = j.weights[k];
+#pragma unroll 1
+	for (int32_t y = TALL * (int32_t)(threadIdx.x / 32); y < j.tile.rows; y += TALL * WARPS) {
+		if (run.mine)
+			sum_rows3(j, r, run, weight, y, sum);
+#pragma unroll
+		for (int t = 0; t < TALL; t++)
+			if (y + t < j.tile.rows)
+				store_row(
+					j.d, j.tile.dst + (y + t) * row, sum[t], run.mine, run.at, j.f.channels, r.results, j.tile.values);
+	}
+}
+
 extern "C" __global__ void __launch_bounds__(THREADS, 3) array_filter_dense(const __grid_constant__ stk_array_gpu_view v)
 {
 	STK_SHARED_ARRAY(float, shared);
 	tile_job j = find_job(v, shared);
-	int32_t high = j.t.y.size, wide = j.t.x.size, channels = j.f.channels;
-	for (int32_t k = (int32_t)threadIdx.x; k < high * wide; k += THREADS)
+	const int32_t places = j.t.y.size * j.t.x.size, channels = j.f.channels;
+	for (int32_t k = (int32_t)threadIdx.x; k < places; k += THREADS)
 		j.weights[k] = j.d.weights[k];
 	tile_rows r = load_rows(j);
 	lane_run run = find_run(channels);
+	if (j.t.y.size == 3 && j.t.x.size == 3) {
+		run_dense3(j, r, run);
+		return;
+	}
 #pragma unroll 1
 	for (int32_t y = (int32_t)(threadIdx.x / 32); y < j.tile.rows; y += WARPS) {
 		float sum[RUN];
-		clear(sum);
-#pragma unroll 1
-		for (int32_t k = 0; k < high; k++)
-			if (run.mine)
-				slide<STK_FILTER_SUM>(sum, row_of(j, r, y + k) + run.at, channels, wide, j.weights + k * wide);
-#pragma unroll
-		for (int i = 0; i < RUN; i++)
-			if (run.mine)
-				r.results[run.at + i * channels] = sum[i];
-		__syncwarp();
-		store_row(j.d, j.tile.dst + (int64_t)y * j.f.out[2] * channels, r.results, j.tile.values);
-		__syncwarp();
+		sum_row(j, r, run, y, sum);
+		store_row(j.d, j.tile.dst + (int64_t)y * j.f.out[2] * channels, sum, run.mine, run.at, channels, r.results, j.tile.values);
 	}
 }
 
@@ -232,7 +279,8 @@ static __device__ __forceinline__ void median3(const tile_job &j, const tile_row
 #pragma unroll
 	for (int m = 0; m < DEEP + 2; m++) {
 		const float *from = row_of(j, r, min(y + m, j.rows - 1)) + column;
-		uint32_t a = stk__filter_rank(from[0]), b = stk__filter_rank(from[j.f.channels]), c = stk__filter_rank(from[2 * j.f.channels]);
+		uint32_t a = stk__filter_rank(from[0]), b = stk__filter_rank(from[j.f.channels]),
+			 c = stk__filter_rank(from[2 * j.f.channels]);
 		order(a, b);
 		order(b, c);
 		order(a, b);

@@ -8,10 +8,8 @@
 /* A float32 as uint8: to nearest, halves up, saturating, NaN to 0, as stk__convert_one has it. */
 static __device__ __forceinline__ uint32_t stk__to_byte(float x)
 {
-	x = x > 0 ? x : 0;
-	x = x < 255 ? x : 255;
-	uint32_t whole = (uint32_t)x;
-	return whole + (x - (float)whole >= 0.5f);
+	uint32_t nearest = __float2uint_rn(x); /* saturates, NaN to 0, and halves to the even neighbour */
+	return min(nearest + (x - (float)nearest == 0.5f), 255u);
 }
 
 /* Stores lane i's pixel of three bytes, the lowest of `pixel` (the fourth is 0), at to + 3 * i, for each i < n. Where all lanes have one and the place is

@@ -202,21 +202,46 @@ static __device__ __forceinline__ void store_value(const stk_filter_data &d, int
 		store_any(d.dst, i, d.dst_size, d.dst_dtype, x);
 }
 
-/* Stores a warp's row of n outputs from value i of the destination on. Bytes go four at a time where they can. */
-static __device__ __forceinline__ void store_row(const stk_filter_data &d, int64_t i, const float *from, int32_t n)
+/* Stores n bytes from shared memory, `from` as far from a multiple of four as `to` is: words, but for the ends. For all lanes of a warp. */
+static __device__ __forceinline__ void store_bytes(uint8_t *to, const uint8_t *from, int32_t n)
 {
-	int32_t lane = (int32_t)(threadIdx.x % 32);
-	if (d.dst_dtype == STK_UINT8 && ((uintptr_t)(d.dst + i) & 3) == 0) {
-		for (int32_t v = 4 * lane; v + 4 <= n; v += 128)
-			*(uint32_t *)(void *)(d.dst + i + v) =
-				stk__to_byte(from[v]) | stk__to_byte(from[v + 1]) << 8 | stk__to_byte(from[v + 2]) << 16 | stk__to_byte(from[v + 3]) << 24;
-		if (lane < (n & 3))
-			d.dst[i + (n & ~3) + lane] = (uint8_t)stk__to_byte(from[(n & ~3) + lane]);
-		return;
-	}
 #pragma unroll 1
-	for (int32_t v = lane; v < n; v += 32)
-		store_value(d, i + v, from[v]);
+	for (int32_t v = 4 * (int32_t)(threadIdx.x % 32) - (int32_t)((uintptr_t)to & 3); v < n; v += 128) {
+		if (v >= 0 && v + 4 <= n) {
+			*(uint32_t *)(void *)(to + v) = *(const uint32_t *)(const void *)(from + v);
+			continue;
+		}
+#pragma unroll 1
+		for (int32_t k = max(v, 0); k < min(v + 4, n); k++)
+			to[k] = from[k];
+	}
+}
+
+/* Stores a warp's row of n outputs from value i of the destination on, of which each lane that has some has N, `step` values apart from value `at` on. They
+ * go through `line`, shared memory of the warp's for n floats, so that they go out side by side. For all lanes of a warp. */
+template <int N>
+static __device__ __forceinline__ void store_row(
+	const stk_filter_data &d, int64_t i, const float (&value)[N], bool any, int32_t at, int32_t step, float *line, int32_t n)
+{
+	bool bytes = d.dst_dtype == STK_UINT8;
+	uint8_t *to = d.dst + i, *packed = (uint8_t *)(void *)line + ((uintptr_t)to & 3);
+	if (any && bytes)
+#pragma unroll
+		for (int k = 0; k < N; k++)
+			packed[at + k * step] = (uint8_t)stk__to_byte(value[k]);
+	else if (any)
+#pragma unroll
+		for (int k = 0; k < N; k++)
+			line[at + k * step] = value[k];
+	__syncwarp();
+	if (bytes) {
+		store_bytes(to, packed, n);
+	} else {
+#pragma unroll 1
+		for (int32_t v = (int32_t)(threadIdx.x % 32); v < n; v += 32)
+			store_value(d, i + v, line[v]);
+	}
+	__syncwarp();
 }
 
 #endif
