@@ -253,25 +253,76 @@ static struct test_file make_extreme(uint64_t *r, int width, int height, int mos
 	return f;
 }
 
-static void test_extreme_coefficients_equal_libjpeg(void **state)
+struct catcher {
+	struct jpeg_error_mgr base;
+	jmp_buf escape;
+	bool cut_off; /* it had to invent an end */
+};
+
+static void catch_message(j_common_ptr cinfo, int level)
 {
-	(void)state;
-	uint64_t r = test_seed();
+	if (level < 0 && cinfo->err->msg_code == JWRN_JPEG_EOF)
+		((struct catcher *)cinfo->err)->cut_off = true;
+}
+
+static void catch_error(j_common_ptr cinfo)
+{
+	longjmp(((struct catcher *)cinfo->err)->escape, 1);
+}
+
+/* libjpeg's reading of a header; false where it refuses, or had to invent an end. */
+static bool libjpeg_header(struct test_file f, struct jpeg_decompress_struct *c, struct catcher *catcher)
+{
+	c->err = jpeg_std_error(&catcher->base);
+	catcher->base.error_exit = catch_error;
+	catcher->base.emit_message = catch_message;
+	catcher->cut_off = false;
+	jpeg_create_decompress(c);
+	if (setjmp(catcher->escape))
+		return false;
+	jpeg_mem_src(c, f.data, f.size);
+	return jpeg_read_header(c, TRUE) == JPEG_HEADER_OK && !catcher->cut_off;
+}
+
+/* What becomes of sums that do not fit 16 bits differs between libjpeg-turbo's own versions: its plain C keeps 32 bits, its NEON drops the upper ones after the
+ * first pass, its SSE2 and AVX2 saturate there. Ours give what those for x86 give, on all processors. */
+#if defined(__x86_64__)
+enum { OVERFLOWS_ARE_LIBJPEGS = 1 };
+#else
+enum { OVERFLOWS_ARE_LIBJPEGS = 0 };
+#endif
+
+/* FNV-1a. */
+static uint64_t digest(uint64_t h, const uint8_t *data, size_t size)
+{
+	for (size_t i = 0; i < size; i++)
+		h = (h ^ data[i]) * 0x100000001b3;
+	return h;
+}
+
+/* Decodes files of extreme coefficients and compares with libjpeg-turbo where that is possible; returns the digest of their pixels. */
+static uint64_t decode_extremes(uint64_t r)
+{
 	struct decoders decoders[2];
 	make_decoders(decoders);
 	struct stk_arena scratch;
 	stk__arena_init(&scratch);
+	uint64_t sum[2] = {0, 0};
 	for (int n = 0; n < 160; n++) {
 		struct test_file f = make_extreme(&r, 64, 48, n % 2 ? 1023 : 40, n / 8 % 2);
 		int width, height, denom = 1 << n / 2 % 4;
 		bool lossy;
 		uint8_t *want = test_jpeg_reference_scaled(f, JCS_RGB, denom, &width, &height, &lossy), *got = malloc(64 * 48 * 3);
+		size_t size = (size_t)width * (size_t)height * 3;
 		assert_non_null(want);
 		for (int level = 0; level < 2; level++) {
 			struct stk_rect all = {0, 0, width, height};
 			assert_int_equal(decode_fast(&decoders[level], &scratch, f, STK_RGB, denom, all, got), STK_OK);
-			if (memcmp(got, want, (size_t)width * (size_t)height * 3))
+			if (OVERFLOWS_ARE_LIBJPEGS && memcmp(got, want, size))
 				fail_msg("file %d at 1/%d, level %d: pixels differ", n, denom, level);
+			sum[level] = digest(sum[level], got, size);
+			if (sum[0] != sum[level])
+				fail_msg("file %d at 1/%d: kernels differ", n, denom);
 		}
 		free(want);
 		free(got);
@@ -279,6 +330,41 @@ static void test_extreme_coefficients_equal_libjpeg(void **state)
 	}
 	stk__arena_destroy(&scratch);
 	destroy_decoders(decoders);
+	return sum[0];
+}
+
+static void test_extreme_coefficients_equal_libjpeg(void **state)
+{
+	(void)state;
+	decode_extremes(test_seed());
+	assert_int_equal(decode_extremes(1), 0xe08641eb61f0cd81); /* of what libjpeg-turbo gives on x86 */
+}
+
+/* Whether no sum of an inverse DCT overflows 16 bits, so that all of libjpeg-turbo's versions agree. The first pass scales a sum of coefficients by less than
+ * 1.39, and by half of 3.63 where it makes fewer rows, and adds 2 bits of fraction. */
+static bool sums_fit(struct test_file f)
+{
+	enum { MOST = 4500 };
+	struct jpeg_decompress_struct c;
+	struct catcher catcher;
+	volatile bool fit = libjpeg_header(f, &c, &catcher);
+	if (setjmp(catcher.escape))
+		fit = false;
+	jvirt_barray_ptr *arrays = fit ? jpeg_read_coefficients(&c) : NULL;
+	for (int i = 0; arrays && fit && i < c.num_components; i++) {
+		const jpeg_component_info *info = &c.comp_info[i];
+		for (JDIMENSION y = 0; info->quant_table && y < info->height_in_blocks; y++) {
+			JBLOCKROW row = c.mem->access_virt_barray((j_common_ptr)&c, arrays[i], y, 1, FALSE)[0];
+			for (JDIMENSION b = 0; b < info->width_in_blocks; b++) {
+				int64_t sum = 0;
+				for (int k = 0; k < 64; k++)
+					sum += llabs((long long)row[b][k] * info->quant_table->quantval[k]);
+				fit = fit && sum <= MOST;
+			}
+		}
+	}
+	jpeg_destroy_decompress(&c);
+	return fit;
 }
 
 /* ---- damage ---- */
@@ -335,7 +421,7 @@ static struct verdict judge(struct stk_decoder *d, struct test_file f, const str
 
 struct judges {
 	struct stk_decoder *ours[2][2], *turbo[2]; /* strict, lenient; plain C, the fastest */
-	int damaged, sound, unseen;
+	int damaged, sound, unseen, compared;
 };
 
 static void compare_verdicts(struct judges *j, struct test_file f, uint64_t *r, uint64_t seed)
@@ -357,7 +443,9 @@ static void compare_verdicts(struct judges *j, struct test_file f, uint64_t *r, 
 			fail_msg("round seed %llu: \"%s\", libjpeg-turbo \"%s\" (lenient %d, window %d %d %d %d of 1/%d of %dx%d)",
 				(unsigned long long)seed, ours.message, turbo.message, lenient, w.x, w.y, w.w, w.h, denom, info.width,
 				info.height);
-		if (!ours.status && !unseen && memcmp(ours.pixels, turbo.pixels, ours.size))
+		bool alike = !ours.status && !unseen && (OVERFLOWS_ARE_LIBJPEGS || sums_fit(f));
+		j->compared += alike;
+		if (alike && memcmp(ours.pixels, turbo.pixels, ours.size))
 			fail_msg("round seed %llu: pixels differ (lenient %d, window %d %d %d %d of 1/%d of %dx%d)",
 				(unsigned long long)seed, lenient, w.x, w.y, w.w, w.h, denom, info.width, info.height);
 		*(ours.status ? &j->damaged : &j->sound) += 1;
@@ -394,7 +482,8 @@ static void test_damaged_files_get_libjpegs_verdict(void **state)
 		compare_verdicts(&j, f, &r, seed);
 		free(f.data);
 	}
-	assert_true(j.damaged > 100 && j.sound > 100);
+	print_message("%d damaged, %d sound, pixels of %d compared\n", j.damaged, j.sound, j.compared);
+	assert_true(j.damaged > 100 && j.sound > 100 && j.compared > 100);
 	for (int lenient = 0; lenient < 2; lenient++) {
 		stk__decoder_destroy(j.ours[lenient][0]);
 		stk__decoder_destroy(j.ours[lenient][1]);
@@ -403,37 +492,6 @@ static void test_damaged_files_get_libjpegs_verdict(void **state)
 }
 
 /* ---- the header ---- */
-
-struct catcher {
-	struct jpeg_error_mgr base;
-	jmp_buf escape;
-	bool cut_off; /* it had to invent an end */
-};
-
-static void catch_message(j_common_ptr cinfo, int level)
-{
-	if (level < 0 && cinfo->err->msg_code == JWRN_JPEG_EOF)
-		((struct catcher *)cinfo->err)->cut_off = true;
-}
-
-static void catch_error(j_common_ptr cinfo)
-{
-	longjmp(((struct catcher *)cinfo->err)->escape, 1);
-}
-
-/* libjpeg's reading of a header; false where it refuses, or had to invent an end. */
-static bool libjpeg_header(struct test_file f, struct jpeg_decompress_struct *c, struct catcher *catcher)
-{
-	c->err = jpeg_std_error(&catcher->base);
-	catcher->base.error_exit = catch_error;
-	catcher->base.emit_message = catch_message;
-	catcher->cut_off = false;
-	jpeg_create_decompress(c);
-	if (setjmp(catcher->escape))
-		return false;
-	jpeg_mem_src(c, f.data, f.size);
-	return jpeg_read_header(c, TRUE) == JPEG_HEADER_OK && !catcher->cut_off;
-}
 
 static void test_header_parser_agrees_with_libjpeg(void **state)
 {
