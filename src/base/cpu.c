@@ -33,6 +33,11 @@ static unsigned detected(void)
 		return 0;
 	return (has_avx2(first) ? STK_CPU_AVX2 : 0) | (first & bit_SSE4_2 ? STK_CPU_CRC32C : 0);
 }
+#elif defined(STK_ARM)
+static unsigned detected(void)
+{
+	return STK_CPU_NEON;
+}
 #else
 static unsigned detected(void)
 {
@@ -48,5 +53,5 @@ unsigned stk__cpu_capabilities(void)
 
 const char *stk__cpu_name(unsigned cpu)
 {
-	return cpu & STK_CPU_AVX2 ? "avx2" : "c";
+	return cpu & STK_CPU_AVX2 ? "avx2" : cpu & STK_CPU_NEON ? "neon" : "c";
 }

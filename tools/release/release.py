@@ -44,6 +44,14 @@ def python_headers() -> Path:
     return folder
 
 
+def simde() -> Path:
+    """The folder of SIMDe's headers, by which kernels that are written for AVX2 serve NEON. The package has no module: it puts a folder beside those."""
+    folder = Path(sysconfig.get_path("purelib")) / "cmeel.prefix" / "include"
+    if not (folder / "simde" / "x86" / "avx2.h").exists():
+        raise SystemExit("release: no cmeel-simde in this Python: make release installs it")
+    return folder
+
+
 def machine_file(machine: str, toolchain: Path, prefixes: list[Path]) -> Path:
     """What meson has to know to compile with the toolchain. It is a cross file always, so that nothing of this machine's is looked for."""
     commands: dict[str, object] = (
@@ -51,6 +59,7 @@ def machine_file(machine: str, toolchain: Path, prefixes: list[Path]) -> Path:
     )
     commands |= {"pkgconfig": "pkg-config", "pkg-config": "pkg-config"}  # before meson 1.3, and since
     compile_args = ["-isystem", str(python_headers()), "-ffunction-sections", "-fdata-sections"]
+    compile_args += ["-isystem", str(simde())] if machine == "aarch64" else []
     sections: dict[str, dict[str, object]] = {
         "binaries": commands,
         "properties": {"pkg_config_libdir": [str(p / "lib" / "pkgconfig") for p in prefixes]},
@@ -78,7 +87,7 @@ def build(machine: str, toolchain: Path, prefixes: list[Path]) -> Path:
     shutil.rmtree(folder, ignore_errors=True)
     env = {"PATH": os.environ["PATH"], "HOME": str(FOLDER), "LC_ALL": "C"}
     options = ["-Dtests=disabled", "-Dcuda=enabled", f"-Dgpu_archs={GPUS[machine]}"]
-    options += [f"-D{part}=enabled" for part in ("python", "curl", "webp", "nvtx")]
+    options += [f"-D{part}=enabled" for part in ("python", "curl", "webp", "nvtx", "simde")]
     configure: tuple[str | Path, ...] = ("meson", "setup", folder, "--cross-file", machine_file(machine, toolchain, prefixes), *options)
     step(f"release: configuring for {machine}", *configure, cwd=ROOT, env=env)
     jobs = os.environ.get("JOBS", "2")
@@ -125,6 +134,10 @@ def make_wheel(machine: str, dist: Path) -> Path:
         texts = sorted((prefixes[-1] / "licences").iterdir())
         parts.append(wheel_backend.Part(library.name, library.upstream, library.licence, texts, library.sha256))
     parts.append(wheel_backend.Part("zig-compiler-rt", importlib.metadata.version("ziglang"), "MIT", [toolchain.licence()]))
+    if machine == "aarch64":
+        parts.append(
+            wheel_backend.Part("simde", importlib.metadata.version("cmeel-simde"), "MIT", [ROOT / "tools" / "release" / "simde.txt"])
+        )
     folder = build(machine, tools, prefixes)
     with tempfile.TemporaryDirectory() as scratch:
         own_curl = builder.done["curl"] / "lib" / "libcurl-stoker.so"

@@ -2,7 +2,7 @@
  * Upsampling and colour, 32 bytes a step: jpeg_color.c's arithmetic. */
 #include "kernel/jpeg/jpeg_kernels.h"
 
-#include <immintrin.h>
+#include "kernel/common/avx2.h"
 #include <string.h>
 
 #define ALWAYS_INLINE static inline __attribute__((always_inline))
@@ -27,10 +27,22 @@ ALWAYS_INLINE struct wide three_to_one(__m256i a, __m256i b)
 		_mm256_maddubs_epi16(_mm256_unpacklo_epi8(a, b), weights), _mm256_maddubs_epi16(_mm256_unpackhi_epi8(a, b), weights)};
 }
 
-ALWAYS_INLINE struct wide rounded(struct wide v, int bias, int shift)
+ALWAYS_INLINE struct wide plus(struct wide v, int bias)
 {
 	const __m256i b = _mm256_set1_epi16((short)bias);
-	return (struct wide){_mm256_srli_epi16(_mm256_add_epi16(v.low, b), shift), _mm256_srli_epi16(_mm256_add_epi16(v.high, b), shift)};
+	return (struct wide){_mm256_add_epi16(v.low, b), _mm256_add_epi16(v.high, b)};
+}
+
+ALWAYS_INLINE struct wide quarter(struct wide v, int bias)
+{
+	v = plus(v, bias);
+	return (struct wide){_mm256_srli_epi16(v.low, 2), _mm256_srli_epi16(v.high, 2)};
+}
+
+ALWAYS_INLINE struct wide sixteenth(struct wide v, int bias)
+{
+	v = plus(v, bias);
+	return (struct wide){_mm256_srli_epi16(v.low, 4), _mm256_srli_epi16(v.high, 4)};
 }
 
 /* 3 a + b of values of 16 bits */
@@ -54,8 +66,8 @@ void stk__jpeg_upsample_h2v1_avx2(uint8_t *dst, const uint8_t *src, int n)
 {
 	for (int i = 0; i < n; i += 32) {
 		__m256i here = load(src + i);
-		struct wide even = rounded(three_to_one(here, load(src + i - 1)), 1, 2),
-			    odd = rounded(three_to_one(here, load(src + i + 1)), 2, 2);
+		struct wide even = quarter(three_to_one(here, load(src + i - 1)), 1),
+			    odd = quarter(three_to_one(here, load(src + i + 1)), 2);
 		store_pairs(dst + 2 * i, even, odd);
 	}
 }
@@ -65,14 +77,14 @@ void stk__jpeg_upsample_h2v2_avx2(uint8_t *dst, const uint8_t *near, const uint8
 	for (int i = 0; i < n; i += 32) {
 		struct wide left = three_to_one(load(near + i - 1), load(far + i - 1)), here = three_to_one(load(near + i), load(far + i)),
 			    right = three_to_one(load(near + i + 1), load(far + i + 1));
-		store_pairs(dst + 2 * i, rounded(mix(here, left), 8, 4), rounded(mix(here, right), 7, 4));
+		store_pairs(dst + 2 * i, sixteenth(mix(here, left), 8), sixteenth(mix(here, right), 7));
 	}
 }
 
 void stk__jpeg_upsample_h1v2_avx2(uint8_t *dst, const uint8_t *near, const uint8_t *far, int bias, int n)
 {
 	for (int i = 0; i < n; i += 32) {
-		struct wide v = rounded(three_to_one(load(near + i), load(far + i)), bias, 2);
+		struct wide v = quarter(three_to_one(load(near + i), load(far + i)), bias);
 		_mm256_storeu_si256((void *)(dst + i), _mm256_packus_epi16(v.low, v.high));
 	}
 }

@@ -5,7 +5,7 @@
 #include "kernel/jpeg/jpeg_entropy_body.h"
 #include "kernel/jpeg/jpeg_entropy_progressive.h"
 
-#include <immintrin.h>
+#include "kernel/common/avx2.h"
 
 struct stk_jpeg_unstuffed stk__jpeg_unstuff_avx2(const uint8_t *src, size_t size, uint8_t *dst, size_t room)
 {

@@ -9,7 +9,7 @@
 
 #include "kernel/jpeg/jpeg_idct.h"
 
-#include <immintrin.h>
+#include "kernel/common/avx2.h"
 
 #define STK__IDCT_INLINE static inline __attribute__((always_inline))
 

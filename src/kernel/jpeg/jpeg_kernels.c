@@ -27,6 +27,8 @@ void stk__jpeg_kernels_init(struct stk_jpeg_kernels *k, unsigned cpu)
 	};
 #ifdef STK_X86
 	stk__jpeg_kernels_x86(k, cpu);
+#elif defined(STK_ARM)
+	stk__jpeg_kernels_arm(k, cpu);
 #endif
 	(void)cpu;
 }

@@ -97,6 +97,8 @@ struct stk_jpeg_kernels {
 
 void stk__jpeg_kernels_init(struct stk_jpeg_kernels *k, unsigned cpu); /* cpu: base/cpu.h */
 void stk__jpeg_kernels_x86(struct stk_jpeg_kernels *k, unsigned cpu);  /* for the above */
+void stk__jpeg_kernels_arm(struct stk_jpeg_kernels *k, unsigned cpu);  /* for the above */
+void stk__jpeg_kernels_avx2(struct stk_jpeg_kernels *k);               /* those of AVX2, all at once */
 
 /* Replication by an integer factor, libjpeg's choice where it has no triangle filter: n samples, n * factor out. */
 void stk__jpeg_replicate(uint8_t *dst, const uint8_t *src, int factor, int n);

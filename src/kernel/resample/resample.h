@@ -59,6 +59,7 @@ struct stk_resample_kernels {
 
 void stk__resample_kernels_init(struct stk_resample_kernels *k, unsigned cpu); /* cpu: base/cpu.h */
 void stk__resample_kernels_x86(struct stk_resample_kernels *k, unsigned cpu);  /* for the above */
+void stk__resample_kernels_arm(struct stk_resample_kernels *k, unsigned cpu);  /* for the above */
 extern const struct stk_resample_kernels stk__resample_kernels_c, stk__resample_kernels_avx2;
 
 #endif

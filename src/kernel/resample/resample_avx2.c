@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "kernel/resample/resample.h"
 
-#include <immintrin.h>
+#include "kernel/common/avx2.h"
 #include <stdbool.h>
 #include <string.h>
 

@@ -97,6 +97,8 @@ void stk__row_kernels_init(struct stk_row_kernels *k, unsigned cpu)
 	*k = stk__row_kernels_c;
 #ifdef STK_X86
 	stk__row_kernels_x86(k, cpu);
+#elif defined(STK_ARM)
+	stk__row_kernels_arm(k, cpu);
 #endif
 	(void)cpu;
 }

@@ -42,6 +42,7 @@ struct stk_row_kernels {
 
 void stk__row_kernels_init(struct stk_row_kernels *k, unsigned cpu); /* cpu: base/cpu.h */
 void stk__row_kernels_x86(struct stk_row_kernels *k, unsigned cpu);  /* for the above */
+void stk__row_kernels_arm(struct stk_row_kernels *k, unsigned cpu);  /* for the above */
 extern const struct stk_row_kernels stk__row_kernels_c, stk__row_kernels_avx2;
 
 /* n elements, `stride` bytes apart, to float32. dtype: one that float32 holds exactly. */

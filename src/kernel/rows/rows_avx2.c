@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "kernel/rows/rows_template.h"
 
-#include <immintrin.h>
+#include "kernel/common/avx2.h"
 
 static void to_half(uint16_t *restrict dst, const float *restrict src, int32_t n)
 {

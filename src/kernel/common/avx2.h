@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The intrinsics of AVX2 and F16C. On x86-64 they are the processor's; on aarch64 SIMDe makes each of NEON's instructions, with the same bits. */
+#ifndef STK_KERNEL_COMMON_AVX2_H
+#define STK_KERNEL_COMMON_AVX2_H
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+#else
+#define SIMDE_ENABLE_NATIVE_ALIASES
+#include <simde/x86/avx2.h>
+#include <simde/x86/f16c.h>
+#endif
+
+#endif
