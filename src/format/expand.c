@@ -5,7 +5,7 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "format/archive_set.h"
-#include "format/list.h"
+#include "format/list_sweep.h"
 #include "format/number.h"
 #include "format/s3_page.h"
 #include "io/s3.h"
@@ -44,56 +44,54 @@ static enum stk_status add_matches(const char *path, struct stk_names *out, stru
 }
 
 struct matching {
-	const struct stk_access *reach;
 	const char *glob;
 	size_t bucket; /* length of "SCHEME://BUCKET/" in it */
 	struct stk_names *names;
 };
 
-static enum stk_status take_object(void *user, const char *key, struct stk_list_object object, struct stk_error *err)
+static enum stk_status take_object(void *user, int64_t which, const char *key, struct stk_list_object object, struct stk_error *err)
 {
 	struct matching *m = user;
 	char uri[STK_S3_LONGEST_KEY + 300];
-	(void)object;
+	(void)which, (void)object;
 	if (!stk__glob_match(m->glob + m->bucket, key, true) || stk__archive_is_kept(key))
 		return STK_OK;
 	int n = snprintf(uri, sizeof uri, "%.*s%s", (int)m->bucket, m->glob, key);
 	return stk__names_add(m->names, uri, (size_t)n, err);
 }
 
-static enum stk_status take_prefix(void *user, const char *prefix, struct stk_error *err)
+static enum stk_status take_folder(void *user, int64_t which, const char *prefix, struct stk_error *err)
 {
-	(void)user, (void)prefix, (void)err;
+	(void)user, (void)which, (void)prefix, (void)err;
 	return STK_OK;
 }
 
-/* Keys come sorted, page after page. `*` does not go over a slash, since only what lies in one folder is listed. */
-static enum stk_status list_objects(struct matching *m, const char *bucket, const char *prefix, struct stk_error *err)
+/* `*` does not go over a slash, since only what lies in one folder is listed. */
+static enum stk_status list_objects(
+	struct matching *m, const struct stk_access *reach, const char *bucket, const char *prefix, struct stk_error *err)
 {
-	const struct stk_s3_visitor visitor = {m, take_object, take_prefix};
-	struct stk_text uri = {0}, token = {0};
-	enum stk_status s = STK_OK;
-	do {
-		uint8_t *xml = NULL;
-		size_t n = 0;
-		uri.length = 0;
-		stk__s3_list_uri(&uri, m->glob, bucket, prefix, "/", token.length ? token.s : NULL, NULL);
-		s = uri.failed ? stk__fail(err, STK_NO_MEMORY, "out of memory to list %.300s", m->glob)
-			       : stk__access_read(m->reach, uri.s, (size_t)1 << 30, &xml, &n, err);
-		if (!s)
-			s = stk__s3_page_parse((const char *)xml, n, m->glob, &visitor, &token, err);
-		stk__free(xml);
-	} while (!s && token.length);
-	stk__text_free(&uri);
-	stk__text_free(&token);
+	struct stk_storage *storage;
+	enum stk_status s = stk__access_open(reach, m->glob, &storage, err);
+	if (s)
+		return s;
+	struct stk_sweep sweep = {.io = stk__storage_io(storage),
+		.access = reach,
+		.root = m->glob,
+		.bucket = bucket,
+		.delimiter = "/",
+		.object = take_object,
+		.folder = take_folder,
+		.user = m};
+	s = stk__sweep(&sweep, &prefix, 1, err);
+	stk_storage_unref(&storage);
 	return s;
 }
 
 static enum stk_status add_objects(const struct stk_access *reach, const char *path, struct stk_names *out, struct stk_error *err)
 {
 	char bucket[256], prefix[STK_S3_LONGEST_KEY + 1];
-	struct matching m = {.reach = reach, .glob = path, .names = out};
-	size_t before = out->count;
+	struct stk_names found = {0};
+	struct matching m = {.glob = path, .names = &found};
 	const int scheme = (int)strcspn(path, ":");
 	if (!stk__s3_bucket(path, bucket))
 		return stk__fail(err, STK_INVALID, "%.300s: it names no bucket (%.*s://BUCKET/KEY)", path, scheme, path);
@@ -103,8 +101,16 @@ static enum stk_status add_objects(const struct stk_access *reach, const char *p
 		return stk__fail(
 			err, STK_UNSUPPORTED, "%.300s: in %.*s:// URIs * ? and [ stand behind the last slash alone", path, scheme, path);
 	snprintf(prefix, sizeof prefix, "%.*s", (int)n, path + m.bucket);
-	enum stk_status s = list_objects(&m, bucket, prefix, err);
-	return s || out->count > before ? s : stk__fail(err, STK_NOT_FOUND, "%.300s: no object matches", path);
+	enum stk_status s = list_objects(&m, reach, bucket, prefix, err);
+	stk__names_settle(&found);
+	if (found.count)
+		qsort(found.at, found.count, sizeof *found.at, by_text); /* not all stores keep to the order of keys */
+	for (size_t i = 0; i < found.count && !s; i++)
+		s = stk__names_add(out, found.at[i], strlen(found.at[i]), err);
+	if (!s && !found.count)
+		s = stk__fail(err, STK_NOT_FOUND, "%.300s: no object matches", path);
+	stk__names_free(&found);
+	return s;
 }
 
 static enum stk_status add_path(const struct stk_access *reach, const char *path, struct stk_names *out, struct stk_error *err)

@@ -10,7 +10,7 @@
 #include <string.h>
 #include <sys/resource.h>
 
-enum { FIRST_LIMIT = 128 };
+enum { FIRST_LIMIT = 128, UNHEARD_RETRIES = 4 };
 
 static enum stk_status cancelled(struct stk_request *r)
 {
@@ -170,6 +170,7 @@ enum stk_status stk__http_add(struct stk_io *io, const struct stk_http_settings 
 	s->clock_s = INT64_MIN;
 	s->place = stk__http_place(s->account);
 	s->settings = with_defaults(settings);
+	s->unheard_retries = settings && settings->retries ? settings->retries : UNHEARD_RETRIES;
 	s->limit = s->settings.requests < FIRST_LIMIT ? s->settings.requests : FIRST_LIMIT;
 	s->ops = (struct stk_source_ops){
 		.scheme = "s3 s3list http https",

@@ -98,6 +98,8 @@ struct stk_http_source {
 	uint64_t hedged, slowdowns; /* so far */
 	_Atomic int64_t clock_s;    /* the servers' clock less ours, by the last answer; INT64_MIN: none has told */
 	_Atomic uint64_t place;     /* hash of the current account's endpoint */
+	_Atomic bool heard;         /* some server has answered: one that does not is out of order, and not a mistake of the user's */
+	int32_t unheard_retries;    /* before that */
 	bool cancelled;
 	_Atomic bool ending;
 	int loop_count; /* started */

@@ -99,6 +99,18 @@ static bool may_resume(struct stk_transfer *t)
 	return true;
 }
 
+/* No server has been reached so far: most likely the name of it is wrong, or the network is not there. A connection that was waited for in vain has had
+ * seconds already. */
+static bool nobody_there(struct stk_transfer *t)
+{
+	const struct stk_http_source *s = t->loop->source;
+	if (t->sent || t->begun || atomic_load(&s->heard))
+		return false;
+	const int32_t most = t->code == CURLE_OPERATION_TIMEDOUT && s->unheard_retries > 1 ? 1 : s->unheard_retries;
+	t->r->hopeless = t->r->retries >= most;
+	return true;
+}
+
 static enum stk_status transfer_failed(struct stk_transfer *t, bool *resume)
 {
 	const CURLcode code = t->code;
@@ -113,8 +125,12 @@ static enum stk_status transfer_failed(struct stk_transfer *t, bool *resume)
 		return STK_OK;
 	if (code == CURLE_PEER_FAILED_VERIFICATION || code == CURLE_SSL_CACERT_BADFILE)
 		lose_hope(t);
-	return stk__fail(r->error, code == CURLE_OPERATION_TIMEDOUT ? STK_TIMEOUT : STK_IO, "%.*s: %s%s", SHOWN(t), why,
-		t->used ? " (after a part of it)" : "");
+	const char *more = t->used ? " (after a part of it)" : "";
+	if (nobody_there(t))
+		more = strncmp(r->uri, "http", 4) == 0
+			       ? "; check the address, the network and the proxy"
+			       : "; check the endpoint (AWS_ENDPOINT_URL, stoker.Storage(endpoint=)), the region, the network and the proxy";
+	return stk__fail(r->error, code == CURLE_OPERATION_TIMEDOUT ? STK_TIMEOUT : STK_IO, "%.*s: %s%s", SHOWN(t), why, more);
 }
 
 /* What the object is, for the cache. */
@@ -199,6 +215,8 @@ enum stk_status stk__http_verdict(struct stk_transfer *t, bool *resume)
 	const int status = t->response.says.status;
 	if (t->response.says.date)
 		atomic_store(&t->loop->source->clock_s, t->response.says.date - (int64_t)time(NULL));
+	if (status)
+		atomic_store(&t->loop->source->heard, true);
 	*resume = false;
 	if (t->failed)
 		return t->failed;

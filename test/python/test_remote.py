@@ -434,3 +434,49 @@ def test_a_small_data_set_is_asked_for_no_more_than_an_epoch_early(store):
         assert sum(len(batch.label) for batch in loader) == 21
     loader.close()
     assert 21 * epochs <= given.counters()["storage_requests"] - listed <= 21 * (epochs + 1)
+
+
+@pytest.mark.parametrize("knobs", ["page=3", "page=3&reverse=1", "page=4&deaf=1", "page=3&p503=0.2&seed=4"])
+def test_globs_are_listed_in_parts(store, tmp_path, monkeypatch, knobs):
+    """Names of all kinds around those that match, in pages of a few; the order is that of the names, as the shell has it."""
+    seed = int.from_bytes(os.urandom(4), "little")
+    print("seed", seed)
+    rng = np.random.default_rng(seed)
+    folder, letters = tmp_path / "g" / "t", np.array(list("abz09-_. A"))
+    names = {"".join(rng.choice(letters, rng.integers(1, 6))).strip(". ") or "a" for _ in range(60)}
+    for name in sorted(names):
+        kind = rng.choice(["s{}.tar", "s{}.tar", "s{}.tar.stoker", "s{}.txt", "r{}.tar", "s{}.d/s.tar"])
+        path = folder / kind.format(name)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with tarfile.open(path, "w") as tar:
+            data = path.name.encode()
+            member = tarfile.TarInfo("0.cls")
+            member.size = len(data)
+            tar.addfile(member, io.BytesIO(data))
+    want = sorted(p.name for p in folder.glob("s*.tar") if p.is_file())
+    assert len(want) > 3
+    server = Store(tmp_path)
+    try:
+        server.set(knobs)
+
+        @pipeline_def(batch_size=len(want), num_threads=2, storage=Storage(endpoint=server.url, **SECRETS))
+        def pipe():
+            return fn.readers.webdataset(paths="s3://g/t/s*.tar", ext=["cls"])
+
+        monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "kept"))
+        assert [np.asarray(x).tobytes().decode() for x in pipe().run()[0]] == want
+    finally:
+        server.close()
+
+
+@pytest.mark.parametrize("given", [{}, {"retries": 2}])
+def test_an_endpoint_where_nobody_is(given):
+    """It is told soon, after a few tries, or as many as are asked for."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        storage = Storage(endpoint=f"http://127.0.0.1:{free.getsockname()[1]}", **given, **SECRETS)
+        for source in ("s3://b/train", "s3://b/s-*.tar"):
+            before = storage.counters()["storage_retries"]
+            with pytest.raises(ReadError, match=r"Failed to connect to 127\.0\.0\.1.*check the endpoint") as caught:
+                Loader(source, 4, storage=storage)
+            assert storage.counters()["storage_retries"] - before == given.get("retries", 4) and source in str(caught.value)
