@@ -291,6 +291,15 @@ static PyObject *batch_is_last(PyObject *object, void *unused)
 	return PyBool_FromLong(stk_batch_is_last(batch_of(object)));
 }
 
+static PyObject *batch_reduce(PyObject *object, PyObject *unused)
+{
+	(void)object, (void)unused;
+	PyErr_SetString(PyExc_TypeError,
+		"outputs of a pipeline cannot be pickled: they lie in its memory. np.array(tensor), or as_array() of a list, is "
+		"a copy that can");
+	return NULL;
+}
+
 static PyMethodDef batch_methods[] = {
 	{"describe", batch_describe, METH_O,
 		"describe(output)\n--\n\n(count, dense, dtype, shape, layout, device_id); extents that differ between samples are -1."},
@@ -306,6 +315,7 @@ static PyMethodDef batch_methods[] = {
 		"capsules(views, stream)\n--\n\nDLPack capsules of the first len(views) outputs, for a stream that reads them (as DLPack "
 		"numbers them; 0: none). A byte a view: 0 as it lies, 1 channels first, 2 numbers as a vector. None for samples that "
 		"differ in shape."},
+	{"__reduce__", batch_reduce, METH_NOARGS, "Raises TypeError: the memory is the pipeline's."},
 	{"sample", batch_sample, METH_O, "sample(i)\n--\n\n(epoch, position, id, uri, padded, replaced)."},
 	{NULL, NULL, 0, NULL},
 };

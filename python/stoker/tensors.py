@@ -73,6 +73,9 @@ class _Tensor(_core.Tensor):
             return None
         return self._batch.sample(self._index)[_PROPERTIES.index(key)]
 
+    def __reduce__(self) -> Any:
+        return self._batch.__reduce__()
+
     def __repr__(self) -> str:
         return f'{type(self).__name__}(dtype={self.dtype!r}, layout="{self.layout()}", shape={self.shape()})'
 

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import copyreg
+import functools
 from collections import namedtuple
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -37,6 +39,18 @@ def _from_sample(field: str, batch: _core.Batch, device: str | None, padded: Seq
     return [batch.sample(i)[3] for i in range(len(batch))]
 
 
+@functools.cache
+def batch_type(fields: tuple[str, ...]) -> Any:
+    """The NamedTuple of these fields. Its batches are pickled as fields and values: no module has a type for each choice of fields."""
+    made: Any = namedtuple("Batch", fields)  # type: ignore[misc]
+    copyreg.pickle(made, lambda batch: (_batch_of, (fields, tuple(batch))))
+    return made
+
+
+def _batch_of(fields: tuple[str, ...], values: tuple[Any, ...]) -> Any:
+    return batch_type(fields)._make(values)
+
+
 class Batches:
     """Makes a Loader's batches from its pipeline's.
 
@@ -55,7 +69,7 @@ class Batches:
         views: Sequence[int] | None,
         pin: bool = False,
     ) -> None:
-        self._as_tuple: Any = namedtuple("Batch", fields)._make  # type: ignore[attr-defined]
+        self._as_tuple = batch_type(tuple(fields))._make
         self._descs, self._device, self._pin = descs, device, pin
         shown = [(f, output) for f, output in fields.items() if output is not None]
         self._names = {output: f for f, output in shown}

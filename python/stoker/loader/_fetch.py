@@ -194,7 +194,8 @@ class _Process:
 
     def __init__(self, fetch: Fetch, context: Any) -> None:
         self._pipe, theirs = context.Pipe()
-        self._process = context.Process(target=_serve, args=(theirs, fetch, os.getpid()), name="stoker-dataset", daemon=True)
+        starter = None if context.get_start_method() == "forkserver" else os.getpid()
+        self._process = context.Process(target=_serve, args=(theirs, fetch, starter), name="stoker-dataset", daemon=True)
         self._process.start()
         theirs.close()
 
@@ -228,12 +229,13 @@ def _asked_for(method: str, arguments: Any) -> str:
     return f" in {', '.join(f'dataset[{index}]' for index, _ in items)}" if items else ""
 
 
-def _serve(pipe: Any, fetch: Fetch, parent: int) -> None:
-    """In the process: calls until the parent has gone."""
+def _serve(pipe: Any, fetch: Fetch, starter: int | None) -> None:
+    """In the process: calls until the parent has gone. starter: the parent; None: a fork server started this process, and ends with the parent."""
     import signal
 
+    starter = starter or os.getppid()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent's to handle
-    while os.getppid() == parent:
+    while os.getppid() == starter:
         if not pipe.poll(1.0):
             continue
         try:

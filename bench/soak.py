@@ -1,0 +1,255 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""A soak: memory, descriptors and threads of a process stay where they are, however many epochs it runs.
+
+Each round runs an epoch of everything that lives as long as the program (a Loader, a pipeline with branches, structured samples, a Loader over a bucket),
+and then makes all of it anew, runs a part of an epoch and drops it. After each round, when nothing is in flight, what the process holds is sampled, and
+every few seconds beside it. What grows after the warm-up, by a line through the samples and by more than their noise, is a fault: the last line
+says so, and the exit status is 1.
+
+usage: soak.py [--build DIR] [--seconds N] [--plant memory|descriptors|threads]    --plant: leaks a little in each round, to see that it is found
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import io
+import os
+import runpy
+import statistics
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import measure
+import numpy as np
+
+ROOT = Path(__file__).resolve().parents[1]
+WARM_UP = 0.25  # of the time
+SAMPLE_EVERY = 5  # seconds
+BATCH = 8
+LIMITS = {"memory": 8 << 20, "descriptors": 2, "threads": 2}  # growth over the whole run that noise may make: bytes, and numbers
+SIGMAS = 4
+
+
+def held() -> dict[str, int]:
+    return {
+        "memory": measure.resident_memory(),
+        "descriptors": len(os.listdir("/proc/self/fd")),
+        "threads": len(os.listdir("/proc/self/task")),
+    }
+
+
+def growth(samples: Sequence[tuple[float, float]]) -> tuple[float, float]:
+    """By how much the least-squares line through (time, value) rises from the first sample to the last, and the standard error of that."""
+    times = [t for t, _ in samples]
+    values = [v for _, v in samples]
+    slope, begin = statistics.linear_regression(times, values)
+    spread = sum((t - statistics.fmean(times)) ** 2 for t in times)
+    noise = sum((v - begin - slope * t) ** 2 for t, v in samples) / max(1, len(samples) - 2)
+    span = times[-1] - times[0]
+    return slope * span, (noise / spread) ** 0.5 * span
+
+
+def grows(samples: Sequence[tuple[float, float]], limit: float) -> bool:
+    """Whether the rise is more than a limit and more than the samples' noise explains."""
+    rise, error = growth(samples)
+    return rise > limit and rise > SIGMAS * error
+
+
+# ---- the work ----
+
+
+def write_images(root: Path, count: int) -> None:
+    from PIL import Image
+
+    rng = np.random.default_rng(19)
+    for i in range(count):
+        folder = root / f"class{i % 3}"
+        folder.mkdir(parents=True, exist_ok=True)
+        coarse = rng.integers(0, 255, (8, 8, 3), dtype=np.uint8)
+        height, width = (int(n) for n in rng.integers(90, 260, 2))
+        Image.fromarray(coarse).resize((width, height)).save(folder / f"{i:04d}.jpg", quality=90, progressive=i % 8 == 0)
+
+
+def make_loader(root: Any) -> Any:
+    from stoker import Loader
+    from stoker import transforms as T
+
+    steps = [T.RandomResizedCrop(64), T.RandomHorizontalFlip(), T.ColorJitter(0.2, 0.2)]
+    return Loader(root, BATCH, transforms=steps, shuffle=True, num_threads=2)
+
+
+def make_branches(root: Path) -> Callable[[], Iterable[Any]]:
+    """A pipeline with conditionals, a user's source and resizes to any size."""
+    from stoker import fn, pipeline_def
+
+    @pipeline_def(batch_size=BATCH, num_threads=2, device_id=None, seed=3, enable_conditionals=True)
+    def define() -> Any:
+        files, labels = fn.readers.file(file_root=str(root), random_shuffle=True, name="reader")
+        images = fn.random_resized_crop(fn.decoders.image(files), size=48)
+        if fn.random.coin_flip(probability=0.5):
+            images = fn.flip(fn.brightness(images, brightness=1.2))
+        else:
+            images = fn.gaussian_blur(images, window_size=3)
+        return images, labels, fn.external_source(lambda: [np.ones(3, np.float32)] * BATCH, batch=True)
+
+    pipe = define()
+
+    def epoch() -> Iterable[Any]:
+        for _ in range(pipe.epoch_size("reader") // BATCH):
+            yield pipe.run()
+
+    return epoch
+
+
+def make_structured(files: Sequence[bytes]) -> Any:
+    from stoker import types
+    from stoker.structured.inputs import DataProvider, ShuffledShardedInputCallable
+    from stoker.structured.pipeline import DALIStructuredOutputIterator, PipelineDefinition, SampleDataGroup
+    from stoker.structured.processing_steps import ImageDecoder, ImageMeanStdDevNormalizer, ImageToTileSizePadder
+
+    class Photographs(DataProvider):
+        @property
+        def sample_data_structure(self) -> SampleDataGroup:
+            sample = SampleDataGroup()
+            sample.add_data_field("image", types.DALIDataType.UINT8)
+            sample.add_data_field("boxes", types.DALIDataType.FLOAT)
+            sample.add_data_field("token", types.DALIDataType.STRING)
+            return sample
+
+        def get_number_of_samples(self) -> int:
+            return len(files)
+
+        def get_data(self, sample_index: int) -> SampleDataGroup:
+            sample = self.sample_data_structure
+            sample["image"] = np.frombuffer(files[sample_index], np.uint8)
+            sample["boxes"] = np.ones((sample_index % 4, 4), np.float32)
+            sample["token"] = f"sample {sample_index}"
+            return sample
+
+    steps = [ImageDecoder("image", False), ImageMeanStdDevNormalizer("image", 120.0, 57.0), ImageToTileSizePadder("image", 64)]
+    definition = PipelineDefinition(ShuffledShardedInputCallable(Photographs(), BATCH), steps, use_parallel_external_source=False)
+    pipe = definition.get_dali_pipeline(batch_size=BATCH, num_threads=2)
+    return DALIStructuredOutputIterator(len(files) // BATCH, pipe, definition.check_and_get_output_data_structure(), None, None, True, None)
+
+
+def uneven_files(count: int) -> list[bytes]:
+    """JPEGs of one size, for structured samples."""
+    from PIL import Image
+
+    rng, files = np.random.default_rng(7), []
+    for _ in range(count):
+        file = io.BytesIO()
+        Image.fromarray(rng.integers(0, 255, (10, 12, 3), dtype=np.uint8)).resize((96, 80)).save(file, "JPEG")
+        files.append(file.getvalue())
+    return files
+
+
+def works(root: Path, bucket: str) -> list[Callable[[], Callable[[], Iterable[Any]]]]:
+    """Each makes something whose epochs can be run."""
+    files = uneven_files(32)
+    return [
+        lambda: make_loader(root).__iter__,
+        lambda: make_loader(bucket).__iter__,
+        lambda: make_branches(root),
+        lambda: make_structured(files).__iter__,
+    ]
+
+
+def run_round(kept: Sequence[Callable[[], Iterable[Any]]], making: Sequence[Callable[[], Callable[[], Iterable[Any]]]]) -> int:
+    """A whole epoch of what is kept, and three batches of what is made anew; the batches that came."""
+    batches = sum(1 for epoch in kept for _ in epoch())
+    for make in making:
+        batches += sum(1 for _ in zip(range(3), make()(), strict=False))
+    gc.collect()
+    return batches
+
+
+PLANTED: list[Any] = []
+
+
+def plant(kind: str | None) -> None:
+    if kind == "memory":
+        PLANTED.append(np.ones(1 << 18))
+    elif kind == "descriptors":
+        PLANTED.append(os.open("/dev/null", os.O_RDONLY))
+    elif kind == "threads":
+        PLANTED.append(threading.Thread(target=threading.Event().wait, daemon=True))
+        PLANTED[-1].start()
+
+
+def soak(root: Path, bucket: str, seconds: float, planted: str | None) -> dict[str, Any]:
+    making = works(root, bucket)
+    kept = [make() for make in making]
+    begin, rounds, batches = time.monotonic(), 0, 0
+    resting: list[tuple[float, dict[str, int]]] = []  # between rounds, for the verdict
+    running: list[tuple[float, dict[str, int]]] = []  # whatever goes on, for the highest
+    done = threading.Event()
+
+    def watch() -> None:
+        while not done.wait(SAMPLE_EVERY):
+            running.append((time.monotonic() - begin, held()))
+
+    watcher = threading.Thread(target=watch)
+    watcher.start()
+    try:
+        while (now := time.monotonic() - begin) < seconds or rounds < 8:
+            plant(planted)
+            batches += run_round(kept, making)
+            rounds += 1
+            resting.append((time.monotonic() - begin, held()))
+    finally:
+        done.set()
+        watcher.join()
+    settled = [s for s in resting if s[0] >= WARM_UP * now]
+    result: dict[str, Any] = {"name": "soak", "seconds": round(now), "rounds": rounds, "batches": batches, "samples": len(settled)}
+    grown = []
+    for kind, limit in LIMITS.items():
+        line = [(t, float(values[kind])) for t, values in settled]
+        rise, error = growth(line)
+        result[kind] = {
+            "first": resting[0][1][kind],
+            "warm": settled[0][1][kind],
+            "last": settled[-1][1][kind],
+            "highest": max(values[kind] for _, values in running + resting),
+            "growth": round(rise, 2),
+            "error": round(error, 2),
+        }
+        if grows(line, limit):
+            grown.append(kind)
+    result["grows"] = grown
+    return result
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--build", type=Path, default=ROOT / "build", help="has the test server of object storage")
+    parser.add_argument("--seconds", type=float, default=3600)
+    parser.add_argument("--plant", choices=list(LIMITS))
+    a = parser.parse_args()
+    os.environ["STOKER_BUILD"] = str(a.build.resolve())
+    sys.path.insert(0, str(ROOT / "test" / "python"))
+    store_type = runpy.run_path(str(ROOT / "test" / "python" / "storage.py"))["Store"]
+    with tempfile.TemporaryDirectory() as folder:
+        root = Path(folder, "photos", "train")
+        write_images(root, 96)
+        store = store_type(Path(folder), "p503=0.02&reset=0.02&truncate=0.02&latency_ms=2&seed=7")
+        os.environ.update(store.environment)
+        try:
+            result = soak(root, "s3://photos/train", a.seconds, a.plant)
+        finally:
+            store.close()
+    measure.emit(result)
+    for kind in result["grows"]:
+        print(f"soak: {kind} grew by {result[kind]['growth']} in {result['seconds']} s, of which noise explains {result[kind]['error']}")
+    return 1 if result["grows"] else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
