@@ -58,8 +58,8 @@ class Store:
 
 
 @contextlib.contextmanager
-def tls_door(store: Store, folder: Path):
-    """The store behind TLS, with a certificate of an authority that nobody knows; (URL, file of that authority)."""
+def tls_door(store: Store, folder: Path, size=lambda: 1 << 16):
+    """The store behind TLS, with a certificate of an authority that nobody knows; (URL, file of that authority). size: of the next record, at most."""
     openssl = shutil.which("openssl")
     if not openssl:
         pytest.skip("there is no openssl to make certificates")
@@ -87,7 +87,7 @@ def tls_door(store: Store, folder: Path):
                 sides = {outside: inside, inside: outside}
                 while True:
                     for side in [outside] if outside.pending() else select.select(list(sides), [], [])[0]:
-                        data = side.recv(1 << 16)
+                        data = side.recv(size())
                         if not data:
                             return
                         sides[side].sendall(data)

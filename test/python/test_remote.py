@@ -6,6 +6,7 @@ import io
 import os
 import pickle
 import pty
+import random
 import re
 import shutil
 import signal
@@ -153,6 +154,32 @@ def test_certificates(tls, tree, monkeypatch):
         with monkeypatch.context() as patch:
             patch.setenv(name, str(authority))
             assert run("s3://photos/train", storage=Storage(endpoint=url, requests=8, **SECRETS)) == want
+
+
+@pytest.mark.parametrize("most", [300, 3000, 1 << 15])
+def test_records_of_any_size(tmp_path, most):
+    """Headers and bodies are cut anywhere by the records that they come in."""
+    seed = random.randrange(1 << 30)
+    print("seed", seed)
+    draw = random.Random(seed)
+    sizes = [0, 1, *(draw.randrange(700_000 if most > 300 else 50_000) for _ in range(6))]
+    (tmp_path / "b").mkdir()
+    for i, n in enumerate(sizes):
+        (tmp_path / "b" / f"{i}.bin").write_bytes(draw.randbytes(n))
+    store = Store(tmp_path)
+    try:
+        with tls_door(store, tmp_path, lambda: draw.randint(1, most)) as (url, authority):
+            storage = Storage(endpoint=url, ca_bundle=authority, requests=4, **SECRETS)
+
+            @pipeline_def(batch_size=len(sizes), num_threads=1, storage=storage)
+            def pipe():
+                return fn.readers.file(files=[f"s3://b/{i}.bin" for i in range(len(sizes))])[0]
+
+            (out,) = pipe().run()
+            for i in range(len(sizes)):
+                assert bytes(out.at(i)) == (tmp_path / "b" / f"{i}.bin").read_bytes(), f"{sizes[i]} bytes"
+    finally:
+        store.close()
 
 
 # ---- a function of the user's ----

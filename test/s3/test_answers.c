@@ -3,6 +3,7 @@
 #include "test.h"
 
 #include "io/http.h"
+#include "io/response.h"
 
 #include <arpa/inet.h>
 #include <pthread.h>
@@ -41,11 +42,12 @@ static void send_answer(const struct script *s, int fd, const char *answer)
 {
 	char text[4096];
 	const char *port = strstr(answer, "PORT");
-	snprintf(text, sizeof text, "%.*s", port ? (int)(port - answer) : (int)strlen(answer), answer);
-	if (port)
-		snprintf(text + strlen(text), sizeof text - strlen(text), "%d%s", s->port, port + 4);
-	for (size_t at = 0, n = strlen(text); at < n; at += SLICE)
-		if (send(fd, text + at, n - at < SLICE ? n - at : SLICE, MSG_NOSIGNAL) < 0)
+	if (port) {
+		snprintf(text, sizeof text, "%.*s%d%s", (int)(port - answer), answer, s->port, port + 4);
+		answer = text;
+	}
+	for (size_t at = 0, n = strlen(answer); at < n; at += SLICE)
+		if (send(fd, answer + at, n - at < SLICE ? n - at : SLICE, MSG_NOSIGNAL) < 0)
 			return;
 }
 
@@ -59,7 +61,7 @@ static void *serve(void *arg)
 		while (s->served < 4 && s->answers[s->served] && read_head(fd, s->requests[s->served], sizeof s->requests[0])) {
 			const char *answer = s->answers[s->served++];
 			send_answer(s, fd, answer);
-			if (s->closes || strstr(answer, "close") || strstr(answer, "HTTP/1.0"))
+			if (s->closes || strstr(answer, "close") || (strstr(answer, "HTTP/1.0") && !strstr(answer, "Keep-Alive")))
 				break;
 		}
 	}
@@ -156,6 +158,22 @@ static const struct {
 	{"a body that is cut", "HTTP/1.1 200 OK\r\nContent-Length: 36\r\nConnection: close\r\n\r\n0123",
 		"HTTP/1.1 206 Partial Content\r\nContent-Range: bytes 4-35/36\r\nContent-Length: 32\r\n\r\n456789abcdefghijklmnopqrstuvwxyz",
 		STK_OK, BODY, 2},
+	{"announced by several",
+		"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nabc",
+		NULL, STK_OK, "abc", 1},
+	{"another protocol is offered", "HTTP/1.1 101 Switching Protocols\r\nUpgrade: h2c\r\nX: close\r\n\r\n", NULL, STK_IO,
+		"is none that answers a request", 1},
+	{"chunks of an old server", "HTTP/1.0 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n", NULL, STK_IO,
+		"another than chunked", 1},
+	{"a chunk's size that is too large", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n8000000000000000\r\nabc", NULL, STK_IO,
+		"size of a chunk is no number", 1},
+	{"chunks that are cut", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n5\r\nabc", NULL, STK_IO,
+		"closed the connection", 1},
+	{"chunks without the last", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n3\r\nabc\r\n", NULL, STK_IO,
+		"closed the connection", 1},
+	{"a length of more bytes than there are", "HTTP/1.1 200 OK\r\nContent-Length: 5\r\nConnection: close\r\n\r\nabc",
+		"HTTP/1.1 416 Range Not Satisfiable\r\nContent-Range: bytes */3\r\nContent-Length: 0\r\n\r\n", STK_IO, "has no more than 3",
+		2},
 	{"a header that is cut", "HTTP/1.1 200 OK\r\nContent-Length: 36\r\nX: close", NULL, STK_IO, "closed the connection", 1},
 };
 
@@ -183,13 +201,27 @@ static void test_answers(void **state)
 	}
 }
 
-/* A connection serves the next request, unless its server has closed it meanwhile: then another is opened, and nobody hears of it. */
+/* A connection serves the next request, unless its server has closed it meanwhile, which nobody hears of, or what came leaves a doubt of where the answer
+ * ends: then another is opened. */
 static void test_connections_are_kept(void **state)
 {
+	static const struct {
+		const char *answer;
+		bool closes;
+		int connections;
+	} servers[] = {
+		{"HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nabc", false, 1},
+		{"HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nabc", true, 3},
+		{"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\nA: b\r\n\r\n", false, 1},
+		{"HTTP/1.0 200 OK\r\nConnection: Keep-Alive\r\nContent-Length: 3\r\n\r\nabc", false, 1},
+		{"HTTP/1.0 200 OK\r\nContent-Length: 3\r\n\r\nabc", true, 3},
+		{"HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nabcHTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nxyz", false, 3},
+		{"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n\r\n", false, 3},
+	};
 	(void)state;
-	const char *answer = "HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nabc";
-	for (int closes = 0; closes < 2; closes++) {
-		struct script s = {.answers = {answer, answer, answer}, .closes = closes};
+	for (size_t k = 0; k < sizeof servers / sizeof *servers; k++) {
+		const char *answer = servers[k].answer;
+		struct script s = {.answers = {answer, answer, answer}, .closes = servers[k].closes};
 		struct stk_error err;
 		char uri[64];
 		start(&s);
@@ -198,13 +230,44 @@ static void test_connections_are_kept(void **state)
 		for (int i = 0; i < 3; i++) {
 			struct stk_request r = ask(io, uri, &err);
 			if (r.status)
-				fail_msg("%s", err.message);
+				fail_msg("%s: %s", answer, err.message);
 			assert_int_equal(r.retries, 0);
+			assert_int_equal(r.size, 3);
+			assert_memory_equal(r.data, "abc", 3);
 			stk__buffer_release(io, r.buffer);
+			usleep(20000); /* what the server does behind its answer has come about */
 		}
 		stk__io_destroy(io);
 		stop(&s);
-		assert_int_equal(s.connections, closes ? 3 : 1);
+		if (s.connections != servers[k].connections)
+			fail_msg("%s: %d connections", answer, s.connections);
+	}
+}
+
+/* A header of thousands of fields is read; one without an end is not waited for. */
+static void test_large_headers(void **state)
+{
+	enum { FIELD = 40 };
+	static char answer[STK_RESPONSE_HEAD + 4096];
+	(void)state;
+	for (int large = 0; large < 2; large++) {
+		const size_t most = large ? STK_RESPONSE_HEAD + 1024 : STK_RESPONSE_HEAD - 1024;
+		size_t n = (size_t)sprintf(answer, "HTTP/1.1 200 OK\r\n");
+		for (int i = 0; n + FIELD < most; i++)
+			n += (size_t)sprintf(answer + n, "X-Field-%06d: 0123456789\r\n", i);
+		sprintf(answer + n, "Content-Length: 3\r\nX: close\r\n\r\nabc");
+		struct script s = {.answers = {answer}};
+		struct stk_error err;
+		char uri[64];
+		start(&s);
+		struct stk_io *io = make_io();
+		snprintf(uri, sizeof uri, "http://127.0.0.1:%d/", s.port);
+		struct stk_request r = ask(io, uri, &err);
+		assert_int_equal(r.status, large ? STK_IO : STK_OK);
+		assert_true(large ? strstr(err.message, "its header is too long") != NULL : r.size == 3);
+		stk__buffer_release(io, r.buffer);
+		stk__io_destroy(io);
+		stop(&s);
 	}
 }
 
@@ -225,8 +288,6 @@ static void test_plain_proxy(void **state)
 	if (r.status)
 		fail_msg("%s", err.message);
 	stk__buffer_release(io, r.buffer);
-	assert_memory_equal(s.requests[0], "GET http://somewhere.invalid:81/a?b HTTP/1.1\r\nHost: somewhere.invalid:81\r\n", 74);
-	assert_non_null(strstr(s.requests[0], "\r\nProxy-Authorization: Basic dXNlcjpwQHNz\r\n"));
 	r = ask(io, "http://somewhere.invalid:81/a?b", &err);
 	assert_int_equal(r.status, STK_IO);
 	assert_null(strstr(err.message, "ss@"));
@@ -235,6 +296,8 @@ static void test_plain_proxy(void **state)
 	unsetenv("no_proxy");
 	stop(&s);
 	assert_int_equal(s.connections, 1);
+	assert_memory_equal(s.requests[0], "GET http://somewhere.invalid:81/a?b HTTP/1.1\r\nHost: somewhere.invalid:81\r\n", 74);
+	assert_non_null(strstr(s.requests[0], "\r\nProxy-Authorization: Basic dXNlcjpwQHNz\r\n"));
 }
 
 int main(void)
@@ -242,6 +305,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_answers),
 		cmocka_unit_test(test_connections_are_kept),
+		cmocka_unit_test(test_large_headers),
 		cmocka_unit_test(test_plain_proxy),
 	};
 	unsetenv("http_proxy");
