@@ -32,9 +32,7 @@ static enum stk_status make_batch(struct stk_pipeline *p, struct stk_device_batc
 	if (!b->jobs.first || !b->jobs.pending || !b->jobs.submitted || !b->mirrors.staged || !b->mirrors.sent || !b->tables ||
 		!b->decodes.jobs || !b->decodes.items || !b->verdicts.list)
 		return stk__fail(err, STK_NO_MEMORY, "out of memory for batches of %zu on the GPU", batch);
-	enum stk_status s = stk__gpu_stream_create(dev, STK_GPU_LOW, &b->stream, err);
-	if (!s && p->parts.device->jpeg)
-		s = stk__jpeg_gpu_batch_create(p->parts.device->jpeg, &b->decodes.jpeg, err);
+	enum stk_status s = p->parts.device->jpeg ? stk__jpeg_gpu_batch_create(p->parts.device->jpeg, &b->decodes.jpeg, err) : STK_OK;
 	if (!s && b->decodes.jpeg)
 		stk__jpeg_gpu_measure(b->decodes.jpeg, p->trace != NULL);
 	return s ? s : stk__gpu_event_create(dev, false, &b->done, err);
@@ -52,7 +50,6 @@ static void free_batch(struct stk_pipeline *p, struct stk_device_batch *b, bool 
 		for (int32_t k = 0; b->tables && k < p->program->n_steps; k++)
 			stk__device_tables_free(dev, &b->tables[k]);
 		stk__gpu_event_destroy(dev, b->done);
-		stk__gpu_stream_destroy(dev, b->stream);
 	}
 	stk__device_memory_destroy(&b->files);
 	stk__device_memory_destroy(&b->staging);
@@ -386,7 +383,11 @@ static enum stk_status make_batches(struct stk_pipeline *p, struct stk_error *er
 		s = stk__jpeg_gpu_create(d->dev, d->memory_limit / 2, &d->jpeg, err);
 		p->ring->enough -= d->memory_limit / 2;
 	}
+	int32_t streams = d->jpeg ? 1 : d->n_batches < STK_DEVICE_STREAMS ? d->n_batches : STK_DEVICE_STREAMS;
+	for (int32_t i = 0; i < streams && s == STK_OK; i++)
+		s = stk__gpu_stream_create(d->dev, STK_GPU_LOW, &d->streams[i], err);
 	for (int32_t i = 0; i < d->n_batches && s == STK_OK; i++) {
+		d->batches[i].stream = d->streams[i % streams];
 		s = make_batch(p, &d->batches[i], err);
 		stk__device_batch_give(p, &d->batches[i]);
 	}
@@ -451,6 +452,8 @@ void stk__device_destroy(struct stk_pipeline *p)
 		free_batch(p, &d->batches[i], entered);
 	if (entered) {
 		stk__jpeg_gpu_destroy(d->jpeg);
+		for (int32_t i = 0; i < STK_DEVICE_STREAMS; i++)
+			stk__gpu_stream_destroy(d->dev, d->streams[i]);
 		stk__device_clock_free(d->dev, &d->clock);
 		stk__gpu_leave(d->dev);
 	}

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * A pipeline's GPU. Workers describe what operators there do to each sample (describe.c), as jobs of the program's steps; when a level's chains are
- * through and nobody reads the slot any more, one of them submits the batch's jobs, step by step, on the batch's own stream (submit.c); a thread waits for
+ * through and nobody reads the slot any more, one of them submits the batch's jobs, step by step (submit.c); a thread waits for
  * the consumer's streams and for the GPU to end the jobs, sends images that it would not decode to the cores, and lets the batch go on (device.c).
  *
  *   job     what one step does to one sample; plain data over addresses of the GPU
@@ -117,8 +117,8 @@ struct stk_device_verdicts {
 struct stk_device_batch {
 	struct stk_device_batch *next; /* in the list that it stands in */
 	struct stk_record *record;
-	stk_gpu_stream stream, steps_stream;              /* its own; where the submission in hand runs its steps */
-	stk_gpu_event done;                               /* behind the last submission; files are waited for apart */
+	stk_gpu_stream stream, steps_stream; /* one of the stage's, for its copies; where the submission in hand runs its steps */
+	stk_gpu_event done;                  /* behind the last submission; files are waited for apart */
 	struct stk_device_memory files, staging, scratch; /* pinned, pinned, the GPU's */
 	pthread_mutex_t lock;                             /* of jobs' memory and mirrors */
 	struct stk_device_jobs {
@@ -150,8 +150,13 @@ struct stk_device_list {
 	struct stk_device_batch *first, **end;
 };
 
+/* As many as the hardware has queues, which batches share: more would wait for each other unseen. Where files are decoded the decoder streams take all of
+ * them but one, which copies; steps follow on decoder streams. */
+enum { STK_DEVICE_STREAMS = 8 };
+
 struct stk_device_stage {
 	struct stk_gpu_device *dev;
+	stk_gpu_stream streams[STK_DEVICE_STREAMS]; /* of batches: one where files are decoded; NULL behind the last */
 	struct stk_pass_gpu_kernels pass_kernels;
 	struct stk_array_gpu_kernels array_kernels;
 	struct stk_device_batch *batches, *free;

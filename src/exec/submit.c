@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The jobs of a record's level go to the GPU: what is staged, the files of all steps at once, then step by step; files on decoder streams that
- * batches share, the rest on the batch's own stream. Streams wait for each other only where there is something to wait for. */
+ * The jobs of a record's level go to the GPU: what is staged, the files of all steps at once, then step by step. All batches share few streams: what is
+ * staged is copied on one of the stage's, files and what follows them run on decoder streams. Streams wait for each other only where there is something to wait for. */
 #include "exec/device.h"
 
 #include <stdlib.h>
@@ -282,17 +282,18 @@ static enum stk_status collect(struct stk_pipeline *p, struct stk_record *r, str
 	return s;
 }
 
-/* Steps that follow files run on the decoder stream of the last part, behind it: a stream that waited for another would hold up all that shares its hardware
- * queue, decoder streams among them. What was copied on the batch's own stream is there by then. */
-static enum stk_status follow_files(struct stk_pipeline *p, struct stk_device_batch *b, struct stk_error *err)
+/* Where the pipeline decodes files, steps run on decoder streams: behind files on the one of the last part, since a stream that waited for another would hold
+ * up all that shares its hardware queue, decoder streams among them. What was copied on the stream of copies is there by then. */
+static enum stk_status leave_copies(struct stk_pipeline *p, struct stk_device_batch *b, struct stk_error *err)
 {
 	struct stk_gpu_device *dev = p->parts.device->dev;
-	stk_gpu_stream stream = stk__jpeg_gpu_last_stream(b->decodes.jpeg, b->stream);
+	stk_gpu_stream next = stk__jpeg_gpu_stream_of_turn(p->parts.device->jpeg, b->turn.k),
+		       stream = b->decodes.n ? stk__jpeg_gpu_last_stream(b->decodes.jpeg, next) : next;
 	enum stk_status s = stk__gpu_event_record(dev, b->done, b->stream, err);
-	if (s || (s = stk__gpu_stream_wait(dev, stream, b->done, err)) || (s = stk__jpeg_gpu_join(b->decodes.jpeg, stream, err)))
+	if (s || (s = stk__gpu_stream_wait(dev, stream, b->done, err)))
 		return s;
 	b->steps_stream = stream;
-	return STK_OK;
+	return b->decodes.n ? stk__jpeg_gpu_join(b->decodes.jpeg, stream, err) : STK_OK;
 }
 
 static enum stk_status submit_all(struct stk_pipeline *p, struct stk_record *r, struct stk_error *err)
@@ -309,11 +310,12 @@ static enum stk_status submit_all(struct stk_pipeline *p, struct stk_record *r, 
 		return s;
 	if (b->uploads.n || b->jobs.steps)
 		stk__device_mark(p, b, STK_SPAN_COPY, "upload");
-	if (b->decodes.n) {
-		if ((s = decode(b, err)) || (b->jobs.steps && (s = follow_files(p, b, err))))
-			return s;
+	if (b->decodes.n && (s = decode(b, err)))
+		return s;
+	if (b->jobs.steps && p->parts.device->jpeg && (s = leave_copies(p, b, err)))
+		return s;
+	if (b->decodes.n)
 		stk__device_mark(p, b, STK_SPAN_KERNEL, NULL); /* decoder streams' rows show files */
-	}
 	for (int32_t k = 0; k < level->n_steps && s == STK_OK; k++)
 		s = launch_step(p, r, level->first_step + k, err);
 	return s ? s : stk__gpu_event_record(p->parts.device->dev, b->done, b->steps_stream, err);

@@ -410,6 +410,25 @@ static void assert_no_growth_of(const char *function)
 	close_pipeline(p, ctx);
 }
 
+/* Streams beyond the hardware's eight queues would wait for each other unseen. One more copies slots, which is rare. */
+static void test_streams_are_no_more_than_queues(void **state)
+{
+	(void)state;
+	need_device();
+	if (!emulated)
+		skip();
+	static const char *const graphs[] = {"the usual", "passes over tensors"};
+	for (size_t i = 0; i < sizeof graphs / sizeof *graphs; i++) {
+		emulate("strict fail=cuStreamCreateWithPriority:0");
+		const struct device_settings s = {.batch = FILES, .prefetch = 20, .max_batches = 30};
+		struct stk_context *ctx = make_context(2);
+		struct stk_pipeline *p = make_device_pipeline(ctx, device_graph(graphs[i])->make(folder), &s);
+		run_on(p, 30);
+		assert_in_range(emulated_calls_seen(), 1, 8 + 1);
+		close_pipeline(p, ctx);
+	}
+}
+
 static void test_nothing_grows(void **state)
 {
 	(void)state;
@@ -432,6 +451,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_a_state_goes_on_there_and_on_the_cores),
 		cmocka_unit_test(test_no_such_device),
 		cmocka_unit_test(test_a_forked_child),
+		cmocka_unit_test_teardown(test_streams_are_no_more_than_queues, restore_options),
 		cmocka_unit_test_teardown(test_nothing_grows, restore_options),
 	};
 	cmocka_set_test_filter(argc > 1 ? argv[1] : NULL);

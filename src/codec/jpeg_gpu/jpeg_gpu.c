@@ -503,6 +503,11 @@ stk_gpu_stream stk__jpeg_gpu_last_stream(const struct stk_jpeg_gpu_batch *b, stk
 	return b->n_parts ? stk__jpeg_gpu_streams_cuda(b->decoder->streams, b->parts[b->n_parts - 1].stream) : none;
 }
 
+stk_gpu_stream stk__jpeg_gpu_stream_of_turn(const struct stk_jpeg_gpu *d, int64_t turn)
+{
+	return stk__jpeg_gpu_streams_cuda(d->streams, (int)((uint64_t)turn % STK_JPEG_GPU_STREAMS));
+}
+
 enum stk_status stk__jpeg_gpu_wait(const struct stk_jpeg_gpu_batch *b, struct stk_error *err)
 {
 	enum stk_status s = STK_OK;

@@ -84,6 +84,8 @@ STK_MUST_USE enum stk_status stk__jpeg_gpu_submit(
 	struct stk_jpeg_gpu_batch *b, const struct stk_jpeg_gpu_item *items, int n, struct stk_error *err);
 /* The decoder stream that the last part was submitted to, where other work may follow; `none` if no file was taken. */
 stk_gpu_stream stk__jpeg_gpu_last_stream(const struct stk_jpeg_gpu_batch *b, stk_gpu_stream none);
+/* A decoder stream for work without files: each turn's is the next. */
+stk_gpu_stream stk__jpeg_gpu_stream_of_turn(const struct stk_jpeg_gpu *d, int64_t turn);
 /* join: work submitted to `stream` later waits for the last submission. wait: the calling thread waits for it. */
 STK_MUST_USE enum stk_status stk__jpeg_gpu_join(const struct stk_jpeg_gpu_batch *b, stk_gpu_stream stream, struct stk_error *err);
 STK_MUST_USE enum stk_status stk__jpeg_gpu_wait(const struct stk_jpeg_gpu_batch *b, struct stk_error *err);

@@ -15,7 +15,9 @@
 
 #include "gpu/gpu.h"
 
-enum { STK_JPEG_GPU_STREAMS = 8 }; /* the number of the hardware's queues, unless CUDA_DEVICE_MAX_CONNECTIONS sets another */
+/* The hardware has 8 queues, unless CUDA_DEVICE_MAX_CONNECTIONS sets another number, and what shares one waits for all before it. One is left to the stream
+ * that copies what batches have besides files. */
+enum { STK_JPEG_GPU_STREAMS = 7 };
 
 struct stk_jpeg_gpu_stream {
 	int number;
