@@ -82,6 +82,7 @@ static const struct {
 	{STK_ARRAY_GPU_FLAT_CONVERT, "array_gpu_flat", "array_flat_convert"},
 	{STK_ARRAY_ARITHMETIC, "array_gpu", "array_arithmetic"},
 	{STK_ARRAY_GPU_FLAT_ARITHMETIC, "array_gpu_flat", "array_flat_arithmetic"},
+	{STK_ARRAY_GPU_FLAT_REALS, "array_gpu_flat", "array_flat_reals"},
 	{STK_ARRAY_GPU_MEASURE, "array_gpu", "array_measure"},
 	{STK_ARRAY_NORMALIZE, "array_gpu", "array_normalize"},
 	{STK_ARRAY_GPU_FLAT_NORMALIZE, "array_gpu_flat", "array_flat_normalize"},
@@ -244,7 +245,9 @@ static int launch_of(const struct stk_array_gpu_item *it)
 		return job->copy.element ? STK_ARRAY_GPU_FLAT_COPY : STK_ARRAY_GPU_FLAT_CONVERT;
 	if (job->kind == STK_ARRAY_POINTWISE)
 		return STK_ARRAY_GPU_FLAT_MASK;
-	return job->kind == STK_ARRAY_NORMALIZE ? STK_ARRAY_GPU_FLAT_NORMALIZE : STK_ARRAY_GPU_FLAT_ARITHMETIC;
+	if (job->kind == STK_ARRAY_NORMALIZE)
+		return STK_ARRAY_GPU_FLAT_NORMALIZE;
+	return job->arithmetic.domain == STK_ARITH_DOUBLE ? STK_ARRAY_GPU_FLAT_REALS : STK_ARRAY_GPU_FLAT_ARITHMETIC;
 }
 
 /* Adds the thread blocks of a job to those of each launch that it takes part in. */
