@@ -147,7 +147,7 @@ def _dims(name: str, value: Any) -> Any:
 
 
 def _processes(name: str, value: Any) -> int:
-    return _whole(name, value, 1)
+    return _whole(name, value, 0)
 
 
 def _start_method(name: str, value: Any) -> str:

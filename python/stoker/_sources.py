@@ -162,6 +162,8 @@ class CallableSource(Source):
         if self.processes is not None and self._size != batch_size:
             raise InvalidArgumentError("external_source(parallel=True) serves pipelines of one batch size")
         if self.ahead is not None and self.with_argument and self.processes is None:
+            if workers < 1:
+                raise InvalidArgumentError("external_source(parallel=True) needs a process: give the pipeline py_num_workers=1 or more")
             self._size = batch_size
             self.processes = Processes(self.function, self._arguments, workers, method, pickler, self.ahead)
             self.copy = False  # what comes from a process is nobody else's

@@ -36,8 +36,9 @@ class UnknownArgumentError(ArgumentError, KeyError):
     __str__ = Exception.__str__  # KeyError's shows a repr
 
 
-class ShapeError(StokerError, ValueError, AssertionError):
-    """Shapes that do not fit together. An AssertionError too, since code written for ACCV-Lab's batching helpers expects one."""
+class ShapeError(StokerError, ValueError, AssertionError, IndexError):
+    """Shapes that do not fit together, or an axis that a tensor does not have. An IndexError too, which DALI raises for such an axis, and an
+    AssertionError, since code written for ACCV-Lab's batching helpers expects one."""
 
 
 class NotFoundError(StokerError, LookupError):

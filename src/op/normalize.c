@@ -72,7 +72,7 @@ static enum stk_status reduction_of(const struct normalize *a, const struct stk_
 	if (a->axes.count >= 0 || (a->axis_names && a->axis_names[0])) {
 		int32_t n = stk__axes_of(a->axes, a->axis_names, in, axes, err);
 		if (n < 0)
-			return STK_INVALID;
+			return (enum stk_status) - n;
 		out->reduced = 0;
 		for (int32_t i = 0; i < n; i++)
 			out->reduced |= 1u << axes[i];

@@ -93,7 +93,7 @@ static enum stk_status pad_infer(const struct stk_call *call, struct stk_error *
 		return STK_OK;
 	int32_t axes[STK_MAX_DIMS], n = pad_axes(a, &s->in, axes, err);
 	if (n < 0)
-		return STK_INVALID;
+		return (enum stk_status) - n;
 	if (stk__varies(call, &a->shape) || stk__varies(call, &a->align)) {
 		for (int32_t i = 0; i < n; i++)
 			out->shape[axes[i]] = -1;

@@ -41,7 +41,7 @@ static enum stk_status axis_of_number(
 {
 	int64_t d = axis < 0 ? axis + desc->ndim : axis;
 	if (d < 0 || d >= desc->ndim)
-		return stk__fail(err, STK_INVALID, "axis %lld is out of range for a tensor of %d dims: axes go from %d to %d",
+		return stk__fail(err, STK_SHAPE, "axis %lld is out of range for a tensor of %d dims: axes go from %d to %d",
 			(long long)axis, desc->ndim, -desc->ndim, desc->ndim - 1);
 	for (int32_t i = 0; i < n; i++)
 		if (before[i] == d)
@@ -72,7 +72,7 @@ int32_t stk__axes_of(struct stk_ints axes, const char *names, const struct stk_d
 	for (int32_t i = 0; i < n && s == STK_OK; i++)
 		s = axes.count >= 0 ? axis_of_number(axes.v[i], desc, out, i, &out[i], err)
 				    : axis_of_letter(names[i], desc, out, i, &out[i], err);
-	return s ? -1 : n;
+	return s ? -(int32_t)s : n;
 }
 
 /* One side of a window along an axis: a number of elements, or a share of the extent. */
@@ -215,10 +215,9 @@ enum stk_status stk__window_of_slice(const struct stk_slice_args *a, const struc
 		out->extent[d] = -1;
 	if (stk__varies(call, &a->axes))
 		return STK_OK;
-	struct stk_error local = {0};
-	int32_t axes[STK_MAX_DIMS], n = slice_axes(a, desc, axes, err ? err : &local);
+	int32_t axes[STK_MAX_DIMS], n = slice_axes(a, desc, axes, err);
 	if (n < 0)
-		return err ? err->code : local.code;
+		return (enum stk_status) - n;
 	struct bounds bounds[STK_MAX_DIMS] = {0};
 	bool unread = (stk__building(call) && call->n_in > 1) || is_open(call, a); /* the window is in data that is not there yet */
 	enum stk_status s = is_open(call, a) ? STK_OK : read_bounds(a, call, n, bounds, err);

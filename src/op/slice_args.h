@@ -17,7 +17,7 @@ extern const struct stk_arg_def stk__slice_group[];
 enum stk_status stk__window_of_slice(const struct stk_slice_args *a, const struct stk_call *call, const struct stk_desc *desc,
 	struct stk_window *out, struct stk_error *err);
 
-/* Resolves axes or axis_names against a desc; returns how many, < 0 on failure with *err filled. */
+/* Resolves axes or axis_names against a desc; returns how many, on failure minus the status. */
 int32_t stk__axes_of(
 	struct stk_ints axes, const char *axis_names, const struct stk_desc *desc, int32_t out[STK_MAX_DIMS], struct stk_error *err);
 

@@ -83,7 +83,7 @@ enum stk_status stk__window_of_args(
 		int32_t d = stk__layout_find(desc, names[i]);
 		if (d >= 0)
 			place(extents[i], pos[i], a->rounding[0], desc->shape[d], &out->start[d], &out->extent[d]);
-		else if (extents[i] > 0)
+		else if (i > 0 && extents[i] > 0) /* images have no depth: it is left out, as in DALI */
 			return stk__fail(err, STK_SHAPE, "the window has an extent along %c, which is not in the layout \"%s\"", names[i],
 				desc->layout);
 	}

@@ -103,8 +103,12 @@ def test_what_stays_on_the_thread_and_what_is_refused():
         assert pipeline(source, batch=batch).run()[0].as_array().tolist() == [[os.getpid()]] * 4
     with pytest.raises(InvalidArgumentError, match="py_start_method is one of fork, spawn, forkserver"):
         pipeline(numbered, settings={"py_start_method": "thread"})
-    with pytest.raises(InvalidArgumentError, match="py_num_workers is at least 1"):
-        pipeline(numbered, settings={"py_num_workers": 0})
+    with pytest.raises(InvalidArgumentError, match="py_num_workers=1 or more"):
+        pipeline(numbered, settings={"py_num_workers": 0}).build()
+    with pytest.raises(InvalidArgumentError, match="py_num_workers is at least 0"):
+        pipeline(numbered, settings={"py_num_workers": -1})
+    for source in (lambda: [np.int64([3])] * 4, [[np.int64([3])] * 4]):
+        assert pipeline(source, batch=True, settings={"py_num_workers": 0}).run()[0].as_array().tolist() == [[3]] * 4
     with pytest.raises(InvalidArgumentError, match=r"cannot be sent .*py_callback_pickler"):
         pipeline(lambda i: i, settings={"py_start_method": "forkserver"}).build()
     called = []

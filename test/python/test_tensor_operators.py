@@ -212,6 +212,8 @@ def test_types_of_reductions() -> None:
     refused(lambda: fn.reductions.sum(given(ROWS, "HW"), axis_names="HX"), 'axis "X" is not in the layout "HW"')
     refused(lambda: fn.reductions.sum(given(ROWS), axes=[0, -2]), "axis -2 is given twice, also counted from the start")
     refused(lambda: fn.reductions.sum(given(ROWS), axes=5), "axis 5 is out of range for a tensor of 2 dims: axes go from -2 to 1")
+    with pytest.raises(IndexError):  # as in DALI
+        run(lambda: fn.reductions.sum(given(ROWS), axes=5))
     with pytest.raises(AttributeError, match=r'did you mean "reductions.mean"'):
         fn.reductions.avg  # noqa: B018
     refused(lambda: fn.reductions.variance(given(ROWS), fn.constant(idata=[1])), "cast it")

@@ -59,7 +59,7 @@ enum stk_status stk__regions_infer(const struct stk_call *call, const struct stk
 		return STK_OK;
 	int32_t n = region_axes(a, in, axes, err);
 	if (n < 0)
-		return STK_INVALID;
+		return (enum stk_status) - n;
 	bool known = !stk__varies(call, &a->anchor) && !stk__varies(call, &a->shape);
 	return known && count_regions(a, n, err) < 0 ? STK_INVALID : STK_OK;
 }

@@ -64,7 +64,7 @@ static enum stk_status read_dims(const struct tensor_resize *a, const struct stk
 		return stk__fail(err, STK_INVALID, "axes and axis_names are both given: choose one");
 	*n = listed ? stk__axes_of(a->axes, names ? a->axis_names : NULL, in, dims, err) : in->ndim;
 	if (*n < 0)
-		return STK_INVALID;
+		return (enum stk_status) - *n;
 	for (int32_t k = 0; k < *n; k++) {
 		dims[k] = listed ? dims[k] : k;
 		for (int32_t i = 0; i < k; i++)

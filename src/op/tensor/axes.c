@@ -11,5 +11,5 @@ enum stk_status stk__axes_named(
 	int32_t n = stk__axes_of(axes, names, desc, found, err);
 	for (int32_t i = 0; i < n; i++)
 		*named |= 1u << found[i];
-	return n < 0 ? STK_INVALID : STK_OK;
+	return n < 0 ? (enum stk_status) - n : STK_OK;
 }

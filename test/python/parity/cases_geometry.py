@@ -98,6 +98,8 @@ def crop() -> Iterator[Case]:
     yield case(crop_w=21, crop_h=32)
     yield Case("crop", [images(rng)], {"crop_w": 21}, error=True)
     yield case(crop=[0, 0])
+    yield case(crop=[1, 20, 21])  # images have no depth
+    yield case(crop_d=9, crop_h=20, crop_w=21)
     yield case(crop=[20.5, 21.5])
     for _ in range(6):
         x, y = (round(float(v), 3) for v in rng.uniform(0, 1, 2))

@@ -25,13 +25,19 @@ BATCHWIDE = [
     "`crop_mirror_normalize` refuses windows beyond the depth of a volume, and orders of dims in which W does not follow H.",
     "`reductions.mean_square` and `rms` of uint16 do not overflow (DALI's squares do). `one_hot` rounds and saturates its two values (DALI cuts and wraps). "
     "`cat` counts inputs without elements (DALI leaves them out).",
+    "An axis out of range is an IndexError everywhere (DALI: in some operators, a RuntimeError in others; `squeeze` and `erase` take it for nothing). "
+    "`None` in a subscript is refused (DALI takes it for `:`, where NumPy adds a dimension): newaxis adds one.",
+    "A fraction for an argument of whole numbers is refused (DALI cuts it). `color_twist`, `hsv`, `hue` and `saturation` of images that have not three "
+    "channels are refused (DALI reads or writes past the end of a pixel).",
+    "An empty batch of a source (`[]`) is refused (DALI makes a batch of no samples): StopIteration ends an epoch. All readers of a pipeline have one "
+    "shard_id and num_shards (DALI: each its own).",
     "4 dims without layout are FHWC for all operators (DALI: DHWC for `crop`).",
     "`random.coin_flip` refuses chances that are not from 0 to 1 (DALI takes them for 0 and 1). `sphere` leaves images of one pixel alone (DALI: fill_value).",
     "In a branch of a condition `io.file.read` reads for the samples that take it. Readers read for all samples there too, as DALI's: their files are asked for "
     "by a sample's place alone, before any operator has run, so that they have come when it does; to ask a predicate first would be to wait for each file. What "
     "is left out for the others is all work on them, decoding first.",
     "More is taken than by DALI: crops to any type, warps of uint16, `normalize` to float16, conversions of a colour space to itself, ANY_DATA of CMYK "
-    "files, `...` in subscripts, shapes of int64 for `pad`, hue and saturation of images whose channels DALI reads past the end.",
+    "files, `...` in subscripts, shapes of int64 for `pad`, `crop` of one extent for both axes, `checkpoint()` without enable_checkpointing.",
 ]
 
 
