@@ -99,7 +99,7 @@ static struct stk_io *make_io(int threads)
 	return io;
 }
 
-static int32_t retries; /* of the last read_one */
+static _Thread_local int32_t retries; /* of the last read_one of this thread */
 
 /* Reads by a try or on a thread, and checks the bytes from offset on. */
 static enum stk_status read_one(
