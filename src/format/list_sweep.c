@@ -162,8 +162,8 @@ static bool cut(struct stretch *t)
 	struct run *r = t->run;
 	int64_t most = AT_A_TIME - r->under_way - r->n_waiting, by_pages = t->whole->pages * CUTS_A_PAGE;
 	most = most < by_pages ? most : by_pages;
-	if (t->whole->plain || r->begun < r->count || most < 1)
-		return true;
+	if (t->whole->plain || r->begun < r->count || most < 1 || !t->last.length)
+		return true; /* the last: pages so far were empty, as those of deleted keys are, and no key says where to cut */
 	char(*cuts)[STK_S3_LONGEST_KEY + 2] = stk__alloc(MOST_CUTS * sizeof *cuts);
 	if (!cuts)
 		return false;

@@ -9,7 +9,10 @@ import signal
 import subprocess
 import sys
 import textwrap
+import threading
 import time
+import urllib.parse
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import numpy as np
 import pytest
@@ -432,3 +435,44 @@ def test_the_doctor_asks_a_store(store, monkeypatch):
     told, problems = ask("s3://photos/a b/train", 1)
     assert "SignatureDoesNotMatch" in problems[0] and "sEcReT" not in json.dumps(told) + problems[0] and abs(told["clock_s"]) < 100
     assert "Failed to connect" in ask("s3://photos/x", 1, "--endpoint", "http://127.0.0.1:1")[1][0]
+
+
+class EmptyFirstPages(BaseHTTPRequestHandler):
+    """A bucket whose listings each begin with a page that has no entry and says that more is to come, as one of deleted keys does."""
+
+    protocol_version = "HTTP/1.1"
+
+    def log_message(self, *_):
+        pass
+
+    def do_GET(self):
+        asked = urllib.parse.parse_qs(urllib.parse.urlsplit(self.path).query)
+        if "list-type" not in asked:
+            body = "x"
+        elif "continuation-token" not in asked:
+            body = "<IsTruncated>true</IsTruncated><NextContinuationToken>more</NextContinuationToken>"
+        elif "prefix" in asked:
+            body = "<IsTruncated>false</IsTruncated><Contents><Key>a/1.jpg</Key><Size>1</Size></Contents>"
+        else:
+            body = "<IsTruncated>false</IsTruncated><CommonPrefixes><Prefix>a/</Prefix></CommonPrefixes>"
+        data = f"<ListBucketResult>{body}</ListBucketResult>".encode() if "list-type" in asked else body.encode()
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(data)))
+        self.end_headers()
+        self.wfile.write(data)
+
+
+def test_a_listing_that_begins_with_an_empty_page(monkeypatch):
+    server = ThreadingHTTPServer(("127.0.0.1", 0), EmptyFirstPages)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    monkeypatch.setenv("AWS_ENDPOINT_URL_S3", f"http://127.0.0.1:{server.server_port}")
+
+    @pipeline_def(batch_size=1, num_threads=1, device_id=None)
+    def files():
+        return fn.readers.file(file_root="s3://bucket", name="reader")
+
+    pipe = files()
+    assert pipe.epoch_size("reader") == 1
+    assert pipe.run()[0].at(0).tobytes() == b"x"
+    server.shutdown()
+    server.server_close()
