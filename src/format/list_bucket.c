@@ -115,9 +115,10 @@ static enum stk_status find_classes(struct bucket *b, const struct stk_file_list
 	b->sweep.folder = folder_of_root;
 	enum stk_status status = b->root ? stk__sweep(&b->sweep, (const char *const *)b->prefixes, 1, err)
 					 : stk__fail(err, STK_NO_MEMORY, "out of memory to list %s", l->root);
+	if (!status && !b->sweep.entries && !*b->prefix)
+		status = stk__fail(err, STK_INVALID, "%s: the bucket is empty", l->root);
 	if (!status && !b->sweep.entries)
-		status = stk__fail(err, STK_INVALID, "%s: the bucket has no object whose key begins with \"%s%s\"", l->root, b->prefix,
-			*b->prefix ? "/" : "");
+		status = stk__fail(err, STK_INVALID, "%s: the bucket has no object whose key begins with \"%s/\"", l->root, b->prefix);
 	if (!status && b->classes.size == 0)
 		status = stk__census_no_classes(&b->census, l, err);
 	if (!status && b->classes.size > INT32_MAX)

@@ -341,6 +341,14 @@ static void tell_ends(const struct stk_webdataset_options *o, const struct stk_a
 	o->access->notice(o->access->notice_user, text);
 }
 
+/* That may be why it failed. */
+static void say_cut(struct stk_error *err)
+{
+	const size_t n = strlen(err->message);
+	snprintf(err->message + n, sizeof err->message - n,
+		"; the tar ends without the blocks of zeros that end one: it may have been cut short");
+}
+
 static void tell_doubles(const struct stk_webdataset_options *o, const struct stk_components *have)
 {
 	char text[300];
@@ -376,8 +384,11 @@ static enum stk_status open_searched(
 	if (s)
 		return s;
 	s = stk__archives_samples(&tars, o->part_count, out, err);
-	for (int32_t i = 0; i < tars.count && s == STK_OK; i++)
+	for (int32_t i = 0; i < tars.count && s == STK_OK; i++) {
 		s = stk__webdataset_add(o, i, &tars.at[i], out, have, err);
+		if (s && err && !stk__tar_has_end(&tars.at[i]))
+			say_cut(err);
+	}
 	if (!s && o->access && o->access->notice)
 		tell_ends(o, &tars);
 	stk__archives_free(&tars);

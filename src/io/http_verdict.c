@@ -59,6 +59,8 @@ static const char *hint(const char *uri, int status, const char *code)
 		return denied ? ": http:// is read without a log-in, as anyone may; of a bucket say s3://BUCKET/KEY, which is signed" : "";
 	if (strcmp(code, "NoSuchBucket") == 0)
 		return ": check the bucket's name and the endpoint (AWS_ENDPOINT_URL)";
+	if (status == 404 && strncmp(uri, "s3list:", 7) == 0)
+		return ": nothing is listed there: check the endpoint (AWS_ENDPOINT_URL), which is the store's alone, without the bucket";
 	if (strcmp(code, "ExpiredToken") == 0)
 		return ": renew the session's credentials (AWS_SESSION_TOKEN)";
 	if (strcmp(code, "SignatureDoesNotMatch") == 0 || strcmp(code, "InvalidAccessKeyId") == 0)

@@ -16,7 +16,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import numpy as np
 import pytest
-from stoker import Loader, fn, pipeline_def
+from stoker import Loader, Storage, fn, pipeline_def
 from stoker import transforms as T
 from stoker.errors import CorruptError, InvalidArgumentError, ReadError, StokerError
 from storage import KEYS, SMALL, Store, stoker
@@ -100,6 +100,8 @@ def test_what_is_not_there(store):
 
     fails("s3://photos/nope", InvalidArgumentError, "no object whose key begins with")
     fails("s3://nowhere/nope", ReadError, "NoSuchBucket")
+    with pytest.raises(ReadError, match=r"404 NoSuchKey.*which is the store's alone, without the bucket"):
+        run("s3://photos/a b/train", storage=Storage(endpoint=f"{store.url}/photos"))
     fails("s3://photos/a b/train/class0", InvalidArgumentError, "7 images but no class folders", "s3://photos/a b/train?")
     fails("http://127.0.0.1/x", StokerError, "only s3:// and local folders can be listed")
     fails("gs://photos/train", StokerError, "gs://")
@@ -279,13 +281,17 @@ def put(url, path, data=b"", method="PUT", query=""):
         return answer.read(), answer.headers
 
 
-def test_moto(moto, tree, files, monkeypatch):
+def test_moto(moto, tree, files, tmp_path, monkeypatch):
     """Listing, names of all kinds, a long key and an object uploaded in parts, on a server that is not the project's."""
     monkeypatch.setenv("AWS_ENDPOINT_URL_S3", moto)
     put(moto, "bucket")
     for f in files:
         put(moto, f"bucket/train/{f.parent.name}/{f.name}", f.read_bytes())
     assert run("s3://bucket/train") == run(tree)
+    put(moto, "void")
+    for root in ("s3://void", "s3://void/"):
+        with pytest.raises(InvalidArgumentError, match="s3://void: the bucket is empty"):
+            run(root)
     data = files[0].read_bytes()
     names = ["a b.jpg", "+%41&.jpg", "\u00e9\u20ac.jpg", "k" * 1016 + ".jpg", "a//b/./c.jpg"]
     for name in names:
@@ -303,6 +309,14 @@ def test_moto(moto, tree, files, monkeypatch):
 
     got = [np.asarray(d).tobytes() for d in pipe().run()[0]]
     assert got == [data] * len(names) + [part + b"end"]
+    packed = tmp_path / "packed"
+    stoker("pack", tree, "-o", packed)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "kept"))
+    tars = sorted(packed.glob("*.tar"))
+    for tar in tars:
+        put(moto, f"bucket/tars/{tar.name}", tar.read_bytes())
+    put(moto, "bucket/tars/readme.txt", b"none")
+    assert tars and run("s3://bucket/tars/*.tar") == run([str(t) for t in tars])
 
 
 def test_an_index_stands_for_its_tree(store, tree, tmp_path, monkeypatch):

@@ -287,7 +287,7 @@ def test_what_would_go_missing_is_told(tmp_path, capfd):
     )
     whole = Path(write(tmp_path / "whole.tar", sample(3) + sample(4)))
     with tarfile.open(whole) as t:
-        last = t.getmembers()[4].offset
+        last, inside = (t.getmembers()[k].offset for k in (4, 5))
     cut = tmp_path / "cut.tar"
     cut.write_bytes(whole.read_bytes()[:last])
     for _ in range(2):  # also from the index that was kept
@@ -295,6 +295,10 @@ def test_what_would_go_missing_is_told(tmp_path, capfd):
         assert [y for _, y, _ in run(str(cut), shuffle=False)] == [3]
         assert capfd.readouterr().err.count("cut.tar: it ends without the blocks of zeros that end a tar") == 1
     assert "1 of the tars end without the blocks" in stoker("index", cut, "-o", tmp_path / "i")
+    cut = tmp_path / "cut_inside.tar"
+    cut.write_bytes(whole.read_bytes()[:inside])
+    with pytest.raises(StokerError, match=r"the sample that begins with train/0004\.jpg has no component.*it may have been cut short"):
+        Loader(cut, 1)
     joined = tmp_path / "joined.tar"
     joined.write_bytes(whole.read_bytes() + whole.read_bytes())
     with pytest.raises(StokerError, match=r"joined\.tar, at byte \d+: another archive begins behind its end, as cat joins them"):
