@@ -18,6 +18,10 @@ from stoker.pipeline import Pipeline
 from stoker.plugin._shards import Shards
 
 
+class IteratorArgumentError(InvalidArgumentError, AssertionError):
+    """Arguments of an iterator that exclude each other. An AssertionError too, as in DALI."""
+
+
 class LastBatchPolicy(Enum):
     """What happens where an epoch ends inside a batch.
 
@@ -64,11 +68,11 @@ class EpochIterator:
     ) -> None:
         self._pipes = [pipelines] if isinstance(pipelines, Pipeline) else list(pipelines)
         if not self._pipes:
-            raise InvalidArgumentError("an iterator needs at least one pipeline")
+            raise IteratorArgumentError("an iterator needs at least one pipeline")
         if reader_name is not None and size != -1:
-            raise InvalidArgumentError("reader_name and size exclude each other: the reader tells the size")
+            raise IteratorArgumentError("reader_name and size exclude each other: the reader tells the size")
         if reader_name is not None and last_batch_padded:
-            raise InvalidArgumentError("reader_name and last_batch_padded exclude each other: the reader tells whether it pads")
+            raise IteratorArgumentError("reader_name and last_batch_padded exclude each other: the reader tells whether it pads")
         if size == 0 or size < -1:
             raise InvalidArgumentError("size is the number of samples in an epoch, or -1")
         if not isinstance(last_batch_policy, LastBatchPolicy):

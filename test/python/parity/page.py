@@ -29,6 +29,7 @@ BATCHWIDE = [
     "`None` in a subscript is refused (DALI takes it for `:`, where NumPy adds a dimension): newaxis adds one.",
     "A fraction for an argument of whole numbers is refused (DALI cuts it). `color_twist`, `hsv`, `hue` and `saturation` of images that have not three "
     "channels are refused (DALI reads or writes past the end of a pixel).",
+    "An exception in a `python_function` comes as it is (DALI: as a RuntimeError with its text).",
     "An empty batch of a source (`[]`) is refused (DALI makes a batch of no samples): StopIteration ends an epoch. All readers of a pipeline have one "
     "shard_id and num_shards (DALI: each its own).",
     "4 dims without layout are FHWC for all operators (DALI: DHWC for `crop`).",

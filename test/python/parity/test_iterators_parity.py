@@ -87,3 +87,14 @@ def test_classification_iterator(numbers: list[str]) -> None:
         assert all(b[0]["label"].dtype == torch.int32 for b in batches)
         found.append([np.concatenate([b[0]["data"].numpy(), b[0]["label"].numpy()], 1).tolist() for b in batches])
     assert found[1] == found[0]
+
+
+@pytest.mark.parametrize("arguments", ({"size": 4, "reader_name": "Reader"}, {"reader_name": "Reader", "last_batch_padded": True}))
+def test_arguments_that_do_not_go_together(numbers: list[str], arguments: dict[str, Any]) -> None:
+    for lib in libraries():
+        pipe = lib.Pipeline(batch_size=2, num_threads=1, device_id=None)
+        with pipe:
+            pipe.set_outputs(*lib.fn.readers.file(files=numbers, name="Reader"))
+        iterators = importlib.import_module(f"{lib.package}.plugin.pytorch")
+        with pytest.raises(AssertionError):
+            iterators.DALIGenericIterator(pipe, ["data", "label"], **arguments)
