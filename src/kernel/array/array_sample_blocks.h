@@ -183,12 +183,13 @@ static void copy_pixels(const struct stk_array_job *job, struct block *b, const 
 	b->outside = b->outside && !fills;
 }
 
-/* What lies outside of an image of bytes. */
+/* What lies outside of an image of bytes, which has up to four channels; images of floats do not ask. */
 static struct texels texels_of(const struct stk_array_job *job, const uint8_t *base)
 {
 	const float *fill = job->constants;
 	struct texels t = {.base = base, .channels = (int32_t)job->dim[4].size, .fills = true};
-	for (int32_t c = 0; job->sample.border == STK_BORDER_FILL && c < t.channels; c++) {
+	bool fills = job->src_dtype[0] == STK_UINT8 && job->sample.border == STK_BORDER_FILL;
+	for (int32_t c = 0; fills && c < t.channels; c++) {
 		uint8_t byte = fill[c] >= 0 && fill[c] <= 255 ? (uint8_t)fill[c] : 0;
 		t.fills = t.fills && (float)byte == fill[c];
 		t.fill |= (uint32_t)byte << 8 * c;

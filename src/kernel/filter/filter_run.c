@@ -144,7 +144,7 @@ static void run_width(const struct run *r, float *to)
 		const struct stk_filter_window *w = &f->window[t][2];
 		for (int32_t k = 0; k < w->size; k++)
 			r->row_taps[k] = r->extended + (int64_t)(r->left + w->first + k) * f->channels;
-		reduce(r, to, r->row_taps, r->d->weights + w->weights, w->size, r->width);
+		reduce(r, to, r->row_taps, r->d->weights ? r->d->weights + w->weights : NULL, w->size, r->width);
 	}
 }
 
