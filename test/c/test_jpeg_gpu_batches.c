@@ -295,7 +295,7 @@ static void what_the_gpu_has_not_is_refused(void **state)
 	stk__pass_begin(&pass, STK_UINT8, f.header.width, f.header.height, 1); /* of another number of channels */
 	assert_false(stk__jpeg_gpu_need(&it, &sum));
 	stk__pass_begin(&pass, STK_UINT8, f.header.width, f.header.height, 3);
-	f.header.process = STK_JPEG_PROGRESSIVE;
+	f.header.process = STK_JPEG_ARITHMETIC_PROGRESSIVE;
 	assert_false(stk__jpeg_gpu_need(&it, &sum));
 	assert_memory_equal(&before, &sum, sizeof sum);
 	free_files(&f, 1);
