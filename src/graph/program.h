@@ -150,7 +150,6 @@ static inline void *stk__program_alloc(struct stk_program *p, size_t count, size
 	return stk__graph_alloc(p->graph, count * size + 1);
 }
 
-/* Whether a node's gather reads values that are on the GPU, of which it is given copies. */
 /* Whether a node's value is the same for every sample, and needs no place in a slot: workers have it before any sample comes. */
 static inline bool stk__program_fixed(const struct stk_program *p, int32_t node)
 {
@@ -158,6 +157,7 @@ static inline bool stk__program_fixed(const struct stk_program *p, int32_t node)
 	return (n->def->flags & STK_OP_FIXED) && n->cloned && p->values[n->first_value].slot < 0;
 }
 
+/* Whether a node's gather reads values that are on the GPU, of which it is given copies. */
 static inline bool stk__program_fetches(const struct stk_program *p, int32_t node)
 {
 	const struct stk_program_node *n = &p->nodes[node];
