@@ -110,6 +110,7 @@ def test_interrupt(tree: Path) -> None:
     out = ends_well(
         """
 import signal
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs ignore it
 pipe = images()
 pipe.run()
 threading.Timer(0.3, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
