@@ -60,6 +60,8 @@ bool stk__is_index(const void *data, size_t n);
 bool stk__is_index_file(const char *path);
 
 bool stk__is_uri(const char *path); /* "scheme://..." */
+/* For messages about a path that is not there: how a URI is written, if it may have been meant as one ("S3://b", "s3:/b"); else "". */
+const char *stk__uri_hint(const char *path);
 /* Bytes of an object by one request, waited for, readable 64 past the end; free with stk__free. length -1: all of it, STK_LIMIT above `limit`. object: what
  * the source says of it, nullable. access: who may end the wait, on the thread that makes a pipeline; else NULL. */
 struct stk_object;

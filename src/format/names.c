@@ -116,7 +116,7 @@ static enum stk_status walk_folder(struct walk *w, const char *root, const char 
 		return stk__fail(w->err, STK_INVALID, "%.200s: the path is too long", root);
 	DIR *dir = opendir(path);
 	if (!dir)
-		return stk__fail_errno(w->err, errno, "%s: cannot open the folder", path);
+		return stk__fail_errno(w->err, errno, "%s: cannot open the folder%s", path, stk__uri_hint(path));
 	enum stk_status s = STK_OK;
 	for (const struct dirent *e; s == STK_OK && (e = readdir(dir));) {
 		if (strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0)

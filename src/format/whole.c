@@ -60,6 +60,12 @@ bool stk__is_uri(const char *path)
 	return n > 0 && strncmp(path + n, "://", 3) == 0;
 }
 
+const char *stk__uri_hint(const char *path)
+{
+	size_t n = strspn(path, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+-.");
+	return n > 1 && strncmp(path + n, ":/", 2) == 0 ? " (URIs are written as in s3://bucket/prefix, in small letters)" : "";
+}
+
 struct reading {
 	uint8_t *data;
 	pthread_mutex_t lock;

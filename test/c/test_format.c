@@ -178,6 +178,10 @@ static void test_errors_say_what_is_there(void **state)
 	assert_refused(&(struct stk_file_list_options){.file_root = "deep"}, STK_INVALID, "did you mean deep/");
 	assert_refused(&(struct stk_file_list_options){.file_root = "alone.jpg"}, STK_INVALID, "a file, not a folder");
 	assert_refused(&(struct stk_file_list_options){.file_root = "gone"}, STK_NOT_FOUND, "gone: cannot open the folder");
+	static const char *const meant_as_uris[] = {"S3://bucket/train", "s3:/bucket/train", "HTTP://host/train"};
+	for (int i = 0; i < 3; i++)
+		assert_refused(&(struct stk_file_list_options){.file_root = meant_as_uris[i]}, STK_NOT_FOUND,
+			"URIs are written as in s3://bucket/prefix");
 	assert_refused(&(struct stk_file_list_options){.file_root = "data", .dir_filters = none, .dir_filter_count = 1}, STK_INVALID,
 		"dir_filters leave out all of its 1 folders");
 	assert_refused(&(struct stk_file_list_options){.file_root = "data", .file_filters = none, .filter_count = 1}, STK_INVALID,
