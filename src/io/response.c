@@ -37,7 +37,8 @@ static void read_range(struct stk_response *r, const char *value, size_t n)
 	const char *end = value + n, *slash = memchr(value, '/', n), *dash = slash ? memchr(value, '-', (size_t)(slash - value)) : NULL;
 	if (n >= sizeof unit - 1 && strncasecmp(value, unit, sizeof unit - 1) == 0 && dash) {
 		const char *begin = value + sizeof unit - 1;
-		begin += strspn(begin, " "); /* no further than the dash */
+		while (begin < dash && *begin == ' ')
+			begin++;
 		int64_t first = dash > begin ? read_length(begin, (size_t)(dash - begin)) : -1;
 		int64_t last = read_length(dash + 1, (size_t)(slash - dash - 1));
 		if (first >= 0 && last >= first) {

@@ -14,8 +14,8 @@ struct near {
 /* Two pixels of a row lie in 8 bytes, and those of pixels k and k + 1 in a register. */
 static inline __m128i load_two(const uint8_t *base, const int32_t *offset)
 {
-	__m128d low = _mm_load_sd((const double *)(const void *)(base + offset[0]));
-	return _mm_castpd_si128(_mm_loadh_pd(low, (const double *)(const void *)(base + offset[1])));
+	__m128i low = _mm_loadl_epi64((const __m128i *)(const void *)(base + offset[0]));
+	return _mm_castpd_si128(_mm_loadh_pd(_mm_castsi128_pd(low), (const double *)(const void *)(base + offset[1])));
 }
 
 static inline void load_row(const uint8_t *base, const int32_t *offset, __m128i next, __m256i *first, __m256i *second)
