@@ -240,7 +240,7 @@ static void test_numbered_keys(void **state)
 	print_message("%llu requests, %llu at a time\n", (unsigned long long)requests,
 		(unsigned long long)s3_server_counts(server).most_under_way);
 	assert_true(requests >= 200 && requests < 600);
-	assert_true(s3_server_counts(server).most_under_way >= 8); /* as many as a slow build has got under way */
+	assert_true(s3_server_counts(server).most_under_way >= 4); /* builds with a sanitizer get fewer under way */
 	free_names(&keys);
 }
 
