@@ -244,13 +244,21 @@ class Builder:
         if library.name == "curl":
             options += [f"OPENSSL_ROOT_DIR={self.done['openssl']}", "OPENSSL_USE_STATIC_LIBS=ON", "CMAKE_FIND_ROOT_PATH_MODE_LIBRARY=BOTH"]
         lines = ["cmake -S . -B out " + " ".join(f"'-D{o}'" for o in options), "make -C out -j$JOBS", "make -C out install"]
-        return lines + (self.curl_lines(prefix) if library.name == "curl" else [])
+        return [*self.curl_patch(), *lines, *self.curl_lines(prefix)] if library.name == "curl" else lines
 
     def flags(self, library: Library) -> str:
         """Flags that hide a library's symbols, also those that it marks as visible; curl's are kept for the list that its linking names."""
         if library.name == "curl":
             return self.compile.replace("-fvisibility=hidden ", "-DCURL_STATICLIB ")
         return self.compile + (" -DWEBP_EXTERN=extern" if library.name == "libwebp" else "")
+
+    def curl_patch(self) -> list[str]:
+        """libcurl's printf takes a long double, which nothing ever hands to it. On aarch64 that has 128 bits and is converted by a function of Zig's runtime
+        library, which is one object: its memcpy, strlen and stack check would come along and take the place of the C library's."""
+        if self.machine != "aarch64":
+            return []
+        line = "va_arg(arglist, long double)"
+        return [f"grep -q '{line}' lib/mprintf.c", f"sed -i 's/{line}/va_arg(arglist, double)/' lib/mprintf.c"]
 
     def curl_lines(self, prefix: Path) -> list[str]:
         """One shared library of libcurl and OpenSSL that shows what src/io/curl.h calls, and nothing else."""
