@@ -91,6 +91,9 @@ static void slow_submit(void *source, struct stk_io *io, struct stk_request *r)
 		stk__io_finish(io, r, STK_CANCELLED);
 		return;
 	}
+	size_t id = (size_t)atoi(r->uri + strlen("slow://"));
+	if (id < sizeof s->deadline / sizeof *s->deadline && !s->deadline[id])
+		s->deadline[id] = r->deadline;
 	r->source_data = (void *)(intptr_t)(stk__clock_ns() + s->latency_ns);
 	r->next = s->waiting;
 	s->waiting = r;

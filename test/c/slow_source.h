@@ -32,7 +32,8 @@ struct slow_source {
 	bool stop, release;
 	int in_flight, most_in_flight;
 	int64_t completed, cancelled;
-	int asked[256]; /* requests that came to an end, by uri */
+	int asked[256];         /* requests that came to an end, by uri */
+	int64_t deadline[1024]; /* of the first request, by uri; 0: there was none */
 };
 
 /* io owns it. */

@@ -353,6 +353,40 @@ static void test_pipelines_share_a_source(void **state)
 	stk_context_unref(&ctx);
 }
 
+/* Sources serve the soonest deadline first (test_turns); so deadlines have to follow the order in which samples are delivered, at any pace of the consumer. The
+ * first samples are asked for by the workers that come to them, side by side; the rest ahead. */
+static void test_deadlines_follow_the_order_of_need(void **state)
+{
+	(void)state;
+	enum { N = 600, BATCH = 8, FIRST = 64, SLOW = 10 };
+	struct stk_context *ctx = two_workers();
+	struct slow_source *s = add_slow_source(ctx, 2000000);
+	const struct stk_pipeline_config c = {.batch_size = BATCH, .read_requests = 48};
+	struct stk_pipeline *p = slow_pipeline_with(ctx, N, true, &c);
+	struct stk_batch *b;
+	int64_t before = 0, shuffled = 0, last = -1;
+	for (int at = 0; at < N; at += BATCH) {
+		assert_int_equal(stk_pipeline_next(p, &b, NULL), STK_OK);
+		pthread_mutex_lock(&s->lock);
+		for (int i = 0; i < BATCH; i++) {
+			int64_t id = stk_batch_sample(b, i)->id, deadline = s->deadline[id];
+			if (at + i >= FIRST && deadline <= before)
+				fail_msg("sample %d, of slow://%d, is needed after the one before it, and its deadline is %.3f ms earlier",
+					at + i, (int)id, (double)(before - deadline) / 1e6);
+			before = deadline;
+			shuffled += id < last;
+			last = id;
+		}
+		pthread_mutex_unlock(&s->lock);
+		stk_batch_unref(&b);
+		if (at % (4 * BATCH) == 0)
+			usleep((unsigned)(at % SLOW) * 1000);
+	}
+	assert_true(shuffled > N / 4); /* so the order of need is not that of the files */
+	stk_pipeline_destroy(p);
+	stk_context_unref(&ctx);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -365,6 +399,7 @@ int main(void)
 		cmocka_unit_test(test_ending_with_reads_under_way),
 		cmocka_unit_test(test_ending_waits_for_no_request_that_has_not_begun),
 		cmocka_unit_test(test_pipelines_share_a_source),
+		cmocka_unit_test(test_deadlines_follow_the_order_of_need),
 	};
 	return cmocka_run_group_tests_name("reads", tests, NULL, NULL);
 }
