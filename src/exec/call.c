@@ -173,6 +173,25 @@ int32_t stk__value_destination(const struct stk_chain_run *run, int32_t value)
 	return to;
 }
 
+static void release_buffer(void *buffer)
+{
+	stk__buffer_release(buffer);
+}
+
+/* Bytes that are an output as they came need no copy: their buffer becomes the output's. */
+static bool hand_over(const struct stk_chain_run *run, const struct stk_value *v, const struct stk_tensor *t)
+{
+	const struct stk_sample_state *s = &run->record->samples[run->sample];
+	const int32_t reader = run->pipeline->program->nodes[v->node].reader;
+	struct stk_buffer *b = reader < 0 ? NULL : stk__fetch_share(s, reader, t->data, (size_t)stk_desc_bytes(&t->desc));
+	if (!b)
+		return false;
+	bool done = stk__slot_adopt(run->record->slot, v->slot, run->sample, &t->desc, t->data, release_buffer, b);
+	if (!done)
+		stk__buffer_release(b);
+	return done;
+}
+
 /* Gives a value that was inferred its memory: in the slot, or in scratch. A view (data is set) stays unless the slot must have it. */
 enum stk_status stk__value_place(const struct stk_chain_run *run, int32_t value, struct stk_error *err)
 {
@@ -194,6 +213,8 @@ enum stk_status stk__value_place(const struct stk_chain_run *run, int32_t value,
 			place->desc = t->desc;
 			return STK_OK;
 		}
+		if (view && hand_over(run, v, t))
+			return STK_OK;
 		if (!stk__slot_place(run->record->slot, v->slot, run->sample, &t->desc))
 			return stk__fail(err, STK_NO_MEMORY, "out of memory for an output of %lld bytes", (long long)bytes);
 		t->data = place->data;

@@ -37,6 +37,9 @@ STK_MUST_USE enum stk_status stk__fetch_status(const struct stk_sample_state *s,
 size_t stk__fetch_bytes(const struct stk_sample_state *s, const struct stk_chain *chain); /* how many; no lock */
 /* The parts of a reader's read, into out[0 .. parts - 1]. No lock. */
 void stk__fetch_parts(const struct stk_sample_state *s, int32_t reader, struct stk_bytes *out);
+/* The buffer that holds these bytes of a reader's, all of them and little else, for a second holder (stk__buffer_share); NULL: there is none, or it has
+ * one. No lock: chains of a sample call at once. */
+struct stk_buffer *stk__fetch_share(const struct stk_sample_state *s, int32_t reader, const uint8_t *data, size_t size);
 bool stk__fetch_complete(const struct stk_sample_state *s);
 /* Gives back the sample's bytes, except where a request for them is under way. */
 void stk__fetch_release(struct stk_sample_state *s);

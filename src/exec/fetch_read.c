@@ -102,7 +102,7 @@ static void release(struct stk_pipeline *p, struct stk_read *read)
 		struct stk_read_request *request = &read->requests[q];
 		if (request->io.buffer)
 			f->bytes_held -= (int64_t)request->io.size;
-		stk__buffer_release(p->io, request->io.buffer);
+		stk__buffer_release(request->io.buffer);
 		request->io.buffer = NULL;
 		request->io.data = NULL;
 		stk__free(request->error);
@@ -296,6 +296,24 @@ void stk__fetch_parts(const struct stk_sample_state *s, int32_t reader, struct s
 	const struct stk_read *read = &s->reads[stk__fetch_of(s)->index[reader]];
 	for (int32_t i = 0; i < stk__read_parts(read); i++)
 		out[i] = bytes_of(read, &read->parts[i]);
+}
+
+/* Small ones are copied sooner than their buffers are handed around, and a buffer that is mostly empty would be held for nothing. */
+static bool is_worth_sharing(const struct stk_request *io, const uint8_t *data, size_t size)
+{
+	enum { LEAST = 16 << 10 };
+	return io->buffer && io->data == data && io->size == size && size >= LEAST && size >= stk__buffer_capacity(io->buffer) / 2;
+}
+
+struct stk_buffer *stk__fetch_share(const struct stk_sample_state *s, int32_t reader, const uint8_t *data, size_t size)
+{
+	const int32_t k = stk__fetch_of(s)->index[reader];
+	for (int32_t q = 0; k != STK_FETCHES_NOTHING && q < s->reads[k].n_requests; q++) {
+		const struct stk_request *io = &s->reads[k].requests[q].io;
+		if (is_worth_sharing(io, data, size))
+			return stk__buffer_share(io->buffer) ? io->buffer : NULL;
+	}
+	return NULL;
 }
 
 bool stk__fetch_is_pinned(const struct stk_sample_state *s, const uint8_t *data)

@@ -91,7 +91,7 @@ static void drop(struct stk_archive_stream *s)
 {
 	struct piece *p = piece_at(s, 0);
 	wait(s, p);
-	stk__buffer_release(s->io, p->request.buffer);
+	stk__buffer_release(p->request.buffer);
 	stk__free(p->request.error);
 	s->first = (s->first + 1) % MOST_AHEAD;
 	s->count--;

@@ -317,7 +317,7 @@ static enum stk_status take_page(struct stretch *t, struct stk_error *err)
 	if (q->status)
 		return page_failed(t, err);
 	enum stk_status status = stk__s3_page_parse((const char *)q->data, q->size, t->run->sweep->root, &visitor, &t->token, err);
-	stk__buffer_release(t->run->sweep->io, q->buffer);
+	stk__buffer_release(q->buffer);
 	stk__free(q->error); /* of a try before */
 	if (!status && !move_on(&p))
 		status = no_memory(t->run, err);

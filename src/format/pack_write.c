@@ -161,7 +161,7 @@ static struct slot *wait_first(struct writer *w)
 static void drop_first(struct writer *w)
 {
 	struct slot *s = wait_first(w);
-	stk__buffer_release(w->io, s->request.buffer);
+	stk__buffer_release(s->request.buffer);
 	stk__free(s->request.error);
 	w->first = (w->first + 1) % AHEAD;
 	w->count--;

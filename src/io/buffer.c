@@ -4,7 +4,7 @@
 
 #include "base/memory.h"
 
-#include <assert.h>
+#include <stdatomic.h>
 
 enum {
 	SLACK = 64,
@@ -16,10 +16,12 @@ enum {
 };
 
 struct stk_buffer {
+	struct stk_buffer_pool *pool;
 	struct stk_buffer *newer, *older; /* idle ones of the class */
 	uint64_t given;                   /* index in release order */
 	size_t capacity;
 	int size_class;
+	_Atomic bool shared; /* two hold it; the first that lets go clears this */
 	alignas(STK_CACHE_LINE) uint8_t data[];
 };
 
@@ -39,10 +41,12 @@ static int class_of(size_t size)
 	return size_class;
 }
 
-void stk__buffer_pool_init(struct stk_buffer_pool *p)
+struct stk_buffer_pool *stk__buffer_pool_create(void)
 {
-	*p = (struct stk_buffer_pool){0};
-	pthread_mutex_init(&p->lock, NULL);
+	struct stk_buffer_pool *p = stk__calloc(1, sizeof *p);
+	if (p)
+		pthread_mutex_init(&p->lock, NULL);
+	return p;
 }
 
 static void unlink_idle(struct stk_buffer_pool *p, struct stk_buffer *b)
@@ -94,11 +98,22 @@ static void free_list(struct stk_buffer *b)
 	}
 }
 
-void stk__buffer_pool_destroy(struct stk_buffer_pool *p)
+static void destroy(struct stk_buffer_pool *p)
 {
-	assert(p->in_use == 0);
-	free_list(trim(p, 0));
 	pthread_mutex_destroy(&p->lock);
+	stk__free(p);
+}
+
+void stk__buffer_pool_close(struct stk_buffer_pool *p)
+{
+	pthread_mutex_lock(&p->lock);
+	p->closed = true;
+	struct stk_buffer *idle = trim(p, 0);
+	bool last = !p->count;
+	pthread_mutex_unlock(&p->lock);
+	free_list(idle);
+	if (last)
+		destroy(p);
 }
 
 /* Sizes vary, so that what lies idle does not always fit: some idle bytes of each common size save nearly all takes a call of the allocator. */
@@ -154,6 +169,8 @@ struct stk_buffer *stk__buffer_pool_take(struct stk_buffer_pool *p, size_t size)
 		return b;
 	b = stk__map(mapped_bytes(capacity));
 	if (b) {
+		b->pool = p;
+		b->shared = false;
 		b->capacity = capacity;
 		b->size_class = c;
 		return b;
@@ -166,15 +183,29 @@ struct stk_buffer *stk__buffer_pool_take(struct stk_buffer_pool *p, size_t size)
 	return NULL;
 }
 
-void stk__buffer_pool_give(struct stk_buffer_pool *p, struct stk_buffer *b)
+static void give(struct stk_buffer_pool *p, struct stk_buffer *b)
 {
 	pthread_mutex_lock(&p->lock);
 	p->in_use -= b->capacity;
 	p->count--;
 	link_idle(p, b);
-	struct stk_buffer *surplus = trim(p, budget(p));
+	struct stk_buffer *surplus = trim(p, p->closed ? 0 : budget(p));
+	bool last = p->closed && !p->count;
 	pthread_mutex_unlock(&p->lock);
 	free_list(surplus);
+	if (last)
+		destroy(p);
+}
+
+bool stk__buffer_share(struct stk_buffer *b)
+{
+	return !atomic_exchange(&b->shared, true);
+}
+
+void stk__buffer_release(struct stk_buffer *b)
+{
+	if (b && !atomic_exchange(&b->shared, false))
+		give(b->pool, b);
 }
 
 uint8_t *stk__buffer_data(struct stk_buffer *b)

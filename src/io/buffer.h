@@ -18,11 +18,11 @@ struct stk_buffer_pool {
 	unsigned count, window_count;  /* buffers in use; the most of them in this window */
 	unsigned takes;
 	uint64_t gives;
+	bool closed; /* its io has gone: what is given back is freed, and the last of it frees the pool */
 };
 
-void stk__buffer_pool_init(struct stk_buffer_pool *p);
-void stk__buffer_pool_destroy(struct stk_buffer_pool *p);
+struct stk_buffer_pool *stk__buffer_pool_create(void); /* NULL: out of memory */
+void stk__buffer_pool_close(struct stk_buffer_pool *p);
 struct stk_buffer *stk__buffer_pool_take(struct stk_buffer_pool *p, size_t size);
-void stk__buffer_pool_give(struct stk_buffer_pool *p, struct stk_buffer *b);
 
 #endif

@@ -186,7 +186,7 @@ static enum look look_up(struct stk_cache *c, struct stk_request *r, bool may_bl
 		count(&c->hits, 1);
 		count(&c->hit_bytes, e.size);
 	} else {
-		stk__buffer_release(c->io, e.buffer);
+		stk__buffer_release(e.buffer);
 	}
 	close(fd);
 	return look;
@@ -281,7 +281,7 @@ static void write_entry(struct stk_cache *c, struct keep *k)
 	}
 	if (k->claimed)
 		give_up_claim(c, (struct stk_cache_key){k->head.a, k->head.b});
-	stk__buffer_release(c->io, k->bytes);
+	stk__buffer_release(k->bytes);
 	stk__free(k);
 	atomic_fetch_sub(&c->pending, bytes);
 }
@@ -474,7 +474,7 @@ static void destroy(void *cache)
 		stk__thread_join(c->threads[i]);
 	for (struct keep *k = c->first, *next; k; k = next) { /* no thread could be started */
 		next = k->next;
-		stk__buffer_release(c->io, k->bytes);
+		stk__buffer_release(k->bytes);
 		stk__free(k);
 	}
 	for (int i = 0; i < CLAIMS; i++) /* of those */

@@ -134,7 +134,7 @@ static enum stk_status reserve(struct file_read *f, size_t size)
 		return stk__fail(f->r->error, STK_NO_MEMORY, "%s: no memory for its %zu bytes", f->path, size);
 	if (f->used)
 		memmove(data, f->data, f->used);
-	stk__buffer_release(f->io, f->buffer);
+	stk__buffer_release(f->buffer);
 	f->buffer = b;
 	f->data = data;
 	f->capacity = b ? stk__buffer_capacity(b) : size;
@@ -266,7 +266,7 @@ static enum stk_status finish(struct file_read *f, enum stk_status status)
 {
 	struct stk_request *r = f->r;
 	if (status || f->blocked) {
-		stk__buffer_release(f->io, f->buffer);
+		stk__buffer_release(f->buffer);
 		return status;
 	}
 	r->buffer = f->buffer;

@@ -74,7 +74,7 @@ static void end(struct stk_transfer *t, enum stk_status status)
 		return;
 	}
 	stk__http_end_joined(s, r, data, status);
-	stk__buffer_release(s->io, bytes);
+	stk__buffer_release(bytes);
 }
 
 static void abandon(struct stk_transfer *t, enum stk_status status)

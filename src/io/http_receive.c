@@ -73,7 +73,7 @@ static enum stk_status reserve(struct stk_transfer *t, size_t size)
 		return stk__fail(r->error, STK_NO_MEMORY, "%.*s: no memory for its %zu bytes", SHOWN(t), size);
 	if (t->used)
 		memmove(data, t->data, t->used);
-	stk__buffer_release(io, t->buffer);
+	stk__buffer_release(t->buffer);
 	t->buffer = b;
 	t->data = data;
 	t->capacity = b ? stk__buffer_capacity(b) : size;

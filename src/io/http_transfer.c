@@ -189,7 +189,7 @@ void stk__transfer_clear(struct stk_transfer *t)
 {
 	stk__http_account_unref(t->account);
 	t->account = NULL;
-	stk__buffer_release(t->loop->source->io, t->buffer);
+	stk__buffer_release(t->buffer);
 	t->buffer = NULL;
 	t->data = NULL;
 	t->capacity = t->used = 0;

@@ -16,7 +16,7 @@
 enum { MAX_SOURCES = 16 };
 
 struct stk_io {
-	struct stk_buffer_pool buffers;
+	struct stk_buffer_pool *buffers;
 	struct {
 		const struct stk_source_ops *ops;
 		void *source;
@@ -46,9 +46,13 @@ static void hand_on(void *user, struct stk_request *r);
 enum stk_status stk__io_make(struct stk_io **out, struct stk_error *err)
 {
 	struct stk_io *io = *out = stk__calloc(1, sizeof *io);
-	if (!io)
+	if (io)
+		io->buffers = stk__buffer_pool_create();
+	if (!io || !io->buffers) {
+		stk__free(io);
+		*out = NULL;
 		return stk__fail(err, STK_NO_MEMORY, "out of memory for the reading of files");
-	stk__buffer_pool_init(&io->buffers);
+	}
 	stk__retry_init(&io->retry, hand_on, io);
 	pthread_mutex_init(&io->lock, NULL);
 	pthread_mutex_init(&io->splits, NULL);
@@ -82,7 +86,7 @@ void stk__io_destroy(struct stk_io *io)
 	for (int i = 0; i < io->source_count; i++)
 		io->sources[i].ops->destroy(io->sources[i].source);
 	stk__retry_destroy(&io->retry);
-	stk__buffer_pool_destroy(&io->buffers);
+	stk__buffer_pool_close(io->buffers);
 	pthread_cond_destroy(&io->idle);
 	pthread_mutex_destroy(&io->lock);
 	pthread_mutex_destroy(&io->splits);
@@ -291,7 +295,7 @@ static void end_split(struct stk_split *s)
 	r->split = NULL;
 	pthread_mutex_unlock(&s->io->splits);
 	if (status) {
-		stk__buffer_release(s->io, s->buffer);
+		stk__buffer_release(s->buffer);
 	} else {
 		memset(s->data + r->length, 0, SLACK);
 		r->buffer = s->buffer;
@@ -522,9 +526,9 @@ static void measure(struct stk_io *io, const struct stk_request *r)
 }
 
 /* Places in it are those of another version. */
-static enum stk_status refuse_changed(struct stk_io *io, struct stk_request *r)
+static enum stk_status refuse_changed(struct stk_request *r)
 {
-	stk__buffer_release(io, r->buffer);
+	stk__buffer_release(r->buffer);
 	r->buffer = NULL;
 	r->hopeless = true;
 	if (!r->error)
@@ -538,7 +542,7 @@ void stk__io_finish(struct stk_io *io, struct stk_request *r, enum stk_status st
 {
 	int64_t delay_ns;
 	if (!status && r->pinned && r->object_tag && r->got_tag && r->object_tag != r->got_tag)
-		status = refuse_changed(io, r);
+		status = refuse_changed(r);
 	if (try_again(io, r, status, &delay_ns)) {
 		if (!delay_ns || !stk__retry_at(&io->retry, r, stk__clock_ns() + delay_ns))
 			hand_on(io, r);
@@ -558,18 +562,12 @@ void stk__io_finish(struct stk_io *io, struct stk_request *r, enum stk_status st
 
 struct stk_buffer *stk__buffer_take(struct stk_io *io, size_t size)
 {
-	return stk__buffer_pool_take(&io->buffers, size);
-}
-
-void stk__buffer_release(struct stk_io *io, struct stk_buffer *b)
-{
-	if (b)
-		stk__buffer_pool_give(&io->buffers, b);
+	return stk__buffer_pool_take(io->buffers, size);
 }
 
 void stk__io_counters(const struct stk_io *io, struct stk_io_counters *out)
 {
-	struct stk_buffer_pool *pool = (struct stk_buffer_pool *)&io->buffers; /* its lock alone is written */
+	struct stk_buffer_pool *pool = io->buffers;
 	*out = (struct stk_io_counters){
 		.requests = atomic_load(&io->requests),
 		.completed = atomic_load(&io->completed),

@@ -133,7 +133,7 @@ void stk__io_finish(struct stk_io *io, struct stk_request *r, enum stk_status st
 STK_MUST_USE enum stk_status stk__io_create(int threads, struct stk_io **out, struct stk_error *err);
 /* The same without any source; the first one that is added reads plain paths. */
 STK_MUST_USE enum stk_status stk__io_make(struct stk_io **out, struct stk_error *err);
-/* Cancels what is under way and waits for it. All buffers have been released. Takes NULL. */
+/* Cancels what is under way and waits for it. All buffers have been released, but for those whose second holders have them still. Takes NULL. */
 void stk__io_destroy(struct stk_io *io);
 
 /* Registers a source for uris that begin with "scheme://"; io owns it from here, also on failure. Plain paths and file:// go to the files' own.
@@ -169,8 +169,10 @@ void stk__io_cancel(struct stk_io *io, struct stk_request *r);
  * What lies idle is bounded by what was in use at once in the last few hundred takes, so that an outlier goes back to the system. */
 struct stk_buffer *stk__buffer_take(struct stk_io *io, size_t size);
 uint8_t *stk__buffer_data(struct stk_buffer *b);
-size_t stk__buffer_capacity(const struct stk_buffer *b);           /* without the 64 */
-void stk__buffer_release(struct stk_io *io, struct stk_buffer *b); /* takes NULL */
+size_t stk__buffer_capacity(const struct stk_buffer *b); /* without the 64 */
+void stk__buffer_release(struct stk_buffer *b);          /* takes NULL */
+/* A second holder, who releases it too, and may do so after io has gone. False: it has one already. Any thread. */
+bool stk__buffer_share(struct stk_buffer *b);
 
 /* The cache is io's from here. Before the first request. */
 void stk__io_use_cache(struct stk_io *io, const struct stk_io_cache_ops *ops, void *cache);

@@ -39,7 +39,7 @@ static double ask(struct stk_io *io, const char *uri, int64_t length, enum stk_s
 		pthread_cond_wait(&q.wake, &q.lock);
 	pthread_mutex_unlock(&q.lock);
 	*status = r.status == STK_CORRUPT ? STK_OK : r.status;
-	stk__buffer_release(io, r.buffer);
+	stk__buffer_release(r.buffer);
 	return (double)(stk__clock_ns() - begin) / 1e6;
 }
 

@@ -7,6 +7,8 @@ struct stk_chunk {
 	struct stk_chunk *next;
 	uint8_t *data;
 	size_t size;
+	void (*release)(void *owner); /* NULL: it is the block's own memory */
+	void *owner;
 };
 
 size_t stk__whole_lines(size_t bytes)
@@ -219,7 +221,9 @@ static void give_chunks(struct stk_block_source *from, struct stk_block *b)
 	struct stk_chunk *c = atomic_exchange(&b->chunks, NULL);
 	while (c) {
 		struct stk_chunk *next = c->next;
-		if (b->space == STK_SPACE_HOST)
+		if (c->release)
+			c->release(c->owner);
+		else if (b->space == STK_SPACE_HOST)
 			stk__free(c->data);
 		else
 			gpu_give(from->dev, c->data);
@@ -241,6 +245,23 @@ bool stk__block_resize(struct stk_block_source *from, struct stk_block *b, size_
 	return b->data != NULL;
 }
 
+static void add_chunk(struct stk_block *b, struct stk_chunk *c)
+{
+	c->next = atomic_load(&b->chunks);
+	while (!atomic_compare_exchange_weak(&b->chunks, &c->next, c)) {
+	}
+}
+
+bool stk__block_adopt(struct stk_block *b, uint8_t *data, size_t size, void (*release)(void *owner), void *owner)
+{
+	struct stk_chunk *c = stk__alloc(sizeof *c);
+	if (!c)
+		return false;
+	*c = (struct stk_chunk){.data = data, .size = size, .release = release, .owner = owner};
+	add_chunk(b, c);
+	return true;
+}
+
 uint8_t *stk__block_room(struct stk_block_source *from, struct stk_block *b, size_t size)
 {
 	size = stk__whole_lines(size ? size : 1);
@@ -253,9 +274,8 @@ uint8_t *stk__block_room(struct stk_block_source *from, struct stk_block *b, siz
 		stk__free(c);
 		return NULL;
 	}
-	*c = (struct stk_chunk){atomic_load(&b->chunks), data, size};
-	while (!atomic_compare_exchange_weak(&b->chunks, &c->next, c)) {
-	}
+	*c = (struct stk_chunk){.data = data, .size = size};
+	add_chunk(b, c);
 	return data;
 }
 

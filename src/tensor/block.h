@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Blocks: a block is the memory of one value of a batch, in host memory or on a GPU. It has a region and room that are one allocation, and chunks for
- * what did not fit. Blocks are parts of slots (slot.h says how they live); a block is also what a consumer holds of a batch, so that a
+ * what did not fit, and for memory that others have filled, which it takes over as it is. Blocks are parts of slots (slot.h says how they live); a block is also what a consumer holds of a batch, so that a
  * tensor keeps the memory of its own output and no more.
  *
  * Small blocks (up to STK_BLOCK_SMALL bytes) take no mapping of their own: the host's come from malloc, a GPU's lie side by side in allocations that they
@@ -87,6 +87,9 @@ struct stk_block_source {
 bool stk__block_resize(struct stk_block_source *from, struct stk_block *b, size_t fixed, size_t room);
 /* A piece of the block's room, or a chunk beside it; NULL: memory is short. Any thread, several at once. */
 uint8_t *stk__block_room(struct stk_block_source *from, struct stk_block *b, size_t size);
+/* Memory that someone else has filled becomes a chunk: `release` is called with `owner` when the block is used again or freed, on any thread. False: memory is
+ * short, and the owner keeps it. Blocks of the host, any thread, several at once. */
+bool stk__block_adopt(struct stk_block *b, uint8_t *data, size_t size, void (*release)(void *owner), void *owner);
 /* Whether [at, at + size) lies in one allocation of the block. Neighbours do not count, since one copy must not span two allocations. */
 bool stk__block_has_piece(const struct stk_block *b, const uint8_t *at, size_t size);
 /* With its chunks. */

@@ -219,12 +219,28 @@ enum stk_status stk__ring_download(struct stk_ring *r, void *to, stk_gpu_ptr fro
 
 /* ---- placing ---- */
 
+static bool has_region(const struct stk_slot_value *val, const struct stk_desc *desc)
+{
+	return val->region && same_shape(desc, &val->expected);
+}
+
+bool stk__slot_adopt(
+	struct stk_slot *s, int32_t v, int32_t i, const struct stk_desc *desc, uint8_t *data, void (*release)(void *owner), void *owner)
+{
+	struct stk_slot_value *val = &s->values[v];
+	if (val->block->space != STK_SPACE_HOST || has_region(val, desc) ||
+		!stk__block_adopt(val->block, data, (size_t)stk_desc_bytes(desc), release, owner))
+		return false;
+	val->samples[i] = (struct stk_tensor){data, *desc};
+	return true;
+}
+
 bool stk__slot_place(struct stk_slot *s, int32_t v, int32_t i, const struct stk_desc *desc)
 {
 	struct stk_slot_value *val = &s->values[v];
 	struct stk_tensor *t = &val->samples[i];
 	t->desc = *desc;
-	if (val->region && same_shape(desc, &val->expected)) {
+	if (has_region(val, desc)) {
 		t->data = val->region + (size_t)i * (size_t)val->sample_bytes;
 		return true;
 	}
@@ -268,7 +284,7 @@ static bool make_dense(struct stk_slot *s, int32_t v, int32_t n, void **dense)
 	for (int32_t i = 1; i < n && lies; i++)
 		lies = (uint8_t *)val->samples[i].data == (uint8_t *)val->samples[0].data + (size_t)i * bytes;
 	if (!lies) {
-		bool fits = val->region && same_shape(&val->samples[0].desc, &val->expected);
+		bool fits = has_region(val, &val->samples[0].desc);
 		uint8_t *to = fits ? val->region : stk__block_room(&s->ring->source, val->block, bytes * (size_t)n);
 		if (!to || !move_samples(s, val, n, to, bytes))
 			return false;

@@ -179,6 +179,10 @@ STK_MUST_USE enum stk_status stk__slot_is_written(struct stk_slot *slot, bool *d
 
 /* Where sample i of value v goes: sets samples[v][i] and returns false when memory is short. Any thread, different i at once. */
 bool stk__slot_place(struct stk_slot *slot, int32_t v, int32_t i, const struct stk_desc *desc);
+/* The same for memory that someone else has filled, which becomes the sample's as it is (stk__block_adopt). False: it is to be copied, since samples of this
+ * shape have a region in which they lie dense, or the value lies on a GPU, or memory is short. */
+bool stk__slot_adopt(
+	struct stk_slot *slot, int32_t v, int32_t i, const struct stk_desc *desc, uint8_t *data, void (*release)(void *owner), void *owner);
 
 /* After a batch, for a value that nobody gets: remembers how much room it took. */
 void stk__slot_learn(struct stk_slot *slot, int32_t v);

@@ -116,7 +116,7 @@ static void test_many_wait_at_a_time(void **state)
 	quick = (struct stk_request){.uri = free_path, .length = -1};
 	if (stk__io_try(io, &quick)) { /* in the page cache, where the file system tells */
 		assert_int_equal(quick.size, 7);
-		stk__buffer_release(io, quick.buffer);
+		stk__buffer_release(quick.buffer);
 	}
 	unlink(free_path);
 	for (int i = 0; i < FILES; i++)
@@ -124,7 +124,7 @@ static void test_many_wait_at_a_time(void **state)
 	gate_wait(&g, FILES);
 	for (int i = 0; i < FILES; i++) {
 		check(&requests[i], i);
-		stk__buffer_release(io, requests[i].buffer);
+		stk__buffer_release(requests[i].buffer);
 		stk__free(requests[i].error);
 	}
 	stk__io_destroy(io);

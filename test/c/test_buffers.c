@@ -19,10 +19,10 @@ static void test_buffers_are_reused_and_outliers_freed(void **state)
 		assert_true(stk__buffer_capacity(b) >= size && (size < 4096 || stk__buffer_capacity(b) <= size * 9 / 4));
 		memset(stk__buffer_data(b), 1, stk__buffer_capacity(b) + 64);
 		assert_int_equal((uintptr_t)stk__buffer_data(b) % STK_CACHE_LINE, 0);
-		stk__buffer_release(io, b);
+		stk__buffer_release(b);
 	}
 	struct stk_buffer *held[8], *big = stk__buffer_take(io, (size_t)64 << 20);
-	stk__buffer_release(io, big);
+	stk__buffer_release(big);
 	stk__io_counters(io, &c);
 	assert_true(c.buffers_bytes >= (size_t)64 << 20);
 	uint64_t allocations = 0;
@@ -30,7 +30,7 @@ static void test_buffers_are_reused_and_outliers_freed(void **state)
 		for (size_t i = 0; i < 8; i++)
 			held[i] = stk__buffer_take(io, 90000 + i * 100);
 		for (size_t i = 0; i < 8; i++)
-			stk__buffer_release(io, held[i]);
+			stk__buffer_release(held[i]);
 		if (round == 150)
 			allocations = stk__alloc_count();
 	}
@@ -39,7 +39,7 @@ static void test_buffers_are_reused_and_outliers_freed(void **state)
 	assert_true(c.buffers_bytes <= 8 << 20);
 	assert_true(c.buffers_peak_bytes >= (size_t)64 << 20);
 	assert_null(stk__buffer_take(io, SIZE_MAX / 2));
-	stk__buffer_release(io, NULL);
+	stk__buffer_release(NULL);
 	stk__io_destroy(io);
 }
 
@@ -59,23 +59,57 @@ static void test_many_in_use_come_and_go(void **state)
 		if (!round)
 			allocations = stk__alloc_count();
 		for (int i = LEAST; i < MOST; i++)
-			stk__buffer_release(io, held[i]);
+			stk__buffer_release(held[i]);
 		for (int i = 0; i < 1000; i++)
-			stk__buffer_release(io, stk__buffer_take(io, SIZE));
+			stk__buffer_release(stk__buffer_take(io, SIZE));
 	}
 	assert_int_equal(stk__alloc_count(), allocations);
 	for (int i = 0; i < 20000; i++) /* then they have not been needed for long */
-		stk__buffer_release(io, stk__buffer_take(io, SIZE));
+		stk__buffer_release(stk__buffer_take(io, SIZE));
 	stk__io_counters(io, &c);
 	assert_true(c.buffers_bytes < MOST * SIZE / 2);
 	for (int i = 0; i < LEAST; i++)
-		stk__buffer_release(io, held[i]);
+		stk__buffer_release(held[i]);
 	stk__io_destroy(io);
+}
+
+/* Who lets go first makes no difference, nor whether io has gone. */
+static void test_a_second_holder_outlives_io(void **state)
+{
+	enum { HELD = 6, SIZE = 50000 };
+	(void)state;
+	struct stk_buffer *held[HELD];
+	struct stk_io *io;
+	struct stk_io_counters c;
+	assert_int_equal(stk__io_create(1, &io, NULL), STK_OK);
+	for (int i = 0; i < HELD; i++) {
+		held[i] = stk__buffer_take(io, SIZE);
+		assert_true(stk__buffer_share(held[i]));
+		assert_false(stk__buffer_share(held[i]));
+		memset(stk__buffer_data(held[i]), i, SIZE);
+	}
+	for (int i = 0; i < HELD; i++)
+		stk__buffer_release(held[i]);
+	struct stk_buffer *other = stk__buffer_take(io, SIZE);
+	for (int i = 0; i < HELD; i++)
+		assert_ptr_not_equal(other, held[i]); /* they are still held */
+	stk__buffer_release(other);
+	stk__buffer_release(held[0]);
+	assert_ptr_equal(stk__buffer_take(io, SIZE), held[0]);
+	stk__buffer_release(held[0]);
+	stk__io_counters(io, &c);
+	assert_true(c.buffers_bytes >= HELD * SIZE);
+	stk__io_destroy(io);
+	for (int i = 1; i < HELD; i++) {
+		for (int k = 0; k < SIZE; k++)
+			assert_int_equal(stk__buffer_data(held[i])[k], i);
+		stk__buffer_release(held[i]);
+	}
 }
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_buffers_are_reused_and_outliers_freed), cmocka_unit_test(test_many_in_use_come_and_go)};
+	const struct CMUnitTest tests[] = {cmocka_unit_test(test_buffers_are_reused_and_outliers_freed),
+		cmocka_unit_test(test_many_in_use_come_and_go), cmocka_unit_test(test_a_second_holder_outlives_io)};
 	return cmocka_run_group_tests_name("buffers", tests, NULL, NULL);
 }

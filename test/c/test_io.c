@@ -126,7 +126,7 @@ static enum stk_status read_one(
 			fail_msg("%s: byte %zu is wrong", uri, i);
 	for (size_t i = 0; i < 64; i++)
 		assert_int_equal(r.data[r.size + i], 0);
-	stk__buffer_release(io, r.buffer);
+	stk__buffer_release(r.buffer);
 	return STK_OK;
 }
 
@@ -258,7 +258,7 @@ static void test_objects_over_a_limit_are_refused(void **state)
 				assert_int_equal(r.status, over == 1 ? STK_LIMIT : STK_OK);
 				if (r.status)
 					assert_non_null(strstr(err.message, "memory_limit"));
-				stk__buffer_release(io, r.buffer);
+				stk__buffer_release(r.buffer);
 			}
 		}
 	}
@@ -305,7 +305,7 @@ static void test_files_that_change_size(void **state)
 		assert_true(r.size <= 300000);
 		for (size_t k = 0; k < r.size + 64; k++)
 			assert_int_equal(r.data[k], 0);
-		stk__buffer_release(io, r.buffer);
+		stk__buffer_release(r.buffer);
 	}
 	atomic_store(&c.stop, true);
 	stk__thread_join(thread);
@@ -394,7 +394,7 @@ static void check_requests(int cancelled)
 		bool was = cancelled && i % cancelled == 0;
 		assert_int_equal(requests[i].status, was ? STK_CANCELLED : STK_OK);
 		stk__io_cancel(io, &requests[i]); /* it has ended: nothing happens */
-		stk__buffer_release(io, requests[i].buffer);
+		stk__buffer_release(requests[i].buffer);
 		stk__free(requests[i].error);
 	}
 	assert_int_equal(h.gate.done, N);
@@ -522,7 +522,7 @@ static void test_reverse_source(void **state)
 		for (size_t k = 0; k < requests[i].size; k++)
 			if (requests[i].data[k] != reverse_byte(uris[i], k))
 				fail_msg("%s: byte %zu", uris[i], k);
-		stk__buffer_release(io, requests[i].buffer);
+		stk__buffer_release(requests[i].buffer);
 	}
 	gate_init(&g);
 	for (int i = 0; i < N; i++)

@@ -193,7 +193,7 @@ static void test_answers(void **state)
 					    : r.size == strlen(cases[k].said) && memcmp(r.data, cases[k].said, r.size) == 0);
 		if (!good || strstr(err.message, "hidden"))
 			fail_msg("%s: %s, \"%s\"", cases[k].name, stk_status_name(r.status), err.message);
-		stk__buffer_release(io, r.buffer);
+		stk__buffer_release(r.buffer);
 		stk__io_destroy(io);
 		stop(&s);
 		assert_int_equal(s.connections, cases[k].connections);
@@ -234,7 +234,7 @@ static void test_connections_are_kept(void **state)
 			assert_int_equal(r.retries, 0);
 			assert_int_equal(r.size, 3);
 			assert_memory_equal(r.data, "abc", 3);
-			stk__buffer_release(io, r.buffer);
+			stk__buffer_release(r.buffer);
 			usleep(20000); /* what the server does behind its answer has come about */
 		}
 		stk__io_destroy(io);
@@ -265,7 +265,7 @@ static void test_large_headers(void **state)
 		struct stk_request r = ask(io, uri, &err);
 		assert_int_equal(r.status, large ? STK_IO : STK_OK);
 		assert_true(large ? strstr(err.message, "its header is too long") != NULL : r.size == 3);
-		stk__buffer_release(io, r.buffer);
+		stk__buffer_release(r.buffer);
 		stk__io_destroy(io);
 		stop(&s);
 	}
@@ -287,7 +287,7 @@ static void test_plain_proxy(void **state)
 	struct stk_request r = ask(io, "http://somewhere.invalid:81/a?b", &err);
 	if (r.status)
 		fail_msg("%s", err.message);
-	stk__buffer_release(io, r.buffer);
+	stk__buffer_release(r.buffer);
 	r = ask(io, "http://somewhere.invalid:81/a?b", &err);
 	assert_int_equal(r.status, STK_IO);
 	assert_null(strstr(err.message, "ss@"));

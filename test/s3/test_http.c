@@ -133,7 +133,7 @@ static void check_bytes(struct stk_io *io, const char *name, int64_t offset, int
 			fail_msg("%s: byte %zu is wrong", uri, i);
 	for (int i = 0; i < 64; i++)
 		assert_int_equal(r.data[want + (size_t)i], 0);
-	stk__buffer_release(io, r.buffer);
+	stk__buffer_release(r.buffer);
 }
 
 static void check_failure(struct stk_io *io, const char *uri, int64_t offset, int64_t length, enum stk_status want, const char *message)
@@ -212,7 +212,7 @@ static void test_room_and_most(void **state)
 	assert_int_equal(r.status, STK_LIMIT);
 	r = read_range(io, "s3://b/object", 1, -1, 299999, &err);
 	assert_int_equal(r.status, STK_OK);
-	stk__buffer_release(io, r.buffer);
+	stk__buffer_release(r.buffer);
 	stk__io_destroy(io);
 }
 
@@ -234,7 +234,7 @@ static void test_plain_http(void **state)
 			fail_msg("%s", err.message);
 		assert_int_equal(r.size, 1000);
 		assert_int_equal(r.data[0], byte_at("b/a b", 100));
-		stk__buffer_release(io, r.buffer);
+		stk__buffer_release(r.buffer);
 	}
 	snprintf(uri, sizeof uri, "http://127.0.0.1:%d/b/none?X-Amz-Signature=hidden", s3_server_port(server));
 	read_range(io, uri, 0, -1, 0, &err);
@@ -272,7 +272,7 @@ static int read_many(struct stk_io *io)
 		for (size_t k = 0; k < r[i].size; k++)
 			if (r[i].data[k] != byte_at(uris[i] + 5, k))
 				fail_msg("%s: byte %zu is wrong", uris[i], k);
-		stk__buffer_release(io, r[i].buffer);
+		stk__buffer_release(r[i].buffer);
 		stk__free(r[i].error);
 		retries += r[i].retries;
 	}

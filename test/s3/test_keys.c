@@ -165,7 +165,7 @@ static enum stk_status read_object(struct stk_io *io, struct stk_error *err)
 	sem_destroy(&ended);
 	if (!r.status)
 		assert_int_equal(r.size, 1000);
-	stk__buffer_release(io, r.buffer);
+	stk__buffer_release(r.buffer);
 	return r.status;
 }
 

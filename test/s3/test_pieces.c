@@ -54,7 +54,7 @@ static void check_range(struct stk_io *io, const uint8_t *object, int64_t offset
 	assert_int_equal(r.size, length);
 	assert_true(memcmp(r.data, object + offset, r.size) == 0);
 	assert_memory_equal(r.data + r.size, zeros, sizeof zeros);
-	stk__buffer_release(io, r.buffer);
+	stk__buffer_release(r.buffer);
 }
 
 /* A large range comes in pieces, which land in one place, whatever happens to single ones; a cancelled one ends. */

@@ -105,11 +105,11 @@ static void test_two_pipelines_take_turns(void **state)
 		assert_int_equal(log.deadlines[k], 10 + k - 1);
 		assert_int_equal(log.who[k], (k - 1) % 2);
 	}
-	stk__buffer_release(io, first.request.buffer);
+	stk__buffer_release(first.request.buffer);
 	for (int who = 0; who < 2; who++)
 		for (int i = 0; i < EACH; i++) {
 			assert_int_equal(asked[who][i].request.status, STK_OK);
-			stk__buffer_release(io, asked[who][i].request.buffer);
+			stk__buffer_release(asked[who][i].request.buffer);
 			stk__free(asked[who][i].request.error);
 		}
 	stk__free(first.request.error);
