@@ -78,7 +78,7 @@ test-faults: setup ## tests in C with fault injection built in: the fault loops
 
 test-python: setup ## tests in Python
 	@$(BUILD_ALL)
-	$(PY_TESTS) test/python --ignore=test/python/parity --ignore=test/python/test_ops_parity.py
+	tools/python_tests.sh env $(PY_TESTS)
 
 test-gpu: ## tests on a GPU, of the wheel in dist/ (make wheel); PYTHON3=... has torch; ARGS=... go to pytest
 	PYTHON=$(PYTHON3) tools/test_gpu.sh dist $(ARGS)
@@ -155,7 +155,7 @@ selfcheck: setup ## plant faults and see each caught by its own check
 check-all: export STOKER_LONG = 1
 check-all: setup lint test test-plain-c test-gpu-emulated asan tsan parity wheel-test test-install selfcheck ## everything, with the long fuzzing and the full matrices
 	tools/fuzz.sh
-	STOKER_TEST_FULL=1 $(PY_TESTS) test/python --ignore=test/python/parity --ignore=test/python/test_ops_parity.py
+	STOKER_TEST_FULL=1 tools/python_tests.sh env $(PY_TESTS)
 
 fresh: ## RUN='make test' in a fresh clone on a bare Debian, SUITE=trixie or bookworm; as root; USERNAME=ann runs it as a user without root
 	@tools/fresh.sh $(SUITE) '$(subst ','\'',$(RUN))'
