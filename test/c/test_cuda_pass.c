@@ -149,17 +149,29 @@ static void draw_geometry(struct stk_pass *p)
 		add_fill(p);
 }
 
-/* Whole rows of pixels of three bytes that become floats. */
-static void draw_conversion(struct stk_pass *p)
+/* Rows of pixels of three bytes that become bytes or floats, with a fill around them or without. */
+static void draw_rows(struct stk_pass *p)
 {
 	static const enum stk_dtype floats[] = {STK_FLOAT, STK_FLOAT16, STK_BFLOAT16};
-	const float scale[3] = {fraction(), fraction() - 1, 0.5f}, bias[3] = {fraction() * 100, -3, 0};
-	int32_t w = 4 * (1 + (int)draw(60)), h = 1 + (int)draw(80);
-	stk__pass_begin(p, STK_UINT8, w + 4 * (int)draw(3), h, 3);
-	stk__pass_window(p, (struct stk_rect){p->w - w, 0, w, h}, NULL);
+	float scale[9], bias[3];
+	for (int i = 0; i < 9; i++)
+		scale[i] = (float)draw(1025) / 256 - 2;
+	for (int c = 0; c < 3; c++)
+		bias[c] = (float)draw(1025) / 8 - 64; /* halves too, which are rounded up */
+	bool bytes = draw(3);
+	int32_t step = bytes && draw(2) ? 1 : 4;
+	stk__pass_begin(p, STK_UINT8, step * (1 + (int)draw(250 / (uint32_t)step)), 1 + (int)draw(60), 3);
+	int32_t w = step * (1 + (int)draw((uint32_t)(p->w / step)));
+	stk__pass_window(p, (struct stk_rect){(int)draw((uint32_t)(p->w - w + 1)), 0, w, 1 + (int)draw((uint32_t)p->h)}, NULL);
 	stk__pass_mirror(p, draw(2), draw(2));
-	stk__pass_affine(p, scale, bias, floats[draw(3)]);
-	if (draw(2))
+	if (bytes && draw(2))
+		add_fill(p);
+	uint32_t kind = draw(3);
+	if (!bytes || kind == 1)
+		stk__pass_affine(p, scale, bias, bytes ? STK_UINT8 : floats[draw(3)]);
+	else if (kind == 2)
+		stk__pass_matrix(p, scale, bias, STK_UINT8);
+	if (draw(4) == 0)
 		add_hole(p);
 }
 
@@ -174,7 +186,7 @@ static void draw_pass(struct stk_pass *p)
 	if (kind == 1)
 		draw_geometry(p);
 	if (kind == 2)
-		draw_conversion(p);
+		draw_rows(p);
 	if (kind <= 2)
 		return;
 	int32_t limit = most > 4 || dtype != STK_UINT8 ? 150 : 700;
@@ -218,6 +230,7 @@ struct job {
 	struct stk_pass pass;
 	struct stk_rect need;
 	ptrdiff_t row;
+	size_t offset; /* bytes, of the output */
 	bool planar_source, planar, taken;
 };
 
@@ -307,7 +320,7 @@ static void compare(const struct bench *b, const struct job *j, int i)
 	struct stk_pass_kernels kernels = stk__pass_kernels(0);
 	stk__pass_run(&j->pass, &kernels, &src, j->need.x, j->need.y, &dst, scratch);
 	stk__free(scratch);
-	const uint8_t *got = b->got + (size_t)i * MAX_OUT;
+	const uint8_t *got = b->got + (size_t)i * MAX_OUT + j->offset;
 	for (size_t k = 0; k < size; k++)
 		if (got[k] != b->want[k] && !both_nan(j, got, b->want, k)) {
 			char text[400];
@@ -334,11 +347,13 @@ static int run_batch(struct stk_gpu_device *dev, struct bench *b)
 			j->row = (j->row + 15) & ~(ptrdiff_t)15;
 		j->planar = draw(2);
 		size_t size = (size_t)j->pass.w * (size_t)j->pass.h * (size_t)j->pass.c * stk_dtype_size((enum stk_dtype)j->pass.dtype);
+		j->offset = draw(2) ? draw(16) * stk_dtype_size((enum stk_dtype)j->pass.dtype) : 0;
 		assert_true(j->row * j->need.h * (j->planar_source ? j->pass.in_c : 1) <= MAX_SOURCE);
 		fill_source(j, b->source + (size_t)i * MAX_SOURCE);
-		struct stk_image src = source_of(j, b->src + (uint64_t)i * MAX_SOURCE), dst = output_of(j, b->dst + (uint64_t)i * MAX_OUT);
+		struct stk_image src = source_of(j, b->src + (uint64_t)i * MAX_SOURCE),
+				 dst = output_of(j, b->dst + (uint64_t)i * MAX_OUT + j->offset);
 		assert_true(stk__pass_gpu_supports(&j->pass));
-		j->taken = size <= MAX_OUT;
+		j->taken = size + j->offset <= MAX_OUT;
 		taken += j->taken;
 		if (!j->taken)
 			continue;

@@ -148,9 +148,19 @@ static inline float __frcp_rn(float v)
 	return 1 / v;
 }
 
-static inline unsigned __float2uint_rn(float x)
+static inline unsigned __float2uint_rd(float x)
 {
-	return !(x > 0) ? 0 : x < 0x1p32f ? (unsigned)nearbyintf(x) : ~0u;
+	return !(x > 0) ? 0 : x < 0x1p32f ? (unsigned)x : ~0u;
+}
+static inline int __float2int_rd(float x)
+{
+	return x != x ? 0 : x < -0x1p31f ? -0x7fffffff - 1 : x < 0x1p31f ? (int)floorf(x) : 0x7fffffff;
+}
+static inline float __fadd_rd(float x, float y)
+{
+	double exact = (double)x + (double)y;
+	float near = (float)exact;
+	return (double)near > exact ? nextafterf(near, -INFINITY) : near;
 }
 
 static inline float __fmaf_rn(float x, float y, float z)

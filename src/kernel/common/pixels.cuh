@@ -5,11 +5,18 @@
 
 #include "kernel/common/cuda.cuh"
 
-/* A float32 as uint8: to nearest, halves up, saturating, NaN to 0, as stk__convert_one has it. */
+/* A float32 as uint8: to nearest, halves up, saturating, NaN to 0, as stk__convert_one has it. The sum is rounded down, so that it reaches no whole number
+ * that x + 1/2 does not. */
 static __device__ __forceinline__ uint32_t stk__to_byte(float x)
 {
-	uint32_t nearest = __float2uint_rn(x); /* saturates, NaN to 0, and halves to the even neighbour */
-	return min(nearest + (x - (float)nearest == 0.5f), 255u);
+	return min(__float2uint_rd(__fadd_rd(x, 0.5f)), 255u); /* which saturates, NaN to 0 */
+}
+
+/* Four of them in a word, the first the lowest. */
+static __device__ __forceinline__ uint32_t stk__to_bytes(float a, float b, float c, float d)
+{
+	return stk__saturate_bytes(__float2int_rd(__fadd_rd(a, 0.5f)), __float2int_rd(__fadd_rd(b, 0.5f)),
+		__float2int_rd(__fadd_rd(c, 0.5f)), __float2int_rd(__fadd_rd(d, 0.5f)));
 }
 
 /* Stores lane i's pixel of three bytes, the lowest of `pixel` (the fourth is 0), at to + 3 * i, for each i < n. Where all lanes have one and the place is

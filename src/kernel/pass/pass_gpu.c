@@ -263,21 +263,29 @@ static enum stk_pass_gpu_mode choose_mode(const struct stk_pass *p, const struct
 					       : STK_PASS_GPU_PLAIN;
 }
 
-/* True for what the launch of whole rows takes: the item, but for its blocks, is filled in. */
+/* True for what the launch of rows takes: the item, but for its blocks, is filled in. Quads of bytes begin wherever a word of the output does, those of
+ * floats with the row. */
 static bool takes_rows(const struct stk_pass *p, const struct stk_plan *plan, const struct stk_pass_gpu_item *it)
 {
-	const struct stk_pass_gpu_axis *x = &it->axis[0], *y = &it->axis[1];
-	if (p->in_dtype != STK_UINT8 || it->src_channel != 1 || it->src_pixel != 3 || it->mode != STK_PASS_GPU_PLAIN ||
-		it->finish != STK_PASS_GPU_AFFINE || plan->nearest || p->in_c != 3 || x->size % 4 || x->begin || y->begin ||
-		x->end != x->size || y->end != y->size)
+	bool planned = it->form == STK_PASS_GPU_FORM_NONE || it->form == STK_PASS_GPU_FORM_AFFINE || it->form == STK_PASS_GPU_FORM_MATRIX;
+	if (p->in_dtype != STK_UINT8 || p->in_c != 3 || it->src_channel != 1 || it->src_pixel != 3 || it->mode != STK_PASS_GPU_PLAIN ||
+		plan->nearest || !planned)
 		return false;
-	int32_t leftmost = x->pre.step > 0 ? x->pre.first : x->pre.first - (x->size - 1);
 	int64_t size = (int64_t)stk_dtype_size((enum stk_dtype)p->dtype);
-	uint64_t from = (it->src + (uint64_t)(int64_t)(leftmost - it->x0) * 3) | (uint64_t)it->src_row,
-		 to = it->dst | (uint64_t)it->dst_row;
 	bool interleaved = it->dst_channel == size && it->dst_pixel == 3 * size;
-	to |= interleaved ? 0 : (uint64_t)it->dst_channel;
-	return (interleaved || it->dst_pixel == size) && from % 4 == 0 && to % (uint64_t)(4 * size) == 0;
+	if (!interleaved && it->dst_pixel != size)
+		return false;
+	uint64_t planes = interleaved ? 0 : (uint64_t)it->dst_channel;
+	if (p->dtype == STK_UINT8)
+		return planes % 4 == 0;
+	return p->w % 4 == 0 && (it->dst | (uint64_t)it->dst_row | planes) % (uint64_t)(4 * size) == 0;
+}
+
+/* Quads of a row: one more where a row may begin inside a word. */
+static uint32_t row_quads(const struct stk_pass *p, const struct stk_pass_gpu_item *it)
+{
+	bool aligned = p->dtype != STK_UINT8 || (it->dst | (uint64_t)it->dst_row) % 4 == 0;
+	return ((uint32_t)p->w + (aligned ? 3 : 6)) / 4;
 }
 
 /* Outputs of a thread block in a row. In resizes of the last launch each thread makes one value of a row. */
@@ -320,11 +328,13 @@ static bool fill_item(struct stk_pass_gpu *b, const struct stk_pass *p, const st
 	memcpy(it->block0, b->n_blocks, sizeof it->block0);
 	int32_t rows =
 		launch == STK_PASS_GPU_PIXEL_LAUNCH || launch == STK_PASS_GPU_WARP_LAUNCH ? STK_PASS_GPU_PIXEL_ROWS : STK_PASS_GPU_ROWS;
-	if (launch == STK_PASS_GPU_PIXEL_LAUNCH && takes_rows(p, plan, it))
+	if (launch == STK_PASS_GPU_PIXEL_LAUNCH && takes_rows(p, plan, it)) {
+		it->across = row_quads(p, it);
 		b->n_blocks[STK_PASS_GPU_ROWS_LAUNCH] +=
-			(uint32_t)(((int64_t)p->w / 4 * p->h + STK_PASS_GPU_QUADS - 1) / STK_PASS_GPU_QUADS);
-	else
+			(uint32_t)(((int64_t)it->across * p->h + STK_PASS_GPU_QUADS - 1) / STK_PASS_GPU_QUADS);
+	} else {
 		b->n_blocks[launch] += (uint32_t)((p->h + rows - 1) / rows) * it->across;
+	}
 	it->out_c = p->c;
 	if (p->has_hole) {
 		it->hole = p->hole;

@@ -23,6 +23,15 @@ static __device__ __forceinline__ const stk_pass_gpu_item &find_item(const stk_p
 	return v.items[stk__keep(found + lane) - lane];
 }
 
+/* Copies the thread block's item to shared memory, so that its fields are waited for once. For all threads. */
+static __device__ __forceinline__ void share_item(const stk_pass_gpu_view &v, stk_pass_gpu_item &to)
+{
+	const uint32_t *from = (const uint32_t *)(const void *)&find_item(v);
+	for (uint32_t i = threadIdx.x; i < sizeof to / 4; i += THREADS)
+		((uint32_t *)(void *)&to)[i] = from[i];
+	__syncthreads();
+}
+
 static __device__ __forceinline__ int32_t map(const stk_axis_map &m, int32_t k)
 {
 	return m.first + m.step * k;

@@ -28,7 +28,7 @@ enum stk_pass_gpu_launch {
 	STK_PASS_GPU_FLOATS_LAUNCH, /* resizes of float32 */
 	STK_PASS_GPU_PIXEL_LAUNCH,
 	STK_PASS_GPU_WARP_LAUNCH,
-	STK_PASS_GPU_ROWS_LAUNCH, /* floats of whole rows of three bytes, four pixels at a time */
+	STK_PASS_GPU_ROWS_LAUNCH, /* of dense pixels of three bytes, four at a time */
 	STK_PASS_GPU_ANY_LAUNCH,
 	STK_PASS_GPU_HOLES_LAUNCH, /* writes holes over what the others have stored */
 	STK_PASS_GPU_LAUNCHES
@@ -36,7 +36,7 @@ enum stk_pass_gpu_launch {
 #define STK_PASS_GPU_CHANNELS 4
 #define STK_PASS_GPU_ROWS 8 /* outputs of a thread block: rows, and at most so many columns */
 #define STK_PASS_GPU_COLUMNS 256
-#define STK_PASS_GPU_QUADS 1024   /* of pixels, that a thread block makes of whole rows */
+#define STK_PASS_GPU_QUADS 1024   /* of pixels, that a thread block makes of rows */
 #define STK_PASS_GPU_HOLE 2048    /* pixels of a hole that a thread block writes */
 #define STK_PASS_GPU_SHARED 47104 /* bytes of shared memory that a block's rows of intermediate columns may take */
 
@@ -87,7 +87,7 @@ struct stk_pass_gpu_item {
 	int32_t sampled;                        /* type that a sampler's result rounds to */
 	int32_t dtype;                          /* of the output */
 	int32_t columns;                        /* outputs of a thread block */
-	uint32_t across;                        /* thread blocks side by side */
+	uint32_t across;                        /* thread blocks side by side; in the launch of rows, quads */
 	uint32_t block0[STK_PASS_GPU_LAUNCHES]; /* thread blocks of the items before it */
 	uint32_t step0, n_steps;
 	int32_t mid_w, mid_h;

@@ -216,15 +216,6 @@ static __device__ __forceinline__ void make_tile(const stk_pass_gpu_view &v, con
 	}
 }
 
-/* Copies the thread block's item to shared memory, so that its fields are waited for once. For all threads. */
-static __device__ __forceinline__ void share_item(const stk_pass_gpu_view &v, stk_pass_gpu_item &to)
-{
-	const uint32_t *from = (const uint32_t *)(const void *)&find_item(v);
-	for (uint32_t i = threadIdx.x; i < sizeof to / 4; i += THREADS)
-		((uint32_t *)(void *)&to)[i] = from[i];
-	__syncthreads();
-}
-
 template <bool WARPS, int N> static __device__ __forceinline__ void make_any_tile(const stk_pass_gpu_view &v, const stk_pass_gpu_item &it)
 {
 	uint32_t block = blockIdx.x - it.block0[v.launch], down = block / it.across;

@@ -1,94 +1,250 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Passes on the GPU (pass_gpu.h) that take whole rows of dense pixels of three bytes and only make floats of them, as a normalisation behind augmentation
- * does: memory is all that they wait for. A thread reads four pixels as three words, and writes as many vectors. */
+ * Passes on the GPU (pass_gpu.h) over dense pixels of three bytes, without a sampler, that end in bytes or in floats: windows, mirrors, fills, colours, and the
+ * normalisation behind an augmentation. Memory is what they wait for, so a thread makes quads: four pixels, read as words and stored as words or vectors. */
+#include "kernel/common/pixels.cuh"
 #include "kernel/pass/pass_gpu.cuh"
 
 #define QUADS (STK_PASS_GPU_QUADS / THREADS) /* of a thread: all are loaded before the first is written */
 
+/* What becomes of a quad, in registers: the compiler cannot know that no store changes it. */
+struct ending {
+	int32_t form, dtype;
+	bool mirrored, interleaved;
+	uint32_t fill; /* a pixel, in the three lowest bytes */
+	float factor[9], bias[3];
+};
+
+static __device__ __forceinline__ ending make_ending(const stk_pass_gpu_view &v, const stk_pass_gpu_item &it)
+{
+	const stk_step *step = &v.steps[it.step0];
+	ending e = {it.form, it.dtype, it.axis[0].pre.step < 0, it.dst_pixel == 3 * it.dst_channel, 0, {}, {}};
+	if (it.fills) {
+		e.fill = (uint32_t)step->value[0] | (uint32_t)step->value[1] << 8 | (uint32_t)step->value[2] << 16;
+		step++;
+	}
+	if (e.form == STK_PASS_GPU_FORM_MATRIX) {
+#pragma unroll
+		for (int i = 0; i < 9; i++)
+			e.factor[i] = step->m[i];
+#pragma unroll
+		for (int c = 0; c < 3; c++)
+			e.bias[c] = step->b[c];
+	} else if (e.form == STK_PASS_GPU_FORM_AFFINE) {
+#pragma unroll
+		for (int c = 0; c < 3; c++) {
+			e.factor[c] = step->scale[c];
+			e.bias[c] = step->bias[c];
+		}
+	}
+	return e;
+}
+
+/* ---- loads ---- */
+
+/* The pixels that the outputs (x, y) to (x + 3, y) show, in the source's order: twelve bytes, of which the first is byte `shift` / 8 of the words. */
+struct quad {
+	uint32_t word[4], shift;
+	int32_t x, y;
+};
+
+/* Of a quad with pixels that do not come from the source: those are fill, or outside the output, where nothing is stored. */
+static __device__ __noinline__ quad load_edge(const stk_pass_gpu_item &it, int32_t x, int32_t y, bool across, uint32_t fill)
+{
+	const stk_pass_gpu_axis &ax = it.axis[0], &ay = it.axis[1];
+	quad q = {{}, 0, x, y};
+#pragma unroll
+	for (int i = 0; i < 4; i++) {
+		uint32_t pixel = fill;
+		if (across && x + i >= ax.begin && x + i < ax.end) {
+			const uint8_t *from =
+				(const uint8_t *)it.src + (map(ay.pre, y) - it.y0) * it.src_row + (map(ax.pre, x + i) - it.x0) * 3;
+			pixel = __ldg(from) | __ldg(from + 1) << 8 | __ldg(from + 2) << 16;
+		}
+		int at = ax.pre.step > 0 ? 3 * i : 9 - 3 * i;
+		q.word[at / 4] |= pixel << 8 * (at % 4);
+		q.word[at / 4 + 1] |= at % 4 > 1 ? pixel >> 8 * (4 - at % 4) : 0;
+	}
+	return q;
+}
+
+static __device__ __forceinline__ quad load_quad(const stk_pass_gpu_item &it, int32_t x, int32_t y, uint32_t fill)
+{
+	const stk_pass_gpu_axis &ax = it.axis[0], &ay = it.axis[1];
+	bool across = y >= ay.begin && y < ay.end;
+	if (!across || x < ax.begin || x + 4 > ax.end)
+		return load_edge(it, x, y, across, fill);
+	int32_t left = map(ax.pre, x) - (ax.pre.step > 0 ? 0 : 3);
+	uint64_t from = it.src + (map(ay.pre, y) - it.y0) * it.src_row + (left - it.x0) * 3;
+	const uint32_t *words = (const uint32_t *)(from & ~(uint64_t)3);
+	uint32_t before = (uint32_t)from & 3;
+	quad q = {{__ldg(words), __ldg(words + 1), __ldg(words + 2), 0}, 8 * before, x, y};
+	if (before)
+		q.word[3] = __ldg(words + 3);
+	return q;
+}
+
+/* The twelve bytes in the output's order. */
+static __device__ __forceinline__ void straighten(const quad &q, bool mirrored, uint32_t (&word)[3])
+{
+#pragma unroll
+	for (int i = 0; i < 3; i++)
+		word[i] = __funnelshift_r(q.word[i], q.word[i + 1], q.shift);
+	if (mirrored) {
+		uint32_t first = __byte_perm(word[1], word[2], 0x2765), last = __byte_perm(word[0], word[1], 0x2105);
+		word[1] = __byte_perm(__byte_perm(word[1], word[2], 0x0043), __byte_perm(word[0], word[1], 0x0043), 0x5410);
+		word[0] = first;
+		word[2] = last;
+	}
+}
+
+/* ---- values ---- */
+
+/* The quad's values, as the steps before the last one's rounding leave them: pixel i's channel c is value 3 * i + c. */
+static __device__ __forceinline__ void transform(const ending &e, const uint32_t (&word)[3], float (&value)[12])
+{
+#pragma unroll
+	for (int k = 0; k < 12; k++)
+		value[k] = (float)(word[k / 4] >> 8 * (k % 4) & 255);
+	if (e.form == STK_PASS_GPU_FORM_AFFINE) {
+#pragma unroll
+		for (int k = 0; k < 12; k++)
+			value[k] = value[k] * e.factor[k % 3] + e.bias[k % 3];
+	} else if (e.form == STK_PASS_GPU_FORM_MATRIX) {
+#pragma unroll
+		for (int i = 0; i < 12; i += 3) {
+			float a = value[i], b = value[i + 1], d = value[i + 2];
+#pragma unroll
+			for (int c = 0; c < 3; c++)
+				value[i + c] = e.factor[3 * c] * a + e.factor[3 * c + 1] * b + e.factor[3 * c + 2] * d + e.bias[c];
+		}
+	}
+}
+
+/* Which value is the i-th of the k-th four that are stored: of channels beside each other, or of planes. */
+static __device__ __forceinline__ constexpr int value_at(bool interleaved, int k, int i)
+{
+	return interleaved ? 4 * k + i : 3 * i + k;
+}
+
+/* ---- stores ---- */
+
+/* Three words of bytes. A word of a quad that reaches beyond the row's ends is stored byte by byte. */
+template <bool INTERLEAVED>
+static __device__ __forceinline__ void store_bytes(const stk_pass_gpu_item &it, const quad &q, const uint32_t (&word)[3])
+{
+	uint8_t *to = (uint8_t *)it.dst + q.y * it.dst_row + q.x * it.dst_pixel;
+	const int64_t apart = INTERLEAVED ? 4 : it.dst_channel;
+	if (q.x >= 0 && q.x + 4 <= it.axis[0].size) {
+#pragma unroll
+		for (int k = 0; k < 3; k++)
+			*(uint32_t *)(to + k * apart) = word[k];
+		return;
+	}
+#pragma unroll
+	for (int k = 0; k < 3; k++)
+#pragma unroll
+		for (int i = 0; i < 4; i++) {
+			int32_t x = q.x + value_at(INTERLEAVED, k, i) / 3;
+			if (x >= 0 && x < it.axis[0].size)
+				to[k * apart + i] = (uint8_t)(word[k] >> 8 * i);
+		}
+}
+
+template <bool INTERLEAVED> static __device__ __forceinline__ void make_bytes(const stk_pass_gpu_item &it, const ending &e, const quad &q)
+{
+	uint32_t word[3], made[3];
+	straighten(q, e.mirrored, word);
+	if (e.form == STK_PASS_GPU_FORM_NONE) {
+		if (!INTERLEAVED) {
+			made[0] = __byte_perm(__byte_perm(word[0], word[1], 0x0630), word[2], 0x5210);
+			made[1] = __byte_perm(__byte_perm(word[0], word[1], 0x0741), word[2], 0x6210);
+			made[2] = __byte_perm(__byte_perm(word[0], word[1], 0x0052), word[2], 0x7410);
+		}
+		store_bytes<INTERLEAVED>(it, q, INTERLEAVED ? word : made);
+		return;
+	}
+	float value[12];
+	transform(e, word, value);
+#pragma unroll
+	for (int k = 0; k < 3; k++)
+		made[k] = stk__to_bytes(value[value_at(INTERLEAVED, k, 0)], value[value_at(INTERLEAVED, k, 1)],
+			value[value_at(INTERLEAVED, k, 2)], value[value_at(INTERLEAVED, k, 3)]);
+	store_bytes<INTERLEAVED>(it, q, made);
+}
+
 /* Four values, stored at once. */
-static __device__ __forceinline__ void store_four(uint8_t *to, const float (&x)[4], int32_t dtype)
+static __device__ __forceinline__ void store_floats(uint8_t *to, const float (&x)[4], int32_t dtype)
 {
 	if (dtype == STK_FLOAT)
 		*(float4 *)to = make_float4(x[0], x[1], x[2], x[3]);
 	else if (dtype == STK_FLOAT16)
 		*(ushort4 *)to = make_ushort4(stk__half_bits(x[0]), stk__half_bits(x[1]), stk__half_bits(x[2]), stk__half_bits(x[3]));
 	else
-		*(ushort4 *)to = make_ushort4(stk__bfloat_bits(x[0]), stk__bfloat_bits(x[1]), stk__bfloat_bits(x[2]), stk__bfloat_bits(x[3]));
+		*(ushort4 *)to =
+			make_ushort4(stk__bfloat_bits(x[0]), stk__bfloat_bits(x[1]), stk__bfloat_bits(x[2]), stk__bfloat_bits(x[3]));
 }
 
-/* What all quads of an item share. */
-struct quads {
-	const uint8_t *src; /* of pixel (0, 0) of the source */
-	uint8_t *dst;
-	int64_t src_row, dst_row, dst_pixel, dst_channel;
-	int32_t column, step, row, down, dtype;
-	float scale[3], bias[3];
-};
-
-static __device__ __forceinline__ quads find_quads(const stk_pass_gpu_view &v, const stk_pass_gpu_item &it)
+/* The host sees to it that no quad reaches beyond a row. */
+template <bool INTERLEAVED> static __device__ __forceinline__ void make_floats(const stk_pass_gpu_item &it, const ending &e, const quad &q)
 {
-	const stk_step &step = v.steps[it.step0];
-	const stk_axis_map &x = it.axis[0].pre, &y = it.axis[1].pre;
-	quads q = {(const uint8_t *)it.src - it.y0 * it.src_row - it.x0 * 3, (uint8_t *)it.dst, it.src_row, it.dst_row, it.dst_pixel, it.dst_channel, x.first, x.step,
-		y.first, y.step, it.dtype, {}, {}};
+	uint32_t word[3];
+	float value[12];
+	straighten(q, e.mirrored, word);
+	transform(e, word, value);
+	uint8_t *to = (uint8_t *)it.dst + q.y * it.dst_row + q.x * it.dst_pixel;
+	const int64_t apart = INTERLEAVED ? 4 * it.dst_channel : it.dst_channel;
 #pragma unroll
-	for (int c = 0; c < 3; c++) {
-		q.scale[c] = step.scale[c];
-		q.bias[c] = step.bias[c];
-	}
-	return q;
-}
-
-/* Makes the four pixels from (x, y) on. INTERLEAVED: of channels beside each other, else of planes. */
-template <bool INTERLEAVED> static __device__ __forceinline__ void make_quad(const quads &q, const uint32_t (&word)[3], int32_t x, int32_t y)
-{
-	float pixel[4][3];
-#pragma unroll
-	for (int i = 0; i < 4; i++)
-#pragma unroll
-		for (int c = 0; c < 3; c++) {
-			const int straight = 3 * i + c, mirrored = 3 * (3 - i) + c;
-			uint32_t byte = q.step > 0 ? word[straight / 4] >> 8 * (straight % 4) & 255 : word[mirrored / 4] >> 8 * (mirrored % 4) & 255;
-			pixel[i][c] = (float)byte * q.scale[c] + q.bias[c];
-		}
-	uint8_t *to = q.dst + y * q.dst_row + x * q.dst_pixel;
-	const int64_t apart = INTERLEAVED ? 4 * q.dst_channel : q.dst_channel;
-#pragma unroll
-	for (int k = 0; k < 3; k++, to += apart) {
+	for (int k = 0; k < 3; k++) {
 		float four[4];
 #pragma unroll
 		for (int i = 0; i < 4; i++)
-			four[i] = INTERLEAVED ? pixel[(4 * k + i) / 3][(4 * k + i) % 3] : pixel[i][k];
-		store_four(to, four, q.dtype);
+			four[i] = value[value_at(INTERLEAVED, k, i)];
+		store_floats(to + k * apart, four, e.dtype);
 	}
+}
+
+/* ---- quads ---- */
+
+/* The first pixel of a row's first quad: quads begin where a word of the output does, which may be left of the row. */
+static __device__ __forceinline__ int32_t row_begin(const stk_pass_gpu_item &it, const ending &e, int32_t y)
+{
+	uint32_t past = (uint32_t)(it.dst + y * it.dst_row);
+	return e.dtype != STK_UINT8 ? 0 : -(int32_t)((e.interleaved ? 0 - past : past) & 3);
+}
+
+/* A thread's quads, of which the last ones may lie below the output. */
+template <typename F> static __device__ __forceinline__ void make_each(const stk_pass_gpu_item &it, const quad (&q)[QUADS], F make)
+{
+#pragma unroll
+	for (int k = 0; k < QUADS; k++)
+		if (q[k].y < it.axis[1].size)
+			make(q[k]);
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS, 4) pass_rows(const __grid_constant__ stk_pass_gpu_view v)
 {
-	const stk_pass_gpu_item &it = find_item(v);
-	const quads q = find_quads(v, it);
-	const uint32_t across = (uint32_t)it.axis[0].size / 4, n = across * (uint32_t)it.axis[1].size;
+	__shared__ stk_pass_gpu_item it;
+	share_item(v, it);
+	const ending e = make_ending(v, it);
+	const int32_t across = (int32_t)it.across, down = THREADS / across, beside = THREADS - down * across;
 	const uint32_t first = (blockIdx.x - it.block0[v.launch]) * STK_PASS_GPU_QUADS + threadIdx.x;
-	uint32_t word[QUADS][3];
-	int32_t x[QUADS], y[QUADS];
+	int32_t y = (int32_t)(first / it.across), x = (int32_t)first - y * across;
+	quad q[QUADS];
 #pragma unroll
 	for (int k = 0; k < QUADS; k++) {
-		uint32_t i = min(first + k * THREADS, n - 1);
-		y[k] = i / across;
-		x[k] = 4 * (i - y[k] * across);
-		int32_t column = q.step > 0 ? q.column + x[k] : q.column - x[k] - 3;
-		const uint32_t *from = (const uint32_t *)(q.src + (q.row + q.down * y[k]) * q.src_row + column * 3);
-#pragma unroll
-		for (int j = 0; j < 3; j++)
-			word[k][j] = __ldg(from + j);
+		q[k].y = y;
+		if (y < it.axis[1].size)
+			q[k] = load_quad(it, 4 * x + row_begin(it, e, y), y, e.fill);
+		x += beside;
+		y += down + (x >= across);
+		x -= x >= across ? across : 0;
 	}
-#pragma unroll
-	for (int k = 0; k < QUADS; k++) {
-		if (first + k * THREADS >= n)
-			break;
-		if (q.dst_pixel == q.dst_channel * 3)
-			make_quad<true>(q, word[k], x[k], y[k]);
-		else
-			make_quad<false>(q, word[k], x[k], y[k]);
-	}
+	if (e.dtype == STK_UINT8 && e.interleaved)
+		make_each(it, q, [&](const quad &one) { make_bytes<true>(it, e, one); });
+	else if (e.dtype == STK_UINT8)
+		make_each(it, q, [&](const quad &one) { make_bytes<false>(it, e, one); });
+	else if (e.interleaved)
+		make_each(it, q, [&](const quad &one) { make_floats<true>(it, e, one); });
+	else
+		make_each(it, q, [&](const quad &one) { make_floats<false>(it, e, one); });
 }
