@@ -49,12 +49,14 @@ copy_settings() {
 # Makes the bare system under another name, so that an interrupted attempt is not taken for one.
 make_system() {
 	command -v debootstrap > /dev/null || fail "debootstrap is missing: apt-get install debootstrap"
-	local from
+	local from script= scripts=/usr/share/debootstrap/scripts
 	from=$(mirror)
 	[ -n "$from" ] || fail "no archive of Debian in this machine's /etc/apt"
 	rm -rf --one-file-system "$system.new"
+	# A debootstrap that is older than the suite makes it as it makes sid.
+	[ -e "$scripts/$suite" ] || script=$scripts/sid
 	tools/step.sh "fresh: a bare $suite from $from" \
-		debootstrap --variant=minbase --include=git,make,ca-certificates "$suite" "$system.new" "$from" || exit 2
+		debootstrap --variant=minbase --include=git,make,ca-certificates "$suite" "$system.new" "$from" $script || exit 2
 	copy_settings "$system.new"
 	mv "$system.new" "$system"
 }
