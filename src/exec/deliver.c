@@ -204,6 +204,31 @@ static enum stk_status take_record(struct stk_pipeline *p, struct stk_record *r,
 	return s;
 }
 
+/* Whether the sources have yet to tell what the next batch is, and may do so without anything that the consumer does. With the lock. */
+static bool next_is_on_its_way(const struct stk_pipeline *p, const struct stk_record *r)
+{
+	if (!p->run.started || p->run.stopping || atomic_load(&p->run.cancelled))
+		return false;
+	if (p->flight.next_open == p->flight.next_deliver)
+		return !stk__open_lacks_slot(p);
+	return stk__feed_waits(r) || r->result.kind == STK_RESULT_END; /* the latter is about to be FINISHED */
+}
+
+bool stk__deliver_ends_next(struct stk_pipeline *p)
+{
+	enum { PATIENCE_NS = 1000000000 };
+	if (stk__feed_is_me(p)) /* it would wait for itself */
+		return false;
+	const int64_t until = stk__clock_ns() + PATIENCE_NS;
+	pthread_mutex_lock(&p->lock);
+	const struct stk_record *r = stk__record(p, p->flight.next_deliver);
+	while (r->state != STK_BATCH_FINISHED && next_is_on_its_way(p, r) && stk__clock_ns() < until)
+		wait_slice(p, until);
+	const bool ends = r->state == STK_BATCH_FINISHED && r->result.kind == STK_RESULT_END;
+	pthread_mutex_unlock(&p->lock);
+	return ends;
+}
+
 /* Waits, and traces that. A call with ms 0 that finds nothing is not traced as a wait. */
 static enum stk_status wait_traced(struct stk_pipeline *p, int64_t ms, struct stk_record **r, struct stk_error *err)
 {

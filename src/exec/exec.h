@@ -292,6 +292,8 @@ void stk__open_stop(struct stk_pipeline *p);             /* drained: gives back 
 
 /* deliver.c */
 STK_MUST_USE enum stk_status stk__deliver_create(struct stk_pipeline *p, struct stk_error *err);
+/* Whether the batch behind the last delivered one is the end of the epoch. Waits a second at most for the sources to tell; false: they have not. */
+bool stk__deliver_ends_next(struct stk_pipeline *p);
 
 /* inflight.c; the lock is held */
 bool stk__create_records(struct stk_pipeline *p, int64_t up_to); /* false: a read of the batch that stood there before is still under way */

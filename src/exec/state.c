@@ -28,8 +28,19 @@ static uint64_t fingerprint(const struct stk_program *g, int32_t node)
 	return node < 0 ? 0 : g->nodes[node].def->reader->fingerprint(g->nodes[node].shared);
 }
 
+/* A source that gives one batch after another cannot begin in the middle of an epoch, and says with the next batch alone that there is none: then the last one
+ * has ended the epoch, and the state is of the next one's beginning. */
+static bool sources_have_ended(struct stk_pipeline *p)
+{
+	const struct stk_level *first = &p->program->levels[0];
+	bool any = false;
+	for (int32_t c = 0; c < first->n_callbacks; c++)
+		any |= p->program->nodes[first->callbacks[c]].node->source.seek == STK_SEEK_NONE;
+	return any && p->program->reader < 0 && stk__deliver_ends_next(p);
+}
+
 /* Where the run stands: the epoch, and how much of its global sequence all ranks together have had. */
-static void position(const struct stk_pipeline *p, int64_t *epoch, int64_t *consumed)
+static void position(struct stk_pipeline *p, int64_t *epoch, int64_t *consumed)
 {
 	*epoch = p->order.start_epoch;
 	*consumed = p->order.start_position;
@@ -41,7 +52,7 @@ static void position(const struct stk_pipeline *p, int64_t *epoch, int64_t *cons
 		*consumed = stk__order_consumed(&p->order, *epoch, p->at.step + 1);
 		for (; *consumed >= p->order.size; *consumed -= p->order.size)
 			++*epoch;
-	} else if (p->at.last) {
+	} else if (p->at.last || sources_have_ended(p)) {
 		++*epoch;
 		*consumed = 0;
 	} else {
