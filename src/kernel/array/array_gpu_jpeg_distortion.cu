@@ -135,20 +135,115 @@ extern "C" __global__ void __launch_bounds__(STK_JPEG_TILE_THREADS) array_jpeg_s
 	}
 }
 
+/* ---- pixels ---- */
+
+/* The planes of a frame, and where its pixels go. */
+struct frame_planes {
+	const uint8_t *luma, *chroma[2];
+	uint8_t *dst;
+};
+
+/* The pixels (x, y) to (x + 7, y + 1) of an image of up to four columns. */
+static __device__ __noinline__ void make_narrow(const stk_jpeg_distortion &j, const frame_planes &f, int32_t x, int32_t y)
+{
+	for (int32_t k = y; k < min(y + 2, j.height); k++)
+		for (int32_t i = x; i < j.width; i++)
+			stk__jpeg_pixel(f.luma[(int64_t)k * j.wide[0] + i], stk__jpeg_chroma(&j, f.chroma[0], i, k),
+				stk__jpeg_chroma(&j, f.chroma[1], i, k), f.dst + 3 * ((int64_t)k * j.width + i));
+}
+
+/* Samples of a row of chroma: four from column x on, with one on either side. */
+static __device__ __forceinline__ void load_columns(const uint8_t *row, int32_t x, int32_t wide, int32_t (&sample)[6])
+{
+	uint32_t word = __ldg((const uint32_t *)(const void *)(row + x));
+#pragma unroll
+	for (int i = 0; i < 4; i++)
+		sample[1 + i] = (int32_t)(word >> 8 * i & 255);
+	sample[0] = x ? __ldg(row + x - 1) : sample[1];
+	sample[5] = __ldg(row + min(x + 4, wide - 1));
+}
+
+/* The chroma of eight pixels of a row: stk__jpeg_chroma, where what lies beyond the image's sides repeats. last: the last of the samples that the image has. */
+static __device__ __forceinline__ void mix_chroma(const int32_t (&near)[6], const int32_t (&far)[6], int32_t last, int32_t (&mixed)[8])
+{
+	int32_t own[6];
+#pragma unroll
+	for (int i = 0; i < 6; i++)
+		own[i] = 3 * near[i] + far[i];
+	if (last < 5)
+#pragma unroll
+		for (int i = 1; i < 6; i++)
+			own[i] = i > last ? own[i - 1] : own[i];
+#pragma unroll
+	for (int i = 0; i < 4; i++) {
+		mixed[2 * i] = (3 * own[i + 1] + own[i] + 8) >> 4;
+		mixed[2 * i + 1] = (3 * own[i + 1] + own[i + 2] + 7) >> 4;
+	}
+}
+
+/* Stores up to eight pixels of RGB: whole words, where they are all there and the place is aligned. */
+static __device__ __forceinline__ void store_eight(uint8_t *to, const uint32_t (&word)[6], int32_t n)
+{
+	if (n >= 8 && ((uintptr_t)to & 3) == 0) {
+#pragma unroll
+		for (int k = 0; k < 6; k++)
+			((uint32_t *)(void *)to)[k] = word[k];
+		return;
+	}
+#pragma unroll
+	for (int k = 0; k < 24; k++)
+		if (k < 3 * n)
+			to[k] = (uint8_t)(word[k / 4] >> 8 * (k % 4));
+}
+
+/* Eight pixels of a row: stk__jpeg_pixel. */
+static __device__ __forceinline__ void make_row(const uint2 &luma, const int32_t (&blue)[8], const int32_t (&red)[8], uint8_t *to, int32_t n)
+{
+	int32_t value[24];
+#pragma unroll
+	for (int i = 0; i < 8; i++) {
+		int32_t y = (int32_t)((i < 4 ? luma.x : luma.y) >> 8 * (i % 4) & 255), cb = blue[i] - 128, cr = red[i] - 128;
+		value[3 * i] = y + ((91881 * cr + 32768) >> 16);
+		value[3 * i + 1] = y + ((-22554 * cb - 46802 * cr + 32768) >> 16);
+		value[3 * i + 2] = y + ((116130 * cb + 32768) >> 16);
+	}
+	uint32_t word[6];
+#pragma unroll
+	for (int k = 0; k < 6; k++)
+		word[k] = stk__saturate_bytes(value[4 * k], value[4 * k + 1], value[4 * k + 2], value[4 * k + 3]);
+	store_eight(to, word, n);
+}
+
+/* A thread makes eight pixels in each of the two rows that share their nearest samples of chroma. */
 extern "C" __global__ void __launch_bounds__(STK_ARRAY_GPU_THREADS) array_jpeg_pixels(const __grid_constant__ stk_array_gpu_view v)
 {
 	const stk_array_gpu_item &it = share_item(v);
-	const stk_jpeg_distortion j = it.job.jpeg_distortion;
+	const stk_jpeg_distortion &j = it.job.jpeg_distortion;
 	tile_place at = find_tile(blockIdx.x - it.block0[v.launch], stk__jpeg_pixel_tiles(&j), STK_JPEG_PIXEL_WIDTH, STK_JPEG_PIXEL_HEIGHT);
-	const uint8_t *luma = (const uint8_t *)it.job.work + at.frame * stk__jpeg_frame(&j), *blue = luma + stk__jpeg_plane(&j, 0),
-		      *red = blue + stk__jpeg_plane(&j, 1);
-	int32_t x = min(at.x + (int32_t)(threadIdx.x % STK_JPEG_PIXEL_WIDTH), j.width - 1),
-		end = min(at.y + STK_JPEG_PIXEL_HEIGHT, j.height);
-	uint8_t *dst = it.job.dst + 3 * (int64_t)at.frame * j.height * j.width;
-	for (int32_t y = at.y + (int32_t)(threadIdx.x / STK_JPEG_PIXEL_WIDTH); y < end; y += STK_ARRAY_GPU_THREADS / STK_JPEG_PIXEL_WIDTH) {
-		uint8_t p[3];
-		stk__jpeg_pixel(luma[(int64_t)y * j.wide[0] + x], stk__jpeg_chroma(&j, blue, x, y), stk__jpeg_chroma(&j, red, x, y), p);
-		stk__store_rgb(dst + 3 * ((int64_t)y * j.width + at.x), (uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16,
-			j.width - at.x);
+	const int32_t beside = STK_JPEG_PIXEL_WIDTH / 8;
+	int32_t x = at.x + 8 * (int32_t)(threadIdx.x % beside), y = at.y + 2 * (int32_t)(threadIdx.x / beside), column = x / 2, row = y / 2;
+	if (x >= j.width || y >= j.height)
+		return;
+	const uint8_t *work = (const uint8_t *)it.job.work + at.frame * stk__jpeg_frame(&j), *chroma = work + stk__jpeg_plane(&j, 0);
+	frame_planes f = {work, {chroma, chroma + stk__jpeg_plane(&j, 1)}, it.job.dst + 3 * (int64_t)at.frame * j.height * j.width};
+	if (j.width <= 4) {
+		make_narrow(j, f, x, y);
+		return;
 	}
+	int32_t wide = j.wide[1], last = (j.width - 1) / 2 - column + 1, mixed[2][2][8]; /* by row, then plane */
+	int64_t above = (int64_t)max(row - 1, 0) * wide, own = (int64_t)row * wide, below = (int64_t)min(row + 1, (j.height - 1) / 2) * wide;
+#pragma unroll
+	for (int c = 0; c < 2; c++) {
+		int32_t near[6], far[2][6];
+		load_columns(f.chroma[c] + own, column, wide, near);
+		load_columns(f.chroma[c] + above, column, wide, far[0]);
+		load_columns(f.chroma[c] + below, column, wide, far[1]);
+		mix_chroma(near, far[0], last, mixed[0][c]);
+		mix_chroma(near, far[1], last, mixed[1][c]);
+	}
+#pragma unroll
+	for (int k = 0; k < 2; k++)
+		if (y + k < j.height)
+			make_row(__ldg((const uint2 *)(const void *)(f.luma + (int64_t)(y + k) * j.wide[0] + x)), mixed[k][0], mixed[k][1],
+				f.dst + 3 * ((int64_t)(y + k) * j.width + x), j.width - x);
 }

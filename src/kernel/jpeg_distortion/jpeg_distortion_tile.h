@@ -10,7 +10,7 @@ enum {
 	STK_JPEG_TILE_WIDTH = 64, /* pixels whose samples a thread block makes: 16 blocks of luma, 8 of chroma */
 	STK_JPEG_TILE_HEIGHT = 16,
 	STK_JPEG_TILE_THREADS = 192,
-	STK_JPEG_PIXEL_WIDTH = 32, /* pixels that a thread block makes */
+	STK_JPEG_PIXEL_WIDTH = 64, /* pixels that a thread block makes, sixteen a thread */
 	STK_JPEG_PIXEL_HEIGHT = 64
 };
 
