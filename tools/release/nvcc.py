@@ -142,9 +142,10 @@ def main() -> int:
     # Functions without a word on where they run are a host's, which NVRTC refuses: here they are a GPU's, and those that no kernel calls go.
     options = [a for a in args if a.startswith(("-arch=", "-std=", "-fmad="))] + [*CONSTANTS, "-default-device"]
     folders = [a for a in args if a.startswith("-I")] + [f"-I{source.parent}"]
-    parts = options + [f"{path.relative_to(ROOT)}\n{text}" for path, text in included(source.resolve(), {}).items()]
+    files = included(source.resolve(), {})
+    parts = options + [f"{path.relative_to(ROOT)}\n{text}" for path, text in files.items()]
     kept(out, parts, lambda: write(out, compile_to_ptx(source, options + folders)))
-    Path(args[args.index("-MF") + 1]).write_text(f"{out}: {source}\n")
+    Path(args[args.index("-MF") + 1]).write_text(f"{out}: {' '.join(str(path) for path in files)}\n")
     return 0
 
 

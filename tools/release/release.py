@@ -10,6 +10,7 @@ usage: release.py DIST [MACHINE...]        MACHINE: x86_64 or aarch64 (default: 
 
 from __future__ import annotations
 
+import hashlib
 import importlib.metadata
 import os
 import re
@@ -76,20 +77,23 @@ def value(x: object) -> str:
     return str(x).lower() if isinstance(x, bool) else str(x) if isinstance(x, list) else f"'{x}'"
 
 
-def build(machine: str, toolchain: Path, prefixes: list[Path]) -> Path:
+def build(machine: str, toolchain: Path, identity: str, prefixes: list[Path]) -> Path:
     """The library, the command and the Python module."""
     from libraries import step
 
     nvcc = toolchain / "nvcc"
     nvcc.write_text(f'#!/bin/sh\nexec "{sys.executable}" "{ROOT}/tools/release/nvcc.py" "$@"\n')
     nvcc.chmod(0o755)
-    folder = FOLDER / f"build-{machine}"
-    shutil.rmtree(folder, ignore_errors=True)
     env = {"PATH": os.environ["PATH"], "HOME": str(FOLDER), "LC_ALL": "C"}
     options = ["-Dtests=disabled", "-Dcuda=enabled", f"-Dgpu_archs={GPUS[machine]}"]
     options += [f"-D{part}=enabled" for part in ("python", "curl", "webp", "nvtx", "simde")]
-    configure: tuple[str | Path, ...] = ("meson", "setup", folder, "--cross-file", machine_file(machine, toolchain, prefixes), *options)
-    step(f"release: configuring for {machine}", *configure, cwd=ROOT, env=env)
+    file = machine_file(machine, toolchain, prefixes)
+    # What a build was configured with is in its name, so that one that was interrupted goes on.
+    made = "\n".join([identity, file.read_text(), *options])
+    folder = FOLDER / f"build-{machine}-{hashlib.sha256(made.encode()).hexdigest()[:12]}"
+    if not (folder / "build.ninja").exists():
+        shutil.rmtree(folder, ignore_errors=True)
+        step(f"release: configuring for {machine}", "meson", "setup", folder, "--cross-file", file, *options, cwd=ROOT, env=env)
     jobs = os.environ.get("JOBS", "2")
     step(f"release: the library, its kernels and the Python module for {machine}", "ninja", "-C", folder, "-j", jobs, cwd=ROOT, env=env)
     return folder
@@ -138,7 +142,7 @@ def make_wheel(machine: str, dist: Path) -> Path:
         parts.append(
             wheel_backend.Part("simde", importlib.metadata.version("cmeel-simde"), "MIT", [ROOT / "tools" / "release" / "simde.txt"])
         )
-    folder = build(machine, tools, prefixes)
+    folder = build(machine, tools, builder.identity, prefixes)
     with tempfile.TemporaryDirectory() as scratch:
         own_curl = builder.done["curl"] / "lib" / "libcurl-stoker.so"
         wheel = wheel_backend.make_wheel(Path(scratch), folder, dist, parts, [own_curl])
