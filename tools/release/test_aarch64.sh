@@ -1,0 +1,47 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# Runs tests of a released wheel for aarch64 under qemu-user, with the Python of a Debian for that processor: its packages are unpacked, not installed, and
+# Python is all that runs of them. What it cannot show: an order of memory that is weaker than this machine's, and times.
+#
+# usage: tools/release/test_aarch64.sh WHEEL [PYTEST_ARGUMENT...]        needs debootstrap and qemu-user-static; as root
+# environment: FRESH_HOME, where the system is kept (default /var/tmp/stoker-fresh)
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+wheel=$(realpath "$1")
+shift
+# What needs NumPy and Pillow alone.
+[ $# -gt 0 ] || set -- test/python/test_arithmetic.py test/python/test_images.py test/python/test_limits.py
+suite=bookworm
+system=${FRESH_HOME:-/var/tmp/stoker-fresh}/aarch64-$suite
+
+mirror() {
+	cat /etc/apt/sources.list /etc/apt/sources.list.d/*.list /etc/apt/sources.list.d/*.sources 2> /dev/null |
+		grep -E '^(deb|URIs:) ' | tr ' \t' '\n\n' | grep -E '^[a-z]+://.*/debian/?$' | head -n 1
+}
+
+if [ ! -d "$system" ]; then
+	rm -rf --one-file-system "$system.new"
+	tools/step.sh "aarch64: packages of $suite" \
+		debootstrap --foreign --arch=arm64 --variant=minbase --include=python3 "$suite" "$system.new" "$(mirror)"
+	for package in "$system.new"/var/cache/apt/archives/*.deb; do
+		dpkg-deb -x "$package" "$system.new"
+	done
+	tools/step.sh "aarch64: Python packages" python3 -m pip install -q --target "$system.new/site" --python-version 3.11 --only-binary=:all: \
+		--platform manylinux_2_28_aarch64 --platform manylinux_2_17_aarch64 numpy==1.26.4 pillow pytest pytest-timeout
+	mv "$system.new" "$system"
+fi
+
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+python3 -m zipfile -e "$wheel" "$scratch/site"
+chmod 755 "$scratch"/site/stoker/_bin/stoker
+# Tests start other interpreters: by this script too, as the kernel runs nothing of another processor's.
+cat > "$scratch/python3" << EOF
+#!/bin/sh
+exec qemu-aarch64-static -0 "$scratch/python3" -L "$system" "$system/usr/bin/python3.11" "\$@"
+EOF
+chmod 755 "$scratch/python3"
+export PYTHONHOME=/usr PYTHONPATH=$scratch/site:$system/site PYTHONDONTWRITEBYTECODE=1
+"$scratch/python3" -c 'import numpy, platform, stoker; print("aarch64:", platform.machine(), "CPython", platform.python_version(), "NumPy", numpy.__version__)'
+"$scratch/python3" -m pytest -q -p no:cacheprovider -o timeout=1800 "$@"
