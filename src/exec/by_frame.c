@@ -100,7 +100,7 @@ static enum stk_status run_one(const struct stk_chain_run *frame, int32_t node, 
 {
 	struct stk_call call;
 	struct stk_pass_group g;
-	const struct stk_group group = {.nodes = &node, .count = 1, .pass = true, .step = -1};
+	const struct stk_group group = {.nodes = &node, .count = 1, .pass = true, .step = -1, .image_step = -1};
 	enum stk_status s = prepare(frame, node, &call, err);
 	if (s)
 		return s;

@@ -29,7 +29,7 @@ static enum stk_status run_pass(const struct stk_chain_run *run, const struct st
 		return stk__pass_group_run(run, group, err);
 	enum stk_status s = STK_OK;
 	for (int32_t k = 0; k < group->count && s == STK_OK; k++) {
-		const struct stk_group single = {.nodes = &group->nodes[k], .count = 1, .pass = true, .step = -1};
+		const struct stk_group single = {.nodes = &group->nodes[k], .count = 1, .pass = true, .step = -1, .image_step = -1};
 		s = stk__pass_serves(run, group->nodes[k]) ? stk__pass_group_run(run, &single, err) : run_single(run, group->nodes[k], err);
 		if (s && err) {
 			char title[STK_MAX_TITLE];

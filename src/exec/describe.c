@@ -19,8 +19,8 @@ static void lost(struct stk_error *err)
 static struct stk_device_job *add_job_with(
 	const struct stk_chain_run *run, int32_t step, enum stk_job_kind kind, size_t more, struct stk_error *err)
 {
-	static const size_t sizes[] = {[STK_JOB_UPLOAD] = offsetof(struct stk_device_job, src),
-		[STK_JOB_ARRAY] = offsetof(struct stk_device_job, src),
+	static const size_t sizes[] = {[STK_JOB_UPLOAD] = offsetof(struct stk_device_job, made_by),
+		[STK_JOB_ARRAY] = offsetof(struct stk_device_job, made_by),
 		[STK_JOB_PASS] = offsetof(struct stk_device_job, decode),
 		[STK_JOB_DECODE] = sizeof(struct stk_device_job)};
 	struct stk_device_batch *b = run->record->device;
@@ -270,15 +270,29 @@ static enum stk_status run_on_cores(const struct stk_chain_run *run, struct stk_
 
 /* ---- groups ---- */
 
-static enum stk_status add_pass(const struct stk_chain_run *run, const struct stk_pass *pass, const struct stk_frames *src,
-	const struct stk_frames *dst, int32_t step, struct stk_error *err)
+/* The job that makes the image which a pass alone reads, where the pass's thread blocks can do that: then nobody writes or reads the image itself. NULL: there is none. */
+static struct stk_device_job *find_maker(const struct stk_chain_run *run, const struct stk_group *group, const struct stk_device_job *pass)
 {
+	if (group->image_step < 0)
+		return NULL;
+	size_t batch = (size_t)run->pipeline->config.batch_size;
+	struct stk_device_job *j = run->record->device->jobs.first[(size_t)group->image_step * batch + (size_t)run->sample];
+	bool makes = j && !j->next && j->kind == STK_JOB_ARRAY && j->array->dst == (const uint8_t *)pass->src.data &&
+		     stk__array_gpu_makes(j->array, pass->src.width, pass->src.height) &&
+		     stk__pass_gpu_takes_made(&pass->pass, &pass->src, &pass->dst);
+	return makes ? j : NULL;
+}
+
+static enum stk_status add_pass(const struct stk_chain_run *run, const struct stk_pass_group *g, const struct stk_frames *src,
+	const struct stk_frames *dst, struct stk_error *err)
+{
+	const struct stk_pass *pass = &g->pass;
 	if (!stk__pass_gpu_supports(pass))
 		return stk__fail(err, STK_UNSUPPORTED,
 			"this has no GPU version for images of %s with %d channels yet; place it on the cores",
 			stk_dtype_name((enum stk_dtype)pass->in_dtype), pass->in_c);
 	for (int32_t f = 0; f < dst->count; f++) {
-		struct stk_device_job *j = add_job(run, step, STK_JOB_PASS, err);
+		struct stk_device_job *j = add_job(run, g->group->step, STK_JOB_PASS, err);
 		if (!j)
 			return STK_NO_MEMORY;
 		j->pass = *pass;
@@ -286,19 +300,24 @@ static enum stk_status add_pass(const struct stk_chain_run *run, const struct st
 		j->dst = dst->image;
 		j->src.data = (char *)j->src.data + (pass->first_frame + f) * src->stride;
 		j->dst.data = (char *)j->dst.data + f * dst->stride;
+		j->made_by = find_maker(run, g->group, j);
+		if (j->made_by) {
+			j->made_by->makes = true;
+			STK_COUNT(run->pipeline, images_in_passes, 1);
+		}
 	}
 	return STK_OK;
 }
 
-static enum stk_status describe_pass(const struct stk_chain_run *run, struct stk_pass_group *g, int32_t step, struct stk_error *err)
+static enum stk_status describe_pass(const struct stk_chain_run *run, struct stk_pass_group *g, struct stk_error *err)
 {
 	struct stk_frames dst = stk__frames_of(&run->worker->values[g->value]);
 	if (!g->planes)
-		return add_pass(run, &g->pass, &g->src, &dst, step, err);
+		return add_pass(run, g, &g->src, &dst, err);
 	for (int32_t c = 0; c < g->src.image.channels; c++) {
 		enum stk_status s = c ? stk__pass_group_lower(g, c, err) : STK_OK;
 		struct stk_frames from = stk__frames_plane(&g->src, c, 1), to = stk__frames_plane(&dst, c, g->pass.c);
-		if (s || (s = add_pass(run, &g->pass, &from, &to, step, err)))
+		if (s || (s = add_pass(run, g, &from, &to, err)))
 			return s;
 	}
 	return STK_OK;
@@ -328,7 +347,7 @@ static enum stk_status describe_pass_group(const struct stk_chain_run *run, cons
 	STK_COUNT(run->pipeline, passes, 1);
 	if (!g.calls[0].def->fetch) {
 		s = send_image(run, &g, err);
-		return s ? s : describe_pass(run, &g, group->step, err);
+		return s ? s : describe_pass(run, &g, err);
 	}
 	s = describe_decode(run, &g, group->step, &taken, err);
 	return s || taken ? s : run_on_cores(run, &g, group->step, err);
@@ -347,7 +366,7 @@ static enum stk_status keep_array(struct stk_array_jobs *jobs, const struct stk_
 {
 	const struct kept_jobs *to = (const struct kept_jobs *)jobs;
 	enum { ALIGN = 16 };
-	size_t head = (offsetof(struct stk_device_job, src) + ALIGN - 1) / ALIGN * ALIGN,
+	size_t head = (offsetof(struct stk_device_job, made_by) + ALIGN - 1) / ALIGN * ALIGN,
 	       constants = (sizeof *job + ALIGN - 1) / ALIGN * ALIGN;
 	if (job->n > STK_ARRAY_MOST)
 		return stk__fail(err, STK_LIMIT,
@@ -357,6 +376,8 @@ static enum stk_status keep_array(struct stk_array_jobs *jobs, const struct stk_
 	if (!j)
 		return STK_NO_MEMORY;
 	j->array = memcpy((uint8_t *)j + head, job, sizeof *job);
+	j->index = 0;
+	j->makes = false;
 	if (job->constant_bytes)
 		j->array->constants = memcpy((uint8_t *)j->array + constants, job->constants, job->constant_bytes);
 	return STK_OK;
@@ -466,7 +487,7 @@ static enum stk_status describe_frame(
 	int32_t node = group->nodes[0];
 	struct stk_call call;
 	struct stk_pass_group g;
-	const struct stk_group pass = {.nodes = &node, .count = 1, .pass = true, .step = group->step};
+	const struct stk_group pass = {.nodes = &node, .count = 1, .pass = true, .step = group->step, .image_step = -1};
 	enum stk_status s = stk__call_prepare(frame, node, &call, err);
 	if (s || (s = call.def->infer(&call, err)))
 		return s;
@@ -475,7 +496,7 @@ static enum stk_status describe_frame(
 			return s;
 		frame->worker->values[g.value] = *out;
 		STK_COUNT(frame->pipeline, passes, 1);
-		return describe_pass(frame, &g, group->step, err);
+		return describe_pass(frame, &g, err);
 	}
 	if (!call.def->lower_array)
 		return stk__fail(err, STK_UNSUPPORTED, "%s has no GPU version yet; place it on the cores (device=\"cpu\")", call.def->name);

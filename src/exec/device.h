@@ -48,10 +48,13 @@ struct stk_device_job {
 		};
 		struct { /* ARRAY */
 			struct stk_array_job *array;
-			uint32_t index; /* in its step */
+			uint32_t index;                         /* in its step */
+			bool makes;                             /* a pass makes its pixels */
+			const struct stk_array_gpu_item *maker; /* then what the pass is told, from the upload on */
 		};
 	};
-	struct stk_image src, dst; /* PASS; DECODE has dst alone */
+	struct stk_device_job *made_by; /* PASS: the job that makes its image on the way; NULL: none */
+	struct stk_image src, dst;      /* PASS; DECODE has dst alone */
 	struct stk_pass pass;
 	struct stk_decode_job decode;
 };

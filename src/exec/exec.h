@@ -164,7 +164,7 @@ struct stk_exec_worker {
 #define STK_COUNTERS(X) \
 	X(reads_started) X(reads_inline) X(reads_submitted) X(bytes_read) X(decodes) X(samples) X(units) X(user_calls) \
 	X(gpu_decodes) X(gpu_refused) X(progressive) X(progressive_bytes) X(resident_batches) X(batches_opened) X(batches_delivered) X(bad_samples) X(replaced) X(retries) X(wait_ns) X(passes) \
-	X(busy_ns) X(source_ns) X(branch_skips) X(narrowed_images) X(on_cores)
+	X(busy_ns) X(source_ns) X(branch_skips) X(narrowed_images) X(on_cores) X(images_in_passes)
 /* clang-format on */
 
 /* Rows of a trace, behind the workers'. */

@@ -154,7 +154,7 @@ static enum stk_status blame_the_first(
 	bool on_cores = group->step < 0 || nodes[group->nodes[0]].def->fetch;
 	char title[STK_MAX_TITLE];
 	for (int32_t k = 0; on_cores && k < group->count - 1; k++) {
-		const struct stk_group single = {.nodes = &group->nodes[k], .count = 1, .pass = true, .step = -1};
+		const struct stk_group single = {.nodes = &group->nodes[k], .count = 1, .pass = true, .step = -1, .image_step = -1};
 		struct stk_error first = {0};
 		enum stk_status alone = stk__pass_group_run(run, &single, &first);
 		if (!alone)

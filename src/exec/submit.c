@@ -152,8 +152,12 @@ static enum stk_status add(
 	(void)p;
 	struct stk_device_tables *t = &b->tables[step];
 	bool ok = true;
-	if (j->kind == STK_JOB_PASS)
+	if (j->kind == STK_JOB_PASS && j->made_by)
+		ok = stk__pass_gpu_add_made(t->passes, &j->pass, &j->src, j->made_by->maker, &j->dst);
+	else if (j->kind == STK_JOB_PASS)
 		ok = stk__pass_gpu_add(t->passes, &j->pass, &j->src, 0, 0, &j->dst);
+	else if (j->kind == STK_JOB_ARRAY && j->makes)
+		ok = stk__array_gpu_add_maker(t->arrays, j->array, &j->maker);
 	else if (j->kind == STK_JOB_ARRAY)
 		ok = stk__array_gpu_add(t->arrays, j->array, &j->index);
 	return ok ? STK_OK : stk__fail(err, STK_LIMIT, "the work of one step for a batch does not fit on the GPU: make batches smaller");

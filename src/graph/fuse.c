@@ -30,6 +30,22 @@ static bool joins(const struct stk_program *p, const struct stk_program_node *la
 	return between->consumers == 1 && between->slot < 0 && stk__pass_joins(sofar, next->classes);
 }
 
+/* The step of the chain's group, of those before group k, that makes the image of pass k for nobody else. */
+static int32_t image_step(const struct stk_program *p, const struct stk_chain *chain, int32_t k)
+{
+	const struct stk_group *pass = &chain->groups[k];
+	const struct stk_program_node *head = &p->nodes[pass->nodes[0]];
+	if (!p->fused || !pass->pass || head->def->fetch || !head->on_gpu || !head->node->n_inputs)
+		return -1;
+	const struct stk_value *image = &p->values[head->inputs[0]];
+	if (image->consumers != 1 || image->slot >= 0 || image->merge >= 0)
+		return -1;
+	for (int32_t i = k - 1; i >= 0; i--)
+		if (!chain->groups[i].pass && chain->groups[i].nodes[0] == image->node)
+			return chain->groups[i].step;
+	return -1;
+}
+
 enum stk_status stk__fuse(struct stk_program *p, struct stk_chain *chain, struct stk_error *err)
 {
 	int32_t n = chain->n_nodes;
@@ -77,6 +93,7 @@ enum stk_status stk__fuse(struct stk_program *p, struct stk_chain *chain, struct
 		const struct stk_program_node *head = &p->nodes[chain->groups[k].nodes[0]];
 		chain->groups[k].fixed = stk__program_fixed(p, chain->groups[k].nodes[0]);
 		chain->groups[k].step = head->on_gpu ? p->n_steps++ : -1;
+		chain->groups[k].image_step = image_step(p, chain, k);
 		p->n_decodes += head->on_gpu && head->def->fetch;
 	}
 	return STK_OK;

@@ -60,9 +60,10 @@ struct stk_program_node {
 struct stk_group {
 	const int32_t *nodes; /* into the chain's node list */
 	int32_t count;
-	bool pass;    /* its nodes make one pass; the first may be a decoder */
-	bool fixed;   /* its values are there before any sample comes (stk__program_fixed) */
-	int32_t step; /* on the GPU: its number among the program's steps there; -1: on the cores */
+	bool pass;          /* its nodes make one pass; the first may be a decoder */
+	bool fixed;         /* its values are there before any sample comes (stk__program_fixed) */
+	int32_t step;       /* on the GPU: its number among the program's steps there; -1: on the cores */
+	int32_t image_step; /* of a pass there: the step that makes its image, where nobody else reads that; -1: none */
 	const struct stk_program_condition *when;
 	int32_t n_when;
 };

@@ -250,15 +250,23 @@ static int launch_of(const struct stk_array_gpu_item *it)
 	return job->arithmetic.domain == STK_ARITH_DOUBLE ? STK_ARRAY_GPU_FLAT_REALS : STK_ARRAY_GPU_FLAT_ARITHMETIC;
 }
 
+/* measures_only: a pass makes the pixels. */
+static void add_image_blocks(struct stk_array_gpu *b, const struct stk_array_job *job, bool measures_only)
+{
+	struct stk_array_image im = stk__array_image(job);
+	uint32_t n = (uint32_t)im.frames * im.blocks;
+	b->blocks[STK_ARRAY_GPU_IMAGE_MEASURE] += im.measured ? n : 0;
+	if (!measures_only)
+		b->blocks[stk__array_image_mixes(job) ? STK_ARRAY_GPU_IMAGE_MIX : STK_ARRAY_GPU_IMAGE] += n;
+}
+
 /* Adds the thread blocks of a job to those of each launch that it takes part in. */
 static void add_blocks(struct stk_array_gpu *b, const struct stk_array_gpu_item *it)
 {
 	const struct stk_array_job *job = &it->job;
 	uint32_t *blocks = b->blocks;
 	if (stk__array_is_image(job)) {
-		struct stk_array_image im = stk__array_image(job);
-		blocks[stk__array_image_mixes(job) ? STK_ARRAY_GPU_IMAGE_MIX : STK_ARRAY_GPU_IMAGE] += (uint32_t)im.frames * im.blocks;
-		blocks[STK_ARRAY_GPU_IMAGE_MEASURE] += im.measured ? (uint32_t)im.frames * im.blocks : 0;
+		add_image_blocks(b, job, false);
 		return;
 	}
 	if (job->kind == STK_ARRAY_FILTER) {
@@ -296,13 +304,14 @@ static void add_blocks(struct stk_array_gpu *b, const struct stk_array_gpu_item 
 		blocks[STK_ARRAY_GPU_MEASURE] += group_blocks(&job->normalize.groups);
 }
 
-bool stk__array_gpu_add(struct stk_array_gpu *b, const struct stk_array_job *job, uint32_t *index)
+/* The job and its memory, without thread blocks; NULL: the batch is full. */
+static struct stk_array_gpu_item *begin_item(struct stk_array_gpu *b, const struct stk_array_job *job)
 {
 	const struct stk_array_gpu_limits *l = &b->limits;
 	uint64_t constants, work;
 	memory_of(job, &constants, &work);
 	if (b->n_items == l->jobs || padded(constants) > l->constants - b->n_constants || padded(work) > l->work - b->n_work)
-		return false;
+		return NULL;
 	struct stk_array_gpu_item *it = &b->items[b->n_items];
 	it->job = *job;
 	place(b, &it->job, constants, work);
@@ -310,15 +319,48 @@ bool stk__array_gpu_add(struct stk_array_gpu *b, const struct stk_array_job *job
 		pair(&it->job);
 	it->flat = stk__array_flat(&it->job);
 	memcpy(it->block0, b->blocks, sizeof it->block0);
-	add_blocks(b, it);
+	return it;
+}
+
+static void end_item(struct stk_array_gpu *b, const struct stk_array_gpu_item *it)
+{
 	for (int k = 0; k < STK_ARRAY_GPU_LAUNCHES; k++) {
 		uint32_t added = b->blocks[k] - it->block0[k];
 		b->each[k] = b->n_items == 0 || b->each[k] == added ? added : 0;
 	}
-	b->may_fail |= job->kind == STK_ARRAY_ARITHMETIC && job->arithmetic.divides;
+	b->may_fail |= it->job.kind == STK_ARRAY_ARITHMETIC && it->job.arithmetic.divides;
+	b->n_items++;
+}
+
+bool stk__array_gpu_add(struct stk_array_gpu *b, const struct stk_array_job *job, uint32_t *index)
+{
+	struct stk_array_gpu_item *it = begin_item(b, job);
+	if (!it)
+		return false;
 	if (index)
 		*index = b->n_items;
-	b->n_items++;
+	add_blocks(b, it);
+	end_item(b, it);
+	return true;
+}
+
+bool stk__array_gpu_makes(const struct stk_array_job *job, int32_t width, int32_t height)
+{
+	if (!stk__array_is_image(job) || stk__array_image_mixes(job))
+		return false;
+	struct stk_array_image im = stk__array_image(job);
+	return im.frames == 1 && (int64_t)im.pixels * im.channels == 3 * (int64_t)width * height &&
+	       (im.channels == 3 || job->kind == STK_ARRAY_POINTWISE);
+}
+
+bool stk__array_gpu_add_maker(struct stk_array_gpu *b, const struct stk_array_job *job, const struct stk_array_gpu_item **maker)
+{
+	struct stk_array_gpu_item *it = begin_item(b, job);
+	if (!it)
+		return false;
+	*maker = (const struct stk_array_gpu_item *)(uintptr_t)(b->device_tables + b->items_at) + b->n_items;
+	add_image_blocks(b, &it->job, true);
+	end_item(b, it);
 	return true;
 }
 

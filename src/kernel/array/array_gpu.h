@@ -94,6 +94,13 @@ void stk__array_gpu_begin(struct stk_array_gpu *batch);
 /* Copies the job and its constants. It has at most STK_ARRAY_MOST outputs. False: the batch is full. *index: the job's number in the batch; nullable. */
 bool stk__array_gpu_add(struct stk_array_gpu *batch, const struct stk_array_job *job, uint32_t *index);
 
+/* True for a job whose pixels thread blocks can make for a pass over its output (kernel/pass/pass_gpu.h), so that nobody stores them: of one image of three
+ * bytes a pixel. */
+bool stk__array_gpu_makes(const struct stk_array_job *job, int32_t width, int32_t height);
+
+/* Adds such a job, of which only what it measures is launched here. *maker: what the pass is told; an address of the device. */
+bool stk__array_gpu_add_maker(struct stk_array_gpu *batch, const struct stk_array_job *job, const struct stk_array_gpu_item **maker);
+
 /* Bytes of tables to upload. */
 size_t stk__array_gpu_end(struct stk_array_gpu *batch);
 

@@ -53,6 +53,7 @@ enum stk_status stk__pass_gpu_kernels_load(struct stk_gpu_device *dev, struct st
 		[STK_PASS_GPU_PIXEL_LAUNCH] = {"pass_gpu_pixels", "pass_run_pixels"},
 		[STK_PASS_GPU_WARP_LAUNCH] = {"pass_gpu_pixels", "pass_run_warps"},
 		[STK_PASS_GPU_ROWS_LAUNCH] = {"pass_gpu_rows", "pass_rows"},
+		[STK_PASS_GPU_MADE_LAUNCH] = {"pass_gpu_made", "pass_made"},
 		[STK_PASS_GPU_ANY_LAUNCH] = {"pass_gpu_any", "pass_run_any"},
 		[STK_PASS_GPU_HOLES_LAUNCH] = {"pass_gpu_any", "pass_holes"},
 	};
@@ -263,22 +264,38 @@ static enum stk_pass_gpu_mode choose_mode(const struct stk_pass *p, const struct
 					       : STK_PASS_GPU_PLAIN;
 }
 
+/* True where quads of the output are words of bytes, or vectors of floats, in interleaved pixels or in planes. */
+static bool stores_quads(const struct stk_pass *p, const struct stk_image *dst)
+{
+	int64_t size = (int64_t)stk_dtype_size((enum stk_dtype)p->dtype);
+	bool interleaved = dst->channel == size && dst->pixel == 3 * size;
+	if (!interleaved && dst->pixel != size)
+		return false;
+	uint64_t planes = interleaved ? 0 : (uint64_t)dst->channel;
+	if (p->dtype == STK_UINT8)
+		return planes % 4 == 0;
+	return p->w % 4 == 0 && ((uintptr_t)dst->data | (uint64_t)dst->row | planes) % (uint64_t)(4 * size) == 0;
+}
+
 /* True for what the launch of rows takes: the item, but for its blocks, is filled in. Quads of bytes begin wherever a word of the output does, those of
  * floats with the row. */
-static bool takes_rows(const struct stk_pass *p, const struct stk_plan *plan, const struct stk_pass_gpu_item *it)
+static bool takes_rows(
+	const struct stk_pass *p, const struct stk_plan *plan, const struct stk_image *dst, const struct stk_pass_gpu_item *it)
 {
 	bool planned = it->form == STK_PASS_GPU_FORM_NONE || it->form == STK_PASS_GPU_FORM_AFFINE || it->form == STK_PASS_GPU_FORM_MATRIX;
 	if (p->in_dtype != STK_UINT8 || p->in_c != 3 || it->src_channel != 1 || it->src_pixel != 3 || it->mode != STK_PASS_GPU_PLAIN ||
 		plan->nearest || !planned)
 		return false;
-	int64_t size = (int64_t)stk_dtype_size((enum stk_dtype)p->dtype);
-	bool interleaved = it->dst_channel == size && it->dst_pixel == 3 * size;
-	if (!interleaved && it->dst_pixel != size)
-		return false;
-	uint64_t planes = interleaved ? 0 : (uint64_t)it->dst_channel;
-	if (p->dtype == STK_UINT8)
-		return planes % 4 == 0;
-	return p->w % 4 == 0 && (it->dst | (uint64_t)it->dst_row | planes) % (uint64_t)(4 * size) == 0;
+	return stores_quads(p, dst);
+}
+
+bool stk__pass_gpu_takes_made(const struct stk_pass *p, const struct stk_image *src, const struct stk_image *dst)
+{
+	bool whole = !p->sampler && p->w == p->in_w && p->h == p->in_h;
+	for (int axis = 0; axis < 2; axis++)
+		whole = whole && p->pre[axis].first == 0 && p->pre[axis].step == 1;
+	return whole && p->in_dtype == STK_UINT8 && p->in_c == 3 && src->channel == 1 && src->pixel == 3 &&
+	       src->row == 3 * (int64_t)p->in_w && choose_finish(p, STK_UINT8) == STK_PASS_GPU_AFFINE && stores_quads(p, dst);
 }
 
 /* Quads of a row: one more where a row may begin inside a word. */
@@ -297,7 +314,22 @@ static int32_t block_columns(
 	return launch != STK_PASS_GPU_ANY_LAUNCH ? choose_columns(plan, p) : STK_PASS_GPU_THREADS / p->in_c;
 }
 
-/* Everything but the places of the images. */
+static void add_blocks(struct stk_pass_gpu *b, const struct stk_pass *p, enum stk_pass_gpu_launch launch, struct stk_pass_gpu_item *it)
+{
+	int32_t rows =
+		launch == STK_PASS_GPU_PIXEL_LAUNCH || launch == STK_PASS_GPU_WARP_LAUNCH ? STK_PASS_GPU_PIXEL_ROWS : STK_PASS_GPU_ROWS;
+	bool quads = launch == STK_PASS_GPU_ROWS_LAUNCH || launch == STK_PASS_GPU_MADE_LAUNCH;
+	memcpy(it->block0, b->n_blocks, sizeof it->block0);
+	if (quads)
+		b->n_blocks[launch] += (uint32_t)(((int64_t)it->across * p->h + STK_PASS_GPU_QUADS - 1) / STK_PASS_GPU_QUADS);
+	else
+		b->n_blocks[launch] += (uint32_t)((p->h + rows - 1) / rows) * it->across;
+	if (p->has_hole && !(quads && p->dtype != STK_UINT8))
+		b->n_blocks[STK_PASS_GPU_HOLES_LAUNCH] +=
+			(uint32_t)(((int64_t)p->hole.at.w * p->hole.at.h + STK_PASS_GPU_HOLE - 1) / STK_PASS_GPU_HOLE);
+}
+
+/* Everything but the places of the images, and the thread blocks. */
 static bool fill_item(struct stk_pass_gpu *b, const struct stk_pass *p, const struct stk_plan *plan, enum stk_pass_gpu_launch launch,
 	struct stk_pass_gpu_item *it)
 {
@@ -325,56 +357,73 @@ static bool fill_item(struct stk_pass_gpu *b, const struct stk_pass *p, const st
 	it->mid_h = p->mid_h;
 	it->step0 = add_steps(b, p);
 	it->n_steps = (uint32_t)p->n_steps;
-	memcpy(it->block0, b->n_blocks, sizeof it->block0);
-	int32_t rows =
-		launch == STK_PASS_GPU_PIXEL_LAUNCH || launch == STK_PASS_GPU_WARP_LAUNCH ? STK_PASS_GPU_PIXEL_ROWS : STK_PASS_GPU_ROWS;
-	if (launch == STK_PASS_GPU_PIXEL_LAUNCH && takes_rows(p, plan, it)) {
-		it->across = row_quads(p, it);
-		b->n_blocks[STK_PASS_GPU_ROWS_LAUNCH] +=
-			(uint32_t)(((int64_t)it->across * p->h + STK_PASS_GPU_QUADS - 1) / STK_PASS_GPU_QUADS);
-	} else {
-		b->n_blocks[launch] += (uint32_t)((p->h + rows - 1) / rows) * it->across;
-	}
 	it->out_c = p->c;
-	if (p->has_hole) {
+	if (p->has_hole)
 		it->hole = p->hole;
-		b->n_blocks[STK_PASS_GPU_HOLES_LAUNCH] +=
-			(uint32_t)(((int64_t)p->hole.at.w * p->hole.at.h + STK_PASS_GPU_HOLE - 1) / STK_PASS_GPU_HOLE);
-	}
 	return true;
 }
 
-bool stk__pass_gpu_add(
-	struct stk_pass_gpu *b, const struct stk_pass *p, const struct stk_image *src, int32_t x0, int32_t y0, const struct stk_image *dst)
+/* src: its first pixel is (x0, y0) of the whole source. */
+struct ends {
+	const struct stk_image *src, *dst;
+	int32_t x0, y0;
+	const struct stk_array_gpu_item *maker;
+};
+
+static void fill_ends(struct stk_pass_gpu_item *it, const struct ends *e)
+{
+	it->src = (uintptr_t)e->src->data;
+	it->src_row = e->src->row;
+	it->src_pixel = e->src->pixel;
+	it->src_channel = e->src->channel;
+	it->x0 = e->x0;
+	it->y0 = e->y0;
+	it->maker = e->maker;
+	it->dst = (uintptr_t)e->dst->data;
+	it->dst_row = e->dst->row;
+	it->dst_pixel = e->dst->pixel;
+	it->dst_channel = e->dst->channel;
+}
+
+static bool add(struct stk_pass_gpu *b, const struct stk_pass *p, const struct ends *e)
 {
 	struct stk_plan plan;
 	stk__plan_make(&plan, p);
 	if (b->n_items == b->limits.images || !stk__pass_supports(p))
 		return false;
 	struct stk_pass_gpu_item *it = &b->items[b->n_items];
+	enum stk_pass_gpu_launch launch = choose_launch(p, &plan, e->src);
 	uint32_t first = b->n_first, weights = b->n_weights;
 	memset(it, 0, sizeof *it);
-	it->src = (uintptr_t)src->data;
-	it->src_row = src->row;
-	it->src_pixel = src->pixel;
-	it->src_channel = src->channel;
-	it->x0 = x0;
-	it->y0 = y0;
-	it->dst = (uintptr_t)dst->data;
-	it->dst_row = dst->row;
-	it->dst_pixel = dst->pixel;
-	it->dst_channel = dst->channel;
-	if (!fill_item(b, p, &plan, choose_launch(p, &plan, src), it)) {
+	fill_ends(it, e);
+	if (!fill_item(b, p, &plan, launch, it)) {
 		b->n_first = first;
 		b->n_weights = weights;
 		return false;
 	}
+	if (e->maker || (launch == STK_PASS_GPU_PIXEL_LAUNCH && takes_rows(p, &plan, e->dst, it))) {
+		launch = e->maker ? STK_PASS_GPU_MADE_LAUNCH : STK_PASS_GPU_ROWS_LAUNCH;
+		it->across = row_quads(p, it);
+	}
+	add_blocks(b, p, launch, it);
 	for (int k = 0; k < STK_PASS_GPU_LAUNCHES; k++) {
 		uint32_t added = b->n_blocks[k] - it->block0[k];
 		b->each[k] = b->n_items == 0 || b->each[k] == added ? added : 0;
 	}
 	b->n_items++;
 	return true;
+}
+
+bool stk__pass_gpu_add(
+	struct stk_pass_gpu *b, const struct stk_pass *p, const struct stk_image *src, int32_t x0, int32_t y0, const struct stk_image *dst)
+{
+	return add(b, p, &(struct ends){.src = src, .dst = dst, .x0 = x0, .y0 = y0});
+}
+
+bool stk__pass_gpu_add_made(struct stk_pass_gpu *b, const struct stk_pass *p, const struct stk_image *src,
+	const struct stk_array_gpu_item *maker, const struct stk_image *dst)
+{
+	return add(b, p, &(struct ends){.src = src, .dst = dst, .maker = maker});
 }
 
 size_t stk__pass_gpu_end(struct stk_pass_gpu *b)

@@ -2,50 +2,9 @@
  * Passes on the GPU (pass_gpu.h) over dense pixels of three bytes, without a sampler, that end in bytes or in floats: windows, mirrors, fills, colours, and the
  * normalisation behind an augmentation. Memory is what they wait for, so a thread makes quads: four pixels, read as words and stored as words or vectors. */
 #include "kernel/common/pixels.cuh"
-#include "kernel/pass/pass_gpu.cuh"
-
-#define QUADS (STK_PASS_GPU_QUADS / THREADS) /* of a thread: all are loaded before the first is written */
-
-/* What becomes of a quad, in registers: the compiler cannot know that no store changes it. */
-struct ending {
-	int32_t form, dtype;
-	bool mirrored, interleaved;
-	uint32_t fill; /* a pixel, in the three lowest bytes */
-	float factor[9], bias[3];
-};
-
-static __device__ __forceinline__ ending make_ending(const stk_pass_gpu_view &v, const stk_pass_gpu_item &it)
-{
-	const stk_step *step = &v.steps[it.step0];
-	ending e = {it.form, it.dtype, it.axis[0].pre.step < 0, it.dst_pixel == 3 * it.dst_channel, 0, {}, {}};
-	if (it.fills) {
-		e.fill = (uint32_t)step->value[0] | (uint32_t)step->value[1] << 8 | (uint32_t)step->value[2] << 16;
-		step++;
-	}
-	if (e.form == STK_PASS_GPU_FORM_MATRIX) {
-#pragma unroll
-		for (int i = 0; i < 9; i++)
-			e.factor[i] = step->m[i];
-#pragma unroll
-		for (int c = 0; c < 3; c++)
-			e.bias[c] = step->b[c];
-	} else if (e.form == STK_PASS_GPU_FORM_AFFINE) {
-#pragma unroll
-		for (int c = 0; c < 3; c++) {
-			e.factor[c] = step->scale[c];
-			e.bias[c] = step->bias[c];
-		}
-	}
-	return e;
-}
+#include "kernel/pass/pass_gpu_quads.cuh"
 
 /* ---- loads ---- */
-
-/* The pixels that the outputs (x, y) to (x + 3, y) show, in the source's order: twelve bytes, of which the first is byte `shift` / 8 of the words. */
-struct quad {
-	uint32_t word[4], shift;
-	int32_t x, y;
-};
 
 /* Of a quad with pixels that do not come from the source: those are fill, or outside the output, where nothing is stored. */
 static __device__ __noinline__ quad load_edge(const stk_pass_gpu_item &it, int32_t x, int32_t y, bool across, uint32_t fill)
@@ -81,49 +40,6 @@ static __device__ __forceinline__ quad load_quad(const stk_pass_gpu_item &it, in
 	if (before)
 		q.word[3] = __ldg(words + 3);
 	return q;
-}
-
-/* The twelve bytes in the output's order. */
-static __device__ __forceinline__ void straighten(const quad &q, bool mirrored, uint32_t (&word)[3])
-{
-#pragma unroll
-	for (int i = 0; i < 3; i++)
-		word[i] = __funnelshift_r(q.word[i], q.word[i + 1], q.shift);
-	if (mirrored) {
-		uint32_t first = __byte_perm(word[1], word[2], 0x2765), last = __byte_perm(word[0], word[1], 0x2105);
-		word[1] = __byte_perm(__byte_perm(word[1], word[2], 0x0043), __byte_perm(word[0], word[1], 0x0043), 0x5410);
-		word[0] = first;
-		word[2] = last;
-	}
-}
-
-/* ---- values ---- */
-
-/* The quad's values, as the steps before the last one's rounding leave them: pixel i's channel c is value 3 * i + c. */
-static __device__ __forceinline__ void transform(const ending &e, const uint32_t (&word)[3], float (&value)[12])
-{
-#pragma unroll
-	for (int k = 0; k < 12; k++)
-		value[k] = (float)(word[k / 4] >> 8 * (k % 4) & 255);
-	if (e.form == STK_PASS_GPU_FORM_AFFINE) {
-#pragma unroll
-		for (int k = 0; k < 12; k++)
-			value[k] = value[k] * e.factor[k % 3] + e.bias[k % 3];
-	} else if (e.form == STK_PASS_GPU_FORM_MATRIX) {
-#pragma unroll
-		for (int i = 0; i < 12; i += 3) {
-			float a = value[i], b = value[i + 1], d = value[i + 2];
-#pragma unroll
-			for (int c = 0; c < 3; c++)
-				value[i + c] = e.factor[3 * c] * a + e.factor[3 * c + 1] * b + e.factor[3 * c + 2] * d + e.bias[c];
-		}
-	}
-}
-
-/* Which value is the i-th of the k-th four that are stored: of channels beside each other, or of planes. */
-static __device__ __forceinline__ constexpr int value_at(bool interleaved, int k, int i)
-{
-	return interleaved ? 4 * k + i : 3 * i + k;
 }
 
 /* ---- stores ---- */
@@ -172,37 +88,6 @@ template <bool INTERLEAVED> static __device__ __forceinline__ void make_bytes(co
 	store_bytes<INTERLEAVED>(it, q, made);
 }
 
-/* Four values, stored at once. */
-static __device__ __forceinline__ void store_floats(uint8_t *to, const float (&x)[4], int32_t dtype)
-{
-	if (dtype == STK_FLOAT)
-		*(float4 *)to = make_float4(x[0], x[1], x[2], x[3]);
-	else if (dtype == STK_FLOAT16)
-		*(ushort4 *)to = make_ushort4(stk__half_bits(x[0]), stk__half_bits(x[1]), stk__half_bits(x[2]), stk__half_bits(x[3]));
-	else
-		*(ushort4 *)to =
-			make_ushort4(stk__bfloat_bits(x[0]), stk__bfloat_bits(x[1]), stk__bfloat_bits(x[2]), stk__bfloat_bits(x[3]));
-}
-
-/* The host sees to it that no quad reaches beyond a row. */
-template <bool INTERLEAVED> static __device__ __forceinline__ void make_floats(const stk_pass_gpu_item &it, const ending &e, const quad &q)
-{
-	uint32_t word[3];
-	float value[12];
-	straighten(q, e.mirrored, word);
-	transform(e, word, value);
-	uint8_t *to = (uint8_t *)it.dst + q.y * it.dst_row + q.x * it.dst_pixel;
-	const int64_t apart = INTERLEAVED ? 4 * it.dst_channel : it.dst_channel;
-#pragma unroll
-	for (int k = 0; k < 3; k++) {
-		float four[4];
-#pragma unroll
-		for (int i = 0; i < 4; i++)
-			four[i] = value[value_at(INTERLEAVED, k, i)];
-		store_floats(to + k * apart, four, e.dtype);
-	}
-}
-
 /* ---- quads ---- */
 
 /* The first pixel of a row's first quad: quads begin where a word of the output does, which may be left of the row. */
@@ -212,7 +97,7 @@ static __device__ __forceinline__ int32_t row_begin(const stk_pass_gpu_item &it,
 	return e.dtype != STK_UINT8 ? 0 : -(int32_t)((e.interleaved ? 0 - past : past) & 3);
 }
 
-/* A thread's quads, of which the last ones may lie below the output. */
+/* A thread's quads, all of which are loaded before the first is stored. The last ones may lie below the output. */
 template <typename F> static __device__ __forceinline__ void make_each(const stk_pass_gpu_item &it, const quad (&q)[QUADS], F make)
 {
 #pragma unroll

@@ -1,0 +1,227 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * What a thread block does for a job over images of bytes (array_image.h): it makes the pixels of its part in shared memory. Its kernel stores them, or the kernel of
+ * a pass over the image makes what is asked for of them (kernel/pass/pass_gpu_made.cu). What it does follows from its job alone, so that no thread waits for others' branches. */
+#ifndef STK_KERNEL_ARRAY_GPU_IMAGE_CUH
+#define STK_KERNEL_ARRAY_GPU_IMAGE_CUH
+
+#include "kernel/array/array_gpu.h"
+#include "kernel/array/array_image.h"
+#include "kernel/common/cuda.cuh"
+#include "kernel/equalize/equalize_element.h"
+
+#define VALUES STK_ARRAY_IMAGE_VALUES
+#define BINS STK_EQUALIZE_BINS
+
+enum { IMAGE_THREADS = STK_ARRAY_GPU_THREADS };
+
+static_assert(IMAGE_THREADS == BINS, "a thread makes an entry of a table");
+static_assert(VALUES == 48 * IMAGE_THREADS, "a thread maps three vectors of 16 bytes, of which the first begins with the first channel");
+
+/* A thread block's part of a job. */
+struct part {
+	const uint8_t *src; /* of the frame */
+	int64_t at;         /* the part's first value, among those of all frames */
+	int32_t frame, first, n; /* pixels of the frame: first .. first + n - 1 */
+	uint32_t block;          /* of the frame */
+	bool vectors;            /* the part lies aligned */
+};
+
+/* block: of the job. */
+static __device__ __forceinline__ part find_part(const stk_array_job &job, const stk_array_image &im, uint32_t block)
+{
+	uint32_t frame = block / im.blocks, of_frame = block - frame * im.blocks;
+	int64_t at = (int64_t)frame * im.pixels * im.channels;
+	part p = {job.src[0] + at, 0, (int32_t)frame, (int32_t)(of_frame * im.block_pixels), 0, of_frame, false};
+	p.at = at + (int64_t)p.first * im.channels;
+	p.n = min(im.block_pixels, im.pixels - p.first);
+	p.vectors = ((uint64_t)p.src & 15) == 0;
+	return p;
+}
+
+/* Bytes that a thread holds. */
+template <int VECTORS> struct chunk {
+	uint32_t word[4 * VECTORS];
+
+	__device__ __forceinline__ int32_t get(int i) const
+	{
+		return word[i / 4] >> 8 * (i % 4) & 255;
+	}
+};
+
+template <int VECTORS> static __device__ __forceinline__ chunk<VECTORS> load(const uint8_t *from)
+{
+	chunk<VECTORS> c;
+#pragma unroll
+	for (int i = 0; i < VECTORS; i++) {
+		uint4 four = __ldg((const uint4 *)from + i);
+		c.word[4 * i] = four.x;
+		c.word[4 * i + 1] = four.y;
+		c.word[4 * i + 2] = four.z;
+		c.word[4 * i + 3] = four.w;
+	}
+	return c;
+}
+
+template <int VECTORS> static __device__ __forceinline__ void store(uint8_t *to, const chunk<VECTORS> &c)
+{
+#pragma unroll
+	for (int i = 0; i < VECTORS; i++)
+		((uint4 *)to)[i] = make_uint4(c.word[4 * i], c.word[4 * i + 1], c.word[4 * i + 2], c.word[4 * i + 3]);
+}
+
+/* ---- lookups ---- */
+
+/* Maps a part's values, one after the other, by C tables in turn. The tables are made while the values are on their way. */
+template <int C, typename F> static __device__ __forceinline__ void map_values(const part &p, int32_t channels, const uint8_t *tables, uint8_t *made, F make_tables)
+{
+	const uint8_t *from = p.src + (int64_t)p.first * channels;
+	const int32_t n = p.n * channels, first = 48 * threadIdx.x;
+	const bool whole = p.vectors && first + 48 <= n;
+	chunk<3> values;
+	if (whole)
+		values = load<3>(from + first);
+	make_tables();
+	__syncthreads();
+	if (whole) {
+#pragma unroll
+		for (int k = 0; k < 12; k++) {
+			uint32_t word = 0;
+#pragma unroll
+			for (int b = 0; b < 4; b++)
+				word |= (uint32_t)tables[BINS * ((4 * k + b) % C) + values.get(4 * k + b)] << 8 * b;
+			values.word[k] = word;
+		}
+		store<3>(made + first, values);
+		return;
+	}
+	for (int32_t i = first; i < min(first + 48, n); i++)
+		made[i] = tables[BINS * (i % C) + __ldg(from + i)];
+}
+
+/* ---- what is made pixel by pixel ---- */
+
+/* Where the thread's next pixel lies. */
+struct walk {
+	int32_t x, y, width, across, down;
+
+	__device__ __forceinline__ void go_on()
+	{
+		x += across;
+		y += down + (x >= width);
+		x -= x >= width ? width : 0;
+	}
+};
+
+/* Makes a part's pixels by make(x, y, to): threads side by side make pixels side by side. N: pixels that a thread begins before it waits for the first. */
+template <int C, int N, typename F> static __device__ __forceinline__ void make_pixels(const part &p, int32_t width, uint8_t *made, F make)
+{
+	int32_t at = p.first + (int32_t)threadIdx.x, y = at / width, down = IMAGE_THREADS / width, i = threadIdx.x;
+	walk w = {at - y * width, y, width, IMAGE_THREADS - down * width, down};
+	for (; i + (N - 1) * IMAGE_THREADS < p.n; i += N * IMAGE_THREADS)
+#pragma unroll
+		for (int k = 0; k < N; k++, w.go_on())
+			make(w.x, w.y, made + C * (i + k * IMAGE_THREADS));
+#pragma unroll 1
+	for (; i < p.n; i += IMAGE_THREADS, w.go_on())
+		make(w.x, w.y, made + C * i);
+}
+
+template <int C> static __device__ __forceinline__ void move_nearest(const part &p, const stk_transform &t, uint8_t *made)
+{
+	const int32_t ax = (int32_t)t.m[0], bx = (int32_t)t.m[1], cx = (int32_t)t.m[2], ay = (int32_t)t.m[3], by = (int32_t)t.m[4], cy = (int32_t)t.m[5];
+	const uint32_t width = (uint32_t)t.width << STK_TRANSFORM_NN_BITS, height = (uint32_t)t.height << STK_TRANSFORM_NN_BITS;
+	const int32_t line = t.width * C;
+	uint8_t fill[C];
+#pragma unroll
+	for (int c = 0; c < C; c++)
+		fill[c] = t.fill[t.n_fills > 1 ? c : 0];
+	make_pixels<C, 4>(p, t.width, made, [&](int32_t x, int32_t y, uint8_t *to) {
+		uint32_t at_x = (uint32_t)(ax * x + bx * y + cx), at_y = (uint32_t)(ay * x + by * y + cy);
+		bool inside = at_x < width && at_y < height; /* what is negative is large */
+		const uint8_t *from = p.src + (inside ? (int64_t)(at_y >> STK_TRANSFORM_NN_BITS) * line + (at_x >> STK_TRANSFORM_NN_BITS) * C : 0);
+#pragma unroll
+		for (int c = 0; c < C; c++)
+			to[c] = inside ? __ldg(from + c) : fill[c];
+	});
+}
+
+/* The middle of each 3 x 3 pixels mixed with their mean. */
+template <int C> static __device__ __forceinline__ void sharpen(const part &p, const stk_enhance &e, uint8_t *made)
+{
+	const int32_t width = e.width, height = e.height, line = e.width * C;
+	const float factor = e.step[0].factor;
+	make_pixels<C, 1>(p, width, made, [&](int32_t x, int32_t y, uint8_t *to) {
+		const uint8_t *from = p.src + (int64_t)y * line + x * C;
+		bool inside = x > 0 && y > 0 && x < width - 1 && y < height - 1;
+		int32_t above = inside ? -line : 0, beside = inside ? C : 0;
+#pragma unroll
+		for (int c = 0; c < C; c++, from++) {
+			int32_t middle = __ldg(from), around = __ldg(from - beside) + __ldg(from + beside);
+			around += __ldg(from + above - beside) + __ldg(from + above) + __ldg(from + above + beside);
+			around += __ldg(from - above - beside) + __ldg(from - above) + __ldg(from - above + beside);
+			to[c] = (uint8_t)(inside ? stk__enhance_mix(stk__enhance_smooth(around, middle), middle, factor) : middle);
+		}
+	});
+}
+
+template <int C> static __device__ __forceinline__ void saturate(const part &p, const stk_enhance &e, uint8_t *made)
+{
+	const float factor = e.step[0].factor;
+	make_pixels<C, 2>(p, e.width, made, [&](int32_t x, int32_t y, uint8_t *to) {
+		const uint8_t *from = p.src + (int64_t)C * (y * e.width + x);
+		int32_t pixel[3] = {__ldg(from), __ldg(from + C / 2), __ldg(from + C - 1)}, luma = stk__enhance_luma(pixel);
+#pragma unroll
+		for (int c = 0; c < C; c++)
+			to[c] = (uint8_t)stk__enhance_mix(luma, pixel[c], factor);
+	});
+}
+
+/* ---- jobs ---- */
+
+template <int C> static __device__ __forceinline__ void map_image(const stk_array_job &job, const part &p, uint8_t *made)
+{
+	__shared__ uint8_t tables[BINS * C];
+	const stk_enhance_step &step = job.enhance.step[0];
+	if (job.kind == STK_ARRAY_EQUALIZE) {
+		map_values<C>(p, C, tables, made, [&]() {
+			const uint8_t *from = (const uint8_t *)job.work + (int64_t)p.frame * C * BINS;
+#pragma unroll
+			for (int c = 0; c < C; c++)
+				tables[BINS * c + threadIdx.x] = from[BINS * c + threadIdx.x];
+		});
+		return;
+	}
+	/* All channels are mapped alike: the values may be anybody's. */
+	map_values<1>(p, job.kind == STK_ARRAY_POINTWISE ? 1 : C, tables, made, [&]() {
+		if (job.kind == STK_ARRAY_POINTWISE) {
+			tables[threadIdx.x] = ((const uint8_t *)job.constants)[threadIdx.x];
+			return;
+		}
+		int32_t degenerate = step.kind == STK_ENHANCE_CONTRAST ? ((const int32_t *)job.work)[p.frame] : 0;
+		tables[threadIdx.x] = (uint8_t)stk__enhance_mix(degenerate, threadIdx.x, step.factor);
+	});
+}
+
+template <int C> static __device__ __forceinline__ void make_image(const stk_array_job &job, const part &p, uint8_t *made)
+{
+	if (job.kind == STK_ARRAY_TRANSFORM)
+		move_nearest<C>(p, job.transform, made);
+	else if (job.kind == STK_ARRAY_ENHANCE && job.enhance.step[0].kind == STK_ENHANCE_SHARPNESS)
+		sharpen<C>(p, job.enhance, made);
+	else if (job.kind == STK_ARRAY_ENHANCE && job.enhance.step[0].kind == STK_ENHANCE_SATURATION)
+		saturate<C>(p, job.enhance, made);
+	else
+		map_image<C>(job, p, made);
+}
+
+/* Makes a part of a job that does not mix (stk__array_image_mixes): VALUES bytes at most, aligned to 16. For all threads of a block, which may read them
+ * behind the next barrier. */
+static __device__ __forceinline__ void make_part(const stk_array_job &job, const part &p, const stk_array_image &im, uint8_t *made)
+{
+	if (im.channels == 3)
+		make_image<3>(job, p, made);
+	else
+		make_image<1>(job, p, made);
+}
+
+#endif
