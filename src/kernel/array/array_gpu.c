@@ -8,6 +8,7 @@
 #include "kernel/array/array_sample_pixels.h"
 #include "kernel/equalize/equalize_element.h"
 #include "kernel/filter/filter_element.h"
+#include "kernel/filter/filter_words.h"
 #include "kernel/jpeg_distortion/jpeg_distortion_tile.h"
 
 #include <string.h>
@@ -100,6 +101,7 @@ static const struct {
 	{STK_ARRAY_GPU_FILTER_TILES + STK_FILTER_EXTREME_TILES, "array_gpu_filter_tiles", "array_filter_extremes"},
 	{STK_ARRAY_GPU_FILTER_TILES + STK_FILTER_DENSE_TILES, "array_gpu_filter_tiles", "array_filter_dense"},
 	{STK_ARRAY_GPU_FILTER_TILES + STK_FILTER_MEDIAN_TILES, "array_gpu_filter_tiles", "array_filter_median"},
+	{STK_ARRAY_GPU_FILTER_WORDS, "array_gpu_filter_words", "array_filter_words"},
 	{STK_ARRAY_POINTWISE, "array_gpu_pointwise", "array_pointwise"},
 	{STK_ARRAY_GPU_FLAT_MASK, "array_gpu_mask", "array_flat_mask"},
 	{STK_ARRAY_GPU_TABLES, "array_gpu_equalize", "array_tables"},
@@ -205,10 +207,17 @@ static uint32_t blocks_of(int64_t outputs)
 	return (uint32_t)((outputs + STK_ARRAY_GPU_OUTPUTS - 1) / STK_ARRAY_GPU_OUTPUTS);
 }
 
-static void add_filter_blocks(struct stk_array_gpu *b, const struct stk_filter *f, int64_t n)
+static void add_filter_blocks(struct stk_array_gpu *b, const struct stk_array_job *job)
 {
+	const struct stk_filter *f = &job->filter;
+	struct stk_filter_data data = stk__array_filter_data(job);
 	static const int launch[STK_FILTER_PHASES] = {STK_ARRAY_FILTER, STK_ARRAY_GPU_FILTER_1, STK_ARRAY_GPU_FILTER_2};
 	int tiling = stk__filter_tiling(f), axes[STK_FILTER_PHASES], phases = stk__filter_phases(f, axes);
+	if (stk__filter_takes_words(f, &data)) {
+		uint64_t words = (uint64_t)f->outer * stk__filter_words_across(f) * stk__filter_words_strips(f);
+		b->blocks[STK_ARRAY_GPU_FILTER_WORDS] += (uint32_t)((words + STK_ARRAY_GPU_THREADS - 1) / STK_ARRAY_GPU_THREADS);
+		return;
+	}
 	if (tiling != STK_FILTER_NO_TILES) {
 		struct stk_filter_tiles tiles = stk__filter_tiles(f);
 		uint32_t *shared = &b->shared[STK_ARRAY_GPU_FILTER_TILES + tiling];
@@ -217,7 +226,7 @@ static void add_filter_blocks(struct stk_array_gpu *b, const struct stk_filter *
 		return;
 	}
 	for (int k = 0; k < phases; k++)
-		b->blocks[launch[k]] += blocks_of(k < phases - 1 ? n * f->n_terms : n);
+		b->blocks[launch[k]] += blocks_of(k < phases - 1 ? job->n * f->n_terms : job->n);
 }
 
 /* False: the job makes no noise. */
@@ -270,7 +279,7 @@ static void add_blocks(struct stk_array_gpu *b, const struct stk_array_gpu_item 
 		return;
 	}
 	if (job->kind == STK_ARRAY_FILTER) {
-		add_filter_blocks(b, &job->filter, job->n);
+		add_filter_blocks(b, job);
 		return;
 	}
 	if (job->kind == STK_ARRAY_SAMPLE && stk__array_sample_by_pixels(job)) {

@@ -24,7 +24,7 @@
 #define STK_ARRAY_GPU_GROUPS 2048  /* short ones, of a thread block */
 #define STK_ARRAY_GPU_OUTPUTS 4096 /* of a thread block: finding its job takes as long as some outputs */
 
-/* One for each kind of job, one that measures for normalisations, two more phases of filters and those of tiled ones, one that samples images pixel by pixel, one that makes the tables of equalisations, three for jobs over images of bytes
+/* One for each kind of job, one that measures for normalisations, two more phases of filters, those of tiled ones and the one of words, one that samples images pixel by pixel, one that makes the tables of equalisations, three for jobs over images of bytes
  * (array_image.h), which measure and make pixels, one that makes the pixels of JPEG distortion, and two for noise. */
 enum {
 	STK_ARRAY_GPU_MEASURE = STK_ARRAY_KINDS,
@@ -32,6 +32,7 @@ enum {
 	STK_ARRAY_GPU_FILTER_2,
 	STK_ARRAY_GPU_FILTER_TILES, /* one for each tiling of filters */
 	STK_ARRAY_GPU_FILTER_LAST = STK_ARRAY_GPU_FILTER_TILES + STK_FILTER_TILINGS - 1,
+	STK_ARRAY_GPU_FILTER_WORDS,
 	STK_ARRAY_GPU_SAMPLE_PIXELS,
 	STK_ARRAY_GPU_RESIZE_1,
 	STK_ARRAY_GPU_RESIZE_2,

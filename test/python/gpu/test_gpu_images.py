@@ -89,6 +89,31 @@ def test_dense_windows(number: int) -> None:
     agree(rng, batch, layout, lambda x: fn.filter(x, types.Constant(weights, device="gpu"), border=border), f"filter {size} {border}")
 
 
+@pytest.mark.parametrize("number", range(18))
+def test_dense_windows_of_words(number: int) -> None:
+    """RGB bytes of which a row of outputs is whole words, over small windows: what the GPU makes in columns."""
+    rng = np.random.default_rng([SEED, number, 12])
+    size, valid = [3, 5, 7][number % 3], rng.random() < 0.3
+    frames = [2] if rng.random() < 0.2 else []
+    batch = []
+    for tall, wide in ((80, 50), (9, 300), (3, 3)):
+        h, w = int(rng.integers(1, tall)), 4 * int(rng.integers(1, max(wide // 4, 2)))
+        more = size - 1 if valid else 0
+        batch.append(rng.integers(0, 256, (*frames, h + more, w + more, 3), dtype=np.uint8))
+    weights = rng.normal(size=(size, size)).astype(np.float32)
+    border = pick(rng, ["reflect_101", "reflect_1001", "clamp", "wrap", "constant"])
+    given = {"border": border, "mode": "valid" if valid else "same", "anchor": [int(v) for v in rng.integers(-1, size, 2)]}
+    fill = [types.Constant(np.array(77, np.uint8), device="gpu")] if border == "constant" and not valid else []
+
+    def define() -> Any:
+        layout = "FHWC" if frames else "HWC"
+        x = fn.external_source(source=[batch], cycle=True, layout=layout, dtype=types.UINT8).gpu()
+        return fn.filter(x, types.Constant(weights, device="gpu"), *fill, **given)
+
+    title = f"filter {size} {given} of {[b.shape for b in batch]}:"
+    assert_sides_agree(define, 1, title, batch_size=len(batch))
+
+
 @pytest.mark.parametrize("number", range(8))
 def test_medians(number: int) -> None:
     rng = np.random.default_rng([SEED, number, 4])

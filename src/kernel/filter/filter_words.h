@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Dense filters of RGB bytes on the GPU, without shared memory: a thread reads the rows of the input as words, and makes a column of outputs, four bytes
+ * wide, from sums that it holds while the window slides down. It gives the bits of filter_element.h, as tiles do (filter_tile.h), which serve all other windows,
+ * types and channels. */
+#ifndef STK_KERNEL_FILTER_WORDS_H
+#define STK_KERNEL_FILTER_WORDS_H
+
+#include "base/hd.h"
+#include "kernel/filter/filter.h"
+
+enum {
+	STK_FILTER_WORDS_ROWS = 32,   /* outputs of a thread, one below the other */
+	STK_FILTER_WORDS_WEIGHTS = 56 /* of a window, each row of which begins at a multiple of 8 */
+};
+
+/* True for weighted sums over windows of 3 x 3, 5 x 5 and 7 x 7, whose rows of outputs are whole words. */
+STK_HD bool stk__filter_takes_words(const struct stk_filter *f, const struct stk_filter_data *d)
+{
+	const struct stk_filter_window *w = f->window[0];
+	bool square = w[1].size == w[2].size && (w[1].size == 3 || w[1].size == 5 || w[1].size == 7);
+	bool plane = f->in[0] == 1 && f->out[0] == 1 && w[0].size == 1 && w[0].first == 0;
+	return f->dense && f->reduction == STK_FILTER_SUM && plane && square && f->channels == 3 && d->src_dtype == STK_UINT8 &&
+	       d->dst_dtype == STK_UINT8 && f->out[2] % 4 == 0 && (uintptr_t)d->dst % 4 == 0;
+}
+
+/* Words of a row of outputs, and strips of rows, each of which is a thread's in every word. */
+STK_HD uint32_t stk__filter_words_across(const struct stk_filter *f)
+{
+	return (uint32_t)f->out[2] / 4 * 3;
+}
+
+STK_HD uint32_t stk__filter_words_strips(const struct stk_filter *f)
+{
+	return ((uint32_t)f->out[1] + STK_FILTER_WORDS_ROWS - 1) / STK_FILTER_WORDS_ROWS;
+}
+
+#endif
