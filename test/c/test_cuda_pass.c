@@ -175,19 +175,44 @@ static void draw_rows(struct stk_pass *p)
 		add_hole(p);
 }
 
+/* A gentle warp alone, so that much of it is read well inside the image, from rows and windows of any alignment. */
+static void draw_warp(struct stk_pass *p)
+{
+	static const float near[6] = {1, 0, 0, 0, 1, 0};
+	int32_t most = draw(3) ? 40 : 250;
+	stk__pass_begin(p, draw(4) ? STK_UINT8 : STK_FLOAT, 1 + (int)draw((uint32_t)most), 1 + (int)draw(150), 1 + (int)draw(4));
+	if (draw(2))
+		stk__pass_window(p, draw_window(p->w, p->h), NULL);
+	stk__pass_mirror(p, draw(4) == 0, draw(4) == 0);
+	struct stk_warp w = {.out_w = 1 + (int)draw((uint32_t)most),
+		.out_h = 1 + (int)draw(150),
+		.interp = draw(3) ? STK_INTERP_LINEAR : STK_INTERP_NN,
+		.clamp = (uint8_t)draw(2),
+		.dtype = p->dtype,
+		.fill = draw(2) ? (float)draw(256) : fraction() * 300 - 20};
+	for (int i = 0; i < 6; i++)
+		w.m[i] = near[i] + (fraction() - 0.5f) * (i % 3 == 2 ? 20 : 0.6f);
+	stk__pass_warp(p, &w);
+	stk__pass_mirror(p, draw(4) == 0, draw(4) == 0);
+	if (draw(4) == 0)
+		add_hole(p);
+}
+
 static void draw_pass(struct stk_pass *p)
 {
 	bool usual = draw(2);
 	enum stk_dtype dtype = usual ? STK_UINT8 : types[draw(8)];
 	int32_t most = usual || draw(3) ? 4 : STK_PASS_MAX_CHANNELS;
-	uint32_t kind = draw(10);
+	uint32_t kind = draw(11);
+	if (kind == 10)
+		draw_warp(p);
 	if (kind == 0)
 		draw_wide(p, dtype);
 	if (kind == 1)
 		draw_geometry(p);
 	if (kind == 2)
 		draw_rows(p);
-	if (kind <= 2)
+	if (kind <= 2 || kind == 10)
 		return;
 	int32_t limit = most > 4 || dtype != STK_UINT8 ? 150 : 700;
 	stk__pass_begin(p, dtype, 1 + (int)draw((uint32_t)limit), 1 + (int)draw((uint32_t)limit * 5 / 7), 1 + (int)draw((uint32_t)most));

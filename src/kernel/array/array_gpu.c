@@ -283,8 +283,7 @@ static void add_blocks(struct stk_array_gpu *b, const struct stk_array_gpu_item 
 		return;
 	}
 	if (job->kind == STK_ARRAY_SAMPLE && stk__array_sample_by_pixels(job)) {
-		uint32_t across, down;
-		blocks[STK_ARRAY_GPU_SAMPLE_PIXELS] += stk__array_sample_tiles(job, &across, &down);
+		blocks[STK_ARRAY_GPU_SAMPLE_PIXELS] += (uint32_t)job->dim[0].size * stk__array_sample_tiles(job);
 		return;
 	}
 	if (add_noise_blocks(blocks, job))

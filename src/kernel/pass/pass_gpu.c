@@ -3,6 +3,7 @@
 #include "kernel/pass/pass_gpu.h"
 
 #include "base/memory.h"
+#include "kernel/common/texels.h"
 #include "kernel/pass/pass_plan.h"
 
 #include <math.h>
@@ -52,6 +53,7 @@ enum stk_status stk__pass_gpu_kernels_load(struct stk_gpu_device *dev, struct st
 		[STK_PASS_GPU_FLOATS_LAUNCH] = {"pass_gpu", "pass_run_floats"},
 		[STK_PASS_GPU_PIXEL_LAUNCH] = {"pass_gpu_pixels", "pass_run_pixels"},
 		[STK_PASS_GPU_WARP_LAUNCH] = {"pass_gpu_pixels", "pass_run_warps"},
+		[STK_PASS_GPU_TEXEL_LAUNCH] = {"pass_gpu_warps", "pass_warps"},
 		[STK_PASS_GPU_ROWS_LAUNCH] = {"pass_gpu_rows", "pass_rows"},
 		[STK_PASS_GPU_MADE_LAUNCH] = {"pass_gpu_made", "pass_made"},
 		[STK_PASS_GPU_ANY_LAUNCH] = {"pass_gpu_any", "pass_run_any"},
@@ -305,6 +307,18 @@ static uint32_t row_quads(const struct stk_pass *p, const struct stk_pass_gpu_it
 	return ((uint32_t)p->w + (aligned ? 3 : 6)) / 4;
 }
 
+/* True for what the launch of warps alone takes: the item, but for its blocks, is filled in. */
+static bool takes_texels(const struct stk_pass *p, const struct stk_pass_gpu_item *it)
+{
+	const struct stk_pass_gpu_axis *x = &it->axis[0], *y = &it->axis[1];
+	int64_t element = (int64_t)stk_dtype_size((enum stk_dtype)p->dtype);
+	bool whole = x->begin == 0 && y->begin == 0 && x->end == x->size && y->end == y->size;
+	bool plain = it->form == STK_PASS_GPU_FORM_NONE && !it->fills && p->dtype == p->in_dtype &&
+		     (p->in_c <= 1 || p->in_c == 3 || p->in_c == 4);
+	return whole && plain && x->pre.step == 1 && it->dst_pixel == p->in_c * element && (it->dst_channel == element || p->in_c == 1) &&
+	       stk__texel_fits(p->mid_w, p->mid_h, y->pre.step * it->src_row) && stk__texel_fits(p->w, p->h, it->dst_row);
+}
+
 /* Outputs of a thread block in a row. In resizes of the last launch each thread makes one value of a row. */
 static int32_t block_columns(
 	const struct stk_pass *p, const struct stk_plan *plan, enum stk_pass_gpu_mode mode, enum stk_pass_gpu_launch launch)
@@ -316,8 +330,8 @@ static int32_t block_columns(
 
 static void add_blocks(struct stk_pass_gpu *b, const struct stk_pass *p, enum stk_pass_gpu_launch launch, struct stk_pass_gpu_item *it)
 {
-	int32_t rows =
-		launch == STK_PASS_GPU_PIXEL_LAUNCH || launch == STK_PASS_GPU_WARP_LAUNCH ? STK_PASS_GPU_PIXEL_ROWS : STK_PASS_GPU_ROWS;
+	bool pixels = launch == STK_PASS_GPU_PIXEL_LAUNCH || launch == STK_PASS_GPU_WARP_LAUNCH;
+	int32_t rows = launch == STK_PASS_GPU_TEXEL_LAUNCH ? STK_TEXEL_ROWS : pixels ? STK_PASS_GPU_PIXEL_ROWS : STK_PASS_GPU_ROWS;
 	bool quads = launch == STK_PASS_GPU_ROWS_LAUNCH || launch == STK_PASS_GPU_MADE_LAUNCH;
 	memcpy(it->block0, b->n_blocks, sizeof it->block0);
 	if (quads)
@@ -378,6 +392,7 @@ static void fill_ends(struct stk_pass_gpu_item *it, const struct ends *e)
 	it->src_channel = e->src->channel;
 	it->x0 = e->x0;
 	it->y0 = e->y0;
+	it->src_w = e->src->width;
 	it->maker = e->maker;
 	it->dst = (uintptr_t)e->dst->data;
 	it->dst_row = e->dst->row;
@@ -404,6 +419,10 @@ static bool add(struct stk_pass_gpu *b, const struct stk_pass *p, const struct e
 	if (e->maker || (launch == STK_PASS_GPU_PIXEL_LAUNCH && takes_rows(p, &plan, e->dst, it))) {
 		launch = e->maker ? STK_PASS_GPU_MADE_LAUNCH : STK_PASS_GPU_ROWS_LAUNCH;
 		it->across = row_quads(p, it);
+	}
+	if (launch == STK_PASS_GPU_WARP_LAUNCH && takes_texels(p, it)) {
+		launch = STK_PASS_GPU_TEXEL_LAUNCH;
+		it->across = stk__texel_across(((it->dst | (uint64_t)it->dst_row) & 3) == 0, p->w);
 	}
 	add_blocks(b, p, launch, it);
 	for (int k = 0; k < STK_PASS_GPU_LAUNCHES; k++) {

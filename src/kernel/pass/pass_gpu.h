@@ -28,8 +28,9 @@ enum stk_pass_gpu_launch {
 	STK_PASS_GPU_FLOATS_LAUNCH, /* resizes of float32 */
 	STK_PASS_GPU_PIXEL_LAUNCH,
 	STK_PASS_GPU_WARP_LAUNCH,
-	STK_PASS_GPU_ROWS_LAUNCH, /* of dense pixels of three bytes, four at a time; floats with their hole */
-	STK_PASS_GPU_MADE_LAUNCH, /* of images that jobs make on the way, to floats, with their hole */
+	STK_PASS_GPU_TEXEL_LAUNCH, /* warps alone, without steps */
+	STK_PASS_GPU_ROWS_LAUNCH,  /* of dense pixels of three bytes, four at a time; floats with their hole */
+	STK_PASS_GPU_MADE_LAUNCH,  /* of images that jobs make on the way, to floats, with their hole */
 	STK_PASS_GPU_ANY_LAUNCH,
 	STK_PASS_GPU_HOLES_LAUNCH, /* writes holes over what the others have stored */
 	STK_PASS_GPU_LAUNCHES
@@ -84,8 +85,8 @@ struct stk_pass_gpu_item {
 	uint64_t src; /* pixel (x0, y0) of the source */
 	uint64_t dst;
 	int64_t src_row, src_pixel, src_channel, dst_row, dst_pixel, dst_channel; /* bytes */
-	int32_t x0, y0, in_c, in_dtype;
-	int32_t mode, kind, finish;             /* kind: enum stk_resample_kind */
+	int32_t x0, y0, src_w, in_c, in_dtype;                                    /* src_w: columns from x0 on */
+	int32_t mode, kind, finish;                                               /* kind: enum stk_resample_kind */
 	int32_t form, fills;                    /* fills: the first step is a fill, and comes before the form */
 	int32_t sampled;                        /* type that a sampler's result rounds to */
 	int32_t dtype;                          /* of the output */

@@ -2,85 +2,10 @@
  * Passes on the GPU (pass_gpu.h) without a sum over taps, from interleaved uint8 or float32 of few channels: windows, mirrors, nearest resizes, warps, and the
  * steps behind them. A thread makes a pixel in each of a few rows; the common ways to finish one are spelled out, and bytes of RGB are stored in words. */
 #include "kernel/common/pixels.cuh"
-#include "kernel/pass/pass_gpu_steps.cuh"
+#include "kernel/pass/pass_gpu_warp.cuh"
 
 #define WIDTH STK_PASS_GPU_PIXEL_COLUMNS
 #define HEIGHT STK_PASS_GPU_PIXEL_ROWS
-
-/* ---- where pixels come from ---- */
-
-/* What a thread needs of its item, in registers: the compiler cannot know that no store changes it. */
-struct source {
-	const uint8_t *pixel; /* (0, 0): of a warp, of what the sampler sees */
-	int64_t row;
-	int32_t step_x, channels; /* step_x: elements */
-	int32_t w, h, sampled;
-	bool clamp;
-	float fill;
-	stk_warp_row warp; /* of the output's column: y is yet to be set */
-};
-
-template <typename T> static __device__ __forceinline__ const uint8_t *place(const stk_pass_gpu_item &it, int32_t x, int32_t y)
-{
-	return (const uint8_t *)it.src + (int64_t)(y - it.y0) * it.src_row + (int64_t)(x - it.x0) * it.in_c * (int64_t)sizeof(T);
-}
-
-template <typename T, bool WARPS> static __device__ __forceinline__ source make_source(const stk_pass_gpu_item &it, int32_t x)
-{
-	source s = {};
-	s.channels = it.in_c;
-	if (!WARPS) {
-		s.pixel = place<T>(it, x, 0); /* x: the source's own column */
-		s.row = it.src_row;
-		return s;
-	}
-	const stk_axis_map &column = it.axis[0].pre, &row = it.axis[1].pre;
-	s.pixel = place<T>(it, column.first, row.first);
-	s.row = row.step * it.src_row;
-	s.step_x = column.step * it.in_c;
-	s.w = it.mid_w;
-	s.h = it.mid_h;
-	s.sampled = it.sampled;
-	s.clamp = it.warp.clamp;
-	s.fill = it.warp.fill;
-	s.warp.linear = it.warp.interp != STK_INTERP_NN;
-	s.warp.first = map(it.axis[0].post, x);
-#pragma unroll
-	for (int i = 0; i < 6; i++)
-		s.warp.m[i] = it.warp.m[i];
-	return s;
-}
-
-/* As warp.c's pixel_at. */
-template <typename T, int C> static __device__ __forceinline__ void warp_pixel(const source &s, int32_t x, int32_t y, float p[CHANNELS])
-{
-	int32_t ix = stk__warp_clamp(x, s.w), iy = stk__warp_clamp(y, s.h);
-	bool outside = !s.clamp && (ix != x || iy != y);
-	const T *from = (const T *)(const void *)(s.pixel + iy * s.row) + ix * s.step_x;
-#pragma unroll
-	for (int c = 0; c < C; c++)
-		p[c] = outside ? s.fill : c < s.channels ? (float)__ldg(from + c) : 0;
-}
-
-template <typename T, int C> static __device__ __forceinline__ void sample_warp(const source &s, int32_t y, float p[CHANNELS])
-{
-	stk_warp_row row = s.warp;
-	row.y = y;
-	stk_warp_position at = stk__warp_position(&row, 0);
-	warp_pixel<T, C>(s, at.x, at.y, p);
-	if (row.linear) {
-		float right[CHANNELS], below[CHANNELS], diagonal[CHANNELS];
-		warp_pixel<T, C>(s, at.x + 1, at.y, right);
-		warp_pixel<T, C>(s, at.x, at.y + 1, below);
-		warp_pixel<T, C>(s, at.x + 1, at.y + 1, diagonal);
-#pragma unroll
-		for (int c = 0; c < C; c++)
-			p[c] = stk__warp_mix(p[c], right[c], below[c], diagonal[c], at.qx, at.qy);
-	}
-#pragma unroll
-	for (int c = 0; c < C; c++)
-		p[c] = s.sampled == STK_FLOAT ? p[c] : s.sampled == STK_UINT8 ? (float)stk__to_byte(p[c]) : round_to(p[c], s.sampled);
-}
 
 /* ---- how they are finished ---- */
 
@@ -176,7 +101,15 @@ static __device__ __forceinline__ void make_tile(const stk_pass_gpu_view &v, con
 	bool across = x >= ax.begin && x < ax.end;
 	int32_t top = ay.begin, bottom = ay.end, first = WARPS ? ay.post.first : map(ay.pre, ay.post.first), step = WARPS ? ay.post.step : ay.pre.step * ay.post.step;
 	bool table = !WARPS && ay.filter.n;
-	source s = make_source<T, WARPS>(it, WARPS ? x : across ? position(v, ax, x) : it.x0);
+	/* In registers, as all else that is needed of the item: the compiler cannot know that no store changes it. */
+	const uint8_t *column = WARPS ? NULL : source_pixel<T>(it, across ? position(v, ax, x) : it.x0, 0);
+	const int64_t src_row = it.src_row;
+	const int32_t channels = it.in_c;
+	warp_source warp = {};
+	if (WARPS) {
+		warp = make_warp_source<T>(it);
+		warp.row.first = map(ax.post, x);
+	}
 	ending e = make_ending(v, it);
 	uint8_t *to = (uint8_t *)it.dst + x0 * it.dst_pixel;
 	int64_t row = it.dst_row;
@@ -189,12 +122,15 @@ static __device__ __forceinline__ void make_tile(const stk_pass_gpu_view &v, con
 			int32_t k = min(y + i, y1 - 1);
 			valid[i] = across && k >= top && k < bottom;
 			if (valid[i] && WARPS) {
-				sample_warp<T, C>(s, first + step * k, p[i]);
+				float at[2];
+				warp.row.y = first + step * k;
+				stk__warp_place(&warp.row, 0, at);
+				sample_warp<T, C>(warp, at, p[i]);
 			} else if (valid[i]) {
-				const T *from = (const T *)(const void *)(s.pixel + (table ? position(v, ay, k) : first + step * k) * s.row);
+				const T *from = (const T *)(const void *)(column + (table ? position(v, ay, k) : first + step * k) * src_row);
 #pragma unroll
 				for (int c = 0; c < C; c++)
-					p[i][c] = c < s.channels ? (float)__ldg(from + c) : 0;
+					p[i][c] = c < channels ? (float)__ldg(from + c) : 0;
 			}
 		}
 #pragma unroll

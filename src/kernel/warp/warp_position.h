@@ -25,16 +25,29 @@ STK_HD int32_t stk__warp_floor(float x)
 	return i - ((float)i > x);
 }
 
-STK_HD struct stk_warp_position stk__warp_position(const struct stk_warp_row *w, int32_t k)
+/* Output k's position, x and y, on a grid whose whole numbers are the upper left of the pixels that are mixed. */
+STK_HD void stk__warp_place(const struct stk_warp_row *w, int32_t k, float at[2])
 {
 	float half = w->linear ? 0.5f : 0, fx = (float)(w->first + k * w->step) + 0.5f, fy = (float)w->y + 0.5f;
-	float x = w->m[0] * fx + (w->m[1] * fy + w->m[2]) - half, y = w->m[3] * fx + (w->m[4] * fy + w->m[5]) - half;
+	at[0] = w->m[0] * fx + (w->m[1] * fy + w->m[2]) - half;
+	at[1] = w->m[3] * fx + (w->m[4] * fy + w->m[5]) - half;
+}
+
+STK_HD struct stk_warp_position stk__warp_split(const float at[2])
+{
 	struct stk_warp_position p;
-	p.x = stk__warp_floor(x);
-	p.y = stk__warp_floor(y);
-	p.qx = x - (float)p.x;
-	p.qy = y - (float)p.y;
+	p.x = stk__warp_floor(at[0]);
+	p.y = stk__warp_floor(at[1]);
+	p.qx = at[0] - (float)p.x;
+	p.qy = at[1] - (float)p.y;
 	return p;
+}
+
+STK_HD struct stk_warp_position stk__warp_position(const struct stk_warp_row *w, int32_t k)
+{
+	float at[2];
+	stk__warp_place(w, k, at);
+	return stk__warp_split(at);
 }
 
 /* Along x, then along y. */

@@ -155,6 +155,27 @@ def test_affine_warps(number: int) -> None:
     agree(rng, batch, "HWC", lambda x: fn.rotate(x, angle=33.0, interp_type=interp, **fill), f"rotate {interp!r} {fill}")
 
 
+@pytest.mark.parametrize("kind", ["water", "sphere", "jitter", "warp_perspective", "warp_affine", "rotate"])
+@pytest.mark.parametrize("number", range(4))
+def test_samples_of_narrow_and_wide_images(kind: str, number: int) -> None:
+    """Rows of any alignment, and images that are all border, beside those that are nearly all inside."""
+    rng = np.random.default_rng([SEED, number, 13, len(kind)])
+    channels, dtype = 1 + (number + len(kind)) % 4, [np.uint8, np.uint8, np.float32, np.uint8][int(rng.integers(4))]
+    widths = [*rng.integers(1, 41, 8), *rng.integers(100, 240, 3)]
+    batch = [(rng.random((int(rng.integers(1, 140)), w, channels)) * 255).astype(dtype) for w in widths]
+    interp, fill = pick(rng, [types.INTERP_NN, types.INTERP_LINEAR]), pick(rng, [0.0, 17.0, 30.6])
+    matrix = [float(v) for v in [1, 0, 0, 0, 1, 0] + rng.uniform(-1, 1, 6) * [0.2, 0.2, 9, 0.2, 0.2, 9]]
+
+    def make(x: Any) -> Any:
+        if kind == "warp_affine":
+            return fn.warp_affine(x, matrix=matrix, interp_type=interp, fill_value=fill)
+        if kind == "rotate":
+            return fn.rotate(x, angle=matrix[2] * 3, interp_type=interp, fill_value=fill, keep_size=number % 2 == 0)
+        return sample(rng, x, kind, interp, fill)
+
+    agree(rng, batch, "HWC", make, f"{kind} {interp!r} {fill} {matrix}")
+
+
 @pytest.mark.parametrize("number", range(8))
 def test_resizes(number: int) -> None:
     rng = np.random.default_rng([SEED, number, 7])

@@ -1,0 +1,298 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Tiles of interleaved images whose pixels are taken from computed positions of another one, for kernels that warp and displace. A warp makes 32 pixels of
+ * each of a few rows. Where all that they read lies well inside the source, nothing looks at borders, RGB bytes are read in aligned words, and the reads of
+ * all rows are on their way before the first is waited for; the caller makes the other pixels. */
+#ifndef STK_KERNEL_TEXELS_CUH
+#define STK_KERNEL_TEXELS_CUH
+
+#include "kernel/common/pixels.cuh"
+#include "kernel/common/texels.h"
+
+/* Where pixels are read; stk__texel_fits. */
+struct stk_texel_source {
+	const uint8_t *pixel; /* (0, 0) */
+	int32_t row, w, h;    /* row: bytes */
+	int32_t begin, end;   /* columns that lie in memory */
+	bool fills;           /* what lies outside altogether becomes the fill, whatever it is mixed of */
+};
+
+/* A pixel of C channels as it is stored: bytes in a word, the first the lowest and those behind C anything; floats each. */
+template <typename T, int C> struct stk_texel {
+	T value[C];
+};
+template <int C> struct stk_texel<uint8_t, C> {
+	uint32_t word;
+};
+
+/* An image's rows, and the part that a thread block makes: pixels from x0 on, or a few further left where a row's words ask for it, of rows y0 to y1 - 1. */
+struct stk_texel_tile {
+	uint8_t *dst; /* of pixel (0, 0) */
+	int32_t pitch, width, x0, y0, y1;
+	bool whole; /* each row has all of a warp's pixels */
+	float *turn; /* shared, 16-byte aligned: 4 * 32 floats for each warp, where pixels are floats */
+	uint32_t left, pick; /* the lane of the first pixel that a lane's word of RGB has bytes of, and which bytes of that one and the next */
+};
+
+/* ---- from positions inside ---- */
+
+/* True where pixels are read in words: then bytes beside them are read too. */
+template <typename T, int C> static __device__ constexpr bool stk__texel_words()
+{
+	return sizeof(T) == 1 && C > 1;
+}
+
+/* x, y: of the upper left of the pixels that are mixed, as yet with their fractions; so below. NaN is nowhere. */
+template <typename T, int C, bool LINEAR> static __device__ __forceinline__ bool stk__texel_inside(const stk_texel_source &s, float x, float y)
+{
+	constexpr int32_t before = stk__texel_words<T, C>(), after = before ? 2 + LINEAR : LINEAR;
+	return x >= (float)(s.begin + before) && x < (float)(s.end - after) && y >= 0 && y < (float)(s.h - LINEAR);
+}
+
+/* Close enough for its fractions to lie between 0 and 1. */
+template <bool LINEAR> static __device__ __forceinline__ bool stk__texel_outside(const stk_texel_source &s, float x, float y)
+{
+	const float far = 1e6f, before = LINEAR ? -1 : 0;
+	bool beside = x < before || x >= (float)s.w || y < before || y >= (float)s.h;
+	return beside && x > -far && x < far && y > -far && y < far;
+}
+
+/* What is read for a pixel, before anything waits for it: values, those of a row beside each other, or words. */
+template <typename T, int C, bool LINEAR, bool WORDS> struct stk_texel_patch {
+	T value[1 + LINEAR][(1 + LINEAR) * C];
+};
+template <typename T, int C, bool LINEAR> struct stk_texel_patch<T, C, LINEAR, true> {
+	uint32_t word[1 + LINEAR][2 + LINEAR], shift[1 + LINEAR]; /* shift, modulo 32: bits of the first word before the pixel */
+};
+
+template <typename T, int C, bool LINEAR>
+static __device__ __forceinline__ void stk__texel_load(const stk_texel_source &s, int32_t x, int32_t y, stk_texel_patch<T, C, LINEAR, false> &p)
+{
+	int32_t at = y * s.row + x * (C * (int32_t)sizeof(T));
+#pragma unroll
+	for (int r = 0; r < 1 + LINEAR; r++, at += s.row)
+#pragma unroll
+		for (int i = 0; i < (1 + LINEAR) * C; i++)
+			p.value[r][i] = __ldg((const T *)(const void *)(s.pixel + at) + i);
+}
+
+template <typename T, int C, bool LINEAR>
+static __device__ __forceinline__ void stk__texel_load(const stk_texel_source &s, int32_t x, int32_t y, stk_texel_patch<T, C, LINEAR, true> &p)
+{
+	int32_t before = (int32_t)((uintptr_t)s.pixel & 3), at = y * s.row + (x * C + before);
+	const uint8_t *words = s.pixel - before;
+#pragma unroll
+	for (int r = 0; r < 1 + LINEAR; r++, at += s.row) {
+		p.shift[r] = (uint32_t)at << 3;
+#pragma unroll
+		for (int i = 0; i < 2 + LINEAR; i++)
+			p.word[r][i] = __ldg((const uint32_t *)(const void *)(words + (at & ~3)) + i);
+	}
+}
+
+/* Value `at` of row r: of the left pixel's channels and then of the right one's. */
+template <typename T, int C, bool LINEAR> static __device__ __forceinline__ float stk__texel_value(const stk_texel_patch<T, C, LINEAR, false> &p, int r, int at)
+{
+	return (float)p.value[r][at];
+}
+template <typename T, int C, bool LINEAR> static __device__ __forceinline__ float stk__texel_value(const stk_texel_patch<T, C, LINEAR, true> &p, int r, int at)
+{
+	uint32_t four = __funnelshift_r(p.word[r][at / 4], p.word[r][at / 4 + 1], p.shift[r]);
+	if (at % 4 == 0 || at % 4 == 3) /* of which conversions exist, that have a unit of their own */
+		return (float)(at % 4 ? four >> 24 : four & 255);
+	return __uint_as_float(__byte_perm(four, 0x4b000000, 0x7440 + at % 4)) - 0x1p23f;
+}
+
+/* Bytes out of values from 0 to 255, to nearest, halves up. The sums are rounded down: the first reaches no whole number that x + 1/2 does not, and the second
+ * leaves its whole part in the lowest byte. */
+static __device__ __forceinline__ uint32_t stk__texel_byte(float x)
+{
+	return __float_as_uint(__fadd_rd(__fadd_rd(x, 0.5f), 0x1p23f));
+}
+
+template <int C> static __device__ __forceinline__ void stk__texel_pack(const float (&value)[C], stk_texel<uint8_t, C> &to)
+{
+	uint32_t byte[4];
+#pragma unroll
+	for (int c = 0; c < 4; c++)
+		byte[c] = c < C ? stk__texel_byte(value[c]) : 0;
+	to.word = C == 1 ? byte[0] : __byte_perm(byte[0], byte[1], 0x0040);
+	if (C > 2)
+		to.word = __byte_perm(to.word, C == 3 ? byte[2] : __byte_perm(byte[2], byte[3], 0x0040), 0x5410);
+}
+template <int C> static __device__ __forceinline__ void stk__texel_pack(const float (&value)[C], stk_texel<float, C> &to)
+{
+#pragma unroll
+	for (int c = 0; c < C; c++)
+		to.value[c] = value[c];
+}
+
+/* Along x, then along y, as on the CPU. */
+template <typename T, int C, bool LINEAR>
+static __device__ __forceinline__ stk_texel<T, C> stk__texel_mix(const stk_texel_patch<T, C, LINEAR, stk__texel_words<T, C>()> &p, float qx, float qy)
+{
+	stk_texel<T, C> made;
+	if constexpr (!LINEAR && stk__texel_words<T, C>()) {
+		made.word = __funnelshift_r(p.word[0][0], p.word[0][1], p.shift[0]);
+	} else if constexpr (!LINEAR && sizeof(T) == 1) {
+		made.word = p.value[0][0];
+	} else if constexpr (!LINEAR) {
+#pragma unroll
+		for (int c = 0; c < C; c++)
+			made.value[c] = p.value[0][c];
+	} else {
+		float value[C];
+#pragma unroll
+		for (int c = 0; c < C; c++) {
+			float px = 1 - qx, top = stk__texel_value(p, 0, c) * px + stk__texel_value(p, 0, c + C) * qx;
+			float bottom = stk__texel_value(p, 1, c) * px + stk__texel_value(p, 1, c + C) * qx;
+			value[c] = top + (bottom - top) * qy;
+		}
+		stk__texel_pack(value, made);
+	}
+	return made;
+}
+
+/* ---- stores ---- */
+
+/* Of a warp's pixels, that of lane 0 goes to `to`; those of lanes begin .. end - 1 lie in the image, of a whole tile all. RGB is aligned to words, which come from
+ * two lanes. */
+static __device__ __forceinline__ void stk__texel_store(const stk_texel_tile &tile, uint8_t *to, stk_texel<uint8_t, 3> t, int32_t begin, int32_t end)
+{
+	int32_t lane = (int32_t)(threadIdx.x % 32);
+	if (tile.whole) {
+		uint32_t left = __shfl_sync(~0u, t.word, tile.left), right = __shfl_sync(~0u, t.word, tile.left + 1);
+		if (lane < 24)
+			((uint32_t *)(void *)to)[lane] = __byte_perm(left, right, tile.pick);
+	} else if (lane >= begin && lane < end) {
+		to += 3 * lane;
+		to[0] = (uint8_t)t.word;
+		to[1] = (uint8_t)(t.word >> 8);
+		to[2] = (uint8_t)(t.word >> 16);
+	}
+}
+
+template <int C>
+static __device__ __forceinline__ void stk__texel_store(const stk_texel_tile &, uint8_t *to, stk_texel<uint8_t, C> t, int32_t begin, int32_t end)
+{
+	int32_t lane = (int32_t)(threadIdx.x % 32);
+	if (lane < begin || lane >= end)
+		return;
+	to += C * lane;
+	if (C == 4 && ((uintptr_t)to & 3) == 0) {
+		*(uint32_t *)(void *)to = t.word;
+		return;
+	}
+#pragma unroll
+	for (int c = 0; c < C; c++)
+		to[c] = (uint8_t)(t.word >> 8 * c);
+}
+
+static __device__ __forceinline__ void stk__texel_store(const stk_texel_tile &, uint8_t *to, const stk_texel<float, 1> &t, int32_t begin, int32_t end)
+{
+	int32_t lane = (int32_t)(threadIdx.x % 32);
+	if (lane >= begin && lane < end)
+		((float *)(void *)to)[lane] = t.value[0];
+}
+
+/* Several floats go through shared memory, so that neighbours in memory are stored together. */
+template <int C>
+static __device__ __forceinline__ void stk__texel_store(const stk_texel_tile &tile, uint8_t *to, const stk_texel<float, C> &t, int32_t begin, int32_t end)
+{
+	int32_t lane = (int32_t)(threadIdx.x % 32);
+	float *out = (float *)(void *)to, *turn = tile.turn + threadIdx.x / 32 * 128;
+#pragma unroll
+	for (int c = 0; c < C; c++)
+		turn[C * lane + c] = t.value[c];
+	__syncwarp();
+	if (tile.whole && ((uintptr_t)to & 15) == 0) {
+		if (lane < 8 * C)
+			((float4 *)(void *)to)[lane] = ((const float4 *)(const void *)turn)[lane];
+	} else {
+#pragma unroll
+		for (int c = 0; c < C; c++) {
+			int32_t i = 32 * c + lane;
+			if (i >= C * begin && i < C * end)
+				out[i] = turn[i];
+		}
+	}
+	__syncwarp();
+}
+
+/* ---- tiles ---- */
+
+/* Tile `block` of an image. aligned: as for stk__texel_across. */
+static __device__ __forceinline__ stk_texel_tile stk__texel_tile_of(
+	uint8_t *dst, int64_t pitch, int32_t width, int32_t height, bool aligned, uint32_t block, float *turn)
+{
+	uint32_t across = stk__texel_across(aligned, width), down = block / across, lane = threadIdx.x % 32, left = 4 * lane / 3;
+	int32_t x0 = (int32_t)(block - down * across) * STK_TEXEL_WIDTH, y0 = (int32_t)down * STK_TEXEL_ROWS;
+	bool whole = x0 + STK_TEXEL_WIDTH <= width && (x0 > 0 || aligned);
+	const uint32_t pick = 4 * lane - 3 * left == 0 ? 0x4210 : 4 * lane - 3 * left == 1 ? 0x5421 : 0x6542;
+	return {dst, (int32_t)pitch, width, x0, y0, min(y0 + STK_TEXEL_ROWS, height), whole, turn, left, stk__keep(pick)};
+}
+
+/* Where a warp's pixels of a row begin. */
+template <typename T, int C> static __device__ __forceinline__ int32_t stk__texel_begin(const stk_texel_tile &t, int32_t y)
+{
+	uint32_t at = (uint32_t)(uintptr_t)t.dst + (uint32_t)(y * t.pitch);
+	return t.x0 - (int32_t)(sizeof(T) == 1 && C == 3 ? (0 - at) & 3 : 0);
+}
+
+/* Where a lane's pixels of the N rows from y on are read. */
+template <typename T, int C, int N, typename PLACE>
+static __device__ __forceinline__ void stk__texel_places(const stk_texel_tile &t, int32_t y, PLACE place, float (&at)[N][2])
+{
+	int32_t column[N], row[N];
+#pragma unroll
+	for (int k = 0; k < N; k++) {
+		row[k] = min(y + k, t.y1 - 1);
+		column[k] = max(min(stk__texel_begin<T, C>(t, row[k]) + (int32_t)(threadIdx.x % 32), t.width - 1), 0);
+	}
+	place(column, row, at);
+}
+
+template <typename T, int C> static __device__ __forceinline__ void stk__texel_put(const stk_texel_tile &t, int32_t y, const stk_texel<T, C> &made)
+{
+	int32_t begin = stk__texel_begin<T, C>(t, y);
+	stk__texel_store(t, t.dst + (y * t.pitch + begin * (C * (int32_t)sizeof(T))), made, -begin, t.width - begin);
+}
+
+/* Makes the pixels of the ROWS rows from y on. place(column, row, at): where outputs are read, all of them in the image, any number at a time. border(at): a
+ * pixel that is read there, wherever that is. */
+template <typename T, int C, bool LINEAR, int ROWS, typename PLACE, typename BORDER>
+static __device__ __forceinline__ void stk__texel_rows(
+	const stk_texel_source &s, const stk_texel_tile &t, const stk_texel<T, C> &fill, int32_t y, PLACE place, BORDER border)
+{
+	float at[ROWS][2];
+	stk__texel_places<T, C>(t, y, place, at);
+	bool inside = true;
+#pragma unroll
+	for (int k = 0; k < ROWS; k++)
+		inside = inside && stk__texel_inside<T, C, LINEAR>(s, at[k][0], at[k][1]);
+	if (__all_sync(~0u, inside)) {
+		stk_texel_patch<T, C, LINEAR, stk__texel_words<T, C>()> patch[ROWS];
+#pragma unroll
+		for (int k = 0; k < ROWS; k++) {
+			int32_t ix = __float2int_rd(at[k][0]), iy = __float2int_rd(at[k][1]);
+			at[k][0] -= (float)ix;
+			at[k][1] -= (float)iy;
+			stk__texel_load<T, C, LINEAR>(s, ix, iy, patch[k]);
+		}
+#pragma unroll
+		for (int k = 0; k < ROWS; k++)
+			if (y + k < t.y1)
+				stk__texel_put(t, y + k, stk__texel_mix<T, C, LINEAR>(patch[k], at[k][0], at[k][1]));
+		return;
+	}
+#pragma unroll 1
+	for (int32_t end = min(y + ROWS, t.y1); y < end; y++) {
+		float one[1][2];
+		stk__texel_places<T, C>(t, y, place, one);
+		stk_texel<T, C> made = fill;
+		if (!s.fills || !__all_sync(~0u, stk__texel_outside<LINEAR>(s, one[0][0], one[0][1])))
+			made = border(one[0]);
+		stk__texel_put(t, y, made);
+	}
+}
+
+#endif
