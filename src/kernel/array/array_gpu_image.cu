@@ -6,7 +6,7 @@
 
 #define THREADS STK_ARRAY_GPU_THREADS
 #define CHUNK 16 /* pixels that a thread holds at a time: as many vectors of 16 bytes as they have channels */
-#define COPIES 8 /* of a count: threads of a warp whose pixels are equal add to different ones */
+#define COPIES 8 /* two vectors of them, of a count: threads of a warp whose pixels are equal add to different ones */
 
 /* ---- measures ---- */
 
@@ -136,17 +136,71 @@ static __device__ void measure_counts(const stk_array_job &job, const part &p, c
 		count<1>(p, counts);
 	__syncthreads();
 	for (int32_t i = threadIdx.x; i < im.channels * BINS; i += THREADS) {
-		uint32_t sum = 0;
-#pragma unroll
-		for (int k = 0; k < COPIES; k++)
-			sum += counts[COPIES * i + k];
-		measured[p.block * im.measured + i] = sum;
+		const uint4 *copies = (const uint4 *)(const void *)(counts + COPIES * i);
+		uint4 a = copies[0], b = copies[1];
+		measured[p.block * im.measured + i] = a.x + a.y + a.z + a.w + b.x + b.y + b.z + b.w;
 	}
 	if (!comes_last((uint32_t *)job.constants + p.frame, im.blocks))
 		return;
 	uint8_t *tables = (uint8_t *)job.work + (int64_t)p.frame * im.channels * BINS;
 	for (int32_t c = 0; c < im.channels; c++)
 		make_table(e, (int32_t)add_blocks(measured + c * BINS + threadIdx.x, im.measured, im.blocks), im.pixels, tables + c * BINS);
+}
+
+/* Of each channel the largest value of a part's pixels, and 255 less the least. */
+template <int C> static __device__ void find_extremes(const part &p, int32_t (&most)[2 * C])
+{
+	const uint8_t *from = p.src + (int64_t)p.first * C;
+	int32_t done = p.vectors ? p.n / CHUNK * CHUNK : 0;
+	for (int32_t i = CHUNK * threadIdx.x; i < done; i += CHUNK * THREADS) {
+		chunk<C> values = load<C>(from + C * i);
+#pragma unroll
+		for (int k = 0; k < CHUNK * C; k++) {
+			most[2 * (k % C)] = max(most[2 * (k % C)], values.get(k));
+			most[2 * (k % C) + 1] = max(most[2 * (k % C) + 1], 255 - values.get(k));
+		}
+	}
+	for (int32_t i = done + threadIdx.x; i < p.n; i += THREADS)
+#pragma unroll
+		for (int c = 0; c < C; c++) {
+			int32_t value = __ldg(from + C * i + c);
+			most[2 * c] = max(most[2 * c], value);
+			most[2 * c + 1] = max(most[2 * c + 1], 255 - value);
+		}
+}
+
+/* A table that follows from the least and the largest value needs no counts. */
+template <int C> static __device__ void measure_extremes(const stk_array_job &job, const part &p, const stk_array_image &im, uint32_t *measured)
+{
+	__shared__ int32_t extremes[2 * C];
+	int32_t most[2 * C] = {};
+	if (threadIdx.x < 2 * C)
+		extremes[threadIdx.x] = 0;
+	find_extremes<C>(p, most);
+	__syncthreads();
+#pragma unroll
+	for (int k = 0; k < 2 * C; k++) {
+#pragma unroll
+		for (int by = 16; by > 0; by /= 2)
+			most[k] = max(most[k], __shfl_xor_sync(~0u, most[k], by));
+		if (threadIdx.x % 32 == 0)
+			atomicMax(&extremes[k], most[k]);
+	}
+	__syncthreads();
+	if (threadIdx.x < 2 * C)
+		measured[p.block * (2 * C) + threadIdx.x] = (uint32_t)extremes[threadIdx.x];
+	if (!comes_last((uint32_t *)job.constants + p.frame, im.blocks))
+		return;
+	if (threadIdx.x < 2 * C)
+		for (uint32_t b = 0; b < im.blocks; b++)
+			extremes[threadIdx.x] = max(extremes[threadIdx.x], *(const volatile int32_t *)(measured + b * (2 * C) + threadIdx.x));
+	__syncthreads();
+	uint8_t *tables = (uint8_t *)job.work + (int64_t)p.frame * C * BINS;
+#pragma unroll
+	for (int c = 0; c < C; c++) {
+		stk_equalize_range r = {im.pixels, 255 - extremes[2 * c + 1], extremes[2 * c], 0, 0};
+		tables[c * BINS + threadIdx.x] = stk__equalize_stretch(&r, threadIdx.x);
+	}
 }
 
 static __device__ void measure_luma(const stk_array_job &job, const part &p, const stk_array_image &im, uint32_t *measured)
@@ -169,10 +223,14 @@ extern "C" __global__ void __launch_bounds__(THREADS) array_image_measure(const 
 	stk_array_image im = stk__array_image(&it.job);
 	part p = find_part(it.job, im, blockIdx.x - it.block0[v.launch]);
 	uint32_t *measured = (uint32_t *)((uint8_t *)it.job.work + stk__array_image_results(&it.job, &im)) + (int64_t)p.frame * im.blocks * im.measured;
-	if (it.job.kind == STK_ARRAY_EQUALIZE)
-		measure_counts(it.job, p, im, measured);
-	else
+	if (it.job.kind != STK_ARRAY_EQUALIZE)
 		measure_luma(it.job, p, im, measured);
+	else if (it.job.equalize.table != STK_EQUALIZE_STRETCH)
+		measure_counts(it.job, p, im, measured);
+	else if (im.channels == 3)
+		measure_extremes<3>(it.job, p, im, measured);
+	else
+		measure_extremes<1>(it.job, p, im, measured);
 }
 
 /* ---- pixels ---- */

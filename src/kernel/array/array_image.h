@@ -20,7 +20,7 @@ struct stk_array_image {
 	int32_t pixels, channels; /* of a frame, of a pixel; a lookup takes all values for pixels of one channel */
 	int32_t block_pixels;     /* that a thread block makes */
 	uint32_t blocks;          /* of a frame */
-	uint32_t measured;        /* words that a block measures: counts of each channel's values, or a sum; 0: nothing */
+	uint32_t measured;        /* words that a block measures: counts of each channel's values, their extremes, or a sum; 0: nothing */
 };
 
 STK_HD bool stk__array_is_image(const struct stk_array_job *job)
@@ -52,7 +52,7 @@ STK_HD struct stk_array_image stk__array_image(const struct stk_array_job *job)
 		im.frames = e->outer;
 		im.pixels = e->width * e->height;
 		im.channels = e->channels;
-		im.measured = STK_EQUALIZE_BINS * (uint32_t)e->channels;
+		im.measured = (e->table == STK_EQUALIZE_STRETCH ? 2 : STK_EQUALIZE_BINS) * (uint32_t)e->channels;
 	} else if (job->kind == STK_ARRAY_ENHANCE) {
 		const struct stk_enhance *e = &job->enhance;
 		im.frames = e->frames;
