@@ -15,7 +15,29 @@ static void lost(struct stk_error *err)
 	}
 }
 
-/* more: bytes behind the job that belong to it; all workers share one lock, which is therefore taken once. NULL: out of memory, err is filled. */
+/* Memory for a job. All workers share the batch's, with one lock, so each takes it for many jobs at a time. */
+static void *take_job(struct stk_exec_worker *w, struct stk_device_batch *b, size_t size)
+{
+	enum { PIECE = 16 << 10 };
+	size = (size + STK_CACHE_LINE - 1) / STK_CACHE_LINE * STK_CACHE_LINE;
+	if (w->jobs.batch != b || w->jobs.use != b->turn.use || w->jobs.left < size) {
+		size_t piece = size > PIECE ? size : PIECE;
+		pthread_mutex_lock(&b->lock);
+		w->jobs.at = stk__arena_take(&b->jobs.arena, piece);
+		pthread_mutex_unlock(&b->lock);
+		w->jobs.batch = b;
+		w->jobs.use = b->turn.use;
+		w->jobs.left = w->jobs.at ? piece : 0;
+	}
+	if (!w->jobs.at)
+		return NULL;
+	void *job = w->jobs.at;
+	w->jobs.at += size;
+	w->jobs.left -= size;
+	return job;
+}
+
+/* more: bytes behind the job that belong to it. NULL: out of memory, err is filled. */
 static struct stk_device_job *add_job_with(
 	const struct stk_chain_run *run, int32_t step, enum stk_job_kind kind, size_t more, struct stk_error *err)
 {
@@ -24,9 +46,7 @@ static struct stk_device_job *add_job_with(
 		[STK_JOB_PASS] = offsetof(struct stk_device_job, decode),
 		[STK_JOB_DECODE] = sizeof(struct stk_device_job)};
 	struct stk_device_batch *b = run->record->device;
-	pthread_mutex_lock(&b->lock);
-	struct stk_device_job *j = stk__arena_take(&b->jobs.arena, sizes[kind] + more);
-	pthread_mutex_unlock(&b->lock);
+	struct stk_device_job *j = take_job(run->worker, b, sizes[kind] + more);
 	if (!j) {
 		lost(err);
 		return NULL;
@@ -48,18 +68,22 @@ static struct stk_device_job *add_job(const struct stk_chain_run *run, int32_t s
 
 /* A place for a sample of a value. Samples of a value whose size is known beforehand lie behind each other, so that they travel together. mirrors: of that
  * memory. */
-static uintptr_t take_place(const struct stk_chain_run *run, struct stk_device_memory *memory, uintptr_t *mirrors, int32_t value,
+static uintptr_t take_place(const struct stk_chain_run *run, struct stk_device_memory *memory, _Atomic uintptr_t *mirrors, int32_t value,
 	size_t bytes, struct stk_error *err)
 {
 	struct stk_device_batch *b = run->record->device;
 	int64_t known = stk_desc_bytes(&run->pipeline->program->values[value].desc);
 	if (known <= 0 || (size_t)known != bytes)
 		return stk__device_memory_take(memory, bytes, err);
-	pthread_mutex_lock(&b->lock);
-	if (!mirrors[value])
-		mirrors[value] = stk__device_memory_take(memory, bytes * (size_t)run->pipeline->config.batch_size, err);
-	uintptr_t mirror = mirrors[value];
-	pthread_mutex_unlock(&b->lock);
+	uintptr_t mirror = atomic_load_explicit(&mirrors[value], memory_order_acquire);
+	if (!mirror) {
+		pthread_mutex_lock(&b->lock);
+		mirror = atomic_load_explicit(&mirrors[value], memory_order_relaxed);
+		if (!mirror)
+			mirror = stk__device_memory_take(memory, bytes * (size_t)run->pipeline->config.batch_size, err);
+		atomic_store_explicit(&mirrors[value], mirror, memory_order_release);
+		pthread_mutex_unlock(&b->lock);
+	}
 	return mirror ? mirror + (size_t)run->sample * bytes : 0;
 }
 
@@ -375,7 +399,8 @@ static enum stk_status keep_array(struct stk_array_jobs *jobs, const struct stk_
 	struct stk_device_job *j = add_job_with(to->run, to->step, STK_JOB_ARRAY, ALIGN + constants + job->constant_bytes, err);
 	if (!j)
 		return STK_NO_MEMORY;
-	j->array = memcpy((uint8_t *)j + head, job, sizeof *job);
+	j->array = (struct stk_array_job *)(void *)((uint8_t *)j + head);
+	stk__array_job_copy(j->array, job);
 	j->index = 0;
 	j->makes = false;
 	if (job->constant_bytes)

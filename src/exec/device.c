@@ -58,8 +58,8 @@ static void free_batch(struct stk_pipeline *p, struct stk_device_batch *b, bool 
 	stk__free(b->jobs.first);
 	stk__free((void *)b->jobs.pending);
 	stk__free(b->jobs.submitted);
-	stk__free(b->mirrors.staged);
-	stk__free(b->mirrors.sent);
+	stk__free((void *)b->mirrors.staged);
+	stk__free((void *)b->mirrors.sent);
 	stk__free(b->tables);
 	stk__free(b->decodes.jobs);
 	stk__free(b->decodes.items);
@@ -77,8 +77,10 @@ void stk__device_batch_clean(struct stk_pipeline *p, struct stk_device_batch *b)
 	stk__device_memory_reset(&b->staging);
 	stk__device_memory_reset(&b->scratch);
 	stk__arena_reset(&b->jobs.arena);
-	memset(b->mirrors.staged, 0, (size_t)p->program->n_values * sizeof *b->mirrors.staged);
-	memset(b->mirrors.sent, 0, (size_t)p->program->n_values * sizeof *b->mirrors.sent);
+	for (int32_t v = 0; v < p->program->n_values; v++) {
+		atomic_store_explicit(&b->mirrors.staged[v], 0, memory_order_relaxed);
+		atomic_store_explicit(&b->mirrors.sent[v], 0, memory_order_relaxed);
+	}
 	memset(b->jobs.first, 0, (size_t)p->program->n_steps * (size_t)p->config.batch_size * sizeof(struct stk_device_job *));
 	for (int32_t i = 0; i < p->config.batch_size; i++)
 		atomic_store_explicit(&b->jobs.pending[i], false, memory_order_relaxed);

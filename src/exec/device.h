@@ -132,7 +132,8 @@ struct stk_device_batch {
 		bool steps;                    /* there are jobs that run after the files */
 	} jobs;
 	struct stk_device_mirrors {
-		uintptr_t *staged, *sent; /* [value]: where all samples of a value of known size lie together, in staging and in scratch */
+		_Atomic uintptr_t *staged,
+			*sent; /* [value]: where all samples of a value of known size lie together, in staging and in scratch */
 	} mirrors;
 	struct stk_device_tables *tables; /* [step] */
 	struct stk_device_decodes decodes;

@@ -156,6 +156,12 @@ struct stk_exec_worker {
 	int64_t reading_use;              /* that batch's turn.use then */
 	uint8_t *room;                    /* the rest of the piece that this worker took */
 	size_t room_left;
+	struct {
+		const struct stk_device_batch *batch; /* whose jobs' memory `at` points into */
+		int64_t use;                          /* its turn.use then */
+		uint8_t *at;
+		size_t left;
+	} jobs;
 	_Atomic size_t scratch_peak; /* of the arena; read by stk_pipeline_counters */
 };
 

@@ -34,6 +34,8 @@
 #include "kernel/transform/transform.h"
 #include "stoker/tensor.h"
 
+#include <string.h>
+
 enum stk_array_kind {
 	STK_ARRAY_COPY,
 	STK_ARRAY_ARITHMETIC,
@@ -90,7 +92,8 @@ struct stk_array_groups {
 	struct stk_array_axis kept[STK_MAX_DIMS], reduced[STK_MAX_DIMS];
 };
 
-/* (x - mean) * factor + shift, in double, where factor is scale / sqrt(variance + epsilon), or 0 where nothing varies. The job's constants are n_mean means,
+/* (x - mean) * factor + shift, in double, where factor is scale / sqrt(variance + epsilon), or 0 where nothing varies. Bytes are measured by exact sums of them
+ * and of their squares (stk__array_spread). The job's constants are n_mean means,
  * then n_factor factors: one, or one a group; none: measured. Source 1 is the mean and the factor of each output's group, in the job's work memory. */
 struct stk_array_normalize {
 	int32_t n_mean, n_factor;
@@ -199,6 +202,14 @@ struct stk_array_job {
 		struct stk_equalize equalize; /* its tables are the job's work memory, those of L*a*b* its constants */
 	};
 };
+
+/* Copies the dims that the job has, and not those that it has not. */
+static inline void stk__array_job_copy(struct stk_array_job *to, const struct stk_array_job *job)
+{
+	const size_t behind = offsetof(struct stk_array_job, copy);
+	memcpy(to, job, offsetof(struct stk_array_job, dim) + (size_t)job->ndim * sizeof *job->dim);
+	memcpy((uint8_t *)to + behind, (const uint8_t *)job + behind, sizeof *job - behind);
+}
 
 struct stk_arena;
 struct stk_filter_kernels; /* kernel/filter/filter_run.h */

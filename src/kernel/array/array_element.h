@@ -177,6 +177,21 @@ STK_HD double stk__array_mean(const struct stk_array_job *job, uint32_t group, d
 	return n->n_mean ? ((const double *)job->constants)[n->n_mean == 1 ? 0 : group] : sum / (double)n->groups.count;
 }
 
+/* Whether a group is measured by its sum and the sum of its squares, which are exact for bytes: no order of sums matters then. */
+STK_HD bool stk__array_measures_exactly(const struct stk_array_job *job)
+{
+	return job->src_dtype[0] == STK_UINT8 && !job->normalize.n_mean;
+}
+
+/* The squares of the distances of `count` whole numbers from their mean, from their sum and the sum of their squares: about the whole part of the mean, in
+ * whole numbers, less what the mean's fraction makes. */
+STK_HD double stk__array_spread(uint32_t count, double sum, double squares)
+{
+	uint64_t s = (uint64_t)sum, whole = s / count, rest = s - whole * count;
+	uint64_t about = (uint64_t)squares - 2 * whole * s + whole * whole * count;
+	return (double)about - (double)rest * ((double)rest / (double)count);
+}
+
 STK_HD double stk__array_factor(const struct stk_array_job *job, uint32_t group, double squares)
 {
 	const struct stk_array_normalize *n = &job->normalize;

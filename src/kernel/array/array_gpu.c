@@ -3,6 +3,7 @@
 #include "kernel/array/array_gpu.h"
 
 #include "base/memory.h"
+#include "kernel/array/array_bytes.h"
 #include "kernel/array/array_image.h"
 #include "kernel/array/array_resize.h"
 #include "kernel/array/array_sample_pixels.h"
@@ -13,6 +14,14 @@
 
 #include <string.h>
 
+/* Jobs that follow each other in all they read and write, and are otherwise the same: an item stands for all of them, of one shape and one more dim. The item is the
+ * first until the run is closed. */
+struct stk_array_run {
+	uint32_t jobs;                                   /* 0: the last item is no run, or closed */
+	const uint8_t *dst, *src[STK_ARRAY_SOURCES];     /* of the last job */
+	ptrdiff_t dst_step, src_step[STK_ARRAY_SOURCES]; /* from one job to the next, where there are two */
+};
+
 struct stk_array_gpu {
 	struct stk_array_gpu_limits limits;
 	uint8_t *tables;
@@ -20,9 +29,11 @@ struct stk_array_gpu {
 	struct stk_array_gpu_item *items; /* in tables */
 	size_t items_at, constants_at;
 	uint32_t n_items;
+	struct stk_array_run run; /* in the last item */
 	uint64_t n_constants, n_work;
 	uint32_t blocks[STK_ARRAY_GPU_LAUNCHES], shared[STK_ARRAY_GPU_LAUNCHES]; /* shared: bytes */
 	uint32_t each[STK_ARRAY_GPU_LAUNCHES];                                   /* blocks of each item so far; 0: they differ */
+	bool closed;                                                             /* the last item has its blocks */
 	bool may_fail;                                                           /* a job divides whole numbers */
 };
 
@@ -42,12 +53,24 @@ static bool is_tiled(const struct stk_array_job *job)
 	return job->kind == STK_ARRAY_FILTER && stk__filter_tiling(&job->filter) != STK_FILTER_NO_TILES;
 }
 
+/* A normalisation that measures nothing: what others find out comes with its tables. */
+static bool is_given(const struct stk_array_job *job)
+{
+	return job->kind == STK_ARRAY_NORMALIZE && job->normalize.n_mean && job->normalize.n_factor;
+}
+
 /* Bytes of a job's memory on the device. A frame that is measured has a word that counts the thread blocks which are through, and what each block measures. A filter
  * that is tiled needs no work memory. */
 static void memory_of(const struct stk_array_job *job, uint64_t *constants, uint64_t *work)
 {
 	*constants = job->constant_bytes;
 	*work = is_tiled(job) ? 0 : job->work_bytes;
+	if (stk__array_is_columns(job))
+		*constants = sizeof(struct stk_array_totals);
+	if (is_given(job)) {
+		*constants = job->work_bytes;
+		*work = 0;
+	}
 	if (!stk__array_is_image(job))
 		return;
 	struct stk_array_image im = stk__array_image(job);
@@ -85,6 +108,8 @@ static const struct {
 	{STK_ARRAY_GPU_FLAT_ARITHMETIC, "array_gpu_flat", "array_flat_arithmetic"},
 	{STK_ARRAY_GPU_FLAT_REALS, "array_gpu_flat", "array_flat_reals"},
 	{STK_ARRAY_GPU_MEASURE, "array_gpu", "array_measure"},
+	{STK_ARRAY_GPU_BYTE_COLUMNS, "array_gpu_bytes", "array_byte_columns"},
+	{STK_ARRAY_GPU_BYTE_ROWS, "array_gpu_bytes", "array_byte_rows"},
 	{STK_ARRAY_NORMALIZE, "array_gpu", "array_normalize"},
 	{STK_ARRAY_GPU_FLAT_NORMALIZE, "array_gpu_flat", "array_flat_normalize"},
 	{STK_ARRAY_REDUCE, "array_gpu", "array_reduce"},
@@ -156,6 +181,8 @@ void stk__array_gpu_begin(struct stk_array_gpu *b)
 	memset(b->each, 0, sizeof b->each);
 	b->may_fail = false;
 	memset(b->shared, 0, sizeof b->shared);
+	b->run.jobs = 0;
+	b->closed = true;
 }
 
 /* Two elements that follow each other everywhere may move as one. */
@@ -180,11 +207,22 @@ static void pair(struct stk_array_job *job)
 	job->n /= 2;
 }
 
+/* The mean and the factor of each group, as a measure of them would write. */
+static void put_stats(const struct stk_array_job *job, uint8_t *to)
+{
+	for (uint32_t k = 0; k < job->normalize.groups.groups; k++, to += 2 * sizeof(double)) {
+		double stats[] = {stk__array_mean(job, k, 0), stk__array_factor(job, k, 0)};
+		memcpy(to, stats, sizeof stats);
+	}
+}
+
 /* Gives the job its memory on the device: constants go to the tables, where the device will have them. */
 static void place(struct stk_array_gpu *b, struct stk_array_job *job, uint64_t constants, uint64_t work)
 {
 	size_t at = b->constants_at + b->n_constants;
-	if (job->constant_bytes)
+	if (is_given(job))
+		put_stats(job, b->tables + at);
+	else if (job->constant_bytes)
 		memcpy(b->tables + at, job->constants, job->constant_bytes);
 	else if (constants)
 		memset(b->tables + at, 0, constants);
@@ -192,7 +230,7 @@ static void place(struct stk_array_gpu *b, struct stk_array_job *job, uint64_t c
 	b->n_constants += padded(constants);
 	job->work = (void *)(uintptr_t)(b->device_work + b->n_work);
 	if (job->kind == STK_ARRAY_NORMALIZE)
-		job->src[1] = job->work;
+		job->src[1] = is_given(job) ? job->constants : job->work;
 	b->n_work += padded(work);
 }
 
@@ -200,6 +238,20 @@ static void place(struct stk_array_gpu *b, struct stk_array_job *job, uint64_t c
 static uint32_t group_blocks(const struct stk_array_groups *g)
 {
 	return g->count < STK_ARRAY_SERIAL ? (g->groups + STK_ARRAY_GPU_GROUPS - 1) / STK_ARRAY_GPU_GROUPS : g->groups;
+}
+
+/* Of a job that reduces or measures. */
+static void add_group_blocks(uint32_t *blocks, const struct stk_array_job *job)
+{
+	const struct stk_array_groups *g = stk__array_groups_of(job);
+	if (is_given(job))
+		return;
+	if (stk__array_is_columns(job))
+		blocks[STK_ARRAY_GPU_BYTE_COLUMNS] += stk__array_column_blocks(g);
+	else if (stk__array_is_rows(job))
+		blocks[STK_ARRAY_GPU_BYTE_ROWS] += stk__array_row_blocks(g);
+	else
+		blocks[job->kind == STK_ARRAY_REDUCE ? (int)STK_ARRAY_REDUCE : (int)STK_ARRAY_GPU_MEASURE] += group_blocks(g);
 }
 
 static uint32_t blocks_of(int64_t outputs)
@@ -303,52 +355,136 @@ static void add_blocks(struct stk_array_gpu *b, const struct stk_array_gpu_item 
 	}
 	if (job->kind == STK_ARRAY_EQUALIZE)
 		blocks[STK_ARRAY_GPU_TABLES] += (uint32_t)stk__equalize_tables(&job->equalize);
-	if (job->kind == STK_ARRAY_REDUCE)
-		blocks[STK_ARRAY_REDUCE] += group_blocks(&job->reduce.groups);
-	else
+	if (job->kind == STK_ARRAY_REDUCE || job->kind == STK_ARRAY_NORMALIZE)
+		add_group_blocks(blocks, job);
+	if (job->kind != STK_ARRAY_REDUCE)
 		blocks[launch_of(it)] +=
 			it->flat.pieces ? (it->flat.pieces + STK_ARRAY_GPU_PIECES - 1) / STK_ARRAY_GPU_PIECES : blocks_of(job->n);
-	if (job->kind == STK_ARRAY_NORMALIZE)
-		blocks[STK_ARRAY_GPU_MEASURE] += group_blocks(&job->normalize.groups);
+}
+
+/* ---- runs ---- */
+
+/* Jobs without memory of their own and without flags may stand in one item. */
+static bool may_run(const struct stk_array_job *job)
+{
+	bool plain = job->kind == STK_ARRAY_COPY ? !job->copy.fills : job->kind == STK_ARRAY_ARITHMETIC && !job->arithmetic.divides;
+	return plain && job->ndim < STK_MAX_DIMS;
+}
+
+static bool same_but_addresses(const struct stk_array_job *a, const struct stk_array_job *b)
+{
+	if (a->kind != b->kind || a->ndim != b->ndim || a->n != b->n || a->dst_dtype != b->dst_dtype ||
+		a->src_dtype[0] != b->src_dtype[0] || a->src_dtype[1] != b->src_dtype[1] ||
+		memcmp(a->dim, b->dim, (size_t)a->ndim * sizeof *a->dim) != 0)
+		return false;
+	return a->kind == STK_ARRAY_COPY ? a->copy.element == b->copy.element && !b->copy.fills
+					 : memcmp(&a->arithmetic, &b->arithmetic, sizeof a->arithmetic) == 0;
+}
+
+/* The job that does what `jobs` of them do: theirs, with a dim for all of them in front. */
+static struct stk_array_job whole_run(const struct stk_array_job *first, const struct stk_array_run *run, uint32_t jobs)
+{
+	struct stk_array_job all = *first;
+	struct stk_array_dim outer = {jobs, 0, jobs, run->dst_step, {run->src_step[0], run->src_step[1]}}, *d = &all.dim[0];
+	all.n *= jobs;
+	if (all.kind == STK_ARRAY_COPY)
+		outer.src[1] = 0;
+	if (all.ndim && outer.dst == d->dst * d->size && outer.src[0] == d->src[0] * d->size && outer.src[1] == d->src[1] * d->size) {
+		d->size = d->end *= jobs; /* whole, since nothing fills */
+		return all;
+	}
+	memmove(d + 1, d, (size_t)all.ndim * sizeof *d);
+	*d = outer;
+	all.ndim++;
+	return all;
+}
+
+/* Whether the job goes on where the last item's ended. Two of them tell how far apart they lie, and whether all of them are a flat job (array_flat.h): no other
+ * kernel gains by it. */
+static bool joins(struct stk_array_gpu *b, const struct stk_array_job *job)
+{
+	struct stk_array_run *run = &b->run, next = *run;
+	if (!run->jobs || !may_run(job))
+		return false;
+	const struct stk_array_job *first = &b->items[b->n_items - 1].job;
+	if ((int64_t)(run->jobs + 1) * job->n > STK_ARRAY_MOST || !same_but_addresses(first, job))
+		return false;
+	next.dst_step = job->dst - run->dst;
+	next.dst = job->dst;
+	for (int k = 0; k < STK_ARRAY_SOURCES; k++) {
+		next.src_step[k] = job->src[k] - run->src[k];
+		next.src[k] = job->src[k];
+	}
+	if (run->jobs == 1) {
+		const struct stk_array_job two = whole_run(first, &next, 2);
+		if (!stk__array_flat(&two).pieces)
+			return false;
+	} else if (next.dst_step != run->dst_step || memcmp(next.src_step, run->src_step, sizeof next.src_step) != 0) {
+		return false;
+	}
+	next.jobs++;
+	*run = next;
+	return true;
+}
+
+/* ---- items ---- */
+
+/* The last item, which has no thread blocks yet, gets them: those that add_blocks gives it between begin and end. */
+static void begin_blocks(const struct stk_array_gpu *b, struct stk_array_gpu_item *it)
+{
+	it->flat = stk__array_flat(&it->job);
+	memcpy(it->block0, b->blocks, sizeof it->block0);
+}
+
+static void end_blocks(struct stk_array_gpu *b, const struct stk_array_gpu_item *it)
+{
+	for (int k = 0; k < STK_ARRAY_GPU_LAUNCHES; k++) {
+		uint32_t added = b->blocks[k] - it->block0[k];
+		b->each[k] = b->n_items == 1 || b->each[k] == added ? added : 0;
+	}
+	b->closed = true;
+}
+
+/* No job joins the last item any more. */
+static void close_item(struct stk_array_gpu *b)
+{
+	if (b->closed)
+		return;
+	struct stk_array_gpu_item *it = &b->items[b->n_items - 1];
+	struct stk_array_job *job = &it->job;
+	if (b->run.jobs > 1)
+		*job = whole_run(job, &b->run, b->run.jobs);
+	while (job->kind == STK_ARRAY_COPY && job->copy.element && job->ndim && may_pair(job))
+		pair(job);
+	begin_blocks(b, it);
+	add_blocks(b, it);
+	end_blocks(b, it);
 }
 
 /* The job and its memory, without thread blocks; NULL: the batch is full. */
-static struct stk_array_gpu_item *begin_item(struct stk_array_gpu *b, const struct stk_array_job *job)
+static struct stk_array_gpu_item *open_item(struct stk_array_gpu *b, const struct stk_array_job *job)
 {
 	const struct stk_array_gpu_limits *l = &b->limits;
 	uint64_t constants, work;
 	memory_of(job, &constants, &work);
 	if (b->n_items == l->jobs || padded(constants) > l->constants - b->n_constants || padded(work) > l->work - b->n_work)
 		return NULL;
-	struct stk_array_gpu_item *it = &b->items[b->n_items];
-	it->job = *job;
+	close_item(b);
+	struct stk_array_gpu_item *it = &b->items[b->n_items++];
+	stk__array_job_copy(&it->job, job);
 	place(b, &it->job, constants, work);
-	while (job->kind == STK_ARRAY_COPY && it->job.copy.element && job->ndim && may_pair(&it->job))
-		pair(&it->job);
-	it->flat = stk__array_flat(&it->job);
-	memcpy(it->block0, b->blocks, sizeof it->block0);
+	b->run = (struct stk_array_run){may_run(job), job->dst, {job->src[0], job->src[1]}, 0, {0, 0}};
+	b->closed = false;
+	b->may_fail |= job->kind == STK_ARRAY_ARITHMETIC && job->arithmetic.divides;
 	return it;
-}
-
-static void end_item(struct stk_array_gpu *b, const struct stk_array_gpu_item *it)
-{
-	for (int k = 0; k < STK_ARRAY_GPU_LAUNCHES; k++) {
-		uint32_t added = b->blocks[k] - it->block0[k];
-		b->each[k] = b->n_items == 0 || b->each[k] == added ? added : 0;
-	}
-	b->may_fail |= it->job.kind == STK_ARRAY_ARITHMETIC && it->job.arithmetic.divides;
-	b->n_items++;
 }
 
 bool stk__array_gpu_add(struct stk_array_gpu *b, const struct stk_array_job *job, uint32_t *index)
 {
-	struct stk_array_gpu_item *it = begin_item(b, job);
-	if (!it)
+	if (!joins(b, job) && !open_item(b, job))
 		return false;
 	if (index)
-		*index = b->n_items;
-	add_blocks(b, it);
-	end_item(b, it);
+		*index = b->n_items - 1;
 	return true;
 }
 
@@ -363,17 +499,19 @@ bool stk__array_gpu_makes(const struct stk_array_job *job, int32_t width, int32_
 
 bool stk__array_gpu_add_maker(struct stk_array_gpu *b, const struct stk_array_job *job, const struct stk_array_gpu_item **maker)
 {
-	struct stk_array_gpu_item *it = begin_item(b, job);
+	struct stk_array_gpu_item *it = open_item(b, job);
 	if (!it)
 		return false;
-	*maker = (const struct stk_array_gpu_item *)(uintptr_t)(b->device_tables + b->items_at) + b->n_items;
+	*maker = (const struct stk_array_gpu_item *)(uintptr_t)(b->device_tables + b->items_at) + (b->n_items - 1);
+	begin_blocks(b, it);
 	add_image_blocks(b, &it->job, true);
-	end_item(b, it);
+	end_blocks(b, it);
 	return true;
 }
 
 size_t stk__array_gpu_end(struct stk_array_gpu *b)
 {
+	close_item(b);
 	memset(b->tables, 0, sizeof(uint32_t) * b->n_items);
 	return b->n_constants ? b->constants_at + b->n_constants : b->items_at + sizeof *b->items * b->n_items;
 }

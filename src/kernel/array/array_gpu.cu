@@ -113,17 +113,19 @@ static __device__ __forceinline__ void measure_group(const stk_array_job &job, u
 	const stk_array_groups &g = n.groups;
 	uint32_t first = together ? threadIdx.x : 0, step = together ? STK_ARRAY_PARTIAL_SUMS : 1;
 	const uint8_t *base = job.src[0] + stk__array_offset(g.kept, g.n_kept, group) * stk__array_size(job.src_dtype[0]);
-	double mean = 0, squares = 0;
+	bool exact = stk__array_measures_exactly(&job);
+	double sum = 0, squares = 0;
 	if (!n.n_mean) {
 		term values = {0, false};
-		mean = sum_elements(job, base, first, step, values);
-		mean = together ? sum_lanes(mean) : mean;
+		sum = sum_elements(job, base, first, step, values);
+		sum = together ? sum_lanes(sum) : sum;
 	}
-	mean = stk__array_mean(&job, group, mean);
+	double mean = stk__array_mean(&job, group, sum);
 	if (!n.n_factor) {
-		term distances = {mean, true};
+		term distances = {exact ? 0 : mean, true};
 		squares = sum_elements(job, base, first, step, distances);
 		squares = together ? sum_lanes(squares) : squares;
+		squares = exact ? stk__array_spread(g.count, sum, squares) : squares;
 	}
 	if (together && threadIdx.x > 0)
 		return;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Array jobs (kernel/array/array.h) of a batch on the GPU: one launch for each kind of job that there is. Jobs of a batch do not read what others of it write.
+ * Flat jobs that go on where the one before them ends, as those of samples that lie behind each other, are one job on the GPU.
  *
  * Usage:
  *     stk__array_gpu_create(&limits, pinned, device_tables, device_work, &batch, err);
@@ -25,7 +26,7 @@
 #define STK_ARRAY_GPU_OUTPUTS 4096 /* of a thread block: finding its job takes as long as some outputs */
 
 /* One for each kind of job, one that measures for normalisations, two more phases of filters, those of tiled ones and the one of words, one that samples images pixel by pixel, one that makes the tables of equalisations, three for jobs over images of bytes
- * (array_image.h), which measure and make pixels, one that makes the pixels of JPEG distortion, and two for noise. */
+ * (array_image.h), which measure and make pixels, one that makes the pixels of JPEG distortion, two for noise, and two that reduce bytes. */
 enum {
 	STK_ARRAY_GPU_MEASURE = STK_ARRAY_KINDS,
 	STK_ARRAY_GPU_FILTER_1,
@@ -49,6 +50,8 @@ enum {
 	STK_ARRAY_GPU_FLAT_ARITHMETIC, /* of whole numbers */
 	STK_ARRAY_GPU_FLAT_REALS,      /* of floats */
 	STK_ARRAY_GPU_FLAT_MASK,
+	STK_ARRAY_GPU_BYTE_COLUMNS, /* array_bytes.h */
+	STK_ARRAY_GPU_BYTE_ROWS,
 	STK_ARRAY_GPU_LAUNCHES
 };
 
@@ -92,7 +95,7 @@ void stk__array_gpu_destroy(struct stk_array_gpu *batch);
 
 void stk__array_gpu_begin(struct stk_array_gpu *batch);
 
-/* Copies the job and its constants. It has at most STK_ARRAY_MOST outputs. False: the batch is full. *index: the job's number in the batch; nullable. */
+/* Copies the job and its constants. It has at most STK_ARRAY_MOST outputs. False: the batch is full. *index: the number of its flag; nullable. */
 bool stk__array_gpu_add(struct stk_array_gpu *batch, const struct stk_array_job *job, uint32_t *index);
 
 /* True for a job whose pixels thread blocks can make for a pass over its output (kernel/pass/pass_gpu.h), so that nobody stores them: of one image of three

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Which job a thread block works on, and at which of its outputs, for the kernels of array jobs. */
+ * Which job a thread block works on, at which of its outputs, and whether it comes last, for the kernels of array jobs. */
 #ifndef STK_KERNEL_ARRAY_GPU_FIND_CUH
 #define STK_KERNEL_ARRAY_GPU_FIND_CUH
 
@@ -25,6 +25,19 @@ static __device__ __forceinline__ const stk_array_gpu_item &share_item(const stk
 		((uint32_t *)(void *)&shared)[i] = from[i];
 	__syncthreads();
 	return shared;
+}
+
+/* True in all threads of the thread block that comes last of `blocks`: what all of them have written is there. For all threads. */
+static __device__ __forceinline__ bool stk__comes_last(uint32_t *arrived, uint32_t blocks)
+{
+	__shared__ bool last;
+	__threadfence();
+	__syncthreads();
+	if (threadIdx.x == 0)
+		last = atomicAdd(arrived, 1u) == blocks - 1;
+	__syncthreads();
+	__threadfence();
+	return last;
 }
 
 /* The outputs of a thread: begin, begin + STK_ARRAY_GPU_THREADS, ... below end. */

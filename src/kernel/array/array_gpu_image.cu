@@ -101,19 +101,6 @@ static __device__ void make_table(const stk_equalize &e, int32_t count, int32_t 
 	__syncthreads();
 }
 
-/* True in all threads of the block that comes last of its frame: what all of them have written is there. */
-static __device__ __forceinline__ bool comes_last(uint32_t *arrived, uint32_t blocks)
-{
-	__shared__ bool last;
-	__threadfence();
-	__syncthreads();
-	if (threadIdx.x == 0)
-		last = atomicAdd(arrived, 1u) == blocks - 1;
-	__syncthreads();
-	__threadfence();
-	return last;
-}
-
 static __device__ __forceinline__ uint32_t add_blocks(const volatile uint32_t *measured, uint32_t step, uint32_t blocks)
 {
 	uint32_t sum = 0;
@@ -140,7 +127,7 @@ static __device__ void measure_counts(const stk_array_job &job, const part &p, c
 		uint4 a = copies[0], b = copies[1];
 		measured[p.block * im.measured + i] = a.x + a.y + a.z + a.w + b.x + b.y + b.z + b.w;
 	}
-	if (!comes_last((uint32_t *)job.constants + p.frame, im.blocks))
+	if (!stk__comes_last((uint32_t *)job.constants + p.frame, im.blocks))
 		return;
 	uint8_t *tables = (uint8_t *)job.work + (int64_t)p.frame * im.channels * BINS;
 	for (int32_t c = 0; c < im.channels; c++)
@@ -189,7 +176,7 @@ template <int C> static __device__ void measure_extremes(const stk_array_job &jo
 	__syncthreads();
 	if (threadIdx.x < 2 * C)
 		measured[p.block * (2 * C) + threadIdx.x] = (uint32_t)extremes[threadIdx.x];
-	if (!comes_last((uint32_t *)job.constants + p.frame, im.blocks))
+	if (!stk__comes_last((uint32_t *)job.constants + p.frame, im.blocks))
 		return;
 	if (threadIdx.x < 2 * C)
 		for (uint32_t b = 0; b < im.blocks; b++)
@@ -209,7 +196,7 @@ static __device__ void measure_luma(const stk_array_job &job, const part &p, con
 	uint32_t sum = add_threads(im.channels == 3 ? add_luma<3>(p, e) : add_luma<1>(p, e));
 	if (threadIdx.x == 0)
 		measured[p.block] = sum;
-	if (!comes_last((uint32_t *)job.constants + p.frame, im.blocks) || threadIdx.x > 0)
+	if (!stk__comes_last((uint32_t *)job.constants + p.frame, im.blocks) || threadIdx.x > 0)
 		return;
 	uint64_t all = 0;
 	for (uint32_t b = 0; b < im.blocks; b++)

@@ -77,10 +77,13 @@ static void measure(const struct stk_array_job *job, struct stats *stats)
 {
 	const struct stk_array_normalize *n = &job->normalize;
 	int dtype = job->src_dtype[0];
+	bool exact = stk__array_measures_exactly(job);
 	for (uint32_t k = 0; k < n->groups.groups; k++) {
 		const uint8_t *base = group_base(&n->groups, job->src[0], dtype, k);
-		double mean = stk__array_mean(job, k, n->n_mean ? 0 : sum_group(&n->groups, base, dtype, NULL));
-		double squares = n->n_factor ? 0 : sum_group(&n->groups, base, dtype, &mean);
+		double sum = n->n_mean ? 0 : sum_group(&n->groups, base, dtype, NULL), mean = stk__array_mean(job, k, sum);
+		double about = exact ? 0 : mean, squares = n->n_factor ? 0 : sum_group(&n->groups, base, dtype, &about);
+		if (exact && !n->n_factor)
+			squares = stk__array_spread(n->groups.count, sum, squares);
 		stats[k] = (struct stats){mean, stk__array_factor(job, k, squares)};
 	}
 }
