@@ -410,6 +410,8 @@ static bool joins(struct stk_array_gpu *b, const struct stk_array_job *job)
 	if ((int64_t)(run->jobs + 1) * job->n > STK_ARRAY_MOST || !same_but_addresses(first, job))
 		return false;
 	next.dst_step = job->dst - run->dst;
+	if (next.dst_step != job->n * stk__array_size(job->dst_dtype)) /* no flat job has gaps: what lies anywhere is told soon */
+		return false;
 	next.dst = job->dst;
 	for (int k = 0; k < STK_ARRAY_SOURCES; k++) {
 		next.src_step[k] = job->src[k] - run->src[k];
