@@ -145,21 +145,61 @@ template <int C> static __device__ __forceinline__ void move_nearest(const part 
 	});
 }
 
-/* The middle of each 3 x 3 pixels mixed with their mean. */
+static __device__ __forceinline__ uint8_t sharp_value(int32_t around, int32_t middle, float factor)
+{
+	return (uint8_t)stk__enhance_mix(stk__enhance_smooth(around, middle), middle, factor);
+}
+
+/* Four values out of the words of three rows, of which a word beside reaches into the pixels beside: sums of three rows serve three values each. */
+template <int C> static __device__ __forceinline__ uint32_t sharpen_word(const uint32_t *word, int32_t line, int32_t in_row, float factor)
+{
+	int32_t column[12] = {}; /* sums of the bytes from four before the word on */
+#pragma unroll
+	for (int row = -1; row <= 1; row++)
+#pragma unroll
+		for (int k = -1; k <= 1; k++) {
+			bool exists = in_row + 4 * k >= 0 && in_row + 4 * k < line;
+			uint32_t four = exists ? __ldg(word + row * (line / 4) + k) : 0;
+#pragma unroll
+			for (int b = 0; b < 4; b++)
+				column[4 * (k + 1) + b] += four >> 8 * b & 255;
+		}
+	uint32_t made = __ldg(word);
+#pragma unroll
+	for (int b = 0; b < 4; b++) {
+		int32_t middle = made >> 8 * b & 255, around = column[4 + b - C] + column[4 + b] + column[4 + b + C] - middle;
+		bool inside = in_row + b >= C && in_row + b < line - C;
+		uint32_t sharp = inside ? sharp_value(around, middle, factor) : middle;
+		made = (made & ~(255u << 8 * b)) | sharp << 8 * b;
+	}
+	return made;
+}
+
+/* The middle of each 3 x 3 pixels mixed with their mean: in words, where rows are whole ones. */
 template <int C> static __device__ __forceinline__ void sharpen(const part &p, const stk_enhance &e, uint8_t *made)
 {
 	const int32_t width = e.width, height = e.height, line = e.width * C;
 	const float factor = e.step[0].factor;
+	if (p.vectors && line % 4 == 0) {
+#pragma unroll 1
+		for (int32_t i = 4 * threadIdx.x; i < p.n * C; i += 4 * IMAGE_THREADS) {
+			int32_t at = p.first * C + i, y = at / line;
+			const uint32_t *word = (const uint32_t *)(const void *)(p.src + at);
+			bool inside = y > 0 && y < height - 1;
+			*(uint32_t *)(void *)(made + i) = inside ? sharpen_word<C>(word, line, at - y * line, factor) : __ldg(word);
+		}
+		return;
+	}
 	make_pixels<C, 1>(p, width, made, [&](int32_t x, int32_t y, uint8_t *to) {
 		const uint8_t *from = p.src + (int64_t)y * line + x * C;
 		bool inside = x > 0 && y > 0 && x < width - 1 && y < height - 1;
-		int32_t above = inside ? -line : 0, beside = inside ? C : 0;
 #pragma unroll
 		for (int c = 0; c < C; c++, from++) {
-			int32_t middle = __ldg(from), around = __ldg(from - beside) + __ldg(from + beside);
-			around += __ldg(from + above - beside) + __ldg(from + above) + __ldg(from + above + beside);
-			around += __ldg(from - above - beside) + __ldg(from - above) + __ldg(from - above + beside);
-			to[c] = (uint8_t)(inside ? stk__enhance_mix(stk__enhance_smooth(around, middle), middle, factor) : middle);
+			int32_t middle = __ldg(from), around = -middle;
+#pragma unroll
+			for (int k = 0; k < 9 && inside; k++)
+				around += __ldg(from + (k / 3 - 1) * line + (k % 3 - 1) * C);
+			to[c] = inside ? sharp_value(around, middle, factor) : (uint8_t)middle;
 		}
 	});
 }
