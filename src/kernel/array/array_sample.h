@@ -37,9 +37,10 @@ STK_HD void stk__sample_water(const float *m, int32_t x, int32_t y, float at[3])
 
 STK_HD void stk__sample_jitter(const struct stk_array_sample *s, int32_t x, int32_t y, uint64_t pixel, float at[3])
 {
-	uint64_t bits = stk__sample_random(s->seed, pixel), reach = (uint64_t)s->m[0], among = 2 * reach + 1;
-	at[0] = (float)x + (float)((bits & 0xffffffffu) * among >> 32) - (float)reach + 0.5f;
-	at[1] = (float)y + (float)((bits >> 32) * among >> 32) - (float)reach + 0.5f;
+	uint64_t bits = stk__sample_random(s->seed, pixel);
+	uint32_t reach = (uint32_t)s->m[0], among = 2 * reach + 1;
+	at[0] = (float)x + (float)(uint32_t)((uint64_t)(uint32_t)bits * among >> 32) - (float)reach + 0.5f;
+	at[1] = (float)y + (float)(uint32_t)((bits >> 32) * among >> 32) - (float)reach + 0.5f;
 }
 
 STK_HD void stk__sample_affine(const float *m, float fx, float fy, float fz, float at[3])
