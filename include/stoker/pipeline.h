@@ -74,7 +74,8 @@ STK_API STK_MUST_USE enum stk_status stk_pipeline_start(struct stk_pipeline *p, 
 
 /* The next batch, in order; the caller owns a reference. STK_END once after an epoch's last batch where the reader's tail is not "wrap" (or the
  * source ended); the call after that begins the next epoch. STK_TIMEOUT: nothing lost, call again. STK_CANCELLED: see stk_pipeline_cancel.
- * Any other code: the batch failed by the policy (err names the sample); the next call goes on with the batch after it. */
+ * Any other code: the batch failed by the policy (err names the sample); the next call goes on with the batch after it. What a store was waited for in vain is
+ * STK_IO. */
 STK_API STK_MUST_USE enum stk_status stk_pipeline_next(struct stk_pipeline *p, struct stk_batch **out, struct stk_error *err);
 /* Like stk_pipeline_next with a time limit of its own, in ms; < 0: none; 0: a look that never waits. STK_TIMEOUT when nothing came: bindings wait in
  * slices so that signals are seen. */

@@ -47,8 +47,8 @@ struct stk_storage_config {
 	const char *proxy;     /* "http://HOST:PORT"; "" : none, whatever the environment says */
 	int32_t threads;       /* of http:// and s3://: 2 */
 	int32_t requests;      /* under way at a time, at most: 2048, and three quarters of the files that may be open */
-	int32_t retries;       /* of a request that the store or the network fails: 10; -1: none */
-	int64_t connect_ms;    /* 5 000 */
+	int32_t retries;    /* of a request that the store or the network fails: 10, and fewer before any server has answered; -1: none */
+	int64_t connect_ms; /* 5 000 */
 	int64_t first_byte_ms; /* from the beginning of a request to the first byte of its answer: 20 000 */
 	int64_t stall_ms;      /* in which a body brings less than 4 KiB: 10 000 */
 	bool no_hedging;       /* no second request where an answer is later than nearly all others */

@@ -40,9 +40,9 @@ class Storage:
     not signed. path_style: True puts the bucket into the path, False into the host's name; None: into the path where an endpoint is given.
     ca_bundle: a file of the certificates that are trusted. proxy: a URL; "" for none.
     requests: under way at a time, at most 2048, and three quarters of the files that may be open. threads: that send them, 2.
-    retries: of a request that the store or the network fails, 10.
+    retries: of a request that the store or the network fails, 10; before any server has answered, 4, and 1 where a time-out was waited for.
     hedging: whether a request whose answer is later than nearly all others is sent a second time.
-    connect_timeout, answer_timeout (to the first byte), stall_timeout (in which 4 KiB must come): seconds; 5, 20 and 10.
+    connect_timeout (with TLS's handshake), answer_timeout (to the first byte), stall_timeout (in which 4 KiB must come): seconds of each try; 5, 20 and 10.
     fetch: a function of yours in place of the library's own source: fetch(uri, offset, length) gives the bytes, of any type with a buffer; length None: all from
     offset on. It is called on threads, fetch_threads (32) at a time. FileNotFoundError is a failure of that sample; other errors are tried again, as a
     store's are, unless they are mistakes (TypeError and the like) or PermissionError. fetch_schemes: of the URIs that it reads, as ("gs", "s3"); None:

@@ -167,10 +167,14 @@ static enum stk_status check_errors(struct stk_pipeline *p, const struct stk_rec
 /* The batch, or why there is none. */
 static enum stk_status hand_over(struct stk_pipeline *p, struct stk_record *r, struct stk_batch **out, struct stk_error *err)
 {
-	if (r->result.kind && err)
-		*err = r->result.error;
-	if (r->result.kind)
-		return r->result.error.code;
+	if (r->result.kind) {
+		enum stk_status s = r->result.error.code == STK_TIMEOUT ? STK_IO : r->result.error.code; /* STK_TIMEOUT is for waits */
+		if (err) {
+			*err = r->result.error;
+			err->code = s;
+		}
+		return s;
+	}
 	*out = r->batch ? r->batch : stk__batch_make(p, r); /* where nobody has made it yet */
 	r->batch = NULL;
 	if (!*out)

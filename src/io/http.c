@@ -10,7 +10,7 @@
 #include <string.h>
 #include <sys/resource.h>
 
-enum { FIRST_LIMIT = 128, UNHEARD_RETRIES = 4 };
+enum { FIRST_LIMIT = 128, UNHEARD_RETRIES = 4, UNHEARD_WAITS = 1 };
 
 static enum stk_status cancelled(struct stk_request *r)
 {
@@ -170,7 +170,9 @@ enum stk_status stk__http_add(struct stk_io *io, const struct stk_http_settings 
 	s->clock_s = INT64_MIN;
 	s->place = stk__http_place(s->account);
 	s->settings = with_defaults(settings);
-	s->unheard_retries = settings && settings->retries ? settings->retries : UNHEARD_RETRIES;
+	const bool given = settings && settings->retries;
+	s->unheard_retries = given ? settings->retries : UNHEARD_RETRIES;
+	s->unheard_waits = given ? settings->retries : UNHEARD_WAITS;
 	s->limit = s->settings.requests < FIRST_LIMIT ? s->settings.requests : FIRST_LIMIT;
 	s->ops = (struct stk_source_ops){
 		.scheme = "s3 s3list http https",

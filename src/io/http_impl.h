@@ -99,7 +99,8 @@ struct stk_http_source {
 	_Atomic int64_t clock_s;    /* the servers' clock less ours, by the last answer; INT64_MIN: none has told */
 	_Atomic uint64_t place;     /* hash of the current account's endpoint */
 	_Atomic bool heard;         /* some server has answered: one that does not is out of order, and not a mistake of the user's */
-	int32_t unheard_retries;    /* before that */
+	/* Before that: of a request that was not sent or got an answer that is none, and of one for which seconds have been waited. */
+	int32_t unheard_retries, unheard_waits;
 	bool cancelled;
 	_Atomic bool ending;
 	int loop_count; /* started */
@@ -179,6 +180,8 @@ void stk__rest_look(struct stk_transfer *t, int64_t now);
 
 /* http_verdict.c: what the end of a response means. STK_OK with *resume: the transfer is to begin again. */
 STK_MUST_USE enum stk_status stk__http_verdict(struct stk_transfer *t, bool *resume);
+/* No answer has begun within its time: the error. */
+STK_MUST_USE enum stk_status stk__http_say_silent(struct stk_transfer *t);
 /* STK_CORRUPT: the object ends before the bytes that were asked for. */
 STK_MUST_USE enum stk_status stk__http_say_short(const struct stk_transfer *t);
 

@@ -252,6 +252,10 @@ static bool take_piece(struct stk_transfer *t, const void *bytes, size_t n, bool
 {
 	struct stk_response_reader *p = &t->response;
 	bool on = true;
+	if (!t->window_bytes && p->state == STK_RESPONSE_IN_HEAD && n > 1 && memcmp(bytes, "\x15\x03", 2) == 0) { /* an alert of TLS */
+		stk__transfer_ended(t, CURLE_USE_SSL_FAILED, "the server answers in TLS");
+		return false;
+	}
 	t->window_bytes += n;
 	if (direct) {
 		t->used += n;

@@ -207,7 +207,7 @@ enum stk_status stk__transfer_check_pace(struct stk_transfer *t, int64_t now)
 	if (now - t->window_ns < limit)
 		return STK_OK;
 	if (!t->begun)
-		return stk__fail(t->r->error, STK_TIMEOUT, "%.*s: no answer within %lld ms", SHOWN(t), (long long)set->first_byte_ms);
+		return stk__http_say_silent(t);
 	if (t->window_bytes < STALL_BYTES)
 		return stk__fail(t->r->error, STK_TIMEOUT, "%.*s: %zu bytes in %lld ms, after %zu bytes in all", SHOWN(t), t->window_bytes,
 			(long long)set->stall_ms, t->used);

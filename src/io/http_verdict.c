@@ -49,6 +49,12 @@ static bool learn(struct stk_transfer *t, const char *code)
 	return true;
 }
 
+/* Servers of TLS say so in words where a plain request comes. */
+static bool wants_tls(const struct stk_transfer *t)
+{
+	return t->response.says.status == 400 && strncmp(t->target.url.s, "http://", 7) == 0 && memmem(t->text, t->text_size, "HTTPS", 5);
+}
+
 static const char *hint(const char *uri, int status, const char *code)
 {
 	const bool denied = status == 401 || status == 403;
@@ -82,7 +88,7 @@ static enum stk_status status_failed(struct stk_transfer *t)
 	if (result == STK_IO && status < 500 && status != 408 && status != 429 && !better)
 		lose_hope(t);
 	return stk__fail(t->r->error, result, "%.*s: the server answers %d%s%s%s%s%s", SHOWN(t), status, *code ? " " : "", code,
-		*message ? ", " : "", message, hint(t->r->uri, status, code));
+		*message ? ", " : "", message, wants_tls(t) ? ": it wants TLS; say https:// instead" : hint(t->r->uri, status, code));
 }
 
 enum stk_status stk__http_say_short(const struct stk_transfer *t)
@@ -101,16 +107,63 @@ static bool may_resume(struct stk_transfer *t)
 	return true;
 }
 
-/* No server has been reached so far: most likely the name of it is wrong, or the network is not there. A connection that was waited for in vain has had
- * seconds already. */
-static bool nobody_there(struct stk_transfer *t)
+/* No server has answered so far: most likely the name of it is wrong, or the network is not there, and fewer tries will do. waited: for seconds, in vain. */
+static bool nobody_there(struct stk_transfer *t, bool waited)
 {
 	const struct stk_http_source *s = t->loop->source;
-	if (t->sent || t->begun || atomic_load(&s->heard))
+	if (t->begun || atomic_load(&s->heard))
 		return false;
-	const int32_t most = t->code == CURLE_OPERATION_TIMEDOUT && s->unheard_retries > 1 ? 1 : s->unheard_retries;
-	t->r->hopeless = t->r->retries >= most;
+	t->r->hopeless = t->r->retries >= (waited ? s->unheard_waits : s->unheard_retries);
 	return true;
+}
+
+/* What to check then. */
+static const char *where_to_look(const struct stk_transfer *t)
+{
+	return strncmp(t->r->uri, "http", 4) == 0
+		       ? "; check the address, the network and the proxy"
+		       : "; check the endpoint (AWS_ENDPOINT_URL, stoker.Storage(endpoint=)), the region, the network and the proxy";
+}
+
+enum stk_status stk__http_say_silent(struct stk_transfer *t)
+{
+	const double seconds = (double)t->loop->source->settings.first_byte_ms / 1000;
+	return stk__fail(t->r->error, STK_TIMEOUT, "%.*s: no answer within %g s%s", SHOWN(t), seconds,
+		nobody_there(t, true) ? where_to_look(t) : "");
+}
+
+/* As OpenSSL and others say that what came is no TLS. */
+static bool met_no_tls(CURLcode code, const char *why)
+{
+	static const char *const words[] = {"wrong version number", "packet length too long", "unexpected TLS packet", "unknown protocol"};
+	bool met = false;
+	for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+		met |= code == CURLE_SSL_CONNECT_ERROR && strstr(why, words[i]);
+	return met;
+}
+
+/* What the user can do about it, as the end of a message; and whether another try is worth it. */
+static const char *way_out(struct stk_transfer *t, CURLcode code, const char *why)
+{
+	const bool plain = strncmp(t->target.url.s, "http://", 7) == 0;
+	if (code == CURLE_PEER_FAILED_VERIFICATION || code == CURLE_SSL_CACERT_BADFILE) {
+		lose_hope(t);
+		return ": name the file of its authority's certificates (AWS_CA_BUNDLE, stoker.Storage(ca_bundle=))";
+	}
+	if (code == CURLE_USE_SSL_FAILED) {
+		lose_hope(t);
+		return "; say https:// instead";
+	}
+	const bool nobody = nobody_there(t, code == CURLE_OPERATION_TIMEDOUT);
+	if (met_no_tls(code, why))
+		return ": the server there speaks no TLS; say http:// instead";
+	if (!nobody)
+		return t->used ? " (after a part of it)" : "";
+	if (plain && (code == CURLE_GOT_NOTHING || code == CURLE_RECV_ERROR))
+		return "; if it wants TLS, say https:// instead";
+	if (strstr(why, "SSL connection timeout"))
+		return "; if it speaks no TLS, say http:// instead";
+	return where_to_look(t);
 }
 
 static enum stk_status transfer_failed(struct stk_transfer *t, bool *resume)
@@ -125,14 +178,8 @@ static enum stk_status transfer_failed(struct stk_transfer *t, bool *resume)
 	*resume = may_resume(t);
 	if (*resume)
 		return STK_OK;
-	if (code == CURLE_PEER_FAILED_VERIFICATION || code == CURLE_SSL_CACERT_BADFILE)
-		lose_hope(t);
-	const char *more = t->used ? " (after a part of it)" : "";
-	if (nobody_there(t))
-		more = strncmp(r->uri, "http", 4) == 0
-			       ? "; check the address, the network and the proxy"
-			       : "; check the endpoint (AWS_ENDPOINT_URL, stoker.Storage(endpoint=)), the region, the network and the proxy";
-	return stk__fail(r->error, code == CURLE_OPERATION_TIMEDOUT ? STK_TIMEOUT : STK_IO, "%.*s: %s%s", SHOWN(t), why, more);
+	return stk__fail(
+		r->error, code == CURLE_OPERATION_TIMEDOUT ? STK_TIMEOUT : STK_IO, "%.*s: %s%s", SHOWN(t), why, way_out(t, code, why));
 }
 
 /* What the object is, for the cache. */

@@ -1,0 +1,146 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Endpoints that are none: silent ones, those of another scheme, and what is said of them."""
+
+import contextlib
+import socket
+import threading
+
+import pytest
+from stoker import Loader, Storage, fn, pipeline_def
+from stoker.errors import ReadError, StokerError
+from storage import KEYS, Store, tls_door
+
+SECRETS = {"access_key": KEYS["AWS_ACCESS_KEY_ID"], "secret_key": KEYS["AWS_SECRET_ACCESS_KEY"]}
+
+
+@pytest.fixture(autouse=True)
+def nothing_else(monkeypatch):
+    for name, value in {
+        "AWS_EC2_METADATA_DISABLED": "true",
+        "AWS_CONFIG_FILE": "/dev/null",
+        "AWS_SHARED_CREDENTIALS_FILE": "/dev/null",
+    }.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+
+
+@contextlib.contextmanager
+def server(answer):
+    """Takes all connections. answer: called with each; None: nothing is ever said. Gives its port."""
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen(128)
+        kept = []
+
+        def serve():
+            with contextlib.suppress(OSError):
+                while True:
+                    kept.append(listener.accept()[0])
+                    if answer is not None:
+                        with contextlib.suppress(OSError):
+                            answer(kept[-1])
+
+        thread = threading.Thread(target=serve, daemon=True)
+        thread.start()
+        yield listener.getsockname()[1]
+        listener.shutdown(socket.SHUT_RDWR)
+        thread.join()
+        for c in kept:
+            c.close()
+
+
+def read_one(uri, storage):
+    @pipeline_def(batch_size=1, num_threads=1, storage=storage)
+    def define():
+        return fn.readers.file(files=[uri], name="reader")[0]
+
+    pipe = define()
+    pipe.build()
+    try:
+        pipe.run()
+    finally:
+        del pipe
+
+
+@pytest.mark.parametrize("scheme", ["http", "https"])
+@pytest.mark.parametrize("given", [{}, {"retries": 3}], ids=str)
+def test_a_silent_endpoint(scheme, given):
+    """Its time-out is the user's, and so is the number of tries; without one it is tried once more. A batch that cannot be read is not passed over."""
+    with server(None) as port:
+        times = {"answer_timeout": 0.2, "connect_timeout": 0.2}
+        storage = Storage(endpoint=f"{scheme}://127.0.0.1:{port}", **given, **times, **SECRETS)
+        for source in ("s3://b/train", "s3://b/s-*.tar"):
+            before = storage.counters()["storage_retries"]
+            with pytest.raises(
+                StokerError, match=r"no answer within 0\.2 s; check the endpoint|SSL connection timeout; if it speaks no TLS"
+            ):
+                Loader(source, 4, storage=storage)
+            assert storage.counters()["storage_retries"] - before == given.get("retries", 1)
+        with pytest.raises(ReadError, match=r"s3://b/k\.jpg: (no answer within 0\.2 s; check the endpoint|SSL connection timeout; if it)"):
+            read_one("s3://b/k.jpg", storage)
+        with pytest.raises(ReadError, match=r"/k\.jpg: (no answer within 0\.2 s; check the address|SSL connection timeout; if it)"):
+            read_one(f"{scheme}://127.0.0.1:{port}/k.jpg", storage)
+
+
+def test_an_endpoint_that_falls_silent_is_tried_as_ever(tmp_path):
+    (tmp_path / "b").mkdir()
+    (tmp_path / "b" / "k.jpg").write_bytes(b"bytes")
+    store = Store(tmp_path)
+    try:
+        storage = Storage(endpoint=store.url, answer_timeout=0.1, retries=4, **SECRETS)
+        read_one("s3://b/k.jpg", storage)
+        store.set("silent=1")
+        with pytest.raises(ReadError, match=r"s3://b/k\.jpg: no answer within 0\.1 s; sample"):
+            read_one("s3://b/k.jpg", storage)
+        store.set("")
+        read_one("s3://b/k.jpg", storage)
+    finally:
+        store.close()
+
+
+IN_WORDS = b"HTTP/1.1 400 Bad Request\r\nContent-Length: 48\r\nConnection: close\r\n\r\nClient sent an HTTP request to an HTTPS server.\n"
+
+
+def answering(data):
+    """What is sent after the request has come."""
+
+    def answer(connection):
+        connection.settimeout(5)
+        connection.recv(4096)
+        connection.sendall(data)
+        connection.close()
+
+    return answer
+
+
+@pytest.mark.parametrize(
+    ("scheme", "answer", "told"),
+    [
+        ("http", b"\x15\x03\x01\x00\x02\x02\x46", "the server answers in TLS; say https:// instead"),
+        ("http", IN_WORDS, "the server answers 400: it wants TLS; say https:// instead"),
+        ("http", b"", "if it wants TLS, say https:// instead"),
+        ("https", b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n", "the server there speaks no TLS; say http:// instead"),
+    ],
+    ids=["alert", "words", "nothing", "plain"],
+)
+def test_the_other_scheme_is_named(scheme, answer, told):
+    with server(answering(answer)) as port:
+        storage = Storage(endpoint=f"{scheme}://127.0.0.1:{port}", **SECRETS)
+        with pytest.raises(ReadError) as caught:
+            read_one("s3://b/k.jpg", storage)
+        assert told in str(caught.value) and "s3://b/k.jpg: " in str(caught.value)
+        with pytest.raises(StokerError, match=told):
+            Loader("s3://b/train", 4, storage=storage)
+
+
+def test_a_store_behind_tls(tmp_path):
+    """By the wrong scheme, and without its authority."""
+    store = Store(tmp_path)
+    try:
+        with tls_door(store, tmp_path) as (url, _):
+            with pytest.raises(ReadError, match=r"if it wants TLS, say https:// instead|answers in TLS; say https:// instead"):
+                read_one("s3://b/k.jpg", Storage(endpoint=url.replace("https", "http"), **SECRETS))
+            with pytest.raises(ReadError, match=r"certificate.*: name the file of its authority's certificates \(AWS_CA_BUNDLE"):
+                read_one("s3://b/k.jpg", Storage(endpoint=url, **SECRETS))
+    finally:
+        store.close()
