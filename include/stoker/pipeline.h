@@ -92,6 +92,7 @@ STK_API void stk_pipeline_cancel(struct stk_pipeline *p);
 
 /* A reader's metadata, as DALI's reader_meta; name: the operator's name in the graph, NULL: the leading reader. */
 struct stk_reader_meta {
+	/* Counts of samples and steps are -1 while samples are still being met: of tars in a store that have no index, in their first epoch. */
 	int64_t samples;                       /* in the whole data set, also where `indices` selects some */
 	int64_t epoch_size, epoch_size_padded; /* of all shards; padded: if the last batch is, as if all were as long as the longest */
 	int32_t shards, shard_id;

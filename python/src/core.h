@@ -60,6 +60,7 @@ PyObject *core_image_named(PyObject *module, PyObject *name);
 PyObject *core_image_header(PyObject *module, PyObject *data);
 PyObject *core_explain_missing(PyObject *module, PyObject *name);
 PyObject *core_tar_index(PyObject *module, PyObject *args); /* index.c */
+PyObject *core_tar_unindexed(PyObject *module, PyObject *args);
 
 /* ---- errors and text (raise.c) ---- */
 

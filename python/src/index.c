@@ -93,24 +93,78 @@ static PyObject *run(const char **paths, Py_ssize_t n, const char *output, struc
 		(long long)info.bytes, "components", w->components, "notices", notices_of(w));
 }
 
+static PyObject *run_unindexed(const char **paths, Py_ssize_t n, struct stk_storage *storage, struct watch *w)
+{
+	struct stk_tar_index_options o = {.size = sizeof o,
+		.paths = paths,
+		.path_count = (int32_t)n,
+		.storage = storage,
+		.progress = on_progress,
+		.notice = on_notice,
+		.component = on_component,
+		.user = w};
+	struct stk_error err = {0};
+	bool unindexed = false;
+
+	w->state = PyEval_SaveThread();
+	const enum stk_status status = stk_tar_unindexed(&o, &unindexed, &err);
+	PyEval_RestoreThread(w->state);
+	if (PyErr_Occurred())
+		return NULL;
+	if (status != STK_OK)
+		return core_raise(status, &err);
+	return Py_NewRef(unindexed ? w->components : Py_None);
+}
+
+/* NULL with an exception; the caller's to free. */
+static const char **paths_of(PyObject *list, Py_ssize_t *n)
+{
+	*n = PyList_Size(list);
+	const char **paths = *n < 0 ? NULL : calloc((size_t)*n + 1, sizeof *paths);
+	bool good = paths != NULL;
+	for (Py_ssize_t i = 0; good && i < *n; i++)
+		good = (paths[i] = PyBytes_AsString(PyList_GetItem(list, i))) != NULL;
+	if (good)
+		return paths;
+	if (!PyErr_Occurred())
+		PyErr_NoMemory();
+	free(paths);
+	return NULL;
+}
+
+PyObject *core_tar_unindexed(PyObject *module, PyObject *args)
+{
+	PyObject *list, *storage = Py_None;
+	struct stk_storage *st;
+	struct watch w = {.progress = Py_None};
+	Py_ssize_t n;
+
+	(void)module;
+	if (!PyArg_ParseTuple(args, "O|O:tar_unindexed", &list, &storage) || !core_storage_get(storage, &st))
+		return NULL;
+	const char **paths = paths_of(list, &n);
+	w.components = paths ? PyDict_New() : NULL;
+	PyObject *result = w.components ? run_unindexed(paths, n, st, &w) : NULL;
+	Py_XDECREF(w.components);
+	free(w.notices);
+	free(paths);
+	return result;
+}
+
 PyObject *core_tar_index(PyObject *module, PyObject *args)
 {
 	PyObject *list, *progress, *storage = Py_None;
 	struct stk_storage *st;
 	PyObject *output;
 	struct watch w = {0};
+	Py_ssize_t n;
 
 	(void)module;
 	if (!PyArg_ParseTuple(args, "OOO|O:tar_index", &list, &output, &progress, &storage) || !core_storage_get(storage, &st))
 		return NULL;
-	const Py_ssize_t n = PyList_Size(list);
-	const char **paths = n < 0 ? NULL : calloc((size_t)n + 1, sizeof *paths);
+	const char **paths = paths_of(list, &n);
 	const char *file = paths && output != Py_None ? PyBytes_AsString(output) : NULL;
-	bool good = paths && (file || output == Py_None);
-	for (Py_ssize_t i = 0; good && i < n; i++)
-		good = (paths[i] = PyBytes_AsString(PyList_GetItem(list, i))) != NULL;
-	if (!good && !PyErr_Occurred())
-		PyErr_NoMemory();
+	const bool good = paths && (file || output == Py_None);
 	w.progress = progress;
 	w.components = good ? PyDict_New() : NULL;
 	PyObject *result = w.components ? run(paths, n, file, st, &w) : NULL;

@@ -38,7 +38,7 @@ enum stk_status stk_pipeline_start(struct stk_pipeline *p, struct stk_error *err
 	enum stk_status s = stk__context_check(p->ctx, err);
 	if (s || p->run.started)
 		return s;
-	if ((s = stk__feed_start(p, err)))
+	if ((s = stk__surveyed_begin(p, err)) || (s = stk__feed_start(p, err)))
 		return s;
 	p->run.started = true;
 	if (p->way->crew)
@@ -157,7 +157,7 @@ static enum stk_status check_errors(struct stk_pipeline *p, const struct stk_rec
 	d->errors.count += r->n_bad;
 	double limit = p->config.max_errors > 0 ? p->config.max_errors : 0.01;
 	if (limit < 1)
-		limit = p->order.size > 0 ? ceil(limit * (double)p->order.size) : 100;
+		limit = p->order.size > 0 && !p->order.as_met ? ceil(limit * (double)p->order.size) : 100;
 	if (p->config.on_error == STK_ON_ERROR_RAISE || (double)d->errors.count <= limit)
 		return STK_OK;
 	return stk__fail(err, STK_LIMIT, "%lld bad samples in epoch %lld, over max_errors (%.0f); the last: %.700s",
@@ -197,6 +197,7 @@ static enum stk_status take_record(struct stk_pipeline *p, struct stk_record *r,
 		p->parts.delivery->end_pending = r->at.last && !(p->program->reader >= 0 && p->order.tail == STK_TAIL_WRAP);
 		STK_COUNT(p, batches_delivered, 1);
 	}
+	stk__surveyed_delivered(p, r);
 	stk__record_enter(r, STK_BATCH_DELIVERED);
 	pthread_mutex_unlock(&p->lock);
 	if (s == STK_OK)
@@ -272,6 +273,8 @@ enum stk_status stk_pipeline_next_within(struct stk_pipeline *p, int64_t ms, str
 	pthread_mutex_unlock(&p->lock);
 	stk__tell_held(p);
 	if (stk__storage_notice(p->storage, notice))
+		stk__notify(p->ctx, STK_LOG_WARNING, "%s", notice);
+	if (stk__surveyed_notice(p, notice))
 		stk__notify(p->ctx, STK_LOG_WARNING, "%s", notice);
 	/* Callers wait in slices. Wake a worker after each one, so that it notices events that signal nobody, such as the end of a stream capture. */
 	if (p->way->crew && (s != STK_TIMEOUT || ms != 0))

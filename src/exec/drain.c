@@ -14,6 +14,7 @@ void stk__drain(struct stk_pipeline *p)
 	stk__feed_stop(p);
 	if (p->way->crew)
 		stk__pool_leave(p->ctx->pool, &p->client);
+	stk__surveyed_end(p);
 	stk__fetch_end(p);
 	pthread_mutex_lock(&p->lock);
 	while (p->parts.device && stk__device_works(p->parts.device))

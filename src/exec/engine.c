@@ -230,16 +230,17 @@ void stk__record_open(struct stk_record *r, bool no_memory)
 {
 	stk__fetch_opened(r);
 	stk__record_enter(r, STK_BATCH_OPEN);
-	if (!no_memory) {
+	if (!no_memory && !r->result.kind) {
 		r->pipeline->way->begin(r);
 		return;
 	}
-	r->result = (struct stk_result){.kind = STK_RESULT_ERROR,
-		.error = {.code = STK_NO_MEMORY,
-			.epoch = r->at.epoch,
-			.sample = -1,
-			.offset = -1,
-			.message = "out of memory for an output slot: make batches smaller, prefetch less, or keep fewer of them"}};
+	if (!r->result.kind)
+		r->result = (struct stk_result){.kind = STK_RESULT_ERROR,
+			.error = {.code = STK_NO_MEMORY,
+				.epoch = r->at.epoch,
+				.sample = -1,
+				.offset = -1,
+				.message = "out of memory for an output slot: make batches smaller, prefetch less, or keep fewer of them"}};
 	end_batch(r);
 	stk__end_records(r->pipeline);
 }

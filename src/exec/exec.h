@@ -220,6 +220,7 @@ struct stk_parts {
 	struct stk_resident *resident;   /* resident.h; NULL: the program does not qualify */
 	struct stk_opening *opening;     /* open.c */
 	struct stk_delivery *delivery;   /* deliver.c */
+	struct stk_surveyed *surveyed;   /* survey.c; NULL: all samples are known before the run */
 	struct stk_bad_list *bad;        /* failures.c; NULL: no sample was bad so far */
 	struct stk_digests *digests;     /* changes.c; NULL: no state was saved so far */
 };
@@ -302,8 +303,9 @@ STK_MUST_USE enum stk_status stk__deliver_create(struct stk_pipeline *p, struct 
 bool stk__deliver_ends_next(struct stk_pipeline *p);
 
 /* inflight.c; the lock is held */
-bool stk__create_records(struct stk_pipeline *p, int64_t up_to); /* false: a read of the batch that stood there before is still under way */
-bool stk__record_under_way(const struct stk_record *r);          /* planned, and not at its end */
+bool stk__create_records(struct stk_pipeline *p,
+	int64_t up_to); /* false: a read of the batch that stood there before is still under way, or its samples are not known yet */
+bool stk__record_under_way(const struct stk_record *r); /* planned, and not at its end */
 void stk__record_enter(struct stk_record *r, enum stk_batch_state to);
 /* What is ready in a batch: chain * batch + sample, then nodes that gather, then the jobs for the GPU. */
 int32_t stk__ready_room(const struct stk_pipeline *p);
@@ -312,6 +314,19 @@ int32_t stk__device_item(const struct stk_pipeline *p);
 void stk__ready_push(struct stk_record *r, int32_t item);
 void stk__ready_chain(struct stk_record *r, int32_t chain, int32_t sample);
 void stk__ready_submit(struct stk_record *r); /* the jobs that its level has for the GPU */
+
+/* survey.c: of a run whose samples are met while they are read. plans: whether batch k is known, or will never be; whoever opens batches is woken when that
+ * changes. has: whether there is such a batch; else r->result says what comes in its place. lend: as stk__io_try, from what the search has brought, without
+ * the lock. notice: without the lock. Elsewhere all of this is without effect. */
+STK_MUST_USE enum stk_status stk__surveyed_create(struct stk_pipeline *p, struct stk_error *err); /* after the orders */
+STK_MUST_USE enum stk_status stk__surveyed_begin(struct stk_pipeline *p, struct stk_error *err);
+void stk__surveyed_end(struct stk_pipeline *p); /* without the lock */
+void stk__surveyed_destroy(struct stk_pipeline *p);
+bool stk__surveyed_plans(struct stk_pipeline *p, int64_t k);
+bool stk__surveyed_has(const struct stk_pipeline *p, struct stk_record *r);
+void stk__surveyed_delivered(struct stk_pipeline *p, const struct stk_record *r);
+bool stk__surveyed_lend(struct stk_pipeline *p, int64_t id, struct stk_request *r);
+bool stk__surveyed_notice(struct stk_pipeline *p, char text[400]);
 
 /* orders.c */
 STK_MUST_USE enum stk_status stk__orders_create(struct stk_pipeline *p, struct stk_error *err);

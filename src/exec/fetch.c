@@ -61,11 +61,16 @@ static void count_miss(struct stk_pipeline *p, const struct stk_record *r)
 	f->read_i = f->read_j = 0;
 }
 
+static bool is_at_hand(struct stk_pipeline *p, struct stk_read *read, struct stk_read_request *q)
+{
+	return stk__surveyed_lend(p, read->sample->place.sample, &q->io) || stk__io_try(p->io, &q->io);
+}
+
 /* Of a read of one part, which then lies in pinned memory at once. */
 static bool try_pinned(struct stk_exec_worker *w, struct stk_read *read, struct stk_read_request *q, struct stk_device_batch *b)
 {
 	stk__device_room_begin(w, b, &q->io);
-	bool at_hand = stk__io_try(read->sample->record->pipeline->io, &q->io);
+	bool at_hand = is_at_hand(read->sample->record->pipeline, read, q);
 	if (at_hand && !q->io.status)
 		read->parts[0].pinned = stk__device_room_end(w, q->io.size);
 	return at_hand;
@@ -80,7 +85,7 @@ static bool try_request(struct stk_pipeline *p, struct stk_exec_worker *w, struc
 	if (stk__read_uri(q, uri, sizeof uri) >= sizeof uri)
 		return false;
 	q->io.uri = uri;
-	bool at_hand = b ? try_pinned(w, read, q, b) : stk__io_try(p->io, &q->io);
+	bool at_hand = b ? try_pinned(w, read, q, b) : is_at_hand(p, read, q);
 	q->io.uri = NULL;
 	q->io.error = NULL;
 	if (at_hand && q->io.status)

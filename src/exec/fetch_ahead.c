@@ -43,6 +43,10 @@ void stk__read_submit(struct stk_pipeline *p, struct stk_read_request *q)
 	q->io.room = NULL;
 	q->io.buffer = NULL;
 	q->io.data = NULL;
+	if (stk__surveyed_lend(p, q->read->sample->place.sample, &q->io)) {
+		stk__request_done(&q->io);
+		return;
+	}
 	if (keep_uri(q)) {
 		stk__io_submit(p->io, &q->io);
 		return;

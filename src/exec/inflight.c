@@ -35,7 +35,7 @@ static void plan(struct stk_pipeline *p, struct stk_record *r)
 		.epoch = p->order.start_epoch, .step = stk__steps_before(p, p->order.start_epoch) + r->k, .count = p->config.batch_size};
 	if (p->program->reader >= 0)
 		r->at = stk__order_batch(&p->order, r->k);
-	r->count = r->at.count;
+	r->count = stk__surveyed_has(p, r) ? r->at.count : 0;
 	r->placed = p->way->places ? r->count : 0;
 	for (int32_t i = 0; i < r->placed; i++) {
 		struct stk_sample_state *s = &r->samples[i];
@@ -52,7 +52,7 @@ bool stk__create_records(struct stk_pipeline *p, int64_t up_to)
 {
 	for (; p->flight.next_create < up_to; p->flight.next_create++) {
 		struct stk_record *r = stk__record(p, p->flight.next_create);
-		if (r->reading)
+		if (r->reading || !stk__surveyed_plans(p, p->flight.next_create))
 			return false;
 		stk__record_enter(r, STK_BATCH_PLANNED);
 		r->k = p->flight.next_create;

@@ -238,9 +238,9 @@ enum stk_status stk_pipeline_create(struct stk_context *ctx, struct stk_graph *g
 		(s = stk__program_create(graph, config->seed, !p->config.no_fuse, p->config.device_id >= 0, &access, &p->program, err)))
 		goto out;
 	prepare_reads(p);
-	if ((s = stk__orders_create(p, err)) || (s = make_records(p, err)) || (s = stk__deliver_create(p, err)) ||
-		(s = stk__open_create(p, err)) || (s = stk__fetch_create(p, err)) || (s = stk__feed_create(p, err)) ||
-		(s = make_workers(p, err)) || (s = make_ring(p, err)))
+	if ((s = stk__orders_create(p, err)) || (s = stk__surveyed_create(p, err)) || (s = make_records(p, err)) ||
+		(s = stk__deliver_create(p, err)) || (s = stk__open_create(p, err)) || (s = stk__fetch_create(p, err)) ||
+		(s = stk__feed_create(p, err)) || (s = make_workers(p, err)) || (s = make_ring(p, err)))
 		goto out;
 	if (config->trace && (s = make_trace(p, err)))
 		goto out;
@@ -319,6 +319,7 @@ void stk_pipeline_destroy(struct stk_pipeline *p)
 	}
 	stk__free(p->crew.workers);
 	stk__feed_destroy(p);
+	stk__surveyed_destroy(p);
 	stk__fetch_destroy(p);
 	free_records(p);
 	stk__free((void *)p->crew.cost_ns);

@@ -35,12 +35,15 @@ enum stk_status stk_pipeline_reader_meta(struct stk_pipeline *p, const char *nam
 	const struct stk_order *o = i == g->lead ? &p->order : &p->orders[i];
 	int64_t epoch = p->at.step < 0 ? o->start_epoch : p->at.epoch + p->at.last;
 	int64_t shard = (o->size + o->ranks - 1) / o->ranks;
+	bool known = o->size != STK_ORDER_UNKNOWN;
 	*out = (struct stk_reader_meta){.samples = n->def->reader->size(n->shared),
-		.epoch_size = o->size,
-		.epoch_size_padded = o->tail == STK_TAIL_FILL ? shard * o->ranks : o->size,
+		.epoch_size = known ? o->size : -1,
+		.epoch_size_padded = !known                     ? -1
+				     : o->tail == STK_TAIL_FILL ? shard * o->ranks
+								: o->size,
 		.shards = o->ranks,
 		.shard_id = o->rank,
-		.steps = stk__order_steps(o, epoch),
+		.steps = known ? stk__order_steps(o, epoch) : -1,
 		.pad_last_batch = o->tail == STK_TAIL_FILL,
 		.stick_to_shard = o->stick_to_shard,
 		.wraps = o->tail == STK_TAIL_WRAP,

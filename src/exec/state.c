@@ -17,7 +17,7 @@ enum { STATE_FORMAT = 1, ORDER_VERSION = 2, RANDOM_VERSION = 1 };
 struct saved {
 	int64_t format, order, random, epoch, consumed, size, files;
 	uint64_t seed, order_seed;
-	bool shuffle;
+	bool shuffle, as_met;
 	int64_t block;
 	const char *fingerprint, *runs, *reader;
 	const json_t *beside; /* readers that go along with the leading one, in the graph's order; NULL: none */
@@ -115,8 +115,12 @@ enum stk_status stk_pipeline_save(struct stk_pipeline *p, char **out, struct stk
 	add_seed(&t, "seed", p->config.seed);
 	add_seed(&t, "order_seed", p->order.seed);
 	add_shuffle(&t, &p->order);
-	stk__text_add(&t, "\"epoch\": %lld, \"consumed\": %lld, \"size\": %lld, \"fingerprint\": \"%016llx\"", (long long)epoch,
-		(long long)consumed, (long long)p->order.size, (unsigned long long)fingerprint(p->program, p->program->reader));
+	stk__text_add(&t, "\"epoch\": %lld, \"consumed\": %lld, ", (long long)epoch, (long long)consumed);
+	if (p->order.as_met) /* how many there are is not for a state to say: it is known sooner or later */
+		stk__text_add(&t, "\"size\": null, \"streamed\": true, ");
+	else
+		stk__text_add(&t, "\"size\": %lld, ", (long long)p->order.size);
+	stk__text_add(&t, "\"fingerprint\": \"%016llx\"", (unsigned long long)fingerprint(p->program, p->program->reader));
 	stk__changes_save(p, &t);
 	if (p->program->n_readers > 1)
 		add_beside(p, &t);
@@ -179,7 +183,7 @@ static enum stk_status check_block(int64_t was, int64_t is, struct stk_error *er
 static enum stk_status check_names(json_t *j, struct stk_error *err)
 {
 	static const char *const known[] = {"stoker_state", "order", "random", "seed", "order_seed", "shuffle", "epoch", "consumed", "size",
-		"fingerprint", "files", "runs", "reader", "beside", "block"};
+		"fingerprint", "files", "runs", "reader", "beside", "block", "streamed"};
 	for (void *i = json_object_iter(j); i; i = json_object_iter_next(j, i)) {
 		size_t k = 0;
 		while (k < sizeof known / sizeof *known && strcmp(known[k], json_object_iter_key(i)) != 0)
@@ -207,13 +211,22 @@ static enum stk_status check_versions(const json_t *j, struct saved *v, struct s
 	return STK_OK;
 }
 
+/* A run whose samples were met while they were read says no size. */
+static enum stk_status get_size(const json_t *j, struct saved *v, struct stk_error *err)
+{
+	v->as_met = json_is_true(json_object_get(j, "streamed"));
+	if (v->as_met && json_is_null(json_object_get(j, "size")))
+		return STK_OK;
+	return get_int(j, "size", MOST_SAMPLES, &v->size, err);
+}
+
 static enum stk_status read_saved(json_t *j, struct saved *v, struct stk_error *err)
 {
 	enum stk_status s = check_versions(j, v, err);
 	if (s || (s = check_names(j, err)) || (s = get_seed(j, "seed", &v->seed, err)) ||
 		(s = get_seed(j, "order_seed", &v->order_seed, err)) || (s = get_int(j, "epoch", MOST_EPOCHS - 1, &v->epoch, err)) ||
-		(s = get_int(j, "consumed", 2 * MOST_SAMPLES, &v->consumed, err)) ||
-		(s = get_int(j, "size", MOST_SAMPLES, &v->size, err)) || (s = get_hex(j, "fingerprint", 16, &v->fingerprint, err)))
+		(s = get_int(j, "consumed", 2 * MOST_SAMPLES, &v->consumed, err)) || (s = get_size(j, v, err)) ||
+		(s = get_hex(j, "fingerprint", 16, &v->fingerprint, err)))
 		return s;
 	const json_t *shuffle = json_object_get(j, "shuffle");
 	if (!json_is_boolean(shuffle))
@@ -243,13 +256,20 @@ static enum stk_status check_data(const struct stk_pipeline *p, const struct sav
 	char have[32];
 	snprintf(have, sizeof have, "%016llx", (unsigned long long)fingerprint(p->program, p->program->reader));
 	bool same = strcmp(v->fingerprint, have) == 0;
+	if (v->as_met != p->order.as_met)
+		return stk__fail(err, STK_STATE,
+			v->as_met
+				? "the state is of an epoch in which tars were read as they lie, since they had no index; this pipeline reads them by one"
+				: "the state is of a run that had an index of its tars; this pipeline reads them as they lie");
+	if (v->as_met && !same)
+		return stk__fail(err, STK_STATE, "the tars are not those of the state: their names, or their number, changed");
 	enum stk_status s = same ? STK_OK : stk__changes_tell(p, v->files, v->runs, err);
 	if (s)
 		return s;
 	if (!same && v->size == p->order.size)
 		return stk__fail(
 			err, STK_STATE, "the data set is not the one of the state: it has as many samples, but names or labels changed");
-	if (v->size != p->order.size)
+	if (!v->as_met && v->size != p->order.size)
 		return stk__fail(err, STK_STATE,
 			"the state is of epochs of %lld samples; here they have %lld: samples were %s since it was saved",
 			(long long)v->size, (long long)p->order.size, v->size > p->order.size ? "removed" : "added");

@@ -50,7 +50,7 @@ static enum stk_status find_size(struct stk_archive_file *f, struct stk_error *e
 	size_t n = 0;
 	stk__s3_list_uri(&uri, f->path, bucket, sized.key, "/", NULL, NULL);
 	enum stk_status s = uri.failed ? stk__fail(err, STK_NO_MEMORY, "out of memory to search %.300s", f->path)
-				       : stk__read_object(NULL, f->io, uri.s, 0, -1, (size_t)1 << 30, &xml, &n, NULL, err);
+				       : stk__read_object(f->access, f->io, uri.s, 0, -1, (size_t)1 << 30, &xml, &n, NULL, err);
 	if (!s)
 		s = stk__s3_page_parse((const char *)xml, n, f->path, &visitor, &token, err);
 	f->object.size = sized.size;
@@ -62,7 +62,7 @@ static enum stk_status find_size(struct stk_archive_file *f, struct stk_error *e
 
 static enum stk_status open_object(struct stk_archive_file *f, size_t least, struct stk_error *err)
 {
-	enum stk_status s = stk__read_object(NULL, f->io, f->path, 0, (int64_t)least, 0, &f->first, &f->first_size, &f->object, err);
+	enum stk_status s = stk__read_object(f->access, f->io, f->path, 0, (int64_t)least, 0, &f->first, &f->first_size, &f->object, err);
 	if (s == STK_OK && f->object.size < 0)
 		s = find_size(f, err);
 	f->size = f->object.size;
@@ -94,10 +94,10 @@ static enum stk_status open_local(struct stk_archive_file *f, const char *path, 
 	return STK_OK;
 }
 
-enum stk_status stk__archive_open(
-	struct stk_archive_file *f, const char *path, struct stk_io *io, struct stk_archive_pace pace, size_t least, struct stk_error *err)
+enum stk_status stk__archive_open(struct stk_archive_file *f, const char *path, struct stk_io *io, const struct stk_access *access,
+	struct stk_archive_pace pace, size_t least, struct stk_error *err)
 {
-	*f = (struct stk_archive_file){.path = path, .fd = -1, .io = io, .pace = pace, .object = {.size = -1}};
+	*f = (struct stk_archive_file){.path = path, .fd = -1, .io = io, .access = access, .pace = pace, .object = {.size = -1}};
 	enum stk_status s = io ? open_object(f, least, err) : open_local(f, path, err);
 	if (s)
 		stk__archive_close(f);
@@ -126,6 +126,8 @@ static const uint8_t *read_object(struct stk_archive_file *f, int64_t offset, si
 
 const uint8_t *stk__archive_read(struct stk_archive_file *f, int64_t offset, size_t n, struct stk_error *err)
 {
+	if (f->read)
+		return f->read(f->read_user, offset, n, err);
 	if (f->io)
 		return read_object(f, offset, n, err);
 	if (f->fd < 0)

@@ -18,16 +18,22 @@ struct stk_archive_file {
 	int64_t at; /* of what `buffer` holds */
 	size_t held;
 	uint8_t *buffer;
-	struct stk_io *io;      /* of an object; the caller's */
-	_Atomic bool *stop;     /* searches end with STK_CANCELLED; nullable */
-	_Atomic int64_t *found; /* members, counted by searches; nullable */
+	struct stk_io *io;               /* of an object; the caller's */
+	const struct stk_access *access; /* who may end waits; nullable */
+	_Atomic bool *stop;              /* searches end with STK_CANCELLED; nullable */
+	_Atomic int64_t *found;          /* members, counted by searches; nullable */
 	struct stk_archive_pace pace;
 	struct stk_archive_stream *stream; /* of an object, from the first read behind `first` on */
+	/* In place of the file: who else has its bytes, as stk__archive_read. Nullable. */
+	const uint8_t *(*read)(void *user, int64_t offset, size_t n, struct stk_error *err);
+	void *read_user;
 };
 
-/* Keeps the address of path. io: for an object; NULL for local files. least: bytes that any archive of the kind has. */
-STK_MUST_USE enum stk_status stk__archive_open(
-	struct stk_archive_file *f, const char *path, struct stk_io *io, struct stk_archive_pace pace, size_t least, struct stk_error *err);
+/* Keeps the address of path. io: for an object; NULL for local files. access: who may end the wait for an object; nullable. least: bytes that any archive of
+ * the kind has. */
+struct stk_access;
+STK_MUST_USE enum stk_status stk__archive_open(struct stk_archive_file *f, const char *path, struct stk_io *io,
+	const struct stk_access *access, struct stk_archive_pace pace, size_t least, struct stk_error *err);
 void stk__archive_close(struct stk_archive_file *f);
 
 /* n bytes at `offset`, valid until the next call; NULL with *err filled. The caller has checked that they exist. n is at most STK_ARCHIVE_PIECE. */

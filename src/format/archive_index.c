@@ -34,6 +34,8 @@ struct scan {
 	char *before; /* the name before; LONGEST_NAME bytes */
 	int64_t end;  /* of the member before */
 	uint64_t first;
+	stk_archive_found *found;
+	void *user;
 };
 
 /* Where the header of a member begins that is known by its place. */
@@ -75,14 +77,16 @@ static enum stk_status found_member(void *user, const struct stk_archive_member 
 	if (!header)
 		return err ? err->code : STK_IO;
 	x->seal = seal_end(s->first, header, least);
-	return x->bytes.failed ? stk__fail(err, STK_NO_MEMORY, "out of memory for the index of %.300s", s->file->path) : STK_OK;
+	if (x->bytes.failed)
+		return stk__fail(err, STK_NO_MEMORY, "out of memory for the index of %.300s", s->file->path);
+	return s->found ? s->found(s->user, m, err) : STK_OK;
 }
 
-enum stk_status stk__archive_index_scan(
-	enum stk_archive_kind kind, struct stk_archive_file *f, struct stk_archive_index *x, struct stk_error *err)
+enum stk_status stk__archive_index_scan(enum stk_archive_kind kind, struct stk_archive_file *f, stk_archive_found *found, void *user,
+	struct stk_archive_index *x, struct stk_error *err)
 {
 	*x = (struct stk_archive_index){.last = -1, .size = f->size, .modified_ns = f->modified_ns};
-	struct scan s = {.kind = kind, .file = f, .x = x, .before = stk__calloc(1, LONGEST_NAME)};
+	struct scan s = {.kind = kind, .file = f, .x = x, .before = stk__calloc(1, LONGEST_NAME), .found = found, .user = user};
 	if (!s.before)
 		return stk__fail(err, STK_NO_MEMORY, "out of memory to search %.300s", f->path);
 	memcpy(x->version, f->object.version, sizeof x->version);
@@ -113,7 +117,7 @@ bool stk__archive_index_fits(enum stk_archive_kind kind, const struct stk_archiv
 		const uint8_t *header = stk__archive_read(f, x->last, least, NULL);
 		return header && seal_end(seal, header, least) == x->seal;
 	}
-	enum stk_status s = stk__read_object(NULL, f->io, f->path, x->last, (int64_t)least, 0, &last, &n, NULL, NULL);
+	enum stk_status s = stk__read_object(f->access, f->io, f->path, x->last, (int64_t)least, 0, &last, &n, NULL, NULL);
 	bool fits = s == STK_OK && seal_end(seal, last, least) == x->seal;
 	stk__free(last);
 	return fits;

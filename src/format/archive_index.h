@@ -32,9 +32,9 @@ void stk__archive_index_free(struct stk_archive_index *x);
 
 /* Bytes that any archive of a kind has: what it is opened with, and a header's. */
 size_t stk__archive_least(enum stk_archive_kind kind);
-/* Fills x, whose path stays NULL, from the archive itself. */
-STK_MUST_USE enum stk_status stk__archive_index_scan(
-	enum stk_archive_kind kind, struct stk_archive_file *f, struct stk_archive_index *x, struct stk_error *err);
+/* Fills x, whose path stays NULL, from the archive itself. found: hears of each member meanwhile; nullable. */
+STK_MUST_USE enum stk_status stk__archive_index_scan(enum stk_archive_kind kind, struct stk_archive_file *f, stk_archive_found *found,
+	void *user, struct stk_archive_index *x, struct stk_error *err);
 /* The members in order, to `found`. */
 STK_MUST_USE enum stk_status stk__archive_index_each(
 	const struct stk_archive_index *x, stk_archive_found *found, void *user, struct stk_error *err);

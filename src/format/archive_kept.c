@@ -108,7 +108,7 @@ static bool load(enum stk_archive_kind kind, const char *index, struct stk_io *i
 	const size_t most = (size_t)1 << 32;
 	uint8_t *data;
 	size_t n;
-	if (io ? stk__read_object(NULL, io, index, 0, -1, most, &data, &n, NULL, NULL)
+	if (io ? stk__read_object(f->access, io, index, 0, -1, most, &data, &n, NULL, NULL)
 	       : access(index, R_OK) || stk__read_whole(index, most, &data, &n, NULL))
 		return false;
 	bool good = take(kind, data, n, index, f, x, watch);
@@ -125,6 +125,14 @@ bool stk__archive_kept_load(
 	if (whole_name(f->path, whole) && in_caches(whole, name) && load(kind, name, NULL, f, x, watch))
 		return true;
 	return f->io && !strpbrk(f->path, "?#") && beside(f->path, name) && load(kind, name, f->io, f, x, watch);
+}
+
+bool stk__archive_kept_here(const char *archive)
+{
+	char name[PATH_MAX], whole[PATH_MAX];
+	if (!stk__is_object(archive) && beside(archive, name) && !access(name, R_OK))
+		return true;
+	return whole_name(archive, whole) && in_caches(whole, name) && !access(name, R_OK);
 }
 
 static bool keep_at(const char *path, const struct stk_coded_out *o)

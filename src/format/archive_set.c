@@ -43,7 +43,7 @@ static void tell_locked(void *user, const char *text)
 
 /* ---- one archive ---- */
 
-static bool is_object(const char *path)
+bool stk__is_object(const char *path)
 {
 	return stk__is_uri(path) && strncmp(path, "file://", 7) != 0;
 }
@@ -52,7 +52,7 @@ static enum stk_status search(struct opening *o, struct stk_archive_file *f, str
 {
 	struct stk_archive_index found;
 	if (!stk__archive_kept_load(o->kind, f, &found, &o->locked)) {
-		enum stk_status s = stk__archive_index_scan(o->kind, f, &found, err);
+		enum stk_status s = stk__archive_index_scan(o->kind, f, NULL, NULL, &found, err);
 		if (s)
 			return s;
 		found.path = x->path;
@@ -71,7 +71,8 @@ static enum stk_status open_one(void *user, int32_t i, struct stk_error *err)
 	struct opening *o = user;
 	struct stk_archive_index *x = &o->at[i];
 	struct stk_archive_file f;
-	enum stk_status s = stk__archive_open(&f, x->path, is_object(x->path) ? o->io : NULL, o->pace, stk__archive_least(o->kind), err);
+	enum stk_status s =
+		stk__archive_open(&f, x->path, stk__is_object(x->path) ? o->io : NULL, NULL, o->pace, stk__archive_least(o->kind), err);
 	if (s)
 		return s;
 	f.stop = &o->stop;
@@ -122,7 +123,7 @@ static bool grow(struct opening *o, int32_t more)
 static bool is_index_file(const char *path)
 {
 	char head[8];
-	int fd = is_object(path) ? -1 : open(strncmp(path, "file://", 7) == 0 ? path + 7 : path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	int fd = stk__is_object(path) ? -1 : open(strncmp(path, "file://", 7) == 0 ? path + 7 : path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 	ssize_t n = fd < 0 ? 0 : read(fd, head, sizeof head);
 	if (fd >= 0)
 		close(fd);
@@ -194,7 +195,7 @@ enum stk_status stk__archives_open(enum stk_archive_kind kind, const struct stk_
 	for (int32_t i = 0; i < count && s == STK_OK; i++)
 		s = add_path(&o, paths[i], err);
 	for (int32_t i = 0; i < o.count && !object; i++)
-		object = is_object(o.at[i].path) ? o.at[i].path : NULL;
+		object = stk__is_object(o.at[i].path) ? o.at[i].path : NULL;
 	if (!s && object)
 		s = stk__access_open(access, object, &storage, err);
 	o.io = storage ? stk__storage_io(storage) : NULL;

@@ -7,6 +7,9 @@
 #include "format/samples.h"
 #include "io/storage.h"
 
+/* Whether an archive is an object of some store, and not a local file. */
+bool stk__is_object(const char *path);
+
 /* What is told meanwhile; nullable both. */
 struct stk_archive_watch {
 	/* Ten times a second, on the caller's thread. False: STK_CANCELLED, when the requests under way have been answered. */
@@ -35,6 +38,8 @@ bool stk__archive_kept_load(
 	enum stk_archive_kind kind, struct stk_archive_file *f, struct stk_archive_index *x, const struct stk_archive_watch *watch);
 /* Nothing fails where it cannot be kept. */
 void stk__archive_keep(enum stk_archive_kind kind, const struct stk_archive_index *x, const struct stk_archive_watch *watch);
+/* Whether there seems to be one on this host, current or not: nothing is asked for. */
+bool stk__archive_kept_here(const char *archive);
 /* Whether it is the name of such an index. */
 bool stk__archive_is_kept(const char *path);
 

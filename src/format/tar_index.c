@@ -6,10 +6,13 @@
 #include "format/archive_set.h"
 #include "format/list.h"
 #include "format/names.h"
+#include "format/tar.h"
 #include "format/webdataset.h"
 
 #include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 static enum stk_status write_all(const struct stk_archives *a, const char *path, struct stk_error *err)
 {
@@ -46,16 +49,26 @@ static enum stk_status tell_components(const struct stk_archives *a, const struc
 	return s;
 }
 
+static enum stk_status check_options(const struct stk_tar_index_options *o, struct stk_error *err)
+{
+	if (o->size != sizeof *o)
+		return stk__fail(err, STK_INVALID, "stk_tar_index_options.size is %zu; this library expects %zu", o->size, sizeof *o);
+	if (o->path_count < 1)
+		return stk__fail(err, STK_INVALID, "paths is empty: name at least one tar");
+	return STK_OK;
+}
+
 enum stk_status stk_tar_index(const struct stk_tar_index_options *o, struct stk_tar_index_info *info, struct stk_error *err)
 {
 	const struct stk_access access = {.storage = o->storage};
 	struct stk_names tars;
 	struct stk_archives archives;
-	if (o->size != sizeof *o || (info && info->size != sizeof *info))
-		return stk__fail(err, STK_INVALID, "stk_tar_index_options.size is %zu; this library expects %zu", o->size, sizeof *o);
-	if (o->path_count < 1)
-		return stk__fail(err, STK_INVALID, "paths is empty: name at least one tar");
-	enum stk_status s = stk__names_expand(&access, o->paths, o->path_count, &tars, err);
+	enum stk_status s = check_options(o, err);
+	if (!s && info && info->size != sizeof *info)
+		s = stk__fail(err, STK_INVALID, "stk_tar_index_info.size is %zu; this library expects %zu", info->size, sizeof *info);
+	if (s)
+		return s;
+	s = stk__names_expand(&access, o->paths, o->path_count, &tars, err);
 	if (s)
 		return s;
 	const struct stk_archive_watch watch = {o->progress, o->notice, o->user};
@@ -75,5 +88,107 @@ enum stk_status stk_tar_index(const struct stk_tar_index_options *o, struct stk_
 	if (!s && o->component)
 		s = tell_components(&archives, o, err);
 	stk__archives_free(&archives);
+	return s;
+}
+
+/* ---- tars without one ---- */
+
+struct glance {
+	struct stk_components components;
+	char first[STK_CODED_LONGEST]; /* the name of the first file */
+	bool over;                     /* a second sample has begun */
+};
+
+/* Of the first sample alone. */
+static enum stk_status glance_at(void *user, const struct stk_archive_member *m, struct stk_error *err)
+{
+	struct glance *g = user;
+	const size_t stem = stk__webdataset_stem(m->name);
+	if (!g->first[0])
+		snprintf(g->first, sizeof g->first, "%s", m->name);
+	g->over = stk__webdataset_stem(g->first) != stem || strncmp(g->first, m->name, stem) != 0;
+	if (g->over)
+		return stk__fail(err, STK_CANCELLED, "the first sample is over");
+	stk__components_count(&g->components, m->name);
+	return STK_OK;
+}
+
+static enum stk_status glance(const struct stk_tar_index_options *o, struct stk_archive_file *f, struct stk_error *err)
+{
+	struct glance *g = stk__calloc(1, sizeof *g);
+	enum stk_status s = g ? stk__tar_scan(f, glance_at, g, err) : stk__fail(err, STK_NO_MEMORY, "out of memory for the components of tars");
+	if (g && g->over)
+		s = STK_OK;
+	for (int32_t i = 0; s == STK_OK && o->component && i < g->components.count; i++)
+		o->component(o->user, g->components.at[i].ending, g->components.at[i].files);
+	stk__free(g);
+	return s;
+}
+
+/* The first tar that has no index on this host; -1: none, or not all are objects. Where that one has an index beside it, the others will too. */
+static int32_t first_without(const struct stk_names *tars)
+{
+	int32_t first = -1;
+	for (int32_t i = 0; i < (int32_t)tars->count; i++) {
+		if (!stk__is_object(tars->at[i]))
+			return -1;
+		if (first < 0 && !stk__archive_kept_here(tars->at[i]))
+			first = i;
+	}
+	return first;
+}
+
+static bool keep_on(void *user)
+{
+	const struct stk_tar_index_options *o = user;
+	return o->progress && !o->progress(o->user, 0, o->path_count, 0);
+}
+
+static enum stk_status open_tar(const struct stk_tar_index_options *o, const char *tar, struct stk_io *io, struct stk_access *access,
+	struct stk_archive_file *f, struct stk_error *err)
+{
+	*access = (struct stk_access){.interrupted = keep_on, .user = (void *)(uintptr_t)o};
+	return stk__archive_open(f, tar, io, access, (struct stk_archive_pace){.ahead = 1}, stk__archive_least(STK_ARCHIVE_TAR), err);
+}
+
+static enum stk_status look(const struct stk_tar_index_options *o, const struct stk_names *tars, struct stk_io *io, int32_t first,
+	bool *unindexed, struct stk_error *err)
+{
+	const struct stk_archive_watch watch = {.notice = o->notice, .user = o->user};
+	struct stk_access access;
+	struct stk_archive_file f;
+	struct stk_archive_index kept;
+	enum stk_status s = open_tar(o, tars->at[first], io, &access, &f, err);
+	if (s)
+		return s;
+	*unindexed = !stk__archive_kept_load(STK_ARCHIVE_TAR, &f, &kept, &watch);
+	if (!*unindexed) {
+		stk__archive_index_free(&kept);
+	} else if (first > 0) {
+		stk__archive_close(&f);
+		s = open_tar(o, tars->at[0], io, &access, &f, err);
+	}
+	if (s)
+		return s;
+	if (*unindexed)
+		s = glance(o, &f, err);
+	stk__archive_close(&f);
+	return s;
+}
+
+enum stk_status stk_tar_unindexed(const struct stk_tar_index_options *o, bool *unindexed, struct stk_error *err)
+{
+	const struct stk_access access = {.storage = o->storage};
+	struct stk_storage *storage = NULL;
+	struct stk_names tars;
+	*unindexed = false;
+	enum stk_status s = check_options(o, err);
+	if (s || (s = stk__names_expand(&access, o->paths, o->path_count, &tars, err)))
+		return s;
+	int32_t first = first_without(&tars);
+	if (first >= 0 && !(s = stk__access_open(&access, tars.at[first], &storage, err)))
+		s = look(o, &tars, stk__storage_io(storage), first, unindexed, err);
+	stk_storage_unref(&storage);
+	stk__names_free(&tars);
 	return s;
 }

@@ -11,8 +11,7 @@
 
 enum { BLOCK = 512, MOST_PARTS = 64 }; /* `have` has a bit for each part */
 
-/* A sample under way. */
-struct collect {
+struct stk_collect {
 	const struct stk_webdataset_options *o;
 	struct stk_samples *t;
 	struct stk_components *there;
@@ -20,30 +19,31 @@ struct collect {
 	uint64_t have;                  /* a bit for each part that has been found, empty ones too */
 	uint64_t ending_of[MOST_PARTS]; /* hash of the ending that each has */
 	bool open;
+	int64_t begin; /* of its first file */
 	struct stk_sample_part *parts;
 	const char *where; /* the index, in messages, with `line`; NULL: the archive */
 	int64_t line;
 	struct stk_error *err;
 };
 
-static enum stk_status bad_index(const struct collect *c, const char *what)
+static enum stk_status bad_index(const struct stk_collect *c, const char *what)
 {
 	return stk__fail(c->err, STK_CORRUPT, "%.300s, line %lld: %s", c->where, (long long)c->line, what);
 }
 
-static const char *last_name(const struct collect *c)
+static const char *last_name(const struct stk_collect *c)
 {
 	return c->t->names + c->t->places[c->t->size - 1].name;
 }
 
-static enum stk_status begin_sample(struct collect *c, const char *name, size_t n)
+static enum stk_status begin_sample(struct stk_collect *c, const char *name, size_t n)
 {
 	c->have = 0;
 	c->open = true;
 	return stk__samples_add(c->t, c->archive, name, n, &c->parts, c->err);
 }
 
-static enum stk_status end_sample(struct collect *c)
+static enum stk_status end_sample(struct stk_collect *c)
 {
 	uint64_t all = c->o->part_count == 64 ? ~0ull : (1ull << c->o->part_count) - 1;
 	bool open = c->open;
@@ -112,7 +112,7 @@ static void count_ending(struct stk_components *c, const char *ending, size_t n)
 }
 
 /* A file that its sample has already: two samples of one name that follow each other, or a file that was packed twice. */
-static enum stk_status found_double(struct collect *c, const char *ending, size_t n, int64_t offset)
+static enum stk_status found_double(struct stk_collect *c, const char *ending, size_t n, int64_t offset)
 {
 	const char *archive = c->t->archives[c->archive];
 	if (c->o->missing == STK_MISSING_ERROR)
@@ -125,7 +125,7 @@ static enum stk_status found_double(struct collect *c, const char *ending, size_
 	return STK_OK;
 }
 
-static enum stk_status add_component(struct collect *c, const char *ending, size_t n, int64_t offset, int64_t size)
+static enum stk_status add_component(struct stk_collect *c, const char *ending, size_t n, int64_t offset, int64_t size)
 {
 	uint64_t hash = stk__hash_bytes(0, ending, n);
 	bool told = false;
@@ -155,7 +155,7 @@ static enum stk_status add_component(struct collect *c, const char *ending, size
 /* ---- from the archive ---- */
 
 /* A file's name up to the first dot behind the last slash is its sample's name. A name without dot is its own ending, as in DALI. */
-static size_t stem_of(const char *name)
+size_t stk__webdataset_stem(const char *name)
 {
 	const char *slash = strrchr(name, '/'), *base = slash ? slash + 1 : name, *dot = strchr(base, '.');
 	return dot ? (size_t)(dot - name) : strlen(name);
@@ -164,7 +164,7 @@ static size_t stem_of(const char *name)
 /* NULL: hidden files are no samples. */
 static const char *ending_of(const char *name, size_t *stem)
 {
-	*stem = stem_of(name);
+	*stem = stk__webdataset_stem(name);
 	if (*stem == 0 || name[*stem - 1] == '/')
 		return NULL;
 	return name[*stem] ? name + *stem + 1 : name;
@@ -178,27 +178,60 @@ void stk__components_count(struct stk_components *c, const char *name)
 		count_ending(c, ending, strlen(ending));
 }
 
-static enum stk_status found_file(void *user, const struct stk_archive_member *m, struct stk_error *err)
+enum stk_status stk__collect_file(void *user, const struct stk_archive_member *m, struct stk_error *err)
 {
-	struct collect *c = user;
+	struct stk_collect *c = user;
 	size_t stem;
 	const char *ending = ending_of(m->name, &stem);
-	(void)err;
+	c->err = err;
 	if (!ending)
 		return STK_OK;
-	bool goes_on = c->open && stem_of(last_name(c)) == stem && memcmp(last_name(c), m->name, stem) == 0;
+	bool goes_on = c->open && stk__webdataset_stem(last_name(c)) == stem && memcmp(last_name(c), m->name, stem) == 0;
 	enum stk_status s = goes_on ? STK_OK : end_sample(c);
-	if (!s && !goes_on)
+	if (!s && !goes_on) {
+		c->begin = m->offset;
 		s = begin_sample(c, m->name, strlen(m->name));
+	}
 	return s ? s : add_component(c, ending, strlen(ending), m->offset, m->size);
+}
+
+enum stk_status stk__collect_begin(const struct stk_webdataset_options *o, int32_t archive, struct stk_samples *t,
+	struct stk_components *have, struct stk_collect **out, struct stk_error *err)
+{
+	struct stk_collect *c = *out = stk__alloc(sizeof *c);
+	if (!c)
+		return stk__fail(err, STK_NO_MEMORY, "out of memory for the samples of %.200s", o->paths[archive]);
+	*c = (struct stk_collect){.o = o, .t = t, .there = have, .archive = archive};
+	return STK_OK;
+}
+
+int64_t stk__collect_complete(const struct stk_collect *c)
+{
+	return c->t->size - c->open;
+}
+
+int64_t stk__collect_begun(const struct stk_collect *c)
+{
+	return c->begin;
+}
+
+enum stk_status stk__collect_last(struct stk_collect *c, struct stk_error *err)
+{
+	c->err = err;
+	return end_sample(c);
+}
+
+void stk__collect_end(struct stk_collect *c)
+{
+	stk__free(c);
 }
 
 enum stk_status stk__webdataset_add(const struct stk_webdataset_options *o, int32_t archive, const struct stk_archive_index *index,
 	struct stk_samples *t, struct stk_components *have, struct stk_error *err)
 {
-	struct collect c = {.o = o, .t = t, .there = have, .archive = archive, .err = err};
-	enum stk_status s = stk__archive_index_each(index, found_file, &c, err);
-	return s ? s : end_sample(&c);
+	struct stk_collect c = {.o = o, .t = t, .there = have, .archive = archive};
+	enum stk_status s = stk__archive_index_each(index, stk__collect_file, &c, err);
+	return s ? s : stk__collect_last(&c, err);
 }
 
 /* ---- from an index ---- */
@@ -227,7 +260,7 @@ static bool word_number(const char **at, const char *end, int64_t *out)
 	return stk__take_number(&digit, w.at + w.n, out) && digit == w.at + w.n;
 }
 
-static enum stk_status parse_sample(struct collect *c, const char *at, const char *end, bool named)
+static enum stk_status parse_sample(struct stk_collect *c, const char *at, const char *end, bool named)
 {
 	enum stk_status s = STK_OK;
 	bool any = false;
@@ -252,7 +285,7 @@ static enum stk_status parse_sample(struct collect *c, const char *at, const cha
 	return end_sample(c);
 }
 
-static enum stk_status parse_head(struct collect *c, const char *at, const char *end, bool *named, int64_t *count)
+static enum stk_status parse_head(struct stk_collect *c, const char *at, const char *end, bool *named, int64_t *count)
 {
 	struct word version = next_word(&at, end);
 	*named = version.n == 4 && memcmp(version.at, "v1.2", 4) == 0;
@@ -264,7 +297,7 @@ static enum stk_status parse_head(struct collect *c, const char *at, const char 
 enum stk_status stk__webdataset_parse_index(const struct stk_webdataset_options *o, int32_t archive, const char *text, size_t size,
 	const char *path, struct stk_samples *t, struct stk_components *have, struct stk_error *err)
 {
-	struct collect c = {.o = o, .t = t, .there = have, .archive = archive, .where = path, .err = err};
+	struct stk_collect c = {.o = o, .t = t, .there = have, .archive = archive, .where = path, .err = err};
 	bool named = false;
 	int64_t count = 0;
 	enum stk_status s = STK_OK;
@@ -292,9 +325,9 @@ static bool is_there(const struct stk_components *have, const char *alternatives
 	return found;
 }
 
-static enum stk_status check_components(const struct stk_webdataset_options *o, const struct stk_components *have, struct stk_error *err)
+enum stk_status stk__webdataset_check(const struct stk_webdataset_options *o, const struct stk_components *have, struct stk_error *err)
 {
-	for (int32_t k = 0; k < o->part_count; k++) {
+	for (int32_t k = 0; o->missing == STK_MISSING_DEFAULT && k < o->part_count; k++) {
 		if (!o->endings[k][0] || is_there(have, o->endings[k], o->ignore_case))
 			continue;
 		char names[300] = "none";
@@ -322,6 +355,13 @@ bool stk__tar_has_end(const struct stk_archive_index *tar)
 	return stk__archive_index_each(tar, see_end, &end, NULL) || end <= tar->size - BLOCK;
 }
 
+void stk__webdataset_unended(const char *tar, const char *more, char text[400])
+{
+	snprintf(text, 400,
+		"%.200s%s: it ends without the blocks of zeros that end a tar: if it was cut short, or is still being written, samples are missing",
+		tar, more);
+}
+
 static void tell_ends(const struct stk_webdataset_options *o, const struct stk_archives *tars)
 {
 	int32_t first = -1, count = 0;
@@ -335,30 +375,24 @@ static void tell_ends(const struct stk_webdataset_options *o, const struct stk_a
 		return;
 	if (count > 1)
 		snprintf(more, sizeof more, " and %d others", count - 1);
-	snprintf(text, sizeof text,
-		"%.200s%s: it ends without the blocks of zeros that end a tar: if it was cut short, or is still being written, samples are missing",
-		tars->at[first].path, more);
+	stk__webdataset_unended(tars->at[first].path, more, text);
 	o->access->notice(o->access->notice_user, text);
 }
 
-/* That may be why it failed. */
-static void say_cut(struct stk_error *err)
+void stk__webdataset_say_cut(struct stk_error *err)
 {
 	const size_t n = strlen(err->message);
 	snprintf(err->message + n, sizeof err->message - n,
 		"; the tar ends without the blocks of zeros that end one: it may have been cut short");
 }
 
-static void tell_doubles(const struct stk_webdataset_options *o, const struct stk_components *have)
+bool stk__webdataset_doubles(const struct stk_components *have, char text[400])
 {
-	char text[300];
-	if (!have->doubles || !o->access || !o->access->notice)
-		return;
-	snprintf(text, sizeof text,
+	snprintf(text, 400,
 		"%lld files of tars are passed over, since their samples have one of the same ending already, as that of %s: samples that follow "
 		"each other need different names",
 		(long long)have->doubles, have->double_name);
-	o->access->notice(o->access->notice_user, text);
+	return have->doubles > 0;
 }
 
 static enum stk_status open_indexed(
@@ -387,7 +421,7 @@ static enum stk_status open_searched(
 	for (int32_t i = 0; i < tars.count && s == STK_OK; i++) {
 		s = stk__webdataset_add(o, i, &tars.at[i], out, have, err);
 		if (s && err && !stk__tar_has_end(&tars.at[i]))
-			say_cut(err);
+			stk__webdataset_say_cut(err);
 	}
 	if (!s && o->access && o->access->notice)
 		tell_ends(o, &tars);
@@ -398,14 +432,15 @@ static enum stk_status open_searched(
 enum stk_status stk__webdataset_open(const struct stk_webdataset_options *o, struct stk_samples *out, struct stk_error *err)
 {
 	struct stk_components *have = stk__calloc(1, sizeof *have);
+	char text[400];
 	*out = (struct stk_samples){0};
 	if (!have)
 		return stk__fail(err, STK_NO_MEMORY, "out of memory to open %.200s", o->paths[0]);
 	enum stk_status s = o->index_paths ? open_indexed(o, out, have, err) : open_searched(o, out, have, err);
-	if (!s && o->missing == STK_MISSING_DEFAULT)
-		s = check_components(o, have, err);
 	if (!s)
-		tell_doubles(o, have);
+		s = stk__webdataset_check(o, have, err);
+	if (!s && o->access && o->access->notice && stk__webdataset_doubles(have, text))
+		o->access->notice(o->access->notice_user, text);
 	stk__free(have);
 	if (s)
 		stk__samples_free(out);

@@ -25,6 +25,8 @@ struct stk_components {
 /* False: it ends with its last file, and without the blocks of zeros that are the end of a tar. */
 bool stk__tar_has_end(const struct stk_archive_index *tar);
 
+/* How much of a file's name is its sample's. */
+size_t stk__webdataset_stem(const char *name);
 /* Counts the component that a file of a tar is; the file is none if it is hidden. */
 void stk__components_count(struct stk_components *c, const char *name);
 
@@ -48,5 +50,24 @@ STK_MUST_USE enum stk_status stk__webdataset_parse_index(const struct stk_webdat
 /* The same from what a search of the archive found. */
 STK_MUST_USE enum stk_status stk__webdataset_add(const struct stk_webdataset_options *o, int32_t archive,
 	const struct stk_archive_index *index, struct stk_samples *t, struct stk_components *have, struct stk_error *err);
+
+/* The samples of an archive whose files come one by one, in its order. stk__collect_file's `user` is it; last: there are no more files. */
+struct stk_collect;
+STK_MUST_USE enum stk_status stk__collect_begin(const struct stk_webdataset_options *o, int32_t archive, struct stk_samples *t,
+	struct stk_components *have, struct stk_collect **out, struct stk_error *err);
+stk_archive_found stk__collect_file;
+STK_MUST_USE enum stk_status stk__collect_last(struct stk_collect *c, struct stk_error *err);
+int64_t stk__collect_complete(const struct stk_collect *c); /* samples of the table that no further file changes */
+int64_t stk__collect_begun(const struct stk_collect *c);    /* where the first file of the last sample begins */
+void stk__collect_end(struct stk_collect *c);               /* takes NULL */
+
+/* When all samples are known: with STK_MISSING_DEFAULT, whether there is each component at all. */
+STK_MUST_USE enum stk_status stk__webdataset_check(
+	const struct stk_webdataset_options *o, const struct stk_components *have, struct stk_error *err);
+/* What users are told. doubles: false where there is nothing to tell. unended: of a tar, and `more` such, or "". say_cut: adds to a message that the tar may be
+ * cut, which may be why it failed. */
+bool stk__webdataset_doubles(const struct stk_components *have, char text[400]);
+void stk__webdataset_unended(const char *tar, const char *more, char text[400]);
+void stk__webdataset_say_cut(struct stk_error *err);
 
 #endif

@@ -157,7 +157,9 @@ struct stk_part {
 struct stk_reader_def {
 	/* In place of the operator's setup: opens a data set, which may lie elsewhere. Nullable. */
 	enum stk_status (*open)(const void *args, const struct stk_access *access, void **shared, struct stk_error *err);
-	int64_t (*size)(const void *shared);
+	int64_t (*size)(const void *shared); /* -1: not known, since its samples are met while they are read */
+	/* Of such samples, whose order is stk_order.as_met. Nullable. */
+	struct stk_survey *(*survey)(const void *shared);
 	uint64_t (*fingerprint)(const void *shared);
 	/* A digest of the names and labels of `count` samples from `first` on, to find where two data sets begin to differ. Nullable. */
 	uint64_t (*digest)(const void *shared, int64_t first, int64_t count);

@@ -127,6 +127,8 @@ static int64_t block_entry(const struct stk_order *o, int64_t epoch, int64_t pos
 static int64_t sample_at(const struct stk_order *o, int64_t epoch, int64_t position)
 {
 	int64_t i = position;
+	if (o->as_met)
+		return i;
 	if (o->streams)
 		return stk__streams_sample(o->streams, (uint64_t)epoch * (uint64_t)o->size + (uint64_t)position);
 	if (o->shuffle && o->block > 1) {
@@ -217,11 +219,14 @@ struct stk_place stk__order_replacement(const struct stk_order *o, const struct 
 {
 	struct stk_random r = stk__random(o->seed, stk__random_stream("order.replacement"), place->epoch, place->position);
 	struct stk_place out = *place;
+	int64_t among = o->size;
+	if (o->as_met && place->position < among)
+		among = place->position > STK_ORDER_FIRST ? place->position : among < STK_ORDER_FIRST ? among : STK_ORDER_FIRST;
 	r.draw = 4 * (uint32_t)attempt;
-	out.from = (int64_t)(stk__random_double(&r) * (double)o->size);
+	out.from = (int64_t)(stk__random_double(&r) * (double)among);
 	out.sample = sample_at(o, out.epoch, out.from);
 	if (out.sample == place->sample) {
-		out.from = (out.from + 1) % o->size;
+		out.from = (out.from + 1) % among;
 		out.sample = sample_at(o, out.epoch, out.from);
 	}
 	return out;

@@ -27,10 +27,15 @@ enum stk_tail {
 
 struct stk_streams;
 
+#define STK_ORDER_UNKNOWN ((int64_t)1 << 48)
+
 struct stk_order {
-	int64_t size;        /* samples in the data set, > 0 */
-	uint64_t seed;       /* of the order alone: equal on all ranks */
-	bool shuffle;        /* else in order */
+	int64_t size;  /* samples in the data set, > 0; STK_ORDER_UNKNOWN while they are still being met */
+	uint64_t seed; /* of the order alone: equal on all ranks */
+	bool shuffle;  /* else in order */
+	/* Samples are numbered as they are met (format/survey.h): a position is its sample, `shuffle` is of the archives alone, and there is one epoch. Only
+	 * what is known may be asked for: batches of which a whole one follows, or all that there are. */
+	bool as_met;
 	int64_t block;       /* with shuffle: as many neighbouring samples stay together, in order; 0: every sample goes by itself */
 	bool version_1;      /* the order of a run that version 1 began: small sets too go through the Feistel network */
 	bool contiguous;     /* DALI's shards: rank r starts at floor(size * r / ranks); only without shuffle */
@@ -93,7 +98,8 @@ int32_t stk__order_runs(const struct stk_order *o, int64_t k, int32_t count, str
 int64_t stk__order_consumed(const struct stk_order *o, int64_t epoch, int64_t step);
 
 /* The place of the sample that replaces a bad one: another pure draw, (seed, epoch, position, attempt >= 1). Never the bad one itself, unless it is the
- * only one. Epoch and position are those of `place`. */
+ * only one. Epoch and position are those of `place`. Of samples that are met it is an earlier one, or one of the first STK_ORDER_FIRST. */
+enum { STK_ORDER_FIRST = 16 };
 struct stk_place stk__order_replacement(const struct stk_order *o, const struct stk_place *place, int attempt);
 
 /* Where another data set is when the leading one is at `place`: epochs of either follow each other, sample for sample, so that a shorter one goes round,

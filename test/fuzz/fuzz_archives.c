@@ -45,7 +45,7 @@ static enum stk_status fuzz_archive(enum stk_archive_kind kind, const struct stk
 	int32_t count = 0;
 	if (!stk__archive_index_parse(kind, f->buffer, (size_t)f->size, "fuzz", &back, &count, NULL))
 		free_indexes(back, count);
-	enum stk_status s = stk__archive_index_scan(kind, f, &x, err);
+	enum stk_status s = stk__archive_index_scan(kind, f, NULL, NULL, &x, err);
 	if (s)
 		return s;
 	x.path = strdup("fuzz");

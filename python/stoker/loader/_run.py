@@ -17,6 +17,7 @@ from stoker.loader._random import mix
 from stoker.loader._saved import Saved
 from stoker.loader._sources import Source
 from stoker.loader._spec import Spec
+from stoker.loader._tars import TarSource
 from stoker.loader._waiting import Watch
 from stoker.pipeline import Pipeline
 
@@ -36,6 +37,7 @@ class Run:
         self.drawn = -1
         self.count: int | None = None  # how many
         self.descs: list[tuple[int, list[int], str]] = []  # of the outputs
+        self.total: int | None = None  # samples of a source of one epoch, if they were asked for while it was read
         self.narrowed = 0  # images of 16 bits a channel that were rounded to 8, when the last epoch ended
         self.watch = Watch(f"rank {spec.shard.rank} of {spec.shard.world}: " if spec.shard.world > 1 else "")
 
@@ -126,14 +128,24 @@ class Run:
         if isinstance(self.source, DatasetSource):
             return self.source.size
         size = self.meta().get("epoch_size")
-        return None if size is None else int(size)
+        return self.total if size is None or size < 0 else int(size)
+
+    def counted(self) -> int | None:
+        """The same. Where samples are met while they are read, the index is made now, which takes as long as that takes."""
+        if isinstance(self.source, Source) and self.source.one_epoch and self.samples() is None:
+            if self.step or self.resumed is not None:
+                self.total = self.source.count(self.spec)
+            else:
+                self._drop()
+                self.source.index()
+        return self.samples()
 
     def data_size(self) -> int | None:
         """Samples in the data, whatever an epoch takes of them."""
         if isinstance(self.source, DatasetSource):
             return self.source.size
         size = self.meta().get("samples")
-        return None if size is None else int(size)
+        return self.counted() if size is None or size < 0 else int(size)
 
     # ---- batches ----
 
@@ -154,13 +166,24 @@ class Run:
         """Ends the current epoch where it is."""
         assert self._session is not None
         self.watch.begun = None
-        if self.order is not None or isinstance(self.source, DatasetSource):
+        if self._own_pipelines or isinstance(self.source, DatasetSource):
             self._drop()
         else:
             self._session.skip_epoch()
         self._next_epoch()
 
+    @property
+    def _own_pipelines(self) -> bool:
+        """Whether the epoch's pipeline is its own."""
+        return self.order is not None or (isinstance(self.source, Source) and self.source.one_epoch)
+
+    def _by_index(self) -> None:
+        """From here on the data are read as they are in all epochs but a first one."""
+        if isinstance(self.source, Source):
+            self.source.one_epoch = False
+
     def _next_epoch(self) -> None:
+        self._by_index()
         self.epoch += 1
         self.resumed = None
         self.inside = False
@@ -181,7 +204,7 @@ class Run:
         if batch is None:
             self.watch.end(self.ready(), self.epoch)
             self.narrowed = int(self.ready().counters()["narrowed_images"])
-            if self.order is not None:
+            if self._own_pipelines:
                 self._drop()
             self._next_epoch()
         return batch
@@ -205,7 +228,8 @@ class Run:
             return {"epoch": self.epoch, "pipeline": self.resumed, **facts}
         core = self._session.state()
         if self.order is None and not facts:
-            return {"epoch": core["epoch"], "pipeline": core}
+            over = core.get("streamed") and core["epoch"] > self.epoch
+            return {"epoch": core["epoch"], "pipeline": None if over else core}
         done = core["epoch"] + self.base > self.epoch
         if isinstance(self.source, DatasetSource):  # the pipeline learns of the end of an epoch when the source is asked for more
             done = done or not self.source.steps_left(self.epoch, core["consumed"], self.spec, self.indices, self.per_rank)
@@ -235,6 +259,8 @@ class Run:
             raise StateError("the state is of a Loader over a Dataset")
         if state.pipeline is not None and self.order is None and state.pipeline["epoch"] != state.epoch:
             raise StateError("the state is of a Loader with an order of its own (sampler); this one has none")
+        if isinstance(self.source, Source) and (state.epoch or state.pipeline is not None):
+            self.source.one_epoch = isinstance(self.source, TarSource) and bool((state.pipeline or {}).get("streamed"))
         self.epoch = state.epoch
         self.resumed = state.pipeline
         self.inside = False
@@ -263,6 +289,7 @@ class Run:
         if isinstance(self.source, Pipeline):
             raise StateError("set_epoch: a Pipeline of the user's goes through its epochs in order")
         self._drop()
+        self._by_index()
         self.epoch = epoch
         self.resumed = None
         self.inside = False
@@ -272,6 +299,8 @@ class Run:
         # After a fork the work and its place are the parent's; a Pipeline is the user's, and keeps its own place.
         if self._session is not None and self.pipe is not self.source and self._session._pid == os.getpid():
             state = self.state()
+            if state["epoch"] != self.epoch:
+                self._by_index()
             self.epoch, self.resumed = state["epoch"], state["pipeline"]
             self.inside = False
         self._drop()

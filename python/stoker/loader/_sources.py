@@ -28,12 +28,24 @@ class Source:
 
     targets = 1  # nodes behind the image
     finishing = Finishing()  # once `nodes` was called
+    one_epoch = False  # `nodes` reads one epoch; those that follow take other nodes, and its number of samples is known when it ends
 
     def fields(self, names: tuple[str, ...] | None) -> dict[str, int | None]:
         """The batch's fields and the output of each; before the first batch, but not before `nodes`."""
         return _fields.of_folder(names)
 
     def nodes(self, spec: Spec, indices: array[int] | None, per_rank: bool) -> list[DataNode]:
+        raise NotImplementedError
+
+    def settle(self, spec: Spec, own_order: bool) -> None:
+        """What is to be read is known: before the first `nodes`."""
+
+    def index(self) -> None:
+        """Of one epoch: what is read from here on is as in all other epochs."""
+        raise NotImplementedError
+
+    def count(self, spec: Spec) -> int:
+        """Samples of the data, of a source of one epoch."""
         raise NotImplementedError
 
     def close(self) -> None:

@@ -11,10 +11,12 @@ from pathlib import Path
 from typing import Any
 
 from stoker import _core, fn
+from stoker._catalog import find
+from stoker._operator import call
 from stoker._progress import ProgressLine
 from stoker._storage import Storage
 from stoker._values import ValueKind
-from stoker._where import tell
+from stoker._where import notice, tell
 from stoker.data_node import DataNode
 from stoker.errors import InvalidArgumentError
 from stoker.loader import _fields
@@ -22,6 +24,7 @@ from stoker.loader._finish import Finish, Finishing, by_value
 from stoker.loader._lower import Image
 from stoker.loader._sources import IMAGE_ENDINGS, Source
 from stoker.loader._spec import Spec
+from stoker.pipeline import Pipeline
 
 _PACKED = (".tar", ".tar.gz", ".tgz", ".tar.zst", ".tar.bz2", ".tar.xz")  # what is packed is refused where it is opened, with the way out
 _MAGIC = b"STKPARTS"  # of an index (stoker index)
@@ -86,6 +89,11 @@ def look(tars: Sequence[str], storage: Any) -> dict[str, int]:
     return components
 
 
+def glance(tars: Sequence[str], storage: Any) -> dict[str, int] | None:
+    """The endings in the first sample of tars in stores that have no index yet; None: of all others."""
+    return _core.tar_unindexed([os.fsencode(t) for t in tars], storage.core() if isinstance(storage, Storage) else None)
+
+
 def _default(there: Mapping[str, int], tars: Sequence[str]) -> dict[str, Any]:
     """The image, and a label where there is one."""
     if not any(ending.lower() in IMAGE_ENDINGS for ending in there):
@@ -102,7 +110,10 @@ def _short(tars: Sequence[str]) -> str:
 
 
 class TarSource(Source):
-    """Samples of tars. components: what each field is made of, as {"image": "jpg;png", "label": "cls", "caption": ("txt", "text")}."""
+    """Samples of tars. components: what each field is made of, as {"image": "jpg;png", "label": "cls", "caption": ("txt", "text")}.
+
+    Tars in a store that have no index are read as they lie in their first epoch, while it is made (one_epoch). Where that does not do, it is made first.
+    """
 
     def __init__(
         self,
@@ -117,8 +128,20 @@ class TarSource(Source):
             raise InvalidArgumentError(
                 'Loader: with index_paths say which components there are, as components={"image": "jpg", "label": "cls"}'
             )
-        there = {} if index_paths is not None else look(self.tars, storage)
-        given = _default(there, self.tars) if components is None else components
+        self._given, self._storage = components, storage
+        first = glance(self.tars, storage) if index_paths is None else None
+        self.one_epoch = first is not None and self._are_there(first)
+        self._understand(first if first is not None and self.one_epoch else {} if index_paths is not None else look(self.tars, storage))
+
+    def _are_there(self, first: Mapping[str, int]) -> bool:
+        """Whether the first sample tells what all have."""
+        endings = {e.lower() for e in first}
+        wanted = [_understood(n, c)[0] for n, c in self._given.items()] if isinstance(self._given, Mapping) else [";".join(IMAGE_ENDINGS)]
+        return all(endings & {e.lower() for e in ending.split(";")} for ending in wanted)
+
+    def _understand(self, there: Mapping[str, int]) -> None:
+        """there: the endings that are known, and how many files have each."""
+        given = _default(there, self.tars) if self._given is None else self._given
         if not isinstance(given, Mapping) or "image" not in given:
             raise InvalidArgumentError(
                 f'Loader: components is a dict with an image, as {{"image": "jpg;png", "label": "cls"}}, not {given!r}'
@@ -132,6 +155,34 @@ class TarSource(Source):
                 raise InvalidArgumentError(
                     f"Loader: no sample of {_short(self.tars)} has a component {ending!r} ({name}); there are {', '.join(there) or 'none'}"
                 )
+
+    def settle(self, spec: Spec, own_order: bool) -> None:
+        if not self.one_epoch:
+            return
+        if spec.shard.world > 1:
+            notice(f"{_short(self.tars)}: there is no index yet. It is made first, since several ranks share the epoch; `stoker index` makes it beforehand")
+        if spec.shard.world > 1 or own_order or spec.last_batch == "pad":
+            self.index()
+        elif spec.shuffle:
+            tell(
+                f"{_short(self.tars)}: there is no index yet. While it is made, in this first epoch, tars are shuffled, and not the samples in them;"
+                " `stoker index` makes it beforehand"
+            )
+
+    def index(self) -> None:
+        """Makes the index, of which nothing has been read yet."""
+        self.one_epoch = False
+        self._understand(look(self.tars, self._storage))
+
+    def count(self, spec: Spec) -> int:
+        look(self.tars, self._storage)
+        pipe = Pipeline(1, num_threads=1, storage=self._storage)
+        with pipe:
+            pipe.set_outputs(*self._parts({"name": "Reader"}))
+        pipe.build()
+        samples = int(pipe._started().meta()["samples"])
+        pipe.close()
+        return samples
 
     @property
     def classes(self) -> list[str]:
@@ -150,19 +201,18 @@ class TarSource(Source):
         return _fields.of_known(names, known)
 
     def nodes(self, spec: Spec, indices: array[int] | None, per_rank: bool) -> list[DataNode]:
-        more = {"index_paths": list(self.index_paths)} if self.index_paths is not None else {}
-        parts = fn.readers.webdataset(
-            paths=self.tars,
-            ext=list(self.endings),
-            missing_component_behavior=self.missing,
-            case_sensitive_extensions=False,
-            shuffle_shards=spec.by_shards,
-            **more,
-            **spec.reader_arguments(indices, per_rank),
-        )
-        parts = parts if isinstance(parts, (list, tuple)) else [parts]
+        parts = self._parts({"shuffle_shards": spec.by_shards, **spec.reader_arguments(indices, per_rank)})
         first, *others = spec.finished(Image(spec.decode(parts[0]), None))
         return [first, *(_node(part, kind, spec) for part, kind in zip(parts[1:], self.kinds[1:], strict=True)), *others]
+
+    def _parts(self, more: dict[str, Any]) -> Sequence[DataNode]:
+        if self.index_paths is not None:
+            more["index_paths"] = list(self.index_paths)
+        op = find("readers.webdataset_unindexed" if self.one_epoch else "readers.webdataset")
+        assert op is not None
+        arguments = {"paths": self.tars, "ext": list(self.endings), "missing_component_behavior": self.missing, "case_sensitive_extensions": False}
+        parts = call(op, (), {**arguments, **more})
+        return parts if isinstance(parts, (list, tuple)) else [parts]
 
     def __repr__(self) -> str:
         return _short(self.tars)

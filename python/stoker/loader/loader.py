@@ -167,7 +167,10 @@ class Loader:
         if isinstance(source, Pipeline) and device != "cpu" and source.device_id != gpu:
             raise InvalidArgumentError(f"Loader: device={device!r}, but the pipeline was made with device_id={source.device_id}")
         self._device = None if gpu is None else f"cuda:{gpu}"
-        self._run = Run(_open(source, images, split, asked), self._spec, order)
+        opened = _open(source, images, split, asked)
+        if isinstance(opened, Source):
+            opened.settle(self._spec, order is not None)
+        self._run = Run(opened, self._spec, order)
         self._described = repr(self._run.source) if not isinstance(source, Pipeline) else "a Pipeline"
         self._generation = 0
         self._alone = Alone()
@@ -342,11 +345,11 @@ class Loader:
         return int((self._run.resumed or {}).get("consumed", 0)) // together + self._run.step
 
     def __len__(self) -> int:
-        """Batches of an epoch, the same for all ranks."""
+        """Batches of an epoch, the same for all ranks. Of tars in a store that have no index yet it is made now, as it has to be known."""
         run = self._run
         if isinstance(run.source, Pipeline):
             return int(run.meta().get("steps", 0))
-        samples = run.samples()
+        samples = run.counted()
         if samples is None:
             raise TypeError("this Loader has no length: its IterableDataset does not tell how many samples it gives")
         return self._spec.steps(samples, run.per_rank)

@@ -1,0 +1,303 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "format/survey_window.h"
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/memory.h"
+#include "io/s3.h"
+
+#include <string.h>
+
+enum { PIECE = 1 << 20, FIRST_AHEAD = 8, MOST_AHEAD = 256 };
+
+struct stk_piece {
+	struct stk_window *window;
+	struct stk_piece *next;
+	struct stk_request request;
+	struct stk_object object;
+	int64_t begin, end;
+	bool ended;
+	int32_t expected; /* parts that have not been read */
+	int32_t pins;
+};
+
+enum stk_status stk__survey_window_init(struct stk_window *w, pthread_mutex_t *lock, int32_t count, struct stk_error *err)
+{
+	*w = (struct stk_window){.lock = lock, .count = count, .ahead = FIRST_AHEAD, .tars = stk__calloc((size_t)count, sizeof *w->tars)};
+	pthread_cond_init(&w->change, NULL);
+	return w->tars ? STK_OK : stk__fail(err, STK_NO_MEMORY, "out of memory for %d tars", count);
+}
+
+void stk__survey_window_free(struct stk_window *w)
+{
+	pthread_cond_destroy(&w->change);
+	stk__free(w->joined);
+	stk__free(w->tars);
+	w->tars = NULL;
+}
+
+/* ---- pieces come and go ---- */
+
+static void piece_came(struct stk_request *r)
+{
+	struct stk_piece *p = r->user;
+	struct stk_window *w = p->window;
+	pthread_mutex_t *lock = w->lock;
+	pthread_mutex_lock(lock);
+	p->ended = true;
+	w->under_way--;
+	w->ahead += w->ahead < MOST_AHEAD ? 2 : 0;
+	pthread_cond_broadcast(&w->change);
+	pthread_mutex_unlock(lock);
+}
+
+/* With the lock, which it gives up: a request may end at once. */
+static bool ask(struct stk_window *w, struct stk_stretch *t)
+{
+	struct stk_piece *p = stk__calloc(1, sizeof *p), **at = &t->first;
+	int64_t left = t->object.size - t->asked, now = stk__clock_ns();
+	if (!p)
+		return false;
+	p->window = w;
+	p->begin = t->asked;
+	p->end = t->asked + (left < PIECE ? left : PIECE);
+	w->deadline = now > w->deadline ? now : w->deadline + 1;
+	p->request = (struct stk_request){.uri = t->uri,
+		.uncached = true,
+		.offset = p->begin,
+		.length = p->end - p->begin,
+		.deadline = w->deadline,
+		.done = piece_came,
+		.user = p,
+		.object = &p->object};
+	while (*at)
+		at = &(*at)->next;
+	*at = p;
+	t->asked = p->end;
+	w->held += (size_t)(p->end - p->begin);
+	w->under_way++;
+	pthread_mutex_unlock(w->lock);
+	stk__io_submit(w->io, &p->request);
+	pthread_mutex_lock(w->lock);
+	return true;
+}
+
+/* Takes *at out of its list. */
+static void release(struct stk_window *w, struct stk_piece **at)
+{
+	struct stk_piece *p = *at;
+	*at = p->next;
+	w->held -= (size_t)(p->end - p->begin);
+	stk__buffer_release(w->io, p->request.buffer);
+	stk__free(p->request.error);
+	stk__free(p);
+}
+
+void stk__survey_window_end(struct stk_window *w)
+{
+	pthread_mutex_lock(w->lock);
+	for (int32_t i = 0; w->tars && i < w->count; i++)
+		for (struct stk_piece *p = w->tars[i].first; p; p = p->next) {
+			bool ended = p->ended;
+			pthread_mutex_unlock(w->lock);
+			if (!ended)
+				stk__io_cancel(w->io, &p->request);
+			pthread_mutex_lock(w->lock);
+		}
+	while (w->under_way)
+		pthread_cond_wait(&w->change, w->lock);
+	for (int32_t i = 0; w->tars && i < w->count; i++)
+		while (w->tars[i].first)
+			release(w, &w->tars[i].first);
+	pthread_mutex_unlock(w->lock);
+}
+
+static bool is_passed(const struct stk_stretch *t, const struct stk_piece *p)
+{
+	return p->ended && !p->pins && p->end <= t->cursor;
+}
+
+void stk__survey_window_sweep(struct stk_window *w, int32_t tar, int64_t to)
+{
+	struct stk_stretch *t = &w->tars[tar];
+	bool freed = false;
+	for (struct stk_piece **at = &t->first; *at;) {
+		struct stk_piece *p = *at;
+		if (is_passed(t, p) && (p->end <= to || (p->end <= t->settled && !p->expected))) {
+			release(w, at);
+			freed = true;
+		} else {
+			at = &p->next;
+		}
+	}
+	if (freed)
+		pthread_cond_broadcast(&w->change);
+}
+
+/* The newest piece that the search does not need: what is needed latest. */
+static void drop_newest(struct stk_window *w)
+{
+	for (int32_t i = w->at; i >= 0; i--) {
+		struct stk_piece **newest = NULL;
+		for (struct stk_piece **at = &w->tars[i].first; *at; at = &(*at)->next)
+			newest = is_passed(&w->tars[i], *at) ? at : newest;
+		if (newest) {
+			release(w, newest);
+			return;
+		}
+	}
+}
+
+static bool has_room(const struct stk_window *w)
+{
+	return w->held + PIECE <= w->most;
+}
+
+/* In the order of need: what follows in this tar, then in those behind it. False: out of memory. */
+static bool look_ahead(struct stk_window *w)
+{
+	for (int32_t i = w->at; i < w->count; i++) {
+		struct stk_stretch *t = &w->tars[i];
+		while (t->asks && t->asked < t->object.size) {
+			if (w->stop || w->under_way >= w->ahead || !has_room(w))
+				return true;
+			if (!ask(w, t))
+				return false;
+		}
+	}
+	return true;
+}
+
+/* ---- the search ---- */
+
+static bool is_good(const struct stk_stretch *t, const struct stk_piece *p, struct stk_error *err)
+{
+	enum stk_status s = p->request.status;
+	if (s) {
+		if (err && p->request.error)
+			*err = *p->request.error;
+		else if (err)
+			s = stk__fail(err, s, "%.*s: reading at byte %lld", stk__uri_shown(t->uri), t->uri, (long long)p->begin);
+		return false;
+	}
+	if (strcmp(p->object.version, t->object.version) == 0 && (p->object.size < 0 || p->object.size == t->object.size))
+		return true;
+	s = stk__fail(err, STK_IO, "%.*s: it changed while it was searched: its %s was %s, and is now %s", stk__uri_shown(t->uri), t->uri,
+		stk__version_word(t->object.version), t->object.version, p->object.version);
+	return s == STK_OK;
+}
+
+static struct stk_piece *find(const struct stk_stretch *t, int64_t offset)
+{
+	struct stk_piece *p = t->first;
+	while (p && p->end <= offset)
+		p = p->next;
+	return p && p->begin <= offset ? p : NULL;
+}
+
+/* The window is full, and nobody will empty it: what lies between is not held. False: out of memory. */
+static bool pass_over(struct stk_window *w, struct stk_stretch *t, int64_t offset)
+{
+	t->asked = offset > t->asked ? offset : t->asked;
+	drop_newest(w);
+	return ask(w, t);
+}
+
+/* Waits until the piece at `offset` is here. With the lock, which it gives up. */
+static struct stk_piece *wait_for(struct stk_window *w, struct stk_stretch *t, int64_t offset, struct stk_error *err)
+{
+	bool memory = true;
+	while (!w->stop && memory) {
+		memory = look_ahead(w);
+		struct stk_piece *p = find(t, offset);
+		if (p && p->ended)
+			return is_good(t, p, err) ? p : NULL;
+		if (!p && memory && !w->stop && !has_room(w) && (w->starved || w->held == 0))
+			memory = pass_over(w, t, offset);
+		else if (memory)
+			pthread_cond_wait(&w->change, w->lock);
+	}
+	enum stk_status s = stk__fail(err, memory ? STK_CANCELLED : STK_NO_MEMORY, "%.*s: %s", stk__uri_shown(t->uri), t->uri,
+		memory ? "the search for its members was given up" : "out of memory to search it");
+	(void)s;
+	return NULL;
+}
+
+/* A read that ends in another piece than it begins in. With the lock. */
+static const uint8_t *join(struct stk_window *w, struct stk_stretch *t, int64_t offset, size_t n, struct stk_error *err)
+{
+	w->joined = w->joined ? w->joined : stk__alloc(PIECE);
+	if (!w->joined && stk__fail(err, STK_NO_MEMORY, "out of memory to search %.*s", stk__uri_shown(t->uri), t->uri))
+		return NULL;
+	for (size_t used = 0; used < n;) {
+		int64_t at = offset + (int64_t)used;
+		const struct stk_piece *p = wait_for(w, t, at, err);
+		if (!p)
+			return NULL;
+		size_t here = (size_t)(p->end - at) < n - used ? (size_t)(p->end - at) : n - used;
+		memcpy(w->joined + used, p->request.data + (at - p->begin), here);
+		used += here;
+	}
+	return w->joined;
+}
+
+const uint8_t *stk__survey_window_read(struct stk_window *w, int64_t offset, size_t n, struct stk_error *err)
+{
+	struct stk_stretch *t = &w->tars[w->at];
+	pthread_mutex_lock(w->lock);
+	t->cursor = offset;
+	stk__survey_window_sweep(w, w->at, 0);
+	const struct stk_piece *p = wait_for(w, t, offset, err);
+	const uint8_t *data = !p ? NULL : offset + (int64_t)n > p->end ? join(w, t, offset, n, err) : p->request.data + (offset - p->begin);
+	pthread_mutex_unlock(w->lock);
+	return data;
+}
+
+/* ---- who reads samples ---- */
+
+static void count_parts(struct stk_stretch *t, const struct stk_sample_part *part, int32_t step)
+{
+	for (struct stk_piece *p = t->first; p && p->begin < part->offset + part->length; p = p->next)
+		if (p->end > part->offset && (step > 0 || p->expected > 0))
+			p->expected += step;
+}
+
+void stk__survey_window_expect(struct stk_window *w, int32_t tar, const struct stk_sample_part *part)
+{
+	if (part->length > 0)
+		count_parts(&w->tars[tar], part, 1);
+}
+
+struct stk_piece *stk__survey_window_pin(struct stk_window *w, int32_t tar, int64_t offset, int64_t length)
+{
+	struct stk_stretch *t = &w->tars[tar];
+	struct stk_piece *first = w->stop ? NULL : find(t, offset), *p = first;
+	int64_t have = offset;
+	for (; p && have < offset + length && p->begin <= have && p->ended && is_good(t, p, NULL); p = p->next)
+		have = p->end;
+	if (!first || have < offset + length)
+		return NULL;
+	for (p = first; p && p->begin < offset + length; p = p->next)
+		p->pins++;
+	return first;
+}
+
+void stk__survey_window_copy(const struct stk_piece *p, int64_t offset, int64_t length, uint8_t *to)
+{
+	for (int64_t at = offset; at < offset + length; p = p->next) {
+		int64_t here = p->end < offset + length ? p->end - at : offset + length - at;
+		memcpy(to, p->request.data + (at - p->begin), (size_t)here);
+		to += here;
+		at += here;
+	}
+}
+
+void stk__survey_window_unpin(struct stk_window *w, int32_t tar, struct stk_piece *p, int64_t end, const struct stk_sample_part *parts, int32_t n)
+{
+	for (; p && p->begin < end; p = p->next)
+		p->pins--;
+	for (int32_t k = 0; k < n; k++)
+		if (parts[k].length > 0)
+			count_parts(&w->tars[tar], &parts[k], -1);
+	stk__survey_window_sweep(w, tar, 0);
+}
