@@ -95,8 +95,13 @@ bool stk__surveyed_plans(struct stk_pipeline *p, int64_t k)
 	const struct stk_survey_known known = stk__survey_known(v->survey, want, p->flight.next_open == p->flight.next_deliver, &v->error);
 	v->failed = known.all ? known.failed : STK_OK;
 	v->known = known.samples;
-	if (known.all && !known.failed)
-		p->order.size = known.samples;
+	if (known.all && !v->failed) {
+		struct stk_order whole = p->order;
+		whole.size = known.samples;
+		v->failed = stk__order_check(&whole, &v->error);
+		v->known = v->failed ? 0 : known.samples;
+		p->order.size = v->failed ? STK_ORDER_UNKNOWN : known.samples;
+	}
 	return known.all || known.samples >= want;
 }
 

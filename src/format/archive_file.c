@@ -60,6 +60,11 @@ static enum stk_status find_size(struct stk_archive_file *f, struct stk_error *e
 	return s;
 }
 
+bool stk__is_object(const char *path)
+{
+	return stk__is_uri(path) && strncmp(path, "file://", 7) != 0;
+}
+
 static enum stk_status open_object(struct stk_archive_file *f, size_t least, struct stk_error *err)
 {
 	enum stk_status s = stk__read_object(f->access, f->io, f->path, 0, (int64_t)least, 0, &f->first, &f->first_size, &f->object, err);

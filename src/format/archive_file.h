@@ -29,6 +29,9 @@ struct stk_archive_file {
 	void *read_user;
 };
 
+/* Whether an archive is an object of some store, and not a local file. */
+bool stk__is_object(const char *path);
+
 /* Keeps the address of path. io: for an object; NULL for local files. access: who may end the wait for an object; nullable. least: bytes that any archive of
  * the kind has. */
 struct stk_access;

@@ -43,11 +43,6 @@ static void tell_locked(void *user, const char *text)
 
 /* ---- one archive ---- */
 
-bool stk__is_object(const char *path)
-{
-	return stk__is_uri(path) && strncmp(path, "file://", 7) != 0;
-}
-
 static enum stk_status search(struct opening *o, struct stk_archive_file *f, struct stk_archive_index *x, struct stk_error *err)
 {
 	struct stk_archive_index found;

@@ -7,9 +7,6 @@
 #include "format/samples.h"
 #include "io/storage.h"
 
-/* Whether an archive is an object of some store, and not a local file. */
-bool stk__is_object(const char *path);
-
 /* What is told meanwhile; nullable both. */
 struct stk_archive_watch {
 	/* Ten times a second, on the caller's thread. False: STK_CANCELLED, when the requests under way have been answered. */

@@ -292,7 +292,8 @@ void stk__survey_window_copy(const struct stk_piece *p, int64_t offset, int64_t 
 	}
 }
 
-void stk__survey_window_unpin(struct stk_window *w, int32_t tar, struct stk_piece *p, int64_t end, const struct stk_sample_part *parts, int32_t n)
+void stk__survey_window_unpin(
+	struct stk_window *w, int32_t tar, struct stk_piece *p, int64_t end, const struct stk_sample_part *parts, int32_t n)
 {
 	for (; p && p->begin < end; p = p->next)
 		p->pins--;

@@ -55,7 +55,8 @@ void stk__survey_window_sweep(struct stk_window *w, int32_t tar, int64_t to);
 /* A stretch of a tar that is held, for a moment: pieces that hold it follow each other from the result on. NULL: it is not. Given back by unlock, with the parts
  * that were read: nothing more is expected of them. */
 struct stk_piece *stk__survey_window_pin(struct stk_window *w, int32_t tar, int64_t offset, int64_t length);
-void stk__survey_window_unpin(struct stk_window *w, int32_t tar, struct stk_piece *p, int64_t end, const struct stk_sample_part *parts, int32_t n);
+void stk__survey_window_unpin(
+	struct stk_window *w, int32_t tar, struct stk_piece *p, int64_t end, const struct stk_sample_part *parts, int32_t n);
 /* Copies it. Without the lock. */
 void stk__survey_window_copy(const struct stk_piece *p, int64_t offset, int64_t length, uint8_t *to);
 

@@ -116,7 +116,8 @@ static enum stk_status glance_at(void *user, const struct stk_archive_member *m,
 static enum stk_status glance(const struct stk_tar_index_options *o, struct stk_archive_file *f, struct stk_error *err)
 {
 	struct glance *g = stk__calloc(1, sizeof *g);
-	enum stk_status s = g ? stk__tar_scan(f, glance_at, g, err) : stk__fail(err, STK_NO_MEMORY, "out of memory for the components of tars");
+	enum stk_status s =
+		g ? stk__tar_scan(f, glance_at, g, err) : stk__fail(err, STK_NO_MEMORY, "out of memory for the components of tars");
 	if (g && g->over)
 		s = STK_OK;
 	for (int32_t i = 0; s == STK_OK && o->component && i < g->components.count; i++)

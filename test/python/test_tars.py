@@ -120,6 +120,7 @@ def test_the_same_samples_from_everywhere(shards, store, tmp_path):
         assert run(source, epochs=2) == whole, source
     before = store.counts()["faults"]
     store.set(FAULTS)
+    assert run("s3://b/s-{000..003}.tar", epochs=2)[37:] == whole[37:], "the index is made in the first epoch"
     assert run("s3://b/s-{000..003}.tar", epochs=2) == whole
     assert store.counts()["faults"] > before + 5
     store.set("page=2")

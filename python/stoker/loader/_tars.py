@@ -160,7 +160,9 @@ class TarSource(Source):
         if not self.one_epoch:
             return
         if spec.shard.world > 1:
-            notice(f"{_short(self.tars)}: there is no index yet. It is made first, since several ranks share the epoch; `stoker index` makes it beforehand")
+            notice(
+                f"{_short(self.tars)}: there is no index yet. It is made first, since several ranks share the epoch; `stoker index` makes it beforehand"
+            )
         if spec.shard.world > 1 or own_order or spec.last_batch == "pad":
             self.index()
         elif spec.shuffle:
@@ -178,7 +180,7 @@ class TarSource(Source):
         look(self.tars, self._storage)
         pipe = Pipeline(1, num_threads=1, storage=self._storage)
         with pipe:
-            pipe.set_outputs(*self._parts({"name": "Reader"}))
+            pipe.set_outputs(*self._parts(False, {"name": "Reader"}))
         pipe.build()
         samples = int(pipe._started().meta()["samples"])
         pipe.close()
@@ -201,16 +203,21 @@ class TarSource(Source):
         return _fields.of_known(names, known)
 
     def nodes(self, spec: Spec, indices: array[int] | None, per_rank: bool) -> list[DataNode]:
-        parts = self._parts({"shuffle_shards": spec.by_shards, **spec.reader_arguments(indices, per_rank)})
+        parts = self._parts(self.one_epoch, {"shuffle_shards": spec.by_shards, **spec.reader_arguments(indices, per_rank)})
         first, *others = spec.finished(Image(spec.decode(parts[0]), None))
         return [first, *(_node(part, kind, spec) for part, kind in zip(parts[1:], self.kinds[1:], strict=True)), *others]
 
-    def _parts(self, more: dict[str, Any]) -> Sequence[DataNode]:
+    def _parts(self, as_they_lie: bool, more: dict[str, Any]) -> Sequence[DataNode]:
         if self.index_paths is not None:
             more["index_paths"] = list(self.index_paths)
-        op = find("readers.webdataset_unindexed" if self.one_epoch else "readers.webdataset")
+        op = find("readers.webdataset_unindexed" if as_they_lie else "readers.webdataset")
         assert op is not None
-        arguments = {"paths": self.tars, "ext": list(self.endings), "missing_component_behavior": self.missing, "case_sensitive_extensions": False}
+        arguments = {
+            "paths": self.tars,
+            "ext": list(self.endings),
+            "missing_component_behavior": self.missing,
+            "case_sensitive_extensions": False,
+        }
         parts = call(op, (), {**arguments, **more})
         return parts if isinstance(parts, (list, tuple)) else [parts]
 

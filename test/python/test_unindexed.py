@@ -1,0 +1,414 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tars in a store that have no index: their first epoch reads them as they lie, while the index is made; all later ones are as with one."""
+
+from __future__ import annotations
+
+import io
+import itertools
+import json
+import os
+import shutil
+import tarfile
+
+import numpy as np
+import pytest
+from PIL import Image
+from stoker import Loader, Storage
+from stoker import transforms as T
+from stoker.errors import CorruptError, NotFoundError, StateError, StokerError
+from storage import Store
+from support import SEED
+
+FAULTS = "p503=0.05&p500=0.02&reset=0.05&truncate=0.1&length=0.02&latency_ms=1&jitter_ms=5&seed=7"
+COUNTS = [40, 7, 1, 55, 34]
+BATCH = 8
+
+
+def picture(number, large):
+    draws = np.random.default_rng(number)
+    out = io.BytesIO()
+    side = int(draws.integers(150, 260)) if large else 16
+    Image.fromarray(draws.integers(0, 256, (side, side, 3), np.uint8)).save(out, "JPEG", quality=95)
+    return out.getvalue()
+
+
+def write(path, samples):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with tarfile.open(path, "w") as tar:
+        for name, data in itertools.chain.from_iterable(samples):
+            info = tarfile.TarInfo(name)
+            info.size = len(data)
+            tar.addfile(info, io.BytesIO(data))
+
+
+def sample(number, large=False):
+    return [
+        (f"{number:05}.cls", str(number).encode()),
+        (f"{number:05}.jpg", picture(number, large)),
+        (f"{number:05}.txt", b"unused" * (number % 50)),
+    ]
+
+
+def bucket(root, name, counts, large=False):
+    first = 0
+    for k, count in enumerate(counts):
+        write(root / name / f"s-{k:03}.tar", [sample(first + i, large) for i in range(count)])
+        first += count
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory):
+    root = tmp_path_factory.mktemp("store")
+    bucket(root, "small", COUNTS)
+    bucket(root, "large", [60] * 6, large=True)
+    server = Store(root)
+    server.root = root
+    yield server
+    server.close()
+
+
+@pytest.fixture(autouse=True)
+def environment(store, tmp_path, monkeypatch):
+    for name in [n for n in os.environ if n.startswith("AWS_")]:
+        monkeypatch.delenv(name)
+    for name, value in store.environment.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "caches"))
+    store.set("seed=0")
+
+
+@pytest.fixture
+def no_index(tmp_path):
+    """Forgets the indexes that were kept; says how many there are."""
+
+    def forget():
+        shutil.rmtree(tmp_path / "caches", ignore_errors=True)
+
+    forget.kept = lambda: len(list((tmp_path / "caches").glob("stoker/indexes/*.stoker")))
+    return forget
+
+
+def made(source, **more):
+    arguments = {
+        "shuffle": True,
+        "seed": SEED % 1000,
+        "last_batch": "keep",
+        "transforms": [T.RandomResizedCrop(8)],
+        "num_threads": 2,
+        **more,
+    }
+    return Loader(source, arguments.pop("batch_size", BATCH), **arguments)
+
+
+def epoch_of(loader):
+    return [(int(l), i.numpy().tobytes()) for batch in loader for i, l in zip(batch[0], batch[1], strict=True)]
+
+
+def labels_of(loader):
+    return [label for label, _ in epoch_of(loader)]
+
+
+def documented(counts, seed, tmp_path):
+    """Tars in the order that as many files would have, and samples as they lie."""
+    names = []
+    for k in range(len(counts)):
+        path = tmp_path / f"order{k}.jpg"
+        path.write_bytes(picture(k, False))
+        names.append((str(path), k))
+    tars = labels_of(made(names, seed=seed))
+    first = np.cumsum([0, *counts])
+    return [i for t in tars for i in range(first[t], first[t + 1])]
+
+
+SMALL = "s3://small/s-*.tar"
+TOTAL = sum(COUNTS)
+
+
+@pytest.mark.essential
+def test_order_and_later_epochs(store, tmp_path, no_index, capfd):
+    for seed in (0, SEED % 1000):
+        no_index()
+        loader = made(SMALL, seed=seed)
+        epochs = [epoch_of(loader) for _ in range(3)]
+        assert no_index.kept() == len(COUNTS)
+        assert [label for label, _ in epochs[0]] == documented(COUNTS, seed, tmp_path)
+        indexed = made(SMALL, seed=seed)
+        assert [epoch_of(indexed) for _ in range(3)][1:] == epochs[1:]
+        assert sorted(label for label, _ in epochs[1]) == list(range(TOTAL)) != [label for label, _ in epochs[1]]
+    assert capfd.readouterr().err.count("tars are shuffled, and not the samples in them") == 2
+
+
+def test_in_order_it_is_the_same_epoch(store, no_index):
+    streamed = made(SMALL, shuffle=False)
+    first = epoch_of(streamed)
+    assert no_index.kept() == len(COUNTS)
+    assert first == epoch_of(made(SMALL, shuffle=False))
+    assert [label for label, _ in first] == list(range(TOTAL))
+
+
+def test_bytes_are_fetched_once_and_the_first_batch_needs_few(store, no_index):
+    store.set("latency_ms=5")
+    size = sum(p.stat().st_size for p in (store.root / "large").iterdir())
+    assert size > 15 << 20
+    storage = Storage()
+    loader = made("s3://large/s-{000..005}.tar", storage=storage, read_bytes=8 << 20)
+    fetched = lambda: storage.counters()["storage_bytes"]  # noqa: E731
+    assert fetched() < 200_000  # to learn what a sample has
+    batches = iter(loader)
+    labels = next(batches)[1].tolist()
+    assert fetched() <= 12 << 20 and fetched() < 0.7 * size
+    labels += [label for _, more in batches for label in more.tolist()]
+    assert sorted(labels) == list(range(360))
+    assert fetched() <= 1.05 * size
+    assert no_index.kept() == 6
+
+
+@pytest.mark.parametrize("forgets", [False, True])
+def test_resume_at_any_batch(store, no_index, forgets):
+    whole = epoch_of(made(SMALL))
+    draws = np.random.default_rng(SEED)
+    for at in [1, 5, 6, TOTAL // BATCH, *draws.integers(1, TOTAL // BATCH, 3)]:
+        no_index()
+        loader = made(SMALL)
+        batches = iter(loader)
+        for _ in range(at):
+            next(batches)
+        state = json.loads(json.dumps(loader.state_dict()))
+        assert state["pipeline"]["size"] is None and state["pipeline"]["streamed"] is True and state["pipeline"]["consumed"] == at * BATCH
+        loader.close()
+        if forgets:
+            no_index()
+        again = made(SMALL)
+        again.load_state_dict(state)
+        assert epoch_of(again) == whole[at * BATCH :], at
+        after = epoch_of(again)
+        assert after == epoch_of(_at_epoch(made(SMALL), 1))
+
+
+def _at_epoch(loader, epoch):
+    loader.set_epoch(epoch)
+    return loader
+
+
+def test_states_of_another_kind_are_refused_or_searched_for(store, no_index):
+    loader = made(SMALL)
+    next(iter(loader))
+    streamed = loader.state_dict()
+    list(loader)  # leaves the epoch: the rest of the tars is searched
+    assert loader.epoch == 2
+    next(iter(loader))
+    assert "streamed" not in loader.state_dict()["pipeline"]
+    no_index()
+    later = made(SMALL)
+    later.load_state_dict(loader.state_dict())
+    assert labels_of(later) == labels_of(_at_epoch(made(SMALL), 2))[BATCH:]
+    other = made("s3://small/s-00[0-3].tar")
+    with pytest.raises(StateError, match="the tars are not those of the state"):
+        other.load_state_dict(streamed)
+    folder = made([(str(store.root / "x.jpg"), 0)])
+    with pytest.raises(StateError, match="tars were read as they lie"):
+        folder.load_state_dict(streamed)
+    ended = made(SMALL)
+    epoch_of(ended)
+    assert ended.state_dict() == {"stoker_loader": 1, "epoch": 1, "pipeline": None}
+
+
+def test_a_break_leaves_the_rest_to_a_search(store, no_index):
+    loader = made(SMALL)
+    for _ in loader:
+        break
+    assert labels_of(loader) == labels_of(_at_epoch(made(SMALL), 1))
+
+
+def test_length_makes_the_index(store, no_index):
+    before = made(SMALL)
+    assert len(before) == -(-TOTAL // BATCH) and no_index.kept() == len(COUNTS)
+    first = labels_of(before)
+    assert first == labels_of(made(SMALL))  # nothing is left to be met: all are shuffled
+    no_index()
+    loader = made(SMALL)
+    assert "samples" not in repr(loader)
+    labels = []
+    for _, more in loader:
+        assert len(loader) == -(-TOTAL // BATCH) and len(loader.dataset) == TOTAL
+        labels += more.tolist()
+    assert sorted(labels) == list(range(TOTAL)) and labels != first
+
+
+@pytest.mark.parametrize("batch_size", [1, 3, BATCH, TOTAL - 1, TOTAL, TOTAL + 1, 500])
+def test_ends_of_epochs(store, tmp_path, no_index, batch_size):
+    order = documented(COUNTS, 3, tmp_path)
+    for last_batch in ("keep", "drop", "pad"):
+        no_index()
+        loader = None
+        try:
+            loader = made(SMALL, seed=3, batch_size=batch_size, last_batch=last_batch)
+            labels = labels_of(loader)
+        except StokerError as e:
+            assert last_batch == "drop" and batch_size > TOTAL and "would be left" in str(e)
+            continue
+        if last_batch == "pad":  # needs the number of samples
+            assert len(labels) == -(-TOTAL // batch_size) * batch_size
+        else:
+            assert labels == order[: TOTAL if last_batch == "keep" else TOTAL // batch_size * batch_size]
+        assert loader.epoch == 1 and len(loader) == (TOTAL // batch_size if last_batch == "drop" else -(-TOTAL // batch_size))
+
+
+def test_faults_of_the_store(store, no_index):
+    want = [epoch_of(loader) for loader in [made("s3://large/s-*.tar")] for _ in range(2)]
+    for seed in range(3):
+        no_index()
+        store.set(f"{FAULTS[:-1]}{SEED % 1000 + seed}")
+        loader = made("s3://large/s-*.tar")
+        assert [epoch_of(loader) for _ in range(2)] == want
+    assert store.counts()["faults"] > 5
+
+
+@pytest.mark.parametrize("read_bytes", [1, 1 << 20, 3 << 20])
+def test_little_memory(store, tmp_path, no_index, read_bytes):
+    """What does not fit is asked for by who needs it; nothing is lost, and nothing waits for ever."""
+    order = documented([60] * 6, 3, tmp_path)
+    for batch_size in (7, 200):
+        no_index()
+        assert labels_of(made("s3://large/s-*.tar", seed=3, batch_size=batch_size, read_bytes=read_bytes)) == order
+
+
+# ---- what is wrong with the data ----
+
+
+@pytest.fixture
+def spoiled(store, tmp_path, no_index, monkeypatch):
+    """Three tars of thirty samples, whose files are changed before they are packed, and whose bytes then, on a server of their own."""
+    servers = []
+
+    def make(change=lambda members: members, harm=lambda folder: None, tars=None):
+        folder = tmp_path / f"spoiled{len(servers)}" / "b"
+        for k, samples in enumerate(tars or [[sample(30 * k + i) for i in range(30)] for k in range(3)]):
+            write(folder / f"s-{k}.tar", [change(list(itertools.chain.from_iterable(samples)))])
+        harm(folder)
+        servers.append(Store(folder.parent))
+        monkeypatch.setenv("AWS_ENDPOINT_URL_S3", servers[-1].url)
+        no_index()
+        return "s3://b/s-*.tar"
+
+    yield make
+    for server in servers:
+        server.close()
+
+
+def test_bad_samples_by_policy(spoiled):
+    def change(members):
+        return [(n, b"no image" if n in ("00000.jpg", "00001.jpg", "00031.jpg", "00044.jpg") else d) for n, d in members]
+
+    source = spoiled(change)
+    with pytest.raises(CorruptError, match=r"s-0.tar:\d+:00000"):
+        labels_of(made(source, shuffle=False))
+    skipped = labels_of(made(source, shuffle=False, on_error="skip", max_errors=10))
+    assert skipped == [i for i in range(90) if i not in (0, 1, 31, 44)]
+    replaced = [epoch_of(made(spoiled(change), shuffle=False, on_error="replace", max_errors=10)) for _ in range(2)]
+    labels = [label for label, _ in replaced[0]]
+    assert len(labels) == 90 and [i for i in range(90) if labels[i] != i] == [0, 1, 31, 44]
+    assert replaced[0] == replaced[1]
+
+
+def test_a_tar_that_is_damaged_in_its_middle(spoiled):
+    def harm(folder):
+        data = (folder / "s-1.tar").read_bytes()
+        at = data.index(b"00045.jpg")
+        (folder / "s-1.tar").write_bytes(data[:at] + b"\xff" * 512 + data[at + 512 :])
+
+    labels = []
+    with pytest.raises(CorruptError, match=r"s-1\.tar, at byte .*the header of a file is damaged"):
+        for _, more in made(spoiled(harm=harm), shuffle=False):
+            labels += more.tolist()
+    assert labels == list(range(45 // BATCH * BATCH))
+
+
+def test_missing_components(store, spoiled, capfd):
+    def change(members):
+        return [m for m in members if m[0] not in ("00040.cls", "00071.cls")]
+
+    source = spoiled(change)
+    with pytest.raises(NotFoundError, match=r's-1\.tar: the sample that begins with 00040.* has no component "cls"'):
+        labels_of(made(source, shuffle=False))
+    components = {"image": "jpg", "label": "cls"}
+    arguments = {"transforms": [T.Resize(8)], "last_batch": "keep", "num_threads": 2}
+    loader = Loader.from_tars(spoiled(change), BATCH, components=components, missing_component_behavior="skip", **arguments)
+    assert labels_of(loader) == [i for i in range(90) if i not in (40, 71)]
+
+
+def test_a_cut_tar_is_told(spoiled, capfd):
+    def harm(folder):
+        path = folder / "s-2.tar"
+        with tarfile.open(path) as tar:
+            last = tar.getmembers()[-1]
+        path.write_bytes(path.read_bytes()[: last.offset_data + -(-last.size // 512) * 512])
+
+    assert labels_of(made(spoiled(harm=harm), shuffle=False)) == list(range(90))
+    assert "s-2.tar: it ends without the blocks of zeros that end a tar" in capfd.readouterr().err
+
+
+def test_a_sample_larger_than_the_window(spoiled):
+    noise = np.random.default_rng(1).integers(0, 256, (1400, 1400, 3), np.uint8)
+    out = io.BytesIO()
+    Image.fromarray(noise).save(out, "JPEG", quality=95)
+    assert len(out.getvalue()) > 2 << 20
+    tar = [sample(0), [("00001.cls", b"1"), ("00001.jpg", out.getvalue())], sample(2)]
+    for read_bytes in (1 << 20, 64 << 20):
+        assert labels_of(made(spoiled(tars=[tar]), read_bytes=read_bytes)) == [0, 1, 2]
+
+
+def test_a_tar_that_is_not_there(store, no_index):
+    labels = []
+    with pytest.raises(NotFoundError, match=r"s-009\.tar"):
+        for _, more in made(["s3://small/s-000.tar", "s3://small/s-009.tar"], shuffle=False):
+            labels += more.tolist()
+    assert labels == list(range(len(labels))) and len(labels) >= 40 - BATCH
+
+
+# ---- who has to know all samples beforehand ----
+
+
+def test_several_ranks_a_sampler_and_tars_on_a_disk(store, tmp_path, no_index, capfd):
+    both = [labels_of(made(SMALL, shard=(rank, 2))) for rank in range(2)]
+    assert sorted(both[0] + both[1]) == list(range(TOTAL)) and no_index.kept() == len(COUNTS)
+    assert "since several ranks share the epoch" in capfd.readouterr().err
+    no_index()
+    assert labels_of(made(SMALL, shuffle=False, sampler=lambda epoch: [3, 2, 1])) == [3, 2, 1]
+    no_index()
+    on_disk = [shutil.copy(p, tmp_path) for p in sorted((store.root / "small").glob("*.tar"))]
+    assert labels_of(made(on_disk)) == labels_of(_indexed(made, SMALL))
+
+
+def test_a_function_of_the_users(store, tmp_path, no_index):
+    def fetch(uri, offset, length):
+        data = (store.root / uri.removeprefix("my://")).read_bytes()
+        return data[offset:] if length is None else data[offset : offset + length]
+
+    def listed(uri):
+        folder = store.root / uri.removeprefix("my://")
+        return [(f"my://{p.relative_to(store.root)}", p.stat().st_size) for p in sorted(folder.rglob("*.tar"))]
+
+    order = documented(COUNTS, 3, tmp_path)
+    storage = Storage(fetch=fetch, list=listed)
+    assert labels_of(made("my://small/s-*.tar", seed=3, storage=storage)) == order
+
+
+def test_indexes_that_lie_beside(spoiled):
+    def harm(folder):
+        labels_of(made([str(p) for p in sorted(folder.glob("*.tar"))]))  # leaves an index beside each
+
+    assert labels_of(made(spoiled(harm=harm))) == labels_of(_indexed(made, spoiled()))
+
+
+def _indexed(made, source):
+    loader = made(source)
+    len(loader)
+    return loader
+
+
+def test_it_ends_while_the_store_is_silent(store, no_index):
+    loader = made("s3://large/s-*.tar")
+    next(iter(loader))
+    store.set("silent=1")
+    loader.close()
