@@ -68,10 +68,10 @@ struct stk_tar_index_info {
 STK_API STK_MUST_USE enum stk_status stk_tar_index(
 	const struct stk_tar_index_options *options, struct stk_tar_index_info *info, struct stk_error *err);
 
-/* Whether tars would be read as they lie in their first epoch, as a Loader does: all of them are in stores, and there is one without an index. Then component
- * hears of the endings in the first sample of the first tar, which takes a few requests; else of none. What is said of the others in the options has no effect. */
+/* Whether tars would be read as they lie in their first epoch, as a Loader does: all of them are in stores, and there is one without an index. Then *unindexed is
+ * the number of tars, and component hears of the endings in the first sample of the first, which takes a few requests; else it is 0. What is said of the others in the options has no effect. */
 STK_API STK_MUST_USE enum stk_status stk_tar_unindexed(
-	const struct stk_tar_index_options *options, bool *unindexed, struct stk_error *err);
+	const struct stk_tar_index_options *options, int32_t *unindexed, struct stk_error *err);
 
 #ifdef __cplusplus
 }

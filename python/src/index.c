@@ -104,7 +104,7 @@ static PyObject *run_unindexed(const char **paths, Py_ssize_t n, struct stk_stor
 		.component = on_component,
 		.user = w};
 	struct stk_error err = {0};
-	bool unindexed = false;
+	int32_t unindexed = 0;
 
 	w->state = PyEval_SaveThread();
 	const enum stk_status status = stk_tar_unindexed(&o, &unindexed, &err);
@@ -113,7 +113,7 @@ static PyObject *run_unindexed(const char **paths, Py_ssize_t n, struct stk_stor
 		return NULL;
 	if (status != STK_OK)
 		return core_raise(status, &err);
-	return Py_NewRef(unindexed ? w->components : Py_None);
+	return Py_BuildValue("(iO)", (int)unindexed, w->components);
 }
 
 /* NULL with an exception; the caller's to free. */

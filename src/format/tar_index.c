@@ -153,7 +153,7 @@ static enum stk_status open_tar(const struct stk_tar_index_options *o, const cha
 }
 
 static enum stk_status look(const struct stk_tar_index_options *o, const struct stk_names *tars, struct stk_io *io, int32_t first,
-	bool *unindexed, struct stk_error *err)
+	int32_t *unindexed, struct stk_error *err)
 {
 	const struct stk_archive_watch watch = {.notice = o->notice, .user = o->user};
 	struct stk_access access;
@@ -162,7 +162,7 @@ static enum stk_status look(const struct stk_tar_index_options *o, const struct 
 	enum stk_status s = open_tar(o, tars->at[first], io, &access, &f, err);
 	if (s)
 		return s;
-	*unindexed = !stk__archive_kept_load(STK_ARCHIVE_TAR, &f, &kept, &watch);
+	*unindexed = stk__archive_kept_load(STK_ARCHIVE_TAR, &f, &kept, &watch) ? 0 : (int32_t)tars->count;
 	if (!*unindexed) {
 		stk__archive_index_free(&kept);
 	} else if (first > 0) {
@@ -177,12 +177,12 @@ static enum stk_status look(const struct stk_tar_index_options *o, const struct 
 	return s;
 }
 
-enum stk_status stk_tar_unindexed(const struct stk_tar_index_options *o, bool *unindexed, struct stk_error *err)
+enum stk_status stk_tar_unindexed(const struct stk_tar_index_options *o, int32_t *unindexed, struct stk_error *err)
 {
 	const struct stk_access access = {.storage = o->storage};
 	struct stk_storage *storage = NULL;
 	struct stk_names tars;
-	*unindexed = false;
+	*unindexed = 0;
 	enum stk_status s = check_options(o, err);
 	if (s || (s = stk__names_expand(&access, o->paths, o->path_count, &tars, err)))
 		return s;

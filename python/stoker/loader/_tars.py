@@ -89,8 +89,8 @@ def look(tars: Sequence[str], storage: Any) -> dict[str, int]:
     return components
 
 
-def glance(tars: Sequence[str], storage: Any) -> dict[str, int] | None:
-    """The endings in the first sample of tars in stores that have no index yet; None: of all others."""
+def glance(tars: Sequence[str], storage: Any) -> tuple[int, dict[str, int]]:
+    """How many tars in stores have no index yet, and the endings in the first sample; 0: all others."""
     return _core.tar_unindexed([os.fsencode(t) for t in tars], storage.core() if isinstance(storage, Storage) else None)
 
 
@@ -129,9 +129,9 @@ class TarSource(Source):
                 'Loader: with index_paths say which components there are, as components={"image": "jpg", "label": "cls"}'
             )
         self._given, self._storage = components, storage
-        first = glance(self.tars, storage) if index_paths is None else None
-        self.one_epoch = first is not None and self._are_there(first)
-        self._understand(first if first is not None and self.one_epoch else {} if index_paths is not None else look(self.tars, storage))
+        self._unindexed, first = glance(self.tars, storage) if index_paths is None else (0, {})
+        self.one_epoch = self._unindexed > 0 and self._are_there(first)
+        self._understand(first if self.one_epoch else {} if index_paths is not None else look(self.tars, storage))
 
     def _are_there(self, first: Mapping[str, int]) -> bool:
         """Whether the first sample tells what all have."""
@@ -163,7 +163,7 @@ class TarSource(Source):
             notice(
                 f"{_short(self.tars)}: there is no index yet. It is made first, since several ranks share the epoch; `stoker index` makes it beforehand"
             )
-        if spec.shard.world > 1 or own_order or spec.last_batch == "pad":
+        if spec.shard.world > 1 or own_order or spec.last_batch == "pad" or (spec.shuffle and self._unindexed == 1):
             self.index()
         elif spec.shuffle:
             tell(
