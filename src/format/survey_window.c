@@ -88,7 +88,7 @@ static void release(struct stk_window *w, struct stk_piece **at)
 	struct stk_piece *p = *at;
 	*at = p->next;
 	w->held -= (size_t)(p->end - p->begin);
-	stk__buffer_release(w->io, p->request.buffer);
+	stk__buffer_release(p->request.buffer);
 	stk__free(p->request.error);
 	stk__free(p);
 }
