@@ -21,6 +21,7 @@ LAYERS = {
         "types",
         "backend_impl",
         "_operator",
+        "_by_value",
         "_processes",
         "_sources",
         "_external",

@@ -97,7 +97,8 @@ def external_source(
 
     parallel: a callable that takes an argument runs in processes, as many as the pipeline's py_num_workers, which divide the samples of a batch among
     them (batch=False) and begin prefetch_queue_depth batches early. They are forked, or with py_start_method="spawn" the callable is pickled for
-    them. Everything else stays on the thread. Where a callable's time is NumPy's or a decoder's, threads serve as well.
+    them: functions that they cannot import, as lambdas, go with all that they refer to.
+    Everything else stays on the thread. Where a callable's time is NumPy's or a decoder's, threads serve as well.
 
     Without meaning here: use_copy_kernel, bytes_per_sample_hint.
     """

@@ -85,15 +85,17 @@ def _packed(function: Callable[..., Any], method: str, pickler: Any) -> tuple[An
     """The callable in the form that workers get, and the function that restores it. Forked workers have it as it is, and need none."""
     import pickle
 
+    from stoker import _by_value
+
     if method == "fork":
         return function, None
     try:
         if pickler is None:
-            return pickle.dumps(function), pickle.loads
+            return _by_value.dumps(function), pickle.loads
         dumps, loads = pickler[:2] if isinstance(pickler, (tuple, list)) else (pickler.dumps, pickler.loads)
         return dumps(function), loads
     except Exception as e:
         raise InvalidArgumentError(
-            f"external_source(parallel=True): the callable cannot be sent to a process that was started by {method!r} ({e}); make it a function of a "
-            "module, name a py_callback_pickler, or take py_start_method='fork'"
+            f"external_source(parallel=True): the callable cannot be sent to a process that was started by {method!r} ({e}); keep what "
+            "cannot be pickled out of it, name a py_callback_pickler, or take py_start_method='fork'"
         ) from None

@@ -15,14 +15,14 @@ from typing import Any, NoReturn, Unpack, overload
 from stoker import _core, _definition, types
 from stoker._branches import converted
 from stoker._branches import do_not_convert as do_not_convert
-from stoker._build import GraphBuilder, NodeRef, Record, current_builder
+from stoker._build import GraphBuilder, NodeRef, Record, UserSource, current_builder
 from stoker._context import close_at_exit, workers
 from stoker._elsewhere import no_attribute
 from stoker._external import add_fed_sources
 from stoker._progress import ProgressLine
 from stoker._session import Session
 from stoker._settings import SETTINGS, Arguments, ByName, Leading, Settings, read_state, takes
-from stoker._sources import CallableSource, FedSource
+from stoker._sources import BY_CALLS, CallableSource, FedSource, Source
 from stoker._where import notice
 from stoker.data_node import DataNode
 from stoker.errors import ArgumentError, InvalidArgumentError, StateError, StokerError, UnknownArgumentError, from_status
@@ -281,6 +281,8 @@ class Pipeline:
             self._outputs = [None] * (len(self._session.outputs()) - len(self._builder.sinks))  # type: ignore[list-item]
         if not self._settings.check_outputs(self._described()):
             self._session.check = self._check_first
+        if self._settings.accepted.get("enable_checkpointing"):
+            _tell_unsaved(self._builder.sources)
         if self._settings.checkpoint is not None:
             self._session.restore(read_state(self._settings.checkpoint))
 
@@ -486,6 +488,19 @@ class Pipeline:
     def __repr__(self) -> str:
         state = "not built" if self._session is None else f"{self._session.delivered} batches delivered"
         return f"Pipeline(batch_size={self.batch_size}, device_id={self.device_id}, {self.num_outputs} outputs, {state})"
+
+
+def _tell_unsaved(sources: Sequence[UserSource]) -> None:
+    """What enable_checkpointing=True promises, sources that know only their next call cannot keep: a UserWarning, as DALI's."""
+    import warnings
+
+    for name in (s.name for s in sources if isinstance(s.source, Source) and s.source.seek == BY_CALLS):
+        warnings.warn(
+            f"a checkpoint holds no state of the source of external_source {name!r}: iterators, generators and callables without an argument can be "
+            "restored at the beginning of an epoch alone, where they begin anew; a callable that takes the batch's number, a BatchInfo or a SampleInfo "
+            "can be restored behind any batch",
+            stacklevel=2,
+        )
 
 
 def _tell_unpaired(core: _core.Pipeline, records: Sequence[Record]) -> None:

@@ -79,6 +79,19 @@ static bool holds_frames(const struct stk_desc *a, const struct stk_desc *b)
 	return a->ndim < 0 && a->layout[0] == 'F' && (b->ndim == 0 || (b->ndim < 0 && b->layout[0] == 'F'));
 }
 
+/* Names of dims count from the last on too, so the shorter layout has to be the end of the longer one. */
+static enum stk_status check_layouts(const char *a, const char *b, struct stk_error *err)
+{
+	size_t na = strlen(a), nb = strlen(b);
+	const char *end = na > nb ? a + na - nb : a;
+	if (strcmp(end, nb > na ? b + nb - na : b) == 0)
+		return STK_OK;
+	return stk__fail(err, STK_SHAPE,
+		"the layouts \"%s\" and \"%s\" do not go together: they must be equal, or one the end of the other; reshape(layout=...) "
+		"gives a tensor another one",
+		a, b);
+}
+
 /* NumPy's broadcasting: dims are matched from the last on; an extent of 1, or a missing dim, repeats. */
 static enum stk_status broadcast(const struct stk_desc *a, const struct stk_desc *b, struct stk_desc *out, struct stk_error *err)
 {
@@ -98,6 +111,9 @@ static enum stk_status broadcast(const struct stk_desc *a, const struct stk_desc
 		/* An unknown extent becomes the other one, unless that is 1: then the result is unknown. */
 		out->shape[out->ndim - k] = x == 1 ? y : y == 1 ? x : x < 0 ? y : x;
 	}
+	enum stk_status s = check_layouts(a->layout, b->layout, err);
+	if (s)
+		return s;
 	const struct stk_desc *with_layout = a->layout[0] && a->ndim == out->ndim ? a : b->layout[0] && b->ndim == out->ndim ? b : NULL;
 	if (with_layout)
 		memcpy(out->layout, with_layout->layout, sizeof out->layout);

@@ -18,7 +18,7 @@ struct normalize {
 };
 
 static const struct stk_arg_def normalize_args[] = {
-	STK_ARG(struct normalize, axes, STK_ARG_INTS, NULL, (-STK_MAX_DIMS, STK_MAX_DIMS - 1), STK_SCALAR_OK,
+	STK_ARG(struct normalize, axes, STK_ARG_INTS, NULL, STK_FREE, STK_SCALAR_OK,
 		"Dims over which mean and standard deviation are taken; negative ones count from the end. Default: those in which a mean or stddev that is a tensor "
 		"with the input's number of dims has extent 1; else all."),
 	STK_ARG(struct normalize, axis_names, STK_ARG_STRING, NULL, STK_FREE, 0, "The same by letters of the layout."),

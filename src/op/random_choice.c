@@ -81,8 +81,8 @@ static enum stk_status count_choices(const struct stk_call *call, int64_t *count
 		*count = in->desc.shape[0];
 	else
 		stk__convert(count, STK_INT64, in->data, in->desc.dtype, 1);
-	if (*count < 1 || *count > INT32_MAX)
-		return stk__fail(err, STK_INVALID, "there are %lld choices; there must be 1 to 2^31 - 1", (long long)*count);
+	if (*count < 1)
+		return stk__fail(err, STK_INVALID, "there are %lld choices; there must be one or more", (long long)*count);
 	if (a->p.count < 0)
 		return STK_OK;
 	if (a->p.count != *count)
@@ -93,10 +93,20 @@ static enum stk_status count_choices(const struct stk_call *call, int64_t *count
 	return fabs(sum - 1) < 1e-4 ? STK_OK : stk__fail(err, STK_INVALID, "the chances in p have the sum %g, not 1", sum);
 }
 
+/* 0 .. count-1, of a count that 32 bits do not hold: the upper half of 64 bits times count. */
+static int64_t draw_wide(struct stk_random *r, uint64_t count)
+{
+	uint64_t high = stk__random_u32(r), low = stk__random_u32(r);
+	uint64_t n_high = count >> 32, n_low = count & UINT32_MAX;
+	uint64_t across = high * n_low, back = low * n_high;
+	uint64_t carry = (low * n_low >> 32) + (across & UINT32_MAX) + (back & UINT32_MAX);
+	return (int64_t)(high * n_high + (across >> 32) + (back >> 32) + (carry >> 32));
+}
+
 static int64_t draw(const struct choice *a, struct stk_random *r, int64_t count)
 {
 	if (a->p.count < 0)
-		return stk__random_below(r, (uint32_t)count);
+		return count <= UINT32_MAX ? stk__random_below(r, (uint32_t)count) : draw_wide(r, (uint64_t)count);
 	double left = stk__random_float(r);
 	int64_t last = 0; /* rounding may leave a remainder, which the last possible choice takes */
 	for (int64_t i = 0; i < count; i++) {

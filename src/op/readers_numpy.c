@@ -107,10 +107,15 @@ static enum stk_status readers_numpy_open(const void *args, const struct stk_acc
 
 /* ---- a sample ---- */
 
+/* Bounds without a value, along no axes, leave the array whole. */
 static bool has_window(const struct readers_numpy *a)
 {
-	return a->roi_start.count >= 0 || a->roi_end.count >= 0 || a->roi_shape.count >= 0 || a->rel_roi_start.count >= 0 ||
-	       a->rel_roi_end.count >= 0 || a->rel_roi_shape.count >= 0;
+	const int32_t counts[] = {a->roi_start.count, a->roi_end.count, a->roi_shape.count, a->rel_roi_start.count, a->rel_roi_end.count,
+		a->rel_roi_shape.count};
+	int32_t most = -1;
+	for (size_t i = 0; i < sizeof counts / sizeof *counts; i++)
+		most = counts[i] > most ? counts[i] : most;
+	return most > 0 || (most == 0 && a->roi_axes.count != 0);
 }
 
 static enum stk_status find_window(

@@ -203,3 +203,27 @@ def test_wrong_operands():
     for build in (lambda x: x + "a", lambda x: x * None):
         with pytest.raises(InvalidArgumentError, match="operand is a DataNode or a number"):
             evaluate(build, np.zeros(2, np.uint8))
+
+
+def test_whole_numbers_to_negative_powers_are_0(rng):
+    base, exponent = rng.integers(-3, 4, (7, 9)).astype(np.int16), rng.integers(-4, 5, (7, 9)).astype(np.int8)
+    got, dtype = evaluate(lambda a, b: a**b, base, exponent)
+    want = np.where(exponent < 0, 0, base.astype(np.int64) ** np.maximum(exponent, 0))
+    assert dtype == types.INT16
+    np.testing.assert_array_equal(got, want.astype(np.int16))
+
+
+@pytest.mark.parametrize(
+    ("left", "right", "fits"), [("ABC", "BC", True), ("C", "ABC", True), ("ABC", "ABC", True), ("ABC", "AB", False), ("X", "ABC", False)]
+)
+def test_layouts_of_operands_are_ends_of_each_other(left, right, fits):
+    @pipeline_def(batch_size=2, num_threads=1, device_id=None)
+    def define():
+        a, b = (types.Constant(np.ones((2,) * len(x), np.float32), layout=x) for x in (left, right))
+        return a + b, a < b
+
+    if fits:
+        assert [o.layout() for o in define().run()] == ["ABC", "ABC"]
+    else:
+        with pytest.raises(StokerError, match=rf'the layouts "{left}" and "{right}" do not go together'):
+            define().run()

@@ -160,3 +160,13 @@ def test_a_batch_as_one_array_is_the_batch_as_a_list(rng, copy):
 def test_replacing_samples_of_a_source_is_refused():
     with pytest.raises(StokerError, match=r'on_error="replace".*"skip"'):
         pipeline(lambda: np.zeros((3, 1)), settings={"on_error": "replace"}).build()
+
+
+def test_a_source_without_a_state_is_told_of_where_checkpoints_are_wanted():
+    array = np.zeros((2, 1))
+    for source in ([array], iter([array]), lambda: array):
+        with pytest.warns(UserWarning, match=r"no state of the source of external_source 'in'"):
+            pipeline(source, name="in", settings={"enable_checkpointing": True}).build()
+        pipeline(source, name="in").build()
+    for source in (lambda i: array, None):
+        pipeline(source, name="in", settings={"enable_checkpointing": True}).build()

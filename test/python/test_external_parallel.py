@@ -3,6 +3,7 @@
 
 import os
 import pickle
+import threading
 import time
 from pathlib import Path
 
@@ -109,8 +110,9 @@ def test_what_stays_on_the_thread_and_what_is_refused():
         pipeline(numbered, settings={"py_num_workers": -1})
     for source in (lambda: [np.int64([3])] * 4, [[np.int64([3])] * 4]):
         assert pipeline(source, batch=True, settings={"py_num_workers": 0}).run()[0].as_array().tolist() == [[3]] * 4
+    lock = threading.Lock()
     with pytest.raises(InvalidArgumentError, match=r"cannot be sent .*py_callback_pickler"):
-        pipeline(lambda i: i, settings={"py_start_method": "forkserver"}).build()
+        pipeline(lambda i: lock, settings={"py_start_method": "forkserver"}).build()
     called = []
 
     def dumps(function):
@@ -120,3 +122,32 @@ def test_what_stays_on_the_thread_and_what_is_refused():
     settings = {"py_start_method": "spawn", "py_callback_pickler": (dumps, pickle.loads)}
     pipe = pipeline(lambda info: 1 / 0, batch=False, num_outputs=2, settings=settings, dtype=types.INT64)
     assert pipe.run()[0].as_array().tolist() == want(0)[0] and len(called) == 1
+
+
+OFFSET = np.int64(7)
+
+
+def shifted(i):
+    return [np.int64([i]) + OFFSET]
+
+
+@pytest.mark.parametrize("method", ["spawn", "forkserver"])
+def test_functions_that_no_process_can_import_go_by_value(method):
+    """Closures, recursion, defaults, names of the module and functions within functions."""
+    scale, later = 3, None
+
+    def factorial(n):
+        return 1 if n == 0 else n * factorial(n - 1)
+
+    def source(info, first=100, *, more=1000):
+        def made():
+            return np.int64([info.idx_in_epoch * scale + factorial(4) + first + more, *shifted(2)[0]])
+
+        assert later == "assigned after the function was made"
+        return made()
+
+    later = "assigned after the function was made"
+    source.__module__ = "__main__"  # as in a program: what it names of its module goes along
+    pipe = pipeline(lambda info: source(info), batch=False, settings={"py_start_method": method, "py_num_workers": 2})
+    assert pipe.run()[0].as_array().tolist() == [[i * 3 + 24 + 1100, 9] for i in range(4)]
+    pipe.close()

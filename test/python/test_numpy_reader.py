@@ -249,3 +249,11 @@ def test_arrays_of_other_readers_bytes(order, rng, tmp_path):
             pipe.set_outputs(fn.decoders.numpy(fn.readers.file(files=[name])[0]))
         got = arrays(pipe.run()[0])[0]
         assert got.dtype == a.dtype.newbyteorder("=") and np.array_equal(got, a)
+
+
+def test_a_window_along_no_axes_is_the_whole_array(tmp_path, rng):
+    files = [save(tmp_path / f"{i}.npy", rng.integers(0, 99, (4, 5))) for i in range(3)]
+    for got, file in zip(read(files, roi_start=[], roi_end=[], roi_axes=[]), files, strict=True):
+        np.testing.assert_array_equal(got, np.load(file))
+    with pytest.raises(stoker.StokerError, match="0 values for 1 axes"):
+        read(files, roi_start=[], roi_end=[], roi_axes=[1])

@@ -211,6 +211,9 @@ def test_types_of_reductions() -> None:
     refused(lambda: fn.reductions.sum(given(ROWS, "HW"), axis_names="HH"), 'axis "H" is given twice in axis_names')
     refused(lambda: fn.reductions.sum(given(ROWS, "HW"), axis_names="HX"), 'axis "X" is not in the layout "HW"')
     refused(lambda: fn.reductions.sum(given(ROWS), axes=[0, -2]), "axis -2 is given twice, also counted from the start")
+    for axes in (-100, [0, 100]):
+        with pytest.raises(IndexError, match="is out of range for a tensor of 2 dims"):
+            run(lambda axes=axes: fn.reductions.sum(given(ROWS), axes=axes))
     refused(lambda: fn.reductions.sum(given(ROWS), axes=5), "axis 5 is out of range for a tensor of 2 dims: axes go from -2 to 1")
     with pytest.raises(IndexError):  # as in DALI
         run(lambda: fn.reductions.sum(given(ROWS), axes=5))

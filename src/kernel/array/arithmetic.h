@@ -16,13 +16,11 @@ enum stk_arith_op {
 	STK_ARITH_OPS
 };
 
-/* a^e, wrapping around. e < 0: what is left of 1 / a^-e. is_signed: a's top bit is a sign. */
+/* a^e, wrapping around; 0 where a number with a sign has a negative exponent, also for 1 and -1, as in DALI. */
 STK_HD uint64_t stk__whole_power(uint64_t a, bool is_signed, int64_t e)
 {
-	if (e < 0 && is_signed) {
-		bool minus = a == UINT64_MAX;
-		return a == 1 || (minus && !(e & 1)) ? 1 : minus ? UINT64_MAX : 0;
-	}
+	if (e < 0 && is_signed)
+		return 0;
 	uint64_t r = 1;
 	for (uint64_t bits = (uint64_t)e; bits; bits >>= 1) {
 		if (bits & 1)

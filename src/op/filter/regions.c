@@ -11,7 +11,7 @@ const struct stk_arg_def stk__regions_group[] = {
 		"Where each region begins: a coordinate for each of the axes, region after region. Default: 0 everywhere."),
 	STK_ARG(struct stk_regions, shape, STK_ARG_FLOATS, "[]", STK_FREE, STK_PER_SAMPLE | STK_SCALAR_OK,
 		"Extents of the regions, given in the same way. Default: there are none."),
-	STK_ARG(struct stk_regions, axes, STK_ARG_INTS, NULL, (-STK_MAX_DIMS, STK_MAX_DIMS - 1), STK_SCALAR_OK,
+	STK_ARG(struct stk_regions, axes, STK_ARG_INTS, NULL, STK_FREE, STK_SCALAR_OK,
 		"Dims that anchor and shape are about; negative ones count from the end. Regions take all of the others. Default: all but the "
 		"channels."),
 	STK_ARG(struct stk_regions, axis_names, STK_ARG_STRING, NULL, STK_FREE, 0, "The same by letters of the layout."),

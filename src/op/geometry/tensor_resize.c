@@ -34,7 +34,7 @@ static const struct stk_arg_def tensor_resize_args[] = {
 	VALUES(roi_end, -0x1p24, false, STK_PER_SAMPLE, NULL, "Where the region ends; before roi_start: mirrored."),
 	STK_ARG(struct tensor_resize, roi_relative, STK_ARG_BOOL, "false", STK_FREE, 0,
 		"roi_start and roi_end are shares of the extents, 0..1."),
-	STK_ARG(struct tensor_resize, axes, STK_ARG_INTS, NULL, (-STK_MAX_DIMS, STK_MAX_DIMS - 1), STK_SCALAR_OK,
+	STK_ARG(struct tensor_resize, axes, STK_ARG_INTS, NULL, STK_FREE, STK_SCALAR_OK,
 		"The dims that the values are of; negative ones count from the end. Default: all."),
 	STK_ARG(struct tensor_resize, axis_names, STK_ARG_STRING, NULL, STK_FREE, 0, "The same by letters of the layout, instead of axes."),
 	{.name = "mode",

@@ -13,7 +13,7 @@ struct reduction {
 };
 
 #define AXES_ARGS                                                                                                                          \
-	STK_ARG(struct reduction, axes, STK_ARG_INTS, NULL, (-STK_MAX_DIMS, STK_MAX_DIMS - 1), STK_SCALAR_OK,                              \
+	STK_ARG(struct reduction, axes, STK_ARG_INTS, NULL, STK_FREE, STK_SCALAR_OK,                                                       \
 		"Dims that are reduced; negative ones count from the end. Default: all."),                                                 \
 		STK_ARG(struct reduction, axis_names, STK_ARG_STRING, NULL, STK_FREE, 0, "The same by letters of the layout."),            \
 		STK_ARG(struct reduction, keep_dims, STK_ARG_BOOL, "false", STK_FREE, 0,                                                   \

@@ -287,6 +287,13 @@ def _more_arithmetic(rng: np.random.Generator) -> Iterator[Case]:
 
             pair = [Batch([rng.integers(1, 5, (3, 4)).astype(t) for _ in range(2)]) for t in (a, b)]
             yield Case("arithmetic", pair, build=call2, title=f"math.{name}({a}, {b})")
+    for a, b in (("int32", "int32"), ("int16", "int8"), ("uint8", "int16")):
+        pair = [Batch([rng.integers(low, 4, (5, 9)).astype(t) for _ in range(2)]) for t, low in ((a, 0 if a == "uint8" else -3), (b, -4))]
+        yield Case("arithmetic", pair, build=lambda lib, x, y: x**y, title=f"{a} ** {b}, also to negative powers", exact=True)
+    laid = [Batch([values(rng, s, "float32")] * 2, layout=x) for s, x in (((2, 3, 4), "ABC"), ((3, 4), "BC"))]
+    yield Case("arithmetic", laid, build=lambda lib, x, y: x * y, title="a layout that is the end of the other")
+    unlaid = [Batch([values(rng, (2, 2, 2), "float32")] * 2, layout="ABC"), Batch([values(rng, (2, 2), "float32")] * 2, layout="AB")]
+    yield Case("arithmetic", unlaid, build=lambda lib, x, y: x * y, title="layouts that do not go together", error=True)
     yield Case("arithmetic", [wide], build=lambda lib, x: lib.math.clamp(x, -3, 60), title="math.clamp(int32, -3, 60)")
     yield Case("arithmetic", [positive], build=lambda lib, x: lib.math.clamp(x, 0.2, 0.6), title="math.clamp(float32, .2, .6)")
 

@@ -210,3 +210,18 @@ def test_shot_noise_of_factor_0_changes_nothing() -> None:
         image = np.arange(24, dtype=dtype).reshape(2, 4, 3)
         got = _drawn(ours, lambda l, i=image: l.fn.noise.shot(l.fn.external_source(source=[[i]], cycle=True), factor=0.0), 1, 1)
         assert (got[0] == image).all()
+
+
+def test_choices_that_32_bits_do_not_hold() -> None:
+    import stoker
+    from stoker import fn, types
+
+    for count in (2**32 - 1, 2**32 + 5, 3 * 2**61):
+        pipe = stoker.Pipeline(batch_size=2, num_threads=2, seed=11)
+        with pipe:
+            pipe.set_outputs(fn.random.choice(types.Constant(np.int64(count), dtype=types.INT64), shape=[5000]))
+        (drawn,) = pipe.run()
+        x = np.concatenate([drawn.at(i) for i in range(2)])
+        assert x.dtype == np.int64 and x.min() >= 0 and x.max() < count
+        assert stats.kstest(x / count, "uniform").pvalue > 1e-4, count
+        assert stats.chisquare(np.bincount(x & 15, minlength=16)).pvalue > 1e-4, count

@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Pickles of callables that no other process can import: lambdas, functions within functions, functions of the program itself.
+
+Such a function goes as its code, its defaults, what it closes over, and the names of its module that its code mentions; all else goes as pickle has it,
+modules and what lies in them by name. Both sides run the same Python.
+"""
+
+from __future__ import annotations
+
+import builtins
+import importlib
+import io
+import marshal
+import pickle
+import sys
+from collections.abc import Callable, Iterator
+from types import CodeType, FunctionType, ModuleType
+from typing import Any
+
+
+def _names(code: CodeType) -> Iterator[str]:
+    """The names that a function's code looks up, and those of functions within it."""
+    yield from code.co_names
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from _names(constant)
+
+
+def _imported(function: FunctionType) -> bool:
+    """Whether another process finds the function under its name."""
+    found: Any = sys.modules.get(function.__module__ or "")
+    for part in function.__qualname__.split("."):
+        found = getattr(found, part, None)
+    return found is function and function.__module__ != "__main__"
+
+
+def _cell_value(cell: Any) -> Any:
+    try:
+        return (cell.cell_contents,)
+    except ValueError:  # not assigned yet
+        return ()
+
+
+def _made(code: bytes, module: str, cells: int) -> FunctionType:
+    """A function without what it refers to, which may refer to the function."""
+    from types import CellType
+
+    return FunctionType(
+        marshal.loads(code), {"__name__": module, "__builtins__": builtins}, closure=tuple(CellType() for _ in range(cells)) or None
+    )
+
+
+def _filled(function: FunctionType, state: dict[str, Any]) -> None:
+    function.__globals__.update(state["globals"])
+    for cell, value in zip(function.__closure__ or (), state["cells"], strict=True):
+        if value:
+            cell.cell_contents = value[0]
+    function.__defaults__, function.__kwdefaults__ = state["defaults"], state["kwdefaults"]
+    function.__qualname__ = state["qualname"]
+    function.__dict__.update(state["dict"])
+
+
+class _Pickler(pickle.Pickler):
+    def reducer_override(self, obj: Any) -> Any:
+        if isinstance(obj, ModuleType):
+            return importlib.import_module, (obj.__name__,)
+        if not isinstance(obj, FunctionType) or _imported(obj):
+            return NotImplemented
+        cells = [_cell_value(cell) for cell in obj.__closure__ or ()]
+        mentioned = {name: obj.__globals__[name] for name in _names(obj.__code__) if name in obj.__globals__}
+        state = {
+            "globals": mentioned,
+            "cells": cells,
+            "defaults": obj.__defaults__,
+            "kwdefaults": obj.__kwdefaults__,
+            "qualname": obj.__qualname__,
+            "dict": obj.__dict__,
+        }
+        return _made, (marshal.dumps(obj.__code__), obj.__module__ or "", len(cells)), state, None, None, _filled
+
+
+def dumps(function: Callable[..., Any]) -> bytes:
+    """The callable as bytes, for pickle.loads. pickle.PicklingError, TypeError and others where something that it refers to cannot go."""
+    to = io.BytesIO()
+    _Pickler(to).dump(function)
+    return to.getvalue()
