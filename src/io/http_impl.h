@@ -79,6 +79,7 @@ struct stk_http_source {
 	pthread_t keeper; /* renews keys that expire */
 	pthread_cond_t keeper_wake;
 	bool keeper_runs;
+	bool keys_refused; /* the store says that the account's keys have expired, whatever they say of themselves */
 	struct stk_http_region *regions;
 	int64_t skew_s;                /* the servers' clock less ours */
 	double limit;                  /* of requests under way */
@@ -101,6 +102,7 @@ struct stk_http_source {
 	_Atomic bool heard;         /* some server has answered: one that does not is out of order, and not a mistake of the user's */
 	/* Before that: of a request that was not sent or got an answer that is none, and of one for which seconds have been waited. */
 	int32_t unheard_retries, unheard_waits;
+	_Atomic bool read_well; /* some object has been read: what is denied then is denied for itself */
 	bool cancelled;
 	_Atomic bool ending;
 	int loop_count; /* started */
@@ -235,6 +237,8 @@ uint64_t stk__http_place(const struct stk_http_account *a);
 void stk__http_account_unref(struct stk_http_account *a);
 void stk__http_refresh(void *source, const char *uri);
 void stk__http_keeper_join(struct stk_http_source *s); /* ending is set */
+/* The store says that the account's keys have expired: asks for new ones soon. False: nobody issues them. */
+bool stk__http_keys_refused(struct stk_http_source *s, const struct stk_http_account *a);
 /* http_share.c; with the lock: a loop that sleeps, the least busy one; or NULL. */
 struct stk_http_loop *stk__http_sleeping(struct stk_http_source *s);
 

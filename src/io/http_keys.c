@@ -10,7 +10,8 @@
 
 #include <string.h>
 
-enum { EARLY_S = 600, AGAIN_S = 30 }; /* keys are renewed so long before they expire, and asked for again so long after that failed */
+/* Keys are renewed so long before they expire, and asked for again so long after that: by themselves, and where a store refuses them. */
+enum { EARLY_S = 600, AGAIN_S = 30, SOON_S = 2 };
 
 struct stk_http_account *stk__http_read_account(const struct stk_aws_given *given)
 {
@@ -86,10 +87,11 @@ static struct stk_http_account *renewed(struct stk_http_source *s, const struct 
 static void *keep_keys(void *arg)
 {
 	struct stk_http_source *s = arg;
-	int64_t not_before = 0;
+	int64_t asked = 0;
 	pthread_mutex_lock(&s->lock);
 	while (!atomic_load(&s->ending)) {
-		int64_t expires = s->account->aws.expires, due = expires - EARLY_S;
+		int64_t expires = s->account->aws.expires, due = s->keys_refused ? 0 : expires - EARLY_S,
+			not_before = asked + (s->keys_refused ? SOON_S : AGAIN_S);
 		due = due > not_before ? due : not_before;
 		if (!expires) {
 			pthread_cond_wait(&s->keeper_wake, &s->lock);
@@ -100,13 +102,14 @@ static void *keep_keys(void *arg)
 			pthread_cond_timedwait(&s->keeper_wake, &s->lock, &until);
 			continue;
 		}
+		s->keys_refused = false;
 		pthread_mutex_unlock(&s->lock);
 		struct stk_http_account *a = stk__http_account(s), *n = renewed(s, a);
 		if (n)
 			use_account(s, n, a);
 		stk__http_account_unref(a);
 		pthread_mutex_lock(&s->lock);
-		not_before = (int64_t)time(NULL) + AGAIN_S;
+		asked = (int64_t)time(NULL);
 	}
 	pthread_mutex_unlock(&s->lock);
 	return NULL;
@@ -120,6 +123,18 @@ static void start_keeper(struct stk_http_source *s)
 		s->keeper_runs = !stk__thread_start(&s->keeper, "stoker-keys", keep_keys, s, NULL);
 	pthread_cond_signal(&s->keeper_wake);
 	pthread_mutex_unlock(&s->lock);
+}
+
+bool stk__http_keys_refused(struct stk_http_source *s, const struct stk_http_account *a)
+{
+	pthread_mutex_lock(&s->lock);
+	const bool issued = a->aws.expires && s->keeper_runs;
+	if (issued && a == s->account) { /* else there are newer ones already */
+		s->keys_refused = true;
+		pthread_cond_signal(&s->keeper_wake);
+	}
+	pthread_mutex_unlock(&s->lock);
+	return issued;
 }
 
 void stk__http_keeper_join(struct stk_http_source *s)

@@ -42,6 +42,8 @@ static bool learn(struct stk_transfer *t, const char *code)
 		if (strcmp(known, p->region) != 0)
 			return true;
 	}
+	if (strcmp(code, "ExpiredToken") == 0 && t->account && stk__http_keys_refused(s, t->account))
+		return true;
 	int64_t skew = p->date - stk__http_now(s);
 	if (strcmp(code, "RequestTimeTooSkewed") != 0 || !p->date || (skew < LONGEST_SKEW_S && skew > -LONGEST_SKEW_S))
 		return false;
@@ -76,6 +78,13 @@ static const char *hint(const char *uri, int status, const char *code)
 		      : "";
 }
 
+/* Keys that read other objects may not read this one, whatever is tried. */
+static bool denied_alone(const struct stk_transfer *t, const char *code)
+{
+	const bool denied = t->response.says.status == 403 && (!*code || strcmp(code, "AccessDenied") == 0);
+	return denied && strncmp(t->r->uri, "s3list:", 7) != 0 && t->r->retries >= 2 && atomic_load(&t->loop->source->read_well);
+}
+
 static enum stk_status status_failed(struct stk_transfer *t)
 {
 	const int status = t->response.says.status;
@@ -83,7 +92,7 @@ static enum stk_status status_failed(struct stk_transfer *t)
 	find_element(t, "Code", code, sizeof code);
 	find_element(t, "Message", message, sizeof message);
 	bool bucket = strcmp(code, "NoSuchBucket") == 0;
-	enum stk_status result = (status == 404 && !bucket) || status == 410 ? STK_NOT_FOUND : STK_IO;
+	enum stk_status result = (status == 404 && !bucket) || status == 410 || denied_alone(t, code) ? STK_NOT_FOUND : STK_IO;
 	bool better = learn(t, code);
 	if (result == STK_IO && status < 500 && status != 408 && status != 429 && !better)
 		lose_hope(t);
@@ -205,6 +214,8 @@ static enum stk_status body_ended(struct stk_transfer *t, bool *resume)
 	if (!t->r->bare)
 		memset(t->data + t->used, 0, STK_HTTP_SLACK);
 	tell_object(t);
+	if (strncmp(t->r->uri, "s3list:", 7) != 0)
+		atomic_store_explicit(&t->loop->source->read_well, true, memory_order_relaxed);
 	return STK_OK;
 }
 

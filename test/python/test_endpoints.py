@@ -4,10 +4,11 @@
 import contextlib
 import socket
 import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 from stoker import Loader, Storage, fn, pipeline_def
-from stoker.errors import ReadError, StokerError
+from stoker.errors import NotFoundError, ReadError, StokerError
 from storage import KEYS, Store, tls_door
 
 SECRETS = {"access_key": KEYS["AWS_ACCESS_KEY_ID"], "secret_key": KEYS["AWS_SECRET_ACCESS_KEY"]}
@@ -144,3 +145,53 @@ def test_a_store_behind_tls(tmp_path):
                 read_one("s3://b/k.jpg", Storage(endpoint=url, **SECRETS))
     finally:
         store.close()
+
+
+class PartlyDenied(BaseHTTPRequestHandler):
+    """A bucket of which some objects, or all, may not be read."""
+
+    protocol_version = "HTTP/1.1"
+    denied: tuple[str, ...] = ()
+
+    def log_message(self, *_):
+        pass
+
+    def do_GET(self):
+        no = self.path.rpartition("/")[2] in self.denied
+        body = b"<Error><Code>AccessDenied</Code><Message>Access Denied</Message></Error>" if no else self.path.encode()
+        self.send_response(403 if no else 200)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+
+@pytest.mark.parametrize("policy", ["raise", "skip"])
+@pytest.mark.parametrize("denied", ["one", "all"])
+def test_an_object_that_may_not_be_read(monkeypatch, policy, denied):
+    """One is its sample's failure; where all are, the keys are wrong, which no policy passes over."""
+    names = [f"{i}.txt" for i in range(12)]
+    monkeypatch.setattr(PartlyDenied, "denied", ("7.txt",) if denied == "one" else tuple(names))
+    server = ThreadingHTTPServer(("127.0.0.1", 0), PartlyDenied)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    storage = Storage(endpoint=f"http://127.0.0.1:{server.server_address[1]}", **SECRETS)
+
+    @pipeline_def(batch_size=4, num_threads=2, storage=storage, on_error=policy, max_errors=0.5)
+    def define():
+        return fn.readers.file(files=[f"s3://b/{n}" for n in names], name="reader")[0]
+
+    pipe = define()
+    pipe.build()
+    try:
+        if denied == "all" or policy == "raise":
+            with pytest.raises(
+                ReadError if denied == "all" else NotFoundError, match=r"s3://b/\d+\.txt: the server answers 403 AccessDenied"
+            ) as caught:
+                for _ in range(3):
+                    pipe.run()
+            assert denied == "all" or "s3://b/7.txt" in str(caught.value)
+        else:
+            assert sum(len(pipe.run()[0]) for _ in range(3)) == 11
+            assert [b.uri for b in pipe.bad_samples()][:1] == ["s3://b/7.txt"]
+    finally:
+        server.shutdown()
+        server.server_close()

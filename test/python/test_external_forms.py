@@ -2,7 +2,9 @@
 """fn.external_source as DALI's users write it: samples and batches, short ones, cycles, what repeats, streams."""
 
 import functools
+import json
 import threading
+import time
 
 import numpy as np
 import pytest
@@ -170,3 +172,63 @@ def test_a_source_without_a_state_is_told_of_where_checkpoints_are_wanted():
         pipeline(source, name="in").build()
     for source in (lambda i: array, None):
         pipeline(source, name="in", settings={"enable_checkpointing": True}).build()
+
+
+def _slow_ends(samples):
+    def source():
+        yield from samples
+        time.sleep(0.2)  # the end is told later than the last batch was taken
+
+    return source
+
+
+@pytest.mark.parametrize("kind", ["list", "generator function", "slow end", "callable", "samples", "short end"])
+def test_a_state_behind_the_last_batch_begins_the_next_epoch(kind):
+    """An iterator says with the batch behind the last one alone that the epoch is over; the state knows it all the same."""
+    batches = [[np.array([3 * k + i], np.int32) for i in range(3)] for k in range(4)]
+    samples = [s for batch in batches for s in batch]
+
+    def source():
+        given = iter(batches)
+        return {
+            "list": batches,
+            "generator function": lambda: (yield from batches),
+            "slow end": _slow_ends(batches),
+            "callable": lambda: next(given),
+            "samples": samples,
+            "short end": [*samples, np.zeros(1, np.int32)],  # what ends inside a batch is left out, as in DALI
+        }[kind]
+
+    def open_pipeline(checkpoint=None):
+        cycle = None if kind == "callable" else "raise"
+        batch = kind not in ("samples", "short end")
+        pipe = pipeline(source(), batch=batch, cycle=cycle, settings={"checkpoint": checkpoint})
+        pipe.build()
+        return pipe
+
+    pipe = open_pipeline()
+    taken = [values(pipe.run()) for _ in batches]
+    state = pipe.checkpoint()
+    assert (json.loads(state)["epoch"], json.loads(state)["consumed"]) == (1, 0)
+    assert pipe.checkpoint() == state
+    resumed = open_pipeline(state)
+    assert [values(resumed.run()) for _ in batches] == taken
+    with pytest.raises(StopIteration):  # and the pipeline itself goes on as ever
+        pipe.run()
+
+
+def test_a_state_does_not_wait_for_a_source_that_waits():
+    """As one does that is fed by the loop: its next batch may depend on what the loop does behind the checkpoint."""
+    more = threading.Event()
+
+    def source():
+        yield [np.zeros(1, np.int32)] * 3
+        more.wait()
+        yield [np.ones(1, np.int32)] * 3
+
+    pipe = pipeline(source, cycle="raise")
+    assert values(pipe.run()) == [[0]] * 3
+    assert json.loads(pipe.checkpoint())["consumed"] == 3
+    more.set()
+    assert values(pipe.run()) == [[1]] * 3
+    assert json.loads(pipe.checkpoint())["epoch"] == 1

@@ -134,7 +134,7 @@ const char *s3_check_signature(
 		return "AuthorizationHeaderMalformed";
 	s3_header(headers, "x-amz-security-token", token, sizeof token);
 	if (strcmp(token, k->token ? k->token : "") != 0 || (k->token && !strstr(signed_headers, "x-amz-security-token")))
-		return "InvalidToken";
+		return strncmp(token, "expired", 7) == 0 ? "ExpiredToken" : "InvalidToken";
 	if (!strstr(signed_headers, "host") || !strstr(signed_headers, "x-amz-date"))
 		return "AccessDenied";
 	if (!strptime(date, "%Y%m%dT%H%M%SZ", &tm) || llabs((long long)(timegm(&tm) - time(NULL))) > 900)

@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #define KEY "AKIATESTTESTTEST"
 #define SECRET "sEcReT/of+the=tests"
@@ -379,10 +380,30 @@ static void test_keys_are_renewed(void **state)
 	stk__io_destroy(io);
 }
 
+/* Those that the store takes no longer, though they say that they are good for years, are replaced while requests wait. */
+static void test_a_token_that_expires_early(void **state)
+{
+	const char *const early = "{\"Version\": 1, \"AccessKeyId\": \"" KEY "\", \"SecretAccessKey\": \"" SECRET
+				  "\", \"Token\": \"expired-1\", \"Expiration\": \"2096-10-02T07:06:40Z\"}";
+	(void)state;
+	struct stk_error err;
+	s3_server_put(issuing, "keys/container", early, strlen(early));
+	set_url("AWS_CONTAINER_CREDENTIALS_FULL_URI", issuing, "/keys/container");
+	struct stk_io *io = make_io();
+	assert_int_equal(read_object(io, &err), STK_IO);
+	assert_non_null(strstr(err.message, "ExpiredToken"));
+	put_keys("keys/container", SECRET, FAR);
+	sleep(2); /* they are not asked for at once again */
+	if (read_object(io, &err))
+		fail_msg("%s", err.message);
+	stk__io_destroy(io);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
 	const struct CMUnitTest tests[] = {TEST(test_services), TEST(test_web_identity), TEST(test_roles_of_profiles),
-		TEST(test_single_sign_on), TEST(test_a_session_is_renewed), TEST(test_keys_are_renewed)};
+		TEST(test_single_sign_on), TEST(test_a_session_is_renewed), TEST(test_keys_are_renewed),
+		TEST(test_a_token_that_expires_early)};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
