@@ -330,6 +330,8 @@ bool stk__surveyed_notice(struct stk_pipeline *p, char text[400]);
 
 /* orders.c */
 STK_MUST_USE enum stk_status stk__orders_create(struct stk_pipeline *p, struct stk_error *err);
+/* A copy of the run's, whose size may still become known. Without the lock. */
+struct stk_order stk__order_now(struct stk_pipeline *p);
 /* For pipelines without a reader: the position in the global sequence at which the batches of a step begin, those of all ranks together. Steps
  * count from the epoch's start, also in a run that began in its middle. */
 int64_t stk__step_position(const struct stk_pipeline *p, int64_t epoch, int64_t step);

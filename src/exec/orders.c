@@ -4,6 +4,14 @@
 
 #include <string.h>
 
+struct stk_order stk__order_now(struct stk_pipeline *p)
+{
+	pthread_mutex_lock(&p->lock);
+	struct stk_order order = p->order;
+	pthread_mutex_unlock(&p->lock);
+	return order;
+}
+
 int64_t stk__steps_before(const struct stk_pipeline *p, int64_t epoch)
 {
 	return epoch == p->order.start_epoch ? p->order.start_position / ((int64_t)p->order.batch * p->order.ranks) : 0;

@@ -32,7 +32,7 @@ enum stk_status stk_pipeline_reader_meta(struct stk_pipeline *p, const char *nam
 	if (s)
 		return s;
 	const struct stk_program_node *n = reader_node(g, i);
-	const struct stk_order *o = i == g->lead ? &p->order : &p->orders[i];
+	const struct stk_order lead = stk__order_now(p), *o = i == g->lead ? &lead : &p->orders[i];
 	int64_t epoch = p->at.step < 0 ? o->start_epoch : p->at.epoch + p->at.last;
 	int64_t shard = (o->size + o->ranks - 1) / o->ranks;
 	bool known = o->size != STK_ORDER_UNKNOWN;

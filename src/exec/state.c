@@ -42,21 +42,22 @@ static bool sources_have_ended(struct stk_pipeline *p)
 /* Where the run stands: the epoch, and how much of its global sequence all ranks together have had. */
 static void position(struct stk_pipeline *p, int64_t *epoch, int64_t *consumed)
 {
-	*epoch = p->order.start_epoch;
-	*consumed = p->order.start_position;
+	const struct stk_order order = stk__order_now(p);
+	*epoch = order.start_epoch;
+	*consumed = order.start_position;
 	if (p->at.step < 0)
 		return;
 	*epoch = p->at.epoch;
-	if (p->at.last && p->program->reader >= 0 && p->order.tail == STK_TAIL_WRAP && !p->order.contiguous) {
+	if (p->at.last && p->program->reader >= 0 && order.tail == STK_TAIL_WRAP && !order.contiguous) {
 		/* The last batch took the next epoch's first samples along. (Contiguous shards know their first step of an epoch themselves.) */
-		*consumed = stk__order_consumed(&p->order, *epoch, p->at.step + 1);
-		for (; *consumed >= p->order.size; *consumed -= p->order.size)
+		*consumed = stk__order_consumed(&order, *epoch, p->at.step + 1);
+		for (; *consumed >= order.size; *consumed -= order.size)
 			++*epoch;
 	} else if (p->at.last || sources_have_ended(p)) {
 		++*epoch;
 		*consumed = 0;
 	} else {
-		*consumed = p->program->reader >= 0 ? stk__order_consumed(&p->order, *epoch, p->at.step + 1)
+		*consumed = p->program->reader >= 0 ? stk__order_consumed(&order, *epoch, p->at.step + 1)
 						    : stk__step_position(p, *epoch, p->at.step + 1);
 	}
 }
