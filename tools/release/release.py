@@ -31,17 +31,16 @@ GLIBC = 28  # the newest minor version that the wheel may need
 GPUS = {"x86_64": "75,80,86,89,90,120,100", "aarch64": "75,80,87,89,90,120,100"}
 
 
-def python_headers() -> Path:
-    """A folder beside which the compiler finds what Debian's pyconfig.h includes, which lies among the system's own headers. What the limited API takes from
-    these is the same on all 64-bit Linuxes."""
-    folder = FOLDER / "include"
+def python_headers(machine: str) -> Path:
+    """A folder beside which the compiler finds what Debian's pyconfig.h includes: a file of the machine that it compiles for. This machine's stands for it, as
+    what the limited API takes from there is the same on all 64-bit Linuxes."""
+    folder = FOLDER / "include" / machine
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
-    multiarch = sysconfig.get_config_var("MULTIARCH") or ""
-    name = Path(sysconfig.get_path("include")).name
-    if multiarch and (Path("/usr/include") / multiarch / name).exists():
-        (folder / multiarch).mkdir()
-        (folder / multiarch / name).symlink_to(Path("/usr/include") / multiarch / name)
+    own = Path("/usr/include") / (sysconfig.get_config_var("MULTIARCH") or "") / Path(sysconfig.get_path("include")).name
+    if (own / "pyconfig.h").exists():
+        (folder / f"{machine}-linux-gnu").mkdir()
+        (folder / f"{machine}-linux-gnu" / own.name).symlink_to(own)
     return folder
 
 
@@ -59,7 +58,7 @@ def machine_file(machine: str, toolchain: Path, prefixes: list[Path]) -> Path:
         {"c": toolchain / "cc"} | {name: toolchain / name for name in ("ar", "ranlib", "nvcc")} | {"python3": sys.executable}
     )
     commands |= {"pkgconfig": "pkg-config", "pkg-config": "pkg-config"}  # before meson 1.3, and since
-    compile_args = ["-isystem", str(python_headers()), "-ffunction-sections", "-fdata-sections"]
+    compile_args = ["-isystem", str(python_headers(machine)), "-ffunction-sections", "-fdata-sections"]
     compile_args += ["-isystem", str(simde())] if machine == "aarch64" else []
     sections: dict[str, dict[str, object]] = {
         "binaries": commands,
