@@ -10,8 +10,8 @@
  * several such windows, one for each derivative; up to the last axis each of these terms has values of its own, and the last axis adds them all up.
  *
  * Values are float32 throughout, and rounded once, when they are stored. Sums are made in one order, term by term, and the places of a window from the first
- * on; each product is rounded. So the CPU, whose loops run over rows (filter_run.c), and the GPU, which makes images tile by tile (filter_tile.h) and the rest value by value
- * (filter_element.h), give the same bits.
+ * on; each product is rounded. So the CPU, whose loops run over rows (filter_run.c), and the GPU, which makes images in columns of words (filter_words.h) or tile by tile
+ * (filter_tile.h), and the rest value by value (filter_element.h), give the same bits.
  *
  * They are array jobs (kernel/array/array.h), not steps of passes: a pass hands each pixel on while it is in a register or a row, and a step that
  * reads a window would delay all later steps by as many rows as the window is high. A second such step would add its own delay. */
