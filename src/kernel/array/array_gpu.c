@@ -128,6 +128,7 @@ static const struct {
 	{STK_ARRAY_GPU_FILTER_TILES + STK_FILTER_MEDIAN_TILES, "array_gpu_filter_tiles", "array_filter_median"},
 	{STK_ARRAY_GPU_FILTER_WORDS, "array_gpu_filter_words", "array_filter_words"},
 	{STK_ARRAY_POINTWISE, "array_gpu_pointwise", "array_pointwise"},
+	{STK_ARRAY_GPU_LOOKUP, "array_gpu_lookup", "array_lookup"},
 	{STK_ARRAY_GPU_FLAT_MASK, "array_gpu_mask", "array_flat_mask"},
 	{STK_ARRAY_GPU_TABLES, "array_gpu_equalize", "array_tables"},
 	{STK_ARRAY_EQUALIZE, "array_gpu_equalize", "array_equalize"},
@@ -281,6 +282,15 @@ static void add_filter_blocks(struct stk_array_gpu *b, const struct stk_array_jo
 		b->blocks[launch[k]] += blocks_of(k < phases - 1 ? job->n * f->n_terms : job->n);
 }
 
+/* False: the job looks up no bytes. */
+static bool add_lookup_blocks(uint32_t *blocks, const struct stk_array_job *job)
+{
+	if (job->kind != STK_ARRAY_POINTWISE || job->pointwise.op != STK_POINTWISE_LOOKUP || job->src_dtype[0] != STK_UINT8)
+		return false;
+	blocks[STK_ARRAY_GPU_LOOKUP] += (uint32_t)((job->n + STK_ARRAY_GPU_KEYS - 1) / STK_ARRAY_GPU_KEYS);
+	return true;
+}
+
 /* False: the job makes no noise. */
 static bool add_noise_blocks(uint32_t *blocks, const struct stk_array_job *job)
 {
@@ -338,7 +348,7 @@ static void add_blocks(struct stk_array_gpu *b, const struct stk_array_gpu_item 
 		blocks[STK_ARRAY_GPU_SAMPLE_PIXELS] += (uint32_t)job->dim[0].size * stk__array_sample_tiles(job);
 		return;
 	}
-	if (add_noise_blocks(blocks, job))
+	if (add_lookup_blocks(blocks, job) || add_noise_blocks(blocks, job))
 		return;
 	if (job->kind == STK_ARRAY_JPEG_DISTORTION) {
 		const struct stk_jpeg_distortion *j = &job->jpeg_distortion;

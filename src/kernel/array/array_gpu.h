@@ -23,10 +23,11 @@
 #define STK_ARRAY_GPU_THREADS 256
 #define STK_ARRAY_GPU_PIECES 1024  /* of 16 bytes, of a thread block over a flat job */
 #define STK_ARRAY_GPU_GROUPS 2048  /* short ones, of a thread block */
+#define STK_ARRAY_GPU_KEYS 8192    /* of a thread block that looks up bytes */
 #define STK_ARRAY_GPU_OUTPUTS 4096 /* of a thread block: finding its job takes as long as some outputs */
 
 /* One for each kind of job, one that measures for normalisations, two more phases of filters, those of tiled ones and the one of words, one that samples images pixel by pixel, one that makes the tables of equalisations, three for jobs over images of bytes
- * (array_image.h), which measure and make pixels, one that makes the pixels of JPEG distortion, two for noise, and two that reduce bytes. */
+ * (array_image.h), which measure and make pixels, one that makes the pixels of JPEG distortion, one that looks up bytes, two for noise, and two that reduce bytes. */
 enum {
 	STK_ARRAY_GPU_MEASURE = STK_ARRAY_KINDS,
 	STK_ARRAY_GPU_FILTER_1,
@@ -42,6 +43,7 @@ enum {
 	STK_ARRAY_GPU_IMAGE,
 	STK_ARRAY_GPU_IMAGE_MIX,
 	STK_ARRAY_GPU_JPEG_PIXELS,
+	STK_ARRAY_GPU_LOOKUP,
 	STK_ARRAY_GPU_NOISE,
 	STK_ARRAY_GPU_POISSON,
 	STK_ARRAY_GPU_FLAT_COPY,

@@ -64,20 +64,23 @@ template <int SIZE> static __device__ __forceinline__ void values_of(const span<
 		x[m] = (float)(word[m / 4] >> 8 * (m % 4) & 255);
 }
 
-/* Value v of a row, counted from its first one, beyond which there is border; y: as row_of has it. */
-static __device__ __noinline__ float load_value(const stk_filter &f, const column &c, int32_t y, int32_t v)
+/* Where in a row value v lies, counted from the row's first one, beyond which there is border; negative: the fill is read. */
+static __device__ __noinline__ int32_t place_of(const stk_filter &f, int32_t v)
 {
 	int32_t p = v >= 0 ? v / 3 : -((2 - v) / 3), x = stk__border_index(p, f.in[2], f.border);
-	return (x | y) < 0 ? stk__filter_fill(&f, STK_UINT8) : (float)c.src[(int64_t)y * c.row_in + 3 * x + v - 3 * p];
+	return x < 0 ? -1 : 3 * x + v - 3 * p;
 }
 
+/* A row's values by their places, in any row. */
 template <int SIZE>
-static __device__ __forceinline__ void load_values(const stk_filter &f, const column &c, int32_t y, float (&x)[window<SIZE>::SPAN])
+static __device__ __forceinline__ void load_values(
+	const stk_filter &f, const column &c, const int32_t (&at)[window<SIZE>::SPAN], int32_t y, float fill, float (&x)[window<SIZE>::SPAN])
 {
 	y = row_of(f, y);
+	const uint8_t *row = c.src + (int64_t)max(y, 0) * c.row_in;
 #pragma unroll
 	for (int m = 0; m < window<SIZE>::SPAN; m++)
-		x[m] = load_value(f, c, y, c.left + m);
+		x[m] = (at[m] | y) < 0 ? fill : (float)__ldg(row + at[m]);
 }
 
 /* The sums of SIZE rows of four outputs, from the one whose window ends with the row of the input to the one whose window begins with it. */
@@ -123,18 +126,23 @@ template <int SIZE> static __device__ __forceinline__ void end_row(sums<SIZE> &s
 	clear(s.of[SIZE - 1]);
 }
 
+/* exists: the column has outputs. For all threads of a warp, which read words where none of them reaches beyond a row, and values by their places otherwise:
+ * at an edge both ways after each other would take twice as long. */
 template <int SIZE>
-static __device__ __forceinline__ void make_column(const stk_filter &f, const column &c, const float *weights)
+static __device__ __forceinline__ void make_column(const stk_filter &f, const column &c, const float *weights, bool exists)
 {
 	const int32_t rows = c.rows + SIZE - 1;
 	bool across = c.left >= 0 && c.left + window<SIZE>::SPAN <= c.row_in;
 	bool down = f.border != STK_BORDER_FILL || (c.top >= 0 && c.top + rows <= f.in[1]);
+	bool words = __all_sync(~0u, !exists || (across && down));
+	if (!exists)
+		return;
 	float x[window<SIZE>::SPAN];
 	sums<SIZE> s;
 #pragma unroll
 	for (int r = 0; r < SIZE; r++)
 		clear(s.of[r]);
-	if (across && down) {
+	if (words) {
 		span<SIZE> next = load_span<SIZE>(f, c, c.top);
 #pragma unroll 1
 		for (int32_t k = 0; k < rows; k++) {
@@ -145,12 +153,37 @@ static __device__ __forceinline__ void make_column(const stk_filter &f, const co
 		}
 		return;
 	}
+	int32_t at[window<SIZE>::SPAN];
+#pragma unroll
+	for (int m = 0; m < window<SIZE>::SPAN; m++)
+		at[m] = place_of(f, c.left + m);
+	const float fill = stk__filter_fill(&f, STK_UINT8);
 #pragma unroll 1
 	for (int32_t k = 0; k < rows; k++) {
-		load_values<SIZE>(f, c, c.top + k, x);
+		load_values<SIZE>(f, c, at, c.top + k, fill, x);
 		add_row<SIZE>(s, x, weights);
 		end_row<SIZE>(s, c, k);
 	}
+}
+
+/* A thread's strip, among those of all images, and its word of a row. */
+struct place {
+	uint32_t strip;
+	int32_t word;
+};
+
+/* Words at the ends of rows, whose windows reach beyond them, come first, those of all strips: in their order two warps of each row would have some. */
+static __device__ __forceinline__ place find_place(const stk_filter &f, uint32_t i)
+{
+	const stk_filter_window &w = f.window[0][2];
+	const int32_t across = (int32_t)stk__filter_words_across(&f), span = 3 * w.size + 1;
+	const int32_t begin = min(max((3 - 3 * w.first) / 4, 0), across), room = 3 * (f.in[2] - w.first) - span;
+	const int32_t inside = max(min(room >= 0 ? room / 4 + 1 : 0, across) - begin, 0);
+	const uint32_t beyond = (uint32_t)(across - inside), first = beyond * stk__filter_words_strips(&f) * f.outer;
+	const bool ends = i < first || inside == 0; /* there is none to come later */
+	const uint32_t of_strip = max(ends ? beyond : (uint32_t)inside, 1u), from = ends ? 0 : first, strip = (i - from) / of_strip;
+	const int32_t word = (int32_t)(i - from - strip * of_strip);
+	return {strip, ends ? word + (word >= begin ? inside : 0) : begin + word};
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS, 3) array_filter_words(const __grid_constant__ stk_array_gpu_view v)
@@ -164,18 +197,17 @@ extern "C" __global__ void __launch_bounds__(THREADS, 3) array_filter_words(cons
 	if (threadIdx.x < size * size)
 		weights[PITCH * (threadIdx.x / size) + threadIdx.x % size] = d.weights[threadIdx.x];
 	__syncthreads();
-	const uint32_t across = stk__filter_words_across(&f), strips = stk__filter_words_strips(&f);
-	uint32_t i = (blockIdx.x - it.block0[v.launch]) * THREADS + threadIdx.x, strip = i / across, outer = strip / strips;
-	if (outer >= f.outer)
-		return;
-	int32_t y = (int32_t)(strip - outer * strips) * ROWS, left = 4 * (int32_t)(i - strip * across);
+	const place at = find_place(f, (blockIdx.x - it.block0[v.launch]) * THREADS + threadIdx.x);
+	const uint32_t strips = stk__filter_words_strips(&f), outer = at.strip / strips;
+	const bool exists = outer < f.outer;
+	const int32_t y = (int32_t)(at.strip - outer * strips) * ROWS, left = 4 * at.word;
 	column c = {d.src + outer * stk__filter_volume(&f, f.in), d.dst + outer * stk__filter_volume(&f, f.out), left + 3 * w[2].first, y + w[1].first,
 		min(ROWS, f.out[1] - y), 3 * f.in[2], 3 * f.out[2]};
 	c.dst += (int64_t)y * c.row_out + left;
 	if (size == 3)
-		make_column<3>(f, c, weights);
+		make_column<3>(f, c, weights, exists);
 	else if (size == 5)
-		make_column<5>(f, c, weights);
+		make_column<5>(f, c, weights, exists);
 	else
-		make_column<7>(f, c, weights);
+		make_column<7>(f, c, weights, exists);
 }

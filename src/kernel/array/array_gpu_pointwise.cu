@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Pointwise functions on the GPU: the functions of pointwise_element.h, an output a thread. Lookups of bytes are jobs over images (array_image.h). */
+ * Pointwise functions on the GPU: the functions of pointwise_element.h, an output a thread. Lookups of bytes are jobs over images (array_image.h), or have
+ * a kernel of their own (array_gpu_lookup.cu). */
 #include "kernel/array/array_element.h"
 #include "kernel/array/array_gpu_find.cuh"
 #include "kernel/pointwise/pointwise_element.h"

@@ -200,6 +200,10 @@ def lookup_table() -> Iterator[Case]:
         for out in (T.UINT8, T.INT16, T.FLOAT, T.FLOAT16, T.INT64):
             yield case(few, **table, dtype=out)
     yield case(keys=list(range(256)), values=[float(255 - v) for v in range(256)], dtype=T.UINT8)
+    large = Batch([rng.integers(0, 256, shape).astype("uint8") for shape in ((131, 70, 3), (64, 128, 3), (91, 97, 3))])
+    for out in (T.UINT8, T.INT16, T.FLOAT, T.INT64):
+        for entries in (200, 256, 300):
+            yield case(large, keys=list(range(entries)), values=[1.5 * v - 9 for v in range(entries)], default_value=7.0, dtype=out)
     yield Case("lookup_table", [images(rng, "float32")], table, error=True)
     for bad in ({"keys": [1]}, {"keys": [1, 2], "values": [1.0]}, {"keys": [-1], "values": [1.0]}, {"keys": [65536], "values": [1.0]}):
         yield Case("lookup_table", [images(rng)], bad, error=True)
