@@ -10,8 +10,8 @@
 
 enum {
 	STK_TEXEL_WIDTH = 32, /* pixels of a tile's row: a warp's */
-	STK_TEXEL_ROWS = 64,
-	STK_TEXEL_SHIFT = 3, /* pixels at most that a row of a tile begins further left, so that RGB bytes are stored in aligned words */
+	STK_TEXEL_ROWS = 128, /* so many that it hardly matters what a thread block waits for before it begins */
+	STK_TEXEL_SHIFT = 3,  /* pixels at most that a row of a tile begins further left, so that RGB bytes are stored in aligned words */
 };
 
 /* Tiles side by side. aligned: all rows begin at a multiple of 4 bytes. */

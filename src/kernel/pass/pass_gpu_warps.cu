@@ -18,13 +18,34 @@ template <typename T, int C> static __device__ __forceinline__ stk_texel<T, C> t
 	return t;
 }
 
+/* Whether what lies outside altogether becomes the fill: bytes mixed of one whole number are that number again. */
+template <typename T> static __device__ __forceinline__ bool becomes_fill(const stk_warp &w, bool linear)
+{
+	return !w.clamp && (!linear || w.fill == 0 || (sizeof(T) == 1 && w.fill == (float)stk__to_byte(w.fill)));
+}
+
+/* True for a tile of which nothing is read from the image. Along rows and columns positions only grow or only fall, however they are rounded, so that a side which
+ * has all corners has all pixels. x, y: of a corner, each of which some lane has. For all threads of a warp. */
+static __device__ __noinline__ bool lies_outside(const stk_pass_gpu_item &it, bool linear, int32_t x, int32_t y)
+{
+	const float far = 1e6f, before = linear ? -1 : 0; /* of stk__texel_outside */
+	stk_warp_row row = warp_row(it, linear);
+	float at[2];
+	row.first = map(it.axis[0].post, x);
+	row.y = map(it.axis[1].post, y);
+	stk__warp_place(&row, 0, at);
+	if (!__all_sync(~0u, at[0] > -far && at[0] < far && at[1] > -far && at[1] < far))
+		return false;
+	return __all_sync(~0u, at[0] < before) || __all_sync(~0u, at[0] >= (float)it.mid_w) || __all_sync(~0u, at[1] < before) ||
+	       __all_sync(~0u, at[1] >= (float)it.mid_h);
+}
+
 /* ROWS: that a warp makes at a time. */
 template <typename T, int C, bool LINEAR, int ROWS>
 static __device__ __forceinline__ void make_tile(const stk_pass_gpu_item &it, const stk_texel_tile &tile)
 {
 	const stk_warp &warp = it.warp;
-	/* Bytes mixed of one whole number are that number again. */
-	bool fills = !warp.clamp && (!LINEAR || warp.fill == 0 || (sizeof(T) == 1 && warp.fill == (float)stk__to_byte(warp.fill)));
+	bool fills = becomes_fill<T>(warp, LINEAR);
 	const float fill[CHANNELS] = {warp.fill, warp.fill, warp.fill, warp.fill};
 	const stk_axis_map &column = it.axis[0].pre, &row = it.axis[1].pre;
 	int32_t begin = max(it.x0 - column.first, 0), end = min(it.x0 + it.src_w - column.first, it.mid_w);
@@ -52,9 +73,31 @@ static __device__ __forceinline__ void make_tile(const stk_pass_gpu_item &it, co
 		stk__texel_rows<T, C, LINEAR, ROWS>(from, tile, texel_of<T, C>(fill), y, place, border);
 }
 
+/* A coordinate of one of a tile's corners, of each for some lane. axis: 0 is x, 1 is y. */
+static __device__ __forceinline__ int32_t corner_of(const stk_texel_tile &t, int axis)
+{
+	bool last = threadIdx.x >> axis & 1;
+	if (axis == 1)
+		return last ? t.y1 - 1 : t.y0;
+	return last ? min(t.x0 + STK_TEXEL_WIDTH, t.width) - 1 : max(t.x0 - STK_TEXEL_SHIFT, 0);
+}
+
+template <typename T, int C> static __device__ __forceinline__ void fill_tile(float value, const stk_texel_tile &tile)
+{
+	const float fill[CHANNELS] = {value, value, value, value};
+#pragma unroll 1
+	for (int32_t y = tile.y0 + (int32_t)(threadIdx.x / STK_TEXEL_WIDTH); y < tile.y1; y += WARPS)
+		stk__texel_put(tile, y, texel_of<T, C>(fill));
+}
+
 template <typename T, int C> static __device__ __forceinline__ void make_tile_of(const stk_pass_gpu_item &it, const stk_texel_tile &tile)
 {
-	if (it.warp.interp == STK_INTERP_NN)
+	bool linear = it.warp.interp != STK_INTERP_NN;
+	if (becomes_fill<T>(it.warp, linear) && lies_outside(it, linear, corner_of(tile, 0), corner_of(tile, 1))) {
+		fill_tile<T, C>(it.warp.fill, tile);
+		return;
+	}
+	if (!linear)
 		make_tile<T, C, false, sizeof(T) == 1 ? 8 : 4>(it, tile);
 	else
 		make_tile<T, C, true, sizeof(T) == 1 ? 4 : 2>(it, tile);

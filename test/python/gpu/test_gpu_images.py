@@ -176,6 +176,18 @@ def test_samples_of_narrow_and_wide_images(kind: str, number: int) -> None:
     agree(rng, batch, "HWC", make, f"{kind} {interp!r} {fill} {matrix}")
 
 
+@pytest.mark.parametrize("number", range(4))
+def test_affine_warps_far_beside_the_image(number: int) -> None:
+    """Outputs of which large parts lie beside the image, in all directions from it."""
+    rng = np.random.default_rng([SEED, number, 14])
+    shapes = [(int(h), int(w), 3 - 2 * (number % 2)) for h, w in rng.integers(150, 420, (4, 2))]
+    batch = [(rng.random(s) * 255).astype(np.float32 if number == 2 else np.uint8) for s in shapes]
+    angle, fill, interp = float(rng.uniform(20, 340)), pick(rng, [0.0, 17.0, 30.6]), [types.INTERP_NN, types.INTERP_LINEAR][number // 2]
+    shift = [1.0, 0.1, float(rng.uniform(-300, 300)), 0.1, 1.0, float(rng.uniform(-300, 300))]
+    agree(rng, batch, "HWC", lambda x: fn.rotate(x, angle=angle, interp_type=interp, fill_value=fill), f"rotate {angle} {interp!r} {fill}")
+    agree(rng, batch, "HWC", lambda x: fn.warp_affine(x, matrix=shift, interp_type=interp, fill_value=fill), f"{shift} {interp!r} {fill}")
+
+
 @pytest.mark.parametrize("number", range(8))
 def test_resizes(number: int) -> None:
     rng = np.random.default_rng([SEED, number, 7])
