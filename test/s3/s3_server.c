@@ -130,10 +130,11 @@ static void plant(struct s3_server *s, struct connection *c, struct s3_object *o
 	if (fault > S3_P403 && fault != S3_LENGTH && fault != S3_SILENT)
 		return;
 	if (fault == S3_LENGTH) { /* as another header, which is the one that counts */
+		const size_t n = c->head.n;
+		s3_text_add(&c->head, "\n"); /* room for one more, which the answer's last character is when all have moved */
 		char *length = strstr(c->head.s, "Content-Length: ") + 16;
-		memmove(length + 1, length, strlen(length) + 1);
+		memmove(length + 1, length, n - (size_t)(length - c->head.s));
 		*length = '9';
-		c->head.n++;
 		return;
 	}
 	c->head.n = 0;
