@@ -102,7 +102,8 @@ struct stk_http_source {
 	_Atomic bool heard;         /* some server has answered: one that does not is out of order, and not a mistake of the user's */
 	/* Before that: of a request that was not sent or got an answer that is none, and of one for which seconds have been waited. */
 	int32_t unheard_retries, unheard_waits;
-	_Atomic bool read_well; /* some object has been read: what is denied then is denied for itself */
+	/* The buckets and hosts of which some object has been read, a bit of the hash of each: what is denied there then is denied for itself. */
+	_Atomic uint64_t read_well;
 	bool cancelled;
 	_Atomic bool ending;
 	int loop_count; /* started */

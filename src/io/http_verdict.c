@@ -3,6 +3,7 @@
 #include "io/http_impl.h"
 
 #include "base/error.h"
+#include "base/xxhash.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -78,11 +79,20 @@ static const char *hint(const char *uri, int status, const char *code)
 		      : "";
 }
 
-/* Keys that read other objects may not read this one, whatever is tried. */
+/* The bit of a URI's bucket or host, as of "s3://bucket/key" and "http://host/path", in stk_http_source.read_well. */
+static uint64_t root_bit(const char *uri)
+{
+	const char *name = strstr(uri, "://");
+	const size_t n = name ? (size_t)(name + 3 - uri) + strcspn(name + 3, "/") : strlen(uri);
+	return UINT64_C(1) << stk__xxh64(uri, n, 0) % 64;
+}
+
+/* Keys that read other objects there may not read this one, whatever is tried. */
 static bool denied_alone(const struct stk_transfer *t, const char *code)
 {
 	const bool denied = t->response.says.status == 403 && (!*code || strcmp(code, "AccessDenied") == 0);
-	return denied && strncmp(t->r->uri, "s3list:", 7) != 0 && t->r->retries >= 2 && atomic_load(&t->loop->source->read_well);
+	return denied && strncmp(t->r->uri, "s3list:", 7) != 0 && t->r->retries >= 2 &&
+	       (atomic_load(&t->loop->source->read_well) & root_bit(t->r->uri));
 }
 
 static enum stk_status status_failed(struct stk_transfer *t)
@@ -215,7 +225,7 @@ static enum stk_status body_ended(struct stk_transfer *t, bool *resume)
 		memset(t->data + t->used, 0, STK_HTTP_SLACK);
 	tell_object(t);
 	if (strncmp(t->r->uri, "s3list:", 7) != 0)
-		atomic_store_explicit(&t->loop->source->read_well, true, memory_order_relaxed);
+		atomic_fetch_or_explicit(&t->loop->source->read_well, root_bit(t->r->uri), memory_order_relaxed);
 	return STK_OK;
 }
 
