@@ -25,6 +25,7 @@ PY_TESTS = STOKER_BUILD=$(BUILD) PYTHONPATH=$(BUILD)/python $(PYTHON) -m pytest 
 PY_WORKERS = -n $(JOBS) --maxprocesses 8 --dist worksteal
 FAULT_TESTS = codec device_faults faults format io ragged source thread
 GPU_TESTS ?= test/python/gpu
+EMULATED = -Dtests=enabled -Dfaults=true -Dcuda=emulated
 C_FILES = $(shell git ls-files -co --exclude-standard '*.c' '*.h')
 PY_FOLDERS = python tools bench test examples
 
@@ -73,8 +74,8 @@ test-plain-c: setup ## kernels, decoders and operators in a build without kernel
 	STOKER_JPEG=stoker meson test -C build-plain-c --print-errorlogs codec jpeg_fast jpeg_kernels pass ops fusion
 
 test-faults: setup ## tests in C with fault injection built in: the fault loops
-	@TARGETS="test/cuda/libcuda.so.1 $(FAULT_TESTS:%=test/c/test_%)" tools/build.sh build-faults -Dtests=enabled -Dfaults=true -Dpython=disabled -Dcuda=emulated
-	meson test -C build-faults --no-rebuild --print-errorlogs $(FAULT_TESTS) device_faults_emulated
+	@TARGETS="test/cuda/libcuda.so.1 $(FAULT_TESTS:%=test/c/test_%)" tools/build.sh build-emulated $(EMULATED)
+	meson test -C build-emulated --no-rebuild --print-errorlogs $(FAULT_TESTS) device_faults_emulated
 
 test-python: setup ## tests in Python
 	@$(BUILD_ALL)
@@ -84,7 +85,7 @@ test-gpu: ## tests on a GPU, of the wheel in dist/ (make wheel); PYTHON3=... has
 	PYTHON=$(PYTHON3) tools/test_gpu.sh dist $(ARGS)
 
 test-gpu-emulated: setup ## tests of GPUs on an emulated driver, where there is no GPU: exactness, faults, order of streams; ARGS=... go to pytest
-	@tools/build.sh build-emulated -Dtests=enabled -Dcuda=emulated
+	@tools/build.sh build-emulated $(EMULATED)
 	LD_LIBRARY_PATH=build-emulated/test/cuda STOKER_TEST_GPU=1 STOKER_BUILD=build-emulated PYTHONPATH=build-emulated/python \
 		$(PYTHON) -m pytest -q $(GPU_TESTS) $(ARGS)
 

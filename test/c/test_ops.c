@@ -21,7 +21,7 @@ struct bench {
 	struct stk_tensor in[3], out[2];
 	struct stk_call call;
 	struct stk_error err;
-	_Alignas(64) char state[4096];
+	_Alignas(32) char state[4096];
 };
 
 static struct bench bench_open(const char *op, const struct stk_arg *args, size_t n)
