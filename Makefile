@@ -42,10 +42,10 @@ groups-demo = torch images bench
 groups-demo-streampetr = $(tests)
 groups-wheel = wheel
 groups-wheel-test = wheel python
-groups-release = wheel release
+groups-release = wheel release kernels
 groups-bench = $(tests) parity bench
 groups-instructions = test-c valgrind
-groups-lint = $(tests) format lint $(if $(STOKER_TIDY),tidy)
+groups-lint = $(tests) format lint kernels $(if $(STOKER_TIDY),tidy)
 groups-asan = $(tests)
 groups-tsan = $(tests)
 groups-parity = $(tests) parity
@@ -120,6 +120,7 @@ instructions: setup ## instructions an image, counted by callgrind, beside the r
 lint: checks ## formatting, static analysis, types, and the project's own rules
 	@$(VENV)/bin/clang-format --dry-run --Werror $(C_FILES)
 	tools/analyse.sh $(BUILD)
+	$(PYTHON) tools/release/nvcc.py -fsyntax-only $$(git ls-files '*.cu')
 	$(VENV)/bin/ruff check $(PY_FOLDERS)
 	$(VENV)/bin/ruff format --check $(PY_FOLDERS)
 	$(VENV)/bin/mypy

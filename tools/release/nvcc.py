@@ -7,12 +7,14 @@ usage: nvcc.py --version
        nvcc.py -ptx -arch=compute_75 [flags] -MD -MF DEPENDENCIES -MT TARGET -o OUT.ptx IN.cu
        nvcc.py -cubin -arch=sm_75 -o OUT.cubin IN.ptx
        nvcc.py -M              where NVTX's header is
+       nvcc.py -fsyntax-only IN.cu...      whether NVRTC takes the sources
 """
 
 from __future__ import annotations
 
 import ctypes
 import hashlib
+import importlib.metadata
 import importlib.util
 import os
 import re
@@ -24,11 +26,11 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 KEPT = ROOT / "build-release" / "kernels"
-VERSION = "12.9.86"
 
 # NVRTC sees none of the system's headers: what kernels use of them.
 HEADERS = {
-    **{f"{name}.h": "" for name in "assert float limits math stdarg stdbool stddef stdio stdlib string".split()},
+    **{f"{name}.h": "" for name in "assert float limits math stdarg stdbool stdio stdlib string".split()},
+    "stddef.h": "#define offsetof(type, member) ((size_t) &((type *)0)->member)\n",
     "stdint.h": """
 typedef signed char int8_t;
 typedef short int16_t;
@@ -59,13 +61,22 @@ typedef unsigned long uint64_t, uintptr_t;
 }
 CONSTANTS = ["-DINFINITY=__int_as_float(0x7f800000)", "-DNAN=__int_as_float(0x7fc00000)"]
 HEADERS = {name: "#pragma once\n" + text for name, text in HEADERS.items()}
+# Functions without a word on where they run are a host's, which NVRTC refuses: here they are a GPU's, and those that no kernel calls go.
+OPTIONS = [*CONSTANTS, "-default-device"]
+FOLDERS = [f"-I{ROOT / 'include'}", f"-I{ROOT / 'src'}"]
 
 
 def package(name: str) -> Path:
     spec = importlib.util.find_spec(f"nvidia.{name}")
     if not spec or not spec.submodule_search_locations:
-        raise SystemExit(f"release: no nvidia.{name} in this Python: make release installs it")
+        raise SystemExit(f"release: no nvidia.{name} in this Python: tools/setup.sh release kernels installs it")
     return Path(spec.submodule_search_locations[0])
+
+
+def version(name: str) -> str:
+    """A package's version."""
+    package(name)
+    return importlib.metadata.version(f"nvidia-{name.replace('_', '-')}-cu12")
 
 
 def texts(items: list[str]) -> ctypes.Array:
@@ -103,7 +114,7 @@ def assemble(source: Path, arch: str, out: Path) -> None:
 
 def kept(out: Path, parts: list[str], make: Callable[[], None]) -> None:
     """Makes `out` unless the same was made before, for another machine's wheel maybe: `parts` is all that it depends on beside this file."""
-    key = hashlib.sha256("\0".join([VERSION, Path(__file__).read_text(), *parts]).encode()).hexdigest()
+    key = hashlib.sha256("\0".join([Path(__file__).read_text(), *parts]).encode()).hexdigest()
     copy = KEPT / (key + out.suffix)
     if copy.exists():
         shutil.copyfile(copy, out)
@@ -129,21 +140,26 @@ def included(source: Path, seen: dict[Path, str]) -> dict[Path, str]:
 def main() -> int:
     args = sys.argv[1:]
     if args == ["--version"]:
-        print(f"NVRTC and ptxas: Cuda compilation tools, release 12.9, V{VERSION}")
+        release = version("cuda_nvrtc")
+        print(f"NVRTC and ptxas: Cuda compilation tools, release {release.rpartition('.')[0]}, V{release}")
         return 0
     if "-M" in args:
         print(package("nvtx") / "include" / "nvtx3" / "nvToolsExt.h")
         return 0
+    if args and args[0] == "-fsyntax-only":
+        for name in args[1:]:
+            source = Path(name).resolve()
+            compile_to_ptx(source, [*OPTIONS, "-arch=compute_75", "-std=c++17", "-fdevice-syntax-only", *FOLDERS, f"-I{source.parent}"])
+        return 0
     out, source = Path(args[args.index("-o") + 1]), Path(args[-1])
     if "-cubin" in args:
         arch = next(a for a in args if a.startswith("-arch="))
-        kept(out, [arch, source.read_text()], lambda: assemble(source, arch, out))
+        kept(out, [version("cuda_nvcc"), arch, source.read_text()], lambda: assemble(source, arch, out))
         return 0
-    # Functions without a word on where they run are a host's, which NVRTC refuses: here they are a GPU's, and those that no kernel calls go.
-    options = [a for a in args if a.startswith(("-arch=", "-std=", "-fmad="))] + [*CONSTANTS, "-default-device"]
+    options = [a for a in args if a.startswith(("-arch=", "-std=", "-fmad="))] + OPTIONS
     folders = [a for a in args if a.startswith("-I")] + [f"-I{source.parent}"]
     files = included(source.resolve(), {})
-    parts = options + [f"{path.relative_to(ROOT)}\n{text}" for path, text in files.items()]
+    parts = [version("cuda_nvrtc"), *options] + [f"{path.relative_to(ROOT)}\n{text}" for path, text in files.items()]
     kept(out, parts, lambda: write(out, compile_to_ptx(source, options + folders)))
     Path(args[args.index("-MF") + 1]).write_text(f"{out}: {' '.join(str(path) for path in files)}\n")
     return 0
