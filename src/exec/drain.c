@@ -14,8 +14,8 @@ void stk__drain(struct stk_pipeline *p)
 	stk__feed_stop(p);
 	if (p->way->crew)
 		stk__pool_leave(p->ctx->pool, &p->client);
-	stk__surveyed_end(p);
 	stk__fetch_end(p);
+	stk__surveyed_end(p); /* behind the reads' callbacks, which copy out of what it has read */
 	pthread_mutex_lock(&p->lock);
 	while (p->parts.device && stk__device_works(p->parts.device))
 		pthread_cond_wait(&p->delivered, &p->lock);

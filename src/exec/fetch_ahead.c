@@ -35,7 +35,53 @@ static bool keep_uri(struct stk_read_request *q)
 	return true;
 }
 
-/* Without the lock. io has it from here; request_done is called, perhaps at once. */
+/* With the lock, so that one thread at a time writes to the row. */
+static void trace_ahead(const struct stk_pipeline *p, const struct stk_read_request *q)
+{
+	const struct stk_sample_state *s = q->read->sample;
+	stk__trace_row(p, STK_ROW_STORAGE,
+		&(struct stk_trace_span){.kind = STK_SPAN_READ_AHEAD,
+			.batch = s->record->k,
+			.first = (int32_t)(s - s->record->samples),
+			.count = 1,
+			.stage = -1,
+			.begin_ns = q->asked_ns,
+			.end_ns = stk__clock_ns()});
+}
+
+/* With the lock. True if somebody may wait for its bytes: nobody does in a batch that is not open. */
+static bool take_answer(struct stk_pipeline *p, struct stk_read_request *q)
+{
+	struct stk_fetch *f = p->parts.fetch;
+	struct stk_read *read = q->read;
+	struct stk_record *r = read->sample->record;
+	if (p->trace)
+		trace_ahead(p, q);
+	STK_COUNT(p, retries, q->io.retries);
+	f->in_flight--;
+	r->reading--;
+	q->under_way = false;
+	q->error = q->io.error;
+	q->io.error = NULL;
+	stk__read_count(p, q);
+	if (--read->left == 0)
+		stk__read_ended(p, read);
+	bool useful = r->state != STK_BATCH_PLANNED || f->put_off;
+	f->put_off &= !useful;
+	return useful;
+}
+
+/* Without the lock. Who submits goes on with the next read, so that none of a window of reads that end here is asked for from within another. */
+static void end_at_once(struct stk_pipeline *p, struct stk_read_request *q)
+{
+	pthread_mutex_lock(&p->lock);
+	bool useful = take_answer(p, q);
+	pthread_mutex_unlock(&p->lock);
+	if (useful)
+		stk__pool_wake(p->ctx->pool);
+}
+
+/* Without the lock. io has it from here, unless it ends at once. */
 void stk__read_submit(struct stk_pipeline *p, struct stk_read_request *q)
 {
 	q->asked_ns = p->trace ? stk__clock_ns() : 0;
@@ -44,7 +90,7 @@ void stk__read_submit(struct stk_pipeline *p, struct stk_read_request *q)
 	q->io.buffer = NULL;
 	q->io.data = NULL;
 	if (stk__surveyed_lend(p, q->read->sample->place.sample, &q->io)) {
-		stk__request_done(&q->io);
+		end_at_once(p, q);
 		return;
 	}
 	if (keep_uri(q)) {
@@ -53,7 +99,7 @@ void stk__read_submit(struct stk_pipeline *p, struct stk_read_request *q)
 	}
 	stk__set_error(&q->io.error, &(struct stk_error){.code = STK_NO_MEMORY, .message = "out of memory for a read"});
 	q->io.status = STK_NO_MEMORY;
-	stk__request_done(&q->io);
+	end_at_once(p, q);
 }
 
 /* What is known of the size of what is asked for, until objects have come. */
@@ -80,41 +126,13 @@ void stk__read_begin(struct stk_pipeline *p, struct stk_read_request *q)
 	q->read->state = STK_READ_ASKED;
 }
 
-/* With the lock, so that one thread at a time writes to the row. */
-static void trace_ahead(const struct stk_pipeline *p, const struct stk_read_request *q)
-{
-	const struct stk_sample_state *s = q->read->sample;
-	stk__trace_row(p, STK_ROW_STORAGE,
-		&(struct stk_trace_span){.kind = STK_SPAN_READ_AHEAD,
-			.batch = s->record->k,
-			.first = (int32_t)(s - s->record->samples),
-			.count = 1,
-			.stage = -1,
-			.begin_ns = q->asked_ns,
-			.end_ns = stk__clock_ns()});
-}
-
 void stk__request_done(struct stk_request *io)
 {
 	struct stk_read_request *q = io->user;
-	struct stk_read *read = q->read;
-	struct stk_record *r = read->sample->record;
-	struct stk_pipeline *p = r->pipeline;
+	struct stk_pipeline *p = q->read->sample->record->pipeline;
 	pthread_mutex_lock(&p->lock);
-	if (p->trace)
-		trace_ahead(p, q);
-	STK_COUNT(p, retries, q->io.retries);
-	p->parts.fetch->in_flight--;
-	r->reading--;
-	q->under_way = false;
 	p->parts.fetch->in_callbacks++; /* keeps the pipeline until the last line below */
-	q->error = q->io.error;
-	q->io.error = NULL;
-	stk__read_count(p, q);
-	if (--read->left == 0)
-		stk__read_ended(p, read);
-	bool useful = r->state != STK_BATCH_PLANNED || p->parts.fetch->put_off; /* nobody waits for bytes of a batch that is not open */
-	p->parts.fetch->put_off &= !useful;
+	bool useful = take_answer(p, q);
 	pthread_mutex_unlock(&p->lock);
 	if (useful)
 		stk__pool_wake(p->ctx->pool);
