@@ -26,7 +26,7 @@ PY_WORKERS = -n $(JOBS) --maxprocesses 8 --dist worksteal
 FAULT_TESTS = codec device_faults faults format io ragged source thread
 GPU_TESTS ?= test/python/gpu
 EMULATED = -Dtests=enabled -Dfaults=true -Dcuda=emulated
-C_FILES = $(shell git ls-files -co --exclude-standard '*.c' '*.h')
+C_FILES = $(shell git ls-files -co --exclude-standard '*.c' '*.h' '*.cu' '*.cuh')
 PY_FOLDERS = python tools bench test examples
 
 # What the targets need beyond a compiler and the libraries: groups of tools/packages.txt and of tools/requirements-GROUP.txt. All groups of what was

@@ -31,7 +31,8 @@ static __device__ __forceinline__ uint32_t average(uint32_t a, uint32_t b, uint3
 }
 
 /* Pixels x to x + 3 of a row with both neighbours, as stk__debayer_one makes them. GREEN: the first of them that is. */
-template <int GREEN> static __device__ __forceinline__ void mix_words(const row_words &n, const row_words &o, const row_words &s, bool line, uint32_t (&rgb)[3])
+template <int GREEN>
+static __device__ __forceinline__ void mix_words(const row_words &n, const row_words &o, const row_words &s, bool line, uint32_t (&rgb)[3])
 {
 	const uint32_t greens = GREEN ? 0xff00ff00 : 0x00ff00ff;
 	const int others = GREEN ? 0 : 8; /* where those begin that are not green */

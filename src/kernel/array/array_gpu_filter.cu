@@ -8,7 +8,8 @@ extern "C" __global__ void __launch_bounds__(STK_ARRAY_GPU_THREADS) array_filter
 {
 	const stk_array_gpu_item &it = v.items[find_item(v)];
 	const stk_filter &f = it.job.filter;
-	int axes[STK_FILTER_PHASES], phase = v.launch == STK_ARRAY_FILTER ? 0 : v.launch - STK_ARRAY_GPU_FILTER_1 + 1, phases = stk__filter_phases(&f, axes);
+	int axes[STK_FILTER_PHASES], phases = stk__filter_phases(&f, axes);
+	int phase = v.launch == STK_ARRAY_FILTER ? 0 : v.launch - STK_ARRAY_GPU_FILTER_1 + 1;
 	outputs o = outputs_of(v, it, it.job.n * (phase < phases - 1 ? f.n_terms : 1));
 	stk_filter_data data = stk__array_filter_data(&it.job);
 	for (uint32_t i = o.begin; i < o.end; i += STK_ARRAY_GPU_THREADS)

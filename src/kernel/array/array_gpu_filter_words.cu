@@ -12,8 +12,8 @@
 
 /* A thread's column of outputs. The window of its first one begins at row `top` of the input, and at value `left` of a row. */
 struct column {
-	const uint8_t *src; /* of the image */
-	uint8_t *dst;       /* of the first outputs */
+	const uint8_t *src;                       /* of the image */
+	uint8_t *dst;                             /* of the first outputs */
 	int32_t left, top, rows, row_in, row_out; /* rows: of outputs; row_in and row_out: values of a row */
 };
 
@@ -73,8 +73,8 @@ static __device__ __noinline__ int32_t place_of(const stk_filter &f, int32_t v)
 
 /* A row's values by their places, in any row. */
 template <int SIZE>
-static __device__ __forceinline__ void load_values(
-	const stk_filter &f, const column &c, const int32_t (&at)[window<SIZE>::SPAN], int32_t y, float fill, float (&x)[window<SIZE>::SPAN])
+static __device__ __forceinline__ void load_values(const stk_filter &f, const column &c, const int32_t (&at)[window<SIZE>::SPAN], int32_t y,
+	float fill, float (&x)[window<SIZE>::SPAN])
 {
 	y = row_of(f, y);
 	const uint8_t *row = c.src + (int64_t)max(y, 0) * c.row_in;
@@ -117,7 +117,8 @@ static __device__ __forceinline__ void add_row(sums<SIZE> &s, const float (&x)[w
 template <int SIZE> static __device__ __forceinline__ void end_row(sums<SIZE> &s, const column &c, int32_t k)
 {
 	if (k >= SIZE - 1)
-		*(uint32_t *)(void *)(c.dst + (int64_t)(k - (SIZE - 1)) * c.row_out) = stk__to_bytes(s.of[0][0], s.of[0][1], s.of[0][2], s.of[0][3]);
+		*(uint32_t *)(void *)(c.dst + (int64_t)(k - (SIZE - 1)) * c.row_out) =
+			stk__to_bytes(s.of[0][0], s.of[0][1], s.of[0][2], s.of[0][3]);
 #pragma unroll
 	for (int r = 1; r < SIZE; r++)
 #pragma unroll
@@ -201,8 +202,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, 3) array_filter_words(cons
 	const uint32_t strips = stk__filter_words_strips(&f), outer = at.strip / strips;
 	const bool exists = outer < f.outer;
 	const int32_t y = (int32_t)(at.strip - outer * strips) * ROWS, left = 4 * at.word;
-	column c = {d.src + outer * stk__filter_volume(&f, f.in), d.dst + outer * stk__filter_volume(&f, f.out), left + 3 * w[2].first, y + w[1].first,
-		min(ROWS, f.out[1] - y), 3 * f.in[2], 3 * f.out[2]};
+	column c = {d.src + outer * stk__filter_volume(&f, f.in), d.dst + outer * stk__filter_volume(&f, f.out), left + 3 * w[2].first,
+		y + w[1].first, min(ROWS, f.out[1] - y), 3 * f.in[2], 3 * f.out[2]};
 	c.dst += (int64_t)y * c.row_out + left;
 	if (size == 3)
 		make_column<3>(f, c, weights, exists);

@@ -157,7 +157,8 @@ template <int C> static __device__ void find_extremes(const part &p, int32_t (&m
 }
 
 /* A table that follows from the least and the largest value needs no counts. */
-template <int C> static __device__ void measure_extremes(const stk_array_job &job, const part &p, const stk_array_image &im, uint32_t *measured)
+template <int C>
+static __device__ void measure_extremes(const stk_array_job &job, const part &p, const stk_array_image &im, uint32_t *measured)
 {
 	__shared__ int32_t extremes[2 * C];
 	int32_t most[2 * C] = {};
@@ -180,7 +181,8 @@ template <int C> static __device__ void measure_extremes(const stk_array_job &jo
 		return;
 	if (threadIdx.x < 2 * C)
 		for (uint32_t b = 0; b < im.blocks; b++)
-			extremes[threadIdx.x] = max(extremes[threadIdx.x], *(const volatile int32_t *)(measured + b * (2 * C) + threadIdx.x));
+			extremes[threadIdx.x] =
+				max(extremes[threadIdx.x], *(const volatile int32_t *)(measured + b * (2 * C) + threadIdx.x));
 	__syncthreads();
 	uint8_t *tables = (uint8_t *)job.work + (int64_t)p.frame * C * BINS;
 #pragma unroll
@@ -209,7 +211,8 @@ extern "C" __global__ void __launch_bounds__(THREADS) array_image_measure(const 
 	const stk_array_gpu_item &it = v.items[find_item(v)];
 	stk_array_image im = stk__array_image(&it.job);
 	part p = find_part(it.job, im, blockIdx.x - it.block0[v.launch]);
-	uint32_t *measured = (uint32_t *)((uint8_t *)it.job.work + stk__array_image_results(&it.job, &im)) + (int64_t)p.frame * im.blocks * im.measured;
+	uint32_t *measured =
+		(uint32_t *)((uint8_t *)it.job.work + stk__array_image_results(&it.job, &im)) + (int64_t)p.frame * im.blocks * im.measured;
 	if (it.job.kind != STK_ARRAY_EQUALIZE)
 		measure_luma(it.job, p, im, measured);
 	else if (it.job.equalize.table != STK_EQUALIZE_STRETCH)

@@ -19,8 +19,8 @@ static_assert(VALUES == 48 * IMAGE_THREADS, "a thread maps three vectors of 16 b
 
 /* A thread block's part of a job. */
 struct part {
-	const uint8_t *src; /* of the frame */
-	int64_t at;         /* the part's first value, among those of all frames */
+	const uint8_t *src;      /* of the frame */
+	int64_t at;              /* the part's first value, among those of all frames */
 	int32_t frame, first, n; /* pixels of the frame: first .. first + n - 1 */
 	uint32_t block;          /* of the frame */
 	bool vectors;            /* the part lies aligned */
@@ -72,7 +72,8 @@ template <int VECTORS> static __device__ __forceinline__ void store(uint8_t *to,
 /* ---- lookups ---- */
 
 /* Maps a part's values, one after the other, by C tables in turn. The tables are made while the values are on their way. */
-template <int C, typename F> static __device__ __forceinline__ void map_values(const part &p, int32_t channels, const uint8_t *tables, uint8_t *made, F make_tables)
+template <int C, typename F>
+static __device__ __forceinline__ void map_values(const part &p, int32_t channels, const uint8_t *tables, uint8_t *made, F make_tables)
 {
 	const uint8_t *from = p.src + (int64_t)p.first * channels;
 	const int32_t n = p.n * channels, first = 48 * threadIdx.x;
@@ -128,7 +129,8 @@ template <int C, int N, typename F> static __device__ __forceinline__ void make_
 
 template <int C> static __device__ __forceinline__ void move_nearest(const part &p, const stk_transform &t, uint8_t *made)
 {
-	const int32_t ax = (int32_t)t.m[0], bx = (int32_t)t.m[1], cx = (int32_t)t.m[2], ay = (int32_t)t.m[3], by = (int32_t)t.m[4], cy = (int32_t)t.m[5];
+	const int32_t ax = (int32_t)t.m[0], bx = (int32_t)t.m[1], cx = (int32_t)t.m[2], ay = (int32_t)t.m[3], by = (int32_t)t.m[4],
+		      cy = (int32_t)t.m[5];
 	const uint32_t width = (uint32_t)t.width << STK_TRANSFORM_NN_BITS, height = (uint32_t)t.height << STK_TRANSFORM_NN_BITS;
 	const int32_t line = t.width * C;
 	uint8_t fill[C];
@@ -138,7 +140,8 @@ template <int C> static __device__ __forceinline__ void move_nearest(const part 
 	make_pixels<C, 4>(p, t.width, made, [&](int32_t x, int32_t y, uint8_t *to) {
 		uint32_t at_x = (uint32_t)(ax * x + bx * y + cx), at_y = (uint32_t)(ay * x + by * y + cy);
 		bool inside = at_x < width && at_y < height; /* what is negative is large */
-		const uint8_t *from = p.src + (inside ? (int64_t)(at_y >> STK_TRANSFORM_NN_BITS) * line + (at_x >> STK_TRANSFORM_NN_BITS) * C : 0);
+		const uint8_t *from =
+			p.src + (inside ? (int64_t)(at_y >> STK_TRANSFORM_NN_BITS) * line + (at_x >> STK_TRANSFORM_NN_BITS) * C : 0);
 #pragma unroll
 		for (int c = 0; c < C; c++)
 			to[c] = inside ? __ldg(from + c) : fill[c];

@@ -197,7 +197,8 @@ static __device__ __forceinline__ void store_eight(uint8_t *to, const uint32_t (
 }
 
 /* Eight pixels of a row: stk__jpeg_pixel. */
-static __device__ __forceinline__ void make_row(const uint2 &luma, const int32_t (&blue)[8], const int32_t (&red)[8], uint8_t *to, int32_t n)
+static __device__ __forceinline__ void make_row(
+	const uint2 &luma, const int32_t (&blue)[8], const int32_t (&red)[8], uint8_t *to, int32_t n)
 {
 	int32_t value[24];
 #pragma unroll
@@ -231,7 +232,8 @@ extern "C" __global__ void __launch_bounds__(STK_ARRAY_GPU_THREADS) array_jpeg_p
 		return;
 	}
 	int32_t wide = j.wide[1], last = (j.width - 1) / 2 - column + 1, mixed[2][2][8]; /* by row, then plane */
-	int64_t above = (int64_t)max(row - 1, 0) * wide, own = (int64_t)row * wide, below = (int64_t)min(row + 1, (j.height - 1) / 2) * wide;
+	int64_t above = (int64_t)max(row - 1, 0) * wide, own = (int64_t)row * wide,
+		below = (int64_t)min(row + 1, (j.height - 1) / 2) * wide;
 #pragma unroll
 	for (int c = 0; c < 2; c++) {
 		int32_t near[6], far[2][6];

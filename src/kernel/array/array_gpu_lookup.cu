@@ -11,7 +11,7 @@
 #define TABLE 256
 
 /* The entries of four keys, side by side. */
-template <typename T> struct __align__(sizeof(T) < 4 ? 4 * sizeof(T) : 16) four {
+template <typename T> struct alignas(sizeof(T) < 4 ? 4 * sizeof(T) : 16) four {
 	T of[4];
 };
 

@@ -45,7 +45,8 @@ static __device__ __forceinline__ void add_normals(const stk_pointwise_noise &n,
 		}
 		for (uint32_t k = 0; k < min(4u, end - i); k++) {
 			int64_t at = (int64_t)i + k;
-			stk__pointwise_add(&n, &d, d.dst + at * d.dst_size, d.src + at * d.src_size, k == 0 ? normal[0] : k == 1 ? normal[1] : k == 2 ? normal[2] : normal[3]);
+			float drawn = k == 0 ? normal[0] : k == 1 ? normal[1] : k == 2 ? normal[2] : normal[3];
+			stk__pointwise_add(&n, &d, d.dst + at * d.dst_size, d.src + at * d.src_size, drawn);
 		}
 	}
 }
@@ -61,7 +62,8 @@ static __device__ __forceinline__ const uint8_t *replacement(const stk_pointwise
 }
 
 /* Pixel `at` of all. */
-static __device__ __forceinline__ void replace_pixel(const stk_pointwise_noise &n, const stk_pointwise_data &d, uint32_t at, const uint8_t *by)
+static __device__ __forceinline__ void replace_pixel(
+	const stk_pointwise_noise &n, const stk_pointwise_data &d, uint32_t at, const uint8_t *by)
 {
 	uint32_t inner = (uint32_t)n.inner, channels = (uint32_t)n.channels, outer = inner > 1 ? at / inner : at;
 	int64_t i = (int64_t)outer * channels * inner + (at - outer * inner);
@@ -70,7 +72,8 @@ static __device__ __forceinline__ void replace_pixel(const stk_pointwise_noise &
 		stk__pointwise_move(d.dst + i * d.dst_size, by ? by : d.src + i * d.src_size, d.dst_size);
 }
 
-static __device__ __forceinline__ void replace_pixels(const stk_pointwise_noise &n, const stk_pointwise_data &d, uint32_t first, uint32_t end)
+static __device__ __forceinline__ void replace_pixels(
+	const stk_pointwise_noise &n, const stk_pointwise_data &d, uint32_t first, uint32_t end)
 {
 	bool rgb = d.dst_size == 1 && n.inner == 1 && n.channels == 3 && (((uintptr_t)d.src | (uintptr_t)d.dst) & 1) == 0;
 	uint32_t salt = n.salt[0] * 0x010101u, pepper = n.pepper[0] * 0x010101u;
@@ -143,13 +146,15 @@ static __device__ __forceinline__ double draw_small(const poisson_tables &t, dou
 /* Whether the first turn of stk__pointwise_poisson_large gives its result without a logarithm. */
 static __device__ __forceinline__ bool draw_soon(const poisson_tables &t, const stk_philox_block &draws, uint32_t x, double *k)
 {
-	double u = stk__pointwise_double(draws.v[0], draws.v[1]) - 0.5, v = 1 - stk__pointwise_double(draws.v[2], draws.v[3]), us = 0.5 - fabs(u);
+	double u = stk__pointwise_double(draws.v[0], draws.v[1]) - 0.5, v = 1 - stk__pointwise_double(draws.v[2], draws.v[3]),
+	       us = 0.5 - fabs(u);
 	*k = floor((2 * t.a[x] / us + t.b[x]) * u + t.mean[x] + 0.43);
 	return us >= 0.07 && v <= t.limit[x];
 }
 
 /* Of bytes. Outputs that the quick ways do not settle wait in a list, so that not all lanes of a warp wait for one. */
-static __device__ __forceinline__ void shoot_bytes(const stk_pointwise_noise &n, const stk_pointwise_data &d, uint32_t first, uint32_t end, poisson_tables &t)
+static __device__ __forceinline__ void shoot_bytes(
+	const stk_pointwise_noise &n, const stk_pointwise_data &d, uint32_t first, uint32_t end, poisson_tables &t)
 {
 	double factor = (double)n.mean;
 	make_tables(n, t);

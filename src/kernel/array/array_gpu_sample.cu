@@ -74,7 +74,8 @@ template <typename T, int C> static __device__ __forceinline__ void put_value(st
 }
 
 /* stk__sample_float, for all channels. */
-template <typename T, int C, bool LINEAR> static __device__ __forceinline__ stk_texel<T, C> sample_anywhere(const sampler &s, const float position[2])
+template <typename T, int C, bool LINEAR>
+static __device__ __forceinline__ stk_texel<T, C> sample_anywhere(const sampler &s, const float position[2])
 {
 	const spot at = find_spot<LINEAR>(s, position);
 	stk_texel<T, C> made = {};
@@ -110,13 +111,15 @@ static __device__ __forceinline__ void make_waves(const float *m, const stk_texe
 /* stk__sample_sphere, with one division for all pixels: a product with the reciprocal is corrected by what it leaves over, which makes it the rounded quotient,
  * because the reciprocal is the nearest one, `reach` has fewer than 24 bits, and nothing comes near an underflow (Markstein 1990). */
 template <int N>
-static __device__ __forceinline__ void find_on_sphere(const stk_array_sample &s, const int32_t (&x)[N], const int32_t (&y)[N], float (&at)[N][3])
+static __device__ __forceinline__ void find_on_sphere(
+	const stk_array_sample &s, const int32_t (&x)[N], const int32_t (&y)[N], float (&at)[N][3])
 {
 	float reach = (float)(max(s.size[0], s.size[1]) / 2), once = reach > 0 ? 1 / reach : 0;
 	float mid_x = (float)s.size[0] * 0.5f, mid_y = (float)s.size[1] * 0.5f;
 #pragma unroll
 	for (int k = 0; k < N; k++) {
-		float dx = (float)x[k] + 0.5f - mid_x, dy = (float)y[k] + 0.5f - mid_y, distance = sqrtf(dx * dx + dy * dy), far = distance * once;
+		float dx = (float)x[k] + 0.5f - mid_x, dy = (float)y[k] + 0.5f - mid_y;
+		float distance = sqrtf(dx * dx + dy * dy), far = distance * once;
 		far = __fmaf_rn(__fmaf_rn(-far, reach, distance), once, far);
 		at[k][0] = mid_x + far * dx;
 		at[k][1] = mid_y + far * dy;
@@ -125,8 +128,8 @@ static __device__ __forceinline__ void find_on_sphere(const stk_array_sample &s,
 
 /* Where N output pixels sample. */
 template <int N>
-static __device__ __forceinline__ void find_positions(
-	const stk_array_sample &s, const stk_texel_tile &tile, const waves &w, const int32_t (&x)[N], const int32_t (&y)[N], uint32_t frame, float (&at)[N][3])
+static __device__ __forceinline__ void find_positions(const stk_array_sample &s, const stk_texel_tile &tile, const waves &w,
+	const int32_t (&x)[N], const int32_t (&y)[N], uint32_t frame, float (&at)[N][3])
 {
 	switch (s.map) {
 	case STK_SAMPLE_AFFINE:
@@ -230,8 +233,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, 4) array_sample_pixels(con
 	const stk_array_gpu_item &it = share_item(v);
 	const stk_array_job &job = it.job;
 	uint32_t tiles = stk__array_sample_tiles(&job), block = blockIdx.x - it.block0[v.launch], frame = block / tiles;
-	const stk_texel_tile tile = stk__texel_tile_of(job.dst + frame * job.dim[0].dst, job.dim[2].dst, (int32_t)job.dim[3].size, (int32_t)job.dim[2].size,
-		stk__array_sample_aligned(&job), block - frame * tiles, (float *)turn);
+	const stk_texel_tile tile = stk__texel_tile_of(job.dst + frame * job.dim[0].dst, job.dim[2].dst, (int32_t)job.dim[3].size,
+		(int32_t)job.dim[2].size, stk__array_sample_aligned(&job), block - frame * tiles, (float *)turn);
 	if (job.sample.map == STK_SAMPLE_WATER)
 		make_waves(job.sample.m, tile, shared);
 	if (job.dst_dtype == STK_UINT8)

@@ -28,9 +28,10 @@ template <int C> struct stk_texel<uint8_t, C> {
 struct stk_texel_tile {
 	uint8_t *dst; /* of pixel (0, 0) */
 	int32_t pitch, width, x0, y0, y1;
-	bool whole; /* each row has all of a warp's pixels */
-	float *turn; /* shared, 16-byte aligned: 4 * 32 floats for each warp, where pixels are floats */
-	uint32_t left, pick; /* the lane of the first pixel that a lane's word of RGB has bytes of, and which bytes of that one and the next */
+	bool whole;    /* each row has all of a warp's pixels */
+	float *turn;   /* shared, 16-byte aligned: 4 * 32 floats for each warp, where pixels are floats */
+	uint32_t left; /* the lane of the first pixel that a lane's word of RGB has bytes of */
+	uint32_t pick; /* which bytes of that one and of the next */
 };
 
 /* ---- from positions inside ---- */
@@ -42,7 +43,8 @@ template <typename T, int C> static __device__ constexpr bool stk__texel_words()
 }
 
 /* x, y: of the upper left of the pixels that are mixed, as yet with their fractions; so below. NaN is nowhere. */
-template <typename T, int C, bool LINEAR> static __device__ __forceinline__ bool stk__texel_inside(const stk_texel_source &s, float x, float y)
+template <typename T, int C, bool LINEAR>
+static __device__ __forceinline__ bool stk__texel_inside(const stk_texel_source &s, float x, float y)
 {
 	constexpr int32_t before = stk__texel_words<T, C>(), after = before ? 2 + LINEAR : LINEAR;
 	return x >= (float)(s.begin + before) && x < (float)(s.end - after) && y >= 0 && y < (float)(s.h - LINEAR);
@@ -65,7 +67,8 @@ template <typename T, int C, bool LINEAR> struct stk_texel_patch<T, C, LINEAR, t
 };
 
 template <typename T, int C, bool LINEAR>
-static __device__ __forceinline__ void stk__texel_load(const stk_texel_source &s, int32_t x, int32_t y, stk_texel_patch<T, C, LINEAR, false> &p)
+static __device__ __forceinline__ void stk__texel_load(
+	const stk_texel_source &s, int32_t x, int32_t y, stk_texel_patch<T, C, LINEAR, false> &p)
 {
 	int32_t at = y * s.row + x * (C * (int32_t)sizeof(T));
 #pragma unroll
@@ -76,7 +79,8 @@ static __device__ __forceinline__ void stk__texel_load(const stk_texel_source &s
 }
 
 template <typename T, int C, bool LINEAR>
-static __device__ __forceinline__ void stk__texel_load(const stk_texel_source &s, int32_t x, int32_t y, stk_texel_patch<T, C, LINEAR, true> &p)
+static __device__ __forceinline__ void stk__texel_load(
+	const stk_texel_source &s, int32_t x, int32_t y, stk_texel_patch<T, C, LINEAR, true> &p)
 {
 	int32_t before = (int32_t)((uintptr_t)s.pixel & 3), at = y * s.row + (x * C + before);
 	const uint8_t *words = s.pixel - before;
@@ -90,11 +94,13 @@ static __device__ __forceinline__ void stk__texel_load(const stk_texel_source &s
 }
 
 /* Value `at` of row r: of the left pixel's channels and then of the right one's. */
-template <typename T, int C, bool LINEAR> static __device__ __forceinline__ float stk__texel_value(const stk_texel_patch<T, C, LINEAR, false> &p, int r, int at)
+template <typename T, int C, bool LINEAR>
+static __device__ __forceinline__ float stk__texel_value(const stk_texel_patch<T, C, LINEAR, false> &p, int r, int at)
 {
 	return (float)p.value[r][at];
 }
-template <typename T, int C, bool LINEAR> static __device__ __forceinline__ float stk__texel_value(const stk_texel_patch<T, C, LINEAR, true> &p, int r, int at)
+template <typename T, int C, bool LINEAR>
+static __device__ __forceinline__ float stk__texel_value(const stk_texel_patch<T, C, LINEAR, true> &p, int r, int at)
 {
 	uint32_t four = __funnelshift_r(p.word[r][at / 4], p.word[r][at / 4 + 1], p.shift[r]);
 	if (at % 4 == 0 || at % 4 == 3) /* of which conversions exist, that have a unit of their own */
@@ -128,7 +134,8 @@ template <int C> static __device__ __forceinline__ void stk__texel_pack(const fl
 
 /* Along x, then along y, as on the CPU. */
 template <typename T, int C, bool LINEAR>
-static __device__ __forceinline__ stk_texel<T, C> stk__texel_mix(const stk_texel_patch<T, C, LINEAR, stk__texel_words<T, C>()> &p, float qx, float qy)
+static __device__ __forceinline__ stk_texel<T, C> stk__texel_mix(
+	const stk_texel_patch<T, C, LINEAR, stk__texel_words<T, C>()> &p, float qx, float qy)
 {
 	stk_texel<T, C> made;
 	if constexpr (!LINEAR && stk__texel_words<T, C>()) {
@@ -156,7 +163,8 @@ static __device__ __forceinline__ stk_texel<T, C> stk__texel_mix(const stk_texel
 
 /* Of a warp's pixels, that of lane 0 goes to `to`; those of lanes begin .. end - 1 lie in the image, of a whole tile all. RGB is aligned to words, which come from
  * two lanes. */
-static __device__ __forceinline__ void stk__texel_store(const stk_texel_tile &tile, uint8_t *to, stk_texel<uint8_t, 3> t, int32_t begin, int32_t end)
+static __device__ __forceinline__ void stk__texel_store(
+	const stk_texel_tile &tile, uint8_t *to, stk_texel<uint8_t, 3> t, int32_t begin, int32_t end)
 {
 	int32_t lane = (int32_t)(threadIdx.x % 32);
 	if (tile.whole) {
@@ -172,7 +180,8 @@ static __device__ __forceinline__ void stk__texel_store(const stk_texel_tile &ti
 }
 
 template <int C>
-static __device__ __forceinline__ void stk__texel_store(const stk_texel_tile &, uint8_t *to, stk_texel<uint8_t, C> t, int32_t begin, int32_t end)
+static __device__ __forceinline__ void stk__texel_store(
+	const stk_texel_tile &, uint8_t *to, stk_texel<uint8_t, C> t, int32_t begin, int32_t end)
 {
 	int32_t lane = (int32_t)(threadIdx.x % 32);
 	if (lane < begin || lane >= end)
@@ -187,7 +196,8 @@ static __device__ __forceinline__ void stk__texel_store(const stk_texel_tile &, 
 		to[c] = (uint8_t)(t.word >> 8 * c);
 }
 
-static __device__ __forceinline__ void stk__texel_store(const stk_texel_tile &, uint8_t *to, const stk_texel<float, 1> &t, int32_t begin, int32_t end)
+static __device__ __forceinline__ void stk__texel_store(
+	const stk_texel_tile &, uint8_t *to, const stk_texel<float, 1> &t, int32_t begin, int32_t end)
 {
 	int32_t lane = (int32_t)(threadIdx.x % 32);
 	if (lane >= begin && lane < end)
@@ -196,7 +206,8 @@ static __device__ __forceinline__ void stk__texel_store(const stk_texel_tile &, 
 
 /* Several floats go through shared memory, so that neighbours in memory are stored together. */
 template <int C>
-static __device__ __forceinline__ void stk__texel_store(const stk_texel_tile &tile, uint8_t *to, const stk_texel<float, C> &t, int32_t begin, int32_t end)
+static __device__ __forceinline__ void stk__texel_store(
+	const stk_texel_tile &tile, uint8_t *to, const stk_texel<float, C> &t, int32_t begin, int32_t end)
 {
 	int32_t lane = (int32_t)(threadIdx.x % 32);
 	float *out = (float *)(void *)to, *turn = tile.turn + threadIdx.x / 32 * 128;
@@ -251,7 +262,8 @@ static __device__ __forceinline__ void stk__texel_places(const stk_texel_tile &t
 	place(column, row, at);
 }
 
-template <typename T, int C> static __device__ __forceinline__ void stk__texel_put(const stk_texel_tile &t, int32_t y, const stk_texel<T, C> &made)
+template <typename T, int C>
+static __device__ __forceinline__ void stk__texel_put(const stk_texel_tile &t, int32_t y, const stk_texel<T, C> &made)
 {
 	int32_t begin = stk__texel_begin<T, C>(t, y);
 	stk__texel_store(t, t.dst + (y * t.pitch + begin * (C * (int32_t)sizeof(T))), made, -begin, t.width - begin);

@@ -9,10 +9,10 @@
 
 /* Where a thread's blocks go. */
 struct writer {
-	uint32_t dc, dc_end;	/* places of the current block in v.dc, and of the first that is not needed */
-	uint32_t coef;		/* its place in v.coef if it is inside the window, else that of the next that is */
+	uint32_t dc, dc_end;     /* places of the current block in v.dc, and of the first that is not needed */
+	uint32_t coef;           /* its place in v.coef if it is inside the window, else that of the next that is */
 	uint32_t until, in, out; /* blocks until the window's next edge; in a row of the window (NEVER: all); from it to the next row */
-	uint32_t inside;	 /* 0 or 1 */
+	uint32_t inside;         /* 0 or 1 */
 
 	__device__ __forceinline__ void next()
 	{
@@ -47,7 +47,7 @@ struct piece {
 	stk_jpeg_gpu_code code;
 	const uint32_t *words;
 	uint32_t image, end; /* bit at which no further block begins */
-	uint32_t whole;	     /* bits of a bitstream that has to end with its last block; else 0 */
+	uint32_t whole;      /* bits of a bitstream that has to end with its last block; else 0 */
 	struct writer writer;
 };
 
@@ -90,7 +90,8 @@ static __device__ __forceinline__ void flush(uint32_t finished, uint32_t *from, 
 	__syncwarp();
 }
 
-extern "C" __global__ void __launch_bounds__(STK_JPEG_GPU_COEFFICIENT_THREADS) jpeg_gpu_decode_coefficients(const __grid_constant__ stk_jpeg_gpu_view v)
+extern "C" __global__ void __launch_bounds__(STK_JPEG_GPU_COEFFICIENT_THREADS)
+	jpeg_gpu_decode_coefficients(const __grid_constant__ stk_jpeg_gpu_view v)
 {
 	STK_SHARED_ARRAY(uint32_t, shared);
 	uint32_t *blocks = shared + STK_JPEG_GPU_COEFFICIENT_THREADS * RING;
@@ -111,9 +112,10 @@ extern "C" __global__ void __launch_bounds__(STK_JPEG_GPU_COEFFICIENT_THREADS) j
 		return;
 	stk_cursor<WORDS> at;
 	at.begin(shared, threadIdx.x * RING, own.words, lut, own.code, own.state);
-	uint32_t *word = blocks + stk__keep(threadIdx.x / 32 * 32 * BLOCK_PITCH + threadIdx.x % 32), in_block = stk__keep(threadIdx.x % 32 * 4);
+	uint32_t *word = blocks + stk__keep(threadIdx.x / 32 * 32 * BLOCK_PITCH + threadIdx.x % 32),
+		 in_block = stk__keep(threadIdx.x % 32 * 4);
 	int16_t *mine = (int16_t *)(blocks + stk__keep(threadIdx.x * BLOCK_PITCH));
-	bool begun = own.state.z != 0; /* in an earlier piece, whose thread stores this block */
+	bool begun = own.state.z != 0;         /* in an earlier piece, whose thread stores this block */
 	bool keep = run && !begun && w.inside; /* the block's coefficients */
 	int32_t dc = 0;
 	while (__any_sync(~0u, run)) {

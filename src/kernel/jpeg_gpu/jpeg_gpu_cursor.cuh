@@ -17,16 +17,17 @@
 #include "kernel/jpeg_gpu/jpeg_gpu_symbols.h"
 
 #define STK_CURSOR_GROUP 4 /* symbols: of some 27 in a block, so that few threads wait */
-#define STK_CURSOR_PAD 4 /* words between rings: spreads threads over the banks, keeps 16-byte alignment */
+#define STK_CURSOR_PAD 4   /* words between rings: spreads threads over the banks, keeps 16-byte alignment */
 
 template <int WORDS> struct stk_cursor {
-	uint32_t p, z, c;   /* as in stk_jpeg_gpu_state */
-	uint32_t ahead;	    /* the 32 bits from p on, as of the last look */
+	uint32_t p, z, c;           /* as in stk_jpeg_gpu_state */
+	uint32_t ahead;             /* the 32 bits from p on, as of the last look */
 	uint32_t high, low, coming; /* the word that p is in, and the next two */
-	uint32_t table, ac; /* bytes from `tables` to that of the symbol ahead, and to the block's AC table */
+	uint32_t table, ac;         /* bytes from `tables` to that of the symbol ahead, and to the block's AC table */
 
-	const char *tables; /* in shared or global memory */
-	uint32_t split, skip, pairs, blocks, size; /* of the code; skip: entries that those of long codes are moved by; size: bytes of a table */
+	const char *tables;            /* in shared or global memory */
+	uint32_t split, pairs, blocks; /* of the code */
+	uint32_t skip, size;           /* entries that those of long codes are moved by; bytes of a table */
 
 	char *shared;
 	const uint32_t *bits;
@@ -53,8 +54,8 @@ template <int WORDS> struct stk_cursor {
 	}
 
 	/* at: the ring, in words of `shared_words`; words: the bitstream's bits, 16-byte aligned. */
-	__device__ __forceinline__ void begin(uint32_t *shared_words, uint32_t at, const uint32_t *words, const void *luts, const stk_jpeg_gpu_code &code,
-		const stk_jpeg_gpu_state &state)
+	__device__ __forceinline__ void begin(uint32_t *shared_words, uint32_t at, const uint32_t *words, const void *luts,
+		const stk_jpeg_gpu_code &code, const stk_jpeg_gpu_state &state)
 	{
 		shared = (char *)shared_words;
 		ring = stk__keep(4 * at);

@@ -92,7 +92,7 @@ struct scan_bits {
 struct scan_warp {
 	scan_bits bits;
 	uint32_t bitstream, left; /* units until the restart interval ends */
-	uint32_t end_run;	  /* blocks that end at once */
+	uint32_t end_run;         /* blocks that end at once */
 	int32_t prediction[3];
 	uint32_t flags;
 };
@@ -125,7 +125,7 @@ static __device__ __forceinline__ bool go_on(const stk_jpeg_gpu_view &v, const s
 
 /* What a lookup does not hold: an end of blocks, a code of more than AC_BITS, damage. */
 struct closer_look {
-	uint32_t entry;		/* of the symbol, or NONE: the block ends, or flags are set */
+	uint32_t entry;         /* of the symbol, or NONE: the block ends, or flags are set */
 	uint32_t end_run, bits; /* blocks that end, this one included, and the bits that say so */
 	uint32_t flags;
 };
@@ -201,7 +201,8 @@ static __device__ __forceinline__ refined refined_of(int32_t value, uint32_t pla
 
 /* The new value of a coefficient, or 0 where it stays. hits: zeros that runs led to; last: bits before the corrections of what lies behind them. Without
  * branches, so that a lane's two coefficients wait for memory together. */
-static __device__ __forceinline__ int32_t refine(const refined &c, const scan_bits &bits, const scan_shared &shared, uint64_t hits, uint32_t last, int32_t step)
+static __device__ __forceinline__ int32_t refine(
+	const refined &c, const scan_bits &bits, const scan_shared &shared, uint64_t hits, uint32_t last, int32_t step)
 {
 	const uint64_t behind = hits >> c.zeros_before, before = hits & ((1ull << c.zeros_before) - 1);
 	const uint32_t next = c.zeros_before + (behind ? (uint32_t)__ffsll((long long)behind) - 1 : 0);
@@ -230,8 +231,10 @@ static __device__ __forceinline__ bool refine_block(
 	c1.set_before = __popc(set0) + __popc(set1 & below);
 	const uint32_t zeros = __popc(zero0) + __popc(zero1), set = width - zeros;
 	shared.record[lane] = shared.record[lane + 32] = NO_RECORD;
-	shared.set_before[zero0 >> lane & 1 ? c0.zeros_before : zeros + lane - c0.zeros_before] = zero0 >> lane & 1 ? c0.set_before : NO_ZERO;
-	shared.set_before[zero1 >> lane & 1 ? c1.zeros_before : zeros + lane + 32 - c1.zeros_before] = zero1 >> lane & 1 ? c1.set_before : NO_ZERO;
+	shared.set_before[zero0 >> lane & 1 ? c0.zeros_before : zeros + lane - c0.zeros_before] =
+		zero0 >> lane & 1 ? c0.set_before : NO_ZERO;
+	shared.set_before[zero1 >> lane & 1 ? c1.zeros_before : zeros + lane + 32 - c1.zeros_before] =
+		zero1 >> lane & 1 ? c1.set_before : NO_ZERO;
 	__syncwarp();
 	const uint16_t *lookup = shared.lookup;
 	const uint8_t *set_before = shared.set_before;
@@ -266,7 +269,8 @@ static __device__ __forceinline__ bool refine_block(
 	__syncwarp();
 	const uint64_t hits = __ballot_sync(~0u, shared.record[lane] != NO_RECORD) |
 			      (uint64_t)__ballot_sync(~0u, shared.record[lane + 32] != NO_RECORD) << 32;
-	const int32_t new0 = refine(c0, w.bits, shared, hits, last, 1 << scan.low), new1 = refine(c1, w.bits, shared, hits, last, 1 << scan.low);
+	const int32_t new0 = refine(c0, w.bits, shared, hits, last, 1 << scan.low),
+		      new1 = refine(c1, w.bits, shared, hits, last, 1 << scan.low);
 	if (new0)
 		block[lane] = (int16_t)new0;
 	if (new1)
@@ -342,8 +346,8 @@ static __device__ bool refine_row(const stk_jpeg_gpu_view &v, const stk_jpeg_gpu
 
 /* ---- DC ---- */
 
-static __device__ bool first_dc_row(const stk_jpeg_gpu_view &v, const stk_jpeg_gpu_image &image, const stk_jpeg_gpu_scan &scan, scan_warp &w,
-	const scan_shared &shared, uint32_t y, uint32_t row)
+static __device__ bool first_dc_row(const stk_jpeg_gpu_view &v, const stk_jpeg_gpu_image &image, const stk_jpeg_gpu_scan &scan,
+	scan_warp &w, const scan_shared &shared, uint32_t y, uint32_t row)
 {
 	const uint32_t columns = stk__jpeg_gpu_scan_columns(&image, &scan);
 	for (uint32_t x = 0; x < columns; x++, w.left--) {
@@ -366,7 +370,8 @@ static __device__ bool first_dc_row(const stk_jpeg_gpu_view &v, const stk_jpeg_g
 				value = slot == c ? w.prediction[c] : value;
 			}
 			if (threadIdx.x % 32 == 0)
-				v.dc[image.dc0 + stk__jpeg_gpu_scan_block(&image, &scan, y, row, x, i)] = (int16_t)((uint32_t)value << scan.low);
+				v.dc[image.dc0 + stk__jpeg_gpu_scan_block(&image, &scan, y, row, x, i)] =
+					(int16_t)((uint32_t)value << scan.low);
 		}
 	}
 #pragma unroll
@@ -406,7 +411,8 @@ static __device__ __forceinline__ void load_tables(scan_shared &shared, const st
 	if (scan.start)
 		for (uint32_t i = lane; i < 1 << AC_BITS; i += 32) {
 			uint32_t symbol = stk__jpeg_gpu_symbol(&scan.table[0], i << (32 - AC_BITS), AC_BITS);
-			uint32_t entry = symbol & 15 || (symbol & 255) == 0xf0 ? stk__jpeg_gpu_scan_entry(symbol, scan.high) : STK_JPEG_GPU_NONE;
+			uint32_t entry =
+				symbol & 15 || (symbol & 255) == 0xf0 ? stk__jpeg_gpu_scan_entry(symbol, scan.high) : STK_JPEG_GPU_NONE;
 			shared.lookup[i] = entry != STK_JPEG_GPU_NONE ? (uint16_t)entry : LAST << (scan.high ? 5 : 9);
 		}
 	else
@@ -426,8 +432,8 @@ static __device__ __forceinline__ void clear(const stk_jpeg_gpu_view &v, const s
 }
 
 /* Decodes row y of MCUs. */
-static __device__ __forceinline__ bool decode_row(const stk_jpeg_gpu_view &v, const stk_jpeg_gpu_image &image, const stk_jpeg_gpu_scan &scan,
-	scan_warp &w, scan_shared &shared, uint32_t y)
+static __device__ __forceinline__ bool decode_row(const stk_jpeg_gpu_view &v, const stk_jpeg_gpu_image &image,
+	const stk_jpeg_gpu_scan &scan, scan_warp &w, scan_shared &shared, uint32_t y)
 {
 	const uint32_t rows = stk__jpeg_gpu_scan_rows(&image, &scan, y);
 	bool sound = true;

@@ -3,9 +3,9 @@
 #include "kernel/jpeg_gpu/jpeg_gpu_cursor.cuh"
 
 #define WORDS 32
-#define GROUPS 2 /* between refills */
+#define GROUPS 2                      /* between refills */
 #define RING (WORDS + STK_CURSOR_PAD) /* words of a thread: the cursor's, and some more */
-#define NEVER 0xffffffffu /* the stop of a thread that runs no more, but executes what its warp does */
+#define NEVER 0xffffffffu             /* the stop of a thread that runs no more, but executes what its warp does */
 
 typedef stk_cursor<WORDS> cursor;
 
@@ -56,7 +56,8 @@ static __device__ __forceinline__ uint32_t group(cursor &at, uint32_t stop, uint
 	return at.p <= length;
 }
 
-extern "C" __global__ void __launch_bounds__(STK_JPEG_GPU_SYNC_THREADS) jpeg_gpu_decode_subsequences(const __grid_constant__ stk_jpeg_gpu_view v)
+extern "C" __global__ void __launch_bounds__(STK_JPEG_GPU_SYNC_THREADS)
+	jpeg_gpu_decode_subsequences(const __grid_constant__ stk_jpeg_gpu_view v)
 {
 	STK_SHARED_ARRAY(uint32_t, shared);
 	const stk_jpeg_gpu_work &work = v.sync_work[blockIdx.x];
@@ -72,7 +73,8 @@ extern "C" __global__ void __launch_bounds__(STK_JPEG_GPU_SYNC_THREADS) jpeg_gpu
 	cursor at;
 	at.begin(shared, threadIdx.x * RING, run ? stk__jpeg_gpu_words(&v, l.bitstream) : (const uint32_t *)v.bits, lut, l.code, state);
 	uint32_t *row = run ? stk__jpeg_gpu_row(&v, l.bitstream, 0) + l.local * STK_JPEG_GPU_PER_SUBSEQUENCE : v.checkpoints;
-	uint32_t end = state.p + STK_JPEG_GPU_INTERVAL, last = min(state.p + STK_JPEG_GPU_SUBSEQUENCE, l.length), stop = run ? min(end, l.length) : NEVER, blocks = 0;
+	uint32_t end = state.p + STK_JPEG_GPU_INTERVAL, last = min(state.p + STK_JPEG_GPU_SUBSEQUENCE, l.length),
+		 stop = run ? min(end, l.length) : NEVER, blocks = 0;
 	while (__any_sync(~0u, stop != NEVER)) {
 #pragma unroll
 		for (int i = 0; i < GROUPS; i++) {
@@ -91,8 +93,8 @@ extern "C" __global__ void __launch_bounds__(STK_JPEG_GPU_SYNC_THREADS) jpeg_gpu
 /* Overflows into interval `first` after the subsequence, which is interval k of the bitstream, and those up to end_interval, exclusive. Returns the interval
  * in which the thread synchronised, BITSTREAM_END, or NONE. All threads of the warp call it. theirs: two words of the thread's own in shared memory, for
  * row 0 at this and the next checkpoint: a load at each would stall all threads of the warp for the sake of one. */
-static __device__ __forceinline__ uint32_t overflow(
-	const stk_jpeg_gpu_view &v, const thread_setup &l, bool run, cursor &at, uint32_t k, uint32_t first, uint32_t end_interval, uint32_t *theirs)
+static __device__ __forceinline__ uint32_t overflow(const stk_jpeg_gpu_view &v, const thread_setup &l, bool run, cursor &at, uint32_t k,
+	uint32_t first, uint32_t end_interval, uint32_t *theirs)
 {
 	const uint32_t *row0 = run ? stk__jpeg_gpu_row(&v, l.bitstream, 0) : v.checkpoints;
 	uint32_t *row = run ? stk__jpeg_gpu_row(&v, l.bitstream, 1 + first / STK_JPEG_GPU_PER_SUBSEQUENCE) : v.checkpoints;
@@ -116,7 +118,8 @@ static __device__ __forceinline__ uint32_t overflow(
 				else if (((mine ^ theirs[k % 2]) & STK_JPEG_GPU_STATE) == 0)
 					met = k;
 				else if (--left) {
-					stk__copy_ahead4(theirs + k % 2, row0 + k + 2); /* committed with the next refill; arrives some later */
+					/* Committed with the next refill; arrives some later. */
+					stk__copy_ahead4(theirs + k % 2, row0 + k + 2);
 					if (++k % STK_JPEG_GPU_PER_SUBSEQUENCE == 0)
 						row += (size_t)v.n_subsequences * STK_JPEG_GPU_PER_SUBSEQUENCE;
 					end += STK_JPEG_GPU_INTERVAL;
@@ -154,7 +157,8 @@ extern "C" __global__ void __launch_bounds__(STK_JPEG_GPU_SYNC_THREADS) jpeg_gpu
 		if (run)
 			state = state_at(v, l, k, 0);
 		cursor at;
-		at.begin(shared, threadIdx.x * RING, run ? stk__jpeg_gpu_words(&v, l.bitstream) : (const uint32_t *)v.bits, lut, l.code, state);
+		at.begin(shared, threadIdx.x * RING, run ? stk__jpeg_gpu_words(&v, l.bitstream) : (const uint32_t *)v.bits, lut, l.code,
+			state);
 		uint32_t found = overflow(v, l, run, at, k, 0, STK_JPEG_GPU_SYNC_INTERVALS, shared + threadIdx.x * RING + WORDS);
 		met = run ? found : met;
 	}
@@ -165,7 +169,8 @@ extern "C" __global__ void __launch_bounds__(STK_JPEG_GPU_SYNC_THREADS) jpeg_gpu
 		v.stragglers[atomicAdd(v.n_stragglers, 1)] = subsequence;
 }
 
-extern "C" __global__ void __launch_bounds__(STK_JPEG_GPU_STRAGGLER_THREADS) jpeg_gpu_synchronise_stragglers(const __grid_constant__ stk_jpeg_gpu_view v)
+extern "C" __global__ void __launch_bounds__(STK_JPEG_GPU_STRAGGLER_THREADS)
+	jpeg_gpu_synchronise_stragglers(const __grid_constant__ stk_jpeg_gpu_view v)
 {
 	__shared__ __align__(16) uint32_t shared[STK_JPEG_GPU_STRAGGLER_THREADS * RING];
 	uint32_t index = blockIdx.x * STK_JPEG_GPU_STRAGGLER_THREADS + threadIdx.x;
@@ -185,10 +190,10 @@ extern "C" __global__ void __launch_bounds__(STK_JPEG_GPU_STRAGGLER_THREADS) jpe
 		words = stk__jpeg_gpu_words(&v, l.bitstream);
 		lut += v.sets[v.images[l.bitstream->image].set].at;
 	}
-	cursor at;
-	at.begin(shared, threadIdx.x * RING, words, lut, l.code, state); /* each thread may need other tables, so they stay in global memory */
-	uint32_t met = overflow(
-		v, l, run, at, k, STK_JPEG_GPU_SYNC_INTERVALS, (STK_JPEG_GPU_ROWS - 1) * STK_JPEG_GPU_PER_SUBSEQUENCE, shared + threadIdx.x * RING + WORDS);
+	cursor at; /* each thread may need other tables, so they stay in global memory */
+	at.begin(shared, threadIdx.x * RING, words, lut, l.code, state);
+	uint32_t met = overflow(v, l, run, at, k, STK_JPEG_GPU_SYNC_INTERVALS, (STK_JPEG_GPU_ROWS - 1) * STK_JPEG_GPU_PER_SUBSEQUENCE,
+		shared + threadIdx.x * RING + WORDS);
 	if (run)
 		v.match[subsequence] = met;
 }
@@ -200,7 +205,8 @@ extern "C" __global__ void __launch_bounds__(STK_JPEG_GPU_STRAGGLER_THREADS) jpe
 
 /* Walks from a subsequence to the one with which its thread synchronised, and so on, as far as the tile of matches in shared memory goes. Run by one
  * thread. Returns the subsequence from which to go on, or NONE at the end. */
-static __device__ uint32_t walk(const uint32_t *tile, uint32_t base, uint32_t from, uint32_t subsequences, uint32_t *cover, uint32_t *covered)
+static __device__ uint32_t walk(
+	const uint32_t *tile, uint32_t base, uint32_t from, uint32_t subsequences, uint32_t *cover, uint32_t *covered)
 {
 	while (from < base + TILE && from + 1 < subsequences) {
 		uint32_t match = tile[from - base];

@@ -10,7 +10,7 @@ static_assert(THREADS * 16 == STK_JPEG_GPU_CHUNK, "a thread takes 16 bytes");
 struct piece {
 	uint32_t word[4];
 	uint32_t valid, stuffing, marker; /* marker: the byte after an FF that begins one */
-	uint32_t at;			  /* offset in raw */
+	uint32_t at;                      /* offset in raw */
 };
 
 #define TOPS 0x80808080u
@@ -159,7 +159,8 @@ extern "C" __global__ void __launch_bounds__(THREADS) jpeg_gpu_unstuff(const __g
 	__syncthreads();
 	flush(v.bits + (size_t)s.subsequence0 * (STK_JPEG_GPU_SUBSEQUENCE / 8) + (base - skip), bytes, skip, total);
 
-	uint32_t begin = (s.src & ~15u) + (blockIdx.x - s.chunk0) * STK_JPEG_GPU_CHUNK, end = min(begin + STK_JPEG_GPU_CHUNK, s.src + s.src_size);
+	uint32_t begin = (s.src & ~15u) + (blockIdx.x - s.chunk0) * STK_JPEG_GPU_CHUNK,
+		 end = min(begin + STK_JPEG_GPU_CHUNK, s.src + s.src_size);
 	bool first = blockIdx.x == s.chunk0, last = blockIdx.x == s.chunk0 + s.chunks - 1;
 	if (threadIdx.x == 0 && (stop > max(begin, s.src) || first) && (stop <= end || last))
 		v.bit_length[at] = 8 * (base + total);

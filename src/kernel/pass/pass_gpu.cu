@@ -16,7 +16,8 @@ static __device__ void quantize(float *weights, ptrdiff_t stride, int32_t n, boo
 	int32_t largest = 0, most = 0, rest = narrow ? 65536 : 1 << STK_FILTER_WIDE_SHIFT;
 	for (int32_t k = 0; k < n; k++) {
 		float weight = weights[k * stride];
-		int32_t w = narrow ? (int32_t)(weight * 65536.0f + 0.5f) : (int16_t)stk__taps_floor(weight * (float)(1 << STK_FILTER_WIDE_SHIFT) + 0.5f);
+		int32_t w = narrow ? (int32_t)(weight * 65536.0f + 0.5f)
+				   : (int16_t)stk__taps_floor(weight * (float)(1 << STK_FILTER_WIDE_SHIFT) + 0.5f);
 		bool larger = narrow ? w > most : k == 0 || w > most;
 		rest -= w;
 		largest = larger ? k : largest;
@@ -176,8 +177,8 @@ template <bool WORDS> static __device__ __forceinline__ float4 load_four(const f
 /* The vertical half: TOGETHER rows of intermediate values from output row y on, a word of the source's bytes a lane at a time, the block's warps
  * beside each other. Rows outside [top, bottom) read what the nearest one inside does: their results are not used. */
 template <typename K, bool WORDS>
-static __device__ __forceinline__ void vertical(const stk_pass_gpu_view &v, const stk_pass_gpu_item &it, int32_t y, int32_t top, int32_t bottom, const reach &r,
-	const strip &s, quad<K> *to)
+static __device__ __forceinline__ void vertical(const stk_pass_gpu_view &v, const stk_pass_gpu_item &it, int32_t y, int32_t top,
+	int32_t bottom, const reach &r, const strip &s, quad<K> *to)
 {
 	const stk_pass_gpu_axis &a = it.axis[1];
 	int32_t n = a.filter.n, size = a.size, bias = a.bias, b = s.origin + 4 * (threadIdx.x % BESIDE);
@@ -228,7 +229,8 @@ struct column {
 	int32_t at, n, size, step, bias;
 };
 
-static __device__ __forceinline__ column find_column(const stk_pass_gpu_view &v, const stk_pass_gpu_item &it, int32_t x, const reach &r, const strip &s)
+static __device__ __forceinline__ column find_column(
+	const stk_pass_gpu_view &v, const stk_pass_gpu_item &it, int32_t x, const reach &r, const strip &s)
 {
 	const stk_pass_gpu_axis &a = it.axis[0];
 	int32_t at = (__ldg(&v.first[a.first + x]) - r.column) * it.in_c + r.begin - s.origin;
@@ -267,7 +269,8 @@ static __device__ __forceinline__ void horizontal(const column &a, const quad<K>
 }
 
 /* K: struct narrow and its like; C: channels of the source at most, so that three cost no more than three. */
-template <typename K, int C> static __device__ void resize(const stk_pass_gpu_view &v, const stk_pass_gpu_item &it, int32_t x0, int32_t y0, quad<K> *shared)
+template <typename K, int C>
+static __device__ void resize(const stk_pass_gpu_view &v, const stk_pass_gpu_item &it, int32_t x0, int32_t y0, quad<K> *shared)
 {
 	const stk_pass_gpu_axis &ax = it.axis[0], &ay = it.axis[1];
 	int32_t x1 = min(x0 + it.columns, ax.size), y1 = min(y0 + ROWS, ay.size);
@@ -287,7 +290,8 @@ template <typename K, int C> static __device__ void resize(const stk_pass_gpu_vi
 	__syncthreads();
 	ending e = make_ending(v, it);
 	/* Threads side by side make columns side by side; where all the block's columns fit beside each other, both halves of the rows at once. */
-	int32_t wide = (x1 - x0 + 31) & ~31, both = wide <= BESIDE, second = both && threadIdx.x >= wide, x = x0 + threadIdx.x - second * wide;
+	int32_t wide = (x1 - x0 + 31) & ~31, both = wide <= BESIDE, second = both && threadIdx.x >= wide,
+		x = x0 + threadIdx.x - second * wide;
 	if (x >= x1)
 		return;
 	bool across = x >= from && x < to && any;
@@ -308,7 +312,9 @@ template <typename K, int C> static __device__ void resize(const stk_pass_gpu_vi
 	}
 }
 
-template <typename K> static __device__ __forceinline__ void resize_any(const stk_pass_gpu_view &v, const stk_pass_gpu_item &it, int32_t x0, int32_t y0, uint8_t *shared)
+template <typename K>
+static __device__ __forceinline__ void resize_any(
+	const stk_pass_gpu_view &v, const stk_pass_gpu_item &it, int32_t x0, int32_t y0, uint8_t *shared)
 {
 	if (it.in_c <= 3)
 		resize<K, 3>(v, it, x0, y0, (quad<K> *)shared);

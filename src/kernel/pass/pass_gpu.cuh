@@ -4,10 +4,10 @@
 #define STK_KERNEL_PASS_GPU_CUH
 
 #include "kernel/common/cuda.cuh"
-#include "kernel/resample/filter_taps.h"
 #include "kernel/common/find.cuh"
 #include "kernel/convert/half.h"
 #include "kernel/pass/pass_gpu.h"
+#include "kernel/resample/filter_taps.h"
 #include "kernel/resample/resample.h"
 #include "kernel/warp/warp_position.h"
 
@@ -17,7 +17,8 @@
  * warp. */
 static __device__ __forceinline__ const stk_pass_gpu_item &find_item(const stk_pass_gpu_view &v)
 {
-	uint32_t lane = threadIdx.x % 32, found = v.each ? blockIdx.x / v.each : stk__find_warp(&v.items->block0[v.launch], sizeof *v.items, v.n_items, blockIdx.x);
+	uint32_t lane = threadIdx.x % 32,
+		 found = v.each ? blockIdx.x / v.each : stk__find_warp(&v.items->block0[v.launch], sizeof *v.items, v.n_items, blockIdx.x);
 	/* If the compiler saw that the whole warp has the same item, its address would lie in uniform registers, and each load would first move it
 	 * out of them. */
 	return v.items[stk__keep(found + lane) - lane];

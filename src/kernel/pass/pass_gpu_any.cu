@@ -86,7 +86,8 @@ static __device__ void run_step(const stk_step &step, float *p, int32_t channels
 }
 
 /* Runs the steps over a pixel that is valid, or waits for the fill, and stores it at output (x, y). */
-static __device__ __noinline__ void finish(const stk_pass_gpu_view &v, const stk_pass_gpu_item &it, float *p, bool valid, int32_t x, int32_t y)
+static __device__ __noinline__ void finish(
+	const stk_pass_gpu_view &v, const stk_pass_gpu_item &it, float *p, bool valid, int32_t x, int32_t y)
 {
 	int32_t channels = it.in_c;
 	for (uint32_t i = 0; i < it.n_steps; i++) {
@@ -193,7 +194,8 @@ struct workspace {
 
 /* The sum of a column's taps, of value `from` in the first of their rows. */
 template <int KIND, int TYPE>
-static __device__ __forceinline__ intermediate sum_column(const stk_pass_gpu_axis &a, const float *weights, const uint8_t *from, int64_t tap, int32_t dtype)
+static __device__ __forceinline__ intermediate sum_column(
+	const stk_pass_gpu_axis &a, const float *weights, const uint8_t *from, int64_t tap, int32_t dtype)
 {
 	const int32_t *fixed = (const int32_t *)weights;
 	intermediate sum;
@@ -216,7 +218,8 @@ static __device__ __forceinline__ intermediate sum_column(const stk_pass_gpu_axi
 
 /* The vertical half: all threads make a chunk of output row y. */
 template <int KIND, int TYPE>
-static __device__ __forceinline__ void vertical(const stk_pass_gpu_view &v, const stk_pass_gpu_item &it, int32_t y, chunk k, intermediate *to)
+static __device__ __forceinline__ void vertical(
+	const stk_pass_gpu_view &v, const stk_pass_gpu_item &it, int32_t y, chunk k, intermediate *to)
 {
 	const stk_pass_gpu_axis &a = it.axis[1];
 	int32_t row = v.first[a.first + y];
@@ -234,8 +237,8 @@ struct horizontal {
 };
 
 template <int KIND>
-static __device__ __forceinline__ void add_chunk(const stk_pass_gpu_view &v, const stk_pass_gpu_item &it, int32_t x, int32_t c, chunk k, const intermediate *from,
-	horizontal &h)
+static __device__ __forceinline__ void add_chunk(
+	const stk_pass_gpu_view &v, const stk_pass_gpu_item &it, int32_t x, int32_t c, chunk k, const intermediate *from, horizontal &h)
 {
 	const stk_pass_gpu_axis &a = it.axis[0];
 	const float *weights = v.weights + a.weights + x;
@@ -265,14 +268,16 @@ template <int KIND> static __device__ __forceinline__ float finish_sum(const stk
 
 /* Outputs [from, to) of row y into values, in_c each: a thread makes one. Chunks come in the order of the taps. */
 template <int KIND, int TYPE>
-static __device__ void resize_row(const stk_pass_gpu_view &v, const stk_pass_gpu_item &it, int32_t y, int32_t from, int32_t to, workspace &w)
+static __device__ void resize_row(
+	const stk_pass_gpu_view &v, const stk_pass_gpu_item &it, int32_t y, int32_t from, int32_t to, workspace &w)
 {
 	const stk_pass_gpu_axis &a = it.axis[0];
 	int32_t one = v.first[a.first + from], other = v.first[a.first + to - 1], step = a.pre.step, reach = a.filter.n - 1;
 	int32_t low = min(one, other) - (step < 0 ? reach : 0), high = max(one, other) + (step > 0 ? reach : 0) + 1, most = CHUNK / it.in_c;
 	int32_t x = from + threadIdx.x / it.in_c, c = threadIdx.x % it.in_c;
 	bool mine = x < to;
-	horizontal h = {mine ? v.first[a.first + x] : 0, 0, KIND == STK_NARROW ? a.bias : 1 << (STK_FILTER_WIDE_SHIFT + STK_WIDE_BITS - 1), 0};
+	horizontal h = {
+		mine ? v.first[a.first + x] : 0, 0, KIND == STK_NARROW ? a.bias : 1 << (STK_FILTER_WIDE_SHIFT + STK_WIDE_BITS - 1), 0};
 	for (int32_t done = 0; done < high - low; done += most) {
 		int32_t width = min(most, high - low - done), begin = step > 0 ? low + done : high - done - width;
 		chunk k = {begin, begin + width};
@@ -286,9 +291,11 @@ static __device__ void resize_row(const stk_pass_gpu_view &v, const stk_pass_gpu
 		w.values[threadIdx.x] = finish_sum<KIND>(it, h);
 }
 
-template <int KIND, int TYPE> static __device__ void resize(const stk_pass_gpu_view &v, const stk_pass_gpu_item &it, int32_t x0, int32_t y0, workspace &w)
+template <int KIND, int TYPE>
+static __device__ void resize(const stk_pass_gpu_view &v, const stk_pass_gpu_item &it, int32_t x0, int32_t y0, workspace &w)
 {
-	int32_t x1 = min(x0 + it.columns, it.axis[0].size), from = max(x0, it.axis[0].begin), to = min(x1, it.axis[0].end), x = x0 + threadIdx.x;
+	int32_t x1 = min(x0 + it.columns, it.axis[0].size), from = max(x0, it.axis[0].begin), to = min(x1, it.axis[0].end),
+		x = x0 + threadIdx.x;
 	for (int32_t y = y0; y < min(y0 + ROWS, it.axis[1].size); y++) {
 		bool valid = is_valid(it.axis[1], y) && from < to;
 		if (valid)
@@ -345,7 +352,8 @@ extern "C" __global__ void __launch_bounds__(THREADS) pass_holes(const __grid_co
 {
 	const stk_pass_gpu_item &it = find_item(v);
 	const stk_rect at = it.hole.at;
-	uint32_t first = (blockIdx.x - it.block0[v.launch]) * STK_PASS_GPU_HOLE, end = min(first + STK_PASS_GPU_HOLE, (uint32_t)at.w * (uint32_t)at.h);
+	uint32_t first = (blockIdx.x - it.block0[v.launch]) * STK_PASS_GPU_HOLE,
+		 end = min(first + STK_PASS_GPU_HOLE, (uint32_t)at.w * (uint32_t)at.h);
 	const int64_t row = it.dst_row, pixel = it.dst_pixel, channel = it.dst_channel;
 	const int32_t channels = it.out_c, dtype = it.dtype;
 	for (uint32_t i = first + threadIdx.x; i < end; i += THREADS) {

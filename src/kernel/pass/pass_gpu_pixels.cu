@@ -97,9 +97,11 @@ template <typename T, int C, bool WARPS, int N>
 static __device__ __forceinline__ void make_tile(const stk_pass_gpu_view &v, const stk_pass_gpu_item &it, int32_t x0, int32_t y0)
 {
 	const stk_pass_gpu_axis &ax = it.axis[0], &ay = it.axis[1];
-	int32_t x = min(x0 + (int32_t)(threadIdx.x % WIDTH), ax.size - 1), beside = min(ax.size - x0, WIDTH), y1 = min(y0 + HEIGHT, ay.size);
+	int32_t x = min(x0 + (int32_t)(threadIdx.x % WIDTH), ax.size - 1), beside = min(ax.size - x0, WIDTH),
+		y1 = min(y0 + HEIGHT, ay.size);
 	bool across = x >= ax.begin && x < ax.end;
-	int32_t top = ay.begin, bottom = ay.end, first = WARPS ? ay.post.first : map(ay.pre, ay.post.first), step = WARPS ? ay.post.step : ay.pre.step * ay.post.step;
+	int32_t top = ay.begin, bottom = ay.end, first = WARPS ? ay.post.first : map(ay.pre, ay.post.first),
+		step = WARPS ? ay.post.step : ay.pre.step * ay.post.step;
 	bool table = !WARPS && ay.filter.n;
 	/* In registers, as all else that is needed of the item: the compiler cannot know that no store changes it. */
 	const uint8_t *column = WARPS ? NULL : source_pixel<T>(it, across ? position(v, ax, x) : it.x0, 0);
@@ -127,7 +129,8 @@ static __device__ __forceinline__ void make_tile(const stk_pass_gpu_view &v, con
 				stk__warp_place(&warp.row, 0, at);
 				sample_warp<T, C>(warp, at, p[i]);
 			} else if (valid[i]) {
-				const T *from = (const T *)(const void *)(column + (table ? position(v, ay, k) : first + step * k) * src_row);
+				const T *from =
+					(const T *)(const void *)(column + (table ? position(v, ay, k) : first + step * k) * src_row);
 #pragma unroll
 				for (int c = 0; c < C; c++)
 					p[i][c] = c < channels ? (float)__ldg(from + c) : 0;

@@ -12,7 +12,8 @@ struct pixel_value {
 };
 
 /* Runs the steps over a pixel that is valid, or waits for the fill, and stores it at output (x, y). */
-static __device__ __noinline__ void finish(const stk_pass_gpu_view &v, const stk_pass_gpu_item &it, pixel_value value, bool valid, int32_t x, int32_t y)
+static __device__ __noinline__ void finish(
+	const stk_pass_gpu_view &v, const stk_pass_gpu_item &it, pixel_value value, bool valid, int32_t x, int32_t y)
 {
 	float *p = value.channel;
 	int32_t channels = it.in_c;

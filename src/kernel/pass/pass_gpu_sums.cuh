@@ -5,8 +5,8 @@
 #define STK_KERNEL_PASS_GPU_SUMS_CUH
 
 #include "kernel/common/cuda.cuh"
-#include "kernel/resample/filter_taps.h"
 #include "kernel/pass/pass_gpu.cuh"
+#include "kernel/resample/filter_taps.h"
 
 #define TOGETHER 4 /* rows that a thread makes at a time */
 

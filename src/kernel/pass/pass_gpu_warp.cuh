@@ -53,7 +53,8 @@ template <typename T> static __device__ __forceinline__ warp_source make_warp_so
 }
 
 /* As warp.c's pixel_at. */
-template <typename T, int C> static __device__ __forceinline__ void warp_pixel(const warp_source &s, int32_t x, int32_t y, float p[CHANNELS])
+template <typename T, int C>
+static __device__ __forceinline__ void warp_pixel(const warp_source &s, int32_t x, int32_t y, float p[CHANNELS])
 {
 	int32_t ix = stk__warp_clamp(x, s.w), iy = stk__warp_clamp(y, s.h);
 	bool outside = !s.clamp && (ix != x || iy != y);

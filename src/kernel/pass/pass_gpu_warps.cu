@@ -49,7 +49,8 @@ static __device__ __forceinline__ void make_tile(const stk_pass_gpu_item &it, co
 	const float fill[CHANNELS] = {warp.fill, warp.fill, warp.fill, warp.fill};
 	const stk_axis_map &column = it.axis[0].pre, &row = it.axis[1].pre;
 	int32_t begin = max(it.x0 - column.first, 0), end = min(it.x0 + it.src_w - column.first, it.mid_w);
-	stk_texel_source from = {source_pixel<T>(it, column.first, row.first), (int32_t)(row.step * it.src_row), it.mid_w, it.mid_h, begin, end, fills};
+	stk_texel_source from = {
+		source_pixel<T>(it, column.first, row.first), (int32_t)(row.step * it.src_row), it.mid_w, it.mid_h, begin, end, fills};
 	auto place = [&](const auto &x, const auto &y, auto &at) {
 		stk_warp_row w = warp_row(it, LINEAR);
 #pragma unroll
@@ -119,8 +120,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, 4) pass_warps(const __grid
 	__shared__ float4 turn[THREADS];
 	share_item(v, item);
 	bool aligned = ((item.dst | (uint64_t)item.dst_row) & 3) == 0;
-	const stk_texel_tile tile = stk__texel_tile_of(
-		(uint8_t *)item.dst, item.dst_row, item.axis[0].size, item.axis[1].size, aligned, blockIdx.x - item.block0[v.launch], (float *)turn);
+	const stk_texel_tile tile = stk__texel_tile_of((uint8_t *)item.dst, item.dst_row, item.axis[0].size, item.axis[1].size, aligned,
+		blockIdx.x - item.block0[v.launch], (float *)turn);
 	if (item.in_dtype == STK_UINT8)
 		make_any_tile<uint8_t>(item, tile);
 	else
