@@ -167,7 +167,7 @@ static __device__ __forceinline__ void find_positions(const stk_array_sample &s,
 	}
 }
 
-/* What lies outside altogether: bytes mixed of whole numbers are these again. */
+/* What lies outside altogether: bytes mixed of whole numbers are these again, and floats of 0, but not of -0. */
 template <typename T, int C, bool LINEAR> static __device__ __forceinline__ stk_texel<T, C> make_fill(const stk_array_job &job, bool &fills)
 {
 	const float *fill = (const float *)job.constants;
@@ -176,7 +176,7 @@ template <typename T, int C, bool LINEAR> static __device__ __forceinline__ stk_
 #pragma unroll
 	for (int c = 0; c < C; c++) {
 		put_value(t, c, fill[c]);
-		fills = fills && (!LINEAR || fill[c] == 0 || (sizeof(T) == 1 && fill[c] == (float)stk__to_byte(fill[c])));
+		fills = fills && (!LINEAR || __float_as_uint(fill[c]) == 0 || (sizeof(T) == 1 && fill[c] == (float)stk__to_byte(fill[c])));
 	}
 	return t;
 }

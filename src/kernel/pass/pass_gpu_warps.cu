@@ -18,10 +18,10 @@ template <typename T, int C> static __device__ __forceinline__ stk_texel<T, C> t
 	return t;
 }
 
-/* Whether what lies outside altogether becomes the fill: bytes mixed of one whole number are that number again. */
+/* Whether what lies outside altogether becomes the fill: bytes mixed of one whole number are that number again, and floats of 0, but not of -0. */
 template <typename T> static __device__ __forceinline__ bool becomes_fill(const stk_warp &w, bool linear)
 {
-	return !w.clamp && (!linear || w.fill == 0 || (sizeof(T) == 1 && w.fill == (float)stk__to_byte(w.fill)));
+	return !w.clamp && (!linear || __float_as_uint(w.fill) == 0 || (sizeof(T) == 1 && w.fill == (float)stk__to_byte(w.fill)));
 }
 
 /* True for a tile of which nothing is read from the image. Along rows and columns positions only grow or only fall, however they are rounded, so that a side which

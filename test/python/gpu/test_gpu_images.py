@@ -188,6 +188,21 @@ def test_affine_warps_far_beside_the_image(number: int) -> None:
     agree(rng, batch, "HWC", lambda x: fn.warp_affine(x, matrix=shift, interp_type=interp, fill_value=fill), f"{shift} {interp!r} {fill}")
 
 
+@pytest.mark.parametrize("kind", ["water", "warp_perspective", "warp_affine"])
+@pytest.mark.parametrize("interp", [types.INTERP_NN, types.INTERP_LINEAR])
+def test_a_fill_of_negative_zero(kind: str, interp: Any) -> None:
+    """Mixed of itself it loses its sign, so that what lies beside the image is not simply the fill."""
+    rng = np.random.default_rng([SEED, 15])
+    batch = [rng.random((40, w, 1 + 2 * (w % 2)), np.float32) for w in (33, 130)]
+
+    def make(x: Any) -> Any:
+        if kind == "warp_affine":
+            return fn.warp_affine(x, matrix=[1.0, 0.1, 90.0, 0.1, 1.0, 7.0], interp_type=interp, fill_value=-0.0)
+        return sample(rng, x, kind, interp, -0.0)
+
+    agree(rng, batch, "HWC", make, f"{kind} {interp!r}")
+
+
 @pytest.mark.parametrize("number", range(8))
 def test_resizes(number: int) -> None:
     rng = np.random.default_rng([SEED, number, 7])
