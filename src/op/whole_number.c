@@ -14,7 +14,7 @@ static enum stk_status whole_number_infer(const struct stk_call *call, struct st
 	const struct stk_desc *in = &call->in[0].desc;
 	if ((in->ndim >= 0 && in->ndim != 1) || (in->dtype != STK_NO_DTYPE && in->dtype != STK_UINT8))
 		return stk__fail(err, STK_INVALID, "the input must be a text, a uint8 tensor of 1 dim");
-	call->out[0].desc = (struct stk_desc){STK_INT64, 1, {1}, ""};
+	call->out[0].desc = (struct stk_desc){.dtype = STK_INT64};
 	return STK_OK;
 }
 

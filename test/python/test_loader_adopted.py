@@ -376,3 +376,97 @@ def test_a_folder_whose_files_another_function_reads(tree):
     )
     batch = first(folder, 4)
     assert torch.equal(batch.image, torch.stack([folder[i][0] for i in range(4)])) and batch.label.tolist() == [0] * 4
+
+
+# ---- what a DataLoader makes of the same source ----
+
+
+def taken(loader, field=1):
+    return [value for batch in loader for value in batch[field].tolist()]
+
+
+def test_subclasses_say_which_samples_there_are(tree):
+    """A subclass's own length or items count, as with a DataLoader."""
+    torchvision = import_torchvision()
+
+    class Short(torchvision.datasets.ImageFolder):
+        def __len__(self):
+            return 5
+
+    class Part(torch.utils.data.Subset):
+        def __len__(self):
+            return 2
+
+    whole = torchvision.datasets.ImageFolder(tree, torchvision.transforms.ToTensor())
+    for source in (Short(tree, torchvision.transforms.ToTensor()), Part(whole, [20, 3, 7]), torch.utils.data.Subset(whole, [20, 3, 7])):
+        alone = Loader(source, 1, last_batch="keep")
+        assert taken(alone) == taken(torch.utils.data.DataLoader(source)) and len(alone) == len(source)
+
+
+class Brightness:
+    """Two of them print alike, and do something else."""
+
+    def __init__(self, value):
+        self.value = value
+
+    def __call__(self, image):
+        return Image.new("RGB", image.size, (self.value,) * 3)
+
+    def __repr__(self):
+        return "Brightness()"
+
+
+def test_parts_of_a_sum_have_the_transforms_that_they_have(tree):
+    torchvision = import_torchvision()
+    tv = torchvision.transforms
+
+    def joined(*transforms):
+        parts = [torchvision.datasets.ImageFolder(tree, tv.Compose([t, tv.Resize((8, 8)), tv.ToTensor()])) for t in transforms]
+        return torch.utils.data.ConcatDataset(parts)
+
+    def tint(value):
+        return tv.Lambda(lambda image: Image.new("RGB", image.size, (value,) * 3))
+
+    for source in (joined(Brightness(10), Brightness(200)), joined(tint(10), tint(200))):
+        got = [float(i.mean()) for batch in Loader(source, 4) for i in batch[0]]
+        want = [float(i.mean()) for batch in torch.utils.data.DataLoader(source, 4) for i in batch[0]]
+        np.testing.assert_allclose(got, want, atol=1e-6)
+    alike = joined(tv.RandomHorizontalFlip(0.5), tv.RandomHorizontalFlip(0.5))
+    assert "42 files" in repr(Loader(alike, 4)), "what is alike stays in C"
+
+
+@pytest.mark.parametrize("shape", [(), (1,), (1, 1), (2,)])
+def test_targets_keep_their_shape(shape):
+    """(N, 1) beside predictions of (N, 1): as a vector it would be broadcast to (N, N) by a loss."""
+    for dtype in (np.float32, np.int64, np.uint64, np.int16, np.bool_):
+        source = Set(5, lambda i, dtype=dtype: (PICTURE, np.full(shape, i % 2, dtype)))
+        for made, want in zip(Loader(source, 2), torch.utils.data.DataLoader(range(5), 2), strict=True):
+            assert made[1].shape == (len(want), *shape)
+            np.testing.assert_array_equal(made[1].numpy().astype(np.int64), np.stack([np.full(shape, int(i) % 2) for i in want]))
+    images, targets = np.zeros((5, 4, 4, 3), np.uint8), np.arange(5.0).reshape(5, 1)
+    assert [tuple(b[1].shape) for b in Loader((images, targets), 2)] == [(2, 1), (2, 1), (1, 1)]
+    assert first(Set(4, lambda i: (PICTURE, np.arange(i))), 1, fields={"image": "Image", "t": None}).t.shape == (1, 0)
+
+
+def test_what_a_collate_fn_gives_is_iterated(tree):
+    assert list(Loader(tree, 8, transforms=[T.Resize((8, 8))], collate_fn=lambda batch: None)) == [None] * 3
+
+    def ends(batch):
+        raise StopIteration
+
+    for arguments in ({"collate_fn": ends}, {"batch_transforms": lambda images, labels: next(iter(()))}):
+        with pytest.raises(RuntimeError, match="raised StopIteration"):
+            list(Loader(tree, 8, transforms=[T.Resize((8, 8))], **arguments))
+
+
+def test_a_fork_leaves_the_processes_alone():
+    """A copy of a loader in a fork of the program is dropped there, and the processes of python_workers are the program's."""
+    loader = Loader(Set(40, lambda i: (PICTURE, i)), 4, python_workers=2)
+    batches = iter(loader)
+    labels = next(batches)[1].tolist()
+    child = os.fork()
+    if child == 0:
+        loader.close()
+        os._exit(0)
+    assert os.waitpid(child, 0)[1] == 0
+    assert labels + taken(batches) == list(range(40))

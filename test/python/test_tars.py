@@ -16,6 +16,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from PIL import Image
 from stoker import Loader, Storage, _core, fn, pipeline_def
 from stoker import transforms as T
@@ -181,6 +182,20 @@ def test_components(shards, tmp_path):
     assert next(iter(Loader(tar, 2, transforms=SMALL))).label == ["zero", "one"]
     images = write(tmp_path / "d.tar", [(f"{k}.jpeg", jpeg(k)) for k in range(2)])
     assert next(iter(Loader(images, 2, transforms=SMALL)))._fields == ("image",)
+
+
+@pytest.mark.parametrize("shape", [(), (1,), (1, 1), (3,)])
+def test_arrays_keep_their_shape(shape, tmp_path):
+    def npy(k):
+        out = io.BytesIO()
+        np.save(out, np.full(shape, k, np.float32))
+        return out.getvalue()
+
+    write(tmp_path / "a.tar", [m for k in range(4) for m in ((f"{k}.jpg", jpeg(k)), (f"{k}.cls", b"%d" % k), (f"{k}.npy", npy(k)))])
+    components = {"image": "jpg", "label": "cls", "y": "npy"}
+    for batch in Loader.from_tars(tmp_path / "a.tar", 2, components=components, transforms=[T.Resize((8, 8))]):
+        assert batch.label.shape == (2,) and batch.label.dtype == torch.int64
+        assert batch.y.numpy().tolist() == [np.full(shape, int(k)).tolist() for k in batch.label]
 
 
 def test_what_cannot_be(shards, tmp_path):

@@ -82,8 +82,9 @@ class Batches:
         self._in_order = self._outputs == list(range(count))
         # channels_last is how the memory lies: HWC images are shown as (N, C, H, W).
         as_they_lie = {output for _, output, finish in self._finish if isinstance(finish, Lists)} | {*finishing.needed}
+        others = NUMBERS if finishing.vectors else AS_IT_LIES
         self._hand_over = Handover(
-            [CHANNELS_FIRST if k in images else AS_IT_LIES if k in as_they_lie else NUMBERS for k in range(count)], batch
+            [CHANNELS_FIRST if k in images else AS_IT_LIES if k in as_they_lie else others for k in range(count)], batch
         )
         self._images = images
         self._may_change = finishing.uneven

@@ -293,7 +293,7 @@ class DatasetSource(Source):
         # What Python finishes stays in host memory until then.
         targets = [moved[k] if k in moved else nodes[k] if k in finish else spec.upload(nodes[k]) for k in range(1, 1 + self.targets)]
         names = {k: name for name, k in self.fields(self.asked.names).items() if k is not None}
-        self.finishing = Finishing({names[k]: f for k, f in finish.items() if k in names}, uneven=False)
+        self.finishing = Finishing({names[k]: f for k, f in finish.items() if k in names}, uneven=False, vectors=False)
         if followers is None:
             return [finished, *targets, *views]
         self._let_follow(followers, nodes[-1])

@@ -194,6 +194,7 @@ class _Process:
 
     def __init__(self, fetch: Fetch, context: Any) -> None:
         self._pipe, theirs = context.Pipe()
+        self._owner = os.getpid()
         starter = None if context.get_start_method() == "forkserver" else os.getpid()
         self._process = context.Process(target=_serve, args=(theirs, fetch, starter), name="stoker-dataset", daemon=True)
         self._process.start()
@@ -211,7 +212,8 @@ class _Process:
         return result
 
     def end(self) -> None:
-        self._process.terminate()
+        if os.getpid() == self._owner:  # a fork of the program has copies of its loaders, and ends them when it drops them
+            self._process.terminate()
 
 
 def _end_of(code: int | None) -> str:

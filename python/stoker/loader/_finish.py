@@ -75,8 +75,9 @@ class Planes:
 @dataclass
 class Finishing:
     """What a source wants done. finish: by field. needed: outputs that this looks at and no field shows. uneven: whether a field may be a tensor in one batch
-    and a list in the next."""
+    and a list in the next. vectors: whether samples of one number are shown as a vector where they have dims too, as labels of readers have one."""
 
     finish: Mapping[str, Finish] = field(default_factory=dict)
     needed: Sequence[int] = ()
     uneven: bool = True
+    vectors: bool = True

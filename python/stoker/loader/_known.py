@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from enum import Enum
 from typing import Any
 
 from stoker import _core
@@ -24,11 +25,14 @@ class Listed:
         return Listed([self.samples[i] for i in indices], self.transform)
 
 
+_SAMPLES = ("__getitem__", "__getitems__", "__len__")
+
+
 def _is(source: Any, module: str, name: str) -> bool:
-    """Whether a class of this name, from this module, says what source[i] is: a subclass with a __getitem__ of its own does not count."""
+    """Whether a class of this name, from this module, says which samples there are and what they are: a subclass that does so itself does not count."""
     for kind in type(source).__mro__:
         if kind.__name__ == name and kind.__module__ == module:
-            return getattr(type(source), "__getitem__", None) is getattr(kind, "__getitem__", None)
+            return all(getattr(type(source), method, None) is getattr(kind, method, None) for method in _SAMPLES)
     return False
 
 
@@ -50,10 +54,30 @@ def known(source: Any) -> Listed | Arrays | None:
     return found
 
 
+def _alike(a: Any, b: Any) -> bool:
+    """Whether two transforms do the same: they are one object, or of a library's class and made of parts that are alike. What prints alike may differ, as two
+    Lambdas do; and what a user's own object does depends on its code."""
+    if a is b:
+        return True
+    if type(a) is not type(b):
+        return False
+    if isinstance(a, (list, tuple)):
+        return len(a) == len(b) and all(map(_alike, a, b))
+    if isinstance(a, dict):
+        return a.keys() == b.keys() and all(_alike(value, b[key]) for key, value in a.items())
+    if isinstance(a, (bool, int, float, str, Enum, set)):
+        return bool(a == b)
+    if hasattr(a, "tolist"):
+        return _alike((str(a.dtype), a.tolist()), (str(b.dtype), b.tolist()))
+    return (
+        type(a).__module__.partition(".")[0] in ("stoker", "torch", "torchvision") and hasattr(a, "__dict__") and _alike(vars(a), vars(b))
+    )
+
+
 def _joined(parts: list[Listed | Arrays | None]) -> Listed | Arrays | None:
     """All of them after each other, where they are of one sort and have one transform."""
     first = parts[0]
-    if first is None or any(p is None or repr(p.transform) != repr(first.transform) for p in parts):
+    if first is None or any(p is None or not _alike(p.transform, first.transform) for p in parts):
         return None
     if isinstance(first, Listed):
         lists = [p for p in parts if isinstance(p, Listed)]

@@ -72,7 +72,8 @@ class BatchTransforms:
     def _soft(self, step: T.Mixing, label: torch.Tensor, share: float) -> torch.Tensor:
         import torch
 
-        if label.ndim == 1:
+        if label.ndim == 1 or (label.shape[1:] == (1,) and not label.is_floating_point()):
+            label = label.reshape(-1)
             classes = step.num_classes or self._classes()
             if not classes:
                 raise InvalidArgumentError(

@@ -128,7 +128,7 @@ class Target:
         if isinstance(dtype, np.dtype) and dtype.kind not in "biuf":
             raise TypeError(self._refused(str(dtype)))
         if str(dtype).endswith("uint64") and tuple(value.shape) in ((), (1,)):
-            return whole(int(value.reshape(())), self.what)
+            return whole(int(value.reshape(())), self.what).reshape(tuple(value.shape))
         return value
 
     def _of_list(self, values: Any) -> Any:

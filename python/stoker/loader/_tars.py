@@ -149,7 +149,8 @@ class TarSource(Source):
         self.components = {"image": given["image"], **given}
         _fields.names_of(tuple(self.components))
         self.endings, self.kinds = zip(*(_understood(name, c) for name, c in self.components.items()), strict=True)
-        self.finishing = Finishing({name: _FINISH[kind] for name, kind in zip(self.components, self.kinds, strict=True) if kind in _FINISH})
+        finish = {name: _FINISH[kind] for name, kind in zip(self.components, self.kinds, strict=True) if kind in _FINISH}
+        self.finishing = Finishing(finish, vectors=False)
         for name, ending in zip(self.components, self.endings, strict=True) if there else ():
             if not {e.lower() for e in ending.split(";")} & {e.lower() for e in there}:
                 raise InvalidArgumentError(

@@ -19,6 +19,7 @@ from stoker.loader._array_source import ArraySource
 from stoker.loader._arrays import Arrays, in_folder
 from stoker.loader._dataset import Asked, DatasetSource
 from stoker.loader._described import Listing, classes_of, object_of
+from stoker.loader._epoch import END, Epoch, call
 from stoker.loader._finish import Finishing
 from stoker.loader._hub import HubStream, HubTable, is_hub, table_of, whole_of
 from stoker.loader._kinds import IMAGE, OTHER, kinds_of
@@ -271,7 +272,7 @@ class Loader:
         with self._alone:
             self._generation += 1
             self._run.begin()
-        return _Epoch(self, self._generation)
+        return Epoch(self, self._generation)
 
     def _take(self, generation: int) -> Any:
         if generation != self._generation:
@@ -282,14 +283,14 @@ class Loader:
             batch, epoch = self._run.take(), self._run.epoch
         if batch is None:
             self._tell_narrowed()
-            return None
+            return END
         if self._batches is None:
             self._batches = self._make_batches(batch)
         made = self._batches.make(batch, *self._dataset_facts(batch)) if self._asks_dataset else self._batches.make(batch)
         if self._mix is not None and len(batch):
             rank = self._spec.shard.rank if self._run.per_rank else 0
-            made = self._mix(made, (self._spec.seed, epoch, batch.sample(0)[1], rank))
-        return made if self._collate is None else self._collate(made)
+            made = call("a function of batch_transforms", self._mix, made, (self._spec.seed, epoch, batch.sample(0)[1], rank))
+        return made if self._collate is None else call("collate_fn", self._collate, made)
 
     def _fields(self, source: Source | Pipeline) -> dict[str, int | None]:
         """The batch's fields, each with the number of its output."""
@@ -485,28 +486,6 @@ class Sampler:
     def __len__(self) -> int:
         """Samples of this rank in an epoch, whole batches counted."""
         return len(self._loader) * self._loader.batch_size
-
-
-class _Epoch:
-    """One iteration over a Loader."""
-
-    def __init__(self, loader: Loader, generation: int) -> None:
-        self._loader, self._generation = loader, generation
-        self._done = False
-
-    def __iter__(self) -> _Epoch:
-        return self
-
-    def __next__(self) -> Batch:
-        batch = None if self._done else self._loader._take(self._generation)
-        if batch is None:
-            self._done = True
-            raise StopIteration
-        made: Batch = batch
-        return made
-
-    def __len__(self) -> int:
-        return len(self._loader)
 
 
 def _spaced(number: int) -> str:
