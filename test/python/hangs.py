@@ -1,0 +1,41 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Ends a run of tests that hangs, with the stacks of all threads.
+
+pytest-timeout raises an exception in the main thread, which comes to nothing where that waits in C or for a thread at the interpreter's exit, and none is
+raised any more once a test has failed. faulthandler's thread needs neither the interpreter nor its lock.
+"""
+
+from __future__ import annotations
+
+import faulthandler
+import os
+from typing import Any
+
+import pytest
+
+_TIMES = 3  # the limit that pytest-timeout has for a test
+_state: dict[str, Any] = {}  # "stderr": that of the run; "limit": of the last test, in seconds
+
+
+def pytest_configure() -> None:
+    _state.setdefault("stderr", os.fdopen(os.dup(2), "w"))  # before pytest catches what tests write
+
+
+def _arm() -> None:
+    if "limit" in _state:
+        faulthandler.dump_traceback_later(_state["limit"], exit=True, file=_state["stderr"])
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_timeout_set_timer(item: pytest.Item, settings: Any) -> None:
+    _state["limit"] = _TIMES * settings.timeout
+    _arm()
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_exception_interact() -> None:
+    _arm()  # pytest has just disarmed it
+
+
+def pytest_unconfigure() -> None:
+    _arm()
