@@ -537,6 +537,19 @@ def test_no_python_is_waited_for_after_ctrl_c(script, workers):
     assert done.returncode == 0 and done.stderr == ""
 
 
+def test_calls_that_come_while_threads_are_closed_are_answered():
+    """Whoever waits for one is waited for when the pipeline ends."""
+    from concurrent.futures import CancelledError
+
+    from stoker.loader._fetch import Threads
+
+    threads = Threads(2)
+    assert threads.submit(lambda: 3).result(20) == 3
+    threads.close()
+    with pytest.raises(CancelledError):
+        threads.submit(lambda: 3).result(20)
+
+
 # ---- types ----
 
 

@@ -76,6 +76,7 @@ class Threads:
     def __init__(self, count: int) -> None:
         self._jobs: queue.SimpleQueue[Any] = queue.SimpleQueue()
         self._waiting: set[Future[Any]] = set()
+        self._closed = False
         self._stop = weakref.finalize(self, _stop, self._jobs, count)
         for _ in range(count):
             threading.Thread(target=self._run, args=(self._jobs,), name="stoker-dataset", daemon=True).start()
@@ -102,13 +103,19 @@ class Threads:
         self._waiting.add(future)
         future.add_done_callback(self._waiting.discard)
         self._jobs.put((future, function, arguments))
+        if self._closed:  # by another thread, which may have answered those who waited before this one did
+            self._answer()
         return future
 
     def close(self) -> None:
+        self._closed = True
+        self._answer()
+        self._stop()
+
+    def _answer(self) -> None:
         for future in list(self._waiting):
             if not future.cancel():
                 _fail(future, StateError("the Loader was closed"))
-        self._stop()
 
 
 def _fail(future: Future[Any], error: BaseException) -> None:
