@@ -223,7 +223,7 @@ def test_a_state_does_not_wait_for_a_source_that_waits():
 
     def source():
         yield [np.zeros(1, np.int32)] * 3
-        more.wait()
+        assert more.wait(60)
         yield [np.ones(1, np.int32)] * 3
 
     pipe = pipeline(source, cycle="raise")

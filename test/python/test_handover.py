@@ -96,7 +96,7 @@ def test_a_batch_that_is_ready_is_taken_without_giving_up_the_interpreter(tree):
         while not stop.is_set():
             laps[0] += 1
 
-    thread = threading.Thread(target=busy)
+    thread = threading.Thread(target=busy, daemon=True)
     thread.start()
     before = sys.getswitchinterval()
     sys.setswitchinterval(60.0)

@@ -91,7 +91,7 @@ def test_threads_decode_side_by_side(files):
         for _ in range(5):
             wrong.extend(f for f, w in zip(files, want, strict=True) if not np.array_equal(stoker.imread(f), w))
 
-    threads = [threading.Thread(target=work) for _ in range(4)]
+    threads = [threading.Thread(target=work, daemon=True) for _ in range(4)]
     for t in threads:
         t.start()
     for t in threads:

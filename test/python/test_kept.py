@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import gc
 import threading
+import time
 from collections import deque
 
 import numpy as np
@@ -197,6 +198,7 @@ def test_threads_drop_what_others_took(files):
             try:
                 i, batch = given.popleft() if which else given.pop()
             except IndexError:
+                time.sleep(0.0005)
                 continue
             image, label = batch
             del batch
@@ -206,16 +208,18 @@ def test_threads_drop_what_others_took(files):
             image[:] = -1.0
             del image
 
-    threads = [threading.Thread(target=drop, args=(k % 2,)) for k in range(4)]
+    threads = [threading.Thread(target=drop, args=(k % 2,), daemon=True) for k in range(4)]
     for t in threads:
         t.start()
     seen = 0
-    for i, batch in enumerate(loader):
-        assert float(batch.image.min()) >= 0.0  # nobody else writes to it
-        given.append((i, (batch.image, batch.label)))
-        seen += 1
-        del batch
-    done.set()
+    try:
+        for i, batch in enumerate(loader):
+            assert float(batch.image.min()) >= 0.0  # nobody else writes to it
+            given.append((i, (batch.image, batch.label)))
+            seen += 1
+            del batch
+    finally:
+        done.set()
     for t in threads:
         t.join()
     assert seen == 300 and not wrong

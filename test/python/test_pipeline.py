@@ -466,11 +466,13 @@ def test_one_thread_at_a_time(tree):
             except RuntimeError as e:
                 errors.append(str(e))
 
-    threads = [threading.Thread(target=use) for _ in range(3)]
+    threads = [threading.Thread(target=use, daemon=True) for _ in range(3)]
     for t in threads:
         t.start()
-    stop.wait(0.5)
-    stop.set()
+    try:
+        stop.wait(0.5)
+    finally:
+        stop.set()
     for t in threads:
         t.join(20)
     assert all("another thread" in e for e in errors), errors[:3]

@@ -376,7 +376,7 @@ def test_two_threads_at_once(tree):
     it = iter(loader)
     next(it)
     got = []
-    thread = threading.Thread(target=lambda: got.extend(it), name="first")
+    thread = threading.Thread(target=lambda: got.extend(it), name="first", daemon=True)
     thread.start()
     inside.wait(30)
     while not loader._alone._lock.locked():
@@ -427,7 +427,7 @@ def test_loaders_in_threads_of_their_own(tree):
         with Loader(tree, 2, shuffle=True, **SMALL) as loader:
             found[i] = [b.index.tolist() for b in loader]
 
-    threads = [threading.Thread(target=work, args=(i,)) for i in range(4)]
+    threads = [threading.Thread(target=work, args=(i,), daemon=True) for i in range(4)]
     for t in threads:
         t.start()
     for t in threads:

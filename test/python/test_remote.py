@@ -383,7 +383,7 @@ def test_a_call_that_hangs_holds_up_nobody(store, tree):
         except StokerError as e:
             told.append(e)
 
-    taker = threading.Thread(target=take)
+    taker = threading.Thread(target=take, daemon=True)
     taker.start()
     assert begun.acquire(timeout=30)
     loader.close()

@@ -178,7 +178,7 @@ def test_cuda_graph_while_loaders_begin_and_end(torch_cuda, tree: Path, mode: st
             failed.append(e)
             laps.release()
 
-    thread = threading.Thread(target=loaders)
+    thread = threading.Thread(target=loaders, daemon=True)
     with torch.no_grad():
         want = model(data)
         thread.start()
@@ -222,7 +222,7 @@ def test_two_pipelines_at_once(torch_cuda, tree: Path) -> None:
                 torch.cuda._sleep(CYCLES // 4)
                 got[k].append(tensor.clone())
 
-    threads = [threading.Thread(target=consume, args=(k,)) for k in range(2)]
+    threads = [threading.Thread(target=consume, args=(k,), daemon=True) for k in range(2)]
     for t in threads:
         t.start()
     for t in threads:
