@@ -10,6 +10,7 @@
 # The mirror and apt's and pip's settings are this machine's.
 set -uo pipefail
 cd "$(dirname "$0")/.."
+. tools/debian.sh
 if [ $# -lt 2 ]; then
 	sed -n 's/^# \{0,1\}//; /^usage/,/^$/p' "$0" | head -n 4 >&2
 	exit 2
@@ -21,18 +22,8 @@ kept=${FRESH_HOME:-/var/tmp/stoker-fresh}
 system=$kept/base-$suite
 user=${USERNAME:-root}
 
-fail() {
-	printf 'fresh: %s\n' "$*" >&2
-	exit 2
-}
-
-[ "$(id -u)" = 0 ] || fail "this needs root, for a chroot and its mounts"
-
-# The address of Debian's archive in this machine's own sources, in either of apt's two formats; snapshots, comments and other archives left out.
-mirror() {
-	cat /etc/apt/sources.list /etc/apt/sources.list.d/*.list /etc/apt/sources.list.d/*.sources 2>/dev/null |
-		grep -E '^(deb|URIs:) ' | tr ' \t' '\n\n' | grep -E '^[a-z]+://.*/debian/?$' | head -n 1
-}
+need_root
+need git:git
 
 # What apt, pip and TLS need to reach their servers from here.
 copy_settings() {
@@ -46,17 +37,8 @@ copy_settings() {
 		awk 'BEGIN { print "[global]" } { gsub(/\\n/, " "); print }' > "$1/etc/pip.conf"
 }
 
-# Makes the bare system under another name, so that an interrupted attempt is not taken for one.
 make_system() {
-	command -v debootstrap > /dev/null || fail "debootstrap is missing: apt-get install debootstrap"
-	local from script= scripts=/usr/share/debootstrap/scripts
-	from=$(mirror)
-	[ -n "$from" ] || fail "no archive of Debian in this machine's /etc/apt"
-	rm -rf --one-file-system "$system.new"
-	# A debootstrap that is older than the suite makes it as it makes sid.
-	[ -e "$scripts/$suite" ] || script=$scripts/sid
-	tools/step.sh "fresh: a bare $suite from $from" \
-		debootstrap --variant=minbase --include=git,make,ca-certificates "$suite" "$system.new" "$from" $script || exit 2
+	bare "$suite" "$system" --include=git,make,ca-certificates
 	copy_settings "$system.new"
 	mv "$system.new" "$system"
 }

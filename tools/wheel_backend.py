@@ -67,6 +67,8 @@ SYSTEM = re.compile(r"^(libc|libm|libpthread|libdl|librt|libgcc_s|ld-linux-[\w-]
 
 
 def run(*command: str | Path) -> str:
+    if not shutil.which(command[0]):
+        raise SystemExit(f"wheel: the command {command[0]} is missing; tools/setup.sh build wheel installs what a wheel needs")
     return subprocess.run([str(c) for c in command], check=True, stdout=subprocess.PIPE, text=True, cwd=ROOT).stdout
 
 

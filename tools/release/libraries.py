@@ -7,6 +7,7 @@ Their symbols are hidden, so that they get along with other copies in a process.
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import os
 import re
@@ -94,42 +95,33 @@ def archives() -> list[str]:
     return list(dict.fromkeys(found))
 
 
-def apt(folder: Path, suites: list[str]) -> dict[str, str]:
-    """An apt of our own in a folder, with sources of the suites: the environment for its commands."""
-    conf = folder / "apt.conf"
-    if not conf.exists():
-        for name in ("lists/partial", "cache/archives/partial"):
-            (folder / name).mkdir(parents=True, exist_ok=True)
-        rows = []
-        for address in archives():
-            security = address.rstrip("/").endswith("-security")
-            rows += [f"deb-src {address} {s} main" for s in suites if s.endswith("-security") == security]
-        if not rows:
-            raise SystemExit(
-                "release: no archive of Debian in this machine's /etc/apt; put the archives of libraries.toml into sources/ yourself"
-            )
-        (folder / "sources.list").write_text("\n".join(rows) + "\n")
-        lines: dict[str, str | Path] = {
-            "Dir::State::lists": folder / "lists",
-            "Dir::Cache": folder / "cache",
-            "Dir::Etc::sourcelist": folder / "sources.list",
-        }
-        lines |= {"Dir::Etc::sourceparts": "-", "APT::Sandbox::User": "root"}
-        text = "".join(f'{key} "{value}";\n' for key, value in lines.items())
-        step(
-            "release: lists of Debian's sources",
-            "apt-get",
-            "update",
-            "-q",
-            env=os.environ | {"APT_CONFIG": write(folder / "new.conf", text)},
+@functools.cache
+def apt(folder: Path, suites: tuple[str, ...]) -> dict[str, str]:
+    """An apt of our own in a folder, with sources of the suites as they are today: the environment for its commands."""
+    for name in ("lists/partial", "cache/archives/partial"):
+        (folder / name).mkdir(parents=True, exist_ok=True)
+    rows = []
+    for address in archives():
+        security = address.rstrip("/").endswith("-security")
+        rows += [f"deb-src {address} {s} main" for s in suites if s.endswith("-security") == security]
+    if not rows or not shutil.which("apt-get"):
+        raise SystemExit(
+            "release: this machine has no apt with an archive of Debian, from which sources come. Where they are fetched by other means, put them into"
+            f" {folder.parent / 'sources'}, named NAME_VERSION.orig.tar.gz (or .xz) with name, version and checksum of tools/release/libraries.toml"
         )
-        (folder / "new.conf").rename(conf)
-    return {**os.environ, "APT_CONFIG": str(conf)}
-
-
-def write(path: Path, text: str) -> str:
-    path.write_text(text)
-    return str(path)
+    (folder / "sources.list").write_text("\n".join(rows) + "\n")
+    lines: dict[str, str | Path] = {
+        "Dir::State::lists": folder / "lists",
+        "Dir::Cache": folder / "cache",
+        "Dir::Etc::sourcelist": folder / "sources.list",
+        "Dir::Etc::sourceparts": "-",
+        "APT::Sandbox::User": "root",
+    }
+    conf = folder / "apt.conf"
+    conf.write_text("".join(f'{key} "{value}";\n' for key, value in lines.items()))
+    env = {**os.environ, "APT_CONFIG": str(conf)}
+    step("release: lists of Debian's sources", "apt-get", "update", "-q", env=env)
+    return env
 
 
 def digest(path: Path) -> str:
@@ -143,14 +135,14 @@ def fetch(library: Library, folder: Path) -> Path:
     for path in sources.glob(f"{library.name}_{library.version}.orig.tar.*"):
         if path.suffix != ".asc" and digest(path) == library.sha256:
             return path
-    env = apt(folder / "apt", library.suites)
+    env = apt(folder / "apt", tuple(library.suites))
     shown = run("apt-cache", "showsrc", "--only-source", library.name, env=env)
     versions = re.findall(r"^Version: (.*)$", shown, re.M)
     fitting = [v for v in versions if v.split(":")[-1].rpartition("-")[0] == library.version]
     if not fitting:
         raise SystemExit(
             f"release: no suite has {library.name} {library.version} any more, but {', '.join(dict.fromkeys(versions)) or 'none'}: "
-            "take one of these in tools/release/libraries.toml, or put the archive into sources/"
+            f"take one of these in tools/release/libraries.toml, or put the archive into {sources}"
         )
     what = f"{library.name}={fitting[0]}"
     step(f"release: source of {what}", "apt-get", "source", "-q", "--download-only", "--tar-only", what, cwd=sources, env=env)

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Makes what a release consists of, in a folder: wheels for all Linuxes from glibc 2.28 on, x86-64 and aarch64, and the sdist.
+"""Makes what a release consists of, in a folder: wheels for all Linuxes from glibc 2.17 on, x86-64 and aarch64, and the sdist.
 
 A wheel's libraries are built from pinned sources (libraries.toml), its C code by Zig's clang against an old glibc (toolchain.py), its kernels by CUDA
 12.9 (nvcc.py), so that drivers from 525 on run them. The same commit gives the same bytes. Libraries that were built once are kept in build-release.
@@ -19,13 +19,17 @@ import subprocess
 import sys
 import sysconfig
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 sys.path[:0] = [str(ROOT / "tools"), str(ROOT / "tools" / "release")]
 FOLDER = ROOT / "build-release"
 LARGEST = 15 << 20
-GLIBC = 28  # the newest minor version that the wheel may need
+JOBS = int(os.environ.get("JOBS") or os.cpu_count() or 1)
+# What may be in a wheel. Not the GPL in any form.
+LICENCES = {"Apache-2.0", "Apache-2.0 WITH LLVM-exception", "BSD-2-Clause", "BSD-3-Clause", "IJG", "MIT", "Zlib", "curl", "libpng-2.0"}
+COMMANDS = "cmake make meson nasm ninja patchelf perl pkg-config readelf sed strip tar".split()
 # Compute capabilities; of the last there is PTX too, which serves what comes later. Machines of Arm have Orin's (87), which no other GPU of its generation may
 # run: so there are those of cards for servers too (80 serves 86), and Grace's and Spark's.
 GPUS = {"x86_64": "75,80,86,89,90,120,100", "aarch64": "75,80,87,89,90,120,100"}
@@ -71,6 +75,13 @@ def machine_file(machine: str, toolchain: Path, prefixes: list[Path]) -> Path:
     return path
 
 
+def nvtx() -> tuple[str, Path]:
+    """The version of NVTX's headers, whose code marks ranges for profilers, and their licence."""
+    package = importlib.metadata.distribution("nvidia-nvtx-cu12")
+    (text,) = (f for f in package.files or [] if f.name == "License.txt")
+    return package.version, Path(str(text.locate()))
+
+
 def value(x: object) -> str:
     """As meson writes it."""
     return str(x).lower() if isinstance(x, bool) else str(x) if isinstance(x, list) else f"'{x}'"
@@ -93,35 +104,56 @@ def build(machine: str, toolchain: Path, identity: str, prefixes: list[Path]) ->
     if not (folder / "build.ninja").exists():
         shutil.rmtree(folder, ignore_errors=True)
         step(f"release: configuring for {machine}", "meson", "setup", folder, "--cross-file", file, *options, cwd=ROOT, env=env)
-    jobs = os.environ.get("JOBS", "2")
-    step(f"release: the library, its kernels and the Python module for {machine}", "ninja", "-C", folder, "-j", jobs, cwd=ROOT, env=env)
+    step(
+        f"release: the library, its kernels and the Python module for {machine}", "ninja", "-C", folder, "-j", str(JOBS), cwd=ROOT, env=env
+    )
     return folder
 
 
 def check(wheel: Path) -> None:
-    """What the wheel promises: how old a glibc may be, how large it is, that its binaries are hardened and of CPython's stable ABI, and that it shows none of
-    its parts' symbols."""
+    """What the wheel promises: how old a glibc may be, how large it is, that its binaries are hardened and of CPython's stable ABI, that it shows none of its
+    parts' symbols, and what it may be passed on under."""
+    import toolchain
+
     if wheel.stat().st_size > LARGEST:
         raise SystemExit(f"release: {wheel.name} has {wheel.stat().st_size} bytes, more than {LARGEST}")
     shown = subprocess.run([sys.executable, "-m", "auditwheel", "show", wheel], capture_output=True, text=True, check=True).stdout
     print(shown.strip(), file=sys.stderr)
     needs = re.search(r'consistent with\s+the following platform tag: "manylinux_2_(\d+)_(x86_64|aarch64)"', " ".join(shown.split()))
-    if not needs or int(needs[1]) > GLIBC:
-        raise SystemExit(f"release: {wheel.name} is not for manylinux_2_{GLIBC}")
+    if not needs or f"2.{needs[1]}" != toolchain.GLIBC:
+        raise SystemExit(f"release: {wheel.name} is not for glibc {toolchain.GLIBC}")
     for command in (["tools/check_hardening.py"], ["-m", "abi3audit", "--strict"]):
         if subprocess.run([sys.executable, *command, wheel], stdout=sys.stderr, cwd=ROOT).returncode:
             raise SystemExit(f"release: {wheel.name} is not as it has to be")
-    public = set((ROOT / "tools" / "symbols.txt").read_text().split()) | {"PyInit__core", "PyInit__batching"}
     with tempfile.TemporaryDirectory() as scratch:
         shutil.unpack_archive(wheel, scratch, "zip")
-        for binary in Path(scratch).rglob("*.so*"):
-            table = subprocess.run(["readelf", "-W", "--dyn-syms", binary], capture_output=True, text=True, check=True).stdout
-            names = set(re.findall(r" (?:GLOBAL|WEAK) +DEFAULT +\d+ ([^\s@]+)", table))
-            strange = {n for n in names - public if not (binary.name.startswith("libcurl") and n.startswith("curl_"))}
-            if strange:
-                raise SystemExit(f"release: {binary.name} shows symbols that are not its own: {', '.join(sorted(strange)[:8])}")
-            if str(ROOT).encode() in binary.read_bytes():
-                raise SystemExit(f"release: {binary.name} names a folder of this machine")
+        check_symbols(Path(scratch))
+        check_licences(Path(scratch))
+
+
+def check_symbols(stage: Path) -> None:
+    public = set((ROOT / "tools" / "symbols.txt").read_text().split()) | {"PyInit__core", "PyInit__batching"}
+    for binary in stage.rglob("*.so*"):
+        table = subprocess.run(["readelf", "-W", "--dyn-syms", binary], capture_output=True, text=True, check=True).stdout
+        names = set(re.findall(r" (?:GLOBAL|WEAK) +DEFAULT +\d+ ([^\s@]+)", table))
+        strange = {n for n in names - public if not (binary.name.startswith("libcurl") and n.startswith("curl_"))}
+        if strange:
+            raise SystemExit(f"release: {binary.name} shows symbols that are not its own: {', '.join(sorted(strange)[:8])}")
+        if str(ROOT).encode() in binary.read_bytes():
+            raise SystemExit(f"release: {binary.name} names a folder of this machine")
+
+
+def check_licences(stage: Path) -> None:
+    (info,) = stage.glob("*.dist-info")
+    named = re.findall(r"^License-Expression: (.*)$", (info / "METADATA").read_text(), re.M)
+    strange = {term for row in named for term in row.split(" AND ")} - LICENCES
+    if strange or not named:
+        raise SystemExit(f"release: the wheel's licences are {' '.join(named) or 'unknown'}: {', '.join(sorted(strange))} may not be in it")
+    for text in (info / "licenses").iterdir():
+        if re.search(r"general\s+public\s+licen[cs]e", text.read_text(), re.I):
+            raise SystemExit(
+                f"release: {text.name} speaks of the GNU General Public License: read it, and leave that library out or name another licence of it"
+            )
 
 
 def make_wheel(machine: str, dist: Path) -> Path:
@@ -130,13 +162,15 @@ def make_wheel(machine: str, dist: Path) -> Path:
     import wheel_backend
 
     tools = toolchain.make(FOLDER, machine)
-    builder = libraries.Builder(FOLDER, machine, tools, toolchain.identity(machine), int(os.environ.get("JOBS", "2")))
+    builder = libraries.Builder(FOLDER, machine, tools, toolchain.identity(machine), JOBS)
     parts, prefixes = [], []
     for library in libraries.libraries().values():
         prefixes.append(builder.build(library))
         texts = sorted((prefixes[-1] / "licences").iterdir())
         parts.append(wheel_backend.Part(library.name, library.upstream, library.licence, texts, library.sha256))
     parts.append(wheel_backend.Part("zig-compiler-rt", importlib.metadata.version("ziglang"), "MIT", [toolchain.licence()]))
+    version, text = nvtx()
+    parts.append(wheel_backend.Part("nvtx", version, "Apache-2.0 WITH LLVM-exception", [text]))
     if machine == "aarch64":
         parts.append(
             wheel_backend.Part("simde", importlib.metadata.version("cmeel-simde"), "MIT", [ROOT / "tools" / "release" / "simde.txt"])
@@ -149,15 +183,27 @@ def make_wheel(machine: str, dist: Path) -> Path:
     return wheel
 
 
+def need(machines: Sequence[str]) -> None:
+    """Ends the program where commands are missing, rather than after an hour."""
+    missing = [name for name in COMMANDS if not shutil.which(name)]
+    missing += [f"{m}-linux-gnu-strip" for m in machines if m != os.uname().machine and not shutil.which(f"{m}-linux-gnu-strip")]
+    if missing:
+        raise SystemExit(
+            f"release: commands are missing: {', '.join(missing)}; tools/setup.sh build wheel release kernels installs them, as make release does"
+        )
+
+
 def main() -> None:
     import toolchain
     import wheel_backend
 
     if len(sys.argv) < 2 or not set(sys.argv[2:]) <= set(toolchain.MACHINES) or sys.argv[1].startswith("-"):
         raise SystemExit(__doc__)
+    machines = sys.argv[2:] or toolchain.MACHINES
+    need(machines)
     dist = Path(sys.argv[1]).resolve()
     FOLDER.mkdir(exist_ok=True)
-    for machine in sys.argv[2:] or toolchain.MACHINES:
+    for machine in machines:
         print(make_wheel(machine, dist))
     print(dist / wheel_backend.build_sdist(str(dist)))
 

@@ -8,6 +8,10 @@
 # environment: FRESH_HOME, where the system is kept (default /var/tmp/stoker-fresh)
 set -euo pipefail
 cd "$(dirname "$0")/../.."
+. tools/debian.sh
+[ $# -gt 0 ] || fail "which wheel? test_aarch64.sh WHEEL [PYTEST_ARGUMENT...]"
+need_root
+need qemu-user-static:qemu-aarch64-static dpkg:dpkg-deb python3:python3
 wheel=$(realpath "$1")
 shift
 # What needs NumPy and Pillow alone.
@@ -15,15 +19,8 @@ shift
 suite=bookworm
 system=${FRESH_HOME:-/var/tmp/stoker-fresh}/aarch64-$suite
 
-mirror() {
-	cat /etc/apt/sources.list /etc/apt/sources.list.d/*.list /etc/apt/sources.list.d/*.sources 2> /dev/null |
-		grep -E '^(deb|URIs:) ' | tr ' \t' '\n\n' | grep -E '^[a-z]+://.*/debian/?$' | head -n 1
-}
-
 if [ ! -d "$system" ]; then
-	rm -rf --one-file-system "$system.new"
-	tools/step.sh "aarch64: packages of $suite" \
-		debootstrap --foreign --arch=arm64 --variant=minbase --include=python3 "$suite" "$system.new" "$(mirror)"
+	bare "$suite" "$system" --foreign --arch=arm64 --include=python3
 	for package in "$system.new"/var/cache/apt/archives/*.deb; do
 		dpkg-deb -x "$package" "$system.new"
 	done

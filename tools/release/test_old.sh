@@ -8,6 +8,10 @@
 # environment: FRESH_HOME, where the system is kept (default /var/tmp/stoker-fresh)
 set -euo pipefail
 cd "$(dirname "$0")/../.."
+. tools/debian.sh
+[ $# = 1 ] || fail "which wheel? test_old.sh WHEEL"
+need_root
+need openssl:openssl python3:python3
 wheel=$(realpath "$1")
 suite=bullseye
 kept=${FRESH_HOME:-/var/tmp/stoker-fresh}
@@ -16,21 +20,16 @@ python=/opt/python/bin/python3
 
 say() { printf 'old glibc: %s\n' "$*" >&2; }
 
-mirror() {
-	cat /etc/apt/sources.list /etc/apt/sources.list.d/*.list /etc/apt/sources.list.d/*.sources 2> /dev/null |
-		grep -E '^(deb|URIs:) ' | tr ' \t' '\n\n' | grep -E '^[a-z]+://.*/debian/?$' | head -n 1
-}
-
 if [ ! -x "$system$python" ]; then
-	mkdir -p "$kept"
 	rm -rf --one-file-system "$system"
-	tools/step.sh "old glibc: a bare $suite" debootstrap --variant=minbase --include=gcc,make,libc6-dev,libffi-dev,zlib1g-dev,ca-certificates "$suite" "$system" "$(mirror)"
+	bare "$suite" "$system" --include=gcc,make,libc6-dev,libffi-dev,zlib1g-dev,ca-certificates
 	source=$(PYTHONPATH=tools/release python3 -c 'import libraries, pathlib; print(libraries.fetch(libraries.python(), pathlib.Path("build-release").resolve()))')
-	mkdir "$system/source"
-	tar -xf "$source" -C "$system/source" --strip-components=1
-	tools/step.sh "old glibc: CPython" nice -n 19 chroot "$system" env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin sh -c \
+	mkdir "$system.new/source"
+	tar -xf "$source" -C "$system.new/source" --strip-components=1
+	tools/step.sh "old glibc: CPython" nice -n 19 chroot "$system.new" env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin sh -c \
 		"cd /source && ./configure -q --prefix=/opt/python --without-ensurepip --disable-test-modules && make -s -j${JOBS:-2} && make -s install"
-	rm -rf "$system/source"
+	rm -rf "$system.new/source"
+	mv "$system.new" "$system"
 fi
 
 scratch=$(mktemp -d)

@@ -8,6 +8,9 @@
 # environment: FRESH_HOME, as for tools/fresh.sh; TORCH=none leaves PyTorch out, which is downloaded with NVIDIA's libraries, 3 GB
 set -euo pipefail
 cd "$(dirname "$0")/../.."
+. tools/debian.sh
+[ $# -gt 0 ] || fail "which wheel? test_versions.sh WHEEL [SUITE...]"
+need python3:python3
 wheel=$(realpath "$1")
 shift
 [ $# -gt 0 ] || set -- bookworm trixie forky

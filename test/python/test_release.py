@@ -1,0 +1,42 @@
+# SPDX-License-Identifier: Apache-2.0
+"""tools/release/release.py: a wheel with what may not be passed on under our terms is refused, and so is a machine without the commands."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tools" / "release"))
+import release
+
+
+def stage(folder: Path, expression: str, text: str) -> Path:
+    info = folder / "stoker-1.dist-info"
+    (info / "licenses").mkdir(parents=True)
+    (info / "METADATA").write_text(f"Name: stoker\nLicense-Expression: {expression}\n")
+    (info / "licenses" / "some.txt").write_text(text)
+    return folder
+
+
+def test_licences_that_may_be_in_a_wheel(tmp_path):
+    release.check_licences(stage(tmp_path, "Apache-2.0 AND Apache-2.0 WITH LLVM-exception AND MIT", "Permission is hereby granted"))
+
+
+@pytest.mark.parametrize(
+    "expression, text, says",
+    [
+        ("Apache-2.0 AND GPL-2.0-or-later", "free", "GPL-2.0-or-later may not"),
+        ("Apache-2.0 AND LGPL-2.1-only", "free", "LGPL-2.1-only may not"),
+        ("Apache-2.0", "under the terms of the GNU General\n   Public License", "some.txt speaks of"),
+        ("Apache-2.0", "the GNU Lesser General Public License, version 3", "some.txt speaks of"),
+    ],
+)
+def test_licences_that_may_not(tmp_path, expression, text, says):
+    with pytest.raises(SystemExit, match=says):
+        release.check_licences(stage(tmp_path, expression, text))
+
+
+def test_missing_commands_are_named_at_once(monkeypatch, tmp_path):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(SystemExit, match=r"cmake, make, meson, .* tools/setup.sh"):
+        release.need(["x86_64"])

@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: Apache-2.0
+# shellcheck shell=bash
+#
+# For scripts that make Debian systems of their own, which read it by `.`; $0 is the script's name in its messages.
+
+fail() {
+	printf '%s: %s\n' "$(basename "$0" .sh)" "$*" >&2
+	exit 2
+}
+
+# need PACKAGE:COMMAND...      Ends the script with what to install where commands are missing.
+need() {
+	local pair missing=
+	for pair; do
+		command -v "${pair#*:}" > /dev/null || missing="$missing ${pair%:*}"
+	done
+	[ -z "$missing" ] || fail "commands are missing: apt-get install$missing"
+}
+
+need_root() {
+	[ "$(id -u)" = 0 ] || fail "this needs root, for a chroot and its mounts"
+}
+
+# Prints the address of Debian's archive in this machine's own sources, in either of apt's two formats; snapshots, comments and other archives left out.
+mirror() {
+	local found
+	found=$(cat /etc/apt/sources.list /etc/apt/sources.list.d/*.list /etc/apt/sources.list.d/*.sources 2> /dev/null |
+		grep -E '^(deb|URIs:) ' | tr -s '[:blank:]' '\n' | grep -E '^[a-z]+://.*/debian/?$' | head -n 1)
+	[ -n "$found" ] || fail "no archive of Debian in this machine's /etc/apt"
+	printf '%s\n' "$found"
+}
+
+# bare SUITE FOLDER [OPTION...]      Makes a minimal system in FOLDER.new, which the caller renames once it has all: an interrupted attempt is not taken for one.
+bare() {
+	local suite=$1 system=$2 from script='' scripts=/usr/share/debootstrap/scripts
+	shift 2
+	need debootstrap:debootstrap
+	from=$(mirror) || exit
+	mkdir -p "$(dirname "$system")"
+	rm -rf --one-file-system "$system.new"
+	# A debootstrap that is older than the suite makes it as it makes sid.
+	[ -e "$scripts/$suite" ] || script=$scripts/sid
+	tools/step.sh "$(basename "$0" .sh): a bare $suite from $from" \
+		debootstrap --variant=minbase "$@" "$suite" "$system.new" "$from" $script || exit 2
+}
