@@ -53,8 +53,11 @@ class Store:
 
     def close(self) -> None:
         self._process.stdin.close()
-        self._process.wait(20)
-        self._process.stdout.close()
+        try:
+            self._process.wait(20)
+        finally:
+            self._process.kill()
+            self._process.stdout.close()
 
 
 @contextlib.contextmanager

@@ -3,11 +3,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import subprocess
 import sys
 import textwrap
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -61,6 +64,16 @@ def run_script(text: str, *args: str, timeout: float = 60, **env: str) -> subpro
     return subprocess.run(
         [sys.executable, "-c", textwrap.dedent(text), *args], capture_output=True, text=True, timeout=timeout, env={**os.environ, **env}
     )
+
+
+@contextlib.contextmanager
+def child_process(command: list[str], **more: Any) -> Iterator[subprocess.Popen[str]]:
+    """A program beside the test, which does not outlive it, also where the test fails."""
+    with subprocess.Popen(command, text=True, **more) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
 
 
 def import_torchvision():

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Caches of objects: the same samples with fewer requests, whatever happens to the disk or to another process; and `stoker cache`."""
 
+import contextlib
 import json
 import os
 import shutil
@@ -15,6 +16,7 @@ import pytest
 from stoker import Storage
 from stoker.errors import InvalidArgumentError, StokerError
 from storage import KEYS, Store, hashes, stoker
+from support import child_process
 
 SECRETS = {"access_key": KEYS["AWS_ACCESS_KEY_ID"], "secret_key": KEYS["AWS_SECRET_ACCESS_KEY"]}
 TRAIN = "s3://photos/train"
@@ -178,9 +180,15 @@ CHILD = """
 """
 
 
-def child(folder, file_size=0):
-    command = [sys.executable, "-c", textwrap.dedent(CHILD), str(folder), str(file_size)]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+@pytest.fixture
+def child():
+    with contextlib.ExitStack() as children:
+
+        def start(folder, file_size=0):
+            command = [sys.executable, "-c", textwrap.dedent(CHILD), str(folder), str(file_size)]
+            return children.enter_context(child_process(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE))
+
+        yield start
 
 
 def ends(process):
@@ -190,7 +198,7 @@ def ends(process):
     return (seen, int(kept)), err
 
 
-def test_two_processes_fetch_an_object_once(store, tree, tmp_path):
+def test_two_processes_fetch_an_object_once(store, tree, tmp_path, child):
     store.set("latency_ms=30")
     before = store.counts()["requests"]
     children = [child(tmp_path / "cache") for _ in range(2)]
@@ -202,7 +210,7 @@ def test_two_processes_fetch_an_object_once(store, tree, tmp_path):
     )
 
 
-def test_a_killed_process_costs_nothing(store, tree, tmp_path):
+def test_a_killed_process_costs_nothing(store, tree, tmp_path, child):
     """Its claims are free, what it had not finished is removed, and the bytes in use are right."""
     folder = tmp_path / "cache"
     store.set("latency_ms=20&jitter_ms=200")
@@ -224,7 +232,7 @@ def test_a_killed_process_costs_nothing(store, tree, tmp_path):
     assert size_of(folder) <= counted["cache_bytes"] <= size_of(folder) + 21 * 60000
 
 
-def test_a_disk_that_refuses_is_one_line(store, tree, tmp_path):
+def test_a_disk_that_refuses_is_one_line(store, tree, tmp_path, child):
     assert max(p.stat().st_size for p in tree.glob("*/*.jpg")) > 4096  # so that one is refused
     tmp_path.joinpath("odd", "state").mkdir(parents=True)  # for root a folder without rights can be written to all the same
     Storage(cache=tmp_path / "whole")
@@ -255,7 +263,7 @@ def test_what_cannot_be_a_cache(store, tree, tmp_path):
     assert "it is stoker cache list DIR" in stoker("cache", "burn", tmp_path, code=2)
 
 
-def test_in_memory(store, tree):
+def test_in_memory(store, tree, child):
     """It outlives the process, is one for all of the user's, and nobody else's; its folder is named by one word everywhere."""
     folder = Path(f"/dev/shm/stoker-{os.geteuid()}")
     try:

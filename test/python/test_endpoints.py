@@ -43,11 +43,13 @@ def server(answer):
 
         thread = threading.Thread(target=serve, daemon=True)
         thread.start()
-        yield listener.getsockname()[1]
-        listener.shutdown(socket.SHUT_RDWR)
-        thread.join()
-        for c in kept:
-            c.close()
+        try:
+            yield listener.getsockname()[1]
+        finally:
+            listener.shutdown(socket.SHUT_RDWR)
+            thread.join()
+            for c in kept:
+                c.close()
 
 
 def read_one(uri, storage):

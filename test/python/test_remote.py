@@ -25,6 +25,7 @@ from stoker import transforms as T
 from stoker.errors import ReadError, StokerError
 from storage import BUILD, KEYS, Store, tls_door
 from storage import hashes as run
+from support import child_process
 
 SECRETS = {"access_key": KEYS["AWS_ACCESS_KEY_ID"], "secret_key": KEYS["AWS_SECRET_ACCESS_KEY"]}
 
@@ -419,12 +420,11 @@ def test_an_interrupt_ends_a_listing(store):
     """
     with socket.create_server(("127.0.0.1", 0)) as silent:
         environment = {**os.environ, **KEYS, "AWS_ENDPOINT_URL_S3": f"http://127.0.0.1:{silent.getsockname()[1]}"}
-        child = subprocess.Popen([sys.executable, "-c", textwrap.dedent(script)], stdout=subprocess.PIPE, text=True, env=environment)
-        silent.settimeout(60)
-        asked = silent.accept()[0]
-        child.send_signal(signal.SIGINT)
-        out = child.communicate(timeout=15)[0]  # a listing that is waited for takes 20 s and then tries again
-        asked.close()
+        with child_process([sys.executable, "-c", textwrap.dedent(script)], stdout=subprocess.PIPE, env=environment) as child:
+            silent.settimeout(60)
+            with silent.accept()[0]:
+                child.send_signal(signal.SIGINT)
+                out = child.communicate(timeout=15)[0]  # a listing that is waited for takes 20 s and then tries again
     assert child.returncode == 0 and out == "interrupted\n"
 
 

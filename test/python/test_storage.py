@@ -21,7 +21,7 @@ from stoker import transforms as T
 from stoker.errors import CorruptError, InvalidArgumentError, ReadError, StokerError
 from storage import KEYS, SMALL, Store, stoker
 from storage import hashes as run
-from support import SEED
+from support import SEED, child_process
 
 FAULTS = "p503=0.05&p500=0.02&reset=0.1&truncate=0.1&change=0.05&length=0.02&latency_ms=2&jitter_ms=20&seed=7"
 
@@ -229,14 +229,14 @@ def test_an_interrupt_ends_it(store, where):
     before = store.counts()["requests"]
     store.set("silent=1")
     command = [sys.executable, "-c", textwrap.dedent(script), where]
-    child = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=dict(os.environ))
-    assert child.stdout.readline() == "begun\n"
-    if where == "reading":
-        while store.counts()["requests"] < before + 8:  # the question itself is one
-            time.sleep(0.01)
-        child.send_signal(signal.SIGINT)
-    out = child.stdout.read()  # communicate() would pass over what came with the first line
-    assert child.wait(15) == 0 and out == ("interrupted\nclosed\n" if where == "reading" else "closed\n")
+    with child_process(command, stdout=subprocess.PIPE, env=dict(os.environ)) as child:
+        assert child.stdout.readline() == "begun\n"
+        if where == "reading":
+            while store.counts()["requests"] < before + 8:  # the question itself is one
+                time.sleep(0.01)
+            child.send_signal(signal.SIGINT)
+        out = child.stdout.read()  # communicate() would pass over what came with the first line
+        assert child.wait(15) == 0 and out == ("interrupted\nclosed\n" if where == "reading" else "closed\n")
 
 
 def test_plain_http(store, tree):
@@ -257,17 +257,17 @@ def moto():
     with socket.socket() as s:
         s.bind(("127.0.0.1", 0))
         port = s.getsockname()[1]
-    server = subprocess.Popen([program, "-H", "127.0.0.1", "-p", str(port)], stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
     url = f"http://127.0.0.1:{port}"
-    for _ in range(600):
-        try:
-            put(url, "")
-            break
-        except OSError:
-            time.sleep(0.1)
-    yield url
-    server.terminate()
-    server.wait(20)
+    with child_process([program, "-H", "127.0.0.1", "-p", str(port)], stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL):
+        for _ in range(600):
+            try:
+                put(url, "")
+                break
+            except OSError:
+                time.sleep(0.1)
+        else:
+            pytest.fail(f"{program} does not answer at {url}")
+        yield url
 
 
 def put(url, path, data=b"", method="PUT", query=""):
