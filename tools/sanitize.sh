@@ -34,4 +34,4 @@ export TSAN_OPTIONS=$TSAN_OPTIONS:report_mutex_bugs=0
 # libstdc++ comes along, or the runtime would not find the throw that it stands in for.
 preload="$(${CC:-cc} -print-file-name=$runtime) $(${CC:-cc} -print-file-name=libstdc++.so.6)"
 tools/python_tests.sh env LD_PRELOAD="$preload" STOKER_BUILD=$build PYTHONPATH=$build/python PYTHONMALLOC=malloc \
-	"$python" -m pytest -q -p no:cacheprovider --timeout 600 -o faulthandler_timeout=720 -m essential -k "$only"
+	"$python" -m pytest -q -p no:cacheprovider --timeout 600 -m essential -k "$only"
