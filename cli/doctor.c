@@ -17,7 +17,7 @@
 struct advice {
 	struct {
 		bool problem;
-		char text[300];
+		char text[1100];
 	} items[MAX_ADVICE];
 	int count;
 };
@@ -179,7 +179,11 @@ static void look_at_store(const struct settings *s, const struct store *st, stru
 	const struct stk_storage_report *r = &st->report;
 	const bool skewed = r->clock_s != INT64_MIN && (r->clock_s > 300 || r->clock_s < -300);
 	if (!st->answers)
-		advise(a, true, "%.290s", st->err.message);
+		advise(a, true, "%s", st->err.message);
+	if (st->answers && !r->found)
+		advise(a, true,
+			"%.200s: nothing is listed there: check the name, and the endpoint (AWS_ENDPOINT_URL), which is the store's alone, without the bucket",
+			s->storage_uri);
 	if (skewed)
 		advise(a, false,
 			"this machine's clock is %" PRId64
@@ -203,6 +207,7 @@ static void put_store(json_t *o, const struct store *st)
 	put_text(store, "region", r->region);
 	put_text(store, "keys", r->keys);
 	put_bool(store, "listed", r->listed);
+	put_bool(store, "found", r->found);
 	put_real(store, "first_ms", r->first_ms);
 	put_real(store, "answer_ms", r->answer_ms);
 	if (r->clock_s != INT64_MIN)

@@ -91,6 +91,7 @@ struct stk_storage_report {
 	double first_ms, answer_ms;     /* of the first answer, connecting included; of the median of five others. 0: there was none */
 	int64_t clock_s;                /* the store's clock less this machine's; INT64_MIN: not told */
 	bool listed;                    /* the bucket may be listed */
+	bool found;                     /* something lies there: an object, or some below it */
 };
 /* Asks for little, a few times, and waits for it. What fails is told as requests of a pipeline tell it; the report says what is known all the same. */
 STK_API STK_MUST_USE enum stk_status stk_storage_probe(

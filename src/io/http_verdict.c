@@ -30,19 +30,29 @@ static void lose_hope(struct stk_transfer *t)
 	t->r->hopeless = t->r->retries >= 2;
 }
 
+/* The bucket's region is another than was signed for: a header says it, or as in MinIO the error alone. */
+static bool learn_region(struct stk_transfer *t, const char *code)
+{
+	struct stk_http_source *s = t->loop->source;
+	char known[64] = "", told[64];
+	snprintf(told, sizeof told, "%s", t->response.says.region);
+	if (!told[0] && strcmp(code, "AuthorizationHeaderMalformed") == 0)
+		find_element(t, "Region", told, sizeof told);
+	if (!told[0] || !t->target.bucket[0])
+		return false;
+	if (!stk__http_region(s, t->target.bucket, known))
+		snprintf(known, sizeof known, "%s", t->account->aws.region);
+	stk__http_set_region(s, t->target.bucket, told);
+	return strcmp(known, told) != 0;
+}
+
 /* What the server tells of itself, so that the next try is right. */
 static bool learn(struct stk_transfer *t, const char *code)
 {
 	struct stk_http_source *s = t->loop->source;
 	const struct stk_response *p = &t->response.says;
-	char known[64] = "";
-	if (p->region[0] && t->target.bucket[0]) {
-		if (!stk__http_region(s, t->target.bucket, known))
-			snprintf(known, sizeof known, "%s", t->account->aws.region);
-		stk__http_set_region(s, t->target.bucket, p->region);
-		if (strcmp(known, p->region) != 0)
-			return true;
-	}
+	if (learn_region(t, code))
+		return true;
 	if (strcmp(code, "ExpiredToken") == 0 && t->account && stk__http_keys_refused(s, t->account))
 		return true;
 	int64_t skew = p->date - stk__http_now(s);
@@ -58,24 +68,48 @@ static bool wants_tls(const struct stk_transfer *t)
 	return t->response.says.status == 400 && strncmp(t->target.url.s, "http://", 7) == 0 && memmem(t->text, t->text_size, "HTTPS", 5);
 }
 
+/* What to do about a store's own codes. */
+static const char *hint_of(const char *code)
+{
+	static const struct {
+		const char *code, *hint;
+	} hints[] = {
+		{"NoSuchBucket", ": check the bucket's name and the endpoint (AWS_ENDPOINT_URL)"},
+		{"ExpiredToken", ": renew the session's credentials (AWS_SESSION_TOKEN)"},
+		{"InvalidToken", ": renew the session's credentials (AWS_SESSION_TOKEN)"},
+		{"SignatureDoesNotMatch", ": check the access key and its secret"},
+		{"InvalidAccessKeyId", ": check the access key and its secret"},
+		{"RequestTimeTooSkewed", ": set this machine's clock, or the store's (chrony, ntpd)"},
+		{"AuthorizationHeaderMalformed", ": check the region (AWS_REGION, stoker.Storage(region=))"},
+		{"PermanentRedirect", ": check the region (AWS_REGION, stoker.Storage(region=)) and the endpoint (AWS_ENDPOINT_URL)"},
+		{"IllegalLocationConstraintException",
+			": check the region (AWS_REGION, stoker.Storage(region=)) and the endpoint (AWS_ENDPOINT_URL)"},
+		{"InvalidObjectState", ": it is archived, and has to be restored before it can be read"},
+		{"SlowDown", ": the store limits its rate: ask for less at a time (stoker.Storage(requests=)), or later"},
+	};
+	for (size_t i = 0; i < sizeof hints / sizeof *hints; i++)
+		if (strcmp(code, hints[i].code) == 0)
+			return hints[i].hint;
+	return NULL;
+}
+
 static const char *hint(const char *uri, int status, const char *code)
 {
-	const bool denied = status == 401 || status == 403;
+	const bool denied = status == 401 || status == 403, listing = strncmp(uri, "s3list:", 7) == 0;
 	if (status == 407)
 		return ": that is the proxy's answer, which wants a name and a password: http://NAME:PASSWORD@HOST:PORT in https_proxy or "
 		       "stoker.Storage(proxy=)";
 	if (strncmp(uri, "http", 4) == 0)
 		return denied ? ": http:// is read without a log-in, as anyone may; of a bucket say s3://BUCKET/KEY, which is signed" : "";
-	if (strcmp(code, "NoSuchBucket") == 0)
-		return ": check the bucket's name and the endpoint (AWS_ENDPOINT_URL)";
-	if (status == 404 && strncmp(uri, "s3list:", 7) == 0)
+	if (hint_of(code))
+		return hint_of(code);
+	if (status == 404 && listing)
 		return ": nothing is listed there: check the endpoint (AWS_ENDPOINT_URL), which is the store's alone, without the bucket";
-	if (strcmp(code, "ExpiredToken") == 0)
-		return ": renew the session's credentials (AWS_SESSION_TOKEN)";
-	if (strcmp(code, "SignatureDoesNotMatch") == 0 || strcmp(code, "InvalidAccessKeyId") == 0)
-		return ": check the access key and its secret";
-	return denied ? ": check the credentials and what they may read; a key that does not exist looks the same where listing is "
-			"not allowed"
+	if (denied && listing)
+		return ": check the credentials, and whether they may list the bucket (s3:ListBucket); files, or an index that was made "
+		       "elsewhere, need no listing";
+	return denied ? ": check the credentials and what they may read (s3:GetObject); a key that does not exist looks the same where "
+			"listing is not allowed"
 		      : "";
 }
 
@@ -98,7 +132,7 @@ static bool denied_alone(const struct stk_transfer *t, const char *code)
 static enum stk_status status_failed(struct stk_transfer *t)
 {
 	const int status = t->response.says.status;
-	char code[64], message[256];
+	char code[64], message[512];
 	find_element(t, "Code", code, sizeof code);
 	find_element(t, "Message", message, sizeof message);
 	bool bucket = strcmp(code, "NoSuchBucket") == 0;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Asks a store a few small questions, and tells how it answers. */
+#include "format/s3_page.h"
 #include "io/s3.h"
 #include "io/storage.h"
 
@@ -27,8 +28,9 @@ static void answered(struct stk_request *r)
 	pthread_mutex_unlock(&q->lock);
 }
 
-/* Its time in ms. An object without bytes answers too. */
-static double ask(struct stk_io *io, const char *uri, int64_t length, enum stk_status *status, struct stk_error *err)
+/* Its time in ms. An object without bytes answers too. answer: its buffer is the caller's to release; nullable. */
+static double ask(
+	struct stk_io *io, const char *uri, int64_t length, struct stk_request *answer, enum stk_status *status, struct stk_error *err)
 {
 	struct question q = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, false};
 	struct stk_request r = {.uri = uri, .length = length, .uncached = true, .done = answered, .user = &q, .error = err};
@@ -39,7 +41,10 @@ static double ask(struct stk_io *io, const char *uri, int64_t length, enum stk_s
 		pthread_cond_wait(&q.wake, &q.lock);
 	pthread_mutex_unlock(&q.lock);
 	*status = r.status == STK_CORRUPT ? STK_OK : r.status;
-	stk__buffer_release(r.buffer);
+	if (answer)
+		*answer = r;
+	else
+		stk__buffer_release(r.buffer);
 	return (double)(stk__clock_ns() - begin) / 1e6;
 }
 
@@ -61,7 +66,71 @@ static void name_again(struct stk_error *err, const char *asked, const char *uri
 	snprintf(err->uri, sizeof err->uri, "%s", uri);
 }
 
-/* The question: of a prefix one key, of what is no bucket's, and of an object that nobody may list, its first byte. */
+/* ---- what lies in a bucket ---- */
+
+static enum stk_status take_first(void *user, const char *key, struct stk_list_object object, struct stk_error *err)
+{
+	struct stk_text *first = user;
+	(void)object, (void)err;
+	if (!first->length)
+		stk__text_add(first, "%s", key);
+	return STK_OK;
+}
+
+static enum stk_status pass_by(void *user, const char *prefix, struct stk_error *err)
+{
+	(void)user, (void)prefix, (void)err;
+	return STK_OK;
+}
+
+/* An object of those that the answer lists: who may list may not always read. *found: there is one. */
+static enum stk_status ask_first(
+	struct stk_io *io, const char *list, const char *bucket, const struct stk_request *answer, bool *found, struct stk_error *err)
+{
+	struct stk_text key = {0}, uri = {0}, token = {0};
+	const struct stk_s3_visitor visitor = {&key, take_first, pass_by};
+	enum stk_status status = stk__s3_page_parse((const char *)answer->data, answer->size, list, &visitor, &token, err);
+	*found = !status && key.length > 0;
+	if (*found)
+		stk__text_add(&uri, "s3://%s/%s", bucket, key.s);
+	if (key.failed || uri.failed)
+		status = stk__fail(err, STK_NO_MEMORY, "out of memory to ask a store");
+	else if (*found)
+		ask(io, uri.s, 1, NULL, &status, err);
+	stk__text_free(&key);
+	stk__text_free(&uri);
+	stk__text_free(&token);
+	return status;
+}
+
+/* The URI itself, where what is listed shows nothing: the bucket may not be listed, or has no such key. */
+static bool is_there(struct stk_io *io, const char *uri, const char *key)
+{
+	enum stk_status status = STK_NOT_FOUND;
+	struct stk_error why;
+	if (key[0] && key[1])
+		ask(io, uri, 1, NULL, &status, &why);
+	return !status;
+}
+
+/* The question: of a prefix its keys, and the first byte of one. Of an object that nobody may list, its first byte. */
+static enum stk_status ask_bucket(
+	struct stk_io *io, const char *uri, const char *bucket, const char *list, struct stk_storage_report *out, struct stk_error *err)
+{
+	struct stk_request answer = {0};
+	enum stk_status status = STK_OK;
+	out->first_ms = ask(io, list, -1, &answer, &status, err);
+	out->listed = !status;
+	if (out->listed)
+		status = ask_first(io, list, bucket, &answer, &out->found, err);
+	stk__buffer_release(answer.buffer);
+	if (!out->listed && is_there(io, uri, uri + strlen("s3://") + strlen(bucket))) {
+		status = STK_OK;
+		out->found = true;
+	}
+	return status;
+}
+
 static enum stk_status ask_all(struct stk_io *io, const char *uri, struct stk_storage_report *out, struct stk_error *err)
 {
 	struct stk_text list = {0};
@@ -72,22 +141,21 @@ static enum stk_status ask_all(struct stk_io *io, const char *uri, struct stk_st
 	const char *key = s3 ? uri + strlen("s3://") + strlen(bucket) : uri;
 	if (s3)
 		stk__s3_list_uri(&list, uri, bucket, key + (*key == '/'), "", NULL, NULL);
-	out->first_ms = ask(io, s3 && !list.failed ? list.s : uri, s3 ? -1 : 1, &status, err);
-	out->listed = s3 && !status;
-	if (status && s3 && key[0] && key[1]) {
-		enum stk_status object;
-		struct stk_error why;
-		ask(io, uri, 1, &object, &why);
-		status = object ? status : STK_OK;
-	}
+	if (list.failed)
+		return stk__fail(err, STK_NO_MEMORY, "out of memory to ask a store");
+	if (s3)
+		status = ask_bucket(io, uri, bucket, list.s, out, err);
+	else
+		out->first_ms = ask(io, uri, 1, NULL, &status, err);
+	out->found |= !s3 && !status;
 	const char *again = s3 && out->listed ? list.s : uri;
 	for (int i = 0; i < QUESTIONS && !status; i++)
-		times[i] = ask(io, again, out->listed ? -1 : 1, &status, err);
+		times[i] = ask(io, again, out->listed ? -1 : 1, NULL, &status, err);
 	if (!status) {
 		qsort(times, QUESTIONS, sizeof *times, by_size);
 		out->answer_ms = times[QUESTIONS / 2];
 	}
-	if (status && s3 && !list.failed)
+	if (status && s3)
 		name_again(err, list.s, uri);
 	stk__text_free(&list);
 	return status;
