@@ -197,9 +197,9 @@ static enum stk_status take_record(struct stk_pipeline *p, struct stk_record *r,
 		p->parts.delivery->end_pending = r->at.last && !(p->program->reader >= 0 && p->order.tail == STK_TAIL_WRAP);
 		STK_COUNT(p, batches_delivered, 1);
 	}
-	stk__surveyed_delivered(p, r);
 	stk__record_enter(r, STK_BATCH_DELIVERED);
 	pthread_mutex_unlock(&p->lock);
+	stk__surveyed_delivered(p, r);
 	if (s == STK_OK)
 		s = hand_over(p, r, out, err);
 	stk__record_return(r);
@@ -274,7 +274,7 @@ enum stk_status stk_pipeline_next_within(struct stk_pipeline *p, int64_t ms, str
 	stk__tell_held(p);
 	if (stk__storage_notice(p->storage, notice))
 		stk__notify(p->ctx, STK_LOG_WARNING, "%s", notice);
-	if (stk__surveyed_notice(p, notice))
+	while (stk__surveyed_notice(p, notice))
 		stk__notify(p->ctx, STK_LOG_WARNING, "%s", notice);
 	/* Callers wait in slices. Wake a worker after each one, so that it notices events that signal nobody, such as the end of a stream capture. */
 	if (p->way->crew && (s != STK_TIMEOUT || ms != 0))

@@ -316,11 +316,11 @@ void stk__ready_chain(struct stk_record *r, int32_t chain, int32_t sample);
 void stk__ready_submit(struct stk_record *r); /* the jobs that its level has for the GPU */
 
 /* survey.c: of a run whose samples are met while they are read. plans: whether batch k is known, or will never be; whoever opens batches is woken when that
- * changes. has: whether there is such a batch; else r->result says what comes in its place. lend: as stk__io_try, from what the search has brought, without
- * the lock. notice: without the lock. Elsewhere all of this is without effect. */
+ * changes. has: whether there is such a batch; else r->result says what comes in its place. delivered: nobody reads the batch's samples any more. lend: as
+ * stk__io_try, from what the search has brought. These two, end and notice are called without the lock. Elsewhere all of this is without effect. */
 STK_MUST_USE enum stk_status stk__surveyed_create(struct stk_pipeline *p, struct stk_error *err); /* after the orders */
 STK_MUST_USE enum stk_status stk__surveyed_begin(struct stk_pipeline *p, struct stk_error *err);
-void stk__surveyed_end(struct stk_pipeline *p); /* without the lock */
+void stk__surveyed_end(struct stk_pipeline *p);
 void stk__surveyed_destroy(struct stk_pipeline *p);
 bool stk__surveyed_plans(struct stk_pipeline *p, int64_t k);
 bool stk__surveyed_has(const struct stk_pipeline *p, struct stk_record *r);

@@ -13,7 +13,7 @@
 #include <string.h>
 
 /* Tars are opened ahead of the search, several at a time, since each takes the store an answer or two. */
-enum { OPENERS = 4, OPEN_AHEAD = 16, MOST_PARTS = 64, SLACK = 64 };
+enum { OPENERS = 4, OPEN_AHEAD = 16, MOST_PARTS = 64, SLACK = 64, NOTICES = 8 };
 
 /* A tar, by its turn. */
 struct turn {
@@ -42,7 +42,8 @@ struct stk_survey {
 	struct stk_error error; /* why it failed */
 	int64_t wanted;         /* by who was told that it is not known; 0: nobody */
 	int32_t next_open, swept;
-	char notice[400];
+	char notices[NOTICES][400]; /* not told yet, the oldest first; there is no room for more than the user would read */
+	int32_t notice_count;
 	pthread_t searcher, openers[OPENERS];
 	int openers_count;
 	bool begun, searches;
@@ -118,7 +119,8 @@ static void take_notice(void *user, const char *text)
 {
 	struct stk_survey *s = user;
 	pthread_mutex_lock(&s->lock);
-	snprintf(s->notice, sizeof s->notice, "%s", text);
+	if (s->notice_count < NOTICES)
+		snprintf(s->notices[s->notice_count++], sizeof *s->notices, "%s", text);
 	pthread_mutex_unlock(&s->lock);
 }
 
@@ -329,8 +331,12 @@ enum stk_status stk__survey_begin(struct stk_survey *s, const struct stk_survey_
 	if (!status)
 		status = stk__thread_start(&s->searcher, "stoker-survey", search_tars, s, err);
 	s->searches = !status;
-	if (status)
-		stk__survey_end(s);
+	if (!status)
+		return STK_OK;
+	stk__survey_end(s);
+	s->known = (struct stk_survey_known){.all = true, .failed = status}; /* whoever goes on all the same hears of it again */
+	if (err)
+		s->error = *err;
 	return status;
 }
 
@@ -391,10 +397,13 @@ void stk__survey_passed(struct stk_survey *s, int64_t sample)
 bool stk__survey_notice(struct stk_survey *s, char text[400])
 {
 	pthread_mutex_lock(&s->lock);
-	memcpy(text, s->notice, sizeof s->notice);
-	s->notice[0] = '\0';
+	const bool any = s->notice_count > 0;
+	if (any) {
+		memcpy(text, s->notices[0], sizeof *s->notices);
+		memmove(s->notices, s->notices + 1, (size_t)--s->notice_count * sizeof *s->notices);
+	}
 	pthread_mutex_unlock(&s->lock);
-	return text[0];
+	return any;
 }
 
 /* ---- samples ---- */

@@ -15,18 +15,27 @@
 
 enum { FILES = 7, BATCH = 4, BATCHES = 2, SECONDS = 120, MOST_FAULTS = 20000 };
 static char *folder;
+static char tar[300], tar_index[320]; /* of the folder's files; made where a reader keeps it */
 
 static int set_up(void **state)
 {
+	char command[800];
 	(void)state;
 	folder = make_folder(FILES, 99);
-	return folder == NULL;
+	if (!folder)
+		return 1;
+	snprintf(tar, sizeof tar, "%s.tar", folder);
+	snprintf(tar_index, sizeof tar_index, "%s.stoker", tar);
+	snprintf(command, sizeof command, "tar -C '%s' --format=ustar -cf '%s' .", folder, tar);
+	return system(command) != 0;
 }
 
 static int tear_down(void **state)
 {
 	(void)state;
 	remove_folder(folder);
+	unlink(tar);
+	unlink(tar_index);
 	return 0;
 }
 
@@ -103,6 +112,20 @@ static enum stk_status gather_graph(struct stk_graph *g, struct outcome *o, stru
 	struct stk_node image = {.op = -1};
 	enum stk_status s = add_links(g, links, 3, &image, err);
 	return s ? s : stk_graph_output(g, image, err);
+}
+
+/* Of a tar that is searched while its samples are read. */
+static enum stk_status survey_graph(struct stk_graph *g, struct outcome *o, struct stk_error *err)
+{
+	(void)o;
+	const char *const paths[] = {tar}, *const endings[] = {"jpg"};
+	const struct stk_arg reader[] = {stk_arg_list("paths", STK_VALUE_STRINGS, paths, 1),
+		stk_arg_list("ext", STK_VALUE_STRINGS, endings, 1), stk_arg_string("tail", "keep")};
+	const struct link links[] = {{"readers.webdataset_unindexed", reader, 3}};
+	struct stk_node file = {.op = -1};
+	unlink(tar_index);
+	enum stk_status s = add_links(g, links, 1, &file, err);
+	return s ? s : stk_graph_output(g, file, err);
 }
 
 static void count_release(void *user)
@@ -217,6 +240,20 @@ static void run_plain(struct stk_context *ctx, graph_fn build, struct outcome *o
 	stk_pipeline_destroy(p);
 }
 
+/* Asks once more where a thread did not start: that is told again, or there are batches; nobody waits for what will never come. */
+static void run_stubbornly(struct stk_context *ctx, graph_fn build, struct outcome *o)
+{
+	struct stk_batch *b = NULL;
+	struct stk_error err = {0};
+	struct stk_pipeline *p = open_run(ctx, build, o);
+	if (p)
+		take_epoch(p, 0, o);
+	if (p && o->status == STK_SYSTEM)
+		note(o, stk_pipeline_next(p, &b, &err), &err);
+	stk_batch_unref(&b);
+	stk_pipeline_destroy(p);
+}
+
 static void run_resumed(struct stk_context *ctx, graph_fn build, struct outcome *o)
 {
 	struct stk_pipeline *p = open_run(ctx, build, o);
@@ -324,6 +361,12 @@ static void test_source(void **state)
 	fault_loop(run_plain, source_graph, STK_FAULT_THREAD, "source, thread");
 	struct outcome o = run_once(run_plain, source_graph);
 	assert_int_equal(o.destroyed, 1);
+}
+
+static void test_survey(void **state)
+{
+	(void)state;
+	fault_loop(run_stubbornly, survey_graph, STK_FAULT_THREAD, "survey, thread");
 }
 
 static void test_resuming(void **state)
@@ -452,6 +495,7 @@ int main(void)
 		cmocka_unit_test(test_reads_later_than_their_batch),
 		cmocka_unit_test(test_files),
 		cmocka_unit_test(test_source),
+		cmocka_unit_test(test_survey),
 		cmocka_unit_test(test_resuming),
 		cmocka_unit_test(test_texts),
 	};
