@@ -68,8 +68,8 @@ struct stk_tar_index_info {
 STK_API STK_MUST_USE enum stk_status stk_tar_index(
 	const struct stk_tar_index_options *options, struct stk_tar_index_info *info, struct stk_error *err);
 
-/* Whether tars would be read as they lie in their first epoch, as a Loader does: all of them are in stores, and there is one without an index. Then *unindexed is
- * the number of tars, and component hears of the endings in the first sample of the first, which takes a few requests; else it is 0. What is said of the others in the options has no effect. */
+/* Whether a Loader would read these tars as they lie in their first epoch: all of them are in stores, and one has no index. Then *unindexed is the number of
+ * tars, and `component` hears of the endings in the first sample of the first one, which takes a few requests; else *unindexed is 0. `output` is not read. */
 STK_API STK_MUST_USE enum stk_status stk_tar_unindexed(
 	const struct stk_tar_index_options *options, int32_t *unindexed, struct stk_error *err);
 

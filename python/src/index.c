@@ -68,20 +68,25 @@ static PyObject *notices_of(const struct watch *w)
 	return list;
 }
 
-static PyObject *run(const char **paths, Py_ssize_t n, const char *output, struct stk_storage *storage, struct watch *w)
+static struct stk_tar_index_options options_of(const char **paths, Py_ssize_t n, struct stk_storage *storage, struct watch *w)
 {
-	struct stk_tar_index_options o = {.size = sizeof o,
+	return (struct stk_tar_index_options){.size = sizeof(struct stk_tar_index_options),
 		.paths = paths,
 		.path_count = (int32_t)n,
-		.output = output,
 		.storage = storage,
 		.progress = on_progress,
-		.notice = on_notice,
 		.component = on_component,
 		.user = w};
+}
+
+static PyObject *run(const char **paths, Py_ssize_t n, const char *output, struct stk_storage *storage, struct watch *w)
+{
+	struct stk_tar_index_options o = options_of(paths, n, storage, w);
 	struct stk_tar_index_info info = {.size = sizeof info};
 	struct stk_error err = {0};
 
+	o.output = output;
+	o.notice = on_notice;
 	w->state = PyEval_SaveThread();
 	const enum stk_status status = stk_tar_index(&o, &info, &err);
 	PyEval_RestoreThread(w->state);
@@ -95,14 +100,7 @@ static PyObject *run(const char **paths, Py_ssize_t n, const char *output, struc
 
 static PyObject *run_unindexed(const char **paths, Py_ssize_t n, struct stk_storage *storage, struct watch *w)
 {
-	struct stk_tar_index_options o = {.size = sizeof o,
-		.paths = paths,
-		.path_count = (int32_t)n,
-		.storage = storage,
-		.progress = on_progress,
-		.notice = on_notice,
-		.component = on_component,
-		.user = w};
+	const struct stk_tar_index_options o = options_of(paths, n, storage, w);
 	struct stk_error err = {0};
 	int32_t unindexed = 0;
 
@@ -146,7 +144,6 @@ PyObject *core_tar_unindexed(PyObject *module, PyObject *args)
 	w.components = paths ? PyDict_New() : NULL;
 	PyObject *result = w.components ? run_unindexed(paths, n, st, &w) : NULL;
 	Py_XDECREF(w.components);
-	free(w.notices);
 	free(paths);
 	return result;
 }

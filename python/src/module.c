@@ -16,9 +16,10 @@ static PyMethodDef core_functions[] = {
 		"image_named(name)\n--\n\nWhether a file's name ends as those of images that this build decodes."},
 	{"image_header", core_image_header, METH_O, "image_header(data)\n--\n\nWhat the bytes of an image file say of it in their header."},
 	{"tar_unindexed", core_tar_unindexed, METH_VARARGS,
-		"tar_unindexed(paths)\n--\n\nHow many tars in stores have no index, and the endings in the first sample; 0: they have one, or are local."},
+		"tar_unindexed(paths, storage=None)\n--\n\n(number of tars, {ending: files} of the first sample), where all are in stores and one has no "
+		"index; else (0, {})."},
 	{"tar_index", core_tar_index, METH_VARARGS,
-		"tar_index(paths, output, progress)\n--\n\nWhere the files of tars lie, found and kept: a dict of what there is."},
+		"tar_index(paths, output, progress, storage=None)\n--\n\nWhere the files of tars lie, found and kept: a dict of what there is."},
 	{"wrap", core_wrap, METH_VARARGS, "wrap(samples, layout)\n--\n\nBuffers in host memory as a Batch with one output."},
 	{"explain_missing", core_explain_missing, METH_O, "explain_missing(name)\n--\n\nOne sentence about a name that is no operator."},
 	{NULL, NULL, 0, NULL},

@@ -49,6 +49,17 @@ static enum stk_status tell_components(const struct stk_archives *a, const struc
 	return s;
 }
 
+static bool given_up(void *user)
+{
+	const struct stk_tar_index_options *o = user;
+	return o->progress && !o->progress(o->user, 0, o->path_count, 0);
+}
+
+static struct stk_access access_of(const struct stk_tar_index_options *o)
+{
+	return (struct stk_access){.storage = o->storage, .interrupted = given_up, .user = (void *)(uintptr_t)o};
+}
+
 static enum stk_status check_options(const struct stk_tar_index_options *o, struct stk_error *err)
 {
 	if (o->size != sizeof *o)
@@ -60,7 +71,7 @@ static enum stk_status check_options(const struct stk_tar_index_options *o, stru
 
 enum stk_status stk_tar_index(const struct stk_tar_index_options *o, struct stk_tar_index_info *info, struct stk_error *err)
 {
-	const struct stk_access access = {.storage = o->storage};
+	const struct stk_access access = access_of(o);
 	struct stk_names tars;
 	struct stk_archives archives;
 	enum stk_status s = check_options(o, err);
@@ -139,27 +150,19 @@ static int32_t first_without(const struct stk_names *tars)
 	return first;
 }
 
-static bool keep_on(void *user)
+static enum stk_status open_tar(
+	const char *tar, struct stk_io *io, const struct stk_access *access, struct stk_archive_file *f, struct stk_error *err)
 {
-	const struct stk_tar_index_options *o = user;
-	return o->progress && !o->progress(o->user, 0, o->path_count, 0);
-}
-
-static enum stk_status open_tar(const struct stk_tar_index_options *o, const char *tar, struct stk_io *io, struct stk_access *access,
-	struct stk_archive_file *f, struct stk_error *err)
-{
-	*access = (struct stk_access){.interrupted = keep_on, .user = (void *)(uintptr_t)o};
 	return stk__archive_open(f, tar, io, access, (struct stk_archive_pace){.ahead = 1}, stk__archive_least(STK_ARCHIVE_TAR), err);
 }
 
-static enum stk_status look(const struct stk_tar_index_options *o, const struct stk_names *tars, struct stk_io *io, int32_t first,
-	int32_t *unindexed, struct stk_error *err)
+static enum stk_status look(const struct stk_tar_index_options *o, const struct stk_access *access, const struct stk_names *tars,
+	struct stk_io *io, int32_t first, int32_t *unindexed, struct stk_error *err)
 {
 	const struct stk_archive_watch watch = {.notice = o->notice, .user = o->user};
-	struct stk_access access;
 	struct stk_archive_file f;
 	struct stk_archive_index kept;
-	enum stk_status s = open_tar(o, tars->at[first], io, &access, &f, err);
+	enum stk_status s = open_tar(tars->at[first], io, access, &f, err);
 	if (s)
 		return s;
 	*unindexed = stk__archive_kept_load(STK_ARCHIVE_TAR, &f, &kept, &watch) ? 0 : (int32_t)tars->count;
@@ -167,7 +170,7 @@ static enum stk_status look(const struct stk_tar_index_options *o, const struct 
 		stk__archive_index_free(&kept);
 	} else if (first > 0) {
 		stk__archive_close(&f);
-		s = open_tar(o, tars->at[0], io, &access, &f, err);
+		s = open_tar(tars->at[0], io, access, &f, err);
 	}
 	if (s)
 		return s;
@@ -179,7 +182,7 @@ static enum stk_status look(const struct stk_tar_index_options *o, const struct 
 
 enum stk_status stk_tar_unindexed(const struct stk_tar_index_options *o, int32_t *unindexed, struct stk_error *err)
 {
-	const struct stk_access access = {.storage = o->storage};
+	const struct stk_access access = access_of(o);
 	struct stk_storage *storage = NULL;
 	struct stk_names tars;
 	*unindexed = 0;
@@ -188,7 +191,7 @@ enum stk_status stk_tar_unindexed(const struct stk_tar_index_options *o, int32_t
 		return s;
 	int32_t first = first_without(&tars);
 	if (first >= 0 && !(s = stk__access_open(&access, tars.at[first], &storage, err)))
-		s = look(o, &tars, stk__storage_io(storage), first, unindexed, err);
+		s = look(o, &access, &tars, stk__storage_io(storage), first, unindexed, err);
 	stk_storage_unref(&storage);
 	stk__names_free(&tars);
 	return s;

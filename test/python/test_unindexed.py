@@ -8,7 +8,12 @@ import itertools
 import json
 import os
 import shutil
+import signal
+import socket
+import subprocess
+import sys
 import tarfile
+import textwrap
 
 import numpy as np
 import pytest
@@ -337,15 +342,17 @@ def test_missing_components(store, spoiled, capfd):
     assert labels_of(loader) == [i for i in range(90) if i not in (40, 71)]
 
 
-def test_a_cut_tar_is_told(spoiled, capfd):
+def test_cut_tars_are_told(spoiled, capfd):
     def harm(folder):
-        path = folder / "s-2.tar"
-        with tarfile.open(path) as tar:
-            last = tar.getmembers()[-1]
-        path.write_bytes(path.read_bytes()[: last.offset_data + -(-last.size // 512) * 512])
+        for name in ("s-1.tar", "s-2.tar"):
+            with tarfile.open(folder / name) as tar:
+                last = tar.getmembers()[-1]
+            (folder / name).write_bytes((folder / name).read_bytes()[: last.offset_data + -(-last.size // 512) * 512])
 
     assert labels_of(made(spoiled(harm=harm), shuffle=False)) == list(range(90))
-    assert "s-2.tar: it ends without the blocks of zeros that end a tar" in capfd.readouterr().err
+    told = capfd.readouterr().err
+    for name in ("s-1.tar", "s-2.tar"):
+        assert f"{name}: it ends without the blocks of zeros that end a tar" in told
 
 
 def test_a_sample_larger_than_the_window(spoiled):
@@ -414,3 +421,27 @@ def test_it_ends_while_the_store_is_silent(store, no_index):
     next(iter(loader))
     store.set("silent=1")
     loader.close()
+
+
+def test_an_interrupt_ends_the_listing_of_tars():
+    """The store never answers: Ctrl-C does not wait for it."""
+    script = """
+        import signal, stoker
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # whoever started the tests may ignore it
+        try:
+            stoker.Loader("s3://photos/shard-*.tar", 7)
+        except KeyboardInterrupt:
+            print("interrupted")
+    """
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        environment = {**os.environ, "AWS_ENDPOINT_URL_S3": f"http://127.0.0.1:{silent.getsockname()[1]}"}
+        child = subprocess.Popen([sys.executable, "-c", textwrap.dedent(script)], stdout=subprocess.PIPE, text=True, env=environment)
+        silent.settimeout(60)
+        asked = silent.accept()[0]
+        child.send_signal(signal.SIGINT)
+        try:
+            out = child.communicate(timeout=15)[0]  # whoever waits for an answer does so for 20 s, twice
+        finally:
+            child.kill()
+            asked.close()
+    assert child.returncode == 0 and out == "interrupted\n"

@@ -131,7 +131,7 @@ class Run:
         return self.total if size is None or size < 0 else int(size)
 
     def counted(self) -> int | None:
-        """The same. Where samples are met while they are read, the index is made now, which takes as long as that takes."""
+        """Samples in an epoch. Where they are not known because tars are read as they lie, the tars are searched now, which may take minutes."""
         if isinstance(self.source, Source) and self.source.one_epoch and self.samples() is None:
             if self.step or self.resumed is not None:
                 self.total = self.source.count(self.spec)

@@ -90,7 +90,7 @@ def look(tars: Sequence[str], storage: Any) -> dict[str, int]:
 
 
 def glance(tars: Sequence[str], storage: Any) -> tuple[int, dict[str, int]]:
-    """How many tars in stores have no index yet, and the endings in the first sample; 0: all others."""
+    """The number of tars and the endings in their first sample, where all of them are in stores and one has no index yet; else 0 and {}."""
     return _core.tar_unindexed([os.fsencode(t) for t in tars], storage.core() if isinstance(storage, Storage) else None)
 
 
