@@ -81,12 +81,12 @@ int core_context_drain(PyObject *object)
 	return rc;
 }
 
-static void log_free(struct log_queue *q)
+/* Of the library, once nobody can log any more: a pipeline that dies in a callback of its own ends later than its Context. */
+static void log_free(void *user)
 {
+	struct log_queue *q = user;
 	int level;
 
-	if (!q)
-		return;
 	for (char *text; (text = log_pop(q, &level));)
 		free(text);
 	pthread_mutex_destroy(&q->lock);
@@ -98,10 +98,10 @@ static void context_dealloc(PyObject *object)
 	struct context_object *self = (struct context_object *)object;
 	PyTypeObject *type = Py_TYPE(object);
 
-	/* In a forked child the threads to be joined do not exist. Pipelines hold their Context, so nobody is left who could log. */
+	/* In a forked child the threads to be joined do not exist. */
 	if (self->ctx && getpid() == self->pid) {
 		Py_BEGIN_ALLOW_THREADS stk_context_unref(&self->ctx);
-		Py_END_ALLOW_THREADS log_free(self->log);
+		Py_END_ALLOW_THREADS
 	}
 	Py_XDECREF(self->on_log);
 	((freefunc)PyType_GetSlot(type, Py_tp_free))(object);
@@ -122,7 +122,7 @@ struct stk_context *core_context_get(PyObject *object)
 static PyObject *context_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
 	static char *names[] = {"threads", "io_threads", "on_log", NULL};
-	struct stk_context_config config = {.size = sizeof(config), .log = log_push};
+	struct stk_context_config config = {.size = sizeof(config), .log = log_push, .log_done = log_free};
 	struct stk_error err = {0};
 	enum stk_status status;
 	PyObject *on_log = Py_None;

@@ -24,6 +24,8 @@ static void destroy(struct stk_context *ctx)
 	stk__ranges_close(ctx->ranges);
 	pthread_mutex_destroy(&ctx->gpu_lock);
 	pthread_mutex_destroy(&ctx->log_lock);
+	if (ctx->log_done)
+		ctx->log_done(ctx->log_user);
 	stk__free(ctx);
 }
 
@@ -72,6 +74,7 @@ enum stk_status stk_context_create(const struct stk_context_config *config, stru
 		return s;
 	}
 	tell_unknown_settings(ctx);
+	ctx->log_done = c.log_done;
 	*out = ctx;
 	return STK_OK;
 }

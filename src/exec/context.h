@@ -28,6 +28,7 @@ struct stk_context {
 	int64_t process; /* pid: threads do not survive a fork */
 	stk_log_fn log;
 	void *log_user;
+	void (*log_done)(void *user);
 	pthread_mutex_t log_lock;
 	cpu_set_t allowed;               /* cores of the process when the workers were started; empty: more than a set holds */
 	pthread_mutex_t gpu_lock;        /* of what follows */

@@ -2,6 +2,7 @@
  * The engine's promises: results do not depend on threads, prefetch, batch, fusion or CPU level; state; failures; no allocation once warm. */
 #include "test.h"
 
+#include "graphs.h"
 #include "pipelines.h"
 
 #include "base/memory.h"
@@ -267,6 +268,33 @@ static void test_batches_outlive_their_pipeline(void **state)
 	}
 }
 
+static void count(void *user)
+{
+	++*(int *)user;
+}
+
+static void test_the_log_is_done_with_when_the_last_pipeline_has_gone(void **state)
+{
+	(void)state;
+	int done = 0;
+	struct stk_error err = {0};
+	struct stk_context *ctx = NULL;
+	struct stk_pipeline *p = NULL;
+	const struct stk_context_config cc = {.size = sizeof cc, .threads = 1, .log_user = &done, .log_done = count};
+	const struct stk_pipeline_config pc = {.size = sizeof pc, .batch_size = 2, .device_id = -1};
+	struct stk_graph *g = new_graph();
+	struct value file = ADD(g, "readers.file", .args = {stk_arg_string("file_root", folder)});
+	OUTPUTS(g, output_of(file, 1));
+	assert_int_equal(stk_context_create(&cc, &ctx, &err), STK_OK);
+	if (stk_pipeline_create(ctx, g, &pc, &p, &err))
+		fail_msg("%s", err.message);
+	stk_graph_destroy(g);
+	stk_context_unref(&ctx);
+	assert_int_equal(done, 0);
+	stk_pipeline_destroy(p);
+	assert_int_equal(done, 1);
+}
+
 static void test_holding_too_many_batches_is_an_error_that_says_so(void **state)
 {
 	(void)state;
@@ -414,6 +442,7 @@ int main(void)
 		cmocka_unit_test(test_scratch_does_not_depend_on_the_batch),
 		cmocka_unit_test(test_warm_pipelines_allocate_nothing),
 		cmocka_unit_test(test_batches_outlive_their_pipeline),
+		cmocka_unit_test(test_the_log_is_done_with_when_the_last_pipeline_has_gone),
 		cmocka_unit_test(test_copies_on_the_host_hold_no_slot),
 		cmocka_unit_test(test_a_long_chain_is_cancelled),
 		cmocka_unit_test(test_a_forked_child_drops_batches_without_a_hang),
