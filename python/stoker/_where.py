@@ -72,6 +72,16 @@ def missing(message: str, up: int = 2) -> Exception:
     return ImportError(message) if importing else AttributeError(message)
 
 
+def warn(text: str) -> None:
+    """A UserWarning at the user's line."""
+    import warnings
+
+    level, frame = 1, sys._getframe()
+    while frame.f_back is not None and frame.f_code.co_filename.startswith((_PACKAGE, "<frozen")):
+        level, frame = level + 1, frame.f_back
+    warnings.warn(text, stacklevel=level)
+
+
 def notice(text: str) -> None:
     """Prints a line once a process: for what is accepted and does nothing, or not what it says."""
     if text not in _shown:

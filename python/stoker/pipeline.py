@@ -23,7 +23,7 @@ from stoker._progress import ProgressLine
 from stoker._session import Session
 from stoker._settings import SETTINGS, Arguments, ByName, Leading, Settings, read_state, takes
 from stoker._sources import BY_CALLS, CallableSource, FedSource, Source
-from stoker._where import notice
+from stoker._where import notice, warn
 from stoker.data_node import DataNode
 from stoker.errors import ArgumentError, InvalidArgumentError, StateError, StokerError, UnknownArgumentError, from_status
 from stoker.tensors import TensorList, stream_handle, tensor_list
@@ -492,14 +492,11 @@ class Pipeline:
 
 def _tell_unsaved(sources: Sequence[UserSource]) -> None:
     """What enable_checkpointing=True promises, sources that know only their next call cannot keep: a UserWarning, as DALI's."""
-    import warnings
-
     for name in (s.name for s in sources if isinstance(s.source, Source) and s.source.seek == BY_CALLS):
-        warnings.warn(
+        warn(
             f"a checkpoint holds no state of the source of external_source {name!r}: iterators, generators and callables without an argument can be "
             "restored at the beginning of an epoch alone, where they begin anew; a callable that takes the batch's number, a BatchInfo or a SampleInfo "
-            "can be restored behind any batch",
-            stacklevel=2,
+            "can be restored behind any batch"
         )
 
 

@@ -167,8 +167,9 @@ def test_replacing_samples_of_a_source_is_refused():
 def test_a_source_without_a_state_is_told_of_where_checkpoints_are_wanted():
     array = np.zeros((2, 1))
     for source in ([array], iter([array]), lambda: array):
-        with pytest.warns(UserWarning, match=r"no state of the source of external_source 'in'"):
+        with pytest.warns(UserWarning, match=r"no state of the source of external_source 'in'") as told:
             pipeline(source, name="in", settings={"enable_checkpointing": True}).build()
+        assert told[0].filename == __file__
         pipeline(source, name="in").build()
     for source in (lambda i: array, None):
         pipeline(source, name="in", settings={"enable_checkpointing": True}).build()
