@@ -71,6 +71,19 @@ enum stk_status stk__per_channel(const char *name, struct stk_floats values, int
 	return STK_OK;
 }
 
+enum stk_status stk__check_matrix(const char *name, struct stk_ints shape, int64_t rows, int64_t columns, struct stk_error *err)
+{
+	if (shape.count < 2 || (shape.count == 2 && shape.v[1] == columns && (rows < 0 || shape.v[0] == rows)))
+		return STK_OK;
+	if (shape.count > 2)
+		return stk__fail(err, STK_SHAPE, "%s is a matrix, and this tensor has %d dims", name, shape.count);
+	if (rows < 0)
+		return stk__fail(err, STK_SHAPE, "%s is a tensor of %lld x %lld values; it takes rows of %lld", name, (long long)shape.v[0],
+			(long long)shape.v[1], (long long)columns);
+	return stk__fail(err, STK_SHAPE, "%s is a tensor of %lld x %lld values; it takes %lld x %lld", name, (long long)shape.v[0],
+		(long long)shape.v[1], (long long)rows, (long long)columns);
+}
+
 bool stk__dtype_whole(enum stk_dtype dtype)
 {
 	return dtype != STK_FLOAT16 && dtype != STK_BFLOAT16 && dtype != STK_FLOAT && dtype != STK_FLOAT64;

@@ -58,6 +58,10 @@ enum stk_status stk__check_per_channel(const char *name, struct stk_floats value
 /* Spreads them over n <= STK_PASS_MAX_CHANNELS channels. */
 enum stk_status stk__per_channel(const char *name, struct stk_floats values, int64_t n, float *out, struct stk_error *err);
 
+/* STK_SHAPE unless the matrix has these rows and columns; rows -1: any number. `shape` is what stands behind a STK_SHAPED argument: where that was no
+ * tensor of two dims or more, its values come row by row, and whoever reads them counts them. */
+enum stk_status stk__check_matrix(const char *name, struct stk_ints shape, int64_t rows, int64_t columns, struct stk_error *err);
+
 /* True for types that hold whole numbers, bool among them. */
 bool stk__dtype_whole(enum stk_dtype dtype);
 

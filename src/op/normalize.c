@@ -87,8 +87,12 @@ static enum stk_status check_given(const struct normalize *a, const struct stk_d
 	if (a->mean.count < 0 && a->stddev.count < 0)
 		return STK_OK;
 	const struct stk_floats *given[] = {&a->mean, &a->stddev};
-	const int64_t *extents[] = {extents_of(&a->mean_shape, in), extents_of(&a->stddev_shape, in)};
+	const struct stk_ints *shapes[] = {&a->mean_shape, &a->stddev_shape};
+	const int64_t *extents[] = {extents_of(shapes[0], in), extents_of(shapes[1], in)};
 	for (int i = 0; i < 2; i++) {
+		if (given[i]->count > 1 && shapes[i]->count > 1 && shapes[i]->count != in->ndim)
+			return stk__fail(err, STK_SHAPE, "%s has %d dims, and the input %d: give it as many, or one", i ? "stddev" : "mean",
+				shapes[i]->count, in->ndim);
 		for (int32_t d = 0; extents[i] && given[i]->count != 1 && d < in->ndim; d++)
 			if (extents[i][d] != (r->reduced >> d & 1 ? 1 : in->shape[d]))
 				return stk__fail(err, STK_SHAPE, "%s has extent %lld in dim %d, where it needs %lld", i ? "stddev" : "mean",

@@ -85,7 +85,7 @@ static unsigned slice_classify(const void *args, const struct stk_desc *in)
 	struct stk_dims dims;
 	if (!in || border_of(a) != STK_BORDER_FILL || stk__dims_of(in, &dims, NULL) || !dims.known)
 		return STK_CLASS_NEVER;
-	int32_t n = stk__axes_of(a->slice.axes, a->slice.axis_names, in, axes, NULL);
+	int32_t n = stk__slice_axes(&a->slice, in, axes, NULL);
 	for (int32_t i = 0; i < n; i++)
 		if (axes[i] != dims.h && axes[i] != dims.w)
 			return STK_CLASS_NEVER;

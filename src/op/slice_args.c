@@ -26,8 +26,9 @@ const struct stk_arg_def stk__slice_group[] = {
 		.max = STK_MAX_DIMS - 1,
 		.shapes = true,
 		.alone = true,
-		.doc = "Dims that the bounds are of, in their order; negative ones count from the end. Default: axis_names."},
-	STK_ARG(struct stk_slice_args, axis_names, STK_ARG_STRING, "\"WH\"", STK_FREE, 0, "The same by letters of the layout."),
+		.doc = "Dims that the bounds are of, in their order; negative ones count from the end. Default: see axis_names."},
+	STK_ARG(struct stk_slice_args, axis_names, STK_ARG_STRING, NULL, STK_FREE, 0,
+		"The same by letters of the layout, instead of axes. Default: \"WH\"."),
 	STK_ARG(struct stk_slice_args, normalized_anchor, STK_ARG_BOOL, "true", STK_FREE, 0,
 		"A second input of floats holds shares of the extents; whole numbers are always indices."),
 	STK_ARG(struct stk_slice_args, normalized_shape, STK_ARG_BOOL, "true", STK_FREE, 0,
@@ -66,6 +67,8 @@ static enum stk_status axis_of_letter(
 
 int32_t stk__axes_of(struct stk_ints axes, const char *names, const struct stk_desc *desc, int32_t out[STK_MAX_DIMS], struct stk_error *err)
 {
+	if (axes.count >= 0 && names)
+		return -(int32_t)stk__fail(err, STK_INVALID, "axes and axis_names are both given: choose one");
 	int32_t n = axes.count >= 0 ? axes.count : names ? (int32_t)strlen(names) : 0;
 	enum stk_status s =
 		n > desc->ndim ? stk__fail(err, STK_INVALID, "%d axes are named of a tensor of %d dims", n, desc->ndim) : STK_OK;
@@ -176,7 +179,7 @@ static enum stk_status place(const struct bounds *b, int64_t extent, int64_t *st
 	double from = b->start.given ? resolve(b->start, extent) : 0, to = (double)extent;
 	if (b->end.given)
 		to = resolve(b->end, extent);
-	else if (b->shape.given && b->shape.relative && b->start.relative)
+	else if (b->start.given && b->start.relative && b->shape.given && b->shape.relative)
 		to = (b->start.value + b->shape.value) * (double)extent; /* one rounding less: .3 + .7 is 1 */
 	else if (b->shape.given)
 		to = from + resolve(b->shape, extent);
@@ -195,16 +198,17 @@ static bool is_open(const struct stk_call *call, const struct stk_slice_args *a)
 	       stk__varies(call, &a->rel_start) || stk__varies(call, &a->rel_end) || stk__varies(call, &a->rel_shape);
 }
 
-/* Axes when none are given: those of axis_names, or without a layout that has them, the two first dims as [1, 0]. */
-static int32_t slice_axes(const struct stk_slice_args *a, const struct stk_desc *desc, int32_t axes[STK_MAX_DIMS], struct stk_error *err)
+/* Without axes and axis_names, and a layout that has width and height, the two first dims as [1, 0]. */
+int32_t stk__slice_axes(const struct stk_slice_args *a, const struct stk_desc *desc, int32_t axes[STK_MAX_DIMS], struct stk_error *err)
 {
-	if (a->axes.count < 0 && !desc->layout[0] && strcmp(a->axis_names, "WH") == 0 && stk__layout_find(desc, 'W') < 0 &&
-		desc->ndim > 0) {
+	if (a->axes.count >= 0 || (a->axis_names && strcmp(a->axis_names, "WH") != 0))
+		return stk__axes_of(a->axes, a->axis_names, desc, axes, err);
+	if (!desc->layout[0] && stk__layout_find(desc, 'W') < 0 && desc->ndim > 0) {
 		axes[0] = desc->ndim > 1;
 		axes[1] = 0;
 		return desc->ndim > 1 ? 2 : 1;
 	}
-	return stk__axes_of(a->axes, a->axis_names, desc, axes, err);
+	return stk__axes_of(a->axes, "WH", desc, axes, err);
 }
 
 enum stk_status stk__window_of_slice(const struct stk_slice_args *a, const struct stk_call *call, const struct stk_desc *desc,
@@ -215,7 +219,7 @@ enum stk_status stk__window_of_slice(const struct stk_slice_args *a, const struc
 		out->extent[d] = -1;
 	if (stk__varies(call, &a->axes))
 		return STK_OK;
-	int32_t axes[STK_MAX_DIMS], n = slice_axes(a, desc, axes, err);
+	int32_t axes[STK_MAX_DIMS], n = stk__slice_axes(a, desc, axes, err);
 	if (n < 0)
 		return (enum stk_status) - n;
 	struct bounds bounds[STK_MAX_DIMS] = {0};

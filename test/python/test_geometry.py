@@ -57,6 +57,20 @@ def test_matrices_are_refused_by_what_they_are() -> None:
             )
 
 
+@pytest.mark.parametrize("name", ["paste_x", "paste_y"])
+@pytest.mark.parametrize("value", [-0.5, 1.5])
+def test_boxes_are_pasted_where_images_can_be(name: str, value: float) -> None:
+    """DALI takes 1.5 for 1, and -0.5 for what it is; paste of the image refuses both."""
+    boxes = [np.float32([[0.1, 0.2, 0.3, 0.4]])] * 2
+    for position in (value, lambda: fn.external_source(source=lambda: [np.float32(value)] * 2)):
+        with pytest.raises(StokerError, match=f'"{name}" is {value}; it must be from 0 to 1'):
+            run(
+                lambda position=position: fn.bbox_paste(
+                    fn.external_source(source=lambda: boxes), ratio=2.0, **{name: position() if callable(position) else position}
+                )
+            )
+
+
 def test_a_point_without_direction_is_refused() -> None:
     with pytest.raises(StokerError, match="axis is 0"):
         run(lambda: fn.transforms.rotation(angle=10.0, axis=[0.0, 0, 0]))

@@ -10,8 +10,8 @@ struct bbox_paste {
 static const struct stk_arg_def bbox_paste_args[] = {
 	STK_ARG(struct bbox_paste, ratio, STK_ARG_FLOAT, NULL, STK_FREE, STK_PER_SAMPLE | STK_REQUIRED,
 		"Extents of the canvas as multiples of the image's, as paste's; not 0."),
-	STK_ARG(struct bbox_paste, paste_x, STK_ARG_FLOAT, "0.5", STK_FREE, STK_PER_SAMPLE, "Where the image lies, as paste's."),
-	STK_ARG(struct bbox_paste, paste_y, STK_ARG_FLOAT, "0.5", STK_FREE, STK_PER_SAMPLE, "Where the image lies, as paste's."),
+	STK_ARG(struct bbox_paste, paste_x, STK_ARG_FLOAT, "0.5", (0, 1), STK_PER_SAMPLE, "Where the image lies, as paste's."),
+	STK_ARG(struct bbox_paste, paste_y, STK_ARG_FLOAT, "0.5", (0, 1), STK_PER_SAMPLE, "Where the image lies, as paste's."),
 	STK_ARG(struct bbox_paste, ltrb, STK_ARG_BOOL, "false", STK_FREE, 0,
 		"Boxes are (left, top, right, bottom); false: (left, top, width, height)."),
 	STK_ARG_END,

@@ -5,7 +5,10 @@
 #include <string.h>
 
 struct coord_transform {
-	struct stk_floats M, T, MT;
+	struct stk_floats M;
+	struct stk_ints M_shape;
+	struct stk_floats T, MT;
+	struct stk_ints MT_shape;
 	int32_t dtype;
 };
 
@@ -16,7 +19,7 @@ struct points_map {
 
 #define MATRIX(member, text)                                                                                                               \
 	{                                                                                                                                  \
-		.name = #member, .type = STK_ARG_FLOATS, .flags = STK_PER_SAMPLE | STK_PER_FRAME | STK_SCALAR_OK,                          \
+		.name = #member, .type = STK_ARG_FLOATS, .flags = STK_PER_SAMPLE | STK_PER_FRAME | STK_SCALAR_OK | STK_SHAPED,             \
 		.offset = offsetof(struct coord_transform, member), .min = -HUGE_VAL, .max = HUGE_VAL, .shapes = true, .doc = text         \
 	}
 
@@ -46,9 +49,13 @@ static enum stk_status check_types(const struct coord_transform *a, enum stk_dty
 }
 
 /* M, from values in rows of `columns`, of which the last may be T's. */
-static enum stk_status read_matrix(struct points_map *p, const char *name, struct stk_floats v, int32_t columns, struct stk_error *err)
+static enum stk_status read_matrix(
+	struct points_map *p, const char *name, struct stk_floats v, struct stk_ints shape, int32_t columns, struct stk_error *err)
 {
 	int32_t in = p->points.in;
+	enum stk_status s = stk__check_matrix(name, shape, -1, columns, err);
+	if (s)
+		return s;
 	if (v.count <= 1) {
 		p->points.out = in;
 		for (int32_t i = 0; i < in; i++)
@@ -77,8 +84,8 @@ static enum stk_status read_map(const struct coord_transform *a, struct points_m
 			a->M.count == 0   ? "M"
 			: a->T.count == 0 ? "T"
 					  : "MT");
-	enum stk_status s =
-		a->MT.count >= 0 ? read_matrix(p, "MT", a->MT, p->points.in + 1, err) : read_matrix(p, "M", a->M, p->points.in, err);
+	enum stk_status s = a->MT.count >= 0 ? read_matrix(p, "MT", a->MT, a->MT_shape, p->points.in + 1, err)
+					     : read_matrix(p, "M", a->M, a->M_shape, p->points.in, err);
 	if (s || a->T.count < 0)
 		return s;
 	if (a->T.count != 1 && a->T.count != p->points.out)

@@ -60,9 +60,7 @@ static const struct stk_arg_def tensor_resize_args[] = {
 static enum stk_status read_dims(const struct tensor_resize *a, const struct stk_desc *in, int32_t *dims, int32_t *n, struct stk_error *err)
 {
 	bool names = a->axis_names && a->axis_names[0], listed = names || a->axes.count >= 0;
-	if (names && a->axes.count >= 0)
-		return stk__fail(err, STK_INVALID, "axes and axis_names are both given: choose one");
-	*n = listed ? stk__axes_of(a->axes, names ? a->axis_names : NULL, in, dims, err) : in->ndim;
+	*n = listed ? stk__axes_of(a->axes, a->axis_names, in, dims, err) : in->ndim;
 	if (*n < 0)
 		return (enum stk_status) - *n;
 	for (int32_t k = 0; k < *n; k++) {

@@ -4,14 +4,18 @@
 #include "op/geometry/affine.h"
 
 struct shear {
-	struct stk_floats shear, angles, center;
+	struct stk_floats shear;
+	struct stk_ints shear_shape;
+	struct stk_floats angles;
+	struct stk_ints angles_shape;
+	struct stk_floats center;
 	bool reverse_order;
 };
 
 static const struct stk_arg_def shear_args[] = {
-	STK_ARG(struct shear, shear, STK_ARG_FLOATS, NULL, STK_FREE, STK_PER_SAMPLE | STK_PER_FRAME | STK_SCALAR_OK,
+	STK_ARG(struct shear, shear, STK_ARG_FLOATS, NULL, STK_FREE, STK_PER_SAMPLE | STK_PER_FRAME | STK_SCALAR_OK | STK_SHAPED,
 		"Factors: (xy, yx), or (xy, xz, yx, yz, zx, zy) for points of three components. xy is how far x moves as y grows by 1."),
-	STK_ARG(struct shear, angles, STK_ARG_FLOATS, NULL, (-90, 90), STK_PER_SAMPLE | STK_PER_FRAME | STK_SCALAR_OK,
+	STK_ARG(struct shear, angles, STK_ARG_FLOATS, NULL, (-90, 90), STK_PER_SAMPLE | STK_PER_FRAME | STK_SCALAR_OK | STK_SHAPED,
 		"Angles in degrees, instead of shear, in the same order: a factor is an angle's tangent."),
 	STK_ARG(struct shear, center, STK_ARG_FLOATS, NULL, STK_FREE, STK_PER_SAMPLE | STK_PER_FRAME | STK_SCALAR_OK,
 		"The point that stays where it is, one value a component, or one for all. Default: the origin."),
@@ -30,6 +34,10 @@ static enum stk_status shear_make(const struct stk_call *call, struct stk_affine
 		return stk__fail(err, STK_INVALID, "%s has %d values; it takes 2 for points of two components, 6 for three",
 			angles ? "angles" : "shear", given->count);
 	int32_t n = given->count == 2 ? 2 : 3;
+	const char *name = angles ? "angles" : "shear";
+	enum stk_status s = stk__check_matrix(name, angles ? a->angles_shape : a->shear_shape, n, n - 1, err);
+	if (s)
+		return s;
 	stk__affine_identity(out, n);
 	for (int32_t i = 0, k = 0; i < n; i++)
 		for (int32_t j = 0; j < n; j++) {

@@ -7,12 +7,13 @@
 
 struct warp_affine {
 	struct stk_floats matrix;
+	struct stk_ints matrix_shape;
 	bool inverse_map;
 	struct stk_warp_args warp;
 };
 
 static const struct stk_arg_def warp_affine_args[] = {
-	STK_ARG(struct warp_affine, matrix, STK_ARG_FLOATS, NULL, STK_FREE, STK_PER_SAMPLE | STK_PER_FRAME,
+	STK_ARG(struct warp_affine, matrix, STK_ARG_FLOATS, NULL, STK_FREE, STK_PER_SAMPLE | STK_PER_FRAME | STK_SHAPED,
 		"Two rows of three values, row by row, over (x, y, 1) in pixels from the top left corner; of volumes three rows of four, over "
 		"(x, y, z, 1). transforms.* make such matrices. Default, and empty: the second input."),
 	STK_ARG(struct warp_affine, inverse_map, STK_ARG_BOOL, "true", STK_FREE, 0,
@@ -48,7 +49,9 @@ static enum stk_status read_matrix(const struct stk_call *call, int32_t ndim, st
 	if (given && ndim && a->matrix.count != ndim * (ndim + 1))
 		return stk__fail(err, STK_INVALID, "matrix has %d values; it takes %s", a->matrix.count,
 			ndim == 2 ? "two rows of three" : "three rows of four");
-	enum stk_status s = input ? check_input(&call->in[1].desc, ndim, err) : STK_OK;
+	enum stk_status s = input  ? check_input(&call->in[1].desc, ndim, err)
+			    : ndim ? stk__check_matrix("matrix", a->matrix_shape, ndim, ndim + 1, err)
+				   : STK_OK;
 	if (s || !ndim || (input && stk__building(call)))
 		return s;
 	const float *v = input ? call->in[1].data : a->matrix.v;

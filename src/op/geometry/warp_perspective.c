@@ -6,7 +6,9 @@
 #include <string.h>
 
 struct warp_perspective {
-	struct stk_floats matrix, size, fill_value;
+	struct stk_floats matrix;
+	struct stk_ints matrix_shape;
+	struct stk_floats size, fill_value;
 	bool inverse_map;
 	int32_t interp_type;
 	const char *border_mode, *pixel_origin;
@@ -18,7 +20,7 @@ struct perspective {
 };
 
 static const struct stk_arg_def warp_perspective_args[] = {
-	STK_ARG(struct warp_perspective, matrix, STK_ARG_FLOATS, NULL, STK_FREE, STK_PER_SAMPLE | STK_PER_FRAME,
+	STK_ARG(struct warp_perspective, matrix, STK_ARG_FLOATS, NULL, STK_FREE, STK_PER_SAMPLE | STK_PER_FRAME | STK_SHAPED,
 		"Three rows of three values, row by row, over (x, y, 1): positions are the first two results divided by the third. Default, and "
 		"empty: the second input, a float32 tensor of shape (3, 3)."),
 	{.name = "size",
@@ -69,6 +71,9 @@ static enum stk_status read_matrix(const struct stk_call *call, double m[9], boo
 		return stk__fail(err, STK_INVALID, "the matrix is of %s; cast it to float32", stk_dtype_name(d->dtype));
 	if (d && d->ndim >= 0 && (d->ndim != 2 || (d->shape[0] >= 0 && d->shape[0] != 3) || (d->shape[1] >= 0 && d->shape[1] != 3)))
 		return stk__fail(err, STK_SHAPE, "the matrix must have three rows of three; this tensor has %d dims", d->ndim);
+	enum stk_status s = given ? stk__check_matrix("matrix", a->matrix_shape, 3, 3, err) : STK_OK;
+	if (s)
+		return s;
 	const float *v = !*known ? NULL : input ? call->in[1].data : a->matrix.v;
 	for (int i = 0; v && i < 9; i++)
 		m[i] = (double)v[i];

@@ -66,8 +66,6 @@ static enum stk_status check_dtype(enum stk_reduction op, enum stk_dtype in, enu
 
 static enum stk_status reduced_dims(const struct reduction *a, const struct stk_desc *in, uint32_t *reduced, struct stk_error *err)
 {
-	if (a->axes.count >= 0 && a->axis_names)
-		return stk__fail(err, STK_INVALID, "axes and axis_names are both given: choose one");
 	if (stk_desc_elements(in) > STK_ARRAY_MOST)
 		return stk__fail(err, STK_LIMIT, "a tensor to reduce has at most %d values, not %lld", STK_ARRAY_MOST,
 			(long long)stk_desc_elements(in));

@@ -36,12 +36,13 @@ static enum stk_status fail_dims(int32_t n, struct stk_error *err)
 	return stk__fail(err, STK_INVALID, "%d extents are given; tensors have up to %d dims", n, STK_MAX_DIMS);
 }
 
-/* The extent of the input from which that of dim i of the output is computed: of the dim that src_dims names, else of the same dim. */
-static int64_t source_extent(const struct stk_reshape_args *a, const struct stk_desc *in, int32_t i, bool *fits)
+static enum stk_status check_sources(struct stk_ints src_dims, int32_t ndim, struct stk_error *err)
 {
-	int64_t d = a->src_dims.count >= 0 ? a->src_dims.v[i] : i;
-	*fits = d < in->ndim;
-	return d < 0 ? 1 : *fits ? in->shape[d] : 1;
+	for (int32_t i = 0; i < src_dims.count; i++)
+		if (src_dims.v[i] >= ndim)
+			return stk__fail(err, STK_INVALID, "src_dims has %lld, and the input has %d dims, which count from 0",
+				(long long)src_dims.v[i], ndim);
+	return STK_OK;
 }
 
 static enum stk_status extents_from_factors(
@@ -49,10 +50,10 @@ static enum stk_status extents_from_factors(
 {
 	out->ndim = n;
 	for (int32_t i = 0; i < n; i++) {
-		bool fits;
-		int64_t extent = source_extent(a, in, i, &fits);
+		int64_t source = a->src_dims.count >= 0 ? a->src_dims.v[i] : i;
+		int64_t extent = source < 0 || source >= in->ndim ? 1 : in->shape[source];
 		float factor = a->rel_shape.count >= 0 ? a->rel_shape.v[i] : 1;
-		if (!fits && factor >= 0)
+		if (source >= in->ndim && factor >= 0)
 			return stk__fail(err, STK_INVALID,
 				"dim %d of the output takes its extent from a dim that the input, with %d, does not have", i, in->ndim);
 		out->shape[i] = factor < 0 || extent < 0 ? -1 : (int64_t)round((double)factor * (double)extent);
@@ -70,6 +71,9 @@ static enum stk_status read_extents(
 		return stk__fail(err, STK_INVALID, "the shape is given twice: choose one of shape, rel_shape and a second input");
 	if (a->src_dims.count >= 0 && a->rel_shape.count >= 0 && a->src_dims.count != a->rel_shape.count)
 		return stk__fail(err, STK_INVALID, "src_dims has %d values and rel_shape %d", a->src_dims.count, a->rel_shape.count);
+	enum stk_status s = in->ndim < 0 ? STK_OK : check_sources(a->src_dims, in->ndim, err);
+	if (s)
+		return s;
 	*open = false;
 	if (call->n_in > 1) {
 		const struct stk_tensor *t = &call->in[1];

@@ -110,7 +110,12 @@ def windows() -> Iterator[Case]:
         yield Case("decoders.image_slice", [batch_of(*some), *inputs], kwargs, exact=True, title=title)
     for bad in ({"crop": [500, 500]}, {"crop": [5, 5], "crop_pos_x": 2.0}):
         yield Case("decoders.image_crop", [batch_of(*some)], bad, error=True, title=str(bad))
-    for bad in ({"start": [-3, 0], "end": [4, 4]}, {"start": [0, 0], "end": [400, 4]}, {"end": [4, 4], "shape": [3, 3]}):
+    for bad in (
+        {"start": [-3, 0], "end": [4, 4]},
+        {"start": [0, 0], "end": [400, 4]},
+        {"end": [4, 4], "shape": [3, 3]},
+        {"end": [4], "axes": [0], "axis_names": "H"},
+    ):
         yield Case("decoders.image_slice", [batch_of(*some)], bad, error=True, title=str(bad))
 
 

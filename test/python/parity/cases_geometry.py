@@ -96,7 +96,6 @@ def crop() -> Iterator[Case]:
 
     yield case(crop=[30, 20])
     yield case(crop_w=21, crop_h=32)
-    yield Case("crop", [images(rng)], {"crop_w": 21}, error=True)
     yield case(crop=[0, 0])
     yield case(crop=[1, 20, 21])  # images have no depth
     yield case(crop_d=9, crop_h=20, crop_w=21)
@@ -202,8 +201,22 @@ def slice_() -> Iterator[Case]:
         {"start": [1, 2, 3, 4, 5], "end": [4, 4]},
         {"start": [1, 2], "end": [4, 4], "axis_names": "HD"},
         {"start": [1, 2], "end": [4, 4], "out_of_bounds_policy": "wrong"},
+        {"start": [1, 2], "end": [4, 4], "axes": [0, 1], "axis_names": "HW"},
+        {"start": [1, 2], "end": [4, 4], "axes": [0, 1], "axis_names": ""},
     ):
         yield Case("slice", [images(rng, low=10)], bad, error=True)
+    rows = Batch([np.arange(extent, dtype=np.int32) for extent in rng.integers(2, 150, 100)])
+    shares = [
+        per_sample(rng.integers(low, low + 50, (100, 1)) / np.float32(100)) for low in (0, 1, 50)
+    ]  # ends halfway between two elements
+    for window in (
+        {"rel_shape": shares[1]},
+        {"rel_end": shares[2]},
+        {"rel_start": shares[0]},
+        {"rel_start": shares[0], "rel_end": shares[2]},
+    ):
+        yield case(rows, axes=[0], **window)
+    yield case(rows, axes=[0], rel_start=shares[0], rel_shape=shares[1])
 
 
 def flip() -> Iterator[Case]:
@@ -293,7 +306,7 @@ def pad() -> Iterator[Case]:
     yield case(tensors(rng, "int64", 1), fill_value=-1, axes=[0], shape=[20])
     yield Case("pad", [images(rng)], {"axes": per_sample([[0]] * 3, "int32"), "shape": [95]}, exact=True)
     yield Case("pad", [images(rng)], {"axes": per_sample([[-2, 0]] * 3, "int32")}, exact=True)
-    for bad in ({"axes": [5]}, {"axes": [0], "align": [0]}, {"axis_names": "Z"}):
+    for bad in ({"axes": [5]}, {"axes": [0], "align": [0]}, {"axis_names": "Z"}, {"axes": [0], "axis_names": "H"}):
         yield Case("pad", [images(rng)], bad, error=True)
 
 
@@ -328,7 +341,12 @@ def warp_affine() -> Iterator[Case]:
         yield case(matrix=Batch(rows), interp_type=interp)
         yield case(images(rng), Batch(rows), interp_type=interp, fill_value=0)
         yield case(images(rng), Batch(rows), interp_type=interp, inverse_map=False, size=per_sample([[20, 31], [40, 50], [61, 22]]))
-    for bad in ({"matrix": [1, 0, 0]}, {}, {"matrix": [1, 0, 0, 0, 1, 0], "size": [0, 0, 5]}):
+    for bad in (
+        {"matrix": [1, 0, 0]},
+        {},
+        {"matrix": [1, 0, 0, 0, 1, 0], "size": [0, 0, 5]},
+        {"matrix": Batch([np.eye(3, 2, dtype=np.float32)] * 3)},
+    ):
         yield Case("warp_affine", [images(rng)], bad, error=True)
     yield Case("warp_affine", [images(rng)], {"matrix": [1, 0, 0, 0, 1, 0], "interp_type": T.INTERP_CUBIC}, error=True)
 

@@ -106,6 +106,9 @@ def normalize() -> Iterator[Case]:
     for dtype in ("uint8", "int16", "uint16", "int32", "float32"):
         yield case(images(rng, dtype))
         yield case(images(rng, dtype, layout="CHW"), axes=[1, 2])
+    square = Batch([rng.normal(3, 2, (3, 4)).astype(np.float32) for _ in range(3)])
+    yield Case("normalize", [square], {"axes": [1], "mean": Batch([np.ones((1, 1, 3), np.float32)] * 3)}, error=True)
+    yield Case("normalize", [images(rng)], {"axes": [0, 1], "axis_names": "HW"}, error=True)
     yield case(tensors(rng, "float32", 2, low=3), axes=[1])
     yield case(tensors(rng, "float32", 4, low=2), axes=[1, 3])
     yield case(tensors(rng, "float32", 1, low=5))

@@ -164,6 +164,7 @@ def reshape() -> Iterator[Case]:
         {"rel_shape": [-1, -1, 1]},
         {"src_dims": [0, 1, 3]},
         {"src_dims": [0, 0, 1]},
+        {"src_dims": [0, 1, 3], "shape": [4, 6, 3]},
         {"src_dims": [0, 1, -2]},
         {"src_dims": [0, 1], "rel_shape": [1, 3, 1]},
         {"shape": [4, 6, 3], "rel_shape": [1, 1, 1]},

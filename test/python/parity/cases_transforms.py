@@ -66,6 +66,8 @@ def transforms() -> Iterator[Case]:
         ("shear", [], {}),
         ("shear", [], {"shear": [1.0, 2], "angles": [1.0, 2]}),
         ("shear", [], {"shear": [1.0]}),
+        ("shear", [], {"shear": Batch([np.ones((2, 3), np.float32)] * 3)}),
+        ("shear", [], {"angles": Batch([np.ones((1, 2), np.float32)] * 3)}),
         ("shear", [], {"angles": [-95.0, 2]}),
         ("crop", [], {"from_start": [1.0, 2], "from_end": [3.0, 4, 5]}),
         ("combine", [matrices(rng, 2), matrices(rng, 3)], {}),
@@ -122,6 +124,8 @@ def coord_transform() -> Iterator[Case]:
         {"M": [1.0] * 14},
     ):
         yield Case("coord_transform", [points(2)], bad, error=True)
+    for key, shape in (("M", (1, 4)), ("M", (4, 1)), ("M", (1, 1)), ("M", (1, 2, 2)), ("MT", (3, 2)), ("MT", (1, 6))):
+        yield Case("coord_transform", [points(2)], {key: Batch([np.ones(shape, np.float32)] * 3)}, error=True)
     yield Case("coord_transform", [points(2, "int64")], {}, error=True)
     yield Case("coord_transform", [points(7)], {}, error=True)
     yield Case("coord_transform", [Batch([np.ones(4, np.float32)] * 3)], {}, error=True)

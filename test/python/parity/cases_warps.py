@@ -54,6 +54,7 @@ def warp_perspective() -> Iterator[Case]:
         {"matrix": matrix(), "interp_type": T.INTERP_LANCZOS3},
         {"matrix": matrix(), "border_mode": "mirror"},
         {"matrix": matrix(), "fill_value": [1.0, 2]},
+        {"matrix": Batch([np.ones((1, 9), np.float32)] * 3)},
     ):
         yield Case("experimental.warp_perspective", [images(rng)], bad, error=True)
     yield Case("experimental.warp_perspective", [images(rng, "int32")], {"matrix": matrix()}, error=True)
