@@ -50,7 +50,7 @@ groups-asan = $(tests)
 groups-tsan = $(tests)
 groups-parity = $(tests) parity
 groups-selfcheck = $(tests)
-groups-fuzz = test-c check
+groups-fuzz = $(tests) test-c parity check
 groups-check-all = $(groups-lint) $(groups-wheel-test) parity check
 GOALS = $(or $(MAKECMDGOALS),$(.DEFAULT_GOAL))
 
@@ -148,15 +148,15 @@ parity: setup ## every operator against DALI on the CPU
 	@tools/build.sh $(BUILD) $(MESON_FLAGS)
 	$(PY_TESTS) $(PY_WORKERS) test/python/parity test/python/test_ops_parity.py
 
-fuzz: setup ## all parsers, decoders and random graphs under sanitizers; FUZZ_SECONDS=N for each target, FUZZ_SEED=S repeats a run, ARGS=... targets
-	tools/fuzz.sh $(ARGS)
+fuzz: setup ## all parsers, decoders and random graphs under sanitizers, and random graphs in DALI and Stoker; FUZZ_SECONDS=N for each target, FUZZ_SEED=S repeats a run, ARGS=... targets
+	BUILD=$(BUILD) tools/fuzz.sh $(ARGS)
 
 selfcheck: setup ## plant faults and see each caught by its own check
 	$(PYTHON) tools/selfcheck.py
 
 check-all: export STOKER_LONG = 1
 check-all: setup lint test test-plain-c test-gpu-emulated asan tsan parity wheel-test test-install selfcheck ## everything, with the long fuzzing and the full matrices
-	tools/fuzz.sh
+	BUILD=$(BUILD) tools/fuzz.sh
 	STOKER_TEST_FULL=1 tools/python_tests.sh env $(PY_TESTS)
 
 fresh: ## RUN='make test' in a fresh clone on a bare Debian, SUITE=trixie or bookworm; as root; USERNAME=ann runs it as a user without root

@@ -2,11 +2,12 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # Long fuzzing. Each target of test/fuzz runs under libFuzzer with AddressSanitizer and UndefinedBehaviorSanitizer, from its corpus; `own`, the decoders
-# that call no other library, also under MemorySanitizer; `random_graphs` compares the ways in which a graph may run. Each run tells the command that
-# repeats it. Inputs that crash are left in build-fuzz/found; put them into the corpus once they are mended. Needs clang with its runtime libraries.
+# that call no other library, also under MemorySanitizer; `random_graphs` compares the ways in which a graph may run, `random_graphs-gpu` the CPU with the
+# emulated GPU, and `dali_graphs` Stoker with DALI, which $VENV holds. Each run tells the CPU time that it took and the command that repeats it. Inputs
+# that crash are left in build-fuzz/found; put them into the corpus once they are mended. Needs clang with its runtime libraries.
 #
 # usage: tools/fuzz.sh [TARGET...]
-# environment: FUZZ_SECONDS, for each target (default 60); FUZZ_JOBS, runs at once (default: the cores); FUZZ_SEED (default: drawn)
+# environment: VENV, BUILD (where dali_graphs finds Stoker, default build); FUZZ_SECONDS, for each target (default 60); FUZZ_JOBS, runs at once (default: the cores); FUZZ_SEED (default: drawn)
 #              FUZZ_BUILD_ONLY=1: build what would run
 set -eu
 cd "$(dirname "$0")/.."
@@ -22,7 +23,18 @@ export ASAN_OPTIONS=allocator_may_return_null=1 UBSAN_OPTIONS=halt_on_error=1:pr
 if [ "${1:-}" = --run ]; then
 	name=$2
 	case $name in
-	random_graphs) set -- "$build/test/fuzz/random_graphs" --graphs 1000000000 --seconds "$FUZZ_SECONDS" --seed "${FUZZ_SEED}000" ;;
+	random_graphs*)
+		set -- --graphs 1000000000 --seconds "$FUZZ_SECONDS" --seed "${FUZZ_SEED}000"
+		if [ "$name" = random_graphs ]; then
+			set -- "$build/test/fuzz/random_graphs" "$@"
+		else
+			set -- env LD_LIBRARY_PATH="$build-gpu/test/cuda" STOKER_EMULATED_CUDA=strict "$build-gpu/test/fuzz/random_graphs" --gpu "$@"
+		fi
+		;;
+	dali_graphs)
+		set -- env STOKER_BUILD="${BUILD:-build}" PYTHONPATH="${BUILD:-build}/python" "${VENV:-.venv}/bin/python" \
+			test/python/parity/random_graphs.py --graphs 1000000000 --seconds "$FUZZ_SECONDS" --seed "${FUZZ_SEED}000"
+		;;
 	*)
 		target=${name%-memory}
 		folder=$build
@@ -37,8 +49,9 @@ if [ "${1:-}" = --run ]; then
 	esac
 	log=$build/log/$name
 	if "$@" >"$log" 2>&1; then state=ok; else state=FAILED; fi
+	times >"$log-times" # of this shell, then of what it ran: user and system
 	said=$(sed -n 's/^stat::number_of_executed_units: *//p; s/^\([0-9]* graphs\).*/\1/p' "$log")
-	printf 'fuzz: %-16s %-7s %12s inputs in %s s: %s\n' "$name" "$state" "$said" "$FUZZ_SECONDS" "$*"
+	printf 'fuzz: %-18s %-7s %12s inputs in %s s, %s of CPU: %s\n' "$name" "$state" "$said" "$FUZZ_SECONDS" "$(sed -n '2s/ .*//p' "$log-times")" "$*"
 	[ "$state" = ok ] || {
 		tail -n 40 "$log" >&2
 		exit 1
@@ -48,19 +61,24 @@ fi
 
 configure() {
 	[ -f "$1/build.ninja" ] || CC=clang meson setup "$1" --buildtype=debugoptimized -Db_sanitize="$2" -Db_lundef=false -Dtests=enabled \
-		-Dpython=disabled -Dcuda=disabled -Dc_args=-fsanitize=fuzzer-no-link >&2
+		-Dpython=disabled -Dcuda="$3" -Dc_args=-fsanitize=fuzzer-no-link >&2
 }
 
 targets=$*
-[ -n "$targets" ] || targets="$(for f in test/fuzz/fuzz_*.c; do basename "$f" .c | sed 's/^fuzz_//'; done | grep -v _seeds) own-memory random_graphs"
-configure $build address,undefined
+[ -n "$targets" ] || targets="$(for f in test/fuzz/fuzz_*.c; do basename "$f" .c | sed 's/^fuzz_//'; done | grep -v _seeds) own-memory random_graphs random_graphs-gpu dali_graphs"
+configure $build address,undefined disabled
 built=
 for target in $targets; do
 	case $target in
 	*-memory)
-		configure $build-memory memory
+		configure $build-memory memory disabled
 		ninja -C $build-memory --quiet "test/fuzz/fuzz_${target%-memory}"
 		;;
+	random_graphs-gpu)
+		configure $build-gpu address,undefined emulated
+		ninja -C $build-gpu --quiet test/fuzz/random_graphs test/cuda/libcuda.so.1
+		;;
+	dali_graphs) tools/build.sh "${BUILD:-build}" ;;
 	random_graphs) built="$built test/fuzz/random_graphs" ;;
 	*) built="$built test/fuzz/fuzz_$target" ;;
 	esac

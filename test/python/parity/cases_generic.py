@@ -187,6 +187,9 @@ BINARY: dict[str, Callable[[Any, Any], Any]] = {
     ">=": operator.ge,
 }
 
+UNARY = ("sqrt", "rsqrt", "cbrt", "exp", "log", "log2", "log10", "sin", "cos", "tan", "tanh", "sinh", "cosh")
+UNARY += ("asin", "acos", "atan", "asinh", "atanh", "abs", "fabs", "floor", "ceil", "acosh")
+
 
 def _operand(rng: np.random.Generator, dtype: str, divisor: bool) -> Batch:
     """Values that overflow in no type, nor divide by zero: what C leaves undefined is no subject of parity."""
@@ -268,10 +271,8 @@ def _more_arithmetic(rng: np.random.Generator) -> Iterator[Case]:
     unlike = [Batch([values(rng, (3, 4), "float32")] * 2), Batch([values(rng, (3, 5), "float32")] * 2)]
     yield Case("arithmetic", unlike, build=lambda lib, x, y: x + y, title="shapes that do not broadcast", error=True)
     yield Case("arithmetic", [images(rng)], build=lambda lib, x: x * 0.5 + 3, title="keeps a layout")
-    unary = ("sqrt", "rsqrt", "cbrt", "exp", "log", "log2", "log10", "sin", "cos", "tan", "tanh", "sinh", "cosh")
-    unary += ("asin", "acos", "atan", "asinh", "atanh", "abs", "fabs", "floor", "ceil")
     positive = Batch([rng.uniform(0.05, 0.95, (3, 4)).astype(np.float32) for _ in range(2)])
-    for name in (*unary, "acosh"):
+    for name in UNARY:
         batch = positive if name != "acosh" else Batch([s + 1 for s in positive.samples])
 
         def call(lib: Library, x: Any, n: str = name) -> Any:

@@ -178,7 +178,7 @@ def _differences(reference: Output, ours: Output) -> tuple[float, float, float]:
     return largest, equal / count if count else 1.0, scale
 
 
-def compare(case: Case, reference: Sequence[Output], ours: Sequence[Output]) -> None:
+def compare(case: Case, reference: Sequence[Output], ours: Sequence[Output], records: list[Record] = RECORDS) -> None:
     assert len(reference) == len(ours), f"{len(ours)} outputs, DALI has {len(reference)}"
     for a, b in zip(reference, ours, strict=True):
         assert b.dtype == a.dtype, f"type {b.dtype}, DALI's is {a.dtype}"
@@ -189,7 +189,7 @@ def compare(case: Case, reference: Sequence[Output], ours: Sequence[Output]) -> 
         half = 2.0**-11 if a.dtype == "FLOAT16" else 0.0
         bound = 0.0 if case.exact else case.bound if case.bound is not None else max(1e-5, half) * scale if floats else 1.0
         rule = "equal" if case.exact else f"at most {case.bound:g}" if case.bound is not None else "float" if floats else "integer"
-        RECORDS.append(Record(case.op, case.name, largest, equal, scale if floats else 1.0, case.exact, rule, case.differs))
+        records.append(Record(case.op, case.name, largest, equal, scale if floats else 1.0, case.exact, rule, case.differs))
         shown = f"largest difference {largest:g} of {scale:g}, {equal:.2%} equal"
         assert largest <= bound, shown
         assert equal >= case.needed(floats), shown

@@ -1,0 +1,194 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What random graphs are known to find: differences that are meant, by the sentences of doc/parity.md that tell of them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from graph_program import Program, Ref, Step
+from harness import Batch, Name
+
+
+@dataclass(frozen=True)
+class Difference:
+    """`kind`, `op` and `why` are regular expressions, the last of what the comparison says, or the library that refuses."""
+
+    kind: str
+    op: str
+    why: str
+    sentence: str
+    when: Callable[[Step, list[Batch]], bool] = lambda step, inputs: True
+
+
+def _kind(inputs: list[Batch]) -> str:
+    return inputs[0].samples[0].dtype.kind if inputs else ""
+
+
+def _integers(step: Step, inputs: list[Batch]) -> bool:
+    return _kind(inputs) in ("i", "u")
+
+
+def _not_finite(step: Step, inputs: list[Batch]) -> bool:
+    return any(s.dtype.kind == "f" and not np.isfinite(s).all() for b in inputs for s in b.samples)
+
+
+def _floats_to_integers(step: Step, inputs: list[Batch]) -> bool:
+    return _kind(inputs) == "f" and isinstance(step.kwargs.get("dtype"), Name)
+
+
+def _ycbcr_to_more(step: Step, inputs: list[Batch]) -> bool:
+    return repr(step.kwargs.get("output_type")) == "YCbCr" and repr(step.kwargs.get("dtype", "UINT8")) != "UINT8"
+
+
+def _other_than_hwc(step: Step, inputs: list[Batch]) -> bool:
+    return inputs[0].layout not in ("HWC", None) or inputs[0].samples[0].ndim != 3
+
+
+def _below_zero(step: Step, inputs: list[Batch]) -> bool:
+    return re.search(r"[<>=]", step.expression) is not None and (
+        "-2" in step.expression or any((s < 0).any() for b in inputs for s in b.samples)
+    )
+
+
+def _empty(step: Step, inputs: list[Batch]) -> bool:
+    return any(not s.size for b in inputs for s in b.samples)
+
+
+def _many_turns(step: Step, inputs: list[Batch]) -> bool:
+    angle = step.kwargs.get("angle", 0.0)
+    return max([abs(angle)] if not isinstance(angle, Ref) else [float(np.max(np.abs(s))) for s in inputs[-1].samples]) > 1e4
+
+
+def _size_by_sample(step: Step, inputs: list[Batch]) -> bool:
+    return isinstance(step.kwargs.get("size"), Ref)
+
+
+def _negative_fill(step: Step, inputs: list[Batch]) -> bool:
+    fill = step.kwargs.get("fill_value", 0.0)
+    return _kind(inputs) in ("i", "u") and (isinstance(fill, Ref) or np.min(fill) < 0 or np.max(fill) > 255)
+
+
+def _one_pixel(step: Step, inputs: list[Batch]) -> bool:
+    return any(s.shape[:2] == (1, 1) for s in inputs[0].samples)
+
+
+def _with_fraction(step: Step, inputs: list[Batch]) -> bool:
+    fill = step.kwargs.get("fill_value", 0)
+    return _kind(inputs) in ("i", "u") and isinstance(fill, float) and fill != round(fill)
+
+
+MORE = (
+    "More is taken than by DALI: images of two dims and of all types, bool, float16 and float64 where an operator has no reason to refuse them, layouts of "
+    "matrices, arguments by sample of any numeric type, and one value of them, or a flat list, for all axes."
+)
+NAMED = "Axes are named without a layout too, where the number of dims tells it (DALI wants the layout)."
+BOXES = "`bb_flip`, `bbox_paste`, `bbox_rotate` and `box_encoder` want boxes in rows of four values (DALI reads any tensor four values at a time)."
+MEANS = "`reductions.std_dev` and `variance` want as many means as there are results, or one for all (DALI reads on behind the end of a mean that has fewer)."
+FLAGS = (
+    "Flags are 0 or 1, positions of `bbox_paste` from 0 to 1 as those of `paste`, and arguments are checked also where they change nothing, as `crop_pos_z` for "
+    "images (DALI takes any number)."
+)
+EMPTY = "Tensors without elements are taken by the rules for all others (in DALI, some operators check them less, refuse them, or give them no channels)."
+PER_CHANNEL = (
+    "Values for each channel are as many as the image has channels, and so is n_channels of `paste` (DALI reads and writes what lies beside them, or leaves "
+    "out the rest)."
+)
+BELOW_ZERO = "Whole numbers below 0 are compared with floats and unsigned ones by value (DALI finds -4 not less than -2 where one of them is a float)."
+BOOLS = "`math.min` and `max` take bools (DALI refuses them)."
+ONE_EXTENT = "Of crop_w and crop_h one may be left out, and keeps the whole extent (DALI wants both, one of them 0)."
+FILLS = "fill_value of `sphere` and `water` is rounded to the type of the image (DALI cuts it)."
+TURNS = "Angles of thousands of turns are as exact as others (DALI's are float32 in radians, whose last bit is then degrees)."
+SIZES = "A fraction of a pixel in `size` of `rotate` and `warp_affine` is rounded (DALI rounds numbers, and cuts those by sample)."
+NAN = "`grid_mask` writes 0 over NaN and infinities too (DALI multiplies, which leaves NaN)."
+TWICE = "A matrix that is given to `warp_affine` twice, as an input and as matrix, is refused (DALI takes the input)."
+SOURCES = "src_dims of `reshape` and `reinterpret` is the same for all samples (DALI takes a node)."
+LIMITS = "`reductions.min` and `max` of infinities are infinite (DALI: the largest number). NaN is passed on (DALI: sometimes)."
+OVERFLOWS = "Sums of integers for a mean do not overflow (DALI's do, of 64 bits and of squares)."
+
+KNOWN = (
+    Difference(
+        "only Stoker", ".*", r"(?i)(input |data )?type.*not supported|(un|not )supported.*type|invalid type|conversion not supported", MORE
+    ),
+    Difference("only Stoker", ".*", r"does not match any of the allowed layouts|Unexpected layout of output|more than 4 channels", MORE),
+    Difference(
+        "only Stoker", ".*", r"Calling type does not match buffer data type|Unexpected shape for arg|cannot be converted to dimension", MORE
+    ),
+    Difference("only Stoker", "coord_transform", r"must be a list of (2D|1D)", MORE),
+    Difference("only Stoker", "transforms.shear", r"Shear coefficient must be", MORE),
+    Difference("only Stoker", ".*", r"is not present in the input layout", NAMED),
+    Difference(
+        "only Stoker",
+        "multi_paste",
+        "If the `output_size` is not specified",
+        "`multi_paste` without output_size makes each output as large as its sample (DALI wants samples of one size).",
+    ),
+    Difference("only DALI", "reductions.(std_dev|variance)", "the mean has .* values where", MEANS),
+    Difference("values", "reductions.(std_dev|variance)", "", MEANS, lambda step, inputs: len(step.operands) > 1),
+    Difference("only DALI", "bb.*|box_encoder", r"boxes (are a tensor|have four)|labels for", BOXES),
+    Difference(
+        "only DALI",
+        "transforms.crop",
+        "nothing can be scaled",
+        "`transforms.crop` refuses windows without extent to scale from (DALI makes infinities).",
+    ),
+    Difference("only DALI", ".*", r'"(horizontal|vertical|depthwise|crop_pos_z|mirror)" is .* it must be from', FLAGS),
+    Difference(
+        "only DALI",
+        "hue|saturation|hsv|color_twist",
+        "must have 3 channels",
+        "A fraction for an argument of whole numbers is refused",
+    ),
+    Difference("only DALI", "one_hot", "num_classes is needed", "`random_bbox_crop` refuses boxes"),
+    Difference("only DALI", "cat", "have extents", "`reductions.mean_square` and `rms` of uint16"),
+    Difference("only DALI", "grid_mask", "must be an image", "`grid_mask` takes images of all layouts"),
+    Difference("values", "grid_mask", "", "`grid_mask` takes images of all layouts", _other_than_hwc),
+    Difference(
+        "only DALI",
+        "full_like",
+        "it must be 1 or the same|does not fit into",
+        "`full_like` wants a value that fits into the output (DALI takes its first elements).",
+    ),
+    Difference("only DALI", "paste", "n_channels", PER_CHANNEL),
+    Difference("only DALI", "crop_mirror_normalize|slice|crop|erase", "give one, or one", PER_CHANNEL),
+    Difference("only DALI", "resize_crop_mirror", "reaches outside", "`resize`: an extent that is mirrored"),
+    Difference("only DALI", "bbox_paste", '"paste_[xy]" is .* it must be from', FLAGS),
+    Difference("only Stoker", "arithmetic", "cannot be booleans", BOOLS),
+    Difference("only Stoker", "crop.*|resize_crop_mirror", "must be provided together", ONE_EXTENT),
+    Difference("values", "sphere|water", "", FILLS, _with_fraction),
+    Difference("values", "reductions.(mean|mean_square|rms|sum)", "", OVERFLOWS, _integers),
+    Difference("values", "reductions.*", "", LIMITS, _not_finite),
+    Difference("values", "arithmetic", "", BELOW_ZERO, _below_zero),
+    Difference("values", "crop|slice", "", "With an integer dtype, values of float images are rounded", _floats_to_integers),
+    Difference(
+        "values",
+        "decoders.image.*",
+        "",
+        "`decoders.image` makes YCbCr of 8 bits, and other types of that (DALI: of colours in the type that is asked for).",
+        _ycbcr_to_more,
+    ),
+    Difference("values", "transforms.rotation", "", TURNS, _many_turns),
+    Difference("values", "rotate|warp_affine", "^shape", SIZES, _size_by_sample),
+    Difference("values", "erase", "", "fill_value saturates in the type of the samples", _negative_fill),
+    Difference("values", "grid_mask", "", NAN, _not_finite),
+    Difference("values", "experimental.warp_perspective", "^largest difference", "DALI's positions are multiples of 1/32 of a pixel"),
+    Difference("values", "sphere", "", "`sphere` leaves images of one pixel alone", _one_pixel),
+    Difference("only DALI", "warp_affine", "the matrix is given twice", TWICE),
+    Difference("only DALI", "erase|squeeze", "is given twice|axes are named of|is out of range", "An axis out of range is an IndexError"),
+    Difference("only DALI", "reshape|reinterpret", "'src_dims' is the same for all samples", SOURCES),
+    Difference("only Stoker", "stack", "for 0-D tensors", MORE),
+    Difference("only Stoker", "erase", "roi_anchor.size", MORE),
+    Difference("whole", ".*", "DALI refuses the whole: ValueError: Unexpected layout of output", MORE),
+    Difference("values|only DALI|only Stoker", ".*", "", EMPTY, _empty),
+)
+
+
+def known(kind: str, step: Step, program: Program, why: str) -> str:
+    """The sentence, or "" where the difference is a finding."""
+    inputs = [program.sources[r] for r in step.refs() if r in program.sources]  # operands, then arguments by sample
+    for d in KNOWN:
+        if re.fullmatch(d.kind, kind) and re.fullmatch(d.op, step.op) and re.search(d.why, why) and d.when(step, inputs):
+            return d.sentence
+    return ""
