@@ -66,7 +66,7 @@ def read_one(uri, storage):
 
 
 @pytest.mark.parametrize("scheme", ["http", "https"])
-@pytest.mark.parametrize("given", [{}, {"retries": 3}], ids=str)
+@pytest.mark.parametrize("given", [{}, {"retries": 2}], ids=str)
 def test_a_silent_endpoint(scheme, given):
     """Its time-out is the user's, and so is the number of tries; without one it is tried once more. A batch that cannot be read is not passed over."""
     with server(None) as port:
