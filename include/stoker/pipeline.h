@@ -61,7 +61,7 @@ struct stk_pipeline_config {
 STK_API STK_MUST_USE enum stk_status stk_pipeline_create(struct stk_context *ctx, struct stk_graph *graph,
 	const struct stk_pipeline_config *config, struct stk_pipeline **out, struct stk_error *err);
 
-/* Cancels what runs and waits for it. Batches that were delivered live on. Takes NULL. */
+/* Cancels what runs and waits for it, users' functions too. Batches that were delivered live on. Takes NULL. */
 STK_API void stk_pipeline_destroy(struct stk_pipeline *p);
 
 /* Chooses which of several readers leads, by the name of its operator: its epochs are the pipeline's. The others go along with it, sample for
@@ -87,6 +87,9 @@ STK_API STK_MUST_USE enum stk_status stk_pipeline_skip_epoch(struct stk_pipeline
 
 /* Makes a waiting stk_pipeline_next return STK_CANCELLED, now and from then on. Any thread, also a signal handler's. */
 STK_API void stk_pipeline_cancel(struct stk_pipeline *p);
+/* Cancels the run, and waits until no source or function of the user's is being called, ms at most: for bindings that look at signals before they destroy the
+ * pipeline, which is all that can be done with it from here on. STK_TIMEOUT: one has not returned; call again. Inside such a call: STK_OK at once. */
+STK_API STK_MUST_USE enum stk_status stk_pipeline_end_within(struct stk_pipeline *p, int64_t ms, struct stk_error *err);
 
 /* ---- what it is ---- */
 

@@ -31,6 +31,10 @@ struct stk_pipeline *pipeline_enter(struct pipeline_object *self)
 		PyErr_SetString(PyExc_RuntimeError, "the pipeline is in use by another thread: one thread at a time");
 		return NULL;
 	}
+	if (p && self->closing) {
+		PyErr_SetString(PyExc_RuntimeError, "the pipeline is closed");
+		return NULL;
+	}
 	if (p)
 		self->busy = true;
 	return p;
@@ -47,18 +51,38 @@ void pipeline_leave(struct pipeline_object *self)
 	}
 }
 
+/* Until none of the user's functions runs. False with an exception: a signal's handler raised. */
+static bool wait_for_calls(struct pipeline_object *self)
+{
+	enum stk_status status;
+
+	for (;;) {
+		Py_BEGIN_ALLOW_THREADS status = stk_pipeline_end_within(self->p, SLICE_MS, NULL);
+		Py_END_ALLOW_THREADS if (status != STK_TIMEOUT) return true;
+		if (PyErr_CheckSignals() < 0)
+			return false;
+	}
+}
+
+/* Where Ctrl-C ends the wait for a function that does not return, the pipeline is left to it for good. */
 static PyObject *pipeline_close(PyObject *object, PyObject *unused)
 {
 	struct pipeline_object *self = (struct pipeline_object *)object;
 	struct stk_pipeline *p = self->p;
+	bool good;
 
 	(void)unused;
-	if (!p || getpid() != self->pid)
+	if (!p || getpid() != self->pid || (self->closing && !self->busy))
 		return Py_NewRef(Py_None);
 	if (self->busy) {
 		self->closing = true;
 		stk_pipeline_cancel(p);
 	} else {
+		self->busy = self->closing = true;
+		good = wait_for_calls(self);
+		self->busy = false;
+		if (!good)
+			return NULL;
 		self->p = NULL;
 		destroy_without_gil(p);
 		if (core_context_drain(self->context) < 0) /* messages logged while it closed, mostly about the trace */
@@ -72,8 +96,8 @@ static void pipeline_dealloc(PyObject *object)
 	struct pipeline_object *self = (struct pipeline_object *)object;
 	PyTypeObject *type = Py_TYPE(object);
 
-	/* In a forked child neither its threads nor the state of its locks can be relied on: its memory is left alone. */
-	if (self->p && getpid() == self->pid)
+	/* In a forked child neither its threads nor the state of its locks can be relied on: its memory is left alone, as is that of one whose closing was given up. */
+	if (self->p && getpid() == self->pid && !self->closing)
 		destroy_without_gil(self->p);
 	Py_XDECREF(self->context);
 	((freefunc)PyType_GetSlot(type, Py_tp_free))(object);

@@ -405,7 +405,7 @@ class Pipeline:
         self._scheduled = 0
 
     def close(self) -> None:
-        """Stops the work and gives back its memory; batches live on."""
+        """Stops the work and gives back its memory; batches live on. Waits for calls of sources and functions to return, unless interrupted (Ctrl-C)."""
         if self._session is not None:
             self._session.close()
 

@@ -144,6 +144,25 @@ static enum stk_status wait_done(struct stk_pipeline *p, int64_t ms, struct stk_
 	}
 }
 
+enum stk_status stk_pipeline_end_within(struct stk_pipeline *p, int64_t ms, struct stk_error *err)
+{
+	const int64_t until = stk__clock_ns() + ms * 1000000;
+	enum stk_status s = stk__context_check(p->ctx, err);
+	if (s || stk__feed_is_me(p) || stk__pool_is_me(p->ctx->pool)) /* it would wait for itself */
+		return s;
+	stk_pipeline_cancel(p);
+	pthread_mutex_lock(&p->lock);
+	p->run.stopping = true;
+	while (stk__feed_calls(p) && stk__clock_ns() < until)
+		wait_slice(p, until);
+	bool calls = stk__feed_calls(p);
+	pthread_mutex_unlock(&p->lock);
+	const int64_t left = (until - stk__clock_ns()) / 1000000;
+	if (!calls && p->way->crew)
+		calls = !stk__pool_leave_within(p->ctx->pool, &p->client, left > 0 ? left : 0);
+	return calls ? stk__fail(err, STK_TIMEOUT, "a source or a function of the user's has not returned") : STK_OK;
+}
+
 /* ---- delivering ---- */
 
 /* Counts the bad samples of the batches up to this one; those of later batches do not count yet. */

@@ -29,8 +29,8 @@ struct first_given {
 
 struct stk_feed_stage {
 	pthread_t thread;
-	pthread_cond_t work; /* it has something to do */
-	bool started, runs;
+	pthread_cond_t work;                     /* it has something to do */
+	bool started, runs, calls;               /* calls: it is in a callback */
 	void (*destroy)(struct stk_pipeline *p); /* called when the thread's callback has returned; or NULL */
 	int64_t k;                               /* the batch that is fed next */
 	int64_t epoch, step;                     /* and where that stands */
@@ -314,6 +314,7 @@ static void feed_one(struct stk_pipeline *p, struct stk_record *r)
 		place_record(p, r);
 	else
 		f->epoch = r->at.epoch;
+	f->calls = true;
 	pthread_mutex_unlock(&p->lock);
 	if (turned)
 		tell_reset(p, r->at.epoch);
@@ -329,6 +330,9 @@ static void feed_one(struct stk_pipeline *p, struct stk_record *r)
 	stk__trace_row(p, STK_ROW_SOURCES,
 		&(struct stk_trace_span){.kind = STK_SPAN_CALLBACK, .batch = r->k, .count = r->count, .begin_ns = begin, .end_ns = end});
 	pthread_mutex_lock(&p->lock);
+	f->calls = false;
+	if (p->run.stopping)
+		pthread_cond_broadcast(&p->delivered);
 	r->at.count = r->count;
 	if (leads)
 		r->at.last = last;
@@ -382,6 +386,11 @@ bool stk__feed_waits(const struct stk_record *r)
 {
 	const struct stk_feed_stage *f = r->pipeline->parts.feed;
 	return f && r->k >= f->k;
+}
+
+bool stk__feed_calls(const struct stk_pipeline *p)
+{
+	return p->parts.feed && p->parts.feed->calls;
 }
 
 bool stk__feed_is_me(const struct stk_pipeline *p)

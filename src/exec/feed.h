@@ -15,6 +15,8 @@ STK_MUST_USE enum stk_status stk__feed_start(struct stk_pipeline *p, struct stk_
 void stk__feed_stop(struct stk_pipeline *p);                                                 /* ends it */
 void stk__feed_wake(struct stk_pipeline *p);      /* with the lock: a batch waits for its sources */
 bool stk__feed_waits(const struct stk_record *r); /* with the lock: its sources have not given yet */
+bool stk__feed_calls(
+	const struct stk_pipeline *p); /* with the lock: a source is being called; `delivered` tells of its end where the run stops */
 
 /* Stopped: the sources go on at this step of the epoch. tell: they are told that it begins. */
 void stk__feed_begin_at(struct stk_pipeline *p, int64_t epoch, int64_t step, bool tell);

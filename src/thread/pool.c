@@ -8,6 +8,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include <time.h>
 
 struct pool_thread {
 	struct stk_pool *pool;
@@ -158,6 +159,22 @@ void stk__pool_leave(struct stk_pool *pool, struct stk_pool_client *client)
 		p = &(*p)->next;
 	*p = client->next;
 	pthread_mutex_unlock(&pool->lock);
+}
+
+bool stk__pool_leave_within(struct stk_pool *pool, struct stk_pool_client *client, int64_t ms)
+{
+	struct timespec until;
+	clock_gettime(CLOCK_REALTIME, &until);
+	const int64_t ns = until.tv_nsec + ms % 1000 * 1000000;
+	until.tv_sec += ms / 1000 + ns / 1000000000;
+	until.tv_nsec = ns % 1000000000;
+	pthread_mutex_lock(&pool->lock);
+	client->leaving = true;
+	for (int late = 0; client->busy && !late;)
+		late = pthread_cond_timedwait(&pool->left, &pool->lock, &until);
+	const bool left = !client->busy;
+	pthread_mutex_unlock(&pool->lock);
+	return left;
 }
 
 /* Counts a wake. A worker about to sleep either sees the new count, or is asleep by the time that the lock has been taken and released. */

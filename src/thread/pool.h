@@ -30,6 +30,8 @@ int32_t stk__pool_bind(struct stk_pool *pool, const cpu_set_t *cpus, int32_t mos
 void stk__pool_join(struct stk_pool *pool, struct stk_pool_client *client);
 /* Returns when no worker is inside client->work, and none will be. */
 void stk__pool_leave(struct stk_pool *pool, struct stk_pool_client *client);
+/* Begins to leave: none will be from here on. False: after `ms`, one still is. */
+bool stk__pool_leave_within(struct stk_pool *pool, struct stk_pool_client *client, int64_t ms);
 
 /* Whether the calling thread is one of its workers. */
 bool stk__pool_is_me(const struct stk_pool *pool);

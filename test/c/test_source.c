@@ -438,6 +438,30 @@ static void test_functions_of_samples_and_batches(void **state)
 	}
 }
 
+/* ---- the end ---- */
+
+static void test_an_end_that_waits_for_a_source(void **state)
+{
+	(void)state;
+	struct source s = {.samples = 4 * BATCH, .delay_us = 3000000};
+	struct stk_context *ctx = source_context();
+	struct stk_pipeline *p = source_open(ctx, &s, NULL);
+	struct stk_error err = {0};
+	struct stk_batch *b = NULL;
+	assert_int_equal(stk_pipeline_start(p, &err), STK_OK);
+	while (pipeline_counter(p, "user_calls") < 1)
+		usleep(1000);
+	assert_int_equal(stk_pipeline_end_within(p, 20, &err), STK_TIMEOUT);
+	assert_non_null(strstr(err.message, "has not returned"));
+	assert_int_equal(stk_pipeline_end_within(p, 60000, &err), STK_OK);
+	assert_int_equal(s.pulls, 1); /* it is not called again */
+	assert_int_equal(stk_pipeline_end_within(p, 0, &err), STK_OK);
+	assert_int_equal(stk_pipeline_next(p, &b, &err), STK_CANCELLED);
+	stk_pipeline_destroy(p);
+	stk_context_unref(&ctx);
+	source_assert_balanced(&s);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -453,6 +477,7 @@ int main(void)
 		cmocka_unit_test(test_source_beside_a_reader),
 		cmocka_unit_test(test_a_source_shorter_than_the_reader_is_an_error),
 		cmocka_unit_test(test_functions_of_samples_and_batches),
+		cmocka_unit_test(test_an_end_that_waits_for_a_source),
 	};
 	alarm(250); /* a hang is a failure too */
 	return cmocka_run_group_tests_name("source", tests, NULL, NULL);

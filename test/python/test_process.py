@@ -75,6 +75,43 @@ assert len(pipe.run()[0]) == 4
     )
 
 
+@pytest.mark.parametrize("where", ["source", "function"])
+def test_ctrl_c_ends_a_close_that_waits_for_a_call(tree, script, where):
+    """One that never returns: neither close() nor the end of the interpreter waits for it any more."""
+    done = check(
+        script,
+        f"""
+import numpy as np
+inside, never = threading.Event(), threading.Event()
+def waits(x):
+    inside.set()
+    never.wait()
+    return x
+@pipeline_def(batch_size=2, num_threads=2, device_id=None)
+def define():
+    if {where!r} == "source":
+        return fn.external_source(lambda info: waits(np.zeros(3, np.uint8)), batch=False)
+    return fn.python_function(fn.random.uniform(), function=waits)
+pipe = define()
+pipe.build()
+pipe.start()
+assert inside.wait(30)
+threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()
+try:
+    pipe.close()
+except KeyboardInterrupt:
+    print("interrupted")
+pipe.close()
+try:
+    pipe.run()
+except RuntimeError as e:
+    print(e)
+""",
+        tree,
+    )
+    assert done.stdout == "interrupted\nthe pipeline is closed\n" and done.stderr == ""
+
+
 @pytest.mark.essential
 @pytest.mark.parametrize(
     "kept", ["pipe", "kept = pipe.run()", "import torch; kept = torch.from_dlpack(pipe.run()[0].as_tensor())", "pipe.start()"]
