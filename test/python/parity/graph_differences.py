@@ -59,7 +59,8 @@ def _empty(step: Step, inputs: list[Batch]) -> bool:
 
 def _many_turns(step: Step, inputs: list[Batch]) -> bool:
     angle = step.kwargs.get("angle", 0.0)
-    return max([abs(angle)] if not isinstance(angle, Ref) else [float(np.max(np.abs(s))) for s in inputs[-1].samples]) > 1e4
+    by_sample = [float(np.max(np.abs(s), initial=0)) for b in inputs for s in b.samples] if isinstance(angle, Ref) else [abs(angle)]
+    return max(by_sample) > 1e4
 
 
 def _size_by_sample(step: Step, inputs: list[Batch]) -> bool:
@@ -69,6 +70,15 @@ def _size_by_sample(step: Step, inputs: list[Batch]) -> bool:
 def _negative_fill(step: Step, inputs: list[Batch]) -> bool:
     fill = step.kwargs.get("fill_value", 0.0)
     return _kind(inputs) in ("i", "u") and (isinstance(fill, Ref) or np.min(fill) < 0 or np.max(fill) > 255)
+
+
+def _integers_but_bytes(step: Step, inputs: list[Batch]) -> bool:
+    return _kind(inputs) in ("i", "u") and inputs[0].samples[0].dtype != "uint8"
+
+
+def _nearest_along_one(step: Step, inputs: list[Batch]) -> bool:
+    given = [repr(step.kwargs[k]) for k in ("min_filter", "mag_filter") if k in step.kwargs]
+    return "NN" in given and given != ["NN", "NN"]
 
 
 def _one_pixel(step: Step, inputs: list[Batch]) -> bool:
@@ -105,6 +115,8 @@ SIZES = "A fraction of a pixel in `size` of `rotate` and `warp_affine` is rounde
 NAN = "`grid_mask` writes 0 over NaN and infinities too (DALI multiplies, which leaves NaN)."
 TWICE = "A matrix that is given to `warp_affine` twice, as an input and as matrix, is refused (DALI takes the input)."
 SOURCES = "src_dims of `reshape` and `reinterpret` is the same for all samples (DALI takes a node)."
+NOT_FINITE = "NaN and infinities become 0 or the limits of a type of integers, and are no angles (DALI: what the processor makes of them)."
+NEAREST = "Where `resize` takes the nearest pixel along one axis and filters along the other, and two pixels are as near, it may take the other one."
 LIMITS = "`reductions.min` and `max` of infinities are infinite (DALI: the largest number). NaN is passed on (DALI: sometimes)."
 OVERFLOWS = "Sums of integers for a mean do not overflow (DALI's do, of 64 bits and of squares)."
 
@@ -181,6 +193,20 @@ KNOWN = (
     Difference("only Stoker", "stack", "for 0-D tensors", MORE),
     Difference("only Stoker", "erase", "roi_anchor.size", MORE),
     Difference("whole", ".*", "DALI refuses the whole: ValueError: Unexpected layout of output", MORE),
+    Difference("only Stoker", ".*", r"IsType<T>\(value|shape_cat\(N|Expected uniform shape for arg|The operator accepts t", MORE),
+    Difference("only Stoker", "crop_mirror_normalize", "is not a permutation of input layout", MORE),
+    Difference("only Stoker", "pad|tensor_resize", "number of dimensions 0|at least 1D", MORE),
+    Difference("only DALI", "laplacian", "between spatial dims", "`laplacian` refuses layouts that name a dim twice."),
+    Difference(
+        "only DALI",
+        "arithmetic",
+        "a new axis can be named",
+        "A new axis is named in a tensor with a layout (DALI: also in one that has no dims left).",
+    ),
+    Difference("only DALI", "transforms.*", "give a finite number", NOT_FINITE),
+    Difference("values", ".*", "", NOT_FINITE, _not_finite),
+    Difference("values", "color_twist", "", "The center of contrast is the middle of the input's type", _integers_but_bytes),
+    Difference("values", "resize", "^largest difference", NEAREST, _nearest_along_one),
     Difference("values|only DALI|only Stoker", ".*", "", EMPTY, _empty),
 )
 

@@ -31,6 +31,7 @@ from harness import Batch, Case, Output, compare, library
 MOST_STEPS = 8
 MOST_ELEMENTS = 1 << 18
 MOST_SAMPLES = 4
+LEAST_EQUAL = 0.9  # of integers that are rounded: with factors as 1/2 many lie halfway between two
 DALI = Reference()
 
 
@@ -208,7 +209,9 @@ def _rule_for(rule: Case, output: Output, inputs: Sequence[Batch]) -> Case:
         share = min(rule.share or 0.0, 1 - 4 / max(count, 1)) if wide else 0.0
         return replace(rule, bound=max(rule.bound or 0.0, half * scale), share=share)
     bound = max(1.0 if rule.bound is None else rule.bound, 1e-6 * _magnitude(output.samples) if kind.itemsize > 2 else 0.0)
-    return replace(rule, bound=bound, share=0.0 if kind.itemsize > 2 else max(0.0, min(rule.needed(floats=False), 1 - 4 / max(count, 1))))
+    return replace(
+        rule, bound=bound, share=0.0 if kind.itemsize > 2 else max(0.0, min(rule.needed(floats=False), LEAST_EQUAL, 1 - 4 / max(count, 1)))
+    )
 
 
 def _magnitude(samples: Sequence[np.ndarray]) -> float:
