@@ -44,8 +44,7 @@ enum stk_status stk__filter_of_args(const struct stk_filter_args *a, enum stk_dt
 #define PIXELS(member, kind, fl, text)                                                                                                     \
 	{                                                                                                                                  \
 		.name = #member, .type = STK_ARG_##kind, .flags = STK_PER_SAMPLE | (fl),                                                   \
-		.offset = offsetof(struct stk_extent_args, member), .fallback = STK_ARG_##kind == STK_ARG_FLOAT ? "0.0" : NULL,            \
-		.min = -0x1p24, .max = 0x1p24, .shapes = true, .doc = text                                                                 \
+		.offset = offsetof(struct stk_extent_args, member), .min = -0x1p24, .max = 0x1p24, .shapes = true, .doc = text             \
 	}
 
 const struct stk_arg_def stk__extent_core_group[] = {
@@ -55,7 +54,7 @@ const struct stk_arg_def stk__extent_core_group[] = {
 	PIXELS(resize_shorter, FLOAT, 0, "Length of the shorter side; the other keeps the aspect ratio, up to max_size."),
 	PIXELS(resize_longer, FLOAT, 0, "Length of the longer side; the other keeps the aspect ratio."),
 	PIXELS(size, FLOATS, STK_SCALAR_OK,
-		"Height and width of the output, of volumes depth, height and width, or one value for all; 0 as for resize_x."),
+		"Height and width of the output, of volumes depth, height and width, or one value for all; 0 as for resize_x. Where all are 0, extents stay as they are."),
 	STK_ARG(struct stk_extent_args, max_size, STK_ARG_FLOATS, NULL, (0, 0x1p24), STK_SCALAR_OK,
 		"Limit of each extent, in the order of size, or one for all, that mode works with; 0: none. Default: none."),
 	STK_ARG(struct stk_extent_args, roi_start, STK_ARG_FLOATS, NULL, STK_FREE, STK_PER_SAMPLE,
@@ -122,12 +121,17 @@ bool stk__extents_open(const struct stk_call *call, const struct stk_extent_args
 	       stk__varies(call, &a->resize_z) || stk__varies(call, &a->resize_shorter) || stk__varies(call, &a->resize_longer);
 }
 
+static float or_zero(float v)
+{
+	return stk__float_given(v) ? v : 0;
+}
+
 static enum stk_status read_request(const struct stk_extent_args *a, int32_t n, struct request *r, struct stk_error *err)
 {
-	bool xyz = a->resize_x != 0 || a->resize_y != 0 || (n == 3 && a->resize_z != 0), list = a->size.count >= 0,
-	     shorter = a->resize_shorter != 0, longer = a->resize_longer != 0;
+	bool xyz = stk__float_given(a->resize_x) || stk__float_given(a->resize_y) || (n == 3 && stk__float_given(a->resize_z)),
+	     list = a->size.count >= 0, shorter = stk__float_given(a->resize_shorter), longer = stk__float_given(a->resize_longer);
 	*r = (struct request){.mode = mode_of(a->mode), .n = n};
-	if (n == 2 && a->resize_z != 0)
+	if (n == 2 && or_zero(a->resize_z) != 0)
 		return stk__fail(err, STK_INVALID, "resize_z is for volumes, of layout DHWC or CDHW");
 	if (xyz + list + shorter + longer != 1)
 		return stk__fail(err, STK_INVALID,
@@ -138,9 +142,9 @@ static enum stk_status read_request(const struct stk_extent_args *a, int32_t n, 
 		return stk__fail(
 			err, STK_INVALID, "resize_shorter and resize_longer are modes of their own: leave out mode=\"%s\"", a->mode);
 	if (xyz) {
-		r->size[n - 1] = a->resize_x;
-		r->size[n - 2] = a->resize_y;
-		r->size[0] = n == 3 ? a->resize_z : r->size[0];
+		r->size[n - 1] = or_zero(a->resize_x);
+		r->size[n - 2] = or_zero(a->resize_y);
+		r->size[0] = n == 3 ? or_zero(a->resize_z) : r->size[0];
 	}
 	for (int32_t d = 0; (shorter || longer) && d < n; d++)
 		r->size[d] = shorter ? a->resize_shorter : a->resize_longer;
@@ -228,11 +232,16 @@ static double mean_scale(const struct request *r, const double *scale, const boo
 /* Fractional extents, signed, from those given; extent: of the region. */
 static void complete(const struct request *r, const float *extent, float *size)
 {
-	bool given[STK_MAX_DIMS];
+	bool given[STK_MAX_DIMS], any = false;
 	double scale[STK_MAX_DIMS];
 	for (int32_t d = 0; d < r->n; d++) {
 		given[d] = r->size[d] != 0;
+		any |= given[d];
 		scale[d] = given[d] ? (double)(r->size[d] / extent[d]) : 1;
+	}
+	if (!any) { /* all are 0: the region keeps its extents, whatever the mode and the limit */
+		memcpy(size, extent, (size_t)r->n * sizeof *size);
+		return;
 	}
 	if (r->mode == MODE_NOT_LARGER || r->mode == MODE_NOT_SMALLER) {
 		double common = common_scale(r, scale, given, extent);

@@ -89,7 +89,12 @@ static enum stk_status infer_axes(const struct stk_call *call, const int32_t *di
 	struct stk_resize filters = {0};
 	struct stk_extents x = {
 		.n = n, .rounding = a->size_rounding[0], .alignment = alignment, .scales = a->scales.count >= 0 ? scales : NULL};
-	struct stk_extent_args extent = {.size = a->scales.count >= 0 ? a->scales : a->sizes,
+	struct stk_extent_args extent = {.resize_x = NAN,
+		.resize_y = NAN,
+		.resize_z = NAN,
+		.resize_shorter = NAN,
+		.resize_longer = NAN,
+		.size = a->scales.count >= 0 ? a->scales : a->sizes,
 		.max_size = a->max_size,
 		.roi_start = a->roi_start,
 		.roi_end = a->roi_end,

@@ -65,6 +65,12 @@ def resize() -> Iterator[Case]:
     yield case(size=[9, 8, 7], save_attrs=True)
     yield case(images(rng), size=[31, 27], save_attrs=True)
     yield case(images(rng, "float32", layout="CHW"), resize_shorter=27, save_attrs=True)
+    for mode in ("default", "stretch", "not_larger", "not_smaller"):  # extents that are all 0 leave the image as large as it is
+        yield case(images(rng), size=[0, 0], mode=mode, max_size=9)
+        yield case(images(rng), resize_x=per_sample([0, 11, 0]), resize_y=per_sample([0, 0, 13]), mode=mode)
+    yield case(images(rng), resize_shorter=per_sample([0, 9, 0]), roi_start=[1, 2], roi_end=[14, 13])
+    yield case(resize_longer=0)
+    yield Case("resize", [images(rng)], {"size": [5, 5], "resize_x": 0}, error=True)
     frames = [np.ascontiguousarray(np.stack([s, s[::-1]]).transpose(3, 0, 1, 2)) for s in images(rng).samples]
     yield case(Batch(frames, "CFHW"), size=[31, 27])
     yield Case("resize", [volumes(rng)], {"size": [3, 4]}, error=True)
