@@ -26,7 +26,7 @@ const struct stk_arg_def stk__slice_group[] = {
 		.max = STK_MAX_DIMS - 1,
 		.shapes = true,
 		.alone = true,
-		.doc = "Dims that the bounds are of, in their order; negative ones count from the end. Default: see axis_names."},
+		.doc = "Dims that the bounds are of, in their order; negative ones count from the end. Empty: all of them. Default: see axis_names."},
 	STK_ARG(struct stk_slice_args, axis_names, STK_ARG_STRING, NULL, STK_FREE, 0,
 		"The same by letters of the layout, instead of axes. Default: \"WH\"."),
 	STK_ARG(struct stk_slice_args, normalized_anchor, STK_ARG_BOOL, "true", STK_FREE, 0,
@@ -198,9 +198,14 @@ static bool is_open(const struct stk_call *call, const struct stk_slice_args *a)
 	       stk__varies(call, &a->rel_start) || stk__varies(call, &a->rel_end) || stk__varies(call, &a->rel_shape);
 }
 
-/* Without axes and axis_names, and a layout that has width and height, the two first dims as [1, 0]. */
+/* An empty list is all dims. Without axes and axis_names, and a layout that has width and height, it is the two first dims as [1, 0]. */
 int32_t stk__slice_axes(const struct stk_slice_args *a, const struct stk_desc *desc, int32_t axes[STK_MAX_DIMS], struct stk_error *err)
 {
+	if (a->axes.count == 0 || (a->axes.count < 0 && a->axis_names && !a->axis_names[0])) {
+		for (int32_t d = 0; d < desc->ndim; d++)
+			axes[d] = d;
+		return desc->ndim;
+	}
 	if (a->axes.count >= 0 || (a->axis_names && strcmp(a->axis_names, "WH") != 0))
 		return stk__axes_of(a->axes, a->axis_names, desc, axes, err);
 	if (!desc->layout[0] && stk__layout_find(desc, 'W') < 0 && desc->ndim > 0) {

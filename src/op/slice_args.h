@@ -17,7 +17,7 @@ extern const struct stk_arg_def stk__slice_group[];
 enum stk_status stk__window_of_slice(const struct stk_slice_args *a, const struct stk_call *call, const struct stk_desc *desc,
 	struct stk_window *out, struct stk_error *err);
 
-/* The dims that the bounds are of; returns how many, on failure minus the status. */
+/* The dims that the bounds are of, all where the list of axes is empty; returns how many, on failure minus the status. */
 int32_t stk__slice_axes(const struct stk_slice_args *a, const struct stk_desc *desc, int32_t axes[STK_MAX_DIMS], struct stk_error *err);
 
 /* Resolves axes or axis_names, of which one is given, against a desc; returns how many, on failure minus the status. */
