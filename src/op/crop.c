@@ -34,6 +34,8 @@ static enum stk_status crop_infer(const struct stk_call *call, struct stk_error 
 	enum stk_status e = stk__window_of_args(&a->window, &s->in, &s->window, err);
 	if (e || (e = stk__window_bound(&s->window, &s->in, stk__bounds(&a->bounds), err)))
 		return e;
+	if (stk__layout_find(&s->in, 'D') < 0 && (e = stk__window_within(&s->window, &s->in, stk__layout_find(&s->in, 'F'), err)))
+		return e;
 	for (int32_t d = 0; d < out->ndim; d++)
 		out->shape[d] = s->window.extent[d];
 	return stk__check_fill(a->bounds.fill_values, out, err);
@@ -53,6 +55,8 @@ static void crop_lower(const struct stk_call *call, struct stk_pass *pass)
 	if (a->dtype >= 0 && a->dtype != pass->dtype)
 		stk__pass_cast(pass, (enum stk_dtype)a->dtype);
 	stk__window_lower(&s->window, &s->in, a->bounds.fill_values, pass);
+	int32_t frames = stk__layout_find(&s->in, 'F');
+	pass->first_frame += frames < 0 ? 0 : (int32_t)s->window.start[frames];
 }
 
 static unsigned crop_classify(const void *args, const struct stk_desc *in)
@@ -63,7 +67,7 @@ static unsigned crop_classify(const void *args, const struct stk_desc *in)
 
 const struct stk_op_def stk__op_crop = {
 	.name = "crop",
-	.doc = "Crops images, and volumes of layout DHWC.\n\n"
+	.doc = "Crops images, volumes of layout DHWC, and sequences.\n\n"
 	       "The window's extent is given in pixels by crop, or by crop_w and crop_h; its position as a share of the room that is left.",
 	.inputs = {1, 1},
 	.layouts = "HWC CHW HW FHWC FCHW FHW",

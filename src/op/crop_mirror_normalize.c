@@ -141,16 +141,13 @@ static void describe(const struct cmn *c, const struct stk_desc *in, const struc
 						  : s->window.extent[stk__layout_find(in, order[k])];
 }
 
-/* A pass takes whole frames; of a volume it takes those from the first one of the window on. */
 static enum stk_status check_depth(const struct cmn_state *s, struct stk_error *err)
 {
-	int32_t d = stk__layout_find(&s->in, 'D');
-	if (d < 0 || s->in.shape[d] < 0 || s->window.extent[d] < 0)
-		return STK_OK;
-	if (s->window.start[d] < 0 || s->window.start[d] + s->window.extent[d] > s->in.shape[d])
-		return stk__fail(err, STK_UNSUPPORTED,
-			"the window reaches outside the depth of the volume, which is not supported here; crop pads it");
-	if (s->window.extent[d] < s->in.shape[d] && stk__layout_find(&s->in, 'F') >= 0)
+	int32_t d = stk__window_depth(&s->in), f = stk__layout_find(&s->in, 'F');
+	enum stk_status e = stk__window_within(&s->window, &s->in, d, err);
+	if (e || d < 0 || s->in.shape[d] < 0 || s->window.extent[d] < 0)
+		return e;
+	if (f >= 0 && f != d && s->window.extent[d] < s->in.shape[d])
 		return stk__fail(
 			err, STK_UNSUPPORTED, "a window in the depth of volumes with frames is not supported here; crop them before");
 	return STK_OK;
@@ -202,7 +199,7 @@ static void cmn_lower(const struct stk_call *call, struct stk_pass *pass)
 	stk__pass_affine(pass, a, b, (enum stk_dtype)c->dtype);
 	/* Fill values are on the output's scale, so the window comes after the arithmetic, with which it commutes. */
 	stk__window_fill(&s->window, &s->in, fill, pass);
-	int32_t depth = stk__layout_find(&s->in, 'D');
+	int32_t depth = stk__window_depth(&s->in);
 	pass->first_frame += depth < 0 ? 0 : (int32_t)s->window.start[depth];
 	stk__pass_mirror(pass, c->mirror, false);
 	if (s->padded > s->channels && last)

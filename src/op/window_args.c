@@ -17,7 +17,7 @@ const struct stk_arg_def stk__window_group[] = {
 		.shapes = true,
 		.doc = "Extent of the window in pixels: (height, width), or (depth, height, width) for volumes; 0 keeps the whole dim. "
 		       "Instead of crop_h, crop_w, crop_d."},
-	EXTENT(crop_d, "Depth of the window in pixels, for volumes; 0 keeps all."),
+	EXTENT(crop_d, "Depth of the window in pixels, for volumes; of sequences, which have none, the number of frames; 0 keeps all."),
 	EXTENT(crop_h, "Height of the window in pixels; 0 keeps all."),
 	EXTENT(crop_w, "Width of the window in pixels; 0 keeps all."),
 	STK_ARG(struct stk_window_args, crop_pos_x, STK_ARG_FLOAT, "0.5", (0, 1), STK_PER_SAMPLE,
@@ -25,7 +25,7 @@ const struct stk_arg_def stk__window_group[] = {
 	STK_ARG(struct stk_window_args, crop_pos_y, STK_ARG_FLOAT, "0.5", (0, 1), STK_PER_SAMPLE,
 		"Where the window lies: its top edge is at crop_pos_y * (height - crop_h)."),
 	STK_ARG(struct stk_window_args, crop_pos_z, STK_ARG_FLOAT, "0.5", (0, 1), STK_PER_SAMPLE,
-		"Where the window lies in depth, for volumes."),
+		"Where the window lies in depth, or among the frames of a sequence."),
 	{.name = "rounding",
 		.type = STK_ARG_STRING,
 		.offset = offsetof(struct stk_window_args, rounding),
@@ -70,6 +70,21 @@ static enum stk_status read_extents(const struct stk_window_args *a, float exten
 	return STK_OK;
 }
 
+int32_t stk__window_depth(const struct stk_desc *desc)
+{
+	int32_t d = stk__layout_find(desc, 'D');
+	return d >= 0 ? d : stk__layout_find(desc, 'F');
+}
+
+enum stk_status stk__window_within(const struct stk_window *w, const struct stk_desc *desc, int32_t d, struct stk_error *err)
+{
+	if (d < 0 || desc->shape[d] < 0 || w->extent[d] < 0 || (w->start[d] >= 0 && w->start[d] + w->extent[d] <= desc->shape[d]))
+		return STK_OK;
+	bool frames = desc->layout[d] == 'F';
+	return stk__fail(err, STK_UNSUPPORTED, "the window reaches outside the %s, which is not supported here; %s before",
+		frames ? "frames of the sequence" : "depth of the volume", frames ? "add frames with pad" : "crop pads the volume");
+}
+
 enum stk_status stk__window_of_args(
 	const struct stk_window_args *a, const struct stk_desc *desc, struct stk_window *out, struct stk_error *err)
 {
@@ -80,7 +95,7 @@ enum stk_status stk__window_of_args(
 		return s;
 	*out = stk__window_full(desc);
 	for (int32_t i = 0; i < 3; i++) {
-		int32_t d = stk__layout_find(desc, names[i]);
+		int32_t d = i == 0 ? stk__window_depth(desc) : stk__layout_find(desc, names[i]);
 		if (d >= 0)
 			place(extents[i], pos[i], a->rounding[0], desc->shape[d], &out->start[d], &out->extent[d]);
 		else if (i > 0 && extents[i] > 0) /* images have no depth: it is left out, as in DALI */

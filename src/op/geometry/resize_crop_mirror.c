@@ -33,6 +33,10 @@ static enum stk_status keep_window(const struct stk_call *call, struct stk_error
 	enum stk_status s = stk__window_of_args(&a->window, &r->whole, &r->window, err);
 	if (s || (s = stk__window_bound(&r->window, &r->whole, STK_BOUNDS_ERROR, err)))
 		return s;
+	int32_t frames = stk__layout_find(&r->whole, 'F');
+	if (frames >= 0 && r->window.extent[frames] != r->whole.shape[frames])
+		return stk__fail(
+			err, STK_UNSUPPORTED, "crop_d of a sequence is not supported here: take its frames with crop or slice before");
 	for (int32_t d = 0; d < r->whole.ndim; d++)
 		call->out[0].desc.shape[d] = r->window.extent[d];
 	return STK_OK;

@@ -88,6 +88,35 @@ def resize() -> Iterator[Case]:
     yield Case("resize", [images(rng)], {"size": 10, "roi_start": [1, 2]}, error=True)
 
 
+def crop_of_frames(rng: np.random.Generator) -> Iterator[Case]:
+    """The depth of a sequence is its frames."""
+
+    def case(batch: Batch, **kwargs: Any) -> Case:
+        return Case("crop", [batch], kwargs, exact=True)
+
+    for layout, axes in (("FHWC", (0, 1, 2, 3)), ("FCHW", (0, 3, 1, 2)), ("CFHW", (3, 0, 1, 2))):
+
+        def frames(dtype: str, axes: tuple[int, ...] = axes, layout: str = layout) -> Batch:
+            made = [np.stack([np.roll(s, k, 1) for k in range(7)]).transpose(axes) for s in images(rng, dtype, low=40).samples]
+            return Batch([np.ascontiguousarray(m) for m in made], layout)
+
+        yield case(frames("uint8"), crop_d=3, crop_h=20, crop_w=21)
+        yield case(frames("uint8"), crop=[4, 20, 21], crop_pos_z=uniform(rng, 0, 1), crop_pos_x=0.2)
+        yield case(frames("int16"), crop_d=per_sample([2, 3, 7]), crop_h=20, crop_w=21, crop_pos_z=1.0)
+        yield case(frames("float32"), crop=[9, 20, 50], out_of_bounds_policy="trim_to_shape")
+        yield Case("crop", [frames("uint8")], {"crop": [9, 20, 21]}, error=True)
+
+        def cut_twice(library: Any, node: Any) -> Any:
+            cut = library.fn.crop(node, crop_d=5, crop_h=36, crop_w=30, crop_pos_z=0.9)
+            kept = library.fn.crop_mirror_normalize(
+                cut, crop=[2, 20, 21], crop_pos_z=0.3, mirror=1, dtype=library.types.FLOAT, output_layout="FCHW"
+            )
+            return cut, kept
+
+        if layout != "CFHW":
+            yield Case("crop", [frames("uint8")], build=cut_twice, title=f"frames of {layout} are cut twice, the second time normalised")
+
+
 def crop() -> Iterator[Case]:
     rng = rng_of("crop")
 
@@ -124,6 +153,7 @@ def crop() -> Iterator[Case]:
         yield case(images(rng, dtype, 3, "CHW", low=40), crop=[100, 31], **fills)
         volumes = Batch([np.stack([s, s[::-1]]) for s in images(rng, dtype, low=40).samples], "DHWC")
         yield case(volumes, crop=[100, 31], **fills)
+    yield from crop_of_frames(rng)
     yield case(dtype=T.FLOAT, crop=[20, 31])
     yield case(dtype=T.FLOAT16, crop=[20, 31])
     yield Case("crop", [images(rng, "float32", low=40)], {"dtype": T.UINT8, "crop": [20, 31]}, share=0, differs=TRUNCATES)
@@ -192,6 +222,12 @@ def slice_() -> Iterator[Case]:
     yield case(start=[500], shape=[10], axes=[0], out_of_bounds_policy="trim_to_shape")
     yield case(start=[2], end=[8], axes=per_sample([[0]] * 3, "int32"))
     yield case(tensors(rng, "int16", 3, low=4), start=[1], shape=[2], axes=per_sample([[2], [1], [-3]], "int32"))
+    for all_axes in ({"axes": []}, {"axis_names": ""}):
+        yield case(start=[1, 2, 0], shape=[7, 8, 2], **all_axes)
+        yield case(start=1, shape=2, **all_axes)
+        yield case(None, per_sample([[0.1, 0.2, 0.4]] * 3), per_sample([[0.5, 0.6, 0.4]] * 3), **all_axes)
+    some_axes = Batch([np.array(axes, np.int32) for axes in ([], [0, 2, 1], [])])
+    yield case(tensors(rng, "int16", 3, low=4), start=per_sample([[1, 0, 2]] * 3, "int32"), shape=[2, 2, 2], axes=some_axes)
     for bad in (
         {"start": [-1, 0], "end": [4, 4]},
         {"start": [0, 0], "end": [400, 4]},
