@@ -15,9 +15,9 @@ const struct stk_arg_def stk__webdataset_args[] = {
 	{.name = "missing_component_behavior",
 		.type = STK_ARG_STRING,
 		.offset = offsetof(struct stk_webdataset_args, missing_component_behavior),
-		.choices = "empty|skip|error",
-		.doc = "What becomes of a sample that lacks a component: that output is empty, the sample is left out, or it is an error. Default: "
-		       "empty, but a component that no sample has at all is an error."},
+		.choices = "|empty|skip|error",
+		.doc = "What becomes of a sample that lacks a component: that output is empty, the sample is left out, or it is an error. Default, as with an "
+		       "empty text: empty, but a component that no sample has at all is an error."},
 	STK_ARG(struct stk_webdataset_args, case_sensitive_extensions, STK_ARG_BOOL, "true", STK_FREE, 0,
 		"ext tells capitals from small letters."),
 	STK_ARG(struct stk_webdataset_args, shuffle_shards, STK_ARG_BOOL, "false", STK_FREE, 0,
@@ -61,10 +61,10 @@ enum stk_status stk__webdataset_request(
 		.endings = a->ext.v,
 		.part_count = a->ext.count,
 		.ignore_case = !a->case_sensitive_extensions,
-		.missing = !missing            ? STK_MISSING_DEFAULT
-			   : missing[1] == 'k' ? STK_MISSING_SKIP
-			   : missing[1] == 'r' ? STK_MISSING_ERROR
-					       : STK_MISSING_EMPTY,
+		.missing = !missing || !*missing ? STK_MISSING_DEFAULT
+			   : missing[1] == 'k'   ? STK_MISSING_SKIP
+			   : missing[1] == 'r'   ? STK_MISSING_ERROR
+						 : STK_MISSING_EMPTY,
 		.elements = out->elements};
 	return s;
 }

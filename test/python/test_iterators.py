@@ -77,6 +77,22 @@ def test_length(files):
     assert len(DALIGenericIterator(seven(files), ["label"])) == 0
 
 
+@pytest.mark.parametrize("shuffle", [False, True])
+def test_an_epoch_of_which_all_would_be_dropped_is_an_error(files, shuffle):
+    """Of seven samples for five ranks no two are one's: an iterator that silently gives nothing would be training that does nothing."""
+
+    def made(**kwargs):
+        pipe = seven(files, num_shards=5, random_shuffle=shuffle)
+        return DALIGenericIterator(pipe, ["label"], reader_name="Reader", **kwargs)
+
+    with pytest.raises(RuntimeError, match=r"samples: 1\) is smaller than a batch \(samples: 2\).*PARTIAL or FILL"):
+        made(last_batch_policy=DROP)
+    assert len(list(made(last_batch_policy=DROP, prepare_first_batch=False))) == 0  # who looks for no batch is told nothing, as in DALI
+    assert len(list(made(last_batch_policy=PARTIAL))) == 1
+    with pytest.raises(ValueError, match="LastBatchPolicy, not 'DROP'"):
+        made(last_batch_policy="DROP")
+
+
 def test_end_and_reset(files):
     iterator = DALIGenericIterator(seven(files, pad_last_batch=True), ["label"], reader_name="Reader")
     assert len(list(iterator)) == 4

@@ -138,6 +138,7 @@ CASES = [
     {"ext": ["JPG", "cls"], "case_sensitive_extensions": False},
     {"ext": ["noext", "txt"]},
     {"ext": ["zip"], "missing_component_behavior": "empty"},
+    {"ext": ["jpg", "cls"], "missing_component_behavior": ""},
 ]
 
 

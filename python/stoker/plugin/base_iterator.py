@@ -76,7 +76,7 @@ class EpochIterator:
         if size == 0 or size < -1:
             raise InvalidArgumentError("size is the number of samples in an epoch, or -1")
         if not isinstance(last_batch_policy, LastBatchPolicy):
-            raise TypeError(f"last_batch_policy is a LastBatchPolicy, not {last_batch_policy!r}")
+            raise InvalidArgumentError(f"last_batch_policy is a LastBatchPolicy, not {last_batch_policy!r}")
         if fill_last_batch is not None:
             last_batch_policy = _FILL if fill_last_batch else _PARTIAL
         self._policy = last_batch_policy
@@ -104,8 +104,17 @@ class EpochIterator:
                 self._shards = Shards(m["epoch_size"], m["number_of_shards"], self._pipes[0].batch_size, m["stick_to_shard"])
         self._shard_steps = self._steps(self._shards) if self._shards else 0  # of this epoch
         if prepare_first_batch:
+            self._check_first_batch()
             for pipe in self._pipes:
                 pipe.start()
+
+    def _check_first_batch(self) -> None:
+        """As DALI, which looks for the first batch here: an epoch without any would be training that silently does nothing."""
+        if self._policy is _DROP and (self._reader is not None or self._samples >= 0) and len(self) == 0:
+            raise InvalidArgumentError(
+                f"an epoch (samples: {self.size}) is smaller than a batch (samples: {self._pipes[0].batch_size}), and LastBatchPolicy.DROP leaves "
+                "out what is not whole: take a smaller batch size, PARTIAL or FILL"
+            )
 
     def _agree(self) -> None:
         """Ranks that shuffle by different seeds, or other files, would read some samples twice and others never."""
