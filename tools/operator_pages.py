@@ -19,7 +19,7 @@ def describe_default(arg: dict) -> str:
 def describe_type(arg: dict) -> str:
     text = arg["type"] + (" or one value" if arg["scalar_ok"] else "")
     if "choices" in arg:
-        text += ": " + arg["choices"].replace("|", ", ")
+        text += ": " + ", ".join(choice or '""' for choice in arg["choices"].split("|"))
     low, high = arg.get("min"), arg.get("max")
     if low is not None and high is not None:
         text += f", {low:g} to {high:g}"
