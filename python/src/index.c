@@ -13,14 +13,14 @@ struct watch {
 	size_t notices_size;
 };
 
-/* On the caller's thread: signals are looked at, and what `progress` raises ends the search. */
+/* On the caller's thread: signals are looked at, and what `progress` raises ends the search, which still asks until its threads have ended. */
 static bool on_progress(void *user, int64_t done, int64_t tars, int64_t files)
 {
 	struct watch *w = user;
 	PyObject *r = NULL;
 
 	PyEval_RestoreThread(w->state);
-	if (PyErr_CheckSignals() == 0 && w->progress != Py_None) {
+	if (!PyErr_Occurred() && PyErr_CheckSignals() == 0 && w->progress != Py_None) {
 		r = PyObject_CallFunction(w->progress, "LLL", (long long)done, (long long)tars, (long long)files);
 		Py_XDECREF(r);
 	}

@@ -124,7 +124,7 @@ static const uint8_t *read_object(struct stk_archive_file *f, int64_t offset, si
 {
 	if (offset + (int64_t)n <= (int64_t)f->first_size)
 		return f->first + offset;
-	if (!f->stream && stk__archive_stream_create(f->io, f->path, &f->object, f->pace, &f->stream, err))
+	if (!f->stream && stk__archive_stream_create(f->io, f->path, &f->object, f->pace, f->access, &f->stream, err))
 		return NULL;
 	return stk__archive_stream_read(f->stream, offset, n, err);
 }

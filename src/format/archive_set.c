@@ -61,13 +61,19 @@ static enum stk_status search(struct opening *o, struct stk_archive_file *f, str
 	return STK_OK;
 }
 
+static bool is_given_up(void *user)
+{
+	return atomic_load(&((struct opening *)user)->stop);
+}
+
 static enum stk_status open_one(void *user, int32_t i, struct stk_error *err)
 {
 	struct opening *o = user;
 	struct stk_archive_index *x = &o->at[i];
+	const struct stk_access access = {.interrupted = is_given_up, .user = o};
 	struct stk_archive_file f;
 	enum stk_status s =
-		stk__archive_open(&f, x->path, stk__is_object(x->path) ? o->io : NULL, NULL, o->pace, stk__archive_least(o->kind), err);
+		stk__archive_open(&f, x->path, stk__is_object(x->path) ? o->io : NULL, &access, o->pace, stk__archive_least(o->kind), err);
 	if (s)
 		return s;
 	f.stop = &o->stop;

@@ -23,6 +23,7 @@ struct stk_archive_stream {
 	const char *uri;
 	struct stk_object object;
 	struct stk_archive_pace pace;
+	const struct stk_access *access;
 	struct piece pieces[MOST_AHEAD]; /* a ring: `count` from `first` on, in the archive's order, without gaps */
 	int first, count;
 	int64_t next;         /* behind the last of them */
@@ -33,7 +34,7 @@ struct stk_archive_stream {
 };
 
 enum stk_status stk__archive_stream_create(struct stk_io *io, const char *uri, const struct stk_object *object,
-	struct stk_archive_pace pace, struct stk_archive_stream **out, struct stk_error *err)
+	struct stk_archive_pace pace, const struct stk_access *access, struct stk_archive_stream **out, struct stk_error *err)
 {
 	struct stk_archive_stream *s = stk__calloc(1, sizeof *s);
 	*out = s;
@@ -43,6 +44,7 @@ enum stk_status stk__archive_stream_create(struct stk_io *io, const char *uri, c
 	s->uri = uri;
 	s->object = *object;
 	s->pace = pace;
+	s->access = access;
 	s->pace.ahead = pace.ahead < MOST_AHEAD ? pace.ahead : MOST_AHEAD;
 	s->stride = -1;
 	pthread_mutex_init(&s->lock, NULL);
@@ -78,7 +80,18 @@ static void ask(struct stk_archive_stream *s, int64_t size)
 	stk__io_submit(s->io, &p->request);
 }
 
-static void wait(struct stk_archive_stream *s, struct piece *p)
+/* False: it was ended before the piece came. */
+static bool wait(struct stk_archive_stream *s, struct piece *p)
+{
+	bool on = true;
+	pthread_mutex_lock(&s->lock);
+	while (on && !p->ended)
+		on = stk__access_wait(s->access, &s->change, &s->lock);
+	pthread_mutex_unlock(&s->lock);
+	return on;
+}
+
+static void wait_ended(struct stk_archive_stream *s, struct piece *p)
 {
 	pthread_mutex_lock(&s->lock);
 	while (!p->ended)
@@ -90,7 +103,9 @@ static void wait(struct stk_archive_stream *s, struct piece *p)
 static void drop(struct stk_archive_stream *s)
 {
 	struct piece *p = piece_at(s, 0);
-	wait(s, p);
+	if (!wait(s, p))
+		stk__io_cancel(s->io, &p->request);
+	wait_ended(s, p);
 	stk__buffer_release(p->request.buffer);
 	stk__free(p->request.error);
 	s->first = (s->first + 1) % MOST_AHEAD;
@@ -118,7 +133,11 @@ void stk__archive_stream_destroy(struct stk_archive_stream *s)
 
 static bool has_come(struct stk_archive_stream *s, struct piece *p, struct stk_error *err)
 {
-	wait(s, p);
+	if (!wait(s, p)) {
+		enum stk_status ended =
+			stk__fail(err, STK_CANCELLED, "%.*s: the search for its members was given up", stk__uri_shown(s->uri), s->uri);
+		return ended == STK_OK;
+	}
 	if (p->request.status) {
 		if (err && p->request.error)
 			*err = *p->request.error;

@@ -4,7 +4,7 @@
 #ifndef STK_FORMAT_ARCHIVE_STREAM_H
 #define STK_FORMAT_ARCHIVE_STREAM_H
 
-#include "io/io.h"
+#include "io/storage.h"
 
 /* What fits the number of archives that are read at a time. */
 struct stk_archive_pace {
@@ -14,9 +14,9 @@ struct stk_archive_pace {
 
 struct stk_archive_stream;
 
-/* object: what the source said of the archive, which later answers must agree with. Keeps the address of uri. */
+/* object: what the source said of the archive, which later answers must agree with. access: who may end waits; nullable. Keeps the addresses of uri and access. */
 STK_MUST_USE enum stk_status stk__archive_stream_create(struct stk_io *io, const char *uri, const struct stk_object *object,
-	struct stk_archive_pace pace, struct stk_archive_stream **out, struct stk_error *err);
+	struct stk_archive_pace pace, const struct stk_access *access, struct stk_archive_stream **out, struct stk_error *err);
 /* Ends what is under way. Takes NULL. */
 void stk__archive_stream_destroy(struct stk_archive_stream *s);
 

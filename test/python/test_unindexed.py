@@ -14,6 +14,7 @@ import subprocess
 import sys
 import tarfile
 import textwrap
+import threading
 
 import numpy as np
 import pytest
@@ -238,6 +239,26 @@ def test_length_makes_the_index(store, no_index):
         assert len(loader) == -(-TOTAL // BATCH) and len(loader.dataset) == TOTAL
         labels += more.tolist()
     assert sorted(labels) == list(range(TOTAL)) and labels != first
+
+
+@pytest.mark.parametrize("source", [SMALL, "s3://small/s-{000..004}.tar"])
+def test_ctrl_c_ends_a_search(store, no_index, source):
+    """It waits for no answer, and is the exception that arrives."""
+    storage = Storage()
+    loader = made(source, storage=storage)
+    store.set("latency_ms=30000")
+    interrupt = threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT))
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background has it ignored
+    try:
+        with pytest.raises(KeyboardInterrupt) as raised:
+            interrupt.start()
+            len(loader)
+    finally:
+        interrupt.join()
+        signal.signal(signal.SIGINT, before)
+    assert raised.value.__cause__ is None and storage.counters()["storage_retries"] == 0
+    store.set("seed=0")
+    assert len(loader) == -(-TOTAL // BATCH)
 
 
 @pytest.mark.parametrize("batch_size", [1, 3, BATCH, TOTAL - 1, TOTAL, TOTAL + 1, 500])
