@@ -475,7 +475,7 @@ static enum stk_status describe_call(
 	enum stk_status s = send_inputs(run, n, group->step, kept, err);
 	struct stk_tensor *in = (struct stk_tensor *)call->in; /* the worker's own copies */
 	for (int32_t k = 0; k < call->n_in; k++)
-		in[k].data = run->worker->values[n->inputs[k]].data;
+		in[k].data = stk__op_host_input(n->def, k) ? kept[k] : run->worker->values[n->inputs[k]].data; /* one value may be both */
 	for (int32_t k = 0; k < call->n_out && s == STK_OK; k++)
 		s = stk__device_place(run, n->first_value + k, err);
 	struct kept_jobs kept_jobs = {{keep_array, &run->worker->arena}, run, group->step};

@@ -377,3 +377,13 @@ def test_a_first_batch_of_a_shape_that_nobody_expected(size: tuple[int, int]) ->
 
     for (got,) in assert_sides_agree(define):
         assert got.shapes == [(*size, 4)] * 3
+
+
+def test_a_value_is_read_on_the_gpu_and_on_the_host() -> None:
+    """A transform that is its own point: the operator reads one input in host memory, and both are one value."""
+    pipe = Pipeline(batch_size=2, num_threads=1, device_id=0, prefetch_queue_depth=1)
+    with pipe:
+        both = fn.external_source(source=lambda: [np.float32([[2, 3]])] * 2)
+        pipe.set_outputs(fn.affine_points(both, both, device="gpu"))
+    (mapped,) = pipe.run()
+    assert [mapped.as_cpu().at(i).tolist() for i in range(2)] == [[[7, 9]]] * 2
