@@ -22,14 +22,14 @@ struct stream {
 	bool threaded, stop;
 	pthread_t thread;
 	struct operation *first;
-	uint64_t submitted, finished, draws;
+	uint64_t number, submitted, finished, draws; /* number: of those that were made, so that no two have the same delays */
 };
 
 /* The default stream of each device is there from the start. */
-static struct stream defaults[DEVICES] = {{.device = 0}, {.device = 1, .next = &defaults[0]}};
+static struct stream defaults[DEVICES] = {{.device = 0, .number = 0}, {.device = 1, .number = 1, .next = &defaults[0]}};
 static struct stream *streams = &defaults[DEVICES - 1];
 static struct emulated_event *events;
-static uint64_t streams_made;
+static uint64_t streams_made = DEVICES;
 static pthread_mutex_t processor = PTHREAD_MUTEX_INITIALIZER; /* a kernel runs; without async: anything */
 
 static struct stream *find_stream(int device, const void *handle)
@@ -166,7 +166,9 @@ static void *stream_main(void *argument)
 
 static int start_thread(struct stream *s)
 {
-	s->draws = driver.options.seed * 0x9e3779b97f4a7c15u + streams_made;
+	/* An odd factor for each, or neighbours would begin with draws that lie a constant apart. */
+	s->draws = (driver.options.seed * 0x9e3779b97f4a7c15u) ^ (s->number * 0xbf58476d1ce4e5b9u);
+	s->draws ^= s->draws >> 31;
 	s->threaded = pthread_create(&s->thread, NULL, stream_main, s) == 0;
 	return s->threaded ? CUDA_OK : CUDA_OUT_OF_MEMORY;
 }
@@ -242,7 +244,7 @@ int cuStreamCreateWithPriority(void **stream, unsigned flags, int priority)
 		s->device = device;
 		s->next = streams;
 		streams = s;
-		streams_made++;
+		s->number = streams_made++;
 		driver.devices[device].objects++;
 		*stream = s;
 	}
