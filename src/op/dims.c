@@ -14,7 +14,7 @@ const char *stk__layout_of(const struct stk_desc *desc)
 void stk__layout_name(const struct stk_op_def *def, struct stk_desc *desc)
 {
 	if ((def->flags & STK_OP_IMAGES) && !desc->layout[0])
-		strcpy(desc->layout, stk__layout_of(desc));
+		strcpy(desc->layout, (def->flags & STK_OP_VOLUMES) && desc->ndim == 4 ? "DHWC" : stk__layout_of(desc));
 }
 
 int32_t stk__layout_find(const struct stk_desc *desc, char name)

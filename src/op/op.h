@@ -207,6 +207,7 @@ enum stk_op_flags {
 		32768, /* of (predicate, a, b): its output is the memory of the one that the predicate names; the other need not exist */
 	STK_OP_MOVES = 65536,  /* moves elements or casts them, and so takes values of enumerations too */
 	STK_OP_FIXED = 131072, /* cloned; infer gives every sample the same view of what setup has made */
+	STK_OP_VOLUMES = 256,  /* with IMAGES: 4 dims without layout are a volume, DHWC */
 	STK_OP_CLONED = 16,    /* no tensor inputs and cheap: each chain that reads it runs its own (readers, constants, draws) */
 };
 

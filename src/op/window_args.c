@@ -80,7 +80,7 @@ enum stk_status stk__window_within(const struct stk_window *w, const struct stk_
 {
 	if (d < 0 || desc->shape[d] < 0 || w->extent[d] < 0 || (w->start[d] >= 0 && w->start[d] + w->extent[d] <= desc->shape[d]))
 		return STK_OK;
-	bool frames = desc->layout[d] == 'F';
+	bool frames = stk__layout_of(desc)[d] == 'F';
 	return stk__fail(err, STK_UNSUPPORTED, "the window reaches outside the %s, which is not supported here; %s before",
 		frames ? "frames of the sequence" : "depth of the volume", frames ? "add frames with pad" : "crop pads the volume");
 }

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 if TYPE_CHECKING:
     from stoker.loader._batch import Batch
@@ -30,12 +30,11 @@ class Epoch:
         return self
 
     def __next__(self) -> Batch:
-        batch = END if self._done else self._loader._take(self._generation)
+        batch: Any = END if self._done else self._loader._take(self._generation)
         if batch is END:
             self._done = True
             raise StopIteration
-        made: Batch = batch
-        return made
+        return cast("Batch", batch)
 
     def __len__(self) -> int:
         return len(self._loader)
