@@ -4,14 +4,15 @@
 # Runs the Python tests, but those against DALI, in two processes side by side: most of them wait for servers, timers and other processes. They are
 # pytest's own processes and no workers of another: tests end them by signals, fork them and look at their threads.
 #
-# usage: tools/python_tests.sh COMMAND... as PYTHON -m pytest -q; files are added to it
+# usage: [BORDER=m] tools/python_tests.sh COMMAND... as PYTHON -m pytest -q; files are added to it
+# BORDER: the letter that begins the second part, where other tests than all of them are chosen
 set -eu
 cd "$(dirname "$0")/.."
 
-# The files of a part, by the first letter of their names: the two take about as long as each other.
+# The files of a part, by the first letter of their names: with all tests the two take about as long as each other.
 files() {
-	find test/python -name 'test_*.py' ! -path 'test/python/parity/*' ! -name test_ops_parity.py | sort | awk -F/ -v part="$1" '
-		{ first = substr($NF, 6, 1) < "m" }
+	find test/python -name 'test_*.py' ! -path 'test/python/parity/*' ! -name test_ops_parity.py | sort | awk -F/ -v part="$1" -v border="${BORDER:-m}" '
+		{ first = substr($NF, 6, 1) < border }
 		(part == "first") == first'
 }
 

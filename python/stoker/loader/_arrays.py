@@ -31,7 +31,7 @@ class Arrays:
             raise InvalidArgumentError(
                 f"images in an array are uint8, (N, H, W, C) or (N, H, W); these are {images.dtype} of the shape {images.shape}"
             )
-        if images.ndim == 4 and images.shape[1] in (1, 3) and images.shape[3] > 4:
+        if images.ndim == 4 and images.shape[1] <= 4 < images.shape[3]:
             raise InvalidArgumentError(f"images of the shape {images.shape} look like NCHW: give X.transpose(0, 2, 3, 1)")
         images = images[..., None] if images.ndim == 3 else images
         if len(images) == 0:

@@ -10,6 +10,8 @@ from stoker._where import notice
 
 _WAY_OUT = "Give the path or the file's bytes, or image.permute(1, 2, 0) of a tensor, image.transpose(1, 2, 0) of an array"
 
+_CHANNELS = 4  # at most, of an image that is known by its extents
+
 
 def is_array(image: Any) -> bool:
     return not isinstance(image, (bytes, bytearray, memoryview)) and image.ndim == 3
@@ -32,13 +34,19 @@ def pixels(value: Any) -> Any:
 
 
 def _of_tensor(value: Any) -> Any:
-    """One of torch's: planes (CHW) unless its extents say that it is HWC."""
+    """One of torch's: planes (CHW) unless its extents say that it is HWC. Which of the outer dims are the channels has to be plain."""
     if value.ndim == 1:
         return value
     value = value.detach().cpu()
     value = value.float() if value.is_floating_point() else value
-    if value.ndim == 3 and value.shape[0] in (1, 3, 4) and (value.is_floating_point() or value.shape[2] > 4):
-        value = value.permute(1, 2, 0)
+    if value.ndim == 3:
+        few = [value.shape[d] <= _CHANNELS for d in (0, 2)]
+        if few == [False, False] or (few == [True, True] and not value.is_floating_point()):
+            raise TypeError(
+                f"the dataset gave a tensor of the shape {tuple(value.shape)} as an image, which may be CHW as well as HWC: give an array, which is "
+                "HWC: image.permute(1, 2, 0).numpy() of planes, image.numpy() of pixels"
+            )
+        value = value.permute(1, 2, 0) if few[0] else value
     return _of_array(value.numpy())
 
 
@@ -52,7 +60,7 @@ def _of_array(value: Any) -> Any:
         )
     if value.ndim not in (2, 3) and not (value.ndim == 1 and kind == "u"):
         raise TypeError(f"the dataset gave an image of {value.ndim} dimensions: it is HWC, or HW where it is gray (or the bytes of a file)")
-    if value.ndim == 3 and value.shape[0] in (1, 3) and value.shape[2] > 4:
+    if value.ndim == 3 and value.shape[0] <= _CHANNELS < value.shape[2]:
         raise TypeError(f"the dataset gave an image of the shape {tuple(value.shape)}, which looks like CHW: it is HWC. {_WAY_OUT}")
     if kind == "f":
         notice(
