@@ -10,10 +10,10 @@ enum { PATIENCE_NS = 100000000, LEAST = 16 << 10, MOST = 256 << 10 };
 enum { RECORD = 24 << 10 }; /* of TLS, which may hold bytes that the socket has given already */
 
 /* Answers come a piece at a time. A thread that is woken for each is busy with waking up more than with bytes; where a store takes long to answer, nobody
- * notices that some more pieces may come first. */
+ * notices that some more pieces may come first: a twentieth of that time costs neither the first batch nor the rate anything that can be measured. */
 int64_t stk__rest_pause(const struct stk_http_loop *l)
 {
-	const int64_t longest_ns = 4000000, shortest_ns = 100000, part = (int64_t)(l->answers.first_ns / 40);
+	const int64_t longest_ns = 8000000, shortest_ns = 100000, part = (int64_t)(l->answers.first_ns / 20);
 	return part < shortest_ns ? 0 : part < longest_ns ? part : longest_ns;
 }
 
