@@ -27,7 +27,26 @@ struct tile_samples {
 	__align__(8) uint8_t luma[HEIGHT][WIDTH];
 	__align__(8) uint8_t chroma[2][HEIGHT / 2][WIDTH / 2];
 	int32_t coefficients[BLOCKS][8 * PITCH];
+	float2 step[2][64]; /* of luma and of colours: the reciprocal of 8 times a coefficient's step, and the step */
 };
+
+/* Once for all blocks of a thread block. The reciprocal is a little too large, never too small. */
+static __device__ __forceinline__ void make_steps(const stk_jpeg_distortion &j, tile_samples &s)
+{
+	int32_t i = (int32_t)threadIdx.x;
+	if (i >= 128)
+		return;
+	float step = (float)j.quant[i / 64][i % 64];
+	s.step[i / 64][i % 64] = make_float2(__uint_as_float(__float_as_uint(1 / (8 * step)) + 1), step);
+}
+
+/* stk__jpeg_quantise without a division. Coefficients have fewer than 16 bits, so that what the reciprocal and the rounding add, 2^-22 of the quotient, is less than
+ * what a quotient lacks to the next whole number, and whole numbers are reached. */
+static __device__ __forceinline__ int32_t quantise(int32_t x, float2 step)
+{
+	float value = (float)x, multiple = __fadd_rd(__fmaf_rn(fabsf(value), step.x, 0.5f), 0x1p23f) - 0x1p23f;
+	return __float_as_int(__fmaf_rn(copysignf(multiple, value), step.y, 0x1.8p23f)) - 0x4b400000; /* 0x1.8p23f */
+}
 
 /* The samples of 2 x 2 pixels, the colours' number (x, y) of the frame and (i, k) of the tile. */
 static __device__ __forceinline__ void make_samples(
@@ -59,6 +78,46 @@ static __device__ __forceinline__ void make_samples(
 		s.chroma[c][k][i] = (uint8_t)((sum[c] + 1 + (x & 1)) >> 2);
 }
 
+/* Four pixels of a row, of which all lie in the image: twelve bytes, of which the first is the lowest. */
+static __device__ __forceinline__ void load_four(const uint8_t *from, uint32_t (&word)[3])
+{
+	const uint32_t *words = (const uint32_t *)((uintptr_t)from & ~(uintptr_t)3), before = (uint32_t)(uintptr_t)from & 3;
+	uint32_t own[4];
+#pragma unroll
+	for (int i = 0; i < 3; i++)
+		own[i] = __ldg(words + i);
+	own[3] = before ? __ldg(words + 3) : 0;
+#pragma unroll
+	for (int i = 0; i < 3; i++)
+		word[i] = __funnelshift_r(own[i], own[i + 1], 8 * before);
+}
+
+/* The samples of 4 x 2 pixels inside the frame, of which the first is number (2 * i, 2 * k) of the tile; i is even. */
+static __device__ __forceinline__ void make_samples_inside(
+	const stk_jpeg_distortion &j, const uint8_t *top, int32_t i, int32_t k, tile_samples &s)
+{
+	int32_t sum[2][2] = {};
+#pragma unroll
+	for (int r = 0; r < 2; r++) {
+		uint32_t word[3], luma = 0;
+		load_four(top + r * 3 * (int64_t)j.width, word);
+#pragma unroll
+		for (int p = 0; p < 4; p++) {
+			uint8_t rgb[3];
+#pragma unroll
+			for (int c = 0; c < 3; c++)
+				rgb[c] = (uint8_t)(word[(3 * p + c) / 4] >> 8 * ((3 * p + c) % 4));
+			luma |= (uint32_t)stk__jpeg_of_rgb(rgb, 0) << 8 * p;
+			sum[0][p / 2] += stk__jpeg_of_rgb(rgb, 1);
+			sum[1][p / 2] += stk__jpeg_of_rgb(rgb, 2);
+		}
+		*(uint32_t *)(void *)&s.luma[2 * k + r][2 * i] = luma;
+	}
+#pragma unroll
+	for (int c = 0; c < 2; c++)
+		*(uint16_t *)(void *)&s.chroma[c][k][i] = (uint16_t)((sum[c][0] + 1) >> 2 | (sum[c][1] + 2) >> 2 << 8);
+}
+
 /* A block of samples: where it lies in the tile, and in the plane. */
 struct sample_block {
 	const uint8_t *from; /* its first sample */
@@ -75,9 +134,8 @@ static __device__ __forceinline__ sample_block find_block(const tile_samples &s,
 	return {&s.chroma[c][0][x], WIDTH / 2, 1 + c, at.x / 2 + x, at.y / 2};
 }
 
-/* Distorts a row, then a column of the block, then a row again: stk__jpeg_distort_block by eight threads. The table lies in shared memory, with the
- * item. Returns the thread's row of samples. */
-static __device__ __forceinline__ uint2 distort_row(const uint8_t *samples, const uint8_t *quant, int32_t lane, int32_t *coefficients)
+/* Distorts a row, then a column of the block, then a row again: stk__jpeg_distort_block by eight threads. Returns the thread's row of samples. */
+static __device__ __forceinline__ uint2 distort_row(const uint8_t *samples, const float2 *step, int32_t lane, int32_t *coefficients)
 {
 	uint2 word = *(const uint2 *)(const void *)samples;
 	int32_t v[8], *row = coefficients + lane * PITCH, *column = coefficients + lane;
@@ -95,7 +153,7 @@ static __device__ __forceinline__ uint2 distort_row(const uint8_t *samples, cons
 	stk__jpeg_forward(v, 1, 0, 2, 15);
 #pragma unroll
 	for (int k = 0; k < 8; k++)
-		v[k] = stk__jpeg_quantise(v[k], quant[8 * k + lane]);
+		v[k] = quantise(v[k], step[8 * k + lane]);
 	stk__jpeg_inverse(v, 1, 11);
 #pragma unroll
 	for (int k = 0; k < 8; k++)
@@ -119,15 +177,21 @@ extern "C" __global__ void __launch_bounds__(STK_JPEG_TILE_THREADS) array_jpeg_s
 	const stk_jpeg_distortion &j = it.job.jpeg_distortion;
 	tile_place at = find_tile(blockIdx.x - it.block0[v.launch], stk__jpeg_sample_tiles(&j), WIDTH, HEIGHT);
 	const uint8_t *frame = it.job.src[0] + 3 * (int64_t)at.frame * j.height * j.width;
-	for (int32_t i = (int32_t)threadIdx.x; i < WIDTH * HEIGHT / 4; i += STK_JPEG_TILE_THREADS) {
-		int32_t k = i / (WIDTH / 2), column = i % (WIDTH / 2);
-		make_samples(j, frame, at.x / 2 + column, at.y / 2 + k, column, k, s);
+	make_steps(j, s);
+	for (int32_t i = 2 * (int32_t)threadIdx.x; i < WIDTH * HEIGHT / 4; i += 2 * STK_JPEG_TILE_THREADS) {
+		int32_t k = i / (WIDTH / 2), column = i % (WIDTH / 2), x = at.x + 2 * column, y = at.y + 2 * k;
+		if (x + 3 < j.width && y + 1 < j.height) {
+			make_samples_inside(j, frame + 3 * ((int64_t)y * j.width + x), column, k, s);
+			continue;
+		}
+		for (int32_t p = 0; p < 2; p++)
+			make_samples(j, frame, x / 2 + p, y / 2, column + p, k, s);
 	}
 	__syncthreads();
 	int32_t number = (int32_t)threadIdx.x / 8, lane = (int32_t)threadIdx.x % 8;
 	sample_block b = find_block(s, at, number);
 	int32_t half = b.plane > 0;
-	uint2 row = distort_row(b.from + lane * b.pitch, j.quant[half], lane, s.coefficients[number]);
+	uint2 row = distort_row(b.from + lane * b.pitch, s.step[half], lane, s.coefficients[number]);
 	if (b.x < j.wide[half] && b.y < j.high[half]) {
 		uint8_t *to = (uint8_t *)it.job.work + at.frame * stk__jpeg_frame(&j) +
 			      (half ? stk__jpeg_plane(&j, 0) + (b.plane - 1) * stk__jpeg_plane(&j, 1) : 0);
@@ -181,9 +245,15 @@ static __device__ __forceinline__ void mix_chroma(const int32_t (&near)[6], cons
 	}
 }
 
-/* Stores up to eight pixels of RGB: whole words, where they are all there and the place is aligned. */
+/* Stores up to eight pixels of RGB: in words, or pairs of them, where they are all there and the place is aligned. */
 static __device__ __forceinline__ void store_eight(uint8_t *to, const uint32_t (&word)[6], int32_t n)
 {
+	if (n >= 8 && ((uintptr_t)to & 7) == 0) {
+#pragma unroll
+		for (int k = 0; k < 3; k++)
+			((uint2 *)(void *)to)[k] = make_uint2(word[2 * k], word[2 * k + 1]);
+		return;
+	}
 	if (n >= 8 && ((uintptr_t)to & 3) == 0) {
 #pragma unroll
 		for (int k = 0; k < 6; k++)

@@ -188,7 +188,8 @@ static __device__ __forceinline__ void sample_tile(const stk_array_job &job, con
 	const stk_array_sample &s = job.sample;
 	bool fills;
 	const stk_texel<T, C> fill = make_fill<T, C, LINEAR>(job, fills);
-	stk_texel_source from = {job.src[0] + frame * s.frame, (int32_t)s.stride[1], s.size[0], s.size[1], 0, s.size[0], fills};
+	const bool clamps = s.border == STK_BORDER_CLAMP && s.size[0] > 1;
+	stk_texel_source from = {job.src[0] + frame * s.frame, (int32_t)s.stride[1], s.size[0], s.size[1], 0, s.size[0], fills, clamps};
 	auto place = [&](const auto &x, const auto &y, auto &at) {
 		constexpr int n = sizeof at / sizeof *at;
 		float found[n][3];

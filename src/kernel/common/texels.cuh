@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Tiles of interleaved images whose pixels are taken from computed positions of another one, for kernels that warp and displace. A warp makes 32 pixels of
- * each of a few rows. Where all that they read lies well inside the source, nothing looks at borders, RGB bytes are read in aligned words, and the reads of
- * all rows are on their way before the first is waited for; the caller makes the other pixels. */
+ * each of a few rows. RGB bytes are read in aligned words, and the reads of all rows are on their way before the first is waited for: where all that they read
+ * lies well inside the source, without a look at borders, and where the source's sides are repeated, from the nearest place inside. The caller makes the other
+ * pixels. */
 #ifndef STK_KERNEL_TEXELS_CUH
 #define STK_KERNEL_TEXELS_CUH
 
@@ -14,6 +15,7 @@ struct stk_texel_source {
 	int32_t row, w, h;    /* row: bytes */
 	int32_t begin, end;   /* columns that lie in memory */
 	bool fills;           /* what lies outside altogether becomes the fill, whatever it is mixed of */
+	bool clamps;          /* what lies outside is the nearest pixel inside */
 };
 
 /* A pixel of C channels as it is stored: bytes in a word, the first the lowest and those behind C anything; floats each. */
@@ -58,6 +60,12 @@ template <bool LINEAR> static __device__ __forceinline__ bool stk__texel_outside
 	return beside && x > -far && x < far && y > -far && y < far;
 }
 
+/* Not so far away that floor and fraction are more than a conversion. NaN is far. */
+static __device__ __forceinline__ bool stk__texel_near(float x, float y)
+{
+	return fabsf(x) + fabsf(y) < 1e6f;
+}
+
 /* What is read for a pixel, before anything waits for it: values, those of a row beside each other, or words. */
 template <typename T, int C, bool LINEAR, bool WORDS> struct stk_texel_patch {
 	T value[1 + LINEAR][(1 + LINEAR) * C];
@@ -92,6 +100,71 @@ static __device__ __forceinline__ void stk__texel_load(
 			p.word[r][i] = __ldg((const uint32_t *)(const void *)(words + (at & ~3)) + i);
 	}
 }
+
+/* ---- from positions anywhere, where what lies outside is the nearest pixel inside ---- */
+
+template <typename T, int C, bool LINEAR>
+static __device__ __forceinline__ void stk__texel_load_clamped(
+	const stk_texel_source &s, int32_t x, int32_t y, stk_texel_patch<T, C, LINEAR, false> &p)
+{
+#pragma unroll
+	for (int r = 0; r < 1 + LINEAR; r++)
+#pragma unroll
+		for (int i = 0; i < 1 + LINEAR; i++) {
+			int32_t at = max(min(y + r, s.h - 1), 0) * s.row + max(min(x + i, s.w - 1), 0) * (C * (int32_t)sizeof(T));
+#pragma unroll
+			for (int c = 0; c < C; c++)
+				p.value[r][i * C + c] = __ldg((const T *)(const void *)(s.pixel + at) + c);
+		}
+}
+
+/* Of the words, none is without a byte that is asked for: beyond the image nothing is read. */
+template <typename T, int C, bool LINEAR>
+static __device__ __forceinline__ void stk__texel_load_clamped(
+	const stk_texel_source &s, int32_t x, int32_t y, stk_texel_patch<T, C, LINEAR, true> &p)
+{
+	constexpr int32_t last = (1 + LINEAR) * C - 1;
+	int32_t before = (int32_t)((uintptr_t)s.pixel & 3), left = max(min(x, s.w - 1 - LINEAR), 0) * C + before;
+	const uint8_t *words = s.pixel - before;
+#pragma unroll
+	for (int r = 0; r < 1 + LINEAR; r++) {
+		int32_t at = max(min(y + r, s.h - 1), 0) * s.row + left;
+		p.shift[r] = (uint32_t)at << 3;
+#pragma unroll
+		for (int i = 0; i < 2 + LINEAR; i++)
+			p.word[r][i] = __ldg((const uint32_t *)(const void *)(words + (min((at & ~3) + 4 * i, at + last) & ~3)));
+	}
+}
+
+/* What was read for column x becomes the two pixels that are asked for: beside the image, twice the one at its side. */
+template <typename T, int C, bool LINEAR>
+static __device__ __forceinline__ void stk__texel_clamp(const stk_texel_source &, int32_t, stk_texel_patch<T, C, LINEAR, false> &)
+{
+}
+template <typename T, int C, bool LINEAR>
+static __device__ __forceinline__ void stk__texel_clamp(const stk_texel_source &s, int32_t x, stk_texel_patch<T, C, LINEAR, true> &p)
+{
+	if (!LINEAR)
+		return;
+	uint32_t first = 0x3210, second = 0x7654; /* which bytes, of the lower four and the upper four */
+	if (x < 0) {
+		first = C == 3 ? 0x0210 : 0x3210;
+		second = C == 3 ? 0x0021 : 0x3210;
+	} else if (x > s.w - 2) {
+		first = C == 3 ? 0x3543 : 0x7654;
+		second = C == 3 ? 0x0054 : 0x7654;
+	}
+#pragma unroll
+	for (int r = 0; r < 1 + LINEAR; r++) {
+		uint32_t low = __funnelshift_r(p.word[r][0], p.word[r][1], p.shift[r]);
+		uint32_t high = __funnelshift_r(p.word[r][1], p.word[r][1 + LINEAR], p.shift[r]);
+		p.word[r][0] = __byte_perm(low, high, first);
+		p.word[r][1] = __byte_perm(low, high, second);
+		p.shift[r] = 0;
+	}
+}
+
+/* ---- values ---- */
 
 /* Value `at` of row r: of the left pixel's channels and then of the right one's. */
 template <typename T, int C, bool LINEAR>
@@ -269,6 +342,32 @@ static __device__ __forceinline__ void stk__texel_put(const stk_texel_tile &t, i
 	stk__texel_store(t, t.dst + (y * t.pitch + begin * (C * (int32_t)sizeof(T))), made, -begin, t.width - begin);
 }
 
+/* Makes the pixels of the ROWS rows from y on, which are read at `at`. CLAMPED: not all of them inside, but near. */
+template <bool CLAMPED, typename T, int C, bool LINEAR, int ROWS>
+static __device__ __forceinline__ void stk__texel_make(const stk_texel_source &s, const stk_texel_tile &t, int32_t y, float (&at)[ROWS][2])
+{
+	stk_texel_patch<T, C, LINEAR, stk__texel_words<T, C>()> patch[ROWS];
+	int32_t x[ROWS];
+#pragma unroll
+	for (int k = 0; k < ROWS; k++) {
+		int32_t iy = __float2int_rd(at[k][1]);
+		x[k] = __float2int_rd(at[k][0]);
+		at[k][0] -= (float)x[k];
+		at[k][1] -= (float)iy;
+		if (CLAMPED)
+			stk__texel_load_clamped<T, C, LINEAR>(s, x[k], iy, patch[k]);
+		else
+			stk__texel_load<T, C, LINEAR>(s, x[k], iy, patch[k]);
+	}
+#pragma unroll
+	for (int k = 0; k < ROWS; k++)
+		if (y + k < t.y1) {
+			if (CLAMPED)
+				stk__texel_clamp<T, C, LINEAR>(s, x[k], patch[k]);
+			stk__texel_put(t, y + k, stk__texel_mix<T, C, LINEAR>(patch[k], at[k][0], at[k][1]));
+		}
+}
+
 /* Makes the pixels of the ROWS rows from y on. place(column, row, at): where outputs are read, all of them in the image, any number at a time. border(at): a
  * pixel that is read there, wherever that is. */
 template <typename T, int C, bool LINEAR, int ROWS, typename PLACE, typename BORDER>
@@ -277,24 +376,22 @@ static __device__ __forceinline__ void stk__texel_rows(
 {
 	float at[ROWS][2];
 	stk__texel_places<T, C>(t, y, place, at);
-	bool inside = true;
+	bool inside = true, near = true;
 #pragma unroll
 	for (int k = 0; k < ROWS; k++)
 		inside = inside && stk__texel_inside<T, C, LINEAR>(s, at[k][0], at[k][1]);
 	if (__all_sync(~0u, inside)) {
-		stk_texel_patch<T, C, LINEAR, stk__texel_words<T, C>()> patch[ROWS];
-#pragma unroll
-		for (int k = 0; k < ROWS; k++) {
-			int32_t ix = __float2int_rd(at[k][0]), iy = __float2int_rd(at[k][1]);
-			at[k][0] -= (float)ix;
-			at[k][1] -= (float)iy;
-			stk__texel_load<T, C, LINEAR>(s, ix, iy, patch[k]);
-		}
+		stk__texel_make<false, T, C, LINEAR, ROWS>(s, t, y, at);
+		return;
+	}
+	if (s.clamps) {
 #pragma unroll
 		for (int k = 0; k < ROWS; k++)
-			if (y + k < t.y1)
-				stk__texel_put(t, y + k, stk__texel_mix<T, C, LINEAR>(patch[k], at[k][0], at[k][1]));
-		return;
+			near = near && stk__texel_near(at[k][0], at[k][1]);
+		if (__all_sync(~0u, near)) {
+			stk__texel_make<true, T, C, LINEAR, ROWS>(s, t, y, at);
+			return;
+		}
 	}
 #pragma unroll 1
 	for (int32_t end = min(y + ROWS, t.y1); y < end; y++) {

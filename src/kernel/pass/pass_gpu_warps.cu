@@ -49,8 +49,8 @@ static __device__ __forceinline__ void make_tile(const stk_pass_gpu_item &it, co
 	const float fill[CHANNELS] = {warp.fill, warp.fill, warp.fill, warp.fill};
 	const stk_axis_map &column = it.axis[0].pre, &row = it.axis[1].pre;
 	int32_t begin = max(it.x0 - column.first, 0), end = min(it.x0 + it.src_w - column.first, it.mid_w);
-	stk_texel_source from = {
-		source_pixel<T>(it, column.first, row.first), (int32_t)(row.step * it.src_row), it.mid_w, it.mid_h, begin, end, fills};
+	stk_texel_source from = {source_pixel<T>(it, column.first, row.first), (int32_t)(row.step * it.src_row), it.mid_w, it.mid_h, begin,
+		end, fills, warp.clamp && it.mid_w > 1};
 	auto place = [&](const auto &x, const auto &y, auto &at) {
 		stk_warp_row w = warp_row(it, LINEAR);
 #pragma unroll

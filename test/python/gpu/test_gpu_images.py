@@ -188,6 +188,27 @@ def test_affine_warps_far_beside_the_image(number: int) -> None:
     agree(rng, batch, "HWC", lambda x: fn.warp_affine(x, matrix=shift, interp_type=interp, fill_value=fill), f"{shift} {interp!r} {fill}")
 
 
+@pytest.mark.parametrize("number", range(12))
+def test_warps_that_repeat_the_sides(number: int) -> None:
+    """Turned far enough for all sides and corners to be repeated, narrow images among them."""
+    rng = np.random.default_rng([SEED, number, 16])
+    channels, dtype = [1, 3, 3, 4][number % 4], np.float32 if number % 5 == 4 else np.uint8
+    widths = [1, 2, 3, *rng.integers(4, 41, 3), *rng.integers(100, 240, 3)]
+    batch = [(rng.random((int(rng.integers(1, 140)), int(w), channels)) * 255).astype(dtype) for w in widths]
+    interp, angle = pick(rng, [types.INTERP_NN, types.INTERP_LINEAR, types.INTERP_LINEAR]), float(rng.uniform(-180, 180))
+    affine = [float(v) for v in [1, 0, 0, 0, 1, 0] + rng.uniform(-1, 1, 6) * [0.5, 0.5, 90, 0.5, 0.5, 90]]
+    perspective = [*affine, 0.001, float(rng.uniform(-0.02, 0.02)), 1.0]  # the horizon, where positions are far away, may lie in the image
+    agree(rng, batch, "HWC", lambda x: fn.rotate(x, angle=angle, interp_type=interp), f"rotate {angle} {interp!r}")
+    agree(rng, batch, "HWC", lambda x: fn.warp_affine(x, matrix=affine, interp_type=interp), f"warp_affine {affine} {interp!r}")
+    agree(
+        rng,
+        batch,
+        "HWC",
+        lambda x: fn.experimental.warp_perspective(x, matrix=perspective, interp_type=interp, border_mode="replicate"),
+        f"warp_perspective {perspective} {interp!r}",
+    )
+
+
 @pytest.mark.parametrize("kind", ["water", "warp_perspective", "warp_affine"])
 @pytest.mark.parametrize("interp", [types.INTERP_NN, types.INTERP_LINEAR])
 def test_a_fill_of_negative_zero(kind: str, interp: Any) -> None:
