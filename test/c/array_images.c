@@ -40,10 +40,22 @@ static void draw_laplacian(struct call *c)
 		call_float(c, "scale", call_draw(9) / 16.0);
 }
 
+/* RGB bytes whose rows are whole words, mostly enough of them for warps that read no borders at the ends of rows. */
+static void draw_words(struct call *c)
+{
+	bool frames = call_draw(3) == 0;
+	int64_t shape[] = {2, 1 + call_draw(50), 4 * (1 + call_draw(call_draw(4) ? 60 : 3)), 3};
+	call_input(c, STK_UINT8, 3 + frames, shape + !frames);
+	strcpy(c->in[0].desc.layout, frames ? "FHWC" : "HWC");
+}
+
 static void draw_filter(struct call *c)
 {
 	static const char *const borders[] = {"reflect_101", "reflect_1001", "wrap", "clamp", "constant"};
-	draw_image(c, call_draw(4) ? 12 : 60, false);
+	if (call_draw(3))
+		draw_image(c, call_draw(4) ? 12 : 60, false);
+	else
+		draw_words(c);
 	int n = strchr(c->in[0].desc.layout, 'D') ? 3 : 2;
 	bool common = call_draw(2); /* 3 x 3, which the GPU has code of its own for */
 	int64_t shape[3] = {common ? 3 : 1 + call_draw(5), common ? 3 : 1 + call_draw(5), 1 + call_draw(3)};
@@ -54,18 +66,33 @@ static void draw_filter(struct call *c)
 	c->args[c->n_args++] = stk_arg_string("mode", call_draw(3) ? "same" : "valid");
 }
 
-static void draw_morphology(struct call *c)
+static void draw_window(struct call *c, int64_t width, int64_t height, int64_t iterations)
 {
 	static const char *const borders[] = {"constant", "replicate", "reflect", "reflect_101", "wrap"};
-	draw_image(c, 20, false);
+	const int64_t extents[] = {width, height};
 	c->n_args = 0;
 	int64_t *size = call_ints(c, "mask_size", 2), *anchor = call_ints(c, "anchor", 2);
 	for (int i = 0; i < 2; i++) {
-		size[i] = 1 + call_draw(7);
+		size[i] = extents[i];
 		anchor[i] = call_draw(2) ? -1 : (int64_t)call_draw((uint32_t)size[i]);
 	}
-	call_int(c, "iterations", 1 + call_draw(3));
+	call_int(c, "iterations", iterations);
 	c->args[c->n_args++] = stk_arg_string("border_mode", borders[call_draw(5)]);
+}
+
+static void draw_morphology(struct call *c)
+{
+	draw_image(c, 20, false);
+	int64_t width = 1 + call_draw(7), height = 1 + call_draw(7);
+	draw_window(c, width, height, 1 + call_draw(3));
+}
+
+/* Of the windows that the GPU has code of their own for. */
+static void draw_morphology_of_words(struct call *c)
+{
+	uint32_t iterations = call_draw(3) ? 1 : 2 + call_draw(2), size = iterations > 1 ? 3 : 3 + 2 * call_draw(3);
+	draw_words(c);
+	draw_window(c, size, size, iterations);
 }
 
 static void draw_median_blur(struct call *c)
@@ -252,6 +279,8 @@ const struct call_kind image_kinds[] = {
 	{"filter", draw_filter},
 	{"experimental.dilate", draw_morphology},
 	{"experimental.erode", draw_morphology},
+	{"experimental.dilate", draw_morphology_of_words},
+	{"experimental.erode", draw_morphology_of_words},
 	{"experimental.median_blur", draw_median_blur},
 	{"equalize", draw_equalize},
 	{"augment", draw_augment},

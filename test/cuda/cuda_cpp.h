@@ -220,6 +220,10 @@ static inline int32_t stk__forget(int32_t x)
 {
 	return x;
 }
+template <typename T> static inline T *stk__forget(T *p)
+{
+	return p;
+}
 static inline uint32_t stk__saturate_shorts(int32_t a, int32_t b)
 {
 	return (uint16_t)max(min(a, 32767), -32768) | (uint32_t)(uint16_t)max(min(b, 32767), -32768) << 16;
@@ -231,6 +235,15 @@ static inline uint32_t stk__saturate_bytes(int32_t a, int32_t b, int32_t c, int3
 	for (int i = 0; i < 4; i++)
 		word |= (uint32_t)max(min(all[i], 255), 0) << 8 * i;
 	return word;
+}
+
+static inline uint32_t stk__min_shorts(uint32_t a, uint32_t b)
+{
+	return min(a >> 16, b >> 16) << 16 | min(a & 0xffff, b & 0xffff);
+}
+static inline uint32_t stk__max_shorts(uint32_t a, uint32_t b)
+{
+	return max(a >> 16, b >> 16) << 16 | max(a & 0xffff, b & 0xffff);
 }
 
 /* float16, rounded to nearest even, with a double that holds every step exactly. */

@@ -127,6 +127,7 @@ static const struct {
 	{STK_ARRAY_GPU_FILTER_TILES + STK_FILTER_DENSE_TILES, "array_gpu_filter_tiles", "array_filter_dense"},
 	{STK_ARRAY_GPU_FILTER_TILES + STK_FILTER_MEDIAN_TILES, "array_gpu_filter_tiles", "array_filter_median"},
 	{STK_ARRAY_GPU_FILTER_WORDS, "array_gpu_filter_words", "array_filter_words"},
+	{STK_ARRAY_GPU_FILTER_EXTREMES, "array_gpu_filter_extremes", "array_filter_word_extremes"},
 	{STK_ARRAY_POINTWISE, "array_gpu_pointwise", "array_pointwise"},
 	{STK_ARRAY_GPU_LOOKUP, "array_gpu_lookup", "array_lookup"},
 	{STK_ARRAY_GPU_FLAT_MASK, "array_gpu_mask", "array_flat_mask"},
@@ -268,7 +269,8 @@ static void add_filter_blocks(struct stk_array_gpu *b, const struct stk_array_jo
 	int tiling = stk__filter_tiling(f), axes[STK_FILTER_PHASES], phases = stk__filter_phases(f, axes);
 	if (stk__filter_takes_words(f, &data)) {
 		uint64_t words = (uint64_t)f->outer * stk__filter_words_across(f) * stk__filter_words_strips(f);
-		b->blocks[STK_ARRAY_GPU_FILTER_WORDS] += (uint32_t)((words + STK_ARRAY_GPU_THREADS - 1) / STK_ARRAY_GPU_THREADS);
+		int words_launch = f->reduction == STK_FILTER_SUM ? STK_ARRAY_GPU_FILTER_WORDS : STK_ARRAY_GPU_FILTER_EXTREMES;
+		b->blocks[words_launch] += (uint32_t)((words + STK_ARRAY_GPU_THREADS - 1) / STK_ARRAY_GPU_THREADS);
 		return;
 	}
 	if (tiling != STK_FILTER_NO_TILES) {

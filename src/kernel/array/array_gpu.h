@@ -26,7 +26,7 @@
 #define STK_ARRAY_GPU_KEYS 8192    /* of a thread block that looks up bytes */
 #define STK_ARRAY_GPU_OUTPUTS 4096 /* of a thread block: finding its job takes as long as some outputs */
 
-/* One for each kind of job, one that measures for normalisations, two more phases of filters, those of tiled ones and the one of words, one that samples images pixel by pixel, one that makes the tables of equalisations, three for jobs over images of bytes
+/* One for each kind of job, one that measures for normalisations, two more phases of filters, those of tiled ones and two of words, one that samples images pixel by pixel, one that makes the tables of equalisations, three for jobs over images of bytes
  * (array_image.h), which measure and make pixels, one that makes the pixels of JPEG distortion, one that looks up bytes, two for noise, and two that reduce bytes. */
 enum {
 	STK_ARRAY_GPU_MEASURE = STK_ARRAY_KINDS,
@@ -34,7 +34,8 @@ enum {
 	STK_ARRAY_GPU_FILTER_2,
 	STK_ARRAY_GPU_FILTER_TILES, /* one for each tiling of filters */
 	STK_ARRAY_GPU_FILTER_LAST = STK_ARRAY_GPU_FILTER_TILES + STK_FILTER_TILINGS - 1,
-	STK_ARRAY_GPU_FILTER_WORDS,
+	STK_ARRAY_GPU_FILTER_WORDS,    /* filter_words.h: weighted sums */
+	STK_ARRAY_GPU_FILTER_EXTREMES, /* and extremes */
 	STK_ARRAY_GPU_SAMPLE_PIXELS,
 	STK_ARRAY_GPU_RESIZE_1,
 	STK_ARRAY_GPU_RESIZE_2,

@@ -57,6 +57,13 @@ static __device__ __forceinline__ int32_t stk__forget(int32_t x)
 	return x;
 }
 
+/* Likewise: that it is a sum, say, whose parts are added anew at each use. */
+template <typename T> static __device__ __forceinline__ T *stk__forget(T *p)
+{
+	asm("" : "+l"(p));
+	return p;
+}
+
 /* Two values saturated to int16_t, and four to uint8_t, in one word; the first is the lowest. */
 static __device__ __forceinline__ uint32_t stk__saturate_shorts(int32_t a, int32_t b)
 {
@@ -71,6 +78,29 @@ static __device__ __forceinline__ uint32_t stk__saturate_bytes(int32_t a, int32_
 	asm("cvt.pack.sat.u8.s32.b32 %0, %1, %2, 0;" : "=r"(upper) : "r"(d), "r"(c));
 	asm("cvt.pack.sat.u8.s32.b32 %0, %1, %2, %3;" : "=r"(word) : "r"(b), "r"(a), "r"(upper));
 	return word;
+}
+
+/* The lesser and the larger of two numbers of 16 bits each, below 0x7c00: so far halves, which GPUs from sm_80 on compare in pairs, are in the same order. */
+static __device__ __forceinline__ uint32_t stk__min_shorts(uint32_t a, uint32_t b)
+{
+#if __CUDA_ARCH__ >= 800
+	uint32_t less;
+	asm("min.f16x2 %0, %1, %2;" : "=r"(less) : "r"(a), "r"(b));
+	return less;
+#else
+	return __vminu2(a, b);
+#endif
+}
+
+static __device__ __forceinline__ uint32_t stk__max_shorts(uint32_t a, uint32_t b)
+{
+#if __CUDA_ARCH__ >= 800
+	uint32_t larger;
+	asm("max.f16x2 %0, %1, %2;" : "=r"(larger) : "r"(a), "r"(b));
+	return larger;
+#else
+	return __vmaxu2(a, b);
+#endif
 }
 
 /* float16, rounded to nearest even; a NaN's payload is lost. */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Dense filters of RGB bytes on the GPU, without shared memory: a thread reads the rows of the input as words, and makes a column of outputs, four bytes
- * wide, from sums that it holds while the window slides down. It gives the bits of filter_element.h, as tiles do (filter_tile.h), which serve all other windows,
- * types and channels. */
+ * Dense filters and extremes of RGB bytes on the GPU, without shared memory: a thread reads the rows of the input as words, and makes a column of outputs, four
+ * bytes wide, from sums, or the rows' extremes, that it holds while the window slides down. It gives the bits of filter_element.h, as tiles do (filter_tile.h),
+ * which serve all other windows, types and channels. */
 #ifndef STK_KERNEL_FILTER_WORDS_H
 #define STK_KERNEL_FILTER_WORDS_H
 
@@ -14,14 +14,31 @@ enum {
 	STK_FILTER_WORDS_WEIGHTS = 56 /* of a window, each row of which begins at a multiple of 8 */
 };
 
-/* True for weighted sums over windows of 3 x 3, 5 x 5 and 7 x 7, whose rows of outputs are whole words. */
+/* True for the least or the largest of windows that hold the output's own place, where a fill outside of the image changes nothing: it is the extreme of
+ * no window with a byte in it, so that the outermost pixels, which windows that reach beyond them hold too, may stand there as well. */
+STK_HD bool stk__filter_keeps_fill_out(const struct stk_filter *f)
+{
+	const struct stk_filter_window *w = f->window[0];
+	bool own = w[1].first <= 0 && w[1].first + w[1].size > 0 && w[2].first <= 0 && w[2].first + w[2].size > 0;
+	return own && !f->fill_at && (f->reduction == STK_FILTER_LEAST ? f->fill >= 255 : f->fill <= 0);
+}
+
+/* True for the least or the largest of separable windows, as far as words go with them. */
+STK_HD bool stk__filter_is_extreme(const struct stk_filter *f)
+{
+	bool extreme = f->reduction == STK_FILTER_LEAST || f->reduction == STK_FILTER_LARGEST;
+	return !f->dense && extreme && f->n_terms == 1 && f->last == 1 && (f->border != STK_BORDER_FILL || stk__filter_keeps_fill_out(f));
+}
+
+/* True for weighted sums and extremes over windows of 3 x 3, 5 x 5 and 7 x 7, whose rows of outputs are whole words. */
 STK_HD bool stk__filter_takes_words(const struct stk_filter *f, const struct stk_filter_data *d)
 {
 	const struct stk_filter_window *w = f->window[0];
 	bool square = w[1].size == w[2].size && (w[1].size == 3 || w[1].size == 5 || w[1].size == 7);
 	bool plane = f->in[0] == 1 && f->out[0] == 1 && w[0].size == 1 && w[0].first == 0;
-	return f->dense && f->reduction == STK_FILTER_SUM && plane && square && f->channels == 3 && d->src_dtype == STK_UINT8 &&
-	       d->dst_dtype == STK_UINT8 && f->out[2] % 4 == 0 && (uintptr_t)d->dst % 4 == 0;
+	bool kind = f->dense ? f->reduction == STK_FILTER_SUM : stk__filter_is_extreme(f);
+	return kind && plane && square && f->channels == 3 && d->src_dtype == STK_UINT8 && d->dst_dtype == STK_UINT8 &&
+	       f->out[2] % 4 == 0 && (uintptr_t)d->dst % 4 == 0;
 }
 
 /* Words of a row of outputs, and strips of rows, each of which is a thread's in every word. */

@@ -114,6 +114,21 @@ def test_dense_windows_of_words(number: int) -> None:
     assert_sides_agree(define, 1, title, batch_size=len(batch))
 
 
+@pytest.mark.parametrize("number", range(20))
+def test_extremes_of_words(number: int) -> None:
+    """RGB bytes of which a row is whole words, over small windows: what the GPU makes in columns."""
+    rng = np.random.default_rng([SEED, number, 13])
+    mask, times = [(3, 1), (5, 1), (7, 1), (3, 2), (3, 3)][number % 5]
+    size, frames = (mask - 1) * times + 1, [2] if rng.random() < 0.2 else []
+    batch = []
+    for tall, wide in ((80, 50), (9, 300), (size, size + 2)):
+        h, w = int(rng.integers(1, tall)), 4 * int(rng.integers(1, wide // 4 + 1))
+        batch.append(rng.integers(0, 256, (*frames, h, w, 3), dtype=np.uint8))
+    op, border = pick(rng, ["dilate", "erode"]), pick(rng, ["constant", "replicate", "reflect", "reflect_101", "wrap"])
+    given = {"mask_size": mask, "anchor": [int(v) for v in rng.integers(-1, mask, 2)], "iterations": times, "border_mode": border}
+    agree(rng, batch, "FHWC" if frames else "HWC", lambda x: getattr(fn.experimental, op)(x, **given), f"{op} {given}")
+
+
 @pytest.mark.parametrize("number", range(8))
 def test_medians(number: int) -> None:
     rng = np.random.default_rng([SEED, number, 4])

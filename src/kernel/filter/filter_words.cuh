@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * What the kernels that filter RGB bytes in columns of words have in common (filter_words.h): which column is a thread's, and where its windows lie in
+ * the input. */
+#ifndef STK_KERNEL_FILTER_WORDS_CUH
+#define STK_KERNEL_FILTER_WORDS_CUH
+
+#include "kernel/common/cuda.cuh"
+#include "kernel/filter/filter_words.h"
+
+/* A thread's column of outputs. The window of its first one begins at row `top` of the input, and at value `left` of a row. */
+struct column {
+	const uint8_t *src;                       /* of the image */
+	uint8_t *dst;                             /* of the first outputs */
+	int32_t left, top, rows, row_in, row_out; /* rows: of outputs; row_in and row_out: values of a row */
+};
+
+/* Values that lie below each other's windows: four outputs of a row read SPAN values of each row of the input. */
+template <int SIZE> struct window {
+	static constexpr int SPAN = 4 + 3 * (SIZE - 1), WORDS = (SPAN + 3) / 4;
+};
+
+/* ---- the input ---- */
+
+/* A row of the input: SPAN bytes, of which the first is byte `shift` / 8 of the words. */
+template <int SIZE> struct span {
+	uint32_t word[window<SIZE>::WORDS + 1], shift;
+};
+
+/* before: bytes of the first word that come before the span. No word is read that holds nothing of it. */
+template <int SIZE> static __device__ __forceinline__ span<SIZE> load_words(const uint32_t *words, uint32_t before)
+{
+	span<SIZE> s;
+	constexpr int WORDS = window<SIZE>::WORDS, SPAN = window<SIZE>::SPAN;
+#pragma unroll
+	for (int i = 0; i < WORDS; i++)
+		s.word[i] = __ldg(words + i);
+	s.word[WORDS] = before + SPAN > 4 * WORDS ? __ldg(words + WORDS) : 0;
+	s.shift = 8 * before;
+	return s;
+}
+
+/* The span's bytes, from the lowest of the first word on. */
+template <int SIZE> static __device__ __forceinline__ void align(const span<SIZE> &s, uint32_t (&word)[window<SIZE>::WORDS])
+{
+#pragma unroll
+	for (int i = 0; i < window<SIZE>::WORDS; i++)
+		word[i] = __funnelshift_r(s.word[i], s.word[i + 1], s.shift);
+}
+
+/* ---- borders ---- */
+
+/* Extremes take the outermost pixels for a fill that never is one (filter_words.h). */
+static __device__ __forceinline__ int32_t border_of(const stk_filter &f)
+{
+	return f.reduction != STK_FILTER_SUM && f.border == STK_BORDER_FILL ? STK_BORDER_CLAMP : f.border;
+}
+
+static __device__ __noinline__ int32_t row_outside(const stk_filter &f, int32_t y)
+{
+	return stk__border_index(y, f.in[1], border_of(f));
+}
+
+/* height: f.in[1] */
+static __device__ __forceinline__ int32_t row_of(const stk_filter &f, int32_t height, int32_t y)
+{
+	return (uint32_t)y < (uint32_t)height ? y : row_outside(f, y);
+}
+
+/* Where in a row value v lies, counted from the row's first one, beyond which there is border; negative: the fill is read. */
+static __device__ __noinline__ int32_t place_of(const stk_filter &f, int32_t v)
+{
+	int32_t p = v >= 0 ? v / 3 : -((2 - v) / 3), x = stk__border_index(p, f.in[2], border_of(f));
+	return x < 0 ? -1 : 3 * x + v - 3 * p;
+}
+
+template <int SIZE>
+static __device__ __forceinline__ void find_places(const stk_filter &f, const column &c, int32_t (&at)[window<SIZE>::SPAN])
+{
+#pragma unroll
+	for (int m = 0; m < window<SIZE>::SPAN; m++)
+		at[m] = place_of(f, c.left + m);
+}
+
+/* True where no window of the column reaches beyond the ends of rows. */
+template <int SIZE> static __device__ __forceinline__ bool rows_hold(const column &c)
+{
+	return c.left >= 0 && c.left + window<SIZE>::SPAN <= c.row_in;
+}
+
+/* ---- columns ---- */
+
+/* A thread's strip, among those of all images, and its word of a row. */
+struct place {
+	uint32_t strip;
+	int32_t word;
+};
+
+/* Words at the ends of rows, whose windows reach beyond them, come first, those of all strips: in their order two warps of each row would have some. */
+static __device__ __forceinline__ place find_place(const stk_filter &f, uint32_t i)
+{
+	const stk_filter_window &w = f.window[0][2];
+	const int32_t across = (int32_t)stk__filter_words_across(&f), span = 3 * w.size + 1;
+	const int32_t begin = min(max((3 - 3 * w.first) / 4, 0), across), room = 3 * (f.in[2] - w.first) - span;
+	const int32_t inside = max(min(room >= 0 ? room / 4 + 1 : 0, across) - begin, 0);
+	const uint32_t beyond = (uint32_t)(across - inside), first = beyond * stk__filter_words_strips(&f) * f.outer;
+	const bool ends = i < first || inside == 0; /* there is none to come later */
+	const uint32_t of_strip = max(ends ? beyond : (uint32_t)inside, 1u), from = ends ? 0 : first, strip = (i - from) / of_strip;
+	const int32_t word = (int32_t)(i - from - strip * of_strip);
+	return {strip, ends ? word + (word >= begin ? inside : 0) : begin + word};
+}
+
+/* Of thread i of the job's. exists: the column has outputs. */
+static __device__ __forceinline__ column find_column(const stk_filter &f, const stk_filter_data &d, uint32_t i, bool &exists)
+{
+	const place at = find_place(f, i);
+	const stk_filter_window *w = f.window[0];
+	const uint32_t strips = stk__filter_words_strips(&f), outer = at.strip / strips;
+	const int32_t y = (int32_t)(at.strip - outer * strips) * STK_FILTER_WORDS_ROWS, left = 4 * at.word;
+	exists = outer < f.outer;
+	column c = {d.src + outer * stk__filter_volume(&f, f.in), d.dst + outer * stk__filter_volume(&f, f.out), left + 3 * w[2].first,
+		y + w[1].first, min(STK_FILTER_WORDS_ROWS, f.out[1] - y), 3 * f.in[2], 3 * f.out[2]};
+	c.dst += (int64_t)y * c.row_out + left;
+	return c;
+}
+
+#endif
