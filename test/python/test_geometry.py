@@ -211,6 +211,21 @@ def test_dims_in_an_order_that_an_operator_has_no_loop_for(layout: str, call: An
         run(lambda: call(fn.external_source(source=lambda: tensor, layout=layout)))
 
 
+@pytest.mark.parametrize("interp", [types.INTERP_NN, types.INTERP_LINEAR])
+@pytest.mark.parametrize("extents", [(1, 1), (1, 2), (3, 2)])
+def test_planes_are_sampled_alike(extents: tuple[int, int], interp: Any) -> None:
+    """Also those of a single pixel, whose bytes lie beside each other as the channels of a pixel do, and are more than four."""
+    planes = [np.full((7, *extents), 201, np.uint8) for _ in range(2)]
+    matrix = [0.3, -0.1, 0.2, 0.1, 0.4, 0.3, 0.0, 0.0, 1.0]
+
+    def define() -> Any:
+        image = fn.external_source(source=lambda: planes, layout="CHW")
+        return fn.experimental.warp_perspective(image, matrix=matrix, size=[4, 9], border_mode="replicate", interp_type=interp)
+
+    for image in run(define)[0]:
+        np.testing.assert_array_equal(image, np.full((7, 4, 9), 201))
+
+
 @pytest.mark.parametrize("dtype", [np.uint8, np.float32])
 @pytest.mark.parametrize("interp", [types.INTERP_NN, types.INTERP_LINEAR])
 def test_sampling_in_blocks_is_sampling_pixel_by_pixel(dtype, interp):

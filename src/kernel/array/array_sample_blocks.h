@@ -247,7 +247,8 @@ static bool goes_in_blocks(const struct stk_array_job *job)
 {
 	const struct stk_array_sample *s = &job->sample;
 	int type = job->src_dtype[0];
-	bool together = s->stride[0] <= 4 && (s->channel == 1 || job->dim[4].size == 1);
+	int64_t channels = job->dim[4].size; /* planes of a single pixel lie as channels do, and may be more */
+	bool together = s->stride[0] <= 4 && channels <= 4 && (s->channel == 1 || channels == 1);
 	bool alike = type == job->dst_dtype && (type == STK_FLOAT || (type == STK_UINT8 && together));
 	return alike && !s->volume && s->interp != STK_INTERP_CUBIC && job->dim[1].size == 1 && s->frame >= 4 && s->frame < INT32_MAX / 2;
 }
