@@ -64,35 +64,48 @@ static __device__ __forceinline__ void store(uint8_t *dst, const column &c, int3
 	*(uint32_t *)(void *)at_row(dst, (uint32_t)y, (uint32_t)c.row_out) = four;
 }
 
-/* Where rows hold all windows. AHEAD rows are under way while one is used. */
+/* Where rows hold all windows. AHEAD rows are under way while one is used. Most turns load rows of the image alone, and store all of theirs: they ask nothing of
+ * each row. */
 template <int SIZE, int REDUCTION, int AHEAD> static __device__ __forceinline__ void make_inside(const stk_filter &f, const column &c)
 {
+	constexpr int MORE = SIZE - 1;
 	/* Rows begin at the same byte of a word: rows of outputs are whole words, and those of the input as long. */
-	const uint32_t before = (uint32_t)(uintptr_t)(c.src + c.left) & 3;
+	const uint32_t before = (uint32_t)(uintptr_t)(c.src + c.left) & 3, pitch = (uint32_t)c.row_in;
 	const uint8_t *words = stk__forget(c.src + c.left - before);
 	uint8_t *dst = stk__forget(c.dst);
-	const int32_t height = f.in[1], last = c.top + c.rows + SIZE - 2;
-	auto load = [&](int32_t k) {
-		uint32_t y = (uint32_t)row_of(f, height, min(c.top + k, last));
-		return load_words<SIZE>((const uint32_t *)(const void *)at_row(words, y, (uint32_t)c.row_in), before);
-	};
+	const int32_t height = f.in[1];
+	auto load = [&](const uint8_t *from) { return load_words<SIZE>((const uint32_t *)(const void *)from, before); };
+	auto load_row = [&](int32_t k) { return load(at_row(words, (uint32_t)row_of(f, height, c.top + k), pitch)); };
 	span<SIZE> ahead[AHEAD];
-	pairs row[TURN]; /* row k is in row[k % TURN] */
+	pairs row[TURN]; /* row k of the input is in row[k % TURN] */
+	auto use = [&](int k) { row[k % TURN] = extremes_of_row<SIZE, REDUCTION>(ahead[k % AHEAD]); };
 #pragma unroll
 	for (int k = 0; k < AHEAD; k++)
-		ahead[k] = load(k);
+		ahead[k] = load_row(min(k, c.rows + MORE - 1));
 #pragma unroll
-	for (int k = 0; k < SIZE - 1; k++) {
-		row[k] = extremes_of_row<SIZE, REDUCTION>(ahead[k % AHEAD]);
-		ahead[k % AHEAD] = load(k + AHEAD);
+	for (int k = 0; k < MORE; k++) {
+		use(k);
+		ahead[k % AHEAD] = load_row(min(k + AHEAD, c.rows + MORE - 1));
 	}
 #pragma unroll 1
 	for (int32_t y = 0; y < c.rows; y += TURN) {
+		const int32_t next = c.top + y + MORE + AHEAD;
+		if (y + TURN + AHEAD <= c.rows && next >= 0 && next + TURN <= height) {
+			const uint8_t *from = at_row(words, (uint32_t)next, pitch);
+			uint8_t *to = at_row(dst, (uint32_t)y, (uint32_t)c.row_out);
+#pragma unroll
+			for (int i = 0; i < TURN; i++, from += pitch, to += c.row_out) {
+				use(i + MORE);
+				ahead[(i + MORE) % AHEAD] = load(from);
+				*(uint32_t *)(void *)to = extremes_of_rows<SIZE, REDUCTION>(row, i);
+			}
+			continue;
+		}
 #pragma unroll
 		for (int i = 0; i < TURN; i++) {
-			constexpr int MORE = SIZE - 1;
-			row[(i + MORE) % TURN] = extremes_of_row<SIZE, REDUCTION>(ahead[(i + MORE) % AHEAD]);
-			ahead[(i + MORE) % AHEAD] = load(y + i + MORE + AHEAD);
+			use(i + MORE);
+			if (y + i + AHEAD < c.rows)
+				ahead[(i + MORE) % AHEAD] = load_row(y + i + MORE + AHEAD);
 			if (y + i < c.rows)
 				store(dst, c, y + i, extremes_of_rows<SIZE, REDUCTION>(row, i));
 		}
@@ -141,7 +154,7 @@ template <int SIZE> static __device__ __forceinline__ void make_extremes(const s
 		make_column<SIZE, STK_FILTER_LARGEST>(f, c, exists);
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS, 4) array_filter_word_extremes(const __grid_constant__ stk_array_gpu_view v)
+extern "C" __global__ void __launch_bounds__(THREADS, 3) array_filter_word_extremes(const __grid_constant__ stk_array_gpu_view v)
 {
 	const stk_array_gpu_item &it = share_item(v);
 	const stk_filter &f = it.job.filter;
