@@ -59,23 +59,29 @@ if [ "${1:-}" = --run ]; then
 	exit 0
 fi
 
+# configure FOLDER SANITIZERS COMPILER OPTION...
 configure() {
-	[ -f "$1/build.ninja" ] || CC=clang meson setup "$1" --buildtype=debugoptimized -Db_sanitize="$2" -Db_lundef=false -Dtests=enabled \
-		-Dpython=disabled -Dcuda="$3" -Dc_args=-fsanitize=fuzzer-no-link >&2
+	folder=$1 sanitizers=$2 compiler=$3
+	shift 3
+	[ -f "$folder/build.ninja" ] || CC=$compiler meson setup "$folder" --buildtype=debugoptimized -Db_sanitize="$sanitizers" -Db_lundef=false \
+		-Dtests=enabled -Dpython=disabled "$@" >&2
 }
+fuzzed="-Dcuda=disabled -Dc_args=-fsanitize=fuzzer-no-link"
 
 targets=$*
 [ -n "$targets" ] || targets="$(for f in test/fuzz/fuzz_*.c; do basename "$f" .c | sed 's/^fuzz_//'; done | grep -v _seeds) own-memory random_graphs random_graphs-gpu dali_graphs"
-configure $build address,undefined disabled
+# shellcheck disable=SC2086
+configure $build address,undefined clang $fuzzed
 built=
 for target in $targets; do
 	case $target in
 	*-memory)
-		configure $build-memory memory disabled
+		# shellcheck disable=SC2086
+		configure $build-memory memory clang $fuzzed
 		ninja -C $build-memory --quiet "test/fuzz/fuzz_${target%-memory}"
 		;;
 	random_graphs-gpu)
-		configure $build-gpu address,undefined emulated
+		configure $build-gpu address,undefined gcc -Dcuda=emulated # whose C++ is g++'s: all of a process has one sanitizer's runtime
 		ninja -C $build-gpu --quiet test/fuzz/random_graphs test/cuda/libcuda.so.1
 		;;
 	dali_graphs) tools/build.sh "${BUILD:-build}" ;;
