@@ -135,7 +135,9 @@ static enum stk_status paint_object(const struct stk_coco *c, int64_t k, const s
 	enum stk_status s = shape->runs ? paint_runs(c, shape, label, image, mask, err) : STK_OK;
 	for (int32_t p = 0; p < shape->polygons && s == STK_OK; p++) {
 		const struct stk_coco_polygon *polygon = &((const struct stk_coco_polygon *)c->polygons.at)[shape->polygon + p];
-		s = paint_polygon((const float *)c->vertices.at + 2 * polygon->first, polygon->count, image, label, scratch, mask, err);
+		if (polygon->count) /* else there may be no vertices at all, of any object */
+			s = paint_polygon(
+				(const float *)c->vertices.at + 2 * polygon->first, polygon->count, image, label, scratch, mask, err);
 	}
 	return s;
 }
