@@ -35,7 +35,7 @@ template <int SIZE, int REDUCTION> static __device__ __forceinline__ pairs extre
 {
 	constexpr int WORDS = window<SIZE>::WORDS;
 	uint32_t word[WORDS];
-	align<SIZE>(s, word);
+	stk__span_align(s, word);
 	pairs extreme = split(word[0]);
 #pragma unroll
 	for (int m = 3; m < 3 * SIZE; m += 3)
@@ -74,7 +74,7 @@ template <int SIZE, int REDUCTION, int AHEAD> static __device__ __forceinline__ 
 	const uint8_t *words = stk__forget(c.src + c.left - before);
 	uint8_t *dst = stk__forget(c.dst);
 	const int32_t height = f.in[1];
-	auto load = [&](const uint8_t *from) { return load_words<SIZE>((const uint32_t *)(const void *)from, before); };
+	auto load = [&](const uint8_t *from) { return stk__span_load<window<SIZE>::SPAN>((const uint32_t *)(const void *)from, before); };
 	auto load_row = [&](int32_t k) { return load(at_row(words, (uint32_t)row_of(f, height, c.top + k), pitch)); };
 	span<SIZE> ahead[AHEAD];
 	pairs row[TURN]; /* row k of the input is in row[k % TURN] */

@@ -12,7 +12,7 @@
 template <int SIZE> static __device__ __forceinline__ void values_of(const span<SIZE> &s, float (&x)[window<SIZE>::SPAN])
 {
 	uint32_t word[window<SIZE>::WORDS];
-	align<SIZE>(s, word);
+	stk__span_align(s, word);
 #pragma unroll
 	for (int m = 0; m < window<SIZE>::SPAN; m++)
 		x[m] = (float)(word[m / 4] >> 8 * (m % 4) & 255);
@@ -21,8 +21,7 @@ template <int SIZE> static __device__ __forceinline__ void values_of(const span<
 /* Of a row that is there, and holds the whole span. */
 template <int SIZE> static __device__ __forceinline__ span<SIZE> load_span(const stk_filter &f, const column &c, int32_t y)
 {
-	uintptr_t from = (uintptr_t)(c.src + (int64_t)row_of(f, f.in[1], y) * c.row_in + c.left);
-	return load_words<SIZE>((const uint32_t *)(from & ~(uintptr_t)3), (uint32_t)from & 3);
+	return stk__span_of<window<SIZE>::SPAN>(c.src + (int64_t)row_of(f, f.in[1], y) * c.row_in + c.left);
 }
 
 /* A row's values by their places, in any row. */

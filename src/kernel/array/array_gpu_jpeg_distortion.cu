@@ -2,6 +2,7 @@
  * JPEG distortion on the GPU, tile by tile (kernel/jpeg_distortion/jpeg_distortion_tile.h): the arithmetic of jpeg_distortion_element.h. */
 #include "kernel/array/array_gpu_find.cuh"
 #include "kernel/common/pixels.cuh"
+#include "kernel/common/span.cuh"
 #include "kernel/jpeg_distortion/jpeg_distortion_element.h"
 #include "kernel/jpeg_distortion/jpeg_distortion_tile.h"
 
@@ -78,20 +79,6 @@ static __device__ __forceinline__ void make_samples(
 		s.chroma[c][k][i] = (uint8_t)((sum[c] + 1 + (x & 1)) >> 2);
 }
 
-/* Four pixels of a row, of which all lie in the image: twelve bytes, of which the first is the lowest. */
-static __device__ __forceinline__ void load_four(const uint8_t *from, uint32_t (&word)[3])
-{
-	const uint32_t *words = (const uint32_t *)((uintptr_t)from & ~(uintptr_t)3), before = (uint32_t)(uintptr_t)from & 3;
-	uint32_t own[4];
-#pragma unroll
-	for (int i = 0; i < 3; i++)
-		own[i] = __ldg(words + i);
-	own[3] = before ? __ldg(words + 3) : 0;
-#pragma unroll
-	for (int i = 0; i < 3; i++)
-		word[i] = __funnelshift_r(own[i], own[i + 1], 8 * before);
-}
-
 /* The samples of 4 x 2 pixels inside the frame, of which the first is number (2 * i, 2 * k) of the tile; i is even. */
 static __device__ __forceinline__ void make_samples_inside(
 	const stk_jpeg_distortion &j, const uint8_t *top, int32_t i, int32_t k, tile_samples &s)
@@ -100,7 +87,7 @@ static __device__ __forceinline__ void make_samples_inside(
 #pragma unroll
 	for (int r = 0; r < 2; r++) {
 		uint32_t word[3], luma = 0;
-		load_four(top + r * 3 * (int64_t)j.width, word);
+		stk__span_align(stk__span_of<12>(top + r * 3 * (int64_t)j.width), word);
 #pragma unroll
 		for (int p = 0; p < 4; p++) {
 			uint8_t rgb[3];

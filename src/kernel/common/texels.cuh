@@ -376,7 +376,7 @@ static __device__ __forceinline__ void stk__texel_rows(
 {
 	float at[ROWS][2];
 	stk__texel_places<T, C>(t, y, place, at);
-	bool inside = true, near = true;
+	bool inside = true;
 #pragma unroll
 	for (int k = 0; k < ROWS; k++)
 		inside = inside && stk__texel_inside<T, C, LINEAR>(s, at[k][0], at[k][1]);
@@ -385,6 +385,7 @@ static __device__ __forceinline__ void stk__texel_rows(
 		return;
 	}
 	if (s.clamps) {
+		bool near = true;
 #pragma unroll
 		for (int k = 0; k < ROWS; k++)
 			near = near && stk__texel_near(at[k][0], at[k][1]);

@@ -4,7 +4,7 @@
 #ifndef STK_KERNEL_FILTER_WORDS_CUH
 #define STK_KERNEL_FILTER_WORDS_CUH
 
-#include "kernel/common/cuda.cuh"
+#include "kernel/common/span.cuh"
 #include "kernel/filter/filter_words.h"
 
 /* A thread's column of outputs. The window of its first one begins at row `top` of the input, and at value `left` of a row. */
@@ -19,33 +19,8 @@ template <int SIZE> struct window {
 	static constexpr int SPAN = 4 + 3 * (SIZE - 1), WORDS = (SPAN + 3) / 4;
 };
 
-/* ---- the input ---- */
-
-/* A row of the input: SPAN bytes, of which the first is byte `shift` / 8 of the words. */
-template <int SIZE> struct span {
-	uint32_t word[window<SIZE>::WORDS + 1], shift;
-};
-
-/* before: bytes of the first word that come before the span. No word is read that holds nothing of it. */
-template <int SIZE> static __device__ __forceinline__ span<SIZE> load_words(const uint32_t *words, uint32_t before)
-{
-	span<SIZE> s;
-	constexpr int WORDS = window<SIZE>::WORDS, SPAN = window<SIZE>::SPAN;
-#pragma unroll
-	for (int i = 0; i < WORDS; i++)
-		s.word[i] = __ldg(words + i);
-	s.word[WORDS] = before + SPAN > 4 * WORDS ? __ldg(words + WORDS) : 0;
-	s.shift = 8 * before;
-	return s;
-}
-
-/* The span's bytes, from the lowest of the first word on. */
-template <int SIZE> static __device__ __forceinline__ void align(const span<SIZE> &s, uint32_t (&word)[window<SIZE>::WORDS])
-{
-#pragma unroll
-	for (int i = 0; i < window<SIZE>::WORDS; i++)
-		word[i] = __funnelshift_r(s.word[i], s.word[i + 1], s.shift);
-}
+/* Those of one row. */
+template <int SIZE> using span = stk_span<window<SIZE>::SPAN>;
 
 /* ---- borders ---- */
 

@@ -16,7 +16,7 @@ static __device__ __forceinline__ void make_quads(const stk_pass_gpu_item &it, c
 		if (i >= n)
 			break;
 		uint32_t y = i / across;
-		quad q = {{word[0], word[1], word[2], 0}, 0, (int32_t)(4 * (i - y * across)), (int32_t)y};
+		quad q = {{{word[0], word[1], word[2], 0}, 0}, (int32_t)(4 * (i - y * across)), (int32_t)y};
 		make_floats<INTERLEAVED>(it, e, q);
 	}
 }

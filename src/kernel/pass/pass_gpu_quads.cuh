@@ -3,6 +3,7 @@
 #ifndef STK_KERNEL_PASS_GPU_QUADS_CUH
 #define STK_KERNEL_PASS_GPU_QUADS_CUH
 
+#include "kernel/common/span.cuh"
 #include "kernel/pass/pass_gpu.cuh"
 
 #define QUADS (STK_PASS_GPU_QUADS / THREADS) /* of a thread */
@@ -40,18 +41,16 @@ static __device__ __forceinline__ ending make_ending(const stk_pass_gpu_view &v,
 	return e;
 }
 
-/* The pixels that the outputs (x, y) to (x + 3, y) show, in the source's order: twelve bytes, of which the first is byte `shift` / 8 of the words. */
+/* The pixels that the outputs (x, y) to (x + 3, y) show, in the source's order. */
 struct quad {
-	uint32_t word[4], shift;
+	stk_span<12> bytes;
 	int32_t x, y;
 };
 
 /* The twelve bytes in the output's order. */
 static __device__ __forceinline__ void straighten(const quad &q, bool mirrored, uint32_t (&word)[3])
 {
-#pragma unroll
-	for (int i = 0; i < 3; i++)
-		word[i] = __funnelshift_r(q.word[i], q.word[i + 1], q.shift);
+	stk__span_align(q.bytes, word);
 	if (mirrored) {
 		uint32_t first = __byte_perm(word[1], word[2], 0x2765), last = __byte_perm(word[0], word[1], 0x2105);
 		word[1] = __byte_perm(__byte_perm(word[1], word[2], 0x0043), __byte_perm(word[0], word[1], 0x0043), 0x5410);

@@ -10,7 +10,7 @@
 static __device__ __noinline__ quad load_edge(const stk_pass_gpu_item &it, int32_t x, int32_t y, bool across, uint32_t fill)
 {
 	const stk_pass_gpu_axis &ax = it.axis[0], &ay = it.axis[1];
-	quad q = {{}, 0, x, y};
+	quad q = {{}, x, y};
 #pragma unroll
 	for (int i = 0; i < 4; i++) {
 		uint32_t pixel = fill;
@@ -20,8 +20,8 @@ static __device__ __noinline__ quad load_edge(const stk_pass_gpu_item &it, int32
 			pixel = __ldg(from) | __ldg(from + 1) << 8 | __ldg(from + 2) << 16;
 		}
 		int at = ax.pre.step > 0 ? 3 * i : 9 - 3 * i;
-		q.word[at / 4] |= pixel << 8 * (at % 4);
-		q.word[at / 4 + 1] |= at % 4 > 1 ? pixel >> 8 * (4 - at % 4) : 0;
+		q.bytes.word[at / 4] |= pixel << 8 * (at % 4);
+		q.bytes.word[at / 4 + 1] |= at % 4 > 1 ? pixel >> 8 * (4 - at % 4) : 0;
 	}
 	return q;
 }
@@ -34,12 +34,7 @@ static __device__ __forceinline__ quad load_quad(const stk_pass_gpu_item &it, in
 		return load_edge(it, x, y, across, fill);
 	int32_t left = map(ax.pre, x) - (ax.pre.step > 0 ? 0 : 3);
 	uint64_t from = it.src + (map(ay.pre, y) - it.y0) * it.src_row + (left - it.x0) * 3;
-	const uint32_t *words = (const uint32_t *)(from & ~(uint64_t)3);
-	uint32_t before = (uint32_t)from & 3;
-	quad q = {{__ldg(words), __ldg(words + 1), __ldg(words + 2), 0}, 8 * before, x, y};
-	if (before)
-		q.word[3] = __ldg(words + 3);
-	return q;
+	return {stk__span_of<12>((const uint8_t *)from), x, y};
 }
 
 /* ---- stores ---- */
