@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from stoker.errors import InvalidArgumentError
+from stoker.loader._pixels import looks_like_planes
 
 _LARGEST = 1 << 34  # bytes that a file may say it holds
 
@@ -31,7 +32,7 @@ class Arrays:
             raise InvalidArgumentError(
                 f"images in an array are uint8, (N, H, W, C) or (N, H, W); these are {images.dtype} of the shape {images.shape}"
             )
-        if images.ndim == 4 and images.shape[1] <= 4 < images.shape[3]:
+        if images.ndim == 4 and looks_like_planes(images.shape[1:]):
             raise InvalidArgumentError(f"images of the shape {images.shape} look like NCHW: give X.transpose(0, 2, 3, 1)")
         images = images[..., None] if images.ndim == 3 else images
         if len(images) == 0:

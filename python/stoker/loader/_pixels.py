@@ -13,6 +13,11 @@ _WAY_OUT = "Give the path or the file's bytes, or image.permute(1, 2, 0) of a te
 _CHANNELS = 4  # at most, of an image that is known by its extents
 
 
+def looks_like_planes(shape: tuple[int, ...]) -> bool:
+    """CHW, by its extents."""
+    return shape[0] <= _CHANNELS < shape[2]
+
+
 def is_array(image: Any) -> bool:
     return not isinstance(image, (bytes, bytearray, memoryview)) and image.ndim == 3
 
@@ -60,7 +65,7 @@ def _of_array(value: Any) -> Any:
         )
     if value.ndim not in (2, 3) and not (value.ndim == 1 and kind == "u"):
         raise TypeError(f"the dataset gave an image of {value.ndim} dimensions: it is HWC, or HW where it is gray (or the bytes of a file)")
-    if value.ndim == 3 and value.shape[0] <= _CHANNELS < value.shape[2]:
+    if value.ndim == 3 and looks_like_planes(value.shape):
         raise TypeError(f"the dataset gave an image of the shape {tuple(value.shape)}, which looks like CHW: it is HWC. {_WAY_OUT}")
     if kind == "f":
         notice(
