@@ -342,6 +342,10 @@ static inline uint32_t stk__keep(uint32_t x)
 {
 	return x;
 }
+template <typename T> static inline T *stk__keep_shared(T *p)
+{
+	return p;
+}
 
 /* ---- threads ---- */
 

@@ -23,8 +23,8 @@
  * The scans of a progressive file are bitstreams too, but do not synchronise: what a refinement's bits mean depends on the coefficients so far. So there is
  * a warp for each of its scans instead, and phases decode_subsequences .. dc know nothing of them:
  *   decode_scans: a thread block for each progressive file. In step i the warp of each scan decodes row i - delay of MCUs, where the delay is one step more
- *             than that of any scan it builds on; so all scans are under way at once, and a file takes little longer than its longest scan. The lanes of a
- *             warp hold a block's coefficients, two each, and all follow the symbols together.
+ *             than that of any scan it builds on; so all scans are under way at once, and a file takes little longer than its longest scan. Each lane of
+ *             a warp looks up the symbol that may begin at its bit of a word, and holds two of a block's coefficients; all follow the symbols together.
  * For all files:
  *   idct:     libjpeg's islow, for the MCUs of the window, into planes.
  *   color:    libjpeg's upsampling and colour conversion, for the window's pixels.
@@ -74,7 +74,7 @@ enum stk_jpeg_gpu_phase {
 #define STK_JPEG_GPU_IDCT_WARPS 4     /* in a thread block */
 #define STK_JPEG_GPU_COLOR_ROWS 32    /* rows of pixels that a thread block makes, 8 a warp */
 #define STK_JPEG_GPU_MAX_SCANS 24     /* of a progressive file: a warp each; the CPU decodes files with more */
-#define STK_JPEG_GPU_SCAN_SHARED 2496 /* bytes of shared memory for each */
+#define STK_JPEG_GPU_SCAN_SHARED 2240 /* bytes of shared memory for each */
 
 #define STK_JPEG_GPU_NONE 0xffffffffu
 

@@ -29,6 +29,12 @@ STK_HD uint32_t stk__jpeg_gpu_extra(uint32_t ahead, uint32_t skip, uint32_t coun
 	return (ahead << skip) >> 1 >> (31 - count);
 }
 
+/* Whether an AC symbol, with its length, ends blocks; bits 4..7 are how many bits count them [G.1.2.2]. */
+STK_HD bool stk__jpeg_gpu_scan_ends(uint32_t symbol)
+{
+	return !(symbol & 15) && (symbol >> 4 & 15) < 15;
+}
+
 /* What an AC symbol, with its length, does: in a first scan bits 0..4 | extra bits 5..8 | coefficients it moves on 9..15; in a refinement bits with the sign
  * 0..4 | run of zeros 5..11 | no sign 15, or NONE, as there are no such symbols. Not for ends of blocks. */
 STK_HD uint32_t stk__jpeg_gpu_scan_entry(uint32_t symbol, uint32_t refinement)

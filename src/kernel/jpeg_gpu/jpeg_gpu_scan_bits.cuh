@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The bits and the symbols of a progressive file's scan, as a warp follows them: all lanes together, with the same values in registers. */
+#ifndef STK_KERNEL_JPEG_GPU_SCAN_BITS_CUH
+#define STK_KERNEL_JPEG_GPU_SCAN_BITS_CUH
+
+#include "kernel/common/cuda.cuh"
+#include "kernel/jpeg_gpu/jpeg_gpu_scans.h"
+#include "kernel/jpeg_gpu/jpeg_gpu_symbols.h"
+
+#define AC_BITS 10 /* of a lookup */
+#define DC_BITS 8
+#define LAST 64 /* as a run or an advance: leads out of any block, since the lookup does not hold the symbol */
+#define ENDS 96 /* likewise, with the bits that count blocks: they end */
+
+/* A warp's shared memory. Lookups of the symbol ahead:
+ *   first AC scans:   bits of the code and its extra bits 0..4 | extra bits 5..8 | coefficients it moves on 9..15, as in a baseline file's; an end of
+ *                     blocks: bits of the code | ENDS + bits that count them 9..15
+ *   AC refinements:   bits of the code and the sign 0..4 | run 5..11 | 15: 16 zeros, without a sign; an end of blocks: bits of the code | ENDS + ... 5..11
+ *   DC:               symbol | length of its code << 8, or 0; the tables of 256 follow each other */
+struct scan_shared {
+	uint16_t lookup[1 << AC_BITS];
+	uint8_t set_before[192]; /* of a refinement's block: refine_block has it */
+};
+static_assert(sizeof(struct scan_shared) == STK_JPEG_GPU_SCAN_SHARED, "what a launch asks for");
+static_assert(3 << DC_BITS <= 1 << AC_BITS, "three DC tables fit");
+
+/* The bits of a bitstream from bit p on. Each lane holds a word of the line of 32 that p is in, and one of the next. */
+struct scan_bits {
+	const uint32_t *words;
+	uint32_t count, line; /* words there are, and the number of the first in the line */
+	uint32_t here, behind;
+	uint32_t p, length;
+	uint32_t high, low, word2, word3; /* the word that p is in, and the next three */
+
+	__device__ __forceinline__ uint32_t load(uint32_t i) const
+	{
+		return i < count ? words[i] : 0;
+	}
+
+	/* Word i of the line, or of the next. */
+	__device__ __forceinline__ uint32_t word(uint32_t i) const
+	{
+		return __shfl_sync(~0u, i < 32 ? here : behind, i & 31);
+	}
+
+	/* The number of p's word in its line. */
+	__device__ __forceinline__ uint32_t find_line()
+	{
+		uint32_t i = (p >> 5) - line;
+		if (i >= 32) {
+			i -= 32;
+			line += 32;
+			here = behind;
+			behind = load(line + 32 + threadIdx.x % 32);
+		}
+		return i;
+	}
+
+	__device__ __forceinline__ void begin(const stk_jpeg_gpu_view &v, uint32_t bitstream)
+	{
+		words = stk__jpeg_gpu_words(&v, &v.bitstreams[bitstream]);
+		length = v.bit_length[bitstream];
+		count = (length + 31) / 32;
+		p = line = 0;
+		here = load(threadIdx.x % 32);
+		behind = load(32 + threadIdx.x % 32);
+		seek();
+	}
+
+	/* After p moved into another word, of this line or the next. */
+	__device__ __forceinline__ void seek()
+	{
+		uint32_t i = find_line();
+		high = word(i);
+		low = word(i + 1);
+		word2 = word(i + 2);
+		word3 = word(i + 3);
+	}
+
+	/* Moves into the next word, to any of its bits. */
+	__device__ __forceinline__ void step()
+	{
+		p += 32;
+		uint32_t i = find_line();
+		high = low;
+		low = word2;
+		word2 = word3;
+		word3 = word(i + 3);
+	}
+
+	__device__ __forceinline__ uint32_t ahead() const
+	{
+		return __funnelshift_l(low, high, p);
+	}
+
+	/* Moves on by less than 1000 bits. */
+	__device__ __forceinline__ void skip(uint32_t bits)
+	{
+		bool same = (p ^ (p + bits)) < 32;
+		p += bits;
+		if (!same)
+			seek();
+	}
+
+	__device__ __forceinline__ uint32_t bit(uint32_t at) const
+	{
+		return load(at >> 5) >> (31 - at % 32) & 1;
+	}
+};
+
+/* The symbols that may begin in the word that an AC scan's bits are at: a lane has the one that begins at its own bit. Which of them do begin is found by
+ * following their lengths, so that a symbol waits for an exchange between lanes instead of a lookup. Each is
+ *   in first scans:   bits of the code and its extra bits 0..7 | coefficients it moves on 8..15 | value 16..31
+ *   in refinements:   bits of the code and the sign 0..4 | 15: no sign | run 16..22 */
+struct scan_symbols {
+	uint32_t here, behind; /* behind: the entry of the lookup for the next word, so that nobody waits for it */
+
+	static __device__ __forceinline__ uint32_t symbol_of(uint32_t entry, uint32_t ahead, bool first)
+	{
+		if (first)
+			return (entry & 31) | entry >> 9 << 8 | (uint32_t)stk__jpeg_gpu_value(entry, ahead) << 16;
+		return (entry & 0x801f) | (entry >> 5 & 127) << 16;
+	}
+
+	static __device__ __forceinline__ uint32_t ahead(uint32_t high, uint32_t low)
+	{
+		return __funnelshift_l(low, high, threadIdx.x % 32);
+	}
+
+	static __device__ __forceinline__ uint32_t look(uint32_t high, uint32_t low, const scan_shared &shared)
+	{
+		return shared.lookup[ahead(high, low) >> (32 - AC_BITS)];
+	}
+
+	__device__ __forceinline__ void begin(const scan_bits &bits, const scan_shared &shared, bool first)
+	{
+		here = symbol_of(look(bits.high, bits.low, shared), ahead(bits.high, bits.low), first);
+		behind = look(bits.low, bits.word2, shared);
+	}
+
+	/* The one that begins at the word's bit p % 32. */
+	__device__ __forceinline__ uint32_t at(uint32_t p) const
+	{
+		return __shfl_sync(~0u, here, p);
+	}
+
+	/* Moves the bits into the next word, to any of its bits. */
+	__device__ __forceinline__ void step(scan_bits &bits, const scan_shared &shared, bool first)
+	{
+		bits.step();
+		here = symbol_of(behind, ahead(bits.high, bits.low), first);
+		behind = look(bits.low, bits.word2, shared);
+	}
+
+	__device__ __forceinline__ void move(scan_bits &bits, uint32_t to, const scan_shared &shared, bool first)
+	{
+#pragma unroll 1
+		for (uint32_t words = (to >> 5) - (bits.p >> 5); words; words--)
+			step(bits, shared, first);
+		bits.p = to;
+	}
+};
+
+/* A warp at work on its scan. */
+struct scan_warp {
+	scan_bits bits;
+	scan_symbols symbols;     /* of an AC scan */
+	uint32_t bitstream, left; /* units until the restart interval ends */
+	uint32_t end_run;         /* blocks that end at once */
+	int32_t prediction[3];
+	uint32_t flags;
+};
+
+static __device__ __forceinline__ void restart(
+	const stk_jpeg_gpu_view &v, const stk_jpeg_gpu_scan &scan, scan_warp &w, const scan_shared &shared)
+{
+	w.bits.begin(v, w.bitstream);
+	if (scan.start)
+		w.symbols.begin(w.bits, shared, !scan.high);
+	w.left = scan.interval;
+	w.end_run = 0;
+#pragma unroll
+	for (int i = 0; i < 3; i++)
+		w.prediction[i] = 0;
+}
+
+/* Goes on to the next restart interval if this one has ended. */
+static __device__ __forceinline__ bool go_on(
+	const stk_jpeg_gpu_view &v, const stk_jpeg_gpu_scan &scan, scan_warp &w, const scan_shared &shared)
+{
+	if (w.left)
+		return true;
+	if (w.bits.p > w.bits.length || w.bits.length - w.bits.p >= 8) {
+		w.flags |= w.bits.p > w.bits.length ? STK_JPEG_GPU_SHORT : STK_JPEG_GPU_LEFTOVER;
+		return false;
+	}
+	w.bitstream++;
+	restart(v, scan, w, shared);
+	return true;
+}
+
+#endif
