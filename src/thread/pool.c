@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "thread/pool.h"
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/memory.h"
+#include "thread/duty.h"
 #include "thread/thread.h"
 
 #include <pthread.h>
@@ -18,10 +20,11 @@ struct pool_thread {
 
 struct stk_pool {
 	pthread_mutex_t lock;
-	pthread_cond_t work, left;
+	pthread_cond_t work, rest, left; /* what threads on duty wait for, those that rest, and who takes a client away */
 	struct stk_pool_client *clients; /* in order of joining */
 	_Atomic uint64_t wakes;          /* counts stk__pool_wake, so that a wake between a look and a sleep is not lost */
-	_Atomic int32_t sleepers;
+	_Atomic int32_t sleepers;        /* which a wake may reach: no one who rests */
+	struct stk_duty duty;
 	bool stop;
 	int32_t n_threads;
 	struct pool_thread threads[];
@@ -55,24 +58,55 @@ bool stk__pool_is_me(const struct stk_pool *pool)
 	return false;
 }
 
-static void *run(void *arg)
+static bool rests(const struct pool_thread *t)
 {
-	struct pool_thread *t = arg;
+	return t->index >= atomic_load(&t->pool->duty.on);
+}
+
+/* seen: the number of wakes before it looked for work. False: the pool ends. */
+static bool sleep_or_rest(const struct pool_thread *t, uint64_t seen)
+{
 	struct stk_pool *pool = t->pool;
-	for (;;) {
-		uint64_t seen = atomic_load(&pool->wakes);
-		if (look_round(pool, t->index))
-			continue;
-		pthread_mutex_lock(&pool->lock);
+	pthread_mutex_lock(&pool->lock);
+	stk__duty_sleeps(&pool->duty, stk__clock_ns());
+	if (rests(t)) {
+		while (!pool->stop && rests(t))
+			pthread_cond_wait(&pool->rest, &pool->lock);
+	} else {
 		atomic_fetch_add(&pool->sleepers, 1);
 		while (!pool->stop && atomic_load(&pool->wakes) == seen)
 			pthread_cond_wait(&pool->work, &pool->lock);
 		atomic_fetch_sub(&pool->sleepers, 1);
-		bool stop = pool->stop;
-		pthread_mutex_unlock(&pool->lock);
-		if (stop)
-			return NULL;
 	}
+	stk__duty_wakes(&pool->duty, stk__clock_ns());
+	bool on = !pool->stop;
+	pthread_mutex_unlock(&pool->lock);
+	return on;
+}
+
+static void call_others(struct stk_pool *pool)
+{
+	pthread_mutex_lock(&pool->lock);
+	stk__duty_raise(&pool->duty, stk__clock_ns());
+	pthread_cond_broadcast(&pool->rest);
+	pthread_mutex_unlock(&pool->lock);
+}
+
+static void *run(void *arg)
+{
+	const struct pool_thread *t = arg;
+	for (bool on = true; on;) {
+		uint64_t seen = atomic_load(&t->pool->wakes);
+		bool worked = look_round(t->pool, t->index);
+		if (worked && stk__duty_full(&t->pool->duty) && stk__duty_busy(&t->pool->duty, stk__clock_ns()))
+			call_others(t->pool);
+		if (worked && !rests(t))
+			continue;
+		if (worked)
+			stk__pool_wake_one(t->pool); /* there may be more, which it made itself and told nobody */
+		on = sleep_or_rest(t, seen);
+	}
+	return NULL;
 }
 
 static void stop_threads(struct stk_pool *pool)
@@ -80,6 +114,7 @@ static void stop_threads(struct stk_pool *pool)
 	pthread_mutex_lock(&pool->lock);
 	pool->stop = true;
 	pthread_cond_broadcast(&pool->work);
+	pthread_cond_broadcast(&pool->rest);
 	pthread_mutex_unlock(&pool->lock);
 	for (int32_t i = 0; i < pool->n_threads; i++)
 		stk__thread_join(pool->threads[i].handle);
@@ -93,7 +128,9 @@ enum stk_status stk__pool_create(int32_t threads, struct stk_pool **out, struct 
 		return stk__fail(err, STK_NO_MEMORY, "out of memory for a pool of %d threads", threads);
 	pthread_mutex_init(&pool->lock, NULL);
 	pthread_cond_init(&pool->work, NULL);
+	pthread_cond_init(&pool->rest, NULL);
 	pthread_cond_init(&pool->left, NULL);
+	stk__duty_init(&pool->duty, threads, stk__clock_ns());
 	for (; pool->n_threads < threads; pool->n_threads++) {
 		struct pool_thread *t = &pool->threads[pool->n_threads];
 		char name[24];
@@ -116,6 +153,7 @@ void stk__pool_destroy(struct stk_pool *pool)
 		return;
 	stop_threads(pool);
 	pthread_cond_destroy(&pool->left);
+	pthread_cond_destroy(&pool->rest);
 	pthread_cond_destroy(&pool->work);
 	pthread_mutex_destroy(&pool->lock);
 	stk__free(pool);

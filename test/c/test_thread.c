@@ -3,6 +3,7 @@
 #include "test.h"
 
 #include "base/memory.h"
+#include "thread/duty.h"
 #include "thread/pool.h"
 #include "thread/thread.h"
 
@@ -71,6 +72,7 @@ static void test_a_refused_start_is_an_error(void **state)
 struct tokens {
 	struct stk_pool_client client;
 	_Atomic int left, done;
+	_Atomic int made; /* no more follow from so many on */
 };
 
 static bool take_token(struct stk_pool_client *client, int32_t worker)
@@ -105,6 +107,121 @@ static void test_one_wake_is_enough_for_one_unit(void **state)
 	}
 	stk__pool_leave(pool, &t.client);
 	stk__pool_destroy(pool);
+}
+
+/* Units that others follow from, of which nobody is told: whoever makes one and rests has to hand it over. */
+static bool take_token_and_make_one(struct stk_pool_client *client, int32_t worker)
+{
+	struct tokens *t = (struct tokens *)client;
+	if (!take_token(client, worker))
+		return false;
+	usleep(20);
+	if (atomic_load(&t->done) < atomic_load(&t->made))
+		atomic_fetch_add(&t->left, 1);
+	return true;
+}
+
+static void test_what_resting_workers_leave_is_done_by_the_others(void **state)
+{
+	(void)state;
+	enum { UNITS = 400, CHAINS = 6 };
+	struct stk_pool *pool = NULL;
+	struct tokens t = {.client = {.work = take_token_and_make_one}};
+	assert_int_equal(stk__pool_create(12, &pool, NULL), STK_OK);
+	stk__pool_join(pool, &t.client);
+	for (int round = 0; round < 6; round++) {
+		usleep(round % 2 ? 110000 : 10000); /* so long a pause sends most to rest */
+		atomic_store(&t.made, atomic_load(&t.done) + UNITS);
+		atomic_fetch_add(&t.left, CHAINS);
+		stk__pool_wake(pool);
+		for (int tries = 0; (atomic_load(&t.done) < atomic_load(&t.made) || atomic_load(&t.left) > 0) && tries < 200000; tries++)
+			usleep(50);
+		assert_true(atomic_load(&t.done) >= atomic_load(&t.made));
+		assert_int_equal(atomic_load(&t.left), 0);
+	}
+	stk__pool_leave(pool, &t.client);
+	stk__pool_destroy(pool);
+}
+
+/* ---- duty ---- */
+
+enum { MS = 1000000 };
+
+/* Batches that keep one of 16 threads busy for half of the time: a few stay on duty. */
+static void test_few_threads_are_on_duty_for_little_work(void **state)
+{
+	(void)state;
+	struct stk_duty d;
+	int64_t now = 5;
+	stk__duty_init(&d, 16, now);
+	for (int i = 0; i < 16; i++)
+		stk__duty_sleeps(&d, now);
+	assert_int_equal(atomic_load(&d.on), 16);
+	for (int batch = 0; batch < 12; batch++, now += 10 * MS) {
+		stk__duty_wakes(&d, now);
+		now += 10 * MS;
+		stk__duty_sleeps(&d, now);
+	}
+	assert_int_equal(atomic_load(&d.on), 4);
+}
+
+/* Without a pause, twice as many again and again. */
+static void test_all_threads_are_on_duty_for_who_takes_all(void **state)
+{
+	(void)state;
+	struct stk_duty d;
+	int64_t now = 5;
+	stk__duty_init(&d, 10, now);
+	for (int i = 0; i < 10; i++)
+		stk__duty_sleeps(&d, now + 100 * MS * (i == 9));
+	now += 100 * MS;
+	assert_int_equal(atomic_load(&d.on), 4);
+	for (int on = 4; on < 10; on = on * 2 < 10 ? on * 2 : 10) {
+		assert_int_equal(atomic_load(&d.on), on);
+		while (d.awake < on)
+			stk__duty_wakes(&d, now);
+		assert_false(stk__duty_busy(&d, now + 4 * MS));
+		stk__duty_sleeps(&d, now + 4 * MS); /* a pause of one of them counts */
+		assert_false(stk__duty_busy(&d, now + 20 * MS));
+		now += 20 * MS;
+		stk__duty_wakes(&d, now);
+		now += 6 * MS;
+		assert_true(stk__duty_busy(&d, now));
+		stk__duty_raise(&d, now);
+		stk__duty_raise(&d, now); /* of two threads that have seen it, one is too late */
+	}
+	assert_int_equal(atomic_load(&d.on), 10);
+	assert_false(stk__duty_busy(&d, now + 20 * MS));
+}
+
+/* One that ends a unit although it is to rest is no reason to call others, and once it rests the pause of those on duty counts from then on. */
+static void test_threads_that_are_to_rest_do_so(void **state)
+{
+	(void)state;
+	struct stk_duty d;
+	stk__duty_init(&d, 8, 0);
+	for (int i = 0; i < 3; i++)
+		stk__duty_sleeps(&d, 100 * MS * (i == 2) + 1); /* all were awake, all stay on duty */
+	assert_int_equal(atomic_load(&d.on), 8);
+	for (int i = 0; i < 5; i++)
+		stk__duty_sleeps(&d, 100 * MS + 1);
+	stk__duty_wakes(&d, 300 * MS);
+	stk__duty_sleeps(&d, 301 * MS);
+	assert_int_equal(atomic_load(&d.on), 4);
+	assert_int_equal(atomic_load(&d.since_ns), 0);
+}
+
+/* One that is too small has none to spare. */
+static void test_a_small_pool_never_rests(void **state)
+{
+	(void)state;
+	for (int threads = 1; threads <= 4; threads++) {
+		struct stk_duty d;
+		stk__duty_init(&d, threads, 0);
+		for (int i = 0; i < threads; i++)
+			stk__duty_sleeps(&d, 500 * MS);
+		assert_int_equal(atomic_load(&d.on), threads);
+	}
 }
 
 /* ---- control groups ---- */
@@ -288,6 +405,11 @@ int main(void)
 		cmocka_unit_test(test_a_refused_start_is_an_error),
 #endif
 		cmocka_unit_test(test_one_wake_is_enough_for_one_unit),
+		cmocka_unit_test(test_what_resting_workers_leave_is_done_by_the_others),
+		cmocka_unit_test(test_few_threads_are_on_duty_for_little_work),
+		cmocka_unit_test(test_all_threads_are_on_duty_for_who_takes_all),
+		cmocka_unit_test(test_threads_that_are_to_rest_do_so),
+		cmocka_unit_test(test_a_small_pool_never_rests),
 		cmocka_unit_test_setup_teardown(test_v2_takes_the_least_of_all_levels, make_root, remove_root),
 		cmocka_unit_test_setup_teardown(test_v2_inside_a_container, make_root, remove_root),
 		cmocka_unit_test_setup_teardown(test_v1_with_the_hosts_path, make_root, remove_root),

@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "thread/duty.h"
+
+#include <stdatomic.h>
+
+enum {
+	LEAST = 4,             /* on duty; as few take no more CPU time for the same work than one does, 16 take half as much again */
+	HEADROOM = 4,          /* on duty for each that was awake on average */
+	WINDOW_NS = 100000000, /* of that average: some batches of a training loop */
+	PATIENCE_NS = 5000000, /* without a pause, after which twice as many are on duty */
+};
+
+void stk__duty_init(struct stk_duty *d, int32_t threads, int64_t now)
+{
+	*d = (struct stk_duty){.on = threads, .most = threads, .awake = threads, .window_ns = now, .last_ns = now};
+}
+
+/* Threads that are to rest, but have a unit to end, count as if they were on duty. */
+static void change(struct stk_duty *d, int32_t awake, int64_t now)
+{
+	d->awake_ns += d->awake * (now - d->last_ns);
+	d->last_ns = now;
+	d->awake += awake;
+}
+
+static void note_whether_all_are_awake(struct stk_duty *d, int64_t now)
+{
+	bool all = d->awake >= atomic_load(&d->on);
+	if (!all || !atomic_load(&d->since_ns))
+		atomic_store(&d->since_ns, all ? now : 0);
+}
+
+void stk__duty_wakes(struct stk_duty *d, int64_t now)
+{
+	change(d, 1, now);
+	note_whether_all_are_awake(d, now);
+}
+
+/* The end of a window can only send threads to rest: they come back by stk__duty_raise. */
+void stk__duty_sleeps(struct stk_duty *d, int64_t now)
+{
+	change(d, -1, now);
+	int64_t window = now - d->window_ns;
+	if (window >= WINDOW_NS) {
+		int64_t wanted = (HEADROOM * d->awake_ns + window - 1) / window;
+		wanted = wanted > LEAST ? wanted : LEAST;
+		if (wanted < atomic_load(&d->on)) /* of a small pool it never is */
+			atomic_store(&d->on, (int32_t)wanted);
+		d->window_ns = now;
+		d->awake_ns = 0;
+	}
+	note_whether_all_are_awake(d, now);
+}
+
+bool stk__duty_full(const struct stk_duty *d)
+{
+	return atomic_load(&d->since_ns) && atomic_load(&d->on) < d->most;
+}
+
+bool stk__duty_busy(const struct stk_duty *d, int64_t now)
+{
+	int64_t since = atomic_load(&d->since_ns); /* once, as it may become 0 meanwhile */
+	return since && stk__duty_full(d) && now - since >= PATIENCE_NS;
+}
+
+void stk__duty_raise(struct stk_duty *d, int64_t now)
+{
+	if (!stk__duty_busy(d, now)) /* another thread was faster */
+		return;
+	int32_t on = 2 * atomic_load(&d->on);
+	atomic_store(&d->on, on < d->most ? on : d->most);
+	atomic_store(&d->since_ns, 0);
+}
