@@ -129,6 +129,7 @@ def test_recipes(desk):
                 next(iter(n["train"]))[1].shape == (4, 3) and n["train"].pipeline.counters().get("user_calls", 0) == 0
             ),
             "Arrays": lambda n: next(iter(n["train"])).image.shape == (4, 3, 32, 32),
+            "Tensors": lambda n: n["images"].shape == (4, 31, 32, 32) and n["images"].dtype is torch.float32,
             "Regression": lambda n: n["values"].dtype is torch.float32,
             "Several labels an image": lambda n: n["labels"].shape == (2, 3) and n["loss"] > 0,
             "Segmentation": lambda n: n["masks"].shape[1:] == n["images"].shape[2:] and all(len(m.unique()) == 1 for m in n["masks"]),

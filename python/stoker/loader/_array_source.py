@@ -9,6 +9,7 @@ from typing import Any
 
 from stoker.loader._arrays import Arrays
 from stoker.loader._dataset import Asked, DatasetSource
+from stoker.loader._layout import Layout
 from stoker.loader._samples import column
 from stoker.loader._spec import Spec
 
@@ -21,6 +22,7 @@ class ArraySource(DatasetSource):
     def __init__(self, arrays: Arrays, asked: Asked, name: str, dataset: Any = None) -> None:
         super().__init__(arrays, asked)
         self.arrays, self.name = arrays, name
+        self.samples_of.layout = Layout(arrays.layout)
         self.dataset = arrays if dataset is None else dataset
 
     def _first(self, spec: Spec, indices: array[int] | None, per_rank: bool) -> tuple[Any, ...]:
@@ -30,7 +32,7 @@ class ArraySource(DatasetSource):
         ids = [i for i, _ in self.batch(epoch, first, spec, indices, per_rank)]
         if not ids:
             raise StopIteration
-        return [part if hasattr(part, "dtype") else column(part, k) for k, part in enumerate(self.arrays.take(ids))]
+        return [part if hasattr(part, "dtype") else column(part, k) for k, part in enumerate(self.arrays.take(ids)[: 1 + self.targets])]
 
     def __repr__(self) -> str:
         return f"{self.name} of {self.size}"

@@ -9,31 +9,38 @@ from pathlib import Path
 from typing import Any
 
 from stoker.errors import InvalidArgumentError
-from stoker.loader._pixels import looks_like_planes
+from stoker.loader import _layout
 
 _LARGEST = 1 << 34  # bytes that a file may say it holds
 
 
 @dataclass
 class Arrays:
-    """images: (N, H, W, C) uint8. targets: an array or list of N, or None. A transform is the data set's own."""
+    """images: uint8, (N, H, W, C) or (N, C, H, W), as layout says. targets: an array or list of N, or None. A transform is the data set's own."""
 
     images: Any
     targets: Any
     transform: Any = None
+    layout: str = "HWC"
 
     @classmethod
-    def of(cls, images: Any, targets: Any, transform: Any = None) -> Arrays:
-        """images: (N, H, W) or (N, H, W, C), as arrays or tensors of uint8."""
+    def of(cls, images: Any, targets: Any, transform: Any = None, layout: str | None = None) -> Arrays:
+        """images: (N, H, W), or of four dims as layout says, as arrays or tensors of uint8. layout: None: as their extents show."""
         import numpy as np
 
+        tensor = hasattr(images, "permute")
+        _refuse_type(images, tensor)
         images = np.asarray(images)
-        if images.dtype != np.uint8 or images.ndim not in (3, 4):
+        if images.ndim not in (3, 4):
             raise InvalidArgumentError(
-                f"images in an array are uint8, (N, H, W, C) or (N, H, W); these are {images.dtype} of the shape {images.shape}"
+                f"images in an array are (N, H, W, C), (N, C, H, W) or (N, H, W); these have the shape {images.shape}"
             )
-        if images.ndim == 4 and looks_like_planes(images.shape[1:]):
-            raise InvalidArgumentError(f"images of the shape {images.shape} look like NCHW: give X.transpose(0, 2, 3, 1)")
+        if 0 in images.shape[1:]:
+            raise InvalidArgumentError(f"images of the shape {images.shape} have no pixels")
+        lies = "HWC" if images.ndim == 3 else layout or _layout.shown(images.shape[1:], tensor)
+        if lies is None:
+            looks = "look like NCHW" if _layout.looks(images.shape[1:]) else "may be NCHW as well as NHWC"
+            raise InvalidArgumentError(f"images of the shape {images.shape} {looks}: {_layout.ways_out(images.shape[1:])}")
         images = images[..., None] if images.ndim == 3 else images
         if len(images) == 0:
             raise InvalidArgumentError("the array holds no images")
@@ -44,7 +51,8 @@ class Arrays:
             if targets.dtype.kind not in "iufb":
                 raise InvalidArgumentError(f"targets in an array are numbers or strings, not {targets.dtype}")
             targets = targets.astype(np.float32 if targets.dtype.kind == "f" else np.int64, copy=False)
-        return cls(images, targets, transform)
+        images, lies = _layout.in_memory_order(images, lies)
+        return cls(images, targets, transform, lies)
 
     def __len__(self) -> int:
         return len(self.images)
@@ -60,10 +68,14 @@ class Arrays:
 
     def part(self, indices: Sequence[int]) -> Arrays:
         images, *targets = self.take(list(indices))
-        return Arrays(images, targets[0] if targets else None, self.transform)
+        return Arrays(images, targets[0] if targets else None, self.transform, self.layout)
 
     def joins(self, other: Arrays) -> bool:
-        return bool(self.images.shape[1:] == other.images.shape[1:] and type(self.targets) is type(other.targets))
+        return bool(self.images.shape[1:] == other._lying(self.layout).shape[1:] and type(self.targets) is type(other.targets))
+
+    def _lying(self, layout: str) -> Any:
+        """Its images in a layout."""
+        return self.images if self.layout == layout else _layout.turned(self.images, self.layout)
 
     def joined(self, others: Sequence[Arrays]) -> Arrays:
         import numpy as np
@@ -74,7 +86,24 @@ class Arrays:
             targets = [t for a in every for t in a.targets]
         elif targets is not None:
             targets = np.concatenate([a.targets for a in every])
-        return Arrays(np.concatenate([a.images for a in every]), targets, self.transform)
+        return Arrays(np.concatenate([a._lying(self.layout) for a in every]), targets, self.transform, self.layout)
+
+
+def _refuse_type(images: Any, tensor: bool) -> None:
+    """What is not uint8, before it is made an array: NumPy does not know all of torch's types."""
+    name = getattr(images.dtype, "name", str(images.dtype)).removeprefix("torch.")
+    if name == "uint8":
+        return
+    as_bytes = ".to(torch.uint8)" if tensor else ".astype(np.uint8)"
+    pair = "X, y" if tensor else "torch.from_numpy(X), torch.as_tensor(y)"
+    ways = {
+        "float": f"give (X * 255).round(){as_bytes} of values from 0 to 1; or TensorDataset({pair}) of torch.utils.data, whose floats stay as they are",
+        "bool": f"give X{as_bytes} * 255",
+        "int": f"give X{as_bytes} where all of them are 0 to 255",
+        "complex": "give real numbers from 0 to 255",
+    }
+    way = next((w for part, w in ways.items() if part in name), "give numbers from 0 to 255")
+    raise InvalidArgumentError(f"images in an array are uint8, and these are {name}: {way}")
 
 
 # ---- files that hold arrays ----
@@ -120,7 +149,7 @@ def _of_cifar(paths: Sequence[Path]) -> Arrays:
             raise InvalidArgumentError(f"{path}: no pickle of CIFAR: its data is not uint8 of the shape (N, 3072)")
         images.append(data.reshape(-1, 3, 32, 32).transpose(0, 2, 3, 1))
         labels += held.get("labels", held.get("fine_labels", []))
-    return Arrays.of(np.ascontiguousarray(np.concatenate(images)), labels)
+    return Arrays.of(np.ascontiguousarray(np.concatenate(images)), labels, layout="HWC")
 
 
 def _cifar_files(folder: Path, split: str) -> list[Path]:

@@ -25,6 +25,7 @@ from stoker.loader._fetch import Fetch, FetchMany, Item, ProcessWorkers, Workers
 from stoker.loader._finish import Finish, Finishing, Lists, Planes, by_value
 from stoker.loader._follow import Followers
 from stoker.loader._kinds import MASK, POINTS, Kind
+from stoker.loader._layout import Layout
 from stoker.loader._lower import Image
 from stoker.loader._pixels import is_array
 from stoker.loader._random import Place
@@ -48,10 +49,11 @@ class Asked:
     ragged: tuple[str, ...] = ()
     python_workers: int = 0
     context: Any = None  # of multiprocessing
+    layout: str | None = None  # of images that are arrays or tensors
 
 
 class DatasetSource(Source):
-    """Samples of dataset[i]: an image, or (image, target, ...), or a dict with an entry "image"; the image is a path, bytes, a uint8 array HWC, or PIL's."""
+    """Samples of dataset[i]: an image, or (image, target, ...), or a dict with an entry "image"; the image is a path, bytes, an array or tensor, or PIL's."""
 
     per_rank = False  # each rank's samples are its own
     many = False  # the dataset has many(ids), which costs less than as many calls
@@ -59,7 +61,7 @@ class DatasetSource(Source):
 
     def __init__(self, dataset: Any, asked: Asked) -> None:
         self.dataset, self.asked = dataset, asked
-        self.samples_of = Samples(asked.names, asked.kinds, False)
+        self.samples_of = Samples(asked.names, asked.kinds, Layout(asked.layout), False)
         self.size: int | None = self._size_of(dataset)
         if self.size == 0:
             raise InvalidArgumentError("the dataset is empty")
@@ -276,7 +278,10 @@ class DatasetSource(Source):
             return tuple(self._take(spec, indices, per_rank, base + epoch, position))
 
         masks = [k for k, kind in enumerate(kinds, 1) if kind.name == MASK]
-        layouts = {0: "HWC" if is_array(example[0]) else None, **{k: "HW" if example[k].ndim == 2 else "HWC" for k in masks}}
+        layouts = {
+            0: self.samples_of.layout.lies if is_array(example[0]) else None,
+            **{k: "HW" if example[k].ndim == 2 else "HWC" for k in masks},
+        }
         nodes = fn.external_source(
             ByPosition(source, shard, self.close),
             num_outputs=len(example),
@@ -284,11 +289,9 @@ class DatasetSource(Source):
             name="Dataset",
             no_copy=True,  # as with a DataLoader, an item is given away until its batch is made
         )
-        image = spec.upload(nodes[0]) if is_array(example[0]) else spec.decode(nodes[0])
         masks_there = [spec.upload(nodes[k]) for k in masks]
         followers = Followers(nodes[-1], masks_there) if self.samples_of.follow else None
-        floats, gray = (example[0].dtype.kind == "f", example[0].shape[2] == 1) if is_array(example[0]) else (False, False)
-        finished, *views = spec.finished(Image(image, None, followers, floats, gray))
+        finished, *views = spec.finished(self._image(nodes[0], example[0], followers, spec))
         moved = dict(zip(masks, followers.masks if followers else masks_there, strict=True))
         # What Python finishes stays in host memory until then.
         targets = [moved[k] if k in moved else nodes[k] if k in finish else spec.upload(nodes[k]) for k in range(1, 1 + self.targets)]
@@ -298,6 +301,17 @@ class DatasetSource(Source):
             return [finished, *targets, *views]
         self._let_follow(followers, nodes[-1])
         return [finished, *targets, followers.numbers()]
+
+    def _image(self, node: DataNode, example: Any, followers: Followers | None, spec: Spec) -> Image:
+        """HWC, of files or arrays. Planes are made pixels by the workers: NumPy takes three times as long, and on one thread."""
+        if not is_array(example):
+            return Image(spec.decode(node), None, followers)
+        layout = self.samples_of.layout
+        node = spec.upload(node)
+        if layout.lies == "CHW":
+            node = fn.transpose(node, perm=[1, 2, 0])
+        channels = layout.channels(example)
+        return Image(node, None, followers, example.dtype.kind == "f", channels == 1, channels)
 
     def _finish(self, example: tuple[Any, ...], kinds: list[Kind]) -> dict[int, Finish]:
         """What is done to the parts, by their number."""

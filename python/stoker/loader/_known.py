@@ -148,9 +148,9 @@ _LISTED: dict[str, tuple[str, Callable[[Any], Sequence[Any]]]] = {
 
 # By module and class: images and targets that it holds in memory. SVHN and STL10 hold planes.
 _HELD: dict[tuple[str, str], Callable[[Any], Arrays]] = {
-    ("cifar", "CIFAR10"): lambda s: Arrays.of(s.data, s.targets, s.transform),
+    ("cifar", "CIFAR10"): lambda s: Arrays.of(s.data, s.targets, s.transform, "HWC"),
     ("mnist", "MNIST"): lambda s: Arrays.of(s.data, s.targets, s.transform),
     ("usps", "USPS"): lambda s: Arrays.of(s.data, s.targets, s.transform),
-    ("svhn", "SVHN"): lambda s: Arrays.of(s.data.transpose(0, 2, 3, 1), s.labels, s.transform),
-    ("stl10", "STL10"): lambda s: Arrays.of(s.data.transpose(0, 2, 3, 1), s.labels, s.transform),
+    ("svhn", "SVHN"): lambda s: Arrays.of(s.data, s.labels, s.transform, "CHW"),
+    ("stl10", "STL10"): lambda s: Arrays.of(s.data, s.labels, s.transform, "CHW"),
 }

@@ -27,17 +27,18 @@ FLOATS = (types.FLOAT, types.FLOAT16, types.BFLOAT16)
 @dataclass
 class Image:
     """An image on its way through the graph (HWC), and what is known of its height and width. floats: its values are float32, on a scale that is the
-    user's; else uint8. gray: it has one channel."""
+    user's; else uint8. gray: it came with one channel. channels: as many as it surely has; None: not known."""
 
     node: DataNode
     extent: tuple[int, int] | None  # None: not known beforehand
     followers: Followers | None = None
     floats: bool = False
     gray: bool = False
+    channels: int | None = None
 
     def moved(self, node: DataNode, extent: tuple[int, int] | None) -> Image:
         """The same image, its pixels at other places."""
-        return Image(node, extent, self.followers, self.floats, self.gray)
+        return Image(node, extent, self.followers, self.floats, self.gray, self.channels)
 
     def colored(self) -> Image:
         """With three channels."""
@@ -240,6 +241,10 @@ def _apply(image: Image, t: T.Transform, gate: DataNode | None = None) -> Image:
     if image.gray and isinstance(t, (T.RGB, T.Grayscale, T.RandomGrayscale)):
         wanted = 3 if isinstance(t, T.RGB) else t.num_output_channels if isinstance(t, T.Grayscale) else 1
         return image.colored() if wanted == 3 and gate is None else image
+    if image.channels is not None and image.channels not in (few := _channels_of(t) or (image.channels,)):
+        raise InvalidArgumentError(
+            f"{t!r} is of images of {' or '.join(map(str, few))} channels, and the dataset's have {image.channels}: leave it out, or do it in the Dataset"
+        )
     if kind in _CROPS or isinstance(t, T.Crops):
         if gate is not None or isinstance(t, T.Crops):
             raise _in_group(t)
@@ -254,7 +259,8 @@ def _apply(image: Image, t: T.Transform, gate: DataNode | None = None) -> Image:
         image = _freely(image, t, gate)
     elif (node := _of_values(image, t, gate)) is not None:
         image = image.moved(node, image.extent)
-        image.gray |= isinstance(t, T.Grayscale) and t.num_output_channels == 1
+        if isinstance(t, T.Grayscale):
+            image.gray, image.channels = image.gray or t.num_output_channels == 1, t.num_output_channels
     elif isinstance(t, T.RandomHorizontalFlip):
         image = _flip(image, _coin(t.p, gate), 0)
     elif isinstance(t, T.RandomVerticalFlip):
@@ -275,6 +281,17 @@ def _takes_floats(t: T.Transform) -> bool:
     if isinstance(t, T.Padded) and any(t.fill_of("Image")):
         return False
     return isinstance(t, (T.Group, T.Crops, T.Identity, T.RandomHorizontalFlip, T.RandomVerticalFlip)) or type(t) in _CROPS
+
+
+_OF_RGB = (T.Grayscale, T.JPEG, T.RandomChannelPermutation, T.RandomGrayscale, T.RandomPhotometricDistort)
+
+
+def _channels_of(t: T.Transform) -> tuple[int, ...]:
+    """How many channels an image may have that it changes; none: any number."""
+    if isinstance(t, _OF_RGB):
+        return (3,)
+    colors = isinstance(t, T.ColorJitter) and any(pair is not None for pair in (t.contrast, t.saturation, t.hue))
+    return (1, 3) if colors or type(t) in POLICIES or type(t) is LevelledAugment else ()
 
 
 def _augmented(image: Image, t: T.Transform, gate: DataNode | None) -> Image:
@@ -301,7 +318,9 @@ def _freely(image: Image, t: T.RandomAffine | T.Lambda, gate: DataNode | None) -
         raise UnsupportedError(f"{t!r}: masks, boxes and points cannot follow a function: do it in the Dataset, for all of them")
     if gate is not None:
         raise UnsupportedError(f"{t!r} stands inside RandomApply or RandomChoice: draw inside the function, by stoker.sample_rng()")
-    return image.moved(_lower_values.call(image.node, t), None)
+    made = image.moved(_lower_values.call(image.node, t), None)
+    made.channels = None
+    return made
 
 
 _IN_PLACE = (

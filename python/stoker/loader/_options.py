@@ -46,6 +46,7 @@ class LoaderArguments(Arguments, total=False):
     device: Any
     dtype: Any
     memory_format: Any
+    layout: str | None
     num_threads: int | str
     prefetch: int
     fields: Sequence[str] | Mapping[str, Any] | None

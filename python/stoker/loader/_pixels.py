@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The image of a Dataset's sample, as the pipeline takes it: the bytes of a file, or an array HWC of uint8, or of float32."""
+"""The image of a Dataset's sample, as the pipeline takes it: the bytes of a file, or an array of three dims of uint8, or of float32."""
 
 from __future__ import annotations
 
@@ -7,73 +7,77 @@ import os
 from typing import Any
 
 from stoker._where import notice
-
-_WAY_OUT = "Give the path or the file's bytes, or image.permute(1, 2, 0) of a tensor, image.transpose(1, 2, 0) of an array"
-
-_CHANNELS = 4  # at most, of an image that is known by its extents
-
-
-def looks_like_planes(shape: tuple[int, ...]) -> bool:
-    """CHW, by its extents."""
-    return shape[0] <= _CHANNELS < shape[2]
+from stoker.loader._layout import Layout
 
 
 def is_array(image: Any) -> bool:
     return not isinstance(image, (bytes, bytearray, memoryview)) and image.ndim == 3
 
 
-def pixels(value: Any) -> Any:
-    """A path as the file's bytes; bytes as they are; arrays, tensors and PIL's images as arrays HWC. Floats stay floats, on the scale that they have."""
+def pixels(value: Any, layout: Layout) -> Any:
+    """A path as the file's bytes; bytes as they are; arrays, tensors and PIL's images as arrays that lie as `layout` says. Floats stay floats, on the scale
+    that they have."""
+    if hasattr(value, "dtype") and hasattr(value, "ndim"):
+        tensor = hasattr(value, "permute")
+        array = _of_array(_on_cores(value) if tensor else value)
+        if array.ndim == 3:
+            return layout.hand_on(array, tensor)
+        if array.ndim == 2:
+            return layout.hand_on_as(array[..., None], "HWC")
+        layout.refuse("the bytes of a file")
+        return array
     if isinstance(value, (str, os.PathLike)):
+        layout.refuse("a path")
         with open(value, "rb") as f:
             return f.read()
     if isinstance(value, (bytes, bytearray, memoryview)):
+        layout.refuse("the bytes of a file")
         return value
-    if hasattr(value, "ndim") and hasattr(value, "dtype"):
-        return _of_tensor(value) if hasattr(value, "permute") else _of_array(value)
     if type(value).__module__.startswith("PIL."):
-        return _of_pil(value)
+        layout.refuse("a PIL image")
+        return layout.hand_on_as(_of_pil(value), "HWC")
     raise TypeError(
         f"the dataset gave {type(value).__name__} as an image: it is a path, bytes, an array or tensor of uint8 or of floats, or a PIL image"
     )
 
 
-def _of_tensor(value: Any) -> Any:
-    """One of torch's: planes (CHW) unless its extents say that it is HWC. Which of the outer dims are the channels has to be plain."""
-    if value.ndim == 1:
-        return value
+def _on_cores(value: Any) -> Any:
+    """One of torch's tensors as an array. Of its floats NumPy does not know all types."""
     value = value.detach().cpu()
-    value = value.float() if value.is_floating_point() else value
-    if value.ndim == 3:
-        few = [value.shape[d] <= _CHANNELS for d in (0, 2)]
-        if few == [False, False] or (few == [True, True] and not value.is_floating_point()):
-            raise TypeError(
-                f"the dataset gave a tensor of the shape {tuple(value.shape)} as an image, which may be CHW as well as HWC: give an array, which is "
-                "HWC: image.permute(1, 2, 0).numpy() of planes, image.numpy() of pixels"
-            )
-        value = value.permute(1, 2, 0) if few[0] else value
-    return _of_array(value.numpy())
+    return (value.float() if value.is_floating_point() else value).numpy()
+
+
+def _instead(dtype: Any) -> str:
+    """What to give in place of an image of numbers that are neither uint8 nor floats."""
+    kind, bits = dtype.kind, dtype.itemsize * 8
+    if kind == "b":
+        return "give 0 and 255 as uint8; a mask is a field of its own, as in fields={'image': 'Image', 'mask': 'Mask'}"
+    if kind == "c":
+        return "give real numbers of float32, as np.abs(image).astype(np.float32), or both parts as channels"
+    if kind not in "iu":
+        return "give numbers of uint8 or float32"
+    scale = f"(image / {2**bits - 1}).astype(np.float32) of {bits} bits" if kind == "u" else "(image / maximum).astype(np.float32)"
+    return f"nobody knows their range: give uint8 where it is 0 to 255, by image.astype(np.uint8), or float32 (0 to 1), as by {scale}"
 
 
 def _of_array(value: Any) -> Any:
-    """uint8 or floats, HWC or, of gray ones, HW."""
-    kind, bits = value.dtype.kind, value.dtype.itemsize * 8
-    if kind != "f" and (kind, bits) != ("u", 8):
-        raise TypeError(
-            f"the dataset gave an image of type {value.dtype}, of which nobody knows the range: give uint8 (0 to 255), or float32 (0 to 1), "
-            "as by (image / 65535).astype(np.float32) of 16 bits"
-        )
+    """uint8 or floats, of three dims or, of gray ones, HW; or the bytes of a file."""
+    kind = value.dtype.kind
+    if kind != "f" and (kind != "u" or value.dtype.itemsize != 1):
+        raise TypeError(f"the dataset gave an image of type {value.dtype}: {_instead(value.dtype)}")
     if value.ndim not in (2, 3) and not (value.ndim == 1 and kind == "u"):
-        raise TypeError(f"the dataset gave an image of {value.ndim} dimensions: it is HWC, or HW where it is gray (or the bytes of a file)")
-    if value.ndim == 3 and looks_like_planes(value.shape):
-        raise TypeError(f"the dataset gave an image of the shape {tuple(value.shape)}, which looks like CHW: it is HWC. {_WAY_OUT}")
+        raise TypeError(
+            f"the dataset gave an image of the shape {tuple(value.shape)}: it has three dims, HWC or CHW, or two where it is gray, HW (one: the bytes of a file)"
+        )
+    if value.ndim > 1 and 0 in value.shape:
+        raise ValueError(f"the dataset gave an image of the shape {tuple(value.shape)}, which has no pixels")
     if kind == "f":
         notice(
             "the dataset gives images of floats, on which crops, resizes and flips work, and which are not scaled again: return the path or the file's "
             "bytes, and all is done in C"
         )
         value = value.astype("float32", copy=False)
-    return value[..., None] if value.ndim == 2 else value
+    return value
 
 
 def _of_pil(value: Any) -> Any:
@@ -81,7 +85,7 @@ def _of_pil(value: Any) -> Any:
     import numpy as np
 
     if value.mode == "F":
-        return _of_array(np.asarray(value))
+        return _of_array(np.asarray(value))[..., None]
     if value.mode == "I":
         raise TypeError(
             "the dataset gave a PIL image of the mode I, whole numbers of 32 bits, of which nobody knows the range: give "

@@ -13,6 +13,7 @@ from stoker import _core
 from stoker.errors import InvalidArgumentError, StokerError
 from stoker.loader import _fields, _targets
 from stoker.loader._kinds import BOXES, MASK, POINTS, Kind, kinds_of_sample
+from stoker.loader._layout import Layout
 from stoker.loader._pixels import is_array, pixels
 from stoker.loader._targets import Target
 
@@ -20,11 +21,11 @@ from stoker.loader._targets import Target
 class Samples:
     """Takes samples apart: the image first, then the other parts in the order of the first sample's, then, if something follows the image, what `_geometry` gives.
 
-    shown: the fields that the user named; None: none were named. given: kinds by the name of the field, as the user said.
+    shown: the fields that the user named; None: none were named. given: kinds by the name of the field, as the user said. layout: of images.
     """
 
-    def __init__(self, shown: tuple[str, ...] | None, given: dict[str, Kind] | None, oriented: bool) -> None:
-        self.shown, self.given, self.oriented = shown, given, oriented
+    def __init__(self, shown: tuple[str, ...] | None, given: dict[str, Kind] | None, layout: Layout, oriented: bool) -> None:
+        self.shown, self.given, self.layout, self.oriented = shown, given, layout, oriented
         self.names = _fields.targets_of(shown)  # of the targets of tuples, in order; None: they have none
         self.keys: tuple[str, ...] | None = None  # of a dict, that of the image first; None: samples are no dicts
         self.kinds: list[Kind] | None = None  # of the parts behind the image; None: no sample has been seen
@@ -44,7 +45,7 @@ class Samples:
             self._settle(self._kinds(parts[1:]))
         if len(parts) != 1 + len(self._converters):
             raise ValueError(f"the dataset gave a sample of {len(parts)} parts; the first one had {1 + len(self._converters)}")
-        image = pixels(parts[0])
+        image = pixels(parts[0], self.layout)
         if first:
             self.arrays = is_array(image)
         elif is_array(image) != self.arrays:
@@ -59,7 +60,7 @@ class Samples:
         """The image's height and width, then of each stack of masks how many it holds. One of none becomes a mask that is left out when the batch is made."""
         import numpy as np
 
-        height, width = extent = _extent(image, self.oriented) or (1, 1)  # what its decoder will refuse has no extent
+        height, width = extent = _extent(image, self.layout, self.oriented) or (1, 1)  # what its decoder will refuse has no extent
         counts = []
         for k in self.stacks:
             counts.append(rest[k - 1].shape[2] if rest[k - 1].ndim == 3 else 1)
@@ -94,10 +95,10 @@ class Samples:
 
     def learned(self) -> tuple[Any, ...]:
         """What the first sample told, for a copy in another process to know."""
-        return self.keys, self.kinds, self.arrays, self._converters
+        return self.keys, self.kinds, self.arrays, self.layout, self._converters
 
     def know(self, learned: tuple[Any, ...]) -> None:
-        self.keys, kinds, self.arrays, converters = learned
+        self.keys, kinds, self.arrays, self.layout, converters = learned
         self._settle(kinds)
         self._converters = converters
 
@@ -151,10 +152,10 @@ class Samples:
                 )
 
 
-def _extent(image: Any, oriented: bool) -> tuple[int, int] | None:
+def _extent(image: Any, layout: Layout, oriented: bool) -> tuple[int, int] | None:
     """Height and width of an image, of a file from its header; None where it has none."""
     if is_array(image):
-        return int(image.shape[0]), int(image.shape[1])
+        return layout.extent(image)
     import numpy as np
 
     try:

@@ -138,6 +138,10 @@ def from_list(source: Sequence[Any]) -> Source:
 
 def _paths(paths: Sequence[Any]) -> list[Any]:
     for p in paths:
+        if hasattr(p, "ndim"):
+            raise InvalidArgumentError(
+                "a list of samples holds paths: images in memory are one array, as (np.stack(images), targets), or a Dataset's"
+            )
         if not isinstance(p, (str, bytes, os.PathLike)):
             raise InvalidArgumentError(f"a path is a string, not {p!r}")
     return [os.fspath(p) for p in paths]

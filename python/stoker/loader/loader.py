@@ -13,7 +13,7 @@ from stoker import _ranks
 from stoker._settings import PassedOn, takes
 from stoker._where import notice, tell
 from stoker.errors import InvalidArgumentError, StateError
-from stoker.loader import _fields, _options
+from stoker.loader import _fields, _layout, _options
 from stoker.loader._alone import Alone
 from stoker.loader._array_source import ArraySource
 from stoker.loader._arrays import Arrays, in_folder
@@ -59,7 +59,7 @@ class Loader:
     binary files; an ImageFolder, a Subset of one or a ConcatDataset of some (files and transform are taken over); a map-style Dataset that returns (path |
     bytes | array or tensor of uint8, or of floats, which stay as they are | PIL image, targets...), or a dict, dataclass or named tuple with an "image"; one
     with __iter__ alone (an IterableDataset); torchvision's data sets (files and arrays are taken over), or the folder of CIFAR's pickles or MNIST's idx
-    files; Hugging Face's `datasets`; arrays (X, y) of uint8, (N, H, W, C); a Pipeline. dataset= is another name for it. Loader.from_csv reads tables.
+    files; Hugging Face's `datasets`; arrays or tensors (X, y) of uint8; a Pipeline. dataset= is another name for it. Loader.from_csv reads tables.
     transforms: of stoker.transforms (or torchvision's, which are translated).
     batch_size: of each rank; or global_batch_size, of all together. shuffle: a new order each epoch, over all ranks; of tars, "shards" keeps stretches of a
     tar together, for few large reads. seed: of order and augmentation, which are separate streams.
@@ -69,6 +69,9 @@ class Loader:
     device: "cpu", or "cuda", "cuda:1", a torch.device: images are decoded and transformed there, and images, targets and `valid` come as its tensors,
     with the same pixels as on the CPU.
     dtype: torch.float32 (values 0..1, then Normalize), float16, bfloat16, or uint8 (0..255). memory_format: torch.channels_last.
+    layout: how each image lies that is an array or a tensor, "HWC" or "CHW". None: if of its outer dims one is 1 to 4 and the other larger, the small one holds
+    the channels; of an array it has to be the last one, of a torch tensor it may be either. Where this does not tell (5 channels, three rows) an error names
+    both readings. Files and PIL images need no layout, two dims are gray, HW, and masks lie as (H, W) or (masks, H, W) in any case.
     num_threads: "auto" is what affinity, cgroup quota and LOCAL_WORLD_SIZE leave this process. prefetch: batches made ahead.
     fields: the names of what a batch holds, in any order: image, label, path, index (and valid); by default image and label. Of a Dataset, `image` is the
     first of its parts and the other names are the rest, in order; of a Pipeline they are its outputs, in order. With the kind of each field, as
@@ -107,6 +110,7 @@ class Loader:
         device: Any = "cpu",
         dtype: torch.dtype | Any = None,
         memory_format: torch.memory_format | None = None,
+        layout: str | None = None,
         num_threads: int | str = "auto",
         prefetch: int = 2,
         fields: Sequence[str] | Mapping[str, Any] | None = None,
@@ -139,6 +143,7 @@ class Loader:
             (ragged,) if isinstance(ragged, str) else tuple(ragged),
             _options.workers_of(python_workers),
             _options.processes_of(more.get("multiprocessing_context")) if python_workers else None,
+            _layout.checked(layout),
         )
         source, images = _understood(source, split, more.get("storage"), asked)
         self._classes, self._class_to_idx = classes_of(source)
@@ -529,7 +534,7 @@ def _understood(source: Any, split: str, storage: Any, asked: Asked) -> tuple[An
     if isinstance(source, (str, os.PathLike)):
         return source, in_folder(Path(source), split)
     if isinstance(source, tuple) and len(source) in (1, 2) and getattr(source[0], "ndim", 1) > 1:
-        return source, Arrays.of(source[0], source[1] if len(source) == 2 else None)
+        return source, Arrays.of(source[0], source[1] if len(source) == 2 else None, layout=asked.layout)
     if isinstance(source, (Pipeline, Source)):
         return source, None
     source = whole_of(source)
@@ -542,6 +547,11 @@ def _open(source: Any, found: Listed | Arrays | None, split: str, asked: Asked) 
     opened = source if isinstance(source, Pipeline) else _open_source(source, found, split, asked)
     if not isinstance(opened, DatasetSource) and (asked.ragged or any(k.name not in (OTHER, IMAGE) for k in (asked.kinds or {}).values())):
         raise InvalidArgumentError("Loader: ragged, and kinds of fields, are for the samples of a Dataset; files have an image and a label")
+    if asked.layout is not None and (not isinstance(opened, DatasetSource) or (found is not None and not isinstance(source, tuple))):
+        raise InvalidArgumentError(
+            f"Loader: layout={asked.layout!r} is of images that a Dataset gives as arrays or tensors, or of X in (X, y), and would have no effect here: leave it "
+            "out (how batches lie says memory_format)"
+        )
     return opened
 
 

@@ -239,6 +239,24 @@ def test_datasets(tree: Path, files: list[Path], arrays: bool) -> None:
             assert not difference(Output.of(a), Output.of(b)) and Output.of(b).kind == "gpu"
 
 
+@pytest.mark.parametrize(("whole", "dtype"), [(True, "uint8"), (False, "uint8"), (False, "float32")])
+def test_planes(whole: bool, dtype: str) -> None:
+    """Channels first, in one array or as a Dataset's tensors, of as many as there are."""
+    rng = np.random.default_rng(SEED)
+    for channels in (1, 3, int(rng.integers(5, 40))):
+        height, width = (int(n) for n in rng.integers(20, 60, 2))
+        x = rng.integers(0, 256, (11, channels, height, width)).astype(dtype)
+        source = (x, np.arange(11)) if whole else torch.utils.data.TensorDataset(torch.from_numpy(x), torch.arange(11))
+        steps = [T.RandomResizedCrop(24), T.RandomHorizontalFlip(), T.ToTensor(), T.Normalize([0.5] * channels, [0.25] * channels)]
+        sides = [
+            Loader(source, 4, transforms=steps, layout="CHW", shuffle=True, seed=SEED, num_threads=2, device=d).pipeline
+            for d in ("cpu", "cuda:0")
+        ]
+        for _ in range(2):
+            for a, b in zip(*(p.run() for p in sides), strict=True):
+                assert not difference(Output.of(a), Output.of(b)) and Output.of(b).kind == "gpu"
+
+
 def test_loader_of_a_dataset(torch_cuda, files: list[Path]) -> None:
     made = [list(loader(Items(files, False), d, "training", fields=("image", "label", "box"))) for d in ("cpu", "cuda")]
     for a, b in zip(*made, strict=True):

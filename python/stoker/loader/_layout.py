@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How images lie that come as arrays or tensors: HWC or CHW, as the user says or as their extents show."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from stoker.errors import InvalidArgumentError
+
+_OTHER = {"HWC": "CHW", "CHW": "HWC"}
+_FEW = 4  # channels, at most, of an image whose layout is told by its extents
+
+
+def checked(layout: Any) -> str | None:
+    """The argument of Loader."""
+    if layout is None or (isinstance(layout, str) and layout in _OTHER):
+        return layout
+    raise InvalidArgumentError(f"Loader: layout is 'HWC', 'CHW' or None, as one image lies, without the N of several, not {layout!r}")
+
+
+def shown(shape: Sequence[int], tensor: bool) -> str | None:
+    """What an image's extents show; None: it may lie either way. A torch tensor has its few channels at one end or the other. An array is HWC by convention:
+    its extents may only confirm that. RGB pixels of two or four rows do: the other reading is an image three columns wide of two or four channels."""
+    first, last = shape[0] <= _FEW, shape[2] <= _FEW
+    if first != last:
+        return "HWC" if last else "CHW" if tensor else None
+    return "HWC" if last and not tensor and shape[2] == 3 and shape[0] not in (1, 3) else None
+
+
+def ways_out(shape: Sequence[int]) -> str:
+    """What the values of layout= would make of an image."""
+    a, b, c = shape
+    return f"Loader(..., layout='CHW') means {a} channels of {b} x {c} pixels, layout='HWC' {c} channels of {a} x {b}"
+
+
+def looks(shape: Sequence[int]) -> bool:
+    """Whether an array whose layout is not shown is most probably CHW."""
+    return shape[0] <= _FEW < shape[2]
+
+
+def turned(images: Any, lies: str) -> Any:
+    """A view of one image, or of an array of them, in the other layout."""
+    *outer, a, b, c = range(images.ndim)
+    return images.transpose(*outer, c, a, b) if lies == "HWC" else images.transpose(*outer, b, c, a)
+
+
+def in_memory_order(images: Any, lies: str) -> tuple[Any, str]:
+    """One image, or an array of them, and its layout, both turned where its memory lies the other way round: permute() and transpose() move nothing."""
+    channels, columns = (-1, -2) if lies == "HWC" else (-3, -1)
+    if hasattr(images, "strides") and images.shape[channels] > 1 and images.shape[columns] > 1:
+        pixels = abs(images.strides[channels]) < abs(images.strides[columns])
+        if pixels != (lies == "HWC"):
+            return turned(images, lies), _OTHER[lies]
+    return images, lies
+
+
+class Layout:
+    """Of the images of one data set, of which all lie alike.
+
+    given: what the user said; None: what the images' extents show. lies: how they are handed on, which is how the memory of the first one lies; None: none has
+    come.
+    """
+
+    def __init__(self, given: str | None = None) -> None:
+        self.given = given
+        self.lies: str | None = None
+        self._found: dict[bool, tuple[str, int]] = {}  # of arrays (False) and tensors (True): what the first one showed, and its channels
+
+    def refuse(self, what: str) -> None:
+        """Of an image that says itself how it lies."""
+        if self.given is not None:
+            raise TypeError(
+                f"layout={self.given!r} is of images that are arrays or tensors, and the dataset gave {what}: leave it out (how batches lie says memory_format)"
+            )
+
+    def hand_on(self, image: Any, tensor: bool) -> Any:
+        """An array of three dims, in the layout of all."""
+        return self.hand_on_as(image, self.given or self._of(image.shape, tensor))
+
+    def hand_on_as(self, image: Any, lies: str) -> Any:
+        """The same of one whose layout is known."""
+        if self.lies is None:
+            image, self.lies = in_memory_order(image, lies)
+            return image
+        return image if lies == self.lies else turned(image, lies)
+
+    def extent(self, image: Any) -> tuple[int, int]:
+        """Height and width of an image that was handed on."""
+        rows, columns = image.shape[1:] if self.lies == "CHW" else image.shape[:2]
+        return int(rows), int(columns)
+
+    def channels(self, image: Any) -> int:
+        return int(image.shape[0 if self.lies == "CHW" else 2])
+
+    def _of(self, shape: tuple[int, ...], tensor: bool) -> str:
+        seen, found = shown(shape, tensor), self._found.get(tensor)
+        if found is None and seen is not None:
+            found = self._found.setdefault(tensor, (seen, shape[0 if seen == "CHW" else 2]))
+        if found is not None and seen == found[0]:
+            return seen
+        if found is not None and seen is not None:
+            order = "(2, 0, 1)" if found[0] == "CHW" else "(1, 2, 0)"
+            raise _refusal(
+                shape, tensor, f"looks like {seen}; those before were {found[0]}, and all have to lie alike: give image.permute{order}"
+            )
+        if found is not None and max(shape[0], shape[2]) <= _FEW and shape[0 if found[0] == "CHW" else 2] == found[1]:
+            return found[0]  # too small to show it, among others that did
+        raise _refusal(shape, tensor, f"{'looks like CHW' if looks(shape) else 'may be CHW as well as HWC'}: {ways_out(shape)}")
+
+
+def _refusal(shape: Sequence[int], tensor: bool, why: str) -> TypeError:
+    return TypeError(f"the dataset gave {'a tensor' if tensor else 'an array'} of the shape {tuple(shape)} as an image, which {why}")
