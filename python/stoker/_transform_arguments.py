@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 import numbers
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from enum import Enum
 from typing import Any
 
@@ -43,13 +43,13 @@ def interp(owner: str, mode: Any) -> types.DALIInterpType:
     return _MODES[name]
 
 
-def pair(owner: str, size: Any) -> tuple[int, int]:
+def pair(owner: str, size: Any, name: str = "size") -> tuple[int, int]:
     """(height, width) from one or two numbers."""
     values = [size, size] if isinstance(size, numbers.Integral) else list(size) if isinstance(size, Sequence) else [None]
     if len(values) == 1:
         values *= 2
     if len(values) != 2 or any(not isinstance(v, numbers.Integral) or v < 1 for v in values):
-        raise ValueError(f"{owner}: size is a whole number or (height, width), not {size!r}")
+        raise ValueError(f"{owner}: {name} is a whole number from 1 on, or (height, width) of such, not {size!r}")
     height, width = (int(v) for v in values if v is not None)
     return height, width
 
@@ -65,9 +65,19 @@ def range(owner: str, name: str, pair: Any, least: float) -> tuple[float, float]
         low, high = (float(v) for v in pair)
     except (TypeError, ValueError):
         raise ValueError(f"{owner}: {name} is (least, most), not {pair!r}") from None
-    if not least <= low <= high or math.isinf(high):
-        raise ValueError(f"{owner}: {name} is (least, most) with {least:g} <= least <= most, not {pair!r}")
+    if not least <= low <= high or not math.isfinite(high - low):
+        above = "" if math.isinf(least) else f"{least:g} <= "
+        raise ValueError(f"{owner}: {name} is (least, most) with {above}least <= most, both finite, not {pair!r}")
     return low, high
+
+
+def two(owner: str, name: str, pair: Any) -> tuple[float, float]:
+    """Of x and of y."""
+    try:
+        x, y = (float(v) for v in pair)
+    except (TypeError, ValueError):
+        raise ValueError(f"{owner}: {name} is two numbers, of x and of y, not {pair!r}") from None
+    return x, y
 
 
 def fills(fill: Any) -> Any:
@@ -88,7 +98,7 @@ def padding(owner: str, padding: int | Sequence[int] | None) -> tuple[int, int, 
     """(left, top, right, bottom) as torchvision reads it."""
     if padding is None:
         return (0, 0, 0, 0)
-    values = [padding] if isinstance(padding, numbers.Integral) else list(padding)  # type: ignore[arg-type]
+    values = list(padding) if isinstance(padding, Iterable) else [padding]
     if len(values) not in (1, 2, 4) or any(not isinstance(v, numbers.Integral) or v < 0 for v in values):
         raise ValueError(f"{owner}: padding is one, two or four whole numbers, not {padding!r}")
     left, top, right, bottom = (values * 4)[:4] if len(values) == 1 else values * 2 if len(values) == 2 else values

@@ -3,12 +3,28 @@
 
 from __future__ import annotations
 
+import math
+import numbers
 from collections.abc import Sequence
 from typing import Any
 
 
+def _finite(value: Any) -> bool:
+    """Whether no number in it is NaN or infinite, also where it holds others."""
+    if isinstance(value, (list, tuple)):
+        return all(map(_finite, value))
+    if isinstance(value, dict):
+        return all(map(_finite, value.values()))
+    return isinstance(value, numbers.Integral) or not isinstance(value, numbers.Real) or math.isfinite(value)
+
+
 class Transform:
-    """What the Loader compiles. The attributes are the arguments."""
+    """What the Loader compiles. The attributes are the arguments; their numbers are finite."""
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if not _finite(value):
+            raise ValueError(f"{type(self).__name__}: {name} takes finite numbers, not {value!r}")
+        object.__setattr__(self, name, value)
 
     def __repr__(self) -> str:
         shown = ", ".join(f"{k}={v!r}" for k, v in vars(self).items())

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import numbers
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from stoker import _transform_arguments as arguments
@@ -103,7 +103,7 @@ class ScaleJitter(Transform):
         interpolation: Any = types.INTERP_LINEAR,
         antialias: bool = True,
     ) -> None:
-        self.target_size = arguments.pair("ScaleJitter", target_size)
+        self.target_size = arguments.pair("ScaleJitter", target_size, "target_size")
         self.scale_range = arguments.range("ScaleJitter", "scale_range", scale_range, 1e-6)
         self.interpolation = arguments.interp("ScaleJitter", interpolation)
         self.antialias = bool(antialias)
@@ -119,9 +119,11 @@ class RandomShortestSize(Transform):
         interpolation: Any = types.INTERP_LINEAR,
         antialias: bool = True,
     ) -> None:
-        sizes = [min_size] if isinstance(min_size, numbers.Integral) else list(min_size)  # type: ignore[arg-type]
-        if not sizes or any(not isinstance(s, numbers.Integral) or s < 1 for s in [*sizes, max_size or 1]):
-            raise ValueError(f"RandomShortestSize: sizes are whole numbers of at least 1, not {min_size!r} and {max_size!r}")
+        sizes = list(min_size) if isinstance(min_size, Iterable) else [min_size]
+        if not sizes or any(not isinstance(s, numbers.Integral) or s < 1 for s in [*sizes, 1 if max_size is None else max_size]):
+            raise ValueError(
+                f"RandomShortestSize: min_size and max_size are whole numbers of at least 1, not {min_size!r} and {max_size!r}"
+            )
         self.min_size = [int(s) for s in sizes]
         self.max_size = max_size
         self.interpolation = arguments.interp("RandomShortestSize", interpolation)

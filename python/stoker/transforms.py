@@ -140,8 +140,8 @@ class Resize(Transform):
         max_size: int | None = None,
         antialias: bool = True,
     ) -> None:
-        one = isinstance(size, int) or len(size) == 1
-        self.size: int | tuple[int, int] = arguments.pair("Resize", size)[0] if one else arguments.pair("Resize", size)
+        pair = arguments.pair("Resize", size)
+        self.size: int | tuple[int, int] = pair[0] if isinstance(size, (int, numbers.Integral)) or len(size) == 1 else pair
         self.interpolation = arguments.interp("Resize", interpolation)
         self.antialias = bool(antialias)
         self.max_size = max_size
@@ -173,15 +173,17 @@ class RandomAffine(Filled):
     ) -> None:
         name = type(self).__name__
         self.degrees = arguments.symmetric(name, "degrees", degrees)
-        self.translate = (0.0, 0.0) if translate is None else (float(translate[0]), float(translate[1]))
+        self.translate = (0.0, 0.0) if translate is None else arguments.two(name, "translate", translate)
         if any(not 0 <= v <= 1 for v in self.translate):
             raise ValueError(f"{name}: translate is two shares of the extents, from 0 to 1, not {translate!r}")
         self.scale = arguments.range(name, "scale", scale, 1e-6) if scale else (1.0, 1.0)
         shears: list[float] = [] if shear is None else [float(shear)] if isinstance(shear, numbers.Real) else [float(v) for v in shear]  # type: ignore[union-attr]
+        if len(shears) not in (0, 1, 2, 4):
+            raise ValueError(f"{name}: shear is one number, (least, most) of x, or these of x and of y, not {shear!r}")
         across = arguments.symmetric(name, "shear", shears[0] if len(shears) == 1 else shears[:2]) if shears else (0.0, 0.0)
         self.shear = (*across, *(arguments.symmetric(name, "shear", shears[2:]) if len(shears) == 4 else (0.0, 0.0)))
         self.interpolation = arguments.nearest_or_bilinear(name, interpolation)
-        self.center = None if center is None else (float(center[0]), float(center[1]))
+        self.center = None if center is None else arguments.two(name, "center", center)
         self.fill = arguments.fills(fill)
         arguments.one_fill(name, self.fill_of("Image"))
 
@@ -264,7 +266,7 @@ class GaussianBlur(Transform):
     """A Gaussian window of kernel_size (or (width, height)) pixels, with sigma drawn for each sample; the image goes on as its mirror image."""
 
     def __init__(self, kernel_size: int | Sequence[int], sigma: float | Sequence[float] = (0.1, 2.0)) -> None:
-        self.kernel_size = arguments.pair("GaussianBlur", kernel_size)
+        self.kernel_size = arguments.pair("GaussianBlur", kernel_size, "kernel_size")
         if any(k % 2 == 0 for k in self.kernel_size):
             raise ValueError(f"GaussianBlur: kernel_size is odd, not {kernel_size!r}")
         self.sigma = arguments.range("GaussianBlur", "sigma", (sigma, sigma) if isinstance(sigma, numbers.Real) else sigma, 1e-6)
