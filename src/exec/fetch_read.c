@@ -4,6 +4,8 @@
 
 #include "exec/engine.h"
 
+#include <stdio.h>
+
 /* ---- its requests ---- */
 
 static void describe(
@@ -248,6 +250,18 @@ void stk__name_part(const struct stk_sample_state *s, int32_t reader, int32_t pa
 		n->def->reader->part_name(n->shared, stk__reader_place(p, reader, &s->place).sample, part, err->uri, sizeof err->uri);
 }
 
+/* The operator with its line, and where the name of an object that is missing comes from. */
+static void blame_reader(const struct stk_program_node *n, struct stk_error *err)
+{
+	char title[STK_MAX_TITLE];
+	const char *list = n->def->reader->listed_in ? n->def->reader->listed_in(n->node->args) : NULL;
+	size_t used = strlen(err->message);
+	if (list && err->code == STK_NOT_FOUND)
+		snprintf(err->message + used, sizeof err->message - used, "; %.200s names it", list);
+	stk__node_title(n->node, title, sizeof title);
+	stk__error_set_op(err, title);
+}
+
 enum stk_status stk__fetch_status(const struct stk_sample_state *s, const struct stk_chain *chain, struct stk_error *err)
 {
 	const struct stk_program *g = s->record->pipeline->program;
@@ -260,7 +274,7 @@ enum stk_status stk__fetch_status(const struct stk_sample_state *s, const struct
 			static const struct stk_error lost = {
 				.code = STK_NO_MEMORY, .sample = -1, .epoch = -1, .offset = -1, .message = "out of memory for a read"};
 			*err = request->error ? *request->error : lost;
-			stk__error_set_op(err, g->nodes[g->readers[read->reader].node].def->name);
+			blame_reader(&g->nodes[g->readers[read->reader].node], err);
 			for (int32_t part = stk__read_parts(read) - 1; part >= 0; part--)
 				if (read->parts[part].request == q)
 					stk__name_part(s, read->reader, part, err);

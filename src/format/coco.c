@@ -4,6 +4,7 @@
 #include "base/error.h"
 #include "base/memory.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -26,6 +27,14 @@ void stk__coco_free_names(struct stk_coco *c)
 	stk__free(c->names);
 	c->names = NULL;
 	c->names_size = c->names_room = 0;
+}
+
+struct stk_coco_title stk__coco_title(int64_t id)
+{
+	struct stk_coco_title title = {"an annotation without an id"};
+	if (id != STK_COCO_NO_ID)
+		snprintf(title.text, sizeof title.text, "annotation %lld", (long long)id);
+	return title;
 }
 
 static int by_id(const void *a, const void *b)
@@ -68,10 +77,11 @@ static enum stk_status join(struct stk_coco *c, const char *path, struct stk_err
 		if (k < c->annotations.count && stk__coco_annotation(c, k)->image < image->id)
 			break;
 	}
-	if (k < c->annotations.count)
-		return stk__fail(err, STK_CORRUPT, "%.300s: an annotation is of image %lld, which is not among the images", path,
-			(long long)stk__coco_annotation(c, k)->image);
-	return STK_OK;
+	if (k == c->annotations.count)
+		return STK_OK;
+	const struct stk_coco_annotation *a = stk__coco_annotation(c, k);
+	return stk__fail(err, STK_CORRUPT, "%.300s: %s is of image %lld, which is not among the images", path,
+		stk__coco_title(a->shape.id).text, (long long)a->image);
 }
 
 /* Objects without what joined them to their images, and what masks are made of apart from them. */
@@ -106,15 +116,17 @@ static void shrink(struct stk_coco_list *l, size_t element)
 /* Categories are numbered in the order of the file, from 1 on. */
 static enum stk_status remap(struct stk_coco *c, const char *path, struct stk_error *err)
 {
-	for (int64_t k = 0; k < c->objects.count; k++) {
-		struct stk_coco_object *object = stk__coco_object(c, k);
+	for (int64_t k = 0; k < c->annotations.count; k++) {
+		struct stk_coco_annotation *a = stk__coco_annotation(c, k);
 		int64_t label = 0;
-		while (label < c->categories.count && ((const int64_t *)c->categories.at)[label] != object->label)
+		while (label < c->categories.count && ((const int64_t *)c->categories.at)[label] != a->object.label)
 			label++;
 		if (label == c->categories.count)
-			return stk__fail(err, STK_CORRUPT, "%.300s: an annotation is of category %d, which is not among the categories",
-				path, object->label);
-		object->label = (int32_t)label + 1;
+			return stk__fail(err, STK_CORRUPT,
+				"%.300s: %s is of category %d, which is not among the categories; with avoid_class_remapping=True labels are the ids "
+				"themselves",
+				path, stk__coco_title(a->shape.id).text, a->object.label);
+		a->object.label = (int32_t)label + 1;
 	}
 	return STK_OK;
 }
@@ -176,10 +188,10 @@ enum stk_status stk__coco_parse(
 	sort(&out->annotations, sizeof(struct stk_coco_annotation), by_image);
 	if (!s)
 		s = join(out, path, err);
-	if (!s)
-		s = split(o, out, path, err);
 	if (!s && o->remap)
 		s = remap(out, path, err);
+	if (!s)
+		s = split(o, out, path, err);
 	if (!s && o->images)
 		s = choose(o, out, path, err);
 	if (!s && o->skip_empty)

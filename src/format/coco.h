@@ -22,8 +22,11 @@ struct stk_coco_object {
 	int32_t label;
 };
 
+#define STK_COCO_NO_ID INT64_MIN /* of an image, a category or an annotation */
+
 /* What an object's mask is made of. */
 struct stk_coco_shape {
+	int64_t id; /* the annotation's, for messages; STK_COCO_NO_ID: it has none that is a whole number */
 	int64_t polygon, run;
 	int32_t polygons, runs; /* from `polygon` and `run` on */
 	int32_t extent[2];      /* of the runs: rows, columns */
@@ -72,6 +75,12 @@ void stk__coco_free_names(struct stk_coco *c); /* when somebody else has them */
 /* coco_json.c: fills the lists in the file's order, labels being category ids. */
 STK_MUST_USE enum stk_status stk__coco_read_json(
 	const struct stk_coco_options *o, const char *text, size_t size, const char *path, struct stk_coco *out, struct stk_error *err);
+
+/* What messages call an annotation: "annotation 42". */
+struct stk_coco_title {
+	char text[48];
+};
+struct stk_coco_title stk__coco_title(int64_t id);
 
 static inline struct stk_coco_image *stk__coco_image(const struct stk_coco *c, int64_t i)
 {

@@ -5,6 +5,7 @@
 #include "format/coco.h"
 #include "format/json.h"
 
+#include <stdio.h>
 #include <string.h>
 
 enum { NAME = 4096 };
@@ -80,6 +81,42 @@ static enum stk_status take_name(struct stk_json *j, uint32_t *out)
 	return STK_OK;
 }
 
+/* ---- ids, for messages ---- */
+
+/* An id that is a whole number; any other value is passed over. */
+static enum stk_status take_id(struct stk_json *j, int64_t *id)
+{
+	struct stk_json probe = *j;
+	probe.err = NULL;
+	if (stk__json_whole(&probe, id))
+		return stk__json_skip(j);
+	j->at = probe.at;
+	return STK_OK;
+}
+
+static enum stk_status id_entry(struct stk_json *j, const char *key, void *user)
+{
+	return strcmp(key, "id") == 0 ? take_id(j, user) : stk__json_skip(j);
+}
+
+/* Of an image's or annotation's object that was refused, and began at `from`: adds its id to the message. It stands behind what is wrong in most files. */
+static enum stk_status name_refused(const struct stk_json *j, enum stk_status s, const char *from, const char *kind)
+{
+	int64_t id = STK_COCO_NO_ID;
+	struct stk_json again = *j;
+	again.at = from;
+	again.err = NULL;
+	enum stk_status broken = s == STK_CORRUPT && j->err ? stk__json_each(&again, '{', id_entry, &id) : STK_OK;
+	(void)broken;
+	if (id != STK_COCO_NO_ID) {
+		size_t n = strlen(j->err->message);
+		snprintf(j->err->message + n, sizeof j->err->message - n, ", in the %s with the id %lld", kind, (long long)id);
+	}
+	return s;
+}
+
+/* ---- images and categories ---- */
+
 static enum stk_status image_entry(struct stk_json *j, const char *key, void *user)
 {
 	struct stk_coco_image *image = user;
@@ -94,16 +131,27 @@ static enum stk_status image_entry(struct stk_json *j, const char *key, void *us
 	return stk__json_skip(j);
 }
 
+static enum stk_status check_image(struct stk_json *j, const struct stk_coco_image *image)
+{
+	if (image->id == STK_COCO_NO_ID)
+		return stk__json_bad(j, "an image lacks its id");
+	if (!image->name)
+		return stk__json_bad(j, "an image lacks its file_name");
+	return image->width && image->height ? STK_OK : stk__json_bad(j, "an image lacks its width or height");
+}
+
 static enum stk_status take_image(struct stk_json *j, const char *key, void *user)
 {
 	(void)key;
 	(void)user;
-	struct stk_coco_image image = {.id = INT64_MIN}, *kept;
+	struct stk_coco_image image = {.id = STK_COCO_NO_ID}, *kept;
+	stk__json_blanks(j);
+	const char *from = j->at;
 	enum stk_status s = stk__json_each(j, '{', image_entry, &image);
+	if (!s)
+		s = check_image(j, &image);
 	if (s)
-		return s;
-	if (image.id == INT64_MIN || !image.name || !image.width || !image.height)
-		return stk__json_bad(j, "an image lacks its id, file_name, width or height");
+		return name_refused(j, s, from, "image");
 	image.name--;
 	if (!(kept = append(&set_of(j)->images, sizeof image)))
 		return no_memory(j);
@@ -120,7 +168,7 @@ static enum stk_status take_category(struct stk_json *j, const char *key, void *
 {
 	(void)key;
 	(void)user;
-	int64_t id = INT64_MIN, *kept;
+	int64_t id = STK_COCO_NO_ID, *kept;
 	enum stk_status s = stk__json_each(j, '{', category_entry, &id);
 	if (s)
 		return s;
@@ -135,7 +183,7 @@ static enum stk_status take_category(struct stk_json *j, const char *key, void *
 struct annotation {
 	struct stk_coco_annotation kept;
 	int64_t category, crowd;
-	int sides; /* of the box, so far */
+	int sides; /* of the box, so far; -1: there is none */
 };
 
 static enum stk_status box_entry(struct stk_json *j, const char *key, void *user)
@@ -144,7 +192,7 @@ static enum stk_status box_entry(struct stk_json *j, const char *key, void *user
 	struct annotation *a = user;
 	double value;
 	if (a->sides == 4)
-		return stk__json_bad(j, "a box of more than four numbers");
+		return stk__json_bad(j, "a bbox of more than four numbers: left, top, width, height");
 	enum stk_status s = stk__json_real(j, &value);
 	a->kept.object.box[a->sides++] = (float)value;
 	return s;
@@ -268,13 +316,29 @@ static enum stk_status segmentation_entry(struct stk_json *j, const char *key, v
 	return list ? stk__json_each(j, '[', run_entry, a) : take_packed_runs(j, a);
 }
 
-/* Polygons, or runs of pixels, as crowds have them. */
+static enum stk_status take_runs(struct stk_json *j, struct annotation *a)
+{
+	enum stk_status s = stk__json_each(j, '{', segmentation_entry, a);
+	if (!s && !a->kept.shape.runs)
+		return stk__json_bad(j, "a segmentation by runs of pixels lacks its counts, or they are empty");
+	if (!s && !a->kept.shape.extent[1])
+		return stk__json_bad(j, "a segmentation by runs of pixels lacks its size: [height, width]");
+	return s;
+}
+
+/* Polygons, or runs of pixels, as crowds have them. null: none, as where an annotation has no segmentation. */
 static enum stk_status take_segmentation(struct stk_json *j, struct annotation *a)
 {
+	if (stk__json_null(j))
+		return STK_OK;
 	bool polygons = stk__json_is(j, '[');
 	if (polygons)
 		return options_of(j)->polygons ? stk__json_each(j, '[', polygon_entry, a) : stk__json_skip(j);
-	return options_of(j)->runs ? stk__json_each(j, '{', segmentation_entry, a) : stk__json_skip(j);
+	if (!options_of(j)->runs)
+		return stk__json_skip(j);
+	return stk__json_is(j, '{')
+		       ? take_runs(j, a)
+		       : stk__json_bad(j, "a segmentation is a list of polygons, or an object with the counts of runs of pixels");
 }
 
 /* ---- annotations ---- */
@@ -292,7 +356,27 @@ static enum stk_status annotation_entry(struct stk_json *j, const char *key, voi
 		a->sides = 0;
 		return stk__json_each(j, '[', box_entry, a);
 	}
+	if (strcmp(key, "id") == 0)
+		return take_id(j, &a->kept.shape.id);
 	return strcmp(key, "segmentation") == 0 ? take_segmentation(j, a) : stk__json_skip(j);
+}
+
+static enum stk_status check_annotation(struct stk_json *j, const struct annotation *a)
+{
+	char text[96];
+	if (a->kept.image == STK_COCO_NO_ID)
+		return stk__json_bad(j, "an annotation lacks its image_id");
+	if (a->category == STK_COCO_NO_ID)
+		return stk__json_bad(j, "an annotation lacks its category_id");
+	if (a->category < INT32_MIN || a->category > INT32_MAX)
+		return stk__json_bad(j, "a category_id that is out of range: labels are int32");
+	if (a->sides < 0)
+		return stk__json_bad(j, "an annotation lacks its bbox");
+	if (a->sides == 4)
+		return STK_OK;
+	snprintf(text, sizeof text, "a bbox of %d number%s, where four are needed: left, top, width, height", a->sides,
+		a->sides == 1 ? "" : "s");
+	return stk__json_bad(j, text);
 }
 
 static enum stk_status take_annotation(struct stk_json *j, const char *key, void *user)
@@ -301,13 +385,17 @@ static enum stk_status take_annotation(struct stk_json *j, const char *key, void
 	(void)user;
 	struct stk_coco *c = set_of(j);
 	struct annotation a = {
-		.kept = {.image = INT64_MIN, .shape = {.polygon = c->polygons.count, .run = c->runs.count}}, .category = INT64_MIN};
+		.kept = {.image = STK_COCO_NO_ID, .shape = {.id = STK_COCO_NO_ID, .polygon = c->polygons.count, .run = c->runs.count}},
+		.category = STK_COCO_NO_ID,
+		.sides = -1};
 	int64_t vertices = c->vertices.count;
+	stk__json_blanks(j);
+	const char *from = j->at;
 	enum stk_status s = stk__json_each(j, '{', annotation_entry, &a);
+	if (!s)
+		s = check_annotation(j, &a);
 	if (s)
-		return s;
-	if (a.kept.image == INT64_MIN || a.category < INT32_MIN || a.category > INT32_MAX || a.sides != 4)
-		return stk__json_bad(j, "an annotation lacks its image_id, category_id or bbox");
+		return name_refused(j, s, from, "annotation");
 	float least = options_of(j)->size_threshold;
 	if (a.kept.object.box[2] < least || a.kept.object.box[3] < least || (a.crowd && !options_of(j)->crowds)) {
 		c->polygons.count = a.kept.shape.polygon;
@@ -340,7 +428,7 @@ enum stk_status stk__coco_read_json(
 	const struct stk_coco_options *o, const char *text, size_t size, const char *path, struct stk_coco *out, struct stk_error *err)
 {
 	struct reading r = {o, out};
-	struct stk_json j = {.at = text, .end = text + size, .begin = text, .path = path, .user = &r, .err = err};
+	struct stk_json j = {.at = text, .end = text + size, .begin = text, .whole = true, .path = path, .user = &r, .err = err};
 	enum stk_status s = stk__json_each(&j, '{', top_entry, NULL);
 	if (s)
 		return s;

@@ -86,7 +86,7 @@ static int by_place(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-static enum stk_status paint_polygon(const float *vertices, int64_t count, const struct stk_coco_image *image, int32_t label,
+static enum stk_status paint_polygon(const float *vertices, int64_t count, int64_t id, const struct stk_coco_image *image, int32_t label,
 	struct stk_arena *scratch, int32_t *mask, struct stk_error *err)
 {
 	struct turns t = {.width = image->width, .height = image->height};
@@ -94,7 +94,8 @@ static enum stk_status paint_polygon(const float *vertices, int64_t count, const
 		1000 + 4.0 * (image->width > image->height ? image->width : image->height); /* each pixel of a border takes time */
 	for (int64_t i = 0; i < 2 * count; i++)
 		if (!(fabs((double)vertices[i]) <= farthest))
-			return stk__fail(err, STK_CORRUPT, "a polygon's vertex lies at %g, far outside the image", (double)vertices[i]);
+			return stk__fail(err, STK_CORRUPT, "%s: a polygon's vertex lies at %g, far outside the image",
+				stk__coco_title(id).text, (double)vertices[i]);
 	put_outline(&t, vertices, count);
 	struct stk_arena_mark mark = stk__arena_mark(scratch);
 	t.at = stk__arena_take(scratch, (size_t)(t.count + 1) * sizeof *t.at);
@@ -116,10 +117,14 @@ static enum stk_status paint_runs(const struct stk_coco *c, const struct stk_coc
 	int64_t at = 0, pixels = (int64_t)image->width * image->height;
 	for (int32_t i = 0; i < shape->runs; i++)
 		at += run[i];
-	if (shape->extent[0] != image->height || shape->extent[1] != image->width || at != pixels)
+	if (shape->extent[0] != image->height || shape->extent[1] != image->width)
 		return stk__fail(err, STK_CORRUPT,
-			"an object's runs of pixels have size [%d, %d] and %lld pixels, where the image has size [%d, %d]",
-			shape->extent[0], shape->extent[1], (long long)at, image->height, image->width);
+			"%s: its runs of pixels are of size [%d, %d], where the image is of size [%d, %d] (height, width)",
+			stk__coco_title(shape->id).text, shape->extent[0], shape->extent[1], image->height, image->width);
+	if (at != pixels)
+		return stk__fail(err, STK_CORRUPT,
+			"%s: its runs, outside and inside the object by turns, add up to %lld pixels, where the image of size [%d, %d] has %lld",
+			stk__coco_title(shape->id).text, (long long)at, image->height, image->width, (long long)pixels);
 	at = 0;
 	for (int32_t i = 0; i < shape->runs; at += run[i++])
 		if (i & 1)
@@ -136,8 +141,8 @@ static enum stk_status paint_object(const struct stk_coco *c, int64_t k, const s
 	for (int32_t p = 0; p < shape->polygons && s == STK_OK; p++) {
 		const struct stk_coco_polygon *polygon = &((const struct stk_coco_polygon *)c->polygons.at)[shape->polygon + p];
 		if (polygon->count) /* else there may be no vertices at all, of any object */
-			s = paint_polygon(
-				(const float *)c->vertices.at + 2 * polygon->first, polygon->count, image, label, scratch, mask, err);
+			s = paint_polygon((const float *)c->vertices.at + 2 * polygon->first, polygon->count, shape->id, image, label,
+				scratch, mask, err);
 	}
 	return s;
 }

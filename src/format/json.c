@@ -5,14 +5,34 @@
 #include "format/number.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 enum { KEY = 64 };
 
+static bool is_blank(const struct stk_json *j)
+{
+	struct stk_json all = *j;
+	all.at = j->begin;
+	stk__json_blanks(&all);
+	return all.at == j->end;
+}
+
 enum stk_status stk__json_bad(const struct stk_json *j, const char *what)
 {
-	int64_t at = j->offset + (j->at - j->begin);
-	enum stk_status s = stk__fail(j->err, STK_CORRUPT, "%.300s, at byte %lld: %s", j->path, (long long)at, what);
+	int64_t at = j->offset + (j->at - j->begin), line = 1;
+	char place[64];
+	if (j->whole && j->at == j->end && is_blank(j))
+		snprintf(place, sizeof place, " is empty");
+	else if (j->whole) {
+		for (const char *c = j->begin; c < j->at; c++)
+			line += *c == '\n';
+		snprintf(place, sizeof place, "%s, at byte %lld (line %lld)", j->at == j->end ? " ends early" : "", (long long)at,
+			(long long)line);
+	} else {
+		snprintf(place, sizeof place, ", at byte %lld", (long long)at);
+	}
+	enum stk_status s = stk__fail(j->err, STK_CORRUPT, "%.300s%s: %s", j->path, place, what);
 	if (j->err)
 		j->err->offset = at;
 	return s;
@@ -194,9 +214,27 @@ enum stk_status stk__json_real(struct stk_json *j, double *out)
 	return stk__take_real(&j->at, j->end, out) ? STK_OK : stk__json_bad(j, "a number is expected");
 }
 
+/* Digits alone, as most whole numbers are written. */
+static bool take_plain(struct stk_json *j, int64_t *out)
+{
+	enum { EXACT = 15 };
+	const char *at = j->at, *first = at;
+	int64_t value = 0;
+	for (; at < j->end && at - first <= EXACT && *at >= '0' && *at <= '9'; at++)
+		value = value * 10 + (*at - '0');
+	if (at == first || at - first > EXACT || at == j->end || *at == '.' || (*at | 32) == 'e')
+		return false;
+	*out = value;
+	j->at = at;
+	return true;
+}
+
 enum stk_status stk__json_whole(struct stk_json *j, int64_t *out)
 {
 	double value = 0;
+	stk__json_blanks(j);
+	if (take_plain(j, out))
+		return STK_OK;
 	enum stk_status s = stk__json_real(j, &value);
 	if (s)
 		return s;

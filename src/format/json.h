@@ -13,6 +13,7 @@
 struct stk_json {
 	const char *at, *end, *begin;
 	int64_t offset;   /* of `begin` in the file */
+	bool whole;       /* begin to end is all of the file: messages tell the line, and that the file is empty or ends early */
 	const char *path; /* named in messages */
 	void *user;       /* whoever reads */
 	struct stk_error *err;
@@ -20,7 +21,7 @@ struct stk_json {
 
 enum { STK_JSON_DEPTH = 64 }; /* values nested more deeply are refused */
 
-/* Fails with STK_CORRUPT: the file, the byte, and what is wrong there. */
+/* Fails with STK_CORRUPT: the file, the byte, the line where it is known, and what is wrong there. */
 STK_MUST_USE enum stk_status stk__json_bad(const struct stk_json *j, const char *what);
 
 void stk__json_blanks(struct stk_json *j);

@@ -48,6 +48,7 @@ static inline bool stk__float_given(float v)
 
 /* One argument. Fields by type: BOOL bool, INT int64_t, FLOAT float, STRING const char *, DTYPE/IMAGE_TYPE/INTERP int32_t, lists as above.
  * Behind the field of a STK_SHAPED one stands a struct stk_ints: the shape of the sample's tensor; count -1 where the argument is no node.
+ * Numbers lie from min to max, and floats are finite unless STK_INFINITE or STK_NAN is among the flags: graph/args.c checks both, of constants and samples.
  * fallback is JSON text ("1", "[0.08, 1.0]", "\"error\""), NULL for none. With `group`, the entry stands for another table at this offset. */
 struct stk_arg_def {
 	const char *name;
@@ -183,6 +184,8 @@ struct stk_reader_def {
 	/* For messages about one part of a sample: its name, and which part an output is a view of (-1: none). Nullable, both together. */
 	size_t (*part_name)(const void *shared, int64_t id, int32_t part, char *name, size_t capacity);
 	int32_t (*output_part)(const void *args, int32_t output);
+	/* The file that names the samples' objects, for messages where one is missing; NULL: none does. Nullable. */
+	const char *(*listed_in)(const void *args);
 	int64_t (*classes)(const void *shared);                       /* nullable */
 	const char *(*class_name)(const void *shared, int64_t label); /* nullable */
 	int64_t (*skipped)(const void *shared, const char **text);    /* nullable: how many files are no samples; *text: what they are */

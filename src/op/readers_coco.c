@@ -239,6 +239,11 @@ static size_t readers_coco_uri(const void *shared, int64_t id, char *uri, size_t
 	return stk__file_list_path(((const struct coco *)shared)->files, id, uri, capacity);
 }
 
+static const char *readers_coco_listed_in(const void *args)
+{
+	return ((const struct readers_coco *)args)->annotations_file;
+}
+
 static void readers_coco_order(const void *args, const void *shared, struct stk_order *out)
 {
 	const struct readers_coco *a = args;
@@ -252,6 +257,7 @@ static const struct stk_reader_def readers_coco_reader = {
 	.digest = readers_coco_digest,
 	.order = readers_coco_order,
 	.uri = readers_coco_uri,
+	.listed_in = readers_coco_listed_in,
 };
 
 const struct stk_op_def stk__op_readers_coco = {
@@ -262,7 +268,7 @@ const struct stk_op_def stk__op_readers_coco = {
 	       "vertices, with pixelwise_masks a mask of labels, with image_ids the image's id. Images come in the order of their ids.",
 	.tolerance =
 		"Of objects of one label, some with polygons and some with runs of pixels, masks have all; DALI leaves out the runs. Runs "
-		"that do not fit the image are errors.",
+		"that do not fit the image are errors. An object without segmentation is not in the mask; DALI then leaves out those of larger labels too.",
 	.output_count = readers_coco_outputs,
 	.args = readers_coco_args,
 	.args_size = sizeof(struct readers_coco),

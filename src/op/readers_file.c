@@ -99,6 +99,11 @@ static int64_t readers_file_skipped(const void *shared, const char **text)
 	return stk__file_list_skipped(shared, text);
 }
 
+static const char *readers_file_listed_in(const void *args)
+{
+	return ((const struct readers_file *)args)->file_list;
+}
+
 static const struct stk_reader_def readers_file_reader = {
 	.open = readers_file_open,
 	.size = stk__reader_files_size,
@@ -106,6 +111,7 @@ static const struct stk_reader_def readers_file_reader = {
 	.digest = stk__reader_files_digest,
 	.order = readers_file_order,
 	.uri = stk__reader_files_uri,
+	.listed_in = readers_file_listed_in,
 	.object = stk__reader_files_object,
 	.classes = readers_file_classes,
 	.class_name = readers_file_class_name,

@@ -46,7 +46,8 @@ static const struct stk_arg_def readers_numpy_args[] = {
 		.fallback = "\"error\"",
 		.choices = "error|pad|trim_to_shape",
 		.doc = "A window that reaches outside is an error, is padded with fill_value, or is trimmed."},
-	STK_ARG(struct readers_numpy, fill_value, STK_ARG_FLOAT, "0.0", STK_FREE, 0, "Value outside, with policy pad."),
+	STK_ARG(struct readers_numpy, fill_value, STK_ARG_FLOAT, "0.0", STK_FREE, STK_INFINITE | STK_NAN,
+		"Value outside, with policy pad."),
 	IGNORED(cache_header_information, "false", "Headers come with the files' bytes."),
 	IGNORED(register_buffers, "true", "There is no GPUDirect Storage."),
 	IGNORED(use_o_direct, "false", "Files are read through the page cache."),
@@ -162,6 +163,11 @@ static void readers_numpy_order(const void *args, const void *shared, struct stk
 	stk__reader_order(&a->reader, stk__file_list_size(shared), out);
 }
 
+static const char *readers_numpy_listed_in(const void *args)
+{
+	return ((const struct readers_numpy *)args)->file_list;
+}
+
 static const struct stk_reader_def readers_numpy_reader = {
 	.open = readers_numpy_open,
 	.size = stk__reader_files_size,
@@ -169,6 +175,7 @@ static const struct stk_reader_def readers_numpy_reader = {
 	.digest = stk__reader_files_digest,
 	.order = readers_numpy_order,
 	.uri = stk__reader_files_uri,
+	.listed_in = readers_numpy_listed_in,
 };
 
 const struct stk_op_def stk__op_readers_numpy = {

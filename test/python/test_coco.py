@@ -12,6 +12,12 @@ import pytest
 import stoker
 from support import SEED
 
+try:
+    DALI = importlib.import_module("nvidia.dali")
+    importlib.import_module("nvidia.dali.fn")
+except ImportError:
+    DALI = None
+
 
 @pytest.fixture(scope="module")
 def data(tmp_path_factory):
@@ -165,8 +171,8 @@ def test_masks_of_polygons_are_dalis(tmp_path):
 
 def test_runs_that_do_not_fit_are_errors(tmp_path):
     for counts, size, message in (
-        (DISC, [17, 12], r"size \[17, 12\]"),
-        ([200, 3], [12, 17], "203 pixels"),
+        (DISC, [17, 12], r"annotation 0: its runs of pixels are of size \[17, 12\], where the image is of size \[12, 17\]"),
+        ([200, 3], [12, 17], r"annotation 0: its runs, .* add up to 203 pixels, where the image of size \[12, 17\] has 204"),
         ([200, -4, 8], [12, 17], "out of range"),
         ("d1374", [12, 17], "pixels"),
         ("d137~", [12, 17], "no runs of pixels"),
@@ -176,8 +182,64 @@ def test_runs_that_do_not_fit_are_errors(tmp_path):
     ):
         with pytest.raises(stoker.StokerError, match=message):
             mask_of(tmp_path, [(1, {"size": size, "counts": counts})])
-    with pytest.raises(stoker.StokerError, match="far outside"):
+    with pytest.raises(stoker.StokerError, match=r"annotation 0: a polygon's vertex lies at 1e\+30, far outside"):
         mask_of(tmp_path, [(1, [[1e30, 0, 1, 1, 2, 2]])])
+
+
+WITHOUT_RUNS = (
+    {},
+    {"size": [12, 17]},
+    {"size": [12, 17], "counts": []},
+    {"size": [12, 17], "counts": ""},
+    {"size": [12, 17], "counts": None},
+)
+
+
+@pytest.mark.parametrize("segments", [*WITHOUT_RUNS, {"counts": DISC}, {"size": [12], "counts": DISC}])
+def test_runs_that_are_not_there_are_errors(tmp_path, segments):
+    """An empty mask came of them. DALI refuses them too."""
+    message = "lacks its size" if segments.get("counts") else "runs of pixels (lacks its counts, or they are empty|are a list or a string)"
+    for library, wanted in ((stoker, rf"{message}.*, in the annotation with the id 1;"), (DALI, "counts|mask sizes")):
+        if library is None:
+            continue
+        with pytest.raises(RuntimeError, match=wanted):
+            mask_of(tmp_path, [(2, [STAR]), (1, segments)], library)
+
+
+@pytest.mark.parametrize("masks", ["polygon_masks", "pixelwise_masks"])
+@pytest.mark.parametrize("segments", [None, []])
+def test_objects_without_segmentation(tmp_path, masks, segments):
+    """As in DALI, which leaves all labels above such an object's out of its masks, too: here it has the largest."""
+    root = annotated(tmp_path, [(2, [STAR]), (3, segments)])
+    (_, boxes, labels, *rest), *others = epoch(build(root, batch=1, **{masks: True}))
+    assert boxes.shape == (2, 4) and labels.tolist() == [2, 3] and not others
+    if DALI:
+        for ours, theirs in zip((boxes, labels, *rest), epoch(build(root, DALI, batch=1, **{masks: True}))[0][1:], strict=True):
+            np.testing.assert_array_equal(ours, theirs)
+    if masks == "pixelwise_masks":
+        np.testing.assert_array_equal(mask_of(tmp_path, [(1, segments), (2, [STAR])]), mask_of(tmp_path, [(2, [STAR])]))
+
+
+def test_a_missing_image_is_named_with_its_list(tmp_path):
+    root = annotated(tmp_path, [])
+    (root / "a.jpg").unlink()
+    (root / "list.txt").write_text("a.jpg 0\n")
+    (root / "arrays.txt").write_text("a.npy\n")
+    for define, named in (
+        (lambda: stoker.fn.readers.coco(file_root=str(root), annotations_file=str(root / "a.json"))[0], "a.json"),
+        (lambda: stoker.fn.readers.file(file_root=str(root), file_list=str(root / "list.txt"))[0], "list.txt"),
+        (lambda: stoker.fn.readers.numpy(file_root=str(root), file_list=str(root / "arrays.txt")), "arrays.txt"),
+    ):
+        pipe = stoker.pipeline_def(batch_size=1, num_threads=1, device_id=None)(define)()
+        with pytest.raises(
+            stoker.errors.NotFoundError, match=rf"No such file or directory; .*{named} names it; sample 0 of epoch 0, .*test_coco.py:\d+"
+        ):
+            pipe.run()
+    pipe = stoker.pipeline_def(batch_size=1, num_threads=1, device_id=None)(
+        lambda: stoker.fn.readers.file(files=[str(root / "a.jpg")])[0]
+    )()
+    with pytest.raises(stoker.errors.NotFoundError, match="No such file or directory; sample 0"):
+        pipe.run()
 
 
 def test_chosen_shuffled_and_resumed(data):
@@ -205,21 +267,41 @@ def test_what_is_no_such_file_is_told(data, tmp_path):
     image, note = whole["images"][0], whole["annotations"][1]
     text = json.dumps(whole)
     bad = [
-        ("", "byte 0: an object is expected"),
-        ("[]", "an object is expected"),
-        (text[:-1], "comma or the end"),
+        ("", r"a\.json is empty: an object is expected"),
+        (" \n ", r"a\.json is empty: an object is expected"),
+        ("\n[]", r"a\.json, at byte 1 \(line 2\): an object is expected"),
+        (text[:-1], rf"a\.json ends early, at byte {len(text) - 1} \(line 1\): a comma or the end"),
+        (json.dumps(whole, indent=1)[:-2], rf"ends early, at byte \d+ \(line {json.dumps(whole, indent=1).count(chr(10))}\): a comma"),
+        ('{"info": "a', r"ends early, at byte 11 \(line 1\): a string without end"),
         (text + "x", "something follows"),
         (text.replace('"id"', '"jd"'), "lacks its id"),
         (text.replace('"bbox": [', '"bbox": [1, '), "more than four"),
         (text.replace('"bbox": [', '"bbox": ["a", '), "a number is expected"),
         (text.replace('"a\\"', '"a\\q"', 1), "escape"),
         (json.dumps({**whole, "images": [image, image], "annotations": []}), "two images have the id"),
-        (json.dumps({**whole, "images": []}), "not among the images"),
-        (json.dumps({**whole, "categories": []}), "not among the categories"),
+        (json.dumps({**whole, "images": []}), r"annotation \d+ is of image \d+, which is not among the images"),
+        (json.dumps({**whole, "categories": []}), r"annotation \d+ is of category \d+, .* avoid_class_remapping=True"),
+        (
+            json.dumps({**whole, "images": [{k: v for k, v in image.items() if k != "width"}]}),
+            f"lacks its width .*, in the image with the id {image['id']};",
+        ),
+        (json.dumps({**whole, "images": [{k: v for k, v in image.items() if k != "file_name"}]}), "lacks its file_name"),
         (json.dumps({"images": []}), "no images in it"),
-        (json.dumps({**whole, "annotations": [{**note, "segmentation": [[1, 2, 3]]}]}), "odd count"),
+        (json.dumps({**whole, "annotations": [{**note, "segmentation": [[1, 2, 3]]}]}), "odd count .*, in the annotation with the id 1;"),
+        (json.dumps({**whole, "annotations": [{**note, "id": "a", "segmentation": [[1, 2, 3]]}]}), "odd count of coordinates; readers"),
+        (
+            json.dumps({**whole, "annotations": [{**note, "bbox": [1, 2, 3]}]}),
+            "a bbox of 3 numbers, where four .*, in the annotation with the id 1;",
+        ),
+        (json.dumps({**whole, "annotations": [{**note, "bbox": []}]}), "a bbox of 0 numbers"),
+        (
+            json.dumps({**whole, "annotations": [{k: v for k, v in note.items() if k != "bbox"}]}),
+            "lacks its bbox, in the annotation with the id 1;",
+        ),
+        (json.dumps({**whole, "annotations": [{k: v for k, v in note.items() if k != "category_id"}]}), "lacks its category_id"),
+        (json.dumps({**whole, "annotations": [{k: v for k, v in note.items() if k != "image_id"}]}), "lacks its image_id"),
         (json.dumps({**whole, "annotations": [{**note, "image_id": 1.5}]}), "whole number"),
-        (json.dumps({**whole, "annotations": [{**note, "category_id": 1e12}]}), "lacks its image_id, category_id"),
+        (json.dumps({**whole, "annotations": [{**note, "category_id": 1e12}]}), "category_id that is out of range"),
         ('{"a": ' + "[" * 100 + "]" * 100 + "}", "nested too deeply"),
         ('{"images": [{"id": 1, "file_name": "\\ud800"}]}', "escape"),
         ('{"images": [{"id": 1, "file_name": "a\\u0000"}]}', "escape|zero byte"),
