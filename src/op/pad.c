@@ -16,7 +16,7 @@ struct pad_state {
 };
 
 static const struct stk_arg_def pad_args[] = {
-	STK_ARG(struct pad, fill_value, STK_ARG_FLOAT, "0.0", STK_FREE, STK_PER_SAMPLE, "Value of what is added."),
+	STK_ARG(struct pad, fill_value, STK_ARG_FLOAT, "0.0", STK_FREE, STK_PER_SAMPLE | STK_INFINITE | STK_NAN, "Value of what is added."),
 	{.name = "axes",
 		.type = STK_ARG_INTS,
 		.flags = STK_PER_SAMPLE | STK_SCALAR_OK,
@@ -47,11 +47,13 @@ static const struct stk_arg_def pad_args[] = {
 	STK_ARG_END,
 };
 
-static enum stk_status check_counts(const struct pad *a, int32_t n, struct stk_error *err)
+/* Of what does not differ from sample to sample. */
+static enum stk_status check_counts(const struct stk_call *call, int32_t n, struct stk_error *err)
 {
-	if (a->shape.count > 0 && a->shape.count != 1 && a->shape.count != n)
+	const struct pad *a = call->args;
+	if (!stk__varies(call, &a->shape) && a->shape.count > 0 && a->shape.count != 1 && a->shape.count != n)
 		return stk__fail(err, STK_INVALID, "shape has %d values for %d axes: give one, or one for each", a->shape.count, n);
-	if (a->align.count > 0 && a->align.count != 1 && a->align.count != n)
+	if (!stk__varies(call, &a->align) && a->align.count > 0 && a->align.count != 1 && a->align.count != n)
 		return stk__fail(err, STK_INVALID, "align has %d values for %d axes: give one, or one for each", a->align.count, n);
 	return STK_OK;
 }
@@ -94,14 +96,14 @@ static enum stk_status pad_infer(const struct stk_call *call, struct stk_error *
 	int32_t axes[STK_MAX_DIMS], n = pad_axes(a, &s->in, axes, err);
 	if (n < 0)
 		return (enum stk_status) - n;
+	enum stk_status e = check_counts(call, n, err);
+	if (e)
+		return e;
 	if (stk__varies(call, &a->shape) || stk__varies(call, &a->align)) {
 		for (int32_t i = 0; i < n; i++)
 			out->shape[axes[i]] = -1;
 		return STK_OK;
 	}
-	enum stk_status e = check_counts(a, n, err);
-	if (e)
-		return e;
 	s->window = stk__window_full(&s->in);
 	const int64_t *largest = call->gathered ? call->gathered : s->in.shape;
 	for (int32_t i = 0; i < n; i++)
@@ -114,12 +116,11 @@ static bool pad_gathers(const struct stk_call *call)
 {
 	const struct pad *a = call->args;
 	const struct stk_desc *in = &call->in[0].desc;
-	int32_t axes[STK_MAX_DIMS], n = a->shape.count > 1 ? a->shape.count : 1; /* if it is not known yet which dims these are */
-	if (in->ndim >= 0)
-		n = pad_axes(a, in, axes, NULL);
-	bool needs = stk__varies(call, &a->axes) && (stk__varies(call, &a->shape) || asked(a, 0) < 0);
+	const bool known = in->ndim >= 0 && !stk__varies(call, &a->axes); /* which dims these are */
+	int32_t axes[STK_MAX_DIMS], n = known ? pad_axes(a, in, axes, NULL) : a->shape.count > 1 ? a->shape.count : 1;
+	bool needs = false;
 	for (int32_t i = 0; i < n; i++)
-		needs |= (in->ndim < 0 || in->shape[axes[i]] < 0) && (stk__varies(call, &a->shape) || asked(a, i) < 0);
+		needs |= (!known || in->shape[axes[i]] < 0) && (stk__varies(call, &a->shape) || asked(a, i) < 0);
 	return needs;
 }
 

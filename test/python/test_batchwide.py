@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from stoker import Pipeline, fn, newaxis, types
+from stoker.errors import InvalidArgumentError
 from support import SEED, write_tree
 
 TRIALS = 25
@@ -75,6 +76,16 @@ def test_pad(trial: int) -> None:
         expected = (everywhere, want(x, shape, ones), want(x, shape, align), want(x, none, align), want(x, per_sample[i], ones))
         for k, e in enumerate(expected):
             np.testing.assert_array_equal(outputs[k][i], e, err_msg=f"output {k}, sample {i}")
+
+
+@pytest.mark.parametrize("name,other", [("shape", "align"), ("align", "shape")])
+def test_pad_counts_what_does_not_differ(name: str, other: str) -> None:
+    """Also where another argument is a sample's own, the pipeline is not built with a count that does not fit."""
+    with Pipeline(batch_size=2, num_threads=1, device_id=None):
+        x = fn.constant(idata=list(range(24)), shape=[2, 3, 4])
+        given = fn.random.uniform(range=[1, 4], shape=[3], dtype=types.INT32)
+        with pytest.raises(InvalidArgumentError, match=f"{name} has 2 values for 3 axes: give one, or one for each"):
+            fn.pad(x, **{name: [5, 6], other: given})
 
 
 def test_pad_of_what_the_reader_gives(tmp_path: Path) -> None:
