@@ -29,6 +29,8 @@ static json_t *arg_json(const struct stk_arg_info *arg)
 		put_real(o, "min", arg->min);
 	if (is_number(arg) && arg->max < HUGE_VAL)
 		put_real(o, "max", arg->max);
+	put_bool(o, "infinite", arg->flags & STK_INFINITE);
+	put_bool(o, "nan", arg->flags & STK_NAN);
 	put_bool(o, "required", arg->flags & STK_REQUIRED);
 	put_bool(o, "per_sample", arg->flags & STK_PER_SAMPLE);
 	put_bool(o, "per_frame", arg->flags & STK_PER_FRAME);

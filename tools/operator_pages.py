@@ -27,7 +27,8 @@ def describe_type(arg: dict) -> str:
         text += f", at least {low:g}"
     elif high is not None:
         text += f", at most {high:g}"
-    return text
+    beyond = ["infinite"] * arg["infinite"] + ["NaN"] * arg["nan"]
+    return text + (f", may be {' or '.join(beyond)}" if beyond else "")
 
 
 def page(op: dict) -> list[str]:
@@ -66,6 +67,8 @@ def main() -> None:
         "All run on the CPU and on the GPU, with the same integers and the same draws, but for these, which run on the CPU wherever they are placed: "
         f"readers, and {cores}. What else a GPU left to the CPU, such as files that its decoder does not take, the counter `on_cores` of "
         "`Pipeline.counters()` tells.",
+        "",
+        "Numbers are finite, as constants and for each sample, but where a type says otherwise; NaN goes into outputs of floats alone.",
         "",
     ]
     for op in ops:

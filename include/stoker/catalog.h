@@ -31,6 +31,8 @@ enum stk_arg_flags {
 	STK_SCALAR_OK = 8,  /* a list argument that also takes one value */
 	STK_SHAPED = 16,    /* a list argument for which the shape of a node's tensor matters: arrays of several dims are given as nodes */
 	STK_PER_FRAME = 32, /* with STK_PER_SAMPLE: for sequences also one value a frame, by a node whose layout begins with F */
+	STK_INFINITE = 64,  /* a float that may be infinite; without it, infinities (and what float32 makes one of) are refused */
+	STK_NAN = 128,      /* a float that may be NaN, where the operator's first output is of floats; without it, NaN is refused */
 };
 
 /* One argument, as a reader of the documentation sees it. */

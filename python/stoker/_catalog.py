@@ -74,6 +74,14 @@ class Arg:
         return bool(self.flags & 32)
 
     @property
+    def infinite(self) -> bool:
+        return bool(self.flags & 64)
+
+    @property
+    def nan(self) -> bool:
+        return bool(self.flags & 128)
+
+    @property
     def default(self) -> Any:
         """The default as a Python value; None where there is none."""
         value = None if self.default_text is None else json.loads(self.default_text)

@@ -75,6 +75,8 @@ def _arg_text(arg: Arg) -> str:
     if arg.per_sample:
         kind += " or a node, also with a value for each frame" if arg.per_frame else " or a node"
     facts = kind + _range(arg)
+    if arg.infinite or arg.nan:
+        facts += ", may be " + " or ".join(["infinite"] * arg.infinite + ["NaN"] * arg.nan)
     if arg.choices:
         facts += ", one of " + ", ".join(f"'{c}'" for c in arg.choices.split("|"))
     facts += "; required" if arg.required else f"; default {arg.default!r}" if arg.default_text is not None else ""

@@ -43,7 +43,7 @@ static bool differs(struct stk_desc *most, const struct stk_desc *d)
 static enum stk_status prepare(const struct stk_chain_run *frame, int32_t node, struct stk_call *call, struct stk_error *err)
 {
 	enum stk_status s = stk__call_prepare(frame, node, call, err);
-	return s ? s : call->def->infer(call, err);
+	return s ? s : stk__call_infer(frame, node, call, err);
 }
 
 /* The largest extents that frames make. *differ: those of some frame are others. */

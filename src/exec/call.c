@@ -126,6 +126,15 @@ enum stk_status stk__call_prepare(const struct stk_chain_run *run, int32_t index
 	return STK_OK;
 }
 
+enum stk_status stk__call_infer(const struct stk_chain_run *run, int32_t index, struct stk_call *call, struct stk_error *err)
+{
+	const struct stk_graph_node *node = run->pipeline->program->nodes[index].node;
+	enum stk_status s = call->def->infer(call, err);
+	if (s || !node->may_hold_nan || !call->n_out)
+		return s;
+	return stk__args_suit(node->def, call->args, call->out[0].desc.dtype, err);
+}
+
 /* A clone runs in each chain that reads it, but only the chain that is its home writes it to the slot. */
 static bool keeps(const struct stk_chain_run *run, const struct stk_value *v)
 {

@@ -9,7 +9,7 @@ static enum stk_status run_single(const struct stk_chain_run *run, int32_t index
 	const struct stk_program_node *n = &run->pipeline->program->nodes[index];
 	struct stk_call call;
 	enum stk_status s = stk__call_prepare(run, index, &call, err);
-	if (s || (s = n->def->infer(&call, err)))
+	if (s || (s = stk__call_infer(run, index, &call, err)))
 		return s;
 	bool all_views = true;
 	for (int32_t k = 0; k < call.n_out; k++) {

@@ -490,7 +490,7 @@ static enum stk_status describe_single(const struct stk_chain_run *run, const st
 	const struct stk_program_node *n = &run->pipeline->program->nodes[group->nodes[0]];
 	struct stk_call call;
 	enum stk_status s = stk__call_prepare(run, group->nodes[0], &call, err);
-	if (s || (s = n->def->infer(&call, err)))
+	if (s || (s = stk__call_infer(run, group->nodes[0], &call, err)))
 		return s;
 	bool host = all_host(run, n), views = true;
 	for (int32_t k = 0; k < call.n_out; k++)
@@ -514,7 +514,7 @@ static enum stk_status describe_frame(
 	struct stk_pass_group g;
 	const struct stk_group pass = {.nodes = &node, .count = 1, .pass = true, .step = group->step, .image_step = -1};
 	enum stk_status s = stk__call_prepare(frame, node, &call, err);
-	if (s || (s = call.def->infer(&call, err)))
+	if (s || (s = stk__call_infer(frame, node, &call, err)))
 		return s;
 	if (stk__by_frame_passes(&call)) {
 		if ((s = stk__pass_group_infer(frame, &pass, &g, err)))

@@ -375,6 +375,8 @@ struct stk_chain_run {
 	const struct stk_desc *common; /* for call->frame */
 };
 enum stk_status stk__call_prepare(const struct stk_chain_run *run, int32_t node, struct stk_call *call, struct stk_error *err);
+/* The operator's infer, and what can only be said of its arguments once the outputs' types are known. */
+enum stk_status stk__call_infer(const struct stk_chain_run *run, int32_t node, struct stk_call *call, struct stk_error *err);
 enum stk_status stk__value_place(const struct stk_chain_run *run, int32_t value, struct stk_error *err);
 /* Whether the sample takes the branches of these conditions. */
 enum stk_status stk__branch_taken(

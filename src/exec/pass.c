@@ -33,12 +33,12 @@ static enum stk_status fetch(const struct stk_chain_run *run, const struct stk_c
 }
 
 /* What the graph did not know of an input is looked at here: that it is an image that the operator takes, and no larger than can be counted. */
-static enum stk_status infer_image(struct stk_call *call, struct stk_error *err)
+static enum stk_status infer_image(const struct stk_chain_run *run, int32_t node, struct stk_call *call, struct stk_error *err)
 {
 	const struct stk_op_def *def = call->def;
 	if (!def->fetch && !stk__lowers(def, &call->in[0].desc))
 		return stk__refuse_layout(def, &call->in[0].desc, err);
-	enum stk_status s = def->infer(call, err);
+	enum stk_status s = stk__call_infer(run, node, call, err);
 	if (s)
 		return s;
 	const struct stk_desc *descs[] = {def->fetch ? &call->out[0].desc : &call->in[0].desc, &call->out[0].desc};
@@ -55,7 +55,7 @@ static enum stk_status infer_group(
 {
 	for (int32_t k = 0; k < group->count; k++) {
 		enum stk_status s = stk__call_prepare(run, group->nodes[k], &calls[k], err);
-		if (s || (s = infer_image(&calls[k], err))) {
+		if (s || (s = infer_image(run, group->nodes[k], &calls[k], err))) {
 			char title[STK_MAX_TITLE];
 			stk__node_title(run->pipeline->program->nodes[group->nodes[k]].node, title, sizeof title);
 			stk__error_set_op(err, title);

@@ -3,6 +3,7 @@
 #include "graph/graph.h"
 
 #include "kernel/convert/convert.h"
+#include "op/dims.h"
 
 #include <jansson.h>
 #include <string.h>
@@ -15,12 +16,27 @@ static enum stk_status wrong_type(const struct stk_arg_def *def, struct stk_erro
 	return stk__fail(err, STK_INVALID, "argument \"%s\" takes %s (%s)", def->name, type_names[def->type], def->doc);
 }
 
-static enum stk_status check_range(const struct stk_arg_def *def, double v, struct stk_error *err)
+static enum stk_status refuse_number(const struct stk_arg_def *def, double v, int64_t index, struct stk_error *err)
 {
-	if (!(v >= def->min && v <= def->max) && !(isnan(v) && def->min == -HUGE_VAL))
-		return stk__fail(err, STK_INVALID, "argument \"%s\" is %g; it must be from %g to %g (%s)", def->name, v, def->min, def->max,
-			def->doc);
-	return STK_OK;
+	bool floats = def->type == STK_ARG_FLOAT || def->type == STK_ARG_FLOATS;
+	char place[32] = "", range[80];
+	snprintf(range, sizeof range, def->flags & STK_INFINITE ? "a number" : floats ? "a finite float32" : "a finite number");
+	if (index >= 0)
+		snprintf(place, sizeof place, " at index %lld", (long long)index);
+	if (def->min > -HUGE_VAL && def->max < HUGE_VAL)
+		snprintf(range, sizeof range, "from %g to %g", def->min, def->max);
+	else if (def->min > -HUGE_VAL)
+		snprintf(range, sizeof range, "finite and at least %g", def->min);
+	return stk__fail(err, STK_INVALID, "argument \"%s\" is %g%s; it must be %s (%s)", def->name, v, place, range, def->doc);
+}
+
+/* That a number lies in the argument's range, and is finite as the float32 that the operator gets, unless the table says otherwise. All numbers that operators
+ * are given as arguments come through here: those of the graph, and those of each sample. index: in a list of several, else -1. */
+static enum stk_status check_number(const struct stk_arg_def *def, double v, int64_t index, struct stk_error *err)
+{
+	bool outside = v < def->min || v > def->max;
+	bool refused = isnan(v) ? !(def->flags & STK_NAN) : isinf((float)v) && !(def->flags & STK_INFINITE);
+	return outside || refused ? refuse_number(def, v, index, err) : STK_OK;
 }
 
 /* ---- enums by name ---- */
@@ -69,7 +85,7 @@ static enum stk_status set_enum(const struct stk_arg_def *def, const struct stk_
 		if (!enum_by_name(def, v->value.s, field))
 			return stk__fail(err, STK_INVALID, "argument \"%s\": \"%s\" is no name of %s", def->name, v->value.s,
 				type_names[def->type] + 3);
-		return check_range(def, *field, err);
+		return check_number(def, *field, -1, err);
 	}
 	if (v->kind != STK_VALUE_INT)
 		return wrong_type(def, err);
@@ -79,7 +95,7 @@ static enum stk_status set_enum(const struct stk_arg_def *def, const struct stk_
 		return stk__fail(err, STK_INVALID, "argument \"%s\": %lld is not a valid %s", def->name, (long long)v->value.i,
 			type_names[def->type]);
 	*field = (int32_t)v->value.i;
-	return none ? STK_OK : check_range(def, *field, err);
+	return none ? STK_OK : check_number(def, *field, -1, err);
 }
 
 /* ---- scalars ---- */
@@ -103,7 +119,7 @@ static enum stk_status set_int(const struct stk_arg_def *def, const struct stk_a
 		*field = (int64_t)v->value.f;
 	else
 		return wrong_type(def, err);
-	return check_range(def, (double)*field, err);
+	return check_number(def, (double)*field, -1, err);
 }
 
 static bool choice_listed(const char *choices, const char *s)
@@ -160,7 +176,7 @@ static enum stk_status set_numbers(
 		double x;
 		if (!list_number(v, i, &x) || (ints && (v->kind != STK_VALUE_INTS && !(fabs(x) < 0x1p63 && x == floor(x)))))
 			return wrong_type(def, err);
-		enum stk_status s = check_range(def, x, err);
+		enum stk_status s = check_number(def, x, n > 1 ? (int64_t)i : -1, err);
 		if (s)
 			return s;
 		if (ints)
@@ -215,7 +231,7 @@ enum stk_status stk__arg_set(struct stk_graph *g, const struct stk_arg_def *def,
 		if (!as_number(v, &x))
 			return wrong_type(def, err);
 		*(float *)field = (float)x;
-		return check_range(def, x, err);
+		return check_number(def, x, -1, err);
 	case STK_ARG_STRING:
 		return set_string(g, def, v, field, err);
 	case STK_ARG_DTYPE:
@@ -326,16 +342,31 @@ enum stk_status stk__arg_takes(const struct stk_arg_def *def, enum stk_dtype dty
 		stk_dtype_name(dtype));
 }
 
+/* Whole numbers may come as floats, but for NaN and infinities, which would become some number without a word. */
+static enum stk_status check_whole(const struct stk_arg_def *def, const struct stk_tensor *t, int64_t n, struct stk_error *err)
+{
+	for (int64_t i = 0; i < n && !stk__dtype_whole(t->desc.dtype); i++) {
+		float v;
+		stk__convert(&v, STK_FLOAT, (const char *)t->data + (size_t)i * stk_dtype_size(t->desc.dtype), t->desc.dtype, 1);
+		if (!isfinite(v))
+			return refuse_number(def, (double)v, n > 1 ? i : -1, err);
+	}
+	return STK_OK;
+}
+
 static enum stk_status sample_list(
 	const struct stk_arg_def *def, const struct stk_tensor *t, int64_t n, void *field, struct stk_arena *memory, struct stk_error *err)
 {
 	bool ints = def->type == STK_ARG_INTS;
+	enum stk_status s = ints ? check_whole(def, t, n, err) : STK_OK;
+	if (s)
+		return s;
 	void *data = stk__arena_take(memory, (size_t)n * 8 + 8);
 	if (!data)
 		return stk__fail(err, STK_NO_MEMORY, "out of memory for argument \"%s\"", def->name);
 	stk__convert(data, ints ? STK_INT64 : STK_FLOAT, t->data, t->desc.dtype, n);
 	for (int64_t i = 0; i < n; i++) {
-		enum stk_status s = check_range(def, ints ? (double)((int64_t *)data)[i] : (double)((float *)data)[i], err);
+		s = check_number(def, ints ? (double)((int64_t *)data)[i] : (double)((float *)data)[i], n > 1 ? i : -1, err);
 		if (s)
 			return s;
 	}
@@ -367,13 +398,16 @@ enum stk_status stk__arg_set_sample(
 		return sample_list(def, t, n, field, memory, err);
 	if (n != 1)
 		return stk__fail(err, STK_SHAPE, "argument \"%s\" takes one value a sample, and got %lld", def->name, (long long)n);
+	enum stk_status s = def->type == STK_ARG_FLOAT ? STK_OK : check_whole(def, t, 1, err);
+	if (s)
+		return s;
 	switch (def->type) {
 	case STK_ARG_FLOAT:
 		stk__convert(field, STK_FLOAT, t->data, t->desc.dtype, 1);
-		return check_range(def, *(float *)field, err);
+		return check_number(def, (double)*(float *)field, -1, err);
 	case STK_ARG_INT:
 		stk__convert(field, STK_INT64, t->data, t->desc.dtype, 1);
-		return check_range(def, (double)*(int64_t *)field, err);
+		return check_number(def, (double)*(int64_t *)field, -1, err);
 	case STK_ARG_BOOL:
 		stk__convert(field, STK_BOOL, t->data, t->desc.dtype, 1);
 		return STK_OK;
@@ -389,4 +423,41 @@ enum stk_status stk__arg_set_sample(
 	default:
 		return stk__fail(err, STK_UNSUPPORTED, "argument \"%s\" takes no value for each sample", def->name);
 	}
+}
+
+/* ---- NaN, which floats alone hold ---- */
+
+static bool holds_nan(const struct stk_arg_def *def, const void *args)
+{
+	const void *field = (const char *)args + def->offset;
+	if (!(def->flags & STK_NAN))
+		return false;
+	if (def->type == STK_ARG_FLOAT)
+		return isnan(*(const float *)field);
+	const struct stk_floats *list = field;
+	for (int32_t i = 0; i < list->count; i++)
+		if (isnan(list->v[i]))
+			return true;
+	return false;
+}
+
+bool stk__args_may_hold_nan(const struct stk_graph_node *node)
+{
+	struct stk_arg_def def;
+	bool may = false;
+	for (int32_t k = 0; stk__op_arg_at(node->def, k, &def); k++)
+		may |= holds_nan(&def, node->args);
+	for (int32_t k = 0; k < node->n_varying; k++)
+		may |= (node->varying[k].def.flags & STK_NAN) != 0;
+	return may;
+}
+
+enum stk_status stk__args_suit(const struct stk_op_def *op, const void *args, enum stk_dtype out, struct stk_error *err)
+{
+	struct stk_arg_def def;
+	for (int32_t k = 0; out != STK_NO_DTYPE && stk__dtype_whole(out) && stk__op_arg_at(op, k, &def); k++)
+		if (holds_nan(&def, args))
+			return stk__fail(err, STK_INVALID, "argument \"%s\" is nan, which an output of %s can't hold (%s)", def.name,
+				stk_dtype_name(out), def.doc);
+	return STK_OK;
 }

@@ -31,9 +31,10 @@ struct stk_graph_node {
 	int32_t n_when;
 	struct stk_source_callbacks source;
 	bool has_source;
-	bool by_frame; /* runs once for each frame of its sequences: an argument, or an input of def->frame_inputs, is one */
-	bool alone;    /* makes no pass: an argument that decides that comes sample by sample */
-	bool gathers;  /* given its arguments and inputs, it needs all samples of the batch */
+	bool by_frame;     /* runs once for each frame of its sequences: an argument, or an input of def->frame_inputs, is one */
+	bool alone;        /* makes no pass: an argument that decides that comes sample by sample */
+	bool gathers;      /* given its arguments and inputs, it needs all samples of the batch */
+	bool may_hold_nan; /* an argument that may hold NaN for outputs of floats holds it, or comes sample by sample */
 };
 
 struct stk_graph {
@@ -78,6 +79,11 @@ enum stk_status stk__arg_set_default(struct stk_graph *g, const struct stk_arg_d
 enum stk_status stk__arg_takes(const struct stk_arg_def *def, enum stk_dtype dtype, struct stk_error *err);
 enum stk_status stk__arg_set_sample(
 	const struct stk_arg_def *def, const struct stk_tensor *value, void *args, struct stk_arena *memory, struct stk_error *err);
+
+/* NaN in an argument that it is allowed in (STK_NAN) needs an output of floats: an error where `out`, the type of the first one, is none.
+ * STK_NO_DTYPE, while that is not known, is none of them. */
+bool stk__args_may_hold_nan(const struct stk_graph_node *node);
+enum stk_status stk__args_suit(const struct stk_op_def *op, const void *args, enum stk_dtype out, struct stk_error *err);
 
 /* when.c: takes the conditions that were asked for, and checks that they can be known where the node stands. */
 enum stk_status stk__when_set(

@@ -110,7 +110,8 @@ enum stk_status stk__node_infer(const struct stk_graph *g, struct stk_graph_node
 	}
 	call.varying = offsets;
 	call.n_varying = node->n_varying;
-	if ((s = node->def->infer(&call, err)))
+	node->may_hold_nan = stk__args_may_hold_nan(node);
+	if ((s = node->def->infer(&call, err)) || (node->n_outputs && (s = stk__args_suit(node->def, node->args, out[0].desc.dtype, err))))
 		return s;
 	node->gathers = node->def->gather && (!node->def->gathers || node->def->gathers(&call));
 	if (node->gathers && node->by_frame)

@@ -13,7 +13,7 @@ struct constant {
 };
 
 static const struct stk_arg_def constant_args[] = {
-	STK_ARG(struct constant, fdata, STK_ARG_FLOATS, NULL, STK_FREE, STK_SCALAR_OK,
+	STK_ARG(struct constant, fdata, STK_ARG_FLOATS, NULL, STK_FREE, STK_SCALAR_OK | STK_INFINITE | STK_NAN,
 		"Values, row-major; one value fills the whole shape."),
 	STK_ARG(struct constant, idata, STK_ARG_INTS, NULL, STK_FREE, STK_SCALAR_OK, "Whole numbers, instead of fdata."),
 	STK_ARG(struct constant, shape, STK_ARG_INTS, NULL, (0, 0x1p40), STK_SCALAR_OK,

@@ -12,7 +12,7 @@ const struct stk_arg_def stk__bounds_group[] = {
 		.fallback = "\"error\"",
 		.choices = "error|pad|trim_to_shape",
 		.doc = "A window that reaches outside is an error, is padded with fill_values, or is trimmed."},
-	STK_ARG(struct stk_bounds_args, fill_values, STK_ARG_FLOATS, "[0.0]", STK_FREE, STK_SCALAR_OK,
+	STK_ARG(struct stk_bounds_args, fill_values, STK_ARG_FLOATS, "[0.0]", STK_FREE, STK_SCALAR_OK | STK_INFINITE | STK_NAN,
 		"Values outside, one or one a channel, with policy pad."),
 	STK_ARG_END,
 };

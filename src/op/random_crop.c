@@ -19,7 +19,7 @@ static const struct stk_arg_def random_crop_args[] = {
 		"Height and width of the window, or one value for both."),
 	STK_ARG(struct random_crop, padding, STK_ARG_INTS, "[0, 0, 0, 0]", (0, 0x1p24), STK_SCALAR_OK,
 		"How far the window may reach outside: left, top, right and bottom, or one value for all."),
-	STK_ARG(struct random_crop, fill_values, STK_ARG_FLOATS, "[0.0]", STK_FREE, STK_SCALAR_OK,
+	STK_ARG(struct random_crop, fill_values, STK_ARG_FLOATS, "[0.0]", STK_FREE, STK_SCALAR_OK | STK_INFINITE | STK_NAN,
 		"Values outside the image, one or one a channel."),
 	{.name = "smaller",
 		.type = STK_ARG_STRING,

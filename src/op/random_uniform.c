@@ -13,7 +13,7 @@ struct uniform {
 static const struct stk_arg_def uniform_args[] = {
 	STK_ARG(struct uniform, range, STK_ARG_FLOATS, "[-1.0, 1.0]", STK_FREE, STK_PER_SAMPLE,
 		"Lower and upper bound; the upper one is not drawn."),
-	STK_ARG(struct uniform, values, STK_ARG_FLOATS, NULL, STK_FREE, STK_PER_SAMPLE | STK_SCALAR_OK,
+	STK_ARG(struct uniform, values, STK_ARG_FLOATS, NULL, STK_FREE, STK_PER_SAMPLE | STK_SCALAR_OK | STK_INFINITE | STK_NAN,
 		"Draws from these instead, each with the same chance."),
 	STK_ARG_GROUP(struct uniform, random, stk__random_group),
 	STK_ARG_END,
@@ -24,9 +24,8 @@ static enum stk_status uniform_infer(const struct stk_call *call, struct stk_err
 	const struct uniform *a = call->args;
 	if (a->values.count == 0)
 		return stk__fail(err, STK_INVALID, "values is empty: there is nothing to draw from");
-	if (a->values.count < 0 &&
-		(a->range.count != 2 || !(a->range.v[0] <= a->range.v[1]) || !isfinite(a->range.v[0]) || !isfinite(a->range.v[1])))
-		return stk__fail(err, STK_INVALID, "range has a lower and an upper bound, in this order, both finite");
+	if (a->values.count < 0 && (a->range.count != 2 || a->range.v[0] > a->range.v[1]))
+		return stk__fail(err, STK_INVALID, "range has a lower and an upper bound, in this order");
 	return stk__random_infer(call, &a->random, STK_FLOAT, err);
 }
 

@@ -15,7 +15,7 @@ pytest_plugins = ["hangs"]
 LAYERS = {
     "op": (
         "test_coco test_numpy_reader test_nuscenes test_nuscenes_provider test_tfrecord test_webdataset "
-        "test_arithmetic test_batchwide test_catalog test_cutout test_enhance test_geometry test_hostile_graphs test_ops_parity test_scaled_decoding "
+        "test_arithmetic test_batchwide test_catalog test_cutout test_enhance test_finite test_geometry test_hostile_graphs test_ops_parity test_scaled_decoding "
         "test_tensor_operators test_operators test_random test_random_boxes test_random_graphs test_gpu_operators"
     ),
     "graph": "test_auto_aug_parity test_conditionals test_conditionals_parity test_gpu_conditionals test_definition test_ops_classes test_places",
@@ -28,8 +28,9 @@ LAYERS = {
     ),
     "order": "test_ranks",
     "loader": (
-        "test_dataloader test_loader test_loader_adopted test_loader_follow test_loader_meaning test_loader_sources "
-        "test_loader_state test_mix test_tars test_unindexed test_training test_augment test_transforms test_transforms_more "
+        "test_dataloader test_loader test_loader_adopted test_loader_follow test_loader_layout test_loader_meaning test_loader_sources "
+        "test_loader_state test_mix test_tars test_unindexed test_training test_augment test_transforms test_transforms_arguments "
+        "test_transforms_more "
         "test_transforms_places test_gpu_loader test_loader_parity"
     ),
     "iterators": "test_dali test_iterators test_iterators_parity test_use_cases test_structured test_structured_steps",

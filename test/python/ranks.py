@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ranks of a process group as processes of a test: forked from one program that has imported torch, joined over the loopback by gloo."""
+"""Ranks of a process group as processes of a test: forked from one program that has imported torch and joined over the loopback by gloo, or torchrun's."""
 
 from __future__ import annotations
 
@@ -7,6 +7,9 @@ import textwrap
 from dataclasses import dataclass
 
 from support import run_script
+
+# torchrun for ranks that meet on this machine: its --standalone, but by an address, as a machine need not know its own name, nor "localhost".
+TORCHRUN = ["-m", "torch.distributed.run", "--rdzv-backend=c10d", "--rdzv-endpoint=127.0.0.1:0", "--local-addr=127.0.0.1"]
 
 _PARENT = """
 import datetime, json, os, socket, sys, tempfile, traceback

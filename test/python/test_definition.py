@@ -200,7 +200,7 @@ def test_nan_is_no_random_number(tree):
 
     def define():
         _, label = fn.readers.file(file_root=str(tree))
-        return fn.constant(fdata=[float("nan"), 1.0]), fn.pad(label, fill_value=float("nan"))
+        return fn.constant(fdata=[float("nan"), 1.0]), fn.pad(fn.cast(label, dtype=types.FLOAT), fill_value=float("nan"))
 
     pipe = pipeline_def(batch_size=2, num_threads=1, device_id=None)(define)()
     assert str(pipe.run()[0].as_array()[0].tolist()) == "[nan, 1.0]"

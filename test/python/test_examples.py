@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from ranks import TORCHRUN
 
 pytestmark = pytest.mark.timeout(300)
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
@@ -18,7 +19,7 @@ ENV = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": os.pathsep.join(PLACE
 
 def run(name, *args, ranks=1, ok=True):
     """An example's output."""
-    launcher = ["-m", "torch.distributed.run", f"--nproc-per-node={ranks}", "--standalone", "--local-addr=127.0.0.1"] if ranks > 1 else []
+    launcher = [*TORCHRUN, f"--nproc-per-node={ranks}"] if ranks > 1 else []
     done = subprocess.run(
         [sys.executable, *launcher, str(EXAMPLES / name), *map(str, args)], capture_output=True, text=True, timeout=110, env=ENV
     )

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -226,7 +227,7 @@ def test_a_region_of_a_thousand_million_pixels(filter: str, dtype: str) -> None:
 
 @pytest.mark.parametrize("end", [1e30, 2e9, float("inf"), float("nan")])
 def test_a_region_beyond_all_numbers(end: float) -> None:
-    with pytest.raises(StokerError, match="too far outside"):
+    with pytest.raises(StokerError, match="too far outside" if math.isfinite(end) else f'"roi_end" is {end} at index 0'):
         run(lambda x: fn.resize(x, size=(3, 3), roi_start=(0, 0), roi_end=(end, 5)), images((9, 8, 3)), "HWC")
 
 
@@ -256,7 +257,10 @@ def test_the_end_of_a_range_is_not_drawn(bounds: tuple[float, float], dtype: typ
 
 def test_a_range_without_end_is_refused() -> None:
     for bounds in ((0.0, float("inf")), (float("nan"), 1.0), (0.0, 1e308)):
-        with pytest.raises(StokerError, match="both finite"), Pipeline(batch_size=1, num_threads=1, device_id=None):
+        with (
+            pytest.raises(StokerError, match=r'"range" is .* must be a finite float32'),
+            Pipeline(batch_size=1, num_threads=1, device_id=None),
+        ):
             fn.random.uniform(range=bounds)
 
 
@@ -264,7 +268,7 @@ def test_a_range_without_end_is_refused() -> None:
 def test_serialised_graphs_keep_every_number(value: float) -> None:
     pipe = Pipeline(batch_size=1, num_threads=1, device_id=None, seed=3)
     with pipe:
-        pipe.set_outputs(fn.constant(fdata=[1.0, value]), fn.normalize(fn.constant(fdata=[1.0, 2.0]), shift=value))
+        pipe.set_outputs(fn.constant(fdata=[1.0, value]), fn.pad(fn.constant(fdata=[1.0, 2.0]), shape=[5], fill_value=value))
     text = pipe.serialize()
     again = Pipeline.deserialize(text)
     assert again.serialize() == text

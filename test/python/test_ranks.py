@@ -10,7 +10,7 @@ import threading
 import time
 
 import pytest
-from ranks import all_well, launch
+from ranks import TORCHRUN, all_well, launch
 from stoker import Loader
 from stoker import transforms as T
 from stoker.errors import StateError
@@ -299,18 +299,7 @@ while True:
 def _torchrun(tmp_path, tree, what):
     program = tmp_path / "train.py"
     program.write_text(textwrap.dedent(_UNDER_TORCHRUN))
-    run = [
-        sys.executable,
-        "-m",
-        "torch.distributed.run",
-        "--nproc-per-node=2",
-        "--standalone",
-        "--local-addr=127.0.0.1",  # the name of the host need not be known to anybody
-        str(program),
-        str(tree),
-        str(tmp_path),
-        what,
-    ]
+    run = [sys.executable, *TORCHRUN, "--nproc-per-node=2", str(program), str(tree), str(tmp_path), what]
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     return subprocess.Popen(run, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True, env=environment)
 

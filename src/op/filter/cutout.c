@@ -13,7 +13,7 @@ static const struct stk_arg_def cutout_args[] = {
 		"Where the rectangle begins: (y, x), in pixels."),
 	STK_ARG(struct cutout, shape, STK_ARG_FLOATS, NULL, STK_FREE, STK_PER_SAMPLE | STK_REQUIRED,
 		"Its height and width, in pixels; where one of them is 0, nothing is filled."),
-	STK_ARG(struct cutout, fill_value, STK_ARG_FLOATS, "[0.0]", STK_FREE, STK_PER_SAMPLE | STK_SCALAR_OK,
+	STK_ARG(struct cutout, fill_value, STK_ARG_FLOATS, "[0.0]", STK_FREE, STK_PER_SAMPLE | STK_SCALAR_OK | STK_INFINITE | STK_NAN,
 		"What the rectangle is filled with; integers take its whole part and saturate. One value, or one for each channel."),
 	STK_ARG_END,
 };

@@ -10,7 +10,7 @@ struct erase {
 
 static const struct stk_arg_def erase_args[] = {
 	STK_ARG_GROUP(struct erase, regions, stk__regions_group),
-	STK_ARG(struct erase, fill_value, STK_ARG_FLOATS, "[0.0]", STK_FREE, STK_PER_SAMPLE | STK_SCALAR_OK,
+	STK_ARG(struct erase, fill_value, STK_ARG_FLOATS, "[0.0]", STK_FREE, STK_PER_SAMPLE | STK_SCALAR_OK | STK_INFINITE | STK_NAN,
 		"What regions are filled with; integers take its whole part and saturate. One value, or one for each channel (dim C)."),
 	STK_ARG_END,
 };

@@ -12,7 +12,7 @@ struct erase_noise {
 static const struct stk_arg_def erase_noise_args[] = {
 	STK_ARG_GROUP(struct erase_noise, regions, stk__regions_group),
 	STK_ARG(struct erase_noise, mean, STK_ARG_FLOAT, "0.0", STK_FREE, STK_PER_SAMPLE, "Mean of the noise."),
-	STK_ARG(struct erase_noise, stddev, STK_ARG_FLOAT, "1.0", STK_FREE, STK_PER_SAMPLE, "Its standard deviation."),
+	STK_ARG(struct erase_noise, stddev, STK_ARG_FLOAT, "1.0", (0, HUGE_VAL), STK_PER_SAMPLE, "Its standard deviation."),
 	STK_ARG(struct erase_noise, seed, STK_ARG_INT, "-1", STK_FREE, 0, stk__noise_seed_doc),
 	STK_ARG_END,
 };

@@ -17,8 +17,10 @@ enum { MOST = 65535 };
 static const struct stk_arg_def lookup_table_args[] = {
 	STK_ARG(struct lookup_table, keys, STK_ARG_INTS, "[]", (0, MOST), STK_SCALAR_OK,
 		"Values of the input that the table has, each from 0 to 65535. Of equal ones the last counts."),
-	STK_ARG(struct lookup_table, values, STK_ARG_FLOATS, "[]", STK_FREE, STK_SCALAR_OK, "What becomes of them, one for each key."),
-	STK_ARG(struct lookup_table, default_value, STK_ARG_FLOAT, "0.0", STK_FREE, 0, "What becomes of all other values."),
+	STK_ARG(struct lookup_table, values, STK_ARG_FLOATS, "[]", STK_FREE, STK_SCALAR_OK | STK_INFINITE | STK_NAN,
+		"What becomes of them, one for each key."),
+	STK_ARG(struct lookup_table, default_value, STK_ARG_FLOAT, "0.0", STK_FREE, STK_INFINITE | STK_NAN,
+		"What becomes of all other values."),
 	STK_ARG(struct lookup_table, dtype, STK_ARG_DTYPE, "9", (0, STK_DTYPE_COUNT - 1), 0,
 		"Type of the output, to which values and default_value are rounded and saturated."),
 	STK_ARG_END,

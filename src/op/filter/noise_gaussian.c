@@ -9,7 +9,7 @@ struct noise_gaussian {
 
 static const struct stk_arg_def noise_gaussian_args[] = {
 	STK_ARG(struct noise_gaussian, mean, STK_ARG_FLOAT, "0.0", STK_FREE, STK_PER_SAMPLE, "Mean of the noise, in units of the input."),
-	STK_ARG(struct noise_gaussian, stddev, STK_ARG_FLOAT, "1.0", STK_FREE, STK_PER_SAMPLE, "Its standard deviation."),
+	STK_ARG(struct noise_gaussian, stddev, STK_ARG_FLOAT, "1.0", (0, HUGE_VAL), STK_PER_SAMPLE, "Its standard deviation."),
 	STK_ARG(struct noise_gaussian, seed, STK_ARG_INT, "-1", STK_FREE, 0, stk__noise_seed_doc),
 	STK_ARG_END,
 };

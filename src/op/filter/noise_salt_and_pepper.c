@@ -13,9 +13,9 @@ static const struct stk_arg_def salt_and_pepper_args[] = {
 	STK_ARG(struct salt_and_pepper, prob, STK_ARG_FLOAT, "0.05", (0, 1), STK_PER_SAMPLE, "Probability that a pixel is replaced."),
 	STK_ARG(struct salt_and_pepper, salt_vs_pepper, STK_ARG_FLOAT, "0.5", (0, 1), STK_PER_SAMPLE,
 		"Probability that it is then replaced by salt, not by pepper."),
-	STK_ARG(struct salt_and_pepper, salt_val, STK_ARG_FLOAT, NULL, STK_FREE, STK_PER_SAMPLE,
+	STK_ARG(struct salt_and_pepper, salt_val, STK_ARG_FLOAT, NULL, STK_FREE, STK_PER_SAMPLE | STK_INFINITE,
 		"Value of salt; integers take its whole part and saturate. Default: the largest of an integer type, 1 of floats."),
-	STK_ARG(struct salt_and_pepper, pepper_val, STK_ARG_FLOAT, NULL, STK_FREE, STK_PER_SAMPLE,
+	STK_ARG(struct salt_and_pepper, pepper_val, STK_ARG_FLOAT, NULL, STK_FREE, STK_PER_SAMPLE | STK_INFINITE,
 		"Value of pepper. Default: the smallest of an integer type, -1 of floats."),
 	STK_ARG(struct salt_and_pepper, per_channel, STK_ARG_BOOL, "false", STK_FREE, 0,
 		"Draws for each channel of a pixel by itself, not once for all of them. Takes a layout with channels, or none, where the last "

@@ -8,7 +8,7 @@ struct noise_shot {
 };
 
 static const struct stk_arg_def noise_shot_args[] = {
-	STK_ARG(struct noise_shot, factor, STK_ARG_FLOAT, "20.0", STK_FREE, STK_PER_SAMPLE,
+	STK_ARG(struct noise_shot, factor, STK_ARG_FLOAT, "20.0", (0, HUGE_VAL), STK_PER_SAMPLE,
 		"By how much one event raises the output: the larger, the more noise. 0 leaves the input as it is."),
 	STK_ARG(struct noise_shot, seed, STK_ARG_INT, "-1", STK_FREE, 0, stk__noise_seed_doc),
 	STK_ARG_END,

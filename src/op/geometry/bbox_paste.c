@@ -21,7 +21,7 @@ static enum stk_status bbox_paste_infer(const struct stk_call *call, struct stk_
 {
 	const struct bbox_paste *a = call->args;
 	call->out[0].desc = call->in[0].desc;
-	if (!stk__varies(call, &a->ratio) && (a->ratio == 0 || !isfinite(a->ratio)))
+	if (!stk__varies(call, &a->ratio) && a->ratio == 0)
 		return stk__fail(err, STK_INVALID, "ratio is %g; give what paste was given, 1 or more", (double)a->ratio);
 	return stk__boxes_check(&call->in[0].desc, err);
 }

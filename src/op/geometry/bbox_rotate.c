@@ -64,8 +64,6 @@ static enum stk_status read_turn(const struct bbox_rotate *a, struct turn *t, st
 	in[1] = a->input_shape.v[h - a->shape_layout];
 	if (a->size.count > 0 && a->size.count != 2)
 		return stk__fail(err, STK_INVALID, "size has %d values; it takes (height, width)", a->size.count);
-	if (!isfinite(a->angle))
-		return stk__fail(err, STK_INVALID, "angle is %g: give a finite number of degrees", (double)a->angle);
 	stk__affine_rotate_2d(&t->map, stk__canvas_radians(a->angle));
 	stk__canvas(&t->map, in, out);
 	stk__affine_rotate_2d(&t->map, -stk__canvas_radians(a->angle)); /* from the image to the output */

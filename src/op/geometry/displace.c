@@ -4,7 +4,8 @@
 #include <string.h>
 
 const struct stk_arg_def stk__displace_group[] = {
-	STK_ARG(struct stk_displace_args, fill_value, STK_ARG_FLOAT, "0.0", STK_FREE, 0, "Value of what comes from outside the image."),
+	STK_ARG(struct stk_displace_args, fill_value, STK_ARG_FLOAT, "0.0", STK_FREE, STK_NAN,
+		"Value of what comes from outside the image."),
 	STK_ARG(struct stk_displace_args, interp_type, STK_ARG_INTERP, "0", (0, 1), 0, "NN or LINEAR."),
 	STK_ARG(struct stk_displace_args, mask, STK_ARG_INT, "1", STK_FREE, STK_PER_SAMPLE, "0 leaves the image as it is."),
 	STK_ARG_END,

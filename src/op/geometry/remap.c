@@ -21,7 +21,7 @@ static const struct stk_arg_def remap_args[] = {
 		.doc = "Which point of the first pixel is at (0, 0): its top left corner, or its centre, as OpenCV has it."},
 	STK_ARG(struct remap, relative, STK_ARG_BOOL, "false", STK_FREE, 0,
 		"The maps say how far from its own place an output pixel is taken, and pixel_origin has no effect."),
-	STK_ARG(struct remap, fill_value, STK_ARG_FLOATS, "[0.0]", STK_FREE, STK_SCALAR_OK,
+	STK_ARG(struct remap, fill_value, STK_ARG_FLOATS, "[0.0]", STK_FREE, STK_SCALAR_OK | STK_NAN,
 		"Value outside the image: one, or one a channel."),
 	STK_ARG_END,
 };

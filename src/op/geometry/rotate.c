@@ -37,8 +37,6 @@ static const struct stk_arg_def rotate_args[] = {
 static enum stk_status make_rotation(const struct rotate *a, int32_t ndim, struct stk_affine *r, struct stk_error *err)
 {
 	double angle = stk__canvas_radians(a->angle), axis[3];
-	if (!isfinite(angle))
-		return stk__fail(err, STK_INVALID, "angle is %g: give a finite number of degrees", (double)a->angle);
 	if (ndim == 2) {
 		stk__affine_rotate_2d(r, angle);
 		return STK_OK;

@@ -24,8 +24,6 @@ static enum stk_status rotation_make(const struct stk_call *call, struct stk_aff
 {
 	const struct rotation *a = call->args;
 	double angle = stk__radians((double)a->angle), axis[3] = {0, 0, 0};
-	if (!isfinite(angle))
-		return stk__fail(err, STK_INVALID, "angle is %g: give a finite number of degrees", (double)a->angle);
 	if (a->axis.count >= 0) {
 		if (a->axis.count != 3 && a->axis.count != 1)
 			return stk__fail(err, STK_INVALID, "axis has %d values; it takes three", a->axis.count);

@@ -89,6 +89,16 @@ static enum stk_status check_extents(const struct stk_call *call, const struct s
 	return STK_OK;
 }
 
+enum stk_status stk__check_map(const float *m, int32_t count, struct stk_error *err)
+{
+	for (int32_t i = 0; i < count; i++)
+		if (!isfinite(m[i]))
+			return stk__fail(err, STK_INVALID,
+				"the matrix, as it takes positions of the output to the image, holds %g; it takes finite float32 numbers",
+				(double)m[i]);
+	return STK_OK;
+}
+
 enum stk_status stk__warp_end(const struct stk_call *call, const struct stk_warp_args *a, const struct stk_warp_dims *dims,
 	const struct stk_affine *map, struct stk_error *err)
 {
@@ -108,8 +118,9 @@ enum stk_status stk__warp_end(const struct stk_call *call, const struct stk_warp
 			w->sample.m[4 * i + k] = (float)map->m[i][k];
 		w->sample.m[4 * i + 3] = (float)map->m[i][dims->count];
 	}
-	if (dims->count == 3)
-		return STK_OK;
+	s = stk__check_map(w->sample.m, 12, err);
+	if (s || dims->count == 3)
+		return s;
 	w->warp.out_w = (int32_t)out->shape[dims->of.axis[0]];
 	w->warp.out_h = (int32_t)out->shape[dims->of.axis[1]];
 	for (int32_t i = 0; i < 6; i++)

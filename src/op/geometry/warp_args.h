@@ -36,6 +36,9 @@ enum stk_status stk__warp_dims(const struct stk_desc *desc, struct stk_warp_dims
 enum stk_status stk__warp_begin(
 	const struct stk_call *call, const struct stk_warp_args *a, struct stk_warp_dims *dims, struct stk_error *err);
 
+/* STK_INVALID unless the numbers of a map from the output to the image are finite: those of a matrix that is an input need not be, and inverses overflow. */
+enum stk_status stk__check_map(const float *m, int32_t count, struct stk_error *err);
+
 /* Ends infer, once the output's shape is there. map: output to source, of dims.count dims. */
 enum stk_status stk__warp_end(const struct stk_call *call, const struct stk_warp_args *a, const struct stk_warp_dims *dims,
 	const struct stk_affine *map, struct stk_error *err);

@@ -31,7 +31,7 @@ static const struct stk_arg_def warp_perspective_args[] = {
 		.max = 0x1p24,
 		.shapes = true,
 		.doc = "Height and width of the output in pixels, rounded, or one value for both. Default, and empty: those of the input."},
-	STK_ARG(struct warp_perspective, fill_value, STK_ARG_FLOATS, NULL, STK_FREE, STK_SCALAR_OK,
+	STK_ARG(struct warp_perspective, fill_value, STK_ARG_FLOATS, NULL, STK_FREE, STK_SCALAR_OK | STK_NAN,
 		"With border_mode constant, value outside the image: one, or one a channel. Default, and empty: 0."),
 	STK_ARG(struct warp_perspective, inverse_map, STK_ARG_BOOL, "true", STK_FREE, 0,
 		"The matrix takes positions of the output to those of the input; false: the other way round."),
@@ -170,7 +170,7 @@ static enum stk_status warp_perspective_infer(const struct stk_call *call, struc
 	p->sample = (struct stk_array_sample){.map = STK_SAMPLE_PERSPECTIVE, .interp = a->interp_type, .border = border_of(a->border_mode)};
 	for (int i = 0; i < 9; i++)
 		p->sample.m[i] = (float)m[i];
-	return STK_OK;
+	return stk__check_map(p->sample.m, 9, err);
 }
 
 static enum stk_status warp_perspective_lower_array(const struct stk_call *call, struct stk_array_jobs *jobs, struct stk_error *err)

@@ -15,7 +15,8 @@ static const struct stk_arg_def element_condition_args[] = {
 	STK_ARG(struct element_condition, program, STK_ARG_INTS, NULL, (0, 0x1p20), STK_REQUIRED | STK_SCALAR_OK,
 		"The condition in reverse Polish notation: pairs of a code and a number. 0: the value of this input; 1: this constant; 2: negative; 3: not; "
 		"4: and; 5: or; 6 to 11: ==, !=, <, >, <=, >=, whose number is 0."),
-	STK_ARG(struct element_condition, constants, STK_ARG_FLOATS, "[]", STK_FREE, STK_SCALAR_OK, "Constants that the program names."),
+	STK_ARG(struct element_condition, constants, STK_ARG_FLOATS, "[]", STK_FREE, STK_SCALAR_OK | STK_INFINITE,
+		"Constants that the program names."),
 	STK_ARG_END,
 };
 

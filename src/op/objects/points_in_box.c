@@ -7,9 +7,9 @@ struct points_in_box {
 };
 
 static const struct stk_arg_def points_in_box_args[] = {
-	STK_ARG(struct points_in_box, lo, STK_ARG_FLOATS, NULL, STK_FREE, STK_REQUIRED | STK_SCALAR_OK,
+	STK_ARG(struct points_in_box, lo, STK_ARG_FLOATS, NULL, STK_FREE, STK_REQUIRED | STK_SCALAR_OK | STK_INFINITE,
 		"The box's lowest coordinates, one for each component of a point, or one for all."),
-	STK_ARG(struct points_in_box, hi, STK_ARG_FLOATS, NULL, STK_FREE, STK_REQUIRED | STK_SCALAR_OK,
+	STK_ARG(struct points_in_box, hi, STK_ARG_FLOATS, NULL, STK_FREE, STK_REQUIRED | STK_SCALAR_OK | STK_INFINITE,
 		"The box's highest coordinates. Points on its border lie in it."),
 	STK_ARG_END,
 };

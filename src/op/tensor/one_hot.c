@@ -15,8 +15,9 @@ static const struct stk_arg_def one_hot_args[] = {
 	STK_ARG(struct one_hot, axis, STK_ARG_INT, "-1", (-1, STK_MAX_DIMS - 1), 0, "Where the dim of the classes stands; -1: last."),
 	STK_ARG(struct one_hot, axis_name, STK_ARG_STRING, NULL, STK_FREE, 0,
 		"Its letter in the layout of the input, which must have one unless it is a scalar. Default: the output has no layout."),
-	STK_ARG(struct one_hot, on_value, STK_ARG_FLOAT, "1.0", STK_FREE, 0, "Value at the class."),
-	STK_ARG(struct one_hot, off_value, STK_ARG_FLOAT, "0.0", STK_FREE, 0, "Value elsewhere, and everywhere for numbers out of range."),
+	STK_ARG(struct one_hot, on_value, STK_ARG_FLOAT, "1.0", STK_FREE, STK_INFINITE | STK_NAN, "Value at the class."),
+	STK_ARG(struct one_hot, off_value, STK_ARG_FLOAT, "0.0", STK_FREE, STK_INFINITE | STK_NAN,
+		"Value elsewhere, and everywhere for numbers out of range."),
 	STK_ARG(struct one_hot, dtype, STK_ARG_DTYPE, "9", (0, STK_DTYPE_COUNT - 1), 0, "Type of the output."),
 	STK_ARG_END,
 };

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import stoker
 from both_sides import MEAN, STD, assert_sides_agree, batches, usable
-from stoker import fn, types
+from stoker import Pipeline, fn, types
 from stoker.errors import StokerError
 from support import SEED
 
@@ -245,3 +245,19 @@ def test_what_is_made_on_the_cores_and_placed_on_the_gpu(tmp_path):
     with pipe:
         pipe.set_outputs(fn.random.coin_flip(), alone)
     assert np.asarray(pipe.run()[1].as_cpu().at(0)) >= 1
+
+
+def test_numbers_that_are_not_finite_are_refused_for_the_gpu_too() -> None:
+    image, values = np.zeros((4, 5, 3), np.uint8), [np.float32(1), np.float32(np.nan)]
+    for define, message in (
+        (lambda x, v: fn.brightness(x, brightness=v), r'"brightness" is nan; it must be a finite float32 .*; sample 1 of epoch 0'),
+        (
+            lambda x, v: fn.pad(x, axes=[0], shape=[9], fill_value=v),
+            r'"fill_value" is nan, which an output of uint8 .*; sample 1 of epoch 0',
+        ),
+    ):
+        pipe = Pipeline(batch_size=2, num_threads=1, device_id=0)
+        with pipe:
+            pipe.set_outputs(define(fn.external_source(lambda: [image, image], layout="HWC").gpu(), fn.external_source(lambda: values)))  # noqa: B023
+        with pytest.raises(StokerError, match=message):
+            pipe.run()

@@ -115,7 +115,11 @@ SIZES = "A fraction of a pixel in `size` of `rotate` and `warp_affine` is rounde
 NAN = "`grid_mask` writes 0 over NaN and infinities too (DALI multiplies, which leaves NaN)."
 TWICE = "A matrix that is given to `warp_affine` twice, as an input and as matrix, is refused (DALI takes the input)."
 SOURCES = "src_dims of `reshape` and `reinterpret` is the same for all samples (DALI takes a node)."
-NOT_FINITE = "NaN and infinities become 0 or the limits of a type of integers, and are no angles (DALI: what the processor makes of them)."
+NOT_FINITE = "NaN and infinities become 0 or the limits of a type of integers (DALI: what the processor makes of them)."
+FINITE = (
+    "Arguments are finite, but for what fills the output (DALI computes with NaN and infinities: black images, unchanged ones, NaN). Standard deviations, "
+    "and `factor` of `noise.shot`, are not negative either."
+)
 NEAREST = "Where `resize` takes the nearest pixel along one axis and filters along the other, and two pixels are as near, it may take the other one."
 LIMITS = "`reductions.min` and `max` of infinities are infinite (DALI: the largest number). NaN is passed on (DALI: sometimes)."
 OVERFLOWS = "Sums of integers for a mean do not overflow (DALI's do, of 64 bits and of squares)."
@@ -203,7 +207,12 @@ KNOWN = (
         "a new axis can be named",
         "A new axis is named in a tensor with a layout (DALI: also in one that has no dims left).",
     ),
-    Difference("only DALI", "transforms.*", "give a finite number", NOT_FINITE),
+    Difference(
+        "only DALI",
+        ".*",
+        r"is -?(nan|inf|[\d.e+]+).*; it must be (a finite|finite and)|is nan, which an output|the matrix, .* holds",
+        FINITE,
+    ),
     Difference("values", ".*", "", NOT_FINITE, _not_finite),
     Difference("values", "color_twist", "", "The center of contrast is the middle of the input's type", _integers_but_bytes),
     Difference("values", "resize", "^largest difference", NEAREST, _nearest_along_one),
