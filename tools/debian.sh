@@ -43,3 +43,14 @@ bare() {
 	tools/step.sh "$(basename "$0" .sh): a bare $suite from $from" \
 		debootstrap --variant=minbase "$@" "$suite" "$system.new" "$from" $script || exit 2
 }
+
+# unpacked SUITE FOLDER MACHINE PACKAGE,...      Likewise for another processor: the packages and what they need are unpacked, not installed, as none of their
+# programs runs here.
+unpacked() {
+	local system=$2 package
+	need dpkg:dpkg-deb
+	bare "$1" "$system" --foreign --arch="$3" --include="$4"
+	for package in "$system.new"/var/cache/apt/archives/*.deb; do
+		dpkg-deb -x "$package" "$system.new"
+	done
+}

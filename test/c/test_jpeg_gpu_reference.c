@@ -226,6 +226,9 @@ static void made_files_equal_libjpeg_turbo(void **state)
 
 static void damage_is_flagged_or_harmless(void **state)
 {
+#ifndef __x86_64__
+	skip(); /* libjpeg-turbo's form for NEON makes other pixels than that for x86 where damaged coefficients overflow */
+#endif
 	struct tally t = made_files(*state, rounds(), draw_shape, true);
 	print_message("%d right, %d flagged, %d refused\n", t.right, t.flagged, t.refused);
 	assert_true(t.flagged > rounds());

@@ -65,7 +65,8 @@ static void assert_peak(size_t before, size_t limit, const char *what)
 	size_t peak = (size_t)status_kb("VmHWM:") << 10;
 	print_message("%s: %.1f MiB more at a limit of %.1f\n", what, peak > before ? (double)(peak - before) / (double)MIB : 0,
 		(double)limit / (double)MIB);
-	if (MEASURES && peak > before + limit + BESIDE)
+	/* qemu-user keeps 280 kB of each thread that has ended. */
+	if (MEASURES && !getenv("STOKER_TEST_EMULATED") && peak > before + limit + BESIDE)
 		fail_msg("%s took %zu bytes at a limit of %zu", what, peak - before, limit);
 }
 

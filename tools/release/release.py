@@ -25,14 +25,14 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent.parent
 sys.path[:0] = [str(ROOT / "tools"), str(ROOT / "tools" / "release")]
 FOLDER = ROOT / "build-release"
-LARGEST = 15 << 20
+LARGEST = 15_000_000  # bytes
 JOBS = int(os.environ.get("JOBS") or os.cpu_count() or 1)
 # What may be in a wheel. Not the GPL in any form.
 LICENCES = {"Apache-2.0", "Apache-2.0 WITH LLVM-exception", "BSD-2-Clause", "BSD-3-Clause", "IJG", "MIT", "Zlib", "curl", "libpng-2.0"}
 COMMANDS = "cmake make meson nasm ninja patchelf perl pkg-config readelf sed strip tar".split()
-# Compute capabilities; of the last there is PTX too, which serves what comes later. Machines of Arm have Orin's (87), which no other GPU of its generation may
-# run: so there are those of cards for servers too (80 serves 86), and Grace's and Spark's.
-GPUS = {"x86_64": "75,80,86,89,90,120,100", "aarch64": "75,80,87,89,90,120,100"}
+# Compute capabilities; of the last there is PTX too, which serves what comes later. Ada (89) runs 86's, to which its own would be equal to the byte. Machines of Arm
+# have Orin's (87), which no other GPU of its generation may run: so there are those of cards for servers too, and Grace's and Spark's.
+GPUS = {"x86_64": "75,80,86,90,120,100", "aarch64": "75,80,86,87,90,120,100"}
 
 
 def python_headers(machine: str) -> Path:

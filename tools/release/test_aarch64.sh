@@ -11,7 +11,7 @@ cd "$(dirname "$0")/../.."
 . tools/debian.sh
 [ $# -gt 0 ] || fail "which wheel? test_aarch64.sh WHEEL [PYTEST_ARGUMENT...]"
 need_root
-need qemu-user-static:qemu-aarch64-static dpkg:dpkg-deb python3:python3
+need qemu-user-static:qemu-aarch64-static python3:python3
 wheel=$(realpath "$1")
 shift
 # What needs NumPy and Pillow alone.
@@ -20,10 +20,7 @@ suite=bookworm
 system=${FRESH_HOME:-/var/tmp/stoker-fresh}/aarch64-$suite
 
 if [ ! -d "$system" ]; then
-	bare "$suite" "$system" --foreign --arch=arm64 --include=python3
-	for package in "$system.new"/var/cache/apt/archives/*.deb; do
-		dpkg-deb -x "$package" "$system.new"
-	done
+	unpacked "$suite" "$system" arm64 python3
 	tools/step.sh "aarch64: Python packages" python3 -m pip install -q --target "$system.new/site" --python-version 3.11 --only-binary=:all: \
 		--platform manylinux_2_28_aarch64 --platform manylinux_2_17_aarch64 numpy==1.26.4 pillow pytest pytest-timeout
 	mv "$system.new" "$system"
