@@ -5,14 +5,14 @@
 # pytest's own processes and no workers of another: tests end them by signals, fork them and look at their threads.
 #
 # usage: [BORDER=m] tools/python_tests.sh COMMAND... as PYTHON -m pytest -q; files are added to it
-# BORDER: the letter that begins the second part, where other tests than all of them are chosen
+# BORDER: where the second part begins, in the order of the files' names behind test_, where other tests than all of them are chosen
 set -eu
 cd "$(dirname "$0")/.."
 
-# The files of a part, by the first letter of their names: with all tests the two take about as long as each other.
+# The files of a part, by their names: with all tests the two take about as long as each other.
 files() {
-	find test/python -name 'test_*.py' ! -path 'test/python/parity/*' ! -name test_ops_parity.py | sort | awk -F/ -v part="$1" -v border="${BORDER:-m}" '
-		{ first = substr($NF, 6, 1) < border }
+	find test/python -name 'test_*.py' ! -path 'test/python/parity/*' ! -name test_ops_parity.py | sort | awk -F/ -v part="$1" -v border="${BORDER:-loader_s}" '
+		{ first = substr($NF, 6) < border }
 		(part == "first") == first'
 }
 
