@@ -71,6 +71,30 @@ def test_boxes_are_pasted_where_images_can_be(name: str, value: float) -> None:
             )
 
 
+@pytest.mark.parametrize(
+    ("box", "layout", "message"),
+    [
+        (
+            [0.6, 0.5, 0.2, 0.9],
+            "xyXY",
+            r'box 1 is \(0.6, 0.5, 0.2, 0.9\), which is no box: it ends before it begins; .* "xyXY", "xyWH" takes extents; sample 0',
+        ),
+        (
+            [0.6, 0.5, 0.2, -0.1],
+            "xyWH",
+            r'box 1 is \(0.6, 0.5, 0.2, -0.1\), which is no box: it ends before it begins; bbox_layout is "xyWH"; sample 0',
+        ),
+        ([0.1, float("nan"), 0.2, 0.9], "xyXY", r"box 1 is \(0.1, nan, 0.2, 0.9\), which is not finite"),
+        ([0.1, 0.2, float("inf"), 0.9], "xyWH", r"box 1 is \(0.1, 0.2, inf, 0.9\), which is not finite"),
+    ],
+)
+def test_what_is_no_box_is_not_turned(box: list[float], layout: str, message: str) -> None:
+    """It became a box of other corners, and NaN one at 0."""
+    boxes = np.array([[0.1, 0.1, 0.2, 0.3], box], np.float32)
+    with pytest.raises(StokerError, match=message):
+        run(lambda: fn.bbox_rotate(fn.external_source(lambda: [boxes] * 2), angle=30.0, bbox_layout=layout, input_shape=[100, 200]))
+
+
 def test_a_point_without_direction_is_refused() -> None:
     with pytest.raises(StokerError, match="axis is 0"):
         run(lambda: fn.transforms.rotation(angle=10.0, axis=[0.0, 0, 0]))

@@ -35,7 +35,7 @@ static const struct stk_arg_def bbox_rotate_args[] = {
 		.choices = "expand|fixed|halfway",
 		.doc = "expand: the box around the rotated box. fixed: of the same extents, about its centre, width and height swapped beyond 45 degrees. halfway: the mean of both."},
 	STK_ARG(struct bbox_rotate, remove_threshold, STK_ARG_FLOAT, "0.1", (0, 1), 0,
-		"Boxes of which less than this share of the area is left inside the output are removed; 0: none."),
+		"Boxes of which less than this share of the area is left inside the output are removed, and those without an area; 0: none but those."),
 	STK_ARG(struct bbox_rotate, shape_layout, STK_ARG_STRING, "\"HW\"", STK_FREE, 0, "Layout of input_shape: where H and W stand."),
 	STK_ARG_END,
 };
@@ -102,15 +102,36 @@ static double clamped(double x, double most)
 	return x > 0 ? x < most ? x : most : 0;
 }
 
-/* False: too little of it is left. */
-static bool turn_box(const struct bbox_rotate *a, const struct turn *t, const float *from, float *to)
+static bool gives_extents(const struct bbox_rotate *a)
 {
-	bool extents = a->bbox_layout[2] == 'W';
-	double box[4];
+	return a->bbox_layout[2] == 'W';
+}
+
+/* Left, top, right, bottom, as the layout gives them. False: they are no box. */
+static bool read_box(const struct bbox_rotate *a, const float *from, double box[4])
+{
+	bool sound = true;
 	for (int i = 0; i < 4; i++) {
-		box[i] = (double)from[i] + (extents && i >= 2 ? (double)from[i - 2] : 0);
-		box[i] *= a->bbox_normalized ? t->in[i % 2] : 1;
+		box[i] = (double)from[i] + (gives_extents(a) && i >= 2 ? (double)from[i - 2] : 0);
+		sound &= isfinite(from[i]) && (i < 2 || box[i] >= box[i - 2]);
 	}
+	return sound;
+}
+
+static enum stk_status refuse_box(const struct bbox_rotate *a, int64_t i, const float *box, struct stk_error *err)
+{
+	return stk__fail(err, STK_INVALID, "box %lld is (%g, %g, %g, %g), which is %s; bbox_layout is \"%s\"%s", (long long)i,
+		(double)box[0], (double)box[1], (double)box[2], (double)box[3],
+		isfinite(box[0] + box[1] + box[2] + box[3]) ? "no box: it ends before it begins" : "not finite", a->bbox_layout,
+		gives_extents(a) ? "" : ", \"xyWH\" takes extents");
+}
+
+/* box: left, top, right, bottom. False: too little of it is left. */
+static bool turn_box(const struct bbox_rotate *a, const struct turn *t, double box[4], float *to)
+{
+	bool extents = gives_extents(a);
+	for (int i = 0; i < 4; i++)
+		box[i] *= a->bbox_normalized ? t->in[i % 2] : 1;
 	rotate_box(t, a->mode, box);
 	double before = (box[2] - box[0]) * (box[3] - box[1]);
 	for (int i = 0; i < 4; i++)
@@ -120,7 +141,7 @@ static bool turn_box(const struct bbox_rotate *a, const struct turn *t, const fl
 		double x = box[i] - (extents && i >= 2 ? box[i - 2] : 0);
 		to[i] = (float)(a->bbox_normalized ? x / t->out[i % 2] : x);
 	}
-	return !(after < (double)a->remove_threshold * before);
+	return before > 0 && after >= (double)a->remove_threshold * before;
 }
 
 static enum stk_status check_inputs(const struct stk_call *call, struct stk_error *err)
@@ -159,7 +180,11 @@ static enum stk_status bbox_rotate_infer(const struct stk_call *call, struct stk
 	if (!kept->boxes || !kept->labels)
 		return stk__fail(err, STK_NO_MEMORY, "out of memory for %lld boxes", (long long)n);
 	for (int64_t i = 0; i < n; i++) {
-		if (!turn_box(a, &t, (const float *)call->in[0].data + 4 * i, kept->boxes + 4 * kept->count))
+		const float *from = (const float *)call->in[0].data + 4 * i;
+		double box[4];
+		if (!read_box(a, from, box))
+			return refuse_box(a, i, from, err);
+		if (!turn_box(a, &t, box, kept->boxes + 4 * kept->count))
 			continue;
 		if (call->n_in > 1)
 			kept->labels[kept->count] = ((const int32_t *)call->in[1].data)[i];
@@ -183,7 +208,7 @@ static enum stk_status bbox_rotate_run(const struct stk_call *call, struct stk_e
 const struct stk_op_def stk__op_bbox_rotate = {
 	.name = "bbox_rotate",
 	.doc = "Moves boxes as rotate moves the image that they are on.\n\n"
-	       "The input is float32, one box of four values a row; a second input, int32, has their labels, one a box. Boxes are cut off where "
+	       "The input is float32, one box of four values a row, none of which ends before it begins; a second input, int32, has their labels, one a box. Boxes are cut off where "
 	       "the output ends; those of which too little is left are removed, and their labels with them. The outputs are the boxes, and the "
 	       "labels where they are given.",
 	.inputs = {1, 2},

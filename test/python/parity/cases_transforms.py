@@ -234,6 +234,10 @@ def bbox_rotate() -> Iterator[Case]:
             "bbox_rotate", [batch], {"angle": 40.0, "size": per_sample([[60, 70], [81, 90], [99, 50]]), "bbox_layout": layout, **shape}
         )
     yield Case("bbox_rotate", [boxes("xyXY")], {"angle": 40.0, "input_shape": [200, 100], "shape_layout": "WH"})
+    flat = Batch([np.array([[0.5, 0.5, 0.5, 0.5], [0.3, 0.3, 0.6, 0.7], [0.4, 0.2, 0.4, 0.6], [0.2, 0.4, 0.5, 0.4]], np.float32)] * 3)
+    for mode in ("expand", "fixed", "halfway"):
+        for threshold in (0.0, 0.1):
+            yield Case("bbox_rotate", [flat], {"angle": uniform(rng, 5, 80), "mode": mode, "remove_threshold": threshold, **shape})
     batch = boxes("xyXY")
     for bad in ({"mode": "grow"}, {"bbox_layout": "XYxy"}, {"remove_threshold": 2.0}):
         yield Case("bbox_rotate", [batch], {"angle": 4.0, **shape, **bad}, error=True)
