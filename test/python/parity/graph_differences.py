@@ -97,6 +97,7 @@ MORE = (
 NAMED = "Axes are named without a layout too, where the number of dims tells it (DALI wants the layout)."
 BOXES = "`bb_flip`, `bbox_paste`, `bbox_rotate` and `box_encoder` want boxes in rows of four values (DALI reads any tensor four values at a time)."
 MEANS = "`reductions.std_dev` and `variance` want as many means as there are results, or one for all (DALI reads on behind the end of a mean that has fewer)."
+NEGATIVE = "`bbox_rotate` and `random_bbox_crop` refuse boxes"
 FLAGS = (
     "Flags are 0 or 1, positions of `bbox_paste` from 0 to 1 as those of `paste`, and arguments are checked also where they change nothing, as `crop_pos_z` for "
     "images (DALI takes any number)."
@@ -157,9 +158,10 @@ KNOWN = (
         "must have 3 channels",
         "A fraction for an argument of whole numbers is refused",
     ),
-    Difference("only DALI", "bbox_rotate", "it ends before it begins|is not finite", "`bbox_rotate` and `random_bbox_crop` refuse boxes"),
+    Difference("only DALI", "bbox_rotate", "it ends before it begins|is not finite", NEGATIVE),
+    Difference("only DALI", "crop.*", r'"crop(_[dhw])?" is -.* it must be from 0', NEGATIVE),
     Difference("only Stoker", "bbox_rotate", "is mutually exclusive with", MORE),
-    Difference("only DALI", "one_hot", "num_classes is needed", "`bbox_rotate` and `random_bbox_crop` refuse boxes"),
+    Difference("only DALI", "one_hot", "num_classes is needed", "`one_hot` wants num_classes"),
     Difference("only DALI", "cat", "have extents", "`reductions.mean_square` and `rms` of uint16"),
     Difference("only DALI", "grid_mask", "must be an image", "`grid_mask` takes images of all layouts"),
     Difference("values", "grid_mask", "", "`grid_mask` takes images of all layouts", _other_than_hwc),

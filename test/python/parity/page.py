@@ -40,14 +40,15 @@ BATCHWIDE = [
     "is left out for the others is all work on them, decoding first.",
     "With prefetch_queue_depth=1 the next batch begins as soon as one has been taken (DALI: when the next one is asked for): a source or a function that is "
     "changed between two runs is read ahead of the change.",
-    "`bbox_rotate` and `random_bbox_crop` refuse boxes that end before they begin or are not finite, and `random_crop_generator` images of negative extents (DALI computes with them); "
-    "`one_hot` wants num_classes (DALI's default of 0 makes tensors without elements).",
+    "`bbox_rotate` and `random_bbox_crop` refuse boxes that end before they begin or are not finite, `crop` windows and `random_crop_generator` images of "
+    "negative extents (DALI computes with them); `one_hot` wants num_classes (DALI's default of 0 makes tensors without elements).",
     "Names of DALI's that begin with an underscore are not there, as `fn._conditional.split` and `merge` or `ops._dlpack_to_array`. Errors are of DALI's "
     "classes; their texts are Stoker's own. Arguments that can be checked while the graph is built are refused there (DALI: at the first run).",
     "`math.clamp` is `min(max(value, lo), hi)`, so that it takes bools (DALI refuses them), and only layouts that meet in one of the two have to fit. Tensors have "
     "up to 8 dims (DALI's more).",
     "More is taken than by DALI: crops to any type, warps of uint16, `normalize` to float16, conversions of a colour space to itself, ANY_DATA of CMYK "
-    "files, `...` in subscripts, shapes of int64 for `pad`, `crop` of one extent for both axes, keep_size beside size for `bbox_rotate`, `checkpoint()` without enable_checkpointing.",
+    "files, `...` in subscripts, shapes of int64 for `pad`, `crop` of one extent for both axes, keep_size beside size for `bbox_rotate`, "
+    "`checkpoint()` without enable_checkpointing.",
 ]
 
 
