@@ -154,10 +154,8 @@ fuzz: setup ## all parsers, decoders and random graphs under sanitizers, and ran
 selfcheck: setup ## plant faults and see each caught by its own check
 	$(PYTHON) tools/selfcheck.py
 
-check-all: export STOKER_LONG = 1
-check-all: setup lint test test-plain-c test-gpu-emulated asan tsan parity wheel-test test-install selfcheck ## everything, with the long fuzzing and the full matrices
-	BUILD=$(BUILD) tools/fuzz.sh
-	STOKER_TEST_FULL=1 tools/python_tests.sh env $(PY_TESTS)
+check-all: setup ## what .ci/run runs, with tests that take minutes each, plain C, all GPU tests on the emulated driver, planted faults and fuzzing: about two hours on two cores
+	.ci/run all
 
 fresh: ## RUN='make test' in a fresh clone on a bare Debian, SUITE=trixie or bookworm; as root; USERNAME=ann runs it as a user without root
 	@tools/fresh.sh $(SUITE) '$(subst ','\'',$(RUN))'
