@@ -277,9 +277,10 @@ static bool take_whole(const char *at, int64_t *out)
 		*out = INT64_MIN;
 		return true;
 	}
-	bool good = stk__take_number(&at, end, out) && at == end;
+	if (!stk__take_number(&at, end, out) || at != end)
+		return false;
 	*out = minus ? -*out : *out;
-	return good;
+	return true;
 }
 
 static bool take_default(const char *at, struct stk_feature *out)
