@@ -19,7 +19,7 @@ bool stk_library_info(size_t i, struct stk_library_info *out)
 {
 	struct stk_http_library http = stk__http_library();
 	const struct stk_library_info all[] = {
-		{"libjpeg-turbo", TEXT(LIBJPEG_TURBO_VERSION), "JPEG that is not baseline"},
+		{"libjpeg-turbo", TEXT(LIBJPEG_TURBO_VERSION), "JPEG that is neither baseline nor progressive, or damaged"},
 		{"libspng", spng_version_string(), "PNG"},
 		{"libwebp", STK_WEBP_VERSION, "WebP"},
 		{"zlib", zlibVersion(), "PNG, TIFF, the kernels of GPUs"},
