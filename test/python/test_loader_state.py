@@ -6,9 +6,10 @@ import json
 import os
 import pickle
 
+import numpy as np
 import pytest
 import torch
-from stoker import Loader
+from stoker import Loader, sample_rng
 from stoker import transforms as T
 from stoker.errors import StateError
 
@@ -192,3 +193,26 @@ def test_a_loader_may_be_closed_in_a_child(tree):
             os._exit(1)
     assert os.waitpid(child, 0)[1] == 0
     assert begun + flat(b.index.tolist() for b in rows) == list(range(21))
+
+
+class Drawn(torch.utils.data.IterableDataset):
+    """Two draws for each sample, before it and, as a generator goes on, behind the one before."""
+
+    def __iter__(self):
+        for k in range(7):
+            yield {"image": np.full((8, 8, 3), k, np.uint8), "drawn": float(sample_rng().random())}
+            sample_rng().random()
+
+
+def drawn(loader):
+    return flat(batch.drawn.tolist() for batch in loader)
+
+
+@pytest.mark.parametrize("taken", [1, 2, 4])
+def test_a_resumed_stream_repeats_its_random_numbers(taken):
+    """What is passed over draws of its own, and not in place of the first sample that is given."""
+    loaders = [Loader(Drawn(), 2, seed=3) for _ in range(3)]
+    whole = [drawn(loaders[0]) for _ in range(2)]
+    list(itertools.islice(itertools.chain(loaders[1], loaders[1]), taken))  # 4: the next epoch begins with the fifth
+    loaders[2].load_state_dict(loaders[1].state_dict())
+    assert drawn(loaders[2]) == (whole[0][2 * taken :] or whole[1])

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import itertools
 from array import array
 from collections import deque
 from collections.abc import Iterator, Sequence
@@ -113,7 +112,7 @@ class StreamSource(DatasetSource):
         if position >= self._totals.get(epoch, position + 1):
             return None
         if self._iterator is None or self._at != (epoch, position):
-            self._begin(epoch, position)
+            self._begin(spec, epoch, position)
         if self._kept:
             row = self._kept.popleft()
         else:
@@ -125,8 +124,8 @@ class StreamSource(DatasetSource):
         self._at = (epoch, position + 1)
         return row
 
-    def _begin(self, epoch: int, position: int) -> None:
-        """An iteration of its own for each epoch; what lies before the position is passed over."""
+    def _begin(self, spec: Spec, epoch: int, position: int) -> None:
+        """An iteration of its own for each epoch; what lies before the position is passed over, each sample with its own random numbers."""
         self._kept.clear()
         if hasattr(self.dataset, "set_epoch"):
             self.dataset.set_epoch(epoch)
@@ -136,7 +135,10 @@ class StreamSource(DatasetSource):
                 f"the Loader's {type(self.dataset).__name__} can be iterated once, for one epoch: give an object whose __iter__ begins anew"
             )
         self._spent = True
-        self._iterator = itertools.islice(iterator, position, None)
+        self._iterator, self._at = iterator, (-1, 0)
+        for before in range(position):
+            if self._pull(spec, epoch, before) is _END:
+                break
         self._at = (epoch, position)
 
     def _pull(self, spec: Spec, epoch: int, position: int) -> Any:
