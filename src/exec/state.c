@@ -324,16 +324,28 @@ static enum stk_status restore_readers(struct stk_pipeline *p, const struct save
 	return s;
 }
 
+/* The position at which the epoch's first batch begins: where epochs follow each other without a gap, the batch before takes samples of this one along. */
+static int64_t first_position(const struct stk_pipeline *p, const struct saved *v)
+{
+	int64_t together = (int64_t)p->order.batch * p->order.ranks;
+	bool wraps = p->program->reader >= 0 && p->order.tail == STK_TAIL_WRAP && !p->order.contiguous;
+	int64_t over = wraps ? v->epoch * v->size % together : 0; /* checked to be far below 2^63 */
+	return over ? together - over : 0;
+}
+
 /* In mid-epoch: every source must be able to begin there. */
-static enum stk_status check_sources(const struct stk_pipeline *p, int64_t consumed, struct stk_error *err)
+static enum stk_status check_sources(const struct stk_pipeline *p, const struct saved *v, struct stk_error *err)
 {
 	const struct stk_level *first = &p->program->levels[0];
-	bool between = consumed % ((int64_t)p->order.batch * p->order.ranks) == 0; /* it lies between two batches */
+	int64_t consumed = v->consumed, begin = first_position(p, v);
+	if (consumed == begin)
+		return STK_OK;
+	bool between = (consumed - begin) % ((int64_t)p->order.batch * p->order.ranks) == 0; /* it lies between two batches */
 	for (int32_t c = 0; c < first->n_callbacks; c++) {
 		const struct stk_graph_node *node = p->program->nodes[first->callbacks[c]].node;
 		if (node->source.seek == STK_SEEK_BATCH && !between)
 			return stk__fail(err, STK_STATE,
-				"the state is %lld samples into an epoch, which is no whole number of batches of %d: the source \"%s\" "
+				"the state is %lld samples into an epoch, which does not lie between two batches of %d: the source \"%s\" "
 				"counts in batches, so restore it with the batch size that it was saved with",
 				(long long)consumed, p->order.batch, node->name);
 		if (node->source.seek == STK_SEEK_NONE)
@@ -374,7 +386,7 @@ enum stk_status stk_pipeline_restore(struct stk_pipeline *p, const char *state, 
 	if (s == STK_OK && (s = restore_readers(p, &v, err)) == STK_OK)
 		s = check_data(p, &v, err);
 	if (s == STK_OK && v.consumed)
-		s = check_sources(p, v.consumed, err);
+		s = check_sources(p, &v, err);
 	if (s == STK_OK)
 		begin_at(p, &v);
 	p->run.restored |= s == STK_OK;

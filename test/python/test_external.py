@@ -508,7 +508,7 @@ def test_iterators_in_mid_epoch_are_refused(tree):
     for source in (iter([[np.zeros(3, np.int32)] * 3] * 4), [[np.zeros(3, np.int32)] * 3] * 4, lambda: [np.zeros(3, np.int32)] * 3):
         with pytest.raises(StateError, match=r"\"given\" can't begin there"):
             _drawing(source, checkpoint=state).build()
-    with pytest.raises(StateError, match="whole number of batches of 2"):
+    with pytest.raises(StateError, match="does not lie between two batches of 2"):
         _drawing(_batch_of, batch_size=2, checkpoint=state, batch_info=True).build()
 
 

@@ -270,3 +270,36 @@ def test_a_state_of_another_kind_of_loader_is_refused(files):
                 with pytest.raises(StateError):
                     loader.load_state_dict(state)
                     next(iter(loader))
+
+
+@pytest.mark.parametrize("sources", ["samples", "batches", "iterable"])
+def test_a_source_beside_epochs_that_follow_without_a_gap_resumes(files, sources):
+    """11 samples in batches of 3: later epochs begin inside a batch of the reader's, and with a batch of the source's."""
+
+    def sample(info):
+        return np.array([info.idx_in_epoch, info.epoch_idx])
+
+    def batch(info):
+        return np.array([[3 * info.iteration + i, info.epoch_idx] for i in range(3)])
+
+    @pipeline_def(batch_size=3, num_threads=2, device_id=None)
+    def define():
+        label = fn.readers.file(files=[str(f) for f in files[:SAMPLES]], labels=list(range(SAMPLES)), random_shuffle=True, name="Reader")[1]
+        given = {
+            "samples": {"source": sample, "batch": False},
+            "batches": {"source": batch, "batch_info": True},
+            "iterable": {"source": [np.full((3, 1), k) for k in range(4)], "cycle": "quiet"},
+        }
+        return label, fn.external_source(**given[sources])
+
+    def step(pipe):
+        return [np.asarray(o.as_array()).tolist() for o in pipe.run()]
+
+    whole, saved = define(), define()
+    steps = [step(whole) for _ in range(12)]
+    for taken in range(11):
+        state = saved.checkpoint()
+        if sources != "iterable" or taken in (0, 4, 8):  # an iterator can begin where an epoch does
+            resumed = define(checkpoint=state)
+            assert [step(resumed) for _ in range(12 - taken)] == steps[taken:]
+        assert step(saved) == steps[taken]
