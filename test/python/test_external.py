@@ -541,3 +541,30 @@ def test_tensors_that_are_views_of_another_sign():
 def test_arguments_of_other_kinds_are_named(wrong):
     with pytest.raises(InvalidArgumentError, match=f"test_external.py:[0-9]+: {next(iter(wrong))} takes a"):
         pipeline(lambda: [np.zeros(2)] * 3, **wrong)
+
+
+@pytest.mark.parametrize("per_sample", [True, False])
+def test_a_rank_without_samples_asks_its_source_for_nothing(tmp_path, per_sample):
+    """Of five samples in steps of two ranks, the last one leaves the second rank none."""
+    asked = []
+
+    def sample(info):
+        asked.append(info.idx_in_epoch)
+        return np.array([info.idx_in_epoch])
+
+    def batch(number):
+        asked.append(number)
+        return np.array([[number]])
+
+    for k in range(5):
+        np.save(tmp_path / f"{k}.npy", np.float32([k]))
+
+    @pipeline_def(batch_size=1, num_threads=2, device_id=None)
+    def define():
+        read = fn.readers.numpy(file_root=str(tmp_path), num_shards=2, shard_id=1, tail="keep")
+        return read, fn.external_source(sample if per_sample else batch, batch=not per_sample)
+
+    pipe = define()
+    got = [[[np.array(t).tolist() for t in output] for output in pipe.run()] for _ in range(6)]
+    assert got == 2 * [[[[1.0]], [[0]]], [[[3.0]], [[1]]], [[], []]]
+    assert asked[:4] == [0, 1, 0, 1]
