@@ -24,6 +24,8 @@ struct walk {
 	struct stk_file_list *list;
 	struct stk_file_list below; /* folders below the class in hand, by their paths from it, as they are found */
 	const char *path;           /* of the folder in hand, from its class folder; "" for that one itself */
+	int root, class_folder;     /* open */
+	const char *class_name;
 	const struct stk_file_list_options *options;
 	struct stk_list_census census;
 	char *entries; /* getdents64's buffer */
@@ -101,6 +103,39 @@ static enum stk_status add_entry(struct walk *w, struct stk_file_list *to, const
 	return stk__list_add_file(to, path, (size_t)n, w->err);
 }
 
+static bool is_folder(int at, const char *path, const struct stat *st)
+{
+	struct stat other;
+	return fstatat(at, path, &other, *path ? 0 : AT_EMPTY_PATH) == 0 && other.st_dev == st->st_dev && other.st_ino == st->st_ino;
+}
+
+/* Whether an entry of the folder in hand, which is a folder though its type does not say so, is that folder or one that holds it. Two such links would
+ * otherwise be followed 2^DEEPEST times. */
+static bool leads_back(const struct walk *w, int folder, const struct dirent64 *e)
+{
+	struct stat st;
+	char path[PATH_MAX];
+	if (fstatat(folder, e->d_name, &st, 0))
+		return false;
+	if (is_folder(w->root, "", &st) || is_folder(w->class_folder, "", &st))
+		return true;
+	snprintf(path, sizeof path, "%s", w->path);
+	for (char *end = path + strlen(path); end && end > path; end = strrchr(path, '/')) {
+		*end = '\0';
+		if (is_folder(w->class_folder, path, &st))
+			return true;
+	}
+	return false;
+}
+
+static enum stk_status add_folder(struct walk *w, int folder, const struct dirent64 *e)
+{
+	if (e->d_type != DT_DIR && leads_back(w, folder, e))
+		return stk__fail(w->err, STK_LIMIT, "%s/%s%s%s/%s: a link that leads back to a folder which holds it: remove it",
+			w->list->root, w->class_name, *w->path ? "/" : "", w->path, e->d_name);
+	return add_entry(w, &w->below, e->d_name);
+}
+
 static enum stk_status visit_class(struct walk *w, int folder, const char *name, const struct dirent64 *e)
 {
 	bool wanted = stk__list_wants(w->options, e->d_name);
@@ -109,7 +144,7 @@ static enum stk_status visit_class(struct walk *w, int folder, const char *name,
 	if (wanted && (kind == KIND_FILE || kind == KIND_LOST))
 		return add_entry(w, w->list, e->d_name);
 	if (kind == KIND_FOLDER && w->options->nested)
-		return add_entry(w, &w->below, e->d_name);
+		return add_folder(w, folder, e);
 	if (kind == KIND_FOLDER)
 		stk__census_folder(&w->census, name);
 	if (kind == KIND_FILE)
@@ -157,6 +192,8 @@ static enum stk_status read_class(struct walk *w, int root, const char *name)
 	int folder = openat(root, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (folder < 0)
 		return stk__fail_errno(w->err, errno, "%s/%s: cannot open the folder", w->list->root, name);
+	w->class_folder = folder;
+	w->class_name = name;
 	int64_t first = w->list->size;
 	status = for_each_entry(w, folder, w->list->root, name, visit_class);
 	if (!status)
@@ -198,6 +235,7 @@ enum stk_status stk__list_read_tree(struct stk_file_list *l, const struct stk_fi
 	}
 	if (root < 0)
 		return stk__fail_errno(err, errno, "%s: cannot open the folder%s", o->file_root, stk__uri_hint(o->file_root));
+	w.root = root;
 	w.entries = stk__alloc(ENTRIES_SIZE);
 	enum stk_status status = STK_OK;
 	if (!w.entries)

@@ -12,7 +12,7 @@ import torch
 from PIL import Image
 from stoker import Loader
 from stoker import transforms as T
-from stoker.errors import InvalidArgumentError, StateError
+from stoker.errors import InvalidArgumentError, LimitError, StateError
 from support import SEED, import_torchvision, photograph
 
 PICTURE = photograph(np.random.default_rng(SEED), 40, 50)
@@ -470,3 +470,22 @@ def test_a_fork_leaves_the_processes_alone():
         os._exit(0)
     assert os.waitpid(child, 0)[1] == 0
     assert labels + taken(batches) == list(range(40))
+
+
+def test_links_that_lead_back_are_told(tmp_path):
+    """Two of them were followed through all of their combinations, for ever."""
+    (tmp_path / "a" / "b").mkdir(parents=True)
+    Image.new("RGB", (4, 4)).save(tmp_path / "a" / "1.png")
+    Image.new("RGB", (4, 4)).save(tmp_path / "elsewhere.png")
+    (tmp_path / "a" / "b" / "inner.png").symlink_to(tmp_path / "elsewhere.png")
+    (tmp_path / "c").symlink_to("a")
+    assert [int(batch.label) for batch in Loader(tmp_path, 1)] == [0, 0, 1, 1], "links that lead elsewhere are followed"
+    for link, target in (("a/b/up", ".."), ("a/b/here", "."), ("a/b/top", "../..")):
+        (tmp_path / link).symlink_to(target)
+        with pytest.raises(LimitError, match=f"{link}: a link that leads back"):
+            Loader(tmp_path, 1)
+        (tmp_path / link).unlink()
+    (tmp_path / "d").symlink_to(".")
+    (tmp_path / "a" / "up").symlink_to("..")
+    with pytest.raises(LimitError, match=r"a/up: a link that leads back"):
+        Loader(tmp_path, 1)
