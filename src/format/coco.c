@@ -155,10 +155,14 @@ static enum stk_status choose(const struct stk_coco_options *o, struct stk_coco 
 	for (int32_t i = 0; i < o->image_count && s == STK_OK; i++) {
 		const struct named key = {o->images[i], 0};
 		const struct named *found = bsearch(&key, index, (size_t)c->images.count, sizeof *index, by_name);
-		if (found)
-			chosen[i] = *stk__coco_image(c, found->image);
-		else
+		if (!found)
 			s = stk__fail(err, STK_NOT_FOUND, "%.300s has no image \"%.200s\", which is named in images", path, o->images[i]);
+		else if ((found > index && by_name(found - 1, found) == 0) ||
+			 (found + 1 < index + c->images.count && by_name(found, found + 1) == 0))
+			s = stk__fail(err, STK_CORRUPT, "%.300s: several images are called \"%.200s\", which is named in images", path,
+				o->images[i]);
+		else
+			chosen[i] = *stk__coco_image(c, found->image);
 	}
 	stk__free(index);
 	if (s) {

@@ -5,6 +5,8 @@
 #include "format/coco.h"
 #include "format/json.h"
 
+#include <float.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -186,30 +188,39 @@ struct annotation {
 	int sides; /* of the box, so far; -1: there is none */
 };
 
+/* A coordinate. One that is finite in the file is finite as a float. */
+static enum stk_status take_float(struct stk_json *j, float *out)
+{
+	double value;
+	enum stk_status s = stk__json_real(j, &value);
+	if (s)
+		return s;
+	if (!(fabs(value) <= (double)FLT_MAX))
+		return stk__json_bad(j, "a coordinate that is out of range: coordinates are float32");
+	*out = (float)value;
+	return STK_OK;
+}
+
 static enum stk_status box_entry(struct stk_json *j, const char *key, void *user)
 {
 	(void)key;
 	struct annotation *a = user;
-	double value;
 	if (a->sides == 4)
 		return stk__json_bad(j, "a bbox of more than four numbers: left, top, width, height");
-	enum stk_status s = stk__json_real(j, &value);
-	a->kept.object.box[a->sides++] = (float)value;
-	return s;
+	return take_float(j, &a->kept.object.box[a->sides++]);
 }
 
 static enum stk_status vertex_entry(struct stk_json *j, const char *key, void *user)
 {
 	(void)key;
 	int64_t *numbers = user;
-	double value;
-	float *kept;
-	enum stk_status s = stk__json_real(j, &value);
+	float value = 0, *kept;
+	enum stk_status s = take_float(j, &value);
 	if (s)
 		return s;
 	if (!(kept = append(&set_of(j)->vertices, sizeof *kept)))
 		return no_memory(j);
-	*kept = (float)value;
+	*kept = value;
 	++*numbers;
 	return STK_OK;
 }
@@ -428,7 +439,11 @@ enum stk_status stk__coco_read_json(
 	const struct stk_coco_options *o, const char *text, size_t size, const char *path, struct stk_coco *out, struct stk_error *err)
 {
 	struct reading r = {o, out};
-	struct stk_json j = {.at = text, .end = text + size, .begin = text, .whole = true, .path = path, .user = &r, .err = err};
+	if (size > 1 && (memcmp(text, "\xff\xfe", 2) == 0 || memcmp(text, "\xfe\xff", 2) == 0))
+		return stk__fail(err, STK_CORRUPT, "%.300s is text in UTF-16: save it as UTF-8, which JSON is written in", path);
+	/* Editors on Windows put a byte order mark before UTF-8. */
+	size_t mark = size >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0 ? 3 : 0;
+	struct stk_json j = {.at = text + mark, .end = text + size, .begin = text, .whole = true, .path = path, .user = &r, .err = err};
 	enum stk_status s = stk__json_each(&j, '{', top_entry, NULL);
 	if (s)
 		return s;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Masks of pixels from COCO's polygons and run lengths, with the pixels that pycocotools gives. */
+ * Masks of pixels from COCO's polygons and run lengths, with the pixels that pycocotools gives for
+ * vertices that were rounded to float32, as DALI rounds them too. For the file's own decimals it gives a few other pixels on the outlines. */
 #ifndef STK_FORMAT_COCO_MASK_H
 #define STK_FORMAT_COCO_MASK_H
 

@@ -85,6 +85,20 @@ static enum stk_status read_annotations(
 	return s;
 }
 
+/* Refuses ids that the output image_ids, which is int32 as in DALI, would cut. */
+static enum stk_status check_ids(const struct readers_coco *a, const struct stk_coco *c, struct stk_error *err)
+{
+	for (int64_t i = 0; a->image_ids && i < c->images.count; i++) {
+		int64_t id = stk__coco_image(c, i)->id;
+		if (id < INT32_MIN || id > INT32_MAX)
+			return stk__fail(err, STK_LIMIT,
+				"%.300s: an image has the id %lld, which does not fit into the int32 of image_ids: leave that out, or number the "
+				"images anew",
+				a->annotations_file, (long long)id);
+	}
+	return STK_OK;
+}
+
 static enum stk_status list_files(const struct readers_coco *a, const struct stk_access *access, struct coco *c, struct stk_error *err)
 {
 	const char **names = stk__alloc((size_t)c->coco.images.count * sizeof *names);
@@ -107,6 +121,8 @@ static enum stk_status readers_coco_open(const void *args, const struct stk_acce
 	if (!c)
 		return stk__fail(err, STK_NO_MEMORY, "out of memory for a reader");
 	enum stk_status s = read_annotations(a, access, &c->coco, err);
+	if (!s)
+		s = check_ids(a, &c->coco, err);
 	if (!s)
 		s = list_files(a, access, c, err);
 	if (!s)
@@ -267,7 +283,8 @@ const struct stk_op_def stk__op_readers_coco = {
 	       "and\n"
 	       "vertices, with pixelwise_masks a mask of labels, with image_ids the image's id. Images come in the order of their ids.",
 	.tolerance =
-		"Of objects of one label, some with polygons and some with runs of pixels, masks have all; DALI leaves out the runs. Runs "
+		"Of objects of one label, some with polygons and some with runs of pixels, masks have all; DALI leaves out the runs, and of "
+		"several with runs has the last alone. Runs "
 		"that do not fit the image are errors. An object without segmentation is not in the mask; DALI then leaves out those of larger labels too.",
 	.output_count = readers_coco_outputs,
 	.args = readers_coco_args,

@@ -351,3 +351,50 @@ def test_an_image_with_a_box_takes_less_than_a_hundred_bytes(tmp_path):
     assert pipe.reader_meta("reader")["epoch_size"] == count
     print((taken - fixed) / count)
     assert (taken - fixed) / count < 100
+
+
+def one(**image):
+    """A file of one image and one object."""
+    note = {"id": 5, "image_id": image.get("id", 1), "bbox": [1, 2, 3, 4], "category_id": 1, "segmentation": [[1, 1, 3, 1, 3, 3]]}
+    given = {"id": 1, "file_name": "a.jpg", "height": 9, "width": 9, **image}
+    return {"images": [given], "annotations": [note], "categories": [{"id": 1}]}
+
+
+def put(root, whole, encoding="utf-8"):
+    (root / "a.jpg").write_bytes(b"x")
+    (root / "a.json").write_bytes(json.dumps(whole).encode(encoding))
+    return root
+
+
+@pytest.mark.parametrize("number", [2**31 - 1, -(2**31), 2**31, 2**40 + 1])
+def test_ids_that_the_output_cannot_hold_are_refused(tmp_path, number):
+    put(tmp_path, one(id=number))
+    assert len(epoch(build(tmp_path, batch=1))) == 1, "an id that is no output may be any"
+    if number < 2**31:
+        assert epoch(build(tmp_path, batch=1, image_ids=True))[0][3].tolist() == [number]
+        return
+    with pytest.raises(stoker.errors.LimitError, match=f"the id {number}, which does not fit .* leave that out"):
+        build(tmp_path, image_ids=True)
+
+
+def test_coordinates_are_finite(tmp_path):
+    for field, value in (("bbox", [0, 0, 1e300, 5]), ("bbox", [-1e39, 0, 5, 5]), ("segmentation", [[1, 1, 1e39, 1, 3, 3]])):
+        whole = one()
+        whole["annotations"][0][field] = value
+        with pytest.raises(stoker.errors.CorruptError, match=r"a coordinate that is out of range.*, in the annotation with the id 5;"):
+            build(put(tmp_path, whole), polygon_masks=True)
+
+
+def test_encodings_of_the_file(tmp_path):
+    assert len(epoch(build(put(tmp_path, one(), "utf-8-sig"), batch=1))) == 1
+    with pytest.raises(stoker.errors.CorruptError, match="in UTF-16: save it as UTF-8"):
+        build(put(tmp_path, one(), "utf-16"))
+
+
+def test_images_of_one_name_cannot_be_chosen_by_it(tmp_path):
+    whole = one()
+    whole["images"].append({**whole["images"][0], "id": 2})
+    put(tmp_path, whole)
+    assert len(epoch(build(tmp_path, batch=1))) == 2
+    with pytest.raises(stoker.errors.CorruptError, match=r'several images are called "a\.jpg"'):
+        build(tmp_path, images=["a.jpg"])
