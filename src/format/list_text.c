@@ -53,7 +53,9 @@ enum stk_status stk__list_parse(struct stk_file_list *l, const char *text, size_
 {
 	enum stk_status status = STK_OK;
 	int64_t number = 0;
-	for (size_t at = 0; at < size && !status;) {
+	/* Editors on Windows put a byte order mark before UTF-8, which is no part of the first path. */
+	size_t first = size >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0 ? 3 : 0;
+	for (size_t at = first; at < size && !status;) {
 		const char *end = memchr(text + at, '\n', size - at);
 		size_t n = end ? (size_t)(end - text) - at : size - at;
 		status = parse_line(l, text + at, n, path, ++number, err);

@@ -454,6 +454,17 @@ def test_missing_and_empty_folders(tmp_path):
         labels_of(tmp_path).build()
 
 
+def test_a_list_may_begin_with_a_byte_order_mark(files, tmp_path):
+    (tmp_path / "list.txt").write_text(f"{files[0]} 4\n{files[1]} 5\n", encoding="utf-8-sig")
+
+    @pipeline_def(batch_size=2, num_threads=2, device_id=None)
+    def define():
+        return fn.readers.file(file_list=str(tmp_path / "list.txt"))
+
+    data, labels = define().run()
+    assert np.array(data.at(0)).tobytes() == files[0].read_bytes() and labels.as_array().ravel().tolist() == [4, 5]
+
+
 def test_one_thread_at_a_time(tree):
     pipe = training(tree)
     pipe.build()
