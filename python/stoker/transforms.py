@@ -353,7 +353,7 @@ class Identity(Transform):
 
 
 class RGB(Identity):
-    """Gray arrays get three channels; all other images of a Loader are RGB."""
+    """Gray arrays get three channels, where all of a data set's are gray; all other images of a Loader are RGB."""
 
 
 class RandomApply(Group):

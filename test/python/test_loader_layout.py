@@ -397,3 +397,17 @@ def test_sizes_of_resize():
     for wrong in (-4, 0, (5, -1), 2.5, None, "7", ()):
         with pytest.raises(ValueError, match="size is a whole number from 1 on"):
             T.Resize(wrong)
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+@pytest.mark.parametrize("transform", [T.RGB(), T.Grayscale(1), T.Grayscale(3), T.RandomGrayscale(1), T.RandomApply([T.Grayscale(3)], 1)])
+def test_gray_among_others_is_refused_where_it_matters(draws, transform, workers):
+    """What RGB and Grayscale do follows from the first image: three channels that came later became nine, or stayed three."""
+    gray, color = draws.integers(0, 256, (8, 8), np.uint8), draws.integers(0, 256, (8, 8, 3), np.uint8)
+    for images, said in (([gray, color], "3 channels; the first one had 1"), ([color, gray], "1 channels; the first one had 3")):
+        with pytest.raises(TypeError, match=said):
+            list(Loader(Set(images), 1, transforms=[transform], python_workers=workers))
+    with pytest.raises(TypeError, match="1 channels; the first one had 3"):
+        list(Loader(Stream([color, gray]), 1, transforms=[transform]))
+    shapes = [tuple(images.shape) for images, _ in Loader(Set([gray, color]), 1, transforms=[T.RandomHorizontalFlip()])]
+    assert shapes == [(1, 1, 8, 8), (1, 3, 8, 8)], "where nothing follows from it, it is taken"

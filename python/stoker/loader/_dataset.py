@@ -262,7 +262,7 @@ class DatasetSource(Source):
                 "Loader: on_error='replace' is for files that Stoker reads itself; with a Dataset use 'skip', or return another sample in its place"
             )
         shard = (0, 1) if per_rank else (spec.shard.rank, spec.shard.world)
-        self.samples_of.oriented = spec.orientation
+        self.samples_of.settle(spec.orientation, spec.counts_channels)
         example = self._first(spec, indices, per_rank)
         base = self._start[2]
         kinds = self.samples_of.kinds or []

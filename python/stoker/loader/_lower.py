@@ -336,6 +336,10 @@ _IN_PLACE = (
 )
 
 
+def _counts_channels(t: T.Transform) -> bool:
+    return any(map(_counts_channels, t.transforms)) if isinstance(t, T.Group) else isinstance(t, (T.RGB, T.Grayscale, T.RandomGrayscale))
+
+
 def _keeps_places(t: T.Transform) -> bool:
     return all(map(_keeps_places, t.transforms)) if isinstance(t, T.Group) else isinstance(t, _IN_PLACE)
 
@@ -439,6 +443,11 @@ class Recipe:
     def moves(self) -> bool:
         """Whether a pixel may end up somewhere else."""
         return any(not _keeps_places(t) for t in self.steps)
+
+    @property
+    def counts_channels(self) -> bool:
+        """Whether what its steps do follows from how many channels the first image has, so that all have to have as many."""
+        return any(map(_counts_channels, self.steps))
 
     def apply(self, image: Image) -> list[DataNode]:
         """The finished images, CHW or HWC; several where there are Crops."""

@@ -33,6 +33,12 @@ class Samples:
         self.stacks: list[int] = []  # parts that are masks, one or several of an image
         self._converters: list[Callable[[Any], Any]] = []  # of the parts
         self.arrays = False  # images are arrays, and not the bytes of files
+        self.channels = 0  # of the first one, if it is an array
+        self.counted = False  # all have to have as many
+
+    def settle(self, oriented: bool, counted: bool) -> None:
+        """Before the first sample: whether images are turned as their EXIF data says, and whether a transform goes by the channels of the first one."""
+        self.oriented, self.counted = oriented, counted
 
     def convert(self, item: Any) -> tuple[Any, ...]:
         """A sample of any type that a Dataset may give."""
@@ -42,15 +48,21 @@ class Samples:
             parts = parts[:1]
         first = self.kinds is None
         if self.kinds is None:
-            self._settle(self._kinds(parts[1:]))
+            self._expect(self._kinds(parts[1:]))
         if len(parts) != 1 + len(self._converters):
             raise ValueError(f"the dataset gave a sample of {len(parts)} parts; the first one had {1 + len(self._converters)}")
         image = pixels(parts[0], self.layout)
         if first:
             self.arrays = is_array(image)
+            self.channels = self.layout.channels(image) if self.arrays else 0
         elif is_array(image) != self.arrays:
             was, is_now = ("an array", "the bytes of a file") if self.arrays else ("the bytes of a file", "an array")
             raise TypeError(f"the dataset gave {is_now} as an image; the first sample's was {was}, and all have to be the same")
+        elif self.arrays and self.counted and (channels := self.layout.channels(image)) != self.channels:
+            raise TypeError(
+                f"the dataset gave an image of {channels} channels; the first one had {self.channels}, and RGB, Grayscale and RandomGrayscale take all "
+                "images for such as the first: numpy.dstack([image] * 3) makes three channels of gray"
+            )
         rest = [convert(part) for convert, part in zip(self._converters, parts[1:], strict=True)]
         if self.follow:
             rest.append(self._geometry(image, rest))
@@ -95,14 +107,14 @@ class Samples:
 
     def learned(self) -> tuple[Any, ...]:
         """What the first sample told, for a copy in another process to know."""
-        return self.keys, self.kinds, self.arrays, self.layout, self._converters
+        return self.keys, self.kinds, self.arrays, self.channels, self.layout, self._converters
 
     def know(self, learned: tuple[Any, ...]) -> None:
-        self.keys, kinds, self.arrays, self.layout, converters = learned
-        self._settle(kinds)
+        self.keys, kinds, self.arrays, self.channels, self.layout, converters = learned
+        self._expect(kinds)
         self._converters = converters
 
-    def _settle(self, kinds: list[Kind]) -> None:
+    def _expect(self, kinds: list[Kind]) -> None:
         self.kinds = kinds
         self.follow = any(kind.follows for kind in kinds)
         self.stacks = [k for k, kind in enumerate(kinds, 1) if kind.name == MASK]

@@ -40,6 +40,11 @@ class Spec:
         """Whether a pixel may end up somewhere else."""
         return any(view.moves for view in self.views)
 
+    @property
+    def counts_channels(self) -> bool:
+        """Whether all images have to have as many channels as the first one."""
+        return any(view.counts_channels for view in self.views)
+
     def finished(self, image: Image) -> list[DataNode]:
         """Its views. Among the outputs the first one comes first, and the others behind all else."""
         if image.followers is not None and self.images > 1:

@@ -73,7 +73,7 @@ class StreamSource(DatasetSource):
         return [(p, False) for p in positions]
 
     def has_step(self, epoch: int, consumed: int, spec: Spec) -> bool:
-        self.samples_of.oriented = spec.orientation
+        self.samples_of.settle(spec.orientation, spec.counts_channels)
         return self._look(spec, epoch, consumed, spec.batch if spec.last_batch == "drop" else 1)
 
     # ---- samples ----
