@@ -9,7 +9,7 @@ from typing import Any
 from stoker import _types as types
 from stoker.errors import ArgumentError, InvalidArgumentError
 
-_TORCH = {f"{kind}{bits}" for kind in ("int", "uint") for bits in (8, 16, 32, 64)} | {"bool", "float16", "float32", "float64"}
+TORCH = {f"{kind}{bits}" for kind in ("int", "uint") for bits in (8, 16, 32, 64)} | {"bool", "float16", "float32", "float64"}
 
 
 def as_buffer(value: Any, copy: bool = False) -> Any:
@@ -31,7 +31,7 @@ def as_buffer(value: Any, copy: bool = False) -> Any:
         value, copy = value.get(), False
     if type(value).__module__.partition(".")[0] == "torch":
         host = value.detach().resolve_conj().resolve_neg().cpu().contiguous()
-        if str(host.dtype).removeprefix("torch.") not in _TORCH:
+        if str(host.dtype).removeprefix("torch.") not in TORCH:
             raise ArgumentError(f"tensors of type {host.dtype} are not taken: convert them first, as with .float()")
         value, copy = host.numpy(), copy and host.data_ptr() == value.data_ptr()
     if hasattr(value, "__array_interface__") and hasattr(value, "flags"):

@@ -560,6 +560,10 @@ def translate(transform: Any) -> Transform:
         raise TypeError(
             f"the transform {name} has no counterpart in stoker.transforms: {_transforms_elsewhere.way(name) or 'do its work in the Dataset, or on the batch'}"
         )
+    if isinstance(transform, type) and (
+        issubclass(transform, Transform) or any({"__call__", "forward"} & {*vars(kind)} for kind in transform.__mro__)
+    ):
+        raise TypeError(f"a transform is an object, and {transform.__name__} is a class: {transform.__name__}(...)")
     if callable(transform):
         return _calling(transform, "tensor" if any(k.__module__ == "torch.nn.modules.module" for k in type(transform).__mro__) else "array")
     raise TypeError(f"a transform is one of stoker.transforms, of torchvision's or a function, not {name} ({module})")

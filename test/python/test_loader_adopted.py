@@ -472,6 +472,66 @@ def test_a_fork_leaves_the_processes_alone():
     assert labels + taken(batches) == list(range(40))
 
 
+def test_names_that_are_not_utf_8_are_strings():
+    names = [os.fsdecode(b"\xff\xfe.jpg"), "\ud800", ""]
+    assert first(Set(3, lambda i: (PICTURE, names[i])), 3).label == names
+
+
+def test_targets_that_cannot_be_taken_are_named():
+    for value, message in (
+        (torch.ones(2, dtype=torch.bfloat16), r"torch.bfloat16 as target 1, which NumPy does not have: convert it, as by .float\(\)"),
+        (torch.eye(2).to_sparse(), r"layout torch.sparse_coo as target 1: give a dense one"),
+        (torch.eye(2) + 0j, "torch.complex64 as target 1"),
+    ):
+        with pytest.raises(TypeError, match=message):
+            first(Set(2, lambda i, value=value: (PICTURE, value)))
+    with pytest.raises(TypeError, match=r"int64 as target 1, and int32 in its first .* numpy.int64\)"):
+        list(Loader(Set(2, lambda i: (PICTURE, [np.int32(1), np.int64(2)][i])), 1))
+
+
+def test_numbers_of_any_byte_order_and_precision():
+    for value, want in ((np.longdouble(1.5), torch.float32), (np.array([1.5, 2], np.longdouble), torch.float64)):
+        assert first(Set(2, lambda i, value=value: (PICTURE, value))).label.dtype is want
+    orders = [np.array([1, 2], ">i4"), np.array([3, 4], "<i4")]
+    assert first(Set(2, lambda i: (PICTURE, orders[i]))).label.tolist() == [[1, 2], [3, 4]]
+
+
+def test_images_without_pixels_and_with_negated_ones():
+    with pytest.raises(ValueError, match=r"\(5, 0, 3\), which has no pixels"):
+        first(Set(2, lambda i: Image.new("RGB", (0, 5))))
+    negated = torch.ones(4, 5, 3)._neg_view()
+    assert first(Set(2, lambda i: negated), layout="HWC").image.unique().tolist() == [-1]
+
+
+def test_a_class_is_no_transform():
+    for given in (T.Resize, [T.Resize((4, 4)), T.RandomHorizontalFlip], torch.nn.Identity):
+        with pytest.raises(TypeError, match=r"is a class: \w+\(\.\.\.\)"):
+            Loader(Set(2, lambda i: PICTURE), 2, transforms=given)
+
+
+def labels(loader):
+    return [v for batch in loader for v in (batch.label if isinstance(batch.label, list) else batch.label.tolist())]
+
+
+def test_targets_of_arrays():
+    images = np.random.default_rng(SEED).integers(0, 256, (3, 8, 8, 3), dtype=np.uint8)
+    for targets, want in (
+        (np.array(["a", "bc", ""]), ["a", "bc", ""]),
+        (torch.tensor([0.5, 1.5, 2.5], dtype=torch.bfloat16), [0.5, 1.5, 2.5]),
+        (torch.tensor([1.0, 2.0, 3.0], requires_grad=True), [1.0, 2.0, 3.0]),
+        (np.array([1, 2, 2**63 - 1], np.uint64), [1, 2, 2**63 - 1]),
+    ):
+        assert labels(Loader((images, targets), 2)) == want
+    for targets, message in (
+        (np.array([1, 2, 2**63], np.uint64), "9223372036854775808: whole numbers are int64"),
+        (5, "one for each of 3 images, not int"),
+        ([[1], [1, 2], [3]], "differ in shape"),
+        ([1, "a", 2], "numbers or strings, the same for all"),
+    ):
+        with pytest.raises(InvalidArgumentError, match=message):
+            Loader((images, targets), 2)
+
+
 def test_links_that_lead_back_are_told(tmp_path):
     """Two of them were followed through all of their combinations, for ever."""
     (tmp_path / "a" / "b").mkdir(parents=True)

@@ -44,13 +44,7 @@ class Arrays:
         images = images[..., None] if images.ndim == 3 else images
         if len(images) == 0:
             raise InvalidArgumentError("the array holds no images")
-        if targets is not None and len(targets) != len(images):
-            raise InvalidArgumentError(f"there are {len(images)} images and {len(targets)} targets")
-        if targets is not None and not all(isinstance(t, str) for t in targets):
-            targets = np.asarray(targets)
-            if targets.dtype.kind not in "iufb":
-                raise InvalidArgumentError(f"targets in an array are numbers or strings, not {targets.dtype}")
-            targets = targets.astype(np.float32 if targets.dtype.kind == "f" else np.int64, copy=False)
+        targets = None if targets is None else _targets_of(targets, len(images))
         images, lies = _layout.in_memory_order(images, lies)
         return cls(images, targets, transform, lies)
 
@@ -87,6 +81,32 @@ class Arrays:
         elif targets is not None:
             targets = np.concatenate([a.targets for a in every])
         return Arrays(np.concatenate([a._lying(self.layout) for a in every]), targets, self.transform, self.layout)
+
+
+def _targets_of(targets: Any, count: int) -> Any:
+    """A list of str, or an array of int64 or float32."""
+    import numpy as np
+
+    if not hasattr(targets, "__len__"):
+        raise InvalidArgumentError(
+            f"targets are an array, a tensor or a list, one for each of {count} images, not {type(targets).__name__}"
+        )
+    if len(targets) != count:
+        raise InvalidArgumentError(f"there are {count} images and {len(targets)} targets")
+    if hasattr(targets, "detach"):  # NumPy knows neither all of torch's types nor its gradients
+        targets = targets.detach().cpu()
+        targets = targets.float() if targets.is_floating_point() else targets
+    if all(isinstance(t, str) for t in targets):
+        return [str(t) for t in targets]
+    try:
+        array = np.asarray(targets)
+    except ValueError:
+        raise InvalidArgumentError("targets differ in shape: give arrays of one shape, or a Dataset") from None
+    if array.dtype.kind not in "iufb":
+        raise InvalidArgumentError(f"targets in an array are numbers or strings, the same for all images, not {array.dtype}")
+    if array.dtype == np.uint64 and array.max() >= 2**63:
+        raise InvalidArgumentError(f"a target is {array.max()}: whole numbers are int64")
+    return array.astype(np.float32 if array.dtype.kind == "f" else np.int64, copy=False)
 
 
 def _refuse_type(images: Any, tensor: bool) -> None:

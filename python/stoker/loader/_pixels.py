@@ -43,7 +43,7 @@ def pixels(value: Any, layout: Layout) -> Any:
 
 def _on_cores(value: Any) -> Any:
     """One of torch's tensors as an array. Of its floats NumPy does not know all types."""
-    value = value.detach().cpu()
+    value = value.detach().resolve_neg().cpu()
     return (value.float() if value.is_floating_point() else value).numpy()
 
 
@@ -98,4 +98,4 @@ def _of_pil(value: Any) -> Any:
         notice("the dataset gives PIL images of 16 bits, which are rounded to 8: np.asarray(image, np.float32) / 65535 keeps them")
         gray = np.rint(np.asarray(value, np.float32) / 257).astype(np.uint8)
         return np.repeat(gray[..., None], 3, axis=2)
-    return np.asarray(value.convert("RGB"))
+    return _of_array(np.asarray(value.convert("RGB")))

@@ -8,7 +8,7 @@ from array import array
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from stoker._arrays import as_buffer
+from stoker._arrays import TORCH, as_buffer
 from stoker.errors import InvalidArgumentError
 
 _BYTES = (bytes, bytearray, memoryview)
@@ -108,7 +108,12 @@ class Target:
     def _differs(self, dtype: str) -> Any:
         if "str" in (dtype, self.like):
             raise TypeError(f"the dataset gave strings and other things as {self.what}: it is the same for all samples")
-        way = "float(value)" if {dtype, self.like} == {"int64", "float32"} else "numpy.asarray(value, numpy.float32)"
+        both = {dtype, self.like}
+        way = (
+            "float(value)"
+            if both == {"int64", "float32"}
+            else f"numpy.asarray(value, numpy.{'float32' if 'float' in ''.join(both) else 'int64'})"
+        )
         raise TypeError(f"the dataset gave {dtype} as {self.what}, and {self.like} in its first sample: give all of one type, as by {way}")
 
     def _array(self, value: Any) -> Any:
@@ -116,7 +121,7 @@ class Target:
 
         if isinstance(value, (bool, int)) and self.width is None:
             return whole(value, self.what)
-        if isinstance(value, (float, np.float64)):
+        if isinstance(value, (float, np.float64, np.longdouble)):
             return np.asarray(value, np.float32)
         if isinstance(value, (list, tuple)):
             return self._of_list(value)
@@ -125,11 +130,22 @@ class Target:
                 raise TypeError(self._refused(type(value).__name__))
             value = np.asarray(as_buffer(value)) if not isinstance(value, _BYTES) else np.frombuffer(value, np.uint8)
         dtype = value.dtype
-        if isinstance(dtype, np.dtype) and dtype.kind not in "biuf":
+        if not isinstance(dtype, np.dtype):
+            self._check_tensor(value)
+        elif dtype.kind not in "biuf":
             raise TypeError(self._refused(str(dtype)))
+        elif dtype.kind == "f" and dtype.itemsize > 8:
+            value = value.astype(np.float64)
         if str(dtype).endswith("uint64") and tuple(value.shape) in ((), (1,)):
             return whole(int(value.reshape(())), self.what).reshape(tuple(value.shape))
         return value
+
+    def _check_tensor(self, value: Any) -> None:
+        """Refuses those of torch's tensors that are no array of NumPy's."""
+        if str(value.layout) != "torch.strided":
+            raise TypeError(f"the dataset gave a tensor of the layout {value.layout} as {self.what}: give a dense one, as by .to_dense()")
+        if _name(value.dtype) not in TORCH:
+            raise TypeError(f"the dataset gave {value.dtype} as {self.what}, which NumPy does not have: convert it, as by .float()")
 
     def _of_list(self, values: Any) -> Any:
         import numpy as np
@@ -166,7 +182,7 @@ def of_one_type(values: list[Any]) -> list[Any]:
 
 
 def _name(dtype: Any) -> str:
-    return str(dtype).removeprefix("torch.")
+    return str(dtype.newbyteorder("=") if hasattr(dtype, "newbyteorder") else dtype).removeprefix("torch.")
 
 
 def _zeros(shape: tuple[int, ...], dtype: str) -> Any:
@@ -185,12 +201,15 @@ def whole(value: int, what: str) -> Any:
 
 
 def text(value: str) -> Any:
-    """A string as the pipeline carries it: the bytes of its UTF-8 and one more, since a tensor must not be empty."""
+    """A string as the pipeline carries it: the bytes of its UTF-8 and one more, since a tensor must not be empty. Names of files that are not UTF-8 hold
+    surrogates in Python."""
     import numpy as np
 
-    return np.frombuffer(value.encode() + b"\0", np.uint8)
+    return np.frombuffer(value.encode(errors="surrogatepass") + b"\0", np.uint8)
 
 
 def texts(values: Any) -> list[str]:
     """What `text` made, of a batch: a tensor, or a list of them."""
-    return [bytes(v.reshape(-1).tolist()[:-1]).decode() for v in values]  # one of empty strings alone has lost its dimension
+    return [
+        bytes(v.reshape(-1).tolist()[:-1]).decode(errors="surrogatepass") for v in values
+    ]  # one of empty strings alone has lost its dimension
