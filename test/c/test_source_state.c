@@ -129,7 +129,7 @@ static void test_states_that_a_source_cannot_begin_at(void **state)
 	assert_true(text[at]);
 	text[at + 12] = '6';
 	counts.seek = STK_SEEK_BATCH;
-	assert_refused(&counts, NULL, text, "no whole number of batches");
+	assert_refused(&counts, NULL, text, "does not lie between two batches of");
 	stk_text_free(text);
 }
 
