@@ -342,6 +342,14 @@ static inline uint32_t stk__keep(uint32_t x)
 {
 	return x;
 }
+static inline uint32_t stk__shared_number(const void *p) /* of dynamic shared memory */
+{
+	return (uint32_t)((const char *)p - (const char *)emulated.shared);
+}
+template <typename T> static inline T *stk__shared_at(uint32_t number)
+{
+	return (T *)((char *)emulated.shared + number);
+}
 template <typename T> static inline T *stk__keep_shared(T *p)
 {
 	return p;

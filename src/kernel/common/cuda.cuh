@@ -50,10 +50,21 @@ static __device__ __forceinline__ uint32_t stk__keep(uint32_t x)
 	return __shfl_sync(0xffffffffu, x, threadIdx.x % 32);
 }
 
+/* An address in shared memory as a number, with which one may count, and the address again. */
+static __device__ __forceinline__ uint32_t stk__shared_number(const void *p)
+{
+	return (uint32_t)__cvta_generic_to_shared(p);
+}
+
+template <typename T> static __device__ __forceinline__ T *stk__shared_at(uint32_t number)
+{
+	return (T *)__cvta_shared_to_generic(number);
+}
+
 /* The same address in shared memory, likewise: from sm_90 on, that of an array is worked out from the thread block's place in its cluster. */
 template <typename T> static __device__ __forceinline__ T *stk__keep_shared(T *p)
 {
-	return (T *)__cvta_shared_to_generic(stk__keep((uint32_t)__cvta_generic_to_shared(p)));
+	return stk__shared_at<T>(stk__keep(stk__shared_number(p)));
 }
 
 /* The same value, of which the compiler knows nothing any more: that it was loaded as 16 bits, say, which makes it extend the sign at each use. */

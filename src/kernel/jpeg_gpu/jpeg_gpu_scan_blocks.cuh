@@ -87,21 +87,45 @@ static __device__ __forceinline__ bool first_block(const stk_jpeg_gpu_scan &scan
 	return true;
 }
 
+/* The band of a refinement, as a lane sees it: what is the same for all blocks. */
+struct scan_band {
+	bool inside0, inside1;     /* whether this lane's coefficients `lane` and `lane + 32` are in it */
+	uint32_t before0, before1; /* how many coefficients of the band come before them */
+	uint32_t below;            /* the lanes before this one */
+	uint32_t size;
+	int32_t step;
+	uint32_t table; /* scan_shared.set_before in shared memory: zeros are numbered from there on, so that a number is an address */
+
+	__device__ __forceinline__ void begin(const stk_jpeg_gpu_scan &scan, const scan_shared &shared)
+	{
+		const uint32_t lane = threadIdx.x % 32, start = scan.start, end = scan.end;
+		inside0 = lane >= start && lane <= end;
+		inside1 = lane + 32 >= start && lane + 32 <= end;
+		before0 = min(max(lane, start), end + 1) - start;
+		before1 = min(max(lane + 32, start), end + 1) - start;
+		below = (1u << lane) - 1;
+		size = end + 1 - start;
+		step = 1 << scan.low;
+		table = stk__shared_number(shared.set_before);
+	}
+};
+
 /* What a lane knows of one of the block's coefficients, and of the symbols so far. A run passes over zeros alone, and behind its code and sign come bits for the
  * coefficients that it passes and that are set. So all that the next symbol waits for is how many these are; what the bits do is left for the end of the block,
  * when each lane sees to its own. */
 struct refined {
 	int32_t value;
-	uint32_t zeros_before, set_before; /* coefficients before it that are zero, and set */
-	bool inside;                       /* the band */
-	uint32_t symbol;                   /* that led to it; 0: none */
+	uint32_t zero, set_before; /* the number of the zero coefficient that it is or that comes next, and how many before it are set */
+	uint32_t symbol;           /* that led to it; 0: none */
 	/* Of a zero: the bit behind the sign. Of others: where its bit of the corrections is, less those of earlier coefficients. */
 	uint32_t at;
 
-	__device__ __forceinline__ void begin(int32_t held, uint32_t place, const stk_jpeg_gpu_scan &scan)
+	/* Of `before` coefficients in front of it `zeros` are zero. */
+	__device__ __forceinline__ void begin(int32_t held, uint32_t table, uint32_t zeros, uint32_t before)
 	{
 		value = held;
-		inside = place >= scan.start && place <= scan.end;
+		zero = table + zeros;
+		set_before = before - zeros;
 		symbol = 0;
 		at = 0;
 	}
@@ -109,15 +133,14 @@ struct refined {
 	/* The symbol led from zero coefficient `from` to zero coefficient `to`, and its sign ends before bit `behind`; corrections: that bit less corrections before. */
 	__device__ __forceinline__ void pass(uint32_t led, uint32_t from, uint32_t to, uint32_t behind, uint32_t corrections)
 	{
-		at = zeros_before >= from ? value ? corrections : behind : at;
-		symbol = zeros_before == to ? led : symbol;
+		at = zero >= from ? value ? corrections : behind : at;
+		symbol = zero == to ? led : symbol;
 	}
 
-	/* The new value, or 0 where it stays. Runs led to zeros before `from`; what lies behind has its corrections at bit `rest`. */
-	__device__ __forceinline__ int32_t refine(const scan_bits &bits, uint32_t from, uint32_t rest, int32_t step) const
+	/* The new value, or 0 where it stays. Runs led to zeros before number `from`; what lies behind has its corrections at bit `rest`. */
+	__device__ __forceinline__ int32_t refine(const scan_bits &bits, bool inside, uint32_t from, uint32_t rest, int32_t step) const
 	{
-		const bool bit = bits.bit(!value ? at - 1 : set_before + (zeros_before >= from ? rest : at)),
-			   found = symbol && !(symbol & 0x8000);
+		const bool bit = bits.bit(!value ? at - 1 : set_before + (zero >= from ? rest : at)), found = symbol && !(symbol & 0x8000);
 		const int32_t grown = bit ? value + (value < 0 ? -step : step) : 0, fresh = found ? bit ? step : -step : 0;
 		return inside ? value ? grown : fresh : 0;
 	}
@@ -128,19 +151,25 @@ struct refined {
 #define ENDS_BLOCK 64
 #define NO_ZERO 255
 
-static __device__ __forceinline__ void store_set_before(scan_shared &shared, const refined &c, uint32_t zeros, uint32_t set, uint32_t place)
+/* The lane's coefficient at `place`, with `zeros` zeros before it, of the block's `all_zeros` and `all_set`. */
+static __device__ __forceinline__ void store_set_before(
+	scan_shared &shared, bool zero, uint32_t place, uint32_t zeros, uint32_t set_before, uint32_t all_zeros, uint32_t all_set)
 {
-	const bool zero = c.inside && !c.value, last = c.zeros_before + 1 == zeros && c.set_before == set;
-	shared.set_before[zero ? c.zeros_before : zeros + place - c.zeros_before] =
-		(uint8_t)(zero ? c.set_before | (last ? ENDS_BLOCK : 0) : NO_ZERO);
+	const bool last = zeros + 1 == all_zeros && set_before == all_set;
+	shared.set_before[zero ? zeros : all_zeros + place - zeros] = (uint8_t)(zero ? set_before | (last ? ENDS_BLOCK : 0) : NO_ZERO);
+}
+
+static __device__ __forceinline__ uint32_t set_before_zero(uint32_t number)
+{
+	return *stk__shared_at<const uint8_t>(number);
 }
 
 /* Follows a block's symbols up to the zero coefficient behind the last that a run led to, whose number it gives. *rest: where corrections of what lies behind begin,
  * less those before. */
-static __device__ __forceinline__ uint32_t follow_refinements(
-	const stk_jpeg_gpu_scan &scan, scan_warp &w, const scan_shared &shared, refined &c0, refined &c1, uint32_t *rest)
+static __device__ __forceinline__ uint32_t follow_refinements(const stk_jpeg_gpu_scan &scan, const scan_band &band, scan_warp &w,
+	const scan_shared &shared, refined &c0, refined &c1, uint32_t *rest)
 {
-	uint32_t p = w.bits.p, corrections = p, from = 0;
+	uint32_t p = w.bits.p, corrections = p, from = band.table;
 	for (;;) {
 		const uint32_t end = (p | 31) + 1;
 		uint32_t symbol, to, passed, began;
@@ -148,7 +177,7 @@ static __device__ __forceinline__ uint32_t follow_refinements(
 			began = p;
 			symbol = w.symbols.at(p);
 			to = from + (symbol >> 16);
-			passed = shared.set_before[to];
+			passed = set_before_zero(to);
 			corrections += symbol & 31;
 			c0.pass(symbol, from, to, p + (symbol & 31), corrections);
 			c1.pass(symbol, from, to, p + (symbol & 31), corrections);
@@ -161,15 +190,16 @@ static __device__ __forceinline__ uint32_t follow_refinements(
 		}
 		w.bits.p = began;
 		if (passed == NO_ZERO) {
-			from = to - (symbol >> 16);
-			corrections -= symbol & 31;
+			/* As they were before the symbol, which the loop must not keep copies of. */
+			from = stk__forget((int32_t)to) - (symbol >> 16);
+			corrections = stk__forget((int32_t)corrections) - (symbol & 31);
 			const closer_look look = look_closely(scan, w, symbol & 31, symbol >> 16);
 			corrections += look.bits;
 			if (look.end_run)
 				break;
 			symbol = look.symbol;
 			to = from + (symbol >> 16);
-			passed = shared.set_before[to];
+			passed = set_before_zero(to);
 			w.flags |= passed == NO_ZERO ? STK_JPEG_GPU_OVERRUN : 0u;
 			if (w.flags)
 				break;
@@ -188,34 +218,32 @@ static __device__ __forceinline__ uint32_t follow_refinements(
 }
 
 /* One more bit of a block's band [G.1.2.3]; value0 and value1 are this lane's coefficients. */
-static __device__ __forceinline__ bool refine_block(
-	const stk_jpeg_gpu_scan &scan, scan_warp &w, scan_shared &shared, int32_t value0, int32_t value1, int16_t *block)
+static __device__ __forceinline__ bool refine_block(const stk_jpeg_gpu_scan &scan, const scan_band &band, scan_warp &w, scan_shared &shared,
+	int32_t value0, int32_t value1, int16_t *block)
 {
-	const uint32_t lane = threadIdx.x % 32, below = (1u << lane) - 1;
+	const uint32_t lane = threadIdx.x % 32;
+	const bool is_zero0 = band.inside0 && !value0, is_zero1 = band.inside1 && !value1;
+	const uint32_t zero0 = __ballot_sync(~0u, is_zero0), zero1 = __ballot_sync(~0u, is_zero1), low = __popc(zero0);
+	const uint32_t before0 = __popc(zero0 & band.below), before1 = low + __popc(zero1 & band.below);
+	const uint32_t zeros = low + __popc(zero1), set = band.size - zeros;
 	refined c0, c1;
-	c0.begin(value0, lane, scan);
-	c1.begin(value1, lane + 32, scan);
-	const uint32_t zero0 = __ballot_sync(~0u, c0.inside && !c0.value), zero1 = __ballot_sync(~0u, c1.inside && !c1.value);
-	const uint32_t set0 = __ballot_sync(~0u, c0.inside && c0.value), set1 = __ballot_sync(~0u, c1.inside && c1.value);
-	c0.zeros_before = __popc(zero0 & below);
-	c0.set_before = __popc(set0 & below);
-	c1.zeros_before = __popc(zero0) + __popc(zero1 & below);
-	c1.set_before = __popc(set0) + __popc(set1 & below);
-	const uint32_t zeros = __popc(zero0) + __popc(zero1), set = scan.end - scan.start + 1u - zeros;
-	uint32_t from = 0, rest = w.bits.p; /* of a block that an earlier symbol has ended: it has corrections alone */
+	c0.begin(value0, band.table, before0, band.before0);
+	c1.begin(value1, band.table, before1, band.before1);
+	uint32_t from = band.table, rest = w.bits.p; /* of a block that an earlier symbol has ended: it has corrections alone */
 	if (!w.end_run) {
-		store_set_before(shared, c0, zeros, set, lane);
-		store_set_before(shared, c1, zeros, set, lane + 32);
+		store_set_before(shared, is_zero0, lane, before0, c0.set_before, zeros, set);
+		store_set_before(shared, is_zero1, lane + 32, before1, c1.set_before, zeros, set);
 		__syncwarp();
-		from = follow_refinements(scan, w, shared, c0, c1, &rest);
+		from = follow_refinements(scan, band, w, shared, c0, c1, &rest);
+		if (w.flags)
+			return false;
 	}
-	if (w.flags)
-		return false;
 	if (w.end_run) {
 		w.symbols.move(w.bits, rest + set, shared, false);
 		w.end_run--;
 	}
-	const int32_t new0 = c0.refine(w.bits, from, rest, 1 << scan.low), new1 = c1.refine(w.bits, from, rest, 1 << scan.low);
+	const int32_t new0 = c0.refine(w.bits, band.inside0, from, rest, band.step),
+		      new1 = c1.refine(w.bits, band.inside1, from, rest, band.step);
 	if (new0)
 		block[lane] = (int16_t)new0;
 	if (new1)

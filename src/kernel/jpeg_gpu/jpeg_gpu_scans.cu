@@ -51,6 +51,8 @@ static __device__ bool refine_row(const stk_jpeg_gpu_view &v, const stk_jpeg_gpu
 	scan_shared &shared, uint32_t y, uint32_t row)
 {
 	const uint32_t columns = stk__jpeg_gpu_scan_columns(&image, &scan), lane = threadIdx.x % 32;
+	scan_band band;
+	band.begin(scan, shared);
 	block_row blocks;
 	blocks.begin(v, image, scan, y, row);
 	int32_t next_low = blocks.at[lane], next_high = blocks.at[lane + 32];
@@ -62,7 +64,7 @@ static __device__ bool refine_row(const stk_jpeg_gpu_view &v, const stk_jpeg_gpu
 			next_low = blocks.at[lane];
 			next_high = blocks.at[lane + 32];
 		}
-		if (!go_on(v, scan, w, shared) || !refine_block(scan, w, shared, low, high, block))
+		if (!go_on(v, scan, w, shared) || !refine_block(scan, band, w, shared, low, high, block))
 			return false;
 		w.left--;
 	}
