@@ -208,7 +208,7 @@ const uint8_t *stk__device_room_end(struct stk_exec_worker *w, size_t used)
 static bool leaves_progressive(struct stk_pipeline *p, size_t size)
 {
 	enum { FEW = 16 };        /* one in so many */
-	const double large = 1.8; /* times the mean: some one in ten of photographs */
+	const double large = 2; /* times the mean: some one in fourteen of photographs */
 	int64_t progressive = STK_COUNT(p, progressive, 1) + 1, all = atomic_load_explicit(&p->counters.decodes, memory_order_relaxed) + 1;
 	int64_t bytes = STK_COUNT(p, progressive_bytes, (int64_t)size) + (int64_t)size;
 	return progressive * FEW < all || (double)size * (double)progressive > large * (double)bytes;

@@ -124,8 +124,8 @@ static enum stk_status make_records(struct stk_pipeline *p, struct stk_error *er
 {
 	int32_t window = p->program->reads ? (2 * p->config.read_requests + p->config.batch_size - 1) / p->config.batch_size : 0;
 	p->flight.depth = p->flight.most_depth = p->config.prefetch;
-	if (p->program->n_steps) /* some two thousand images keep a GPU busy */
-		p->flight.most_depth += p->config.batch_size > 1024 ? 2 : p->config.batch_size < 85 ? 24 : 2048 / p->config.batch_size;
+	if (p->program->n_steps) /* some three thousand images keep a GPU busy, those of which cores decode a few large ones included */
+		p->flight.most_depth += p->config.batch_size > 1024 ? 2 : p->config.batch_size < 128 ? 24 : 3072 / p->config.batch_size;
 	p->flight.n = p->flight.most_depth + 2 + window;
 	p->flight.records = stk__calloc((size_t)p->flight.n, sizeof *p->flight.records);
 	p->crew.cost_ns = stk__calloc((size_t)p->program->n_levels * (size_t)p->program->max_chains, sizeof *p->crew.cost_ns);
