@@ -202,6 +202,22 @@ def test_windows_that_cannot_be_had_are_an_error_that_says_so() -> None:
     assert all(len(b) <= 1 for b in run(lambda: define(total_num_attempts=7))[2])
 
 
+@pytest.mark.parametrize("layout", ["HWC", "DHWC", "WHC"])
+@pytest.mark.parametrize("name", ["crop_h", "crop_w"])
+def test_a_window_of_what_is_resized_may_be_empty(layout: str, name: str) -> None:
+    """Of images, and of volumes and others that no pass resizes, which ended the process."""
+    extents = {"D": 5, "H": 19, "W": 18, "C": 3}
+    x = np.zeros([extents[d] + 4 * (d != "C") for d in layout], np.uint8)
+
+    def define() -> Any:
+        node = fn.external_source(source=lambda: [x, x], layout=layout)
+        return fn.resize_crop_mirror(node, size=[extents[d] for d in "DHW" if d in layout], **{name: 0.3})
+
+    (out,) = run(define)
+    want = tuple(0 if "crop_" + d.lower() == name else extents[d] for d in layout)
+    assert [o.shape for o in out] == [want, want]
+
+
 def test_all_polygons_of_a_mask_are_selected() -> None:
     """DALI gives the last one alone."""
     polygons = [np.int32([[1, 0, 3], [0, 3, 7], [1, 7, 10]])] * 2

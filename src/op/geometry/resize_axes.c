@@ -35,6 +35,9 @@ enum stk_status stk__resize_axes(const struct stk_extents *x, const int32_t *dim
 	struct stk_resize_axes *out, struct stk_error *err)
 {
 	out->n = 0;
+	for (int32_t d = 0; d < x->n; d++)
+		if (x->out[d] == 0) /* an empty window of what is resized: no filter makes it, and nothing runs */
+			return STK_OK;
 	for (int32_t d = 0; d < x->n; d++) {
 		if (x->in[d] > STK_PASS_MAX_EXTENT)
 			return stk__fail(
@@ -59,6 +62,8 @@ enum stk_status stk__resize_axes_run(
 	const struct stk_call *call, const struct stk_resize_axes *r, struct stk_array_jobs *jobs, struct stk_error *err)
 {
 	const struct stk_tensor *in = &call->in[0], *out = &call->out[0];
+	if (stk_desc_elements(&out->desc) == 0)
+		return STK_OK;
 	if (r->n == 0)
 		return stk__array_copy_all(jobs, in, out, in->desc.dtype != out->desc.dtype, err);
 	return stk__array_resize(jobs, r->axis, r->dims, r->n, in, out, err);
