@@ -158,6 +158,7 @@ struct maker {
 	uint64_t rng;
 	struct stk_graph *graph;
 	bool on_gpu;
+	bool passes; /* images, and mostly operators that join in passes: these meet too rarely among all operators */
 	int hostile; /* how many numbers of a hundred are extreme */
 	struct stk_node values[MOST_VALUES];
 	int32_t n_values;
@@ -206,13 +207,15 @@ static void add_tensors(struct maker *m)
 {
 	static const char *const layouts[] = {"HWC", "CHW", "HW", "FHWC", "FCHW", "DHWC", "C", "F", "NCDHW", "ABC"};
 	struct data *d = new_data(m, DATA_TENSORS);
-	const char *layout = chance(&m->rng, 60) ? layouts[test_random(&m->rng) % (chance(&m->rng, 80) ? 4 : 10)] : NULL;
+	const char *layout = m->passes             ? "HWC"
+			     : chance(&m->rng, 60) ? layouts[test_random(&m->rng) % (chance(&m->rng, 80) ? 4 : 10)]
+						   : NULL;
 	d->ndim = layout ? (int32_t)strlen(layout) : chance(&m->rng, 60) ? 3 : test_random_in(&m->rng, 0, 5);
-	d->dtype = chance(&m->rng, 50) ? STK_UINT8 : (enum stk_dtype)(test_random(&m->rng) % STK_DTYPE_COUNT);
+	d->dtype = chance(&m->rng, m->passes ? 80 : 50) ? STK_UINT8 : (enum stk_dtype)(test_random(&m->rng) % STK_DTYPE_COUNT);
 	for (int32_t k = 0; k < d->ndim; k++) {
 		bool channels = layout ? layout[k] == 'C' : k == d->ndim - 1 && d->ndim > 2;
 		d->shape[k] = channels ? test_random_in(&m->rng, 1, 4) : test_random_in(&m->rng, 1, d->ndim > 3 ? 9 : 40);
-		if (channels && chance(&m->rng, 50))
+		if (channels && chance(&m->rng, m->passes ? 90 : 50))
 			d->shape[k] = 3;
 		if (chance(&m->rng, 3))
 			d->shape[k] = channels ? test_random_in(&m->rng, 15, 40) : 0;
@@ -341,8 +344,12 @@ static size_t random_args(struct maker *m, const struct stk_op_def *def, struct 
 
 static const struct stk_op_def *random_op(struct maker *m)
 {
+	static const unsigned classes[] = {STK_CLASS_WINDOW | STK_CLASS_FILL, STK_CLASS_SAMPLER, STK_CLASS_POINTWISE};
+	unsigned wanted = m->passes && chance(&m->rng, 90) ? classes[test_random(&m->rng) % 3] : 0;
 	for (;;) {
 		const struct stk_op_def *def = stk__ops[test_random(&m->rng) % stk__op_total];
+		if (wanted && (!(def->classes & wanted) || def->fetch))
+			continue;
 		if (!def->reader && !(def->flags & (STK_OP_CALLBACK | STK_OP_FUNCTION)) && (def->inputs.max > 0 || chance(&m->rng, 20)))
 			return def;
 	}
@@ -359,8 +366,8 @@ static void add_operator(struct maker *m)
 		int32_t n_in = test_random_in(
 			&m->rng, def->inputs.min, def->inputs.max < def->inputs.min + 2 ? def->inputs.max : def->inputs.min + 2);
 		for (int32_t k = 0; k < n_in; k++)
-			inputs[k] =
-				m->values[chance(&m->rng, 70) ? (uint32_t)m->n_values - 1 : test_random(&m->rng) % (uint32_t)m->n_values];
+			inputs[k] = m->values[chance(&m->rng, m->passes ? 95 : 70) ? (uint32_t)m->n_values - 1
+										   : test_random(&m->rng) % (uint32_t)m->n_values];
 		size_t n = random_args(m, def, args, &lists, texts);
 		const struct stk_graph_options o = {
 			.device = m->on_gpu && chance(&m->rng, 70) ? STK_DEVICE_GPU : STK_DEVICE_ANY, .when = m->when, .n_when = m->n_when};
@@ -408,7 +415,8 @@ struct stk_graph *make_random_graph(uint64_t seed, bool on_gpu)
 	static const uint8_t hostilities[] = {0, 2, 6, 30};
 	for (int i = 0; i < 4; i++)
 		test_random(&m.rng);
-	m.hostile = hostilities[test_random(&m.rng) % sizeof hostilities];
+	m.passes = seed % 5 == 4; /* a share that does not follow the bits by which ways are drawn */
+	m.hostile = hostilities[test_random(&m.rng) % (m.passes ? 2 : sizeof hostilities)];
 	if (stk_graph_create(&m.graph, NULL))
 		return NULL;
 	for (int n = test_random_in(&m.rng, 1, 2); n || !m.n_values; n--)
