@@ -182,11 +182,16 @@ static void vacate(const struct block *b)
 	}
 	if (from >= to)
 		return;
-	if (b->device >= 0 && mprotect((void *)from, to - from, PROT_NONE)) {
-		perror("emulated CUDA: mprotect");
+	if (b->device < 0) {
+		madvise((void *)from, to - from, MADV_DONTNEED);
+		return;
+	}
+	/* As nobody has ever touched them, so that the kernel makes one mapping of them and their neighbours: a process may have 65 530. */
+	const int fresh = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED;
+	if (mmap((void *)from, to - from, PROT_NONE, fresh, -1, 0) == MAP_FAILED) {
+		perror("emulated CUDA: mmap");
 		abort();
 	}
-	madvise((void *)from, to - from, MADV_DONTNEED);
 }
 
 int cuMemAlloc_v2(uint64_t *address, size_t size)
