@@ -51,6 +51,9 @@ static enum stk_status set_inputs(
 		if (k == 0)
 			stk__layout_name(n->def, &in[0].desc);
 		in[k] = read_value(run, in[k]);
+		enum stk_status s = stk__input_takes(n->def, k, in[k].desc.dtype, err); /* of branches, the graph may not know the type */
+		if (s)
+			return s;
 	}
 	call->in = in;
 	return STK_OK;

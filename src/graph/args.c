@@ -387,6 +387,9 @@ enum stk_status stk__arg_set_sample(
 			"argument \"%s\" is given for each frame (the layout is \"%s\"), which only the data says: mark it with per_frame, or name "
 			"layout and ndim of the external_source that it comes from",
 			def->name, t->desc.layout);
+	enum stk_status s = stk__arg_takes(def, t->desc.dtype, err); /* of branches, the graph may not know the type */
+	if (s)
+		return s;
 	if (def->flags & STK_SHAPED) {
 		int64_t *shape = stk__arena_take(memory, sizeof t->desc.shape);
 		if (!shape)
@@ -398,7 +401,7 @@ enum stk_status stk__arg_set_sample(
 		return sample_list(def, t, n, field, memory, err);
 	if (n != 1)
 		return stk__fail(err, STK_SHAPE, "argument \"%s\" takes one value a sample, and got %lld", def->name, (long long)n);
-	enum stk_status s = def->type == STK_ARG_FLOAT ? STK_OK : check_whole(def, t, 1, err);
+	s = def->type == STK_ARG_FLOAT ? STK_OK : check_whole(def, t, 1, err);
 	if (s)
 		return s;
 	switch (def->type) {

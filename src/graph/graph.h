@@ -74,9 +74,12 @@ enum stk_status stk__arg_set(
 	struct stk_graph *g, const struct stk_arg_def *def, const struct stk_arg *value, void *args, struct stk_error *err);
 enum stk_status stk__arg_set_default(struct stk_graph *g, const struct stk_arg_def *def, void *args, struct stk_error *err);
 
-/* Sets an argument for one sample from a tensor (any numeric type; lists from 1-d tensors), which holds no frames. memory: of the sample. */
+/* Whether input i of an operator may be of this type. Enumerations are no numbers: they go through operators that move elements, and to arguments of their
+ * kind. */
+enum stk_status stk__input_takes(const struct stk_op_def *def, int32_t i, enum stk_dtype dtype, struct stk_error *err);
 /* Whether values of this type may be given for the argument, sample by sample: those of an enumeration go where it is asked for. */
 enum stk_status stk__arg_takes(const struct stk_arg_def *def, enum stk_dtype dtype, struct stk_error *err);
+/* Sets an argument for one sample from a tensor (any numeric type; lists from 1-d tensors), which holds no frames. memory: of the sample. */
 enum stk_status stk__arg_set_sample(
 	const struct stk_arg_def *def, const struct stk_tensor *value, void *args, struct stk_arena *memory, struct stk_error *err);
 

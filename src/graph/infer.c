@@ -60,15 +60,23 @@ static enum stk_status take_frame(
 	return s;
 }
 
-/* Enumerations are no numbers: they go through operators that move elements, and to arguments of their kind. */
+enum stk_status stk__input_takes(const struct stk_op_def *def, int32_t i, enum stk_dtype dtype, struct stk_error *err)
+{
+	if (!stk__dtype_enumeration(dtype) || def->flags & STK_OP_MOVES)
+		return STK_OK;
+	return stk__fail(err, STK_INVALID,
+		"input %d holds values of an enumeration (%s): cast makes int32 of them, with which operators compute", i,
+		stk_dtype_name(dtype));
+}
+
 static enum stk_status check_enumerations(
 	const struct stk_graph *g, const struct stk_graph_node *node, const struct stk_tensor *in, struct stk_error *err)
 {
-	for (int32_t i = 0; i < node->n_inputs && !(node->def->flags & STK_OP_MOVES); i++)
-		if (stk__dtype_enumeration(in[i].desc.dtype))
-			return stk__fail(err, STK_INVALID,
-				"input %d holds values of an enumeration (%s): cast makes int32 of them, with which operators compute", i,
-				stk_dtype_name(in[i].desc.dtype));
+	for (int32_t i = 0; i < node->n_inputs; i++) {
+		enum stk_status s = stk__input_takes(node->def, i, in[i].desc.dtype, err);
+		if (s)
+			return s;
+	}
 	for (int32_t i = 0; i < node->n_varying; i++) {
 		const struct stk_node n = node->varying[i].node;
 		enum stk_status s = stk__arg_takes(&node->varying[i].def, g->nodes[n.op]->outputs[n.output].dtype, err);

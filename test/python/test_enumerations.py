@@ -86,6 +86,28 @@ def test_they_are_no_numbers(define: Callable[[], Any], says: str) -> None:
         outputs(define)
 
 
+@pytest.mark.parametrize(
+    ("use", "says"),
+    [
+        (fn.noise.gaussian, r"input 0 holds values of an enumeration \(interpolation type\): cast makes int32"),
+        (lambda drawn: fn.transforms.scale(scale=drawn), 'argument "scale" takes .*, and this value is of type interpolation type'),
+    ],
+)
+def test_they_are_no_numbers_where_the_graph_knows_no_type(use: Callable[[Any], Any], says: str) -> None:
+    """Of two branches one draws from what only the data tells the type of: a filter's number was computed with, by code for types of numbers."""
+
+    def define(flag: bool) -> Any:
+        if fn.external_source(lambda: [np.bool_(flag)] * 8, dtype=types.BOOL, ndim=0):
+            drawn = fn.random.choice(fn.external_source(lambda: [np.float32([1, 2])] * 8), shape=[2])
+        else:
+            drawn = fn.random.choice(FILTERS, shape=[2])
+        return use(drawn)
+
+    assert outputs(lambda: define(True), enable_conditionals=True)[0].dtype == types.FLOAT
+    with pytest.raises(InvalidArgumentError, match=says):
+        outputs(lambda: define(False), enable_conditionals=True)
+
+
 def test_lists_are_of_one_enumeration() -> None:
     with pytest.raises(TypeError, match="one enumeration"):
         outputs(lambda: fn.random.choice([types.RGB, types.INTERP_NN]))
