@@ -76,12 +76,13 @@ static bool is_date(const struct parts *p)
 	return p->day <= length && p->hour < 24 && p->minute < 60 && p->second <= 60;
 }
 
-/* Of the proleptic Gregorian calendar: years begin in March here, so that the day that leap years have comes last. */
+/* Of the proleptic Gregorian calendar: years begin in March here, so that the day that leap years have comes last, and 400 years before the year 0, so that
+ * that of its first two months is not below 0, where division would round up. */
 static int64_t seconds_of(const struct parts *p)
 {
-	const int64_t year = p->year - (p->month <= 2), month = (p->month + 9) % 12;
+	const int64_t year = p->year + 400 - (p->month <= 2), month = (p->month + 9) % 12;
 	const int64_t days_of_year = (153 * month + 2) / 5 + p->day - 1;
-	const int64_t day = year * 365 + year / 4 - year / 100 + year / 400 + days_of_year - 719468;
+	const int64_t day = year * 365 + year / 4 - year / 100 + year / 400 + days_of_year - 719468 - 146097;
 	return ((day * 24 + p->hour) * 60 + p->minute) * 60 + p->second;
 }
 

@@ -59,8 +59,8 @@ uint8_t *fuzz_seed(int i, size_t *size)
 {
 	static const char *const texts[] = {"Sun, 06 Nov 1994 08:49:37 GMT", "Sunday, 06-Nov-94 08:49:37 GMT", "Sun Nov  6 08:49:37 1994",
 		"Thu, 29 Feb 2024 23:59:60 GMT", "Tue, 29 Feb 2023 00:00:00 GMT", "Sat, 31 Dec 9999 23:59:59 GMT",
-		"Mon, 01 Jan 0001 00:00:00 GMT", "2026-01-31T12:00:00Z", "2026-01-31T12:00:00.123456+01:30", "2024-02-29T12:00:00UTC",
-		"2026-01-31 12:00:00-0800", ""};
+		"Mon, 01 Jan 0001 00:00:00 GMT", "Wed, 06 Feb 0000 00:40:05 GMT", "2026-01-31T12:00:00Z",
+		"2026-01-31T12:00:00.123456+01:30", "2024-02-29T12:00:00UTC", "2026-01-31 12:00:00-0800", ""};
 	if ((size_t)i >= sizeof texts / sizeof *texts)
 		return NULL;
 	*size = strlen(texts[i]);
