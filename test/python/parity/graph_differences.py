@@ -76,6 +76,10 @@ def _integers_but_bytes(step: Step, inputs: list[Batch]) -> bool:
     return _kind(inputs) in ("i", "u") and inputs[0].samples[0].dtype != "uint8"
 
 
+def _other_than_bytes(step: Step, inputs: list[Batch]) -> bool:
+    return inputs[0].samples[0].dtype != "uint8"
+
+
 def _nearest_along_one(step: Step, inputs: list[Batch]) -> bool:
     given = [repr(step.kwargs[k]) for k in ("min_filter", "mag_filter") if k in step.kwargs]
     return "NN" in given and given != ["NN", "NN"]
@@ -191,7 +195,10 @@ KNOWN = (
     ),
     Difference("values", "transforms.rotation", "", TURNS, _many_turns),
     Difference("values", "rotate|warp_affine", "^shape", SIZES, _size_by_sample),
-    Difference("values", "erase", "", "fill_value saturates in the type of the samples", _negative_fill),
+    Difference("values", "erase|pad", "", "fill_value saturates in the type of the samples", _negative_fill),
+    Difference("values", "rotate", "^largest difference", "Positions are float32, and DALI's differ in their last bits", _other_than_bytes),
+    Difference("only Stoker", "warp_affine", "Affine mapping parameters must be either", MORE),
+    Difference("only Stoker", "normalize", "Axes must not be specified when both", "More is taken than by DALI: crops to any type"),
     Difference("values", "grid_mask", "", NAN, _not_finite),
     Difference("values", "experimental.warp_perspective", "^largest difference", "DALI's positions are multiples of 1/32 of a pixel"),
     Difference("values", "sphere", "", "`sphere` leaves images of one pixel alone", _one_pixel),
