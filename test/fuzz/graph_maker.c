@@ -293,6 +293,12 @@ static struct stk_arg per_sample(struct maker *m, const struct stk_arg_def *def)
 	return stk_arg_node(def->name, node);
 }
 
+/* Thousands of tiles take an emulated GPU minutes. */
+static int64_t bounded(const struct maker *m, const struct stk_arg_def *def, int64_t n)
+{
+	return m->on_gpu && strncmp(def->name, "tiles", 5) == 0 && n > 64 ? 64 : n;
+}
+
 static struct stk_arg random_arg(struct maker *m, const struct stk_arg_def *def, size_t at, struct lists *lists, char text[64])
 {
 	uint64_t *rng = &m->rng;
@@ -303,7 +309,7 @@ static struct stk_arg random_arg(struct maker *m, const struct stk_arg_def *def,
 	case STK_ARG_BOOL:
 		return stk_arg_bool(def->name, chance(rng, 50));
 	case STK_ARG_INT:
-		return stk_arg_int(def->name, random_int(rng, m->hostile, def));
+		return stk_arg_int(def->name, bounded(m, def, random_int(rng, m->hostile, def)));
 	case STK_ARG_FLOAT:
 		return stk_arg_float(def->name, random_float(rng, m->hostile, def));
 	case STK_ARG_STRING:
