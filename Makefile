@@ -154,7 +154,7 @@ fuzz: setup ## all parsers, decoders and random graphs under sanitizers, and ran
 selfcheck: setup ## plant faults and see each caught by its own check
 	$(PYTHON) tools/selfcheck.py
 
-check-all: setup ## what .ci/run runs, with tests that take minutes each, plain C, all GPU tests on the emulated driver, planted faults and fuzzing: about two hours on two cores
+check-all: setup ## what .ci/run runs, with tests that take minutes each, plain C, all GPU tests on the emulated driver, planted faults and fuzzing: an hour and a half on two cores
 	.ci/run all
 
 fresh: ## RUN='make test' in a fresh clone on a bare Debian, SUITE=trixie or bookworm; as root; USERNAME=ann runs it as a user without root
