@@ -207,7 +207,7 @@ const uint8_t *stk__device_room_end(struct stk_exec_worker *w, size_t used)
  * data sets have. Where they are many, cores would be what the GPU waits for; then they take the largest, since a batch waits for its largest. */
 static bool leaves_progressive(struct stk_pipeline *p, size_t size)
 {
-	enum { FEW = 16 };        /* one in so many */
+	enum { FEW = 16 };      /* one in so many */
 	const double large = 2; /* times the mean: some one in fourteen of photographs */
 	int64_t progressive = STK_COUNT(p, progressive, 1) + 1, all = atomic_load_explicit(&p->counters.decodes, memory_order_relaxed) + 1;
 	int64_t bytes = STK_COUNT(p, progressive_bytes, (int64_t)size) + (int64_t)size;
