@@ -29,7 +29,7 @@ GLOBALS = {
 
 # Files of src/exec: each calls only those behind it.
 EXEC_ORDER = (
-    "pipeline report state changes deliver resident schedule chain drain held open resident_run engine batch device fetch context describe feed "
+    "pipeline report state changes deliver resident schedule chain drain held open resident_run engine batch device fetch context describe progressive feed "
     "fetch_ahead near submit device_memory device_trace by_frame pass call failures frames fetch_read inflight survey orders"
 ).split()
 # What parts tell the engine, which sees them all: the only calls that lead up.

@@ -9,7 +9,7 @@
 
 /* Those for users come first; the rest belong to tests and tools, or are prefixes of such. */
 static const char *const known[] = {"STOKER_AFFINITY", "STOKER_CPU", "STOKER_FUSE", "STOKER_JPEG", "STOKER_MAX_IMAGE_SIZE",
-	"STOKER_MAX_JPEG_SCANS", "STOKER_POISON", "STOKER_S3_ADDRESSING", NULL};
+	"STOKER_MAX_JPEG_SCANS", "STOKER_POISON", "STOKER_PROGRESSIVE", "STOKER_S3_ADDRESSING", NULL};
 static const char *const tools[] = {"STOKER_ASSIGNMENT", "STOKER_BENCH", "STOKER_BUILD", "STOKER_EMULATED", "STOKER_FUZZ", "STOKER_LONG",
 	"STOKER_MOTO", "STOKER_PYTHON", "STOKER_TEST", "STOKER_TIDY"};
 

@@ -203,24 +203,13 @@ const uint8_t *stk__device_room_end(struct stk_exec_worker *w, size_t used)
 	return at;
 }
 
-/* Whether a progressive file is left to the cores. On the GPU it takes milliseconds, for which its batch waits, so the cores meanwhile decode the few that most
- * data sets have. Where they are many, cores would be what the GPU waits for; then they take the largest, since a batch waits for its largest. */
-static bool leaves_progressive(struct stk_pipeline *p, size_t size)
-{
-	enum { FEW = 16 };      /* one in so many */
-	const double large = 2; /* times the mean: some one in fourteen of photographs */
-	int64_t progressive = STK_COUNT(p, progressive, 1) + 1, all = atomic_load_explicit(&p->counters.decodes, memory_order_relaxed) + 1;
-	int64_t bytes = STK_COUNT(p, progressive_bytes, (int64_t)size) + (int64_t)size;
-	return progressive * FEW < all || (double)size * (double)progressive > large * (double)bytes;
-}
-
 /* Whether the GPU decodes the window that the pass reads. */
 static bool takes(const struct stk_chain_run *run, const struct stk_encoded *e, const struct stk_pass *pass, struct stk_decode_job *d)
 {
 	struct stk_rect seen = stk__pass_source(pass);
 	if (e->denom > 1 || !seen.w || !seen.h || stk__jpeg_header_parse(e->data, e->size, &d->header, NULL))
 		return false;
-	if (d->header.process == STK_JPEG_PROGRESSIVE && leaves_progressive(run->pipeline, e->size))
+	if (d->header.process == STK_JPEG_PROGRESSIVE && stk__progressive_is_for_cores(run->pipeline, e->size))
 		return false;
 	d->orientation = e->orient ? d->header.orientation : 1;
 	d->window = stk__orient_rect(d->orientation, d->header.width, d->header.height, seen);

@@ -417,6 +417,7 @@ enum stk_status stk__device_create(struct stk_pipeline *p, struct stk_error *err
 	p->parts.device = d;
 	d->submitted.end = &d->submitted.first;
 	d->resting.end = &d->resting.first;
+	stk__progressive_init(&d->progressive);
 	pthread_cond_init(&d->work, NULL);
 	d->n_batches = p->flight.most_depth + 1;
 	d->batches = stk__calloc((size_t)d->n_batches, sizeof *d->batches);

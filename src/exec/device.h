@@ -16,6 +16,7 @@
 #include "codec/jpeg_gpu/jpeg_gpu.h"
 #include "exec/device_memory.h"
 #include "exec/exec.h"
+#include "exec/progressive.h"
 #include "kernel/array/array_gpu.h"
 
 enum stk_job_kind {
@@ -174,6 +175,7 @@ struct stk_device_stage {
 	size_t memory_limit;       /* of decoding and batches under way, which take memory for the sake of speed */
 	_Atomic size_t largest;    /* bytes of a batch's slot and scratch, so far */
 	bool held_back;            /* the limit forbade one more batch under way while the consumer waited */
+	struct stk_progressive progressive;
 	struct stk_device_clock clock;
 };
 

@@ -42,6 +42,7 @@ void stk__duty_sleeps(struct stk_duty *d, int64_t now)
 	change(d, -1, now);
 	int64_t window = now - d->window_ns;
 	if (window >= WINDOW_NS) {
+		atomic_store(&d->load, (int32_t)(100 * d->awake_ns / (window * d->most)));
 		int64_t wanted = (HEADROOM * d->awake_ns + window - 1) / window;
 		wanted = wanted > LEAST ? wanted : LEAST;
 		if (wanted < atomic_load(&d->on)) /* of a small pool it never is */
@@ -70,4 +71,12 @@ void stk__duty_raise(struct stk_duty *d, int64_t now)
 	int32_t on = 2 * atomic_load(&d->on);
 	atomic_store(&d->on, on < d->most ? on : d->most);
 	atomic_store(&d->since_ns, 0);
+}
+
+int32_t stk__duty_load(const struct stk_duty *d, int64_t now)
+{
+	int64_t since = atomic_load(&d->since_ns);
+	return since && atomic_load(&d->on) >= d->most && now - since >= WINDOW_NS
+		       ? 100
+		       : atomic_load(&d->load); /* nobody sleeps: no window ends */
 }

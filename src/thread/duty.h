@@ -4,7 +4,7 @@
  * work takes up to twice the CPU time that a few of them need. So no more are on duty than four times as many as were awake on average, a few at least, and
  * twice as many as soon as those on duty have had no pause for a while: a consumer who takes all that there is has all threads at work.
  *
- * It knows no thread, no lock and no clock: the pool calls it with its lock held, but for stk__duty_full and stk__duty_busy. */
+ * It knows no thread, no lock and no clock: the pool calls it with its lock held, but for stk__duty_full, stk__duty_busy and stk__duty_load. */
 #ifndef STK_THREAD_DUTY_H
 #define STK_THREAD_DUTY_H
 
@@ -14,6 +14,7 @@
 struct stk_duty {
 	_Atomic int32_t on;       /* the first so many */
 	_Atomic int64_t since_ns; /* all on duty are awake; 0: not all of them */
+	_Atomic int32_t load;     /* of a hundred threads, how many were awake on average in the last window */
 	int32_t most, awake;
 	int64_t window_ns, last_ns, awake_ns; /* when the window began, the last change, and awake threads' time since then, in sum */
 };
@@ -28,6 +29,8 @@ void stk__duty_sleeps(struct stk_duty *d, int64_t now);
 bool stk__duty_full(const struct stk_duty *d);
 /* Likewise, and they have been for so long that more should be on duty, which stk__duty_raise sees to. */
 bool stk__duty_busy(const struct stk_duty *d, int64_t now);
+/* Of a hundred threads, how many were awake on average in the tenth of a second that ended last. Likewise. */
+int32_t stk__duty_load(const struct stk_duty *d, int64_t now);
 void stk__duty_raise(struct stk_duty *d, int64_t now);
 
 #endif

@@ -58,6 +58,11 @@ bool stk__pool_is_me(const struct stk_pool *pool)
 	return false;
 }
 
+int32_t stk__pool_load(const struct stk_pool *pool)
+{
+	return stk__duty_load(&pool->duty, stk__clock_ns());
+}
+
 static bool rests(const struct pool_thread *t)
 {
 	return t->index >= atomic_load(&t->pool->duty.on);

@@ -36,6 +36,9 @@ bool stk__pool_leave_within(struct stk_pool *pool, struct stk_pool_client *clien
 /* Whether the calling thread is one of its workers. */
 bool stk__pool_is_me(const struct stk_pool *pool);
 
+/* Of a hundred workers, how many were awake on average in the last tenth of a second (duty.h). Any thread. */
+int32_t stk__pool_load(const struct stk_pool *pool);
+
 /* There is work: wakes sleeping workers. Any thread; cheap when none sleeps. */
 void stk__pool_wake(struct stk_pool *pool);
 /* Wakes one, who wakes the others if what it finds is work for them too: a consumer's own thread pays for one wake, not for all. */

@@ -194,6 +194,24 @@ static void test_all_threads_are_on_duty_for_who_takes_all(void **state)
 	assert_false(stk__duty_busy(&d, now + 20 * MS));
 }
 
+/* Of 10 threads 4 are awake for a window, then all of them, without a pause that would end a window. */
+static void test_the_load_is_that_of_the_last_window(void **state)
+{
+	(void)state;
+	struct stk_duty d;
+	int64_t now = 0;
+	stk__duty_init(&d, 10, now);
+	assert_int_equal(stk__duty_load(&d, now), 0);
+	for (int i = 0; i < 6; i++)
+		stk__duty_sleeps(&d, now);
+	stk__duty_sleeps(&d, now += 200 * MS);
+	assert_int_equal(stk__duty_load(&d, now), 40);
+	for (int i = 0; i < 7; i++)
+		stk__duty_wakes(&d, now);
+	assert_int_equal(stk__duty_load(&d, now + 50 * MS), 40);
+	assert_int_equal(stk__duty_load(&d, now + 150 * MS), 100);
+}
+
 /* One that ends a unit although it is to rest is no reason to call others, and once it rests the pause of those on duty counts from then on. */
 static void test_threads_that_are_to_rest_do_so(void **state)
 {
@@ -407,6 +425,7 @@ int main(void)
 		cmocka_unit_test(test_one_wake_is_enough_for_one_unit),
 		cmocka_unit_test(test_what_resting_workers_leave_is_done_by_the_others),
 		cmocka_unit_test(test_few_threads_are_on_duty_for_little_work),
+		cmocka_unit_test(test_the_load_is_that_of_the_last_window),
 		cmocka_unit_test(test_all_threads_are_on_duty_for_who_takes_all),
 		cmocka_unit_test(test_threads_that_are_to_rest_do_so),
 		cmocka_unit_test(test_a_small_pool_never_rests),

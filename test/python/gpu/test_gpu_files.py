@@ -6,6 +6,7 @@ from __future__ import annotations
 import io
 import json
 import tarfile
+import time
 from pathlib import Path
 from typing import Any
 
@@ -102,8 +103,9 @@ def test_every_kind_of_file(healthy: Path, kind: str) -> None:
 
 
 @pytest.mark.parametrize("every", [4, 40])
-def test_the_gpu_decodes_progressive_files_where_they_are_many(tmp_path: Path, every: int) -> None:
+def test_the_gpu_decodes_progressive_files_where_they_are_many(tmp_path: Path, every: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """One in 40 is left to the cores. The last of each round is progressive, so that the others are counted before it."""
+    monkeypatch.setenv("STOKER_PROGRESSIVE", "gpu")
     rng = np.random.default_rng([SEED, 9])
     (tmp_path / "only").mkdir()
     for i in range(40):
@@ -119,6 +121,30 @@ def test_the_gpu_decodes_progressive_files_where_they_are_many(tmp_path: Path, e
     left = counters["decodes"] - counters["gpu_decodes"]
     assert counters["progressive"] > 0 and counters["gpu_refused"] == 0
     assert left == (0 if every == 4 else counters["progressive"]), counters
+
+
+@pytest.mark.parametrize("side", ["cores", ""])
+def test_cores_that_have_time_decode_progressive_files(tmp_path: Path, side: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """At once where the environment says so; else within some periods of a tenth of a second, of a consumer that rests between batches."""
+    monkeypatch.setenv("STOKER_PROGRESSIVE", side)
+    (tmp_path / "only").mkdir()
+    for i in range(8):
+        Image.fromarray(photograph(np.random.default_rng([SEED, i]), 60, 80)).save(
+            tmp_path / "only" / f"{i}.jpg", quality=90, progressive=True
+        )
+    pipe = Pipeline(batch_size=8, num_threads=8, device_id=0)
+    with pipe:
+        data, _ = fn.readers.file(file_root=str(tmp_path))
+        pipe.set_outputs(fn.decoders.image(data, device="mixed", output_type=types.RGB))
+    pipe.build()
+    on_gpu = [pipe.counters()["gpu_decodes"]]
+    until = time.monotonic() + 20
+    while time.monotonic() < until and (len(on_gpu) < 10 or on_gpu[-1] > on_gpu[-4]):
+        pipe.run()
+        time.sleep(0.12)
+        on_gpu.append(pipe.counters()["gpu_decodes"])
+    assert on_gpu[-1] == on_gpu[-4], on_gpu
+    assert side == "" or on_gpu[-1] == 0, on_gpu
 
 
 @pytest.mark.parametrize("strict", [True, False])

@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "exec/progressive.h"
+
+#include "base/clock.h"
+#include "exec/device.h"
+#include "thread/pool.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+	FEW = 16,   /* one file in so many */
+	MOST = 200, /* hundredths of the mean: some one in fourteen of photographs is larger */
+	FULL = 90,
+	FREE = 75, /* of a hundred workers, awake */
+	UP = 25,
+	DOWN = 10,            /* hundredths of the mean */
+	PERIOD_NS = 100000000 /* in which the load is measured */
+};
+
+void stk__progressive_init(struct stk_progressive *s)
+{
+	const char *side = getenv("STOKER_PROGRESSIVE");
+	s->held = side && (strcmp(side, "gpu") == 0 || strcmp(side, "cores") == 0);
+	s->large = s->held && *side == 'c' ? 0 : MOST;
+	s->changed_ns = stk__clock_ns();
+}
+
+/* Follows the load of the last period: quickly where cores hold the run up, slowly where they have time. */
+static int32_t follow(struct stk_progressive *s, const struct stk_pool *pool)
+{
+	int64_t now = stk__clock_ns(), last = atomic_load_explicit(&s->changed_ns, memory_order_relaxed);
+	int32_t large = atomic_load_explicit(&s->large, memory_order_relaxed);
+	if (s->held || now - last < PERIOD_NS ||
+		!atomic_compare_exchange_strong_explicit(&s->changed_ns, &last, now, memory_order_relaxed, memory_order_relaxed))
+		return large;
+	int32_t load = stk__pool_load(pool);
+	large += load >= FULL ? UP : load <= FREE ? -DOWN : 0;
+	large = large < 0 ? 0 : large > MOST ? MOST : large;
+	atomic_store_explicit(&s->large, large, memory_order_relaxed);
+	return large;
+}
+
+bool stk__progressive_is_for_cores(struct stk_pipeline *p, size_t size)
+{
+	int64_t progressive = STK_COUNT(p, progressive, 1) + 1, all = atomic_load_explicit(&p->counters.decodes, memory_order_relaxed) + 1;
+	int64_t bytes = STK_COUNT(p, progressive_bytes, (int64_t)size) + (int64_t)size;
+	double large = follow(&p->parts.device->progressive, p->ctx->pool) / 100.0;
+	return progressive * FEW < all || (double)size * (double)progressive > large * (double)bytes;
+}
