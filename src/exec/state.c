@@ -324,20 +324,20 @@ static enum stk_status restore_readers(struct stk_pipeline *p, const struct save
 	return s;
 }
 
-/* The position at which the epoch's first batch begins: where epochs follow each other without a gap, the batch before takes samples of this one along. */
-static int64_t first_position(const struct stk_pipeline *p, const struct saved *v)
+/* The position at which the epoch's first batch begins in a run from the start. Where epochs follow each other without a gap, the batch before takes samples
+ * of this one along. */
+static int64_t first_position(const struct stk_pipeline *p, int64_t epoch)
 {
-	int64_t together = (int64_t)p->order.batch * p->order.ranks;
-	bool wraps = p->program->reader >= 0 && p->order.tail == STK_TAIL_WRAP && !p->order.contiguous;
-	int64_t over = wraps ? v->epoch * v->size % together : 0; /* checked to be far below 2^63 */
-	return over ? together - over : 0;
+	struct stk_order whole = p->order;
+	whole.start_epoch = whole.start_position = 0;
+	return p->program->reader >= 0 ? stk__order_consumed(&whole, epoch, 0) : 0;
 }
 
 /* In mid-epoch: every source must be able to begin there. */
 static enum stk_status check_sources(const struct stk_pipeline *p, const struct saved *v, struct stk_error *err)
 {
 	const struct stk_level *first = &p->program->levels[0];
-	int64_t consumed = v->consumed, begin = first_position(p, v);
+	int64_t consumed = v->consumed, begin = first_position(p, v->epoch);
 	if (consumed == begin)
 		return STK_OK;
 	bool between = (consumed - begin) % ((int64_t)p->order.batch * p->order.ranks) == 0; /* it lies between two batches */
