@@ -101,3 +101,8 @@ const char *stk__nearest(const char *name, const char *(*next)(const void *from,
 		}
 	}
 }
+
+size_t stk__byte_order_mark(const char *text, size_t size)
+{
+	return size >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0 ? 3 : 0;
+}

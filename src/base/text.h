@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Text: a growing buffer, and the nearest name for "did you mean". */
+ * Text: a growing buffer, the nearest name for "did you mean", and the mark before UTF-8. */
 #ifndef STK_BASE_TEXT_H
 #define STK_BASE_TEXT_H
 
@@ -21,5 +21,8 @@ void stk__text_free(struct stk_text *t);
 /* The candidate at the smallest edit distance (Levenshtein), or NULL when none is near enough to be what was meant.
  * next: gives the i-th candidate, NULL at the end. */
 const char *stk__nearest(const char *name, const char *(*next)(const void *from, size_t i), const void *from);
+
+/* The bytes of the byte order mark at the text's begin, which editors on Windows put before UTF-8 and which is no part of what it says: 3 or 0. */
+size_t stk__byte_order_mark(const char *text, size_t size);
 
 #endif

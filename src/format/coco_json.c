@@ -2,6 +2,7 @@
  * The annotations' JSON, of which no tree is made. */
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/text.h"
 #include "format/coco.h"
 #include "format/json.h"
 
@@ -441,9 +442,13 @@ enum stk_status stk__coco_read_json(
 	struct reading r = {o, out};
 	if (size > 1 && (memcmp(text, "\xff\xfe", 2) == 0 || memcmp(text, "\xfe\xff", 2) == 0))
 		return stk__fail(err, STK_CORRUPT, "%.300s is text in UTF-16: save it as UTF-8, which JSON is written in", path);
-	/* Editors on Windows put a byte order mark before UTF-8. */
-	size_t mark = size >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0 ? 3 : 0;
-	struct stk_json j = {.at = text + mark, .end = text + size, .begin = text, .whole = true, .path = path, .user = &r, .err = err};
+	struct stk_json j = {.at = text + stk__byte_order_mark(text, size),
+		.end = text + size,
+		.begin = text,
+		.whole = true,
+		.path = path,
+		.user = &r,
+		.err = err};
 	enum stk_status s = stk__json_each(&j, '{', top_entry, NULL);
 	if (s)
 		return s;

@@ -3,6 +3,7 @@
 #include "format/list.h"
 
 #include "base/error.h"
+#include "base/text.h"
 
 #include <limits.h>
 #include <string.h>
@@ -53,9 +54,7 @@ enum stk_status stk__list_parse(struct stk_file_list *l, const char *text, size_
 {
 	enum stk_status status = STK_OK;
 	int64_t number = 0;
-	/* Editors on Windows put a byte order mark before UTF-8, which is no part of the first path. */
-	size_t first = size >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0 ? 3 : 0;
-	for (size_t at = first; at < size && !status;) {
+	for (size_t at = stk__byte_order_mark(text, size); at < size && !status;) {
 		const char *end = memchr(text + at, '\n', size - at);
 		size_t n = end ? (size_t)(end - text) - at : size - at;
 		status = parse_line(l, text + at, n, path, ++number, err);

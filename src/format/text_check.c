@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "format/text_check.h"
 
+#include "base/text.h"
+
 #include <stdint.h>
 #include <string.h>
 
@@ -187,8 +189,7 @@ static bool take_value(struct text *t)
 const char *stk__json_check(const char *text, size_t n, size_t *at)
 {
 	const uint8_t *begin = (const uint8_t *)text;
-	struct text t = {begin, begin + n, NULL};
-	take(&t, "\xef\xbb\xbf");
+	struct text t = {begin + stk__byte_order_mark(text, n), begin + n, NULL};
 	if (take_value(&t) && t.at < t.end)
 		fails(&t, "more behind the end of the value");
 	*at = (size_t)(t.at - begin);
