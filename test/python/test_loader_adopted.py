@@ -519,6 +519,7 @@ def test_targets_of_arrays():
         (np.array(["a", "bc", ""]), ["a", "bc", ""]),
         (torch.tensor([0.5, 1.5, 2.5], dtype=torch.bfloat16), [0.5, 1.5, 2.5]),
         (torch.tensor([1.0, 2.0, 3.0], requires_grad=True), [1.0, 2.0, 3.0]),
+        (torch.ones(3)._neg_view(), [-1.0, -1.0, -1.0]),
         (np.array([1, 2, 2**63 - 1], np.uint64), [1, 2, 2**63 - 1]),
     ):
         assert labels(Loader((images, targets), 2)) == want

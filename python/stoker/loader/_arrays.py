@@ -10,6 +10,7 @@ from typing import Any
 
 from stoker.errors import InvalidArgumentError
 from stoker.loader import _layout
+from stoker.loader._pixels import on_cores
 
 _LARGEST = 1 << 34  # bytes that a file may say it holds
 
@@ -93,9 +94,8 @@ def _targets_of(targets: Any, count: int) -> Any:
         )
     if len(targets) != count:
         raise InvalidArgumentError(f"there are {count} images and {len(targets)} targets")
-    if hasattr(targets, "detach"):  # NumPy knows neither all of torch's types nor its gradients
-        targets = targets.detach().cpu()
-        targets = targets.float() if targets.is_floating_point() else targets
+    if hasattr(targets, "detach"):
+        targets = on_cores(targets)
     if all(isinstance(t, str) for t in targets):
         return [str(t) for t in targets]
     try:

@@ -19,7 +19,7 @@ def pixels(value: Any, layout: Layout) -> Any:
     that they have."""
     if hasattr(value, "dtype") and hasattr(value, "ndim"):
         tensor = hasattr(value, "permute")
-        array = _of_array(_on_cores(value) if tensor else value)
+        array = _of_array(on_cores(value) if tensor else value)
         if array.ndim == 3:
             return layout.hand_on(array, tensor)
         if array.ndim == 2:
@@ -41,7 +41,7 @@ def pixels(value: Any, layout: Layout) -> Any:
     )
 
 
-def _on_cores(value: Any) -> Any:
+def on_cores(value: Any) -> Any:
     """One of torch's tensors as an array. Of its floats NumPy does not know all types."""
     value = value.detach().resolve_neg().cpu()
     return (value.float() if value.is_floating_point() else value).numpy()

@@ -210,6 +210,5 @@ def text(value: str) -> Any:
 
 def texts(values: Any) -> list[str]:
     """What `text` made, of a batch: a tensor, or a list of them."""
-    return [
-        bytes(v.reshape(-1).tolist()[:-1]).decode(errors="surrogatepass") for v in values
-    ]  # one of empty strings alone has lost its dimension
+    # One of empty strings alone has lost its dimension.
+    return [bytes(v.reshape(-1).tolist()[:-1]).decode(errors="surrogatepass") for v in values]
