@@ -124,7 +124,7 @@ static enum stk_status make_records(struct stk_pipeline *p, struct stk_error *er
 {
 	int32_t window = p->program->reads ? (2 * p->config.read_requests + p->config.batch_size - 1) / p->config.batch_size : 0;
 	p->flight.depth = p->flight.most_depth = p->config.prefetch;
-	if (p->program->n_steps) /* some three thousand images keep a GPU busy, those of which cores decode a few large ones included */
+	if (p->program->n_steps) /* some three thousand images keep a GPU busy, even while cores decode the largest of them */
 		p->flight.most_depth += p->config.batch_size > 1024 ? 2 : p->config.batch_size < 128 ? 24 : 3072 / p->config.batch_size;
 	p->flight.n = p->flight.most_depth + 2 + window;
 	p->flight.records = stk__calloc((size_t)p->flight.n, sizeof *p->flight.records);

@@ -3,6 +3,7 @@
 
 #include "base/clock.h"
 #include "exec/device.h"
+#include "thread/duty.h"
 #include "thread/pool.h"
 
 #include <stdlib.h>
@@ -11,11 +12,10 @@
 enum {
 	FEW = 16,   /* one file in so many */
 	MOST = 200, /* hundredths of the mean: some one in fourteen of photographs is larger */
-	FULL = 90,
-	FREE = 75, /* of a hundred workers, awake */
-	UP = 25,
-	DOWN = 10,            /* hundredths of the mean */
-	PERIOD_NS = 100000000 /* in which the load is measured */
+	FULL = 90,  /* of a hundred workers, awake: cores hold the run up */
+	FREE = 75,  /* as many or fewer: they have time */
+	UP = 25,    /* hundredths of the mean, for each window of the load in which they were full */
+	DOWN = 10,  /* and in which they had time */
 };
 
 void stk__progressive_init(struct stk_progressive *s)
@@ -26,12 +26,12 @@ void stk__progressive_init(struct stk_progressive *s)
 	s->changed_ns = stk__clock_ns();
 }
 
-/* Follows the load of the last period: quickly where cores hold the run up, slowly where they have time. */
+/* Follows the load: quickly where cores hold the run up, slowly where they have time. */
 static int32_t follow(struct stk_progressive *s, const struct stk_pool *pool)
 {
 	int64_t now = stk__clock_ns(), last = atomic_load_explicit(&s->changed_ns, memory_order_relaxed);
 	int32_t large = atomic_load_explicit(&s->large, memory_order_relaxed);
-	if (s->held || now - last < PERIOD_NS ||
+	if (s->held || now - last < STK_DUTY_WINDOW_NS ||
 		!atomic_compare_exchange_strong_explicit(&s->changed_ns, &last, now, memory_order_relaxed, memory_order_relaxed))
 		return large;
 	int32_t load = stk__pool_load(pool);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Which side decodes a progressive file of a batch on the GPU. There it takes milliseconds, of a GPU that a training loop has other work for; a core takes about
- * two. So the cores decode all of them while they have time, and the few that most data sets have in any case. Where they have not, the GPU decodes the
- * smaller ones, and as few as it takes: a batch waits for its largest. Bytes are the same on both sides.
+ * two. So the cores decode all of them while they have time, and the few that most data sets have in any case. When the cores are busy, the GPU decodes the
+ * smaller ones, and only as many as it must: a batch waits for its largest. Bytes are the same on both sides.
  *
- * STOKER_PROGRESSIVE=gpu or cores, for tests and measurements, holds what else follows the load. */
+ * For tests and measurements STOKER_PROGRESSIVE=cores leaves all of them to the cores, and =gpu the largest alone, whatever the load. */
 #ifndef STK_EXEC_PROGRESSIVE_H
 #define STK_EXEC_PROGRESSIVE_H
 

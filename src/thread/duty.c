@@ -6,7 +6,6 @@
 enum {
 	LEAST = 4,             /* on duty; as few take no more CPU time for the same work than one does, 16 take half as much again */
 	HEADROOM = 4,          /* on duty for each that was awake on average */
-	WINDOW_NS = 100000000, /* of that average: some batches of a training loop */
 	PATIENCE_NS = 5000000, /* without a pause, after which twice as many are on duty */
 };
 
@@ -41,7 +40,7 @@ void stk__duty_sleeps(struct stk_duty *d, int64_t now)
 {
 	change(d, -1, now);
 	int64_t window = now - d->window_ns;
-	if (window >= WINDOW_NS) {
+	if (window >= STK_DUTY_WINDOW_NS) {
 		atomic_store(&d->load, (int32_t)(100 * d->awake_ns / (window * d->most)));
 		int64_t wanted = (HEADROOM * d->awake_ns + window - 1) / window;
 		wanted = wanted > LEAST ? wanted : LEAST;
@@ -76,7 +75,7 @@ void stk__duty_raise(struct stk_duty *d, int64_t now)
 int32_t stk__duty_load(const struct stk_duty *d, int64_t now)
 {
 	int64_t since = atomic_load(&d->since_ns);
-	return since && atomic_load(&d->on) >= d->most && now - since >= WINDOW_NS
+	return since && atomic_load(&d->on) >= d->most && now - since >= STK_DUTY_WINDOW_NS
 		       ? 100
 		       : atomic_load(&d->load); /* nobody sleeps: no window ends */
 }

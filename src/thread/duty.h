@@ -11,6 +11,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#define STK_DUTY_WINDOW_NS 100000000 /* that awake threads are counted over: some batches of a training loop */
+
 struct stk_duty {
 	_Atomic int32_t on;       /* the first so many */
 	_Atomic int64_t since_ns; /* all on duty are awake; 0: not all of them */
@@ -29,7 +31,7 @@ void stk__duty_sleeps(struct stk_duty *d, int64_t now);
 bool stk__duty_full(const struct stk_duty *d);
 /* Likewise, and they have been for so long that more should be on duty, which stk__duty_raise sees to. */
 bool stk__duty_busy(const struct stk_duty *d, int64_t now);
-/* Of a hundred threads, how many were awake on average in the tenth of a second that ended last. Likewise. */
+/* Without the lock: of a hundred threads, how many were awake on average in the window that ended last. */
 int32_t stk__duty_load(const struct stk_duty *d, int64_t now);
 void stk__duty_raise(struct stk_duty *d, int64_t now);
 

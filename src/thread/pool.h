@@ -36,7 +36,7 @@ bool stk__pool_leave_within(struct stk_pool *pool, struct stk_pool_client *clien
 /* Whether the calling thread is one of its workers. */
 bool stk__pool_is_me(const struct stk_pool *pool);
 
-/* Of a hundred workers, how many were awake on average in the last tenth of a second (duty.h). Any thread. */
+/* Of a hundred workers, how many were awake on average lately (duty.h). Any thread. */
 int32_t stk__pool_load(const struct stk_pool *pool);
 
 /* There is work: wakes sleeping workers. Any thread; cheap when none sleeps. */

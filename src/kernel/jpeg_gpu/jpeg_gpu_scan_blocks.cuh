@@ -190,7 +190,7 @@ static __device__ __forceinline__ uint32_t follow_refinements(const stk_jpeg_gpu
 		}
 		w.bits.p = began;
 		if (passed == NO_ZERO) {
-			/* As they were before the symbol, which the loop must not keep copies of. */
+			/* What they were before the symbol, worked out anew, so that the loop keeps no copies of them. */
 			from = stk__forget((int32_t)to) - (symbol >> 16);
 			corrections = stk__forget((int32_t)corrections) - (symbol & 31);
 			const closer_look look = look_closely(scan, w, symbol & 31, symbol >> 16);
