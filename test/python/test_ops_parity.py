@@ -533,6 +533,24 @@ def test_chain(file: str) -> None:
 # ---- fusion changes nothing (no DALI here) ----
 
 
+@pytest.mark.parametrize("fuse", ["0", "1"])
+def test_a_type_that_no_pass_takes_turns_up(fuse: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Operators that were made one pass before the type was known run one by one."""
+    monkeypatch.setenv("STOKER_FUSE", fuse)
+    image = np.random.default_rng(SEED + 3).integers(-(2**40), 2**40, (20, 30, 3))
+
+    def graph(**known: Any) -> list[np.ndarray]:
+        @stoker.pipeline_def(batch_size=1, num_threads=1, device_id=None)
+        def pipe() -> Any:
+            return stoker.fn.rotate(stoker.fn.flip(stoker.fn.external_source(source=lambda: [image], layout="HWC", **known)), angle=22.0)
+
+        return [np.array(o.at(0)) for o in pipe().run()]
+
+    (found,), (want,) = graph(), graph(dtype=stoker.types.INT64)
+    assert want.dtype == np.int64 and want.any()
+    np.testing.assert_array_equal(found, want)
+
+
 @pytest.mark.parametrize("file", list(FILES))
 def test_fusion_changes_no_byte(file: str, monkeypatch: pytest.MonkeyPatch) -> None:
     def graphs(side: SimpleNamespace, x: Any) -> Any:
