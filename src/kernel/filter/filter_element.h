@@ -30,49 +30,6 @@ STK_HD uint64_t stk__filter_work(const struct stk_filter *f)
 	return set * (uint64_t)(stk__filter_phases(f, axes) - 1);
 }
 
-STK_HD float stk__filter_load(const uint8_t *src, int64_t i, int dtype)
-{
-	float x;
-	switch (dtype) {
-	case STK_UINT8:
-		return (float)src[i];
-	case STK_FLOAT:
-		return ((const float *)(const void *)src)[i];
-	case STK_UINT16:
-	case STK_INT16:
-	case STK_FLOAT16:
-	case STK_BFLOAT16:
-		src += 2 * i;
-		break;
-	case STK_UINT32:
-	case STK_INT32:
-		src += 4 * i;
-		break;
-	case STK_UINT64:
-	case STK_INT64:
-	case STK_FLOAT64:
-		src += 8 * i;
-		break;
-	default:
-		src += i;
-	}
-	stk__convert_one(&x, STK_FLOAT, src, dtype);
-	return x;
-}
-
-STK_HD float stk__filter_fill(const struct stk_filter *f, int dtype)
-{
-	return f->fill_at ? stk__filter_load((const uint8_t *)f->fill_at, 0, dtype) : f->fill;
-}
-
-/* Combines one more value with those before it. */
-STK_HD float stk__filter_take(int reduction, float before, float x)
-{
-	if (reduction == STK_FILTER_SUM)
-		return before + x;
-	return reduction == STK_FILTER_LEAST ? (x < before ? x : before) : (x > before ? x : before);
-}
-
 /* A float's bits as a number that grows with it. */
 STK_HD uint32_t stk__filter_rank(float x)
 {
@@ -92,6 +49,55 @@ STK_HD float stk__filter_of_rank(uint32_t rank)
 	} bits;
 	bits.u = rank & 0x80000000u ? rank & 0x7fffffffu : ~rank;
 	return bits.f;
+}
+
+/* All NaNs are one, the largest of numbers: processors give those that they make different signs, and medians go by the bits. */
+STK_HD float stk__filter_one_nan(float x)
+{
+	return x == x ? x : stk__filter_of_rank(0xffc00000u);
+}
+
+STK_HD float stk__filter_load(const uint8_t *src, int64_t i, int dtype)
+{
+	float x;
+	switch (dtype) {
+	case STK_UINT8:
+		return (float)src[i];
+	case STK_FLOAT:
+		return stk__filter_one_nan(((const float *)(const void *)src)[i]);
+	case STK_UINT16:
+	case STK_INT16:
+	case STK_FLOAT16:
+	case STK_BFLOAT16:
+		src += 2 * i;
+		break;
+	case STK_UINT32:
+	case STK_INT32:
+		src += 4 * i;
+		break;
+	case STK_UINT64:
+	case STK_INT64:
+	case STK_FLOAT64:
+		src += 8 * i;
+		break;
+	default:
+		src += i;
+	}
+	stk__convert_one(&x, STK_FLOAT, src, dtype);
+	return stk__filter_one_nan(x);
+}
+
+STK_HD float stk__filter_fill(const struct stk_filter *f, int dtype)
+{
+	return f->fill_at ? stk__filter_load((const uint8_t *)f->fill_at, 0, dtype) : f->fill;
+}
+
+/* Combines one more value with those before it. */
+STK_HD float stk__filter_take(int reduction, float before, float x)
+{
+	if (reduction == STK_FILTER_SUM)
+		return before + x;
+	return reduction == STK_FILTER_LEAST ? (x < before ? x : before) : (x > before ? x : before);
 }
 
 /* Where an output lies: the value at `at` of the first volume that it reads, and its place in there. */

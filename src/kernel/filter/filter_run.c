@@ -126,10 +126,13 @@ static void extend(const struct run *r, float *to, const uint8_t *from)
 	const struct stk_filter *f = r->f;
 	int64_t n = (int64_t)f->in[2] * f->channels;
 	float *row = to + (int64_t)r->left * f->channels;
-	if (r->d->src_dtype == STK_UINT8)
+	bool bytes = r->d->src_dtype == STK_UINT8;
+	if (bytes)
 		r->k->load_bytes(row, from, (int)n);
 	else
 		stk__convert(row, STK_FLOAT, from, (enum stk_dtype)r->d->src_dtype, n);
+	for (int64_t i = 0; !bytes && f->reduction == STK_FILTER_MEDIAN && i < n; i++)
+		row[i] = stk__filter_one_nan(row[i]);
 	for (int32_t p = 1; p <= r->left; p++)
 		extend_at(r, row, -p);
 	for (int32_t p = 0; p < r->right; p++)

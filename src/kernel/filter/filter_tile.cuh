@@ -77,7 +77,7 @@ static __device__ __forceinline__ float *load_row(
 		const float *row = (const float *)(const void *)d.src + src;
 #pragma unroll 2
 		for (int32_t v = low + lane; v < high; v += 32)
-			line[v - begin] = row[v];
+			line[v - begin] = stk__filter_one_nan(row[v]);
 	} else {
 #pragma unroll 1
 		for (int32_t v = low + lane; v < high; v += 32)

@@ -56,6 +56,19 @@ def test_median(dtype: str) -> None:
                 assert (ours == want).all(), f"{dtype} {layout} {size}"
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+def test_nans_of_either_sign_are_the_largest_of_a_window(dtype: str) -> None:
+    """Which sign a NaN has depends on the processor that made it."""
+    rng = rng_of("nans", dtype)
+    for image in images(rng, "float32", low=1, high=40).samples:
+        nans = rng.random(image.shape) < 0.4
+        given = np.where(nans, np.copysign(np.nan, rng.choice([-1, 1], image.shape)), image).astype(dtype)
+        for size in (3, 5, 7):
+            (ours,) = run("median_blur", Batch([given], "HWC"), window_size=size)
+            want = ndimage.median_filter(np.where(nans, np.inf, image).astype(dtype).astype("float32"), (size, size, 1), mode="nearest")
+            np.testing.assert_array_equal(ours, np.where(np.isinf(want), np.nan, want).astype(dtype), f"{dtype} {size}")
+
+
 @pytest.mark.parametrize(
     ("op", "bad"),
     [
