@@ -474,6 +474,19 @@ static enum stk_status describe_call(
 	return s;
 }
 
+/* Whether a view of one of the inputs lies in the host's memory: an operator may have inputs of both kinds. */
+static bool is_host_view(
+	const struct stk_chain_run *run, const struct stk_program_node *n, const struct stk_call *call, const struct stk_tensor *view)
+{
+	for (int32_t k = 0; k < call->n_in; k++) {
+		const struct stk_tensor *in = &call->in[k];
+		size_t bytes = (size_t)stk_desc_bytes(&in->desc);
+		if (in->data && (uintptr_t)view->data - (uintptr_t)in->data < (bytes ? bytes : 1))
+			return !run->pipeline->program->values[n->inputs[k]].on_gpu && !stk__feed_on_gpu(run->record, n->inputs[k]);
+	}
+	return all_host(run, n);
+}
+
 static enum stk_status describe_single(const struct stk_chain_run *run, const struct stk_group *group, struct stk_error *err)
 {
 	const struct stk_program_node *n = &run->pipeline->program->nodes[group->nodes[0]];
@@ -481,14 +494,13 @@ static enum stk_status describe_single(const struct stk_chain_run *run, const st
 	enum stk_status s = stk__call_prepare(run, group->nodes[0], &call, err);
 	if (s || (s = stk__call_infer(run, group->nodes[0], &call, err)))
 		return s;
-	bool host = all_host(run, n), views = true;
+	bool views = true;
 	for (int32_t k = 0; k < call.n_out; k++)
 		views &= call.out[k].data != NULL;
 	if (!views)
-		return describe_call(run, group, &call, host, err);
-	host &= !call.n_in || !stk__feed_on_gpu(run->record, n->inputs[0]);
+		return describe_call(run, group, &call, all_host(run, n), err);
 	for (int32_t k = 0; k < call.n_out && s == STK_OK; k++)
-		s = describe_view(run, group, &call.out[k], host, n->first_value + k, err);
+		s = describe_view(run, group, &call.out[k], is_host_view(run, n, &call, &call.out[k]), n->first_value + k, err);
 	return s;
 }
 

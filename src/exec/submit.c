@@ -146,12 +146,25 @@ static enum stk_status need(
 	return STK_OK;
 }
 
+/* Whether kernels may touch what a job of a pass or an array names. Asked where memory is poisoned, which is for finding mistakes. */
+static bool reached(struct stk_gpu_device *dev, const struct stk_device_job *j)
+{
+	if (j->kind == STK_JOB_PASS)
+		return (j->made_by || stk__gpu_reaches(dev, (uintptr_t)j->src.data)) && stk__gpu_reaches(dev, (uintptr_t)j->dst.data);
+	for (int32_t k = 0; k < STK_ARRAY_SOURCES && j->kind == STK_JOB_ARRAY; k++)
+		if (j->array->src[k] && !stk__gpu_reaches(dev, (uintptr_t)j->array->src[k]))
+			return false;
+	return j->kind != STK_JOB_ARRAY || j->makes || stk__gpu_reaches(dev, (uintptr_t)j->array->dst);
+}
+
 static enum stk_status add(
 	struct stk_pipeline *p, struct stk_device_batch *b, int32_t step, struct stk_device_job *j, struct stk_error *err)
 {
-	(void)p;
 	struct stk_device_tables *t = &b->tables[step];
 	bool ok = true;
+	if (p->crew.poison >= 0 && !reached(p->parts.device->dev, j))
+		return stk__fail(err, STK_CUDA,
+			"the work of a step names memory that the GPU does not reach: a mistake of Stoker's, please report it");
 	if (j->kind == STK_JOB_PASS && j->made_by)
 		ok = stk__pass_gpu_add_made(t->passes, &j->pass, &j->src, j->made_by->maker, &j->dst);
 	else if (j->kind == STK_JOB_PASS)

@@ -27,7 +27,8 @@ enum {
 	CUDA_EVENT_DISABLE_TIMING = 2,
 	CUDA_STREAM_NON_BLOCKING = 1,
 	CUDA_FUNC_MAX_DYNAMIC_SHARED = 8,
-	CUDA_HOST_PORTABLE = 1
+	CUDA_HOST_PORTABLE = 1,
+	CUDA_POINTER_MEMORY_TYPE = 2 /* of cuPointerGetAttribute */
 };
 enum { CUDA_CAPTURE_RELAXED = 2 };
 enum { CUDA_ATTR_SHARED_PER_BLOCK_OPTIN = 97, CUDA_ATTR_PROCESSORS = 16, CUDA_ATTR_MAJOR = 75, CUDA_ATTR_MINOR = 76 };
@@ -55,6 +56,7 @@ enum { CUDA_ATTR_SHARED_PER_BLOCK_OPTIN = 97, CUDA_ATTR_PROCESSORS = 16, CUDA_AT
 	X(cuMemFree_v2, (uint64_t address))                                                                                                \
 	X(cuMemHostAlloc, (void **memory, size_t size, unsigned flags))                                                                    \
 	X(cuMemFreeHost, (void *memory))                                                                                                   \
+	X(cuPointerGetAttribute, (void *value, int attribute, uint64_t address))                                                           \
 	X(cuMemcpyHtoDAsync_v2, (uint64_t to, const void *from, size_t size, void *stream))                                                \
 	X(cuMemcpyDtoHAsync_v2, (void *to, uint64_t from, size_t size, void *stream))                                                      \
 	X(cuMemcpyDtoDAsync_v2, (uint64_t to, uint64_t from, size_t size, void *stream))                                                   \

@@ -76,6 +76,8 @@ void stk__gpu_free(struct stk_gpu_device *dev, stk_gpu_ptr p); /* waits for the 
 /* Pinned host memory; kernels of every device see it at the same address. Takes milliseconds. */
 STK_MUST_USE enum stk_status stk__gpu_host_alloc(struct stk_gpu_device *dev, size_t size, void **out, struct stk_error *err);
 void stk__gpu_host_free(struct stk_gpu_device *dev, void *p);
+/* Whether kernels may use what lies there: memory of a device, or pinned. For finding mistakes; a driver that does not answer says yes. */
+bool stk__gpu_reaches(struct stk_gpu_device *dev, stk_gpu_ptr at);
 STK_MUST_USE enum stk_status stk__gpu_memory_free(struct stk_gpu_device *dev, size_t *available, struct stk_error *err);
 
 /* Asynchronous where host memory is pinned. */

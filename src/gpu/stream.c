@@ -37,6 +37,13 @@ void stk__gpu_host_free(struct stk_gpu_device *dev, void *p)
 	stk__gpu_as_before(dev->cu, mode, dev->cu->cuMemFreeHost(p));
 }
 
+bool stk__gpu_reaches(struct stk_gpu_device *dev, stk_gpu_ptr at)
+{
+	enum { NOBODYS = 1 }; /* CUDA_ERROR_INVALID_VALUE */
+	unsigned type;
+	return dev->cu->cuPointerGetAttribute(&type, CUDA_POINTER_MEMORY_TYPE, at) != NOBODYS;
+}
+
 enum stk_status stk__gpu_memory_free(struct stk_gpu_device *dev, size_t *available, struct stk_error *err)
 {
 	size_t total;

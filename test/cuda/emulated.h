@@ -30,7 +30,8 @@
  *   - cuMemFree and cuMemFreeHost wait for the device.
  *   - while a thread captures a graph, other threads' allocations, frees and waits fail and spoil it, by its mode and theirs.
  *   - a thread without a context, memory and handles of nobody's, and a second thing of a process that was forked are errors.
- * Unlike: streams share one processor, the default stream orders nothing but itself, cuStreamDestroy waits, kernels may read host memory. */
+ * Unlike: streams share one processor, the default stream orders nothing but itself, cuStreamDestroy waits, kernels may read host memory
+ * (with STOKER_POISON the library asks for the addresses of its work: cuPointerGetAttribute). */
 #ifndef STK_TEST_CUDA_EMULATED_H
 #define STK_TEST_CUDA_EMULATED_H
 

@@ -290,6 +290,21 @@ int cuMemFreeHost(void *address)
 	return result;
 }
 
+int cuPointerGetAttribute(void *value, int attribute, uint64_t address)
+{
+	enum { HOST = 1, DEVICE = 2 };
+	int device = 0, result = emulated_enter(__func__, true, &device);
+	if (result)
+		return result;
+	bool on_device = emulated_on_device(address, 1);
+	if (attribute != CUDA_POINTER_MEMORY_TYPE || (!on_device && !emulated_is_pinned((const void *)address, 1)))
+		result = CUDA_INVALID_VALUE;
+	else
+		*(unsigned *)value = on_device ? DEVICE : HOST;
+	emulated_unlock();
+	return result;
+}
+
 /* ---- copies ---- */
 
 /* It begins in pinned memory, and ends elsewhere. */

@@ -67,6 +67,22 @@ def test_values_come_back_inside_a_graph(tree: Path) -> None:
         list(batches(lambda: fn.brightness(define()[2], brightness=define()[2]), 0, 1))
 
 
+def test_a_view_of_the_one_host_value_among_those_on_the_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    """cat passes on what alone is not empty; where that lies on the cores, it has to be sent."""
+    monkeypatch.setenv("STOKER_POISON", "17")  # also checks that the GPU reaches all that its work names
+    samples = [np.arange(n, dtype=np.uint8) for n in (300, 5, 0)]
+    rest = [np.arange(n, dtype=np.uint8) for n in (0, 3, 4)]
+
+    def define() -> Any:
+        x, empty = fn.external_source(source=[samples], cycle=True), fn.external_source(source=[rest], cycle=True).gpu()
+        whole = fn.cat(x, empty, empty, device="gpu")
+        return whole, whole + 1
+
+    for found in assert_sides_agree(define, 2, batch_size=3):
+        for sample, more, got in zip(samples, rest, found[0].data, strict=True):
+            assert got == bytes(np.concatenate([sample, more, more]))
+
+
 def test_a_value_as_image_and_as_argument() -> None:
     """What goes to the GPU as an input stays where the cores read it as an argument."""
     samples = [np.full((1, 1, 1), v, np.uint8) for v in (2, 3, 5)]
