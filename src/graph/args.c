@@ -422,7 +422,7 @@ enum stk_status stk__arg_set_sample(
 			return stk__fail(err, STK_INVALID, "argument \"%s\": %lld is not a valid %s", def->name, (long long)i,
 				type_names[def->type]);
 		*(int32_t *)field = (int32_t)i;
-		return STK_OK;
+		return check_number(def, (double)i, -1, err);
 	default:
 		return stk__fail(err, STK_UNSUPPORTED, "argument \"%s\" takes no value for each sample", def->name);
 	}

@@ -92,6 +92,16 @@ def test_what_is_out_of_range_is_refused(images):
         fn.eager.augment([image.astype(np.float32) for image in images], operation=1)
 
 
+@pytest.mark.parametrize("kind", [-1, 3, 5, 6])
+def test_an_interpolation_that_there_is_none_of_is_refused_by_sample(images, kind):
+    pipe = Pipeline(batch_size=1, num_threads=1, device_id=None)
+    with pipe:
+        image, given = fn.external_source(source=lambda: [images[0]], layout="HWC"), fn.external_source(source=lambda: [np.int64(kind)])
+        pipe.set_outputs(fn.augment(image, operation=5, magnitude=9.0, interp_type=given))
+    with pytest.raises(InvalidArgumentError, match="interp_type"):
+        pipe.run()
+
+
 def test_a_row_of_lists_is_its_operation(images):
     codes, magnitudes = [10, 0, 6, 2, 13, 5], [3.0, 0.0, 1.0, 0.4, 0.0, -30.0]
     for row, (code, magnitude) in enumerate(zip(codes, magnitudes, strict=True)):
