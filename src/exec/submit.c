@@ -146,14 +146,28 @@ static enum stk_status need(
 	return STK_OK;
 }
 
+/* The first byte that an array job reads of a source; windows may begin outside of it. 0: it reads none. */
+static uintptr_t first_read(const struct stk_array_job *j, int32_t source)
+{
+	uintptr_t at = (uintptr_t)j->src[source];
+	for (int32_t d = 0; d < j->ndim && at; d++)
+		at = j->dim[d].begin < j->dim[d].end ? at + (uintptr_t)(j->dim[d].begin * j->dim[d].src[source]) : 0;
+	return at;
+}
+
 /* Whether kernels may touch what a job of a pass or an array names. Asked where memory is poisoned, which is for finding mistakes. */
 static bool reached(struct stk_gpu_device *dev, const struct stk_device_job *j)
 {
-	if (j->kind == STK_JOB_PASS)
-		return (j->made_by || stk__gpu_reaches(dev, (uintptr_t)j->src.data)) && stk__gpu_reaches(dev, (uintptr_t)j->dst.data);
-	for (int32_t k = 0; k < STK_ARRAY_SOURCES && j->kind == STK_JOB_ARRAY; k++)
-		if (j->array->src[k] && !stk__gpu_reaches(dev, (uintptr_t)j->array->src[k]))
+	if (j->kind == STK_JOB_PASS) {
+		bool reads = !j->made_by && j->src.width && j->src.height, writes = j->dst.width && j->dst.height;
+		return (!reads || stk__gpu_reaches(dev, (uintptr_t)j->src.data)) &&
+		       (!writes || stk__gpu_reaches(dev, (uintptr_t)j->dst.data));
+	}
+	for (int32_t k = 0; k < STK_ARRAY_SOURCES && j->kind == STK_JOB_ARRAY; k++) {
+		uintptr_t at = first_read(j->array, k);
+		if (at && !stk__gpu_reaches(dev, at))
 			return false;
+	}
 	return j->kind != STK_JOB_ARRAY || j->makes || stk__gpu_reaches(dev, (uintptr_t)j->array->dst);
 }
 
