@@ -89,6 +89,12 @@ def _one_pixel(step: Step, inputs: list[Batch]) -> bool:
     return any(s.shape[:2] == (1, 1) for s in inputs[0].samples)
 
 
+def _hardly_varies(step: Step, inputs: list[Batch]) -> bool:
+    """Along some axis, or as a whole."""
+    wide = [s.astype(np.float64) for s in inputs[0].samples if s.size]
+    return any(np.min(np.ptp(x, axis=axis)) < 0.01 * np.abs(x).max() for x in wide for axis in (None, *range(x.ndim)))
+
+
 def _with_fraction(step: Step, inputs: list[Batch]) -> bool:
     fill = step.kwargs.get("fill_value", 0)
     return _kind(inputs) in ("i", "u") and isinstance(fill, float) and fill != round(fill)
@@ -197,6 +203,12 @@ KNOWN = (
     Difference("values", "rotate|warp_affine", "^shape", SIZES, _size_by_sample),
     Difference("values", "erase|pad", "", "fill_value saturates in the type of the samples", _negative_fill),
     Difference("values", "rotate", "^largest difference", "Positions are float32, and DALI's differ in their last bits", _other_than_bytes),
+    Difference(
+        "values", "normalize", "^largest difference", "Over three channels a variance can be small beside the values", _hardly_varies
+    ),
+    Difference("only Stoker", "multi_paste", "kernel instance is of different type", MORE),
+    Difference("only Stoker", "filter", "Filter CPU does not support input type", MORE),
+    Difference("only Stoker", "experimental.warp_perspective", "Only scalar fill_value can be provided", MORE),
     Difference("only Stoker", "warp_affine", "Affine mapping parameters must be either", MORE),
     Difference("only Stoker", "normalize", "Axes must not be specified when both", "More is taken than by DALI: crops to any type"),
     Difference("values", "grid_mask", "", NAN, _not_finite),
