@@ -183,6 +183,15 @@ static int64_t difference(const struct stk_tensor *a, const struct stk_tensor *b
 	return -1;
 }
 
+/* An element's bytes as a number. */
+static unsigned long long bits_at(const struct stk_tensor *t, int64_t at)
+{
+	unsigned long long bits = 0;
+	size_t size = stk_dtype_size(t->desc.dtype);
+	memcpy(&bits, (const uint8_t *)t->data + (size_t)at * size, size);
+	return bits;
+}
+
 static bool same_desc(const struct stk_desc *a, const struct stk_desc *b)
 {
 	return a->dtype == b->dtype && a->ndim == b->ndim && strcmp(a->layout, b->layout) == 0 &&
@@ -209,10 +218,13 @@ static bool same(const struct result *a, const struct result *b, bool gpu, char 
 				const struct stk_tensor *x = &a->samples[k][o][i], *y = &b->samples[k][o][i];
 				bool alike = same_desc(&x->desc, &y->desc);
 				int64_t at = alike ? difference(x, y) : 0;
-				if (!alike || at >= 0)
-					return snprintf(text, room, "batch %d, output %d, sample %d: %s, %s, element %lld", k, o, i,
-						       stk_dtype_name(x->desc.dtype),
-						       alike ? "values differ" : "another shape, type or layout", (long long)at),
+				if (!alike)
+					return snprintf(text, room, "batch %d, output %d, sample %d: another shape, type or layout", k, o,
+						       i),
+					       false;
+				if (at >= 0)
+					return snprintf(text, room, "batch %d, output %d, sample %d: %s, element %lld is %llx and %llx", k,
+						       o, i, stk_dtype_name(x->desc.dtype), (long long)at, bits_at(x, at), bits_at(y, at)),
 					       false;
 			}
 	}
