@@ -61,6 +61,14 @@ def test_reshape_drops_a_layout_that_does_not_fit() -> None:
     assert a.shape() == b.shape() == [(6, 4)] * 3 and (a.layout(), b.layout()) == ("", "WH")
 
 
+def test_nothing_fills_the_largest_shapes() -> None:
+    """Strides of tensors without elements may be beyond 64 bits."""
+    pipe = Pipeline(batch_size=3, num_threads=1, device_id=None)
+    with pipe:
+        pipe.set_outputs(fn.full(given([np.int32(1)] * 3), shape=[0, 4294967301, 4294967296]))
+    assert pipe.run()[0].shape() == [(0, 4294967301, 4294967296)] * 3
+
+
 def test_messages_tell_the_way_out() -> None:
     refused(lambda: fn.full(given(ROWS), shape=[3]), "does not fit")
     refused(lambda: fn.cat(given([np.int32(1)] * 3), given([np.int32(1)] * 3)), "stack gives them one")

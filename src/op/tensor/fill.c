@@ -110,6 +110,8 @@ static enum stk_status broadcast_lower_array(const struct stk_call *call, struct
 	const struct stk_desc *out = &call->out[0].desc;
 	struct stk_copy_dim dims[STK_MAX_DIMS];
 	int64_t src = 1, dst = 1;
+	if (!stk_desc_elements(out)) /* then strides may be beyond what can be counted */
+		return STK_OK;
 	for (int32_t d = out->ndim - 1, k = value->desc.ndim - 1; d >= 0; d--, k--) {
 		bool repeats = k < 0 || value->desc.shape[k] == 1;
 		dims[d] = (struct stk_copy_dim){out->shape[d], 0, 1, out->shape[d], dst, repeats ? 0 : src};
