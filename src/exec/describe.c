@@ -51,13 +51,15 @@ static struct stk_device_job *add_job_with(
 		lost(err);
 		return NULL;
 	}
-	struct stk_device_job **at = &b->jobs.first[(size_t)step * (size_t)run->pipeline->config.batch_size + (size_t)run->sample];
-	while (*at)
-		at = &(*at)->next;
+	struct stk_device_job **first = &b->jobs.first[(size_t)step * (size_t)run->pipeline->config.batch_size + (size_t)run->sample];
 	j->next = NULL;
 	j->kind = kind;
 	j->sample = run->sample;
-	*at = j;
+	if (*first)
+		(*first)->last->next = j;
+	else
+		*first = j;
+	(*first)->last = j;
 	return j;
 }
 
@@ -304,7 +306,7 @@ static enum stk_status add_pass(const struct stk_chain_run *run, const struct st
 		return stk__fail(err, STK_UNSUPPORTED,
 			"this has no GPU version for images of %s with %d channels yet; place it on the cores",
 			stk_dtype_name((enum stk_dtype)pass->in_dtype), pass->in_c);
-	for (int32_t f = 0; f < dst->count; f++) {
+	for (int32_t f = 0; f < dst->count && pass->w && pass->h; f++) {
 		struct stk_device_job *j = add_job(run, g->group->step, STK_JOB_PASS, err);
 		if (!j)
 			return STK_NO_MEMORY;

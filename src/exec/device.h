@@ -39,6 +39,7 @@ struct stk_decode_job {
 /* Allocated only as large as its kind needs: members behind those do not exist. */
 struct stk_device_job {
 	struct stk_device_job *next; /* of the same step and sample */
+	struct stk_device_job *last; /* in the first of them alone: images of thousands of planes have as many */
 	enum stk_job_kind kind;
 	int32_t sample;
 	union {
