@@ -50,6 +50,40 @@ enum stk_status stk__dims_of_rows(const struct stk_desc *desc, struct stk_dims *
 	return s;
 }
 
+/* The product of dims begin .. end - 1. */
+static int64_t product(const struct stk_desc *desc, int32_t begin, int32_t end)
+{
+	int64_t n = 1;
+	for (int32_t d = begin; d < end && n >= 0; d++)
+		n = desc->shape[d] < 0 ? -1 : n && desc->shape[d] > INT32_MAX / n ? INT32_MAX : n * desc->shape[d];
+	return n;
+}
+
+struct stk_rows stk__rows_of(const struct stk_dims *d, const struct stk_desc *desc)
+{
+	if (!d->known)
+		return (struct stk_rows){.frames = -1, .channels = -1, .height = -1, .width = -1};
+	return (struct stk_rows){.frames = product(desc, 0, d->h),
+		.channels = product(desc, d->w + 1, desc->ndim),
+		.height = (int32_t)desc->shape[d->h],
+		.width = (int32_t)desc->shape[d->w]};
+}
+
+enum stk_status stk__dims_of_pixels(const struct stk_desc *desc, struct stk_dims *out, int64_t *channels, struct stk_error *err)
+{
+	enum stk_status s = stk__dims_of_rows(desc, out, err);
+	if (s)
+		return s;
+	if (out->known && out->c >= 0 && out->c != out->w + 1)
+		return stk__fail(err, STK_SHAPE,
+			"the channels of a pixel must lie together, as in HWC, not as in \"%s\"; transpose the image",
+			stk__layout_of(desc));
+	*channels = stk__rows_of(out, desc).channels;
+	if (*channels >= 0 && *channels != 1 && *channels != 3)
+		return stk__fail(err, STK_SHAPE, "images have 1 or 3 channels here, not %lld", (long long)*channels);
+	return STK_OK;
+}
+
 enum stk_status stk__check_per_channel(const char *name, struct stk_floats values, int64_t n, struct stk_error *err)
 {
 	if (values.count != 1 && values.count != n)

@@ -18,11 +18,21 @@ enum stk_status stk__dims_of(const struct stk_desc *desc, struct stk_dims *out, 
 /* The same for loops over rows of pixels: STK_SHAPE too unless the width follows the height. */
 enum stk_status stk__dims_of_rows(const struct stk_desc *desc, struct stk_dims *out, struct stk_error *err);
 
+/* The same for loops over pixels of one channel or three: STK_SHAPE too unless the channels, if there are any, follow the width. *channels: -1 when not known. */
+enum stk_status stk__dims_of_pixels(const struct stk_desc *desc, struct stk_dims *out, int64_t *channels, struct stk_error *err);
+
 /* Channels: 1 without the dim, -1 when not known. */
 static inline int64_t stk__dims_channels(const struct stk_dims *d, const struct stk_desc *desc)
 {
 	return !d->known ? -1 : d->c < 0 ? 1 : desc->shape[d->c];
 }
+
+/* An image as rows of pixels: dims before its height are frames, those behind its width channels, of which a layout may name several. */
+struct stk_rows {
+	int64_t frames, channels; /* -1 where an extent is not known; INT32_MAX also stands for more */
+	int32_t height, width;    /* of images in memory alone */
+};
+struct stk_rows stk__rows_of(const struct stk_dims *d, const struct stk_desc *desc);
 
 /* The layout as `desc` has it or as it is taken: "HWC" for a tensor of 3 dims without one; "" when nothing fits. */
 const char *stk__layout_of(const struct stk_desc *desc);

@@ -94,6 +94,21 @@ def test_arguments_of_each_sample(images):
         np.testing.assert_array_equal(jittered[i], np.asarray(want))
 
 
+@pytest.mark.parametrize(("layout", "shape"), [("CHW", (3, 8, 9)), ("FCHW", (2, 3, 8, 9)), ("HWCC", (8, 9, 3, 3)), ("FHWCC", (2, 8, 9, 3, 3))])
+@pytest.mark.parametrize(("operator", "arguments"), [("color_jitter", {"contrast": 2.0}), ("augment", {"operation": 8, "magnitude": 2.0})])
+def test_pixels_whose_channels_lie_apart_are_refused(operator, arguments, layout, shape):
+    """Planes were taken for three grey images, and two dims of channels for one."""
+    says = f'must lie together, as in HWC, not as in "{layout}"' if layout.endswith("CHW") else "1 or 3 channels here, not 9"
+
+    @pipeline_def(batch_size=1, num_threads=1, device_id=None)
+    def define():
+        image = fn.external_source(source=lambda: [np.zeros(shape, np.uint8)], layout=layout)
+        return getattr(fn, operator)(image, **arguments)
+
+    with pytest.raises(StokerError, match=says):
+        define().run()
+
+
 @pytest.mark.parametrize(
     ("operator", "shape", "arguments", "says"),
     [

@@ -123,12 +123,10 @@ static enum stk_status augment_infer(const struct stk_call *call, struct stk_err
 	call->out[0].desc = *in;
 	if (in->dtype != STK_NO_DTYPE && in->dtype != STK_UINT8)
 		return stk__fail(err, STK_UNSUPPORTED, "images of uint8 are augmented, not of %s", stk_dtype_name(in->dtype));
-	enum stk_status s = stk__dims_of_rows(in, &dims, err);
+	int64_t channels;
+	enum stk_status s = stk__dims_of_pixels(in, &dims, &channels, err);
 	if (s)
 		return s;
-	int64_t channels = stk__dims_channels(&dims, in);
-	if (channels >= 0 && channels != 1 && channels != 3)
-		return stk__fail(err, STK_SHAPE, "images have 1 or 3 channels here, not %lld", (long long)channels);
 	if (channels >= 0 && (s = stk__check_per_channel("fill_value", a->fill_value, channels, err)))
 		return s;
 	return infer_step(call, err);
@@ -237,17 +235,12 @@ static enum stk_status augment_lower_array(const struct stk_call *call, struct s
 	const struct augment *a = call->args;
 	int64_t operation = step_at(a, a->row).operation;
 	const struct stk_desc *in = &call->in[0].desc;
-	struct stk_transform t = {.frames = 1, .channels = 1};
 	struct stk_dims dims;
 	enum stk_status s = stk__dims_of(in, &dims, err);
 	if (s)
 		return s;
-	t.height = (int32_t)in->shape[dims.h];
-	t.width = (int32_t)in->shape[dims.w];
-	for (int32_t d = 0; d < in->ndim; d++) {
-		t.frames *= d < dims.h ? in->shape[d] : 1;
-		t.channels *= (int32_t)(d > dims.w ? in->shape[d] : 1);
-	}
+	struct stk_rows rows = stk__rows_of(&dims, in);
+	struct stk_transform t = {.frames = rows.frames, .height = rows.height, .width = rows.width, .channels = (int32_t)rows.channels};
 	if (operation <= ROTATE)
 		return move(call, &t, jobs, err);
 	if (operation <= SHARPNESS)

@@ -31,25 +31,23 @@ static const struct stk_arg_def adjust_sharpness_args[] = {
 	STK_ARG_END,
 };
 
-static enum stk_status bytes(const struct stk_call *call, const char *what, struct stk_dims *dims, struct stk_error *err)
+static enum stk_status bytes(const struct stk_call *call, const char *what, struct stk_error *err)
 {
 	const struct stk_desc *in = &call->in[0].desc;
 	call->out[0].desc = *in;
 	if (in->dtype != STK_NO_DTYPE && in->dtype != STK_UINT8)
 		return stk__fail(err, STK_UNSUPPORTED, "%s is changed of uint8 images, not of %s", what, stk_dtype_name(in->dtype));
-	return stk__dims_of_rows(in, dims, err);
+	return STK_OK;
 }
 
 static enum stk_status color_jitter_infer(const struct stk_call *call, struct stk_error *err)
 {
 	const struct color_jitter *a = call->args;
 	struct stk_dims dims;
-	enum stk_status s = bytes(call, "the colour", &dims, err);
-	if (s)
+	int64_t channels;
+	enum stk_status s = bytes(call, "the colour", err);
+	if (s || (s = stk__dims_of_pixels(&call->in[0].desc, &dims, &channels, err)))
 		return s;
-	int64_t channels = stk__dims_channels(&dims, &call->in[0].desc);
-	if (channels >= 0 && channels != 1 && channels != 3)
-		return stk__fail(err, STK_SHAPE, "images have 1 or 3 channels here, not %lld", (long long)channels);
 	if (!stk__varies(call, &a->order) && a->order.count != 4)
 		return stk__fail(err, STK_INVALID,
 			"order has a number for each of brightness, contrast, saturation and hue, which are 4, not %d", a->order.count);
@@ -58,13 +56,11 @@ static enum stk_status color_jitter_infer(const struct stk_call *call, struct st
 
 static void set_extents(const struct stk_desc *in, const struct stk_dims *dims, struct stk_enhance *e)
 {
-	e->height = (int32_t)in->shape[dims->h];
-	e->width = (int32_t)in->shape[dims->w];
-	e->frames = e->channels = 1;
-	for (int32_t d = 0; d < in->ndim; d++) {
-		e->frames *= d < dims->h ? in->shape[d] : 1;
-		e->channels *= (int32_t)(d > dims->w ? in->shape[d] : 1);
-	}
+	struct stk_rows rows = stk__rows_of(dims, in);
+	e->frames = rows.frames;
+	e->height = rows.height;
+	e->width = rows.width;
+	e->channels = (int32_t)rows.channels;
 }
 
 static enum stk_status color_jitter_lower_array(const struct stk_call *call, struct stk_array_jobs *jobs, struct stk_error *err)
@@ -92,7 +88,8 @@ static enum stk_status color_jitter_lower_array(const struct stk_call *call, str
 static enum stk_status adjust_sharpness_infer(const struct stk_call *call, struct stk_error *err)
 {
 	struct stk_dims dims;
-	return bytes(call, "the sharpness", &dims, err);
+	enum stk_status s = bytes(call, "the sharpness", err);
+	return s ? s : stk__dims_of_rows(&call->in[0].desc, &dims, err);
 }
 
 static enum stk_status adjust_sharpness_lower_array(const struct stk_call *call, struct stk_array_jobs *jobs, struct stk_error *err)

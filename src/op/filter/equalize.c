@@ -33,17 +33,16 @@ static enum stk_status by_tables(
 	const struct stk_call *call, struct stk_array_jobs *jobs, enum stk_equalize_table table, struct stk_error *err)
 {
 	const struct stk_desc *in = &call->in[0].desc;
-	struct stk_equalize e = {.outer = 1, .channels = 1, .table = (uint8_t)table};
 	struct stk_dims dims;
 	enum stk_status s = stk__dims_of(in, &dims, err);
 	if (s)
 		return s;
-	e.height = (int32_t)in->shape[dims.h];
-	e.width = (int32_t)in->shape[dims.w];
-	for (int32_t d = 0; d < in->ndim; d++) {
-		e.outer *= d < dims.h ? in->shape[d] : 1;
-		e.channels *= (int32_t)(d > dims.w ? in->shape[d] : 1);
-	}
+	struct stk_rows rows = stk__rows_of(&dims, in);
+	struct stk_equalize e = {.outer = rows.frames,
+		.height = rows.height,
+		.width = rows.width,
+		.channels = (int32_t)rows.channels,
+		.table = (uint8_t)table};
 	return stk__array_equalize(jobs, &e, NULL, &call->in[0], &call->out[0], err);
 }
 
