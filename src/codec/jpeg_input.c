@@ -45,6 +45,8 @@ bool stk__jpeg_input_restart(struct stk_jpeg_input *in, struct stk_jpeg_bits *bi
 	if (!in->ended && !stk__jpeg_input_fill(in, bits))
 		return false;
 	bool at_limit = in->ended && bits->next - (bits->count >> 3) == in->limit;
+	while (in->end - in->next > 2 && in->next[0] == 0xff && in->next[1] == 0xff) /* fill bytes [T.81 B.1.1.2] */
+		in->next++;
 	if (!at_limit || in->end - in->next < 2 || in->next[0] != 0xff || in->next[1] != 0xd0 + n)
 		return false;
 	in->next += 2;

@@ -30,7 +30,7 @@ static inline bool stk__jpeg_input_ready(struct stk_jpeg_input *in, struct stk_j
 /* True while no more bits were read than there are. */
 bool stk__jpeg_input_sound(const struct stk_jpeg_input *in, const struct stk_jpeg_bits *bits);
 
-/* Skips the n-th (0..7) restart marker, which must come next. */
+/* Skips the n-th (0..7) restart marker, which must come next, behind any number of fill bytes. */
 bool stk__jpeg_input_restart(struct stk_jpeg_input *in, struct stk_jpeg_bits *bits, int n);
 
 #endif
