@@ -99,8 +99,11 @@ struct phases {
 
 static void phases_create(struct stk_gpu_device *dev, struct phases *p)
 {
-	p->limits = (struct stk_jpeg_gpu_plan_limits){
-		.images = BATCH, .bytes = 16 << 20, .blocks = 700000, .scans = BATCH * STK_JPEG_GPU_MAX_SCANS};
+	p->limits = (struct stk_jpeg_gpu_plan_limits){.images = BATCH,
+		.bytes = 16 << 20,
+		.blocks = 700000,
+		.scans = BATCH * STK_JPEG_GPU_MAX_SCANS,
+		.tables = BATCH * STK_JPEG_GPU_MAX_SET};
 	p->sizes = stk__jpeg_gpu_plan_sizes(&p->limits);
 	p->tables = stk__alloc(p->sizes.tables);
 	p->sent = stk__alloc(p->sizes.tables);

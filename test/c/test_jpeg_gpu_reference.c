@@ -30,7 +30,8 @@ struct bench {
 static int setup(void **state)
 {
 	struct bench *b = calloc(1, sizeof *b);
-	b->limits = (struct stk_jpeg_gpu_plan_limits){.images = 8, .bytes = 8 << 20, .blocks = 200000, .scans = 8 * STK_JPEG_GPU_MAX_SCANS};
+	b->limits = (struct stk_jpeg_gpu_plan_limits){
+		.images = 8, .bytes = 8 << 20, .blocks = 200000, .scans = 8 * STK_JPEG_GPU_MAX_SCANS, .tables = 8 * STK_JPEG_GPU_MAX_SET};
 	struct stk_jpeg_gpu_plan_sizes sizes = stk__jpeg_gpu_plan_sizes(&b->limits);
 	b->tables = stk__alloc(sizes.tables);
 	b->work = stk__alloc(sizes.work);
@@ -290,6 +291,43 @@ static void files_with_large_scans_are_refused(void **state)
 	}
 }
 
+/* Whether a file is taken does not depend on the others of its batch, as long as this has room for what plan_need says of each. */
+static void room_for_what_files_need_suffices(void **state)
+{
+	(void)state;
+	enum { FILES = 32 };
+	struct stk_jpeg_gpu_plan_limits sum = {0};
+	struct stk_jpeg_header *header = calloc(FILES, sizeof *header);
+	struct stk_jpeg_gpu_file file[FILES];
+	uint8_t *data[FILES];
+	for (int i = 0; i < FILES; i++) {
+		/* Tables of each file's own, three pairs where a pair is usual twice. */
+		struct jpeg_shape s = {.width = 64 + i, .height = 64, .components = 3, .h = {1, 1, 1}, .v = {1, 1, 1}};
+		s.quality = 80 + i % 16;
+		s.optimize = s.three_tables = 1;
+		s.texture = 3;
+		file[i] = (struct stk_jpeg_gpu_file){.header = &header[i], .window = {0, 0, s.width, s.height}, .type = STK_RGB};
+		file[i].data = data[i] = jpeg_reference_encode(&s, 100 + (uint64_t)i, &file[i].size);
+		assert_int_equal(stk__jpeg_header_parse(data[i], file[i].size, &header[i], NULL), STK_OK);
+		assert_true(stk__jpeg_gpu_plan_need(&file[i], &sum));
+	}
+	struct stk_jpeg_gpu_plan *plan;
+	void *tables = stk__alloc(stk__jpeg_gpu_plan_sizes(&sum).tables);
+	assert_int_equal(stk__jpeg_gpu_plan_create(&sum, tables, &plan, NULL), STK_OK);
+	stk__jpeg_gpu_plan_begin(plan, &sum);
+	for (int i = 0; i < FILES; i++) {
+		uint32_t index;
+		if (!stk__jpeg_gpu_plan_add(plan, &file[i], &index))
+			fail_msg("file %d is refused", i);
+	}
+	assert_true(stk__jpeg_gpu_plan_end(plan) <= stk__jpeg_gpu_plan_sizes(&sum).tables);
+	stk__jpeg_gpu_plan_destroy(plan);
+	stk__free(tables);
+	for (int i = 0; i < FILES; i++)
+		free(data[i]);
+	free(header);
+}
+
 static uint8_t *read_file(const char *path, size_t *size)
 {
 	FILE *f = fopen(path, "rb");
@@ -341,6 +379,7 @@ int main(void)
 		cmocka_unit_test(progressive_files_equal_libjpeg_turbo),
 		cmocka_unit_test(damage_to_progressive_files_is_flagged_or_harmless),
 		cmocka_unit_test(files_with_large_scans_are_refused),
+		cmocka_unit_test(room_for_what_files_need_suffices),
 		cmocka_unit_test(photographs_equal_libjpeg_turbo),
 	};
 	return cmocka_run_group_tests(tests, setup, teardown);

@@ -111,19 +111,21 @@ static uint32_t grown(uint32_t has, uint32_t need, uint64_t usual)
 static bool part_holds(const struct part *p, const struct stk_jpeg_gpu_limits *need)
 {
 	return p->plan && p->room.files.images >= need->files.images && p->room.files.bytes >= need->files.bytes &&
-	       p->room.files.blocks >= need->files.blocks && p->room.files.scans >= need->files.scans && p->room.taps >= need->taps;
+	       p->room.files.blocks >= need->files.blocks && p->room.files.scans >= need->files.scans &&
+	       p->room.files.tables >= need->files.tables && p->room.taps >= need->taps;
 }
 
 /* Chooses the room for a part that needs so much, and for all parts that come later. */
 static struct stk_jpeg_gpu_limits choose_room(struct stk_jpeg_gpu *d, const struct stk_jpeg_gpu_limits *need)
 {
-	enum { BYTES = 32 << 10, BLOCKS = 1024, TAPS = 4096 }; /* of usual images */
+	enum { BYTES = 32 << 10, BLOCKS = 1024, TABLES = 5376, TAPS = 4096 }; /* of usual images; the tables are the standard's examples */
 	pthread_mutex_lock(&d->lock);
 	struct stk_jpeg_gpu_limits *room = &d->room;
 	uint64_t images = room->files.images = grown(room->files.images, need->files.images, 0);
 	room->files.bytes = grown(room->files.bytes, need->files.bytes, BYTES * images);
 	room->files.blocks = grown(room->files.blocks, need->files.blocks, BLOCKS * images);
 	room->files.scans = grown(room->files.scans, need->files.scans, 0);
+	room->files.tables = grown(room->files.tables, need->files.tables, TABLES * images);
 	room->taps = grown(room->taps, need->taps, TAPS * images);
 	struct stk_jpeg_gpu_limits chosen = *room;
 	pthread_mutex_unlock(&d->lock);
@@ -229,6 +231,7 @@ static void add_need(struct stk_jpeg_gpu_limits *sum, const struct stk_jpeg_gpu_
 	sum->files.bytes = stk__jpeg_gpu_add_up(sum->files.bytes, more->files.bytes);
 	sum->files.blocks = stk__jpeg_gpu_add_up(sum->files.blocks, more->files.blocks);
 	sum->files.scans = stk__jpeg_gpu_add_up(sum->files.scans, more->files.scans);
+	sum->files.tables = stk__jpeg_gpu_add_up(sum->files.tables, more->files.tables);
 	sum->taps = stk__jpeg_gpu_add_up(sum->taps, more->taps);
 }
 

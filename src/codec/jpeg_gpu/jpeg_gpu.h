@@ -63,7 +63,7 @@ struct stk_jpeg_gpu;
 struct stk_jpeg_gpu_batch;
 
 /* Adds what an item takes. False: the CPU has to decode it, however much memory there is: another process or colour, or a pass that the GPU does not
- * support. (Huge tables, and restart markers that are not where they should be, are found by submit.) A pure function, any thread. */
+ * support. (Restart markers that are not where they should be are found by submit.) A pure function, any thread. */
 bool stk__jpeg_gpu_need(const struct stk_jpeg_gpu_item *item, struct stk_jpeg_gpu_limits *sum);
 
 /* Bytes of device memory that such files take: about 200 a block, or 3 a byte of the files where that is more, and 8 a tap. */

@@ -11,7 +11,7 @@ struct stk_jpeg_gpu_capacity stk__jpeg_gpu_capacity(const struct stk_jpeg_gpu_pl
 	c.sync_work = c.subsequences / STK_JPEG_GPU_SYNC_THREADS + l->images + 1;
 	c.coefficient_work = c.subsequences / (STK_JPEG_GPU_COEFFICIENT_THREADS / STK_JPEG_GPU_PIECES) + l->images + 1;
 	c.scans = l->scans;
-	c.lut = l->images * (STK_JPEG_GPU_MAX_SET / 2) + STK_JPEG_GPU_MAX_SET;
+	c.lut = l->tables;
 	c.blocks = l->blocks;
 	c.dc = STK_JPEG_GPU_BLOCK_DC * (uint64_t)l->blocks;
 	c.idct = l->blocks + (uint64_t)STK_JPEG_GPU_IDCT_BLOCKS * l->images;

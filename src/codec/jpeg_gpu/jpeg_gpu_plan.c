@@ -85,7 +85,7 @@ enum stk_status stk__jpeg_gpu_plan_create(
 	p->bitstreams = stk__alloc(sizeof *p->bitstreams * p->cap.bitstreams);
 	p->set_key = stk__alloc(sizeof *p->set_key * p->cap.images);
 	p->sets = stk__alloc(sizeof *p->sets * p->cap.images);
-	p->lut = stk__alloc(sizeof *p->lut * p->cap.lut);
+	p->lut = stk__alloc(sizeof *p->lut * ((size_t)p->cap.lut + 1));
 	p->quant = stk__alloc(sizeof *p->quant * 64 * 3 * p->cap.images);
 	p->cache = stk__calloc(CACHE, sizeof *p->cache);
 	p->progressive = stk__alloc(sizeof *p->progressive * (p->cap.scans + 1));
@@ -136,20 +136,28 @@ static uint64_t hash_of(const void *data, size_t size)
 	return h;
 }
 
-/* Numbers the distinct pairs of tables; pair_of[component] is its number. */
-static void make_key(const struct stk_jpeg_header *h, struct tables_key *key, uint32_t pair_of[3])
+/* Lists the distinct pairs of tables and returns how many there are; pair_of[component] is its number. */
+static int list_pairs(const struct stk_jpeg_header *h, struct stk_jpeg_gpu_pair pairs[3], uint32_t pair_of[3])
 {
-	key->pairs = 0;
+	int n = 0;
 	for (int c = 0; c < h->components; c++) {
 		int same = 0;
 		while (same < c && (h->component[same].dc != h->component[c].dc || h->component[same].ac != h->component[c].ac))
 			same++;
-		pair_of[c] = same < c ? pair_of[same] : (uint32_t)key->pairs;
-		if (same < c)
-			continue;
-		key->table[2 * key->pairs] = h->tables.dc[h->component[c].dc];
-		key->table[2 * key->pairs + 1] = h->tables.ac[h->component[c].ac];
-		key->pairs++;
+		pair_of[c] = same < c ? pair_of[same] : (uint32_t)n;
+		if (same == c)
+			pairs[n++] = (struct stk_jpeg_gpu_pair){&h->tables.dc[h->component[c].dc], &h->tables.ac[h->component[c].ac]};
+	}
+	return n;
+}
+
+static void make_key(const struct stk_jpeg_header *h, struct tables_key *key, uint32_t pair_of[3])
+{
+	struct stk_jpeg_gpu_pair pairs[3];
+	key->pairs = list_pairs(h, pairs, pair_of);
+	for (int i = 0; i < key->pairs; i++) {
+		key->table[2 * i] = *pairs[i].dc;
+		key->table[2 * i + 1] = *pairs[i].ac;
 	}
 	key->hash = hash_of(key->table, 2 * (size_t)key->pairs * sizeof *key->table) + (uint64_t)key->pairs;
 }
@@ -357,12 +365,23 @@ static struct stk_jpeg_window plan_window(const struct stk_jpeg_gpu_file *f, con
 	return w;
 }
 
+/* Entries of the decoding tables; 0: too many. */
+static uint32_t count_entries(const struct stk_jpeg_header *h)
+{
+	struct stk_jpeg_gpu_pair pairs[3];
+	struct stk_jpeg_gpu_set set;
+	uint32_t pair_of[3];
+	int n = list_pairs(h, pairs, pair_of);
+	return stk__jpeg_gpu_tables_measure(pairs, n, &set) ? set.size * set.tables : 0;
+}
+
 bool stk__jpeg_gpu_plan_need(const struct stk_jpeg_gpu_file *f, struct stk_jpeg_gpu_plan_limits *sum)
 {
 	static const uint32_t no_pairs[3];
 	struct stk_jpeg_scan scan;
 	struct stk_jpeg_gpu_script_size script = {0};
-	if (!plan_scan(f, &scan))
+	uint32_t entries = 0;
+	if (!plan_scan(f, &scan) || (!is_progressive(f) && !(entries = count_entries(f->header))))
 		return false;
 	struct stk_jpeg_window window = plan_window(f, &scan);
 	struct stk_jpeg_gpu_image im = describe(f, &scan, &window, no_pairs);
@@ -377,6 +396,7 @@ bool stk__jpeg_gpu_plan_need(const struct stk_jpeg_gpu_file *f, struct stk_jpeg_
 	sum->bytes = stk__jpeg_gpu_add_up(sum->bytes, largest(f->size, STK_JPEG_GPU_MEAN_INTERVAL * ((uint64_t)script.bitstreams - 1), 0));
 	sum->blocks = stk__jpeg_gpu_add_up(sum->blocks, blocks);
 	sum->scans = stk__jpeg_gpu_add_up(sum->scans, script.scans);
+	sum->tables = stk__jpeg_gpu_add_up(sum->tables, entries);
 	return true;
 }
 

@@ -23,6 +23,7 @@ struct stk_jpeg_gpu_plan_limits {
 	uint32_t bytes;  /* of entropy-coded data */
 	uint32_t blocks; /* of 8x8 samples: as stk__jpeg_gpu_plan_need counts them */
 	uint32_t scans;  /* of progressive files */
+	uint32_t tables; /* of baseline files: entries of the sets, as if none were shared */
 	size_t raw; /* bytes of view.raw, if they lie among the results, where coefficients later take their place; 0: they lie elsewhere */
 };
 
@@ -44,7 +45,7 @@ struct stk_jpeg_gpu_file {
 
 /* What a file adds to the limits of its batch. Blocks are those from the first MCU row to the last one that the window needs, or more where the pixels
  * are many or the window lies deep in the image; those of progressive files are as wide as the image. False: the CPU has to decode it whatever the limits are (jpeg_header.h's rules, its types;
- * jpeg_gpu_script.h's of progressive files). A pure function of the header, the window, the type, and where the file ends; of progressive files also of
+ * jpeg_gpu_script.h's of progressive files; huge tables). A pure function of the header, the window, the type, and where the file ends; of progressive files also of
  * their scans, which takes 10 us for 100 KB. */
 bool stk__jpeg_gpu_plan_need(const struct stk_jpeg_gpu_file *file, struct stk_jpeg_gpu_plan_limits *sum);
 

@@ -43,7 +43,7 @@ static void fill(const struct stk_jpeg_huffman *t, bool ac, uint32_t split, uint
 		}
 }
 
-bool stk__jpeg_gpu_tables_make(const struct stk_jpeg_gpu_pair *pairs, int n, struct stk_jpeg_gpu_set *set, uint16_t *lut)
+bool stk__jpeg_gpu_tables_measure(const struct stk_jpeg_gpu_pair *pairs, int n, struct stk_jpeg_gpu_set *set)
 {
 	uint32_t split = 65536;
 	for (int i = 0; i < n; i++) {
@@ -56,9 +56,16 @@ bool stk__jpeg_gpu_tables_make(const struct stk_jpeg_gpu_pair *pairs, int n, str
 	if (size * 2 * (uint32_t)n > STK_JPEG_GPU_MAX_SET)
 		return false;
 	*set = (struct stk_jpeg_gpu_set){.size = size, .split = split, .tables = 2 * (uint32_t)n};
+	return true;
+}
+
+bool stk__jpeg_gpu_tables_make(const struct stk_jpeg_gpu_pair *pairs, int n, struct stk_jpeg_gpu_set *set, uint16_t *lut)
+{
+	if (!stk__jpeg_gpu_tables_measure(pairs, n, set))
+		return false;
 	for (int i = 0; i < n; i++) {
-		fill(pairs[i].dc, false, split, size, lut + (size_t)(2 * i) * size);
-		fill(pairs[i].ac, true, split, size, lut + (size_t)(2 * i + 1) * size);
+		fill(pairs[i].dc, false, set->split, set->size, lut + (size_t)(2 * i) * set->size);
+		fill(pairs[i].ac, true, set->split, set->size, lut + (size_t)(2 * i + 1) * set->size);
 	}
 	return true;
 }

@@ -10,8 +10,10 @@ struct stk_jpeg_gpu_pair {
 	const struct stk_jpeg_huffman *dc, *ac;
 };
 
-/* Writes the tables of n (1..3) pairs to lut, at most STK_JPEG_GPU_MAX_SET entries, and describes them in *set (all but `at`). False: they would
- * take more entries. */
+/* Describes the tables of n (1..3) pairs in *set (all but `at`). False: they would take more than STK_JPEG_GPU_MAX_SET entries. */
+bool stk__jpeg_gpu_tables_measure(const struct stk_jpeg_gpu_pair *pairs, int n, struct stk_jpeg_gpu_set *set);
+
+/* The same, and writes them to lut, which has room for so many. */
 bool stk__jpeg_gpu_tables_make(const struct stk_jpeg_gpu_pair *pairs, int n, struct stk_jpeg_gpu_set *set, uint16_t *lut);
 
 #endif
