@@ -91,8 +91,8 @@ for target in $targets; do
 done
 # shellcheck disable=SC2086
 [ -z "$built" ] || ninja -C $build --quiet $built test/fuzz/replay_image
-mkdir -p $build/found $build/log $build/seeds/own $build/seeds/image
-[ -z "$built" ] || for target in own image; do
+mkdir -p $build/found $build/log $build/seeds/own $build/seeds/image $build/seeds/jpeg_gpu
+[ -z "$built" ] || for target in own image jpeg_gpu; do
 	"$build/test/fuzz/replay_image" --write "$build/seeds/$target"
 done
 [ -z "${FUZZ_BUILD_ONLY:-}" ] || exit 0

@@ -4,12 +4,13 @@
 #include "base/cpu.h"
 #include "codec/codec.h"
 #include "fuzz.h"
+#include "fuzz_images.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { SLACK = 64, MAX_PIXELS = 1 << 20 };
+enum { MAX_PIXELS = 1 << 20 };
 
 static const struct stk_codec_limits strict = {.max_pixels = MAX_PIXELS, .max_scans = 20},
 				     lenient = {.max_pixels = MAX_PIXELS, .max_scans = 20, .lenient = true};
@@ -36,13 +37,6 @@ static void complain(const char *what, const struct stk_decode *rq, const struct
 	abort();
 }
 
-/* Where damaged coefficients overflow, ours follow libjpeg-turbo's form for x86 on all processors; its forms for NEON and in C make other pixels. */
-#ifdef __x86_64__
-enum { COMPARES_PIXELS = 1 };
-#else
-enum { COMPARES_PIXELS = 0 };
-#endif
-
 static void decode_both(struct stk_decode rq, bool is_lenient, bool whole)
 {
 	struct stk_error err[2] = {{0}, {0}};
@@ -65,27 +59,10 @@ static void decode_both(struct stk_decode rq, bool is_lenient, bool whole)
 	bool unseen = rq.info->progressive && !whole && !status[0] && status[1];
 	if (status[0] != status[1] && !unseen)
 		complain("the verdicts differ", &rq, &err[0], &err[1]);
-	if (COMPARES_PIXELS && !status[0] && !unseen && memcmp(pixels[0], pixels[1], size))
+	if (FUZZ_COMPARES_PIXELS && !status[0] && !unseen && memcmp(pixels[0], pixels[1], size))
 		complain("the pixels differ", &rq, &err[0], &err[1]);
 	free(pixels[0]);
 	free(pixels[1]);
-}
-
-/* What is asked for depends on the input alone. */
-static uint32_t hash_of(const uint8_t *data, size_t size)
-{
-	uint32_t hash = 2166136261u;
-	for (size_t i = 0; i < size; i++)
-		hash = (hash ^ data[i]) * 16777619u;
-	return hash;
-}
-
-static struct stk_rect choose_window(uint32_t hash, int32_t width, int32_t height)
-{
-	struct stk_rect w = {(int32_t)(hash % (uint32_t)width), (int32_t)(hash / 7 % (uint32_t)height), 0, 0};
-	w.w = 1 + (int32_t)(hash / 77 % (uint32_t)(width - w.x));
-	w.h = 1 + (int32_t)(hash / 777 % (uint32_t)(height - w.y));
-	return w;
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -93,7 +70,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	struct stk_image_info info;
 	if (!decoders[0][0])
 		make_decoders();
-	uint8_t *copy = calloc(1, size + SLACK);
+	uint8_t *copy = calloc(1, size + FUZZ_SLACK);
 	if (!copy)
 		return 0;
 	memcpy(copy, data, size);
@@ -101,7 +78,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		struct stk_decode rq = {
 			.data = copy, .size = size, .info = &info, .type = (enum stk_image_type)(size % 5), .orient = size & 1};
 		int32_t width, height;
-		uint32_t hash = hash_of(data, size);
+		uint32_t hash = fuzz_hash(data, size);
 		rq.denom = strcmp(info.format, "jpeg") == 0 ? 1 << (hash >> 20) % 4 : 1;
 		stk__image_extent(&info, rq.orient, &width, &height);
 		width = stk__image_scaled(width, rq.denom);
@@ -109,7 +86,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		for (int l = 0; l < 2; l++) {
 			rq.window = (struct stk_rect){0, 0, width, height};
 			decode_both(rq, l, true);
-			rq.window = choose_window(hash, width, height);
+			rq.window = fuzz_window(hash, width, height);
 			decode_both(rq, l, false);
 		}
 	}
