@@ -41,7 +41,7 @@ if [ "${1:-}" = --run ]; then
 		[ "$target" = "$name" ] || folder=$build-memory
 		mkdir -p "$build/corpus/$target"
 		for file in test/fuzz/corpus/"$target"/* "$build/seeds/$target"/*; do
-			[ ! -f "$file" ] || cp -n "$file" "$build/corpus/$target/"
+			[ ! -f "$file" ] || cp "$file" "$build/corpus/$target/"
 		done
 		set -- "$folder/test/fuzz/fuzz_$target" -seed="$FUZZ_SEED" -max_total_time="$FUZZ_SECONDS" -rss_limit_mb=4096 -timeout=20 \
 			-print_final_stats=1 -verbosity=0 -artifact_prefix="$build/found/$name-" "$build/corpus/$target"
