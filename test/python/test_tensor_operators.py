@@ -65,8 +65,10 @@ def test_nothing_fills_the_largest_shapes() -> None:
     """Strides of tensors without elements may be beyond 64 bits."""
     pipe = Pipeline(batch_size=3, num_threads=1, device_id=None)
     with pipe:
-        pipe.set_outputs(fn.full(given([np.int32(1)] * 3), shape=[0, 4294967301, 4294967296]))
-    assert pipe.run()[0].shape() == [(0, 4294967301, 4294967296)] * 3
+        wide = fn.full(given([np.int32(1)] * 3), shape=[0, 4294967301, 4294967296])
+        pipe.set_outputs(wide, fn.reductions.sum(wide))
+    shapes = [o.shape() for o in pipe.run()]
+    assert shapes == [[(0, 4294967301, 4294967296)] * 3, [()] * 3]
 
 
 def test_messages_tell_the_way_out() -> None:

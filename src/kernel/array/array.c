@@ -203,22 +203,22 @@ enum stk_status stk__array_arithmetic(struct stk_array_jobs *jobs, const struct 
 
 /* ---- normalize ---- */
 
-static void append_axis(struct stk_array_axis *axes, int32_t *n, uint32_t size, int64_t stride)
+static void append_axis(struct stk_array_axis *axes, int32_t *n, uint32_t size, uint64_t stride)
 {
-	if (*n && axes[*n - 1].stride == stride * size)
-		axes[*n - 1] = (struct stk_array_axis){axes[*n - 1].size * size, stride};
+	if (*n && (uint64_t)axes[*n - 1].stride == stride * size)
+		axes[*n - 1] = (struct stk_array_axis){axes[*n - 1].size * size, (int64_t)stride};
 	else if (size != 1)
-		axes[(*n)++] = (struct stk_array_axis){size, stride};
+		axes[(*n)++] = (struct stk_array_axis){size, (int64_t)stride};
 }
 
 void stk__array_groups(struct stk_array_groups *g, const struct stk_desc *d, uint32_t reduced)
 {
-	int64_t strides[STK_MAX_DIMS], stride = 1;
+	uint64_t strides[STK_MAX_DIMS], stride = 1; /* of a tensor without elements they may wrap around, and nobody goes along them */
 	g->groups = g->count = 1;
 	g->n_kept = g->n_reduced = 0;
 	for (int32_t k = d->ndim - 1; k >= 0; k--) {
 		strides[k] = stride;
-		stride *= d->shape[k];
+		stride *= (uint64_t)d->shape[k];
 	}
 	assert(stride <= STK_ARRAY_MOST);
 	for (int32_t k = 0; k < d->ndim; k++) {
