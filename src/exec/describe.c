@@ -463,12 +463,16 @@ static enum stk_status describe_call(
 	if (!n->def->lower_array)
 		return stk__fail(err, STK_UNSUPPORTED, "%s has no GPU version yet; place it on the cores (device=\"cpu\")", n->def->name);
 	void *kept[STK_MAX_INPUTS];
-	enum stk_status s = send_inputs(run, n, group->step, kept, err);
+	enum stk_status s = STK_OK;
+	for (int32_t k = 0; k < call->n_out && s == STK_OK;
+		k++) /* first: where it goes may be read from a predicate, which may be an input */
+		s = stk__device_place(run, n->first_value + k, err);
+	if (s)
+		return s;
+	s = send_inputs(run, n, group->step, kept, err);
 	struct stk_tensor *in = (struct stk_tensor *)call->in; /* the worker's own copies */
 	for (int32_t k = 0; k < call->n_in; k++)
 		in[k].data = stk__op_host_input(n->def, k) ? kept[k] : run->worker->values[n->inputs[k]].data; /* one value may be both */
-	for (int32_t k = 0; k < call->n_out && s == STK_OK; k++)
-		s = stk__device_place(run, n->first_value + k, err);
 	struct kept_jobs kept_jobs = {{keep_array, &run->worker->arena}, run, group->step};
 	if (s == STK_OK)
 		s = call->def->lower_array(call, &kept_jobs.jobs, err);
@@ -574,6 +578,17 @@ static enum stk_status describe_frames(const struct stk_chain_run *run, const st
 	return s;
 }
 
+/* A step's jobs have no order, so operators of one group cannot run apart from each other as they do on the cores. */
+static enum stk_status refuse_group(const struct stk_chain_run *run, const struct stk_group *group, struct stk_error *err)
+{
+	const struct stk_program *g = run->pipeline->program;
+	const struct stk_desc *in = &run->worker->values[g->nodes[group->nodes[0]].inputs[0]].desc;
+	return stk__fail(err, STK_UNSUPPORTED,
+		"on the GPU this makes one step with the operators behind it, which takes no tensors of %s, %d dims and layout \"%s\"; where the graph "
+		"knows these it is a step by itself: give external_source dtype, ndim and layout",
+		stk_dtype_name(in->dtype), in->ndim, in->layout);
+}
+
 void stk__device_skip(const struct stk_chain_run *run, const struct stk_group *group)
 {
 	run->record->device->jobs.first[(size_t)group->step * (size_t)run->pipeline->config.batch_size + (size_t)run->sample] = NULL;
@@ -586,7 +601,8 @@ enum stk_status stk__device_describe(const struct stk_chain_run *run, const stru
 	atomic_store(&b->jobs.pending[run->sample], true);
 	if (run->pipeline->program->nodes[group->nodes[0]].node->by_frame)
 		return describe_frames(run, group, err);
-	if (!group->pass || (group->count == 1 && !stk__pass_serves(run, group->nodes[0])))
+	bool serves = group->pass && stk__pass_serves(run, group->nodes[0]);
+	if (!group->pass || (group->count == 1 && !serves))
 		return describe_single(run, group, err);
-	return describe_pass_group(run, group, err);
+	return serves ? describe_pass_group(run, group, err) : refuse_group(run, group, err);
 }

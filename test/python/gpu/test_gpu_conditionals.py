@@ -20,6 +20,23 @@ def on(device_id: int | None, define: Any, batches: int, **kwargs: Any) -> tuple
     return made, pipe.counters()
 
 
+def test_a_predicate_that_the_gpu_reads_too() -> None:
+    """Where a merged value goes is read from the predicate on the cores, also while it is sent to the GPU as an input."""
+    flags = [np.array(i % 3 == 0) for i in range(5)]
+
+    def define() -> Any:
+        flag = fn.external_source(source=[flags], cycle=True, dtype=types.BOOL, ndim=0)
+        if flag:
+            out = fn.stack(flag, flag, device="gpu")
+        else:
+            out = fn.stack(flag, False, device="gpu")
+        return out
+
+    (cores,), _ = on(None, define, 1)
+    (gpu,), _ = on(0, define, 1)
+    assert cores[0].data == gpu[0].data == [bytes([i % 3 == 0] * 2) for i in range(5)]
+
+
 def test_the_same_as_on_the_cores(tree: Path) -> None:
     def define() -> Any:
         data, label = fn.readers.file(file_root=str(tree), random_shuffle=True, name="Reader")
