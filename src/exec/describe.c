@@ -578,17 +578,6 @@ static enum stk_status describe_frames(const struct stk_chain_run *run, const st
 	return s;
 }
 
-/* A step's jobs have no order, so operators of one group cannot run apart from each other as they do on the cores. */
-static enum stk_status refuse_group(const struct stk_chain_run *run, const struct stk_group *group, struct stk_error *err)
-{
-	const struct stk_program *g = run->pipeline->program;
-	const struct stk_desc *in = &run->worker->values[g->nodes[group->nodes[0]].inputs[0]].desc;
-	return stk__fail(err, STK_UNSUPPORTED,
-		"on the GPU this makes one step with the operators behind it, which takes no tensors of %s, %d dims and layout \"%s\"; where the graph "
-		"knows these it is a step by itself: give external_source dtype, ndim and layout",
-		stk_dtype_name(in->dtype), in->ndim, in->layout);
-}
-
 void stk__device_skip(const struct stk_chain_run *run, const struct stk_group *group)
 {
 	run->record->device->jobs.first[(size_t)group->step * (size_t)run->pipeline->config.batch_size + (size_t)run->sample] = NULL;
@@ -604,5 +593,5 @@ enum stk_status stk__device_describe(const struct stk_chain_run *run, const stru
 	bool serves = group->pass && stk__pass_serves(run, group->nodes[0]);
 	if (!group->pass || (group->count == 1 && !serves))
 		return describe_single(run, group, err);
-	return serves ? describe_pass_group(run, group, err) : refuse_group(run, group, err);
+	return serves ? describe_pass_group(run, group, err) : stk__pass_group_refuse(run, group, err);
 }

@@ -248,6 +248,17 @@ bool stk__pass_serves(const struct stk_chain_run *run, int32_t index)
 	return stk__lowers(n->def, &in) && stk__op_classes(n->def, n->node->args, &in) != STK_CLASS_NEVER;
 }
 
+/* A step's jobs have no order, so operators of one group cannot run apart from each other as they do on the cores. */
+enum stk_status stk__pass_group_refuse(const struct stk_chain_run *run, const struct stk_group *group, struct stk_error *err)
+{
+	const struct stk_program *g = run->pipeline->program;
+	const struct stk_desc *in = &run->worker->values[g->nodes[group->nodes[0]].inputs[0]].desc;
+	return stk__fail(err, STK_UNSUPPORTED,
+		"on the GPU this makes one step with the operators behind it, which takes no tensors of %s, %d dims and layout \"%s\"; where the graph "
+		"knows these it is a step by itself: give external_source dtype, ndim and layout",
+		stk_dtype_name(in->dtype), in->ndim, in->layout);
+}
+
 enum stk_status stk__pass_group_run(const struct stk_chain_run *run, const struct stk_group *group, struct stk_error *err)
 {
 	struct stk_pass_group g;

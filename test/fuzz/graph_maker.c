@@ -293,10 +293,11 @@ static struct stk_arg per_sample(struct maker *m, const struct stk_arg_def *def)
 	return stk_arg_node(def->name, node);
 }
 
-/* Thousands of tiles take an emulated GPU minutes. */
+/* Thousands of tiles, and windows of as many pixels, take an emulated GPU minutes. */
 static int64_t bounded(const struct maker *m, const struct stk_arg_def *def, int64_t n)
 {
-	return m->on_gpu && strncmp(def->name, "tiles", 5) == 0 && n > 64 ? 64 : n;
+	bool costly = strncmp(def->name, "tiles", 5) == 0 || strcmp(def->name, "mask_size") == 0;
+	return m->on_gpu && costly && n > 64 ? 64 : n;
 }
 
 static struct stk_arg random_arg(struct maker *m, const struct stk_arg_def *def, size_t at, struct lists *lists, char text[64])
@@ -317,7 +318,7 @@ static struct stk_arg random_arg(struct maker *m, const struct stk_arg_def *def,
 		return stk_arg_string(def->name, random_text(rng, def, text));
 	case STK_ARG_INTS:
 		for (size_t i = 0; i < n; i++)
-			lists->ints[at][i] = random_int(rng, m->hostile, def);
+			lists->ints[at][i] = bounded(m, def, random_int(rng, m->hostile, def));
 		return stk_arg_list(def->name, STK_VALUE_INTS, lists->ints[at], n);
 	case STK_ARG_FLOATS:
 		for (size_t i = 0; i < n; i++)

@@ -118,6 +118,7 @@ PER_CHANNEL = (
     "out the rest)."
 )
 BELOW_ZERO = "Whole numbers below 0 are compared with floats and unsigned ones by value (DALI finds -4 not less than -2 where one of them is a float)."
+CHANNELS = "`experimental.warp_perspective` leaves each image of a batch its channels (DALI gives all as many as the first has)."
 BOOLS = "`math.min` and `max` take bools (DALI refuses them)."
 ONE_EXTENT = "Of crop_w and crop_h one may be left out, and keeps the whole extent (DALI wants both, one of them 0)."
 FILLS = "fill_value of `sphere` and `water` is rounded to the type of the image (DALI cuts it)."
@@ -245,6 +246,7 @@ KNOWN = (
     Difference("values", "color_twist", "", "The center of contrast is the middle of the input's type", _integers_but_bytes),
     Difference("values", "resize", "^largest difference", NEAREST, _nearest_along_one),
     Difference("values|only DALI|only Stoker", ".*", "", EMPTY, _empty),
+    Difference("values", "experimental.warp_perspective", "^shape", CHANNELS),
 )
 
 
