@@ -94,7 +94,9 @@ def test_arguments_of_each_sample(images):
         np.testing.assert_array_equal(jittered[i], np.asarray(want))
 
 
-@pytest.mark.parametrize(("layout", "shape"), [("CHW", (3, 8, 9)), ("FCHW", (2, 3, 8, 9)), ("HWCC", (8, 9, 3, 3)), ("FHWCC", (2, 8, 9, 3, 3))])
+@pytest.mark.parametrize(
+    ("layout", "shape"), [("CHW", (3, 8, 9)), ("FCHW", (2, 3, 8, 9)), ("HWCC", (8, 9, 3, 3)), ("FHWCC", (2, 8, 9, 3, 3))]
+)
 @pytest.mark.parametrize(("operator", "arguments"), [("color_jitter", {"contrast": 2.0}), ("augment", {"operation": 8, "magnitude": 2.0})])
 def test_pixels_whose_channels_lie_apart_are_refused(operator, arguments, layout, shape):
     """Planes were taken for three grey images, and two dims of channels for one."""
