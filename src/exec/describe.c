@@ -464,8 +464,8 @@ static enum stk_status describe_call(
 		return stk__fail(err, STK_UNSUPPORTED, "%s has no GPU version yet; place it on the cores (device=\"cpu\")", n->def->name);
 	void *kept[STK_MAX_INPUTS];
 	enum stk_status s = STK_OK;
-	for (int32_t k = 0; k < call->n_out && s == STK_OK;
-		k++) /* first: where it goes may be read from a predicate, which may be an input */
+	/* Outputs first: where they go may be read from a predicate, which may be one of the inputs. */
+	for (int32_t k = 0; k < call->n_out && s == STK_OK; k++)
 		s = stk__device_place(run, n->first_value + k, err);
 	if (s)
 		return s;

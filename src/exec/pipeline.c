@@ -46,7 +46,8 @@ static int64_t env_number(const char *name)
 	return s ? strtoll(s, NULL, 10) : 0;
 }
 
-/* STOKER_POISON=BYTE. Builds without optimisation are for finding mistakes, and poison anyhow. */
+/* STOKER_POISON=BYTE. The GPU's work is then looked through for addresses that it does not reach, too (submit.c). Builds without optimisation are for
+ * finding mistakes, and poison anyhow. */
 static int32_t poison_byte(void)
 {
 #ifdef __OPTIMIZE__
