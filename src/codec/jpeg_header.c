@@ -424,8 +424,13 @@ bool stk__jpeg_find_eoi(const uint8_t *data, size_t size, const struct stk_jpeg_
 const uint8_t *stk__jpeg_find_marker(const uint8_t *at, const uint8_t *end)
 {
 	while (at + 1 < end && (at = memchr(at, 0xff, (size_t)(end - at - 1)))) {
-		if (at[1] != 0 && at[1] != 0xff)
-			return at;
+		const uint8_t *code = at + 1;
+		while (code < end && *code == 0xff)
+			code++;
+		if (code < end && *code)
+			return code - 1;
+		if (code > at + 1)
+			return NULL;
 		at++;
 	}
 	return NULL;

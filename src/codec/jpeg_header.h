@@ -50,7 +50,8 @@ enum stk_jpeg_next stk__jpeg_header_next(const uint8_t *data, size_t size, struc
  * Where a file has one scan the entropy-coded bytes end there or before. */
 bool stk__jpeg_find_eoi(const uint8_t *data, size_t size, const struct stk_jpeg_header *h, size_t *end);
 
-/* The next marker from `at` on, or NULL: FF and a byte that is neither 00 nor FF, both before end. */
+/* The next marker from `at` on: FF and a byte that is neither 00 nor FF, both before end. NULL: there is none, or fill bytes (FF FF) stand before a 00,
+ * where they have no business: decoders differ in what they make of the bytes behind. */
 const uint8_t *stk__jpeg_find_marker(const uint8_t *at, const uint8_t *end);
 
 /* Bytes that a decoder takes at most, ours or libjpeg-turbo's: coefficients where the file has several scans, and rows. */

@@ -29,9 +29,9 @@ static const int32_t max_scans[] = {0, 4, 12, 20};
 enum { DECODERS = sizeof max_scans / sizeof *max_scans };
 
 /* Made at the first input, kept for the process's life. */
-static struct stk_decoder *decoders[DECODERS], *lenient; /* by max_scans; for any number */
-static struct stk_arena scratch;                         /* of all of them */
-static struct stk_jpeg_gpu_plan *roomy;                  /* what it takes depends on the files alone; meets the tables of many inputs */
+static struct stk_decoder *decoders[DECODERS]; /* by max_scans */
+static struct stk_arena scratch;               /* of all of them */
+static struct stk_jpeg_gpu_plan *roomy;        /* what it takes depends on the files alone; meets the tables of many inputs */
 static void *roomy_tables;
 
 /* What stands beside an input: the first baseline file and the first progressive file of the seeds. */
@@ -121,9 +121,6 @@ static void prepare(void)
 		if (stk__decoder_create(&limits, stk__cpu_capabilities(), &scratch, &decoders[i], NULL))
 			abort();
 	}
-	if (stk__decoder_create(&(struct stk_codec_limits){.max_pixels = MAX_PIXELS, .lenient = true}, stk__cpu_capabilities(), &scratch,
-		    &lenient, NULL))
-		abort();
 	unsetenv("STOKER_JPEG");
 	roomy_tables = get_aligned(stk__jpeg_gpu_plan_sizes(&roomy_limits).tables);
 	if (stk__jpeg_gpu_plan_create(&roomy_limits, roomy_tables, &roomy, NULL))
@@ -255,9 +252,6 @@ static void check_pixels(const struct file *f, const struct stk_jpeg_gpu_plan *p
 	struct stk_decode rq = {.data = f->data, .size = f->size, .info = &f->info, .type = f->type, .denom = 1, .window = f->window};
 	rq.dst = stk__image_hwc(want, STK_UINT8, f->window.w, f->window.h, channels);
 	enum stk_status status = stk__image_decode(decoders[f->decoder], &rq, &err);
-	/* Where libjpeg-turbo decodes a progressive file it also finds damage behind the window's last row, which leaves the window's pixels alone. */
-	if (status == STK_CORRUPT && f->info.progressive && f->window.y + f->window.h < f->header.height)
-		status = stk__image_decode(lenient, &rq, &err);
 	if (status)
 		complain("it is taken for right", f, &err);
 	stk__jpeg_gpu_plan_window(plan, f->index, &at, &pitch);

@@ -231,9 +231,10 @@ static bool add_intervals(struct stk_jpeg_gpu_plan *p, const struct stk_jpeg_gpu
 	const uint8_t *at = f->data + scan->offset, *end = at + scan->size;
 	for (uint64_t mcu = 0, number = 0; mcu < stop; mcu += interval, number++) {
 		uint64_t mcus = stop - mcu < interval ? stop - mcu : interval;
-		const uint8_t *marker = mcu + interval < total ? stk__jpeg_find_marker(at, end) : NULL, *to = marker ? marker : end;
+		bool more = mcu + interval < total;
+		const uint8_t *marker = more ? stk__jpeg_find_marker(at, end) : NULL, *to = marker ? marker : end;
 		bool last = mcu + interval >= stop;
-		if (!last && (!marker || marker[1] != 0xd0 + (number & 7)))
+		if ((more && !marker) || (!last && marker[1] != 0xd0 + (number & 7)))
 			return false;
 		struct stk_jpeg_gpu_bitstream s = {.image = image,
 			.src = f->raw + (uint32_t)(at - f->data),

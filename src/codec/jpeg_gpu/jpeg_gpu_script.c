@@ -128,9 +128,10 @@ static bool add_bitstreams(struct walk *w, size_t end_of_scan)
 	if ((all + interval - 1) / interval * MIN_INTERVAL > script->file->size && interval < all)
 		return false;
 	for (uint64_t unit = 0, number = 0; unit < needed; unit += interval, number++) {
-		const uint8_t *marker = unit + interval < all ? stk__jpeg_find_marker(at, end) : NULL, *to = marker ? marker : end;
+		bool more = unit + interval < all;
+		const uint8_t *marker = more ? stk__jpeg_find_marker(at, end) : NULL, *to = marker ? marker : end;
 		bool last = unit + interval >= needed;
-		if (!last && (!marker || marker[1] != 0xd0 + (number & 7)))
+		if ((more && !marker) || (!last && marker[1] != 0xd0 + (number & 7)))
 			return false;
 		struct stk_jpeg_gpu_bitstream s = {
 			.src = script->file->raw + (uint32_t)(at - script->file->data), .src_size = (uint32_t)(to - at), .last = last};
