@@ -25,11 +25,13 @@ static enum stk_status run_single(const struct stk_chain_run *run, int32_t index
 /* If images turn out not to suit the group's pass, by their layout or by a type that the graph did not know, each operator runs by itself. */
 static enum stk_status run_pass(const struct stk_chain_run *run, const struct stk_group *group, struct stk_error *err)
 {
-	bool tried = stk__pass_serves(run, group->nodes[0]);
-	enum stk_status s = tried ? stk__pass_group_run(run, group, err) : STK_OK;
-	if (tried && (s != STK_UNSUPPORTED || group->count == 1))
-		return s;
-	s = STK_OK;
+	enum stk_status s = STK_OK;
+	if (stk__pass_serves(run, group->nodes[0])) {
+		s = stk__pass_group_run(run, group, err);
+		if (s != STK_UNSUPPORTED || group->count == 1)
+			return s;
+		s = STK_OK;
+	}
 	for (int32_t k = 0; k < group->count && s == STK_OK; k++) {
 		const struct stk_group single = {.nodes = &group->nodes[k], .count = 1, .pass = true, .step = -1, .image_step = -1};
 		s = stk__pass_serves(run, group->nodes[k]) ? stk__pass_group_run(run, &single, err) : run_single(run, group->nodes[k], err);

@@ -306,7 +306,9 @@ static enum stk_status add_pass(const struct stk_chain_run *run, const struct st
 		return stk__fail(err, STK_UNSUPPORTED,
 			"this has no GPU version for images of %s with %d channels yet; place it on the cores",
 			stk_dtype_name((enum stk_dtype)pass->in_dtype), pass->in_c);
-	for (int32_t f = 0; f < dst->count && pass->w && pass->h; f++) {
+	if (!pass->w || !pass->h)
+		return STK_OK;
+	for (int32_t f = 0; f < dst->count; f++) {
 		struct stk_device_job *j = add_job(run, g->group->step, STK_JOB_PASS, err);
 		if (!j)
 			return STK_NO_MEMORY;

@@ -3,6 +3,7 @@
  * (array_calls.h). (That operators do what they should is for the tests that compare them with NumPy and DALI.) */
 #include "array_calls.h"
 #include "gpu_setup.h"
+#include "libm_functions.h"
 
 #include "kernel/array/array_element.h"
 #include "kernel/array/array_gpu.h"
@@ -30,17 +31,6 @@ static bool is_nan(const uint8_t *p, enum stk_dtype dtype)
 	return v != v;
 }
 
-/* Functions of libm, which the GPU has its own of. */
-static bool has_tolerance(const struct call *c)
-{
-	static const char *const names[] = {
-		"acos", "acosh", "asin", "asinh", "atan", "atan2", "atanh", "cbrt", "sinh", "tanh", "sin", "cos", "tan"};
-	for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-		if (strcmp(c->title, names[i]) == 0)
-			return true;
-	return false;
-}
-
 static bool close_to(const struct call *c, const uint8_t *got, const uint8_t *want)
 {
 	double a = 0, b = 0, unit = c->out.desc.dtype == STK_FLOAT16 ? 0x1p-9 : c->out.desc.dtype == STK_BFLOAT16 ? 0x1p-6 : 0x1p-22;
@@ -56,7 +46,7 @@ static void compare(const struct call *c, const uint8_t *got, bool on_gpu)
 	for (size_t i = 0; i < bytes; i += size) {
 		const uint8_t *a = got + i, *b = c->want + i;
 		if (memcmp(a, b, size) == 0 || (is_nan(a, d->dtype) && is_nan(b, d->dtype)) ||
-			(on_gpu && has_tolerance(c) && close_to(c, a, b)))
+			(on_gpu && calls_libm(c->title) && close_to(c, a, b)))
 			continue;
 		double x = 0, y = 0;
 		stk__convert(&x, STK_FLOAT64, a, d->dtype, 1);

@@ -2,6 +2,7 @@
 #include "graph_maker.h"
 
 #include "image_files.h"
+#include "libm_functions.h"
 #include "op/op.h"
 
 #include <stdio.h>
@@ -362,17 +363,15 @@ static const struct stk_op_def *random_op(struct maker *m)
 	}
 }
 
-/* Whether a GPU may give other bytes (kernel/array/array.h): it has functions of libm of its own, whose last bits may differ, and other NaNs, whose bits
- * reinterpret shows. */
+/* Whether a GPU may give other bytes: it has functions of libm of its own, and other NaNs, whose bits reinterpret shows. */
 static bool may_differ(const struct stk_op_def *def, const struct stk_arg *args, size_t n)
 {
-	static const char *const names[] = {
-		"acos", "acosh", "asin", "asinh", "atan", "atan2", "atanh", "cbrt", "sinh", "tanh", "sin", "cos", "tan"};
-	for (size_t k = 0; strcmp(def->name, "_arithmetic") == 0 && k < n; k++)
-		for (size_t i = 0; strcmp(args[k].name, "op") == 0 && i < sizeof names / sizeof *names; i++)
-			if (args[k].kind == STK_VALUE_STRING && strcmp(args[k].value.s, names[i]) == 0)
-				return true;
-	return strcmp(def->name, "reinterpret") == 0;
+	if (strcmp(def->name, "_arithmetic") != 0)
+		return strcmp(def->name, "reinterpret") == 0;
+	for (size_t k = 0; k < n; k++)
+		if (strcmp(args[k].name, "op") == 0 && args[k].kind == STK_VALUE_STRING && calls_libm(args[k].value.s))
+			return true;
+	return false;
 }
 
 static void add_operator(struct maker *m)

@@ -2,8 +2,6 @@
  * paste: an image on a larger canvas. */
 #include "op/nd.h"
 
-#include <math.h>
-
 struct paste {
 	struct stk_floats fill_value;
 	float ratio, paste_x, paste_y, min_canvas_size;
@@ -60,14 +58,15 @@ static enum stk_status paste_infer(const struct stk_call *call, struct stk_error
 		return s;
 	p->window = stk__window_full(&p->in);
 	const float at[2] = {a->paste_y, a->paste_x};
-	bool known = !isnan(a->ratio) && !isnan(a->min_canvas_size); /* what each sample has of its own is not, while the graph is built */
+	bool known = !stk__varies(call, &a->ratio) &&
+		     !stk__varies(call, &a->min_canvas_size); /* what each sample has of its own is not, while the graph is built */
 	for (int d = 0; d < 2; d++) {
 		int64_t size = p->in.shape[d], canvas = size < 0 || !known ? -1 : (int64_t)(a->ratio * (float)size);
 		if (canvas >= 0 && (float)canvas < a->min_canvas_size)
 			canvas = (int64_t)a->min_canvas_size;
 		canvas = canvas >= 0 && canvas < size ? size : canvas;
 		p->window.extent[d] = out->shape[d] = canvas;
-		p->window.start[d] = canvas < 0 || isnan(at[d]) ? 0 : -(int64_t)(at[d] * (float)(canvas - size));
+		p->window.start[d] = stk__building(call) ? 0 : -(int64_t)(at[d] * (float)(canvas - size));
 	}
 	return STK_OK;
 }
