@@ -7,7 +7,8 @@ and then makes all of it anew, runs a part of an epoch and drops it. After each 
 every few seconds beside it. What grows after the warm-up, by a line through the samples and by more than their noise, is a fault: the last line
 says so, and the exit status is 1.
 
-usage: soak.py [--build DIR] [--seconds N] [--plant memory|descriptors|threads]    --plant: leaks a little in each round, to see that it is found
+usage: soak.py [--build DIR] [--seconds N] [--device N] [--plant memory|descriptors|threads|gpu]
+--device: on this GPU, without the bucket; its memory is watched too    --plant: leaks a little in each round, to see that it is found
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ WARM_UP = 0.25  # of the time
 SAMPLE_EVERY = 5  # seconds
 BATCH = 8
 # Growth over the whole run that noise may make: bytes, and numbers. Sockets are the store's kept connections, whose number follows how fast it answers.
-LIMITS = {"memory": 8 << 20, "descriptors": 2, "sockets": 64, "threads": 2}
+LIMITS = {"memory": 8 << 20, "descriptors": 2, "sockets": 64, "threads": 2, "gpu": 8 << 20}
 SIGMAS = 4
 
 
@@ -48,15 +49,24 @@ def open_files() -> list[str]:
     return found
 
 
-def held() -> dict[str, int]:
+def gpu_memory(device: int) -> int:
+    """Bytes that are taken on a GPU, by whomever."""
+    import torch
+
+    free, total = torch.cuda.mem_get_info(device)
+    return total - free
+
+
+def held(device: int | None) -> dict[str, int]:
     files = open_files()
     sockets = sum(f.startswith("socket:") for f in files)
-    return {
+    found = {
         "memory": measure.resident_memory(),
         "descriptors": len(files) - sockets,
         "sockets": sockets,
         "threads": len(os.listdir("/proc/self/task")),
     }
+    return found if device is None else found | {"gpu": gpu_memory(device)}
 
 
 def growth(samples: Sequence[tuple[float, float]]) -> tuple[float, float]:
@@ -91,22 +101,23 @@ def write_images(root: Path, count: int) -> None:
         Image.fromarray(coarse).resize((width, height)).save(folder / f"{i:04d}.jpg", quality=90, progressive=i % 8 == 0)
 
 
-def make_loader(root: Any) -> Any:
+def make_loader(root: Any, device: int | None) -> Any:
     from stoker import Loader
     from stoker import transforms as T
 
     steps = [T.RandomResizedCrop(64), T.RandomHorizontalFlip(), T.ColorJitter(0.2, 0.2)]
-    return Loader(root, BATCH, transforms=steps, shuffle=True, num_threads=2)
+    return Loader(root, BATCH, transforms=steps, shuffle=True, num_threads=2, device="cpu" if device is None else f"cuda:{device}")
 
 
-def make_branches(root: Path) -> Callable[[], Iterable[Any]]:
+def make_branches(root: Path, device: int | None) -> Callable[[], Iterable[Any]]:
     """A pipeline with conditionals, a user's source and resizes to any size."""
     from stoker import fn, pipeline_def
 
-    @pipeline_def(batch_size=BATCH, num_threads=2, device_id=None, seed=3, enable_conditionals=True)
+    @pipeline_def(batch_size=BATCH, num_threads=2, device_id=device, seed=3, enable_conditionals=True)
     def define() -> Any:
         files, labels = fn.readers.file(file_root=str(root), random_shuffle=True, name="reader")
-        images = fn.random_resized_crop(fn.decoders.image(files), size=48)
+        pixels = fn.decoders.image(files, device="cpu" if device is None else "mixed")
+        images = fn.random_resized_crop(pixels, size=48)
         if fn.random.coin_flip(probability=0.5):
             images = fn.flip(fn.brightness(images, brightness=1.2))
         else:
@@ -122,7 +133,7 @@ def make_branches(root: Path) -> Callable[[], Iterable[Any]]:
     return epoch
 
 
-def make_structured(files: Sequence[bytes]) -> Any:
+def make_structured(files: Sequence[bytes], device: int | None) -> Any:
     from stoker import types
     from stoker.structured.inputs import DataProvider, ShuffledShardedInputCallable
     from stoker.structured.pipeline import DALIStructuredOutputIterator, PipelineDefinition, SampleDataGroup
@@ -147,9 +158,9 @@ def make_structured(files: Sequence[bytes]) -> Any:
             sample["token"] = f"sample {sample_index}"
             return sample
 
-    steps = [ImageDecoder("image", False), ImageMeanStdDevNormalizer("image", 120.0, 57.0), ImageToTileSizePadder("image", 64)]
+    steps = [ImageDecoder("image", device is not None), ImageMeanStdDevNormalizer("image", 120.0, 57.0), ImageToTileSizePadder("image", 64)]
     definition = PipelineDefinition(ShuffledShardedInputCallable(Photographs(), BATCH), steps, use_parallel_external_source=False)
-    pipe = definition.get_dali_pipeline(batch_size=BATCH, num_threads=2)
+    pipe = definition.get_dali_pipeline(batch_size=BATCH, num_threads=2, device_id=device)
     return DALIStructuredOutputIterator(len(files) // BATCH, pipe, definition.check_and_get_output_data_structure(), None, None, True, None)
 
 
@@ -165,14 +176,13 @@ def uneven_files(count: int) -> list[bytes]:
     return files
 
 
-def works(root: Path, bucket: str) -> list[Callable[[], Callable[[], Iterable[Any]]]]:
-    """Each makes something whose epochs can be run."""
+def works(trees: Sequence[Any], device: int | None) -> list[Callable[[], Callable[[], Iterable[Any]]]]:
+    """Each makes something whose epochs can be run. The first of the trees lies on a disk."""
     files = uneven_files(32)
     return [
-        lambda: make_loader(root).__iter__,
-        lambda: make_loader(bucket).__iter__,
-        lambda: make_branches(root),
-        lambda: make_structured(files).__iter__,
+        *(lambda tree=tree: make_loader(tree, device).__iter__ for tree in trees),
+        lambda: make_branches(trees[0], device),
+        lambda: make_structured(files, device).__iter__,
     ]
 
 
@@ -196,10 +206,15 @@ def plant(kind: str | None) -> None:
     elif kind == "threads":
         PLANTED.append(threading.Thread(target=threading.Event().wait, daemon=True))
         PLANTED[-1].start()
+    elif kind == "gpu":
+        import torch
+
+        PLANTED.append(torch.ones(1 << 18, device="cuda"))
 
 
-def soak(root: Path, bucket: str, seconds: float, planted: str | None) -> dict[str, Any]:
-    making = works(root, bucket)
+def soak(
+    making: Sequence[Callable[[], Callable[[], Iterable[Any]]]], device: int | None, seconds: float, planted: str | None
+) -> dict[str, Any]:
     kept = [make() for make in making]
     begin, rounds, batches = time.monotonic(), 0, 0
     resting: list[tuple[float, dict[str, int]]] = []  # between rounds, for the verdict
@@ -208,7 +223,7 @@ def soak(root: Path, bucket: str, seconds: float, planted: str | None) -> dict[s
 
     def watch() -> None:
         while not done.wait(SAMPLE_EVERY):
-            running.append((time.monotonic() - begin, held()))
+            running.append((time.monotonic() - begin, held(device)))
 
     watcher = threading.Thread(target=watch)
     watcher.start()
@@ -217,14 +232,14 @@ def soak(root: Path, bucket: str, seconds: float, planted: str | None) -> dict[s
             plant(planted)
             batches += run_round(kept, making)
             rounds += 1
-            resting.append((time.monotonic() - begin, held()))
+            resting.append((time.monotonic() - begin, held(device)))
     finally:
         done.set()
         watcher.join()
     settled = [s for s in resting if s[0] >= WARM_UP * now]
     result: dict[str, Any] = {"name": "soak", "seconds": round(now), "rounds": rounds, "batches": batches, "samples": len(settled)}
     grown = []
-    for kind, limit in LIMITS.items():
+    for kind in resting[0][1]:
         line = [(t, float(values[kind])) for t, values in settled]
         rise, error = growth(line)
         result[kind] = {
@@ -235,30 +250,41 @@ def soak(root: Path, bucket: str, seconds: float, planted: str | None) -> dict[s
             "growth": round(rise, 2),
             "error": round(error, 2),
         }
-        if grows(line, limit):
+        if grows(line, LIMITS[kind]):
             grown.append(kind)
     result["grows"] = grown
     return result
+
+
+def serve(folder: Path, build: Path) -> Any:
+    """A store over a folder, which often fails: its requests are repeated."""
+    os.environ["STOKER_BUILD"] = str(build.resolve())
+    sys.path.insert(0, str(ROOT / "test" / "python"))
+    store = runpy.run_path(str(ROOT / "test" / "python" / "storage.py"))["Store"](
+        folder, "p503=0.02&reset=0.02&truncate=0.02&latency_ms=2&seed=7"
+    )
+    os.environ.update(store.environment)
+    return store
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--build", type=Path, default=ROOT / "build", help="has the test server of object storage")
     parser.add_argument("--seconds", type=float, default=3600)
-    parser.add_argument("--plant", choices=["memory", "descriptors", "threads"])
+    parser.add_argument("--device", type=int)
+    parser.add_argument("--plant", choices=[kind for kind in LIMITS if kind != "sockets"])
     a = parser.parse_args()
-    os.environ["STOKER_BUILD"] = str(a.build.resolve())
-    sys.path.insert(0, str(ROOT / "test" / "python"))
-    store_type = runpy.run_path(str(ROOT / "test" / "python" / "storage.py"))["Store"]
-    with tempfile.TemporaryDirectory() as folder:
-        root = Path(folder, "photos", "train")
-        write_images(root, 96)
-        store = store_type(Path(folder), "p503=0.02&reset=0.02&truncate=0.02&latency_ms=2&seed=7")
-        os.environ.update(store.environment)
-        try:
-            result = soak(root, "s3://photos/train", a.seconds, a.plant)
-        finally:
-            store.close()
+    if a.plant == "gpu" and a.device is None:
+        parser.error("--plant gpu leaks on the GPU that --device names: none is named")
+    with contextlib.ExitStack() as stack:
+        folder = stack.enter_context(tempfile.TemporaryDirectory())
+        trees: list[Any] = [Path(folder, "photos", "train")]
+        write_images(trees[0], 96)
+        if a.device is None:
+            store = serve(Path(folder), a.build)
+            stack.callback(store.close)
+            trees.append("s3://photos/train")
+        result = soak(works(trees, a.device), a.device, a.seconds, a.plant)
     measure.emit(result)
     for kind in result["grows"]:
         print(f"soak: {kind} grew by {result[kind]['growth']} in {result['seconds']} s, of which noise explains {result[kind]['error']}")
