@@ -45,13 +45,21 @@ void stk__set_error(struct stk_error **to, const struct stk_error *from)
 		**to = *from;
 }
 
-/* "owl/01.jpg: not a JPEG (starts with "hello"); sample 1234 of epoch 2, decoders.image at train.py:31" */
+/* "owl/01.jpg: not a JPEG (starts with "hello"); sample 1234 of epoch 2, decoders.image at train.py:31". What does not fit is taken from the end of the
+ * text: where it happened stays. */
 static void compose_message(struct stk_error *e)
 {
+	enum { OP = 140 };
+	char where[OP + 80];
 	struct stk_error from = *e;
 	bool named = from.uri[0] && !strstr(from.message, from.uri);
-	snprintf(e->message, sizeof e->message, "%s%s%.300s; sample %lld of epoch %lld%s%.140s", named ? from.uri : "", named ? ": " : "",
-		from.message, (long long)e->sample, (long long)e->epoch, from.op[0] ? ", " : "", from.op);
+	snprintf(where, sizeof where, "; sample %lld of epoch %lld%s%.*s", (long long)e->sample, (long long)e->epoch,
+		from.op[0] ? ", " : "", OP, from.op);
+	size_t room = sizeof e->message - strlen(where);
+	int length = snprintf(e->message, room, "%s%s%s", named ? from.uri : "", named ? ": " : "", from.message);
+	bool cut = length >= (int)room;
+	size_t end = cut ? room - sizeof "..." : (size_t)length;
+	snprintf(e->message + end, sizeof e->message - end, "%s%s", cut ? "..." : "", where);
 }
 
 void stk__name_sample(const struct stk_pipeline *p, const struct stk_sample_state *s, int32_t reader, struct stk_error *err)

@@ -58,6 +58,27 @@ void stk__cuda_driver_unload(struct stk_cuda_driver *d)
 	*d = (struct stk_cuda_driver){0};
 }
 
+/* What is to be done about an error that the driver will report for every later call, too; "" for others. */
+static const char *advice(int result)
+{
+	switch (result) {
+	case CUDA_ECC_UNCORRECTABLE:
+	case CUDA_ILLEGAL_ADDRESS:
+	case CUDA_LAUNCH_TIMEOUT:
+	case CUDA_ASSERT:
+	case CUDA_HARDWARE_STACK_ERROR:
+	case CUDA_ILLEGAL_INSTRUCTION:
+	case CUDA_MISALIGNED_ADDRESS:
+	case CUDA_INVALID_ADDRESS_SPACE:
+	case CUDA_INVALID_PC:
+	case CUDA_LAUNCH_FAILED:
+		return "; it may come from an earlier kernel, of stoker or of another library in this process, and nothing can run on the GPU any more: start "
+		       "the process again; with CUDA_LAUNCH_BLOCKING=1 set, the call that fails is the one at fault";
+	default:
+		return "";
+	}
+}
+
 enum stk_status stk__cuda_fail(const struct stk_cuda_driver *d, int result, struct stk_error *err, const char *fmt, ...)
 {
 	const char *name = NULL, *text = NULL;
@@ -71,5 +92,5 @@ enum stk_status stk__cuda_fail(const struct stk_cuda_driver *d, int result, stru
 	vsnprintf(what, sizeof what, fmt, ap);
 	va_end(ap);
 	enum stk_status code = result == CUDA_OUT_OF_MEMORY ? STK_NO_MEMORY : result == CUDA_NO_DEVICE ? STK_NOT_FOUND : STK_CUDA;
-	return stk__fail(err, code, "%s: %s (%d, %s)", what, name, result, text);
+	return stk__fail(err, code, "%s: %s (%d, %s)%s", what, name, result, text, advice(result));
 }

@@ -22,6 +22,20 @@ enum {
 	CUDA_CAPTURE_IMPLICIT = 906,
 };
 
+/* "This leaves the process in an inconsistent state": all that comes later fails with the same error, whoever's kernel it was. */
+enum {
+	CUDA_ECC_UNCORRECTABLE = 214,
+	CUDA_ILLEGAL_ADDRESS = 700,
+	CUDA_LAUNCH_TIMEOUT = 702,
+	CUDA_ASSERT = 710,
+	CUDA_HARDWARE_STACK_ERROR = 714,
+	CUDA_ILLEGAL_INSTRUCTION = 715,
+	CUDA_MISALIGNED_ADDRESS = 716,
+	CUDA_INVALID_ADDRESS_SPACE = 717,
+	CUDA_INVALID_PC = 718,
+	CUDA_LAUNCH_FAILED = 719,
+};
+
 enum {
 	CUDA_EVENT_BLOCKING_SYNC = 1,
 	CUDA_EVENT_DISABLE_TIMING = 2,
@@ -92,7 +106,8 @@ struct stk_cuda_driver {
 STK_MUST_USE enum stk_status stk__cuda_driver_load(struct stk_cuda_driver *d, struct stk_error *err);
 void stk__cuda_driver_unload(struct stk_cuda_driver *d);
 
-/* "what: CUDA_ERROR_NAME (the driver's text)". CUDA_OUT_OF_MEMORY becomes STK_NO_MEMORY, CUDA_NO_DEVICE STK_NOT_FOUND, the rest STK_CUDA. */
+/* "what: CUDA_ERROR_NAME (the driver's text)". CUDA_OUT_OF_MEMORY becomes STK_NO_MEMORY, CUDA_NO_DEVICE STK_NOT_FOUND, the rest STK_CUDA.
+ * Of an error after which the process can use no GPU any more, the text says so, and how the call is found that it comes from. */
 STK_MUST_USE enum stk_status stk__cuda_fail(const struct stk_cuda_driver *d, int result, struct stk_error *err, const char *fmt, ...)
 	__attribute__((format(printf, 4, 5)));
 

@@ -277,6 +277,7 @@ static void the_nth_call_fails(void **state)
 	stk_gpu_ptr a, b;
 	ok(stk__gpu_alloc(g.dev, 64, &a, &err));
 	assert_int_equal(stk__gpu_alloc(g.dev, 64, &b, &err), STK_NO_MEMORY);
+	assert_null(strstr(err.message, "start the process again")); /* this one passes */
 	ok(stk__gpu_alloc(g.dev, 64, &b, &err));
 	stk__gpu_free(g.dev, a);
 	stk__gpu_free(g.dev, b);
@@ -301,6 +302,11 @@ static void a_device_is_lost(const char *options)
 	assert_int_equal(status, STK_CUDA);
 	assert_int_equal(done, 5);
 	assert_int_equal(stk__gpu_stream_sync(g.dev, NULL, &err), STK_CUDA);
+	if (!strstr(err.message, "start the process again"))
+		fail_msg("it does not say what to do: %s", err.message);
+	assert_int_equal(stk__gpu_launch(g.dev, NULL, NULL, (struct stk_gpu_grid){.threads = {1}}, NULL, &err), STK_CUDA);
+	if (!strstr(err.message, "start the process again"))
+		fail_msg("it does not say what to do: %s", err.message);
 	stk__gpu_stream_destroy(g.dev, s);
 	stk__gpu_free(g.dev, p);
 	close_gpu(&g);

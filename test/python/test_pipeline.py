@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from PIL import Image
 from stoker import Storage, fn, pipeline_def, types
-from stoker.errors import InvalidArgumentError, StateError, StokerError
+from stoker.errors import InvalidArgumentError, NotFoundError, StateError, StokerError
 from stoker.tensors import TensorCPU, TensorListCPU
 from support import SEED
 
@@ -444,6 +444,22 @@ def test_a_trace_that_cannot_be_written_is_told(files, tmp_path, capfd):
             pipe.close()
             told = capfd.readouterr().err
             assert f"stoker: the trace can't be written to {where}" in told and reason in told, (where, batches, told)
+
+
+@pytest.mark.parametrize("length", [20, 200, 320, 480, 700])
+def test_a_long_path_does_not_hide_what_is_wrong_with_it(length):
+    """The path, the reason and the sample are all there, however long the path is."""
+    path = "/" + "/".join(["folder" * 6] * (length // 37)) + "/image.jpg"
+
+    @pipeline_def(batch_size=1, num_threads=1, device_id=None)
+    def define():
+        return fn.readers.file(files=[path])
+
+    with pytest.raises(NotFoundError) as caught:
+        define().run()
+    assert re.search(
+        rf"^{re.escape(path)}: .*No such file or directory; sample 0 of epoch 0, readers.file at test_pipeline.py:\d+$", str(caught.value)
+    )
 
 
 def test_missing_and_empty_folders(tmp_path):
