@@ -3,27 +3,42 @@
 
 #include "base/text.h"
 
+#include <errno.h>
 #include <stdbool.h>
+#include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-/* Those for users come first; the rest belong to tests and tools, or are prefixes of such. */
-static const char *const known[] = {"STOKER_AFFINITY", "STOKER_CPU", "STOKER_FUSE", "STOKER_JPEG", "STOKER_MAX_IMAGE_SIZE",
-	"STOKER_MAX_JPEG_SCANS", "STOKER_POISON", "STOKER_PROGRESSIVE", "STOKER_S3_ADDRESSING", NULL};
+/* With words, the value is one of them; else a whole number up to `most`, where that is given. */
+static const struct setting {
+	const char *name;
+	int64_t most;
+	const char *words[4];
+} known[] = {
+	{"STOKER_AFFINITY", .words = {"0", "1"}}, {"STOKER_CPU", .words = {"c"}}, {"STOKER_FUSE", .words = {"0", "1"}},
+	{"STOKER_JPEG", .words = {"libjpeg-turbo", "stoker"}}, {"STOKER_MAX_IMAGE_SIZE", .most = INT64_MAX},
+	{"STOKER_MAX_JPEG_SCANS", .most = INT32_MAX}, {"STOKER_POISON", .most = UINT8_MAX},
+	{"STOKER_PROGRESSIVE", .words = {"cores", "gpu"}},
+	{"STOKER_S3_ADDRESSING"}, /* storage knows its values: a profile can hold them, too */
+};
+enum { KNOWN = sizeof known / sizeof *known };
+
+/* Of tests and tools, or prefixes of such. */
 static const char *const tools[] = {"STOKER_ASSIGNMENT", "STOKER_BENCH", "STOKER_BUILD", "STOKER_EMULATED", "STOKER_FUZZ", "STOKER_LONG",
 	"STOKER_MOTO", "STOKER_PYTHON", "STOKER_TEST", "STOKER_TIDY"};
 
 static const char *next_known(const void *from, size_t i)
 {
 	(void)from;
-	return known[i];
+	return i < KNOWN ? known[i].name : NULL;
 }
 
 static bool is_known(const char *entry)
 {
 	const size_t n = strcspn(entry, "=");
-	for (size_t i = 0; known[i]; i++)
-		if (strlen(known[i]) == n && strncmp(known[i], entry, n) == 0)
+	for (size_t i = 0; i < KNOWN; i++)
+		if (strlen(known[i].name) == n && strncmp(known[i].name, entry, n) == 0)
 			return true;
 	for (size_t i = 0; i < sizeof tools / sizeof *tools; i++)
 		if (strncmp(tools[i], entry, strlen(tools[i])) == 0)
@@ -43,4 +58,42 @@ const char *stk__environment_unknown(size_t i, const char **meant)
 		return *e;
 	}
 	return NULL;
+}
+
+static enum stk_status check_word(const struct setting *s, const char *value, struct stk_error *err)
+{
+	struct stk_text valid = {0};
+	for (size_t i = 0; s->words[i]; i++) {
+		if (strcmp(value, s->words[i]) == 0)
+			return STK_OK;
+		stk__text_add(&valid, "%s%s", i ? " or " : "", s->words[i]);
+	}
+	enum stk_status status = stk__fail(
+		err, STK_INVALID, "the environment variable %s is \"%.40s\"; it can be %s", s->name, value, valid.s ? valid.s : "");
+	stk__text_free(&valid);
+	return status;
+}
+
+static enum stk_status check_number(const struct setting *s, const char *value, struct stk_error *err)
+{
+	char *end;
+	errno = 0;
+	const long long number = strtoll(value, &end, 10);
+	if (errno == 0 && *end == '\0' && number >= 0 && number <= s->most)
+		return STK_OK;
+	return stk__fail(err, STK_INVALID, "the environment variable %s is \"%.40s\"; it is a whole number from 0 to %lld, in digits",
+		s->name, value, (long long)s->most);
+}
+
+enum stk_status stk__environment_check(struct stk_error *err)
+{
+	enum stk_status status = STK_OK;
+	for (size_t i = 0; i < KNOWN && status == STK_OK; i++) {
+		const char *value = getenv(known[i].name);
+		if (value && *value && known[i].words[0])
+			status = check_word(&known[i], value, err);
+		else if (value && *value && known[i].most)
+			status = check_number(&known[i], value, err);
+	}
+	return status;
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Making and ending a pipeline. */
+#include "base/environment.h"
 #include "exec/device.h"
 #include "exec/engine.h"
 #include "exec/feed.h"
@@ -24,7 +25,7 @@ static enum stk_status check_config(struct stk_pipeline_config *c, struct stk_er
 	c->memory_limit = c->memory_limit ? c->memory_limit : (size_t)2 << 30;
 	const char *fuse = getenv("STOKER_FUSE");
 	c->no_fuse |= fuse && strcmp(fuse, "0") == 0;
-	return STK_OK;
+	return stk__environment_check(err);
 }
 
 /* Object stores answer out of order, some requests a second late. What arrives meanwhile needs room, or too few are under way. */

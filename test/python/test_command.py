@@ -135,6 +135,28 @@ def test_what_was_meant(folder):
     assert not stoker("explain", folder, STOKER_FUSE="0", STOKER_TEST_SEED="1").stderr
 
 
+@pytest.mark.parametrize(
+    ("name", "value", "valid"),
+    [
+        ("STOKER_FUSE", "off", "0 or 1"),
+        ("STOKER_AFFINITY", "no", "0 or 1"),
+        ("STOKER_CPU", "C", "c"),
+        ("STOKER_JPEG", "turbo", "libjpeg-turbo or stoker"),
+        ("STOKER_PROGRESSIVE", "GPU", "cores or gpu"),
+        ("STOKER_MAX_IMAGE_SIZE", "1e9", "a whole number from 0 to 9223372036854775807"),
+        ("STOKER_MAX_IMAGE_SIZE", "500M", "a whole number"),
+        ("STOKER_MAX_JPEG_SCANS", "-1", "a whole number"),
+        ("STOKER_MAX_JPEG_SCANS", "4294967297", "a whole number"),
+        ("STOKER_POISON", "0xa5", "a whole number from 0 to 255"),
+    ],
+)
+def test_settings_of_unknown_values_are_refused(folder, name, value, valid):
+    """Each of them did nothing, or something else: 1e9 pixels were 1."""
+    text = stoker("explain", folder, code=1, **{name: value}).stderr
+    assert f'the environment variable {name} is "{value}"; it ' in text and valid in text
+    assert not stoker("explain", folder, **{name: ""}).stderr
+
+
 def test_bench_never_says_that_nothing_takes_time(folder):
     text = stoker("bench", folder, "--seconds", "0.2", "-t", "1", "-b", "8", "--size", "16").stdout
     number, unit = re.search(r"takes ([\d.]+) (m?s) on these cores", text).groups()
