@@ -49,7 +49,7 @@ LAYERS = {
     ],
     "structured": ["structured"],
     "advise": ["_advise"],
-    "package": ["__init__", "_command", "tools"],
+    "package": ["__init__", "__main__", "tools"],
 }
 # Batched losses live beside the pipeline: they see the ground alone, and only the package, the Loader and structured samples, which make
 # ragged batches, see them.

@@ -7,7 +7,7 @@
 # usage: tools/test_wheel.sh DIST
 set -eu
 cd "$(dirname "$0")/.."
-wheel=$(ls -t "$1"/stoker-*.whl | head -n 1)
+wheel=$(realpath "$(ls -t "$1"/stoker-*.whl | head -n 1)")
 python3 tools/check_hardening.py "$wheel"
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
@@ -21,8 +21,9 @@ python3 -m venv "$scratch/venv"
 cp tools/wheel_probe.py "$scratch/"
 cd "$scratch"
 clean() { env -i HOME="$scratch" PATH="$scratch/venv/bin:/usr/bin/false" "$@"; }
-clean "$scratch/venv/bin/python" -m pip install -q --no-index --no-deps "$OLDPWD/$wheel"
+clean "$scratch/venv/bin/python" -m pip install -q --no-index --no-deps "$wheel"
 clean stoker --version
+clean "$scratch/venv/bin/python" -m stoker --version
 clean stoker ops > ops.txt
 clean "$scratch/venv/bin/python" wheel_probe.py
 clean stoker doctor || [ $? -eq 1 ]
@@ -33,4 +34,4 @@ if [ -x "$venv/bin/python" ]; then
 		env -i HOME="$scratch" PATH=/usr/bin PYTHONPATH="$site" "$venv/bin/python" wheel_probe.py $order
 	done
 fi
-say "$(basename "$wheel") works in an empty environment ($(wc -c < "$OLDPWD/$wheel") bytes)"
+say "$(basename "$wheel") works in an empty environment ($(wc -c < "$wheel") bytes)"

@@ -117,7 +117,7 @@ class Bench:
                 time.sleep(0.3)
                 if not self.index.exists():
                     built = os.environ.get("STOKER_BUILD")
-                    command = [f"{built}/cli/stoker"] if built else [sys.executable, "-m", "stoker._command"]
+                    command = [f"{built}/cli/stoker"] if built else [sys.executable, "-m", "stoker"]
                     subprocess.run([*command, "index", "s3://bench/often", "-o", str(self.index)], check=True, stdout=subprocess.DEVNULL)
                 yield
             finally:

@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import stoker
 from both_sides import Output, batches, difference, emulated, make, training
-from stoker import Pipeline, _command, fn
+from stoker import Pipeline, fn
 from stoker.errors import StokerError
 from support import run_script
 
@@ -252,30 +253,30 @@ def command() -> list[str]:
     """The command of the build, or that of an installed package, whose script need not be on PATH."""
     if build := os.environ.get("STOKER_BUILD"):
         return [str(Path(build) / "cli" / "stoker")]
-    if not (program := Path(_command.__file__).with_name("_bin") / "stoker").exists():
+    if not (program := Path(stoker.__file__).with_name("_bin") / "stoker").exists():
         pytest.skip(f"the command is not part of this installation: there is no {program}")
-    return [sys.executable, "-m", "stoker._command"]
+    return [sys.executable, "-m", "stoker"]
 
 
 def test_the_command(tree: Path, tmp_path: Path) -> None:
     """The same checksum on the cores and on the GPU; view and explain run."""
-    stoker = command()
+    program = command()
     sums = []
     for device in ("cpu", "0", "cuda:0"):
-        done = subprocess.run([*stoker, "run", str(tree), "-b", "5", "--device", device, "--checksum"], capture_output=True, text=True)
+        done = subprocess.run([*program, "run", str(tree), "-b", "5", "--device", device, "--checksum"], capture_output=True, text=True)
         assert done.returncode == 0, done.stderr
         sums.append(done.stdout.split()[-1])
     assert len(set(sums)) == 1
-    explained = subprocess.run([*stoker, "explain", str(tree), "--device", "0"], capture_output=True, text=True)
+    explained = subprocess.run([*program, "explain", str(tree), "--device", "0"], capture_output=True, text=True)
     assert explained.returncode == 0 and "gpu" in explained.stdout.lower()
     pictures = []
     for device in ("cpu", "0"):
         target = tmp_path / f"{device}.png"
         done = subprocess.run(
-            [*stoker, "view", str(tree), "-b", "6", "-o", str(target), "--device", device], capture_output=True, text=True
+            [*program, "view", str(tree), "-b", "6", "-o", str(target), "--device", device], capture_output=True, text=True
         )
         assert done.returncode == 0, done.stderr
         pictures.append(target.read_bytes())
     assert pictures[0] == pictures[1]
-    wrong = subprocess.run([*stoker, "run", str(tree), "--device", "99"], capture_output=True, text=True)
+    wrong = subprocess.run([*program, "run", str(tree), "--device", "99"], capture_output=True, text=True)
     assert wrong.returncode == 1 and "99" in wrong.stderr

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The command `stoker` of an installed wheel: starts the program in C that lies in the package."""
+"""The command `stoker` of an installed wheel, also as `python -m stoker`: starts the program in C that lies in the package."""
 
 from __future__ import annotations
 
