@@ -37,8 +37,9 @@ ROOT = Path(__file__).resolve().parents[1]
 WARM_UP_CPU, WARM_UP_GPU = 0.25, 0.5
 SAMPLE_EVERY = 5  # seconds
 BATCH = 8
-# Growth over the whole run that noise may make: bytes, and numbers. Sockets are the store's kept connections, whose number follows how fast it answers.
-LIMITS = {"memory": 8 << 20, "descriptors": 2, "sockets": 64, "threads": 2, "gpu": 8 << 20}
+# Growth over the whole run that noise may make: bytes, and numbers. Sockets are the store's kept connections, whose number follows how fast it answers. Of a
+# GPU's memory a driver takes up to 16 MiB at a time.
+LIMITS = {"memory": 8 << 20, "descriptors": 2, "sockets": 64, "threads": 2, "gpu": 32 << 20}
 SIGMAS = 4
 
 
