@@ -342,7 +342,7 @@ enum stk_status stk__arg_takes(const struct stk_arg_def *def, enum stk_dtype dty
 		stk_dtype_name(dtype));
 }
 
-/* Whole numbers may come as floats, but for NaN and infinities, which would become some number without a word. */
+/* Whole numbers may come as floats, if they are whole: any others, NaN and infinities would become some number without a word. */
 static enum stk_status check_whole(const struct stk_arg_def *def, const struct stk_tensor *t, int64_t n, struct stk_error *err)
 {
 	for (int64_t i = 0; i < n && !stk__dtype_whole(t->desc.dtype); i++) {
@@ -350,6 +350,9 @@ static enum stk_status check_whole(const struct stk_arg_def *def, const struct s
 		stk__convert(&v, STK_FLOAT, (const char *)t->data + (size_t)i * stk_dtype_size(t->desc.dtype), t->desc.dtype, 1);
 		if (!isfinite(v))
 			return refuse_number(def, (double)v, n > 1 ? i : -1, err);
+		if (v != truncf(v))
+			return stk__fail(err, STK_INVALID, "argument \"%s\" takes whole numbers, not %g; cast(x, dtype=INT32) rounds it", def->name,
+				(double)v);
 	}
 	return STK_OK;
 }

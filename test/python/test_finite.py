@@ -135,6 +135,20 @@ def test_whole_numbers_and_flags_do_not_take_them_either(value: float) -> None:
             run(define)
 
 
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+def test_whole_numbers_are_not_made_by_rounding(dtype: Any) -> None:
+    """Fractions that samples bring for whole numbers and flags were rounded without a word; DALI refuses all floats. Those that are whole are taken."""
+    for define, arg in (
+        (lambda x, v: fn.gaussian_blur(x, window_size=each(3, v, dtype=dtype)), "window_size"),
+        (lambda x, v: fn.grid_mask(x, tile=each(5, v, dtype=dtype)), "tile"),
+        (lambda x, v: fn.flip(x, horizontal=each(1, v, dtype=dtype)), "horizontal"),
+        (lambda x, v: fn.slice(x, start=each([1, 1], [1, v], dtype=dtype), shape=[2, 2], axes=[0, 1]), "start"),
+    ):
+        with pytest.raises(InvalidArgumentError, match=rf'"{arg}" takes whole numbers, not 0.75; cast.* rounds it; sample 1 of epoch 0, '):
+            run(lambda x: define(x, 0.75))  # noqa: B023
+        assert len(run(lambda x: define(x, 1))) == 2  # noqa: B023
+
+
 @pytest.mark.parametrize("value", [NAN, INF])
 def test_matrices_that_are_inputs(value: float) -> None:
     for define in (

@@ -138,6 +138,17 @@ def test_what_is_not_plain_is_refused_with_both_readings(draws, case, form, dtyp
             assert images(source_of(kind, x), layout=layout, dtype=None).shape[1] == channels
 
 
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("channels", [3, 4])
+def test_one_image_is_not_taken_for_gray_ones(draws, form, channels):
+    """An image given as X was as many gray images as it has rows, each three columns wide."""
+    x = FORMS[form](draws.integers(0, 256, (*draws.integers(9, 40, 2), channels), dtype=np.uint8))
+    with pytest.raises(InvalidArgumentError, match=rf"look like one image: give x\[None\] for that, and x\[..., None\] for {len(x)} gray"):
+        Loader((x, np.arange(len(x))), 1)
+    assert images((x[None], [0])).shape == (1, channels, *x.shape[:2])
+    assert images((x[..., None], np.arange(len(x)))).shape == (len(x), 1, *x.shape[1:])
+
+
 def test_the_images_of_a_data_set_lie_alike(draws):
     tall, wide = torch.from_numpy(planes(draws, 1, 3)[0]), torch.from_numpy(pixels_of(planes(draws, 1, 3)[0]))
     for first, other, found, seen in ((tall, wide, "CHW", "HWC"), (wide, tall, "HWC", "CHW")):

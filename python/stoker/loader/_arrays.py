@@ -38,6 +38,10 @@ class Arrays:
             )
         if 0 in images.shape[1:]:
             raise InvalidArgumentError(f"images of the shape {images.shape} have no pixels")
+        if images.ndim == 3 and _layout.looks_alone(images.shape):
+            raise InvalidArgumentError(
+                f"images of the shape {images.shape} look like one image: give x[None] for that, and x[..., None] for {len(images)} gray images"
+            )
         lies = "HWC" if images.ndim == 3 else layout or _layout.shown(images.shape[1:], tensor)
         if lies is None:
             looks = "look like NCHW" if _layout.looks(images.shape[1:]) else "may be NCHW as well as NHWC"

@@ -39,6 +39,11 @@ def looks(shape: Sequence[int]) -> bool:
     return shape[0] <= _FEW < shape[2]
 
 
+def looks_alone(shape: Sequence[int]) -> bool:
+    """Whether an array of three dims, which would be gray images three or four columns wide, is most probably one image in colour."""
+    return shape[2] in (3, 4) and min(shape[0], shape[1]) > 2 * _FEW
+
+
 def turned(images: Any, lies: str) -> Any:
     """A view of one image, or of an array of them, in the other layout."""
     *outer, a, b, c = range(images.ndim)
