@@ -8,6 +8,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <sys/wait.h>
 
 enum { LONGEST_ANSWER = 1 << 20 };
 
@@ -20,9 +21,17 @@ static enum stk_status run_process(const struct stk_aws_issuer *i, const struct 
 	for (size_t n; f && answer->length < LONGEST_ANSWER && (n = fread(part, 1, sizeof part, f)) > 0;)
 		stk__text_add(answer, "%.*s", (int)n, part);
 	stk__erase(part, sizeof part);
-	int code = f ? pclose(f) : -1;
-	if (code || !stk__aws_take_json(out, answer))
-		return stk__fail(err, STK_IO, "no credentials: the profile's credential_process gives none (it ends with %d)", code);
+	int ended = f ? pclose(f) : -1;
+	if (ended == -1)
+		return stk__fail(err, STK_IO, "no credentials: the profile's credential_process can't be started");
+	if (WIFSIGNALED(ended))
+		return stk__fail(err, STK_IO, "no credentials: the profile's credential_process was ended by signal %d", WTERMSIG(ended));
+	if (WEXITSTATUS(ended))
+		return stk__fail(err, STK_IO, "no credentials: the profile's credential_process failed with exit status %d", WEXITSTATUS(ended));
+	if (!stk__aws_take_json(out, answer))
+		return stk__fail(err, STK_IO,
+			"no credentials: the profile's credential_process prints no JSON object with AccessKeyId, SecretAccessKey and a valid "
+			"Expiration, if any");
 	return STK_OK;
 }
 

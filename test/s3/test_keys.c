@@ -200,6 +200,12 @@ static void test_services(void **state)
 		SECRET);
 	put_file("config", text);
 	check_good();
+	put_file("config", "[default]\ncredential_process = exit 3\n");
+	check_failure("credential_process failed with exit status 3");
+	put_file("config", "[default]\ncredential_process = kill -9 $$\n");
+	check_failure("credential_process was ended by signal 9");
+	put_file("config", "[default]\ncredential_process = echo sEcReT\n");
+	check_failure("credential_process prints no JSON object with AccessKeyId, SecretAccessKey");
 	put_file("config", "");
 	put_keys("keys/container", SECRET, FAR);
 	set_url("AWS_CONTAINER_CREDENTIALS_FULL_URI", issuing, "/keys/container");
