@@ -307,6 +307,7 @@ bool open_session(struct session *session, const char *command, const char *sour
 					: kind == GRAPH_DECODE_CHECK ? 32
 								     : 128),
 		.device_id = session->device_id,
+		.max_batches = kind == GRAPH_VIEW ? 1 : 0, /* it is the only one that is looked at */
 		.seed = (uint64_t)s->seed,
 		.storage = session->storage,
 		.listed = on_entries,
