@@ -67,7 +67,7 @@ const char *stk__uri_hint(const char *path)
 }
 
 struct reading {
-	uint8_t *data;
+	uint8_t *data, *before; /* before: what was given before, from which the bytes so far are copied */
 	pthread_mutex_t lock;
 	pthread_cond_t done;
 	bool ended;
@@ -76,8 +76,12 @@ struct reading {
 static uint8_t *give_room(void *user, size_t size)
 {
 	struct reading *g = user;
-	uint8_t *data = stk__realloc(g->data, size + SLACK);
-	g->data = data ? data : g->data;
+	uint8_t *data = stk__alloc(size + SLACK);
+	if (!data)
+		return NULL;
+	stk__free(g->before);
+	g->before = g->data;
+	g->data = data;
 	return data;
 }
 
@@ -93,7 +97,7 @@ static void request_done(struct stk_request *r)
 enum stk_status stk__read_object(const struct stk_access *access, struct stk_io *io, const char *uri, int64_t offset, int64_t length,
 	size_t limit, uint8_t **out, size_t *size, struct stk_object *object, struct stk_error *err)
 {
-	struct reading g = {NULL, PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, false};
+	struct reading g = {.lock = PTHREAD_MUTEX_INITIALIZER, .done = PTHREAD_COND_INITIALIZER};
 	struct stk_request r = {.uri = uri,
 		.offset = offset,
 		.length = length,
@@ -121,6 +125,7 @@ enum stk_status stk__read_object(const struct stk_access *access, struct stk_io 
 	pthread_mutex_unlock(&g.lock);
 	if (!err)
 		stk__free(r.error);
+	stk__free(g.before);
 	if (r.status) {
 		stk__free(g.data);
 		return r.status;

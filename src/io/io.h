@@ -30,8 +30,9 @@ struct stk_request {
 	int64_t deadline;       /* when the bytes are needed, by stk__clock_ns: the soonest go first, whoever asks for them */
 	void (*done)(struct stk_request *r); /* on any thread, also inside submit; must not block; may free r */
 	void *user;
-	/* Gives memory of the caller's for the bytes: at least `size` and 64 more. Called again if the object turns out larger; what it gave
-	 * before is then not used any more. Returns NULL: out of memory. Nullable: the bytes land in a pooled buffer. */
+	/* Gives memory of the caller's for the bytes: at least `size` and 64 more. Called again if the object turns out larger: the bytes that have come
+	 * are then copied from the memory given last, which must stay valid until the next call or the request's end. Returns NULL: out of memory.
+	 * Nullable: the bytes land in a pooled buffer. */
 	uint8_t *(*room)(void *room_user, size_t size);
 	void *room_user;
 	bool bare;                 /* with room: not a byte behind the size may be written, since the caller has others there */

@@ -2,6 +2,8 @@
  * Answers of servers of all kinds, byte for byte as a script has them: what is understood, what is refused, and which connections are used again. */
 #include "test.h"
 
+#include "base/memory.h"
+#include "format/list.h"
 #include "io/http.h"
 #include "io/response.h"
 
@@ -244,6 +246,38 @@ static void test_connections_are_kept(void **state)
 	}
 }
 
+/* A body whose length nobody tells moves to larger memory as it grows, also where a list or an index is read whole. */
+static void test_a_body_that_grows(void **state)
+{
+	enum { LENGTH = 300000, CHUNK = 6000 };
+	(void)state;
+	char *answer = malloc(2 * LENGTH), *body = malloc(LENGTH);
+	assert_true(answer && body);
+	for (uint32_t i = 0, x = 7; i < LENGTH; i++, x = x * 1664525u + 1013904223u)
+		body[i] = (char)('0' + (x >> 24) % 10);
+	size_t n = (size_t)sprintf(answer, "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n");
+	for (int at = 0; at < LENGTH; at += CHUNK)
+		n += (size_t)sprintf(answer + n, "%x\r\n%.*s\r\n", CHUNK, CHUNK, body + at);
+	strcpy(answer + n, "0\r\n\r\n");
+	struct script s = {.answers = {answer}};
+	struct stk_error err = {0};
+	char uri[64];
+	uint8_t *got = NULL;
+	size_t size = 0;
+	start(&s);
+	struct stk_io *io = make_io();
+	snprintf(uri, sizeof uri, "http://127.0.0.1:%d/", s.port);
+	if (stk__read_object(NULL, io, uri, 0, -1, 1 << 20, &got, &size, NULL, &err))
+		fail_msg("%s", err.message);
+	assert_int_equal(size, LENGTH);
+	assert_memory_equal(got, body, LENGTH);
+	stk__free(got);
+	stk__io_destroy(io);
+	stop(&s);
+	free(answer);
+	free(body);
+}
+
 /* A header of thousands of fields is read; one without an end is not waited for. */
 static void test_large_headers(void **state)
 {
@@ -305,6 +339,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_answers),
 		cmocka_unit_test(test_connections_are_kept),
+		cmocka_unit_test(test_a_body_that_grows),
 		cmocka_unit_test(test_large_headers),
 		cmocka_unit_test(test_plain_proxy),
 	};
