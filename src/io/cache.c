@@ -136,8 +136,9 @@ static bool is_stale(const struct stk_request *r, const struct stk_cache_head *h
 
 static bool is_good(const struct stk_request *r, const struct entry *e, uint64_t file_size)
 {
-	return stk__cache_head_good(&e->head, e->uri, e->key, file_size) && e->head.bytes == e->size && e->head.offset == r->offset &&
-	       e->head.length == r->length && memcmp(e->uri, r->uri, e->uri_size) == 0 &&
+	/* The extents first: the header's hash goes over as many bytes of the URI as the header says. */
+	return e->head.bytes == e->size && e->head.uri == e->uri_size && stk__cache_head_good(&e->head, e->uri, e->key, file_size) &&
+	       e->head.offset == r->offset && e->head.length == r->length && memcmp(e->uri, r->uri, e->uri_size) == 0 &&
 	       stk__xxh64(e->data, e->size, 0) == e->head.bytes_hash;
 }
 

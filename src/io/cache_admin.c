@@ -10,6 +10,7 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -106,7 +107,7 @@ static enum stk_status travel(struct tour *t, const char *dir, struct stk_cache_
 		return status;
 	t->facts.size = sizeof t->facts;
 	stk__cache_walk(t->disk.dir, visit_file, t);
-	if (t->verifies && t->disk.state)
+	if (t->verifies && t->disk.state && !flock(t->disk.fd, LOCK_EX | LOCK_NB)) /* else others have reserved room, which no file shows */
 		atomic_store(&t->disk.state->used, (uint64_t)t->facts.bytes);
 	stk__cache_disk_close(&t->disk);
 	if (facts)

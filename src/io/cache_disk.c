@@ -21,6 +21,7 @@
 #include <unistd.h>
 
 #define STATE_MAGIC "STKCACHE"
+#define TAG "CACHEDIR.TAG"
 enum { PAGE = 4096, FIRST_LOCK = 1 << 16 }; /* claims lock bytes behind the page */
 
 static const char tag_text[] =
@@ -67,7 +68,7 @@ void stk__cache_walk(const char *dir, bool (*visit)(void *user, const char *path
 static bool is_ours(const char *dir)
 {
 	char path[STK_CACHE_PATH], text[44] = "";
-	snprintf(path, sizeof path, "%.3900s/CACHEDIR.TAG", dir);
+	snprintf(path, sizeof path, "%.3900s/" TAG, dir);
 	FILE *f = fopen(path, "re");
 	bool good = f && fread(text, 1, 43, f) == 43 && memcmp(text, tag_text, 43) == 0;
 	if (f)
@@ -80,7 +81,7 @@ static bool is_empty(const char *dir)
 	DIR *d = opendir(dir);
 	bool empty = d;
 	for (const struct dirent *e; empty && (e = readdir(d));)
-		empty = strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0 || strcmp(e->d_name, "CACHEDIR.TAG") == 0;
+		empty = strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0 || strncmp(e->d_name, TAG, strlen(TAG)) == 0;
 	if (d)
 		closedir(d);
 	return empty;
@@ -126,10 +127,24 @@ static void make_folders(char *path)
 		errno = 0;
 }
 
+/* Marks a folder as a cache. The tag appears whole: whoever finds the folder in use finds the tag too. A folder that cannot be written to stays unmarked. */
+static void write_tag(const char *dir)
+{
+	char path[STK_CACHE_PATH], temporary[STK_CACHE_PATH];
+	snprintf(path, sizeof path, "%.3900s/" TAG, dir);
+	snprintf(temporary, sizeof temporary, "%.3900s/" TAG ".XXXXXX", dir);
+	int fd = mkstemp(temporary);
+	FILE *f = fd < 0 ? NULL : fdopen(fd, "w");
+	if (!f)
+		return;
+	bool written = fputs(tag_text, f) >= 0 && !fchmod(fd, 0644);
+	if (fclose(f) || !written || rename(temporary, path))
+		unlink(temporary);
+}
+
 static enum stk_status find_folder(struct stk_cache_disk *d, const char *dir, struct stk_error *err)
 {
 	struct stat st;
-	char path[STK_CACHE_PATH];
 	enum stk_status status = name_folder(d, dir, true, err);
 	if (status)
 		return status;
@@ -138,14 +153,11 @@ static enum stk_status find_folder(struct stk_cache_disk *d, const char *dir, st
 		return stk__fail(err, STK_INVALID, "cache: %s is no folder, and none could be made", dir);
 	if (is_ours(d->dir))
 		return STK_OK;
-	if (!is_empty(d->dir))
-		return stk__fail(err, STK_INVALID, "cache: %s holds other files and is no cache: name a new folder, or an empty one", dir);
-	snprintf(path, sizeof path, "%.3900s/CACHEDIR.TAG", d->dir);
-	FILE *f = fopen(path, "we");
-	if (f) {
-		fputs(tag_text, f);
-		fclose(f);
-	}
+	if (!is_empty(d->dir)) /* another process may have begun to use it just now */
+		return is_ours(d->dir) ? STK_OK
+				       : stk__fail(err, STK_INVALID,
+						 "cache: %s holds other files and is no cache: name a new folder, or an empty one", dir);
+	write_tag(d->dir);
 	return STK_OK;
 }
 
@@ -171,10 +183,18 @@ static bool map_state(struct stk_cache_disk *d)
 	return d->state;
 }
 
-/* What a process left that died while it wrote. Nobody else has the cache open. */
-static void remove_unfinished(struct stk_cache_disk *d)
+static void give_back(struct stk_cache_disk *d, uint64_t bytes)
+{
+	uint64_t used = atomic_load(&d->state->used);
+	while (!atomic_compare_exchange_weak(&d->state->used, &used, used > bytes ? used - bytes : 0))
+		;
+}
+
+/* Removes what processes left that died while they wrote. No other process has the cache open. Returns how many bytes were reserved for that. */
+static uint64_t remove_unfinished(struct stk_cache_disk *d)
 {
 	char path[STK_CACHE_PATH + 300];
+	uint64_t reserved = 0;
 	snprintf(path, sizeof path, "%.3900s/tmp", d->dir);
 	DIR *tmp = opendir(path);
 	for (const struct dirent *e; tmp && (e = readdir(tmp));) {
@@ -183,25 +203,28 @@ static void remove_unfinished(struct stk_cache_disk *d)
 			continue;
 		snprintf(path, sizeof path, "%.3900s/tmp/%.255s", d->dir, e->d_name);
 		if (!unlink(path))
-			atomic_fetch_sub(&d->state->used, strtoull(size + 1, NULL, 10));
+			reserved += strtoull(size + 1, NULL, 10);
 	}
 	if (tmp)
 		closedir(tmp);
+	return reserved;
 }
 
 static void begin_run(struct stk_cache_disk *d)
 {
 	struct stk_cache_state *s = d->state;
 	char path[STK_CACHE_PATH];
-	if (memcmp(s->magic, STATE_MAGIC, 8) != 0) { /* new, or somebody removed it */
+	snprintf(path, sizeof path, "%.3900s/tmp", d->dir);
+	uint64_t reserved = mkdir(path, 0777) ? remove_unfinished(d) : 0;
+	/* The page is new, or was removed, or does not count what it should: a machine that lost its power may have kept an older one. */
+	if (memcmp(s->magic, STATE_MAGIC, 8) != 0 || reserved > atomic_load(&s->used) || atomic_load(&s->used) > INT64_MAX) {
 		uint64_t used = 0;
 		stk__cache_walk(d->dir, add_size, &used);
-		*s = (struct stk_cache_state){.used = used};
+		*s = (struct stk_cache_state){.used = used, .begun = s->begun};
 		memcpy(s->magic, STATE_MAGIC, 8);
+		reserved = 0;
 	}
-	snprintf(path, sizeof path, "%.3900s/tmp", d->dir);
-	if (mkdir(path, 0777))
-		remove_unfinished(d);
+	give_back(d, reserved);
 	atomic_store(&s->begun_last, atomic_load(&s->begun));
 	atomic_store(&s->begun, (int64_t)time(NULL));
 }
@@ -362,7 +385,7 @@ static bool take_room(struct stk_cache_disk *d, uint64_t bytes)
 {
 	if (atomic_fetch_add(&d->state->used, bytes) + bytes <= d->limit)
 		return true;
-	atomic_fetch_sub(&d->state->used, bytes);
+	give_back(d, bytes);
 	return false;
 }
 
@@ -387,7 +410,7 @@ bool stk__cache_remove(struct stk_cache_disk *d, const char *path, const struct 
 	if (lstat(path, &st) || (seen && (st.st_ino != seen->st_ino || st.st_dev != seen->st_dev)) || unlink(path))
 		return false;
 	if (d->state)
-		atomic_fetch_sub(&d->state->used, (uint64_t)st.st_size);
+		give_back(d, (uint64_t)st.st_size);
 	return true;
 }
 
@@ -460,12 +483,12 @@ enum stk_status stk__cache_write(
 	const bool replaces = good && !lstat(path, &before);
 	if (good && publish(temporary, path)) {
 		if (replaces)
-			atomic_fetch_sub(&d->state->used, (uint64_t)before.st_size);
+			give_back(d, (uint64_t)before.st_size);
 		return STK_OK;
 	}
 	e = good ? errno : e;
 	if (fd >= 0)
 		unlink(temporary);
-	atomic_fetch_sub(&d->state->used, size);
+	give_back(d, size);
 	return stk__fail_errno(err, e, "cache: %s: cannot write to it", d->dir);
 }

@@ -5,6 +5,7 @@
 #include "base/xxhash.h"
 #include "io/cache_disk.h"
 
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -155,10 +156,37 @@ static void test_what_two_runs_have_not_used_makes_room(void **state)
 	stk__cache_disk_close(&d);
 }
 
+/* Leftovers of a process that died count nothing where the page that counted them is gone, or is older than they are. */
+static void test_leftovers_that_nobody_counted(void **state)
+{
+	struct stk_cache_disk d;
+	char path[512];
+	const uint64_t each = stk__cache_entry_bytes(1000, "a");
+	(void)state;
+	for (int removed = 0; removed < 2; removed++) {
+		open_disk(&d, 1 << 20);
+		assert_true(keep(&d, "a", 1000));
+		stk__cache_disk_close(&d);
+		snprintf(path, sizeof path, "%s/tmp/1-1-1000000", folder);
+		int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
+		assert_true(fd >= 0);
+		close(fd);
+		snprintf(path, sizeof path, "%s/state", folder);
+		assert_true(!removed || unlink(path) == 0);
+		open_disk(&d, 1 << 20);
+		assert_int_equal(atomic_load(&d.state->used), each);
+		assert_true(there(&d, "a") && keep(&d, "b", 1000));
+		assert_true(stk__cache_remove(&d, path_of(&d, "a"), NULL) && stk__cache_remove(&d, path_of(&d, "b"), NULL));
+		assert_int_equal(atomic_load(&d.state->used), 0);
+		stk__cache_disk_close(&d);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_published_checksums),
+		cmocka_unit_test_setup_teardown(test_leftovers_that_nobody_counted, begin, end),
 		cmocka_unit_test(test_keys_differ),
 		cmocka_unit_test_setup_teardown(test_claims, begin, end),
 		cmocka_unit_test_setup_teardown(test_what_two_runs_have_not_used_makes_room, begin, end),
