@@ -3,6 +3,7 @@
 
 #include "base/error.h"
 #include "base/memory.h"
+#include "codec/codec.h"
 #include "format/number.h"
 
 #include <stdio.h>
@@ -96,6 +97,8 @@ static const uint8_t *entry_bytes(struct scan *t, int64_t size, enum stk_status 
 		*status = bad(t, STK_CORRUPT, "the archive ends inside the attributes of a file: it is cut short");
 	if (*status)
 		return NULL;
+	if (size == 0)
+		return (const uint8_t *)""; /* at the archive's end there is nothing to read */
 	const uint8_t *data = stk__archive_read(t->file, t->at + BLOCK, (size_t)size, t->err);
 	if (!data)
 		*status = t->err ? t->err->code : STK_IO;
@@ -116,6 +119,15 @@ static enum stk_status take_name(struct scan *t, const char *name, size_t n)
 static enum stk_status sparse(const struct scan *t)
 {
 	return bad(t, STK_UNSUPPORTED, "a sparse file, of which the archive holds parts alone: pack it anew without tar's --sparse");
+}
+
+/* Its bytes lie with another member, or nowhere. Left out without a word, it would be a sample that is missing. */
+static enum stk_status linked(const struct scan *t, char type)
+{
+	char what[400];
+	snprintf(what, sizeof what, "%s link, \"%.250s\", whose bytes do not stand there: pack it anew with tar's --%sdereference",
+		type == '1' ? "a hard" : "a symbolic", t->name, type == '1' ? "hard-" : "");
+	return bad(t, STK_UNSUPPORTED, what);
 }
 
 static bool is_key(const char *key, size_t n, const char *name)
@@ -216,6 +228,9 @@ static enum stk_status take_entry(struct scan *t, const uint8_t *h, int64_t *siz
 		take_header_name(t, h);
 	t->named = t->sized = false;
 	size_t n = strlen(t->name);
+	const char *dot = strrchr(t->name, '.');
+	if (type == '1' || (type == '2' && dot && stk__image_ending(dot + 1, false)))
+		return linked(t, type);
 	if (!is_file(type) || (n && t->name[n - 1] == '/')) /* so were folders written before there was a type for them */
 		return STK_OK;
 	if (*size > INT64_MAX - t->at - 3 * BLOCK)

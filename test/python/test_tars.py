@@ -284,6 +284,25 @@ def test_bad_texts_by_policy(kind, tmp_path):
         list(Loader.from_tars(tar, 50, components={"image": "jpg", "t": ("t", kind)}, transforms=[T.Resize((2, 2))], fields=("t",)))
 
 
+@pytest.mark.parametrize(("kind", "name", "said"), [
+    (tarfile.LNKTYPE, "b.cls", 'a hard link, "b.cls", .*--hard-dereference'),
+    (tarfile.SYMTYPE, "b.jpg", 'a symbolic link, "b.jpg", .*--dereference'),
+    (tarfile.SYMTYPE, "latest", ""),
+])  # fmt: skip
+def test_links_to_files_are_refused(tmp_path, kind, name, said):
+    """tar writes the second name of a file as a link: such samples were missing without a word."""
+    path = write(tmp_path / "t.tar", [("a.jpg", jpeg(1)), ("a.cls", b"1")])
+    with tarfile.open(path, "a") as tar:
+        link = tarfile.TarInfo(name)
+        link.type, link.linkname = kind, "a.jpg"
+        tar.addfile(link)
+    if not said:
+        assert [y for _, y, _ in run(path, shuffle=False)] == [1]
+        return
+    with pytest.raises(StokerError, match=rf"t\.tar, at byte \d+: {said}"):
+        Loader(path, 1)
+
+
 def test_what_would_go_missing_is_told(tmp_path, capfd):
     """Two samples of one name; a tar that ends between two files; two tars that were joined by cat."""
     members = [m for k in (1, 1, 2) for m in ((f"{k}.jpg", jpeg(k)), (f"{k}.cls", b"%d" % k))]

@@ -376,6 +376,23 @@ def test_cut_tars_are_told(spoiled, capfd):
         assert f"{name}: it ends without the blocks of zeros that end a tar" in told
 
 
+def test_attributes_of_no_file_at_the_end(spoiled):
+    """A header of attributes, of which there are none, with nothing behind it: its bytes were waited for without end."""
+
+    def harm(folder):
+        header = bytearray(512)
+        header[:1], header[124:135], header[156:157], header[257:265] = b"x", b"0" * 11, b"x", b"ustar\x0000"
+        header[148:156] = b" " * 8
+        header[148:155] = b"%06o\0" % sum(header)
+        for name in ("s-1.tar", "s-2.tar"):
+            with tarfile.open(folder / name) as tar:
+                last = tar.getmembers()[-1]
+            whole = (folder / name).read_bytes()[: last.offset_data + -(-last.size // 512) * 512]
+            (folder / name).write_bytes(whole + header)
+
+    assert labels_of(made(spoiled(harm=harm), shuffle=False)) == list(range(90))
+
+
 def test_a_sample_larger_than_the_window(spoiled):
     noise = np.random.default_rng(1).integers(0, 256, (1400, 1400, 3), np.uint8)
     out = io.BytesIO()
