@@ -88,16 +88,18 @@ void stk__free(void *p)
 
 /* ---- mapped memory ---- */
 
-enum { PAGE = 4096, HUGE = 2 << 20 };
+/* Of a page: the smallest there is, by which what is small is told everywhere alike, and the largest, as kernels for aarch64 may have. What the kernel is told
+ * to take back begins and ends with a page, whichever it is: it would round up the end of anything else. */
+enum { PAGE = 4096, LARGEST_PAGE = 64 << 10, HUGE = 2 << 20 };
 
 static size_t mapped_size(size_t size)
 {
-	return (size + (size == 0) + PAGE - 1) & ~(size_t)(PAGE - 1);
+	return (size + (size == 0) + LARGEST_PAGE - 1) & ~(size_t)(LARGEST_PAGE - 1);
 }
 
 void *stk__map(size_t size)
 {
-	size_t whole = mapped_size(size), spare = whole >= HUGE ? HUGE - PAGE : 0;
+	size_t whole = mapped_size(size), spare = whole >= HUGE ? HUGE - LARGEST_PAGE : 0;
 	if (refuse() || size > SIZE_MAX / 2)
 		return NULL;
 	/* cppcheck-suppress invalidFunctionArg */
@@ -195,8 +197,8 @@ void stk__arena_discharge(struct stk_arena *a, size_t size)
 /* Gives the unused pages of the block back to the system. Its capacity does not change. */
 static void give_back_idle(struct stk_arena *a)
 {
-	uintptr_t from = ((uintptr_t)a->block + a->used + PAGE - 1) & ~(uintptr_t)(PAGE - 1);
-	uintptr_t to = ((uintptr_t)a->block + a->capacity) & ~(uintptr_t)(PAGE - 1);
+	uintptr_t from = ((uintptr_t)a->block + a->used + LARGEST_PAGE - 1) & ~(uintptr_t)(LARGEST_PAGE - 1);
+	uintptr_t to = ((uintptr_t)a->block + a->capacity) & ~(uintptr_t)(LARGEST_PAGE - 1);
 	if (from < to)
 		madvise((void *)from, to - from, MADV_DONTNEED); /* if refused, they stay for the next sample */
 }
