@@ -3,9 +3,10 @@
  * Pipeline: runs a graph. A wait is cut into slices, so that signals are seen (Ctrl-C) and warnings are shown while it lasts. */
 #include "pipeline.h"
 
+#include <math.h>
 #include <unistd.h>
 
-enum { SLICE_MS = 50 };
+enum { SLICE_MS = 50, MOST_SECONDS = 1 << 30 }; /* of a wait: 34 years are as good as none */
 
 static void destroy_without_gil(struct stk_pipeline *p)
 {
@@ -222,9 +223,15 @@ static PyObject *pipeline_next(PyObject *object, PyObject *args)
 	enum stk_status status;
 	double seconds = -1;
 
-	if (!PyArg_ParseTuple(args, "|d:next", &seconds) || !pipeline_enter(self))
+	if (!PyArg_ParseTuple(args, "|d:next", &seconds))
 		return NULL;
-	status = wait_batch(self, seconds < 0 ? -1 : (int64_t)(seconds * 1000), &batch, &err);
+	if (isnan(seconds)) {
+		PyErr_SetString(PyExc_ValueError, "the timeout is nan: it takes seconds, or a negative number for none");
+		return NULL;
+	}
+	if (!pipeline_enter(self))
+		return NULL;
+	status = wait_batch(self, seconds < 0 || seconds > MOST_SECONDS ? -1 : (int64_t)(seconds * 1000), &batch, &err);
 	pipeline_leave(self);
 	if (PyErr_Occurred() || core_context_drain(self->context) < 0) {
 		stk_batch_unref(&batch);

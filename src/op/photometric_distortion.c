@@ -58,13 +58,13 @@ static void turn_colors(struct stk_pass *pass, const struct stk_color *color, bo
 	stk__pass_matrix(pass, bgr ? swapped : m, none, STK_FLOAT);
 }
 
-static void reorder(struct stk_pass *pass, int32_t order)
+static void reorder(struct stk_pass *pass, float order)
 {
 	static const uint8_t orders[6][3] = {{0, 1, 2}, {0, 2, 1}, {1, 0, 2}, {2, 1, 0}, {2, 0, 1}, {1, 2, 0}};
 	static const float none[3] = {0};
 	float m[9] = {0};
 	for (int c = 0; c < 3; c++)
-		m[3 * c + orders[order < 0 || order > 5 ? 0 : order][c]] = 1;
+		m[3 * c + orders[order >= 0 && order < 6 ? (int)order : 0][c]] = 1;
 	stk__pass_matrix(pass, m, none, STK_FLOAT);
 }
 
@@ -82,7 +82,8 @@ static void photometric_distortion_lower(const struct stk_call *call, struct stk
 	const struct distortion *d = call->state;
 	bool bytes = pass->dtype == STK_UINT8, bgr = ((const struct photometric_distortion *)call->args)->bgr;
 	float unit = bytes ? 1.0f / 255 : 1;
-	uint32_t applied = (uint32_t)d->v[STK_PHOTOMETRIC_APPLIED] & 31;
+	float bits = d->v[STK_PHOTOMETRIC_APPLIED];
+	uint32_t applied = bits >= 0 && bits < 32 ? (uint32_t)bits : 0;
 	if (bytes && !applied)
 		return;
 	if (bytes)
@@ -98,7 +99,7 @@ static void photometric_distortion_lower(const struct stk_call *call, struct stk
 		turn_colors(pass, &(struct stk_color){d->v[STK_PHOTOMETRIC_HUE], 1, 1, 1}, bgr);
 	change_contrast(pass, d, applied, false);
 	if (applied & STK_PHOTOMETRIC_HAS_ORDER)
-		reorder(pass, (int32_t)d->v[STK_PHOTOMETRIC_ORDER]);
+		reorder(pass, d->v[STK_PHOTOMETRIC_ORDER]);
 	if (bytes)
 		scale(pass, 255, 0, STK_UINT8);
 	else

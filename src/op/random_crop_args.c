@@ -33,7 +33,7 @@ enum stk_status stk__random_crop_check(const struct stk_random_crop_args *a, str
 
 static int32_t at_least_1(double v)
 {
-	return v < 1 ? 1 : (int32_t)v;
+	return v < 1 ? 1 : v < INT32_MAX ? (int32_t)v : INT32_MAX;
 }
 
 /* The largest window of a legal aspect, made smaller where it has more than the largest area. */

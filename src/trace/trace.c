@@ -62,17 +62,16 @@ void stk__trace_add(struct stk_trace *t, int32_t row, const struct stk_trace_spa
 	atomic_store_explicit(&r->written, at + 1, memory_order_release);
 }
 
-static size_t row_count(const struct stk_trace *t, int32_t row)
+static size_t kept_of(const struct stk_trace *t, size_t written)
 {
-	size_t n = atomic_load_explicit(&t->rows[row].written, memory_order_acquire);
-	return n < t->spans ? n : t->spans;
+	return written < t->spans ? written : t->spans;
 }
 
 size_t stk__trace_count(const struct stk_trace *t)
 {
 	size_t n = 0;
 	for (int32_t i = 0; t && i < t->n_rows; i++)
-		n += row_count(t, i);
+		n += kept_of(t, atomic_load_explicit(&t->rows[i].written, memory_order_acquire));
 	return n;
 }
 
@@ -80,7 +79,7 @@ size_t stk__trace_read(const struct stk_trace *t, struct stk_trace_span *out, si
 {
 	size_t used = 0;
 	for (int32_t i = 0; t && i < t->n_rows; i++) {
-		size_t written = atomic_load_explicit(&t->rows[i].written, memory_order_acquire), count = row_count(t, i);
+		size_t written = atomic_load_explicit(&t->rows[i].written, memory_order_acquire), count = kept_of(t, written);
 		for (size_t k = written - count; k < written && used < n; k++)
 			out[used++] = t->rows[i].log[k % t->spans];
 	}
