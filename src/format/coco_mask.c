@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 
+#include <limits.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -90,8 +91,8 @@ static enum stk_status paint_polygon(const float *vertices, int64_t count, int64
 	struct stk_arena *scratch, int32_t *mask, struct stk_error *err)
 {
 	struct turns t = {.width = image->width, .height = image->height};
-	double farthest =
-		1000 + 4.0 * (image->width > image->height ? image->width : image->height); /* each pixel of a border takes time */
+	/* Each pixel of a border takes time, and the distance of two of its samples is an int. */
+	double farthest = fmin(1000 + 4.0 * (image->width > image->height ? image->width : image->height), INT_MAX / (2 * SCALE));
 	for (int64_t i = 0; i < 2 * count; i++)
 		if (!(fabs((double)vertices[i]) <= farthest))
 			return stk__fail(err, STK_CORRUPT, "%s: a polygon's vertex lies at %g, far outside the image",

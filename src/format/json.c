@@ -303,6 +303,24 @@ enum stk_status stk__json_skip(struct stk_json *j)
 	return skip_value(j, 0);
 }
 
+/* A key that is longer than any that is asked for comes as "". */
+static enum stk_status take_key(struct stk_json *j, char key[KEY])
+{
+	size_t used = 0;
+	key[0] = '\0';
+	if (!stk__json_take(j, '"'))
+		return stk__json_bad(j, "a string is expected");
+	const char *begin = j->at;
+	enum stk_status s = take_rest(j, NULL, 0, &used);
+	if (s || used >= KEY)
+		return s;
+	j->at = begin;
+	used = 0;
+	s = take_rest(j, key, KEY, &used);
+	key[used] = '\0';
+	return s;
+}
+
 enum stk_status stk__json_each(
 	struct stk_json *j, char open, enum stk_status (*entry)(struct stk_json *j, const char *key, void *user), void *user)
 {
@@ -313,7 +331,7 @@ enum stk_status stk__json_each(
 	if (stk__json_take(j, close))
 		return STK_OK;
 	do {
-		if (open == '{' && ((s = stk__json_string(j, key, sizeof key)) || !stk__json_take(j, ':')))
+		if (open == '{' && ((s = take_key(j, key)) || !stk__json_take(j, ':')))
 			return s ? s : stk__json_bad(j, "a colon is expected");
 		s = entry(j, key, user);
 	} while (s == STK_OK && stk__json_take(j, ','));

@@ -391,6 +391,13 @@ def test_encodings_of_the_file(tmp_path):
         build(put(tmp_path, one(), "utf-16"))
 
 
+def test_keys_of_any_length_are_passed_over(tmp_path):
+    whole = one()
+    for held in (whole, whole["images"][0], whole["annotations"][0]):
+        held |= {"k" * n: 1 for n in (63, 64, 65, 5000)} | {"\u00e4" * 40: [1]}
+    assert len(epoch(build(put(tmp_path, whole), batch=1))) == 1
+
+
 def test_images_of_one_name_cannot_be_chosen_by_it(tmp_path):
     whole = one()
     whole["images"].append({**whole["images"][0], "id": 2})
