@@ -19,20 +19,22 @@ size_t stk__read_uri(const struct stk_read_request *q, char *uri, size_t capacit
 }
 
 /* The URI of a submitted request lives in a buffer of its own, kept for the next batch. */
-static bool keep_uri(struct stk_read_request *q)
+static enum stk_status keep_uri(struct stk_read_request *q, struct stk_error *err)
 {
 	char uri[STK_MAX_URI];
 	size_t n = stk__read_uri(q, uri, sizeof uri);
-	if (n >= q->uri_room && n < sizeof uri) {
+	if (n >= sizeof uri)
+		return stk__fail(err, STK_INVALID, "a path of %zu bytes: up to %zu can be read", n, sizeof uri - 1);
+	if (n >= q->uri_room) {
 		char *more = stk__realloc(q->uri, n + 64);
 		q->uri_room = more ? n + 64 : q->uri_room;
 		q->uri = more ? more : q->uri;
 	}
 	if (n >= q->uri_room)
-		return false;
+		return stk__fail(err, STK_NO_MEMORY, "out of memory for a read");
 	memcpy(q->uri, uri, n + 1);
 	q->io.uri = q->uri;
-	return true;
+	return STK_OK;
 }
 
 /* With the lock, so that one thread at a time writes to the row. */
@@ -93,12 +95,13 @@ void stk__read_submit(struct stk_pipeline *p, struct stk_read_request *q)
 		end_at_once(p, q);
 		return;
 	}
-	if (keep_uri(q)) {
+	struct stk_error err = {0};
+	q->io.status = keep_uri(q, &err);
+	if (q->io.status == STK_OK) {
 		stk__io_submit(p->io, &q->io);
 		return;
 	}
-	stk__set_error(&q->io.error, &(struct stk_error){.code = STK_NO_MEMORY, .message = "out of memory for a read"});
-	q->io.status = STK_NO_MEMORY;
+	stk__set_error(&q->io.error, &err);
 	end_at_once(p, q);
 }
 

@@ -14,7 +14,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { EARLY_S = 900 }; /* tokens are exchanged so long before they end, as AWS's tools do */
+enum { EARLY_S = 900, YEAR_S = 366 * 86400 }; /* tokens are exchanged so long before they end, as AWS's tools do */
 
 static const char *text_of(const json_t *o, const char *key)
 {
@@ -78,7 +78,8 @@ static void renew(const struct stk_aws_issuer *i, const struct stk_aws_asking *h
 	json_t *o = exchange(i, how, token, answer);
 	if (text_of(o, "accessToken")) {
 		json_object_set(token, "accessToken", json_object_get(o, "accessToken"));
-		set_time(token, now + (time_t)json_integer_value(json_object_get(o, "expiresIn")));
+		int64_t seconds = json_integer_value(json_object_get(o, "expiresIn"));
+		set_time(token, now + (seconds > 0 && seconds < YEAR_S ? (time_t)seconds : 0)); /* any other is asked for again next time */
 		if (text_of(o, "refreshToken"))
 			json_object_set(token, "refreshToken", json_object_get(o, "refreshToken"));
 		keep_token(i->token_file, token);

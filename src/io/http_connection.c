@@ -190,7 +190,9 @@ static CURLcode take_socket(struct stk_connection *c)
 		c->dialer = NULL;
 	}
 	c->fd = fd;
-	return fd >= 0 && watch(l, fd, EPOLLIN, c) ? CURLE_OK : CURLE_OUT_OF_MEMORY;
+	if (fd < 0)
+		return CURLE_COULDNT_CONNECT; /* too many open files: some close while others wait */
+	return watch(l, fd, EPOLLIN, c) ? CURLE_OK : CURLE_OUT_OF_MEMORY;
 }
 
 static void opened(struct stk_connection *c, CURLcode code)

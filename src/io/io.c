@@ -62,7 +62,7 @@ enum stk_status stk__io_make(struct stk_io **out, struct stk_error *err)
 
 static void end_cancelled(struct stk_io *io, struct stk_request *r)
 {
-	stk__io_finish(io, r, stk__fail(r->error, STK_CANCELLED, "%s: reading was cancelled", r->uri));
+	stk__io_finish(io, r, stk__fail(r->error, STK_CANCELLED, "%.*s: reading was cancelled", stk__uri_shown(r->uri), r->uri));
 }
 
 void stk__io_destroy(struct stk_io *io)

@@ -462,6 +462,18 @@ def test_a_long_path_does_not_hide_what_is_wrong_with_it(length):
     )
 
 
+def test_a_path_that_no_file_can_have_is_a_bad_sample(tmp_path):
+    (tmp_path / "a").write_bytes(b"a")
+
+    @pipeline_def(batch_size=3, num_threads=1, device_id=None)
+    def define():
+        return fn.readers.file(files=[str(tmp_path / "a"), "/" + "x" * 5000, str(tmp_path / "a")])
+
+    with pytest.raises(InvalidArgumentError, match="a path of 5001 bytes: up to 4095 can be read; sample 1 of epoch 0, readers.file at "):
+        define().run()
+    assert len(define(on_error="skip", max_errors=1).run()[0]) == 2
+
+
 def test_missing_and_empty_folders(tmp_path):
     with pytest.raises(StokerError, match="nowhere"):
         labels_of(tmp_path / "nowhere").build()
