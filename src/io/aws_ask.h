@@ -50,7 +50,7 @@ bool stk__aws_take_portal(struct stk_aws_fresh *out, const struct stk_text *answ
 /* Each issuer: STK_IO, with a message that names it and never quotes its answer. */
 typedef enum stk_status stk_aws_issue_fn(const struct stk_aws_issuer *i, const struct stk_aws_asking *how, struct stk_text *answer,
 	struct stk_aws_fresh *out, struct stk_error *err);
-stk_aws_issue_fn stk__aws_ask_web_identity, stk__aws_ask_sso;
+stk_aws_issue_fn stk__aws_ask_web_identity, stk__aws_ask_sso, stk__aws_ask_process;
 /* base: the keys that assume the role. */
 STK_MUST_USE enum stk_status stk__aws_ask_role(const struct stk_aws_issuer *i, const struct stk_aws_fresh *base,
 	const struct stk_aws_asking *how, struct stk_text *answer, struct stk_aws_fresh *out, struct stk_error *err);

@@ -3,37 +3,10 @@
 
 #include "base/error.h"
 #include "base/memory.h"
-#include "base/system.h"
 #include "io/aws_ask.h"
 
 #include <stdio.h>
 #include <string.h>
-#include <sys/wait.h>
-
-enum { LONGEST_ANSWER = 1 << 20 };
-
-static enum stk_status run_process(const struct stk_aws_issuer *i, const struct stk_aws_asking *how, struct stk_text *answer,
-	struct stk_aws_fresh *out, struct stk_error *err)
-{
-	(void)how;
-	FILE *f = popen(i->where, "re");
-	char part[4096];
-	for (size_t n; f && answer->length < LONGEST_ANSWER && (n = fread(part, 1, sizeof part, f)) > 0;)
-		stk__text_add(answer, "%.*s", (int)n, part);
-	stk__erase(part, sizeof part);
-	int ended = f ? pclose(f) : -1;
-	if (ended == -1)
-		return stk__fail(err, STK_IO, "no credentials: the profile's credential_process can't be started");
-	if (WIFSIGNALED(ended))
-		return stk__fail(err, STK_IO, "no credentials: the profile's credential_process was ended by signal %d", WTERMSIG(ended));
-	if (WEXITSTATUS(ended))
-		return stk__fail(err, STK_IO, "no credentials: the profile's credential_process failed with exit status %d", WEXITSTATUS(ended));
-	if (!stk__aws_take_json(out, answer))
-		return stk__fail(err, STK_IO,
-			"no credentials: the profile's credential_process prints no JSON object with AccessKeyId, SecretAccessKey and a valid "
-			"Expiration, if any");
-	return STK_OK;
-}
 
 static enum stk_status ask_container(const struct stk_aws_issuer *i, const struct stk_aws_asking *how, struct stk_text *answer,
 	struct stk_aws_fresh *out, struct stk_error *err)
@@ -100,7 +73,7 @@ static const struct {
 	[STK_AWS_ROLE] = {NULL, "a role of the profile (STS)"},
 	[STK_AWS_WEB_IDENTITY] = {stk__aws_ask_web_identity, "a web identity (STS)"},
 	[STK_AWS_SSO] = {stk__aws_ask_sso, "single sign-on"},
-	[STK_AWS_PROCESS] = {run_process, "the profile's credential_process"},
+	[STK_AWS_PROCESS] = {stk__aws_ask_process, "the profile's credential_process"},
 	[STK_AWS_CONTAINER] = {ask_container, "the container's service"},
 	[STK_AWS_INSTANCE] = {ask_instance, "the instance's metadata service"},
 };

@@ -8,6 +8,7 @@
 #include "s3_server.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <semaphore.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -189,6 +190,24 @@ static void check_failure(const char *message)
 	stk__io_destroy(io);
 }
 
+/* A program that gives keys once, and does not answer when they are to be renewed: the storage ends all the same. */
+static void check_storage_ends_without_new_keys(void)
+{
+	char text[1024], expires[32];
+	time_t soon = time(NULL) + 60;
+	strftime(expires, sizeof expires, "%Y-%m-%dT%H:%M:%SZ", gmtime(&soon));
+	snprintf(text, sizeof text,
+		"[default]\ncredential_process = test -e %s/asked && exec sleep 1000; touch %s/asked; echo '{\"Version\": 1, \"AccessKeyId\": "
+		"\"%s\", \"SecretAccessKey\": \"%s\", \"Expiration\": \"%s\"}'\n",
+		home, home, KEY, SECRET, expires);
+	put_file("config", text);
+	struct stk_error err;
+	struct stk_io *io = make_io();
+	assert_int_equal(read_object(io, &err), STK_OK);
+	poll(NULL, 0, 300);
+	stk__io_destroy(io);
+}
+
 /* ---- services that give keys to who can reach them ---- */
 
 static void test_services(void **state)
@@ -206,6 +225,7 @@ static void test_services(void **state)
 	check_failure("credential_process was ended by signal 9");
 	put_file("config", "[default]\ncredential_process = echo sEcReT\n");
 	check_failure("credential_process prints no JSON object with AccessKeyId, SecretAccessKey");
+	check_storage_ends_without_new_keys();
 	put_file("config", "");
 	put_keys("keys/container", SECRET, FAR);
 	set_url("AWS_CONTAINER_CREDENTIALS_FULL_URI", issuing, "/keys/container");
