@@ -9,7 +9,8 @@
 #include <string.h>
 #include <strings.h>
 
-/* Keys that were given are the whole answer; so is a profile, whatever keys the environment has. The parts of a key come from one place. */
+/* Keys given by the program win; then a profile given by the program, even over keys in the environment. All parts of a key come from one
+ * place. */
 static enum stk_status read_keys(
 	struct stk_aws_settings *s, const struct stk_aws_profile *p, const struct stk_aws_given *g, struct stk_error *err)
 {

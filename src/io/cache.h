@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The cache between io and the sources of what lies elsewhere. A request is looked for in the folder first; what a source then brings is copied, handed on at
- * once, and written behind by threads of the cache. Nothing fails because of it: a disk that refuses, or is too slow, costs a download. */
+ * The cache between io and the sources of what lies elsewhere. A request is looked for in the folder first; what a source then brings is
+ * copied, handed on at once, and written behind by threads of the cache. The cache never makes a request fail: if the disk refuses a write
+ * or is too slow, the object is downloaded again when it is next needed. */
 #ifndef STK_IO_CACHE_H
 #define STK_IO_CACHE_H
 

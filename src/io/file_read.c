@@ -55,7 +55,7 @@ static int open_cached(struct stk_file_habits *h, const char *path)
 	return open_plain(path);
 }
 
-/* What is wrong with one name or one file is no failure of the file system: the sample is bad, not the source. */
+/* Errors that concern a single path mean that the sample is bad, not that the file system failed. */
 static enum stk_status open_failed(struct file_read *f, int e)
 {
 	enum stk_status s = stk__fail_errno(f->r->error, e, "%s: cannot open it", f->path);
@@ -193,7 +193,7 @@ static enum stk_status grow(struct file_read *f)
 
 static enum stk_status met_end(struct file_read *f)
 {
-	enum stk_status status = check_size(f, f->used); /* it fitted into a buffer for larger ones */
+	enum stk_status status = check_size(f, f->used); /* a pooled buffer may be larger than `most` */
 	if (status)
 		return status;
 	const struct stk_request *r = f->r;

@@ -11,7 +11,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#define LONGEST_IDLE_NS INT64_C(60000000000) /* what lies between may have forgotten it after that */
+#define LONGEST_IDLE_NS INT64_C(60000000000) /* NATs and proxies on the way may have dropped it by then */
 
 /* ---- lists ---- */
 

@@ -13,7 +13,7 @@ static double late_ns(const struct stk_http_answers *a, int deviations)
 	return late > LEAST_NS ? late : LEAST_NS;
 }
 
-/* An answer counts as at most twice the time that is late, so that a slow few do not make slowness the rule. */
+/* An answer's time is capped at twice the lateness threshold, so that a few slow answers do not raise it much. */
 void stk__hedge_learn(struct stk_http_source *s, int64_t first_byte_ns)
 {
 	struct stk_http_answers *a = &s->answers;

@@ -83,7 +83,7 @@ struct stk_http_source {
 	struct stk_http_region *regions;
 	int64_t skew_s;                /* the servers' clock less ours */
 	double limit;                  /* of requests under way */
-	bool steady;                   /* the limit has been too high once */
+	bool steady;                   /* the limit has been too high once: from then on it is adjusted instead of doubled */
 	int64_t slowed_ns, changed_ns; /* when the limit was last halved, or last set */
 	struct stk_http_window {
 		int count;
@@ -100,9 +100,10 @@ struct stk_http_source {
 	_Atomic int64_t clock_s;    /* the servers' clock less ours, by the last answer; INT64_MIN: none has told */
 	_Atomic uint64_t place;     /* hash of the current account's endpoint */
 	_Atomic bool heard;         /* some server has answered: one that does not is out of order, and not a mistake of the user's */
-	/* Before that: of a request that was not sent or got an answer that is none, and of one for which seconds have been waited. */
+	/* Until then: how often a request is retried that could not be sent or got an invalid answer, and how often one that timed out. */
 	int32_t unheard_retries, unheard_waits;
-	/* The buckets and hosts of which some object has been read, a bit of the hash of each: what is denied there then is denied for itself. */
+	/* A bit for each bucket or host (by hash) from which an object has been read: a 403 from there concerns the object, not the
+	 * credentials. */
 	_Atomic uint64_t read_well;
 	bool cancelled;
 	_Atomic bool ending;
@@ -111,7 +112,7 @@ struct stk_http_source {
 };
 
 struct stk_transfer {
-	/* What the loop looks at again and again, of all of them: one cache line. */
+	/* Fields that the loop reads for every transfer; they fill one cache line. */
 	struct stk_transfer *next;
 	struct stk_transfer *twin; /* for the same request, on another connection; the one whose answer begins first goes on alone */
 	struct stk_request *r;     /* of several (r->follow) the first */
@@ -124,7 +125,7 @@ struct stk_transfer {
 	bool placed;   /* its header was read, and its body has a place */
 	bool eager;    /* the rest is taken piece by piece */
 	bool complete; /* all bytes have come, and more would */
-	bool stale;    /* the connection had been closed before it was used: another is taken */
+	bool stale;    /* the server may have closed the idle connection before the request reached it: it is sent again on a new one */
 	size_t window_bytes;
 	struct stk_transfer *before;
 	/* The object, over all responses. */
@@ -174,8 +175,9 @@ void stk__transfer_disconnected(struct stk_transfer *t, bool broken);
 /* Gives it up, and with it the connection. */
 void stk__transfer_stop(struct stk_transfer *t);
 
-/* http_rest.c: the rest of a body in few pieces, on the loop's thread. await: enough of what has come was taken. look: what comes slowly is taken as it
- * comes. is_worth_awaiting: the pieces that are there may wait for the others. pause: ns between two looks at what has come; 0: none. */
+/* http_rest.c takes the rest of a body in few pieces, on the loop's thread. await: after a read, sets the socket's low-water mark. look:
+ * removes it for a body that arrives slowly. is_worth_awaiting: pieces that have arrived may wait for more. pause: ns between two looks at
+ * what has arrived; 0: none. */
 int64_t stk__rest_pause(const struct stk_http_loop *l);
 bool stk__rest_is_worth_awaiting(const struct stk_transfer *t);
 void stk__rest_await(struct stk_transfer *t);

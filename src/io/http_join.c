@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Who reads a tar from front to back asks for one sample after the other. One answer then serves many of them. */
+ * A consumer that reads a tar from front to back requests one sample after another; such requests are joined here, and one answer serves
+ * them all. */
 #include "io/http_impl.h"
 
 #include "base/error.h"

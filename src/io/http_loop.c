@@ -42,7 +42,7 @@ static void drop(struct stk_transfer *t)
 	retire(t);
 }
 
-/* The request's end: the transfer is idle, and the request io's, before its owner hears of it and perhaps asks for more. */
+/* Ends the request. The transfer is made idle before the owner is told, since the owner may submit another request at once. */
 static void end(struct stk_transfer *t, enum stk_status status)
 {
 	struct stk_http_loop *l = t->loop;
@@ -119,8 +119,8 @@ static void begin(struct stk_http_loop *l, struct stk_request *r)
 		end(t, status);
 }
 
-/* Where both are late, the older one stays, since it has waited for longer, and gets another twin; true: the younger one has gone. A twin that
- * cannot be begun is done without. */
+/* Gives a late transfer a twin. If both transfers are late, the one that has waited longer stays and gets a new twin; true: the other one
+ * was dropped. It is no error if the twin cannot be started. */
 static bool hedge(struct stk_transfer *t, int64_t now)
 {
 	struct stk_http_source *s = t->loop->source;
@@ -163,7 +163,7 @@ static void take_ended(struct stk_http_loop *l)
 	}
 }
 
-/* Which transfers may have been cancelled; where none was, requests are not looked at, which lie elsewhere in memory. */
+/* Which transfers may have been cancelled. If none was, the requests, which lie elsewhere in memory, are not touched. */
 enum cancelled { NONE, SOME, ALL };
 
 /* Ends a transfer that was cancelled or waits for too long; gives one that is late a twin. True: some transfer has ended. */
@@ -181,7 +181,7 @@ static bool look_at(struct stk_http_loop *l, struct stk_transfer *t, int64_t now
 	return status || (stk__hedge_due(l, t, now) && hedge(t, now));
 }
 
-/* What ends may take another one off the list: the look begins anew. */
+/* Ending a transfer may remove its twin from the list too, so the scan starts again. */
 static void look_over(struct stk_http_loop *l, enum cancelled which)
 {
 	int64_t now = stk__clock_ns();

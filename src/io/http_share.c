@@ -29,7 +29,7 @@ bool stk__http_region(struct stk_http_source *s, const char *bucket, char region
 	return g;
 }
 
-/* Without memory for it the server says so again next time. */
+/* If there is no memory to remember the region, the next request learns it from the server again. */
 void stk__http_set_region(struct stk_http_source *s, const char *bucket, const char *region)
 {
 	pthread_mutex_lock(&s->lock);
@@ -141,10 +141,10 @@ static double next_factor(struct stk_http_source *s, double mean, double rate)
 	return factor < least ? least : factor;
 }
 
-/* A window of requests has ended, all of which began under the present limit. Where they took longer than they need to, more of them under way bring no more
- * bytes, and only wait for each other: TCP Vegas' rule. As many are let go as bring all bytes, and a third more, so that the network is never idle. The time
- * that they need is the least of all windows; fewer are under way in one of PROBE, to see it again. It has grown if fewer brought fewer bytes, and is another
- * for objects of another size. */
+/* Called when a window of requests that all began under the present limit has ended. If they took longer than the least time seen, they
+ * only waited for each other (as in TCP Vegas): as many are allowed as deliver the full rate, and a third more, so that the network is
+ * never idle. In one window of PROBE fewer requests are allowed, to measure the least time again. It is taken to have grown if fewer
+ * requests brought fewer bytes, and is measured anew when objects have another size. */
 static void end_window(struct stk_http_source *s, int64_t now)
 {
 	const struct stk_http_window w = s->window;

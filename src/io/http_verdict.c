@@ -24,7 +24,7 @@ static void find_element(const struct stk_transfer *t, const char *name, char *o
 		*c = (unsigned char)*c < ' ' ? ' ' : *c;
 }
 
-/* The source is at fault, and most likely will be after any pause: two more tries, in case a permission has just come. */
+/* The source failed in a way that waiting rarely cures: two more tries, in case a permission has just been granted. */
 static void lose_hope(struct stk_transfer *t)
 {
 	t->r->hopeless = t->r->retries >= 2;
@@ -46,7 +46,7 @@ static bool learn_region(struct stk_transfer *t, const char *code)
 	return strcmp(known, told) != 0;
 }
 
-/* What the server tells of itself, so that the next try is right. */
+/* Takes over what an error reveals (region, clock, expired keys). True if the next try may succeed because of it. */
 static bool learn(struct stk_transfer *t, const char *code)
 {
 	struct stk_http_source *s = t->loop->source;
@@ -160,7 +160,8 @@ static bool may_resume(struct stk_transfer *t)
 	return true;
 }
 
-/* No server has answered so far: most likely the name of it is wrong, or the network is not there, and fewer tries will do. waited: for seconds, in vain. */
+/* True if no server has answered yet: its name is probably wrong or the network is down, so the request is retried fewer times. waited: it
+ * timed out. */
 static bool nobody_there(struct stk_transfer *t, bool waited)
 {
 	const struct stk_http_source *s = t->loop->source;

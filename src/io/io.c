@@ -308,10 +308,11 @@ static void end_split(struct stk_split *s)
 	}
 	struct stk_io *io = s->io;
 	split_unref(s);
-	stk__io_finish(io, r, status); /* io may be gone behind it */
+	stk__io_finish(io, r, status); /* io may be destroyed once this has ended r */
 }
 
-/* The lock is not touched behind it, unless this was the last: io may be gone then. */
+/* After the unlock neither s nor io is touched, unless this was the last piece: another thread may end the request then, and io be
+ * destroyed. */
 static void one_less(struct stk_split *s, int refs)
 {
 	pthread_mutex_lock(&s->io->splits);
@@ -514,7 +515,7 @@ static bool try_again(struct stk_io *io, struct stk_request *r, enum stk_status 
 	return true;
 }
 
-/* What a remote request took; what was in the cache is none. */
+/* Records the latency and queueing time of a remote request. Cache hits are not remote requests. */
 static void measure(struct stk_io *io, const struct stk_request *r)
 {
 	if (!r->begun_ns || !r->asked_ns)
@@ -525,7 +526,7 @@ static void measure(struct stk_io *io, const struct stk_request *r)
 	stk__histogram_add(&io->wait, r->begun_ns - r->asked_ns);
 }
 
-/* Places in it are those of another version. */
+/* The object changed after it was indexed, so offsets into it are no longer valid. */
 static enum stk_status refuse_changed(struct stk_request *r)
 {
 	stk__buffer_release(r->buffer);

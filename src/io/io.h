@@ -16,7 +16,7 @@
 struct stk_io;     /* threads, sources by scheme, buffers */
 struct stk_buffer; /* pooled */
 
-/* What a source says of an object beside its bytes. */
+/* What a source reports about an object besides its bytes. */
 struct stk_object {
 	int64_t size;      /* of the whole object; -1: not told */
 	char version[128]; /* differs between versions of the object: its ETag; "" where there is none */
@@ -35,18 +35,19 @@ struct stk_request {
 	 * Nullable: the bytes land in a pooled buffer. */
 	uint8_t *(*room)(void *room_user, size_t size);
 	void *room_user;
-	bool bare;                 /* with room: not a byte behind the size may be written, since the caller has others there */
+	bool bare;                 /* with room: nothing may be written past `size`, because the caller keeps other bytes there */
 	struct stk_object *object; /* filled by remote sources, with the bytes; nullable */
 	/* set on completion */
 	enum stk_status status;
 	struct stk_buffer *buffer; /* the caller's to release; NULL on failure, and where `room` gave the place */
 	const uint8_t *data;       /* readable 64 bytes past size, which are zero */
 	size_t size;
-	/* Filled on failure, with the uri. The caller's; where it gave none and the request was submitted, io makes one, which is the caller's to free then
-	 * (still NULL: no memory). */
+	/* Filled on failure, with the uri. If the caller set none and submitted the request, io allocates one, which the caller frees; NULL
+	 * then means that there was no memory. */
 	struct stk_error *error;
 	int32_t retries; /* faults of the source so far; the caller sets it to 0, and leaves it as it is between a try and submit */
-	/* For caches. The caller: what it knows of the object, whose size, or hash of its ETag, differs from that in the cache if it has changed; 0: nothing. */
+	/* For caches, set by the caller: the object's size and the hash of its ETag as far as known, else 0. A cached entry that disagrees
+	 * with either is stale. */
 	bool uncached; /* not from a cache, and not into one */
 	int64_t object_size;
 	uint64_t object_tag;
@@ -59,14 +60,14 @@ struct stk_request {
 	int32_t cache_waits;
 	/* the source's own, and io's */
 	int64_t asked_ns, begun_ns; /* when it was submitted; when its source last began with it, by stk__clock_ns. 0: not */
-	bool hopeless;              /* set with a fault of the source: another try would meet it again */
+	bool hopeless;              /* set with a source error that a retry would only repeat */
 	_Atomic bool cancelled;
 	int64_t due_ns; /* when it is tried again */
 	struct stk_request *next;
 	void *source_data;
 	struct stk_split *split;    /* large: its pieces */
 	struct stk_request *follow; /* the next of those that one answer of a server serves */
-	bool alone;                 /* is not to be served together with others again */
+	bool alone;                 /* must not be joined with other requests again */
 };
 
 /* What remote sources tell of themselves. */
@@ -162,8 +163,8 @@ bool stk__io_remote(const struct stk_io *io, const char *uri);
 bool stk__io_try(struct stk_io *io, struct stk_request *r);
 /* r->done is called once. Any thread. Requests with the smallest deadline start first. */
 void stk__io_submit(struct stk_io *io, struct stk_request *r);
-/* Nobody wants r any more, which was submitted: it ends with STK_CANCELLED, within this call where it has not begun; it may have ended already, and must not
- * be submitted again before this returns. Any thread. */
+/* Cancels a submitted request. If it has not begun, it ends with STK_CANCELLED within this call. It may have ended already; it must not be
+ * submitted again before this returns. Any thread. */
 void stk__io_cancel(struct stk_io *io, struct stk_request *r);
 
 /* Buffers of at least `size` bytes + 64 readable; sizes are rounded up so that they are reused. NULL: out of memory. Any thread.

@@ -46,7 +46,7 @@ static struct stk_request *join_children(struct stk_request *child)
 	return root;
 }
 
-/* The request's children are a heap of their own from here on, which is returned. */
+/* Detaches r from its children, joins them into one heap and returns that. */
 static struct stk_request *leave(struct stk_request *r)
 {
 	struct stk_request *children = join_children(r->source_data);

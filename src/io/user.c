@@ -103,7 +103,7 @@ static enum stk_status take_answer(struct stk_io *io, struct stk_request *r, con
 	return STK_OK;
 }
 
-/* A call is not repeated only to hear what was wrong with it. */
+/* Fills r->error even if the caller gave none, so that io does not repeat the call just to learn the reason. */
 static enum stk_status take_failure(struct stk_request *r, enum stk_status status, const struct stk_error *why)
 {
 	if (!r->error)
