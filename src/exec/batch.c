@@ -239,7 +239,7 @@ struct stk_batch *stk_batch_ref_output(struct stk_batch *b, int32_t output)
 /* Gives up n blocks, then the reference itself. */
 static void let_go(struct stk_batch *b, struct stk_block *const *blocks, int32_t n)
 {
-	/* An only reference stays the only one: new references are made from existing ones. */
+	/* If this is the only reference, no other thread can add one: new references are made from existing ones. */
 	bool last = atomic_load(&b->refs) == 1;
 	if (n && !last && b->face)
 		stk__face_release(b->face, blocks, n, false);

@@ -228,7 +228,7 @@ static enum stk_status take_record(struct stk_pipeline *p, struct stk_record *r,
 	return s;
 }
 
-/* Whether the sources have yet to tell what the next batch is, and may do so without anything that the consumer does. With the lock. */
+/* True while the sources may still say, without the consumer's help, what the next batch is. With the lock. */
 static bool next_is_on_its_way(const struct stk_pipeline *p, const struct stk_record *r)
 {
 	if (!p->run.started || p->run.stopping || atomic_load(&p->run.cancelled))

@@ -271,7 +271,8 @@ static enum stk_status describe_decode(
 	return STK_OK;
 }
 
-/* What the cores make of the group goes to its place over pinned memory. The counter on_cores tells of all that was placed on the GPU and is done so. */
+/* What the cores compute for the group is copied to its place through pinned memory. The counter on_cores counts all work that was placed
+ * on the GPU and done on the cores. */
 static enum stk_status run_on_cores(const struct stk_chain_run *run, struct stk_pass_group *g, int32_t step, struct stk_error *err)
 {
 	struct stk_tensor out = run->worker->values[g->value];

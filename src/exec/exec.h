@@ -315,9 +315,10 @@ void stk__ready_push(struct stk_record *r, int32_t item);
 void stk__ready_chain(struct stk_record *r, int32_t chain, int32_t sample);
 void stk__ready_submit(struct stk_record *r); /* the jobs that its level has for the GPU */
 
-/* survey.c: of a run whose samples are met while they are read. plans: whether batch k is known, or will never be; whoever opens batches is woken when that
- * changes. has: whether there is such a batch; else r->result says what comes in its place. delivered: nobody reads the batch's samples any more. lend: as
- * stk__io_try, from what the search has brought. These two, end and notice are called without the lock. Elsewhere all of this is without effect. */
+/* survey.c: for runs whose samples become known while they are read; in other runs these functions have no effect. plans: whether batch k
+ * is known, or will never be; whoever opens batches is woken when that changes. has: whether there is such a batch; else r->result says
+ * what comes in its place. delivered: nobody reads the batch's samples any more. lend: as stk__io_try, from what the search has brought.
+ * delivered, lend, end and notice are called without the lock. */
 STK_MUST_USE enum stk_status stk__surveyed_create(struct stk_pipeline *p, struct stk_error *err); /* after the orders */
 STK_MUST_USE enum stk_status stk__surveyed_begin(struct stk_pipeline *p, struct stk_error *err);
 void stk__surveyed_end(struct stk_pipeline *p);

@@ -49,7 +49,7 @@ static void count_miss(struct stk_pipeline *p, const struct stk_record *r)
 	enum {
 		MISS = 16,
 		MANY = 3 * MISS
-	}; /* a miss weighs as much as 16 hits; a single one, as the kernel now and then has, is no sign of a cold cache */
+	}; /* a miss outweighs 16 hits; but a single one, which happens with a warm page cache too, does not turn reading ahead on */
 	struct stk_fetch *f = p->parts.fetch;
 	f->cached_in_a_row = 0;
 	f->misses += MISS;

@@ -73,7 +73,8 @@ static bool take_answer(struct stk_pipeline *p, struct stk_read_request *q)
 	return useful;
 }
 
-/* Without the lock. Who submits goes on with the next read, so that none of a window of reads that end here is asked for from within another. */
+/* Without the lock. Unlike stk__request_done this asks for no further reads; its caller does, so that reads which end at once do not
+ * recurse. */
 static void end_at_once(struct stk_pipeline *p, struct stk_read_request *q)
 {
 	pthread_mutex_lock(&p->lock);
@@ -161,7 +162,7 @@ void stk__fetch_taken(struct stk_pipeline *p, int64_t asked_ns)
 {
 	enum { LONGEST_NS = 1000000000 }; /* a pause says nothing of the pace */
 	struct stk_fetch *f = p->parts.fetch;
-	int64_t gap = asked_ns - f->taken_ns; /* the consumer's own time: what it waited for us says nothing of its pace either */
+	int64_t gap = asked_ns - f->taken_ns; /* the consumer's own time; its waits for batches say nothing of its pace either */
 	if (f->taken_ns)
 		f->pace_ns += ((gap < LONGEST_NS ? gap : LONGEST_NS) / p->config.batch_size - f->pace_ns) / 8;
 	f->taken_ns = stk__clock_ns();

@@ -47,7 +47,7 @@ static void sort_parts(const struct stk_part *at, int32_t n, uint8_t *order)
 	}
 }
 
-/* Without the lock: which parts the sample has, and the requests for them. Parts without bytes need none. */
+/* Finds the sample's parts and plans requests for them; parts without bytes need none. Needs no lock. */
 void stk__read_plan(struct stk_read *read, void (*done)(struct stk_request *q), struct stk_error *err)
 {
 	const struct stk_pipeline *p = read->sample->record->pipeline;

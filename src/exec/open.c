@@ -6,13 +6,13 @@
 
 struct stk_opening {
 	struct stk_slot *slot;   /* laid out for the next batch to be opened; NULL: not yet */
-	bool laying, came_by;    /* a thread lays one out; another one came by meanwhile */
+	bool laying, came_by;    /* a thread is laying a slot out; another thread wanted to meanwhile */
 	bool no_slot, no_memory; /* the last try found no free slot, or no memory for one */
 };
 
-/* `depth` batches are on their way or wait for the consumer: `prefetch`, and on a GPU as many more as its consumer has had to wait for; one more while
- * the oldest of them is not done, since one slow sample may hold it up, if that takes no further slot or if reads are under way. With the one
- * that the consumer holds, that is prefetch + 1 slots in steady state. */
+/* At most `depth` batches are open: `prefetch`, plus on a GPU as many as the consumer has had to wait for. One more may open while the
+ * oldest is unfinished, since one slow sample may hold it up, if that needs no further slot or if reads are under way. With the one that
+ * the consumer holds, that is prefetch + 1 slots in steady state. */
 static bool may_open(struct stk_pipeline *p)
 {
 	int64_t open = p->flight.next_open - p->flight.next_deliver;

@@ -168,7 +168,7 @@ static bool arrived(struct stk_record *r)
 	return ready;
 }
 
-/* A batch takes some 10 us: to sleep would take longer, timers being what they are. */
+/* A batch takes about 10 us, less than the shortest sleep: spin first, and sleep only if it takes longer. */
 static void doze(struct stk_pipeline *p, int64_t waited_ns)
 {
 	enum { AWAKE_NS = 100000, LOOK_NS = 2000, DOZE_NS = 50000 };

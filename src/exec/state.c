@@ -117,7 +117,7 @@ enum stk_status stk_pipeline_save(struct stk_pipeline *p, char **out, struct stk
 	add_seed(&t, "order_seed", p->order.seed);
 	add_shuffle(&t, &p->order);
 	stk__text_add(&t, "\"epoch\": %lld, \"consumed\": %lld, ", (long long)epoch, (long long)consumed);
-	if (p->order.as_met) /* how many there are is not for a state to say: it is known sooner or later */
+	if (p->order.as_met) /* the count is left out: whether it is known yet depends on how far the search has come */
 		stk__text_add(&t, "\"size\": null, \"streamed\": true, ");
 	else
 		stk__text_add(&t, "\"size\": %lld, ", (long long)p->order.size);

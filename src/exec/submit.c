@@ -54,9 +54,9 @@ static enum stk_status collect_upload(
 	return STK_OK;
 }
 
-/* Pieces that lie behind each other on both sides travel together. Each side is one allocation: no two pieces of staging touch, so these are samples
- * of one value in its mirror, and what has a mirror has a known size, and with it a region of the slot or a mirror in scratch, whose pieces do not touch
- * either. A value that several groups read is sent once. */
+/* Copies that are contiguous on both sides become one. Contiguous pieces always belong to one allocation on each side: pieces of staging do
+ * not touch, so only samples of one value do, in its mirror; and a value with a mirror has a known size, thus a region of the slot or of
+ * scratch, whose pieces do not touch others either. A value that several groups read is sent once. */
 static enum stk_status upload(struct stk_pipeline *p, struct stk_device_batch *b, struct stk_error *err)
 {
 	if (b->uploads.n)
@@ -274,7 +274,7 @@ static enum stk_status upload_step(struct stk_pipeline *p, struct stk_record *r,
 		s = upload_passes(p, r, step, err);
 	if (s == STK_OK && b->need.array.jobs)
 		s = upload_arrays(p, r, step, err);
-	t->images = b->need.pass.images; /* now: tables that grow are others */
+	t->images = b->need.pass.images; /* set only now: the calls above may have replaced the tables */
 	t->jobs = b->need.array.jobs;
 	return s;
 }
