@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Context: the library's worker threads. What it logs, on any thread, is queued here without the GIL and handed to Python by whoever waits for
- * a batch: a worker never takes the GIL. */
+ * a batch. Workers take the GIL only for users' functions and to release Python's objects. */
 #include "core.h"
 
 #include <pthread.h>

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Source: a Python callable behind an external_source or a python_function. The library calls it on the pipeline's callback thread, or on workers;
- * no other work of the library takes the GIL.
+ * Source: a Python callable behind an external_source or a python_function. The library calls it on the pipeline's callback thread, or on
+ * workers. The only other threads of the library that take the GIL are those of a Storage's fetch function, and whichever drops the last
+ * reference to an object of Python's.
  *
  * The library may outlive the object (and is told so), and gives buffers back on worker threads, which must not touch Python: both sides share
  * a source_link, and what is given back waits in a list for somebody with the GIL. An exception is kept, with its traceback, for the consumer. */

@@ -169,7 +169,7 @@ static void load_pixels(const struct stk_tiff *t, const uint8_t *const *rows, si
 	}
 }
 
-/* Bytes of a row that are pixels as they are asked for by stk__convert_row. */
+/* True if a row's bytes are already pixels in the form that stk__convert_row takes. */
 static bool is_direct(const struct stk_tiff *t)
 {
 	return t->bits == 8 && !t->separate && t->photometric != STK_TIFF_PALETTE && t->photometric != STK_TIFF_WHITE_IS_ZERO;

@@ -230,7 +230,7 @@ static enum stk_status place_chunks(struct stk_tiff *t, const struct entries *e,
 	uint64_t width = (uint64_t)t->width, height = (uint64_t)t->height;
 	t->tiled = e->tile_offsets.count > 0;
 	t->offsets = t->tiled ? e->tile_offsets : e->strip_offsets;
-	/* Writers have put the counts of tiles where those of strips belong. */
+	/* Some writers store the byte counts of tiles under the tag for strips. */
 	t->counts = t->tiled && e->tile_counts.count ? e->tile_counts : e->strip_counts;
 	t->chunk_width = t->tiled ? value_or(t, &e->tile_width, 0) : (uint32_t)width;
 	t->chunk_height = value_or(t, t->tiled ? &e->tile_height : &e->rows, t->tiled ? 0 : UINT32_MAX);

@@ -101,7 +101,8 @@ static bool take(enum stk_archive_kind kind, const uint8_t *data, size_t n, cons
 	return fits;
 }
 
-/* Whatever keeps it from being read, there is none: stores that may not be listed answer 403 in place of 404. io: of an object beside its archive. */
+/* Any failure to read it counts as absence: stores whose bucket may not be listed answer 403 instead of 404. io: of an object beside its
+ * archive. */
 static bool load(enum stk_archive_kind kind, const char *index, struct stk_io *io, struct stk_archive_file *f, struct stk_archive_index *x,
 	const struct stk_archive_watch *watch)
 {

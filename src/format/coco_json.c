@@ -102,7 +102,8 @@ static enum stk_status id_entry(struct stk_json *j, const char *key, void *user)
 	return strcmp(key, "id") == 0 ? take_id(j, user) : stk__json_skip(j);
 }
 
-/* Of an image's or annotation's object that was refused, and began at `from`: adds its id to the message. It stands behind what is wrong in most files. */
+/* Of an image's or annotation's object that was refused, and began at `from`: adds its id to the message. In most files the id follows the
+ * field that is wrong. */
 static enum stk_status name_refused(const struct stk_json *j, enum stk_status s, const char *from, const char *kind)
 {
 	int64_t id = STK_COCO_NO_ID;

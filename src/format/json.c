@@ -128,7 +128,7 @@ static bool take_escape(struct stk_json *j, char *out, size_t *n)
 	return true;
 }
 
-/* 0x80 in those of 8 bytes that are zero, and in none below the first of them. */
+/* Sets 0x80 in each of the 8 bytes that is zero. Bytes above the first zero one may be marked wrongly, those below it never. */
 static uint64_t zeros(uint64_t bytes)
 {
 	return (bytes - 0x0101010101010101u) & ~bytes & 0x8080808080808080u;

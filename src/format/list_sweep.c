@@ -19,7 +19,7 @@ struct whole {
 	const char *prefix;
 	struct stretch *first;
 	int64_t under_way, pages; /* pages: all that have come */
-	bool plain;               /* is not to be cut: its pages were out of order, or the store begins where it likes */
+	bool plain;               /* must not be cut: the store returned keys out of order or ignored start-after */
 	bool spoilt;              /* that was found too late: it is listed anew, in one */
 	bool seen[128];           /* characters of its names */
 };
@@ -123,10 +123,9 @@ static enum kind kind_of(int c)
 	return c >= '0' && c <= '9' ? DIGIT : c >= 'a' && c <= 'z' ? SMALL : c >= 'A' && c <= 'Z' ? CAPITAL : SIGN;
 }
 
-/* Names that keys may have behind the last one, from left to right: its beginning, and then one of the characters that this prefix's names are made of, of the same kind as the
- * last key's own: where that has a digit, others mostly have.
- * Where the page's own keys differ is the finest place, since cuts further to the right in a name would lie within a page. None lies inside a folder that is
- * listed as one. */
+/* Candidate cut positions, from left to right: the last key up to some position, then a larger character of the same kind that this
+ * prefix's names use, since where one key has a digit others mostly have one too. Where the page's own keys differ is the finest place,
+ * since cuts further to the right in a name would lie within a page. None lies inside a folder that is listed as one. */
 static int find_cuts(const struct stretch *t, char (*cuts)[STK_S3_LONGEST_KEY + 2], int most)
 {
 	const struct stk_sweep *s = t->run->sweep;

@@ -12,7 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* A row that is longer than this is refused, so the tokenizer never meets the window's end inside a good one. */
+/* Longer rows are refused, so that a valid row always lies wholly in the window. */
 enum { LONGEST_ROW = 1 << 20, WINDOW = 4 << 20 };
 
 struct table {

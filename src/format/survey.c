@@ -40,7 +40,7 @@ struct stk_survey {
 	struct stk_collect *collect; /* of the tar that is searched */
 	struct stk_survey_known known;
 	struct stk_error error; /* why it failed */
-	int64_t wanted;         /* by who was told that it is not known; 0: nobody */
+	int64_t wanted;         /* samples that a caller waits for, which was told that they are not known yet; 0: none waits */
 	int32_t next_open, swept;
 	char notices[NOTICES][400]; /* not told yet, the oldest first; there is no room for more than the user would read */
 	int32_t notice_count;

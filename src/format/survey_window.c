@@ -134,7 +134,7 @@ void stk__survey_window_sweep(struct stk_window *w, int32_t tar, int64_t to)
 		pthread_cond_broadcast(&w->change);
 }
 
-/* The newest piece that the search does not need: what is needed latest. */
+/* Drops the newest piece that the search has passed: readers need it last. */
 static void drop_newest(struct stk_window *w)
 {
 	for (int32_t i = w->at; i >= 0; i--) {
@@ -195,7 +195,7 @@ static struct stk_piece *find(const struct stk_stretch *t, int64_t offset)
 	return p && p->begin <= offset ? p : NULL;
 }
 
-/* The window is full, and nobody will empty it: what lies between is not held. False: out of memory. */
+/* The window is full and no reader will free any of it: goes on at `offset`, and what lies between is not held. False: out of memory. */
 static bool pass_over(struct stk_window *w, struct stk_stretch *t, int64_t offset)
 {
 	t->asked = offset > t->asked ? offset : t->asked;

@@ -86,7 +86,7 @@ static void take_header_name(struct scan *t, const uint8_t *h)
 	t->name[n + rest] = '\0';
 }
 
-/* ---- entries that are about the next one ---- */
+/* ---- entries that describe the next one ---- */
 
 static const uint8_t *entry_bytes(struct scan *t, int64_t size, enum stk_status *status)
 {
@@ -238,7 +238,8 @@ static enum stk_status take_entry(struct scan *t, const uint8_t *h, int64_t *siz
 	return found(user, &(struct stk_archive_member){t->name, t->at + BLOCK, *size}, t->err);
 }
 
-/* Behind the first block of zeros there are others, up to the end of a record of 20 blocks. What was written there by `cat` would be missing. */
+/* Behind the first block of zeros there are others, up to the end of a record of 20 blocks. Members of an archive that was appended with
+ * `cat` would be missed. */
 static enum stk_status check_end(struct scan *t)
 {
 	int64_t left = t->file->size - t->at;
@@ -277,7 +278,7 @@ static enum stk_status scan_entries(struct scan *t, stk_archive_found *found, vo
 		data_end = t->at + BLOCK + size;
 		t->at = next / BLOCK * BLOCK;
 	}
-	/* A file that is cut itself is for who reads it. */
+	/* A member that is itself cut off is reported when it is read. */
 	return s == STK_OK && t->at > end && data_end <= end
 		       ? bad(t, STK_CORRUPT, "it ends in the padding of its last file: it is cut short")
 		       : s;

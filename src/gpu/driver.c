@@ -28,7 +28,7 @@ static enum stk_status find_functions(struct stk_cuda_driver *d, struct stk_erro
 
 enum stk_status stk__cuda_driver_load(struct stk_cuda_driver *d, struct stk_error *err)
 {
-	static const char windows[] = "/usr/lib/wsl/lib/libcuda.so.1"; /* of its Linux, whose distributions do not all look there */
+	static const char windows[] = "/usr/lib/wsl/lib/libcuda.so.1"; /* of WSL; not every distribution looks for libraries there */
 	*d = (struct stk_cuda_driver){.library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL)};
 	if (!d->library && access(windows, R_OK) == 0)
 		d->library = dlopen(windows, RTLD_NOW | RTLD_LOCAL);

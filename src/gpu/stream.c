@@ -39,9 +39,9 @@ void stk__gpu_host_free(struct stk_gpu_device *dev, void *p)
 
 bool stk__gpu_reaches(struct stk_gpu_device *dev, stk_gpu_ptr at)
 {
-	enum { NOBODYS = 1 }; /* CUDA_ERROR_INVALID_VALUE */
+	enum { NOT_CUDAS = 1 }; /* CUDA_ERROR_INVALID_VALUE: memory that CUDA does not know */
 	unsigned type;
-	return dev->cu->cuPointerGetAttribute(&type, CUDA_POINTER_MEMORY_TYPE, at) != NOBODYS;
+	return dev->cu->cuPointerGetAttribute(&type, CUDA_POINTER_MEMORY_TYPE, at) != NOT_CUDAS;
 }
 
 enum stk_status stk__gpu_memory_free(struct stk_gpu_device *dev, size_t *available, struct stk_error *err)

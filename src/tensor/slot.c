@@ -175,7 +175,7 @@ enum stk_status stk__slot_wait(struct stk_slot *s, stk_gpu_stream stream, struct
 	for (int32_t i = 0; i < s->uses.n_waits && !status; i++)
 		if (s->uses.of[i].event)
 			status = stk__gpu_stream_wait(s->ring->source.dev, stream, s->uses.of[i].event, err);
-	if (!status && s->writing) /* for a batch that was never taken */
+	if (!status && s->writing) /* kernels may still write the slot for a batch that was never delivered */
 		status = stk__gpu_stream_wait(s->ring->source.dev, stream, s->written, err);
 	if (!status) /* else the next taker of the slot has to wait */
 		s->uses.n_waits = 0;

@@ -4,7 +4,7 @@
 #include <stdatomic.h>
 
 enum {
-	LEAST = 4,             /* on duty; as few take no more CPU time for the same work than one does, 16 take half as much again */
+	LEAST = 4,             /* stay on duty: 4 take no more CPU time for the same work than 1 does, 16 half as much again */
 	HEADROOM = 4,          /* on duty for each that was awake on average */
 	PATIENCE_NS = 5000000, /* without a pause, after which twice as many are on duty */
 };

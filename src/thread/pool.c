@@ -23,7 +23,7 @@ struct stk_pool {
 	pthread_cond_t work, rest, left; /* what threads on duty wait for, those that rest, and who takes a client away */
 	struct stk_pool_client *clients; /* in order of joining */
 	_Atomic uint64_t wakes;          /* counts stk__pool_wake, so that a wake between a look and a sleep is not lost */
-	_Atomic int32_t sleepers;        /* which a wake may reach: no one who rests */
+	_Atomic int32_t sleepers;        /* threads asleep on `work`, which a wake reaches; resting threads are not counted */
 	struct stk_duty duty;
 	bool stop;
 	int32_t n_threads;
@@ -108,7 +108,7 @@ static void *run(void *arg)
 		if (worked && !rests(t))
 			continue;
 		if (worked)
-			stk__pool_wake_one(t->pool); /* there may be more, which it made itself and told nobody */
+			stk__pool_wake_one(t->pool); /* its own work may have created more, of which no other worker was told */
 		on = sleep_or_rest(t, seen);
 	}
 	return NULL;

@@ -10,7 +10,7 @@
 
 struct row {
 	char name[32];
-	_Atomic size_t written; /* ever; the log holds the last `spans` */
+	_Atomic size_t written; /* spans so far; the log keeps the last `spans` of them */
 	struct stk_trace_span *log;
 };
 
