@@ -30,51 +30,57 @@ struct stk_tensor_list {
 	bool dense;
 	void *data;
 	struct stk_desc desc; /* dense: of each sample; else dtype, layout and ndim with extents of -1 where samples differ */
-	int32_t device_id;    /* -1: host memory; else data and samples' data are addresses on that GPU, and what made them has finished */
+	int32_t device_id;    /* -1: host memory; else all data are addresses on that GPU, and the work that wrote them has finished */
 };
 
 STK_API struct stk_batch *stk_batch_ref(struct stk_batch *batch);
 /* Gives up one reference and clears *batch; takes NULL. Any thread. */
 STK_API void stk_batch_unref(struct stk_batch **batch);
-/* A reference that holds the memory of one output and the samples' metadata only: other outputs must not be asked for through it. It is given up by
- * stk_batch_unref_output with the same output. The caller must hold the batch or that output. */
+/* A reference that holds the memory of one output and the samples' metadata only: only this output may be accessed through it. It is given
+ * up by stk_batch_unref_output with the same output. The caller must hold the batch or that output, and `output` be from 0 to
+ * stk_batch_outputs - 1, which is not checked. */
 STK_API struct stk_batch *stk_batch_ref_output(struct stk_batch *batch, int32_t output);
 STK_API void stk_batch_unref_output(struct stk_batch **batch, int32_t output);
 
 STK_API int32_t stk_batch_size(const struct stk_batch *batch); /* samples */
 STK_API int32_t stk_batch_outputs(const struct stk_batch *batch);
-STK_API const struct stk_tensor_list *stk_batch_output(const struct stk_batch *batch, int32_t output); /* borrowed */
-STK_API const struct stk_sample *stk_batch_sample(const struct stk_batch *batch, int32_t i);           /* borrowed */
+/* Borrowed, as long as the batch; NULL: the index is out of range. */
+STK_API const struct stk_tensor_list *stk_batch_output(const struct stk_batch *batch, int32_t output);
+STK_API const struct stk_sample *stk_batch_sample(const struct stk_batch *batch, int32_t i);
 /* The batch's epoch, its step in that epoch, and whether it is the epoch's last. */
 STK_API int64_t stk_batch_epoch(const struct stk_batch *batch);
 STK_API int64_t stk_batch_step(const struct stk_batch *batch);
 STK_API bool stk_batch_is_last(const struct stk_batch *batch);
 
 /* DLPack (versioned, 1.0): one sample, or with i = -1 the dense list as one tensor of shape (count, ...). The result is a
- * DLManagedTensorVersioned * that holds the output's memory until its deleter is called. STK_SHAPE: not dense; the message names two samples that differ. */
+ * DLManagedTensorVersioned * that holds the output's memory until its deleter is called. STK_INVALID: no such output or sample. STK_SHAPE:
+ * not dense; the message names two samples that differ. STK_UNSUPPORTED: values of an enumeration. STK_NO_MEMORY. */
 STK_API STK_MUST_USE enum stk_status stk_batch_dlpack(
 	struct stk_batch *batch, int32_t output, int32_t i, void **out, struct stk_error *err);
 
-/* Makes a batch with one output over tensors in the caller's host memory: *out, to which the caller owns a reference. release(user) is called, on
- * any thread, when the last reference to it and the last tensor over it have died; if this function fails, it is not called. The samples have one
- * type and number of dims. */
+/* Makes a batch with one output over tensors in the caller's host memory: *out, to which the caller owns a reference. release(user) is
+ * called, on any thread, when the last reference to it and the last tensor over it have died; if this function fails, it is not called.
+ * STK_INVALID: the samples differ in type, number of dims or layout, or one has an impossible shape. STK_NO_MEMORY. */
 STK_API STK_MUST_USE enum stk_status stk_batch_wrap(const struct stk_tensor *samples, int32_t count, void (*release)(void *user),
 	void *user, struct stk_batch **out, struct stk_error *err);
 
-/* Batches with outputs on a GPU: the consumer's work on this stream (a CUstream; 0 and 1 the legacy default stream, 2 the thread's own, as DLPack
- * numbers them) that was submitted before the batch's last reference dies has ended before the batch's memory is written again. The host does not
- * wait. To be called once for each stream that reads the batch; any thread. Batches in host memory ignore it. */
+/* Batches with outputs on a GPU: the consumer's work on this stream (a CUstream; 0 and 1 the legacy default stream, 2 the thread's own, as
+ * DLPack numbers them) that was submitted before the batch's last reference dies has ended before the batch's memory is written again. The
+ * host does not wait. To be called once for each stream that reads the batch; any thread. Batches in host memory ignore it. STK_LIMIT: it
+ * is read on more than 4 streams; make the others wait for one of these. */
 STK_API STK_MUST_USE enum stk_status stk_batch_use_stream(struct stk_batch *batch, uint64_t stream, struct stk_error *err);
-/* The same for one output, which the caller may hold alone. */
+/* The same for one output, which the caller may hold alone. STK_INVALID: no such output. */
 STK_API STK_MUST_USE enum stk_status stk_batch_use_stream_output(
 	struct stk_batch *batch, int32_t output, uint64_t stream, struct stk_error *err);
 
-/* Copies one sample, or with i = -1 the dense list, to host memory of `size` bytes, and waits for it. Also for outputs in host memory. */
+/* Copies one sample, or with i = -1 the dense list, to host memory, and waits for it. Also for outputs in host memory. `size` is the room
+ * at `to` in bytes, which may be more than is copied. STK_INVALID: no such output or sample, or too little room. STK_SHAPE: i is -1 and the
+ * list is not dense. STK_CUDA. */
 STK_API STK_MUST_USE enum stk_status stk_batch_copy(
 	struct stk_batch *batch, int32_t output, int32_t i, void *to, size_t size, struct stk_error *err);
 
 /* The same into a new batch with this one output: *out, to which the caller owns a reference, has the samples' metadata of the first one and holds
- * no slot. With i = -1 lists of unequal shapes are copied too. */
+ * no slot. With i = -1 lists of unequal shapes are copied too. STK_INVALID: no such output or sample. STK_NO_MEMORY, STK_CUDA. */
 STK_API STK_MUST_USE enum stk_status stk_batch_to_host(
 	struct stk_batch *batch, int32_t output, int32_t i, struct stk_batch **out, struct stk_error *err);
 

@@ -9,7 +9,12 @@
  * of the context that is current, work is enqueued there and nothing waits for it, so that calls can be captured into a CUDA graph. On the CPU
  * `stream` is ignored and the work is done on return. Any thread may call, also several at a time with one handle.
  *
- * Bad indices never crash: reads give the filler, writes are dropped, and each adds one to *refused (in the device's memory; NULL: not counted). */
+ * Bad indices never crash: reads give the filler, writes are dropped, and each adds one to *refused (in the device's memory; NULL: not
+ * counted).
+ *
+ * Errors of all functions. STK_INVALID: an extent is negative or too large (items and indices are below 2^31), or an element or index has
+ * none of the sizes named. STK_NO_MEMORY: on the CPU, scratch memory. STK_LIMIT: on CUDA, more blocks than a launch can have. STK_CUDA: a
+ * call of the driver failed. Others are named with the function. */
 #ifndef STOKER_BATCHING_H
 #define STOKER_BATCHING_H
 
@@ -24,7 +29,9 @@ extern "C" {
 struct stk_ragged;
 
 /* threads: for the CPU, at most so many at a time (0: as many as the affinity mask has); ignored on CUDA. CUDA needs a current context of
- * that device. STK_UNSUPPORTED where the library was built without CUDA or there is no driver. Destroy takes NULL. */
+ * that device. STK_INVALID: there is no such device. STK_NOT_FOUND: there is no CUDA driver, or it is too old. STK_UNSUPPORTED: the library
+ * was built without CUDA, or not for this driver or device. STK_STATE: in a forked child of a process that has used CUDA. Destroy takes
+ * NULL. */
 STK_API STK_MUST_USE enum stk_status stk_ragged_create(int32_t device, int32_t threads, struct stk_ragged **out, struct stk_error *err);
 STK_API void stk_ragged_destroy(struct stk_ragged *r);
 
@@ -74,6 +81,7 @@ struct stk_scatter {
 	uint64_t *refused;
 };
 #define STK_SCATTER_SMALL 8192
+/* STK_INVALID: also if origin is needed and not given. */
 STK_API STK_MUST_USE enum stk_status stk_ragged_scatter(
 	struct stk_ragged *r, const struct stk_scatter *s, void *stream, struct stk_error *err);
 
@@ -89,6 +97,7 @@ struct stk_scatter_add {
 	const int64_t *sizes;
 	void *out; /* (batch, outer, items, inner) */
 };
+/* STK_UNSUPPORTED: another dtype. */
 STK_API STK_MUST_USE enum stk_status stk_ragged_scatter_add(
 	struct stk_ragged *r, const struct stk_scatter_add *s, void *stream, struct stk_error *err);
 
@@ -121,7 +130,8 @@ STK_API STK_MUST_USE enum stk_status stk_ragged_mask_to_index(
 STK_API STK_MUST_USE enum stk_status stk_ragged_index_to_mask(struct stk_ragged *r, int64_t batch, int64_t items,
 	const struct stk_indices *index, uint8_t *mask, uint64_t *refused, void *stream, struct stk_error *err);
 
-/* Samples of unequal size into one padded block, on the CPU: out[s, 0 .. sizes[s]-1, :] = samples[s], zero behind. inner: bytes of one item. */
+/* Samples of unequal size into one padded block, on the CPU: out[s, 0 .. sizes[s]-1, :] = samples[s], zero behind. inner: bytes of one
+ * item. STK_SHAPE: a size is negative or over `items`. No other error. */
 STK_API STK_MUST_USE enum stk_status stk_ragged_pack(struct stk_ragged *r, const void *const *samples, const int64_t *sizes, int64_t count,
 	int64_t items, int64_t inner, void *out, struct stk_error *err);
 
@@ -147,6 +157,8 @@ struct stk_assign {
 };
 /* The size depends on the strides: a cost that is dense along the longer dim needs no workspace for usual sizes. */
 STK_API size_t stk_ragged_assign_workspace(const struct stk_ragged *r, const struct stk_assign *a);
+/* STK_UNSUPPORTED: another dtype. STK_INVALID: also if a workspace is needed and not given. What is wrong with a problem's costs is in its
+ * status. */
 STK_API STK_MUST_USE enum stk_status stk_ragged_assign(
 	struct stk_ragged *r, const struct stk_assign *a, void *stream, struct stk_error *err);
 
@@ -174,6 +186,7 @@ struct stk_cost {
 	float *out;        /* (outer, batch, targets, queries) */
 	uint64_t *refused; /* labels out of range; their class cost is NaN */
 };
+/* STK_LIMIT: also if box_values is over STK_COST_MAX_BOX. STK_SHAPE: GIoU needs more box values than there are. */
 STK_API STK_MUST_USE enum stk_status stk_ragged_cost(struct stk_ragged *r, const struct stk_cost *c, void *stream, struct stk_error *err);
 
 /* Gaussian heatmaps: map[y, x] = max(map[y, x], k exp(-(dx^2 + dy^2) / (2 sigma^2))) over the square of half-width radius around each centre,

@@ -18,7 +18,7 @@ struct stk_cache_entry {
 	const char *uri;        /* of the object, without the query of a URL; valid during the call */
 	int64_t offset, length; /* of the range that was asked for; length -1: to the object's end */
 	int64_t bytes;
-	int64_t used; /* last, in seconds since 1970, exact to a run */
+	int64_t used; /* when it was last used, in seconds since 1970; only the first use in a run is recorded */
 	bool damaged; /* by its name, size or header; of stk_cache_verify: by its bytes too */
 };
 

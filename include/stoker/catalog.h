@@ -27,7 +27,7 @@ enum stk_arg_type {
 enum stk_arg_flags {
 	STK_PER_SAMPLE = 1, /* may also be a node: one value a sample */
 	STK_REQUIRED = 2,
-	STK_ACCEPTED = 4,   /* taken for DALI's sake, without meaning here */
+	STK_ACCEPTED = 4,   /* accepted for compatibility with DALI; has no effect */
 	STK_SCALAR_OK = 8,  /* a list argument that also takes one value */
 	STK_SHAPED = 16,    /* a list argument for which the shape of a node's tensor matters: arrays of several dims are given as nodes */
 	STK_PER_FRAME = 32, /* with STK_PER_SAMPLE: for sequences also one value a frame, by a node whose layout begins with F */

@@ -26,8 +26,8 @@ struct stk_context_config {
 	int32_t io_threads; /* threads for reads that block; 0: 16. They are started when first needed and mostly sleep. */
 	stk_log_fn log;
 	void *log_user;
-	/* Called once, when nothing is logged any more, on the thread that gives up the last reference: pipelines may live longer than the caller's. Not called
-	 * where the context could not be made. Nullable. */
+	/* Called once, when nothing is logged any more, on the thread that gives up the last reference: pipelines hold references too and
+	 * may outlive the caller's. Not called where the context could not be made. Nullable. */
 	void (*log_done)(void *user);
 };
 

@@ -90,6 +90,7 @@ static inline struct stk_arg stk_arg_list(const char *name, enum stk_value_kind 
 	return a;
 }
 
+/* STK_NO_MEMORY. Destroy takes NULL. */
 STK_API STK_MUST_USE enum stk_status stk_graph_create(struct stk_graph **out, struct stk_error *err);
 STK_API void stk_graph_destroy(struct stk_graph *g);
 
@@ -129,7 +130,8 @@ STK_API int32_t stk_graph_node_outputs(const struct stk_graph *g, struct stk_nod
 STK_API STK_MUST_USE enum stk_status stk_graph_describe(
 	struct stk_graph *g, struct stk_node node, struct stk_desc *out, struct stk_error *err);
 
-/* Appends an output of the pipeline. */
+/* Appends an output of the pipeline. STK_INVALID: no value of this graph, or one that only samples in a branch have. STK_STATE: a pipeline
+ * was made from the graph. STK_NO_MEMORY. */
 STK_API STK_MUST_USE enum stk_status stk_graph_output(struct stk_graph *g, struct stk_node node, struct stk_error *err);
 
 /* A user's callback. Behind an external_source it gives samples, and is called on the pipeline's own callback thread, one call at a time. Behind a
@@ -174,12 +176,16 @@ struct stk_source_callbacks {
 	 * those of the global sequence. 0: one shard. */
 	int32_t shards, shard_id;
 };
-/* Gives an external_source or a python_function its callbacks; the graph owns them from then on, whatever is returned. */
+/* Gives an external_source or a python_function its callbacks; the graph owns them from then on, whatever is returned. STK_INVALID: the
+ * node is of another operator, or has callbacks already; they are destroyed before this returns. */
 STK_API STK_MUST_USE enum stk_status stk_graph_set_source(
 	struct stk_graph *g, struct stk_node node, const struct stk_source_callbacks *callbacks, struct stk_error *err);
 
-/* JSON, as `stoker run` takes it. Callbacks are not part of it. *out is freed with stk_text_free. */
+/* JSON, as `stoker run` takes it. Callbacks are not part of it. *out is freed with stk_text_free. STK_NO_MEMORY, which is also the code for
+ * a text in the graph that is not UTF-8. */
 STK_API STK_MUST_USE enum stk_status stk_graph_serialize(const struct stk_graph *g, char **out, struct stk_error *err);
+/* Builds a graph from `size` bytes of JSON, which need not end in NUL. STK_INVALID: it is not JSON, or not of a graph. STK_LIMIT: an
+ * operator has too many inputs or arguments. Else as stk_graph_add and stk_graph_output, which it calls. */
 STK_API STK_MUST_USE enum stk_status stk_graph_deserialize(const char *json, size_t size, struct stk_graph **out, struct stk_error *err);
 STK_API void stk_text_free(char *text);
 

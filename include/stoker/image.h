@@ -17,6 +17,8 @@ STK_API STK_MUST_USE enum stk_status stk_image_decoder_create(struct stk_image_d
 /* Takes NULL. */
 STK_API void stk_image_decoder_destroy(struct stk_image_decoder *d);
 
+/* Zero-initialise. `strict` has the opposite sense of stk_pipeline_config.lenient, and so the opposite default: damaged JPEG data is
+ * decoded here unless strict is set, and refused by a pipeline unless lenient is set. */
 struct stk_image_request {
 	size_t size;      /* sizeof(struct stk_image_request) */
 	const char *path; /* the file; NULL: `data` is given instead */
@@ -27,11 +29,14 @@ struct stk_image_request {
 	bool strict;    /* damaged JPEG data that libjpeg-turbo only warns about is an error */
 };
 
-/* Reads the file and its header. The image has shape[0] x shape[1] pixels of shape[2] channels. */
+/* Reads the file and its header. The image has shape[0] x shape[1] pixels of shape[2] channels. STK_NOT_FOUND, STK_IO: the file cannot be
+ * read. STK_CORRUPT: it is damaged, or no image. STK_UNSUPPORTED: a kind of image that is not decoded. STK_LIMIT: a file over 2 GiB, or an
+ * image of more than 2^28 pixels. STK_INVALID: the request, or a path that is not a file. STK_NO_MEMORY. No image is open then. */
 STK_API STK_MUST_USE enum stk_status stk_image_open(
 	struct stk_image_decoder *d, const struct stk_image_request *request, int64_t shape[3], struct stk_error *err);
-/* Writes the pixels of the image that was opened last, uint8, interleaved, one row after the other; `bytes` is the product of the shape. May be
- * called once for each image. */
+/* Writes the pixels of the image that was opened last, uint8, interleaved, one row after the other; `bytes` is the product of the shape.
+ * May be called once for each image: STK_STATE after that, or if none is open. STK_INVALID: `bytes` is another number. STK_CORRUPT: the
+ * image is damaged. STK_LIMIT: the file and what decoding it takes would be more than 2 GiB of memory. STK_UNSUPPORTED, STK_NO_MEMORY. */
 STK_API STK_MUST_USE enum stk_status stk_image_read(struct stk_image_decoder *d, void *to, size_t bytes, struct stk_error *err);
 
 #ifdef __cplusplus

@@ -45,8 +45,9 @@ struct stk_tar_index_options {
 	const char *const
 		*paths; /* tars, local or URIs, also as "shard-{000..127}.tar" and "shard-*.tar", or files that this function wrote */
 	int32_t path_count;
-	/* One file for all of them, written whole or not at all, which readers take in their place. NULL: each tar's own, TAR.stoker beside it, or where that
-	 * cannot be written, and of URIs, in $XDG_CACHE_HOME/stoker/indexes; what is there and fits is left. Readers find these by themselves. */
+	/* One file for all of them, written whole or not at all, which readers take in their place. NULL: each tar's own, TAR.stoker beside
+	 * it, or where that cannot be written, and of URIs, in $XDG_CACHE_HOME/stoker/indexes; an existing index that matches its tar is
+	 * kept. Readers find these by themselves. */
 	const char *output;
 	struct stk_storage *storage; /* NULL: as the environment says */
 	/* All nullable. progress: some ten times a second on the caller's thread; false ends it with STK_CANCELLED, when the requests under way have been

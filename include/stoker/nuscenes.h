@@ -12,7 +12,8 @@
 extern "C" {
 #endif
 
-/* Zero-initialise. Lists may be NULL: the six cameras, the ten classes of the detection task in StreamPETR's order, all scenes, none left out. */
+/* Zero-initialise. A NULL list stands for its default: the six cameras; the ten detection classes in StreamPETR's order; all scenes; no
+ * exclusions. */
 struct stk_nuscenes_options {
 	size_t size;                /* sizeof(struct stk_nuscenes_options) */
 	const char *root, *version; /* root/version/sample.json is a table */
@@ -39,6 +40,8 @@ STK_API void stk_nuscenes_close(struct stk_nuscenes_view *v); /* NULL is fine */
 STK_API STK_MUST_USE enum stk_status stk_nuscenes_describe(
 	const struct stk_nuscenes_view *v, struct stk_nuscenes_info *info, struct stk_error *err);
 
+/* Here and below, samples, cameras and labels are numbered from 0 up to the counts of stk_nuscenes_info; except in stk_nuscenes_field,
+ * numbers out of range are not checked: they read outside the tables. */
 /* The first sample of a sequence; of number `sequences`: the number of samples. */
 STK_API int64_t stk_nuscenes_sequence(const struct stk_nuscenes_view *v, int64_t i);
 /* Names, as long as it is open. class: by label. */
@@ -49,8 +52,9 @@ STK_API const char *stk_nuscenes_class(const struct stk_nuscenes_view *v, int32_
 /* Path of a camera's image, or of the lidar's points (camera -1). Returns its length; >= capacity: it was cut. */
 STK_API size_t stk_nuscenes_file(const struct stk_nuscenes_view *v, int64_t sample, int32_t camera, char *out, size_t capacity);
 
-/* A field by the name that readers.nuscenes has for it, but for image and points. camera: of a field that each camera has. desc says what it is; out, where
- * not NULL, gets its values: room for them has to be there. */
+/* A field by the name that readers.nuscenes has for it, but for image and points. camera: of a field that each camera has. desc says what
+ * it is; out, where not NULL, gets its values. capacity: room at `out`, in bytes. STK_INVALID: no such field, sample or camera, or too
+ * little room (desc is filled then). STK_NO_MEMORY. */
 STK_API STK_MUST_USE enum stk_status stk_nuscenes_field(const struct stk_nuscenes_view *v, int64_t sample, int32_t camera, const char *name,
 	struct stk_desc *desc, void *out, size_t capacity, struct stk_error *err);
 

@@ -33,7 +33,7 @@ struct stk_pack_info {
 	int64_t tars, samples, files;
 	int64_t bytes;    /* of the tars */
 	int64_t kept;     /* tars that an earlier run had made already */
-	int64_t left_out; /* files that are no images, and beside none */
+	int64_t left_out; /* files that are neither images nor share a name with one */
 };
 
 /* Writes shards-000000.tar and so on, each with its index beside it, and classes.txt, the names of the labels. A sample is an image, its label as

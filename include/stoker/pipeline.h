@@ -47,7 +47,7 @@ struct stk_pipeline_config {
 	size_t held_limit;
 	int32_t max_batches;         /* a hard bound for batches that are made or held at once, STK_LIMIT beyond it; 0: none */
 	const char *trace;           /* path of a Chrome trace to write when the pipeline ends; NULL: no trace */
-	bool lenient;                /* strict=False: damaged JPEG data that libjpeg-turbo only warns about is not an error */
+	bool lenient;                /* strict=False: damaged JPEG data that libjpeg-turbo only warns about passes; else it is an error */
 	bool no_fuse;                /* as STOKER_FUSE=0 */
 	struct stk_storage *storage; /* how objects elsewhere are reached; the pipeline holds a reference of its own. NULL: the context's */
 	/* Called every 50 ms while stk_pipeline_create waits for a store's listing, on the thread that called it: true ends that with STK_CANCELLED. Nullable. */
@@ -57,32 +57,40 @@ struct stk_pipeline_config {
 	void (*listed)(void *user, int64_t entries);
 };
 
-/* Compiles the graph; the graph may be destroyed afterwards. Reads STOKER_FUSE. */
+/* Compiles the graph and opens its readers; the graph may be destroyed afterwards. Reads STOKER_FUSE and other variables. STK_INVALID: a
+ * setting, a variable of the environment or an argument of an operator has no valid value, the graph has no outputs, or batches cannot be
+ * made of the data set. STK_NOT_FOUND, STK_IO, STK_CORRUPT: the data set cannot be read; STK_NOT_FOUND also if there is no CUDA driver.
+ * STK_UNSUPPORTED: not on this device or in this build. STK_STATE: in a forked child, a context or a GPU of its parent's. STK_CANCELLED:
+ * `interrupted` said so. STK_LIMIT, STK_NO_MEMORY, STK_SYSTEM and STK_CUDA as elsewhere. */
 STK_API STK_MUST_USE enum stk_status stk_pipeline_create(struct stk_context *ctx, struct stk_graph *graph,
 	const struct stk_pipeline_config *config, struct stk_pipeline **out, struct stk_error *err);
 
 /* Cancels what runs and waits for it, users' functions too. Batches that were delivered live on. Takes NULL. */
 STK_API void stk_pipeline_destroy(struct stk_pipeline *p);
 
-/* Chooses which of several readers leads, by the name of its operator: its epochs are the pipeline's. The others go along with it, sample for
- * sample, through epochs of their own; shorter ones start over. To be called before the first batch. Without this call the graph's first reader
- * leads, or the one that led when the restored state was saved. */
+/* Chooses which of several readers leads, by the name of its operator: its epochs are the pipeline's. The others go along with it, sample
+ * for sample, through epochs of their own; shorter ones start over. To be called before the first batch. Without this call the graph's
+ * first reader leads, or the one that led when the restored state was saved. STK_NOT_FOUND: there is no reader of this name. STK_STATE:
+ * another one leads and the run has begun, or goes on from a state. STK_INVALID, STK_LIMIT: batches cannot be made of this reader's data
+ * set. */
 STK_API STK_MUST_USE enum stk_status stk_pipeline_lead(struct stk_pipeline *p, const char *reader, struct stk_error *err);
 
-/* Starts to work ahead without waiting. */
+/* Starts to work ahead without waiting; does nothing if the run has begun. STK_STATE: the pipeline belongs to the parent of a forked
+ * process. STK_SYSTEM: a thread cannot be started. STK_NO_MEMORY. */
 STK_API STK_MUST_USE enum stk_status stk_pipeline_start(struct stk_pipeline *p, struct stk_error *err);
 
-/* The next batch, in order; the caller owns a reference. STK_END once after an epoch's last batch where the reader's tail is not "wrap" (or the
- * source ended); the call after that begins the next epoch. STK_TIMEOUT: nothing lost, call again. STK_CANCELLED: see stk_pipeline_cancel.
- * Any other code: the batch failed by the policy (err names the sample); the next call goes on with the batch after it. What a store was waited for in vain is
- * STK_IO. */
+/* The next batch, in order; the caller owns a reference. STK_END once after an epoch's last batch where the reader's tail is not "wrap" (or
+ * the source ended); the call after that begins the next epoch. STK_TIMEOUT: nothing lost, call again. STK_CANCELLED: see
+ * stk_pipeline_cancel. Any other code: the batch failed by the policy (err names the sample); the next call goes on with the batch after
+ * it. A store that does not answer in time gives STK_IO, not STK_TIMEOUT. */
 STK_API STK_MUST_USE enum stk_status stk_pipeline_next(struct stk_pipeline *p, struct stk_batch **out, struct stk_error *err);
 /* Like stk_pipeline_next with a time limit of its own, in ms; < 0: none; 0: a look that never waits. STK_TIMEOUT when nothing came: bindings wait in
  * slices so that signals are seen. */
 STK_API STK_MUST_USE enum stk_status stk_pipeline_next_within(
 	struct stk_pipeline *p, int64_t ms, struct stk_batch **out, struct stk_error *err);
 
-/* Abandons the rest of the epoch: batches made ahead are dropped, and the next batch is the first of the next epoch. */
+/* Abandons the rest of the epoch: batches made ahead are dropped, and the next batch is the first of the next epoch. STK_STATE: called by a
+ * source of this pipeline, or in a forked child. */
 STK_API STK_MUST_USE enum stk_status stk_pipeline_skip_epoch(struct stk_pipeline *p, struct stk_error *err);
 
 /* Makes a waiting stk_pipeline_next return STK_CANCELLED, now and from then on. Any thread, also a signal handler's. */
@@ -97,7 +105,7 @@ STK_API STK_MUST_USE enum stk_status stk_pipeline_end_within(struct stk_pipeline
 struct stk_reader_meta {
 	/* Counts of samples and steps are -1 while samples are still being met: of tars in a store that have no index, in their first epoch. */
 	int64_t samples;                       /* in the whole data set, also where `indices` selects some */
-	int64_t epoch_size, epoch_size_padded; /* of all shards; padded: if the last batch is, as if all were as long as the longest */
+	int64_t epoch_size, epoch_size_padded; /* of all shards; padded: with pad_last_batch, as if each were as long as the longest */
 	int32_t shards, shard_id;
 	int64_t steps;                              /* batches that this rank gets in the current epoch */
 	bool pad_last_batch, stick_to_shard, wraps; /* wraps: STK_END is never returned */
@@ -108,21 +116,23 @@ STK_API STK_MUST_USE enum stk_status stk_pipeline_reader_meta(
 	struct stk_pipeline *p, const char *name, struct stk_reader_meta *out, struct stk_error *err);
 STK_API int32_t stk_pipeline_readers(const struct stk_pipeline *p); /* the leading one is the first */
 STK_API const char *stk_pipeline_reader_name(const struct stk_pipeline *p, int32_t i);
-/* Name of a class of a reader of folders, or NULL. Borrowed. */
+/* Name of a class of a reader of folders; NULL: there is no such reader or class. Valid as long as the pipeline. */
 STK_API const char *stk_pipeline_class_name(struct stk_pipeline *p, const char *reader, int64_t label);
-/* How many files and folders a reader met and did not take for samples; *text says what they are. Borrowed. */
+/* How many files and folders a reader met and did not take for samples; *text says what they are, and is valid as long as the pipeline. */
 STK_API int64_t stk_pipeline_reader_skipped(struct stk_pipeline *p, const char *reader, const char **text);
 STK_API int32_t stk_pipeline_outputs(const struct stk_pipeline *p);
-STK_API enum stk_status stk_pipeline_output_desc(const struct stk_pipeline *p, int32_t output, struct stk_desc *out);
+/* What is known of an output before any data is seen, as stk_graph_describe says it. STK_INVALID: there is no such output. */
+STK_API STK_MUST_USE enum stk_status stk_pipeline_output_desc(const struct stk_pipeline *p, int32_t output, struct stk_desc *out);
 
 /* The chains, passes and slots, from the structures that run; JSON or text. Freed with stk_text_free. */
 STK_API STK_MUST_USE enum stk_status stk_pipeline_explain(struct stk_pipeline *p, bool json, char **out, struct stk_error *err);
 
 /* ---- state ---- */
 
-/* Under 1 KB of JSON: format and order version, seeds, epoch, positions consumed (delivered, not prefetched), a fingerprint of the data and of parts of it.
- * Freed with stk_text_free. Behind the last batch of an epoch it is of the next one's beginning. Where a source that gives one batch after another (STK_SEEK_NONE)
- * ends the epoch, that is known when it is asked for one more, which the pipeline does ahead: waits a second at most for its answer. */
+/* Under 1 KB of JSON: format and order version, seeds, epoch, positions consumed (delivered, not prefetched), a fingerprint of the data and
+ * of parts of it. Freed with stk_text_free. After the last batch of an epoch, the state denotes the start of the next one. Where a source
+ * that gives one batch after another (STK_SEEK_NONE) ends the epoch, that is known when it is asked for one more, which the pipeline does
+ * ahead: waits a second at most for its answer. */
 STK_API STK_MUST_USE enum stk_status stk_pipeline_save(struct stk_pipeline *p, char **out, struct stk_error *err);
 /* To be called before the first batch. The number of ranks may differ. STK_STATE: the state is damaged or of another version, the data set differs
  * (the message says how), or the state is in mid-epoch and a user source cannot begin there (enum stk_seek). Reads, decodes and calls nothing for

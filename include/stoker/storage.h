@@ -45,16 +45,16 @@ struct stk_storage_config {
 	enum stk_addressing addressing;
 	const char *ca_bundle; /* file of the certificates that are trusted */
 	const char *proxy;     /* "http://HOST:PORT"; "" : none, whatever the environment says */
-	int32_t threads;       /* of http:// and s3://: 2 */
-	int32_t requests;      /* under way at a time, at most: 2048, and three quarters of the files that may be open */
-	int32_t retries;    /* of a request that the store or the network fails: 10, and fewer before any server has answered; -1: none */
-	int64_t connect_ms; /* 5 000 */
-	int64_t first_byte_ms; /* from the beginning of a request to the first byte of its answer: 20 000 */
-	int64_t stall_ms;      /* in which a body brings less than 4 KiB: 10 000 */
+	int32_t threads;       /* of http:// and s3://; default 2 */
+	int32_t requests;      /* under way at a time, at most; default 2048, or fewer: three quarters of the files that may be open */
+	int32_t retries;       /* of a request that the store or the network fails; default 10, fewer until a server answers; -1: none */
+	int64_t connect_ms;    /* default 5 000 */
+	int64_t first_byte_ms; /* from the beginning of a request to the first byte of its answer; default 20 000 */
+	int64_t stall_ms;      /* in which a body brings less than 4 KiB; default 10 000 */
 	bool no_hedging;       /* no second request where an answer is later than nearly all others */
-	/* A folder in which objects are kept on this host, for all its processes; made if it is not there. "memory": one in /dev/shm, of this user's alone. NULL:
-	 * none. It is read and written by many
-	 * processes at a time, filled up to cache_limit bytes (0: four fifths of what is free), and never an error once it is open. */
+	/* A folder in which objects are kept on this host, for all its processes; made if it is not there. "memory": one in /dev/shm, of
+	 * this user's alone. NULL: none. It is read and written by many processes at a time, filled up to cache_limit bytes (0: four fifths
+	 * of what is free), and never an error once it is open. */
 	const char *cache;
 	int64_t cache_limit;
 	/* A function that reads all URIs of the named schemes ("gs az"; NULL: all that the library does not read itself). */
@@ -62,7 +62,7 @@ struct stk_storage_config {
 	void *fetch_user;
 	void (*fetch_done)(void *user); /* called once, after the last call of fetch, also where stk_storage_create fails; nullable */
 	const char *fetch_schemes;
-	int32_t fetch_threads; /* calls at a time: 32 */
+	int32_t fetch_threads; /* calls at a time; default 32 */
 	/* Whether fetch gives listings too: of SCHEME://ROOT/... it is then asked for "SCHEMElist://ROOT?delimiter=%2F&encoding-type=url&list-type=2&prefix=..." as a
 	 * whole, and answers as an S3 store answers ListObjectsV2, in XML. Folders, globs and sizes of such URIs are found by it. */
 	bool fetch_lists;
