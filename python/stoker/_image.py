@@ -35,7 +35,7 @@ def _memory(out: Any, shape: tuple[int, ...]) -> Any:
             f"out is an array or a tensor of uint8 in host memory, not {type(out).__name__} of {getattr(out, 'dtype', 'another type')}"
         )
     if tuple(array.shape) != shape or not array.flags.c_contiguous:
-        raise ShapeError(f"out has the shape {tuple(array.shape)}, and the image {shape}, whose rows lie behind each other")
+        raise ShapeError(f"out has the shape {tuple(array.shape)}; it must be C-contiguous with shape {shape}")
     return array
 
 

@@ -168,8 +168,8 @@ enum stk_status stk_storage_probe(struct stk_storage *s, const char *uri, struct
 	*out = (struct stk_storage_report){.size = sizeof *out, .clock_s = INT64_MIN};
 	struct stk_io *io = stk__storage_io(s);
 	if (!stk__io_remote(io, uri))
-		return stk__fail(err, STK_UNSUPPORTED, "%.*s: it is no place that Stoker reaches over a network%s", stk__uri_shown(uri),
-			uri, strstr(uri, "://") ? stk__scheme_hint(uri) : "");
+		return stk__fail(err, STK_UNSUPPORTED, "%.*s is not an s3://, http:// or https:// address%s", stk__uri_shown(uri), uri,
+			strstr(uri, "://") ? stk__scheme_hint(uri) : "");
 	stk__io_refresh(io, uri);
 	enum stk_status status = ask_all(io, uri, out, err);
 	stk__io_describe(io, uri, out);

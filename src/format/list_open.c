@@ -73,8 +73,8 @@ static enum stk_status read_tree(struct stk_file_list *l, const struct stk_file_
 		return stk__list_read_bucket(l, o, err);
 	if (stk__is_uri(l->root) && strncmp(l->root, "file://", 7) != 0)
 		return stk__fail(err, STK_UNSUPPORTED,
-			"%.*s: only s3:// and local folders can be listed, and what stoker.Storage(fetch=..., list=...) lists: give files and labels, "
-			"or a file_list that names them%s",
+			"%.*s: only s3:// and local folders can be listed; give files and labels, a file_list, or stoker.Storage(fetch=..., "
+			"list=...)%s",
 			stk__uri_shown(l->root), l->root, strncmp(l->root, "http", 4) == 0 ? "" : stk__scheme_hint(l->root));
 	if (stk__is_index_file(l->root))
 		return read_list(l, o, l->root, err);

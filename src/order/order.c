@@ -44,9 +44,9 @@ enum stk_status stk__order_check(const struct stk_order *o, struct stk_error *er
 		return stk__fail(err, STK_INVALID, "%lld samples cannot be cut into %d shards", (long long)o->size, o->ranks);
 	if (o->tail == STK_TAIL_DROP && (o->contiguous ? o->size / o->ranks / o->batch : o->size / global_batch(o)) == 0)
 		return stk__fail(err, STK_INVALID,
-			"%lld samples do not fill one step of %d ranks with batches of %d, and incomplete steps are dropped: "
-			"nothing would be left; lower the batch size or keep the last batch",
-			(long long)o->size, o->ranks, o->batch);
+			"%lld samples are fewer than one step (%d rank%s x batch %d), and incomplete steps are dropped: use a smaller batch, or "
+			"keep the last one (last_batch=\"keep\" of a Loader, tail=\"keep\" of a reader)",
+			(long long)o->size, o->ranks, o->ranks == 1 ? "" : "s", o->batch);
 	return STK_OK;
 }
 
