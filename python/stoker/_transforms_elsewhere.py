@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-_CLAMPED = "boxes end at the image's edges after each crop; points do not, and torchvision.transforms.v2.functional.clamp_keypoints takes those of a batch"
+_CLAMPED = "boxes are clipped to the image after each crop; points are not, and torchvision.transforms.v2.functional.clamp_keypoints takes those of a batch"
 _SANITIZED = "on the batch: keep what torchvision.ops.remove_small_boxes keeps of each sample's boxes"
 
 INSTEAD = {

@@ -2,7 +2,8 @@
 """Transforms for stoker.Loader, with torchvision's names, arguments and meaning; none of them needs torchvision.
 
 They describe what is done and hold no data: the Loader compiles them into one pass over each image, in C. Values are on torchvision's scale (0..1), so that
-mean and std are the usual ones. Geometry and colours agree with torchvision on PIL images within 1 of 255, except where a class says otherwise.
+mean and std are the usual ones. Geometry and colours agree with torchvision on PIL images within 1 of 255, except where a class says otherwise, and except
+that bicubic and lanczos differ by more at hard edges, since Pillow rounds and clips to bytes between its two passes (doc/from-torchvision.md has figures).
 """
 
 from __future__ import annotations

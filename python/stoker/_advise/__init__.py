@@ -7,7 +7,7 @@
     for images, labels in train:                 # the loop stays as it is
         step(images, labels)
 
-After some hundred steps it prints what it found:
+After about 300 steps, by default, it prints what it found:
 
     advise: Loader, 2 threads; times of the GPU
                              median        p99
