@@ -33,7 +33,7 @@ struct stk_file_list_options {
 
 /* Labels follow the lexicographic order (bytes) of the class folders, empty ones included; files are sorted inside each, deeper folders are read
  * with `nested` alone, hidden names count, links are followed (a link that leads nowhere stays in the list: reading it is that sample's failure). Without a stat
- * for each file. Errors say what was found instead ("data/cat holds 5 images but no class folders: did you mean data?"). */
+ * for each file. Errors say what was found instead ("data/cat holds 5 images but no class folders: did you mean "data"?"). */
 STK_MUST_USE enum stk_status stk__file_list_create(
 	const struct stk_file_list_options *o, struct stk_file_list **out, struct stk_error *err);
 void stk__file_list_destroy(struct stk_file_list *list);

@@ -41,7 +41,7 @@ void stk__census_other(struct stk_list_census *c, const char *name)
 {
 	const char *dot = strrchr(name, '.');
 	char cut[STK_CENSUS_ENDING];
-	snprintf(cut, sizeof cut, "%s", dot && dot != name && strlen(dot) < STK_CENSUS_ENDING ? dot : "none");
+	snprintf(cut, sizeof cut, "%s", dot && dot != name && strlen(dot) < STK_CENSUS_ENDING ? dot : "");
 	c->files++;
 	for (int i = 0; i < STK_CENSUS_ENDINGS; i++)
 		if (!c->endings[i].count || strcmp(c->endings[i].name, cut) == 0) {
@@ -122,14 +122,17 @@ static int ending_after(const struct stk_list_census *c, int at)
 	return next;
 }
 
-/* ".txt (12), .npy (3)" */
+/* ".txt (12), .npy (3), 1 without an ending" */
 static void list_endings(const struct stk_list_census *c, char *text, size_t capacity)
 {
 	size_t used = 0;
 	text[0] = 0;
-	for (int i = ending_after(c, -1); i >= 0 && used < capacity; i = ending_after(c, i))
-		used += (size_t)snprintf(
-			text + used, capacity - used, "%s%s (%lld)", used ? ", " : "", c->endings[i].name, (long long)c->endings[i].count);
+	for (int i = ending_after(c, -1); i >= 0 && used < capacity; i = ending_after(c, i)) {
+		const char *name = c->endings[i].name, *comma = used ? ", " : "";
+		const long long n = (long long)c->endings[i].count;
+		used += (size_t)(*name ? snprintf(text + used, capacity - used, "%s%s (%lld)", comma, name, n)
+				       : snprintf(text + used, capacity - used, "%s%lld without an ending", comma, n));
+	}
 	if (c->other_endings && used < capacity)
 		snprintf(text + used, capacity - used, " and %lld more", (long long)c->other_endings);
 }
@@ -142,7 +145,7 @@ enum stk_status stk__census_no_classes(const struct stk_list_census *c, const st
 	if (c->images) {
 		const char *slash = strrchr(root, '/');
 		int n = slash ? slash == root ? 1 : (int)(slash - root) : 1;
-		return stk__fail(err, STK_INVALID, "%s holds %lld image%s but no class folders: did you mean %.*s?", root,
+		return stk__fail(err, STK_INVALID, "%s holds %lld image%s but no class folders: did you mean \"%.*s\"?", root,
 			(long long)c->images, plural(c->images), n, slash ? root : ".");
 	}
 	if (c->files)
@@ -155,13 +158,13 @@ enum stk_status stk__census_no_classes(const struct stk_list_census *c, const st
 static enum stk_status say_no_files(
 	const struct stk_list_census *c, const struct stk_file_list *l, const struct stk_file_list_options *o, struct stk_error *err)
 {
-	const char *root = l->root;
+	const char *root = l->root, *between = strcmp(root, "/") ? "/" : "";
 	char endings[160];
 	list_endings(c, endings, sizeof endings);
 	long long classes = (long long)l->folder_count;
 	if (c->folders)
-		return stk__fail(err, STK_INVALID, "%s: its %lld folder%s hold no images but further folders: did you mean %s/%s?", root,
-			classes, plural(classes), root, c->deep);
+		return stk__fail(err, STK_INVALID, "%s: its %lld folder%s no images but further folders: did you mean \"%s%s%s\"?", root,
+			classes, classes == 1 ? " holds" : "s hold", root, between, c->deep);
 	if (!c->files)
 		return stk__fail(err, STK_INVALID, "%s: its %lld class folder%s %s empty", root, classes, plural(classes),
 			classes == 1 ? "is" : "are");

@@ -7,7 +7,7 @@
 
 #include <limits.h>
 
-enum { STK_CENSUS_ENDINGS = 6, STK_CENSUS_ENDING = 12 };
+enum { STK_CENSUS_ENDINGS = 6, STK_CENSUS_ENDING = 16 };
 
 /* What was met and not taken, for the error that says why the list is empty. */
 struct stk_list_census {

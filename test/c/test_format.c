@@ -170,12 +170,12 @@ static void test_errors_say_what_is_there(void **state)
 	put("secret/a/1.jpg", "x");
 	put("alone.jpg", "x");
 	assert_refused(&(struct stk_file_list_options){.file_root = "data/cat"}, STK_INVALID,
-		"data/cat holds 2 images but no class folders: did you mean data?");
+		"data/cat holds 2 images but no class folders: did you mean \"data\"?");
 	assert_refused(&(struct stk_file_list_options){.file_root = "empty"}, STK_INVALID, "empty: the folder is empty");
 	assert_refused(&(struct stk_file_list_options){.file_root = "bare"}, STK_INVALID, "its 2 class folders are empty");
-	assert_refused(&(struct stk_file_list_options){.file_root = "text"}, STK_INVALID, "endings seen: .txt (2), .npy (1), none (1)");
+	assert_refused(&(struct stk_file_list_options){.file_root = "text"}, STK_INVALID, "endings seen: .txt (2), 1 without an ending, .npy (1)");
 	assert_refused(&(struct stk_file_list_options){.file_root = "notes"}, STK_INVALID, "holds 1 file but no class folders");
-	assert_refused(&(struct stk_file_list_options){.file_root = "deep"}, STK_INVALID, "did you mean deep/");
+	assert_refused(&(struct stk_file_list_options){.file_root = "deep"}, STK_INVALID, "did you mean \"deep/");
 	assert_refused(&(struct stk_file_list_options){.file_root = "alone.jpg"}, STK_INVALID, "a file, not a folder");
 	assert_refused(&(struct stk_file_list_options){.file_root = "gone"}, STK_NOT_FOUND, "gone: cannot open the folder");
 	static const char *const meant_as_uris[] = {"S3://bucket/train", "s3:/bucket/train", "HTTP://host/train"};
