@@ -200,8 +200,10 @@ static int print_as_text(const struct bench *b, const char *folder)
 {
 	double ours = median_of(b->ours, b->rounds, rate);
 	const int32_t device = b->session.device_id;
-	printf("%s: %" PRId64 " %s, %d threads; decode, random crop, resize, flip, normalise", folder, b->files,
-		b->session.tars ? "samples" : "files", stk_context_threads(b->session.ctx));
+	const int32_t threads = stk_context_threads(b->session.ctx);
+	printf("%s: %" PRId64 " %s, %d %s; decode, random crop, resize, flip, normalise", folder, b->files,
+		b->session.tars ? noun(b->files, "sample", "samples") : noun(b->files, "file", "files"), threads,
+		noun(threads, "thread", "threads"));
 	if (device >= 0)
 		printf(", on GPU %d", device);
 	puts("\n");
@@ -223,12 +225,12 @@ static int print_as_text(const struct bench *b, const char *folder)
 				100 * median(b->shares, b->rounds), 100 * low, 100 * high);
 	}
 	const double epoch = ours > 0 ? (double)b->files / ours : 0;
-	printf("An epoch of %" PRId64 " images takes %.*f %s %s.\n", b->files,
+	printf("An epoch of %" PRId64 " %s takes %.*f %s %s.\n", b->files, noun(b->files, "image", "images"),
 		epoch >= 100 ? 0
 		: epoch >= 1 ? 1
 			     : 2,
 		epoch >= 1 ? epoch : fmax(1e3 * epoch, 0.01), epoch >= 1 ? "s" : "ms", device < 0 ? "on these cores" : "on this GPU");
-	store_print(&b->begin, &b->end, stk_context_threads(b->session.ctx));
+	store_print(&b->begin, &b->end, threads);
 	return EXIT_FINE;
 }
 
@@ -270,6 +272,7 @@ const struct command command_bench = {
 		"Over tars, a bucket or an index it runs alone, and says what the store gave and what bounds it.",
 	.example = "stoker bench /data/train --threads 4",
 	.options = options,
+	.arg = "DIR",
 	.min_args = 1,
 	.max_args = 1,
 	.run = run_bench,

@@ -54,13 +54,14 @@ static int print_facts(const struct settings *s, const struct stk_cache_facts *f
 {
 	if (!s->json) {
 		if (!strcmp(what, "clear"))
-			printf("removed %" PRId64 " entries, %.1f MB; %" PRId64 " are left\n", f->removed, (double)f->removed_bytes / 1e6,
-				f->entries);
+			printf("removed %" PRId64 " %s, %.1f MB; %" PRId64 " %s left\n", f->removed, noun(f->removed, "entry", "entries"),
+				(double)f->removed_bytes / 1e6, f->entries, noun(f->entries, "is", "are"));
 		else
-			printf("%" PRId64 " entries, %.1f MB%s", f->entries, (double)f->bytes / 1e6, f->damaged ? "; " : "\n");
+			printf("%" PRId64 " %s, %.1f MB%s", f->entries, noun(f->entries, "entry", "entries"), (double)f->bytes / 1e6,
+				f->damaged ? "; " : "\n");
 		if (strcmp(what, "clear") && f->damaged)
-			printf("%" PRId64 " were damaged%s\n", f->damaged,
-				!strcmp(what, "verify") ? ", and are fetched again when they are needed" : "");
+			printf("%" PRId64 " %s damaged%s\n", f->damaged, noun(f->damaged, "was", "were"),
+				!strcmp(what, "verify") ? ", to be fetched again when needed" : "");
 		return EXIT_FINE;
 	}
 	json_t *o = json_object();
@@ -79,6 +80,8 @@ static int look(const struct settings *s, const char *what)
 	const bool lists = !strcmp(what, "list"), verifies = !strcmp(what, "verify");
 	struct stk_cache_facts facts = {.size = sizeof(facts)};
 	struct stk_error err = {0};
+	if (strcmp(s->args[1], "memory") && !source_is_there("cache", s->args[1])) /* that one is the library's */
+		return EXIT_PROBLEM;
 	struct visit v = {.prints = !s->json, .removed = verifies, .list = lists && s->json ? json_array() : NULL};
 	enum stk_status status;
 	progress_begin(&v.progress, "entries", 0, s->quiet || s->json || lists);
@@ -107,7 +110,7 @@ static double counter(struct stk_storage *storage, const char *name)
 	return 0;
 }
 
-/* What waits to be written is bounded, and dropped where the disk is slower than the network: so nobody asks for more until it is written. */
+/* Entries that wait to be written are bounded, and dropped if the disk is slower than the network; so wait for the disk before asking for more. */
 static void wait_for_disk(struct stk_storage *storage, double most)
 {
 	const struct timespec nap = {.tv_nsec = 2 * 1000 * 1000};
@@ -157,12 +160,13 @@ static int print_warmed(const struct session *session, const struct settings *s,
 		int code = print_json(o);
 		return bad ? EXIT_PROBLEM : code;
 	}
-	printf("%" PRId64 " objects were there, %" PRId64 " were fetched, %.1f MB of them kept; %.1f of %.1f MB are used\n", there, fetched,
-		counter(st, "cache_kept_bytes") / 1e6, counter(st, "cache_bytes") / 1e6, counter(st, "cache_limit") / 1e6);
+	printf("%" PRId64 " %s there, %" PRId64 " %s fetched, %.1f MB of them kept; %.1f of %.1f MB are used\n", there,
+		noun(there, "object was", "objects were"), fetched, noun(fetched, "was", "were"), counter(st, "cache_kept_bytes") / 1e6,
+		counter(st, "cache_bytes") / 1e6, counter(st, "cache_limit") / 1e6);
 	if (left > 0)
 		printf("%.0f found no room: raise --cache-limit, or make room with stoker cache clear\n", left);
 	if (bad)
-		printf("%" PRId64 " objects could not be read\n", bad);
+		printf("%" PRId64 " %s could not be read\n", bad, noun(bad, "object", "objects"));
 	return bad ? EXIT_PROBLEM : EXIT_FINE;
 }
 
@@ -172,7 +176,7 @@ static int warm(const struct settings *s)
 	struct stk_error err = {0};
 	int code = EXIT_PROBLEM;
 	if (!s->cache)
-		return fail_text("cache", "warm: --cache DIR says where");
+		return usage_error(&command_cache, "warm: --cache DIR is missing: where the objects are kept");
 	struct stat st;
 	if (stat(s->args[1], &st) == 0 && S_ISDIR(st.st_mode))
 		return refuse_local(s->args[1]);
@@ -196,8 +200,7 @@ static int run_cache(const struct settings *s)
 	const bool known = !strcmp(what, "list") || !strcmp(what, "verify") || !strcmp(what, "clear");
 	if (known && s->arg_count >= 2 && (s->arg_count == 2 || !strcmp(what, "clear")))
 		return look(s, what);
-	fail_text("cache", "it is stoker cache list DIR, verify DIR, clear DIR [PREFIX] or warm URI --cache DIR");
-	return EXIT_USAGE;
+	return usage_error(&command_cache, "it is list DIR, verify DIR, clear DIR [PREFIX] or warm URI --cache DIR");
 }
 
 static const struct option options[] = {OPTION_STORAGE, OPTION_QUIET, OPTION_JSON, {0}};
@@ -213,6 +216,7 @@ const struct command command_cache = {
 		"warm    reads the objects of a folder of a bucket, an index or a list into the cache, so that training finds them there",
 	.example = "stoker cache warm s3://bucket/train --cache /nvme/stoker --cache-limit 200GB",
 	.options = options,
+	.arg = "what to do (list, verify, clear or warm), or the DIR or URI of it,",
 	.min_args = 2,
 	.max_args = 3,
 	.run = run_cache,

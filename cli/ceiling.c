@@ -198,7 +198,7 @@ static void *run_job(void *user)
 		int64_t i = atomic_fetch_add(job->next, 1);
 		if (i >= job->end)
 			break;
-		/* A stride that is coprime to the count visits all files in an order that is not that of the folder. */
+		/* The stride is a prime: unless it divides the count, all files are visited, in an order that is not the folder's. */
 		int64_t size = read_file(&d, c->paths[(uint64_t)i * 7919 % c->count]);
 		job->decoded += size > 0 && decode(&d, (size_t)size, (uint64_t)i);
 	}

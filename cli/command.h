@@ -61,14 +61,15 @@ struct option {
 
 /* How objects in buckets are reached, where the environment does not say it. There is none for keys: other users see command lines. */
 #define OPTION_STORAGE                                                                                                                     \
-	OPTION_TEXT_OF("endpoint", 0, endpoint, "URL", "Of a store that is not AWS's."),                                                   \
-		OPTION_TEXT_OF("region", 0, region, "NAME", "Of the bucket."),                                                             \
-		OPTION_TEXT_OF("profile", 0, profile, "NAME", "Of the keys in AWS's files."),                                              \
+	OPTION_TEXT_OF("endpoint", 0, endpoint, "URL", "Endpoint of a non-AWS store."),                                                    \
+		OPTION_TEXT_OF("region", 0, region, "NAME", "Region of the bucket."),                                                      \
+		OPTION_TEXT_OF("profile", 0, profile, "NAME", "Profile in AWS's files."),                                                  \
 		OPTION_FLAG_OF("anonymous", 0, anonymous, "Sign no requests: public buckets."),                                            \
 		OPTION_FLAG_OF("path-style", 0, path_style, "Name buckets in the path, not in the host's name."),                          \
 		OPTION_TEXT_OF("ca-bundle", 0, ca_bundle, "FILE", "Certificates that are trusted."),                                       \
 		OPTION_TEXT_OF("cache", 0, cache, "DIR", "Keep objects there."),                                                           \
-		OPTION_TEXT_OF("cache-limit", 0, cache_limit, "SIZE", "Bytes of it, as 200GB (default: 4/5 of what is free).")
+		OPTION_TEXT_OF(                                                                                                            \
+			"cache-limit", 0, cache_limit, "SIZE", "Size limit of the cache, e.g. 200GB (default: 4/5 of what is free).")
 
 struct command {
 	const char *name;
@@ -77,6 +78,7 @@ struct command {
 	const char *details;
 	const char *example; /* a command line, and what it is for */
 	const struct option *options;
+	const char *arg; /* "DIR": what is missing where there are fewer than min_args; NULL where none is needed */
 	int32_t min_args, max_args;
 	int (*run)(const struct settings *s); /* returns an enum exit_code */
 };
@@ -87,15 +89,24 @@ int inspect_nuscenes(const char *root, bool json);
 extern const struct command command_bench, command_cache, command_doctor, command_explain, command_index, command_inspect, command_ops,
 	command_pack, command_run, command_view;
 
-/* Fills settings from argv (options and arguments may mix; "--" ends options). False: usage was wrong and said so on stderr, or help was printed;
- * *code is what to exit with. args has room for argc pointers and is referred to by settings. */
 /* Says what is wrong and how the command is used; returns EXIT_USAGE. */
 int usage_error(const struct command *command, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
+/* Fills settings from argv (options and arguments may mix; "--" ends options). False: usage was wrong and said so on stderr, or help was printed;
+ * *code is what to exit with. args has room for argc pointers and is referred to by settings. */
 bool parse_settings(const struct command *command, int argc, const char *const *argv, const char **args, struct settings *out, int *code);
 
 /* "256MB", "1GiB" or bytes; -1: neither. */
 int64_t bytes_of(const char *text);
+
+/* "431 bytes", "12.3 KB" or "4.5 MB". */
+const char *size_text(int64_t bytes, char text[32]);
+
+/* The word for n of them. */
+const char *noun(int64_t n, const char *one, const char *many);
+
+/* "1", "cuda" and "cuda:1" name a GPU, "cpu" and NULL none: -1. False: neither. */
+bool device_of(const char *text, int32_t *device_id);
 
 void print_command_help(const struct command *command);
 

@@ -75,7 +75,7 @@ static void look_at_gpus(const struct stk_machine *m, const struct stk_cuda_info
 			"NVIDIA_DRIVER_CAPABILITIES=compute,utility",
 			c->problem);
 	else if (!c->driver)
-		advise(a, false, "everything runs on the cores: %.200s", c->problem);
+		advise(a, false, "everything runs on the cores: %.400s", c->problem);
 	else if (!c->gpus)
 		advise(a, false, "the CUDA driver shows no GPU%s%s", shown ? ": CUDA_VISIBLE_DEVICES is " : "", shown ? shown : "");
 	else if (!m->cuda_built)
@@ -164,6 +164,7 @@ static bool ask_store(const struct settings *s, struct store *st)
 	struct stk_storage *storage;
 	struct settings quick = *s;
 	quick.retries = 1;
+	quick.cache = quick.cache_limit = NULL; /* nothing is kept, so that no folder is made */
 	if (!open_storage("doctor", &quick, &storage))
 		return false;
 	st->report.size = sizeof(st->report);
@@ -301,7 +302,7 @@ static void print_gpus(const struct stk_machine *m, const struct stk_cuda_info *
 	if (c->driver)
 		printf("  %-18s for CUDA %d.%d\n", "driver", c->driver / 1000, c->driver / 10 % 100);
 	else
-		printf("  %-18s none: %s\n", "driver", c->problem);
+		printf("  %-18s none\n", "driver"); /* why, is told below */
 	for (int32_t i = 0; i < c->gpus; i++) {
 		struct stk_gpu_info g = {.size = sizeof(g)};
 		struct stk_error err = {0};
@@ -321,7 +322,7 @@ static void print_as_text(
 	printf("stoker %s\n\ncores\n  %-18s %d in the machine, %d allowed", stk_version(), "processors", m->cpus_online, m->cpus_allowed);
 	if (m->cpu_quota > 0)
 		printf(", quota %.2f", m->cpu_quota);
-	printf("\n  %-18s %s\n  %-18s %d (so many does a pipeline use)\n\nmemory\n", "kernels", m->cpu_level, "threads", m->threads);
+	printf("\n  %-18s %s\n  %-18s %d (default for a pipeline)\n\nmemory\n", "kernels", m->cpu_level, "threads", m->threads);
 	print_size("in the machine", m->memory);
 	print_size("cgroup's limit", m->memory_limit);
 	print_size("free", m->memory_free);
@@ -347,6 +348,8 @@ static int run_doctor(const struct settings *s)
 	struct stk_error err = {0};
 	struct advice advice = {.count = 0};
 	int code = EXIT_FINE;
+	if (!s->storage_uri && (s->endpoint || s->region || s->profile || s->anonymous || s->path_style || s->ca_bundle || s->cache))
+		return usage_error(&command_doctor, "the options of a store go with --storage URI");
 	if (stk_machine_probe(&machine, &err) != STK_OK)
 		return fail("doctor", &err);
 	if (s->versions)

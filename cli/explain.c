@@ -11,6 +11,8 @@ static int run_explain(const struct settings *s)
 	struct stk_error err = {0};
 	char *text = NULL;
 	int code = EXIT_PROBLEM;
+	if (!source_is_there("explain", s->args[0]))
+		return EXIT_PROBLEM;
 	if (!is_tree(s->args[0]) && !is_pipeline(s->args[0]) && !strstr(s->args[0], "://"))
 		return fail_text("explain", "%s is neither a folder of images nor a pipeline (NAME.json)", s->args[0]);
 	if (open_session(&session, "explain", s->args[0], GRAPH_TRAIN, s)) {
@@ -36,6 +38,7 @@ const struct command command_explain = {
 		   "Set STOKER_FUSE=0 to see (and run) the same without fusion.",
 	.example = "stoker explain pipeline.json",
 	.options = options,
+	.arg = "DIR",
 	.min_args = 1,
 	.max_args = 1,
 	.run = run_explain,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * stoker index: lists a data set once, so that later runs begin without. */
+ * stoker index: lists a data set once, so that later runs need not list it again. */
 #include "command.h"
 #include "output.h"
 #include "progress.h"
@@ -47,8 +47,9 @@ static int print_tars(const struct settings *s, const struct stk_tar_index_info 
 		json_object_set_new(o, "components", components);
 		return print_json(o);
 	}
-	printf("%s: %" PRId64 " files in %" PRId64 " tars, %.1f MB:", s->output ? s->output : "kept beside each tar, or in the caches",
-		info->files, info->tars, (double)info->bytes / 1e6);
+	char bytes[32];
+	printf("%s: %" PRId64 " %s in %" PRId64 " %s, %s:", s->output ? s->output : "kept beside each tar, or in the caches", info->files,
+		noun(info->files, "file", "files"), info->tars, noun(info->tars, "tar", "tars"), size_text(info->bytes, bytes));
 	for (void *at = json_object_iter(components); at; at = json_object_iter_next(components, at))
 		printf(" %s (%" PRId64 ")", json_object_iter_key(at), (int64_t)json_integer_value(json_object_iter_value(at)));
 	printf("\n");
@@ -114,10 +115,12 @@ static int index_tree(const struct settings *s, struct stk_storage *storage)
 		put_int(found, "index_bytes", info.index_bytes);
 		return print_json(found);
 	}
-	printf("%s: %" PRId64 " files in %" PRId64 " classes", path, info.files, info.classes);
+	char bytes[32];
+	printf("%s: %" PRId64 " %s in %" PRId64 " %s", path, info.files, noun(info.files, "file", "files"), info.classes,
+		noun(info.classes, "class", "classes"));
 	if (info.bytes >= 0)
-		printf(", %.1f MB", (double)info.bytes / 1e6);
-	printf("; the index has %.1f KB\n", (double)info.index_bytes / 1e3);
+		printf(", %s", size_text(info.bytes, bytes));
+	printf("; the index has %s\n", size_text(info.index_bytes, bytes));
 	return EXIT_FINE;
 }
 
@@ -140,7 +143,7 @@ static const struct option options[] = {
 
 const struct command command_index = {
 	.name = "index",
-	.summary = "lists a data set once, so that later runs begin without",
+	.summary = "lists a data set once, so that later runs need not list it again",
 	.usage = "DIR|s3://BUCKET/PREFIX|TAR...",
 	.details =
 		"Writes the names of a folder of class folders, their labels and, of a bucket, their sizes. Loader takes the file as it takes the folder,\n"
@@ -149,6 +152,7 @@ const struct command command_index = {
 		"and readers.webdataset take in their place; without, each has an index of its own, TAR.stoker beside it or in ~/.cache/stoker, which they find.",
 	.example = "stoker index s3://bucket/train -o train.stoker     # then Loader(\"train.stoker\", ...)",
 	.options = options,
+	.arg = "DIR",
 	.min_args = 1,
 	.max_args = 1 << 20,
 	.run = run_index,

@@ -156,7 +156,7 @@ static const char *class_name(struct stk_pipeline *p, const struct census *c, in
 	return number;
 }
 
-/* Labels of tars that no sample has are none. */
+/* In tars, a label that no sample has is not a class. */
 static bool is_class(const struct census *c, int64_t i)
 {
 	return !c->tars || c->of_class[i];
@@ -283,9 +283,9 @@ static void print_as_text(const struct session *session, const struct census *c)
 	const char *skipped;
 	struct stk_error e;
 	int64_t bad = count_bad(p);
-	printf("%" PRId64 " %s", c->files, session->tars ? "samples" : "files");
+	printf("%" PRId64 " %s", c->files, session->tars ? noun(c->files, "sample", "samples") : noun(c->files, "file", "files"));
 	if (c->classes)
-		printf(" in %" PRId64 " classes", count_classes(c));
+		printf(" in %" PRId64 " %s", count_classes(c), noun(count_classes(c), "class", "classes"));
 	printf(": %" PRId64 " good, %" PRId64 " would fail\n", c->good, bad);
 	if (c->good) {
 		printf("  formats       %" PRId64 " JPEG (%" PRId64 " progressive), %" PRId64 " PNG, %" PRId64 " others\n", c->jpeg,
@@ -303,7 +303,8 @@ static void print_as_text(const struct session *session, const struct census *c)
 	if (stk_pipeline_reader_skipped(p, NULL, &skipped))
 		printf("  skipped       %s\n", skipped);
 	else if (c->skipped)
-		printf("  skipped       %" PRId64 " files that are no images\n", c->skipped);
+		printf("  skipped       %" PRId64 " %s\n", c->skipped,
+			noun(c->skipped, "file that is no image", "files that are no images"));
 	for (int64_t i = 0; bad_sample(p, &i, &e);)
 		printf("  %s\n", e.message);
 }
@@ -395,7 +396,8 @@ static int run_inspect(const struct settings *s)
 	if (s->arg_count == 2)
 		return strcmp(s->args[0], "nuscenes") == 0
 			       ? inspect_nuscenes(s->args[1], s->json)
-			       : usage_error(&command_inspect, "%s is no format of data sets that it knows: nuscenes", s->args[0]);
+			       : usage_error(
+					 &command_inspect, "one folder at a time; \"nuscenes ROOT\" is the only form with two arguments");
 	if (!is_tree(s->args[0]) && !strstr(s->args[0], "://") && inspect_file(s->args[0], s->json))
 		return EXIT_PROBLEM;
 	if (open_session(&session, "inspect", s->args[0], GRAPH_DECODE_CHECK, s))
@@ -415,6 +417,7 @@ const struct command command_inspect = {
 		"each class, the images themselves, or tars in WebDataset's format; of these, and of an index (stoker index), each sample is one. `nuscenes ROOT` counts what NuScenes' tables below ROOT name, and says which files are not there.",
 	.example = "stoker inspect /data/train --json > report.json",
 	.options = options,
+	.arg = "DIR",
 	.min_args = 1,
 	.max_args = 2,
 	.run = run_inspect,

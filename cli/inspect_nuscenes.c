@@ -87,13 +87,13 @@ static bool count_all(struct nuscenes_census *c, const struct stk_nuscenes_view 
 
 static void print_text(const struct nuscenes_census *c, const struct stk_nuscenes_view *v, const char *version)
 {
-	printf("%s: %" PRId64 " scenes, %" PRId64 " samples, %" PRId64 " objects\n", version, c->info.scenes, c->info.samples,
-		c->info.objects);
+	printf("%s: %" PRId64 " %s, %" PRId64 " %s, %" PRId64 " %s\n", version, c->info.scenes, noun(c->info.scenes, "scene", "scenes"),
+		c->info.samples, noun(c->info.samples, "sample", "samples"), c->info.objects, noun(c->info.objects, "object", "objects"));
 	printf("  scenes        %" PRId64 " to %" PRId64 " samples, %.1f seconds on average\n", c->shortest, c->longest,
 		c->seconds / (double)c->info.scenes);
 	for (int k = 0; k < FILES; k++)
-		printf("  %-13s %s: %" PRId64 " files, %" PRId64 " of which are not there\n", k ? "" : "key frames", file_name(v, k),
-			c->files[k], c->missing[k]);
+		printf("  %-13s %s: %" PRId64 " %s, %" PRId64 " of which %s not there\n", k ? "" : "key frames", file_name(v, k),
+			c->files[k], noun(c->files[k], "file", "files"), c->missing[k], noun(c->missing[k], "is", "are"));
 	for (int k = 0; k <= CLASSES; k++)
 		printf("  %-13s %s: %" PRId64 "\n", k ? "" : "objects", k < CLASSES ? stk_nuscenes_class(v, k) : "(of other categories)",
 			c->of_class[k]);

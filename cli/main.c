@@ -69,6 +69,18 @@ static const struct command *find_command(const char *name)
 	return NULL;
 }
 
+static int no_command(const char *name)
+{
+	const struct command *meant = nearest_command(name);
+	if (meant) {
+		fprintf(stderr, "stoker: no command \"%s\"; did you mean \"%s\"? (stoker --help lists all)\n", name, meant->name);
+	} else {
+		fprintf(stderr, "stoker: no command \"%s\"\n\n", name);
+		print_help(stderr);
+	}
+	return EXIT_USAGE;
+}
+
 int main(int argc, char **argv)
 {
 	if (argc < 2) {
@@ -79,21 +91,17 @@ int main(int argc, char **argv)
 		printf("stoker %s\n", stk_version());
 		return EXIT_FINE;
 	}
-	if (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h") || !strcmp(argv[1], "help")) {
+	const bool help = !strcmp(argv[1], "help");
+	if (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h") || (help && argc == 2)) {
 		print_help(stdout);
 		return EXIT_FINE;
 	}
-	const struct command *command = find_command(argv[1]);
-	if (!command) {
-		const struct command *meant = nearest_command(argv[1]);
-		if (meant) {
-			fprintf(stderr, "stoker: no command \"%s\"; did you mean \"%s\"? (stoker --help lists all)\n", argv[1],
-				meant->name);
-		} else {
-			fprintf(stderr, "stoker: no command \"%s\"\n\n", argv[1]);
-			print_help(stderr);
-		}
-		return EXIT_USAGE;
+	const struct command *command = find_command(argv[help ? 2 : 1]);
+	if (!command)
+		return no_command(argv[help ? 2 : 1]);
+	if (help) {
+		print_command_help(command);
+		return EXIT_FINE;
 	}
 	const char **args = malloc((size_t)argc * sizeof(*args));
 	if (!args)

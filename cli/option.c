@@ -3,11 +3,14 @@
 #include "command.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+enum { DIGITS = 16 }; /* of a limit, so that it is written out */
 
 int usage_error(const struct command *command, const char *fmt, ...)
 {
@@ -83,9 +86,27 @@ static int take_option(const struct command *command, int argc, const char *cons
 		return EXIT_FINE;
 	}
 	if (!store_number(o, value, field))
-		return usage_error(command, "--%s takes a%s number from %g to %g, not \"%s\"", o->name,
-			o->kind == OPTION_INT ? " whole" : "", o->min, o->max, value);
+		return usage_error(command, "--%s takes a%s number from %.*g to %.*g, not \"%s\"", o->name,
+			o->kind == OPTION_INT ? " whole" : "", DIGITS, o->min, DIGITS, o->max, value);
 	return EXIT_FINE;
+}
+
+/* What a table of options cannot say: texts that have a form, and options that go together. */
+static int check_values(const struct command *command, const struct settings *s)
+{
+	int32_t device_id;
+	if (!device_of(s->device, &device_id))
+		return usage_error(command, "--device is the number of a GPU, cuda, cuda:N or cpu, not \"%s\"", s->device);
+	if (s->cache_limit && bytes_of(s->cache_limit) < 0)
+		return usage_error(command, "--cache-limit takes a size, e.g. 200GB, not \"%s\"", s->cache_limit);
+	if (s->cache_limit && !s->cache)
+		return usage_error(command, "--cache-limit goes with --cache DIR");
+	if (s->endpoint && strncmp(s->endpoint, "http://", 7) && strncmp(s->endpoint, "https://", 8))
+		return usage_error(command, "--endpoint is http://HOST[:PORT][/PATH] or https://..., not \"%s\"", s->endpoint);
+	for (int32_t i = 0; command->arg && i < s->arg_count; i++)
+		if (!*s->args[i])
+			return usage_error(command, "the path is empty");
+	return s->output && !*s->output ? usage_error(command, "the path of --output is empty") : EXIT_FINE;
 }
 
 bool parse_settings(const struct command *command, int argc, const char *const *argv, const char **args, struct settings *out, int *code)
@@ -110,11 +131,13 @@ bool parse_settings(const struct command *command, int argc, const char *const *
 			args[out->arg_count++] = arg;
 		}
 	}
-	if (out->arg_count < command->min_args || out->arg_count > command->max_args) {
-		*code = usage_error(command, out->arg_count < command->min_args ? "something is missing" : "too many arguments");
-		return false;
-	}
-	return true;
+	if (out->arg_count < command->min_args)
+		*code = usage_error(command, "%s is missing", command->arg);
+	else if (out->arg_count > command->max_args)
+		*code = usage_error(command, "too many arguments");
+	else
+		*code = check_values(command, out);
+	return *code == EXIT_FINE;
 }
 
 void print_command_help(const struct command *command)
@@ -145,6 +168,32 @@ int64_t bytes_of(const char *text)
 			return (int64_t)(number * units[i].factor);
 	}
 	return -1;
+}
+
+const char *size_text(int64_t bytes, char text[32])
+{
+	if (bytes < 1000)
+		snprintf(text, 32, "%" PRId64 " %s", bytes, noun(bytes, "byte", "bytes"));
+	else
+		snprintf(text, 32, "%.1f %s", (double)bytes / (bytes < 1000000 ? 1e3 : 1e6), bytes < 1000000 ? "KB" : "MB");
+	return text;
+}
+
+const char *noun(int64_t n, const char *one, const char *many)
+{
+	return n == 1 ? one : many;
+}
+
+bool device_of(const char *text, int32_t *device_id)
+{
+	char *end;
+	*device_id = -1;
+	if (!text || !strcmp(text, "cpu"))
+		return true;
+	const char *number = !strncmp(text, "cuda:", 5) ? text + 5 : !strcmp(text, "cuda") ? "0" : text;
+	long id = strtol(number, &end, 10);
+	*device_id = (int32_t)id;
+	return number[0] >= '0' && number[0] <= '9' && *end == '\0' && id < 4096;
 }
 
 int fail(const char *command, const struct stk_error *err)

@@ -21,6 +21,7 @@ static int run_pack(const struct settings *s)
 	struct stk_pack_info info = {.size = sizeof(info)};
 	struct stk_error err = {0};
 	struct progress bar;
+	char bytes[32];
 	struct stk_pack_options o = {.size = sizeof(o),
 		.source = s->args[0],
 		.folder = s->output,
@@ -30,12 +31,10 @@ static int run_pack(const struct settings *s)
 		.progress = on_progress,
 		.user = &bar};
 	if (!s->output) {
-		fputs("stoker pack: say where the tars go (-o DIR)\n", stderr);
-		return EXIT_USAGE;
+		return usage_error(&command_pack, "say where the tars go (-o DIR)");
 	}
 	if (o.shard_bytes < 0) {
-		fprintf(stderr, "stoker pack: --shard-size is bytes, or as 256MB or 1GiB, not \"%s\"\n", s->shard_size);
-		return EXIT_USAGE;
+		return usage_error(&command_pack, "--shard-size is bytes, or as 256MB or 1GiB, not \"%s\"", s->shard_size);
 	}
 	if (!open_storage("pack", s, &o.storage))
 		return EXIT_PROBLEM;
@@ -55,17 +54,19 @@ static int run_pack(const struct settings *s)
 		put_int(out, "left_out", info.left_out);
 		return print_json(out);
 	}
-	printf("%s: %" PRId64 " samples in %" PRId64 " tars, %.1f MB", s->output, info.samples, info.tars, (double)info.bytes / 1e6);
+	printf("%s: %" PRId64 " %s in %" PRId64 " %s, %s", s->output, info.samples, noun(info.samples, "sample", "samples"), info.tars,
+		noun(info.tars, "tar", "tars"), size_text(info.bytes, bytes));
 	if (info.kept)
-		printf("; %" PRId64 " of them were there already", info.kept);
+		printf("; %" PRId64 " of them %s there already", info.kept, noun(info.kept, "was", "were"));
 	if (info.left_out)
-		printf("; left out %" PRId64 " files that are no images, and beside none", info.left_out);
+		printf("; left out %" PRId64 " %s, and beside none", info.left_out,
+			noun(info.left_out, "file that is no image", "files that are no images"));
 	printf("\n");
 	return EXIT_FINE;
 }
 
 static const struct option options[] = {OPTION_TEXT_OF("output", 'o', output, "DIR", "Where the tars go; made if it is not there."),
-	OPTION_TEXT_OF("shard-size", 's', shard_size, "SIZE", "Of a tar, at most: 256MB (the default), 1GiB."),
+	OPTION_TEXT_OF("shard-size", 's', shard_size, "SIZE", "Size limit of a tar: 256MB (the default), 1GiB."),
 	OPTION_INT_OF("seed", 0, seed, 1, 9007199254740992.0,
 		"Put the samples into an order drawn by it, for readers that shuffle whole tars alone."),
 	OPTION_THREADS, OPTION_STORAGE, OPTION_QUIET, OPTION_JSON, {0}};
@@ -79,6 +80,7 @@ const struct command command_pack = {
 		"that have its name. The same folder gives the same bytes; what was cut short goes on with the tars that are missing. Upload the folder as it is.",
 	.example = "stoker pack data/train -o packed --shard-size 256MB     # then Loader(\"packed/shards-*.tar\", ...)",
 	.options = options,
+	.arg = "DIR",
 	.min_args = 1,
 	.max_args = 1,
 	.run = run_pack,

@@ -90,8 +90,8 @@ static int report(const struct settings *s, const struct totals *t)
 {
 	double rate = t->wall > 0 ? (double)t->samples / t->wall : 0, cost = t->samples ? 1000 * t->cpu / (double)t->samples : 0;
 	if (!s->json) {
-		printf("%" PRId64 " samples in %" PRId64 " batches, %.2f s: %.0f samples/s, %.3f CPU-seconds per 1000 samples\n",
-			t->samples, t->batches, t->wall, rate, cost);
+		printf("%" PRId64 " %s in %" PRId64 " %s, %.2f s: %.0f samples/s, %.3f CPU-seconds per 1000 samples\n", t->samples,
+			noun(t->samples, "sample", "samples"), t->batches, noun(t->batches, "batch", "batches"), t->wall, rate, cost);
 		if (s->checksum)
 			printf("checksum %016" PRIx64 "\n", t->checksum);
 		return EXIT_FINE;
@@ -132,7 +132,7 @@ static int run_run(const struct settings *s)
 static const struct option options[] = {OPTION_BATCH, OPTION_THREADS, OPTION_DEVICE,
 	OPTION_INT_OF("epochs", 'e', epochs, 1, 1e9, "Epochs to run (default 1)."),
 	OPTION_INT_OF("steps", 'n', steps, 1, 1e12, "Stop after N batches."),
-	OPTION_INT_OF("seed", 0, seed, 0, 9e15, "Of the augmentation."),
+	OPTION_INT_OF("seed", 0, seed, 0, 9e15, "Seed of the augmentation."),
 	OPTION_FLAG_OF("checksum", 0, checksum, "Print a checksum of all outputs."), OPTION_QUIET, OPTION_JSON, {0}};
 
 const struct command command_run = {
@@ -144,6 +144,7 @@ const struct command command_run = {
 		   "with and without fusion, on the cores and on a GPU, on every machine.",
 	.example = "stoker run pipeline.json --batch 256 --checksum",
 	.options = options,
+	.arg = "PIPELINE.json",
 	.min_args = 1,
 	.max_args = 1,
 	.run = run_run,

@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 /* ImageNet's statistics, in units of 0..255. */
 static const double imagenet_mean[3] = {123.675, 116.28, 103.53}, imagenet_std[3] = {58.395, 57.12, 57.375};
@@ -31,6 +32,16 @@ static bool is_prefix(const char *uri)
 bool is_tree(const char *source)
 {
 	return is_folder(source) || is_prefix(source) || file_begins(source, STK_INDEX_MAGIC) || is_tars(source);
+}
+
+bool source_is_there(const char *command, const char *source)
+{
+	struct stat st;
+	if (strstr(source, "://") || names_tar(source) || stat(source, &st) == 0 || (errno != ENOENT && errno != ENOTDIR))
+		return true;
+	fail_text(
+		command, "%s: no such file or folder%s", source, strstr(source, ":/") ? "; URIs are written as in s3://bucket/prefix" : "");
+	return false;
 }
 
 char *read_text_file(const char *path, size_t *size, struct stk_error *err)
@@ -247,6 +258,10 @@ static enum stk_status make_graph(struct session *session, const char *source, e
 			return err->code;
 		enum stk_status status = stk_graph_deserialize(text, size, out, err);
 		free(text);
+		if (status != STK_OK) {
+			const struct stk_error inner = *err;
+			snprintf(err->message, sizeof(err->message), "%.400s: %.600s", source, inner.message);
+		}
 		return status;
 	}
 	session->standard = true;
@@ -273,19 +288,6 @@ bool open_context(struct session *session, const char *command, const struct set
 	return false;
 }
 
-/* "1", "cuda" and "cuda:1" name a GPU, "cpu" none. */
-static bool parse_device(const char *text, int32_t *device_id)
-{
-	char *end;
-	*device_id = -1;
-	if (!text || !strcmp(text, "cpu"))
-		return true;
-	const char *number = !strncmp(text, "cuda:", 5) ? text + 5 : !strcmp(text, "cuda") ? "0" : text;
-	long id = strtol(number, &end, 10);
-	*device_id = (int32_t)id;
-	return number[0] >= '0' && number[0] <= '9' && *end == '\0' && id < 4096;
-}
-
 static void on_entries(void *user, int64_t entries)
 {
 	progress_update(user, entries);
@@ -295,12 +297,9 @@ bool open_session(struct session *session, const char *command, const char *sour
 {
 	struct stk_graph *graph = NULL;
 	struct stk_error err = {0};
-	if (!open_context(session, command, s))
+	if (!open_context(session, command, s) || !source_is_there(command, source))
 		return false;
-	if (!parse_device(s->device, &session->device_id)) {
-		fail_text(command, "--device is the number of a GPU, cuda, cuda:N or cpu, not \"%s\"", s->device);
-		return false;
-	}
+	device_of(s->device, &session->device_id);
 	struct progress listing;
 	const struct stk_pipeline_config config = {.size = sizeof(config),
 		.batch_size = (int32_t)(s->batch                     ? s->batch

@@ -39,6 +39,9 @@ bool open_storage(const char *command, const struct settings *s, struct stk_stor
 /* The session without a pipeline: only its context. */
 bool open_context(struct session *session, const char *command, const struct settings *s);
 
+/* False, and said so: no such file or folder. Stores and tars, whose names may be patterns, are looked for when they are read. */
+bool source_is_there(const char *command, const char *source);
+
 /* Whole file, with a NUL behind it; freed with free. NULL: *err says why. */
 char *read_text_file(const char *path, size_t *size, struct stk_error *err);
 

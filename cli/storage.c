@@ -20,10 +20,6 @@ bool open_storage(const char *command, const struct settings *s, struct stk_stor
 		.cache = s->cache,
 		.cache_limit = s->cache_limit ? bytes_of(s->cache_limit) : 0};
 	*out = NULL;
-	if (c.cache_limit < 0) {
-		fail_text(command, "--cache-limit takes bytes, as 200GB, not \"%s\"", s->cache_limit);
-		return false;
-	}
 	if (!c.endpoint && !c.region && !c.profile && !c.anonymous && !c.addressing && !c.ca_bundle && !c.cache && !c.cache_limit &&
 		!c.retries)
 		return true;

@@ -44,7 +44,7 @@ struct store_look store_look(struct stk_pipeline *p)
 		.misses = value_of(all, n, "cache_misses")};
 }
 
-/* Requests that wait before they begin show that as many are under way as may be. */
+/* If requests wait before they begin, the limit of requests under way has been reached. */
 static enum bound bound_of(const struct store_look *a, const struct store_look *b, int32_t threads)
 {
 	const double seconds = b->at - a->at, requests = b->requests - a->requests;

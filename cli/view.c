@@ -91,8 +91,8 @@ static int report(const struct session *session, const struct settings *s, const
 	const struct stk_batch *batch, int32_t count)
 {
 	if (!s->json) {
-		printf("%s: %d samples in %d rows of %d, %d x %d pixels\n", path, count, sheet->rows, sheet->columns, sheet->width,
-			sheet->height);
+		printf("%s: %d %s in %d %s of %d, %d x %d pixels\n", path, count, noun(count, "sample", "samples"), sheet->rows,
+			noun(sheet->rows, "row", "rows"), sheet->columns, sheet->width, sheet->height);
 		return EXIT_FINE;
 	}
 	json_t *o = json_object(), *samples = json_array();
@@ -177,10 +177,10 @@ static int run_view(const struct settings *given)
 
 static const struct option options[] = {OPTION_TEXT_OF("output", 'o', output, "FILE", "Where to write (default view.png)."),
 	OPTION_INT_OF("batch", 'b', batch, 1, 4096, "Samples to show (default 64)."),
-	OPTION_INT_OF("columns", 'c', columns, 1, 4096, "Samples in a row (default: about square)."),
+	OPTION_INT_OF("columns", 'c', columns, 1, 4096, "Samples per row (default: about square)."),
 	OPTION_INT_OF("size", 's', size, 1, 8192, "Width and height of the crops of a DIR (default 224)."),
 	OPTION_INT_OF("augment", 'a', augment, 1, 4096, "Show the first image alone, under N draws."),
-	OPTION_INT_OF("seed", 0, seed, 0, 9e15, "Of the random crops and flips."), OPTION_THREADS, OPTION_DEVICE, OPTION_STORAGE,
+	OPTION_INT_OF("seed", 0, seed, 0, 9e15, "Seed of the random crops and flips."), OPTION_THREADS, OPTION_DEVICE, OPTION_STORAGE,
 	OPTION_JSON, {0}};
 
 const struct command command_view = {
@@ -194,6 +194,7 @@ const struct command command_view = {
 		"are stretched, each sample to its own range.",
 	.example = "stoker view /data/train -o batch.png",
 	.options = options,
+	.arg = "DIR",
 	.min_args = 1,
 	.max_args = 1,
 	.run = run_view,

@@ -136,7 +136,7 @@ void stk_op_explain_missing(const char *name, char *text, size_t capacity)
 		snprintf(text, capacity, "%s exists in DALI, not in Stoker yet%s%s", name, near ? "; nearest: " : "", near ? near : "");
 	else if (dali_has(name, true))
 		snprintf(text, capacity, "%s is a group of operators, not one; `stoker ops` lists what there is", name);
-	else if (near)
+	else if (near && *near)
 		snprintf(text, capacity, "there is no operator \"%s\"; did you mean \"%s\"?", name, near);
 	else
 		snprintf(text, capacity, "there is no operator \"%s\"; `stoker ops` lists them", name);

@@ -34,7 +34,7 @@ enum stk_status stk__cuda_driver_load(struct stk_cuda_driver *d, struct stk_erro
 		d->library = dlopen(windows, RTLD_NOW | RTLD_LOCAL);
 	if (!d->library)
 		return stk__fail(err, STK_NOT_FOUND,
-			"no CUDA driver: %s; leave device_id (device=\"cuda\") out to run on the CPU, or install NVIDIA's driver",
+			"no CUDA driver: %s; leave the device out (device_id, device=\"cuda\" or --device) to run on the CPU, or install NVIDIA's driver",
 			dlerror());
 	enum stk_status status = find_functions(d, err);
 	int result = status ? CUDA_OK : d->cuInit(0);

@@ -173,7 +173,8 @@ static void test_errors_say_what_is_there(void **state)
 		"data/cat holds 2 images but no class folders: did you mean \"data\"?");
 	assert_refused(&(struct stk_file_list_options){.file_root = "empty"}, STK_INVALID, "empty: the folder is empty");
 	assert_refused(&(struct stk_file_list_options){.file_root = "bare"}, STK_INVALID, "its 2 class folders are empty");
-	assert_refused(&(struct stk_file_list_options){.file_root = "text"}, STK_INVALID, "endings seen: .txt (2), 1 without an ending, .npy (1)");
+	assert_refused(
+		&(struct stk_file_list_options){.file_root = "text"}, STK_INVALID, "endings seen: .txt (2), 1 without an ending, .npy (1)");
 	assert_refused(&(struct stk_file_list_options){.file_root = "notes"}, STK_INVALID, "holds 1 file but no class folders");
 	assert_refused(&(struct stk_file_list_options){.file_root = "deep"}, STK_INVALID, "did you mean \"deep/");
 	assert_refused(&(struct stk_file_list_options){.file_root = "alone.jpg"}, STK_INVALID, "a file, not a folder");

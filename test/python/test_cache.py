@@ -264,7 +264,7 @@ def test_what_cannot_be_a_cache(store, tree, tmp_path):
         Storage(cache_limit="1GB")
     assert "is no cache of Stoker's" in stoker("cache", "clear", tree, code=1)
     assert len(list(tree.glob("*/*.jpg"))) == 21
-    assert "it is stoker cache list DIR" in stoker("cache", "burn", tmp_path, code=2)
+    assert "it is list DIR, verify DIR" in stoker("cache", "burn", tmp_path, code=2)
 
 
 def test_in_memory(store, tree, child):
@@ -327,7 +327,7 @@ def test_the_command(store, tree, tmp_path):
     assert f"{tree} lies on this host: a cache keeps what comes over a network" in stoker("cache", "warm", tree, "--cache", folder, code=1)
     stoker("index", tree, "-o", tmp_path / "local")
     assert "lies on this host" in stoker("cache", "warm", tmp_path / "local", "--cache", folder, code=1)
-    assert "--cache DIR says where" in stoker("cache", "warm", TRAIN, code=1)
+    assert "--cache DIR is missing" in stoker("cache", "warm", TRAIN, code=2)
 
 
 def test_a_function_is_called_once(tree, tmp_path):

@@ -71,6 +71,17 @@ def test_usage():
     [
         ["inspect"],
         ["inspect", "a", "b"],
+        ["inspect", ""],
+        ["inspect", "x", "--cache-limit", "5"],
+        ["inspect", "x", "--cache", "y", "--cache-limit", "abc"],
+        ["inspect", "x", "--endpoint", "nonsense"],
+        ["view", "x", "--device", "gpu"],
+        ["view", "x", "--output", ""],
+        ["doctor", "--endpoint", "http://h"],
+        ["doctor", "--cache", "x"],
+        ["cache", "warm", "x"],
+        ["cache", "list"],
+        ["pack", "x"],
         ["view", "x", "--batch", "0"],
         ["view", "x", "--batch", "1.5"],
         ["view", "x", "--batch"],
@@ -83,6 +94,36 @@ def test_wrong_usage(arguments):
     done = stoker(*arguments, code=2)
     assert not done.stdout
     assert f"usage: stoker {arguments[0]}" in done.stderr
+
+
+def test_what_is_wrong_with_the_command_line_is_named():
+    def told(*arguments):
+        return stoker(*arguments, code=2).stderr.splitlines()[0]
+
+    assert told("inspect") == "stoker inspect: DIR is missing" and told("run") == "stoker run: PIPELINE.json is missing"
+    assert told("inspect", "") == told("cache", "list", "").replace("cache", "inspect") == "stoker inspect: the path is empty"
+    assert told("inspect", "a", "b") == 'stoker inspect: one folder at a time; "nuscenes ROOT" is the only form with two arguments'
+    assert told("view", "x", "--seed", "-1") == 'stoker view: --seed takes a whole number from 0 to 9000000000000000, not "-1"'
+    assert told("bench", "x", "--seconds", "0") == 'stoker bench: --seconds takes a number from 0.1 to 3600, not "0"'
+    assert told("help", "inspct") == told("inspct")
+    assert stoker("help", "inspect").stdout == stoker("inspect", "--help").stdout != stoker("help").stdout
+
+
+@pytest.mark.parametrize("command", ["explain", "run", "view", "bench", "cache list"])
+def test_what_is_not_there(command, tmp_path):
+    missing = tmp_path / "missing"
+    assert stoker(*command.split(), missing, code=1).stderr.endswith(f": {missing}: no such file or folder\n")
+    assert stoker(*command.split(), "s3:/b/x", code=1).stderr.endswith("; URIs are written as in s3://bucket/prefix\n")
+
+
+def test_one_of_each(folder, tmp_path):
+    """Words are singular where there is one, and small sizes are bytes."""
+    (tmp_path / "set" / "a").mkdir(parents=True)
+    (tmp_path / "set" / "a" / "1.jpg").write_bytes((folder / "class0" / "00.jpg").read_bytes())
+    assert "1 file in 1 class: 1 good" in stoker("inspect", tmp_path / "set").stdout
+    assert re.search(r": 1 file in 1 class; the index has \d+ bytes\n", stoker("index", tmp_path / "set", "-o", tmp_path / "i").stdout)
+    assert "1 sample in 1 tar, " in stoker("pack", tmp_path / "set", "-o", tmp_path / "tars").stdout
+    assert "1 sample in 1 batch, " in stoker("run", tmp_path / "set", "-b", 1, "-n", 1).stdout
 
 
 def test_options_and_arguments_mix(folder):
@@ -332,6 +373,7 @@ def test_ops():
     assert "did you mean" in stoker("ops", "resise", code=1).stderr
     missing = next(n for n in ("decoders.audio", "nonsilent_region", "experimental.inflate") if n not in names)
     assert "DALI" in stoker("ops", missing, code=1).stderr
+    assert "did you mean" not in stoker("ops", "", code=1).stderr
 
 
 def test_doctor():
@@ -355,7 +397,9 @@ def test_doctor_tells_of_gpus(tmp_path):
     (tmp_path / "libcuda.so.1").write_text("no library")
     broken = json.loads(subprocess.run([COMMAND, "doctor", "--json"], env={"LD_LIBRARY_PATH": str(tmp_path)}, capture_output=True).stdout)
     assert (broken["cuda_driver"], broken["gpus"]) == (0, [])
-    assert "libcuda.so.1" in broken["cuda_problem"]
+    assert "libcuda.so.1" in broken["cuda_problem"] and "--device" in broken["cuda_problem"]
+    text = subprocess.run([COMMAND, "doctor"], env={"LD_LIBRARY_PATH": str(tmp_path)}, capture_output=True, text=True).stdout
+    assert text.count("libcuda.so.1") - broken["cuda_problem"].count("libcuda.so.1") == 0
     assert "driver" in advice(broken) and "without CUDA" not in advice(broken)
     assert bool(broken["cuda_archs"]) == (broken["cuda_needed"] > 0) == broken["cuda_built"]
     emulated = COMMAND.parent.parent / "test" / "cuda"
@@ -381,7 +425,7 @@ def test_damaged_pipelines(tmp_path, text):
     path = tmp_path / "pipeline.json"
     path.write_text(text)
     for command in ("run", "explain", "view"):
-        assert stoker(command, path, code=1).stderr
+        assert f"stoker {command}: {path}: " in stoker(command, path, code=1).stderr
 
 
 def test_bench(folder):

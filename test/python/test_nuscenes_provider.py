@@ -223,7 +223,7 @@ def test_inspect(root, tmp_path):
         f"scene-0061, sample {reference.samples[2]['token']}, CAM_BACK_LEFT: {tmp_path / 'set' / row['filename']} is not there"
         in done.stdout
     )
-    assert "CAM_BACK_LEFT: 12 files, 1 of which are not there" in done.stdout and "4 scenes, 12 samples" in done.stdout
+    assert "CAM_BACK_LEFT: 12 files, 1 of which is not there" in done.stdout and "4 scenes, 12 samples" in done.stdout
     done = run(tmp_path)
     assert done.returncode == 1 and "holds no folder with NuScenes' tables" in done.stderr
 

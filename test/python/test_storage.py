@@ -405,7 +405,7 @@ def test_commands_on_a_bucket(store, tree, tmp_path):
     assert facts == local and facts["files"] == 21 and facts["classes"] == 3 and facts["mean_bytes"] > 0
     stoker("index", "s3://photos/a b/train", "-o", tmp_path / "i")
     assert json.loads(stoker("inspect", tmp_path / "i", "--json")) == local
-    assert "1 files: 1 good" in stoker("inspect", "s3://photos/a b/train/class0/000.jpg")
+    assert "1 file: 1 good" in stoker("inspect", "s3://photos/a b/train/class0/000.jpg")
     assert "404 NoSuchKey" in stoker("inspect", "s3://photos/none.jpg", code=1)
     stoker("view", "s3://photos/a b/train", "-o", tmp_path / "view.png")
     assert (tmp_path / "view.png").read_bytes()[:4] == b"\x89PNG"
