@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * stoker inspect: what is in a data set, and which files would fail. Every pixel is decoded by a pipeline that skips and counts
  * bad samples, so that the verdict is the one that training would meet. */
+#include "loadable.h"
 #include "output.h"
 #include "progress.h"
 #include "session.h"
@@ -219,7 +220,17 @@ static json_t *census_json(struct stk_pipeline *p, const struct census *c)
 	return o;
 }
 
-static int print_as_json(struct stk_pipeline *p, const struct census *c, int code)
+static void put_loadable(json_t *o, const struct loadable *l)
+{
+	json_t *problems = json_array();
+	for (int32_t i = 0; i < l->count; i++)
+		json_array_append_new(problems, text_json(l->problems[i]));
+	if (l->files >= 0)
+		put_int(o, "loader_files", l->files);
+	json_object_set_new(o, "loader_problems", problems);
+}
+
+static int print_as_json(struct stk_pipeline *p, const struct census *c, const struct loadable *l, int code)
 {
 	json_t *o = census_json(p, c), *bad = json_array();
 	struct stk_error e;
@@ -231,6 +242,7 @@ static int print_as_json(struct stk_pipeline *p, const struct census *c, int cod
 		json_array_append_new(bad, item);
 	}
 	json_object_set_new(o, "bad", bad);
+	put_loadable(o, l);
 	int printed = print_json(o);
 	return printed ? printed : code;
 }
@@ -277,7 +289,18 @@ static void print_sizes(const struct census *c)
 	}
 }
 
-static void print_as_text(const struct session *session, const struct census *c)
+static void print_loadable(const struct census *c, const struct loadable *l)
+{
+	for (int32_t i = 0; i < l->count; i++)
+		printf("  Loader would refuse this folder: %s\n", l->problems[i]);
+	if (l->count == LOADABLE_PROBLEMS)
+		puts("  and there may be more for which it would");
+	if (l->files >= 0 && l->files != c->files)
+		printf("  Loader        reads %" PRId64 " %s, by ImageFolder's rules%s%s\n", l->files, noun(l->files, "file", "files"),
+			*l->skipped ? ", and skips " : "", l->skipped);
+}
+
+static void print_as_text(const struct session *session, const struct census *c, const struct loadable *l)
 {
 	struct stk_pipeline *p = session->pipeline;
 	const char *skipped;
@@ -305,31 +328,46 @@ static void print_as_text(const struct session *session, const struct census *c)
 	else if (c->skipped)
 		printf("  skipped       %" PRId64 " %s\n", c->skipped,
 			noun(c->skipped, "file that is no image", "files that are no images"));
+	print_loadable(c, l);
 	for (int64_t i = 0; bad_sample(p, &i, &e);)
 		printf("  %s\n", e.message);
+}
+
+static enum stk_status take_census(struct session *session, const struct settings *s, struct census *census, struct stk_error *err)
+{
+	struct stk_reader_meta meta;
+	const char *what;
+	enum stk_status status = stk_pipeline_reader_meta(session->pipeline, NULL, &meta, err);
+	if (status != STK_OK)
+		return status;
+	census->files = meta.epoch_size;
+	census->classes = session->flat ? 0 : meta.classes;
+	census->tars = session->tars && session->labels;
+	census->skipped = session->flat ? (int64_t)session->skipped : stk_pipeline_reader_skipped(session->pipeline, NULL, &what);
+	census->of_class = census->classes ? calloc((size_t)census->classes, sizeof(*census->of_class)) : NULL;
+	return decode_all(session->pipeline, s->quiet || s->json, census, err);
 }
 
 static int inspect_all(struct session *session, const struct settings *s)
 {
 	struct census census = {.good = 0};
-	struct stk_reader_meta meta;
+	struct loadable *loadable = calloc(1, sizeof(*loadable));
 	struct stk_error err = {0};
-	enum stk_status status = stk_pipeline_reader_meta(session->pipeline, NULL, &meta, &err);
-	if (status == STK_OK) {
-		census.files = meta.epoch_size;
-		const char *what;
-		census.classes = session->flat ? 0 : meta.classes;
-		census.tars = session->tars && session->labels;
-		census.skipped = session->flat ? (int64_t)session->skipped : stk_pipeline_reader_skipped(session->pipeline, NULL, &what);
-		census.of_class = census.classes ? calloc((size_t)census.classes, sizeof(*census.of_class)) : NULL;
-		status = decode_all(session->pipeline, s->quiet || s->json, &census, &err);
+	int code = EXIT_PROBLEM;
+	if (!loadable) {
+		fail_text("inspect", "out of memory");
+	} else if (take_census(session, s, &census, &err) != STK_OK) {
+		fail("inspect", &err);
+	} else {
+		loadable_look(loadable, session, s->args[0]);
+		code = count_bad(session->pipeline) || loadable->count ? EXIT_PROBLEM : EXIT_FINE;
+		if (s->json)
+			code = print_as_json(session->pipeline, &census, loadable, code);
+		else
+			print_as_text(session, &census, loadable);
 	}
-	int code = status != STK_OK ? fail("inspect", &err) : count_bad(session->pipeline) ? EXIT_PROBLEM : EXIT_FINE;
-	if (status == STK_OK && s->json)
-		code = print_as_json(session->pipeline, &census, code);
-	else if (status == STK_OK)
-		print_as_text(session, &census);
 	free(census.of_class);
+	free(loadable);
 	return code;
 }
 
@@ -413,7 +451,8 @@ const struct command command_inspect = {
 	.summary = "what is in a data set, and which files would fail, and why",
 	.usage = "DIR|FILE|TAR|INDEX|s3://BUCKET/PREFIX|nuscenes ROOT",
 	.details =
-		"Reads and decodes every image, as training would, and names each that fails. Exits with 1 when one does. DIR holds a folder for\n"
+		"Reads and decodes every image, as training would, and names each that fails. Exits with 1 when one does, or when Loader would refuse\n"
+		"the folder, as for a class folder without images. DIR holds a folder for\n"
 		"each class, the images themselves, or tars in WebDataset's format; of these, and of an index (stoker index), each sample is one. `nuscenes ROOT` counts what NuScenes' tables below ROOT name, and says which files are not there.",
 	.example = "stoker inspect /data/train --json > report.json",
 	.options = options,

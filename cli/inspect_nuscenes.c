@@ -116,7 +116,7 @@ static json_t *as_json(const struct nuscenes_census *c, const struct stk_nuscene
 	for (int k = 0; k < FILES; k++)
 		put_int(files, file_name(v, k), c->files[k]);
 	for (int64_t i = 0; i < c->missing_in_all && i < NAMED; i++)
-		json_array_append_new(missing, json_string(c->named[i]));
+		json_array_append_new(missing, text_json(c->named[i]));
 	json_object_set_new(object, "by_class", classes);
 	json_object_set_new(object, "files", files);
 	put_int(object, "missing_files", c->missing_in_all);

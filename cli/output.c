@@ -5,41 +5,119 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+
+/* jansson takes UTF-8 alone. Until print_json writes them, bytes that are none stand as ESCAPE and two digits, and so does ESCAPE itself. */
+#define ESCAPE '\1'
+
+/* Bytes of the UTF-8 sequence that text begins with; 0: it begins with none. */
+static size_t sequence(const char *text)
+{
+	const unsigned char *t = (const unsigned char *)text;
+	const size_t n = t[0] < 0x80                   ? 1
+			 : t[0] >= 0xc2 && t[0] < 0xe0 ? 2
+			 : t[0] >= 0xe0 && t[0] < 0xf0 ? 3
+			 : t[0] >= 0xf0 && t[0] < 0xf5 ? 4
+						       : 0;
+	for (size_t i = 1; i < n; i++) {
+		if ((t[i] & 0xc0) != 0x80)
+			return 0;
+	}
+	const bool longer = (t[0] == 0xe0 && t[1] < 0xa0) || (t[0] == 0xf0 && t[1] < 0x90);    /* than it need be */
+	const bool outside = (t[0] == 0xed && t[1] >= 0xa0) || (t[0] == 0xf4 && t[1] >= 0x90); /* surrogates, and beyond Unicode */
+	return longer || outside ? 0 : n;
+}
+
+/* Freed with free; NULL: out of memory. */
+static char *escape(const char *text)
+{
+	char *out = malloc(3 * strlen(text) + 1), *end = out;
+	while (out && *text) {
+		const size_t n = sequence(text);
+		if (n && *text != ESCAPE) {
+			memcpy(end, text, n);
+			end += n;
+			text += n;
+		} else {
+			end += sprintf(end, "%c%02x", ESCAPE, (unsigned char)*text++);
+		}
+	}
+	if (out)
+		*end = '\0';
+	return out;
+}
+
+json_t *text_json(const char *value)
+{
+	char *escaped = escape(value);
+	json_t *text = escaped ? json_string(escaped) : NULL;
+	free(escaped);
+	return text;
+}
+
+static void put(json_t *object, const char *key, json_t *value)
+{
+	char *escaped = escape(key);
+	if (escaped)
+		json_object_set_new(object, escaped, value);
+	else
+		json_decref(value);
+	free(escaped);
+}
 
 void put_text(json_t *object, const char *key, const char *value)
 {
-	json_t *text = json_string(value);
-	if (!text) { /* file names are bytes, JSON is UTF-8 */
-		char copy[4096];
-		size_t n = 0;
-		for (; value[n] && n + 1 < sizeof(copy); n++)
-			copy[n] = (signed char)value[n] < 0 ? '?' : value[n];
-		copy[n] = '\0';
-		text = json_string(copy);
-	}
-	json_object_set_new(object, key, text);
+	put(object, key, text_json(value));
 }
 
 void put_int(json_t *object, const char *key, int64_t value)
 {
-	json_object_set_new(object, key, json_integer(value));
+	put(object, key, json_integer(value));
 }
 
 void put_real(json_t *object, const char *key, double value)
 {
-	json_object_set_new(object, key, isfinite(value) ? json_real(value) : json_null());
+	put(object, key, isfinite(value) ? json_real(value) : json_null());
 }
 
 void put_bool(json_t *object, const char *key, bool value)
 {
-	json_object_set_new(object, key, json_boolean(value));
+	put(object, key, json_boolean(value));
+}
+
+/* Prints a dump, of which escapes become the bytes that they stand for. */
+static void print_dump(const char *dump)
+{
+	static const char mark[] = "\\u0001"; /* how a dump writes ESCAPE */
+	const size_t n = sizeof(mark) - 1;
+	for (const char *at = dump; *at;) {
+		const size_t plain = strcspn(at, "\\");
+		fwrite(at, 1, plain, stdout);
+		at += plain;
+		if (!*at)
+			break;
+		if (strncmp(at, mark, n)) { /* another escape: what follows the backslash is no beginning of one */
+			fwrite(at, 1, 2, stdout);
+			at += 2;
+		} else if (!strncmp(at + n, "01", 2)) {
+			fputs(mark, stdout);
+			at += n + 2;
+		} else {
+			printf("\\udc%.2s", at + n);
+			at += n + 2;
+		}
+	}
 }
 
 int print_json(json_t *value)
 {
-	int failed = !value || json_dumpf(value, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(12) | JSON_ENCODE_ANY);
+	char *dump = value ? json_dumps(value, JSON_INDENT(2) | JSON_REAL_PRECISION(12) | JSON_ENCODE_ANY) : NULL;
+	const int code = dump ? EXIT_FINE : EXIT_PROBLEM;
 	json_decref(value);
+	if (dump)
+		print_dump(dump);
+	free(dump);
 	putchar('\n');
-	return failed ? EXIT_PROBLEM : EXIT_FINE;
+	return code;
 }

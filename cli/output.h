@@ -8,7 +8,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-void put_text(json_t *object, const char *key, const char *value); /* bytes that are no UTF-8 become '?' */
+/* A byte 0xNN of names that are no UTF-8 is printed as \udcNN, which os.fsencode of what Python's json.loads gives makes that byte again. Keys may be such
+ * names, too. */
+json_t *text_json(const char *value);
+void put_text(json_t *object, const char *key, const char *value);
 void put_int(json_t *object, const char *key, int64_t value);
 void put_real(json_t *object, const char *key, double value); /* not finite: null */
 void put_bool(json_t *object, const char *key, bool value);

@@ -13,6 +13,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 from PIL import Image
+from stoker import Loader
+from stoker.errors import InvalidArgumentError
+from stoker.loader._sources import IMAGE_ENDINGS
 from support import hostile_jpeg, run_script
 
 COMMAND = Path(os.environ.get("STOKER_BUILD", "build")).resolve() / "cli" / "stoker"
@@ -166,6 +169,70 @@ def test_inspect_counts(folder, tmp_path):
     (tmp_path / "class" / "a.jpg").write_bytes(paths[0].read_bytes())
     (tmp_path / "class" / "a.txt").touch()
     assert "skipped       1 file that is no image: .txt (1); 4 images beside the class folders" in stoker("inspect", tmp_path).stdout
+
+
+def test_inspect_says_what_loader_refuses(folder, tmp_path):
+    """A class without images and links that lead back, all of them; the rest is inspected."""
+    image = (folder / "class0" / "00.jpg").read_bytes()
+    for name in ("a", "b", "c[*]", "d", "e", "f"):
+        (tmp_path / "set" / name).mkdir(parents=True)
+    for path in ("a/1.jpg", "d/1.jpg", "e/1.jpg"):
+        (tmp_path / "set" / path).write_bytes(image)
+    (tmp_path / "set" / "d" / "loop").symlink_to(".")
+    (tmp_path / "set" / "f" / "below").mkdir()
+    (tmp_path / "set" / "f" / "below" / "1.jpg").write_bytes(image)
+    facts = json.loads(stoker("inspect", tmp_path / "set", "--json", code=1).stdout)
+    assert (facts["files"], facts["good"], facts["bad"]) == (3, 3, []) and "loader_files" not in facts
+    without = ": a class folder without images: remove it, or give a list of files and labels"
+    back = ": a link that leads back to a folder which holds it: remove it"
+    assert facts["loader_problems"] == [f"{tmp_path}/set/{n}" for n in (f"b{without}", f"c[*]{without}", f"d/loop{back}")]
+    text = stoker("inspect", tmp_path / "set", code=1).stdout
+    assert (
+        text.count("  Loader would refuse this folder: ") == 3 and f"  Loader would refuse this folder: {tmp_path}/set/b{without}\n" in text
+    )
+    with pytest.raises(InvalidArgumentError) as refused:
+        Loader(tmp_path / "set", batch_size=1)
+    assert facts["loader_problems"][0] in str(refused.value)
+    for path in ("b", "c[*]"):
+        (tmp_path / "set" / path).rmdir()
+    (tmp_path / "set" / "d" / "loop").unlink()
+    facts = json.loads(stoker("inspect", tmp_path / "set", "--json").stdout)
+    assert (facts["files"], facts["loader_files"], facts["loader_problems"]) == (3, 4, [])
+    stoker("index", tmp_path / "set", "-o", tmp_path / "i")
+    assert json.loads(stoker("inspect", tmp_path / "i", "--json").stdout)["loader_files"] == 4
+    assert "Loader " not in stoker("inspect", folder).stdout
+
+
+def test_inspect_and_loader_take_the_same_endings(folder, tmp_path):
+    """By ImageFolder's list; a reader takes more."""
+    (tmp_path / "a").mkdir()
+    for ending in ("jpg", "JPEG", "png", "ppm", "bmp", "pgm", "tif", "tiff", "webp", "pbm", "pnm", "gif", "txt", "jp2"):
+        (tmp_path / "a" / f"1.{ending}").write_bytes((folder / "class0" / "00.jpg").read_bytes())
+    facts = json.loads(stoker("inspect", tmp_path, "--json").stdout)
+    assert facts["loader_files"] == len(Loader(tmp_path, batch_size=1)) == len(IMAGE_ENDINGS) == facts["files"] - 2
+    assert "  Loader        reads 9 files, by ImageFolder's rules, and skips 5 files" in stoker("inspect", tmp_path).stdout
+
+
+def test_names_that_are_no_utf8(folder, tmp_path):
+    """JSON has them all, as os.fsencode understands them."""
+    bad = [b"a\xff\xfe", b"\xe4\xf6", b"\xed\xa0\x80", b"\xf4\x90\x80\x80\xc3", b"\xc0\x80"]
+    names = [*bad, b"\x01ff", b"\\u0001ff", "клас".encode(), b'"\n\\']
+    root = os.fsencode(tmp_path)
+    for name in names:
+        os.mkdir(os.path.join(root, name))
+        with open(os.path.join(root, name, name + b".jpg"), "wb") as f:
+            f.write((folder / "class0" / "00.jpg").read_bytes())
+        with open(os.path.join(root, name, b"bad" + name + b".jpg"), "wb") as f:
+            f.write(b"hello")
+    told = stoker("inspect", tmp_path, "--json", code=1).stdout
+    facts = json.loads(told)
+    assert sorted(map(os.fsencode, facts["by_class"])) == sorted(names) and set(facts["by_class"].values()) == {1}
+    assert len({b["uri"] for b in facts["bad"]}) == 9 and all(os.path.exists(b["uri"]) for b in facts["bad"])
+    assert told.isascii() is False and '"a\\udcff\\udcfe": 1' in told
+    for name in names:
+        os.unlink(os.path.join(root, name, b"bad" + name + b".jpg"))
+    facts = json.loads(stoker("view", tmp_path, "--json", "-b", "9", "-o", tmp_path / "v.png").stdout)
+    assert len({s["uri"] for s in facts["samples"]}) == 9 and all(os.path.exists(s["uri"]) for s in facts["samples"])
 
 
 def test_what_was_meant(folder):
