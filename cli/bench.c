@@ -247,7 +247,7 @@ static int run_bench(const struct settings *s)
 		if (status == STK_OK)
 			status = run_rounds(&bench, s->seconds > 0 ? s->seconds : 10, s->quiet || s->json, &err);
 		if (status != STK_OK)
-			code = fail("bench", &err);
+			code = fail_at(&bench.session, s->args[0], &err);
 		else
 			code = s->json ? print_as_json(&bench) : print_as_text(&bench, s->args[0]);
 	}

@@ -123,7 +123,7 @@ static int run_run(const struct settings *s)
 		enum stk_status status = run_batches(&session, s, &totals, &err);
 		totals.wall = wall_seconds() - wall;
 		totals.cpu = cpu_seconds() - cpu;
-		code = status == STK_OK ? report(s, &totals) : fail("run", &err);
+		code = status == STK_OK ? report(s, &totals) : fail_at(&session, s->args[0], &err);
 	}
 	close_session(&session);
 	return code;

@@ -44,6 +44,18 @@ bool source_is_there(const char *command, const char *source)
 	return false;
 }
 
+bool has_inspection(const struct session *session, const char *source)
+{
+	return session->standard && is_tree(source);
+}
+
+int fail_at(const struct session *session, const char *source, const struct stk_error *err)
+{
+	return err->uri[0] && has_inspection(session, source)
+		       ? fail_text(session->command, "%s; `stoker inspect %s` finds all bad files", err->message, source)
+		       : fail(session->command, err);
+}
+
 char *read_text_file(const char *path, size_t *size, struct stk_error *err)
 {
 	FILE *f = fopen(path, "rb");
@@ -301,6 +313,7 @@ bool open_session(struct session *session, const char *command, const char *sour
 		return false;
 	device_of(s->device, &session->device_id);
 	struct progress listing;
+	const bool skips = kind == GRAPH_DECODE_CHECK || kind == GRAPH_BYTES || kind == GRAPH_VIEW;
 	const struct stk_pipeline_config config = {.size = sizeof(config),
 		.batch_size = (int32_t)(s->batch                     ? s->batch
 					: kind == GRAPH_DECODE_CHECK ? 32
@@ -311,8 +324,8 @@ bool open_session(struct session *session, const char *command, const char *sour
 		.storage = session->storage,
 		.listed = on_entries,
 		.interrupted_user = &listing,
-		.on_error = kind == GRAPH_DECODE_CHECK || kind == GRAPH_BYTES ? STK_ON_ERROR_SKIP : STK_ON_ERROR_RAISE,
-		.max_errors = kind == GRAPH_DECODE_CHECK || kind == GRAPH_BYTES ? 1e15 : 0};
+		.on_error = skips ? STK_ON_ERROR_SKIP : STK_ON_ERROR_RAISE,
+		.max_errors = skips ? 1e15 : 0};
 	enum stk_status status = make_graph(session, source, kind, s, &graph, &err);
 	if (status == STK_OK) {
 		progress_begin(&listing, "objects listed", 0, s->quiet || s->json);

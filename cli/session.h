@@ -23,8 +23,8 @@ struct session {
 /* What the standard graph ends in. */
 enum graph_kind {
 	GRAPH_TRAIN, /* random crop, 224 x 224, random flip, normalised float CHW */
-	GRAPH_VIEW,  /* the same, and behind image and label what was drawn: the file's shape, the window's anchor and shape, the flip */
-	GRAPH_BYTES, /* the files' bytes and labels, in order */
+	GRAPH_VIEW, /* the same, and behind image and label what was drawn: the file's shape, the window's anchor and shape, the flip. Bad samples are skipped */
+	GRAPH_BYTES,       /* the files' bytes and labels, in order */
 	GRAPH_DECODE_CHECK /* every pixel decoded, in order, shrunk to a stamp; labels; the files' bytes. Bad samples are skipped and counted */
 };
 
@@ -41,6 +41,10 @@ bool open_context(struct session *session, const char *command, const struct set
 
 /* False, and said so: no such file or folder. Stores and tars, whose names may be patterns, are looked for when they are read. */
 bool source_is_there(const char *command, const char *source);
+
+/* Whether `stoker inspect SOURCE` would find all bad files; fail_at says so behind the error of a sample, and returns EXIT_PROBLEM. */
+bool has_inspection(const struct session *session, const char *source);
+int fail_at(const struct session *session, const char *source, const struct stk_error *err);
 
 /* Whole file, with a NUL behind it; freed with free. NULL: *err says why. */
 char *read_text_file(const char *path, size_t *size, struct stk_error *err);

@@ -10,7 +10,7 @@
 #define MAX_CELL 256
 
 /* Captions: each dot of a letter is a square of pixels. */
-enum { DOT = 2, LETTER_STEP = DOT * (LETTER_WIDTH + 1), LINE_STEP = DOT * (LETTER_HEIGHT + 2), LEAST_LETTERS = 24 };
+enum { DOT = 2, LETTER_STEP = DOT * (LETTER_WIDTH + 1), LINE_STEP = DOT * (LETTER_HEIGHT + 2), LEAST_LETTERS = 24, GAP = 4 };
 
 /* A sample as an image: extents, and the distance in elements between neighbours. */
 struct picture {
@@ -92,17 +92,20 @@ bool sheet_takes(const struct stk_desc *desc)
 	}
 }
 
-bool sheet_create(struct sheet *sheet, const struct stk_tensor_list *list, int32_t count, int32_t columns, int32_t lines)
+bool sheet_create(struct sheet *sheet, const struct stk_tensor_list *list, int32_t count, int32_t columns, int32_t lines, int32_t letters)
 {
-	const int32_t least = lines ? LEAST_LETTERS * LETTER_STEP : 1; /* a caption has to be readable below a small picture */
-	*sheet = (struct sheet){.gap = 4, .columns = columns, .cell_w = least, .cell_h = 1, .lines = lines};
-	for (int32_t i = 0; i < count; i++) {
+	/* A caption has to be readable below a small picture. */
+	const int32_t least = lines ? (letters > LEAST_LETTERS ? letters : LEAST_LETTERS) * LETTER_STEP : 1;
+	*sheet = (struct sheet){.gap = GAP, .columns = columns, .picture_w = 1, .picture_h = 1, .lines = lines};
+	for (int32_t i = 0; i < list->count; i++) {
 		struct picture p;
 		if (!as_picture(&list->samples[i].desc, NULL, &p))
 			continue;
-		sheet->cell_w = p.width > sheet->cell_w ? (int32_t)(p.width < MAX_CELL ? p.width : MAX_CELL) : sheet->cell_w;
-		sheet->cell_h = p.height > sheet->cell_h ? (int32_t)(p.height < MAX_CELL ? p.height : MAX_CELL) : sheet->cell_h;
+		sheet->picture_w = p.width > sheet->picture_w ? (int32_t)(p.width < MAX_CELL ? p.width : MAX_CELL) : sheet->picture_w;
+		sheet->picture_h = p.height > sheet->picture_h ? (int32_t)(p.height < MAX_CELL ? p.height : MAX_CELL) : sheet->picture_h;
 	}
+	sheet->cell_w = sheet->picture_w > least ? sheet->picture_w : least;
+	sheet->cell_h = sheet->picture_h;
 	if (sheet->columns <= 0)
 		sheet->columns = (int32_t)ceil(sqrt((double)count));
 	if (sheet->columns > count)
@@ -115,6 +118,14 @@ bool sheet_create(struct sheet *sheet, const struct stk_tensor_list *list, int32
 	if (sheet->pixels)
 		memset(sheet->pixels, 32, bytes);
 	return sheet->pixels != NULL;
+}
+
+int64_t sheet_bytes(int64_t count, int64_t size)
+{
+	enum { LETTERS = 48, LINES = 2 };
+	const int64_t picture = size < MAX_CELL ? size : MAX_CELL, letters = LETTERS * LETTER_STEP;
+	const int64_t width = (picture > letters ? picture : letters) + GAP, height = picture + GAP + LINES * LINE_STEP;
+	return 2 * 3 * width * height * count; /* pixels, and as much for the PNG of them */
 }
 
 static struct sheet_scale stretch_of(const struct picture *p)
@@ -169,6 +180,19 @@ void sheet_draw(struct sheet *sheet, int32_t cell, const struct stk_tensor *samp
 				row[x * 3 + c] = (uint8_t)(v > 0 ? v < 255 ? v + 0.5 : 255 : 0);
 			}
 		}
+	}
+}
+
+void sheet_cross_out(struct sheet *sheet, int32_t cell)
+{
+	const int32_t w = sheet->picture_w, h = sheet->picture_h, top = cell_top(sheet, cell);
+	const int32_t left = sheet->gap + cell % sheet->columns * (sheet->cell_w + sheet->gap);
+	for (int32_t y = 0; y < h; y++) {
+		uint8_t *row = sheet->pixels + ((size_t)(top + y) * (size_t)sheet->width + (size_t)left) * 3;
+		const int32_t x = (int32_t)((int64_t)y * w / h);
+		memset(row, 96, (size_t)w * 3);
+		memset(row + x * 3, 220, 3);
+		memset(row + (w - 1 - x) * 3, 220, 3);
 	}
 }
 

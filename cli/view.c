@@ -6,7 +6,9 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 /* The first output that can be looked at, or -1. */
 static int32_t picture_output(const struct stk_batch *batch)
@@ -44,34 +46,52 @@ static int64_t number_at(const struct stk_batch *batch, int32_t output, int32_t 
 
 enum { LABEL = 1, SHAPE, ANCHOR, WINDOW, COIN }; /* outputs of the standard graph */
 
-/* Class and file: of a folder's the last two names of the path, of a tar's label and file, whose URI is TAR:OFFSET:FILE. */
-static void write_name(struct sheet *sheet, const struct session *session, const struct stk_batch *batch, int32_t i)
+/* Class and file: of a folder's the last two names of the path, of a tar's label and file, whose URI is TAR:OFFSET:FILE. label: nullable. */
+static void write_name(struct sheet *sheet, int32_t cell, const struct session *session, const char *uri, const int64_t *label)
 {
-	const char *uri = stk_batch_sample(batch, i)->uri, *slash = strrchr(uri, '/'), *colon = strrchr(uri, ':');
+	const char *slash = strrchr(uri, '/'), *colon = strrchr(uri, ':');
 	char text[256];
 	if (session->tars) {
 		const char *file = colon ? colon + 1 : uri;
-		snprintf(text, sizeof(text), "%" PRId64 "/%s", number_at(batch, LABEL, i, 0), file);
-		sheet_write(sheet, i, 0, session->labels ? text : file);
+		snprintf(text, sizeof(text), "%" PRId64 "/%s", label ? *label : 0, file);
+		sheet_write(sheet, cell, 0, session->labels && label ? text : file);
 		return;
 	}
 	while (slash && slash > uri && slash[-1] != '/' && !session->flat)
 		slash--; /* the class is the last folder */
-	sheet_write(sheet, i, 0, slash ? slash + (session->flat ? 1 : 0) : uri);
+	sheet_write(sheet, cell, 0, slash ? slash + (session->flat ? 1 : 0) : uri);
 }
 
-/* The captions: class and file, then the file's size and the window that was drawn of it. */
-static void write_captions(struct sheet *sheet, const struct session *session, const struct stk_batch *batch, int32_t i)
+/* The file's size and the window that was drawn of it; how many letters these are. */
+static int32_t geometry_of(const struct stk_batch *batch, int32_t i, char text[160])
 {
-	char text[128];
-	write_name(sheet, session, batch, i);
-	if (!session->standard)
-		return;
-	snprintf(text, sizeof(text), "%" PRId64 "x%" PRId64 " %" PRId64 ",%" PRId64 "+%" PRId64 "x%" PRId64 "%s",
+	return snprintf(text, 160, "%" PRId64 "x%" PRId64 " %" PRId64 ",%" PRId64 "+%" PRId64 "x%" PRId64 "%s",
 		number_at(batch, SHAPE, i, 1), number_at(batch, SHAPE, i, 0), number_at(batch, ANCHOR, i, 1),
 		number_at(batch, ANCHOR, i, 0), number_at(batch, WINDOW, i, 1), number_at(batch, WINDOW, i, 0),
 		number_at(batch, COIN, i, 0) ? " flip" : "");
-	sheet_write(sheet, i, 1, text);
+}
+
+/* Letters of the longest of these lines. */
+static int32_t geometry_letters(const struct session *session, const struct stk_batch *batch)
+{
+	char text[160];
+	int32_t most = 0;
+	for (int32_t i = 0; session->standard && i < stk_batch_size(batch); i++) {
+		const int32_t n = geometry_of(batch, i, text);
+		most = n > most ? n : most;
+	}
+	return most;
+}
+
+/* The captions: class and file, then the geometry. */
+static void write_captions(struct sheet *sheet, int32_t cell, const struct session *session, const struct stk_batch *batch, int32_t i)
+{
+	char text[160];
+	const int64_t label = number_at(batch, LABEL, i, 0);
+	write_name(sheet, cell, session, stk_batch_sample(batch, i)->uri, &label);
+	geometry_of(batch, i, text);
+	if (session->standard)
+		sheet_write(sheet, cell, 1, text);
 }
 
 /* Lines of a caption: one where samples have names. */
@@ -87,50 +107,141 @@ static void put_draws(json_t *sample, const struct stk_batch *batch, int32_t i)
 		put_int(sample, names[k], number_at(batch, 2 + k / 2, i, k % 2));
 }
 
-static int report(const struct session *session, const struct settings *s, const char *path, const struct sheet *sheet,
-	const struct stk_batch *batch, int32_t count)
+/* A place on the sheet: a sample of the batch, or one that failed. */
+struct tile {
+	int64_t epoch, position;
+	int32_t sample;       /* in the batch; -1: it failed */
+	struct stk_error bad; /* why */
+};
+
+struct tiles {
+	struct tile *at;
+	int32_t count, bad;
+};
+
+/* A batch may reach into the next epoch. */
+static int by_place(const void *a, const void *b)
 {
-	if (!s->json) {
-		printf("%s: %d %s in %d %s of %d, %d x %d pixels\n", path, count, noun(count, "sample", "samples"), sheet->rows,
-			noun(sheet->rows, "row", "rows"), sheet->columns, sheet->width, sheet->height);
-		return EXIT_FINE;
+	const struct tile *x = a, *y = b;
+	return x->epoch != y->epoch ? (x->epoch > y->epoch) - (x->epoch < y->epoch)
+				    : (x->position > y->position) - (x->position < y->position);
+}
+
+/* What was wanted and did not come, by its place. */
+static void take_failed(struct tiles *t, struct stk_pipeline *p, int32_t wanted)
+{
+	struct stk_error e;
+	for (int64_t i = 0; t->bad < wanted && stk_pipeline_bad_sample(p, i, &e); i++)
+		t->at[t->bad++] = (struct tile){.epoch = e.epoch, .position = e.sample, .sample = -1, .bad = e};
+	qsort(t->at, (size_t)t->bad, sizeof(*t->at), by_place);
+}
+
+/* The batch's samples in their order, with the failed ones between them. */
+static bool list_tiles(struct tiles *t, struct stk_pipeline *p, const struct stk_batch *batch, int32_t batch_size)
+{
+	const int32_t good = stk_batch_size(batch);
+	*t = (struct tiles){.at = calloc((size_t)batch_size, sizeof(*t->at))};
+	if (!t->at)
+		return false;
+	take_failed(t, p, batch_size - good);
+	t->count = good + t->bad;
+	for (int32_t i = good - 1, bad = t->bad - 1, to = t->count - 1; i >= 0; to--) {
+		const struct stk_sample *sample = stk_batch_sample(batch, i);
+		const struct tile tile = {.epoch = sample->epoch, .position = sample->position, .sample = i};
+		const bool failed = bad >= 0 && by_place(&t->at[bad], &tile) > 0;
+		t->at[to] = failed ? t->at[bad--] : tile;
+		i -= !failed;
 	}
-	json_t *o = json_object(), *samples = json_array();
+	return true;
+}
+
+static bool told_before(const struct tiles *t, int32_t k)
+{
+	for (int32_t i = 0; i < k; i++) {
+		if (t->at[i].sample < 0 && !strcmp(t->at[i].bad.uri, t->at[k].bad.uri))
+			return true;
+	}
+	return false;
+}
+
+/* Names the files that failed, each once. */
+static void tell_failed(const struct session *session, const char *source, const struct tiles *t)
+{
+	enum { MOST = 10 };
+	int32_t files = 0;
+	for (int32_t k = 0; k < t->count; k++) {
+		if (t->at[k].sample < 0 && !told_before(t, k) && files++ < MOST)
+			fail("view", &t->at[k].bad);
+	}
+	if (files > MOST)
+		fail_text("view", "and %d more", files - MOST);
+	if (files && has_inspection(session, source))
+		fail_text("view", "these are crossed out; `stoker inspect %s` finds all bad files", source);
+}
+
+static json_t *tile_json(const struct session *session, const struct stk_batch *batch, const struct tile *tile, int32_t cell)
+{
+	json_t *o = json_object();
+	put_text(o, "uri", tile->sample < 0 ? tile->bad.uri : stk_batch_sample(batch, tile->sample)->uri);
+	put_int(o, "position", tile->position);
+	put_int(o, "cell", cell);
+	if (tile->sample < 0)
+		put_text(o, "message", tile->bad.message);
+	if (tile->sample >= 0 && session->labels)
+		put_int(o, "label", number_at(batch, LABEL, tile->sample, 0));
+	if (tile->sample >= 0 && session->standard)
+		put_draws(o, batch, tile->sample);
+	return o;
+}
+
+static int report(const struct session *session, const struct settings *s, const char *path, const struct sheet *sheet,
+	const struct stk_batch *batch, const struct tiles *t)
+{
+	const int code = t->bad ? EXIT_PROBLEM : EXIT_FINE;
+	if (!s->json) {
+		printf("%s: %d %s in %d %s of %d, %d x %d pixels\n", path, t->count, noun(t->count, "sample", "samples"), sheet->rows,
+			noun(sheet->rows, "row", "rows"), sheet->columns, sheet->width, sheet->height);
+		fflush(stdout);
+		tell_failed(session, s->args[0], t);
+		return code;
+	}
+	json_t *o = json_object(), *samples = json_array(), *bad = json_array();
 	put_text(o, "file", path);
 	put_int(o, "columns", sheet->columns);
 	put_int(o, "rows", sheet->rows);
-	for (int32_t i = 0; i < count; i++) {
-		json_t *sample = json_object();
-		put_text(sample, "uri", stk_batch_sample(batch, i)->uri);
-		put_int(sample, "position", stk_batch_sample(batch, i)->position);
-		if (session->labels)
-			put_int(sample, "label", number_at(batch, LABEL, i, 0));
-		if (session->standard)
-			put_draws(sample, batch, i);
-		json_array_append_new(samples, sample);
-	}
+	for (int32_t k = 0; k < t->count; k++)
+		json_array_append_new(t->at[k].sample < 0 ? bad : samples, tile_json(session, batch, &t->at[k], k));
 	json_object_set_new(o, "samples", samples);
-	return print_json(o);
+	json_object_set_new(o, "bad", bad);
+	const int printed = print_json(o);
+	return printed ? printed : code;
 }
 
-/* host: the one output to draw, in host memory. */
-static int draw_output(const struct session *session, const struct settings *s, struct stk_batch *host, const struct stk_batch *batch)
+/* list: the output to draw, in host memory. */
+static int draw_tiles(const struct session *session, const struct settings *s, const struct stk_tensor_list *list,
+	const struct stk_batch *batch, const struct tiles *t)
 {
-	const struct stk_tensor_list *list = stk_batch_output(host, 0);
 	const char *path = s->output ? s->output : "view.png";
 	char text[1024];
 	struct sheet sheet;
 	int code = EXIT_PROBLEM;
-	if (!sheet_create(&sheet, list, list->count, (int32_t)s->columns, session->standard ? 2 : has_names(batch))) {
+	if (!sheet_create(&sheet, list, t->count, (int32_t)s->columns, session->standard ? 2 : has_names(batch),
+		    geometry_letters(session, batch))) {
 		fail_text("view", "out of memory");
 	} else {
 		struct sheet_scale scale = scale_of(session, &list->samples[0].desc);
-		for (int32_t i = 0; i < list->count; i++)
-			sheet_draw(&sheet, i, &list->samples[i], &scale);
-		for (int32_t i = 0; sheet.lines && i < list->count; i++)
-			write_captions(&sheet, session, batch, i);
+		for (int32_t k = 0; k < t->count; k++) {
+			if (t->at[k].sample < 0)
+				sheet_cross_out(&sheet, k);
+			else
+				sheet_draw(&sheet, k, &list->samples[t->at[k].sample], &scale);
+			if (sheet.lines && t->at[k].sample < 0)
+				write_name(&sheet, k, session, t->at[k].bad.uri, NULL);
+			else if (sheet.lines)
+				write_captions(&sheet, k, session, batch, t->at[k].sample);
+		}
 		if (write_png(path, sheet.pixels, sheet.width, sheet.height, text, sizeof(text)))
-			code = report(session, s, path, &sheet, batch, list->count);
+			code = report(session, s, path, &sheet, batch, t);
 		else
 			fail_text("view", "%s", text);
 	}
@@ -138,37 +249,75 @@ static int draw_output(const struct session *session, const struct settings *s, 
 	return code;
 }
 
-static int draw_batch(const struct session *session, const struct settings *s, struct stk_batch *batch)
+/* What lies on a GPU is copied; what lies in host memory is drawn from there, since it may be large. */
+static int draw_batch(const struct session *session, const struct settings *s, struct stk_batch *batch, const struct tiles *t)
 {
-	int32_t output = picture_output(batch);
+	const int32_t output = picture_output(batch);
 	struct stk_batch *host = NULL;
 	struct stk_error err = {0};
 	if (output < 0)
 		return fail_text("view", "no output of this pipeline looks like an image (HWC or CHW with 1 or 3 channels)");
-	if (stk_batch_to_host(batch, output, -1, &host, &err) != STK_OK)
+	const struct stk_tensor_list *list = stk_batch_output(batch, output);
+	if (list->device_id >= 0 && stk_batch_to_host(batch, output, -1, &host, &err) != STK_OK)
 		return fail("view", &err);
-	int code = draw_output(session, s, host, batch);
+	int code = draw_tiles(session, s, host ? stk_batch_output(host, 0) : list, batch, t);
 	stk_batch_unref(&host);
 	return code;
+}
+
+static int view_batch(const struct session *session, const struct settings *s, struct stk_batch *batch)
+{
+	struct tiles tiles;
+	int code = EXIT_PROBLEM;
+	if (!list_tiles(&tiles, session->pipeline, batch, (int32_t)s->batch))
+		fail_text("view", "out of memory");
+	else if (tiles.count > tiles.bad)
+		code = draw_batch(session, s, batch, &tiles);
+	else if (tiles.bad)
+		code = fail_at(session, s->args[0], &tiles.at[0].bad);
+	else
+		code = fail_text("view", "%s: no samples", s->args[0]);
+	free(tiles.at);
+	return code;
+}
+
+/* A batch of the usual training pipeline, as floats, and the sheet: refused where they would take more than half of the memory that can be had. */
+static bool has_room(const struct settings *s)
+{
+	struct stk_machine m = {.size = sizeof(m)};
+	const int64_t size = s->size ? s->size : 224, bytes = s->batch * size * size * 3 * 4 + sheet_bytes(s->batch, size);
+	if (is_pipeline(s->args[0]) || stk_machine_probe(&m, NULL) != STK_OK || m.memory_free < 0)
+		return true;
+	const int64_t room = (m.memory_limit > 0 && m.memory_limit < m.memory_free ? m.memory_limit : m.memory_free) / 2;
+	if (bytes <= room)
+		return true;
+	fail_text("view",
+		"%" PRId64 " samples of %" PRId64 " x %" PRId64
+		" take %.1f GB of memory, and half of what is free are %.1f GB: lower --batch or --size",
+		s->batch, size, size, (double)bytes / 1e9, (double)room / 1e9);
+	return false;
 }
 
 static int run_view(const struct settings *given)
 {
 	struct settings s = *given;
-	struct session session;
+	struct session session = {.device_id = -1};
 	struct stk_batch *batch = NULL;
 	struct stk_error err = {0};
 	int code = EXIT_PROBLEM;
+	const size_t length = s.output ? strlen(s.output) : 0;
+	if (s.output && (length < 5 || strcasecmp(s.output + length - 4, ".png")))
+		return usage_error(&command_view, "--output is the name of a PNG, as view.png, not \"%s\"", s.output);
 	if (!s.batch)
 		s.batch = s.augment ? s.augment : 64;
-	if (open_session(&session, "view", s.args[0], GRAPH_VIEW, &s)) {
+	if (has_room(&s) && open_session(&session, "view", s.args[0], GRAPH_VIEW, &s)) {
 		enum stk_status status = stk_pipeline_next(session.pipeline, &batch, &err);
 		if (status == STK_END)
 			code = fail_text("view", "%s: no samples", s.args[0]);
 		else if (status != STK_OK)
-			code = fail("view", &err);
+			code = fail_at(&session, s.args[0], &err);
 		else
-			code = draw_batch(&session, &s, batch);
+			code = view_batch(&session, &s, batch);
 	}
 	stk_batch_unref(&batch);
 	close_session(&session);
@@ -190,7 +339,8 @@ const struct command command_view = {
 	.details =
 		"Draws the first batch of a pipeline as a contact sheet. A DIR goes through the usual training pipeline: random crop,\n"
 		"resize, random flip, normalise; the colours are put back before drawing. Below each picture stand its class and file, then\n"
-		"the file's width and height, the window that was drawn (x,y+width x height), and whether it was flipped. Numbers of another pipeline that are not uint8\n"
+		"the file's width and height, the window that was drawn (x,y+width x height), and whether it was flipped. EXIF's orientation is\n"
+		"applied, which Loader does with exif_orientation=True alone. What fails is crossed out, and the exit code is 1. Numbers of another pipeline that are not uint8\n"
 		"are stretched, each sample to its own range.",
 	.example = "stoker view /data/train -o batch.png",
 	.options = options,

@@ -353,6 +353,50 @@ def test_view_shows_the_pictures(folder, tmp_path):
     assert len({s["flipped"] for s in facts["samples"]}) == 2
 
 
+def test_view_crosses_out_what_fails(bad_folder, tmp_path):
+    """In its place, with the file's name; the others are drawn."""
+    out = tmp_path / "sheet.png"
+    done = stoker("view", bad_folder, "-o", out, "-b", "6", "-c", "3", "-s", "64", "--json", code=1)
+    facts = json.loads(done.stdout)
+    tiles = sorted(facts["samples"] + facts["bad"], key=lambda t: t["cell"])
+    assert [t["cell"] for t in tiles] == list(range(6)) and [t["position"] for t in tiles] == [0, 1, 2, 3, 0, 1]
+    assert all(("message" in t) == (Path(t["uri"]).name != "good.jpg") for t in tiles)
+    sheet = np.asarray(Image.open(out))
+    width, height = (sheet.shape[1] - 4) // 3, (sheet.shape[0] - 4) // 2
+    for t in tiles:
+        y, x = 4 + t["cell"] // 3 * height, 4 + t["cell"] % 3 * width
+        cross = np.where((np.eye(64) + np.eye(64)[::-1] > 0)[..., None], 220, 96)
+        assert (sheet[y : y + 64, x : x + 64] == cross).all() == ("message" in t)
+        assert (sheet[y + 64 : y + 78, x : x + width] == 220).any()
+    text = stoker("view", bad_folder, "-o", out, "-b", "8", code=1).stderr
+    assert text.count("text.jpg") == 1 and text.endswith(f"; `stoker inspect {bad_folder}` finds all bad files\n")
+    assert "hello" in stoker("view", bad_folder / "a" / "text.jpg", "-o", out, code=1).stderr
+    for command in ("bench", "run"):
+        assert stoker(command, bad_folder, code=1).stderr.endswith(f"; `stoker inspect {bad_folder}` finds all bad files\n")
+
+
+def test_view_writes_whole_captions(tmp_path):
+    """The cells of a sheet are as wide as the longest of them."""
+    (tmp_path / "a").mkdir()
+    picture(0, 120, 130).resize((12032, 2024)).save(tmp_path / "a" / "1.jpg")
+    out = tmp_path / "v.png"
+    facts = json.loads(stoker("view", tmp_path, "-o", out, "-b", "4", "-c", "2", "-s", "32", "--json").stdout)
+    texts = ["{width}x{height} {crop_x},{crop_y}+{crop_width}x{crop_height}".format(**s) + " flip" * s["flipped"] for s in facts["samples"]]
+    sheet = np.asarray(Image.open(out))
+    width = (sheet.shape[1] - 4) // 2
+    assert width - 4 == 8 * max(map(len, texts)) > 8 * 28
+
+
+def test_view_refuses_what_it_would_not_do(folder, tmp_path):
+    for name in ("v.jpg", "-", "v", ".png"):
+        assert f'the name of a PNG, as view.png, not "{name}"' in stoker("view", folder, "-o", name, code=2).stderr
+    out = tmp_path / "V.PNG"
+    assert "samples of 8192 x 8192 take 3301" in stoker("view", folder, "-o", out, "-b", "4096", "-s", "8192", code=1).stderr
+    assert not out.exists()
+    stoker("view", folder, "-o", out, "-b", "2")
+    assert Image.open(out).format == "PNG"
+
+
 def test_view_of_one_image_under_many_draws(folder, tmp_path):
     facts = json.loads(stoker("view", folder, "-o", tmp_path / "a.png", "--augment", "7", "--seed", "3", "--json").stdout)
     assert len(facts["samples"]) == 7 and len({s["uri"] for s in facts["samples"]}) == 1
