@@ -124,7 +124,8 @@ static json_t *as_json(const struct nuscenes_census *c, const struct stk_nuscene
 	return object;
 }
 
-static int inspect_version(const char *root, const char *version, bool json)
+/* found: what is printed as JSON is added to it; NULL: text is printed. */
+static int inspect_version(const char *root, const char *version, json_t *found)
 {
 	const struct stk_nuscenes_options o = {.size = sizeof o, .root = root, .version = version};
 	struct nuscenes_census *c = calloc(1, sizeof *c);
@@ -135,35 +136,55 @@ static int inspect_version(const char *root, const char *version, bool json)
 		code = fail("inspect", &err);
 	} else if (c) {
 		code = c->missing_in_all ? EXIT_PROBLEM : EXIT_FINE;
-		if (!json)
+		if (found)
+			json_array_append_new(found, as_json(c, v, version));
+		else
 			print_text(c, v, version);
-		else if (print_json(as_json(c, v, version)) != EXIT_FINE)
-			code = EXIT_PROBLEM;
 	}
 	stk_nuscenes_close(v);
 	free(c);
 	return code;
 }
 
+/* One document: the version, or {"versions": [...]} of several. */
+static int print_found(json_t *found, int code)
+{
+	json_t *o = json_array_size(found) == 1 ? json_incref(json_array_get(found, 0)) : json_object();
+	if (json_array_size(found) != 1)
+		json_object_set(o, "versions", found);
+	const int printed = print_json(o);
+	return printed ? printed : code;
+}
+
 /* Folders of ROOT that hold tables: those that have sample_data.json. */
+static bool holds_tables(const char *root, const char *name)
+{
+	char path[4096];
+	struct stat st;
+	return name[0] != '.' && snprintf(path, sizeof path, "%s/%s/sample_data.json", root, name) < (int)sizeof path &&
+	       stat(path, &st) == 0;
+}
+
 int inspect_nuscenes(const char *root, bool json)
 {
-	DIR *folder = opendir(root);
-	int code = EXIT_FINE, found = 0;
-	struct dirent *entry;
-	while (folder && (entry = readdir(folder))) {
-		char path[4096];
-		struct stat st;
-		if (entry->d_name[0] == '.' ||
-			snprintf(path, sizeof path, "%s/%s/sample_data.json", root, entry->d_name) >= (int)sizeof path || stat(path, &st))
-			continue;
-		int one = inspect_version(root, entry->d_name, json);
-		code = one != EXIT_FINE ? one : code;
-		found++;
+	struct dirent **entries = NULL;
+	json_t *found = json ? json_array() : NULL;
+	int code = EXIT_FINE, versions = 0;
+	const int n = scandir(root, &entries, NULL, alphasort);
+	for (int i = 0; i < n; i++) {
+		if (holds_tables(root, entries[i]->d_name)) {
+			int one = inspect_version(root, entries[i]->d_name, found);
+			code = one != EXIT_FINE ? one : code;
+			versions++;
+		}
+		free(entries[i]);
 	}
-	if (folder)
-		closedir(folder);
-	return found ? code
-		     : fail_text("inspect", "%s holds no folder with NuScenes' tables, as v1.0-trainval: sample_data.json and the others",
-			       root);
+	free(entries);
+	if (!versions)
+		code = fail_text(
+			"inspect", "%s holds no folder with NuScenes' tables, as v1.0-trainval: sample_data.json and the others", root);
+	else if (json && json_array_size(found))
+		code = print_found(found, code);
+	json_decref(found);
+	return code;
 }

@@ -215,6 +215,10 @@ def test_inspect(root, tmp_path):
     assert done.returncode == 0 and facts["missing_files"] == 0
     assert [facts[k] for k in ("version", "scenes", "samples", "objects")] == ["v1.0-mini", 4, 12, len(right)]
     assert facts["by_class"] == {name: right.count(k) for k, name in enumerate(CLASSES)} | {"other": right.count(-1)}
+    shutil.copytree(tmp_path / "set" / "v1.0-mini", tmp_path / "set" / "v1.0-copy")
+    several = json.loads(run(tmp_path / "set", "--json").stdout)["versions"]
+    assert [v["version"] for v in several] == ["v1.0-copy", "v1.0-mini"] and several[1] == facts
+    shutil.rmtree(tmp_path / "set" / "v1.0-copy")
     row, _ = reference.key[reference.samples[2]["token"], "CAM_BACK_LEFT"]
     (tmp_path / "set" / row["filename"]).unlink()
     done = run(tmp_path / "set")
