@@ -94,7 +94,13 @@ static int look(const struct settings *s, const char *what)
 	progress_end(&v.progress);
 	if (status != STK_OK)
 		json_decref(v.list);
-	return status == STK_OK ? print_facts(s, &facts, v.list, what) : fail("cache", &err);
+	if (status != STK_OK)
+		return fail("cache", &err);
+	const int printed = print_facts(s, &facts, v.list, what);
+	if (printed || strcmp(what, "clear") || s->arg_count > 2 || !facts.entries)
+		return printed;
+	return fail_text("cache", "%" PRId64 " %s not be removed: may this user write to %s?", facts.entries,
+		noun(facts.entries, "entry could", "entries could"), s->args[1]);
 }
 
 /* ---- warming ---- */

@@ -26,7 +26,7 @@ struct stk_cache_facts {
 	size_t size; /* sizeof(struct stk_cache_facts), set by the caller */
 	int64_t entries, bytes;
 	int64_t damaged;                /* of stk_cache_verify: they were removed */
-	int64_t removed, removed_bytes; /* of stk_cache_clear */
+	int64_t removed, removed_bytes; /* of stk_cache_clear; entries that cannot be removed stay in `entries` */
 };
 
 /* Called for each entry, in no order; false ends the walk. */

@@ -86,12 +86,13 @@ static bool visit_file(void *user, const char *path, const struct stat *st)
 		.damaged = !f.good};
 	const bool matches = t->removes && (!t->prefix || strncmp(f.uri, t->prefix, strlen(t->prefix)) == 0);
 	t->facts.damaged += !f.good;
-	if (matches || (t->verifies && !f.good))
-		stk__cache_remove(&t->disk, path, NULL);
-	if (matches) {
+	const bool unwanted = matches || (t->verifies && !f.good);
+	const bool removed = unwanted && stk__cache_remove(&t->disk, path, NULL);
+	const bool stays = unwanted && !removed && access(path, F_OK) == 0; /* else somebody else has removed it */
+	if (matches && removed) {
 		t->facts.removed++;
 		t->facts.removed_bytes += st->st_size;
-	} else if (f.good) {
+	} else if (stays || (f.good && !unwanted)) {
 		t->facts.entries++;
 		t->facts.bytes += st->st_size;
 	}

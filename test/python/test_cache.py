@@ -9,6 +9,7 @@ import signal
 import struct
 import subprocess
 import sys
+import tempfile
 import textwrap
 import time
 from pathlib import Path
@@ -16,7 +17,7 @@ from pathlib import Path
 import pytest
 from stoker import Storage
 from stoker.errors import InvalidArgumentError, StokerError
-from storage import KEYS, Store, hashes, stoker
+from storage import BUILD, KEYS, Store, hashes, stoker
 from support import child_process
 
 SECRETS = {"access_key": KEYS["AWS_ACCESS_KEY_ID"], "secret_key": KEYS["AWS_SECRET_ACCESS_KEY"]}
@@ -328,6 +329,25 @@ def test_the_command(store, tree, tmp_path):
     stoker("index", tree, "-o", tmp_path / "local")
     assert "lies on this host" in stoker("cache", "warm", tmp_path / "local", "--cache", folder, code=1)
     assert "--cache DIR is missing" in stoker("cache", "warm", TRAIN, code=2)
+
+
+def test_what_cannot_be_removed_is_not_counted_as_removed(store, tmp_path):
+    """A user who may not write to the cache."""
+    stoker("cache", "warm", TRAIN, "--cache", tmp_path / "cache")
+    with tempfile.TemporaryDirectory() as public:
+        os.chmod(public, 0o755)
+        folder = Path(public) / "cache"
+        shutil.copytree(tmp_path / "cache", folder)
+        for path in (folder, *folder.rglob("*")):
+            path.chmod(0o555 if path.is_dir() else 0o444)
+        user = {"user": 65534} if os.geteuid() == 0 else {}
+        command = [str(BUILD / "cli/stoker"), "cache", "clear", str(folder), "--json"]
+        done = subprocess.run(command, capture_output=True, text=True, **user)
+        told = json.loads(done.stdout)
+        assert (told["removed"], told["removed_bytes"], told["entries"]) == (0, 0, 21)
+        assert done.returncode == 1 and f"21 entries could not be removed: may this user write to {folder}?" in done.stderr
+        for path in (folder, *folder.rglob("*")):
+            path.chmod(0o755 if path.is_dir() else 0o644)
 
 
 def test_a_function_is_called_once(tree, tmp_path):
