@@ -50,8 +50,11 @@ static int print_tars(const struct settings *s, const struct stk_tar_index_info 
 	char bytes[32];
 	printf("%s: %" PRId64 " %s in %" PRId64 " %s, %s:", s->output ? s->output : "kept beside each tar, or in the caches", info->files,
 		noun(info->files, "file", "files"), info->tars, noun(info->tars, "tar", "tars"), size_text(info->bytes, bytes));
-	for (void *at = json_object_iter(components); at; at = json_object_iter_next(components, at))
-		printf(" %s (%" PRId64 ")", json_object_iter_key(at), (int64_t)json_integer_value(json_object_iter_value(at)));
+	for (void *at = json_object_iter(components); at; at = json_object_iter_next(components, at)) {
+		putchar(' ');
+		print_key(json_object_iter_key(at));
+		printf(" (%" PRId64 ")", (int64_t)json_integer_value(json_object_iter_value(at)));
+	}
 	printf("\n");
 	json_decref(components);
 	return EXIT_FINE;

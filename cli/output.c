@@ -86,6 +86,19 @@ void put_bool(json_t *object, const char *key, bool value)
 	put(object, key, json_boolean(value));
 }
 
+void print_key(const char *key)
+{
+	for (; *key; key++) {
+		if (*key == ESCAPE) {
+			const char digits[] = {key[1], key[2], '\0'};
+			putchar((int)strtol(digits, NULL, 16));
+			key += 2;
+		} else {
+			putchar(*key);
+		}
+	}
+}
+
 /* Prints a dump, of which escapes become the bytes that they stand for. */
 static void print_dump(const char *dump)
 {

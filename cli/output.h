@@ -16,6 +16,9 @@ void put_int(json_t *object, const char *key, int64_t value);
 void put_real(json_t *object, const char *key, double value); /* not finite: null */
 void put_bool(json_t *object, const char *key, bool value);
 
+/* Prints a key of an object as text, in the bytes that it was put with. */
+void print_key(const char *key);
+
 /* Prints and frees; returns an enum exit_code. */
 int print_json(json_t *value);
 

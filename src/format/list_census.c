@@ -88,14 +88,19 @@ void stk__list_sort(struct stk_file_list *l, int64_t first, bool folders)
 		qsort_r(l->files + first, (size_t)(l->size - first), sizeof *l->files, folders ? by_folder : by_name, l->names);
 }
 
+static const char *slash_behind(const char *root)
+{
+	return strcmp(root, "/") ? "/" : "";
+}
+
 enum stk_status stk__list_end_class(struct stk_file_list *l, const struct stk_file_list_options *o, struct stk_list_census *c,
 	int64_t first, const char *name, struct stk_error *err)
 {
 	stk__list_sort(l, first, o->nested);
 	c->empty += l->size == first;
 	if (o->nested && !o->everything && l->size == first)
-		return stk__fail(err, STK_INVALID, "%s/%s: a class folder without images: remove it, or give a list of files and labels",
-			l->root, name);
+		return stk__fail(err, STK_INVALID, "%s%s%s: a class folder without images: remove it, or give a list of files and labels",
+			l->root, slash_behind(l->root), name);
 	return STK_OK;
 }
 
@@ -158,13 +163,13 @@ enum stk_status stk__census_no_classes(const struct stk_list_census *c, const st
 static enum stk_status say_no_files(
 	const struct stk_list_census *c, const struct stk_file_list *l, const struct stk_file_list_options *o, struct stk_error *err)
 {
-	const char *root = l->root, *between = strcmp(root, "/") ? "/" : "";
+	const char *root = l->root;
 	char endings[160];
 	list_endings(c, endings, sizeof endings);
 	long long classes = (long long)l->folder_count;
 	if (c->folders)
 		return stk__fail(err, STK_INVALID, "%s: its %lld folder%s no images but further folders: did you mean \"%s%s%s\"?", root,
-			classes, classes == 1 ? " holds" : "s hold", root, between, c->deep);
+			classes, classes == 1 ? " holds" : "s hold", root, slash_behind(root), c->deep);
 	if (!c->files)
 		return stk__fail(err, STK_INVALID, "%s: its %lld class folder%s %s empty", root, classes, plural(classes),
 			classes == 1 ? "is" : "are");
