@@ -6,6 +6,7 @@ from __future__ import annotations
 import calendar
 import email.utils
 import json
+import os
 import re
 import subprocess
 import threading
@@ -115,6 +116,14 @@ def test_what_is_refused_has_a_way_out(doctor, fault, says):
     (problem,), told, _ = doctor(refuses=lambda asked: fault)
     assert re.search(says, problem) and problem.startswith(f"s3://b/train: the server answers {fault[0]} {fault[1]}"), problem
     assert not told["answers"]
+
+
+def test_it_makes_no_cache(tmp_path):
+    environment = {**os.environ, "AWS_NO_SIGN_REQUEST": "yes", "AWS_REGION": "us-east-1", "NO_PROXY": "127.0.0.1"}
+    command = [BUILD / "cli/stoker", "doctor", "--storage", "s3://b/x", "--endpoint", "http://127.0.0.1:9", "--cache", tmp_path / "cache"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, env=environment)
+    assert done.returncode == 1 and "cannot be read" in done.stdout
+    assert not (tmp_path / "cache").exists()
 
 
 def test_a_long_message_keeps_the_way_out(doctor):
