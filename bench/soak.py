@@ -4,8 +4,8 @@
 
 Each round runs an epoch of everything that lives as long as the program (a Loader, a pipeline with branches, structured samples, a Loader over a bucket),
 and then makes all of it anew, runs a part of an epoch and drops it. After each round, when nothing is in flight, what the process holds is sampled, and
-every few seconds beside it. What grows after the warm-up, by a line through the samples and by more than their noise, is a fault: the last line
-says so, and the exit status is 1.
+every few seconds beside it. What grows after the warm-up, steadily and by more than the samples' noise, is a fault: the last line says so, and the exit
+status is 1.
 
 usage: soak.py [--build DIR] [--seconds N] [--device N] [--plant memory|descriptors|threads|gpu]
 --device: on this GPU, without the bucket; its memory is watched too; give it 400 seconds    --plant: leaks a little in each round, to see that it is found
@@ -17,6 +17,7 @@ import argparse
 import contextlib
 import gc
 import io
+import math
 import os
 import runpy
 import statistics
@@ -41,6 +42,7 @@ BATCH = 8
 # GPU's memory a driver takes up to 16 MiB at a time.
 LIMITS = {"memory": 8 << 20, "descriptors": 2, "sockets": 64, "threads": 2, "gpu": 32 << 20}
 SIGMAS = 4
+PARTS = 5
 
 
 def open_files() -> list[str]:
@@ -72,15 +74,25 @@ def held(device: int | None) -> dict[str, int]:
     return found if device is None else found | {"gpu": gpu_memory(device)}
 
 
-def growth(samples: Sequence[tuple[float, float]]) -> tuple[float, float]:
-    """By how much the least-squares line through (time, value) rises from the first sample to the last, and the standard error of that."""
+def line(samples: Sequence[tuple[float, float]]) -> tuple[float, float]:
+    """The slope of the least-squares line through (time, value), and its standard error."""
     times = [t for t, _ in samples]
-    values = [v for _, v in samples]
-    slope, begin = statistics.linear_regression(times, values)
+    slope, begin = statistics.linear_regression(times, [v for _, v in samples])
     spread = sum((t - statistics.fmean(times)) ** 2 for t in times)
     noise = sum((v - begin - slope * t) ** 2 for t, v in samples) / max(1, len(samples) - 2)
-    span = times[-1] - times[0]
-    return slope * span, (noise / spread) ** 0.5 * span
+    return slope, (noise / spread) ** 0.5
+
+
+def growth(samples: Sequence[tuple[float, float]]) -> tuple[float, float]:
+    """By how much (time, value) rises from the first sample to the last, and the standard error of that: by the lesser slope of the line through all of them,
+    and of the median of those through PARTS stretches of time. What leaks rises in both; a step, as an allocator or a driver makes at some time, in the first
+    alone, and what comes and goes in the second at most."""
+    size = max(3, -(-len(samples) // PARTS))
+    lines = [line(samples[k : k + size]) for k in range(0, len(samples) - 2, size)]
+    error = statistics.median(e for _, e in lines) * (math.pi / 2 / len(lines)) ** 0.5  # of a median of so many
+    slope, error = min(line(samples), (statistics.median(slope for slope, _ in lines), error))
+    span = samples[-1][0] - samples[0][0]
+    return slope * span, error * span
 
 
 def grows(samples: Sequence[tuple[float, float]], limit: float) -> bool:
@@ -251,6 +263,7 @@ def soak(
             "warm": settled[0][1][kind],
             "last": settled[-1][1][kind],
             "highest": max(values[kind] for _, values in running + resting),
+            "course": [resting[len(resting) * k // 10][1][kind] for k in range(10)],
             "growth": round(rise, 2),
             "error": round(error, 2),
         }
