@@ -40,9 +40,10 @@ static bool list(struct search *s, int64_t first, int64_t count)
 	struct stk_graph *graph = NULL;
 	struct stk_node file;
 	size_t n = 0;
+	const size_t filtered = image_filters(filters);
 	args[n++] = stk_arg_string("file_root", s->source);
 	args[n++] = stk_arg_bool("nested", true);
-	args[n++] = stk_arg_list("file_filters", STK_VALUE_STRINGS, filters, image_filters(filters));
+	args[n++] = stk_arg_list("file_filters", STK_VALUE_STRINGS, filters, filtered);
 	if (count)
 		args[n++] = stk_arg_list("dir_filters", STK_VALUE_STRINGS, s->globs + first, (size_t)count);
 	stk_pipeline_destroy(s->pipeline);

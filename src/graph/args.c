@@ -351,8 +351,8 @@ static enum stk_status check_whole(const struct stk_arg_def *def, const struct s
 		if (!isfinite(v))
 			return refuse_number(def, (double)v, n > 1 ? i : -1, err);
 		if (v != truncf(v))
-			return stk__fail(err, STK_INVALID, "argument \"%s\" takes whole numbers, not %g; cast(x, dtype=INT32) rounds it", def->name,
-				(double)v);
+			return stk__fail(err, STK_INVALID, "argument \"%s\" takes whole numbers, not %g; cast(x, dtype=INT32) rounds it",
+				def->name, (double)v);
 	}
 	return STK_OK;
 }

@@ -80,7 +80,8 @@ enum stk_status stk__aws_ask_process(const struct stk_aws_issuer *i, const struc
 	if (WIFSIGNALED(ended))
 		return stk__fail(err, STK_IO, "no credentials: the profile's credential_process was ended by signal %d", WTERMSIG(ended));
 	if (WEXITSTATUS(ended))
-		return stk__fail(err, STK_IO, "no credentials: the profile's credential_process failed with exit status %d", WEXITSTATUS(ended));
+		return stk__fail(
+			err, STK_IO, "no credentials: the profile's credential_process failed with exit status %d", WEXITSTATUS(ended));
 	if (!stk__aws_take_json(out, answer))
 		return stk__fail(err, STK_IO,
 			"no credentials: the profile's credential_process prints no JSON object with AccessKeyId, SecretAccessKey and a valid "
