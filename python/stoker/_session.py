@@ -20,6 +20,7 @@ class Session:
 
     step: batches of this epoch, since it began or was restored. last: the last of them was the epoch's last, and the end has not been reported yet.
     before: called before each batch that take() gives; it may end the epoch by raising StopIteration. check: called once, with the first batch.
+    beside: what save() keeps beside the pipeline's state, for an iterator. restored: the state that this run goes on from.
     """
 
     def __init__(self, core: _core.Pipeline, sources: Sequence[UserSource], timeout: float | None) -> None:
@@ -28,6 +29,8 @@ class Session:
         self.last = False
         self.before: Callable[[], None] | None = None
         self.check: Callable[[_core.Batch], None] | None = None
+        self.beside: Callable[[Session, dict[str, Any]], dict[str, Any]] | None = None
+        self.restored: dict[str, Any] | None = None
         self._kept: list[Kept] = [s.source for s in sources]
         self._sources = [s.source for s in sources if isinstance(s.source, Source)]
         self._fed = [(s.name, s.source) for s in sources if isinstance(s.source, FedSource)]
@@ -148,9 +151,24 @@ class Session:
         state: dict[str, Any] = json.loads(self.core.save())
         return state
 
+    def save(self) -> str:
+        """The same as text, with what an iterator keeps beside it."""
+        text = self.core.save()
+        if self.beside is None:
+            return text
+        state = json.loads(text)
+        beside = self.beside(self, state)
+        return json.dumps({**state, **beside}) if beside else text
+
+    def source_ended(self, state: dict[str, Any]) -> bool:
+        """Whether sources ended the epoch behind the last batch that take() gave, as a state says that was saved now."""
+        return self.delivered > 0 and not self.core.readers() and bool(state["epoch"] > self._epoch)
+
     def restore(self, state: str | dict[str, Any]) -> None:
         """Goes on from a state; before the first batch."""
-        self.core.restore(state if isinstance(state, str) else json.dumps(state))
+        text = state if isinstance(state, str) else json.dumps(state)
+        self.core.restore(text)
+        self.restored = json.loads(text)
 
     def close(self) -> None:
         """Stops the work and gives back its memory; batches live on."""

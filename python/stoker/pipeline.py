@@ -186,7 +186,7 @@ class Pipeline:
 
     def reader_meta(self, name: str | None = None) -> dict[str, Any]:
         """Metadata of a reader, or of all by name: samples, epoch_size, epoch_size_padded, number_of_shards, shard_id, pad_last_batch, stick_to_shard, and
-        ours: steps (batches of this rank in an epoch), classes, fingerprint, wraps."""
+        ours: steps (batches of this rank in an epoch), classes, fingerprint, wraps, contiguous."""
         session = self._started()
         return session.meta(name) if name is not None else {reader: session.meta(reader) for reader in session.core.readers()}
 
@@ -420,7 +420,7 @@ class Pipeline:
 
     def checkpoint(self, filename: str | os.PathLike[str] | None = None) -> bytes:
         """The state after the batches that were taken: under 1 KB of JSON; also written to a file."""
-        state = self._running().save().encode()
+        state = self._started().save().encode()
         if filename is not None:
             Path(filename).write_bytes(state)
         return state

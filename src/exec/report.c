@@ -47,6 +47,7 @@ enum stk_status stk_pipeline_reader_meta(struct stk_pipeline *p, const char *nam
 		.pad_last_batch = o->tail == STK_TAIL_FILL,
 		.stick_to_shard = o->stick_to_shard,
 		.wraps = o->tail == STK_TAIL_WRAP,
+		.contiguous = o->contiguous,
 		.classes = n->def->reader->classes ? n->def->reader->classes(n->shared) : 0,
 		.fingerprint = n->def->reader->fingerprint(n->shared)};
 	return STK_OK;

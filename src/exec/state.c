@@ -184,7 +184,7 @@ static enum stk_status check_block(int64_t was, int64_t is, struct stk_error *er
 static enum stk_status check_names(json_t *j, struct stk_error *err)
 {
 	static const char *const known[] = {"stoker_state", "order", "random", "seed", "order_seed", "shuffle", "epoch", "consumed", "size",
-		"fingerprint", "files", "runs", "reader", "beside", "block", "streamed"};
+		"fingerprint", "files", "runs", "reader", "beside", "block", "streamed", "iterator" /* of Python's iterators */};
 	for (void *i = json_object_iter(j); i; i = json_object_iter_next(j, i)) {
 		size_t k = 0;
 		while (k < sizeof known / sizeof *known && strcmp(known[k], json_object_iter_key(i)) != 0)

@@ -33,7 +33,7 @@ LAYERS = {
         "test_transforms_more "
         "test_transforms_places test_gpu_loader test_loader_parity"
     ),
-    "iterators": "test_dali test_iterators test_iterators_parity test_use_cases test_structured test_structured_steps",
+    "iterators": "test_dali test_iterators test_iterators_restored test_iterators_parity test_use_cases test_structured test_structured_steps",
     "command": "test_advise test_command test_papers",
     "ragged": "batching",
 }

@@ -4,6 +4,8 @@ know, so that all take equally many steps."""
 
 from __future__ import annotations
 
+import bisect
+
 
 class Shards:
     """`shards` parts of `total` samples, one after the other; each pipeline begins with one and moves on to the next one each epoch."""
@@ -11,19 +13,33 @@ class Shards:
     def __init__(self, total: int, shards: int, batch: int, stick: bool) -> None:
         self.total, self.shards, self.batch, self.stick = total, shards, batch, stick
         self.epoch = 0
-        self.ahead = [
-            0
-        ] * shards  # FILL: samples of this epoch's shard that were given in the last epoch, by the shard a pipeline began with
 
     def size(self, first: int) -> int:
         """Samples of this epoch's shard, of the pipeline that began with the shard `first`."""
-        shard = first if self.stick else (first + self.epoch) % self.shards
-        return self.total * (shard + 1) // self.shards - self.total * shard // self.shards
+        return self._before(first, self.epoch + 1) - self._before(first, self.epoch)
+
+    def _before(self, first: int, epoch: int) -> int:
+        """Samples of the shards of all epochs before `epoch`."""
+        if self.stick:
+            return epoch * (self._begin(first + 1) - self._begin(first))
+        return self._begin(first + epoch) - self._begin(first)
+
+    def _begin(self, shard: int) -> int:
+        """Where a shard begins; they go on round and round."""
+        rounds, shard = divmod(shard, self.shards)
+        return rounds * self.total + self.total * shard // self.shards
+
+    def steps_before(self, first: int, epoch: int) -> int:
+        """Batches of a pipeline that begin before `epoch`: one belongs to the epoch of its first sample."""
+        return -(-self._before(first, epoch) // self.batch)
+
+    def _filled_before(self, epoch: int) -> int:
+        """Batches until every pipeline has given its shards of all epochs before `epoch`."""
+        return max(self.steps_before(first, epoch) for first in range(self.shards))
 
     def steps_filled(self) -> int:
-        """Batches until every pipeline has given its shard, what it gave before of it included."""
-        left = max(self.size(i) - self.ahead[i] for i in range(self.shards))
-        return max(0, -(-left // self.batch))
+        """Batches until every pipeline has given its shard, of which the last epoch may have given some already."""
+        return self._filled_before(self.epoch + 1) - self._filled_before(self.epoch)
 
     def steps_partial(self) -> int:
         """Batches of the longest shard; every epoch counts from where its pipelines stand."""
@@ -40,8 +56,17 @@ class Shards:
 
     def next_epoch(self) -> None:
         """Pipelines have taken steps_filled() batches. An epoch of which everything was given before is passed over."""
-        given = self.steps_filled() * self.batch
-        self.ahead = [self.ahead[i] + given - self.size(i) for i in range(self.shards)]
         self.epoch += 1
-        if self.steps_filled() == 0:
-            self.next_epoch()
+        while self.steps_filled() == 0:
+            self.epoch += 1
+
+    def go_on_filled(self, steps: int) -> int:
+        """Goes on behind `steps` batches of a run of filled epochs. Returns how many of them are of the epoch in hand."""
+        beyond = steps * self.batch // (self.total // self.shards) + 2  # an epoch that begins later
+        self.epoch = bisect.bisect_right(range(beyond), steps, key=self._filled_before) - 1
+        return steps - self._filled_before(self.epoch)
+
+    def go_on(self, steps: int, each: int) -> int:
+        """The same, of epochs that take `each` batches."""
+        self.epoch, given = divmod(steps, each)
+        return given

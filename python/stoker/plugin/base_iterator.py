@@ -13,7 +13,7 @@ from stoker import _core
 from stoker._elsewhere import no_attribute
 from stoker._ranks import Shard, check_agreement
 from stoker._session import Session
-from stoker.errors import InvalidArgumentError
+from stoker.errors import InvalidArgumentError, StateError
 from stoker.pipeline import Pipeline
 from stoker.plugin._shards import Shards
 
@@ -89,6 +89,7 @@ class EpochIterator:
         self._ended = False
         self._begun = False
         self._given = 0  # steps of this epoch
+        self._restored = 0  # of these, those that were taken before the run was restored
         self._kept: list[Taken] | None = None  # a step that was taken to see whether the epoch goes on
         self._counted_out = False  # the last epoch ended by its size: its sources may still have to say that they ended
         self._done = [False] * len(self._pipes)  # pipelines that have given the last batch of their shard
@@ -98,10 +99,13 @@ class EpochIterator:
                 session.lead(reader_name)
             self._metas = [p.reader_meta(reader_name) for p in self._pipes]
             self._agree()
-            # Readers that flow on into the next epoch, in order: their shards are DALI's.
-            if all(m["wraps"] and not s.state()["shuffle"] for m, s in zip(self._metas, self._sessions, strict=True)):
+            if all(m["wraps"] and m["contiguous"] for m in self._metas):  # they flow on into the next epoch, by DALI's shards
                 m = self._metas[0]
                 self._shards = Shards(m["epoch_size"], m["number_of_shards"], self._pipes[0].batch_size, m["stick_to_shard"])
+        for session in self._sessions:
+            session.beside = self._kept_beside
+        if any(session.restored for session in self._sessions):
+            self._go_on()
         self._shard_steps = self._steps(self._shards) if self._shards else 0  # of this epoch
         if prepare_first_batch:
             self._check_first_batch()
@@ -123,6 +127,82 @@ class EpochIterator:
             if state["shuffle"]:
                 told = {"seed of the order": state["order_seed"], "samples": meta["epoch_size"], "files (digest)": state["fingerprint"]}
                 check_agreement("what their readers read", told, Shard(meta["shard_id"], meta["number_of_shards"]))
+
+    # ---- where a restored run goes on ----
+
+    def _go_on(self) -> None:
+        """Finds the place in an epoch of the iterator, which differs from the pipelines' epochs."""
+        states = [session.restored or {"epoch": 0, "consumed": 0} for session in self._sessions]
+        places = {self._place(k, state) for k, state in enumerate(states)}
+        if len(places) > 1:
+            raise InvalidArgumentError(
+                "the pipelines of an iterator stand behind different batches: restore all of them from what checkpoints() gave at one time"
+            )
+        place = places.pop()
+        if self._shards is not None:
+            if self._policy is _FILL:
+                self._counter = self._shards.go_on_filled(place)
+            else:
+                drops = self._policy is _DROP and self._shards.drops_one()
+                self._counter = self._shards.go_on(place, self._steps(self._shards) + drops)
+            self._given = self._counter
+        elif self._reader is not None:
+            self._given = self._restored = place
+        elif self._samples >= 0:
+            self._counter = place
+
+    def _place(self, k: int, state: dict[str, Any]) -> int:
+        """What pipeline k has given before `state`: with DALI's shards batches of the run, with another reader batches of the epoch, with size samples of the
+        iterator's epoch."""
+        if self._reader is None:
+            return self._restored_samples(state) if self._samples >= 0 else 0
+        meta = self._metas[k]
+        steps, rest = divmod(state["consumed"], self._pipes[k].batch_size * meta["number_of_shards"])
+        if self._shards is None:
+            return int(steps)
+        if rest:
+            raise InvalidArgumentError(
+                f"the state is of another batch size or another number of shards than {self._pipes[k].batch_size} and {meta['number_of_shards']}: "
+                "contiguous shards go on with those alone"
+            )
+        return int(steps + self._shards.steps_before(meta["shard_id"], state["epoch"]))
+
+    def _restored_samples(self, state: dict[str, Any]) -> int:
+        """With size: samples of the epoch in hand."""
+        kept = state.get("iterator")
+        if kept is None and state["consumed"] == 0:
+            return 0
+        if kept is None:
+            raise InvalidArgumentError(
+                "the state is in mid-epoch and was not saved with an iterator that has a size, so where this one's epoch ends is not known: "
+                "save it while the iterator is there, as by its checkpoints()"
+            )
+        taken, steps = (kept.get("samples"), kept.get("steps")) if isinstance(kept, dict) else (None, None)
+        if not isinstance(taken, int) or not isinstance(steps, int) or min(taken, steps) < 0:
+            raise InvalidArgumentError('the state is damaged: "iterator" does not hold whole numbers of "samples" and "steps"')
+        if taken >= self._samples:
+            raise InvalidArgumentError(f"the state is behind {taken} samples of an iterator's epoch, and an epoch has {self._samples} here")
+        self._given = steps
+        self._counted_out = steps == 0
+        return taken
+
+    def _kept_beside(self, session: Session, state: dict[str, Any]) -> dict[str, Any]:
+        """What a state holds of the iterator: with size, where it stands in its epoch. Behind the last batch of an epoch that is the next one's beginning."""
+        if self._kept is not None:
+            raise StateError("reset() was called before the end of the epoch, and has taken the next batch: take that one, and save the state behind it")
+        if self._samples < 0:
+            return {}
+        samples, steps = self._counter, self._given
+        if self._samples <= self._counter:
+            samples, steps = self._carried(), 0
+        elif (self._ended and not self._counted_out) or (session.source_ended(state) and (steps or not self._counted_out)):
+            samples = steps = 0
+        return {"iterator": {"samples": samples, "steps": steps}}
+
+    def _carried(self) -> int:
+        """With size: samples of the next epoch that a reader that goes on has given already, unless they were left out."""
+        carries = not self._padded and self._policy is _FILL
+        return self._counter % self._samples if carries and self._counter > self._samples else 0
 
     # ---- one step ----
 
@@ -250,12 +330,7 @@ class EpochIterator:
             if self._begun:
                 warnings.warn("reset() in the middle of an epoch is ignored: iterate to its end, or use stoker.Loader", stacklevel=2)
             return
-        if self._samples >= 0:
-            # A reader that goes on has given the first samples of the next epoch already, unless they were left out.
-            carries = not self._padded and self._policy is _FILL
-            self._counter = self._counter % self._samples if carries and self._counter > self._samples else 0
-        else:
-            self._counter = 0
+        self._counter = self._carried() if self._samples >= 0 else 0
         if self._shards is not None and self._policy is _FILL:
             self._shards.next_epoch()
         elif self._shards is not None:
@@ -263,7 +338,7 @@ class EpochIterator:
         self._shard_steps = self._steps(self._shards) if self._shards else 0
         self._ended = False
         self._begun = False
-        self._given = 0
+        self._given = self._restored = 0
         self._done = [False] * len(self._pipes)
         for pipe in self._pipes:
             pipe.reset()
@@ -290,7 +365,7 @@ class EpochIterator:
             meta = self._metas[0]
             if drop:
                 return int(meta["epoch_size"] // meta["number_of_shards"] // self._pipes[0].batch_size)
-            return int(meta["steps"])
+            return int(meta["steps"]) + self._restored
         if self._samples < 0:
             return 0
         return self._samples // per_step if drop else -(-self._samples // per_step)
@@ -316,7 +391,8 @@ class EpochIterator:
         return self._pipes[0].batch_size
 
     def checkpoints(self) -> list[bytes]:
-        """The states of the pipelines."""
+        """The states of the pipelines, for Pipeline(checkpoint=...): an iterator over restored ones goes on with the batch behind the last one that was
+        taken, and ends its epoch where this one would. Behind the last batch of an epoch a state is of the next one's beginning."""
         return [p.checkpoint() for p in self._pipes]
 
 

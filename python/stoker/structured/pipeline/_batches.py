@@ -44,11 +44,13 @@ class StructuredBatches(EpochIterator):
         names = pipeline._started().core.readers()
         if pipeline.endless and steps > 0:
             super().__init__(pipeline, size=steps * pipeline.batch_size)
-            session = pipeline._started()  # in a run that goes on, the epoch that was begun goes on too
-            state, batch = session.state(), pipeline.batch_size * session.meta()["number_of_shards"]
-            self._counter = (state["epoch"] * state["size"] + state["consumed"]) // batch % steps * pipeline.batch_size
         else:
             super().__init__(pipeline, reader_name=names[0] if names and not pipeline._builder.sources else None)
+
+    def _restored_samples(self, state: dict[str, Any]) -> int:
+        """In a run that goes on, the epoch that was begun goes on too. All batches are whole, so that it follows from what all ranks had, however many."""
+        batch = self.batch_size * self._pipes[0]._started().meta()["number_of_shards"]
+        return int(state["epoch"] * state["size"] + state["consumed"]) // batch * self.batch_size % self._samples
 
     def __next__(self) -> list[dict[str, Any]]:
         return [dict(zip(self._names, self.next_values(), strict=False))]

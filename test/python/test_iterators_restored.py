@@ -1,0 +1,242 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Iterators over restored pipelines: they give what the uninterrupted run gives from there on."""
+
+import json
+import random
+import warnings
+
+import numpy as np
+import pytest
+from stoker import fn, pipeline_def
+from stoker.errors import InvalidArgumentError, StateError
+from stoker.plugin.dlpack import DLPackIterator
+from stoker.plugin.pytorch import DALIGenericIterator, LastBatchPolicy
+
+EPOCHS = 3
+
+
+@pipeline_def(num_threads=1, device_id=None)
+def labelled(files, **reader):
+    return fn.readers.file(files=files, labels=list(range(len(files))), name="Reader", **reader)[1]
+
+
+@pipeline_def(num_threads=1, device_id=None)
+def sourced(source, **how):
+    return fn.external_source(source, **how)
+
+
+def values(step):
+    return [part["x"].flatten().tolist() for part in step]
+
+
+def epoch(iterator):
+    """An epoch's batches; the iterator begins the next one by itself."""
+    found = []
+    try:
+        while True:
+            found.append(values(next(iterator)))
+    except StopIteration:
+        return found
+
+
+def check(make, anew=False):
+    """make: an iterator with auto_reset, of states or of None; anew: over sources that only begin anew. Restores a run behind each batch, and behind each end of an epoch."""
+    whole, iterator, saved = [], make(None), []
+    for e in range(EPOCHS):
+        whole.append([])
+        while True:
+            saved.append((e, len(whole[e]), iterator.checkpoints()))
+            length = len(iterator)
+            try:
+                whole[e].append(values(next(iterator)))
+            except StopIteration:
+                break
+            assert len(iterator) == length
+    whole += [epoch(iterator) for _ in range(2)]
+    for e, steps, states in saved:
+        expected = [whole[e][steps:], *whole[e + 1 :]]
+        try:
+            again = make(states)
+        except StateError as error:  # sources that give one batch after another begin with an epoch alone
+            assert anew and "mid-epoch" in str(error)
+            continue
+        # Behind the last batch of an epoch a state is of the next one's beginning; only where a batch is left to be dropped, the end is still to come.
+        found = []
+        if steps % 2 and steps < len(whole[e]) == len(again):  # as who counts steps, and sees no StopIteration
+            found.append([values(next(again)) for _ in expected[0]])
+            with warnings.catch_warnings(action="error"):
+                again.reset()
+        found += [epoch(again) for _ in range(EPOCHS)]
+        expected = [x for k, x in enumerate(expected) if k or x]
+        found = [x for k, x in enumerate(found) if k or x]
+        n = min(len(found), len(expected))
+        assert n >= 2 and found[:n] == expected[:n], f"behind batch {steps} of epoch {e}: {states}"
+
+
+def draw_reader(r):
+    how = r.choice(["in order", "in order", "sticky", "shuffled", "padded", "wrap", "fill", "drop"])
+    return {
+        "in order": {},
+        "sticky": {"stick_to_shard": True},
+        "shuffled": {"random_shuffle": True, "shuffle_seed": 5, "pad_last_batch": r.random() < 0.5},
+        "padded": {"pad_last_batch": True},
+    }.get(how, {"tail": how})
+
+
+@pytest.mark.parametrize("number", range(60))
+def test_readers(files, number):
+    r = random.Random(number)
+    names = [str(files[0])] * r.randint(7, 23)
+    shards, batch, reader = r.choice([1, 1, 2, 3]), r.randint(1, 5), draw_reader(r)
+    if reader.get("tail") == "drop":
+        batch = min(batch, len(names) // shards)
+    all_of_them = r.random() < 0.3  # an iterator over all shards
+    ranks = range(shards) if all_of_them else [r.randrange(shards)]
+    policy = r.choice(list(LastBatchPolicy))
+    if policy is LastBatchPolicy.DROP:
+        batch = min(batch, len(names) // shards)
+    end = {"reader_name": "Reader"}
+    if r.random() < 0.3:
+        end = {"size": r.randint(15, 25) if policy is LastBatchPolicy.DROP else r.randint(5, 25), "last_batch_padded": r.random() < 0.5}
+
+    def make(states):
+        pipes = [
+            labelled(names, batch_size=batch, seed=1, checkpoint=states and states[k], shard_id=rank, num_shards=shards, **reader)
+            for k, rank in enumerate(ranks)
+        ]
+        return DALIGenericIterator(pipes, ["x"], last_batch_policy=policy, auto_reset=True, **end)
+
+    print(len(names), shards, batch, reader, list(ranks), policy, end)
+    check(make)
+
+
+def batches_of(r, batch):
+    """A source's batches of an epoch, some of them short."""
+    sizes = [r.choice([batch, batch, r.randint(1, batch)]) for _ in range(r.randint(2, 5))]
+    numbers = iter(range(100))
+    return [np.array([[next(numbers)] for _ in range(n)], np.int32) for n in sizes]
+
+
+@pytest.mark.parametrize("number", range(40))
+def test_sources(number):
+    r = random.Random(number)
+    batch, policy = r.randint(1, 4), r.choice(list(LastBatchPolicy))
+    kind = r.choice(["samples", "some samples", "batches", "repeated"])
+    of_epoch = batches_of(r, batch)
+
+    def sample(info):
+        if kind == "some samples" and info.idx_in_epoch >= 11:
+            raise StopIteration
+        return np.int32([info.idx_in_epoch + 100 * info.epoch_idx])
+
+    def step(info):
+        if info.iteration >= len(of_epoch):
+            raise StopIteration
+        return of_epoch[info.iteration]
+
+    source, how = {
+        "batches": (step, {"batch_info": True}),
+        "repeated": (of_epoch, {"cycle": "raise"}),
+    }.get(kind, (sample, {"batch": False}))
+    size = r.randint(6, 17) if r.random() < 0.8 or kind == "samples" else -1
+    ends = {"size": size, "last_batch_padded": r.random() < 0.3}
+
+    def make(states):
+        pipe = sourced(source, batch_size=batch, checkpoint=states and states[0], **how)
+        return DALIGenericIterator(pipe, ["x"], last_batch_policy=policy, auto_reset=True, **ends)
+
+    print(kind, [len(b) for b in of_epoch], batch, policy, ends)
+    check(make, anew=kind == "repeated")
+
+
+def counted(checkpoint=None, batch_size=3, size=10, **how):
+    pipe = sourced(lambda info: np.int32([info.idx_in_epoch]), batch_size=batch_size, batch=False, checkpoint=checkpoint)
+    return DALIGenericIterator(pipe, ["x"], size=size, **how)
+
+
+def test_what_does_not_say_where_an_epoch_ends_is_refused():
+    pipe = sourced(lambda info: np.int32([info.idx_in_epoch]), batch_size=3, batch=False)
+    assert "iterator" not in json.loads(pipe.checkpoint())
+    counted(pipe.checkpoint())  # nothing was taken
+    pipe.run()
+    with pytest.raises(InvalidArgumentError, match=r"save it while the iterator is there, as by its checkpoints\(\)"):
+        counted(pipe.checkpoint())
+    iterator = counted()
+    next(iterator), next(iterator)
+    (state,) = iterator.checkpoints()
+    assert values(next(counted(state))) == [[6, 7, 8]]
+    assert iterator._pipes[0].checkpoint() == state, "the pipeline says the same"
+    with pytest.raises(InvalidArgumentError, match="behind 6 samples of an iterator's epoch, and an epoch has 5 here"):
+        counted(state, size=5)
+    for damaged in (None, {"samples": -1, "steps": 2}, {"samples": "6", "steps": 2}, {"samples": 6}, 6):
+        with pytest.raises(InvalidArgumentError, match='the state is damaged: "iterator"|save it while'):
+            counted(json.dumps({**json.loads(state), "iterator": damaged}))
+
+
+def test_a_batch_that_reset_has_taken_is_no_part_of_a_state():
+    """reset() looks whether the epoch goes on, where short batches make it longer than len()."""
+    pipe = sourced(lambda k: np.zeros([1 + k % 2, 1], np.int32), batch_size=2)
+    iterator = DALIGenericIterator(pipe, ["x"], size=7, last_batch_policy=LastBatchPolicy.DROP)
+    for _ in range(len(iterator)):
+        next(iterator)
+    with pytest.warns(UserWarning, match="in the middle of an epoch is ignored"):
+        iterator.reset()
+    with pytest.raises(StateError, match="take that one, and save the state behind it"):
+        iterator.checkpoints()
+    next(iterator)
+    assert iterator.checkpoints()
+
+
+def test_contiguous_shards_go_on_as_they_are(files):
+    def make(batch, shards, state=None):
+        pipe = labelled([str(files[0])] * 20, batch_size=batch, num_shards=shards, checkpoint=state)
+        return DALIGenericIterator(pipe, ["x"], reader_name="Reader")
+
+    iterator = make(3, 1)
+    next(iterator)
+    (state,) = iterator.checkpoints()
+    for other in (2, 1), (3, 2):
+        with pytest.raises(InvalidArgumentError, match="another batch size or another number of shards"):
+            make(*other, state)
+
+
+def test_pipelines_of_one_iterator_stand_behind_the_same_batch(files):
+    def make(states):
+        pipes = [labelled([str(files[0])] * 20, batch_size=3, shard_id=k, num_shards=2, checkpoint=s) for k, s in enumerate(states)]
+        return DALIGenericIterator(pipes, ["x"], reader_name="Reader")
+
+    iterator = make([None, None])
+    first, _ = iterator.checkpoints()
+    next(iterator)
+    _, second = iterator.checkpoints()
+    with pytest.raises(InvalidArgumentError, match="stand behind different batches"):
+        make([first, second])
+
+
+def test_arrays_by_dlpack(files):
+    """The other kind of iterator stands on the same."""
+
+    def make(state=None):
+        return DLPackIterator(
+            labelled([str(files[0])] * 13, batch_size=3, checkpoint=state),
+            ["x"],
+            np.from_dlpack,
+            reader_name="Reader",
+            last_batch_policy=LastBatchPolicy.PARTIAL,
+            auto_reset=True,
+        )
+
+    iterator = make()
+    next(iterator)
+    again = make(iterator.checkpoints()[0])
+    for _ in range(3):
+        assert [b["x"].flatten().tolist() for b in again] == epoch_of_arrays(iterator)
+
+
+def epoch_of_arrays(iterator):
+    found = []
+    try:
+        while True:
+            found.append(next(iterator)["x"].flatten().tolist())
+    except StopIteration:
+        return found
