@@ -132,11 +132,11 @@ STK_API STK_MUST_USE enum stk_status stk_pipeline_explain(struct stk_pipeline *p
 
 /* Under 1 KB of JSON: format and order version, seeds, epoch, positions consumed (delivered, not prefetched), a fingerprint of the data and
  * of parts of it. Freed with stk_text_free. After the last batch of an epoch, the state denotes the start of the next one. Where a source
- * that gives one batch after another (STK_SEEK_NONE) ends the epoch, that is known when it is asked for one more, which the pipeline does
- * ahead: waits a second at most for its answer. */
+ * that gives one batch after another (STK_SEEK_NONE, STK_SEEK_NEVER) ends the epoch, that is known when it is asked for one more, which the
+ * pipeline does ahead: waits a second at most for its answer. */
 STK_API STK_MUST_USE enum stk_status stk_pipeline_save(struct stk_pipeline *p, char **out, struct stk_error *err);
 /* To be called before the first batch. The number of ranks may differ. STK_STATE: the state is damaged or of another version, the data set differs
- * (the message says how), or the state is in mid-epoch and a user source cannot begin there (enum stk_seek). Reads, decodes and calls nothing for
+ * (the message says how), or a user source cannot begin there (enum stk_seek). Reads, decodes and calls nothing for
  * earlier samples. */
 STK_API STK_MUST_USE enum stk_status stk_pipeline_restore(struct stk_pipeline *p, const char *state, size_t size, struct stk_error *err);
 

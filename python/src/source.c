@@ -555,8 +555,8 @@ static PyType_Slot source_slots[] = {
 		"Source(pull, reset, layouts, per_sample, seek, shard=(0, 1), short_is_last=False)\n--\n\n"
 		"pull(epoch, batch, index, count, position, inputs) returns for each output a sequence of arrays, or one array whose "
 		"first axis counts the samples; or None at the end of the epoch; index is -1 where a whole batch is asked for. inputs: of a python_function, for each a list of "
-		"(bytes, dtype, shape). reset(epoch) may be None. seek: what it depends on, 0: earlier calls, "
-		"1: epoch, batch and index, 2: epoch and position. shard: (i, n), which batches of the global sequence these are."},
+		"(bytes, dtype, shape). reset(epoch) may be None. seek: what it depends on, 0: earlier calls "
+		"of the epoch, 1: epoch, batch and index, 2: epoch and position, 3: all earlier calls. shard: (i, n), which batches of the global sequence these are."},
 	{Py_tp_new, source_new},
 	{Py_tp_dealloc, source_dealloc},
 	{Py_tp_traverse, source_traverse},

@@ -23,7 +23,7 @@ from stoker._types import BatchInfo, SampleInfo
 from stoker.errors import InvalidArgumentError
 
 # What a source's samples depend on, and so where a restored run may begin: stk_seek of the library.
-BY_CALLS, _BY_BATCH, _BY_POSITION = 0, 1, 2
+BY_CALLS_OF_EPOCH, _BY_BATCH, _BY_POSITION, BY_ALL_CALLS = range(4)
 
 Pulled = list[Any] | None
 
@@ -47,7 +47,7 @@ class Kept:
 class Source(Kept):
     """What all sources share: number of outputs, declared types, and the exceptions kept for the consumer."""
 
-    seek = BY_CALLS
+    seek = BY_ALL_CALLS
     shard = (0, 1)  # without a reader: which batches of the global sequence these are
     short_is_last = False  # a short batch ends the epoch; else only StopIteration does, as in DALI
 
@@ -153,7 +153,7 @@ class CallableSource(Source):
         self._given: list[Any] = []  # what the processes gave for the batch in hand
         self.batch_info = batch_info
         self.with_argument = _takes_argument(function)
-        self.seek = _BY_BATCH if self.with_argument else BY_CALLS
+        self.seek = _BY_BATCH if self.with_argument else BY_ALL_CALLS
         super().__init__(**kwargs)
 
     def start(self, batch_size: int, workers: int, method: str, pickler: Any) -> None:
@@ -226,6 +226,7 @@ class IterableSource(Source):
         self.iterable = iterable
         self.cycle = {True: "quiet", False: None, "no": None}.get(cycle, cycle)
         self.iterator: Iterator[Any] | None = None
+        self.seek = BY_CALLS_OF_EPOCH if self.cycle == "raise" else BY_ALL_CALLS
         super().__init__(**kwargs)
 
     def _restart(self) -> Iterator[Any]:

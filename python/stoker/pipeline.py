@@ -22,7 +22,7 @@ from stoker._external import add_fed_sources
 from stoker._progress import ProgressLine
 from stoker._session import Session
 from stoker._settings import SETTINGS, Arguments, ByName, Leading, Settings, read_state, takes
-from stoker._sources import BY_CALLS, CallableSource, FedSource, Source
+from stoker._sources import BY_ALL_CALLS, BY_CALLS_OF_EPOCH, CallableSource, FedSource, Source
 from stoker._where import notice, warn
 from stoker.data_node import DataNode
 from stoker.errors import ArgumentError, InvalidArgumentError, StateError, StokerError, UnknownArgumentError, from_status
@@ -492,12 +492,17 @@ class Pipeline:
 
 def _tell_unsaved(sources: Sequence[UserSource]) -> None:
     """What enable_checkpointing=True promises, sources that know only their next call cannot keep: a UserWarning, as DALI's."""
-    for name in (s.name for s in sources if isinstance(s.source, Source) and s.source.seek == BY_CALLS):
-        warn(
-            f"a checkpoint holds no state of the source of external_source {name!r}: iterators, generators and callables without an argument can be "
-            "restored at the beginning of an epoch alone, where they begin anew; a callable that takes the batch's number, a BatchInfo or a SampleInfo "
-            "can be restored behind any batch"
-        )
+    where = {
+        BY_CALLS_OF_EPOCH: "it can be restored at the beginning of an epoch alone, where it begins anew",
+        BY_ALL_CALLS: 'it can be restored at the beginning of the run alone; with cycle="raise", iterables and generator functions begin anew with '
+        "each epoch, and can be restored there",
+    }
+    for name, how in ((s.name, where.get(s.source.seek)) for s in sources if isinstance(s.source, Source)):
+        if how is not None:
+            warn(
+                f"a checkpoint holds no state of the source of external_source {name!r}: {how}; a callable that takes the batch's number, a BatchInfo or a "
+                "SampleInfo can be restored behind any batch"
+            )
 
 
 def _tell_unpaired(core: _core.Pipeline, records: Sequence[Record]) -> None:

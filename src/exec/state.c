@@ -28,6 +28,11 @@ static uint64_t fingerprint(const struct stk_program *g, int32_t node)
 	return node < 0 ? 0 : g->nodes[node].def->reader->fingerprint(g->nodes[node].shared);
 }
 
+static bool by_calls(const struct stk_graph_node *source)
+{
+	return source->source.seek == STK_SEEK_NONE || source->source.seek == STK_SEEK_NEVER;
+}
+
 /* A source that gives one batch after another cannot begin in the middle of an epoch, and says with the next batch alone that there is none: then the last one
  * has ended the epoch, and the state is of the next one's beginning. */
 static bool sources_have_ended(struct stk_pipeline *p)
@@ -35,7 +40,7 @@ static bool sources_have_ended(struct stk_pipeline *p)
 	const struct stk_level *first = &p->program->levels[0];
 	bool any = false;
 	for (int32_t c = 0; c < first->n_callbacks; c++)
-		any |= p->program->nodes[first->callbacks[c]].node->source.seek == STK_SEEK_NONE;
+		any |= by_calls(p->program->nodes[first->callbacks[c]].node);
 	return any && p->program->reader < 0 && stk__deliver_ends_next(p);
 }
 
@@ -333,11 +338,20 @@ static int64_t first_position(const struct stk_pipeline *p, int64_t epoch)
 	return p->program->reader >= 0 ? stk__order_consumed(&whole, epoch, 0) : 0;
 }
 
-/* In mid-epoch: every source must be able to begin there. */
+/* Every source must be able to begin there. */
 static enum stk_status check_sources(const struct stk_pipeline *p, const struct saved *v, struct stk_error *err)
 {
 	const struct stk_level *first = &p->program->levels[0];
 	int64_t consumed = v->consumed, begin = first_position(p, v->epoch);
+	for (int32_t c = 0; c < first->n_callbacks && (v->epoch || consumed); c++) {
+		const struct stk_graph_node *node = p->program->nodes[first->callbacks[c]].node;
+		if (node->source.seek == STK_SEEK_NEVER)
+			return stk__fail(err, STK_STATE,
+				"the state is of a run that has begun, and the source \"%s\" can't go on in it: what it gives depends on all that it gave "
+				"before; a callable that is told the position can, and at the end of an epoch an iterable or a generator function with "
+				"cycle=\"raise\"",
+				node->name);
+	}
 	if (consumed == begin)
 		return STK_OK;
 	bool between = (consumed - begin) % ((int64_t)p->order.batch * p->order.ranks) == 0; /* it lies between two batches */
@@ -351,7 +365,7 @@ static enum stk_status check_sources(const struct stk_pipeline *p, const struct 
 		if (node->source.seek == STK_SEEK_NONE)
 			return stk__fail(err, STK_STATE,
 				"the state is in mid-epoch, and the source \"%s\" can't begin there: it gives one batch after another "
-				"(an iterator or generator); a callable that is told the position can, or save at the end of an epoch",
+				"(an iterable or a generator function); a callable that is told the position can, or save at the end of an epoch",
 				node->name);
 	}
 	return STK_OK;
@@ -385,7 +399,7 @@ enum stk_status stk_pipeline_restore(struct stk_pipeline *p, const char *state, 
 		j ? read_saved(j, &v, err) : stk__fail(err, STK_STATE, "this is no state of a pipeline, or it is damaged: %s", je.text);
 	if (s == STK_OK && (s = restore_readers(p, &v, err)) == STK_OK)
 		s = check_data(p, &v, err);
-	if (s == STK_OK && v.consumed)
+	if (s == STK_OK)
 		s = check_sources(p, &v, err);
 	if (s == STK_OK)
 		begin_at(p, &v);

@@ -112,11 +112,11 @@ static void assert_refused(struct source *s, const char *folder, const char *sta
 	assert_int_equal(s->pulls, 0);
 }
 
-/* An iterator can't, and a source that counts in batches can after whole ones alone. */
+/* An iterator can't, and a source that counts in batches can after whole ones alone. One that goes on from epoch to epoch can't at their ends either. */
 static void test_states_that_a_source_cannot_begin_at(void **state)
 {
 	(void)state;
-	struct source s = {.samples = 5 * BATCH, .per_sample = true}, iterator = s, counts = s;
+	struct source s = {.samples = 5 * BATCH, .per_sample = true}, iterator = s, counts = s, goes_on = s;
 	struct stk_context *ctx = source_context();
 	struct stk_pipeline *p = source_open(ctx, &s, NULL);
 	char *text = take_batches(p, &s, 0, 0, 1);
@@ -130,6 +130,14 @@ static void test_states_that_a_source_cannot_begin_at(void **state)
 	text[at + 12] = '6';
 	counts.seek = STK_SEEK_BATCH;
 	assert_refused(&counts, NULL, text, "does not lie between two batches of");
+	goes_on.seek = STK_SEEK_NEVER;
+	assert_refused(&goes_on, NULL, text, "can't go on in it");
+	text[at + 12] = '0';
+	for (at = 0; text[at] && strncmp(text + at, "\"epoch\": 0", 10);)
+		at++;
+	assert_true(text[at]);
+	text[at + 9] = '1';
+	assert_refused(&goes_on, NULL, text, "can't go on in it");
 	stk_text_free(text);
 }
 

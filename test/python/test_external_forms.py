@@ -183,27 +183,24 @@ def _slow_ends(samples):
     return source
 
 
-@pytest.mark.parametrize("kind", ["list", "generator function", "slow end", "callable", "samples", "short end"])
+@pytest.mark.parametrize("kind", ["list", "generator function", "slow end", "samples", "short end"])
 def test_a_state_behind_the_last_batch_begins_the_next_epoch(kind):
     """An iterator says with the batch behind the last one alone that the epoch is over; the state knows it all the same."""
     batches = [[np.array([3 * k + i], np.int32) for i in range(3)] for k in range(4)]
     samples = [s for batch in batches for s in batch]
 
     def source():
-        given = iter(batches)
         return {
             "list": batches,
             "generator function": lambda: (yield from batches),
             "slow end": _slow_ends(batches),
-            "callable": lambda: next(given),
             "samples": samples,
             "short end": [*samples, np.zeros(1, np.int32)],  # what ends inside a batch is left out, as in DALI
         }[kind]
 
     def open_pipeline(checkpoint=None):
-        cycle = None if kind == "callable" else "raise"
         batch = kind not in ("samples", "short end")
-        pipe = pipeline(source(), batch=batch, cycle=cycle, settings={"checkpoint": checkpoint})
+        pipe = pipeline(source(), batch=batch, cycle="raise", settings={"checkpoint": checkpoint})
         pipe.build()
         return pipe
 
@@ -216,6 +213,44 @@ def test_a_state_behind_the_last_batch_begins_the_next_epoch(kind):
     assert [values(resumed.run()) for _ in batches] == taken
     with pytest.raises(StopIteration):  # and the pipeline itself goes on as ever
         pipe.run()
+
+
+def _with_memory(kind):
+    """Sources that do not begin anew with an epoch."""
+    batches = [[np.array([k], np.int32)] * 3 for k in range(4)]
+    given = iter(batches)
+    return {
+        "iterator": (given, {}),
+        "list that ends for good": (batches, {}),
+        "round and round": (batches, {"cycle": "quiet"}),
+        "generator function": (lambda: (yield from batches), {}),
+        "callable": (lambda: next(given), {}),
+    }[kind]
+
+
+@pytest.mark.parametrize("kind", ["iterator", "list that ends for good", "round and round", "generator function", "callable"])
+def test_a_source_that_does_not_begin_anew_is_restored_at_the_run_s_beginning_alone(kind):
+    def steps(k):
+        if k == 3:
+            raise StopIteration
+        return [np.array([k], np.int32)] * 3
+
+    @pipeline_def(batch_size=3, num_threads=2, device_id=None)
+    def define():
+        source, how = _with_memory(kind)
+        return fn.external_source(steps), fn.external_source(source, name="memory", **how)
+
+    pipe = define()
+    begun = pipe.checkpoint()
+    taken = [values(pipe.run()) for _ in range(3)]
+    with pytest.raises(StopIteration):
+        pipe.run()
+    state = pipe.checkpoint()
+    assert (json.loads(state)["epoch"], json.loads(state)["consumed"]) == (1, 0)
+    with pytest.raises(StateError, match='the source "memory" can\'t go on in it.* cycle="raise"'):
+        define(checkpoint=state).build()
+    again = define(checkpoint=begun)
+    assert [values(again.run()) for _ in range(3)] == taken
 
 
 def test_a_state_does_not_wait_for_a_source_that_waits():
