@@ -148,6 +148,7 @@ def external_source(
     nodes = call_operator("external_source", [], args, name)
     nodes = nodes if isinstance(nodes, list) else [nodes]
     given = [n.gpu() for n in nodes] if device == "gpu" and builder.device_id is not None else nodes
+    adapter.told = f"external_source at {users_line()}"
     adapter.uploads = device == "gpu"
     builder.add_source(nodes[0].ref.op, name, adapter)
     return given[0] if num_outputs is None else given

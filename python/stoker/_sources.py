@@ -18,7 +18,7 @@ from typing import Any
 from stoker import _core
 from stoker._arrays import as_buffer, samples_of, wait_for, with_dtype
 from stoker._on_gpu import GpuSamples, gpu_samples
-from stoker._processes import Processes
+from stoker._processes import Processes, Raised
 from stoker._types import BatchInfo, SampleInfo
 from stoker.errors import InvalidArgumentError
 
@@ -49,6 +49,7 @@ class Source(Kept):
 
     seek = BY_ALL_CALLS
     shard = (0, 1)  # without a reader: which batches of the global sequence these are
+    told = "external_source"  # with its place in the user's program
     short_is_last = False  # a short batch ends the epoch; else only StopIteration does, as in DALI
 
     def __init__(
@@ -83,7 +84,7 @@ class Source(Kept):
             self.ends.append(epoch)
             return None
         except Exception as e:
-            e.add_note(f"in the source of external_source, for sample {position} of epoch {epoch} (batch {batch})")
+            e.add_note(f"in the source of {self.told}, for sample {position} of epoch {epoch} (batch {batch})")
             raise
 
     def _pull_samples(self, epoch: int, batch: int, count: int, position: int) -> Pulled:
@@ -99,7 +100,7 @@ class Source(Kept):
                 self.ends.append(epoch)
                 return None
             except Exception as e:
-                e.add_note(f"in the source of external_source, for sample {position + i} of epoch {epoch} (batch {batch})")
+                e.add_note(f"in the source of {self.told}, for sample {position + i} of epoch {epoch} (batch {batch})")
                 raise
         return lists
 
@@ -181,7 +182,10 @@ class CallableSource(Source):
             return self.function(SampleInfo(batch * count + index, index, batch, epoch) if self.by_sample else info)
         if index == 0:
             self._given = self.processes.batch(epoch, batch)
-        return self._given[index]
+        given = self._given[index]
+        if isinstance(given, Raised):
+            raise given.error
+        return given
 
     def close(self) -> None:
         if self.processes is not None:

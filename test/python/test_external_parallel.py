@@ -3,8 +3,10 @@
 
 import os
 import pickle
+import signal
 import threading
 import time
+import traceback
 from pathlib import Path
 
 import numpy as np
@@ -97,6 +99,45 @@ def test_exceptions_cross_over_and_the_run_goes_on():
     with pytest.raises(Boom, match="broken"):
         pipe.run()
     assert [t.tolist() for t in pipe.run()[0].as_array()] == [[8], [9], [10], [11]]
+
+
+class Unpicklable(Exception):
+    def __init__(self, path, line):
+        super().__init__(f"{path}:{line}: bad record")
+
+
+@pytest.mark.parametrize(("workers", "error"), [(1, Unpicklable("a.csv", 17)), (3, Unpicklable("a.csv", 17)), (2, Boom("a.csv:17"))])
+def test_an_exception_tells_its_sample_and_what_it_was(workers, error):
+    def source(info):
+        if info.idx_in_epoch == 6:
+            raise error
+        return np.int64([info.idx_in_epoch])
+
+    pipe = pipeline(source, batch=False, settings={"py_num_workers": workers})
+    pipe.run()
+    with pytest.raises((RuntimeError, Boom), match="a.csv:17") as told:
+        pipe.run()
+    text = "".join(traceback.format_exception(told.value))
+    assert "raise error" in text and "in a process of external_source(parallel=True)" in text and type(error).__name__ in text
+    assert f"in the source of external_source at {Path(__file__).name}:" in text and "for sample 6 of epoch 0 (batch 1)" in text
+    assert [t.tolist() for t in pipe.run()[0].as_array()] == [[8], [9], [10], [11]]
+
+
+@pytest.mark.parametrize("end", ["ended (exit code 4)", "was ended by SIGKILL (as where memory is short)"])
+@pytest.mark.parametrize("workers", [1, 3])
+def test_a_process_that_dies_is_told_with_its_call(end, workers):
+    def source(info):
+        if info.idx_in_epoch == 6:
+            os.kill(os.getpid(), signal.SIGKILL) if "SIGKILL" in end else os._exit(4)
+        return np.int64([info.idx_in_epoch])
+
+    pipe = pipeline(source, batch=False, settings={"py_num_workers": workers})
+    with pytest.raises(RuntimeError) as told:
+        for _ in range(2):
+            pipe.run()
+    call = "SampleInfo(idx_in_epoch=6, idx_in_batch=2, iteration=1, epoch_idx=0)"
+    assert str(told.value) == f"a process of external_source(parallel=True) {end} in the call for {call}"
+    assert f"external_source at {Path(__file__).name}:" in told.value.__notes__[0]
 
 
 def test_what_stays_on_the_thread_and_what_is_refused():
