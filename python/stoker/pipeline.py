@@ -186,7 +186,7 @@ class Pipeline:
 
     def reader_meta(self, name: str | None = None) -> dict[str, Any]:
         """Metadata of a reader, or of all by name: samples, epoch_size, epoch_size_padded, number_of_shards, shard_id, pad_last_batch, stick_to_shard, and
-        ours: steps (batches of this rank in an epoch), classes, fingerprint, wraps, contiguous."""
+        ours: steps (batches of this rank in an epoch), classes, fingerprint, and of the order wraps, contiguous, keeps (tail="keep")."""
         session = self._started()
         return session.meta(name) if name is not None else {reader: session.meta(reader) for reader in session.core.readers()}
 

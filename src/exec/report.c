@@ -48,6 +48,7 @@ enum stk_status stk_pipeline_reader_meta(struct stk_pipeline *p, const char *nam
 		.stick_to_shard = o->stick_to_shard,
 		.wraps = o->tail == STK_TAIL_WRAP,
 		.contiguous = o->contiguous,
+		.keeps = o->tail == STK_TAIL_KEEP,
 		.classes = n->def->reader->classes ? n->def->reader->classes(n->shared) : 0,
 		.fingerprint = n->def->reader->fingerprint(n->shared)};
 	return STK_OK;

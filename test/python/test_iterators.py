@@ -353,23 +353,50 @@ def test_ranks_have_equally_many_steps(files, policy, batch):
     """Each rank alone, over several epochs, in order and shuffled: else they would wait for each other for ever."""
 
     @pipeline_def(batch_size=batch, num_threads=1, device_id=None)
-    def reads(rank, ranks, shuffle):
-        return fn.readers.file(files=[str(f) for f in files[:7]], num_shards=ranks, shard_id=rank, random_shuffle=shuffle, name="Reader")[1]
+    def reads(rank, ranks, **how):
+        return fn.readers.file(files=[str(f) for f in files[:7]], num_shards=ranks, shard_id=rank, name="Reader", **how)[1]
 
     for ranks in (2, 3):
-        for shuffle in (False, True):
+        for shuffle, tail in itertools.product((False, True), ({}, {"pad_last_batch": True}, {"tail": "wrap"}, {"tail": "fill"}, {"tail": "drop"})):
+            if tail == {"tail": "drop"} and 7 < ranks * batch:
+                continue
             steps = []
             for rank in range(ranks):
-                pipe = reads(rank, ranks, shuffle)
+                pipe = reads(rank, ranks, random_shuffle=shuffle, **tail)
                 if policy == DROP and 7 // ranks < batch:  # on each of them, though one has a sample more
                     with pytest.raises(RuntimeError, match=r"an epoch \(samples: 2\) is smaller than a batch"):
                         DALIGenericIterator(pipe, ["label"], reader_name="Reader", last_batch_policy=policy, auto_reset=True)
                     continue
                 loader = DALIGenericIterator(pipe, ["label"], reader_name="Reader", last_batch_policy=policy, auto_reset=True)
                 steps.append([(len(loader), sum(1 for _ in loader)) for _ in range(6)])
-            assert all(s == steps[0] for s in steps), f"{ranks} ranks, shuffle={shuffle}: {steps}"
-            if steps and not shuffle:
+            assert all(s == steps[0] for s in steps), f"{ranks} ranks, shuffle={shuffle}, {tail}: {steps}"
+            if steps and not shuffle and not tail:
                 assert all(told == taken for told, taken in steps[0]), f"{ranks} ranks: len() and steps {steps[0]}"
+
+
+@pytest.mark.parametrize("policy", [FILL, PARTIAL, DROP])
+def test_short_batches_of_a_reader_are_refused(files, policy):
+    """Of 7 samples by 3 the second of two ranks has an empty batch, which has no shape."""
+
+    @pipeline_def(batch_size=3, num_threads=1, device_id=None)
+    def reads(rank, ranks, tail):
+        return fn.readers.file(
+            files=[str(f) for f in files[:7]], labels=list(range(7)), num_shards=ranks, shard_id=rank, tail=tail, name="Reader"
+        )[1]
+
+    def of_ranks(tail, ranks=2):
+        iterators = [
+            DALIGenericIterator(reads(rank, ranks, tail), ["label"], reader_name="Reader", last_batch_policy=policy) for rank in range(ranks)
+        ]
+        return [[step[0]["label"].flatten().tolist() for step in iterator] for iterator in iterators]
+
+    with pytest.raises(InvalidArgumentError, match=f'tail="keep".*LastBatchPolicy.{policy.name} is not .* tail="fill"'):
+        of_ranks("keep")
+    last = {FILL: [[6, 6, 6]], PARTIAL: [[6]], DROP: []}[policy]
+    other = {FILL: [[6, 6, 6]], PARTIAL: [[]], DROP: []}[policy]
+    assert of_ranks("fill") == [[[0, 1, 2], *last], [[3, 4, 5], *other]]
+    if policy is PARTIAL:
+        assert of_ranks("keep", 1) == of_ranks("fill", 1)
 
 
 def test_any_framework_by_dlpack(files, monkeypatch):

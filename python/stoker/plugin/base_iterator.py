@@ -99,6 +99,7 @@ class EpochIterator:
                 session.lead(reader_name)
             self._metas = [p.reader_meta(reader_name) for p in self._pipes]
             self._agree()
+            self._refuse_short()
             if all(m["wraps"] and m["contiguous"] for m in self._metas):  # they flow on into the next epoch, by DALI's shards
                 m = self._metas[0]
                 self._shards = Shards(m["epoch_size"], m["number_of_shards"], self._pipes[0].batch_size, m["stick_to_shard"])
@@ -118,6 +119,14 @@ class EpochIterator:
             raise InvalidArgumentError(
                 f"an epoch (samples: {self.size}) is smaller than a batch (samples: {self._pipes[0].batch_size}), and LastBatchPolicy.DROP leaves "
                 "out what is not whole: take a smaller batch size, PARTIAL or FILL"
+            )
+
+    def _refuse_short(self) -> None:
+        """tail="keep" makes short batches, which nothing fills up, and empty ones, which have no shape to make tensors of."""
+        if any(m["keeps"] and (self._policy is not _PARTIAL or m["number_of_shards"] > 1) for m in self._metas):
+            raise InvalidArgumentError(
+                f'reader {self._reader!r} has tail="keep", whose last batches may be short or empty: LastBatchPolicy.{self._policy.name} is not '
+                'possible over it. Give the reader tail="fill": the policy then fills the last batch, cuts it off or drops it'
             )
 
     def _agree(self) -> None:
@@ -147,7 +156,7 @@ class EpochIterator:
                 self._counter = self._shards.go_on(place, self._steps(self._shards) + drops)
             self._given = self._counter
         elif self._reader is not None:
-            self._given = self._restored = place
+            self._counter = self._given = self._restored = place
         elif self._samples >= 0:
             self._counter = place
 
@@ -291,18 +300,18 @@ class EpochIterator:
         if self._done[k]:
             return 0
         self._done[k] = batch.is_last
-        if self._policy is _DROP and batch.is_last and self._others_wrap(k, batch):
+        if self._policy is _DROP and batch.is_last and self._others_drop(k, batch):
             return 0
         return _own_samples(batch)
 
-    def _others_wrap(self, k: int, batch: _core.Batch) -> bool:
-        """Whether another rank's batch of this step reaches into the next epoch: then all drop it, or their numbers of steps would differ."""
+    def _others_drop(self, k: int, batch: _core.Batch) -> bool:
+        """Whether another rank's batch of this step is not whole: then all drop it, or their numbers of steps would differ."""
         meta = self._metas[k]
+        if not meta["wraps"]:
+            return bool(self._counter >= len(self) and meta["epoch_size"] >= 0)
         epoch, position, *_ = batch.sample(0)
         step = position - meta["shard_id"] * self._pipes[k].batch_size  # where it begins, for all ranks
-        return bool(
-            meta["wraps"] and (epoch != batch.epoch or step + meta["number_of_shards"] * self._pipes[k].batch_size > meta["epoch_size"])
-        )
+        return bool(epoch != batch.epoch or step + meta["number_of_shards"] * self._pipes[k].batch_size > meta["epoch_size"])
 
     def _by_size(self, batches: list[_core.Batch]) -> list[Taken] | None:
         count = sum(len(b) for b in batches)
