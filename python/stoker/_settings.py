@@ -9,6 +9,7 @@ import contextlib
 import errno
 import inspect
 import json
+import math
 import operator
 import os
 import textwrap
@@ -43,19 +44,29 @@ class Setting:
 # ---- what may be given ----
 
 
-def _whole(name: str, value: Any, least: int) -> int:
+_MOST = 2**31 - 1
+
+
+def _whole(name: str, value: Any, least: int, most: int = _MOST) -> int:
     try:
         number = operator.index(value)
     except TypeError:
         raise TypeError(f"Pipeline: {name} is a whole number, not {value!r}") from None
     if number < least:
         raise InvalidArgumentError(f"Pipeline: {name} is at least {least}, not {number}")
+    if number > most:
+        raise InvalidArgumentError(f"Pipeline: {name} is at most {most}, not {number}")
     return number
 
 
 def _limit(name: str, value: Any) -> int:
     """None and 0 stand for the library's default."""
     return _whole(name, value or 0, 0)
+
+
+def _bytes(name: str, value: Any) -> int:
+    """The same."""
+    return _whole(name, value or 0, 0, 2**63 - 1)
 
 
 def _batch_size(name: str, value: Any) -> int:
@@ -72,9 +83,9 @@ def _device(name: str, value: Any) -> int | None:
     return None if value in (None, types.CPU_ONLY_DEVICE_ID) else _whole(name, value, 0)
 
 
-def _seed(_: str, value: Any) -> int | None:
+def _seed(name: str, value: Any) -> int | None:
     """None and DALI's -1: to be drawn."""
-    return None if value is None or value == -1 else operator.index(value) & (2**64 - 1)
+    return None if value is None or value == -1 else _whole(name, value, -(2**63), 2**64 - 1) & (2**64 - 1)
 
 
 def _prefetch(name: str, value: Any) -> int:
@@ -105,13 +116,20 @@ def _number(name: str, value: Any) -> float:
     """A number from 0 on, with or without a fraction."""
     if isinstance(value, (str, bytes)) or not hasattr(value, "__float__"):
         raise TypeError(f"Pipeline: {name} is a number, not {value!r}")
-    if not float(value) >= 0:
+    try:
+        number = float(value)
+    except OverflowError:
+        number = math.inf
+    if not number >= 0:
         raise InvalidArgumentError(f"Pipeline: {name} is at least 0, not {value!r}")
-    return float(value)
+    return number
 
 
 def _share_or_count(name: str, value: Any) -> float:
-    return _number(name, value or 0)
+    number = _number(name, value or 0)
+    if number > 1 and not number.is_integer():
+        raise InvalidArgumentError(f"Pipeline: {name} is a share of an epoch, below 1, or a whole number of samples, not {value!r}")
+    return number
 
 
 def _seconds(name: str, value: Any) -> float | None:
@@ -207,7 +225,7 @@ class PassedOn(TypedDict, total=False):
     timeout: Annotated[float | None, Setting("seconds that a wait for a batch may take; by default there is no limit.", _seconds)]
     memory_limit: Annotated[
         int | None,
-        Setting("bytes that one sample may take, its file and decoding included; 2 GiB by default.", _limit, core="memory_limit"),
+        Setting("bytes that one sample may take, its file and decoding included; 2 GiB by default.", _bytes, core="memory_limit"),
     ]
     gpu_memory_limit: Annotated[
         int | None,
@@ -215,7 +233,7 @@ class PassedOn(TypedDict, total=False):
             "bytes of the GPU for decoding (a file that takes more than half of it goes to the cores) and for batches ahead of the prefetched ones, or for "
             "CIFAR's images, which lie there (else they are uploaded batch by batch); by default a 32nd of what is free there, at least 928 MiB, but never over a "
             "quarter of it.",
-            _limit,
+            _bytes,
             core="gpu_memory",
         ),
     ]
@@ -224,7 +242,7 @@ class PassedOn(TypedDict, total=False):
         Setting(
             "bytes, of host memory and of the GPU's each, for outputs that are kept while the pipeline goes on, beyond those of some 16 batches; by default half "
             "of what is free there. Labels and other outputs of up to 1 MB hold no more than themselves.",
-            _limit,
+            _bytes,
             core="held_limit",
         ),
     ]
@@ -250,7 +268,7 @@ class PassedOn(TypedDict, total=False):
             core="read_requests",
         ),
     ]
-    read_bytes: Annotated[int | None, Setting("bytes that are read ahead; 32 MiB by default, from a store 160.", _limit, core="read_bytes")]
+    read_bytes: Annotated[int | None, Setting("bytes that are read ahead; 32 MiB by default, from a store 160.", _bytes, core="read_bytes")]
     # Not kept: another process would write over the file.
     trace: Annotated[str | os.PathLike[str] | None, Setting("a file for a Chrome trace.", _path, core="trace", kept=False)]
 

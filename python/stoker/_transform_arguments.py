@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 import numbers
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from enum import Enum
 from typing import Any
 
@@ -78,6 +78,17 @@ def two(owner: str, name: str, pair: Any) -> tuple[float, float]:
     except (TypeError, ValueError):
         raise ValueError(f"{owner}: {name} is two numbers, of x and of y, not {pair!r}") from None
     return x, y
+
+
+def channels(owner: str, name: str, values: Any) -> list[float]:
+    """One number, or one for each channel."""
+    given = [values] if isinstance(values, numbers.Real) or not hasattr(values, "__iter__") else values
+    try:
+        if isinstance(values, (str, bytes, Set, Mapping)) or any(isinstance(v, (str, bytes)) for v in given):
+            raise TypeError
+        return [float(v) for v in given]
+    except (TypeError, ValueError, OverflowError):
+        raise ValueError(f"{owner}: {name} is a number, or a list of one for each channel, not {values!r}") from None
 
 
 def fills(fill: Any) -> Any:

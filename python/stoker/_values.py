@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import operator
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, MappingView, Sequence, Set
 from enum import IntEnum
 from typing import Any
 
@@ -42,10 +42,13 @@ _WORDS = {
 }
 
 
-def _wrong(arg: Arg, value: Any) -> BadValue:
+def _shown(value: Any) -> str:
     shown = repr(value)
-    shown = shown if len(shown) <= 60 else shown[:57] + "..."
-    return BadValue(f"argument '{arg.name}' takes {_WORDS.get(arg.kind, arg.type)}, not {shown} ({type(value).__name__})")
+    return shown if len(shown) <= 60 else shown[:57] + "..."
+
+
+def _wrong(arg: Arg, value: Any) -> BadValue:
+    return BadValue(f"argument '{arg.name}' takes {_WORDS.get(arg.kind, arg.type)}, not {_shown(value)} ({type(value).__name__})")
 
 
 def _plain(value: Any) -> Any:
@@ -58,12 +61,13 @@ def _plain(value: Any) -> Any:
 
 
 def _int(arg: Arg, value: Any) -> int:
-    if isinstance(value, float) and value.is_integer():
-        return int(value)
     try:
-        return operator.index(value)
+        number = int(value) if isinstance(value, float) and value.is_integer() else operator.index(value)
     except TypeError:
         raise _wrong(arg, value) from None
+    if not -(2**63) <= number < 2**63:
+        raise BadValue(f"argument '{arg.name}': {_shown(value)} is beyond whole numbers of 64 bits")
+    return number
 
 
 def _float(arg: Arg, value: Any) -> float:
@@ -71,6 +75,8 @@ def _float(arg: Arg, value: Any) -> float:
         raise _wrong(arg, value)
     try:
         return float(value)
+    except OverflowError:
+        raise BadValue(f"argument '{arg.name}': {_shown(value)} is beyond floating-point numbers") from None
     except (TypeError, ValueError):
         raise _wrong(arg, value) from None
 
@@ -84,11 +90,14 @@ def _string(arg: Arg, value: Any) -> str | bytes:
     raise _wrong(arg, value)
 
 
-def _flat(value: Sequence[Any]) -> list[Any]:
+def _flat(arg: Arg, value: Sequence[Any]) -> list[Any]:
     """Nested lists (a matrix) as one, row by row."""
-    if any(isinstance(v, (list, tuple)) for v in value):
-        return [x for row in value for x in (row if isinstance(row, (list, tuple)) else [row])]
-    return list(value)
+    lengths = {len(v) if isinstance(v, (list, tuple)) else -1 for v in value}
+    if lengths <= {-1}:
+        return list(value)
+    if len(lengths) > 1:
+        raise BadValue(f"argument '{arg.name}' takes one list or rows of equal length, not {_shown(value)}")
+    return [x for row in value for x in row]
 
 
 _LISTS = {
@@ -101,9 +110,11 @@ _LISTS = {
 def _list(arg: Arg, value: Any) -> tuple[ValueKind, Any]:
     kind, one = _LISTS[arg.kind]
     if isinstance(value, (list, tuple, range)):
-        return kind, [one(arg, _plain(v)) for v in _flat(value)]
+        return kind, [one(arg, _plain(v)) for v in _flat(arg, value)]
     if isinstance(value, (str, bytes, os.PathLike)) and arg.kind != ArgKind.STRINGS:
         raise _wrong(arg, value)
+    if isinstance(value, (Set, Mapping, MappingView)):
+        raise BadValue(f"argument '{arg.name}' takes {_WORDS[arg.kind]}, not a {type(value).__name__}, whose order means nothing: {_shown(value)}")
     if hasattr(value, "__iter__") and not isinstance(value, (str, bytes)):
         return kind, [one(arg, _plain(v)) for v in value]
     if not arg.scalar_ok and arg.kind != ArgKind.STRINGS:

@@ -312,8 +312,8 @@ class Normalize(Transform):
     """(value - mean) / std for each channel, on the scale 0..1."""
 
     def __init__(self, mean: Sequence[float], std: Sequence[float], inplace: bool = False) -> None:
-        self.mean = [float(m) for m in (mean if isinstance(mean, (Sequence,)) or hasattr(mean, "__iter__") else [mean])]
-        self.std = [float(s) for s in (std if isinstance(std, (Sequence,)) or hasattr(std, "__iter__") else [std])]
+        self.mean = arguments.channels("Normalize", "mean", mean)
+        self.std = arguments.channels("Normalize", "std", std)
         if any(s == 0 for s in self.std):
             raise ValueError("Normalize: std holds a zero")
 

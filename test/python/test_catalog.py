@@ -98,6 +98,15 @@ def test_unknown_argument_tells_the_nearest_and_the_line(tree):
         ({"dtype": "complex"}, "'complex' is not a type"),
         ({"mode": "sideways", "size": 10}, "sideways"),
         ({"size": "ten"}, "argument 'size' takes a list of numbers"),
+        ({"size": {50, 30}}, "argument 'size' takes a list of numbers, not a set, whose order means nothing: {"),
+        ({"size": frozenset([50, 30])}, "argument 'size' takes a list of numbers, not a frozenset"),
+        ({"size": {50: "h", 30: "w"}}, "argument 'size' takes a list of numbers, not a dict, "),
+        ({"size": {50: "h", 30: "w"}.keys()}, "argument 'size' takes a list of numbers, not a dict_keys, "),
+        ({"size": {"h": 50, "w": 30}.values()}, "argument 'size' takes a list of numbers, not a dict_values, "),
+        ({"size": [{50, 30}]}, "argument 'size' takes a list of numbers, not {"),
+        ({"size": [[50], [30, 20]]}, r"argument 'size' takes one list or rows of equal length, not \[\[50\], \[30, 20\]\]"),
+        ({"size": [[50], 30]}, "argument 'size' takes one list or rows of equal length"),
+        ({"size": 10**400}, "argument 'size': 1000+... is beyond floating-point numbers"),
     ],
 )
 def test_wrong_values_name_operator_argument_and_line(tree, arguments, match):
@@ -109,6 +118,20 @@ def test_wrong_values_name_operator_argument_and_line(tree, arguments, match):
         build(define)
     text = str(caught.value) + getattr(caught.value, "op", "")
     assert "resize" in text and "test_catalog.py:" in text
+
+
+@pytest.mark.parametrize(("number", "shown"), [(2**63, "9223372036854775808"), (-(2**70), "-1180591620717411303424"), (1e30, r"1e\+30")])
+def test_whole_numbers_end_at_64_bits(tree, number, shown):
+    for name, value in ("vertical", number), ("horizontal", [number]):
+
+        def define(name=name, value=value):
+            data, _ = fn.readers.file(file_root=str(tree))
+            return fn.flip(fn.decoders.image(data), **{name: value})
+
+        with pytest.raises(TypeError, match=f"flip at test_catalog.py:.* argument '{name}': {shown} is beyond whole numbers of 64 bits"):
+            build(define)
+    with pytest.raises(TypeError, match="reductions.sum at .*argument 'axes': "):
+        build(lambda: fn.reductions.sum(fn.readers.file(file_root=str(tree))[0], axes=[0, number]))
 
 
 def test_a_node_where_one_value_is_for_all(tree):

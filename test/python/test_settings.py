@@ -93,3 +93,29 @@ def test_defaults_are_those_of_the_signature():
     spelled = {n: parameters[n].default for n in table(ByName) if SETTINGS[n].meant and n != "max_batch_size"}
     pipe = make(**spelled)
     assert pipe._settings.core_arguments() == make()._settings.core_arguments()
+
+
+@pytest.mark.parametrize(
+    ("given", "match"),
+    [
+        ({"batch_size": 2**40}, "batch_size is at most 2147483647, not 1099511627776"),
+        ({"num_threads": 2**40}, "num_threads is at most"),
+        ({"device_id": 2**40}, "device_id is at most"),
+        ({"prefetch_queue_depth": 2**40}, "prefetch_queue_depth is at most"),
+        ({"read_requests": 2**40}, "read_requests is at most"),
+        ({"memory_limit": 2**63}, "memory_limit is at most"),
+        ({"seed": 1.5}, "seed is a whole number, not 1.5"),
+        ({"seed": "1"}, "seed is a whole number, not '1'"),
+        ({"seed": 2**64}, "seed is at most 18446744073709551615"),
+        ({"max_errors": 1.5}, "max_errors is a share of an epoch, below 1, or a whole number of samples, not 1.5"),
+        ({"max_errors": 10**400}, "max_errors is a share"),
+    ],
+)
+def test_values_that_do_not_fit_are_refused_by_name(given, match):
+    with pytest.raises((TypeError, ValueError), match=f"Pipeline: {match}"):
+        make(**given)
+
+
+def test_values_at_the_bounds_are_taken():
+    for given in ({"seed": 2**64 - 1}, {"seed": -(2**63)}, {"max_errors": 2.0}, {"max_errors": 1}, {"memory_limit": 2**40}):
+        make(**given).build()

@@ -288,7 +288,7 @@ def test_a_source_beside_epochs_that_follow_without_a_gap_resumes(files, sources
         given = {
             "samples": {"source": sample, "batch": False},
             "batches": {"source": batch, "batch_info": True},
-            "iterable": {"source": [np.full((3, 1), k) for k in range(4)], "cycle": "quiet"},
+            "iterable": {"source": [np.full((3, 1), k) for k in range(4)], "cycle": "raise"},
         }
         return label, fn.external_source(**given[sources])
 
