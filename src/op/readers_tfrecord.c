@@ -204,11 +204,11 @@ static const struct stk_reader_def readers_tfrecord_reader = {
 const struct stk_op_def stk__op_readers_tfrecord = {
 	.name = "readers.tfrecord",
 	.doc = "Reads features of TensorFlow's Examples from TFRecord files.\n\n"
-	       "Gives a tensor of each feature; in Python a dict of them by name. A string is its bytes, a tensor of one dim. A record without the "
-	       "feature gives\n"
-	       "the default, or no values where their number varies; one with another number of values than the shape has is a bad sample, and so "
-	       "is one whose\n"
-	       "check does not agree with its bytes.",
+	       "Gives a tensor of each feature; in Python a dict of them by name. A string is its bytes, a tensor of one dim; of several the first one, "
+	       "as in DALI.\n"
+	       "A record without the feature gives the default, or no values where their number varies; one with another number of numbers than the "
+	       "shape has\n"
+	       "is a bad sample, and so is one whose check does not agree with its bytes.",
 	.output_count = readers_tfrecord_outputs,
 	.args = readers_tfrecord_args,
 	.args_size = sizeof(struct readers_tfrecord),
