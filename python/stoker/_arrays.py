@@ -114,7 +114,7 @@ def samples_of(batch: Any, limit: int, copy: bool = False) -> Any:
     if isinstance(batch, (bytes, str)) or not hasattr(batch, "__len__"):
         raise ArgumentError(f"a batch is a list of samples or one array, not {type(batch).__name__}")
     if len(batch) > limit:
-        raise InvalidArgumentError(f"the source gave {len(batch)} samples, the batch size is {limit}")
+        raise InvalidArgumentError(f"the source gave {len(batch)} samples, and the batch has room for {limit}")
     if len(batch) == 0:
         raise InvalidArgumentError("the source gave an empty batch; to end the epoch raise StopIteration")
     return as_buffer(batch, copy) if _is_one_buffer(batch) else [as_buffer(batch[i], copy) for i in range(len(batch))]

@@ -40,7 +40,7 @@ def gpu_samples(batch: Any, limit: int, device_id: int, copy: bool) -> GpuSample
         return None
     whole = arrays[0] is batch
     if len(batch) > limit:
-        raise InvalidArgumentError(f"the source gave {len(batch)} samples, the batch size is {limit}")
+        raise InvalidArgumentError(f"the source gave {len(batch)} samples, and the batch has room for {limit}")
     found = [_as_numpy(_own(a) if copy else a) for a in arrays]
     _wait(arrays[0])
     if any(f is None for f in found) or (whole and not len(found[0])):

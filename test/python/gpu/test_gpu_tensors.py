@@ -303,7 +303,7 @@ def test_a_short_batch_on_the_gpu_and_one_that_is_too_long() -> None:
     with pipe:
         pipe.set_outputs(fn.external_source(source=given, device="gpu"))
     np.testing.assert_array_equal(pipe.run()[0].as_cpu().as_array(), given[0].values)
-    with pytest.raises(RuntimeError, match="5 samples, the batch size is 4"):
+    with pytest.raises(RuntimeError, match="5 samples, and the batch has room for 4"):
         pipe.run()
 
 
