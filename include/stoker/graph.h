@@ -158,8 +158,8 @@ struct stk_feed {
 };
 /* Where in an epoch a restored run may begin: that is, what pull's result depends on. A state that does not suit is refused. */
 enum stk_seek {
-	STK_SEEK_NONE,     /* on the calls before it in the epoch, as an iterator that begins anew with each: only at the start of an epoch */
-	STK_SEEK_BATCH,    /* on request.epoch, batch and index: after any whole batch */
+	STK_SEEK_NONE,  /* on the calls before it in the epoch, as an iterator that begins anew with each: only at the start of an epoch */
+	STK_SEEK_BATCH, /* on request.epoch, batch and index: after any whole batch */
 	STK_SEEK_POSITION, /* on request.epoch and position: anywhere, also with another batch size or number of shards */
 	STK_SEEK_NEVER,    /* on all calls before it, as an iterator that goes on from epoch to epoch: only at the start of a run */
 };

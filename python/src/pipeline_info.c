@@ -31,8 +31,9 @@ PyObject *pipeline_reader_meta(PyObject *object, PyObject *name)
 	return Py_BuildValue("{s:L,s:L,s:L,s:i,s:i,s:L,s:O,s:O,s:O,s:O,s:O,s:L,s:K}", "samples", (long long)m.samples, "epoch_size",
 		(long long)m.epoch_size, "epoch_size_padded", (long long)m.epoch_size_padded, "number_of_shards", (int)m.shards, "shard_id",
 		(int)m.shard_id, "steps", (long long)m.steps, "pad_last_batch", m.pad_last_batch ? Py_True : Py_False, "stick_to_shard",
-		m.stick_to_shard ? Py_True : Py_False, "wraps", m.wraps ? Py_True : Py_False, "contiguous", m.contiguous ? Py_True : Py_False, "keeps", m.keeps ? Py_True : Py_False, "classes", (long long)m.classes,
-		"fingerprint", (unsigned long long)m.fingerprint);
+		m.stick_to_shard ? Py_True : Py_False, "wraps", m.wraps ? Py_True : Py_False, "contiguous",
+		m.contiguous ? Py_True : Py_False, "keeps", m.keeps ? Py_True : Py_False, "classes", (long long)m.classes, "fingerprint",
+		(unsigned long long)m.fingerprint);
 }
 
 PyObject *pipeline_readers(PyObject *object, PyObject *unused)

@@ -114,7 +114,9 @@ def _list(arg: Arg, value: Any) -> tuple[ValueKind, Any]:
     if isinstance(value, (str, bytes, os.PathLike)) and arg.kind != ArgKind.STRINGS:
         raise _wrong(arg, value)
     if isinstance(value, (Set, Mapping, MappingView)):
-        raise BadValue(f"argument '{arg.name}' takes {_WORDS[arg.kind]}, not a {type(value).__name__}, whose order means nothing: {_shown(value)}")
+        raise BadValue(
+            f"argument '{arg.name}' takes {_WORDS[arg.kind]}, not a {type(value).__name__}, whose order means nothing: {_shown(value)}"
+        )
     if hasattr(value, "__iter__") and not isinstance(value, (str, bytes)):
         return kind, [one(arg, _plain(v)) for v in value]
     if not arg.scalar_ok and arg.kind != ArgKind.STRINGS:

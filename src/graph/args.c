@@ -92,8 +92,8 @@ static enum stk_status set_enum(const struct stk_arg_def *def, const struct stk_
 	bool none = v->value.i == -1 && may_be_none(def);
 	if (!none && (v->value.i < 0 || v->value.i >= enum_count(def) ||
 			     (def->type == STK_ARG_DTYPE && !stk_dtype_size((enum stk_dtype)v->value.i))))
-		return stk__fail(err, STK_INVALID, "argument \"%s\": %lld is not %s", def->name, (long long)v->value.i,
-			type_names[def->type]);
+		return stk__fail(
+			err, STK_INVALID, "argument \"%s\": %lld is not %s", def->name, (long long)v->value.i, type_names[def->type]);
 	*field = (int32_t)v->value.i;
 	return none ? STK_OK : check_number(def, *field, -1, err);
 }
@@ -422,8 +422,8 @@ enum stk_status stk__arg_set_sample(
 	case STK_ARG_INTERP:
 		stk__convert(&i, STK_INT64, t->data, stk__dtype_stored(t->desc.dtype), 1);
 		if (i < 0 || i >= enum_count(def))
-			return stk__fail(err, STK_INVALID, "argument \"%s\": %lld is not %s", def->name, (long long)i,
-				type_names[def->type]);
+			return stk__fail(
+				err, STK_INVALID, "argument \"%s\": %lld is not %s", def->name, (long long)i, type_names[def->type]);
 		*(int32_t *)field = (int32_t)i;
 		return check_number(def, (double)i, -1, err);
 	default:

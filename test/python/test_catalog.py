@@ -130,7 +130,7 @@ def test_whole_numbers_end_at_64_bits(tree, number, shown):
 
         with pytest.raises(TypeError, match=f"flip at test_catalog.py:.* argument '{name}': {shown} is beyond whole numbers of 64 bits"):
             build(define)
-    with pytest.raises(TypeError, match="reductions.sum at .*argument 'axes': "):
+    with pytest.raises(TypeError, match=r"reductions.sum at .*argument 'axes': "):
         build(lambda: fn.reductions.sum(fn.readers.file(file_root=str(tree))[0], axes=[0, number]))
 
 

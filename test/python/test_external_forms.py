@@ -247,7 +247,7 @@ def test_a_source_that_does_not_begin_anew_is_restored_at_the_run_s_beginning_al
         pipe.run()
     state = pipe.checkpoint()
     assert (json.loads(state)["epoch"], json.loads(state)["consumed"]) == (1, 0)
-    with pytest.raises(StateError, match='the source "memory" can\'t go on in it.* cycle="raise"'):
+    with pytest.raises(StateError, match=r'the source "memory" can\'t go on in it.* cycle="raise"'):
         define(checkpoint=state).build()
     again = define(checkpoint=begun)
     assert [values(again.run()) for _ in range(3)] == taken
@@ -268,3 +268,36 @@ def test_a_state_does_not_wait_for_a_source_that_waits():
     more.set()
     assert values(pipe.run()) == [[1]] * 3
     assert json.loads(pipe.checkpoint())["epoch"] == 1
+
+
+@pytest.mark.parametrize("by_sample", [False, True])
+def test_a_source_that_ends_before_the_reader_is_told_of_the_way_out(files, by_sample):
+    """The reader's epochs are the pipeline's: the end of a source's would lose its samples."""
+
+    def source():
+        for k in range(5 if by_sample else 2):
+            yield np.int32([k]) if by_sample else [np.int32([k])] * 3
+
+    @pipeline_def(batch_size=3, num_threads=2, device_id=None)
+    def beside(**how):
+        given = fn.external_source(source, batch=not by_sample, name="short", **how)
+        return fn.readers.file(files=[str(f) for f in files[:7]], tail="fill")[1], given
+
+    for how in ({}, {"cycle": "raise"}):
+        pipe = beside(**how)
+        with pytest.raises(StokerError, match=r'"short" gave 0 samples .* reader has 3: .* as many samples as the reader.* cycle="quiet"'):
+            for _ in range(3):
+                pipe.run()
+    pipe = beside(cycle="quiet")
+    assert [np.array(pipe.run()[1].at(0)).tolist() for _ in range(6)] == [[k * 3 % 5] if by_sample else [k % 2] for k in range(6)]
+
+
+def test_a_batch_that_is_short_says_so(files):
+    @pipeline_def(batch_size=3, num_threads=2, device_id=None)
+    def beside():
+        return fn.readers.file(files=[str(f) for f in files[:7]], tail="keep")[1], fn.external_source(lambda k: [np.int32([k])] * 3)
+
+    pipe = beside()
+    pipe.run(), pipe.run()
+    with pytest.raises(InvalidArgumentError, match="gave 3 samples, and the batch has room for 1"):
+        pipe.run()

@@ -115,7 +115,7 @@ def test_an_exception_tells_its_sample_and_what_it_was(workers, error):
 
     pipe = pipeline(source, batch=False, settings={"py_num_workers": workers})
     pipe.run()
-    with pytest.raises((RuntimeError, Boom), match="a.csv:17") as told:
+    with pytest.raises((RuntimeError, Boom), match=r"a\.csv:17") as told:
         pipe.run()
     text = "".join(traceback.format_exception(told.value))
     assert "raise error" in text and "in a process of external_source(parallel=True)" in text and type(error).__name__ in text

@@ -357,8 +357,10 @@ def test_ranks_have_equally_many_steps(files, policy, batch):
         return fn.readers.file(files=[str(f) for f in files[:7]], num_shards=ranks, shard_id=rank, name="Reader", **how)[1]
 
     for ranks in (2, 3):
-        for shuffle, tail in itertools.product((False, True), ({}, {"pad_last_batch": True}, {"tail": "wrap"}, {"tail": "fill"}, {"tail": "drop"})):
-            if tail == {"tail": "drop"} and 7 < ranks * batch:
+        for shuffle, tail in itertools.product(
+            (False, True), ({}, {"pad_last_batch": True}, {"tail": "wrap"}, {"tail": "fill"}, {"tail": "drop"})
+        ):
+            if tail == {"tail": "drop"} and ranks * batch > 7:
                 continue
             steps = []
             for rank in range(ranks):
@@ -386,7 +388,8 @@ def test_short_batches_of_a_reader_are_refused(files, policy):
 
     def of_ranks(tail, ranks=2):
         iterators = [
-            DALIGenericIterator(reads(rank, ranks, tail), ["label"], reader_name="Reader", last_batch_policy=policy) for rank in range(ranks)
+            DALIGenericIterator(reads(rank, ranks, tail), ["label"], reader_name="Reader", last_batch_policy=policy)
+            for rank in range(ranks)
         ]
         return [[step[0]["label"].flatten().tolist() for step in iterator] for iterator in iterators]
 

@@ -40,7 +40,9 @@ def epoch(iterator):
 
 
 def check(make, anew=False):
-    """make: an iterator with auto_reset, of states or of None; anew: over sources that only begin anew. Restores a run behind each batch, and behind each end of an epoch."""
+    """make: an iterator with auto_reset, of states or of None. anew: over sources that only begin anew.
+
+    Restores a run behind each batch, and behind each end of an epoch."""
     whole, iterator, saved = [], make(None), []
     for e in range(EPOCHS):
         whole.append([])
@@ -169,7 +171,7 @@ def test_what_does_not_say_where_an_epoch_ends_is_refused():
     with pytest.raises(InvalidArgumentError, match="behind 6 samples of an iterator's epoch, and an epoch has 5 here"):
         counted(state, size=5)
     for damaged in (None, {"samples": -1, "steps": 2}, {"samples": "6", "steps": 2}, {"samples": 6}, 6):
-        with pytest.raises(InvalidArgumentError, match='the state is damaged: "iterator"|save it while'):
+        with pytest.raises(InvalidArgumentError, match=r'the state is damaged: "iterator"|save it while'):
             counted(json.dumps({**json.loads(state), "iterator": damaged}))
 
 

@@ -198,7 +198,9 @@ class EpochIterator:
     def _kept_beside(self, session: Session, state: dict[str, Any]) -> dict[str, Any]:
         """What a state holds of the iterator: with size, where it stands in its epoch. Behind the last batch of an epoch that is the next one's beginning."""
         if self._kept is not None:
-            raise StateError("reset() was called before the end of the epoch, and has taken the next batch: take that one, and save the state behind it")
+            raise StateError(
+                "reset() was called before the end of the epoch, and has taken the next batch: take that one, and save the state behind it"
+            )
         if self._samples < 0:
             return {}
         samples, steps = self._counter, self._given
