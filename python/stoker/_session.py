@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import os
+import weakref
 from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import Any, NoReturn
@@ -20,7 +21,7 @@ class Session:
 
     step: batches of this epoch, since it began or was restored. last: the last of them was the epoch's last, and the end has not been reported yet.
     before: called before each batch that take() gives; it may end the epoch by raising StopIteration. check: called once, with the first batch.
-    beside: what save() keeps beside the pipeline's state, for an iterator. restored: the state that this run goes on from.
+    beside: the method of an iterator that says what save() keeps beside the pipeline's state. restored: the state that this run goes on from.
     """
 
     def __init__(self, core: _core.Pipeline, sources: Sequence[UserSource], timeout: float | None) -> None:
@@ -29,7 +30,7 @@ class Session:
         self.last = False
         self.before: Callable[[], None] | None = None
         self.check: Callable[[_core.Batch], None] | None = None
-        self.beside: Callable[[Session, dict[str, Any]], dict[str, Any]] | None = None
+        self.beside: weakref.WeakMethod[Callable[[Session, dict[str, Any]], dict[str, Any]]] | None = None
         self.restored: dict[str, Any] | None = None
         self._kept: list[Kept] = [s.source for s in sources]
         self._sources = [s.source for s in sources if isinstance(s.source, Source)]
@@ -154,10 +155,11 @@ class Session:
     def save(self) -> str:
         """The same as text, with what an iterator keeps beside it."""
         text = self.core.save()
-        if self.beside is None:
+        keeps = None if self.beside is None else self.beside()
+        if keeps is None:
             return text
         state = json.loads(text)
-        beside = self.beside(self, state)
+        beside = keeps(self, state)
         return json.dumps({**state, **beside}) if beside else text
 
     def source_ended(self, state: dict[str, Any]) -> bool:

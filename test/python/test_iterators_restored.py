@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Iterators over restored pipelines: they give what the uninterrupted run gives from there on."""
 
+import gc
 import json
 import random
 import warnings
+import weakref
 
 import numpy as np
 import pytest
@@ -213,6 +215,18 @@ def test_pipelines_of_one_iterator_stand_behind_the_same_batch(files):
     _, second = iterator.checkpoints()
     with pytest.raises(InvalidArgumentError, match="stand behind different batches"):
         make([first, second])
+
+
+def test_a_dropped_iterator_takes_its_pipeline_along():
+    gc.disable()
+    try:
+        iterator = counted()
+        next(iterator)
+        gone = weakref.ref(iterator._pipes[0])
+        del iterator
+        assert gone() is None
+    finally:
+        gc.enable()
 
 
 def test_arrays_by_dlpack(files):

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import warnings
+import weakref
 from collections.abc import Sequence
 from enum import Enum
 from typing import Any, NamedTuple, NoReturn
@@ -104,7 +105,7 @@ class EpochIterator:
                 m = self._metas[0]
                 self._shards = Shards(m["epoch_size"], m["number_of_shards"], self._pipes[0].batch_size, m["stick_to_shard"])
         for session in self._sessions:
-            session.beside = self._kept_beside
+            session.beside = weakref.WeakMethod(self._kept_beside)  # who drops the iterator ends the pipeline
         if any(session.restored for session in self._sessions):
             self._go_on()
         self._shard_steps = self._steps(self._shards) if self._shards else 0  # of this epoch
