@@ -287,7 +287,7 @@ class DatasetSource(Source):
             num_outputs=len(example),
             layout=[layouts.get(k) for k in range(len(example))],
             name="Dataset",
-            no_copy=True,  # as with a DataLoader, an item is given away until its batch is made
+            no_copy=True,  # what others could write to was copied when it was fetched
         )
         masks_there = [spec.upload(nodes[k]) for k in masks]
         followers = Followers(nodes[-1], masks_there) if self.samples_of.follow else None

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from stoker.errors import InvalidArgumentError, StateError
 from stoker.loader._random import Place, current, mix
 from stoker.loader._samples import Samples
+from stoker.loader._shared import owned
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
@@ -140,13 +141,13 @@ class Workers:
 
     def learn(self, item: Item) -> tuple[Any, ...]:
         """The first sample; the others are then expected to be like it."""
-        return self._fetch.learn(item)[0]
+        return owned(self._fetch.learn(item)[0])
 
     def submit(self, items: Sequence[Item]) -> Future[Any]:
         return self._threads.submit(self._call, items)
 
     def _call(self, items: Sequence[Item]) -> list[tuple[Any, ...]]:
-        return self._fetch(items)
+        return [owned(row) for row in self._fetch(items)]
 
     def close(self) -> None:
         self._threads.close()

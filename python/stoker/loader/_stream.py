@@ -14,6 +14,7 @@ from stoker.loader._dataset import Asked, DatasetSource
 from stoker.loader._random import random_numbers
 from stoker.loader._samples import column
 from stoker.loader._saved import Facts
+from stoker.loader._shared import owned
 from stoker.loader._spec import Spec
 
 _END = object()
@@ -121,6 +122,8 @@ class StreamSource(DatasetSource):
                 self._totals[epoch] = position
                 return None
             row = self.samples_of.convert(item)
+            del item
+            row = owned(row)
         self._at = (epoch, position + 1)
         return row
 
