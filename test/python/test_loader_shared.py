@@ -1,14 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""stoker.Loader over Datasets whose calls share something: buffers that are filled again."""
+"""stoker.Loader over Datasets whose calls share something: buffers that are filled again, open files."""
 
+import io
+import tarfile
 import threading
+import zipfile
 
 import numpy as np
 import pytest
 import torch
 from stoker import Loader
-from stoker.loader._shared import owned
-from torch.utils.data import IterableDataset
+from stoker.loader._shared import open_file, owned
+from torch.utils.data import ConcatDataset, IterableDataset, Subset
 
 
 class Frames(IterableDataset):
@@ -105,3 +108,63 @@ def test_what_is_copied():
     shared = [lambda: kept, lambda: kept[1], lambda: kept[1][::-1], lambda: base, lambda: base[..., None], lambda: torch.zeros(3)]
     assert [same(make) for make in alone] == [True] * len(alone)
     assert [same(make) for make in shared] == [False] * len(shared)
+
+
+class Records:
+    """Images in one file, read by seek and read. hold: what is kept of the file."""
+
+    def __init__(self, path, hold=lambda file: file, late=False):
+        self.path, self.hold = path, hold
+        self.held = None if late else hold(path.open("rb", buffering=0))
+        self.running, self.most = 0, 0
+
+    def __len__(self):
+        return 200
+
+    def __getitem__(self, i):
+        self.held = self.held or self.hold(self.path.open("rb", buffering=0))
+        file = self.held[0] if isinstance(self.held, list) else self.held
+        self.running += 1
+        self.most = max(self.most, self.running)
+        file.seek(i * 192)
+        data = file.read(192)
+        self.running -= 1
+        return np.frombuffer(data, np.uint8).reshape(8, 8, 3), i
+
+
+@pytest.fixture
+def records(tmp_path):
+    path = tmp_path / "records"
+    path.write_bytes(b"".join(bytes([i]) * 192 for i in range(200)))
+    return path
+
+
+@pytest.mark.parametrize("how", ["attribute", "late", "list", "subset", "concat", "processes"])
+def test_an_open_file_is_read_by_one_call_at_a_time(records, how, capfd, monkeypatch):
+    monkeypatch.setattr("stoker._where._shown", set())
+    inner = Records(records, (lambda file: [file]) if how == "list" else lambda file: file, how == "late")
+    source = {"subset": lambda: Subset(inner, range(200)), "concat": lambda: ConcatDataset([Subset(inner, range(200))])}
+    loader = Loader(source.get(how, lambda: inner)(), 10, dtype=torch.uint8, shuffle=True, python_workers=4 if how == "processes" else 0)
+    for _ in range(2):
+        for images, labels in loader:
+            assert torch.equal(images, labels[:, None, None, None].expand_as(images).to(torch.uint8))
+    assert inner.most <= 1
+    told = [line for line in capfd.readouterr().err.splitlines() if "Records.held is an open file" in line]
+    assert len(told) == 1 and "__getitem__" in told[0] and "python_workers" in told[0]
+
+
+def test_what_counts_as_an_open_file(records, tmp_path):
+    def held(value, forked=False):
+        return open_file(Records(records, lambda _: value), forked)
+
+    with zipfile.ZipFile(tmp_path / "a.zip", "w") as z:
+        z.writestr("a", b"a")
+    with tarfile.open(tmp_path / "a.tar", "w") as t:
+        t.add(records, "a")
+    with records.open("rb") as file, zipfile.ZipFile(tmp_path / "a.zip") as z, tarfile.open(tmp_path / "a.tar") as t:
+        for value in (file, t, {"a": file}, io.BytesIO(b"a")):
+            assert held(value) == "Records.held"
+        assert held(z) is None and held(z, forked=True) == "Records.held"  # it has a lock, which processes do not share
+    for value in (file, z, t, [], {}, "text", None, records.open("ab"), np.zeros(4)):
+        assert held(value) is None and held(value, forked=True) is None
+    assert held(io.BytesIO(b"a"), forked=True) is None

@@ -12,10 +12,11 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
+from stoker._where import notice
 from stoker.errors import InvalidArgumentError, StateError
 from stoker.loader._random import Place, current, mix
 from stoker.loader._samples import Samples
-from stoker.loader._shared import owned
+from stoker.loader._shared import open_file, owned
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
@@ -137,20 +138,42 @@ class Workers:
     def __init__(self, fetch: Fetch, count: int) -> None:
         self._fetch = fetch
         self.count = count
-        self._threads = Threads(count)
+        self._threads: Threads | None = None  # from the first sample on
 
     def learn(self, item: Item) -> tuple[Any, ...]:
         """The first sample; the others are then expected to be like it."""
-        return owned(self._fetch.learn(item)[0])
+        row = self._learn(item)
+        if self._threads is None:
+            self._threads = Threads(self.count)
+        return row
+
+    def _learn(self, item: Item) -> tuple[Any, ...]:
+        row = owned(self._fetch.learn(item)[0])
+        self.count = _at_once(self._fetch, self.count, False)  # many Datasets open their file when they are first called
+        return row
 
     def submit(self, items: Sequence[Item]) -> Future[Any]:
+        assert self._threads is not None
         return self._threads.submit(self._call, items)
 
     def _call(self, items: Sequence[Item]) -> list[tuple[Any, ...]]:
         return [owned(row) for row in self._fetch(items)]
 
     def close(self) -> None:
-        self._threads.close()
+        if self._threads is not None:
+            self._threads.close()
+
+
+def _at_once(fetch: Fetch, count: int, forked: bool) -> int:
+    """How many calls of the Dataset may run at once, of so many that could."""
+    held = open_file(fetch.dataset, forked) if count > 1 else None
+    if held is None:
+        return count
+    notice(
+        f"{held} is an open file, and calls that run at once would move its position under each other: the dataset is called one at a time. Open the file in "
+        "__getitem__, or with python_workers=N in the first call of each process"
+    )
+    return 1
 
 
 class ProcessWorkers(Workers):
@@ -159,6 +182,7 @@ class ProcessWorkers(Workers):
     def __init__(self, fetch: Fetch, count: int, context: Any) -> None:
         self._free: queue.SimpleQueue[_Process] = queue.SimpleQueue()
         self._processes: list[_Process] = []
+        count = _at_once(fetch, count, True) if context.get_start_method() == "fork" else count
         try:
             for _ in range(count):
                 self._processes.append(_Process(fetch, context))
@@ -172,7 +196,7 @@ class ProcessWorkers(Workers):
             self._free.put(process)
         super().__init__(fetch, count)
 
-    def learn(self, item: Item) -> tuple[Any, ...]:
+    def _learn(self, item: Item) -> tuple[Any, ...]:
         row, learned = self._processes[0].call("learn", item)
         self._fetch.know(learned)
         for process in self._processes[1:]:

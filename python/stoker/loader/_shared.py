@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What calls of a Dataset share: memory that it may write to again."""
+"""What calls of a Dataset share: memory that it may write to again, and open files."""
 
 from __future__ import annotations
 
+import io
 import sys
+from collections.abc import Iterator
 from typing import Any
 
 
@@ -38,3 +40,40 @@ def _copy(part: Any) -> Any:
     if isinstance(part, (bytearray, memoryview)):
         return bytes(part)
     return np.array(part, order="C") if isinstance(part, np.ndarray) else part.detach().clone()
+
+
+def open_file(dataset: Any, forked: bool) -> str | None:
+    """The attribute that holds an open file, as "Records.file", also of Datasets inside a Subset or ConcatDataset; None: there is none. Between one call's seek
+    and its read another call could move the file's position. forked: calls are made in forked processes, which share it too, and not on threads."""
+    for part in _parts(dataset):
+        for name, value in getattr(part, "__dict__", {}).items():
+            if any(_moves(held, forked) for held in (value, _first(value))):
+                return f"{type(part).__name__}.{name}"
+    return None
+
+
+def _parts(dataset: Any) -> Iterator[Any]:
+    """The Dataset and those inside it."""
+    found: list[Any] = [dataset]
+    for part in found:
+        yield part
+        inner = getattr(part, "__dict__", {})
+        within = inner.get("datasets")
+        within = [inner.get("dataset"), *(within if isinstance(within, (list, tuple)) else ())]
+        found += [other for other in within if other is not None and not any(other is known for known in found)]
+
+
+def _first(value: Any) -> Any:
+    """Of several files in a list or dict."""
+    values = value.values() if isinstance(value, dict) else value if isinstance(value, (list, tuple)) else ()
+    return next(iter(values), None)
+
+
+def _moves(value: Any, forked: bool) -> bool:
+    """Whether this is an open file whose position a call moves under another one."""
+    if isinstance(value, io.IOBase):
+        return not value.closed and value.readable() and not (forked and isinstance(value, io.BytesIO))
+    zipfile, tarfile = sys.modules.get("zipfile"), sys.modules.get("tarfile")
+    if zipfile is not None and isinstance(value, zipfile.ZipFile):
+        return forked and value.fp is not None  # on threads it guards its position itself
+    return tarfile is not None and isinstance(value, tarfile.TarFile) and not value.closed
