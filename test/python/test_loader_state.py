@@ -216,3 +216,76 @@ def test_a_resumed_stream_repeats_its_random_numbers(taken):
     list(itertools.islice(itertools.chain(loaders[1], loaders[1]), taken))  # 4: the next epoch begins with the fifth
     loaders[2].load_state_dict(loaders[1].state_dict())
     assert drawn(loaders[2]) == (whole[0][2 * taken :] or whole[1])
+
+
+
+DATA = torch.utils.data
+ANEW = {  # another order for each iteration
+    "random": lambda: DATA.RandomSampler(range(21)),
+    "weighted": lambda: DATA.WeightedRandomSampler([1.0] * 21, 21),
+    "subset": lambda: DATA.SubsetRandomSampler(range(21)),
+    "function": lambda: lambda epoch: torch.randperm(21).tolist(),
+}
+
+
+def in_order_of(tree, source, sampler, **kwargs):
+    data = tree if source == "folder" else (torch.zeros(21, 8, 8, 3, dtype=torch.uint8), torch.arange(21))
+    return Loader(data, 4, sampler=sampler, fields=("index",), last_batch="keep", **kwargs)
+
+
+def after(loader, batches):
+    """The state after so many batches, of however many epochs."""
+    list(itertools.islice(itertools.chain.from_iterable(itertools.repeat(loader)), batches))
+    return json.loads(json.dumps(loader.state_dict()))
+
+
+@pytest.mark.parametrize("kind", ANEW)
+@pytest.mark.parametrize("source", ["folder", "arrays"])
+@pytest.mark.parametrize("epoch", [0, 1])
+def test_an_order_that_does_not_come_again_is_refused(tree, source, kind, epoch):
+    """Going on in another order would give samples twice, and others not at all."""
+    state = after(in_order_of(tree, source, ANEW[kind]()), 6 * epoch + 2)
+    assert len(json.dumps(state)) < 1024
+    loader = in_order_of(tree, source, ANEW[kind]())
+    for go_on in (lambda: loader.load_state_dict(state), lambda: next(iter(loader))):
+        with pytest.raises(StateError, match=f"epoch {epoch} other ids .* function"):
+            go_on()
+    del state["order"]  # as earlier versions saved it
+    loader.load_state_dict(state)
+    assert len(flat(ids(loader))) == 13
+    loader.load_state_dict(after(in_order_of(tree, source, ANEW[kind]()), 6 * epoch + 6))  # nothing is left of its epoch
+    assert loader.epoch == epoch + 1 and len(flat(ids(loader))) == 21
+
+
+@pytest.mark.parametrize("source", ["folder", "arrays"])
+def test_an_order_that_comes_again(tree, source):
+    """As of samplers that are told the epoch, and of the first order of a seeded one; also for the Loader itself, and once more from where it was resumed."""
+    for batches, sampler in (
+        (2, lambda: DATA.RandomSampler(range(21), generator=torch.Generator().manual_seed(5))),
+        (8, lambda: DATA.DistributedSampler(range(21), 1, 0, seed=3)),
+    ):
+        loader, other = (in_order_of(tree, source, sampler()) for _ in range(2))
+        state = after(loader, batches)
+        other.load_state_dict(state)
+        assert other.state_dict() == state
+        rows = iter(other)
+        next(rows)
+        loader.load_state_dict(other.state_dict())
+        assert flat(ids(loader)) == flat(b.index.tolist() for b in rows) != []
+
+
+@pytest.mark.parametrize("source", ["folder", "arrays"])
+def test_orders_of_other_lengths_and_ranks(tree, source):
+    state = after(in_order_of(tree, source, list(range(21))), 2)
+    for sampler in (list(range(10)), list(range(6))):
+        with pytest.raises(StateError, match=f"epochs of 21 samples; here they have {len(sampler)}"):
+            in_order_of(tree, source, sampler).load_state_dict(state)
+    with pytest.raises(StateError, match="order of its own"):
+        in_order_of(tree, source, None).load_state_dict(state)
+    state = after(in_order_of(tree, source, list(range(10)), shard=(0, 2)), 2)
+    other = in_order_of(tree, source, list(range(11, 21)), shard=(1, 2))  # the ids of another rank are others
+    other.load_state_dict(state)
+    assert flat(ids(other)) == [19, 20]
+    for damaged in ({**state["order"], "samples": -1}, {"digest": "0"}, "text"):
+        with pytest.raises(StateError, match="damaged"):
+            other.load_state_dict({**state, "order": damaged})

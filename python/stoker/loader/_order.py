@@ -17,6 +17,7 @@ class Order:
     """Sample ids for each epoch. per_rank: the ids are this rank's own, not the sequence of all ranks together."""
 
     per_rank = False
+    repeated = ""  # how an epoch's ids come again
 
     def indices(self, epoch: int) -> array[int]:
         raise NotImplementedError
@@ -32,6 +33,8 @@ class Order:
 class FunctionOrder(Order):
     """A function of the epoch."""
 
+    repeated = "the function has to give an epoch the same ids whenever it is called"
+
     def __init__(self, function: Callable[[int], Iterable[int]]) -> None:
         self.function = function
 
@@ -41,6 +44,8 @@ class FunctionOrder(Order):
 
 class WeightedOrder(Order):
     """As many draws as there are samples, with replacement, by weight; a pure function of seed and epoch."""
+
+    repeated = "give the weights and the seed of that run"
 
     def __init__(self, weights: Iterable[float], seed: int) -> None:
         self.weights = [float(w) for w in weights]
@@ -69,6 +74,10 @@ class SamplerOrder(Order):
     """One of torch's samplers: as with a DataLoader it gives this rank's samples."""
 
     per_rank = True
+    repeated = (
+        "one that draws anew cannot go on in mid-epoch. Give a function of the epoch, which gives it the same ids again (sampler=lambda epoch: ...), "
+        "or shuffle=True"
+    )
 
     def __init__(self, sampler: Any) -> None:
         self.sampler = sampler

@@ -14,7 +14,7 @@ from stoker.errors import StateError
 from stoker.loader._dataset import DatasetSource
 from stoker.loader._order import Order
 from stoker.loader._random import mix
-from stoker.loader._saved import Saved
+from stoker.loader._saved import Ids, Saved, digest
 from stoker.loader._sources import Source
 from stoker.loader._spec import Spec
 from stoker.loader._tars import TarSource
@@ -35,6 +35,7 @@ class Run:
         self.resumed: dict[str, Any] | None = None  # state in which this epoch began; None: at its start
         self.indices: array[int] | None = None  # of the user's order, for the epoch `drawn`
         self.drawn = -1
+        self.ids: Ids | None = None  # of this epoch, as a state keeps them; None: none was saved or loaded in it
         self.count: int | None = None  # how many
         self.descs: list[tuple[int, list[int], str]] = []  # of the outputs
         self.total: int | None = None  # samples of a source of one epoch, if they were asked for while it was read
@@ -50,6 +51,19 @@ class Run:
             self.count = len(self.indices)
         return self.indices
 
+    def _check_ids(self) -> None:
+        """Refuses to go on from a state in an order that is not the one of the run that was saved: samples would come twice, and others not at all."""
+        if self.order is None or self.resumed is None or self.ids is None:
+            return
+        if self.ids.differ(self._drawn_ids()):
+            raise StateError(
+                f"the sampler gives epoch {self.epoch} other ids than in the run that was saved, so that samples would come twice and others not at all: "
+                f"{self.order.repeated}"
+            )
+
+    def _drawn_ids(self) -> Ids:
+        return Ids.drawn(self._indices() or array("q"), self.spec.shard if self.per_rank else None)
+
     def ready(self) -> Pipeline:
         """The pipeline for this epoch."""
         if self.pipe is None:
@@ -63,6 +77,7 @@ class Run:
 
     def _make(self, source: Source) -> Pipeline:
         indices = self._indices()
+        self._check_ids()
         per_rank = self.per_rank
         if per_rank and self.order is not None:
             check_agreement(f"the length of their samplers in epoch {self.epoch}", {"length": self.count}, self.spec.shard)
@@ -107,10 +122,7 @@ class Run:
         if order is not None and order.per_rank:
             told["length of the sampler"] = order.length() or self.count
         elif order is not None:
-            ids = self._indices() or array("q")
-            import hashlib
-
-            told["ids of the sampler (digest)"] = hashlib.blake2b(ids.tobytes(), digest_size=8).hexdigest()
+            told["ids of the sampler (digest)"] = digest(self._indices() or array("q"))
         check_agreement("what they read", told, spec.shard)
 
     # ---- what it is ----
@@ -185,7 +197,7 @@ class Run:
     def _next_epoch(self) -> None:
         self._by_index()
         self.epoch += 1
-        self.resumed = None
+        self.resumed = self.ids = None
         self.inside = False
 
     def _drop(self) -> None:
@@ -222,6 +234,16 @@ class Run:
     # ---- state ----
 
     def state(self) -> dict[str, Any]:
+        """Where the run stands, and what the user's order is known by."""
+        state = self.place()
+        if self.order is not None and state["pipeline"] is not None:
+            if self.ids is None and self.drawn == self.epoch:
+                self.ids = self._drawn_ids()
+            if self.ids is not None:
+                state["order"] = self.ids.facts()
+        return state
+
+    def place(self) -> dict[str, Any]:
         """Epoch, and what of it all ranks together have had."""
         facts = {"dataset": self.source.facts(self.spec)} if isinstance(self.source, DatasetSource) else {}
         if self._session is None or self._session.step == 0:
@@ -257,15 +279,17 @@ class Run:
             self.source.restore(state.dataset, self.spec)
         elif state.dataset is not None:
             raise StateError("the state is of a Loader over a Dataset")
-        if state.pipeline is not None and self.order is None and state.pipeline["epoch"] != state.epoch:
+        own = state.order is not None or (state.pipeline is not None and state.pipeline["epoch"] != state.epoch)
+        if own and self.order is None:
             raise StateError("the state is of a Loader with an order of its own (sampler); this one has none")
         if isinstance(self.source, Source) and (state.epoch or state.pipeline is not None):
             self.source.one_epoch = isinstance(self.source, TarSource) and bool((state.pipeline or {}).get("streamed"))
         self.epoch = state.epoch
-        self.resumed = state.pipeline
+        self.resumed, self.ids = state.pipeline, state.order
         self.inside = False
         if self.order is not None or isinstance(self.source, DatasetSource):
             self._pass_ended_epoch()
+            self._check_ids()
 
     def _pass_ended_epoch(self) -> None:
         """Nothing may be left of the epoch, or less than a step, where the state is of fewer ranks or smaller batches, or was taken behind the last batch before
@@ -275,6 +299,10 @@ class Run:
         consumed = int(self.resumed["consumed"])
         ids = self._indices()
         total = len(ids) if ids is not None else self.samples()
+        if self.ids is not None and self.ids.samples != total:
+            raise StateError(
+                f"the state is of epochs of {self.ids.samples} samples; here they have {total}: give the sampler of the run that was saved"
+            )
         if total is None:
             left = not isinstance(self.source, DatasetSource) or self.source.has_step(self.epoch, consumed, self.spec)
         else:
@@ -282,7 +310,7 @@ class Run:
             left = consumed + together <= total if self.spec.last_batch == "drop" else consumed < total
         if not left:
             self.epoch += 1
-            self.resumed = None
+            self.resumed = self.ids = None
 
     def go_to(self, epoch: int) -> None:
         """To the beginning of an epoch."""
@@ -291,14 +319,14 @@ class Run:
         self._drop()
         self._by_index()
         self.epoch = epoch
-        self.resumed = None
+        self.resumed = self.ids = None
         self.inside = False
 
     def close(self) -> None:
         """Gives the work up, and stays where it is: the state is the same, and a new iteration goes on from there."""
         # After a fork the work and its place are the parent's; a Pipeline is the user's, and keeps its own place.
         if self._session is not None and self.pipe is not self.source and self._session._pid == os.getpid():
-            state = self.state()
+            state = self.place()
             if state["epoch"] != self.epoch:
                 self._by_index()
             self.epoch, self.resumed = state["epoch"], state["pipeline"]

@@ -4,9 +4,11 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from array import array
+from dataclasses import asdict, dataclass
 from typing import Any
 
+from stoker._ranks import Shard
 from stoker.errors import StateError
 
 _MOST_EPOCHS = 2**32
@@ -44,16 +46,52 @@ class Facts:
 
 
 @dataclass
+class Ids:
+    """What a state in mid-epoch keeps of the ids that the user's order gave for the epoch. rank, ranks: whose ids they are; 0 and 1: those of all ranks."""
+
+    samples: int
+    digest: str
+    rank: int
+    ranks: int
+
+    @staticmethod
+    def drawn(ids: array[int], shard: Shard | None) -> Ids:
+        """shard: whose ids they are; None: of all ranks together."""
+        return Ids(len(ids), digest(ids), *((shard.rank, shard.world) if shard is not None else (0, 1)))
+
+    @staticmethod
+    def of(state: Any) -> Ids:
+        if not isinstance(state, dict) or set(state) != {"samples", "digest", "rank", "ranks"} or not isinstance(state["digest"], str):
+            raise StateError('the state is damaged: "order" does not hold samples, digest, rank and ranks')
+        return Ids(_whole(state, "samples", _MOST_SAMPLES), state["digest"], *(_whole(state, name, 2**31) for name in ("rank", "ranks")))
+
+    def facts(self) -> dict[str, Any]:
+        """As a state holds them."""
+        return asdict(self)
+
+    def differ(self, drawn: Ids) -> bool:
+        """Whether these were other ids, as far as can be told: those of another rank are others."""
+        return (self.rank, self.ranks) == (drawn.rank, drawn.ranks) and self.digest != drawn.digest
+
+
+def digest(ids: array[int]) -> str:
+    import hashlib
+
+    return hashlib.blake2b(ids, digest_size=8).hexdigest()
+
+
+@dataclass
 class Saved:
     """What Loader.state_dict() gave. pipeline: the state of the library, whose own checks go further; None at the start of an epoch."""
 
     epoch: int
     pipeline: dict[str, Any] | None
     dataset: Facts | None
+    order: Ids | None  # None: in no order of the user's, or at the start of an epoch, or of a version that kept none
 
     @staticmethod
     def of(state: dict[str, Any]) -> Saved:
-        unknown = set(state) - {"stoker_loader", "epoch", "pipeline", "dataset"}
+        unknown = set(state) - {"stoker_loader", "epoch", "pipeline", "dataset", "order"}
         if unknown or "pipeline" not in state:
             raise StateError(f"the state is damaged: {f'it holds {min(map(str, unknown))!r}' if unknown else 'pipeline is missing'}")
         epoch, pipeline = _whole(state, "epoch", _MOST_EPOCHS), state["pipeline"]
@@ -67,4 +105,5 @@ class Saved:
             _whole(pipeline, "consumed", 2 * _MOST_SAMPLES)
             if _whole(pipeline, "epoch", _MOST_EPOCHS) not in (0, epoch):
                 raise StateError(f"the state contradicts itself: epoch {epoch} of the Loader, {pipeline['epoch']} of its pipeline")
-        return Saved(epoch, pipeline, Facts.of(state["dataset"]) if "dataset" in state else None)
+        dataset = Facts.of(state["dataset"]) if "dataset" in state else None
+        return Saved(epoch, pipeline, dataset, Ids.of(state["order"]) if "order" in state else None)

@@ -342,7 +342,7 @@ class Loader:
     @property
     def step(self) -> int:
         """Steps of the epoch that are done, those before a resume included: what a schedule goes by."""
-        state = self._run.state()
+        state = self._run.place()
         together = self.batch_size * (1 if self._run.per_rank else self._spec.shard.world)
         if state["epoch"] == self.epoch:
             return int((state["pipeline"] or {}).get("consumed", 0)) // together
