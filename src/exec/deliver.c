@@ -340,8 +340,10 @@ enum stk_status stk_pipeline_skip_epoch(struct stk_pipeline *p, struct stk_error
 	if (p->run.started)
 		stk__drain(p);
 	bool leads = p->program->reader < 0; /* a source does; else the next batch tells the sources of its epoch */
-	if (!leads)
+	if (!leads) {
 		p->flight.next_deliver = next_epoch_batch(p, epoch);
+		p->at.step = stk__order_batch(&p->order, p->flight.next_deliver - 1).step; /* a state is of the end of the epoch that was left */
+	}
 	p->flight.next_create = p->flight.next_open = p->flight.next_deliver;
 	stk__fetch_restart(p);
 	stk__feed_begin_at(p, leads ? epoch + 1 : epoch, 0, leads);

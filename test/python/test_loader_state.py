@@ -9,7 +9,7 @@ import pickle
 import numpy as np
 import pytest
 import torch
-from stoker import Loader, sample_rng
+from stoker import Loader, Pipeline, fn, sample_rng
 from stoker import transforms as T
 from stoker.errors import StateError
 
@@ -103,6 +103,38 @@ def test_state_with_another_number_of_ranks(tree, files, kind):
     first = take(two, 2)
     for world in (1, 3, 4):
         assert first + take(ranks(world, two[0].state_dict())) == order, world
+
+
+@pytest.mark.parametrize("tail", ["wrap", "keep"])
+def test_state_of_a_pipeline_after_every_batch(tree, tail):
+    """One that flows on has samples of an epoch in the last batch of the one before."""
+
+    def new():
+        pipe = Pipeline(4, 2, None)
+        with pipe:
+            _, label = fn.readers.file(
+                files=sorted(map(str, tree.glob("*/*.jpg")))[:13], random_shuffle=True, **({"tail": tail} if tail == "keep" else {})
+            )
+            pipe.set_outputs(label)
+        return Loader(pipe, fields=["label"])
+
+    whole, states, steps = new(), [], []
+    for epoch in range(4):
+        states.append((len(steps), whole.state_dict()))
+        for batch in whole:
+            steps.append((epoch, batch.label.flatten().tolist()))
+            states.append((len(steps), whole.state_dict()))
+    for k, state in states:
+        rest = new()
+        rest.load_state_dict(json.loads(json.dumps(state)))
+        assert rest.state_dict() == state
+        assert [(e, b.label.flatten().tolist()) for e in range(rest.epoch, 4) for b in rest] == steps[k:], f"after {k} batches"
+    left = new()
+    next(iter(left))
+    iter(left)  # leaves the epoch
+    rest = new()
+    rest.load_state_dict(left.state_dict())
+    assert [b.label.flatten().tolist() for b in rest] == [b.label.flatten().tolist() for b in left]
 
 
 def test_breaking_begins_the_next_epoch(tree):
@@ -216,7 +248,6 @@ def test_a_resumed_stream_repeats_its_random_numbers(taken):
     list(itertools.islice(itertools.chain(loaders[1], loaders[1]), taken))  # 4: the next epoch begins with the fifth
     loaders[2].load_state_dict(loaders[1].state_dict())
     assert drawn(loaders[2]) == (whole[0][2 * taken :] or whole[1])
-
 
 
 DATA = torch.utils.data

@@ -246,11 +246,14 @@ class Run:
     def place(self) -> dict[str, Any]:
         """Epoch, and what of it all ranks together have had."""
         facts = {"dataset": self.source.facts(self.spec)} if isinstance(self.source, DatasetSource) else {}
-        if self._session is None or self._session.step == 0:
+        own_order = self.order is not None or bool(facts)
+        if self._session is None or (self._session.step == 0 and (own_order or self.resumed is not None)):
             return {"epoch": self.epoch, "pipeline": self.resumed, **facts}
         core = self._session.state()
-        if self.order is None and not facts:
-            over = core.get("streamed") and core["epoch"] > self.epoch
+        if not own_order:
+            # Before its first batch an epoch may have had samples, in the last batch of the one before: a pipeline of the user's goes on across the end.
+            begun = self._session.step > 0 or core["consumed"] > 0
+            over = not begun or (core.get("streamed") and core["epoch"] > self.epoch)
             return {"epoch": core["epoch"], "pipeline": None if over else core}
         done = core["epoch"] + self.base > self.epoch
         if isinstance(self.source, DatasetSource):  # the pipeline learns of the end of an epoch when the source is asked for more
