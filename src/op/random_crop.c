@@ -60,8 +60,8 @@ static enum stk_status check_room(const struct random_crop *a, const struct marg
 	if (a->smaller[0] == 'f' || (height <= rows && width <= columns))
 		return STK_OK;
 	return stk__fail(err, STK_SHAPE,
-		"the window of %lld x %lld does not fit into an image of %lld x %lld with its padding; smaller=\"fill\" would fill it up, "
-		"and a resize before the crop makes room",
+		"the window of %lld x %lld does not fit into an image of %lld x %lld with its padding; smaller=\"fill\" (pad_if_needed=True of "
+		"transforms.RandomCrop) would fill it up, and a resize before the crop makes room",
 		(long long)width, (long long)height, (long long)columns, (long long)rows);
 }
 

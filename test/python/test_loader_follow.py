@@ -297,6 +297,14 @@ def test_what_is_refused():
     for image in (picture, png(picture)):
         with pytest.raises(ValueError, match=r"mask \(target 1\) has 20 x 30 pixels and its image 30 x 20"):
             loader((image, mask), named)
+    exif = Image.Exif()
+    exif[0x0112] = 6
+    file = io.BytesIO()
+    Image.fromarray(picture).save(file, "jpeg", exif=exif)
+    with pytest.raises(
+        ValueError, match=r"30 x 20 pixels and its image 20 x 30, which its EXIF orientation turned: .* leave exif_orientation out"
+    ):
+        loader((file.getvalue(), mask.T), named, exif_orientation=True)
     for target in (mask, np.zeros((3, 4), np.float32)):
         with pytest.raises(InvalidArgumentError, match="Say what it is"):
             loader((picture, target), ("image", "mask"))

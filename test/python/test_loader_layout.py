@@ -323,7 +323,7 @@ def test_layout_is_refused_where_it_would_have_no_effect(tree, files, draws):
         (Set([torch.from_numpy(np.frombuffer(f.read_bytes(), np.uint8).copy()) for f in files]), "the bytes of a file"),
         (Set([image] * 4), "a PIL image"),
     ):
-        with pytest.raises(TypeError, match=rf"layout='HWC' is of images that are arrays or tensors.*{what}: leave it out"):
+        with pytest.raises(TypeError, match=rf"layout='HWC' is of images that are arrays or tensors.*{what}: leave it out .memory_format sets"):
             batches(source, layout="HWC")
 
     @pipeline_def(batch_size=4, num_threads=2, device_id=None)
@@ -369,7 +369,7 @@ def test_images_without_pixels():
         ("bool", "0 and 255 as uint8; a mask is a field", r"X(.astype\(np|.to\(torch).uint8\) \* 255"),
         ("complex64", r"real numbers.*np.abs\(image\)", "real numbers"),
         ("uint16", r"image / 65535\).astype\(np.float32\) of 16 bits", "where all of them are 0 to 255"),
-        ("int64", r"image.astype\(np.uint8\), or float32", "where all of them are 0 to 255"),
+        ("int64", r"convert to uint8 if it is 0 to 255, by image.astype\(np.uint8\), else to float32", "where all of them are 0 to 255"),
         ("float32", None, r"\(X \* 255\).round\(\).*TensorDataset"),
         ("float64", None, r"\(X \* 255\).round\(\).*TensorDataset"),
     ],

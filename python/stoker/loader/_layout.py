@@ -76,7 +76,8 @@ class Layout:
         """Of an image that says itself how it lies."""
         if self.given is not None:
             raise TypeError(
-                f"layout={self.given!r} is of images that are arrays or tensors, and the dataset gave {what}: leave it out (how batches lie says memory_format)"
+                f"layout={self.given!r} is of images that are arrays or tensors, and the dataset gave {what}: leave it out "
+                "(memory_format sets the layout of batches)"
             )
 
     def hand_on(self, image: Any, tensor: bool) -> Any:

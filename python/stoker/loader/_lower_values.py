@@ -74,8 +74,8 @@ def call(node: DataNode, t: T.Lambda) -> DataNode:
     """In Python, with random numbers of the sample's own."""
     name = getattr(t.lambd, "__qualname__", None) or type(t.lambd).__name__
     notice(
-        f"the transform {name} runs in Python, sample by sample, with Python's lock: the others stay in C. What it draws from global generators differs from run to "
-        "run; stoker.sample_rng() repeats"
+        f"the transform {name} runs in Python, one sample at a time under the GIL; the other transforms run in C. What it draws from global generators differs "
+        "from run to run; stoker.sample_rng() repeats"
     )
     seeds = fn.random.uniform(range=[0.0, float(1 << 24)], shape=[2])
     made: DataNode = fn.python_function(node.cpu(), seeds, function=_Call(t.lambd, t.takes, name), output_layouts="HWC")

@@ -57,7 +57,7 @@ def _instead(dtype: Any) -> str:
     if kind not in "iu":
         return "give numbers of uint8 or float32"
     scale = f"(image / {2**bits - 1}).astype(np.float32) of {bits} bits" if kind == "u" else "(image / maximum).astype(np.float32)"
-    return f"nobody knows their range: give uint8 where it is 0 to 255, by image.astype(np.uint8), or float32 (0 to 1), as by {scale}"
+    return f"their value range is unknown: convert to uint8 if it is 0 to 255, by image.astype(np.uint8), else to float32 (0 to 1), as by {scale}"
 
 
 def _of_array(value: Any) -> Any:
@@ -88,7 +88,7 @@ def _of_pil(value: Any) -> Any:
         return _of_array(np.asarray(value))[..., None]
     if value.mode == "I":
         raise TypeError(
-            "the dataset gave a PIL image of the mode I, whole numbers of 32 bits, of which nobody knows the range: give "
+            "the dataset gave a PIL image of the mode I, whole numbers of 32 bits, whose value range is unknown: give "
             "np.asarray(image, np.float32) / maximum"
         )
     notice(

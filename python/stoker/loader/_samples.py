@@ -79,7 +79,7 @@ class Samples:
             if counts[-1] == 0:
                 rest[k - 1] = np.zeros((*rest[k - 1].shape[:2], 1), rest[k - 1].dtype)
         if extent != (1, 1):
-            self._check_masks(rest, height, width)
+            self._check_masks(image, rest, height, width)
         return np.asarray([*extent, *counts], np.int32)
 
     def _by_name(self, item: Any) -> Any:
@@ -155,12 +155,14 @@ class Samples:
                 )
         return ("image", *(k for k in item if k != "image" and (self.shown is None or k in self.shown)))
 
-    def _check_masks(self, rest: list[Any], height: int, width: int) -> None:
+    def _check_masks(self, image: Any, rest: list[Any], height: int, width: int) -> None:
         """A mask of another extent than its image would be cropped elsewhere."""
         for k, (part, kind) in enumerate(zip(rest, self.kinds or (), strict=True), 1):
             if kind.name == MASK and tuple(part.shape[:2]) != (height, width):
+                turned = _extent(image, self.layout, False) != (height, width)
+                why = ", which its EXIF orientation turned: give the mask turned likewise, or leave exif_orientation out" if turned else ""
                 raise ValueError(
-                    f"the mask (target {k}) has {part.shape[1]} x {part.shape[0]} pixels and its image {width} x {height}: they have to be equal"
+                    f"the mask (target {k}) has {part.shape[1]} x {part.shape[0]} pixels and its image {width} x {height}{why or ': they have to be equal'}"
                 )
 
 

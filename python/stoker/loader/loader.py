@@ -550,7 +550,7 @@ def _open(source: Any, found: Listed | Arrays | None, split: str, asked: Asked) 
     if asked.layout is not None and (not isinstance(opened, DatasetSource) or (found is not None and not isinstance(source, tuple))):
         raise InvalidArgumentError(
             f"Loader: layout={asked.layout!r} is of images that a Dataset gives as arrays or tensors, or of X in (X, y), and would have no effect here: leave it "
-            "out (how batches lie says memory_format)"
+            "out (memory_format sets the layout of batches)"
         )
     return opened
 
