@@ -4,6 +4,7 @@
 import io
 import tarfile
 import threading
+import time
 import zipfile
 
 import numpy as np
@@ -60,6 +61,59 @@ def test_buffers_that_are_filled_again(kind, samples):
         loader = Loader(kind(SAMPLES[samples]), 2, dtype=torch.uint8)
         pairs = [(image.unique().tolist(), int(label)) for images, labels in loader for image, label in zip(images, labels, strict=True)]
         assert pairs == [([i], i) for i in range(24)]
+
+
+class Pool:
+    """Fills the arrays of a pool again; or gives what it holds, of each sample its own."""
+
+    def __init__(self, pool, fill=True):
+        self.pool, self.fill, self.running, self.most = pool, fill, 0, 0
+
+    def __len__(self):
+        return 120
+
+    def __getitem__(self, i):
+        self.running += 1
+        self.most = max(self.most, self.running)
+        array = self.pool[i % len(self.pool)]
+        if self.fill:
+            array[:] = i
+        time.sleep(0.001)  # others run
+        self.running -= 1
+        return array, i
+
+
+def arrays(count):
+    return [np.zeros((16, 16, 3), np.uint8) for _ in range(count)]
+
+
+POOLS = {
+    "one": lambda: arrays(1),
+    "batch": lambda: arrays(8),
+    "stack": lambda: np.stack(arrays(8)),
+    "tensors": lambda: [torch.zeros(3, 16, 16, dtype=torch.uint8) for _ in range(4)],
+}
+
+
+@pytest.mark.parametrize("pool", POOLS)
+def test_arrays_that_several_calls_fill(pool, capfd, monkeypatch):
+    """They are called one at a time: another call would fill an array again before it is copied."""
+    monkeypatch.setattr("stoker._where._shown", set())
+    loader = Loader(Pool(POOLS[pool]()), 8, dtype=torch.uint8)
+    for _ in range(2):
+        for images, labels in loader:
+            assert torch.equal(images, labels[:, None, None, None].expand_as(images).to(torch.uint8))
+    assert capfd.readouterr().err.count("one at a time") == 1
+
+
+@pytest.mark.parametrize(
+    "pool", [lambda: np.stack(arrays(120)), lambda: arrays(120), lambda: arrays(1), lambda: torch.zeros(120, 3, 16, 16)]
+)
+def test_arrays_that_a_dataset_holds(pool, capfd):
+    """It is called by several threads: it gives an array to several samples, perhaps, but does not change it."""
+    dataset = Pool(pool(), fill=False)
+    assert len([labels for _, labels in Loader(dataset, 8)]) == 15
+    assert dataset.most > 1 and "one at a time" not in capfd.readouterr().err
 
 
 @pytest.mark.parametrize("reads", ["bytearray", "memoryview", "array"])

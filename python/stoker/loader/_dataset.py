@@ -31,6 +31,7 @@ from stoker.loader._pixels import is_array
 from stoker.loader._random import Place
 from stoker.loader._samples import Samples, column
 from stoker.loader._saved import Facts
+from stoker.loader._shared import Watch
 from stoker.loader._sources import Source
 from stoker.loader._spec import Spec
 
@@ -66,6 +67,7 @@ class DatasetSource(Source):
         if self.size == 0:
             raise InvalidArgumentError("the dataset is empty")
         self.workers: Workers | None = None
+        self._watch: Watch | None = None
         self.seed: int | None = None  # of the order, where a state brought its own
         self._waiting: deque[tuple[int, int, list[Future[Any]]]] = deque()
         self._probe: tuple[Item, tuple[Any, ...]] | None = None
@@ -235,6 +237,7 @@ class DatasetSource(Source):
     def _first(self, spec: Spec, indices: array[int] | None, per_rank: bool) -> tuple[Any, ...]:
         """The first sample, which tells what the dataset gives, and is kept until its batch is made."""
         item = self._first_item(spec, indices, per_rank)
+        self._watch = self._watch or Watch(2 * spec.batch)  # a buffer for each place of a batch has come again by then
         if self.workers is None:
             self.workers = self._make_workers((FetchMany if self.many else Fetch)(self.dataset, self.samples_of))
         self._probe = (item, self.workers.learn(item))
@@ -243,7 +246,7 @@ class DatasetSource(Source):
     def _make_workers(self, fetch: Fetch) -> Workers:
         if self.asked.python_workers:
             return ProcessWorkers(fetch, self.asked.python_workers, self.asked.context)
-        return Workers(fetch, min(16, 2 * (os.cpu_count() or 1) + 2))
+        return Workers(fetch, min(16, 2 * (os.cpu_count() or 1) + 2), self._watch)
 
     # ---- graph ----
 

@@ -16,7 +16,7 @@ from stoker._where import notice
 from stoker.errors import InvalidArgumentError, StateError
 from stoker.loader._random import Place, current, mix
 from stoker.loader._samples import Samples
-from stoker.loader._shared import open_file, owned
+from stoker.loader._shared import Watch, open_file, owned
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
@@ -135,9 +135,11 @@ def _stop(jobs: queue.SimpleQueue[Any], count: int) -> None:
 class Workers:
     """Threads that fetch."""
 
-    def __init__(self, fetch: Fetch, count: int) -> None:
+    def __init__(self, fetch: Fetch, count: int, watch: Watch | None = None) -> None:
         self._fetch = fetch
         self.count = count
+        self._watch = watch or Watch(0)
+        self._turn = threading.Lock()
         self._threads: Threads | None = None  # from the first sample on
 
     def learn(self, item: Item) -> tuple[Any, ...]:
@@ -148,16 +150,26 @@ class Workers:
         return row
 
     def _learn(self, item: Item) -> tuple[Any, ...]:
-        row = owned(self._fetch.learn(item)[0])
+        row = self._fetch.learn(item)[0]
+        made = owned(row)
         self.count = _at_once(self._fetch, self.count, False)  # many Datasets open their file when they are first called
-        return row
+        if self.count > 1:
+            self._watch.begin(row, made)
+        return made
 
     def submit(self, items: Sequence[Item]) -> Future[Any]:
         assert self._threads is not None
         return self._threads.submit(self._call, items)
 
     def _call(self, items: Sequence[Item]) -> list[tuple[Any, ...]]:
-        return [owned(row) for row in self._fetch(items)]
+        if not self._watch.alone:
+            return [owned(row) for row in self._fetch(items)]
+        with self._turn:
+            rows = self._fetch(items)
+            made = [owned(row) for row in rows]
+            for row, own in zip(rows, made, strict=True):
+                self._watch.look(row, own)
+            return made
 
     def close(self) -> None:
         if self._threads is not None:

@@ -8,6 +8,8 @@ import sys
 from collections.abc import Iterator
 from typing import Any
 
+from stoker._where import notice
+
 
 def owned(row: tuple[Any, ...]) -> tuple[Any, ...]:
     """A converted sample whose memory nobody else writes to.
@@ -32,6 +34,58 @@ def _may_change(row: tuple[Any, ...], number: int) -> bool:
     if isinstance(part, memoryview):
         return not part.readonly
     return held if isinstance(part, bytearray) else hasattr(part, "permute")  # a tensor does not tell who else holds its memory
+
+
+class Watch:
+    """Finds out from the first samples whether a Dataset fills arrays again that it gave before. Calls that ran at once would do so before they are copied:
+    one runs after the other until it is known, and from then on if it does.
+
+    count: samples that tell it. alone: whether calls may not run at once.
+    """
+
+    def __init__(self, count: int) -> None:
+        self.count = count
+        self.alone = False
+        self._given: dict[int, tuple[Any, bytes]] | None = (
+            None  # by address: the array, which keeps it from others, and its content; None: nothing is watched
+        )
+
+    def begin(self, row: tuple[Any, ...], made: tuple[Any, ...]) -> None:
+        """Of the first sample as it came, and as it was made one's own. A Dataset that makes new arrays is not watched."""
+        if self.count and any(_is_kept(part, own) for part, own in zip(row, made, strict=True)):
+            self.alone, self._given = True, {}
+            self.look(row, made)
+
+    def look(self, row: tuple[Any, ...], made: tuple[Any, ...]) -> None:
+        """The same of another sample, while no other call runs."""
+        if self._given is None:
+            return
+        for part, own in zip(row, made, strict=True):
+            if _is_kept(part, own):
+                now = own.tobytes()
+                _, before = self._given.setdefault(part.__array_interface__["data"][0], (part, now))
+                if before != now:
+                    self._given, self.count = None, 0
+                    notice(
+                        "the dataset fills arrays again that it gave before, and so it is called one at a time: calls run at once where each gives an array "
+                        "of its own"
+                    )
+                    return
+        self.count -= 1
+        if self.count == 0:
+            self.alone, self._given = False, None
+
+
+def _is_kept(part: Any, own: Any) -> bool:
+    """Whether a part is an array that was copied since the Dataset keeps it. What a tensor made for this sample alone became is copied too."""
+    if own is part or not hasattr(part, "__array_interface__"):
+        return False
+    while hasattr(part.base, "__array_interface__"):
+        part = part.base
+    references = getattr(getattr(sys.modules.get("torch"), "_C", None), "_storage_Use_Count", None)
+    if references is None or not hasattr(part.base, "untyped_storage"):
+        return True
+    return bool(references(part.base.untyped_storage()._cdata) > 2)  # the tensor's and the argument's
 
 
 def _copy(part: Any) -> Any:
