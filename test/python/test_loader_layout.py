@@ -323,7 +323,9 @@ def test_layout_is_refused_where_it_would_have_no_effect(tree, files, draws):
         (Set([torch.from_numpy(np.frombuffer(f.read_bytes(), np.uint8).copy()) for f in files]), "the bytes of a file"),
         (Set([image] * 4), "a PIL image"),
     ):
-        with pytest.raises(TypeError, match=rf"layout='HWC' is of images that are arrays or tensors.*{what}: leave it out .memory_format sets"):
+        with pytest.raises(
+            TypeError, match=rf"layout='HWC' is of images that are arrays or tensors.*{what}: leave it out .memory_format sets"
+        ):
             batches(source, layout="HWC")
 
     @pipeline_def(batch_size=4, num_threads=2, device_id=None)

@@ -469,7 +469,7 @@ def test_a_path_that_no_file_can_have_is_a_bad_sample(tmp_path):
     def define():
         return fn.readers.file(files=[str(tmp_path / "a"), "/" + "x" * 5000, str(tmp_path / "a")])
 
-    with pytest.raises(InvalidArgumentError, match="a path of 5001 bytes: up to 4095 can be read; sample 1 of epoch 0, readers.file at "):
+    with pytest.raises(InvalidArgumentError, match=r"a path of 5001 bytes: up to 4095 can be read; sample 1 of epoch 0, readers.file at "):
         define().run()
     assert len(define(on_error="skip", max_errors=1).run()[0]) == 2
 

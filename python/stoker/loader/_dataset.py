@@ -53,6 +53,11 @@ class Asked:
     layout: str | None = None  # of images that are arrays or tensors
 
 
+def _threads() -> int:
+    """That call a Dataset."""
+    return min(16, 2 * (os.cpu_count() or 1) + 2)
+
+
 class DatasetSource(Source):
     """Samples of dataset[i]: an image, or (image, target, ...), or a dict with an entry "image"; the image is a path, bytes, an array or tensor, or PIL's."""
 
@@ -237,7 +242,8 @@ class DatasetSource(Source):
     def _first(self, spec: Spec, indices: array[int] | None, per_rank: bool) -> tuple[Any, ...]:
         """The first sample, which tells what the dataset gives, and is kept until its batch is made."""
         item = self._first_item(spec, indices, per_rank)
-        self._watch = self._watch or Watch(2 * spec.batch)  # a buffer for each place of a batch has come again by then
+        # A buffer for each place of a batch, or for each thread, has come again by then.
+        self._watch = self._watch or Watch(2 * spec.batch + 4 * _threads())
         if self.workers is None:
             self.workers = self._make_workers((FetchMany if self.many else Fetch)(self.dataset, self.samples_of))
         self._probe = (item, self.workers.learn(item))
@@ -246,7 +252,7 @@ class DatasetSource(Source):
     def _make_workers(self, fetch: Fetch) -> Workers:
         if self.asked.python_workers:
             return ProcessWorkers(fetch, self.asked.python_workers, self.asked.context)
-        return Workers(fetch, min(16, 2 * (os.cpu_count() or 1) + 2), self._watch)
+        return Workers(fetch, _threads(), self._watch)
 
     # ---- graph ----
 
@@ -290,7 +296,7 @@ class DatasetSource(Source):
             num_outputs=len(example),
             layout=[layouts.get(k) for k in range(len(example))],
             name="Dataset",
-            no_copy=True,  # what others could write to was copied when it was fetched
+            no_copy=True,  # what the dataset fills again was copied when it was fetched
         )
         masks_there = [spec.upload(nodes[k]) for k in masks]
         followers = Followers(nodes[-1], masks_there) if self.samples_of.follow else None

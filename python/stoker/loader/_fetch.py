@@ -9,7 +9,7 @@ import sys
 import threading
 import weakref
 from collections.abc import Callable, Sequence
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from typing import TYPE_CHECKING, Any
 
 from stoker._where import notice
@@ -153,8 +153,7 @@ class Workers:
         row = self._fetch.learn(item)[0]
         made = owned(row)
         self.count = _at_once(self._fetch, self.count, False)  # many Datasets open their file when they are first called
-        if self.count > 1:
-            self._watch.begin(row, made)
+        self._watch.begin(row, made)
         return made
 
     def submit(self, items: Sequence[Item]) -> Future[Any]:
@@ -162,9 +161,9 @@ class Workers:
         return self._threads.submit(self._call, items)
 
     def _call(self, items: Sequence[Item]) -> list[tuple[Any, ...]]:
-        if not self._watch.alone:
-            return [owned(row) for row in self._fetch(items)]
-        with self._turn:
+        if not self._watch.copies:
+            return self._fetch(items)
+        with self._turn if self._watch.alone else nullcontext():
             rows = self._fetch(items)
             made = [owned(row) for row in rows]
             for row, own in zip(rows, made, strict=True):

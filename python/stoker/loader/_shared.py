@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import io
 import sys
+import threading
 from collections.abc import Iterator
 from typing import Any
 
@@ -37,53 +38,67 @@ def _may_change(row: tuple[Any, ...], number: int) -> bool:
 
 
 class Watch:
-    """Finds out from the first samples whether a Dataset fills arrays again that it gave before. Calls that ran at once would do so before they are copied:
-    one runs after the other until it is known, and from then on if it does.
+    """Finds out from the first samples whether a Dataset fills memory again that it gave before. Until that is known, and from then on if it does, what it gives
+    is copied. Calls run one after the other where several could fill the same memory before it is copied. To copy all samples of Datasets that only keep what
+    they give, such as `self.X[i]`, would take a third of their rate.
 
-    count: samples that tell it. alone: whether calls may not run at once.
+    count: samples that tell it. copies: whether samples are copied. alone: whether calls run one after the other.
     """
 
     def __init__(self, count: int) -> None:
         self.count = count
-        self.alone = False
-        self._given: dict[int, tuple[Any, bytes]] | None = (
-            None  # by address: the array, which keeps it from others, and its content; None: nothing is watched
-        )
+        self.copies = self.alone = False
+        self._lock = threading.Lock()
+        self._given: dict[int, tuple[Any, bytes]] = {}  # by address: what lies there, which keeps it from others, and its content
 
     def begin(self, row: tuple[Any, ...], made: tuple[Any, ...]) -> None:
-        """Of the first sample as it came, and as it was made one's own. A Dataset that makes new arrays is not watched."""
-        if self.count and any(_is_kept(part, own) for part, own in zip(row, made, strict=True)):
-            self.alone, self._given = True, {}
+        """Of the first sample as it came, and as it was made one's own."""
+        parts = [(part, own) for part, own in zip(row, made, strict=True) if _is_watched(part, own)]
+        if self.count and parts:
+            self.copies, self.alone = True, any(_is_kept(part) for part, _ in parts)
             self.look(row, made)
 
     def look(self, row: tuple[Any, ...], made: tuple[Any, ...]) -> None:
-        """The same of another sample, while no other call runs."""
-        if self._given is None:
-            return
-        for part, own in zip(row, made, strict=True):
-            if _is_kept(part, own):
-                now = own.tobytes()
-                _, before = self._given.setdefault(part.__array_interface__["data"][0], (part, now))
-                if before != now:
-                    self._given, self.count = None, 0
-                    notice(
-                        "the dataset fills arrays again that it gave before, and so it is called one at a time: calls run at once where each gives an array "
-                        "of its own"
-                    )
-                    return
-        self.count -= 1
-        if self.count == 0:
-            self.alone, self._given = False, None
+        """The same of another sample."""
+        with self._lock:
+            if self.count == 0:
+                return
+            if any(self._is_filled_again(part, own) for part, own in zip(row, made, strict=True) if _is_watched(part, own)):
+                self.count, self.copies, self.alone = 0, True, True
+                notice(
+                    "the dataset fills memory again that it gave before: it is called one at a time, and its samples are copied. Calls run at once where "
+                    "each gives an array of its own"
+                )
+            else:
+                self.count -= 1
+                if self.count == 0:
+                    self.copies = self.alone = False
+            if self.count == 0:
+                self._given.clear()
+
+    def _is_filled_again(self, part: Any, own: Any) -> bool:
+        now = own if isinstance(own, bytes) else own.tobytes()
+        return bool(self._given.setdefault(_address(part), (part, now))[1] != now)
 
 
-def _is_kept(part: Any, own: Any) -> bool:
-    """Whether a part is an array that was copied since the Dataset keeps it. What a tensor made for this sample alone became is copied too."""
-    if own is part or not hasattr(part, "__array_interface__"):
-        return False
-    while hasattr(part.base, "__array_interface__"):
+def _is_watched(part: Any, own: Any) -> bool:
+    """Whether a part was copied, and tells where it lies."""
+    return own is not part and (hasattr(part, "__array_interface__") or (isinstance(part, (bytearray, memoryview)) and len(part) > 0))
+
+
+def _address(part: Any) -> int:
+    import numpy as np
+
+    array = part if isinstance(part, np.ndarray) else np.frombuffer(part, np.uint8)
+    return int(array.__array_interface__["data"][0])
+
+
+def _is_kept(part: Any) -> bool:
+    """Whether the Dataset keeps what a part lies in. What a tensor made for this sample alone became is not kept, and over memory of others it does not tell."""
+    while hasattr(getattr(part, "base", None), "__array_interface__"):
         part = part.base
     references = getattr(getattr(sys.modules.get("torch"), "_C", None), "_storage_Use_Count", None)
-    if references is None or not hasattr(part.base, "untyped_storage"):
+    if references is None or not hasattr(getattr(part, "base", None), "untyped_storage"):
         return True
     return bool(references(part.base.untyped_storage()._cdata) > 2)  # the tensor's and the argument's
 
