@@ -342,7 +342,8 @@ enum stk_status stk_pipeline_skip_epoch(struct stk_pipeline *p, struct stk_error
 	bool leads = p->program->reader < 0; /* a source does; else the next batch tells the sources of its epoch */
 	if (!leads) {
 		p->flight.next_deliver = next_epoch_batch(p, epoch);
-		p->at.step = stk__order_batch(&p->order, p->flight.next_deliver - 1).step; /* a state is of the end of the epoch that was left */
+		p->at.step =
+			stk__order_batch(&p->order, p->flight.next_deliver - 1).step; /* a state is of the end of the epoch that was left */
 	}
 	p->flight.next_create = p->flight.next_open = p->flight.next_deliver;
 	stk__fetch_restart(p);
