@@ -99,7 +99,7 @@ static size_t mapped_size(size_t size)
 
 void *stk__map(size_t size)
 {
-	size_t whole = mapped_size(size), spare = whole >= HUGE ? HUGE - LARGEST_PAGE : 0;
+	size_t whole = mapped_size(size), spare = whole >= HUGE ? HUGE - PAGE : 0;
 	if (refuse() || size > SIZE_MAX / 2)
 		return NULL;
 	/* cppcheck-suppress invalidFunctionArg */

@@ -11,6 +11,12 @@
 static const char *const type_names[] = {
 	"a bool", "an int", "a float", "a string", "a dtype", "an image type", "an interpolation", "ints", "floats", "strings"};
 
+/* Of a type that is told of in the singular, without its article. */
+static const char *bare_name(const struct stk_arg_def *def)
+{
+	return strchr(type_names[def->type], ' ') + 1;
+}
+
 static enum stk_status wrong_type(const struct stk_arg_def *def, struct stk_error *err)
 {
 	return stk__fail(err, STK_INVALID, "argument \"%s\" takes %s (%s)", def->name, type_names[def->type], def->doc);
@@ -93,7 +99,7 @@ static enum stk_status set_enum(const struct stk_arg_def *def, const struct stk_
 	if (!none && (v->value.i < 0 || v->value.i >= enum_count(def) ||
 			     (def->type == STK_ARG_DTYPE && !stk_dtype_size((enum stk_dtype)v->value.i))))
 		return stk__fail(
-			err, STK_INVALID, "argument \"%s\": %lld is not %s", def->name, (long long)v->value.i, type_names[def->type]);
+			err, STK_INVALID, "argument \"%s\": %lld is not a valid %s", def->name, (long long)v->value.i, bare_name(def));
 	*field = (int32_t)v->value.i;
 	return none ? STK_OK : check_number(def, *field, -1, err);
 }
@@ -423,7 +429,7 @@ enum stk_status stk__arg_set_sample(
 		stk__convert(&i, STK_INT64, t->data, stk__dtype_stored(t->desc.dtype), 1);
 		if (i < 0 || i >= enum_count(def))
 			return stk__fail(
-				err, STK_INVALID, "argument \"%s\": %lld is not %s", def->name, (long long)i, type_names[def->type]);
+				err, STK_INVALID, "argument \"%s\": %lld is not a valid %s", def->name, (long long)i, bare_name(def));
 		*(int32_t *)field = (int32_t)i;
 		return check_number(def, (double)i, -1, err);
 	default:

@@ -106,13 +106,13 @@ static void test_an_arena_keeps_to_its_limit(void **state)
 static void test_an_arena_gives_back_what_is_idle(void **state)
 {
 	(void)state;
-	enum { LIMIT = 7 << 20, LARGE = 6 << 20, SMALL = 4096 };
+	enum { LIMIT = 7 << 20, LARGE = 6 << 20, SMALL = 4096, LARGEST_PAGE = 64 << 10 };
 	struct stk_arena a;
 	stk__arena_init(&a);
 	stk__arena_limit(&a, LIMIT);
 	assert_non_null(stk__arena_take(&a, LARGE));
 	stk__arena_reset(&a);
-	uint8_t *in_use = stk__arena_take(&a, SMALL), *idle = a.block + a.capacity - 2 * SMALL;
+	uint8_t *in_use = stk__arena_take(&a, SMALL), *idle = a.block + a.capacity - 2 * LARGEST_PAGE;
 	memset(in_use, 1, SMALL);
 	memset(idle, 2, SMALL);
 	assert_non_null(stk__arena_take(&a, LIMIT - SMALL)); /* more than the block has left */

@@ -334,7 +334,7 @@ def test_the_command(store, tree, tmp_path):
 def test_what_cannot_be_removed_is_not_counted_as_removed(store, tmp_path):
     """A user who may not write to the cache."""
     stoker("cache", "warm", TRAIN, "--cache", tmp_path / "cache")
-    with tempfile.TemporaryDirectory() as public:
+    with tempfile.TemporaryDirectory(dir="/tmp") as public:
         os.chmod(public, 0o755)
         folder = Path(public) / "cache"
         shutil.copytree(tmp_path / "cache", folder)
@@ -342,7 +342,10 @@ def test_what_cannot_be_removed_is_not_counted_as_removed(store, tmp_path):
             path.chmod(0o555 if path.is_dir() else 0o444)
         user = {"user": 65534} if os.geteuid() == 0 else {}
         command = [str(BUILD / "cli/stoker"), "cache", "clear", str(folder), "--json"]
-        done = subprocess.run(command, capture_output=True, text=True, **user)
+        try:
+            done = subprocess.run(command, capture_output=True, text=True, **user)
+        except PermissionError:
+            pytest.skip(f"another user may not run {command[0]}")
         told = json.loads(done.stdout)
         assert (told["removed"], told["removed_bytes"], told["entries"]) == (0, 0, 21)
         assert done.returncode == 1 and f"21 entries could not be removed: may this user write to {folder}?" in done.stderr

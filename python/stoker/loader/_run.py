@@ -247,7 +247,8 @@ class Run:
         """Epoch, and what of it all ranks together have had."""
         facts = {"dataset": self.source.facts(self.spec)} if isinstance(self.source, DatasetSource) else {}
         own_order = self.order is not None or bool(facts)
-        if self._session is None or (self._session.step == 0 and (own_order or self.resumed is not None)):
+        goes_on = isinstance(self.source, Pipeline) and self.resumed is None
+        if self._session is None or (self._session.step == 0 and not goes_on):
             return {"epoch": self.epoch, "pipeline": self.resumed, **facts}
         core = self._session.state()
         if not own_order:
