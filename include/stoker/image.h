@@ -13,6 +13,8 @@ extern "C" {
 /* Decodes on the calling thread, one call at a time; its tables and memory serve the next image. */
 struct stk_image_decoder;
 
+/* Reads STOKER_MAX_IMAGE_SIZE and STOKER_MAX_JPEG_SCANS. STK_INVALID: one of the library's environment variables has a value that it does not
+ * know. STK_NO_MEMORY. */
 STK_API STK_MUST_USE enum stk_status stk_image_decoder_create(struct stk_image_decoder **out, struct stk_error *err);
 /* Takes NULL. */
 STK_API void stk_image_decoder_destroy(struct stk_image_decoder *d);
@@ -31,7 +33,7 @@ struct stk_image_request {
 
 /* Reads the file and its header. The image has shape[0] x shape[1] pixels of shape[2] channels. STK_NOT_FOUND, STK_IO: the file cannot be
  * read. STK_CORRUPT: it is damaged, or no image. STK_UNSUPPORTED: a kind of image that is not decoded. STK_LIMIT: a file over 2 GiB, or an
- * image of more than 2^28 pixels. STK_INVALID: the request, or a path that is not a file. STK_NO_MEMORY. No image is open then. */
+ * image of more pixels than STOKER_MAX_IMAGE_SIZE (2^28). STK_INVALID: the request, or a path that is not a file. STK_NO_MEMORY. No image is open then. */
 STK_API STK_MUST_USE enum stk_status stk_image_open(
 	struct stk_image_decoder *d, const struct stk_image_request *request, int64_t shape[3], struct stk_error *err);
 /* Writes the pixels of the image that was opened last, uint8, interleaved, one row after the other; `bytes` is the product of the shape.

@@ -2,6 +2,7 @@
 #include "stoker/image.h"
 
 #include "base/cpu.h"
+#include "base/environment.h"
 #include "base/error.h"
 #include "codec/codec.h"
 #include "format/list.h"
@@ -14,6 +15,7 @@
 
 struct stk_image_decoder {
 	struct stk_arena arena;
+	struct stk_codec_limits limits;       /* of the environment */
 	struct stk_decoder *lenient, *strict; /* made when first asked for */
 	struct stk_image_request request;
 	struct stk_image_info info;
@@ -25,11 +27,16 @@ struct stk_image_decoder {
 
 enum stk_status stk_image_decoder_create(struct stk_image_decoder **out, struct stk_error *err)
 {
+	*out = NULL;
+	enum stk_status s = stk__environment_check(err);
+	if (s)
+		return s;
 	struct stk_image_decoder *d = stk__calloc(1, sizeof *d);
-	*out = d;
 	if (!d)
 		return stk__fail(err, STK_NO_MEMORY, "no memory for an image decoder");
+	d->limits = stk__codec_limits(false);
 	stk__arena_init(&d->arena);
+	*out = d;
 	return STK_OK;
 }
 
@@ -96,10 +103,9 @@ enum stk_status stk_image_open(
 	close_image(d);
 	stk__arena_limit(&d->arena, MOST_BYTES);
 	d->request = *request;
-	const struct stk_codec_limits limits = {.lenient = !request->strict};
 	int32_t width, height;
 	enum stk_status s = take_bytes(d, err);
-	if (s || (s = stk__image_peek(d->data, d->size, &limits, &d->info, err))) {
+	if (s || (s = stk__image_peek(d->data, d->size, &d->limits, &d->info, err))) {
 		close_image(d);
 		return name_file(d, s, err);
 	}
@@ -115,7 +121,8 @@ static enum stk_status decode(struct stk_image_decoder *d, void *to, size_t byte
 {
 	const struct stk_image_request *q = &d->request;
 	struct stk_decoder **decoder = q->strict ? &d->strict : &d->lenient;
-	const struct stk_codec_limits limits = {.lenient = !q->strict};
+	struct stk_codec_limits limits = d->limits;
+	limits.lenient = !q->strict;
 	enum stk_status s = STK_OK;
 	if (!*decoder && (s = stk__decoder_create(&limits, stk__cpu_capabilities(), &d->arena, decoder, err)))
 		return s;

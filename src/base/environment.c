@@ -97,3 +97,9 @@ enum stk_status stk__environment_check(struct stk_error *err)
 	}
 	return status;
 }
+
+int64_t stk__environment_number(const char *name)
+{
+	const char *value = getenv(name);
+	return value ? strtoll(value, NULL, 10) : 0;
+}

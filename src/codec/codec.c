@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The registry of codecs, and what is the same for all of them: limits, orientation, scratch. */
+#include "base/environment.h"
 #include "codec/codec_impl.h"
 #include "codec/orient.h"
 
@@ -47,6 +48,13 @@ static enum stk_status fail_unknown(const uint8_t *data, size_t size, struct stk
 		n += (size_t)snprintf(shown + n, sizeof shown - n, plain ? "%c" : "\\x%02x", data[i]);
 	}
 	return stk__fail(err, STK_CORRUPT, "not a %s (starts with \"%s\")", titles, shown);
+}
+
+struct stk_codec_limits stk__codec_limits(bool lenient)
+{
+	return (struct stk_codec_limits){.max_pixels = stk__environment_number("STOKER_MAX_IMAGE_SIZE"),
+		.max_scans = (int32_t)stk__environment_number("STOKER_MAX_JPEG_SCANS"),
+		.lenient = lenient};
 }
 
 static enum stk_status check_limits(const struct stk_codec_limits *limits, const struct stk_image_info *info, struct stk_error *err)

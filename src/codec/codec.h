@@ -35,6 +35,9 @@ struct stk_codec_limits {
 	bool lenient;       /* strict=False: libjpeg's data-losing warnings are not errors */
 };
 
+/* Those that the environment sets (stk__environment_check has been called). */
+struct stk_codec_limits stk__codec_limits(bool lenient);
+
 /* Reads the header. STK_CORRUPT: not an image, or damaged; the message shows how the bytes begin. STK_UNSUPPORTED: recognised, but not supported.
  * STK_LIMIT: too large. Any thread; allocates nothing. */
 STK_MUST_USE enum stk_status stk__image_peek(

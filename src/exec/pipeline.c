@@ -41,12 +41,6 @@ static void prepare_reads(struct stk_pipeline *p)
 		stk__io_refresh(p->io, uri); /* on the user's thread, where the environment may be read */
 }
 
-static int64_t env_number(const char *name)
-{
-	const char *s = getenv(name);
-	return s ? strtoll(s, NULL, 10) : 0;
-}
-
 /* STOKER_POISON=BYTE. The GPU's work is then looked through for addresses that it does not reach, too (submit.c). Builds without optimisation are for
  * finding mistakes, and poison anyhow. */
 static int32_t poison_byte(void)
@@ -56,7 +50,7 @@ static int32_t poison_byte(void)
 #else
 	enum { DEFAULT = 0xa5 };
 #endif
-	return getenv("STOKER_POISON") ? (int32_t)(env_number("STOKER_POISON") & 0xff) : DEFAULT;
+	return getenv("STOKER_POISON") ? (int32_t)(stk__environment_number("STOKER_POISON") & 0xff) : DEFAULT;
 }
 
 /* ---- parts ---- */
@@ -79,9 +73,7 @@ static enum stk_status set_fixed_values(const struct stk_program *g, struct stk_
 
 static enum stk_status make_workers(struct stk_pipeline *p, struct stk_error *err)
 {
-	const struct stk_codec_limits limits = {.max_pixels = env_number("STOKER_MAX_IMAGE_SIZE"),
-		.max_scans = (int32_t)env_number("STOKER_MAX_JPEG_SCANS"),
-		.lenient = p->config.lenient};
+	const struct stk_codec_limits limits = stk__codec_limits(p->config.lenient);
 	p->crew.n = stk_context_threads(p->ctx);
 	p->crew.workers = stk__calloc((size_t)p->crew.n, sizeof *p->crew.workers);
 	if (!p->crew.workers)
