@@ -295,7 +295,7 @@ static void test_faults_are_got_over(void **state)
 	(void)state;
 	const char *const faults[] = {"p503=0.3", "p500=0.3", "reset=0.4", "truncate=0.4", "change=0.4", "length=0.3", "stall=0.1",
 		"silent=0.1", "trickle=0.05",
-		"p503=0.05&reset=0.1&truncate=0.1&change=0.1&stall=0.03&silent=0.03&latency_ms=10&jitter_ms=30", "many=20&latency_ms=20"};
+		"p503=0.05&reset=0.1&truncate=0.1&change=0.1&stall=0.03&silent=0.03&latency_ms=10&jitter_ms=30", "many=14&latency_ms=20"};
 	put_many();
 	for (size_t k = 0; k < sizeof faults / sizeof *faults; k++) {
 		struct stk_io *io = make_io();
