@@ -43,26 +43,26 @@ def _call(epoch: int, number: int, first: int, arguments: Sequence[Any]) -> list
         _calls[1], _calls[2], _calls[3] = epoch, number, index
         try:
             results.append(_function(argument))
+        except StopIteration:
+            return [*results, Raised(StopIteration())]
         except Exception as e:
-            return [*results, Raised(_portable(e))]
+            return [*results, Raised(portable(e, "external_source(parallel=True)"))]
     return results
 
 
-def _portable(error: Exception) -> Exception:
-    """An exception with its traceback as a note, or its text where it cannot be pickled."""
+def portable(error: Exception, process: str) -> Exception:
+    """An exception of a process ("python_workers") with its traceback as a note, or its text where it cannot be pickled."""
     import pickle
     import traceback
 
-    if isinstance(error, StopIteration):
-        return StopIteration()
     text = "".join(traceback.format_exception(error))
     try:
         if type(pickle.loads(pickle.dumps(error))) is type(error):
-            error.add_note(f"in a process of external_source(parallel=True):\n{text}")
+            error.add_note(f"in a process of {process}:\n{text}")
             return error
     except Exception:
         pass
-    return RuntimeError(f"{type(error).__name__} in a process of external_source(parallel=True):\n{text}")
+    return RuntimeError(f"{type(error).__name__} in a process of {process}:\n{text}")
 
 
 def _nothing() -> None:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from contextlib import nullcontext, suppress
 from typing import TYPE_CHECKING, Any
 
+from stoker._processes import portable
 from stoker._where import notice
 from stoker.errors import InvalidArgumentError, StateError
 from stoker.loader._random import Place, current, mix
@@ -294,7 +295,7 @@ def _serve(pipe: Any, fetch: Fetch, starter: int | None) -> None:
         except KeyboardInterrupt:
             answer = (RuntimeError("the dataset raised KeyboardInterrupt"), None)
         except Exception as e:
-            answer = (_portable(e), None)
+            answer = (portable(e, "python_workers"), None)
         try:
             pipe.send(answer)
         except BrokenPipeError:
@@ -329,18 +330,3 @@ def _plain(value: Any) -> Any:
     if isinstance(value, (list, tuple)):
         return type(value)(map(_plain, value))
     return value.numpy() if type(value).__module__ == "torch" and hasattr(value, "numpy") else value
-
-
-def _portable(error: Exception) -> Exception:
-    """An exception with its traceback as a note, or its text where it cannot be pickled."""
-    import pickle
-    import traceback
-
-    text = "".join(traceback.format_exception(error))
-    try:
-        if type(pickle.loads(pickle.dumps(error))) is type(error):
-            error.add_note(f"in a process of python_workers:\n{text}")
-            return error
-    except Exception:
-        pass
-    return RuntimeError(f"{type(error).__name__} in a process of python_workers:\n{text}")
