@@ -38,14 +38,14 @@ static uint32_t depths_of(int color)
 	}
 }
 
-/* eXIf may stand anywhere before the pixels; damaged chunks are left for the decoder to find. */
+/* eXIf may stand before the pixels or after them; damaged chunks are left for the decoder to find. */
 static int find_orientation(const uint8_t *data, size_t size)
 {
 	size_t at = IHDR_END;
 	while (at <= size && size - at >= CHUNK_FRAME) {
 		uint32_t length = stk__get32(data + at, false);
 		const uint8_t *type = data + at + 4;
-		if (length > size - at - CHUNK_FRAME || memcmp(type, "IDAT", 4) == 0)
+		if (length > size - at - CHUNK_FRAME || memcmp(type, "IEND", 4) == 0)
 			break;
 		if (memcmp(type, "eXIf", 4) == 0) {
 			int orientation = stk__exif_orientation(type + 4, length);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * TIFF and BigTIFF: the first image of a file, in strips or tiles, of which a window decodes those that it touches. Gray of 1 to 16 bits, colour
- * and CMYK of 8 and 16, palettes (whose colours have 16 bits), alpha, planes; uncompressed, PackBits, LZW, deflate; the horizontal predictor. It is
+ * of 8 and 16, CMYK of 8, palettes (whose colours have 16 bits), alpha, planes; uncompressed, PackBits, LZW, deflate; the horizontal predictor. It is
  * our own, since libtiff brings a dozen libraries for compressions that training data does not have. */
 #include "codec/bytes.h"
 #include "codec/codec_impl.h"
@@ -155,7 +155,8 @@ static void load_pixels(const struct stk_tiff *t, const uint8_t *const *rows, si
 			uint64_t index = sample_at(t, rows[0], x + i);
 			for (uint32_t k = 0; k < 3;
 				k++) /* of 16 bits, and rounded as such, as DALI does, where Pillow cuts the lower 8 off */
-				to16[3 * i + k] = (uint16_t)stk__tiff_value(t, &t->colors, ((uint64_t)k << t->bits) + index);
+				to16[3 * i + k] =
+					(uint16_t)(stk__tiff_value(t, &t->colors, ((uint64_t)k << t->bits) + index) * t->color_scale);
 			continue;
 		}
 		for (uint32_t k = 0; k < channels; k++) {

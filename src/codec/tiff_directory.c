@@ -2,10 +2,22 @@
 #include "codec/tiff_directory.h"
 
 #include "codec/bytes.h"
+#include "codec/exif.h"
 
 #include <string.h>
 
-enum { TYPE_BYTE = 1, TYPE_SHORT = 3, TYPE_LONG = 4, TYPE_LONG8 = 16 };
+enum type {
+	TYPE_BYTE = 1,
+	TYPE_SHORT = 3,
+	TYPE_LONG = 4,
+	TYPE_SIGNED_BYTE = 6,
+	TYPE_SIGNED_SHORT = 8,
+	TYPE_SIGNED_LONG = 9,
+	TYPE_DIRECTORY = 13,
+	TYPE_LONG8 = 16,
+	TYPE_SIGNED_LONG8 = 17,
+	TYPE_DIRECTORY8 = 18
+};
 enum tag {
 	TAG_WIDTH = 256,
 	TAG_HEIGHT = 257,
@@ -25,6 +37,7 @@ enum tag {
 	TAG_TILE_HEIGHT = 323,
 	TAG_TILE_OFFSETS = 324,
 	TAG_TILE_COUNTS = 325,
+	TAG_INK_SET = 332,
 	TAG_FORMAT = 339
 };
 /* A tile may be larger than the image, but not by far. */
@@ -53,9 +66,27 @@ static uint64_t get_number(const struct stk_tiff *t, const uint8_t *p, size_t by
 	}
 }
 
+/* 0: not a type of integers. Negative numbers are read as large ones, which every entry refuses. */
 static size_t size_of_type(uint32_t type)
 {
-	return type == TYPE_BYTE ? 1 : type == TYPE_SHORT ? 2 : type == TYPE_LONG ? 4 : type == TYPE_LONG8 ? 8 : 0;
+	switch (type) {
+	case TYPE_BYTE:
+	case TYPE_SIGNED_BYTE:
+		return 1;
+	case TYPE_SHORT:
+	case TYPE_SIGNED_SHORT:
+		return 2;
+	case TYPE_LONG:
+	case TYPE_SIGNED_LONG:
+	case TYPE_DIRECTORY:
+		return 4;
+	case TYPE_LONG8:
+	case TYPE_SIGNED_LONG8:
+	case TYPE_DIRECTORY8:
+		return 8;
+	default:
+		return 0;
+	}
 }
 
 uint64_t stk__tiff_value(const struct stk_tiff *t, const struct stk_tiff_values *v, uint64_t i)
@@ -85,10 +116,10 @@ uint64_t stk__tiff_count(const struct stk_tiff *t, uint64_t i)
 	return stk__tiff_row_bytes(t) * (t->tiled || rows > t->chunk_height ? t->chunk_height : rows);
 }
 
-/* The entries that an image may have; those that are not numbers count as absent. */
+/* The entries that an image may have. An orientation that is not a number counts as absent, as in EXIF data; other such entries are refused. */
 struct entries {
 	struct stk_tiff_values width, height, bits, compression, photometric, fill_order, strip_offsets, orientation, samples, rows,
-		strip_counts, planes, predictor, colors, tile_width, tile_height, tile_offsets, tile_counts, format;
+		strip_counts, planes, predictor, colors, tile_width, tile_height, tile_offsets, tile_counts, ink_set, format;
 };
 
 static struct stk_tiff_values *entry_of(struct entries *e, uint32_t tag)
@@ -101,32 +132,36 @@ static struct stk_tiff_values *entry_of(struct entries *e, uint32_t tag)
 		{TAG_ORIENTATION, &e->orientation}, {TAG_SAMPLES, &e->samples}, {TAG_ROWS, &e->rows}, {TAG_STRIP_COUNTS, &e->strip_counts},
 		{TAG_PLANES, &e->planes}, {TAG_PREDICTOR, &e->predictor}, {TAG_COLORS, &e->colors}, {TAG_TILE_WIDTH, &e->tile_width},
 		{TAG_TILE_HEIGHT, &e->tile_height}, {TAG_TILE_OFFSETS, &e->tile_offsets}, {TAG_TILE_COUNTS, &e->tile_counts},
-		{TAG_FORMAT, &e->format}};
+		{TAG_INK_SET, &e->ink_set}, {TAG_FORMAT, &e->format}};
 	for (size_t i = 0; i < sizeof table / sizeof *table; i++)
 		if (table[i].tag == tag)
 			return table[i].values;
 	return NULL;
 }
 
-/* False: its values do not lie in the file. */
-static bool read_entry(const struct stk_tiff *t, const uint8_t *entry, struct entries *e)
+static enum stk_status read_entry(const struct stk_tiff *t, const uint8_t *entry, struct entries *e, struct stk_error *err)
 {
-	struct stk_tiff_values *values = entry_of(e, stk__get16(entry, t->little)), v;
+	uint32_t tag = stk__get16(entry, t->little);
+	struct stk_tiff_values *values = entry_of(e, tag), v;
 	size_t word = t->big ? 8 : 4;
 	v.type = stk__get16(entry + 2, t->little);
 	v.count = get_number(t, entry + 4, word);
 	v.at = entry + 4 + word;
-	size_t bytes = size_of_type(v.type);
-	if (!values || !bytes)
-		return true;
+	size_t bytes = tag == TAG_ORIENTATION ? stk__exif_type_size(v.type) : size_of_type(v.type);
+	if (!values || values->count ||
+		(tag == TAG_ORIENTATION && !bytes)) /* of several entries of a kind the first counts, as in libtiff */
+		return STK_OK;
+	if (!bytes)
+		return stk__fail(err, STK_CORRUPT, "a TIFF whose entry %u has type %u, which is no type of integers", tag, v.type);
 	if (v.count > word / bytes) {
 		uint64_t at = get_number(t, v.at, word);
 		if (at > t->size || v.count > (t->size - at) / bytes)
-			return false;
+			return stk__fail(err, STK_CORRUPT,
+				"a truncated TIFF: what entry %u of its directory refers to is not in its %zu bytes", tag, t->size);
 		v.at = t->data + at;
 	}
 	*values = v;
-	return true;
+	return STK_OK;
 }
 
 static enum stk_status read_entries(const struct stk_tiff *t, struct entries *e, struct stk_error *err)
@@ -140,11 +175,10 @@ static enum stk_status read_entries(const struct stk_tiff *t, struct entries *e,
 	if (count > (t->size - at) / bytes)
 		return stk__fail(err, STK_CORRUPT, "a truncated TIFF: the %llu entries of its directory are not in its %zu bytes",
 			(unsigned long long)count, t->size);
-	for (uint64_t i = 0; i < count; i++)
-		if (!read_entry(t, t->data + at + i * bytes, e))
-			return stk__fail(err, STK_CORRUPT,
-				"a truncated TIFF: what an entry of its directory refers to is not in its %zu bytes", t->size);
-	return STK_OK;
+	enum stk_status s = STK_OK;
+	for (uint64_t i = 0; i < count && !s; i++)
+		s = read_entry(t, t->data + at + i * bytes, e, err);
+	return s;
 }
 
 /* The value of an entry that has the same one for each sample, up to 2^32 - 1; what is larger, or differs, becomes that. */
@@ -182,46 +216,89 @@ static enum stk_status check_compression(uint32_t compression, struct stk_error 
 		err, STK_UNSUPPORTED, "a TIFF of compression %u; save it uncompressed, or by LZW, deflate or PackBits", compression);
 }
 
-static bool kind_known(const struct stk_tiff *t)
+/* The advice for TIFFs that are not decoded. */
+#define SAVE_AS "save it as gray or RGB of 8 or 16 bits"
+
+static enum stk_status check_photometric(uint32_t photometric, struct stk_error *err)
 {
-	bool whole = t->bits == 8 || t->bits == 16, part = t->bits == 1 || t->bits == 2 || t->bits == 4;
-	switch (t->photometric) {
-	case STK_TIFF_WHITE_IS_ZERO:
-	case STK_TIFF_BLACK_IS_ZERO:
-		return (t->samples == 1 && (part || whole)) || (t->samples == 2 && whole);
-	case STK_TIFF_RGB:
-		return (t->samples == 3 || t->samples == 4) && whole;
-	case STK_TIFF_PALETTE:
-		return t->samples == 1 && (part || t->bits == 8);
-	case STK_TIFF_CMYK:
-		return t->samples == 4 && t->bits == 8;
-	default:
-		return false;
-	}
+	static const struct {
+		uint32_t number;
+		const char *name;
+	} others[] = {{4, "a transparency mask"}, {6, "YCbCr"}, {8, "CIE L*a*b*"}, {9, "ICC L*a*b*"}, {10, "ITU L*a*b*"},
+		{32803, "a colour filter array (a camera's raw data)"}, {32844, "LogL"}, {32845, "LogLuv"},
+		{34892, "linear raw data of a camera"}};
+	if (photometric <= STK_TIFF_PALETTE || photometric == STK_TIFF_CMYK)
+		return STK_OK;
+	if (photometric == UINT32_MAX)
+		return stk__fail(
+			err, STK_CORRUPT, "a TIFF that does not say what its samples are (PhotometricInterpretation); save it again");
+	for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+		if (others[i].number == photometric)
+			return stk__fail(err, STK_UNSUPPORTED, "a TIFF of %s (photometric interpretation %u); " SAVE_AS, others[i].name,
+				photometric);
+	return stk__fail(err, STK_UNSUPPORTED, "a TIFF of photometric interpretation %u; " SAVE_AS, photometric);
+}
+
+/* Bits of a sample that are decoded for each kind of pixels, as a mask of (1 << bits), and samples of a pixel. */
+static enum stk_status check_samples(const struct stk_tiff *t, struct stk_error *err)
+{
+	enum { PARTS = 1 << 1 | 1 << 2 | 1 << 4, WHOLE = 1 << 8 | 1 << 16 };
+	static const struct {
+		const char *name;
+		uint32_t bits, samples, alpha; /* alpha: samples with an alpha channel; 0: it may have none */
+	} kinds[] = {[STK_TIFF_WHITE_IS_ZERO] = {"gray", PARTS | WHOLE, 1, 2},
+		[STK_TIFF_BLACK_IS_ZERO] = {"gray", PARTS | WHOLE, 1, 2},
+		[STK_TIFF_RGB] = {"RGB", WHOLE, 3, 4},
+		[STK_TIFF_PALETTE] = {"a palette", PARTS | 1 << 8, 1, 0},
+		[STK_TIFF_CMYK] = {"CMYK", 1 << 8, 4, 0}};
+	const char *name = kinds[t->photometric].name;
+	if (t->bits == UINT32_MAX)
+		return stk__fail(err, STK_UNSUPPORTED, "a TIFF of %s whose samples have different numbers of bits; " SAVE_AS, name);
+	if (t->bits > 16 || !(kinds[t->photometric].bits >> t->bits & 1))
+		return stk__fail(err, STK_UNSUPPORTED, "a TIFF of %s of %u bits a sample; " SAVE_AS, name, t->bits);
+	if (t->samples == kinds[t->photometric].samples || (t->samples == kinds[t->photometric].alpha && t->bits >= 8))
+		return STK_OK;
+	return stk__fail(err, STK_UNSUPPORTED, "a TIFF of %s with %u samples a pixel, of %u bits%s; " SAVE_AS, name, t->samples, t->bits,
+		t->samples == kinds[t->photometric].samples + 1 ? " (one is alpha)" : "");
 }
 
 static enum stk_status check_kind(const struct stk_tiff *t, const struct entries *e, struct stk_error *err)
 {
 	enum stk_status s = check_compression(t->compression, err);
-	if (s)
+	if (s || (s = check_photometric(t->photometric, err)))
 		return s;
-	uint32_t format = value_or(t, &e->format, 1), predictor = value_or(t, &e->predictor, 1);
+	uint32_t format = value_or(t, &e->format, 1), predictor = value_or(t, &e->predictor, 1), inks = value_or(t, &e->ink_set, 1);
 	if (format != 1 && format != 4)
-		return stk__fail(err, STK_UNSUPPORTED, "a TIFF of %s",
-			format == 2   ? "signed integers"
-			: format == 3 ? "floats"
-				      : "mixed types");
-	if (!kind_known(t))
-		return stk__fail(err, STK_UNSUPPORTED, "a TIFF of %u samples a pixel, %s%.0u bits each, of photometric interpretation %u",
-			t->samples, t->bits == UINT32_MAX ? "different " : "", t->bits, t->photometric);
+		return stk__fail(err, STK_UNSUPPORTED, "a TIFF of %s; " SAVE_AS ", without a sign",
+			format == 2                  ? "signed integers"
+			: format == 3                ? "floats"
+			: format == 5 || format == 6 ? "complex numbers"
+						     : "samples of different types");
+	if ((s = check_samples(t, err)))
+		return s;
+	if (t->photometric == STK_TIFF_CMYK && inks != 1)
+		return stk__fail(err, STK_UNSUPPORTED, "a TIFF of inks other than CMYK (InkSet %u); " SAVE_AS, inks);
 	if (value_or(t, &e->fill_order, 1) != 1)
-		return stk__fail(err, STK_UNSUPPORTED, "a TIFF of reversed bits (FillOrder 2)");
+		return stk__fail(err, STK_UNSUPPORTED, "a TIFF of reversed bits (FillOrder 2); save it with FillOrder 1");
 	if (predictor > 2 || (predictor == 2 && t->bits < 8))
-		return stk__fail(err, STK_UNSUPPORTED, "a TIFF of predictor %u over %u bits", predictor, t->bits);
+		return stk__fail(
+			err, STK_UNSUPPORTED, "a TIFF of predictor %u over %u bits; save it without a predictor", predictor, t->bits);
 	if (t->photometric == STK_TIFF_PALETTE && e->colors.count < 3ull << t->bits)
 		return stk__fail(
 			err, STK_CORRUPT, "a TIFF whose palette has %llu of %u values", (unsigned long long)e->colors.count, 3u << t->bits);
 	return STK_OK;
+}
+
+/* Some writers store colours of 8 bits, though a palette has 16. As in libtiff, colours are taken for that where none is above 255. */
+static enum stk_status read_colors(struct stk_tiff *t, struct stk_error *err)
+{
+	uint64_t most = 0;
+	for (uint64_t i = 0; i < 3ull << t->bits; i++) {
+		uint64_t value = stk__tiff_value(t, &t->colors, i);
+		most = value > most ? value : most;
+	}
+	t->color_scale = most > 255 ? 1 : 257;
+	return most <= 65535 ? STK_OK : stk__fail(err, STK_CORRUPT, "a TIFF whose palette has a value of %llu", (unsigned long long)most);
 }
 
 /* Strips or tiles: how large, how many, where. */
@@ -275,9 +352,11 @@ enum stk_status stk__tiff_read(const uint8_t *data, size_t size, struct stk_tiff
 	t->photometric = value_or(t, &e.photometric, UINT32_MAX);
 	t->colors = e.colors;
 	t->separate = t->samples > 1 && value_or(t, &e.planes, 1) == 2;
-	uint32_t orientation = value_or(t, &e.orientation, 1);
-	t->orientation = orientation >= 1 && orientation <= 8 ? (int32_t)orientation : 1;
+	int orientation = e.orientation.count ? stk__exif_orientation_value(e.orientation.at, e.orientation.type, t->little) : 0;
+	t->orientation = orientation ? orientation : 1;
 	if ((s = check_kind(t, &e, err)))
+		return s;
+	if (t->photometric == STK_TIFF_PALETTE && (s = read_colors(t, err)))
 		return s;
 	t->predicted = value_or(t, &e.predictor, 1) == 2 &&
 		       (t->compression == STK_TIFF_LZW || t->compression == STK_TIFF_DEFLATE || t->compression == STK_TIFF_OLD_DEFLATE);

@@ -43,6 +43,7 @@ struct stk_tiff {
 	uint32_t chunk_width, chunk_height; /* of a tile or strip; the last strip ends with the image */
 	uint64_t across, down;              /* chunks of a plane */
 	struct stk_tiff_values offsets, counts, colors;
+	uint32_t color_scale; /* what makes the palette's values 16 bits: 257 where they have 8 */
 };
 
 /* True where the bytes begin as those of a TIFF. */

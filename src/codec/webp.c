@@ -58,8 +58,7 @@ static int32_t find_orientation(const uint8_t *data, size_t size)
 	struct chunk c;
 	if (!find_chunk(data, size, "EXIF", &c))
 		return 1;
-	size_t skip = c.size >= 6 && memcmp(c.data, "Exif\0", 6) == 0 ? 6 : 0;
-	int orientation = stk__exif_orientation(c.data + skip, c.size - skip);
+	int orientation = stk__exif_orientation(c.data, c.size);
 	return orientation ? orientation : 1;
 }
 

@@ -1,0 +1,150 @@
+# SPDX-License-Identifier: Apache-2.0
+"""EXIF's orientation in every form that files have it in, as Pillow's ImageOps.exif_transpose reads it."""
+
+from __future__ import annotations
+
+import io
+import itertools
+import struct
+import zlib
+from typing import Any
+
+import numpy as np
+import pytest
+import stoker
+from PIL import Image, ImageOps
+from stoker import _core
+
+# Letters of struct for the types of TIFF: 5 and 10 are two numbers. 0 and 129 are no types.
+TYPES = {
+    1: "B",
+    2: "B",
+    3: "H",
+    4: "L",
+    5: "LL",
+    6: "b",
+    7: "B",
+    8: "h",
+    9: "l",
+    10: "ll",
+    11: "f",
+    12: "d",
+    13: "L",
+    16: "Q",
+    0: "B",
+    129: "H",
+}
+PIXELS = np.arange(5 * 7 * 3, dtype=np.uint8).reshape(5, 7, 3)
+
+
+def _values(kind: int, count: int, first: float, order: str) -> bytes:
+    letters = TYPES[kind]
+    numbers = [first if letters in "fd" else int(first)] + [3] * max(count - 1, 0)
+    return b"".join(struct.pack(order + letters, n, *[1] * (len(letters) - 1)) for n in numbers[: max(count, 1)])
+
+
+def _exif(kind: int = 3, count: int = 1, order: str = "<", first: float = 6, more: tuple[bytes, ...] = ()) -> bytes:
+    """A TIFF structure of one entry, or of several if `more` has further ones."""
+    data = _values(kind, count, first, order)
+    entries = len(more) + 1
+    inside = len(data) <= 4
+    value = data.ljust(4, b"\0") if inside else struct.pack(order + "L", 8 + 2 + 12 * entries + 4)
+    entry = struct.pack(order + "HHL", 0x112, kind, count) + value
+    head = (b"II*\0" if order == "<" else b"MM\0*") + struct.pack(order + "LH", 8, entries)
+    return head + entry + b"".join(more) + bytes(4) + (b"" if inside else data)
+
+
+def _chunk(kind: bytes, data: bytes) -> bytes:
+    return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+
+
+def _jpeg(exif: bytes) -> bytes:
+    out = io.BytesIO()
+    Image.fromarray(PIXELS).save(out, "JPEG", exif=b"Exif\0\0" + exif)
+    return out.getvalue()
+
+
+def _png(exif: bytes, behind: bool = False) -> bytes:
+    out = io.BytesIO()
+    Image.fromarray(PIXELS).save(out, "PNG")
+    at = out.getvalue().index(b"IEND" if behind else b"IDAT") - 4
+    return out.getvalue()[:at] + _chunk(b"eXIf", exif) + out.getvalue()[at:]
+
+
+def _webp(exif: bytes) -> bytes:
+    out = io.BytesIO()
+    Image.fromarray(PIXELS).save(out, "WEBP", lossless=True, exif=exif)
+    return out.getvalue()
+
+
+def _tiff(kind: int, count: int, order: str) -> bytes:
+    """Uncompressed, with its orientation of the type that is asked for."""
+    data = _values(kind, count, 6, order)
+    fields = [
+        (256, 3, 7),
+        (257, 3, 5),
+        (258, 3, 8),
+        (259, 3, 1),
+        (262, 3, 2),
+        (273, 4, 0),
+        (274, kind, 0),
+        (277, 3, 3),
+        (278, 3, 5),
+        (279, 4, PIXELS.size),
+    ]
+    tail = 8 + 2 + 12 * len(fields) + 4
+    out = (b"II*\0" if order == "<" else b"MM\0*") + struct.pack(order + "LH", 8, len(fields))
+    for tag, of, value in fields:
+        if tag == 274:
+            out += struct.pack(order + "HHL", tag, kind, count)
+            out += data.ljust(4, b"\0") if len(data) <= 4 else struct.pack(order + "L", tail)
+        else:
+            value = tail + len(data) if tag == 273 else value
+            out += struct.pack(order + "HHL", tag, of, 1) + struct.pack(
+                order + ("HH" if of == 3 else "L"), *([value, 0] if of == 3 else [value])
+            )
+    return out + bytes(4) + data + PIXELS.tobytes()
+
+
+def _pillow(data: bytes) -> np.ndarray:
+    return np.asarray(ImageOps.exif_transpose(Image.open(io.BytesIO(data))).convert("RGB"))
+
+
+FILES: dict[str, Any] = {"jpeg": _jpeg, "png": _png, "png, behind the pixels": lambda exif: _png(exif, True)}
+if _core.image_named("a.webp"):
+    FILES["webp"] = _webp
+
+
+@pytest.mark.essential
+@pytest.mark.filterwarnings("ignore")  # Pillow warns of entries that it does not take
+@pytest.mark.parametrize("form", FILES)
+def test_types_and_counts(form: str) -> None:
+    for kind, count, order in itertools.product(TYPES, (0, 1, 2, 3), "<>"):
+        data = FILES[form](_exif(kind, count, order))
+        np.testing.assert_array_equal(stoker.imdecode(data), _pillow(data), err_msg=f"type {kind}, {count} values, {order}")
+    assert stoker.imdecode(FILES[form](_exif(4))).shape == (7, 5, 3)  # the tests turn something
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("form", FILES)
+def test_values_and_doubled_entries(form: str) -> None:
+    again = struct.pack("<HHLHH", 0x112, 3, 1, 8, 0)
+    forms = [_exif(first=v) for v in range(10)] + [_exif(11, first=v) for v in (6.5, -6, 0, float("nan"), 1e30)]
+    forms += [
+        _exif(6, first=-6),
+        _exif(9, first=-1),
+        _exif(more=(again,)),
+        _exif(more=(again[:2] + b"\x01" + again[3:],)),
+        b"Exif\0\0" + _exif(),
+    ]
+    forms += [_exif(12)[:-1], _exif(12, count=2)[:-4], _exif()[:12], _exif(4, 3)[:-1]]  # cut
+    for exif in forms:
+        data = FILES[form](exif)
+        np.testing.assert_array_equal(stoker.imdecode(data), _pillow(data), err_msg=repr(exif))
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_types_and_counts_of_a_tiff() -> None:
+    for kind, count, order in itertools.product(set(TYPES) - {0, 129}, (1, 2, 3), "<>"):
+        data = _tiff(kind, count, order)
+        np.testing.assert_array_equal(stoker.imdecode(data), _pillow(data), err_msg=f"type {kind}, {count} values, {order}")
