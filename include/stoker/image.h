@@ -19,8 +19,7 @@ STK_API STK_MUST_USE enum stk_status stk_image_decoder_create(struct stk_image_d
 /* Takes NULL. */
 STK_API void stk_image_decoder_destroy(struct stk_image_decoder *d);
 
-/* Zero-initialise. `strict` has the opposite sense of stk_pipeline_config.lenient, and so the opposite default: damaged JPEG data is
- * decoded here unless strict is set, and refused by a pipeline unless lenient is set. */
+/* Zero-initialise. `lenient` means the same as stk_pipeline_config.lenient. */
 struct stk_image_request {
 	size_t size;      /* sizeof(struct stk_image_request) */
 	const char *path; /* the file; NULL: `data` is given instead */
@@ -28,7 +27,7 @@ struct stk_image_request {
 	size_t bytes;
 	enum stk_image_type type;
 	bool as_stored; /* EXIF's orientation is not applied */
-	bool strict;    /* damaged JPEG data that libjpeg-turbo only warns about is an error */
+	bool lenient;   /* a file that was cut off, and JPEG data that libjpeg-turbo only warns about, is decoded as far as possible */
 };
 
 /* Reads the file and its header. The image has shape[0] x shape[1] pixels of shape[2] channels. STK_NOT_FOUND, STK_IO: the file cannot be

@@ -72,7 +72,7 @@ static PyObject *decoder_open(PyObject *object, PyObject *args)
 	request.bytes = (size_t)self->data.len;
 	request.type = (enum stk_image_type)type;
 	request.as_stored = as_stored;
-	request.strict = strict;
+	request.lenient = !strict;
 	Py_BEGIN_ALLOW_THREADS status = stk_image_open(self->decoder, &request, shape, &err);
 	Py_END_ALLOW_THREADS self->busy = false;
 	if (status != STK_OK)

@@ -61,13 +61,15 @@ def imread(
     *,
     output_type: DALIImageType | str = "RGB",
     adjust_orientation: bool = True,
-    strict: bool = False,
+    strict: bool = True,
 ) -> npt.NDArray[np.uint8]:
     """The image in a file, as an array of uint8 with the axes height, width, channels.
 
     out: an array, or a tensor of torch's, of that shape and type to decode into; it is returned then.
     output_type: types.RGB, BGR, GRAY, YCbCr, or ANY_DATA for the file's own channels; or such a name.
-    adjust_orientation: turns the image as its EXIF data says. strict: damage that libjpeg-turbo only warns about is an error.
+    adjust_orientation: turns the image as its EXIF data says.
+    strict: a file that was cut off, and damage that libjpeg-turbo only warns about, is an error. With strict=False such a file is decoded as far
+    as possible: missing rows of a JPEG are gray.
 
     Decoded by Stoker, whatever the file's name says, without the GIL: threads decode side by side.
     """
@@ -80,7 +82,7 @@ def imdecode(
     *,
     output_type: DALIImageType | str = "RGB",
     adjust_orientation: bool = True,
-    strict: bool = False,
+    strict: bool = True,
 ) -> npt.NDArray[np.uint8]:
     """The image in a file's bytes (bytes, an array or a tensor of uint8), as imread gives it."""
     if type(data).__module__.partition(".")[0] == "torch":

@@ -120,9 +120,9 @@ enum stk_status stk_image_open(
 static enum stk_status decode(struct stk_image_decoder *d, void *to, size_t bytes, struct stk_error *err)
 {
 	const struct stk_image_request *q = &d->request;
-	struct stk_decoder **decoder = q->strict ? &d->strict : &d->lenient;
+	struct stk_decoder **decoder = q->lenient ? &d->lenient : &d->strict;
 	struct stk_codec_limits limits = d->limits;
-	limits.lenient = !q->strict;
+	limits.lenient = q->lenient;
 	enum stk_status s = STK_OK;
 	if (!*decoder && (s = stk__decoder_create(&limits, stk__cpu_capabilities(), &d->arena, decoder, err)))
 		return s;

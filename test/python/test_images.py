@@ -67,9 +67,9 @@ def test_damage_and_missing_files_are_named(files, tmp_path):
     data = files[0].read_bytes()
     cut = tmp_path / "cut.jpg"
     cut.write_bytes(data[: len(data) * 2 // 3])
-    assert stoker.imread(cut).shape == stoker.imread(files[0]).shape  # as libjpeg-turbo: gray below
-    with pytest.raises(CorruptError, match=r"cut\.jpg: "):
-        stoker.imread(cut, strict=True)
+    with pytest.raises(CorruptError, match=rf"cut\.jpg: a truncated JPEG: .* {len(data) * 2 // 3} bytes"):
+        stoker.imread(cut)
+    assert stoker.imread(cut, strict=False).shape == stoker.imread(files[0]).shape  # as libjpeg-turbo: gray below
     (tmp_path / "text.jpg").write_text("hello")
     with pytest.raises(CorruptError, match=r'text\.jpg: not a .*"hello"'):
         stoker.imread(tmp_path / "text.jpg")
