@@ -7,8 +7,8 @@
 
 #include <string.h>
 
-enum { FILE_HEADER = 14, CORE_HEADER = 12, INFO_HEADER = 40, MOST_COLORS = 256, CHUNK = 64 };
-enum { PLAIN = 0, RLE8 = 1, RLE4 = 2, BIT_FIELDS = 3, ALPHA_BIT_FIELDS = 6 };
+enum { FILE_HEADER = 14, CORE_HEADER = 12, INFO_HEADER = 40, OS2_HEADER = 64, MOST_COLORS = 256, CHUNK = 64 };
+enum { PLAIN = 0, RLE8 = 1, RLE4 = 2, BIT_FIELDS = 3, ALPHA_BIT_FIELDS = 6, OS2_HUFFMAN = 3, OS2_RLE24 = 4 };
 
 /* A channel's bits in a pixel: (pixel & mask) >> shift, of 0..max. */
 struct field {
@@ -18,9 +18,11 @@ struct field {
 struct bmp {
 	int32_t width, height;
 	uint32_t bits, compression, offset;
-	bool top_down, gray; /* all colours of the palette are gray */
+	bool top_down;
+	bool gray;          /* all colours of the palette are gray */
+	bool short_palette; /* the pixels begin before the end of the palette that the header announces */
 	struct field field[4];
-	int colors;                      /* 0: no palette */
+	int colors;                      /* of the palette that the file has; 0 where pixels are no indices (bits > 8) */
 	uint8_t palette[MOST_COLORS][3]; /* red, green, blue; black behind those that the file has */
 };
 
@@ -65,14 +67,34 @@ static enum stk_status read_fields(struct bmp *b, const uint8_t *data, size_t si
 	return STK_OK;
 }
 
-static void read_palette(struct bmp *b, const uint8_t *data, size_t size, uint32_t header)
+/* Checks the offset of the pixels. The header ends at header_end; `bytes` bytes of colours or masks follow, each of `each` bytes. Some programs forget
+ * them and write the header's end, or 0, as the offset: like Pillow, this then takes the end of the colours or masks. Any other offset inside them is
+ * refused, except after a whole colour of a palette: the palette is then shorter than the header says. */
+static enum stk_status place_pixels(struct bmp *b, uint64_t header_end, uint64_t bytes, uint32_t each, struct stk_error *err)
+{
+	bool palette = b->bits <= 8;
+	uint64_t at = b->offset == 0 || (palette && b->offset == header_end) ? header_end + bytes : b->offset;
+	if (at > UINT32_MAX || at < header_end || (at < header_end + bytes && (!palette || (at - header_end) % each)))
+		return stk__fail(err, STK_CORRUPT, "a BMP whose pixels begin at offset %llu, inside its header of %llu bytes",
+			(unsigned long long)at, (unsigned long long)(header_end + bytes));
+	b->offset = (uint32_t)at;
+	return STK_OK;
+}
+
+static enum stk_status read_palette(struct bmp *b, const uint8_t *data, size_t size, uint32_t header, struct stk_error *err)
 {
 	uint32_t entry = header == CORE_HEADER ? 3 : 4, most = 1u << b->bits;
 	uint32_t colors = header >= INFO_HEADER ? stk__get32(data + FILE_HEADER + 32, true) : 0;
-	size_t at = FILE_HEADER + (size_t)header, end = b->offset < size ? b->offset : size, room = end > at ? (end - at) / entry : 0;
-	colors = colors == 0 || colors > most ? most : colors;
-	colors = colors > room ? (uint32_t)room : colors;
-	b->colors = (int)most;
+	size_t at = FILE_HEADER + (size_t)header;
+	colors = colors == 0 ? most : colors;
+	enum stk_status s = place_pixels(b, at, (uint64_t)entry * colors, entry, err);
+	if (s)
+		return s;
+	size_t end = b->offset < size ? b->offset : size, room = end > at ? (end - at) / entry : 0;
+	colors = colors > most ? most : colors;
+	b->short_palette = colors > room;
+	colors = b->short_palette ? (uint32_t)room : colors;
+	b->colors = (int)colors;
 	b->gray = true;
 	for (uint32_t i = 0; i < colors; i++) {
 		const uint8_t *p = data + at + (size_t)i * entry;
@@ -80,6 +102,7 @@ static void read_palette(struct bmp *b, const uint8_t *data, size_t size, uint32
 			b->palette[i][k] = p[2 - k];
 		b->gray &= p[0] == p[1] && p[1] == p[2];
 	}
+	return STK_OK;
 }
 
 static bool bits_known(uint32_t bits, uint32_t compression)
@@ -99,6 +122,11 @@ static bool bits_known(uint32_t bits, uint32_t compression)
 static bool is_packed(const struct bmp *b)
 {
 	return b->compression == RLE8 || b->compression == RLE4;
+}
+
+static bool is_indexed(const struct bmp *b)
+{
+	return b->bits <= 8;
 }
 
 static uint64_t row_bytes(const struct bmp *b)
@@ -131,9 +159,13 @@ static enum stk_status read_header(struct bmp *b, const uint8_t *data, size_t si
 	height = height < 0 ? -height : height;
 	if (width <= 0 || height == 0 || height > INT32_MAX)
 		return stk__fail(err, STK_CORRUPT, "a BMP of %lld x %lld pixels", (long long)width, (long long)height);
+	if (*header == OS2_HEADER && (b->compression == OS2_RLE24 || (b->compression == OS2_HUFFMAN && b->bits == 1)))
+		return stk__fail(err, STK_UNSUPPORTED, "a BMP of OS/2's %s; save it uncompressed, or as PNG",
+			b->compression == OS2_RLE24 ? "run lengths of 24 bits" : "Huffman coding");
 	if (b->compression > BIT_FIELDS && b->compression != ALPHA_BIT_FIELDS)
-		return stk__fail(
-			err, STK_UNSUPPORTED, "a BMP of compression %u (a JPEG or PNG inside it, or what printers take)", b->compression);
+		return stk__fail(err, STK_UNSUPPORTED,
+			"a BMP of compression %u (a JPEG or PNG inside it, or what printers take); save it uncompressed, or as PNG",
+			b->compression);
 	if (!bits_known(b->bits, b->compression) || (is_packed(b) && b->top_down))
 		return stk__fail(err, STK_CORRUPT, "a BMP with an impossible header (%u bits of compression %u)", b->bits, b->compression);
 	if (is_packed(b) && width * height > FREE_PIXELS && width * height / PIXELS_A_BYTE > (int64_t)size)
@@ -152,20 +184,22 @@ static enum stk_status read_bmp(struct bmp *b, const uint8_t *data, size_t size,
 	if (s)
 		return s;
 	if (b->bits <= 8)
-		read_palette(b, data, size, header);
-	else if (b->bits != 24)
-		s = read_fields(b, data, size, header, err);
-	return s;
+		return read_palette(b, data, size, header, err);
+	if (b->bits != 24 && (s = read_fields(b, data, size, header, err)))
+		return s;
+	/* Masks that stand behind the header; longer headers hold them. */
+	uint64_t masks = header != INFO_HEADER ? 0 : b->compression == BIT_FIELDS ? 12 : b->compression == ALPHA_BIT_FIELDS ? 16 : 0;
+	return place_pixels(b, FILE_HEADER + (uint64_t)header, masks, 1, err);
 }
 
 static enum stk_pixels pixels_of(const struct bmp *b)
 {
-	return b->colors ? b->gray ? STK_PIXELS_GRAY : STK_PIXELS_RGB : b->field[3].mask ? STK_PIXELS_RGBA : STK_PIXELS_RGB;
+	return is_indexed(b) ? b->gray ? STK_PIXELS_GRAY : STK_PIXELS_RGB : b->field[3].mask ? STK_PIXELS_RGBA : STK_PIXELS_RGB;
 }
 
 static int channels_of(const struct bmp *b)
 {
-	return b->colors && b->gray ? 1 : b->field[3].mask ? 4 : 3;
+	return is_indexed(b) && b->gray ? 1 : b->field[3].mask ? 4 : 3;
 }
 
 static enum stk_status bmp_peek(const uint8_t *data, size_t size, struct stk_image_info *info, struct stk_error *err)
@@ -271,7 +305,7 @@ static void load_pixels(const struct bmp *b, const uint8_t *row, uint32_t index_
 {
 	int channels = channels_of(b);
 	for (int i = 0; i < n; i++, x++, out += channels) {
-		if (b->colors) {
+		if (is_indexed(b)) {
 			memcpy(out, b->palette[index_at(row, index_bits, x)], (size_t)channels);
 		} else if (b->bits == 24) {
 			const uint8_t *p = row + 3 * (ptrdiff_t)x;
@@ -285,6 +319,18 @@ static void load_pixels(const struct bmp *b, const uint8_t *row, uint32_t index_
 				out[k] = channel_of(pixel, &b->field[k]);
 		}
 	}
+}
+
+/* Refuses indices of colours that a short palette does not have: the file contradicts itself, and readers differ. */
+static enum stk_status check_indices(const struct bmp *b, const uint8_t *rows, ptrdiff_t stride, uint32_t index_bits, struct stk_error *err)
+{
+	for (int32_t y = 0; b->short_palette && y < b->height; y++)
+		for (int32_t x = 0; x < b->width; x++)
+			if (index_at(rows + y * stride, index_bits, x) >= b->colors)
+				return stk__fail(err, STK_CORRUPT,
+					"a BMP with a pixel of colour %d, whose pixels begin after colour %d of the palette, at offset %u",
+					index_at(rows + y * stride, index_bits, x), b->colors - 1, b->offset);
+	return STK_OK;
 }
 
 /* The window from rows that begin at `first` and are `stride` bytes apart, downwards in the image. */
@@ -312,8 +358,10 @@ static enum stk_status decode_runs(const struct bmp *b, struct stk_decoder *d, c
 	memset(r.index, 0, pixels); /* what runs skip has the first colour */
 	if (b->offset > rq->size || !unpack_runs(&r, rq->data + b->offset, rq->data + rq->size))
 		return stk__fail(err, STK_CORRUPT, "a damaged or truncated BMP: its run lengths do not end with the image");
-	put_window(b, r.index, b->width, 8, rq);
-	return STK_OK;
+	enum stk_status s = check_indices(b, r.index, b->width, 8, err);
+	if (!s)
+		put_window(b, r.index, b->width, 8, rq);
+	return s;
 }
 
 static enum stk_status bmp_decode(struct stk_decoder *d, const struct stk_decode *rq, struct stk_error *err)
@@ -333,6 +381,8 @@ static enum stk_status bmp_decode(struct stk_decoder *d, const struct stk_decode
 		return stk__fail(err, STK_CORRUPT, "a truncated BMP: %d rows of %llu bytes from offset %u on do not lie in its %zu",
 			b.height, (unsigned long long)stride, b.offset, rq->size);
 	const uint8_t *pixels = rq->data + b.offset;
+	if (b.bits <= 8 && (s = check_indices(&b, pixels, (ptrdiff_t)stride, b.bits, err)))
+		return s;
 	if (b.top_down)
 		put_window(&b, pixels, (ptrdiff_t)stride, b.bits, rq);
 	else
