@@ -2,6 +2,7 @@
  * The registry of codecs, and what is the same for all of them: limits, orientation, scratch. */
 #include "base/environment.h"
 #include "codec/codec_impl.h"
+#include "codec/foreign.h"
 #include "codec/orient.h"
 
 #include <stdio.h>
@@ -39,9 +40,11 @@ bool stk__image_ending(const char *ending, bool case_sensitive)
 static enum stk_status fail_unknown(const uint8_t *data, size_t size, struct stk_error *err)
 {
 	char titles[128], shown[4 * SHOWN_BYTES + 1] = "";
+	struct stk_foreign kind;
 	list_titles(titles, sizeof titles);
-	if (size == 0)
-		return stk__fail(err, STK_CORRUPT, "not a %s: it is empty", titles);
+	if (stk__foreign_find(data, size, &kind))
+		return stk__fail(
+			err, kind.picture ? STK_UNSUPPORTED : STK_CORRUPT, "not a %s: it is %s; %s", titles, kind.name, kind.remedy);
 	size_t n = 0;
 	for (size_t i = 0; i < size && i < SHOWN_BYTES; i++) {
 		bool plain = data[i] >= ' ' && data[i] < 0x7f && data[i] != '"' && data[i] != '\\';

@@ -38,7 +38,8 @@ struct stk_codec_limits {
 /* Those that the environment sets (stk__environment_check has been called). */
 struct stk_codec_limits stk__codec_limits(bool lenient);
 
-/* Reads the header. STK_CORRUPT: not an image, or damaged; the message shows how the bytes begin. STK_UNSUPPORTED: recognised, but not supported.
+/* Reads the header. STK_CORRUPT: not an image, or damaged; the message names what the file is instead, or shows how its bytes begin.
+ * STK_UNSUPPORTED: an image or a video of a kind that is not decoded; the message says what to convert it to.
  * STK_LIMIT: too large. Any thread; allocates nothing. */
 STK_MUST_USE enum stk_status stk__image_peek(
 	const uint8_t *data, size_t size, const struct stk_codec_limits *limits, struct stk_image_info *info, struct stk_error *err);

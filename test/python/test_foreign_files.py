@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Files that are met in place of images: the message names the kind of file and the remedy."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import io
+import lzma
+import tarfile
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+import stoker
+from PIL import Image
+from stoker import transforms as T
+from stoker.errors import CorruptError, StokerError, UnsupportedError
+
+
+def _saved(kind: str, **options: object) -> bytes:
+    out = io.BytesIO()
+    Image.new("RGB", (16, 16), (200, 10, 30)).save(out, kind, **options)
+    return out.getvalue()
+
+
+def _tar() -> bytes:
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w", format=tarfile.USTAR_FORMAT) as tar:
+        tar.addfile(tarfile.TarInfo("a.jpg"))
+    return out.getvalue()
+
+
+def _zip() -> bytes:
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w") as archive:
+        archive.writestr("a.jpg", b"pixels")
+    return out.getvalue()
+
+
+def _npy() -> bytes:
+    out = io.BytesIO()
+    np.save(out, np.zeros(3))
+    return out.getvalue()
+
+
+def _media(brand: str, *others: str) -> bytes:
+    """The first box of an ISO media file."""
+    names = b"".join(n.encode() for n in others)
+    return (16 + len(names)).to_bytes(4) + b"ftyp" + brand.encode() + bytes(4) + names + b"\0\0\0\x08free"
+
+
+# The bytes, whether they are a picture of a kind that is not decoded, the kind of file, the remedy.
+FILES: dict[str, tuple[bytes, bool, str, str]] = {
+    "gif": (_saved("GIF"), True, "a GIF", "convert it to PNG"),
+    "heic": (_media("heic", "mif1", "heic"), True, "a HEIC", "heif-convert"),
+    "heif of general brand": (_media("mif1", "heic"), True, "a HEIC", "heif-convert"),
+    "avif": (_media("avif", "mif1"), True, "an AVIF", "avifdec"),
+    "avif of general brand": (_media("mif1", "miaf", "avif"), True, "an AVIF", "avifdec"),
+    "jpeg 2000": (b"\0\0\0\x0cjP  \r\n\x87\n" + bytes(20), True, "a JPEG 2000", "opj_decompress"),
+    "jpeg 2000 codestream": (b"\xff\x4f\xff\x51" + bytes(20), True, "a JPEG 2000", "opj_decompress"),
+    "jpeg xl": (b"\0\0\0\x0cJXL \r\n\x87\n" + bytes(20), True, "a JPEG XL", "djxl"),
+    "jpeg xl codestream": (b"\xff\x0a\xfa\x1f", True, "a JPEG XL", "djxl"),
+    "jpeg xr": (b"II\xbc\x01" + bytes(20), True, "a JPEG XR", "JxrDecApp"),
+    "mp4": (_media("isom", "mp41"), True, "a video", "ffmpeg"),
+    "mov": (_media("qt  "), True, "a video", "ffmpeg"),
+    "webm": (b"\x1a\x45\xdf\xa3" + bytes(20), True, "a video", "ffmpeg"),
+    "avi": (b"RIFF\0\0\0\0AVI LIST", True, "a video", "ffmpeg"),
+    "pdf": (b"%PDF-1.7\n", True, "a PDF", "pdftoppm"),
+    "svg": (b'<svg xmlns="http://www.w3.org/2000/svg"/>', True, "an SVG", "rsvg-convert"),
+    "svg with a declaration": (b'\xef\xbb\xbf<?xml version="1.0"?>\n<!-- made by hand -->\n<svg/>', True, "an SVG", "rsvg-convert"),
+    "eps": (b"%!PS-Adobe-3.0 EPSF-3.0\n", True, "(EPS)", "gs "),
+    "eps with a preview": (b"\xc5\xd0\xd3\xc6" + bytes(28), True, "(EPS)", "gs "),
+    "psd": (b"8BPS\0\1" + bytes(20), True, "(PSD)", "convert it to PNG"),
+    "ico": (_saved("ICO"), True, "(ICO)", "convert it to PNG"),
+    "gzip": (gzip.compress(b"pixels"), False, "gzip", "gunzip"),
+    "bzip2": (bz2.compress(b"pixels"), False, "bzip2", "bunzip2"),
+    "xz": (lzma.compress(b"pixels"), False, "xz", "unxz"),
+    "zip": (_zip(), False, "a zip", "unzip"),
+    "tar": (_tar(), False, "a tar", "readers.webdataset"),
+    "npy": (_npy(), False, "NumPy", "readers.numpy"),
+    "html": (b"<!DOCTYPE html>\n<html><body>404</body></html>", False, "an HTML page", "download the file again"),
+    "html without its type": (b"\n <HTML><HEAD></HEAD></HTML>", False, "an HTML page", "download the file again"),
+    "an error of a store": (
+        b'<?xml version="1.0"?><Error><Code>AccessDenied</Code></Error>',
+        False,
+        "an XML text",
+        "download the file again",
+    ),
+    "git lfs": (b"version https://git-lfs.github.com/spec/v1\noid sha256:abc\nsize 3\n", False, "a Git LFS pointer", "git lfs pull"),
+    "empty": (b"", False, "empty", "again"),
+    "zeros": (bytes(4096), False, "zeros", "again"),
+}
+
+
+@pytest.mark.essential
+@pytest.mark.parametrize("name", FILES)
+def test_what_a_file_is_and_what_to_do(name: str, tmp_path: Path) -> None:
+    data, picture, what, remedy = FILES[name]
+    path = tmp_path / "some.jpg"
+    path.write_bytes(data)
+    for read in (lambda: stoker.imread(path), lambda: stoker.imdecode(data)):
+        with pytest.raises(UnsupportedError if picture else CorruptError) as error:
+            read()
+        text = str(error.value)
+        assert what in text and remedy in text and "not a JPEG, PNG" in text, text
+    for size in range(min(len(data), 40)):  # a part of it is an error too, of whatever kind
+        with pytest.raises(StokerError):
+            stoker.imdecode(data[:size])
+
+
+def test_a_loader_names_the_file(tmp_path: Path) -> None:
+    (tmp_path / "one").mkdir()
+    (tmp_path / "one" / "a.jpg").write_bytes(FILES["git lfs"][0])
+    loader = stoker.Loader(tmp_path, batch_size=1, transforms=[T.Resize((8, 8))], last_batch="keep")
+    with pytest.raises(CorruptError, match=r"a\.jpg: .*a Git LFS pointer.*git lfs pull"):
+        next(iter(loader))
