@@ -338,7 +338,7 @@ static void put_window(const struct bmp *b, const uint8_t *first, ptrdiff_t stri
 {
 	const struct stk_rect *w = &rq->window;
 	uint8_t pixels[4 * CHUNK];
-	for (int y = 0; y < w->h; y++) {
+	for (int y = 0; y < w->h && !stk__cancelled(rq->cancel); y++) {
 		const uint8_t *row = first + (w->y + y) * stride;
 		uint8_t *to = (uint8_t *)rq->dst.data + y * rq->dst.row;
 		for (int x = 0; x < w->w; x += CHUNK) {

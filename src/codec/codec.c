@@ -186,5 +186,6 @@ enum stk_status stk__image_decode(struct stk_decoder *d, const struct stk_decode
 	struct stk_arena_mark mark = stk__arena_mark(d->scratch);
 	status = turns(rq) ? decode_turned(d, rq, err) : rq->info->codec->decode(d, rq, err);
 	stk__arena_release(d->scratch, mark);
-	return status;
+	/* A codec that gives up leaves rows undecoded, and says anything. */
+	return stk__cancelled(rq->cancel) ? stk__fail(err, STK_CANCELLED, "the decode was cancelled") : status;
 }

@@ -11,6 +11,7 @@
 #ifndef STK_CODEC_CODEC_H
 #define STK_CODEC_CODEC_H
 
+#include "base/cancel.h"
 #include "base/memory.h"
 #include "tensor/image.h"
 
@@ -31,7 +32,7 @@ struct stk_image_info {
 /* Checked against the header before a decode takes memory. */
 struct stk_codec_limits {
 	int64_t max_pixels; /* STOKER_MAX_IMAGE_SIZE; 0: the default, 2^28 */
-	int32_t max_scans;  /* STOKER_MAX_JPEG_SCANS; 0: the default, 256 */
+	int32_t max_scans;  /* STOKER_MAX_JPEG_SCANS; 0: the default, 256. It also bounds the work of scans: stk__jpeg_visits_allowed */
 	bool lenient;       /* strict=False: libjpeg's data-losing warnings are not errors */
 };
 
@@ -68,6 +69,7 @@ struct stk_decode {
 	int32_t denom;          /* 2, 4, 8: the image is decoded at 1/denom of its size (JPEG alone); 0 or 1: as it is */
 	struct stk_rect window; /* inside the image, in pixels of the size that it is decoded at */
 	struct stk_image dst;   /* window.w x window.h, interleaved, UINT8 (or UINT16 for files of 16 bits); nothing outside is written */
+	const struct stk_cancel *cancel; /* decoders check it between rows, and then give up; NULL: never */
 };
 
 /* Bytes that this decode takes at most, whichever decoder does it, beside the file, dst, and the text and profiles of a PNG. */
@@ -81,7 +83,7 @@ STK_MUST_USE enum stk_status stk__decoder_create(
 void stk__decoder_destroy(struct stk_decoder *d);
 
 /* STK_CORRUPT for damaged or truncated data, with the offset where known; STK_NO_MEMORY also when the limit of the scratch is reached. After a
- * failure dst holds garbage. */
+ * failure dst holds garbage. STK_CANCELLED once request->cancel was set. */
 STK_MUST_USE enum stk_status stk__image_decode(struct stk_decoder *d, const struct stk_decode *request, struct stk_error *err);
 
 #endif

@@ -9,7 +9,8 @@
 
 /* A codec. decode NULL: this build knows the format and does not decode it, as peek's error says. peek fills all of info but `codec` and `format`
  * and checks no limits. decode gets a window and a dst as stored in the file (the caller
- * handles orientation), non-empty and inside; it may take any memory from d->scratch, which the caller releases. */
+ * handles orientation), non-empty and inside; it may take any memory from d->scratch, which the caller releases. Once request->cancel is set decode
+ * returns within some milliseconds, with any status. */
 struct stk_codec {
 	const char *format, *title; /* "jpeg"; "JPEG" */
 	const char *const *endings; /* of names of files, in lower case, up to NULL */

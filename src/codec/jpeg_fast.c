@@ -12,6 +12,7 @@ enum { PAIRS = STK_JPEG_MAX_BLOCKS / 2, PREDICTION_LIMIT = 1 << 28 };
 struct stk_jpeg_fast {
 	const struct stk_jpeg_kernels *kernels;
 	/* the image being decoded */
+	const struct stk_cancel *cancel;
 	struct stk_jpeg_scan scan;
 	struct stk_jpeg_window window;
 	struct stk_jpeg_rows rows;
@@ -217,6 +218,8 @@ static bool decode(struct stk_jpeg_fast *f)
 {
 	const struct stk_jpeg_window *w = &f->window;
 	for (int y = 0; y < w->mcu_y1; y++) {
+		if (stk__cancelled(f->cancel))
+			return false;
 		if (y < w->mcu_y0) {
 			if (!skip_mcus(f, f->scan.mcus_x))
 				return false;
@@ -237,6 +240,7 @@ enum stk_status stk__jpeg_fast_decode(struct stk_jpeg_fast *f, const struct stk_
 	enum stk_status status = prepare(f, header, end, request, scratch);
 	if (status)
 		return status;
+	f->cancel = request->cancel;
 	memset(f->prediction, 0, sizeof f->prediction);
 	f->restart_in = f->scan.restart_interval;
 	f->restart_number = 0;

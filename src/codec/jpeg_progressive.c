@@ -26,6 +26,7 @@ struct plane {
 
 struct progressive {
 	const struct stk_jpeg_kernels *kernels;
+	const struct stk_cancel *cancel;
 	struct stk_jpeg_header header; /* the scan being decoded */
 	const uint8_t *data;
 	size_t size;
@@ -188,6 +189,8 @@ static bool decode_band(struct progressive *p)
 	struct plane *plane = &p->plane[c];
 	int rows = smaller(plane->y1, plane->height), x0 = smaller(plane->x0, plane->width), x1 = smaller(plane->x1, plane->width);
 	for (int y = 0; y < rows; y++) {
+		if (stk__cancelled(p->cancel))
+			return false;
 		uint64_t *masks = plane->masks + (size_t)y * (size_t)plane->masks_width;
 		int16_t *coefficients = y < plane->y0 ? NULL : plane->coefficients + (size_t)(y - plane->y0) * plane->row;
 		if (!decode_blocks(p, masks, NULL, 0, x0) || !decode_blocks(p, masks + x0, coefficients, 0, x1 - x0) ||
@@ -294,6 +297,8 @@ static bool decode_dc(struct progressive *p)
 		return false;
 	begin_input(p);
 	for (int y = 0; y < s.rows; y++) {
+		if (stk__cancelled(p->cancel))
+			return false;
 		for (int x = 0; x < s.columns; x++) {
 			if (!begin_mcus(p, 1))
 				return false;
@@ -352,7 +357,7 @@ static void transform_row(struct progressive *p, int c, int y, uint8_t *to)
 
 static void transform(struct progressive *p)
 {
-	for (int y = p->window.mcu_y0; y < p->window.mcu_y1; y++) {
+	for (int y = p->window.mcu_y0; y < p->window.mcu_y1 && !stk__cancelled(p->cancel); y++) {
 		for (int b = 0; b < p->frame.blocks; b++) {
 			int c = p->frame.block_component[b];
 			if (c < p->rows.planes && p->frame.block_x[b] == 0)
@@ -370,6 +375,7 @@ enum stk_status stk__jpeg_progressive_decode(const struct stk_jpeg_kernels *kern
 	if (!p)
 		return STK_NO_MEMORY;
 	p->kernels = kernels;
+	p->cancel = request->cancel;
 	p->header = *h;
 	p->data = request->data;
 	p->size = request->size;

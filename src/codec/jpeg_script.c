@@ -45,14 +45,79 @@ static bool all_told(const struct told *told, int components)
 	return true;
 }
 
+/* ---- work ---- */
+
+static int64_t blocks_along(int32_t samples)
+{
+	return (samples + 7) / 8;
+}
+
+/* Blocks of all components, without what pads them to whole MCUs. */
+static int64_t blocks_of(const struct stk_jpeg_header *h)
+{
+	int64_t blocks = 0;
+	for (int c = 0; c < h->components; c++)
+		blocks += blocks_along(h->component[c].width) * blocks_along(h->component[c].height);
+	return blocks;
+}
+
+/* Blocks that the scan goes over. */
+static int64_t visits_of(const struct stk_jpeg_header *h)
+{
+	int64_t visits = 0;
+	for (int i = 0; i < h->scan_components; i++) {
+		const struct stk_jpeg_component *c = &h->component[h->scan_order[i]];
+		visits += blocks_along(c->width) * blocks_along(c->height);
+	}
+	return visits;
+}
+
+enum { FULL_TIMES = 32, SCANS_A_TIME = 8, FREE_VISITS_A_SCAN = 1 << 14 };
+
+static int64_t times_allowed(int max_scans)
+{
+	int64_t times = max_scans / SCANS_A_TIME;
+	return max_scans < FULL_TIMES ? max_scans : times < FULL_TIMES ? FULL_TIMES : times;
+}
+
+int64_t stk__jpeg_visits_allowed(const struct stk_jpeg_header *h, int max_scans)
+{
+	return (int64_t)max_scans * FREE_VISITS_A_SCAN + times_allowed(max_scans) * blocks_of(h);
+}
+
+bool stk__jpeg_script_affordable(const uint8_t *data, size_t size, struct stk_jpeg_header *h, int max_scans)
+{
+	int64_t left = stk__jpeg_visits_allowed(h, max_scans);
+	size_t at = h->scan_offset;
+	for (int scans = 1; scans <= max_scans; scans++) {
+		left -= visits_of(h);
+		if (left < 0)
+			return false;
+		if (stk__jpeg_header_next(data, size, h, &at) != STK_JPEG_NEXT_SCAN)
+			return true;
+	}
+	return false;
+}
+
+enum stk_status stk__jpeg_script_fail(const struct stk_jpeg_header *h, int max_scans, struct stk_error *err)
+{
+	return stk__fail(err, STK_LIMIT,
+		"a JPEG of more than %d scans, or whose scans go over its %dx%d pixels more than %lld times (STOKER_MAX_JPEG_SCANS=%d)",
+		max_scans, h->width, h->height, (long long)(stk__jpeg_visits_allowed(h, max_scans) / blocks_of(h)), max_scans);
+}
+
+/* ---- the walk ---- */
+
 bool stk__jpeg_script_walk(const uint8_t *data, size_t size, struct stk_jpeg_header *h, int max_scans,
 	bool (*visit)(void *user, const struct stk_jpeg_header *h), void *user)
 {
 	struct told told;
 	size_t at = h->scan_offset;
+	int64_t left = stk__jpeg_visits_allowed(h, max_scans);
 	memset(told.bit, UNTOLD, sizeof told.bit);
 	for (int scans = 1; scans <= max_scans; scans++) {
-		if (!scan_sound(h, &told) || !visit(user, h))
+		left -= visits_of(h);
+		if (left < 0 || !scan_sound(h, &told) || !visit(user, h))
 			return false;
 		enum stk_jpeg_next next = stk__jpeg_header_next(data, size, h, &at);
 		if (next != STK_JPEG_NEXT_SCAN)

@@ -3,6 +3,7 @@
 
 #include "codec/convert.h"
 #include "codec/jpeg_memory.h"
+#include "codec/jpeg_script.h"
 
 #include <setjmp.h>
 #include <string.h>
@@ -20,7 +21,11 @@ struct stk_jpeg_turbo {
 	enum stk_status status;
 	struct stk_error *err;
 	size_t size;
+	const struct stk_jpeg_header *header;
+	const struct stk_cancel *cancel;
 	int max_scans;
+	int64_t visits_left; /* blocks that scans may still go over */
+	bool buffering;      /* scans become coefficients, before any row of pixels */
 	bool lenient;
 };
 
@@ -85,13 +90,27 @@ static void on_output(j_common_ptr cinfo)
 	(void)cinfo;
 }
 
-/* Called for each row of MCUs of each scan: a file of a few KB may hold thousands of scans over a large image. */
+/* Blocks of a row of MCUs of the scan in hand. */
+static int64_t blocks_a_row(const struct jpeg_decompress_struct *cinfo)
+{
+	int64_t rows = cinfo->comps_in_scan == 1 ? cinfo->cur_comp_info[0]->v_samp_factor : 1;
+	return rows * cinfo->MCUs_per_row * cinfo->blocks_in_MCU;
+}
+
+/* Called for each row of MCUs of each scan, and for each row of pixels: a file of a few KB may hold thousands of scans over a large image. Where a
+ * scan ends is found here too, in files whose segments check_scans of jpeg.c does not know. */
 static void on_progress(j_common_ptr cinfo)
 {
 	struct stk_jpeg_turbo *t = turbo_of(cinfo);
-	if (t->cinfo.input_scan_number <= t->max_scans)
+	if (stk__cancelled(t->cancel)) {
+		t->status = STK_CANCELLED; /* stk__image_decode says so */
+		longjmp(t->escape, 1);
+	}
+	if (t->buffering && t->cinfo.input_iMCU_row > 0)
+		t->visits_left -= blocks_a_row(&t->cinfo);
+	if (t->cinfo.input_scan_number <= t->max_scans && t->visits_left >= 0)
 		return;
-	t->status = stk__fail(t->err, STK_LIMIT, "a progressive JPEG of more than %d scans (STOKER_MAX_JPEG_SCANS)", t->max_scans);
+	t->status = stk__jpeg_script_fail(t->header, t->max_scans, t->err);
 	longjmp(t->escape, 1);
 }
 
@@ -252,7 +271,9 @@ static void decode(struct stk_jpeg_turbo *t, const struct stk_jpeg_header *heade
 	cinfo->scale_denom = rq->denom > 1 ? (unsigned)rq->denom : 1;
 	cinfo->dct_method = JDCT_ISLOW;
 	cinfo->do_fancy_upsampling = TRUE;
+	t->buffering = true;
 	(void)jpeg_start_decompress(cinfo);
+	t->buffering = false;
 	read_window(t, &o, rq);
 }
 
@@ -262,7 +283,11 @@ enum stk_status stk__jpeg_turbo_decode(struct stk_jpeg_turbo *t, const struct st
 	t->status = STK_OK;
 	t->err = err;
 	t->size = request->size;
+	t->header = header;
+	t->cancel = request->cancel;
 	t->max_scans = limits->max_scans;
+	t->visits_left = stk__jpeg_visits_allowed(header, limits->max_scans);
+	t->buffering = false;
 	t->lenient = limits->lenient;
 	if (!setjmp(t->escape))
 		decode(t, header, request);

@@ -157,15 +157,16 @@ static void put_row(const struct source *s, const uint8_t *row, const struct stk
 
 static int decode_rows(spng_ctx *ctx, const struct source *s, const struct stk_decode *rq, uint8_t *scratch)
 {
-	int code;
+	int code = spng_decode_image(ctx, NULL, 0, s->format, SPNG_DECODE_PROGRESSIVE);
 	if (s->interlaced) {
-		code = spng_decode_image(ctx, scratch, s->row * (size_t)rq->info->height, s->format, 0);
-		for (int y = rq->window.y; !code && y < rq->window.y + rq->window.h; y++)
+		struct spng_row_info row;
+		while (!code && !stk__cancelled(rq->cancel) && !(code = spng_get_row_info(ctx, &row)))
+			code = spng_decode_row(ctx, scratch + (size_t)row.row_num * s->row, s->row);
+		for (int y = rq->window.y; code == SPNG_EOI && y < rq->window.y + rq->window.h; y++)
 			put_row(s, scratch + (size_t)y * s->row, rq, y);
-		return code;
+		return code == SPNG_EOI ? 0 : code;
 	}
-	code = spng_decode_image(ctx, NULL, 0, s->format, SPNG_DECODE_PROGRESSIVE);
-	for (int y = 0; !code && y < rq->info->height; y++) {
+	for (int y = 0; !code && y < rq->info->height && !stk__cancelled(rq->cancel); y++) {
 		code = spng_decode_row(ctx, scratch, s->row);
 		if (!code || code == SPNG_EOI)
 			put_row(s, scratch, rq, y);
@@ -211,7 +212,7 @@ static enum stk_status decode_with(spng_ctx *ctx, struct stk_decoder *d, const s
 	if (!scratch)
 		return stk__fail(err, STK_NO_MEMORY, "no memory for a PNG of %ux%u", ihdr.width, ihdr.height);
 	code = decode_rows(ctx, &s, rq, scratch);
-	if (!code && !d->limits.lenient)
+	if (!code && !d->limits.lenient && !stk__cancelled(rq->cancel))
 		code = spng_decode_chunks(ctx); /* what follows the pixels, and the CRC of their last chunk */
 	return code ? fail_spng(code, err) : STK_OK;
 }

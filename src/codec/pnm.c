@@ -159,7 +159,7 @@ static enum stk_status decode_text(const struct pnm *p, const struct stk_decode 
 {
 	struct text t = {rq->data, rq->size, p->pixels};
 	size_t n = (size_t)p->width * (size_t)p->channels;
-	for (int32_t y = 0; y < p->height; y++) {
+	for (int32_t y = 0; y < p->height && !stk__cancelled(rq->cancel); y++) {
 		for (size_t i = 0; i < n; i++) {
 			uint32_t value;
 			if (p->kind == 1 ? !take_bit(&t, &value) : !take_number(&t, p->most, &value))
@@ -178,7 +178,7 @@ static enum stk_status decode_binary(const struct pnm *p, const struct stk_decod
 	if ((rq->size - p->pixels) / bytes < (size_t)p->height)
 		return stk__fail(
 			err, STK_CORRUPT, "a truncated PNM: %d rows of %zu bytes do not lie in its %zu", p->height, bytes, rq->size);
-	for (int32_t y = rq->window.y; y < rq->window.y + rq->window.h; y++) {
+	for (int32_t y = rq->window.y; y < rq->window.y + rq->window.h && !stk__cancelled(rq->cancel); y++) {
 		const uint8_t *from = rq->data + p->pixels + (size_t)y * bytes;
 		if (p->kind != 4 && p->most == 255) {
 			put_row(p, from, rq, y);

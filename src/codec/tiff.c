@@ -81,11 +81,12 @@ struct unpacked {
 	uint32_t rows; /* that the file holds of the chunk */
 };
 
-static enum stk_status take_memory(const struct stk_tiff *t, struct stk_arena *scratch, struct unpacked *u, struct stk_error *err)
+static enum stk_status take_memory(
+	const struct stk_tiff *t, struct stk_arena *scratch, const struct stk_cancel *cancel, struct unpacked *u, struct stk_error *err)
 {
 	if (t->compression == STK_TIFF_NONE)
 		return STK_OK;
-	bool taken = (u->unpacker = stk__tiff_unpacker_make(scratch));
+	bool taken = (u->unpacker = stk__tiff_unpacker_make(scratch, t->size, cancel));
 	for (uint32_t p = 0; p < planes_of(t) && taken; p++)
 		taken = (u->buffer[p] = stk__arena_take(scratch, (size_t)stk__tiff_chunk_bytes(t)));
 	return taken ? STK_OK : stk__fail(err, STK_NO_MEMORY, "no memory for a TIFF of %dx%d", t->width, t->height);
@@ -212,7 +213,7 @@ static enum stk_status decode_chunk(
 	int64_t right = (int64_t)left + t->chunk_width, bottom = (int64_t)top + t->chunk_height;
 	int32_t x0 = (int32_t)left > w->x ? (int32_t)left : w->x, x1 = right < w->x + w->w ? (int32_t)right : w->x + w->w;
 	int32_t y0 = (int32_t)top > w->y ? (int32_t)top : w->y, y1 = bottom < w->y + w->h ? (int32_t)bottom : w->y + w->h;
-	for (int32_t y = y0; y < y1; y++)
+	for (int32_t y = y0; y < y1 && !stk__cancelled(rq->cancel); y++)
 		put_row(t, u, left, top, x0, x1, y, rq);
 	return STK_OK;
 }
@@ -227,11 +228,11 @@ static enum stk_status tiff_decode(struct stk_decoder *d, const struct stk_decod
 		return s;
 	if (t.width != rq->info->width || t.height != rq->info->height || channels_of(&t) != rq->info->channels)
 		return stk__fail(err, STK_INVALID, "the image's info was read from another image");
-	if ((s = check_whole(&t, err)) || (s = take_memory(&t, d->scratch, &u, err)))
+	if ((s = check_whole(&t, err)) || (s = take_memory(&t, d->scratch, rq->cancel, &u, err)))
 		return s;
 	uint64_t first = (uint32_t)w->x / t.chunk_width, last = (uint32_t)(w->x + w->w - 1) / t.chunk_width;
 	for (uint64_t y = (uint32_t)w->y / t.chunk_height; y <= (uint32_t)(w->y + w->h - 1) / t.chunk_height; y++)
-		for (uint64_t x = first; x <= last; x++)
+		for (uint64_t x = first; x <= last && !stk__cancelled(rq->cancel); x++)
 			if ((s = decode_chunk(&t, x, y, &u, rq, err)))
 				return s;
 	return STK_OK;

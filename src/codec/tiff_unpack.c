@@ -6,6 +6,7 @@
 #include <zlib.h>
 
 enum { CODES = 4096, CLEAR = 256, END = 257, FIRST = 258 };
+enum { PIECE = 4 << 20 }; /* bytes that zlib makes between two checks for cancellation */
 
 /* LZW: each code from FIRST on is the string of an earlier code and one byte more. */
 struct lzw {
@@ -15,15 +16,20 @@ struct lzw {
 
 struct stk_tiff_unpacker {
 	struct stk_arena *scratch;
+	const struct stk_cancel *cancel;
+	uint64_t size, read, made; /* bytes: of the file; of all chunks so far, with those that several chunks share counted for each */
 	struct lzw lzw;
 };
 
-struct stk_tiff_unpacker *stk__tiff_unpacker_make(struct stk_arena *scratch)
+struct stk_tiff_unpacker *stk__tiff_unpacker_make(struct stk_arena *scratch, size_t size, const struct stk_cancel *cancel)
 {
 	struct stk_tiff_unpacker *u = stk__arena_take(scratch, sizeof *u);
 	if (!u)
 		return NULL;
 	u->scratch = scratch;
+	u->cancel = cancel;
+	u->size = size;
+	u->read = u->made = 0;
 	for (int c = 0; c < CLEAR; c++) {
 		u->lzw.length[c] = 1;
 		u->lzw.first[c] = u->lzw.last[c] = (uint8_t)c;
@@ -34,10 +40,10 @@ struct stk_tiff_unpacker *stk__tiff_unpacker_make(struct stk_arena *scratch)
 /* ---- PackBits ---- */
 
 /* Returns how many bytes were made. */
-static size_t unpack_bits(const uint8_t *from, size_t size, uint8_t *to, size_t need)
+static size_t unpack_bits(struct stk_tiff_unpacker *u, const uint8_t *from, size_t size, uint8_t *to, size_t need)
 {
 	size_t at = 0, made = 0;
-	while (at < size && made < need) {
+	while (at < size && made < need && !stk__cancelled(u->cancel)) {
 		uint8_t head = from[at++];
 		size_t n = head < 128 ? head + 1u : 257u - head;
 		if (head == 128)
@@ -48,6 +54,7 @@ static size_t unpack_bits(const uint8_t *from, size_t size, uint8_t *to, size_t 
 			to[made++] = from[head < 128 ? at++ : at];
 		at += head >= 128;
 	}
+	u->read += at;
 	return made;
 }
 
@@ -82,12 +89,15 @@ static void put_string(const struct lzw *l, uint32_t code, uint8_t *to, size_t r
 }
 
 /* Returns how many bytes were made before the end of the data, or damage. */
-static size_t unpack_lzw(struct lzw *l, const uint8_t *from, size_t size, uint8_t *to, size_t need)
+static size_t unpack_lzw(struct stk_tiff_unpacker *u, const uint8_t *from, size_t size, uint8_t *to, size_t need)
 {
+	struct lzw *l = &u->lzw;
 	struct codes c = {.from = from, .size = size};
 	uint32_t width = 9, next = FIRST, code, before = END; /* END: there is none */
 	size_t made = 0;
-	while (made < need && take_code(&c, width, &code) && code != END) {
+	for (uint32_t n = 1; made < need && take_code(&c, width, &code) && code != END; n++) {
+		if (n % CODES == 0 && stk__cancelled(u->cancel))
+			break;
 		if (code == CLEAR) {
 			width = 9;
 			next = FIRST;
@@ -95,7 +105,7 @@ static size_t unpack_lzw(struct lzw *l, const uint8_t *from, size_t size, uint8_
 			continue;
 		}
 		if (before == END ? code >= CLEAR : code > next)
-			return made;
+			break;
 		if (before != END && next < CODES) {
 			l->prefix[next] = (uint16_t)before;
 			l->length[next] = (uint16_t)(l->length[before] + 1);
@@ -108,6 +118,7 @@ static size_t unpack_lzw(struct lzw *l, const uint8_t *from, size_t size, uint8_
 		before = code;
 		width = next >= 2047 ? 12 : next >= 1023 ? 11 : next >= 511 ? 10 : 9; /* a code earlier than needed, as TIFF has it */
 	}
+	u->read += c.at;
 	return made < need ? made : need;
 }
 
@@ -125,19 +136,23 @@ static void zlib_free(voidpf arena, voidpf address)
 }
 
 /* zlib's verdict, which is an error for a wrong checksum too. */
-static int unpack_deflate(struct stk_arena *scratch, const uint8_t *from, size_t size, uint8_t *to, size_t need, size_t *made)
+static int unpack_deflate(struct stk_tiff_unpacker *u, const uint8_t *from, size_t size, uint8_t *to, size_t need, size_t *made)
 {
-	struct stk_arena_mark mark = stk__arena_mark(scratch);
-	z_stream z = {.zalloc = zlib_take, .zfree = zlib_free, .opaque = scratch, .next_in = from, .avail_in = (uInt)size};
+	struct stk_arena_mark mark = stk__arena_mark(u->scratch);
+	z_stream z = {.zalloc = zlib_take, .zfree = zlib_free, .opaque = u->scratch, .next_in = from, .avail_in = (uInt)size};
 	z.next_out = to;
-	z.avail_out = (uInt)need;
 	int code = inflateInit(&z);
-	if (code == Z_OK) {
-		code = inflate(&z, Z_FINISH);
-		inflateEnd(&z);
+	for (size_t left = need; code == Z_OK && !stk__cancelled(u->cancel);) {
+		z.avail_out = (uInt)(left < PIECE ? left : PIECE);
+		left -= z.avail_out;
+		code = inflate(&z, left ? Z_NO_FLUSH : Z_FINISH);
+		if (!left)
+			break;
 	}
-	*made = need - z.avail_out;
-	stk__arena_release(scratch, mark);
+	inflateEnd(&z);
+	*made = (size_t)(z.next_out - to);
+	u->read += z.total_in;
+	stk__arena_release(u->scratch, mark);
 	return code;
 }
 
@@ -151,13 +166,17 @@ enum stk_status stk__tiff_unpack(struct stk_tiff_unpacker *u, uint32_t compressi
 	if (compression == STK_TIFF_LZW && size >= 2 && from[0] == 0 && (from[1] & 1))
 		return stk__fail(err, STK_UNSUPPORTED, "a TIFF of LZW as before revision 6.0; save it anew");
 	if (compression == STK_TIFF_LZW)
-		made = unpack_lzw(&u->lzw, from, size, to, need);
+		made = unpack_lzw(u, from, size, to, need);
 	else if (compression == STK_TIFF_PACKBITS)
-		made = unpack_bits(from, size, to, need);
+		made = unpack_bits(u, from, size, to, need);
 	else
-		code = unpack_deflate(u->scratch, from, size, to, need, &made);
+		code = unpack_deflate(u, from, size, to, need, &made);
+	u->made += made;
 	if (code == Z_MEM_ERROR)
 		return stk__fail(err, STK_NO_MEMORY, "no memory for a TIFF's decompressor");
+	if (u->read > 2 * (u->size + u->made))
+		return stk__fail(err, STK_LIMIT, "a TIFF of %llu bytes whose strips or tiles share bytes that unpack to next to nothing",
+			(unsigned long long)u->size);
 	if (made < need || code == Z_DATA_ERROR)
 		return stk__fail(err, STK_CORRUPT, "a damaged TIFF: a strip or tile unpacks to %zu of %zu bytes%s", made, need,
 			code == Z_DATA_ERROR ? ", and zlib finds it damaged" : "");

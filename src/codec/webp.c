@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * WebP by libwebp, lossy and lossless; of an animation the first frame, where that is the whole picture. A lossy
  * window is decoded with a margin, as libwebp upsamples chroma differently at the edges of what it is asked for; damage is found in the rows down to
- * the window's last. libwebp has an allocator of its own: what it takes is charged to the sample. */
+ * the window's last. libwebp has an allocator of its own: what it takes is charged to the sample. A large image is given to libwebp in pieces of the
+ * file, between which cancellation is checked. */
 #include "codec/bytes.h"
 #include "codec/codec_impl.h"
 #include "codec/convert.h"
@@ -12,6 +13,7 @@
 #include <webp/decode.h>
 
 enum { RIFF = 12, CHUNK_HEADER = 8, FRAME_HEADER = 16, MARGIN = 4 };
+enum { LARGE = 1 << 22, PIECES = 32 }; /* pixels of an image whose file is decoded in so many pieces */
 enum { FLAG_ANIMATION = 2, FLAG_EXIF = 8, FLAG_ALPHA = 16 };
 /* Upper bounds of what libwebp takes: tables and tokens; a column's rows in hand; a pixel's colour, transforms and alpha. */
 enum { LIBRARY = 1 << 20, A_COLUMN = 192, A_LOSSLESS_PIXEL = 6, AN_ALPHA_PIXEL = 7 };
@@ -148,8 +150,20 @@ static struct stk_rect widen(const struct stk_rect *w, int32_t width, int32_t he
 	return (struct stk_rect){x, y, right - x, bottom - y};
 }
 
-static enum stk_status run_libwebp(
-	const struct webp *w, const struct stk_rect *part, WEBP_CSP_MODE mode, uint8_t *to, ptrdiff_t row, struct stk_error *err)
+static VP8StatusCode decode_in_pieces(const struct webp *w, WebPDecoderConfig *c, const struct stk_cancel *cancel)
+{
+	WebPIDecoder *decoder = WebPIDecode(NULL, 0, c);
+	if (!decoder)
+		return VP8_STATUS_OUT_OF_MEMORY;
+	VP8StatusCode code = VP8_STATUS_SUSPENDED;
+	for (size_t i = 1; i <= PIECES && code == VP8_STATUS_SUSPENDED && !stk__cancelled(cancel); i++)
+		code = WebPIUpdate(decoder, w->image, w->size / PIECES * i + (i == PIECES ? w->size % PIECES : 0));
+	WebPIDelete(decoder);
+	return code;
+}
+
+static enum stk_status run_libwebp(const struct webp *w, const struct stk_rect *part, WEBP_CSP_MODE mode, uint8_t *to, ptrdiff_t row,
+	const struct stk_cancel *cancel, struct stk_error *err)
 {
 	WebPDecoderConfig c;
 	if (!WebPInitDecoderConfig(&c))
@@ -164,7 +178,8 @@ static enum stk_status run_libwebp(
 	c.output.u.RGBA.rgba = to;
 	c.output.u.RGBA.stride = (int)row;
 	c.output.u.RGBA.size = (size_t)row * (size_t)(part->h - 1) + (size_t)part->w * (mode == MODE_RGBA ? 4 : 3);
-	VP8StatusCode code = WebPDecode(w->image, w->size, &c);
+	bool large = (int64_t)w->width * w->height >= LARGE;
+	VP8StatusCode code = large ? decode_in_pieces(w, &c, cancel) : WebPDecode(w->image, w->size, &c);
 	WebPFreeDecBuffer(&c.output);
 	return status_of(code, err);
 }
@@ -179,12 +194,12 @@ static enum stk_status decode_part(const struct webp *w, struct stk_decoder *d, 
 			keeps_alpha           ? MODE_RGBA
 			: rq->type == STK_BGR ? MODE_BGR
 					      : MODE_RGB,
-			rq->dst.data, rq->dst.row, err);
+			rq->dst.data, rq->dst.row, rq->cancel, err);
 	ptrdiff_t pixel = keeps_alpha ? 4 : 3, row = pixel * part.w;
 	uint8_t *pixels = stk__arena_take(d->scratch, (size_t)row * (size_t)part.h);
 	if (!pixels)
 		return stk__fail(err, STK_NO_MEMORY, "no memory for a WebP of %dx%d", w->width, w->height);
-	enum stk_status s = run_libwebp(w, &part, keeps_alpha ? MODE_RGBA : MODE_RGB, pixels, row, err);
+	enum stk_status s = run_libwebp(w, &part, keeps_alpha ? MODE_RGBA : MODE_RGB, pixels, row, rq->cancel, err);
 	const uint8_t *from = pixels + (rq->window.y - part.y) * row + (rq->window.x - part.x) * pixel;
 	for (int32_t y = 0; y < rq->window.h && !s; y++)
 		stk__convert_row(keeps_alpha ? STK_PIXELS_RGBA : STK_PIXELS_RGB, STK_UINT8, from + y * row, rq->type, STK_UINT8,

@@ -131,6 +131,7 @@ enum stk_status stk__decode_fetch(const struct stk_call *call, struct stk_rect p
 		.denom = (int32_t)a->scale_denom,
 		.window = part,
 		.dst = *dst,
+		.cancel = call->tools->cancel,
 	};
 	call->tools->narrowed += state->info.bits > 8 && dst->dtype == STK_UINT8;
 	return stk__image_decode(call->tools->decoder, &request, err);

@@ -5,6 +5,7 @@
 #include "base/cpu.h"
 #include "base/memory.h"
 #include "decoding.h"
+#include "hostile_files.h"
 #include "stoker/inspect.h"
 
 #include <stdio.h>
@@ -325,6 +326,103 @@ static void test_scan_limit(void **state)
 	free(f.data);
 }
 
+/* The file with everything from its first scan on, but EOI, `times` times; behind each goes a segment that our own parser of scans does not know, if
+ * `odd`. */
+static struct test_file repeat_scans(struct test_file f, int times, bool odd)
+{
+	static const uint8_t segment[] = {0xff, 0xe5, 0, 3, 0};
+	size_t first = 2, end = f.size - 2;
+	while (f.data[first + 1] != 0xda) /* SOS */
+		first += 2 + ((size_t)f.data[first + 2] << 8 | f.data[first + 3]);
+	struct test_file all = {calloc(1, first + (size_t)times * (end - first + sizeof segment) + 66), first};
+	assert_non_null(all.data);
+	memcpy(all.data, f.data, first);
+	for (int i = 0; i < times; i++) {
+		memcpy(all.data + all.size, f.data + first, end - first);
+		all.size += end - first;
+		memcpy(all.data + all.size, segment, odd ? sizeof segment : 0);
+		all.size += odd ? sizeof segment : 0;
+	}
+	memcpy(all.data + all.size, f.data + end, 2);
+	all.size += 2;
+	return all;
+}
+
+/* A scan of a few bytes goes over a whole image: their number alone bounds nothing. */
+static void test_work_of_scans_is_bounded(void **state)
+{
+	(void)state;
+	struct stk_codec_limits limits = {.max_scans = 256}, high = {.max_scans = 4096};
+	struct test_file once = hostile_jpeg(2048, 2048);
+	for (int odd = 0; odd < 2; odd++)
+		for (int times = 100; times <= 250; times += 150) {
+			struct test_file f = repeat_scans(once, times, odd);
+			for (int raised = 0; raised < 2; raised++) {
+				struct stk_decoder *d = test_decoder(raised ? &high : &limits);
+				struct stk_error err = {0};
+				enum stk_status status;
+				free(test_decode(d, f, STK_RGB, STK_UINT8, false, NULL, &status, &err));
+				assert_int_equal(status, times == 100 || raised ? STK_OK : STK_LIMIT);
+				assert_true(!status || strstr(err.message, "STOKER_MAX_JPEG_SCANS"));
+				stk__decoder_destroy(d);
+			}
+			free(f.data);
+		}
+	free(once.data);
+}
+
+static struct test_file file_of(const void *header, size_t header_size, size_t pixels)
+{
+	struct test_file f = {calloc(1, header_size + pixels + 64), header_size + pixels};
+	assert_non_null(f.data);
+	memcpy(f.data, header, header_size);
+	return f;
+}
+
+/* No row is decoded once the caller has cancelled. */
+static void test_cancelled(void **state)
+{
+	(void)state;
+	static const char ppm[] = "P6 64 64 255\n", text[] = "P3 1 1 255\n1 2 3\n";
+	static const uint8_t bmp[54] = {'B', 'M', [10] = 54, [14] = 40, [18] = 64, [22] = 64, [26] = 1, [28] = 24};
+	struct test_jpeg jpegs[] = {{.width = 64, .height = 64, .components = 3, .quality = 80, .seed = 1},
+		{.width = 64, .height = 64, .components = 3, .quality = 80, .progressive = true, .seed = 1},
+		{.width = 64, .height = 64, .components = 3, .quality = 80, .arithmetic = true, .seed = 1},
+		{.width = 64, .height = 64, .components = 3, .quality = 80, .separate = true, .seed = 1},
+		{.width = 64, .height = 64, .components = 4, .quality = 80, .seed = 1}};
+	struct test_png pngs[] = {{.width = 64, .height = 64, .color = 2, .bits = 8, .seed = 1},
+		{.width = 64, .height = 64, .color = 2, .bits = 8, .interlaced = true, .seed = 1}};
+	struct test_file files[] = {test_jpeg_make(&jpegs[0]), test_jpeg_make(&jpegs[1]), test_jpeg_make(&jpegs[2]),
+		test_jpeg_make(&jpegs[3]), test_jpeg_make(&jpegs[4]), test_png_make(&pngs[0]), test_png_make(&pngs[1]),
+		file_of(ppm, sizeof ppm - 1, 3 * 64 * 64), file_of(text, sizeof text - 1, 0), file_of(bmp, sizeof bmp, 3 * 64 * 64)};
+	struct stk_decoder *d = test_decoder(NULL);
+	static uint8_t pixels[3 * 64 * 64];
+	for (size_t i = 0; i < sizeof files / sizeof *files; i++)
+		for (int cancelled = 0; cancelled < 2; cancelled++) {
+			struct stk_image_info info;
+			struct stk_error err = {0};
+			struct stk_cancel cancel = {cancelled};
+			assert_int_equal(stk__image_peek(files[i].data, files[i].size, NULL, &info, &err), STK_OK);
+			struct stk_decode rq = {.data = files[i].data,
+				.size = files[i].size,
+				.info = &info,
+				.type = STK_RGB,
+				.window = {0, 0, info.width, info.height},
+				.dst = stk__image_hwc(pixels, STK_UINT8, info.width, info.height, 3),
+				.cancel = &cancel};
+			memset(pixels, 0xa5, sizeof pixels);
+			assert_int_equal(stk__image_decode(d, &rq, &err), cancelled ? STK_CANCELLED : STK_OK);
+			size_t touched = 0;
+			for (size_t k = 0; k < (size_t)info.width * (size_t)info.height * 3; k++)
+				touched += pixels[k] != 0xa5;
+			if ((touched != 0) == cancelled)
+				fail_msg("file %zu: %zu bytes were written", i, touched);
+		}
+	for (size_t i = 0; i < sizeof files / sizeof *files; i++)
+		free(files[i].data);
+	stk__decoder_destroy(d);
+}
+
 static void check_truncations(struct stk_decoder *strict, struct test_file whole, uint64_t *r)
 {
 	for (int n = 0; n < 60; n++) {
@@ -499,6 +597,8 @@ int main(void)
 		cmocka_unit_test(test_strangers_are_named),
 		cmocka_unit_test(test_peek_allocates_nothing_and_agrees),
 		cmocka_unit_test(test_scan_limit),
+		cmocka_unit_test(test_work_of_scans_is_bounded),
+		cmocka_unit_test(test_cancelled),
 		cmocka_unit_test(test_truncated_files_are_errors),
 		cmocka_unit_test(test_no_image_uses_tables_of_another),
 		cmocka_unit_test(test_warm_decoder_allocates_nothing),
