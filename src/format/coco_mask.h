@@ -4,12 +4,14 @@
 #ifndef STK_FORMAT_COCO_MASK_H
 #define STK_FORMAT_COCO_MASK_H
 
+#include "base/cancel.h"
 #include "base/memory.h"
 #include "format/coco.h"
 
 /* Paints the image's objects into `mask`, height rows of width pixels: 0 where there is none, and where objects lie over each other the largest label,
- * as DALI does. STK_CORRUPT: runs that do not fit the image, or a vertex far outside it. Takes scratch from the arena. */
-STK_MUST_USE enum stk_status stk__coco_paint(
-	const struct stk_coco *c, const struct stk_coco_image *image, struct stk_arena *scratch, int32_t *mask, struct stk_error *err);
+ * as DALI does. STK_CORRUPT: runs that do not fit the image, or a vertex far outside it. STK_LIMIT: outlines or objects that go over the image so often
+ * that it would take minutes. STK_CANCELLED: the mask is unfinished; cancel may be NULL. Takes scratch from the arena, which the caller releases. */
+STK_MUST_USE enum stk_status stk__coco_paint(const struct stk_coco *c, const struct stk_coco_image *image, struct stk_arena *scratch,
+	const struct stk_cancel *cancel, int32_t *mask, struct stk_error *err);
 
 #endif

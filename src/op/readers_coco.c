@@ -218,7 +218,7 @@ static enum stk_status readers_coco_run(const struct stk_call *call, struct stk_
 	if (a->image_ids)
 		*(int32_t *)call->out[call->n_out - 1].data = (int32_t)image->id;
 	if (a->pixelwise_masks)
-		return stk__coco_paint(c, image, call->tools->arena, call->out[MASK].data, err);
+		return stk__coco_paint(c, image, call->tools->arena, call->tools->cancel, call->out[MASK].data, err);
 	return STK_OK;
 }
 

@@ -36,7 +36,7 @@ static void paint(const struct stk_coco *c, const struct stk_coco_image *image)
 	if (!mask)
 		abort();
 	stk__arena_init(&scratch);
-	enum stk_status ignored = stk__coco_paint(c, image, &scratch, mask, NULL);
+	enum stk_status ignored = stk__coco_paint(c, image, &scratch, NULL, mask, NULL);
 	(void)ignored;
 	stk__arena_destroy(&scratch);
 	free(mask);
