@@ -185,7 +185,7 @@ static void take_cost(struct solver *s, const struct stk_assign *a, int64_t p, b
 		return;
 	}
 	s->cost = copy;
-	s->row_bytes = s->cols * (wide_type ? 8 : 4);
+	s->row_bytes = (int64_t)s->cols * (wide_type ? 8 : 4);
 	if (!a->maximize && a->dtype == STK_FLOAT && row_stride == 1) {
 		s->kernels->transpose((const float *)from, col_stride, copy, s->cols, s->rows);
 		return;
@@ -231,8 +231,10 @@ static void assign_problem(void *ctx, int64_t p, int32_t worker)
 	solver_begin(&s, memory);
 	enum stk_assign_status status = assign_all(&s);
 	int64_t n = status == STK_ASSIGN_SOLVED ? give_pairs(&s, tall, a->row + p * extent, a->col + p * extent) : 0;
-	memset(a->row + p * extent + n, 0, (size_t)(extent - n) * sizeof *a->row);
-	memset(a->col + p * extent + n, 0, (size_t)(extent - n) * sizeof *a->col);
+	if (n < extent) {
+		memset(a->row + p * extent + n, 0, (size_t)(extent - n) * sizeof *a->row);
+		memset(a->col + p * extent + n, 0, (size_t)(extent - n) * sizeof *a->col);
+	}
 	a->sizes[p] = n;
 	a->status[p] = (int8_t)status;
 	if (status != STK_ASSIGN_SOLVED && a->refused)

@@ -54,8 +54,8 @@ void stk__fork(int32_t threads, int64_t count, void (*fn)(void *ctx, int64_t i, 
 
 int32_t stk__fork_threads(const struct stk_ragged *r, int64_t items, int64_t bytes)
 {
-	int64_t n = 1 + bytes / BYTES_PER_THREAD;
+	int64_t n = 1 + bytes / BYTES_PER_THREAD, most = r->threads < MAX_THREADS ? r->threads : MAX_THREADS;
 	if (n > items)
 		n = items;
-	return n < r->threads ? (int32_t)n : r->threads;
+	return (int32_t)(n < most ? n : most);
 }

@@ -125,7 +125,7 @@ static void scatter_sample(void *ctx, int64_t b, int32_t worker)
 		return;
 	}
 	scatter_origin(s, b, origin);
-	if (s->out)
+	if (s->out && s->inner)
 		scatter_rows(s, b, origin);
 	stk__free(own);
 }
@@ -192,7 +192,8 @@ enum stk_status stk__cpu_index_to_mask(struct stk_ragged *r, int64_t batch, int6
 	uint64_t *refused, struct stk_error *err)
 {
 	(void)r, (void)err;
-	memset(mask, 0, (size_t)(batch * items));
+	if (items)
+		memset(mask, 0, (size_t)(batch * items));
 	uint64_t bad = 0;
 	for (int64_t b = 0; b < batch; b++) {
 		int64_t used = stk__size_of(index->sizes, b, index->count);

@@ -521,6 +521,179 @@ static void test_heatmap(void **state)
 	}
 }
 
+/* Centres and radii at the ends of 64 bits: each pixel is what the formula says, wherever the centre lies. */
+static void test_heatmap_far(void **state)
+{
+	(void)state;
+	enum { W = 7, H = 5 };
+	const int64_t far[] = {INT64_MIN, INT64_MIN + 1, INT64_MIN + 2, INT64_MIN + 8, -((int64_t)1 << 62), INT32_MIN, -200, -1, 0, 3, 200,
+		INT32_MAX, (int64_t)1 << 62, INT64_MAX - 8, INT64_MAX - 1, INT64_MAX};
+	enum { N = sizeof far / sizeof *far };
+	for (int k = 0; k < N * N * 2; k++) {
+		int64_t x = k % 2 ? 3 : far[k / 2 % N], y = k % 2 ? far[k / 2 % N] : 3, radius = far[k / 2 / N], centers[] = {x, y};
+		float map[H * W];
+		struct stk_heatmap m = {.map = map,
+			.groups = 1,
+			.classes = 1,
+			.height = H,
+			.width = W,
+			.targets = 1,
+			.bytes = {8, 8, 8, 8},
+			.sigma_factor = 6,
+			.k = 1,
+			.centers = centers,
+			.radii = &radius};
+		assert_int_equal(stk_ragged_heatmap(cpu, &m, NULL, NULL), STK_OK);
+		for (int64_t v = 0; v < H; v++)
+			for (int64_t u = 0; u < W; u++) {
+				long double dx = (long double)u - x, dy = (long double)v - y, sigma = (2 * (long double)radius + 1) / 6;
+				bool in = radius >= 0 && fabsl(dx) <= radius && fabsl(dy) <= radius;
+				double want = in ? exp((double)(-(dx * dx + dy * dy) / (2 * sigma * sigma))) : 0;
+				if (fabs((double)map[v * W + u] - want) > 1e-6)
+					fail_msg("centre %lld, %lld, radius %lld, pixel %lld, %lld: %g, not %g", (long long)x, (long long)y,
+						(long long)radius, (long long)u, (long long)v, (double)map[v * W + u], want);
+			}
+	}
+}
+
+static void refused(enum stk_status s, struct stk_error *err)
+{
+	assert_int_equal(s, STK_INVALID);
+	assert_true(err->message[0]);
+	*err = (struct stk_error){0};
+}
+
+/* Extents whose products leave 64 bits, pointers to nothing and numbers that are of no enumeration. */
+static void test_extremes(void **state)
+{
+	(void)state;
+	const int64_t large = (int64_t)1 << 40, most = INT32_MAX;
+	int64_t numbers[8] = {0}, index[8] = {0}, sizes[2] = {0};
+	uint8_t bytes[64] = {0};
+	int8_t status[2];
+	float floats[16] = {0};
+	struct stk_error err = {0};
+	const struct stk_indices some = {.data = index, .count = 2, .bytes = 8};
+	const struct stk_gather gather = {
+		.batch = 1, .outer = 1, .inner = 1, .element = 4, .source = bytes, .source_items = 2, .index = some, .out = bytes};
+	struct stk_gather g = gather;
+	assert_int_equal(stk_ragged_gather(cpu, &g, NULL, &err), STK_OK);
+	g.batch = g.outer = large, refused(stk_ragged_gather(cpu, &g, NULL, &err), &err), g = gather;
+	g.outer = INT64_MAX, refused(stk_ragged_gather(cpu, &g, NULL, &err), &err), g = gather;
+	g.inner = 0, g.batch = INT64_MAX, refused(stk_ragged_gather(cpu, &g, NULL, &err), &err), g = gather;
+	g.source_items = most, g.batch = g.inner = large, refused(stk_ragged_gather(cpu, &g, NULL, &err), &err), g = gather;
+	g.out = NULL, refused(stk_ragged_gather(cpu, &g, NULL, &err), &err), g = gather;
+	g.source = NULL, refused(stk_ragged_gather(cpu, &g, NULL, &err), &err), g = gather;
+	g.index.data = NULL, refused(stk_ragged_gather(cpu, &g, NULL, &err), &err), g = gather;
+	g.inner = 0, g.out = NULL, g.source = NULL, assert_int_equal(stk_ragged_gather(cpu, &g, NULL, &err), STK_OK);
+	const struct stk_scatter scatter = {.batch = 1,
+		.outer = 1,
+		.inner = 1,
+		.element = 4,
+		.source = bytes,
+		.source_items = 2,
+		.target = some,
+		.items = 2,
+		.out = bytes};
+	struct stk_scatter s = scatter;
+	assert_int_equal(stk_ragged_scatter(cpu, &s, NULL, &err), STK_OK);
+	s.batch = INT64_MAX, refused(stk_ragged_scatter(cpu, &s, NULL, &err), &err), s = scatter;
+	s.outer = s.inner = large, refused(stk_ragged_scatter(cpu, &s, NULL, &err), &err), s = scatter;
+	s.source = NULL, refused(stk_ragged_scatter(cpu, &s, NULL, &err), &err), s = scatter;
+	s.inner = 0, s.source = NULL, assert_int_equal(stk_ragged_scatter(cpu, &s, NULL, &err), STK_OK);
+	const struct stk_scatter_add add = {
+		.batch = 1, .outer = 1, .inner = 1, .dtype = STK_FLOAT, .source = floats, .index = some, .items = 2, .out = floats};
+	struct stk_scatter_add a = add;
+	assert_int_equal(stk_ragged_scatter_add(cpu, &a, NULL, &err), STK_OK);
+	a.batch = a.inner = large, refused(stk_ragged_scatter_add(cpu, &a, NULL, &err), &err), a = add;
+	a.out = NULL, refused(stk_ragged_scatter_add(cpu, &a, NULL, &err), &err), a = add;
+	a.dtype = (enum stk_dtype)77, assert_int_equal(stk_ragged_scatter_add(cpu, &a, NULL, &err), STK_UNSUPPORTED);
+	const struct stk_keep keep = {.batch = 1, .outer = 1, .items = 2, .inner = 1, .element = 4, .source = bytes, .out = bytes};
+	struct stk_keep k = keep;
+	assert_int_equal(stk_ragged_keep(cpu, &k, NULL, &err), STK_OK);
+	k.batch = k.outer = large, refused(stk_ragged_keep(cpu, &k, NULL, &err), &err), k = keep;
+	k.source = NULL, refused(stk_ragged_keep(cpu, &k, NULL, &err), &err), k = keep;
+	k.element = 3, refused(stk_ragged_keep(cpu, &k, NULL, &err), &err);
+	struct stk_mask m = {.batch = INT64_MAX, .items = 2, .mask = bytes, .index = index};
+	refused(stk_ragged_mask_to_index(cpu, &m, NULL, &err), &err);
+	m.batch = 1, m.mask = NULL, refused(stk_ragged_mask_to_index(cpu, &m, NULL, &err), &err);
+	m.items = 0, m.index = NULL, assert_int_equal(stk_ragged_mask_to_index(cpu, &m, NULL, &err), STK_OK);
+	refused(stk_ragged_index_to_mask(cpu, INT64_MAX, 2, &some, bytes, NULL, NULL, &err), &err);
+	refused(stk_ragged_index_to_mask(cpu, 1, 2, &some, NULL, NULL, NULL, &err), &err);
+	refused(stk_ragged_index_to_mask(cpu, 1, 2, NULL, bytes, NULL, NULL, &err), &err);
+	assert_int_equal(stk_ragged_index_to_mask(cpu, 1, 0, &some, NULL, NULL, NULL, &err), STK_OK);
+	const void *samples[] = {NULL, bytes};
+	refused(stk_ragged_pack(cpu, samples, sizes, 2, large, large, bytes, &err), &err);
+	refused(stk_ragged_pack(cpu, samples, sizes, -1, 1, 1, bytes, &err), &err);
+	refused(stk_ragged_pack(cpu, NULL, sizes, 2, 1, 1, bytes, &err), &err);
+	sizes[0] = 1, refused(stk_ragged_pack(cpu, samples, sizes, 2, 1, 1, bytes, &err), &err);
+	assert_int_equal(stk_ragged_pack(cpu, samples, sizes, 2, 1, 0, NULL, &err), STK_OK);
+	const struct stk_assign assign = {.dtype = STK_FLOAT,
+		.cost = floats,
+		.problems = 1,
+		.rows = 2,
+		.cols = 2,
+		.problem_stride = 4,
+		.row_stride = 2,
+		.col_stride = 1,
+		.row = numbers,
+		.col = index,
+		.sizes = sizes,
+		.status = status};
+	struct stk_assign c = assign;
+	assert_int_equal(stk_ragged_assign(cpu, &c, NULL, &err), STK_OK);
+	c.rows = c.cols = most, refused(stk_ragged_assign(cpu, &c, NULL, &err), &err), c = assign;
+	c.problems = INT64_MAX, refused(stk_ragged_assign(cpu, &c, NULL, &err), &err), c = assign;
+	c.row_stride = INT64_MIN, refused(stk_ragged_assign(cpu, &c, NULL, &err), &err), c = assign;
+	c.cost = NULL, refused(stk_ragged_assign(cpu, &c, NULL, &err), &err), c = assign;
+	c.status = NULL, refused(stk_ragged_assign(cpu, &c, NULL, &err), &err), c = assign;
+	c.cols = 0, c.cost = NULL, c.row = c.col = NULL, assert_int_equal(stk_ragged_assign(cpu, &c, NULL, &err), STK_OK);
+	const struct stk_cost cost = {.outer = 1,
+		.batch = 1,
+		.queries = 2,
+		.targets = 2,
+		.classes = 2,
+		.logits = floats,
+		.labels = index,
+		.logits_dtype = STK_FLOAT,
+		.label_bytes = 8,
+		.out = floats + 8};
+	struct stk_cost q = cost;
+	assert_int_equal(stk_ragged_cost(cpu, &q, NULL, &err), STK_OK);
+	q.outer = q.batch = large, refused(stk_ragged_cost(cpu, &q, NULL, &err), &err), q = cost;
+	q.classes = most, q.batch = large, refused(stk_ragged_cost(cpu, &q, NULL, &err), &err), q = cost;
+	q.class_kind = 77, refused(stk_ragged_cost(cpu, &q, NULL, &err), &err), q = cost;
+	q.box_format = -1, refused(stk_ragged_cost(cpu, &q, NULL, &err), &err), q = cost;
+	q.logits_dtype = STK_INT32, refused(stk_ragged_cost(cpu, &q, NULL, &err), &err), q = cost;
+	q.label_bytes = 3, refused(stk_ragged_cost(cpu, &q, NULL, &err), &err), q = cost;
+	q.labels = NULL, refused(stk_ragged_cost(cpu, &q, NULL, &err), &err), q = cost;
+	const struct stk_heatmap heat = {.map = floats,
+		.groups = 1,
+		.classes = 1,
+		.height = 2,
+		.width = 2,
+		.targets = 1,
+		.bytes = {8, 8, 8, 8},
+		.sigma_factor = 6,
+		.k = 1,
+		.centers = index,
+		.radii = index};
+	struct stk_heatmap h = heat;
+	assert_int_equal(stk_ragged_heatmap(cpu, &h, NULL, &err), STK_OK);
+	h.groups = h.classes = large, refused(stk_ragged_heatmap(cpu, &h, NULL, &err), &err), h = heat;
+	h.targets = most, h.groups = large, refused(stk_ragged_heatmap(cpu, &h, NULL, &err), &err), h = heat;
+	h.sigma_factor = 0, refused(stk_ragged_heatmap(cpu, &h, NULL, &err), &err), h = heat;
+	h.sigma_factor = NAN, refused(stk_ragged_heatmap(cpu, &h, NULL, &err), &err), h = heat;
+	h.k = INFINITY, refused(stk_ragged_heatmap(cpu, &h, NULL, &err), &err), h = heat;
+	h.bytes[1] = 0, refused(stk_ragged_heatmap(cpu, &h, NULL, &err), &err), h = heat;
+	h.radii = NULL, refused(stk_ragged_heatmap(cpu, &h, NULL, &err), &err);
+	struct stk_ragged *r;
+	refused(stk_ragged_create(STK_RAGGED_CPU, -1, &r, &err), &err);
+	assert_int_equal(stk_ragged_create(STK_RAGGED_CPU, INT32_MAX, &r, &err), STK_OK); /* more threads than are ever started */
+	assert_int_equal(stk_ragged_assign(r, &assign, NULL, &err), STK_OK);
+	stk_ragged_destroy(r);
+}
+
 static void test_bad_arguments(void **state)
 {
 	(void)state;
@@ -593,6 +766,8 @@ int main(void)
 		cmocka_unit_test(test_assignment_sizes),
 		cmocka_unit_test(test_cost),
 		cmocka_unit_test(test_heatmap),
+		cmocka_unit_test(test_heatmap_far),
+		cmocka_unit_test(test_extremes),
 		cmocka_unit_test(test_bad_arguments),
 		cmocka_unit_test(test_faults),
 	};

@@ -5,6 +5,7 @@
 
 #include "base/math.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #define STK_GAUSSIAN_TABLE 128
@@ -16,17 +17,30 @@ static inline double stk__gaussian_at(const double *table, int64_t d, double sca
 	return d < STK_GAUSSIAN_TABLE ? table[d] : stk__exp(-(double)d * (double)d * scale);
 }
 
+/* Clips the interval `radius` around x to 0 .. size - 1. False: nothing of it lies there. Any x and radius: each sum is of numbers of different signs, or is
+ * known to be below size. */
+static inline bool stk__gaussian_clip(int64_t x, int64_t radius, int64_t size, int64_t *first, int64_t *last)
+{
+	if (radius < 0 || size < 1 || (x < 0 ? x + radius < 0 : x >= size && x - radius >= size))
+		return false;
+	*first = x > radius ? x - radius : 0;
+	if (x < 0)
+		*last = x + radius < size ? x + radius : size - 1;
+	else
+		*last = radius < size - 1 - x ? x + radius : size - 1;
+	return true;
+}
+
 /* map = max(map, k exp(-(dx^2 + dy^2) scale)) over the square of half-width `radius` around (x, y), as far as it lies in the map. */
 static inline void stk__gaussian_draw(
 	float *map, int64_t width, int64_t height, int64_t x, int64_t y, int64_t radius, double scale, double k)
 {
-	if (radius < 0 || x < -radius || y < -radius || x - radius >= width || y - radius >= height)
+	int64_t x0, x1, y0, y1;
+	if (!stk__gaussian_clip(x, radius, width, &x0, &x1) || !stk__gaussian_clip(y, radius, height, &y0, &y1))
 		return;
 	double table[STK_GAUSSIAN_TABLE];
 	for (int64_t d = 0; d < STK_GAUSSIAN_TABLE && d <= radius; d++)
 		table[d] = stk__exp(-(double)(d * d) * scale);
-	int64_t x0 = x > radius ? x - radius : 0, x1 = width - 1 - x < radius ? width - 1 : x + radius;
-	int64_t y0 = y > radius ? y - radius : 0, y1 = height - 1 - y < radius ? height - 1 : y + radius;
 	for (int64_t v = y0; v <= y1; v++) {
 		double row = k * stk__gaussian_at(table, v - y, scale);
 		for (int64_t u = x0; u <= x1; u++) {
