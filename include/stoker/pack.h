@@ -20,7 +20,7 @@ struct stk_pack_options {
 	const char *folder;  /* where the tars go; made if it is not there */
 	int64_t shard_bytes; /* of a tar, at most, unless one sample is larger; 0: 256 MB */
 	int64_t seed;        /* the samples come in an order drawn by it; -1: in that of the source */
-	int32_t threads;     /* 0: eight */
+	int32_t threads;     /* from 0, which stands for eight, to 64 */
 	/* Some ten times a second on the caller's thread: files of `total` that are packed; while a bucket is listed, what that has
 	 * brought so far, of a total of 0, which is not known. False ends it with STK_CANCELLED. Nullable. */
 	bool (*progress)(void *user, int64_t done, int64_t total);

@@ -19,6 +19,8 @@ struct stk_pipeline;
 /* What a bad sample does. Errors of the source (I/O) are retried, then raised whatever the policy. */
 enum stk_on_error { STK_ON_ERROR_RAISE, STK_ON_ERROR_SKIP, STK_ON_ERROR_REPLACE };
 
+#define STK_MOST_READ_REQUESTS (1 << 20)
+
 struct stk_pipeline_config {
 	size_t size; /* sizeof(struct stk_pipeline_config) */
 	int32_t batch_size;
@@ -37,8 +39,8 @@ struct stk_pipeline_config {
 	 * a data set that lies there (one that takes more is uploaded batch by batch). 0: a 32nd of what is free but at least
 	 * 928 MiB, or a quarter of what is free where that is less. */
 	size_t gpu_memory;
-	/* Reads in flight at a time; with those that have ended and wait for their batch's turn, twice as many. 0: 256, or 1024 from a remote
-	 * source, which itself sends as many as bring more bytes */
+	/* Reads in flight at a time, at most STK_MOST_READ_REQUESTS; with those that have ended and wait for their batch's turn, twice as many. 0: 256,
+	 * or 1024 from a remote source, which itself sends as many as bring more bytes. */
 	int32_t read_requests;
 	size_t read_bytes; /* bytes read ahead, estimated by the mean of the last objects; 0: 32 MiB, or 160 MiB from a remote source */
 	/* The consumer may keep batches; what it holds beyond some 16 of them has memory of its own. This limits that memory, in bytes, in host

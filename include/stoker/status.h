@@ -3,7 +3,10 @@
  * Status codes and errors.
  *
  * Every function that can fail returns enum stk_status and takes a nullable struct stk_error * last. Nothing else keeps error state: no
- * globals, no thread-locals. A status must not be ignored. */
+ * globals, no thread-locals. A status must not be ignored.
+ *
+ * All functions check what they are given: a NULL that the header does not allow, a number that is none of its enumeration, a size or a time out of
+ * range give STK_INVALID, with a message that names it. Functions that return something else then return what stands for none of it: NULL, 0, -1, false. */
 #ifndef STOKER_STATUS_H
 #define STOKER_STATUS_H
 

@@ -45,10 +45,10 @@ struct stk_storage_config {
 	enum stk_addressing addressing;
 	const char *ca_bundle; /* file of the certificates that are trusted */
 	const char *proxy;     /* "http://HOST:PORT"; "" : none, whatever the environment says */
-	int32_t threads;       /* of http:// and s3://; default 2 */
+	int32_t threads;       /* of http:// and s3://, at most 16; default 2 */
 	int32_t requests;      /* under way at a time, at most; default 2048, or fewer: three quarters of the files that may be open */
 	int32_t retries;       /* of a request that the store or the network fails; default 10, fewer until a server answers; -1: none */
-	int64_t connect_ms;    /* default 5 000 */
+	int64_t connect_ms;    /* default 5 000; this and the two times that follow are at most 1e9 */
 	int64_t first_byte_ms; /* from the beginning of a request to the first byte of its answer; default 20 000 */
 	int64_t stall_ms;      /* in which a body brings less than 4 KiB; default 10 000 */
 	bool no_hedging;       /* no second request where an answer is later than nearly all others */
@@ -62,7 +62,7 @@ struct stk_storage_config {
 	void *fetch_user;
 	void (*fetch_done)(void *user); /* called once, after the last call of fetch, also where stk_storage_create fails; nullable */
 	const char *fetch_schemes;
-	int32_t fetch_threads; /* calls at a time; default 32 */
+	int32_t fetch_threads; /* calls at a time, at most 4096; default 32 */
 	/* Whether fetch gives listings too: of SCHEME://ROOT/... it is then asked for "SCHEMElist://ROOT?delimiter=%2F&encoding-type=url&list-type=2&prefix=..." as a
 	 * whole, and answers as an S3 store answers ListObjectsV2, in XML. Folders, globs and sizes of such URIs are found by it. */
 	bool fetch_lists;

@@ -10,6 +10,7 @@ import errno
 import inspect
 import json
 import math
+import numbers
 import operator
 import os
 import textwrap
@@ -18,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, TypedDict, TypeVar
 
-from stoker import types
+from stoker import _numbers, types
 from stoker._processes import METHODS
 from stoker._storage import Storage
 from stoker.errors import InvalidArgumentError, UnsupportedError
@@ -44,54 +45,58 @@ class Setting:
 # ---- what may be given ----
 
 
-_MOST = 2**31 - 1
+_MOST_BATCH = 1 << 20
+_MOST_THREADS = 4096
+_MOST_PREFETCH = 1024
+_MOST_REQUESTS = 1 << 20
+_MOST_PROCESSES = 1024
 
 
-def _whole(name: str, value: Any, least: int, most: int = _MOST) -> int:
-    try:
-        number = operator.index(value)
-    except TypeError:
-        raise TypeError(f"Pipeline: {name} is a whole number, not {value!r}") from None
-    if number < least:
-        raise InvalidArgumentError(f"Pipeline: {name} is at least {least}, not {number}")
-    if number > most:
-        raise InvalidArgumentError(f"Pipeline: {name} is at most {most}, not {number}")
-    return number
+def _whole(name: str, value: Any, least: int, most: int = _numbers.INT32_MAX) -> int:
+    return _numbers.whole(f"Pipeline: {name}", value, least, most)
 
 
-def _limit(name: str, value: Any) -> int:
-    """None and 0 stand for the library's default."""
-    return _whole(name, value or 0, 0)
+def _most_batches(name: str, value: Any) -> int:
+    """None and 0 stand for the library's default; here and in the next two."""
+    return 0 if value is None else _whole(name, value, 0)
+
+
+def _most_requests(name: str, value: Any) -> int:
+    return 0 if value is None else _whole(name, value, 0, _MOST_REQUESTS)
 
 
 def _bytes(name: str, value: Any) -> int:
-    """The same."""
-    return _whole(name, value or 0, 0, 2**63 - 1)
+    return 0 if value is None else _numbers.size(f"Pipeline: {name}", value)
+
+
+def _is(value: Any, default: int) -> bool:
+    """Whether the value is None or the number that DALI has for it; comparing an array would raise."""
+    return value is None or (isinstance(value, numbers.Real) and not isinstance(value, bool) and value == default)
 
 
 def _batch_size(name: str, value: Any) -> int:
     if value is None:
         raise InvalidArgumentError("Pipeline: batch_size is needed: Pipeline(batch_size=...) or @pipeline_def(batch_size=...)")
-    return _whole(name, value, 1)
+    return _whole(name, value, 1, _MOST_BATCH)
 
 
 def _threads(name: str, value: Any) -> int | None:
-    return None if value in (None, -1) else _whole(name, value, 1)
+    return None if _is(value, -1) else _whole(name, value, 1, _MOST_THREADS)
 
 
 def _device(name: str, value: Any) -> int | None:
-    return None if value in (None, types.CPU_ONLY_DEVICE_ID) else _whole(name, value, 0)
+    return None if _is(value, types.CPU_ONLY_DEVICE_ID) else _whole(name, value, 0)
 
 
 def _seed(name: str, value: Any) -> int | None:
     """None and DALI's -1: to be drawn."""
-    return None if value is None or value == -1 else _whole(name, value, -(2**63), 2**64 - 1) & (2**64 - 1)
+    return None if _is(value, -1) else _whole(name, value, -(2**63), 2**64 - 1) & (2**64 - 1)
 
 
 def _prefetch(name: str, value: Any) -> int:
     if isinstance(value, dict):  # DALI's separate queues
-        value = max(value.get("cpu_size", 2), value.get("gpu_size", 2))
-    return _whole(name, value, 1)
+        return max(_whole(f"{name}[{key!r}]", value.get(key, 2), 1, _MOST_PREFETCH) for key in ("cpu_size", "gpu_size"))
+    return _whole(name, value, 1, _MOST_PREFETCH)
 
 
 _ON_ERROR = {"raise": 0, "skip": 1, "replace": 2}
@@ -112,28 +117,18 @@ def _dtypes(name: str, value: Any) -> Any:
     return dtype
 
 
-def _number(name: str, value: Any) -> float:
-    """A number from 0 on, with or without a fraction."""
-    if isinstance(value, (str, bytes)) or not hasattr(value, "__float__"):
-        raise TypeError(f"Pipeline: {name} is a number, not {value!r}")
-    try:
-        number = float(value)
-    except OverflowError:
-        number = math.inf
-    if not number >= 0:
-        raise InvalidArgumentError(f"Pipeline: {name} is at least 0, not {value!r}")
-    return number
-
-
 def _share_or_count(name: str, value: Any) -> float:
-    number = _number(name, value or 0)
+    """None and 0 stand for the library's default."""
+    number = 0.0 if value is None else _numbers.number(f"Pipeline: {name}", value)
     if number > 1 and not number.is_integer():
         raise InvalidArgumentError(f"Pipeline: {name} is a share of an epoch, below 1, or a whole number of samples, not {value!r}")
     return number
 
 
 def _seconds(name: str, value: Any) -> float | None:
-    return None if value is None else _number(name, value)
+    """None, like what is infinite: without a limit."""
+    seconds = math.inf if value is None else _numbers.number(f"Pipeline: {name}", value)
+    return None if seconds == math.inf else seconds
 
 
 def _path(_: str, value: Any) -> str | None:
@@ -141,10 +136,7 @@ def _path(_: str, value: Any) -> str | None:
 
 
 def _flag(name: str, value: Any) -> bool:
-    """True or False; a string such as "no" would count as True, and is refused."""
-    if isinstance(value, (str, bytes)):
-        raise InvalidArgumentError(f"Pipeline: {name} is True or False, not {value!r}")
-    return bool(value)
+    return _numbers.flag(f"Pipeline: {name}", value)
 
 
 def _storage(name: str, value: Any) -> Storage | None:
@@ -165,7 +157,7 @@ def _dims(name: str, value: Any) -> Any:
 
 
 def _processes(name: str, value: Any) -> int:
-    return _whole(name, value, 0)
+    return _whole(name, value, 0, _MOST_PROCESSES)
 
 
 def _start_method(name: str, value: Any) -> str:
@@ -225,7 +217,11 @@ class PassedOn(TypedDict, total=False):
     timeout: Annotated[float | None, Setting("seconds that a wait for a batch may take; by default there is no limit.", _seconds)]
     memory_limit: Annotated[
         int | None,
-        Setting("bytes that one sample may take, its file and decoding included; 2 GiB by default.", _bytes, core="memory_limit"),
+        Setting(
+            'bytes that one sample may take, its file and decoding included, as a number or as "4GiB"; 2 GiB by default. The other sizes may have units too.',
+            _bytes,
+            core="memory_limit",
+        ),
     ]
     gpu_memory_limit: Annotated[
         int | None,
@@ -263,8 +259,8 @@ class PassedOn(TypedDict, total=False):
     read_requests: Annotated[
         int | None,
         Setting(
-            "reads in flight at a time; 256 by default, from a store 1024, of which as many are sent as bring more bytes.",
-            _limit,
+            "reads in flight at a time, at most 2^20; 256 by default, from a store 1024, of which as many are sent as bring more bytes.",
+            _most_requests,
             core="read_requests",
         ),
     ]
@@ -298,7 +294,7 @@ class ByName(PassedOn, total=False):
     ]
     max_batches: Annotated[
         int | None,
-        Setting("a hard bound for batches that are made or kept at once; by default there is none.", _limit, core="max_batches"),
+        Setting("a hard bound for batches that are made or kept at once; by default there is none.", _most_batches, core="max_batches"),
     ]
 
     enable_conditionals: Annotated[

@@ -3,12 +3,12 @@
 
 from __future__ import annotations
 
+import math
 import os
-import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NoReturn
 
-from stoker import _core
+from stoker import _core, _numbers
 from stoker._fetched import function_source
 from stoker.errors import InvalidArgumentError
 
@@ -39,7 +39,7 @@ class Storage:
     endpoint, region: of the store. access_key, secret_key, session_token: keys, or profile: the name of those in AWS's files, or anonymous=True: requests are
     not signed. path_style: True puts the bucket into the path, False into the host's name; None: into the path where an endpoint is given.
     ca_bundle: a file of the certificates that are trusted. proxy: a URL; "" for none.
-    requests: under way at a time, at most 2048, and three quarters of the files that may be open. threads: that send them, 2.
+    requests: under way at a time, at most 2048, and three quarters of the files that may be open. threads: that send them, 2 (at most 16).
     retries: of a request that the store or the network fails, 10; before any server has answered, 4, and 1 where a time-out was waited for.
     hedging: whether a request whose answer is later than nearly all others is sent a second time.
     connect_timeout (with TLS's handshake), answer_timeout (to the first byte), stall_timeout (in which 4 KiB must come): seconds of each try; 5, 20 and 10.
@@ -95,23 +95,23 @@ class Storage:
             "access_key": _secret("access_key", access_key),
             "secret_key": _secret("secret_key", secret_key),
             "session_token": _secret("session_token", session_token),
-            "anonymous": bool(anonymous),
+            "anonymous": _numbers.flag("Storage: anonymous", anonymous),
             "addressing": _ADDRESSING[path_style],
             "ca_bundle": None if ca_bundle is None else os.path.expanduser(ca_bundle),
             "proxy": _secret("proxy", proxy),  # it may hold a password
-            "threads": _count("threads", threads, 1),
+            "threads": _count("threads", threads, 1, 16),
             "requests": _count("requests", requests, 1),
             "retries": _count("retries", retries, 0) or (0 if retries is None else -1),
             "connect_ms": _milliseconds("connect_timeout", connect_timeout),
             "first_byte_ms": _milliseconds("answer_timeout", answer_timeout),
             "stall_ms": _milliseconds("stall_timeout", stall_timeout),
-            "no_hedging": not hedging,
+            "no_hedging": not _numbers.flag("Storage: hedging", hedging),
             "cache": None if cache is None else _folder(cache),
-            "cache_limit": _bytes("cache_limit", cache_limit),
+            "cache_limit": 0 if cache_limit is None else _numbers.size("Storage: cache_limit", cache_limit, 1),
             "fetch": source,
             "fetch_lists": source is not None and source.list is not None,
             "fetch_schemes": fetch_schemes if fetch_schemes is None or isinstance(fetch_schemes, str) else " ".join(fetch_schemes),
-            "fetch_threads": _count("fetch_threads", fetch_threads, 1),
+            "fetch_threads": _count("fetch_threads", fetch_threads, 1, 4096),
         }
         self._made: tuple[int, _core.Storage] | None = None
         self.core()  # mistakes show here
@@ -140,20 +140,6 @@ def _folder(cache: str | os.PathLike[str]) -> str:
     return "memory" if cache == "memory" else os.path.abspath(os.path.expanduser(cache))
 
 
-_UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12, "KIB": 2**10, "MIB": 2**20, "GIB": 2**30, "TIB": 2**40}
-
-
-def _bytes(name: str, value: Any) -> int:
-    """A number, or a text such as "200GB"; 0 stands for the library's default."""
-    if value is None:
-        return 0
-    found = re.fullmatch(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([A-Za-z]*)\s*", value if isinstance(value, str) else str(value))
-    size = float(found[1]) * _UNITS.get(found[2].upper(), 0) if found else 0
-    if isinstance(value, bool) or size < 1:
-        raise InvalidArgumentError(f'Storage: {name} is a number of bytes, as 200_000_000_000 or "200GB", not {value!r}')
-    return int(size)
-
-
 def _secret(name: str, value: Any) -> _Secret | None:
     if value is None:
         return None
@@ -162,18 +148,16 @@ def _secret(name: str, value: Any) -> _Secret | None:
     return _Secret(value)
 
 
-def _count(name: str, value: Any, least: int) -> int:
+def _count(name: str, value: Any, least: int, most: int = _numbers.INT32_MAX) -> int:
     """0 stands for the library's default."""
-    if value is None:
-        return 0
-    if not isinstance(value, int) or isinstance(value, bool) or value < least:
-        raise InvalidArgumentError(f"Storage: {name} is a whole number, at least {least}, not {value!r}")
-    return value
+    return 0 if value is None else _numbers.whole(f"Storage: {name}", value, least, most)
 
 
 def _milliseconds(name: str, value: Any) -> int:
+    """0 stands for the library's default."""
     if value is None:
         return 0
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0.001 <= value <= 1e6:
-        raise InvalidArgumentError(f"Storage: {name} is a number of seconds, at least 0.001, not {value!r}")
-    return round(value * 1000)
+    seconds = _numbers.number(f"Storage: {name}", value, -math.inf)
+    if not 0.001 <= seconds <= 1e6:
+        raise InvalidArgumentError(f"Storage: {name} is a number of seconds from 0.001 to 1e6, not {value!r}")
+    return round(1000 * seconds)

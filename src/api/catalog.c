@@ -15,7 +15,7 @@ size_t stk_op_count(void)
 
 bool stk_op_info(size_t i, struct stk_op_info *out)
 {
-	if (i >= stk__op_total)
+	if (!out || i >= stk__op_total)
 		return false;
 	const struct stk_op_def *d = stk__ops[i];
 	struct stk_arg_def arg;
@@ -39,6 +39,8 @@ bool stk_op_info(size_t i, struct stk_op_info *out)
 
 bool stk_op_find(const char *name, size_t *i)
 {
+	if (!name || !i)
+		return false;
 	const struct stk_op_def *d = stk__op_find(name);
 	for (*i = 0; d && stk__ops[*i] != d;)
 		++*i;
@@ -50,7 +52,7 @@ bool stk_op_arg(size_t op, int32_t arg, struct stk_arg_info *out)
 	static const char *const types[] = {
 		"bool", "int", "float", "str", "DType", "ImageType", "Interp", "list[int]", "list[float]", "list[str]"};
 	struct stk_arg_def d;
-	if (op >= stk__op_total || !stk__op_arg_at(stk__ops[op], arg, &d))
+	if (!out || op >= stk__op_total || arg < 0 || !stk__op_arg_at(stk__ops[op], arg, &d))
 		return false;
 	*out = (struct stk_arg_info){.name = d.name,
 		.type = types[d.type],
@@ -129,6 +131,9 @@ static bool dali_has(const char *name, bool group)
 
 void stk_op_explain_missing(const char *name, char *text, size_t capacity)
 {
+	if (!text || !capacity)
+		return;
+	name = name ? name : "";
 	const char *other = other_name(name), *near = other ? other : stk__nearest(name, next_name, NULL), *advice = advice_for(name);
 	if (advice)
 		snprintf(text, capacity, "%s exists in DALI, not in Stoker: %s", name, advice);

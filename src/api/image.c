@@ -27,6 +27,8 @@ struct stk_image_decoder {
 
 enum stk_status stk_image_decoder_create(struct stk_image_decoder **out, struct stk_error *err)
 {
+	if (STK_NEED(err, out))
+		return STK_INVALID;
 	*out = NULL;
 	enum stk_status s = stk__environment_check(err);
 	if (s)
@@ -98,8 +100,13 @@ static enum stk_status name_file(const struct stk_image_decoder *d, enum stk_sta
 enum stk_status stk_image_open(
 	struct stk_image_decoder *d, const struct stk_image_request *request, int64_t shape[3], struct stk_error *err)
 {
+	if (STK_NEED(err, d, request, shape))
+		return STK_INVALID;
 	if (request->size != sizeof *request || (!request->path && !request->data && request->bytes))
 		return stk__fail(err, STK_INVALID, "stk_image_open needs a path or data, and a request whose size is set");
+	if ((unsigned)request->type > STK_ANY_DATA)
+		return stk__fail(
+			err, STK_INVALID, "the type of the request is %d; it must be one of enum stk_image_type", (int)request->type);
 	close_image(d);
 	stk__arena_limit(&d->arena, MOST_BYTES);
 	d->request = *request;
@@ -139,6 +146,8 @@ static enum stk_status decode(struct stk_image_decoder *d, void *to, size_t byte
 
 enum stk_status stk_image_read(struct stk_image_decoder *d, void *to, size_t bytes, struct stk_error *err)
 {
+	if (STK_NEED(err, d, to))
+		return STK_INVALID;
 	if (!d->open)
 		return stk__fail(err, STK_STATE, "no image is open, or it was read already");
 	enum stk_status s = decode(d, to, bytes, err);

@@ -28,6 +28,8 @@ enum stk_status stk_image_inspect(const void *data, size_t bytes, struct stk_ima
 
 bool stk_image_named(const char *name)
 {
+	if (!name)
+		return false;
 	const char *dot = strrchr(name, '.');
 	return dot && stk__image_ending(dot + 1, false);
 }

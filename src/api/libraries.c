@@ -17,6 +17,8 @@
 
 bool stk_library_info(size_t i, struct stk_library_info *out)
 {
+	if (!out)
+		return false;
 	struct stk_http_library http = stk__http_library();
 	const struct stk_library_info all[] = {
 		{"libjpeg-turbo", TEXT(LIBJPEG_TURBO_VERSION), "JPEG that is neither baseline nor progressive, or damaged"},

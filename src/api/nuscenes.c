@@ -10,11 +10,24 @@
 
 enum stk_status stk_nuscenes_open(const struct stk_nuscenes_options *o, struct stk_nuscenes_view **out, struct stk_error *err)
 {
+	if (STK_NEED(err, o, out))
+		return STK_INVALID;
 	*out = NULL;
 	if (o->size != sizeof *o)
 		return stk__fail(err, STK_INVALID, "stk_nuscenes_options.size is %zu; this library expects %zu", o->size, sizeof *o);
 	if (!o->root || !o->version)
 		return stk__fail(err, STK_INVALID, "stk_nuscenes_options has no root or no version");
+	if (o->split < 0)
+		return stk__fail(err, STK_INVALID, "stk_nuscenes_options.split is %d; it must be at least 0", o->split);
+	const struct {
+		const char *const *names;
+		size_t count;
+	} lists[] = {
+		{o->cameras, o->camera_count}, {o->classes, o->class_count}, {o->scenes, o->scene_count}, {o->exclude, o->exclude_count}};
+	for (size_t i = 0; i < sizeof lists / sizeof *lists; i++)
+		for (size_t k = 0; lists[i].names && k < lists[i].count; k++)
+			if (!lists[i].names[k])
+				return stk__fail(err, STK_INVALID, "stk_nuscenes_options has a list whose name %zu is NULL", k);
 	return stk__nuscenes_view_open(o, out, err);
 }
 
@@ -25,6 +38,8 @@ void stk_nuscenes_close(struct stk_nuscenes_view *v)
 
 enum stk_status stk_nuscenes_describe(const struct stk_nuscenes_view *v, struct stk_nuscenes_info *info, struct stk_error *err)
 {
+	if (STK_NEED(err, v, info))
+		return STK_INVALID;
 	if (info->size != sizeof *info)
 		return stk__fail(err, STK_INVALID, "stk_nuscenes_info.size is %zu; this library expects %zu", info->size, sizeof *info);
 	*info = (struct stk_nuscenes_info){.size = sizeof *info,
@@ -43,27 +58,37 @@ enum stk_status stk_nuscenes_describe(const struct stk_nuscenes_view *v, struct 
 
 int64_t stk_nuscenes_sequence(const struct stk_nuscenes_view *v, int64_t i)
 {
+	if (!v || i < 0 || i >= v->sequence_count)
+		return -1;
 	return v->sequences[i];
 }
 
 const char *stk_nuscenes_scene(const struct stk_nuscenes_view *v, int64_t sample)
 {
+	if (!v || sample < 0 || sample >= v->size)
+		return NULL;
 	int32_t scene = stk__nuscenes_sample(v->set, v->sample[sample])->scene;
 	return stk__nuscenes_text(v->set, stk__nuscenes_scene(v->set, scene)->name);
 }
 
 const char *stk_nuscenes_camera(const struct stk_nuscenes_view *v, int32_t camera)
 {
+	if (!v || camera < 0 || camera >= v->cameras)
+		return NULL;
 	return stk__nuscenes_camera(v->set, v->camera[camera]);
 }
 
 const char *stk_nuscenes_class(const struct stk_nuscenes_view *v, int32_t label)
 {
+	if (!v || label < 0 || label >= v->classes)
+		return NULL;
 	return v->class_name[label];
 }
 
 size_t stk_nuscenes_file(const struct stk_nuscenes_view *v, int64_t sample, int32_t camera, char *out, size_t capacity)
 {
+	if (!v || sample < 0 || sample >= v->size || camera >= v->cameras || (capacity && !out))
+		return 0;
 	return stk__nuscenes_path(v, sample, camera, out, capacity);
 }
 
@@ -87,6 +112,8 @@ static enum stk_status count_rows(const struct stk_nuscenes_view *v, int64_t id,
 enum stk_status stk_nuscenes_field(const struct stk_nuscenes_view *v, int64_t sample, int32_t camera, const char *name,
 	struct stk_desc *desc, void *out, size_t capacity, struct stk_error *err)
 {
+	if (STK_NEED(err, v, name, desc))
+		return STK_INVALID;
 	struct stk_nuscenes_seen *seen = NULL;
 	int32_t found = stk__nuscenes_field_find(name);
 	int64_t count;

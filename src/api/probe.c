@@ -163,6 +163,8 @@ static enum stk_status ask_all(struct stk_io *io, const char *uri, struct stk_st
 
 enum stk_status stk_storage_probe(struct stk_storage *s, const char *uri, struct stk_storage_report *out, struct stk_error *err)
 {
+	if (STK_NEED(err, s, uri, out))
+		return STK_INVALID;
 	if (out->size != sizeof *out)
 		return stk__fail(err, STK_INVALID, "stk_storage_report.size is %zu; this library expects %zu", out->size, sizeof *out);
 	*out = (struct stk_storage_report){.size = sizeof *out, .clock_s = INT64_MIN};

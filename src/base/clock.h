@@ -13,4 +13,11 @@ static inline int64_t stk__clock_ns(void)
 	return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
 }
 
+/* The time `ms` milliseconds after `from_ns`; INT64_MAX, which no clock reaches, where the sum is over it. Neither may be negative. */
+static inline int64_t stk__clock_after_ms(int64_t from_ns, int64_t ms)
+{
+	int64_t t;
+	return __builtin_mul_overflow(ms, (int64_t)1000000, &t) || __builtin_add_overflow(t, from_ns, &t) ? INT64_MAX : t;
+}
+
 #endif

@@ -62,6 +62,18 @@ static enum stk_status status_of_errno(int errnum)
 	}
 }
 
+enum stk_status stk__need(const char *function, const char *names, const void *const *pointers, size_t n, struct stk_error *err)
+{
+	for (size_t i = 0; i < n; i++) {
+		const size_t length = strcspn(names, ",");
+		if (!pointers[i])
+			return stk__fail(err, STK_INVALID, "%s: %.*s is NULL", function, (int)length, names);
+		names += length + (names[length] == ',');
+		names += strspn(names, " ");
+	}
+	return STK_OK;
+}
+
 enum stk_status stk__fail_errno(struct stk_error *err, int errnum, const char *fmt, ...)
 {
 	enum stk_status code = status_of_errno(errnum);

@@ -23,6 +23,13 @@ STK_MUST_USE enum stk_status stk__fail_memory_limit(struct stk_error *err, size_
  * may stand before the host. */
 int stk__uri_shown(const char *uri);
 
+/* STK_INVALID, with the name of the function and of the first of these pointers that is NULL; STK_OK where none is. */
+#define STK_NEED(err, ...)                                                                                                                 \
+	stk__need(__func__, #__VA_ARGS__, (const void *const[]){__VA_ARGS__}, sizeof((const void *const[]){__VA_ARGS__}) / sizeof(void *), \
+		err)
+STK_MUST_USE enum stk_status stk__need(
+	const char *function, const char *names, const void *const *pointers, size_t n, struct stk_error *err);
+
 /* Adds the operator or the sample to an error that a lower layer set without knowing them; what is set already stays. */
 void stk__error_set_op(struct stk_error *err, const char *op);
 void stk__error_set_sample(struct stk_error *err, const char *uri, int64_t epoch, int64_t sample);

@@ -223,6 +223,8 @@ void stk__batch_deliver(struct stk_batch *b)
 
 struct stk_batch *stk_batch_ref(struct stk_batch *b)
 {
+	if (!b)
+		return NULL;
 	atomic_fetch_add(&b->refs, 1);
 	atomic_fetch_add(&b->wholes, 1);
 	return b;
@@ -230,6 +232,8 @@ struct stk_batch *stk_batch_ref(struct stk_batch *b)
 
 struct stk_batch *stk_batch_ref_output(struct stk_batch *b, int32_t output)
 {
+	if (!b || output < 0 || output >= b->n_outputs)
+		return NULL;
 	atomic_fetch_add(&b->refs, 1);
 	if (b->face)
 		stk__block_hold(b->blocks[b->values[output]]);
@@ -255,6 +259,8 @@ static void let_go(struct stk_batch *b, struct stk_block *const *blocks, int32_t
 
 void stk_batch_unref(struct stk_batch **batch)
 {
+	if (!batch)
+		return;
 	struct stk_batch *b = *batch;
 	*batch = NULL;
 	if (b)
@@ -263,25 +269,30 @@ void stk_batch_unref(struct stk_batch **batch)
 
 void stk_batch_unref_output(struct stk_batch **batch, int32_t output)
 {
-	struct stk_batch *b = *batch;
+	struct stk_batch *b = batch ? *batch : NULL;
+	if (!b || output < 0 || output >= b->n_outputs) /* it names no reference that there could be */
+		return;
 	*batch = NULL;
-	if (b)
-		let_go(b, b->face ? &b->blocks[b->values[output]] : NULL, b->face ? 1 : 0);
+	let_go(b, b->face ? &b->blocks[b->values[output]] : NULL, b->face ? 1 : 0);
 }
 
 int32_t stk_batch_size(const struct stk_batch *b)
 {
+	if (!b)
+		return 0;
 	return b->count;
 }
 
 int32_t stk_batch_outputs(const struct stk_batch *b)
 {
+	if (!b)
+		return 0;
 	return b->n_outputs;
 }
 
 const struct stk_tensor_list *stk_batch_output(const struct stk_batch *b, int32_t output)
 {
-	return output >= 0 && output < b->n_outputs ? &b->lists[output] : NULL;
+	return b && output >= 0 && output < b->n_outputs ? &b->lists[output] : NULL;
 }
 
 static void name_sample(struct stk_batch *b, int32_t i)
@@ -309,7 +320,7 @@ static void name_sample(struct stk_batch *b, int32_t i)
 const struct stk_sample *stk_batch_sample(const struct stk_batch *batch, int32_t i)
 {
 	struct stk_batch *b = (struct stk_batch *)batch; /* naming is lazy, and not seen from outside */
-	if (i < 0 || i >= b->count)
+	if (!b || i < 0 || i >= b->count)
 		return NULL;
 	pthread_mutex_lock(&b->lock);
 	if (!b->named[i])
@@ -320,16 +331,22 @@ const struct stk_sample *stk_batch_sample(const struct stk_batch *batch, int32_t
 
 int64_t stk_batch_epoch(const struct stk_batch *b)
 {
+	if (!b)
+		return -1;
 	return b->at.epoch;
 }
 
 int64_t stk_batch_step(const struct stk_batch *b)
 {
+	if (!b)
+		return -1;
 	return b->at.step;
 }
 
 bool stk_batch_is_last(const struct stk_batch *b)
 {
+	if (!b)
+		return false;
 	return b->at.last;
 }
 
@@ -359,6 +376,8 @@ static enum stk_status not_dense(const struct stk_tensor_list *l, struct stk_bat
 
 enum stk_status stk_batch_use_stream(struct stk_batch *b, uint64_t stream, struct stk_error *err)
 {
+	if (STK_NEED(err, b))
+		return STK_INVALID;
 	enum stk_status s = STK_OK;
 	for (int32_t o = 0; o < b->n_outputs && s == STK_OK; o++)
 		s = stk_batch_use_stream_output(b, o, stream, err);
@@ -367,6 +386,8 @@ enum stk_status stk_batch_use_stream(struct stk_batch *b, uint64_t stream, struc
 
 enum stk_status stk_batch_use_stream_output(struct stk_batch *b, int32_t output, uint64_t stream, struct stk_error *err)
 {
+	if (STK_NEED(err, b))
+		return STK_INVALID;
 	if (output < 0 || output >= b->n_outputs)
 		return stk__fail(err, STK_INVALID, "the batch has no output %d", output);
 	if (b->lists[output].device_id < 0)
@@ -376,6 +397,8 @@ enum stk_status stk_batch_use_stream_output(struct stk_batch *b, int32_t output,
 
 enum stk_status stk_batch_copy(struct stk_batch *b, int32_t output, int32_t i, void *to, size_t size, struct stk_error *err)
 {
+	if (STK_NEED(err, b, to))
+		return STK_INVALID;
 	const struct stk_tensor_list *l = stk_batch_output(b, output);
 	if (!l || i >= l->count)
 		return stk__fail(err, STK_INVALID, "the batch has no sample %d of output %d", i, output);
@@ -430,6 +453,8 @@ static enum stk_status copy_samples(
 
 enum stk_status stk_batch_to_host(struct stk_batch *b, int32_t output, int32_t i, struct stk_batch **out, struct stk_error *err)
 {
+	if (STK_NEED(err, b, out))
+		return STK_INVALID;
 	const struct stk_tensor_list *l = stk_batch_output(b, output);
 	*out = NULL;
 	if (!l || i >= l->count)
@@ -495,11 +520,19 @@ static struct stk_tensor_list list_over(const struct stk_tensor *samples, int32_
 enum stk_status stk_batch_wrap(const struct stk_tensor *samples, int32_t count, void (*release)(void *user), void *user,
 	struct stk_batch **out, struct stk_error *err)
 {
+	if (STK_NEED(err, out))
+		return STK_INVALID;
 	*out = NULL;
+	if (count < 0)
+		return stk__fail(err, STK_INVALID, "count is %d; it must be at least 0", count);
+	if (count && STK_NEED(err, samples))
+		return STK_INVALID;
 	for (int32_t i = 0; i < count; i++) {
 		const struct stk_desc *d = &samples[i].desc, *first = &samples[0].desc;
-		if (stk_desc_bytes(d) < 0)
+		if (stk_desc_bytes(d) < 0 || !stk_dtype_size(d->dtype) || !memchr(d->layout, '\0', sizeof d->layout))
 			return stk__fail(err, STK_INVALID, "sample %d is of no known type, or of an impossible shape", i);
+		if (stk_desc_bytes(d) > 0 && !samples[i].data)
+			return stk__fail(err, STK_INVALID, "the data of sample %d are NULL", i);
 		if (d->dtype != first->dtype || d->ndim != first->ndim || strcmp(d->layout, first->layout) != 0)
 			return stk__fail(err, STK_INVALID, "sample %d is %s with %d dims, where the first is %s with %d", i,
 				stk_dtype_name(d->dtype), d->ndim, stk_dtype_name(first->dtype), first->ndim);
@@ -560,6 +593,8 @@ static DLDataType dl_type(enum stk_dtype t)
 
 enum stk_status stk_batch_dlpack(struct stk_batch *b, int32_t output, int32_t i, void **out, struct stk_error *err)
 {
+	if (STK_NEED(err, b, out))
+		return STK_INVALID;
 	const struct stk_tensor_list *l = stk_batch_output(b, output);
 	*out = NULL;
 	if (!l || i >= l->count)

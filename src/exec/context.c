@@ -40,6 +40,8 @@ static void tell_unknown_settings(struct stk_context *ctx)
 
 enum stk_status stk_context_create(const struct stk_context_config *config, struct stk_context **out, struct stk_error *err)
 {
+	if (STK_NEED(err, out))
+		return STK_INVALID;
 	struct stk_context_config c = {.size = sizeof c};
 	*out = NULL;
 	if (config && config->size != sizeof c)
@@ -81,12 +83,16 @@ enum stk_status stk_context_create(const struct stk_context_config *config, stru
 
 struct stk_context *stk_context_ref(struct stk_context *ctx)
 {
+	if (!ctx)
+		return NULL;
 	atomic_fetch_add(&ctx->refs, 1);
 	return ctx;
 }
 
 void stk_context_unref(struct stk_context **ctx)
 {
+	if (!ctx)
+		return;
 	if (*ctx && atomic_fetch_sub(&(*ctx)->refs, 1) == 1)
 		destroy(*ctx);
 	*ctx = NULL;
@@ -94,6 +100,8 @@ void stk_context_unref(struct stk_context **ctx)
 
 int32_t stk_context_threads(const struct stk_context *ctx)
 {
+	if (!ctx)
+		return 0;
 	return stk__pool_threads(ctx->pool);
 }
 

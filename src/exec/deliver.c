@@ -35,6 +35,8 @@ static void open_batches(struct stk_pipeline *p)
 
 enum stk_status stk_pipeline_start(struct stk_pipeline *p, struct stk_error *err)
 {
+	if (STK_NEED(err, p))
+		return STK_INVALID;
 	enum stk_status s = stk__context_check(p->ctx, err);
 	if (s || p->run.started)
 		return s;
@@ -51,6 +53,8 @@ enum stk_status stk_pipeline_start(struct stk_pipeline *p, struct stk_error *err
 
 void stk_pipeline_cancel(struct stk_pipeline *p)
 {
+	if (!p)
+		return;
 	atomic_store(&p->run.halt.asked, true);
 	atomic_store(&p->run.cancelled, true); /* waits are in slices, so that this can be called where no lock can be taken */
 }
@@ -100,7 +104,7 @@ static void wait_slice(struct stk_pipeline *p, int64_t until_ns)
 static enum stk_status wait_done(struct stk_pipeline *p, int64_t ms, struct stk_record **out, struct stk_error *err)
 {
 	enum { STALL_MS = 30000 };
-	int64_t begin = stk__clock_ns(), until = ms >= 0 ? begin + ms * 1000000 : -1;
+	int64_t begin = stk__clock_ns(), until = ms >= 0 ? stk__clock_after_ms(begin, ms) : -1;
 	char text[1000];
 	if (ms != 0)
 		stk__device_deepen(p);
@@ -146,7 +150,9 @@ static enum stk_status wait_done(struct stk_pipeline *p, int64_t ms, struct stk_
 
 enum stk_status stk_pipeline_end_within(struct stk_pipeline *p, int64_t ms, struct stk_error *err)
 {
-	const int64_t until = stk__clock_ns() + ms * 1000000;
+	if (STK_NEED(err, p))
+		return STK_INVALID;
+	const int64_t until = stk__clock_after_ms(stk__clock_ns(), ms > 0 ? ms : 0);
 	enum stk_status s = stk__context_check(p->ctx, err);
 	if (s || stk__feed_is_me(p) || stk__pool_is_me(p->ctx->pool)) /* it would wait for itself */
 		return s;
@@ -274,6 +280,8 @@ static enum stk_status wait_traced(struct stk_pipeline *p, int64_t ms, struct st
 
 enum stk_status stk_pipeline_next_within(struct stk_pipeline *p, int64_t ms, struct stk_batch **out, struct stk_error *err)
 {
+	if (STK_NEED(err, p, out))
+		return STK_INVALID;
 	struct stk_record *r = NULL;
 	char notice[512];
 	*out = NULL;
@@ -303,6 +311,8 @@ enum stk_status stk_pipeline_next_within(struct stk_pipeline *p, int64_t ms, str
 
 enum stk_status stk_pipeline_next(struct stk_pipeline *p, struct stk_batch **out, struct stk_error *err)
 {
+	if (STK_NEED(err, p, out))
+		return STK_INVALID;
 	return stk_pipeline_next_within(p, p->config.timeout_ms ? p->config.timeout_ms : -1, out, err);
 }
 
@@ -327,6 +337,8 @@ static int64_t next_epoch_batch(const struct stk_pipeline *p, int64_t epoch)
 
 enum stk_status stk_pipeline_skip_epoch(struct stk_pipeline *p, struct stk_error *err)
 {
+	if (STK_NEED(err, p))
+		return STK_INVALID;
 	enum stk_status s = stk__context_check(p->ctx, err);
 	if (s)
 		return s;

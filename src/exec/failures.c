@@ -144,6 +144,8 @@ void stk__bad_free(struct stk_pipeline *p)
 
 int64_t stk_pipeline_bad_samples(struct stk_pipeline *p)
 {
+	if (!p)
+		return 0;
 	pthread_mutex_lock(&p->lock);
 	int64_t n = p->parts.bad ? p->parts.bad->n : 0;
 	pthread_mutex_unlock(&p->lock);
@@ -152,6 +154,8 @@ int64_t stk_pipeline_bad_samples(struct stk_pipeline *p)
 
 bool stk_pipeline_bad_sample(struct stk_pipeline *p, int64_t i, struct stk_error *out)
 {
+	if (!p || !out)
+		return false;
 	pthread_mutex_lock(&p->lock);
 	const struct stk_bad_list *l = p->parts.bad;
 	bool have = l && i >= 0 && i < l->n;

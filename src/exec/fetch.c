@@ -200,13 +200,28 @@ static void find_readers(struct stk_pipeline *p, struct stk_fetch *f)
 	}
 }
 
+int64_t stk__fetch_sample_bytes(const struct stk_pipeline *p)
+{
+	int64_t bytes = 0;
+	for (int32_t i = 0; i < p->program->n_readers; i++) {
+		const int64_t parts = p->program->readers[i].parts;
+		if (parts > 0)
+			bytes += (int64_t)sizeof(struct stk_read) +
+				 parts * (int64_t)(sizeof(struct stk_read_request) + sizeof(struct stk_read_part));
+	}
+	return bytes;
+}
+
 enum stk_status stk__fetch_create(struct stk_pipeline *p, struct stk_error *err)
 {
+	static const int64_t MOST_MEAN = (int64_t)1
+					 << 40; /* times as many requests as there may be, the bytes that are expected stay a number */
 	struct stk_fetch *f = p->parts.fetch = stk__calloc(1, sizeof *f);
 	size_t readers = (size_t)p->program->n_readers, batch = (size_t)p->config.batch_size, samples = (size_t)p->flight.n * batch;
 	if (!f)
 		return stk__fail(err, STK_NO_MEMORY, "out of memory for a pipeline");
-	f->mean_bytes = (int64_t)(p->config.read_bytes / 16);
+	size_t mean = p->config.read_bytes / 16;
+	f->mean_bytes = mean < (size_t)MOST_MEAN ? (int64_t)mean : MOST_MEAN;
 	f->readers = stk__calloc(readers, sizeof *f->readers);
 	f->index = stk__calloc(readers, sizeof *f->index);
 	bool ok = f->readers && f->index;

@@ -12,6 +12,7 @@
 
 STK_MUST_USE enum stk_status stk__fetch_create(struct stk_pipeline *p, struct stk_error *err); /* after the records */
 void stk__fetch_destroy(struct stk_pipeline *p);                                               /* drained, or after a create that failed */
+int64_t stk__fetch_sample_bytes(const struct stk_pipeline *p); /* what stk__fetch_create takes for each sample in flight */
 
 /* ---- a batch ---- */
 

@@ -80,6 +80,8 @@ enum stk_status stk__orders_create(struct stk_pipeline *p, struct stk_error *err
 
 enum stk_status stk_pipeline_lead(struct stk_pipeline *p, const char *reader, struct stk_error *err)
 {
+	if (STK_NEED(err, p, reader))
+		return STK_INVALID;
 	int32_t lead;
 	enum stk_status s = stk__program_reader(p->program, reader, &lead, err);
 	if (s || lead == p->program->lead)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Making and ending a pipeline. */
 #include "base/environment.h"
+#include "base/machine_memory.h"
 #include "exec/device.h"
 #include "exec/engine.h"
 #include "exec/feed.h"
@@ -19,8 +20,23 @@ static enum stk_status check_config(struct stk_pipeline_config *c, struct stk_er
 		return stk__fail(err, STK_INVALID, "batch_size is %d; it must be from 1 to %d", c->batch_size, 1 << 20);
 	if (c->prefetch < 0 || c->prefetch > 1024)
 		return stk__fail(err, STK_INVALID, "prefetch is %d; it must be from 0 (the default, 2) to 1024", c->prefetch);
-	if (c->max_errors < 0 || c->read_requests < 0 || c->max_batches < 0 || c->timeout_ms < 0)
-		return stk__fail(err, STK_INVALID, "max_errors, read_requests, max_batches and timeout_ms can't be negative");
+	if (c->device_id < -1)
+		return stk__fail(err, STK_INVALID, "device_id is %d; it must be -1 (no GPU) or the number of a GPU", c->device_id);
+	if ((unsigned)c->on_error > STK_ON_ERROR_REPLACE)
+		return stk__fail(err, STK_INVALID, "on_error is %d; it must be one of enum stk_on_error", (int)c->on_error);
+	if (!(c->max_errors >= 0)) /* NaN too */
+		return stk__fail(err, STK_INVALID, "max_errors is %g; it must be at least 0", c->max_errors);
+	if (c->read_requests < 0 || c->read_requests > STK_MOST_READ_REQUESTS)
+		return stk__fail(err, STK_INVALID, "read_requests is %d; it must be from 0 (the default) to %d", c->read_requests,
+			STK_MOST_READ_REQUESTS);
+	if (c->max_batches < 0)
+		return stk__fail(err, STK_INVALID, "max_batches is %d; it must be at least 0", c->max_batches);
+	if (c->memory_limit > PTRDIFF_MAX || c->gpu_memory > PTRDIFF_MAX || c->read_bytes > PTRDIFF_MAX || c->held_limit > PTRDIFF_MAX)
+		return stk__fail(err, STK_INVALID,
+			"memory_limit, gpu_memory, read_bytes and held_limit must be below 2^63; they are %zu, %zu, %zu and %zu",
+			c->memory_limit, c->gpu_memory, c->read_bytes, c->held_limit);
+	if (c->timeout_ms < 0)
+		return stk__fail(err, STK_INVALID, "timeout_ms is %lld; it must be at least 0", (long long)c->timeout_ms);
 	c->prefetch = c->prefetch ? c->prefetch : 2;
 	c->memory_limit = c->memory_limit ? c->memory_limit : (size_t)2 << 30;
 	const char *fuse = getenv("STOKER_FUSE");
@@ -113,6 +129,19 @@ static bool make_record(struct stk_pipeline *p, struct stk_record *r)
 	return true;
 }
 
+/* Refuses more records than the machine can hold. They are written at once: the kernel would hand out the memory, and end the process when it is written. */
+static enum stk_status check_records(const struct stk_pipeline *p, struct stk_error *err)
+{
+	const int64_t sample = (int64_t)(sizeof(struct stk_sample_state) + sizeof(int32_t)) + stk__fetch_sample_bytes(p);
+	const int64_t bytes = p->flight.n * ((int64_t)sizeof(struct stk_record) + p->config.batch_size * sample);
+	if ((size_t)bytes < (size_t)16 << 20 || (size_t)bytes < stk__memory_available() / 2)
+		return STK_OK;
+	return stk__fail(err, STK_NO_MEMORY,
+		"out of memory: keeping track of %d batches of %d takes %lld MiB, more than half of what is free; lower read_requests (%d), prefetch (%d) or "
+		"batch_size",
+		p->flight.n, p->config.batch_size, (long long)(bytes >> 20), p->config.read_requests, p->config.prefetch);
+}
+
 /* As many records as slots may be under way, and as reading ahead needs: a window in flight, and as much again read before its turn. */
 static enum stk_status make_records(struct stk_pipeline *p, struct stk_error *err)
 {
@@ -121,6 +150,9 @@ static enum stk_status make_records(struct stk_pipeline *p, struct stk_error *er
 	if (p->program->n_steps) /* some three thousand images keep a GPU busy, even while cores decode the largest of them */
 		p->flight.most_depth += p->config.batch_size > 1024 ? 2 : p->config.batch_size < 128 ? 24 : 3072 / p->config.batch_size;
 	p->flight.n = p->flight.most_depth + 2 + window;
+	enum stk_status s = check_records(p, err);
+	if (s)
+		return s;
 	p->flight.records = stk__calloc((size_t)p->flight.n, sizeof *p->flight.records);
 	p->crew.cost_ns = stk__calloc((size_t)p->program->n_levels * (size_t)p->program->max_chains, sizeof *p->crew.cost_ns);
 	bool ok = p->flight.records && p->crew.cost_ns;
@@ -195,7 +227,11 @@ static void tell_notice(void *user, const char *text)
 enum stk_status stk_pipeline_create(struct stk_context *ctx, struct stk_graph *graph, const struct stk_pipeline_config *config,
 	struct stk_pipeline **out, struct stk_error *err)
 {
+	if (STK_NEED(err, out))
+		return STK_INVALID;
 	*out = NULL;
+	if (STK_NEED(err, ctx, graph, config))
+		return STK_INVALID;
 	if (config->size != sizeof *config)
 		return stk__fail(
 			err, STK_INVALID, "stk_pipeline_config.size is %zu; this library expects %zu", config->size, sizeof *config);

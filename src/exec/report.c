@@ -10,6 +10,8 @@
 
 int32_t stk_pipeline_readers(const struct stk_pipeline *p)
 {
+	if (!p)
+		return 0;
 	return p->program->n_readers;
 }
 
@@ -20,12 +22,16 @@ static const struct stk_program_node *reader_node(const struct stk_program *g, i
 
 const char *stk_pipeline_reader_name(const struct stk_pipeline *p, int32_t i)
 {
+	if (!p)
+		return NULL;
 	const struct stk_program *g = p->program;
 	return i >= 0 && i < g->n_readers ? reader_node(g, stk__program_reader_at(g, i))->node->name : NULL;
 }
 
 enum stk_status stk_pipeline_reader_meta(struct stk_pipeline *p, const char *name, struct stk_reader_meta *out, struct stk_error *err)
 {
+	if (STK_NEED(err, p, out))
+		return STK_INVALID;
 	const struct stk_program *g = p->program;
 	int32_t i;
 	enum stk_status s = stk__program_reader(g, name, &i, err);
@@ -63,25 +69,31 @@ static const struct stk_program_node *by_name(const struct stk_pipeline *p, cons
 
 const char *stk_pipeline_class_name(struct stk_pipeline *p, const char *name, int64_t label)
 {
+	if (!p)
+		return NULL;
 	const struct stk_program_node *n = by_name(p, name);
 	return n && n->def->reader->class_name ? n->def->reader->class_name(n->shared, label) : NULL;
 }
 
 int64_t stk_pipeline_reader_skipped(struct stk_pipeline *p, const char *name, const char **text)
 {
-	const struct stk_program_node *n = by_name(p, name);
+	const char *none;
+	text = text ? text : &none;
 	*text = "";
+	const struct stk_program_node *n = p ? by_name(p, name) : NULL;
 	return n && n->def->reader->skipped ? n->def->reader->skipped(n->shared, text) : 0;
 }
 
 int32_t stk_pipeline_outputs(const struct stk_pipeline *p)
 {
+	if (!p)
+		return 0;
 	return p->program->n_outputs;
 }
 
 enum stk_status stk_pipeline_output_desc(const struct stk_pipeline *p, int32_t output, struct stk_desc *out)
 {
-	if (output < 0 || output >= p->program->n_outputs)
+	if (!p || !out || output < 0 || output >= p->program->n_outputs)
 		return STK_INVALID;
 	*out = p->program->values[p->program->outputs[output]].desc;
 	return STK_OK;
@@ -89,6 +101,8 @@ enum stk_status stk_pipeline_output_desc(const struct stk_pipeline *p, int32_t o
 
 enum stk_status stk_pipeline_explain(struct stk_pipeline *p, bool json, char **out, struct stk_error *err)
 {
+	if (STK_NEED(err, p, out))
+		return STK_INVALID;
 	struct stk_text t = {0};
 	const struct stk_resident *d = p->parts.resident;
 	bool on_gpu = d && d->dev;
@@ -129,6 +143,9 @@ static size_t scratch_bytes(const struct stk_pipeline *p)
 
 size_t stk_pipeline_counters(struct stk_pipeline *p, struct stk_counter *out, size_t n)
 {
+	if (!p)
+		return 0;
+	n = out ? n : 0;
 	struct stk_io_counters io;
 	stk__io_counters(p->io, &io);
 	size_t held = stk__held_bytes(p);
@@ -163,6 +180,8 @@ size_t stk_pipeline_counters(struct stk_pipeline *p, struct stk_counter *out, si
 
 size_t stk_pipeline_spans(struct stk_pipeline *p, struct stk_span *out, size_t n)
 {
+	if (!p)
+		return 0;
 	size_t total = stk__trace_count(p->trace);
 	struct stk_trace_span *spans = out && n ? stk__alloc(n * sizeof *spans) : NULL;
 	if (!spans)

@@ -113,6 +113,8 @@ static void add_beside(const struct stk_pipeline *p, struct stk_text *t)
 
 enum stk_status stk_pipeline_save(struct stk_pipeline *p, char **out, struct stk_error *err)
 {
+	if (STK_NEED(err, p, out))
+		return STK_INVALID;
 	struct stk_text t = {0};
 	int64_t epoch, consumed;
 	position(p, &epoch, &consumed);
@@ -390,6 +392,8 @@ static void begin_at(struct stk_pipeline *p, const struct saved *v)
 
 enum stk_status stk_pipeline_restore(struct stk_pipeline *p, const char *state, size_t size, struct stk_error *err)
 {
+	if (STK_NEED(err, p, state))
+		return STK_INVALID;
 	if (p->run.started || p->flight.next_deliver)
 		return stk__fail(err, STK_STATE, "a state is restored before the first batch; make a new pipeline");
 	json_error_t je;

@@ -66,6 +66,8 @@ static bool is_ended(void *user)
 
 enum stk_status stk_index_write(const struct stk_index_options *options, struct stk_index_info *info, struct stk_error *err)
 {
+	if (STK_NEED(err, options) || STK_NEED(err, options->root, options->path))
+		return STK_INVALID;
 	struct stk_file_list *l = NULL;
 	struct stk_coded_out o = {0};
 	struct watched watched = {.options = options};

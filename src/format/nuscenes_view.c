@@ -113,7 +113,7 @@ static enum stk_status check_names(
 /* As StreamPETR cuts: stretches of equal length, rounded up, so the last may be shorter. */
 static void add_scene(struct stk_nuscenes_view *v, const struct stk_nuscenes_scene *scene, int32_t split)
 {
-	int32_t length = (scene->count + split - 1) / split;
+	int32_t length = scene->count / split + (scene->count % split > 0);
 	for (int32_t k = 0; k < scene->count; k++) {
 		v->starts[v->size] = k % length == 0;
 		if (k % length == 0)

@@ -146,11 +146,17 @@ static enum stk_status pack_all(struct packing *k, struct stk_error *err)
 
 enum stk_status stk_pack(const struct stk_pack_options *o, struct stk_pack_info *info, struct stk_error *err)
 {
+	if (STK_NEED(err, o) || STK_NEED(err, o->source, o->folder))
+		return STK_INVALID;
 	struct packing k = {.options = o};
 	if (o->size != sizeof *o || (info && info->size != sizeof *info))
 		return stk__fail(err, STK_INVALID, "stk_pack_options.size is %zu; this library expects %zu", o->size, sizeof *o);
-	if (o->shard_bytes < 0 || o->threads < 0 || !o->folder || stk__is_uri(o->folder))
-		return stk__fail(err, STK_INVALID, "tars are written to a local folder, and shard_bytes is above 0");
+	if (o->shard_bytes < 0 || o->threads < 0 || o->threads > STK_MOST_CREW || o->seed < -1)
+		return stk__fail(err, STK_INVALID,
+			"shard_bytes is at least 0, seed at least -1, and threads is from 0 to %d; they are %lld, %lld and %d",
+			STK_MOST_CREW, (long long)o->shard_bytes, (long long)o->seed, o->threads);
+	if (stk__is_uri(o->folder))
+		return stk__fail(err, STK_INVALID, "%s: tars are written to a local folder", o->folder);
 	if (strpbrk(o->folder, "{}*?["))
 		return stk__fail(err, STK_INVALID, "%s: the folder's name has one of {}*?[, which stand for several names in paths of tars",
 			o->folder);

@@ -64,13 +64,18 @@ static enum stk_status check_options(const struct stk_tar_index_options *o, stru
 {
 	if (o->size != sizeof *o)
 		return stk__fail(err, STK_INVALID, "stk_tar_index_options.size is %zu; this library expects %zu", o->size, sizeof *o);
-	if (o->path_count < 1)
+	if (o->path_count < 1 || !o->paths)
 		return stk__fail(err, STK_INVALID, "paths is empty: name at least one tar");
+	for (int32_t i = 0; i < o->path_count; i++)
+		if (!o->paths[i])
+			return stk__fail(err, STK_INVALID, "path %d is NULL", i);
 	return STK_OK;
 }
 
 enum stk_status stk_tar_index(const struct stk_tar_index_options *o, struct stk_tar_index_info *info, struct stk_error *err)
 {
+	if (STK_NEED(err, o))
+		return STK_INVALID;
 	const struct stk_access access = access_of(o);
 	struct stk_names tars;
 	struct stk_archives archives;
@@ -182,6 +187,8 @@ static enum stk_status look(const struct stk_tar_index_options *o, const struct 
 
 enum stk_status stk_tar_unindexed(const struct stk_tar_index_options *o, int32_t *unindexed, struct stk_error *err)
 {
+	if (STK_NEED(err, o, unindexed))
+		return STK_INVALID;
 	const struct stk_access access = access_of(o);
 	struct stk_storage *storage = NULL;
 	struct stk_names tars;

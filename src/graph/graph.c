@@ -9,6 +9,8 @@
 
 enum stk_status stk_graph_create(struct stk_graph **out, struct stk_error *err)
 {
+	if (STK_NEED(err, out))
+		return STK_INVALID;
 	*out = stk__calloc(1, sizeof **out);
 	if (!*out)
 		return stk__fail(err, STK_NO_MEMORY, "out of memory for a graph");
@@ -86,6 +88,26 @@ static enum stk_status set_varying(
 	return s;
 }
 
+/* That a value is what its kind says; what it may be is the argument's to say. */
+static enum stk_status check_value(const struct stk_op_def *def, const struct stk_arg *v, struct stk_error *err)
+{
+	const bool list = v->kind == STK_VALUE_INTS || v->kind == STK_VALUE_FLOATS || v->kind == STK_VALUE_STRINGS;
+	if (!v->name)
+		return stk__fail(err, STK_INVALID, "%s: the name of an argument is NULL", def->name);
+	if ((unsigned)v->kind > STK_VALUE_NODE)
+		return stk__fail(err, STK_INVALID, "%s: argument \"%s\" is of kind %d, which is none of enum stk_value_kind", def->name,
+			v->name, (int)v->kind);
+	if ((v->kind == STK_VALUE_STRING && !v->value.s) || (list && v->value.list.count && !v->value.list.data))
+		return stk__fail(err, STK_INVALID, "%s: the value of argument \"%s\" is NULL", def->name, v->name);
+	if (list && v->value.list.count > INT32_MAX)
+		return stk__fail(err, STK_INVALID, "%s: argument \"%s\" is a list of %zu values; there may be %d", def->name, v->name,
+			v->value.list.count, INT32_MAX);
+	for (size_t i = 0; v->kind == STK_VALUE_STRINGS && i < v->value.list.count; i++)
+		if (!((const char *const *)v->value.list.data)[i])
+			return stk__fail(err, STK_INVALID, "%s: value %zu of argument \"%s\" is NULL", def->name, i, v->name);
+	return STK_OK;
+}
+
 /* Defaults first, then what was given, then what is required. */
 static enum stk_status set_args(
 	struct stk_graph *g, struct stk_graph_node *node, const struct stk_arg *args, size_t n_args, struct stk_error *err)
@@ -99,6 +121,8 @@ static enum stk_status set_args(
 	for (size_t i = 0; i < n_args; i++) {
 		if (args[i].kind == STK_VALUE_NONE)
 			continue;
+		if ((s = check_value(node->def, &args[i], err)))
+			return s;
 		if ((s = find_arg(node->def, args[i].name, &k, &def, err)))
 			return s;
 		if (node->given >> k & 1)
@@ -182,6 +206,11 @@ static enum stk_status infer_outputs(struct stk_graph *g, struct stk_graph_node 
 enum stk_status stk_graph_add(struct stk_graph *g, const char *op, const struct stk_node *inputs, size_t n_inputs,
 	const struct stk_arg *args, size_t n_args, const struct stk_graph_options *options, struct stk_node *out, struct stk_error *err)
 {
+	if (STK_NEED(err, g, op, out) || (n_inputs && STK_NEED(err, inputs)) || (n_args && STK_NEED(err, args)))
+		return STK_INVALID;
+	if (options && ((unsigned)options->device > STK_DEVICE_GPU || (options->n_when && !options->when)))
+		return stk__fail(
+			err, STK_INVALID, "%s: stk_graph_options has device %d, or n_when without conditions", op, (int)options->device);
 	if (g->frozen)
 		return stk__fail(err, STK_STATE, "a pipeline was made from this graph: build another graph");
 	const struct stk_op_def *def = stk__op_find(op);
@@ -234,16 +263,18 @@ out:
 
 enum stk_device stk_graph_node_device(const struct stk_graph *g, struct stk_node node)
 {
-	return node.op >= 0 && node.op < g->n_nodes ? g->nodes[node.op]->device : STK_DEVICE_CPU;
+	return g && node.op >= 0 && node.op < g->n_nodes ? g->nodes[node.op]->device : STK_DEVICE_CPU;
 }
 
 int32_t stk_graph_node_outputs(const struct stk_graph *g, struct stk_node node)
 {
-	return node.op >= 0 && node.op < g->n_nodes ? g->nodes[node.op]->n_outputs : 0;
+	return g && node.op >= 0 && node.op < g->n_nodes ? g->nodes[node.op]->n_outputs : 0;
 }
 
 enum stk_status stk_graph_describe(struct stk_graph *g, struct stk_node node, struct stk_desc *out, struct stk_error *err)
 {
+	if (STK_NEED(err, g, out))
+		return STK_INVALID;
 	enum stk_status s = check_node(g, node, "this", err);
 	if (s == STK_OK)
 		*out = g->nodes[node.op]->outputs[node.output];
@@ -252,6 +283,8 @@ enum stk_status stk_graph_describe(struct stk_graph *g, struct stk_node node, st
 
 enum stk_status stk_graph_output(struct stk_graph *g, struct stk_node node, struct stk_error *err)
 {
+	if (STK_NEED(err, g))
+		return STK_INVALID;
 	if (g->frozen)
 		return stk__fail(err, STK_STATE, "a pipeline was made from this graph: build another graph");
 	enum stk_status s = check_node(g, node, "the output", err);
@@ -270,14 +303,25 @@ enum stk_status stk_graph_output(struct stk_graph *g, struct stk_node node, stru
 	return STK_OK;
 }
 
+static enum stk_status check_callbacks(const struct stk_source_callbacks *c, struct stk_error *err)
+{
+	if (!c->pull)
+		return stk__fail(err, STK_INVALID, "stk_source_callbacks.pull is NULL");
+	if ((unsigned)c->seek > STK_SEEK_NEVER)
+		return stk__fail(err, STK_INVALID, "stk_source_callbacks.seek is %d; it must be one of enum stk_seek", (int)c->seek);
+	return STK_OK;
+}
+
 enum stk_status stk_graph_set_source(
 	struct stk_graph *g, struct stk_node node, const struct stk_source_callbacks *callbacks, struct stk_error *err)
 {
-	enum stk_status s = check_node(g, node, "the source", err);
+	enum stk_status s = STK_NEED(err, g, callbacks);
+	if (s == STK_OK && (s = check_node(g, node, "the source", err)) == STK_OK)
+		s = check_callbacks(callbacks, err);
 	if (s == STK_OK && (!(g->nodes[node.op]->def->flags & (STK_OP_CALLBACK | STK_OP_FUNCTION)) || g->nodes[node.op]->has_source))
 		s = stk__fail(err, STK_INVALID, "%s is no external_source or python_function without callbacks", g->nodes[node.op]->name);
 	if (s) {
-		if (callbacks->destroy)
+		if (callbacks && callbacks->destroy)
 			callbacks->destroy(callbacks->user);
 		return s;
 	}

@@ -98,6 +98,8 @@ static json_t *json_of_conditions(const struct stk_graph_node *n)
 
 enum stk_status stk_graph_serialize(const struct stk_graph *g, char **out, struct stk_error *err)
 {
+	if (STK_NEED(err, g, out))
+		return STK_INVALID;
 	json_t *ops = json_array(), *outputs = json_array();
 	*out = NULL;
 	bool ok = true;
@@ -300,8 +302,12 @@ static enum stk_status read_graph(struct stk_graph *g, const json_t *j, struct s
 
 enum stk_status stk_graph_deserialize(const char *text, size_t size, struct stk_graph **out, struct stk_error *err)
 {
+	if (STK_NEED(err, out))
+		return STK_INVALID;
 	json_error_t je;
 	*out = NULL;
+	if (STK_NEED(err, text))
+		return STK_INVALID;
 	json_t *j = json_loadb(text, size, JSON_REJECT_DUPLICATES, &je);
 	if (!j)
 		return stk__fail(

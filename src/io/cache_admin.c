@@ -118,18 +118,24 @@ static enum stk_status travel(struct tour *t, const char *dir, struct stk_cache_
 
 enum stk_status stk_cache_list(const char *dir, stk_cache_visit visit, void *user, struct stk_cache_facts *facts, struct stk_error *err)
 {
+	if (STK_NEED(err, dir))
+		return STK_INVALID;
 	struct tour t = {.visit = visit, .user = user};
 	return travel(&t, dir, facts, err);
 }
 
 enum stk_status stk_cache_verify(const char *dir, stk_cache_visit visit, void *user, struct stk_cache_facts *facts, struct stk_error *err)
 {
+	if (STK_NEED(err, dir))
+		return STK_INVALID;
 	struct tour t = {.visit = visit, .user = user, .verifies = true};
 	return travel(&t, dir, facts, err);
 }
 
 enum stk_status stk_cache_clear(const char *dir, const char *prefix, struct stk_cache_facts *facts, struct stk_error *err)
 {
+	if (STK_NEED(err, dir))
+		return STK_INVALID;
 	struct tour t = {.prefix = prefix, .removes = true};
 	return travel(&t, dir, facts, err);
 }

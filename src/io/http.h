@@ -9,6 +9,8 @@
 #include "io/aws.h"
 #include "io/io.h"
 
+enum { STK_HTTP_THREADS = 16 }; /* at most */
+
 /* 0: the default that the comment names. */
 struct stk_http_settings {
 	const struct stk_aws_given *given; /* what counts before the environment; lives as long as the source. NULL: nothing */

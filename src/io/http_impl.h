@@ -19,14 +19,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-enum {
-	STK_HTTP_THREADS = 16,
-	STK_HTTP_TEXT = 2048,
-	STK_HTTP_RESUMES = 8,
-	STK_HTTP_MOVES = 5,
-	STK_HTTP_SLACK = 64,
-	STK_HTTP_SCRATCH = 64 << 10
-};
+enum { STK_HTTP_TEXT = 2048, STK_HTTP_RESUMES = 8, STK_HTTP_MOVES = 5, STK_HTTP_SLACK = 64, STK_HTTP_SCRATCH = 64 << 10 };
 
 /* One snapshot of the environment; requests hold the one that they began with. */
 struct stk_http_account {

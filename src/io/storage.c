@@ -13,7 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { FILE_THREADS = 16 };
+enum { FILE_THREADS = 16, MOST_FETCH_THREADS = 4096, MOST_MS = 1000000000 };
 
 struct stk_storage {
 	_Atomic int refs;
@@ -43,10 +43,22 @@ static enum stk_status check(const struct stk_storage_config *c, struct stk_erro
 		return bad_string("profile", "and access_key exclude each other: the profile names keys of its own", err);
 	if ((unsigned)c->addressing > STK_ADDRESSING_VIRTUAL)
 		return bad_string("addressing", "is auto, path or virtual", err);
-	if (c->threads < 0 || c->requests < 0 || c->retries < -1 || c->fetch_threads < 0)
-		return bad_string("threads, requests, retries and fetch_threads", "can't be negative", err);
-	if (c->connect_ms < 0 || c->first_byte_ms < 0 || c->stall_ms < 0)
-		return bad_string("the times", "can't be negative", err);
+	const struct {
+		const char *name;
+		int64_t value, least, most;
+	} numbers[] = {
+		{"threads", c->threads, 0, STK_HTTP_THREADS},
+		{"requests", c->requests, 0, INT32_MAX},
+		{"retries", c->retries, -1, INT32_MAX},
+		{"fetch_threads", c->fetch_threads, 0, MOST_FETCH_THREADS},
+		{"connect_ms", c->connect_ms, 0, MOST_MS},
+		{"first_byte_ms", c->first_byte_ms, 0, MOST_MS},
+		{"stall_ms", c->stall_ms, 0, MOST_MS},
+	};
+	for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
+		if (numbers[i].value < numbers[i].least || numbers[i].value > numbers[i].most)
+			return stk__fail(err, STK_INVALID, "storage: %s is %lld; it must be from %lld to %lld", numbers[i].name,
+				(long long)numbers[i].value, (long long)numbers[i].least, (long long)numbers[i].most);
 	if (c->ca_bundle && access(c->ca_bundle, R_OK))
 		return bad_string("ca_bundle", "names a file that cannot be read", err);
 	if (c->cache_limit < 0 || (c->cache_limit && !c->cache))
@@ -138,12 +150,15 @@ enum stk_status stk__storage_create(
 enum stk_status stk_storage_create(const struct stk_storage_config *config, struct stk_storage **out, struct stk_error *err)
 {
 	struct stk_storage_config c = {.size = sizeof c};
-	*out = NULL;
+	if (out)
+		*out = NULL;
 	if (config && config->size != sizeof c)
 		return stk__fail(err, STK_INVALID, "stk_storage_config.size is %zu; this library expects %zu", config->size, sizeof c);
 	if (config)
 		c = *config;
-	enum stk_status status = check(&c, err);
+	enum stk_status status = STK_NEED(err, out);
+	if (!status)
+		status = check(&c, err);
 	if (!status)
 		return stk__storage_create(&c, FILE_THREADS, out, err);
 	if (c.fetch && c.fetch_done)
@@ -153,12 +168,16 @@ enum stk_status stk_storage_create(const struct stk_storage_config *config, stru
 
 struct stk_storage *stk_storage_ref(struct stk_storage *s)
 {
+	if (!s)
+		return NULL;
 	atomic_fetch_add(&s->refs, 1);
 	return s;
 }
 
 void stk_storage_unref(struct stk_storage **storage)
 {
+	if (!storage)
+		return;
 	struct stk_storage *s = *storage;
 	*storage = NULL;
 	if (!s || atomic_fetch_sub(&s->refs, 1) != 1)
@@ -187,6 +206,9 @@ bool stk__storage_notice(const struct stk_storage *s, char text[512])
 
 size_t stk_storage_counters(struct stk_storage *s, struct stk_counter *out, size_t n)
 {
+	if (!s)
+		return 0;
+	n = out ? n : 0;
 	struct stk_io_counters io;
 	struct stk_cache_counters cache = {0};
 	stk__io_counters(s->io, &io);

@@ -61,6 +61,8 @@ static void unref(struct user_source *s)
 
 void *stk_fetch_room(const struct stk_fetch_call *fetch, size_t size)
 {
+	if (!fetch || !fetch->out || size == SIZE_MAX)
+		return NULL;
 	struct stk_fetched *got = fetch->out;
 	stk__free(got->data);
 	got->data = stk__alloc(size + 1);

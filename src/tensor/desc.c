@@ -27,7 +27,7 @@ const char *stk_dtype_name(enum stk_dtype dtype)
 
 int64_t stk_desc_elements(const struct stk_desc *desc)
 {
-	if (desc->ndim < 0)
+	if (!desc || desc->ndim < 0 || desc->ndim > STK_MAX_DIMS)
 		return -1;
 	int64_t n = 1;
 	for (int d = 0; d < desc->ndim; d++)

@@ -7,7 +7,7 @@
 #include <stdatomic.h>
 #include <time.h>
 
-enum { MOST_THREADS = 64, SLICE_NS = 100000000 };
+enum { SLICE_NS = 100000000 };
 
 struct work {
 	const struct stk_crew *crew;
@@ -66,9 +66,9 @@ static void tell_progress(struct work *w)
 
 enum stk_status stk__crew_run(const struct stk_crew *crew, struct stk_error *err)
 {
-	pthread_t threads[MOST_THREADS];
+	pthread_t threads[STK_MOST_CREW];
 	struct work w = {.crew = crew, .bad = crew->count};
-	int wanted = crew->threads < MOST_THREADS ? crew->threads : MOST_THREADS, n = 0;
+	int wanted = crew->threads < STK_MOST_CREW ? crew->threads : STK_MOST_CREW, n = 0;
 	wanted = crew->count < wanted ? crew->count : wanted;
 	wanted -= !crew->progress; /* the caller is one of them, unless it tells how far they are */
 	pthread_mutex_init(&w.lock, NULL);

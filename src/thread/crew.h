@@ -8,6 +8,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+enum { STK_MOST_CREW = 64 }; /* threads at a time, whatever is asked for */
+
 struct stk_crew {
 	int32_t count; /* things */
 	int threads;   /* at most; where fewer start, these do it all, and the caller itself where none does */

@@ -206,8 +206,10 @@ void stk__pool_leave(struct stk_pool *pool, struct stk_pool_client *client)
 
 bool stk__pool_leave_within(struct stk_pool *pool, struct stk_pool_client *client, int64_t ms)
 {
+	enum { LONGEST_MS = 1 << 30 }; /* twelve days: a caller whose limit is later asks again */
 	struct timespec until;
 	clock_gettime(CLOCK_REALTIME, &until);
+	ms = ms < LONGEST_MS ? ms : LONGEST_MS;
 	const int64_t ns = until.tv_nsec + ms % 1000 * 1000000;
 	until.tv_sec += ms / 1000 + ns / 1000000000;
 	until.tv_nsec = ns % 1000000000;

@@ -90,7 +90,7 @@ def test_settings_that_cannot_be(store, tmp_path):
     refused("anonymous and access_key exclude", anonymous=True, **SECRETS)
     refused("profile and access_key exclude", profile="p", **SECRETS)
     refused(r"the endpoint \(endpoint\) is not http://", endpoint="ftp://u:sEcReT@host")
-    refused("requests is a whole number, at least 1", requests=0)
+    refused("requests is at least 1, not 0", requests=0)
     refused("answer_timeout is a number of seconds", answer_timeout=0)
     refused("ca_bundle names a file that cannot be read", ca_bundle=tmp_path / "none.pem")
     refused("access_key is a string", access_key=3, secret_key="sEcReT")

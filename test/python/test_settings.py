@@ -4,6 +4,7 @@
 import inspect
 import json
 import pydoc
+import time
 
 import pytest
 from stoker import Loader, Pipeline, fn, types
@@ -98,7 +99,22 @@ def test_defaults_are_those_of_the_signature():
 @pytest.mark.parametrize(
     ("given", "match"),
     [
-        ({"batch_size": 2**40}, "batch_size is at most 2147483647, not 1099511627776"),
+        ({"batch_size": 2**40}, "batch_size is at most 1048576, not 1099511627776"),
+        ({"batch_size": True}, "batch_size is a whole number, not True"),
+        ({"read_requests": 2**31 - 1}, "read_requests is at most 1048576, not 2147483647"),
+        ({"read_requests": False}, "read_requests is a whole number, not False"),
+        ({"max_batches": ""}, "max_batches is a whole number, not ''"),
+        ({"prefetch_queue_depth": {"cpu_size": 2**31}}, r"prefetch_queue_depth\['cpu_size'\] is at most 1024"),
+        ({"read_bytes": "1G"}, "read_bytes is a number of bytes, .*, not '1G'; G could be GB .* or GiB"),
+        ({"read_bytes": "8 EB"}, "read_bytes is a number of bytes, .*, not '8 EB'"),
+        ({"held_limit": "9000000000000GB"}, "held_limit is at most 9223372036854775807"),
+        ({"memory_limit": 1.5}, "memory_limit is a whole number, not 1.5"),
+        ({"timeout": float("nan")}, "timeout is at least 0, not nan"),
+        ({"timeout": -1e300}, "timeout is at least 0"),
+        ({"timeout": -(10**400)}, "timeout is at least 0"),
+        ({"timeout": "never"}, "timeout is a number, not 'never'"),
+        ({"timeout": True}, "timeout is a number, not True"),
+        ({"strict": 2}, "strict is True or False, not 2"),
         ({"num_threads": 2**40}, "num_threads is at most"),
         ({"device_id": 2**40}, "device_id is at most"),
         ({"prefetch_queue_depth": 2**40}, "prefetch_queue_depth is at most"),
@@ -114,6 +130,30 @@ def test_defaults_are_those_of_the_signature():
 def test_values_that_do_not_fit_are_refused_by_name(given, match):
     with pytest.raises((TypeError, ValueError), match=f"Pipeline: {match}"):
         make(**given)
+
+
+@pytest.mark.parametrize("timeout", [None, float("inf"), 1e300, 2.0**63, 2**63, 10**400, 2**31])
+def test_a_time_that_is_as_good_as_none_waits(timeout):
+    """It became a time in the past, so that the wait ended at once."""
+    pipe = Pipeline(batch_size=1, num_threads=1, device_id=None, timeout=timeout)
+    with pipe:
+        pipe.set_outputs(fn.external_source(lambda: time.sleep(0.3) or [0], batch=True))
+    again = Pipeline.deserialize(json.dumps(json.loads(make(timeout=timeout).serialize(), parse_constant=pytest.fail)))
+    assert len(pipe.run()[0]) == 1
+    assert again._settings.timeout == pipe._settings.timeout
+
+
+def test_sizes_are_numbers_or_texts_with_a_unit():
+    for given, want in {
+        "1GB": 10**9,
+        "1.5 GiB": 3 * 2**29,
+        "200mb": 2 * 10**8,
+        2e9: 2 * 10**9,
+        "7": 7,
+        "8388607TiB": 8388607 * 2**40,
+    }.items():
+        for name in ("memory_limit", "gpu_memory_limit", "held_limit", "read_bytes"):
+            assert getattr(Settings({"batch_size": 1, name: given}), name) == want
 
 
 def test_values_at_the_bounds_are_taken():

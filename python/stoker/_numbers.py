@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Numbers that are given as settings: the one place that converts and checks them, so that none wraps around, loses its fraction or turns into a default."""
+
+from __future__ import annotations
+
+import math
+import numbers
+import operator
+import re
+from fractions import Fraction
+from typing import Any
+
+from stoker.errors import ArgumentError, InvalidArgumentError
+
+INT32_MAX = 2**31 - 1
+INT64_MAX = 2**63 - 1
+
+_UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12, "KIB": 2**10, "MIB": 2**20, "GIB": 2**30, "TIB": 2**40}
+
+
+def _shown(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 80 else text[:77] + "..."
+
+
+def whole(what: str, value: Any, least: int, most: int = INT32_MAX) -> int:
+    """A whole number in a range. Integers of any kind are taken; True and False are not, nor are floats and text. what: "Pipeline: batch_size"."""
+    try:
+        if isinstance(value, bool):
+            raise TypeError
+        number = operator.index(value)
+    except TypeError:
+        raise ArgumentError(f"{what} is a whole number, not {_shown(value)}") from None
+    if number < least:
+        raise InvalidArgumentError(f"{what} is at least {least}, not {_shown(number)}")
+    if number > most:
+        raise InvalidArgumentError(f"{what} is at most {most}, not {_shown(number)}")
+    return number
+
+
+def number(what: str, value: Any, least: float = 0, most: float = math.inf) -> float:
+    """A number in a range, with or without a fraction. A whole number beyond those of a float is infinite; NaN is in no range."""
+    if isinstance(value, (bool, str, bytes)) or not hasattr(value, "__float__"):
+        raise ArgumentError(f"{what} is a number, not {_shown(value)}")
+    try:
+        given = float(value)
+    except OverflowError:
+        given = math.inf if value > 0 else -math.inf
+    except (TypeError, ValueError):  # an array of several
+        raise ArgumentError(f"{what} is a number, not {_shown(value)}") from None
+    if not given >= least:
+        raise InvalidArgumentError(f"{what} is at least {least:g}, not {_shown(value)}")
+    if given > most:
+        raise InvalidArgumentError(f"{what} is at most {most:g}, not {_shown(value)}")
+    return given
+
+
+def size(what: str, value: Any, least: int = 0) -> int:
+    """A number of bytes, or a text with a unit such as "200GB" or "1.5GiB"."""
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    if not isinstance(value, str):
+        return whole(what, value, least, INT64_MAX)
+    found = re.fullmatch(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([A-Za-z]*)\s*", value)
+    unit = _UNITS.get(found[2].upper()) if found else None
+    if found is None or unit is None:
+        half = found[2].upper() if found else ""
+        both = f"; {half} could be {half}B (powers of 1000) or {half}iB (powers of 1024)" if half in ("K", "M", "G", "T") else ""
+        raise InvalidArgumentError(f'{what} is a number of bytes, as 200_000_000_000, "200GB" or "1.5GiB", not {_shown(value)}{both}')
+    return whole(what, int(Fraction(found[1]) * unit), least, INT64_MAX)
+
+
+def flag(what: str, value: Any) -> bool:
+    """True or False, or what counts as one of them. Text such as "no" would count as True, and is refused, as are numbers other than 0 and 1."""
+    if isinstance(value, (str, bytes)) or (isinstance(value, numbers.Real) and value not in (0, 1)):
+        raise InvalidArgumentError(f"{what} is True or False, not {_shown(value)}")
+    return bool(value)
