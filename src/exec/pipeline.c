@@ -45,7 +45,7 @@ static enum stk_status check_config(struct stk_pipeline_config *c, struct stk_er
 }
 
 /* Object stores answer out of order, some requests a second late. What arrives meanwhile needs room, or too few are under way. */
-static void prepare_reads(struct stk_pipeline *p)
+static enum stk_status prepare_reads(struct stk_pipeline *p, const struct stk_access *access, struct stk_error *err)
 {
 	char uri[STK_MAX_URI];
 	size_t n = stk__sample_uri(p->program, 0, uri, sizeof uri);
@@ -53,8 +53,11 @@ static void prepare_reads(struct stk_pipeline *p)
 	struct stk_pipeline_config *c = &p->config;
 	c->read_requests = c->read_requests ? c->read_requests : remote ? 1024 : 256;
 	c->read_bytes = c->read_bytes ? c->read_bytes : (size_t)(remote ? 160 : 32) << 20;
-	if (remote)
-		stk__io_refresh(p->io, uri); /* on the user's thread, where the environment may be read */
+	if (!remote)
+		return STK_OK;
+	stk__io_refresh(p->io, uri, access); /* on the user's thread, where the environment may be read */
+	const bool interrupted = access->interrupted && access->interrupted(access->user);
+	return interrupted ? stk__fail(err, STK_CANCELLED, "making the pipeline was interrupted") : STK_OK;
 }
 
 /* STOKER_POISON=BYTE. The GPU's work is then looked through for addresses that it does not reach, too (submit.c). Builds without optimisation are for
@@ -267,10 +270,9 @@ enum stk_status stk_pipeline_create(struct stk_context *ctx, struct stk_graph *g
 	if ((s = stk__context_check(ctx, err)) || (s = check_config(&p->config, err)) ||
 		(s = stk__program_create(graph, config->seed, !p->config.no_fuse, p->config.device_id >= 0, &access, &p->program, err)))
 		goto out;
-	prepare_reads(p);
-	if ((s = stk__orders_create(p, err)) || (s = stk__surveyed_create(p, err)) || (s = make_records(p, err)) ||
-		(s = stk__deliver_create(p, err)) || (s = stk__open_create(p, err)) || (s = stk__fetch_create(p, err)) ||
-		(s = stk__feed_create(p, err)) || (s = make_workers(p, err)) || (s = make_ring(p, err)))
+	if ((s = prepare_reads(p, &access, err)) || (s = stk__orders_create(p, err)) || (s = stk__surveyed_create(p, err)) ||
+		(s = make_records(p, err)) || (s = stk__deliver_create(p, err)) || (s = stk__open_create(p, err)) ||
+		(s = stk__fetch_create(p, err)) || (s = stk__feed_create(p, err)) || (s = make_workers(p, err)) || (s = make_ring(p, err)))
 		goto out;
 	if (config->trace && (s = make_trace(p, err)))
 		goto out;

@@ -4,6 +4,8 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/system.h"
+#include "io/read_small.h"
+#include "io/storage.h"
 #include "io/time_text.h"
 
 #include <jansson.h>
@@ -31,6 +33,12 @@ void stk__aws_fresh_clear(struct stk_aws_fresh *f)
 	*f = (struct stk_aws_fresh){0};
 }
 
+bool stk__aws_is_over(const struct stk_aws_asking *how)
+{
+	const struct stk_access *a = how->access;
+	return atomic_load(how->stop) || (a && a->interrupted && a->interrupted(a->user));
+}
+
 /* ---- asking ---- */
 
 static size_t take_answer(char *bytes, size_t size, size_t count, void *user)
@@ -44,9 +52,8 @@ static size_t take_answer(char *bytes, size_t size, size_t count, void *user)
 
 static int look_up(void *user, curl_off_t a, curl_off_t b, curl_off_t c, curl_off_t d)
 {
-	const _Atomic bool *stop = user;
 	(void)a, (void)b, (void)c, (void)d;
-	return atomic_load(stop);
+	return stk__aws_is_over(user);
 }
 
 long stk__aws_ask(const struct stk_aws_asking *how, const struct stk_aws_question *q, struct stk_text *out)
@@ -63,6 +70,7 @@ long stk__aws_ask(const struct stk_aws_asking *how, const struct stk_aws_questio
 	if (e) {
 		c->curl_easy_setopt(e, CURLOPT_URL, q->url);
 		c->curl_easy_setopt(e, CURLOPT_NOSIGNAL, 1L);
+		c->curl_easy_setopt(e, CURLOPT_OPENSOCKETFUNCTION, stk__curl_open_socket);
 		c->curl_easy_setopt(e, CURLOPT_CUSTOMREQUEST, q->method);
 		c->curl_easy_setopt(e, CURLOPT_HTTPHEADER, headers);
 		if (q->body)
@@ -78,7 +86,7 @@ long stk__aws_ask(const struct stk_aws_asking *how, const struct stk_aws_questio
 		c->curl_easy_setopt(e, CURLOPT_WRITEDATA, out);
 		c->curl_easy_setopt(e, CURLOPT_NOPROGRESS, 0L);
 		c->curl_easy_setopt(e, CURLOPT_XFERINFOFUNCTION, look_up);
-		c->curl_easy_setopt(e, CURLOPT_XFERINFODATA, (void *)(uintptr_t)how->stop);
+		c->curl_easy_setopt(e, CURLOPT_XFERINFODATA, (void *)(uintptr_t)how);
 		if (c->curl_easy_perform(e) == CURLE_OK)
 			c->curl_easy_getinfo(e, CURLINFO_RESPONSE_CODE, &status);
 		c->curl_easy_cleanup(e);
@@ -122,16 +130,14 @@ bool stk__aws_take_json(struct stk_aws_fresh *out, const struct stk_text *answer
 
 bool stk__aws_read_token(const char *path, struct stk_text *out)
 {
-	char *text = stk__alloc(LONGEST_TOKEN + 1);
-	FILE *f = text ? fopen(path, "re") : NULL;
-	size_t n = f ? fread(text, 1, LONGEST_TOKEN, f) : 0;
-	if (f)
-		fclose(f);
+	size_t n, size;
+	char *text = stk__read_small(path, LONGEST_TOKEN, &size);
+	n = size;
 	while (n && (text[n - 1] == '\n' || text[n - 1] == '\r'))
 		n--;
 	stk__text_add(out, "%.*s", (int)n, text ? text : "");
 	if (text)
-		stk__erase(text, LONGEST_TOKEN);
+		stk__erase(text, size);
 	stk__free(text);
 	return n && !out->failed;
 }

@@ -13,7 +13,8 @@ enum { STK_AWS_HEADERS = 6 };
 struct stk_aws_asking {
 	const struct stk_curl *curl;
 	const _Atomic bool *stop;
-	const char *ca, *proxy; /* NULL: the system's */
+	const struct stk_access *access; /* who may end the wait; nullable */
+	const char *ca, *proxy;          /* NULL: the system's */
 };
 
 struct stk_aws_question {
@@ -30,6 +31,8 @@ struct stk_aws_fresh {
 };
 void stk__aws_fresh_clear(struct stk_aws_fresh *f);
 
+/* Whether nobody waits for keys any more: the storage ends, or the user has interrupted. On the asking thread. */
+bool stk__aws_is_over(const struct stk_aws_asking *how);
 /* The HTTP status, 0 where there was no answer. The answer replaces what `out` holds. */
 long stk__aws_ask(const struct stk_aws_asking *how, const struct stk_aws_question *q, struct stk_text *out);
 /* Frees a text that may be secret. */

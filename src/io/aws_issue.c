@@ -96,9 +96,10 @@ static enum stk_status issue(
 	return s;
 }
 
-enum stk_status stk__aws_issue(struct stk_aws_settings *s, const struct stk_curl *curl, const _Atomic bool *stop, struct stk_error *err)
+enum stk_status stk__aws_issue(struct stk_aws_settings *s, const struct stk_curl *curl, const _Atomic bool *stop,
+	const struct stk_access *access, struct stk_error *err)
 {
-	const struct stk_aws_asking how = {.curl = curl, .stop = stop, .ca = s->ca_bundle, .proxy = s->proxy};
+	const struct stk_aws_asking how = {.curl = curl, .stop = stop, .access = access, .ca = s->ca_bundle, .proxy = s->proxy};
 	struct stk_aws_fresh fresh = {0}, old = {s->key, s->secret, s->token, 0};
 	enum stk_status status = issue(&s->issuer, &how, &fresh, err);
 	if (status) {

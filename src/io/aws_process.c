@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Keys from a program: a profile's credential_process. It may ask for a code or a touch, and so takes as long as it likes, but ends when the storage does. */
+ * Keys from a program: a profile's credential_process. It may ask for a code or a touch, and so may take minutes, but ends when the storage does, or when
+ * the user interrupts. */
 #include "io/aws_ask.h"
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/system.h"
 
@@ -14,22 +16,25 @@
 
 extern char **environ;
 
-enum { LONGEST_ANSWER = 1 << 20, LOOK_MS = 50 };
+enum { LONGEST_ANSWER = 1 << 20, LOOK_MS = 50, LONGEST_S = 120 };
 
-/* Without the library's threads' mask, which blocks all signals; in the same process group, so that it may ask on the terminal. Returns its id, or -1. */
-static pid_t start(const char *command, int out)
+/* Without the library's threads' mask, which blocks all signals. It stays in the process group only where it may ask on the terminal; elsewhere it leads a group
+ * of its own, which is ended with it. Returns its id, or -1. */
+static pid_t start(const char *command, int out, bool *leads)
 {
 	const char *const words[] = {"sh", "-c", command, NULL};
 	posix_spawn_file_actions_t files;
 	posix_spawnattr_t how;
 	sigset_t none;
 	pid_t pid = -1;
+	*leads = !isatty(STDIN_FILENO);
 	if (posix_spawn_file_actions_init(&files))
 		return -1;
 	if (!posix_spawnattr_init(&how)) {
 		sigemptyset(&none);
 		if (posix_spawn_file_actions_adddup2(&files, out, STDOUT_FILENO) || posix_spawnattr_setsigmask(&how, &none) ||
-			posix_spawnattr_setflags(&how, POSIX_SPAWN_SETSIGMASK) ||
+			posix_spawnattr_setpgroup(&how, 0) ||
+			posix_spawnattr_setflags(&how, (short)(POSIX_SPAWN_SETSIGMASK | (*leads ? POSIX_SPAWN_SETPGROUP : 0))) ||
 			posix_spawn(&pid, "/bin/sh", &files, &how, (char *const *)(uintptr_t)words, environ))
 			pid = -1;
 		posix_spawnattr_destroy(&how);
@@ -38,12 +43,19 @@ static pid_t start(const char *command, int out)
 	return pid;
 }
 
-/* What it prints, until it closes its output. False: the storage ends. */
-static bool collect(int fd, const _Atomic bool *stop, struct stk_text *answer)
+/* Whether it is still waited for. */
+enum wait { ON, GIVEN_UP, TOO_LONG };
+static enum wait look(const struct stk_aws_asking *how, int64_t until_ns)
+{
+	return stk__aws_is_over(how) ? GIVEN_UP : stk__clock_ns() >= until_ns ? TOO_LONG : ON;
+}
+
+/* What it prints, until it closes its output. */
+static enum wait collect(int fd, const struct stk_aws_asking *how, int64_t until_ns, struct stk_text *answer)
 {
 	char part[4096];
-	bool on;
-	for (struct pollfd p = {.fd = fd, .events = POLLIN}; (on = !atomic_load(stop)) && answer->length < LONGEST_ANSWER;) {
+	enum wait on;
+	for (struct pollfd p = {.fd = fd, .events = POLLIN}; (on = look(how, until_ns)) == ON && answer->length < LONGEST_ANSWER;) {
 		int ready = poll(&p, 1, LOOK_MS);
 		if (ready == 0 || (ready < 0 && errno == EINTR))
 			continue;
@@ -62,21 +74,28 @@ enum stk_status stk__aws_ask_process(const struct stk_aws_issuer *i, const struc
 	int ends[2], ended = 0;
 	if (pipe2(ends, O_CLOEXEC))
 		return stk__fail_errno(err, errno, "no credentials: the profile's credential_process can't be started");
-	pid_t pid = start(i->where, ends[1]);
+	bool leads;
+	const int64_t until_ns = stk__clock_ns() + LONGEST_S * INT64_C(1000000000);
+	pid_t pid = start(i->where, ends[1], &leads);
 	close(ends[1]);
-	bool on = pid > 0 && collect(ends[0], how->stop, answer);
+	enum wait on = pid > 0 ? collect(ends[0], how, until_ns, answer) : ON;
 	close(ends[0]);
 	if (pid <= 0)
 		return stk__fail(err, STK_IO, "no credentials: the profile's credential_process can't be started");
-	while (on && waitpid(pid, &ended, WNOHANG) == 0) { /* it has closed its output, and goes on */
+	while (on == ON && waitpid(pid, &ended, WNOHANG) == 0) { /* it has closed its output, and goes on */
 		poll(NULL, 0, LOOK_MS);
-		on = !atomic_load(how->stop);
+		on = look(how, until_ns);
 	}
-	if (!on) {
-		kill(pid, SIGKILL);
+	if (on != ON) {
+		kill(leads ? -pid : pid, SIGKILL);
 		waitpid(pid, &ended, 0);
-		return stk__fail(err, STK_CANCELLED, "no credentials: the storage ended before the profile's credential_process did");
 	}
+	if (on == GIVEN_UP)
+		return stk__fail(err, STK_CANCELLED, "no credentials: the wait for the profile's credential_process was ended");
+	if (on == TOO_LONG)
+		return stk__fail(err, STK_TIMEOUT,
+			"no credentials: the profile's credential_process has not ended after %d s: run it by itself to see what it waits for",
+			LONGEST_S);
 	if (WIFSIGNALED(ended))
 		return stk__fail(err, STK_IO, "no credentials: the profile's credential_process was ended by signal %d", WTERMSIG(ended));
 	if (WEXITSTATUS(ended))

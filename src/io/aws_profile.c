@@ -3,6 +3,7 @@
 
 #include "base/memory.h"
 #include "base/system.h"
+#include "io/read_small.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,12 +26,8 @@ bool stk__aws_env_says_yes(const char *name)
 
 static char *read_file(const char *path)
 {
-	char *text = NULL;
-	FILE *f = fopen(path, "re");
-	if (f && (text = stk__alloc(LONGEST_FILE + 1)))
-		text[fread(text, 1, LONGEST_FILE, f)] = 0;
-	if (f)
-		fclose(f);
+	size_t size;
+	char *text = stk__read_small(path, LONGEST_FILE, &size);
 	return text ? text : stk__calloc(1, 1);
 }
 

@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/system.h"
+#include "io/read_small.h"
 
 #include <fcntl.h>
 #include <jansson.h>
@@ -40,6 +41,18 @@ static void keep_token(const char *path, const json_t *token)
 	bool good = fd >= 0 && json_dumpfd(token, fd, JSON_COMPACT) == 0;
 	if (fd >= 0 && (close(fd) || !good || rename(other, path)))
 		unlink(other);
+}
+
+static json_t *load_token(const char *path)
+{
+	enum { LONGEST = 1 << 20 };
+	size_t size;
+	char *text = path ? stk__read_small(path, LONGEST, &size) : NULL;
+	json_t *token = text ? json_loadb(text, size, 0, NULL) : NULL;
+	if (text)
+		stk__erase(text, size);
+	stk__free(text);
+	return token;
 }
 
 static void set_time(json_t *token, time_t t)
@@ -116,7 +129,7 @@ static long ask_portal(const struct stk_aws_issuer *i, const struct stk_aws_aski
 enum stk_status stk__aws_ask_sso(const struct stk_aws_issuer *i, const struct stk_aws_asking *how, struct stk_text *answer,
 	struct stk_aws_fresh *out, struct stk_error *err)
 {
-	json_t *token = i->token_file ? json_load_file(i->token_file, 0, NULL) : NULL;
+	json_t *token = load_token(i->token_file);
 	if (!text_of(token, "accessToken")) {
 		json_decref(token);
 		return log_in(i, "has left no token (~/.aws/sso/cache)", err);

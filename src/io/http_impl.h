@@ -231,7 +231,7 @@ struct stk_http_account *stk__http_read_account(const struct stk_aws_given *give
 struct stk_http_account *stk__http_account(struct stk_http_source *s); /* the caller's reference to the current one */
 uint64_t stk__http_place(const struct stk_http_account *a);
 void stk__http_account_unref(struct stk_http_account *a);
-void stk__http_refresh(void *source, const char *uri);
+void stk__http_refresh(void *source, const char *uri, const struct stk_access *access);
 void stk__http_keeper_join(struct stk_http_source *s); /* ending is set */
 /* The store says that the account's keys have expired: asks for new ones soon. False: nobody issues them. */
 bool stk__http_keys_refused(struct stk_http_source *s, const struct stk_http_account *a);

@@ -77,7 +77,7 @@ static struct stk_http_account *renewed(struct stk_http_source *s, const struct 
 		return NULL;
 	n->refs = 1;
 	if (stk__aws_settings_copy(&a->aws, &n->aws) && stk__proxies_copy(&n->proxies, &a->proxies) &&
-		stk__aws_issue(&n->aws, &s->curl, &s->ending, NULL) == STK_OK)
+		stk__aws_issue(&n->aws, &s->curl, &s->ending, NULL, NULL) == STK_OK)
 		return n;
 	stk__http_account_unref(n);
 	return NULL;
@@ -166,19 +166,19 @@ static bool take_over(struct stk_http_source *s, struct stk_http_account *a)
 	return fresh;
 }
 
-static void issue_keys(struct stk_http_source *s, struct stk_http_account *a)
+static void issue_keys(struct stk_http_source *s, struct stk_http_account *a, const struct stk_access *access)
 {
 	pthread_mutex_lock(&s->lock);
 	enum stk_status status = s->curl.library ? STK_OK : stk__curl_load(&s->curl, &a->error);
 	pthread_mutex_unlock(&s->lock);
 	if (!status)
-		status = stk__aws_issue(&a->aws, &s->curl, &s->ending, &a->error);
+		status = stk__aws_issue(&a->aws, &s->curl, &s->ending, access, &a->error);
 	if (status == STK_NOT_FOUND)
 		a->error = (struct stk_error){0}; /* who signs says that there are no keys, and where they may be */
 }
 
 /* Short of memory, the settings stay as they were. */
-void stk__http_refresh(void *source, const char *uri)
+void stk__http_refresh(void *source, const char *uri, const struct stk_access *access)
 {
 	struct stk_http_source *s = source;
 	struct stk_http_account *a = stk__http_read_account(s->settings.given);
@@ -187,7 +187,7 @@ void stk__http_refresh(void *source, const char *uri)
 	const struct stk_aws_settings *aws = &a->aws;
 	bool needs_keys = strncmp(uri, "s3", 2) == 0 && !a->error.code && !aws->anonymous && !(aws->key && aws->secret) && aws->issuer.kind;
 	if (needs_keys && !take_over(s, a))
-		issue_keys(s, a);
+		issue_keys(s, a, access);
 	bool expires = a->aws.expires;
 	use_account(s, a, NULL);
 	if (expires)

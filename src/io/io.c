@@ -436,11 +436,11 @@ static void hand_on(void *user, struct stk_request *r)
 		stk__io_fetch(io, r);
 }
 
-void stk__io_refresh(struct stk_io *io, const char *uri)
+void stk__io_refresh(struct stk_io *io, const char *uri, const struct stk_access *access)
 {
 	int i = find_source(io, uri);
 	if (i >= 0 && io->sources[i].ops->refresh)
-		io->sources[i].ops->refresh(io->sources[i].source, uri);
+		io->sources[i].ops->refresh(io->sources[i].source, uri, access);
 }
 
 void stk__io_describe(struct stk_io *io, const char *uri, struct stk_storage_report *out)

@@ -15,6 +15,7 @@
 
 struct stk_io;     /* threads, sources by scheme, buffers */
 struct stk_buffer; /* pooled */
+struct stk_access; /* storage.h */
 
 /* What a source reports about an object besides its bytes. */
 struct stk_object {
@@ -112,8 +113,8 @@ struct stk_source_ops {
 	/* Ends what waits; what is being read may still finish. No request comes after it. */
 	void (*cancel_all)(void *source);
 	/* Takes over what the environment says now, before requests for URIs like this one. May block for seconds until keys are issued.
-	 * NULL: nothing to take. */
-	void (*refresh)(void *source, const char *uri);
+	 * `access`, nullable, says whether the user has interrupted that. NULL: nothing to take. */
+	void (*refresh)(void *source, const char *uri, const struct stk_access *access);
 	uint64_t (*threads)(void *source); /* of blocking reads, started so far; nullable: none */
 	/* Tells apart what has the same URI in different stores: a hash of the endpoint. Nullable: 0. */
 	uint64_t (*place)(void *source, const char *uri);
@@ -143,8 +144,8 @@ void stk__io_destroy(struct stk_io *io);
 STK_MUST_USE enum stk_status stk__io_add_source(struct stk_io *io, const struct stk_source_ops *ops, void *source, struct stk_error *err);
 
 /* Before requests for URIs like this one: its source looks at the environment again, for keys and endpoints. Requests that have begun go on as they were. On a
- * thread that may call getenv. */
-void stk__io_refresh(struct stk_io *io, const char *uri);
+ * thread that may call getenv. access: who may interrupt that; nullable. */
+void stk__io_refresh(struct stk_io *io, const char *uri, const struct stk_access *access);
 
 /* Adds to a report what the source of this URI knows. */
 void stk__io_describe(struct stk_io *io, const char *uri, struct stk_storage_report *out);

@@ -373,21 +373,21 @@ static void test_errors_are_named(void **state)
 	check_failure(io, "s3://b/object", 0, -1, STK_IO, "403 AccessDenied, Access Denied: check the credentials");
 	s3_server_set(server, "");
 	use(KEY, "not-" SECRET);
-	stk__io_refresh(io, "s3://b/object");
+	stk__io_refresh(io, "s3://b/object", NULL);
 	check_failure(io, "s3://b/object", 0, -1, STK_IO, "403 SignatureDoesNotMatch");
 	use("", "");
-	stk__io_refresh(io, "s3://b/object");
+	stk__io_refresh(io, "s3://b/object", NULL);
 	check_failure(io, "s3://b/object", 0, -1, STK_IO, "there are no credentials");
 	setenv("AWS_REGION", "not a region", 1);
-	stk__io_refresh(io, "s3://b/object");
+	stk__io_refresh(io, "s3://b/object", NULL);
 	check_failure(io, "s3://b/object", 0, -1, STK_INVALID, "AWS_REGION");
 	use(KEY, SECRET);
 	setenv("AWS_ENDPOINT_URL_S3", "http://127.0.0.1:1", 1);
-	stk__io_refresh(io, "s3://b/object");
+	stk__io_refresh(io, "s3://b/object", NULL);
 	check_failure(io, "s3://b/object", 0, -1, STK_IO, "127.0.0.1");
 	check_failure(io, "gs://b/object", 0, -1, STK_UNSUPPORTED, "gs://");
 	use(KEY, SECRET);
-	stk__io_refresh(io, "s3://b/object");
+	stk__io_refresh(io, "s3://b/object", NULL);
 	check_bytes(io, "b/object", 0, -1, 1000);
 	stk__io_destroy(io);
 }

@@ -146,7 +146,7 @@ static struct stk_io *make_io(void)
 	struct stk_io *io;
 	assert_int_equal(stk__io_create(1, &io, NULL), STK_OK);
 	assert_int_equal(stk__http_add(io, &quick, NULL), STK_OK);
-	stk__io_refresh(io, "s3://b/object");
+	stk__io_refresh(io, "s3://b/object", NULL);
 	return io;
 }
 
@@ -242,7 +242,7 @@ static void test_services(void **state)
 	struct stk_error err;
 	struct stk_io *io = make_io();
 	uint64_t asked = s3_server_counts(issuing).requests;
-	stk__io_refresh(io, "s3://b/object"); /* they are good for long, and not asked for again */
+	stk__io_refresh(io, "s3://b/object", NULL); /* they are good for long, and not asked for again */
 	assert_int_equal(read_object(io, &err), STK_OK);
 	assert_int_equal(s3_server_counts(issuing).requests, asked);
 	stk__io_destroy(io);
