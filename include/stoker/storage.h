@@ -46,7 +46,7 @@ struct stk_storage_config {
 	const char *ca_bundle; /* file of the certificates that are trusted */
 	const char *proxy;     /* "http://HOST:PORT"; "" : none, whatever the environment says */
 	int32_t threads;       /* of http:// and s3://, at most 16; default 2 */
-	int32_t requests;      /* under way at a time, at most; default 2048, or fewer: three quarters of the files that may be open */
+	int32_t requests; /* under way at a time, at most; default 2048, or fewer: connections hold at most half of the files that may be open */
 	int32_t retries;       /* of a request that the store or the network fails; default 10, fewer until a server answers; -1: none */
 	int64_t connect_ms;    /* default 5 000; this and the two times that follow are at most 1e9 */
 	int64_t first_byte_ms; /* from the beginning of a request to the first byte of its answer; default 20 000 */

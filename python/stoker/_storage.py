@@ -39,7 +39,8 @@ class Storage:
     endpoint, region: of the store. access_key, secret_key, session_token: keys, or profile: the name of those in AWS's files, or anonymous=True: requests are
     not signed. path_style: True puts the bucket into the path, False into the host's name; None: into the path where an endpoint is given.
     ca_bundle: a file of the certificates that are trusted. proxy: a URL; "" for none.
-    requests: under way at a time, at most 2048, and three quarters of the files that may be open. threads: that send them, 2 (at most 16).
+    requests: under way at a time, at most 2048, and as many connections as hold half of the files that may be open. threads: that send them,
+    2 (at most 16).
     retries: of a request that the store or the network fails, 10; before any server has answered, 4, and 1 where a time-out was waited for.
     hedging: whether a request whose answer is later than nearly all others is sent a second time.
     connect_timeout (with TLS's handshake), answer_timeout (to the first byte), stall_timeout (in which 4 KiB must come): seconds of each try; 5, 20 and 10.

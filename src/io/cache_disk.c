@@ -133,7 +133,7 @@ static void write_tag(const char *dir)
 	char path[STK_CACHE_PATH], temporary[STK_CACHE_PATH];
 	snprintf(path, sizeof path, "%.3900s/" TAG, dir);
 	snprintf(temporary, sizeof temporary, "%.3900s/" TAG ".XXXXXX", dir);
-	int fd = mkstemp(temporary);
+	int fd = mkostemp(temporary, O_CLOEXEC);
 	FILE *f = fd < 0 ? NULL : fdopen(fd, "w");
 	if (!f)
 		return;

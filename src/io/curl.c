@@ -4,10 +4,15 @@
 #include "base/error.h"
 
 #include "base/memory.h"
+#include "io/read_small.h"
 
 #include <dlfcn.h>
+#include <fcntl.h>
+#include <linux/sockios.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 static enum stk_status find_functions(struct stk_curl *c, struct stk_error *err)
@@ -60,10 +65,107 @@ static enum stk_status choose_certificates(struct stk_curl *c, bool own, struct 
 	return STK_OK;
 }
 
+/* The file is read here, since TLS libraries open it so that programs inherit it, and wait for a FIFO. False: it can't be read, or this libcurl takes no
+ * certificates from memory; then libcurl opens the file, or says why it can't. */
+static bool trust_text(const struct stk_curl *c, CURL *easy, const char *file)
+{
+#if LIBCURL_VERSION_NUM >= 0x074d00
+	enum { LONGEST = 16 << 20 };
+	struct curl_blob blob = {.flags = CURL_BLOB_COPY};
+	char *text = stk__read_small(file, LONGEST, &blob.len);
+	blob.data = text;
+	const bool good = text && c->curl_easy_setopt(easy, CURLOPT_CAINFO_BLOB, &blob) == CURLE_OK;
+	stk__free(text);
+	return good;
+#else
+	(void)c, (void)easy, (void)file;
+	return false;
+#endif
+}
+
 CURLcode stk__curl_trust(const struct stk_curl *c, CURL *easy, const char *file)
 {
 	file = file ? file : c->certificates;
-	return file ? c->curl_easy_setopt(easy, CURLOPT_CAINFO, file) : CURLE_OK;
+	return !file || trust_text(c, easy, file) ? CURLE_OK : c->curl_easy_setopt(easy, CURLOPT_CAINFO, file);
+}
+
+/* ---- descriptors that programs of the user's must not inherit ---- */
+
+curl_socket_t stk__curl_open_socket(void *user, curlsocktype purpose, struct curl_sockaddr *address)
+{
+	(void)user, (void)purpose;
+	return socket(address->family, address->socktype | SOCK_CLOEXEC, address->protocol);
+}
+
+/* Bytes that wait in a Unix socket: those that it may read and those that its peer has not read yet. -1: `fd` is no such socket. */
+static int waiting_bytes(int fd)
+{
+	int domain = 0, in = 0, out = 0;
+	socklen_t size = sizeof domain;
+	if (getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &size) || domain != AF_UNIX || ioctl(fd, FIONREAD, &in) ||
+		ioctl(fd, SIOCOUTQ, &out))
+		return -1;
+	return in + out;
+}
+
+/* Before 8.9, libcurl makes pairs of Unix sockets that programs inherit, and names neither end. What belongs to it is recognised by a byte that is written to
+ * the pair (`poke`): the number of bytes that wait changes. Such bytes stay in the pair, where nobody looks for them. `first`: the lowest descriptor that was
+ * free before. */
+static void find_pair(const struct stk_curl *c, int first, void (*poke)(const struct stk_curl *c, void *of), void *of)
+{
+	enum { MOST_LOOKED_AT = 4096, NEW_PAIRS = 0x080900 };
+	if (first < 0 || c->curl_version_info(CURLVERSION_NOW)->version_num >= NEW_PAIRS)
+		return;
+	for (int fd = first, found = 0; fd < first + MOST_LOOKED_AT && found < 2; fd++) {
+		const int flags = fcntl(fd, F_GETFD), before = flags < 0 || flags & FD_CLOEXEC ? -1 : waiting_bytes(fd);
+		if (before < 0)
+			continue;
+		poke(c, of);
+		if (waiting_bytes(fd) == before)
+			continue;
+		fcntl(fd, F_SETFD, flags | FD_CLOEXEC);
+		found++;
+	}
+}
+
+int stk__lowest_free_fd(void)
+{
+	int fd = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 0);
+	fd = fd < 0 ? open("/", O_PATH | O_CLOEXEC) : fd; /* the process has no standard error */
+	if (fd >= 0)
+		close(fd);
+	return fd;
+}
+
+static void wake_up(const struct stk_curl *c, void *multi)
+{
+	c->curl_multi_wakeup(multi);
+}
+
+CURLM *stk__curl_multi(const struct stk_curl *c)
+{
+	const int first = stk__lowest_free_fd();
+	CURLM *multi = c->curl_multi_init();
+	if (multi)
+		find_pair(c, first, wake_up, multi);
+	return multi;
+}
+
+static void write_byte(const struct stk_curl *c, void *end)
+{
+	(void)c;
+	ssize_t n = send(*(const int *)end, "", 1, MSG_DONTWAIT | MSG_NOSIGNAL);
+	(void)n;
+}
+
+void stk__curl_close_on_exec(const struct stk_curl *c, int end)
+{
+	enum { NEAR = 32 }; /* the other end was made in the same call, and mostly has the next number */
+	const int flags = fcntl(end, F_GETFD);
+	if (flags < 0 || flags & FD_CLOEXEC || waiting_bytes(end) < 0)
+		return;
+	find_pair(c, end > NEAR ? end - NEAR : 0, write_byte, &end);
+	fcntl(end, F_SETFD, flags | FD_CLOEXEC);
 }
 
 enum stk_status stk__curl_load(struct stk_curl *c, struct stk_error *err)

@@ -37,6 +37,7 @@
 	X(curl_multi_remove_handle, CURLMcode, (CURLM * multi, CURL * easy))                                                               \
 	X(curl_multi_socket_action, CURLMcode, (CURLM * multi, curl_socket_t socket, int events, int *running))                            \
 	X(curl_multi_info_read, CURLMsg *, (CURLM * multi, int *left))                                                                     \
+	X(curl_multi_wakeup, CURLMcode, (CURLM * multi))                                                                                   \
 	X(curl_multi_cleanup, CURLMcode, (CURLM * multi))                                                                                  \
 	X(curl_slist_append, struct curl_slist *, (struct curl_slist * list, const char *text))                                            \
 	X(curl_slist_free_all, void, (struct curl_slist * list))
@@ -52,6 +53,16 @@ struct stk_curl {
 /* STK_UNSUPPORTED where there is none; the message says what to install. */
 STK_MUST_USE enum stk_status stk__curl_load(struct stk_curl *c, struct stk_error *err);
 void stk__curl_unload(struct stk_curl *c);
+
+/* curl_multi_init, whose descriptors are closed on exec. Each multi handle holds two: curl_multi_wakeup writes to them. NULL: no memory or no descriptor. */
+enum { STK_CURL_MULTI_FDS = 2 };
+CURLM *stk__curl_multi(const struct stk_curl *c);
+/* The number that the next descriptor will have: so many are open at least. -1: none is free. */
+int stk__lowest_free_fd(void);
+/* Makes the pair of sockets close-on-exec through which curl's thread that looks up a name wakes the handle. `end` is the one that curl watches. */
+void stk__curl_close_on_exec(const struct stk_curl *c, int end);
+/* For CURLOPT_OPENSOCKETFUNCTION: a socket that is closed on exec. */
+curl_socket_t stk__curl_open_socket(void *user, curlsocktype purpose, struct curl_sockaddr *address);
 
 /* What a request trusts: the certificates in the file; with NULL those that SSL_CERT_FILE names, or else the system's. */
 CURLcode stk__curl_trust(const struct stk_curl *c, CURL *easy, const char *file);

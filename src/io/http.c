@@ -10,7 +10,7 @@
 #include <string.h>
 #include <sys/resource.h>
 
-enum { FIRST_LIMIT = 128, UNHEARD_RETRIES = 4, UNHEARD_WAITS = 1 };
+enum { MOST_REQUESTS = 2048, FIRST_LIMIT = 128, UNHEARD_RETRIES = 4, UNHEARD_WAITS = 1 };
 
 static enum stk_status cancelled(struct stk_request *r)
 {
@@ -132,14 +132,19 @@ static void describe(void *source, const char *uri, struct stk_storage_report *o
 	stk__http_account_unref(a);
 }
 
-/* Each request has a connection of its own. The rest of the process opens files too. */
-static int most_connections(void)
+/* Of the files that may be open, half are for connections, and the last quarter is left to the rest of the process in any case. A loop holds two itself. Where
+ * few may be open, one loop is enough. */
+static void share_descriptors(struct stk_http_source *s)
 {
-	enum { MOST = 2048, LEAST = 16 };
+	enum { MANY = 1 << 16, FEW = 256, OF_LOOP = 2, LEAST = STK_CURL_MULTI_FDS + 1 };
 	struct rlimit files;
-	if (getrlimit(RLIMIT_NOFILE, &files) || files.rlim_cur / 4 * 3 >= MOST)
-		return MOST;
-	return files.rlim_cur / 4 * 3 > LEAST ? (int)(files.rlim_cur / 4 * 3) : LEAST;
+	int all = getrlimit(RLIMIT_NOFILE, &files) || files.rlim_cur > MANY ? MANY : (int)files.rlim_cur;
+	s->settings.threads = all < FEW ? 1 : s->settings.threads;
+	s->most_fds = all / 2 / s->settings.threads - OF_LOOP;
+	s->most_fds = s->most_fds > LEAST ? s->most_fds : LEAST;
+	s->last_fd = all - all / 4;
+	const int connections = s->most_fds * s->settings.threads;
+	s->settings.requests = s->settings.requests < connections ? s->settings.requests : connections;
 }
 
 static struct stk_http_settings with_defaults(const struct stk_http_settings *given)
@@ -147,7 +152,7 @@ static struct stk_http_settings with_defaults(const struct stk_http_settings *gi
 	struct stk_http_settings s = given ? *given : (struct stk_http_settings){0};
 	s.threads = s.threads ? s.threads : 2;
 	s.threads = s.threads < STK_HTTP_THREADS ? s.threads : STK_HTTP_THREADS;
-	s.requests = s.requests ? s.requests : most_connections();
+	s.requests = s.requests ? s.requests : MOST_REQUESTS;
 	s.connect_ms = s.connect_ms ? s.connect_ms : 5000;
 	s.first_byte_ms = s.first_byte_ms ? s.first_byte_ms : 20000;
 	s.stall_ms = s.stall_ms ? s.stall_ms : 10000;
@@ -170,6 +175,7 @@ enum stk_status stk__http_add(struct stk_io *io, const struct stk_http_settings 
 	s->clock_s = INT64_MIN;
 	s->place = stk__http_place(s->account);
 	s->settings = with_defaults(settings);
+	share_descriptors(s);
 	const bool given = settings && settings->retries;
 	s->unheard_retries = given ? settings->retries : UNHEARD_RETRIES;
 	s->unheard_waits = given ? settings->retries : UNHEARD_WAITS;

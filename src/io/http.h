@@ -15,13 +15,13 @@ enum { STK_HTTP_THREADS = 16 }; /* at most */
 struct stk_http_settings {
 	const struct stk_aws_given *given; /* what counts before the environment; lives as long as the source. NULL: nothing */
 	int threads;                       /* 2 */
-	int requests;                      /* under way at a time, at most: 2048, and three quarters of the files that may be open */
-	int64_t connect_ms;                /* 5 000 */
-	int64_t first_byte_ms;             /* from the beginning of a request: 20 000 */
-	int64_t stall_ms;                  /* in which a body brings less than 4 KiB: 10 000 */
-	int32_t retries;                   /* 10; -1: none */
-	int64_t backoff_ms;                /* 100: the first wait is at most this */
-	int64_t most_backoff_ms;           /* 5 000 */
+	int requests;          /* under way at a time, at most: 2048, and as many connections as hold half of the files that may be open */
+	int64_t connect_ms;    /* 5 000 */
+	int64_t first_byte_ms; /* from the beginning of a request: 20 000 */
+	int64_t stall_ms;      /* in which a body brings less than 4 KiB: 10 000 */
+	int32_t retries;       /* 10; -1: none */
+	int64_t backoff_ms;    /* 100: the first wait is at most this */
+	int64_t most_backoff_ms; /* 5 000 */
 	bool no_hedging;
 };
 

@@ -5,12 +5,17 @@
 #include "base/memory.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+/* LOOK_UPS: connections for which curl looks up a name at a time, since each takes a thread and up to four descriptors; later ones find the address.
+ * KEPT_DIALERS: unused ones that are kept; each holds two descriptors. FEW: a loop opens this many connections even if the process has nearly no
+ * descriptor left. */
+enum { LOOK_UPS = 4, KEPT_DIALERS = 16, FEW = 2, OF_SOCKET = 1 };
+
+#define STARVED_NS INT64_C(50000000)         /* for so long no connection is opened if there was no descriptor for one */
 #define LONGEST_IDLE_NS INT64_C(60000000000) /* NATs and proxies on the way may have dropped it by then */
 
 /* ---- lists ---- */
@@ -75,6 +80,8 @@ static int on_socket(CURL *easy, curl_socket_t fd, int what, void *user, void *k
 	(void)easy, (void)known;
 	if (!c || (c->fd >= 0 && c->fd == fd))
 		return 0;
+	if (d->looks_up && what != CURL_POLL_REMOVE)
+		stk__curl_close_on_exec(&c->loop->source->curl, fd);
 	if (what == CURL_POLL_REMOVE) {
 		unwatch(c->loop, fd);
 		return 0;
@@ -90,13 +97,62 @@ static int on_timer(CURLM *multi, long ms, void *user)
 	return 0;
 }
 
+/* The name is known, or is not looked up any more. */
+static void looked_up(struct stk_dialer *d)
+{
+	d->loop->looking_up -= d->looks_up;
+	d->looks_up = false;
+}
+
+/* Half of the files that may be open are counted on for connections, and what else is open may be more than the other half: so none is opened that would take
+ * one of the last. */
+static curl_socket_t open_socket(void *user, curlsocktype purpose, struct curl_sockaddr *address)
+{
+	struct stk_dialer *d = user;
+	struct stk_http_loop *l = d->loop;
+	looked_up(d);
+	curl_socket_t fd = stk__curl_open_socket(NULL, purpose, address);
+	const int why = errno;
+	if (fd >= l->source->last_fd && l->connections > FEW) {
+		close(fd);
+		fd = CURL_SOCKET_BAD;
+		d->starved = true;
+		return fd;
+	}
+	d->starved |= fd < 0 && (why == EMFILE || why == ENFILE);
+	l->fds += fd >= 0;
+	return fd;
+}
+
+static int close_socket(void *user, curl_socket_t fd)
+{
+	struct stk_dialer *d = user;
+	if (fd == d->taken) {
+		d->taken = -1;
+		return 0;
+	}
+	d->loop->fds--;
+	return close(fd);
+}
+
 static void free_dialer(const struct stk_curl *curl, struct stk_dialer *d)
 {
+	looked_up(d);
 	if (d->easy)
 		curl->curl_easy_cleanup(d->easy);
-	if (d->multi)
+	if (d->multi) {
 		curl->curl_multi_cleanup(d->multi);
+		d->loop->fds -= STK_CURL_MULTI_FDS;
+	}
 	stk__free(d);
+}
+
+static void drop_dialer(struct stk_http_loop *l)
+{
+	struct stk_dialer *d = l->dialers;
+	l->dialers = d->next;
+	l->dialer_count--;
+	free_dialer(&l->source->curl, d);
 }
 
 static struct stk_dialer *take_dialer(struct stk_http_loop *l)
@@ -105,13 +161,17 @@ static struct stk_dialer *take_dialer(struct stk_http_loop *l)
 	struct stk_dialer *d = l->dialers;
 	if (d) {
 		l->dialers = d->next;
+		l->dialer_count--;
 		return d;
 	}
 	d = stk__calloc(1, sizeof *d);
 	if (!d)
 		return NULL;
+	d->loop = l;
+	d->taken = -1;
 	d->easy = curl->curl_easy_init();
-	d->multi = curl->curl_multi_init();
+	d->multi = stk__curl_multi(curl);
+	l->fds += d->multi ? STK_CURL_MULTI_FDS : 0;
 	if (!d->easy || !d->multi) {
 		free_dialer(curl, d);
 		return NULL;
@@ -128,9 +188,12 @@ static struct stk_dialer *take_dialer(struct stk_http_loop *l)
 static void hang_up(struct stk_http_loop *l, struct stk_dialer *d)
 {
 	l->source->curl.curl_multi_remove_handle(d->multi, d->easy);
+	looked_up(d);
 	d->connection = NULL;
 	d->next = l->dialers;
 	l->dialers = d;
+	if (++l->dialer_count > KEPT_DIALERS)
+		drop_dialer(l);
 }
 
 static bool set_up(struct stk_connection *c, const struct stk_route *to)
@@ -144,6 +207,10 @@ static bool set_up(struct stk_connection *c, const struct stk_route *to)
 	code |= curl->curl_easy_setopt(e, CURLOPT_PROXY, to->proxy);
 	code |= stk__curl_trust(curl, e, to->trusted);
 	code |= curl->curl_easy_setopt(e, CURLOPT_NOSIGNAL, 1L);
+	code |= curl->curl_easy_setopt(e, CURLOPT_OPENSOCKETFUNCTION, open_socket);
+	code |= curl->curl_easy_setopt(e, CURLOPT_OPENSOCKETDATA, c->dialer);
+	code |= curl->curl_easy_setopt(e, CURLOPT_CLOSESOCKETFUNCTION, close_socket);
+	code |= curl->curl_easy_setopt(e, CURLOPT_CLOSESOCKETDATA, c->dialer);
 	code |= curl->curl_easy_setopt(e, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
 	code |= curl->curl_easy_setopt(e, CURLOPT_ERRORBUFFER, c->dialer->why);
 	code |= curl->curl_easy_setopt(e, CURLOPT_CONNECTTIMEOUT_MS, (long)s->settings.connect_ms);
@@ -165,8 +232,8 @@ static void close_connection(struct stk_connection *c)
 	if (c->fd >= 0)
 		unwatch(l, c->fd);
 	if (c->fd >= 0 && !c->tls) {
-		shutdown(c->fd, SHUT_RDWR); /* an older curl may still hold a descriptor of it */
 		close(c->fd);
+		l->fds--;
 	}
 	if (c->dialer)
 		hang_up(l, c->dialer);
@@ -175,7 +242,8 @@ static void close_connection(struct stk_connection *c)
 	stk__free(c);
 }
 
-/* The socket of a plain connection is taken from curl, which hears of its close and forgets it. */
+/* The socket of a plain connection is taken from curl, which closes it, as it thinks, and forgets it. (An older curl does so only when it opens the next.) A
+ * duplicate would do too, but leaves a gap in the numbers below it, by which others see how many files are open. */
 static CURLcode take_socket(struct stk_connection *c)
 {
 	struct stk_http_loop *l = c->loop;
@@ -185,25 +253,30 @@ static CURLcode take_socket(struct stk_connection *c)
 	if (code || fd < 0)
 		return CURLE_COULDNT_CONNECT;
 	if (!c->tls) {
-		fd = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+		d->taken = fd;
 		hang_up(l, d);
 		c->dialer = NULL;
 	}
 	c->fd = fd;
-	if (fd < 0)
-		return CURLE_COULDNT_CONNECT; /* too many open files: some close while others wait */
 	return watch(l, fd, EPOLLIN, c) ? CURLE_OK : CURLE_OUT_OF_MEMORY;
 }
 
 static void opened(struct stk_connection *c, CURLcode code)
 {
 	struct stk_transfer *t = c->transfer;
-	unlink_from(&c->loop->opening, c);
+	struct stk_http_loop *l = c->loop;
+	unlink_from(&l->opening, c);
 	if (!code)
 		code = take_socket(c);
 	if (!code) {
+		l->most_fds += l->most_fds < l->source->most_fds;
 		c->user->connected(t);
 		return;
+	}
+	t->starved = c->dialer && c->dialer->starved;
+	if (t->starved) {
+		l->most_fds = l->fds - OF_SOCKET;
+		l->starved_until_ns = stk__clock_ns() + STARVED_NS;
 	}
 	const char *why = c->dialer && c->dialer->why[0] ? c->dialer->why : c->loop->source->curl.curl_easy_strerror(code);
 	t->connection = NULL;
@@ -233,8 +306,12 @@ static bool open_connection(struct stk_transfer *t, const struct stk_route *to, 
 	l->connections++;
 	stk__text_add(&c->key, "%s", to->key.s);
 	c->dialer = take_dialer(l);
-	if (c->dialer)
+	if (c->dialer) {
 		c->dialer->timer_ns = -1;
+		c->dialer->starved = false;
+		c->dialer->looks_up = true;
+		l->looking_up++;
+	}
 	if (c->key.failed || !c->dialer || !set_up(c, to) || l->source->curl.curl_multi_add_handle(c->dialer->multi, c->dialer->easy)) {
 		close_connection(c);
 		return false;
@@ -265,14 +342,34 @@ static struct stk_connection *find_idle(struct stk_http_loop *l, const struct st
 	return NULL;
 }
 
-/* Room for one more: those that have served nobody for longest go. */
+static bool fits(struct stk_http_loop *l)
+{
+	while (l->fds + OF_SOCKET > l->most_fds && l->dialer_count > 1)
+		drop_dialer(l);
+	return l->fds + OF_SOCKET + (l->dialers ? 0 : STK_CURL_MULTI_FDS) <= l->most_fds;
+}
+
+/* Makes room for one more: connections that have been idle for longest are closed. */
 static void close_surplus(struct stk_http_loop *l)
 {
-	struct stk_connection *last = l->idle_connections;
-	while (last && last->next)
-		last = last->next;
-	if (last && l->connections >= l->source->settings.requests)
+	while (l->idle_connections && (l->connections >= l->source->settings.requests || !fits(l))) {
+		struct stk_connection *last = l->idle_connections;
+		while (last->next)
+			last = last->next;
 		close_idle(last);
+	}
+}
+
+bool stk__connections_have_room(struct stk_http_loop *l, int64_t now)
+{
+	if (l->idle_connections)
+		return true;
+	if (l->looking_up >= LOOK_UPS || now < l->starved_until_ns)
+		return false;
+	if (l->connections <= FEW)
+		return !l->connections || fits(l);
+	const int next = stk__lowest_free_fd();
+	return fits(l) && next >= 0 && next < l->source->last_fd;
 }
 
 bool stk__connection_take(struct stk_transfer *t, const struct stk_route *to, bool fresh, const struct stk_connection_user *user)
@@ -312,11 +409,8 @@ void stk__connections_close(struct stk_http_loop *l)
 {
 	while (l->idle_connections)
 		close_idle(l->idle_connections);
-	for (struct stk_dialer *d = l->dialers, *next; d; d = next) {
-		next = d->next;
-		free_dialer(&l->source->curl, d);
-	}
-	l->dialers = NULL;
+	while (l->dialers)
+		drop_dialer(l);
 	stk__free(l->by_fd);
 	l->by_fd = NULL;
 	l->fd_count = 0;

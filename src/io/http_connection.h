@@ -21,7 +21,11 @@ struct stk_dialer {
 	CURLM *multi;
 	CURL *easy;
 	struct stk_connection *connection;
+	struct stk_http_loop *loop;
 	int64_t timer_ns; /* when curl wants to be called; -1: not */
+	bool looks_up;    /* the address of a name, on a thread of curl's */
+	int taken;        /* a socket that has become a connection's: curl's close of it closes nothing; -1: none */
+	bool starved;     /* there was no descriptor for a socket */
 	char why[CURL_ERROR_SIZE];
 };
 
@@ -62,6 +66,10 @@ ssize_t stk__connection_recv(struct stk_connection *c, void *bytes, size_t n);
 void stk__connection_watch_writes(struct stk_connection *c, bool on);
 /* It counts as readable from so many bytes on; at its end and on errors at once. */
 void stk__connection_await(struct stk_connection *c, int bytes);
+
+/* Whether a request that begins now finds a connection or may open one. Descriptors are counted as they are held: a socket, and two more for the handle of
+ * curl's that opens it, which a connection with TLS keeps. The loop's first connection may always be opened. */
+bool stk__connections_have_room(struct stk_http_loop *l, int64_t now);
 
 /* For the loop: something has happened on a descriptor; what has waited for its time may go on; all is closed. */
 void stk__connection_event(struct stk_http_loop *l, int fd, uint32_t events);

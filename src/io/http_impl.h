@@ -51,11 +51,15 @@ struct stk_http_loop {
 	struct stk_connection **by_fd;                     /* whose events those of a descriptor are */
 	int fd_count;                                      /* of by_fd */
 	int connections;                                   /* of all kinds */
+	int fds, most_fds;                                 /* descriptors that connections and their dialers hold; as many as they may */
+	int looking_up;                                    /* connections for which curl looks up a name */
+	int64_t starved_until_ns;                          /* there was no descriptor for a connection: none is opened before then */
 	struct stk_connection *opening, *idle_connections; /* the latter by when they were last used */
 	struct stk_dialer *dialers;                        /* that nobody uses */
-	char *scratch;                                     /* STK_HTTP_SCRATCH bytes: for what does not go to its place at once */
-	int count;                                         /* of active ones; with the source's lock */
-	_Atomic bool look;                                 /* a request was cancelled */
+	int dialer_count;
+	char *scratch;     /* STK_HTTP_SCRATCH bytes: for what does not go to its place at once */
+	int count;         /* of active ones; with the source's lock */
+	_Atomic bool look; /* a request was cancelled */
 	struct stk_http_signer signer;
 	struct stk_http_answers answers; /* the source's, as they were when it last looked over its transfers */
 	bool sleeping;                   /* with the source's lock: waits, and would take a request */
@@ -65,6 +69,8 @@ struct stk_http_source {
 	struct stk_io *io;
 	struct stk_source_ops ops;
 	struct stk_http_settings settings;
+	int most_fds; /* descriptors of one loop's connections */
+	int last_fd;  /* connections take no descriptor from this one on */
 	struct stk_curl curl;
 	pthread_mutex_t lock; /* of all below */
 	struct stk_request_queue queue;
@@ -207,7 +213,9 @@ void stk__http_end_joined(struct stk_http_source *s, struct stk_request *r, cons
 /* http_share.c: the source, under its lock. The next request that a loop may begin, with those that go with it, or NULL: then it sleeps, and is woken for the
  * next. */
 struct stk_request *stk__http_next(struct stk_http_source *s, struct stk_http_loop *l);
-/* Whether one more second transfer may be under way: they are one in twenty, and none while servers ask for less. After true,
+/* Requests for which there was no descriptor wait in the queue again. One that has waited for longer than for an answer ends with an error. */
+void stk__http_put_back(struct stk_http_source *s, struct stk_http_loop *l, struct stk_request *r, int64_t now);
+/* Whether one more second transfer may begin: they are one in twenty of all requests so far, and none while servers ask for less. After true,
  * stk__http_end_hedge is called once. */
 bool stk__http_begin_hedge(struct stk_http_source *s, int64_t now);
 void stk__http_end_hedge(struct stk_http_source *s);

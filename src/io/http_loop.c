@@ -154,6 +154,12 @@ static void take_ended(struct stk_http_loop *l)
 		}
 		if (t->twin)
 			drop(t->twin);
+		if (t->starved) {
+			struct stk_request *r = t->r;
+			retire(t);
+			stk__http_put_back(l->source, l, r, stk__clock_ns());
+			continue;
+		}
 		bool again = false;
 		enum stk_status status = stk__http_verdict(t, &again);
 		if (!status && again)
@@ -193,6 +199,8 @@ static void look_over(struct stk_http_loop *l, enum cancelled which)
 static int timeout_ms(const struct stk_http_loop *l, int64_t look_ns)
 {
 	int64_t until = l->active ? look_ns : -1, due = stk__connection_due(l);
+	if (l->starved_until_ns > l->round_ns && (until < 0 || l->starved_until_ns < until))
+		until = l->starved_until_ns;
 	if (due >= 0 && (until < 0 || due < until))
 		until = due;
 	if (l->ended)
@@ -287,7 +295,8 @@ static CURLSH *make_share(const struct stk_curl *curl)
 
 enum stk_status stk__http_loop_start(struct stk_http_loop *l, struct stk_http_source *s, struct stk_error *err)
 {
-	*l = (struct stk_http_loop){.source = s, .share = make_share(&s->curl), .scratch = stk__alloc(STK_HTTP_SCRATCH)};
+	*l = (struct stk_http_loop){
+		.source = s, .most_fds = s->most_fds, .share = make_share(&s->curl), .scratch = stk__alloc(STK_HTTP_SCRATCH)};
 	l->epoll = epoll_create1(EPOLL_CLOEXEC);
 	l->event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	enum stk_status status = STK_OK;

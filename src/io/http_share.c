@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  * What the loops of a source share: requests that wait, how many may be under way, and what is known of stores. */
-#include "io/http_impl.h"
+#include "io/http_connection.h"
 
+#include "base/clock.h"
+#include "base/error.h"
 #include "base/memory.h"
 
 #include <string.h>
@@ -81,15 +83,56 @@ struct stk_request *stk__http_next(struct stk_http_source *s, struct stk_http_lo
 {
 	pthread_mutex_lock(&s->lock);
 	int share = (s->settings.requests + s->loop_count - 1) / s->loop_count;
-	bool room = l->count < share && s->under_way < (int)s->limit;
+	const bool may = l->count < share && stk__connections_have_room(l, stk__clock_ns()), room = may && s->under_way < (int)s->limit;
 	struct stk_request *r = room ? stk__queue_pop(&s->queue) : NULL;
 	if (r)
 		stk__http_join(&s->queue, r);
 	s->under_way += r != NULL;
+	s->asked += r != NULL;
 	l->count += r != NULL;
-	l->sleeping = !r && l->count < share;
+	l->sleeping = !r && may;
 	pthread_mutex_unlock(&s->lock);
 	return r;
+}
+
+/* False: the source is ending, nobody wants it any more, or it has waited for too long. */
+static bool waits_again(struct stk_http_source *s, struct stk_request *r, int64_t now)
+{
+	r->starved_ns = r->starved_ns ? r->starved_ns : now;
+	const bool on = !s->cancelled && !atomic_load(&r->cancelled) && now - r->starved_ns < s->settings.first_byte_ms * 1000000;
+	if (on)
+		stk__queue_push(&s->queue, r);
+	return on;
+}
+
+void stk__http_put_back(struct stk_http_source *s, struct stk_http_loop *l, struct stk_request *r, int64_t now)
+{
+	struct stk_request *ended = NULL;
+	pthread_mutex_lock(&s->lock);
+	s->under_way--;
+	l->count--;
+	for (struct stk_request *next; r; r = next) {
+		next = r->follow;
+		r->follow = NULL;
+		if (waits_again(s, r, now))
+			continue;
+		r->follow = ended;
+		ended = r;
+	}
+	pthread_mutex_unlock(&s->lock);
+	for (struct stk_request *next; ended; ended = next) {
+		next = ended->follow;
+		ended->follow = NULL;
+		if (s->cancelled || atomic_load(&ended->cancelled))
+			stk__io_finish(s->io, ended,
+				stk__fail(ended->error, STK_CANCELLED, "%.*s: reading was cancelled", stk__uri_shown(ended->uri),
+					ended->uri));
+		else
+			stk__io_finish(s->io, ended,
+				stk__fail(ended->error, STK_SYSTEM,
+					"%.*s: no connection within %g s: too many files are open in this process; raise the limit (ulimit -n)",
+					stk__uri_shown(ended->uri), ended->uri, (double)s->settings.first_byte_ms / 1000));
+	}
 }
 
 bool stk__http_begin_hedge(struct stk_http_source *s, int64_t now)

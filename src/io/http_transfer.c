@@ -148,7 +148,7 @@ enum stk_status stk__transfer_begin(struct stk_transfer *t)
 	t->why[0] = 0;
 	t->code = CURLE_OK;
 	t->failed = STK_OK;
-	t->complete = t->begun = t->placed = t->eager = t->stale = false;
+	t->complete = t->begun = t->placed = t->eager = t->stale = t->starved = false;
 	t->skip = 0;
 	t->window_bytes = 0;
 	t->window_ns = stk__clock_ns();
@@ -195,7 +195,7 @@ void stk__transfer_clear(struct stk_transfer *t)
 	t->capacity = t->used = 0;
 	t->resumes = t->moves = 0;
 	t->moved.length = 0;
-	t->stale = false;
+	t->stale = t->starved = false;
 	t->etag[0] = 0;
 	t->r = NULL;
 }

@@ -469,7 +469,7 @@ void stk__io_submit(struct stk_io *io, struct stk_request *r)
 	add(&io->requests, 1);
 	r->cached = STK_CACHE_UNASKED;
 	r->cache_waits = 0;
-	r->begun_ns = r->got_size = 0;
+	r->begun_ns = r->starved_ns = r->got_size = 0;
 	r->got_tag = 0;
 	r->asked_ns = i > 0 ? stk__clock_ns() : 0;
 	r->place = may_be_kept(io, r, i) ? place_of(io, r->uri, i) : 0;

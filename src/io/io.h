@@ -60,6 +60,7 @@ struct stk_request {
 	enum stk_cached { STK_CACHE_UNASKED, STK_CACHE_MISSED, STK_CACHE_CLAIMED, STK_CACHE_LEFT_OUT } cached;
 	int32_t cache_waits;
 	/* the source's own, and io's */
+	int64_t starved_ns;         /* since when there is no descriptor for it; 0: there was */
 	int64_t asked_ns, begun_ns; /* when it was submitted; when its source last began with it, by stk__clock_ns. 0: not */
 	bool hopeless;              /* set with a source error that a retry would only repeat */
 	_Atomic bool cancelled;

@@ -125,7 +125,7 @@ enum stk_status stk__trace_write(const struct stk_trace *t, const char *path, st
 	struct stk_trace_span *spans = stk__alloc((n + 1) * sizeof *spans);
 	if (!spans)
 		return stk__fail(err, STK_NO_MEMORY, "out of memory for a trace of %zu spans", n);
-	FILE *f = fopen(path, "w");
+	FILE *f = fopen(path, "we");
 	if (!f) {
 		stk__free(spans);
 		return stk__fail_errno(err, errno, "the trace can't be written to %s", path);

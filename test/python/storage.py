@@ -60,9 +60,8 @@ class Store:
             self._process.stdout.close()
 
 
-@contextlib.contextmanager
-def tls_door(store: Store, folder: Path, size=lambda: 1 << 16):
-    """The store behind TLS, with a certificate of an authority that nobody knows; (URL, file of that authority). size: of the next record, at most."""
+def make_certificates(folder: Path) -> ssl.SSLContext:
+    """A server's settings of TLS for 127.0.0.1, with a certificate of an authority that nobody knows: FOLDER/ca.pem."""
     openssl = shutil.which("openssl")
     if not openssl:
         pytest.skip("there is no openssl to make certificates")
@@ -78,6 +77,13 @@ def tls_door(store: Store, folder: Path, size=lambda: 1 << 16):
     make("x509", "-req", "-in", "request.pem", "-out", "cert.pem", *signs)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(folder / "cert.pem", folder / "key.pem")
+    return context
+
+
+@contextlib.contextmanager
+def tls_door(store: Store, folder: Path, size=lambda: 1 << 16):
+    """The store behind TLS, with a certificate of an authority that nobody knows; (URL, file of that authority). size: of the next record, at most."""
+    context = make_certificates(folder)
 
     class Door(socketserver.BaseRequestHandler):
         def handle(self):
