@@ -5,6 +5,7 @@
 #include "io/http_impl.h"
 
 enum { ENOUGH = 64, LEAST_NS = 20000000 };
+enum { MOST_HEDGES = 6 }; /* of one request, each after twice as long as the one before: an object that stalls takes no more */
 enum { LATE = 4, LATE_AND_NEEDED = 3 }; /* mean deviations */
 
 static double late_ns(const struct stk_http_answers *a, int deviations)
@@ -37,6 +38,8 @@ void stk__hedge_know(struct stk_http_loop *l)
 bool stk__hedge_due(const struct stk_http_loop *l, const struct stk_transfer *t, int64_t now)
 {
 	int64_t latest = t->twin && t->twin->window_ns > t->window_ns ? t->twin->window_ns : t->window_ns;
-	return !t->begun && !t->resumes && l->answers.count == ENOUGH &&
-	       (double)(now - latest) > late_ns(&l->answers, t->r->deadline < now ? LATE_AND_NEEDED : LATE);
+	if (t->begun || t->resumes || l->answers.count != ENOUGH || t->hedges >= MOST_HEDGES)
+		return false;
+	const double late = late_ns(&l->answers, t->r->deadline < now ? LATE_AND_NEEDED : LATE);
+	return (double)(now - latest) > late * (double)(1 << t->hedges);
 }

@@ -94,11 +94,11 @@ struct stk_http_source {
 	double before, before_rate; /* limit and requests a ns, before the limit was last lowered; 0: it was not */
 	unsigned windows;           /* since it is steady */
 	struct stk_http_answers answers;
-	int under_way, hedges;      /* requests; second transfers for them */
-	uint64_t hedged, slowdowns; /* so far */
-	_Atomic int64_t clock_s;    /* the servers' clock less ours, by the last answer; INT64_MIN: none has told */
-	_Atomic uint64_t place;     /* hash of the current account's endpoint */
-	_Atomic bool heard;         /* some server has answered: one that does not is out of order, and not a mistake of the user's */
+	int under_way, hedges;             /* requests; second transfers for them */
+	uint64_t asked, hedged, slowdowns; /* so far: requests, second transfers for them, and how often a server asked for fewer */
+	_Atomic int64_t clock_s;           /* the servers' clock less ours, by the last answer; INT64_MIN: none has told */
+	_Atomic uint64_t place;            /* hash of the current account's endpoint */
+	_Atomic bool heard; /* some server has answered: one that does not is out of order, and not a mistake of the user's */
 	/* Until then: how often a request is retried that could not be sent or got an invalid answer, and how often one that timed out. */
 	int32_t unheard_retries, unheard_waits;
 	/* A bit for each bucket or host (by hash) from which an object has been read: a 403 from there concerns the object, not the
@@ -120,11 +120,13 @@ struct stk_transfer {
 	int64_t window_ns;  /* since when `window_bytes` have come: a stall is measured in windows */
 	int64_t awaited_ns; /* since when more than a byte of it is awaited */
 	uint8_t resumes;
-	bool begun;    /* a byte of this response has come */
-	bool placed;   /* its header was read, and its body has a place */
-	bool eager;    /* the rest is taken piece by piece */
-	bool complete; /* all bytes have come, and more would */
-	bool stale;    /* the server may have closed the idle connection before the request reached it: it is sent again on a new one */
+	uint8_t hedges; /* second transfers that its request has had */
+	bool begun;     /* a byte of this response has come */
+	bool placed;    /* its header was read, and its body has a place */
+	bool eager;     /* the rest is taken piece by piece */
+	bool complete;  /* all bytes have come, and more would */
+	bool starved;   /* there was no descriptor for its connection */
+	bool stale;     /* the server may have closed the idle connection before the request reached it: it is sent again on a new one */
 	size_t window_bytes;
 	struct stk_transfer *before;
 	/* The object, over all responses. */

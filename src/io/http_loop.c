@@ -129,7 +129,7 @@ static bool hedge(struct stk_transfer *t, int64_t now)
 		t = t->twin;
 	if (both)
 		drop(t->twin);
-	if (!stk__http_begin_hedge(s, now))
+	if (!stk__connections_have_room(t->loop, now) || !stk__http_begin_hedge(s, now))
 		return both;
 	struct stk_transfer *twin = take_transfer(t->loop, t->r, t->begun_ns);
 	if (!twin) {
@@ -138,6 +138,8 @@ static bool hedge(struct stk_transfer *t, int64_t now)
 	}
 	t->twin = twin;
 	twin->twin = t;
+	t->hedges += t->hedges < UINT8_MAX;
+	twin->hedges = t->hedges;
 	if (stk__transfer_begin(twin))
 		retire(twin);
 	return both;

@@ -9,6 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
+enum { HEDGES_AT_FIRST = 4, REQUESTS_A_HEDGE = 20 };
 enum { LEAST_LIMIT = 8, LEAST_WINDOW = 64, MOST_WINDOW = 256, PROBE = 32 };
 
 /* ---- what is known of stores ---- */
@@ -139,7 +140,8 @@ bool stk__http_begin_hedge(struct stk_http_source *s, int64_t now)
 {
 	const int64_t calm_ns = 5000000000;
 	pthread_mutex_lock(&s->lock);
-	bool may = !s->settings.no_hedging && s->hedges * 20 < s->under_way + 40 && (!s->slowed_ns || now - s->slowed_ns > calm_ns);
+	bool may = !s->settings.no_hedging && s->hedged < HEDGES_AT_FIRST + s->asked / REQUESTS_A_HEDGE &&
+		   s->hedges * REQUESTS_A_HEDGE < s->under_way + 40 && (!s->slowed_ns || now - s->slowed_ns > calm_ns);
 	s->hedges += may;
 	s->hedged += may;
 	pthread_mutex_unlock(&s->lock);

@@ -193,7 +193,8 @@ void stk__transfer_clear(struct stk_transfer *t)
 	t->buffer = NULL;
 	t->data = NULL;
 	t->capacity = t->used = 0;
-	t->resumes = t->moves = 0;
+	t->resumes = t->hedges = 0;
+	t->moves = 0;
 	t->moved.length = 0;
 	t->stale = t->starved = false;
 	t->etag[0] = 0;

@@ -1,0 +1,330 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a whole process may take while it reads from a store that answers late: descriptors, threads, memory and requests, as the documents promise them."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import io
+import json
+import os
+import subprocess
+import sys
+import tarfile
+import textwrap
+import threading
+from pathlib import Path
+
+import pytest
+from storage import make_certificates
+
+SIZE = 5000
+
+
+class Slow:
+    """A server of HTTP on loopback, with one thread and no limit of connections. Each answer begins `latency` seconds after its request.
+
+    answer(path, first, last) gives the bytes of an object, of which a range is asked for where first is a number. `asked` holds all (path, first, last) in
+    the order in which they came.
+    """
+
+    def __init__(self, latency: float, answer=None, context=None) -> None:
+        self.latency, self.answer, self.context = latency, answer or (lambda path, first, last: b"x" * SIZE), context
+        self.asked: list[tuple[str, int | None, int | None]] = []
+        self.port, self._ready = 0, threading.Event()
+        self._thread = threading.Thread(target=lambda: asyncio.run(self._serve()), daemon=True)
+        self._thread.start()
+        assert self._ready.wait(20)
+
+    @property
+    def url(self) -> str:
+        return f"{'https' if self.context else 'http'}://127.0.0.1:{self.port}"
+
+    def __enter__(self) -> Slow:
+        return self
+
+    def __exit__(self, *_) -> None:
+        self._loop.call_soon_threadsafe(self._stop.set)
+        self._thread.join(20)
+
+    async def _serve(self) -> None:
+        self._loop, self._stop = asyncio.get_running_loop(), asyncio.Event()
+        server = await asyncio.start_server(self._connection, "127.0.0.1", 0, backlog=2000, ssl=self.context)
+        self.port = server.sockets[0].getsockname()[1]
+        self._ready.set()
+        await self._stop.wait()
+        server.close()
+
+    async def _connection(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with contextlib.suppress(OSError, asyncio.IncompleteReadError, asyncio.CancelledError):
+            while True:
+                lines = (await reader.readuntil(b"\r\n\r\n")).decode().split("\r\n")
+                path, first, last = lines[0].split()[1], None, None
+                for line in lines[1:]:
+                    if line.lower().startswith("range: bytes="):
+                        first, _, end = line[13:].partition("-")
+                        first, last = int(first), int(end) if end else None
+                self.asked.append((path, first, last))
+                await self._reply(writer, path, first, last)
+        writer.close()
+
+    async def _reply(self, writer: asyncio.StreamWriter, path: str, first: int | None, last: int | None) -> None:
+        data = self.answer(path, first, last)
+        if data is None:  # it never answers
+            await self._stop.wait()
+            return
+        size, part = len(data), data
+        head = "HTTP/1.1 200 OK\r\n"
+        if first is not None:
+            part = data[first : size if last is None else last + 1]
+            head = f"HTTP/1.1 206 Partial Content\r\nContent-Range: bytes {first}-{first + len(part) - 1}/{size}\r\n"
+        if self.latency:
+            await asyncio.sleep(self.latency)
+        writer.write(f'{head}Content-Length: {len(part)}\r\nETag: "one"\r\n\r\n'.encode() + part)
+        await writer.drain()
+
+
+def child(text: str, *arguments, timeout: float = 100, env: dict[str, str] | None = None):
+    """Runs a program in a process of its own; what it prints last is JSON."""
+    command = [sys.executable, "-c", textwrap.dedent(text), *map(str, arguments)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=timeout, env=env, stdin=subprocess.DEVNULL)
+    assert done.returncode == 0, done.stderr[-2000:]
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+# ---- descriptors ----
+
+READS = """
+import json, os, resource, sys, threading, time
+import stoker
+from stoker import Pipeline, fn
+url, limit, taken, batches, trusted = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), int(sys.argv[4]), sys.argv[5]
+resource.setrlimit(resource.RLIMIT_NOFILE, (limit, limit))
+mine = [os.open("/dev/null", os.O_RDONLY) for _ in range(taken)]
+folder = os.open("/proc/self/fd", os.O_RDONLY)
+before = len(os.listdir(folder))
+most, failed, stop = [0], [0], []
+def watch():
+    while not stop:
+        try:
+            os.close(os.open("/dev/null", os.O_RDONLY))
+            most[0] = max(most[0], len(os.listdir(folder)) - before)
+        except OSError:
+            failed[0] += 1
+        time.sleep(0.005)
+watcher = threading.Thread(target=watch); watcher.start()
+pipe = Pipeline(16, 2, None, storage=stoker.Storage(ca_bundle=trusted or None))
+with pipe:
+    pipe.set_outputs(fn.readers.file(files=[f"{url}/{i}.jpg" for i in range(16 * batches)])[0])
+pipe.build()
+for _ in range(batches):
+    pipe.run()
+stop.append(1); watcher.join()
+print(json.dumps({"most": most[0], "failed": failed[0], "retries": pipe.counters()["storage_retries"]}))
+"""
+
+
+@pytest.mark.parametrize("tls", [False, True], ids=["http", "https"])
+@pytest.mark.parametrize("limit", [24, 64, 256, 1024])
+def test_half_of_the_descriptors_stay_free(tmp_path, limit, tls):
+    context = make_certificates(tmp_path) if tls else None
+    with Slow(0.1 if limit < 256 else 0.4, context=context) as server:
+        batches = max(2, min(limit // 6, 100))
+        found = child(READS, server.url, limit, 0, batches, tmp_path / "ca.pem" if tls else "")
+    assert found == {"most": found["most"], "failed": 0, "retries": 0}
+    assert found["most"] <= limit // 2 + 12, found  # and a few for the process's other threads
+
+
+@pytest.mark.parametrize("left", [3, 12, 40])
+def test_a_process_that_has_few_descriptors_left_reads_more_slowly(left):
+    """The rest of the process holds the others: nothing fails, and no try is used up."""
+    with Slow(0.02) as server:
+        found = child(READS, server.url, 300, 300 - 12 - left, 6, "")
+    assert found["retries"] == 0
+
+
+def test_two_storages_leave_room_together():
+    text = (
+        READS.replace("pipe = Pipeline", "pipes = []\nfor _ in range(3):\n  pipe = Pipeline")
+        .replace("with pipe:", "  pipes.append(pipe)\n  with pipe:")
+        .replace("    pipe.set_outputs", "      pipe.set_outputs")
+        .replace("pipe.build()", "  pipe.build()")
+        .replace("    pipe.run()", "    [p.run() for p in pipes]")
+    )
+    with Slow(0.2) as server:
+        found = child(text, server.url, 256, 0, 20, "")
+    assert (found["failed"], found["retries"]) == (0, 0)
+
+
+INHERITED = """
+import json, os, socket, sys, tarfile, io, threading, time
+def inheritable(known):
+    out = []
+    for name in os.listdir("/proc/self/fd"):
+        fd = int(name)
+        try:
+            if fd not in known and os.get_inheritable(fd):
+                out.append(os.readlink(f"/proc/self/fd/{fd}"))
+        except OSError:
+            pass
+    return out
+known = {int(n) for n in os.listdir("/proc/self/fd")}
+import numpy as np
+import stoker
+from stoker import Loader, Pipeline, fn, pipeline_def
+found, stop = set(), []
+def watch():
+    before = set()
+    while not stop:
+        now = set(inheritable(known))
+        found.update(before & now)  # an old libcurl makes pairs of sockets that are marked right after that
+        before = now
+        time.sleep(0.005)
+watcher = threading.Thread(target=watch); watcher.start()
+http, https, trusted, folder = sys.argv[1:]
+store = stoker.Storage(ca_bundle=trusted, cache=folder + "/cache", cache_limit=1 << 20)
+
+@pipeline_def(batch_size=8, num_threads=2, device_id=None, storage=store, trace=folder + "/trace.json")
+def files(urls):
+    return fn.readers.file(files=urls)[0]
+
+urls = [f"{https}/{i}.jpg" for i in range(64)] + [f"{http}/{i}.jpg" for i in range(64)] + [f"{http.replace('127.0.0.1', 'localhost')}/{i}.jpg" for i in range(32)]
+pipe = files(urls)
+pipe.build()
+for _ in range(len(urls) // 8):
+    pipe.run()
+del pipe
+
+class Images:
+    def __len__(self):
+        return 16
+
+    def __getitem__(self, i):
+        return np.full((4, 4, 3), i, np.uint8), i
+
+if __name__ == "__main__":
+    @pipeline_def(batch_size=4, num_threads=2, device_id=None, storage=store)
+    def tars(path):
+        return fn.readers.webdataset(paths=[path], ext=["bin"])
+    for path in (f"{http}/one.tar", folder + "/one.tar"):
+        pipe = tars(path)
+        pipe.build()
+        for _ in range(4):
+            pipe.run()
+    loader = Loader(Images(), 4, python_workers=2)
+    for _ in loader:
+        pass
+    after = inheritable(known)
+    stop.append(1); watcher.join()
+    print(json.dumps({"found": sorted(found), "after": after}))
+"""
+
+
+def tar_of(count, size):
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w", format=tarfile.USTAR_FORMAT) as tar:
+        for i in range(count):
+            info = tarfile.TarInfo(f"{i:06}.bin")
+            info.size = size
+            tar.addfile(info, io.BytesIO(bytes([i % 251]) * size))
+    return out.getvalue()
+
+
+def test_programs_of_the_users_inherit_nothing(tmp_path):
+    """Sockets, pairs of them, caches, tars, traces: a descriptor that is not closed on exec would be open in each program that the script starts."""
+    (tmp_path / "one.tar").write_bytes(tar := tar_of(16, 700))
+    context = make_certificates(tmp_path)
+
+    def answer(path, first, last):
+        return tar if path.endswith(".tar") else b"x" * SIZE
+
+    with Slow(0.03, answer) as plain, Slow(0.03, answer, context) as secure:
+        found = child(INHERITED, plain.url, secure.url, tmp_path / "ca.pem", tmp_path)
+    assert found == {"found": [], "after": []}
+
+
+# ---- requests ----
+
+
+def test_an_object_that_stalls_costs_few_requests():
+    """Second requests are one in twenty of all so far, and a few at the beginning; one object has no more than six of them, whatever the rest would allow."""
+    count = 1500
+    with Slow(0.02, lambda path, first, last: None if path == "/900.jpg" else b"x" * SIZE) as server:
+        text = """
+            import json, sys
+            import stoker
+            from stoker import Pipeline, fn
+            pipe = Pipeline(10, 2, None, storage=stoker.Storage(retries=1, answer_timeout=4), read_requests=64)
+            with pipe:
+                pipe.set_outputs(fn.readers.file(files=[f"{sys.argv[1]}/{i}.jpg" for i in range(int(sys.argv[2]))])[0])
+            pipe.build()
+            try:
+                while True:
+                    pipe.run()
+            except stoker.errors.StokerError as e:
+                print(json.dumps(str(e)))
+            """
+        assert "/900.jpg" in child(text, server.url, count)
+    asked = [path for path, _, _ in server.asked]
+    assert asked.count("/900.jpg") <= 2 * 7
+    assert len(asked) - len(set(asked)) <= 4 + len(set(asked)) / 20
+
+
+# ---- who gives keys ----
+
+INTERRUPTED = """
+import json, os, signal, sys, threading, time
+import stoker
+from stoker import Pipeline, fn
+threading.Timer(1.0, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
+pipe = Pipeline(4, 2, None, storage=stoker.Storage(endpoint="http://127.0.0.1:9", region="here"))
+with pipe:
+    pipe.set_outputs(fn.readers.file(files=["s3://bucket/1.jpg"] * 4)[0])
+try:
+    pipe.build()
+    print(json.dumps("built"))
+except KeyboardInterrupt:
+    print(json.dumps("interrupted"))
+"""
+
+
+def write_config(folder, text):
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("AWS_")}
+    (folder / "config").write_text(text)
+    return {
+        **environment,
+        "AWS_CONFIG_FILE": str(folder / "config"),
+        "AWS_SHARED_CREDENTIALS_FILE": "/dev/null",
+        "AWS_EC2_METADATA_DISABLED": "true",
+    }
+
+
+@pytest.mark.parametrize("command", ["sleep 1000", "trap '' INT TERM; sleep 1000 & wait; sleep 1000"], ids=["hangs", "ignores"])
+def test_an_interrupt_ends_a_credential_process(tmp_path, command):
+    """Also one that ignores the signal; nothing of it stays."""
+    environment = write_config(
+        tmp_path, f"[default]\ncredential_process = echo $$ >> {tmp_path}/ids; ({command}) & echo $! >> {tmp_path}/ids; wait\n"
+    )
+    assert child(INTERRUPTED, env=environment, timeout=40) == "interrupted"
+    for number in (tmp_path / "ids").read_text().split():
+        assert not Path(f"/proc/{number}").exists() or "Z" in Path(f"/proc/{number}/stat").read_text()
+
+
+@pytest.mark.parametrize("name", ["AWS_CONFIG_FILE", "AWS_SHARED_CREDENTIALS_FILE", "AWS_WEB_IDENTITY_TOKEN_FILE", "AWS_CA_BUNDLE"])
+def test_a_fifo_in_place_of_a_settings_file_hangs_nothing(tmp_path, name):
+    os.mkfifo(tmp_path / "fifo")
+    environment = {**write_config(tmp_path, ""), name: str(tmp_path / "fifo"), "AWS_ROLE_ARN": "arn:aws:iam::1:role/r"}
+    text = """
+        import json
+        import stoker
+        from stoker import Pipeline, fn
+        pipe = Pipeline(1, 1, None, storage=stoker.Storage(endpoint="https://127.0.0.1:9", region="here", retries=1))
+        with pipe:
+            pipe.set_outputs(fn.readers.file(files=["s3://bucket/1.jpg"])[0])
+        try:
+            pipe.build()
+            pipe.run()
+        except stoker.errors.StokerError as e:
+            print(json.dumps(str(e)))
+        """
+    assert "s3://bucket/1.jpg" in child(text, env=environment, timeout=40)
