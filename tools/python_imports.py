@@ -46,6 +46,7 @@ LAYERS = {
         "_transforms_values",
         "transforms",
         "loader",
+        "dataloader",
     ],
     "structured": ["structured"],
     "advise": ["_advise"],

@@ -2,6 +2,7 @@
 """Data pipelines that keep GPUs fed: read, decode, augment and batch, with the API of NVIDIA DALI.
 
     from stoker import pipeline_def, fn, types      # DALI's way
+    from stoker import DataLoader                   # torch's DataLoader, faster
     from stoker import Loader, transforms           # torchvision's way
     from stoker import structured                   # samples of many fields, as NVIDIA ACCV-Lab's framework has them
 
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from stoker._image import imdecode, imread
     from stoker._storage import Storage
     from stoker.data_node import DataNode, newaxis
+    from stoker.dataloader import DataLoader
     from stoker.errors import ShapeError, StokerError
     from stoker.loader import Loader, sample_rng
     from stoker.pipeline import Pipeline, do_not_convert, pipeline_def
@@ -62,6 +64,7 @@ _MODULES = (
     "types",
 )
 _NAMES = {
+    "DataLoader": "stoker.dataloader",
     "DataNode": "stoker.data_node",
     "newaxis": "stoker.data_node",
     "ShapeError": "stoker.errors",
@@ -78,6 +81,7 @@ _NAMES = {
 }
 
 __all__ = [
+    "DataLoader",
     "DataNode",
     "Loader",
     "Pipeline",

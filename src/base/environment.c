@@ -19,7 +19,7 @@ static const struct setting {
 	{"STOKER_AFFINITY", .words = {"0", "1"}}, {"STOKER_CPU", .words = {"c"}}, {"STOKER_FUSE", .words = {"0", "1"}},
 	{"STOKER_JPEG", .words = {"libjpeg-turbo", "stoker"}}, {"STOKER_MAX_IMAGE_SIZE", .most = INT64_MAX},
 	{"STOKER_MAX_JPEG_SCANS", .most = INT32_MAX}, {"STOKER_POISON", .most = UINT8_MAX},
-	{"STOKER_PROGRESSIVE", .words = {"cores", "gpu"}},
+	{"STOKER_PROGRESSIVE", .words = {"cores", "gpu"}}, {"STOKER_QUIET", .words = {"0", "1"}}, /* the Python package reads it */
 	{"STOKER_S3_ADDRESSING"}, /* storage knows its values: a profile can hold them, too */
 };
 enum { KNOWN = sizeof known / sizeof *known };

@@ -1,0 +1,334 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The iterator of an epoch whose images, or tensors, are made by Stoker.
+
+It draws indices from torch's samplers on the same thread and at the same moments as torch's DataLoader, so that generators end in the same state. If
+num_workers is 0, it draws ahead only from torch's own samplers, which fix the order of an epoch at its beginning.
+"""
+
+from __future__ import annotations
+
+import copy
+import weakref
+from collections import deque
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from torch.utils.data import (
+    BatchSampler,
+    DistributedSampler,
+    RandomSampler,
+    SequentialSampler,
+    SubsetRandomSampler,
+    WeightedRandomSampler,
+    _utils,
+)
+from torch.utils.data.dataloader import _BaseDataLoaderIter, _DatasetKind
+
+from stoker.dataloader._machine import Machine
+from stoker.dataloader._plan import Plan, is_default
+from stoker.dataloader._reasons import InPython
+from stoker.dataloader._samples import Left, Undone
+from stoker.errors import StalledError, StokerError
+from stoker.loader._random import mix
+
+if TYPE_CHECKING:
+    import torch
+
+_AHEAD = 2  # batches made ahead if num_workers is 0; workers make prefetch_factor each
+_MOST_AHEAD = 8  # limit of the batches that the pipeline keeps in memory
+
+
+@dataclass
+class _Flight:
+    """A batch that was drawn and not delivered. number: its place in the epoch. samples: they hold an Undone for each image. undone: all of these, in the order
+    in which the machine is fed."""
+
+    number: int
+    indices: Any
+    samples: list[Any] = field(default_factory=list)
+    undone: list[Undone] = field(default_factory=list)
+    machine: Machine | None = None
+    error: Exception | None = None  # raised by the Dataset's Python; the loop gets it when the batch is due
+    whole: bool = True  # all of its samples wait for equally many images
+    python: bool = False  # the Dataset's own Python makes it
+
+
+class CompiledIterator(_BaseDataLoaderIter):
+    """See the module. It is one of torch's iterators to those that ask, and has their attributes."""
+
+    _skip = 0  # batches of the epoch that an earlier run had
+
+    def __init__(self, loader: Any, plan: Plan) -> None:
+        if plan.reader is not None:
+            self.trial(loader, plan).close()  # refuses what cannot be built before anything is drawn
+        super().__init__(loader)
+        self._plan = plan
+        self._fused = is_default(loader.collate_fn)
+        self._fetcher: Any = None
+        self._turn = 0  # epochs that these persistent workers have had
+        self._machines: set[Machine] = set()
+        self._stop = weakref.finalize(self, _close_all, self._machines)
+        self._ahead = loader.prefetch_factor * loader.num_workers if loader.num_workers else _ahead_of(loader)
+        self._settings = _settings_of(loader)
+        self._begin()
+        if self._num_workers:
+            super()._reset(loader, True)  # torch's workers begin the sampler's epoch once more
+            self._draw(self._ahead)
+
+    @classmethod
+    def trial(cls, loader: Any, plan: Plan) -> Machine:
+        """A machine that is not fed."""
+        assert plan.reader is not None
+        try:
+            return cls._make(plan, 1, plan.reader.channels, 0, 0, _settings_of(loader))
+        except (StokerError, ValueError, TypeError) as e:
+            raise InPython(str(e)) from e
+
+    @staticmethod
+    def _make(plan: Plan, batch: int, channels: int, seed: int, first: int, settings: dict[str, Any]) -> Machine:
+        assert plan.reader is not None and plan.compiled is not None
+        return Machine(plan.compiled.recipe, plan.reader.files, channels, batch, seed, first, settings)
+
+    # ---- epochs ----
+
+    def _begin(self) -> None:
+        self._flights: deque[_Flight] = deque()
+        self._drawn = self._skip
+        self._ended = False
+        self._machine: Machine | None = None
+        self._seed = mix(int(self._base_seed), self._turn)
+        self._length = len(self._index_sampler) if self._ahead and not self._num_workers else 0
+
+    def _reset(self, loader: Any, first_iter: bool = False) -> None:
+        """Another epoch of persistent workers."""
+        super()._reset(loader, first_iter)
+        self._close()
+        self._turn += 1
+        self._begin()
+        self._draw(self._ahead)
+
+    def _close(self) -> None:
+        _close_all(self._machines)
+        self._machines.clear()
+
+    # ---- drawing ----
+
+    def _draw(self, most: int) -> None:
+        """Draws batches until `most` of them are on their way."""
+        while len(self._flights) < most and not self._ended:
+            try:
+                indices = self._next_index()
+            except StopIteration:
+                self._ended = True
+                return
+            self._flights.append(self._begun(indices))
+            self._drawn += 1
+
+    def _begun(self, indices: Any) -> _Flight:
+        flight = _Flight(self._drawn, indices)
+        if self._plan.gather is not None:
+            return flight
+        try:
+            self._take_samples(flight)
+        except Exception as e:
+            flight.error = e
+            return flight
+        if flight.undone:
+            try:
+                self._send(flight)
+            except StokerError:  # the transform was changed since the epoch began
+                flight.python = True
+        return flight
+
+    def _take_samples(self, flight: _Flight) -> None:
+        reader = self._plan.reader
+        assert reader is not None
+        of_sample: list[list[Undone]] = []
+        for index in flight.indices:
+            try:
+                sample, undone = reader.sample(index)
+                flight.samples.append(sample)
+                of_sample.append(undone)
+            except Left:
+                flight.whole = False
+                flight.samples.append(_FromDataset(index))
+        counts = {len(undone) for undone in of_sample}
+        flight.whole = flight.whole and len(counts) == 1
+        if flight.whole:  # the images of one field lie together
+            flight.undone = [undone[k] for k in range(counts.pop()) for undone in of_sample]
+        else:
+            flight.undone = [u for undone in of_sample for u in undone]
+        for number, image in enumerate(flight.undone):
+            image.number = number
+
+    def _send(self, flight: _Flight) -> None:
+        count = len(flight.undone)
+        if self._machine is None or self._machine.batch < count or self._machine.next != flight.number:
+            self._machine = self._new_machine(max(count, self._machine.batch if self._machine else 0), flight)
+        flight.machine = self._machine
+        flight.machine.feed([undone.source for undone in flight.undone])
+
+    def _new_machine(self, batch: int, flight: _Flight) -> Machine:
+        source = flight.undone[0].source
+        channels = 3 if isinstance(source, str) else source.shape[-1]
+        machine = self._make(self._plan, batch, channels, self._seed, flight.number, self._settings)
+        self._machines.add(machine)
+        return machine
+
+    # ---- batches ----
+
+    def _next_data(self) -> Any:
+        self._draw(1 + self._ahead_now())
+        if not self._flights:
+            self._close()
+            raise StopIteration
+        flight = self._flights.popleft()
+        if self._num_workers:
+            self._draw(self._ahead)
+        if flight.error is not None:
+            raise flight.error
+        data = self._finished(flight)
+        if self._pin_memory:
+            data = _utils.pin_memory.pin_memory(data, self._pin_memory_device)
+        return data
+
+    def _ahead_now(self) -> int:
+        """Batches to draw beside the next one; the sampler is not asked for more than it has before the consumer does."""
+        if self._num_workers:
+            return 0
+        return max(0, min(self._ahead, self._length - self._drawn - (not self._flights)))
+
+    def _finished(self, flight: _Flight) -> Any:
+        if self._plan.gather is not None:
+            try:
+                return self._plan.gather.batch(flight.indices)
+            except (Left, IndexError, TypeError, ValueError, RuntimeError):
+                return self._from_dataset(flight.indices)
+        if flight.python:
+            return self._from_dataset(flight.indices)
+        images: Any = []
+        if flight.machine is not None:
+            try:
+                images = self._images(flight)
+            except StalledError as e:
+                raise RuntimeError(f"DataLoader timed out after {self._timeout} seconds") from e
+            except StokerError:
+                return self._redone(flight)
+        if self._fused and flight.whole:
+            return self._collated(flight, images)
+        return self._collate_fn([self._materialised(sample, images) for sample in flight.samples])
+
+    def _images(self, flight: _Flight) -> Any:
+        machine = flight.machine
+        assert machine is not None
+        images = machine.take()
+        if machine is not self._machine and not any(f.machine is machine for f in self._flights):
+            machine.close()
+            self._machines.discard(machine)
+        return images
+
+    def _collated(self, flight: _Flight, images: Any) -> Any:
+        size = len(flight.samples)
+
+        def stacked(batch: Any, *, collate_fn_map: Any = None) -> Any:
+            first = batch[0].number
+            if len(batch) != size or first % size or any(undone.number != first + k for k, undone in enumerate(batch)):
+                return _utils.collate.default_collate([images[undone.number] for undone in batch])
+            column = images if len(images) == size else images[first : first + size]
+            return column if not isinstance(column, list) else _utils.collate.default_collate(column)
+
+        return _utils.collate.collate(flight.samples, collate_fn_map={**_utils.collate.default_collate_fn_map, Undone: stacked})
+
+    def _materialised(self, sample: Any, images: Any) -> Any:
+        """A sample with its images in place."""
+        if isinstance(sample, _FromDataset):
+            return self._dataset[sample.index]
+        wrap = _tv_image if self._plan.compiled is not None and self._plan.compiled.tv_image else None
+        return replaced(sample, lambda undone: images[undone.number] if wrap is None else wrap(images[undone.number]))
+
+    # ---- what the pipeline cannot do ----
+
+    def _from_dataset(self, indices: Any) -> Any:
+        if self._fetcher is None:
+            self._fetcher = _DatasetKind.create_fetcher(
+                self._dataset_kind, self._dataset, self._auto_collation, self._collate_fn, self._drop_last
+            )
+        return self._fetcher.fetch(indices)
+
+    def _redone(self, flight: _Flight) -> Any:
+        """Makes a batch in which an image failed by the Dataset's own Python, which may read the file or raises the error that torch's users know. Another
+        pipeline makes the batches after it."""
+        machine = flight.machine
+        assert machine is not None
+        machine.close()
+        self._machines.discard(machine)
+        if self._machine is machine:
+            self._machine = None
+        batch = machine.batch
+        for later in self._flights:
+            if later.machine is machine:
+                if self._machine is None or self._machine.next != later.number:
+                    self._machine = self._new_machine(batch, later)
+                later.machine = self._machine
+                self._machine.feed([undone.source for undone in later.undone])
+        return self._from_dataset(flight.indices)
+
+
+@dataclass
+class _FromDataset:
+    """In place of a sample: the Dataset's own Python makes it."""
+
+    index: Any
+
+
+def replaced(sample: Any, image_of: Any) -> Any:
+    """The sample with other objects in place of its Undone ones."""
+    if isinstance(sample, Undone):
+        return image_of(sample)
+    if isinstance(sample, tuple):
+        parts = [replaced(part, image_of) for part in sample]
+        return type(sample)(*parts) if hasattr(sample, "_fields") else type(sample)(parts)
+    if isinstance(sample, list):
+        return [replaced(part, image_of) for part in sample]
+    if isinstance(sample, dict):
+        made = copy.copy(sample)
+        for key, part in sample.items():
+            made[key] = replaced(part, image_of)
+        return made
+    return sample
+
+
+def _tv_image(tensor: torch.Tensor) -> Any:
+    from torchvision import tv_tensors
+
+    return tv_tensors.Image(tensor)
+
+
+def _close_all(machines: set[Machine]) -> None:
+    for machine in machines:
+        machine.close()
+
+
+def _settings_of(loader: Any) -> dict[str, Any]:
+    ahead = min(max(loader.prefetch_factor or _AHEAD, 1), _MOST_AHEAD)
+    settings: dict[str, Any] = {"prefetch_queue_depth": ahead}
+    if loader.num_workers:
+        settings["num_threads"] = loader.num_workers
+    if loader.timeout:
+        settings["timeout"] = float(loader.timeout)
+    return settings
+
+
+_FIXED = (SequentialSampler, SubsetRandomSampler, WeightedRandomSampler, DistributedSampler)
+
+
+def _ahead_of(loader: Any) -> int:
+    """Batches that may be drawn before the loop has had the one before: the order was fixed when the epoch began, so that neither the user nor a generator
+    sees it."""
+    if type(loader.batch_sampler) is not BatchSampler:
+        return 0
+    sampler = loader.batch_sampler.sampler
+    if type(sampler) is RandomSampler:
+        once = not sampler.replacement and sampler.num_samples <= len(sampler.data_source)
+        return _AHEAD if once or sampler.generator is None else 0
+    return _AHEAD if type(sampler) in _FIXED else 0

@@ -1,0 +1,130 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Decides which parts of a DataLoader run in C, and says why the others do not."""
+
+from __future__ import annotations
+
+import dis
+import logging
+import os
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from stoker.dataloader._reasons import InPython
+from stoker.dataloader._samples import Gather, Reader, gather, reader
+from stoker.dataloader._transforms import Compiled, compiled
+
+if TYPE_CHECKING:
+    from torch.utils.data import DataLoader
+
+_log = logging.getLogger("stoker.dataloader")
+_told: set[str] = set()
+
+
+@dataclass
+class Plan:
+    """reader and compiled are set if a pipeline makes the images, gather if tensors are indexed. Otherwise torch's own code runs, because of `reason`."""
+
+    reader: Reader | None = None
+    compiled: Compiled | None = None
+    gather: Gather | None = None
+    reason: str = ""
+
+    @property
+    def in_c(self) -> bool:
+        return self.gather is not None or self.reader is not None
+
+    def line(self, loader: Any) -> str:
+        """One line for the user."""
+        if self.gather is not None:
+            return f"{self.gather.told}: whole batches are indexed at once; nothing runs for a sample"
+        if self.reader is None:
+            where = f"{loader.num_workers} worker processes" if loader.num_workers else "this thread"
+            return f"all of it runs in Python, in {where}, as with torch's DataLoader: {self.reason}"
+        read = "reading, decoding and transforms" if self.reader.files else "transforms"
+        also = [what for what in (self.reader.python, _collates(loader)) if what]
+        python = f"; in Python, in this thread: {' and '.join(also)}" if also else ""
+        return f"{self.reader.told}: {read} run in C{python}"
+
+    def tell(self, loader: Any) -> None:
+        line = self.line(loader)
+        if line not in _told and os.environ.get("STOKER_QUIET", "") in ("", "0") and os.environ.get("RANK", "0") == "0":
+            _told.add(line)
+            _log.warning("stoker.DataLoader: %s", line)
+
+
+def plan(loader: DataLoader[Any]) -> Plan:
+    """Decides by the arguments and the Dataset as they are now."""
+    try:
+        _check_arguments(loader)
+        found = gather(loader.dataset) if is_default(loader.collate_fn) else None
+        if found is not None:
+            return Plan(gather=found)
+        read = reader(loader.dataset)
+        return Plan(read, compiled(read.transform))
+    except InPython as e:
+        return Plan(reason=str(e))
+
+
+def is_default(collate_fn: Any) -> bool:
+    from torch.utils.data import default_collate
+
+    return collate_fn is default_collate
+
+
+def _collates(loader: Any) -> str:
+    if is_default(loader.collate_fn):
+        return ""
+    return f"the collate_fn {getattr(loader.collate_fn, '__qualname__', None) or type(loader.collate_fn).__name__}"
+
+
+def _check_arguments(loader: Any) -> None:
+    from torch.utils.data import IterableDataset
+
+    if isinstance(loader.dataset, IterableDataset):
+        raise InPython(f"{type(loader.dataset).__name__} is an IterableDataset")
+    if loader.batch_sampler is None:
+        raise InPython("batch_size=None: samples are not made batches of")
+    if loader.num_workers == 0 and loader.timeout:
+        raise InPython("timeout without workers")
+    if loader.num_workers and not loader.prefetch_factor:
+        raise InPython("prefetch_factor is 0")
+    if loader.num_workers and loader.worker_init_fn is not None and not _only_seeds(loader.worker_init_fn):
+        raise InPython(
+            f"the worker_init_fn {getattr(loader.worker_init_fn, '__qualname__', loader.worker_init_fn)} may change the dataset in each worker"
+        )
+
+
+_SEEDING = {
+    "cuda",
+    "get_worker_info",
+    "id",
+    "initial_seed",
+    "int",
+    "manual_seed",
+    "manual_seed_all",
+    "np",
+    "numpy",
+    "random",
+    "seed",
+    "set_num_threads",
+    "torch",
+    "utils",
+    "data",
+    "worker_info",
+}
+_LIBRARIES = {"pl_worker_init_function": "lightning", "seed_worker": "transformers"}
+
+
+def _only_seeds(function: Any) -> bool:
+    """Whether a worker_init_fn does nothing but seed the generators of its process, which compiled transforms do not use."""
+    wrapped = getattr(function, "func", function)
+    home = str(getattr(wrapped, "__module__", "")).replace("pytorch_lightning", "lightning")
+    if _LIBRARIES.get(getattr(wrapped, "__name__", "")) == home.partition(".")[0]:
+        return True
+    code = getattr(wrapped, "__code__", None)
+    if code is None or any(
+        i.opname.startswith(("STORE_ATTR", "STORE_GLOBAL", "STORE_SUBSCR", "DELETE_")) for i in dis.get_instructions(code)
+    ):
+        return False
+    simple = all(not hasattr(constant, "co_code") for constant in code.co_consts)
+    return simple and "dataset" not in code.co_names and set(code.co_names) <= _SEEDING

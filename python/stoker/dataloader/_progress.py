@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The progress of an epoch, which state_dict() saves."""
+
+from __future__ import annotations
+
+import zlib
+from collections import deque
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+from stoker.errors import StateError
+
+VERSION = 1
+_SIZE = len(torch.Generator().get_state())  # bytes of a generator's state
+
+
+@dataclass
+class Progress:
+    """The progress of one epoch. batches: how many the loop had. digest: a checksum of their indices. start: states of the generators when the epoch began."""
+
+    start: dict[str, torch.Tensor]
+    parts: dict[str, Any]  # states of samplers when the epoch began, by the name of their attribute
+    batches: int = 0
+    digest: int = 0
+    over: bool = False
+    drawn: deque[int] = field(default_factory=deque)  # digests up to batches that the loop has not had yet
+
+    def draw(self, indices: Any) -> None:
+        last = self.drawn[-1] if self.drawn else self.digest
+        self.drawn.append(zlib.crc32(repr(indices).encode(), last))
+
+    def took(self) -> None:
+        self.batches += 1
+        self.digest = self.drawn.popleft() if self.drawn else self.digest
+
+
+def _generators(loader: Any) -> dict[str, Any]:
+    """Returns the generators that make the order, by name."""
+    inner = getattr(loader.batch_sampler, "sampler", None)
+    found = {"generator": loader.generator}
+    found["sampler_generator"] = next(
+        (g for s in (loader.sampler, loader.batch_sampler, inner) if (g := getattr(s, "generator", None)) is not None), None
+    )
+    return found
+
+
+def _stateful(loader: Any) -> dict[str, Any]:
+    """Returns the samplers that can save their state, by the name of their attribute."""
+    parts = {"sampler": loader.sampler, "batch_sampler": loader.batch_sampler}
+    return {name: part for name, part in parts.items() if hasattr(part, "state_dict") and hasattr(part, "load_state_dict")}
+
+
+def _state_of(generator: Any) -> torch.Tensor:
+    state = None if generator is None else generator.get_state()
+    return state if state is not None and len(state) == _SIZE else torch.zeros(_SIZE, dtype=torch.uint8)
+
+
+def begin(loader: Any) -> Progress:
+    """Returns the progress of an epoch that begins now."""
+    start = {name: _state_of(generator) for name, generator in _generators(loader).items()}
+    start["default_generator"] = torch.get_rng_state()
+    return Progress(start, {name: part.state_dict() for name, part in _stateful(loader).items()})
+
+
+def save(loader: Any, progress: Progress | None, dataset: Any) -> dict[str, Any]:
+    """Returns the state. dataset: the Dataset's own state, or None. Keys and sizes of tensors are the same at any time."""
+    inside = progress is not None and not progress.over
+    now = begin(loader) if progress is None or progress.over else progress
+    return {
+        "stoker_dataloader": VERSION,
+        "inside": int(inside),
+        "batches": now.batches,
+        "digest": now.digest,
+        **now.start,
+        **{f"{name}_state": state for name, state in now.parts.items()},
+        **({} if dataset is None else {"dataset_state": dataset}),
+    }
+
+
+def check(state: Any) -> None:
+    if not isinstance(state, dict) or state.get("stoker_dataloader") != VERSION:
+        raise StateError("this is no state of a stoker.DataLoader, or one of another version")
+    for name in ("inside", "batches", "digest"):
+        if not isinstance(state.get(name), int):
+            raise StateError(f"the state of a stoker.DataLoader has no whole number {name!r}")
+    for name in ("generator", "sampler_generator", "default_generator"):
+        if not isinstance(state.get(name), torch.Tensor) or state[name].dtype != torch.uint8 or len(state[name]) != _SIZE:
+            raise StateError(f"the state of a stoker.DataLoader has no state of a generator {name!r}")
+
+
+def rewind(loader: Any, state: dict[str, Any]) -> None:
+    """Sets generators and samplers to their states at the beginning of the saved epoch."""
+    for name, generator in _generators(loader).items():
+        if generator is not None and bool(state[name].any()):
+            generator.set_state(state[name])
+    for name, part in _stateful(loader).items():
+        if f"{name}_state" in state:
+            part.load_state_dict(state[f"{name}_state"])

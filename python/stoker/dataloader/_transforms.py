@@ -1,0 +1,197 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A torchvision transform as a Recipe, if the compiled result has the type and the values of torchvision's."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+from stoker import transforms as T
+from stoker import types
+from stoker._transforms_base import Transform
+from stoker.dataloader._reasons import InPython
+from stoker.loader._lower import Recipe
+
+
+class _Form(Enum):
+    """The type of an image at a point of the list."""
+
+    PIL = "a PIL image"
+    BYTES = "a tensor of uint8"
+    FLOATS = "a tensor of floats"
+
+
+@dataclass
+class Compiled:
+    """A recipe, and whether torchvision would give an image of tv_tensors, which matters to the user's collate_fn."""
+
+    recipe: Recipe
+    tv_image: bool
+
+
+# These only move pixels, and give the same on tensors as on PIL images. For the others torchvision has other code for tensors of floats, with other results.
+_MOVES = {
+    "CenterCrop",
+    "Identity",
+    "RandomCrop",
+    "RandomHorizontalFlip",
+    "RandomResizedCrop",
+    "RandomVerticalFlip",
+    "Resize",
+}
+_RESAMPLES = {"RandomResizedCrop", "Resize"}
+_ON_BYTES = {
+    "AugMix",
+    "AutoAugment",
+    "ColorJitter",
+    "GaussianBlur",
+    "Grayscale",
+    "Pad",
+    "RandAugment",
+    "RandomAdjustSharpness",
+    "RandomAffine",
+    "RandomAutocontrast",
+    "RandomEqualize",
+    "RandomGrayscale",
+    "RandomInvert",
+    "RandomPerspective",
+    "RandomPhotometricDistort",
+    "RandomPosterize",
+    "RandomRotation",
+    "RandomSolarize",
+    "TrivialAugmentWide",
+}
+_GROUPS = {"RandomApply", "RandomChoice"}
+_TYPES = {"ConvertImageDtype", "ToDtype", "ToTensor", "PILToTensor", "ToImage", "ToPureTensor"}
+
+
+def compiled(transform: Any) -> Compiled:
+    """Compiles the transform of a Dataset that gives it PIL images, RGB or gray."""
+    parts = _flat(transform)
+    form, tv_image = _follow(parts, _Form.PIL, False)
+    if form is _Form.PIL:
+        raise InPython("no transform makes a tensor of the image")
+    try:
+        recipe = Recipe.of(T.flatten([_translated(part) for part in parts]), None, False)
+    except InPython:
+        raise
+    except Exception as e:
+        raise InPython(str(e)) from e
+    wanted = types.UINT8 if form is _Form.BYTES else types.FLOAT
+    if recipe.dtype != wanted:
+        raise InPython(f"the transform gives images of {recipe.dtype}")
+    return Compiled(recipe, tv_image)
+
+
+def _name(part: Any) -> str:
+    """Returns the class name of a transform of torchvision. Raises InPython for all others, subclasses too, since they may do something else."""
+    kind = type(part)
+    if kind.__module__.startswith("torch.nn.") and kind.__name__ == "Identity":
+        return "Identity"
+    if not kind.__module__.startswith("torchvision.transforms."):
+        name = getattr(part, "__qualname__", None) or kind.__name__
+        raise InPython(f"the transform {name} is Python")
+    return kind.__name__
+
+
+def _flat(transform: Any) -> list[Any]:
+    """Returns the transforms of a Compose, a Sequential or a preset, in order."""
+    if transform is None:
+        raise InPython("the dataset has no transform that makes a tensor of the image")
+    kind = type(transform)
+    if kind.__module__.startswith("torch.nn.") and kind.__name__ == "Sequential":
+        return [part for item in transform for part in _flat(item)]
+    if T._hands_on(transform):
+        return _flat(transform.transforms)
+    name = _name(transform)
+    if name == "Compose":
+        return [part for item in transform.transforms for part in _flat(item)]
+    return [transform]
+
+
+def _translated(part: Any) -> Transform | list[Transform]:
+    if _name(part) == "ImageClassification":
+        return [
+            T.Resize(list(part.resize_size), part.interpolation),
+            T.CenterCrop(list(part.crop_size)),
+            T.ToTensor(),
+            T.Normalize(part.mean, part.std),
+        ]
+    return T.translate(part)
+
+
+def _follow(parts: list[Any], form: _Form, tv_image: bool) -> tuple[_Form, bool]:
+    """Returns the type of the image after these transforms. Raises InPython if one of them does not take such an image, or gives other values for it."""
+    for part in parts:
+        name = _name(part)
+        if name == "ImageClassification":
+            if form is not _Form.PIL:
+                raise InPython(f"{name} gets {form.value}")
+            form = _Form.FLOATS
+        elif name in _TYPES:
+            form, tv_image = _retyped(part, name, form, tv_image)
+        elif name == "Normalize":
+            if form is not _Form.FLOATS:
+                raise InPython(f"Normalize gets {form.value}")
+        elif name == "RandomErasing":
+            if form is _Form.PIL or (form is _Form.BYTES and part.value is None):
+                raise InPython(f"RandomErasing gets {form.value}")
+        elif name in _GROUPS:
+            _check_group(part, form)
+        else:
+            _check(part, name, form)
+    return form, tv_image
+
+
+def _retyped(part: Any, name: str, form: _Form, tv_image: bool) -> tuple[_Form, bool]:
+    if name == "ToPureTensor":
+        return form, False
+    if name in ("ToImage", "PILToTensor", "ToTensor"):
+        if form is not _Form.PIL:
+            raise InPython(f"{name} gets {form.value}")
+        return (_Form.FLOATS if name == "ToTensor" else _Form.BYTES), name == "ToImage"
+    if form is _Form.PIL:
+        raise InPython(f"{name} gets a PIL image")
+    import torch
+
+    dtype = T._image_dtype(part.dtype)
+    if dtype is torch.float32:
+        return _Form.FLOATS, tv_image
+    if dtype is torch.uint8 and form is _Form.BYTES:
+        return form, tv_image
+    raise InPython(f"{name} makes {dtype} of {form.value}")
+
+
+def _check_group(part: Any, form: _Form) -> None:
+    """Checks the members of a group, which get and return the type of image that the group gets."""
+    members = [item for member in part.transforms for item in _flat(member)]
+    for item in members:
+        name = _name(item)
+        if name in _GROUPS:
+            _check_group(item, form)
+        else:
+            _check(item, name, form)
+
+
+def _check(part: Any, name: str, form: _Form) -> None:
+    if name not in _MOVES and (name not in _ON_BYTES or form is _Form.FLOATS):
+        raise InPython(f"{name} of {form.value} is Python" if name in _ON_BYTES else f"{name} is Python")
+    if name in _RESAMPLES and form is not _Form.PIL:
+        mode = getattr(part.interpolation, "value", part.interpolation)
+        if not getattr(part, "antialias", True) or mode != "bilinear":
+            raise InPython(f"{name} of {form.value} with {mode} or without antialias differs from that of PIL images")
+    if (
+        name == "RandomCrop"
+        and form is _Form.FLOATS
+        and part.padding is not None
+        and T._name(part.padding_mode) == "constant"
+        and _filled(part.fill)
+    ):
+        raise InPython("RandomCrop pads floats with a fill")
+
+
+def _filled(fill: Any) -> bool:
+    """Whether pixels outside the image get a value other than 0."""
+    values = fill.values() if isinstance(fill, dict) else [fill]
+    return any(v is not None and (any(v) if isinstance(v, (list, tuple)) else v) for v in values)

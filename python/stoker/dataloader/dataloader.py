@@ -1,0 +1,215 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The class DataLoader."""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar
+
+import torch
+from torch.utils.data import DataLoader as TorchDataLoader
+from torch.utils.data import IterableDataset
+from torch.utils.data.dataloader import _DatasetKind, _MultiProcessingDataLoaderIter, _SingleProcessDataLoaderIter
+
+from stoker.dataloader import _progress
+from stoker.dataloader._iterator import CompiledIterator
+from stoker.dataloader._plan import Plan, plan
+from stoker.dataloader._progress import Progress
+from stoker.dataloader._reasons import InPython
+from stoker.errors import StateError
+
+_T = TypeVar("_T", covariant=True)
+_OWN = ("_stoker_progress", "_stoker_resume", "_stoker_dataset_state")
+
+
+class DataLoader(TorchDataLoader[_T]):
+    """torch's DataLoader, faster where Stoker knows the Dataset. Change one import, and nothing else:
+
+        from stoker import DataLoader                      # was: from torch.utils.data import DataLoader
+
+        train = DataLoader(ImageFolder("data/train", transform), batch_size=256, shuffle=True, num_workers=8, pin_memory=True)
+        for images, labels in train:
+            ...
+
+    It is a subclass with the same arguments, and for the same arguments it yields what torch's yields: the same structure, types, dtypes, lengths and number
+    of batches, the samples in the same order for the same generator and sampler; or it raises what torch's raises. Only draws inside compiled transforms
+    come from streams of its own, which follow from torch's seed, the epoch and the sample's place.
+
+    These run in C: reading, decoding and transforms of ImageFolder and of torchvision's data sets that list image files or hold arrays (CIFAR, MNIST), also in
+    Subset, random_split and ConcatDataset, with torchvision's transforms, v1 or v2, as doc/from-torchvision.md lists them, or `weights.transforms()`; a
+    TensorDataset is indexed a batch at a time. Everything else runs as Python, by torch's own DataLoader. `explain()` says what runs where, and why. Its first
+    line goes to the logger "stoker.dataloader" when the first epoch begins (STOKER_QUIET=1 turns that off).
+
+    If images are made in C, there are no worker processes. num_workers is the number of threads (0: as many as the process may use),
+    prefetch_factor the number of batches made ahead, and worker_init_fn is not called if it only seeds generators (else the Dataset runs in workers, as
+    Python). multiprocessing_context, persistent_workers and in_order=False have no effect then. target_transform and collate_fn run on the loop's thread.
+
+    state_dict() and load_state_dict(state) are those of torchdata's StatefulDataLoader: a run continues with the batch after the last one that the loop had.
+    """
+
+    _stoker_progress: Progress | None = None
+    _stoker_resume: dict[str, Any] | None = None
+    _stoker_dataset_state: Any = None
+
+    # ---- iteration ----
+
+    def __iter__(self) -> Any:
+        if self.persistent_workers and self.num_workers > 0 and self._iterator is not None:
+            if self._stoker_resume is None and isinstance(self._iterator, _Tracked):
+                self._stoker_progress = _progress.begin(self)
+                self._iterator._stoker_begin(self._stoker_progress, 0, None)
+                self._iterator._reset(self)
+                return self._iterator
+            self._iterator = None
+        return super().__iter__()
+
+    def _get_iterator(self) -> Any:
+        resume, self._stoker_resume = self._stoker_resume, None
+        if resume is None:
+            self._stoker_progress = _progress.begin(self)
+            return self._make_iterator(0, None)
+        _progress.rewind(self, resume)
+        if not resume["inside"]:
+            self._stoker_progress = _progress.begin(self)
+            return self._make_iterator(0, None)
+        now = torch.get_rng_state()
+        torch.set_rng_state(resume["default_generator"])
+        try:
+            self._stoker_progress = _progress.begin(self)
+            return self._make_iterator(resume["batches"], resume)
+        finally:
+            if resume["batches"]:
+                torch.set_rng_state(now)
+
+    def _make_iterator(self, skip: int, resume: dict[str, Any] | None) -> Any:
+        assert self._stoker_progress is not None
+        made = plan(self)
+        if made.in_c:
+            try:
+                iterator = _InC(self, made, self._stoker_progress, skip, resume)
+                made.tell(self)
+                return iterator
+            except InPython as e:
+                made = Plan(reason=str(e))
+        made.tell(self)
+        if self.num_workers == 0:
+            return _Single(self, self._stoker_progress, skip, resume)
+        self.check_worker_number_rationality()
+        return _Workers(self, self._stoker_progress, skip, resume)
+
+    # ---- state ----
+
+    def state_dict(self) -> dict[str, Any]:
+        """Returns the position of the loop, after the batches that it had. The structure is the same at any time, as torch.distributed.checkpoint wants it."""
+        if self._stoker_resume is not None:
+            return dict(self._stoker_resume)
+        dataset: Any = self.dataset if self.num_workers == 0 else None
+        own = dataset.state_dict() if hasattr(dataset, "state_dict") and hasattr(dataset, "load_state_dict") else None
+        return _progress.save(self, self._stoker_progress, own)
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Makes the next iteration continue from a state. Samples before it are not read, except that an IterableDataset without a state gives them again."""
+        _progress.check(state)
+        self._stoker_resume = dict(state)
+        self._stoker_progress = None
+
+    def explain(self) -> str:
+        """Returns a text that says what runs in C, what runs in Python, and why."""
+        made = plan(self)
+        lines = [made.line(self)]
+        if made.reader is not None and made.compiled is not None:
+            try:
+                machine = CompiledIterator.trial(self, made)
+            except InPython as e:
+                return Plan(reason=str(e)).line(self)
+            lines += ["", machine.explain()]
+            machine.close()
+        return "\n".join(lines)
+
+    # ---- copies ----
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name not in _OWN} | {"_iterator": None}
+
+
+class _Tracked:
+    """The part that all iterators share: it counts batches, and skips those that an earlier run had."""
+
+    _progress: Progress
+    _skip = 0
+    _expected: int | None = None  # the digest of what was skipped
+
+    def _stoker_begin(self, progress: Progress, skip: int, resume: dict[str, Any] | None) -> None:
+        self._progress, self._skip = progress, skip
+        self._expected = None if resume is None else resume["digest"]
+        self._was = resume
+
+    def _next_index(self) -> Any:
+        self._pass_over()
+        indices = super()._next_index()  # type: ignore[misc]
+        if self._dataset_kind == _DatasetKind.Map:  # type: ignore[attr-defined]
+            self._progress.draw(indices)
+        return indices
+
+    def _pass_over(self) -> None:
+        """Draws the indices of the batches that an earlier run had, and compares their digest."""
+        if not self._skip or self._dataset_kind == _DatasetKind.Iterable:  # type: ignore[attr-defined]
+            return
+        skip, self._skip = self._skip, 0
+        for _ in range(skip):
+            try:
+                self._progress.draw(super()._next_index())  # type: ignore[misc]
+            except StopIteration:
+                raise self._other() from None
+            self._progress.took()
+        if self._progress.digest != self._expected:
+            raise self._other()
+        self._num_yielded = skip
+
+    @staticmethod
+    def _other() -> StateError:
+        return StateError(
+            "the sampler gives other samples than in the run that was saved, so that samples would come twice and others not at all: give it a "
+            "generator, or methods state_dict and load_state_dict"
+        )
+
+    def _pass_over_stream(self) -> None:
+        """Takes the batches that an earlier run had of an IterableDataset, which cannot be skipped."""
+        skip, self._skip = self._skip, 0
+        for _ in range(skip):
+            super().__next__()  # type: ignore[misc]
+            self._progress.took()
+
+    def __next__(self) -> Any:
+        if self._skip and self._dataset_kind == _DatasetKind.Iterable:  # type: ignore[attr-defined]
+            self._pass_over_stream()
+        try:
+            data = super().__next__()  # type: ignore[misc]
+        except StopIteration:
+            self._progress.over = True
+            raise
+        self._progress.took()
+        return data
+
+
+class _InC(_Tracked, CompiledIterator):
+    def __init__(self, loader: Any, made: Plan, progress: Progress, skip: int, resume: dict[str, Any] | None) -> None:
+        self._stoker_begin(progress, skip, resume)
+        super().__init__(loader, made)
+        self._pass_over()
+
+
+class _Single(_Tracked, _SingleProcessDataLoaderIter):
+    def __init__(self, loader: Any, progress: Progress, skip: int, resume: dict[str, Any] | None) -> None:
+        self._stoker_begin(progress, skip, resume)
+        if resume is not None and "dataset_state" in resume:
+            loader.dataset.load_state_dict(resume["dataset_state"])
+            if isinstance(loader.dataset, IterableDataset):
+                progress.batches, self._skip = skip, 0
+        super().__init__(loader)
+        self._pass_over()
+
+
+class _Workers(_Tracked, _MultiProcessingDataLoaderIter):
+    def __init__(self, loader: Any, progress: Progress, skip: int, resume: dict[str, Any] | None) -> None:
+        self._stoker_begin(progress, skip, resume)
+        super().__init__(loader)

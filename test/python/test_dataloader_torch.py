@@ -1,0 +1,715 @@
+# SPDX-License-Identifier: Apache-2.0
+"""stoker.DataLoader: what torch's own tests and torchdata's check of a DataLoader, of images that are compiled and of samples that are not."""
+
+import copy
+import gc
+import inspect
+import itertools
+import logging
+import os
+import pickle
+import random
+import threading
+import time
+import weakref
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+from stoker import DataLoader, StokerError
+from support import SEED, import_torchvision, photograph, run_script
+from torch.utils import data
+
+torchvision = import_torchvision()
+from torchvision import datasets, tv_tensors  # noqa: E402
+from torchvision import transforms as v1  # noqa: E402
+from torchvision.transforms import v2  # noqa: E402
+
+TRANSFORM = v1.Compose([v1.Resize((20, 24)), v1.ToTensor()])
+DRAWS = v1.Compose([v1.RandomResizedCrop(16), v1.RandomHorizontalFlip(), v1.ToTensor()])
+
+
+@pytest.fixture
+def folder(tmp_path):
+    rng = np.random.default_rng(SEED)
+    for k in range(21):
+        path = tmp_path / "images" / f"class{k % 3}" / f"{k:02d}.jpg"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        Image.fromarray(photograph(rng, 40 + k, 50)).save(path)
+    return tmp_path / "images"
+
+
+class Numbers(data.Dataset):
+    def __init__(self, length=20):
+        self.length = length
+
+    def __len__(self):
+        return self.length
+
+    def __getitem__(self, index):
+        return index, torch.rand(2)
+
+
+@pytest.fixture(params=["images", "numbers", "tensors"])
+def make(request, folder):
+    """Makes a Dataset that is compiled, one that is not, and one that is indexed by batches; the second part of a sample is its index."""
+
+    if request.param == "images":
+
+        def made():
+            found = datasets.ImageFolder(folder, DRAWS)
+            found.samples = [(path, k) for k, (path, _) in enumerate(found.samples)]
+            return data.Subset(found, range(20))
+
+        return made
+    if request.param == "tensors":
+        return lambda: data.TensorDataset(torch.arange(20.0).view(20, 1), torch.arange(20))
+    return lambda: _Swapped()
+
+
+class _Swapped(Numbers):
+    def __getitem__(self, index):
+        return torch.rand(2), index
+
+
+def ids(loader):
+    return [y.tolist() for _, y in loader]
+
+
+# ---- the class ----
+
+
+def test_signature_is_torchs():
+    assert issubclass(DataLoader, data.DataLoader)
+    assert inspect.signature(DataLoader.__init__) == inspect.signature(data.DataLoader.__init__)
+    attributes = {k for k in vars(DataLoader(Numbers())) if not k.startswith("_")}
+    assert attributes == {k for k in vars(data.DataLoader(Numbers())) if not k.startswith("_")}
+
+
+def test_import_leaves_torch_out():
+    script = """
+        import sys, stoker
+        assert "DataLoader" in dir(stoker) and "torch" not in sys.modules
+    """
+    assert run_script(script).returncode == 0
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"num_workers": -1},
+        {"timeout": -1},
+        {"prefetch_factor": 2},
+        {"persistent_workers": True},
+        {"batch_size": 0},
+        {"batch_size": True},
+        {"batch_size": 1.5},
+        {"batch_size": None, "drop_last": True},
+        {"batch_size": None, "shuffle": True, "drop_last": True},
+        {"drop_last": 1},
+        {"sampler": range(3), "shuffle": True},
+        {"batch_sampler": [[1]], "batch_size": 3},
+        {"batch_sampler": [[1]], "shuffle": True},
+        {"batch_sampler": [[1]], "drop_last": True},
+        {"batch_sampler": [[1]], "sampler": [1]},
+        {"multiprocessing_context": "fork"},
+        {"multiprocessing_context": "nonsense", "num_workers": 1},
+        {"multiprocessing_context": 3, "num_workers": 1},
+        {"num_workers": 1, "prefetch_factor": -2},
+    ],
+)
+def test_arguments_that_contradict_are_refused_as_by_torch(arguments):
+    errors = []
+    for kind in (data.DataLoader, DataLoader):
+        with pytest.raises((ValueError, TypeError)) as e:
+            kind(Numbers(), **arguments)
+        errors.append((e.type, str(e.value)))
+    assert errors[0] == errors[1]
+
+
+def test_settings_stay_as_they_were_given():
+    loader = DataLoader(Numbers(), batch_size=3)
+    for name in ("batch_size", "batch_sampler", "sampler", "drop_last", "dataset", "persistent_workers"):
+        with pytest.raises(ValueError, match="should not be set after DataLoader is initialized"):
+            setattr(loader, name, None)
+    loader.num_workers = 0
+    loader.collate_fn = list
+
+
+@pytest.mark.parametrize("last, length", [(False, 7), (True, 6)])
+def test_len_and_attributes(make, last, length):
+    loader = DataLoader(make(), batch_size=3, drop_last=last)
+    assert len(loader) == length == len(list(loader))
+    assert (len(loader.dataset), loader.batch_size, loader.drop_last) == (20, 3, last)
+    assert isinstance(loader.sampler, data.SequentialSampler) and isinstance(loader.batch_sampler, data.BatchSampler)
+
+
+# ---- order ----
+
+
+def test_order_and_last_batch(make):
+    assert ids(DataLoader(make(), 8)) == [list(range(8)), list(range(8, 16)), list(range(16, 20))]
+    assert ids(DataLoader(make(), 8, drop_last=True)) == [list(range(8)), list(range(8, 16))]
+
+
+def test_seeds_of_torch_make_the_order(make):
+    orders = []
+    for seed in (1, 2, 1):
+        torch.manual_seed(seed)
+        orders.append(ids(DataLoader(make(), 4, shuffle=True)))
+    assert orders[0] == orders[2] != orders[1]
+
+
+def test_a_generator_makes_the_order(make):
+    def order(kind):
+        loader = kind(make(), 4, shuffle=True, generator=torch.Generator().manual_seed(5))
+        return ids(loader), ids(loader), loader.generator.get_state()
+
+    expected, given = order(data.DataLoader), order(DataLoader)
+    assert expected[:2] == given[:2] and torch.equal(expected[2], given[2])
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_generators_are_asked_when_torch_asks_them(make, workers):
+    """The loop's own draws between two batches are the same as with torch's DataLoader."""
+
+    def draws(kind):
+        torch.manual_seed(3)
+        loader = kind(make(), 4, shuffle=True, num_workers=workers)
+        found = [torch.rand(1).item()]
+        iterator = iter(loader)
+        found.append(torch.rand(1).item())
+        for _ in iterator:
+            found.append(torch.rand(1).item())
+        return found
+
+    dataset = make()
+    if isinstance(dataset, _Swapped) or (isinstance(dataset, data.Subset) and workers == 0):
+        return  # torch's samples themselves draw, in this process
+    assert draws(DataLoader) == draws(data.DataLoader)
+
+
+def test_batches_of_unequal_size(make):
+    batches = [[3, 1], [7], [0, 2, 4, 6, 8], [], [5]]
+    loader = DataLoader(make(), batch_sampler=batches[:3])
+    assert ids(loader) == batches[:3] == ids(loader) and len(loader) == 3
+    assert loader.batch_size is None
+    with pytest.raises(IndexError):
+        ids(DataLoader(make(), batch_sampler=batches))
+
+
+def test_a_sampler_that_looks_at_the_loop(make):
+    """Without workers a sampler is asked for a batch when the loop wants it, and not before."""
+    log = []
+
+    class Curious(data.Sampler):
+        def __iter__(self):
+            for k in range(6):
+                log.append(f"ask {k}")
+                yield k
+
+        def __len__(self):
+            return 6
+
+    for _, y in DataLoader(make(), 2, sampler=Curious()):
+        log.append(f"got {y.tolist()}")
+    assert log[:3] == ["ask 0", "ask 1", "got [0, 1]"] and log[3:5] == ["ask 2", "ask 3"]
+
+
+def test_infinite_samplers(make):
+    class Endless(data.Sampler):
+        def __iter__(self):
+            while True:
+                yield 2
+
+    loader = iter(DataLoader(make(), 3, sampler=Endless()))
+    assert [next(loader)[1].tolist() for _ in range(5)] == [[2, 2, 2]] * 5
+    batches = iter(DataLoader(make(), batch_sampler=iter([[1], [2]])))
+    assert [y.tolist() for _, y in batches] == [[1], [2]]
+
+
+def test_indices_of_other_types(make):
+    for ids_ in (np.arange(4), torch.arange(4), [np.int64(2), 1]):
+        loader = DataLoader(make(), 2, sampler=ids_)
+        assert [*itertools.chain(*ids(loader))] == [int(i) for i in ids_]
+
+
+def test_several_iterators_at_a_time(make):
+    loader = DataLoader(make(), 4)
+    assert [(a[1].tolist(), b[1].tolist()) for a, b in zip(loader, loader, strict=True)] == [(x, x) for x in ids(loader)]
+    first = iter(loader)
+    next(first)
+    assert ids(loader) == ids(loader)
+    assert next(first)[1].tolist() == [4, 5, 6, 7]
+
+
+def test_an_iterator_that_has_ended_stays_so(make):
+    iterator = iter(DataLoader(make(), 16))
+    assert len(list(iterator)) == 2
+    for _ in range(2):
+        with pytest.raises(StopIteration):
+            next(iterator)
+
+
+def test_a_dataset_of_no_samples(folder):
+    empty = data.Subset(datasets.ImageFolder(folder, TRANSFORM), [])
+    assert list(DataLoader(empty, 3)) == [] and len(DataLoader(empty, 3)) == 0
+    for kind in (data.DataLoader, DataLoader):
+        with pytest.raises(ValueError, match="num_samples"):
+            kind(empty, 3, shuffle=True)
+
+
+# ---- what comes ----
+
+
+def test_batches_hold_their_own_memory(make):
+    kept = [(x.clone(), x) for x, _ in DataLoader(make(), 4)]
+    assert all(torch.equal(a, b) for a, b in kept)
+
+
+def test_collate_fn_gets_samples(folder):
+    seen = []
+
+    def collate(samples):
+        seen.append(samples)
+        return len(samples)
+
+    loader = DataLoader(datasets.ImageFolder(folder, TRANSFORM), 8, collate_fn=collate)
+    assert list(loader) == [8, 8, 5]
+    assert all(isinstance(s, tuple) and s[0].shape == (3, 20, 24) and isinstance(s[1], int) for batch in seen for s in batch)
+
+
+def test_types_of_images(folder):
+    def first(transform, **more):
+        return next(iter(DataLoader(datasets.ImageFolder(folder, transform), 2, **more)))
+
+    steps = [v2.ToImage(), v2.Resize((8, 8))]
+    assert first(v2.Compose(steps))[0].dtype == torch.uint8 and type(first(v2.Compose(steps))[0]) is torch.Tensor
+    assert isinstance(first(v2.Compose(steps), collate_fn=list)[0][0], tv_tensors.Image)
+    assert type(first(v2.Compose([*steps, v2.ToPureTensor()]), collate_fn=list)[0][0]) is torch.Tensor
+
+
+def test_images_of_own_sizes_fail_as_with_torch(folder):
+    dataset = datasets.ImageFolder(folder, v1.ToTensor())
+    messages = []
+    for kind in (data.DataLoader, DataLoader):
+        with pytest.raises(RuntimeError) as e:
+            next(iter(kind(dataset, 4)))
+        messages.append(str(e.value))
+    assert messages[0] == messages[1] and "equal size" in messages[0]
+    shapes = [tuple(x.shape) for x, _ in next(iter(DataLoader(dataset, 4, collate_fn=list)))]
+    assert shapes == [tuple(dataset[i][0].shape) for i in range(4)]
+
+
+def test_presets_of_weights(folder):
+    preset = torchvision.models.ResNet18_Weights.DEFAULT.transforms()
+    dataset = datasets.ImageFolder(folder, preset)
+    loader = DataLoader(dataset, 4)
+    assert "in C" in loader.explain()
+    for a, b in zip(loader, data.DataLoader(dataset, 4), strict=True):
+        assert (a[0] - b[0]).abs().max() <= 1.01 / 255 / 0.224 and torch.equal(a[1], b[1])
+
+
+def test_transforms_are_those_that_the_dataset_has_now(folder):
+    dataset = datasets.ImageFolder(folder, TRANSFORM)
+    loader = DataLoader(dataset, 4)
+    assert next(iter(loader))[0].shape == (4, 3, 20, 24)
+    dataset.transform = v1.Compose([v1.Resize((8, 9)), v1.ToTensor()])
+    assert next(iter(loader))[0].shape == (4, 3, 8, 9)
+    dataset.transform = lambda image: torch.tensor(image.size)
+    assert next(iter(loader))[0].shape == (4, 2)
+
+
+def test_subclasses_that_make_samples_themselves_run_as_python(folder):
+    class WithPath(datasets.ImageFolder):
+        def __getitem__(self, index):
+            return *super().__getitem__(index), self.samples[index][0]
+
+    found = next(iter(DataLoader(WithPath(folder, TRANSFORM), 2)))
+    assert len(found) == 3 and found[2][0].endswith(".jpg")
+
+
+def test_streams(folder):
+    class Stream(data.IterableDataset):
+        def __iter__(self):
+            return iter(range(10))
+
+        def __len__(self):
+            return 10
+
+    for kind in (data.DataLoader, DataLoader):
+        loader = kind(Stream(), 4)
+        assert len(loader) == 3 and [b.tolist() for b in loader] == [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9]]
+        with pytest.raises(ValueError, match="sampler"):
+            kind(Stream(), sampler=[1])
+        with pytest.raises(ValueError, match="shuffle"):
+            kind(Stream(), shuffle=True)
+
+
+# ---- failures ----
+
+
+def test_a_damaged_file_is_pillows_error_and_the_others_come(folder):
+    dataset = datasets.ImageFolder(folder, DRAWS)
+    bad = Path(dataset.samples[5][0])
+    whole = bad.read_bytes()
+    bad.write_bytes(whole[: len(whole) // 3])
+
+    def epoch():
+        torch.manual_seed(0)
+        iterator, found = iter(DataLoader(dataset, 4)), []
+        while True:
+            try:
+                found.append(next(iterator))
+            except StopIteration:
+                return found
+            except OSError as e:
+                found.append(str(e))
+
+    broken = epoch()
+    with pytest.raises(OSError) as e:
+        dataset[5]
+    assert broken[1] == str(e.value) and len(broken) == 6
+    bad.write_bytes(whole)
+    whole_epoch = epoch()
+    for k in (0, 2, 3, 4, 5):
+        assert torch.equal(broken[k][0], whole_epoch[k][0])  # the draws of others do not move
+
+
+def test_a_file_that_is_gone(folder):
+    dataset = datasets.ImageFolder(folder, TRANSFORM)
+    os.unlink(dataset.samples[3][0])
+    with pytest.raises(FileNotFoundError):
+        list(DataLoader(dataset, 4))
+
+
+def test_a_file_that_only_pillow_reads(folder):
+    dataset = datasets.ImageFolder(folder, TRANSFORM)
+    Image.open(dataset.samples[2][0]).save(dataset.samples[2][0], format="GIF")
+    expected = next(iter(data.DataLoader(dataset, 4)))
+    given = next(iter(DataLoader(dataset, 4)))
+    assert (expected[0] - given[0]).abs().max() <= 1.01 / 255
+
+
+def test_errors_of_the_users_python(folder):
+    def target(label):
+        raise KeyError("no such label")
+
+    dataset = datasets.ImageFolder(folder, TRANSFORM, target)
+    with pytest.raises(KeyError, match="no such label"):
+        next(iter(DataLoader(dataset, 4)))
+    dataset = data.Subset(datasets.ImageFolder(folder, TRANSFORM), [0, 1, 99])
+    iterator = iter(DataLoader(dataset, 2))
+    next(iterator)
+    with pytest.raises(IndexError):
+        next(iterator)
+
+
+def test_crops_that_do_not_fit_fail_as_with_torch(folder):
+    dataset = datasets.ImageFolder(folder, v1.Compose([v1.RandomCrop(300), v1.ToTensor()]))
+    for kind in (data.DataLoader, DataLoader):
+        with pytest.raises(ValueError, match=r"Required crop size"):
+            next(iter(kind(dataset, 2)))
+
+
+# ---- workers ----
+
+
+def seed_numpy_and_random(worker):
+    seed = torch.initial_seed() % 2**32
+    np.random.seed(seed)
+    random.seed(seed)
+
+
+def test_a_worker_init_fn_that_seeds_keeps_images_in_c(folder):
+    loader = DataLoader(datasets.ImageFolder(folder, TRANSFORM), 4, num_workers=2, worker_init_fn=seed_numpy_and_random)
+    assert "in C" in loader.explain()
+
+
+def test_a_worker_init_fn_that_does_more_is_called(folder):
+    def init(worker):
+        data.get_worker_info().dataset.transform = v1.Compose([v1.Resize((7, 7)), v1.ToTensor()])
+
+    loader = DataLoader(datasets.ImageFolder(folder, TRANSFORM), 4, num_workers=1, worker_init_fn=init)
+    assert next(iter(loader))[0].shape == (4, 3, 7, 7)
+
+
+@pytest.mark.parametrize("persistent", [False, True])
+def test_workers(make, persistent):
+    torch.manual_seed(4)
+    loader = DataLoader(make(), 4, shuffle=True, num_workers=2, persistent_workers=persistent, prefetch_factor=3, timeout=60)
+    given = [ids(loader) for _ in range(3)]
+    torch.manual_seed(4)
+    loader = data.DataLoader(make(), 4, shuffle=True, num_workers=2, persistent_workers=persistent, prefetch_factor=3, timeout=60)
+    assert given == [ids(loader) for _ in range(3)]
+
+
+def test_epochs_draw_anew(folder):
+    dataset = datasets.ImageFolder(folder, DRAWS)
+    for more in ({}, {"num_workers": 1}, {"num_workers": 1, "persistent_workers": True}):
+        loader = DataLoader(dataset, 21, **more)
+        (a, _), (b, _) = next(iter(loader)), next(iter(loader))
+        assert not torch.equal(a, b)
+
+
+def test_iterators_end_with_their_threads(folder):
+    loader = DataLoader(datasets.ImageFolder(folder, DRAWS), 2)
+    before = threading.active_count()
+    for _ in range(5):
+        iterator = iter(loader)
+        next(iterator)
+        gone = weakref.ref(iterator)
+        del iterator
+        gc.collect()
+        assert gone() is None
+    deadline = time.monotonic() + 30
+    while threading.active_count() > before and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert threading.active_count() <= before
+
+
+def test_a_dataloader_in_a_forked_process(folder):
+    """Also where the parent has one that runs."""
+    loader = DataLoader(datasets.ImageFolder(folder, TRANSFORM), 4)
+    iterator = iter(loader)
+    next(iterator)
+    process = torch.multiprocessing.get_context("fork").Process(target=_count, args=(loader, 6))
+    process.start()
+    process.join(60)
+    assert process.exitcode == 0
+    assert len(list(iterator)) == 5
+
+
+def _count(loader, wanted):
+    assert len(list(loader)) == wanted
+    os._exit(0)
+
+
+# ---- copies ----
+
+
+def test_copies(make):
+    loader = DataLoader(make(), 4, num_workers=1, persistent_workers=True)
+    next(iter(loader))
+    for again in (copy.copy(loader), copy.deepcopy(loader)):
+        assert type(again) is DataLoader and ids(again) == ids(loader)
+    plain = DataLoader(Numbers(), 4)
+    assert len(list(pickle.loads(pickle.dumps(plain)))) == 5
+
+
+def test_made_again_from_its_attributes(make):
+    """As Lightning and others make a DataLoader with another sampler."""
+
+    class Users(DataLoader):
+        def __init__(self, dataset, *args, own=3, **kwargs):
+            super().__init__(dataset, *args, **kwargs)
+            self.own = own
+
+    loader = Users(make(), 4, own=5)
+    names = inspect.signature(DataLoader.__init__).parameters.keys() - {"self", "batch_size", "shuffle", "sampler", "drop_last"}
+    arguments = {k: getattr(loader, k) for k in names}
+    arguments["batch_sampler"] = data.BatchSampler(data.SubsetRandomSampler(range(6)), 2, False)
+    again = Users(**arguments, own=loader.own)
+    assert sorted(itertools.chain(*ids(again))) == list(range(6)) and again.own == 5
+
+
+# ---- state ----
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+@pytest.mark.parametrize("order", ["none", "shuffle", "generator", "sampler"])
+@pytest.mark.parametrize("after", [0, 1, 3, 5])
+def test_goes_on_from_a_state(make, order, after, workers):
+    def loader():
+        more = {
+            "none": dict,
+            "shuffle": lambda: {"shuffle": True},
+            "generator": lambda: {"shuffle": True, "generator": torch.Generator().manual_seed(8)},
+            "sampler": lambda: {"sampler": data.RandomSampler(range(20), generator=torch.Generator().manual_seed(9))},
+        }[order]()
+        return DataLoader(make(), 4, num_workers=workers, **more)
+
+    torch.manual_seed(1)
+    one = loader()
+    list(one)
+    iterator = iter(one)
+    for _ in range(after):
+        next(iterator)
+    rng = torch.get_rng_state()
+    state = pickle.loads(pickle.dumps(one.state_dict()))
+    rest = list(iterator)
+    following = list(one)
+
+    torch.manual_seed(77)
+    two = loader()
+    two.load_state_dict(state)
+    assert two.state_dict()["batches"] == after
+    torch.set_rng_state(rng)
+    again = list(two)
+    assert [y.tolist() for _, y in again] == [y.tolist() for _, y in rest]
+    exact = workers == 0 or not isinstance(one.dataset, _Swapped)  # the generators of workers are their own
+    if exact:
+        assert all(torch.equal(a, b) for (a, _), (b, _) in zip(again, rest, strict=True))
+    assert [y.tolist() for _, y in two] == [y.tolist() for _, y in following]
+
+
+def test_states_have_one_structure(make):
+    loader = DataLoader(make(), 4, shuffle=True)
+
+    def structure():
+        return {k: (type(v), getattr(v, "shape", None), getattr(v, "dtype", None)) for k, v in loader.state_dict().items()}
+
+    fresh = structure()
+    iterator = iter(loader)
+    assert structure() == fresh
+    next(iterator)
+    assert structure() == fresh
+    list(iterator)
+    assert structure() == fresh
+
+
+def test_a_state_at_the_end_begins_the_next_epoch(make):
+    def loader():
+        return DataLoader(make(), 4, shuffle=True, generator=torch.Generator().manual_seed(8))
+
+    one = loader()
+    list(one)
+    state = one.state_dict()
+    two = loader()
+    two.load_state_dict(state)
+    assert ids(two) == ids(one)
+
+
+def test_a_state_survives_its_iterator(make):
+    loader = DataLoader(make(), 4)
+    for _ in loader:
+        break
+    gc.collect()
+    again = DataLoader(make(), 4)
+    again.load_state_dict(loader.state_dict())
+    assert ids(again)[0] == [4, 5, 6, 7]
+    assert len(ids(again)) == 5  # the epoch after it is whole
+
+
+def test_states_of_other_runs_are_refused(make):
+    class Own(data.Sampler):
+        def __iter__(self):
+            return iter(random.sample(range(20), 20))
+
+        def __len__(self):
+            return 20
+
+    loader = DataLoader(make(), 4, sampler=Own())
+    next(iter(loader))
+    state = loader.state_dict()
+    loader.load_state_dict(state)
+    with pytest.raises(StokerError, match="the sampler gives other samples"):
+        list(loader)
+    for broken in ({}, None, {**state, "batches": "two"}, {**state, "generator": 3}, {**state, "stoker_dataloader": 9}):
+        with pytest.raises(StokerError):
+            loader.load_state_dict(broken)
+
+
+def test_samplers_with_a_state(make):
+    class Counting(data.Sampler):
+        def __init__(self):
+            self.turn = 0
+
+        def __iter__(self):
+            self.turn += 1
+            return iter([(k * 3 + self.turn) % 20 for k in range(12)])
+
+        def __len__(self):
+            return 12
+
+        def state_dict(self):
+            return {"turn": self.turn}
+
+        def load_state_dict(self, state):
+            self.turn = state["turn"]
+
+    one = DataLoader(make(), 4, sampler=Counting())
+    list(one), list(one)
+    iterator = iter(one)
+    next(iterator)
+    state, rest = one.state_dict(), [y.tolist() for _, y in iterator]
+    two = DataLoader(make(), 4, sampler=Counting())
+    two.load_state_dict(state)
+    assert ids(two) == rest and ids(two) == ids(one)
+
+
+class Counted(data.IterableDataset):
+    def __init__(self):
+        self.at = 0
+
+    def __iter__(self):
+        while self.at < 10:
+            self.at += 1
+            yield self.at
+        self.at = 0
+
+
+class Resumed(Counted):
+    def state_dict(self):
+        return {"at": self.at}
+
+    def load_state_dict(self, state):
+        self.at = state["at"]
+
+
+@pytest.mark.parametrize("kind", [Counted, Resumed])
+def test_streams_go_on(kind):
+    one = DataLoader(kind(), 2)
+    iterator = iter(one)
+    next(iterator), next(iterator)
+    state, rest = pickle.loads(pickle.dumps(one.state_dict())), [b.tolist() for b in iterator]
+    two = DataLoader(kind(), 2)
+    two.load_state_dict(state)
+    assert [b.tolist() for b in two] == rest == [[5, 6], [7, 8], [9, 10]]
+    assert len(list(two)) == 5
+
+
+# ---- messages ----
+
+
+def test_one_line_says_what_runs_where(folder, caplog, monkeypatch):
+    monkeypatch.delenv("STOKER_QUIET", raising=False)
+    monkeypatch.setattr("stoker.dataloader._plan._told", set())
+    with caplog.at_level(logging.INFO, "stoker.dataloader"):
+        for _ in range(2):
+            next(iter(DataLoader(datasets.ImageFolder(folder, TRANSFORM), 4, collate_fn=_halves)))
+        next(iter(DataLoader(_Swapped(), 4)))
+    lines = [record.getMessage() for record in caplog.records]
+    assert len(lines) == 2
+    assert "21 files of ImageFolder: reading, decoding and transforms run in C" in lines[0] and "the collate_fn _halves" in lines[0]
+    assert "runs in Python" in lines[1] and "_Swapped.__getitem__" in lines[1]
+    caplog.clear()
+    monkeypatch.setenv("STOKER_QUIET", "1")
+    next(iter(DataLoader(data.TensorDataset(torch.arange(7)), 4)))
+    assert not caplog.records
+
+
+def _halves(samples):
+    return samples[: len(samples) // 2]
+
+
+@pytest.mark.parametrize(
+    "transform, why",
+    [
+        (v1.Compose([v1.Resize(8), v1.Lambda(np.asarray)]), "Lambda is Python"),
+        (v1.Resize(8), "no transform makes a tensor"),
+        (None, "has no transform"),
+        (lambda image: 0, "the transform .*<lambda> is Python"),
+        (v1.Compose([v1.ToTensor(), v1.ColorJitter(0.5)]), "ColorJitter of a tensor of floats"),
+        (v1.Compose([v1.ToTensor(), v1.Resize(8, v1.InterpolationMode.BICUBIC)]), "Resize of a tensor"),
+        (v2.Compose([v2.ToDtype(torch.float32), v2.ToImage()]), "ToDtype gets a PIL image"),
+        (v2.Compose([v2.ToImage(), v2.ToDtype(torch.float16, scale=True)]), "float16"),
+        (v1.Compose([v1.FiveCrop(8), v1.ToTensor()]), "FiveCrop is Python"),
+    ],
+)
+def test_what_is_not_compiled_says_why(folder, transform, why):
+    import re
+
+    assert re.search(why, DataLoader(datasets.ImageFolder(folder, transform), 4).explain())
