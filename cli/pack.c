@@ -59,8 +59,8 @@ static int run_pack(const struct settings *s)
 	if (info.kept)
 		printf("; %" PRId64 " of them %s there already", info.kept, noun(info.kept, "was", "were"));
 	if (info.left_out)
-		printf("; left out %" PRId64 " %s, and beside none", info.left_out,
-			noun(info.left_out, "file that is no image", "files that are no images"));
+		printf("; left out %" PRId64 " %s and do not have the name of one", info.left_out,
+			noun(info.left_out, "file that is not an image", "files that are not images"));
 	printf("\n");
 	return EXIT_FINE;
 }
@@ -76,8 +76,8 @@ const struct command command_pack = {
 	.summary = "packs a folder of class folders as tars, in WebDataset's format",
 	.usage = "DIR|s3://BUCKET/PREFIX -o DIR",
 	.details =
-		"Writes shards-000000.tar and so on, with their indexes, and classes.txt. A sample is an image as it is, its label (NAME.cls) and the files beside it\n"
-		"that have its name. The same folder gives the same bytes; what was cut short goes on with the tars that are missing. Upload the folder as it is.",
+		"Writes shards-000000.tar and so on, with their indexes, and classes.txt. A sample is an image as it is, its label (NAME.cls) and the files next\n"
+		"to it that have its name. The same folder gives the same bytes; what was cut short goes on with the tars that are missing. Upload the folder as it is.",
 	.example = "stoker pack data/train -o packed --shard-size 256MB     # then Loader(\"packed/shards-*.tar\", ...)",
 	.options = options,
 	.arg = "DIR",

@@ -33,11 +33,12 @@ struct stk_pack_info {
 	int64_t tars, samples, files;
 	int64_t bytes;    /* of the tars */
 	int64_t kept;     /* tars that an earlier run had made already */
-	int64_t left_out; /* files that are neither images nor share a name with one */
+	int64_t left_out; /* files that are neither images nor have the name of one */
 };
 
 /* Writes shards-000000.tar and so on, each with its index beside it, and classes.txt, the names of the labels. A sample is an image, its label as
- * CLASS/NAME.cls, and the files beside it that have its name up to the first dot. The same source gives the same bytes. Whole tars of an earlier run with the
+ * CLASS/NAME.cls, and the files next to it that have its name up to the last dot and then another ending. An image whose name has other dots, begins with one,
+ * or is shared up to the ending is called CLASS/NAME_ENDING_NUMBER, without dots, since readers of WebDataset would skip it or join it to another sample. The same source gives the same bytes. Whole tars of an earlier run with the
  * same options are kept, so that one that was cut short goes on; a folder with tars of another source or other options is STK_INVALID. info may be NULL. */
 STK_API STK_MUST_USE enum stk_status stk_pack(const struct stk_pack_options *options, struct stk_pack_info *info, struct stk_error *err);
 

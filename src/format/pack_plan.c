@@ -11,6 +11,7 @@
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/stat.h>
 
 void stk__pack_plan_free(struct stk_pack_plan *p)
@@ -30,6 +31,7 @@ struct planning {
 	const struct stk_file_list_options *images; /* what an image is called */
 	struct stk_error *err;
 	int64_t *samples; /* ids of the files that are images */
+	bool *used;       /* of each file: it is in the plan; one that several images share is there for each */
 	size_t root;      /* bytes of a path before the class folder */
 };
 
@@ -46,22 +48,35 @@ static void path_of(const struct planning *g, int64_t file, char out[PATH_MAX])
 	snprintf(out, PATH_MAX, "%s", strlen(whole) > g->root ? whole + g->root : whole);
 }
 
+static const char *base_of(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+	return slash ? slash + 1 : path;
+}
+
+/* Bytes of a file's path up to the last dot of its name; all of them if there is no dot, or only one in front. */
 static size_t stem_of(const char *path)
 {
-	const char *slash = strrchr(path, '/'), *base = slash ? slash + 1 : path, *dot = strchr(base + (*base == '.'), '.');
-	return dot ? (size_t)(dot - path) : strlen(path);
+	const char *base = base_of(path), *dot = strrchr(base, '.');
+	return dot && dot != base ? (size_t)(dot - path) : strlen(path);
+}
+
+/* True if readers of WebDataset take the two members for parts of one sample: their names are the same up to the first dot after the last slash. */
+static bool same_sample(const char *a, const char *b)
+{
+	size_t n = (size_t)(base_of(a) - a) + strcspn(base_of(a), ".");
+	return strncmp(a, b, n) == 0 && (size_t)(base_of(b) - b) + strcspn(base_of(b), ".") == n;
 }
 
 static bool is_image(const struct planning *g, const char *path)
 {
-	const char *slash = strrchr(path, '/');
-	return stk__list_wants(g->images, slash ? slash + 1 : path);
+	return stk__list_wants(g->images, base_of(path));
 }
 
-static bool same_stem(const char *a, const char *b)
+/* True if the file is called as an image whose stem has n bytes, with another ending: "a.txt" and "a.v2.json" are for "a.jpg". */
+static bool has_stem(const char *file, const char *image, size_t n)
 {
-	size_t n = stem_of(a);
-	return stem_of(b) == n && memcmp(a, b, n) == 0;
+	return strncmp(file, image, n) == 0 && file[n] == '.' && !strchr(file + n, '/');
 }
 
 /* ---- members ---- */
@@ -125,42 +140,56 @@ static enum stk_status size_of(const struct planning *g, int64_t file, int64_t *
 	return STK_OK;
 }
 
-/* Names of a sample's files all begin with `key`, and what follows is the component: so it must have no dot of its own, and be no other sample's. */
+/* Names of a sample's members all begin with `key`, and the rest after a dot names the component. Readers of WebDataset end the key at the first dot of a
+ * member's name and skip names that begin with a dot, so an image with other dots in its name than that of its ending, or with the stem of another one,
+ * gets a key made of its whole name and its number. */
 static void key_of(int64_t file, const char *path, bool twice, char out[PATH_MAX + 32])
 {
-	size_t stem = stem_of(path);
-	const char *dot = strrchr(path, '.');
-	bool plain = !twice && path[stem] && path + stem == dot;
-	if (plain) {
+	size_t stem = stem_of(path), base = (size_t)(base_of(path) - path);
+	if (!twice && path[stem] && !memchr(path + base, '.', stem - base)) {
 		snprintf(out, PATH_MAX + 32, "%.*s", (int)stem, path);
 		return;
 	}
 	snprintf(out, PATH_MAX + 32, "%s_%lld", path, (long long)file);
-	for (char *c = strrchr(out, '/') ? strrchr(out, '/') : out; *c; c++)
+	for (char *c = out + base; *c; c++)
 		*c = *c == '.' ? '_' : *c;
 }
 
-struct shelf { /* the files with one stem, which follow each other in the list or nearly so */
+struct shelf { /* the files with one stem, which follow each other in the list */
 	int64_t first, end;
-	int32_t images; /* 2: or more, and the search has ended there */
+	bool twice; /* several images have it */
 };
 
-/* All files of the list with the sample's stem lie between its neighbours, since a folder's files are sorted by name. */
+/* All files that begin with the image's stem and a dot follow each other, since a folder's files are sorted by name. */
 static struct shelf shelf_of(const struct planning *g, int64_t file, const char *path)
 {
 	char other[PATH_MAX];
-	struct shelf s = {file, file + 1, 1};
-	for (bool on = true; on && s.images < 2 && s.first > 0; s.first -= on) {
+	struct shelf s = {file, file + 1, false};
+	size_t stem = stem_of(path);
+	for (bool on = path[stem]; on && s.first > 0; s.first -= on) {
 		path_of(g, s.first - 1, other);
-		on = strncmp(other, path, stem_of(path)) == 0;
-		s.images += on && same_stem(path, other) && is_image(g, other);
+		on = has_stem(other, path, stem);
+		s.twice |= on && stem_of(other) == stem && is_image(g, other);
 	}
-	for (bool on = true; on && s.images < 2 && s.end < g->plan->list->size; s.end += on) {
+	for (bool on = path[stem]; on && s.end < g->plan->list->size; s.end += on) {
 		path_of(g, s.end, other);
-		on = strncmp(other, path, stem_of(path)) == 0;
-		s.images += on && same_stem(path, other) && is_image(g, other);
+		on = has_stem(other, path, stem);
+		s.twice |= on && stem_of(other) == stem && is_image(g, other);
 	}
 	return s;
+}
+
+/* True if an image of the shelf has a longer stem that fits the file, too: "a.v2.json" is for "a.v2.jpg" before it is for "a.jpg". */
+static bool fits_better(const struct planning *g, const struct shelf *shelf, const char *path, const char *file)
+{
+	char other[PATH_MAX];
+	for (int64_t i = shelf->first; i < shelf->end; i++) {
+		path_of(g, i, other);
+		size_t stem = stem_of(other);
+		if (stem > stem_of(path) && other[stem] && has_stem(file, other, stem) && is_image(g, other))
+			return true;
+	}
+	return false;
 }
 
 static enum stk_status add_file(const struct planning *g, int64_t file, const char *key, const char *ending, int32_t label)
@@ -171,7 +200,8 @@ static enum stk_status add_file(const struct planning *g, int64_t file, const ch
 	if (s)
 		return s;
 	snprintf(name, sizeof name, "%s.%s", key, ending);
-	g->plan->files++;
+	g->plan->files += !g->used[file];
+	g->used[file] = true;
 	return add_member(g->plan, file, size, label, name) ? STK_OK : no_memory(g);
 }
 
@@ -188,21 +218,21 @@ static enum stk_status add_sample(const struct planning *g, int64_t file)
 	int32_t label = stk__file_list_label(g->plan->list, file);
 	path_of(g, file, path);
 	struct shelf shelf = shelf_of(g, file, path);
-	key_of(file, path, shelf.images > 1, key);
+	key_of(file, path, shelf.twice, key);
 	const char *dot = strrchr(path, '.');
 	enum stk_status s = add_file(g, file, key, dot ? dot + 1 : "", label);
 	if (!s)
 		s = add_label(g, key, label);
-	for (int64_t i = shelf.first; i < shelf.end && s == STK_OK && shelf.images == 1; i++) {
+	for (int64_t i = shelf.first; i < shelf.end && s == STK_OK; i++) {
 		path_of(g, i, other);
-		size_t stem = stem_of(other);
-		if (i == file || !same_stem(path, other) || !other[stem])
+		if (is_image(g, other) || fits_better(g, &shelf, path, other))
 			continue;
-		if (strcmp(other + stem, ".cls") == 0)
+		const char *component = other + stem_of(path) + 1;
+		if (strcasecmp(component, "cls") == 0)
 			return stk__fail(g->err, STK_INVALID,
 				"%.300s/%s: labels are those of the class folders, and go into a component of this name: rename it",
 				g->options->source, other);
-		s = add_file(g, i, key, other + stem + 1, label);
+		s = add_file(g, i, key, component, label);
 	}
 	return s;
 }
@@ -233,7 +263,7 @@ static enum stk_status plan_sample(const struct planning *g, int64_t file)
 	for (int64_t i = first; i < p->count; i++)
 		bytes += stk__pack_member_bytes(p->names + p->members[i].name, p->members[i].size);
 	const char *name = p->names + p->members[first].name, *before = first ? p->names + p->members[first - 1].name : "";
-	if (same_stem(name, before))
+	if (same_sample(name, before))
 		return stk__fail(
 			g->err, STK_INVALID, "%.300s: two samples would both be called %.300s: rename one", g->options->source, name);
 	struct stk_pack_shard *shard = p->shard_count ? &p->shards[p->shard_count - 1] : NULL;
@@ -324,8 +354,10 @@ enum stk_status stk__pack_plan(const struct stk_pack_options *o, struct stk_pack
 	size_t root = strlen(out->list->root);
 	g.root = root + (root && out->list->root[root - 1] != '/');
 	g.samples = stk__calloc((size_t)out->list->size + 1, sizeof *g.samples);
-	s = g.samples ? plan_all(&g) : no_memory(&g);
+	g.used = stk__calloc((size_t)out->list->size + 1, sizeof *g.used);
+	s = g.samples && g.used ? plan_all(&g) : no_memory(&g);
 	stk__free(g.samples);
+	stk__free(g.used);
 	if (s)
 		stk__pack_plan_free(out);
 	return s;

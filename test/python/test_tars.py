@@ -512,6 +512,43 @@ def test_packing(tmp_path, monkeypatch):
     assert sorted(y for _, y, _ in drawn) != [y for _, y, _ in drawn] and len(drawn) == 23
 
 
+def test_packing_names_that_readers_would_skip_or_join(tmp_path):
+    """Every image comes back once, with its own label and caption: names with dots, in front or inside, in folders with dots, of one stem."""
+    root = tmp_path / "photos"
+    names = """one/a.jpg one/.hidden.jpg one/..two.jpg one/.jpg one/x.y.jpg one/x.z.png one/t..jpg one/b.JPG one/a-b.jpg one/a.b.c.jpg
+        k.2/a.jpg k.2/no.dot/q.jpg k.2/no.dot/q.png k.2/.under/z.jpg k.2/q.d/e.jpg k.2/q.jpg k.2/c.cls.jpg k.2/x_y.jpg k.2/1.jpg k.2/10.jpg""".split()
+    names += ["k.2/a b.jpg", "k.2/new\nline.jpg", "k.2/;.jpg", "k.2/\udce4.jpg", "k.2/" + "n" * 120 + ".v1.jpg"]
+    for i, name in enumerate(names):
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        Image.fromarray(np.full((8, 8, 3), 10 * i, np.uint8)).save(path, "PNG")  # whatever the name says
+        path.with_name(path.name.rpartition(".")[0] + ".txt" if path.name != ".jpg" else ".txt.txt").write_text(
+            name, errors="surrogateescape"
+        )
+    told = pack(root, tmp_path / "packed")
+    assert (told["samples"], told["left_out"]) == (len(names), 1), "a file that is called .jpg has no name to share"
+    tars = str(tmp_path / "packed" / "shards-*.tar")
+    loader = Loader(tars, 4, transforms=[T.Resize((8, 8))], shuffle=False, last_batch="keep")
+    got = sorted((round(float(image.max()) * 25.5), int(label)) for batch in loader for image, label in zip(*batch, strict=True))
+    assert got == [(i, int(name.startswith("one"))) for i, name in enumerate(names)]
+
+    @pipeline_def(batch_size=1, num_threads=1, device_id=None)
+    def captions():
+        return fn.readers.webdataset(paths=tars, ext=["jpg;JPG;png", "txt"], missing_component_behavior="empty", name="R")
+
+    pipe = captions()
+    pipe.build()
+    found = {}
+    for _ in range(pipe.epoch_size("R")):
+        image, text = (np.asarray(o[0]).tobytes() for o in pipe.run())
+        found[int(np.asarray(Image.open(io.BytesIO(image)))[0, 0, 0]) // 10] = text.decode(errors="surrogateescape")
+    shared = names.index("k.2/no.dot/q.png")  # one caption for both images of a stem
+    want = {i: name for i, name in enumerate(names) if name != "one/.jpg"} | {shared - 1: names[shared], names.index("one/.jpg"): ""}
+    assert found == want
+    (root / "one" / "a.CLS").write_text("7")
+    assert "one/a.CLS: labels are those of the class folders" in pack(root, tmp_path / "refused", code=1)
+
+
 def test_neighbours_come_together(tmp_path, monkeypatch):
     """Samples that follow each other in a tar may share answers; what one of them fails by is its own failure alone."""
     rng = np.random.default_rng(SEED)
