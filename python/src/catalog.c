@@ -74,7 +74,7 @@ PyObject *core_catalog(PyObject *module, PyObject *unused)
 
 PyObject *core_explain_missing(PyObject *module, PyObject *name)
 {
-	const char *text = PyUnicode_AsUTF8AndSize(name, NULL);
+	const char *text = core_text_of(name);
 	char message[1024] = "";
 
 	(void)module;
@@ -86,8 +86,7 @@ PyObject *core_explain_missing(PyObject *module, PyObject *name)
 
 PyObject *core_image_named(PyObject *module, PyObject *name)
 {
-	Py_ssize_t size;
-	const char *text = PyUnicode_AsUTF8AndSize(name, &size);
+	const char *text = core_text_of(name);
 
 	(void)module;
 	return text ? PyBool_FromLong(stk_image_named(text)) : NULL;

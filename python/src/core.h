@@ -68,6 +68,8 @@ PyObject *core_tar_unindexed(PyObject *module, PyObject *args);
 PyObject *core_raise(enum stk_status status, const struct stk_error *err);
 /* Text of the library, which may hold file names of any bytes. */
 PyObject *core_text(const char *text);
+/* The text of bytes or of a str, as UTF-8, borrowed from it. InvalidArgumentError if it holds a zero byte, at which C would end it; TypeError. */
+const char *core_text_of(PyObject *object);
 /* false with RuntimeError: the object was made by another process. */
 bool core_check_process(pid_t owner, const char *what);
 /* Whether the object was made by core with this dealloc: a type check that needs no module state and accepts Python subclasses. */

@@ -59,7 +59,7 @@ static PyObject *decoder_open(PyObject *object, PyObject *args)
 
 	if (!PyArg_ParseTuple(args, "OOipp:open", &path, &data, &type, &as_stored, &strict))
 		return NULL;
-	if (path != Py_None && !(request.path = PyBytes_AsString(path)))
+	if (path != Py_None && !(request.path = core_text_of(path)))
 		return NULL;
 	if (!enter(self))
 		return NULL;

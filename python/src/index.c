@@ -121,7 +121,7 @@ static const char **paths_of(PyObject *list, Py_ssize_t *n)
 	const char **paths = *n < 0 ? NULL : calloc((size_t)*n + 1, sizeof *paths);
 	bool good = paths != NULL;
 	for (Py_ssize_t i = 0; good && i < *n; i++)
-		good = (paths[i] = PyBytes_AsString(PyList_GetItem(list, i))) != NULL;
+		good = (paths[i] = core_text_of(PyList_GetItem(list, i))) != NULL;
 	if (good)
 		return paths;
 	if (!PyErr_Occurred())
@@ -160,7 +160,7 @@ PyObject *core_tar_index(PyObject *module, PyObject *args)
 	if (!PyArg_ParseTuple(args, "OOO|O:tar_index", &list, &output, &progress, &storage) || !core_storage_get(storage, &st))
 		return NULL;
 	const char **paths = paths_of(list, &n);
-	const char *file = paths && output != Py_None ? PyBytes_AsString(output) : NULL;
+	const char *file = paths && output != Py_None ? core_text_of(output) : NULL;
 	const bool good = paths && (file || output == Py_None);
 	w.progress = progress;
 	w.components = good ? PyDict_New() : NULL;

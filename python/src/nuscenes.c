@@ -33,7 +33,7 @@ static bool take_texts(PyObject *from, const char *const **out, size_t *count)
 		return false;
 	texts = malloc(((size_t)n + 1) * sizeof(*texts));
 	for (Py_ssize_t i = 0; texts && i < n; i++)
-		if (!(texts[i] = PyBytes_AsString(PyTuple_GetItem(from, i)))) {
+		if (!(texts[i] = core_text_of(PyTuple_GetItem(from, i)))) {
 			free(texts);
 			return false;
 		}

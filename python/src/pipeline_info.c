@@ -8,7 +8,7 @@ static bool name_from(PyObject *object, const char **name)
 	*name = NULL;
 	if (object == Py_None)
 		return true;
-	*name = PyUnicode_AsUTF8AndSize(object, NULL);
+	*name = core_text_of(object);
 	return *name != NULL;
 }
 
@@ -82,7 +82,7 @@ PyObject *pipeline_skipped(PyObject *object, PyObject *reader)
 	struct stk_pipeline *p = pipeline_peek((struct pipeline_object *)object);
 	const char *name = NULL, *text;
 
-	if (!p || (reader != Py_None && !(name = PyUnicode_AsUTF8AndSize(reader, NULL))))
+	if (!p || (reader != Py_None && !(name = core_text_of(reader))))
 		return NULL;
 	const int64_t count = stk_pipeline_reader_skipped(p, name, &text);
 	return Py_BuildValue("(LN)", (long long)count, core_text(text));

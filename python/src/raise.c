@@ -10,6 +10,23 @@ PyObject *core_text(const char *text)
 	return PyUnicode_DecodeUTF8(text, (Py_ssize_t)strlen(text), "surrogateescape");
 }
 
+const char *core_text_of(PyObject *object)
+{
+	Py_ssize_t size = 0;
+	char *bytes = NULL;
+	const char *text = PyUnicode_Check(object) ? PyUnicode_AsUTF8AndSize(object, &size) : NULL;
+
+	if (!text && !PyUnicode_Check(object))
+		text = PyBytes_AsStringAndSize(object, &bytes, &size) == 0 ? bytes : NULL;
+	if (!text || strlen(text) == (size_t)size)
+		return text;
+	struct stk_error err = {.code = STK_INVALID, .sample = -1, .epoch = -1, .offset = -1};
+	PyOS_snprintf(err.message, sizeof(err.message), "\"%.300s\\x00%.300s\" holds a zero byte, which no name, path or URI may", text,
+		text + strlen(text) + 1);
+	core_raise(STK_INVALID, &err);
+	return NULL;
+}
+
 /* stoker/errors.py maps statuses to exceptions: there the map can be read and documented. */
 PyObject *core_raise(enum stk_status status, const struct stk_error *err)
 {

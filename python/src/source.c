@@ -182,7 +182,7 @@ static bool take_arrays(
 	struct source_object *self, PyObject *outputs, Py_ssize_t given, Py_ssize_t room, struct fed *fed, struct stk_feed *feed)
 {
 	for (Py_ssize_t k = 0; k < PyTuple_Size(self->layouts); k++) {
-		const char *layout = PyUnicode_AsUTF8AndSize(PyTuple_GetItem(self->layouts, k), NULL);
+		const char *layout = core_text_of(PyTuple_GetItem(self->layouts, k));
 		PyObject *items = layout ? PySequence_GetItem(outputs, k) : NULL;
 		bool ok = items && PySequence_Size(items) == given;
 

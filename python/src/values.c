@@ -23,16 +23,16 @@ static void *args_block(struct core_args *a, size_t bytes)
 static const char *args_text(struct core_args *a, PyObject *object)
 {
 	PyObject *bytes;
-	const char *text;
 	Py_ssize_t size;
 
 	if (PyUnicode_Check(object)) {
-		text = PyUnicode_AsUTF8AndSize(object, &size);
-		if (text && strlen(text) == (size_t)size)
-			return text;
+		if (PyUnicode_AsUTF8AndSize(object, &size))
+			return core_text_of(object);
 		PyErr_Clear();
 	}
-	/* Surrogates stand for bytes of file names; str with NUL is refused here. */
+	if (PyBytes_Check(object))
+		return core_text_of(object);
+	/* Surrogates stand for bytes of file names. */
 	if (!PyUnicode_FSConverter(object, &bytes))
 		return NULL;
 	if (!a->keep)
