@@ -222,6 +222,21 @@ def test_from_csv(tmp_path, files):
             Loader.from_csv(tmp_path / "bad.csv", 4, **arguments)
 
 
+def test_tables_that_csv_cannot_read(tmp_path, files):
+    """The module csv names neither the file nor the line, and takes the rest of a file for one value where a quote is left open."""
+    path, line = tmp_path / "some.csv", f"{files[0]},1\n"
+    for text, number in (
+        (f"path,label\n{line}{files[1]},{'x' * 140000}\n", 3),
+        (f'path,label\n{line}{files[1]},"open\n{line}', 4),
+        (f'path,label\n{line}"{files[1]}', 3),
+    ):
+        path.write_text(text)
+        with pytest.raises(InvalidArgumentError, match=rf"some\.csv: line {number}: .*pandas\.read_csv"):
+            Loader.from_csv(path, 1, transforms=SMALL)
+    path.write_text(f'path,label\n"{files[0].parent}"/{files[0].name},1\n')  # as pandas reads it
+    assert flat(Loader.from_csv(path, 1, transforms=SMALL, last_batch="keep")) == [1]
+
+
 # ---- streams ----
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import csv
 import os
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
+from typing import Any, TextIO
 
 from stoker.errors import InvalidArgumentError
 from stoker.loader import _fields, _targets
@@ -77,26 +77,50 @@ def _read(path: str) -> dict[str, list[str]]:
         ) from None
 
 
+def _rows(file: TextIO, path: str, delimiter: str, strict: bool) -> Iterator[tuple[int, list[str]]]:
+    """The rows of a file that are not empty, each with the number of its last line. Errors of the module csv name neither file nor line."""
+    rows = csv.reader(file, delimiter=delimiter, strict=strict)
+    while True:
+        try:
+            row = next(rows, None)
+        except csv.Error as e:
+            if "expected after" in str(e):
+                raise
+            raise InvalidArgumentError(
+                f"Loader.from_csv: {path}: line {rows.line_num}: {e}: is a quote left open? If the file is right, give the table that "
+                f"pandas.read_csv({path!r}) reads"
+            ) from None
+        if row is None:
+            return
+        if row:
+            yield rows.line_num, row
+
+
 def _read_text(path: str) -> dict[str, list[str]]:
     with open(path, newline="", encoding="utf-8-sig") as f:
-        tabs = "\t" in f.readline()
-        f.seek(0)
-        rows = csv.reader(f, delimiter="\t" if tabs else ",")
-        names = next(rows, [])
-        if not names or len(set(names)) != len(names):
-            raise InvalidArgumentError(f"Loader.from_csv: {path}: its first line names the columns, each once")
-        if len(names) == 1 and ";" in names[0]:
-            raise InvalidArgumentError(
-                f"Loader.from_csv: {path} has ';' between its columns, and commas or tabs are read: give the table that pandas.read_csv({path!r}, sep=';') reads"
-            )
-        columns: dict[str, list[str]] = {name: [] for name in names}
-        for row in rows:
-            if not row:
-                continue
-            if len(row) != len(names):
-                raise InvalidArgumentError(f"Loader.from_csv: {path}: line {rows.line_num} has {len(row)} values for {len(names)} columns")
-            for name, value in zip(names, row, strict=True):
-                columns[name].append(value)
+        delimiter = "\t" if "\t" in f.readline() else ","
+        try:
+            return _columns(f, path, delimiter, True)
+        except csv.Error:  # a letter after a closing quote, which pandas reads too; a quote that is left open is an error for both
+            return _columns(f, path, delimiter, False)
+
+
+def _columns(file: TextIO, path: str, delimiter: str, strict: bool) -> dict[str, list[str]]:
+    file.seek(0)
+    rows = _rows(file, path, delimiter, strict)
+    _, names = next(rows, (0, []))
+    if not names or len(set(names)) != len(names):
+        raise InvalidArgumentError(f"Loader.from_csv: {path}: its first line names the columns, each once")
+    if len(names) == 1 and ";" in names[0]:
+        raise InvalidArgumentError(
+            f"Loader.from_csv: {path} has ';' between its columns, and commas or tabs are read: give the table that pandas.read_csv({path!r}, sep=';') reads"
+        )
+    columns: dict[str, list[str]] = {name: [] for name in names}
+    for line, row in rows:
+        if len(row) != len(names):
+            raise InvalidArgumentError(f"Loader.from_csv: {path}: line {line} has {len(row)} values for {len(names)} columns")
+        for name, value in zip(names, row, strict=True):
+            columns[name].append(value)
     return columns
 
 
