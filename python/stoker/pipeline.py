@@ -448,8 +448,8 @@ class Pipeline:
         """A pipeline from what serialize() gave; keyword arguments take precedence over its settings. Each external_source waits for feed_input."""
         if (serialized_pipeline is None) == (filename is None):
             raise InvalidArgumentError("deserialize takes serialized_pipeline or filename")
-        text = Path(filename).read_text() if filename is not None else serialized_pipeline
-        text = text.decode() if isinstance(text, bytes) else text
+        text = Path(filename).read_bytes() if filename is not None else serialized_pipeline
+        text = text.decode("utf-8-sig") if isinstance(text, bytes) else text
         try:
             data = json.loads(text or "")
             settings, sinks = Settings.from_json(data.pop("pipeline", {})), int(data.pop("sinks", 0))

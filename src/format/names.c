@@ -3,6 +3,7 @@
 
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/text.h"
 #include "format/list.h"
 
 #include <dirent.h>
@@ -59,7 +60,8 @@ static enum stk_status add_lines(struct stk_names *n, const char *text, size_t s
 {
 	enum stk_status s = STK_OK;
 	int64_t number = 1;
-	for (const char *line = text, *end = text + size, *stop; line < end && s == STK_OK; line = stop + 1, number++) {
+	for (const char *line = text + stk__byte_order_mark(text, size), *end = text + size, *stop; line < end && s == STK_OK;
+		line = stop + 1, number++) {
 		stop = memchr(line, '\n', (size_t)(end - line));
 		stop = stop ? stop : end;
 		const char *last = stop;

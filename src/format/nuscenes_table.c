@@ -3,6 +3,7 @@
 
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/text.h"
 #include "format/list.h"
 
 #include <errno.h>
@@ -184,6 +185,7 @@ static enum stk_status take_rows(struct table *t, enum stk_status (*take)(struct
 	enum stk_status s = refill(t);
 	if (s)
 		return s;
+	j->at += stk__byte_order_mark(j->at, (size_t)(j->end - j->at));
 	if (!stk__json_take(j, '['))
 		return stk__json_bad(j, "a list is expected");
 	if (!stk__json_take(j, ']')) {

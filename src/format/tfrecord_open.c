@@ -4,11 +4,14 @@
 
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/text.h"
+#include "format/archive_file.h"
 #include "format/archive_set.h"
 #include "format/list.h"
 #include "format/number.h"
 
 #include <string.h>
+#include <sys/stat.h>
 
 enum { LEAST = 16 }; /* bytes of a record: its length and both checks */
 
@@ -26,7 +29,8 @@ enum stk_status stk__tfrecord_parse_index(
 {
 	enum stk_status s = STK_OK;
 	int64_t number = 1;
-	for (const char *at = text, *end = text + size, *stop; at < end && s == STK_OK; at = stop + 1, number++) {
+	for (const char *at = text + stk__byte_order_mark(text, size), *end = text + size, *stop; at < end && s == STK_OK;
+		at = stop + 1, number++) {
 		int64_t offset, length, last;
 		stop = memchr(at, '\n', (size_t)(end - at));
 		stop = stop ? stop : end;
@@ -46,13 +50,27 @@ enum stk_status stk__tfrecord_parse_index(
 	return s;
 }
 
+/* An index without records belongs to an empty file, or to none: without this, the records of the file would be missing. */
+static enum stk_status check_empty(const char *index, const char *path, struct stk_error *err)
+{
+	struct stat st;
+	if (!stk__is_object(path) && stat(path, &st) == 0 && st.st_size == 0)
+		return STK_OK;
+	return stk__fail(err, STK_CORRUPT,
+		"%.300s: the index is empty, but %.300s is not an empty file; make the index again (tfrecord2idx), or leave index_path out",
+		index, path);
+}
+
 static enum stk_status open_index(const struct stk_tfrecord_options *o, int32_t i, struct stk_samples *t, struct stk_error *err)
 {
 	uint8_t *text = NULL;
 	size_t size;
+	int64_t before = t->size;
 	enum stk_status s = stk__access_read(o->access, o->index_paths[i], (size_t)1 << 40, &text, &size, err);
 	if (!s)
 		s = stk__tfrecord_parse_index(i, (const char *)text, size, o->index_paths[i], t, err);
+	if (!s && t->size == before)
+		s = check_empty(o->index_paths[i], o->paths[i], err);
 	stk__free(text);
 	return s;
 }

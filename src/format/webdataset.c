@@ -3,6 +3,7 @@
 
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/text.h"
 #include "format/list.h"
 #include "format/number.h"
 
@@ -301,7 +302,7 @@ enum stk_status stk__webdataset_parse_index(const struct stk_webdataset_options 
 	bool named = false;
 	int64_t count = 0;
 	enum stk_status s = STK_OK;
-	const char *at = text, *end = text + size;
+	const char *at = text + stk__byte_order_mark(text, size), *end = text + size;
 	for (; s == STK_OK && (at < end || c.line == 0) && c.line <= count; c.line++) {
 		const char *stop = at < end ? memchr(at, '\n', (size_t)(end - at)) : NULL;
 		stop = stop ? stop : end;

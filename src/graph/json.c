@@ -4,6 +4,8 @@
  * Only what was given is written; defaults are those of the library that reads it. */
 #include "graph/graph.h"
 
+#include "base/text.h"
+
 #include <jansson.h>
 #include <string.h>
 
@@ -308,7 +310,8 @@ enum stk_status stk_graph_deserialize(const char *text, size_t size, struct stk_
 	*out = NULL;
 	if (STK_NEED(err, text))
 		return STK_INVALID;
-	json_t *j = json_loadb(text, size, JSON_REJECT_DUPLICATES, &je);
+	size_t mark = stk__byte_order_mark(text, size);
+	json_t *j = json_loadb(text + mark, size - mark, JSON_REJECT_DUPLICATES, &je);
 	if (!j)
 		return stk__fail(
 			err, STK_INVALID, "the pipeline's JSON can't be read: line %d, column %d: %s", je.line, je.column, je.text);

@@ -264,6 +264,15 @@ def test_mutations_are_refused_or_read(root, tmp_path):
     assert refused > 25
 
 
+def test_a_byte_order_mark_before_tables(root, tmp_path):
+    """Some editors write one; json.load refuses it only where the file is not opened as utf-8-sig."""
+    want = [[v.tolist() for v in r.values()] for r in rows(pipeline(root, OF_SAMPLES[:4], 5), OF_SAMPLES[:4], 3)]
+    copy(root, tmp_path)
+    for table in (tmp_path / "v1.0-mini").glob("*.json"):
+        table.write_bytes(b"\xef\xbb\xbf" + table.read_bytes())
+    assert [[v.tolist() for v in r.values()] for r in rows(pipeline(tmp_path, OF_SAMPLES[:4], 5), OF_SAMPLES[:4], 3)] == want
+
+
 def test_index_follows_the_tables(root, tmp_path):
     copy(root, tmp_path)
     names = ["sample_token", "gt_bboxes_3d"]

@@ -218,6 +218,13 @@ def test_what_is_no_file_or_index_is_told(two, tmp_path):
     (tmp_path / "i").write_text("8 50\r\n\r\n")  # of another file: found when it is read
     with pytest.raises(stoker.StokerError, match=r"a\.tfr at index 8: the record's length is damaged, or the index"):
         build(features, path=two, index_path=str(tmp_path / "i")).run()
+    empty = tmp_path / "none.tfr"
+    (tmp_path / "i").write_text("\n")
+    with pytest.raises(stoker.StokerError, match=r"i: the index is empty, but .*a\.tfr is not an empty file"):
+        build(features, path=[two, two], index_path=[f"{two}.idx", str(tmp_path / "i")])
+    empty.write_bytes(b"")
+    both = build(features, batch=1, path=[two, str(empty)], index_path=[f"{two}.idx", str(tmp_path / "i")], shard_id=0)
+    assert both.epoch_size("R") == build(features, batch=1, path=two, index_path=f"{two}.idx").epoch_size("R")
     with pytest.raises(stoker.StokerError, match="1 files in path and 2 indexes"):
         build(features, path=two, index_path=["a", "b"])
 
