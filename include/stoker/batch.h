@@ -43,6 +43,8 @@ STK_API struct stk_batch *stk_batch_ref_output(struct stk_batch *batch, int32_t 
 STK_API void stk_batch_unref_output(struct stk_batch **batch, int32_t output);
 
 STK_API int32_t stk_batch_size(const struct stk_batch *batch); /* samples */
+/* Samples that the batch would have without bad ones: more than stk_batch_size where the policy STK_ON_ERROR_SKIP left some out, maybe all. */
+STK_API int32_t stk_batch_planned(const struct stk_batch *batch);
 STK_API int32_t stk_batch_outputs(const struct stk_batch *batch);
 /* Borrowed, as long as the batch; NULL: the index is out of range. */
 STK_API const struct stk_tensor_list *stk_batch_output(const struct stk_batch *batch, int32_t output);

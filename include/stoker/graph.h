@@ -145,12 +145,24 @@ struct stk_feed_request {
 	const struct stk_tensor *inputs;
 	int32_t n_inputs;
 };
+/* What a source says of a sample beside its tensors. An empty one, {0}, says nothing. */
+struct stk_fed_sample {
+	const char *uri; /* what messages call it, as the path of its file; NULL: it has no name */
+	/* Why there is no such sample, for the pipeline's on_error policy, which treats it as one that could not be decoded; NULL: there is one. The source
+	 * gives tensors for it all the same, of the type and number of dimensions of the others; nobody reads them. Beside a reader, and under
+	 * STK_ON_ERROR_REPLACE, it ends the batch with an error. */
+	const char *failure;
+	int64_t id; /* its number in the source's data; used only where numbered is true */
+	bool numbered;
+};
 /* Filled by the callee: for each output, `count` tensors (1 in sample mode). Tensors stay alive until release(release_user) is called. */
 struct stk_feed {
 	struct stk_tensor *tensors; /* [output * n + i] for n samples that are asked for, room given by the caller */
 	/* [output], room given by the caller, all false: data are addresses on the pipeline's GPU, and what was to be written there has been. Only copies
 	 * that are placed on the GPU may read that output. NULL where host memory alone will do: in sample mode, and for a function. */
 	bool *on_gpu;
+	/* [i], room given by the caller, all empty; NULL for a function. Texts stay alive until release(release_user) is called. */
+	struct stk_fed_sample *samples;
 	int32_t count; /* samples given: n as it comes; a source may give a shorter batch, all sources of a pipeline the same */
 	bool last;     /* without a reader: this is the epoch's last batch. Else the epoch ends with the next STK_END */
 	void (*release)(void *user);

@@ -285,6 +285,12 @@ static PyObject *batch_step(PyObject *object, void *unused)
 	return PyLong_FromLongLong(stk_batch_step(batch_of(object)));
 }
 
+static PyObject *batch_planned(PyObject *object, void *unused)
+{
+	(void)unused;
+	return PyLong_FromLong(stk_batch_planned(batch_of(object)));
+}
+
 static PyObject *batch_is_last(PyObject *object, void *unused)
 {
 	(void)unused;
@@ -324,6 +330,7 @@ static PyGetSetDef batch_getset[] = {
 	{"outputs", batch_outputs, NULL, "Number of outputs.", NULL},
 	{"epoch", batch_epoch, NULL, "Epoch of the batch.", NULL},
 	{"step", batch_step, NULL, "Step in the epoch.", NULL},
+	{"planned", batch_planned, NULL, "Samples that it would have without bad ones.", NULL},
 	{"is_last", batch_is_last, NULL, "Whether it is the epoch's last.", NULL},
 	{NULL, NULL, NULL, NULL, NULL},
 };

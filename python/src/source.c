@@ -26,6 +26,7 @@ struct source_link {
 struct fed {
 	struct fed *next;
 	struct source_link *link;
+	PyObject *told; /* a tuple, which keeps texts of the samples alive */
 	Py_ssize_t count;
 	Py_buffer views[];
 };
@@ -40,6 +41,7 @@ struct source_object {
 	bool short_is_last; /* a batch of fewer samples than asked for ends the epoch */
 	PyObject *layouts;  /* tuple of str, one an output */
 	PyObject *on_gpu;   /* bytes, one an output: not 0 where what pull returns lies on the GPU */
+	PyObject *told;     /* tuple of (uri or None, id or None, failure or None, its exception or None), one a sample; or empty */
 	PyObject *errors;   /* list of (epoch, batch, position, index in the batch, exception) */
 };
 
@@ -66,6 +68,7 @@ static void link_drain(struct source_link *link)
 		struct fed *next = list->next;
 		for (Py_ssize_t i = 0; i < list->count; i++)
 			PyBuffer_Release(&list->views[i]);
+		Py_XDECREF(list->told);
 		free(list);
 		link_unref(link);
 		list = next;
@@ -223,11 +226,64 @@ static void fed_free(struct fed *fed)
 {
 	for (Py_ssize_t i = 0; i < fed->count; i++)
 		PyBuffer_Release(&fed->views[i]);
+	Py_XDECREF(fed->told);
 	free(fed);
 }
 
+static bool keep_error(struct source_object *self, const struct stk_feed_request *rq, Py_ssize_t i, PyObject *error)
+{
+	PyObject *entry = Py_BuildValue("LLLiO", (long long)rq->epoch, (long long)rq->batch, (long long)(rq->position + i),
+		(int)(rq->index < 0 ? i : rq->index), error);
+	bool ok = entry != NULL;
+
+	if (ok && PyList_Size(self->errors) >= KEPT_EXCEPTIONS)
+		ok = PyList_SetSlice(self->errors, 0, 1, NULL) == 0; /* nobody asked for the oldest: its sample was skipped */
+	ok = ok && PyList_Append(self->errors, entry) == 0;
+	Py_XDECREF(entry);
+	return ok;
+}
+
+/* The text of an entry of a tuple; NULL without an exception where it is None. */
+static const char *text_at(PyObject *tuple, Py_ssize_t i)
+{
+	PyObject *item = PyTuple_GetItem(tuple, i);
+
+	return item && item != Py_None ? PyUnicode_AsUTF8AndSize(item, NULL) : NULL;
+}
+
+/* What the callable said of each of its samples. false with an exception. */
+static bool take_told(
+	struct source_object *self, const struct stk_feed_request *rq, Py_ssize_t given, struct fed *fed, struct stk_feed *feed)
+{
+	const Py_ssize_t n = PyTuple_Size(self->told);
+
+	if (n && (n != given || !feed->samples)) {
+		PyErr_Format(PyExc_ValueError, "told is of %zd samples, and %zd were given", n, given);
+		return false;
+	}
+	fed->told = Py_NewRef(self->told);
+	for (Py_ssize_t i = 0; i < n; i++) {
+		PyObject *entry = PyTuple_GetItem(self->told, i), *id, *error;
+		struct stk_fed_sample *to = &feed->samples[i];
+		if (!PyTuple_Check(entry) || PyTuple_Size(entry) != 4) {
+			PyErr_SetString(PyExc_TypeError, "told is a tuple with (uri, id, failure, exception) for each sample");
+			return false;
+		}
+		id = PyTuple_GetItem(entry, 1);
+		error = PyTuple_GetItem(entry, 3);
+		to->uri = text_at(entry, 0);
+		to->failure = text_at(entry, 2);
+		to->numbered = id != Py_None;
+		to->id = to->numbered ? PyLong_AsLongLong(id) : -1;
+		if (PyErr_Occurred() || (to->failure && error != Py_None && !keep_error(self, rq, i, error)))
+			return false;
+	}
+	return true;
+}
+
 /* Fills the feed from what the callable returned, for each output a sequence of arrays or one array; the feed owns the buffers from then on. */
-static bool fill_feed(struct source_object *self, PyObject *outputs, Py_ssize_t room, struct stk_feed *feed)
+static bool fill_feed(
+	struct source_object *self, PyObject *outputs, Py_ssize_t room, const struct stk_feed_request *rq, struct stk_feed *feed)
 {
 	const Py_ssize_t n = PyTuple_Size(self->layouts);
 	PyObject *first = PySequence_Size(outputs) == n ? PySequence_GetItem(outputs, 0) : NULL;
@@ -245,7 +301,9 @@ static bool fill_feed(struct source_object *self, PyObject *outputs, Py_ssize_t 
 		PyErr_NoMemory();
 		return false;
 	}
-	if (!take_arrays(self, outputs, given, room, fed, feed) || !take_places(self, n, feed)) {
+	if (!take_arrays(self, outputs, given, room, fed, feed) || !take_places(self, n, feed) || !take_told(self, rq, given, fed, feed)) {
+		if (feed->samples) /* their texts may be gone */
+			memset(feed->samples, 0, (size_t)given * sizeof(*feed->samples));
 		fed_free(fed);
 		return false;
 	}
@@ -261,18 +319,14 @@ static bool fill_feed(struct source_object *self, PyObject *outputs, Py_ssize_t 
 /* Keeps the current exception for the consumer, and describes it for the library. */
 static enum stk_status keep_exception(struct source_object *self, const struct stk_feed_request *rq, struct stk_error *err)
 {
-	PyObject *type, *value, *traceback, *entry, *text;
+	PyObject *type, *value, *traceback, *text;
 	const char *utf8 = NULL;
 
 	PyErr_Fetch(&type, &value, &traceback);
 	PyErr_NormalizeException(&type, &value, &traceback);
 	if (traceback)
 		PyException_SetTraceback(value, traceback);
-	entry = Py_BuildValue("LLLiO", (long long)rq->epoch, (long long)rq->batch, (long long)rq->position, (int)rq->index, value);
-	if (entry && PyList_Size(self->errors) >= KEPT_EXCEPTIONS)
-		(void)PyList_SetSlice(self->errors, 0, 1, NULL); /* nobody asked for the oldest: its sample was skipped */
-	if (entry)
-		(void)PyList_Append(self->errors, entry);
+	(void)keep_error(self, rq, 0, value);
 	text = PyObject_Str(value);
 	if (text)
 		utf8 = PyUnicode_AsUTF8AndSize(text, NULL);
@@ -285,7 +339,6 @@ static enum stk_status keep_exception(struct source_object *self, const struct s
 		PyOS_snprintf(err->message, sizeof(err->message), "the user's Python failed: %.900s", utf8 ? utf8 : "?");
 	}
 	Py_XDECREF(text);
-	Py_XDECREF(entry);
 	Py_XDECREF(type);
 	Py_XDECREF(value);
 	Py_XDECREF(traceback);
@@ -331,7 +384,7 @@ static enum stk_status pull_with_gil(
 	Py_XDECREF(inputs);
 	if (items == Py_None)
 		status = STK_END;
-	else if (!items || !fill_feed(self, items, room, feed))
+	else if (!items || !fill_feed(self, items, room, rq, feed))
 		status = keep_exception(self, rq, err);
 	Py_XDECREF(items);
 	return status;
@@ -389,6 +442,7 @@ static int source_traverse(PyObject *object, visitproc visit, void *arg)
 	Py_VISIT(self->pull);
 	Py_VISIT(self->reset);
 	Py_VISIT(self->errors);
+	Py_VISIT(self->told);
 	return 0;
 }
 
@@ -399,6 +453,7 @@ static int source_clear(PyObject *object)
 	Py_CLEAR(self->pull);
 	Py_CLEAR(self->reset);
 	Py_CLEAR(self->errors);
+	Py_CLEAR(self->told);
 	return 0;
 }
 
@@ -445,8 +500,9 @@ static PyObject *source_new(PyTypeObject *type, PyObject *args, PyObject *kwargs
 	self->short_is_last = short_is_last;
 	self->errors = PyList_New(0);
 	self->on_gpu = PyBytes_FromStringAndSize(NULL, 0);
+	self->told = PyTuple_New(0);
 	self->link = calloc(1, sizeof(*self->link));
-	if (!self->link || !self->errors || !self->on_gpu) {
+	if (!self->link || !self->errors || !self->on_gpu || !self->told) {
 		Py_DECREF(self);
 		return PyErr_NoMemory();
 	}
@@ -536,6 +592,29 @@ static int source_set_on_gpu(PyObject *object, PyObject *value, void *unused)
 	return 0;
 }
 
+static PyObject *source_get_told(PyObject *object, void *unused)
+{
+	PyObject *told = ((struct source_object *)object)->told;
+
+	(void)unused;
+	return told ? Py_NewRef(told) : PyTuple_New(0);
+}
+
+static int source_set_told(PyObject *object, PyObject *value, void *unused)
+{
+	struct source_object *self = (struct source_object *)object;
+	PyObject *before = self->told;
+
+	(void)unused;
+	if (!value || !PyTuple_Check(value)) {
+		PyErr_SetString(PyExc_TypeError, "told is a tuple with an entry for each sample");
+		return -1;
+	}
+	self->told = Py_NewRef(value);
+	Py_XDECREF(before);
+	return 0;
+}
+
 static PyMethodDef source_methods[] = {
 	{"drain", source_drain, METH_NOARGS, "drain()\n--\n\nReleases buffers that the library has given back."},
 	{NULL, NULL, 0, NULL},
@@ -547,6 +626,10 @@ static PyGetSetDef source_getset[] = {
 		"Layouts of what is given, one an output; pull may set them for what it returns.", NULL},
 	{"on_gpu", source_get_on_gpu, source_set_on_gpu,
 		"bytes, one an output, or fewer: not 0 where the buffers that pull returns are addresses on the pipeline's GPU.", NULL},
+	{"told", source_get_told, source_set_told,
+		"What pull says of the samples that it returns: (uri or None, id or None, failure or None, its exception or None) for each, or "
+		"nothing.",
+		NULL},
 	{NULL, NULL, NULL, NULL, NULL},
 };
 

@@ -13,7 +13,7 @@ from typing import Any, NoReturn
 from stoker import _core
 from stoker._build import UserSource
 from stoker._sources import FedSource, Kept, Source
-from stoker.errors import CancelledError, NoDataError, StateError, StokerError
+from stoker.errors import CancelledError, CorruptError, NoDataError, StateError, StokerError, from_status
 
 
 class Session:
@@ -91,6 +91,42 @@ class Session:
     def reset(self) -> None:
         """After StopIteration: take() goes on with a new epoch."""
         self._ended = False
+
+    def leaves_out(self, batch: _core.Batch, ranks: int) -> bool:
+        """Whether a batch without samples is passed over. Of several ranks none may have a step less than the others, which would wait for it for ever: there
+        bad samples alone are an error, and a rank for which the data did not suffice has its empty step."""
+        if ranks < 2:
+            return True
+        if batch.planned == 0:
+            return False
+        bad = self._bad_of(batch)
+        names = ", ".join(e.uri or f"sample {e.sample}" for e in bad[:8]) + (f" and {len(bad) - 8} more" if len(bad) > 8 else "")
+        raise CorruptError(
+            f"batch {batch.step} of epoch {batch.epoch} has no samples, since all of them are bad: {names or 'repeats of a bad sample'}. With {ranks} ranks a "
+            "batch cannot be left out, because the other ranks would wait for this one. "
+            'Use on_error="replace", which takes other samples in their place (a Dataset returns another sample itself), or remove them'
+            + (f". The first one: {bad[0]}" if bad else "")
+        )
+
+    def refuse_unread(self, epoch: int) -> NoReturn:
+        """Ends a run that would go on without a single sample."""
+        bad = self.core.bad_samples()
+        last = f"; the last one: {from_status(*bad[-1])}" if bad else ""
+        raise CorruptError(f"epoch {epoch} has no good sample: all of its batches were left out{last}")
+
+    def good_of(self, batch: _core.Batch, first: int) -> int:
+        """Of the batch that was taken last, samples that are there among the first ones that it was planned with."""
+        if len(batch) == batch.planned:
+            return min(first, len(batch))
+        places = [(*batch.sample(i)[:2], True) for i in range(len(batch))]
+        places += [(e.epoch, e.sample, False) for e in self._bad_of(batch)]
+        return sum(good for _, _, good in sorted(places)[:first])
+
+    def _bad_of(self, batch: _core.Batch) -> list[StokerError]:
+        """The bad samples of the batch that was taken last."""
+        found = [from_status(*e) for e in self.core.bad_samples()[len(batch) - batch.planned :]]
+        found = [e for e in found if e.epoch in (batch.epoch, batch.epoch + 1)]
+        return [e for e in found if e.epoch != found[-1].epoch or e.sample > found[-1].sample - batch.planned]
 
     def skip_epoch(self) -> None:
         """The next batch is the first of the next epoch."""

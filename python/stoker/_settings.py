@@ -192,7 +192,9 @@ class Leading(TypedDict, total=False):
             to_core=lambda value: -1 if value is None else value,
         ),
     ]
-    seed: Annotated[int | None, Setting("of all random operators; None draws one, or takes that of the checkpoint.", _seed, core="seed")]
+    seed: Annotated[
+        int | None, Setting("of all random operators; None draws one. With a checkpoint the seed is the checkpoint's.", _seed, core="seed")
+    ]
 
 
 class PassedOn(TypedDict, total=False):
@@ -201,7 +203,8 @@ class PassedOn(TypedDict, total=False):
     on_error: Annotated[
         str,
         Setting(
-            'of a damaged sample: "raise", "skip" (it shortens its batch) or "replace" (another sample takes its place).',
+            'of a damaged sample: "raise", "skip" (it shortens its batch; Loader and iterators leave out a batch of which all samples are bad) or "replace" '
+            "(another sample takes its place).",
             _on_error,
             default="raise",
             core="on_error",
@@ -376,8 +379,11 @@ class Settings:
                 self.accepted[name] = value
         depth = given.get("prefetch_queue_depth", self.prefetch_queue_depth)
         self.queues = dict(depth) if isinstance(depth, dict) else {}
-        if self.seed is None:
-            self.seed = _drawn_seed(self.checkpoint)
+        kept = _seed_of(self.checkpoint)  # the order goes on with the state's seed, so the draws do, too
+        if kept is not None:
+            self.seed = kept
+        elif self.seed is None:
+            self.seed = int.from_bytes(os.urandom(7), "little")
 
     def __getattr__(self, name: str) -> Any:  # for type checkers; called only for attributes that are not there
         raise AttributeError(name)
@@ -443,12 +449,12 @@ def read_state(state: str | bytes | os.PathLike[str]) -> str:
         raise FileNotFoundError(errno.ENOENT, why, os.fspath(state)) from None
 
 
-def _drawn_seed(checkpoint: Any) -> int:
-    """A seed from the system's random numbers, or that of the state."""
+def _seed_of(checkpoint: Any) -> int | None:
+    """The seed of a state; None where there is no state, or a damaged one, which the code that reads all of it refuses later."""
     if checkpoint is not None:
-        with contextlib.suppress(ValueError, TypeError, KeyError):  # a damaged state is refused later, by the code that reads all of it
+        with contextlib.suppress(ValueError, TypeError, KeyError):
             return int(json.loads(read_state(checkpoint))["seed"])
-    return int.from_bytes(os.urandom(7), "little")
+    return None
 
 
 # ---- documentation ----

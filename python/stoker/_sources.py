@@ -192,9 +192,22 @@ class CallableSource(Source):
             self.processes.close()
 
 
+# Of a sample: what messages call it, its number in the user's data, why it could not be had, and the exception that says so; each may be None.
+Said = tuple[str | None, int | None, str | None, BaseException | None]
+
+
+@dataclass
+class Told:
+    """A batch of which something is said beside its data: for each output its samples, and for each sample what is said of it. A sample that could not be had
+    has data all the same, which nobody reads."""
+
+    outputs: tuple[Any, ...]
+    samples: tuple[Said, ...]
+
+
 @dataclass
 class ByPosition:
-    """A function of (epoch, position, count) as a source: the samples from a position of the epoch's global sequence on. Ranks share the
+    """A function of (epoch, position, count) as a source: the samples from a position of the epoch's global sequence on, or Told. Ranks share the
     sequence: rank i of n is asked for every n-th batch."""
 
     function: Callable[[int, int, int], Any]
@@ -215,7 +228,11 @@ class PositionSource(Source):
         super().__init__(**kwargs)
 
     def take(self, epoch: int, batch: int, index: int, count: int, position: int) -> Any:
-        return self.function(epoch, position, count)
+        given = self.function(epoch, position, count)
+        if isinstance(given, Told):
+            self.handle.told = given.samples
+            return given.outputs
+        return given
 
     def close(self) -> None:
         if self._close is not None:

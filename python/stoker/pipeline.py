@@ -64,6 +64,7 @@ class Pipeline:
         self._workers: Any = None
         self._scheduled = 0
         self._held: Any = None
+        self._bad_before: list[StokerError] = []
 
     # ---- what it is ----
 
@@ -286,6 +287,13 @@ class Pipeline:
         if self._settings.checkpoint is not None:
             self._session.restore(read_state(self._settings.checkpoint))
 
+    def _go_on_with_seed(self, seed: int) -> None:
+        """Makes the random operators draw by a state's seed. Before the first batch: the pipeline is made once more from its graph."""
+        if self._session is not None and seed != self.seed:
+            self._session.core.close()
+            self._settings.seed = seed
+            self._run_graph()
+
     def _check_first(self, batch: _core.Batch) -> None:
         """What was declared of outputs and could not be checked before."""
         lists = [tensor_list(batch, i) for i in range(len(self._outputs or ()))]
@@ -483,7 +491,11 @@ class Pipeline:
 
     def bad_samples(self) -> list[StokerError]:
         """Samples that were skipped or replaced, oldest first."""
-        return [from_status(*bad) for bad in self._running().bad_samples()]
+        return [*self._bad_before, *(from_status(*bad) for bad in self._running().bad_samples())]
+
+    def keep_bad_samples(self, bad: list[StokerError]) -> None:
+        """Ours: bad_samples() begins with these, of a pipeline whose work this one goes on with (a Loader's, which with a sampler has one an epoch)."""
+        self._bad_before = bad[-10000:]
 
     def __repr__(self) -> str:
         state = "not built" if self._session is None else f"{self._session.delivered} batches delivered"

@@ -203,6 +203,7 @@ struct stk_batch *stk__batch_make(struct stk_pipeline *p, struct stk_record *r)
 	b->refs = b->wholes = 1;
 	b->program = stk__program_ref(p->program);
 	b->at = r->at;
+	b->at.count = r->count;
 	b->n_outputs = p->program->n_outputs;
 	if (r->placed < r->count)
 		places_later(p, r, b);
@@ -281,6 +282,11 @@ int32_t stk_batch_size(const struct stk_batch *b)
 	if (!b)
 		return 0;
 	return b->count;
+}
+
+int32_t stk_batch_planned(const struct stk_batch *b)
+{
+	return b->at.count > b->count ? b->at.count : b->count; /* a copy is no batch of a run's */
 }
 
 int32_t stk_batch_outputs(const struct stk_batch *b)

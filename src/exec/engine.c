@@ -6,6 +6,8 @@
 #include "exec/feed.h"
 #include "exec/fetch.h"
 
+#include <stdio.h>
+
 /* ---- a sample ---- */
 
 /* The sample is ready for each chain of the level, or will be when the chain's bytes have come. */
@@ -25,15 +27,19 @@ void stk__on_bytes(struct stk_sample_state *s, int32_t chain)
 	stk__ready_chain(s->record, chain, (int32_t)(s - s->record->samples));
 }
 
+static void set_failure(struct stk_sample_state *s, int32_t chain, int32_t reader, const struct stk_error *err)
+{
+	struct stk_error full = *err;
+	stk__name_sample(s->record->pipeline, s, reader, &full);
+	s->failed_by = chain;
+	stk__set_error(&s->error, &full);
+}
+
 void stk__sample_fails(struct stk_record *r, int32_t i, int32_t chain, const struct stk_error *err)
 {
 	struct stk_sample_state *s = &r->samples[i];
-	if (s->failed_by >= 0 && s->failed_by <= chain)
-		return;
-	struct stk_error full = *err;
-	stk__name_sample(r->pipeline, s, stk__chain_reader(r->pipeline->program, r->level, chain), &full);
-	s->failed_by = chain;
-	stk__set_error(&s->error, &full);
+	if (s->failed_by < 0 || s->failed_by > chain)
+		set_failure(s, chain, stk__chain_reader(r->pipeline->program, r->level, chain), err);
 }
 
 static bool is_fatal(const struct stk_pipeline *p, const struct stk_error *err)
@@ -148,12 +154,44 @@ void stk__level_part_done(struct stk_record *r)
 		stk__level_over(r);
 }
 
+/* Takes over what sources said of the samples. Those that a source could not give fail as those that cannot be decoded do. The level is still open, since the
+ * callback itself counts. */
+static void take_over_told(struct stk_record *r)
+{
+	struct stk_pipeline *p = r->pipeline;
+	for (int32_t i = 0; i < r->count; i++) {
+		struct stk_sample_state *s = &r->samples[i];
+		s->told = stk__feed_says(r, i);
+		if (!s->told || !s->told->failure || s->dropped)
+			continue;
+		struct stk_error err = {.code = STK_USER, .sample = -1, .epoch = -1, .offset = -1};
+		snprintf(err.message, sizeof err.message, "%s", s->told->failure);
+		if (p->program->reader >= 0) { /* a replacement would get the source's sample of the one that it replaces */
+			stk__name_sample(p, s, p->program->lead, &err);
+			stk__record_error(r, &err, p->program->n_nodes + i);
+			continue;
+		}
+		bool runs = s->chains_left > 0; /* chains that need nothing of the source */
+		if (!runs) {
+			r->todo++;
+			s->chains_left = 1;
+			s->failed_by = -1;
+		}
+		if (s->failed_by < 0)
+			set_failure(s, 0, p->program->lead, &err);
+		if (!runs)
+			stk__sample_part_done(r, i);
+	}
+}
+
 void stk__on_fed(struct stk_record *r, enum stk_status status, const struct stk_error *err)
 {
 	if (status == STK_END)
 		r->result.kind = STK_RESULT_END;
 	else if (status)
 		stk__record_error(r, err, -1);
+	else
+		take_over_told(r);
 	stk__level_part_done(r);
 	stk__end_records(r->pipeline);
 }

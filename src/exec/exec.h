@@ -53,6 +53,7 @@ struct stk_sample_state {
 	uint64_t waiting;        /* chains of the level that wait for bytes, a bit each */
 	struct stk_read *reads;  /* fetch.h: one a reader that fetches */
 	struct stk_error *error; /* of the failure; NULL: none */
+	const struct stk_fed_sample *told; /* what a source said of it; NULL: nothing. Valid until the record is returned */
 	struct stk_record *record;
 };
 

@@ -15,7 +15,8 @@ struct fed {
 	struct stk_tensor *tensors; /* [output * batch + i] */
 	void (**release)(void *);   /* a call for each pull */
 	void **release_user;
-	bool *on_gpu; /* by output */
+	bool *on_gpu;                   /* by output */
+	struct stk_fed_sample *samples; /* by sample */
 	int32_t pulls, count;
 	bool last; /* of its epoch, where there is no reader */
 };
@@ -69,7 +70,22 @@ void stk__feed_release(struct stk_record *r)
 			if (f->release[k])
 				f->release[k](f->release_user[k]);
 		f->pulls = 0;
+		memset(f->samples, 0, (size_t)p->config.batch_size * sizeof *f->samples);
 	}
+}
+
+const struct stk_fed_sample *stk__feed_says(const struct stk_record *r, int32_t i)
+{
+	const struct stk_pipeline *p = r->pipeline;
+	const struct stk_fed_sample *found = NULL;
+	for (int32_t c = 0; p->parts.feed && c < first_level(p)->n_callbacks; c++) {
+		const struct stk_fed_sample *s = &fed_of(r, c)->samples[i];
+		if (s->failure)
+			return s;
+		if (!found && (s->uri || s->numbered))
+			found = s;
+	}
+	return found;
 }
 
 /* What came must be what the graph was built for. */
@@ -167,7 +183,8 @@ static enum stk_status pull(struct stk_pipeline *p, struct stk_record *r, int32_
 		to = stk__alloc((size_t)node->n_outputs * sizeof *to);
 	if (!to)
 		return stk__fail(err, STK_NO_MEMORY, "out of memory for a source's sample");
-	struct stk_feed feed = {.tensors = to, .on_gpu = index < 0 ? f->on_gpu : NULL, .count = asked};
+	struct stk_feed feed = {
+		.tensors = to, .on_gpu = index < 0 ? f->on_gpu : NULL, .samples = f->samples + (index < 0 ? 0 : index), .count = asked};
 	const struct stk_feed_request request = {.epoch = r->at.epoch,
 		.batch = r->at.step + (p->program->reader >= 0 ? stk__steps_before(p, r->at.epoch) : 0),
 		.index = index,
@@ -454,7 +471,8 @@ static bool make_fed(struct fed *f, size_t batch, size_t outputs)
 	f->release = stk__calloc(batch, sizeof *f->release);
 	f->release_user = stk__calloc(batch, sizeof *f->release_user);
 	f->on_gpu = stk__calloc(outputs, sizeof *f->on_gpu);
-	return f->tensors && f->release && f->release_user && f->on_gpu;
+	f->samples = stk__calloc(batch, sizeof *f->samples);
+	return f->tensors && f->release && f->release_user && f->on_gpu && f->samples;
 }
 
 enum stk_status stk__feed_create(struct stk_pipeline *p, struct stk_error *err)
@@ -486,6 +504,7 @@ void stk__feed_destroy(struct stk_pipeline *p)
 		stk__free(f->feds[i].release);
 		stk__free(f->feds[i].release_user);
 		stk__free(f->feds[i].on_gpu);
+		stk__free(f->feds[i].samples);
 	}
 	pthread_cond_destroy(&f->work);
 	stk__free(f->feds);

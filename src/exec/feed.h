@@ -28,6 +28,9 @@ void stk__feed_abandon(struct stk_pipeline *p, void (*destroy)(struct stk_pipeli
 /* Whether the value is what a source gave, and lies on the GPU in this batch, though it is one of the host for the graph. */
 bool stk__feed_on_gpu(const struct stk_record *r, int32_t value);
 
+/* What a source said of sample i: that it failed, before its name alone. NULL: nothing. Valid until stk__feed_release. */
+const struct stk_fed_sample *stk__feed_says(const struct stk_record *r, int32_t i);
+
 /* What sources gave for the batch is needed no more. Without the lock. */
 void stk__feed_release(struct stk_record *r);
 

@@ -43,7 +43,8 @@ static void plan(struct stk_pipeline *p, struct stk_record *r)
 			.epoch = r->at.epoch, .sample = -1, .position = stk__step_position(p, r->at.epoch, r->at.step) + i};
 		if (p->program->reader >= 0)
 			s->place = stk__order_place(&p->order, r->k, i);
-		s->attempt = 0;
+		s->attempt = s->chains_left = 0;
+		s->told = NULL;
 		s->dropped = s->on_cores = false;
 	}
 }

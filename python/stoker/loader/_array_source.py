@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Sequence
 from typing import Any
 
 from stoker.loader._arrays import Arrays
@@ -26,13 +25,14 @@ class ArraySource(DatasetSource):
         self.dataset = arrays if dataset is None else dataset
 
     def _first(self, spec: Spec, indices: array[int] | None, per_rank: bool) -> tuple[Any, ...]:
-        return self.samples_of.convert(self.arrays[self._first_item(spec, indices, per_rank)[0]])
+        return self.samples_of.convert(self.arrays[next(self._first_items(spec, indices, per_rank))[0]])
 
-    def _take(self, spec: Spec, indices: array[int] | None, per_rank: bool, epoch: int, first: int) -> list[Sequence[Any]]:
+    def _take(self, spec: Spec, indices: array[int] | None, per_rank: bool, epoch: int, first: int) -> Any:
         ids = [i for i, _ in self.batch(epoch, first, spec, indices, per_rank)]
         if not ids:
             raise StopIteration
-        return [part if hasattr(part, "dtype") else column(part, k) for k, part in enumerate(self.arrays.take(ids)[: 1 + self.targets])]
+        parts = self.arrays.take(ids)[: 1 + self.targets]
+        return tuple(part if hasattr(part, "dtype") else column(part, k) for k, part in enumerate(parts))
 
     def __repr__(self) -> str:
         return f"{self.name} of {self.size}"

@@ -7,21 +7,22 @@ sequence, so that all ranks have the same number of steps.
 
 from __future__ import annotations
 
+import math
 import os
 import threading
 from array import array
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from stoker import fn
-from stoker._sources import ByPosition
+from stoker._sources import ByPosition, Told
 from stoker.data_node import DataNode
 from stoker.errors import InvalidArgumentError, StateError, UnsupportedError
 from stoker.loader import _fields, _targets
 from stoker.loader._coordinates import POINTS as PLACES
-from stoker.loader._fetch import Fetch, FetchMany, Item, ProcessWorkers, Workers
+from stoker.loader._fetch import Fetch, Fetched, FetchMany, Item, ProcessWorkers, Workers
 from stoker.loader._finish import Finish, Finishing, Lists, Planes, by_value
 from stoker.loader._follow import Followers
 from stoker.loader._kinds import MASK, POINTS, Kind
@@ -73,9 +74,9 @@ class DatasetSource(Source):
             raise InvalidArgumentError("the dataset is empty")
         self.workers: Workers | None = None
         self._watch: Watch | None = None
-        self.seed: int | None = None  # of the order, where a state brought its own
         self._waiting: deque[tuple[int, int, list[Future[Any]]]] = deque()
-        self._probe: tuple[Item, tuple[Any, ...]] | None = None
+        self._probes: dict[Item, Fetched] = {}  # samples that were asked for to learn what all are like, until their batches are made
+        self._example: tuple[Any, ...] = ()  # a sample that could be had
         self._orders: dict[int, tuple[Callable[[int], int], int]] = {}
         self._start = (0, 0, 0)
         self._begun = threading.Condition()
@@ -122,7 +123,7 @@ class DatasetSource(Source):
 
     def facts(self, spec: Spec) -> dict[str, Any]:
         """What a state keeps of the order, which is made here."""
-        return {"size": self.size, "shuffle": spec.shuffle, "seed": self.order_seed(spec)}
+        return {"size": self.size, "shuffle": spec.shuffle, "seed": spec.seed}
 
     def restore(self, facts: Facts | None, spec: Spec) -> None:
         if facts is None:
@@ -131,13 +132,9 @@ class DatasetSource(Source):
             raise StateError(f"the state is of a dataset of {facts.size} samples; this one has {self.size}")
         if facts.shuffle != spec.shuffle:
             raise StateError(f"the state is of a {'shuffled' if facts.shuffle else 'sequential'} run; this Loader is not")
-        self.seed = facts.seed
         self._orders = {}
 
     # ---- order ----
-
-    def order_seed(self, spec: Spec) -> int:
-        return spec.seed if self.seed is None else self.seed
 
     def _sequence(self, epoch: int, spec: Spec, indices: array[int] | None) -> tuple[Callable[[int], int], int]:
         """Position -> sample, and the number of positions of an epoch. Two are kept: the callback thread runs ahead into the next epoch."""
@@ -159,7 +156,7 @@ class DatasetSource(Source):
         ids = array("q", range(size))
         import random
 
-        random.Random(f"stoker order {self.order_seed(spec)} {epoch}").shuffle(ids)
+        random.Random(f"stoker order {spec.seed} {epoch}").shuffle(ids)
         return ids.__getitem__, size
 
     def steps_left(self, epoch: int, consumed: int, spec: Spec, indices: array[int] | None, per_rank: bool) -> bool:
@@ -192,24 +189,23 @@ class DatasetSource(Source):
 
     def place_of(self, position: int, epoch: int, spec: Spec, per_rank: bool) -> Place:
         """What a sample's own random numbers follow from."""
-        return self.order_seed(spec), epoch, position, spec.shard.rank if per_rank else 0
+        return spec.seed, epoch, position, spec.shard.rank if per_rank else 0
 
     def _submit(self, items: list[Item]) -> list[Future[Any]]:
         """Begins to fetch these samples: futures of pieces, each large enough to be worth a call."""
-        if self._probe is not None and self._probe[0] == items[0]:
+        if self._probes and items[0] in self._probes:
             from concurrent.futures import Future
 
             done: Future[Any] = Future()
-            done.set_result([self._probe[1]])
-            self._probe = None
+            done.set_result([self._probes.pop(items[0])])
             return [done, *self._submit(items[1:])] if len(items) > 1 else [done]
         if self.workers is None:
             raise StateError("the Loader was closed")
         piece = -(-len(items) // self.workers.count) if self.many else 1
         return [self.workers.submit(items[i : i + piece]) for i in range(0, len(items), piece)]
 
-    def _take(self, spec: Spec, indices: array[int] | None, per_rank: bool, epoch: int, first: int) -> list[Sequence[Any]]:
-        """One batch: a list of each part; what the next batches need is asked for meanwhile."""
+    def _take(self, spec: Spec, indices: array[int] | None, per_rank: bool, epoch: int, first: int) -> Any:
+        """One batch: Told, or a tuple with a list of each part; what the next batches need is asked for meanwhile."""
         stride = spec.batch * (1 if per_rank else spec.shard.world)
         if self._waiting and self._waiting[0][:2] != (epoch, first):
             self._waiting.clear()
@@ -222,32 +218,66 @@ class DatasetSource(Source):
             ask += stride
         if not self._waiting:
             raise StopIteration
-        rows = [row for f in self._waiting.popleft()[2] for row in f.result()]
-        return [column(list(parts), number) for number, parts in enumerate(zip(*rows, strict=True))]
+        return self._told([row for f in self._waiting.popleft()[2] for row in f.result()])
 
-    def _first_item(self, spec: Spec, indices: array[int] | None, per_rank: bool) -> Item:
-        """The sample that is needed first."""
+    def _told(self, fetched: Sequence[Fetched]) -> Told:
+        """A batch: a list of each part, and what is said of each sample. In the place of one that could not be had stands another one, which nobody reads."""
+        rows = [f.parts for f in fetched]
+        if None in rows:
+            example = next((row for row in rows if row is not None), self._example)
+            rows = [example if row is None else row for row in rows]
+        columns = tuple(column(list(parts), number) for number, parts in enumerate(zip(*rows, strict=True)))
+        return Told(columns, tuple(f.said for f in fetched))
+
+    def _first_items(self, spec: Spec, indices: array[int] | None, per_rank: bool) -> Iterator[Item]:
+        """Samples of an epoch in the order in which they are needed."""
         epoch, consumed, _ = self._start
-        rank = 0 if per_rank else spec.shard.rank
-        first = self.batch(epoch, consumed + rank * spec.batch, spec, indices, per_rank)
-        if not first and indices is None:
-            first = self.batch(epoch + 1, rank * spec.batch, spec, indices, per_rank)  # the state is at the end of its epoch
-        if not first:
+        stride = spec.batch * (1 if per_rank else spec.shard.world)
+        at = consumed + (0 if per_rank else spec.shard.rank * spec.batch)
+        items = self.batch(epoch, at, spec, indices, per_rank)
+        if not items and indices is None:
+            epoch, at = epoch + 1, at - consumed  # the state is at the end of its epoch
+            items = self.batch(epoch, at, spec, indices, per_rank)
+        if not items:
             raise InvalidArgumentError(
                 f"the dataset has {self.size} samples: not one batch of {spec.batch} for each of {spec.shard.world} ranks; last_batch='keep' (or 'pad') "
                 "takes what there is"
             )
-        return first[0]
+        while items:
+            yield from items
+            at += stride
+            items = self.batch(epoch, at, spec, indices, per_rank)
 
     def _first(self, spec: Spec, indices: array[int] | None, per_rank: bool) -> tuple[Any, ...]:
-        """The first sample, which tells what the dataset gives, and is kept until its batch is made."""
-        item = self._first_item(spec, indices, per_rank)
+        """The first sample that can be had, which tells what the dataset gives. All that were asked for are kept until their batches are made."""
+        self._probes.clear()
+        failed: Exception | None = None
+        for item in self._first_items(spec, indices, per_rank):
+            fetched = self._probe(spec, item)
+            self._probes[item] = fetched
+            if fetched.parts is not None:
+                self._example = fetched.parts
+                return self._example
+            failed = fetched.error
+            if len(self._probes) > self.most_errors(spec):
+                break
+        assert failed is not None
+        raise failed
+
+    def most_errors(self, spec: Spec) -> int:
+        """Bad samples of an epoch with which the run goes on."""
+        if spec.settings.get("on_error") != "skip":
+            return 0
+        limit = spec.settings.get("max_errors") or 0.01
+        return int(limit) if limit >= 1 else 100 if self.size is None else math.ceil(limit * self.size)
+
+    def _probe(self, spec: Spec, item: Item) -> Fetched:
+        """A sample, before it is known what samples are like."""
         # A buffer for each place of a batch, or for each thread, has come again by then.
         self._watch = self._watch or Watch(2 * spec.batch + 4 * _threads())
         if self.workers is None:
             self.workers = self._make_workers((FetchMany if self.many else Fetch)(self.dataset, self.samples_of))
-        self._probe = (item, self.workers.learn(item))
-        return self._probe[1]
+        return self.workers.learn(item)
 
     def _make_workers(self, fetch: Fetch) -> Workers:
         if self.asked.python_workers:
@@ -284,7 +314,7 @@ class DatasetSource(Source):
                 raise StopIteration  # the user's order is of one epoch
             if not self.unchanging:
                 self._wait_for(base + epoch)
-            return tuple(self._take(spec, indices, per_rank, base + epoch, position))
+            return self._take(spec, indices, per_rank, base + epoch, position)
 
         masks = [k for k, kind in enumerate(kinds, 1) if kind.name == MASK]
         layouts = {

@@ -10,13 +10,15 @@ import threading
 import weakref
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext, suppress
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from stoker._processes import portable
+from stoker._sources import Said
 from stoker._where import notice
 from stoker.errors import InvalidArgumentError, StateError
 from stoker.loader._random import Place, current, mix
-from stoker.loader._samples import Samples
+from stoker.loader._samples import Samples, UnlikeError
 from stoker.loader._shared import Watch, open_file, owned
 
 if TYPE_CHECKING:
@@ -25,51 +27,90 @@ if TYPE_CHECKING:
 Item = tuple[int, Place]  # a sample's id, and its place
 
 
+@dataclass(slots=True)
+class Fetched:
+    """A sample as the pipeline takes it, or why there is none.
+
+    parts: converted; None: it could not be had. index: its number in the dataset; None where it has none. path: of the file that the dataset returned.
+    """
+
+    parts: tuple[Any, ...] | None
+    index: int | None = None
+    path: str | None = None
+    error: Exception | None = None
+
+    @property
+    def said(self) -> Said:
+        """The facts that the library gets about the sample."""
+        failure = None if self.error is None else f"{type(self.error).__name__}: {self.error}"
+        return self.path, self.index, failure, self.error
+
+
+def converted(samples: Samples, item: Any, index: int | None, where: str) -> Fetched:
+    """Converts a sample of a dataset. A fault of this sample becomes its failure; a fault of the request for all samples is raised."""
+    path = samples.path_of(item)
+    try:
+        return Fetched(samples.convert(item), index, path)
+    except (InvalidArgumentError, UnlikeError) as e:
+        e.add_note(where)
+        raise
+    except (MemoryError, RecursionError):
+        raise
+    except Exception as e:
+        if len(e.args) == 1 and isinstance(e.args[0], str):
+            e.args = (f"{e.args[0]} ({where})",)
+        e.add_note(where)
+        return Fetched(None, index, path, e)
+
+
 class Fetch:
     """Asks the dataset, and converts what it gives."""
 
     def __init__(self, dataset: Any, samples: Samples) -> None:
         self.dataset, self.samples = dataset, samples
 
-    def learn(self, item: Item) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
-        """The first sample, and what it says of all."""
-        (row,) = self([item])
-        return row, self.samples.learned()
+    def learn(self, item: Item) -> tuple[Fetched, tuple[Any, ...]]:
+        """The first sample, and what it says of all. One that could not be had says nothing: another one is asked for as the first."""
+        learned = self.samples.kinds is not None
+        (fetched,) = self([item])
+        if fetched.parts is None and not learned:
+            self.samples.forget()
+        return fetched, self.samples.learned()
 
     def know(self, learned: tuple[Any, ...]) -> None:
         """Takes over what the first sample said."""
         self.samples.know(learned)
 
-    def __call__(self, items: Sequence[Item]) -> list[tuple[Any, ...]]:
+    def __call__(self, items: Sequence[Item]) -> list[Fetched]:
         return [self._one(index, place) for index, place in items]
 
-    def _one(self, index: int, place: Place) -> tuple[Any, ...]:
+    def _one(self, index: int, place: Place) -> Fetched:
         current.place, current.generator = place, None
         try:
-            return self.samples.convert(self.dataset[index])
+            item = self.dataset[index]
         except StopIteration as e:  # to the source it would mean that the epoch is over
-            raise RuntimeError(f"the dataset raised StopIteration in dataset[{index}]: its length says where it ends") from e
+            error = RuntimeError(f"the dataset raised StopIteration in dataset[{index}]: its length says where it ends")
+            error.__cause__ = e
+            return Fetched(None, index, error=error)
+        except (MemoryError, RecursionError):
+            raise
         except Exception as e:
             e.add_note(f"in dataset[{index}]")
-            raise
+            return Fetched(None, index, error=e)
         finally:
             current.place = None
+        return converted(self.samples, item, index, f"in dataset[{index}]")
 
 
 class FetchMany(Fetch):
     """For a dataset with `many(ids)`, one call of which costs less than as many calls for one sample."""
 
-    def __call__(self, items: Sequence[Item]) -> list[tuple[Any, ...]]:
-        return [
-            self._convert(item, index) for (index, _), item in zip(items, self.dataset.many([index for index, _ in items]), strict=True)
-        ]
-
-    def _convert(self, item: Any, index: int) -> tuple[Any, ...]:
+    def __call__(self, items: Sequence[Item]) -> list[Fetched]:
         try:
-            return self.samples.convert(item)
-        except Exception as e:
-            e.add_note(f"in dataset[{index}]")
-            raise
+            given = self.dataset.many([index for index, _ in items])
+        except Exception:  # of one of them: each is asked for by itself
+            return super().__call__(items)
+        return [converted(self.samples, item, index, f"in dataset[{index}]") for (index, _), item in zip(items, given, strict=True)]
 
 
 class Threads:
@@ -143,33 +184,39 @@ class Workers:
         self._turn = threading.Lock()
         self._threads: Threads | None = None  # from the first sample on
 
-    def learn(self, item: Item) -> tuple[Any, ...]:
-        """The first sample; the others are then expected to be like it."""
-        row = self._learn(item)
-        if self._threads is None:
+    def learn(self, item: Item) -> Fetched:
+        """The first sample; if it could be had, the others are then expected to be like it."""
+        fetched = self._learn(item)
+        if self._threads is None and fetched.parts is not None:
             self._threads = Threads(self.count)
-        return row
+        return fetched
 
-    def _learn(self, item: Item) -> tuple[Any, ...]:
-        row = self._fetch.learn(item)[0]
+    def _learn(self, item: Item) -> Fetched:
+        fetched = self._fetch.learn(item)[0]
+        row, fetched.parts = fetched.parts, None
+        if row is None:
+            return fetched
         made = owned(row)
         self.count = _at_once(self._fetch, self.count, False)  # many Datasets open their file when they are first called
         self._watch.begin(row, made)
-        return made
+        return replace(fetched, parts=made)
 
     def submit(self, items: Sequence[Item]) -> Future[Any]:
         assert self._threads is not None
         return self._threads.submit(self._call, items)
 
-    def _call(self, items: Sequence[Item]) -> list[tuple[Any, ...]]:
+    def _call(self, items: Sequence[Item]) -> list[Fetched]:
         if not self._watch.copies:
             return self._fetch(items)
         with self._turn if self._watch.alone else nullcontext():
-            rows = self._fetch(items)
-            made = [owned(row) for row in rows]
-            for row, own in zip(rows, made, strict=True):
-                self._watch.look(row, own)
-            return made
+            return [self._own(fetched) for fetched in self._fetch(items)]
+
+    def _own(self, fetched: Fetched) -> Fetched:
+        row, fetched.parts = fetched.parts, None
+        if row is not None:
+            fetched.parts = owned(row)
+            self._watch.look(row, fetched.parts)
+        return fetched
 
     def close(self) -> None:
         if self._threads is not None:
@@ -208,18 +255,20 @@ class ProcessWorkers(Workers):
             self._free.put(process)
         super().__init__(fetch, count)
 
-    def _learn(self, item: Item) -> tuple[Any, ...]:
-        row, learned = self._processes[0].call("learn", item)
+    def _learn(self, item: Item) -> Fetched:
+        first: Fetched
+        first, learned = self._processes[0].call("learn", item)
+        if first.parts is None:
+            return first
         self._fetch.know(learned)
         for process in self._processes[1:]:
             process.call("know", learned)
-        first: tuple[Any, ...] = row
         return first
 
-    def _call(self, items: Sequence[Item]) -> list[tuple[Any, ...]]:
+    def _call(self, items: Sequence[Item]) -> list[Fetched]:
         process = self._free.get()
         try:
-            rows: list[tuple[Any, ...]] = process.call("__call__", items)
+            rows: list[Fetched] = process.call("__call__", items)
             return rows
         finally:
             self._free.put(process)
@@ -326,7 +375,10 @@ def _seed_all(item: Item) -> None:
 
 
 def _plain(value: Any) -> Any:
-    """torch's tensors as arrays, which need no shared memory to get across."""
+    """torch's tensors as arrays, which need no shared memory to get across, and exceptions as ones that can be pickled."""
+    if isinstance(value, Fetched):
+        error = None if value.error is None else portable(value.error, "python_workers")
+        return replace(value, parts=_plain(value.parts), error=error)
     if isinstance(value, (list, tuple)):
         return type(value)(map(_plain, value))
     return value.numpy() if type(value).__module__ == "torch" and hasattr(value, "numpy") else value

@@ -29,6 +29,9 @@ class Order:
     def check(self, samples: int) -> None:
         """Whether it fits a data set of so many samples, where that can be told."""
 
+    def go_on_with(self, seed: int) -> None:
+        """A run is resumed that had this seed."""
+
 
 class FunctionOrder(Order):
     """A function of the epoch."""
@@ -62,6 +65,9 @@ class WeightedOrder(Order):
 
     def length(self) -> int:
         return len(self.weights)
+
+    def go_on_with(self, seed: int) -> None:
+        self.seed = seed
 
     def check(self, samples: int) -> None:
         if len(self.weights) != samples:

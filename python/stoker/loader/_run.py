@@ -10,7 +10,8 @@ from typing import Any
 from stoker import _core
 from stoker._ranks import check_agreement, together
 from stoker._session import Session
-from stoker.errors import StateError
+from stoker._where import notice
+from stoker.errors import InvalidArgumentError, StateError, StokerError
 from stoker.loader._dataset import DatasetSource
 from stoker.loader._order import Order
 from stoker.loader._random import mix
@@ -39,6 +40,7 @@ class Run:
         self.count: int | None = None  # how many
         self.descs: list[tuple[int, list[int], str]] = []  # of the outputs
         self.total: int | None = None  # samples of a source of one epoch, if they were asked for while it was read
+        self.bad: list[StokerError] = []  # bad samples of pipelines before this one
         self.narrowed = 0  # images of 16 bits a channel that were rounded to 8, when the last epoch ended
         self.watch = Watch(f"rank {spec.shard.rank} of {spec.shard.world}: " if spec.shard.world > 1 else "")
 
@@ -71,9 +73,23 @@ class Run:
             self._session = self.pipe._started()
             if isinstance(self.source, DatasetSource):
                 self._session.before = self.source.let_all_begin  # a user who runs the pipeline has no other word to say it by
+            self._tell_ranks_without_samples(self._session)
             self._restore(self._session)
             self.descs = [(dtype, shape, layout) for dtype, _, shape, layout in self._session.outputs()]
         return self.pipe
+
+    def _tell_ranks_without_samples(self, session: Session) -> None:
+        """With last_batch="keep" the last step of an epoch may have samples for some of the ranks only. The others have a step of no samples, since a rank that
+        had a step less would let the others wait for it for ever."""
+        meta = session.meta()
+        ranks, size = int(meta.get("number_of_shards", 1)), meta.get("epoch_size", -1)
+        batch = self.pipe.batch_size if self.pipe is not None else self.spec.batch
+        left = size % (batch * ranks) if meta.get("keeps") and size > 0 else 0
+        if ranks > 1 and 0 < left <= batch * (ranks - 1):
+            notice(
+                f"the last batch of an epoch has no samples on {ranks - -(-left // batch)} of {ranks} ranks ({size} samples in batches of {batch} for each "
+                'rank; the mean of its loss is NaN): last_batch="pad" fills it up with repeats and marks them (`valid`), "drop" leaves it out on all ranks'
+            )
 
     def _make(self, source: Source) -> Pipeline:
         indices = self._indices()
@@ -85,23 +101,44 @@ class Run:
         rank = self.spec.shard.rank if per_rank else 0  # where each rank counts its own positions, so that equal ones need other seeds
         seed = mix(self.spec.seed, self.epoch if own_epochs else 0, rank) if own_epochs or rank else self.spec.seed
         self.base = self.epoch if own_epochs else 0
+        settings = self.spec.settings
         if isinstance(source, DatasetSource):
             source.begin(self.epoch, int((self.resumed or {}).get("consumed", 0)), self.base)
-        pipe = Pipeline(self.spec.batch, seed=seed, enable_conditionals=True, **self.spec.settings)
-        with pipe:
-            pipe.set_outputs(*source.nodes(self.spec, indices, per_rank))
-        pipe.build()
-        if self.order is not None:
-            samples = source.size if isinstance(source, DatasetSource) else pipe._started().meta()["samples"]
-            self.order.check(samples or 0)
+            if settings.get("on_error") == "skip":  # a share of an epoch, whose length the library does not know
+                settings = {**settings, "max_errors": max(1, source.most_errors(self.spec))}
+        if isinstance(source, DatasetSource) and self.order is not None:
+            self.order.check(source.size or 0)
+        try:
+            pipe = self._built(source, seed, settings, indices)
+        except InvalidArgumentError:
+            if indices is not None and not isinstance(
+                source, DatasetSource
+            ):  # how many samples there are says more than an id that is none of them
+                self._check_order(self._built(source, seed, settings, None))
+            raise
+        if not isinstance(source, DatasetSource):
+            self._check_order(pipe)
+        pipe.keep_bad_samples(self.bad)
         return pipe
+
+    def _built(self, source: Source, seed: int, settings: dict[str, Any], indices: array[int] | None) -> Pipeline:
+        pipe = Pipeline(self.spec.batch, seed=seed, enable_conditionals=True, **settings)
+        with pipe:
+            pipe.set_outputs(*source.nodes(self.spec, indices, self.per_rank))
+        pipe.build()
+        return pipe
+
+    def _check_order(self, pipe: Pipeline) -> None:
+        if self.order is not None:
+            self.order.check(pipe._started().meta()["samples"] or 0)
 
     def _restore(self, session: Session) -> None:
         state = self.resumed
         if state is None and self.epoch > self.base:
             state = {**session.state(), "epoch": self.epoch - self.base}
         if state is not None:
-            session.restore(state)
+            own = {} if self.pipe is self.source else {"seed": session.state()["seed"]}  # made from the run's: another one on each rank
+            session.restore({**state, **own})
         if self.resumed is not None and self.order is None:
             epoch = int(session.state()["epoch"])
             if epoch != self.epoch:  # the library passed over what was left of the other one
@@ -202,13 +239,28 @@ class Run:
 
     def _drop(self) -> None:
         if self.pipe is not None and self.pipe is not self.source:
+            if self._session is not None and self._session._pid == os.getpid():
+                self.bad = self.pipe.bad_samples()
             self.pipe.close()
         self.pipe = self._session = None
         if isinstance(self.source, Source):
             self.source.close()
 
     def take(self) -> _core.Batch | None:
-        """The next batch; None at the end of the epoch."""
+        """The next batch that has samples; None at the end of the epoch. A batch of which all samples are bad is left out: it counts as a step of the epoch."""
+        batch, left_out = self._take(), 0
+        while batch is not None and not len(batch):
+            assert self._session is not None
+            session, left_out = self._session, left_out + 1
+            if not session.leaves_out(batch, max(self.spec.shard.world, int(session.meta().get("number_of_shards", 1)))):
+                return batch
+            epoch, steps = self.epoch, session.step
+            batch = self._take()
+            if batch is None and left_out == steps:
+                session.refuse_unread(epoch)
+        return batch
+
+    def _take(self) -> _core.Batch | None:
         session = self._session or self.ready()._started()
         if session.step == 1:
             self.watch.first_step_done(self.ready())
@@ -235,7 +287,9 @@ class Run:
 
     def state(self) -> dict[str, Any]:
         """Where the run stands, and what the user's order is known by."""
-        state = self.place()
+        state = {**self.place(), "seed": self.spec.seed}
+        if isinstance(self.source, Pipeline):
+            state["pipeline_seed"] = self.source.seed
         if self.order is not None and state["pipeline"] is not None:
             if self.ids is None and self.drawn == self.epoch:
                 self.ids = self._drawn_ids()
@@ -288,12 +342,26 @@ class Run:
             raise StateError("the state is of a Loader with an order of its own (sampler); this one has none")
         if isinstance(self.source, Source) and (state.epoch or state.pipeline is not None):
             self.source.one_epoch = isinstance(self.source, TarSource) and bool((state.pipeline or {}).get("streamed"))
+        self._go_on_with_seed(state)
         self.epoch = state.epoch
         self.resumed, self.ids = state.pipeline, state.order
         self.inside = False
         if self.order is not None or isinstance(self.source, DatasetSource):
             self._pass_ended_epoch()
             self._check_ids()
+
+    def _go_on_with_seed(self, state: Saved) -> None:
+        """The run that is resumed had one seed for its order and its draws: both go on with it, whatever seed this Loader was given."""
+        seed = state.seed
+        if isinstance(self.source, Pipeline):
+            if state.pipeline_seed is not None:
+                self.source._go_on_with_seed(state.pipeline_seed)
+        elif seed is None and self.order is None:
+            seed = state.pipeline_seed
+        if seed is not None and seed != self.spec.seed:
+            self.spec.seed, self.drawn = seed, -1
+            if self.order is not None:
+                self.order.go_on_with(seed)
 
     def _pass_ended_epoch(self) -> None:
         """Nothing may be left of the epoch, or less than a step, where the state is of fewer ranks or smaller batches, or was taken behind the last batch before

@@ -18,6 +18,10 @@ from stoker.loader._pixels import is_array, pixels
 from stoker.loader._targets import Target
 
 
+class UnlikeError(TypeError):
+    """An image of another kind than the first sample's: what is wrong is the Dataset, and not one sample of it."""
+
+
 class Samples:
     """Takes samples apart: the image first, then the other parts in the order of the first sample's, then, if something follows the image, what `_geometry` gives.
 
@@ -57,9 +61,9 @@ class Samples:
             self.channels = self.layout.channels(image) if self.arrays else 0
         elif is_array(image) != self.arrays:
             was, is_now = ("an array", "the bytes of a file") if self.arrays else ("the bytes of a file", "an array")
-            raise TypeError(f"the dataset gave {is_now} as an image; the first sample's was {was}, and all have to be the same")
+            raise UnlikeError(f"the dataset gave {is_now} as an image; the first sample's was {was}, and all have to be the same")
         elif self.arrays and self.counted and (channels := self.layout.channels(image)) != self.channels:
-            raise TypeError(
+            raise UnlikeError(
                 f"the dataset gave an image of {channels} channels; the first one had {self.channels}, and RGB, Grayscale and RandomGrayscale take all "
                 "images for such as the first: numpy.dstack([image] * 3) makes three channels of gray"
             )
@@ -67,6 +71,23 @@ class Samples:
         if self.follow:
             rest.append(self._geometry(image, rest))
         return (image, *rest)
+
+    @staticmethod
+    def path_of(item: Any) -> str | None:
+        """The path of the image's file, where a sample tells it."""
+        if isinstance(item, Mapping):
+            image = item.get("image")
+        elif isinstance(item, (tuple, list)):
+            image = item[0] if len(item) else None
+        else:
+            image = getattr(item, "image", item)
+        image = getattr(image, "filename", image)  # of a PIL image that was opened and not read yet
+        return os.fsdecode(image) if isinstance(image, (str, os.PathLike)) and image else None
+
+    def forget(self) -> None:
+        """The first sample could not be converted: another one says what all are like."""
+        self.keys = self.kinds = None
+        self.follow, self.stacks, self._converters = False, [], []
 
     def _geometry(self, image: Any, rest: list[Any]) -> Any:
         """The image's height and width, then of each stack of masks how many it holds. One of none becomes a mask that is left out when the batch is made."""

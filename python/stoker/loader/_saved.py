@@ -88,10 +88,12 @@ class Saved:
     pipeline: dict[str, Any] | None
     dataset: Facts | None
     order: Ids | None  # None: in no order of the user's, or at the start of an epoch, or of a version that kept none
+    seed: int | None  # of the run that was saved; None: it was saved by a version that did not keep it
+    pipeline_seed: int | None  # of the user's Pipeline that was read; None: none was, or as above
 
     @staticmethod
     def of(state: dict[str, Any]) -> Saved:
-        unknown = set(state) - {"stoker_loader", "epoch", "pipeline", "dataset", "order"}
+        unknown = set(state) - {"stoker_loader", "epoch", "pipeline", "dataset", "order", "seed", "pipeline_seed"}
         if unknown or "pipeline" not in state:
             raise StateError(f"the state is damaged: {f'it holds {min(map(str, unknown))!r}' if unknown else 'pipeline is missing'}")
         epoch, pipeline = _whole(state, "epoch", _MOST_EPOCHS), state["pipeline"]
@@ -106,4 +108,8 @@ class Saved:
             if _whole(pipeline, "epoch", _MOST_EPOCHS) not in (0, epoch):
                 raise StateError(f"the state contradicts itself: epoch {epoch} of the Loader, {pipeline['epoch']} of its pipeline")
         dataset = Facts.of(state["dataset"]) if "dataset" in state else None
-        return Saved(epoch, pipeline, dataset, Ids.of(state["order"]) if "order" in state else None)
+        own = _whole(state, "pipeline_seed", 2**64) if "pipeline_seed" in state else None
+        if own is None and pipeline is not None and isinstance(pipeline.get("seed"), (int, str)) and str(pipeline["seed"]).isdigit():
+            own = int(pipeline["seed"])
+        seed = _whole(state, "seed", 2**63) if "seed" in state else dataset.seed if dataset is not None else None
+        return Saved(epoch, pipeline, dataset, Ids.of(state["order"]) if "order" in state else None, seed, own)

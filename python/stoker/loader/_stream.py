@@ -11,8 +11,8 @@ from typing import Any
 from stoker._where import notice
 from stoker.errors import InvalidArgumentError, StateError
 from stoker.loader._dataset import Asked, DatasetSource
+from stoker.loader._fetch import Fetched, converted
 from stoker.loader._random import random_numbers
-from stoker.loader._samples import column
 from stoker.loader._saved import Facts
 from stoker.loader._shared import owned
 from stoker.loader._spec import Spec
@@ -29,7 +29,7 @@ class StreamSource(DatasetSource):
     def __init__(self, dataset: Any, asked: Asked) -> None:
         self._iterator: Iterator[Any] | None = None
         self._at = (-1, 0)  # epoch and position of the next sample
-        self._kept: deque[tuple[Any, ...]] = deque()  # samples from there on that were pulled already
+        self._kept: deque[Fetched] = deque()  # samples from there on that were pulled already
         self._spent = False  # it has been iterated
         self._totals: dict[int, int] = {}  # samples of epochs that have ended
         super().__init__(dataset, asked)
@@ -80,25 +80,31 @@ class StreamSource(DatasetSource):
     # ---- samples ----
 
     def _first(self, spec: Spec, indices: array[int] | None, per_rank: bool) -> tuple[Any, ...]:
-        epoch, consumed, _ = self._start
-        if not self._look(spec, epoch, consumed, 1) and not self._look(spec, epoch + 1, 0, 1):
-            raise InvalidArgumentError("the IterableDataset gave no sample")
-        return self._kept[0]
+        epoch, at, _ = self._start
+        if not self._look(spec, epoch, at, 1):
+            epoch, at = epoch + 1, 0
+            if not self._look(spec, epoch, at, 1):
+                raise InvalidArgumentError("the IterableDataset gave no sample")
+        for count in range(1, self.most_errors(spec) + 2):
+            if not self._look(spec, epoch, at, count):
+                break
+            parts = self._kept[count - 1].parts
+            if parts is not None:
+                self._example = parts
+                return parts
+        raise next(f.error for f in self._kept if f.error is not None)
 
     def _look(self, spec: Spec, epoch: int, position: int, count: int) -> bool:
         """Whether there are `count` samples from a position on. They are kept for when they are asked for."""
-        rows: deque[tuple[Any, ...]] = deque()
-        while len(rows) < count:
-            row = self._next(spec, epoch, position + len(rows))
-            if row is None:
-                return False
+        rows: deque[Fetched] = deque()
+        while len(rows) < count and (row := self._next(spec, epoch, position + len(rows))) is not None:
             rows.append(row)
         self._kept = rows + self._kept
         self._at = (epoch, position)
-        return True
+        return len(rows) == count
 
-    def _take(self, spec: Spec, indices: array[int] | None, per_rank: bool, epoch: int, first: int) -> list[Sequence[Any]]:
-        rows: list[tuple[Any, ...]] = []
+    def _take(self, spec: Spec, indices: array[int] | None, per_rank: bool, epoch: int, first: int) -> Any:
+        rows: list[Fetched] = []
         while len(rows) < spec.batch:
             row = self._next(spec, epoch, first + len(rows))
             if row is None:
@@ -106,9 +112,9 @@ class StreamSource(DatasetSource):
             rows.append(row)
         if not rows or (len(rows) < spec.batch and spec.last_batch == "drop"):
             raise StopIteration
-        return [column(list(parts), number) for number, parts in enumerate(zip(*rows, strict=True))]
+        return self._told(rows)
 
-    def _next(self, spec: Spec, epoch: int, position: int) -> tuple[Any, ...] | None:
+    def _next(self, spec: Spec, epoch: int, position: int) -> Fetched | None:
         """The sample at a position of an epoch; None behind the last one."""
         if position >= self._totals.get(epoch, position + 1):
             return None
@@ -121,9 +127,13 @@ class StreamSource(DatasetSource):
             if item is _END:
                 self._totals[epoch] = position
                 return None
-            row = self.samples_of.convert(item)
+            row = converted(self.samples_of, item, None, f"sample {position} of the IterableDataset")
             del item
-            row = owned(row)
+            parts, row.parts = row.parts, None
+            if parts is not None:
+                row.parts = owned(parts)
+            elif not self._example:
+                self.samples_of.forget()
         self._at = (epoch, position + 1)
         return row
 

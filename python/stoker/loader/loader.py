@@ -62,7 +62,8 @@ class Loader:
     files; Hugging Face's `datasets`; arrays or tensors (X, y) of uint8; a Pipeline. dataset= is another name for it. Loader.from_csv reads tables.
     transforms: of stoker.transforms (or torchvision's, which are translated).
     batch_size: of each rank; or global_batch_size, of all together. shuffle: a new order each epoch, over all ranks; of tars, "shards" keeps stretches of a
-    tar together, for few large reads. seed: of order and augmentation, which are separate streams.
+    tar together, for few large reads. seed: of order and augmentation, which are separate streams; None draws one. A resumed run goes on with the seed of its
+    state, which repr() shows.
     sampler: a function of the epoch that returns sample ids, weights, or one of torch's samplers.
     shard: "auto" (an initialised process group, else RANK and WORLD_SIZE), None (everything), (i, n), or a DeviceMesh.
     last_batch: "drop" (the default with shuffle), "keep", or "pad", which adds a mask `valid` to the fields and so makes distributed validation exact.
@@ -368,7 +369,8 @@ class Loader:
             return {"stoker_loader": _STATE, **self._run.state()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Goes on from a state, with any number of ranks. Nothing is read, decoded or called for samples before it, but that an IterableDataset gives them anew."""
+        """Goes on from a state, with any number of ranks and with the state's seed. Nothing is read, decoded or called for samples before it, except that an
+        IterableDataset gives them once more."""
         if not isinstance(state, dict) or not is_whole(state.get("stoker_loader")) or state["stoker_loader"] != _STATE:
             raise StateError("this is no state of a Loader, or one of another version")
         with self._alone:
@@ -463,16 +465,21 @@ class Loader:
     def __repr__(self) -> str:
         spec, samples = self._spec, self._run.samples()
         if isinstance(self._run.source, Pipeline):
-            return f"Loader(a Pipeline, batches of {self.batch_size}, {len(self)} in an epoch; epoch {self.epoch})"
+            source = self._run.source
+            return f"Loader(a Pipeline with seed {source.seed}, batches of {self.batch_size}, {len(self)} in an epoch; epoch {self.epoch})"
         if samples is None:
-            return f"Loader({self._described}; batches of {spec.batch}, last_batch={spec.last_batch!r}; epoch {self.epoch})"
+            return (
+                f"Loader({self._described}; seed {spec.seed}; batches of {spec.batch}, last_batch={spec.last_batch!r}; epoch {self.epoch})"
+            )
         steps = len(self)
         here = f"{_spaced(samples or 0)} samples"
         if spec.shard.world > 1:
             own = min(samples or 0, steps * spec.batch) if spec.last_batch == "drop" else -(-(samples or 0) // spec.shard.world)
             here = f"rank {spec.shard.rank} of {spec.shard.world}: {_spaced(own)} of {_spaced(samples or 0)} samples"
         order = (
-            f"shuffled with seed {spec.seed}" if spec.shuffle else "in order" if self._run.order is None else "in the order of the sampler"
+            ("shuffled" if spec.shuffle else "in order" if self._run.order is None else "in the order of the sampler")
+            + (" with seed" if spec.shuffle else ", seed")
+            + f" {spec.seed}"
         )
         batches = f"{_spaced(steps)} batches of {spec.batch} in an epoch, last_batch={spec.last_batch!r}"
         return f"Loader({self._described}; {here}, {order}; {batches}; epoch {self.epoch})"

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, NoReturn
 
 from stoker import _core
 from stoker._elsewhere import no_attribute
-from stoker._ranks import Shard, check_agreement
+from stoker._ranks import Shard, check_agreement, resolve
 from stoker._session import Session
 from stoker.errors import InvalidArgumentError, StateError
 from stoker.pipeline import Pipeline
@@ -233,6 +233,33 @@ class EpochIterator:
         return taken
 
     def _step(self) -> list[Taken]:
+        """The next step that has samples. One of which all samples are bad is left out: it counts as a step of the epoch."""
+        first: int | None = None  # epoch of the first one that was left out
+        while True:
+            taken = self._any_step()
+            if all(len(t.batch) for t in taken) and (len(taken) > 1 or taken[0].valid):
+                return taken
+            ranks = self._ranks()
+            empty = [
+                (s, t.batch) for s, t in zip(self._sessions, taken, strict=True) if len(t.batch) == 0 or (len(taken) == 1 and self._lost(t))
+            ]
+            if not all([session.leaves_out(batch, ranks) for session, batch in empty]) or not empty:
+                return taken
+            first = taken[0].batch.epoch if first is None else first
+            if taken[0].batch.epoch > first + 1:
+                self._sessions[0].refuse_unread(first + 1)
+            self._given += 1
+
+    def _lost(self, taken: Taken) -> bool:
+        """Whether the epoch's own samples of a batch are all bad, and the others are the next one's or repeats."""
+        return taken.valid == 0 and len(taken.batch) < taken.batch.planned
+
+    def _ranks(self) -> int:
+        """Ranks that have equal numbers of steps."""
+        shards = max(int(s.meta(self._reader).get("number_of_shards", 1)) for s in self._sessions)
+        return max(shards, len(self._sessions), resolve("auto").world)
+
+    def _any_step(self) -> list[Taken]:
         if self._ended:
             raise StopIteration
         if all(self._done):
@@ -299,7 +326,7 @@ class EpochIterator:
         if self._shards is not None:
             # As DALI: an epoch has as many samples as the shard, wherever in the stream it begins.
             left = self._shards.size(self._metas[k]["shard_id"]) - self._counter * self._pipes[k].batch_size
-            return len(batch) if self._policy is not _PARTIAL else min(max(left, 0), len(batch))
+            return len(batch) if self._policy is not _PARTIAL else self._sessions[k].good_of(batch, max(left, 0))
         if self._done[k]:
             return 0
         self._done[k] = batch.is_last
@@ -317,10 +344,10 @@ class EpochIterator:
         return bool(epoch != batch.epoch or step + meta["number_of_shards"] * self._pipes[k].batch_size > meta["epoch_size"])
 
     def _by_size(self, batches: list[_core.Batch]) -> list[Taken] | None:
-        count = sum(len(b) for b in batches)
+        count = sum(b.planned for b in batches)  # bad samples that were left out count, or the epoch would end later
         self._counter += count
         ends = 0 <= self._samples <= self._counter
-        if ends and self._policy is _DROP and any(len(b) < p.batch_size for b, p in zip(batches, self._pipes, strict=True)):
+        if ends and self._policy is _DROP and any(b.planned < p.batch_size for b, p in zip(batches, self._pipes, strict=True)):
             return None  # a source's last batch may be short
         if self._samples < 0 or self._counter <= self._samples or self._policy is _FILL:
             return [Taken(b, len(b)) for b in batches]
@@ -328,10 +355,9 @@ class EpochIterator:
             return None
         left = count - (self._counter - self._samples)
         taken = []
-        for batch in batches:
-            valid = min(len(batch), max(0, left))
-            left -= valid
-            taken.append(Taken(batch, valid))
+        for session, batch in zip(self._sessions, batches, strict=True):
+            taken.append(Taken(batch, session.good_of(batch, max(0, left))))
+            left -= min(batch.planned, max(0, left))
         return taken
 
     # ---- epochs ----

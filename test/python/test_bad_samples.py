@@ -1,0 +1,336 @@
+# SPDX-License-Identifier: Apache-2.0
+"""on_error: batches of which all samples are bad, samples that a Dataset cannot give, and what messages say of them."""
+
+import itertools
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+from stoker import Loader, fn, pipeline_def
+from stoker import transforms as T
+from stoker.errors import CorruptError, LimitError, StokerError
+from stoker.plugin.pytorch import DALIGenericIterator, LastBatchPolicy
+
+SMALL = [T.Resize((8, 8))]
+SKIP = {"transforms": SMALL, "on_error": "skip", "max_errors": 100, "last_batch": "keep"}
+
+
+class Data:
+    """A Dataset of a function of the index."""
+
+    def __init__(self, size, function):
+        self.size, self.function = size, function
+
+    def __len__(self):
+        return self.size
+
+    def __getitem__(self, i):
+        return self.function(i)
+
+
+@pytest.fixture
+def listed(tmp_path):
+    """Makes a list of (path, number), of which those in `bad` are no images."""
+
+    def make(count, bad=()):
+        pairs = []
+        for i in range(count):
+            path = tmp_path / f"{i}{'-bad' if i in bad else ''}.png"
+            if i in bad:
+                path.write_bytes(b"no image")
+            else:
+                Image.new("RGB", (8, 8), (i, 0, 0)).save(path)
+            pairs.append((str(path), i))
+        return pairs
+
+    return make
+
+
+def labels(loader):
+    return [b[1].tolist() for b in loader]
+
+
+# ---- batches without samples ----
+
+
+@pytest.mark.parametrize("form", ["files", "dataset", "pipeline"])
+@pytest.mark.parametrize("bad", [(0, 1), (2, 3), (6, 7), (6,), (0, 1, 2, 3)])
+def test_a_batch_of_bad_samples_is_left_out(listed, form, bad):
+    count = 7 if bad == (6,) else 8
+    pairs = listed(count, bad)
+
+    def make():
+        if form == "pipeline":
+            return Loader(_reading(pairs, tail="keep"))
+        return Loader(Data(count, pairs.__getitem__) if form == "dataset" else pairs, 2, **SKIP)
+
+    whole = [[i for i in range(k, min(k + 2, count))] for k in range(0, count, 2)]
+    want = [b for b in whole if not set(b) <= set(bad)]
+    loader = make()
+    epochs = []
+    for epoch in range(2):
+        assert loader.epoch == epoch and len(loader) == len(whole)
+        epochs.append([np.ravel(b[1]).tolist() for b in loader])
+    assert epochs == [want, want]
+    assert [e.sample for e in loader.pipeline.bad_samples()] == [*bad, *bad]
+    for taken in range(len(want) + 1):
+        first = make()
+        batches = list(itertools.islice(first, taken))
+        assert first.step == (whole.index(want[taken - 1]) + 1 if taken and first.epoch == 0 else 0)
+        again = make()
+        again.load_state_dict(first.state_dict())
+        rest = [np.ravel(b[1]).tolist() for b in again] if len(batches) < len(want) else []
+        assert [np.ravel(b[1]).tolist() for b in batches] + rest == want
+
+
+def test_what_comes_behind_a_batch_never_sees_an_empty_one(listed):
+    seen = []
+
+    def collate(batch):
+        seen.append(batch.image.shape)
+        return batch
+
+    pairs = listed(8, (2, 3))
+    loader = Loader(pairs, 2, collate_fn=collate, batch_transforms=T.MixUp(alpha=0.2, num_classes=8), **SKIP)
+    assert [tuple(b.label.shape) for b in loader] == [(2, 8)] * 3 and set(seen) == {(2, 3, 8, 8)}
+    ragged = Data(8, lambda i: (pairs[i][0], torch.arange(i + 1)))
+    sizes = [b.more.sample_sizes.tolist() for b in Loader(ragged, 2, fields=("image", "more"), ragged="more", **SKIP)]
+    assert sizes == [[1, 2], [5, 6], [7, 8]]
+
+
+def test_an_epoch_without_a_good_sample_is_an_error(listed):
+    pairs = listed(4, range(4))
+    with pytest.raises(CorruptError, match=r"epoch 0 has no good sample.*3-bad\.png"):
+        list(Loader(pairs, 2, **SKIP))
+    with pytest.raises(CorruptError, match=r"has no good sample"):
+        next(DALIGenericIterator(_reading(pairs), ["data", "label"]))
+
+
+@pytest.mark.parametrize("form", ["files", "dataset", "iterator"])
+def test_one_of_several_ranks_leaves_out_no_batch(listed, form):
+    """The other ranks would wait for it for ever. Both have as many steps until then."""
+    pairs = listed(12, (6, 7))
+
+    def steps(rank):
+        if form == "iterator":
+            return iter(DALIGenericIterator(_reading(pairs, tail="drop", rank=rank), ["data", "label"], reader_name="R"))
+        return iter(
+            Loader(Data(12, pairs.__getitem__) if form == "dataset" else pairs, 2, shard=(rank, 2), **{**SKIP, "last_batch": "drop"})
+        )
+
+    good, bad = steps(0), steps(1)
+    assert len(list(good)) == 3
+    next(bad)
+    with pytest.raises(
+        CorruptError, match=r"batch 1 of epoch 0 has no samples.*6-bad\.png, \S*7-bad\.png\. With 2 ranks.*on_error=\"replace\""
+    ):
+        next(bad)
+    assert next(bad) is not None
+
+
+def test_ranks_without_samples_have_an_empty_step_and_are_told(listed, capfd):
+    pairs = listed(9)
+    ranks = [labels(Loader(pairs, 4, shard=(rank, 2), **SKIP)) for rank in range(2)]
+    assert ranks == [[[0, 1, 2, 3], [8]], [[4, 5, 6, 7], []]]
+    assert "no samples on 1 of 2 ranks (9 samples in batches of 4 for each rank" in capfd.readouterr().err
+
+
+def _reading(pairs, batch=2, rank=None, **reader):
+    @pipeline_def(batch_size=batch, num_threads=1, device_id=None, on_error="skip", max_errors=100)
+    def pipe():
+        shard = {} if rank is None else {"num_shards": 2, "shard_id": rank}
+        data, label = fn.readers.file(files=[p for p, _ in pairs], labels=[i for _, i in pairs], name="R", **shard, **reader)
+        return fn.decoders.image(data), label
+
+    return pipe()
+
+
+@pytest.mark.parametrize("policy", list(LastBatchPolicy))
+@pytest.mark.parametrize("end", [{"reader_name": "R"}, {"size": 8}])
+@pytest.mark.parametrize("bad", [(0, 1), (2, 3), (6, 7)])
+def test_iterators_leave_out_a_batch_of_bad_samples(listed, policy, end, bad):
+    iterator = DALIGenericIterator(_reading(listed(8, bad)), ["data", "label"], last_batch_policy=policy, auto_reset=True, **end)
+    want = [b for b in ([0, 1], [2, 3], [4, 5], [6, 7]) if b != list(bad)]
+    for _ in range(3):
+        assert [step[0]["label"].flatten().tolist() for step in iterator] == want
+
+
+@pytest.mark.parametrize("end", [{"reader_name": "R"}, {"size": 7}])
+@pytest.mark.parametrize("bad", [(6,), (0,), (2, 6), (1, 2, 3)])
+def test_bad_samples_do_not_move_the_end_of_an_iterators_epoch(listed, end, bad):
+    """Batches of three go on into the next epoch of seven."""
+    pipe = _reading(listed(7, bad), 3)
+    iterator = DALIGenericIterator(pipe, ["data", "label"], last_batch_policy=LastBatchPolicy.PARTIAL, auto_reset=True, **end)
+    for _ in range(4):
+        assert sorted(x for step in iterator for x in step[0]["label"].flatten().tolist()) == sorted({*range(7)} - {*bad})
+
+
+def test_run_gives_each_step(listed):
+    """Those who call run() count steps themselves."""
+    pipe = _reading(listed(6, (2, 3)))
+    assert [len(pipe.run()[1]) for _ in range(3)] == [2, 0, 2]
+
+
+# ---- samples that a Dataset cannot give ----
+
+
+def _fails(i, bad=2):
+    if i == bad:
+        raise OSError("the network is down")
+
+
+FAULTS = {
+    "no file": (lambda pairs, tmp: lambda i: (str(tmp / "none.png") if i == 2 else pairs[i][0], i), r"none\.png.*dataset\[2\]"),
+    "a folder": (lambda pairs, tmp: lambda i: (str(tmp) if i == 2 else pairs[i][0], i), r"directory.*dataset\[2\]"),
+    "an exception": (lambda pairs, tmp: lambda i: _fails(i) or pairs[i], r"OSError: the network is down.*dataset\[2\]"),
+    "None": (lambda pairs, tmp: lambda i: (None if i == 2 else pairs[i][0], i), r"NoneType as an image.*dataset\[2\]"),
+    "a part less": (lambda pairs, tmp: lambda i: (pairs[i][0],) if i == 2 else pairs[i], r"a sample of 1 parts.*dataset\[2\]"),
+    "a damaged file": (lambda pairs, tmp: lambda i: (_damaged(tmp) if i == 2 else pairs[i][0], i), r"damaged\.png: not a.*dataset\[2\]"),
+    "a damaged mask": (
+        lambda pairs, tmp: lambda i: {"image": pairs[i][0], "mask": _damaged(tmp) if i == 2 else pairs[i][0].replace(".png", ".mask")},
+        r"the mask 'mask'.*damaged\.png.*dataset\[2\]",
+    ),
+}
+
+
+def _damaged(folder):
+    (folder / "damaged.png").write_bytes(b"no image")
+    return str(folder / "damaged.png")
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+@pytest.mark.parametrize("first", [False, True])
+@pytest.mark.parametrize("fault", FAULTS)
+def test_what_a_dataset_cannot_give_is_skipped_as_a_listed_file_is(listed, tmp_path, fault, first, workers):
+    """Also where it is the first sample, which says what all are like."""
+    if fault == "a part less" and first:
+        pytest.skip("the first sample says how many parts all have")
+    make, said = FAULTS[fault]
+    pairs = listed(6)
+    for path, _ in pairs:
+        Image.new("L", (8, 8)).save(path.replace(".png", ".mask"), "PNG")
+    order = {"sampler": lambda epoch: [2, 0, 1, 3, 4, 5] if first else range(6)}
+    how = {"fields": {"image": "Image", "mask": "Mask"}} if "mask" in fault else {}
+    if workers:
+        how |= {"python_workers": workers, "multiprocessing_context": "fork"}
+    source = Data(6, make(pairs, tmp_path))
+    loader = Loader(source, 2, **SKIP, **order, **how)
+    assert [len(b[0]) for b in loader] == ([1, 2, 2] if first else [2, 1, 2])
+    (error,) = loader.pipeline.bad_samples()
+    assert _matches(said, str(error)) and error.sample == (0 if first else 2)
+    with pytest.raises(Exception, match=said.split(".*")[0].replace("OSError: ", "")) as caught:
+        list(Loader(source, 2, **{**SKIP, "on_error": "raise"}, **order, **how))
+    notes = " ".join(getattr(caught.value, "__notes__", ()))
+    assert "dataset[2]" in str(caught.value) + notes
+
+
+def _matches(pattern, text):
+    import re
+
+    return re.search(pattern, text) is not None
+
+
+def test_bad_samples_of_a_dataset_are_counted_as_files_are(listed):
+    """By default one in a hundred samples of the epoch, whoever reads them."""
+    pairs = listed(6)
+    for bad in ((2,), (2, 4)):
+        source = Data(6, lambda i, bad=bad: (None if i in bad else pairs[i][0], i))
+        loader = Loader(source, 2, transforms=SMALL, on_error="skip", last_batch="keep")
+        if len(bad) == 1:
+            assert sum(len(b.image) for b in loader) == 5
+        else:
+            with pytest.raises(LimitError, match="2 bad samples in epoch 0, over max_errors"):
+                list(loader)
+
+
+def test_samples_of_an_iterable_that_cannot_be_read_are_skipped(listed):
+    class Stream:
+        def __iter__(self):
+            return iter([(None, 7), *pairs[:2], ("none.png", 3), *pairs[2:]])
+
+    pairs = listed(4)
+    loader = Loader(Stream(), 2, **SKIP)
+    assert labels(loader) == [[0], [1], [2, 3]] == labels(loader)
+    assert "none.png" in str(loader.pipeline.bad_samples()[1])
+
+
+def test_a_dataset_that_gives_nothing_at_all_raises_what_it_raised():
+    with pytest.raises(OSError, match="the network is down"):
+        next(iter(Loader(Data(8, lambda i: _fails(i, i)), 2, **SKIP)))
+
+
+def test_ranks_over_a_dataset_keep_to_their_positions(listed):
+    pairs = listed(12, (5,))
+    source = Data(12, lambda i: (None if i == 0 else pairs[i][0], i))
+    ranks = [labels(Loader(source, 2, shard=(r, 2), **{**SKIP, "last_batch": "drop"})) for r in range(2)]
+    assert ranks == [[[1], [4], [8, 9]], [[2, 3], [6, 7], [10, 11]]]
+
+
+# ---- one seed for a resumed run ----
+
+
+@pytest.mark.parametrize("taken", [1, 3, 4])
+@pytest.mark.parametrize("form", ["files", "dataset", "stream", "weights", "pipeline", "mixed"])
+def test_a_resumed_run_goes_on_with_the_seed_of_its_state(listed, form, taken):
+    """Its order and its draws, here and in the epochs that follow, whatever seed the new Loader was given."""
+    pairs = listed(9)
+    draws = {"transforms": [T.Resize((8, 8)), T.ColorJitter(0.9, 0.9)], "last_batch": "keep"}
+
+    def make(seed):
+        if form == "pipeline":
+            return Loader(_drawing(pairs, seed))
+        if form == "stream":
+            return Loader(_Stream(pairs), 3, seed=seed, **draws)
+        more = {"weights": {"sampler": [1.5] * 9}}.get(form, {"shuffle": True})
+        if form == "mixed":
+            more["batch_transforms"] = T.MixUp(num_classes=9)
+        return Loader(Data(9, pairs.__getitem__) if form == "dataset" else pairs, 3, seed=seed, **more, **draws)
+
+    first = make(None if form == "files" else 5)
+    steps = iter(first)
+    for _ in range(taken):
+        next(steps, None)
+    state = first.state_dict()
+    again = make(None if form == "files" else 6)
+    again.load_state_dict(state)
+    rest = [*steps, *first, *first]
+    got = [*again, *again] + ([] if taken > 3 else list(again) if taken < 3 else [])
+    for want, have in zip(rest, got, strict=False):
+        assert all(torch.equal(torch.as_tensor(a), torch.as_tensor(b)) for a, b in zip(want, have, strict=True))
+    assert repr(first).split("seed ")[1].split()[0] == repr(again).split("seed ")[1].split()[0]
+
+
+class _Stream:
+    def __init__(self, pairs):
+        self.pairs = pairs
+
+    def __iter__(self):
+        return iter(self.pairs)
+
+
+def _drawing(pairs, seed):
+    @pipeline_def(batch_size=3, num_threads=1, device_id=None, seed=seed)
+    def pipe():
+        data, label = fn.readers.file(files=[p for p, _ in pairs], labels=[i for _, i in pairs], random_shuffle=True, tail="keep")
+        return fn.brightness(fn.decoders.image(data), brightness=fn.random.uniform(range=[0.0, 2.0])), label
+
+    return pipe()
+
+
+def test_a_pipeline_goes_on_with_the_seed_of_its_checkpoint(listed):
+    pairs = listed(9)
+    first = _drawing(pairs, 5)
+    first.run()
+    state = first.checkpoint()
+    again = _drawing(pairs, 6).__class__.deserialize(_drawing(pairs, 6).serialize(), checkpoint=state)
+    assert again.seed == 5
+    want, have = first.run()[0], again.run()[0]
+    assert all(np.array_equal(np.array(a), np.array(b)) for a, b in zip(want, have, strict=True))
+
+
+def test_weights_of_the_wrong_length_are_told_as_that(listed):
+    for count in (3, 9):
+        for source in (listed(6), Data(6, listed(6).__getitem__)):
+            with pytest.raises(StokerError, match=rf"there are {count} weights; the data set has 6 samples"):
+                next(iter(Loader(source, 2, sampler=[1.5] * count, transforms=SMALL)))
