@@ -5,7 +5,6 @@
 
 #include "base/cpu.h"
 #include "graph/graph.h"
-#include "kernel/array/array_kernels.h"
 #include "kernel/convert/convert.h"
 #include "op/op.h"
 
@@ -100,7 +99,6 @@ struct ops_work {
 	const struct ops_case *c;
 	struct stk_graph *g;
 	struct stk_arena arena;
-	struct stk_array_kernels kernels;
 	struct stk_tools tools;
 	struct stk_tensor in[MAX_IN], out;
 	struct stk_call call;
@@ -182,8 +180,7 @@ static void begin(struct ops_work *w, const struct ops_case *c)
 	set_args(w, def, values);
 	stk__arena_init(&w->arena);
 	w->tools.arena = w->tools.cpu_jobs.arena = &w->arena;
-	w->tools.cpu_jobs.kernels = &w->kernels;
-	stk__array_kernels_init(&w->kernels, stk__cpu_capabilities());
+	w->tools.cpu_jobs.cpu = stk__cpu_capabilities();
 	w->call = (struct stk_call){
 		.def = def, .args = values, .in = w->in, .out = &w->out, .n_in = n, .n_out = 1, .state = w->state, .tools = &w->tools};
 }

@@ -57,8 +57,6 @@ enum stk_status stk_context_create(const struct stk_context_config *config, stru
 	ctx->process = getpid();
 	ctx->cpu = stk__cpu_capabilities();
 	ctx->kernels = stk__pass_kernels(ctx->cpu);
-	stk__filter_kernels_init(&ctx->filters, ctx->cpu);
-	stk__array_kernels_init(&ctx->arrays, ctx->cpu);
 	ctx->ranges = stk__ranges_open();
 	if (sched_getaffinity(0, sizeof ctx->allowed, &ctx->allowed))
 		CPU_ZERO(&ctx->allowed);

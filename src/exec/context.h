@@ -5,8 +5,6 @@
 
 #include "gpu/gpu.h"
 #include "io/storage.h"
-#include "kernel/array/array_kernels.h"
-#include "kernel/filter/filter_run.h"
 #include "kernel/pass/pass_kernels.h"
 #include "stoker/context.h"
 #include "thread/pool.h"
@@ -23,8 +21,6 @@ struct stk_context {
 	struct stk_ranges *ranges;   /* NULL: no tool listens to NVTX */
 	unsigned cpu;                /* capabilities: base/cpu.h */
 	struct stk_pass_kernels kernels;
-	struct stk_filter_kernels filters;
-	struct stk_array_kernels arrays;
 	int64_t process; /* pid: threads do not survive a fork */
 	stk_log_fn log;
 	void *log_user;

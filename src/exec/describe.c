@@ -3,8 +3,11 @@
  * places are taken for what comes out. A file that the GPU's decoder does not take, going by its header, is decoded on the cores here. */
 #include "codec/orient.h"
 #include "exec/device.h"
+
 #include "exec/feed.h"
 #include "exec/fetch.h"
+#include "kernel/copy/copy.h"
+#include "kernel/image/image.h"
 
 #include <string.h>
 
@@ -39,12 +42,12 @@ static void *take_job(struct stk_exec_worker *w, struct stk_device_batch *b, siz
 
 /* more: bytes behind the job that belong to it. NULL: out of memory, err is filled. */
 static struct stk_device_job *add_job_with(
-	const struct stk_chain_run *run, int32_t step, enum stk_job_kind kind, size_t more, struct stk_error *err)
+	const struct stk_chain_run *run, int32_t step, enum stk_device_job_kind kind, size_t more, struct stk_error *err)
 {
-	static const size_t sizes[] = {[STK_JOB_UPLOAD] = offsetof(struct stk_device_job, made_by),
-		[STK_JOB_ARRAY] = offsetof(struct stk_device_job, made_by),
-		[STK_JOB_PASS] = offsetof(struct stk_device_job, decode),
-		[STK_JOB_DECODE] = sizeof(struct stk_device_job)};
+	static const size_t sizes[] = {[STK_DEVICE_JOB_UPLOAD] = offsetof(struct stk_device_job, made_by),
+		[STK_DEVICE_JOB_ARRAY] = offsetof(struct stk_device_job, made_by),
+		[STK_DEVICE_JOB_PASS] = offsetof(struct stk_device_job, decode),
+		[STK_DEVICE_JOB_DECODE] = sizeof(struct stk_device_job)};
 	struct stk_device_batch *b = run->record->device;
 	struct stk_device_job *j = take_job(run->worker, b, sizes[kind] + more);
 	if (!j) {
@@ -63,7 +66,7 @@ static struct stk_device_job *add_job_with(
 	return j;
 }
 
-static struct stk_device_job *add_job(const struct stk_chain_run *run, int32_t step, enum stk_job_kind kind, struct stk_error *err)
+static struct stk_device_job *add_job(const struct stk_chain_run *run, int32_t step, enum stk_device_job_kind kind, struct stk_error *err)
 {
 	return add_job_with(run, step, kind, 0, err);
 }
@@ -92,7 +95,7 @@ static uintptr_t take_place(const struct stk_chain_run *run, struct stk_device_m
 static enum stk_status upload(
 	const struct stk_chain_run *run, int32_t step, const void *from, uintptr_t to, size_t bytes, struct stk_error *err)
 {
-	struct stk_device_job *j = add_job(run, step, STK_JOB_UPLOAD, err);
+	struct stk_device_job *j = add_job(run, step, STK_DEVICE_JOB_UPLOAD, err);
 	if (!j)
 		return STK_NO_MEMORY;
 	j->from = (uintptr_t)from;
@@ -258,7 +261,7 @@ static enum stk_status describe_decode(
 		return STK_OK;
 	struct stk_sample_state *s = &run->record->samples[run->sample];
 	const uint8_t *file = stk__fetch_is_pinned(s, e.data) ? e.data : keep_file(run->record->device, &e, err);
-	struct stk_device_job *j = file ? add_job(run, step, STK_JOB_DECODE, err) : NULL;
+	struct stk_device_job *j = file ? add_job(run, step, STK_DEVICE_JOB_DECODE, err) : NULL;
 	if (!j)
 		return STK_NO_MEMORY;
 	d.file = file;
@@ -293,8 +296,8 @@ static struct stk_device_job *find_maker(const struct stk_chain_run *run, const 
 		return NULL;
 	size_t batch = (size_t)run->pipeline->config.batch_size;
 	struct stk_device_job *j = run->record->device->jobs.first[(size_t)group->image_step * batch + (size_t)run->sample];
-	bool makes = j && !j->next && j->kind == STK_JOB_ARRAY && j->array->dst == (const uint8_t *)pass->src.data &&
-		     stk__array_gpu_makes(j->array, pass->src.width, pass->src.height) &&
+	bool makes = j && !j->next && j->kind == STK_DEVICE_JOB_ARRAY && j->job->dst == (const uint8_t *)pass->src.data &&
+		     stk__image_makes(j->job, pass->src.width, pass->src.height) &&
 		     stk__pass_gpu_takes_made(&pass->pass, &pass->src, &pass->dst);
 	return makes ? j : NULL;
 }
@@ -310,7 +313,7 @@ static enum stk_status add_pass(const struct stk_chain_run *run, const struct st
 	if (!pass->w || !pass->h)
 		return STK_OK;
 	for (int32_t f = 0; f < dst->count; f++) {
-		struct stk_device_job *j = add_job(run, g->group->step, STK_JOB_PASS, err);
+		struct stk_device_job *j = add_job(run, g->group->step, STK_DEVICE_JOB_PASS, err);
 		if (!j)
 			return STK_NO_MEMORY;
 		j->pass = *pass;
@@ -375,30 +378,30 @@ static enum stk_status describe_pass_group(const struct stk_chain_run *run, cons
 
 /* Where an operator's jobs go: each is kept, with its constants, for the batch's step. */
 struct kept_jobs {
-	struct stk_array_jobs jobs;
+	struct stk_jobs jobs;
 	const struct stk_chain_run *run;
 	int32_t step;
 };
 
-static enum stk_status keep_array(struct stk_array_jobs *jobs, const struct stk_array_job *job, struct stk_error *err)
+static enum stk_status keep_job(struct stk_jobs *jobs, const struct stk_job *job, struct stk_error *err)
 {
 	const struct kept_jobs *to = (const struct kept_jobs *)jobs;
 	enum { ALIGN = 16 };
 	size_t head = (offsetof(struct stk_device_job, made_by) + ALIGN - 1) / ALIGN * ALIGN,
 	       constants = (sizeof *job + ALIGN - 1) / ALIGN * ALIGN;
-	if (job->n > STK_ARRAY_MOST)
+	if (job->n > STK_JOB_MOST)
 		return stk__fail(err, STK_LIMIT,
-			"the GPU works on tensors of up to %d values, not of %lld; place this operator on the cores", STK_ARRAY_MOST,
+			"the GPU works on tensors of up to %d values, not of %lld; place this operator on the cores", STK_JOB_MOST,
 			(long long)job->n);
-	struct stk_device_job *j = add_job_with(to->run, to->step, STK_JOB_ARRAY, ALIGN + constants + job->constant_bytes, err);
+	struct stk_device_job *j = add_job_with(to->run, to->step, STK_DEVICE_JOB_ARRAY, ALIGN + constants + job->constant_bytes, err);
 	if (!j)
 		return STK_NO_MEMORY;
-	j->array = (struct stk_array_job *)(void *)((uint8_t *)j + head);
-	stk__array_job_copy(j->array, job);
+	j->job = (struct stk_job *)(void *)((uint8_t *)j + head);
+	stk__job_clone(j->job, job);
 	j->index = 0;
 	j->makes = false;
 	if (job->constant_bytes)
-		j->array->constants = memcpy((uint8_t *)j->array + constants, job->constants, job->constant_bytes);
+		j->job->constants = memcpy((uint8_t *)j->job + constants, job->constants, job->constant_bytes);
 	return STK_OK;
 }
 
@@ -422,8 +425,8 @@ static enum stk_status describe_view(const struct stk_chain_run *run, const stru
 	uintptr_t to = (uintptr_t)run->worker->values[value].data;
 	if (host)
 		return send(run, group->step, value, &from, to, err);
-	struct kept_jobs kept_jobs = {{keep_array, &run->worker->arena}, run, group->step};
-	return stk__array_copy_bytes(&kept_jobs.jobs, from.data, (void *)to, stk_desc_bytes(&from.desc), err);
+	struct kept_jobs kept_jobs = {{keep_job, &run->worker->arena}, run, group->step};
+	return stk__job_copy_bytes(&kept_jobs.jobs, from.data, (void *)to, stk_desc_bytes(&from.desc), err);
 }
 
 /* All inputs are host values: the cores run the operator, and its outputs are sent to their places. */
@@ -461,9 +464,9 @@ static enum stk_status describe_call(
 	const struct stk_chain_run *run, const struct stk_group *group, struct stk_call *call, bool host, struct stk_error *err)
 {
 	const struct stk_program_node *n = &run->pipeline->program->nodes[group->nodes[0]];
-	if (host && !n->def->lower_array)
+	if (host && !n->def->lower_jobs)
 		return run_single_on_cores(run, n, call, group->step, err);
-	if (!n->def->lower_array)
+	if (!n->def->lower_jobs)
 		return stk__fail(err, STK_UNSUPPORTED, "%s has no GPU version yet; place it on the cores (device=\"cpu\")", n->def->name);
 	void *kept[STK_MAX_INPUTS];
 	enum stk_status s = STK_OK;
@@ -476,9 +479,9 @@ static enum stk_status describe_call(
 	struct stk_tensor *in = (struct stk_tensor *)call->in; /* the worker's own copies */
 	for (int32_t k = 0; k < call->n_in; k++)
 		in[k].data = stk__op_host_input(n->def, k) ? kept[k] : run->worker->values[n->inputs[k]].data; /* one value may be both */
-	struct kept_jobs kept_jobs = {{keep_array, &run->worker->arena}, run, group->step};
+	struct kept_jobs kept_jobs = {{keep_job, &run->worker->arena}, run, group->step};
 	if (s == STK_OK)
-		s = call->def->lower_array(call, &kept_jobs.jobs, err);
+		s = call->def->lower_jobs(call, &kept_jobs.jobs, err);
 	keep_inputs(run, n, kept);
 	return s;
 }
@@ -533,11 +536,11 @@ static enum stk_status describe_frame(
 		STK_COUNT(frame->pipeline, passes, 1);
 		return describe_pass(frame, &g, err);
 	}
-	if (!call.def->lower_array)
+	if (!call.def->lower_jobs)
 		return stk__fail(err, STK_UNSUPPORTED, "%s has no GPU version yet; place it on the cores (device=\"cpu\")", call.def->name);
 	call.out = out;
-	struct kept_jobs kept_jobs = {{keep_array, &frame->worker->arena}, frame, group->step};
-	return call.def->lower_array(&call, &kept_jobs.jobs, err);
+	struct kept_jobs kept_jobs = {{keep_job, &frame->worker->arena}, frame, group->step};
+	return call.def->lower_jobs(&call, &kept_jobs.jobs, err);
 }
 
 /* The output has its place on the GPU. All inputs are host values: the cores run the frames, and what they make is sent. */
@@ -563,7 +566,7 @@ static enum stk_status describe_frames(const struct stk_chain_run *run, const st
 	if (s || (s = stk__device_place(run, n->first_value, err)))
 		return s;
 	out = *value;
-	if (all_host(run, n) && !n->def->lower_array && !n->def->lower) {
+	if (all_host(run, n) && !n->def->lower_jobs && !n->def->lower) {
 		s = frames_on_cores(run, group, n->first_value, &out, err);
 	} else {
 		void *kept[STK_MAX_INPUTS];

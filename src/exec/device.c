@@ -4,6 +4,7 @@
 #include "exec/engine.h"
 
 #include "base/clock.h"
+#include "kernel/arithmetic/arithmetic.h"
 #include "thread/thread.h"
 
 #include <string.h>
@@ -185,7 +186,7 @@ bool stk__device_works(const struct stk_device_stage *d)
 	return d->submitted.first || d->resting.first || d->busy;
 }
 
-/* The operator whose array jobs a step runs. */
+/* The operator whose jobs a step runs. */
 static const struct stk_graph_node *node_of_step(const struct stk_program *g, int32_t level, int32_t step)
 {
 	const struct stk_level *l = &g->levels[level];
@@ -196,7 +197,7 @@ static const struct stk_graph_node *node_of_step(const struct stk_program *g, in
 	return NULL;
 }
 
-/* Array jobs set flags for one reason only, a division by zero. The error is kept with the step, for later batches too. */
+/* Jobs set flags for one reason only, a division by zero. The error is kept with the step, for later batches too. */
 static const struct stk_error *division_error(const struct stk_program *g, struct stk_device_batch *b, int32_t step)
 {
 	static const struct stk_error lost = {.code = STK_NO_MEMORY, .sample = -1, .epoch = -1, .offset = -1, .message = "out of memory"};
@@ -205,7 +206,7 @@ static const struct stk_error *division_error(const struct stk_program *g, struc
 	char title[STK_MAX_TITLE];
 	if (!*err && !(*err = stk__calloc(1, sizeof **err)))
 		return &lost;
-	if (stk__array_divided_by_zero(*err) && node) {
+	if (stk__job_divided_by_zero(*err) && node) {
 		stk__node_title(node, title, sizeof title);
 		stk__error_set_op(*err, title);
 	}
@@ -231,7 +232,7 @@ static void judge_flags(const struct stk_pipeline *p, struct stk_device_batch *b
 		bool failed = false;
 		for (const struct stk_device_job *j = b->jobs.first[(size_t)step * batch + (size_t)i]; b->jobs.submitted[i] && j;
 			j = j->next)
-			failed |= j->kind == STK_JOB_ARRAY && j->index < t->n_flags && t->flags[j->index];
+			failed |= j->kind == STK_DEVICE_JOB_ARRAY && j->index < t->n_flags && t->flags[j->index];
 		if (failed)
 			judge(b, i, division_error(p->program, b, step));
 	}
@@ -377,7 +378,7 @@ static enum stk_status make_batches(struct stk_pipeline *p, struct stk_error *er
 	struct stk_device_stage *d = p->parts.device;
 	size_t available = 0;
 	enum stk_status s = stk__pass_gpu_kernels_load(d->dev, &d->pass_kernels, err);
-	if (s || (s = stk__array_gpu_kernels_load(d->dev, &d->array_kernels, err)) || (s = stk__gpu_memory_free(d->dev, &available, err)))
+	if (s || (s = stk__job_gpu_kernels_load(d->dev, &d->array_kernels, err)) || (s = stk__gpu_memory_free(d->dev, &available, err)))
 		return s;
 	d->memory_limit = stk__device_memory_limit(p, available);
 	p->ring->enough = d->memory_limit;

@@ -17,13 +17,13 @@
 #include "exec/device_memory.h"
 #include "exec/exec.h"
 #include "exec/progressive.h"
-#include "kernel/array/array_gpu.h"
+#include "kernel/job/job_gpu.h"
 
-enum stk_job_kind {
-	STK_JOB_UPLOAD, /* from pinned memory; before everything else */
-	STK_JOB_DECODE, /* a file, and a pass over the window that it reads; after the uploads, all steps' together */
-	STK_JOB_PASS,   /* over an image there */
-	STK_JOB_ARRAY,  /* over tensors there */
+enum stk_device_job_kind {
+	STK_DEVICE_JOB_UPLOAD, /* from pinned memory; before everything else */
+	STK_DEVICE_JOB_DECODE, /* a file, and a pass over the window that it reads; after the uploads, all steps' together */
+	STK_DEVICE_JOB_PASS,   /* over an image there */
+	STK_DEVICE_JOB_ARRAY,  /* over tensors there */
 };
 
 struct stk_decode_job {
@@ -40,7 +40,7 @@ struct stk_decode_job {
 struct stk_device_job {
 	struct stk_device_job *next; /* of the same step and sample */
 	struct stk_device_job *last; /* in the first of them alone: images of thousands of planes have as many */
-	enum stk_job_kind kind;
+	enum stk_device_job_kind kind;
 	int32_t sample;
 	union {
 		struct { /* UPLOAD */
@@ -49,10 +49,10 @@ struct stk_device_job {
 			size_t bytes;
 		};
 		struct { /* ARRAY */
-			struct stk_array_job *array;
-			uint32_t index;                         /* in its step */
-			bool makes;                             /* a pass makes its pixels */
-			const struct stk_array_gpu_item *maker; /* then what the pass is told, from the upload on */
+			struct stk_job *job;
+			uint32_t index;                       /* in its step */
+			bool makes;                           /* a pass makes its pixels */
+			const struct stk_job_gpu_item *maker; /* then what the pass is told, from the upload on */
 		};
 	};
 	struct stk_device_job *made_by; /* PASS: the job that makes its image on the way; NULL: none */
@@ -64,9 +64,9 @@ struct stk_device_job {
 /* Tables of what one step runs, grown to what batches need. */
 struct stk_device_tables {
 	struct stk_pass_gpu *passes;
-	struct stk_array_gpu *arrays; /* a step has the one or the other */
+	struct stk_job_gpu *arrays; /* a step has the one or the other */
 	struct stk_pass_gpu_limits pass_limits;
-	struct stk_array_gpu_limits array_limits;
+	struct stk_job_gpu_limits array_limits;
 	void *host; /* pinned */
 	stk_gpu_ptr device;
 	uint32_t *flags; /* pinned, one a job of the last submission: it divided by zero */
@@ -110,7 +110,7 @@ struct stk_device_uploads {
 /* What the step in hand needs. */
 struct stk_device_need {
 	struct stk_pass_gpu_limits pass;
-	struct stk_array_gpu_limits array;
+	struct stk_job_gpu_limits array;
 };
 
 /* Of the last submission: samples that the GPU would not do, or that failed there; one a sample at most. */
@@ -164,7 +164,7 @@ struct stk_device_stage {
 	struct stk_gpu_device *dev;
 	stk_gpu_stream streams[STK_DEVICE_STREAMS]; /* of batches: one where files are decoded; NULL behind the last */
 	struct stk_pass_gpu_kernels pass_kernels;
-	struct stk_array_gpu_kernels array_kernels;
+	struct stk_job_gpu_kernels array_kernels;
 	struct stk_device_batch *batches, *free;
 	int32_t n_batches;
 	struct stk_device_list submitted, resting; /* what the thread waits for, the former first */

@@ -396,7 +396,7 @@ enum stk_status stk__by_frame_run(const struct stk_chain_run *run, const struct 
 struct stk_tensor stk__by_frame_part(const struct stk_tensor *out, int64_t k);
 /* Whether one frame's call makes a pass. */
 bool stk__by_frame_passes(const struct stk_call *frame);
-/* Whether this node's input suits a pass; else its lower_array must serve. Asked for each sample where the graph could not know. */
+/* Whether this node's input suits a pass; else its lower_jobs must serve. Asked for each sample where the graph could not know. */
 bool stk__pass_serves(const struct stk_chain_run *run, int32_t index);
 /* The error of a group on the GPU whose head it does not serve. */
 STK_MUST_USE enum stk_status stk__pass_group_refuse(const struct stk_chain_run *run, const struct stk_group *group, struct stk_error *err);

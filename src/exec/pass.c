@@ -236,7 +236,7 @@ bool stk__pass_serves(const struct stk_chain_run *run, int32_t index)
 {
 	const struct stk_program *g = run->pipeline->program;
 	const struct stk_program_node *n = &g->nodes[index];
-	if (!n->def->lower_array)
+	if (!n->def->lower_jobs)
 		return true;
 	if (n->node->alone)
 		return false;

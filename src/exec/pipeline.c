@@ -105,7 +105,7 @@ static enum stk_status make_workers(struct stk_pipeline *p, struct stk_error *er
 		if (!w->values || !w->calls)
 			return stk__fail(err, STK_NO_MEMORY, "out of memory for workers");
 		w->tools = (struct stk_tools){.arena = &w->arena,
-			.cpu_jobs = {.arena = &w->arena, .filters = &p->ctx->filters, .kernels = &p->ctx->arrays},
+			.cpu_jobs = {.arena = &w->arena, .cpu = p->ctx->cpu},
 			.kernels = &p->ctx->kernels,
 			.lenient = p->config.lenient,
 			.limits = limits,

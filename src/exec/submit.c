@@ -40,7 +40,7 @@ static enum stk_status collect_upload(
 	struct stk_pipeline *p, struct stk_device_batch *b, int32_t step, struct stk_device_job *j, struct stk_error *err)
 {
 	(void)p, (void)step;
-	if (j->kind != STK_JOB_UPLOAD)
+	if (j->kind != STK_DEVICE_JOB_UPLOAD)
 		return STK_OK;
 	if (b->uploads.n == b->uploads.room) {
 		int32_t room = b->uploads.room ? 2 * b->uploads.room : 256;
@@ -86,10 +86,10 @@ static enum stk_status collect_decode(
 	struct stk_pipeline *p, struct stk_device_batch *b, int32_t step, struct stk_device_job *j, struct stk_error *err)
 {
 	(void)p, (void)step, (void)err;
-	if (j->kind == STK_JOB_DECODE)
+	if (j->kind == STK_DEVICE_JOB_DECODE)
 		b->decodes.jobs[b->decodes.n++] = j;
 	else
-		b->jobs.steps |= j->kind != STK_JOB_UPLOAD;
+		b->jobs.steps |= j->kind != STK_DEVICE_JOB_UPLOAD;
 	return STK_OK;
 }
 
@@ -127,7 +127,7 @@ static uint32_t room_for(uint32_t n)
 void stk__device_tables_free(struct stk_gpu_device *dev, struct stk_device_tables *t)
 {
 	stk__pass_gpu_destroy(t->passes);
-	stk__array_gpu_destroy(t->arrays);
+	stk__job_gpu_destroy(t->arrays);
 	stk__gpu_host_free(dev, t->host);
 	stk__gpu_host_free(dev, t->flags);
 	stk__gpu_free(dev, t->device);
@@ -139,15 +139,15 @@ static enum stk_status need(
 	struct stk_pipeline *p, struct stk_device_batch *b, int32_t step, struct stk_device_job *j, struct stk_error *err)
 {
 	(void)p, (void)step, (void)err;
-	if (j->kind == STK_JOB_PASS)
+	if (j->kind == STK_DEVICE_JOB_PASS)
 		stk__pass_gpu_need(&j->pass, &b->need.pass);
-	else if (j->kind == STK_JOB_ARRAY)
-		stk__array_gpu_need(j->array, &b->need.array);
+	else if (j->kind == STK_DEVICE_JOB_ARRAY)
+		stk__job_gpu_need(j->job, &b->need.array);
 	return STK_OK;
 }
 
-/* The first byte that an array job reads of a source; windows may begin outside of it. 0: it reads none. */
-static uintptr_t first_read(const struct stk_array_job *j, int32_t source)
+/* The first byte that a job reads of a source; windows may begin outside of it. 0: it reads none. */
+static uintptr_t first_read(const struct stk_job *j, int32_t source)
 {
 	uintptr_t at = (uintptr_t)j->src[source];
 	for (int32_t d = 0; d < j->ndim && at; d++)
@@ -158,17 +158,17 @@ static uintptr_t first_read(const struct stk_array_job *j, int32_t source)
 /* Whether kernels may touch what a job of a pass or an array names. Asked where memory is poisoned, which is for finding mistakes. */
 static bool reached(struct stk_gpu_device *dev, const struct stk_device_job *j)
 {
-	if (j->kind == STK_JOB_PASS) {
+	if (j->kind == STK_DEVICE_JOB_PASS) {
 		bool reads = !j->made_by && j->src.width && j->src.height, writes = j->dst.width && j->dst.height;
 		return (!reads || stk__gpu_reaches(dev, (uintptr_t)j->src.data)) &&
 		       (!writes || stk__gpu_reaches(dev, (uintptr_t)j->dst.data));
 	}
-	for (int32_t k = 0; k < STK_ARRAY_SOURCES && j->kind == STK_JOB_ARRAY; k++) {
-		uintptr_t at = first_read(j->array, k);
+	for (int32_t k = 0; k < STK_JOB_SOURCES && j->kind == STK_DEVICE_JOB_ARRAY; k++) {
+		uintptr_t at = first_read(j->job, k);
 		if (at && !stk__gpu_reaches(dev, at))
 			return false;
 	}
-	return j->kind != STK_JOB_ARRAY || j->makes || stk__gpu_reaches(dev, (uintptr_t)j->array->dst);
+	return j->kind != STK_DEVICE_JOB_ARRAY || j->makes || stk__gpu_reaches(dev, (uintptr_t)j->job->dst);
 }
 
 static enum stk_status add(
@@ -179,14 +179,14 @@ static enum stk_status add(
 	if (p->crew.poison >= 0 && !reached(p->parts.device->dev, j))
 		return stk__fail(err, STK_CUDA,
 			"the work of a step names memory that the GPU does not reach: a mistake of Stoker's, please report it");
-	if (j->kind == STK_JOB_PASS && j->made_by)
+	if (j->kind == STK_DEVICE_JOB_PASS && j->made_by)
 		ok = stk__pass_gpu_add_made(t->passes, &j->pass, &j->src, j->made_by->maker, &j->dst);
-	else if (j->kind == STK_JOB_PASS)
+	else if (j->kind == STK_DEVICE_JOB_PASS)
 		ok = stk__pass_gpu_add(t->passes, &j->pass, &j->src, 0, 0, &j->dst);
-	else if (j->kind == STK_JOB_ARRAY && j->makes)
-		ok = stk__array_gpu_add_maker(t->arrays, j->array, &j->maker);
-	else if (j->kind == STK_JOB_ARRAY)
-		ok = stk__array_gpu_add(t->arrays, j->array, &j->index);
+	else if (j->kind == STK_DEVICE_JOB_ARRAY && j->makes)
+		ok = stk__job_gpu_add_maker(t->arrays, j->job, &j->maker);
+	else if (j->kind == STK_DEVICE_JOB_ARRAY)
+		ok = stk__job_gpu_add(t->arrays, j->job, &j->index);
 	return ok ? STK_OK : stk__fail(err, STK_LIMIT, "the work of one step for a batch does not fit on the GPU: make batches smaller");
 }
 
@@ -215,15 +215,15 @@ static enum stk_status ready_passes(
 static enum stk_status ready_arrays(
 	struct stk_gpu_device *dev, struct stk_device_batch *b, struct stk_device_tables *t, struct stk_error *err)
 {
-	const struct stk_array_gpu_limits *n = &b->need.array, *have = &t->array_limits;
+	const struct stk_job_gpu_limits *n = &b->need.array, *have = &t->array_limits;
 	if (t->arrays && n->jobs <= have->jobs && n->constants <= have->constants && n->work <= have->work)
 		return STK_OK;
 	stk__device_tables_free(dev, t);
-	struct stk_array_gpu_limits l = {room_for(n->jobs), n->constants + n->constants / 4, n->work + n->work / 4};
-	struct stk_array_gpu_sizes sizes = stk__array_gpu_sizes(&l);
+	struct stk_job_gpu_limits l = {room_for(n->jobs), n->constants + n->constants / 4, n->work + n->work / 4};
+	struct stk_job_gpu_sizes sizes = stk__job_gpu_sizes(&l);
 	enum stk_status s = take_tables(dev, t, sizes.tables, sizes.work, l.jobs, err);
 	t->array_limits = l;
-	return s ? s : stk__array_gpu_create(&l, t->host, t->device, t->device + sizes.tables, &t->arrays, err);
+	return s ? s : stk__job_gpu_create(&l, t->host, t->device, t->device + sizes.tables, &t->arrays, err);
 }
 
 static enum stk_status upload_passes(struct stk_pipeline *p, struct stk_record *r, int32_t step, struct stk_error *err)
@@ -246,19 +246,19 @@ static enum stk_status upload_arrays(struct stk_pipeline *p, struct stk_record *
 	enum stk_status s = ready_arrays(dev, b, t, err);
 	if (s)
 		return s;
-	stk__array_gpu_begin(t->arrays);
+	stk__job_gpu_begin(t->arrays);
 	s = for_jobs(p, r, step, add, err);
-	return s ? s : stk__gpu_upload(dev, b->stream, t->device, t->host, stk__array_gpu_end(t->arrays), err);
+	return s ? s : stk__gpu_upload(dev, b->stream, t->device, t->host, stk__job_gpu_end(t->arrays), err);
 }
 
 static enum stk_status launch_arrays(struct stk_pipeline *p, struct stk_device_batch *b, int32_t step, struct stk_error *err)
 {
 	struct stk_gpu_device *dev = p->parts.device->dev;
 	struct stk_device_tables *t = &b->tables[step];
-	enum stk_status s = stk__array_gpu_launch(dev, &p->parts.device->array_kernels, t->arrays, b->steps_stream, err);
+	enum stk_status s = stk__job_gpu_launch(dev, &p->parts.device->array_kernels, t->arrays, b->steps_stream, err);
 	if (s)
 		return s;
-	t->n_flags = stk__array_gpu_flags(t->arrays);
+	t->n_flags = stk__job_gpu_flags(t->arrays);
 	return t->n_flags ? stk__gpu_download(dev, b->steps_stream, t->flags, t->device, t->n_flags * sizeof *t->flags, err) : STK_OK;
 }
 

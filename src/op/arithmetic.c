@@ -14,7 +14,7 @@ struct arithmetic {
 #define BINARY(name, kind, whole, real) "|" #name
 #define UNARY BINARY
 static const char functions[] =
-#include "kernel/array/arithmetic_ops.h"
+#include "kernel/arithmetic/arithmetic_ops.h"
 	;
 
 static const struct stk_arg_def arithmetic_args[] = {
@@ -139,16 +139,16 @@ static bool compares_by_value(const struct plan *p)
 	return p->op->kind == STK_ARITH_BOOLEAN && p->domain == STK_ARITH_UINT64;
 }
 
-static enum stk_status arithmetic_lower_array(const struct stk_call *call, struct stk_array_jobs *jobs, struct stk_error *err)
+static enum stk_status arithmetic_lower_jobs(const struct stk_call *call, struct stk_jobs *jobs, struct stk_error *err)
 {
 	const struct plan *p = call->state;
-	struct stk_array_arithmetic a = {.op = p->op->op,
+	struct stk_job_arithmetic a = {.op = p->op->op,
 		.domain = (int32_t)p->domain,
 		.meet = p->meet,
 		.operands = p->op->operands,
 		.by_value = compares_by_value(p),
 		.divides = divides(p)};
-	return stk__array_arithmetic(jobs, &a, call->in, &call->out[0], err);
+	return stk__job_arithmetic(jobs, &a, call->in, &call->out[0], err);
 }
 
 const struct stk_op_def stk__op_arithmetic = {
@@ -163,5 +163,5 @@ const struct stk_op_def stk__op_arithmetic = {
 	.state_size = sizeof(struct plan),
 	.flags = STK_OP_HIDDEN,
 	.infer = arithmetic_infer,
-	.lower_array = arithmetic_lower_array,
+	.lower_jobs = arithmetic_lower_jobs,
 };

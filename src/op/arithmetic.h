@@ -3,7 +3,7 @@
 #ifndef STK_OP_ARITHMETIC_H
 #define STK_OP_ARITHMETIC_H
 
-#include "kernel/array/arithmetic.h"
+#include "kernel/arithmetic/arithmetic.h"
 #include "stoker/tensor.h"
 
 enum stk_arith_kind { STK_ARITH_SAME, STK_ARITH_ANY, STK_ARITH_BITS, STK_ARITH_BOOLEAN, STK_ARITH_REAL };

@@ -11,7 +11,7 @@ static const struct stk_arith table[] = {
 	}
 #define BINARY(name, kind, whole, real) ROW(name, kind, 2),
 #define UNARY(name, kind, whole, real) ROW(name, kind, 1),
-#include "kernel/array/arithmetic_ops.h"
+#include "kernel/arithmetic/arithmetic_ops.h"
 };
 
 const struct stk_arith *stk__arith_find(const char *name)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * cast: another element type. */
+#include "kernel/copy/copy.h"
 #include "op/dims.h"
 
 struct cast {
@@ -20,10 +21,10 @@ static enum stk_status cast_infer(const struct stk_call *call, struct stk_error 
 	return STK_OK;
 }
 
-static enum stk_status cast_lower_array(const struct stk_call *call, struct stk_array_jobs *jobs, struct stk_error *err)
+static enum stk_status cast_lower_jobs(const struct stk_call *call, struct stk_jobs *jobs, struct stk_error *err)
 {
 	const struct stk_tensor from = stk__stored(&call->in[0]);
-	return stk__array_copy_all(jobs, &from, &call->out[0], true, err);
+	return stk__job_copy_all(jobs, &from, &call->out[0], true, err);
 }
 
 static void cast_lower(const struct stk_call *call, struct stk_pass *pass)
@@ -52,6 +53,6 @@ const struct stk_op_def stk__op_cast = {
 	.classes = STK_CLASS_POINTWISE,
 	.classify = cast_classify,
 	.infer = cast_infer,
-	.lower_array = cast_lower_array,
+	.lower_jobs = cast_lower_jobs,
 	.lower = cast_lower,
 };

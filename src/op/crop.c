@@ -41,7 +41,7 @@ static enum stk_status crop_infer(const struct stk_call *call, struct stk_error 
 	return stk__check_fill(a->bounds.fill_values, out, err);
 }
 
-static enum stk_status crop_lower_array(const struct stk_call *call, struct stk_array_jobs *jobs, struct stk_error *err)
+static enum stk_status crop_lower_jobs(const struct stk_call *call, struct stk_jobs *jobs, struct stk_error *err)
 {
 	const struct crop *a = call->args;
 	const struct crop_state *s = call->state;
@@ -78,6 +78,6 @@ const struct stk_op_def stk__op_crop = {
 	.classes = STK_CLASS_WINDOW | STK_CLASS_FILL | STK_CLASS_POINTWISE,
 	.classify = crop_classify,
 	.infer = crop_infer,
-	.lower_array = crop_lower_array,
+	.lower_jobs = crop_lower_jobs,
 	.lower = crop_lower,
 };

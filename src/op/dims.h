@@ -75,7 +75,7 @@ enum stk_status stk__check_matrix(const char *name, struct stk_ints shape, int64
 /* True for types that hold whole numbers, bool among them. */
 bool stk__dtype_whole(enum stk_dtype dtype);
 
-/* For operators that have both lower and lower_array, and compute on values: `classes`, or STK_CLASS_NEVER for types that a pass cannot compute on, or
+/* For operators that have both lower and lower_jobs, and compute on values: `classes`, or STK_CLASS_NEVER for types that a pass cannot compute on, or
  * that are not known. */
 static inline unsigned stk__classes_for(const struct stk_desc *in, unsigned classes)
 {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * flip: mirrors images along width or height, volumes along depth too. */
+#include "kernel/copy/copy.h"
 #include "op/dims.h"
 
 struct flip {
@@ -28,7 +29,7 @@ static enum stk_status flip_infer(const struct stk_call *call, struct stk_error 
 	return STK_OK;
 }
 
-static enum stk_status flip_lower_array(const struct stk_call *call, struct stk_array_jobs *jobs, struct stk_error *err)
+static enum stk_status flip_lower_jobs(const struct stk_call *call, struct stk_jobs *jobs, struct stk_error *err)
 {
 	const struct flip *a = call->args;
 	const struct stk_desc *in = &call->in[0].desc;
@@ -45,7 +46,7 @@ static enum stk_status flip_lower_array(const struct stk_call *call, struct stk_
 		step[d] = -1;
 	}
 	stk__copy_dims(dims, in->ndim, in->shape, NULL, start, step, in->shape);
-	return stk__array_copy(jobs, &call->in[0], &call->out[0], dims, in->ndim, NULL, false, err);
+	return stk__job_copy(jobs, &call->in[0], &call->out[0], dims, in->ndim, NULL, false, err);
 }
 
 static void flip_lower(const struct stk_call *call, struct stk_pass *pass)
@@ -64,6 +65,6 @@ const struct stk_op_def stk__op_flip = {
 	.flags = STK_OP_IMAGES,
 	.classes = STK_CLASS_WINDOW,
 	.infer = flip_infer,
-	.lower_array = flip_lower_array,
+	.lower_jobs = flip_lower_jobs,
 	.lower = flip_lower,
 };

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "op/nd.h"
 
+#include "kernel/common/border.h"
 #include "kernel/convert/convert_one.h"
+#include "kernel/copy/copy.h"
 
 #include <string.h>
 
@@ -150,7 +152,7 @@ static uint64_t fill_element(struct stk_floats fill, int32_t k, enum stk_dtype d
 }
 
 enum stk_status stk__window_copy(
-	const struct stk_call *call, const struct stk_window *w, struct stk_floats fill, struct stk_array_jobs *jobs, struct stk_error *err)
+	const struct stk_call *call, const struct stk_window *w, struct stk_floats fill, struct stk_jobs *jobs, struct stk_error *err)
 {
 	const struct stk_desc *in = &call->in[0].desc, *out = &call->out[0].desc;
 	struct stk_copy_dim dims[STK_MAX_DIMS];
@@ -162,12 +164,12 @@ enum stk_status stk__window_copy(
 	stk__copy_dims(dims, out->ndim, in->shape, NULL, w->start, NULL, out->shape);
 	if (c < 0 || stk__window_inside(w, in)) {
 		uint64_t value = fill_element(fill, 0, out->dtype);
-		return stk__array_copy(jobs, &call->in[0], &to, dims, out->ndim, &value, false, err);
+		return stk__job_copy(jobs, &call->in[0], &to, dims, out->ndim, &value, false, err);
 	}
 	dims[c].size = 1; /* a channel at a time, each with its value */
 	for (int32_t k = 0; k < fill.count && s == STK_OK; k++) {
 		uint64_t value = fill_element(fill, k, out->dtype);
-		s = stk__array_copy(jobs, &call->in[0], &to, dims, out->ndim, &value, false, err);
+		s = stk__job_copy(jobs, &call->in[0], &to, dims, out->ndim, &value, false, err);
 		dims[c].start++;
 		to.data = (char *)to.data + (size_t)dims[c].dst * stk_dtype_size(out->dtype);
 	}
@@ -191,13 +193,13 @@ static struct run next_run(int64_t at, int64_t extent, int64_t start, int32_t si
 }
 
 /* The dims before d have their run. */
-static enum stk_status continue_dims(const struct stk_call *call, const struct stk_window *w, enum stk_border border,
-	struct stk_array_jobs *jobs, struct stk_copy_dim *dims, struct stk_tensor to, int32_t d, struct stk_error *err)
+static enum stk_status continue_dims(const struct stk_call *call, const struct stk_window *w, enum stk_border border, struct stk_jobs *jobs,
+	struct stk_copy_dim *dims, struct stk_tensor to, int32_t d, struct stk_error *err)
 {
 	const struct stk_desc *in = &call->in[0].desc;
 	enum stk_status s = STK_OK;
 	if (d == in->ndim)
-		return stk__array_copy(jobs, &call->in[0], &to, dims, d, NULL, false, err);
+		return stk__job_copy(jobs, &call->in[0], &to, dims, d, NULL, false, err);
 	for (int64_t at = 0; at < w->extent[d] && !s; at += dims[d].size) {
 		struct run r = next_run(at, w->extent[d], w->start[d], (int32_t)in->shape[d], border);
 		struct stk_tensor part = to;
@@ -211,7 +213,7 @@ static enum stk_status continue_dims(const struct stk_call *call, const struct s
 }
 
 enum stk_status stk__window_continue(
-	const struct stk_call *call, const struct stk_window *w, enum stk_border border, struct stk_array_jobs *jobs, struct stk_error *err)
+	const struct stk_call *call, const struct stk_window *w, enum stk_border border, struct stk_jobs *jobs, struct stk_error *err)
 {
 	const struct stk_desc *in = &call->in[0].desc, *out = &call->out[0].desc;
 	struct stk_copy_dim dims[STK_MAX_DIMS];

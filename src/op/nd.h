@@ -3,6 +3,7 @@
 #ifndef STK_OP_ND_H
 #define STK_OP_ND_H
 
+#include "kernel/common/border.h"
 #include "op/dims.h"
 
 /* Per dim of the input. extent -1: not known yet. */
@@ -42,13 +43,13 @@ enum stk_status stk__check_fill(struct stk_floats fill, const struct stk_desc *o
 /* Classes of an operator that keeps a window, with a conversion to `dtype` (-1: none): STK_CLASS_NEVER where a pass cannot convert. */
 unsigned stk__window_classes(bool fills, const struct stk_desc *in, int32_t dtype);
 
-/* The same for tensors of any kind: out[0] is the window of in[0], converted to out[0]'s type, with one fill value or one a channel. For lower_array. */
-enum stk_status stk__window_copy(const struct stk_call *call, const struct stk_window *w, struct stk_floats fill,
-	struct stk_array_jobs *jobs, struct stk_error *err);
+/* The same for tensors of any kind: out[0] is the window of in[0], converted to out[0]'s type, with one fill value or one a channel. For lower_jobs. */
+enum stk_status stk__window_copy(
+	const struct stk_call *call, const struct stk_window *w, struct stk_floats fill, struct stk_jobs *jobs, struct stk_error *err);
 
 /* The same where the tensor goes on outside, by `border`, which is none of STK_BORDER_FILL: a copy for each part of the window that lies in one turn of it. */
-enum stk_status stk__window_continue(const struct stk_call *call, const struct stk_window *w, enum stk_border border,
-	struct stk_array_jobs *jobs, struct stk_error *err);
+enum stk_status stk__window_continue(
+	const struct stk_call *call, const struct stk_window *w, enum stk_border border, struct stk_jobs *jobs, struct stk_error *err);
 
 /* For gather: an error that names the sample whose in[0] has another number of dims than the first, or another extent in one of `dims` (a bit
  * each). */

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * normalize: (x - mean) / stddev, both measured on the sample or on its batch, or given. */
+#include "kernel/reduce/normalize.h"
+#include "kernel/reduce/reduce.h"
 #include "op/slice_args.h"
 
 #include <string.h>
@@ -66,8 +68,8 @@ static enum stk_status reduction_of(const struct normalize *a, const struct stk_
 {
 	int32_t axes[STK_MAX_DIMS];
 	*out = (struct reduction){reduced_by_default(a, in), 1};
-	if (stk_desc_elements(in) > STK_ARRAY_MOST)
-		return stk__fail(err, STK_LIMIT, "a tensor to normalise has at most %d values, not %lld", STK_ARRAY_MOST,
+	if (stk_desc_elements(in) > STK_JOB_MOST)
+		return stk__fail(err, STK_LIMIT, "a tensor to normalise has at most %d values, not %lld", STK_JOB_MOST,
 			(long long)stk_desc_elements(in));
 	if (a->axes.count >= 0 || (a->axis_names && a->axis_names[0])) {
 		int32_t n = stk__axes_of(a->axes, a->axis_names, in, axes, err);
@@ -131,20 +133,20 @@ static void measure(const struct stk_call *calls, int32_t count, const struct re
 {
 	const struct normalize *a = calls[0].args;
 	int64_t values = 0;
-	struct stk_array_groups groups;
+	struct stk_job_groups groups;
 	for (int32_t i = 0; i < count; i++)
 		values += stk_desc_elements(&calls[i].in[0].desc) / (r->groups ? r->groups : 1);
 	memset(mean, 0, (size_t)r->groups * sizeof *mean);
 	memset(factor, 0, (size_t)r->groups * sizeof *factor);
 	for (int32_t i = 0; a->mean.count < 0 && i < count; i++) {
-		stk__array_groups(&groups, &calls[i].in[0].desc, r->reduced);
-		stk__array_sums(&groups, &calls[i].in[0], NULL, mean);
+		stk__job_groups(&groups, &calls[i].in[0].desc, r->reduced);
+		stk__job_sums(&groups, &calls[i].in[0], NULL, mean);
 	}
 	for (int64_t g = 0; g < r->groups; g++)
 		mean[g] = a->mean.count >= 0 ? a->mean.v[a->mean.count == 1 ? 0 : g] : values > 0 ? mean[g] / (double)values : 0;
 	for (int32_t i = 0; a->stddev.count < 0 && i < count; i++) {
-		stk__array_groups(&groups, &calls[i].in[0].desc, r->reduced);
-		stk__array_sums(&groups, &calls[i].in[0], mean, factor);
+		stk__job_groups(&groups, &calls[i].in[0].desc, r->reduced);
+		stk__job_sums(&groups, &calls[i].in[0], mean, factor);
 	}
 	int64_t freedom = values - a->ddof;
 	for (int64_t g = 0; g < r->groups; g++) {
@@ -181,7 +183,7 @@ static enum stk_status normalize_gather(const struct stk_call *calls, int32_t co
 
 /* Where the mean and the factors of the groups are known: n_mean means, n_factor factors (one, or one a group) one after the other. */
 static enum stk_status given_stats(
-	const struct stk_call *call, const struct reduction *r, struct stk_array_normalize *n, const double **given, struct stk_error *err)
+	const struct stk_call *call, const struct reduction *r, struct stk_job_normalize *n, const double **given, struct stk_error *err)
 {
 	const struct normalize *a = call->args;
 	*given = call->gathered;
@@ -200,17 +202,17 @@ static enum stk_status given_stats(
 	return STK_OK;
 }
 
-static enum stk_status normalize_lower_array(const struct stk_call *call, struct stk_array_jobs *jobs, struct stk_error *err)
+static enum stk_status normalize_lower_jobs(const struct stk_call *call, struct stk_jobs *jobs, struct stk_error *err)
 {
 	const struct normalize *a = call->args;
 	const struct stk_tensor *in = &call->in[0];
-	struct stk_array_normalize n = {.ddof = a->ddof, .epsilon = a->epsilon, .scale = a->scale, .shift = a->shift};
+	struct stk_job_normalize n = {.ddof = a->ddof, .epsilon = a->epsilon, .scale = a->scale, .shift = a->shift};
 	struct reduction r;
 	const double *given;
 	enum stk_status s = reduction_of(a, &in->desc, &r, err);
 	if (s || (s = given_stats(call, &r, &n, &given, err)))
 		return s;
-	return stk__array_normalize(jobs, &n, given, in, &call->out[0], r.reduced, err);
+	return stk__job_normalize(jobs, &n, given, in, &call->out[0], r.reduced, err);
 }
 
 /* Mean and stddev that are known before the sample is read, of each channel or of all, make a multiplication and an addition a value: a step of a
@@ -271,6 +273,6 @@ const struct stk_op_def stk__op_normalize = {
 	.gather = normalize_gather,
 	.gathers = normalize_gathers,
 	.infer = normalize_infer,
-	.lower_array = normalize_lower_array,
+	.lower_jobs = normalize_lower_jobs,
 	.lower = normalize_lower,
 };

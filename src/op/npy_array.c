@@ -2,6 +2,7 @@
 #include "op/npy_array.h"
 
 #include "kernel/convert/convert.h"
+#include "kernel/copy/copy.h"
 
 #include <string.h>
 
@@ -71,5 +72,5 @@ enum stk_status stk__npy_array_copy(const struct stk_call *call, const struct st
 		stride *= a->whole.shape[d];
 	}
 	bool convert = out->desc.dtype != a->whole.dtype || out->desc.dtype == STK_BOOL;
-	return stk__array_copy(&call->tools->cpu_jobs, &in, out, dims, a->whole.ndim, &outside, convert, err);
+	return stk__job_copy(&call->tools->cpu_jobs, &in, out, dims, a->whole.ndim, &outside, convert, err);
 }

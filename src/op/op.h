@@ -10,7 +10,7 @@
 #include "base/philox.h"
 #include "codec/codec.h"
 #include "io/storage.h"
-#include "kernel/array/array.h"
+#include "kernel/job/job.h"
 #include "kernel/pass/pass.h"
 #include "kernel/recipe/recipe.h"
 #include "order/order.h"
@@ -58,8 +58,8 @@ struct stk_arg_def {
 	const char *fallback;
 	double min, max;
 	const char *choices; /* of strings: "error|pad|trim_to_shape" */
-	bool alone;  /* a per-sample value of it may ask for what no pass can do: the operator then runs by itself, by lower_array */
-	bool shapes; /* a per-sample value of it makes the output's shape unknown beforehand */
+	bool alone;          /* a per-sample value of it may ask for what no pass can do: the operator then runs by itself, by lower_jobs */
+	bool shapes;         /* a per-sample value of it makes the output's shape unknown beforehand */
 	const struct stk_arg_def *group;
 	const char *doc;
 };
@@ -98,8 +98,8 @@ void *stk__gathered_take(struct stk_gathered *g, size_t size); /* data with room
 
 /* What a worker lends to an operator for one sample. */
 struct stk_tools {
-	struct stk_arena *arena;        /* scratch until the sample's chain has ended */
-	struct stk_array_jobs cpu_jobs; /* runs array jobs as they are made, with scratch from the same arena */
+	struct stk_arena *arena;  /* scratch until the sample's chain has ended */
+	struct stk_jobs cpu_jobs; /* runs jobs as they are made, with scratch from the same arena */
 	struct stk_decoder *decoder;
 	const struct stk_pass_kernels *kernels;
 	bool lenient;
@@ -251,7 +251,7 @@ struct stk_op_def {
 	enum stk_status (*infer)(const struct stk_call *call, struct stk_error *err);
 
 	/* What it does, in one of these ways:
-	 * - lower_array: work on tensors of any kind, as array jobs (kernel/array/array.h), which run on the CPU and on the GPU alike. Reads no data of
+	 * - lower_jobs: work on tensors of any kind, as jobs (kernel/job/job.h), which run on the CPU and on the GPU alike. Reads no data of
 	 *   its inputs but of host_inputs: addresses may be the GPU's.
 	 * - lower: images only (HWC, CHW, HW, with leading frames): appends to a pass, which does the work. An operator may have both; lower serves images.
 	 * - fetch, with lower: a decoder. Its image is the source of a pass: `extent` tells what it would be whole, lower adds the operator's own window,
@@ -259,7 +259,7 @@ struct stk_op_def {
 	 * - run_cpu: what is no array work (readers, draws, a user's function): one sample, on the CPU; out[].data is given. */
 	enum stk_status (*run_cpu)(const struct stk_call *call, struct stk_error *err);
 	void (*lower)(const struct stk_call *call, struct stk_pass *pass);
-	enum stk_status (*lower_array)(const struct stk_call *call, struct stk_array_jobs *jobs, struct stk_error *err);
+	enum stk_status (*lower_jobs)(const struct stk_call *call, struct stk_jobs *jobs, struct stk_error *err);
 	void (*extent)(const struct stk_call *call, struct stk_image *whole);  /* data unused */
 	void (*encoded)(const struct stk_call *call, struct stk_encoded *out); /* with fetch */
 	enum stk_status (*fetch)(const struct stk_call *call, struct stk_rect part, const struct stk_image *dst, struct stk_error *err);
@@ -305,14 +305,14 @@ static inline bool stk__op_frame_input(const struct stk_op_def *def, int32_t k)
 /* True where it serves tensors of any kind, not only images and those that a user fills. */
 static inline bool stk__op_runs(const struct stk_op_def *def)
 {
-	return def->run_cpu || def->lower_array;
+	return def->run_cpu || def->lower_jobs;
 }
 
 /* Does the call's work on the CPU, after infer; out[].data is given. */
 static inline enum stk_status stk__op_run(const struct stk_call *call, struct stk_error *err)
 {
-	if (call->def->lower_array)
-		return call->def->lower_array(call, &call->tools->cpu_jobs, err);
+	if (call->def->lower_jobs)
+		return call->def->lower_jobs(call, &call->tools->cpu_jobs, err);
 	if (!call->def->run_cpu) /* what nobody writes must not be delivered */
 		return stk__fail(err, STK_STATE, "%s can write nothing for this input; please report this graph", call->def->name);
 	return call->def->run_cpu(call, err);

@@ -141,7 +141,7 @@ static enum stk_status pad_gather(const struct stk_call *calls, int32_t count, s
 	return STK_OK;
 }
 
-static enum stk_status pad_lower_array(const struct stk_call *call, struct stk_array_jobs *jobs, struct stk_error *err)
+static enum stk_status pad_lower_jobs(const struct stk_call *call, struct stk_jobs *jobs, struct stk_error *err)
 {
 	const struct pad *a = call->args;
 	const struct pad_state *s = call->state;
@@ -183,6 +183,6 @@ const struct stk_op_def stk__op_pad = {
 	.gather = pad_gather,
 	.gathers = pad_gathers,
 	.infer = pad_infer,
-	.lower_array = pad_lower_array,
+	.lower_jobs = pad_lower_jobs,
 	.lower = pad_lower,
 };

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * random_resized_crop: a random window, resized. */
+#include "kernel/filter/filter.h"
 #include "op/random_crop_args.h"
 #include "op/resize_args.h"
 

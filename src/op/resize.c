@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * resize: separable resampling of an image or volume. */
+#include "kernel/copy/copy.h"
+#include "kernel/filter/filter.h"
 #include "op/geometry/resize_axes.h"
 
 #include <string.h>
@@ -94,8 +96,8 @@ static void resize_lower(const struct stk_call *call, struct stk_pass *pass)
 	stk__pass_resize(pass, &r->image);
 }
 
-/* Writes an element of out[1] by a copy that consists of fill alone, since array jobs run on either side. */
-static enum stk_status write_extent(const struct stk_call *call, int32_t d, struct stk_array_jobs *jobs, struct stk_error *err)
+/* Writes an element of out[1] by a copy that consists of fill alone, since jobs run on either side. */
+static enum stk_status write_extent(const struct stk_call *call, int32_t d, struct stk_jobs *jobs, struct stk_error *err)
 {
 	const struct resize_state *r = call->state;
 	struct stk_tensor to = call->out[1], from = to;
@@ -103,10 +105,10 @@ static enum stk_status write_extent(const struct stk_call *call, int32_t d, stru
 	int32_t value = (int32_t)r->before[d];
 	to.data = (char *)to.data + (size_t)d * sizeof value;
 	from.data = to.data; /* nothing of it is read */
-	return stk__array_copy(jobs, &from, &to, &none, 1, &value, false, err);
+	return stk__job_copy(jobs, &from, &to, &none, 1, &value, false, err);
 }
 
-static enum stk_status resize_lower_array(const struct stk_call *call, struct stk_array_jobs *jobs, struct stk_error *err)
+static enum stk_status resize_lower_jobs(const struct stk_call *call, struct stk_jobs *jobs, struct stk_error *err)
 {
 	const struct resize_state *r = call->state;
 	enum stk_status s = stk__resize_axes_run(call, &r->axes, jobs, err);
@@ -141,5 +143,5 @@ const struct stk_op_def stk__op_resize = {
 	.classify = resize_classify,
 	.infer = resize_infer,
 	.lower = resize_lower,
-	.lower_array = resize_lower_array,
+	.lower_jobs = resize_lower_jobs,
 };

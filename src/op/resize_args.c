@@ -3,6 +3,7 @@
 #include "op/resize_args.h"
 
 #include "base/math.h"
+#include "kernel/filter/filter.h"
 
 #include <string.h>
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * slice: a window of a tensor, by indices or shares of the extents. */
+#include "kernel/common/border.h"
 #include "op/slice_args.h"
 
 struct slice {
@@ -59,7 +60,7 @@ static enum stk_status slice_infer(const struct stk_call *call, struct stk_error
 	return stk__check_fill(a->bounds.fill_values, out, err);
 }
 
-static enum stk_status slice_lower_array(const struct stk_call *call, struct stk_array_jobs *jobs, struct stk_error *err)
+static enum stk_status slice_lower_jobs(const struct stk_call *call, struct stk_jobs *jobs, struct stk_error *err)
 {
 	const struct slice *a = call->args;
 	const struct slice_state *s = call->state;
@@ -77,7 +78,7 @@ static void slice_lower(const struct stk_call *call, struct stk_pass *pass)
 	stk__window_lower(&s->window, &s->in, a->bounds.fill_values, pass);
 }
 
-/* A pass knows windows in height and width, with a fill around; others are array jobs. */
+/* A pass knows windows in height and width, with a fill around; others are jobs. */
 static unsigned slice_classify(const void *args, const struct stk_desc *in)
 {
 	const struct slice *a = args;
@@ -107,6 +108,6 @@ const struct stk_op_def stk__op_slice = {
 	.classes = STK_CLASS_WINDOW | STK_CLASS_FILL | STK_CLASS_POINTWISE,
 	.classify = slice_classify,
 	.infer = slice_infer,
-	.lower_array = slice_lower_array,
+	.lower_jobs = slice_lower_jobs,
 	.lower = slice_lower,
 };

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * _subscript: what x[...] of the bindings makes, with Python's rules. */
 #include "kernel/convert/convert.h"
+#include "kernel/copy/copy.h"
 #include "op/dims.h"
 
 #include <string.h>
@@ -164,7 +165,7 @@ static enum stk_status subscript_infer(const struct stk_call *call, struct stk_e
 	return STK_OK;
 }
 
-static enum stk_status subscript_lower_array(const struct stk_call *call, struct stk_array_jobs *jobs, struct stk_error *err)
+static enum stk_status subscript_lower_jobs(const struct stk_call *call, struct stk_jobs *jobs, struct stk_error *err)
 {
 	const struct stk_desc *in = &call->in[0].desc;
 	int64_t start[STK_MAX_DIMS], step[STK_MAX_DIMS], count[STK_MAX_DIMS];
@@ -176,7 +177,7 @@ static enum stk_status subscript_lower_array(const struct stk_call *call, struct
 	}
 	stk__copy_dims(dims, in->ndim, in->shape, NULL, start, step, count);
 	const struct stk_tensor from = stk__stored(&call->in[0]), to = stk__stored(&call->out[0]);
-	return stk__array_copy(jobs, &from, &to, dims, in->ndim, NULL, false, err);
+	return stk__job_copy(jobs, &from, &to, dims, in->ndim, NULL, false, err);
 }
 
 const struct stk_op_def stk__op_subscript = {
@@ -188,5 +189,5 @@ const struct stk_op_def stk__op_subscript = {
 	.args_size = sizeof(struct subscript),
 	.flags = STK_OP_HIDDEN | STK_OP_MOVES,
 	.infer = subscript_infer,
-	.lower_array = subscript_lower_array,
+	.lower_jobs = subscript_lower_jobs,
 };

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * transpose: another order of dims. */
+#include "kernel/copy/copy.h"
 #include "op/dims.h"
 
 #include <string.h>
@@ -59,7 +60,7 @@ static enum stk_status transpose_infer(const struct stk_call *call, struct stk_e
 	return STK_OK;
 }
 
-static enum stk_status transpose_lower_array(const struct stk_call *call, struct stk_array_jobs *jobs, struct stk_error *err)
+static enum stk_status transpose_lower_jobs(const struct stk_call *call, struct stk_jobs *jobs, struct stk_error *err)
 {
 	const struct stk_desc *in = &call->in[0].desc;
 	int order[STK_MAX_DIMS];
@@ -68,7 +69,7 @@ static enum stk_status transpose_lower_array(const struct stk_call *call, struct
 		return s;
 	struct stk_copy_dim dims[STK_MAX_DIMS];
 	stk__copy_dims(dims, in->ndim, in->shape, order, NULL, NULL, call->out[0].desc.shape);
-	return stk__array_copy(jobs, &call->in[0], &call->out[0], dims, in->ndim, NULL, false, err);
+	return stk__job_copy(jobs, &call->in[0], &call->out[0], dims, in->ndim, NULL, false, err);
 }
 
 /* The pass stores in the layout of the output's desc: there is nothing to add. */
@@ -105,6 +106,6 @@ const struct stk_op_def stk__op_transpose = {
 	.classes = STK_CLASS_WINDOW,
 	.classify = transpose_classify,
 	.infer = transpose_infer,
-	.lower_array = transpose_lower_array,
+	.lower_jobs = transpose_lower_jobs,
 	.lower = transpose_lower,
 };

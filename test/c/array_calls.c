@@ -2,9 +2,9 @@
 #include "array_calls.h"
 
 #include "base/cpu.h"
-#include "kernel/array/array_kernels.h"
+#include "kernel/arithmetic/arithmetic.h"
 #include "kernel/convert/convert.h"
-#include "kernel/filter/filter_run.h"
+#include "kernel/filter/filter.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -400,7 +400,7 @@ static void draw_maps(struct call *c)
 static const char *const functions[] = {
 #define BINARY(name, kind, whole, real) #name,
 #define UNARY(name, kind, whole, real) #name,
-#include "kernel/array/arithmetic_ops.h"
+#include "kernel/arithmetic/arithmetic_ops.h"
 };
 
 static bool binary(const char *name)
@@ -408,7 +408,7 @@ static bool binary(const char *name)
 #define BINARY(function, kind, whole, real)                                                                                                \
 	if (strcmp(name, #function) == 0)                                                                                                  \
 		return true;
-#include "kernel/array/arithmetic_ops.h"
+#include "kernel/arithmetic/arithmetic_ops.h"
 	return false;
 }
 
@@ -493,12 +493,7 @@ bool call_open(struct call *c)
 	stk__arena_init(&c->arena);
 	c->tools.arena = c->tools.cpu_jobs.arena = &c->arena;
 	c->out = (struct stk_tensor){0};
-	static struct stk_filter_kernels fast;
-	stk__filter_kernels_init(&fast, stk__cpu_capabilities());
-	c->tools.cpu_jobs.filters = call_draw(2) ? &fast : NULL;
-	static struct stk_array_kernels wide;
-	stk__array_kernels_init(&wide, stk__cpu_capabilities());
-	c->tools.cpu_jobs.kernels = call_draw(2) ? &wide : NULL;
+	c->tools.cpu_jobs.cpu = call_draw(2) ? stk__cpu_capabilities() : 0;
 	int32_t n_in = c->call.n_in;
 	c->call = (struct stk_call){
 		.def = def, .args = values, .in = c->in, .out = &c->out, .n_in = n_in, .n_out = 1, .state = c->state, .tools = &c->tools};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Random calls of the operators that make array jobs: random tensors, types and arguments, by the operators' own tables. */
+ * Random calls of the operators that make jobs: random tensors, types and arguments, by the operators' own tables. */
 #ifndef ARRAY_CALLS_H
 #define ARRAY_CALLS_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Arithmetic that calls libm, of which a GPU has its own: there the last bits may differ (kernel/array/array.h). */
+ * Arithmetic that calls libm, of which a GPU has its own: there the last bits may differ (kernel/job/job.h). */
 #ifndef STK_TEST_LIBM_FUNCTIONS_H
 #define STK_TEST_LIBM_FUNCTIONS_H
 

@@ -1,19 +1,33 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Array jobs: the loops of the cores against one output at a time by the lines of array_element.h, and the GPU against the cores. Random calls
+ * Jobs: the loops of the cores against one output at a time by the lines of KIND_one.h, and the GPU against the cores. Random calls
  * (array_calls.h). (That operators do what they should is for the tests that compare them with NumPy and DALI.) */
 #include "array_calls.h"
 #include "gpu_setup.h"
 #include "libm_functions.h"
 
-#include "kernel/array/array_element.h"
-#include "kernel/array/array_gpu.h"
-#include "kernel/array/array_resize.h"
-#include "kernel/array/array_sample.h"
+#include "kernel/arithmetic/arithmetic_one.h"
 #include "kernel/convert/convert.h"
+#include "kernel/copy/copy_one.h"
+#include "kernel/debayer/debayer.h"
+#include "kernel/enhance/enhance.h"
+#include "kernel/equalize/equalize.h"
 #include "kernel/equalize/equalize_element.h"
+#include "kernel/filter/filter.h"
 #include "kernel/filter/filter_element.h"
+#include "kernel/job/job_gpu.h"
+#include "kernel/job/job_place.h"
+#include "kernel/jpeg_distortion/jpeg_distortion.h"
 #include "kernel/jpeg_distortion/jpeg_distortion_element.h"
+#include "kernel/one_hot/one_hot_one.h"
+#include "kernel/points/points_one.h"
+#include "kernel/pointwise/pointwise.h"
 #include "kernel/pointwise/pointwise_element.h"
+#include "kernel/reduce/normalize.h"
+#include "kernel/reduce/normalize_one.h"
+#include "kernel/reduce/reduce.h"
+#include "kernel/resize/resize_one.h"
+#include "kernel/sample/sample_one.h"
+#include "kernel/transform/transform.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -62,12 +76,12 @@ static void compare(const struct call *c, const uint8_t *got, bool on_gpu)
 /* ---- keeping jobs ---- */
 
 struct kept_jobs {
-	struct stk_array_jobs jobs;
-	struct stk_array_job v[MAX_JOBS];
+	struct stk_jobs jobs;
+	struct stk_job v[MAX_JOBS];
 	int32_t count;
 };
 
-static enum stk_status keep_job(struct stk_array_jobs *jobs, const struct stk_array_job *job, struct stk_error *e)
+static enum stk_status keep_job(struct stk_jobs *jobs, const struct stk_job *job, struct stk_error *e)
 {
 	(void)e;
 	struct kept_jobs *to = (struct kept_jobs *)jobs;
@@ -78,64 +92,64 @@ static enum stk_status keep_job(struct stk_array_jobs *jobs, const struct stk_ar
 
 /* ---- one output at a time ---- */
 
-static double sum_of(const struct stk_array_job *job, uint32_t group, double mean, bool squares)
+static double sum_of(const struct stk_job *job, uint32_t group, double mean, bool squares)
 {
-	const struct stk_array_groups *g = &job->normalize.groups;
-	static double terms[MAX_VALUES], sums[STK_ARRAY_PARTIAL_SUMS];
+	const struct stk_job_groups *g = &STK_PARAMS(stk_job_normalize, job).groups;
+	static double terms[MAX_VALUES], sums[STK_JOB_PARTIAL_SUMS];
 	double sum = 0;
 	for (uint32_t k = 0; k < g->count; k++) {
-		int64_t at = stk__array_offset(g->kept, g->n_kept, group) + stk__array_offset(g->reduced, g->n_reduced, k);
-		double x = (double)stk__array_float(job->src[0] + at * stk__array_size(job->src_dtype[0]), job->src_dtype[0]) - mean;
+		int64_t at = stk__job_offset(g->kept, g->n_kept, group) + stk__job_offset(g->reduced, g->n_reduced, k);
+		double x = (double)stk__job_float(job->src[0] + at * stk__job_size(job->src_dtype[0]), job->src_dtype[0]) - mean;
 		terms[k] = squares ? x * x : x;
 	}
 	memset(sums, 0, sizeof sums);
 	for (uint32_t k = 0; k < g->count; k++)
-		*(g->count < STK_ARRAY_SERIAL ? &sum : &sums[k % STK_ARRAY_PARTIAL_SUMS]) += terms[k];
-	for (int apart = STK_ARRAY_PARTIAL_SUMS / 2; apart > 0; apart /= 2)
+		*(g->count < STK_JOB_SERIAL ? &sum : &sums[k % STK_JOB_PARTIAL_SUMS]) += terms[k];
+	for (int apart = STK_JOB_PARTIAL_SUMS / 2; apart > 0; apart /= 2)
 		for (int i = 0; i < apart; i++)
 			sums[i] += sums[i + apart];
-	return g->count < STK_ARRAY_SERIAL ? sum : sums[0];
+	return g->count < STK_JOB_SERIAL ? sum : sums[0];
 }
 
 /* The job's work memory, to be freed. */
-static double *measure(struct stk_array_job *job)
+static double *measure(struct stk_job *job)
 {
 	double *stats = malloc(job->work_bytes + 1);
-	for (uint32_t k = 0; job->kind == STK_ARRAY_NORMALIZE && k < job->normalize.groups.groups; k++) {
-		stats[2 * k] = stk__array_mean(job, k, sum_of(job, k, 0, false));
-		stats[2 * k + 1] = stk__array_factor(job, k, sum_of(job, k, stats[2 * k], true));
+	for (uint32_t k = 0; job->kind == STK_JOB_normalize && k < STK_PARAMS(stk_job_normalize, job).groups.groups; k++) {
+		stats[2 * k] = stk__job_mean(job, k, sum_of(job, k, 0, false));
+		stats[2 * k + 1] = stk__job_factor(job, k, sum_of(job, k, stats[2 * k], true));
 	}
-	if (job->kind == STK_ARRAY_NORMALIZE)
+	if (job->kind == STK_JOB_normalize)
 		job->src[1] = (const uint8_t *)stats;
 	job->work = stats;
 	return stats;
 }
 
 /* All phases of a filter, one value after the other. */
-static void run_filter(struct stk_array_job *job)
+static void run_filter(struct stk_job *job)
 {
-	int axes[STK_FILTER_PHASES], phases = stk__filter_phases(&job->filter, axes);
-	struct stk_filter_data data = stk__array_filter_data(job);
+	int axes[STK_FILTER_PHASES], phases = stk__filter_phases(&STK_PARAMS(stk_filter, job), axes);
+	struct stk_filter_data data = stk__job_filter_data(job);
 	for (int k = 0; k < phases; k++)
-		for (uint32_t i = 0; i < job->n * (k < phases - 1 ? job->filter.n_terms : 1); i++)
-			stk__filter_one(&job->filter, &data, axes[k], k, phases, i);
+		for (uint32_t i = 0; i < job->n * (k < phases - 1 ? STK_PARAMS(stk_filter, job).n_terms : 1); i++)
+			stk__filter_one(&STK_PARAMS(stk_filter, job), &data, axes[k], k, phases, i);
 }
 
 /* All phases of a resize. */
-static void run_resize(struct stk_array_job *job)
+static void run_resize(struct stk_job *job)
 {
 	job->work = malloc(job->work_bytes + 1);
-	for (int k = 0; k < job->resize.phases; k++)
-		for (uint32_t i = 0; i < stk__resize_outputs(&job->resize.phase[k]); i++)
-			stk__array_resize_one(job, k, i);
+	for (int k = 0; k < STK_PARAMS(stk_job_resize, job).phases; k++)
+		for (uint32_t i = 0; i < stk__resize_outputs(&STK_PARAMS(stk_job_resize, job).phase[k]); i++)
+			stk__job_resize_one(job, k, i);
 	free(job->work);
 }
 
 /* Both phases of an equalisation. */
-static void run_equalize(struct stk_array_job *job)
+static void run_equalize(struct stk_job *job)
 {
-	const struct stk_equalize *e = &job->equalize;
-	struct stk_equalize_data data = stk__array_equalize_data(job);
+	const struct stk_equalize *e = &STK_PARAMS(stk_equalize, job);
+	struct stk_equalize_data data = stk__job_equalize_data(job);
 	int32_t tiles = e->tiles_x ? e->tiles_x * e->tiles_y : 1, n = e->tiles_x ? e->tile_w * e->tile_h : e->width * e->height;
 	for (int32_t t = 0; t < stk__equalize_tables(e); t++) {
 		int32_t counts[STK_EQUALIZE_BINS] = {0};
@@ -148,9 +162,9 @@ static void run_equalize(struct stk_array_job *job)
 		stk__equalize_one(e, &data, i);
 }
 
-static void run_enhance(struct stk_array_job *job)
+static void run_enhance(struct stk_job *job)
 {
-	const struct stk_enhance *e = &job->enhance;
+	const struct stk_enhance *e = &STK_PARAMS(stk_enhance, job);
 	int32_t *means = job->work, measures = stk__enhance_measures(e), p[3];
 	int64_t pixels = (int64_t)e->width * e->height;
 	for (int64_t f = 0; f < e->frames && measures < e->n; f++) {
@@ -165,57 +179,57 @@ static void run_enhance(struct stk_array_job *job)
 		stk__enhance_one(e, job->src[0], job->dst, means, i);
 }
 
-/* A group's elements by themselves, joined as array.h says. */
-static void reduce_one(const struct stk_array_job *job, uint32_t group)
+/* A group's elements by themselves, joined as job.h says. */
+static void reduce_one(const struct stk_job *job, uint32_t group)
 {
-	const struct stk_array_groups *g = &job->reduce.groups;
-	union stk_array_value part[STK_ARRAY_PARTIAL_SUMS];
-	int lanes = g->count < STK_ARRAY_SERIAL ? 1 : STK_ARRAY_PARTIAL_SUMS;
+	const struct stk_job_groups *g = &STK_PARAMS(stk_job_reduce, job).groups;
+	union stk_job_value part[STK_JOB_PARTIAL_SUMS];
+	int lanes = g->count < STK_JOB_SERIAL ? 1 : STK_JOB_PARTIAL_SUMS;
 	for (int l = 0; l < lanes; l++)
-		part[l] = stk__array_reduce_identity(job);
+		part[l] = stk__job_reduce_identity(job);
 	for (uint32_t k = 0; k < g->count; k++) {
-		int64_t at = stk__array_offset(g->kept, g->n_kept, group) + stk__array_offset(g->reduced, g->n_reduced, k);
-		const uint8_t *x = job->src[0] + at * stk__array_size(job->src_dtype[0]);
-		union stk_array_value *p = &part[k % (uint32_t)lanes];
-		*p = stk__array_reduce_join(job, *p, stk__array_reduce_term(job, x, stk__array_reduce_mean(job, group)));
+		int64_t at = stk__job_offset(g->kept, g->n_kept, group) + stk__job_offset(g->reduced, g->n_reduced, k);
+		const uint8_t *x = job->src[0] + at * stk__job_size(job->src_dtype[0]);
+		union stk_job_value *p = &part[k % (uint32_t)lanes];
+		*p = stk__job_reduce_join(job, *p, stk__job_reduce_term(job, x, stk__job_reduce_mean(job, group)));
 	}
 	for (int apart = lanes / 2; apart > 0; apart /= 2)
 		for (int l = 0; l < apart; l++)
-			part[l] = stk__array_reduce_join(job, part[l], part[l + apart]);
-	stk__array_reduce_store(job, job->dst + (int64_t)group * stk__array_size(job->dst_dtype), part[0]);
+			part[l] = stk__job_reduce_join(job, part[l], part[l + apart]);
+	stk__job_reduce_store(job, job->dst + (int64_t)group * stk__job_size(job->dst_dtype), part[0]);
 }
 
 /* Jobs of more than one phase, and those whose lines do not take a place. False: it is another kind. */
-static bool run_image(struct stk_array_job *job)
+static bool run_image(struct stk_job *job)
 {
-	struct stk_pointwise_data pointwise = stk__array_pointwise_data(job);
-	const struct stk_jpeg_distortion *j = &job->jpeg_distortion;
+	struct stk_pointwise_data pointwise = stk__job_pointwise_data(job);
+	const struct stk_jpeg_distortion *j = &STK_PARAMS(stk_jpeg_distortion, job);
 	switch (job->kind) {
-	case STK_ARRAY_FILTER:
+	case STK_JOB_filter:
 		run_filter(job);
 		return true;
-	case STK_ARRAY_EQUALIZE:
+	case STK_JOB_equalize:
 		run_equalize(job);
 		return true;
-	case STK_ARRAY_RESIZE:
+	case STK_JOB_resize:
 		run_resize(job);
 		return true;
-	case STK_ARRAY_POINTWISE:
+	case STK_JOB_pointwise:
 		for (uint32_t i = 0; i < job->n; i++)
-			stk__pointwise_one(&job->pointwise, &pointwise, i);
+			stk__pointwise_one(&STK_PARAMS(stk_pointwise, job), &pointwise, i);
 		return true;
-	case STK_ARRAY_DEBAYER:
+	case STK_JOB_debayer:
 		for (uint32_t i = 0; i < job->n; i++)
-			stk__debayer_one(&job->debayer, job->src[0], job->dst, i);
+			stk__debayer_one(&STK_PARAMS(stk_debayer, job), job->src[0], job->dst, i);
 		return true;
-	case STK_ARRAY_ENHANCE:
+	case STK_JOB_enhance:
 		run_enhance(job);
 		return true;
-	case STK_ARRAY_TRANSFORM:
+	case STK_JOB_transform:
 		for (uint32_t i = 0; i < job->n; i++)
-			stk__transform_one(&job->transform, job->src[0], job->dst, i);
+			stk__transform_one(&STK_PARAMS(stk_transform, job), job->src[0], job->dst, i);
 		return true;
-	case STK_ARRAY_JPEG_DISTORTION:
+	case STK_JOB_jpeg_distortion:
 		for (int phase = 0; phase < STK_JPEG_DISTORTION_PHASES; phase++)
 			for (uint32_t i = 0; i < stk__jpeg_distortion_values(j, phase); i++)
 				stk__jpeg_distortion_one(j, job->src[0], job->dst, job->work, phase, i);
@@ -226,29 +240,29 @@ static bool run_image(struct stk_array_job *job)
 }
 
 /* False: whole numbers are divided by 0. */
-static bool run_one_by_one(struct stk_array_job *job)
+static bool run_one_by_one(struct stk_job *job)
 {
 	bool right = true;
 	double *stats = measure(job);
 	bool image = run_image(job);
 	for (uint32_t i = 0; i < job->n && right && !image; i++) {
-		struct stk_array_place p = {0};
-		if (job->kind != STK_ARRAY_POINTS && job->kind != STK_ARRAY_SAMPLE && job->kind != STK_ARRAY_REDUCE)
-			p = stk__array_place(job, i);
-		if (job->kind == STK_ARRAY_COPY)
-			stk__array_copy_one(job, &p);
-		else if (job->kind == STK_ARRAY_NORMALIZE)
-			stk__array_normalize_one(job, &p);
-		else if (job->kind == STK_ARRAY_ONE_HOT)
-			stk__array_one_hot_one(job, &p, i);
-		else if (job->kind == STK_ARRAY_POINTS)
-			stk__array_points_one(job, i);
-		else if (job->kind == STK_ARRAY_SAMPLE)
-			stk__array_sample_one(job, i);
-		else if (job->kind == STK_ARRAY_REDUCE)
+		struct stk_job_place p = {0};
+		if (job->kind != STK_JOB_points && job->kind != STK_JOB_sample && job->kind != STK_JOB_reduce)
+			p = stk__job_place(job, i);
+		if (job->kind == STK_JOB_copy)
+			stk__job_copy_one(job, &p);
+		else if (job->kind == STK_JOB_normalize)
+			stk__job_normalize_one(job, &p);
+		else if (job->kind == STK_JOB_one_hot)
+			stk__job_one_hot_one(job, &p, i);
+		else if (job->kind == STK_JOB_points)
+			stk__job_points_one(job, i);
+		else if (job->kind == STK_JOB_sample)
+			stk__job_sample_one(job, i);
+		else if (job->kind == STK_JOB_reduce)
 			reduce_one(job, i);
 		else
-			right = stk__array_arithmetic_one(job, &p);
+			right = stk__job_arithmetic_one(job, &p);
 	}
 	free(stats);
 	return right;
@@ -266,7 +280,7 @@ static void loops_do_what_elements_do(void **state)
 			kept.jobs.keep = keep_job;
 			kept.jobs.arena = &c.arena;
 			kept.count = 0;
-			ok(c.call.def->lower_array(&c.call, &kept.jobs, &err));
+			ok(c.call.def->lower_jobs(&c.call, &kept.jobs, &err));
 			bool right = true;
 			for (int32_t k = 0; k < kept.count; k++)
 				right = run_one_by_one(&kept.v[k]) && right;
@@ -315,7 +329,7 @@ static void lower_for_gpu(struct call *c, stk_gpu_ptr base, struct kept_jobs *ke
 	call.out = &out;
 	c->first_job = kept->count;
 	kept->jobs.arena = &c->arena;
-	ok(call.def->lower_array(&call, &kept->jobs, &err));
+	ok(call.def->lower_jobs(&call, &kept->jobs, &err));
 	c->n_jobs = kept->count - c->first_job;
 }
 
@@ -323,37 +337,37 @@ static void lower_for_gpu(struct call *c, stk_gpu_ptr base, struct kept_jobs *ke
 static void run_batch(struct stk_gpu_device *dev, struct call *calls, int n, uint32_t *flags)
 {
 	static struct kept_jobs kept;
-	const struct stk_array_job *jobs = kept.v;
-	struct stk_array_gpu_limits limits = {0};
-	struct stk_array_gpu_kernels kernels;
-	struct stk_array_gpu *batch;
+	const struct stk_job *jobs = kept.v;
+	struct stk_job_gpu_limits limits = {0};
+	struct stk_job_gpu_kernels kernels;
+	struct stk_job_gpu *batch;
 	stk_gpu_ptr base, tables, work;
-	ok(stk__array_gpu_kernels_load(dev, &kernels, &err));
+	ok(stk__job_gpu_kernels_load(dev, &kernels, &err));
 	ok(stk__gpu_alloc(dev, SPACE, &base, &err));
 	kept = (struct kept_jobs){.jobs = {.keep = keep_job}};
 	for (int i = 0; i < n; i++)
 		lower_for_gpu(&calls[i], base, &kept);
 	uint32_t total = (uint32_t)kept.count;
 	for (uint32_t k = 0; k < total; k++)
-		stk__array_gpu_need(&jobs[k], &limits);
-	struct stk_array_gpu_sizes sizes = stk__array_gpu_sizes(&limits);
+		stk__job_gpu_need(&jobs[k], &limits);
+	struct stk_job_gpu_sizes sizes = stk__job_gpu_sizes(&limits);
 	void *host = malloc(sizes.tables + 1);
 	ok(stk__gpu_alloc(dev, sizes.tables + 1, &tables, &err));
 	ok(stk__gpu_alloc(dev, sizes.work + 1, &work, &err));
-	ok(stk__array_gpu_create(&limits, host, tables, work, &batch, &err));
-	stk__array_gpu_begin(batch);
+	ok(stk__job_gpu_create(&limits, host, tables, work, &batch, &err));
+	stk__job_gpu_begin(batch);
 	for (uint32_t k = 0, index; k < total; k++) {
-		assert_true(stk__array_gpu_add(batch, &jobs[k], &index));
+		assert_true(stk__job_gpu_add(batch, &jobs[k], &index));
 		assert_int_equal(index, k);
 	}
-	assert_false(total && stk__array_gpu_add(batch, &jobs[0], NULL));
+	assert_false(total && stk__job_gpu_add(batch, &jobs[0], NULL));
 	ok(stk__gpu_upload(dev, NULL, base, space, SPACE, &err));
-	ok(stk__gpu_upload(dev, NULL, tables, host, stk__array_gpu_end(batch), &err));
-	ok(stk__array_gpu_launch(dev, &kernels, batch, NULL, &err));
+	ok(stk__gpu_upload(dev, NULL, tables, host, stk__job_gpu_end(batch), &err));
+	ok(stk__job_gpu_launch(dev, &kernels, batch, NULL, &err));
 	ok(stk__gpu_download(dev, NULL, space, base, SPACE, &err));
 	ok(stk__gpu_download(dev, NULL, flags, tables, sizeof *flags * total, &err));
 	ok(stk__gpu_stream_sync(dev, NULL, &err));
-	stk__array_gpu_destroy(batch);
+	stk__job_gpu_destroy(batch);
 	stk__gpu_free(dev, base);
 	stk__gpu_free(dev, tables);
 	stk__gpu_free(dev, work);

@@ -2,9 +2,10 @@
  * N-d copies and conversions, against element by element definitions. */
 #include "test.h"
 
-#include "kernel/array/array.h"
 #include "kernel/convert/convert.h"
 #include "kernel/convert/half.h"
+#include "kernel/copy/copy.h"
+#include "kernel/job/job.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -61,9 +62,9 @@ static void one_copy(void)
 	memset(dst, 0xab, (size_t)out * element + 64);
 	struct stk_copy_dim dims[STK_MAX_DIMS];
 	struct stk_tensor in_tensor = {src, {.dtype = dtype}}, out_tensor = {dst + 32, {.dtype = dtype}};
-	struct stk_array_jobs cores = {0};
+	struct stk_jobs cores = {0};
 	stk__copy_dims(dims, ndim, shape, order, start, step, size);
-	assert_int_equal(stk__array_copy(&cores, &in_tensor, &out_tensor, dims, ndim, outside ? fill : NULL, false, NULL), STK_OK);
+	assert_int_equal(stk__job_copy(&cores, &in_tensor, &out_tensor, dims, ndim, outside ? fill : NULL, false, NULL), STK_OK);
 	for (int64_t at = 0; at < out; at++) {
 		int64_t rest = at, index[STK_MAX_DIMS] = {0}, from = 0;
 		bool inside = true;

@@ -8,6 +8,7 @@
 #include "kernel/convert/convert.h"
 #include "kernel/pass/pass_gpu.h"
 #include "kernel/pass/pass_kernels.h"
+#include "kernel/sample/sample.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -44,7 +44,7 @@ static void test_definitions_are_whole(void **state)
 			fail_msg("%s has no infer or no table", d->name);
 		if (!stk__op_runs(d) && !d->lower && !(d->flags & (STK_OP_CALLBACK | STK_OP_FUNCTION)))
 			fail_msg("%s does nothing", d->name);
-		if (d->run_cpu && d->lower_array)
+		if (d->run_cpu && d->lower_jobs)
 			fail_msg("%s has two bodies", d->name);
 		if (d->lower && (!d->classes || (!d->layouts && !d->fetch)))
 			fail_msg("%s lowers, and names no classes or layouts", d->name);

@@ -9,5 +9,7 @@
 
 /* n elements, contiguous, not overlapping. Both must be aligned to their elements. Any thread. */
 void stk__convert(void *dst, enum stk_dtype dst_dtype, const void *src, enum stk_dtype src_dtype, int64_t n);
+/* The same source, compiled for registers of 256 bits. */
+void stk__convert_avx2(void *dst, enum stk_dtype dst_dtype, const void *src, enum stk_dtype src_dtype, int64_t n);
 
 #endif

@@ -7,6 +7,7 @@
 #define STK_KERNEL_DEBAYER_H
 
 #include "base/hd.h"
+#include "kernel/job/job.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -91,5 +92,13 @@ STK_HD void stk__debayer_one(const struct stk_debayer *b, const void *src, void 
 	stk__debayer_store(b, dst, out + 1, green);
 	stk__debayer_store(b, dst, out + 2, column ? own : other);
 }
+
+/* ---- as jobs ---- */
+
+STK_PARAMS_FIT(stk_debayer);
+
+/* Of all frames of in. */
+STK_MUST_USE enum stk_status stk__job_debayer(struct stk_jobs *jobs, const struct stk_debayer *b, const struct stk_tensor *in,
+	const struct stk_tensor *out, struct stk_error *err);
 
 #endif

@@ -10,6 +10,7 @@
 #define STK_KERNEL_ENHANCE_H
 
 #include "base/hd.h"
+#include "kernel/job/job.h"
 
 #include <stdint.h>
 
@@ -159,5 +160,13 @@ STK_HD void stk__enhance_one(const struct stk_enhance *e, const uint8_t *src, ui
 void stk__enhance_run(const struct stk_enhance *e, const uint8_t *src, uint8_t *dst);
 /* The same, compiled for AVX2. */
 void stk__enhance_run_avx2(const struct stk_enhance *e, const uint8_t *src, uint8_t *dst);
+
+/* ---- as jobs ---- */
+
+STK_PARAMS_FIT(stk_enhance);
+
+/* in and out are of uint8. */
+STK_MUST_USE enum stk_status stk__job_enhance(struct stk_jobs *jobs, const struct stk_enhance *e, const struct stk_tensor *in,
+	const struct stk_tensor *out, struct stk_error *err);
 
 #endif

@@ -11,6 +11,7 @@
 #define STK_KERNEL_EQUALIZE_H
 
 #include "kernel/equalize/lab.h"
+#include "kernel/job/job.h"
 
 #include <stdbool.h>
 
@@ -48,5 +49,13 @@ void stk__equalize_tiles(struct stk_equalize *e, int32_t tiles_x, int32_t tiles_
 void stk__equalize_run(const struct stk_equalize *e, const struct stk_equalize_data *data);
 /* The same, compiled for AVX2. */
 void stk__equalize_run_avx2(const struct stk_equalize *e, const struct stk_equalize_data *data);
+
+/* ---- as jobs ---- */
+
+STK_PARAMS_FIT(stk_equalize);
+
+/* lab: for lightness; NULL without. in and out are of uint8. */
+STK_MUST_USE enum stk_status stk__job_equalize(struct stk_jobs *jobs, const struct stk_equalize *e, const struct stk_lab_tables *lab,
+	const struct stk_tensor *in, const struct stk_tensor *out, struct stk_error *err);
 
 #endif

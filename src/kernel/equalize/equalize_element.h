@@ -191,4 +191,15 @@ STK_HD void stk__equalize_one(const struct stk_equalize *e, const struct stk_equ
 	stk__lab_to_rgb(d->lab, lab, d->dst + 3 * (int64_t)pixel);
 }
 
+/* What the equalisation of a job works on. */
+STK_HD struct stk_equalize_data stk__job_equalize_data(const struct stk_job *job)
+{
+	struct stk_equalize_data d;
+	d.src = job->src[0];
+	d.dst = job->dst;
+	d.tables = (uint8_t *)job->work;
+	d.lab = (const struct stk_lab_tables *)job->constants;
+	return d;
+}
+
 #endif

@@ -13,13 +13,14 @@
  * on; each product is rounded. So the CPU, whose loops run over rows (filter_run.c), and the GPU, which makes images in columns of words (filter_words.h) or tile by tile
  * (filter_tile.h), and the rest value by value (filter_element.h), give the same bits.
  *
- * They are array jobs (kernel/array/array.h), not steps of passes: a pass hands each pixel on while it is in a register or a row, and a step that
+ * They are jobs (kernel/job/job.h), not steps of passes: a pass hands each pixel on while it is in a register or a row, and a step that
  * reads a window would delay all later steps by as many rows as the window is high. A second such step would add its own delay. */
 #ifndef STK_KERNEL_FILTER_FILTER_H
 #define STK_KERNEL_FILTER_FILTER_H
 
 #include "base/error.h"
 #include "kernel/common/border.h"
+#include "kernel/job/job.h"
 #include "stoker/tensor.h"
 
 enum stk_filter_reduction { STK_FILTER_SUM, STK_FILTER_LEAST, STK_FILTER_LARGEST, STK_FILTER_MEDIAN };
@@ -61,5 +62,13 @@ STK_HD int64_t stk__filter_volume(const struct stk_filter *f, const int32_t exte
 {
 	return (int64_t)extents[0] * extents[1] * extents[2] * f->channels;
 }
+
+/* ---- as jobs ---- */
+
+STK_PARAMS_FIT(stk_filter);
+
+/* f: all of it, but that `outer` is 0 where in has no elements. weights: n_weights of a separable filter; NULL: in[1] holds those of a dense sum. */
+STK_MUST_USE enum stk_status stk__job_filter(struct stk_jobs *jobs, const struct stk_filter *f, const float *weights, int32_t n_weights,
+	const struct stk_tensor *in, const struct stk_tensor *out, struct stk_error *err);
 
 #endif

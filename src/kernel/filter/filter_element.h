@@ -5,6 +5,7 @@
 
 #include "kernel/convert/convert_one.h"
 #include "kernel/filter/filter.h"
+#include "kernel/job/job_place.h"
 
 /* The axes that are run, in their order; returns how many. The last one makes outputs, the others n_terms times as many values each. A dense filter has
  * one phase. */
@@ -204,6 +205,21 @@ STK_HD void stk__filter_one(const struct stk_filter *f, const struct stk_filter_
 	}
 	float value = f->dense ? stk__filter_dense(f, d, i) : stk__filter_line(f, d, axis, from, 0, f->n_terms, i);
 	stk__convert_one(d->dst + (int64_t)i * d->dst_size, d->dst_dtype, &value, STK_FLOAT);
+}
+
+/* What the filter of a job works on. */
+STK_HD struct stk_filter_data stk__job_filter_data(const struct stk_job *job)
+{
+	struct stk_filter_data d;
+	d.src = job->src[0];
+	d.dst = job->dst;
+	d.weights = job->constant_bytes ? (const float *)job->constants : (const float *)(const void *)job->src[1];
+	d.work = (float *)job->work;
+	d.src_dtype = job->src_dtype[0];
+	d.dst_dtype = job->dst_dtype;
+	d.src_size = stk__job_size(d.src_dtype);
+	d.dst_size = stk__job_size(d.dst_dtype);
+	return d;
 }
 
 #endif

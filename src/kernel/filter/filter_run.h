@@ -15,8 +15,6 @@ struct stk_filter_kernels {
 	void (*median)(
 		float *restrict out, const float *const *taps, int n_taps, int n); /* n_taps is odd, at most STK_FILTER_MOST_MEDIAN */
 };
-void stk__filter_kernels_init(struct stk_filter_kernels *k, unsigned cpu); /* cpu: base/cpu.h */
-void stk__filter_kernels_x86(struct stk_filter_kernels *k, unsigned cpu);  /* for the above */
 extern const struct stk_filter_kernels stk__filter_kernels_c, stk__filter_kernels_avx2;
 
 struct stk_arena;

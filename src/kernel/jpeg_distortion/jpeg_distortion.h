@@ -11,6 +11,7 @@
 #define STK_KERNEL_JPEG_DISTORTION_H
 
 #include "base/hd.h"
+#include "kernel/job/job.h"
 
 #include <stdint.h>
 
@@ -32,5 +33,12 @@ void stk__jpeg_distortion_init(struct stk_jpeg_distortion *j, int64_t frames, in
 void stk__jpeg_distortion_run(const struct stk_jpeg_distortion *j, const uint8_t *src, uint8_t *dst, uint8_t *work);
 /* The same, compiled for AVX2. */
 void stk__jpeg_distortion_run_avx2(const struct stk_jpeg_distortion *j, const uint8_t *src, uint8_t *dst, uint8_t *work);
+
+/* ---- as jobs ---- */
+
+STK_PARAMS_FIT(stk_jpeg_distortion);
+
+STK_MUST_USE enum stk_status stk__job_jpeg_distortion(struct stk_jobs *jobs, const struct stk_jpeg_distortion *j,
+	const struct stk_tensor *in, const struct stk_tensor *out, struct stk_error *err);
 
 #endif

@@ -381,7 +381,7 @@ static bool fill_item(struct stk_pass_gpu *b, const struct stk_pass *p, const st
 struct ends {
 	const struct stk_image *src, *dst;
 	int32_t x0, y0;
-	const struct stk_array_gpu_item *maker;
+	const struct stk_job_gpu_item *maker;
 };
 
 static void fill_ends(struct stk_pass_gpu_item *it, const struct ends *e)
@@ -440,7 +440,7 @@ bool stk__pass_gpu_add(
 }
 
 bool stk__pass_gpu_add_made(struct stk_pass_gpu *b, const struct stk_pass *p, const struct stk_image *src,
-	const struct stk_array_gpu_item *maker, const struct stk_image *dst)
+	const struct stk_job_gpu_item *maker, const struct stk_image *dst)
 {
 	return add(b, p, &(struct ends){.src = src, .dst = dst, .maker = maker});
 }

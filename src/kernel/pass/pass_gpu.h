@@ -77,7 +77,7 @@ struct stk_pass_gpu_axis {
 	int32_t bias;
 };
 
-struct stk_array_gpu_item; /* kernel/array/array_gpu.h */
+struct stk_job_gpu_item; /* kernel/job/job_gpu.h */
 
 /* One image's pass. All pointers are device addresses. */
 struct stk_pass_gpu_item {
@@ -97,8 +97,8 @@ struct stk_pass_gpu_item {
 	int32_t mid_w, mid_h;
 	struct stk_warp warp;
 	int32_t out_c;
-	struct stk_hole hole;                   /* empty: none */
-	const struct stk_array_gpu_item *maker; /* of the source's pixels; NULL: they lie at src */
+	struct stk_hole hole;                 /* empty: none */
+	const struct stk_job_gpu_item *maker; /* of the source's pixels; NULL: they lie at src */
 };
 
 struct stk_pass_gpu_view {
@@ -149,13 +149,13 @@ bool stk__pass_gpu_supports(const struct stk_pass *p);
 bool stk__pass_gpu_add(struct stk_pass_gpu *batch, const struct stk_pass *p, const struct stk_image *src, int32_t x0, int32_t y0,
 	const struct stk_image *dst);
 
-/* True if a pass may run over an image that a job makes (stk__array_gpu_makes) as thread blocks of the pass come to it: of three bytes a pixel, shown whole
+/* True if a pass may run over an image that a job makes (stk__job_gpu_makes) as thread blocks of the pass come to it: of three bytes a pixel, shown whole
  * and unmirrored, as floats. src: where the job would have written it. */
 bool stk__pass_gpu_takes_made(const struct stk_pass *p, const struct stk_image *src, const struct stk_image *dst);
 
-/* Adds such a pass. maker: from stk__array_gpu_add_maker. What the job measures has been launched before the pass is. */
+/* Adds such a pass. maker: from stk__job_gpu_add_maker. What the job measures has been launched before the pass is. */
 bool stk__pass_gpu_add_made(struct stk_pass_gpu *batch, const struct stk_pass *p, const struct stk_image *src,
-	const struct stk_array_gpu_item *maker, const struct stk_image *dst);
+	const struct stk_job_gpu_item *maker, const struct stk_image *dst);
 
 /* Bytes of tables to upload. */
 size_t stk__pass_gpu_end(struct stk_pass_gpu *batch);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Passes on the GPU (pass_gpu.h) over images that jobs make, as the normalisation behind an augmentation: a thread block makes the pixels that it needs in shared
  * memory, so that nobody writes the image, or reads it. */
-#include "kernel/array/array_gpu_image.cuh"
+#include "kernel/image/image_gpu.cuh"
 #include "kernel/pass/pass_gpu_quads.cuh"
 
-static_assert(4 * 3 * STK_PASS_GPU_QUADS == STK_ARRAY_IMAGE_VALUES, "a thread block's quads are a part of an image job");
+static_assert(4 * 3 * STK_PASS_GPU_QUADS == STK_JOB_IMAGE_VALUES, "a thread block's quads are a part of an image job");
 
 template <bool INTERLEAVED>
 static __device__ __forceinline__ void make_quads(const stk_pass_gpu_item &it, const ending &e, uint32_t first, const uint32_t *made)
@@ -24,10 +24,10 @@ static __device__ __forceinline__ void make_quads(const stk_pass_gpu_item &it, c
 extern "C" __global__ void __launch_bounds__(THREADS, 4) pass_made(const __grid_constant__ stk_pass_gpu_view v)
 {
 	__shared__ stk_pass_gpu_item it;
-	__shared__ __align__(16) uint8_t made[STK_ARRAY_IMAGE_VALUES];
+	__shared__ __align__(16) uint8_t made[STK_JOB_IMAGE_VALUES];
 	share_item(v, it);
-	const stk_array_job &job = it.maker->job;
-	const stk_array_image im = stk__array_image(&job);
+	const stk_job &job = it.maker->job;
+	const stk_job_image im = stk__job_image(&job);
 	const uint32_t block = blockIdx.x - it.block0[v.launch];
 	make_part(job, find_part(job, im, block), im, made);
 	__syncthreads();

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Pointwise functions: each output is made of the one value at its own place, the place itself, and numbers that are drawn for it. They are array jobs
- * (kernel/array/array.h) where a pass has no step for them: a lookup table is larger than a pass may be, and a pass neither knows the places of its
+ * Pointwise functions: each output is made of the one value at its own place, the place itself, and numbers that are drawn for it. They are jobs
+ * (kernel/job/job.h) where a pass has no step for them: a lookup table is larger than a pass may be, and a pass neither knows the places of its
  * pixels in the image nor draws.
  *
  * Draws are Philox's (base/philox.h), counted by the place in the tensor: value i of the sample's stream depends on i alone, whichever thread makes it.
@@ -13,6 +13,7 @@
 
 #include "base/hd.h"
 #include "base/philox.h"
+#include "kernel/job/job.h"
 #include "stoker/tensor.h"
 
 enum stk_pointwise_op {
@@ -78,5 +79,13 @@ struct stk_pointwise_data {
 void stk__pointwise_run(const struct stk_pointwise *p, const struct stk_pointwise_data *data);
 /* The same, compiled for AVX2. */
 void stk__pointwise_run_avx2(const struct stk_pointwise *p, const struct stk_pointwise_data *data);
+
+/* ---- as jobs ---- */
+
+STK_PARAMS_FIT(stk_pointwise);
+
+/* constants: of `bytes` bytes, as p's function takes them. in has at most UINT32_MAX elements, out as many. */
+STK_MUST_USE enum stk_status stk__job_pointwise(struct stk_jobs *jobs, const struct stk_pointwise *p, const void *constants, size_t bytes,
+	const struct stk_tensor *in, const struct stk_tensor *out, struct stk_error *err);
 
 #endif

@@ -6,6 +6,7 @@
 #include "base/math_hd.h"
 #include "base/philox_hd.h"
 #include "kernel/convert/convert_one.h"
+#include "kernel/job/job_place.h"
 #include "kernel/pointwise/pointwise.h"
 
 STK_HD void stk__pointwise_move(uint8_t *dst, const uint8_t *src, int32_t size)
@@ -281,6 +282,21 @@ STK_HD void stk__pointwise_one(const struct stk_pointwise *p, const struct stk_p
 		return;
 	}
 	stk__pointwise_move(dst, from, d->dst_size);
+}
+
+/* What the function of a job works on. */
+STK_HD struct stk_pointwise_data stk__job_pointwise_data(const struct stk_job *job)
+{
+	struct stk_pointwise_data d;
+	d.src = job->src[0];
+	d.dst = job->dst;
+	d.constants = job->constants;
+	d.n = job->n;
+	d.src_dtype = job->src_dtype[0];
+	d.dst_dtype = job->dst_dtype;
+	d.src_size = stk__job_size(d.src_dtype);
+	d.dst_size = stk__job_size(d.dst_dtype);
+	return d;
 }
 
 #endif

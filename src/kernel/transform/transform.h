@@ -10,6 +10,7 @@
 #define STK_KERNEL_TRANSFORM_H
 
 #include "base/hd.h"
+#include "kernel/job/job.h"
 #include "stoker/tensor.h"
 
 #include <stdint.h>
@@ -124,5 +125,13 @@ STK_HD void stk__transform_one(const struct stk_transform *t, const uint8_t *src
 void stk__transform_run(const struct stk_transform *t, const uint8_t *src, uint8_t *dst);
 /* The same, compiled for AVX2. */
 void stk__transform_run_avx2(const struct stk_transform *t, const uint8_t *src, uint8_t *dst);
+
+/* ---- as jobs ---- */
+
+STK_PARAMS_FIT(stk_transform);
+
+/* in and out are of uint8. */
+STK_MUST_USE enum stk_status stk__job_transform(struct stk_jobs *jobs, const struct stk_transform *t, const struct stk_tensor *in,
+	const struct stk_tensor *out, struct stk_error *err);
 
 #endif

@@ -3,6 +3,10 @@
  *
  * The alternative, an `if` for each of fifteen operations, costs each sample its conditions and the graph several hundred operators. Here a sample makes
  * one job of a kind that there is anyway. The lists of a policy are arguments, so that a sample draws one number and reads nothing else. */
+#include "kernel/enhance/enhance.h"
+#include "kernel/equalize/equalize.h"
+#include "kernel/pointwise/pointwise.h"
+#include "kernel/transform/transform.h"
 #include "op/dims.h"
 
 #include <string.h>
@@ -173,7 +177,7 @@ static void moving(struct step step, const struct stk_transform *t, double m[6])
 	}
 }
 
-static enum stk_status move(const struct stk_call *call, struct stk_transform *t, struct stk_array_jobs *jobs, struct stk_error *err)
+static enum stk_status move(const struct stk_call *call, struct stk_transform *t, struct stk_jobs *jobs, struct stk_error *err)
 {
 	const struct augment *a = call->args;
 	double m[6];
@@ -183,7 +187,7 @@ static enum stk_status move(const struct stk_call *call, struct stk_transform *t
 		t->fill[k] = (uint8_t)lrintf(a->fill_value.v[k]);
 	moving(step_at(a, a->row), t, m);
 	stk__transform_matrix(t, m);
-	return stk__array_transform(jobs, t, &call->in[0], &call->out[0], err);
+	return stk__job_transform(jobs, t, &call->in[0], &call->out[0], err);
 }
 
 /* What each value becomes. */
@@ -209,17 +213,16 @@ static void fill_table(struct step step, uint8_t table[ENTRIES])
 	}
 }
 
-static enum stk_status look_up(const struct stk_call *call, struct stk_array_jobs *jobs, struct stk_error *err)
+static enum stk_status look_up(const struct stk_call *call, struct stk_jobs *jobs, struct stk_error *err)
 {
 	const struct augment *a = call->args;
 	struct stk_pointwise p = {.op = STK_POINTWISE_LOOKUP, .lookup = {.entries = ENTRIES}};
 	uint8_t *table = call->state; /* a job's constants outlive this call */
 	fill_table(step_at(a, a->row), table);
-	return stk__array_pointwise(jobs, &p, table, ENTRIES, &call->in[0], &call->out[0], err);
+	return stk__job_pointwise(jobs, &p, table, ENTRIES, &call->in[0], &call->out[0], err);
 }
 
-static enum stk_status enhance(
-	const struct stk_call *call, const struct stk_transform *t, struct stk_array_jobs *jobs, struct stk_error *err)
+static enum stk_status enhance(const struct stk_call *call, const struct stk_transform *t, struct stk_jobs *jobs, struct stk_error *err)
 {
 	static const enum stk_enhance_kind kinds[] = {
 		STK_ENHANCE_BRIGHTNESS, STK_ENHANCE_SATURATION, STK_ENHANCE_CONTRAST, STK_ENHANCE_SHARPNESS};
@@ -227,10 +230,10 @@ static enum stk_status enhance(
 	struct step step = step_at(a, a->row);
 	struct stk_enhance e = {.frames = t->frames, .width = t->width, .height = t->height, .channels = t->channels, .n = 1};
 	e.step[0] = (struct stk_enhance_step){.kind = kinds[step.operation - BRIGHTNESS], .factor = step.magnitude};
-	return stk__array_enhance(jobs, &e, &call->in[0], &call->out[0], err);
+	return stk__job_enhance(jobs, &e, &call->in[0], &call->out[0], err);
 }
 
-static enum stk_status augment_lower_array(const struct stk_call *call, struct stk_array_jobs *jobs, struct stk_error *err)
+static enum stk_status augment_lower_jobs(const struct stk_call *call, struct stk_jobs *jobs, struct stk_error *err)
 {
 	const struct augment *a = call->args;
 	int64_t operation = step_at(a, a->row).operation;
@@ -252,7 +255,7 @@ static enum stk_status augment_lower_array(const struct stk_call *call, struct s
 		.height = t.height,
 		.channels = t.channels,
 		.table = operation == EQUALIZE ? STK_EQUALIZE_PILLOW : STK_EQUALIZE_STRETCH};
-	return stk__array_equalize(jobs, &e, NULL, &call->in[0], &call->out[0], err);
+	return stk__job_equalize(jobs, &e, NULL, &call->in[0], &call->out[0], err);
 }
 
 const struct stk_op_def stk__op_augment = {
@@ -268,5 +271,5 @@ const struct stk_op_def stk__op_augment = {
 	.state_size = ENTRIES,
 	.flags = STK_OP_IMAGES,
 	.infer = augment_infer,
-	.lower_array = augment_lower_array,
+	.lower_jobs = augment_lower_jobs,
 };

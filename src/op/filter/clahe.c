@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * clahe: contrast limited adaptive histogram equalization. */
+#include "kernel/equalize/equalize.h"
 #include "op/dims.h"
 
 struct clahe {
@@ -48,7 +49,7 @@ static enum stk_status clahe_infer(const struct stk_call *call, struct stk_error
 	return STK_OK;
 }
 
-static enum stk_status clahe_lower_array(const struct stk_call *call, struct stk_array_jobs *jobs, struct stk_error *err)
+static enum stk_status clahe_lower_jobs(const struct stk_call *call, struct stk_jobs *jobs, struct stk_error *err)
 {
 	const struct clahe *a = call->args;
 	const struct stk_desc *in = &call->in[0].desc;
@@ -56,7 +57,7 @@ static enum stk_status clahe_lower_array(const struct stk_call *call, struct stk
 		.outer = 1, .height = (int32_t)in->shape[0], .width = (int32_t)in->shape[1], .channels = (int32_t)in->shape[2]};
 	e.lightness = a->luma_only && e.channels == 3;
 	stk__equalize_tiles(&e, (int32_t)a->tiles_x, (int32_t)a->tiles_y, a->clip_limit);
-	return stk__array_equalize(jobs, &e, e.lightness ? call->shared : NULL, &call->in[0], &call->out[0], err);
+	return stk__job_equalize(jobs, &e, e.lightness ? call->shared : NULL, &call->in[0], &call->out[0], err);
 }
 
 const struct stk_op_def stk__op_clahe = {
@@ -72,5 +73,5 @@ const struct stk_op_def stk__op_clahe = {
 	.setup = clahe_setup,
 	.teardown = stk__free,
 	.infer = clahe_infer,
-	.lower_array = clahe_lower_array,
+	.lower_jobs = clahe_lower_jobs,
 };

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * color_jitter and adjust_sharpness: colours and sharpness as Pillow changes them. */
+#include "kernel/copy/copy.h"
+#include "kernel/enhance/enhance.h"
 #include "op/dims.h"
 
 struct color_jitter {
@@ -63,7 +65,7 @@ static void set_extents(const struct stk_desc *in, const struct stk_dims *dims, 
 	e->channels = (int32_t)rows.channels;
 }
 
-static enum stk_status color_jitter_lower_array(const struct stk_call *call, struct stk_array_jobs *jobs, struct stk_error *err)
+static enum stk_status color_jitter_lower_jobs(const struct stk_call *call, struct stk_jobs *jobs, struct stk_error *err)
 {
 	const struct color_jitter *a = call->args;
 	const float factors[] = {a->brightness, a->contrast, a->saturation};
@@ -82,7 +84,7 @@ static enum stk_status color_jitter_lower_array(const struct stk_call *call, str
 			e.step[at] = e.step[at - 1];
 		e.step[at] = (struct stk_enhance_step){kind, (int32_t)((double)a->hue * 255) & 255, hue ? 1 : factors[kind]};
 	}
-	return stk__array_enhance(jobs, &e, &call->in[0], &call->out[0], err);
+	return stk__job_enhance(jobs, &e, &call->in[0], &call->out[0], err);
 }
 
 static enum stk_status adjust_sharpness_infer(const struct stk_call *call, struct stk_error *err)
@@ -92,18 +94,18 @@ static enum stk_status adjust_sharpness_infer(const struct stk_call *call, struc
 	return s ? s : stk__dims_of_rows(&call->in[0].desc, &dims, err);
 }
 
-static enum stk_status adjust_sharpness_lower_array(const struct stk_call *call, struct stk_array_jobs *jobs, struct stk_error *err)
+static enum stk_status adjust_sharpness_lower_jobs(const struct stk_call *call, struct stk_jobs *jobs, struct stk_error *err)
 {
 	const struct adjust_sharpness *a = call->args;
 	struct stk_enhance e = {.n = 1, .step = {{.kind = STK_ENHANCE_SHARPNESS, .factor = a->factor}}};
 	struct stk_dims dims;
 	if (a->factor == 1)
-		return stk__array_copy_all(jobs, &call->in[0], &call->out[0], false, err);
+		return stk__job_copy_all(jobs, &call->in[0], &call->out[0], false, err);
 	enum stk_status s = stk__dims_of(&call->in[0].desc, &dims, err);
 	if (s)
 		return s;
 	set_extents(&call->in[0].desc, &dims, &e);
-	return stk__array_enhance(jobs, &e, &call->in[0], &call->out[0], err);
+	return stk__job_enhance(jobs, &e, &call->in[0], &call->out[0], err);
 }
 
 const struct stk_op_def stk__op_color_jitter = {
@@ -118,7 +120,7 @@ const struct stk_op_def stk__op_color_jitter = {
 	.args_size = sizeof(struct color_jitter),
 	.flags = STK_OP_IMAGES,
 	.infer = color_jitter_infer,
-	.lower_array = color_jitter_lower_array,
+	.lower_jobs = color_jitter_lower_jobs,
 };
 
 const struct stk_op_def stk__op_adjust_sharpness = {
@@ -132,5 +134,5 @@ const struct stk_op_def stk__op_adjust_sharpness = {
 	.args_size = sizeof(struct adjust_sharpness),
 	.flags = STK_OP_IMAGES,
 	.infer = adjust_sharpness_infer,
-	.lower_array = adjust_sharpness_lower_array,
+	.lower_jobs = adjust_sharpness_lower_jobs,
 };

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * debayer: images in colour of what a sensor saw behind a Bayer filter. */
+#include "kernel/debayer/debayer.h"
 #include "op/dims.h"
 
 #include <string.h>
@@ -72,7 +73,7 @@ static enum stk_status debayer_infer(const struct stk_call *call, struct stk_err
 	return STK_OK;
 }
 
-static enum stk_status debayer_lower_array(const struct stk_call *call, struct stk_array_jobs *jobs, struct stk_error *err)
+static enum stk_status debayer_lower_jobs(const struct stk_call *call, struct stk_jobs *jobs, struct stk_error *err)
 {
 	const struct debayer *a = call->args;
 	const struct stk_desc *in = &call->in[0].desc;
@@ -88,7 +89,7 @@ static enum stk_status debayer_lower_array(const struct stk_call *call, struct s
 		.blue_y = (int32_t)position(a, 0),
 		.blue_x = (int32_t)position(a, 1),
 		.wide = in->dtype == STK_UINT16};
-	return stk__array_debayer(jobs, &b, &call->in[0], &call->out[0], err);
+	return stk__job_debayer(jobs, &b, &call->in[0], &call->out[0], err);
 }
 
 const struct stk_op_def stk__op_debayer = {
@@ -103,5 +104,5 @@ const struct stk_op_def stk__op_debayer = {
 	.args_size = sizeof(struct debayer),
 	.flags = STK_OP_IMAGES,
 	.infer = debayer_infer,
-	.lower_array = debayer_lower_array,
+	.lower_jobs = debayer_lower_jobs,
 };

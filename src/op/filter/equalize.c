@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * equalize and autocontrast: spread the values of each channel over their whole range. */
+#include "kernel/equalize/equalize.h"
 #include "op/dims.h"
 
 struct equalize {
@@ -29,8 +30,7 @@ static enum stk_status bytes_infer(const struct stk_call *call, struct stk_error
 	return stk__dims_of_rows(in, &dims, err);
 }
 
-static enum stk_status by_tables(
-	const struct stk_call *call, struct stk_array_jobs *jobs, enum stk_equalize_table table, struct stk_error *err)
+static enum stk_status by_tables(const struct stk_call *call, struct stk_jobs *jobs, enum stk_equalize_table table, struct stk_error *err)
 {
 	const struct stk_desc *in = &call->in[0].desc;
 	struct stk_dims dims;
@@ -43,16 +43,16 @@ static enum stk_status by_tables(
 		.width = rows.width,
 		.channels = (int32_t)rows.channels,
 		.table = (uint8_t)table};
-	return stk__array_equalize(jobs, &e, NULL, &call->in[0], &call->out[0], err);
+	return stk__job_equalize(jobs, &e, NULL, &call->in[0], &call->out[0], err);
 }
 
-static enum stk_status equalize_lower_array(const struct stk_call *call, struct stk_array_jobs *jobs, struct stk_error *err)
+static enum stk_status equalize_lower_jobs(const struct stk_call *call, struct stk_jobs *jobs, struct stk_error *err)
 {
 	const struct equalize *a = call->args;
 	return by_tables(call, jobs, a->method[0] == 'p' ? STK_EQUALIZE_PILLOW : STK_EQUALIZE_OPENCV, err);
 }
 
-static enum stk_status autocontrast_lower_array(const struct stk_call *call, struct stk_array_jobs *jobs, struct stk_error *err)
+static enum stk_status autocontrast_lower_jobs(const struct stk_call *call, struct stk_jobs *jobs, struct stk_error *err)
 {
 	return by_tables(call, jobs, STK_EQUALIZE_STRETCH, err);
 }
@@ -70,7 +70,7 @@ const struct stk_op_def stk__op_equalize = {
 	.args_size = sizeof(struct equalize),
 	.flags = STK_OP_IMAGES,
 	.infer = bytes_infer,
-	.lower_array = equalize_lower_array,
+	.lower_jobs = equalize_lower_jobs,
 };
 
 const struct stk_op_def stk__op_autocontrast = {
@@ -83,5 +83,5 @@ const struct stk_op_def stk__op_autocontrast = {
 	.args = autocontrast_args,
 	.flags = STK_OP_IMAGES,
 	.infer = bytes_infer,
-	.lower_array = autocontrast_lower_array,
+	.lower_jobs = autocontrast_lower_jobs,
 };

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * erase: fills regions of a tensor. */
+#include "kernel/pointwise/pointwise.h"
 #include "op/filter/regions.h"
 #include "op/slice_args.h"
 
@@ -29,12 +30,12 @@ static enum stk_status erase_infer(const struct stk_call *call, struct stk_error
 	return in->shape[channels] < 0 ? STK_OK : stk__check_per_channel("fill_value", a->fill_value, in->shape[channels], err);
 }
 
-static enum stk_status erase_lower_array(const struct stk_call *call, struct stk_array_jobs *jobs, struct stk_error *err)
+static enum stk_status erase_lower_jobs(const struct stk_call *call, struct stk_jobs *jobs, struct stk_error *err)
 {
 	const struct erase *a = call->args;
 	struct stk_regions_job job;
 	enum stk_status s = stk__regions_job(call, &a->regions, a->fill_value, &job, err);
-	return s ? s : stk__array_pointwise(jobs, &job.pointwise, job.constants, job.bytes, &call->in[0], &call->out[0], err);
+	return s ? s : stk__job_pointwise(jobs, &job.pointwise, job.constants, job.bytes, &call->in[0], &call->out[0], err);
 }
 
 const struct stk_op_def stk__op_erase = {
@@ -46,5 +47,5 @@ const struct stk_op_def stk__op_erase = {
 	.args = erase_args,
 	.args_size = sizeof(struct erase),
 	.infer = erase_infer,
-	.lower_array = erase_lower_array,
+	.lower_jobs = erase_lower_jobs,
 };

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * erase_noise: fills regions of a tensor with noise. */
+#include "kernel/pointwise/pointwise.h"
 #include "op/filter/noise.h"
 #include "op/filter/regions.h"
 
@@ -24,7 +25,7 @@ static enum stk_status erase_noise_infer(const struct stk_call *call, struct stk
 	return s ? s : stk__regions_infer(call, &a->regions, err);
 }
 
-static enum stk_status erase_noise_lower_array(const struct stk_call *call, struct stk_array_jobs *jobs, struct stk_error *err)
+static enum stk_status erase_noise_lower_jobs(const struct stk_call *call, struct stk_jobs *jobs, struct stk_error *err)
 {
 	const struct erase_noise *a = call->args;
 	float nothing = 0;
@@ -36,7 +37,7 @@ static enum stk_status erase_noise_lower_array(const struct stk_call *call, stru
 	job.pointwise.erase.random = call->random;
 	job.pointwise.erase.mean = a->mean;
 	job.pointwise.erase.stddev = a->stddev;
-	return stk__array_pointwise(jobs, &job.pointwise, job.constants, job.bytes, &call->in[0], &call->out[0], err);
+	return stk__job_pointwise(jobs, &job.pointwise, job.constants, job.bytes, &call->in[0], &call->out[0], err);
 }
 
 const struct stk_op_def stk__op_erase_noise = {
@@ -48,5 +49,5 @@ const struct stk_op_def stk__op_erase_noise = {
 	.args_size = sizeof(struct erase_noise),
 	.flags = STK_OP_RANDOM,
 	.infer = erase_noise_infer,
-	.lower_array = erase_noise_lower_array,
+	.lower_jobs = erase_noise_lower_jobs,
 };

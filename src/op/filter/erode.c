@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  * experimental.erode: the least value in a window. */
+#include "kernel/filter/filter.h"
 #include "op/filter/morphology.h"
 
-static enum stk_status erode_lower_array(const struct stk_call *call, struct stk_array_jobs *jobs, struct stk_error *err)
+static enum stk_status erode_lower_jobs(const struct stk_call *call, struct stk_jobs *jobs, struct stk_error *err)
 {
 	return stk__morphology_lower(call, STK_FILTER_LEAST, jobs, err);
 }
@@ -17,5 +18,5 @@ const struct stk_op_def stk__op_erode = {
 	.args_size = sizeof(struct stk_morphology),
 	.flags = STK_OP_IMAGES,
 	.infer = stk__morphology_infer,
-	.lower_array = erode_lower_array,
+	.lower_jobs = erode_lower_jobs,
 };

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * filter: a weighted sum over a window, by weights that are an input. */
+#include "kernel/filter/filter.h"
+#include "kernel/common/border.h"
 #include "op/filter/spatial.h"
 
 #include <string.h>
@@ -113,7 +115,7 @@ static int border_of(const char *name)
 	return k;
 }
 
-static enum stk_status filter_lower_array(const struct stk_call *call, struct stk_array_jobs *jobs, struct stk_error *err)
+static enum stk_status filter_lower_jobs(const struct stk_call *call, struct stk_jobs *jobs, struct stk_error *err)
 {
 	const struct filter *a = call->args;
 	const struct stk_desc *window = &call->in[1].desc;
@@ -132,7 +134,7 @@ static enum stk_status filter_lower_array(const struct stk_call *call, struct st
 		w->size = (int32_t)window->shape[i];
 		w->first = valid ? 0 : -(int32_t)anchor_of(a, i, window->shape[i]);
 	}
-	return stk__array_filter(jobs, &f, NULL, 0, call->in, &call->out[0], err);
+	return stk__job_filter(jobs, &f, NULL, 0, call->in, &call->out[0], err);
 }
 
 const struct stk_op_def stk__op_filter = {
@@ -148,5 +150,5 @@ const struct stk_op_def stk__op_filter = {
 	.args = filter_args,
 	.args_size = sizeof(struct filter),
 	.infer = filter_infer,
-	.lower_array = filter_lower_array,
+	.lower_jobs = filter_lower_jobs,
 };

@@ -3,6 +3,8 @@
 #include "op/filter/spatial.h"
 
 #include "base/math.h"
+#include "kernel/common/border.h"
+#include "kernel/filter/filter.h"
 
 struct gaussian_blur {
 	struct stk_floats sigma;
@@ -80,7 +82,7 @@ static void fill_weights(float *to, const struct window *w)
 		to[x + radius] = (float)(stk__exp(-((double)(x * x) * scale)) * sum);
 }
 
-static enum stk_status gaussian_blur_lower_array(const struct stk_call *call, struct stk_array_jobs *jobs, struct stk_error *err)
+static enum stk_status gaussian_blur_lower_jobs(const struct stk_call *call, struct stk_jobs *jobs, struct stk_error *err)
 {
 	const struct gaussian_blur *a = call->args;
 	struct stk_spatial dims;
@@ -113,7 +115,7 @@ static enum stk_status gaussian_blur_lower_array(const struct stk_call *call, st
 		}
 		used += w->size;
 	}
-	return stk__array_filter(jobs, &f, weights, used, &call->in[0], &call->out[0], err);
+	return stk__job_filter(jobs, &f, weights, used, &call->in[0], &call->out[0], err);
 }
 
 const struct stk_op_def stk__op_gaussian_blur = {
@@ -126,5 +128,5 @@ const struct stk_op_def stk__op_gaussian_blur = {
 	.args = gaussian_blur_args,
 	.args_size = sizeof(struct gaussian_blur),
 	.infer = gaussian_blur_infer,
-	.lower_array = gaussian_blur_lower_array,
+	.lower_jobs = gaussian_blur_lower_jobs,
 };

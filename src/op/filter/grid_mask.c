@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * grid_mask: blackens the squares of a grid (Chen, Liu, Zhao, Jia: "GridMask data augmentation", arXiv 2001.04086). */
 #include "base/math.h"
+#include "kernel/pointwise/pointwise.h"
 #include "op/dims.h"
 
 struct grid_mask {
@@ -31,7 +32,7 @@ static enum stk_status grid_mask_infer(const struct stk_call *call, struct stk_e
 	return stk__dims_of_rows(&call->in[0].desc, &dims, err);
 }
 
-static enum stk_status grid_mask_lower_array(const struct stk_call *call, struct stk_array_jobs *jobs, struct stk_error *err)
+static enum stk_status grid_mask_lower_jobs(const struct stk_call *call, struct stk_jobs *jobs, struct stk_error *err)
 {
 	const struct grid_mask *a = call->args;
 	const struct stk_desc *in = &call->in[0].desc;
@@ -54,7 +55,7 @@ static enum stk_status grid_mask_lower_array(const struct stk_call *call, struct
 		p.grid.y_divisor *= in->shape[d];
 		p.grid.x_divisor *= d > dims.w ? in->shape[d] : 1;
 	}
-	return stk__array_pointwise(jobs, &p, NULL, 0, &call->in[0], &call->out[0], err);
+	return stk__job_pointwise(jobs, &p, NULL, 0, &call->in[0], &call->out[0], err);
 }
 
 const struct stk_op_def stk__op_grid_mask = {
@@ -67,5 +68,5 @@ const struct stk_op_def stk__op_grid_mask = {
 	.args = grid_mask_args,
 	.args_size = sizeof(struct grid_mask),
 	.infer = grid_mask_infer,
-	.lower_array = grid_mask_lower_array,
+	.lower_jobs = grid_mask_lower_jobs,
 };

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * jpeg_compression_distortion: what JPEG leaves of an image. */
+#include "kernel/jpeg_distortion/jpeg_distortion.h"
 #include "op/dims.h"
 
 struct jpeg_compression_distortion {
@@ -30,8 +31,7 @@ static enum stk_status jpeg_compression_distortion_infer(const struct stk_call *
 	return STK_OK;
 }
 
-static enum stk_status jpeg_compression_distortion_lower_array(
-	const struct stk_call *call, struct stk_array_jobs *jobs, struct stk_error *err)
+static enum stk_status jpeg_compression_distortion_lower_jobs(const struct stk_call *call, struct stk_jobs *jobs, struct stk_error *err)
 {
 	const struct jpeg_compression_distortion *a = call->args;
 	const struct stk_desc *in = &call->in[0].desc;
@@ -40,7 +40,7 @@ static enum stk_status jpeg_compression_distortion_lower_array(
 	for (int32_t d = 0; d < in->ndim - 3; d++)
 		frames *= in->shape[d];
 	stk__jpeg_distortion_init(&j, frames, (int32_t)in->shape[in->ndim - 2], (int32_t)in->shape[in->ndim - 3], a->quality);
-	return stk__array_jpeg_distortion(jobs, &j, &call->in[0], &call->out[0], err);
+	return stk__job_jpeg_distortion(jobs, &j, &call->in[0], &call->out[0], err);
 }
 
 const struct stk_op_def stk__op_jpeg_compression_distortion = {
@@ -54,5 +54,5 @@ const struct stk_op_def stk__op_jpeg_compression_distortion = {
 	.args_size = sizeof(struct jpeg_compression_distortion),
 	.flags = STK_OP_IMAGES,
 	.infer = jpeg_compression_distortion_infer,
-	.lower_array = jpeg_compression_distortion_lower_array,
+	.lower_jobs = jpeg_compression_distortion_lower_jobs,
 };

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * laplacian: the sum of the second derivatives along the spatial dims. */
+#include "kernel/common/border.h"
+#include "kernel/filter/filter.h"
 #include "op/filter/spatial.h"
 
 #include <string.h>
@@ -103,7 +105,7 @@ static double scale_of(const struct laplacian *a, const struct stk_spatial *dims
 	return ldexp(1, (int)exponent);
 }
 
-static enum stk_status laplacian_lower_array(const struct stk_call *call, struct stk_array_jobs *jobs, struct stk_error *err)
+static enum stk_status laplacian_lower_jobs(const struct stk_call *call, struct stk_jobs *jobs, struct stk_error *err)
 {
 	const struct laplacian *a = call->args;
 	struct stk_spatial dims;
@@ -129,7 +131,7 @@ static enum stk_status laplacian_lower_array(const struct stk_call *call, struct
 			fill_window(weights + used, w->size, i == t, axis == f.last ? scale_of(a, &dims, t) : 1);
 			used += w->size;
 		}
-	return stk__array_filter(jobs, &f, weights, used, &call->in[0], &call->out[0], err);
+	return stk__job_filter(jobs, &f, weights, used, &call->in[0], &call->out[0], err);
 }
 
 const struct stk_op_def stk__op_laplacian = {
@@ -143,5 +145,5 @@ const struct stk_op_def stk__op_laplacian = {
 	.args = laplacian_args,
 	.args_size = sizeof(struct laplacian),
 	.infer = laplacian_infer,
-	.lower_array = laplacian_lower_array,
+	.lower_jobs = laplacian_lower_jobs,
 };

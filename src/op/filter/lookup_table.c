@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * lookup_table: values by a table. */
 #include "kernel/convert/convert.h"
+#include "kernel/pointwise/pointwise.h"
 #include "op/dims.h"
 
 #include <string.h>
@@ -70,12 +71,12 @@ static enum stk_status lookup_table_infer(const struct stk_call *call, struct st
 	return STK_OK;
 }
 
-static enum stk_status lookup_table_lower_array(const struct stk_call *call, struct stk_array_jobs *jobs, struct stk_error *err)
+static enum stk_status lookup_table_lower_jobs(const struct stk_call *call, struct stk_jobs *jobs, struct stk_error *err)
 {
 	const struct table *t = call->shared;
 	struct stk_pointwise p = {.op = STK_POINTWISE_LOOKUP, .lookup = {.entries = t->count}};
 	memcpy(p.lookup.other, t->other, sizeof t->other);
-	return stk__array_pointwise(jobs, &p, t->entries, t->bytes, &call->in[0], &call->out[0], err);
+	return stk__job_pointwise(jobs, &p, t->entries, t->bytes, &call->in[0], &call->out[0], err);
 }
 
 const struct stk_op_def stk__op_lookup_table = {
@@ -88,5 +89,5 @@ const struct stk_op_def stk__op_lookup_table = {
 	.setup = lookup_table_setup,
 	.teardown = stk__free,
 	.infer = lookup_table_infer,
-	.lower_array = lookup_table_lower_array,
+	.lower_jobs = lookup_table_lower_jobs,
 };

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * experimental.median_blur: the middle value in a window. */
+#include "kernel/common/border.h"
+#include "kernel/filter/filter.h"
 #include "op/filter/morphology.h"
 
 struct median_blur {
@@ -31,7 +33,7 @@ static enum stk_status median_blur_infer(const struct stk_call *call, struct stk
 	return STK_OK;
 }
 
-static enum stk_status median_blur_lower_array(const struct stk_call *call, struct stk_array_jobs *jobs, struct stk_error *err)
+static enum stk_status median_blur_lower_jobs(const struct stk_call *call, struct stk_jobs *jobs, struct stk_error *err)
 {
 	const struct median_blur *a = call->args;
 	struct stk_spatial dims;
@@ -47,7 +49,7 @@ static enum stk_status median_blur_lower_array(const struct stk_call *call, stru
 		int32_t size = (int32_t)stk__planar_size(a->window_size, i);
 		f.window[0][2 - i] = (struct stk_filter_window){.size = size, .first = -(size / 2), .weights = 0};
 	}
-	return stk__array_filter(jobs, &f, NULL, 0, &call->in[0], &call->out[0], err);
+	return stk__job_filter(jobs, &f, NULL, 0, &call->in[0], &call->out[0], err);
 }
 
 const struct stk_op_def stk__op_median_blur = {
@@ -60,5 +62,5 @@ const struct stk_op_def stk__op_median_blur = {
 	.args_size = sizeof(struct median_blur),
 	.flags = STK_OP_IMAGES,
 	.infer = median_blur_infer,
-	.lower_array = median_blur_lower_array,
+	.lower_jobs = median_blur_lower_jobs,
 };

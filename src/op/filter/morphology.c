@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "op/filter/morphology.h"
 
+#include "kernel/common/border.h"
+#include "kernel/filter/filter.h"
+
 #include <string.h>
 
 enum { MOST = 1 << 16 }; /* of a window's extent */
@@ -80,7 +83,7 @@ static int border_of(const char *name)
 }
 
 enum stk_status stk__morphology_lower(
-	const struct stk_call *call, enum stk_filter_reduction reduction, struct stk_array_jobs *jobs, struct stk_error *err)
+	const struct stk_call *call, enum stk_filter_reduction reduction, struct stk_jobs *jobs, struct stk_error *err)
 {
 	const struct stk_morphology *a = call->args;
 	struct stk_spatial dims;
@@ -95,5 +98,5 @@ enum stk_status stk__morphology_lower(
 	f.fill = reduction == STK_FILTER_LEAST ? INFINITY : -INFINITY;
 	if ((s = window_of(a, 0, &f.window[0][2], err)) || (s = window_of(a, 1, &f.window[0][1], err)))
 		return s;
-	return stk__array_filter(jobs, &f, NULL, 0, &call->in[0], &call->out[0], err);
+	return stk__job_filter(jobs, &f, NULL, 0, &call->in[0], &call->out[0], err);
 }

@@ -14,7 +14,7 @@ extern const struct stk_arg_def stk__morphology_args[];
 
 enum stk_status stk__morphology_infer(const struct stk_call *call, struct stk_error *err);
 enum stk_status stk__morphology_lower(
-	const struct stk_call *call, enum stk_filter_reduction reduction, struct stk_array_jobs *jobs, struct stk_error *err);
+	const struct stk_call *call, enum stk_filter_reduction reduction, struct stk_jobs *jobs, struct stk_error *err);
 
 /* For operators of images whose windows are two-dimensional: the spatial dims, and whether values are such that float32 holds. */
 enum stk_status stk__planar_image(const struct stk_desc *in, struct stk_spatial *out, struct stk_error *err);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * noise.gaussian: adds noise from a normal distribution. */
+#include "kernel/pointwise/pointwise.h"
 #include "op/filter/noise.h"
 
 struct noise_gaussian {
@@ -14,7 +15,7 @@ static const struct stk_arg_def noise_gaussian_args[] = {
 	STK_ARG_END,
 };
 
-static enum stk_status noise_gaussian_lower_array(const struct stk_call *call, struct stk_array_jobs *jobs, struct stk_error *err)
+static enum stk_status noise_gaussian_lower_jobs(const struct stk_call *call, struct stk_jobs *jobs, struct stk_error *err)
 {
 	const struct noise_gaussian *a = call->args;
 	return stk__noise_lower(call, STK_POINTWISE_NORMAL, (struct stk_pointwise_noise){.mean = a->mean, .stddev = a->stddev}, jobs, err);
@@ -29,5 +30,5 @@ const struct stk_op_def stk__op_noise_gaussian = {
 	.args_size = sizeof(struct noise_gaussian),
 	.flags = STK_OP_RANDOM,
 	.infer = stk__noise_infer,
-	.lower_array = noise_gaussian_lower_array,
+	.lower_jobs = noise_gaussian_lower_jobs,
 };

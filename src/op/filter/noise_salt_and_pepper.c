@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * noise.salt_and_pepper: replaces some pixels by one of two values. */
 #include "kernel/convert/convert.h"
+#include "kernel/pointwise/pointwise.h"
 #include "op/filter/noise.h"
 
 struct salt_and_pepper {
@@ -47,7 +48,7 @@ static void store_value(uint8_t to[8], float given, double limit, enum stk_dtype
 	stk__convert(to, dtype, &value, STK_FLOAT64, 1);
 }
 
-static enum stk_status salt_and_pepper_lower_array(const struct stk_call *call, struct stk_array_jobs *jobs, struct stk_error *err)
+static enum stk_status salt_and_pepper_lower_jobs(const struct stk_call *call, struct stk_jobs *jobs, struct stk_error *err)
 {
 	const struct salt_and_pepper *a = call->args;
 	const struct stk_desc *in = &call->in[0].desc;
@@ -72,5 +73,5 @@ const struct stk_op_def stk__op_noise_salt_and_pepper = {
 	.args_size = sizeof(struct salt_and_pepper),
 	.flags = STK_OP_RANDOM,
 	.infer = salt_and_pepper_infer,
-	.lower_array = salt_and_pepper_lower_array,
+	.lower_jobs = salt_and_pepper_lower_jobs,
 };

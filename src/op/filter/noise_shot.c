@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * noise.shot: counts of events, as an image sensor registers photons. */
+#include "kernel/pointwise/pointwise.h"
 #include "op/filter/noise.h"
 
 struct noise_shot {
@@ -14,7 +15,7 @@ static const struct stk_arg_def noise_shot_args[] = {
 	STK_ARG_END,
 };
 
-static enum stk_status noise_shot_lower_array(const struct stk_call *call, struct stk_array_jobs *jobs, struct stk_error *err)
+static enum stk_status noise_shot_lower_jobs(const struct stk_call *call, struct stk_jobs *jobs, struct stk_error *err)
 {
 	const struct noise_shot *a = call->args;
 	return stk__noise_lower(call, STK_POINTWISE_POISSON, (struct stk_pointwise_noise){.mean = a->factor}, jobs, err);
@@ -30,5 +31,5 @@ const struct stk_op_def stk__op_noise_shot = {
 	.args_size = sizeof(struct noise_shot),
 	.flags = STK_OP_RANDOM,
 	.infer = stk__noise_infer,
-	.lower_array = noise_shot_lower_array,
+	.lower_jobs = noise_shot_lower_jobs,
 };

@@ -2,6 +2,7 @@
 #include "op/filter/regions.h"
 
 #include "kernel/convert/convert.h"
+#include "kernel/pointwise/pointwise.h"
 #include "op/slice_args.h"
 
 #include <string.h>

@@ -3,6 +3,7 @@
 #ifndef STK_OP_FILTER_REGIONS_H
 #define STK_OP_FILTER_REGIONS_H
 
+#include "kernel/pointwise/pointwise.h"
 #include "op/op.h"
 
 struct stk_regions {

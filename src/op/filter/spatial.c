@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "op/filter/spatial.h"
 
+#include "kernel/filter/filter.h"
+
 #include <string.h>
 
 const char stk__filter_dtype_doc[] =

@@ -3,6 +3,7 @@
 #ifndef STK_OP_FILTER_SPATIAL_H
 #define STK_OP_FILTER_SPATIAL_H
 
+#include "kernel/filter/filter.h"
 #include "op/dims.h"
 
 /* Dims first .. first + count - 1 are spatial. Before them stand frames and channels, behind them channels. count -1: ndim is not known yet. */

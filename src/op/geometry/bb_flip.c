@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * bb_flip: mirrors boxes, as flip mirrors images. */
+#include "kernel/points/points.h"
 #include "op/geometry/boxes.h"
 
 struct bb_flip {
@@ -21,7 +22,7 @@ static enum stk_status bb_flip_infer(const struct stk_call *call, struct stk_err
 	return stk__boxes_check(&call->in[0].desc, err);
 }
 
-static enum stk_status bb_flip_lower_array(const struct stk_call *call, struct stk_array_jobs *jobs, struct stk_error *err)
+static enum stk_status bb_flip_lower_jobs(const struct stk_call *call, struct stk_jobs *jobs, struct stk_error *err)
 {
 	const struct bb_flip *a = call->args;
 	const int64_t mirrored[2] = {a->horizontal, a->vertical};
@@ -41,7 +42,7 @@ static enum stk_status bb_flip_lower_array(const struct stk_call *call, struct s
 	}
 	for (int i = 0; i < 16; i++)
 		matrix[i] = m[i / 4][i % 4];
-	return stk__array_points(jobs, &(struct stk_array_points){4, 4, false}, matrix, &call->in[0], &call->out[0], err);
+	return stk__job_points(jobs, &(struct stk_job_points){4, 4, false}, matrix, &call->in[0], &call->out[0], err);
 }
 
 const struct stk_op_def stk__op_bb_flip = {
@@ -52,5 +53,5 @@ const struct stk_op_def stk__op_bb_flip = {
 	.args = bb_flip_args,
 	.args_size = sizeof(struct bb_flip),
 	.infer = bb_flip_infer,
-	.lower_array = bb_flip_lower_array,
+	.lower_jobs = bb_flip_lower_jobs,
 };

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * bbox_paste: boxes on an image that paste puts on a canvas. */
+#include "kernel/points/points.h"
 #include "op/geometry/boxes.h"
 
 struct bbox_paste {
@@ -26,7 +27,7 @@ static enum stk_status bbox_paste_infer(const struct stk_call *call, struct stk_
 	return stk__boxes_check(&call->in[0].desc, err);
 }
 
-static enum stk_status bbox_paste_lower_array(const struct stk_call *call, struct stk_array_jobs *jobs, struct stk_error *err)
+static enum stk_status bbox_paste_lower_jobs(const struct stk_call *call, struct stk_jobs *jobs, struct stk_error *err)
 {
 	const struct bbox_paste *a = call->args;
 	float matrix[20] = {0}, scale = 1 / a->ratio, x = a->paste_x * (a->ratio - 1) * scale, y = a->paste_y * (a->ratio - 1) * scale;
@@ -35,7 +36,7 @@ static enum stk_status bbox_paste_lower_array(const struct stk_call *call, struc
 		matrix[5 * i] = scale;
 		matrix[16 + i] = moved[i];
 	}
-	return stk__array_points(jobs, &(struct stk_array_points){4, 4, false}, matrix, &call->in[0], &call->out[0], err);
+	return stk__job_points(jobs, &(struct stk_job_points){4, 4, false}, matrix, &call->in[0], &call->out[0], err);
 }
 
 const struct stk_op_def stk__op_bbox_paste = {
@@ -47,5 +48,5 @@ const struct stk_op_def stk__op_bbox_paste = {
 	.args = bbox_paste_args,
 	.args_size = sizeof(struct bbox_paste),
 	.infer = bbox_paste_infer,
-	.lower_array = bbox_paste_lower_array,
+	.lower_jobs = bbox_paste_lower_jobs,
 };

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * coord_flip: mirrors points, as flip mirrors images. */
+#include "kernel/points/points.h"
 #include "op/dims.h"
 
 #include <string.h>
@@ -66,7 +67,7 @@ static enum stk_status coord_flip_infer(const struct stk_call *call, struct stk_
 	return STK_OK;
 }
 
-static enum stk_status coord_flip_lower_array(const struct stk_call *call, struct stk_array_jobs *jobs, struct stk_error *err)
+static enum stk_status coord_flip_lower_jobs(const struct stk_call *call, struct stk_jobs *jobs, struct stk_error *err)
 {
 	const struct coord_flip *a = call->args;
 	int32_t n = (int32_t)call->in[0].desc.shape[1];
@@ -76,7 +77,7 @@ static enum stk_status coord_flip_lower_array(const struct stk_call *call, struc
 		matrix[k * n + k] = a->flip[axis] ? -1 : 1;
 		matrix[n * n + k] = a->flip[axis] ? 2 * a->center[axis] : 0;
 	}
-	return stk__array_points(jobs, &(struct stk_array_points){n, n, false}, matrix, &call->in[0], &call->out[0], err);
+	return stk__job_points(jobs, &(struct stk_job_points){n, n, false}, matrix, &call->in[0], &call->out[0], err);
 }
 
 const struct stk_op_def stk__op_coord_flip = {
@@ -87,5 +88,5 @@ const struct stk_op_def stk__op_coord_flip = {
 	.args = coord_flip_args,
 	.args_size = sizeof(struct coord_flip),
 	.infer = coord_flip_infer,
-	.lower_array = coord_flip_lower_array,
+	.lower_jobs = coord_flip_lower_jobs,
 };

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * coord_transform: an affine map of points or colours. */
+#include "kernel/points/points.h"
 #include "op/dims.h"
 
 #include <string.h>
@@ -13,7 +14,7 @@ struct coord_transform {
 };
 
 struct points_map {
-	struct stk_array_points points;
+	struct stk_job_points points;
 	float matrix[STK_POINT_COMPONENTS * (STK_POINT_COMPONENTS + 1)];
 };
 
@@ -129,10 +130,10 @@ static enum stk_status coord_transform_infer(const struct stk_call *call, struct
 	return STK_OK;
 }
 
-static enum stk_status coord_transform_lower_array(const struct stk_call *call, struct stk_array_jobs *jobs, struct stk_error *err)
+static enum stk_status coord_transform_lower_jobs(const struct stk_call *call, struct stk_jobs *jobs, struct stk_error *err)
 {
 	const struct points_map *p = call->state;
-	return stk__array_points(jobs, &p->points, p->matrix, &call->in[0], &call->out[0], err);
+	return stk__job_points(jobs, &p->points, p->matrix, &call->in[0], &call->out[0], err);
 }
 
 const struct stk_op_def stk__op_coord_transform = {
@@ -145,5 +146,5 @@ const struct stk_op_def stk__op_coord_transform = {
 	.args_size = sizeof(struct coord_transform),
 	.state_size = sizeof(struct points_map),
 	.infer = coord_transform_infer,
-	.lower_array = coord_transform_lower_array,
+	.lower_jobs = coord_transform_lower_jobs,
 };

@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "op/geometry/displace.h"
 
+#include "kernel/common/border.h"
+#include "kernel/copy/copy.h"
+#include "kernel/sample/sample.h"
+
 #include <string.h>
 
 const struct stk_arg_def stk__displace_group[] = {
@@ -41,11 +45,11 @@ float *stk__channel_values(const struct stk_call *call, struct stk_floats values
 	return each;
 }
 
-enum stk_status stk__displace_lower(const struct stk_call *call, const struct stk_displace_args *a, struct stk_array_sample *s,
-	struct stk_array_jobs *jobs, struct stk_error *err)
+enum stk_status stk__displace_lower(const struct stk_call *call, const struct stk_displace_args *a, struct stk_job_sample *s,
+	struct stk_jobs *jobs, struct stk_error *err)
 {
 	if (!a->mask)
-		return stk__array_copy_all(jobs, &call->in[0], &call->out[0], false, err);
+		return stk__job_copy_all(jobs, &call->in[0], &call->out[0], false, err);
 	static const struct stk_sample_dims dims = {{1, 0, -1}, 2};
 	float value = a->fill_value; /* rounded as a pixel of the image would be */
 	if (call->in[0].desc.dtype == STK_UINT8)
@@ -58,5 +62,5 @@ enum stk_status stk__displace_lower(const struct stk_call *call, const struct st
 		return stk__fail(err, STK_NO_MEMORY, "out of memory for a sample's scratch");
 	s->interp = a->interp_type;
 	s->border = STK_BORDER_FILL;
-	return stk__array_sample(jobs, s, &dims, fill, &call->in[0], &call->out[0], err);
+	return stk__job_sample(jobs, s, &dims, fill, &call->in[0], &call->out[0], err);
 }

@@ -3,6 +3,7 @@
 #ifndef STK_OP_GEOMETRY_DISPLACE_H
 #define STK_OP_GEOMETRY_DISPLACE_H
 
+#include "kernel/sample/sample.h"
 #include "op/dims.h"
 
 struct stk_displace_args {
@@ -17,8 +18,8 @@ extern const struct stk_arg_def stk__displace_group[];
 enum stk_status stk__displace_infer(const struct stk_call *call, struct stk_error *err);
 
 /* s: the caller sets map, m and seed. */
-enum stk_status stk__displace_lower(const struct stk_call *call, const struct stk_displace_args *a, struct stk_array_sample *s,
-	struct stk_array_jobs *jobs, struct stk_error *err);
+enum stk_status stk__displace_lower(const struct stk_call *call, const struct stk_displace_args *a, struct stk_job_sample *s,
+	struct stk_jobs *jobs, struct stk_error *err);
 
 /* STK_UNSUPPORTED for types whose pixels DALI's warps do not mix; the nearest pixel may be of any type. interp: enum stk_interp. */
 enum stk_status stk__check_sampled(enum stk_dtype dtype, int32_t interp, struct stk_error *err);

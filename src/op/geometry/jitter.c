@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * jitter: moves each pixel at random. */
+#include "kernel/sample/sample.h"
 #include "op/geometry/displace.h"
 
 struct jitter {
@@ -16,12 +17,12 @@ static const struct stk_arg_def jitter_args[] = {
 	STK_ARG_END,
 };
 
-static enum stk_status jitter_lower_array(const struct stk_call *call, struct stk_array_jobs *jobs, struct stk_error *err)
+static enum stk_status jitter_lower_jobs(const struct stk_call *call, struct stk_jobs *jobs, struct stk_error *err)
 {
 	const struct jitter *a = call->args;
 	struct stk_random r = call->random;
 	uint64_t seed = stk__random_u32(&r);
-	struct stk_array_sample s = {.map = STK_SAMPLE_JITTER, .seed = seed << 32 | stk__random_u32(&r), .m = {(float)(a->nDegree / 2)}};
+	struct stk_job_sample s = {.map = STK_SAMPLE_JITTER, .seed = seed << 32 | stk__random_u32(&r), .m = {(float)(a->nDegree / 2)}};
 	return stk__displace_lower(call, &a->displace, &s, jobs, err);
 }
 
@@ -33,5 +34,5 @@ const struct stk_op_def stk__op_jitter = {
 	.args_size = sizeof(struct jitter),
 	.flags = STK_OP_IMAGES | STK_OP_RANDOM,
 	.infer = stk__displace_infer,
-	.lower_array = jitter_lower_array,
+	.lower_jobs = jitter_lower_jobs,
 };

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * multi_paste: parts of several images on one canvas. */
+#include "kernel/copy/copy.h"
 #include "op/dims.h"
 #include "op/tensor/batch_table.h"
 
@@ -229,7 +230,7 @@ static int32_t subtract(struct area *areas, int32_t n, const struct area *by, st
 
 /* One area of the canvas, from a region or, without one, empty. */
 static enum stk_status fill_area(
-	const struct stk_call *call, const struct area *area, const struct region *r, struct stk_array_jobs *jobs, struct stk_error *err)
+	const struct stk_call *call, const struct area *area, const struct region *r, struct stk_jobs *jobs, struct stk_error *err)
 {
 	const struct stk_tensor *from = r ? r->from : &call->in[0];
 	const struct stk_desc *in = &from->desc, *out = &call->out[0].desc;
@@ -251,11 +252,11 @@ static enum stk_status fill_area(
 			at->step = at->limit = 0;
 	}
 	to.data = (char *)to.data + (size_t)offset * stk_dtype_size(out->dtype);
-	return stk__array_copy(jobs, from, &to, dims, n, &empty, false, err);
+	return stk__job_copy(jobs, from, &to, dims, n, &empty, false, err);
 }
 
 /* From the last region, which lies on top, to the first: jobs may run in any order, so none writes what another one does. */
-static enum stk_status multi_paste_lower_array(const struct stk_call *call, struct stk_array_jobs *jobs, struct stk_error *err)
+static enum stk_status multi_paste_lower_jobs(const struct stk_call *call, struct stk_jobs *jobs, struct stk_error *err)
 {
 	const struct stk_desc *out = &call->out[0].desc;
 	int32_t n = region_count(call), h = out->ndim - 3, areas = 1, cuts;
@@ -295,5 +296,5 @@ const struct stk_op_def stk__op_multi_paste = {
 	.gather = stk__batch_table_gather,
 	.gathers = by_ids,
 	.infer = multi_paste_infer,
-	.lower_array = multi_paste_lower_array,
+	.lower_jobs = multi_paste_lower_jobs,
 };

@@ -78,7 +78,7 @@ static void paste_lower(const struct stk_call *call, struct stk_pass *pass)
 	stk__window_lower(&p->window, &p->in, a->fill_value, pass);
 }
 
-static enum stk_status paste_lower_array(const struct stk_call *call, struct stk_array_jobs *jobs, struct stk_error *err)
+static enum stk_status paste_lower_jobs(const struct stk_call *call, struct stk_jobs *jobs, struct stk_error *err)
 {
 	const struct paste *a = call->args;
 	const struct pasted *p = call->state;
@@ -96,6 +96,6 @@ const struct stk_op_def stk__op_paste = {
 	.state_size = sizeof(struct pasted),
 	.classes = STK_CLASS_WINDOW | STK_CLASS_FILL,
 	.infer = paste_infer,
-	.lower_array = paste_lower_array,
+	.lower_jobs = paste_lower_jobs,
 	.lower = paste_lower,
 };

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * experimental.remap: each output pixel says where it is taken from. */
+#include "kernel/common/border.h"
+#include "kernel/sample/sample.h"
 #include "op/geometry/displace.h"
 
 #include <string.h>
@@ -97,7 +99,7 @@ static enum stk_status remap_infer(const struct stk_call *call, struct stk_error
 	return STK_OK;
 }
 
-static enum stk_status remap_lower_array(const struct stk_call *call, struct stk_array_jobs *jobs, struct stk_error *err)
+static enum stk_status remap_lower_jobs(const struct stk_call *call, struct stk_jobs *jobs, struct stk_error *err)
 {
 	const struct remap *a = call->args;
 	const struct stk_desc *in = &call->in[0].desc, *map = &call->in[1].desc, *out = &call->out[0].desc;
@@ -107,7 +109,7 @@ static enum stk_status remap_lower_array(const struct stk_call *call, struct stk
 	enum stk_status status = read_map(map, 'x', &x, err);
 	if (status)
 		return status;
-	struct stk_array_sample s = {.map = STK_SAMPLE_MAPS,
+	struct stk_job_sample s = {.map = STK_SAMPLE_MAPS,
 		.border = STK_BORDER_FILL,
 		.interp = a->interp,
 		.m = {a->relative || a->pixel_origin[1] == 'e' ? 0.5f : 0, a->relative},
@@ -116,7 +118,7 @@ static enum stk_status remap_lower_array(const struct stk_call *call, struct stk
 	float *fill = stk__channel_values(call, a->fill_value, channels);
 	if (!fill)
 		return stk__fail(err, STK_NO_MEMORY, "out of memory for a sample's scratch");
-	return stk__array_sample(
+	return stk__job_sample(
 		jobs, &s, &(struct stk_sample_dims){{h + 1, h, -1}, in->ndim == 2 ? -1 : h + 2}, fill, &call->in[0], &call->out[0], err);
 }
 
@@ -131,5 +133,5 @@ const struct stk_op_def stk__op_remap = {
 	.args_size = sizeof(struct remap),
 	.flags = STK_OP_IMAGES,
 	.infer = remap_infer,
-	.lower_array = remap_lower_array,
+	.lower_jobs = remap_lower_jobs,
 };

@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "op/geometry/resize_axes.h"
 
+#include "kernel/copy/copy.h"
+#include "kernel/filter/filter.h"
+#include "kernel/resize/resize.h"
+
 #include <string.h>
 
 bool stk__resize_is_image(const struct stk_desc *in)
@@ -59,12 +63,12 @@ enum stk_status stk__resize_axes(const struct stk_extents *x, const int32_t *dim
 }
 
 enum stk_status stk__resize_axes_run(
-	const struct stk_call *call, const struct stk_resize_axes *r, struct stk_array_jobs *jobs, struct stk_error *err)
+	const struct stk_call *call, const struct stk_resize_axes *r, struct stk_jobs *jobs, struct stk_error *err)
 {
 	const struct stk_tensor *in = &call->in[0], *out = &call->out[0];
 	if (stk_desc_elements(&out->desc) == 0)
 		return STK_OK;
 	if (r->n == 0)
-		return stk__array_copy_all(jobs, in, out, in->desc.dtype != out->desc.dtype, err);
-	return stk__array_resize(jobs, r->axis, r->dims, r->n, in, out, err);
+		return stk__job_copy_all(jobs, in, out, in->desc.dtype != out->desc.dtype, err);
+	return stk__job_resize(jobs, r->axis, r->dims, r->n, in, out, err);
 }

@@ -4,6 +4,7 @@
 #define STK_OP_GEOMETRY_RESIZE_AXES_H
 
 #include "kernel/resample/filter.h"
+#include "kernel/resize/resize.h"
 #include "op/resize_args.h"
 
 /* The dims that change; left in call->state by infer. */
@@ -27,6 +28,6 @@ enum stk_status stk__resize_axes(const struct stk_extents *x, const int32_t *dim
 enum stk_status stk__resize_axes_type(enum stk_dtype dtype, struct stk_error *err);
 
 enum stk_status stk__resize_axes_run(
-	const struct stk_call *call, const struct stk_resize_axes *r, struct stk_array_jobs *jobs, struct stk_error *err);
+	const struct stk_call *call, const struct stk_resize_axes *r, struct stk_jobs *jobs, struct stk_error *err);
 
 #endif

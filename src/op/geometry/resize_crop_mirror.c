@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * resize_crop_mirror: resize, crop and flip of images and volumes as one operator. */
+#include "kernel/filter/filter.h"
 #include "op/geometry/resize_axes.h"
 #include "op/window_args.h"
 
@@ -101,7 +102,7 @@ static enum stk_status resize_crop_mirror_infer(const struct stk_call *call, str
 	return keep_window(call, err);
 }
 
-static enum stk_status resize_crop_mirror_lower_array(const struct stk_call *call, struct stk_array_jobs *jobs, struct stk_error *err)
+static enum stk_status resize_crop_mirror_lower_jobs(const struct stk_call *call, struct stk_jobs *jobs, struct stk_error *err)
 {
 	const struct resized *r = call->state;
 	return stk__resize_axes_run(call, &r->axes, jobs, err);
@@ -131,5 +132,5 @@ const struct stk_op_def stk__op_resize_crop_mirror = {
 	.classes = STK_CLASS_SAMPLER | STK_CLASS_WINDOW,
 	.infer = resize_crop_mirror_infer,
 	.lower = resize_crop_mirror_lower,
-	.lower_array = resize_crop_mirror_lower_array,
+	.lower_jobs = resize_crop_mirror_lower_jobs,
 };

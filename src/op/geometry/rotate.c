@@ -116,5 +116,5 @@ const struct stk_op_def stk__op_rotate = {
 	.classify = rotate_classify,
 	.infer = rotate_infer,
 	.lower = stk__warp_lower,
-	.lower_array = stk__warp_lower_array,
+	.lower_jobs = stk__warp_lower_jobs,
 };

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * sphere: an image as on a sphere. */
+#include "kernel/sample/sample.h"
 #include "op/geometry/displace.h"
 
 struct sphere {
@@ -11,10 +12,10 @@ static const struct stk_arg_def sphere_args[] = {
 	STK_ARG_END,
 };
 
-static enum stk_status sphere_lower_array(const struct stk_call *call, struct stk_array_jobs *jobs, struct stk_error *err)
+static enum stk_status sphere_lower_jobs(const struct stk_call *call, struct stk_jobs *jobs, struct stk_error *err)
 {
 	const struct sphere *a = call->args;
-	struct stk_array_sample s = {.map = STK_SAMPLE_SPHERE};
+	struct stk_job_sample s = {.map = STK_SAMPLE_SPHERE};
 	return stk__displace_lower(call, &a->displace, &s, jobs, err);
 }
 
@@ -27,5 +28,5 @@ const struct stk_op_def stk__op_sphere = {
 	.args_size = sizeof(struct sphere),
 	.flags = STK_OP_IMAGES,
 	.infer = stk__displace_infer,
-	.lower_array = sphere_lower_array,
+	.lower_jobs = sphere_lower_jobs,
 };

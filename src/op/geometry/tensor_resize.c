@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * tensor_resize: resampling of tensors along any of their dims. */
+#include "kernel/filter/filter.h"
 #include "op/geometry/resize_axes.h"
 #include "op/slice_args.h"
 
@@ -143,7 +144,7 @@ static enum stk_status tensor_resize_infer(const struct stk_call *call, struct s
 	return infer_axes(call, dims, n, err);
 }
 
-static enum stk_status tensor_resize_lower_array(const struct stk_call *call, struct stk_array_jobs *jobs, struct stk_error *err)
+static enum stk_status tensor_resize_lower_jobs(const struct stk_call *call, struct stk_jobs *jobs, struct stk_error *err)
 {
 	return stk__resize_axes_run(call, call->state, jobs, err);
 }
@@ -161,5 +162,5 @@ const struct stk_op_def stk__op_tensor_resize = {
 	.args_size = sizeof(struct tensor_resize),
 	.state_size = sizeof(struct stk_resize_axes),
 	.infer = tensor_resize_infer,
-	.lower_array = tensor_resize_lower_array,
+	.lower_jobs = tensor_resize_lower_jobs,
 };

@@ -133,5 +133,5 @@ const struct stk_op_def stk__op_warp_affine = {
 	.classify = warp_affine_classify,
 	.infer = warp_affine_infer,
 	.lower = stk__warp_lower,
-	.lower_array = stk__warp_lower_array,
+	.lower_jobs = stk__warp_lower_jobs,
 };

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "op/geometry/warp_args.h"
 
+#include "kernel/common/border.h"
 #include "kernel/convert/convert.h"
+#include "kernel/sample/sample.h"
 
 #include <string.h>
 
@@ -111,7 +113,7 @@ enum stk_status stk__warp_end(const struct stk_call *call, const struct stk_warp
 	w->dims = *dims;
 	w->fill = clamp ? 0 : nearest ? a->fill_value : fill_in(a->fill_value, in->dtype);
 	w->warp = (struct stk_warp){.interp = (uint8_t)a->interp_type, .clamp = clamp, .dtype = (uint8_t)out->dtype, .fill = w->fill};
-	w->sample = (struct stk_array_sample){
+	w->sample = (struct stk_job_sample){
 		.map = STK_SAMPLE_AFFINE, .interp = a->interp_type, .border = clamp ? STK_BORDER_CLAMP : STK_BORDER_FILL};
 	for (int32_t i = 0; i < dims->count; i++) {
 		for (int32_t k = 0; k < dims->count; k++)
@@ -144,7 +146,7 @@ void stk__warp_lower(const struct stk_call *call, struct stk_pass *pass)
 	stk__pass_warp(pass, &w->warp);
 }
 
-enum stk_status stk__warp_lower_array(const struct stk_call *call, struct stk_array_jobs *jobs, struct stk_error *err)
+enum stk_status stk__warp_lower_jobs(const struct stk_call *call, struct stk_jobs *jobs, struct stk_error *err)
 {
 	const struct stk_warp_state *w = call->state;
 	int64_t channels = w->dims.of.channel < 0 ? 1 : call->in[0].desc.shape[w->dims.of.channel];
@@ -153,5 +155,5 @@ enum stk_status stk__warp_lower_array(const struct stk_call *call, struct stk_ar
 		return stk__fail(err, STK_NO_MEMORY, "out of memory for a sample's scratch");
 	for (int64_t c = 0; c < channels; c++)
 		fill[c] = w->fill;
-	return stk__array_sample(jobs, &w->sample, &w->dims.of, fill, &call->in[0], &call->out[0], err);
+	return stk__job_sample(jobs, &w->sample, &w->dims.of, fill, &call->in[0], &call->out[0], err);
 }

@@ -3,6 +3,7 @@
 #ifndef STK_OP_GEOMETRY_WARP_ARGS_H
 #define STK_OP_GEOMETRY_WARP_ARGS_H
 
+#include "kernel/sample/sample.h"
 #include "op/geometry/affine.h"
 
 struct stk_warp_args {
@@ -12,7 +13,7 @@ struct stk_warp_args {
 };
 extern const struct stk_arg_def stk__warp_group[];
 
-/* The layouts that passes serve. Volumes, and types that float32 does not hold, are array jobs. */
+/* The layouts that passes serve. Volumes, and types that float32 does not hold, are jobs. */
 #define STK_WARP_LAYOUTS "HWC CHW HW FHWC FCHW FHW"
 
 /* Dims of height, width and, of volumes, depth: axis[0] is x. A tensor without layout is taken as an image. */
@@ -21,11 +22,11 @@ struct stk_warp_dims {
 	struct stk_sample_dims of;
 };
 
-/* What infer leaves for lower and lower_array. */
+/* What infer leaves for lower and lower_jobs. */
 struct stk_warp_state {
 	struct stk_warp_dims dims;
 	struct stk_warp warp;
-	struct stk_array_sample sample;
+	struct stk_job_sample sample;
 	float fill;
 };
 
@@ -45,6 +46,6 @@ enum stk_status stk__warp_end(const struct stk_call *call, const struct stk_warp
 
 unsigned stk__warp_classify(const struct stk_warp_args *a, const struct stk_desc *in);
 void stk__warp_lower(const struct stk_call *call, struct stk_pass *pass);
-enum stk_status stk__warp_lower_array(const struct stk_call *call, struct stk_array_jobs *jobs, struct stk_error *err);
+enum stk_status stk__warp_lower_jobs(const struct stk_call *call, struct stk_jobs *jobs, struct stk_error *err);
 
 #endif

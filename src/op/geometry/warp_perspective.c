@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * experimental.warp_perspective: an image seen from elsewhere. */
+#include "kernel/common/border.h"
+#include "kernel/sample/sample.h"
 #include "op/geometry/displace.h"
 #include "op/geometry/warp_args.h"
 
@@ -16,7 +18,7 @@ struct warp_perspective {
 
 struct perspective {
 	struct stk_warp_dims dims;
-	struct stk_array_sample sample;
+	struct stk_job_sample sample;
 };
 
 static const struct stk_arg_def warp_perspective_args[] = {
@@ -167,13 +169,13 @@ static enum stk_status warp_perspective_infer(const struct stk_call *call, struc
 		return s;
 	if (a->pixel_origin[1] == 'e')
 		to_corners(m);
-	p->sample = (struct stk_array_sample){.map = STK_SAMPLE_PERSPECTIVE, .interp = a->interp_type, .border = border_of(a->border_mode)};
+	p->sample = (struct stk_job_sample){.map = STK_SAMPLE_PERSPECTIVE, .interp = a->interp_type, .border = border_of(a->border_mode)};
 	for (int i = 0; i < 9; i++)
 		p->sample.m[i] = (float)m[i];
 	return stk__check_map(p->sample.m, 9, err);
 }
 
-static enum stk_status warp_perspective_lower_array(const struct stk_call *call, struct stk_array_jobs *jobs, struct stk_error *err)
+static enum stk_status warp_perspective_lower_jobs(const struct stk_call *call, struct stk_jobs *jobs, struct stk_error *err)
 {
 	const struct warp_perspective *a = call->args;
 	const struct perspective *p = call->state;
@@ -181,7 +183,7 @@ static enum stk_status warp_perspective_lower_array(const struct stk_call *call,
 	float *fill = stk__channel_values(call, a->fill_value, channels);
 	if (!fill)
 		return stk__fail(err, STK_NO_MEMORY, "out of memory for a sample's scratch");
-	return stk__array_sample(jobs, &p->sample, &p->dims.of, fill, &call->in[0], &call->out[0], err);
+	return stk__job_sample(jobs, &p->sample, &p->dims.of, fill, &call->in[0], &call->out[0], err);
 }
 
 const struct stk_op_def stk__op_warp_perspective = {
@@ -197,5 +199,5 @@ const struct stk_op_def stk__op_warp_perspective = {
 	.flags = STK_OP_IMAGES,
 	.state_size = sizeof(struct perspective),
 	.infer = warp_perspective_infer,
-	.lower_array = warp_perspective_lower_array,
+	.lower_jobs = warp_perspective_lower_jobs,
 };

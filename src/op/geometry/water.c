@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * water: an image as under waves. */
+#include "kernel/sample/sample.h"
 #include "op/geometry/displace.h"
 
 struct water {
@@ -20,10 +21,10 @@ static const struct stk_arg_def water_args[] = {
 	STK_ARG_END,
 };
 
-static enum stk_status water_lower_array(const struct stk_call *call, struct stk_array_jobs *jobs, struct stk_error *err)
+static enum stk_status water_lower_jobs(const struct stk_call *call, struct stk_jobs *jobs, struct stk_error *err)
 {
 	const struct water *a = call->args;
-	struct stk_array_sample s = {.map = STK_SAMPLE_WATER, .m = {a->ampl_x, a->freq_x, a->phase_x, a->ampl_y, a->freq_y, a->phase_y}};
+	struct stk_job_sample s = {.map = STK_SAMPLE_WATER, .m = {a->ampl_x, a->freq_x, a->phase_x, a->ampl_y, a->freq_y, a->phase_y}};
 	return stk__displace_lower(call, &a->displace, &s, jobs, err);
 }
 
@@ -38,5 +39,5 @@ const struct stk_op_def stk__op_water = {
 	.args_size = sizeof(struct water),
 	.flags = STK_OP_IMAGES,
 	.infer = stk__displace_infer,
-	.lower_array = water_lower_array,
+	.lower_jobs = water_lower_jobs,
 };

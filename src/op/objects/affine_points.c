@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * affine_points: points, and boxes as pairs of points, by a transform that is made for each sample. */
+#include "kernel/points/points.h"
 #include "op/geometry/affine.h"
 #include "op/objects/objects.h"
 
@@ -39,7 +40,7 @@ static enum stk_status affine_points_infer(const struct stk_call *call, struct s
 	return STK_OK;
 }
 
-static enum stk_status affine_points_lower_array(const struct stk_call *call, struct stk_array_jobs *jobs, struct stk_error *err)
+static enum stk_status affine_points_lower_jobs(const struct stk_call *call, struct stk_jobs *jobs, struct stk_error *err)
 {
 	const struct affine_points *a = call->args;
 	const float *m = call->in[1].data;
@@ -50,7 +51,7 @@ static enum stk_status affine_points_lower_array(const struct stk_call *call, st
 			matrix[r * k + c] = m[r * (k + 1) + c];
 		matrix[k * k + r] = a->linear ? 0 : m[r * (k + 1) + k];
 	}
-	return stk__array_points(jobs, &(struct stk_array_points){k, k, a->boxes}, matrix, &call->in[0], &call->out[0], err);
+	return stk__job_points(jobs, &(struct stk_job_points){k, k, a->boxes}, matrix, &call->in[0], &call->out[0], err);
 }
 
 const struct stk_op_def stk__op_affine_points = {
@@ -64,5 +65,5 @@ const struct stk_op_def stk__op_affine_points = {
 	.args = affine_points_args,
 	.args_size = sizeof(struct affine_points),
 	.infer = affine_points_infer,
-	.lower_array = affine_points_lower_array,
+	.lower_jobs = affine_points_lower_jobs,
 };

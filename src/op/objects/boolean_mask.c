@@ -3,6 +3,7 @@
 #include "op/objects/objects.h"
 
 #include "kernel/convert/convert.h"
+#include "kernel/copy/copy.h"
 
 struct boolean_mask {
 	struct stk_ints axes;
@@ -73,7 +74,7 @@ static enum stk_status boolean_mask_infer(const struct stk_call *call, struct st
 
 /* One job for each stretch of elements that are kept. */
 static enum stk_status keep_elements(const struct stk_tensor *in, const struct stk_tensor *out, int32_t axis, const uint8_t *mask,
-	struct stk_array_jobs *jobs, struct stk_error *err)
+	struct stk_jobs *jobs, struct stk_error *err)
 {
 	int64_t outer = 1, inner = 1, n = in->desc.shape[axis], kept = out->desc.shape[axis];
 	for (int32_t d = 0; d < in->desc.ndim; d++) {
@@ -93,13 +94,13 @@ static enum stk_status keep_elements(const struct stk_tensor *in, const struct s
 		struct stk_tensor from = *in, at = *out;
 		from.data = (uint8_t *)in->data + (size_t)first * size;
 		at.data = (uint8_t *)out->data + (size_t)to * size;
-		s = stk__array_copy(jobs, &from, &at, dims, 2, NULL, false, err);
+		s = stk__job_copy(jobs, &from, &at, dims, 2, NULL, false, err);
 		to += i - first;
 	}
 	return s;
 }
 
-static enum stk_status boolean_mask_lower_array(const struct stk_call *call, struct stk_array_jobs *jobs, struct stk_error *err)
+static enum stk_status boolean_mask_lower_jobs(const struct stk_call *call, struct stk_jobs *jobs, struct stk_error *err)
 {
 	const uint8_t *mask = *(uint8_t **)call->state;
 	enum stk_status s = STK_OK;
@@ -124,5 +125,5 @@ const struct stk_op_def stk__op_boolean_mask = {
 	.state_size = sizeof(uint8_t *), /* the mask, which infer has read */
 	.flags = STK_OP_OPTIONAL_OUTPUTS,
 	.infer = boolean_mask_infer,
-	.lower_array = boolean_mask_lower_array,
+	.lower_jobs = boolean_mask_lower_jobs,
 };

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * pad_ragged: tensors of which a batch's samples have unequal numbers, as a padded batch and these numbers. */
+#include "kernel/copy/copy.h"
 #include "op/nd.h"
 #include "op/objects/objects.h"
 
@@ -72,7 +73,7 @@ static enum stk_status pad_ragged_gather(const struct stk_call *calls, int32_t c
 	return STK_OK;
 }
 
-static enum stk_status pad_ragged_lower_array(const struct stk_call *call, struct stk_array_jobs *jobs, struct stk_error *err)
+static enum stk_status pad_ragged_lower_jobs(const struct stk_call *call, struct stk_jobs *jobs, struct stk_error *err)
 {
 	static const uint8_t zero[8] = {0};
 	enum stk_status s = STK_OK;
@@ -84,10 +85,10 @@ static enum stk_status pad_ragged_lower_array(const struct stk_call *call, struc
 			inner *= in->shape[d];
 		const int64_t have = in->shape[0] * inner, want = out->shape[0] * inner;
 		const struct stk_copy_dim all = {.size = want, .step = 1, .limit = have, .dst = 1, .src = 1};
-		s = stk__array_copy(jobs, &call->in[k], &call->out[k], &all, 1, have < want ? zero : NULL, false, err);
+		s = stk__job_copy(jobs, &call->in[k], &call->out[k], &all, 1, have < want ? zero : NULL, false, err);
 		const struct stk_copy_dim none = {.size = 1, .step = 1, .limit = 0, .dst = 1, .src = 1}; /* fill alone */
 		if (s == STK_OK)
-			s = stk__array_copy(jobs, &size, &size, &none, 1, &in->shape[0], false, err);
+			s = stk__job_copy(jobs, &size, &size, &none, 1, &in->shape[0], false, err);
 		size.data = (int64_t *)size.data + 1;
 	}
 	return s;
@@ -105,5 +106,5 @@ const struct stk_op_def stk__op_pad_ragged = {
 	.flags = STK_OP_OPTIONAL_OUTPUTS,
 	.gather = pad_ragged_gather,
 	.infer = pad_ragged_infer,
-	.lower_array = pad_ragged_lower_array,
+	.lower_jobs = pad_ragged_lower_jobs,
 };

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * cast_like: the element type of another tensor. */
+#include "kernel/copy/copy.h"
 #include "op/op.h"
 
 static const struct stk_arg_def cast_like_args[] = {STK_ARG_END};
@@ -12,9 +13,9 @@ static enum stk_status cast_like_infer(const struct stk_call *call, struct stk_e
 	return STK_OK;
 }
 
-static enum stk_status cast_like_lower_array(const struct stk_call *call, struct stk_array_jobs *jobs, struct stk_error *err)
+static enum stk_status cast_like_lower_jobs(const struct stk_call *call, struct stk_jobs *jobs, struct stk_error *err)
 {
-	return stk__array_copy_all(jobs, &call->in[0], &call->out[0], true, err);
+	return stk__job_copy_all(jobs, &call->in[0], &call->out[0], true, err);
 }
 
 const struct stk_op_def stk__op_cast_like = {
@@ -24,5 +25,5 @@ const struct stk_op_def stk__op_cast_like = {
 	.inputs = {2, 2},
 	.args = cast_like_args,
 	.infer = cast_like_infer,
-	.lower_array = cast_like_lower_array,
+	.lower_jobs = cast_like_lower_jobs,
 };

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * cat: joins tensors along a dim that they have. */
+#include "kernel/copy/copy.h"
 #include "op/tensor/join.h"
 
 #include <string.h>
@@ -103,7 +104,7 @@ static enum stk_status cat_infer(const struct stk_call *call, struct stk_error *
 	return STK_OK;
 }
 
-static enum stk_status cat_lower_array(const struct stk_call *call, struct stk_array_jobs *jobs, struct stk_error *err)
+static enum stk_status cat_lower_jobs(const struct stk_call *call, struct stk_jobs *jobs, struct stk_error *err)
 {
 	const struct stk_desc *out = &call->out[0].desc;
 	int64_t count = 1, inner = 1;
@@ -113,11 +114,11 @@ static enum stk_status cat_lower_array(const struct stk_call *call, struct stk_a
 		*(d < axis ? &count : &inner) *= d == axis ? 1 : out->shape[d];
 	if (s || count == 0 || inner == 0)
 		return s;
-	struct stk_array_rows rows = {.count = count, .stride = inner * out->shape[axis]};
+	struct stk_job_rows rows = {.count = count, .stride = inner * out->shape[axis]};
 	for (int32_t i = 0; i < call->n_in && s == STK_OK; i++, rows.first += rows.length) {
 		rows.length = inner * call->in[i].desc.shape[axis];
 		if (rows.length)
-			s = stk__array_copy_rows(jobs, &call->in[i], &call->out[0], &rows, err);
+			s = stk__job_copy_rows(jobs, &call->in[i], &call->out[0], &rows, err);
 	}
 	return s;
 }
@@ -132,5 +133,5 @@ const struct stk_op_def stk__op_cat = {
 	.args = cat_args,
 	.args_size = sizeof(struct cat),
 	.infer = cat_infer,
-	.lower_array = cat_lower_array,
+	.lower_jobs = cat_lower_jobs,
 };

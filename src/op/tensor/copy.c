@@ -19,5 +19,5 @@ const struct stk_op_def stk__op_copy = {
 	.args = copy_args,
 	.flags = STK_OP_MOVES,
 	.infer = copy_infer,
-	.lower_array = stk__view_lower_array,
+	.lower_jobs = stk__view_lower_jobs,
 };

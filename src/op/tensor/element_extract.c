@@ -46,7 +46,7 @@ static enum stk_status element_extract_infer(const struct stk_call *call, struct
 	return s;
 }
 
-static enum stk_status element_extract_lower_array(const struct stk_call *call, struct stk_array_jobs *jobs, struct stk_error *err)
+static enum stk_status element_extract_lower_jobs(const struct stk_call *call, struct stk_jobs *jobs, struct stk_error *err)
 {
 	(void)call, (void)jobs;
 	return stk__fail(err, STK_STATE, "element_extract gives views; please report this graph");
@@ -61,5 +61,5 @@ const struct stk_op_def stk__op_element_extract = {
 	.args = element_extract_args,
 	.args_size = sizeof(struct element_extract),
 	.infer = element_extract_infer,
-	.lower_array = element_extract_lower_array,
+	.lower_jobs = element_extract_lower_jobs,
 };

@@ -74,5 +74,5 @@ const struct stk_op_def stk__op_expand_dims = {
 	.args = expand_dims_args,
 	.args_size = sizeof(struct expand_dims),
 	.infer = expand_dims_infer,
-	.lower_array = stk__view_lower_array,
+	.lower_jobs = stk__view_lower_jobs,
 };

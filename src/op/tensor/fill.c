@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * full, ones, zeros, and full_like, ones_like, zeros_like: tensors of one value, or of one that is broadcast. */
 #include "kernel/convert/convert.h"
+#include "kernel/copy/copy.h"
 #include "op/dims.h"
 
 #include <string.h>
@@ -104,7 +105,7 @@ static enum stk_status like_infer(const struct stk_call *call, struct stk_error 
 }
 
 /* The last input is the value, which is converted to the output's type. */
-static enum stk_status broadcast_lower_array(const struct stk_call *call, struct stk_array_jobs *jobs, struct stk_error *err)
+static enum stk_status broadcast_lower_jobs(const struct stk_call *call, struct stk_jobs *jobs, struct stk_error *err)
 {
 	const struct stk_tensor *value = &call->in[call->n_in - 1];
 	const struct stk_desc *out = &call->out[0].desc;
@@ -118,25 +119,25 @@ static enum stk_status broadcast_lower_array(const struct stk_call *call, struct
 		dst *= out->shape[d];
 		src *= k < 0 ? 1 : value->desc.shape[k];
 	}
-	return stk__array_copy(jobs, value, &call->out[0], dims, out->ndim, NULL, false, err);
+	return stk__job_copy(jobs, value, &call->out[0], dims, out->ndim, NULL, false, err);
 }
 
 /* All of the output is outside of the source, which is not read. */
-static enum stk_status fill_with(const struct stk_call *call, int64_t value, struct stk_array_jobs *jobs, struct stk_error *err)
+static enum stk_status fill_with(const struct stk_call *call, int64_t value, struct stk_jobs *jobs, struct stk_error *err)
 {
 	const struct stk_tensor *out = &call->out[0];
 	uint64_t element = 0;
 	struct stk_copy_dim all = {.size = stk_desc_elements(&out->desc), .step = 1, .limit = 0, .dst = 1, .src = 1};
 	stk__convert(&element, out->desc.dtype, &value, STK_INT64, 1);
-	return stk__array_copy(jobs, out, out, &all, 1, &element, false, err);
+	return stk__job_copy(jobs, out, out, &all, 1, &element, false, err);
 }
 
-static enum stk_status ones_lower_array(const struct stk_call *call, struct stk_array_jobs *jobs, struct stk_error *err)
+static enum stk_status ones_lower_jobs(const struct stk_call *call, struct stk_jobs *jobs, struct stk_error *err)
 {
 	return fill_with(call, 1, jobs, err);
 }
 
-static enum stk_status zeros_lower_array(const struct stk_call *call, struct stk_array_jobs *jobs, struct stk_error *err)
+static enum stk_status zeros_lower_jobs(const struct stk_call *call, struct stk_jobs *jobs, struct stk_error *err)
 {
 	return fill_with(call, 0, jobs, err);
 }
@@ -149,7 +150,7 @@ const struct stk_op_def stk__op_full = {
 	.args = full_args,
 	.args_size = sizeof(struct fill),
 	.infer = full_infer,
-	.lower_array = broadcast_lower_array,
+	.lower_jobs = broadcast_lower_jobs,
 };
 
 const struct stk_op_def stk__op_full_like = {
@@ -159,7 +160,7 @@ const struct stk_op_def stk__op_full_like = {
 	.inputs = {2, 2},
 	.args = full_like_args,
 	.infer = full_like_infer,
-	.lower_array = broadcast_lower_array,
+	.lower_jobs = broadcast_lower_jobs,
 };
 
 const struct stk_op_def stk__op_ones = {
@@ -169,7 +170,7 @@ const struct stk_op_def stk__op_ones = {
 	.args_size = sizeof(struct fill),
 	.flags = STK_OP_CLONED,
 	.infer = plain_infer,
-	.lower_array = ones_lower_array,
+	.lower_jobs = ones_lower_jobs,
 };
 
 const struct stk_op_def stk__op_zeros = {
@@ -179,7 +180,7 @@ const struct stk_op_def stk__op_zeros = {
 	.args_size = sizeof(struct fill),
 	.flags = STK_OP_CLONED,
 	.infer = plain_infer,
-	.lower_array = zeros_lower_array,
+	.lower_jobs = zeros_lower_jobs,
 };
 
 const struct stk_op_def stk__op_ones_like = {
@@ -189,7 +190,7 @@ const struct stk_op_def stk__op_ones_like = {
 	.args = like_args,
 	.args_size = sizeof(struct fill),
 	.infer = like_infer,
-	.lower_array = ones_lower_array,
+	.lower_jobs = ones_lower_jobs,
 };
 
 const struct stk_op_def stk__op_zeros_like = {
@@ -199,5 +200,5 @@ const struct stk_op_def stk__op_zeros_like = {
 	.args = like_args,
 	.args_size = sizeof(struct fill),
 	.infer = like_infer,
-	.lower_array = zeros_lower_array,
+	.lower_jobs = zeros_lower_jobs,
 };

@@ -34,10 +34,10 @@ static enum stk_status merge_infer(const struct stk_call *call, struct stk_error
 	return STK_OK;
 }
 
-static enum stk_status merge_lower_array(const struct stk_call *call, struct stk_array_jobs *jobs, struct stk_error *err)
+static enum stk_status merge_lower_jobs(const struct stk_call *call, struct stk_jobs *jobs, struct stk_error *err)
 {
 	const struct stk_call one = {.in = chosen(call), .out = call->out, .n_in = 1, .n_out = 1};
-	return stk__view_lower_array(&one, jobs, err);
+	return stk__view_lower_jobs(&one, jobs, err);
 }
 
 const struct stk_op_def stk__op_merge = {
@@ -49,5 +49,5 @@ const struct stk_op_def stk__op_merge = {
 	.args = merge_args,
 	.flags = STK_OP_HIDDEN | STK_OP_MERGES | STK_OP_MOVES,
 	.infer = merge_infer,
-	.lower_array = merge_lower_array,
+	.lower_jobs = merge_lower_jobs,
 };

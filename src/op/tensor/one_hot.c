@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * one_hot: class numbers as vectors. */
+#include "kernel/one_hot/one_hot.h"
 #include "op/nd.h"
 #include "op/tensor/join.h"
 
@@ -81,11 +82,11 @@ static enum stk_status one_hot_infer(const struct stk_call *call, struct stk_err
 	return STK_OK;
 }
 
-static enum stk_status one_hot_lower_array(const struct stk_call *call, struct stk_array_jobs *jobs, struct stk_error *err)
+static enum stk_status one_hot_lower_jobs(const struct stk_call *call, struct stk_jobs *jobs, struct stk_error *err)
 {
 	const struct one_hot *a = call->args;
 	int32_t axis = a->axis < 0 ? call->out[0].desc.ndim - 1 : (int32_t)a->axis;
-	return stk__array_one_hot(jobs, &call->in[0], &call->out[0], axis, a->on_value, a->off_value, err);
+	return stk__job_one_hot(jobs, &call->in[0], &call->out[0], axis, a->on_value, a->off_value, err);
 }
 
 const struct stk_op_def stk__op_one_hot = {
@@ -98,5 +99,5 @@ const struct stk_op_def stk__op_one_hot = {
 	.gather = one_hot_gather,
 	.gathers = one_hot_gathers,
 	.infer = one_hot_infer,
-	.lower_array = one_hot_lower_array,
+	.lower_jobs = one_hot_lower_jobs,
 };

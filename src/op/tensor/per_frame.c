@@ -44,5 +44,5 @@ const struct stk_op_def stk__op_per_frame = {
 	.args = per_frame_args,
 	.args_size = sizeof(struct per_frame),
 	.infer = per_frame_infer,
-	.lower_array = stk__view_lower_array,
+	.lower_jobs = stk__view_lower_jobs,
 };

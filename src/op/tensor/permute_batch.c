@@ -50,5 +50,5 @@ const struct stk_op_def stk__op_permute_batch = {
 	.args_size = sizeof(struct permute_batch),
 	.gather = stk__batch_table_gather,
 	.infer = permute_batch_infer,
-	.lower_array = stk__view_lower_array,
+	.lower_jobs = stk__view_lower_jobs,
 };

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * reductions.*: what the elements along some dims come to. */
+#include "kernel/reduce/reduce.h"
 #include "op/tensor/axes.h"
 
 #include <string.h>
@@ -66,8 +67,8 @@ static enum stk_status check_dtype(enum stk_reduction op, enum stk_dtype in, enu
 
 static enum stk_status reduced_dims(const struct reduction *a, const struct stk_desc *in, uint32_t *reduced, struct stk_error *err)
 {
-	if (stk_desc_elements(in) > STK_ARRAY_MOST)
-		return stk__fail(err, STK_LIMIT, "a tensor to reduce has at most %d values, not %lld", STK_ARRAY_MOST,
+	if (stk_desc_elements(in) > STK_JOB_MOST)
+		return stk__fail(err, STK_LIMIT, "a tensor to reduce has at most %d values, not %lld", STK_JOB_MOST,
 			(long long)stk_desc_elements(in));
 	if (a->axes.count >= 0 || a->axis_names)
 		return stk__axes_named(a->axes, a->axis_names, in, reduced, err);
@@ -126,13 +127,13 @@ static enum stk_status infer(const struct stk_call *call, enum stk_reduction op,
 	return STK_OK;
 }
 
-static enum stk_status lower_array(const struct stk_call *call, enum stk_reduction op, struct stk_array_jobs *jobs, struct stk_error *err)
+static enum stk_status lower_jobs(const struct stk_call *call, enum stk_reduction op, struct stk_jobs *jobs, struct stk_error *err)
 {
 	const struct reduction *a = call->args;
 	uint32_t reduced;
 	enum stk_status s = reduced_dims(a, &call->in[0].desc, &reduced, err);
 	const struct stk_tensor *mean = call->n_in > 1 ? &call->in[1] : NULL;
-	return s ? s : stk__array_reduce(jobs, op, a->ddof, &call->in[0], mean, &call->out[0], reduced, err);
+	return s ? s : stk__job_reduce(jobs, op, a->ddof, &call->in[0], mean, &call->out[0], reduced, err);
 }
 
 /* ---- the operators ---- */
@@ -142,9 +143,9 @@ static enum stk_status lower_array(const struct stk_call *call, enum stk_reducti
 	{                                                                                                                                  \
 		return infer(call, op, err);                                                                                               \
 	}                                                                                                                                  \
-	static enum stk_status symbol##_lower_array(const struct stk_call *call, struct stk_array_jobs *jobs, struct stk_error *err)       \
+	static enum stk_status symbol##_lower_jobs(const struct stk_call *call, struct stk_jobs *jobs, struct stk_error *err)              \
 	{                                                                                                                                  \
-		return lower_array(call, op, jobs, err);                                                                                   \
+		return lower_jobs(call, op, jobs, err);                                                                                    \
 	}                                                                                                                                  \
 	const struct stk_op_def stk__op_reduce_##symbol = {.name = "reductions." title,                                                    \
 		.doc = __VA_ARGS__,                                                                                                        \
@@ -152,7 +153,7 @@ static enum stk_status lower_array(const struct stk_call *call, enum stk_reducti
 		.args = table,                                                                                                             \
 		.args_size = sizeof(struct reduction),                                                                                     \
 		.infer = symbol##_infer,                                                                                                   \
-		.lower_array = symbol##_lower_array};
+		.lower_jobs = symbol##_lower_jobs};
 
 #define MEANS "\n\nThe output is float32, of float64 that. Of nothing it is NaN."
 

@@ -38,5 +38,5 @@ const struct stk_op_def stk__op_reinterpret = {
 	.args_size = sizeof(struct reinterpret),
 	.flags = STK_OP_MOVES,
 	.infer = reinterpret_infer,
-	.lower_array = stk__view_lower_array,
+	.lower_jobs = stk__view_lower_jobs,
 };

@@ -30,5 +30,5 @@ const struct stk_op_def stk__op_reshape = {
 	.args = reshape_args,
 	.args_size = sizeof(struct reshape),
 	.infer = reshape_infer,
-	.lower_array = stk__view_lower_array,
+	.lower_jobs = stk__view_lower_jobs,
 };

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * sequence_rearrange: the frames of a sequence in another order. */
+#include "kernel/copy/copy.h"
 #include "op/tensor/frames.h"
 
 struct sequence_rearrange {
@@ -46,7 +47,7 @@ static enum stk_status sequence_rearrange_infer(const struct stk_call *call, str
 	return s;
 }
 
-static enum stk_status sequence_rearrange_lower_array(const struct stk_call *call, struct stk_array_jobs *jobs, struct stk_error *err)
+static enum stk_status sequence_rearrange_lower_jobs(const struct stk_call *call, struct stk_jobs *jobs, struct stk_error *err)
 {
 	const struct sequence_rearrange *a = call->args;
 	int64_t frame = stk_desc_elements(&call->out[0].desc) / a->new_order.count;
@@ -55,7 +56,7 @@ static enum stk_status sequence_rearrange_lower_array(const struct stk_call *cal
 	for (int32_t i = 0, n; frame && i < a->new_order.count && s == STK_OK; i += n) {
 		n = run_length(a->new_order, i);
 		const struct stk_tensor from = {(uint8_t *)call->in[0].data + (size_t)a->new_order.v[i] * bytes, call->in[0].desc};
-		s = stk__array_copy_rows(jobs, &from, &call->out[0], &(struct stk_array_rows){1, n * frame, i * frame, 0}, err);
+		s = stk__job_copy_rows(jobs, &from, &call->out[0], &(struct stk_job_rows){1, n * frame, i * frame, 0}, err);
 	}
 	return s;
 }
@@ -68,5 +69,5 @@ const struct stk_op_def stk__op_sequence_rearrange = {
 	.args = sequence_rearrange_args,
 	.args_size = sizeof(struct sequence_rearrange),
 	.infer = sequence_rearrange_infer,
-	.lower_array = sequence_rearrange_lower_array,
+	.lower_jobs = sequence_rearrange_lower_jobs,
 };

@@ -53,5 +53,5 @@ const struct stk_op_def stk__op_squeeze = {
 	.args = squeeze_args,
 	.args_size = sizeof(struct squeeze),
 	.infer = squeeze_infer,
-	.lower_array = stk__view_lower_array,
+	.lower_jobs = stk__view_lower_jobs,
 };

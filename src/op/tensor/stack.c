@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * stack: joins tensors of the same shape along a new dim. */
+#include "kernel/copy/copy.h"
 #include "op/tensor/join.h"
 
 struct stack {
@@ -50,7 +51,7 @@ static enum stk_status stack_infer(const struct stk_call *call, struct stk_error
 	return STK_OK;
 }
 
-static enum stk_status stack_lower_array(const struct stk_call *call, struct stk_array_jobs *jobs, struct stk_error *err)
+static enum stk_status stack_lower_jobs(const struct stk_call *call, struct stk_jobs *jobs, struct stk_error *err)
 {
 	const struct stk_desc *in = &call->in[0].desc;
 	int32_t axis = new_axis(call->args, in->ndim);
@@ -59,10 +60,10 @@ static enum stk_status stack_lower_array(const struct stk_call *call, struct stk
 		count *= in->shape[d];
 	for (int32_t d = axis; d < in->ndim; d++)
 		length *= in->shape[d];
-	struct stk_array_rows rows = {count, length, 0, length * call->n_in};
+	struct stk_job_rows rows = {count, length, 0, length * call->n_in};
 	enum stk_status s = STK_OK;
 	for (int32_t i = 0; i < call->n_in && s == STK_OK; i++, rows.first += length)
-		s = stk__array_copy_rows(jobs, &call->in[i], &call->out[0], &rows, err);
+		s = stk__job_copy_rows(jobs, &call->in[i], &call->out[0], &rows, err);
 	return s;
 }
 
@@ -73,5 +74,5 @@ const struct stk_op_def stk__op_stack = {
 	.args = stack_args,
 	.args_size = sizeof(struct stack),
 	.infer = stack_infer,
-	.lower_array = stack_lower_array,
+	.lower_jobs = stack_lower_jobs,
 };

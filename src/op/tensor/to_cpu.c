@@ -25,5 +25,5 @@ const struct stk_op_def stk__op_to_cpu = {
 	.flags = STK_OP_HIDDEN | STK_OP_GATHERS_DATA | STK_OP_FETCHES | STK_OP_MOVES,
 	.gather = stk__batch_table_gather,
 	.infer = to_cpu_infer,
-	.lower_array = stk__view_lower_array,
+	.lower_jobs = stk__view_lower_jobs,
 };

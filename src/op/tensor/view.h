@@ -6,7 +6,7 @@
 
 #include "op/dims.h"
 
-/* For lower_array, where no view was given: copies in[0]. */
-enum stk_status stk__view_lower_array(const struct stk_call *call, struct stk_array_jobs *jobs, struct stk_error *err);
+/* For lower_jobs, where no view was given: copies in[0]. */
+enum stk_status stk__view_lower_jobs(const struct stk_call *call, struct stk_jobs *jobs, struct stk_error *err);
 
 #endif

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Element-wise arithmetic with broadcasting. */
+#ifndef STK_KERNEL_ARITHMETIC_H
+#define STK_KERNEL_ARITHMETIC_H
+
+#include "kernel/arithmetic/arithmetic_op.h"
+#include "kernel/job/job.h"
+
+/* Operands are converted to the type `meet` and held in `domain`; the result is converted to the output's type (arithmetic_ops.h). */
+struct stk_job_arithmetic {
+	int32_t op, domain, meet;
+	int32_t operands;
+	int32_t by_value; /* a comparison of signed with unsigned numbers */
+	int32_t divides;  /* whole numbers: division by 0 is an error */
+};
+STK_PARAMS_FIT(stk_job_arithmetic);
+
+/* in: the operands, which are broadcast to out. STK_INVALID: whole numbers are divided by 0; out is not complete then. */
+STK_MUST_USE enum stk_status stk__job_arithmetic(struct stk_jobs *jobs, const struct stk_job_arithmetic *a, const struct stk_tensor *in,
+	const struct stk_tensor *out, struct stk_error *err);
+/* Returns that failure; also for jobs on a GPU, which only flag it. */
+STK_MUST_USE enum stk_status stk__job_divided_by_zero(struct stk_error *err);
+
+#endif

@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Arithmetic on the GPU, an output a thread. */
+#include "kernel/arithmetic/arithmetic_one.h"
+#include "kernel/job/job_find.cuh"
+
+#define THREADS STK_JOB_THREADS
+
+extern "C" __global__ void __launch_bounds__(THREADS) job_arithmetic(const __grid_constant__ stk_job_gpu_view v)
+{
+	uint32_t item = find_item(v);
+	const stk_job_gpu_item &it = v.items[item];
+	outputs o = outputs_of(v, it, it.job.n);
+	for (uint32_t i = o.begin; i < o.end; i += THREADS) {
+		stk_job_place p = stk__job_place(&it.job, i);
+		if (!stk__job_arithmetic_one(&it.job, &p))
+			v.flags[item] = 1;
+	}
+}

@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * One output of an arithmetic job, for C and CUDA alike. */
+#ifndef STK_KERNEL_ARITHMETIC_ONE_H
+#define STK_KERNEL_ARITHMETIC_ONE_H
+
+#include "kernel/arithmetic/arithmetic.h"
+#include "kernel/job/job_place.h"
+
+union stk_job_value {
+	int64_t i;
+	uint64_t u;
+	double f;
+};
+
+/* Loads an operand in the type where operands meet, as the domain holds it. */
+STK_HD union stk_job_value stk__job_load(const struct stk_job *job, const uint8_t *src, int dtype)
+{
+	const struct stk_job_arithmetic *a = &STK_PARAMS(stk_job_arithmetic, job);
+	union stk_job_value value;
+	if (a->domain != STK_ARITH_DOUBLE) { /* bits, which saturation would change */
+		stk__convert_one(&value, dtype == STK_UINT64 ? STK_UINT64 : STK_INT64, src, dtype);
+	} else {
+		stk__convert_one(&value, STK_FLOAT64, src, dtype);
+		if (a->meet != STK_FLOAT64) { /* int32 and the like lose bits when they become float32 */
+			float rounded;
+			stk__convert_one(&rounded, STK_FLOAT, src, dtype);
+			value.f = (double)rounded;
+		}
+	}
+	return value;
+}
+
+/* Integers wrap around to the type of the result: its lowest bytes. */
+STK_HD void stk__job_store(const struct stk_job *job, uint8_t *dst, union stk_job_value r)
+{
+	if (STK_PARAMS(stk_job_arithmetic, job).domain == STK_ARITH_DOUBLE && job->dst_dtype != STK_BOOL) {
+		stk__store_double(dst, job->dst_dtype, r.f);
+		return;
+	}
+	uint64_t v = STK_PARAMS(stk_job_arithmetic, job).domain == STK_ARITH_DOUBLE ? r.f != 0
+		     : job->dst_dtype == STK_BOOL                                   ? r.u != 0
+										    : r.u;
+	switch (stk__job_size(job->dst_dtype)) {
+	case 1:
+		*dst = (uint8_t)v;
+		break;
+	case 2:
+		*(uint16_t *)(void *)dst = (uint16_t)v;
+		break;
+	case 4:
+		*(uint32_t *)(void *)dst = (uint32_t)v;
+		break;
+	default:
+		*(uint64_t *)(void *)dst = v;
+	}
+}
+
+/* False: a division of whole numbers by 0. */
+STK_HD bool stk__job_arithmetic_one(const struct stk_job *job, const struct stk_job_place *p)
+{
+	const struct stk_job_arithmetic *op = &STK_PARAMS(stk_job_arithmetic, job);
+	union stk_job_value a = stk__job_load(job, p->src[0], job->src_dtype[0]), b = a;
+	if (op->operands == 2)
+		b = stk__job_load(job, p->src[1], job->src_dtype[1]);
+	if (op->divides && b.u == 0)
+		return false;
+	if (op->by_value) { /* a negative number is less than any unsigned one */
+		bool a_below = job->src_dtype[0] != STK_UINT64 && a.i < 0, b_below = job->src_dtype[1] != STK_UINT64 && b.i < 0;
+		if (a_below || b_below) {
+			a.u = !a_below;
+			b.u = !b_below;
+		}
+	}
+	if (op->domain == STK_ARITH_INT64)
+		a.i = stk__arith_int64(op->op, a.i, b.i);
+	else if (op->domain == STK_ARITH_UINT64)
+		a.u = stk__arith_uint64(op->op, a.u, b.u);
+	else
+		a.f = stk__arith_double(op->op, a.f, b.f);
+	stk__job_store(job, p->dst, a);
+	return true;
+}
+
+#endif

@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Arithmetic on the CPU, block by block of the output: operands are converted to the type where they meet, one of the loops of arithmetic_ops.h
+ * computes, and the result is stored. Functions that call libm (the inverse and some hyperbolic ones) may differ between machines in a last bit. */
+#include "kernel/arithmetic/arithmetic_run.h"
+
+#include "base/error.h"
+#include "kernel/arithmetic/arithmetic_one.h"
+#include "kernel/convert/convert.h"
+#include "kernel/job/job_cpu.h"
+
+/* ---- a loop for each function and for each way in which values are held ---- */
+
+/* r may be a or b; b is not read by functions of one operand. */
+typedef void loop(void *r, const void *a, const void *b, int n);
+
+#define LOOP(symbol, type, second, expression)                                                                                             \
+	static void symbol(void *rv, const void *av, const void *bv, int n)                                                                \
+	{                                                                                                                                  \
+		typedef type T;                                                                                                            \
+		T *r = rv;                                                                                                                 \
+		const T *as = av, *bs = second ? bv : av;                                                                                  \
+		for (int i = 0; i < n; i++) {                                                                                              \
+			T a = as[i], b = bs[i];                                                                                            \
+			(void)a, (void)b;                                                                                                  \
+			r[i] = (T)(expression);                                                                                            \
+		}                                                                                                                          \
+	}
+
+#define NONE 0 /* makes a loop that is never run: the operator refuses such types */
+#define BINARY(name, kind, whole, real)                                                                                                    \
+	LOOP(name##_i, int64_t, 1, whole)                                                                                                  \
+	LOOP(name##_u, uint64_t, 1, whole)                                                                                                 \
+	LOOP(name##_f, double, 1, real)                                                                                                    \
+	LOOP(name##_s, float, 1, real)
+#define UNARY(name, kind, whole, real)                                                                                                     \
+	LOOP(name##_i, int64_t, 0, whole)                                                                                                  \
+	LOOP(name##_u, uint64_t, 0, whole)                                                                                                 \
+	LOOP(name##_f, double, 0, real)                                                                                                    \
+	LOOP(name##_s, float, 0, real)
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wtype-limits"
+#include "kernel/arithmetic/arithmetic_ops.h"
+#pragma GCC diagnostic pop
+#undef NONE
+
+/* The domains, and one more. Where operands meet in float32, the result is what the function gives in double, rounded to float32. A sum, difference,
+ * product or quotient of floats that is computed in float32 is just that, since double has more than twice the digits; other functions are computed in
+ * double by either loop. */
+enum { HELD_FLOAT = STK_ARITH_DOMAINS, HELD };
+
+static loop *const loops[STK_ARITH_OPS][HELD] = {
+#define BINARY(name, kind, whole, real) {name##_i, name##_u, name##_f, name##_s},
+#define UNARY BINARY
+#include "kernel/arithmetic/arithmetic_ops.h"
+};
+
+/* ---- operands and results ---- */
+
+enum { BLOCK = STK_JOB_BLOCK };
+
+union block {
+	int64_t i[BLOCK];
+	uint64_t u[BLOCK];
+	double f[BLOCK];
+	float s[BLOCK];
+};
+
+struct operand {
+	const struct stk_job_source *source;
+	enum stk_dtype dtype, as; /* as: what it is held as */
+	const void *values;       /* of the block: in `block`, or where the tensor lies */
+	union block block;
+};
+
+static void open_operand(struct operand *o, const struct stk_job_source *source, enum stk_dtype dtype, int held)
+{
+	o->dtype = dtype;
+	o->source = source;
+	o->as = held == HELD_FLOAT         ? STK_FLOAT
+		: held == STK_ARITH_DOUBLE ? STK_FLOAT64
+		: o->dtype == STK_UINT64   ? STK_UINT64 /* bits, which saturation would change */
+					   : STK_INT64;
+	o->values = NULL;
+}
+
+/* An operand that repeats is the same in all blocks. */
+static void load(struct operand *o, const struct stk_job *job, int k, int64_t at, int n)
+{
+	if (o->values && o->source->pattern == STK_JOB_REPEATED)
+		return;
+	_Alignas(8) uint8_t gathered[8 * BLOCK];
+	const uint8_t *x = stk__job_gather(job, k, o->source, stk__job_size(o->dtype), at, n, gathered);
+	if (o->dtype == o->as && x != gathered) {
+		o->values = x;
+		return;
+	}
+	stk__convert(&o->block, o->as, x, o->dtype, n);
+	o->values = &o->block;
+}
+
+/* Integers wrap around to the type of the result: its lowest bytes. */
+#define STORE_LOW(type)                                                                                                                    \
+	for (int i = 0; i < n; i++)                                                                                                        \
+		((type *)y)[i] = (type)r->u[i];                                                                                            \
+	break
+
+static void store(const union block *r, int held, void *y, enum stk_dtype to, int n)
+{
+	if (held == HELD_FLOAT || held == STK_ARITH_DOUBLE || to == STK_BOOL) {
+		stk__convert(y, to, r, held == HELD_FLOAT ? STK_FLOAT : held == STK_ARITH_DOUBLE ? STK_FLOAT64 : STK_UINT64, n);
+		return;
+	}
+	switch (stk__job_size(to)) {
+	case 1:
+		STORE_LOW(uint8_t);
+	case 2:
+		STORE_LOW(uint16_t);
+	case 4:
+		STORE_LOW(uint32_t);
+	default:
+		STORE_LOW(uint64_t);
+	}
+}
+
+static bool has_zero(const uint64_t *b, int n)
+{
+	for (int i = 0; i < n; i++)
+		if (b[i] == 0)
+			return true;
+	return false;
+}
+
+/* Comparisons of int64 with uint64 are by value: a negative number is less than any unsigned one, so such pairs are replaced by (0, 1) and their
+ * mirror by (1, 0), in copies of the values. */
+static void compare_by_value(struct operand *a, struct operand *b, int n)
+{
+	const int64_t *x = a->values, *y = b->values;
+	for (int i = 0; i < n; i++) {
+		int64_t p = x[i], q = y[i];
+		bool p_below = a->dtype != STK_UINT64 && p < 0, q_below = b->dtype != STK_UINT64 && q < 0;
+		a->block.i[i] = p_below || q_below ? !p_below : p;
+		b->block.i[i] = p_below || q_below ? !q_below : q;
+	}
+	a->values = &a->block;
+	b->values = &b->block;
+}
+
+static int held_as(const struct stk_job_arithmetic *a)
+{
+	return a->domain == STK_ARITH_DOUBLE && a->meet != STK_FLOAT64 ? HELD_FLOAT : a->domain;
+}
+
+enum stk_status stk__job_divided_by_zero(struct stk_error *err)
+{
+	return stk__fail(err, STK_INVALID, "integer division by zero; cast to float to get infinities instead");
+}
+
+enum stk_status stk__arithmetic_run(const struct stk_job *job, struct stk_error *err)
+{
+	const struct stk_job_arithmetic *op = &STK_PARAMS(stk_job_arithmetic, job);
+	struct stk_job_source sources[STK_JOB_SOURCES];
+	struct operand o[STK_JOB_SOURCES], *a = &o[0], *b = &o[op->operands - 1];
+	union block result;
+	int held = held_as(op);
+	loop *run = loops[op->op][held];
+	for (int k = 0; k < op->operands; k++) {
+		sources[k] = stk__job_source(job, k, stk__job_size(job->src_dtype[k]));
+		open_operand(&o[k], &sources[k], (enum stk_dtype)job->src_dtype[k], held);
+	}
+	int block = stk__job_block(sources, op->operands);
+	int32_t size = stk__job_size(job->dst_dtype);
+	static const int32_t types[HELD] = {STK_INT64, STK_UINT64, STK_FLOAT64, STK_FLOAT};
+	bool direct = job->dst_dtype == types[held];
+	for (int64_t at = 0; at < job->n; at += block) {
+		int n = job->n - at < block ? (int)(job->n - at) : block;
+		void *y = job->dst + at * size;
+		for (int k = 0; k < op->operands; k++)
+			load(&o[k], job, k, at, n);
+		if (op->divides && has_zero(b->values, n))
+			return stk__job_divided_by_zero(err);
+		if (op->by_value)
+			compare_by_value(a, b, n);
+		run(direct ? y : &result, a->values, b->values, n);
+		if (!direct)
+			store(&result, held, y, (enum stk_dtype)job->dst_dtype, n);
+		if (op->by_value)
+			a->values = b->values = NULL; /* they are this block's own */
+	}
+	return STK_OK;
+}

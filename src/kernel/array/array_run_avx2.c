@@ -1,4 +1,0 @@
-/* SPDX-License-Identifier: Apache-2.0 */
-#include "kernel/array/array_avx2.h"
-
-#include "kernel/array/array_run.c"

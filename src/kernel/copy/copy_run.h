@@ -1,0 +1,11 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Runs a copy on the CPU. The job's memory is host memory. _avx2: the same source, compiled for such registers. */
+#ifndef STK_KERNEL_COPY_RUN_H
+#define STK_KERNEL_COPY_RUN_H
+
+#include "kernel/job/job.h"
+
+void stk__copy_run(const struct stk_job *job);
+void stk__copy_run_avx2(const struct stk_job *job);
+
+#endif

@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Jobs over images of bytes, which a few launches serve on the GPU, whatever they do: lookups, equalised histograms, colours and sharpness, affine maps. Where a job
+ * first needs to know something of a whole frame (its histograms, its mean luma) one launch measures it, and the next makes the pixels. Automatic
+ * augmentation does another of these to each sample of a batch: so its samples run beside each other, and not kind by kind.
+ *
+ * A thread block works on STK_JOB_IMAGE_VALUES values of a frame, or on as many pixels as have no more. Counts and sums of a frame are those of its
+ * blocks; the block that comes last adds them up. */
+#ifndef STK_KERNEL_IMAGE_H
+#define STK_KERNEL_IMAGE_H
+
+#include "kernel/enhance/enhance.h"
+#include "kernel/equalize/equalize.h"
+#include "kernel/job/job_kinds.h"
+#include "kernel/pointwise/pointwise.h"
+#include "kernel/transform/transform.h"
+
+#include <stdlib.h>
+
+enum { STK_JOB_IMAGE_VALUES = 12288, STK_JOB_IMAGE_CHANNELS = 3 };
+
+struct stk_job_image {
+	int64_t frames;
+	int32_t pixels, channels; /* of a frame, of a pixel; a lookup takes all values for pixels of one channel */
+	int32_t block_pixels;     /* that a thread block makes */
+	uint32_t blocks;          /* of a frame */
+	uint32_t measured;        /* words that a block measures: counts of each channel's values, their extremes, or a sum; 0: nothing */
+};
+
+STK_HD bool stk__job_is_image(const struct stk_job *job)
+{
+	switch (job->kind) {
+	case STK_JOB_pointwise:
+		return STK_PARAMS(stk_pointwise, job).op == STK_POINTWISE_LOOKUP && job->src_dtype[0] == STK_UINT8 &&
+		       job->dst_dtype == STK_UINT8 && STK_PARAMS(stk_pointwise, job).lookup.entries == 256;
+	case STK_JOB_equalize:
+		return !STK_PARAMS(stk_equalize, job).tiles_x && !STK_PARAMS(stk_equalize, job).lightness &&
+		       (STK_PARAMS(stk_equalize, job).channels == 1 || STK_PARAMS(stk_equalize, job).channels == 3);
+	case STK_JOB_enhance:
+		return STK_PARAMS(stk_enhance, job).channels == 1 || STK_PARAMS(stk_enhance, job).channels == 3;
+	case STK_JOB_transform:
+		return STK_PARAMS(stk_transform, job).channels == 1 || STK_PARAMS(stk_transform, job).channels == 3;
+	default:
+		return false;
+	}
+}
+
+/* Of a job that is one. */
+STK_HD struct stk_job_image stk__job_image(const struct stk_job *job)
+{
+	struct stk_job_image im;
+	im.frames = im.channels = 1;
+	im.pixels = (int32_t)job->n;
+	im.measured = 0;
+	if (job->kind == STK_JOB_equalize) {
+		const struct stk_equalize *e = &STK_PARAMS(stk_equalize, job);
+		im.frames = e->outer;
+		im.pixels = e->width * e->height;
+		im.channels = e->channels;
+		im.measured = (e->table == STK_EQUALIZE_STRETCH ? 2 : STK_EQUALIZE_BINS) * (uint32_t)e->channels;
+	} else if (job->kind == STK_JOB_enhance) {
+		const struct stk_enhance *e = &STK_PARAMS(stk_enhance, job);
+		im.frames = e->frames;
+		im.pixels = e->width * e->height;
+		im.channels = e->channels;
+		im.measured = stk__enhance_measures(e) < e->n;
+	} else if (job->kind == STK_JOB_transform) {
+		const struct stk_transform *t = &STK_PARAMS(stk_transform, job);
+		im.frames = t->frames;
+		im.pixels = t->width * t->height;
+		im.channels = t->channels;
+	}
+	im.block_pixels = STK_JOB_IMAGE_VALUES / im.channels;
+	im.blocks = ((uint32_t)im.pixels + (uint32_t)im.block_pixels - 1) / (uint32_t)im.block_pixels;
+	return im;
+}
+
+/* Positions of nearest pixels that fit 32 bits. */
+STK_HD bool stk__job_image_near(const struct stk_transform *t)
+{
+	const int32_t most = INT32_MAX >> STK_TRANSFORM_NN_BITS;
+	bool near = t->interp == STK_INTERP_NN && t->width <= most && t->height <= most;
+	for (int row = 0; row < 6; row += 3)
+		near = near && llabs(t->m[row]) * t->width + llabs(t->m[row + 1]) * t->height + llabs(t->m[row + 2]) <= INT32_MAX;
+	return near;
+}
+
+/* What mixes pixels, or takes several steps, needs more registers, and has a launch of its own. */
+STK_HD bool stk__job_image_mixes(const struct stk_job *job)
+{
+	return (job->kind == STK_JOB_transform && !stk__job_image_near(&STK_PARAMS(stk_transform, job))) ||
+	       (job->kind == STK_JOB_enhance &&
+		       (STK_PARAMS(stk_enhance, job).n != 1 || STK_PARAMS(stk_enhance, job).step[0].kind == STK_ENHANCE_HUE));
+}
+
+/* Bytes of a frame's results: tables, or a mean. They lie in the job's work memory, frame by frame; what its blocks measure lies behind those. */
+STK_HD uint64_t stk__job_image_results(const struct stk_job *job, const struct stk_job_image *im)
+{
+	uint64_t each = job->kind == STK_JOB_equalize ? STK_EQUALIZE_BINS * (uint64_t)im->channels : sizeof(int32_t);
+	return im->measured ? (uint64_t)im->frames * each : 0;
+}
+
+/* True for a job whose pixels thread blocks can make for a pass over its output (kernel/pass/pass_gpu.h), so that they are not stored: one image of three bytes a
+ * pixel. */
+bool stk__image_makes(const struct stk_job *job, int32_t width, int32_t height);
+
+#endif

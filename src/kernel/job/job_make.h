@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * For the functions that make jobs, and run them at once on the CPU. */
+#ifndef STK_KERNEL_JOB_MAKE_H
+#define STK_KERNEL_JOB_MAKE_H
+
+#include "base/cpu.h"
+#include "base/error.h"
+#include "base/memory.h"
+#include "kernel/job/job_kinds.h"
+#include "kernel/job/job_place.h"
+
+/* A job of n outputs without dims, constants and work memory. On the CPU a small tensor costs little more than this, so it fills only what each job needs. */
+static inline void stk__job_begin(struct stk_job *job, int kind, const struct stk_tensor *in, const struct stk_tensor *out, int64_t n)
+{
+	job->kind = kind;
+	job->ndim = 0;
+	job->n = n;
+	job->dst_dtype = out->desc.dtype;
+	job->src_dtype[0] = job->src_dtype[1] = in->desc.dtype;
+	job->dst = out->data;
+	job->src[0] = job->src[1] = in->data;
+	job->constants = NULL;
+	job->work = NULL;
+	job->constant_bytes = job->work_bytes = 0;
+}
+
+/* Appends a dim, or joins it with the one before if all sides run on without a gap, so that inner loops are long and few divisions are left. */
+static inline void stk__job_append_dim(struct stk_job *job, struct stk_job_dim d)
+{
+	bool whole = d.begin == 0 && d.end == d.size;
+	if (d.size == 1 && whole)
+		return;
+	struct stk_job_dim *outer = job->ndim ? &job->dim[job->ndim - 1] : NULL;
+	if (outer && whole && outer->dst == d.dst * d.size && outer->src[0] == d.src[0] * d.size && outer->src[1] == d.src[1] * d.size)
+		*outer =
+			(struct stk_job_dim){outer->size * d.size, outer->begin * d.size, outer->end * d.size, d.dst, {d.src[0], d.src[1]}};
+	else
+		job->dim[job->ndim++] = d;
+}
+
+/* The function f, or f_avx2, which is the same source compiled for registers of 256 bits: the bits are the same. Jobs of few outputs are done before wide loops
+ * would have begun. */
+#ifdef STK_X86
+#define STK_JOB_LOOP(jobs, n, f) ((n) >= 128 && ((jobs)->cpu & STK_CPU_AVX2) ? f##_avx2 : f)
+#else
+#define STK_JOB_LOOP(jobs, n, f) ((void)(jobs), f)
+#endif
+
+#endif

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Affine maps of points. */
+#ifndef STK_KERNEL_POINTS_H
+#define STK_KERNEL_POINTS_H
+
+#include "kernel/job/job.h"
+
+/* Maps points of `in` components, one after the other, to points of `out` components. The job's constants are floats: `out` rows of `in` factors,
+ * then what is added to each row's sum. Sums are float32, in this order. */
+enum { STK_POINT_COMPONENTS = 6 };
+struct stk_job_points {
+	int32_t in, out;
+	bool boxes; /* points come in pairs, opposite corners: of each coordinate the lesser goes to the first */
+};
+STK_PARAMS_FIT(stk_job_points);
+
+/* Points p of in become M p + T, rounded to out's type. A point is `in` elements of `in`, which follow each other, and `out` of `out`.
+ * matrix: M, row by row, then T. */
+STK_MUST_USE enum stk_status stk__job_points(struct stk_jobs *jobs, const struct stk_job_points *p, const float *matrix,
+	const struct stk_tensor *in, const struct stk_tensor *out, struct stk_error *err);
+
+/* Runs the job on the CPU. */
+void stk__points_run(const struct stk_job *job);
+
+#endif

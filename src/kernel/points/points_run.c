@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Running jobs: affine maps of points. */
+#include "kernel/convert/convert.h"
+#include "kernel/job/job_cpu.h"
+#include "kernel/points/points.h"
+
+/* As stk__points_one, n points at a time; in and out are constants where it is inlined. */
+static inline __attribute__((always_inline)) void map_points(
+	const float *restrict matrix, const float *restrict x, float *restrict y, int64_t n, int32_t in, int32_t out)
+{
+	for (int64_t i = 0; i < n; i++, x += in, y += out)
+		for (int32_t row = 0; row < out; row++) {
+			float sum = x[0] * matrix[row * in];
+			for (int32_t k = 1; k < in; k++)
+				sum = sum + x[k] * matrix[row * in + k];
+			y[row] = sum + matrix[in * out + row];
+		}
+}
+
+/* The usual ones: points of a plane and of space, colours, boxes, colours to gray. */
+static void map_some(const struct stk_job_points *p, const float *matrix, const float *x, float *y, int64_t n)
+{
+	if (p->in == 2 && p->out == 2)
+		map_points(matrix, x, y, n, 2, 2);
+	else if (p->in == 3 && p->out == 3)
+		map_points(matrix, x, y, n, 3, 3);
+	else if (p->in == 4 && p->out == 4)
+		map_points(matrix, x, y, n, 4, 4);
+	else if (p->in == 3 && p->out == 1)
+		map_points(matrix, x, y, n, 3, 1);
+	else
+		map_points(matrix, x, y, n, p->in, p->out);
+}
+
+/* As stk__points_one, of n boxes. */
+static void order_corners(float *y, int64_t n, int32_t components)
+{
+	for (int64_t i = 0; i < n; i++, y += 2 * components)
+		for (int32_t k = 0; k < components; k++) {
+			float a = y[k], b = y[components + k];
+			y[k] = b < a ? b : a;
+			y[components + k] = a > b ? a : b;
+		}
+}
+
+void stk__points_run(const struct stk_job *job)
+{
+	enum { PART = 128 };
+	float x[PART * STK_POINT_COMPONENTS], y[PART * STK_POINT_COMPONENTS];
+	const struct stk_job_points *p = &STK_PARAMS(stk_job_points, job);
+	int64_t points = job->n / p->out;
+	int32_t from = stk__job_size(job->src_dtype[0]), to = stk__job_size(job->dst_dtype);
+	bool floats_in = job->src_dtype[0] == STK_FLOAT, floats_out = job->dst_dtype == STK_FLOAT;
+	for (int64_t i = 0, n; i < points; i += n) {
+		n = floats_in && floats_out ? points : points - i < PART ? points - i : PART;
+		const uint8_t *src = job->src[0] + i * p->in * from;
+		uint8_t *dst = job->dst + i * p->out * to;
+		if (!floats_in)
+			stk__convert(x, STK_FLOAT, src, (enum stk_dtype)job->src_dtype[0], n * p->in);
+		float *to_here = y;
+		if (floats_out)
+			to_here = (float *)(void *)dst;
+		map_some(p, job->constants, floats_in ? (const float *)(const void *)src : x, to_here, n);
+		if (p->boxes)
+			order_corners(to_here, n / 2, p->out);
+		if (!floats_out)
+			stk__convert(dst, (enum stk_dtype)job->dst_dtype, to_here, STK_FLOAT, n * p->out);
+	}
+}

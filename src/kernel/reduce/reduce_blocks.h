@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The launches that reduce or measure groups on the GPU, and their thread blocks. */
+#ifndef STK_KERNEL_REDUCE_BLOCKS_H
+#define STK_KERNEL_REDUCE_BLOCKS_H
+
+#include "kernel/reduce/reduce_bytes.h"
+
+#define STK_REDUCE_GROUPS 2048 /* short ones, of a thread block */
+
+/* The launches of reductions, from STK_LAUNCH_reduce on. */
+enum { STK_REDUCE_ANY, STK_REDUCE_COLUMNS, STK_REDUCE_ROWS };
+
+/* A thread works on a group that is short, a thread block on a long one. */
+static inline uint32_t stk__group_blocks(const struct stk_job_groups *g)
+{
+	return g->count < STK_JOB_SERIAL ? (g->groups + STK_REDUCE_GROUPS - 1) / STK_REDUCE_GROUPS : g->groups;
+}
+
+#endif

@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Jobs that reduce or measure bytes on the GPU. Sums of bytes and of their squares are exact in any order, so many thread blocks share a group, and threads
+ * take its elements as they lie.
+ *
+ *   columns   few groups, whose elements alternate: the channels of an image, or all of a tensor
+ *   rows      many groups of a few elements each, which follow each other: the channels of each pixel */
+#ifndef STK_KERNEL_REDUCE_BYTES_H
+#define STK_KERNEL_REDUCE_BYTES_H
+
+#include "kernel/job/job_kinds.h"
+#include "kernel/reduce/normalize.h"
+#include "kernel/reduce/reduce_one.h"
+
+enum {
+	STK_JOB_COLUMNS = 12,                 /* at most; the number of columns divides it */
+	STK_JOB_COLUMNS_CHUNK = 16,           /* bytes of a load */
+	STK_JOB_COLUMNS_CHUNKS = 3 * 8 * 256, /* of a thread block */
+	STK_JOB_ROW = 4,                      /* elements of a row, at most */
+	STK_JOB_ROWS = 16 * 256,              /* of a thread block */
+};
+
+/* What the thread blocks of a job's columns add up, zero at first. Of extremes it is the greatest, and the least is the greatest of all complements. */
+struct stk_job_totals {
+	unsigned long long sum[STK_JOB_COLUMNS], squares[STK_JOB_COLUMNS];
+	uint32_t arrived; /* thread blocks that are through */
+};
+
+STK_HD bool stk__job_bytes_serve(const struct stk_job *job)
+{
+	if (job->src_dtype[0] != STK_UINT8)
+		return false;
+	if (job->kind == STK_JOB_reduce)
+		return STK_PARAMS(stk_job_reduce, job).op != STK_REDUCE_VARIANCE &&
+		       STK_PARAMS(stk_job_reduce, job).op != STK_REDUCE_STD_DEV;
+	return job->kind == STK_JOB_normalize && !STK_PARAMS(stk_job_normalize, job).n_mean && !STK_PARAMS(stk_job_normalize, job).n_factor;
+}
+
+STK_HD const struct stk_job_groups *stk__job_groups_of(const struct stk_job *job)
+{
+	return job->kind == STK_JOB_reduce ? &STK_PARAMS(stk_job_reduce, job).groups : &STK_PARAMS(stk_job_normalize, job).groups;
+}
+
+STK_HD bool stk__job_is_columns(const struct stk_job *job)
+{
+	if (!stk__job_bytes_serve(job))
+		return false;
+	const struct stk_job_groups *g = stk__job_groups_of(job);
+	return g->count >= STK_JOB_SERIAL && g->groups <= STK_JOB_COLUMNS && STK_JOB_COLUMNS % g->groups == 0 && g->n_reduced == 1 &&
+	       g->reduced[0].stride == g->groups && (g->n_kept == 0 || (g->n_kept == 1 && g->kept[0].stride == 1));
+}
+
+STK_HD bool stk__job_is_rows(const struct stk_job *job)
+{
+	if (!stk__job_bytes_serve(job) || job->kind != STK_JOB_reduce)
+		return false;
+	const struct stk_job_groups *g = &STK_PARAMS(stk_job_reduce, job).groups;
+	return g->count > 1 && g->count <= STK_JOB_ROW && g->n_reduced == 1 && g->reduced[0].stride == 1 && g->n_kept == 1 &&
+	       g->kept[0].stride == g->count;
+}
+
+/* Thread blocks of a job that is columns, or rows. */
+STK_HD uint32_t stk__job_column_blocks(const struct stk_job_groups *g)
+{
+	const uint32_t bytes = STK_JOB_COLUMNS_CHUNK * STK_JOB_COLUMNS_CHUNKS;
+	return (uint32_t)(((uint64_t)g->groups * g->count + bytes - 1) / bytes);
+}
+
+STK_HD uint32_t stk__job_row_blocks(const struct stk_job_groups *g)
+{
+	return (g->groups + STK_JOB_ROWS - 1) / STK_JOB_ROWS;
+}
+
+#endif

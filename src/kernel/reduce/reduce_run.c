@@ -1,0 +1,291 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Reductions on the CPU. Groups that lie beside each other are reduced together, a tile of columns at a time, so that inner loops run over memory in its
+ * order whichever dims are reduced. Element k of a column goes to lane k % lanes; at the end lanes are joined pairwise, as job.h says. */
+#include "kernel/reduce/reduce_run.h"
+
+#include "kernel/convert/convert.h"
+#include "kernel/job/job_cpu.h"
+#include "kernel/reduce/reduce_one.h"
+
+#include <string.h>
+
+/* Columns of a tile; fewer where they lie apart, since each then needs a cache line of its own, which its rows share. */
+enum { ROOM = 4096, COLUMNS = 512, COLUMNS_APART = 128 };
+
+/* What the lanes of a tile hold: sums in one of these types, or the least or greatest elements in the source's own (floats for halves). */
+enum lane_type { LANE_DOUBLE, LANE_INT64, LANE_INT32, LANE_UINT32, LANE_ELEMENT };
+
+struct tile {
+	const struct stk_job *job;
+	enum lane_type type;
+	int element;        /* the type of elements in lanes that hold such */
+	int lanes, columns; /* lane l of column c is at l * columns + c */
+	bool squares, about;
+	_Alignas(64) uint8_t lane[8 * ROOM];
+	double mean[ROOM]; /* of each lane's column, where `about` */
+};
+
+/* ---- n elements, `step` apart, to n lanes ---- */
+
+#define INTEGERS(X)                                                                                                                        \
+	X(INT8, int8_t)                                                                                                                    \
+	X(INT16, int16_t)                                                                                                                  \
+	X(INT32, int32_t)                                                                                                                  \
+	X(INT64, int64_t)                                                                                                                  \
+	X(UINT8, uint8_t)                                                                                                                  \
+	X(UINT16, uint16_t)                                                                                                                \
+	X(UINT32, uint32_t)                                                                                                                \
+	X(UINT64, uint64_t)
+#define NUMBERS(X)                                                                                                                         \
+	INTEGERS(X)                                                                                                                        \
+	X(FLOAT, float)                                                                                                                    \
+	X(FLOAT64, double)
+
+/* A loop over elements of `type`: GCC makes another of it for a step of 1. */
+#define LOOP(name, type, lane, result)                                                                                                     \
+	static void name(void *lanes, const void *src, int64_t step, int64_t n)                                                            \
+	{                                                                                                                                  \
+		lane *restrict p = lanes;                                                                                                  \
+		const type *restrict x = src;                                                                                              \
+		for (int64_t i = 0; i < n; i++)                                                                                            \
+			p[i] = result;                                                                                                     \
+	}
+#define V x[i * step]
+#define ADD64(NAME, type) LOOP(add64_##NAME, type, uint64_t, p[i] + (uint64_t)V)
+#define LEAST(NAME, type) LOOP(least_##NAME, type, type, V < p[i] ? V : p[i])
+#define GREATEST(NAME, type) LOOP(greatest_##NAME, type, type, V > p[i] ? V : p[i])
+INTEGERS(ADD64)
+NUMBERS(LEAST)
+NUMBERS(GREATEST)
+LOOP(add32_INT8, int8_t, int32_t, p[i] + V)
+LOOP(add32_INT16, int16_t, int32_t, p[i] + V)
+LOOP(add32_UINT8, uint8_t, uint32_t, p[i] + V)
+LOOP(add32_UINT16, uint16_t, uint32_t, p[i] + V)
+LOOP(add32_BOOL, uint8_t, uint32_t, p[i] + (V != 0))
+LOOP(add64_BOOL, uint8_t, uint64_t, p[i] + (V != 0))
+LOOP(add_FLOAT, float, double, p[i] + (double)V)
+LOOP(add_FLOAT64, double, double, p[i] + V)
+LOOP(add_squares, uint64_t, uint64_t, p[i] + V * V)
+LOOP(add_square_doubles, double, double, p[i] + V * V)
+
+typedef void loop(void *lanes, const void *src, int64_t step, int64_t n);
+
+static loop *const add64[STK_DTYPE_COUNT] = {
+#define ENTRY(NAME, type) [STK_##NAME] = add64_##NAME,
+	INTEGERS(ENTRY)
+#undef ENTRY
+		[STK_BOOL] = add64_BOOL};
+static loop *const add32[STK_DTYPE_COUNT] = {[STK_INT8] = add32_INT8,
+	[STK_INT16] = add32_INT16,
+	[STK_UINT8] = add32_UINT8,
+	[STK_UINT16] = add32_UINT16,
+	[STK_BOOL] = add32_BOOL};
+static loop *const least[STK_DTYPE_COUNT] = {
+#define ENTRY(NAME, type) [STK_##NAME] = least_##NAME,
+	NUMBERS(ENTRY)
+#undef ENTRY
+		[STK_BOOL] = least_UINT8};
+static loop *const greatest[STK_DTYPE_COUNT] = {
+#define ENTRY(NAME, type) [STK_##NAME] = greatest_##NAME,
+	NUMBERS(ENTRY)
+#undef ENTRY
+		[STK_BOOL] = greatest_UINT8};
+
+static void add_distances(const struct tile *t, int64_t first, const double *restrict x, int64_t n)
+{
+	double *restrict p = (double *)(void *)t->lane + first;
+	const double *restrict mean = t->mean + first;
+	for (int64_t i = 0; i < n; i++)
+		p[i] += (x[i] - mean[i]) * (x[i] - mean[i]);
+}
+
+/* The elements one after the other, as another type. n <= ROOM. */
+static const void *converted(void *room, int to, const uint8_t *src, int64_t step, int64_t n, int from)
+{
+	uint8_t gathered[8 * ROOM];
+	int32_t size = stk__job_size(from);
+	if (step != 1)
+		stk__job_put(gathered, size, src, step * size, n, size);
+	stk__convert(room, (enum stk_dtype)to, step == 1 ? src : gathered, (enum stk_dtype)from, n);
+	return room;
+}
+
+/* Takes n elements to lanes first .. first + n - 1. */
+static void take(struct tile *t, int64_t first, const uint8_t *src, int64_t step, int64_t n)
+{
+	double room[ROOM];
+	int from = t->job->src_dtype[0], op = STK_PARAMS(stk_job_reduce, t->job).op;
+	if (t->type == LANE_ELEMENT) {
+		uint8_t *lanes = t->lane + first * stk__job_size(t->element);
+		bool same = t->element == from;
+		(op == STK_REDUCE_MIN ? least : greatest)[t->element](
+			lanes, same ? src : converted(room, t->element, src, step, n, from), same ? step : 1, n);
+	} else if (t->type == LANE_INT32 || t->type == LANE_UINT32) {
+		add32[from]((uint32_t *)(void *)t->lane + first, src, step, n);
+	} else if (t->type == LANE_INT64) {
+		uint64_t *lanes = (uint64_t *)(void *)t->lane + first;
+		if (t->squares)
+			add_squares(lanes, converted(room, from == STK_UINT64 ? STK_UINT64 : STK_INT64, src, step, n, from), 1, n);
+		else
+			add64[from](lanes, src, step, n);
+	} else if (t->about) {
+		add_distances(t, first, converted(room, STK_FLOAT64, src, step, n, from), n);
+	} else {
+		double *lanes = (double *)(void *)t->lane + first;
+		if (t->squares)
+			add_square_doubles(lanes, converted(room, STK_FLOAT64, src, step, n, from), 1, n);
+		else if (from == STK_FLOAT)
+			add_FLOAT(lanes, src, step, n);
+		else
+			add_FLOAT64(lanes, converted(room, STK_FLOAT64, src, step, n, from), 1, n);
+	}
+}
+
+/* ---- a tile ---- */
+
+static union stk_job_value lane_value(const struct tile *t, int64_t at)
+{
+	union stk_job_value v = {0};
+	if (t->type == LANE_ELEMENT) {
+		int to = STK_PARAMS(stk_job_reduce, t->job).domain == STK_ARITH_DOUBLE  ? STK_FLOAT64
+			 : STK_PARAMS(stk_job_reduce, t->job).domain == STK_ARITH_INT64 ? STK_INT64
+											: STK_UINT64;
+		stk__convert_one(&v, to, t->lane + at * stk__job_size(t->element), t->element);
+	} else if (t->type == LANE_INT32) {
+		v.i = ((const int32_t *)(const void *)t->lane)[at];
+	} else if (t->type == LANE_UINT32) {
+		v.u = ((const uint32_t *)(const void *)t->lane)[at];
+	} else {
+		memcpy(&v, t->lane + 8 * at, 8);
+	}
+	return v;
+}
+
+static void set_lanes(struct tile *t, uint32_t group)
+{
+	const struct stk_job *job = t->job;
+	int64_t n = (int64_t)t->lanes * t->columns;
+	if (t->type == LANE_ELEMENT) {
+		union stk_job_value v = stk__job_reduce_identity(job);
+		int domain = STK_PARAMS(stk_job_reduce, job).domain;
+		uint8_t one[8];
+		stk__convert_one(one, t->element == STK_BOOL ? STK_UINT8 : t->element, &v,
+			domain == STK_ARITH_DOUBLE  ? STK_FLOAT64
+			: domain == STK_ARITH_INT64 ? STK_INT64
+						    : STK_UINT64);
+		stk__job_fill(t->lane, one, n, stk__job_size(t->element));
+	} else {
+		memset(t->lane, 0, (size_t)n * (t->type == LANE_INT32 || t->type == LANE_UINT32 ? 4 : 8));
+	}
+	for (int c = 0; t->about && c < t->columns; c++) {
+		t->mean[c] = stk__job_reduce_mean(job, group + (uint32_t)c);
+		for (int l = 1; l < t->lanes; l++)
+			t->mean[l * t->columns + c] = t->mean[c];
+	}
+}
+
+/* Columns of the tile are joined and stored as groups group, group + 1, ... */
+static void store_tile(struct tile *t, uint32_t group)
+{
+	const struct stk_job *job = t->job;
+	int32_t to = stk__job_size(job->dst_dtype);
+	for (int c = 0; c < t->columns; c++) {
+		union stk_job_value v[STK_JOB_PARTIAL_SUMS];
+		for (int l = 0; l < t->lanes; l++)
+			v[l] = lane_value(t, (int64_t)l * t->columns + c);
+		for (int apart = t->lanes / 2; apart > 0; apart /= 2)
+			for (int l = 0; l < apart; l++)
+				v[l] = stk__job_reduce_join(job, v[l], v[l + apart]);
+		stk__job_reduce_store(job, job->dst + (int64_t)(group + (uint32_t)c) * to, v[0]);
+	}
+}
+
+/* Reduces columns that begin at `base`, `column` elements apart. */
+static void reduce_tile(struct tile *t, uint32_t group, const uint8_t *base, int64_t column)
+{
+	const struct stk_job_groups *g = &STK_PARAMS(stk_job_reduce, t->job).groups;
+	const struct stk_job_axis one = {1, 1}, *rows = g->n_reduced ? &g->reduced[g->n_reduced - 1] : &one;
+	int64_t size = stk__job_size(t->job->src_dtype[0]);
+	/* rows that follow each other, or elements of the one column: consecutive lanes take them at once */
+	bool runs = t->columns == 1 || (column == 1 && rows->stride == t->columns);
+	int64_t step = t->columns == 1 ? rows->stride : column;
+	set_lanes(t, group);
+	for (uint32_t k = 0; k < g->count; k += rows->size) {
+		const uint8_t *x = base + stk__job_offset(g->reduced, g->n_reduced, k) * size;
+		for (uint32_t i = 0, n; i < rows->size; i += n) {
+			uint32_t lane = (k + i) % (uint32_t)t->lanes, most = (uint32_t)t->lanes - lane, left = rows->size - i;
+			n = !runs ? 1 : left < most ? left : most;
+			take(t, (int64_t)lane * t->columns, x + (int64_t)i * rows->stride * size, step, (int64_t)n * t->columns);
+		}
+	}
+	store_tile(t, group);
+}
+
+/* ---- short columns that stand alone ---- */
+
+/* The elements of one group, one after the other. */
+static void reduce_serially(const struct tile *t, uint32_t group, const uint8_t *base)
+{
+	const struct stk_job *job = t->job;
+	const struct stk_job_groups *g = &STK_PARAMS(stk_job_reduce, job).groups;
+	int64_t size = stk__job_size(job->src_dtype[0]);
+	double mean = stk__job_reduce_mean(job, group);
+	union stk_job_value v = stk__job_reduce_identity(job);
+	for (uint32_t k = 0; k < g->count; k++) {
+		const uint8_t *x = base + stk__job_offset(g->reduced, g->n_reduced, k) * size;
+		v = stk__job_reduce_join(job, v, stk__job_reduce_term(job, x, mean));
+	}
+	stk__job_reduce_store(job, job->dst + (int64_t)group * stk__job_size(job->dst_dtype), v);
+}
+
+/* ---- all of it ---- */
+
+static enum lane_type lane_type_of(const struct stk_job *job, bool squares)
+{
+	const struct stk_job_reduce *r = &STK_PARAMS(stk_job_reduce, job);
+	if (r->op == STK_REDUCE_MIN || r->op == STK_REDUCE_MAX)
+		return LANE_ELEMENT;
+	if (r->domain == STK_ARITH_DOUBLE)
+		return LANE_DOUBLE;
+	/* a lane gets one element in 256 where there are many: sums of so many of 16 bits fit */
+	if (stk__job_size(job->src_dtype[0]) > 2 || squares || r->groups.count >= 1u << 23)
+		return LANE_INT64;
+	return r->domain == STK_ARITH_INT64 ? LANE_INT32 : LANE_UINT32;
+}
+
+/* How many neighbouring groups are reduced at once. Long groups have many lanes each, so there is room for few of them. */
+static int columns_of(const struct stk_job_groups *g, int lanes)
+{
+	if (!g->n_kept)
+		return 1;
+	struct stk_job_axis inner = g->kept[g->n_kept - 1];
+	int most = lanes > 1 ? ROOM / lanes : inner.stride == 1 ? COLUMNS : COLUMNS_APART;
+	if (lanes > 1 && inner.stride != 1) /* each by itself runs through its own memory */
+		return 1;
+	return (int64_t)inner.size < most ? (int)inner.size : most;
+}
+
+void stk__reduce_run(const struct stk_job *job)
+{
+	const struct stk_job_reduce *r = &STK_PARAMS(stk_job_reduce, job);
+	const struct stk_job_groups *g = &r->groups;
+	int from = job->src_dtype[0];
+	struct tile t;
+	t.job = job;
+	t.about = r->op == STK_REDUCE_VARIANCE || r->op == STK_REDUCE_STD_DEV;
+	t.squares = r->op == STK_REDUCE_MEAN_SQUARE || r->op == STK_REDUCE_RMS;
+	t.type = lane_type_of(job, t.squares);
+	t.element = from == STK_FLOAT16 || from == STK_BFLOAT16 ? STK_FLOAT : from;
+	t.lanes = g->count < STK_JOB_SERIAL ? 1 : STK_JOB_PARTIAL_SUMS;
+	const struct stk_job_axis one = {1, 1}, inner = g->n_kept ? g->kept[g->n_kept - 1] : one;
+	int columns = columns_of(g, t.lanes);
+	for (uint32_t group = 0; group < g->groups; group += (uint32_t)t.columns) {
+		uint32_t left = inner.size - group % inner.size;
+		const uint8_t *base = job->src[0] + stk__job_offset(g->kept, g->n_kept, group) * stk__job_size(from);
+		t.columns = left < (uint32_t)columns ? (int)left : columns;
+		if (t.lanes == 1 && t.columns == 1)
+			reduce_serially(&t, group, base);
+		else
+			reduce_tile(&t, group, base, inner.stride);
+	}
+}

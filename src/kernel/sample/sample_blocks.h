@@ -1,0 +1,280 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The loops of jobs that sample images and volumes, for whichever processor the file that includes this is compiled for. Images of bytes and floats go by in blocks of
+ * a row: positions, then what lies there, then the sums, each in a loop of its own that compilers make wide. The sums are those of stk__sample_float.
+ * Everything else goes pixel by pixel. */
+#ifndef STK_KERNEL_SAMPLE_BLOCKS_H
+#define STK_KERNEL_SAMPLE_BLOCKS_H
+
+#include "kernel/job/job_cpu.h"
+#include "kernel/sample/sample_one.h"
+#include "kernel/sample/sample_run.h"
+
+#include <string.h>
+
+/* LINEAR_READ: bytes that are read from the first of two pixels on. */
+enum { BLOCK = 256, LINEAR_READ = 8 };
+
+struct block {
+	int64_t frame;
+	int32_t x, y, n;     /* from x on in row y */
+	bool outside;        /* of some pixels `offset` is -1 */
+	float across[BLOCK]; /* of WATER: how far its columns are moved down */
+	float at_x[BLOCK], at_y[BLOCK], qx[BLOCK], qy[BLOCK];
+	int32_t ix[BLOCK], iy[BLOCK]; /* the first of the pixels that are mixed */
+	int32_t offset[BLOCK];        /* where it lies; -1: not all of them can be read */
+	float near[4][BLOCK], value[BLOCK];
+};
+
+/* Pixels of bytes. */
+struct texels {
+	const uint8_t *base;
+	int32_t channels;
+	uint32_t fill; /* what lies outside, where that is a pixel */
+	bool fills;    /* all that is read outside is a pixel */
+};
+
+/* Mixes a block of pixels of bytes. */
+typedef void mix_texels(const struct stk_job_sample *s, struct block *b, const struct texels *t, uint8_t *dst, const int64_t step[2]);
+
+static struct stk_sample_position position_of(const struct stk_job_sample *s, const struct block *b, int32_t k, int32_t width)
+{
+	return stk__sample_position(s, b->x + k, b->y, 0, b->frame, (uint64_t)b->y * (uint64_t)width + (uint64_t)(b->x + k));
+}
+
+static void find_positions(const struct stk_job_sample *s, struct block *b, int32_t width)
+{
+	const float *m = s->m;
+	float fy = (float)b->y + 0.5f, at[3];
+	switch (s->map) {
+	case STK_SAMPLE_AFFINE:
+		for (int32_t k = 0; k < b->n; k++) {
+			stk__sample_affine(m, (float)(b->x + k) + 0.5f, fy, 0.5f, at);
+			b->at_x[k] = at[0];
+			b->at_y[k] = at[1];
+		}
+		break;
+	case STK_SAMPLE_PERSPECTIVE:
+		for (int32_t k = 0; k < b->n; k++) {
+			stk__sample_perspective(m, (float)(b->x + k) + 0.5f, fy, at);
+			b->at_x[k] = at[0];
+			b->at_y[k] = at[1];
+		}
+		break;
+	case STK_SAMPLE_SPHERE:
+		for (int32_t k = 0; k < b->n; k++) {
+			stk__sample_sphere(s, b->x + k, b->y, at);
+			b->at_x[k] = at[0];
+			b->at_y[k] = at[1];
+		}
+		break;
+	case STK_SAMPLE_WATER:
+		stk__sample_water(m, 0, b->y, at); /* 0 plus what the row is moved by */
+		for (int32_t k = 0; k < b->n; k++) {
+			b->at_x[k] = (float)(b->x + k) + at[0];
+			b->at_y[k] = (float)b->y + b->across[k];
+		}
+		break;
+	default:
+		for (int32_t k = 0; k < b->n; k++) {
+			struct stk_sample_position p = position_of(s, b, k, width);
+			b->at_x[k] = p.at[0];
+			b->at_y[k] = p.at[1];
+		}
+	}
+}
+
+/* As stk__sample_floor; rest: what is left behind the floor, from 0 to 1. One comparison a loop: compilers make branches of several. */
+static void find_floors(const float *at, float half, int32_t n, int32_t *floors, float *rest)
+{
+	for (int32_t k = 0; k < n; k++) {
+		float x = at[k] - half;
+		rest[k] = x > -1e9f ? x : -1e9f;
+	}
+	for (int32_t k = 0; k < n; k++)
+		rest[k] = rest[k] < 1e9f ? rest[k] : 1e9f;
+	for (int32_t k = 0; k < n; k++) {
+		int32_t i = (int32_t)rest[k];
+		floors[k] = i - ((float)i > rest[k]);
+	}
+	for (int32_t k = 0; k < n; k++)
+		rest[k] -= (float)floors[k];
+}
+
+/* read: bytes that are read of each pixel. */
+static void find_pixels(const struct stk_job_sample *s, struct block *b, int32_t read)
+{
+	bool linear = s->interp != STK_INTERP_NN;
+	const float half = linear ? 0.5f : 0;
+	const int32_t right = (int32_t)s->stride[0], below = (int32_t)s->stride[1], last_x = s->size[0] - 1 - linear,
+		      last_y = s->size[1] - 1 - linear, end = (int32_t)s->frame - read - (linear ? right + below : 0);
+	int32_t outside = 0;
+	const int32_t n = b->n, *ix = b->ix, *iy = b->iy;
+	find_floors(b->at_x, half, n, b->ix, b->qx);
+	find_floors(b->at_y, half, n, b->iy, b->qy);
+	for (int32_t k = 0; k < n; k++) {
+		int32_t inside = -(int32_t)((ix[k] >= 0) & (iy[k] >= 0) & (ix[k] <= last_x) & (iy[k] <= last_y));
+		int32_t offset = (iy[k] & inside) * below + (ix[k] & inside) * right;
+		inside &= -(int32_t)(offset <= end);
+		b->offset[k] = offset | ~inside;
+		outside |= ~inside;
+	}
+	b->outside = outside != 0;
+}
+
+/* The four pixels around one that lies at the border. */
+static inline void load_border(const struct stk_job_sample *s, const struct block *b, const struct texels *t, int32_t k, uint32_t near[4])
+{
+	for (int32_t i = 0; i < 4; i++) {
+		int32_t x = stk__border_index(b->ix[k] + (i & 1), s->size[0], s->border),
+			y = stk__border_index(b->iy[k] + (i >> 1), s->size[1], s->border);
+		const uint8_t *at = t->base + (x < 0 || y < 0 ? 0 : x * s->stride[0] + y * s->stride[1]);
+		near[i] = x < 0 || y < 0 ? t->fill : 0;
+		for (int32_t c = 0; x >= 0 && y >= 0 && c < t->channels; c++)
+			near[i] |= (uint32_t)at[c] << 8 * c;
+	}
+}
+
+/* One channel. The pixel at offset -1 gets a value that is replaced later. */
+static void mix_floats(const struct stk_job_sample *s, struct block *b, const uint8_t *base, uint8_t *dst, int64_t step)
+{
+	int64_t right = s->stride[0], below = s->stride[1];
+	for (int32_t k = 0; k < b->n; k++) {
+		const uint8_t *at = base + (b->offset[k] < 0 ? 0 : b->offset[k]);
+		int64_t to_right = b->offset[k] < 0 ? 0 : right, down = b->offset[k] < 0 ? 0 : below;
+		b->near[0][k] = *(const float *)(const void *)at;
+		b->near[1][k] = *(const float *)(const void *)(at + to_right);
+		b->near[2][k] = *(const float *)(const void *)(at + down);
+		b->near[3][k] = *(const float *)(const void *)(at + down + to_right);
+	}
+	for (int32_t k = 0; k < b->n; k++) {
+		float qx = b->qx[k], px = 1 - qx, top = b->near[0][k] * px + b->near[1][k] * qx,
+		      bottom = b->near[2][k] * px + b->near[3][k] * qx;
+		b->value[k] = top + (bottom - top) * b->qy[k];
+	}
+	for (int32_t k = 0; k < b->n; k++)
+		*(float *)(void *)(dst + k * step) = b->value[k];
+}
+
+/* A pixel's channels. */
+static inline void copy_pixel(uint8_t *dst, int64_t dst_step, const uint8_t *src, int64_t src_step, int64_t channels, bool bytes)
+{
+	for (int64_t c = 0; c < channels; c++)
+		memcpy(dst + c * dst_step, src + c * src_step, bytes ? 1 : 4);
+}
+
+/* The nearest pixels. Where all that lies outside has one value, it is copied too, from `outside`. */
+static void copy_pixels(const struct stk_job *job, struct block *b, const uint8_t *base, uint8_t *dst)
+{
+	const struct stk_job_dim *d = job->dim;
+	bool bytes = job->src_dtype[0] == STK_UINT8, fills = STK_PARAMS(stk_job_sample, job).border == STK_BORDER_FILL && d[4].size <= 4;
+	const struct stk_sample_position far = {{-1, -1, 0.5f}};
+	float outside[4] = {0};
+	uint8_t *filled = (uint8_t *)outside;
+	int64_t element = bytes ? 1 : 4, channels = d[4].size;
+	for (int32_t c = 0; fills && c < channels; c++)
+		stk__job_sample_store(job, filled + c * element, base, &far, c);
+	bool rgb = fills && bytes && channels == 3 && STK_PARAMS(stk_job_sample, job).channel == 1 && d[4].dst == 1;
+	for (int32_t k = 0; rgb && k < b->n; k++)
+		copy_pixel(dst + k * d[3].dst, 1, b->offset[k] < 0 ? filled : base + b->offset[k], 1, 3, true);
+	for (int32_t k = 0; !rgb && k < b->n; k++)
+		if (b->offset[k] >= 0)
+			copy_pixel(dst + k * d[3].dst, d[4].dst, base + b->offset[k], STK_PARAMS(stk_job_sample, job).channel, channels,
+				bytes);
+		else if (fills)
+			copy_pixel(dst + k * d[3].dst, d[4].dst, filled, element, channels, bytes);
+	b->outside = b->outside && !fills;
+}
+
+/* What lies outside of an image of bytes, which has up to four channels; images of floats do not ask. */
+static struct texels texels_of(const struct stk_job *job, const uint8_t *base)
+{
+	const float *fill = job->constants;
+	struct texels t = {.base = base, .channels = (int32_t)job->dim[4].size, .fills = true};
+	bool fills = job->src_dtype[0] == STK_UINT8 && STK_PARAMS(stk_job_sample, job).border == STK_BORDER_FILL;
+	for (int32_t c = 0; fills && c < t.channels; c++) {
+		uint8_t byte = fill[c] >= 0 && fill[c] <= 255 ? (uint8_t)fill[c] : 0;
+		t.fills = t.fills && (float)byte == fill[c];
+		t.fill |= (uint32_t)byte << 8 * c;
+	}
+	return t;
+}
+
+static inline void sample_block(const struct stk_job *job, mix_texels *mix_bytes, struct block *b, const struct texels *t, uint8_t *dst)
+{
+	const struct stk_job_sample *s = &STK_PARAMS(stk_job_sample, job);
+	const struct stk_job_dim *d = job->dim;
+	bool bytes = job->src_dtype[0] == STK_UINT8, linear = s->interp != STK_INTERP_NN;
+	find_positions(s, b, (int32_t)d[3].size);
+	find_pixels(s, b, !linear ? 1 : bytes ? LINEAR_READ - (int32_t)s->stride[0] : 4);
+	if (!linear)
+		copy_pixels(job, b, t->base, dst);
+	else if (bytes)
+		mix_bytes(s, b, t, dst, (const int64_t[]){d[3].dst, d[4].dst});
+	for (int32_t c = 0; linear && !bytes && c < d[4].size; c++)
+		mix_floats(s, b, t->base + c * s->channel, dst + c * d[4].dst, d[3].dst);
+	bool rest = b->outside && !(linear && bytes && t->fills);
+	for (int32_t k = 0; rest && k < b->n; k++) {
+		struct stk_sample_position p = {{b->at_x[k], b->at_y[k], 0.5f}};
+		for (int32_t c = 0; b->offset[k] < 0 && c < d[4].size; c++)
+			stk__job_sample_store(job, dst + k * d[3].dst + c * d[4].dst, t->base, &p, c);
+	}
+}
+
+/* Blocks lie below each other, so that what depends on the column alone is computed once. */
+static inline void sample_blocks(const struct stk_job *job, mix_texels *mix_bytes)
+{
+	const struct stk_job_dim *d = job->dim;
+	struct block b;
+	for (b.frame = 0; b.frame < d[0].size; b.frame++) {
+		struct texels t = texels_of(job, job->src[0] + b.frame * STK_PARAMS(stk_job_sample, job).frame);
+		for (int64_t x = 0; x < d[3].size; x += BLOCK) {
+			b.x = (int32_t)x;
+			b.n = (int32_t)(d[3].size - x < BLOCK ? d[3].size - x : BLOCK);
+			for (int32_t k = 0; STK_PARAMS(stk_job_sample, job).map == STK_SAMPLE_WATER && k < b.n; k++) {
+				float at[3];
+				stk__sample_water(STK_PARAMS(stk_job_sample, job).m, b.x + k, 0, at);
+				b.across[k] = at[1]; /* 0 plus what the column is moved by */
+			}
+			for (int64_t y = 0; y < d[2].size; y++) {
+				b.y = (int32_t)y;
+				sample_block(job, mix_bytes, &b, &t, job->dst + b.frame * d[0].dst + y * d[2].dst + x * d[3].dst);
+			}
+		}
+	}
+}
+
+/* Images of floats, and of bytes of up to four channels that lie together; offsets fit int32. */
+static bool goes_in_blocks(const struct stk_job *job)
+{
+	const struct stk_job_sample *s = &STK_PARAMS(stk_job_sample, job);
+	int type = job->src_dtype[0];
+	int64_t channels = job->dim[4].size; /* planes of a single pixel lie as channels do, and may be more */
+	bool together = s->stride[0] <= 4 && channels <= 4 && (s->channel == 1 || channels == 1);
+	bool alike = type == job->dst_dtype && (type == STK_FLOAT || (type == STK_UINT8 && together));
+	return alike && !s->volume && s->interp != STK_INTERP_CUBIC && job->dim[1].size == 1 && s->frame >= 4 && s->frame < INT32_MAX / 2;
+}
+
+static inline void run_sample(const struct stk_job *job, mix_texels *mix_bytes)
+{
+	const struct stk_job_dim *d = job->dim;
+	if (goes_in_blocks(job)) {
+		sample_blocks(job, mix_bytes);
+		return;
+	}
+	for (int64_t f = 0; f < d[0].size; f++) {
+		const uint8_t *base = job->src[0] + f * STK_PARAMS(stk_job_sample, job).frame;
+		uint64_t pixel = 0;
+		for (int64_t z = 0; z < d[1].size; z++)
+			for (int64_t y = 0; y < d[2].size; y++) {
+				uint8_t *row = job->dst + f * d[0].dst + z * d[1].dst + y * d[2].dst;
+				for (int64_t x = 0; x < d[3].size; x++, row += d[3].dst, pixel++) {
+					struct stk_sample_position p = stk__sample_position(
+						&STK_PARAMS(stk_job_sample, job), (int32_t)x, (int32_t)y, (int32_t)z, f, pixel);
+					for (int64_t c = 0; c < d[4].size; c++)
+						stk__job_sample_store(job, row + c * d[4].dst, base, &p, (int32_t)c);
+				}
+			}
+	}
+}
+
+#endif

@@ -1,0 +1,11 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Runs a job that samples on the CPU. The job's memory is host memory. _avx2: for such registers. */
+#ifndef STK_KERNEL_SAMPLE_RUN_H
+#define STK_KERNEL_SAMPLE_RUN_H
+
+#include "kernel/job/job.h"
+
+void stk__sample_run(const struct stk_job *job);
+void stk__sample_run_avx2(const struct stk_job *job);
+
+#endif
