@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "ceiling.h"
 
+#include "files.h"
+
 #include <dirent.h>
-#include <fcntl.h>
 #include <math.h>
 #include <pthread.h>
 #include <setjmp.h>
@@ -137,10 +138,10 @@ static int64_t read_file(struct decoder *d, const char *path)
 {
 	struct stat st;
 	int64_t got = -1;
-	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	int fd = open_regular(path, &st);
 	if (fd < 0)
 		return -1;
-	if (fstat(fd, &st) == 0 && grow(&d->bytes, &d->bytes_capacity, (size_t)st.st_size + 1))
+	if (grow(&d->bytes, &d->bytes_capacity, (size_t)st.st_size + 1))
 		got = pread(fd, d->bytes, (size_t)st.st_size, 0);
 	close(fd);
 	return got;

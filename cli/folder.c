@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "folder.h"
 
+#include "files.h"
+
 #include <stoker/inspect.h>
 
 #include <dirent.h>
@@ -8,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 bool is_folder(const char *path)
 {
@@ -20,10 +23,10 @@ bool file_begins(const char *path, const char *magic)
 	char begin[16];
 	const size_t n = strlen(magic);
 	struct stat st;
-	FILE *f = n <= sizeof(begin) && stat(path, &st) == 0 && S_ISREG(st.st_mode) ? fopen(path, "rb") : NULL;
-	bool found = f && fread(begin, 1, n, f) == n && !memcmp(begin, magic, n);
-	if (f)
-		fclose(f);
+	int fd = n <= sizeof(begin) ? open_regular(path, &st) : -1;
+	bool found = fd >= 0 && read(fd, begin, n) == (ssize_t)n && !memcmp(begin, magic, n);
+	if (fd >= 0)
+		close(fd);
 	return found;
 }
 

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  * stoker inspect: what is in a data set, and which files would fail. Every pixel is decoded by a pipeline that skips and counts
  * bad samples, so that the verdict is the one that training would meet. */
+#include "files.h"
 #include "loadable.h"
 #include "output.h"
 #include "progress.h"
 #include "session.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -371,19 +371,16 @@ static int inspect_all(struct session *session, const struct settings *s)
 	return code;
 }
 
-/* Opens a file and gets its size. Does not block, which a FIFO without a writer otherwise would. */
+/* Opens a file and gets its size. */
 static int open_file(const char *path, int64_t *bytes, struct stk_error *err)
 {
 	struct stat st;
-	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
-	if (fd >= 0 && fstat(fd, &st) == 0) {
-		*bytes = st.st_size;
+	int fd = open_regular(path, &st);
+	*bytes = st.st_size;
+	if (fd >= 0)
 		return fd;
-	}
 	snprintf(err->message, sizeof(err->message), "%s: %s", path, strerror(errno));
 	err->code = STK_IO;
-	if (fd >= 0)
-		close(fd);
 	return -1;
 }
 

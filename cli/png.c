@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "sheet.h"
 
+#include "files.h"
+
 #include <errno.h>
 #include <spng.h>
 #include <stdio.h>
@@ -29,10 +31,7 @@ bool write_png(const char *path, const uint8_t *pixels, int32_t width, int32_t h
 	if (!code)
 		bytes = spng_get_png_buffer(png, &size, &code);
 	if (bytes) {
-		FILE *f = fopen(path, "wb");
-		written = f && fwrite(bytes, 1, size, f) == size;
-		if (f && fclose(f))
-			written = false;
+		written = write_file(path, bytes, size);
 		snprintf(text, capacity, "%s: %s", path, strerror(errno));
 	} else {
 		snprintf(text, capacity, "%s: %s", path, spng_strerror(code));

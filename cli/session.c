@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "session.h"
 
+#include "files.h"
 #include "folder.h"
 #include "progress.h"
 #include "tars.h"
@@ -12,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 /* ImageNet's statistics, in units of 0..255. */
 static const double imagenet_mean[3] = {123.675, 116.28, 103.53}, imagenet_std[3] = {58.395, 57.12, 57.375};
@@ -58,25 +60,26 @@ int fail_at(const struct session *session, const char *source, const struct stk_
 
 char *read_text_file(const char *path, size_t *size, struct stk_error *err)
 {
-	FILE *f = fopen(path, "rb");
+	enum { MOST = 64 << 20 };
 	char *text = NULL;
 	size_t used = 0, room = 0;
-	while (f) {
+	int fd = open_text(path);
+	while (fd >= 0) {
 		if (used + 1 >= room) {
 			room = room ? room * 2 : 65536;
-			char *grown = realloc(text, room);
+			char *grown = room <= 2 * MOST ? realloc(text, room) : NULL;
 			if (!grown) {
-				errno = ENOMEM;
+				errno = room <= 2 * MOST ? ENOMEM : EFBIG;
 				break;
 			}
 			text = grown;
 		}
-		size_t n = fread(text + used, 1, room - used - 1, f);
-		used += n;
+		ssize_t n = read(fd, text + used, room - used - 1);
+		if (n < 0 && errno != EINTR)
+			break;
+		used += n > 0 ? (size_t)n : 0;
 		if (n == 0) {
-			if (ferror(f))
-				break;
-			fclose(f);
+			close(fd);
 			text[used] = '\0';
 			*size = used;
 			return text;
@@ -84,8 +87,8 @@ char *read_text_file(const char *path, size_t *size, struct stk_error *err)
 	}
 	snprintf(err->message, sizeof(err->message), "%s: %s", path, strerror(errno));
 	err->code = STK_IO;
-	if (f)
-		fclose(f);
+	if (fd >= 0)
+		close(fd);
 	free(text);
 	return NULL;
 }

@@ -9,7 +9,7 @@ from pathlib import Path
 
 # From the ground up; a file imports only from its own layer and those before it. A folder's name stands for all of its files.
 LAYERS = {
-    "ground": ["_core", "errors", "_where", "_elsewhere", "experimental", "_cores", "_types", "_numbers", "_progress"],
+    "ground": ["_core", "errors", "_where", "_elsewhere", "experimental", "_cores", "_types", "_numbers", "_progress", "_files"],
     "values": ["_catalog", "_docs", "_values", "_arrays", "_on_gpu", "_image", "tensors", "tfrecord", "backend"],
     "graph": [
         "_build",

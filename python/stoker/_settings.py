@@ -16,10 +16,9 @@ import os
 import textwrap
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Annotated, Any, TypedDict, TypeVar
 
-from stoker import _numbers, types
+from stoker import _files, _numbers, types
 from stoker._processes import METHODS
 from stoker._storage import Storage
 from stoker.errors import InvalidArgumentError, UnsupportedError
@@ -443,7 +442,7 @@ def read_state(state: str | bytes | os.PathLike[str]) -> str:
     if isinstance(state, str) and state.lstrip().startswith("{"):
         return state
     try:
-        return Path(state).read_text()
+        return _files.read_text(state)
     except FileNotFoundError:
         why = "no such file; a checkpoint is what Pipeline.checkpoint() returns, or the name of the file that it wrote"
         raise FileNotFoundError(errno.ENOENT, why, os.fspath(state)) from None

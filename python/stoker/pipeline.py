@@ -8,11 +8,10 @@ import json
 import os
 import sys
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from types import ModuleType
 from typing import Any, NoReturn, Unpack, overload
 
-from stoker import _core, _definition, types
+from stoker import _core, _definition, _files, types
 from stoker._branches import converted
 from stoker._branches import do_not_convert as do_not_convert
 from stoker._build import GraphBuilder, NodeRef, Record, UserSource, current_builder
@@ -355,7 +354,7 @@ class Pipeline:
             lines.append(f"  op{i} [label={json.dumps(f'{record.name or record.op} ({record.op}, {record.where})')}];")
             lines += [f"  op{node.op} -> op{i};" for node in record.operands()]
         lines += [f'  op{node.ref.op} -> out{k}; out{k} [label="output {k}", shape=box];' for k, node in enumerate(self._outputs or [])]
-        Path(filename).write_text("\n".join([*lines, "}", ""]))
+        _files.write(filename, "\n".join([*lines, "}", ""]))
 
     def input_feed_count(self, input_name: str) -> int:
         """Batches to feed before the first run."""
@@ -430,7 +429,7 @@ class Pipeline:
         """The state after the batches that were taken: under 1 KB of JSON; also written to a file."""
         state = self._started().save().encode()
         if filename is not None:
-            Path(filename).write_bytes(state)
+            _files.write(filename, state)
         return state
 
     def serialize(self, define_graph: Any = None, filename: str | os.PathLike[str] | None = None) -> bytes:
@@ -446,7 +445,7 @@ class Pipeline:
         graph["pipeline"] = self._settings.as_json()
         data = json.dumps(graph, indent=1).encode()
         if filename is not None:
-            Path(filename).write_bytes(data)
+            _files.write(filename, data)
         return data
 
     @classmethod
@@ -456,7 +455,7 @@ class Pipeline:
         """A pipeline from what serialize() gave; keyword arguments take precedence over its settings. Each external_source waits for feed_input."""
         if (serialized_pipeline is None) == (filename is None):
             raise InvalidArgumentError("deserialize takes serialized_pipeline or filename")
-        text = Path(filename).read_bytes() if filename is not None else serialized_pipeline
+        text = _files.read_bytes(filename) if filename is not None else serialized_pipeline
         text = text.decode("utf-8-sig") if isinstance(text, bytes) else text
         try:
             data = json.loads(text or "")

@@ -2,6 +2,7 @@
 #include "format/archive_file.h"
 
 #include "base/error.h"
+#include "base/file.h"
 #include "base/memory.h"
 #include "format/list.h"
 #include "format/s3_page.h"
@@ -86,13 +87,9 @@ static enum stk_status open_local(struct stk_archive_file *f, const char *path, 
 {
 	struct stat st;
 	path += strncmp(path, "file://", 7) == 0 ? 7 : 0;
-	f->fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	f->fd = stk__file_open(path, &st);
 	if (f->fd < 0)
-		return stk__fail_errno(err, errno, "%s: cannot open it", path);
-	if (fstat(f->fd, &st))
-		return stk__fail_errno(err, errno, "%s: cannot stat it", path);
-	if (!S_ISREG(st.st_mode))
-		return stk__fail(err, STK_INVALID, "%s: not a file", path);
+		return stk__file_not_opened(path, &st, err);
 	f->size = st.st_size;
 	f->modified_ns = (int64_t)st.st_mtim.tv_sec * 1000000000 + st.st_mtim.tv_nsec;
 	posix_fadvise(f->fd, 0, 0, POSIX_FADV_RANDOM); /* reading ahead would bring the members themselves */

@@ -67,10 +67,18 @@ static bool whole_name(const char *archive, char out[PATH_MAX])
 	return realpath(path, out) != NULL;
 }
 
-static const char *last_part(const char *path)
+/* The last part of a name, without the query of a URL, which can hold a signature. */
+static bool same_last_part(const char *a, const char *b)
 {
-	const char *slash = strrchr(path, '/');
-	return slash ? slash + 1 : path;
+	const char *last[2] = {a, b};
+	size_t n[2];
+	for (int i = 0; i < 2; i++) {
+		const char *begin = last[i], *end = begin + stk__uri_shown(begin);
+		for (const char *c = begin; c < end; c++)
+			last[i] = *c == '/' ? c + 1 : last[i];
+		n[i] = (size_t)(end - last[i]);
+	}
+	return n[0] == n[1] && memcmp(last[0], last[1], n[0]) == 0;
 }
 
 static void tell(const struct stk_archive_watch *watch, const char *index, const char *what)
@@ -91,7 +99,7 @@ static bool take(enum stk_archive_kind kind, const uint8_t *data, size_t n, cons
 		tell(watch, index, "the index is damaged or cut off: it is made anew");
 		return false;
 	}
-	bool fits = count == 1 && strcmp(last_part(found->path), last_part(f->path)) == 0 && stk__archive_index_fits(kind, found, f);
+	bool fits = count == 1 && same_last_part(found->path, f->path) && stk__archive_index_fits(kind, found, f);
 	for (int32_t i = 0; i < count; i++)
 		if (fits)
 			*x = found[i];
@@ -143,13 +151,14 @@ static bool keep_at(const char *path, const struct stk_coded_out *o)
 
 void stk__archive_keep(enum stk_archive_kind kind, const struct stk_archive_index *x, const struct stk_archive_watch *watch)
 {
-	char name[PATH_MAX], whole[PATH_MAX];
+	char name[PATH_MAX], whole[PATH_MAX], shown[PATH_MAX];
 	struct stk_coded_out o = {0};
 	if (!whole_name(x->path, whole))
 		return;
 	bool local = !stk__is_uri(whole);
+	snprintf(shown, sizeof shown, "%.*s", stk__uri_shown(whole), whole);
 	stk__archive_index_begin(&o, kind, 1);
-	stk__archive_index_put(&o, x, local ? last_part(whole) : whole);
+	stk__archive_index_put(&o, x, local ? strrchr(whole, '/') + 1 : shown);
 	stk__put_hash(&o);
 	bool kept = !o.failed && local && beside(x->path, name) && keep_at(name, &o);
 	if (!o.failed && !kept)

@@ -2,12 +2,12 @@
 #include "format/archive_set.h"
 
 #include "base/error.h"
+#include "base/file.h"
 #include "base/memory.h"
 #include "format/list.h"
 #include "io/s3.h"
 #include "thread/crew.h"
 
-#include <fcntl.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <string.h>
@@ -124,7 +124,8 @@ static bool grow(struct opening *o, int32_t more)
 static bool is_index_file(const char *path)
 {
 	char head[8];
-	int fd = stk__is_object(path) ? -1 : open(strncmp(path, "file://", 7) == 0 ? path + 7 : path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	struct stat st;
+	int fd = stk__is_object(path) ? -1 : stk__file_open(strncmp(path, "file://", 7) == 0 ? path + 7 : path, &st);
 	ssize_t n = fd < 0 ? 0 : read(fd, head, sizeof head);
 	if (fd >= 0)
 		close(fd);

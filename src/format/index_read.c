@@ -3,12 +3,12 @@
 #include "stoker/index.h"
 
 #include "base/error.h"
+#include "base/file.h"
 #include "base/memory.h"
 #include "format/coded.h"
 #include "format/index_format.h"
 #include "format/list_census.h"
 
-#include <fcntl.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -80,9 +80,7 @@ bool stk__is_index_file(const char *path)
 {
 	struct stat st;
 	char magic[STK_INDEX_MAGIC_BYTES];
-	if (stat(path, &st) || !S_ISREG(st.st_mode))
-		return false;
-	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	int fd = stk__file_open(path, &st);
 	ssize_t n = fd >= 0 ? read(fd, magic, sizeof magic) : -1;
 	if (fd >= 0)
 		close(fd);

@@ -2,13 +2,12 @@
  * What was read from NuScenes' tables, kept in a file: a head, then each part as it lies in memory. It is for the machine that made it, so whatever differs
  * (the tables, this library's structs, the order of bytes) makes it no longer current, and it is made anew. */
 #include "base/error.h"
+#include "base/file.h"
 #include "base/memory.h"
 #include "format/list.h"
 #include "format/nuscenes.h"
 
 #include <errno.h>
-#include <fcntl.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -73,11 +72,11 @@ enum stk_status stk__nuscenes_index_read(
 	struct head head, wanted;
 	struct stat st;
 	*current = false;
-	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	int fd = stk__file_open(path, &st);
 	if (fd < 0)
 		return STK_OK;
 	make_head(stamps, &wanted);
-	bool good = fstat(fd, &st) == 0 && read_all(fd, &head, sizeof head) && memcmp(&head, &wanted, offsetof(struct head, count)) == 0 &&
+	bool good = read_all(fd, &head, sizeof head) && memcmp(&head, &wanted, offsetof(struct head, count)) == 0 &&
 		    sizes_fit(&head, st.st_size);
 	enum stk_status s = STK_OK;
 	for (int i = 0; i < STK_NUSC_PARTS && good && s == STK_OK; i++) {
@@ -96,48 +95,24 @@ enum stk_status stk__nuscenes_index_read(
 
 /* ---- writing ---- */
 
-static bool write_all(int fd, const void *data, size_t size)
+static bool write_parts(struct stk_new_file *f, const struct stk_nuscenes *n, const struct head *head)
 {
-	for (const uint8_t *at = data; size > 0;) {
-		ssize_t n = write(fd, at, size);
-		if (n < 0 && errno != EINTR)
-			return false;
-		at += n > 0 ? n : 0;
-		size -= n > 0 ? (size_t)n : 0;
-	}
-	return true;
-}
-
-static bool write_parts(int fd, const struct stk_nuscenes *n, const struct head *head)
-{
-	bool good = write_all(fd, head, sizeof *head);
+	bool good = stk__new_file_write(f, head, sizeof *head);
 	for (int i = 0; i < STK_NUSC_PARTS && good; i++)
-		good = write_all(fd, n->part[i], (size_t)n->count[i] * stk__nuscenes_element[i]);
+		good = stk__new_file_write(f, n->part[i], (size_t)n->count[i] * stk__nuscenes_element[i]);
 	return good;
 }
 
-/* Under another name first, so that nobody meets half an index. */
 enum stk_status stk__nuscenes_index_write(
 	const struct stk_nuscenes *n, const char *path, const struct stk_nuscenes_stamp *stamps, struct stk_error *err)
 {
-	char temporary[4400];
+	struct stk_new_file f;
 	struct head head;
 	make_head(stamps, &head);
 	memcpy(head.count, n->count, sizeof head.count);
 	head.hash = hash_all(n, &head);
-	if (snprintf(temporary, sizeof temporary, "%s.%ld.part", path, (long)getpid()) >= (int)sizeof temporary)
-		return stk__fail(err, STK_INVALID, "%.200s: the path is too long", path);
-	int fd = open(temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-	bool good = fd >= 0 && write_parts(fd, n, &head);
-	int e = errno;
-	if (fd >= 0 && close(fd) && good) {
-		good = false;
-		e = errno;
-	}
-	if (good && rename(temporary, path) == 0)
-		return STK_OK;
-	e = good ? errno : e;
-	if (fd >= 0)
-		unlink(temporary);
-	return stk__fail_errno(err, e, "%s: cannot write the index of NuScenes' tables", path);
+	bool good = stk__new_file_begin(&f, path, 0666);
+	if (good)
+		good = stk__new_file_end(&f, write_parts(&f, n, &head));
+	return good ? STK_OK : stk__file_not_written(path, "index of NuScenes' tables", err);
 }

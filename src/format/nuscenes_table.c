@@ -2,12 +2,12 @@
 #include "format/nuscenes_table.h"
 
 #include "base/error.h"
+#include "base/file.h"
 #include "base/memory.h"
 #include "base/text.h"
 #include "format/list.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -64,11 +64,11 @@ static enum stk_status open_window(struct table *t, const char *path)
 		j->end = s ? j->at : j->at + size;
 		return s;
 	}
-	t->fd = open(path, O_RDONLY | O_CLOEXEC);
-	if (t->fd < 0)
-		return stk__fail_errno(j->err, errno, "%s: cannot open it", path);
 	struct stat st;
-	bool small = fstat(t->fd, &st) == 0 && st.st_size < WINDOW;
+	t->fd = stk__file_open(path, &st);
+	if (t->fd < 0)
+		return stk__file_not_opened(path, &st, j->err);
+	bool small = st.st_size < WINDOW;
 	t->window_size = small ? (size_t)st.st_size + 1 : WINDOW; /* one more, so that its end is met */
 	t->window = stk__alloc(t->window_size);
 	j->begin = j->at = j->end = t->window;

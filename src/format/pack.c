@@ -10,11 +10,14 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 static const char plan_name[] = "packing.txt"; /* tells a later run what the tars beside it are of */
 enum { READERS = 8, THREADS = 8, MOST_SHARDS = 1000000 };
@@ -67,6 +70,31 @@ static enum stk_status claim_folder(const struct packing *k, struct stk_error *e
 		return stk__fail(
 			err, STK_INVALID, "%s: it holds tars of another source, or of other options: name an empty folder", folder);
 	return stk__write_whole(path, mine, (size_t)n, "plan", err);
+}
+
+/* "shards-000000.tar.0123456789abcdef.part" */
+static bool is_part(const char *name)
+{
+	const size_t n = strlen(name);
+	return strncmp(name, "shards-", 7) == 0 && strstr(name, ".tar.") && n > 5 && strcmp(name + n - 5, ".part") == 0;
+}
+
+/* Removes what a run left that was killed. A tar that another process is writing is locked. */
+static void remove_parts(const char *folder)
+{
+	struct stat st;
+	DIR *dir = opendir(folder);
+	for (const struct dirent *e; dir && (e = readdir(dir));) {
+		int fd = is_part(e->d_name) ? openat(dirfd(dir), e->d_name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK) : -1;
+		if (fd < 0)
+			continue;
+		if (!fstat(fd, &st) && S_ISREG(st.st_mode) && st.st_uid == geteuid() && !flock(fd, LOCK_EX | LOCK_NB) &&
+			unlinkat(dirfd(dir), e->d_name, 0))
+			errno = 0; /* it stays, and costs its room */
+		close(fd);
+	}
+	if (dir)
+		closedir(dir);
 }
 
 static enum stk_status write_classes(const struct packing *k, struct stk_error *err)
@@ -130,6 +158,8 @@ static enum stk_status pack_all(struct packing *k, struct stk_error *err)
 		.stop = &k->stop};
 	struct stk_storage *storage = NULL;
 	enum stk_status s = claim_folder(k, err);
+	if (!s)
+		remove_parts(k->options->folder);
 	if (!s)
 		s = k->options->storage ? (storage = stk_storage_ref(k->options->storage), STK_OK)
 					: stk__storage_create(&(struct stk_storage_config){0}, READERS, &storage, err);

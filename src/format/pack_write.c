@@ -3,17 +3,17 @@
 #include "format/pack.h"
 
 #include "base/error.h"
+#include "base/file.h"
 #include "base/memory.h"
 #include "io/io.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <limits.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
+#include <sys/file.h>
 
 enum { BLOCK = 512, AHEAD = 32, BYTES_AHEAD = 64 << 20, ROOM = 1 << 20 };
 
@@ -27,7 +27,7 @@ struct slot {
 struct writer {
 	const struct stk_pack_plan *plan;
 	struct stk_io *io;
-	int fd;
+	struct stk_new_file file;
 	uint8_t *buffer; /* ROOM bytes, of which `used` are to be written */
 	size_t used;
 	int error; /* errno of a write */
@@ -43,11 +43,8 @@ struct writer {
 
 static void flush(struct writer *w)
 {
-	for (size_t at = 0; at < w->used && !w->error;) {
-		ssize_t n = write(w->fd, w->buffer + at, w->used - at);
-		w->error = n < 0 && errno != EINTR ? errno : 0;
-		at += n > 0 ? (size_t)n : 0;
-	}
+	if (!w->error && !stk__new_file_write(&w->file, w->buffer, w->used))
+		w->error = errno;
 	w->used = 0;
 }
 
@@ -213,12 +210,11 @@ enum stk_status stk__pack_write(const struct stk_pack_plan *p, int64_t shard, st
 	const _Atomic bool *stop, struct stk_error *err)
 {
 	static const uint8_t end[2 * BLOCK];
-	char part[PATH_MAX];
 	struct writer *w = stk__calloc(1, sizeof *w);
 	enum stk_status s = STK_OK;
 	if (w)
 		w->buffer = stk__alloc(ROOM);
-	if (!w || !w->buffer || snprintf(part, sizeof part, "%s.part", path) >= (int)sizeof part) {
+	if (!w || !w->buffer) {
 		stk__free(w ? w->buffer : NULL);
 		stk__free(w);
 		return stk__fail(err, STK_NO_MEMORY, "out of memory to write %.300s", path);
@@ -227,21 +223,21 @@ enum stk_status stk__pack_write(const struct stk_pack_plan *p, int64_t shard, st
 	w->io = io;
 	pthread_mutex_init(&w->lock, NULL);
 	pthread_cond_init(&w->change, NULL);
-	w->fd = open(part, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-	w->error = w->fd < 0 ? errno : 0;
-	if (!w->error)
+	w->error = stk__new_file_begin(&w->file, path, 0666) ? 0 : errno;
+	const bool begun = !w->error;
+	if (begun && flock(w->file.fd, LOCK_EX | LOCK_NB))
+		errno = 0; /* no locks here: see remove_parts */
+	if (begun)
 		s = write_members(w, &p->shards[shard], packed, stop, err);
 	put(w, end, sizeof end);
 	if (!s)
 		flush(w);
-	if (w->fd >= 0 && close(w->fd) && !w->error)
+	if (begun && !stk__new_file_end(&w->file, !s && !w->error) && !s && !w->error)
 		w->error = errno;
-	if (!s && !w->error && rename(part, path))
-		w->error = errno;
-	if (!s && w->error)
-		s = stk__fail_errno(err, w->error, "%s: cannot write it", path);
-	if (s && w->fd >= 0)
-		unlink(part);
+	if (!s && w->error) {
+		errno = w->error;
+		s = stk__file_not_written(path, "tar", err);
+	}
 	pthread_cond_destroy(&w->change);
 	pthread_mutex_destroy(&w->lock);
 	stk__free(w->buffer);

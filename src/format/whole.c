@@ -2,15 +2,13 @@
 #include "format/list.h"
 
 #include "base/error.h"
+#include "base/file.h"
 #include "base/memory.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <pthread.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 enum { SLACK = 64 };
@@ -30,10 +28,11 @@ static enum stk_status read_bytes(int fd, const char *path, uint8_t *data, size_
 	return STK_OK;
 }
 
-/* Of a file that has no size, as those of /proc: what it gives until it ends. */
+/* Reads a file that reports no size, as those of /proc do, until it ends. Some of these never end. */
 static enum stk_status read_to_end(int fd, const char *path, size_t limit, uint8_t **data, size_t *size, struct stk_error *err)
 {
 	enum { FIRST = 4096 };
+	limit = limit < STK_FILE_UNSIZED_MOST ? limit : STK_FILE_UNSIZED_MOST;
 	for (size_t room = 0;;) {
 		if (*size == room) {
 			room = room ? 2 * room : FIRST;
@@ -50,7 +49,7 @@ static enum stk_status read_to_end(int fd, const char *path, size_t limit, uint8
 		else if (errno != EINTR)
 			return stk__fail_errno(err, errno, "%s: reading %zu bytes in", path, *size);
 		if (*size > limit)
-			return stk__fail(err, STK_LIMIT, "%s: over the limit of %zu bytes", path, limit);
+			return stk__fail(err, STK_LIMIT, "%s: it reports a size of 0, and gives more than %zu bytes", path, limit);
 	}
 }
 
@@ -155,15 +154,11 @@ enum stk_status stk__access_read(
 	*size = 0;
 	if (stk__is_uri(path))
 		return read_uri(access, path, limit, out, size, err);
-	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	int fd = stk__file_open(path, &st);
 	if (fd < 0)
-		return stk__fail_errno(err, errno, "%s: cannot open it", path);
+		return stk__file_not_opened(path, &st, err);
 	enum stk_status status = STK_OK;
-	if (fstat(fd, &st))
-		status = stk__fail_errno(err, errno, "%s: cannot stat it", path);
-	else if (!S_ISREG(st.st_mode))
-		status = stk__fail(err, STK_INVALID, "%s: not a file", path);
-	else if ((uint64_t)st.st_size > limit)
+	if ((uint64_t)st.st_size > limit)
 		status = stk__fail(err, STK_LIMIT, "%s: %lld bytes, over the limit of %zu", path, (long long)st.st_size, limit);
 	else if (st.st_size == 0)
 		status = read_to_end(fd, path, limit, out, size, err);
@@ -185,35 +180,11 @@ enum stk_status stk__read_whole(const char *path, size_t limit, uint8_t **out, s
 	return stk__access_read(NULL, path, limit, out, size, err);
 }
 
-static bool write_all(int fd, const uint8_t *data, size_t n)
-{
-	while (n) {
-		ssize_t k = write(fd, data, n);
-		if (k < 0 && errno != EINTR)
-			return false;
-		data += k > 0 ? k : 0;
-		n -= k > 0 ? (size_t)k : 0;
-	}
-	return true;
-}
-
-/* Under another name first, so that nobody meets half of it. */
 enum stk_status stk__write_whole(const char *path, const void *data, size_t n, const char *what, struct stk_error *err)
 {
-	char temporary[4200];
-	if (snprintf(temporary, sizeof temporary, "%s.%ld.part", path, (long)syscall(SYS_gettid)) >= (int)sizeof temporary)
-		return stk__fail(err, STK_INVALID, "%.100s...: the path is too long", path);
-	int fd = open(temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-	bool good = fd >= 0 && write_all(fd, data, n);
-	int e = errno;
-	if (fd >= 0 && close(fd) && good) {
-		good = false;
-		e = errno;
-	}
-	if (good && !rename(temporary, path))
-		return STK_OK;
-	e = good ? errno : e;
-	if (fd >= 0)
-		unlink(temporary);
-	return stk__fail_errno(err, e, "%s: cannot write the %s", path, what);
+	struct stk_new_file f;
+	bool good = stk__new_file_begin(&f, path, 0666);
+	if (good)
+		good = stk__new_file_end(&f, stk__new_file_write(&f, data, n));
+	return good ? STK_OK : stk__file_not_written(path, what, err);
 }

@@ -4,18 +4,22 @@
 #include "io/aws_ask.h"
 
 #include "base/error.h"
+#include "base/file.h"
 #include "base/memory.h"
 #include "base/system.h"
 #include "io/read_small.h"
 
-#include <fcntl.h>
+#include <errno.h>
 #include <jansson.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
-#include <unistd.h>
 
-enum { EARLY_S = 900, YEAR_S = 366 * 86400 }; /* tokens are exchanged so long before they end, as AWS's tools do */
+enum {
+	EARLY_S = 900,
+	YEAR_S = 366 * 86400,
+	LONGEST_TOKEN = 1 << 20
+}; /* EARLY_S: tokens are exchanged so long before they end, as AWS's tools do */
 
 static const char *text_of(const json_t *o, const char *key)
 {
@@ -35,12 +39,9 @@ static enum stk_status log_in(const struct stk_aws_issuer *i, const char *what, 
 /* Failing to keep it costs nothing until it ends. */
 static void keep_token(const char *path, const json_t *token)
 {
-	char other[4200];
-	snprintf(other, sizeof other, "%s.stoker-%ld", path, (long)getpid());
-	int fd = open(other, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-	bool good = fd >= 0 && json_dumpfd(token, fd, JSON_COMPACT) == 0;
-	if (fd >= 0 && (close(fd) || !good || rename(other, path)))
-		unlink(other);
+	struct stk_new_file f;
+	if (stk__new_file_begin(&f, path, 0600) && !stk__new_file_end(&f, json_dumpfd(token, f.fd, JSON_COMPACT) == 0))
+		errno = 0;
 }
 
 static json_t *load_token(const char *path)

@@ -4,6 +4,7 @@
 #include "io/file.h"
 
 #include "base/error.h"
+#include "base/file.h"
 #include "base/memory.h"
 #include "base/system.h"
 
@@ -68,24 +69,12 @@ static enum stk_status open_failed(struct file_read *f, int e)
 	return s;
 }
 
-/* Somebody holds a lease on the file, as servers of Samba and NFS do for their clients: opening it waits until that is given up. */
-static int open_leased(const char *path)
-{
-	struct stat st;
-	if (stat(path, &st))
-		return -1;
-	if (S_ISREG(st.st_mode))
-		return open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
-	errno = EAGAIN;
-	return -1;
-}
-
 static enum stk_status open_file(struct file_read *f)
 {
 	do {
 		f->fd = f->may_block ? open_plain(f->path) : open_cached(f->habits, f->path);
 		if (f->fd < 0 && errno == EAGAIN && f->may_block)
-			f->fd = open_leased(f->path);
+			f->fd = stk__file_open_leased(f->path);
 	} while (f->fd < 0 && errno == EINTR);
 	if (f->fd >= 0)
 		return STK_OK;
@@ -102,11 +91,6 @@ static enum stk_status open_file(struct file_read *f)
 	return open_failed(f, e);
 }
 
-static const char *kind_name(mode_t mode)
-{
-	return S_ISDIR(mode) ? "a directory" : S_ISFIFO(mode) ? "a FIFO" : "a device";
-}
-
 static enum stk_status check_size(const struct file_read *f, size_t size)
 {
 	const struct stk_request *r = f->r;
@@ -120,7 +104,7 @@ static enum stk_status stat_file(struct file_read *f)
 	if (fstat(f->fd, &st))
 		return stk__fail_errno(f->r->error, errno, "%s: cannot stat it", f->path);
 	if (!S_ISREG(st.st_mode))
-		return stk__fail(f->r->error, STK_INVALID, "%s: %s, not a file", f->path, kind_name(st.st_mode));
+		return stk__fail(f->r->error, STK_INVALID, "%s: %s, not a file", f->path, stk__file_kind(st.st_mode));
 	f->expected = st.st_size > f->r->offset ? st.st_size - f->r->offset : 0;
 	return check_size(f, f->r->length >= 0 && f->r->length < f->expected ? (size_t)f->r->length : (size_t)f->expected);
 }
@@ -187,6 +171,9 @@ static enum stk_status grow(struct file_read *f)
 		return size_changed(f, before, f->expected);
 	if ((status = check_size(f, f->used))) /* there is more than fstat tells */
 		return status;
+	if (f->expected == 0 && f->used > STK_FILE_UNSIZED_MOST)
+		return stk__fail(
+			f->r->error, STK_LIMIT, "%s: it reports a size of 0, and gives more than %d bytes", f->path, STK_FILE_UNSIZED_MOST);
 	size_t more = f->used + f->used / 2 + 4096;
 	return reserve(f, f->expected > (int64_t)f->used ? (size_t)f->expected + 1 : more);
 }

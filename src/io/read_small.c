@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "io/read_small.h"
 
+#include "base/clock.h"
 #include "base/memory.h"
 
 #include <errno.h>
@@ -11,15 +12,16 @@
 
 enum { PATIENCE_MS = 2000 };
 
-/* -1: an error, or a writer that says nothing. */
-static ssize_t read_some(int fd, char *to, size_t n)
+/* -1: an error, or a writer that has sent nothing until then. */
+static ssize_t read_some(int fd, char *to, size_t n, int64_t until_ns)
 {
 	struct pollfd p = {.fd = fd, .events = POLLIN};
 	ssize_t got;
 	while ((got = read(fd, to, n)) < 0) {
+		const int64_t left_ms = (until_ns - stk__clock_ns()) / 1000000;
 		if (errno == EINTR)
 			continue;
-		if (errno != EAGAIN || poll(&p, 1, PATIENCE_MS) <= 0)
+		if (errno != EAGAIN || left_ms <= 0 || poll(&p, 1, (int)left_ms) <= 0)
 			return -1;
 	}
 	return got;
@@ -27,6 +29,7 @@ static ssize_t read_some(int fd, char *to, size_t n)
 
 char *stk__read_small(const char *path, size_t most, size_t *size)
 {
+	const int64_t until_ns = stk__clock_ns() + (int64_t)PATIENCE_MS * 1000000;
 	struct stat st;
 	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 	char *text = NULL;
@@ -36,7 +39,7 @@ char *stk__read_small(const char *path, size_t most, size_t *size)
 	const bool file = !fstat(fd, &st) && S_ISREG(st.st_mode);
 	most = file && (size_t)st.st_size < most ? (size_t)st.st_size : most;
 	if ((text = stk__alloc(most + 1))) {
-		for (ssize_t n; *size < most && (n = read_some(fd, text + *size, most - *size)) > 0;)
+		for (ssize_t n; *size < most && (n = read_some(fd, text + *size, most - *size, until_ns)) > 0;)
 			*size += (size_t)n;
 		text[*size] = 0;
 	}

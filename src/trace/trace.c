@@ -2,9 +2,11 @@
 #include "trace/trace.h"
 
 #include "base/error.h"
+#include "base/file.h"
 #include "base/memory.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdatomic.h>
 #include <stdio.h>
 
@@ -125,9 +127,13 @@ enum stk_status stk__trace_write(const struct stk_trace *t, const char *path, st
 	struct stk_trace_span *spans = stk__alloc((n + 1) * sizeof *spans);
 	if (!spans)
 		return stk__fail(err, STK_NO_MEMORY, "out of memory for a trace of %zu spans", n);
-	FILE *f = fopen(path, "we");
+	struct stk_new_file file;
+	FILE *f = stk__new_file_begin(&file, path, 0666) ? fdopen(fcntl(file.fd, F_DUPFD_CLOEXEC, 0), "w") : NULL;
 	if (!f) {
+		int e = errno;
 		stk__free(spans);
+		if (file.fd >= 0 && !stk__new_file_end(&file, false))
+			errno = e;
 		return stk__fail_errno(err, errno, "the trace can't be written to %s", path);
 	}
 	n = stk__trace_read(t, spans, n);
@@ -142,8 +148,7 @@ enum stk_status stk__trace_write(const struct stk_trace *t, const char *path, st
 	}
 	fputs("\n]}\n", f);
 	stk__free(spans);
-	bool bad = ferror(f) != 0;
-	if (fclose(f) || bad)
-		return stk__fail_errno(err, errno, "the trace can't be written to %s", path);
-	return STK_OK;
+	bool bad = fflush(f) != 0 || ferror(f) != 0;
+	bad |= fclose(f) != 0;
+	return stk__new_file_end(&file, !bad) ? STK_OK : stk__fail_errno(err, errno, "the trace can't be written to %s", path);
 }

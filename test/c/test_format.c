@@ -232,7 +232,7 @@ static void test_lists(void **state)
 	put("l.txt", "b/1.jpg 0\n");
 	assert_list(&(struct stk_file_list_options){.file_list = "l.txt"}, "b/1.jpg 0");
 	assert_refused(&(struct stk_file_list_options){.file_list = "gone.txt"}, STK_NOT_FOUND, "gone.txt");
-	assert_refused(&(struct stk_file_list_options){.file_list = "t"}, STK_INVALID, "t: not a file");
+	assert_refused(&(struct stk_file_list_options){.file_list = "t"}, STK_INVALID, "t: a directory, not a file");
 }
 
 static void test_files_of_the_caller(void **state)

@@ -7,9 +7,9 @@ import json
 import os
 import statistics
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
+from stoker import _files
 from stoker._advise.bound import Bound, Facts, find
 from stoker._advise.plan import Block, Step
 from stoker._advise.subject import Subject
@@ -144,7 +144,7 @@ class Report:
         }
 
     def save_json(self, path: str | os.PathLike[str]) -> None:
-        Path(path).write_text(json.dumps(self.as_dict(), indent=1) + "\n")
+        _files.write(path, json.dumps(self.as_dict(), indent=1) + "\n")
 
     def save_png(self, path: str | os.PathLike[str]) -> None:
         """The timeline as a picture."""
@@ -152,7 +152,7 @@ class Report:
         facts = f"waits {self.wait_share:.1%} of the step   bound by: {self.bound.stage}{gain}"
         first = {kind: next((b.taken for b in self.blocks if b.kind == kind), []) for kind in ("live", "cached")}
         lanes = {kind: steps for kind, steps in first.items() if steps}
-        Path(path).write_bytes(draw(self.loader, facts, lanes, self.steps("live")))
+        _files.write(path, draw(self.loader, facts, lanes, self.steps("live")))
 
 
 def _ms(times: Times) -> tuple[str, str]:

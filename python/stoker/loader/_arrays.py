@@ -3,11 +3,13 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from stoker import _files
 from stoker.errors import InvalidArgumentError
 from stoker.loader import _layout
 from stoker.loader._pixels import on_cores
@@ -149,7 +151,7 @@ def _load_pickle(path: Path) -> Any:
             raise pickle.UnpicklingError(f"it names {module}.{name}, and a file of CIFAR holds arrays alone")
 
     try:
-        with path.open("rb") as f:
+        with _files.open_binary(path) as f:
             return Unpickler(f, encoding="latin1").load()
     except (pickle.UnpicklingError, EOFError, ValueError, TypeError, AttributeError, IndexError, KeyError, ImportError) as e:
         raise InvalidArgumentError(f"{path}: no pickle of CIFAR: {e}") from None
@@ -191,11 +193,11 @@ def _read_idx(path: Path) -> Any:
     """An array of bytes in the format of MNIST's files: a magic number that tells type and dims, extents, values."""
     import numpy as np
 
-    raw = path.read_bytes()
+    raw = _files.read_bytes(path)
     if raw[:2] == b"\x1f\x8b":
         import gzip
 
-        with gzip.open(path) as f:
+        with gzip.open(io.BytesIO(raw)) as f:
             raw = f.read(_LARGEST)
     dims = raw[3] if len(raw) > 3 else 0
     if raw[:3] != b"\0\0\x08" or not 1 <= dims <= 4 or len(raw) < 4 + 4 * dims:

@@ -4,10 +4,12 @@
 from __future__ import annotations
 
 import csv
+import io
 import os
 from collections.abc import Iterator, Sequence
 from typing import Any, TextIO
 
+from stoker import _files
 from stoker.errors import InvalidArgumentError
 from stoker.loader import _fields, _targets
 from stoker.loader._sources import FileSource
@@ -97,7 +99,7 @@ def _rows(file: TextIO, path: str, delimiter: str, strict: bool) -> Iterator[tup
 
 
 def _read_text(path: str) -> dict[str, list[str]]:
-    with open(path, newline="", encoding="utf-8-sig") as f:
+    with io.TextIOWrapper(io.BytesIO(_files.read_bytes(path)), newline="", encoding="utf-8-sig") as f:
         delimiter = "\t" if "\t" in f.readline() else ","
         try:
             return _columns(f, path, delimiter, True)

@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 from typing import Any
 
+from stoker import _files
 from stoker._where import notice
 from stoker.loader._layout import Layout
 
@@ -28,8 +29,7 @@ def pixels(value: Any, layout: Layout) -> Any:
         return array
     if isinstance(value, (str, os.PathLike)):
         layout.refuse("a path")
-        with open(value, "rb") as f:
-            return f.read()
+        return _files.read_bytes(value)
     if isinstance(value, (bytes, bytearray, memoryview)):
         layout.refuse("the bytes of a file")
         return value

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from stoker import _core, fn
+from stoker import _core, _files, fn
 from stoker._catalog import find
 from stoker._operator import call
 from stoker._progress import ProgressLine
@@ -34,7 +34,7 @@ _KINDS = {"cls": "int", "id": "int", "index": "int", "txt": "text", "text": "tex
 
 def _is_index(path: str) -> bool:
     try:
-        with open(path, "rb") as f:
+        with _files.open_binary(path) as f:
             return f.read(len(_MAGIC)) == _MAGIC
     except (OSError, ValueError):
         return False
@@ -195,7 +195,7 @@ class TarSource(Source):
             return []
         folder = folders.pop()
         try:
-            return (folder / "classes.txt").read_text().splitlines() if (folder / "packing.txt").is_file() else []
+            return _files.read_text(folder / "classes.txt").splitlines() if (folder / "packing.txt").is_file() else []
         except (OSError, UnicodeDecodeError):
             return []
 

@@ -12,6 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from stoker import _files
+
 # Classes as the converter numbers those of boxes in images.
 CONVERTER_CLASSES = (
     "car",
@@ -74,7 +76,7 @@ class _Unpickler(pickle.Unpickler):
 def load(path: Path) -> list[dict[str, Any]]:
     """The entries of an info file."""
     try:
-        found = _Unpickler(io.BytesIO(path.read_bytes())).load()
+        found = _Unpickler(io.BytesIO(_files.read_bytes(path))).load()
     except (pickle.UnpicklingError, EOFError, ValueError, TypeError, AttributeError, IndexError, KeyError, ImportError, MemoryError) as e:
         raise ValueError(f"{path}: this is no info file of StreamPETR's converter: {e}") from e
     entries = found.get("infos") if isinstance(found, dict) else None

@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from stoker import _files
+
 from . import _nuscenes_frames as frames
 from . import _nuscenes_world as world
 
@@ -79,7 +81,7 @@ class _Maker:
         folder = self.root / version
         folder.mkdir(parents=True, exist_ok=True)
         for name, rows in self.tables.items():
-            (folder / f"{name}.json").write_text(json.dumps(rows, indent=0))
+            _files.write(folder / f"{name}.json", json.dumps(rows, indent=0))
 
 
 def _link(rows: list[dict[str, Any]]) -> None:

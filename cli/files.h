@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Files in folders that other users may write to. Reading never waits for the writer of a FIFO, and writing follows no link. */
+#ifndef STOKER_CLI_FILES_H
+#define STOKER_CLI_FILES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/stat.h>
+
+/* Opens a regular file for reading. Returns -1 with errno set: EINVAL for a FIFO, a socket or a device. */
+int open_regular(const char *path, struct stat *st);
+/* The same, but also opens a pipe or terminal that is named in /dev or /proc, as /dev/stdin or the /dev/fd/63 of a shell. */
+int open_text(const char *path);
+/* Writes a file under a random name next to `path` and then renames it. Devices and pipes of /dev and /proc are written to directly. False with errno. */
+bool write_file(const char *path, const void *data, size_t size);
+
+#endif

@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Files in folders that other users may write to.
+
+Reading opens regular files only, so that a FIFO or a device in a file's place is an error instead of a wait. Writing makes the file under a random name
+next to its own and renames it, so that no link is followed and no reader finds half a file. A path in /dev or /proc, such as /dev/stdin, is opened
+as it is.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from typing import BinaryIO
+
+UNSIZED_MOST = 16 << 20  # bytes that are read of a file that reports a size of 0: some in /proc never end
+
+
+def _is_special(path: str) -> bool:
+    return (path.startswith("/dev/") and not path.startswith("/dev/shm/")) or path.startswith("/proc/")
+
+
+def _kind(mode: int) -> str:
+    return "a FIFO" if stat.S_ISFIFO(mode) else "a socket" if stat.S_ISSOCK(mode) else "a device"
+
+
+def open_binary(path: str | bytes | os.PathLike[str]) -> BinaryIO:
+    """Opens a regular file for reading. Raises OSError if the path leads to anything else."""
+    name = os.fsdecode(path)
+    fd = os.open(name, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
+    try:
+        mode = os.fstat(fd).st_mode
+        if stat.S_ISDIR(mode):
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), name)
+        if not stat.S_ISREG(mode) and not _is_special(name):
+            raise OSError(errno.EINVAL, f"{_kind(mode)}, not a file", name)
+        os.set_blocking(fd, True)
+        return open(fd, "rb")
+    except BaseException:
+        os.close(fd)
+        raise
+
+
+def read_bytes(path: str | bytes | os.PathLike[str]) -> bytes:
+    with open_binary(path) as f:
+        if os.fstat(f.fileno()).st_size:
+            return f.read()
+        data = f.read(UNSIZED_MOST + 1)
+    if len(data) > UNSIZED_MOST:
+        raise OSError(errno.EFBIG, f"it reports a size of 0, and gives more than {UNSIZED_MOST} bytes", os.fsdecode(path))
+    return data
+
+
+def read_text(path: str | bytes | os.PathLike[str]) -> str:
+    return read_bytes(path).decode()
+
+
+def write(path: str | os.PathLike[str], data: bytes | str) -> None:
+    name, whole = os.fspath(path), data.encode() if isinstance(data, str) else data
+    try:
+        there: os.stat_result | None = os.lstat(name)
+    except FileNotFoundError:
+        there = None
+    if _is_special(name) and os.path.exists(name) and not os.path.isfile(name):
+        with open(os.open(name, os.O_WRONLY | os.O_NOCTTY | os.O_CLOEXEC), "wb") as f:
+            f.write(whole)
+        return
+    if there is not None and not stat.S_ISREG(there.st_mode) and not stat.S_ISLNK(there.st_mode):
+        if stat.S_ISDIR(there.st_mode):
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), name)
+        raise OSError(errno.EINVAL, f"{_kind(there.st_mode)}, not a file", name)
+    part = f"{name}.{os.urandom(8).hex()}.part"
+    fd = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
+    try:
+        with open(fd, "wb") as f:
+            if there is not None and stat.S_ISREG(there.st_mode) and there.st_uid == os.geteuid():
+                os.fchmod(fd, there.st_mode & 0o777)
+            f.write(whole)
+        os.replace(part, name)
+    except BaseException:
+        os.unlink(part)
+        raise

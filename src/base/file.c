@@ -1,0 +1,211 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/file.h"
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/memory.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+/* ---- reading ---- */
+
+const char *stk__file_kind(mode_t mode)
+{
+	if (S_ISDIR(mode))
+		return "a directory";
+	if (S_ISFIFO(mode))
+		return "a FIFO";
+	return S_ISSOCK(mode) ? "a socket" : "a device";
+}
+
+int stk__file_open_leased(const char *path)
+{
+	struct stat st;
+	char name[40];
+	int fd = -1, held = open(path, O_PATH | O_CLOEXEC);
+	if (held < 0)
+		return -1;
+	errno = EAGAIN;
+	if (!fstat(held, &st) && S_ISREG(st.st_mode)) {
+		snprintf(name, sizeof name, "/proc/self/fd/%d", held);
+		fd = open(name, O_RDONLY | O_CLOEXEC | O_NOCTTY);
+	}
+	int e = errno;
+	close(held);
+	errno = e;
+	return fd;
+}
+
+static int open_any(const char *path)
+{
+	int fd;
+	do {
+		fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+		if (fd < 0 && errno == EAGAIN)
+			fd = stk__file_open_leased(path);
+	} while (fd < 0 && errno == EINTR);
+	return fd;
+}
+
+int stk__file_open(const char *path, struct stat *st)
+{
+	memset(st, 0, sizeof *st);
+	int fd = open_any(path);
+	if (fd < 0)
+		return -1;
+	if (!fstat(fd, st) && S_ISREG(st->st_mode))
+		return fd;
+	int e = !st->st_mode ? errno : S_ISDIR(st->st_mode) ? EISDIR : EINVAL;
+	close(fd);
+	errno = e;
+	return -1;
+}
+
+enum stk_status stk__file_not_opened(const char *path, const struct stat *st, struct stk_error *err)
+{
+	const int e = errno;
+	if (st->st_mode)
+		return stk__fail(err, STK_INVALID, "%s: %s, not a file", path, stk__file_kind(st->st_mode));
+	if (e == ENXIO)
+		return stk__fail(err, STK_INVALID, "%s: a socket or a device, not a file", path);
+	return stk__fail_errno(err, e, "%s: cannot open it", path);
+}
+
+/* ---- writing ---- */
+
+uint64_t stk__random_name(void)
+{
+	uint64_t bits = 0;
+	if (syscall(SYS_getrandom, &bits, sizeof bits, 1 /* GRND_NONBLOCK */) != sizeof bits) /* O_EXCL does not depend on it */
+		bits = ((uint64_t)stk__clock_ns() + (uint64_t)(uintptr_t)&bits) * 0x9e3779b97f4a7c15u ^ (uint64_t)getpid() << 32;
+	return bits;
+}
+
+bool stk__write_bytes(int fd, const void *data, size_t n)
+{
+	for (const uint8_t *at = data; n;) {
+		ssize_t k = write(fd, at, n);
+		if (k < 0 && errno != EINTR)
+			return false;
+		at += k > 0 ? k : 0;
+		n -= k > 0 ? (size_t)k : 0;
+	}
+	return true;
+}
+
+/* Devices and pipes that somebody names on purpose, as /dev/null, /dev/stdout or the /dev/fd/63 of a shell. /dev/shm is a folder of everybody's. */
+static bool is_written_directly(const char *path)
+{
+	struct stat st;
+	bool special = (strncmp(path, "/dev/", 5) == 0 && strncmp(path, "/dev/shm/", 9) != 0) || strncmp(path, "/proc/", 6) == 0;
+	return special && !stat(path, &st) && !S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode) && !S_ISBLK(st.st_mode);
+}
+
+static bool open_directly(struct stk_new_file *f, const char *path)
+{
+	f->fd = open(path, O_WRONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+	int flags = f->fd < 0 ? -1 : fcntl(f->fd, F_GETFL);
+	return flags >= 0 && !fcntl(f->fd, F_SETFL, flags & ~O_NONBLOCK);
+}
+
+/* The folder of a path, and its last part. */
+static bool open_folder(struct stk_new_file *f, const char *path)
+{
+	const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+	const size_t n = slash ? (size_t)(slash - path) : 0;
+	char folder[4096];
+	if (n >= sizeof folder || strlen(name) >= sizeof f->name) {
+		errno = ENAMETOOLONG;
+		return false;
+	}
+	if (!*name) {
+		errno = EISDIR;
+		return false;
+	}
+	memcpy(folder, path, n);
+	folder[n] = 0;
+	strcpy(f->name, name);
+	f->folder = open(slash ? n ? folder : "/" : ".", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	return f->folder >= 0;
+}
+
+/* What stands in its place: a file is replaced, and a link as such. *mode: of a file of this user's. */
+static bool may_replace(const struct stk_new_file *f, mode_t *mode, bool *keeps)
+{
+	struct stat st;
+	if (fstatat(f->folder, f->name, &st, AT_SYMLINK_NOFOLLOW))
+		return errno == ENOENT;
+	*keeps = S_ISREG(st.st_mode) && st.st_uid == geteuid();
+	if (*keeps)
+		*mode = st.st_mode & 0777;
+	if (S_ISREG(st.st_mode) || S_ISLNK(st.st_mode))
+		return true;
+	errno = S_ISDIR(st.st_mode) ? EISDIR : EINVAL;
+	return false;
+}
+
+static bool create_part(struct stk_new_file *f, mode_t mode, bool keeps)
+{
+	for (int tries = 0; tries < 16; tries++) {
+		snprintf(f->part, sizeof f->part, "%.200s.%016llx.part", f->name, (unsigned long long)stk__random_name());
+		f->fd = openat(f->folder, f->part, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode);
+		if (f->fd >= 0 || errno != EEXIST)
+			break;
+	}
+	if (f->fd >= 0 && keeps && fchmod(f->fd, mode))
+		errno = 0; /* a file system without modes */
+	return f->fd >= 0;
+}
+
+bool stk__new_file_begin(struct stk_new_file *f, const char *path, mode_t mode)
+{
+	bool keeps = false;
+	*f = (struct stk_new_file){.fd = -1, .folder = -1};
+	bool good = is_written_directly(path) ? open_directly(f, path)
+					      : open_folder(f, path) && may_replace(f, &mode, &keeps) && create_part(f, mode, keeps);
+	int e = errno;
+	if (!good && f->fd >= 0)
+		close(f->fd);
+	if (!good && f->folder >= 0)
+		close(f->folder);
+	errno = e;
+	return good;
+}
+
+bool stk__new_file_write(struct stk_new_file *f, const void *data, size_t n)
+{
+	return stk__write_bytes(f->fd, data, n);
+}
+
+bool stk__new_file_end(struct stk_new_file *f, bool good)
+{
+	int e = errno;
+	if (f->fd >= 0 && close(f->fd) && good) {
+		good = false;
+		e = errno;
+	}
+	if (f->folder >= 0 && good && renameat(f->folder, f->part, f->folder, f->name)) {
+		good = false;
+		e = errno;
+	}
+	if (f->folder >= 0 && !good)
+		unlinkat(f->folder, f->part, 0);
+	if (f->folder >= 0)
+		close(f->folder);
+	*f = (struct stk_new_file){.fd = -1, .folder = -1};
+	errno = e;
+	return good;
+}
+
+enum stk_status stk__file_not_written(const char *path, const char *what, struct stk_error *err)
+{
+	if (errno == EINVAL)
+		return stk__fail(err, STK_INVALID, "%s: cannot write the %s: a FIFO, a socket or a device has this name", path, what);
+	return stk__fail_errno(err, errno, "%s: cannot write the %s", path, what);
+}
