@@ -11,12 +11,9 @@
 #include "thread/thread.h"
 
 #include <errno.h>
-#include <fcntl.h>
-#include <linux/openat2.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
@@ -49,7 +46,6 @@ struct stk_cache {
 	struct stk_io *io;
 	struct stk_cache_disk disk;
 	_Atomic bool full, broken; /* nothing more is kept in this run: no room; the disk refuses */
-	_Atomic bool no_cached_open;
 	_Atomic uint64_t hits, hit_bytes, misses, kept, kept_bytes, left_out, damaged, stale, waits, pending;
 	_Atomic int telling; /* enum telling */
 	char notice[512];
@@ -74,18 +70,6 @@ static void count(_Atomic uint64_t *n, uint64_t by)
 /* ---- looking ---- */
 
 enum look { HIT, MISS, BLOCKED };
-
-static int open_entry(struct stk_cache *c, const char *path, bool may_block)
-{
-	if (may_block || atomic_load_explicit(&c->no_cached_open, memory_order_relaxed))
-		return open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
-	struct open_how how = {.flags = O_RDONLY | O_CLOEXEC | O_NOCTTY, .resolve = RESOLVE_CACHED};
-	int fd = (int)syscall(SYS_openat2, AT_FDCWD, path, &how, sizeof how);
-	if (fd >= 0 || (errno != ENOSYS && errno != EINVAL && errno != EPERM))
-		return fd;
-	atomic_store_explicit(&c->no_cached_open, true, memory_order_relaxed);
-	return open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
-}
 
 struct entry {
 	struct stk_cache_key key;
@@ -145,38 +129,59 @@ static bool is_good(const struct stk_request *r, const struct entry *e, uint64_t
 /* The first hit of a run marks the entry as used in it. */
 static void mark_used(struct stk_cache *c, int fd, const struct stat *st)
 {
-	if (c->disk.state && st->st_mtime < atomic_load_explicit(&c->disk.state->begun, memory_order_relaxed) && futimens(fd, NULL))
+	if (c->disk.fd >= 0 && st->st_mtime < c->disk.begun && futimens(fd, NULL))
 		errno = 0; /* of another user: it ages as if it were not used */
 }
 
-static enum look judge(struct stk_cache *c, struct stk_request *r, struct entry *e, const char *path, const struct stat *st)
+static enum look judge(struct stk_cache *c, struct stk_request *r, struct entry *e, const char *name, const struct stat *st)
 {
 	bool good = is_good(r, e, (uint64_t)st->st_size), stale = good && is_stale(r, &e->head);
 	if (good && !stale)
 		return HIT;
 	/* Of several that meet it one counts it, and none removes what another has fetched in its place meanwhile. */
-	if (c->disk.read_only || stk__cache_remove(&c->disk, path, st))
+	if (c->disk.read_only || stk__cache_remove(&c->disk, name, st))
 		count(good ? &c->stale : &c->damaged, 1);
 	return MISS;
 }
 
+/* What is no file stands in an entry's place. */
+static enum look remove_strange(struct stk_cache *c, const char *name, const struct stat *st)
+{
+	if (c->disk.read_only || stk__cache_remove(&c->disk, name, st))
+		count(&c->damaged, 1);
+	return MISS;
+}
+
+/* A large file is not read, nor room made for it, unless its header says that it is that large. */
+static bool is_as_large(int fd, uint64_t size, uint64_t around)
+{
+	enum { LARGE = 16 << 20 };
+	struct stk_cache_head h;
+	return size < LARGE || (pread(fd, &h, sizeof h, 0) == sizeof h && h.bytes == size - around);
+}
+
 static enum look look_up(struct stk_cache *c, struct stk_request *r, bool may_block)
 {
-	char path[STK_CACHE_PATH];
+	char name[STK_CACHE_NAME];
 	struct stat st;
 	struct entry e = {.key = key_of(r), .uri_size = (size_t)stk__uri_shown(r->uri)};
-	stk__cache_path(&c->disk, e.key, path);
-	int fd = open_entry(c, path, may_block);
+	stk__cache_name(e.key, name);
+	int fd = stk__cache_open(&c->disk, name, !may_block);
+	if (fd < 0 && errno == EAGAIN && !may_block)
+		return BLOCKED;
 	if (fd < 0)
-		return errno == EAGAIN && !may_block ? BLOCKED : MISS;
+		return errno == ELOOP || errno == ENXIO ? remove_strange(c, name, NULL) : MISS;
 	const uint64_t around = sizeof e.head + e.uri_size;
 	enum look look = MISS;
-	if (!fstat(fd, &st) && (uint64_t)st.st_size >= around && e.uri_size < sizeof e.uri) {
+	if (!fstat(fd, &st) && !S_ISREG(st.st_mode)) {
+		look = remove_strange(c, name, &st);
+	} else if ((uint64_t)st.st_size >= around && e.uri_size < sizeof e.uri) {
 		e.size = (size_t)((uint64_t)st.st_size - around);
-		const bool fits = (r->length < 0 || e.size == (size_t)r->length) && !(r->most && e.size > r->most);
+		const bool fits = (r->length < 0 || e.size == (size_t)r->length) && !(r->most && e.size > r->most) &&
+				  is_as_large(fd, (uint64_t)st.st_size, around);
 		look = fits ? read_entry(c, fd, r, &e, may_block) : MISS;
 		if (look == HIT)
-			look = judge(c, r, &e, path, &st);
+			look = judge(c, r, &e, name, &st);
 	}
 	if (look == HIT) {
 		mark_used(c, fd, &st);
@@ -525,7 +530,7 @@ void stk__cache_counters(struct stk_cache *c, struct stk_cache_counters *out)
 		.stale = atomic_load(&c->stale),
 		.waits = atomic_load(&c->waits),
 		.pending = atomic_load(&c->pending),
-		.used = c->disk.state ? atomic_load(&c->disk.state->used) : 0,
+		.used = stk__cache_used(&c->disk),
 		.limit = c->disk.limit,
 	};
 }

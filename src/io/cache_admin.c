@@ -7,7 +7,6 @@
 #include "base/memory.h"
 #include "base/xxhash.h"
 
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
@@ -49,35 +48,35 @@ static bool bytes_good(int fd, const struct stk_cache_head *h)
 }
 
 /* The key is the file's name: "3f/9a01...". */
-static struct stk_cache_key key_of(const char *path)
+static struct stk_cache_key key_of(const char *file)
 {
 	char name[33];
-	const char *end = path + strlen(path);
-	memcpy(name, end - 33, 2);
-	memcpy(name + 2, end - 30, 31);
+	memcpy(name, file, 2);
+	memcpy(name + 2, file + 3, 31);
 	struct stk_cache_key key = {.b = strtoull(name + 16, NULL, 16)};
 	name[16] = 0;
 	key.a = strtoull(name, NULL, 16);
 	return key;
 }
 
-static void read_file(struct found *f, const char *path, const struct stat *st, bool verifies)
+static void read_file(struct stk_cache_disk *d, struct found *f, const char *name, bool verifies)
 {
-	const uint64_t size = (uint64_t)st->st_size;
-	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
-	bool whole = fd >= 0 && read_at(fd, &f->head, sizeof f->head, 0) && f->head.uri < sizeof f->uri && f->head.uri <= size &&
+	struct stat st;
+	int fd = stk__cache_open(d, name, false);
+	const uint64_t size = fd >= 0 && !fstat(fd, &st) && S_ISREG(st.st_mode) ? (uint64_t)st.st_size : 0;
+	bool whole = size && read_at(fd, &f->head, sizeof f->head, 0) && f->head.uri < sizeof f->uri && f->head.uri <= size &&
 		     read_at(fd, f->uri, (size_t)f->head.uri, size - f->head.uri);
 	f->uri[whole ? f->head.uri : 0] = 0;
-	f->good = whole && stk__cache_head_good(&f->head, f->uri, key_of(path), size) && (!verifies || bytes_good(fd, &f->head));
+	f->good = whole && stk__cache_head_good(&f->head, f->uri, key_of(name), size) && (!verifies || bytes_good(fd, &f->head));
 	if (fd >= 0)
 		close(fd);
 }
 
-static bool visit_file(void *user, const char *path, const struct stat *st)
+static bool visit_file(void *user, const char *name, const struct stat *st)
 {
 	struct tour *t = user;
 	struct found f = {.good = false};
-	read_file(&f, path, st, t->verifies);
+	read_file(&t->disk, &f, name, t->verifies);
 	const struct stk_cache_entry e = {.uri = f.uri,
 		.offset = f.head.offset,
 		.length = f.head.length,
@@ -87,8 +86,8 @@ static bool visit_file(void *user, const char *path, const struct stat *st)
 	const bool matches = t->removes && (!t->prefix || strncmp(f.uri, t->prefix, strlen(t->prefix)) == 0);
 	t->facts.damaged += !f.good;
 	const bool unwanted = matches || (t->verifies && !f.good);
-	const bool removed = unwanted && stk__cache_remove(&t->disk, path, NULL);
-	const bool stays = unwanted && !removed && access(path, F_OK) == 0; /* else somebody else has removed it */
+	const bool removed = unwanted && stk__cache_remove(&t->disk, name, NULL);
+	const bool stays = unwanted && !removed && stk__cache_exists(&t->disk, name); /* else somebody else has removed it */
 	if (matches && removed) {
 		t->facts.removed++;
 		t->facts.removed_bytes += st->st_size;
@@ -107,9 +106,11 @@ static enum stk_status travel(struct tour *t, const char *dir, struct stk_cache_
 	if (status)
 		return status;
 	t->facts.size = sizeof t->facts;
-	stk__cache_walk(t->disk.dir, visit_file, t);
-	if (t->verifies && t->disk.state && !flock(t->disk.fd, LOCK_EX | LOCK_NB)) /* else others have reserved room, which no file shows */
-		atomic_store(&t->disk.state->used, (uint64_t)t->facts.bytes);
+	stk__cache_walk(&t->disk, visit_file, t);
+	/* Not alone: others have reserved room, which no file shows. */
+	if (t->verifies && t->disk.fd >= 0 && !flock(t->disk.fd, LOCK_EX | LOCK_NB) &&
+		!stk__cache_set_used(&t->disk, (uint64_t)t->facts.bytes))
+		t->disk.read_only = true;
 	stk__cache_disk_close(&t->disk);
 	if (facts)
 		*facts = t->facts;

@@ -4,28 +4,77 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/file.h"
 #include "base/memory.h"
+#include "base/system.h"
 #include "base/xxhash.h"
 
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/openat2.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
 #define STATE_MAGIC "STKCACHE"
 #define TAG "CACHEDIR.TAG"
-enum { PAGE = 4096, FIRST_LOCK = 1 << 16 }; /* claims lock bytes behind the page */
+enum {
+	PAGE = 4096,          /* of `state` */
+	FIRST_LOCK = 1 << 16, /* claims lock bytes behind the page */
+	LOCK_TRIES = 40,      /* of half a millisecond: then the count is changed without the lock */
+	OPEN_TRIES = 1000,    /* of ten milliseconds, for a process that is removing old entries */
+	MOST_RECOUNTS = 4     /* of a `state` that others cut or overwrite */
+};
 
+/* The second line tells our caches from those of other programs, which have the first line in common. */
 static const char tag_text[] =
 	"Signature: 8a477f597d28d172789f06886806bc55\n# A cache of Stoker's (stoker cache clear removes what it holds).\n";
+
+/* At the begin of `state`. */
+struct page {
+	char magic[8];
+	uint64_t used;
+	int64_t begun, begun_last;
+};
+
+/* ---- files of the folder ---- */
+
+static int open_folder(int at, const char *name)
+{
+	return openat(at, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+}
+
+/* A file right in a folder. Opening a FIFO does not wait, and a link is not followed. */
+static int open_plain(int at, const char *name, int flags)
+{
+	return openat(at, name, flags | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY, 0666);
+}
+
+int stk__cache_open(struct stk_cache_disk *d, const char *name, bool cached)
+{
+	if (!atomic_load_explicit(&d->no_openat2, memory_order_relaxed)) {
+		struct open_how how = {.flags = O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY,
+			.resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | (cached ? RESOLVE_CACHED : 0)};
+		int fd = (int)syscall(SYS_openat2, d->folder, name, &how, sizeof how);
+		if (fd >= 0 || (errno != ENOSYS && errno != EINVAL && errno != EPERM))
+			return fd;
+		/* A kernel before 5.12, or a filter that has never heard of it. */
+		atomic_store_explicit(&d->no_openat2, true, memory_order_relaxed);
+	}
+	char part[3] = {name[0], name[1], 0};
+	int folder = open_folder(d->folder, part), fd = folder < 0 ? -1 : open_plain(folder, name + 3, O_RDONLY), e = errno;
+	if (folder >= 0)
+		close(folder);
+	errno = e;
+	return fd;
+}
 
 /* ---- walking ---- */
 
@@ -34,18 +83,26 @@ static bool is_hex(const char *name, size_t n)
 	return strspn(name, "0123456789abcdef") == n && strlen(name) == n;
 }
 
-static bool walk_part(const char *dir, const char *name, bool (*visit)(void *user, const char *path, const struct stat *st), void *user)
+/* Takes the descriptor. */
+static DIR *list(int folder)
 {
-	char path[STK_CACHE_PATH + 64];
+	DIR *d = folder < 0 ? NULL : fdopendir(folder);
+	if (!d && folder >= 0)
+		close(folder);
+	return d;
+}
+
+static bool walk_part(int root, const char *name, stk_cache_visitor *visit, void *user)
+{
+	char path[STK_CACHE_NAME];
 	struct stat st;
 	bool on = true;
-	snprintf(path, sizeof path, "%.3900s/%.8s", dir, name);
-	DIR *part = opendir(path);
+	DIR *part = list(open_folder(root, name));
 	for (const struct dirent *e; part && on && (e = readdir(part));) {
 		if (!is_hex(e->d_name, 30))
 			continue;
-		snprintf(path, sizeof path, "%.3900s/%.8s/%.32s", dir, name, e->d_name);
-		if (!lstat(path, &st) && S_ISREG(st.st_mode))
+		snprintf(path, sizeof path, "%.2s/%.30s", name, e->d_name);
+		if (!fstatat(dirfd(part), e->d_name, &st, AT_SYMLINK_NOFOLLOW) && S_ISREG(st.st_mode))
 			on = visit(user, path, &st);
 	}
 	if (part)
@@ -53,239 +110,412 @@ static bool walk_part(const char *dir, const char *name, bool (*visit)(void *use
 	return on;
 }
 
-void stk__cache_walk(const char *dir, bool (*visit)(void *user, const char *path, const struct stat *st), void *user)
+void stk__cache_walk(const struct stk_cache_disk *d, stk_cache_visitor *visit, void *user)
 {
 	char name[4];
 	bool on = true;
 	for (unsigned i = 0; i < 256 && on; i++) {
 		snprintf(name, sizeof name, "%02x", i);
-		on = walk_part(dir, name, visit, user);
+		on = walk_part(d->folder, name, visit, user);
 	}
+}
+
+static bool add_size(void *user, const char *name, const struct stat *st)
+{
+	(void)name;
+	*(uint64_t *)user += (uint64_t)st->st_size;
+	return true;
 }
 
 /* ---- opening ---- */
 
-static bool is_ours(const char *dir)
+static bool is_ours(int folder)
 {
-	char path[STK_CACHE_PATH], text[44] = "";
-	snprintf(path, sizeof path, "%.3900s/" TAG, dir);
-	FILE *f = fopen(path, "re");
-	bool good = f && fread(text, 1, 43, f) == 43 && memcmp(text, tag_text, 43) == 0;
-	if (f)
-		fclose(f);
+	char text[sizeof tag_text] = "";
+	struct stat st;
+	int fd = open_plain(folder, TAG, O_RDONLY);
+	bool good = fd >= 0 && !fstat(fd, &st) && S_ISREG(st.st_mode) && pread(fd, text, sizeof text, 0) == sizeof text - 1 &&
+		    memcmp(text, tag_text, sizeof text - 1) == 0;
+	if (fd >= 0)
+		close(fd);
 	return good;
 }
 
-static bool is_empty(const char *dir)
+/* Nothing lies in it but the tags that others of our processes are about to write. */
+static bool is_empty(int folder)
 {
-	DIR *d = opendir(dir);
+	DIR *d = list(open_folder(folder, "."));
 	bool empty = d;
 	for (const struct dirent *e; empty && (e = readdir(d));)
-		empty = strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0 || strncmp(e->d_name, TAG, strlen(TAG)) == 0;
+		empty = strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0 || strncmp(e->d_name, TAG ".", sizeof TAG) == 0;
 	if (d)
 		closedir(d);
 	return empty;
 }
 
 /* "memory": a folder that the kernel keeps in memory. Anybody may make folders there, so this one must be the user's, and nobody else's business. */
-static enum stk_status own_memory(char out[STK_CACHE_DIR], bool makes, struct stk_error *err)
+static enum stk_status own_memory(struct stk_cache_disk *d, bool makes, struct stk_error *err)
 {
 	struct stat st;
-	snprintf(out, STK_CACHE_DIR, "/dev/shm/stoker-%u", (unsigned)geteuid());
-	if (makes && mkdir(out, 0700) && errno != EEXIST)
-		return stk__fail_errno(err, errno, "cache=\"memory\": %s cannot be made", out);
-	if (lstat(out, &st))
-		return stk__fail(err, STK_INVALID, "cache=\"memory\": there is no %s", out);
-	if (!S_ISDIR(st.st_mode) || st.st_uid != geteuid())
+	snprintf(d->dir, sizeof d->dir, "/dev/shm/stoker-%u", (unsigned)geteuid());
+	if (makes && mkdir(d->dir, 0700) && errno != EEXIST)
+		return stk__fail_errno(err, errno, "cache=\"memory\": %s cannot be made", d->dir);
+	d->folder = open_folder(AT_FDCWD, d->dir);
+	if (d->folder < 0 && errno == ENOENT)
+		return stk__fail(err, STK_INVALID, "cache=\"memory\": there is no %s", d->dir);
+	if (d->folder < 0 || fstat(d->folder, &st) || st.st_uid != geteuid())
 		return stk__fail(
-			err, STK_INVALID, "cache=\"memory\": %s is not this user's own folder: remove it, or name another folder", out);
-	if (st.st_mode & 077 && chmod(out, 0700))
-		return stk__fail_errno(err, errno, "cache=\"memory\": %s is open to other users", out);
+			err, STK_INVALID, "cache=\"memory\": %s is not this user's own folder: remove it, or name another folder", d->dir);
+	if (st.st_mode & 077 && fchmod(d->folder, 0700))
+		return stk__fail_errno(err, errno, "cache=\"memory\": %s is open to other users", d->dir);
 	return STK_OK;
 }
 
-static enum stk_status name_folder(struct stk_cache_disk *d, const char *given, bool makes, struct stk_error *err)
-{
-	if (strcmp(given, "memory") == 0)
-		return own_memory(d->dir, makes, err);
-	if (strlen(given) >= STK_CACHE_DIR - 1 || !*given)
-		return stk__fail(err, STK_INVALID, "cache: \"%.100s\" is no name of a folder", given);
-	snprintf(d->dir, sizeof d->dir, "%s", given);
-	return STK_OK;
-}
-
-/* As mkdir -p. */
+/* As mkdir -p. Other users cannot write to what it makes. */
 static void make_folders(char *path)
 {
 	for (char *slash = path + 1; (slash = strchr(slash, '/')); slash++) {
 		*slash = 0;
-		if (mkdir(path, 0777) && errno != EEXIST)
+		if (mkdir(path, 0775) && errno != EEXIST)
 			errno = 0; /* the last one says it */
 		*slash = '/';
 	}
-	if (mkdir(path, 0777) && errno != EEXIST)
+	if (mkdir(path, 0775) && errno != EEXIST)
 		errno = 0;
 }
 
-/* Marks a folder as a cache. The tag appears whole: whoever finds the folder in use finds the tag too. A folder that cannot be written to stays unmarked. */
-static void write_tag(const char *dir)
+static enum stk_status open_root(struct stk_cache_disk *d, const char *given, bool makes, struct stk_error *err)
 {
-	char path[STK_CACHE_PATH], temporary[STK_CACHE_PATH];
-	snprintf(path, sizeof path, "%.3900s/" TAG, dir);
-	snprintf(temporary, sizeof temporary, "%.3900s/" TAG ".XXXXXX", dir);
-	int fd = mkostemp(temporary, O_CLOEXEC);
-	FILE *f = fd < 0 ? NULL : fdopen(fd, "w");
-	if (!f)
+	struct stat st;
+	if (strcmp(given, "memory") == 0)
+		return own_memory(d, makes, err);
+	if (strlen(given) >= STK_CACHE_DIR - 1 || !*given)
+		return stk__fail(err, STK_INVALID, "cache: \"%.100s\" is no name of a folder", given);
+	snprintf(d->dir, sizeof d->dir, "%s", given);
+	if (makes)
+		make_folders(d->dir);
+	d->folder = open(d->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC); /* the user named it: a link to a folder is fine */
+	if (d->folder < 0 || fstat(d->folder, &st))
+		return makes ? stk__fail(err, STK_INVALID, "cache: %s is no folder, and none could be made", given)
+			     : stk__fail(err, STK_INVALID, "%.200s: it is no cache of Stoker's", given);
+	if (st.st_mode & S_IWOTH && st.st_uid != geteuid() && st.st_uid != 0)
+		return stk__fail(err, STK_INVALID,
+			"cache: %s belongs to another user (%u), and everybody can write to it: name a folder of your own", given,
+			(unsigned)st.st_uid);
+	return STK_OK;
+}
+
+/* Marks a folder as a cache. The tag appears whole: whoever finds the folder in use finds the tag too. A folder that cannot be written to stays unmarked. */
+static void write_tag(int folder)
+{
+	char temporary[64];
+	snprintf(temporary, sizeof temporary, TAG ".%016llx", (unsigned long long)stk__random_name());
+	int fd = open_plain(folder, temporary, O_WRONLY | O_CREAT | O_EXCL);
+	if (fd < 0)
 		return;
-	bool written = fputs(tag_text, f) >= 0 && !fchmod(fd, 0644);
-	if (fclose(f) || !written || rename(temporary, path))
-		unlink(temporary);
+	bool written = stk__write_bytes(fd, tag_text, sizeof tag_text - 1) && !fchmod(fd, 0644);
+	if (close(fd) || !written || renameat(folder, temporary, folder, TAG))
+		unlinkat(folder, temporary, 0);
 }
 
 static enum stk_status find_folder(struct stk_cache_disk *d, const char *dir, struct stk_error *err)
 {
-	struct stat st;
-	enum stk_status status = name_folder(d, dir, true, err);
-	if (status)
+	enum stk_status status = open_root(d, dir, true, err);
+	if (status || is_ours(d->folder))
 		return status;
-	make_folders(d->dir);
-	if (stat(d->dir, &st) || !S_ISDIR(st.st_mode))
-		return stk__fail(err, STK_INVALID, "cache: %s is no folder, and none could be made", dir);
-	if (is_ours(d->dir))
-		return STK_OK;
-	if (!is_empty(d->dir)) /* another process may have begun to use it just now */
-		return is_ours(d->dir) ? STK_OK
-				       : stk__fail(err, STK_INVALID,
-						 "cache: %s holds other files and is no cache: name a new folder, or an empty one", dir);
-	write_tag(d->dir);
+	if (!is_empty(d->folder)) /* another process may have begun to use it just now */
+		return is_ours(d->folder)
+			       ? STK_OK
+			       : stk__fail(err, STK_INVALID,
+					 "cache: %s holds other files and is no cache of Stoker's: name a new folder, or an empty one",
+					 dir);
+	write_tag(d->folder);
 	return STK_OK;
 }
 
-static bool add_size(void *user, const char *path, const struct stat *st)
+/* ---- state ---- */
+
+static void lock_page(struct stk_cache_disk *d)
 {
-	(void)path;
-	*(uint64_t *)user += (uint64_t)st->st_size;
+	pthread_mutex_lock(&d->lock);
+	struct flock l = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_len = 1};
+	for (int i = 0; i < LOCK_TRIES && !d->no_locks; i++) {
+		if (!fcntl(d->fd, F_OFD_SETLK, &l))
+			return;
+		d->no_locks = errno != EAGAIN && errno != EACCES;
+		nanosleep(&(struct timespec){.tv_nsec = 500000}, NULL);
+	}
+	d->no_locks = true; /* none here, or somebody keeps this one for good */
+}
+
+static void unlock_page(struct stk_cache_disk *d)
+{
+	struct flock l = {.l_type = F_UNLCK, .l_whence = SEEK_SET, .l_len = 1};
+	if (!d->no_locks && fcntl(d->fd, F_OFD_SETLK, &l))
+		errno = 0; /* it goes with the descriptor */
+	pthread_mutex_unlock(&d->lock);
+}
+
+static bool read_page(const struct stk_cache_disk *d, struct page *p)
+{
+	return pread(d->fd, p, sizeof *p, 0) == sizeof *p && memcmp(p->magic, STATE_MAGIC, 8) == 0 && p->used <= INT64_MAX;
+}
+
+static bool write_page(const struct stk_cache_disk *d, const struct page *p)
+{
+	return pwrite(d->fd, p, sizeof *p, 0) == sizeof *p;
+}
+
+/* Counts the entries again: the page is new, or was removed, cut or overwritten. */
+static void recount(const struct stk_cache_disk *d, struct page *p)
+{
+	*p = (struct page){.begun = d->begun, .begun_last = d->begun_last};
+	memcpy(p->magic, STATE_MAGIC, 8);
+	stk__cache_walk(d, add_size, &p->used);
+}
+
+/* The page that counts, or a new count, with the lock held. False: it is cut or overwritten again and again. */
+static bool current_page(struct stk_cache_disk *d, struct page *p)
+{
+	if (read_page(d, p))
+		return true;
+	if (d->recounts++ == MOST_RECOUNTS) {
+		d->read_only = true;
+		return false;
+	}
+	recount(d, p);
 	return true;
 }
 
-/* A page of it is written rather than left a hole: a full disk shows here, and not as a signal when it is first touched. */
-static bool map_state(struct stk_cache_disk *d)
+uint64_t stk__cache_used(const struct stk_cache_disk *d)
 {
-	static const char zeros[PAGE];
-	char path[STK_CACHE_PATH];
-	struct stat st;
-	snprintf(path, sizeof path, "%.3900s/state", d->dir);
-	d->fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
-	if (d->fd < 0 || fstat(d->fd, &st) || (st.st_size < PAGE && pwrite(d->fd, zeros, PAGE, 0) != PAGE))
-		return false;
-	void *page = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, d->fd, 0);
-	d->state = page == MAP_FAILED ? NULL : page;
-	return d->state;
+	struct page p;
+	return d->fd >= 0 && read_page(d, &p) ? p.used : 0;
+}
+
+bool stk__cache_set_used(struct stk_cache_disk *d, uint64_t used)
+{
+	struct page p;
+	lock_page(d);
+	bool good = current_page(d, &p);
+	p.used = used;
+	good = good && write_page(d, &p);
+	unlock_page(d);
+	return good;
 }
 
 static void give_back(struct stk_cache_disk *d, uint64_t bytes)
 {
-	uint64_t used = atomic_load(&d->state->used);
-	while (!atomic_compare_exchange_weak(&d->state->used, &used, used > bytes ? used - bytes : 0))
-		;
+	struct page p;
+	if (!bytes)
+		return;
+	lock_page(d);
+	if (current_page(d, &p)) {
+		p.used = p.used > bytes ? p.used - bytes : 0;
+		d->read_only |= !write_page(d, &p);
+	}
+	unlock_page(d);
+}
+
+static bool take_room(struct stk_cache_disk *d, uint64_t bytes)
+{
+	struct page p;
+	lock_page(d);
+	bool taken = current_page(d, &p) && p.used <= d->limit && bytes <= d->limit - p.used;
+	p.used += taken ? bytes : 0;
+	taken = taken && write_page(d, &p);
+	unlock_page(d);
+	return taken;
+}
+
+/* Why the folder cannot be written to. */
+static bool refuse(char why[200], const char *name, const char *what)
+{
+	snprintf(why, 200, "its \"%s\" is %s, which Stoker did not make: remove it", name, what);
+	return false;
+}
+
+/* Opens `state` and writes its page if it has none. A full disk shows here. */
+static bool open_state(struct stk_cache_disk *d, char why[200])
+{
+	static const char zeros[PAGE];
+	struct stat st;
+	d->fd = open_plain(d->folder, "state", O_RDWR | O_CREAT);
+	if (d->fd < 0 && errno == ELOOP)
+		return refuse(why, "state", "a link");
+	bool good = d->fd >= 0 && !fstat(d->fd, &st);
+	if (good && !S_ISREG(st.st_mode))
+		return refuse(why, "state", stk__file_kind(st.st_mode));
+	if (good && st.st_nlink > 1)
+		return refuse(why, "state", "a file with a second name");
+	if (good && st.st_size < PAGE)
+		good = pwrite(d->fd, zeros + st.st_size, (size_t)(PAGE - st.st_size), st.st_size) == PAGE - st.st_size;
+	if (!good)
+		snprintf(why, 200, "%s", strerror(errno));
+	return good;
+}
+
+/* A name of stk__cache_write's: three numbers. *size: the last one. */
+static bool is_unfinished(const char *name, uint64_t *size)
+{
+	int dashes = 0;
+	for (const char *c = name; *c; c++) {
+		if (*c != '-' && !(*c >= '0' && *c <= '9'))
+			return false;
+		dashes += *c == '-';
+	}
+	const char *last = strrchr(name, '-');
+	*size = last ? strtoull(last + 1, NULL, 10) : 0;
+	return dashes == 2;
 }
 
 /* Removes what processes left that died while they wrote. No other process has the cache open. Returns how many bytes were reserved for that. */
 static uint64_t remove_unfinished(struct stk_cache_disk *d)
 {
-	char path[STK_CACHE_PATH + 300];
-	uint64_t reserved = 0;
-	snprintf(path, sizeof path, "%.3900s/tmp", d->dir);
-	DIR *tmp = opendir(path);
-	for (const struct dirent *e; tmp && (e = readdir(tmp));) {
-		const char *size = strrchr(e->d_name, '-');
-		if (!size)
-			continue;
-		snprintf(path, sizeof path, "%.3900s/tmp/%.255s", d->dir, e->d_name);
-		if (!unlink(path))
-			reserved += strtoull(size + 1, NULL, 10);
-	}
+	uint64_t reserved = 0, size;
+	struct stat st;
+	DIR *tmp = list(open_folder(d->tmp, "."));
+	for (const struct dirent *e; tmp && (e = readdir(tmp));)
+		if (is_unfinished(e->d_name, &size) && !fstatat(d->tmp, e->d_name, &st, AT_SYMLINK_NOFOLLOW) && S_ISREG(st.st_mode) &&
+			!unlinkat(d->tmp, e->d_name, 0))
+			reserved += size;
 	if (tmp)
 		closedir(tmp);
 	return reserved;
 }
 
+static bool open_tmp(struct stk_cache_disk *d, char why[200])
+{
+	const int e = mkdirat(d->folder, "tmp", 0777) ? errno : 0;
+	d->tmp = open_folder(d->folder, "tmp");
+	if (d->tmp < 0 && e == EEXIST)
+		return refuse(why, "tmp", "no folder");
+	if (d->tmp < 0)
+		snprintf(why, 200, "%s", strerror(e ? e : errno));
+	return d->tmp >= 0;
+}
+
 static void begin_run(struct stk_cache_disk *d)
 {
-	struct stk_cache_state *s = d->state;
-	char path[STK_CACHE_PATH];
-	snprintf(path, sizeof path, "%.3900s/tmp", d->dir);
-	uint64_t reserved = mkdir(path, 0777) ? remove_unfinished(d) : 0;
-	/* The page is new, or was removed, or does not count what it should: a machine that lost its power may have kept an older one. */
-	if (memcmp(s->magic, STATE_MAGIC, 8) != 0 || reserved > atomic_load(&s->used) || atomic_load(&s->used) > INT64_MAX) {
-		uint64_t used = 0;
-		stk__cache_walk(d->dir, add_size, &used);
-		*s = (struct stk_cache_state){.used = used, .begun = s->begun};
-		memcpy(s->magic, STATE_MAGIC, 8);
+	struct page p;
+	uint64_t reserved = remove_unfinished(d);
+	/* A machine that lost its power may have kept an older page, which does not count what it should. */
+	const bool known = read_page(d, &p);
+	d->begun_last = known ? p.begun : 0;
+	d->begun = (int64_t)time(NULL);
+	if (!known || reserved > p.used) {
+		recount(d, &p);
 		reserved = 0;
 	}
-	give_back(d, reserved);
-	atomic_store(&s->begun_last, atomic_load(&s->begun));
-	atomic_store(&s->begun, (int64_t)time(NULL));
+	p.used -= reserved;
+	p.begun = d->begun;
+	p.begun_last = d->begun_last;
+	d->read_only |= !write_page(d, &p);
+}
+
+/* Another process has begun the run. Numbers of the page that cannot be are those of somebody who writes into it. */
+static void join_run(struct stk_cache_disk *d)
+{
+	struct page p;
+	const int64_t now = (int64_t)time(NULL);
+	if (!read_page(d, &p))
+		return;
+	d->begun = p.begun < now ? p.begun : now;
+	d->begun_last = p.begun_last < d->begun ? p.begun_last : d->begun;
 }
 
 static uint64_t default_limit(const struct stk_cache_disk *d)
 {
 	struct statvfs v;
-	if (statvfs(d->dir, &v))
+	if (fstatvfs(d->folder, &v))
 		return (uint64_t)10 << 30;
-	return ((uint64_t)v.f_bavail * v.f_frsize + atomic_load(&d->state->used)) / 5 * 4;
+	return ((uint64_t)v.f_bavail * v.f_frsize + stk__cache_used(d)) / 5 * 4;
 }
 
 static uint64_t remove_old(struct stk_cache_disk *d, int64_t before, uint64_t wanted);
 
+/* The lock that says that this process has the cache open. Another one may hold the folder alone while it removes old entries. */
+static bool share(struct stk_cache_disk *d)
+{
+	for (int i = 0; i < OPEN_TRIES; i++) {
+		if (!flock(d->fd, LOCK_SH | LOCK_NB))
+			return true;
+		if (errno != EWOULDBLOCK && errno != EINTR)
+			return false;
+		nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
+	}
+	return false;
+}
+
+/* From now on the folder is only read. */
+static void forget_state(struct stk_cache_disk *d)
+{
+	d->read_only = true;
+	if (d->fd >= 0)
+		close(d->fd);
+	d->fd = -1;
+}
+
+static void begin(struct stk_cache_disk *d)
+{
+	*d = (struct stk_cache_disk){.folder = -1, .tmp = -1, .fd = -1, .number = stk__random_name() >> 2};
+	pthread_mutex_init(&d->lock, NULL);
+}
+
 enum stk_status stk__cache_disk_open(struct stk_cache_disk *d, const char *dir, uint64_t limit, char notice[512], struct stk_error *err)
 {
-	*d = (struct stk_cache_disk){
-		.fd = -1, .number = (uint64_t)stk__clock_ns()}; /* containers that share the folder may have equal pids */
+	char why[200];
+	begin(d);
 	notice[0] = 0;
 	enum stk_status status = find_folder(d, dir, err);
-	if (status)
+	if (status) {
+		stk__cache_disk_close(d);
 		return status;
-	if (!map_state(d)) {
-		d->read_only = true;
-		snprintf(notice, 512, "cache: %.300s cannot be written to (%s): what it holds is used, and nothing is added", d->dir,
-			strerror(errno));
+	}
+	if (!open_state(d, why) || !open_tmp(d, why)) {
+		forget_state(d);
+		snprintf(notice, 512, "cache: %.200s cannot be written to (%s): what it holds is used, and nothing is added", d->dir, why);
 		return STK_OK;
 	}
 	bool alone = !flock(d->fd, LOCK_EX | LOCK_NB);
 	if (alone)
 		begin_run(d);
 	d->limit = limit ? limit : default_limit(d);
-	uint64_t used = atomic_load(&d->state->used);
+	uint64_t used = stk__cache_used(d);
 	if (alone && used > d->limit)
 		remove_old(d, INT64_MAX, used - d->limit);
-	if (flock(d->fd, LOCK_SH | LOCK_NB) && flock(d->fd, LOCK_SH))
-		d->read_only = true; /* without a lock somebody may take what is being written for left over */
+	if (!share(d)) { /* without a lock somebody may take what is being written for left over */
+		d->read_only = true;
+		snprintf(notice, 512, "cache: %.300s: another process holds its lock: what it holds is used, and nothing is added", d->dir);
+	}
+	if (!alone)
+		join_run(d);
 	return STK_OK;
 }
 
 enum stk_status stk__cache_disk_look(struct stk_cache_disk *d, const char *dir, struct stk_error *err)
 {
-	*d = (struct stk_cache_disk){.fd = -1};
-	enum stk_status status = name_folder(d, dir, false, err);
+	char why[200];
+	begin(d);
+	enum stk_status status = open_root(d, dir, false, err);
+	if (!status && !is_ours(d->folder))
+		status = stk__fail(err, STK_INVALID, "%.200s: it is no cache of Stoker's", d->dir);
 	if (status)
-		return status;
-	if (!is_ours(d->dir))
-		return stk__fail(err, STK_INVALID, "%.200s: it is no cache of Stoker's", d->dir);
-	if (!map_state(d))
-		d->read_only = true;
-	return STK_OK;
+		stk__cache_disk_close(d);
+	else if (!open_state(d, why))
+		forget_state(d);
+	return status;
 }
 
 void stk__cache_disk_close(struct stk_cache_disk *d)
 {
-	if (d->state)
-		munmap(d->state, PAGE);
-	if (d->fd >= 0)
-		close(d->fd);
-	d->state = NULL;
-	d->fd = -1;
+	int *all[] = {&d->fd, &d->tmp, &d->folder};
+	for (int i = 0; i < 3; i++) {
+		if (*all[i] >= 0)
+			close(*all[i]);
+		*all[i] = -1;
+	}
+	pthread_mutex_destroy(&d->lock);
 }
 
 /* ---- keys ---- */
@@ -298,11 +528,11 @@ struct stk_cache_key stk__cache_key(const char *uri, int64_t offset, int64_t len
 	return (struct stk_cache_key){stk__xxh64(uri, n, seed), stk__xxh64(uri, n, ~seed)};
 }
 
-void stk__cache_path(const struct stk_cache_disk *d, struct stk_cache_key key, char path[STK_CACHE_PATH])
+void stk__cache_name(struct stk_cache_key key, char name[STK_CACHE_NAME])
 {
-	char name[33];
-	snprintf(name, sizeof name, "%016llx%016llx", (unsigned long long)key.a, (unsigned long long)key.b);
-	snprintf(path, STK_CACHE_PATH, "%s/%.2s/%s", d->dir, name, name + 2);
+	char digits[33];
+	snprintf(digits, sizeof digits, "%016llx%016llx", (unsigned long long)key.a, (unsigned long long)key.b);
+	snprintf(name, STK_CACHE_NAME, "%.2s/%.30s", digits, digits + 2);
 }
 
 /* ---- claims ---- */
@@ -329,7 +559,7 @@ void stk__cache_unclaim(struct stk_cache_disk *d, struct stk_cache_key key)
 struct old {
 	int64_t used; /* seconds since 1970 */
 	uint64_t size;
-	char name[34]; /* "3f/9a01.." */
+	char name[STK_CACHE_NAME];
 };
 
 struct olds {
@@ -338,7 +568,7 @@ struct olds {
 	int64_t before;
 };
 
-static bool take_old(void *user, const char *path, const struct stat *st)
+static bool take_old(void *user, const char *name, const struct stat *st)
 {
 	struct olds *o = user;
 	if (st->st_mtime >= o->before)
@@ -353,7 +583,7 @@ static bool take_old(void *user, const char *path, const struct stat *st)
 	}
 	struct old *e = &o->at[o->count++];
 	*e = (struct old){.used = st->st_mtime, .size = (uint64_t)st->st_size};
-	snprintf(e->name, sizeof e->name, "%s", path + strlen(path) - 33);
+	snprintf(e->name, sizeof e->name, "%s", name);
 	return true;
 }
 
@@ -368,25 +598,15 @@ static uint64_t remove_old(struct stk_cache_disk *d, int64_t before, uint64_t wa
 {
 	struct olds o = {.before = before};
 	uint64_t freed = 0;
-	char path[STK_CACHE_PATH];
-	stk__cache_walk(d->dir, take_old, &o);
+	stk__cache_walk(d, take_old, &o);
 	if (o.count)
 		qsort(o.at, o.count, sizeof *o.at, by_use);
 	for (size_t i = 0; i < o.count && freed < wanted; i++) {
-		snprintf(path, sizeof path, "%.3900s/%s", d->dir, o.at[i].name);
-		stk__cache_remove(d, path, NULL);
+		stk__cache_remove(d, o.at[i].name, NULL);
 		freed += o.at[i].size;
 	}
 	stk__free(o.at);
 	return freed;
-}
-
-static bool take_room(struct stk_cache_disk *d, uint64_t bytes)
-{
-	if (atomic_fetch_add(&d->state->used, bytes) + bytes <= d->limit)
-		return true;
-	give_back(d, bytes);
-	return false;
 }
 
 /* Old entries are looked for once a process and run, and then a twentieth of the limit is made free at a time. */
@@ -399,19 +619,37 @@ bool stk__cache_reserve(struct stk_cache_disk *d, uint64_t bytes)
 	if (atomic_load(&d->scanned))
 		return false;
 	uint64_t wanted = bytes > d->limit / 20 ? bytes : d->limit / 20;
-	if (remove_old(d, atomic_load(&d->state->begun_last), wanted) < wanted)
+	if (remove_old(d, d->begun_last, wanted) < wanted)
 		atomic_store(&d->scanned, true);
 	return take_room(d, bytes);
 }
 
-bool stk__cache_remove(struct stk_cache_disk *d, const char *path, const struct stat *seen)
+/* The folder of an entry, which is made if it is not there. */
+static int open_part(const struct stk_cache_disk *d, const char *name, bool makes)
+{
+	char part[3] = {name[0], name[1], 0};
+	int fd = open_folder(d->folder, part);
+	return fd < 0 && makes && errno == ENOENT && (!mkdirat(d->folder, part, 0777) || errno == EEXIST) ? open_folder(d->folder, part)
+													  : fd;
+}
+
+bool stk__cache_remove(struct stk_cache_disk *d, const char *name, const struct stat *seen)
 {
 	struct stat st;
-	if (lstat(path, &st) || (seen && (st.st_ino != seen->st_ino || st.st_dev != seen->st_dev)) || unlink(path))
-		return false;
-	if (d->state)
+	int part = open_part(d, name, false);
+	bool removed = part >= 0 && !fstatat(part, name + 3, &st, AT_SYMLINK_NOFOLLOW) &&
+		       !(seen && (st.st_ino != seen->st_ino || st.st_dev != seen->st_dev)) && !unlinkat(part, name + 3, 0);
+	if (removed && d->fd >= 0 && S_ISREG(st.st_mode))
 		give_back(d, (uint64_t)st.st_size);
-	return true;
+	if (part >= 0)
+		close(part);
+	return removed;
+}
+
+bool stk__cache_exists(const struct stk_cache_disk *d, const char *name)
+{
+	struct stat st;
+	return !fstatat(d->folder, name, &st, AT_SYMLINK_NOFOLLOW);
 }
 
 /* ---- entries ---- */
@@ -439,56 +677,37 @@ bool stk__cache_head_good(const struct stk_cache_head *h, const char *uri, struc
 	       sizeof *h + h->bytes + h->uri == file_size && h->head_hash == hash_head(h, uri);
 }
 
-static bool write_all(int fd, const void *data, size_t n)
-{
-	const uint8_t *p = data;
-	while (n) {
-		ssize_t k = write(fd, p, n);
-		if (k < 0 && errno != EINTR)
-			return false;
-		p += k > 0 ? k : 0;
-		n -= k > 0 ? (size_t)k : 0;
-	}
-	return true;
-}
-
-/* Under its name; the folder is made when it is first needed. */
-static bool publish(const char *temporary, const char *path)
-{
-	if (!rename(temporary, path))
-		return true;
-	char folder[STK_CACHE_PATH];
-	snprintf(folder, sizeof folder, "%.*s", (int)(strrchr(path, '/') - path), path);
-	return (!mkdir(folder, 0777) || errno == EEXIST) && !rename(temporary, path);
-}
-
 enum stk_status stk__cache_write(
 	struct stk_cache_disk *d, struct stk_cache_head *h, const void *bytes, const char *uri, struct stk_error *err)
 {
-	char path[STK_CACHE_PATH], temporary[STK_CACHE_PATH + 80];
+	char name[STK_CACHE_NAME], temporary[80];
 	const uint64_t size = stk__cache_entry_bytes(h->bytes, uri);
 	struct stat before;
 	h->bytes_hash = stk__xxh64(bytes, (size_t)h->bytes, 0);
 	stk__cache_head_seal(h, uri);
-	stk__cache_path(d, (struct stk_cache_key){h->a, h->b}, path);
-	snprintf(temporary, sizeof temporary, "%s/tmp/%ld-%llu-%llu", d->dir, (long)getpid(),
-		(unsigned long long)atomic_fetch_add(&d->number, 1), (unsigned long long)size);
-	int fd = open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-	bool good = fd >= 0 && write_all(fd, h, sizeof *h) && write_all(fd, bytes, (size_t)h->bytes) && write_all(fd, uri, (size_t)h->uri);
+	stk__cache_name((struct stk_cache_key){h->a, h->b}, name);
+	snprintf(temporary, sizeof temporary, "%ld-%llu-%llu", (long)getpid(), (unsigned long long)atomic_fetch_add(&d->number, 1),
+		(unsigned long long)size);
+	int fd = open_plain(d->tmp, temporary, O_WRONLY | O_CREAT | O_EXCL);
+	bool good = fd >= 0 && stk__write_bytes(fd, h, sizeof *h) && stk__write_bytes(fd, bytes, (size_t)h->bytes) &&
+		    stk__write_bytes(fd, uri, (size_t)h->uri);
 	int e = errno;
 	if (fd >= 0 && close(fd) && good) {
 		good = false;
 		e = errno;
 	}
-	const bool replaces = good && !lstat(path, &before);
-	if (good && publish(temporary, path)) {
-		if (replaces)
-			give_back(d, (uint64_t)before.st_size);
+	int part = good ? open_part(d, name, true) : -1;
+	const bool replaces = part >= 0 && !fstatat(part, name + 3, &before, AT_SYMLINK_NOFOLLOW) && S_ISREG(before.st_mode);
+	const bool kept = part >= 0 && !renameat(d->tmp, temporary, part, name + 3);
+	e = good && !kept ? errno : e;
+	if (part >= 0)
+		close(part);
+	if (kept) {
+		give_back(d, replaces ? (uint64_t)before.st_size : 0);
 		return STK_OK;
 	}
-	e = good ? errno : e;
 	if (fd >= 0)
-		unlink(temporary);
+		unlinkat(d->tmp, temporary, 0);
 	give_back(d, size);
 	return stk__fail_errno(err, e, "cache: %s: cannot write to it", d->dir);
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * A cache of objects in a folder, shared by the processes of a host without a daemon:
  *
- *   DIR/CACHEDIR.TAG     tells that the folder is a cache, to backups and to us: what has none is left alone
- *   DIR/state            a page that all processes map: the bytes in use, and when the last two runs began
+ *   DIR/CACHEDIR.TAG     tells that the folder is a cache, to backups by its first line and to us by its second: what has none is left alone
+ *   DIR/state            a page that all processes share: the bytes in use, and when the last two runs began
  *   DIR/3f/9a01...       an entry: a header, the bytes, the object's name
  *   DIR/tmp/PID-N-SIZE   an entry that is being written; it gets its name when it is complete
  *
@@ -13,6 +13,9 @@
  * has used are removed when room is needed; others stay, and what finds no room is not kept. A data set that is larger than the cache, read in another
  * order each epoch, so finds in it what fits: removing the least recently used would find nothing.
  *
+ * Other users may be able to write to the folder. So all its files are opened below one descriptor of the folder, no link is followed, what is no regular file
+ * counts as damaged, and `state` is read and written under a lock instead of being mapped: a mapped file that somebody cuts ends the process by a signal.
+ *
  * Before a process fetches an object it locks the byte of `state` with the number of its key (an "open file description lock", which a dead process does not
  * keep); others wait for the entry instead of fetching it too. */
 #ifndef STK_IO_CACHE_DISK_H
@@ -20,13 +23,14 @@
 
 #include "stoker/status.h"
 
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <sys/stat.h>
 #include <sys/types.h>
 
-enum { STK_CACHE_DIR = 3900, STK_CACHE_PATH = 4096 };
+enum { STK_CACHE_DIR = 3900, STK_CACHE_PATH = 4096, STK_CACHE_NAME = 34 }; /* names: "3f/9a01..." */
 
 struct stk_cache_key {
 	uint64_t a, b;
@@ -44,21 +48,18 @@ struct stk_cache_head {
 	uint64_t head_hash; /* of what stands before, and the URI */
 };
 
-/* The page that processes share. */
-struct stk_cache_state {
-	char magic[8];
-	_Atomic uint64_t used;             /* bytes of entries, and of those that are being written */
-	_Atomic int64_t begun, begun_last; /* this run, and the one before: seconds since 1970 */
-};
-
 struct stk_cache_disk {
 	char dir[STK_CACHE_DIR];
-	int fd; /* of `state` */
-	struct stk_cache_state *state;
+	int folder, tmp;
+	int fd;                    /* of `state`; -1: it cannot be written to */
+	int64_t begun, begun_last; /* this run, and the one before: seconds since 1970. They stay while any process has the cache open */
 	uint64_t limit;
-	bool read_only;
+	_Atomic bool read_only, no_openat2;
 	_Atomic bool scanned; /* old entries have been looked for in this process */
 	_Atomic uint64_t number;
+	pthread_mutex_t lock; /* of the page, among threads, and of all below */
+	bool no_locks;
+	int recounts;
 };
 
 /* limit 0: four fifths of what is free. Makes the folder. STK_INVALID: the folder holds other things. *notice: what is told once, "" for nothing: a folder that
@@ -71,27 +72,33 @@ void stk__cache_disk_close(struct stk_cache_disk *d);
 
 /* place: of the object's store, which its URI does not name. */
 struct stk_cache_key stk__cache_key(const char *uri, int64_t offset, int64_t length, uint64_t place);
-void stk__cache_path(const struct stk_cache_disk *d, struct stk_cache_key key, char path[STK_CACHE_PATH]);
+/* The name of its file in the folder. */
+void stk__cache_name(struct stk_cache_key key, char name[STK_CACHE_NAME]);
+/* Opens what has this name, which may be anything but a link: fstat it. cached: only if that takes no wait; else -1 with EAGAIN. */
+int stk__cache_open(struct stk_cache_disk *d, const char *name, bool cached);
+bool stk__cache_exists(const struct stk_cache_disk *d, const char *name);
 
 /* Whether the header and the URI behind the bytes fit this key, this file size and each other. */
 bool stk__cache_head_good(const struct stk_cache_head *h, const char *uri, struct stk_cache_key key, uint64_t file_size);
 void stk__cache_head_seal(struct stk_cache_head *h, const char *uri);
 
+uint64_t stk__cache_used(const struct stk_cache_disk *d); /* bytes of entries, and of those that are being written */
+bool stk__cache_set_used(struct stk_cache_disk *d, uint64_t used);
 /* Takes bytes of the limit, if need be by removing old entries. False: there is no room. */
 bool stk__cache_reserve(struct stk_cache_disk *d, uint64_t bytes);
 /* Writes an entry for which its room was reserved; what is not written is given back. STK_IO: the disk refuses it. */
 STK_MUST_USE enum stk_status stk__cache_write(
 	struct stk_cache_disk *d, struct stk_cache_head *h, const void *bytes, const char *uri, struct stk_error *err);
 /* Removes an entry. seen: only if its file still is that one; nullable. True: it did so, and nobody else. */
-bool stk__cache_remove(struct stk_cache_disk *d, const char *path, const struct stat *seen);
+bool stk__cache_remove(struct stk_cache_disk *d, const char *name, const struct stat *seen);
 
 /* True: the claim is this process's, until it is given up; also where the file system has no locks. */
 bool stk__cache_claim(struct stk_cache_disk *d, struct stk_cache_key key);
 void stk__cache_unclaim(struct stk_cache_disk *d, struct stk_cache_key key);
 
 /* Calls visit for the file of each entry, in no order, until it returns false. */
-struct stat;
-void stk__cache_walk(const char *dir, bool (*visit)(void *user, const char *path, const struct stat *st), void *user);
+typedef bool stk_cache_visitor(void *user, const char *name, const struct stat *st);
+void stk__cache_walk(const struct stk_cache_disk *d, stk_cache_visitor *visit, void *user);
 uint64_t stk__cache_entry_bytes(uint64_t bytes, const char *uri); /* of its file */
 
 #endif

@@ -70,7 +70,9 @@ static void open_disk(struct stk_cache_disk *d, uint64_t limit)
 static const char *path_of(const struct stk_cache_disk *d, const char *uri)
 {
 	static char path[STK_CACHE_PATH];
-	stk__cache_path(d, stk__cache_key(uri, 0, -1, 0), path);
+	char name[STK_CACHE_NAME];
+	stk__cache_name(stk__cache_key(uri, 0, -1, 0), name);
+	snprintf(path, sizeof path, "%s/%s", d->dir, name);
 	return path;
 }
 
@@ -90,6 +92,13 @@ static bool keep(struct stk_cache_disk *d, const char *uri, size_t size)
 static bool there(const struct stk_cache_disk *d, const char *uri)
 {
 	return access(path_of(d, uri), F_OK) == 0;
+}
+
+static bool remove_entry(struct stk_cache_disk *d, const char *uri)
+{
+	char name[STK_CACHE_NAME];
+	stk__cache_name(stk__cache_key(uri, 0, -1, 0), name);
+	return stk__cache_remove(d, name, NULL);
 }
 
 static void age(const struct stk_cache_disk *d, const char *uri, time_t seconds)
@@ -136,23 +145,23 @@ static void test_what_two_runs_have_not_used_makes_room(void **state)
 	open_disk(&d, 3 * each + 10);
 	assert_true(keep(&d, "a", 1000) && keep(&d, "b", 1000) && keep(&d, "c", 1000));
 	assert_false(keep(&d, "d", 1000));
-	assert_int_equal(atomic_load(&d.state->used), 3 * each);
+	assert_int_equal(stk__cache_used(&d), 3 * each);
 	age(&d, "a", 3000);
 	age(&d, "b", 2000);
 	age(&d, "c", 500);
 	open_disk(&beside, 3 * each + 10); /* the same run: another process of it */
-	atomic_store(&d.state->begun_last, time(NULL) - 1000);
+	beside.begun_last = time(NULL) - 1000;
 	assert_true(keep(&beside, "d", 1000)); /* for a, the oldest */
 	assert_true(!there(&d, "a") && there(&d, "b") && there(&d, "c") && there(&d, "d"));
 	assert_true(keep(&beside, "e", 1000));  /* for b */
 	assert_false(keep(&beside, "f", 1000)); /* the last run has used c, and this one the rest */
 	assert_true(!there(&d, "b") && there(&d, "c") && there(&d, "d") && there(&d, "e"));
-	assert_int_equal(atomic_load(&d.state->used), 3 * each);
+	assert_int_equal(stk__cache_used(&d), 3 * each);
 	assert_false(keep(&d, "large", 4000));
 	stk__cache_disk_close(&beside);
 	stk__cache_disk_close(&d);
 	open_disk(&d, each + 10); /* a smaller limit holds at once, and the newest stays */
-	assert_true(!there(&d, "c") && atomic_load(&d.state->used) == each && there(&d, "d") + there(&d, "e") == 1);
+	assert_true(!there(&d, "c") && stk__cache_used(&d) == each && there(&d, "d") + there(&d, "e") == 1);
 	stk__cache_disk_close(&d);
 }
 
@@ -174,10 +183,10 @@ static void test_leftovers_that_nobody_counted(void **state)
 		snprintf(path, sizeof path, "%s/state", folder);
 		assert_true(!removed || unlink(path) == 0);
 		open_disk(&d, 1 << 20);
-		assert_int_equal(atomic_load(&d.state->used), each);
+		assert_int_equal(stk__cache_used(&d), each);
 		assert_true(there(&d, "a") && keep(&d, "b", 1000));
-		assert_true(stk__cache_remove(&d, path_of(&d, "a"), NULL) && stk__cache_remove(&d, path_of(&d, "b"), NULL));
-		assert_int_equal(atomic_load(&d.state->used), 0);
+		assert_true(remove_entry(&d, "a") && remove_entry(&d, "b"));
+		assert_int_equal(stk__cache_used(&d), 0);
 		stk__cache_disk_close(&d);
 	}
 }
