@@ -1,0 +1,521 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A hostile neighbour: somebody who can write to the folders that a run uses replaces the files in them.
+
+Each file that Stoker opens or writes becomes a link, a dangling link, a FIFO, a folder, a device, a socket, an empty, cut or growing file. Stoker reports an
+error or does its job. It never hangs, touches what a link leads to, or dies by a signal. Each family of files runs in a process of its own, which ends with
+the stacks of its threads when a case takes too long.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+
+COMMON = """
+import contextlib, faulthandler, io, json, os, resource, shutil, socket, subprocess, sys, tarfile, tempfile, threading, time
+from pathlib import Path
+import numpy as np
+import stoker
+from PIL import Image
+from stoker import Loader, Pipeline, Storage, fn, transforms as T
+
+root = Path(sys.argv[1])
+stoker_command = sys.argv[2] if len(sys.argv) > 2 else None
+victim, absent = root / "victim", root / "absent"
+PRECIOUS = b"precious bytes of the user" * 4
+reported = done = 0
+
+
+def jpeg(i=0):
+    out = io.BytesIO()
+    Image.new("RGB", (32, 32), (i, 2 * i, 3 * i)).save(out, "JPEG")
+    return out.getvalue()
+
+
+def remove(path):
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
+
+
+def growing(path):
+    whole = path.read_bytes() if path.is_file() else b"x"
+    remove(path)
+    path.write_bytes(whole)
+    ends = threading.Event()
+
+    def grow():
+        with open(path, "ab") as f:
+            while not ends.wait(0.001):
+                f.write(b"more")
+                f.flush()
+
+    thread = threading.Thread(target=grow)
+    thread.start()
+    return lambda: (ends.set(), thread.join())
+
+
+def listening(path):
+    here = os.getcwd()
+    os.chdir(path.parent)  # names of sockets are short
+    held = socket.socket(socket.AF_UNIX)
+    held.bind(path.name)
+    os.chdir(here)
+    return held.close
+
+
+def cut(path):
+    '''In place: somebody may have it open.'''
+    if path.is_dir():
+        remove(path)
+    whole = path.read_bytes() if path.is_file() else b"xx"
+    path.write_bytes(whole[: len(whole) // 2])
+
+
+def replaced(make):
+    def act(path):
+        remove(path)
+        return make(path)
+
+    return act
+
+
+def hard(path):
+    if victim.stat().st_dev == path.parent.stat().st_dev:
+        os.link(victim, path)
+
+
+KINDS = {
+    "a link": replaced(lambda p: p.symlink_to(victim)),
+    "a hard link": replaced(hard),
+    "a dangling link": replaced(lambda p: p.symlink_to(absent)),
+    "a link to itself": replaced(lambda p: p.symlink_to(p)),
+    "a FIFO": replaced(os.mkfifo),
+    "a link to a FIFO": replaced(lambda p: (os.path.exists(root / "pipe") or os.mkfifo(root / "pipe"), p.symlink_to(root / "pipe")) and None),
+    "a folder": replaced(lambda p: p.mkdir()),
+    "a folder with files": replaced(lambda p: (p.mkdir(), (p / "1-2-3").write_text("x")) and None),
+    "endless zeros": replaced(lambda p: p.symlink_to("/dev/zero")),
+    "a full device": replaced(lambda p: p.symlink_to("/dev/full")),
+    "a terminal": replaced(lambda p: p.symlink_to("/dev/tty")),
+    "an endless file of /proc": replaced(lambda p: p.symlink_to("/proc/self/pagemap")),
+    "a socket": replaced(listening),
+    "an empty file": replaced(lambda p: p.write_bytes(b"") and None),
+    "a cut file": cut,
+    "a growing file": growing,
+    "noise": replaced(lambda p: p.write_bytes(bytes(range(256)) * 40) and None),
+}
+# With the command, which takes a while to start, some of them.
+some = ["a link", "a hard link", "a dangling link", "a FIFO", "a folder", "a full device", "endless zeros", "a cut file"]
+others = [kind for kind in KINDS if kind not in some]
+FINE = (stoker.StokerError, OSError, ValueError, RuntimeError, EOFError, UnicodeError)
+
+
+def tells(kind, prepare, use):
+    '''Prepares a file, replaces it, uses it. prepare: returns its path.'''
+    global reported, done
+    path = Path(prepare())
+    victim.write_bytes(PRECIOUS)
+    os.utime(victim, (1e9, 1e9))
+    mode = victim.stat().st_mode
+    ends = KINDS[kind](path)
+    faulthandler.dump_traceback_later(20, exit=True)
+    try:
+        use()
+        done += 1
+    except FINE as e:
+        reported += 1
+    finally:
+        faulthandler.cancel_dump_traceback_later()
+        if callable(ends):
+            ends()
+    assert victim.read_bytes() == PRECIOUS, "the target of a link was written to"
+    assert victim.stat().st_mode == mode, "the mode of a link's target was changed"
+    assert not os.path.lexists(absent), "the target of a dangling link was made"
+
+
+def all_kinds(name, prepare, use, leave_out=()):
+    for kind in KINDS:
+        if kind in leave_out:
+            continue
+        print(name, "is", kind, flush=True)
+        tells(kind, prepare, use)
+
+
+def end():
+    # A file of /proc that never ends does not fill the memory.
+    most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10
+    assert most < 1024, f"it took {most} MiB"
+    print("counts", done, reported, flush=True)
+
+
+def folder(name):
+    made = root / name
+    if os.path.lexists(made):
+        remove(made)
+    made.mkdir()
+    return made
+
+
+def command(*arguments):
+    ended = subprocess.run([stoker_command, *map(str, arguments)], capture_output=True, text=True, timeout=20, stdin=subprocess.DEVNULL)
+    assert ended.returncode >= 0, (arguments, ended.returncode, ended.stderr)
+    if ended.returncode:
+        raise OSError(ended.stderr)
+
+def run(*outputs_of, batch=2, batches=1, **more):
+    pipe = Pipeline(batch, 2, None, prefetch_queue_depth=1, **more)
+    with pipe:
+        pipe.set_outputs(*outputs_of[0]())
+    try:
+        pipe.build()
+        for _ in range(batches):
+            out = pipe.run()
+        return [np.asarray(t).tobytes() for t in out[0].as_cpu()]
+    finally:
+        pipe.close()
+"""
+
+INPUTS = """
+def tree():
+    at = folder("tree")
+    for c in "ab":
+        (at / c).mkdir()
+        for i in range(4):
+            (at / c / f"{i}.jpg").write_bytes(jpeg(i))
+    return at
+
+def sample():
+    return tree() / "a" / "1.jpg"
+
+all_kinds("a sample", sample, lambda: list(Loader(root / "tree", 2, transforms=[T.Resize((8, 8))], num_threads=2)))
+all_kinds("a sample of a reader", sample, lambda: run(lambda: fn.readers.file(file_root=str(root / "tree")), batch=8))
+all_kinds("a class's folder", lambda: tree() / "a", lambda: run(lambda: fn.readers.file(file_root=str(root / "tree")), batch=4))
+
+def listed():
+    at = tree() / "list.txt"
+    at.write_text("a/0.jpg 0\\na/1.jpg 1\\n")
+    return at
+
+all_kinds("a list", listed, lambda: run(lambda: fn.readers.file(file_root=str(root / "tree"), file_list=str(root / "tree" / "list.txt"))))
+
+def coco():
+    at = tree() / "coco.json"
+    at.write_text(json.dumps({"images": [{"id": 1, "file_name": "a/0.jpg", "width": 32, "height": 32}], "categories": [{"id": 1, "name": "x"}],
+                              "annotations": [{"id": 1, "image_id": 1, "category_id": 1, "bbox": [1, 1, 4, 4], "area": 16, "iscrowd": 0}]}))
+    return at
+
+all_kinds("annotations", coco, lambda: run(lambda: fn.readers.coco(file_root=str(root / "tree"), annotations_file=str(root / "tree" / "coco.json"))[:1]))
+
+def csv():
+    at = tree() / "table.csv"
+    at.write_text("path,label\\na/0.jpg,1\\na/1.jpg,2\\n")
+    return at
+
+all_kinds("a table", csv, lambda: list(Loader.from_csv(str(root / "tree" / "table.csv"), 2, root=str(root / "tree"), transforms=[T.Resize((8, 8))])))
+
+def array():
+    at = folder("arrays") / "0.npy"
+    np.save(at, np.arange(12.0))
+    return at
+
+all_kinds("an array", array, lambda: run(lambda: [fn.readers.numpy(files=[str(root / "arrays" / "0.npy")])]))
+all_kinds("an image", sample, lambda: stoker.imread(root / "tree" / "a" / "1.jpg"))
+
+def cifar():
+    at = folder("cifar")
+    for name in [f"data_batch_{k}.bin" for k in range(1, 6)]:
+        (at / name).write_bytes(bytes(3073 * 4))
+    return at / "data_batch_2.bin"
+
+all_kinds("a file of CIFAR", cifar, lambda: run(lambda: fn.readers.cifar(root=str(root / "cifar"))))
+
+def idx():
+    at = folder("mnist")
+    for name, dims in (("train-images-idx3-ubyte", (4, 28, 28)), ("train-labels-idx1-ubyte", (4,))):
+        (at / name).write_bytes(b"\\0\\0\\x08" + bytes([len(dims)]) + b"".join(d.to_bytes(4, "big") for d in dims) + bytes(int(np.prod(dims))))
+    return at / "train-images-idx3-ubyte"
+
+all_kinds("a file of MNIST", idx, lambda: list(Loader(root / "mnist", 2)))
+one = str(root / "tree" / "a" / "1.jpg")
+all_kinds("a sample of a dataset", sample, lambda: list(Loader([(one, 1)] * 4, 2, transforms=[T.Resize((8, 8))], num_threads=2)))
+"""
+
+ARCHIVES = """
+os.environ["XDG_CACHE_HOME"] = str(root / "caches")
+os.environ["HOME"] = str(root)
+
+def tar():
+    at = folder("tars") / "a.tar"
+    with tarfile.open(at, "w") as t:
+        for i in range(6):
+            for ending, data in (("jpg", jpeg(i)), ("cls", str(i).encode())):
+                info = tarfile.TarInfo(f"{i}.{ending}")
+                info.size = len(data)
+                t.addfile(info, io.BytesIO(data))
+    return at
+
+def read_tar():
+    got = run(lambda: fn.readers.webdataset(paths=[str(root / "tars" / "a.tar")], ext=["jpg", "cls"]), batch=6)
+    if sound:
+        assert got == [jpeg(i) for i in range(6)]
+
+sound = False
+all_kinds("a tar", tar, read_tar)
+
+def kept():
+    tar()
+    read_tar()
+    return root / "tars" / "a.tar.stoker"
+
+sound = True
+all_kinds("the index of a tar", kept, read_tar)
+all_kinds("the place of a tar's index", lambda: (tar(), root / "tars" / "a.tar.stoker")[1], read_tar)
+
+def index_of_tars():
+    tar()
+    at = root / "tars" / "all.stoker"
+    command("index", root / "tars" / "a.tar", "-o", at, "-q")
+    return at
+
+sound = False
+all_kinds("an index of tars", index_of_tars, lambda: run(lambda: fn.readers.webdataset(paths=[str(root / "tars" / "all.stoker")], ext=["jpg", "cls"]), batch=6))
+
+def words():
+    tar()
+    at = root / "tars" / "a.idx"
+    with tarfile.open(root / "tars" / "a.tar") as t:
+        members = {m.name: m for m in t}
+    at.write_text("v1.2 6\\n" + "".join(
+        " ".join(f"{e} {members[f'{i}.{e}'].offset_data} {members[f'{i}.{e}'].size} {i}.{e}" for e in ("jpg", "cls")) + "\\n" for i in range(6)))
+    return at
+
+places = dict(paths=[str(root / "tars" / "a.tar")], index_paths=[str(root / "tars" / "a.idx")])
+all_kinds("an index of wds2idx", words, lambda: run(lambda: fn.readers.webdataset(**places, ext=["jpg", "cls"]), batch=6))
+
+def tree():
+    at = folder("tree")
+    for c in "ab":
+        (at / c).mkdir()
+        for i in range(4):
+            (at / c / f"{i}.jpg").write_bytes(jpeg(i))
+    return at
+
+def index_of_tree():
+    at = tree() / "index.stoker"
+    command("index", root / "tree", "-o", at, "-q")
+    return at
+
+all_kinds("an index of a tree", index_of_tree, lambda: list(Loader(root / "tree" / "index.stoker", 2, transforms=[T.Resize((8, 8))], num_threads=2)))
+all_kinds("the place of an index", lambda: tree() / "index.stoker", lambda: command("index", root / "tree", "-o", root / "tree" / "index.stoker", "-q"))
+for name in ("packing.txt", "shards-000000.tar", "classes.txt", "shards-000000.tar.part", "shards-000000.tar.stoker"):
+    def packed(name=name):
+        tree()
+        folder("packed")
+        command("pack", root / "tree", "-o", root / "packed", "-q")
+        return root / "packed" / name
+    all_kinds(f"{name} of a pack", packed, lambda: command("pack", root / "tree", "-o", root / "packed", "-q"), others)
+all_kinds("a contact sheet", lambda: tree() / "sheet.png", lambda: command("view", root / "tree", "-o", root / "tree" / "sheet.png", "-q"), others)
+all_kinds("a pipeline in a file", lambda: (tree() / "p.json"), lambda: command("explain", root / "tree" / "p.json"), others)
+all_kinds("a file that is inspected", lambda: tree() / "a" / "1.jpg", lambda: command("inspect", root / "tree"), others)
+all_kinds("a cache that is listed", lambda: folder("kept") / "CACHEDIR.TAG", lambda: command("cache", "list", root / "kept"), others)
+"""
+
+OUTPUTS = """
+def made():
+    pipe = Pipeline(2, 1, None)
+    with pipe:
+        pipe.set_outputs(fn.readers.file(files=[str(root / "0.jpg")] * 4)[0])
+    pipe.build()
+    return pipe
+
+(root / "0.jpg").write_bytes(jpeg())
+for name, write in (("a checkpoint", lambda p, at: p.checkpoint(at)), ("a serialised pipeline", lambda p, at: p.serialize(filename=at)),
+                    ("a graph", lambda p, at: p.save_graph_to_dot_file(at))):
+    pipe = made()
+    all_kinds(f"the place of {name}", lambda: folder("out") / "file", lambda: write(pipe, root / "out" / "file"))
+    assert not list((root / "out").glob("*.part"))
+    pipe.close()
+
+def written(write):
+    def prepare():
+        at = folder("out") / "file"
+        pipe = made()
+        pipe.run()
+        write(pipe, at)
+        pipe.close()
+        return at
+    return prepare
+
+def restore():
+    pipe = Pipeline(2, 1, None, checkpoint=root / "out" / "file")
+    with pipe:
+        pipe.set_outputs(fn.readers.file(files=[str(root / "0.jpg")] * 4)[0])
+    pipe.build()
+    pipe.run()
+    pipe.close()
+
+all_kinds("a checkpoint", written(lambda p, at: p.checkpoint(at)), restore)
+
+def deserialize():
+    pipe = Pipeline.deserialize(filename=root / "out" / "file")
+    pipe.run()
+    pipe.close()
+
+all_kinds("a serialised pipeline", written(lambda p, at: p.serialize(filename=at)), deserialize)
+
+def traced():
+    pipe = Pipeline(2, 1, None, trace=str(root / "out" / "file"))
+    with pipe:
+        pipe.set_outputs(fn.readers.file(files=[str(root / "0.jpg")] * 4)[0])
+    pipe.build()
+    pipe.run()
+    pipe.close()
+
+all_kinds("the place of a trace", lambda: folder("out") / "file", traced)
+assert Path("/dev/null").is_char_device() and Path("/dev/full").is_char_device() and Path("/dev/zero").is_char_device()
+"""
+
+CACHE = """
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+FILES = {f"/{i}.jpg": jpeg(i) for i in range(6)}
+
+class Server(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+
+    def log_message(self, *_):
+        pass
+
+    def do_GET(self):
+        data = FILES.get(self.path, b"")
+        self.send_response(200 if data else 404)
+        self.send_header("Content-Length", str(len(data)))
+        self.end_headers()
+        self.wfile.write(data)
+
+server = ThreadingHTTPServer(("127.0.0.1", 0), Server)
+server.handle_error = lambda *_: None
+threading.Thread(target=server.serve_forever, daemon=True).start()
+address = f"http://127.0.0.1:{server.server_address[1]}"
+
+def read():
+    storage = Storage(cache=str(root / "cache"))
+    got = run(lambda: fn.readers.file(files=[f"{address}/{i}.jpg" for i in range(6)]), batch=6, storage=storage)
+    assert got == [FILES[f"/{i}.jpg"] for i in range(6)]
+    until = time.monotonic() + 10
+    while storage.counters()["cache_pending_bytes"] and time.monotonic() < until:
+        time.sleep(0.002)
+
+def filled():
+    at = folder("cache")
+    read()
+    return at
+
+for name in ("state", "CACHEDIR.TAG", "tmp"):
+    all_kinds(f"{name} of a cache", lambda: filled() / name, read)
+    for verb in ("list", "verify"):
+        all_kinds(f"{name} of a cache, with `cache {verb}`", lambda: filled() / name, lambda: command("cache", verb, root / "cache"), others)
+all_kinds("an entry of a cache", lambda: next(filled().glob("??/*")), read)
+all_kinds("an entry of a cache, with `cache verify`", lambda: next(filled().glob("??/*")), lambda: command("cache", "verify", root / "cache"), others)
+all_kinds("a part of a cache", lambda: next(filled().glob("??")), read)
+all_kinds("the folder of a cache", filled, read)
+
+# While it is in use.
+filled()
+storage = Storage(cache=str(root / "cache"))
+for kind in KINDS:
+    print("state of a cache in use is", kind, flush=True)
+    tells(kind, lambda: root / "cache" / "state", lambda: [entry.unlink() for entry in (root / "cache").glob("??/*") if entry.is_file()] and run(
+        lambda: fn.readers.file(files=[f"{address}/{i}.jpg" for i in range(6)]), batch=6, storage=storage))
+del storage
+
+# A link in the place of tmp must not lead to the user's files.
+at = filled()
+shutil.rmtree(at / "tmp")
+precious = folder("precious")
+(precious / "1-2-3").write_text("x")
+(at / "tmp").symlink_to(precious)
+read()
+assert (precious / "1-2-3").read_text() == "x" and len(list(precious.iterdir())) == 1
+
+# A folder of another program that has the same first line in its tag, with files whose names look like ours.
+at = folder("target")
+(at / "CACHEDIR.TAG").write_text("Signature: 8a477f597d28d172789f06886806bc55\\n# This file is a cache directory tag created by cargo.\\n")
+(at / "tmp").mkdir()
+(at / "tmp" / "1-2-3").write_text("x")
+try:
+    Storage(cache=str(at))
+    raise AssertionError("a folder of another program was taken")
+except stoker.errors.InvalidArgumentError as e:
+    assert "no cache of Stoker's" in str(e)
+assert (at / "tmp" / "1-2-3").exists() and sorted(p.name for p in at.iterdir()) == ["CACHEDIR.TAG", "tmp"]
+
+# In one of ours, what Stoker has not named is the user's.
+at = filled()
+(at / "tmp" / "thesis-final.doc").write_text("x")
+(at / "tmp" / "1-2-3").mkdir()
+read()
+assert (at / "tmp" / "thesis-final.doc").exists() and (at / "tmp" / "1-2-3").exists()
+server.shutdown()
+"""
+
+SETTINGS = """
+for name in list(os.environ):
+    if name.startswith("AWS_"):
+        del os.environ[name]
+os.environ["HOME"] = str(root)
+os.environ["AWS_EC2_METADATA_DISABLED"] = "true"
+os.environ["AWS_ENDPOINT_URL"] = "http://127.0.0.1:1"
+
+def aws(name, text):
+    def prepare():
+        folder(".aws")
+        at = root / ".aws" / name
+        at.parent.mkdir(parents=True, exist_ok=True)
+        at.write_text(text)
+        return at
+    return prepare
+
+KEYS = "[default]\\naws_access_key_id = AKID\\naws_secret_access_key = secret\\nregion = eu-west-1\\n"
+all_kinds("AWS's configuration", aws("config", KEYS), lambda: Storage().core())
+all_kinds("AWS's keys", aws("credentials", KEYS), lambda: Storage().core())
+os.environ["AWS_CA_BUNDLE"] = str(root / ".aws" / "ca.pem")
+all_kinds("the certificates", aws("ca.pem", "-----"), lambda: Storage().core())
+"""
+
+FAMILIES = {"inputs": INPUTS, "archives": ARCHIVES, "outputs": OUTPUTS, "cache": CACHE, "settings": SETTINGS}
+
+
+def command_of_build() -> str:
+    import stoker
+
+    package = Path(stoker.__file__).resolve()
+    build = Path(os.environ.get("STOKER_BUILD", "build")).resolve()
+    found = [p for p in (build / "cli" / "stoker", package.parents[2] / "cli" / "stoker") if p.exists()]
+    return str(found[0]) if found else "stoker"
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_hostile_neighbour(family, tmp_path):
+    text = COMMON + textwrap.dedent(FAMILIES[family]) + "\nend()\n"
+    script = tmp_path / "neighbour.py"
+    script.write_text(text)
+    (tmp_path / "files").mkdir()
+    ended = subprocess.run(
+        [sys.executable, str(script), str(tmp_path / "files"), command_of_build()],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        stdin=subprocess.DEVNULL,
+    )
+    lines = ended.stdout.splitlines()
+    assert ended.returncode == 0, f"{ended.returncode} after: {lines[-3:]}\n{ended.stderr[-3000:]}"
+    done, reported = (int(n) for n in lines[-1].split()[1:])
+    print(f"{family}: {done + reported} cases, {reported} errors reported, {done} jobs done")
+    assert done + reported > 40
