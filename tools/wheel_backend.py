@@ -88,12 +88,11 @@ def project() -> dict:
 
 def build(folder: Path, options: list[str]) -> None:
     """Builds in a folder of the project, which takes the options over; without any it stays as it was configured first."""
-    env = {**os.environ, "STOKER_PYTHON": sys.executable}
     if options or not (folder / "build.ninja").exists():
         # A toolkit that makes the kernels has NVTX's headers too: a wheel has both or, with a warning of the build's, neither.
         nvtx = "-Dnvtx=" + ("enabled" if shutil.which("nvcc") else "auto")
         options = ["-Dtests=disabled", "-Dpython=enabled", nvtx, *options]
-    subprocess.run([ROOT / "tools" / "build.sh", folder.name, *options], check=True, cwd=ROOT, env=env, stdout=sys.stderr)
+    subprocess.run([ROOT / "tools" / "build.sh", folder.name, *options], check=True, cwd=ROOT, stdout=sys.stderr)
 
 
 def collect(stage: Path, build: Path = BUILD) -> list[Path]:

@@ -25,8 +25,8 @@ static const struct setting {
 enum { KNOWN = sizeof known / sizeof *known };
 
 /* Of tests and tools, or prefixes of such. */
-static const char *const tools[] = {"STOKER_ASSIGNMENT", "STOKER_BENCH", "STOKER_BUILD", "STOKER_EMULATED", "STOKER_FUZZ", "STOKER_LONG",
-	"STOKER_MOTO", "STOKER_PYTHON", "STOKER_TEST", "STOKER_TIDY"};
+static const char *const tools[] = {
+	"STOKER_ASSIGNMENT", "STOKER_BUILD", "STOKER_EMULATED", "STOKER_FUZZ", "STOKER_LONG", "STOKER_MOTO", "STOKER_TEST", "STOKER_TIDY"};
 
 static const char *next_known(const void *from, size_t i)
 {

@@ -69,7 +69,8 @@ static int32_t poison_byte(void)
 #else
 	enum { DEFAULT = 0xa5 };
 #endif
-	return getenv("STOKER_POISON") ? (int32_t)(stk__environment_number("STOKER_POISON") & 0xff) : DEFAULT;
+	const char *value = getenv("STOKER_POISON");
+	return value && *value ? (int32_t)(stk__environment_number("STOKER_POISON") & 0xff) : DEFAULT;
 }
 
 /* ---- parts ---- */
