@@ -101,6 +101,13 @@ static void look_at_gpu(const struct stk_machine *m, int32_t i, const struct stk
 			(int)g->cpus_near, (int)i);
 }
 
+/* meson.build names what this build leaves out, and what it would take; the texts are separated by '|'. */
+static void look_at_build(struct advice *a)
+{
+	for (const char *text = LEFT_OUT; *text; text += strcspn(text, "|"), text += *text == '|')
+		advise(a, false, "this build leaves out: %.*s", (int)strcspn(text, "|"), text);
+}
+
 static void put_bytes(json_t *o, const char *key, int64_t value)
 {
 	if (value < 0)
@@ -356,6 +363,7 @@ static int run_doctor(const struct settings *s)
 		return print_versions(&machine, s->json);
 	if (stk_cuda_probe(&cuda, &err) != STK_OK)
 		return fail("doctor", &err);
+	look_at_build(&advice);
 	look_at_cores(&machine, &advice);
 	look_at_limits(&machine, &advice);
 	look_at_gpus(&machine, &cuda, &advice);

@@ -10,6 +10,7 @@ cd "$(dirname "$0")/.."
 build=$1 prefix=$2
 meson install -C "$build" --no-rebuild --quiet
 echo "installed under ${DESTDIR:-}$prefix"
+tools/left_out.sh "$build"
 [ -z "${DESTDIR:-}" ] || exit 0
 case $prefix in
 /usr | /usr/local)

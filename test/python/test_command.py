@@ -129,6 +129,17 @@ def test_one_of_each(folder, tmp_path):
     assert "1 sample in 1 batch, " in stoker("run", tmp_path / "set", "-b", 1, "-n", 1).stdout
 
 
+def test_doctor_says_what_the_build_leaves_out():
+    lines = (COMMAND.parents[1] / "left-out.txt").read_text().split("\n")
+    done = subprocess.run(
+        [COMMAND, "doctor", "--json"], capture_output=True, text=True, timeout=120
+    )  # 1 if something is wrong with the machine
+    said = [item["text"] for item in json.loads(done.stdout)["advice"]]
+    assert [text for text in said if text.startswith("this build leaves out: ")] == [
+        f"this build leaves out: {line}" for line in lines if line
+    ]
+
+
 def test_options_and_arguments_mix(folder):
     one = json.loads(stoker("run", folder, "--json", "--batch=4", "-t", "2", "--steps", "3").stdout)
     two = json.loads(stoker("run", "--steps=3", "--batch", "4", "-j", "--threads=1", "--", folder).stdout)

@@ -120,6 +120,27 @@ def test_build_folder_takes_options_over(tools, tmp_path):
     assert values == ("2", "x y", "/two") and "configuring" not in said
 
 
+def test_what_a_build_leaves_out_is_said(tools, tmp_path):
+    """At the end of tools/build.sh and tools/install.sh, from what meson.build wrote. A configured folder tells; nothing has to be compiled."""
+    shutil.copy(ROOT / "tools" / "left_out.sh", tools)
+    without = ["webp", "curl", "cuda", "nvtx", "python"]
+    done = run("meson", "setup", tmp_path / "without", ROOT, "-Dtests=disabled", *(f"-D{name}=disabled" for name in without))
+    assert done.returncode == 0, done.stdout
+    lines = (tmp_path / "without" / "left-out.txt").read_text().splitlines()
+    assert [line.partition(":")[0] for line in lines] == ["GPU kernels", "http", "WebP", "NVTX ranges for profilers", "The Python module"]
+    assert all(f"-D{name}=disabled asks for that" in "".join(lines) for name in without)
+    (tmp_path / "meson.build").write_text("project('tiny', meson_version: '>=1.0')\n")
+    assert "leaves out" not in run(tools / "build.sh", "build").stdout
+    shutil.copy(tmp_path / "without" / "left-out.txt", tmp_path / "build")
+    want = [f"this build leaves out: {line}" for line in lines]
+    assert run(tools / "build.sh", "build").stdout.splitlines()[-len(want) :] == want
+    shutil.copy(ROOT / "tools" / "install.sh", tools)
+    assert run(tools / "install.sh", "build", "/nowhere", DESTDIR=tmp_path / "root").stdout.splitlines()[-len(want) :] == want
+    for goal in ("demo", "demo-streampetr"):
+        plan = run("make", "-n", "-C", ROOT, goal, MAKEFLAGS="", MAKELEVEL="").stdout
+        assert plan.index("demo.py") < plan.index("tools/left_out.sh")
+
+
 def test_a_failing_step_shows_its_output(tools):
     done = run(tools / "step.sh", "step: counting", "sh", "-c", "seq 100; echo why >&2; exit 3")
     assert done.returncode == 3 and done.stdout == ""
