@@ -153,7 +153,7 @@ static bool turns(const struct stk_decode *rq)
 size_t stk__image_memory(const struct stk_decode *rq)
 {
 	size_t row = (size_t)rq->window.w * (size_t)rq->dst.channels * stk_dtype_size(rq->dst.dtype);
-	return rq->info->memory + (turns(rq) ? row * (size_t)rq->window.h : 0);
+	return rq->info->memory + (turns(rq) ? stk__scratch_bytes(row * (size_t)rq->window.h) : 0);
 }
 
 static bool request_valid(const struct stk_decode *rq)

@@ -66,7 +66,7 @@ static enum stk_status jpeg_peek(const uint8_t *data, size_t size, struct stk_im
 	if (status)
 		return status;
 	if (h.color == STK_JPEG_UNKNOWN)
-		return stk__fail(err, STK_UNSUPPORTED, "a JPEG of %d components", h.components);
+		return stk__fail(err, STK_UNSUPPORTED, "a JPEG of %d components; save it as RGB", h.components);
 	info->width = h.width;
 	info->height = h.height;
 	info->channels = h.components;

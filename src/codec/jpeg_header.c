@@ -17,6 +17,7 @@ enum marker {
 	SOF10 = 0xca,
 	DAC = 0xcc,
 	SOF15 = 0xcf,
+	SOF55 = 0xf7, /* of JPEG-LS, ITU-T T.87 */
 	RST0 = 0xd0,
 	RST7 = 0xd7,
 	SOI = 0xd8,
@@ -208,7 +209,7 @@ static enum stk_status read_process(struct parser *p, int marker)
 	case SOF3:
 		return fail_at(p, p->at, STK_UNSUPPORTED, "a lossless JPEG, which takes libjpeg-turbo 3; save it as PNG");
 	default:
-		return fail_at(p, p->at, STK_UNSUPPORTED, "a hierarchical JPEG, or a lossless one of arithmetic coding");
+		return fail_at(p, p->at, STK_UNSUPPORTED, "a hierarchical JPEG, or a lossless one of arithmetic coding; save it as PNG");
 	}
 }
 
@@ -253,9 +254,9 @@ static enum stk_status read_frame(struct parser *p, int marker)
 	if (h->width > MOST_PIXELS || h->height > MOST_PIXELS)
 		return fail_at(p, p->at, STK_UNSUPPORTED, "more than 65500 pixels in a direction, which libjpeg refuses too");
 	if (d[0] != 8)
-		return fail_at(p, p->at, STK_UNSUPPORTED, "samples of other than 8 bits, as of 12");
+		return fail_at(p, p->at, STK_UNSUPPORTED, "samples of other than 8 bits, as of 12; save it with 8, or as PNG");
 	if (h->components > STK_JPEG_MAX_COMPONENTS)
-		return fail_at(p, p->at, STK_UNSUPPORTED, "more than 4 components");
+		return fail_at(p, p->at, STK_UNSUPPORTED, "more than 4 components; save it as RGB");
 	return read_components(p);
 }
 
@@ -333,6 +334,8 @@ static enum stk_status read_segment(struct parser *p, int marker)
 		read_app(p, marker);
 		return STK_OK;
 	}
+	if (marker == SOF55)
+		return fail_at(p, p->at, STK_UNSUPPORTED, "a JPEG-LS; save it as PNG");
 	return corrupt(p, "an unknown marker");
 }
 

@@ -25,7 +25,7 @@ const struct stk_op_def stk__op_decode_image = {
 		"and bit fields name any order of colours (DALI: one). PNMs of other maxima than 255 and 65535 are scaled to the whole "
 		"range, binary ones too. TIFFs of 16 bits in which 0 is white are inverted, and those of gray and alpha become gray "
 		"RGB. With ANY_DATA, 32 bits of a BMP are RGB where no alpha is named (DALI fails), and TIFFs of CMYK keep the four "
-		"inks. TIFFs of JPEG, fax and floats are refused.",
+		"inks. TIFFs of JPEG, fax and floats are refused, and so are JPEG 2000 files, which DALI reads.",
 	.inputs = {1, 1},
 	.host_inputs = 1,
 	.args = decode_image_args,

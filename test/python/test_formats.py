@@ -309,6 +309,7 @@ def test_what_is_not_decoded_is_named(rng: np.random.Generator) -> None:
         (jpeg.replace(b"\xff\xc0\x00\x11\x08", b"\xff\xc3\x00\x11\x08"), "lossless JPEG"),
         (jpeg.replace(b"\xff\xc0\x00\x11\x08", b"\xff\xc5\x00\x11\x08"), "hierarchical"),
         (jpeg.replace(b"\xff\xc0\x00\x11\x08", b"\xff\xc1\x00\x11\x0c"), "other than 8 bits"),
+        (jpeg.replace(b"\xff\xc0\x00\x11\x08", b"\xff\xf7\x00\x11\x08"), "a JPEG-LS; save it as PNG"),
         (b"P7\nWIDTH 1\nHEIGHT 1\nDEPTH 1\nMAXVAL 255\nENDHDR\n\0", "PAM"),
         (_bmp(24, b"", compression=5), "compression 5"),
     ):
