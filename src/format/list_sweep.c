@@ -4,13 +4,21 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/xxhash.h"
 #include "format/s3_page.h"
 #include "io/s3.h"
 
 #include <pthread.h>
 #include <string.h>
 
-enum { AT_A_TIME = 64, CUTS_A_PAGE = 8, MOST_CUTS = 512 };
+/* MOST_EMPTY: pages in a row that bring nothing new. Where millions of objects were deleted, some hundred such pages follow each other. */
+enum { AT_A_TIME = 64, CUTS_A_PAGE = 8, MOST_CUTS = 512, MOST_EMPTY = 5000 };
+
+/* Hashes of names, to find one that comes twice: slots, a power of two, of which 0 is free. */
+struct name_set {
+	uint64_t *slots;
+	size_t size, used;
+};
 
 struct run;
 
@@ -36,6 +44,12 @@ struct stretch {
 	struct stk_request request;
 	bool asked, ended;
 	bool disorder; /* a page's keys do not follow each other */
+	/* Pages without an end. `marked`: hash of the token of a page before, which moves to the present page after 1, 2, 4, ... pages: so a cycle of tokens of any
+	 * length comes by it (Brent). */
+	uint64_t marked;
+	int64_t pages, mark_at;
+	int64_t empty;                              /* pages in a row that brought nothing new */
+	struct name_set objects_seen, folders_seen; /* after disorder: of all that has come */
 };
 
 struct run {
@@ -57,6 +71,62 @@ static enum stk_status no_memory(const struct run *r, struct stk_error *err)
 	return stk__fail(err, STK_NO_MEMORY, "out of memory to list %s", r->sweep->root);
 }
 
+/* ---- names that come twice ---- */
+
+/* The slot of the name, or the free one where it would be. */
+static size_t find_slot(const struct name_set *s, uint64_t hash)
+{
+	size_t at = hash & (s->size - 1);
+	while (s->slots[at] && s->slots[at] != hash)
+		at = (at + 1) & (s->size - 1);
+	return at;
+}
+
+static bool grow_set(struct name_set *s)
+{
+	struct name_set more = {.size = s->size ? 2 * s->size : 1024, .used = s->used};
+	more.slots = stk__calloc(more.size, sizeof *more.slots);
+	if (!more.slots)
+		return false;
+	for (size_t i = 0; i < s->size; i++)
+		if (s->slots[i])
+			more.slots[find_slot(&more, s->slots[i])] = s->slots[i];
+	stk__free(s->slots);
+	*s = more;
+	return true;
+}
+
+static bool is_listed(const struct stk_file_list *l, const char *name)
+{
+	bool listed = false;
+	for (int64_t i = 0; i < l->size && !listed; i++)
+		listed = strcmp(l->names + l->files[i], name) == 0;
+	return listed;
+}
+
+/* Adds a name to the set. again: it is in the list. False: out of memory. */
+static bool set_add(struct name_set *s, const struct stk_file_list *l, const char *name, bool *again)
+{
+	if (2 * s->used >= s->size && !grow_set(s))
+		return false;
+	const uint64_t hash = stk__xxh64(name, strlen(name), 0) | 1;
+	const size_t at = find_slot(s, hash);
+	*again = s->slots[at] && is_listed(l, name);
+	s->used += !s->slots[at];
+	s->slots[at] = hash;
+	return true;
+}
+
+/* All names of a list that is otherwise unknown to the set. */
+static bool set_fill(struct name_set *s, const struct stk_file_list *l)
+{
+	bool again, ok = true;
+	static const struct stk_file_list none;
+	for (int64_t i = 0; i < l->size && ok; i++)
+		ok = set_add(s, &none, l->names + l->files[i], &again);
+	return ok;
+}
+
 /* ---- stretches ---- */
 
 static void empty_list(struct stk_file_list *l)
@@ -76,6 +146,8 @@ static void free_stretches(struct whole *w)
 		stk__text_free(&t->last);
 		stk__text_free(&t->uri);
 		stk__text_free(&t->token);
+		stk__free(t->objects_seen.slots);
+		stk__free(t->folders_seen.slots);
 		stk__free(t->after);
 		stk__free(t->until);
 		stk__free(t);
@@ -241,24 +313,45 @@ static enum stk_status page_failed(struct stretch *t, struct stk_error *err)
 	return status;
 }
 
-/* False: the entry belongs to the stretch to the right, and this one has ended. `before`: the entry of the same kind before it on this page. */
-static bool take_in(struct stretch *t, const char *key, struct stk_text *before)
+/* Out of order: from here on each name is looked for among those that have come. False: out of memory. */
+static bool begin_sets(struct stretch *t)
+{
+	return t->objects_seen.size ||
+	       (grow_set(&t->objects_seen) && set_fill(&t->objects_seen, &t->objects) && set_fill(&t->folders_seen, &t->folders));
+}
+
+/* A key or a folder, as it comes. *take: it is new, and this stretch's. `before`: the entry of the same kind before it on this page. Of a store that keeps the
+ * order of keys no name comes twice; of another, a folder may, and an object that does would be two samples. */
+static enum stk_status take_in(struct stretch *t, const char *key, bool folder, struct stk_text *before, bool *take, struct stk_error *err)
 {
 	const size_t base = strlen(t->whole->prefix);
+	bool again = false;
+	*take = false;
 	if (strncmp(key, t->whole->prefix, base) != 0)
-		return false; /* what the store should not have sent */
-	t->disorder |= (t->after && strcmp(key, t->after) <= 0) || (before->length && strcmp(before->s, key) >= 0);
+		return STK_OK; /* what the store should not have sent */
+	t->disorder |= (t->after && strcmp(key, t->after) <= 0) || (before->length && strcmp(before->s, key) >= 0) ||
+		       (t->last.length && strcmp(key, t->last.s) <= 0);
 	before->length = 0;
 	stk__text_add(before, "%s", key);
 	if (t->until && strcmp(key, t->until) > 0) {
-		t->ended = true;
-		return false;
+		t->ended = true; /* it belongs to the stretch to the right */
+		return STK_OK;
 	}
+	if (t->disorder &&
+		!(begin_sets(t) && set_add(folder ? &t->folders_seen : &t->objects_seen, folder ? &t->folders : &t->objects, key, &again)))
+		return no_memory(t->run, err);
+	if (again && !folder && !t->after && !t->right) /* a stretch of several is listed anew */
+		return stk__fail(err, STK_CORRUPT,
+			"%s: the store lists %s twice, so that its listing is not to be relied on: give the files, or a list of them",
+			t->run->sweep->root, key);
+	if (again)
+		return STK_OK;
 	for (const char *c = key + base; *c; c++)
 		if ((unsigned char)*c < 0x80)
 			t->whole->seen[(unsigned char)*c] = true;
 	t->run->sweep->entries++;
-	return true;
+	*take = true;
+	return STK_OK;
 }
 
 /* A page, while it is read. */
@@ -279,8 +372,10 @@ static void see(struct reading *p, const char *key)
 static enum stk_status take_object(void *user, const char *key, struct stk_list_object object, struct stk_error *err)
 {
 	struct reading *p = user;
-	if (!take_in(p->t, key, &p->objects))
-		return STK_OK;
+	bool take;
+	enum stk_status status = take_in(p->t, key, false, &p->objects, &take, err);
+	if (status || !take)
+		return status;
 	see(p, key);
 	return stk__list_add_sized(&p->t->objects, key, strlen(key), object, err);
 }
@@ -288,8 +383,10 @@ static enum stk_status take_object(void *user, const char *key, struct stk_list_
 static enum stk_status take_folder(void *user, const char *prefix, struct stk_error *err)
 {
 	struct reading *p = user;
-	if (!take_in(p->t, prefix, &p->folders))
-		return STK_OK;
+	bool take;
+	enum stk_status status = take_in(p->t, prefix, true, &p->folders, &take, err);
+	if (status || !take)
+		return status;
 	see(p, prefix);
 	return stk__list_add_file(&p->t->folders, prefix, strlen(prefix), err);
 }
@@ -300,7 +397,6 @@ static bool move_on(struct reading *p)
 	struct stretch *t = p->t;
 	const struct stk_text *a = &p->objects, *b = &p->folders, *last = !b->length || (a->length && strcmp(a->s, b->s) > 0) ? a : b;
 	if (p->first.length) {
-		t->disorder |= t->last.length && strcmp(p->first.s, t->last.s) <= 0;
 		t->first.length = t->last.length = 0;
 		stk__text_add(&t->first, "%s", p->first.s);
 		stk__text_add(&t->last, "%s", last->s);
@@ -308,8 +404,29 @@ static bool move_on(struct reading *p)
 	return !t->first.failed && !t->last.failed && !a->failed && !b->failed && !p->first.failed;
 }
 
+/* The page says that there is more, by t->token. Pages that go on for ever are an error. */
+static enum stk_status check_progress(struct stretch *t, int64_t brought, struct stk_error *err)
+{
+	const uint64_t token = stk__xxh64(t->token.s, t->token.length, 0);
+	if (t->pages && token == t->marked)
+		return stk__fail(err, STK_CORRUPT,
+			"%s: the store's listing goes in a circle (a continuation token came twice): give the files, or a list of them",
+			t->run->sweep->root);
+	t->empty = brought ? 0 : t->empty + 1;
+	if (t->empty == MOST_EMPTY)
+		return stk__fail(err, STK_CORRUPT,
+			"%s: the store's listing has no end: %d pages in a row bring nothing new: give the files, or a list of them",
+			t->run->sweep->root, MOST_EMPTY);
+	if (++t->pages >= t->mark_at) {
+		t->marked = token;
+		t->mark_at = 2 * t->pages;
+	}
+	return STK_OK;
+}
+
 static enum stk_status take_page(struct stretch *t, struct stk_error *err)
 {
+	const int64_t before = t->objects.size + t->folders.size;
 	struct stk_request *q = &t->request;
 	struct reading p = {.t = t};
 	const struct stk_s3_visitor visitor = {&p, take_object, take_folder};
@@ -318,6 +435,8 @@ static enum stk_status take_page(struct stretch *t, struct stk_error *err)
 	enum stk_status status = stk__s3_page_parse((const char *)q->data, q->size, t->run->sweep->root, &visitor, &t->token, err);
 	stk__buffer_release(q->buffer);
 	stk__free(q->error); /* of a try before */
+	if (!status && t->token.length && !t->ended)
+		status = check_progress(t, t->objects.size + t->folders.size - before, err);
 	if (!status && !move_on(&p))
 		status = no_memory(t->run, err);
 	stk__text_free(&p.objects);
