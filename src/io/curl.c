@@ -35,6 +35,14 @@ static enum stk_status find_functions(struct stk_curl *c, struct stk_error *err)
 	return STK_OK;
 }
 
+static void find_tls_functions(struct stk_curl *c)
+{
+#define TLS_ROW(name, result, params)                                                                                                      \
+	*(void **)&c->name = dlsym(c->library, #name); /* in the library, or in those that it was linked with */
+	STK_TLS_FUNCTIONS(TLS_ROW)
+#undef TLS_ROW
+}
+
 /* NODELETE: what libcurl brings with it leaves handlers for the end of the process. */
 static void *open_library(const char *name)
 {
@@ -168,6 +176,31 @@ void stk__curl_close_on_exec(const struct stk_curl *c, int end)
 	fcntl(end, F_SETFD, flags | FD_CLOEXEC);
 }
 
+/* NULL: there is none, or this libcurl does not tell. */
+static struct curl_tlssessioninfo *tls_of(const struct stk_curl *c, CURL *easy)
+{
+	struct curl_tlssessioninfo *tls = NULL;
+	return c->curl_easy_getinfo(easy, CURLINFO_TLS_SSL_PTR, &tls) == CURLE_OK && tls && tls->internals ? tls : NULL;
+}
+
+/* libcurl tells OpenSSL 3 to take any end for one that the server announced. */
+void stk__curl_expect_close(const struct stk_curl *c, CURL *easy)
+{
+	enum { IGNORE_UNEXPECTED_EOF = 1 << 7 }; /* SSL_OP_IGNORE_UNEXPECTED_EOF */
+	const struct curl_tlssessioninfo *tls = tls_of(c, easy);
+	if (tls && tls->backend == CURLSSLBACKEND_OPENSSL && c->SSL_clear_options)
+		c->SSL_clear_options(tls->internals, IGNORE_UNEXPECTED_EOF);
+}
+
+bool stk__curl_tls_ended(const struct stk_curl *c, CURL *easy)
+{
+	enum { RECEIVED_SHUTDOWN = 2 }; /* SSL_RECEIVED_SHUTDOWN */
+	const struct curl_tlssessioninfo *tls = tls_of(c, easy);
+	if (tls && tls->backend == CURLSSLBACKEND_OPENSSL)
+		return c->SSL_get_shutdown && c->SSL_get_shutdown(tls->internals) & RECEIVED_SHUTDOWN;
+	return tls && tls->backend == CURLSSLBACKEND_GNUTLS; /* which makes any other end an error */
+}
+
 enum stk_status stk__curl_load(struct stk_curl *c, struct stk_error *err)
 {
 	*c = (struct stk_curl){.library = open_library("libcurl-stoker.so")}; /* a wheel's */
@@ -182,6 +215,7 @@ enum stk_status stk__curl_load(struct stk_curl *c, struct stk_error *err)
 			"Stoker, which brings its own",
 			dlerror());
 	enum stk_status status = find_functions(c, err);
+	find_tls_functions(c);
 	if (!status)
 		status = choose_certificates(c, own, err);
 	if (!status && c->curl_version_info(CURLVERSION_NOW)->version_num < 0x074400)

@@ -42,11 +42,17 @@
 	X(curl_slist_append, struct curl_slist *, (struct curl_slist * list, const char *text))                                            \
 	X(curl_slist_free_all, void, (struct curl_slist * list))
 
+/* Functions of the TLS library that libcurl uses, where it is OpenSSL or a relative: name, result, parameters. Each may be missing. */
+#define STK_TLS_FUNCTIONS(X)                                                                                                               \
+	X(SSL_get_shutdown, int, (const void *ssl))                                                                                        \
+	X(SSL_clear_options, uint64_t, (void *ssl, uint64_t options))
+
 struct stk_curl {
 	void *library;
 	char *certificates; /* file of those that are trusted, where the library has to be told; else NULL */
 #define STK_CURL_SLOT(name, result, params) result(*name) params;
 	STK_CURL_FUNCTIONS(STK_CURL_SLOT)
+	STK_TLS_FUNCTIONS(STK_CURL_SLOT)
 #undef STK_CURL_SLOT
 };
 
@@ -66,5 +72,12 @@ curl_socket_t stk__curl_open_socket(void *user, curlsocktype purpose, struct cur
 
 /* What a request trusts: the certificates in the file; with NULL those that SSL_CERT_FILE names, or else the system's. */
 CURLcode stk__curl_trust(const struct stk_curl *c, CURL *easy, const char *file);
+
+/* libcurl reports the end of a TLS connection in the same way whether the server ended TLS (close_notify) or only the TCP connection ended, as it does
+ * when anybody on the way cuts it. These functions ask the TLS library.
+ * stk__curl_expect_close: before the first read of a connection. stk__curl_tls_ended: after curl_easy_recv has read 0 bytes: whether the server ended TLS;
+ * false also where that cannot be known. */
+void stk__curl_expect_close(const struct stk_curl *c, CURL *easy);
+bool stk__curl_tls_ended(const struct stk_curl *c, CURL *easy);
 
 #endif

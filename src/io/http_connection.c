@@ -330,13 +330,23 @@ static void close_idle(struct stk_connection *c)
 	close_connection(c);
 }
 
+/* Bytes that came after the end of an answer would be taken for the next answer. */
+static bool is_silent(struct stk_connection *c)
+{
+	char byte;
+	if (c->tls)
+		return stk__connection_recv(c, &byte, 1) == STK_WOULD_BLOCK;
+	return recv(c->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) < 0 && errno == EAGAIN;
+}
+
 static struct stk_connection *find_idle(struct stk_http_loop *l, const struct stk_text *key, int64_t now)
 {
 	for (struct stk_connection *c = l->idle_connections, *next; c; c = next) {
 		next = c->next;
-		if (now - c->idle_ns > LONGEST_IDLE_NS)
+		const bool fits = c->key.length == key->length && memcmp(c->key.s, key->s, key->length) == 0;
+		if (now - c->idle_ns > LONGEST_IDLE_NS || (fits && !is_silent(c)))
 			close_idle(c);
-		else if (c->key.length == key->length && memcmp(c->key.s, key->s, key->length) == 0)
+		else if (fits)
 			return c;
 	}
 	return NULL;
@@ -438,8 +448,13 @@ ssize_t stk__connection_recv(struct stk_connection *c, void *bytes, size_t n)
 {
 	size_t got = 0;
 	if (c->tls) {
-		CURLcode code = c->loop->source->curl.curl_easy_recv(c->dialer->easy, bytes, n, &got);
-		return moved(code, got);
+		const struct stk_curl *curl = &c->loop->source->curl;
+		if (!c->strict)
+			stk__curl_expect_close(
+				curl, c->dialer->easy); /* after the first bytes were sent, libcurl knows which connection it is */
+		c->strict = true;
+		CURLcode code = curl->curl_easy_recv(c->dialer->easy, bytes, n, &got);
+		return code == CURLE_OK && !got && n && !stk__curl_tls_ended(curl, c->dialer->easy) ? STK_CUT : moved(code, got);
 	}
 	ssize_t done = recv(c->fd, bytes, n, MSG_DONTWAIT);
 	return done >= 0 ? done : errno == EAGAIN || errno == EINTR ? STK_WOULD_BLOCK : STK_BROKEN;

@@ -48,6 +48,7 @@ struct stk_connection {
 	bool tls;
 	bool used; /* has served a request: its server may have closed it meanwhile */
 	bool writes;
+	bool strict;     /* TLS: its library has been told that an end needs a close_notify */
 	int low;         /* bytes that must be there before it counts as readable */
 	int64_t idle_ns; /* since when */
 };
@@ -58,8 +59,9 @@ bool stk__connection_take(struct stk_transfer *t, const struct stk_route *to, bo
 /* The transfer has done with its connection. keep: another may use it. */
 void stk__connection_leave(struct stk_connection *c, bool keep);
 
-/* As send and recv: the bytes moved, 0 at the end of what comes, STK_WOULD_BLOCK, or STK_BROKEN. */
-enum { STK_WOULD_BLOCK = -1, STK_BROKEN = -2 };
+/* As send and recv: the bytes moved, 0 where the server has ended what it sends, STK_WOULD_BLOCK, STK_BROKEN after a reset, or STK_CUT where the connection
+ * has ended and the server may have had more to send: in TLS without its close_notify. */
+enum { STK_WOULD_BLOCK = -1, STK_BROKEN = -2, STK_CUT = -3 };
 ssize_t stk__connection_send(struct stk_connection *c, const void *bytes, size_t n);
 ssize_t stk__connection_recv(struct stk_connection *c, void *bytes, size_t n);
 /* Whether its transfer hears when it can be written. */

@@ -18,6 +18,7 @@
 
 #include <pthread.h>
 #include <stdatomic.h>
+#include <sys/types.h>
 
 enum { STK_HTTP_TEXT = 2048, STK_HTTP_RESUMES = 8, STK_HTTP_MOVES = 5, STK_HTTP_SLACK = 64, STK_HTTP_SCRATCH = 64 << 10 };
 
@@ -135,6 +136,7 @@ struct stk_transfer {
 	struct stk_buffer *buffer; /* NULL where the request has room of its own */
 	int64_t first, length;     /* the bytes that it asks for; length -1: to the end */
 	int64_t expected;          /* bytes that the request gets; -1: until the body ends */
+	int64_t until;             /* `used` when this body has ended: all that is expected, or the part that a 206 brings; -1: not known */
 	int64_t skip;              /* bytes of this body before those */
 	int64_t object_size;       /* as the first response told it; -1: not */
 	int64_t begun_ns;
@@ -162,6 +164,8 @@ struct stk_transfer *stk__transfer_create(struct stk_http_loop *l);
 void stk__transfer_destroy(struct stk_transfer *t);
 /* Asks for the object, or for the rest of its bytes. Then stk__transfer_ended is called once, if not stk__transfer_stop. */
 STK_MUST_USE enum stk_status stk__transfer_begin(struct stk_transfer *t);
+/* Where a failure of its request is told; io would ask once more for one that nobody can hear of. NULL: no memory. */
+struct stk_error *stk__transfer_error(const struct stk_transfer *t);
 /* Gives back what the transfer holds for its request; the bytes too, unless they were handed over. */
 void stk__transfer_clear(struct stk_transfer *t);
 /* Fails with STK_TIMEOUT where nothing has come for too long, else STK_OK. */
@@ -171,8 +175,8 @@ STK_MUST_USE enum stk_status stk__transfer_check_pace(struct stk_transfer *t, in
 void stk__transfer_receive(struct stk_transfer *t);
 /* The response has ended, or never will. The loop looks at it when it has served all that is ready. */
 void stk__transfer_ended(struct stk_transfer *t, CURLcode code, const char *why);
-/* Nothing more comes over its connection. broken: though it might have. */
-void stk__transfer_disconnected(struct stk_transfer *t, bool broken);
+/* Nothing more comes over its connection. how: 0, STK_BROKEN or STK_CUT. */
+void stk__transfer_disconnected(struct stk_transfer *t, ssize_t how);
 /* Gives it up, and with it the connection. */
 void stk__transfer_stop(struct stk_transfer *t);
 

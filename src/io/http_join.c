@@ -4,6 +4,7 @@
 #include "io/http_impl.h"
 
 #include "base/error.h"
+#include "base/memory.h"
 
 #include <string.h>
 
@@ -80,6 +81,7 @@ void stk__http_end_joined(struct stk_http_source *s, struct stk_request *r, cons
 	const bool hopeless = r->hopeless, of_one = r->follow && status && status != STK_CANCELLED && !stk__io_source_failed(status);
 	const int64_t first = r->offset, whole = r->got_size;
 	const uint64_t tag = r->got_tag;
+	const bool etag = r->got_etag;
 	struct stk_error why = {.code = status};
 	if (status && r->error)
 		why = *r->error;
@@ -89,8 +91,11 @@ void stk__http_end_joined(struct stk_http_source *s, struct stk_request *r, cons
 		r->hopeless = hopeless;
 		r->got_size = whole;
 		r->got_tag = tag;
+		r->got_etag = etag;
 		if (of_one && ask_again(s, r))
 			continue;
+		if (status && !r->error)
+			r->error = stk__calloc(1, sizeof *r->error);
 		if (status && r->error)
 			*r->error = why;
 		stk__io_finish(s->io, r, status ? status : hand_out(s, r, data + (r->offset - first)));

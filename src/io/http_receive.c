@@ -27,16 +27,20 @@ void stk__transfer_ended(struct stk_transfer *t, CURLcode code, const char *why)
 	l->ended = t;
 }
 
-/* The connection is at its end. One that had served before may have been closed before this request came; then it goes out again. */
-void stk__transfer_disconnected(struct stk_transfer *t, bool broken)
+/* The connection is at its end. A body without a length is complete only if the server itself has ended it: after a reset, or where TLS was cut, more may
+ * have been to come. A connection that had served before may have been closed before this request came; then the request goes out again. */
+void stk__transfer_disconnected(struct stk_transfer *t, ssize_t how)
 {
-	if (stk__response_closed(&t->response)) {
+	if (!how && stk__response_closed(&t->response)) {
 		stk__transfer_ended(t, CURLE_OK, "");
 		return;
 	}
 	t->stale = t->connection->used && !t->begun;
-	if (broken)
+	if (how == STK_BROKEN)
 		stk__transfer_ended(t, CURLE_RECV_ERROR, "the server reset the connection");
+	else if (how == STK_CUT && t->placed)
+		stk__transfer_ended(
+			t, CURLE_PARTIAL_FILE, "the connection ended without the end of TLS (close_notify): the answer may be cut");
 	else
 		stk__transfer_ended(t, t->placed ? CURLE_PARTIAL_FILE : CURLE_GOT_NOTHING,
 			t->placed ? "the server closed the connection" : "the server closed the connection without an answer");
@@ -58,7 +62,7 @@ void stk__transfer_stop(struct stk_transfer *t)
 static enum stk_status check_size(const struct stk_transfer *t, uint64_t size)
 {
 	const struct stk_request *r = t->r;
-	return !r->follow && r->most && size > r->most ? stk__fail_memory_limit(r->error, size, r->most) : STK_OK;
+	return !r->follow && r->most && size > r->most ? stk__fail_memory_limit(stk__transfer_error(t), size, r->most) : STK_OK;
 }
 
 /* Makes room for `size` bytes and keeps those that have come. */
@@ -70,7 +74,7 @@ static enum stk_status reserve(struct stk_transfer *t, size_t size)
 	struct stk_buffer *b = own ? NULL : stk__buffer_take(io, size);
 	uint8_t *data = own ? r->room(r->room_user, size) : b ? stk__buffer_data(b) : NULL;
 	if (!data)
-		return stk__fail(r->error, STK_NO_MEMORY, "%.*s: no memory for its %zu bytes", SHOWN(t), size);
+		return stk__fail(stk__transfer_error(t), STK_NO_MEMORY, "%.*s: no memory for its %zu bytes", SHOWN(t), size);
 	if (t->used)
 		memmove(data, t->data, t->used);
 	stk__buffer_release(t->buffer);
@@ -98,11 +102,65 @@ static enum stk_status say_changed(const struct stk_transfer *t)
 {
 	const struct stk_response *p = &t->response.says;
 	if (strcmp(t->etag, version_of(p)) == 0)
-		return stk__fail(t->r->error, STK_IO,
+		return stk__fail(stk__transfer_error(t), STK_IO,
 			"%.*s: it changed while it was read: it had %lld bytes, and after %zu of them has %lld", SHOWN(t),
 			(long long)t->object_size, t->used, (long long)size_told(p));
-	return stk__fail(t->r->error, STK_IO, "%.*s: it changed while it was read: its %s was %s after %zu bytes, and is now %s", SHOWN(t),
-		stk__version_word(t->etag), t->etag, t->used, *version_of(p) ? version_of(p) : "another");
+	return stk__fail(stk__transfer_error(t), STK_IO, "%.*s: it changed while it was read: its %s was %s after %zu bytes, and is now %s",
+		SHOWN(t), stk__version_word(t->etag), t->etag, t->used, *version_of(p) ? version_of(p) : "another");
+}
+
+/* "all of it", "the bytes from 5 on", "the bytes from 5 to 9" */
+static const char *asked_for(const struct stk_transfer *t, char text[64])
+{
+	const int64_t at = t->first + (int64_t)t->used;
+	if (t->length > 0)
+		snprintf(text, 64, "the bytes from %lld to %lld", (long long)at, (long long)(t->first + t->length - 1));
+	else if (at > 0)
+		snprintf(text, 64, "the bytes from %lld on", (long long)at);
+	else
+		snprintf(text, 64, "all of it");
+	return text;
+}
+
+static enum stk_status say_other_part(const struct stk_transfer *t)
+{
+	const struct stk_response *p = &t->response.says;
+	char asked[64], sent[96] = "a part without saying which";
+	char size[32] = "*";
+	if (p->size >= 0)
+		snprintf(size, sizeof size, "%lld", (long long)p->size);
+	if (p->multipart)
+		snprintf(sent, sizeof sent, "several parts (multipart/byteranges)");
+	else if (p->first >= 0)
+		snprintf(sent, sizeof sent, "the bytes from %lld to %lld of %s", (long long)p->first, (long long)p->last, size);
+	return stk__fail(stk__transfer_error(t), STK_IO, "%.*s: asked for %s, the server sends %s (answer 206)", SHOWN(t),
+		asked_for(t, asked), sent);
+}
+
+/* Whether a 206 brings what was asked for: its first bytes, and where all to the object's end were asked for, all. */
+static bool is_part_asked(const struct stk_transfer *t)
+{
+	const struct stk_response *p = &t->response.says;
+	const int64_t end = t->length > 0 ? t->first + t->length : p->size; /* behind the last one that may come */
+	const int64_t at = t->first + (int64_t)t->used;
+	if ((t->length <= 0 && !at) || p->multipart || p->first != at || end < 0 ||
+		p->last >= end) /* without a Range nobody may send a part */
+		return false;
+	return t->length > 0 || p->last == end - 1;
+}
+
+static enum stk_status check_part(const struct stk_transfer *t)
+{
+	const struct stk_response *p = &t->response.says;
+	if (!is_part_asked(t))
+		return say_other_part(t);
+	if (p->length >= 0 && p->length != p->last - p->first + 1) {
+		return stk__fail(stk__transfer_error(t), STK_IO, "%.*s: the server sends %lld bytes as those from %lld to %lld", SHOWN(t),
+			(long long)p->length, (long long)p->first, (long long)p->last);
+	}
+	if (!t->resumes && t->length > 0 && p->size >= 0 && p->size < t->first + t->length)
+		return stk__http_say_short(t);
+	return STK_OK;
 }
 
 /* The rest of a body that was cut. A server that knows no ranges sends all of it again. */
@@ -112,39 +170,58 @@ static enum stk_status continue_body(struct stk_transfer *t)
 	const bool resized = t->object_size >= 0 && size_told(p) >= 0 && size_told(p) != t->object_size;
 	if (resized || (t->etag[0] && strcmp(t->etag, version_of(p)) != 0))
 		return say_changed(t);
-	int64_t at = t->first + (int64_t)t->used;
-	if (p->status == 200)
-		t->skip = at;
-	else if (p->first != at)
-		return stk__fail(t->r->error, STK_IO, "%.*s: asked for the bytes from %lld on, the server sends those from %lld on",
-			SHOWN(t), (long long)at, (long long)p->first);
+	t->skip = p->status == 200 ? t->first + (int64_t)t->used : 0;
 	return STK_OK;
+}
+
+static enum stk_status say_encoded(const struct stk_transfer *t)
+{
+	t->r->hopeless |= t->r->retries >= 2;
+	return stk__fail(stk__transfer_error(t), STK_IO,
+		"%.*s: the server sends it encoded (Content-Encoding), and Stoker reads objects as they are: store it without that encoding",
+		SHOWN(t));
+}
+
+/* The first body of an object: what is known of the object from here on, and room for its bytes. */
+static enum stk_status begin_object(struct stk_transfer *t)
+{
+	const struct stk_response *p = &t->response.says;
+	const struct stk_request *r = t->r;
+	memcpy(t->etag, version_of(p), strlen(version_of(p)) + 1); /* it is as large as either */
+	t->object_size = size_told(p);
+	if (r->object) {
+		r->object->size = t->object_size;
+		memcpy(r->object->version, t->etag, sizeof r->object->version);
+	}
+	t->r->got_size = t->object_size;
+	t->r->got_tag = stk__etag_hash(p->etag);
+	t->r->got_etag = t->r->got_tag;
+	enum stk_status status = stk__io_check_size(t->r, stk__transfer_error(t));
+	if (status)
+		return status;
+	int64_t there = p->status == 206 ? p->last - p->first + 1 : p->length < 0 ? -1 : p->length > t->skip ? p->length - t->skip : 0;
+	if (p->status == 200 && t->length >= 0 && there >= 0 && there < t->length)
+		return stk__http_say_short(t);
+	t->expected = t->length >= 0 ? t->length : there;
+	status = check_size(t, t->expected > 0 ? (uint64_t)t->expected : 0);
+	return status ? status : reserve(t, t->expected >= 0 ? (size_t)t->expected : FIRST_SIZE);
 }
 
 /* A body of 200 or 206 comes next: where it goes. */
 static enum stk_status begin_body(struct stk_transfer *t)
 {
 	const struct stk_response *p = &t->response.says;
-	const struct stk_request *r = t->r;
+	enum stk_status status = p->encoded ? say_encoded(t) : p->status == 206 ? check_part(t) : STK_OK;
+	if (status)
+		return status;
 	if (t->resumes)
-		return continue_body(t);
-	memcpy(t->etag, version_of(p), strlen(version_of(p)) + 1); /* it is as large as either */
-	t->object_size = size_told(p);
-	bool whole = p->status == 200;
-	if (r->object) {
-		r->object->size = t->object_size;
-		memcpy(r->object->version, t->etag, sizeof r->object->version);
+		status = continue_body(t);
+	else {
+		t->skip = p->status == 200 ? t->first : 0;
+		status = begin_object(t);
 	}
-	if (!whole && p->first != t->first)
-		return stk__fail(r->error, STK_IO, "%.*s: asked for the bytes from %lld on, the server sends those from %lld on", SHOWN(t),
-			(long long)t->first, (long long)p->first);
-	t->skip = whole ? t->first : 0;
-	int64_t there = p->length < 0 ? -1 : p->length > t->skip ? p->length - t->skip : 0;
-	if (t->length >= 0 && there >= 0 && there < t->length)
-		return stk__http_say_short(t);
-	t->expected = t->length >= 0 ? t->length : there;
-	enum stk_status status = check_size(t, t->expected > 0 ? (uint64_t)t->expected : 0);
-	return status ? status : reserve(t, t->expected >= 0 ? (size_t)t->expected : FIRST_SIZE);
+	t->until = p->status == 206 ? (int64_t)t->used + p->last - p->first + 1 : t->expected;
+	return status;
 }
 
 /* ---- the body ---- */
@@ -159,9 +236,21 @@ static bool lands(const struct stk_transfer *t)
 static enum stk_status grow(struct stk_transfer *t, size_t more)
 {
 	enum stk_status status = check_size(t, t->used + more);
+	if (!status && t->r->object_size && !t->r->follow && t->first + (int64_t)(t->used + more) > t->r->object_size) {
+		t->r->got_size = t->first + (int64_t)(t->used + more); /* at least */
+		status = stk__io_check_size(t->r, stk__transfer_error(t));
+	}
 	if (status || t->used + more <= t->capacity)
 		return status;
 	return reserve(t, t->used + more + t->used / 2);
+}
+
+/* A part without a length, in chunks, that does not end where its Content-Range says. */
+static enum stk_status say_too_much(const struct stk_transfer *t)
+{
+	const struct stk_response *p = &t->response.says;
+	return stk__fail(stk__transfer_error(t), STK_IO, "%.*s: the server sends more than the bytes from %lld to %lld that it announced",
+		SHOWN(t), (long long)p->first, (long long)p->last);
 }
 
 /* Some of the body's content. False: no more of it is wanted. */
@@ -178,8 +267,13 @@ static bool take_content(struct stk_transfer *t, const char *bytes, size_t n)
 	size_t skip = (size_t)(t->skip < (int64_t)n ? t->skip : (int64_t)n);
 	t->skip -= (int64_t)skip;
 	take -= skip;
-	if (t->expected >= 0 && take > (size_t)t->expected - t->used)
-		take = (size_t)t->expected - t->used;
+	const bool over = t->until >= 0 && take > (size_t)t->until - t->used;
+	if (over && t->response.says.status == 206) {
+		t->failed = say_too_much(t);
+		return false;
+	}
+	if (over)
+		take = (size_t)t->until - t->used;
 	else if (t->expected < 0 && (t->failed = grow(t, take)))
 		return false;
 	memcpy(t->data + t->used, bytes + skip, take);
@@ -190,7 +284,10 @@ static bool take_content(struct stk_transfer *t, const char *bytes, size_t n)
 /* All bytes that were asked for are here, and the server would send more: that is not waited for. */
 static bool has_enough(const struct stk_transfer *t)
 {
-	return lands(t) && t->placed && t->expected >= 0 && t->used == (size_t)t->expected && t->response.state == STK_RESPONSE_IN_CONTENT;
+	const bool bounded =
+		t->response.says.status == 200 || t->response.left < 0; /* the chunks of a part have to end where the part does */
+	return lands(t) && bounded && t->placed && t->expected >= 0 && t->used == (size_t)t->expected &&
+	       t->response.state == STK_RESPONSE_IN_CONTENT;
 }
 
 /* What came into the scratch. False: the transfer has ended. */
@@ -235,9 +332,9 @@ static void *find_place(const struct stk_transfer *t, bool *direct, size_t *room
 {
 	enum { HEAD = 2048, SMALL = 16 << 10 };
 	const struct stk_response_reader *p = &t->response;
-	*direct = p->state == STK_RESPONSE_IN_CONTENT && lands(t) && t->expected > (int64_t)t->used && !t->skip;
+	*direct = p->state == STK_RESPONSE_IN_CONTENT && lands(t) && t->until > (int64_t)t->used && !t->skip;
 	if (*direct) {
-		size_t left = (size_t)t->expected - t->used;
+		size_t left = (size_t)t->until - t->used;
 		*room = p->left >= 0 && (uint64_t)p->left < left ? (size_t)p->left : left;
 		return t->data + t->used;
 	}
@@ -289,7 +386,7 @@ static bool read_piece(struct stk_transfer *t)
 	if (n == STK_WOULD_BLOCK)
 		return false;
 	if (n <= 0) {
-		stk__transfer_disconnected(t, n < 0);
+		stk__transfer_disconnected(t, n);
 		return false;
 	}
 	if (!t->begun)

@@ -13,9 +13,18 @@
 
 enum { STALL_BYTES = 4096 };
 
-static const char ALWAYS[] = "User-Agent: stoker/" STK_VERSION "\r\nAccept: */*\r\n"; /* of each request's header */
+static const char ALWAYS[] =
+	"User-Agent: stoker/" STK_VERSION "\r\nAccept: */*\r\nAccept-Encoding: identity\r\n"; /* of each request's header */
 
 #define SHOWN(t) stk__uri_shown((t)->r->uri), (t)->r->uri
+
+struct stk_error *stk__transfer_error(const struct stk_transfer *t)
+{
+	struct stk_request *r = t->r;
+	if (!r->error)
+		r->error = stk__calloc(1, sizeof *r->error);
+	return r->error;
+}
 
 /* ---- the request ---- */
 
@@ -28,7 +37,7 @@ static void connected(struct stk_transfer *t)
 			return;
 		}
 		if (n < 0) {
-			stk__transfer_disconnected(t, true);
+			stk__transfer_disconnected(t, STK_BROKEN);
 			return;
 		}
 		t->sent += (size_t)n;
@@ -49,10 +58,11 @@ static enum stk_status plain_target(struct stk_transfer *t)
 {
 	const char *allowed = "!#$%&'()*+,/:;=?@[]", *uri = t->r->uri;
 	if (stk__uri_shown(uri) < 9)
-		return stk__fail(
-			t->r->error, STK_INVALID, "%.*s...: a URL with a password in it would show in messages and is not read", SHOWN(t));
+		return stk__fail(stk__transfer_error(t), STK_INVALID,
+			"%.*s...: a URL with a password in it would show in messages and is not read", SHOWN(t));
 	stk__uri_encode(&t->target.url, uri, allowed);
-	return t->target.url.failed ? stk__fail(t->r->error, STK_NO_MEMORY, "%.*s: out of memory for its URL", SHOWN(t)) : STK_OK;
+	return t->target.url.failed ? stk__fail(stk__transfer_error(t), STK_NO_MEMORY, "%.*s: out of memory for its URL", SHOWN(t))
+				    : STK_OK;
 }
 
 static enum stk_status find_target(struct stk_transfer *t)
@@ -64,17 +74,22 @@ static enum stk_status find_target(struct stk_transfer *t)
 		t->account = stk__http_account(s);
 	if (t->moved.length) {
 		stk__text_append(&t->target.url, t->moved.s, t->moved.length);
-		return t->target.url.failed ? stk__fail(t->r->error, STK_NO_MEMORY, "%.*s: out of memory for its URL", SHOWN(t)) : STK_OK;
+		return t->target.url.failed ? stk__fail(stk__transfer_error(t), STK_NO_MEMORY, "%.*s: out of memory for its URL", SHOWN(t))
+					    : STK_OK;
 	}
 	if (strncmp(t->r->uri, "http", 4) == 0)
 		return plain_target(t);
 	enum stk_status status = t->account->error.code;
 	if (status) {
 		t->r->hopeless = true;
-		return stk__fail(t->r->error, status, "%s: %s", t->r->uri, t->account->error.message);
+		return stk__fail(stk__transfer_error(t), status, "%s: %s", t->r->uri, t->account->error.message);
 	}
 	bool moved = stk__s3_bucket(t->r->uri, bucket) && stk__http_region(s, bucket, region);
-	status = stk__s3_target(&t->target, &t->account->aws, moved ? region : NULL, t->r->uri, stk__http_now(s), t->r->error);
+	struct stk_error why;
+	status = stk__s3_target(&t->target, &t->account->aws, moved ? region : NULL, t->r->uri, stk__http_now(s), &why);
+	struct stk_error *error = status ? stk__transfer_error(t) : NULL;
+	if (error)
+		*error = why;
 	t->r->hopeless |= status != STK_OK;
 	return status;
 }
@@ -119,9 +134,10 @@ static enum stk_status write_request(struct stk_transfer *t)
 	const size_t origin = stk__url_origin(url->s), n = strcspn(url->s, "#") - origin;
 	const char *path = url->s + origin, *host = strstr(url->s, "://") + 3;
 	if (!plain_lines(t))
-		return stk__fail(t->r->error, STK_INVALID, "%.*s: a line break or a blank in a setting or its URL", SHOWN(t));
+		return stk__fail(stk__transfer_error(t), STK_INVALID, "%.*s: a line break or a blank in a setting or its URL", SHOWN(t));
 	if (strncmp(t->r->uri, "http", 4) == 0 && memchr(host, '%', origin - (size_t)(host - url->s)))
-		return stk__fail(t->r->error, STK_INVALID, "%.*s: its host is not written in ASCII; write it as xn--...", SHOWN(t));
+		return stk__fail(
+			stk__transfer_error(t), STK_INVALID, "%.*s: its host is not written in ASCII; write it as xn--...", SHOWN(t));
 	q->length = 0;
 	q->failed = false;
 	t->sent = 0;
@@ -135,7 +151,7 @@ static enum stk_status write_request(struct stk_transfer *t)
 	if (!t->target.bucket[0])
 		stk__text_add(q, "Host: %.*s\r\n", (int)(origin - (size_t)(host - url->s)), host);
 	add_headers(t);
-	return q->failed ? stk__fail(t->r->error, STK_NO_MEMORY, "%.*s: out of memory for its request", SHOWN(t)) : STK_OK;
+	return q->failed ? stk__fail(stk__transfer_error(t), STK_NO_MEMORY, "%.*s: out of memory for its request", SHOWN(t)) : STK_OK;
 }
 
 static const struct stk_connection_user user = {.connected = connected, .ready = ready, .failed = stk__transfer_ended};
@@ -150,6 +166,7 @@ enum stk_status stk__transfer_begin(struct stk_transfer *t)
 	t->failed = STK_OK;
 	t->complete = t->begun = t->placed = t->eager = t->stale = t->starved = false;
 	t->skip = 0;
+	t->until = -1;
 	t->window_bytes = 0;
 	t->window_ns = stk__clock_ns();
 	enum stk_status status = find_target(t);
@@ -159,7 +176,7 @@ enum stk_status stk__transfer_begin(struct stk_transfer *t)
 	const bool known = stk__route_find(&t->route, t->target.url.s, a->aws.number, &a->proxies, a->aws.proxy, a->aws.ca_bundle);
 	status = known ? write_request(t) : STK_OK;
 	if (!status && (!known || !stk__connection_take(t, &t->route, fresh, &user)))
-		status = stk__fail(t->r->error, STK_NO_MEMORY, "%.*s: out of memory for its request", SHOWN(t));
+		status = stk__fail(stk__transfer_error(t), STK_NO_MEMORY, "%.*s: out of memory for its request", SHOWN(t));
 	return status;
 }
 
@@ -210,8 +227,8 @@ enum stk_status stk__transfer_check_pace(struct stk_transfer *t, int64_t now)
 	if (!t->begun)
 		return stk__http_say_silent(t);
 	if (t->window_bytes < STALL_BYTES)
-		return stk__fail(t->r->error, STK_TIMEOUT, "%.*s: %zu bytes in %lld ms, after %zu bytes in all", SHOWN(t), t->window_bytes,
-			(long long)set->stall_ms, t->used);
+		return stk__fail(stk__transfer_error(t), STK_TIMEOUT, "%.*s: %zu bytes in %lld ms, after %zu bytes in all", SHOWN(t),
+			t->window_bytes, (long long)set->stall_ms, t->used);
 	t->window_ns = now;
 	t->window_bytes = 0;
 	return STK_OK;

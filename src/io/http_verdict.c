@@ -27,7 +27,7 @@ static void find_element(const struct stk_transfer *t, const char *name, char *o
 /* The source failed in a way that waiting rarely cures: two more tries, in case a permission has just been granted. */
 static void lose_hope(struct stk_transfer *t)
 {
-	t->r->hopeless = t->r->retries >= 2;
+	t->r->hopeless |= t->r->retries >= 2;
 }
 
 /* The bucket's region is another than was signed for: a header says it, or as in MinIO the error alone. */
@@ -43,7 +43,7 @@ static bool learn_region(struct stk_transfer *t, const char *code)
 	if (!stk__http_region(s, t->target.bucket, known))
 		snprintf(known, sizeof known, "%s", t->account->aws.region);
 	stk__http_set_region(s, t->target.bucket, told);
-	return strcmp(known, told) != 0;
+	return strcmp(known, told) != 0 && t->r->retries < 3; /* a store that names another region each time is not followed for long */
 }
 
 /* Takes over what an error reveals (region, clock, expired keys). True if the next try may succeed because of it. */
@@ -93,6 +93,11 @@ static const char *hint_of(const char *code)
 	return NULL;
 }
 
+static bool moved_for_good(int status)
+{
+	return status == 301 || status == 302 || status == 303 || status == 308;
+}
+
 static const char *hint(const char *uri, int status, const char *code)
 {
 	const bool denied = status == 401 || status == 403, listing = strncmp(uri, "s3list:", 7) == 0;
@@ -103,6 +108,9 @@ static const char *hint(const char *uri, int status, const char *code)
 		return denied ? ": http:// is read without a log-in, as anyone may; of a bucket say s3://BUCKET/KEY, which is signed" : "";
 	if (hint_of(code))
 		return hint_of(code);
+	if (moved_for_good(status) || status == 307)
+		return ", which says that the bucket is elsewhere: check the region (AWS_REGION, stoker.Storage(region=)) and the endpoint "
+		       "(AWS_ENDPOINT_URL, stoker.Storage(endpoint=))";
 	if (status == 404 && listing)
 		return ": nothing is listed there: check the endpoint (AWS_ENDPOINT_URL), which is the store's alone, without the bucket";
 	if (denied && listing)
@@ -138,16 +146,18 @@ static enum stk_status status_failed(struct stk_transfer *t)
 	bool bucket = strcmp(code, "NoSuchBucket") == 0;
 	enum stk_status result = (status == 404 && !bucket) || status == 410 || denied_alone(t, code) ? STK_NOT_FOUND : STK_IO;
 	bool better = learn(t, code);
+	t->r->hopeless |= moved_for_good(status) && !better; /* asking again would bring the same answer */
 	if (result == STK_IO && status < 500 && status != 408 && status != 429 && !better)
 		lose_hope(t);
-	return stk__fail(t->r->error, result, "%.*s: the server answers %d%s%s%s%s%s", SHOWN(t), status, *code ? " " : "", code,
+	return stk__fail(stk__transfer_error(t), result, "%.*s: the server answers %d%s%s%s%s%s", SHOWN(t), status, *code ? " " : "", code,
 		*message ? ", " : "", message, wants_tls(t) ? ": it wants TLS; say https:// instead" : hint(t->r->uri, status, code));
 }
 
 enum stk_status stk__http_say_short(const struct stk_transfer *t)
 {
-	return stk__fail(t->r->error, STK_CORRUPT, "%.*s: it ends before byte %lld, where %lld bytes from byte %lld were asked for",
-		SHOWN(t), (long long)(t->first + t->length), (long long)t->length, (long long)t->first);
+	return stk__fail(stk__transfer_error(t), STK_CORRUPT,
+		"%.*s: it ends before byte %lld, where %lld bytes from byte %lld were asked for", SHOWN(t),
+		(long long)(t->first + t->length), (long long)t->length, (long long)t->first);
 }
 
 /* True if bytes have come since the last time, and there are more: the rest is then asked for at once. */
@@ -182,7 +192,7 @@ static const char *where_to_look(const struct stk_transfer *t)
 enum stk_status stk__http_say_silent(struct stk_transfer *t)
 {
 	const double seconds = (double)t->loop->source->settings.first_byte_ms / 1000;
-	return stk__fail(t->r->error, STK_TIMEOUT, "%.*s: no answer within %g s%s", SHOWN(t), seconds,
+	return stk__fail(stk__transfer_error(t), STK_TIMEOUT, "%.*s: no answer within %g s%s", SHOWN(t), seconds,
 		nobody_there(t, true) ? where_to_look(t) : "");
 }
 
@@ -223,24 +233,22 @@ static const char *way_out(struct stk_transfer *t, CURLcode code, const char *wh
 static enum stk_status transfer_failed(struct stk_transfer *t, bool *resume)
 {
 	const CURLcode code = t->code;
-	struct stk_request *r = t->r;
 	const char *why = t->why[0] ? t->why : t->loop->source->curl.curl_easy_strerror(code);
 	if (code == CURLE_OUT_OF_MEMORY)
-		return stk__fail(r->error, STK_NO_MEMORY, "%.*s: out of memory", SHOWN(t));
+		return stk__fail(stk__transfer_error(t), STK_NO_MEMORY, "%.*s: out of memory", SHOWN(t));
 	if (code == CURLE_URL_MALFORMAT || code == CURLE_UNSUPPORTED_PROTOCOL)
-		return stk__fail(r->error, STK_INVALID, "%.*s: %s", SHOWN(t), t->loop->source->curl.curl_easy_strerror(code));
+		return stk__fail(stk__transfer_error(t), STK_INVALID, "%.*s: %s", SHOWN(t), t->loop->source->curl.curl_easy_strerror(code));
 	*resume = may_resume(t);
 	if (*resume)
 		return STK_OK;
-	return stk__fail(
-		r->error, code == CURLE_OPERATION_TIMEDOUT ? STK_TIMEOUT : STK_IO, "%.*s: %s%s", SHOWN(t), why, way_out(t, code, why));
+	return stk__fail(stk__transfer_error(t), code == CURLE_OPERATION_TIMEDOUT ? STK_TIMEOUT : STK_IO, "%.*s: %s%s", SHOWN(t), why,
+		way_out(t, code, why));
 }
 
 /* What the object is, for the cache. */
 static void tell_object(struct stk_transfer *t)
 {
-	const struct stk_response *p = &t->response.says;
-	t->r->got_size = p->size > 0 ? p->size : p->status == 200 && p->length > 0 && !t->resumes ? p->length : 0;
+	t->r->got_size = t->object_size > 0 ? t->object_size : 0;
 	t->r->got_tag = stk__etag_hash(t->etag);
 }
 
@@ -248,12 +256,12 @@ static void tell_object(struct stk_transfer *t)
 static enum stk_status body_ended(struct stk_transfer *t, bool *resume)
 {
 	bool cut = t->expected >= 0 && t->used < (size_t)t->expected;
-	if (cut && t->response.says.length < 0) /* then the end of the body is that of the object */
+	if (cut && t->response.says.status == 200 && t->response.says.length < 0) /* then the end of the body is that of the object */
 		return stk__http_say_short(t);
 	if (cut) {
 		*resume = may_resume(t);
 		return *resume ? STK_OK
-			       : stk__fail(t->r->error, STK_IO, "%.*s: the server sent %zu bytes of %lld", SHOWN(t), t->used,
+			       : stk__fail(stk__transfer_error(t), STK_IO, "%.*s: the server sent %zu bytes of %lld", SHOWN(t), t->used,
 					 (long long)t->expected);
 	}
 	if (!t->r->bare)
@@ -271,22 +279,53 @@ static enum stk_status empty(struct stk_transfer *t)
 	t->buffer = r->room ? NULL : stk__buffer_take(t->loop->source->io, 0);
 	t->data = r->room ? r->room(r->room_user, 0) : t->buffer ? stk__buffer_data(t->buffer) : NULL;
 	if (!t->data)
-		return stk__fail(r->error, STK_NO_MEMORY, "%.*s: out of memory", SHOWN(t));
+		return stk__fail(stk__transfer_error(t), STK_NO_MEMORY, "%.*s: out of memory", SHOWN(t));
 	memset(t->data, 0, STK_HTTP_SLACK);
 	return STK_OK;
 }
 
+/* 416: nothing lies behind the end of the object, as in a file. */
+static enum stk_status behind_end(struct stk_transfer *t)
+{
+	const int64_t at = t->first + (int64_t)t->used, size = t->response.says.size;
+	if (t->resumes)
+		return stk__fail(stk__transfer_error(t), STK_IO, "%.*s: the server said that it has %lld bytes, and has no more than %lld",
+			SHOWN(t), (long long)(t->first + t->expected), (long long)at);
+	if (t->length <= 0 && !at) {
+		lose_hope(t);
+		return stk__fail(stk__transfer_error(t), STK_IO,
+			"%.*s: the server answers 416 (no such range), where no range was asked for", SHOWN(t));
+	}
+	if (size > at && (t->length < 0 || size >= at + t->length)) {
+		lose_hope(t);
+		return stk__fail(stk__transfer_error(t), STK_IO,
+			"%.*s: the server answers 416 (no such range) for the bytes from %lld on, and that it has %lld bytes", SHOWN(t),
+			(long long)at, (long long)size);
+	}
+	if (t->length > 0)
+		return stk__http_say_short(t);
+	return empty(t);
+}
+
 /* ---- redirects ---- */
 
+/* The signature of a request to a store is for one place, so it goes nowhere else. */
 static bool redirects(const struct stk_transfer *t)
 {
 	const int status = t->response.says.status;
-	const bool moved = (status >= 301 && status <= 303) || status == 307 || status == 308;
-	return moved && t->response.says.location[0] && strncmp(t->r->uri, "http", 4) == 0; /* a signature is for one place */
+	return (moved_for_good(status) || status == 307) && strncmp(t->r->uri, "http", 4) == 0;
 }
 
-/* Where the Location leads, which may be relative. False: nowhere that Stoker goes. */
-static bool find_location(struct stk_transfer *t)
+static enum stk_status say_nowhere(struct stk_transfer *t)
+{
+	const struct stk_response *p = &t->response.says;
+	t->r->hopeless = true; /* asking again would bring the same answer */
+	return stk__fail(stk__transfer_error(t), STK_IO, "%.*s: the server answers %d, a redirect, %s: give the URL of the object itself",
+		SHOWN(t), p->status, p->long_location ? "to a URL that is too long" : "without a Location that says where");
+}
+
+/* Where the Location leads, which may be relative. False: nowhere that Stoker goes. weaker: from https:// to http://. */
+static bool find_location(struct stk_transfer *t, bool *weaker)
 {
 	const struct stk_curl *c = &t->loop->source->curl;
 	CURLU *url = c->curl_url();
@@ -295,6 +334,7 @@ static bool find_location(struct stk_transfer *t)
 		    !c->curl_url_set(url, CURLUPART_URL, t->response.says.location, CURLU_PATH_AS_IS | CURLU_URLENCODE) &&
 		    !c->curl_url_get(url, CURLUPART_URL, &to, 0);
 	good = good && (strncmp(to, "http://", 7) == 0 || strncmp(to, "https://", 8) == 0) && stk__uri_shown(to) >= 9;
+	*weaker = good && strncmp(t->target.url.s, "https:", 6) == 0 && strncmp(to, "http:", 5) == 0;
 	t->moved.length = 0;
 	if (good)
 		stk__text_append(&t->moved, to, strlen(to));
@@ -306,9 +346,16 @@ static bool find_location(struct stk_transfer *t)
 static enum stk_status follow(struct stk_transfer *t, bool *again)
 {
 	if (t->moves++ == STK_HTTP_MOVES)
-		return stk__fail(t->r->error, STK_INVALID, "%.*s: it was redirected more than %d times", SHOWN(t), STK_HTTP_MOVES);
-	if (!find_location(t))
-		return stk__fail(t->r->error, STK_INVALID, "%.*s: the server redirects to what is no http:// or https:// URL", SHOWN(t));
+		return stk__fail(
+			stk__transfer_error(t), STK_INVALID, "%.*s: it was redirected more than %d times", SHOWN(t), STK_HTTP_MOVES);
+	bool weaker = false;
+	if (!find_location(t, &weaker))
+		return stk__fail(
+			stk__transfer_error(t), STK_INVALID, "%.*s: the server redirects to what is no http:// or https:// URL", SHOWN(t));
+	if (weaker)
+		return stk__fail(stk__transfer_error(t), STK_INVALID,
+			"%.*s: the server redirects from https:// to http://, where anyone on the way can change what comes: give that URL itself if it is meant",
+			SHOWN(t));
 	*again = true;
 	return STK_OK;
 }
@@ -332,16 +379,13 @@ enum stk_status stk__http_verdict(struct stk_transfer *t, bool *resume)
 	if (t->code && !t->complete)
 		return transfer_failed(t, resume);
 	if (redirects(t))
-		return follow(t, resume);
+		return t->response.says.location[0] ? follow(t, resume) : say_nowhere(t);
 	if (status == 200 || status == 206)
 		return body_ended(t, resume);
-	if (status == 416 && t->resumes)
-		return stk__fail(t->r->error, STK_IO, "%.*s: the server said that it has %lld bytes, and has no more than %zu", SHOWN(t),
-			(long long)(t->r->offset + t->expected), (size_t)t->r->offset + t->used);
 	if (status == 412 && t->resumes)
-		return stk__fail(t->r->error, STK_IO, "%.*s: it changed while it was read: after %zu bytes its ETag is no longer %s",
-			SHOWN(t), t->used, t->etag);
-	if (status == 416) /* nothing lies behind the end, as in a file */
-		return t->r->length > 0 ? stk__http_say_short(t) : empty(t);
+		return stk__fail(stk__transfer_error(t), STK_IO,
+			"%.*s: it changed while it was read: after %zu bytes its ETag is no longer %s", SHOWN(t), t->used, t->etag);
+	if (status == 416)
+		return behind_end(t);
 	return status_failed(t);
 }

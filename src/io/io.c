@@ -303,6 +303,7 @@ static void end_split(struct stk_split *s)
 		r->size = (size_t)r->length;
 		r->got_size = s->pieces[0].request.got_size;
 		r->got_tag = s->pieces[0].request.got_tag;
+		r->got_etag = s->pieces[0].request.got_etag;
 		if (r->object)
 			*r->object = s->pieces[0].object;
 	}
@@ -470,6 +471,7 @@ void stk__io_submit(struct stk_io *io, struct stk_request *r)
 	r->cached = STK_CACHE_UNASKED;
 	r->cache_waits = 0;
 	r->begun_ns = r->starved_ns = r->got_size = 0;
+	r->got_etag = false;
 	r->got_tag = 0;
 	r->asked_ns = i > 0 ? stk__clock_ns() : 0;
 	r->place = may_be_kept(io, r, i) ? place_of(io, r->uri, i) : 0;
@@ -539,9 +541,39 @@ static enum stk_status refuse_changed(struct stk_request *r)
 		stk__uri_shown(r->uri), r->uri);
 }
 
+enum stk_status stk__io_check_size(struct stk_request *r, struct stk_error *err)
+{
+	const bool replaced = r->object_tag && r->got_etag && r->got_tag && r->object_tag != r->got_tag;
+	if (r->object_size <= 0 || r->got_size < 0 || r->got_size == r->object_size || replaced)
+		return STK_OK;
+	return stk__fail(err, STK_IO,
+		"%.*s: its source has %lld bytes of it, and the listing or the index says %lld: if it was replaced, list it anew",
+		stk__uri_shown(r->uri), r->uri, (long long)r->got_size, (long long)r->object_size);
+}
+
+/* What came has another size than a listing or an index told: a part of the object, or another one. */
+static enum stk_status check_whole(struct stk_request *r)
+{
+	const bool whole = !r->offset && r->length < 0;
+	if (whole)
+		r->got_size = (int64_t)r->size;
+	if (!r->got_size && !whole) /* not told */
+		return STK_OK;
+	if (!r->error && r->object_size && r->got_size != r->object_size)
+		r->error = stk__calloc(1, sizeof *r->error);
+	enum stk_status status = stk__io_check_size(r, r->error);
+	if (status) {
+		stk__buffer_release(r->buffer);
+		r->buffer = NULL;
+	}
+	return status;
+}
+
 void stk__io_finish(struct stk_io *io, struct stk_request *r, enum stk_status status)
 {
 	int64_t delay_ns;
+	if (!status && r->object_size && r->asked_ns)
+		status = check_whole(r);
 	if (!status && r->pinned && r->object_tag && r->got_tag && r->object_tag != r->got_tag)
 		status = refuse_changed(r);
 	if (try_again(io, r, status, &delay_ns)) {

@@ -56,6 +56,7 @@ struct stk_request {
 	/* The source: what it has seen of the object. 0: nothing. */
 	int64_t got_size;
 	uint64_t got_tag;
+	bool got_etag;  /* got_tag is of an ETag, which may be compared with that of a listing */
 	uint64_t place; /* of its store */
 	enum stk_cached { STK_CACHE_UNASKED, STK_CACHE_MISSED, STK_CACHE_CLAIMED, STK_CACHE_LEFT_OUT } cached;
 	int32_t cache_waits;
@@ -128,6 +129,10 @@ struct stk_source_ops {
 enum { STK_IO_RETRIES = 3 };
 /* The source is at fault, not the object: worth another try, and never skipped over. */
 bool stk__io_source_failed(enum stk_status status);
+
+/* STK_IO: got_size is another than the object_size that a listing or an index told. An object whose ETag is another than theirs
+ * has been replaced since, and may have any size. */
+STK_MUST_USE enum stk_status stk__io_check_size(struct stk_request *r, struct stk_error *err);
 
 /* For sources: sets the status, counts, and calls r->done. Of a failure the source has filled r->error and released its buffer. A fault of the source is
  * tried again first, as its ops say; and any other failure once more if there was no error to fill, to learn what it was. */

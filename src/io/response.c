@@ -30,9 +30,10 @@ static void copy_text(char *out, size_t capacity, const char *value, size_t n)
 	out[n] = 0;
 }
 
-/* "bytes 0-99/1000". A star stands for a size that is not known, or for a range where there is none. */
+/* "bytes 0-99/1000". A star stands for a size that is not known, or for a range where there is none. Fields of a value that is not understood stay -1. */
 static void read_range(struct stk_response *r, const char *value, size_t n)
 {
+	r->ranged = true;
 	static const char unit[] = "bytes ";
 	const char *end = value + n, *slash = memchr(value, '/', n), *dash = slash ? memchr(value, '-', (size_t)(slash - value)) : NULL;
 	if (n >= sizeof unit - 1 && strncasecmp(value, unit, sizeof unit - 1) == 0 && dash) {
@@ -48,6 +49,8 @@ static void read_range(struct stk_response *r, const char *value, size_t n)
 	}
 	if (slash)
 		r->size = read_length(slash + 1, (size_t)(end - slash - 1));
+	if (r->size >= 0 && r->last >= r->size)
+		r->first = r->last = -1;
 }
 
 /* ---- lines ---- */
@@ -65,6 +68,7 @@ static void forget(struct stk_response *r)
 	r->status = 0;
 	r->date = 0;
 	r->length = r->first = r->last = r->size = -1;
+	r->ranged = r->encoded = r->multipart = r->long_location = false;
 	r->etag[0] = r->modified[0] = r->region[0] = r->location[0] = 0;
 }
 
@@ -133,14 +137,34 @@ static bool take_connection(struct stk_response_reader *p, const char *value, si
 	return true;
 }
 
+static bool take_range(struct stk_response_reader *p, const char *value, size_t n)
+{
+	const struct stk_response before = {.first = p->says.first, .last = p->says.last, .size = p->says.size};
+	const bool again = p->says.ranged;
+	p->says.first = p->says.last = p->says.size = -1;
+	read_range(&p->says, value, n);
+	if (again && (before.first != p->says.first || before.last != p->says.last || before.size != p->says.size))
+		return wrong(p, "it has two ranges");
+	return true;
+}
+
+/* Some clients of S3 store their way of uploading, aws-chunked, as the encoding of an object; its bytes are plain. */
+static bool is_plain_encoding(const char *value, size_t n)
+{
+	return !n || (n == 8 && strncasecmp(value, "identity", 8) == 0) || (n == 11 && strncasecmp(value, "aws-chunked", 11) == 0);
+}
+
 /* whole: false if `value` is but the beginning of it. */
 static bool take_field(struct stk_response_reader *p, const char *name, size_t size, const char *value, size_t n, bool whole)
 {
 	struct stk_response *r = &p->says;
 #define IS(text) (size == sizeof text - 1 && strncasecmp(name, text, size) == 0)
-	const bool frames = IS("content-length") || IS("transfer-encoding") || IS("connection");
-	if (!whole)
+	const bool frames =
+		IS("content-length") || IS("transfer-encoding") || IS("connection") || IS("content-range") || IS("content-encoding");
+	if (!whole) {
+		r->long_location |= IS("location");
 		return frames ? wrong(p, "a line of its header is too long") : true;
+	}
 	if (IS("content-length"))
 		return take_length(p, value, n);
 	if (IS("transfer-encoding"))
@@ -148,7 +172,11 @@ static bool take_field(struct stk_response_reader *p, const char *name, size_t s
 	if (IS("connection"))
 		return take_connection(p, value, n);
 	if (IS("content-range"))
-		read_range(r, value, n);
+		return take_range(p, value, n);
+	if (IS("content-encoding"))
+		r->encoded |= !is_plain_encoding(value, n);
+	else if (IS("content-type"))
+		r->multipart |= n >= 20 && strncasecmp(value, "multipart/byteranges", 20) == 0;
 	else if (IS("etag"))
 		copy_text(r->etag, sizeof r->etag, value, n);
 	else if (IS("x-amz-bucket-region"))
@@ -183,6 +211,8 @@ static bool read_field(struct stk_response_reader *p, const char *line, size_t n
 		n--;
 	if (memchr(line, 0, n))
 		return wrong(p, "a line of its header holds a zero byte");
+	if (memchr(line, '\r', n))
+		return wrong(p, "a line of its header holds a carriage return");
 	return take_field(p, line, name, line + begin, n - begin, whole);
 }
 
@@ -227,7 +257,10 @@ static bool read_chunk_size(struct stk_response_reader *p, const char *line, siz
 			break;
 		size = size * 16 + ((at - "0123456789abcdef0123456789ABCDEF") & 15);
 	}
-	if (!i || (i < n && line[i] != ';' && line[i] != ' ' && line[i] != '\t'))
+	const size_t digits = i;
+	while (i < n && (line[i] == ' ' || line[i] == '\t'))
+		i++;
+	if (!digits || (i < n && line[i] != ';') || memchr(line, '\r', n))
 		return wrong(p, "the size of a chunk is no number");
 	p->next = size ? STK_CHUNK_END : STK_TRAILER;
 	if (size) {
@@ -259,9 +292,13 @@ static bool take_line(struct stk_response_reader *p, const char *line, size_t n,
 /* The line has ended; `n` bytes of it are there, of `size`. */
 static void line_ended(struct stk_response_reader *p, const char *line, size_t n, size_t size)
 {
+	const bool frames = p->next == STK_CHUNK_SIZE || p->next == STK_CHUNK_END;
 	if (size && n == size && line[n - 1] == '\r') {
 		n--;
 		size--;
+	} else if (frames && n == size) { /* else a chunk of one byte more than its server meant would seem to end well */
+		wrong(p, p->next == STK_CHUNK_END ? "a chunk is longer than its size" : "the size of a chunk is no number");
+		return;
 	}
 	take_line(p, line, n, n == size);
 }

@@ -24,10 +24,14 @@ struct stk_response {
 	int status;
 	int64_t length;            /* of the body; -1: not told */
 	int64_t first, last, size; /* Content-Range: of the bytes, and of the whole object; -1: not told */
+	bool ranged;               /* there is a Content-Range */
+	bool encoded;              /* Content-Encoding: the bytes are not those of the object */
+	bool multipart;            /* Content-Type: several ranges, each with a header of its own */
 	int64_t date;              /* seconds since 1970; 0: not told */
 	char etag[128], region[64];
 	char modified[48]; /* Last-Modified */
 	char location[STK_RESPONSE_LINE];
+	bool long_location; /* there is one of more bytes than are kept; `location` is empty */
 };
 
 enum stk_response_state { STK_RESPONSE_IN_HEAD, STK_RESPONSE_IN_CONTENT, STK_RESPONSE_IN_FRAME, STK_RESPONSE_ENDED, STK_RESPONSE_BAD };

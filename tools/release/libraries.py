@@ -253,14 +253,14 @@ class Builder:
         return [f"grep -q '{line}' lib/mprintf.c", f"sed -i 's/{line}/va_arg(arglist, double)/' lib/mprintf.c"]
 
     def curl_lines(self, prefix: Path) -> list[str]:
-        """One shared library of libcurl and OpenSSL that shows what src/io/curl.h calls, and nothing else."""
+        """One shared library of libcurl and OpenSSL that shows what src/io/curl.h calls, and nothing else. Its own calls stay inside (-Bsymbolic)."""
         header = (HERE.parent.parent / "src" / "io" / "curl.h").read_text()
-        names = re.findall(r"^\tX\((curl_\w+),", header, re.M)
+        names = re.findall(r"^\tX\(((?:curl|SSL)_\w+),", header, re.M)
         version = prefix / "lib" / "libcurl-stoker.map"
         ssl = self.done["openssl"] / "lib"
         return [
             f"printf '%s\\n' '{{ global: {' '.join(n + ';' for n in names)} local: *; }};' > '{version}'",
-            f"cc -shared -o '{prefix}/lib/libcurl-stoker.so' -Wl,-soname,libcurl-stoker.so -Wl,--version-script='{version}' -Wl,-z,relro,-z,now"
+            f"cc -shared -o '{prefix}/lib/libcurl-stoker.so' -Wl,-soname,libcurl-stoker.so -Wl,--version-script='{version}' -Wl,-Bsymbolic -Wl,-z,relro,-z,now"
             f" -Wl,-z,noexecstack -Wl,--gc-sections -Wl,--whole-archive '{prefix}/lib/libcurl.a' -Wl,--no-whole-archive '{ssl}/libssl.a'"
             f" '{ssl}/libcrypto.a' -lpthread -ldl",
         ]
