@@ -27,6 +27,7 @@ struct script {
 	char requests[4][1024];
 	int served, connections;
 	bool closes; /* the connection, after each answer, whatever it said */
+	bool resets; /* it, instead of closing it */
 };
 
 static bool read_head(int fd, char *out, size_t capacity)
@@ -63,6 +64,11 @@ static void *serve(void *arg)
 		while (s->served < 4 && s->answers[s->served] && read_head(fd, s->requests[s->served], sizeof s->requests[0])) {
 			const char *answer = s->answers[s->served++];
 			send_answer(s, fd, answer);
+			if (s->resets) {
+				usleep(100000); /* what was sent is read first: a reset takes away what was not */
+				setsockopt(fd, SOL_SOCKET, SO_LINGER, &(struct linger){1, 0}, sizeof(struct linger));
+				break;
+			}
 			if (s->closes || strstr(answer, "close") || (strstr(answer, "HTTP/1.0") && !strstr(answer, "Keep-Alive")))
 				break;
 		}
@@ -106,17 +112,24 @@ static void request_ended(struct stk_request *r)
 	sem_post(r->user);
 }
 
-static struct stk_request ask(struct stk_io *io, const char *uri, struct stk_error *err)
+static struct stk_request ask_for(struct stk_io *io, struct stk_request r, struct stk_error *err)
 {
 	sem_t ended;
 	sem_init(&ended, 0, 0);
 	*err = (struct stk_error){0};
-	struct stk_request r = {.uri = uri, .length = -1, .done = request_ended, .user = &ended, .error = err};
+	r.done = request_ended;
+	r.user = &ended;
+	r.error = err;
 	stk__io_submit(io, &r);
 	while (sem_wait(&ended))
 		;
 	sem_destroy(&ended);
 	return r;
+}
+
+static struct stk_request ask(struct stk_io *io, const char *uri, struct stk_error *err)
+{
+	return ask_for(io, (struct stk_request){.uri = uri, .length = -1}, err);
 }
 
 #define BODY "0123456789abcdefghijklmnopqrstuvwxyz"
@@ -146,7 +159,30 @@ static const struct {
 		"redirects to what is no http:// or https:// URL", 1},
 	{"a redirect with a password", "HTTP/1.1 302 Found\r\nLocation: http://u:hidden@127.0.0.1:PORT/\r\nContent-Length: 0\r\n\r\n", NULL,
 		STK_INVALID, "redirects to what", 1},
-	{"a redirect to nowhere", "HTTP/1.1 302 Found\r\nContent-Length: 0\r\n\r\n", NULL, STK_IO, "the server answers 302", 1},
+	{"a redirect to nowhere", "HTTP/1.1 302 Found\r\nContent-Length: 0\r\n\r\n", NULL, STK_IO, "without a Location that says where", 1},
+	{"encoded", "HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 3\r\n\r\nabc", NULL, STK_IO, "sends it encoded", 1},
+	{"an encoding that changes nothing", "HTTP/1.1 200 OK\r\nContent-Encoding: identity\r\nContent-Length: 3\r\n\r\nabc", NULL, STK_OK,
+		"abc", 1},
+	{"a carriage return within a line", "HTTP/1.1 200 OK\r\nA: b\rContent-Length: 2\r\nContent-Length: 3\r\n\r\nabc", NULL, STK_IO,
+		"holds a carriage return", 1},
+	{"a length behind a comma", "HTTP/1.1 200 OK\r\nContent-Length: 3, 3\r\n\r\nabc", NULL, STK_IO, "Content-Length is no number", 1},
+	{"a length with a sign", "HTTP/1.1 200 OK\r\nContent-Length: +3\r\n\r\nabc", NULL, STK_IO, "Content-Length is no number", 1},
+	{"the size of a chunk and more", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3 3\r\nabc\r\n0\r\n\r\n", NULL, STK_IO,
+		"size of a chunk is no number", 1},
+	{"the size of a chunk with a sign", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n-3\r\nabc\r\n0\r\n\r\n", NULL, STK_IO,
+		"size of a chunk is no number", 1},
+	{"a chunk that takes the line end behind it", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nabc\r\n0\r\n\r\n", NULL,
+		STK_IO, "longer than its size", 1},
+	{"a blank before the name of a chunk's extension",
+		"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3 ;a=b\r\nabc\r\n0\r\n\r\n", NULL, STK_OK, "abc", 1},
+	{"no content", "HTTP/1.1 204 No Content\r\n\r\n", NULL, STK_IO, "the server answers 204", 1},
+	{"not modified", "HTTP/1.1 304 Not Modified\r\n\r\n", NULL, STK_IO, "the server answers 304", 1},
+	{"a part that nobody asked for", "HTTP/1.1 206 Partial Content\r\nContent-Range: bytes 0-2/9\r\nContent-Length: 3\r\n\r\nabc", NULL,
+		STK_IO, "asked for all of it, the server sends the bytes from 0 to 2 of 9", 1},
+	{"a part of unknown place", "HTTP/1.1 206 Partial Content\r\nContent-Length: 3\r\n\r\nabc", NULL, STK_IO,
+		"the server sends a part without saying which", 1},
+	{"no such range, where none was asked for", "HTTP/1.1 416 Range Not Satisfiable\r\nContent-Length: 0\r\n\r\n", NULL, STK_IO,
+		"where no range was asked for", 1},
 	{"another protocol", "SSH-2.0-OpenSSH_9.2\r\nclose", NULL, STK_IO, "it does not begin as one of HTTP/1.1 does", 1},
 	{"two lengths", "HTTP/1.1 200 OK\r\nContent-Length: 3\r\nContent-Length: 4\r\n\r\nabcd", NULL, STK_IO, "it has two lengths", 1},
 	{"a length and chunks", "HTTP/1.1 200 OK\r\nContent-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n", NULL,
@@ -200,6 +236,112 @@ static void test_answers(void **state)
 		stop(&s);
 		assert_int_equal(s.connections, cases[k].connections);
 		assert_memory_equal(s.requests[0], "GET /a/a?q HTTP/1.1\r\n", 21);
+	}
+}
+
+#define PART "HTTP/1.1 206 Partial Content\r\nContent-Range: bytes "
+#define CHUNKED "Transfer-Encoding: chunked\r\n"
+
+/* Of a range, and of an object whose size a listing has told. */
+static const struct {
+	const char *name;
+	int64_t offset, length, listed; /* listed: 0: not */
+	const char *answer, *next;
+	enum stk_status status;
+	const char *said; /* the body, or a part of the message */
+} parts[] = {
+	{"the range", 2, 3, 0, PART "2-4/9\r\nContent-Length: 3\r\n\r\ncde", NULL, STK_OK, "cde"},
+	{"the range of a size that is not told", 2, 3, 0, PART "2-4/*\r\nContent-Length: 3\r\n\r\ncde", NULL, STK_OK, "cde"},
+	{"all of it", 2, 3, 0, "HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nabcdefghi", NULL, STK_OK, "cde"},
+	{"the rest", 2, -1, 0, PART "2-8/9\r\nContent-Length: 7\r\n\r\ncdefghi", NULL, STK_OK, "cdefghi"},
+	{"in chunks", 2, 3, 0, PART "2-4/9\r\n" CHUNKED "\r\n1\r\nc\r\n2\r\nde\r\n0\r\n\r\n", NULL, STK_OK, "cde"},
+	{"less, and then the rest", 2, 4, 0, PART "2-3/9\r\nContent-Length: 2\r\n\r\ncd", PART "4-5/9\r\nContent-Length: 2\r\n\r\nef",
+		STK_OK, "cdef"},
+	{"from elsewhere on", 2, 3, 0, PART "0-2/9\r\nContent-Length: 3\r\n\r\nabc", NULL, STK_IO,
+		"asked for the bytes from 2 to 4, the server sends the bytes from 0 to 2 of 9"},
+	{"more", 2, 3, 0, PART "2-5/9\r\nContent-Length: 4\r\n\r\ncdef", NULL, STK_IO, "the server sends the bytes from 2 to 5 of 9"},
+	{"not up to the end", 2, -1, 0, PART "2-4/9\r\nContent-Length: 3\r\n\r\ncde", NULL, STK_IO, "asked for the bytes from 2 on"},
+	{"up to an end that is not told", 2, -1, 0, PART "2-4/*\r\nContent-Length: 3\r\n\r\ncde", NULL, STK_IO,
+		"asked for the bytes from 2 on"},
+	{"behind its own end", 2, 3, 0, PART "2-4/4\r\nContent-Length: 3\r\n\r\ncde", NULL, STK_IO, "a part without saying which"},
+	{"two ranges", 2, 3, 0, PART "2-4/9\r\nContent-Range: bytes 0-2/9\r\nContent-Length: 3\r\n\r\ncde", NULL, STK_IO,
+		"it has two ranges"},
+	{"several parts", 2, 3, 0, PART "2-4/9\r\nContent-Type: multipart/byteranges; boundary=x\r\nContent-Length: 3\r\n\r\ncde", NULL,
+		STK_IO, "several parts"},
+	{"another length", 2, 3, 0, PART "2-4/9\r\nContent-Length: 4\r\n\r\ncdef", NULL, STK_IO, "sends 4 bytes as those from 2 to 4"},
+	{"more chunks", 2, 3, 0, PART "2-4/9\r\n" CHUNKED "\r\n3\r\ncde\r\n1\r\nf\r\n0\r\n\r\n", NULL, STK_IO,
+		"sends more than the bytes from 2 to 4"},
+	{"fewer chunks", 2, 3, 0, PART "2-4/9\r\n" CHUNKED "\r\n2\r\ncd\r\n0\r\n\r\n", PART "4-4/9\r\nContent-Length: 1\r\n\r\ne", STK_OK,
+		"cde"},
+	{"a shorter object", 2, 3, 0, PART "2-3/4\r\nContent-Length: 2\r\n\r\ncd", NULL, STK_CORRUPT, "it ends before byte 5"},
+	{"the rest of another size", 2, 4, 0, PART "2-3/9\r\nContent-Length: 2\r\n\r\ncd", PART "4-5/8\r\nContent-Length: 2\r\n\r\nef",
+		STK_IO, "it changed while it was read"},
+	{"no such range of a larger object", 2, 3, 0, "HTTP/1.1 416 No\r\nContent-Range: bytes */9\r\nContent-Length: 0\r\n\r\n", NULL,
+		STK_IO, "answers 416"},
+	{"no such range", 2, 3, 0, "HTTP/1.1 416 No\r\nContent-Range: bytes */2\r\nContent-Length: 0\r\n\r\n", NULL, STK_CORRUPT,
+		"it ends before"},
+	{"the listed size", 0, -1, 9, "HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nabcdefghi", NULL, STK_OK, "abcdefghi"},
+	{"half of the listed size", 0, -1, 9, "HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nabcd", NULL, STK_IO,
+		"its source has 4 bytes of it, and the listing or the index says 9"},
+	{"half of the listed size, until it closes", 0, -1, 9, "HTTP/1.1 200 OK\r\nConnection: close\r\n\r\nabcd", NULL, STK_IO, "says 9"},
+	{"nothing of the listed size", 0, -1, 9, "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n", NULL, STK_IO, "says 9"},
+	{"more than the listed size, in chunks", 0, -1, 4, "HTTP/1.1 200 OK\r\n" CHUNKED "\r\n9\r\nabcdefghi\r\n0\r\n\r\n", NULL, STK_IO,
+		"says 4"},
+	{"a range of an object of another size", 2, 3, 9, PART "2-4/8\r\nContent-Length: 3\r\n\r\ncde", NULL, STK_IO, "says 9"},
+	{"another version of the object", 0, -1, -9, "HTTP/1.1 200 OK\r\nETag: \"b\"\r\nContent-Length: 4\r\n\r\nabcd", NULL, STK_OK,
+		"abcd"},
+};
+
+static void test_ranges_and_listed_sizes(void **state)
+{
+	(void)state;
+	for (size_t k = 0; k < sizeof parts / sizeof *parts; k++) {
+		struct script s = {.answers = {parts[k].answer, parts[k].next}, .closes = strstr(parts[k].answer, "close") != NULL};
+		struct stk_error err;
+		char uri[64];
+		start(&s);
+		struct stk_io *io = make_io();
+		snprintf(uri, sizeof uri, "http://127.0.0.1:%d/", s.port);
+		const int64_t listed = parts[k].listed;
+		struct stk_request r = ask_for(io,
+			(struct stk_request){.uri = uri,
+				.offset = parts[k].offset,
+				.length = parts[k].length,
+				.object_size = listed < 0 ? -listed : listed,
+				.object_tag = listed < 0 ? 1 : 0}, /* negative: its ETag was listed too, and is another than the answer's */
+			&err);
+		if (r.status != parts[k].status ||
+			(r.status ? strstr(err.message, parts[k].said) == NULL
+				  : r.size != strlen(parts[k].said) || memcmp(r.data, parts[k].said, r.size) != 0))
+			fail_msg("%s: %s, \"%s\"", parts[k].name, stk_status_name(r.status), err.message);
+		stk__buffer_release(r.buffer);
+		stk__io_destroy(io);
+		stop(&s);
+	}
+}
+
+/* The end of a connection is that of a body without a length, and its reset is not. */
+static void test_a_reset_is_no_end(void **state)
+{
+	(void)state;
+	static const char *const answers[] = {"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n0123456789", "HTTP/1.0 200 OK\r\n\r\n0123456789",
+		"HTTP/1.0 206 OK\r\nContent-Range: bytes 3-12/99\r\n\r\n0123456789"};
+	for (int k = 0; k < 6; k++) {
+		const bool range = k % 3 == 2;
+		struct script s = {.answers = {answers[k % 3]}, .resets = k < 3, .closes = true};
+		struct stk_error err;
+		char uri[64];
+		start(&s);
+		struct stk_io *io = make_io();
+		snprintf(uri, sizeof uri, "http://127.0.0.1:%d/", s.port);
+		struct stk_request r =
+			ask_for(io, (struct stk_request){.uri = uri, .offset = range ? 3 : 0, .length = range ? 10 : -1}, &err);
+		if (r.status != (k < 3 && !range ? STK_IO : STK_OK)) /* of a range all has come before the reset */
+			fail_msg("%s: %s, \"%s\"", answers[k % 3], stk_status_name(r.status), err.message);
+		assert_true(r.status ? strstr(err.message, "reset") != NULL : r.size == 10);
+		stk__buffer_release(r.buffer);
+		stk__io_destroy(io);
+		stop(&s);
 	}
 }
 
@@ -338,6 +480,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_answers),
+		cmocka_unit_test(test_ranges_and_listed_sizes),
+		cmocka_unit_test(test_a_reset_is_no_end),
 		cmocka_unit_test(test_connections_are_kept),
 		cmocka_unit_test(test_a_body_that_grows),
 		cmocka_unit_test(test_large_headers),

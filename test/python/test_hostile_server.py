@@ -1,0 +1,547 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Servers that lie, break off, or never end: Stoker delivers the right bytes or an error, in bounded time and memory, and keeps nothing else in a cache."""
+
+import contextlib
+import os
+import random
+import resource
+import shutil
+import socket
+import ssl
+import struct
+import subprocess
+import threading
+import time
+
+import pytest
+from stoker import Pipeline, Storage, fn
+from stoker.errors import StokerError
+from support import SEED
+
+LONG = os.environ.get("STOKER_LONG") == "1"
+
+SIZES = (1, 700, 5000, 70_000, 300_000)
+
+
+@pytest.fixture(autouse=True)
+def nothing_else(monkeypatch):
+    files = {"AWS_EC2_METADATA_DISABLED": "true", "AWS_CONFIG_FILE": "/dev/null", "AWS_SHARED_CREDENTIALS_FILE": "/dev/null"}
+    for name, value in {**files, "NO_PROXY": "127.0.0.1", "AWS_NO_SIGN_REQUEST": "yes"}.items():
+        monkeypatch.setenv(name, value)
+
+
+@pytest.fixture(scope="module")
+def certificate(tmp_path_factory):
+    """Files of a certificate for 127.0.0.1 and of its key."""
+    openssl = shutil.which("openssl")
+    if not openssl:
+        pytest.skip("there is no openssl to make certificates")
+    folder = tmp_path_factory.mktemp("tls")
+    key = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-keyout", "key.pem")
+    names = ("-subj", "/CN=127.0.0.1", "-addext", "subjectAltName=IP:127.0.0.1")
+    subprocess.run([openssl, "req", "-x509", *key, "-out", "cert.pem", "-days", "2", *names], cwd=folder, check=True, capture_output=True)
+    return folder / "cert.pem", folder / "key.pem"
+
+
+class Server:
+    """Calls answer(connection, request) for each request. The answer is True where the connection goes on, else how it ends: "fin", "rst", or, in TLS, "cut"."""
+
+    def __init__(self, answer, certificate=None):
+        self.answer = answer
+        self.asked = []
+        self._context = None
+        if certificate:
+            self._context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            self._context.load_cert_chain(*certificate)
+        self._listener = socket.create_server(("127.0.0.1", 0), backlog=64)
+        self.url = f"http{'s' if certificate else ''}://127.0.0.1:{self._listener.getsockname()[1]}"
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        with contextlib.suppress(OSError):
+            self._listener.shutdown(socket.SHUT_RDWR)
+        self._listener.close()
+
+    def _accept(self):
+        with contextlib.suppress(OSError):
+            while True:
+                threading.Thread(target=self._serve, args=(self._listener.accept()[0],), daemon=True).start()
+
+    def _serve(self, plain):
+        plain.settimeout(30)
+        with contextlib.suppress(OSError), plain:
+            c = self._context.wrap_socket(plain, server_side=True) if self._context else plain
+            how = True
+            while how is True:
+                head = b""
+                while b"\r\n\r\n" not in head:
+                    piece = c.recv(65536)
+                    if not piece:
+                        return
+                    head += piece
+                self.asked.append(head.decode("latin-1"))
+                with contextlib.suppress(BrokenPipeError, ConnectionResetError, ssl.SSLError):
+                    how = self.answer(c, head.decode("latin-1"))
+            self._end(c, how)
+
+    def _end(self, c, how):
+        if how == "rst":
+            time.sleep(0.02)  # what was sent is read first: a reset takes away what was not
+            fd = socket.socket(fileno=os.dup(c.fileno()))
+            fd.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            if self._context:
+                os.close(c.detach())
+            else:
+                c.close()
+            fd.close()
+        elif self._context and how == "fin":
+            c.settimeout(1)
+            c.unwrap()  # close_notify
+        elif self._context:
+            os.close(c.detach())
+
+
+def read(uri, **storage):
+    """The bytes of an object, or the error."""
+    p = Pipeline(1, 1, None, timeout=60, storage=Storage(**storage), memory_limit=32 << 20)
+    with p:
+        p.set_outputs(fn.readers.file(files=[uri])[0])
+    p.build()
+    try:
+        return p.run()[0].at(0).tobytes()
+    except StokerError as e:
+        return e
+    finally:
+        p.close()
+
+
+BODY = bytes(range(256)) * 40
+QUICK = {"retries": 1, "connect_timeout": 20, "answer_timeout": 20, "stall_timeout": 20}
+
+
+@pytest.mark.parametrize("tls", [False, True])
+@pytest.mark.parametrize("how", ["fin", "rst", "cut"])
+@pytest.mark.parametrize("version", ["1.0", "1.1"])
+def test_how_a_body_without_a_length_ends(certificate, tmp_path, tls, how, version):
+    """Whether all has come, only the server's own end of the connection tells: a FIN, and in TLS close_notify."""
+    if how == "cut" and not tls:
+        pytest.skip("a cut of TLS")
+    well = how == "fin"
+
+    def answer(c, _):
+        c.sendall(f"HTTP/{version} 200 OK\r\nConnection: close\r\n\r\n".encode() + (BODY if well else BODY[: len(BODY) // 2]))
+        return how if not well else "fin"
+
+    kept = {"cache": tmp_path / "cache"}
+    if tls:
+        kept["ca_bundle"] = certificate[0]
+    with Server(answer, certificate if tls else None) as server:
+        got = read(f"{server.url}/x.bin", **QUICK, **kept)
+        assert got == BODY if well else isinstance(got, StokerError), got
+        if not well:
+            assert len(server.asked) >= 2, "it is worth another try"
+            well = True
+            how = "fin"
+            assert read(f"{server.url}/x.bin", **QUICK, **kept) == BODY, "nothing was kept of what was cut"
+
+
+def test_what_comes_behind_an_answer_is_no_answer(certificate):
+    """Bytes behind the end of an answer are not taken for the next one, neither from the socket nor from what TLS has read already."""
+    for tls in (None, certificate):
+
+        def answer(c, request):
+            name = request.split()[1].encode()
+            more = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nwrong"
+            c.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s%s" % (len(name), name, more))
+            return True
+
+        with Server(answer, tls) as server:
+            p = Pipeline(
+                1, 1, None, timeout=60, storage=Storage(**QUICK, hedging=False, ca_bundle=tls[0] if tls else None), read_requests=1
+            )
+            with p:
+                p.set_outputs(fn.readers.file(files=[f"{server.url}/{i}" for i in range(20)])[0])
+            p.build()
+            assert [p.run()[0].at(0).tobytes().decode() for _ in range(20)] == [f"/{i}" for i in range(20)]
+            p.close()
+
+
+# ---- redirects ----
+
+
+def test_a_redirect_to_nowhere_is_asked_for_once(monkeypatch):
+    def answer(c, _):
+        c.sendall(b"HTTP/1.1 301 Moved Permanently\r\nContent-Length: 0\r\n\r\n")
+        return True
+
+    def ask(root):
+        server.asked.clear()
+        p = Pipeline(4, 1, None, timeout=60, storage=Storage(retries=5))
+        with p:
+            p.set_outputs(fn.readers.file(files=[f"{root}/{i}.jpg" for i in range(3000)])[0])
+        p.build()
+        with pytest.raises(StokerError) as e:
+            p.run()
+        p.close()
+        asked = [request.split()[1] for request in server.asked]
+        assert asked and len(asked) == len(set(asked))
+        return str(e.value)
+
+    with Server(answer) as server:
+        assert "without a Location" in ask(server.url)
+        monkeypatch.setenv("AWS_ENDPOINT_URL_S3", server.url)
+        told = ask("s3://bucket")
+        assert "AWS_REGION" in told and "AWS_ENDPOINT_URL" in told
+
+
+def test_redirects_that_are_not_followed(certificate):
+    where = ["", ""]
+
+    def answer(c, _):
+        c.sendall(f"HTTP/1.1 302 Found\r\nLocation: {where[0]}\r\nContent-Length: 0\r\n\r\n".encode())
+        return True
+
+    with Server(answer, certificate) as server:
+        for to, told in {
+            "/again": "more than 5 times",
+            "file:///etc/passwd": "no http:// or https:// URL",
+            "s3://bucket/key": "no http:// or https:// URL",
+            "http://127.0.0.1:1/x": "from https:// to http://",
+            "https://me:hIdDeN@127.0.0.1:1/x": "no http:// or https:// URL",
+        }.items():
+            where[0] = to
+            got = str(read(f"{server.url}/x.jpg", **QUICK, ca_bundle=certificate[0]))
+            assert told in got and "hIdDeN" not in got
+
+
+# ---- listings ----
+
+
+def page(keys=(), token=None, folders=()):
+    contents = "".join(f"<Contents><Key>{k}</Key><Size>{n}</Size></Contents>" for k, n in keys)
+    prefixes = "".join(f"<CommonPrefixes><Prefix>{f}</Prefix></CommonPrefixes>" for f in folders)
+    more = (
+        f"<IsTruncated>true</IsTruncated><NextContinuationToken>{token}</NextContinuationToken>"
+        if token
+        else "<IsTruncated>false</IsTruncated>"
+    )
+    return f"<ListBucketResult>{more}{contents}{prefixes}</ListBucketResult>"
+
+
+def listing_server(pages, objects=None):
+    """Gives pages(prefix, token, number of the request) to listings."""
+
+    def answer(c, request):
+        path = request.split()[1]
+        if "list-type" not in path:
+            body = (objects or {}).get(path, b"x")
+        else:
+            query = dict(part.split("=", 1) for part in path.partition("?")[2].split("&"))
+            body = pages(query["prefix"], query.get("continuation-token"), len(server.asked)).encode()
+        c.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % len(body) + body)
+        return True
+
+    server = Server(answer)
+    return server
+
+
+def fresh_token(_prefix, _token, n):
+    return page([], f"t{n}")
+
+
+def one_page_for_ever(_prefix, _token, n):
+    return page([("p/c/1.jpg", 1), ("p/c/2.jpg", 1)], f"t{n}")
+
+
+def foreign_keys(_prefix, _token, n):
+    return page([(f"elsewhere/{n}.jpg", 1)], f"t{n}")
+
+
+def folders_for_ever(_prefix, _token, n):
+    return page([], f"t{n}", ["p/c/"])
+
+
+def same_token(_prefix, _token, n):
+    return page([(f"p/c/{n:05}.jpg", 1)], "same")
+
+
+def two_tokens(_prefix, _token, n):
+    return page([], "ab"[n % 2])
+
+
+def a_cycle(_prefix, token, _n):
+    k = int(token or 0)
+    return page([(f"p/c/{k:05}.jpg", 1)], str(k + 1 if k < 30 else 17))
+
+
+@pytest.mark.parametrize("pages", [fresh_token, one_page_for_ever, foreign_keys, folders_for_ever, same_token, two_tokens, a_cycle])
+def test_listings_without_an_end(monkeypatch, pages):
+    with listing_server(pages) as server:
+        monkeypatch.setenv("AWS_ENDPOINT_URL_S3", server.url)
+        with pytest.raises(StokerError, match=r"in a circle|no end|twice"):
+            read_folder("s3://bucket/p")
+        assert len(server.asked) <= 6000
+
+
+def read_folder(uri):
+    p = Pipeline(1, 1, None, timeout=60, storage=Storage(**QUICK))
+    with p:
+        p.set_outputs(*fn.readers.file(file_root=uri, name="reader"))
+    p.build()
+    n = p.epoch_size("reader")
+    p.close()
+    return n
+
+
+def test_listings_that_repeat_names(monkeypatch):
+    """A folder that comes on two pages is one; an object that comes twice would be two samples."""
+
+    def folder_twice(prefix, token, _n):
+        if prefix:
+            return page([(f"{prefix.replace('%2F', '/')}1.jpg", 1)])
+        return page([], None if token else "t", ["a/", "b/"] if token else ["a/"])
+
+    def key_twice(prefix, _token, _n):
+        return page([("a/1.jpg", 1), ("a/1.jpg", 1)]) if prefix else page([], None, ["a/"])
+
+    with listing_server(folder_twice) as server:
+        monkeypatch.setenv("AWS_ENDPOINT_URL_S3", server.url)
+        assert read_folder("s3://bucket/") == 2
+    with listing_server(key_twice) as server:
+        monkeypatch.setenv("AWS_ENDPOINT_URL_S3", server.url)
+        with pytest.raises(StokerError, match=r"lists a/1\.jpg twice"):
+            read_folder("s3://bucket/")
+
+
+# ---- all that may come ----
+
+
+def draw_status(r, ranged):
+    right = 206 if ranged else 200
+    others = [200, 206, 204, 304, 301, 302, 307, 308, 400, 403, 404, 410, 416, 429, 500, 503, 599, 999, 101, 203, 226]
+    return right if r.random() < 0.7 else r.choice(others)
+
+
+def draw_endings(r, tls):
+    return r.choice(["fin", "fin", "fin", "rst", "cut"] if tls else ["fin", "fin", "rst"])
+
+
+class Hostile:
+    """Answers drawn from a grammar. listed: the size of the object was told, so that a server may also lie consistently."""
+
+    def __init__(self, seed, body, listed, tls):
+        self.r = random.Random(seed)
+        self.body, self.listed, self.tls = body, listed, tls
+        self.well = False
+        self.drawn = []
+        self._lock = threading.Lock()
+
+    def listing(self, path):
+        folder = "prefix=c%2F" in path
+        return page([("c/x.bin", len(self.body))]) if folder else page([], None, ["c/"])
+
+    def __call__(self, c, request):
+        path = request.split()[1]
+        if "list-type" in path:
+            text = self.listing(path).encode()
+            c.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % len(text) + text)
+            return True
+        ranges = [line[13:] for line in request.split("\r\n") if line.lower().startswith("range: bytes=")]
+        with self._lock:
+            pieces, how, drawn = self.draw(ranges[0] if ranges else None)
+            self.drawn.append(drawn)
+        for piece in pieces:
+            c.sendall(piece)
+        return how
+
+    def draw(self, asked):
+        """Pieces to send, how the connection ends, and what was drawn."""
+        r, size = self.r, len(self.body)
+        first, last = 0, size - 1
+        if asked:
+            begin, _, end = asked.partition("-")
+            first, last = int(begin), min(int(end), size - 1) if end else size - 1
+        part = self.body[first : last + 1]
+        if self.well:
+            status, head = (206, [f"Content-Range: bytes {first}-{last}/{size}"]) if asked else (200, [])
+            return [self.head("1.1", status, [*head, f"Content-Length: {len(part)}"]) + part], True, "well"
+        status = draw_status(r, bool(asked))
+        head = []
+        wrong_place = status == 206 and r.random() < 0.4
+        if status == 206:
+            place = r.choice(["none", "shift", "total", "more", "less", "star", "mad", "twice", "parts"]) if wrong_place else "right"
+            head += self.range_lines(place, first, last, size)
+        else:
+            place = ""
+        if status == 200:
+            part = self.body
+        if r.random() < 0.5:
+            head.append(f'ETag: "{r.choice("ab") if r.random() < 0.2 else "a"}"')
+        if status in (301, 302, 307, 308) and r.random() < 0.7:
+            head.append("Location: " + r.choice(["/other", "file:///etc/passwd", "//", "http://127.0.0.1:1/", "?" + "x" * 3000]))
+        oddities = self.oddities(head)
+        framing = r.choice(
+            ["length"] * 4 + ["chunked"] * 3 + ["close"] * 2 + ["short", "long", "negative", "huge", "two", "both", "text", "empty"]
+        )
+        if framing in ("short", "empty") and not self.listed and status in (200, 203, 226):
+            framing = "length"  # a lie that nothing gives away
+        how = draw_endings(r, self.tls)
+        cut = r.random() < 0.25
+        if framing == "close" and cut and how == "fin" and not self.listed:
+            how = "rst"  # of plain HTTP nothing else tells
+        version = r.choice(["1.1", "1.1", "1.1", "1.0"])
+        lines, body = self.frame(framing, part, cut, version)
+        begin = b"".join(r.choice([[], [], [], [b"HTTP/1.1 100 Continue\r\n\r\n"], [b"HTTP/1.1 103 Early\r\nLink: x\r\n\r\n"] * 3]))
+        text = begin + self.head(version, status, [*head, *lines, *oddities])
+        if r.random() < 0.1:
+            text = text[: r.randrange(len(text))]
+            body = b""
+        if r.random() < 0.1 and body and not cut and framing in ("length", "chunked"):
+            body += b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\nx"
+        keep = framing in ("length", "chunked") and not cut and r.random() < 0.5 and version == "1.1" and body
+        drawn = (asked, status, place, framing, "cut" if cut else "", "keep" if keep else how, version, oddities and oddities[0][:30])
+        at = r.randrange(len(body) + 1)
+        return [text + body[:at], body[at:]], True if keep else how, drawn
+
+    @staticmethod
+    def head(version, status, lines):
+        return "".join(line + "\r\n" for line in [f"HTTP/{version} {status} Said", *lines, ""]).encode("latin-1")
+
+    def range_lines(self, place, first, last, size):
+        at = "Content-Range: bytes "
+        return {
+            "right": [f"{at}{first}-{last}/{size}"],
+            "none": [],
+            "shift": [f"{at}{first + 1}-{last + 1}/{size + 1}"],
+            "total": [f"{at}{first}-{last}/{size + 7}"],
+            "more": [f"{at}{first}-{last + 5}/{size + 5}"],
+            "less": [f"{at}{first}-{max(first, last - 1)}/{size}"],
+            "star": [f"{at}{first}-{last}/*"],
+            "mad": [f"{at}{last}-{first - 1}/-{size}"],
+            "twice": [f"{at}{first}-{last}/{size}", f"{at}0-0/{size}"],
+            "parts": ["Content-Type: multipart/byteranges; boundary=b"],
+        }[place]
+
+    def oddities(self, head):
+        r = self.r
+        if r.random() < 0.75:
+            return []
+        lines = [
+            "Content-Encoding: gzip",
+            "Transfer-Encoding: gzip",
+            "X: " + "y" * 200_000,
+            "A: b\rContent-Length: 1",
+            " folded: x",
+            "no colon here",
+            "A\0: b",
+        ]
+        lines += [
+            "Content-Encoding: identity",
+            "content-length : 5",
+            "Content-Range: bytes 0-0/1",
+            "Connection: close, keep-alive",
+            "X: " + "z" * 3000,
+        ]
+        return [r.choice(lines)]
+
+    def frame(self, framing, part, cut, version):
+        r, sent = self.r, part[: self.r.randrange(len(part) + 1)] if cut else part
+        if framing == "chunked":
+            return ["Transfer-Encoding: chunked"], self.chunks(sent, cut)
+        if framing == "close":
+            return ["Connection: close"], sent
+        n = len(part)
+        told = {
+            "length": [n],
+            "long": [n + 1 + r.randrange(1000)],
+            "negative": [-n],
+            "huge": [r.choice([10**17, 10**30])],
+            "two": [n, n + 1],
+            "empty": [0],
+        }
+        told |= {"short": [n // 2], "both": [n], "text": [r.choice(["1e3", "0x10", f"{n},{n}", f"+{n}", "", f"{n} {n}"])]}
+        lines = [f"Content-Length: {x}" for x in told[framing]]
+        if framing == "both":
+            return [*lines, "Transfer-Encoding: chunked"], self.chunks(sent, cut)
+        return lines, sent[: n // 2] if framing == "short" else b"" if framing == "empty" else sent
+
+    def chunks(self, data, cut):
+        r, out, at = self.r, [], 0
+        bad = r.random() < 0.2
+        while at < len(data):
+            n = min(len(data) - at, 1 + r.randrange(1 + len(data)))
+            size = f"{n:x}" + r.choice(["", "", ";a=b", ' ;a="b"', ";"])
+            if bad and r.random() < 0.5:
+                size = r.choice([f"-{n:x}", "", "xyz", f"{n:x} {n:x}", f"{n + 1:x}", f"0x{n:x}", "f" * 17])
+            out.append(size.encode() + b"\r\n" + data[at : at + n] + b"\r\n")
+            at += n
+        if not cut:
+            out.append(r.choice([b"0\r\n\r\n", b"0\r\n\r\n", b"0\r\nA: b\r\nContent-Length: 1\r\n\r\n", b"000;x\r\n\r\n"]))
+        return b"".join(out)
+
+
+@pytest.mark.parametrize("way", ["http", "https", "listed", "listed https"])
+def test_a_hostile_server(way, certificate, tmp_path, monkeypatch):
+    """Right bytes or an error; then, of the well server, the right bytes, though a cache stands before it."""
+    print(f"seed {SEED}")
+    tls, listed = "https" in way, "listed" in way
+    right = 0
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    for k in range(1500 if LONG else 40):
+        r = random.Random(f"{SEED}/{way}/{k}")
+        hostile = Hostile(f"{SEED}/{way}/{k}/answers", r.randbytes(r.choice(SIZES)), listed, tls)
+        settings = {"retries": r.randrange(3), "cache": tmp_path / f"cache{k}", "stall_timeout": 2, "answer_timeout": 2, "hedging": False}
+        if tls:
+            settings["ca_bundle"] = certificate[0]
+        with Server(hostile, certificate if tls else None) as server:
+            monkeypatch.setenv("AWS_ENDPOINT_URL_S3", server.url)
+            uri = "s3://bucket/" if listed else f"{server.url}/x.bin"
+            begun = time.monotonic()
+            got = read_listed(uri, **settings) if listed else read(uri, **settings)
+            if not isinstance(got, StokerError):
+                assert got == hostile.body, f"seed {SEED}, {way}, draw {k}: {len(got)} bytes of {len(hostile.body)}: {hostile.drawn}"
+                right += 1
+            assert time.monotonic() - begun < 50, f"seed {SEED}, {way}, draw {k}: {hostile.drawn}"
+            hostile.well = True
+            again = read_listed(uri, **settings) if listed else read(uri, **settings)
+            assert again == hostile.body, f"seed {SEED}, {way}, draw {k}, the second run: {again!r:.200}: {hostile.drawn}"
+        shutil.rmtree(tmp_path / f"cache{k}")
+    assert right > 5, "most answers are refused: the grammar is too hostile to test what is delivered"
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 300 << 10  # KiB
+
+
+def read_listed(uri, **storage):
+    p = Pipeline(1, 1, None, timeout=60, storage=Storage(**storage), memory_limit=32 << 20)
+    with p:
+        p.set_outputs(fn.readers.file(file_root=uri, file_filters=["*.bin"])[0])
+    p.build()
+    try:
+        return p.run()[0].at(0).tobytes()
+    except StokerError as e:
+        return e
+    finally:
+        p.close()
+
+
+def test_an_answer_without_an_end(monkeypatch):
+    """It is read up to the size that the listing told, or up to memory_limit."""
+
+    def answer(c, request):
+        if "list-type" in request:
+            text = (page([("c/x.bin", 1000)]) if "prefix=c%2F" in request else page([], None, ["c/"])).encode()
+            c.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % len(text) + text)
+            return True
+        c.sendall(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
+        sent = 0
+        while True:
+            sent += c.send(b"40000\r\n" + bytes(1 << 18) + b"\r\n")
+            most[0] = max(most[0], sent)
+
+    most = [0]
+    with Server(answer) as server:
+        monkeypatch.setenv("AWS_ENDPOINT_URL_S3", server.url)
+        assert "the listing" in str(read_listed("s3://bucket/", **QUICK)) and most[0] < 16 << 20
+        assert "memory_limit" in str(read(f"{server.url}/x.bin", **QUICK))
