@@ -9,6 +9,7 @@
 #ifndef STK_IO_HTTP_IMPL_H
 #define STK_IO_HTTP_IMPL_H
 
+#include "base/memory.h"
 #include "io/curl.h"
 #include "io/http.h"
 #include "io/http_route.h"
@@ -159,13 +160,20 @@ struct stk_transfer {
 	char why[CURL_ERROR_SIZE];
 };
 
+/* Where a failure of its request is told. A request that came without an error gets one, which its owner frees: io would ask once more for a failure that
+ * nobody can hear of. NULL: no memory. */
+static inline struct stk_error *stk__transfer_error(const struct stk_transfer *t)
+{
+	if (!t->r->error)
+		t->r->error = stk__calloc(1, sizeof *t->r->error);
+	return t->r->error;
+}
+
 /* http_transfer.c: on the loop's thread. */
 struct stk_transfer *stk__transfer_create(struct stk_http_loop *l);
 void stk__transfer_destroy(struct stk_transfer *t);
 /* Asks for the object, or for the rest of its bytes. Then stk__transfer_ended is called once, if not stk__transfer_stop. */
 STK_MUST_USE enum stk_status stk__transfer_begin(struct stk_transfer *t);
-/* Where a failure of its request is told; io would ask once more for one that nobody can hear of. NULL: no memory. */
-struct stk_error *stk__transfer_error(const struct stk_transfer *t);
 /* Gives back what the transfer holds for its request; the bytes too, unless they were handed over. */
 void stk__transfer_clear(struct stk_transfer *t);
 /* Fails with STK_TIMEOUT where nothing has come for too long, else STK_OK. */

@@ -18,14 +18,6 @@ static const char ALWAYS[] =
 
 #define SHOWN(t) stk__uri_shown((t)->r->uri), (t)->r->uri
 
-struct stk_error *stk__transfer_error(const struct stk_transfer *t)
-{
-	struct stk_request *r = t->r;
-	if (!r->error)
-		r->error = stk__calloc(1, sizeof *r->error);
-	return r->error;
-}
-
 /* ---- the request ---- */
 
 static void connected(struct stk_transfer *t)
