@@ -7,6 +7,7 @@ import sys
 import types
 
 import pytest
+import stoker
 import torch
 from stoker import Loader
 from stoker import transforms as T
@@ -30,8 +31,20 @@ def test_as_dataloader(tree):
     assert wrapped.state_dict() == fresh.state_dict()
 
 
+def test_as_dataloader_shows_the_data_set(tree):
+    loader = make(tree, batch_size=4, last_batch="keep")
+    wrapped = loader.as_dataloader()
+    assert isinstance(wrapped, stoker.DataLoader)
+    assert (len(wrapped.dataset), wrapped.batch_size, wrapped.drop_last) == (21, 4, False)
+    assert wrapped.dataset.classes == loader.classes and len(wrapped.sampler) == len(loader) * 4
+    wrapped.sampler.set_epoch(3)
+    assert loader.epoch == 3 and "21 samples" in wrapped.explain()
+    assert not hasattr(wrapped.dataset, "nothing")
+
+
+@pytest.mark.parametrize("raw", [False, True])
 @pytest.mark.parametrize("last", ["drop", "keep", "pad"])
-def test_as_dataloader_for_accelerate(tree, monkeypatch, last):
+def test_as_dataloader_for_accelerate(tree, monkeypatch, last, raw):
     """Accelerate asks its loaders for the end of the epoch and for what counts in the last step. A stand-in, that keeps what it is told."""
     inside = []
 
@@ -47,7 +60,8 @@ def test_as_dataloader_for_accelerate(tree, monkeypatch, last):
     module = types.ModuleType("accelerate.state")
     module.GradientState = GradientState
     monkeypatch.setitem(sys.modules, "accelerate.state", module)
-    wrapped = make(tree, last_batch=last).as_dataloader()
+    loader = make(tree, last_batch=last)
+    wrapped = loader if raw else loader.as_dataloader()
     for _ in range(2):
         ends = []
         for _ in wrapped:
@@ -61,14 +75,30 @@ def test_as_dataloader_for_accelerate(tree, monkeypatch, last):
     assert not inside
 
 
-def test_accelerate(tree):
+def test_the_seed_of_torch_is_the_default(tree):
+    def epoch(**kwargs):
+        return ids(make(tree, shuffle=True, **kwargs))
+
+    found = {}
+    for seed in (1, 2, -5):
+        torch.manual_seed(seed)
+        found[seed] = epoch()
+        assert epoch() == found[seed] and epoch(seed=7) == epoch(seed=7)
+    assert found[1] != found[2] != found[-5]
+    assert found[1] == epoch(seed=1)
+    torch.manual_seed(2**40 + 5)  # as large as those that torch draws if it is not seeded
+    assert epoch() == epoch(seed=0)
+
+
+@pytest.mark.parametrize("raw", [False, True])
+def test_accelerate(tree, raw):
     accelerate = pytest.importorskip("accelerate")
     accelerator = accelerate.Accelerator(cpu=True, gradient_accumulation_steps=4)
     model = torch.nn.Linear(3 * 16 * 16, 3)
     optimizer = torch.optim.SGD(model.parameters(), 0.1)
     loader = make(tree, last_batch="pad")
-    model, optimizer, wrapped = accelerator.prepare(model, optimizer, loader.as_dataloader())
-    assert wrapped.loader is loader
+    model, optimizer, wrapped = accelerator.prepare(model, optimizer, loader if raw else loader.as_dataloader())
+    assert raw or wrapped.loader is loader
     synced, seen = [], []
     for batch in wrapped:
         with accelerator.accumulate(model):

@@ -3,26 +3,38 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from typing import Any, Protocol
 
-from torch.utils.data import DataLoader, IterableDataset
+from torch.utils.data import IterableDataset
+
+from stoker.dataloader.dataloader import DataLoader
+from stoker.loader._accelerate import reported
 
 
 class Loading(Protocol):
-    """What is asked of a Loader here."""
+    """The parts of a Loader that are used here."""
 
     def __iter__(self) -> Iterator[Any]: ...
     def __len__(self) -> int: ...
     def state_dict(self) -> dict[str, Any]: ...
     def load_state_dict(self, state: dict[str, Any]) -> None: ...
+    def _begin(self) -> Iterator[Any]: ...
     def _at_last(self) -> bool: ...
     def _samples_of_last_step(self) -> int: ...
+    @property
+    def batch_size(self) -> int: ...
+    @property
+    def dataset(self) -> Any: ...
+    @property
+    def drop_last(self) -> bool: ...
+    @property
+    def sampler(self) -> Any: ...
 
 
-class _Batches(IterableDataset[Any]):
-    """The Loader's batches as an IterableDataset that is batched already."""
+class _Samples(IterableDataset[Any]):
+    """The Loader's data set: its length and its attributes. It is an IterableDataset because the Loader divides it among ranks: frameworks then leave its order
+    alone. Iterated, it gives the Loader's batches."""
 
     def __init__(self, loader: Loading) -> None:
         self.loader = loader
@@ -31,15 +43,18 @@ class _Batches(IterableDataset[Any]):
         return iter(self.loader)
 
     def __len__(self) -> int:
-        return len(self.loader)
+        return len(self.loader.dataset)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__") or "loader" not in vars(self):
+            raise AttributeError(name)
+        return getattr(self.loader.dataset, name)
 
 
 class StokerDataLoader(DataLoader[Any]):
     """Iterates a Loader in this process; ranks, order and batches are the Loader's. Its state is the Loader's.
 
-    Accelerate's prepare() hands it back as it is: batches are divided among the ranks already, and lie where the Loader was told to put them. It learns what it
-    asks of its own loaders: whether a batch is the epoch's last one (gradients are then synchronised), and with last_batch="pad" how many of the last step's
-    samples count, so that gather_for_metrics is exact.
+    Accelerate's prepare() returns it as it is: batches are divided among the ranks already, and lie on the Loader's device.
     """
 
     end_of_dataloader = False
@@ -47,25 +62,20 @@ class StokerDataLoader(DataLoader[Any]):
     _is_accelerate_prepared = True
 
     def __init__(self, loader: Loading) -> None:
-        super().__init__(_Batches(loader), batch_size=None, num_workers=0)
+        super().__init__(_Samples(loader), batch_size=None, num_workers=0)
         self.loader = loader
+        # DataLoader refuses to have these set: to torch's code they say how its own iterators make batches, and none of them runs here.
+        vars(self).update(batch_size=loader.batch_size, drop_last=loader.drop_last, sampler=loader.sampler)
 
     def __iter__(self) -> Any:
-        state = getattr(sys.modules.get("accelerate.state"), "GradientState", None)
-        return iter(self.loader) if state is None or not state._shared_state else self._for_accelerate(state())
-
-    def _for_accelerate(self, state: Any) -> Iterator[Any]:
-        self.end_of_dataloader, self.remainder = False, self.loader._samples_of_last_step()
-        state._add_dataloader(self)
-        try:
-            for batch in self.loader:
-                self.end_of_dataloader = self.loader._at_last()
-                yield batch
-        finally:
-            state._remove_dataloader(self)
+        return reported(self, self.loader, self.loader._begin())
 
     def __len__(self) -> int:
         return len(self.loader)
+
+    def explain(self) -> str:
+        """Returns the Loader's description."""
+        return repr(self.loader)
 
     def state_dict(self) -> dict[str, Any]:
         return self.loader.state_dict()

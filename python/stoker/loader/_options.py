@@ -6,11 +6,12 @@ from __future__ import annotations
 import inspect
 import numbers
 import os
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from stoker import types
-from stoker._ranks import Shard, share
+from stoker._ranks import Shard, share, together
 from stoker._settings import PassedOn, table
 from stoker._where import notice
 from stoker.errors import InvalidArgumentError, UnsupportedError
@@ -38,7 +39,7 @@ class LoaderArguments(Arguments, total=False):
     transforms: Any
     global_batch_size: int | None
     shuffle: bool | str
-    seed: int | None
+    seed: int | str | None
     sampler: Any
     shard: Any
     last_batch: str | None
@@ -125,8 +126,24 @@ def batch_of(batch_size: int | None, global_batch_size: int | None, shard: Shard
     return size
 
 
-def seed_of(seed: int | None, shard: Shard) -> int:
-    """None: one from the system's random numbers, the same on all ranks; it is in the state, and repr() shows it."""
+def _seed_of_torch(shard: Shard) -> int:
+    """Returns the seed of torch.manual_seed, or 0. It is rank 0's; ranks that have no process group cannot agree on one, and get 0.
+
+    A program that has not called torch.manual_seed finds a random number of 64 bits in torch.initial_seed(), and nothing says so. Numbers of 32 bits, also
+    negative ones, therefore count as the user's, and larger ones do not.
+    """
+    torch = sys.modules.get("torch")
+    seed = int(torch.initial_seed()) if torch is not None and hasattr(torch, "initial_seed") else 0
+    own = seed & (2**63 - 1) if min(seed, 2**64 - seed) < 2**32 else 0
+    if shard.world == 1:
+        return own
+    return 0 if together(shard) is None else int(share("the seed of torch.manual_seed", str(own), shard))
+
+
+def seed_of(seed: int | str | None, shard: Shard) -> int:
+    """None: one from the system's random numbers, the same on all ranks; it is in the state, and repr() shows it. "torch": see _seed_of_torch."""
+    if seed == "torch":
+        return _seed_of_torch(shard)
     if seed is None:
         return int(share("the seed that seed=None drew", str(int.from_bytes(os.urandom(6), "little")), shard))
     if not isinstance(seed, numbers.Integral) or isinstance(seed, bool):

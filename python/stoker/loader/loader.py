@@ -14,6 +14,7 @@ from stoker._settings import PassedOn, takes
 from stoker._where import notice, tell
 from stoker.errors import InvalidArgumentError, StateError
 from stoker.loader import _fields, _layout, _options
+from stoker.loader._accelerate import reported
 from stoker.loader._alone import Alone
 from stoker.loader._array_source import ArraySource
 from stoker.loader._arrays import Arrays, in_folder
@@ -62,8 +63,8 @@ class Loader:
     files; Hugging Face's `datasets`; arrays or tensors (X, y) of uint8; a Pipeline. dataset= is another name for it. Loader.from_csv reads tables.
     transforms: of stoker.transforms (or torchvision's, which are translated).
     batch_size: of each rank; or global_batch_size, of all together. shuffle: a new order each epoch, over all ranks; of tars, "shards" keeps stretches of a
-    tar together, for few large reads. seed: of order and augmentation, which are separate streams; None draws one. A resumed run goes on with the seed of its
-    state, which repr() shows.
+    tar together, for few large reads. seed: of order and augmentation, which are separate streams. By default it is that of torch.manual_seed (of rank 0), if
+    the program has called it with a number of 32 bits, or else 0. None draws one. A resumed run continues with the seed of its state, which repr() shows.
     sampler: a function of the epoch that returns sample ids, weights, or one of torch's samplers.
     shard: "auto" (an initialised process group, else RANK and WORLD_SIZE), None (everything), (i, n), or a DeviceMesh.
     last_batch: "drop" (the default with shuffle), "keep", or "pad", which adds a mask `valid` to the fields and so makes distributed validation exact.
@@ -103,7 +104,7 @@ class Loader:
         transforms: Transform | Sequence[Any] | None = None,
         global_batch_size: int | None = None,
         shuffle: bool | str = False,
-        seed: int | None = 0,
+        seed: int | str | None = "torch",
         sampler: Callable[[int], Any] | Any = None,
         shard: Any = "auto",
         last_batch: str | None = None,
@@ -273,8 +274,15 @@ class Loader:
 
     # ---- iteration ----
 
+    end_of_dataloader = False  # Accelerate asks for this and for the next one
+    remainder = -1
+
     def __iter__(self) -> Iterator[Batch]:
         """One epoch. After a `break` the next `for` begins the next epoch; after load_state_dict the first one goes on where the state was."""
+        return reported(self, self, self._begin())
+
+    def _begin(self) -> Epoch:
+        """Begins an epoch, without a report to Accelerate."""
         with self._alone:
             self._generation += 1
             self._run.begin()

@@ -1,0 +1,43 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reports to Accelerate which loader is iterated, as Accelerate's own loaders do.
+
+Accelerate asks the loader that is iterated whether a batch is the epoch's last one (gradients are then synchronised), and how many samples of the last step
+count (`remainder`), so that gather_for_metrics drops the repeats of last_batch="pad".
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from typing import Any, Protocol
+
+
+class Asked(Protocol):
+    """The attributes that Accelerate asks for."""
+
+    end_of_dataloader: bool
+    remainder: int
+
+
+class Counting(Protocol):
+    """The methods of a Loader that give their values."""
+
+    def _at_last(self) -> bool: ...
+    def _samples_of_last_step(self) -> int: ...
+
+
+def reported(asked: Asked, loader: Counting, epoch: Iterator[Any]) -> Iterator[Any]:
+    """Returns the epoch, or one that reports `asked` to Accelerate, if the program has made an Accelerator."""
+    state = getattr(sys.modules.get("accelerate.state"), "GradientState", None)
+    return epoch if state is None or not state._shared_state else _reporting(state(), asked, loader, epoch)
+
+
+def _reporting(state: Any, asked: Asked, loader: Counting, epoch: Iterator[Any]) -> Iterator[Any]:
+    asked.end_of_dataloader, asked.remainder = False, loader._samples_of_last_step()
+    state._add_dataloader(asked)
+    try:
+        for batch in epoch:
+            asked.end_of_dataloader = loader._at_last()
+            yield batch
+    finally:
+        state._remove_dataloader(asked)
