@@ -1,17 +1,34 @@
 # SPDX-License-Identifier: Apache-2.0
-"""external_source(parallel=True): worker processes that call a source ahead of its turn."""
+"""Worker processes that call users' Python: those of external_source(parallel=True), and what they share with those of python_workers.
+
+A worker ends with the process that started it, however that ends and whatever the worker does: the read end of a pipe, whose only write end is in that process,
+sends it SIGKILL. close() gives a worker a moment to end its call. One that hangs or is stopped is killed then, and the user is told.
+"""
 
 from __future__ import annotations
 
+import os
+import threading
+import time
+import weakref
 from collections.abc import Callable, Sequence
-from typing import Any
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
 
-from stoker.errors import InvalidArgumentError
+from stoker._where import tell
+from stoker.errors import InvalidArgumentError, StateError
+
+if TYPE_CHECKING:
+    import queue
+    from concurrent.futures import Future
 
 METHODS = ("fork", "spawn", "forkserver")
+PATIENCE = 1.0  # seconds that close() gives a call
 
 _function: Callable[..., Any] | None = None  # of this process, where it is a worker
 _calls: Any = None  # in it: its id, and the epoch, the batch and the index in it that it calls the function for
+
+# ---- in a worker ----
 
 
 class Raised:
@@ -21,18 +38,62 @@ class Raised:
         self.error = error
 
 
-def _begin(function: Any, loads: Callable[[bytes], Any] | None, calls: Any, begun: Any) -> None:
-    """In a worker, at its start: Ctrl-C is for the process that asks. calls: four numbers for each worker; begun: how many workers there are."""
-    import os
+def _serve(pipe: Any, life: Any, name: str, begin: Callable[..., Callable[..., Any]], arguments: tuple[Any, ...]) -> None:
+    """Answers calls by (None, result) or (exception, None), until the other side says that there are no more. begin gives the function for them."""
+    import signal
+    from multiprocessing.reduction import ForkingPickler
+
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the process that asks
+    _end_with(life)
+    function = begin(*arguments)
+    with suppress(EOFError, BrokenPipeError, ConnectionResetError):
+        while (asked := pipe.recv()) is not None:
+            answer: tuple[Exception | None, Any]
+            try:
+                answer = (None, function(*asked))
+            except Exception as e:
+                answer = (portable(e, name), None)
+            except BaseException as e:
+                answer = (RuntimeError(f"the function raised {type(e).__name__} in a process of {name}"), None)
+            try:
+                data = ForkingPickler.dumps(answer)
+            except Exception as e:
+                data = ForkingPickler.dumps((portable(e, name), None))
+            pipe.send_bytes(data)
+
+
+def _end_with(life: Any) -> None:
+    """Has the kernel kill this process when the write end of `life` closes. Without such signals a thread watches it."""
+    import fcntl
     import signal
 
+    try:
+        # Opened anew, since owner and signal belong to what was opened, which all workers would share.
+        own = os.open(f"/proc/self/fd/{life.fileno()}", os.O_RDONLY | os.O_NONBLOCK)
+        fcntl.fcntl(own, fcntl.F_SETOWN, os.getpid())
+        fcntl.fcntl(own, fcntl.F_SETSIG, signal.SIGKILL)
+        fcntl.fcntl(own, fcntl.F_SETFL, fcntl.fcntl(own, fcntl.F_GETFL) | os.O_ASYNC)
+    except OSError:
+        threading.Thread(target=_watch, args=(life,), daemon=True).start()
+    if life.poll(0):  # it closed before
+        os._exit(1)
+
+
+def _watch(life: Any) -> None:
+    import signal
+
+    with suppress(EOFError, OSError):
+        life.recv_bytes()
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def _begin(function: Any, loads: Callable[[bytes], Any] | None, calls: Any, row: int) -> Callable[..., Any]:
+    """At the start of a worker of external_source. calls: four numbers for each worker."""
     global _function, _calls
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
     _function = loads(function) if loads is not None else function
-    with begun.get_lock():
-        row, begun.value = begun.value, begun.value + 1
     _calls = memoryview(calls).cast("B").cast("q")[4 * row : 4 * row + 4]
     _calls[0], _calls[1] = os.getpid(), -1
+    return _call
 
 
 def _call(epoch: int, number: int, first: int, arguments: Sequence[Any]) -> list[Any]:
@@ -65,8 +126,136 @@ def portable(error: Exception, process: str) -> Exception:
     return RuntimeError(f"{type(error).__name__} in a process of {process}:\n{text}")
 
 
-def _nothing() -> None:
-    """In a worker: makes it start."""
+# ---- in the process that has workers ----
+
+
+class _Life:
+    """The pipe whose write end is open in this process only."""
+
+    pid = 0
+    reader: Any = None
+    writer: Any = None
+
+    @classmethod
+    def here(cls) -> Any:
+        """The read end, for workers."""
+        import atexit
+        import multiprocessing.util  # its own function at exit is registered now, and so runs behind ours: it waits for workers for ever
+
+        if cls.pid != os.getpid():
+            if not cls.pid:
+                os.register_at_fork(after_in_child=cls.forget)
+            cls.reader, cls.writer = multiprocessing.Pipe(duplex=False)
+            cls.pid = os.getpid()
+            atexit.register(_end_all)
+        return cls.reader
+
+    @classmethod
+    def forget(cls) -> None:
+        """In a forked child, which must not keep the parent's workers alive; as one of them it needs the read end."""
+        if cls.writer is not None:
+            cls.writer.close()
+            cls.writer = None
+        cls.pid = -1
+        _open.clear()
+
+
+_open: weakref.WeakSet[Any] = weakref.WeakSet()  # what has workers
+
+
+def _end_all() -> None:
+    for thing in list(_open):
+        thing.close()
+
+
+def end_at_exit(thing: Any) -> None:
+    """Calls thing.close() at the interpreter's end, before multiprocessing waits for its processes."""
+    _open.add(thing)
+
+
+class Ended(Exception):
+    """The worker has ended."""
+
+    def __init__(self, worker: Worker) -> None:
+        super().__init__(worker.process.exitcode)
+        self.worker = worker
+
+
+class Worker:
+    """A process that answers calls, one at a time."""
+
+    def __init__(self, context: Any, title: str, name: str, daemon: bool, begin: Callable[..., Any], *arguments: Any) -> None:
+        self._owner = os.getpid()
+        life = _Life.here()
+        self._pipe, theirs = context.Pipe()
+        self.process = context.Process(target=_serve, args=(theirs, life, name, begin, arguments), name=title, daemon=daemon)
+        self.process.start()
+        theirs.close()
+
+    def call(self, *arguments: Any) -> Any:
+        """What the function gives; its exception; or Ended."""
+        try:
+            self._pipe.send(arguments)
+            error, result = self._pipe.recv()
+        except (EOFError, OSError):
+            self.process.join(1)
+            raise Ended(self) from None
+        if error is not None:
+            raise error
+        return result
+
+    def finish(self) -> None:
+        """No more calls come: the process ends by itself."""
+        with suppress(OSError):
+            self._pipe.send(None)
+
+    def terminate(self) -> None:
+        """Ends the process in its call, unless it is stopped."""
+        if os.getpid() == self._owner:
+            self.process.terminate()
+
+    def how(self) -> str:
+        """How the process ended."""
+        import signal
+
+        code = self.process.exitcode
+        if code is None or code >= 0:
+            return f"ended (exit code {code})"
+        name = signal.Signals(-code).name if -code in signal.valid_signals() else f"signal {-code}"
+        return f"was ended by {name}" + (" (as where memory is short)" if name == "SIGKILL" else "")
+
+    @staticmethod
+    def end(workers: Sequence[Worker], name: str, patience: float = PATIENCE) -> None:
+        """Waits for processes to end, and kills those that do not."""
+        from multiprocessing.connection import wait
+
+        # A fork of the program has copies of what it forked with, and ends them when it drops them.
+        left = [w.process for w in workers if w._owner == os.getpid()]
+        until = time.monotonic() + patience
+        try:
+            while left := [p for p in left if p.exitcode is None]:
+                if not wait([p.sentinel for p in left], max(0.0, until - time.monotonic())):
+                    break
+        finally:  # also where Ctrl-C ends the wait
+            left = [p for p in left if p.exitcode is None]
+            for process in left:
+                process.kill()  # SIGTERM would wait until a stopped process goes on
+        for process in left:
+            process.join(1)
+        if left:
+            ids = ", ".join(str(p.pid) for p in left)
+            tell(f"{name}: worker processes did not end within {patience:g} s and were killed ({ids}): a call hangs, or they were stopped")
+
+
+def fail(future: Future[Any], error: BaseException) -> None:
+    """Gives whoever waits for the future an error, if it has no result yet."""
+    from concurrent.futures import InvalidStateError
+
+    with suppress(InvalidStateError):  # it has ended meanwhile
+        future.set_exception(error)
+
+
+_NAME = "external_source(parallel=True)"
 
 
 class Processes:
@@ -78,35 +267,42 @@ class Processes:
     def __init__(
         self, function: Callable[..., Any], arguments: Callable[[int, int], list[Any]], workers: int, method: str, pickler: Any, ahead: int
     ) -> None:
-        import concurrent.futures.process
         import ctypes
         import multiprocessing
+        import queue
 
         self._arguments = arguments
-        self._workers = workers
         self._ahead = ahead
-        self._begun: dict[tuple[int, int], list[Any]] = {}
+        self._begun: dict[tuple[int, int], list[Future[Any]]] = {}
+        self._closed = False
         given, loads = _packed(function, method, pickler)
         context = multiprocessing.get_context(method)
         self._calls: Any = context.RawArray(ctypes.c_int64, 4 * workers)  # four numbers a worker
-        self._broken = concurrent.futures.process.BrokenProcessPool
-        self._pool = concurrent.futures.ProcessPoolExecutor(workers, context, _begin, (given, loads, self._calls, context.Value("q", 0)))
-        self._pool.submit(_nothing)  # a fork happens now, on the thread that builds the pipeline
-        self._processes: dict[int, Any] = getattr(self._pool, "_processes", None) or {}  # by id; the pool keeps it current
+        self._jobs: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        self._workers: list[Worker] = []
+        self._stop = weakref.finalize(self, _stop, self._jobs, self._workers, os.getpid())
+        self._stop.atexit = False
+        for row in range(workers):
+            self._workers.append(Worker(context, "stoker-source", _NAME, False, _begin, given, loads, self._calls, row))
+        for worker in self._workers:
+            threading.Thread(target=_run, args=(self._jobs, worker), name="stoker-source", daemon=True).start()
+        end_at_exit(self)
 
     def batch(self, epoch: int, number: int) -> list[Any]:
         """What the callable gives for a batch, one entry for each argument; the last one is Raised where the callable raised an exception."""
-        for key in [k for k in self._begun if k[0] != epoch or k[1] < number]:
+        for key in [k for k in list(self._begun) if k[0] != epoch or k[1] < number]:
             self._forget(key)
         for k in range(number, number + self._ahead + 1):
             if (epoch, k) not in self._begun:
                 self._begun[epoch, k] = self._begin(epoch, k, self._arguments(epoch, k))
         results: list[Any] = []
-        for part in self._begun.pop((epoch, number)):
+        if self._closed:  # by another thread, which may have failed what was begun before this was
+            self._fail_all()
+        for part in self._begun.pop((epoch, number), ()):
             try:
                 results += part.result()
-            except self._broken:
-                raise RuntimeError(f"a process of external_source(parallel=True) {self._end()}") from None
+            except Ended as e:
+                raise RuntimeError(f"a process of {_NAME} {self._how(e.worker)}") from None
             if results and isinstance(results[-1], Raised):
                 break
         if results and isinstance(results[-1], Raised) and isinstance(results[-1].error, StopIteration):
@@ -114,45 +310,67 @@ class Processes:
                 self._forget(key)
         return results
 
-    def _begin(self, epoch: int, number: int, arguments: list[Any]) -> list[Any]:
+    def _begin(self, epoch: int, number: int, arguments: list[Any]) -> list[Future[Any]]:
         """Divides a batch among the workers."""
-        size = -(-len(arguments) // self._workers)
-        parts = range(0, len(arguments), size)
-        try:
-            return [self._pool.submit(_call, epoch, number, i, arguments[i : i + size]) for i in parts]
-        except self._broken:
-            raise RuntimeError(f"a process of external_source(parallel=True) {self._end()}") from None
+        from concurrent.futures import Future
 
-    def _end(self) -> str:
+        size = -(-len(arguments) // len(self._workers))
+        futures: list[Future[Any]] = []
+        for i in range(0, len(arguments), size):
+            futures.append(Future())
+            self._jobs.put((futures[-1], (epoch, number, i, arguments[i : i + size])))
+        return futures
+
+    def _how(self, worker: Worker) -> str:
         """How a worker ended, and in which call."""
-        import signal
-        import time
-
-        until = time.monotonic() + 1
-        while not any(process.exitcode is not None for process in list(self._processes.values())) and time.monotonic() < until:
-            time.sleep(0.01)
-        codes = {pid: process.exitcode for pid, process in list(self._processes.items())}
-        # The pool ends the others with it, by SIGTERM.
-        pid = max(codes, key=lambda pid: (codes[pid] is not None, codes[pid] != -signal.SIGTERM), default=0)
-        code = codes.get(pid)
-        if code is None or code >= 0:
-            how = f"ended (exit code {code})"
-        else:
-            name = signal.Signals(-code).name if -code in signal.valid_signals() else f"signal {-code}"
-            how = f"was ended by {name}" + (" (as where memory is short)" if name == "SIGKILL" else "")
         rows = list(self._calls)
         for owner, epoch, number, index in zip(*(rows[i::4] for i in range(4)), strict=True):
-            if owner == pid and epoch >= 0:
-                return f"{how} in the call for {self._arguments(epoch, number)[index]!r}"
-        return f"{how} before it was called: what it printed says why"
+            if owner == worker.process.pid and epoch >= 0:
+                return f"{worker.how()} in the call for {self._arguments(epoch, number)[index]!r}"
+        return f"{worker.how()} before it was called: what it printed says why"
 
     def _forget(self, key: tuple[int, int]) -> None:
-        for part in self._begun.pop(key):
+        for part in self._begun.pop(key, ()):
             part.cancel()
 
+    def _fail_all(self) -> None:
+        for parts in list(self._begun.values()):
+            for part in parts:
+                if not part.cancel():
+                    fail(part, StateError("the pipeline was closed"))
+
     def close(self) -> None:
-        """Ends the workers when their present calls are done."""
-        self._pool.shutdown(wait=False, cancel_futures=True)
+        """Ends the workers: when their present calls are done, if that is soon."""
+        if self._closed or not self._stop.alive:
+            return
+        self._closed = True
+        self._fail_all()
+        self._stop()
+        Worker.end(self._workers, _NAME)
+
+
+def _stop(jobs: queue.SimpleQueue[Any], workers: Sequence[Worker], pid: int) -> None:
+    """Lets the threads of workers end, and so the workers."""
+    if os.getpid() == pid:
+        for _ in workers:
+            jobs.put(None)
+
+
+def _run(jobs: queue.SimpleQueue[Any], worker: Worker) -> None:
+    """On a thread for each worker. After the end of its worker it answers all calls that come to it with that."""
+    from concurrent.futures import InvalidStateError
+
+    while (job := jobs.get()) is not None:
+        future, arguments = job
+        try:
+            if future.set_running_or_notify_cancel():
+                future.set_result(worker.call(*arguments))
+        except InvalidStateError:
+            pass  # close() has answered who waited
+        except BaseException as e:
+            fail(future, e)
+        del job, future, arguments  # what a call gave is not kept until the next one
+    worker.finish()
 
 
 def _packed(function: Callable[..., Any], method: str, pickler: Any) -> tuple[Any, Callable[[bytes], Any] | None]:

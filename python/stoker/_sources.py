@@ -169,6 +169,12 @@ class CallableSource(Source):
             self.processes = Processes(self.function, self._arguments, workers, method, pickler, self.ahead)
             self.copy = False  # what comes from a process is nobody else's
 
+    def stop(self) -> None:
+        """The pipeline could not be made: processes end, and another try starts new ones."""
+        if self.processes is not None:
+            self.processes.close()
+            self.processes = None
+
     def _arguments(self, epoch: int, batch: int) -> list[Any]:
         if self.by_sample:
             return [SampleInfo(batch * self._size + i, i, batch, epoch) for i in range(self._size)]

@@ -3,17 +3,16 @@
 
 from __future__ import annotations
 
-import os
 import queue
 import sys
 import threading
 import weakref
 from collections.abc import Callable, Sequence
-from contextlib import nullcontext, suppress
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from stoker._processes import portable
+from stoker._processes import Ended, Worker, end_at_exit, fail, portable
 from stoker._sources import Said
 from stoker._where import notice
 from stoker.errors import InvalidArgumentError, StateError
@@ -137,7 +136,7 @@ class Threads:
             except InvalidStateError:
                 pass  # close() has answered those who waited
             except BaseException as e:
-                _fail(future, e)
+                fail(future, e)
             del job, future, function, arguments  # what a call gave is not kept until the next one
 
     def submit(self, function: Callable[..., Any], *arguments: Any) -> Future[Any]:
@@ -159,14 +158,7 @@ class Threads:
     def _answer(self) -> None:
         for future in list(self._waiting):
             if not future.cancel():
-                _fail(future, StateError("the Loader was closed"))
-
-
-def _fail(future: Future[Any], error: BaseException) -> None:
-    from concurrent.futures import InvalidStateError
-
-    with suppress(InvalidStateError):  # it has ended meanwhile
-        future.set_exception(error)
+                fail(future, StateError("the Loader was closed"))
 
 
 def _stop(jobs: queue.SimpleQueue[Any], count: int) -> None:
@@ -241,6 +233,7 @@ class ProcessWorkers(Workers):
     def __init__(self, fetch: Fetch, count: int, context: Any) -> None:
         self._free: queue.SimpleQueue[_Process] = queue.SimpleQueue()
         self._processes: list[_Process] = []
+        end_at_exit(self)
         count = _at_once(fetch, count, True) if context.get_start_method() == "fork" else count
         try:
             for _ in range(count):
@@ -278,45 +271,23 @@ class ProcessWorkers(Workers):
         self._end()
 
     def _end(self) -> None:
-        for process in self._processes:
-            process.end()
+        workers = [process.worker for process in self._processes]
+        for worker in workers:
+            worker.terminate()
+        Worker.end(workers, "python_workers")
 
 
 class _Process:
     """A process with a copy of the dataset."""
 
     def __init__(self, fetch: Fetch, context: Any) -> None:
-        self._pipe, theirs = context.Pipe()
-        self._owner = os.getpid()
-        starter = None if context.get_start_method() == "forkserver" else os.getpid()
-        self._process = context.Process(target=_serve, args=(theirs, fetch, starter), name="stoker-dataset", daemon=True)
-        self._process.start()
-        theirs.close()
+        self.worker = Worker(context, "stoker-dataset", "python_workers", True, _begin, fetch)
 
     def call(self, method: str, *arguments: Any) -> Any:
         try:
-            self._pipe.send((method, arguments))
-            error, result = self._pipe.recv()
-        except (EOFError, OSError):
-            self._process.join(1)
-            raise RuntimeError(f"a process of python_workers {_end_of(self._process.exitcode)}{_asked_for(method, arguments)}") from None
-        if error is not None:
-            raise error
-        return result
-
-    def end(self) -> None:
-        if os.getpid() == self._owner:  # a fork of the program has copies of its loaders, and ends them when it drops them
-            self._process.terminate()
-
-
-def _end_of(code: int | None) -> str:
-    """How a process ended."""
-    import signal
-
-    if code is None or code >= 0:
-        return f"ended (exit code {code})"
-    name = signal.Signals(-code).name if -code in signal.valid_signals() else f"signal {-code}"
-    return f"was ended by {name}" + (" (as where memory is short)" if name == "SIGKILL" else "")
+            return self.worker.call(method, arguments)
+        except Ended:
+            raise RuntimeError(f"a process of python_workers {self.worker.how()}{_asked_for(method, arguments)}") from None
 
 
 def _asked_for(method: str, arguments: Any) -> str:
@@ -324,31 +295,15 @@ def _asked_for(method: str, arguments: Any) -> str:
     return f" in {', '.join(f'dataset[{index}]' for index, _ in items)}" if items else ""
 
 
-def _serve(pipe: Any, fetch: Fetch, starter: int | None) -> None:
-    """In the process: calls until the parent has gone. starter: the parent; None: a fork server started this process, and ends with the parent."""
-    import signal
+def _begin(fetch: Fetch) -> Callable[..., Any]:
+    """In the process: the function that answers calls."""
 
-    starter = starter or os.getppid()
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent's to handle
-    while os.getppid() == starter:
-        if not pipe.poll(1.0):
-            continue
-        try:
-            method, arguments = pipe.recv()
-        except EOFError:
-            return
-        try:
-            if method != "know":
-                _seed_all(arguments[0] if method == "learn" else arguments[0][0])
-            answer: tuple[Exception | None, Any] = (None, _plain(_calls(fetch, method, arguments)))
-        except KeyboardInterrupt:
-            answer = (RuntimeError("the dataset raised KeyboardInterrupt"), None)
-        except Exception as e:
-            answer = (portable(e, "python_workers"), None)
-        try:
-            pipe.send(answer)
-        except BrokenPipeError:
-            return
+    def answer(method: str, arguments: Any) -> Any:
+        if method != "know":
+            _seed_all(arguments[0] if method == "learn" else arguments[0][0])
+        return _plain(_calls(fetch, method, arguments))
+
+    return answer
 
 
 def _calls(fetch: Fetch, method: str, arguments: Any) -> Any:
