@@ -100,6 +100,9 @@ STK_API void stk_pipeline_cancel(struct stk_pipeline *p);
 /* Cancels the run, and waits until no source or function of the user's is being called, ms at most: for bindings that look at signals before they destroy the
  * pipeline, which is all that can be done with it from here on. STK_TIMEOUT: one has not returned; call again. Inside such a call: STK_OK at once. */
 STK_API STK_MUST_USE enum stk_status stk_pipeline_end_within(struct stk_pipeline *p, int64_t ms, struct stk_error *err);
+/* Destroys the pipeline on another thread, and waits for that thread, ms at most. STK_TIMEOUT: a source or a function of the user's, or a read, has
+ * not returned; the thread goes on waiting, and frees the pipeline when it can. In either case the pipeline is not to be used any more. Takes NULL. */
+STK_API STK_MUST_USE enum stk_status stk_pipeline_destroy_within(struct stk_pipeline *p, int64_t ms, struct stk_error *err);
 
 /* ---- what it is ---- */
 

@@ -7,12 +7,21 @@
 #include <unistd.h>
 
 enum { SLICE_MS = 50, MOST_SECONDS = 1 << 30 }; /* of a wait: 34 years are as good as none */
+enum { PATIENCE_MS = 2000 };                    /* for calls of the user's when a pipeline is closed */
 
+/* Destroys the pipeline on this thread, which at the interpreter's end is the only one that still gets the GIL. Where a call of the user's does not
+ * return, the pipeline is left to a thread that waits for it. */
 static void destroy_without_gil(struct stk_pipeline *p)
 {
+	enum stk_status status;
+
 	Py_BEGIN_ALLOW_THREADS /* a callback that is running needs the GIL to finish */
+		status = stk_pipeline_end_within(p, PATIENCE_MS, NULL);
+	if (status == STK_TIMEOUT)
+		status = stk_pipeline_destroy_within(p, 0, NULL);
+	else
 		stk_pipeline_destroy(p);
-	Py_END_ALLOW_THREADS
+	Py_END_ALLOW_THREADS(void) status;
 }
 
 struct stk_pipeline *pipeline_peek(struct pipeline_object *self)
@@ -52,44 +61,43 @@ void pipeline_leave(struct pipeline_object *self)
 	}
 }
 
-/* Until none of the user's functions runs. False with an exception: a signal's handler raised. */
-static bool wait_for_calls(struct pipeline_object *self)
+/* Waits until none of the user's functions runs. STK_TIMEOUT: one has not returned, or a signal's handler raised, which sets an exception. */
+static enum stk_status wait_for_calls(struct pipeline_object *self)
 {
-	enum stk_status status;
+	enum stk_status status = STK_TIMEOUT;
 
-	for (;;) {
+	for (int waited = 0; status == STK_TIMEOUT && waited < PATIENCE_MS; waited += SLICE_MS) {
 		Py_BEGIN_ALLOW_THREADS status = stk_pipeline_end_within(self->p, SLICE_MS, NULL);
-		Py_END_ALLOW_THREADS if (status != STK_TIMEOUT) return true;
-		if (PyErr_CheckSignals() < 0)
-			return false;
+		Py_END_ALLOW_THREADS if (PyErr_CheckSignals() < 0) return STK_TIMEOUT;
 	}
+	return status;
 }
 
-/* Where Ctrl-C ends the wait for a function that does not return, the pipeline is left to it for good. */
+/* Where a function of the user's does not return in time, or Ctrl-C ends the wait for it, the pipeline is left to a thread that waits on. */
 static PyObject *pipeline_close(PyObject *object, PyObject *unused)
 {
 	struct pipeline_object *self = (struct pipeline_object *)object;
 	struct stk_pipeline *p = self->p;
-	bool good;
+	enum stk_status status;
 
 	(void)unused;
 	if (!p || getpid() != self->pid || (self->closing && !self->busy))
-		return Py_NewRef(Py_None);
+		return Py_NewRef(Py_True);
 	if (self->busy) {
 		self->closing = true;
 		stk_pipeline_cancel(p);
 	} else {
 		self->busy = self->closing = true;
-		good = wait_for_calls(self);
+		status = wait_for_calls(self);
 		self->busy = false;
-		if (!good)
-			return NULL;
 		self->p = NULL;
-		destroy_without_gil(p);
-		if (core_context_drain(self->context) < 0) /* messages logged while it closed, mostly about the trace */
+		Py_BEGIN_ALLOW_THREADS status = stk_pipeline_destroy_within(p, status ? 0 : PATIENCE_MS, NULL);
+		Py_END_ALLOW_THREADS if (PyErr_Occurred() || core_context_drain(self->context) <
+								     0) /* messages logged while it closed, mostly about the trace */
 			return NULL;
+		return PyBool_FromLong(status == STK_OK);
 	}
-	return Py_NewRef(Py_None);
+	return Py_NewRef(Py_True);
 }
 
 static void pipeline_dealloc(PyObject *object)
@@ -97,21 +105,25 @@ static void pipeline_dealloc(PyObject *object)
 	struct pipeline_object *self = (struct pipeline_object *)object;
 	PyTypeObject *type = Py_TYPE(object);
 
-	/* In a forked child neither its threads nor the state of its locks can be relied on: its memory is left alone, as is that of one whose closing was given up. */
-	if (self->p && getpid() == self->pid && !self->closing)
+	/* In a forked child neither its threads nor the state of its locks can be relied on: its memory is left alone. */
+	if (self->p && getpid() == self->pid)
 		destroy_without_gil(self->p);
 	Py_XDECREF(self->context);
 	((freefunc)PyType_GetSlot(type, Py_tp_free))(object);
 	Py_DECREF(type);
 }
 
-/* On the thread that makes the pipeline and has given up the GIL: a handler's exception ends the making. */
-static bool signal_came(void *unused)
+/* On the thread that makes the pipeline and has given up the GIL: an exception of a signal's handler or of listed(-1) ends the making. */
+static bool signal_came(void *listed)
 {
 	PyGILState_STATE gil = PyGILState_Ensure();
 	bool came = PyErr_Occurred() || PyErr_CheckSignals() < 0;
 
-	(void)unused;
+	if (listed && !came) {
+		PyObject *result = PyObject_CallFunction(listed, "L", -1LL);
+		came = !result;
+		Py_XDECREF(result);
+	}
 	PyGILState_Release(gil);
 	return came;
 }
@@ -207,7 +219,7 @@ static enum stk_status wait_batch(struct pipeline_object *self, int64_t limit_ms
 		Py_END_ALLOW_THREADS if (status != STK_TIMEOUT) return status;
 		if (PyErr_CheckSignals() < 0 || core_context_drain(self->context) < 0)
 			return STK_SYSTEM;
-		if (self->closing)
+		if (self->closing || self->interrupted)
 			return STK_CANCELLED;
 		if (limit_ms >= 0 && waited + slice >= limit_ms)
 			return status;
@@ -267,13 +279,26 @@ static PyObject *pipeline_cancel(PyObject *object, PyObject *unused)
 	return Py_NewRef(Py_None);
 }
 
+static PyObject *pipeline_interrupt(PyObject *object, PyObject *on)
+{
+	const int truth = PyObject_IsTrue(on);
+
+	if (truth < 0)
+		return NULL;
+	((struct pipeline_object *)object)->interrupted = truth;
+	return Py_NewRef(Py_None);
+}
+
 static PyMethodDef pipeline_methods[] = {
 	{"start", pipeline_start, METH_NOARGS, "start()\n--\n\nStarts to work ahead without waiting."},
 	{"next", pipeline_next, METH_VARARGS,
 		"next(timeout=-1.0)\n--\n\nThe next Batch; None once at the end of an epoch of a source that ends. Seconds < 0: no limit."},
 	{"skip_epoch", pipeline_skip_epoch, METH_NOARGS, "skip_epoch()\n--\n\nThe next batch is the first of the next epoch."},
 	{"cancel", pipeline_cancel, METH_NOARGS, "cancel()\n--\n\nEnds a wait in another thread, now and from then on."},
-	{"close", pipeline_close, METH_NOARGS, "close()\n--\n\nStops the work. Batches live on."},
+	{"interrupt", pipeline_interrupt, METH_O,
+		"interrupt(on)\n--\n\nWhether waits in other threads end, with CancelledError. Work goes on."},
+	{"close", pipeline_close, METH_NOARGS,
+		"close()\n--\n\nStops the work. Batches live on. False: a call of the user's has not returned, and all ends when it does."},
 	{"reader_meta", pipeline_reader_meta, METH_O, "reader_meta(name)\n--\n\nA reader's metadata; None: the leading reader."},
 	{"readers", pipeline_readers, METH_NOARGS, "readers()\n--\n\nNames of the readers, the leading one first."},
 	{"lead", pipeline_lead, METH_O, "lead(reader)\n--\n\nIts epochs are the pipeline's; before the first batch."},

@@ -10,8 +10,9 @@ struct pipeline_object {
 	PyObject *context;
 	struct stk_pipeline *p; /* NULL: closed */
 	pid_t pid;
-	bool busy;    /* a call is inside the library without the GIL; guarded by the GIL */
-	bool closing; /* closed while busy: the call inside destroys it when it leaves */
+	bool busy;        /* a call is inside the library without the GIL; guarded by the GIL */
+	bool closing;     /* closed while busy: the call inside destroys it when it leaves */
+	bool interrupted; /* a wait returns, and so does each one until this is reset; guarded by the GIL */
 };
 
 /* The pipeline for one call; NULL with an exception when it is closed, used by another thread, or a parent process's. */

@@ -13,6 +13,7 @@ from typing import Any, NoReturn
 from stoker import _core
 from stoker._build import UserSource
 from stoker._sources import FedSource, Kept, Source
+from stoker._where import tell
 from stoker.errors import CancelledError, CorruptError, NoDataError, StateError, StokerError, from_status
 
 
@@ -215,4 +216,12 @@ class Session:
         self._closed = True
         for source in self._sources:
             source.close()
-        self.core.close()
+        if not self.core.close():
+            tell(
+                "a pipeline was closed while a source or a function of yours ran, which has not returned within 2 s: it is left to itself, and the "
+                "pipeline's memory is freed when it returns"
+            )
+
+    def interrupt(self, on: bool) -> None:
+        """Whether a thread that waits for a batch, and each that comes to wait, gets CancelledError. Nothing is lost."""
+        self.core.interrupt(on)

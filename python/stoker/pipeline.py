@@ -62,6 +62,7 @@ class Pipeline:
         self._session: Session | None = None  # from build() on
         self._workers: Any = None
         self._scheduled = 0
+        self._given_up = False  # closed, perhaps by another thread while it is built
         self._held: Any = None
         self._bad_before: list[StokerError] = []
 
@@ -264,15 +265,18 @@ class Pipeline:
 
     def _run_graph(self) -> None:
         """Makes the pipeline of the library from a graph that has its outputs."""
-        self.start_py_workers()
-        self._workers = workers(self._settings.num_threads)
-        with ProgressLine() as line:
-
-            def listed(entries: int) -> None:
-                line.show(f"listing: {entries} objects")
-
-            core = _core.Pipeline(self._workers.core, self._builder.graph, listed=listed, **self._settings.core_arguments())
-        self._session = Session(core, self._builder.sources, self._settings.timeout)
+        self._given_up = False
+        try:
+            self.start_py_workers()
+            core = self._make_core()
+            self._session = Session(core, self._builder.sources, self._settings.timeout)
+            self._check_given_up()
+        except BaseException:
+            self.close()
+            for user in self._builder.sources:
+                if isinstance(user.source, CallableSource):
+                    user.source.stop()
+            raise
         if type(self).iter_setup is not Pipeline.iter_setup:
             self._session.before = self.iter_setup
         close_at_exit(self)
@@ -292,6 +296,21 @@ class Pipeline:
             self._session.core.close()
             self._settings.seed = seed
             self._run_graph()
+
+    def _make_core(self) -> _core.Pipeline:
+        self._workers = workers(self._settings.num_threads)
+        with ProgressLine() as line:
+
+            def listed(entries: int) -> None:  # -1: nothing came for a moment
+                self._check_given_up()
+                if entries >= 0:
+                    line.show(f"listing: {entries} objects")
+
+            return _core.Pipeline(self._workers.core, self._builder.graph, listed=listed, **self._settings.core_arguments())
+
+    def _check_given_up(self) -> None:
+        if self._given_up:
+            raise StateError("the pipeline was closed while it was built")
 
     def _check_first(self, batch: _core.Batch) -> None:
         """What was declared of outputs and could not be checked before."""
@@ -412,7 +431,9 @@ class Pipeline:
         self._scheduled = 0
 
     def close(self) -> None:
-        """Stops the work and gives back its memory; batches live on. Waits for calls of sources and functions to return, unless interrupted (Ctrl-C)."""
+        """Stops the work and gives back its memory; batches live on. Waits 2 s for calls of sources and functions to return, unless interrupted (Ctrl-C);
+        a call that takes longer is left to itself. From another thread it also ends a wait for a batch, and building."""
+        self._given_up = True
         if self._session is not None:
             self._session.close()
 

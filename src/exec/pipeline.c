@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Making and ending a pipeline. */
+#include "base/clock.h"
 #include "base/environment.h"
 #include "base/machine_memory.h"
 #include "exec/device.h"
@@ -367,4 +368,79 @@ void stk_pipeline_destroy(struct stk_pipeline *p)
 	stk_storage_unref(&p->storage);
 	stk_context_unref(&p->ctx);
 	stk__free(p);
+}
+
+/* The end of a pipeline on a thread of its own; of the two threads the last one frees it. */
+struct ending {
+	struct stk_pipeline *pipeline;
+	pthread_mutex_t lock;
+	pthread_cond_t done;
+	int users;
+	bool ended;
+};
+
+/* With the lock, which it gives up. */
+static void leave_ending(struct ending *e)
+{
+	bool last = --e->users == 0;
+	pthread_mutex_unlock(&e->lock);
+	if (!last)
+		return;
+	pthread_cond_destroy(&e->done);
+	pthread_mutex_destroy(&e->lock);
+	stk__free(e);
+}
+
+static void *end_pipeline(void *arg)
+{
+	struct ending *e = arg;
+	stk_pipeline_destroy(e->pipeline);
+	pthread_mutex_lock(&e->lock);
+	e->ended = true;
+	pthread_cond_signal(&e->done);
+	leave_ending(e);
+	return NULL;
+}
+
+static struct ending *start_ending(struct stk_pipeline *p)
+{
+	struct ending *e = stk__calloc(1, sizeof *e);
+	pthread_t thread;
+	if (!e)
+		return NULL;
+	*e = (struct ending){.pipeline = p, .users = 2};
+	pthread_mutex_init(&e->lock, NULL);
+	pthread_condattr_t monotonic;
+	pthread_condattr_init(&monotonic);
+	pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+	pthread_cond_init(&e->done, &monotonic);
+	pthread_condattr_destroy(&monotonic);
+	if (stk__thread_start(&thread, "stoker-end", end_pipeline, e, NULL) == STK_OK) {
+		pthread_detach(thread);
+		return e;
+	}
+	pthread_cond_destroy(&e->done);
+	pthread_mutex_destroy(&e->lock);
+	stk__free(e);
+	return NULL;
+}
+
+enum stk_status stk_pipeline_destroy_within(struct stk_pipeline *p, int64_t ms, struct stk_error *err)
+{
+	if (!p || stk__context_check(p->ctx, NULL))
+		return STK_OK;
+	bool inside = stk__feed_is_me(p) || stk__pool_is_me(p->ctx->pool); /* then destroying waits for nothing */
+	struct ending *e = inside ? NULL : start_ending(p);
+	if (!e) {
+		stk_pipeline_destroy(p);
+		return STK_OK;
+	}
+	const int64_t end = stk__clock_ns() + ms * 1000000;
+	const struct timespec until = {end / 1000000000, end % 1000000000};
+	pthread_mutex_lock(&e->lock);
+	for (int late = 0; !e->ended && !late;)
+		late = pthread_cond_timedwait(&e->done, &e->lock, &until);
+	bool ended = e->ended;
+	leave_ending(e);
+	return ended ? STK_OK : stk__fail(err, STK_TIMEOUT, "a source or a function of the user's, or a read, has not returned");
 }

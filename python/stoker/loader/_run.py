@@ -30,6 +30,7 @@ class Run:
         self.source, self.spec, self.order = source, spec, order
         self.pipe: Pipeline | None = None
         self._session: Session | None = None  # the pipeline's
+        self._made: Pipeline | None = None  # while it is built
         self.epoch = 0
         self.inside = False  # an epoch has begun and is not at its end
         self.base = 0  # epoch that the pipeline calls 0
@@ -125,7 +126,11 @@ class Run:
         pipe = Pipeline(self.spec.batch, seed=seed, enable_conditionals=True, **settings)
         with pipe:
             pipe.set_outputs(*source.nodes(self.spec, indices, self.per_rank))
-        pipe.build()
+        self._made = pipe
+        try:
+            pipe.build()
+        finally:
+            self._made = None
         return pipe
 
     def _check_order(self, pipe: Pipeline) -> None:
@@ -403,4 +408,17 @@ class Run:
                 self._by_index()
             self.epoch, self.resumed = state["epoch"], state["pipeline"]
             self.inside = False
+        session, users = self._session, self.pipe is self.source
         self._drop()
+        if session is not None and users:
+            session.interrupt(False)
+
+    def interrupt(self) -> None:
+        """From another thread than the one inside, which is then soon outside: what it waits for ends by an error."""
+        session, made = self._session, self._made
+        if session is not None:
+            session.interrupt(True)
+        if made is not None:
+            made.close()
+        if isinstance(self.source, Source):
+            self.source.close()

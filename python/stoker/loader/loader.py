@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 from stoker import _ranks
 from stoker._settings import PassedOn, takes
 from stoker._where import notice, tell
-from stoker.errors import InvalidArgumentError, StateError
+from stoker.errors import CancelledError, InvalidArgumentError, StateError
 from stoker.loader import _fields, _layout, _options
 from stoker.loader._accelerate import reported
 from stoker.loader._alone import Alone
@@ -294,7 +294,12 @@ class Loader:
                 "a newer iteration over this Loader has begun, its place was set, or the Loader was closed; for two at a time make two Loaders"
             )
         with self._alone:
-            batch, epoch = self._run.take(), self._run.epoch
+            try:
+                batch, epoch = self._run.take(), self._run.epoch
+            except CancelledError:
+                if generation == self._generation:
+                    raise
+                raise StateError("the Loader was closed while a batch was waited for") from None
         if batch is None:
             self._tell_narrowed()
             return END
@@ -455,9 +460,10 @@ class Loader:
         return wrap(self)
 
     def close(self) -> None:
-        """Stops the work and gives back its memory; batches live on. state_dict() stays, and another iteration goes on from there."""
+        """Stops the work and gives back its memory; batches live on. state_dict() stays, and another iteration goes on from there. A thread that iterates
+        meanwhile gets StateError, also if it waits for a batch."""
         self._generation += 1
-        self._run.close()
+        self._alone.ask(self._run.close, self._run.interrupt)
 
     def __enter__(self) -> Loader:
         return self

@@ -1,0 +1,282 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A program that works until it is stopped, for test_stopping.py: stopping.py KIND WAY SECONDS FOLDER.
+
+It prints "ready" when its work begins. WAY says what ends it, SECONDS after that: "interrupt" and "kill" are up to who started it; "close": another thread
+closes what works; "drop": nobody refers to it any more; "exit": the main thread ends while others work; "stop": a worker process gets SIGSTOP, and
+then what works is closed.
+"""
+
+from __future__ import annotations
+
+import io
+import multiprocessing
+import os
+import queue
+import signal
+import socket
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from stoker import Loader, Pipeline, Storage, fn
+
+IMAGES = {
+    "jpeg": "scans.jpg",
+    "png": "large.png",
+    "webp": "noise.webp",
+    "lossless": "flat.webp",
+    "tiff": "deflate.tif",
+    "bmp": "large.bmp",
+}
+SIZE = 7000
+
+
+def make_files(folder: Path) -> None:
+    """Images that take long to decode, small ones, a tar of many members, and annotations of COCO."""
+    import json
+    import tarfile
+
+    from PIL import Image
+
+    image = Image.new("L", (SIZE, SIZE))
+    out = io.BytesIO()
+    image.save(out, "JPEG", progressive=True)
+    data = out.getvalue()
+    last = data.rindex(b"\xff\xda")
+    (folder / IMAGES["jpeg"]).write_bytes(data[:last] + data[last:-2] * 20 + data[-2:])
+    noise = Image.effect_noise((SIZE // 2, SIZE // 2), 90).convert("RGB")
+    noise.save(folder / IMAGES["webp"], method=0, quality=80)
+    image.convert("RGB").save(folder / IMAGES["lossless"], lossless=True, method=0)
+    image.save(folder / IMAGES["tiff"], compression="tiff_adobe_deflate")
+    image.convert("RGB").save(folder / IMAGES["bmp"])
+    image.save(folder / IMAGES["png"])
+    (folder / "tree" / "a").mkdir(parents=True)
+    for i in range(24):
+        Image.effect_noise((200, 200), 60).convert("RGB").save(folder / "tree" / "a" / f"{i:02}.jpg")
+    with tarfile.open(folder / "many.tar", "w") as tar:
+        for i in range(6000):
+            tar.addfile(tarfile.TarInfo(f"{i:06}.cls"), io.BytesIO())
+    wide = 3000
+    zigzag = [x for i in range(3000) for x in (i % 2 * (wide - 1), i * 7 % wide)]
+    one = {"image_id": 1, "category_id": 1, "bbox": [0, 0, 5, 5], "area": 25, "iscrowd": 0}
+    annotations = {
+        "images": [{"id": 1, "file_name": "a/00.jpg", "width": wide, "height": wide}],
+        "categories": [{"id": 1, "name": "a"}],
+        "annotations": [{"id": i, **one, "segmentation": [zigzag]} for i in range(3)],
+    }
+    (folder / "coco.json").write_text(json.dumps(annotations))
+
+
+# ---- what works ----
+
+
+class Silent:
+    """A server that takes connections and never answers."""
+
+    def __init__(self) -> None:
+        self.socket = socket.create_server(("127.0.0.1", 0), backlog=64)
+        self.url = f"http://127.0.0.1:{self.socket.getsockname()[1]}"
+
+
+def piped(outputs: Any, batch: int = 2, **settings: Any) -> Pipeline:
+    pipe = Pipeline(batch, 2, None, **settings)
+    with pipe:
+        pipe.set_outputs(outputs())
+    return pipe
+
+
+class Work:
+    """step() is called again and again, on any thread; close() ends it. workers: ids of its processes."""
+
+    def __init__(self, thing: Any, iterate: bool = False) -> None:
+        self.thing, self.iterate = thing, iterate
+
+    def step(self) -> None:
+        if self.iterate:
+            for _ in self.thing:
+                pass
+        else:
+            try:
+                self.thing.run()
+            except StopIteration:
+                self.thing.reset()
+
+    def close(self) -> None:
+        self.thing.close()
+
+
+def hang(*_: Any) -> Any:
+    queue.SimpleQueue[Any]().get()
+
+
+class Hangs:
+    """A source or a dataset, whose tenth sample hangs."""
+
+    def __len__(self) -> int:
+        return 64
+
+    def __call__(self, info: Any) -> Any:
+        return hang() if info.idx_in_epoch == 9 else np.zeros(3)
+
+    def __getitem__(self, i: int) -> Any:
+        return hang() if i == 9 else (np.zeros((8, 8, 3), np.uint8), i)
+
+
+def decode(folder: Path, name: str) -> Work:
+    data = np.frombuffer((folder / IMAGES[name]).read_bytes(), np.uint8)
+    return Work(piped(lambda: fn.decoders.image(fn.external_source(lambda: [data])), 1))
+
+
+def remote(folder: Path, **more: Any) -> Work:
+    server = Silent()
+    work = Work(piped(lambda: fn.readers.file(files=[f"{server.url}/{i}" for i in range(8)])[0], storage=Storage(**more)))
+    work.server = server
+    return work
+
+
+def listing(folder: Path) -> Work:
+    server = Silent()
+    storage = Storage(endpoint=server.url, anonymous=True)
+    work = Work(piped(lambda: fn.readers.file(file_root="s3://bucket/train")[0], storage=storage))
+    work.server = server
+    return work
+
+
+def survey(folder: Path) -> Work:
+    server = Silent()
+    storage = Storage(endpoint=server.url, anonymous=True)
+    work = Work(piped(lambda: fn.readers.webdataset(paths=["s3://bucket/a.tar"], ext=["cls"]), storage=storage))
+    work.server = server
+    return work
+
+
+def fetched(folder: Path) -> Work:
+    storage = Storage(fetch=lambda uri, offset, length: hang() if uri.endswith("5") else b"x" * 100)
+    return Work(piped(lambda: fn.readers.file(files=[f"my://{i}" for i in range(8)])[0], storage=storage))
+
+
+def external(folder: Path, method: str = "fork") -> Work:
+    source = fn.external_source
+    return Work(piped(lambda: source(Hangs(), parallel=True, batch=False), py_num_workers=2, py_start_method=method))
+
+
+def remote_loader(folder: Path) -> Work:
+    from stoker import transforms as T
+
+    server = Silent()
+    storage = Storage(answer_timeout=60)
+    work = Work(
+        Loader([(f"{server.url}/{i}.jpg", i) for i in range(8)], 2, storage=storage, transforms=[T.Resize((8, 8))], num_threads=2), True
+    )
+    work.server = server
+    return work
+
+
+def local_loader(folder: Path, **more: Any) -> Work:
+    from stoker import transforms as T
+
+    return Work(Loader(str(folder / "tree"), 4, shuffle=True, transforms=[T.Resize((64, 64))], num_threads=2, **more), True)
+
+
+def plugin(folder: Path) -> Work:
+    from stoker.plugin.pytorch import DALIGenericIterator
+
+    pipe = piped(lambda: fn.readers.file(file_root=str(folder / "tree"), name="r")[1], 4)
+    work = Work(DALIGenericIterator([pipe], ["label"], reader_name="r", auto_reset=True), True)
+    work.close = pipe.close
+    return work
+
+
+def masks(folder: Path) -> Work:
+    reader = fn.readers.coco
+    return Work(
+        piped(lambda: reader(file_root=str(folder / "tree"), annotations_file=str(folder / "coco.json"), pixelwise_masks=True)[3], 1)
+    )
+
+
+def photographs(folder: Path) -> Work:
+    decoded = fn.decoders.image
+    return Work(piped(lambda: fn.resize(decoded(fn.readers.file(file_root=str(folder / "tree"))[0]), size=(64, 64)), 8))
+
+
+KINDS = {
+    **{f"decode {name}": lambda folder, name=name: decode(folder, name) for name in IMAGES},
+    "local files": photographs,
+    "silent server": remote,
+    "filling a cache": lambda folder: remote(folder, cache=folder / f"cache-{os.getpid()}"),
+    "listing": listing,
+    "survey of tars": survey,
+    "index of a tar": lambda folder: Work(piped(lambda: fn.readers.webdataset(paths=[str(folder / "many.tar")], ext=["cls"]))),
+    "masks": masks,
+    "external_source by fork": external,
+    "external_source by forkserver": lambda folder: external(folder, "forkserver"),
+    "external_source by spawn": lambda folder: external(folder, "spawn"),
+    "python_workers": lambda folder: Work(Loader(Hangs(), 4, python_workers=2, num_threads=2), True),
+    "dataset on threads": lambda folder: Work(Loader(Hangs(), 4, num_threads=2), True),
+    "source hangs": lambda folder: Work(piped(lambda: fn.external_source(lambda info: Hangs()(info), batch=False))),
+    "function hangs": lambda folder: Work(piped(lambda: fn.python_function(fn.random.uniform(), function=hang))),
+    "fetch hangs": fetched,
+    "loader": local_loader,
+    "loader of a silent server": remote_loader,
+    "iterator of the plugin": plugin,
+}
+PROCESSES = ("external_source by fork", "external_source by forkserver", "external_source by spawn", "python_workers")
+WAYS = ("interrupt", "close", "drop", "exit", "kill")
+
+
+# ---- what stops it ----
+
+
+def descendants(pid: int) -> set[int]:
+    """Processes that pid has started, and those that they have."""
+    parents = {}
+    for entry in Path("/proc").glob("[0-9]*"):
+        try:
+            parents[int(entry.name)] = int((entry / "stat").read_text().rsplit(")", 1)[1].split()[1])
+        except OSError:
+            continue
+    found: set[int] = set()
+    while more := {child for child, parent in parents.items() if parent in found | {pid}} - found:
+        found |= more
+    return found
+
+
+def run(work: list[Work]) -> None:
+    """Until another thread closes it: each way that ends in is an exception."""
+    try:
+        while work:
+            work[0].step()
+    except Exception as e:
+        print(f"ended by {type(e).__name__}", flush=True)
+
+
+def main(kind: str, way: str, seconds: float, folder: Path) -> None:
+    work = [KINDS[kind](folder)]
+    if way in ("interrupt", "kill"):
+        print("ready", flush=True)
+        try:
+            while True:
+                work[0].step()
+        except KeyboardInterrupt:
+            work[0].close()
+            sys.exit(0)
+    thread = threading.Thread(target=run, args=(work,), daemon=True)
+    thread.start()
+    print("ready", flush=True)
+    time.sleep(seconds)
+    if way == "stop":
+        for worker in multiprocessing.active_children():  # and not what multiprocessing starts for itself, which its own end waits for
+            os.kill(worker.pid, signal.SIGSTOP)
+    if way in ("close", "stop"):
+        work[0].close()
+        thread.join(30)
+        print("the thread works on" if thread.is_alive() else "closed", flush=True)
+    elif way == "drop":
+        work.clear()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], sys.argv[2], float(sys.argv[3]), Path(sys.argv[4]))
