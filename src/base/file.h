@@ -16,7 +16,7 @@
 #include <sys/stat.h>
 
 /* Files that report a size of 0 and still give bytes, as those of /proc do, are read up to this many bytes. */
-enum { STK_FILE_UNSIZED_MOST = 64 << 20 };
+enum { STK_FILE_UNSIZED_MOST = 16 << 20 };
 
 /* Opens a regular file for reading, also through symbolic links. Returns its descriptor and fills *st, or returns -1 and sets errno. *st is zeroed if the
  * path could not be opened at all; otherwise st->st_mode says what it is instead of a file. */

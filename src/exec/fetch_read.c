@@ -8,6 +8,24 @@
 
 /* ---- its requests ---- */
 
+/* The headers of the parts that a request has brought. The first one stands before its bytes, others among them. */
+static enum stk_status check_headers(const struct stk_request *r, const uint8_t *before, const uint8_t *data, struct stk_error *err)
+{
+	const struct stk_read_request *q = r->user;
+	const struct stk_read *read = q->read;
+	const struct stk_program *g = read->sample->record->pipeline->program;
+	const struct stk_program_node *n = &g->nodes[g->readers[read->reader].node];
+	const size_t header = n->def->reader->header;
+	enum stk_status s = STK_OK;
+	for (int32_t k = 0; k < stk__read_parts(read) && !s; k++) {
+		const struct stk_read_part *part = &read->parts[k];
+		if (part->request != q - read->requests || (part->begin && part->begin < header))
+			continue;
+		s = n->def->reader->check(n->shared, read->id, k, part->begin ? data + part->begin - header : before, err);
+	}
+	return s;
+}
+
 static void describe(
 	struct stk_read *read, int32_t k, const struct stk_part *at, void (*done)(struct stk_request *q), struct stk_error *err)
 {
@@ -20,6 +38,12 @@ static void describe(
 		.user = q,
 		.error = err,
 		.retries = retries};
+	const struct stk_program *g = read->sample->record->pipeline->program;
+	const struct stk_reader_def *reader = g->nodes[g->readers[read->reader].node].def->reader;
+	if (reader->check && at->offset >= (int64_t)reader->header) {
+		q->io.before = reader->header;
+		q->io.check = check_headers;
+	}
 	q->read = read;
 	q->uri_number = at->uri;
 }
@@ -53,6 +77,7 @@ void stk__read_plan(struct stk_read *read, void (*done)(struct stk_request *q), 
 	const struct stk_pipeline *p = read->sample->record->pipeline;
 	const struct stk_program_node *n = &p->program->nodes[p->program->readers[read->reader].node];
 	int64_t id = stk__reader_place(p, read->reader, &read->sample->place).sample;
+	read->id = id;
 	struct stk_part one = {.uri = id, .length = -1}, request = one;
 	struct stk_part parts[STK_MAX_PARTS], *at = n->def->reader->parts ? parts : &one;
 	uint8_t order[STK_MAX_PARTS] = {0};

@@ -41,6 +41,7 @@ struct stk_read {
 	struct stk_sample_state *sample;
 	enum stk_read_state state;
 	int32_t reader;
+	int64_t id;   /* of the sample among the reader's */
 	int32_t left; /* requests under way */
 	int32_t n_requests;
 	struct stk_read_request *requests; /* room for a request a part */

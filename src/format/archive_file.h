@@ -11,7 +11,9 @@ struct stk_archive_file {
 	const char *path; /* for messages, and of an object its URI */
 	int fd;           /* -1: an object, or all of it is in `buffer`, of `size` bytes */
 	int64_t size;
-	int64_t modified_ns;      /* of a local file; 0: not known */
+	int64_t modified_ns; /* of a local file, as the next two; 0: not known */
+	int64_t changed_ns;
+	uint64_t inode;
 	struct stk_object object; /* of an object */
 	uint8_t *first;           /* of an object: its first bytes, as many as it was opened with */
 	size_t first_size;
@@ -51,6 +53,7 @@ STK_MUST_USE enum stk_status stk__archive_bad(const struct stk_archive_file *f, 
 struct stk_archive_member {
 	const char *name; /* ends with a NUL; "" where members have none */
 	int64_t offset, size;
+	uint32_t seal; /* of its header; 0: not known */
 };
 typedef enum stk_status stk_archive_found(void *user, const struct stk_archive_member *m, struct stk_error *err);
 

@@ -3,6 +3,7 @@
 
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/xxhash.h"
 #include "format/list.h"
 #include "format/tar.h"
 #include "format/tfrecord.h"
@@ -11,13 +12,19 @@
 #include <string.h>
 
 static const char magic[8] = {'S', 'T', 'K', 'P', 'A', 'R', 'T', 'S'};
-enum { VERSION = 1, HEAD = sizeof magic + 2, LONGEST_NAME = 64 << 10 };
+enum { VERSION = 2, PROBES = 8, SEAL = 4, HEAD = sizeof magic + 2, LONGEST_NAME = 64 << 10 };
 
 void stk__archive_index_free(struct stk_archive_index *x)
 {
 	stk__free(x->path);
 	stk__free(x->bytes.data);
 	*x = (struct stk_archive_index){.last = -1};
+}
+
+uint32_t stk__header_seal(const uint8_t *header, size_t least)
+{
+	uint32_t seal = (uint32_t)stk__xxh64(header, least, 0);
+	return seal ? seal : 1;
 }
 
 size_t stk__archive_least(enum stk_archive_kind kind)
@@ -76,16 +83,19 @@ static enum stk_status found_member(void *user, const struct stk_archive_member 
 	const uint8_t *header = stk__archive_read(s->file, x->last, least, err); /* it has just been read */
 	if (!header)
 		return err ? err->code : STK_IO;
+	const struct stk_archive_member member = {m->name, m->offset, m->size, stk__header_seal(header, least)};
 	x->seal = seal_end(s->first, header, least);
+	stk__put(&x->bytes, &member.seal, SEAL);
 	if (x->bytes.failed)
 		return stk__fail(err, STK_NO_MEMORY, "out of memory for the index of %.300s", s->file->path);
-	return s->found ? s->found(s->user, m, err) : STK_OK;
+	return s->found ? s->found(s->user, &member, err) : STK_OK;
 }
 
 enum stk_status stk__archive_index_scan(enum stk_archive_kind kind, struct stk_archive_file *f, stk_archive_found *found, void *user,
 	struct stk_archive_index *x, struct stk_error *err)
 {
-	*x = (struct stk_archive_index){.last = -1, .size = f->size, .modified_ns = f->modified_ns};
+	*x = (struct stk_archive_index){
+		.last = -1, .size = f->size, .modified_ns = f->modified_ns, .changed_ns = f->changed_ns, .inode = f->inode};
 	struct scan s = {.kind = kind, .file = f, .x = x, .before = stk__calloc(1, LONGEST_NAME), .found = found, .user = user};
 	if (!s.before)
 		return stk__fail(err, STK_NO_MEMORY, "out of memory to search %.300s", f->path);
@@ -100,6 +110,34 @@ enum stk_status stk__archive_index_scan(enum stk_archive_kind kind, struct stk_a
 	return status;
 }
 
+/* Looks at some members of a local archive. */
+struct probe {
+	enum stk_archive_kind kind;
+	struct stk_archive_file *file;
+	int64_t step, left;
+	bool differs;
+};
+
+static enum stk_status probe_member(void *user, const struct stk_archive_member *m, struct stk_error *err)
+{
+	struct probe *p = user;
+	const size_t least = stk__archive_least(p->kind);
+	const int64_t at = header_of(p->kind, m->offset);
+	(void)err;
+	if (p->differs || p->left-- > 0)
+		return STK_OK;
+	p->left = p->step - 1;
+	const uint8_t *header = at >= 0 && at <= p->file->size - (int64_t)least ? stk__archive_read(p->file, at, least, NULL) : NULL;
+	p->differs = !header || stk__header_seal(header, least) != m->seal;
+	return STK_OK;
+}
+
+static bool same_headers(enum stk_archive_kind kind, const struct stk_archive_index *x, struct stk_archive_file *f)
+{
+	struct probe p = {.kind = kind, .file = f, .step = x->members / PROBES + 1};
+	return stk__archive_index_each(x, probe_member, &p, NULL) == STK_OK && !p.differs;
+}
+
 bool stk__archive_index_fits(enum stk_archive_kind kind, const struct stk_archive_index *x, struct stk_archive_file *f)
 {
 	size_t least = stk__archive_least(kind), n;
@@ -108,14 +146,16 @@ bool stk__archive_index_fits(enum stk_archive_kind kind, const struct stk_archiv
 		return false;
 	if (f->io && x->version[0])
 		return strcmp(x->version, f->object.version) == 0;
-	if (!f->io && x->modified_ns)
-		return x->modified_ns == f->modified_ns;
+	if (!f->io && x->modified_ns && x->modified_ns != f->modified_ns)
+		return false;
+	if (!f->io && x->modified_ns && x->changed_ns == f->changed_ns && x->inode == f->inode)
+		return true;
 	uint64_t seal = seal_begin(kind, f, NULL);
 	if (x->last < 0)
 		return seal_end(seal, NULL, 0) == x->seal;
 	if (!f->io) {
 		const uint8_t *header = stk__archive_read(f, x->last, least, NULL);
-		return header && seal_end(seal, header, least) == x->seal;
+		return header && seal_end(seal, header, least) == x->seal && same_headers(kind, x, f);
 	}
 	enum stk_status s = stk__read_object(f->access, f->io, f->path, x->last, (int64_t)least, 0, &last, &n, NULL, NULL);
 	bool fits = s == STK_OK && seal_end(seal, last, least) == x->seal;
@@ -136,6 +176,12 @@ enum stk_status stk__archive_index_each(const struct stk_archive_index *x, stk_a
 		stk__take_name(&in, name, LONGEST_NAME);
 		uint64_t gap = stk__take_coded(&in), size = stk__take_coded(&in);
 		m.name = name;
+		m.seal = 0;
+		in.failed |= !in.failed && in.end - in.at < SEAL;
+		if (!in.failed) {
+			memcpy(&m.seal, in.at, SEAL);
+			in.at += SEAL;
+		}
 		if (in.failed || __builtin_add_overflow(end, (int64_t)gap, &m.offset) ||
 			__builtin_add_overflow(m.offset, (int64_t)size, &end))
 			s = stk__fail(err, STK_CORRUPT, "%.300s: the index of its members contradicts itself", x->path);
@@ -164,6 +210,8 @@ void stk__archive_index_put(struct stk_coded_out *out, const struct stk_archive_
 	stk__put_text(out, path, strlen(path));
 	stk__put_number(out, (uint64_t)x->size);
 	stk__put_number(out, (uint64_t)x->modified_ns);
+	stk__put_number(out, (uint64_t)x->changed_ns);
+	stk__put_number(out, x->inode);
 	stk__put_text(out, x->version, strlen(x->version));
 	stk__put_number(out, x->seal);
 	stk__put_number(out, (uint64_t)(x->last + 1));
@@ -183,6 +231,8 @@ static void take_archive(struct stk_coded_in *in, struct stk_archive_index *x)
 	stk__take_text(in, path, 0, sizeof path);
 	x->size = (int64_t)stk__take_coded(in);
 	x->modified_ns = (int64_t)stk__take_coded(in);
+	x->changed_ns = (int64_t)stk__take_coded(in);
+	x->inode = stk__take_coded(in);
 	stk__take_text(in, x->version, 0, sizeof x->version);
 	x->seal = stk__take_coded(in);
 	x->last = (int64_t)stk__take_coded(in) - 1;

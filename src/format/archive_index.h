@@ -4,10 +4,10 @@
  *
  *   "STKPARTS"  version (1)  kind                         one byte each
  *   number of archives                                    number
- *   for each archive: path, size, time of modification (0: not known), version (its ETag, or ""), texts and numbers
+ *   for each archive: path, size, times of modification and of change, inode (0: not known), version (its ETag, or ""), texts and numbers
  *     seal, which is a hash of its first and its last header, where the last one lies
  *     number of members, number of bytes that follow for them
- *     for each member: name behind the one before, bytes between the two members, size
+ *     for each member: name behind the one before, bytes between the two members, size, seal of its header in 4 bytes
  *   hash of all before
  *
  * Numbers and texts are those of format/coded.h. */
@@ -21,13 +21,16 @@ enum stk_archive_kind { STK_ARCHIVE_TAR, STK_ARCHIVE_TFRECORD };
 
 struct stk_archive_index {
 	char *path; /* of the archive */
-	int64_t size, modified_ns;
+	int64_t size, modified_ns, changed_ns;
+	uint64_t inode;
 	char version[128];
 	uint64_t seal;
 	int64_t last; /* where the last header begins; -1: there is no member */
 	int64_t members;
 	struct stk_coded_out bytes; /* of the members */
 };
+/* A hash of a member's header, never 0. least: its bytes. */
+uint32_t stk__header_seal(const uint8_t *header, size_t least);
 void stk__archive_index_free(struct stk_archive_index *x);
 
 /* Bytes that any archive of a kind has: what it is opened with, and a header's. */
@@ -38,8 +41,8 @@ STK_MUST_USE enum stk_status stk__archive_index_scan(enum stk_archive_kind kind,
 /* The members in order, to `found`. */
 STK_MUST_USE enum stk_status stk__archive_index_each(
 	const struct stk_archive_index *x, stk_archive_found *found, void *user, struct stk_error *err);
-/* Whether it is an index of this archive as it is now: of the same size, and time or version, or where these are not known, with the same first and last
- * header. */
+/* Whether it is an index of this archive as it is now: of the same size and version, or of the same size, times and inode. A copy, which has another inode,
+ * must have the same headers at the first and the last member and at some between them. */
 bool stk__archive_index_fits(enum stk_archive_kind kind, const struct stk_archive_index *x, struct stk_archive_file *f);
 
 /* A file of them: begin, put each, stk__put_hash. */

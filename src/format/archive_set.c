@@ -55,6 +55,11 @@ static enum stk_status search(struct opening *o, struct stk_archive_file *f, str
 	} else {
 		stk__free(found.path);
 		found.path = x->path;
+		if (!f->io && found.modified_ns && (found.changed_ns != f->changed_ns || found.inode != f->inode)) { /* it is a copy */
+			found.changed_ns = f->changed_ns;
+			found.inode = f->inode;
+			stk__archive_keep(o->kind, &found, NULL);
+		}
 	}
 	stk__free(x->bytes.data);
 	*x = found;

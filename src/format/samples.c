@@ -42,6 +42,7 @@ void stk__samples_free(struct stk_samples *t)
 	stk__free(t->text);
 	stk__free(t->tags);
 	stk__free(t->parts);
+	stk__free(t->seals);
 	stk__free(t->places);
 	stk__free(t->names);
 	*t = (struct stk_samples){0};
@@ -53,7 +54,9 @@ static bool grow(struct stk_samples *t, size_t name)
 		size_t room = (size_t)(t->room + t->room / 2 + 64);
 		struct stk_sample_part *parts = stk__realloc(t->parts, room * (size_t)t->parts_each * sizeof *parts);
 		t->parts = parts ? parts : t->parts;
-		struct stk_sample_place *places = parts ? stk__realloc(t->places, room * sizeof *places) : NULL;
+		uint32_t *seals = parts ? stk__realloc(t->seals, room * (size_t)t->parts_each * sizeof *seals) : NULL;
+		t->seals = seals ? seals : t->seals;
+		struct stk_sample_place *places = seals ? stk__realloc(t->places, room * sizeof *places) : NULL;
 		t->places = places ? places : t->places;
 		if (!places)
 			return false;
@@ -81,6 +84,7 @@ enum stk_status stk__samples_add(
 	t->names_size += n + 1;
 	*out = &t->parts[t->size * t->parts_each];
 	memset(*out, 0, (size_t)t->parts_each * sizeof **out);
+	memset(&t->seals[t->size * t->parts_each], 0, (size_t)t->parts_each * sizeof *t->seals);
 	t->size++;
 	return STK_OK;
 }

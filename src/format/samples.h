@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Samples that are parts of archives: where each part lies, in 16 bytes a part and 16 a sample besides its name. */
+ * Samples that are parts of archives: where each part lies, in 20 bytes a part and 16 a sample besides its name. */
 #ifndef STK_FORMAT_SAMPLES_H
 #define STK_FORMAT_SAMPLES_H
 
@@ -17,6 +17,7 @@ struct stk_samples {
 	const char **archives; /* paths or URIs */
 	int32_t archive_count, parts_each;
 	struct stk_sample_part *parts; /* parts_each of each sample */
+	uint32_t *seals;               /* one for each part: that of its header (stk__header_seal); 0: not known */
 	struct stk_sample_place {
 		uint64_t name; /* in `names`: a member's, or "" */
 		uint32_t archive;
@@ -32,7 +33,7 @@ STK_MUST_USE enum stk_status stk__samples_init(
 	struct stk_samples *t, const char *const *archives, int32_t count, int32_t parts_each, struct stk_error *err);
 void stk__samples_free(struct stk_samples *t);
 
-/* Appends a sample of an archive with empty parts, which the caller fills in at *out before the next call. NULL: out of memory. */
+/* Appends a sample of an archive with empty parts, which the caller fills in at *out before the next call, and their seals. NULL: out of memory. */
 STK_MUST_USE enum stk_status stk__samples_add(
 	struct stk_samples *t, int32_t archive, const char *name, size_t n, struct stk_sample_part **out, struct stk_error *err);
 void stk__samples_drop_last(struct stk_samples *t);

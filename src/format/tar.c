@@ -207,6 +207,12 @@ static bool is_file(char type)
 	return type == '0' || type == '\0' || type == '7';
 }
 
+/* Sizes from 8 GiB on can stand in an entry before it, and the header's field then says anything. */
+bool stk__tar_header_fits(const uint8_t *header, int64_t size)
+{
+	return sum_is_right(header) && is_file((char)header[TYPE]) && (size >= (int64_t)1 << 33 || number_of(header + SIZE, 12) == size);
+}
+
 static enum stk_status take_entry(struct scan *t, const uint8_t *h, int64_t *size, stk_archive_found *found, void *user)
 {
 	char type = (char)h[TYPE];

@@ -126,7 +126,7 @@ static enum stk_status found_double(struct stk_collect *c, const char *ending, s
 	return STK_OK;
 }
 
-static enum stk_status add_component(struct stk_collect *c, const char *ending, size_t n, int64_t offset, int64_t size)
+static enum stk_status add_component(struct stk_collect *c, const char *ending, size_t n, int64_t offset, int64_t size, uint32_t seal)
 {
 	uint64_t hash = stk__hash_bytes(0, ending, n);
 	bool told = false;
@@ -149,6 +149,7 @@ static enum stk_status add_component(struct stk_collect *c, const char *ending, 
 				c->o->elements[k]);
 		c->have |= 1ull << k;
 		c->parts[k] = (struct stk_sample_part){offset, size};
+		c->t->seals[(c->t->size - 1) * c->t->parts_each + k] = seal;
 	}
 	return STK_OK;
 }
@@ -193,7 +194,7 @@ enum stk_status stk__collect_file(void *user, const struct stk_archive_member *m
 		c->begin = m->offset;
 		s = begin_sample(c, m->name, strlen(m->name));
 	}
-	return s ? s : add_component(c, ending, strlen(ending), m->offset, m->size);
+	return s ? s : add_component(c, ending, strlen(ending), m->offset, m->size, m->seal);
 }
 
 enum stk_status stk__collect_begin(const struct stk_webdataset_options *o, int32_t archive, struct stk_samples *t,
@@ -279,7 +280,7 @@ static enum stk_status parse_sample(struct stk_collect *c, const char *at, const
 		if (!any)
 			s = begin_sample(c, name.at, name.n);
 		if (!s)
-			s = add_component(c, ending.at, ending.n, offset, size);
+			s = add_component(c, ending.at, ending.n, offset, size, 0);
 	}
 	if (s || !any)
 		return s ? s : bad_index(c, "a sample without components");

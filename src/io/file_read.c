@@ -34,6 +34,8 @@ struct file_read {
 	struct stk_buffer *buffer; /* NULL where the request has room of its own */
 	uint8_t *data;
 	size_t capacity, used;
+	uint8_t *before; /* STK_IO_BEFORE bytes, of which before_used have been read */
+	size_t before_used;
 	int64_t expected; /* bytes from offset on, as fstat told; -1: not asked */
 };
 
@@ -131,8 +133,17 @@ static ssize_t read_some(struct file_read *f, size_t size)
 		errno = EIO;
 		return -1;
 	}
-	struct iovec v = {f->data + f->used, size};
-	return stk__preadv2(f->fd, &v, 1, f->r->offset + (off_t)f->used, f->may_block ? 0 : RWF_NOWAIT);
+	const size_t lack = f->r->before - f->before_used;
+	struct iovec v[2] = {{f->before + f->before_used, lack}, {f->data + f->used, size}};
+	ssize_t n = stk__preadv2(
+		f->fd, lack ? v : v + 1, lack ? 2 : 1, f->r->offset + (off_t)f->used - (off_t)lack, f->may_block ? 0 : RWF_NOWAIT);
+	if (n <= 0 || !lack)
+		return n;
+	const size_t took = (size_t)n < lack ? (size_t)n : lack;
+	f->before_used += took;
+	if (took == (size_t)n)
+		errno = EINTR; /* none of the caller's bytes: the read goes on */
+	return took == (size_t)n ? -1 : n - (ssize_t)took;
 }
 
 static enum stk_status read_failed(struct file_read *f)
@@ -217,6 +228,8 @@ static enum stk_status read_all(struct file_read *f)
 
 static enum stk_status open_and_read(struct file_read *f)
 {
+	uint8_t before[STK_IO_BEFORE];
+	f->before = before;
 	enum stk_status status = open_file(f);
 	if (status || f->blocked)
 		return status;
@@ -237,6 +250,8 @@ static enum stk_status open_and_read(struct file_read *f)
 		status = reserve(f, size);
 	if (!status)
 		status = read_all(f);
+	if (!status && !f->blocked && f->r->check && (status = f->r->check(f->r, before, f->data, f->r->error)))
+		f->r->hopeless = true;
 	close(f->fd);
 	return status;
 }

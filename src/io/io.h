@@ -23,6 +23,8 @@ struct stk_object {
 	char version[128]; /* differs between versions of the object: its ETag; "" where there is none */
 };
 
+enum { STK_IO_BEFORE = 512 };
+
 struct stk_request {
 	/* set by the caller */
 	const char *uri;        /* path or scheme://...; lives until done */
@@ -53,6 +55,9 @@ struct stk_request {
 	int64_t object_size;
 	uint64_t object_tag;
 	bool pinned; /* an object of another object_tag is an error, and not newer bytes */
+	/* Of a local file: read the `before` bytes before `offset` too, and let `check` see all. If it returns an error, the request fails with it. Nullable. */
+	size_t before; /* at most STK_IO_BEFORE, and `offset` */
+	enum stk_status (*check)(const struct stk_request *r, const uint8_t *before, const uint8_t *data, struct stk_error *err);
 	/* The source: what it has seen of the object. 0: nothing. */
 	int64_t got_size;
 	uint64_t got_tag;

@@ -181,6 +181,10 @@ struct stk_reader_def {
 	int32_t (*part_count)(const void *args);
 	void (*parts)(const void *shared, int64_t id, struct stk_part *out);
 	size_t (*part_uri)(const void *shared, int64_t part, char *uri, size_t capacity);
+	/* Checks the `header` bytes that stand before a part in its object, so that bytes of another object that has taken its place are an error. Only local
+	 * files are checked: remote objects have ETags. header: at most STK_IO_BEFORE. Nullable, both together. */
+	size_t header;
+	enum stk_status (*check)(const void *shared, int64_t id, int32_t part, const uint8_t *header, struct stk_error *err);
 	/* For messages about one part of a sample: its name, and which part an output is a view of (-1: none). Nullable, both together. */
 	size_t (*part_name)(const void *shared, int64_t id, int32_t part, char *name, size_t capacity);
 	int32_t (*output_part)(const void *args, int32_t output);

@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "op/reader_samples.h"
 
+#include "base/error.h"
+#include "format/archive_index.h"
+#include "format/tar.h"
+
 #include <stdio.h>
 
 enum stk_status stk__archive_paths(const struct stk_access *access, const char *archives_name, const struct stk_strings *archives,
@@ -83,6 +87,20 @@ void stk__reader_samples_object(const void *shared, int64_t uri, int64_t *size, 
 	*size = 0;
 	*tag = t->tags[uri];
 	*pinned = true;
+}
+
+enum stk_status stk__reader_samples_check(const void *shared, int64_t id, int32_t part, const uint8_t *header, struct stk_error *err)
+{
+	const struct stk_samples *t = shared;
+	const struct stk_sample_part *p = &t->parts[id * t->parts_each + part];
+	const uint32_t seal = t->seals[id * t->parts_each + part];
+	if (seal ? stk__header_seal(header, STK_TAR_HEADER) == seal : stk__tar_header_fits(header, p->length))
+		return STK_OK;
+	const char *tar = t->archives[t->places[id].archive];
+	return stk__fail(err, STK_IO,
+		"%.200s: at byte %lld is another file than the index of the tar says: the tar was changed or replaced: begin anew, with a new index "
+		"where you gave one",
+		tar, (long long)p->offset);
 }
 
 size_t stk__reader_samples_part_uri(const void *shared, int64_t part, char *uri, size_t capacity)

@@ -28,6 +28,8 @@ uint64_t stk__reader_samples_digest(const void *shared, int64_t first, int64_t c
 size_t stk__reader_samples_uri(const void *shared, int64_t id, char *uri, size_t capacity);
 void stk__reader_samples_parts(const void *shared, int64_t id, struct stk_part *out);
 void stk__reader_samples_object(const void *shared, int64_t uri, int64_t *size, uint64_t *tag, bool *pinned);
+/* Of a tar: the header before a part is the one that the index knows, or one of a file of the part's size. */
+enum stk_status stk__reader_samples_check(const void *shared, int64_t id, int32_t part, const uint8_t *header, struct stk_error *err);
 size_t stk__reader_samples_part_uri(const void *shared, int64_t part, char *uri, size_t capacity);
 
 #endif

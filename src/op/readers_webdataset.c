@@ -2,6 +2,8 @@
  * readers.webdataset: samples of several files each, from tars. */
 #include "op/reader_webdataset.h"
 
+#include "format/tar.h"
+
 const struct stk_arg_def stk__webdataset_args[] = {
 	STK_ARG(struct stk_webdataset_args, paths, STK_ARG_STRINGS, NULL, STK_FREE, STK_REQUIRED | STK_SCALAR_OK,
 		"Tars, of local paths or URIs, also as \"shard-{000..127}.tar\" and \"*.tar\", or what stoker index made of them. Samples are shuffled and shared among ranks over all of them."),
@@ -124,6 +126,8 @@ static const struct stk_reader_def readers_webdataset_reader = {
 	.parts = stk__reader_samples_parts,
 	.object = stk__reader_samples_object,
 	.part_uri = stk__reader_samples_part_uri,
+	.header = STK_TAR_HEADER,
+	.check = stk__reader_samples_check,
 };
 
 const struct stk_op_def stk__op_readers_webdataset = {

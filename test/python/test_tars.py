@@ -598,3 +598,140 @@ def test_neighbours_come_together(tmp_path, monkeypatch):
         assert [np.asarray(s).tobytes() for _ in range(10) for s in made.run()[0]] == whole[:595]
     finally:
         server.close()
+
+
+def reading(path, **more):
+    @pipeline_def(batch_size=4, num_threads=2, device_id=None)
+    def define():
+        return tuple(fn.readers.webdataset(paths=[str(path)], ext=["bin", "cls"], **more))
+
+    pipe = define()
+    return pipe, lambda: [[np.asarray(t).tobytes() for t in out] for out in pipe.run()]
+
+
+OLD = [(f"{i}.{e}", bytes([65 + i]) * n) for i in range(4) for e, n in (("bin", 900 if i != 2 else 2000), ("cls", 3))]
+NEW = [(f"{i}.{e}", bytes([97 + i]) * n) for i in range(4) for e, n in (("bin", 900 if i != 1 else 2000), ("cls", 3))]
+
+
+def replace(path, how):
+    """Another tar of the same size and time in the place of this one: a new file, or the same one with other bytes."""
+    st = path.stat()
+    write(path.with_suffix(".new"), NEW)
+    assert path.with_suffix(".new").stat().st_size == st.st_size
+    if how == "a new file":
+        os.replace(path.with_suffix(".new"), path)
+    else:
+        path.write_bytes(path.with_suffix(".new").read_bytes())
+    os.utime(path, ns=(st.st_atime_ns, st.st_mtime_ns))
+
+
+@pytest.mark.parametrize("how", ["a new file", "the same file"])
+def test_a_tar_that_was_replaced_by_one_of_its_size_and_time(tmp_path, how):
+    """Before a run its index is made anew; in the middle of one, and with an index that was given, no bytes of another file are delivered."""
+    tar = tmp_path / "a.tar"
+    write(tar, OLD)
+    pipe, read = reading(tar)
+    assert read() == [[d for n, d in OLD if n.endswith(e)] for e in ("bin", "cls")]
+    pipe.close()
+    replace(tar, how)
+    pipe, read = reading(tar)
+    assert read() == [[d for n, d in NEW if n.endswith(e)] for e in ("bin", "cls")]
+    pipe.close()
+    write(tar, OLD)
+    pipe, read = reading(tar)
+    read()
+    fd = os.open(tar, os.O_RDONLY)  # keeps the old file's inode from being given to the new one
+    replace(tar, how)
+    os.close(fd)
+    with pytest.raises(StokerError, match="the tar was changed or replaced"):
+        for _ in range(4):
+            read()
+    pipe.close()
+
+
+def test_a_tar_that_does_not_fit_an_index_of_wds2idx(tmp_path):
+    tar, index = tmp_path / "a.tar", tmp_path / "a.idx"
+    write(tar, OLD)
+    with tarfile.open(tar) as t:
+        at = {m.name: (m.offset_data, m.size) for m in t}
+    index.write_text(
+        "v1.2 4\n"
+        + "".join(" ".join(f"{e} {at[f'{i}.{e}'][0]} {at[f'{i}.{e}'][1]} {i}.{e}" for e in ("bin", "cls")) + "\n" for i in range(4))
+    )
+    pipe, read = reading(tar, index_paths=[str(index)])
+    assert read()[0] == [d for n, d in OLD if n.endswith("bin")]
+    pipe.close()
+    replace(tar, "a new file")
+    pipe, read = reading(tar, index_paths=[str(index)])
+    with pytest.raises(StokerError, match="the tar was changed or replaced"):
+        read()
+    pipe.close()
+
+
+def test_a_copy_of_a_tar_takes_its_index_along(tmp_path):
+    """It has another inode: some headers are compared once, and the index then knows the copy."""
+    (tmp_path / "copy").mkdir()
+    tar, copy = tmp_path / "a.tar", tmp_path / "copy" / "a.tar"
+    write(tar, OLD)
+    pipe, read = reading(tar)
+    whole = read()
+    pipe.close()
+    for name in ("a.tar", "a.tar.stoker"):
+        shutil.copy2(tmp_path / name, tmp_path / "copy" / name)
+    before = (tmp_path / "copy" / "a.tar.stoker").read_bytes()
+    for _ in range(2):
+        pipe, read = reading(copy)
+        assert read() == whole
+        pipe.close()
+        after = (tmp_path / "copy" / "a.tar.stoker").read_bytes()
+        assert after != before
+    assert len(after) == pytest.approx(len(before), abs=4)
+
+
+def test_a_kept_index_holds_no_query(tmp_path, script):
+    """It can hold a signature, which opens the object to anybody."""
+    write(tmp_path / "a.tar", OLD)
+    done = script(
+        """
+        import sys, threading
+        from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+        from stoker import fn, pipeline_def
+
+        data = open(sys.argv[1], "rb").read()
+
+        class Server(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def log_message(self, *_):
+                pass
+
+            def do_GET(self):
+                first, _, last = (self.headers.get("Range") or f"bytes=0-{len(data) - 1}")[6:].partition("-")
+                body = data[int(first) : int(last or len(data)) + 1]
+                self.send_response(206)
+                self.send_header("Content-Length", str(len(body)))
+                self.send_header("Content-Range", f"bytes {first}-{int(first) + len(body) - 1}/{len(data)}")
+                self.send_header("ETag", '"x"')
+                self.end_headers()
+                self.wfile.write(body)
+
+        server = ThreadingHTTPServer(("127.0.0.1", 0), Server)
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+
+        @pipeline_def(batch_size=4, num_threads=2, device_id=None)
+        def define():
+            url = f"http://127.0.0.1:{server.server_address[1]}/a.tar?X-Amz-Signature=TOP/SECRET"
+            return tuple(fn.readers.webdataset(paths=[url], ext=["bin", "cls"]))
+
+        for _ in range(2):
+            pipe = define()
+            pipe.run()
+            pipe.close()
+        """,
+        str(tmp_path / "a.tar"),
+        XDG_CACHE_HOME=str(tmp_path / "caches"),
+    )
+    assert done.returncode == 0, done.stderr
+    kept = [p for p in (tmp_path / "caches").rglob("*") if p.is_file()]
+    assert len(kept) == 1
+    assert all(b"SECRET" not in p.read_bytes() and "SECRET" not in p.name for p in kept) and b"a.tar" in kept[0].read_bytes()
