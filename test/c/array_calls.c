@@ -128,6 +128,17 @@ static void draw_cast(struct call *c)
 	call_int(c, "dtype", call_dtype());
 }
 
+static void draw_preemphasis(struct call *c)
+{
+	static const char *const borders[] = {"zero", "clamp", "reflect"};
+	enum stk_dtype to = (enum stk_dtype)call_dtype();
+	call_any_input(c);
+	c->in[0].desc.dtype = c->in[0].desc.dtype == STK_BOOL ? STK_UINT8 : c->in[0].desc.dtype;
+	call_int(c, "dtype", to == STK_BOOL ? STK_FLOAT : to);
+	call_float(c, "preemph_coeff", call_draw(200) / 100.0);
+	c->args[c->n_args++] = stk_arg_string("border", borders[call_draw(3)]);
+}
+
 static void draw_plain(struct call *c)
 {
 	call_any_input(c);
@@ -434,6 +445,7 @@ static void draw_arithmetic(struct call *c)
 
 static const struct call_kind kinds[] = {
 	{"cast", draw_cast},
+	{"preemphasis_filter", draw_preemphasis},
 	{"copy", draw_plain},
 	{"reshape", draw_plain},
 	{"transpose", draw_transpose},

@@ -22,6 +22,7 @@
 #include "kernel/points/points_one.h"
 #include "kernel/pointwise/pointwise.h"
 #include "kernel/pointwise/pointwise_element.h"
+#include "kernel/preemphasis/preemphasis.h"
 #include "kernel/reduce/normalize.h"
 #include "kernel/reduce/normalize_one.h"
 #include "kernel/reduce/reduce.h"
@@ -221,6 +222,10 @@ static bool run_image(struct stk_job *job)
 	case STK_JOB_debayer:
 		for (uint32_t i = 0; i < job->n; i++)
 			stk__debayer_one(&STK_PARAMS(stk_debayer, job), job->src[0], job->dst, i);
+		return true;
+	case STK_JOB_preemphasis:
+		for (uint32_t i = 0; i < job->n; i++)
+			stk__preemphasis_one(job, i);
 		return true;
 	case STK_JOB_enhance:
 		run_enhance(job);

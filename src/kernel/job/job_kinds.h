@@ -12,6 +12,7 @@
 	X(reduce, 3)                                                                                                                       \
 	X(normalize, 3)                                                                                                                    \
 	X(points, 1)                                                                                                                       \
+	X(preemphasis, 1)                                                                                                                  \
 	X(sample, 2)                                                                                                                       \
 	X(resize, 3)                                                                                                                       \
 	X(filter, 9)                                                                                                                       \

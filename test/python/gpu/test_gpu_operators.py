@@ -21,6 +21,7 @@ TABLES = (
     "cases_transforms",
     "cases_warps",
     "cases_pixels",
+    "cases_audio",
     "cases_filters",
     "cases_frames",
     "cases_generic",

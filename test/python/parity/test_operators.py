@@ -13,6 +13,7 @@ TABLES = ("cases_decoders", "cases_geometry", "cases_transforms", "cases_warps",
 BY_LAYOUT = (
     "cases_tensors",
     "cases_reductions",
+    "cases_audio",
     "cases_filters",
     "cases_frames",
     "cases_boxes",
