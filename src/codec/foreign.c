@@ -177,3 +177,14 @@ bool stk__foreign_find(const uint8_t *data, size_t size, struct stk_foreign *fou
 	}
 	return find_media(data, size, found) || find_markup(data, size, found);
 }
+
+bool stk__foreign_ending(const char *ending)
+{
+	static const char *const endings[] = {"gif", "jp2", "j2k", "jpx", "jpf", "jxl", "jxr", "heic", "heif", "avif", "psd", "ico", "exr",
+		"hdr", "dds", "qoi", "svg", "eps", "tga", "pcx", "xpm", "fits", "dcm", "cr2", "cr3", "nef", "arw", "dng", "raf", "rw2",
+		"orf"};
+	for (size_t i = 0; i < sizeof endings / sizeof *endings; i++)
+		if (strcasecmp(ending, endings[i]) == 0)
+			return true;
+	return false;
+}

@@ -16,4 +16,7 @@ struct stk_foreign {
 /* Recognises a file by its first bytes. Returns false if the file is not one of the known kinds. */
 bool stk__foreign_find(const uint8_t *data, size_t size, struct stk_foreign *found);
 
+/* True for the ending of a file's name ("jp2", in any case) of a kind of picture that is not decoded. */
+bool stk__foreign_ending(const char *ending);
+
 #endif

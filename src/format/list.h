@@ -24,7 +24,7 @@ struct stk_file_list {
 	uint64_t fingerprint;
 	bool sized;             /* what is known of files stands behind their names */
 	int64_t skipped;        /* files and folders of the tree that were met and not taken */
-	char skipped_text[256]; /* what they are, in words */
+	char skipped_text[400]; /* what they are, in words */
 };
 
 STK_MUST_USE enum stk_status stk__list_add_file(struct stk_file_list *l, const char *name, size_t n, struct stk_error *err);

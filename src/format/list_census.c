@@ -3,6 +3,7 @@
 
 #include "base/error.h"
 #include "codec/codec.h"
+#include "codec/foreign.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -93,17 +94,6 @@ static const char *slash_behind(const char *root)
 	return strcmp(root, "/") ? "/" : "";
 }
 
-enum stk_status stk__list_end_class(struct stk_file_list *l, const struct stk_file_list_options *o, struct stk_list_census *c,
-	int64_t first, const char *name, struct stk_error *err)
-{
-	stk__list_sort(l, first, o->nested);
-	c->empty += l->size == first;
-	if (o->nested && !o->everything && l->size == first)
-		return stk__fail(err, STK_INVALID, "%s%s%s: a class folder without images: remove it, or give a list of files and labels",
-			l->root, slash_behind(l->root), name);
-	return STK_OK;
-}
-
 static const char *plural(int64_t n)
 {
 	return n == 1 ? "" : "s";
@@ -139,7 +129,28 @@ static void list_endings(const struct stk_list_census *c, char *text, size_t cap
 				       : snprintf(text + used, capacity - used, "%s%lld without an ending", comma, n));
 	}
 	if (c->other_endings && used < capacity)
-		snprintf(text + used, capacity - used, " and %lld more", (long long)c->other_endings);
+		used += (size_t)snprintf(text + used, capacity - used, " and %lld more", (long long)c->other_endings);
+	for (int i = ending_after(c, -1); i >= 0 && used < capacity; i = ending_after(c, i))
+		if (stk__foreign_ending(c->endings[i].name + (c->endings[i].name[0] == '.'))) {
+			snprintf(text + used, capacity - used, "; pictures that are called %s are not decoded: convert them to PNG or JPEG",
+				c->endings[i].name);
+			return;
+		}
+}
+
+enum stk_status stk__list_end_class(struct stk_file_list *l, const struct stk_file_list_options *o, struct stk_list_census *c,
+	int64_t first, const char *name, struct stk_error *err)
+{
+	stk__list_sort(l, first, o->nested);
+	c->empty += l->size == first;
+	if (o->nested && !o->everything && l->size == first) {
+		char endings[240] = "";
+		list_endings(c, endings, sizeof endings);
+		return stk__fail(err, STK_INVALID,
+			"%s%s%s: a class folder without images: remove it, or give a list of files and labels%s%s", l->root,
+			slash_behind(l->root), name, c->files ? "; endings seen: " : "", endings);
+	}
+	return STK_OK;
 }
 
 enum stk_status stk__census_no_classes(const struct stk_list_census *c, const struct stk_file_list *l, struct stk_error *err)
@@ -164,7 +175,7 @@ static enum stk_status say_no_files(
 	const struct stk_list_census *c, const struct stk_file_list *l, const struct stk_file_list_options *o, struct stk_error *err)
 {
 	const char *root = l->root;
-	char endings[160];
+	char endings[240];
 	list_endings(c, endings, sizeof endings);
 	long long classes = (long long)l->folder_count;
 	if (c->folders)
@@ -180,7 +191,7 @@ static enum stk_status say_no_files(
 /* Says why there are fewer samples than files. */
 static void tell_skipped(const struct stk_list_census *c, struct stk_file_list *l, int64_t beside)
 {
-	char endings[160], *text = l->skipped_text;
+	char endings[240], *text = l->skipped_text;
 	const size_t room = sizeof l->skipped_text;
 	list_endings(c, endings, sizeof endings);
 	const struct {

@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 import stoker
 from PIL import Image
+from stoker import _where
 from stoker import transforms as T
 from stoker.errors import CorruptError, StokerError, UnsupportedError
 
@@ -108,6 +109,22 @@ def test_what_a_file_is_and_what_to_do(name: str, tmp_path: Path) -> None:
     for size in range(min(len(data), 40)):  # a part of it is an error too, of whatever kind
         with pytest.raises(StokerError):
             stoker.imdecode(data[:size])
+
+
+def test_a_folder_of_pictures_that_are_not_decoded(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """DALI's readers.file takes .jp2 files; here they are counted, with what to do about them."""
+    monkeypatch.setattr(_where, "_shown", set())
+    (tmp_path / "one").mkdir()
+    (tmp_path / "one" / "a.jp2").write_bytes(FILES["jpeg 2000"][0])
+    with pytest.raises(
+        StokerError, match=r"endings seen: \.jp2 \(1\); pictures that are called \.jp2 are not decoded: convert them to PNG or JPEG"
+    ):
+        stoker.Loader(tmp_path, batch_size=1, transforms=[])
+    (tmp_path / "one" / "b.png").write_bytes(_saved("PNG"))
+    stoker.Loader(tmp_path, batch_size=1, transforms=[])
+    assert ".jp2 (1); pictures that are called .jp2 are not decoded" in capsys.readouterr().err
 
 
 def test_a_loader_names_the_file(tmp_path: Path) -> None:
