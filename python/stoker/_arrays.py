@@ -106,6 +106,14 @@ def with_dtype(value: Any, dtype: int | None) -> Any:
     return value
 
 
+def layout_of(data: Any) -> str:
+    """The layout of samples that are tensors of a pipeline, or a list of them; "" where none is known."""
+    if isinstance(data, (list, tuple)) and data:
+        data = data[0]
+    layout = getattr(data, "layout", None)  # torch's tensors have one that is no method
+    return str(layout()) if callable(layout) else ""
+
+
 def samples_of(batch: Any, limit: int, copy: bool = False) -> Any:
     """A batch, given as a list of samples or as one array with the samples along its first axis, as a list of buffers or as one of that kind. copy: as for
     as_buffer."""

@@ -186,12 +186,11 @@ class GraphBuilder:
         if self.first is None:
             self.sinks.append(node)
 
-    def source_of(self, node: NodeRef) -> int:
-        """The operator that a node comes from, not counting copies to the GPU."""
-        op = node.op
-        while self.records[op].op == "copy":
-            op = self.records[op].inputs[0].op
-        return op
+    def source_of(self, node: NodeRef) -> NodeRef:
+        """The operator that a node comes from, and which of its outputs it is, not counting copies to the GPU."""
+        while self.records[node.op].op == "copy":
+            node = self.records[node.op].inputs[0]
+        return node
 
     def device(self, node: NodeRef) -> str:
         """Where a value lies when the pipeline runs: "cpu" or "gpu"."""

@@ -35,7 +35,7 @@ class Session:
         self.restored: dict[str, Any] | None = None
         self._kept: list[Kept] = [s.source for s in sources]
         self._sources = [s.source for s in sources if isinstance(s.source, Source)]
-        self._fed = [(s.name, s.source) for s in sources if isinstance(s.source, FedSource)]
+        self._fed = [(s.name, s.source) for s in sources if isinstance(s.source, FedSource) and not s.source.unused]
         self._timeout = -1.0 if timeout is None else timeout
         self._earlier = 0  # batches of epochs that are over
         self._epoch = 0  # of the last batch that take() gave

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from stoker import _core
-from stoker._arrays import as_buffer, samples_of, wait_for, with_dtype
+from stoker._arrays import as_buffer, layout_of, samples_of, wait_for, with_dtype
 from stoker._on_gpu import GpuSamples, gpu_samples
 from stoker._processes import Processes, Raised
 from stoker._types import BatchInfo, SampleInfo
@@ -77,7 +77,9 @@ class Source(Kept):
         if self.by_sample:
             return self._pull_samples(epoch, batch, count, position)
         try:
-            lists = self.split(self.take(epoch, batch, 0, count, position), count)
+            given = self.take(epoch, batch, 0, count, position)
+            self._take_layouts(given)
+            lists = self.split(given, count)
             self.handle.on_gpu = bytes(isinstance(items, GpuSamples) for items in lists)
             return [items.samples if isinstance(items, GpuSamples) else items for items in lists]
         except StopIteration:
@@ -87,12 +89,23 @@ class Source(Kept):
             e.add_note(f"in the source of {self.told}, for sample {position} of epoch {epoch} (batch {batch})")
             raise
 
+    def _take_layouts(self, given: Any) -> None:
+        """Layouts of tensors of another pipeline, for outputs that declare none."""
+        if all(self.layouts):
+            return
+        parts = (given,) if self.single else given
+        if isinstance(parts, (tuple, list)) and len(parts) == self.outputs:
+            self.handle.layouts = tuple(declared or layout_of(part) for declared, part in zip(self.layouts, parts, strict=True))
+
     def _pull_samples(self, epoch: int, batch: int, count: int, position: int) -> Pulled:
         """A whole batch. Where the source ends inside it, what came of it is left out, as in DALI."""
         lists: list[list[Any]] = [[] for _ in range(self.outputs)]
         for i in range(count):
             try:
-                parts = self._parts(self.take(epoch, batch, i, count, position))
+                given = self.take(epoch, batch, i, count, position)
+                if i == 0:
+                    self._take_layouts(given)
+                parts = self._parts(given)
                 for items, part, dtype in zip(lists, parts, self.dtypes, strict=True):
                     wait_for(self.stream, part)
                     items.append(with_dtype(as_buffer(part, self.copy), dtype))
@@ -280,6 +293,7 @@ class FedSource(Source):
     """Batches that the user hands in with feed_input; after a restore, those behind the state."""
 
     seek = _BY_POSITION
+    unused = False  # no output of the pipeline needs it: nobody takes what is fed
 
     def __init__(self, repeat_last: bool = False, blocking: bool = False, **kwargs: Any) -> None:
         self.repeat_last = repeat_last
@@ -290,19 +304,32 @@ class FedSource(Source):
         self.fed = 0
         self.closed = False
         super().__init__(**kwargs)
+        self.parts: list[deque[tuple[Any, str]]] = [deque() for _ in range(self.outputs)]  # of several outputs, what was fed of each
 
     def feed(self, data: Any, limit: int, layout: str | None = None, stream: Any = None) -> None:
         """Takes a batch of up to `limit` samples, on the user's thread: when this returns, the arrays may be written to (no_copy=False)."""
         wait_for(stream, data)
-        samples = super().split(data, limit)
-        own = data.layout() if layout is None and hasattr(data, "as_cpu") else ""  # of another pipeline's
-        layouts = tuple(layout or declared or own for declared in self.layouts)
-        for given, declared in zip(layouts, self.layouts, strict=True):
-            if declared and given != declared:
-                raise InvalidArgumentError(f"feed_input: the layout {given!r}, where the external_source declares {declared!r}")
-        self._put((samples, layouts))
+        parts = self._parts(data)
+        self._put((super().split(data, limit), tuple(self._layout(k, part, layout) for k, part in enumerate(parts))))
+
+    def feed_output(self, output: int, data: Any, limit: int, layout: str | None = None, stream: Any = None) -> None:
+        """Takes a batch of one of several outputs. A run has data when each of them was fed."""
+        wait_for(stream, data)
+        self.parts[output].append((self._samples(data, limit, self.dtypes[output]), self._layout(output, data, layout)))
+        while all(self.parts):
+            columns, layouts = zip(*(waiting.popleft() for waiting in self.parts), strict=True)
+            self._put((list(columns), layouts))
+
+    def _layout(self, output: int, data: Any, layout: str | None) -> str:
+        """The layout of an output: the one that was given with the data, else the declared one, else the data's own."""
+        declared = self.layouts[output]
+        if declared and layout and layout != declared:
+            raise InvalidArgumentError(f"feed_input: the layout {layout!r}, where the external_source declares {declared!r}")
+        return layout or declared or layout_of(data)
 
     def _put(self, batch: tuple[list[Any], tuple[str, ...]]) -> None:
+        if self.unused:
+            return
         with self.ready:
             self.queue.append(batch)
             self.last = batch if self.repeat_last else None
@@ -322,6 +349,9 @@ class FedSource(Source):
                 raise StopIteration
             samples, self.handle.layouts = self.queue.popleft()
             return samples
+
+    def _take_layouts(self, given: Any) -> None:
+        """take() has set them."""
 
     def split(self, given: Any, count: int) -> list[Any]:
         """As it was split when it was fed."""

@@ -269,6 +269,7 @@ class Pipeline:
         try:
             self.start_py_workers()
             core = self._make_core()
+            self._find_unused_inputs(core)
             self._session = Session(core, self._builder.sources, self._settings.timeout)
             self._check_given_up()
         except BaseException:
@@ -289,6 +290,15 @@ class Pipeline:
             _tell_unsaved(self._builder.sources)
         if self._settings.checkpoint is not None:
             self._session.restore(read_state(self._settings.checkpoint))
+
+    def _find_unused_inputs(self, core: _core.Pipeline) -> None:
+        """Marks what feed_input feeds without an output that needs it: the library takes no batch of it."""
+        fed = [s for s in self._builder.sources if isinstance(s.source, FedSource)]
+        if fed:
+            unneeded = _unneeded(json.loads(self._builder.graph.serialize()))
+            led = core.readers() or any(s.op not in unneeded for s in self._builder.sources)
+            for s in fed:
+                s.source.unused = bool(led) and s.op in unneeded
 
     def _go_on_with_seed(self, seed: int) -> None:
         """Makes the random operators draw by a state's seed. Before the first batch: the pipeline is made once more from its graph."""
@@ -331,20 +341,26 @@ class Pipeline:
     def feed_input(
         self, data_node: DataNode | str, data: Any, layout: str | None = None, cuda_stream: Any = None, use_copy_kernel: bool = False
     ) -> None:
-        """Hands a batch to an external_source without a source, by its node or name. It is copied before this returns, unless the external_source
+        """Hands a batch to an external_source without a source, by its node or name. Of several outputs (num_outputs) each is fed by its node, or all at once with
+        a tuple that has a batch for each of them. It is copied before this returns, unless the external_source
         was made with no_copy=True. layout: of these samples, where the external_source declares none. cuda_stream: a stream of torch's or CuPy's, which is
         waited for where the data lies on a GPU; without one their current stream."""
         self.build()
         builder = self._builder
+        output: int | None = None
         if isinstance(data_node, str):
             op = next((s.op for s in builder.sources if s.name == data_node), -1)
         else:
-            op = builder.source_of(builder.own(data_node._builder, data_node.ref, "feed_input"))
+            op, output = builder.source_of(builder.own(data_node._builder, data_node.ref, "feed_input"))
         for fed in builder.sources:
             if op == fed.op:
                 if not isinstance(fed.source, FedSource):
                     raise InvalidArgumentError(f"external_source {fed.name!r} has a source of its own")
-                fed.source.feed(data, self.batch_size, layout, None if cuda_stream == -1 else cuda_stream)
+                stream = None if cuda_stream == -1 else cuda_stream
+                if output is not None and fed.source.outputs > 1 and not _is_of_all(data, fed.source.outputs):
+                    fed.source.feed_output(output, data, self.batch_size, layout, stream)
+                else:
+                    fed.source.feed(data, self.batch_size, layout, stream)
                 return
         known = ", ".join(repr(s.name) for s in builder.sources if isinstance(s.source, FedSource)) or "none"
         raise UnknownArgumentError(f"feed_input: there is no external_source {data_node!r}; those without a source: {known}")
@@ -520,6 +536,29 @@ class Pipeline:
     def __repr__(self) -> str:
         state = "not built" if self._session is None else f"{self._session.delivered} batches delivered"
         return f"Pipeline(batch_size={self.batch_size}, device_id={self.device_id}, {self.num_outputs} outputs, {state})"
+
+
+def _is_of_all(data: Any, outputs: int) -> bool:
+    """Whether what is fed is a batch for each of several outputs: a tuple of them, or a list of batches."""
+    if not isinstance(data, (tuple, list)) or len(data) != outputs:
+        return False
+    return isinstance(data, tuple) or all(isinstance(part, (tuple, list)) for part in data)
+
+
+def _unneeded(graph: dict[str, Any]) -> set[int]:
+    """Ordinals of operators of a serialised graph that no output needs."""
+    operators, needed = graph["operators"], set()
+    waiting = [op for op, _ in graph["outputs"]]
+    while waiting:
+        op = waiting.pop()
+        if op in needed:
+            continue
+        needed.add(op)
+        record = operators[op]
+        waiting += [node[0] for node in record["inputs"]]
+        waiting += [value["node"][0] for value in record.get("args", {}).values() if isinstance(value, dict) and "node" in value]
+        waiting += [condition[0] for condition in record.get("when", ())]
+    return {*range(len(operators))} - needed
 
 
 def _tell_unsaved(sources: Sequence[UserSource]) -> None:

@@ -381,14 +381,34 @@ class RandomChoice(Group):
 
 
 class RandomOrder(Group):
-    """All of `transforms`, in an order drawn for each sample. Taken where the order makes no difference: flips, and one ColorJitter among them."""
+    """All of `transforms`, in an order drawn for each sample; at most five whose order makes a difference, beside flips."""
+
+    MOST = 5  # each is compiled once for each place that it may have in the order
 
     def __init__(self, transforms: Sequence[Any]) -> None:
         self.transforms = [Compose(flatten(t)) for t in transforms]
-        if sum(not _turns(t) for t in self.transforms) > 1:
+        count = len(self.in_random_order())
+        if count > self.MOST:
             raise ValueError(
-                "RandomOrder: a random order of transforms that do not commute is not in Stoker yet; give them in one order, or draw one with RandomChoice"
+                f"RandomOrder: {count} transforms in a random order are too many, at most {self.MOST} are compiled: give some of them in one order, before or "
+                "behind the RandomOrder, or draw an order of Python's in a Dataset"
             )
+
+    def in_random_order(self) -> list[Transform]:
+        """Those whose order makes a difference. The others mirror the image, and all there is besides them gives the same before and after."""
+        others = [t for t in self.transforms if not _turns(t)]
+        turned = len(others) < len(self.transforms)
+        if len(others) < 2 and all(_keeps_places(t) for t in others):
+            return []
+        return list(self.transforms) if turned and not all(_keeps_places(t) for t in others) else others
+
+
+def _keeps_places(transform: Transform) -> bool:
+    """Whether this changes an image in the same way wherever its pixels lie, so that it commutes with mirroring."""
+    if isinstance(transform, Group):
+        return all(_keeps_places(t) for t in transform.transforms)
+    kinds = (ColorJitter, GaussianBlur, Grayscale, Identity, RandomGrayscale, RandomInvert, RandomPosterize, RandomSolarize)
+    return isinstance(transform, kinds) or _turns(transform)
 
 
 def _turns(transform: Transform) -> bool:

@@ -216,9 +216,33 @@ static enum stk_status find_readers(struct stk_program *p, struct stk_error *err
 	return STK_OK;
 }
 
+/* A source is not called for data that is thrown away, nor does the run end because it fails. But something has to say where epochs end: without a reader and
+ * without a source that an output needs, all sources stay. The graph's order is a topological one. */
+static enum stk_status find_pruned(struct stk_program *p, struct stk_error *err)
+{
+	bool *needed = stk__program_alloc(p, (size_t)p->n_nodes, sizeof *needed);
+	if (!needed)
+		return stk__fail(err, STK_NO_MEMORY, "out of memory for a pipeline of %d operators", p->n_nodes);
+	for (int32_t i = 0; i < p->n_outputs; i++)
+		needed[p->values[p->outputs[i]].node] = true;
+	for (int32_t i = p->n_nodes - 1; i >= 0; i--)
+		for (int32_t k = 0; needed[i] && k < stk__program_sources(&p->nodes[i]); k++)
+			needed[p->values[stk__program_source(&p->nodes[i], k)].node] = true;
+	bool led = p->reader >= 0;
+	for (int32_t i = 0; i < p->n_nodes; i++)
+		led |= needed[i] && (p->nodes[i].def->flags & STK_OP_CALLBACK);
+	for (int32_t i = 0; i < p->n_nodes && led; i++) {
+		struct stk_program_node *n = &p->nodes[i];
+		n->pruned = !needed[i] && (n->def->flags & STK_OP_CALLBACK);
+		for (int32_t k = 0; !needed[i] && k < stk__program_sources(n); k++)
+			n->pruned |= p->nodes[p->values[stk__program_source(n, k)].node].pruned;
+	}
+	return STK_OK;
+}
+
 static bool is_chain_node(const struct stk_program_node *n)
 {
-	return !n->cloned && !(n->def->flags & STK_OP_CALLBACK);
+	return !n->cloned && !n->pruned && !(n->def->flags & STK_OP_CALLBACK);
 }
 
 /* A node's level: one more than what it must wait for, and two where it gathers in between. */
@@ -226,11 +250,11 @@ static void find_levels(struct stk_program *p)
 {
 	bool source_driven = false;
 	for (int32_t i = 0; i < p->n_nodes; i++)
-		source_driven |= p->reader < 0 && (p->nodes[i].def->flags & STK_OP_CALLBACK);
+		source_driven |= p->reader < 0 && (p->nodes[i].def->flags & STK_OP_CALLBACK) && !p->nodes[i].pruned;
 	p->n_levels = 1;
 	for (int32_t i = 0; i < p->n_nodes; i++) {
 		struct stk_program_node *n = &p->nodes[i];
-		if (n->cloned || (n->def->flags & STK_OP_CALLBACK))
+		if (n->cloned || n->pruned || (n->def->flags & STK_OP_CALLBACK))
 			continue;
 		/* where a user's source drives the epochs, positions are known only once it has been asked */
 		int32_t first = source_driven ? 1 : 0;
@@ -358,7 +382,7 @@ static void home_of_clone(struct stk_program *p, int32_t i)
 	struct stk_program_node *n = &p->nodes[i];
 	int32_t first = p->levels[0].n_callbacks && p->reader < 0 ? 1 : 0, last = p->n_levels - 1;
 	for (int32_t j = 0; j < p->n_nodes; j++)
-		for (int32_t k = 0; p->nodes[j].gathers >= 0 && k < stk__program_sources(&p->nodes[j]); k++)
+		for (int32_t k = 0; p->nodes[j].gathers >= 0 && !p->nodes[j].pruned && k < stk__program_sources(&p->nodes[j]); k++)
 			if (p->values[stk__program_source(&p->nodes[j], k)].node == i && p->nodes[j].level - 2 < last)
 				last = p->nodes[j].level - 2;
 	for (int32_t l = first; l <= last; l++)
@@ -381,7 +405,8 @@ static bool must_be_kept(const struct stk_program *p, int32_t v)
 		return true;
 	for (int32_t j = 0; j < p->n_nodes; j++) {
 		const struct stk_program_node *n = &p->nodes[j];
-		for (int32_t k = 0; !n->cloned && k < stk__program_sources(n); k++) /* clones run where what reads them does */
+		for (int32_t k = 0; !n->cloned && !n->pruned && k < stk__program_sources(n);
+			k++) /* clones run where what reads them does */
 			if (stk__program_source(n, k) == v &&
 				!(is_chain_node(n) && n->gathers < 0 &&
 					(from->cloned || (n->level == from->level && n->chain == from->chain))))
@@ -490,6 +515,8 @@ static enum stk_status make_levels(struct stk_program *p, struct stk_error *err)
 	}
 	for (int32_t i = 0; i < p->n_nodes; i++) {
 		struct stk_level *l = &p->levels[p->nodes[i].level];
+		if (p->nodes[i].pruned)
+			continue;
 		if (p->nodes[i].def->flags & STK_OP_CALLBACK)
 			l->callbacks[l->n_callbacks++] = i;
 		else if (p->nodes[i].gathers >= 0)
@@ -517,7 +544,7 @@ static enum stk_status set_up_nodes(struct stk_program *p, const struct stk_acce
 {
 	for (int32_t i = 0; i < p->n_nodes; i++) {
 		struct stk_program_node *n = &p->nodes[i];
-		if ((n->def->flags & (STK_OP_CALLBACK | STK_OP_FUNCTION)) && !n->node->has_source)
+		if ((n->def->flags & (STK_OP_CALLBACK | STK_OP_FUNCTION)) && !n->node->has_source && !n->pruned)
 			return stk__fail(
 				err, STK_INVALID, "\"%s\" has no source yet: give it callbacks before the pipeline is made", n->node->name);
 		const bool opens = n->def->reader && n->def->reader->open;
@@ -565,7 +592,7 @@ enum stk_status stk__program_create(struct stk_graph *graph, uint64_t seed, bool
 		p->outputs[i] = value_of(p, graph->outputs[i]);
 		p->values[p->outputs[i]].is_output = true;
 	}
-	if ((s = make_levels(p, err)) == STK_OK)
+	if ((s = find_pruned(p, err)) == STK_OK && (s = make_levels(p, err)) == STK_OK)
 		s = set_up_nodes(p, access, err);
 out:
 	if (s) {

@@ -47,6 +47,7 @@ struct stk_program_node {
 	struct stk_program_condition *when; /* the branches that it stands in, outermost first; as many as node->n_when */
 	uint64_t stream, seed;
 	bool has_seed, cloned, lowers; /* lowers: makes a pass, or part of one */
+	bool pruned;                   /* an external source that no output needs, or an operator that reads one: never runs */
 	bool decides;                  /* is a predicate, or what one is made from: runs before the rest of its chain */
 	bool on_gpu;                   /* described by its chain, done by the batch's step on the GPU */
 	unsigned classes;              /* what it adds to a pass */

@@ -9,7 +9,7 @@ import weakref
 
 import numpy as np
 import pytest
-from stoker import fn, pipeline_def, types
+from stoker import Pipeline, fn, pipeline_def, types
 from stoker.errors import InvalidArgumentError, StateError, StokerError
 
 pytestmark = pytest.mark.filterwarnings("error")
@@ -570,3 +570,86 @@ def test_a_rank_without_samples_asks_its_source_for_nothing(tmp_path, per_sample
     got = [[[np.array(t).tolist() for t in output] for output in pipe.run()] for _ in range(6)]
     assert got == 2 * [[[[1.0]], [[0]]], [[[3.0]], [[1]]], [[], []]]
     assert asked[:4] == [0, 1, 0, 1]
+
+
+# ---- sources that no output needs, layouts, and feeding one of several outputs ----
+
+
+def test_a_source_that_no_output_needs_is_not_called(files):
+    """As in DALI: nor is what reads it run."""
+
+    def fails():
+        raise ValueError("called")
+
+    @pipeline_def(batch_size=2, num_threads=2, device_id=None)
+    def beside_a_source():
+        used = fn.external_source(lambda i: [np.full(2, i, np.uint8)] * 2)
+        unused = fn.external_source(fails)
+        fn.external_source(name="fed")
+        fn.pad(fn.resize(unused, size=4) + used, axes=[0])
+        return used, used
+
+    @pipeline_def(batch_size=2, num_threads=2, device_id=None)
+    def beside_a_reader():
+        fn.external_source(fails)
+        fn.external_source(name="fed")
+        return fn.readers.file(files=[str(f) for f in files[:4]])[1]
+
+    for make in (beside_a_source, beside_a_reader):
+        pipe = make()
+        for k in range(3):
+            pipe.feed_input("fed", [np.zeros(2, np.uint8)] * 2)
+            out = pipe.run()[0]
+            assert make is beside_a_reader or np.array(out[0]).tolist() == [k, k]
+
+
+def test_a_source_stays_where_nothing_else_says_when_epochs_end():
+    @pipeline_def(batch_size=1, num_threads=1, device_id=None)
+    def constant():
+        fn.external_source([[np.zeros(1)]] * 2)
+        return fn.constant(idata=[5])
+
+    pipe = constant()
+    assert [np.array(pipe.run()[0][0]).tolist() for _ in range(2)] == [[5], [5]]
+    with pytest.raises(StopIteration):
+        pipe.run()
+
+
+@pytest.mark.parametrize("form", ["list", "tensors", "samples", "two"])
+def test_what_another_pipeline_made_keeps_its_layout(form):
+    @pipeline_def(batch_size=2, num_threads=1, device_id=None)
+    def makes():
+        return fn.external_source([[np.zeros((4, 5, 3), np.uint8)] * 2], cycle=True, layout="HWC")
+
+    made = makes().run()[0]
+
+    @pipeline_def(batch_size=2, num_threads=1, device_id=None)
+    def takes():
+        if form == "two":
+            return tuple(fn.external_source(lambda: (made, [np.zeros(3)] * 2), num_outputs=2))
+        source = {"list": lambda: made, "tensors": lambda: [made[0], made[1]], "samples": lambda: made[0]}[form]
+        return fn.external_source(source, batch=form != "samples")
+
+    assert [out.layout() for out in takes().run()] == ["HWC", ""][: 1 + (form == "two")]
+
+
+def test_each_of_several_outputs_is_fed_by_its_node():
+    class Fed(Pipeline):
+        def define_graph(self):
+            self.first, self.second = fn.external_source(num_outputs=2)
+            return self.first, self.second
+
+        def iter_setup(self):
+            self.feed_input(self.second, [np.full(3, 2.0)] * 2)
+            self.feed_input(self.first, [np.ones(2, np.uint8)] * 2, layout="X")
+
+    pipe = Fed(2, 1, None)
+    for _ in range(3):
+        first, second = pipe.run()
+        assert first.layout() == "X" and np.array(first[1]).tolist() == [1, 1] and np.array(second[0]).tolist() == [2, 2, 2]
+    both = Fed(2, 1, None)
+    both.iter_setup = lambda: None
+    both.build()
+    both.feed_input(both.first, ([np.ones(2, np.uint8)] * 2, [np.zeros(3)] * 2))  # all at once, by any of them
+    both.feed_input(both.first, [np.ones(2, np.uint8)] * 2)
+    assert len(both._started()._fed[0][1].queue) == 1

@@ -96,8 +96,10 @@ def test_an_epoch_of_which_all_would_be_dropped_is_an_error(files, shuffle):
 def test_end_and_reset(files):
     iterator = DALIGenericIterator(seven(files, pad_last_batch=True), ["label"], reader_name="Reader")
     assert len(list(iterator)) == 4
-    assert list(iterator) == []  # until reset
+    with pytest.raises(StopIteration):
+        next(iterator)  # until reset, or until another `for` begins
     iterator.reset()
+    assert len(list(iterator)) == 4
     assert len(list(iterator)) == 4
     again = DALIGenericIterator(seven(files, pad_last_batch=True), ["label"], reader_name="Reader", auto_reset=True)
     assert [len(list(again)) for _ in range(3)] == [4, 4, 4]
@@ -182,13 +184,32 @@ def test_an_epoch_ends_with_its_last_batch(files, how, policy, auto_reset):
 
 
 @pytest.mark.parametrize("policy", [FILL, PARTIAL, DROP])
-def test_an_epoch_that_ended_stays_so_until_reset(files, policy):
+def test_an_epoch_that_ended_stays_so_until_reset_or_another_for(files, policy):
     for kind, make in kinds_of_ends(files).items():
         iterator = make(last_batch_policy=policy)
-        assert taken_to_the_last_batch(iterator, "islice", len(iterator)), kind
-        assert list(iterator) == [], kind
+        assert len(list(iterator)) == len(iterator) > 0, kind
+        with pytest.raises(StopIteration):
+            next(iterator)
+        assert len(list(iterator)) > 0, kind
+        with pytest.raises(StopIteration):
+            next(iterator)
         iterator.reset()
         assert len(list(iterator)) > 0, kind
+
+
+@pytest.mark.parametrize("policy", [FILL, PARTIAL, DROP])
+def test_another_for_begins_the_next_epoch_as_in_dali(files, policy):
+    """Whatever auto_reset says, and with the same batches as where reset() is called."""
+    for kind, make in kinds_of_ends(files).items():
+        left, called, automatic = (
+            make(last_batch_policy=policy),
+            make(last_batch_policy=policy),
+            make(last_batch_policy=policy, auto_reset=True),
+        )
+        for _ in range(3):
+            epochs = [[step[0]["label"].flatten().tolist() for step in iterator] for iterator in (left, called, automatic)]
+            assert epochs[0] == epochs[1] == epochs[2] and epochs[0], kind
+            called.reset()
 
 
 @pytest.mark.parametrize("samples", [6, 7])

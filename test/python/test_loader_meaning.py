@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a user's transforms, data sets and arguments mean elsewhere is what they mean to stoker.Loader, or they are refused."""
 
+import functools
+import itertools
 import os
 import shutil
 import threading
@@ -82,8 +84,64 @@ def test_random_choice_takes_one(tree):
 
 def test_random_order_where_it_makes_no_difference(tree):
     assert torch.equal(images(tree, [*SMALL, T.RandomOrder(TURNS)]), images(tree, SMALL).flip([2, 3]))
-    with pytest.raises(ValueError, match="do not commute"):
-        T.RandomOrder([JITTER, T.ColorJitter(hue=0.1)])
+
+
+def test_a_shard_of_a_pipeline_is_the_readers(files):
+    """One that would have no effect is refused."""
+
+    @pipeline_def(batch_size=2, num_threads=1, device_id=None)
+    def reads(**reader):
+        return fn.readers.file(files=[str(f) for f in files[:8]], **reader)[1]
+
+    with pytest.raises(InvalidArgumentError, match=r"shard=\(1, 4\) would have no effect.*num_shards=4, shard_id=1"):
+        Loader(reads(), shard=(1, 4))
+    for other in (None, (0, 4), (1, 2)):
+        with pytest.raises(InvalidArgumentError, match="its reader reads shard 1 of 4"):
+            Loader(reads(num_shards=4, shard_id=1), shard=other)
+    for same in ("auto", (1, 4)):
+        loader = Loader(reads(num_shards=4, shard_id=1, tail="drop"), shard=same)
+        assert next(iter(loader)) is not None and loader.step == len(loader) == 1
+
+    @pipeline_def(batch_size=2, num_threads=1, device_id=None)
+    def given():
+        return fn.external_source([[np.zeros(2, np.uint8)] * 2])
+
+    with pytest.raises(InvalidArgumentError, match="it has no reader"):
+        Loader(given(), shard=(1, 4))
+
+
+def test_random_order_takes_each_order_as_often():
+    """Of transforms whose order makes a difference, and with the values of torchvision's functions in that order."""
+    functional = import_torchvision().transforms.v2.functional
+    image = np.random.default_rng(0).integers(0, 256, (8, 10, 3), np.uint8)
+    plain = torch.from_numpy(image).permute(2, 0, 1)
+    parts = {
+        "invert": (functional.invert, T.RandomInvert(1.0)),
+        "solarize": (lambda x: functional.solarize(x, 100), T.RandomSolarize(100, 1.0)),
+        "posterize": (lambda x: functional.posterize(x, 3), T.RandomPosterize(3, 1.0)),
+    }
+    for names in (["invert", "solarize"], [*parts]):
+        orders = list(itertools.permutations(names))
+        wanted = [functools.reduce(lambda x, name: parts[name][0](x), order, plain).flip(2) for order in orders]
+        assert len({w.numpy().tobytes() for w in wanted}) == len(orders)
+        group = T.RandomOrder([T.RandomHorizontalFlip(1.0), *(parts[name][1] for name in names)])
+        count = [0] * len(orders)
+        for batch in Loader(Set(240, lambda i: (image, i)), 24, transforms=[group], dtype=torch.uint8, seed=3):
+            for made in batch.image:
+                (found,) = [k for k, w in enumerate(wanted) if torch.equal(made, w)]
+                count[found] += 1
+        share = 1 / len(orders)
+        assert all(abs(c - 240 * share) < 5 * (240 * share * (1 - share)) ** 0.5 for c in count), count
+
+
+def test_random_order_of_what_moves_pixels_and_flips(tree):
+    """A rotation and a flip do not commute."""
+    group = T.RandomOrder([T.RandomRotation((30, 30)), T.RandomHorizontalFlip(1.0)])
+    picture = np.random.default_rng(0).integers(0, 256, (16, 16, 3), np.uint8)
+    made = images(Set(64, lambda i: (picture, i)), [group])
+    assert len({m.numpy().tobytes() for m in made}) == 2
+    with pytest.raises(ValueError, match="6 transforms in a random order are too many"):
+        T.RandomOrder([T.RandomInvert(0.5)] * 6)
 
 
 def test_groups_of_torchvision(tree):

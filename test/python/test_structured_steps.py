@@ -463,6 +463,35 @@ def test_errors_of_masks_and_conditions():
 # ---- bird's-eye view ----
 
 
+@pytest.mark.parametrize("part", ["rotation", "scaling", "translation", "nothing"])
+def test_bev_augmentation_leaves_alone_what_its_parts_do_not_change(part):
+    """Angles beyond pi, and whole numbers, too."""
+    sample = {
+        "points": np.array([[1, 2, 3]], np.float32),
+        "speeds": np.array([[4, 5, 6]], np.float32),
+        "sizes": np.array([[2, 3, 4]], np.float32 if part == "scaling" else np.int32),
+        "yaws": np.array([4.0, -9.0, 1.0], np.float32),
+        "pose": np.eye(4),
+    }
+    ranges = {
+        "rotation": ((0.5, 0.5), 2, None, None),
+        "scaling": (None, None, (2.0, 2.0), None),
+        "translation": (None, None, None, (1, 1, 1)),
+    }
+    step = BEVBBoxesTransformer3D("points", "speeds", "sizes", "yaws", None, "pose", None, *ranges.get(part, (None,) * 4))
+    (got,) = run([sample], [step])
+    changed = {name for name, value in sample.items() if got[name].dtype != value.dtype or not np.array_equal(got[name], value)}
+    assert (
+        changed
+        == {
+            "rotation": {"points", "speeds", "yaws", "pose"},
+            "scaling": {"points", "speeds", "sizes", "pose"},
+            "translation": {"points", "pose"},
+            "nothing": set(),
+        }[part]
+    )
+
+
 def test_bev_augmentation_moves_boxes_and_matrices_alike():
     rng = np.random.default_rng(SEED + 7)
 

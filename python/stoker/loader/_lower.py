@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import copy
+import itertools
 import math as numbers
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -116,6 +117,24 @@ def _random_choice(image: Image, t: T.RandomChoice, gate: DataNode | None) -> Im
     return image
 
 
+def _random_order(image: Image, t: T.RandomOrder, gate: DataNode | None) -> Image:
+    """Each place of the order has all transforms, of which the drawn permutation lets one take effect."""
+    shuffled = t.in_random_order()
+    for part in t.transforms:
+        if not any(part is s for s in shuffled):
+            image = _apply(image, part, gate)
+    if not shuffled:
+        return image
+    orders = list(itertools.permutations(range(len(shuffled))))
+    drawn = fn.random.choice(len(orders))
+    for place in range(len(shuffled)):
+        which = fn.constant(idata=[order[place] for order in orders], shape=[len(orders)], dtype=types.INT32)[drawn]
+        for number, part in enumerate(shuffled):
+            taken = fn.cast(which == number, dtype=types.INT32)
+            image = _apply(image, part, taken if gate is None else taken * gate)
+    return image
+
+
 def _pad(image: Image, t: T.Pad) -> Image:
     left, top, right, bottom = t.padding
     followers = image.followers or Followers(image.size())
@@ -175,7 +194,9 @@ def _of_values(image: Image, t: T.Transform, gate: DataNode | None) -> DataNode 
         return _lower_values.grayscale(node, t.num_output_channels, always)
     if isinstance(t, T.RandomErasing):
         if t.noise:
-            raise UnsupportedError(f"{t!r} stands inside RandomApply or RandomChoice, where images are bytes: put it at the list's end")
+            raise UnsupportedError(
+                f"{t!r} stands inside RandomApply, RandomChoice or RandomOrder, where images are bytes: put it at the list's end"
+            )
         return _lower_values.erase(node, t, image.size(), _coin(t.p, gate))
     if isinstance(t, T.RandomGrayscale):
         return _lower_values.grayscale(node, 3, _coin(t.p, gate))
@@ -223,7 +244,7 @@ _FREE: dict[type[T.Transform], Callable[[Image, Any, DataNode | None], Image]] =
 
 def _in_group(t: T.Transform) -> UnsupportedError:
     return UnsupportedError(
-        f"{t!r} stands inside RandomApply or RandomChoice, which take what keeps the image's extent: put it outside, or into the Dataset"
+        f"{t!r} stands inside RandomApply, RandomChoice or RandomOrder, which take what keeps the image's extent: put it outside, or into the Dataset"
     )
 
 
@@ -267,6 +288,8 @@ def _apply(image: Image, t: T.Transform, gate: DataNode | None = None) -> Image:
         image = _flip(image, 0, _coin(t.p, gate))
     elif isinstance(t, T.RandomChoice):
         image = _random_choice(image, t, gate)
+    elif isinstance(t, T.RandomOrder):
+        image = _random_order(image, t, gate)
     elif isinstance(t, T.Group):
         inner = _coin(t.p, gate) if isinstance(t, T.RandomApply) else gate
         for part in t.transforms:
@@ -317,7 +340,9 @@ def _freely(image: Image, t: T.RandomAffine | T.Lambda, gate: DataNode | None) -
     if image.followers is not None:
         raise UnsupportedError(f"{t!r}: masks, boxes and points cannot follow a function: do it in the Dataset, for all of them")
     if gate is not None:
-        raise UnsupportedError(f"{t!r} stands inside RandomApply or RandomChoice: draw inside the function, by stoker.sample_rng()")
+        raise UnsupportedError(
+            f"{t!r} stands inside RandomApply, RandomChoice or RandomOrder: draw inside the function, by stoker.sample_rng()"
+        )
     made = image.moved(_lower_values.call(image.node, t), None)
     made.channels = None
     return made

@@ -11,10 +11,11 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from stoker import types
-from stoker._ranks import Shard, share, together
+from stoker._ranks import Shard, resolve, share, together
 from stoker._settings import PassedOn, table
 from stoker._where import notice
 from stoker.errors import InvalidArgumentError, UnsupportedError
+from stoker.pipeline import Pipeline
 
 
 class Arguments(PassedOn, total=False):
@@ -171,6 +172,27 @@ def refuse_what_a_pipeline_has(signature: inspect.Signature, given: dict[str, An
             f"Loader: {', '.join(others)} would have no effect on a Pipeline, which has its own: give "
             f"{'them' if len(others) > 1 else 'it'} to pipeline_def or to the pipeline's operators"
         )
+
+
+def shard_of_pipeline(pipeline: Pipeline, shard: Any) -> Shard:
+    """The part of the data that a Pipeline reads. A shard that was asked for has to be that one, because its reader decides it."""
+    meta = pipeline._started().meta()
+    own = Shard(int(meta.get("shard_id", 0)), int(meta.get("number_of_shards", 1)))
+    wanted = resolve(shard)
+    if wanted == own:
+        return own
+    if shard != "auto":
+        reads = f"its reader reads shard {own.rank} of {own.world}" if meta else "it has no reader, and its sources give what they give"
+        way = "give the reader" if meta else "let a function that makes the pipeline's sources divide their samples; for readers,"
+        raise InvalidArgumentError(
+            f"Loader: shard=({wanted.rank}, {wanted.world}) would have no effect on a Pipeline ({reads}): {way} num_shards={wanted.world}, "
+            f"shard_id={wanted.rank}"
+        )
+    if meta and own.world == 1:
+        notice(
+            f"the Pipeline's reader reads all samples on each of the {wanted.world} ranks: num_shards={wanted.world}, shard_id={wanted.rank} divide them"
+        )
+    return own
 
 
 def workers_of(python_workers: int) -> int:

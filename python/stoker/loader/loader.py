@@ -136,7 +136,7 @@ class Loader:
             raise InvalidArgumentError("Loader: shuffle and sampler exclude each other: the sampler makes the order")
         if isinstance(source, Pipeline):
             _options.refuse_what_a_pipeline_has(signature, {**locals(), **more})
-        place = _ranks.resolve(shard)
+        place = _options.shard_of_pipeline(source, shard) if isinstance(source, Pipeline) else _ranks.resolve(shard)
         self._names = _fields.names_of(fields)
         self._given = object_of(source)
         asked = Asked(

@@ -384,7 +384,7 @@ class EpochIterator:
             self._metas = [p.reader_meta(self._reader) for p in self._pipes]
 
     def __iter__(self) -> Any:
-        if self._is_over() and self._auto_reset:
+        if self._is_over():  # as DALI, whatever auto_reset says
             self.reset()
         if self._begun and not self._ended:
             warnings.warn(

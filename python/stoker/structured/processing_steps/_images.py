@@ -32,7 +32,7 @@ def image_size(image: DataNode) -> DataNode:
     at = layout.find("H") if layout else 0 if ndim in (2, 3) else -1
     if at >= 0 and shape[at] > 0 and shape[at + 1] > 0:
         return constant_node(np.array(shape[at : at + 2], np.int32))
-    record = builder.records[builder.source_of(image.ref)]
+    record = builder.records[builder.source_of(image.ref).op]
     if record.op == "decoders.image":
         args = {name: bool(value) for name, kind, value in record.args if name == "adjust_orientation" and kind == ValueKind.BOOL}
         peeked: DataNode = fn.peek_image_shape(DataNode(builder, NodeRef(*record.inputs[0]), record.op), **args)

@@ -22,7 +22,7 @@ class BEVBBoxesTransformer3D(PipelineStepBase):
     inverse from the right; and world_to_ego, which gets the transform from the left.
 
     rotation_range: least and largest angle, in radians, about rotation_axis (0 is x, 1 is y, 2 is z). scaling_range: least and largest factor.
-    translation_max_abs: how far along x, y and z, at most. None leaves a part out.
+    translation_max_abs: how far along x, y and z, at most. None leaves a part out: fields that only this part would change stay as they are.
     """
 
     def __init__(
@@ -61,16 +61,20 @@ class BEVBBoxesTransformer3D(PipelineStepBase):
         return self._points + self._velocities + self._sizes + self._orientation + self._from_scene + self._to_scene
 
     def _process(self, data: SampleDataGroup) -> SampleDataGroup:
+        if not self._drawn:
+            return data
         transform, angle, scale = fn.bev_augmentation(**self._drawn)
-        for names, change in (
-            (self._points, lambda field: fn.affine_points(field, transform)),
-            (self._velocities, lambda field: fn.affine_points(field, transform, linear=True)),
-            (self._sizes, lambda field: field * scale),
-            (self._orientation, lambda field: fn.wrap_angle(field, angle)),
-            (self._from_scene, lambda field: fn.transform_matrix(field, transform, side="right", inverse=True)),
-            (self._to_scene, lambda field: fn.transform_matrix(field, transform)),
+        turns, scales = "rotation" in self._drawn, "scaling" in self._drawn
+        for names, moved, change in (
+            (self._points, True, lambda field: fn.affine_points(field, transform)),
+            (self._velocities, turns or scales, lambda field: fn.affine_points(field, transform, linear=True)),
+            (self._sizes, scales, lambda field: field * scale),
+            (self._orientation, turns, lambda field: fn.wrap_angle(field, angle)),
+            (self._from_scene, True, lambda field: fn.transform_matrix(field, transform, side="right", inverse=True)),
+            (self._to_scene, True, lambda field: fn.transform_matrix(field, transform)),
         ):
-            change_fields(data, names, change)
+            if moved:
+                change_fields(data, names, change)
         return data
 
     def _check_and_adjust_data_format_input_to_output(self, data_empty: SampleDataGroup) -> SampleDataGroup:
