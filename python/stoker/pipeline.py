@@ -18,6 +18,7 @@ from stoker._build import GraphBuilder, NodeRef, Record, UserSource, current_bui
 from stoker._context import close_at_exit, workers
 from stoker._elsewhere import no_attribute
 from stoker._external import add_fed_sources
+from stoker._numbers import whole
 from stoker._progress import ProgressLine
 from stoker._session import Session
 from stoker._settings import SETTINGS, Arguments, ByName, Leading, Settings, read_state, takes
@@ -496,7 +497,9 @@ class Pipeline:
         text = text.decode("utf-8-sig") if isinstance(text, bytes) else text
         try:
             data = json.loads(text or "")
-            settings, sinks = Settings.from_json(data.pop("pipeline", {})), int(data.pop("sinks", 0))
+            settings = Settings.from_json(data.pop("pipeline", {}))
+            outputs = data.get("outputs")
+            sinks = whole('"sinks"', data.pop("sinks", 0), 0, len(outputs) if isinstance(outputs, list) else 0)
         except (ValueError, AttributeError) as e:
             raise InvalidArgumentError(f"this is no serialised pipeline: {e}") from None
         pipe = cls(**{**settings, **kwargs})

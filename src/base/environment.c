@@ -79,7 +79,8 @@ static enum stk_status check_number(const struct setting *s, const char *value, 
 	char *end;
 	errno = 0;
 	const long long number = strtoll(value, &end, 10);
-	if (errno == 0 && *end == '\0' && number >= 0 && number <= s->most)
+	const bool digits = value[strspn(value, "0123456789")] == '\0'; /* strtoll takes blanks and signs, too */
+	if (digits && errno == 0 && *end == '\0' && number <= s->most)
 		return STK_OK;
 	return stk__fail(err, STK_INVALID, "the environment variable %s is \"%.40s\"; it is a whole number from 0 to %lld, in digits",
 		s->name, value, (long long)s->most);

@@ -525,17 +525,24 @@ def _transforms(images: Listed | Arrays | None, transforms: Any) -> list[Transfo
     return flatten(own if transforms is None else transforms)
 
 
+_MOST_VIEWS = 1024
+
+
 def _views(views: Any, transforms: list[Transform]) -> list[list[Transform]]:
     """The transforms of each view; without views the image is the only one."""
     if views is None:
         return [transforms]
     if transforms:
         raise InvalidArgumentError("Loader: views bring their transforms: leave transforms out, the data set's own too")
-    pairs = [tuple(pair) if isinstance(pair, (tuple, list)) else (None, None) for pair in views]
+    pairs = [
+        tuple(pair) if isinstance(pair, (tuple, list)) else (None, None) for pair in (views if isinstance(views, (tuple, list)) else ())
+    ]
     if not pairs or any(len(pair) != 2 or not is_whole(pair[0]) or pair[0] < 1 for pair in pairs):
         raise InvalidArgumentError(
             f"Loader: views is a list of (count, transforms), as [(2, global_crops), (6, local_crops)], not {views!r}"
         )
+    if sum(count for count, _ in pairs) > _MOST_VIEWS:
+        raise InvalidArgumentError(f"Loader: views are at most {_MOST_VIEWS} in all, not {sum(count for count, _ in pairs)}")
     return [flatten(given) for count, given in pairs for _ in range(count)]
 
 
