@@ -2,6 +2,7 @@
 #include "ceiling.h"
 
 #include "files.h"
+#include "progress.h"
 
 #include <dirent.h>
 #include <math.h>
@@ -25,7 +26,8 @@ struct window {
 struct job {
 	const struct ceiling *ceiling;
 	_Atomic int64_t *next;
-	int64_t end, decoded;
+	double until, cpu; /* until: by the monotonic clock */
+	int64_t decoded;
 	pthread_t thread;
 	bool started;
 };
@@ -195,37 +197,38 @@ static void *run_job(void *user)
 	d.errors.error_exit = on_error;
 	d.errors.output_message = on_message;
 	jpeg_create_decompress(&d.jpeg);
-	for (;;) {
+	do {
 		int64_t i = atomic_fetch_add(job->next, 1);
-		if (i >= job->end)
-			break;
 		/* The stride is a prime: unless it divides the count, all files are visited, in an order that is not the folder's. */
 		int64_t size = read_file(&d, c->paths[(uint64_t)i * 7919 % c->count]);
 		job->decoded += size > 0 && decode(&d, (size_t)size, (uint64_t)i);
-	}
+	} while (wall_seconds() < job->until);
 	jpeg_destroy_decompress(&d.jpeg);
 	free(d.bytes);
 	free(d.row);
+	job->cpu = thread_seconds();
 	return NULL;
 }
 
-int64_t ceiling_run(struct ceiling *c, int64_t images)
+int64_t ceiling_run(struct ceiling *c, double seconds, double *cpu)
 {
 	_Atomic int64_t next = c->next;
 	int64_t decoded = 0;
 	struct job *jobs = calloc((size_t)c->threads, sizeof(*jobs));
+	*cpu = 0;
 	if (!jobs)
 		return 0;
-	c->next += images;
 	for (int32_t i = 0; i < c->threads; i++) {
-		jobs[i] = (struct job){.ceiling = c, .next = &next, .end = c->next};
+		jobs[i] = (struct job){.ceiling = c, .next = &next, .until = wall_seconds() + seconds};
 		jobs[i].started = pthread_create(&jobs[i].thread, NULL, run_job, &jobs[i]) == 0;
 	}
 	for (int32_t i = 0; i < c->threads; i++) {
 		if (jobs[i].started)
 			pthread_join(jobs[i].thread, NULL);
 		decoded += jobs[i].decoded;
+		*cpu += jobs[i].cpu;
 	}
+	c->next = next;
 	free(jobs);
 	return decoded;
 }

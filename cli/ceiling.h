@@ -19,8 +19,8 @@ struct ceiling {
 
 /* Lists the JPEG files under a folder. False: none, or out of memory. */
 bool ceiling_open(struct ceiling *c, const char *folder, int32_t threads);
-/* Decodes `images` of them on the threads and waits; returns how many could be decoded. */
-int64_t ceiling_run(struct ceiling *c, int64_t images);
+/* Decodes them on the threads for so many seconds, at least one on each, and waits; returns how many could be decoded. *cpu: the threads' CPU time. */
+int64_t ceiling_run(struct ceiling *c, double seconds, double *cpu);
 void ceiling_close(struct ceiling *c);
 
 #endif

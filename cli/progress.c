@@ -25,6 +25,11 @@ double cpu_seconds(void)
 	return clock_seconds(CLOCK_PROCESS_CPUTIME_ID);
 }
 
+double thread_seconds(void)
+{
+	return clock_seconds(CLOCK_THREAD_CPUTIME_ID);
+}
+
 void progress_begin(struct progress *p, const char *what, int64_t total, bool quiet)
 {
 	const char *term = getenv("TERM");

@@ -22,5 +22,6 @@ void progress_end(struct progress *p);
 /* Seconds of the monotonic clock, and CPU seconds of this process. */
 double wall_seconds(void);
 double cpu_seconds(void);
+double thread_seconds(void); /* of CPU time of the calling thread */
 
 #endif
