@@ -206,7 +206,7 @@ static int run_cache(const struct settings *s)
 	const bool known = !strcmp(what, "list") || !strcmp(what, "verify") || !strcmp(what, "clear");
 	if (known && s->arg_count >= 2 && (s->arg_count == 2 || !strcmp(what, "clear")))
 		return look(s, what);
-	return usage_error(&command_cache, "it is list DIR, verify DIR, clear DIR [PREFIX] or warm URI --cache DIR");
+	return usage_error(&command_cache, "it is list DIR, verify DIR, clear DIR [PREFIX] or warm URI|INDEX|LIST --cache DIR");
 }
 
 static const struct option options[] = {OPTION_STORAGE, OPTION_QUIET, OPTION_JSON, {0}};
@@ -214,12 +214,12 @@ static const struct option options[] = {OPTION_STORAGE, OPTION_QUIET, OPTION_JSO
 const struct command command_cache = {
 	.name = "cache",
 	.summary = "what a cache of objects holds; checks, fills and empties it",
-	.usage = "list DIR | verify DIR | clear DIR [PREFIX] | warm URI --cache DIR",
+	.usage = "list DIR | verify DIR | clear DIR [PREFIX] | warm URI|INDEX|LIST --cache DIR",
 	.details =
 		"list    prints the objects, with their bytes and the day of their last use\n"
 		"verify  reads them all, and removes those whose bytes are not what was written\n"
 		"clear   removes those whose URI begins with PREFIX, or all; nothing but a cache's own files is touched\n"
-		"warm    reads the objects of a folder of a bucket, an index or a list into the cache, so that training finds them there",
+		"warm    reads the objects of a folder of a bucket, an index or a list (a text file: a URI a line, or a URI and a label) into the cache, so that training finds them there",
 	.example = "stoker cache warm s3://bucket/train --cache /nvme/stoker --cache-limit 200GB",
 	.options = options,
 	.arg = "what to do (list, verify, clear or warm), or the DIR or URI of it,",

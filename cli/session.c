@@ -153,6 +153,68 @@ static enum stk_status add_tars(struct stk_graph *g, struct session *session, co
 	return status;
 }
 
+static bool ends_with(const char *text, const char *end)
+{
+	size_t n = strlen(text), m = strlen(end);
+	return n >= m && !strcmp(text + n - m, end);
+}
+
+bool is_pipeline(const char *path)
+{
+	return ends_with(path, ".json");
+}
+
+/* A text file that lists objects: a path a line, or a path and a label. */
+static bool is_list(const char *source)
+{
+	struct stat st;
+	return !is_tree(source) && !is_pipeline(source) && !stk_image_named(source) && stat(source, &st) == 0 && S_ISREG(st.st_mode);
+}
+
+/* The lines of a text as paths, in place; NULL: a line holds more than one word, as where labels follow, or memory is short. Freed with free. */
+static const char **single_words(char *text, size_t *count)
+{
+	size_t n = 0, lines = 1;
+	for (const char *c = text; *c; c++)
+		lines += *c == '\n';
+	const char **paths = calloc(lines, sizeof(*paths));
+	for (char *line = text; paths && *line;) {
+		char *end = line + strcspn(line, "\n"), *next = *end ? end + 1 : end;
+		while (end > line && (end[-1] == '\r' || end[-1] == ' ' || end[-1] == '\t'))
+			end--;
+		while (*line == ' ' || *line == '\t')
+			line++;
+		if (line < end && line + strcspn(line, " \t") < end) {
+			free((void *)paths);
+			return NULL;
+		}
+		if (line < end) {
+			*end = '\0';
+			paths[n++] = line;
+		}
+		line = next;
+	}
+	*count = n;
+	return paths;
+}
+
+static enum stk_status add_list(struct stk_graph *g, const char *source, struct sample_nodes *out, struct stk_error *err)
+{
+	struct stk_arg args[3];
+	size_t n = order_args(args, false, false), size, count = 0;
+	char *text = read_text_file(source, &size, err);
+	if (!text)
+		return err->code;
+	const char **paths = memchr(text, '\0', size) ? NULL : single_words(text, &count);
+	args[n++] = paths && count ? stk_arg_list("files", STK_VALUE_STRINGS, paths, count) : stk_arg_string("file_list", source);
+	out->file.op = -1;
+	enum stk_status status = add(g, "readers.file", &out->file, args, n, err);
+	out->label = (struct stk_node){out->file.op, 1};
+	free((void *)paths);
+	free(text);
+	return status;
+}
+
 /* augment: the first image alone, again and again. */
 static enum stk_status add_reader(struct stk_graph *g, struct session *session, const char *source, bool train, bool augment,
 	struct sample_nodes *out, struct stk_error *err)
@@ -246,21 +308,11 @@ static enum stk_status build_check_graph(struct stk_graph *g, struct session *se
 static enum stk_status build_bytes_graph(struct stk_graph *g, struct session *session, const char *source, struct stk_error *err)
 {
 	struct sample_nodes sample;
-	enum stk_status status = add_reader(g, session, source, false, false, &sample, err);
+	enum stk_status status =
+		is_list(source) ? add_list(g, source, &sample, err) : add_reader(g, session, source, false, false, &sample, err);
 	if (status == STK_OK)
 		status = stk_graph_output(g, sample.file, err);
 	return status == STK_OK ? stk_graph_output(g, sample.label, err) : status;
-}
-
-static bool ends_with(const char *text, const char *end)
-{
-	size_t n = strlen(text), m = strlen(end);
-	return n >= m && !strcmp(text + n - m, end);
-}
-
-bool is_pipeline(const char *path)
-{
-	return ends_with(path, ".json");
 }
 
 static enum stk_status make_graph(struct session *session, const char *source, enum graph_kind kind, const struct settings *s,

@@ -331,6 +331,22 @@ def test_the_command(store, tree, tmp_path):
     assert "--cache DIR is missing" in stoker("cache", "warm", TRAIN, code=2)
 
 
+@pytest.mark.parametrize("line", ["{uri}\n", "{uri} 3\n", "  {uri}\t\r\n\n"])
+def test_a_list_is_warmed(store, tree, tmp_path, line):
+    """The help named lists, and each was refused as a local file."""
+    listed = tmp_path / "some.txt"
+    uris = [f"{TRAIN}/{p.parent.name}/{p.name}" for p in sorted(tree.glob("*/*.jpg"))][:5]
+    listed.write_text("".join(line.format(uri=uri) for uri in uris))
+    told = json.loads(stoker("cache", "warm", listed, "--cache", tmp_path / "cache", "--json"))
+    assert (told["fetched"], told["kept"], told["failed"]) == (5, 5, 0)
+    entries = json.loads(stoker("cache", "list", tmp_path / "cache", "--json"))["list"]
+    assert sorted(e["uri"] for e in entries) == sorted(uris)
+    listed.write_text("".join(f"{p} 1\n" for p in tree.glob("*/*.jpg")))
+    assert "lies on this host" in stoker("cache", "warm", listed, "--cache", tmp_path / "cache", code=1)
+    listed.write_text("")
+    assert str(listed) in stoker("cache", "warm", listed, "--cache", tmp_path / "cache", code=1)
+
+
 def test_what_cannot_be_removed_is_not_counted_as_removed(store, tmp_path):
     """A user who may not write to the cache."""
     stoker("cache", "warm", TRAIN, "--cache", tmp_path / "cache")
