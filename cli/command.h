@@ -9,6 +9,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 /* What scripts may rely on; `stoker --help` documents them. */
 enum exit_code { EXIT_FINE = 0, EXIT_PROBLEM = 1, EXIT_USAGE = 2 };
@@ -109,6 +110,13 @@ const char *noun(int64_t n, const char *one, const char *many);
 bool device_of(const char *text, int32_t *device_id);
 
 void print_command_help(const struct command *command);
+
+/* Prints lines that fit the terminal's width (COLUMNS, else what it says, else 80), broken between words. at: the column where the cursor stands; indent: where
+ * the rest of a line that was broken begins, unless the line is a word with what it means. */
+void print_wrapped(FILE *to, const char *text, int at, int indent);
+
+/* The edit distance (Levenshtein) between a and b; names are short. */
+size_t letters_apart(const char *a, const char *b);
 
 /* "stoker COMMAND: message" on stderr; returns EXIT_PROBLEM. */
 int fail(const char *command, const struct stk_error *err);

@@ -393,8 +393,7 @@ const struct command command_doctor = {
 	.summary = "this machine: cores, quota, limits, GPUs, libraries, and what follows",
 	.usage = "[--versions] [--storage URI] [--json]",
 	.details =
-		"Prints what stoker may use here and what that means for a pipeline; with --storage also whether a\n"
-		"store can be reached, by which keys, how fast it answers, and what its clock shows. Exits with 1 when something is wrong.",
+		"Prints what stoker may use here and what that means for a pipeline; with --storage also whether a store can be reached, by which keys, how fast it answers, and what its clock shows. Exits with 1 when something is wrong.",
 	.example = "stoker doctor",
 	.options = options,
 	.run = run_doctor,

@@ -149,10 +149,7 @@ const struct command command_index = {
 	.summary = "lists a data set once, so that later runs need not list it again",
 	.usage = "DIR|s3://BUCKET/PREFIX|TAR...",
 	.details =
-		"Writes the names of a folder of class folders, their labels and, of a bucket, their sizes. Loader takes the file as it takes the folder,\n"
-		"readers.file as file_root or file_list.\n"
-		"Of tars (local or not, also as \"shard-{000..127}.tar\" and \"shard-*.tar\") it finds where their files lie. With -o one file says it of all, which Loader\n"
-		"and readers.webdataset take in their place; without, each has an index of its own, TAR.stoker beside it or in ~/.cache/stoker, which they find.",
+		"Writes the names of a folder of class folders, their labels and, of a bucket, their sizes. Loader takes the file as it takes the folder, readers.file as file_root or file_list. Of tars (local or not, also as \"shard-{000..127}.tar\" and \"shard-*.tar\") it finds where their files lie. With -o one file says it of all, which Loader and readers.webdataset take in their place; without, each has an index of its own, TAR.stoker beside it or in ~/.cache/stoker, which they find.",
 	.example = "stoker index s3://bucket/train -o train.stoker     # then Loader(\"train.stoker\", ...)",
 	.options = options,
 	.arg = "DIR",

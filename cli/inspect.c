@@ -448,9 +448,7 @@ const struct command command_inspect = {
 	.summary = "what is in a data set, and which files would fail, and why",
 	.usage = "DIR|FILE|TAR|INDEX|s3://BUCKET/PREFIX|nuscenes ROOT",
 	.details =
-		"Reads and decodes every image, as training would, and names each that fails. Exits with 1 when one does, or when Loader would refuse\n"
-		"the folder, as for a class folder without images. DIR holds a folder for\n"
-		"each class, the images themselves, or tars in WebDataset's format; of these, and of an index (stoker index), each sample is one. `nuscenes ROOT` counts what NuScenes' tables below ROOT name, and says which files are not there.",
+		"Reads and decodes every image, as training would, and names each that fails. Exits with 1 when one does, or when Loader would refuse the folder, as for a class folder without images. DIR holds a folder for each class, the images themselves, or tars in WebDataset's format; of these, and of an index (stoker index), each sample is one. `nuscenes ROOT` counts what NuScenes' tables below ROOT name, and says which files are not there.",
 	.example = "stoker inspect /data/train --json > report.json",
 	.options = options,
 	.arg = "DIR",

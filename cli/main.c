@@ -12,37 +12,17 @@ static const size_t command_count = sizeof(commands) / sizeof(commands[0]);
 
 static void print_help(FILE *to)
 {
-	fputs("Data pipelines that keep GPUs fed: looks at data sets, pipelines and machines.\n\nusage: stoker COMMAND "
-	      "[options]\n\ncommands:\n",
-		to);
+	static const char *const codes[] = {"fine", "a problem was found, or the work failed", "the command line was wrong"};
+	print_wrapped(to, "Data pipelines that keep GPUs fed: looks at data sets, pipelines and machines.", 0, 0);
+	fputs("\nusage: stoker COMMAND [options]\n\ncommands:\n", to);
 	for (size_t i = 0; i < command_count; i++)
-		fprintf(to, "  %-10s %s\n", commands[i]->name, commands[i]->summary);
-	fputs("\n`stoker COMMAND --help` tells more; every command takes --json.\n\n"
-	      "exit codes:\n  0  fine\n  1  a problem was found, or the work failed\n  2  the command line was wrong\n\n"
-	      "example:\n  stoker inspect /data/train     # what is in a data set, and which files would fail\n",
-		to);
-}
-
-/* The edit distance (Levenshtein) between a and b; names are short. */
-static size_t letters_apart(const char *a, const char *b)
-{
-	enum { LONGEST = 32 };
-	size_t row[LONGEST + 1], n = strlen(b);
-	if (n > LONGEST)
-		return LONGEST;
-	for (size_t j = 0; j <= n; j++)
-		row[j] = j;
-	for (size_t i = 0; a[i]; i++) {
-		size_t corner = row[0];
-		row[0] = i + 1;
-		for (size_t j = 1; j <= n; j++) {
-			size_t best = corner + (a[i] != b[j - 1]);
-			best = best < row[j] + 1 ? best : row[j] + 1;
-			corner = row[j];
-			row[j] = best < row[j - 1] + 1 ? best : row[j - 1] + 1;
-		}
-	}
-	return row[n];
+		print_wrapped(to, commands[i]->summary, fprintf(to, "  %-10s ", commands[i]->name), 13);
+	fputc('\n', to);
+	print_wrapped(to, "`stoker COMMAND --help` tells more; every command takes --json. `stoker --version` prints the version.", 0, 0);
+	fputs("\nexit codes:\n", to);
+	for (int i = 0; i < 3; i++)
+		print_wrapped(to, codes[i], fprintf(to, "  %d  ", i), 5);
+	fputs("\nexample:\n  stoker inspect /data/train     # what is in a data set, and which files would fail\n", to);
 }
 
 /* The command that was meant, or NULL. */
@@ -71,6 +51,12 @@ static const struct command *find_command(const char *name)
 
 static int no_command(const char *name)
 {
+	if (name[0] == '-') {
+		fprintf(stderr,
+			"stoker: no option %s before a command; the command comes first, as in `stoker inspect DIR %s` (stoker --help lists all)\n",
+			name, name);
+		return EXIT_USAGE;
+	}
 	const struct command *meant = nearest_command(name);
 	if (meant) {
 		fprintf(stderr, "stoker: no command \"%s\"; did you mean \"%s\"? (stoker --help lists all)\n", name, meant->name);
@@ -87,7 +73,7 @@ int main(int argc, char **argv)
 		print_help(stderr);
 		return EXIT_USAGE;
 	}
-	if (!strcmp(argv[1], "--version")) {
+	if (!strcmp(argv[1], "--version") || !strcmp(argv[1], "-V") || !strcmp(argv[1], "version")) {
 		printf("stoker %s\n", stk_version());
 		return EXIT_FINE;
 	}

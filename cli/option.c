@@ -2,6 +2,7 @@
  * Options by table: parsing, and the help made from the same table. */
 #include "command.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <math.h>
@@ -9,6 +10,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
 
 enum { DIGITS = 16 }; /* of a limit, so that it is written out */
 
@@ -21,6 +25,27 @@ int usage_error(const struct command *command, const char *fmt, ...)
 	va_end(list);
 	fprintf(stderr, "\nusage: stoker %s %s (--help tells more)\n", command->name, command->usage);
 	return EXIT_USAGE;
+}
+
+size_t letters_apart(const char *a, const char *b)
+{
+	enum { LONGEST = 32 };
+	size_t row[LONGEST + 1], n = strlen(b);
+	if (n > LONGEST)
+		return LONGEST;
+	for (size_t j = 0; j <= n; j++)
+		row[j] = j;
+	for (size_t i = 0; a[i]; i++) {
+		size_t corner = row[0];
+		row[0] = i + 1;
+		for (size_t j = 1; j <= n; j++) {
+			size_t best = corner + (a[i] != b[j - 1]);
+			best = best < row[j] + 1 ? best : row[j] + 1;
+			corner = row[j];
+			row[j] = best < row[j - 1] + 1 ? best : row[j - 1] + 1;
+		}
+	}
+	return row[n];
 }
 
 /* Finds "--name", "--name=value" or "-n"; *value is what stands behind '=', or NULL. */
@@ -46,12 +71,18 @@ static const struct option *find_option(const struct command *command, const cha
 	return NULL;
 }
 
+/* strtod takes blanks before a number, and hexadecimal ones. */
+static bool is_decimal(const char *text)
+{
+	return !isspace((unsigned char)text[0]) && !strpbrk(text, "xX");
+}
+
 static bool store_number(const struct option *o, const char *text, char *field)
 {
 	char *end;
 	errno = 0;
 	double number = strtod(text, &end);
-	if (end == text || *end || errno || !(number >= o->min && number <= o->max))
+	if (!is_decimal(text) || end == text || *end || errno || !(number >= o->min && number <= o->max))
 		return false;
 	if (o->kind == OPTION_FLOAT) {
 		memcpy(field, &number, sizeof(number));
@@ -62,13 +93,34 @@ static bool store_number(const struct option *o, const char *text, char *field)
 	return (double)whole == number;
 }
 
+static int no_option(const struct command *command, const char *arg)
+{
+	const struct option *meant = NULL;
+	const int length = (int)strcspn(arg, "=");
+	char name[32] = "";
+	size_t least = 3; /* at this distance it is another word */
+	snprintf(name, sizeof(name), "%.*s", length, arg + strspn(arg, "-"));
+	name[strcspn(name, "=")] = '\0';
+	for (const struct option *o = command->options; o->name; o++) {
+		const size_t apart = letters_apart(name, o->name);
+		const bool begins = strlen(name) >= 3 && !strncmp(o->name, name, strlen(name));
+		if ((apart < least && apart < strlen(name)) || (begins && !meant)) {
+			least = apart < least ? apart : least;
+			meant = o;
+		}
+	}
+	if (meant)
+		return usage_error(command, "no option %.*s; did you mean --%s?", length, arg, meant->name);
+	return usage_error(command, "no option %.*s", length, arg);
+}
+
 /* Takes one option at argv[*i] and its value; *i moves on past the value. */
 static int take_option(const struct command *command, int argc, const char *const *argv, int *i, struct settings *out)
 {
 	const char *arg = argv[*i], *value;
 	const struct option *o = find_option(command, arg, &value);
 	if (!o)
-		return usage_error(command, "no option %s", arg);
+		return no_option(command, arg);
 	char *field = (char *)out + o->offset;
 	if (o->kind == OPTION_FLAG) {
 		if (value)
@@ -98,7 +150,8 @@ static int check_values(const struct command *command, const struct settings *s)
 	if (!device_of(s->device, &device_id))
 		return usage_error(command, "--device is the number of a GPU, cuda, cuda:N or cpu, not \"%s\"", s->device);
 	if (s->cache_limit && bytes_of(s->cache_limit) < 0)
-		return usage_error(command, "--cache-limit takes a size, e.g. 200GB, not \"%s\"", s->cache_limit);
+		return usage_error(
+			command, "--cache-limit takes a size below 1000TB with its unit, as 200GB or 1.5TiB, not \"%s\"", s->cache_limit);
 	if (s->cache_limit && !s->cache)
 		return usage_error(command, "--cache-limit goes with --cache DIR");
 	if (s->endpoint && strncmp(s->endpoint, "http://", 7) && strncmp(s->endpoint, "https://", 8))
@@ -140,18 +193,87 @@ bool parse_settings(const struct command *command, int argc, const char *const *
 	return *code == EXIT_FINE;
 }
 
+/* Columns that help may fill: those of the terminal, as far as lines are read with ease; 80 where nobody says. */
+static int help_width(void)
+{
+	enum { NARROWEST = 40, USUAL = 80, WIDEST = 120 };
+	const char *given = getenv("COLUMNS");
+	struct winsize size;
+	long columns = given ? strtol(given, NULL, 10) : 0;
+	if (columns <= 0 && isatty(STDOUT_FILENO) && ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0)
+		columns = size.ws_col;
+	columns = columns > 0 ? columns : USUAL;
+	return (int)(columns < NARROWEST ? NARROWEST : columns > WIDEST ? WIDEST : columns);
+}
+
+/* Characters of n bytes of UTF-8. */
+static int shown(const char *text, size_t n)
+{
+	int count = 0;
+	for (size_t i = 0; i < n; i++)
+		count += ((unsigned char)text[i] & 0xc0) != 0x80;
+	return count;
+}
+
+/* Prints a line, broken between words; `at` is the column where the cursor stands, and `indent` where the following lines begin. */
+static void print_line(FILE *to, const char *line, size_t length, int at, int indent, int width)
+{
+	bool first = true;
+	for (size_t i = 0; i < length;) {
+		size_t blanks = 0, word = 0;
+		while (i + blanks < length && line[i + blanks] == ' ')
+			blanks++;
+		while (i + blanks + word < length && line[i + blanks + word] != ' ')
+			word++;
+		const int wide = shown(line + i + blanks, word);
+		if (!first && at + (int)blanks + wide > width) {
+			fprintf(to, "\n%*s", indent, "");
+			at = indent;
+			blanks = 0;
+			while (line[i] == ' ')
+				i++;
+		}
+		fprintf(to, "%*s%.*s", (int)blanks, "", (int)word, line + i + blanks);
+		at += (int)blanks + wide;
+		i += blanks + word;
+		first = false;
+	}
+	fputc('\n', to);
+}
+
+void print_wrapped(FILE *to, const char *text, int at, int indent)
+{
+	const int width = help_width();
+	for (bool more = true; more; at = 0) {
+		const size_t length = strcspn(text, "\n");
+		const size_t name =
+			strcspn(text, " "); /* "warm    reads ...": a word and what it means, which stays in a column of its own */
+		const size_t gap = name < length ? strspn(text + name, " ") : 0;
+		print_line(to, text, length, at, gap > 1 ? (int)(name + gap) : indent, width);
+		more = text[length] == '\n';
+		text += length + more;
+	}
+}
+
 void print_command_help(const struct command *command)
 {
-	printf("%s\n\nusage: stoker %s %s\n\n%s\n\noptions:\n", command->summary, command->name, command->usage, command->details);
+	enum { LEFT = 27 };
+	print_wrapped(stdout, command->summary, 0, 0);
+	const int at = printf("\nusage: stoker %s ", command->name) - 1;
+	print_wrapped(stdout, command->usage, at, at < 24 ? at : 24);
+	putchar('\n');
+	print_wrapped(stdout, command->details, 0, 0);
+	puts("\noptions:");
 	for (const struct option *o = command->options; o->name; o++) {
 		char left[64];
 		char letter[8] = "    ";
 		if (o->letter)
 			snprintf(letter, sizeof(letter), "-%c, ", o->letter);
 		snprintf(left, sizeof(left), "%s--%s%s%s", letter, o->name, o->value ? " " : "", o->value ? o->value : "");
-		printf("  %-24s %s\n", left, o->doc);
+		print_wrapped(stdout, o->doc, printf("  %-24s ", left), LEFT);
 	}
-	printf("  %-24s %s\n\nexample:\n  %s\n", "-h, --help", "Print this.", command->example);
+	print_wrapped(stdout, "Print this.", printf("  %-24s ", "-h, --help"), LEFT);
+	printf("\nexample:\n  %s\n", command->example);
 }
 
 int64_t bytes_of(const char *text)
@@ -162,9 +284,11 @@ int64_t bytes_of(const char *text)
 	} units[] = {{"", 1}, {"B", 1}, {"KB", 1e3}, {"MB", 1e6}, {"GB", 1e9}, {"TB", 1e12}, {"KiB", 0x1p10}, {"MiB", 0x1p20},
 		{"GiB", 0x1p30}, {"TiB", 0x1p40}};
 	char *end;
-	const double number = strtod(text, &end);
+	const double number = is_decimal(text) ? strtod(text, &end) : -1;
+	if (number < 0)
+		return -1;
 	for (size_t i = 0; end != text && i < sizeof(units) / sizeof(*units); i++) {
-		if (!strcmp(end, units[i].name) && number * units[i].factor >= 1 && number * units[i].factor < 1e15)
+		if (!strcasecmp(end, units[i].name) && number * units[i].factor >= 1 && number * units[i].factor < 1e15)
 			return (int64_t)(number * units[i].factor);
 	}
 	return -1;

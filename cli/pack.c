@@ -76,8 +76,7 @@ const struct command command_pack = {
 	.summary = "packs a folder of class folders as tars, in WebDataset's format",
 	.usage = "DIR|s3://BUCKET/PREFIX -o DIR",
 	.details =
-		"Writes shards-000000.tar and so on, with their indexes, and classes.txt. A sample is an image as it is, its label (NAME.cls) and the files next\n"
-		"to it that have its name. The same folder gives the same bytes; what was cut short goes on with the tars that are missing. Upload the folder as it is.",
+		"Writes shards-000000.tar and so on, with their indexes, and classes.txt. A sample is an image as it is, its label (NAME.cls) and the files next to it that have its name. The same folder gives the same bytes; what was cut short goes on with the tars that are missing. Upload the folder as it is.",
 	.example = "stoker pack data/train -o packed --shard-size 256MB     # then Loader(\"packed/shards-*.tar\", ...)",
 	.options = options,
 	.arg = "DIR",

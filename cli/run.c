@@ -139,9 +139,8 @@ const struct command command_run = {
 	.name = "run",
 	.summary = "run a pipeline from its JSON and count what comes out",
 	.usage = "PIPELINE.json|DIR",
-	.details = "Runs a pipeline that Pipeline.serialize or stk_graph_serialize wrote. The checksum is the same for every number of "
-		   "threads,\n"
-		   "with and without fusion, on the cores and on a GPU, on every machine.",
+	.details =
+		"Runs a pipeline that Pipeline.serialize or stk_graph_serialize wrote. The checksum is the same for every number of threads, with and without fusion, on the cores and on a GPU, on every machine.",
 	.example = "stoker run pipeline.json --batch 256 --checksum",
 	.options = options,
 	.arg = "PIPELINE.json",

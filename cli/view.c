@@ -337,11 +337,7 @@ const struct command command_view = {
 	.summary = "a batch as the network sees it, as one PNG",
 	.usage = "DIR|IMAGE|TAR|INDEX|s3://BUCKET/PREFIX|PIPELINE.json [-o FILE]",
 	.details =
-		"Draws the first batch of a pipeline as a contact sheet. A DIR goes through the usual training pipeline: random crop,\n"
-		"resize, random flip, normalise; the colours are put back before drawing. Below each picture stand its class and file, then\n"
-		"the file's width and height, the window that was drawn (x,y+width x height), and whether it was flipped. EXIF's orientation is\n"
-		"applied, which Loader does with exif_orientation=True alone. What fails is crossed out, and the exit code is 1. Numbers of another pipeline that are not uint8\n"
-		"are stretched, each sample to its own range.",
+		"Draws the first batch of a pipeline as a contact sheet. A DIR goes through the usual training pipeline: random crop, resize, random flip, normalise; the colours are put back before drawing. Below each picture stand its class and file, then the file's width and height, the window that was drawn (x,y+width x height), and whether it was flipped. EXIF's orientation is applied, which Loader does with exif_orientation=True alone. What fails is crossed out, and the exit code is 1. Numbers of another pipeline that are not uint8 are stretched, each sample to its own range.",
 	.example = "stoker view /data/train -o batch.png",
 	.options = options,
 	.arg = "DIR",

@@ -63,7 +63,8 @@ def bad_folder(folder, tmp_path):
 def test_usage():
     assert "usage" in stoker(code=2).stderr
     assert "no command" in stoker("frobnicate", code=2).stderr
-    assert stoker("--version").stdout.startswith("stoker ")
+    for spelling in ("--version", "-V", "version"):
+        assert stoker(spelling).stdout.startswith("stoker ")
     for command in ("bench", "inspect", "index", "view", "explain", "ops", "run", "doctor"):
         text = stoker(command, "--help").stdout
         assert "example:" in text and "--json" in text, command
@@ -109,6 +110,30 @@ def test_what_is_wrong_with_the_command_line_is_named():
     assert told("view", "x", "--seed", "-1") == 'stoker view: --seed takes a whole number from 0 to 9000000000000000, not "-1"'
     assert told("bench", "x", "--seconds", "0") == 'stoker bench: --seconds takes a number from 0.1 to 3600, not "0"'
     assert told("help", "inspct") == told("inspct")
+    assert told("bench", "x", "--secnods=3") == "stoker bench: no option --secnods; did you mean --seconds?"
+    assert told("view", "x", "--col", "3") == "stoker view: no option --col; did you mean --columns?"
+    assert told("view", "x", "--zebra") == "stoker view: no option --zebra"
+    assert told("--jsn").startswith("stoker: no option --jsn before a command")
+    for text in (" 7", "0x10", "7 ", "1e300", "nan", "inf", "1G", "True", "9223372036854775808"):
+        assert told("view", "x", "--seed", text) == f'stoker view: --seed takes a whole number from 0 to 9000000000000000, not "{text}"'
+        assert told("bench", "x", "--cache", "c", "--cache-limit", f"{text}?").endswith(f'as 200GB or 1.5TiB, not "{text}?"')
+    assert "1000TB" in told("bench", "x", "--cache", "c", "--cache-limit", "9223372036854775807")
+
+
+COMMANDS = ("bench", "cache", "inspect", "index", "view", "explain", "ops", "pack", "run", "doctor")
+
+
+@pytest.mark.parametrize("columns", [None, 60, 100, 1, 10**9])
+def test_help_fits_the_terminal(columns):
+    """It had lines of 226 columns. What cannot be broken, as the example, may be longer."""
+    environment = {} if columns is None else {"COLUMNS": str(columns)}
+    width = min(max(columns or 80, 40), 120)
+    for arguments in (["--help"], *([c, "--help"] for c in COMMANDS)):
+        lines = stoker(*arguments, **environment).stdout.split("\nexample:")[0].splitlines()
+        assert not [line for line in lines if len(line) > width and " " in line[27:].strip()]
+        assert max(map(len, lines)) > 0.5 * width or width > 80
+    words = [" ".join(stoker("view", "--help", COLUMNS=str(c)).stdout.split()) for c in (40, 120)]
+    assert words[0] == words[1]
     assert stoker("help", "inspect").stdout == stoker("inspect", "--help").stdout != stoker("help").stdout
 
 
@@ -553,4 +578,5 @@ def test_damaged_pipelines(tmp_path, text):
 def test_bench(folder):
     facts = json.loads(stoker("bench", folder, "--json", "--seconds", "0.5", "-t", "1", "-b", "8", "--size", "32").stdout)
     assert facts["files"] == 21 and facts["rounds"] == 5
+    assert all(s is None or s > 0 for s in facts["shares"]) and 0 <= facts["waited_for_cores"] <= 1
     assert facts["stoker"]["images_per_s"] > 0 and facts["libjpeg_turbo"]["images_per_s"] > 0
