@@ -7,7 +7,6 @@ num_workers is 0, it draws ahead only from torch's own samplers, which fix the o
 
 from __future__ import annotations
 
-import copy
 import weakref
 from collections import deque
 from dataclasses import dataclass, field
@@ -27,7 +26,7 @@ from torch.utils.data.dataloader import _BaseDataLoaderIter, _DatasetKind
 from stoker.dataloader._machine import Machine
 from stoker.dataloader._plan import Plan, is_default
 from stoker.dataloader._reasons import InPython
-from stoker.dataloader._samples import Left, Undone
+from stoker.dataloader._undone import Left, Undone, replaced
 from stoker.errors import StalledError, StokerError
 from stoker.loader._random import mix
 
@@ -95,6 +94,7 @@ class CompiledIterator(_BaseDataLoaderIter):
         self._flights: deque[_Flight] = deque()
         self._drawn = self._skip
         self._ended = False
+        self._left = False  # the rest of the epoch is left to the Dataset
         self._machine: Machine | None = None
         self._seed = mix(int(self._base_seed), self._turn)
         self._length = len(self._index_sampler) if self._ahead and not self._num_workers else 0
@@ -126,7 +126,7 @@ class CompiledIterator(_BaseDataLoaderIter):
 
     def _begun(self, indices: Any) -> _Flight:
         flight = _Flight(self._drawn, indices)
-        if self._plan.gather is not None:
+        if self._plan.gather is not None or self._stale():
             return flight
         try:
             self._take_samples(flight)
@@ -185,7 +185,7 @@ class CompiledIterator(_BaseDataLoaderIter):
         flight = self._flights.popleft()
         if self._num_workers:
             self._draw(self._ahead)
-        if flight.error is not None:
+        if flight.error is not None and not self._stale():
             raise flight.error
         data = self._finished(flight)
         if self._pin_memory:
@@ -204,7 +204,7 @@ class CompiledIterator(_BaseDataLoaderIter):
                 return self._plan.gather.batch(flight.indices)
             except (Left, IndexError, TypeError, ValueError, RuntimeError):
                 return self._from_dataset(flight.indices)
-        if flight.python:
+        if flight.python or self._stale():
             return self._from_dataset(flight.indices)
         images: Any = []
         if flight.machine is not None:
@@ -217,6 +217,14 @@ class CompiledIterator(_BaseDataLoaderIter):
         if self._fused and flight.whole:
             return self._collated(flight, images)
         return self._collate_fn([self._materialised(sample, images) for sample in flight.samples])
+
+    def _stale(self) -> bool:
+        """Whether the loop has changed the Dataset since the epoch began, which a DataLoader without workers sees at once: then the rest of the epoch is the
+        Dataset's own Python."""
+        if not self._left and not self._num_workers and self._plan.reader is not None and not self._plan.reader.unchanged():
+            self._left = True
+            self._close()
+        return self._left
 
     def _images(self, flight: _Flight) -> Any:
         machine = flight.machine
@@ -279,23 +287,6 @@ class _FromDataset:
     """In place of a sample: the Dataset's own Python makes it."""
 
     index: Any
-
-
-def replaced(sample: Any, image_of: Any) -> Any:
-    """The sample with other objects in place of its Undone ones."""
-    if isinstance(sample, Undone):
-        return image_of(sample)
-    if isinstance(sample, tuple):
-        parts = [replaced(part, image_of) for part in sample]
-        return type(sample)(*parts) if hasattr(sample, "_fields") else type(sample)(parts)
-    if isinstance(sample, list):
-        return [replaced(part, image_of) for part in sample]
-    if isinstance(sample, dict):
-        made = copy.copy(sample)
-        for key, part in sample.items():
-            made[key] = replaced(part, image_of)
-        return made
-    return sample
 
 
 def _tv_image(tensor: torch.Tensor) -> Any:

@@ -63,6 +63,8 @@ def plan(loader: DataLoader[Any]) -> Plan:
         return Plan(read, compiled(read.transform))
     except InPython as e:
         return Plan(reason=str(e))
+    except Exception as e:  # the user's objects may raise anything when they are looked at, and torch might never ask them
+        return Plan(reason=f"{type(e).__name__}: {e}")
 
 
 def is_default(collate_fn: Any) -> bool:

@@ -8,49 +8,33 @@ by the same Python as in the Dataset: its lists are indexed and its target_trans
 from __future__ import annotations
 
 import bisect
+import types
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from stoker.dataloader._reasons import InPython
+from stoker.dataloader._undone import DECODED, Left, Reader, Undone, readable, same_attributes
+from stoker.dataloader._user import UserReader
 from stoker.loader._known import _HELD, _LISTED, _alike, _default_loader, _is
 
-# Files of other formats are read by Pillow: Stoker's pixels may differ from Pillow's there, or it has no decoder.
-_DECODED = (".jpg", ".jpeg", ".png", ".JPG", ".JPEG", ".PNG", ".jpe", ".jfif")
 _MOST_IN_PYTHON = 0.02  # share of a data set's files that Pillow may read on the loop's thread
 
 
-class Undone:
-    """The place of an image that is compiled. source: the file's path, or the image as an array (H, W, C) of uint8."""
+class _OfTorchvision(Reader):
+    """A data set of torchvision's."""
 
-    __slots__ = ("number", "source")
+    def __init__(self, dataset: Any) -> None:
+        self._dataset, self._attributes = dataset, dict(vars(dataset))
 
-    def __init__(self, source: Any) -> None:
-        self.source = source
-        self.number = -1  # among the images of the batch, once the batch is complete
-
-
-class Left(Exception):
-    """The Dataset's own Python has to make this sample."""
+    def unchanged(self) -> bool:
+        return same_attributes(self._dataset, self._attributes)
 
 
-class Reader:
-    """sample(index) gives dataset[index] with an Undone in it, and all that are in it. transform: of all images. files: whether sources are paths; otherwise
-    they are arrays with this number of `channels`. told: describes the data set in explain()."""
-
-    transform: Any
-    files = True
-    channels = 3
-    told = ""
-    python = ""  # names the user's Python that runs for each sample
-
-    def sample(self, index: Any) -> tuple[Any, list[Undone]]:
-        raise NotImplementedError
-
-
-class FilesReader(Reader):
+class FilesReader(_OfTorchvision):
     """A torchvision data set that lists its files: (image, target)."""
 
     def __init__(self, dataset: Any, samples: Sequence[Any]) -> None:
+        super().__init__(dataset)
         self._samples = samples
         self.transform, self._target_transform = dataset.transform, dataset.target_transform
         self.told = f"{len(samples)} files of {type(dataset).__name__}"
@@ -59,7 +43,7 @@ class FilesReader(Reader):
     def sample(self, index: Any) -> tuple[Any, list[Undone]]:
         path, target = self._samples[index]
         path = str(path)
-        if not path.endswith(_DECODED) or _deep(path):
+        if not readable(path):
             raise Left
         if self._target_transform is not None:
             target = self._target_transform(target)
@@ -67,12 +51,13 @@ class FilesReader(Reader):
         return (image, target), [image]
 
 
-class HeldReader(Reader):
+class HeldReader(_OfTorchvision):
     """A torchvision data set that holds its images in one array: (image, target)."""
 
     files = False
 
     def __init__(self, dataset: Any, images: Any, target_of: Callable[[Any], Any]) -> None:
+        super().__init__(dataset)
         self._images, self._target_of = images, target_of
         self.channels = images.shape[-1]
         self.transform, self._target_transform = dataset.transform, dataset.target_transform
@@ -98,6 +83,9 @@ class PartReader(Reader):
     def sample(self, index: Any) -> tuple[Any, list[Undone]]:
         return self._whole.sample(self._indices[index])
 
+    def unchanged(self) -> bool:
+        return self._whole.unchanged()
+
 
 class SumReader(Reader):
     """A ConcatDataset."""
@@ -117,6 +105,9 @@ class SumReader(Reader):
         part = bisect.bisect_right(self._ends, index)
         return self._parts[part].sample(index if part == 0 else index - self._ends[part - 1])
 
+    def unchanged(self) -> bool:
+        return all(part.unchanged() for part in self._parts)
+
 
 def reader(dataset: Any) -> Reader:
     """Returns the reader of a Dataset whose code is known. Raises InPython for others."""
@@ -134,11 +125,13 @@ def reader(dataset: Any) -> Reader:
         found = _of_torchvision(dataset)
         if found is not None:
             return found
-    raise InPython(f"{type(dataset).__name__}.__getitem__ is Python")
+    return UserReader(dataset, reader)
 
 
 def _of_torchvision(dataset: Any) -> Reader | None:
     if _is(dataset, "torchvision.datasets.folder", "DatasetFolder"):
+        if isinstance(dataset.loader, types.FunctionType) and not _default_loader(dataset.loader):
+            return UserReader(dataset, reader)
         _check_loader(dataset)
         return _of_files(dataset, dataset.samples)
     for (module, name), read in _HELD.items():
@@ -162,7 +155,7 @@ def _check_loader(dataset: Any) -> None:
 
 
 def _of_files(dataset: Any, samples: Sequence[Any]) -> Reader:
-    others = sum(not str(path).endswith(_DECODED) for path, _ in samples)
+    others = sum(not str(path).endswith(DECODED) for path, _ in samples)
     if others > _MOST_IN_PYTHON * len(samples):
         raise InPython(f"{others} of {len(samples)} files are neither JPEG nor PNG")
     return FilesReader(dataset, samples)
@@ -183,18 +176,6 @@ def _of_arrays(dataset: Any, name: str) -> Reader | None:
         return None
     held = dataset.labels if name in ("SVHN", "STL10") else dataset.targets
     return HeldReader(dataset, images, held.__getitem__ if name == "CIFAR10" else lambda index: int(held[index]))
-
-
-def _deep(path: str) -> bool:
-    """Whether a PNG file has 16 bits a channel, which Pillow cuts to 8 and Stoker rounds."""
-    if not path.endswith((".png", ".PNG")):
-        return False
-    try:
-        with open(path, "rb") as f:
-            head = f.read(25)
-    except OSError:
-        return True  # the Dataset's own Python raises the error
-    return head[:4] != b"\x89PNG" or head[24:25] == b"\x10"
 
 
 # ---- tensors ----

@@ -34,14 +34,16 @@ class DataLoader(TorchDataLoader[_T]):
     of batches, the samples in the same order for the same generator and sampler; or it raises what torch's raises. Only draws inside compiled transforms
     come from streams of its own, which follow from torch's seed, the epoch and the sample's place.
 
-    These run in C: reading, decoding and transforms of ImageFolder and of torchvision's data sets that list image files or hold arrays (CIFAR, MNIST), also in
-    Subset, random_split and ConcatDataset, with torchvision's transforms, v1 or v2, as doc/from-torchvision.md lists them, or `weights.transforms()`; a
-    TensorDataset is indexed a batch at a time. Everything else runs as Python, by torch's own DataLoader. `explain()` says what runs where, and why. Its first
-    line goes to the logger "stoker.dataloader" when the first epoch begins (STOKER_QUIET=1 turns that off).
+    These run in C: reading, decoding and transforms of ImageFolder, of torchvision's data sets that list image files or hold arrays (CIFAR, MNIST), and of
+    Datasets whose __getitem__ opens an image, transforms it and returns it beside its target; also in Subset, random_split and ConcatDataset; with
+    torchvision's transforms, v1 or v2, as doc/from-torchvision.md lists them, or `weights.transforms()`. A TensorDataset is indexed a batch at a time.
+    Everything else runs as Python, by torch's own DataLoader. `explain()` says what runs where, and why. Its first line goes to the logger
+    "stoker.dataloader" when the first epoch begins (STOKER_QUIET=1 turns that off).
 
     If images are made in C, there are no worker processes. num_workers is the number of threads (0: as many as the process may use),
     prefetch_factor the number of batches made ahead, and worker_init_fn is not called if it only seeds generators (else the Dataset runs in workers, as
-    Python). multiprocessing_context, persistent_workers and in_order=False have no effect then. target_transform and collate_fn run on the loop's thread.
+    Python). multiprocessing_context, persistent_workers and in_order=False have no effect then. A Dataset's own __getitem__,
+    target_transform and collate_fn run on the loop's thread.
 
     state_dict() and load_state_dict(state) are those of torchdata's StatefulDataLoader: a run continues with the batch after the last one that the loop had.
     """

@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Samples in which a compiled image will take a place."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+# Files of other formats are read by Pillow: Stoker's pixels may differ from Pillow's there, or it has no decoder.
+DECODED = (".jpg", ".jpeg", ".png", ".JPG", ".JPEG", ".PNG", ".jpe", ".jfif")
+
+
+class Left(Exception):
+    """The Dataset's own Python has to make this sample."""
+
+
+class Undone:
+    """The place of an image that is compiled. source: the file's path, or the image as an array (H, W, C) of uint8."""
+
+    __slots__ = ("number", "source")
+
+    def __init__(self, source: Any) -> None:
+        self.source = source
+        self.number = -1  # among the images of the batch, once the batch is complete
+
+    def __getattr__(self, name: str) -> Any:
+        raise AttributeError(name) if name.startswith("__") else Left
+
+
+class Reader:
+    """sample(index) gives dataset[index] with an Undone in it, and all that are in it. transform: of all images. files: whether sources are paths; otherwise
+    they are arrays with this number of `channels`. told: describes the data set in explain()."""
+
+    transform: Any
+    files = True
+    channels = 3
+    told = ""
+    python = ""  # names the user's Python that runs for each sample
+
+    def sample(self, index: Any) -> tuple[Any, list[Undone]]:
+        raise NotImplementedError
+
+    def unchanged(self) -> bool:
+        """Whether the Dataset's attributes are those that it had when the epoch began."""
+        return True
+
+
+def readable(path: str) -> bool:
+    """Whether Stoker's pixels of this file are Pillow's. A PNG file of 16 bits a channel is not: Pillow cuts to 8 bits, and Stoker rounds."""
+    if not path.endswith(DECODED):
+        return False
+    if not path.endswith((".png", ".PNG")):
+        return True
+    try:
+        with open(path, "rb") as f:
+            head = f.read(25)
+    except OSError:
+        return False  # the Dataset's own Python raises the error
+    return head[:4] == b"\x89PNG" and head[24:25] != b"\x10"
+
+
+def replaced(sample: Any, image_of: Any) -> Any:
+    """The sample with other objects in place of its Undone ones."""
+    if isinstance(sample, Undone):
+        return image_of(sample)
+    if isinstance(sample, tuple):
+        parts = [replaced(part, image_of) for part in sample]
+        return type(sample)(*parts) if hasattr(sample, "_fields") else type(sample)(parts)
+    if isinstance(sample, list):
+        return [replaced(part, image_of) for part in sample]
+    if isinstance(sample, dict):
+        made = copy.copy(sample)
+        for key, part in sample.items():
+            made[key] = replaced(part, image_of)
+        return made
+    return sample
+
+
+def same_attributes(thing: Any, before: dict[str, Any]) -> bool:
+    """Whether an object's attributes are the same objects as before."""
+    now = vars(thing)
+    return len(now) == len(before) and all(name in before and before[name] is value for name, value in now.items())

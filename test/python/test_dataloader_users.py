@@ -1,0 +1,363 @@
+# SPDX-License-Identifier: Apache-2.0
+"""stoker.DataLoader over Datasets that users write: which of them have their images made in C, with the same batches as torch's, and which are left to torch."""
+
+import collections
+import os
+import random
+from pathlib import Path
+
+import numpy as np
+import PIL
+import pytest
+import torch
+from PIL import Image
+from stoker import DataLoader
+from support import SEED, import_torchvision, photograph, write_tree
+from torch.utils import data
+
+torchvision = import_torchvision()
+from torchvision import datasets  # noqa: E402
+from torchvision import transforms as v1  # noqa: E402
+
+TRANSFORM = v1.Compose([v1.Resize((20, 24)), v1.ToTensor()])
+SCALE = 1
+Pair = collections.namedtuple("Pair", "views number")
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("users")
+    write_tree(folder, np.random.default_rng(SEED), 3, 5)
+    return folder
+
+
+class Files(data.Dataset):
+    """As PyTorch's tutorial writes it."""
+
+    def __init__(self, root, transform=TRANSFORM):
+        self.root = str(root)
+        self.names = sorted(str(path.relative_to(root)) for path in Path(root).glob("*/*.jpg"))
+        self.transform = transform
+
+    def __len__(self):
+        return len(self.names)
+
+    def __getitem__(self, idx):
+        if torch.is_tensor(idx):
+            idx = idx.tolist()
+        path = os.path.join(self.root, self.names[idx])
+        image = Image.open(path).convert("RGB")
+        label = torch.tensor(int(idx) % 3, dtype=torch.long)
+        if self.transform is not None:
+            image = self.transform(image)
+        return image, label * SCALE
+
+
+def load(path):
+    with open(path, "rb") as f:
+        image = Image.open(f)
+        return image.convert("RGB")
+
+
+class Dicts(Files):
+    def path(self, index):
+        return f"{self.root}/{self.names[index]}"
+
+    def __getitem__(self, index):
+        sample = {"image": load(self.path(index)), "id": index}
+        sample["name"] = os.path.basename(self.names[index])
+        sample["image"] = self.transform(sample["image"])
+        return sample
+
+
+class OfItsMode(Files):
+    def __getitem__(self, index):
+        return self.transform(PIL.Image.open(os.path.join(self.root, self.names[index]))), index
+
+
+class TwoViews(Files):
+    def __getitem__(self, index):
+        image = Image.open(os.path.join(self.root, self.names[index])).convert("RGB")
+        return Pair([self.transform(image), self.transform(image)], index)
+
+
+class Transformed(data.Dataset):
+    """The usual way to give the two halves of a random_split transforms of their own."""
+
+    def __init__(self, subset, transform=None):
+        self.subset, self.transform = subset, transform
+
+    def __len__(self):
+        return len(self.subset)
+
+    def __getitem__(self, index):
+        x, y = self.subset[index]
+        if self.transform:
+            x = self.transform(x)
+        return x, y
+
+
+class WithPaths(datasets.ImageFolder):
+    def __getitem__(self, index):
+        return (*super().__getitem__(index), self.imgs[index][0])
+
+
+class OwnItems(datasets.ImageFolder):
+    def __getitem__(self, index):
+        path, target = self.samples[index]
+        sample = self.loader(path)
+        if self.transform is not None:
+            sample = self.transform(sample)
+        return {"x": sample, "y": target}
+
+
+class Arrays(data.Dataset):
+    def __init__(self):
+        self.data = np.random.default_rng(0).integers(0, 256, (15, 30, 28, 3), np.uint8)
+
+    def __len__(self):
+        return 15
+
+    def __getitem__(self, index):
+        image = Image.fromarray(self.data[index])
+        return TRANSFORM(image), index
+
+
+def half(root, transform=None):
+    return data.random_split(datasets.ImageFolder(root, transform), [0.5, 0.5], torch.Generator().manual_seed(0))[0]
+
+
+IN_C = {
+    "files": Files,
+    "dicts": Dicts,
+    "of_its_mode": OfItsMode,
+    "two_views": TwoViews,
+    "subset_with_a_transform": lambda root: Transformed(half(root), TRANSFORM),
+    "subset_that_has_one": lambda root: Transformed(half(root, TRANSFORM)),
+    "arrays_inside": lambda root: Transformed(_cifar(), TRANSFORM),
+    "with_paths": lambda root: WithPaths(root, TRANSFORM),
+    "own_items": lambda root: OwnItems(root, TRANSFORM),
+    "arrays": lambda root: Arrays(),
+    "own_loader": lambda root: datasets.ImageFolder(root, TRANSFORM, loader=load),
+    "part": lambda root: data.Subset(Dicts(root), [3, 4, 1, 1]),
+    "sum": lambda root: data.ConcatDataset([Files(root), Files(root)]),
+}
+
+
+def _cifar():
+    made = object.__new__(datasets.CIFAR10)
+    made.transform = made.target_transform = None
+    made.data, made.targets = np.random.default_rng(3).integers(0, 256, (23, 32, 32, 3), np.uint8), [k % 10 for k in range(23)]
+    return made
+
+
+def same(a, b):
+    assert type(a) is type(b)
+    if isinstance(a, torch.Tensor):
+        assert (a.dtype, a.shape) == (b.dtype, b.shape)
+        assert (a.double() - b.double()).abs().max().item() <= (1.01 / 255 if a.ndim > 2 else 0)
+    elif isinstance(a, dict):
+        assert list(a) == list(b)
+        for key in a:
+            same(a[key], b[key])
+    elif isinstance(a, (list, tuple)):
+        assert len(a) == len(b)
+        for x, y in zip(a, b, strict=True):
+            same(x, y)
+    else:
+        assert a == b
+
+
+def compare(make, epochs=2, **arguments):
+    def run(kind):
+        torch.manual_seed(3), np.random.seed(3), random.seed(3)
+        loader = kind(make(), 4, shuffle=True, **arguments)
+        return [batch for _ in range(epochs) for batch in loader]
+
+    same(run(data.DataLoader), run(DataLoader))
+
+
+@pytest.mark.parametrize("name", IN_C)
+def test_images_of_users_datasets_in_c(root, name):
+    def make():
+        return IN_C[name](root)
+
+    assert "run in C" in DataLoader(make(), 4).explain().splitlines()[0]
+    compare(make)
+    compare(make, 1, collate_fn=list)
+    compare(make, 1, num_workers=1)
+
+
+# ---- what is left to torch ----
+
+
+class Counts(Files):
+    def __getitem__(self, index):
+        self.last = index
+        return super().__getitem__(index)
+
+
+class Draws(Files):
+    def __getitem__(self, index):
+        image = Image.open(os.path.join(self.root, self.names[index])).convert("RGB")
+        return self.transform(image), random.random()
+
+
+class Crops(Files):
+    def __getitem__(self, index):
+        image = Image.open(os.path.join(self.root, self.names[index])).convert("RGB")
+        return self.transform(image.crop((0, 0, 30, 30))), index
+
+
+class Doubles(Files):
+    def __getitem__(self, index):
+        return self.transform(Image.open(os.path.join(self.root, self.names[index])).convert("RGB")) * 2, index
+
+
+class Caches(Files):
+    def __getitem__(self, index):
+        held = self.held
+        if index not in held:
+            held[index] = self.transform(Image.open(os.path.join(self.root, self.names[index])).convert("RGB"))
+        return held[index], index
+
+    held = {}  # noqa: RUF012
+
+
+class Appends(Files):
+    seen = []  # noqa: RUF012
+
+    def __getitem__(self, index):
+        self.seen.append(index)
+        return self.transform(Image.open(os.path.join(self.root, self.names[index])).convert("RGB")), index
+
+
+class Tries(Files):
+    def __getitem__(self, index):
+        try:
+            image = Image.open(os.path.join(self.root, self.names[index])).convert("RGB")
+        except OSError:
+            return self[index + 1]
+        return self.transform(image), index
+
+
+class Sizes(Files):
+    def __getitem__(self, index):
+        image = Image.open(os.path.join(self.root, self.names[index])).convert("RGB")
+        return self.transform(image), image.size[0]
+
+
+class Two(Files):
+    other = v1.Compose([v1.Resize((8, 8)), v1.ToTensor()])
+
+    def __init__(self, root):
+        super().__init__(root)
+        self.second = v1.Compose([v1.Resize((8, 8)), v1.ToTensor()])
+
+    def __getitem__(self, index):
+        image = Image.open(os.path.join(self.root, self.names[index])).convert("RGB")
+        return self.transform(image), self.second(image)
+
+
+class Batched(Files):
+    def __getitems__(self, indices):
+        return [self[i] for i in indices]
+
+
+class Ends(Files):
+    def __del__(self):
+        pass
+
+
+class Grows(Files):
+    def __getitem__(self, index):
+        global SEEN
+        SEEN = index
+        return self.transform(Image.open(os.path.join(self.root, self.names[index])).convert("RGB")), index
+
+
+class Gray(Files):
+    def __getitem__(self, index):
+        return self.transform(Image.open(os.path.join(self.root, self.names[index])).convert("L")), index
+
+
+PYTHON = {
+    Counts: "changes self.last",
+    Draws: r"calls random.random",
+    Crops: r"calls .crop\(\)",
+    Doubles: "unsupported operand",
+    Caches: r"changes held\[index\]",
+    Appends: "changes self.seen",
+    Tries: "has a statement try",
+    Sizes: "does more with an image",
+    Two: "does more with an image",
+    Batched: "__getitems__",
+    Ends: "__del__",
+    Grows: "has a statement global",
+    Gray: "does more with an image",
+}
+
+
+@pytest.mark.parametrize("kind", PYTHON, ids=lambda kind: kind.__name__)
+def test_other_code_runs_as_python(root, kind):
+    import re
+
+    assert re.search("all of it runs in Python.*" + PYTHON[kind], DataLoader(kind(root), 4).explain())
+    compare(lambda: kind(root), 1)
+
+
+# ---- while it runs ----
+
+
+@pytest.mark.parametrize("change", ["transform", "folder", "global"])
+def test_a_loop_that_changes_its_dataset(root, change, monkeypatch):
+    """Without workers the next batch shows it, as with torch's DataLoader."""
+    other = v1.Compose([v1.Resize((9, 9)), v1.ToTensor()])
+
+    def run(kind):
+        monkeypatch.setitem(globals(), "SCALE", 1)
+        dataset = datasets.ImageFolder(root, TRANSFORM) if change == "folder" else Files(root)
+        found = []
+        for k, batch in enumerate(kind(dataset, 4)):
+            found.append(batch)
+            if k == 1 and change == "global":
+                monkeypatch.setitem(globals(), "SCALE", 7)
+            elif k == 1:
+                dataset.transform = other
+        return found
+
+    same(run(data.DataLoader), run(DataLoader))
+
+
+def test_samples_that_only_pillow_reads(root, tmp_path):
+    """Among images that are made in C, some are not: their batches mix both."""
+    rng = np.random.default_rng(1)
+    (tmp_path / "a").mkdir()
+    for k in range(40):
+        Image.fromarray(photograph(rng, 40, 50)).save(tmp_path / "a" / f"{k:02d}.jpg")
+    Image.fromarray(photograph(rng, 40, 50)).convert("L").save(tmp_path / "a" / "07.jpg")
+    Image.fromarray(photograph(rng, 40, 50)).save(tmp_path / "a" / "13.jpg", format="GIF")
+
+    class Three(OfItsMode):
+        def __getitem__(self, index):
+            return self.transform(Image.open(os.path.join(self.root, self.names[index]))), index
+
+    assert "run in C" in DataLoader(Three(tmp_path), 4).explain()
+    compare(lambda: Three(tmp_path), 1, collate_fn=list)
+
+
+def test_a_file_that_is_gone(root, tmp_path):
+    dataset = Files(root)
+    dataset.names[4] = "class0/none.jpg"
+    iterator = iter(DataLoader(dataset, 4))
+    next(iterator)
+    with pytest.raises(FileNotFoundError, match=r"none\.jpg"):
+        next(iterator)
+    assert next(iterator)[1].tolist() == [2, 0, 1, 2]
+
+
+def test_copies_leave_the_dataset_as_it_is(root):
+    dataset = Dicts(root)
+    before = dict(vars(dataset))
+    list(DataLoader(dataset, 4))
+    assert vars(dataset) == before and type(dataset) is Dicts and type(dataset[0]["image"]) is torch.Tensor
