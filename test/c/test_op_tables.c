@@ -3,10 +3,10 @@
 #include "test.h"
 
 #include "graph/graph.h"
-#include "op/arithmetic.h"
+#include "op/geometry/random_crop_args.h"
+#include "op/geometry/resize_args.h"
 #include "op/op.h"
-#include "op/random_crop_args.h"
-#include "op/resize_args.h"
+#include "op/tensor/arithmetic.h"
 
 #include <jansson.h>
 #include <stdlib.h>

@@ -2,7 +2,7 @@
  * erase: fills regions of a tensor. */
 #include "kernel/pointwise/pointwise.h"
 #include "op/filter/regions.h"
-#include "op/slice_args.h"
+#include "op/geometry/slice_args.h"
 
 struct erase {
 	struct stk_regions regions;

@@ -3,7 +3,7 @@
 
 #include "kernel/convert/convert.h"
 #include "kernel/pointwise/pointwise.h"
-#include "op/slice_args.h"
+#include "op/geometry/slice_args.h"
 
 #include <string.h>
 

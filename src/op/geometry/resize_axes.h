@@ -5,7 +5,7 @@
 
 #include "kernel/resample/filter.h"
 #include "kernel/resize/resize.h"
-#include "op/resize_args.h"
+#include "op/geometry/resize_args.h"
 
 /* The dims that change; left in call->state by infer. */
 struct stk_resize_axes {

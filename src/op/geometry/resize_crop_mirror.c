@@ -2,7 +2,7 @@
  * resize_crop_mirror: resize, crop and flip of images and volumes as one operator. */
 #include "kernel/filter/filter.h"
 #include "op/geometry/resize_axes.h"
-#include "op/window_args.h"
+#include "op/geometry/window_args.h"
 
 struct resize_crop_mirror {
 	struct stk_extent_args extent;

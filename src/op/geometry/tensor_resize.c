@@ -2,7 +2,7 @@
  * tensor_resize: resampling of tensors along any of their dims. */
 #include "kernel/filter/filter.h"
 #include "op/geometry/resize_axes.h"
-#include "op/slice_args.h"
+#include "op/geometry/slice_args.h"
 
 #include <string.h>
 

@@ -3,7 +3,7 @@
 #ifndef STK_OP_TENSOR_AXES_H
 #define STK_OP_TENSOR_AXES_H
 
-#include "op/slice_args.h"
+#include "op/geometry/slice_args.h"
 
 /* A bit for each dim that axes or names name; unlike those of images, dims without a layout have no names. */
 enum stk_status stk__axes_named(

@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "op/decoders/decode.h"
+
+#include "op/color/intensity.h"
+
+#define IGNORED(member, kind, dflt, why) STK_ARG(struct stk_decode_args, member, kind, dflt, STK_FREE, STK_ACCEPTED, why)
+
+static const char about_device[] = "Tunes DALI's decoder on GPUs.";
+
+const struct stk_arg_def stk__decode_group[] = {
+	STK_ARG(struct stk_decode_args, output_type, STK_ARG_IMAGE_TYPE, "0", (0, 4), 0,
+		"RGB, BGR, GRAY, YCbCr (studio range), or ANY_DATA for the channels that the file has."),
+	STK_ARG(struct stk_decode_args, dtype, STK_ARG_DTYPE, "0", (0, STK_DTYPE_COUNT - 1), 0,
+		"Type of the output; values are scaled to its range: floats are 0..1, uint16 0..65535."),
+	STK_ARG(struct stk_decode_args, adjust_orientation, STK_ARG_BOOL, "true", STK_FREE, 0,
+		"Turns the image as its EXIF orientation says."),
+	IGNORED(affine, STK_ARG_BOOL, "true", "DALI's decoder threads are bound to cores."),
+	IGNORED(jpeg_fancy_upsampling, STK_ARG_BOOL, "false", "Chroma is always upsampled smoothly, as DALI does on the CPU."),
+	IGNORED(use_fast_idct, STK_ARG_BOOL, "false", "The exact transform is the fast one here."),
+	IGNORED(hw_decoder_load, STK_ARG_FLOAT, "0.65", about_device),
+	IGNORED(hybrid_huffman_threshold, STK_ARG_INT, "1000000", about_device),
+	IGNORED(device_memory_padding, STK_ARG_INT, "16777216", about_device),
+	IGNORED(device_memory_padding_jpeg2k, STK_ARG_INT, "0", about_device),
+	IGNORED(host_memory_padding, STK_ARG_INT, "8388608", about_device),
+	IGNORED(host_memory_padding_jpeg2k, STK_ARG_INT, "0", about_device),
+	IGNORED(preallocate_width_hint, STK_ARG_INT, "0", about_device),
+	IGNORED(preallocate_height_hint, STK_ARG_INT, "0", about_device),
+	STK_ARG_END,
+};
+
+static const char about_cache[] = "Sets up DALI's cache of decoded images on GPUs.";
+
+const struct stk_arg_def stk__decode_cache_group[] = {
+	IGNORED(cache_size, STK_ARG_INT, "0", about_cache),
+	IGNORED(cache_threshold, STK_ARG_INT, "0", about_cache),
+	IGNORED(cache_debug, STK_ARG_BOOL, "false", about_cache),
+	IGNORED(cache_batch_copy, STK_ARG_BOOL, "true", about_cache),
+	IGNORED(cache_type, STK_ARG_STRING, "\"\"", about_cache),
+	STK_ARG_END,
+};
+
+/* 16-bit files are decoded to 16 bits and then converted to the type asked for, unless that is uint8, to which the codec itself rounds. */
+static enum stk_dtype decoded_dtype(const struct stk_decode_args *a, const struct stk_image_info *info)
+{
+	return info->bits > 8 && a->dtype != STK_UINT8 ? STK_UINT16 : STK_UINT8;
+}
+
+static enum stk_status check(const struct stk_call *call, struct stk_error *err)
+{
+	const struct stk_decode_args *a = call->args;
+	const struct stk_desc *in = &call->in[0].desc;
+	if (a->scale_denom & (a->scale_denom - 1))
+		return stk__fail(err, STK_INVALID, "scale_denom is %lld; images are decoded at 1/1, 1/2, 1/4 or 1/8 of their size",
+			(long long)a->scale_denom);
+	if (stk__intensity_range((enum stk_dtype)a->dtype) == 0)
+		return stk__fail(err, STK_UNSUPPORTED, "images are not decoded to %s; decode to uint8 or float32, then cast",
+			stk_dtype_name((enum stk_dtype)a->dtype));
+	if (in->ndim >= 0 && in->ndim != 1)
+		return stk__fail(err, STK_SHAPE, "the input must be the bytes of a file, a tensor of 1 dim; this one has %d", in->ndim);
+	if (in->dtype != STK_NO_DTYPE && in->dtype != STK_UINT8)
+		return stk__fail(err, STK_INVALID, "the input must be the bytes of a file, as uint8, not %s", stk_dtype_name(in->dtype));
+	return STK_OK;
+}
+
+enum stk_status stk__decode_infer(const struct stk_call *call, struct stk_error *err)
+{
+	const struct stk_decode_args *a = call->args;
+	struct stk_decode_state *state = call->state;
+	enum stk_status s = check(call, err);
+	if (s)
+		return s;
+	struct stk_desc d = {(enum stk_dtype)a->dtype, 3, {-1, -1, -1}, "HWC"};
+	enum stk_image_type type = (enum stk_image_type)a->output_type;
+	if (stk__building(call)) {
+		d.shape[2] = type == STK_ANY_DATA ? -1 : type == STK_GRAY ? 1 : 3;
+	} else {
+		s = stk__image_peek(call->in[0].data, (size_t)call->in[0].desc.shape[0], &call->tools->limits, &state->info, err);
+		if (s)
+			return s;
+		int32_t w, h;
+		stk__image_extent(&state->info, a->adjust_orientation, &w, &h);
+		d.shape[0] = stk__image_scaled(h, (int32_t)a->scale_denom);
+		d.shape[1] = stk__image_scaled(w, (int32_t)a->scale_denom);
+		d.shape[2] = stk__image_channels(&state->info, type);
+	}
+	state->whole = d;
+	state->window = stk__window_full(&d);
+	call->out[0].desc = d;
+	return STK_OK;
+}
+
+enum stk_status stk__decode_keep(const struct stk_call *call, struct stk_error *err)
+{
+	const struct stk_decode_state *state = call->state;
+	for (int32_t d = 0; d < 2; d++) {
+		if (state->window.extent[d] == 0)
+			return stk__fail(err, STK_SHAPE, "the window has no pixels in an image of %lld x %lld",
+				(long long)state->whole.shape[1], (long long)state->whole.shape[0]);
+		call->out[0].desc.shape[d] = state->window.extent[d];
+	}
+	return STK_OK;
+}
+
+void stk__decode_extent(const struct stk_call *call, struct stk_image *whole)
+{
+	const struct stk_decode_state *state = call->state;
+	*whole = stk__image_hwc(NULL, decoded_dtype(call->args, &state->info), (int32_t)state->whole.shape[1],
+		(int32_t)state->whole.shape[0], (int32_t)state->whole.shape[2]);
+}
+
+void stk__decode_encoded(const struct stk_call *call, struct stk_encoded *out)
+{
+	const struct stk_decode_args *a = call->args;
+	*out = (struct stk_encoded){.data = call->in[0].data,
+		.size = (size_t)call->in[0].desc.shape[0],
+		.type = (enum stk_image_type)a->output_type,
+		.orient = a->adjust_orientation,
+		.denom = (int32_t)a->scale_denom};
+}
+
+enum stk_status stk__decode_fetch(const struct stk_call *call, struct stk_rect part, const struct stk_image *dst, struct stk_error *err)
+{
+	const struct stk_decode_args *a = call->args;
+	const struct stk_decode_state *state = call->state;
+	struct stk_decode request = {
+		.data = call->in[0].data,
+		.size = (size_t)call->in[0].desc.shape[0],
+		.info = &state->info,
+		.type = (enum stk_image_type)a->output_type,
+		.orient = a->adjust_orientation,
+		.denom = (int32_t)a->scale_denom,
+		.window = part,
+		.dst = *dst,
+		.cancel = call->tools->cancel,
+	};
+	call->tools->narrowed += state->info.bits > 8 && dst->dtype == STK_UINT8;
+	return stk__image_decode(call->tools->decoder, &request, err);
+}
+
+void stk__decode_lower(const struct stk_call *call, struct stk_pass *pass)
+{
+	const struct stk_decode_args *a = call->args;
+	const struct stk_decode_state *state = call->state;
+	stk__window_lower(&state->window, &state->whole, (struct stk_floats){0}, pass);
+	enum stk_dtype from = decoded_dtype(a, &state->info), to = (enum stk_dtype)a->dtype;
+	if (from == to)
+		return;
+	float scale[STK_PASS_MAX_CHANNELS], bias[STK_PASS_MAX_CHANNELS] = {0};
+	for (int32_t c = 0; c < STK_PASS_MAX_CHANNELS; c++)
+		scale[c] = (float)(stk__intensity_range(to) / stk__intensity_range(from));
+	stk__pass_affine(pass, scale, bias, to);
+}
+
+unsigned stk__decode_classify(const void *args, const struct stk_desc *in)
+{
+	(void)in;
+	const struct stk_decode_args *a = args;
+	return a->dtype == STK_UINT8 ? STK_CLASS_WINDOW : STK_CLASS_WINDOW | STK_CLASS_POINTWISE;
+}

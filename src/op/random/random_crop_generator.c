@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * random_crop_generator: the window that random_resized_crop would take, for several images or their coordinates to share. */
+#include "kernel/convert/convert.h"
+#include "op/dims.h"
+#include "op/geometry/random_crop_args.h"
+
+struct random_crop_generator {
+	struct stk_random_crop_args crop;
+};
+
+static const struct stk_arg_def random_crop_generator_args[] = {
+	STK_ARG_GROUP(struct random_crop_generator, crop, stk__random_crop_group),
+	STK_ARG_END,
+};
+
+static enum stk_status random_crop_generator_infer(const struct stk_call *call, struct stk_error *err)
+{
+	const struct random_crop_generator *a = call->args;
+	const struct stk_desc *in = &call->in[0].desc;
+	enum stk_status s = stk__random_crop_check(&a->crop, err);
+	if (s)
+		return s;
+	if (in->dtype != STK_NO_DTYPE && (!stk__dtype_whole(in->dtype) || in->dtype == STK_BOOL))
+		return stk__fail(err, STK_INVALID, "the input is a shape, of integers; it is %s", stk_dtype_name(in->dtype));
+	if (in->ndim >= 0 && (in->ndim != 1 || (in->shape[0] >= 0 && in->shape[0] != 2 && in->shape[0] != 3)))
+		return stk__fail(err, STK_INVALID, "the input is a shape: height and width, and channels if you like");
+	for (int32_t i = 0; i < 2; i++)
+		call->out[i].desc = (struct stk_desc){STK_INT32, 1, {2}, ""};
+	return STK_OK;
+}
+
+static enum stk_status random_crop_generator_run(const struct stk_call *call, struct stk_error *err)
+{
+	const struct random_crop_generator *a = call->args;
+	const struct stk_tensor *in = &call->in[0];
+	int64_t extent[2];
+	stk__convert(extent, STK_INT64, in->data, in->desc.dtype, 2);
+	if (extent[0] < 1 || extent[1] < 1 || extent[0] > 1 << 24 || extent[1] > 1 << 24)
+		return stk__fail(
+			err, STK_SHAPE, "there is no window in an image of %lld x %lld pixels", (long long)extent[1], (long long)extent[0]);
+	struct stk_random random = call->random;
+	const struct stk_rect w = stk__random_crop(&a->crop, &random, (int32_t)extent[1], (int32_t)extent[0]);
+	int32_t *anchor = call->out[0].data, *shape = call->out[1].data;
+	anchor[0] = w.y;
+	anchor[1] = w.x;
+	shape[0] = w.h;
+	shape[1] = w.w;
+	return STK_OK;
+}
+
+const struct stk_op_def stk__op_random_crop_generator = {
+	.name = "random_crop_generator",
+	.doc = "Draws a window of an image from its shape.\n\n"
+	       "Takes height and width, and gives the window's anchor and shape as (y, x) and (height, width). With the same seed it is the "
+	       "window of\n"
+	       "random_resized_crop and decoders.image_random_crop.",
+	.inputs = {1, 1},
+	.outputs = 2,
+	.host_inputs = 1,
+	.args = random_crop_generator_args,
+	.args_size = sizeof(struct random_crop_generator),
+	.flags = STK_OP_RANDOM,
+	.infer = random_crop_generator_infer,
+	.run_cpu = random_crop_generator_run,
+};

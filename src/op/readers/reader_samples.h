@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Shared by the readers whose samples are parts of archives; `shared` is its struct stk_samples. */
+#ifndef STK_OP_READER_SAMPLES_H
+#define STK_OP_READER_SAMPLES_H
+
+#include "format/names.h"
+#include "format/samples.h"
+#include "op/readers/reader_args.h"
+
+/* Archives and their indexes, with braces and globs expanded: as many of both, or no indexes. Names them in messages by their arguments. */
+struct stk_archive_paths {
+	struct stk_names archives, indexes;
+};
+STK_MUST_USE enum stk_status stk__archive_paths(const struct stk_access *access, const char *archives_name,
+	const struct stk_strings *archives, const char *indexes_name, const struct stk_strings *indexes, struct stk_archive_paths *out,
+	struct stk_error *err);
+void stk__archive_paths_free(struct stk_archive_paths *p);
+
+/* Takes over what `from` holds, in memory of its own, and checks the reader's arguments against it; on failure it is freed. */
+STK_MUST_USE enum stk_status stk__reader_samples_keep(
+	struct stk_samples *from, const struct stk_reader_args *reader, void **shared, struct stk_error *err);
+void stk__reader_samples_close(void *shared);
+
+/* Of struct stk_reader_def. */
+int64_t stk__reader_samples_size(const void *shared);
+uint64_t stk__reader_samples_fingerprint(const void *shared);
+uint64_t stk__reader_samples_digest(const void *shared, int64_t first, int64_t count);
+size_t stk__reader_samples_uri(const void *shared, int64_t id, char *uri, size_t capacity);
+void stk__reader_samples_parts(const void *shared, int64_t id, struct stk_part *out);
+void stk__reader_samples_object(const void *shared, int64_t uri, int64_t *size, uint64_t *tag, bool *pinned);
+/* Of a tar: the header before a part is the one that the index knows, or one of a file of the part's size. */
+enum stk_status stk__reader_samples_check(const void *shared, int64_t id, int32_t part, const uint8_t *header, struct stk_error *err);
+size_t stk__reader_samples_part_uri(const void *shared, int64_t part, char *uri, size_t capacity);
+
+#endif

@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * readers.webdataset_unindexed: what a Loader reads tars in a store by in their first epoch, while their index is made. */
+#include "format/survey.h"
+#include "op/readers/reader_webdataset.h"
+
+static enum stk_status open_survey(const void *args, const struct stk_access *access, void **shared, struct stk_error *err)
+{
+	struct stk_webdataset_request r;
+	struct stk_survey *survey = NULL;
+	enum stk_status s = stk__webdataset_request(args, access, &r, err);
+	if (s)
+		return s;
+	s = stk__survey_create(&r.options, &survey, err);
+	stk__archive_paths_free(&r.paths);
+	*shared = survey;
+	return s;
+}
+
+static void close_survey(void *shared)
+{
+	stk__survey_destroy(shared);
+}
+
+static struct stk_survey *survey_of(const void *shared)
+{
+	return (struct stk_survey *)(uintptr_t)shared; /* it has a lock */
+}
+
+static int64_t size(const void *shared)
+{
+	(void)shared;
+	return -1;
+}
+
+static uint64_t fingerprint(const void *shared)
+{
+	return stk__survey_digest(shared);
+}
+
+static void order(const void *args, const void *shared, struct stk_order *out)
+{
+	const struct stk_webdataset_args *a = args;
+	(void)shared;
+	stk__reader_order(&a->reader, STK_ORDER_UNKNOWN, out);
+	out->as_met = true;
+	out->contiguous = false;
+}
+
+static size_t uri(const void *shared, int64_t id, char *out, size_t capacity)
+{
+	return stk__survey_uri(survey_of(shared), id, out, capacity);
+}
+
+static void parts(const void *shared, int64_t id, struct stk_part *out)
+{
+	struct stk_sample_part found[STK_MAX_PARTS];
+	int32_t tar, n = stk__survey_parts(survey_of(shared), id, found, &tar);
+	for (int32_t k = 0; k < n; k++)
+		out[k] = (struct stk_part){.uri = tar, .offset = found[k].offset, .length = found[k].length};
+}
+
+static void object(const void *shared, int64_t tar, int64_t *bytes, uint64_t *tag, bool *pinned)
+{
+	*bytes = 0;
+	*tag = stk__survey_tag(survey_of(shared), tar);
+	*pinned = true;
+}
+
+static size_t part_uri(const void *shared, int64_t tar, char *out, size_t capacity)
+{
+	return stk__survey_tar(survey_of(shared), tar, out, capacity);
+}
+
+static const struct stk_reader_def reader = {
+	.open = open_survey,
+	.size = size,
+	.survey = survey_of,
+	.fingerprint = fingerprint,
+	.order = order,
+	.uri = uri,
+	.part_count = stk__webdataset_outputs,
+	.parts = parts,
+	.object = object,
+	.part_uri = part_uri,
+};
+
+const struct stk_op_def stk__op_readers_webdataset_unindexed = {
+	.name = "readers.webdataset_unindexed",
+	.doc = "Reads samples from tars while these are searched for them, for one epoch: tar after tar, with random_shuffle in a drawn order, and in each as they lie.",
+	.output_count = stk__webdataset_outputs,
+	.args = stk__webdataset_args,
+	.args_size = sizeof(struct stk_webdataset_args),
+	.flags = STK_OP_CLONED | STK_OP_HIDDEN,
+	.teardown = close_survey,
+	.infer = stk__webdataset_infer,
+	.run_cpu = stk__webdataset_run,
+	.reader = &reader,
+};
