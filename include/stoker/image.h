@@ -28,11 +28,15 @@ struct stk_image_request {
 	enum stk_image_type type;
 	bool as_stored; /* EXIF's orientation is not applied */
 	bool lenient;   /* a file that was cut off, and JPEG data that libjpeg-turbo only warns about, is decoded as far as possible */
+	/* Called on the same thread while an object of a store is waited for, some twenty times a second: true ends the wait. NULL: nobody ends it. */
+	bool (*interrupted)(void *user);
+	void *interrupted_user;
 };
 
 /* Reads the file and its header. The image has shape[0] x shape[1] pixels of shape[2] channels. STK_NOT_FOUND, STK_IO: the file cannot be
  * read. STK_CORRUPT: it is damaged, or no image. STK_UNSUPPORTED: a kind of image that is not decoded. STK_LIMIT: a file over 2 GiB, or an
- * image of more pixels than STOKER_MAX_IMAGE_SIZE (2^28). STK_INVALID: the request, or a path that is not a file. STK_NO_MEMORY. No image is open then. */
+ * image of more pixels than STOKER_MAX_IMAGE_SIZE (2^28). STK_INVALID: the request, or a path that is not a file. STK_CANCELLED: interrupted. STK_NO_MEMORY.
+ * No image is open then. */
 STK_API STK_MUST_USE enum stk_status stk_image_open(
 	struct stk_image_decoder *d, const struct stk_image_request *request, int64_t shape[3], struct stk_error *err);
 /* Writes the pixels of the image that was opened last, uint8, interleaved, one row after the other; `bytes` is the product of the shape.

@@ -47,6 +47,17 @@ static bool enter(struct decoder_object *self)
 	return true;
 }
 
+/* On the thread that opens an image and has given up the GIL. */
+static bool signal_came(void *unused)
+{
+	PyGILState_STATE gil = PyGILState_Ensure();
+	bool came = PyErr_Occurred() || PyErr_CheckSignals() < 0;
+
+	(void)unused;
+	PyGILState_Release(gil);
+	return came;
+}
+
 static PyObject *decoder_open(PyObject *object, PyObject *args)
 {
 	struct decoder_object *self = (struct decoder_object *)object;
@@ -73,8 +84,11 @@ static PyObject *decoder_open(PyObject *object, PyObject *args)
 	request.type = (enum stk_image_type)type;
 	request.as_stored = as_stored;
 	request.lenient = !strict;
+	request.interrupted = signal_came;
 	Py_BEGIN_ALLOW_THREADS status = stk_image_open(self->decoder, &request, shape, &err);
 	Py_END_ALLOW_THREADS self->busy = false;
+	if (PyErr_Occurred())
+		return NULL;
 	if (status != STK_OK)
 		return core_raise(status, &err);
 	return Py_BuildValue("LLL", (long long)shape[0], (long long)shape[1], (long long)shape[2]);

@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "codec/codec.h"
 #include "format/list.h"
+#include "io/storage.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -67,7 +68,8 @@ static enum stk_status take_bytes(struct stk_image_decoder *d, struct stk_error 
 {
 	const struct stk_image_request *q = &d->request;
 	if (q->path) {
-		enum stk_status s = stk__read_whole(q->path, MOST_BYTES, &d->file, &d->size, err);
+		const struct stk_access access = {.interrupted = q->interrupted, .user = q->interrupted_user};
+		enum stk_status s = stk__access_read(&access, q->path, MOST_BYTES, &d->file, &d->size, err);
 		d->data = d->file;
 		return s;
 	}

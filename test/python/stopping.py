@@ -137,12 +137,40 @@ def remote(folder: Path, **more: Any) -> Work:
     return work
 
 
+def named(folder: Path) -> Work:
+    server = Silent()
+    name = np.frombuffer(f"{server.url}/a".encode(), np.uint8)
+    work = Work(piped(lambda: fn.io.file.read(fn.external_source(lambda: [name] * 2))))
+    work.server = server
+    return work
+
+
+class Reading:
+    """Reads an image of a store, which no other thread can end."""
+
+    def __init__(self) -> None:
+        self.server = Silent()
+
+    def run(self) -> None:
+        import stoker
+
+        stoker.imread(f"{self.server.url}/a.jpg")
+
+    def close(self) -> None:
+        pass
+
+
 def listing(folder: Path) -> Work:
     server = Silent()
     storage = Storage(endpoint=server.url, anonymous=True)
     work = Work(piped(lambda: fn.readers.file(file_root="s3://bucket/train")[0], storage=storage))
     work.server = server
     return work
+
+
+def listed(folder: Path) -> Work:
+    storage = Storage(fetch=lambda uri, offset, length: b"x", list=hang, fetch_schemes="my")
+    return Work(piped(lambda: fn.readers.file(file_root="my://train")[0], storage=storage))
 
 
 def survey(folder: Path) -> Work:
@@ -207,7 +235,10 @@ KINDS = {
     "local files": photographs,
     "silent server": remote,
     "filling a cache": lambda folder: remote(folder, cache=folder / f"cache-{os.getpid()}"),
+    "files by name": named,
+    "imread": lambda folder: Work(Reading()),
     "listing": listing,
+    "listing by a function that hangs": listed,
     "survey of tars": survey,
     "index of a tar": lambda folder: Work(piped(lambda: fn.readers.webdataset(paths=[str(folder / "many.tar")], ext=["cls"]))),
     "masks": masks,

@@ -6,7 +6,9 @@ becomes of it, and by counts in test_codec.c and test_coco_mask.c.
 """
 
 import io
+import json
 import struct
+import tarfile
 import time
 import zlib
 
@@ -160,3 +162,110 @@ def test_directories_of_a_tiff_in_masses():
     assert decode(bytes(loop)) == (2, 1, 3)
     many = one[:8] + struct.pack("<H", 65535) + one[10 : 10 + 12 * count] + entry * (65535 - count) + bytes(4) + one
     assert isinstance(decode(many), (str, tuple))
+
+
+# ---- readers ----
+
+
+def read(reader, batch=64):
+    """What becomes of a run of a reader over all of its samples: how many, or the error."""
+    begun = time.process_time()
+    pipe = Pipeline(batch, 1, None)
+    try:
+        with pipe:
+            pipe.set_outputs(reader())
+        pipe.build()
+        result = next(iter(pipe.reader_meta().values()))["epoch_size"]
+        for _ in range(0, result, batch):
+            pipe.run()
+    except StokerError as e:
+        result = str(e)
+    pipe.close()
+    assert time.process_time() - begun < SECONDS
+    return result
+
+
+def tar_of(names, header=tarfile.USTAR_FORMAT):
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w", format=header) as tar:
+        for name in names:
+            tar.addfile(tarfile.TarInfo(name), io.BytesIO())
+    return out.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("names", "samples"),
+    [
+        ([f"{i:06}.cls" for i in range(30_000)], 30_000),
+        (["a.cls"] * 10_000, None),
+        ([f"{i}.{'x' * 120}.cls" for i in range(3_000)], None),
+        ([f"a.x{i}" for i in range(20_000)], None),
+        ([f"a{i % 7}/{'d/' * 100}{i}.cls" for i in range(3_000)], None),
+    ],
+)
+def test_members_of_a_tar_in_masses(tmp_path, names, samples):
+    (tmp_path / "a.tar").write_bytes(tar_of(names, tarfile.PAX_FORMAT))
+    result = read(lambda: fn.readers.webdataset(paths=[str(tmp_path / "a.tar")], ext=["cls"], missing_component_behavior="skip"))
+    assert samples is None or result == samples
+
+
+DEEP = 400_000
+
+
+@pytest.mark.parametrize(
+    "inner", ["[" * DEEP + "]" * DEEP, '{"a":' * DEEP + "1" + "}" * DEEP, "[" * DEEP, '"' + "\\" * DEEP, "1" * DEEP, "[" + "1e999," * DEEP]
+)
+def test_deep_and_long_json(tmp_path, inner):
+    (tmp_path / "1.jpg").write_bytes(jpeg((8, 8)))
+    path = tmp_path / "a.json"
+    for text in (
+        inner,
+        f'{{"info": {inner}, "images": [], "annotations": [], "categories": []}}',
+        f'{{"images": [{{"id": 1, "file_name": "1.jpg", "width": 8, "height": 8, "x": {inner}}}], "annotations": [], "categories": []}}',
+    ):
+        path.write_text(text)
+        assert isinstance(read(lambda: fn.readers.coco(file_root=str(tmp_path), annotations_file=str(path))[1]), (str, int))
+
+
+def coco(folder, width, annotations, categories=1):
+    (folder / "1.jpg").write_bytes(jpeg((8, 8)))
+    one = {"image_id": 1, "bbox": [0, 0, 5, 5], "area": 25, "iscrowd": 0}
+    data = {
+        "images": [{"id": 1, "file_name": "1.jpg", "width": width, "height": width}],
+        "categories": [{"id": i + 1, "name": str(i)} for i in range(categories)],
+        "annotations": [{"id": i, **one, "category_id": i % categories + 1, "segmentation": a} for i, a in enumerate(annotations)],
+    }
+    (folder / "a.json").write_text(json.dumps(data))
+    return read(lambda: fn.readers.coco(file_root=str(folder), annotations_file=str(folder / "a.json"), pixelwise_masks=True)[3], 1)
+
+
+def test_outlines_and_masks_of_coco(tmp_path):
+    width = 4000
+    zigzag = [x for i in range(100_000) for x in (i % 2 * (width - 1), i * 7 % width)]
+    assert "outlines" in coco(tmp_path, width, [[zigzag]])
+    steep = [x for i in range(100_000) for x in (i * 7 % width, i % 2 * (width - 1))]  # crosses rows, of which there are no turns
+    assert coco(tmp_path, width, [[steep]]) == 1
+    outside = [x for i in range(100_000) for x in (i % 2 * 1000 - 2000, i)]
+    assert isinstance(coco(tmp_path, width, [[outside]]), (str, int))
+    whole = [[0, 0, width, 0, width, width, 0, width]]
+    assert coco(tmp_path, width, [whole] * 1000, 1000) == 1
+    assert "cover" in coco(tmp_path, width, [whole] * 30_000)
+    assert "cover" in coco(tmp_path, width, [{"size": [width, width], "counts": [0, width * width]}] * 30_000)
+    assert coco(tmp_path, 8, [[[0, 0, 1, 0, 1, 1]]] * 40_000, 40_000) == 1
+
+
+def test_headers_of_npy_files(tmp_path):
+    for number, text in enumerate(
+        (
+            "{'descr': '<f4', 'fortran_order': False, 'shape': (1,), }",
+            "{'descr': '<f4', 'fortran_order': False, 'shape': " + "(" * 60_000 + ")",
+            "{" + "'a': 1, " * 8000 + "}",
+            "{'descr': '<f4', 'fortran_order': False, 'shape': (" + "1, " * 20_000 + "), }",
+            "{'descr': '<f4', 'fortran_order': False, 'shape': (" + "0, " * 30 + "999999999999999), }",
+        )
+    ):
+        header = text.encode().ljust(65_472)
+        path = tmp_path / f"{number}.npy"
+        path.write_bytes(b"\x93NUMPY\1\0" + struct.pack("<H", len(header)) + header + bytes(4))
+        result = read(lambda path=path: fn.readers.numpy(files=[str(path)]), 1)
+        assert (result == 1) == (number == 0)

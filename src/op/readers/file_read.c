@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * io.file.read: the bytes of a file whose name the pipeline has made. */
+#include "base/cancel.h"
 #include "format/list.h"
+#include "io/storage.h"
 #include "op/nd.h"
 
 #include <string.h>
@@ -30,13 +32,19 @@ static enum stk_status take_name(const struct stk_tensor *in, char name[MOST_NAM
 	return STK_OK;
 }
 
+static bool is_cancelled(void *cancel)
+{
+	return stk__cancelled(cancel);
+}
+
 /* The file comes into the worker's scratch, which is the output. */
 static enum stk_status read_file(const struct stk_call *call, const char *name, struct stk_error *err)
 {
 	struct stk_arena *arena = call->tools->arena;
 	uint8_t *data;
 	size_t size;
-	enum stk_status s = stk__read_whole(name, stk__arena_left(arena), &data, &size, err);
+	const struct stk_access access = {.interrupted = is_cancelled, .user = (void *)(uintptr_t)call->tools->cancel};
+	enum stk_status s = stk__access_read(&access, name, stk__arena_left(arena), &data, &size, err);
 	if (s)
 		return s;
 	call->out[0].data = stk__arena_take(arena, size ? size : 1);
