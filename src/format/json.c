@@ -2,6 +2,7 @@
 #include "format/json.h"
 
 #include "base/error.h"
+#include "codec/foreign.h"
 #include "format/number.h"
 
 #include <math.h>
@@ -21,7 +22,12 @@ static bool is_blank(const struct stk_json *j)
 enum stk_status stk__json_bad(const struct stk_json *j, const char *what)
 {
 	int64_t at = j->offset + (j->at - j->begin), line = 1;
-	char place[64];
+	char place[64], other[256];
+	struct stk_foreign kind;
+	if (at == 0 && j->at < j->end && stk__foreign_find((const uint8_t *)j->at, (size_t)(j->end - j->at), &kind)) {
+		snprintf(other, sizeof other, "no JSON: it is %s; %s", kind.name, kind.remedy);
+		what = other;
+	}
 	if (j->whole && j->at == j->end && is_blank(j))
 		snprintf(place, sizeof place, " is empty");
 	else if (j->whole) {

@@ -3,6 +3,7 @@
 #include "format/npy.h"
 
 #include "base/error.h"
+#include "codec/foreign.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -180,6 +181,9 @@ static enum stk_status find_text(const uint8_t *data, size_t size, struct text *
 {
 	if (size < 10 || memcmp(data, "\x93NUMPY", 6) != 0) {
 		bool zip = size >= 4 && memcmp(data, "PK\3\4", 4) == 0;
+		struct stk_foreign kind;
+		if (!zip && stk__foreign_find(data, size, &kind))
+			return stk__fail(t->err, STK_CORRUPT, "not an .npy file: it is %s; %s", kind.name, kind.remedy);
 		return stk__fail(t->err, zip ? STK_UNSUPPORTED : STK_CORRUPT,
 			zip ? "an .npz archive: save its arrays one by one, with np.save"
 			    : "not an .npy file: it does not start with NumPy's signature");

@@ -4,6 +4,7 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "codec/codec.h"
+#include "codec/foreign.h"
 #include "format/number.h"
 
 #include <stdio.h>
@@ -202,6 +203,19 @@ static enum stk_status check_kind(const struct scan *t)
 	return STK_OK;
 }
 
+/* The archive does not begin with a header: says what it is, if that is known. */
+static enum stk_status no_tar(const struct scan *t, const char *else_what)
+{
+	struct stk_foreign kind;
+	size_t size = t->file->size < BLOCK ? (size_t)t->file->size : BLOCK;
+	const uint8_t *h = t->at ? NULL : stk__archive_read(t->file, 0, size, t->err);
+	if (!h || !stk__foreign_find(h, size, &kind) || strstr(kind.name, "tar archive"))
+		return bad(t, STK_CORRUPT, else_what);
+	char what[256];
+	snprintf(what, sizeof what, "no tar: it is %s; %s", kind.name, kind.remedy);
+	return bad(t, STK_CORRUPT, what);
+}
+
 static bool is_file(char type)
 {
 	return type == '0' || type == '\0' || type == '7';
@@ -267,7 +281,7 @@ static enum stk_status scan_entries(struct scan *t, stk_archive_found *found, vo
 	enum stk_status s = check_kind(t);
 	while (s == STK_OK && t->at < end) {
 		if (end - t->at < BLOCK)
-			return bad(t, STK_CORRUPT, "the archive ends inside a header: it is cut short, or no tar");
+			return no_tar(t, "the archive ends inside a header: it is cut short, or no tar");
 		const uint8_t *h = stk__archive_read(t->file, t->at, BLOCK, t->err);
 		if (!h)
 			return t->err ? t->err->code : STK_IO;
@@ -275,8 +289,7 @@ static enum stk_status scan_entries(struct scan *t, stk_archive_found *found, vo
 			return check_end(t);
 		int64_t size = number_of(h + SIZE, 12), next;
 		if (!sum_is_right(h) || size < 0)
-			return bad(t, STK_CORRUPT,
-				t->at ? "the header of a file is damaged" : "no tar: it does not begin with the header of a file");
+			return no_tar(t, t->at ? "the header of a file is damaged" : "no tar: it does not begin with the header of a file");
 		if ((s = take_entry(t, h, &size, found, user)))
 			return s;
 		if (__builtin_add_overflow(size, t->at + 2 * BLOCK - 1, &next))

@@ -10,12 +10,13 @@ import lzma
 import tarfile
 import zipfile
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import stoker
 from PIL import Image
-from stoker import _where
+from stoker import _where, fn, pipeline_def
 from stoker import transforms as T
 from stoker.errors import CorruptError, StokerError, UnsupportedError
 
@@ -109,6 +110,26 @@ def test_what_a_file_is_and_what_to_do(name: str, tmp_path: Path) -> None:
     for size in range(min(len(data), 40)):  # a part of it is an error too, of whatever kind
         with pytest.raises(StokerError):
             stoker.imdecode(data[:size])
+
+
+@pytest.mark.parametrize("name", ["git lfs", "html", "an error of a store", "zeros", "gzip"])
+def test_other_readers_name_them_too(name: str, tmp_path: Path) -> None:
+    data, _, what, remedy = FILES[name]
+    path = str(tmp_path / "file")
+    Path(path).write_bytes(data)
+    readers: dict[str, Any] = {
+        "npy": lambda: fn.readers.numpy(files=[path]),
+        "json": lambda: fn.readers.coco(file_root=str(tmp_path), annotations_file=path)[0],
+        "tar": lambda: fn.readers.webdataset(paths=[path], ext=["jpg"])[0],
+    }
+    if name in ("zeros", "gzip"):  # zeros are an empty tar, and what is packed has words of its own there
+        del readers["tar"]
+    for reader in readers.values():
+        with pytest.raises(StokerError) as error:
+            pipe = pipeline_def(reader, batch_size=1, num_threads=1, device_id=None)()
+            pipe.build()
+            pipe.run()
+        assert what in str(error.value) and remedy in str(error.value), str(error.value)
 
 
 def test_a_folder_of_pictures_that_are_not_decoded(
