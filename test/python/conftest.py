@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from support import SEED, run_script, write_tree
 
-pytest_plugins = ["hangs"]
+pytest_plugins = ["hangs", "leftovers"]
 
 # Tests by layer, as the suites in C are (test/meson.build): `pytest -m op` for who changes src/op. Names of files, or of folders.
 LAYERS = {

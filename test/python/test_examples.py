@@ -5,6 +5,7 @@ import os
 import re
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -19,10 +20,11 @@ ENV = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": os.pathsep.join(PLACE
 
 def run(name, *args, ranks=1, ok=True):
     """An example's output."""
-    launcher = [*TORCHRUN, f"--nproc-per-node={ranks}"] if ranks > 1 else []
-    done = subprocess.run(
-        [sys.executable, *launcher, str(EXAMPLES / name), *map(str, args)], capture_output=True, text=True, timeout=110, env=ENV
-    )
+    with tempfile.TemporaryDirectory() as logs:
+        launcher = [*TORCHRUN, f"--log-dir={logs}", f"--nproc-per-node={ranks}"] if ranks > 1 else []
+        done = subprocess.run(
+            [sys.executable, *launcher, str(EXAMPLES / name), *map(str, args)], capture_output=True, text=True, timeout=110, env=ENV
+        )
     assert not ok or done.returncode == 0, f"{done.stdout}\n{done.stderr}"
     return done.stdout + ("" if ok else done.stderr)
 

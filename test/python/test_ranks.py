@@ -299,7 +299,7 @@ while True:
 def _torchrun(tmp_path, tree, what):
     program = tmp_path / "train.py"
     program.write_text(textwrap.dedent(_UNDER_TORCHRUN))
-    run = [sys.executable, *TORCHRUN, "--nproc-per-node=2", str(program), str(tree), str(tmp_path), what]
+    run = [sys.executable, *TORCHRUN, f"--log-dir={tmp_path / 'logs'}", "--nproc-per-node=2", str(program), str(tree), str(tmp_path), what]
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     return subprocess.Popen(run, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True, env=environment)
 

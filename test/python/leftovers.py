@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Fails a module of tests that leaves something behind: a process, a thread of Python's that keeps the interpreter alive, an open file, or a temporary file.
+
+Temporary files of a session lie in a folder of its own (TMPDIR), so that other sessions on the machine do not disturb the count. Threads of Stoker's default
+context stay, since the context is shared by all pipelines; those of contexts that have gone do not.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import shutil
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+# multiprocessing keeps these for the life of a process.
+LASTING = ("multiprocessing.resource_tracker", "multiprocessing.forkserver", "multiprocessing.resource_sharer")
+# So is the memory that its processes share, and torch's cache of what it has compiled.
+LASTING_FILES = ("/dev/shm/pym-", "torchinductor_")
+PATIENCE_S = 5  # for what is ending
+
+
+def _children() -> dict[str, str]:
+    """Processes that this one started, with their command lines; not those that have ended."""
+    found = {}
+    for listed in Path("/proc/self/task").glob("*/children"):
+        try:
+            pids = listed.read_text().split()
+        except OSError:
+            continue
+        for pid in pids:
+            try:
+                line = Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace").strip()
+            except OSError:
+                continue
+            if line and not any(name in line for name in LASTING):  # one that has ended and was not waited for has no command line
+                found[f"process {pid}"] = line[:200]
+    return found
+
+
+def _threads() -> dict[str, str]:
+    return {
+        f"thread {t.ident}": t.name
+        for t in threading.enumerate()
+        if not t.daemon and t is not threading.main_thread() and not t.name.startswith(("execnet", "pydev"))
+    }
+
+
+def _files() -> dict[str, str]:
+    """Descriptors of files and folders that tests have made; libraries keep files of their own open."""
+    found = {}
+    for fd in os.listdir("/proc/self/fd"):
+        try:
+            target = os.readlink(f"/proc/self/fd/{fd}")
+        except OSError:
+            continue
+        if target.startswith(LASTING_FILES):
+            continue
+        if target.startswith((tempfile.gettempdir(), "/tmp/pytest-of-", "/dev/shm/")):
+            found[f"descriptor {fd}"] = target
+    return found
+
+
+def _temporary() -> dict[str, str]:
+    """multiprocessing has one folder for the life of a process, which goes with it."""
+    from multiprocessing import process
+
+    own = os.path.basename(process.current_process()._config.get("tempdir") or "-")  # type: ignore[attr-defined]
+    return {
+        f"temporary file {name}": name for name in os.listdir(tempfile.gettempdir()) if name != own and not name.startswith(LASTING_FILES)
+    }
+
+
+def _all() -> dict[str, str]:
+    return {**_children(), **_threads(), **_files(), **_temporary()}
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _own_temporary_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    tmp_path_factory.getbasetemp()  # pytest's own folders stay where they are
+    before, folder = os.environ.get("TMPDIR"), tempfile.mkdtemp(prefix="stoker-tests-")
+    os.environ["TMPDIR"] = tempfile.tempdir = folder
+    yield
+    tempfile.tempdir = None
+    if before is None:
+        del os.environ["TMPDIR"]
+    else:
+        os.environ["TMPDIR"] = before
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _nothing_left_behind(_own_temporary_folder: None) -> Iterator[None]:
+    before = _all()
+    yield
+    until, left = time.monotonic() + PATIENCE_S, {}
+    while True:
+        left = {what: name for what, name in _all().items() if what not in before}
+        if not left or time.monotonic() > until:
+            break
+        gc.collect()
+        time.sleep(0.05)
+    assert not left, "left behind: " + "; ".join(f"{what} ({name})" for what, name in sorted(left.items()))
