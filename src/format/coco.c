@@ -62,26 +62,25 @@ static void sort(struct stk_coco_list *l, size_t element, int (*order)(const voi
 		qsort(l->at, (size_t)l->count, element, order);
 }
 
-/* Gives each image its objects. Both are sorted by the image's id. */
+/* Gives each image its objects. Both are sorted by the image's id. Annotations of images that are not listed are left out: people filter the list of images
+ * and keep the annotations of all. */
 static enum stk_status join(struct stk_coco *c, const char *path, struct stk_error *err)
 {
-	int64_t k = 0;
+	int64_t k = 0, kept = 0, n = c->annotations.count;
 	for (int64_t i = 0; i < c->images.count; i++) {
 		struct stk_coco_image *image = stk__coco_image(c, i);
 		if (i && image->id == image[-1].id)
 			return stk__fail(err, STK_CORRUPT, "%.300s: two images have the id %lld", path, (long long)image->id);
-		image->first = k;
-		while (k < c->annotations.count && stk__coco_annotation(c, k)->image == image->id)
+		while (k < n && stk__coco_annotation(c, k)->image < image->id)
 			k++;
-		image->count = (int32_t)(k - image->first);
-		if (k < c->annotations.count && stk__coco_annotation(c, k)->image < image->id)
-			break;
+		image->first = kept;
+		for (; k < n && stk__coco_annotation(c, k)->image == image->id; k++, kept++)
+			if (kept < k)
+				*stk__coco_annotation(c, kept) = *stk__coco_annotation(c, k);
+		image->count = (int32_t)(kept - image->first);
 	}
-	if (k == c->annotations.count)
-		return STK_OK;
-	const struct stk_coco_annotation *a = stk__coco_annotation(c, k);
-	return stk__fail(err, STK_CORRUPT, "%.300s: %s is of image %lld, which is not among the images", path,
-		stk__coco_title(a->shape.id).text, (long long)a->image);
+	c->annotations.count = kept;
+	return STK_OK;
 }
 
 /* Objects without what joined them to their images, and what masks are made of apart from them. */

@@ -53,6 +53,7 @@ struct stk_coco_list {
 struct stk_coco_options {
 	float size_threshold;                           /* boxes that are narrower or lower are left out */
 	bool crowds, polygons, runs, remap, skip_empty; /* polygons, runs: what masks are made of is read */
+	bool sizes;                                     /* of images are read; an image without them is refused */
 	const char *const *images;                      /* names of those that are read, in this order; NULL: all, by id */
 	int32_t image_count;
 };

@@ -126,9 +126,9 @@ static enum stk_status image_entry(struct stk_json *j, const char *key, void *us
 	struct stk_coco_image *image = user;
 	if (strcmp(key, "id") == 0)
 		return stk__json_whole(j, &image->id);
-	if (strcmp(key, "width") == 0)
+	if (options_of(j)->sizes && strcmp(key, "width") == 0)
 		return take_size(j, &image->width);
-	if (strcmp(key, "height") == 0)
+	if (options_of(j)->sizes && strcmp(key, "height") == 0)
 		return take_size(j, &image->height);
 	if (strcmp(key, "file_name") == 0)
 		return take_name(j, &image->name);
@@ -141,7 +141,9 @@ static enum stk_status check_image(struct stk_json *j, const struct stk_coco_ima
 		return stk__json_bad(j, "an image lacks its id");
 	if (!image->name)
 		return stk__json_bad(j, "an image lacks its file_name");
-	return image->width && image->height ? STK_OK : stk__json_bad(j, "an image lacks its width or height");
+	return !options_of(j)->sizes || (image->width && image->height)
+		       ? STK_OK
+		       : stk__json_bad(j, "an image lacks its width or height, which masks and ratio need");
 }
 
 static enum stk_status take_image(struct stk_json *j, const char *key, void *user)

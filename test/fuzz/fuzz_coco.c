@@ -50,6 +50,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	struct stk_coco_options o = {.crowds = data[0] & 1,
 		.polygons = data[0] & 2,
 		.runs = data[0] & 32,
+		.sizes = data[0] & 34, /* masks need them */
 		.remap = data[0] & 4,
 		.skip_empty = data[0] & 8,
 		.images = data[0] & 16 ? images : NULL,

@@ -262,6 +262,37 @@ def test_chosen_shuffled_and_resumed(data):
         build(root, options=options | {"checkpoint": second.checkpoint()}, **given, **other).run()
 
 
+def test_annotations_of_images_that_are_not_listed_are_left_out(data, tmp_path):
+    """People filter the list of images, and keep the annotations of all. Categories of these are not looked at, either."""
+    root, whole = data
+    for kept in (whole["images"][::2], whole["images"][3:5], whole["images"][-1:]):
+        stray = [{**whole["annotations"][0], "image_id": number, "category_id": 12345} for number in (-5, 10**12)]
+        text = {**whole, "images": kept}
+        texts = {}
+        for name, annotations in (("subset", whole["annotations"] + stray), ("filtered", None)):
+            ids = {image["id"] for image in kept}
+            annotations = annotations or [a for a in whole["annotations"] if a["image_id"] in ids]
+            path = tmp_path / f"{name}.json"
+            path.write_text(json.dumps({**text, "annotations": annotations}))
+            texts[name] = epoch(build(root, annotations_file=str(path), polygon_masks=True))
+        for got, want in zip(texts["subset"], texts["filtered"], strict=True):
+            assert all(np.array_equal(a, b) for a, b in zip(got, want, strict=True))
+
+
+def test_sizes_of_images_are_needed_for_masks_and_ratio_only(data, tmp_path):
+    root, whole = data
+    bare = [{k: v for k, v in image.items() if k not in ("width", "height")} for image in whole["images"]]
+    path = tmp_path / "bare.json"
+    path.write_text(json.dumps({**whole, "images": bare}))
+    for got, want in zip(epoch(build(root, annotations_file=str(path))), epoch(build(root)), strict=True):
+        assert all(np.array_equal(a, b) for a, b in zip(got, want, strict=True))
+    for needs in ("polygon_masks", "pixelwise_masks", "ratio"):
+        with pytest.raises(
+            stoker.StokerError, match=rf"lacks its width or height, which masks and ratio need, in the image with the id {bare[0]['id']}"
+        ):
+            build(root, annotations_file=str(path), **{needs: True})
+
+
 def test_what_is_no_such_file_is_told(data, tmp_path):
     root, whole = data
     image, note = whole["images"][0], whole["annotations"][1]
@@ -279,7 +310,7 @@ def test_what_is_no_such_file_is_told(data, tmp_path):
         (text.replace('"bbox": [', '"bbox": ["a", '), "a number is expected"),
         (text.replace('"a\\"', '"a\\q"', 1), "escape"),
         (json.dumps({**whole, "images": [image, image], "annotations": []}), "two images have the id"),
-        (json.dumps({**whole, "images": []}), r"annotation \d+ is of image \d+, which is not among the images"),
+        (json.dumps({**whole, "images": []}), "no images in it"),
         (json.dumps({**whole, "categories": []}), r"annotation \d+ is of category \d+, .* avoid_class_remapping=True"),
         (
             json.dumps({**whole, "images": [{k: v for k, v in image.items() if k != "width"}]}),

@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 import stoker
 import torch
+from PIL import Image
 from stoker import Loader
 from stoker import transforms as T
 from stoker.errors import InvalidArgumentError, StateError
@@ -440,6 +441,21 @@ def test_hugging_face(files):
     assert flat(Loader(table.to_iterable_dataset(), 4, transforms=SMALL), "text") == [f"t{k}" for k in range(21)]
     with pytest.raises(InvalidArgumentError, match="no column of images"):
         Loader(table.remove_columns("picture"), 2)
+
+
+def test_hugging_face_turns_images_as_their_exif_data_says(tmp_path):
+    """As the package does when it decodes, and a DataLoader over the table."""
+    pixels = np.zeros((24, 32, 3), np.uint8)
+    pixels[:12], pixels[:, :8] = (255, 0, 0), (0, 0, 255)
+    picture = Image.fromarray(pixels)
+    exif = picture.getexif()
+    exif[0x112] = 6
+    picture.save(tmp_path / "turned.png", exif=exif)
+    table = hub_table([tmp_path / "turned.png"] * 21)
+    (batch, *_) = Loader(table, 1, transforms=[], dtype=torch.uint8, fields=("image", "label"))
+    assert np.array_equal(batch.image[0].permute(1, 2, 0).numpy(), np.rot90(pixels, -1))
+    (plain, *_) = Loader([str(tmp_path / "turned.png")], 1, transforms=[], dtype=torch.uint8)
+    assert plain.image.shape == (1, 3, 24, 32)
 
 
 # ---- random numbers of the user's code, and where it runs ----

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -12,6 +13,16 @@ from stoker.loader._kinds import MASK, Kind
 
 def is_hub(source: Any) -> bool:
     return any(kind.__module__.startswith("datasets.") and kind.__name__ in ("Dataset", "IterableDataset") for kind in type(source).__mro__)
+
+
+def turned(source: Any) -> bool:
+    """Whether the package turns images as their EXIF data says when it decodes them, as it has done since version 2.19."""
+    streamed = is_hub(source) and any(kind.__name__ == "IterableDataset" for kind in type(source).__mro__)
+    if not (streamed or isinstance(source, HubTable)):
+        return False  # one with a transform of its own gives images that it has decoded itself
+    version = str(getattr(sys.modules.get("datasets"), "__version__", ""))
+    parts = version.split(".")
+    return len(parts) < 2 or not all(p.isdigit() for p in parts[:2]) or (int(parts[0]), int(parts[1])) >= (2, 19)
 
 
 class _Rows:

@@ -22,7 +22,7 @@ from stoker.loader._dataset import Asked, DatasetSource
 from stoker.loader._described import Listing, classes_of, object_of
 from stoker.loader._epoch import END, Epoch, call
 from stoker.loader._finish import Finishing
-from stoker.loader._hub import HubStream, HubTable, is_hub, table_of, whole_of
+from stoker.loader._hub import HubStream, HubTable, is_hub, table_of, turned, whole_of
 from stoker.loader._kinds import IMAGE, OTHER, kinds_of
 from stoker.loader._known import Listed, is_stream, known
 from stoker.loader._lower import Recipe
@@ -88,7 +88,8 @@ class Loader:
     collate_fn: gets each finished batch, and returns what is iterated, as {"pixel_values": batch.image, "labels": batch.label}.
     python_workers: processes for the Python of a Dataset, each with its global random numbers seeded for each sample; 0: threads, for code that mostly waits or
     works in C. stoker.sample_rng() gives random numbers that can be repeated in either.
-    split: of CIFAR and MNIST, "train" or "test". exif_orientation: turn images as their EXIF data says (torchvision does not).
+    split: of CIFAR and MNIST, "train" or "test". exif_orientation: turn images as their EXIF data says (torchvision does not; those of
+    Hugging Face's tables are always turned, as `datasets` turns them).
 
     {settings}
 
@@ -159,7 +160,7 @@ class Loader:
                 Recipe.of(view, _options.dtype_of(dtype), _options.channels_last_of(memory_format))
                 for view in _views(views, _transforms(images, transforms))
             ],
-            orientation=bool(exif_orientation),
+            orientation=bool(exif_orientation) or turned(source),
             settings={
                 "num_threads": _ranks.threads(place) if num_threads == "auto" else num_threads,
                 "device_id": _options.device_id_of(device),

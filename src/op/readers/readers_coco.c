@@ -72,6 +72,7 @@ static enum stk_status read_annotations(
 		.crowds = a->include_iscrowd,
 		.polygons = a->polygon_masks || a->pixelwise_masks,
 		.runs = a->pixelwise_masks,
+		.sizes = a->polygon_masks || a->pixelwise_masks || a->ratio,
 		.remap = !a->avoid_class_remapping,
 		.skip_empty = a->skip_empty,
 		.images = a->images.count > 0 ? a->images.v : NULL,
