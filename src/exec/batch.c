@@ -286,7 +286,7 @@ int32_t stk_batch_size(const struct stk_batch *b)
 
 int32_t stk_batch_planned(const struct stk_batch *b)
 {
-	return b->at.count > b->count ? b->at.count : b->count; /* a copy is no batch of a run's */
+	return !b ? 0 : b->at.count > b->count ? b->at.count : b->count; /* a copy is no batch of a run's */
 }
 
 int32_t stk_batch_outputs(const struct stk_batch *b)

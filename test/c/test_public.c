@@ -285,7 +285,7 @@ static void test_large_settings(void **state)
 				stk_batch_unref(&b);
 		}
 		assert_int_equal(stk_pipeline_end_within(p, times[i], NULL), STK_OK);
-		stk_pipeline_destroy(p);
+		assert_int_equal(stk_pipeline_destroy_within(p, times[i], NULL), STK_OK);
 	}
 	struct stk_pipeline_config c = config_of();
 	c.batch_size = 1 << 20;
@@ -352,6 +352,7 @@ static void test_pipelines(void **state)
 	assert_null(b);
 	stk_pipeline_destroy(p);
 	FINE(stk_pipeline_destroy(NULL));
+	VALUE(stk_pipeline_destroy_within(NULL, 0, &err), STK_OK);
 }
 
 /* ---- batches ---- */
@@ -374,6 +375,7 @@ static void test_batches(void **state)
 	FINE(stk_batch_unref_output(NULL, 0));
 	FINE(stk_batch_unref_output(&copy, 0));
 	VALUE(stk_batch_size(NULL), 0);
+	VALUE(stk_batch_planned(NULL), 0);
 	VALUE(stk_batch_outputs(NULL), 0);
 	VALUE(stk_batch_output(NULL, 0), NULL);
 	VALUE(stk_batch_output(b, INT32_MIN), NULL);
