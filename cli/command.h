@@ -10,6 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <string.h>
 
 /* What scripts may rely on; `stoker --help` documents them. */
 enum exit_code { EXIT_FINE = 0, EXIT_PROBLEM = 1, EXIT_USAGE = 2 };
@@ -121,5 +122,15 @@ size_t letters_apart(const char *a, const char *b);
 /* "stoker COMMAND: message" on stderr; returns EXIT_PROBLEM. */
 int fail(const char *command, const struct stk_error *err);
 int fail_text(const char *command, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+
+/* Bytes of a URI that are shown: of http:// and https:// neither the query, which may hold a signature, nor a password before the host. */
+static inline int uri_shown(const char *uri)
+{
+	if (strncmp(uri, "http://", 7) != 0 && strncmp(uri, "https://", 8) != 0)
+		return (int)strlen(uri);
+	const char *host = strstr(uri, "://") + 3;
+	const char *authority = host + strcspn(host, "/?#");
+	return (int)(memchr(host, '@', (size_t)(authority - host)) ? (size_t)(host - uri) : strcspn(uri, "?#"));
+}
 
 #endif

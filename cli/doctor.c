@@ -190,8 +190,8 @@ static void look_at_store(const struct settings *s, const struct store *st, stru
 		advise(a, true, "%s", st->err.message);
 	if (st->answers && !r->found)
 		advise(a, true,
-			"%.200s: nothing is listed there: check the name, and the endpoint (AWS_ENDPOINT_URL), which is the store's alone, without the bucket",
-			s->storage_uri);
+			"%.*s: nothing is listed there: check the name, and the endpoint (AWS_ENDPOINT_URL), which is the store's alone, without the bucket",
+			uri_shown(s->storage_uri), s->storage_uri);
 	if (skewed)
 		advise(a, false,
 			"this machine's clock is %" PRId64
@@ -226,7 +226,7 @@ static void put_store(json_t *o, const struct store *st)
 static void print_store(const char *uri, const struct store *st)
 {
 	const struct stk_storage_report *r = &st->report;
-	printf("\nstorage\n  %-18s %s: it %s\n", "asked for", uri, st->answers ? "answers" : "cannot be read");
+	printf("\nstorage\n  %-18s %.*s: it %s\n", "asked for", uri_shown(uri), uri, st->answers ? "answers" : "cannot be read");
 	if (r->endpoint[0])
 		printf("  %-18s %s, region %s\n  %-18s %s%s\n", "endpoint", r->endpoint, r->region, "keys",
 			r->keys[0] ? "from " : "none: requests are not signed", r->keys);

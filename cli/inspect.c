@@ -417,10 +417,11 @@ static int inspect_file(const char *path, bool json)
 	int64_t bytes = 0;
 	if (read_header(path, &bytes, &h, &err) != STK_OK)
 		return json ? EXIT_FINE
-			    : fail_text("inspect", "%s%s%s", err.code == STK_IO ? "" : path, err.code == STK_IO ? "" : ": ", err.message);
+			    : fail_text("inspect", "%.*s%s%s", err.code == STK_IO ? 0 : uri_shown(path), path,
+				      err.code == STK_IO ? "" : ": ", err.message);
 	if (!json)
-		printf("%s: %s, %d x %d, %d channels of %d bits%s, %" PRId64 " bytes, EXIF orientation %d\n", path, h.format, h.width,
-			h.height, h.channels, h.bits, h.progressive ? ", progressive" : "", bytes, h.orientation);
+		printf("%.*s: %s, %d x %d, %d channels of %d bits%s, %" PRId64 " bytes, EXIF orientation %d\n", uri_shown(path), path,
+			h.format, h.width, h.height, h.channels, h.bits, h.progressive ? ", progressive" : "", bytes, h.orientation);
 	return EXIT_FINE;
 }
 

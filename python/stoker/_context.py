@@ -11,6 +11,7 @@ import weakref
 from typing import Any
 
 from stoker import _core
+from stoker.errors import safe_text
 
 _lock = threading.Lock()
 _contexts: weakref.WeakValueDictionary[tuple[int, int], Any] = weakref.WeakValueDictionary()
@@ -26,7 +27,7 @@ class _Workers:
 
 
 def _log(level: int, text: str) -> None:
-    print(f"stoker: {text}", file=sys.stderr)
+    print(f"stoker: {safe_text(text)}", file=sys.stderr)
 
 
 def workers(threads: int | None) -> _Workers:

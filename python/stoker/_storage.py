@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 
 from stoker import _core, _numbers
 from stoker._fetched import function_source
-from stoker.errors import InvalidArgumentError
+from stoker.errors import InvalidArgumentError, safe_text
 
 _ADDRESSING = {None: 0, True: 1, False: 2}
 
@@ -130,7 +130,7 @@ class Storage:
 
     def __repr__(self) -> str:
         told = ", ".join(f"{name}={value!r}" for name, value in self._given.items() if value not in (None, False, 0))
-        return f"Storage({told})"
+        return safe_text(f"Storage({told})")
 
     def __getstate__(self) -> dict[str, Any]:
         return {"_given": self._given, "_made": None}

@@ -9,6 +9,8 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from stoker.errors import safe_text
+
 _PACKAGE = os.path.dirname(os.path.abspath(__file__)) + os.sep
 _shown: set[str] = set()
 
@@ -79,7 +81,7 @@ def warn(text: str) -> None:
     level, frame = 1, sys._getframe()
     while frame.f_back is not None and frame.f_code.co_filename.startswith((_PACKAGE, "<frozen")):
         level, frame = level + 1, frame.f_back
-    warnings.warn(text, stacklevel=level)
+    warnings.warn(safe_text(text), stacklevel=level)
 
 
 def notice(text: str) -> None:
@@ -91,4 +93,4 @@ def notice(text: str) -> None:
 
 def tell(text: str) -> None:
     """Prints a line."""
-    print(f"stoker: {text}", file=sys.stderr)
+    print(f"stoker: {safe_text(text)}", file=sys.stderr)

@@ -6,6 +6,56 @@ Every exception is a StokerError (a RuntimeError, as DALI raises) and, where Pyt
 
 from __future__ import annotations
 
+import re
+from typing import Any
+
+_WORD = re.compile(r"[^ \t\r\n\"'<>`]*")
+_SCHEME = re.compile(r"[A-Za-z0-9+.-]+://")
+_PLAIN_KEYS = {"s3", "s3list", "gs", "gslist", "file"}  # in which ? and # may be part of a name
+_PARAMETER = re.compile(
+    r"(?i)((?:[?&;_-]|%26|%3F|%2D)(?:signature|security-token|credential|token|password|passwd|secret|sig|accesskeyid)(?:=|%3D|%253D))"
+    r"((?:(?!%26)[^ \t\r\n\"'<>`&;])*)"
+)
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+_MARKS = ",:;.)"  # that end a word in a sentence
+
+
+def _without_user(rest: str, every: bool) -> str:
+    """What stands behind "://", up to the word's end, without "user:password@". A password may hold a slash: then the text behind the colon is no port."""
+    authority = re.split(r"[/?#]", rest, maxsplit=1)[0]
+    _, colon, port = authority.partition(":")
+    if rest.startswith(("NAME:PASSWORD@", "[")) or not (every or colon):
+        return rest
+    look = rest if colon and not port.isdigit() and port else authority
+    end = look.rfind("@") + 1
+    encoded = authority.upper().rfind("%40")
+    return rest[max(end, encoded + 3 if encoded >= 0 else 0) :]
+
+
+def _clean_parameter(found: re.Match[str]) -> str:
+    more = found.string[found.end() : found.end() + 1] in ("&", ";", "%")
+    return found[1] + ("" if more else found[2][len(found[2].rstrip(_MARKS)) :])
+
+
+def safe_text(text: str) -> str:
+    """The text without the secrets of URLs (user, password, query, signatures) and without characters that control a terminal, as the library makes its own
+    messages (src/base/safe_text.h). Line breaks and tabs stay."""
+    at = 0
+    while found := _SCHEME.search(text, at):
+        at = found.end()
+        scheme = found[0][:-3].lower()
+        if scheme in _PLAIN_KEYS:
+            continue
+        word = _WORD.match(text, at)
+        rest = word[0] if word else ""
+        shown = _without_user(rest, scheme.startswith("http"))
+        bare = shown.rstrip(_MARKS)
+        query = re.search(r"(?i)[?#]|%3F", bare)
+        text = text[:at] + (bare[: query.start()] if query else bare) + shown[len(bare) :] + text[at + len(rest) :]
+    if "=" in text or "%" in text:
+        text = _PARAMETER.sub(_clean_parameter, text)
+    return _CONTROL.sub(lambda m: f"\\x{ord(m[0]):02x}", text)
+
 
 class StokerError(RuntimeError):
     """A failure of a pipeline, with what is known about where it happened.
@@ -20,6 +70,9 @@ class StokerError(RuntimeError):
     sample: int = -1
     epoch: int = -1
     offset: int = -1
+
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*(safe_text(a) if isinstance(a, str) else a for a in args))
 
 
 class InvalidArgumentError(StokerError, ValueError):

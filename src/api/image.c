@@ -4,6 +4,7 @@
 #include "base/cpu.h"
 #include "base/environment.h"
 #include "base/error.h"
+#include "base/safe_text.h"
 #include "codec/codec.h"
 #include "format/list.h"
 #include "io/storage.h"
@@ -91,10 +92,15 @@ static enum stk_status take_bytes(struct stk_image_decoder *d, struct stk_error 
 /* Puts the file's name in front of the message that says what is wrong with it. */
 static enum stk_status name_file(const struct stk_image_decoder *d, enum stk_status s, struct stk_error *err)
 {
-	if (!err || !d->request.path || strstr(err->message, d->request.path))
+	if (!err || !d->request.path)
 		return s;
+	char name[600];
 	const struct stk_error was = *err;
-	snprintf(err->message, sizeof err->message, "%.600s: %.400s", d->request.path, was.message);
+	snprintf(name, sizeof name, "%.*s", stk__uri_shown(d->request.path), d->request.path);
+	stk__safe_text(name, sizeof name);
+	if (strstr(err->message, name))
+		return s;
+	snprintf(err->message, sizeof err->message, "%s: %.400s", name, was.message);
 	stk__error_set_sample(err, d->request.path, -1, -1);
 	return s;
 }

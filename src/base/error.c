@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/error.h"
 
+#include "base/safe_text.h"
+
 #include <errno.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -28,6 +30,7 @@ static void set_message(struct stk_error *err, enum stk_status code, const char 
 {
 	*err = (struct stk_error){.code = code, .sample = -1, .epoch = -1, .offset = -1};
 	vsnprintf(err->message, sizeof err->message, fmt, ap);
+	stk__safe_text(err->message, sizeof err->message);
 }
 
 enum stk_status stk__fail(struct stk_error *err, enum stk_status code, const char *fmt, ...)
@@ -110,6 +113,8 @@ void stk__error_set_sample(struct stk_error *err, const char *uri, int64_t epoch
 		return;
 	if (!err->uri[0])
 		snprintf(err->uri, sizeof err->uri, "%.*s", stk__uri_shown(uri), uri);
+	if (strstr(err->uri, "://"))
+		stk__safe_text(err->uri, sizeof err->uri);
 	if (err->sample < 0) {
 		err->epoch = epoch;
 		err->sample = sample;

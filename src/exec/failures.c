@@ -2,6 +2,8 @@
  * Errors of bad samples: their text, and the list that a pipeline keeps. */
 #include "exec/exec.h"
 
+#include "base/safe_text.h"
+
 #include <stdio.h>
 #include <string.h>
 
@@ -52,6 +54,7 @@ static void compose_message(struct stk_error *e, const struct stk_fed_sample *to
 	enum { OP = 140 };
 	char where[OP + 120], number[40] = "";
 	struct stk_error from = *e;
+	stk__safe_text(from.uri, sizeof from.uri); /* as it is in the message; e->uri is the name itself */
 	bool named = from.uri[0] && !strstr(from.message, from.uri);
 	if (told && told->numbered)
 		snprintf(number, sizeof number, "dataset[%lld], ", (long long)told->id);

@@ -4,6 +4,8 @@
 
 #include "exec/engine.h"
 
+#include "base/safe_text.h"
+
 #include <stdio.h>
 
 /* ---- its requests ---- */
@@ -283,6 +285,7 @@ static void blame_reader(const struct stk_program_node *n, struct stk_error *err
 	size_t used = strlen(err->message);
 	if (list && err->code == STK_NOT_FOUND)
 		snprintf(err->message + used, sizeof err->message - used, "; %.200s names it", list);
+	stk__safe_text(err->message, sizeof err->message);
 	stk__node_title(n->node, title, sizeof title);
 	stk__error_set_op(err, title);
 }

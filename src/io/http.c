@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/safe_text.h"
 #include "thread/thread.h"
 
 #include <stdio.h>
@@ -124,6 +125,7 @@ static void describe(void *source, const char *uri, struct stk_storage_report *o
 	out->clock_s = atomic_load(&s->clock_s);
 	if (strncmp(uri, "s3", 2) == 0) {
 		snprintf(out->endpoint, sizeof out->endpoint, "%s", a->aws.endpoint ? a->aws.endpoint : "AWS");
+		stk__safe_text(out->endpoint, sizeof out->endpoint);
 		snprintf(out->region, sizeof out->region, "%s", a->aws.region ? a->aws.region : "");
 		snprintf(out->keys, sizeof out->keys, "%s", a->aws.anonymous ? "" : a->aws.origin ? a->aws.origin : "nowhere");
 		if (stk__s3_bucket(uri, bucket))

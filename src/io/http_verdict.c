@@ -233,7 +233,9 @@ static const char *way_out(struct stk_transfer *t, CURLcode code, const char *wh
 static enum stk_status transfer_failed(struct stk_transfer *t, bool *resume)
 {
 	const CURLcode code = t->code;
-	const char *why = t->why[0] ? t->why : t->loop->source->curl.curl_easy_strerror(code);
+	/* libcurl quotes a proxy that it does not understand, with its password. */
+	const bool tells = t->why[0] && !strchr(t->why, '@') && !strcasestr(t->why, "%40");
+	const char *why = tells ? t->why : t->loop->source->curl.curl_easy_strerror(code);
 	if (code == CURLE_OUT_OF_MEMORY)
 		return stk__fail(stk__transfer_error(t), STK_NO_MEMORY, "%.*s: out of memory", SHOWN(t));
 	if (code == CURLE_URL_MALFORMAT || code == CURLE_UNSUPPORTED_PROTOCOL)

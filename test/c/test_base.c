@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/philox.h"
+#include "base/safe_text.h"
 
 #include <errno.h>
 #include <string.h>
@@ -122,9 +123,41 @@ static void test_an_arena_gives_back_what_is_idle(void **state)
 	stk__arena_destroy(&a);
 }
 
+/* The same cases as those of the Python package's function (test_secrets.py), which has to agree. */
+static void test_safe_text(void **state)
+{
+	static const char *const cases[][2] = {{"http://h/a.jpg?sig=x: the server answers 404", "http://h/a.jpg: the server answers 404"},
+		{"(https://h/a#b), then", "(https://h/a), then"}, {"s3://bucket/a?b#c@d: it ends", "s3://bucket/a?b#c@d: it ends"},
+		{"http://me:pw@h:80/x", "http://h:80/x"}, {"http://me:p/w@h:80/x", "http://h:80/x"}, {"http://token@h/x", "http://h/x"},
+		{"http://h:80/a@b.jpg", "http://h:80/a@b.jpg"}, {"HTTP://H/x%3FX-Amz-Signature%3Dabc", "HTTP://H/x"},
+		{"https%3A%2F%2Fh%2Fx%3FX-Amz-Signature%3Dabc%26b", "https%3A%2F%2Fh%2Fx%3FX-Amz-Signature%3D%26b"},
+		{"az://c/x?sig=abc, as", "az://c/x, as"}, {"a&signature=abc&b", "a&signature=&b"},
+		{"say http://NAME:PASSWORD@HOST:PORT in https_proxy", "say http://NAME:PASSWORD@HOST:PORT in https_proxy"},
+		{"a\x1b"
+		 "b\x7f\xc2\x85\xc3\xa9",
+			"a\\x1bb\\x7f\\xc2\\x85\xc3\xa9"},
+		{"two\nlines", "two\\nlines"}, {"plain, as C:\\x or a:b@c = d", "plain, as C:\\x or a:b@c = d"}, {"", ""}, {"://", "://"},
+		{"http://", "http://"}};
+	(void)state;
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+		for (int again = 0; again < 2; again++) {
+			char text[128];
+			strcpy(text, cases[i][again]);
+			stk__safe_text(text, sizeof text);
+			assert_string_equal(text, cases[i][1]);
+		}
+	char small[8] = "\x1b\x1b\x1b";
+	stk__safe_text(small, sizeof small);
+	assert_true(strlen(small) < sizeof small);
+	struct stk_error err;
+	assert_int_equal(stk__fail(&err, STK_IO, "%s: no", "http://h/\x1b?secret"), STK_IO);
+	assert_string_equal(err.message, "http://h/\\x1b: no");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_safe_text),
 		cmocka_unit_test(test_errors_say_what_and_where),
 		cmocka_unit_test(test_philox_known_answers),
 		cmocka_unit_test(test_arena_grows_once_and_shrinks_when_calm),

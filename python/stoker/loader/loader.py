@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 from stoker import _ranks
 from stoker._settings import PassedOn, takes
 from stoker._where import notice, tell
-from stoker.errors import CancelledError, InvalidArgumentError, StateError
+from stoker.errors import CancelledError, InvalidArgumentError, StateError, safe_text
 from stoker.loader import _fields, _layout, _options
 from stoker.loader._accelerate import reported
 from stoker.loader._alone import Alone
@@ -478,14 +478,12 @@ class Loader:
         )
 
     def __repr__(self) -> str:
-        spec, samples = self._spec, self._run.samples()
+        spec, samples, described = self._spec, self._run.samples(), safe_text(str(self._described))
         if isinstance(self._run.source, Pipeline):
             source = self._run.source
             return f"Loader(a Pipeline with seed {source.seed}, batches of {self.batch_size}, {len(self)} in an epoch; epoch {self.epoch})"
         if samples is None:
-            return (
-                f"Loader({self._described}; seed {spec.seed}; batches of {spec.batch}, last_batch={spec.last_batch!r}; epoch {self.epoch})"
-            )
+            return f"Loader({described}; seed {spec.seed}; batches of {spec.batch}, last_batch={spec.last_batch!r}; epoch {self.epoch})"
         steps = len(self)
         here = f"{_spaced(samples or 0)} samples"
         if spec.shard.world > 1:
@@ -497,7 +495,7 @@ class Loader:
             + f" {spec.seed}"
         )
         batches = f"{_spaced(steps)} batches of {spec.batch} in an epoch, last_batch={spec.last_batch!r}"
-        return f"Loader({self._described}; {here}, {order}; {batches}; epoch {self.epoch})"
+        return f"Loader({described}; {here}, {order}; {batches}; epoch {self.epoch})"
 
 
 class Sampler:

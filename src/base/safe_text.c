@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/safe_text.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+
+static void cut_out(char *from, const char *to)
+{
+	memmove(from, to, strlen(to) + 1);
+}
+
+static bool is_letter(char c)
+{
+	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+}
+
+static bool is_digit(char c)
+{
+	return c >= '0' && c <= '9';
+}
+
+/* Bytes at `s` up to where a word of a message ends. */
+static size_t word_size(const char *s)
+{
+	return strcspn(s, " \t\r\n\"'<>`");
+}
+
+/* Without the marks that end the word in a sentence. */
+static size_t word_without_marks(const char *s)
+{
+	size_t n = word_size(s);
+	while (n && strchr(",:;.)", s[n - 1]))
+		n--;
+	return n;
+}
+
+/* ---- URLs ---- */
+
+/* In which ? and # may be part of a name. */
+static bool has_plain_keys(const char *scheme, size_t n)
+{
+	static const char *const schemes[] = {"s3", "s3list", "gs", "gslist", "file"};
+	for (size_t i = 0; i < sizeof schemes / sizeof *schemes; i++)
+		if (strlen(schemes[i]) == n && strncasecmp(scheme, schemes[i], n) == 0)
+			return true;
+	return false;
+}
+
+/* Removes "user:password@" at `host`; if not `any`, only where there is a password. A password may hold a slash, where the host seems to end: the text behind
+ * the colon is then no port. */
+static void remove_user(char *host, bool any)
+{
+	static const char ours[] = "NAME:PASSWORD@"; /* in messages that say how a proxy is given */
+	if (strncmp(host, ours, sizeof ours - 1) == 0)
+		return;
+	const size_t n = word_size(host);
+	size_t authority = strcspn(host, "/?#"), end = 0;
+	authority = authority < n ? authority : n;
+	const char *colon = *host == '[' ? NULL : memchr(host, ':', authority);
+	const bool is_port = colon && strspn(colon + 1, "0123456789") == (size_t)(host + authority - colon - 1);
+	const size_t look = colon && !is_port && authority < n ? n : authority;
+	for (size_t i = 0; i < look; i++) {
+		if (host[i] == '@')
+			end = i + 1;
+		else if (strncasecmp(host + i, "%40", 3) == 0 && i < authority)
+			end = i + 3;
+	}
+	if (any || colon)
+		cut_out(host, host + end);
+}
+
+/* Where the query or the fragment begins; the word's end where there is none. */
+static size_t find_query(const char *url, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		if (url[i] == '?' || url[i] == '#' || strncasecmp(url + i, "%3F", 3) == 0)
+			return i;
+	return n;
+}
+
+static void clean_urls(char *text)
+{
+	for (char *at = text; (at = strstr(at, "://")); at += 3) {
+		const char *scheme = at;
+		while (scheme > text && (is_letter(scheme[-1]) || is_digit(scheme[-1]) || strchr("+-.", scheme[-1])))
+			scheme--;
+		if (scheme == at)
+			continue;
+		char *host = at + 3;
+		if (has_plain_keys(scheme, (size_t)(at - scheme)))
+			continue;
+		remove_user(host, strncasecmp(scheme, "http", 4) == 0);
+		const size_t n = word_without_marks(host);
+		cut_out(host + find_query(host, n), host + n);
+	}
+}
+
+/* ---- parameters ---- */
+
+/* Of a query, and of a form: what stands before the name, as it is or encoded. */
+static bool begins_parameter(const char *text, const char *name)
+{
+	if (name == text)
+		return false;
+	if (strchr("?&;-_", name[-1]))
+		return true;
+	return name - text >= 3 &&
+	       (strncasecmp(name - 3, "%26", 3) == 0 || strncasecmp(name - 3, "%3F", 3) == 0 || strncasecmp(name - 3, "%2D", 3) == 0);
+}
+
+/* What stands behind a name: "=" or that as URLs encode it, once or twice; 0: something else. */
+static size_t equals_size(const char *s)
+{
+	return *s == '=' ? 1 : strncasecmp(s, "%3D", 3) == 0 ? 3 : strncasecmp(s, "%253D", 5) == 0 ? 5 : 0;
+}
+
+static void clean_parameters(char *text)
+{
+	static const char *const names[] = {
+		"signature", "security-token", "credential", "token", "password", "passwd", "secret", "sig", "accesskeyid"};
+	for (char *at = text; *at; at++) {
+		for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+			const size_t n = strlen(names[i]), equals = strncasecmp(at, names[i], n) == 0 ? equals_size(at + n) : 0;
+			if (!equals || !begins_parameter(text, at))
+				continue;
+			char *value = at + n + equals;
+			const size_t most = word_without_marks(value);
+			size_t size = 0;
+			while (size < most && value[size] != '&' && value[size] != ';' && strncasecmp(value + size, "%26", 3) != 0)
+				size++;
+			cut_out(value, value + size);
+		}
+	}
+}
+
+/* ---- control characters ---- */
+
+/* Bytes of the character at s, which controls no terminal; 0: it does. Bytes that are no UTF-8 are left to whoever decodes them, but for those that terminals
+ * of 8 bits obey. */
+static size_t plain_character(const unsigned char *s)
+{
+	if (*s < 0x80)
+		return *s >= ' ' && *s != 0x7f;
+	const size_t n = *s >= 0xf0 ? 4 : *s >= 0xe0 ? 3 : *s >= 0xc2 ? 2 : 0;
+	bool whole = n > 0;
+	for (size_t i = 1; i < n && whole; i++)
+		whole = (s[i] & 0xc0) == 0x80;
+	if (!whole)
+		return *s >= 0xa0;
+	return *s == 0xc2 && s[1] < 0xa0 ? 0 : n;
+}
+
+static bool is_plain(const char *text)
+{
+	const unsigned char *s = (const unsigned char *)text;
+	for (size_t n; *s; s += n)
+		if (!(n = plain_character(s)))
+			return false;
+	return true;
+}
+
+static void escape(char *text, size_t capacity)
+{
+	enum { LONGEST = 8192 };
+	char out[LONGEST];
+	const size_t room = capacity < sizeof out ? capacity : sizeof out;
+	size_t used = 0;
+	for (const unsigned char *s = (const unsigned char *)text; *s && used + 5 < room;) {
+		const size_t n = plain_character(s);
+		if (n)
+			memcpy(out + used, s, n);
+		used += n ? n : (size_t)snprintf(out + used, 5, *s == '\n' ? "\\n" : "\\x%02x", *s);
+		s += n ? n : 1;
+	}
+	memcpy(text, out, used);
+	text[used] = '\0';
+}
+
+void stk__safe_text(char *text, size_t capacity)
+{
+	if (strstr(text, "://"))
+		clean_urls(text);
+	if (strchr(text, '=') || strchr(text, '%'))
+		clean_parameters(text);
+	if (!is_plain(text))
+		escape(text, capacity);
+}

@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Text that is shown to people: messages, notices, reports. What others wrote into it, as file names, URLs and answers of servers, must neither tell a secret nor
+ * control a terminal. */
+#ifndef STK_BASE_SAFE_TEXT_H
+#define STK_BASE_SAFE_TEXT_H
+
+#include <stddef.h>
+
+/* Changes a text in place, cut to `capacity` with its NUL:
+ * - of URLs it removes user and password, and the query and fragment where those are no part of a key (as they are in s3://);
+ * - of parameters whose names say so, as X-Amz-Signature=..., it removes the values, also where the text is encoded as in URLs;
+ * - control characters become \xNN, a line break \n.
+ * A safe text stays as it is. */
+void stk__safe_text(char *text, size_t capacity);
+
+#endif
