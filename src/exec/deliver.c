@@ -216,6 +216,8 @@ static enum stk_status take_record(struct stk_pipeline *p, struct stk_record *r,
 	enum stk_status s = ended ? STK_END : STK_OK;
 	if (s == STK_OK && r->result.kind != STK_RESULT_ERROR)
 		s = check_errors(p, r, err);
+	if (s == STK_OK && r->result.kind != STK_RESULT_ERROR)
+		s = stk__bad_check_row(p, err);
 	/* ended: the epoch had no more behind the last batch */
 	p->at = (struct stk_position){.epoch = r->at.epoch, .step = r->at.step, .last = ended || r->at.last};
 	if (!ended) {

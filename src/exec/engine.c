@@ -42,9 +42,11 @@ void stk__sample_fails(struct stk_record *r, int32_t i, int32_t chain, const str
 		set_failure(s, chain, stk__chain_reader(r->pipeline->program, r->level, chain), err);
 }
 
-static bool is_fatal(const struct stk_pipeline *p, const struct stk_error *err)
+/* Raised whatever the policy. A single object that its source does not give is a bad sample; many in a row are not (stk__bad_check_row). */
+static bool is_fatal(const struct stk_pipeline *p, const struct stk_sample_state *s, const struct stk_error *err)
 {
-	return err->code == STK_IO || err->code == STK_TIMEOUT || err->code == STK_SYSTEM || err->code == STK_NO_MEMORY ||
+	const bool source = err->code == STK_IO || err->code == STK_TIMEOUT;
+	return (source && !stk__fetch_object_failed(s)) || err->code == STK_SYSTEM || err->code == STK_NO_MEMORY ||
 	       err->code == STK_CANCELLED || stk__fetch_source_lost(p);
 }
 
@@ -65,7 +67,7 @@ static bool replace_or_drop(struct stk_record *r, int32_t i)
 	stk__bad_add(r, i, err);
 	bool replace =
 		p->config.on_error == STK_ON_ERROR_REPLACE && p->program->reader >= 0 && r->level == 0 && s->attempt < STK_MAX_ATTEMPTS;
-	if (is_fatal(p, err) || (!replace && p->config.on_error != STK_ON_ERROR_SKIP)) {
+	if (is_fatal(p, s, err) || (!replace && p->config.on_error != STK_ON_ERROR_SKIP)) {
 		stk__record_error(r, err, p->program->n_nodes + i);
 		replace = false;
 	}

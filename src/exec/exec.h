@@ -359,6 +359,9 @@ void stk__bad_free(struct stk_pipeline *p);
  * drop: forgets them. */
 void stk__bad_add(struct stk_record *r, int32_t i, const struct stk_error *err);
 void stk__bad_deliver(struct stk_record *r);
+/* STK_IO when, of the batches that were delivered, the last STK_BAD_ROW samples could not be read: then no single objects are bad. */
+enum { STK_BAD_ROW = 32 };
+STK_MUST_USE enum stk_status stk__bad_check_row(const struct stk_pipeline *p, struct stk_error *err);
 void stk__bad_drop(struct stk_record *r);
 
 /* chain.c, call.c, pass.c: without the lock */

@@ -12,6 +12,7 @@ struct stk_bad_list {
 	struct stk_error *errors;
 	int64_t n, room;
 	struct stk_error last;
+	int32_t in_a_row; /* samples before the next batch, in their order, that their source did not give */
 };
 
 static size_t uri_by(const struct stk_program *g, int32_t node, int64_t id, char *uri, size_t capacity)
@@ -112,6 +113,18 @@ void stk__bad_drop(struct stk_record *r)
 	r->n_bad = 0;
 }
 
+/* Counts in the samples' order, so that it does not depend on timing. */
+static void count_row(struct stk_bad_list *l, const struct stk_record *r)
+{
+	const struct stk_bad *b = r->bads;
+	for (int32_t i = 0; i < r->count && l->in_a_row < STK_BAD_ROW; i++) {
+		bool failed = false;
+		for (; b && b->index <= i; b = b->next)
+			failed |= b->index == i && (b->error.code == STK_IO || b->error.code == STK_TIMEOUT);
+		l->in_a_row = failed ? l->in_a_row + 1 : r->samples[i].place.padded ? l->in_a_row : 0;
+	}
+}
+
 void stk__bad_deliver(struct stk_record *r)
 {
 	enum { KEPT = 10000 };
@@ -132,6 +145,17 @@ void stk__bad_deliver(struct stk_record *r)
 			l->errors[l->n++] = b->error;
 		l->last = b->error;
 	}
+	if (p->parts.bad)
+		count_row(p->parts.bad, r);
+}
+
+enum stk_status stk__bad_check_row(const struct stk_pipeline *p, struct stk_error *err)
+{
+	const struct stk_bad_list *l = p->parts.bad;
+	if (!l || l->in_a_row < STK_BAD_ROW)
+		return STK_OK;
+	return stk__fail(err, STK_IO, "%d samples in a row could not be read, so that their source is taken to be down; the last: %.700s",
+		STK_BAD_ROW, l->last.message);
 }
 
 const char *stk__bad_last(const struct stk_pipeline *p)

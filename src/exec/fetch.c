@@ -166,6 +166,19 @@ bool stk__fetch_now(struct stk_exec_worker *w, struct stk_sample_state *s, int32
 	return all;
 }
 
+bool stk__fetch_object_failed(const struct stk_sample_state *s)
+{
+	bool any = false, all = true;
+	for (int32_t k = 0; k < stk__fetch_of(s)->n; k++)
+		for (int32_t q = 0; s->reads[k].state == STK_READ_DONE && q < s->reads[k].n_requests; q++) {
+			const struct stk_request *io = &s->reads[k].requests[q].io;
+			const bool failed = stk__io_source_failed(io->status);
+			any |= failed;
+			all &= !failed || io->object_fails;
+		}
+	return any && all;
+}
+
 bool stk__fetch_source_lost(const struct stk_pipeline *p)
 {
 	enum { MISSING_IN_A_ROW = 32 };

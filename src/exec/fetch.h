@@ -62,6 +62,8 @@ void stk__fetch_ahead(struct stk_pipeline *p); /* without the lock: asks for wha
 void stk__fetch_end(struct stk_pipeline *p);
 /* Many objects in a row are missing: that is a lost source, not single bad samples. */
 bool stk__fetch_source_lost(const struct stk_pipeline *p);
+/* The sample's failure is that of an object which its source failed to give, in all tries, while it serves others. */
+bool stk__fetch_object_failed(const struct stk_sample_state *s);
 
 struct stk_fetch_counts {
 	int32_t in_flight; /* requests */

@@ -4,6 +4,7 @@
 
 #include "exec/engine.h"
 
+#include "base/clock.h"
 #include "base/safe_text.h"
 
 #include <stdio.h>
@@ -223,6 +224,9 @@ static bool is_free(const struct stk_sample_state *s, const struct stk_chain *ch
 void stk__read_count(struct stk_pipeline *p, const struct stk_read_request *q)
 {
 	struct stk_fetch *f = p->parts.fetch;
+	/* An object that fails in many tries ends long after others that came meanwhile, and says nothing of the source then. */
+	if (q->io.status && q->io.object_fails && q->io.asked_ns < f->read_well_ns)
+		return;
 	if (q->io.status) {
 		f->missing_in_a_row = q->io.status == STK_LIMIT ? 0 : f->missing_in_a_row + 1; /* a file that is too large is there */
 		return;
@@ -231,6 +235,7 @@ void stk__read_count(struct stk_pipeline *p, const struct stk_read_request *q)
 	f->sized += f->sized < 16;
 	f->mean_bytes += ((int64_t)q->io.size - f->mean_bytes) / f->sized;
 	f->missing_in_a_row = 0;
+	f->read_well_ns = stk__clock_ns();
 	STK_COUNT(p, bytes_read, (int64_t)q->io.size);
 }
 

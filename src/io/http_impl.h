@@ -200,6 +200,9 @@ void stk__rest_look(struct stk_transfer *t, int64_t now);
 STK_MUST_USE enum stk_status stk__http_verdict(struct stk_transfer *t, bool *resume);
 /* No answer has begun within its time: the error. */
 STK_MUST_USE enum stk_status stk__http_say_silent(struct stk_transfer *t);
+/* Of a failure of the source: whether it concerns this object alone, as far as one request can tell: other requests have been answered, this one has been sent,
+ * and what came is no refusal of who asks. */
+bool stk__http_object_fails(const struct stk_transfer *t);
 /* STK_CORRUPT: the object ends before the bytes that were asked for. */
 STK_MUST_USE enum stk_status stk__http_say_short(const struct stk_transfer *t);
 

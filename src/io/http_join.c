@@ -81,7 +81,7 @@ void stk__http_end_joined(struct stk_http_source *s, struct stk_request *r, cons
 	const bool hopeless = r->hopeless, of_one = r->follow && status && status != STK_CANCELLED && !stk__io_source_failed(status);
 	const int64_t first = r->offset, whole = r->got_size;
 	const uint64_t tag = r->got_tag;
-	const bool etag = r->got_etag;
+	const bool etag = r->got_etag, object_fails = r->object_fails;
 	struct stk_error why = {.code = status};
 	if (status && r->error)
 		why = *r->error;
@@ -92,6 +92,7 @@ void stk__http_end_joined(struct stk_http_source *s, struct stk_request *r, cons
 		r->got_size = whole;
 		r->got_tag = tag;
 		r->got_etag = etag;
+		r->object_fails = object_fails;
 		if (of_one && ask_again(s, r))
 			continue;
 		if (status && !r->error)

@@ -54,6 +54,7 @@ static void end(struct stk_transfer *t, enum stk_status status)
 		.now_ns = stk__clock_ns(),
 		.bytes = t->used};
 	const bool joined = r->follow;
+	r->object_fails = status && stk__http_object_fails(t);
 	struct stk_buffer *bytes = NULL;
 	const uint8_t *data = t->data;
 	if (!status && joined) {

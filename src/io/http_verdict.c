@@ -153,6 +153,14 @@ static enum stk_status status_failed(struct stk_transfer *t)
 		*message ? ", " : "", message, wants_tls(t) ? ": it wants TLS; say https:// instead" : hint(t->r->uri, status, code));
 }
 
+bool stk__http_object_fails(const struct stk_transfer *t)
+{
+	const int status = t->response.says.status;
+	const bool sent = t->request.length && t->sent == t->request.length,
+		   refused = status >= 300 && status < 500 && status != 408 && status != 429;
+	return atomic_load(&t->loop->source->heard) && sent && !refused;
+}
+
 enum stk_status stk__http_say_short(const struct stk_transfer *t)
 {
 	return stk__fail(stk__transfer_error(t), STK_CORRUPT,

@@ -247,6 +247,7 @@ struct stk_split {
 	uint8_t *data;
 	int left, refs;          /* with the lock: pieces, and split_begin, that have not ended; who uses this */
 	enum stk_status status;  /* of the first that failed */
+	bool object_fails;       /* with it */
 	struct stk_error *error; /* of it; NULL: no memory for one */
 	int count;
 	struct piece pieces[];
@@ -290,6 +291,7 @@ static void end_split(struct stk_split *s)
 		*r->error = *s->error;
 	}
 	stk__free(s->error);
+	r->object_fails = s->status ? s->object_fails : status != STK_OK;
 	r->hopeless |= stk__io_source_failed(s->status); /* each piece has been tried as often as the source wants */
 	pthread_mutex_lock(&s->io->splits);
 	r->split = NULL;
@@ -331,6 +333,7 @@ static void piece_done(struct stk_request *q)
 	bool first = q->status && !s->status;
 	if (first) {
 		s->status = q->status;
+		s->object_fails = q->object_fails;
 		s->error = q->error;
 	}
 	pthread_mutex_unlock(&s->io->splits);
@@ -471,7 +474,7 @@ void stk__io_submit(struct stk_io *io, struct stk_request *r)
 	r->cached = STK_CACHE_UNASKED;
 	r->cache_waits = 0;
 	r->begun_ns = r->starved_ns = r->got_size = 0;
-	r->got_etag = false;
+	r->got_etag = r->object_fails = false;
 	r->got_tag = 0;
 	r->asked_ns = i > 0 ? stk__clock_ns() : 0;
 	r->place = may_be_kept(io, r, i) ? place_of(io, r->uri, i) : 0;
@@ -534,6 +537,7 @@ static enum stk_status refuse_changed(struct stk_request *r)
 	stk__buffer_release(r->buffer);
 	r->buffer = NULL;
 	r->hopeless = true;
+	r->object_fails = false; /* all that the index says of it is wrong */
 	if (!r->error)
 		r->error = stk__calloc(1, sizeof *r->error);
 	return stk__fail(r->error, STK_IO,
@@ -565,6 +569,7 @@ static enum stk_status check_whole(struct stk_request *r)
 	if (status) {
 		stk__buffer_release(r->buffer);
 		r->buffer = NULL;
+		r->object_fails = true;
 	}
 	return status;
 }

@@ -69,6 +69,7 @@ struct stk_request {
 	int64_t starved_ns;         /* since when there is no descriptor for it; 0: there was */
 	int64_t asked_ns, begun_ns; /* when it was submitted; when its source last began with it, by stk__clock_ns. 0: not */
 	bool hopeless;              /* set with a source error that a retry would only repeat */
+	bool object_fails; /* set with a source error that concerns this object, as far as the source can see: it serves requests, and not this one */
 	_Atomic bool cancelled;
 	int64_t due_ns; /* when it is tried again */
 	struct stk_request *next;

@@ -111,6 +111,7 @@ static enum stk_status take_failure(struct stk_request *r, enum stk_status statu
 	if (!r->error)
 		r->error = stk__calloc(1, sizeof *r->error);
 	r->hopeless |= status != STK_IO && status != STK_TIMEOUT && status != STK_NOT_FOUND;
+	r->object_fails = !r->hopeless;
 	status = status == STK_NOT_FOUND || status == STK_TIMEOUT || status == STK_NO_MEMORY ? status : STK_IO;
 	return stk__fail(
 		r->error, status, "%.*s: %s", stk__uri_shown(r->uri), r->uri, why->message[0] ? why->message : "the fetch function failed");

@@ -545,3 +545,79 @@ def test_an_answer_without_an_end(monkeypatch):
         monkeypatch.setenv("AWS_ENDPOINT_URL_S3", server.url)
         assert "the listing" in str(read_listed("s3://bucket/", **QUICK)) and most[0] < 16 << 20
         assert "memory_limit" in str(read(f"{server.url}/x.bin", **QUICK))
+
+
+# ---- objects that go on failing ----
+
+
+FAILING = {
+    "500": lambda c: c.sendall(b"HTTP/1.1 500 Error\r\nContent-Length: 0\r\n\r\n") or True,
+    "reset": lambda c: "rst",
+    "cut": lambda c: c.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nabc") or "fin",
+    "silent": lambda c: time.sleep(8) or "fin",
+    "nonsense": lambda c: c.sendall(b"nonsense\r\n\r\n") or "fin",
+    "another part": lambda c: c.sendall(b"HTTP/1.1 206 OK\r\nContent-Range: bytes 5-6/9\r\nContent-Length: 2\r\n\r\nab") or "fin",
+}
+
+
+def failing_server(how, bad):
+    def answer(c, request):
+        k = int(request.split()[1].strip("/"))
+        if bad(k):
+            return FAILING[how](c)
+        c.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\n%03d" % (k % 1000))
+        return True
+
+    return Server(answer)
+
+
+def run_over(url, n, on_error, batches, patience=20, **more):
+    """The samples of some batches, the bad ones, and the error that ended it."""
+    store = Storage(retries=1, answer_timeout=patience, stall_timeout=20, hedging=False)
+    p = Pipeline(8, 1, None, timeout=60, storage=store, on_error=on_error, max_errors=n, **more)
+    with p:
+        p.set_outputs(fn.readers.file(files=[f"{url}/{k}" for k in range(n)], name="r")[0])
+    p.build()
+    out, error = [], None
+    try:
+        for _ in range(batches):
+            batch = p.run()[0]
+            out += [int(batch.at(i).tobytes()) for i in range(len(batch))]
+    except StokerError as e:
+        error = e
+    bad = [str(b) for b in p.bad_samples()]
+    p.close()
+    return out, bad, error
+
+
+@pytest.mark.parametrize("how", FAILING)
+@pytest.mark.parametrize("on_error", ["skip", "replace", "raise"])
+def test_one_object_that_goes_on_failing(how, on_error):
+    with failing_server(how, lambda k: k in (0, 13)) as server:
+        out, bad, error = run_over(server.url, 64, on_error, 8, 3 if how == "silent" else 20)
+    if on_error == "raise":
+        assert error is not None and "/0" in str(error)
+        return
+    assert error is None, error
+    good = [k for k in range(64) if k not in (0, 13)]
+    assert out == good if on_error == "skip" else [k for i, k in enumerate(out) if i not in (0, 13)] == good
+    assert len(bad) >= 2 and any("/0:" in b for b in bad) and any("/13:" in b for b in bad), bad
+
+
+@pytest.mark.parametrize("on_error", ["skip", "replace"])
+def test_many_in_a_row_are_a_source_that_is_down(on_error):
+    """From sample 100 on nothing is read any more; and at the beginning nothing at all."""
+    for first in (100, 0):
+        with failing_server("500", lambda k, first=first: k >= first) as server:
+            out, _, error = run_over(server.url, 400, on_error, 50)
+        assert error is not None and "500" in str(error)
+        assert out == list(range(len(out))) if on_error == "skip" else out[:96] == list(range(min(first, 96)))
+        assert len(out) <= first + 32
+
+
+def test_many_that_are_spread_are_bad_samples():
+    """A tenth of the objects, more than 32 of them in the window of reading ahead."""
+    with failing_server("500", lambda k: k % 10 == 3) as server:
+        out, bad, error = run_over(server.url, 600, "skip", 75)
+    assert error is None and out == [k for k in range(600) if k % 10 != 3]
+    assert len(bad) >= 60
