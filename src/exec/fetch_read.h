@@ -57,7 +57,7 @@ struct stk_fetch {
 	int64_t bytes_held, mean_bytes;        /* mean: of recent objects; large before the first, so that few are asked for */
 	int32_t sized, expected;               /* objects that the mean is of, at most 16; before the first, that are asked for */
 	int32_t cached_in_a_row, missing_in_a_row, misses;
-	int64_t read_well_ns; /* when a read last brought its bytes */
+	int64_t read_well_ns;      /* when a read last brought its bytes */
 	bool seen_at_hand;         /* some read has been */
 	bool put_off;              /* a worker has left a read for when a request has ended */
 	int64_t taken_ns, pace_ns; /* when the consumer took its last batch; time of its own for a sample */
