@@ -9,8 +9,6 @@ const struct stk_job_kind *const stk__job_kinds[STK_JOB_KINDS] = {
 
 const struct stk_job_kind *stk__job_kind_of(const struct stk_job *job)
 {
-	for (int k = 0; stk__job_kinds[job->kind]->claimable && k < STK_JOB_KINDS; k++)
-		if (stk__job_kinds[k]->claims && stk__job_kinds[k]->claims(job))
-			return stk__job_kinds[k];
-	return stk__job_kinds[job->kind];
+	const struct stk_job_kind *own = stk__job_kinds[job->kind], *other = stk__job_kinds[own->claimed_by];
+	return own->claimed_by && other->claims(job) ? other : own;
 }

@@ -32,7 +32,7 @@ struct stk_job_kind {
 	int32_t n_launches;
 	/* True for jobs of other kinds that this kind's launches run instead: then the functions below are asked of this kind. */
 	bool (*claims)(const struct stk_job *job);
-	bool claimable; /* another kind may claim jobs of this one */
+	int32_t claimed_by; /* number of the kind that may claim jobs of this one; 0: none */
 	/* Bytes that a job takes on the device; NULL: those in the job. Constants that the job does not have are zeroed. */
 	void (*memory)(const struct stk_job *job, uint64_t *constants, uint64_t *work);
 	/* Fills the job's constants, whose addresses are the device's by now. given: those of the job, on the host; to: what will be uploaded. NULL: copies them. */

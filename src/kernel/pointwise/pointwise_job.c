@@ -71,4 +71,4 @@ static void blocks(const struct stk_job_gpu_item *it, struct stk_job_blocks *b)
 }
 
 const struct stk_job_kind stk__job_kind_pointwise = {
-	STK_JOB_LAUNCHES_OF(pointwise, launches), .claimable = true, .flat = flat, .blocks = blocks};
+	STK_JOB_LAUNCHES_OF(pointwise, launches), .claimed_by = STK_JOB_image, .flat = flat, .blocks = blocks};

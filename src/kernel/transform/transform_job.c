@@ -54,4 +54,5 @@ static void blocks(const struct stk_job_gpu_item *it, struct stk_job_blocks *b)
 	b->count[STK_LAUNCH_transform] += stk__job_blocks_of(it->job.n);
 }
 
-const struct stk_job_kind stk__job_kind_transform = {STK_JOB_LAUNCHES_OF(transform, launches), .claimable = true, .blocks = blocks};
+const struct stk_job_kind stk__job_kind_transform = {
+	STK_JOB_LAUNCHES_OF(transform, launches), .claimed_by = STK_JOB_image, .blocks = blocks};
