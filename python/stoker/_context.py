@@ -5,13 +5,12 @@ from __future__ import annotations
 
 import atexit
 import os
-import sys
 import threading
 import weakref
 from typing import Any
 
 from stoker import _core
-from stoker.errors import safe_text
+from stoker._where import tell
 
 _lock = threading.Lock()
 _contexts: weakref.WeakValueDictionary[tuple[int, int], Any] = weakref.WeakValueDictionary()
@@ -27,7 +26,7 @@ class _Workers:
 
 
 def _log(level: int, text: str) -> None:
-    print(f"stoker: {safe_text(text)}", file=sys.stderr)
+    tell(text, (40, 30, 20, 10)[min(level, 3)])  # as logging numbers errors, warnings and so on
 
 
 def workers(threads: int | None) -> _Workers:

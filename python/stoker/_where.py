@@ -85,12 +85,26 @@ def warn(text: str) -> None:
 
 
 def notice(text: str) -> None:
-    """Prints a line once a process: for what is accepted and does nothing, or not what it says."""
+    """Logs a line once a process: for what is accepted and does nothing, or not what it says."""
     if text not in _shown:
         _shown.add(text)
         tell(text)
 
 
-def tell(text: str) -> None:
-    """Prints a line."""
-    print(f"stoker: {safe_text(text)}", file=sys.stderr)
+def tell(text: str, level: int = 30) -> None:
+    """Logs a line with logging.getLogger("stoker"), by default as a WARNING. It is printed on stderr unless the user has given that logger a handler, or
+    switched its propagation off."""
+    import logging  # takes a millisecond, which most programs never need
+
+    class Stderr(logging.Handler):
+        """Writes to what sys.stderr is at that time."""
+
+        def emit(self, record: logging.LogRecord) -> None:
+            if sys.stderr is not None:
+                print(f"stoker: {safe_text(record.getMessage())}", file=sys.stderr)
+
+    logger = logging.getLogger("stoker")
+    if not logger.handlers and logger.propagate:
+        logger.addHandler(Stderr())
+        logger.propagate = False
+    logger.log(level, "%s", text)
