@@ -5,6 +5,7 @@ import copy
 import gc
 import inspect
 import itertools
+import json
 import logging
 import os
 import pickle
@@ -570,6 +571,49 @@ def test_states_have_one_structure(make):
     assert structure() == fresh
 
 
+def test_states_are_plain_data(make, tmp_path):
+    """They are kept as JSON, and by torch.distributed.checkpoint, which fills the state of a loader that was just made."""
+    from torch.distributed import checkpoint
+
+    def loader(seed):
+        return DataLoader(make(), 4, shuffle=True, generator=torch.Generator().manual_seed(seed))
+
+    one = loader(1)
+    iterator = iter(one)
+    next(iterator)
+    state = one.state_dict()
+    assert json.loads(json.dumps(state)) == state
+    checkpoint.save({"loader": state}, checkpoint_id=tmp_path / "saved")
+    rest = [y.tolist() for _, y in iterator]
+    two = loader(2)
+    read = {"loader": two.state_dict()}
+    checkpoint.load(read, checkpoint_id=tmp_path / "saved")
+    two.load_state_dict(read["loader"])
+    assert ids(two) == rest
+
+
+def test_a_dataset_that_keeps_the_generator_in_its_state():
+    class Drawing(Numbers):
+        def __getitem__(self, index):
+            return torch.rand(2), index
+
+        def state_dict(self):
+            return {"generator": torch.get_rng_state()}
+
+        def load_state_dict(self, state):
+            torch.set_rng_state(state["generator"])
+
+    one = DataLoader(Drawing(), 4, shuffle=True)
+    iterator = iter(one)
+    next(iterator)
+    state, rest = one.state_dict(), list(iterator)
+    torch.manual_seed(5)
+    two = DataLoader(Drawing(), 4, shuffle=True)
+    two.load_state_dict(state)
+    for (a, i), (b, j) in zip(two, rest, strict=True):
+        assert torch.equal(a, b) and torch.equal(i, j)
+
+
 def test_a_state_at_the_end_begins_the_next_epoch(make):
     def loader():
         return DataLoader(make(), 4, shuffle=True, generator=torch.Generator().manual_seed(8))
@@ -659,7 +703,31 @@ class Resumed(Counted):
         self.at = state["at"]
 
 
-@pytest.mark.parametrize("kind", [Counted, Resumed])
+class OwnIterator(Resumed):
+    """It iterates itself, and its attributes are made by the first iteration."""
+
+    def __init__(self):
+        pass
+
+    def __iter__(self):
+        self.at = 0
+        return self
+
+    def __next__(self):
+        if self.at == 10:
+            raise StopIteration
+        self.at += 1
+        return self.at
+
+
+class WithIterator(data.IterableDataset):
+    """Its iterator has the state."""
+
+    def __iter__(self):
+        return iter(OwnIterator())
+
+
+@pytest.mark.parametrize("kind", [Counted, Resumed, OwnIterator, WithIterator])
 def test_streams_go_on(kind):
     one = DataLoader(kind(), 2)
     iterator = iter(one)

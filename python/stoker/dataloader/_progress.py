@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import base64
 import zlib
 from collections import deque
 from dataclasses import dataclass, field
@@ -13,14 +14,13 @@ import torch
 from stoker.errors import StateError
 
 VERSION = 1
-_SIZE = len(torch.Generator().get_state())  # bytes of a generator's state
 
 
 @dataclass
 class Progress:
     """The progress of one epoch. batches: how many the loop had. digest: a checksum of their indices. start: states of the generators when the epoch began."""
 
-    start: dict[str, torch.Tensor]
+    start: dict[str, str]
     parts: dict[str, Any]  # states of samplers when the epoch began, by the name of their attribute
     batches: int = 0
     digest: int = 0
@@ -52,20 +52,31 @@ def _stateful(loader: Any) -> dict[str, Any]:
     return {name: part for name, part in parts.items() if hasattr(part, "state_dict") and hasattr(part, "load_state_dict")}
 
 
-def _state_of(generator: Any) -> torch.Tensor:
-    state = None if generator is None else generator.get_state()
-    return state if state is not None and len(state) == _SIZE else torch.zeros(_SIZE, dtype=torch.uint8)
+def _state_of(generator: Any) -> str:
+    """Returns the state as text, since states of loaders are also kept as JSON; "" if there is none."""
+    return "" if generator is None else base64.b64encode(bytes(generator.get_state().tolist())).decode()
+
+
+def _tensor(state: str) -> torch.Tensor:
+    try:
+        return torch.frombuffer(bytearray(base64.b64decode(state, validate=True)), dtype=torch.uint8)
+    except ValueError:
+        raise StateError("the state of a stoker.DataLoader holds a damaged state of a generator") from None
+
+
+def set_default_generator(state: str) -> None:
+    torch.set_rng_state(_tensor(state))
 
 
 def begin(loader: Any) -> Progress:
     """Returns the progress of an epoch that begins now."""
     start = {name: _state_of(generator) for name, generator in _generators(loader).items()}
-    start["default_generator"] = torch.get_rng_state()
+    start["default_generator"] = _state_of(torch.default_generator)
     return Progress(start, {name: part.state_dict() for name, part in _stateful(loader).items()})
 
 
 def save(loader: Any, progress: Progress | None, dataset: Any) -> dict[str, Any]:
-    """Returns the state. dataset: the Dataset's own state, or None. Keys and sizes of tensors are the same at any time."""
+    """Returns the state. dataset: the Dataset's own state, or None. Keys and types are the same at any time."""
     inside = progress is not None and not progress.over
     now = begin(loader) if progress is None or progress.over else progress
     return {
@@ -86,15 +97,15 @@ def check(state: Any) -> None:
         if not isinstance(state.get(name), int):
             raise StateError(f"the state of a stoker.DataLoader has no whole number {name!r}")
     for name in ("generator", "sampler_generator", "default_generator"):
-        if not isinstance(state.get(name), torch.Tensor) or state[name].dtype != torch.uint8 or len(state[name]) != _SIZE:
+        if not isinstance(state.get(name), str):
             raise StateError(f"the state of a stoker.DataLoader has no state of a generator {name!r}")
 
 
 def rewind(loader: Any, state: dict[str, Any]) -> None:
     """Sets generators and samplers to their states at the beginning of the saved epoch."""
     for name, generator in _generators(loader).items():
-        if generator is not None and bool(state[name].any()):
-            generator.set_state(state[name])
+        if generator is not None and state[name]:
+            generator.set_state(_tensor(state[name]))
     for name, part in _stateful(loader).items():
         if f"{name}_state" in state:
             part.load_state_dict(state[f"{name}_state"])

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import weakref
 from typing import Any, TypeVar
 
 import torch
@@ -18,7 +19,7 @@ from stoker.dataloader._reasons import InPython
 from stoker.errors import StateError
 
 _T = TypeVar("_T", covariant=True)
-_OWN = ("_stoker_progress", "_stoker_resume", "_stoker_dataset_state")
+_OWN = ("_stoker_progress", "_stoker_resume", "_stoker_single")
 
 
 class DataLoader(TorchDataLoader[_T]):
@@ -50,7 +51,7 @@ class DataLoader(TorchDataLoader[_T]):
 
     _stoker_progress: Progress | None = None
     _stoker_resume: dict[str, Any] | None = None
-    _stoker_dataset_state: Any = None
+    _stoker_single: weakref.ref[_Single] | None = None  # the iterator, if it runs in this process, and in Python
 
     # ---- iteration ----
 
@@ -70,17 +71,28 @@ class DataLoader(TorchDataLoader[_T]):
             self._stoker_progress = _progress.begin(self)
             return self._make_iterator(0, None)
         _progress.rewind(self, resume)
-        if not resume["inside"]:
-            self._stoker_progress = _progress.begin(self)
-            return self._make_iterator(0, None)
-        now = torch.get_rng_state()
-        torch.set_rng_state(resume["default_generator"])
-        try:
+        stream = isinstance(self.dataset, IterableDataset)
+        if not stream and not resume["inside"]:
+            self._restore_dataset(resume)
+        if not resume["inside"] or (stream and self.num_workers == 0):
             self._stoker_progress = _progress.begin(self)
             return self._make_iterator(resume["batches"], resume)
+        now = torch.get_rng_state()
+        _progress.set_default_generator(resume["default_generator"])
+        try:
+            self._stoker_progress = _progress.begin(self)
+            iterator = self._make_iterator(resume["batches"], resume)
         finally:
             if resume["batches"]:
                 torch.set_rng_state(now)
+        if not stream:
+            self._restore_dataset(resume)
+        return iterator
+
+    def _restore_dataset(self, resume: dict[str, Any]) -> None:
+        if "dataset_state" in resume and self.num_workers == 0:
+            dataset: Any = self.dataset
+            dataset.load_state_dict(resume["dataset_state"])
 
     def _make_iterator(self, skip: int, resume: dict[str, Any] | None) -> Any:
         assert self._stoker_progress is not None
@@ -94,7 +106,9 @@ class DataLoader(TorchDataLoader[_T]):
                 made = Plan(reason=str(e))
         made.tell(self)
         if self.num_workers == 0:
-            return _Single(self, self._stoker_progress, skip, resume)
+            single = _Single(self, self._stoker_progress, skip, resume)
+            self._stoker_single = weakref.ref(single)
+            return single
         self.check_worker_number_rationality()
         return _Workers(self, self._stoker_progress, skip, resume)
 
@@ -104,9 +118,23 @@ class DataLoader(TorchDataLoader[_T]):
         """Returns the position of the loop, after the batches that it had. The structure is the same at any time, as torch.distributed.checkpoint wants it."""
         if self._stoker_resume is not None:
             return dict(self._stoker_resume)
-        dataset: Any = self.dataset if self.num_workers == 0 else None
-        own = dataset.state_dict() if hasattr(dataset, "state_dict") and hasattr(dataset, "load_state_dict") else None
-        return _progress.save(self, self._stoker_progress, own)
+        return _progress.save(self, self._stoker_progress, self._state_of_dataset())
+
+    def _state_of_dataset(self) -> Any:
+        """Returns the state of the Dataset, or of its iterator, if they have one and live in this process."""
+        if self.num_workers:
+            return None
+        single = None if self._stoker_single is None else self._stoker_single()
+        inside = self._stoker_progress is not None and not self._stoker_progress.over
+        for owner in (single.stream if single is not None and inside else None, self.dataset):
+            if _has_state(owner):
+                try:
+                    return owner.state_dict()  # type: ignore[union-attr]
+                except AttributeError:
+                    if self._stoker_progress is not None:
+                        raise
+                    return {}  # its attributes are made by the first iteration
+        return None
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Makes the next iteration continue from a state. Samples before it are not read, except that an IterableDataset without a state gives them again."""
@@ -203,12 +231,24 @@ class _InC(_Tracked, CompiledIterator):
 class _Single(_Tracked, _SingleProcessDataLoaderIter):
     def __init__(self, loader: Any, progress: Progress, skip: int, resume: dict[str, Any] | None) -> None:
         self._stoker_begin(progress, skip, resume)
-        if resume is not None and "dataset_state" in resume:
-            loader.dataset.load_state_dict(resume["dataset_state"])
-            if isinstance(loader.dataset, IterableDataset):
-                progress.batches, self._skip = skip, 0
+        saved = None if resume is None or loader._dataset_kind == _DatasetKind.Map else resume.get("dataset_state")
+        if saved and _has_state(loader.dataset) and not hasattr(type(loader.dataset), "__next__"):
+            loader.dataset.load_state_dict(saved)
         super().__init__(loader)
+        if saved is not None:
+            if saved and _has_state(self.stream):
+                self.stream.load_state_dict(saved)
+            progress.batches, self._skip = skip, 0
         self._pass_over()
+
+    @property
+    def stream(self) -> Any:
+        """The iterator of an IterableDataset."""
+        return getattr(self._dataset_fetcher, "dataset_iter", None)
+
+
+def _has_state(owner: Any) -> bool:
+    return hasattr(owner, "state_dict") and hasattr(owner, "load_state_dict")
 
 
 class _Workers(_Tracked, _MultiProcessingDataLoaderIter):
