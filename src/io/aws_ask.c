@@ -61,6 +61,7 @@ long stk__aws_ask(const struct stk_aws_asking *how, const struct stk_aws_questio
 	const struct stk_curl *c = how->curl;
 	CURL *e = c->curl_easy_init();
 	struct curl_slist *headers = NULL;
+	struct stk_certificates *certificates = NULL;
 	long status = 0;
 	out->length = 0;
 	if (out->s)
@@ -79,7 +80,7 @@ long stk__aws_ask(const struct stk_aws_asking *how, const struct stk_aws_questio
 			c->curl_easy_setopt(e, CURLOPT_NOPROXY, "*");
 		else
 			c->curl_easy_setopt(e, CURLOPT_PROXY, how->proxy);
-		stk__curl_trust(c, e, how->ca);
+		stk__curl_trust(c, e, how->ca, &certificates);
 		c->curl_easy_setopt(e, CURLOPT_CONNECTTIMEOUT_MS, q->local ? 1000L : 5000L);
 		c->curl_easy_setopt(e, CURLOPT_TIMEOUT_MS, q->local ? 5000L : 20000L);
 		c->curl_easy_setopt(e, CURLOPT_WRITEFUNCTION, take_answer);
@@ -92,6 +93,7 @@ long stk__aws_ask(const struct stk_aws_asking *how, const struct stk_aws_questio
 		c->curl_easy_cleanup(e);
 	}
 	c->curl_slist_free_all(headers);
+	stk__certificates_free(certificates);
 	return status;
 }
 

@@ -13,6 +13,7 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 static enum stk_status find_functions(struct stk_curl *c, struct stk_error *err)
@@ -73,28 +74,62 @@ static enum stk_status choose_certificates(struct stk_curl *c, bool own, struct 
 	return STK_OK;
 }
 
+void stk__certificates_free(struct stk_certificates *kept)
+{
+	for (struct stk_certificates *next; kept; kept = next) {
+		next = kept->next;
+		stk__free(kept->name);
+		stk__free(kept->text);
+		stk__free(kept);
+	}
+}
+
+/* NULL: the file can't be read. */
+static const struct stk_certificates *read_certificates(const char *file, struct stk_certificates **kept)
+{
+	enum { LONGEST = 16 << 20 };
+	struct stat st;
+	if (stat(file, &st))
+		return NULL;
+	for (const struct stk_certificates *k = *kept; k; k = k->next)
+		if (strcmp(k->name, file) == 0 && k->changed.tv_sec == st.st_mtim.tv_sec && k->changed.tv_nsec == st.st_mtim.tv_nsec)
+			return k;
+	struct stk_certificates *k = stk__calloc(1, sizeof *k);
+	if (!k)
+		return NULL;
+	k->changed = st.st_mtim;
+	k->name = stk__strdup(file);
+	k->text = stk__read_small(file, LONGEST, &k->size);
+	if (!k->name || !k->text) {
+		stk__certificates_free(k);
+		return NULL;
+	}
+	k->next = *kept;
+	return *kept = k;
+}
+
 /* The file is read here, since TLS libraries open it so that programs inherit it, and wait for a FIFO. False: it can't be read, or this libcurl takes no
  * certificates from memory; then libcurl opens the file, or says why it can't. */
-static bool trust_text(const struct stk_curl *c, CURL *easy, const char *file)
+static bool trust_text(const struct stk_curl *c, CURL *easy, const char *file, struct stk_certificates **kept)
 {
 #if LIBCURL_VERSION_NUM >= 0x074d00
-	enum { LONGEST = 16 << 20 };
-	struct curl_blob blob = {.flags = CURL_BLOB_COPY};
-	char *text = stk__read_small(file, LONGEST, &blob.len);
-	blob.data = text;
-	const bool good = text && c->curl_easy_setopt(easy, CURLOPT_CAINFO_BLOB, &blob) == CURLE_OK;
-	stk__free(text);
-	return good;
+	const struct stk_certificates *k = read_certificates(file, kept);
+	struct curl_blob blob = {.flags = CURL_BLOB_NOCOPY};
+	if (k) {
+		blob.data = k->text;
+		blob.len = k->size;
+	}
+	return k && c->curl_easy_setopt(easy, CURLOPT_CAINFO_BLOB, &blob) == CURLE_OK;
 #else
-	(void)c, (void)easy, (void)file;
+	(void)c, (void)easy, (void)file, (void)kept;
 	return false;
 #endif
 }
 
-CURLcode stk__curl_trust(const struct stk_curl *c, CURL *easy, const char *file)
+CURLcode stk__curl_trust(const struct stk_curl *c, CURL *easy, const char *file, struct stk_certificates **kept)
 {
 	file = file ? file : c->certificates;
-	return !file || trust_text(c, easy, file) ? CURLE_OK : c->curl_easy_setopt(easy, CURLOPT_CAINFO, file);
+	return !file || trust_text(c, easy, file, kept) ? CURLE_OK : c->curl_easy_setopt(easy, CURLOPT_CAINFO, file);
 }
 
 /* ---- descriptors that programs of the user's must not inherit ---- */

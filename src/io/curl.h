@@ -9,6 +9,8 @@
 #define CURL_DISABLE_TYPECHECK /* its macros know functions of these names alone, not pointers */
 #include <curl/curl.h>
 
+#include <time.h>
+
 /* What is called: name, result, parameters. */
 #define STK_CURL_FUNCTIONS(X)                                                                                                              \
 	X(curl_global_init, CURLcode, (long flags))                                                                                        \
@@ -70,8 +72,18 @@ void stk__curl_close_on_exec(const struct stk_curl *c, int end);
 /* For CURLOPT_OPENSOCKETFUNCTION: a socket that is closed on exec. */
 curl_socket_t stk__curl_open_socket(void *user, curlsocktype purpose, struct curl_sockaddr *address);
 
-/* What a request trusts: the certificates in the file; with NULL those that SSL_CERT_FILE names, or else the system's. */
-CURLcode stk__curl_trust(const struct stk_curl *c, CURL *easy, const char *file);
+/* Files of certificates that were read, each once unless it changes: connections share the text. */
+struct stk_certificates {
+	struct stk_certificates *next;
+	char *name, *text;
+	size_t size;
+	struct timespec changed;
+};
+
+/* What a request trusts: the certificates in the file; with NULL those that SSL_CERT_FILE names, or else the system's. kept: a list of one thread's that
+ * outlives the handle. */
+CURLcode stk__curl_trust(const struct stk_curl *c, CURL *easy, const char *file, struct stk_certificates **kept);
+void stk__certificates_free(struct stk_certificates *kept);
 
 /* libcurl reports the end of a TLS connection in the same way whether the server ended TLS (close_notify) or only the TCP connection ended, as it does
  * when anybody on the way cuts it. These functions ask the TLS library.

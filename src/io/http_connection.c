@@ -205,7 +205,7 @@ static bool set_up(struct stk_connection *c, const struct stk_route *to)
 	CURLcode code = curl->curl_easy_setopt(e, CURLOPT_CONNECT_ONLY, 1L);
 	code |= curl->curl_easy_setopt(e, CURLOPT_URL, to->url.s);
 	code |= curl->curl_easy_setopt(e, CURLOPT_PROXY, to->proxy);
-	code |= stk__curl_trust(curl, e, to->trusted);
+	code |= to->tls ? stk__curl_trust(curl, e, to->trusted, &c->loop->certificates) : CURLE_OK;
 	code |= curl->curl_easy_setopt(e, CURLOPT_NOSIGNAL, 1L);
 	code |= curl->curl_easy_setopt(e, CURLOPT_OPENSOCKETFUNCTION, open_socket);
 	code |= curl->curl_easy_setopt(e, CURLOPT_OPENSOCKETDATA, c->dialer);

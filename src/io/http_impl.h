@@ -49,6 +49,7 @@ struct stk_http_loop {
 	int epoll, event; /* event: written to wake the loop */
 	int64_t round_ns; /* when it last had something to do */
 	struct stk_transfer *active, *idle, *ended;
+	struct stk_certificates *certificates;
 	CURLSH *share;                                     /* names, and sessions of TLS */
 	struct stk_connection **by_fd;                     /* whose events those of a descriptor are */
 	int fd_count;                                      /* of by_fd */

@@ -270,6 +270,7 @@ static void release(struct stk_http_loop *l)
 	}
 	l->idle = NULL;
 	stk__connections_close(l);
+	stk__certificates_free(l->certificates);
 	if (l->share)
 		l->source->curl.curl_share_cleanup(l->share);
 	stk__free(l->scratch);
