@@ -42,7 +42,10 @@ struct stk_pipeline_config {
 	/* Reads in flight at a time, at most STK_MOST_READ_REQUESTS; with those that have ended and wait for their batch's turn, twice as many. 0: 256,
 	 * or 1024 from a remote source, which itself sends as many as bring more bytes. */
 	int32_t read_requests;
-	size_t read_bytes; /* bytes read ahead, estimated by the mean of the last objects; 0: 32 MiB, or 160 MiB from a remote source */
+	/* Bytes of buffers that hold what is read ahead. How many reads are under way is estimated by the mean of the last objects. An object of a remote
+	 * source whose buffer does not fit is not read until it does, or until the batch that is delivered next needs it: then one sample at a time may go over,
+	 * or that batch, on a GPU or where operators need whole batches. 0: 32 MiB, or 160 MiB from a remote source */
+	size_t read_bytes;
 	/* The consumer may keep batches; what it holds beyond some 16 of them has memory of its own. This limits that memory, in bytes, in host
 	 * memory and on the GPU separately; over it stk_pipeline_next returns STK_LIMIT until something is dropped. 0: half of what is free there
 	 * at that time. */

@@ -119,7 +119,7 @@ static enum stk_status wait_done(struct stk_pipeline *p, int64_t ms, struct stk_
 		if (done && !on_its_way) {
 			*out = r;
 			p->parts.delivery->stall_told = false;
-			stk__fetch_taken(p, p->parts.delivery->waited_since_ns);
+			stk__fetch_taken(p);
 			p->parts.delivery->waited_since_ns = 0;
 			return STK_OK;
 		}

@@ -235,6 +235,8 @@ enum stk_status stk__fetch_create(struct stk_pipeline *p, struct stk_error *err)
 		return stk__fail(err, STK_NO_MEMORY, "out of memory for a pipeline");
 	size_t mean = p->config.read_bytes / 16;
 	f->mean_bytes = mean < (size_t)MOST_MEAN ? (int64_t)mean : MOST_MEAN;
+	f->pipeline = p;
+	f->admission.admit = stk__fetch_admit;
 	f->readers = stk__calloc(readers, sizeof *f->readers);
 	f->index = stk__calloc(readers, sizeof *f->index);
 	bool ok = f->readers && f->index;

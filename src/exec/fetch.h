@@ -54,8 +54,8 @@ void stk__fetch_keep_pinned(struct stk_sample_state *s, const uint8_t *data, con
 
 /* ---- the window ---- */
 
-void stk__fetch_taken(struct stk_pipeline *p, int64_t asked_ns); /* the consumer takes a batch, which it asked for then */
-void stk__fetch_restart(struct stk_pipeline *p);                 /* drained: reading goes on with the batch that is delivered next */
+void stk__fetch_taken(struct stk_pipeline *p);   /* the consumer takes a batch */
+void stk__fetch_restart(struct stk_pipeline *p); /* drained: reading goes on with the batch that is delivered next */
 bool stk__fetch_runs_ahead(const struct stk_pipeline *p);
 void stk__fetch_ahead(struct stk_pipeline *p); /* without the lock: asks for what the window still takes */
 /* Without the lock, when nothing more is asked for: cancels what has not begun, and waits for the rest. */

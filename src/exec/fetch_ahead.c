@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Requests of reads, and reading ahead. At most `read_requests` are under way, and with those that have ended and whose batches are not open yet
- * twice as many; none go out while `read_bytes` are held. Where some reads have been at hand, the first sample of each batch is left to a worker's
+ * twice as many; none go out while buffers of `read_bytes` are held or expected, and what turns out larger than expected waits for room. Where some reads have been at hand, the first sample of each batch is left to a worker's
  * try; two in a row that are at hand turn reading ahead off again. */
 #include "exec/fetch_read.h"
 
@@ -62,6 +62,7 @@ static bool take_answer(struct stk_pipeline *p, struct stk_read_request *q)
 	STK_COUNT(p, retries, q->io.retries);
 	f->in_flight--;
 	r->reading--;
+	f->unknown -= !q->admitted;
 	q->under_way = false;
 	q->error = q->io.error;
 	q->io.error = NULL;
@@ -116,17 +117,31 @@ static void expect(struct stk_fetch *f, const struct stk_request *r)
 	f->mean_bytes = f->expected > 1 ? f->mean_bytes + (size - f->mean_bytes) / f->expected : size;
 }
 
-/* io must know when the bytes will be needed: at the consumer's pace so far. */
+/* Nanoseconds from one sample to the next, as the pipeline's batches were taken so far. One that has just begun gets no more of a store than others do: it
+ * begins at the pace of the store, which all its callers see. */
+static int64_t pace_of(const struct stk_pipeline *p)
+{
+	enum { UNKNOWN_NS = 5000000 };
+	const struct stk_fetch *f = p->parts.fetch;
+	const int64_t known = stk__io_pace_ns(p->io), store = (known ? known : UNKNOWN_NS) * f->n;
+	return f->pace_ns > store ? f->pace_ns : store;
+}
+
+/* io must know when the bytes will be needed. */
 void stk__read_begin(struct stk_pipeline *p, struct stk_read_request *q)
 {
 	const struct stk_sample_state *s = q->read->sample;
 	int64_t before = (s->record->k - p->flight.next_deliver) * p->config.batch_size + (s - s->record->samples);
-	q->io.deadline = stk__clock_ns() + p->parts.fetch->pace_ns * before;
+	q->io.deadline = stk__clock_ns() + pace_of(p) * before;
 	expect(p->parts.fetch, &q->io);
+	q->under_way = true;
+	q->admitted = 0;
+	p->parts.fetch->unknown++;
+	if (q->io.length >= 0)
+		stk__read_admit(p->parts.fetch, q, stk__buffer_rounded((size_t)q->io.length));
 	p->parts.fetch->in_flight++;
 	s->record->reading++;
 	q->read->left++;
-	q->under_way = true;
 	q->read->state = STK_READ_ASKED;
 }
 
@@ -151,21 +166,66 @@ void stk__request_done(struct stk_request *io)
 bool stk__fetch_is_full(const struct stk_pipeline *p)
 {
 	const struct stk_fetch *f = p->parts.fetch;
-	int64_t expected = f->bytes_held + (int64_t)f->in_flight * (f->mean_bytes > 0 ? f->mean_bytes : 1);
+	int64_t expected = f->admitted + (int64_t)f->unknown * (f->mean_bytes > 0 ? f->mean_bytes : 1);
 	/* A single object may be larger than the window. */
 	return (f->in_flight || f->held) && (f->in_flight >= p->config.read_requests || expected >= (int64_t)p->config.read_bytes);
 }
 
+/* ---- what is admitted ---- */
+
+void stk__read_admit(struct stk_fetch *f, struct stk_read_request *q, size_t bytes)
+{
+	const bool less = bytes < q->admitted;
+	f->unknown -= q->under_way && !q->admitted && bytes;
+	f->admitted += (int64_t)bytes - (int64_t)q->admitted;
+	q->admitted = bytes;
+	if (less && f->refused) {
+		f->refused = false;
+		stk__io_room(f->pipeline->io);
+	}
+}
+
+/* Bytes that would go over the window are admitted if the consumer waits for them: those of one sample at a time, which are given back when it has been through
+ * its chain. Where a batch gives nothing back before its end, as on the GPU or in levels, those of all its samples. */
+static bool is_needed(struct stk_fetch *f, const struct stk_sample_state *s)
+{
+	const struct stk_pipeline *p = f->pipeline;
+	if (s->record->k > p->flight.next_deliver)
+		return false;
+	if (p->config.device_id >= 0 || p->program->n_levels > 1 || !f->over)
+		f->over = s;
+	return f->over == s;
+}
+
+bool stk__fetch_admit(struct stk_admission *a, struct stk_request *io, size_t bytes)
+{
+	struct stk_fetch *f = (struct stk_fetch *)((char *)a - offsetof(struct stk_fetch, admission));
+	struct stk_read_request *q = io->user;
+	pthread_mutex_lock(&f->pipeline->lock);
+	const int64_t others = f->admitted - (int64_t)q->admitted;
+	const bool may = bytes <= q->admitted || others <= 0 || others + (int64_t)bytes <= (int64_t)f->pipeline->config.read_bytes ||
+			 is_needed(f, q->read->sample);
+	if (may)
+		stk__read_admit(f, q, bytes);
+	f->refused |= !may;
+	pthread_mutex_unlock(&f->pipeline->lock);
+	return may;
+}
+
 /* ---- reading ahead ---- */
 
-void stk__fetch_taken(struct stk_pipeline *p, int64_t asked_ns)
+void stk__fetch_taken(struct stk_pipeline *p)
 {
-	enum { LONGEST_NS = 1000000000 }; /* a pause says nothing of the pace */
+	const int64_t LONGEST_NS = 4000000000; /* a pause says nothing of the pace */
 	struct stk_fetch *f = p->parts.fetch;
-	int64_t gap = asked_ns - f->taken_ns; /* the consumer's own time; its waits for batches say nothing of its pace either */
+	const int64_t now = stk__clock_ns(), gap = now - f->taken_ns;
 	if (f->taken_ns)
 		f->pace_ns += ((gap < LONGEST_NS ? gap : LONGEST_NS) / p->config.batch_size - f->pace_ns) / 8;
-	f->taken_ns = stk__clock_ns();
+	f->taken_ns = now;
+	if (f->refused) { /* the next batch is the one that is waited for */
+		f->refused = false;
+		stk__io_room(p->io);
+	}
 }
 
 /* The batch's first read that has not begun, from where the last look ended. */

@@ -40,7 +40,8 @@ static void describe(
 		.done = done,
 		.user = q,
 		.error = err,
-		.retries = retries};
+		.retries = retries,
+		.admission = &read->sample->record->pipeline->parts.fetch->admission};
 	const struct stk_program *g = read->sample->record->pipeline->program;
 	const struct stk_reader_def *reader = g->nodes[g->readers[read->reader].node].def->reader;
 	if (reader->check && at->offset >= (int64_t)reader->header) {
@@ -128,11 +129,13 @@ static void release(struct stk_pipeline *p, struct stk_read *read)
 	if (stk__read_under_way(read))
 		return;
 	f->held -= stk__read_is_held(read);
+	f->over = f->over == read->sample ? NULL : f->over;
 	for (int32_t q = 0; q < read->n_requests; q++) {
 		struct stk_read_request *request = &read->requests[q];
 		if (request->io.buffer)
 			f->bytes_held -= (int64_t)request->io.size;
 		stk__buffer_release(request->io.buffer);
+		stk__read_admit(f, request, 0);
 		request->io.buffer = NULL;
 		request->io.data = NULL;
 		stk__free(request->error);
@@ -221,9 +224,10 @@ static bool is_free(const struct stk_sample_state *s, const struct stk_chain *ch
 	return free;
 }
 
-void stk__read_count(struct stk_pipeline *p, const struct stk_read_request *q)
+void stk__read_count(struct stk_pipeline *p, struct stk_read_request *q)
 {
 	struct stk_fetch *f = p->parts.fetch;
+	stk__read_admit(f, q, q->io.buffer && !q->io.status ? stk__buffer_capacity(q->io.buffer) : 0);
 	/* An object that fails in many tries ends long after others that came meanwhile, and says nothing of the source then. */
 	if (q->io.status && q->io.object_fails && q->io.asked_ns < f->read_well_ns)
 		return;

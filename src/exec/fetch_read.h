@@ -25,6 +25,7 @@ struct stk_read_request {
 	int64_t uri_number;
 	bool under_way;   /* submitted, and not ended: what can be cancelled */
 	int64_t asked_ns; /* when it was submitted; in traces */
+	size_t admitted;  /* bytes of buffers that it holds or may hold; 0 while it is under way: its size is not known yet */
 };
 
 struct stk_read_part {
@@ -54,13 +55,19 @@ struct stk_fetch {
 	int32_t read_i, read_j;
 	int32_t in_flight, in_callbacks, held; /* requests; threads inside request_done; reads whose bytes are held */
 	int32_t early;                         /* of these, of batches that are not open yet */
-	int64_t bytes_held, mean_bytes;        /* mean: of recent objects; large before the first, so that few are asked for */
-	int32_t sized, expected;               /* objects that the mean is of, at most 16; before the first, that are asked for */
+	struct stk_admission admission;
+	struct stk_pipeline *pipeline;
+	int64_t admitted;                    /* bytes of all reads' buffers, here or on their way */
+	int32_t unknown;                     /* requests under way whose size is not known */
+	bool refused;                        /* some request waits to be admitted */
+	const struct stk_sample_state *over; /* the sample that was admitted though there was no room; NULL: none */
+	int64_t bytes_held, mean_bytes;      /* mean: of recent objects; large before the first, so that few are asked for */
+	int32_t sized, expected;             /* objects that the mean is of, at most 16; before the first, that are asked for */
 	int32_t cached_in_a_row, missing_in_a_row, misses;
 	int64_t read_well_ns;      /* when a read last brought its bytes */
 	bool seen_at_hand;         /* some read has been */
 	bool put_off;              /* a worker has left a read for when a request has ended */
-	int64_t taken_ns, pace_ns; /* when the consumer took its last batch; time of its own for a sample */
+	int64_t taken_ns, pace_ns; /* when the consumer took its last batch; time for a sample from one batch to the next */
 	int64_t deadline;          /* of what was last asked for ahead */
 	struct stk_read *reads;    /* [(place of the batch * batch + sample) * n + k] */
 	int32_t n;                 /* reads of a sample */
@@ -96,7 +103,7 @@ static inline const struct stk_chain *stk__sample_chain(const struct stk_sample_
 
 /* fetch_read.c; with the lock. count: adds up what a request brought. ended: a read has ended, and chains that waited for it become ready. */
 bool stk__read_is_held(const struct stk_read *read);
-void stk__read_count(struct stk_pipeline *p, const struct stk_read_request *q);
+void stk__read_count(struct stk_pipeline *p, struct stk_read_request *q);
 void stk__read_ended(struct stk_pipeline *p, struct stk_read *read);
 
 /* Which parts the sample has, and the requests for them; nothing is asked for yet. */
@@ -105,8 +112,10 @@ void stk__read_plan(struct stk_read *read, void (*done)(struct stk_request *q), 
 /* fetch_ahead.c */
 void stk__request_done(struct stk_request *q); /* one that io took has ended; on any thread */
 size_t stk__read_uri(const struct stk_read_request *q, char *uri, size_t capacity);
-void stk__read_begin(struct stk_pipeline *p, struct stk_read_request *q);  /* with the lock: it is under way */
-void stk__read_submit(struct stk_pipeline *p, struct stk_read_request *q); /* then, without it */
-bool stk__fetch_is_full(const struct stk_pipeline *p);                     /* with the lock: no more should be asked for */
+void stk__read_begin(struct stk_pipeline *p, struct stk_read_request *q);            /* with the lock: it is under way */
+void stk__read_submit(struct stk_pipeline *p, struct stk_read_request *q);           /* then, without it */
+void stk__read_admit(struct stk_fetch *f, struct stk_read_request *q, size_t bytes); /* with the lock: so many bytes are its buffers' */
+bool stk__fetch_admit(struct stk_admission *a, struct stk_request *io, size_t bytes);
+bool stk__fetch_is_full(const struct stk_pipeline *p); /* with the lock: no more should be asked for */
 
 #endif

@@ -61,7 +61,9 @@ static bool ask(struct stk_window *w, struct stk_stretch *t)
 	p->window = w;
 	p->begin = t->asked;
 	p->end = t->asked + (left < PIECE ? left : PIECE);
-	w->deadline = now > w->deadline ? now : w->deadline + 1;
+	const int64_t needed =
+		now + stk__io_pace_ns(w->io) * (int64_t)(w->held / PIECE); /* when the search has come so far, at the store's pace */
+	w->deadline = needed > w->deadline ? needed : w->deadline + 1;
 	p->request = (struct stk_request){.uri = t->uri,
 		.uncached = true,
 		.offset = p->begin,

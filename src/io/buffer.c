@@ -161,6 +161,8 @@ struct stk_buffer *stk__buffer_pool_take(struct stk_buffer_pool *p, size_t size)
 	else
 		p->held += capacity;
 	struct stk_buffer *surplus = count_take(p, b ? b->capacity : capacity);
+	if (!b && !surplus)
+		surplus = trim(p, budget(p));
 	if (p->held > p->peak_held)
 		p->peak_held = p->held;
 	pthread_mutex_unlock(&p->lock);
@@ -211,6 +213,11 @@ void stk__buffer_release(struct stk_buffer *b)
 uint8_t *stk__buffer_data(struct stk_buffer *b)
 {
 	return b->data;
+}
+
+size_t stk__buffer_rounded(size_t size)
+{
+	return size > SIZE_MAX / 8 ? size : class_capacity(class_of(size));
 }
 
 size_t stk__buffer_capacity(const struct stk_buffer *b)

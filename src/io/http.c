@@ -107,6 +107,16 @@ static uint64_t place(void *source, const char *uri)
 	return strncmp(uri, "s3", 2) == 0 ? atomic_load(&s->place) : 0;
 }
 
+static void room(void *source)
+{
+	struct stk_http_source *s = source;
+	for (int i = 0; i < STK_HTTP_THREADS; i++) {
+		struct stk_http_loop *l = &s->loops[i];
+		if (atomic_load(&l->held_back) && !atomic_exchange(&l->room, true))
+			stk__http_loop_wake(l);
+	}
+}
+
 static void facts(void *source, struct stk_source_facts *out)
 {
 	struct stk_http_source *s = source;
@@ -196,6 +206,7 @@ enum stk_status stk__http_add(struct stk_io *io, const struct stk_http_settings 
 		.place = place,
 		.describe = describe,
 		.facts = facts,
+		.room = room,
 		.destroy = destroy,
 	};
 	pthread_mutex_init(&s->lock, NULL);

@@ -468,6 +468,12 @@ void stk__connection_watch_writes(struct stk_connection *c, bool on)
 	c->writes = on;
 }
 
+void stk__connection_watch_reads(struct stk_connection *c, bool on)
+{
+	struct epoll_event e = {.events = EPOLLIN, .data.fd = c->fd};
+	epoll_ctl(c->loop->epoll, on ? EPOLL_CTL_ADD : EPOLL_CTL_DEL, c->fd, &e);
+}
+
 void stk__connection_await(struct stk_connection *c, int bytes)
 {
 	if (bytes != c->low && !setsockopt(c->fd, SOL_SOCKET, SO_RCVLOWAT, &bytes, sizeof bytes))

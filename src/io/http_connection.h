@@ -66,6 +66,8 @@ ssize_t stk__connection_send(struct stk_connection *c, const void *bytes, size_t
 ssize_t stk__connection_recv(struct stk_connection *c, void *bytes, size_t n);
 /* Whether its transfer hears when it can be written. */
 void stk__connection_watch_writes(struct stk_connection *c, bool on);
+/* Whether its transfer hears that it can be read. */
+void stk__connection_watch_reads(struct stk_connection *c, bool on);
 /* It counts as readable from so many bytes on; at its end and on errors at once. */
 void stk__connection_await(struct stk_connection *c, int bytes);
 

@@ -60,9 +60,11 @@ struct stk_http_loop {
 	struct stk_connection *opening, *idle_connections; /* the latter by when they were last used */
 	struct stk_dialer *dialers;                        /* that nobody uses */
 	int dialer_count;
-	char *scratch;     /* STK_HTTP_SCRATCH bytes: for what does not go to its place at once */
-	int count;         /* of active ones; with the source's lock */
-	_Atomic bool look; /* a request was cancelled */
+	char *scratch;         /* STK_HTTP_SCRATCH bytes: for what does not go to its place at once */
+	int count;             /* of active ones; with the source's lock */
+	_Atomic bool look;     /* a request was cancelled */
+	_Atomic int held_back; /* transfers that wait until their bytes are admitted */
+	_Atomic bool room;     /* some may be */
 	struct stk_http_signer signer;
 	struct stk_http_answers answers; /* the source's, as they were when it last looked over its transfers */
 	bool sleeping;                   /* with the source's lock: waits, and would take a request */
@@ -128,6 +130,7 @@ struct stk_transfer {
 	bool placed;    /* its header was read, and its body has a place */
 	bool eager;     /* the rest is taken piece by piece */
 	bool complete;  /* all bytes have come, and more would */
+	bool held_back; /* nothing is read of its body until its bytes are admitted; what came with the header is in `text` */
 	bool starved;   /* there was no descriptor for its connection */
 	bool stale;     /* the server may have closed the idle connection before the request reached it: it is sent again on a new one */
 	size_t window_bytes;
@@ -156,7 +159,7 @@ struct stk_transfer {
 	struct stk_transfer *next_ended;
 	CURLcode code;
 	enum stk_status failed;   /* the error is filled, and the response not read any more */
-	char text[STK_HTTP_TEXT]; /* the beginning of an error's body */
+	char text[STK_HTTP_TEXT]; /* the beginning of an error's body, or what came of one that is held back */
 	size_t text_size;
 	char why[CURL_ERROR_SIZE];
 };
@@ -186,6 +189,8 @@ void stk__transfer_receive(struct stk_transfer *t);
 void stk__transfer_ended(struct stk_transfer *t, CURLcode code, const char *why);
 /* Nothing more comes over its connection. how: 0, STK_BROKEN or STK_CUT. */
 void stk__transfer_disconnected(struct stk_transfer *t, ssize_t how);
+/* Asks again whether the bytes of one that is held back are admitted, and goes on then. False: they are not. */
+bool stk__transfer_go_on(struct stk_transfer *t);
 /* Gives it up, and with it the connection. */
 void stk__transfer_stop(struct stk_transfer *t);
 

@@ -7,6 +7,7 @@
 #include "base/memory.h"
 #include "thread/thread.h"
 
+#include <stdlib.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <time.h>
@@ -190,6 +191,32 @@ static bool look_at(struct stk_http_loop *l, struct stk_transfer *t, int64_t now
 	return status || (stk__hedge_due(l, t, now) && hedge(t, now));
 }
 
+static int by_deadline(const void *a, const void *b)
+{
+	const int64_t x = (*(struct stk_transfer *const *)a)->r->deadline, y = (*(struct stk_transfer *const *)b)->r->deadline;
+	return (x > y) - (x < y);
+}
+
+/* Transfers that were not admitted ask again, the soonest needed first. Where one of a caller's is refused, its later ones wait too, lest small ones pass it. */
+static void ask_again(struct stk_http_loop *l)
+{
+	enum { MOST = 2048, CALLERS = 16 };
+	struct stk_transfer *held[MOST];
+	const struct stk_admission *refused[CALLERS];
+	int n = 0, callers = 0;
+	for (struct stk_transfer *t = l->active; t && n < MOST; t = t->next)
+		if (t->held_back)
+			held[n++] = t;
+	qsort(held, (size_t)n, sizeof(struct stk_transfer *), by_deadline);
+	for (int i = 0; i < n; i++) {
+		bool waits = false;
+		for (int k = 0; k < callers; k++)
+			waits |= refused[k] == held[i]->r->admission;
+		if (!waits && !stk__transfer_go_on(held[i]) && callers < CALLERS)
+			refused[callers++] = held[i]->r->admission;
+	}
+}
+
 /* Ending a transfer may remove its twin from the list too, so the scan starts again. */
 static void look_over(struct stk_http_loop *l, enum cancelled which)
 {
@@ -251,6 +278,8 @@ static void *run(void *arg)
 		l->round_ns = stk__clock_ns();
 		stk__http_awake(l->source, l);
 		serve(l, events, n);
+		if (atomic_exchange(&l->room, false) || (atomic_load(&l->held_back) && l->round_ns >= look_ns))
+			ask_again(l);
 		take_ended(l);
 		const bool some = atomic_exchange(&l->look, false);
 		if (some || stk__clock_ns() >= look_ns) {

@@ -65,12 +65,28 @@ static enum stk_status check_size(const struct stk_transfer *t, uint64_t size)
 	return !r->follow && r->most && size > r->most ? stk__fail_memory_limit(stk__transfer_error(t), size, r->most) : STK_OK;
 }
 
-/* Makes room for `size` bytes and keeps those that have come. */
+/* Asks for buffers of `bytes` in all; if they are not admitted, nothing more is read. The length of a range is known, and was admitted beforehand. */
+static bool admit(struct stk_transfer *t, size_t bytes)
+{
+	struct stk_request *r = t->r;
+	if (t->length >= 0 || !r->admission || r->admission->admit(r->admission, r, bytes))
+		return true;
+	if (!t->held_back) {
+		t->held_back = true;
+		atomic_fetch_add(&t->loop->held_back, 1);
+		stk__connection_watch_reads(t->connection, false); /* without effect where it was held back a moment ago */
+	}
+	return false;
+}
+
+/* Makes room for `size` bytes and keeps those that have come, unless the bytes are not admitted. */
 static enum stk_status reserve(struct stk_transfer *t, size_t size)
 {
 	struct stk_request *r = t->r;
 	struct stk_io *io = t->loop->source->io;
-	const bool own = r->room && !r->follow;
+	const bool own = r->room && !r->follow, grows = t->capacity > 0;
+	if (!own && !admit(t, t->capacity + stk__buffer_rounded(size)))
+		return STK_OK;
 	struct stk_buffer *b = own ? NULL : stk__buffer_take(io, size);
 	uint8_t *data = own ? r->room(r->room_user, size) : b ? stk__buffer_data(b) : NULL;
 	if (!data)
@@ -81,6 +97,8 @@ static enum stk_status reserve(struct stk_transfer *t, size_t size)
 	t->buffer = b;
 	t->data = data;
 	t->capacity = b ? stk__buffer_capacity(b) : size;
+	if (grows && !own && t->length < 0 && r->admission)
+		r->admission->admit(r->admission, r, t->capacity); /* the smaller one has gone */
 	return STK_OK;
 }
 
@@ -232,17 +250,16 @@ static bool lands(const struct stk_transfer *t)
 	return t->response.says.status == 200 || t->response.says.status == 206;
 }
 
-/* Makes room in a body whose length is not known. */
-static enum stk_status grow(struct stk_transfer *t, size_t more)
+/* Of a body whose length is not known there is always room for a piece, or none is read. Its buffer grows by half, up to what a sample may have. */
+static enum stk_status make_room(struct stk_transfer *t)
 {
-	enum stk_status status = check_size(t, t->used + more);
-	if (!status && t->r->object_size && !t->r->follow && t->first + (int64_t)(t->used + more) > t->r->object_size) {
-		t->r->got_size = t->first + (int64_t)(t->used + more); /* at least */
-		status = stk__io_check_size(t->r, stk__transfer_error(t));
-	}
-	if (status || t->used + more <= t->capacity)
-		return status;
-	return reserve(t, t->used + more + t->used / 2);
+	enum { PIECE = 16 << 10 };
+	size_t size = t->capacity + t->capacity / 2;
+	if (t->expected >= 0 || !t->data || t->capacity - t->used >= PIECE)
+		return STK_OK;
+	if (t->r->most && !t->r->follow && size > t->r->most + PIECE)
+		size = t->r->most + PIECE;
+	return size > t->capacity ? reserve(t, size) : STK_OK;
 }
 
 /* A part without a length, in chunks, that does not end where its Content-Range says. */
@@ -251,6 +268,17 @@ static enum stk_status say_too_much(const struct stk_transfer *t)
 	const struct stk_response *p = &t->response.says;
 	return stk__fail(stk__transfer_error(t), STK_IO, "%.*s: the server sends more than the bytes from %lld to %lld that it announced",
 		SHOWN(t), (long long)p->first, (long long)p->last);
+}
+
+/* What else comes of a body whose length is not known. */
+static enum stk_status check_growth(struct stk_transfer *t, size_t more)
+{
+	enum stk_status status = check_size(t, t->used + more);
+	if (!status && t->r->object_size && !t->r->follow && t->first + (int64_t)(t->used + more) > t->r->object_size) {
+		t->r->got_size = t->first + (int64_t)(t->used + more); /* at least */
+		status = stk__io_check_size(t->r, stk__transfer_error(t));
+	}
+	return status;
 }
 
 /* Some of the body's content. False: no more of it is wanted. */
@@ -274,7 +302,7 @@ static bool take_content(struct stk_transfer *t, const char *bytes, size_t n)
 	}
 	if (over)
 		take = (size_t)t->until - t->used;
-	else if (t->expected < 0 && (t->failed = grow(t, take)))
+	else if (t->expected < 0 && (t->failed = check_growth(t, take)))
 		return false;
 	memcpy(t->data + t->used, bytes + skip, take);
 	t->used += take;
@@ -313,6 +341,11 @@ static bool take_bytes(struct stk_transfer *t, const char *bytes, size_t n)
 			t->placed = true;
 			if (lands(t) && (t->failed = begin_body(t)))
 				return false;
+			if (t->held_back) {
+				t->text_size = n - take;
+				memcpy(t->text, bytes + take, t->text_size);
+				return true;
+			}
 		}
 	}
 	return true;
@@ -341,6 +374,8 @@ static void *find_place(const struct stk_transfer *t, bool *direct, size_t *room
 	const bool large =
 		t->length < 0 || t->length > SMALL; /* then little is read with the header, and the rest goes straight to its place */
 	*room = p->state == STK_RESPONSE_IN_HEAD && large ? HEAD : STK_HTTP_SCRATCH;
+	if (lands(t) && t->data && t->expected < 0 && t->capacity - t->used < *room)
+		*room = t->capacity - t->used;
 	return t->loop->scratch;
 }
 
@@ -376,11 +411,22 @@ static bool take_piece(struct stk_transfer *t, const void *bytes, size_t n, bool
 	return on && !t->complete;
 }
 
+/* False: its bytes are not admitted, or the transfer has ended. */
+static bool has_room(struct stk_transfer *t)
+{
+	t->failed = make_room(t);
+	if (t->failed)
+		stk__transfer_ended(t, CURLE_WRITE_ERROR, "");
+	return !t->failed && !t->held_back;
+}
+
 /* True: there may be more to read at once. */
 static bool read_piece(struct stk_transfer *t)
 {
 	bool direct;
 	size_t room;
+	if (t->held_back || (t->placed && lands(t) && !has_room(t)))
+		return false;
 	void *to = find_place(t, &direct, &room);
 	ssize_t n = stk__connection_recv(t->connection, to, room);
 	if (n == STK_WOULD_BLOCK)
@@ -403,6 +449,34 @@ void stk__transfer_receive(struct stk_transfer *t)
 	while (read_piece(t))
 		if (t->window_bytes - before > TURN && !t->connection->tls)
 			break; /* others wait; the socket says again that it is readable */
-	if (t->connection)
+	if (t->connection && !t->held_back)
 		stk__rest_await(t);
+}
+
+/* Takes the place that begin_body did not get. */
+static enum stk_status place(struct stk_transfer *t)
+{
+	return t->data ? make_room(t) : reserve(t, t->expected >= 0 ? (size_t)t->expected : FIRST_SIZE);
+}
+
+bool stk__transfer_go_on(struct stk_transfer *t)
+{
+	char came[STK_HTTP_TEXT];
+	const size_t n = t->text_size;
+	t->held_back = false;
+	atomic_fetch_sub(&t->loop->held_back, 1);
+	t->failed = place(t);
+	if (t->held_back)
+		return false;
+	if (t->failed) {
+		stk__transfer_ended(t, CURLE_WRITE_ERROR, "");
+		return true;
+	}
+	memcpy(came, t->text, n);
+	t->text_size = 0;
+	t->window_ns = stk__clock_ns();
+	stk__connection_watch_reads(t->connection, true);
+	if (!n || take_piece(t, came, n, false))
+		stk__transfer_receive(t);
+	return true;
 }

@@ -198,6 +198,9 @@ void stk__transfer_clear(struct stk_transfer *t)
 {
 	stk__http_account_unref(t->account);
 	t->account = NULL;
+	if (t->held_back)
+		atomic_fetch_sub(&t->loop->held_back, 1);
+	t->held_back = false;
 	stk__buffer_release(t->buffer);
 	t->buffer = NULL;
 	t->data = NULL;
@@ -213,6 +216,8 @@ void stk__transfer_clear(struct stk_transfer *t)
 enum stk_status stk__transfer_check_pace(struct stk_transfer *t, int64_t now)
 {
 	const struct stk_http_settings *set = &t->loop->source->settings;
+	if (t->held_back)
+		return STK_OK; /* it is us who do not read */
 	int64_t limit = (t->begun ? set->stall_ms : set->first_byte_ms) * 1000000;
 	if (now - t->window_ns < limit)
 		return STK_OK;

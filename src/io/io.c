@@ -33,6 +33,8 @@ struct stk_io {
 	pthread_mutex_t lock;
 	pthread_cond_t idle;
 	uint64_t under_way;
+	/* Of remote requests: when the present window began, how many have ended in it, and the mean time for each of windows before. */
+	int64_t since_ns, ended, pace_ns;
 	pthread_mutex_t splits; /* of all large requests' pieces */
 };
 
@@ -479,7 +481,10 @@ void stk__io_submit(struct stk_io *io, struct stk_request *r)
 	r->asked_ns = i > 0 ? stk__clock_ns() : 0;
 	r->place = may_be_kept(io, r, i) ? place_of(io, r->uri, i) : 0;
 	pthread_mutex_lock(&io->lock);
-	io->under_way++;
+	if (!io->under_way++ && r->asked_ns) { /* nobody has asked for anything in a while, which says nothing of the store */
+		io->since_ns = r->asked_ns;
+		io->ended = 0;
+	}
 	pthread_mutex_unlock(&io->lock);
 	hand_on(io, r);
 }
@@ -520,6 +525,40 @@ static bool try_again(struct stk_io *io, struct stk_request *r, enum stk_status 
 	return true;
 }
 
+void stk__io_room(struct stk_io *io)
+{
+	for (int i = 0; i < io->source_count; i++)
+		if (io->sources[i].ops->room)
+			io->sources[i].ops->room(io->sources[i].source);
+}
+
+/* In ns for a request, of those that have ended since some were first under way: 0 where none has. */
+static int64_t recent_pace(const struct stk_io *io, int64_t now)
+{
+	return io->ended ? (now - io->since_ns) / io->ended : 0;
+}
+
+int64_t stk__io_pace_ns(struct stk_io *io)
+{
+	pthread_mutex_lock(&io->lock);
+	int64_t pace = io->pace_ns ? io->pace_ns : recent_pace(io, stk__clock_ns());
+	pthread_mutex_unlock(&io->lock);
+	return pace;
+}
+
+static void measure_pace(struct stk_io *io, int64_t now)
+{
+	enum { WINDOW = 16, WEIGHT = 4 };
+	pthread_mutex_lock(&io->lock);
+	if (++io->ended == WINDOW) {
+		int64_t pace = recent_pace(io, now);
+		io->pace_ns = io->pace_ns ? io->pace_ns + (pace - io->pace_ns) / WEIGHT : pace;
+		io->since_ns = now;
+		io->ended = 0;
+	}
+	pthread_mutex_unlock(&io->lock);
+}
+
 /* Records the latency and queueing time of a remote request. Cache hits are not remote requests. */
 static void measure(struct stk_io *io, const struct stk_request *r)
 {
@@ -527,7 +566,9 @@ static void measure(struct stk_io *io, const struct stk_request *r)
 		return;
 	add(&io->remote, 1);
 	add(&io->remote_bytes, r->size);
-	stk__histogram_add(&io->latency, stk__clock_ns() - r->begun_ns);
+	const int64_t now = stk__clock_ns();
+	measure_pace(io, now);
+	stk__histogram_add(&io->latency, now - r->begun_ns);
 	stk__histogram_add(&io->wait, r->begun_ns - r->asked_ns);
 }
 

@@ -16,6 +16,7 @@
 struct stk_io;     /* threads, sources by scheme, buffers */
 struct stk_buffer; /* pooled */
 struct stk_access; /* storage.h */
+struct stk_request;
 
 /* What a source reports about an object besides its bytes. */
 struct stk_object {
@@ -24,6 +25,13 @@ struct stk_object {
 };
 
 enum { STK_IO_BEFORE = 512 };
+
+/* Bounds what a caller's requests allocate for objects whose size nobody knows before their answers begin. */
+struct stk_admission {
+	/* On any thread: whether the request may hold buffers of `bytes` in all. False: its source takes no more of it, and asks again when stk__io_room was
+	 * called, and some times a second. Fewer bytes than before are always admitted. */
+	bool (*admit)(struct stk_admission *a, struct stk_request *r, size_t bytes);
+};
 
 struct stk_request {
 	/* set by the caller */
@@ -38,8 +46,9 @@ struct stk_request {
 	 * Nullable: the bytes land in a pooled buffer. */
 	uint8_t *(*room)(void *room_user, size_t size);
 	void *room_user;
-	bool bare;                 /* with room: nothing may be written past `size`, because the caller keeps other bytes there */
-	struct stk_object *object; /* filled by remote sources, with the bytes; nullable */
+	struct stk_admission *admission; /* is asked before memory is taken; NULL: nobody is */
+	bool bare;                       /* with room: nothing may be written past `size`, because the caller keeps other bytes there */
+	struct stk_object *object;       /* filled by remote sources, with the bytes; nullable */
 	/* set on completion */
 	enum stk_status status;
 	struct stk_buffer *buffer; /* the caller's to release; NULL on failure, and where `room` gave the place */
@@ -123,6 +132,7 @@ struct stk_source_ops {
 	/* Takes over what the environment says now, before requests for URIs like this one. May block for seconds until keys are issued.
 	 * `access`, nullable, says whether the user has interrupted that. NULL: nothing to take. */
 	void (*refresh)(void *source, const char *uri, const struct stk_access *access);
+	void (*room)(void *source);        /* requests that were not admitted are asked for again; nullable */
 	uint64_t (*threads)(void *source); /* of blocking reads, started so far; nullable: none */
 	/* Tells apart what has the same URI in different stores: a hash of the endpoint. Nullable: 0. */
 	uint64_t (*place)(void *source, const char *uri);
@@ -176,6 +186,10 @@ bool stk__io_remote(const struct stk_io *io, const char *uri);
 bool stk__io_try(struct stk_io *io, struct stk_request *r);
 /* r->done is called once. Any thread. Requests with the smallest deadline start first. */
 void stk__io_submit(struct stk_io *io, struct stk_request *r);
+/* A caller has given bytes back: requests that were not admitted may be. Any thread, with any lock of the caller's. */
+void stk__io_room(struct stk_io *io);
+/* The mean time between the ends of remote requests, of all callers, in ns; 0: not known yet. */
+int64_t stk__io_pace_ns(struct stk_io *io);
 /* Cancels a submitted request. If it has not begun, it ends with STK_CANCELLED within this call. It may have ended already; it must not be
  * submitted again before this returns. Any thread. */
 void stk__io_cancel(struct stk_io *io, struct stk_request *r);
@@ -184,6 +198,7 @@ void stk__io_cancel(struct stk_io *io, struct stk_request *r);
  * What lies idle is bounded by what was in use at once in the last few hundred takes, so that an outlier goes back to the system. */
 struct stk_buffer *stk__buffer_take(struct stk_io *io, size_t size);
 uint8_t *stk__buffer_data(struct stk_buffer *b);
+size_t stk__buffer_rounded(size_t size);                 /* the capacity of a new one of that size */
 size_t stk__buffer_capacity(const struct stk_buffer *b); /* without the 64 */
 void stk__buffer_release(struct stk_buffer *b);          /* takes NULL */
 /* A second holder, who releases it too, and may do so after io has gone. False: it has one already. Any thread. */

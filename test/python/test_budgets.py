@@ -8,6 +8,7 @@ import contextlib
 import io
 import json
 import os
+import random
 import subprocess
 import sys
 import tarfile
@@ -17,6 +18,7 @@ from pathlib import Path
 
 import pytest
 from storage import make_certificates
+from support import SEED
 
 SIZE = 5000
 
@@ -25,10 +27,11 @@ class Slow:
     """A server of HTTP on loopback, with one thread and no limit of connections. Each answer begins `latency` seconds after its request.
 
     answer(path, first, last) gives the bytes of an object, of which a range is asked for where first is a number. `asked` holds all (path, first, last) in
-    the order in which they came.
+    the order in which they came. told: whether an answer says how long it is; None: it also has no end.
     """
 
-    def __init__(self, latency: float, answer=None, context=None) -> None:
+    def __init__(self, latency: float, answer=None, context=None, told: bool | None = True) -> None:
+        self.told = told
         self.latency, self.answer, self.context = latency, answer or (lambda path, first, last: b"x" * SIZE), context
         self.asked: list[tuple[str, int | None, int | None]] = []
         self.port, self._ready = 0, threading.Event()
@@ -80,7 +83,16 @@ class Slow:
             head = f"HTTP/1.1 206 Partial Content\r\nContent-Range: bytes {first}-{first + len(part) - 1}/{size}\r\n"
         if self.latency:
             await asyncio.sleep(self.latency)
-        writer.write(f'{head}Content-Length: {len(part)}\r\nETag: "one"\r\n\r\n'.encode() + part)
+        if self.told:
+            writer.write(f'{head}Content-Length: {len(part)}\r\nETag: "one"\r\n\r\n'.encode() + part)
+        else:
+            writer.write(f'{head}Transfer-Encoding: chunked\r\nETag: "one"\r\n\r\n'.encode())
+            for at in range(0, len(part), 1 << 16):
+                piece = part[at : at + (1 << 16)]
+                writer.write(f"{len(piece):x}\r\n".encode() + piece + b"\r\n")
+                await writer.drain()
+            if self.told is not None:
+                writer.write(b"0\r\n\r\n")
         await writer.drain()
 
 
@@ -328,3 +340,80 @@ def test_a_fifo_in_place_of_a_settings_file_hangs_nothing(tmp_path, name):
             print(json.dumps(str(e)))
         """
     assert "s3://bucket/1.jpg" in child(text, env=environment, timeout=40)
+
+
+# ---- memory ----
+
+PEAK = """
+import json, sys
+import stoker
+from stoker import Pipeline, fn
+def peak():
+    return next(int(line.split()[1]) for line in open("/proc/self/status") if line.startswith("VmHWM")) >> 10
+url, count, read_bytes, batch = sys.argv[1], *map(int, sys.argv[2:])
+before = peak()
+pipe = Pipeline(batch, 2, None, storage=stoker.Storage(retries=1), read_bytes=read_bytes, memory_limit=48 << 20, prefetch_queue_depth=1)
+with pipe:
+    pipe.set_outputs(fn.get_property(fn.readers.file(files=[f"{url}/{i}.jpg" for i in range(count)])[0], key="source_info"))
+pipe.build()
+error = None
+try:
+    for _ in range(count // batch):
+        pipe.run()
+except stoker.errors.StokerError as e:
+    error = str(e)
+print(json.dumps({"peak": peak() - before, "error": error}))
+"""
+
+
+@pytest.mark.parametrize("told", [True, False], ids=["length", "no length"])
+@pytest.mark.parametrize("batch", [4, 32])
+def test_read_bytes_bounds_objects_of_any_size(batch, told):
+    """Small ones come first, so that large ones are expected to be small. A batch may take more than read_bytes: it gets through all the same."""
+    bytes_of = bytes(8 << 20)
+    draws = random.Random(SEED)
+    sizes = [64 << 10] * 64 + [int((64 << 10) * 128 ** draws.random()) for _ in range(192)]
+    with Slow(0.05, lambda path, first, last: bytes_of[: sizes[int(path[1:-4])]], told=told) as server:
+        found = child(PEAK, server.url, len(sizes), 32 << 20, batch)
+    assert found["error"] is None
+    assert found["peak"] < 32 + 8 + 8 + 64, found  # and the spare bytes of the pool, an object that is needed, and the process's own
+
+
+def test_a_body_without_an_end_takes_no_more():
+    with Slow(0.01, lambda path, first, last: bytes(64 << 20), told=None) as server:
+        found = child(PEAK, server.url, 300, 32 << 20, 8)
+    assert "memory_limit" in found["error"]
+    assert found["peak"] < 32 + 8 + 2 * 48 + 64, found
+
+
+# ---- turns ----
+
+
+def test_a_pipeline_that_begins_waits_for_no_later_samples_of_another():
+    """Training has asked for a thousand samples ahead when validation begins: they take turns by when their bytes are needed."""
+    text = """
+        import json, sys, time
+        import stoker
+        from stoker import Pipeline, fn
+        store = stoker.Storage(requests=16)
+        def make(kind):
+            pipe = Pipeline(16, 2, None, storage=store)
+            with pipe:
+                pipe.set_outputs(fn.readers.file(files=[f"{sys.argv[1]}/{kind}/{i}.jpg" for i in range(4000)])[0])
+            pipe.build()
+            return pipe
+        train = make("train")
+        for _ in range(30):
+            train.run()
+        check = make("check")
+        check.run()
+        print(json.dumps("done"))
+        """
+    with Slow(0.05) as server:
+        child(text, server.url)
+    kinds = [path.split("/")[1] for path, _, _ in server.asked]
+    first = kinds.index("check")
+    assert first <= 30 * 16 + 64, first  # taken by then, and under way
+    sixteenth = [k for k, kind in enumerate(kinds) if kind == "check"][15]
+    assert sixteenth - first <= 64, sixteenth - first
+    assert "check" in kinds[first + 1 : first + 40] and "train" in kinds[first + 1 : first + 200]  # and training goes on
