@@ -8,7 +8,7 @@
 #include <pthread.h>
 #include <string.h>
 
-enum { SMALL = 16 << 10, LARGE = 1 << 20, MOST_AHEAD = 16 };
+enum { SMALL = 16 << 10, MOST_DOUBLED = 6, LARGE = 1 << 20, MOST_AHEAD = 16 };
 
 struct piece {
 	struct stk_archive_stream *stream;
@@ -25,11 +25,11 @@ struct stk_archive_stream {
 	struct stk_archive_pace pace;
 	const struct stk_access *access;
 	struct piece pieces[MOST_AHEAD]; /* a ring: `count` from `first` on, in the archive's order, without gaps */
-	int first, count;
-	int64_t next;         /* behind the last of them */
-	int64_t last, stride; /* where the last read was; how far apart reads are, on average. -1: not known */
-	uint8_t *joined;      /* of a read that lies in two pieces */
-	pthread_mutex_t lock; /* of `ended` */
+	int first, count, run;           /* run: pieces that have followed each other */
+	int64_t next;                    /* behind the last of them */
+	int64_t last, stride;            /* where the last read was; how far apart reads are, on average. -1: not known */
+	uint8_t *joined;                 /* of a read that lies in two pieces */
+	pthread_mutex_t lock;            /* of `ended` */
 	pthread_cond_t change;
 };
 
@@ -155,13 +155,16 @@ static bool has_come(struct stk_archive_stream *s, struct piece *p, struct stk_e
 
 /* ---- reads ---- */
 
-/* Asks for what is read next: all that follows, or what may hold a header and what stands close behind it. */
+/* Asks for what is read next: all that follows, or what may hold a header and what stands close behind it. Pieces that follow each other grow, since small
+ * members may be many: those of thirty thousand would take two thousand answers, one after the other. */
 static void look_ahead(struct stk_archive_stream *s)
 {
 	bool dense = s->stride >= 0 && s->stride <= s->pace.jump;
 	int most = dense ? s->pace.ahead : 1;
-	while (s->count < most && s->next < s->object.size)
-		ask(s, dense ? LARGE : SMALL);
+	while (s->count < most && s->next < s->object.size) {
+		ask(s, dense ? LARGE : (int64_t)SMALL << (s->run < MOST_DOUBLED ? s->run : MOST_DOUBLED));
+		s->run++;
+	}
 }
 
 static void learn(struct stk_archive_stream *s, int64_t offset)
@@ -199,6 +202,7 @@ const uint8_t *stk__archive_stream_read(struct stk_archive_stream *s, int64_t of
 		drop(s);
 	if (!s->count || offset >= s->next || offset < piece_at(s, 0)->request.offset) {
 		drop_all(s);
+		s->run = offset == s->next ? s->run : 0;
 		s->next = offset;
 	}
 	look_ahead(s);
