@@ -173,18 +173,6 @@ bool stk__fetch_is_full(const struct stk_pipeline *p)
 
 /* ---- what is admitted ---- */
 
-void stk__read_admit(struct stk_fetch *f, struct stk_read_request *q, size_t bytes)
-{
-	const bool less = bytes < q->admitted;
-	f->unknown -= q->under_way && !q->admitted && bytes;
-	f->admitted += (int64_t)bytes - (int64_t)q->admitted;
-	q->admitted = bytes;
-	if (less && f->refused) {
-		f->refused = false;
-		stk__io_room(f->pipeline->io);
-	}
-}
-
 /* Bytes that would go over the window are admitted if the consumer waits for them: those of one sample at a time, which are given back when it has been through
  * its chain. Where a batch gives nothing back before its end, as on the GPU or in levels, those of all its samples. */
 static bool is_needed(struct stk_fetch *f, const struct stk_sample_state *s)

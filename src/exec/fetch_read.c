@@ -122,6 +122,18 @@ bool stk__read_is_held(const struct stk_read *read)
 	return held;
 }
 
+void stk__read_admit(struct stk_fetch *f, struct stk_read_request *q, size_t bytes)
+{
+	const bool less = bytes < q->admitted;
+	f->unknown -= q->under_way && !q->admitted && bytes;
+	f->admitted += (int64_t)bytes - (int64_t)q->admitted;
+	q->admitted = bytes;
+	if (less && f->refused) {
+		f->refused = false;
+		stk__io_room(f->pipeline->io);
+	}
+}
+
 /* Requests that are under way, and their errors, are io's. */
 static void release(struct stk_pipeline *p, struct stk_read *read)
 {
