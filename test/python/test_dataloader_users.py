@@ -281,7 +281,50 @@ class Gray(Files):
         return self.transform(Image.open(os.path.join(self.root, self.names[index])).convert("L")), index
 
 
+class Raw(Files):
+    def __getitem__(self, index):
+        image = Image.open(os.path.join(self.root, self.names[index])).convert("RGB")
+        return self.transform(image), np.array(image).shape[2]
+
+
+class RawInside(Files):
+    def __getitem__(self, index):
+        image = Image.open(os.path.join(self.root, self.names[index])).convert("RGB")
+        return self.transform(image), {"pixels": np.array(image)[:20, :20]}
+
+
+class Text(Files):
+    def __getitem__(self, index):
+        image = self.transform(Image.open(os.path.join(self.root, self.names[index])).convert("RGB"))
+        return image, f"{len(str(image)) > 0}"
+
+
+class Asks(Files):
+    def __getitem__(self, index):
+        image = self.transform(Image.open(os.path.join(self.root, self.names[index])).convert("RGB"))
+        return image, 1 if torch.is_tensor(image) else 0
+
+
+class Kinds(Files):
+    def __getitem__(self, index):
+        image = Image.open(os.path.join(self.root, self.names[index])).convert("RGB")
+        kind = 1 if isinstance(image, Image.Image) else 0
+        return self.transform(image), kind
+
+
+class Compares(Files):
+    def __getitem__(self, index):
+        image = Image.open(os.path.join(self.root, self.names[index])).convert("RGB")
+        return self.transform(image), index if image == self.root else -index
+
+
 PYTHON = {
+    Raw: "does more with an image",
+    RawInside: "does more with an image",
+    Text: "does more with an image",
+    Asks: "does more with an image",
+    Kinds: "does more with an image",
+    Compares: "does more with an image",
     Counts: "changes self.last",
     Draws: r"calls random.random",
     Crops: r"calls .crop\(\)",
@@ -304,6 +347,16 @@ def test_other_code_runs_as_python(root, kind):
 
     assert re.search("all of it runs in Python.*" + PYTHON[kind], DataLoader(kind(root), 4).explain())
     compare(lambda: kind(root), 1)
+
+
+def test_images_that_are_returned_as_they_are(root):
+    class Both(Files):
+        def __getitem__(self, index):
+            image = Image.open(os.path.join(self.root, self.names[index])).convert("RGB")
+            return self.transform(image), image
+
+    (x, image), *_ = next(iter(DataLoader(Both(root), 2, collate_fn=list)))
+    assert x.shape == (3, 20, 24) and isinstance(image, Image.Image)
 
 
 # ---- while it runs ----

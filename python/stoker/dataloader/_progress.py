@@ -53,7 +53,7 @@ def _stateful(loader: Any) -> dict[str, Any]:
 
 
 def _state_of(generator: Any) -> str:
-    """Returns the state as text, since states of loaders are also kept as JSON; "" if there is none."""
+    """Returns the state of a generator as text, because states are also kept as JSON. Returns "" without a generator."""
     return "" if generator is None else base64.b64encode(bytes(generator.get_state().tolist())).decode()
 
 

@@ -14,7 +14,23 @@ class Left(Exception):
     """The Dataset's own Python has to make this sample."""
 
 
-class Undone:
+class Opaque:
+    """An object that says nothing about itself: whatever asks it for more than it gives leaves the sample to the Dataset's own Python."""
+
+    __slots__ = ()
+
+    def _left(self, *_: Any, **__: Any) -> Any:
+        raise Left
+
+    __array__ = __array_ufunc__ = __array_function__ = __torch_function__ = __bool__ = __bytes__ = __call__ = __contains__ = __float__ = (
+        __format__
+    ) = _left
+    __getitem__ = __int__ = __iter__ = __len__ = __reduce_ex__ = __repr__ = __str__ = _left
+    __eq__ = __ne__ = __lt__ = __le__ = __gt__ = __ge__ = __hash__ = _left
+    __class__ = property(_left)  # isinstance() asks for it, if the type is another one
+
+
+class Undone(Opaque):
     """The place of an image that is compiled. source: the file's path, or the image as an array (H, W, C) of uint8."""
 
     __slots__ = ("number", "source")
@@ -24,7 +40,7 @@ class Undone:
         self.number = -1  # among the images of the batch, once the batch is complete
 
     def __getattr__(self, name: str) -> Any:
-        raise AttributeError(name) if name.startswith("__") else Left
+        raise Left
 
 
 class Reader:
@@ -61,7 +77,7 @@ def readable(path: str) -> bool:
 
 def replaced(sample: Any, image_of: Any) -> Any:
     """The sample with other objects in place of its Undone ones."""
-    if isinstance(sample, Undone):
+    if type(sample) is Undone:
         return image_of(sample)
     if isinstance(sample, tuple):
         parts = [replaced(part, image_of) for part in sample]

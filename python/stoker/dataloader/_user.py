@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from stoker.dataloader._reasons import InPython
-from stoker.dataloader._undone import Left, Reader, Undone, readable, replaced, same_attributes
+from stoker.dataloader._undone import Left, Opaque, Reader, Undone, readable, replaced, same_attributes
 
 _BUILTINS = set(
     "abs bool dict enumerate float getattr hasattr int isinstance len list max min open range round set sorted str sum super tuple type zip".split()
@@ -50,7 +50,7 @@ _PROBES = 8  # samples that are looked at before the first epoch
 _SLOW = ("datasets", "h5py", "lmdb", "netCDF4", "pyarrow", "sqlite3", "tables", "zarr")
 
 
-class LazyImage:
+class LazyImage(Opaque):
     """A file that has not been opened, in the place of a PIL image. All that can be done to it is what a Dataset does before its transform."""
 
     def __init__(self, path: str, rgb: bool) -> None:
@@ -249,7 +249,9 @@ class UserReader(Reader):
 
 def _found(sample: Any) -> Iterator[Undone]:
     """Yields the Undone of a sample, in order."""
-    if isinstance(sample, Undone):
+    if type(sample) is LazyImage:
+        raise Left
+    if type(sample) is Undone:
         yield sample
     elif type(sample) in (list, tuple) or (isinstance(sample, tuple) and hasattr(sample, "_fields")):
         for part in sample:
