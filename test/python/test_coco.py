@@ -269,11 +269,11 @@ def test_annotations_of_images_that_are_not_listed_are_left_out(data, tmp_path):
         stray = [{**whole["annotations"][0], "image_id": number, "category_id": 12345} for number in (-5, 10**12)]
         text = {**whole, "images": kept}
         texts = {}
-        for name, annotations in (("subset", whole["annotations"] + stray), ("filtered", None)):
-            ids = {image["id"] for image in kept}
-            annotations = annotations or [a for a in whole["annotations"] if a["image_id"] in ids]
+        ids = {image["id"] for image in kept}
+        listed = [a for a in whole["annotations"] if a["image_id"] in ids]
+        for name, objects in (("subset", whole["annotations"] + stray), ("filtered", listed)):
             path = tmp_path / f"{name}.json"
-            path.write_text(json.dumps({**text, "annotations": annotations}))
+            path.write_text(json.dumps({**text, "annotations": objects}))
             texts[name] = epoch(build(root, annotations_file=str(path), polygon_masks=True))
         for got, want in zip(texts["subset"], texts["filtered"], strict=True):
             assert all(np.array_equal(a, b) for a, b in zip(got, want, strict=True))
