@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The driver as an object, devices with their primary contexts, and the modules of kernels loaded into them. */
+ * Opens the driver, and devices with their primary contexts. */
 #include "gpu/device.h"
 
 #include "base/memory.h"
@@ -10,7 +10,7 @@
 
 struct stk_gpu_build stk__gpu_build(void)
 {
-	/* Machine code runs on all drivers from the toolkit's major version on. */
+	/* Machine code runs on all drivers of the same or a newer major version of CUDA than the toolkit's. */
 	return (struct stk_gpu_build){stk__cuda_archs, stk__cuda_toolkit, stk__cuda_toolkit / 1000 * 1000, stk__cuda_image_count};
 }
 

@@ -28,7 +28,8 @@ static enum stk_status find_functions(struct stk_cuda_driver *d, struct stk_erro
 
 enum stk_status stk__cuda_driver_load(struct stk_cuda_driver *d, struct stk_error *err)
 {
-	static const char windows[] = "/usr/lib/wsl/lib/libcuda.so.1"; /* of WSL; not every distribution looks for libraries there */
+	/* on Windows Subsystem for Linux, where some distributions do not search this folder */
+	static const char windows[] = "/usr/lib/wsl/lib/libcuda.so.1";
 	*d = (struct stk_cuda_driver){.library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL)};
 	if (!d->library && access(windows, R_OK) == 0)
 		d->library = dlopen(windows, RTLD_NOW | RTLD_LOCAL);
@@ -58,7 +59,7 @@ void stk__cuda_driver_unload(struct stk_cuda_driver *d)
 	*d = (struct stk_cuda_driver){0};
 }
 
-/* What is to be done about an error that the driver will report for every later call, too; "" for others. */
+/* Advice to append to the message of an error that the driver will report for every later call too; "" for other errors. */
 static const char *advice(int result)
 {
 	switch (result) {

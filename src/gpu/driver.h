@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The part of the CUDA driver API that stoker uses, found at run time in libcuda.so.1. Nothing of CUDA's is needed to build or to load the
- * library: the handful of types and numbers below is the driver's stable ABI (CUDA Driver API reference, "Data types used by CUDA driver").
- *
- * Only src/gpu includes this; others use gpu.h. */
+ * The part of the CUDA driver API that stoker uses, looked up at run time in libcuda.so.1. Nothing from CUDA is needed to build or to load the library: the
+ * few types and numbers below belong to the driver's stable ABI (CUDA Driver API reference, "Data types used by CUDA driver").
+ * Only src/gpu includes this header; other code uses gpu.h. */
 #ifndef STK_GPU_DRIVER_H
 #define STK_GPU_DRIVER_H
 
@@ -22,7 +21,8 @@ enum {
 	CUDA_CAPTURE_IMPLICIT = 906,
 };
 
-/* "This leaves the process in an inconsistent state": all that comes later fails with the same error, whoever's kernel it was. */
+/* Errors that CUDA documents with "This leaves the process in an inconsistent state": all later calls fail with the same error, regardless of which library
+ * launched the kernel. */
 enum {
 	CUDA_ECC_UNCORRECTABLE = 214,
 	CUDA_ILLEGAL_ADDRESS = 700,
@@ -42,13 +42,13 @@ enum {
 	CUDA_STREAM_NON_BLOCKING = 1,
 	CUDA_FUNC_MAX_DYNAMIC_SHARED = 8,
 	CUDA_HOST_PORTABLE = 1,
-	CUDA_POINTER_MEMORY_TYPE = 2 /* of cuPointerGetAttribute */
+	CUDA_POINTER_MEMORY_TYPE = 2 /* an attribute for cuPointerGetAttribute */
 };
 enum { CUDA_CAPTURE_RELAXED = 2 };
 enum { CUDA_ATTR_SHARED_PER_BLOCK_OPTIN = 97, CUDA_ATTR_PROCESSORS = 16, CUDA_ATTR_MAJOR = 75, CUDA_ATTR_MINOR = 76 };
 
-/* Handles are opaque pointers, device memory is a 64-bit address, results and devices are ints.
- * X(name in libcuda.so.1, parameters); the _v2 entry points are what cuda.h's plain names mean. */
+/* Handles are opaque pointers, device memory is a 64-bit address, results and devices are ints. X(name in libcuda.so.1, parameters). The names with _v2 are
+ * those that cuda.h maps its plain names to. */
 #define STK_CUDA_FUNCTIONS(X)                                                                                                              \
 	X(cuInit, (unsigned flags))                                                                                                        \
 	X(cuDriverGetVersion, (int *version))                                                                                              \
@@ -102,30 +102,31 @@ struct stk_cuda_driver {
 #undef STK_CUDA_POINTER
 };
 
-/* Loads and initialises the driver. STK_NOT_FOUND: there is none, or it lacks a function; STK_CUDA: it does not start. */
+/* Loads and initialises the driver. STK_NOT_FOUND: no driver is installed, or it lacks a function; STK_CUDA: it does not start. */
 STK_MUST_USE enum stk_status stk__cuda_driver_load(struct stk_cuda_driver *d, struct stk_error *err);
 void stk__cuda_driver_unload(struct stk_cuda_driver *d);
 
-/* "what: CUDA_ERROR_NAME (the driver's text)". CUDA_OUT_OF_MEMORY becomes STK_NO_MEMORY, CUDA_NO_DEVICE STK_NOT_FOUND, the rest STK_CUDA.
- * Of an error after which the process can use no GPU any more, the text says so, and how the call is found that it comes from. */
+/* Sets `err` to "what: CUDA_ERROR_NAME (the driver's text)" and returns the status: STK_NO_MEMORY for CUDA_OUT_OF_MEMORY, STK_NOT_FOUND for CUDA_NO_DEVICE,
+ * otherwise STK_CUDA. If the process can use no GPU any more after the error, the text says so, and how to find the call that caused it. */
 STK_MUST_USE enum stk_status stk__cuda_fail(const struct stk_cuda_driver *d, int result, struct stk_error *err, const char *fmt, ...)
 	__attribute__((format(printf, 4, 5)));
 
-/* A .cu file compiled for one architecture, as the build embeds it. Each is deflated by itself: a driver gets the one that its GPU runs. Fat binaries
- * would choose as well, but older drivers cannot read those that newer toolkits compress. */
+/* A .cu file compiled for one architecture and embedded by the build. Each image is compressed separately, and only the one that fits the GPU is passed to
+ * the driver. Fat binaries would offer the same choice, but older drivers cannot read those that newer toolkits compress. */
 struct stk_cuda_image {
 	const char *name; /* the .cu file's name without its suffix */
-	int arch;         /* 86: sm_86; 0: any GPU's, as the emulated driver's */
-	bool ptx;         /* the driver compiles it; else it is machine code */
-	size_t size;      /* once inflated; a zero byte is at its end */
+	int arch;         /* 86: sm_86; 0: runs on any GPU, as the emulated driver's images do */
+	bool ptx;         /* PTX, which the driver compiles; otherwise machine code */
+	size_t size;      /* bytes after decompression; a zero byte follows them */
 	const unsigned char *data, *end;
 };
-/* The image of a module that a GPU of a compute capability (86: 8.6) runs best: machine code of its own generation, else PTX. -1: there is none. */
+/* Returns the index of the image of a module that suits a GPU of that compute capability best (86: 8.6): machine code of its own generation, otherwise PTX.
+ * -1 if no image suits. */
 int stk__cuda_find_image(const struct stk_cuda_image *images, int count, const char *name, int capability);
 
 extern const struct stk_cuda_image stk__cuda_images[];
 extern const int stk__cuda_image_count; /* 0 in a build without nvcc */
-extern const int stk__cuda_toolkit;     /* version of the nvcc that made them, as in stk_cuda_driver.version */
+extern const int stk__cuda_toolkit;     /* version of the nvcc that compiled the images, in the format of stk_cuda_driver.version */
 extern const char stk__cuda_archs[];    /* "75 80 90" */
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Which of the embedded images a GPU runs, and loading it. */
+ * Chooses the embedded image that suits a GPU, and loads it. */
 #include "gpu/device.h"
 
 #include "base/memory.h"
@@ -7,7 +7,7 @@
 #include <string.h>
 #include <zlib.h>
 
-/* Machine code runs on GPUs of its own generation (8.0 and 8.6 are of one) that are no older. */
+/* Machine code runs on GPUs of its own generation (same major number, as 8.0 and 8.6) with the same or a higher minor number. */
 static bool runs_on(const struct stk_cuda_image *image, int capability)
 {
 	return image->arch <= capability && (image->ptx || !image->arch || image->arch / 10 == capability / 10);
@@ -34,7 +34,7 @@ static enum stk_status load(struct stk_gpu_device *dev, const struct stk_cuda_im
 		return stk__fail(err, STK_NO_MEMORY, "out of memory for the CUDA module %s", image->name);
 	enum stk_status status = STK_OK;
 	if (uncompress(data, &size, image->data, (uLong)(image->end - image->data)) != Z_OK || size != image->size)
-		status = stk__fail(err, STK_CORRUPT, "the CUDA module %s is damaged in this file of stoker: install it anew", image->name);
+		status = stk__fail(err, STK_CORRUPT, "the CUDA module %s is damaged in this copy of stoker: reinstall it", image->name);
 	int result = status ? CUDA_OK : dev->cu->cuModuleLoadData(module, data);
 	if (result)
 		status = stk__cuda_fail(dev->cu, result, err, "loading the CUDA module %s", image->name);

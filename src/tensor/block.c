@@ -7,7 +7,7 @@ struct stk_chunk {
 	struct stk_chunk *next;
 	uint8_t *data;
 	size_t size;
-	void (*release)(void *owner); /* NULL: it is the block's own memory */
+	void (*release)(void *owner); /* NULL: the block allocated `data` itself */
 	void *owner;
 };
 
@@ -16,7 +16,7 @@ size_t stk__whole_lines(size_t bytes)
 	return (bytes + STK_CACHE_LINE - 1) & ~(size_t)(STK_CACHE_LINE - 1);
 }
 
-/* ---- streams of consumers ---- */
+/* ---- the consumer's streams ---- */
 
 bool stk__uses_add(struct stk_uses *u, stk_gpu_stream stream)
 {
@@ -29,7 +29,8 @@ bool stk__uses_add(struct stk_uses *u, stk_gpu_stream stream)
 	return true;
 }
 
-/* A destroyed stream has no work left; a lost device fails when it is used next. */
+/* Records `event` on `stream`, or waits for the stream if there is no event. Failures are ignored: a destroyed stream has no work left, and a lost device
+ * reports its error at the next call. */
 static void note_stream(struct stk_gpu_device *dev, stk_gpu_stream stream, stk_gpu_event *event)
 {
 	if (!*event && stk__gpu_event_create(dev, false, event, NULL))
@@ -42,7 +43,7 @@ bool stk__uses_note(struct stk_gpu_device *dev, struct stk_uses *u)
 {
 	if (!u->n_uses)
 		return true;
-	if (stk__gpu_enter(dev, NULL)) /* in a forked child, or if the device was lost, nothing runs there any more */
+	if (stk__gpu_enter(dev, NULL)) /* a forked child, or a lost device: no work of ours runs on it */
 		return true;
 	bool free = true;
 	for (int32_t i = 0; i < u->n_uses && free; i++)
@@ -64,7 +65,7 @@ bool stk__uses_over(struct stk_gpu_device *dev, struct stk_uses *u)
 		return true;
 	for (int32_t i = 0; i < u->n_waits && done; i++)
 		if (u->of[i].event && stk__gpu_event_query(dev, u->of[i].event, &done, NULL))
-			done = false; /* the reason comes from the wait for it */
+			done = false; /* the error is reported by the later wait for the event */
 	stk__gpu_leave(dev);
 	if (done)
 		u->n_waits = 0;
@@ -83,7 +84,7 @@ void stk__uses_free(struct stk_gpu_device *dev, struct stk_uses *u)
 	stk__gpu_leave(dev);
 }
 
-/* ---- memory of a GPU ---- */
+/* ---- GPU memory ---- */
 
 static uint8_t *gpu_take(struct stk_gpu_device *dev, size_t size)
 {
@@ -108,7 +109,7 @@ enum { SHARED_BYTES = 4 << 20, SHARED_ALIGN = 512 };
 struct stk_shared {
 	uint8_t *data;
 	size_t used;
-	int32_t pieces; /* in use, plus one while it is being filled */
+	int32_t pieces; /* pieces in use, plus one while the allocation is being filled */
 };
 
 static struct stk_shared *shared_make(struct stk_gpu_device *dev)
@@ -130,7 +131,7 @@ static void shared_free(struct stk_gpu_device *dev, struct stk_shared *s)
 	stk__free(s);
 }
 
-/* The caller holds the lock. NULL: the open allocation is full, or there is none. */
+/* Cuts a piece from the open allocation. NULL: that one is full, or none is open. Call with the lock held. */
 static uint8_t *shared_piece(struct stk_shared_pool *pool, size_t size, struct stk_shared **of)
 {
 	struct stk_shared *s = pool->open;
@@ -143,7 +144,7 @@ static uint8_t *shared_piece(struct stk_shared_pool *pool, size_t size, struct s
 	return at;
 }
 
-/* The caller holds the lock. Returns what has to be freed. */
+/* Drops one use of `s`. Returns `s` if the caller has to free it, else NULL. Call with the lock held. */
 static struct stk_shared *shared_let_go(struct stk_shared *s)
 {
 	return s && --s->pieces == 0 ? s : NULL;

@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Blocks: a block is the memory of one value of a batch, in host memory or on a GPU. It has a region and room that are one allocation, and chunks for
- * what did not fit, and for memory that others have filled, which it takes over as it is. Blocks are parts of slots (slot.h says how they live); a block is also what a consumer holds of a batch, so that a
- * tensor keeps the memory of its own output and no more.
- *
- * Small blocks (up to STK_BLOCK_SMALL bytes) take no mapping of their own: the host's come from malloc, a GPU's lie side by side in allocations that they
- * share. So thousands of them can be held.
- *
- * The GPU's side of reuse: what the consumer's streams still do with memory when it comes back has to be waited for before it is written again. struct
- * stk_uses notes the streams, then an event on each. */
+ * Blocks: the memory of one value of a batch, in host memory or on a GPU.
+ * A block has one allocation, which holds a region for samples of the expected shape and then room for others. Samples that fit in neither get chunks of
+ * their own. A chunk can also be memory that other code has filled and the block takes over. Blocks are parts of slots; slot.h describes their life. A
+ * consumer also holds a batch by its blocks, so that a tensor keeps only the memory of its own output alive.
+ * Small blocks (up to STK_BLOCK_SMALL bytes) have no mapping of their own: in host memory they come from malloc, and on a GPU several share one allocation.
+ * So a consumer can hold thousands of them.
+ * The consumer's streams may still read GPU memory after the consumer has returned it, and it must not be written before they are done. struct stk_uses
+ * records these streams, and later an event on each. */
 #ifndef STK_TENSOR_BLOCK_H
 #define STK_TENSOR_BLOCK_H
 
@@ -24,34 +23,34 @@ enum stk_space { STK_SPACE_HOST, STK_SPACE_GPU, STK_SPACES };
 
 enum { STK_BLOCK_SMALL = 1 << 20, STK_SLOT_STREAMS = 4 };
 
-/* ---- streams of consumers ---- */
+/* ---- the consumer's streams ---- */
 
 struct stk_uses {
 	struct {
 		stk_gpu_stream stream;
-		stk_gpu_event event; /* its work at the time when the memory came back */
+		stk_gpu_event event; /* recorded when the memory came back, after the work that the stream had then */
 	} of[STK_SLOT_STREAMS];
-	int32_t n_uses, n_waits; /* streams that read the memory now; events that the next writer waits for */
+	int32_t n_uses, n_waits; /* number of streams that read the memory now; number of events that the next writer waits for */
 };
 
-/* False: STK_SLOT_STREAMS other streams are noted already. */
+/* Adds a stream that reads the memory. Returns false if STK_SLOT_STREAMS other streams are recorded already. */
 bool stk__uses_add(struct stk_uses *u, stk_gpu_stream stream);
-/* Records an event on each stream. False: one of them is being captured into a graph, which must not contain the event; try again later. If no event
- * can be had, waits for the stream. */
+/* Records an event on each stream. Returns false if one of the streams is being captured into a CUDA graph, since the graph must not contain the event: try
+ * again later. Waits for a stream if its event cannot be created or recorded. */
 bool stk__uses_note(struct stk_gpu_device *dev, struct stk_uses *u);
-/* Whether the streams have passed the recorded events. */
+/* Returns whether the streams have passed all recorded events. */
 bool stk__uses_over(struct stk_gpu_device *dev, struct stk_uses *u);
 void stk__uses_free(struct stk_gpu_device *dev, struct stk_uses *u);
 
-/* ---- memory of a GPU that small blocks share ---- */
+/* ---- GPU memory that small blocks share ---- */
 
 struct stk_shared;
 
-/* Allocations of some MiB, filled from front to end and freed when the last piece has come back: no piece is used twice, since the GPU may still be at
- * work with it. The lock guards bookkeeping alone. */
+/* Allocations of some MiB. Each is filled from front to end, and freed when its last piece has come back. No piece is used twice, because the GPU may still
+ * work with it. The lock guards only the counts and pointers. */
 struct stk_shared_pool {
 	pthread_mutex_t lock;
-	struct stk_shared *open; /* the one that is being filled; NULL: none */
+	struct stk_shared *open; /* the allocation that is being filled; NULL if there is none */
 };
 
 /* ---- blocks ---- */
@@ -62,44 +61,45 @@ struct stk_chunk;
 
 struct stk_block {
 	struct stk_ring *ring;
-	struct stk_slot *slot;  /* NULL: it belongs to its holders (or is spare, or new) */
-	struct stk_block *next; /* of a list of spare ones */
+	struct stk_slot *slot;  /* NULL: the block belongs to its holders, or is spare or new */
+	struct stk_block *next; /* next in a list of spare blocks */
 	enum stk_space space;
 	int32_t value;
 	uint8_t *data;
-	size_t capacity, fixed;   /* bytes; `fixed` are the region, the rest is room */
-	_Atomic size_t room_used; /* bytes asked for, even beyond the capacity */
+	size_t capacity, fixed;   /* bytes; the first `fixed` bytes are the region, the rest is room */
+	_Atomic size_t room_used; /* bytes requested from the room so far, which may exceed its size */
 	_Atomic(struct stk_chunk *) chunks;
-	struct stk_shared *shared; /* the shared allocation in which it lies; NULL: it is an allocation of its own */
-	_Atomic int32_t holds; /* tensors over it, and its batch while it is filled or alive as a whole. Becomes 0 under the ring's lock */
-	size_t kept_bytes;     /* if it belongs to its holders */
-	struct stk_uses uses;  /* if it belongs to no slot; else the slot's `uses` are what counts */
+	struct stk_shared *shared; /* the shared allocation that contains the block; NULL if the block has an allocation of its own */
+	/* number of tensors that use the block, plus one while its batch is being filled or held as a whole. Becomes 0 only under the ring's lock */
+	_Atomic int32_t holds;
+	size_t kept_bytes;    /* bytes counted as held; valid if the block belongs to its holders */
+	struct stk_uses uses; /* valid if the block belongs to no slot; otherwise the slot's `uses` count */
 };
 
-/* Allocates memory of both spaces. */
+/* Allocates memory of either space. */
 struct stk_block_source {
-	struct stk_gpu_device *dev; /* NULL: there is none */
+	struct stk_gpu_device *dev; /* NULL if there is no GPU */
 	struct stk_shared_pool shared;
 };
 
-/* Gives the block memory for `fixed` bytes and room for more; what it had stays if it fits well. False: memory is short, and the block has none. Frees and
- * allocates, which on a GPU may wait for the device. */
+/* Gives the block a region of `fixed` bytes and `room` bytes more. Keeps the present memory if its size fits well. Returns false if memory is short; the
+ * block then has no memory. May free and allocate, which on a GPU may wait for the device. */
 bool stk__block_resize(struct stk_block_source *from, struct stk_block *b, size_t fixed, size_t room);
-/* A piece of the block's room, or a chunk beside it; NULL: memory is short. Any thread, several at once. */
+/* Returns `size` bytes of the block's room, or of a new chunk if the room is used up; NULL if memory is short. Safe from several threads at once. */
 uint8_t *stk__block_room(struct stk_block_source *from, struct stk_block *b, size_t size);
-/* Memory that someone else has filled becomes a chunk: `release` is called with `owner` when the block is used again or freed, on any thread. False: memory is
- * short, and the owner keeps it. Blocks of the host, any thread, several at once. */
+/* Adds memory that other code has filled to the block as a chunk. Calls `release` with `owner`, on any thread, when the block is used again or freed.
+ * Returns false if memory is short; the caller then still owns the data. Only for blocks in host memory. Safe from several threads at once. */
 bool stk__block_adopt(struct stk_block *b, uint8_t *data, size_t size, void (*release)(void *owner), void *owner);
-/* Whether [at, at + size) lies in one allocation of the block. Neighbours do not count, since one copy must not span two allocations. */
+/* Returns whether [at, at + size) lies in a single allocation of the block. Two adjacent allocations do not count as one, since a copy must not span them. */
 bool stk__block_has_piece(const struct stk_block *b, const uint8_t *at, size_t size);
-/* With its chunks. */
+/* Returns the size of the block and its chunks. */
 size_t stk__block_bytes(const struct stk_block *b);
-/* Frees its memory, and itself. Takes NULL. */
+/* Frees the block and its memory. NULL is allowed. */
 void stk__block_free(struct stk_block_source *from, struct stk_block *b);
 
 void stk__block_source_init(struct stk_block_source *from);
-void stk__block_source_destroy(struct stk_block_source *from); /* no block is left */
+void stk__block_source_destroy(struct stk_block_source *from); /* call after all blocks are freed */
 
-size_t stk__whole_lines(size_t bytes); /* up to the next cache line */
+size_t stk__whole_lines(size_t bytes); /* rounds up to whole cache lines */
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Holding parts of slots, and what becomes of them when the last holder lets go. */
+ * Holds on parts of slots, and the return of a part when its last holder drops it. */
 #include "tensor/slot_impl.h"
 
 #include <unistd.h>
@@ -17,14 +17,14 @@ void stk__block_hold(struct stk_block *b)
 	atomic_fetch_add(&b->holds, 1);
 }
 
-/* What a drop gave back, to be handled once the lock is released. */
+/* Parts that were dropped under the lock and are handled after it is released. */
 struct dropped {
 	struct stk_slot *slot;
 	struct stk_block *blocks;
 	struct stk_face *face;
 };
 
-/* The caller holds the lock. */
+/* Call with the lock held. */
 static void free_slot(struct stk_ring *r, struct stk_slot *s)
 {
 	s->state = STK_SLOT_FREE;
@@ -33,23 +33,23 @@ static void free_slot(struct stk_ring *r, struct stk_slot *s)
 	atomic_fetch_sub(&r->out, 1);
 }
 
-/* The caller holds the lock. Disowning waits until the call has ended. */
+/* Calls the ring's on_return callback if a slot is wanted. Call with the lock held: stk__ring_disown then waits until the callback has returned. */
 static void tell(struct stk_ring *r)
 {
 	if (atomic_exchange(&r->wanted, false) && r->on_return)
 		r->on_return(r->owner);
 }
 
-/* The caller holds the lock. */
+/* Call with the lock held. */
 static void part_dropped(struct stk_slot *s, struct dropped *d)
 {
 	if (--s->held > 0)
 		return;
-	s->state = STK_SLOT_FILLING; /* nobody else may take it while its readers' streams are noted */
+	s->state = STK_SLOT_FILLING; /* keeps other threads from taking it while events are recorded on its readers' streams */
 	d->slot = s;
 }
 
-/* The caller holds the lock. */
+/* Call with the lock held. */
 static void drop_block(struct stk_ring *r, struct stk_block *b, struct dropped *d)
 {
 	if (atomic_fetch_sub(&b->holds, 1) > 1)
@@ -65,7 +65,7 @@ static void drop_block(struct stk_ring *r, struct stk_block *b, struct dropped *
 	d->blocks = b;
 }
 
-/* A block that was kept becomes a spare one or is freed. */
+/* Makes a block that its last holder has dropped a spare block, or frees it. */
 static void recycle(struct stk_ring *r, struct stk_block *b)
 {
 	bool noted = stk__uses_note(r->source.dev, &b->uses);
@@ -83,7 +83,7 @@ static void recycle(struct stk_ring *r, struct stk_block *b)
 		stk__block_free(&r->source, b);
 }
 
-/* The slower part, without the lock. */
+/* Takes back the dropped parts. Call without the lock, since this may wait or free memory. */
 static void take_back(struct stk_ring *r, struct dropped *d)
 {
 	if (d->slot) {
@@ -106,7 +106,8 @@ static void take_back(struct stk_ring *r, struct dropped *d)
 	}
 }
 
-/* The caller holds the lock, which this releases. A slot that no stream reads needs no second check. */
+/* Takes back the dropped parts. Call with the lock held; returns with it released. A slot that no stream reads is freed before the unlock, so that the lock
+ * is not taken a second time. */
 static void unlock_and_take_back(struct stk_ring *r, struct dropped *d)
 {
 	struct stk_slot *back = d->slot && !d->slot->uses.n_uses ? d->slot : NULL;
@@ -122,7 +123,7 @@ static void unlock_and_take_back(struct stk_ring *r, struct dropped *d)
 		stk__ring_unref(r);
 }
 
-/* Drops a hold that is not the last one. */
+/* Drops a hold if others remain, without the lock. Returns false, and drops nothing, if this is the last one. */
 static bool drop_one_of_many(struct stk_block *b)
 {
 	int32_t n = atomic_load(&b->holds);

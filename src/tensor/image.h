@@ -5,12 +5,13 @@
 
 #include "stoker/tensor.h"
 
-/* x, y may be negative or outside: a window over an image, not a promise about it. */
+/* A rectangle, in pixels. It may begin at negative positions and reach outside of an image. */
 struct stk_rect {
 	int32_t x, y, w, h;
 };
 
-/* Pixel (x, y), channel c is at data + y*row + x*pixel + c*channel (bytes). Interleaved: channel == element size; planar: pixel is. */
+/* A view of an image. Channel c of pixel (x, y) is at data + y*row + x*pixel + c*channel (all in bytes). In interleaved images `channel` is the element
+ * size; in planar images `pixel` is. */
 struct stk_image {
 	void *data;
 	enum stk_dtype dtype;
@@ -32,22 +33,22 @@ static inline struct stk_image stk__image_chw(void *data, enum stk_dtype dtype, 
 	return image;
 }
 
-/* True for values of enumerations, which are no numbers to compute with. */
+/* Returns whether values of this type are enumeration constants, which operators do not compute with. */
 static inline bool stk__dtype_enumeration(enum stk_dtype dtype)
 {
 	return (int)dtype > (int)STK_DTYPE_COUNT;
 }
 
-/* The type that elements are stored as. */
+/* Returns the type in which elements are stored. */
 static inline enum stk_dtype stk__dtype_stored(enum stk_dtype dtype)
 {
 	return stk__dtype_enumeration(dtype) ? STK_INT32 : dtype;
 }
 
-/* True for types whose values float32 holds exactly: those that passes compute on. */
+/* Returns whether float32 holds all values of the type exactly. Passes compute on these types. */
 bool stk__dtype_in_float(enum stk_dtype dtype);
 
-/* True for types on which pointwise steps compute: those, and int32, of which steps see the nearest float32. */
+/* Returns whether pointwise steps compute on the type: on those of stk__dtype_in_float, and on int32, whose values are rounded to float32. */
 static inline bool stk__dtype_in_steps(enum stk_dtype dtype)
 {
 	return dtype == STK_INT32 || stk__dtype_in_float(dtype);

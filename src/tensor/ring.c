@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The ring: made with its pipeline, and freed when nobody holds any part of it. */
+ * Creates the ring with its pipeline, and frees it when no part of it is held any more. */
 #include "tensor/slot_impl.h"
 
 #include <unistd.h>
 
-/* ---- making and ending ---- */
+/* ---- creating and freeing ---- */
 
 struct stk_ring *stk__ring_create(
 	const struct stk_desc *values, int32_t n_values, int32_t batch, int32_t limit, bool hard, size_t held_limit)

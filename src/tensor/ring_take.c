@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Which slot next, what the ring lets go of for it, and how much may be held. */
+ * Chooses the slot for the next batch, lets go of held parts for it, and limits how much may be held. */
 #include "base/machine_memory.h"
 #include "tensor/slot_impl.h"
 
 #include <unistd.h>
 
-/* ---- spare blocks; the caller holds the lock ---- */
+/* ---- spare blocks; call with the lock held ---- */
 
-/* A spare block that no stream reads any more. */
+/* Takes a spare block that no stream reads any more. NULL if there is none. */
 static struct stk_block *take_spare(struct stk_ring *r, int32_t v)
 {
 	struct stk_ring_value *val = &r->values[v];
@@ -22,9 +22,9 @@ static struct stk_block *take_spare(struct stk_ring *r, int32_t v)
 	return NULL;
 }
 
-/* ---- how much may be held ---- */
+/* ---- limits on held memory ---- */
 
-/* Bytes of a slot's held blocks in each space. */
+/* Adds up the bytes of the slot's held blocks, for each space. */
 static void held_of(const struct stk_slot *s, size_t bytes[STK_SPACES])
 {
 	bytes[STK_SPACE_HOST] = bytes[STK_SPACE_GPU] = 0;
@@ -37,7 +37,7 @@ static void held_of(const struct stk_slot *s, size_t bytes[STK_SPACES])
 
 enum room { ROOM, NO_ROOM, ASK };
 
-/* The caller holds the lock. Whether the slot's held blocks may be kept; ASK: free memory has to be measured first. */
+/* Returns whether the slot's held blocks may be kept in addition to those already kept. ASK: free memory must be measured first. Call with the lock held. */
 static enum room room_for(const struct stk_ring *r, const struct stk_slot *s, bool looked)
 {
 	size_t more[STK_SPACES];
@@ -54,7 +54,7 @@ static enum room room_for(const struct stk_ring *r, const struct stk_slot *s, bo
 	return ROOM;
 }
 
-/* Called without the lock. Sets the limit of kept blocks to half of the sum of what is free and what they take already. */
+/* Sets the limit of kept blocks to half of the free memory plus what kept blocks take already. Call without the lock. */
 static void look_at_memory(struct stk_ring *r)
 {
 	size_t available[STK_SPACES] = {stk__memory_available(), SIZE_MAX};
@@ -73,7 +73,7 @@ static void look_at_memory(struct stk_ring *r)
 	pthread_mutex_unlock(&r->lock);
 }
 
-/* ---- letting go of parts; the caller holds the lock ---- */
+/* ---- letting go of held parts; call with the lock held ---- */
 
 static void keep_block(struct stk_ring *r, struct stk_slot *s, int32_t v, const struct stk_uses *uses)
 {
@@ -93,10 +93,10 @@ static void keep_block(struct stk_ring *r, struct stk_slot *s, int32_t v, const 
 		atomic_store(&r->pinned, true);
 }
 
-/* The slot is the taker's, without the parts that are held. False: a stream that reads it is being captured. */
+/* Separates the held parts from the slot, so that the caller can fill it again. Returns false if a stream that reads the slot is being captured. */
 static bool let_go(struct stk_ring *r, struct stk_slot *s)
 {
-	struct stk_uses uses = s->uses; /* the streams; events stay the slot's */
+	struct stk_uses uses = s->uses; /* a copy of the streams for the kept blocks; events stay with the slot */
 	if (!stk__uses_note(r->source.dev, &s->uses))
 		return false;
 	for (int32_t v = 0; v < r->n_values; v++)
@@ -111,7 +111,7 @@ static bool let_go(struct stk_ring *r, struct stk_slot *s)
 	return true;
 }
 
-/* True if something large of the slot is not held, and all that is held is small. */
+/* Returns whether the consumer holds only small blocks of the slot while a large block of it is not held. */
 static bool pins_nothing(const struct stk_slot *s)
 {
 	bool large = false;
@@ -125,17 +125,17 @@ static bool pins_nothing(const struct stk_slot *s)
 	return large;
 }
 
-/* ---- taking; the caller holds the lock unless a comment says otherwise ---- */
+/* ---- taking; call with the lock held unless a comment says otherwise ---- */
 
 enum { SPARE = 2, WINDOW = 256 };
 
-/* The most slots that were out at once lately, and a few more for a consumer that still reads those that came back. */
+/* Returns the largest number of slots that were out at once lately, plus a few for a consumer whose streams still read slots that it has returned. */
 static int32_t slots_needed(const struct stk_ring *r)
 {
 	return (r->window_peak > r->last_peak ? r->window_peak : r->last_peak) + SPARE;
 }
 
-/* Whether one more may be made for a consumer that still reads those that came back. */
+/* Returns whether one more slot may be made because the consumer's streams still read the free ones. */
 static bool may_spare(const struct stk_ring *r)
 {
 	if (r->made >= r->limit || r->made >= slots_needed(r))
@@ -144,8 +144,8 @@ static bool may_spare(const struct stk_ring *r)
 	return !r->enough || !r->made || bytes + bytes / (size_t)r->made <= r->enough;
 }
 
-/* A free slot that nobody reads any more; else another is made, so that a consumer whose kernels lag delays nobody; else the one that was given
- * back first. NULL: neither. */
+/* Takes a free slot that no stream reads any more. If streams still read all free slots, returns NULL if a new slot may be made, so that a consumer whose
+ * kernels lag does not delay the next batch; otherwise takes the slot that was returned first. NULL also if no slot is free. */
 static struct stk_slot *take_free(struct stk_ring *r)
 {
 	struct stk_slot **at, **found = NULL;
@@ -166,16 +166,16 @@ static struct stk_slot *take_free(struct stk_ring *r)
 	return s;
 }
 
-/* What a call of stk__ring_take found. */
+/* The outcome of one attempt of stk__ring_take. */
 struct choice {
 	struct stk_slot *slot;
 	bool make, ask;
 	enum stk_ring_lack lack;
-	struct stk_slot *surplus; /* to be freed, like these: */
+	struct stk_slot *surplus; /* this slot and the blocks in `old` are to be freed */
 	struct stk_block *old;
 };
 
-/* Of the slots that are out, the one delivered first, if its held parts may be kept. small: only of slots for which pins_nothing is true. */
+/* Of the slots that are out, returns the one delivered first, if its held parts may be kept. small: considers only slots for which pins_nothing is true. */
 static struct stk_slot *oldest_out(struct stk_ring *r, bool small, bool looked, struct choice *c)
 {
 	struct stk_slot *oldest = NULL;
@@ -204,7 +204,7 @@ static void choose(struct stk_ring *r, bool looked, struct choice *c)
 		c->slot = out;
 }
 
-/* Finds what is no longer needed: now and then spare blocks, and a slot beyond slots_needed. */
+/* Collects what is no longer needed: all spare blocks once every WINDOW takes, and a slot beyond slots_needed. */
 static void trim(struct stk_ring *r, struct choice *c)
 {
 	if (r->out > r->peak_out)
@@ -230,11 +230,11 @@ static void trim(struct stk_ring *r, struct choice *c)
 	*at = c->surplus->next;
 	r->made--;
 	for (int32_t v = 0; v < r->n_values; v++)
-		if (c->surplus->values[v].block) /* NULL if memory was short */
+		if (c->surplus->values[v].block) /* NULL if memory was short when the slot was laid out */
 			atomic_fetch_sub(&r->bytes, c->surplus->values[v].block->capacity);
 }
 
-/* The slot is the caller's from here on. */
+/* Marks the slot as FILLING. It belongs to the caller from here on. */
 static void begin_filling(struct stk_ring *r, struct stk_slot *s)
 {
 	s->state = STK_SLOT_FILLING;
@@ -248,7 +248,7 @@ static void begin_filling(struct stk_ring *r, struct stk_slot *s)
 	}
 }
 
-/* Called without the lock. Makes a slot, which `made` and `out` count already. */
+/* Makes a slot, which `made` and `out` already count. Call without the lock. */
 static struct stk_slot *add_slot(struct stk_ring *r)
 {
 	struct stk_slot *s = stk__slot_make(r);
@@ -326,7 +326,7 @@ bool stk__ring_at_most(struct stk_ring *r, int32_t n)
 	if (atomic_load(&r->out) <= n)
 		return true;
 	atomic_store(&r->wanted, true);
-	return atomic_load(&r->out) <= n; /* one may have come back before it was wanted */
+	return atomic_load(&r->out) <= n; /* a slot may have come back before `wanted` was set */
 }
 
 void stk__ring_held(struct stk_ring *r, int32_t v, int32_t *blocks, size_t *bytes)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * One slot: its parts, what is written into it, and the order between its writers and readers. */
+ * One slot: its parts, the placing of samples in it, and the order between its writers and readers. */
 #include "tensor/slot_impl.h"
 
 #include <string.h>
@@ -80,7 +80,7 @@ static struct stk_block *make_block(struct stk_ring *r, int32_t v)
 	return b;
 }
 
-/* Makes the face and a block for each value; the caller owns all. */
+/* Makes the face and the blocks that the slot lacks. The caller holds all of them. */
 static bool complete(struct stk_slot *s)
 {
 	struct stk_ring *r = s->ring;
@@ -114,7 +114,7 @@ static void place_all(struct stk_slot *s)
 				s->values[v].region + (size_t)i * (size_t)s->values[v].sample_bytes, s->values[v].expected};
 }
 
-/* Gives the value a region for what is expected now, and room after it. */
+/* Gives the value a region for the expected samples, and room after it. */
 static bool lay_out_value(struct stk_slot *s, int32_t v)
 {
 	struct stk_ring *r = s->ring;
@@ -125,7 +125,7 @@ static bool lay_out_value(struct stk_slot *s, int32_t v)
 	size_t fixed = val->sample_bytes > 0 ? stk__whole_lines((size_t)val->sample_bytes * (size_t)r->batch) : 0;
 	bool ok = stk__block_resize(&r->source, b, fixed, val->room);
 	atomic_fetch_add(&r->bytes, b->capacity - before); /* modulo 2^64, since the difference may be negative */
-	val->region = fixed ? b->data : NULL;              /* where nothing is known beforehand there is no memory yet */
+	val->region = fixed ? b->data : NULL;              /* no region if no shape is expected */
 	val->samples = s->face->samples[v];
 	memset(val->samples, 0, (size_t)r->batch * sizeof *val->samples);
 	s->bytes[b->space] += b->capacity;
@@ -148,7 +148,7 @@ bool stk__slot_lay_out(struct stk_slot *s)
 	return true;
 }
 
-/* ---- writers and readers ---- */
+/* ---- order of writers and readers ---- */
 
 bool stk__slot_at_rest(struct stk_slot *s)
 {
@@ -177,7 +177,7 @@ enum stk_status stk__slot_wait(struct stk_slot *s, stk_gpu_stream stream, struct
 			status = stk__gpu_stream_wait(s->ring->source.dev, stream, s->uses.of[i].event, err);
 	if (!status && s->writing) /* kernels may still write the slot for a batch that was never delivered */
 		status = stk__gpu_stream_wait(s->ring->source.dev, stream, s->written, err);
-	if (!status) /* else the next taker of the slot has to wait */
+	if (!status) /* after a failure the next taker of the slot has to wait */
 		s->uses.n_waits = 0;
 	return status;
 }
@@ -193,7 +193,7 @@ enum stk_status stk__slot_written(struct stk_slot *s, stk_gpu_stream stream, str
 
 enum stk_status stk__slot_is_written(struct stk_slot *s, bool *done, struct stk_error *err)
 {
-	enum { LOOKS = 32 }; /* some ten microseconds: less than a thread takes to sleep and wake up */
+	enum { LOOKS = 32 }; /* about ten microseconds, which is less than a thread needs to sleep and wake up */
 	enum stk_status status = stk__gpu_enter(s->ring->source.dev, err);
 	if (status)
 		return status;
@@ -217,7 +217,7 @@ enum stk_status stk__ring_download(struct stk_ring *r, void *to, stk_gpu_ptr fro
 	return status;
 }
 
-/* ---- placing ---- */
+/* ---- placing samples ---- */
 
 static bool has_region(const struct stk_slot_value *val, const struct stk_desc *desc)
 {
@@ -249,9 +249,9 @@ bool stk__slot_place(struct stk_slot *s, int32_t v, int32_t i, const struct stk_
 	return t->data != NULL;
 }
 
-/* ---- settling ---- */
+/* ---- settling a batch ---- */
 
-/* Samples of a region only ever move down, after one was left out. */
+/* Moves n samples together, to `to` on. Samples in a region only ever move to lower addresses, after a sample was left out. */
 static bool move_samples(struct stk_slot *s, struct stk_slot_value *val, int32_t n, uint8_t *to, size_t bytes)
 {
 	struct stk_ring *r = s->ring;
@@ -266,11 +266,12 @@ static bool move_samples(struct stk_slot *s, struct stk_slot_value *val, int32_t
 		else if (at != from)
 			ok = !stk__gpu_copy(
 				r->source.dev, r->stream, (stk_gpu_ptr)(uintptr_t)at, (stk_gpu_ptr)(uintptr_t)from, bytes, NULL);
-		if (ok) /* else it stays where it was, and so do those after it */
+		if (ok) /* otherwise this sample and those after it stay where they were */
 			val->samples[i].data = at;
 	}
 	if (space == STK_SPACE_GPU) {
-		ok = !stk__gpu_stream_sync(r->source.dev, r->stream, NULL) && ok; /* rare: a sample was left out, or a new shape came up */
+		/* rarely reached: only if a sample was left out, or the batch has a new shape */
+		ok = !stk__gpu_stream_sync(r->source.dev, r->stream, NULL) && ok;
 		stk__gpu_leave(r->source.dev);
 	}
 	return ok;
@@ -293,7 +294,7 @@ static bool make_dense(struct stk_slot *s, int32_t v, int32_t n, void **dense)
 	return true;
 }
 
-/* With the ring's lock: how much room the value has in slots from now on. A size that was once needed is given up slowly. */
+/* Updates how much room the value gets in later slots. Grows at once and shrinks slowly. Call with the ring's lock held. */
 static void learn_room(struct stk_ring_value *of, const struct stk_block *b)
 {
 	size_t used = atomic_load(&b->room_used), wanted = used + used / 8;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The intrinsics of AVX2 and F16C. On x86-64 they are the processor's; on aarch64 SIMDe makes each of NEON's instructions, with the same bits. */
+ * The intrinsics of AVX2 and F16C. On aarch64 SIMDe implements each of them with NEON instructions that give the same bits. */
 #ifndef STK_KERNEL_COMMON_AVX2_H
 #define STK_KERNEL_COMMON_AVX2_H
 

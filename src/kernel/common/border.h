@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What lies outside of an image, for all kernels that read there. */
+ * How kernels read outside of an image. */
 #ifndef STK_KERNEL_BORDER_H
 #define STK_KERNEL_BORDER_H
 
@@ -7,10 +7,10 @@
 
 #include <stdint.h>
 
-/* Beside abcdef: one value, aaa|abcdef|fff, cba|abcdef|fed, dcb|abcdef|edc, or def|abcdef|abc. */
+/* The values that are read around abcdef: a constant, aaa|abcdef|fff, cba|abcdef|fed, dcb|abcdef|edc, or def|abcdef|abc. */
 enum stk_border { STK_BORDER_FILL, STK_BORDER_CLAMP, STK_BORDER_REFLECT, STK_BORDER_REFLECT_101, STK_BORDER_WRAP };
 
-/* The index in 0 .. size - 1 whose value is read at i; -1: the fill is. size is at least 1. */
+/* Returns the index in 0 .. size - 1 of the value that is read at i, or -1 if the fill value is read. size is at least 1. */
 STK_HD int32_t stk__border_index(int32_t i, int32_t size, int32_t border)
 {
 	if (i >= 0 && i < size)

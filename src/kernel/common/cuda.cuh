@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What kernels need beyond the language: every instruction that is written as such, and the shared memory whose size a launch sets. Kernels have no
- * inline assembly of their own, so that they also compile for a host: test/cuda/cuda_cpp.h then stands in for this header and for CUDA itself. */
+ * Wrappers for everything that kernels need beyond the language: each special instruction, and shared memory whose size the launch sets. Kernels contain no
+ * inline assembly, so that they also compile for the host. There, test/cuda/cuda_cpp.h replaces this header and CUDA itself. */
 #ifndef STK_KERNEL_CUDA_CUH
 #define STK_KERNEL_CUDA_CUH
 
 #ifndef STK_CUDA_EMULATED
 #include <stdint.h>
 
-/* Declares, in a function, the launch's dynamic shared memory as an array. All declarations mean the same memory. */
+/* Declares the launch's dynamic shared memory as an array, inside a function. All such declarations refer to the same memory. */
 #define STK_SHARED_ARRAY(type, name) extern __shared__ __align__(16) type name[]
 
-/* Copies from device to shared memory that go on by themselves (before sm_80 they are done at once): commit closes a thread's group of them;
- * wait(n), n a constant: all but its last n groups are there. */
+/* Copies from device to shared memory that run asynchronously (before sm_80 they are done at once). commit closes the calling thread's current group of
+ * copies. wait(n), with a constant n, waits until at most the last n groups are unfinished. */
 static __device__ __forceinline__ void stk__copy_ahead4(void *to, const void *from)
 {
 #if __CUDA_ARCH__ >= 800
@@ -43,14 +43,14 @@ static __device__ __forceinline__ void stk__copy_commit(void)
 #define stk__copy_wait(n) ((void)0)
 #endif
 
-/* The same value, through an exchange that the compiler does not see through: it keeps the value in a register instead of working it out anew at each
- * use. For all threads of a warp. */
+/* Returns x through an exchange that the compiler cannot see through. So it keeps the value in a register instead of computing it again at each use. All
+ * threads of a warp must call it. */
 static __device__ __forceinline__ uint32_t stk__keep(uint32_t x)
 {
 	return __shfl_sync(0xffffffffu, x, threadIdx.x % 32);
 }
 
-/* An address in shared memory as a number, with which one may count, and the address again. */
+/* Converts an address in shared memory to a number that can be calculated with, and back. */
 static __device__ __forceinline__ uint32_t stk__shared_number(const void *p)
 {
 	return (uint32_t)__cvta_generic_to_shared(p);
@@ -61,27 +61,28 @@ template <typename T> static __device__ __forceinline__ T *stk__shared_at(uint32
 	return (T *)__cvta_shared_to_generic(number);
 }
 
-/* The same address in shared memory, likewise: from sm_90 on, that of an array is worked out from the thread block's place in its cluster. */
+/* Like stk__keep, for an address in shared memory. From sm_90 on, the address of an array is computed from the thread block's place in its cluster. */
 template <typename T> static __device__ __forceinline__ T *stk__keep_shared(T *p)
 {
 	return stk__shared_at<T>(stk__keep(stk__shared_number(p)));
 }
 
-/* The same value, of which the compiler knows nothing any more: that it was loaded as 16 bits, say, which makes it extend the sign at each use. */
+/* Returns x in such a way that the compiler forgets what it knows of the value. For example, if it knows that x was loaded as 16 bits, it would extend the
+ * sign at each use. */
 static __device__ __forceinline__ int32_t stk__forget(int32_t x)
 {
 	asm("" : "+r"(x));
 	return x;
 }
 
-/* Likewise: that it is a sum, say, whose parts are added anew at each use. */
+/* The same for pointers: if the compiler knows that p is a sum, it would compute the sum again at each use. */
 template <typename T> static __device__ __forceinline__ T *stk__forget(T *p)
 {
 	asm("" : "+l"(p));
 	return p;
 }
 
-/* Two values saturated to int16_t, and four to uint8_t, in one word; the first is the lowest. */
+/* Saturate two values to int16_t, or four values to uint8_t, and pack them into one word. The first value is in the lowest bits. */
 static __device__ __forceinline__ uint32_t stk__saturate_shorts(int32_t a, int32_t b)
 {
 	uint32_t word;
@@ -97,7 +98,8 @@ static __device__ __forceinline__ uint32_t stk__saturate_bytes(int32_t a, int32_
 	return word;
 }
 
-/* The lesser and the larger of two numbers of 16 bits each, below 0x7c00: so far halves, which GPUs from sm_80 on compare in pairs, are in the same order. */
+/* Minimum and maximum of pairs of 16-bit numbers below 0x7c00. float16 values with such bits have the same order as the bits, and GPUs from sm_80 on compare
+ * float16 in pairs. */
 static __device__ __forceinline__ uint32_t stk__min_shorts(uint32_t a, uint32_t b)
 {
 #if __CUDA_ARCH__ >= 800
@@ -120,7 +122,7 @@ static __device__ __forceinline__ uint32_t stk__max_shorts(uint32_t a, uint32_t 
 #endif
 }
 
-/* float16, rounded to nearest even; a NaN's payload is lost. */
+/* Converts to float16, rounded to nearest even. The payload of a NaN is lost. */
 static __device__ __forceinline__ uint16_t stk__half_bits(float x)
 {
 	uint16_t half;
@@ -128,7 +130,7 @@ static __device__ __forceinline__ uint16_t stk__half_bits(float x)
 	return half;
 }
 
-/* bfloat16, likewise. */
+/* Converts to bfloat16, rounded to nearest even. The payload of a NaN is lost. */
 static __device__ __forceinline__ uint16_t stk__bfloat_bits(float x)
 {
 #if __CUDA_ARCH__ >= 800
@@ -141,7 +143,7 @@ static __device__ __forceinline__ uint16_t stk__bfloat_bits(float x)
 #endif
 }
 
-/* Least of all lanes, in all lanes. */
+/* Returns the minimum of v over all lanes, in all lanes. */
 static __device__ __forceinline__ unsigned stk__warp_min(unsigned v)
 {
 #if __CUDA_ARCH__ >= 800
@@ -155,7 +157,7 @@ static __device__ __forceinline__ unsigned stk__warp_min(unsigned v)
 #endif
 }
 
-/* Sum of all lanes, in all lanes. */
+/* Returns the sum of v over all lanes, in all lanes. */
 static __device__ __forceinline__ unsigned stk__warp_sum(unsigned v)
 {
 #if __CUDA_ARCH__ >= 800

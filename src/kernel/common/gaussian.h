@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Gaussians drawn into heatmaps on the cores: exp(-(dx^2 + dy^2) / s) = exp(-dx^2 / s) exp(-dy^2 / s), so one of radius r takes r + 1 exponentials. */
+ * Draws Gaussians into heatmaps on the CPU. Since exp(-(dx^2 + dy^2) / s) = exp(-dx^2 / s) exp(-dy^2 / s), a Gaussian of radius r needs only r + 1
+ * exponentials. */
 #ifndef STK_KERNEL_GAUSSIAN_H
 #define STK_KERNEL_GAUSSIAN_H
 
@@ -10,15 +11,15 @@
 
 #define STK_GAUSSIAN_TABLE 128
 
-/* exp(-d^2 scale); past the table it is made on the spot. */
+/* Returns exp(-d^2 scale): from the table, or computed if d is past its end. */
 static inline double stk__gaussian_at(const double *table, int64_t d, double scale)
 {
 	d = d < 0 ? -d : d;
 	return d < STK_GAUSSIAN_TABLE ? table[d] : stk__exp(-(double)d * (double)d * scale);
 }
 
-/* Clips the interval `radius` around x to 0 .. size - 1. False: nothing of it lies there. Any x and radius: each sum is of numbers of different signs, or is
- * known to be below size. */
+/* Clips the interval from x - radius to x + radius to 0 .. size - 1. Returns false if nothing remains. Any x and radius are allowed: each sum adds numbers
+ * of different signs or is known to be below size, so none overflows. */
 static inline bool stk__gaussian_clip(int64_t x, int64_t radius, int64_t size, int64_t *first, int64_t *last)
 {
 	if (radius < 0 || size < 1 || (x < 0 ? x + radius < 0 : x >= size && x - radius >= size))
@@ -31,7 +32,7 @@ static inline bool stk__gaussian_clip(int64_t x, int64_t radius, int64_t size, i
 	return true;
 }
 
-/* map = max(map, k exp(-(dx^2 + dy^2) scale)) over the square of half-width `radius` around (x, y), as far as it lies in the map. */
+/* Sets map = max(map, k exp(-(dx^2 + dy^2) scale)) over the square of half-width `radius` around (x, y), clipped to the map. */
 static inline void stk__gaussian_draw(
 	float *map, int64_t width, int64_t height, int64_t x, int64_t y, int64_t radius, double scale, double k)
 {

@@ -1,26 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Stores of pixels that the lanes of a warp hold, side by side in memory. */
+ * Stores pixels that the lanes of a warp hold to adjacent addresses. */
 #ifndef STK_KERNEL_PIXELS_CUH
 #define STK_KERNEL_PIXELS_CUH
 
 #include "kernel/common/cuda.cuh"
 
-/* A float32 as uint8: to nearest, halves up, saturating, NaN to 0, as stk__convert_one has it. The sum is rounded down, so that it reaches no whole number
- * that x + 1/2 does not. */
+/* Converts a float32 to uint8 like stk__convert_one: to nearest, halves up, saturating, NaN to 0. The sum is rounded down, so that it does not reach a whole
+ * number that the exact x + 1/2 stays below. */
 static __device__ __forceinline__ uint32_t stk__to_byte(float x)
 {
-	return min(__float2uint_rd(__fadd_rd(x, 0.5f)), 255u); /* which saturates, NaN to 0 */
+	return min(__float2uint_rd(__fadd_rd(x, 0.5f)), 255u); /* the conversion saturates, and turns NaN into 0 */
 }
 
-/* Four of them in a word, the first the lowest. */
+/* Converts four values and packs them into a word; the first is in the lowest byte. */
 static __device__ __forceinline__ uint32_t stk__to_bytes(float a, float b, float c, float d)
 {
 	return stk__saturate_bytes(__float2int_rd(__fadd_rd(a, 0.5f)), __float2int_rd(__fadd_rd(b, 0.5f)),
 		__float2int_rd(__fadd_rd(c, 0.5f)), __float2int_rd(__fadd_rd(d, 0.5f)));
 }
 
-/* Stores lane i's pixel of three bytes, the lowest of `pixel` (the fourth is 0), at to + 3 * i, for each i < n. Where all lanes have one and the place is
- * aligned, in words. For all lanes of a warp. */
+/* Stores lane i's pixel of three bytes, the lowest of `pixel` (the fourth is 0), at to + 3 * i, for each i < n. Stores whole words if all lanes have a pixel
+ * and `to` is aligned. All lanes of a warp must call this. */
 static __device__ __forceinline__ void stk__store_rgb(uint8_t *to, uint32_t pixel, int32_t n)
 {
 	uint32_t lane = threadIdx.x % 32, from = 4 * lane / 3, shift = 8 * (4 * lane - 3 * from);

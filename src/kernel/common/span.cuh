@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Bytes beside each other, wherever the first one lies, read as aligned words. */
+ * Reads adjacent bytes from any address in aligned words. */
 #ifndef STK_KERNEL_SPAN_CUH
 #define STK_KERNEL_SPAN_CUH
 
@@ -10,7 +10,8 @@ template <int BYTES> struct stk_span {
 	uint32_t word[WORDS + 1], shift; /* the first byte is byte `shift` / 8 of the words */
 };
 
-/* before: bytes of the first word that come before the span. No word is read that holds nothing of it. */
+/* Loads a span. `words` points to the aligned word that contains the first byte, and `before` bytes of that word precede the span. Reads no word without a
+ * byte of the span. */
 template <int BYTES> static __device__ __forceinline__ stk_span<BYTES> stk__span_load(const uint32_t *words, uint32_t before)
 {
 	stk_span<BYTES> s;
@@ -23,13 +24,13 @@ template <int BYTES> static __device__ __forceinline__ stk_span<BYTES> stk__span
 	return s;
 }
 
-/* From byte `from` on. */
+/* Loads the span that begins at `from`. */
 template <int BYTES> static __device__ __forceinline__ stk_span<BYTES> stk__span_of(const uint8_t *from)
 {
 	return stk__span_load<BYTES>((const uint32_t *)((uintptr_t)from & ~(uintptr_t)3), (uint32_t)(uintptr_t)from & 3);
 }
 
-/* The span's bytes, from the lowest of the first word on. */
+/* Moves the span's bytes to the front: the first byte becomes the lowest of word[0]. */
 template <int BYTES>
 static __device__ __forceinline__ void stk__span_align(const stk_span<BYTES> &s, uint32_t (&word)[stk_span<BYTES>::WORDS])
 {

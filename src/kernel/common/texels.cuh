@@ -1,24 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Tiles of interleaved images whose pixels are taken from computed positions of another one, for kernels that warp and displace. A warp makes 32 pixels of
- * each of a few rows. RGB bytes are read in aligned words, and the reads of all rows are on their way before the first is waited for: where all that they read
- * lies well inside the source, without a look at borders, and where the source's sides are repeated, from the nearest place inside. The caller makes the other
- * pixels. */
+ * Makes tiles of interleaved images whose pixels are read at computed positions of another image. Kernels that warp and displace use it. A warp makes 32
+ * pixels in each of a few rows. RGB bytes are read in aligned words, and the reads of all rows are issued before the first is waited for. If all positions
+ * of these rows lie well inside the source, borders are not checked. If the border repeats the outermost pixels, positions are clamped to the source. The
+ * caller makes the other pixels. */
 #ifndef STK_KERNEL_TEXELS_CUH
 #define STK_KERNEL_TEXELS_CUH
 
 #include "kernel/common/pixels.cuh"
 #include "kernel/common/texels.h"
 
-/* Where pixels are read; stk__texel_fits. */
+/* The image that pixels are read from; stk__texel_fits must hold. */
 struct stk_texel_source {
-	const uint8_t *pixel; /* (0, 0) */
-	int32_t row, w, h;    /* row: bytes */
-	int32_t begin, end;   /* columns that lie in memory */
-	bool fills;           /* what lies outside altogether becomes the fill, whatever it is mixed of */
-	bool clamps;          /* what lies outside is the nearest pixel inside */
+	const uint8_t *pixel; /* address of pixel (0, 0) */
+	int32_t row, w, h;    /* row: bytes from one row to the next */
+	int32_t begin, end;   /* columns begin .. end - 1 are in memory */
+	bool fills;           /* a position outside of the image by a pixel or more gives exactly the fill */
+	bool clamps;          /* a position outside gives the nearest pixel inside */
 };
 
-/* A pixel of C channels as it is stored: bytes in a word, the first the lowest and those behind C anything; floats each. */
+/* A pixel of C channels as it is stored. Bytes: packed in a word, the first in the lowest byte; bytes after the C-th are undefined. Floats: one each. */
 template <typename T, int C> struct stk_texel {
 	T value[C];
 };
@@ -26,25 +26,26 @@ template <int C> struct stk_texel<uint8_t, C> {
 	uint32_t word;
 };
 
-/* An image's rows, and the part that a thread block makes: pixels from x0 on, or a few further left where a row's words ask for it, of rows y0 to y1 - 1. */
+/* The rows of the output image, and the tile that a thread block makes of it: rows y0 to y1 - 1, from x0 on. A row may begin a few pixels further left, so
+ * that its words are aligned. */
 struct stk_texel_tile {
-	uint8_t *dst; /* of pixel (0, 0) */
+	uint8_t *dst; /* address of pixel (0, 0) */
 	int32_t pitch, width, x0, y0, y1;
-	bool whole;    /* each row has all of a warp's pixels */
-	float *turn;   /* shared, 16-byte aligned: 4 * 32 floats for each warp, where pixels are floats */
-	uint32_t left; /* the lane of the first pixel that a lane's word of RGB has bytes of */
-	uint32_t pick; /* which bytes of that one and of the next */
+	bool whole;    /* each row has 32 pixels for the warp */
+	float *turn;   /* shared memory, 16-byte aligned: 4 * 32 floats for each warp; used if pixels are floats */
+	uint32_t left; /* the lane that holds the first of the two pixels in this lane's word of RGB */
+	uint32_t pick; /* selects the word's bytes from that pixel and the next (__byte_perm) */
 };
 
-/* ---- from positions inside ---- */
+/* ---- reads at positions inside ---- */
 
-/* True where pixels are read in words: then bytes beside them are read too. */
+/* Returns whether pixels are read in words, which include bytes of neighbouring pixels. */
 template <typename T, int C> static __device__ constexpr bool stk__texel_words()
 {
 	return sizeof(T) == 1 && C > 1;
 }
 
-/* x, y: of the upper left of the pixels that are mixed, as yet with their fractions; so below. NaN is nowhere. */
+/* Returns whether all pixels that are mixed for position (x, y) lie inside. x, y: the upper left pixel's position plus the fractions. False for NaN. */
 template <typename T, int C, bool LINEAR>
 static __device__ __forceinline__ bool stk__texel_inside(const stk_texel_source &s, float x, float y)
 {
@@ -52,7 +53,7 @@ static __device__ __forceinline__ bool stk__texel_inside(const stk_texel_source 
 	return x >= (float)(s.begin + before) && x < (float)(s.end - after) && y >= 0 && y < (float)(s.h - LINEAR);
 }
 
-/* Close enough for its fractions to lie between 0 and 1. */
+/* Returns whether the position is outside, but not so far that its fractions are not between 0 and 1. */
 template <bool LINEAR> static __device__ __forceinline__ bool stk__texel_outside(const stk_texel_source &s, float x, float y)
 {
 	const float far = 1e6f, before = LINEAR ? -1 : 0;
@@ -60,13 +61,13 @@ template <bool LINEAR> static __device__ __forceinline__ bool stk__texel_outside
 	return beside && x > -far && x < far && y > -far && y < far;
 }
 
-/* Not so far away that floor and fraction are more than a conversion. NaN is far. */
+/* Returns whether the position is close enough for floor and fraction to be plain conversions. False for NaN. */
 static __device__ __forceinline__ bool stk__texel_near(float x, float y)
 {
 	return fabsf(x) + fabsf(y) < 1e6f;
 }
 
-/* What is read for a pixel, before anything waits for it: values, those of a row beside each other, or words. */
+/* The data read for one output pixel, held before any of it is waited for: values, row by row, or words. */
 template <typename T, int C, bool LINEAR, bool WORDS> struct stk_texel_patch {
 	T value[1 + LINEAR][(1 + LINEAR) * C];
 };
@@ -101,7 +102,7 @@ static __device__ __forceinline__ void stk__texel_load(
 	}
 }
 
-/* ---- from positions anywhere, where what lies outside is the nearest pixel inside ---- */
+/* ---- reads at any position, clamped to the image ---- */
 
 template <typename T, int C, bool LINEAR>
 static __device__ __forceinline__ void stk__texel_load_clamped(
@@ -118,7 +119,7 @@ static __device__ __forceinline__ void stk__texel_load_clamped(
 		}
 }
 
-/* Of the words, none is without a byte that is asked for: beyond the image nothing is read. */
+/* Reads only words that contain a requested byte, so nothing is read outside of the image's memory. */
 template <typename T, int C, bool LINEAR>
 static __device__ __forceinline__ void stk__texel_load_clamped(
 	const stk_texel_source &s, int32_t x, int32_t y, stk_texel_patch<T, C, LINEAR, true> &p)
@@ -136,7 +137,7 @@ static __device__ __forceinline__ void stk__texel_load_clamped(
 	}
 }
 
-/* What was read for column x becomes the two pixels that are asked for: beside the image, twice the one at its side. */
+/* Turns the data read at column x into the two requested pixels. Outside of the image both are the pixel at its side. */
 template <typename T, int C, bool LINEAR>
 static __device__ __forceinline__ void stk__texel_clamp(const stk_texel_source &, int32_t, stk_texel_patch<T, C, LINEAR, false> &)
 {
@@ -146,7 +147,7 @@ static __device__ __forceinline__ void stk__texel_clamp(const stk_texel_source &
 {
 	if (!LINEAR)
 		return;
-	uint32_t first = 0x3210, second = 0x7654; /* which bytes, of the lower four and the upper four */
+	uint32_t first = 0x3210, second = 0x7654; /* byte selectors: 0 to 3 are bytes of `low`, 4 to 7 of `high` */
 	if (x < 0) {
 		first = C == 3 ? 0x0210 : 0x3210;
 		second = C == 3 ? 0x0021 : 0x3210;
@@ -166,7 +167,7 @@ static __device__ __forceinline__ void stk__texel_clamp(const stk_texel_source &
 
 /* ---- values ---- */
 
-/* Value `at` of row r: of the left pixel's channels and then of the right one's. */
+/* Returns value `at` of row r: first the left pixel's channels, then the right pixel's. */
 template <typename T, int C, bool LINEAR>
 static __device__ __forceinline__ float stk__texel_value(const stk_texel_patch<T, C, LINEAR, false> &p, int r, int at)
 {
@@ -176,13 +177,13 @@ template <typename T, int C, bool LINEAR>
 static __device__ __forceinline__ float stk__texel_value(const stk_texel_patch<T, C, LINEAR, true> &p, int r, int at)
 {
 	uint32_t four = __funnelshift_r(p.word[r][at / 4], p.word[r][at / 4 + 1], p.shift[r]);
-	if (at % 4 == 0 || at % 4 == 3) /* of which conversions exist, that have a unit of their own */
+	if (at % 4 == 0 || at % 4 == 3) /* conversion instructions for these bytes exist, and run on a unit of their own */
 		return (float)(at % 4 ? four >> 24 : four & 255);
 	return __uint_as_float(__byte_perm(four, 0x4b000000, 0x7440 + at % 4)) - 0x1p23f;
 }
 
-/* Bytes out of values from 0 to 255, to nearest, halves up. The sums are rounded down: the first reaches no whole number that x + 1/2 does not, and the second
- * leaves its whole part in the lowest byte. */
+/* Converts a value from 0 to 255 to a byte in the lowest bits, to nearest, halves up. Both sums are rounded down: so the first does not reach a whole number
+ * that the exact x + 1/2 stays below, and the second leaves the integer part in the lowest byte. */
 static __device__ __forceinline__ uint32_t stk__texel_byte(float x)
 {
 	return __float_as_uint(__fadd_rd(__fadd_rd(x, 0.5f), 0x1p23f));
@@ -205,7 +206,7 @@ template <int C> static __device__ __forceinline__ void stk__texel_pack(const fl
 		to.value[c] = value[c];
 }
 
-/* Along x, then along y, as on the CPU. */
+/* Interpolates along x, then along y, as on the CPU. */
 template <typename T, int C, bool LINEAR>
 static __device__ __forceinline__ stk_texel<T, C> stk__texel_mix(
 	const stk_texel_patch<T, C, LINEAR, stk__texel_words<T, C>()> &p, float qx, float qy)
@@ -234,8 +235,8 @@ static __device__ __forceinline__ stk_texel<T, C> stk__texel_mix(
 
 /* ---- stores ---- */
 
-/* Of a warp's pixels, that of lane 0 goes to `to`; those of lanes begin .. end - 1 lie in the image, of a whole tile all. RGB is aligned to words, which come from
- * two lanes. */
+/* Stores a warp's pixels; lane 0's pixel belongs at `to`. Lanes begin .. end - 1 have pixels in the image; in a whole tile all lanes do. RGB is stored in
+ * aligned words, each of which has bytes from two lanes. */
 static __device__ __forceinline__ void stk__texel_store(
 	const stk_texel_tile &tile, uint8_t *to, stk_texel<uint8_t, 3> t, int32_t begin, int32_t end)
 {
@@ -277,7 +278,7 @@ static __device__ __forceinline__ void stk__texel_store(
 		((float *)(void *)to)[lane] = t.value[0];
 }
 
-/* Several floats go through shared memory, so that neighbours in memory are stored together. */
+/* Stores several floats per pixel through shared memory, so that neighbouring addresses are stored together. */
 template <int C>
 static __device__ __forceinline__ void stk__texel_store(
 	const stk_texel_tile &tile, uint8_t *to, const stk_texel<float, C> &t, int32_t begin, int32_t end)
@@ -304,7 +305,7 @@ static __device__ __forceinline__ void stk__texel_store(
 
 /* ---- tiles ---- */
 
-/* Tile `block` of an image. aligned: as for stk__texel_across. */
+/* Returns tile `block` of an image. aligned: as for stk__texel_across. */
 static __device__ __forceinline__ stk_texel_tile stk__texel_tile_of(
 	uint8_t *dst, int64_t pitch, int32_t width, int32_t height, bool aligned, uint32_t block, float *turn)
 {
@@ -315,14 +316,14 @@ static __device__ __forceinline__ stk_texel_tile stk__texel_tile_of(
 	return {dst, (int32_t)pitch, width, x0, y0, min(y0 + STK_TEXEL_ROWS, height), whole, turn, left, stk__keep(pick)};
 }
 
-/* Where a warp's pixels of a row begin. */
+/* Returns the column at which a warp's pixels of row y begin. */
 template <typename T, int C> static __device__ __forceinline__ int32_t stk__texel_begin(const stk_texel_tile &t, int32_t y)
 {
 	uint32_t at = (uint32_t)(uintptr_t)t.dst + (uint32_t)(y * t.pitch);
 	return t.x0 - (int32_t)(sizeof(T) == 1 && C == 3 ? (0 - at) & 3 : 0);
 }
 
-/* Where a lane's pixels of the N rows from y on are read. */
+/* Computes the positions that a lane reads for its pixels in the N rows from y on. */
 template <typename T, int C, int N, typename PLACE>
 static __device__ __forceinline__ void stk__texel_places(const stk_texel_tile &t, int32_t y, PLACE place, float (&at)[N][2])
 {
@@ -342,7 +343,8 @@ static __device__ __forceinline__ void stk__texel_put(const stk_texel_tile &t, i
 	stk__texel_store(t, t.dst + (y * t.pitch + begin * (C * (int32_t)sizeof(T))), made, -begin, t.width - begin);
 }
 
-/* Makes the pixels of the ROWS rows from y on, which are read at `at`. CLAMPED: not all of them inside, but near. */
+/* Makes the pixels of the ROWS rows from y on, which are read at the positions `at`. CLAMPED: some positions are outside, but all are near
+ * (stk__texel_near). */
 template <bool CLAMPED, typename T, int C, bool LINEAR, int ROWS>
 static __device__ __forceinline__ void stk__texel_make(const stk_texel_source &s, const stk_texel_tile &t, int32_t y, float (&at)[ROWS][2])
 {
@@ -368,8 +370,8 @@ static __device__ __forceinline__ void stk__texel_make(const stk_texel_source &s
 		}
 }
 
-/* Makes the pixels of the ROWS rows from y on. place(column, row, at): where outputs are read, all of them in the image, any number at a time. border(at): a
- * pixel that is read there, wherever that is. */
+/* Makes the pixels of the ROWS rows from y on. place(column, row, at) computes the positions that output pixels inside the image are read at, for any number
+ * of pixels. border(at) returns the pixel for any position. */
 template <typename T, int C, bool LINEAR, int ROWS, typename PLACE, typename BORDER>
 static __device__ __forceinline__ void stk__texel_rows(
 	const stk_texel_source &s, const stk_texel_tile &t, const stk_texel<T, C> &fill, int32_t y, PLACE place, BORDER border)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The tiles of kernel/common/texels.cuh, for the host, which counts them, and the GPU alike. */
+ * The size and number of the tiles of kernel/common/texels.cuh. The host uses it to count them, and the GPU to find them. */
 #ifndef STK_KERNEL_TEXELS_H
 #define STK_KERNEL_TEXELS_H
 
@@ -9,12 +9,13 @@
 #include <stdint.h>
 
 enum {
-	STK_TEXEL_WIDTH = 32, /* pixels of a tile's row: a warp's */
-	STK_TEXEL_ROWS = 128, /* so many that it hardly matters what a thread block waits for before it begins */
-	STK_TEXEL_SHIFT = 3,  /* pixels at most that a row of a tile begins further left, so that RGB bytes are stored in aligned words */
+	STK_TEXEL_WIDTH = 32, /* pixels in a row of a tile, one for each lane of a warp */
+	STK_TEXEL_ROWS = 128, /* large, so that the wait of a thread block at its start hardly matters */
+	STK_TEXEL_SHIFT =
+		3, /* a row of a tile begins at most this many pixels further left, so that RGB bytes are stored in aligned words */
 };
 
-/* Tiles side by side. aligned: all rows begin at a multiple of 4 bytes. */
+/* Returns the number of tiles in a row of tiles. aligned: all rows begin at a multiple of 4 bytes. */
 STK_HD uint32_t stk__texel_across(bool aligned, int32_t width)
 {
 	return ((uint32_t)width + (aligned ? 0 : STK_TEXEL_SHIFT) + STK_TEXEL_WIDTH - 1) / STK_TEXEL_WIDTH;
@@ -25,8 +26,8 @@ STK_HD uint32_t stk__texel_down(int32_t height)
 	return ((uint32_t)height + STK_TEXEL_ROWS - 1) / STK_TEXEL_ROWS;
 }
 
-/* True for images in which offsets fit int32, and of whose extents floats hold all whole numbers: of sources and outputs alike. pitch: bytes from one row to the
- * next. */
+/* Returns whether offsets in the image fit int32 and float32 holds all its coordinates exactly. Sources and outputs must both fit. pitch: bytes from one row
+ * to the next. */
 STK_HD bool stk__texel_fits(int32_t width, int32_t height, int64_t pitch)
 {
 	const int32_t most = 1 << 24;
