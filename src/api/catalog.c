@@ -78,7 +78,7 @@ static const char *next_name(const void *from, size_t i)
 	return NULL;
 }
 
-/* What to use instead of those operators of DALI that have no equivalent here. */
+/* Advice for operators of DALI that have no equivalent here. */
 static const struct {
 	const char *names, *advice; /* names: with a space around each */
 } dali_advice[] = {
@@ -107,7 +107,7 @@ static const char *advice_for(const char *name)
 	return NULL;
 }
 
-/* What other libraries call operators that stoker has. */
+/* Returns stoker's name of an operator that another library calls `name`. */
 static const char *other_name(const char *name)
 {
 	static const char *const names[][2] = {{"reductions.avg", "reductions.mean"}, {"reductions.average", "reductions.mean"},
@@ -119,7 +119,7 @@ static const char *other_name(const char *name)
 	return NULL;
 }
 
-/* Whether DALI has an operator of this name, or, with `group`, operators in a group of this name. */
+/* Returns whether DALI has an operator of this name or, with `group`, operators in a group of this name. */
 static bool dali_has(const char *name, bool group)
 {
 	size_t n = strlen(name);

@@ -17,11 +17,11 @@
 
 struct stk_image_decoder {
 	struct stk_arena arena;
-	struct stk_codec_limits limits;       /* of the environment */
-	struct stk_decoder *lenient, *strict; /* made when first asked for */
+	struct stk_codec_limits limits;       /* from the environment */
+	struct stk_decoder *lenient, *strict; /* created when first needed */
 	struct stk_image_request request;
 	struct stk_image_info info;
-	uint8_t *file; /* what was read of request.path */
+	uint8_t *file; /* the bytes read from request.path */
 	const uint8_t *data;
 	size_t size;
 	bool open;
@@ -64,7 +64,7 @@ void stk_image_decoder_destroy(struct stk_image_decoder *d)
 	stk__free(d);
 }
 
-/* The file's bytes, with room behind them that decoders may read. */
+/* Reads the file's bytes, followed by the slack that decoders may read. */
 static enum stk_status take_bytes(struct stk_image_decoder *d, struct stk_error *err)
 {
 	const struct stk_image_request *q = &d->request;
@@ -89,7 +89,7 @@ static enum stk_status take_bytes(struct stk_image_decoder *d, struct stk_error 
 	return STK_OK;
 }
 
-/* Puts the file's name in front of the message that says what is wrong with it. */
+/* Puts the file's name before the message. */
 static enum stk_status name_file(const struct stk_image_decoder *d, enum stk_status s, struct stk_error *err)
 {
 	if (!err || !d->request.path)

@@ -12,7 +12,7 @@
 #include <string.h>
 #include <sys/resource.h>
 
-/* cgroup's limit: version 2 as a container sees it, else version 1, whose "no limit" is a huge number. */
+/* Returns the control group's limit: version 2 as a container sees it, else version 1, which uses a huge number for "no limit". */
 static int64_t memory_limit(int64_t memory)
 {
 	int64_t limit = stk__kernel_number("/sys/fs/cgroup/memory.max", "");

@@ -92,7 +92,7 @@ size_t stk_nuscenes_file(const struct stk_nuscenes_view *v, int64_t sample, int3
 	return stk__nuscenes_path(v, sample, camera, out, capacity);
 }
 
-/* How many rows the field has, and for one of boxes in an image what the camera sees. */
+/* Counts the field's rows; a field of boxes in an image has only those that the camera sees. */
 static enum stk_status count_rows(const struct stk_nuscenes_view *v, int64_t id, int32_t camera, enum stk_nuscenes_field f, int64_t *count,
 	struct stk_nuscenes_seen **seen, struct stk_error *err)
 {

@@ -28,7 +28,7 @@ static void answered(struct stk_request *r)
 	pthread_mutex_unlock(&q->lock);
 }
 
-/* Its time in ms. An object without bytes answers too. answer: its buffer is the caller's to release; nullable. */
+/* Returns how many milliseconds the read took. An object without bytes counts as an answer too. answer: the caller must release its buffer; nullable. */
 static double ask(
 	struct stk_io *io, const char *uri, int64_t length, struct stk_request *answer, enum stk_status *status, struct stk_error *err)
 {
@@ -54,7 +54,7 @@ static int by_size(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/* With the name that the user gave. */
+/* Puts the name that the user gave into the error. */
 static void name_again(struct stk_error *err, const char *asked, const char *uri)
 {
 	char text[sizeof err->message];
@@ -83,7 +83,7 @@ static enum stk_status pass_by(void *user, const char *prefix, struct stk_error 
 	return STK_OK;
 }
 
-/* An object of those that the answer lists: who may list may not always read. *found: there is one. */
+/* Reads an object from the listing, since permission to list does not imply permission to read. *found: the listing contains one. */
 static enum stk_status ask_first(
 	struct stk_io *io, const char *list, const char *bucket, const struct stk_request *answer, bool *found, struct stk_error *err)
 {
@@ -103,7 +103,7 @@ static enum stk_status ask_first(
 	return status;
 }
 
-/* The URI itself, where what is listed shows nothing: the bucket may not be listed, or has no such key. */
+/* Returns whether the URI itself exists. Used if the listing shows nothing: the bucket may not be listed, or has no such key. */
 static bool is_there(struct stk_io *io, const char *uri, const char *key)
 {
 	enum stk_status status = STK_NOT_FOUND;
@@ -113,7 +113,7 @@ static bool is_there(struct stk_io *io, const char *uri, const char *key)
 	return !status;
 }
 
-/* The question: of a prefix its keys, and the first byte of one. Of an object that nobody may list, its first byte. */
+/* Probes a bucket: lists the keys of a prefix and reads the first byte of one. If listing is not permitted, reads the first byte of the object itself. */
 static enum stk_status ask_bucket(
 	struct stk_io *io, const char *uri, const char *bucket, const char *list, struct stk_storage_report *out, struct stk_error *err)
 {

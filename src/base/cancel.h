@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Whether work that takes long should end early. Whoever wants it to end sets the flag. Long loops check it about once a millisecond and then return
- * with their output unfinished. Any thread. */
+ * A flag that asks long work to end early. The code that wants the work to end sets the flag. Long loops check the flag about once a millisecond and, if it
+ * is set, return with their output unfinished. Any thread. */
 #ifndef STK_BASE_CANCEL_H
 #define STK_BASE_CANCEL_H
 
@@ -12,7 +12,7 @@ struct stk_cancel {
 	_Atomic bool asked;
 };
 
-/* NULL: never. */
+/* Returns whether the work should end. NULL stands for work that is never cancelled. */
 static inline bool stk__cancelled(const struct stk_cancel *c)
 {
 	return c && atomic_load_explicit(&c->asked, memory_order_relaxed);

@@ -13,7 +13,7 @@ static inline int64_t stk__clock_ns(void)
 	return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
 }
 
-/* The time `ms` milliseconds after `from_ns`; INT64_MAX, which no clock reaches, where the sum is over it. Neither may be negative. */
+/* Returns the time `ms` milliseconds after `from_ns`, or INT64_MAX (which no clock reaches) if the sum overflows. Neither argument may be negative. */
 static inline int64_t stk__clock_after_ms(int64_t from_ns, int64_t ms)
 {
 	int64_t t;

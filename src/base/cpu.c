@@ -8,7 +8,7 @@
 #ifdef STK_X86
 #include <cpuid.h>
 
-/* True if the system saves the wide registers. */
+/* Returns whether the operating system saves the AVX registers. */
 static bool wide_registers_are_saved(void)
 {
 	unsigned low, high;
@@ -16,7 +16,7 @@ static bool wide_registers_are_saved(void)
 	return (low & 6) == 6;
 }
 
-/* first: what leaf 1 says. */
+/* first: register ECX of CPUID's leaf 1. */
 static bool has_avx2(unsigned first)
 {
 	unsigned a, b, c, d, seventh = 0, extended = 0;
@@ -25,7 +25,8 @@ static bool has_avx2(unsigned first)
 	       (seventh & seven) == seven && __get_cpuid(0x80000001, &a, &b, &extended, &d) && (extended & bit_LZCNT);
 }
 
-/* By the instruction itself: __builtin_cpu_supports knows "f16c" and "lzcnt" in newer compilers only, and nothing where the compiler's runtime is Zig's. */
+/* Uses the CPUID instruction, because __builtin_cpu_supports knows "f16c" and "lzcnt" only in newer compilers, and does not work with Zig's compiler
+ * runtime. */
 static unsigned detected(void)
 {
 	unsigned a, b, first = 0, d;

@@ -10,7 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* With words, the value is one of them; else a whole number up to `most`, where that is given. */
+/* The variables. With `words`, the value is one of them; else it is a whole number, up to `most` if that is set. */
 static const struct setting {
 	const char *name;
 	int64_t most;
@@ -19,12 +19,12 @@ static const struct setting {
 	{"STOKER_AFFINITY", .words = {"0", "1"}}, {"STOKER_CPU", .words = {"c"}}, {"STOKER_FUSE", .words = {"0", "1"}},
 	{"STOKER_JPEG", .words = {"libjpeg-turbo", "stoker"}}, {"STOKER_MAX_IMAGE_SIZE", .most = INT64_MAX},
 	{"STOKER_MAX_JPEG_SCANS", .most = INT32_MAX}, {"STOKER_POISON", .most = UINT8_MAX},
-	{"STOKER_PROGRESSIVE", .words = {"cores", "gpu"}}, {"STOKER_QUIET", .words = {"0", "1"}}, /* the Python package reads it */
-	{"STOKER_S3_ADDRESSING"}, /* storage knows its values: a profile can hold them, too */
+	{"STOKER_PROGRESSIVE", .words = {"cores", "gpu"}}, {"STOKER_QUIET", .words = {"0", "1"}}, /* read by the Python package */
+	{"STOKER_S3_ADDRESSING"}, /* the storage layer checks its values, since a profile can hold them, too */
 };
 enum { KNOWN = sizeof known / sizeof *known };
 
-/* Of tests and tools, or prefixes of such. */
+/* Variables of tests and tools, or prefixes of their names. */
 static const char *const tools[] = {
 	"STOKER_ASSIGNMENT", "STOKER_BUILD", "STOKER_EMULATED", "STOKER_FUZZ", "STOKER_LONG", "STOKER_MOTO", "STOKER_TEST", "STOKER_TIDY"};
 
@@ -79,7 +79,7 @@ static enum stk_status check_number(const struct setting *s, const char *value, 
 	char *end;
 	errno = 0;
 	const long long number = strtoll(value, &end, 10);
-	const bool digits = value[strspn(value, "0123456789")] == '\0'; /* strtoll takes blanks and signs, too */
+	const bool digits = value[strspn(value, "0123456789")] == '\0'; /* strtoll would also accept blanks and signs */
 	if (digits && errno == 0 && *end == '\0' && number <= s->most)
 		return STK_OK;
 	return stk__fail(err, STK_INVALID, "the environment variable %s is \"%.40s\"; it is a whole number from 0 to %lld, in digits",

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Filling struct stk_error: each setter takes a nullable error and returns the code, so that a failure is one line:
+ * Fills struct stk_error. Each setter takes a nullable error and returns the code, so that a failure is one line:
  *     return stk__fail(err, STK_CORRUPT, "the header ends after %zu bytes", n); */
 #ifndef STK_BASE_ERROR_H
 #define STK_BASE_ERROR_H
@@ -9,28 +9,28 @@
 #include <stdarg.h>
 #include <stddef.h>
 
-/* Sets code and message; op, uri and positions are reset. */
+/* Sets code and message, and resets op, uri and positions. */
 STK_MUST_USE enum stk_status stk__fail(struct stk_error *err, enum stk_status code, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
 
-/* Like stk__fail with ": " and the text of errnum at the end; the code follows errnum (ENOENT: NOT_FOUND, ENOMEM: NO_MEMORY, else IO). */
+/* Like stk__fail, with ": " and the text of errnum appended. The code depends on errnum: ENOENT gives NOT_FOUND, ENOMEM gives NO_MEMORY, anything else IO. */
 STK_MUST_USE enum stk_status stk__fail_errno(struct stk_error *err, int errnum, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 
-/* STK_LIMIT: a sample takes more than memory_limit. need: bytes known so far. */
+/* Fails with STK_LIMIT because a sample takes more than memory_limit. need: the bytes that are known to be needed so far. */
 STK_MUST_USE enum stk_status stk__fail_memory_limit(struct stk_error *err, size_t need, size_t limit);
 
-/* How much of a URI a message may show, in bytes: in http:// and https:// the query can hold a signature that opens the object to anyone, and a password
- * may stand before the host. */
+/* Returns how many bytes of a URI a message may show. The query of an http:// or https:// URI can hold a signature that opens the object to anyone, and a
+ * password may stand before the host. */
 int stk__uri_shown(const char *uri);
 
-/* STK_INVALID, with the name of the function and of the first of these pointers that is NULL; STK_OK where none is. */
+/* Returns STK_INVALID with the name of the function and of the first pointer that is NULL, or STK_OK if no pointer is NULL. */
 #define STK_NEED(err, ...)                                                                                                                 \
 	stk__need(__func__, #__VA_ARGS__, (const void *const[]){__VA_ARGS__}, sizeof((const void *const[]){__VA_ARGS__}) / sizeof(void *), \
 		err)
 STK_MUST_USE enum stk_status stk__need(
 	const char *function, const char *names, const void *const *pointers, size_t n, struct stk_error *err);
 
-/* Adds the operator or the sample to an error that a lower layer set without knowing them; what is set already stays. */
+/* Add the operator or the sample to an error that a lower layer set without knowing them. Fields that are already set stay. */
 void stk__error_set_op(struct stk_error *err, const char *op);
 void stk__error_set_sample(struct stk_error *err, const char *uri, int64_t epoch, int64_t sample);
 

@@ -99,7 +99,8 @@ bool stk__write_bytes(int fd, const void *data, size_t n)
 	return true;
 }
 
-/* Devices and pipes that somebody names on purpose, as /dev/null, /dev/stdout or the /dev/fd/63 of a shell. /dev/shm is a folder of everybody's. */
+/* Returns whether the path is a device or pipe that the user names on purpose, such as /dev/null, /dev/stdout or the /dev/fd/63 of a shell. /dev/shm does
+ * not count: it is a folder in which every user may create files. */
 static bool is_written_directly(const char *path)
 {
 	struct stat st;
@@ -114,7 +115,7 @@ static bool open_directly(struct stk_new_file *f, const char *path)
 	return flags >= 0 && !fcntl(f->fd, F_SETFL, flags & ~O_NONBLOCK);
 }
 
-/* The folder of a path, and its last part. */
+/* Opens the folder of a path, and copies the path's last part to f->name. */
 static bool open_folder(struct stk_new_file *f, const char *path)
 {
 	const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
@@ -135,7 +136,8 @@ static bool open_folder(struct stk_new_file *f, const char *path)
 	return f->folder >= 0;
 }
 
-/* What stands in its place: a file is replaced, and a link as such. *mode: of a file of this user's. */
+/* Checks the object that already has the file's name: a regular file may be replaced, and so may a link itself. Sets *mode to the mode of a file that
+ * belongs to this user. */
 static bool may_replace(const struct stk_new_file *f, mode_t *mode, bool *keeps)
 {
 	struct stat st;
@@ -159,7 +161,7 @@ static bool create_part(struct stk_new_file *f, mode_t mode, bool keeps)
 			break;
 	}
 	if (f->fd >= 0 && keeps && fchmod(f->fd, mode))
-		errno = 0; /* a file system without modes */
+		errno = 0; /* the file system has no modes */
 	return f->fd >= 0;
 }
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Files in folders that other users may write to.
+ * Opens and writes files in folders that other users may write to.
  *
  * Reading: a path may lead to a FIFO, a device or an endless file of /proc. stk__file_open opens regular files only and never waits for a writer.
  *
- * Writing: a file is written under a random name next to its own and gets its own when it is complete. A link that stands at either name is replaced or
+ * Writing: a file is written under a random name next to its final one, and is renamed when it is complete. A link that stands at either name is replaced or
  * refused, and never followed. */
 #ifndef STK_BASE_FILE_H
 #define STK_BASE_FILE_H
@@ -15,18 +15,19 @@
 #include <stdint.h>
 #include <sys/stat.h>
 
-/* Files that report a size of 0 and still give bytes, as those of /proc do, are read up to this many bytes. */
+/* Files that report a size of 0 but still give bytes, like those of /proc, are read up to this many bytes. */
 enum { STK_FILE_UNSIZED_MOST = 16 << 20 };
 
-/* Opens a regular file for reading, also through symbolic links. Returns its descriptor and fills *st, or returns -1 and sets errno. *st is zeroed if the
- * path could not be opened at all; otherwise st->st_mode says what it is instead of a file. */
+/* Opens a regular file for reading; follows symbolic links. Returns its descriptor and fills *st, or returns -1 and sets errno. *st is zeroed if the path
+ * could not be opened at all; otherwise st->st_mode holds the type of the object that is not a regular file. */
 int stk__file_open(const char *path, struct stat *st);
-/* Opens a file whose open with O_NONBLOCK failed with EAGAIN. Somebody holds a lease on it, as servers of Samba and NFS do for their clients, and opening it
- * waits until the lease is given up. The file is looked at first and then opened by its descriptor, so that no FIFO can take its place in between. */
+/* Opens a file whose open with O_NONBLOCK failed with EAGAIN because another process holds a lease on it (servers of Samba and NFS take leases for their
+ * clients). Waits until the lease is given up. First opens the path with O_PATH and checks that it is a regular file, then opens the file through that
+ * descriptor, so that no FIFO can replace it in between. */
 int stk__file_open_leased(const char *path);
-/* The error of a stk__file_open that has just failed: reads errno. */
+/* Returns the error of a stk__file_open that has just failed; reads errno. */
 STK_MUST_USE enum stk_status stk__file_not_opened(const char *path, const struct stat *st, struct stk_error *err);
-/* "a FIFO", "a directory", ... */
+/* Returns "a FIFO", "a directory", ... */
 const char *stk__file_kind(mode_t mode);
 
 /* A file that is being written. */
@@ -36,20 +37,20 @@ struct stk_new_file {
 	char part[256], name[256];
 };
 
-/* Creates the file that will become `path`. mode: of a new file, less the umask; a file of this user's that is replaced keeps its mode. Returns false with
- * errno: EISDIR, or EINVAL for a FIFO, socket or device in its place. */
+/* Creates the file that will become `path`. mode: permissions of a new file, before the umask; if the file replaces one that belongs to this user, it keeps
+ * the old file's mode. Returns false and sets errno: EISDIR for a directory at `path`, EINVAL for a FIFO, socket or device. */
 bool stk__new_file_begin(struct stk_new_file *f, const char *path, mode_t mode);
 bool stk__new_file_write(struct stk_new_file *f, const void *data, size_t n);
-/* Closes the file. good: gives it its name; otherwise it is removed. Returns false with errno if it did not get its name; errno stays as it was if good is
- * false. */
+/* Closes the file, and renames it to its final name if `good`, or removes it otherwise. Returns false and sets errno if the renaming failed; leaves errno
+ * unchanged if good is false. */
 bool stk__new_file_end(struct stk_new_file *f, bool good);
 
-/* The error of a write that has just failed: reads errno. what: "index", ... */
+/* Returns the error of a write that has just failed; reads errno. what: "index", ... */
 STK_MUST_USE enum stk_status stk__file_not_written(const char *path, const char *what, struct stk_error *err);
 
-/* Writes the whole buffer to fd. False with errno. */
+/* Writes the whole buffer to fd. Returns false and sets errno on failure. */
 bool stk__write_bytes(int fd, const void *data, size_t n);
-/* A number that other processes cannot guess. */
+/* Returns a number that other processes cannot guess. */
 uint64_t stk__random_name(void);
 
 #endif

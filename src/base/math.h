@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
- *
- * Functions whose results decide pixels, windows and draws, and so must be the same on every machine: libm's differ between versions and
- * processors, these use only IEEE additions, multiplications and divisions. They stay within about 1 ulp of the true value (tests compare with
- * libm's). sqrt, floor, round and the like are exact in IEEE: use libm's. Any thread. */
+ * Mathematical functions that return the same bits on every machine. Their results decide pixels, windows and draws, and libm's results differ between
+ * versions and processors. These functions use only IEEE additions, multiplications and divisions, and stay within about 1 ulp of the true value (tests
+ * compare with libm's). sqrt, floor, round and similar functions are exact in IEEE: use libm's. Any thread. */
 #ifndef STK_BASE_MATH_H
 #define STK_BASE_MATH_H
 
 double stk__exp(double x);
 double stk__log(double x); /* of 0: -inf; of negatives: NaN */
 
-/* Radians. From 1e5 on, more than any angle that users give, the result is libm's. */
+/* x is in radians. From 1e5 on, more than any angle that users give, the result is libm's. */
 double stk__sin(double x);
 double stk__cos(double x);
 

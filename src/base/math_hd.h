@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The functions of math.h, for C and CUDA alike. Argument reduction and Taylor series, the plain way: see W. J. Cody and W. Waite, "Software Manual for
- * the Elementary Functions" (1980). */
+ * The functions of math.h, for both C and CUDA. They reduce the argument and sum a Taylor series: see W. J. Cody and W. Waite, "Software Manual for the
+ * Elementary Functions" (1980). */
 #ifndef STK_BASE_MATH_HD_H
 #define STK_BASE_MATH_HD_H
 
@@ -10,7 +10,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* ln 2 and pi/2 in parts: the leading ones have so many trailing zero bits that a product with a small whole number is exact. */
+/* ln 2 and pi/2, each split into parts. The leading parts end in enough zero bits that their product with a small whole number is exact. */
 #define STK__LN2_HI 0x1.62e42fee00000p-1
 #define STK__LN2_LO 0x1.a39ef35793c76p-33
 #define STK__INV_LN2 0x1.71547652b82fep+0
@@ -28,8 +28,7 @@ STK_HD double stk__math_exp(double x)
 		return 0;
 	double k = floor(x * STK__INV_LN2 + 0.5);
 	double hi = x - k * STK__LN2_HI, lo = k * STK__LN2_LO, r = hi - lo;
-	/* e^r = 1 + r + r * tail for |r| <= 0.35. The series is summed from its smallest term; r is added as hi - lo, so that its rounding is not
-	 * lost. */
+	/* e^r = 1 + r + r * tail for |r| <= 0.35. The series is summed from its smallest term. r is added as hi - lo, so that its rounding is not lost. */
 	double tail = 0;
 	for (int n = 14; n >= 2; n--)
 		tail = (tail + 1.0) * r / n;
@@ -123,7 +122,8 @@ STK_HD double stk__math_whole_power(double x, int n)
 	return n < 0 ? 1 / result : result;
 }
 
-/* x^y with the special cases of C. A whole y of at most 64 by multiplication, else exp(y log x), with a relative error of up to 1e-13. */
+/* Returns x^y with the special cases of C. Multiplies if y is a whole number of at most 64, else computes exp(y log x), with a relative error of up to
+ * 1e-13. */
 STK_HD double stk__math_pow(double x, double y)
 {
 	if (y == 0 || x == 1)

@@ -88,8 +88,8 @@ void stk__free(void *p)
 
 /* ---- mapped memory ---- */
 
-/* Of a page: the smallest there is, by which what is small is told everywhere alike, and the largest, as kernels for aarch64 may have. What the kernel is told
- * to take back begins and ends with a page, whichever it is: it would round up the end of anything else. */
+/* The smallest page size, below which a size counts as small on every machine, and the largest, which kernels for aarch64 may have. Ranges that are returned
+ * to the kernel begin and end at multiples of the largest: the kernel would round up any other end. */
 enum { PAGE = 4096, LARGEST_PAGE = 64 << 10, HUGE = 2 << 20 };
 
 static size_t mapped_size(size_t size)
@@ -108,12 +108,12 @@ void *stk__map(size_t size)
 		return NULL;
 	if (!spare)
 		return p;
-	size_t before = (HUGE - (uintptr_t)p % HUGE) % HUGE; /* before the first place for a huge page, and past the last */
+	size_t before = (HUGE - (uintptr_t)p % HUGE) % HUGE; /* bytes before the first huge page's boundary, and after the last huge page */
 	if (before)
 		munmap(p, before);
 	if (spare > before)
 		munmap(p + before + whole, spare - before);
-	madvise(p + before, whole, MADV_HUGEPAGE); /* if refused, pages have the usual size */
+	madvise(p + before, whole, MADV_HUGEPAGE); /* if the kernel refuses, pages have the usual size */
 	/* cppcheck-suppress deallocret */
 	return p + before;
 }
@@ -200,7 +200,7 @@ static void give_back_idle(struct stk_arena *a)
 	uintptr_t from = ((uintptr_t)a->block + a->used + LARGEST_PAGE - 1) & ~(uintptr_t)(LARGEST_PAGE - 1);
 	uintptr_t to = ((uintptr_t)a->block + a->capacity) & ~(uintptr_t)(LARGEST_PAGE - 1);
 	if (from < to)
-		madvise((void *)from, to - from, MADV_DONTNEED); /* if refused, they stay for the next sample */
+		madvise((void *)from, to - from, MADV_DONTNEED); /* if the kernel refuses, the pages stay for the next sample */
 }
 
 static void *take_extra(struct stk_arena *a, size_t size)
@@ -246,7 +246,7 @@ static void resize_block(struct stk_arena *a, size_t capacity)
 {
 	stk__free(a->block);
 	a->block = stk__alloc(capacity);
-	a->capacity = a->block ? capacity : 0; /* without a block, later takes use extra blocks or fail: no error is lost */
+	a->capacity = a->block ? capacity : 0; /* without a block, later takes use extra blocks or fail, so no error is hidden */
 	a->calm = 0;
 }
 
@@ -264,7 +264,7 @@ bool stk__readable_past(const void *end)
 	return !STK__WATCHED && ((uintptr_t)end - 1) % SMALLEST_PAGE + STK_ARENA_SLACK < SMALLEST_PAGE;
 }
 
-/* The block's new capacity: it grows by half until `need` fits, but not past the limit as long as `need` is within it. */
+/* Returns the block's new capacity. It grows by half until `need` fits, but does not exceed the limit if `need` is within it. */
 static size_t grown(const struct stk_arena *a, size_t need)
 {
 	size_t capacity = ARENA_MIN;

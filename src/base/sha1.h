@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * SHA-1 (FIPS 180-4), which AWS's tools name files by. It secures nothing. */
+ * SHA-1 (FIPS 180-4), which AWS's tools use to name files. Do not use it for security. */
 #ifndef STK_BASE_SHA1_H
 #define STK_BASE_SHA1_H
 
@@ -7,7 +7,7 @@
 
 enum { STK_SHA1_HEX = 41 };
 
-/* Of a short text; in lower case, NUL-terminated. */
+/* Writes the hash of a short text in lower-case hex, NUL-terminated. */
 void stk__sha1_hex(const void *data, size_t n, char hex[STK_SHA1_HEX]);
 
 #endif

@@ -17,7 +17,7 @@ static uint32_t rotate(uint32_t x, int n)
 	return x >> n | x << (32 - n);
 }
 
-/* One of 64 rounds. Instead of moving the eight words, the next one names them by other letters. */
+/* One of 64 rounds. Instead of moving the eight words, the next round's macro call passes them in rotated order. */
 #define ROUND(a, b, c, d, e, f, g, h, i)                                                                                                   \
 	do {                                                                                                                               \
 		uint32_t t = (h) + (rotate(e, 6) ^ rotate(e, 11) ^ rotate(e, 25)) + ((g) ^ ((e) & ((f) ^ (g)))) + K[i] + w[(i) % 16];      \
@@ -25,7 +25,7 @@ static uint32_t rotate(uint32_t x, int n)
 		(h) = t + (rotate(a, 2) ^ rotate(a, 13) ^ rotate(a, 22)) + (((a) & (b)) | ((c) & ((a) | (b))));                            \
 	} while (0)
 
-/* The words of the next 16 rounds, in place of those of the last. */
+/* Replaces the words of the last 16 rounds by those of the next 16. */
 static void schedule(uint32_t w[16])
 {
 	for (int i = 0; i < 16; i++) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * SHA-256 (FIPS 180-4) and HMAC (RFC 2104) of short texts, for signatures of requests. Our own, since a signature takes
- * some ten blocks, and a cryptography library would be one more that every program loads, beside libcurl's TLS library. */
+ * SHA-256 (FIPS 180-4) and HMAC (RFC 2104) of short texts, for signatures of requests. The library has its own, since a signature takes some ten blocks, and
+ * a cryptography library would be another that every program loads in addition to libcurl's TLS library. */
 #ifndef STK_BASE_SHA256_H
 #define STK_BASE_SHA256_H
 
@@ -19,16 +19,17 @@ void stk__sha256_init(struct stk_sha256 *s);
 void stk__sha256_add(struct stk_sha256 *s, const void *data, size_t n);
 void stk__sha256_end(struct stk_sha256 *s, uint8_t digest[STK_SHA256_SIZE]);
 
-/* A key of HMAC, for many texts: what its two blocks leave behind. A text: s = k->inner, stk__sha256_add as often as needed, then stk__hmac_sha256_end. */
+/* An HMAC key, prepared for many texts: the hash states after its two blocks. For each text: s = k->inner, then stk__sha256_add as often as needed, then
+ * stk__hmac_sha256_end. */
 struct stk_hmac_sha256 {
 	struct stk_sha256 inner, outer;
 };
 
 void stk__hmac_sha256_key(struct stk_hmac_sha256 *k, const void *key, size_t n);
 void stk__hmac_sha256_end(const struct stk_hmac_sha256 *k, struct stk_sha256 *s, uint8_t digest[STK_SHA256_SIZE]);
-/* Of one text. */
+/* Computes the HMAC of one text. */
 void stk__hmac_sha256(const void *key, size_t key_size, const void *data, size_t n, uint8_t digest[STK_SHA256_SIZE]);
-/* In lower case, NUL-terminated. */
+/* Writes the digest in lower-case hex, NUL-terminated. */
 void stk__sha256_hex(const uint8_t digest[STK_SHA256_SIZE], char hex[STK_SHA256_HEX]);
 
 #endif

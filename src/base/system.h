@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What the kernel has long had and the C library has not: glibc 2.17 is the oldest that runs Stoker, and these came with 2.25 to 2.30. */
+ * Wrappers of system calls that the oldest supported C library lacks: Stoker runs with glibc 2.17, and glibc added these in 2.25 to 2.30. */
 #ifndef STK_BASE_SYSTEM_H
 #define STK_BASE_SYSTEM_H
 
@@ -12,7 +12,8 @@
 #define RWF_NOWAIT 8
 #endif
 
-/* preadv2 and getdents64: -1 with errno on failure. Without flags any system reads, also one that has no preadv2, as emulators of processors. */
+/* Both return -1 and set errno on failure. Without flags stk__preadv2 calls preadv, so that it also works on systems without preadv2, such as emulators of
+ * processors. */
 static inline ssize_t stk__preadv2(int fd, const struct iovec *parts, int count, off_t offset, int flags)
 {
 	return !flags ? preadv(fd, parts, count, offset) : syscall(SYS_preadv2, fd, parts, (long)count, (long)offset, 0L, (long)flags);
@@ -23,7 +24,7 @@ static inline ssize_t stk__getdents(int folder, void *entries, size_t size)
 	return syscall(SYS_getdents64, folder, entries, size);
 }
 
-/* Zeroes what is secret, also where nothing reads it afterwards. */
+/* Zeroes a secret. The compiler cannot drop the stores although nothing reads the memory afterwards. */
 static inline void stk__erase(void *p, size_t size)
 {
 	memset(p, 0, size);

@@ -23,7 +23,7 @@ static bool reserve(struct stk_text *t, size_t more)
 	return true;
 }
 
-/* Printed at once where it fits, as it nearly always does. */
+/* Prints directly into the buffer if the text fits, as it nearly always does. */
 void stk__text_add(struct stk_text *t, const char *fmt, ...)
 {
 	if (t->failed)

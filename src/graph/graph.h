@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A graph while it is built, and as pipelines share it afterwards: from the first pipeline on it is frozen and reference-counted. */
+ * The graph of operators. The user builds it; the first pipeline freezes it, and from then on pipelines share it and count references. */
 #ifndef STK_GRAPH_GRAPH_H
 #define STK_GRAPH_GRAPH_H
 
@@ -8,7 +8,7 @@
 
 #include <stdatomic.h>
 
-/* An argument that is a node: one value a sample. */
+/* An argument whose value for each sample comes from a node. */
 struct stk_varying {
 	struct stk_arg_def def;
 	struct stk_node node;
@@ -17,9 +17,9 @@ struct stk_varying {
 struct stk_graph_node {
 	const struct stk_op_def *def;
 	char *name;             /* "Reader", or made up: "resize_3" */
-	bool named;             /* by the user */
+	bool named;             /* the user gave the name */
 	char *where;            /* "train.py:31", or NULL */
-	enum stk_device device; /* CPU or GPU once it stands in the graph */
+	enum stk_device device; /* CPU or GPU once the node is in the graph */
 	struct stk_node *inputs;
 	int32_t n_inputs, n_outputs;
 	void *args;
@@ -27,14 +27,14 @@ struct stk_graph_node {
 	struct stk_varying *varying;
 	int32_t n_varying;
 	struct stk_desc *outputs;
-	struct stk_condition *when; /* the branches that it stands in, outermost first */
+	struct stk_condition *when; /* the branches that the node stands in, outermost first */
 	int32_t n_when;
 	struct stk_source_callbacks source;
 	bool has_source;
-	bool by_frame;     /* runs once for each frame of its sequences: an argument, or an input of def->frame_inputs, is one */
-	bool alone;        /* makes no pass: an argument that decides that comes sample by sample */
-	bool gathers;      /* given its arguments and inputs, it needs all samples of the batch */
-	bool may_hold_nan; /* an argument that may hold NaN for outputs of floats holds it, or comes sample by sample */
+	bool by_frame;     /* runs once for each frame of its sequences: an argument, or an input of def->frame_inputs, is a sequence */
+	bool alone;        /* makes no pass, because an argument that decides whether it can comes sample by sample */
+	bool gathers;      /* needs all samples of the batch, given its arguments and inputs */
+	bool may_hold_nan; /* an argument that may hold NaN if the outputs are floats holds NaN, or comes sample by sample */
 };
 
 struct stk_graph {
@@ -44,29 +44,30 @@ struct stk_graph {
 	int32_t n_nodes, room_nodes;
 	struct stk_node *outputs;
 	int32_t n_outputs, room_outputs;
-	void **blocks; /* memory behind names, lists and argument structs; freed with the graph */
+	void **blocks; /* memory of names, lists and argument structs; freed with the graph */
 	size_t n_blocks, room_blocks;
 };
 
 struct stk_graph *stk__graph_ref(struct stk_graph *g);
 
-/* Makes room for one more element of an array. */
+/* Makes room for one more element of an array. Returns false if memory is short. */
 bool stk__grow(void **array, size_t count, size_t *room, size_t size);
-/* Memory that lives as long as the graph; zeroed. */
+/* Returns zeroed memory that lives as long as the graph. */
 void *stk__graph_alloc(struct stk_graph *g, size_t size);
 char *stk__graph_strdup(struct stk_graph *g, const char *s);
 
-/* frames.c: sequences, whose layout begins with F. */
+/* frames.c: sequences are tensors whose layout begins with F. */
 bool stk__is_sequence(const struct stk_desc *desc);
-/* The tensor of frame k of a sequence; with data NULL, what describes it. */
+/* Sets t to the tensor of frame k of a sequence. If t has no data, sets only its description. */
 void stk__frame_of_sequence(struct stk_tensor *t, int64_t k);
-/* What describes a sequence of `count` such frames; -1: not known yet. */
+/* Turns the description of a frame into that of a sequence of `count` such frames; -1: their number is not known yet. */
 enum stk_status stk__sequence_of_frames(struct stk_desc *frame, int64_t count, struct stk_error *err);
-/* An error unless d, which describes input 0, may stand where an operator runs for each frame. */
+/* Fails unless d, which describes input 0, is allowed for an operator that runs once for each frame. */
 enum stk_status stk__check_sequence(const struct stk_op_def *def, const struct stk_desc *d, struct stk_error *err);
-/* Decides by_frame, once inputs and arguments are there. */
+/* Sets by_frame; call it after inputs and arguments are set. */
 enum stk_status stk__node_by_frame(const struct stk_graph *g, struct stk_graph_node *node, struct stk_error *err);
-/* Takes the number of frames of d, if it is a sequence and that is known; an error where it differs from *count. -1: none was seen yet. */
+/* Sets *count to the number of frames of d, if d is a sequence and the number is known. Fails if *count is another number; -1 means that no sequence was
+ * seen yet. */
 enum stk_status stk__count_frames(const struct stk_desc *d, const char *name, int64_t *count, struct stk_error *err);
 
 /* args.c: fills the field of one argument from a value given by the user or from its default. */
@@ -74,42 +75,44 @@ enum stk_status stk__arg_set(
 	struct stk_graph *g, const struct stk_arg_def *def, const struct stk_arg *value, void *args, struct stk_error *err);
 enum stk_status stk__arg_set_default(struct stk_graph *g, const struct stk_arg_def *def, void *args, struct stk_error *err);
 
-/* Whether input i of an operator may be of this type. Enumerations are no numbers: they go through operators that move elements, and to arguments of their
- * kind. */
+/* Checks whether input i of an operator may have this type. Enumerations do not count as numbers: they pass only through operators that move elements, and
+ * to arguments of their kind. */
 enum stk_status stk__input_takes(const struct stk_op_def *def, int32_t i, enum stk_dtype dtype, struct stk_error *err);
-/* Whether values of this type may be given for the argument, sample by sample: those of an enumeration go where it is asked for. */
+/* Checks whether values of this type may be given for the argument, sample by sample. Only arguments that are enumerations accept enumerations. */
 enum stk_status stk__arg_takes(const struct stk_arg_def *def, enum stk_dtype dtype, struct stk_error *err);
-/* Sets an argument for one sample from a tensor (any numeric type; lists from 1-d tensors), which holds no frames. memory: of the sample. */
+/* Sets an argument for one sample from a tensor (any numeric type; lists from 1-d tensors), which must not be a sequence of frames. memory: the sample's
+ * arena. */
 enum stk_status stk__arg_set_sample(
 	const struct stk_arg_def *def, const struct stk_tensor *value, void *args, struct stk_arena *memory, struct stk_error *err);
 
-/* NaN in an argument that it is allowed in (STK_NAN) needs an output of floats: an error where `out`, the type of the first one, is none.
- * STK_NO_DTYPE, while that is not known, is none of them. */
+/* Arguments marked STK_NAN may hold NaN only if the operator's output holds floats. stk__args_may_hold_nan returns whether an argument may hold NaN.
+ * stk__args_suit fails if one holds NaN and `out`, the type of the first output, is not a type of floats; STK_NO_DTYPE (not known yet) is not such a type
+ * either. */
 bool stk__args_may_hold_nan(const struct stk_graph_node *node);
 enum stk_status stk__args_suit(const struct stk_op_def *op, const void *args, enum stk_dtype out, struct stk_error *err);
 
-/* when.c: takes the conditions that were asked for, and checks that they can be known where the node stands. */
+/* when.c: sets the node's conditions, after checking that their values can be known where the node stands. */
 enum stk_status stk__when_set(
 	struct stk_graph *g, struct stk_graph_node *node, const struct stk_condition *when, size_t n_when, struct stk_error *err);
-/* That what the node reads exists wherever it runs, and that what a merge reads fits together. */
+/* Checks that the values that the node reads exist wherever it runs, and that the values that a merge reads fit together. */
 enum stk_status stk__when_check(const struct stk_graph *g, const struct stk_graph_node *node, struct stk_error *err);
-/* That a node exists for all samples. */
+/* Checks that a node exists for all samples. */
 enum stk_status stk__when_always(const struct stk_graph *g, struct stk_node n, struct stk_error *err);
 
-/* infer.c: descs of a node's outputs from what is known of its inputs, with the checks of layouts. */
+/* infer.c: infers the descs of a node's outputs from what is known of its inputs, and checks layouts. */
 enum stk_status stk__node_infer(const struct stk_graph *g, struct stk_graph_node *node, struct stk_error *err);
 
-/* True where an image operator's lower serves a tensor like this one: an image layout that the operator takes. Where dims are not known when the
- * graph is built, what has no other way is taken to lower; chains then ask again for each sample. */
+/* Returns whether the operator can process a tensor like this one with its `lower` function: the tensor must have an image layout that the operator takes.
+ * If the dims are not known when the graph is built, an operator that can only lower counts as lowering; its chain then checks each sample. */
 bool stk__lowers(const struct stk_op_def *def, const struct stk_desc *in);
-/* The error that says which layouts the operator takes. */
+/* Returns the error that lists the layouts which the operator takes. */
 enum stk_status stk__refuse_layout(const struct stk_op_def *def, const struct stk_desc *in, struct stk_error *err);
 
-/* The seed argument of a node, when it has one and it was given (>= 0). */
+/* Finds the node's seed argument. Returns true and sets *seed if the node has the argument and it was given (>= 0). */
 bool stk__node_seed(const struct stk_graph_node *node, uint64_t *seed);
 
-/* "resize at train.py:31", for stk_error.op. */
-enum { STK_MAX_TITLE = 256 }; /* as much as an error holds of it */
+/* Writes what messages call the node, such as "resize at train.py:31", for stk_error.op. */
+enum { STK_MAX_TITLE = 256 }; /* as much as an error holds */
 void stk__node_title(const struct stk_graph_node *node, char *text, size_t capacity);
 
 #endif

@@ -50,13 +50,13 @@ enum stk_status stk__order_check(const struct stk_order *o, struct stk_error *er
 	return STK_OK;
 }
 
-/* First position of an epoch that this run takes; wrapping runs count from the start of start_epoch instead. */
+/* Returns the first position of an epoch that this run takes; with STK_TAIL_WRAP, positions count from the start of start_epoch instead. */
 static int64_t first_position(const struct stk_order *o, int64_t epoch)
 {
 	return epoch == o->start_epoch ? o->start_position : 0;
 }
 
-/* Wrapping: steps of the run before those of `epoch`. */
+/* STK_TAIL_WRAP: returns the run's number of steps before those of `epoch`. */
 static int64_t steps_before(const struct stk_order *o, int64_t epoch)
 {
 	return ceil_div((epoch - o->start_epoch) * o->size - o->start_position, global_batch(o));
@@ -76,7 +76,7 @@ int64_t stk__order_steps(const struct stk_order *o, int64_t epoch)
 	return ceil_div(left, global_batch(o));
 }
 
-/* Position of the rank's first sample at a step, from where the epoch began in this run. */
+/* Returns the position of the rank's first sample at a step, counted from where the epoch began in this run. */
 static int64_t rank_position(const struct stk_order *o, int64_t step)
 {
 	return (step * o->ranks + o->rank) * o->batch;
@@ -109,7 +109,8 @@ struct stk_batch_place stk__order_batch(const struct stk_order *o, int64_t k)
 	return b;
 }
 
-/* Blocks are counted from another sample in each epoch, so that their borders move, and so do the few samples that fill no block, which come last. */
+/* Maps a position with blocks. In each epoch blocks are counted from another sample, so that their borders move. The few samples that fill no block come
+ * last; they too differ between epochs. */
 static int64_t block_entry(const struct stk_order *o, int64_t epoch, int64_t position)
 {
 	int64_t blocks = o->size / o->block, at = position;
@@ -123,7 +124,7 @@ static int64_t block_entry(const struct stk_order *o, int64_t epoch, int64_t pos
 	return (int64_t)((at + (int64_t)(stk__random_double(&r) * (double)o->size)) % o->size);
 }
 
-/* The sample at a position, 0 <= position < size. */
+/* Returns the sample at a position, 0 <= position < size. */
 static int64_t sample_at(const struct stk_order *o, int64_t epoch, int64_t position)
 {
 	int64_t i = position;
@@ -165,7 +166,7 @@ struct stk_place stk__order_place(const struct stk_order *o, int64_t k, int32_t 
 	return p;
 }
 
-/* Positions of an epoch follow each other but where a shard begins anew, so its two ends say whether a stretch is one run. */
+/* Positions of an epoch advance by a fixed step unless a shard starts again, so the two ends of a stretch show whether it is one run. */
 static bool is_run(const struct stk_place *first, const struct stk_place *last, int32_t count)
 {
 	return first->epoch == last->epoch && first->padded == last->padded &&
@@ -175,7 +176,7 @@ static bool is_run(const struct stk_place *first, const struct stk_place *last, 
 int32_t stk__order_runs(const struct stk_order *o, int64_t k, int32_t count, struct stk_order_run *out, int32_t most)
 {
 	int32_t n = 0;
-	struct stk_order plain = *o; /* which samples stand there is not asked */
+	struct stk_order plain = *o; /* only the positions matter here, not the samples at them */
 	plain.shuffle = false;
 	plain.indices = NULL;
 	plain.streams = NULL;

@@ -11,7 +11,7 @@ static int64_t ceil_div(int64_t a, int64_t b)
 	return (a + b - 1) / b;
 }
 
-/* Start of shard s; s >= ranks goes on behind the data set's end, which is what rotation does. */
+/* Returns the start of shard s. For s >= ranks the result continues past the data set's end, as rotation needs. */
 static int64_t shard_start(const struct stk_order *o, int64_t s)
 {
 	return stk__wide_divide(o->size, s, 0, o->ranks).whole;
@@ -32,7 +32,7 @@ static int64_t start_step(const struct stk_order *o)
 	return o->start_position / ((int64_t)o->batch * o->ranks);
 }
 
-/* Wrapping: the rank's samples before `epoch`, and its first step there, both counted from epoch 0. */
+/* STK_TAIL_WRAP: returns the rank's number of samples before `epoch`, and its first step there; both count from epoch 0. */
 static int64_t samples_before(const struct stk_order *o, int64_t epoch)
 {
 	if (o->stick_to_shard)
@@ -45,7 +45,7 @@ static int64_t steps_before(const struct stk_order *o, int64_t epoch)
 	return ceil_div(samples_before(o, epoch), o->batch);
 }
 
-/* Wrapping: the epoch and the sample at place t of the rank's stream. The largest shard that starts at or before place a = start + t is
+/* STK_TAIL_WRAP: returns the epoch and the sample at place t of the rank's stream. The largest shard that starts at or before place a = start + t is
  * floor(((a + 1) * ranks - 1) / size). */
 static struct stk_place stream_place(const struct stk_order *o, int64_t t)
 {
@@ -60,7 +60,7 @@ static struct stk_place stream_place(const struct stk_order *o, int64_t t)
 	return (struct stk_place){.epoch = epoch, .position = position, .sample = position};
 }
 
-/* Wrapping: the run's first step, counted from epoch 0. */
+/* STK_TAIL_WRAP: returns the run's first step, counted from epoch 0. */
 static int64_t stream_start(const struct stk_order *o)
 {
 	int64_t step = steps_before(o, o->start_epoch) + start_step(o), end = steps_before(o, o->start_epoch + 1);
@@ -84,7 +84,7 @@ int64_t stk__shard_steps(const struct stk_order *o, int64_t epoch)
 	return steps > 0 ? steps : 0;
 }
 
-/* Step of its epoch counted from the epoch's own start, also in a restored epoch. */
+/* Returns the batch's step, counted from the epoch's own start even if the epoch was restored. */
 static int64_t whole_step(const struct stk_order *o, const struct stk_batch_place *b)
 {
 	return b->step + (b->epoch == o->start_epoch ? start_step(o) : 0);

@@ -15,8 +15,8 @@ struct piece {
 
 struct stk_streams {
 	struct piece *pieces; /* of slot 0, then of slot 1, ... */
-	int64_t *piece;       /* where those of each slot begin, and where the last's end */
-	int64_t *period;      /* samples of each slot before its pieces come again */
+	int64_t *piece;       /* index of each slot's first piece, and then the number of all pieces */
+	int64_t *period;      /* number of samples of each slot after which its pieces repeat */
 	int32_t slots;
 };
 
@@ -35,7 +35,7 @@ int32_t stk__streams_slots(const struct stk_streams *s)
 	return s->slots;
 }
 
-/* The sequence at a place of a cycle. */
+/* Returns the sequence at a place of a cycle. */
 static int64_t sequence_at(const struct stk_streams_options *o, const struct stk_shuffle *permutation, int64_t cycle, int64_t place)
 {
 	if (o->order)
@@ -113,7 +113,7 @@ int64_t stk__streams_sample(const struct stk_streams *s, uint64_t n)
 {
 	int32_t slot = (int32_t)(n % (uint64_t)s->slots);
 	int64_t at = (int64_t)(n / (uint64_t)s->slots % (uint64_t)s->period[slot]);
-	int64_t low = s->piece[slot], high = s->piece[slot + 1]; /* the last piece that begins at or before `at` */
+	int64_t low = s->piece[slot], high = s->piece[slot + 1]; /* finds the last piece that begins at or before `at` */
 	while (high - low > 1) {
 		int64_t middle = low + (high - low) / 2;
 		if (s->pieces[middle].begin <= at)

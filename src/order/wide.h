@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Products of two 64-bit numbers, divided: epochs times samples need more bits for a moment. */
+ * Divides products of two 64-bit numbers: epochs times samples can need more than 64 bits before the division. */
 #ifndef STK_ORDER_WIDE_H
 #define STK_ORDER_WIDE_H
 
@@ -11,8 +11,9 @@ struct stk_quotient {
 	int64_t whole, rest;
 };
 
-/* (a * b + c) / d, for a, b and c from 0 on and d from 1 on; the quotient has to fit. The compiler's own division of 128 bits is a function of its runtime
- * library, which a release does without: with Zig's come memcpy, cos and others of the same names as the C library's, in place of these. */
+/* Returns (a * b + c) / d, for a, b and c >= 0 and d >= 1; the quotient has to fit in 64 bits. It does not use the compiler's 128-bit division, because that
+ * is a function of the compiler's runtime library, without which releases are linked: Zig's runtime library would also bring its own memcpy, cos and others,
+ * which would replace the C library's. */
 static inline struct stk_quotient stk__wide_divide(int64_t a, int64_t b, int64_t c, int64_t d)
 {
 	int64_t n;

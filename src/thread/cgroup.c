@@ -11,7 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Reads a small file whole; false where there is none. */
+/* Reads a whole small file; returns false if there is no such file. */
 static bool read_text(const char *path, char *text, size_t capacity)
 {
 	int fd = open(path, O_RDONLY | O_CLOEXEC);
@@ -32,7 +32,7 @@ static double quota_v2(const char *dir)
 	long long quota, period;
 	snprintf(path, sizeof path, "%s/cpu.max", dir);
 	if (!read_text(path, text, sizeof text) || sscanf(text, "%lld %lld", &quota, &period) != 2 || quota <= 0 || period <= 0)
-		return 0; /* "max 100000" among them */
+		return 0; /* also for "max 100000" */
 	return (double)quota / (double)period;
 }
 
@@ -51,7 +51,7 @@ static double least(double a, double b)
 	return a <= 0 ? b : b <= 0 ? a : a < b ? a : b;
 }
 
-/* The least quota from mount/group up to the mount itself. */
+/* Returns the least quota from mount/group up to the mount itself. */
 static double quota_upwards(const char *mount, const char *group, bool v2)
 {
 	char dir[PATH_MAX];
@@ -68,7 +68,7 @@ static double quota_upwards(const char *mount, const char *group, bool v2)
 	}
 }
 
-/* True when `list`, separated by commas, holds "cpu". */
+/* Returns whether `list`, separated by commas, contains "cpu". */
 static bool has_cpu(const char *list)
 {
 	for (const char *p = list; p; p = strchr(p, ',') ? strchr(p, ',') + 1 : NULL)
@@ -77,7 +77,7 @@ static bool has_cpu(const char *list)
 	return false;
 }
 
-/* The process's group in the hierarchy, from /proc/self/cgroup: "0::/path" (v2) or "4:cpu,cpuacct:/path". */
+/* Finds the process's group in the hierarchy, from /proc/self/cgroup: "0::/path" (v2) or "4:cpu,cpuacct:/path". */
 static bool find_group(const char *text, bool v2, char *group, size_t capacity)
 {
 	for (const char *line = text; line && *line; line = strchr(line, '\n') ? strchr(line, '\n') + 1 : NULL) {
@@ -94,8 +94,8 @@ static bool find_group(const char *text, bool v2, char *group, size_t capacity)
 	return false;
 }
 
-/* One line of /proc/self/mountinfo: "36 35 98:0 /root /mount options - type source superoptions". Inside a container the mount's root is often the
- * group itself, so that what is left of the group's path below it is nothing. */
+/* Reads the quota of the mount in one line of /proc/self/mountinfo: "36 35 98:0 /root /mount options - type source superoptions". Inside a container the
+ * mount's root is often the group itself; then nothing remains of the group's path below the root. */
 static double quota_of_mount(const char *line, const char *root, const char *cgroup)
 {
 	char inner[PATH_MAX], mount[PATH_MAX], type[32], super[512], group[PATH_MAX], full[PATH_MAX];

@@ -11,11 +11,11 @@ enum { SLICE_NS = 100000000 };
 
 struct work {
 	const struct stk_crew *crew;
-	pthread_mutex_t lock; /* of all below */
+	pthread_mutex_t lock; /* guards all fields below */
 	pthread_cond_t change;
-	int32_t next, done, bad; /* bad: the first that failed, or count */
+	int32_t next, done, bad; /* bad: index of the first item that failed, or count */
 	bool given_up;
-	int running; /* threads */
+	int running; /* number of threads that have not ended */
 	struct stk_error error;
 };
 
@@ -42,7 +42,7 @@ static void *run(void *user)
 	return NULL;
 }
 
-/* Until all threads have ended. */
+/* Reports progress until all threads have ended. */
 static void tell_progress(struct work *w)
 {
 	pthread_mutex_lock(&w->lock);
@@ -70,7 +70,7 @@ enum stk_status stk__crew_run(const struct stk_crew *crew, struct stk_error *err
 	struct work w = {.crew = crew, .bad = crew->count};
 	int wanted = crew->threads < STK_MOST_CREW ? crew->threads : STK_MOST_CREW, n = 0;
 	wanted = crew->count < wanted ? crew->count : wanted;
-	wanted -= !crew->progress; /* the caller is one of them, unless it tells how far they are */
+	wanted -= !crew->progress; /* the caller runs items itself, unless it has to report progress */
 	pthread_mutex_init(&w.lock, NULL);
 	pthread_cond_init(&w.change, NULL);
 	w.running = wanted > 0 ? wanted : 0;

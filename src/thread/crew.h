@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Some threads that do a list of things for a caller who waits, with a word now and then about how far they are. */
+ * Runs a list of items on a few threads while the caller waits, and reports progress to the caller now and then. */
 #ifndef STK_THREAD_CREW_H
 #define STK_THREAD_CREW_H
 
@@ -8,20 +8,21 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum { STK_MOST_CREW = 64 }; /* threads at a time, whatever is asked for */
+enum { STK_MOST_CREW = 64 }; /* limit of threads at a time, even if more are asked for */
 
 struct stk_crew {
-	int32_t count; /* things */
-	int threads;   /* at most; where fewer start, these do it all, and the caller itself where none does */
+	int32_t count; /* number of items */
+	int threads;   /* most threads; if fewer start, they do all the work, and if none starts, the caller does it */
 	enum stk_status (*run)(void *user, int32_t i, struct stk_error *err);
-	/* On the caller's thread, ten times a second. False: no more is begun, `stop` is set, and the caller gets STK_CANCELLED. Nullable. */
+	/* Called on the caller's thread, ten times a second. If it returns false, no more items are started, `stop` is set, and stk__crew_run returns
+  * STK_CANCELLED. Nullable. */
 	bool (*progress)(void *user, int32_t done);
 	void *user;
-	_Atomic bool *stop; /* for what runs long, to look at; nullable without progress */
+	_Atomic bool *stop; /* flag that long items should check; nullable if progress is NULL */
 };
 
-/* Things are begun in order, none after a failure, and each that was begun is done to its end: so the first that fails, whose error is the caller's, does not
- * depend on who was faster. */
+/* Runs all items. They are started in order, and none is started after a failure; each item that was started is finished. So the first item that fails,
+ * whose error the caller gets, does not depend on the threads' speed. */
 STK_MUST_USE enum stk_status stk__crew_run(const struct stk_crew *crew, struct stk_error *err);
 
 #endif

@@ -4,9 +4,9 @@
 #include <stdatomic.h>
 
 enum {
-	LEAST = 4,             /* stay on duty: 4 take no more CPU time for the same work than 1 does, 16 half as much again */
-	HEADROOM = 4,          /* on duty for each that was awake on average */
-	PATIENCE_NS = 5000000, /* without a pause, after which twice as many are on duty */
+	LEAST = 4,             /* stay on duty: 4 threads take no more CPU time for the same work than 1 does, 16 take half as much again */
+	HEADROOM = 4,          /* threads on duty for each that was awake on average */
+	PATIENCE_NS = 5000000, /* time without a pause after which the number on duty doubles */
 };
 
 void stk__duty_init(struct stk_duty *d, int32_t threads, int64_t now)
@@ -14,7 +14,7 @@ void stk__duty_init(struct stk_duty *d, int32_t threads, int64_t now)
 	*d = (struct stk_duty){.on = threads, .most = threads, .awake = threads, .window_ns = now, .last_ns = now};
 }
 
-/* Threads that are to rest, but have a unit to end, count as if they were on duty. */
+/* Threads that should rest but still have a unit to finish count as on duty. */
 static void change(struct stk_duty *d, int32_t awake, int64_t now)
 {
 	d->awake_ns += d->awake * (now - d->last_ns);
@@ -35,7 +35,7 @@ void stk__duty_wakes(struct stk_duty *d, int64_t now)
 	note_whether_all_are_awake(d, now);
 }
 
-/* The end of a window can only send threads to rest: they come back by stk__duty_raise. */
+/* The end of a window can only send threads to rest; they come back through stk__duty_raise. */
 void stk__duty_sleeps(struct stk_duty *d, int64_t now)
 {
 	change(d, -1, now);
@@ -44,7 +44,7 @@ void stk__duty_sleeps(struct stk_duty *d, int64_t now)
 		atomic_store(&d->load, (int32_t)(100 * d->awake_ns / (window * d->most)));
 		int64_t wanted = (HEADROOM * d->awake_ns + window - 1) / window;
 		wanted = wanted > LEAST ? wanted : LEAST;
-		if (wanted < atomic_load(&d->on)) /* of a small pool it never is */
+		if (wanted < atomic_load(&d->on)) /* never true in a small pool */
 			atomic_store(&d->on, (int32_t)wanted);
 		d->window_ns = now;
 		d->awake_ns = 0;
@@ -59,7 +59,7 @@ bool stk__duty_full(const struct stk_duty *d)
 
 bool stk__duty_busy(const struct stk_duty *d, int64_t now)
 {
-	int64_t since = atomic_load(&d->since_ns); /* once, as it may become 0 meanwhile */
+	int64_t since = atomic_load(&d->since_ns); /* read once, as it may become 0 meanwhile */
 	return since && stk__duty_full(d) && now - since >= PATIENCE_NS;
 }
 
@@ -77,5 +77,5 @@ int32_t stk__duty_load(const struct stk_duty *d, int64_t now)
 	int64_t since = atomic_load(&d->since_ns);
 	return since && atomic_load(&d->on) >= d->most && now - since >= STK_DUTY_WINDOW_NS
 		       ? 100
-		       : atomic_load(&d->load); /* nobody sleeps: no window ends */
+		       : atomic_load(&d->load); /* no thread sleeps, so no window ends */
 }

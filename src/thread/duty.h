@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * How many of a pool's threads are on duty; the others rest. Threads that all wake for the same batch share memory, caches and the halves of cores: the same
- * work takes up to twice the CPU time that a few of them need. So no more are on duty than four times as many as were awake on average, a few at least, and
- * twice as many as soon as those on duty have had no pause for a while: a consumer who takes all that there is has all threads at work.
+ * Decides how many of a pool's threads are on duty; the others rest. If many threads wake for the same batch, they share memory, caches and the halves of
+ * cores, and the work takes up to twice the CPU time that a few threads need. So at most four times as many threads are on duty as were awake on average,
+ * but at least a few. As soon as the threads on duty have had no pause for a while, their number doubles: a consumer that takes every batch at once soon has
+ * all threads working.
  *
- * It knows no thread, no lock and no clock: the pool calls it with its lock held, but for stk__duty_full, stk__duty_busy and stk__duty_load. */
+ * This code uses no thread, lock or clock of its own: the pool calls it with the pool's lock held, except for stk__duty_full, stk__duty_busy and
+ * stk__duty_load. */
 #ifndef STK_THREAD_DUTY_H
 #define STK_THREAD_DUTY_H
 
@@ -14,24 +16,26 @@
 #define STK_DUTY_WINDOW_NS 100000000 /* that awake threads are counted over: some batches of a training loop */
 
 struct stk_duty {
-	_Atomic int32_t on;       /* the first so many */
-	_Atomic int64_t since_ns; /* all on duty are awake; 0: not all of them */
-	_Atomic int32_t load;     /* of a hundred threads, how many were awake on average in the last window */
+	_Atomic int32_t on;       /* how many threads are on duty: those with the lowest numbers */
+	_Atomic int64_t since_ns; /* time since when all threads on duty are awake; 0: not all are */
+	_Atomic int32_t load;     /* threads per hundred that were awake on average in the last window */
 	int32_t most, awake;
-	int64_t window_ns, last_ns, awake_ns; /* when the window began, the last change, and awake threads' time since then, in sum */
+	int64_t window_ns, last_ns,
+		awake_ns; /* time of the window's beginning; time of the last change; sum of the awake threads' time since the window began */
 };
 
-/* All are on duty, and awake. */
+/* Starts with all threads on duty and awake. */
 void stk__duty_init(struct stk_duty *d, int32_t threads, int64_t now);
-/* A thread on duty wakes. */
+/* Records that a thread on duty wakes. */
 void stk__duty_wakes(struct stk_duty *d, int64_t now);
-/* It goes to sleep, or to rest. */
+/* Records that a thread goes to sleep or to rest. */
 void stk__duty_sleeps(struct stk_duty *d, int64_t now);
-/* Between two units of work, without the lock: whether all on duty are awake while others rest. Before that, nobody need ask for the time. */
+/* Returns whether all threads on duty are awake while others rest. Call it between two units of work, without the lock. If it returns false there is no need
+ * to read the clock for stk__duty_busy. */
 bool stk__duty_full(const struct stk_duty *d);
-/* Likewise, and they have been for so long that more should be on duty, which stk__duty_raise sees to. */
+/* Like stk__duty_full, and this has lasted long enough that more threads should be on duty; stk__duty_raise then adds them. */
 bool stk__duty_busy(const struct stk_duty *d, int64_t now);
-/* Without the lock: of a hundred threads, how many were awake on average in the window that ended last. */
+/* Returns how many threads per hundred were awake on average in the last finished window. Call it without the lock. */
 int32_t stk__duty_load(const struct stk_duty *d, int64_t now);
 void stk__duty_raise(struct stk_duty *d, int64_t now);
 

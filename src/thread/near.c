@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* "0-15,32-47": what both the list and `allowed` have, and how many the list has in all. */
+/* Parses a list such as "0-15,32-47". Sets the cores that are both in the list and in `allowed`, and counts all cores in the list. */
 static void read_list(const char *text, const cpu_set_t *allowed, struct stk_cpu_near *out)
 {
 	for (const char *p = text; *p;) {
@@ -27,7 +27,7 @@ static void read_list(const char *text, const cpu_set_t *allowed, struct stk_cpu
 	}
 }
 
-/* Runs of cores, as far as there is room. */
+/* Writes runs of cores, as far as they fit. */
 static void write_list(const cpu_set_t *cpus, char *text, size_t capacity)
 {
 	size_t used = 0;

@@ -20,17 +20,18 @@ struct pool_thread {
 
 struct stk_pool {
 	pthread_mutex_t lock;
-	pthread_cond_t work, rest, left; /* what threads on duty wait for, those that rest, and who takes a client away */
-	struct stk_pool_client *clients; /* in order of joining */
-	_Atomic uint64_t wakes;          /* counts stk__pool_wake, so that a wake between a look and a sleep is not lost */
-	_Atomic int32_t sleepers;        /* threads asleep on `work`, which a wake reaches; resting threads are not counted */
+	pthread_cond_t work, rest,
+		left; /* threads on duty wait for `work`, resting threads for `rest`, and a caller that removes a client for `left` */
+	struct stk_pool_client *clients; /* in the order in which they joined */
+	_Atomic uint64_t wakes;   /* counts calls of stk__pool_wake, so that a wake between a worker's search and its sleep is not lost */
+	_Atomic int32_t sleepers; /* threads that sleep on `work` and that a wake reaches; resting threads are not counted */
 	struct stk_duty duty;
 	bool stop;
 	int32_t n_threads;
 	struct pool_thread threads[];
 };
 
-/* One look at every client; the list can't change under a client that is busy. */
+/* Asks every client once. The list cannot change at a client that is busy. */
 static bool look_round(struct stk_pool *pool, int32_t worker)
 {
 	bool worked = false;
@@ -68,7 +69,7 @@ static bool rests(const struct pool_thread *t)
 	return t->index >= atomic_load(&t->pool->duty.on);
 }
 
-/* seen: the number of wakes before it looked for work. False: the pool ends. */
+/* seen: the number of wakes before the worker searched for work. Returns false if the pool ends. */
 static bool sleep_or_rest(const struct pool_thread *t, uint64_t seen)
 {
 	struct stk_pool *pool = t->pool;
@@ -108,7 +109,7 @@ static void *run(void *arg)
 		if (worked && !rests(t))
 			continue;
 		if (worked)
-			stk__pool_wake_one(t->pool); /* its own work may have created more, of which no other worker was told */
+			stk__pool_wake_one(t->pool); /* the unit of work may have created more work, for which no other worker was woken */
 		on = sleep_or_rest(t, seen);
 	}
 	return NULL;
@@ -206,7 +207,7 @@ void stk__pool_leave(struct stk_pool *pool, struct stk_pool_client *client)
 
 bool stk__pool_leave_within(struct stk_pool *pool, struct stk_pool_client *client, int64_t ms)
 {
-	enum { LONGEST_MS = 1 << 30 }; /* twelve days: a caller whose limit is later asks again */
+	enum { LONGEST_MS = 1 << 30 }; /* twelve days: a caller with a later limit calls again */
 	struct timespec until;
 	clock_gettime(CLOCK_REALTIME, &until);
 	ms = ms < LONGEST_MS ? ms : LONGEST_MS;
@@ -222,7 +223,8 @@ bool stk__pool_leave_within(struct stk_pool *pool, struct stk_pool_client *clien
 	return left;
 }
 
-/* Counts a wake. A worker about to sleep either sees the new count, or is asleep by the time that the lock has been taken and released. */
+/* Counts a wake, and returns whether a worker sleeps. A worker that is about to sleep either sees the new count, or is asleep after the lock has been taken
+ * and released. */
 static bool someone_sleeps(struct stk_pool *pool)
 {
 	atomic_fetch_add(&pool->wakes, 1);

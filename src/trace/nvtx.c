@@ -3,11 +3,11 @@
 
 #ifdef STK_NVTX
 
-/* Off, since a tool linked into the program would need a symbol exported by this library. */
+/* Off: a tool linked into the program would need a symbol exported by this library. */
 #define NVTX_SUPPORT_STATIC_INJECTION_LIBRARY 0
 #include <nvtx3/nvToolsExt.h>
 
-/* The handle of the domain is all there is to keep: without a tool it is NULL. */
+/* The domain's handle is all that is kept: without a tool it is NULL. */
 static nvtxDomainHandle_t domain_of(struct stk_ranges *r)
 {
 	return (nvtxDomainHandle_t)(void *)r;

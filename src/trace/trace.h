@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Spans: who did what when. Each thread writes to a log of its own, so that recording costs two clock reads; logs are read when work is done. */
+ * Records spans: which thread did which work for which batch, and when. Each thread writes to its own log, so that recording costs two clock reads. The logs
+ * are read after the work is done. */
 #ifndef STK_TRACE_TRACE_H
 #define STK_TRACE_TRACE_H
 
@@ -11,7 +12,7 @@
 
 enum stk_span_kind {
 	STK_SPAN_READ,
-	STK_SPAN_READ_AHEAD, /* of which many are under way at once */
+	STK_SPAN_READ_AHEAD, /* many of these are in progress at the same time */
 	STK_SPAN_CHAIN,
 	STK_SPAN_BATCH,
 	STK_SPAN_CALLBACK,
@@ -33,23 +34,23 @@ struct stk_trace_span {
 
 struct stk_trace; /* NULL: tracing is off, and every call below does nothing */
 
-/* rows: threads that record; spans: how many each row keeps, of which the oldest are dropped. */
+/* rows: number of threads that record; spans: how many spans each row keeps before it drops the oldest. */
 struct stk_trace *stk__trace_create(int32_t rows, size_t spans);
 void stk__trace_destroy(struct stk_trace *t);
 
-/* Names a row; up to 31 characters. Before anything is added to it. */
+/* Names a row, with up to 31 characters. Call it before anything is added to the row. */
 void stk__trace_name(struct stk_trace *t, int32_t row, const char *name);
 
-/* One thread at a time for each row. */
+/* Adds a span to a row. Only one thread at a time may add to a row. */
 void stk__trace_add(struct stk_trace *t, int32_t row, const struct stk_trace_span *span);
 
 size_t stk__trace_count(const struct stk_trace *t);
-/* All spans, by row; returns how many were written. While work goes on the newest may be missing. */
+/* Copies at most n spans, row by row, and returns how many it wrote. While threads still record, the newest spans may be missing. */
 size_t stk__trace_read(const struct stk_trace *t, struct stk_trace_span *out, size_t n);
 
 const char *stk__span_name(enum stk_span_kind kind);
 
-/* Chrome's trace format (chrome://tracing, Perfetto). */
+/* Writes the spans in Chrome's trace format (chrome://tracing, Perfetto). */
 STK_MUST_USE enum stk_status stk__trace_write(const struct stk_trace *t, const char *path, struct stk_error *err);
 
 #endif
