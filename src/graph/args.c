@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Arguments: from what a user gives, from a default's JSON text, or from a sample's tensor, into the field of an operator's struct. */
+ * Sets the fields of an operator's argument struct: from values that the user gives, from a default's JSON text, or from a sample's tensor. */
 #include "graph/graph.h"
 
 #include "kernel/convert/convert.h"
@@ -11,7 +11,7 @@
 static const char *const type_names[] = {
 	"a bool", "an int", "a float", "a string", "a dtype", "an image type", "an interpolation", "ints", "floats", "strings"};
 
-/* Of a type that is told of in the singular, without its article. */
+/* Returns the type's name in the singular, without its article. */
 static const char *bare_name(const struct stk_arg_def *def)
 {
 	return strchr(type_names[def->type], ' ') + 1;
@@ -36,8 +36,8 @@ static enum stk_status refuse_number(const struct stk_arg_def *def, double v, in
 	return stk__fail(err, STK_INVALID, "argument \"%s\" is %g%s; it must be %s (%s)", def->name, v, place, range, def->doc);
 }
 
-/* That a number lies in the argument's range, and is finite as the float32 that the operator gets, unless the table says otherwise. All numbers that operators
- * are given as arguments come through here: those of the graph, and those of each sample. index: in a list of several, else -1. */
+/* Checks that a number is in the argument's range, and is finite as the float32 that the operator gets, unless the table allows other values. All numbers
+ * for operators' arguments come through here: constants of the graph, and values of each sample. index: index in a list of several, else -1. */
 static enum stk_status check_number(const struct stk_arg_def *def, double v, int64_t index, struct stk_error *err)
 {
 	bool outside = v < def->min || v > def->max;
@@ -79,7 +79,7 @@ static int32_t enum_count(const struct stk_arg_def *def)
 					     : STK_ANY_DATA + 1;
 }
 
-/* -1 (NO_TYPE) is the same as not given, where an argument may be left out and has no default of its own. */
+/* -1 (NO_TYPE) counts as not given if an argument may be left out and has no default of its own. */
 static bool may_be_none(const struct stk_arg_def *def)
 {
 	return !def->fallback && !(def->flags & STK_REQUIRED);
@@ -153,7 +153,7 @@ static enum stk_status set_string(
 
 /* ---- lists ---- */
 
-/* Element i of a list of numbers, or the one number that stands for a list. */
+/* Reads element i of a list of numbers, or the one number that stands for a list. */
 static bool list_number(const struct stk_arg *v, size_t i, double *out)
 {
 	if (v->kind == STK_VALUE_INTS)
@@ -197,7 +197,7 @@ static enum stk_status set_numbers(
 	return STK_OK;
 }
 
-/* All strings in one block, since there may be millions of paths. */
+/* Copies all strings into one block, since there may be millions of paths. */
 static enum stk_status set_strings(
 	struct stk_graph *g, const struct stk_arg_def *def, const struct stk_arg *v, struct stk_strings *field, struct stk_error *err)
 {
@@ -289,7 +289,7 @@ static void set_absent(const struct stk_arg_def *def, void *args)
 
 enum { MAX_DEFAULT_LIST = 32 };
 
-/* A default's JSON as a value; lists land in `numbers` or `strings`. */
+/* Converts a default's JSON to a value; lists are written to `numbers` or `strings`. */
 static bool value_of_json(const json_t *j, struct stk_arg *v, double *numbers, const char **strings)
 {
 	if (json_is_boolean(j))
@@ -348,7 +348,7 @@ enum stk_status stk__arg_takes(const struct stk_arg_def *def, enum stk_dtype dty
 		stk_dtype_name(dtype));
 }
 
-/* Whole numbers may come as floats, if they are whole: any others, NaN and infinities would become some number without a word. */
+/* Whole numbers may come as floats if they are whole. Other floats, NaN and infinities are refused, since the conversion would silently change them. */
 static enum stk_status check_whole(const struct stk_arg_def *def, const struct stk_tensor *t, int64_t n, struct stk_error *err)
 {
 	for (int64_t i = 0; i < n && !stk__dtype_whole(t->desc.dtype); i++) {

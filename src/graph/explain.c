@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What will run, read off the structures that run it. */
+ * Describes what will run. The text is made from the same structures that execution uses. */
 #include "graph/program.h"
 
 #include "base/text.h"
@@ -40,7 +40,7 @@ static const char *step_kind(const struct stk_program_node *n)
 	return n->classes & STK_CLASS_FILL ? "window, fill" : "geometry";
 }
 
-/* The branches that a group stands in, by the lines of their conditions. */
+/* Names the branches that a group stands in, by the lines of their conditions. */
 static void when_text(const struct stk_program *p, const struct stk_group *g, struct stk_text *t)
 {
 	for (int32_t k = 0; k < g->n_when; k++) {

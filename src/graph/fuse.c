@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Fusion: which operators of a chain make one pass over an image. It reads what operators say of themselves (lower, classes), never their names.
+ * Fusion: decides which operators of a chain make one pass over an image. It reads the operators' definitions (lower, classes), never their names.
  *
- * An operator joins the pass of the one that feeds it when nobody else reads that value, both lower, and the pass still takes its steps
- * (stk__pass_joins). Fusion changes no value, so every choice here is one of speed. */
+ * An operator joins the pass of its input's operator if no other operator reads that value, both have lower, and the pass can still take its steps
+ * (stk__pass_joins). Fusion changes no value, so every choice here affects only speed. */
 #include "graph/program.h"
 
 #include <string.h>
 
-/* True where the pass that begins with this node is made of an image's planes, one after the other. */
+/* Returns whether the pass that begins with this node runs over an image's planes, one after the other. */
 static bool by_plane(const struct stk_program *p, const struct stk_program_node *head)
 {
 	const char *layout = head->node->n_inputs ? p->values[head->inputs[0]].desc.layout : "", *c = strchr(layout, 'C');
 	return c && c[1];
 }
 
-/* The most steps that an operator adds to a pass. */
+/* Returns the most steps that an operator adds to a pass. */
 static int32_t steps_of(const struct stk_program_node *n)
 {
 	int32_t pointwise = n->def->steps ? n->def->steps : 1;
@@ -30,7 +30,7 @@ static bool joins(const struct stk_program *p, const struct stk_program_node *la
 	return between->consumers == 1 && between->slot < 0 && stk__pass_joins(sofar, next->classes);
 }
 
-/* The step of the chain's group, of those before group k, that makes the image of pass k for nobody else. */
+/* Returns the step, of a group before group k in the chain, that makes the image of pass k and of no other reader. */
 static int32_t image_step(const struct stk_program *p, const struct stk_chain *chain, int32_t k)
 {
 	const struct stk_group *pass = &chain->groups[k];
@@ -51,7 +51,7 @@ enum stk_status stk__fuse(struct stk_program *p, struct stk_chain *chain, struct
 	int32_t n = chain->n_nodes;
 	int32_t *order = stk__program_alloc(p, (size_t)n, sizeof *order);
 	bool *taken = stk__program_alloc(p, (size_t)n, sizeof *taken);
-	int32_t *last_of = stk__program_alloc(p, (size_t)n, sizeof *last_of); /* group ends: position of its last node in the chain */
+	int32_t *last_of = stk__program_alloc(p, (size_t)n, sizeof *last_of); /* for each group: position of its last node in the chain */
 	chain->groups = stk__program_alloc(p, (size_t)n, sizeof *chain->groups);
 	if (!order || !taken || !last_of || !chain->groups)
 		return stk__fail(err, STK_NO_MEMORY, "out of memory for a chain's groups");
@@ -80,7 +80,7 @@ enum stk_status stk__fuse(struct stk_program *p, struct stk_chain *chain, struct
 			last = next;
 			end = j;
 		}
-		/* A group runs where its last node stood, when all that its nodes read has been made. */
+		/* A group runs at the place of its last node, after all values that its nodes read have been made. */
 		int32_t k = chain->n_groups++;
 		for (; k > 0 && last_of[k - 1] > end; k--) {
 			chain->groups[k] = chain->groups[k - 1];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Building: nodes, names, ownership. */
+ * Builds graphs: nodes, names, ownership. */
 #include "graph/graph.h"
 
 #include "base/text.h"
@@ -88,7 +88,7 @@ static enum stk_status set_varying(
 	return s;
 }
 
-/* That a value is what its kind says; what it may be is the argument's to say. */
+/* Checks that a value's fields agree with its kind. Whether the argument allows the value is checked elsewhere. */
 static enum stk_status check_value(const struct stk_op_def *def, const struct stk_arg *v, struct stk_error *err)
 {
 	const bool list = v->kind == STK_VALUE_INTS || v->kind == STK_VALUE_FLOATS || v->kind == STK_VALUE_STRINGS;
@@ -108,7 +108,7 @@ static enum stk_status check_value(const struct stk_op_def *def, const struct st
 	return STK_OK;
 }
 
-/* Defaults first, then what was given, then what is required. */
+/* Sets defaults, then the given values, then checks that required arguments were given. */
 static enum stk_status set_args(
 	struct stk_graph *g, struct stk_graph_node *node, const struct stk_arg *args, size_t n_args, struct stk_error *err)
 {
@@ -157,7 +157,8 @@ static enum stk_status set_inputs(
 	return STK_OK;
 }
 
-/* Operators without inputs, and those that describe or fetch, run on the cores; others without a placement run where their inputs are. */
+/* Decides where a node runs. Operators without inputs, and those that describe or fetch, run on the cores; others without a placement run where their inputs
+ * are. */
 static enum stk_device place(const struct stk_graph *g, const struct stk_graph_node *node)
 {
 	if (!node->n_inputs || (node->def->flags & (STK_OP_DESCRIBES | STK_OP_FETCHES)))
@@ -196,7 +197,7 @@ static enum stk_status check_name(const struct stk_graph *g, const char *name, s
 	return STK_OK;
 }
 
-/* With n_outputs, which arguments and inputs have decided. */
+/* Infers the outputs. n_outputs must be set already, since it depends on arguments and inputs. */
 static enum stk_status infer_outputs(struct stk_graph *g, struct stk_graph_node *node, struct stk_error *err)
 {
 	node->outputs = stk__graph_alloc(g, (size_t)node->n_outputs * sizeof *node->outputs);
@@ -247,7 +248,7 @@ enum stk_status stk_graph_add(struct stk_graph *g, const char *op, const struct 
 	*out = (struct stk_node){g->n_nodes, 0};
 	g->nodes[g->n_nodes++] = node;
 	if (options && options->device == STK_DEVICE_GPU && node->device == STK_DEVICE_CPU && node->n_outputs == 1) {
-		/* made on the cores whatever was asked for: draws, constants */
+		/* these operators (draws, constants) run on the cores even if the user asked for the GPU; a copy follows */
 		const struct stk_graph_options moved = {
 			.where = options->where, .device = STK_DEVICE_GPU, .when = options->when, .n_when = options->n_when};
 		return stk_graph_add(g, "copy", out, 1, NULL, 0, &moved, out, err);

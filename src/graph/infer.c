@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What is known of an operator's outputs before any data is seen. */
+ * Infers as much about an operator's outputs as can be known before any data is seen. */
 #include "graph/graph.h"
 #include "op/dims.h"
 
 #include <assert.h>
 #include <string.h>
 
-/* True when `layout` is one of the space-separated layouts; without a layout, one of the same ndim serves. */
+/* Returns whether the desc's layout is one of the space-separated layouts; without a layout, whether one of them has as many dims. */
 static bool layout_listed(const char *list, const struct stk_desc *desc)
 {
 	size_t want = strlen(desc->layout);
@@ -43,7 +43,7 @@ static enum stk_status check_layout(const struct stk_op_def *def, const struct s
 	return fits ? STK_OK : stk__refuse_layout(def, in, err);
 }
 
-/* Of inputs that are sequences, one frame. */
+/* Replaces the descs of inputs that are sequences by those of one frame. */
 static enum stk_status take_frame(
 	const struct stk_graph *g, const struct stk_graph_node *node, struct stk_tensor *in, int64_t *frames, struct stk_error *err)
 {
@@ -89,7 +89,7 @@ static enum stk_status check_enumerations(
 enum stk_status stk__node_infer(const struct stk_graph *g, struct stk_graph_node *node, struct stk_error *err)
 {
 	struct stk_tensor in[STK_MAX_INPUTS], out[STK_MAX_OUTPUTS];
-	memset(in, 0, ((size_t)node->n_inputs + 1) * sizeof *in); /* input 0 is looked at even where there is none */
+	memset(in, 0, ((size_t)node->n_inputs + 1) * sizeof *in); /* input 0 is read even if there is no input */
 	memset(out, 0, (size_t)node->n_outputs * sizeof *out);
 	_Alignas(STK_CACHE_LINE) char state[4096] = {0};
 	assert(node->def->state_size <= sizeof state);
@@ -110,7 +110,7 @@ enum stk_status stk__node_infer(const struct stk_graph *g, struct stk_graph_node
 		.n_in = node->n_inputs,
 		.n_out = node->n_outputs,
 		.state = state};
-	size_t offsets[64]; /* an operator has no more arguments: stk_graph_node.given */
+	size_t offsets[64]; /* an operator has at most 64 arguments: stk_graph_node.given */
 	bool shapes = false;
 	for (int32_t i = 0; i < node->n_varying; i++) {
 		offsets[i] = node->varying[i].def.offset;

@@ -18,7 +18,7 @@ static json_t *json_of_node(struct stk_node n)
 	return json_pack("[i,i]", n.op, n.output);
 }
 
-/* JSON has no numbers that are not finite: {"float": "nan"}, "inf" or "-inf". */
+/* JSON has no infinities and no NaN: they become {"float": "nan"}, "inf" or "-inf". */
 static json_t *json_of_float(float v)
 {
 	if (isfinite(v))
@@ -26,7 +26,7 @@ static json_t *json_of_float(float v)
 	return json_pack("{s:s}", "float", isnan(v) ? "nan" : v > 0 ? "inf" : "-inf");
 }
 
-/* NULL: out of memory, or a text is not UTF-8. */
+/* Returns NULL if memory is short or a text is not UTF-8. */
 static json_t *json_of_field(const struct stk_arg_def *def, const void *args)
 {
 	const void *field = (const char *)args + def->offset;
@@ -146,7 +146,7 @@ static bool node_of_json(const json_t *j, struct stk_node *out)
 	return true;
 }
 
-/* A number, in either of its spellings. */
+/* Reads a number, in either of its two forms. */
 static bool number_of_json(const json_t *j, double *out)
 {
 	const char *text = json_string_value(json_object_get(j, "float"));
@@ -157,7 +157,7 @@ static bool number_of_json(const json_t *j, double *out)
 	       (text && json_object_size(j) == 1 && (strcmp(text, "nan") == 0 || strcmp(text, "inf") == 0 || strcmp(text, "-inf") == 0));
 }
 
-/* A list of one type; the memory is the caller's to free. */
+/* Reads a list of one type; the caller frees the memory. */
 static bool list_of_json(const char *name, const json_t *j, struct stk_arg *out, void **memory)
 {
 	size_t n = json_array_size(j);
@@ -215,7 +215,7 @@ struct read_op {
 	size_t n_inputs, n_args, n_when;
 };
 
-/* The memory is the caller's to free. */
+/* Reads the conditions; the caller frees the memory. */
 static enum stk_status read_conditions(const json_t *when, struct read_op *op, size_t index, struct stk_error *err)
 {
 	size_t n = json_array_size(when);

@@ -61,8 +61,8 @@ static enum stk_status make_nodes(struct stk_program *p, struct stk_error *err)
 	return STK_OK;
 }
 
-/* Predicates, and what they are made from, come first in their chains: so wherever a value is placed it is known which branches the sample takes. What
- * a merge chooses may then be written at once to where the merged value belongs. */
+/* Marks predicates and the nodes that they are computed from, which run first in their chains. So when memory for a value is chosen, it is known which
+ * branches the sample takes, and the value that a merge chooses can be written directly to the merged value's memory. */
 static void find_branches(struct stk_program *p)
 {
 	for (int32_t i = p->n_nodes - 1; i >= 0 && p->branches; i--) {
@@ -74,7 +74,7 @@ static void find_branches(struct stk_program *p)
 		for (int32_t k = 0; k < stk__program_sources(n); k++) {
 			struct stk_program_node *from = &p->nodes[p->values[stk__program_source(n, k)].node];
 			from->decides |= n->decides;
-			/* a gather takes it from the slot: then it is made once, and where its condition is known */
+			/* gather reads the value from the slot, so the node is made once, where its condition is known */
 			from->cloned &= n->gathers < 0 || !from->node->n_when;
 		}
 	}
@@ -88,7 +88,7 @@ static void find_branches(struct stk_program *p)
 	}
 }
 
-/* A merged value is one address, so its two sides lie both in host memory or both on the GPU. */
+/* Checks that a merge's two sides lie both in host memory or both on the GPU, since a merged value has one address. */
 static enum stk_status check_sides(const struct stk_program *p, const struct stk_program_node *merge, struct stk_error *err)
 {
 	const struct stk_value *a = &p->values[merge->inputs[1]], *b = &p->values[merge->inputs[2]];
@@ -102,7 +102,7 @@ static enum stk_status check_sides(const struct stk_program *p, const struct stk
 		on_gpu, on_cores);
 }
 
-/* The cores do not see the GPU's values; they are worked out beforehand where a shape or an argument depends on them. */
+/* The cores do not see the GPU's values: values that a shape or an argument depends on must be computed on the cores. */
 static enum stk_status check_places(const struct stk_program *p, struct stk_error *err)
 {
 	for (int32_t i = 0; i < p->n_nodes; i++) {
@@ -132,9 +132,9 @@ static enum stk_status check_places(const struct stk_program *p, struct stk_erro
 	return STK_OK;
 }
 
-/* Streams are named by the operator's name where the user gave one, else by its ordinal among the random operators, so that adding a resize
- * changes no draw. Operators with a seed of their own all have one stream: with equal seeds they draw the same numbers, as in DALI, where an image and its
- * mask are cropped alike in this way. */
+/* Names the random streams: by the operator's name if the user gave one, else by its ordinal among the random operators, so that adding a resize changes no
+ * draw. All operators with a seed of their own share one stream: with equal seeds they draw the same numbers, as in DALI, where this crops an image and its
+ * mask alike. */
 static void name_streams(struct stk_program *p)
 {
 	uint64_t ordinal = 0;
@@ -152,7 +152,7 @@ static void name_streams(struct stk_program *p)
 	}
 }
 
-/* How many parts a reader fetches for a sample. */
+/* Returns how many parts a reader fetches for a sample. */
 static int32_t parts_of(const struct stk_program_node *n)
 {
 	const struct stk_reader_def *reader = n->def->reader;
@@ -216,8 +216,8 @@ static enum stk_status find_readers(struct stk_program *p, struct stk_error *err
 	return STK_OK;
 }
 
-/* A source is not called for data that is thrown away, nor does the run end because it fails. But something has to say where epochs end: without a reader and
- * without a source that an output needs, all sources stay. The graph's order is a topological one. */
+/* Finds sources whose data no output needs. They are not called, so that their failure does not end the run. But something must determine where epochs end:
+ * without a reader and without a source that an output needs, all sources stay. The graph's order is a topological one. */
 static enum stk_status find_pruned(struct stk_program *p, struct stk_error *err)
 {
 	bool *needed = stk__program_alloc(p, (size_t)p->n_nodes, sizeof *needed);
@@ -245,7 +245,7 @@ static bool is_chain_node(const struct stk_program_node *n)
 	return !n->cloned && !n->pruned && !(n->def->flags & STK_OP_CALLBACK);
 }
 
-/* A node's level: one more than what it must wait for, and two where it gathers in between. */
+/* Computes each node's level: one more than that of the nodes it must wait for, and two more if it gathers in between. */
 static void find_levels(struct stk_program *p)
 {
 	bool source_driven = false;
@@ -256,7 +256,7 @@ static void find_levels(struct stk_program *p)
 		struct stk_program_node *n = &p->nodes[i];
 		if (n->cloned || n->pruned || (n->def->flags & STK_OP_CALLBACK))
 			continue;
-		/* where a user's source drives the epochs, positions are known only once it has been asked */
+		/* if a user's source determines the epochs, positions are known only after it has been called */
 		int32_t first = source_driven ? 1 : 0;
 		n->level = n->gathers >= 0 ? first + 1 : first;
 		for (int32_t k = 0; k < stk__program_sources(n); k++) {
@@ -281,7 +281,7 @@ static int32_t find_root(int32_t *parent, int32_t i)
 	return i;
 }
 
-/* Whether the chain of a root is worth a worker of its own: it decodes, goes over images, calls a user's function, or waits for bytes. */
+/* Finds out whether the chain of a root is worth a worker of its own: it decodes, processes images, calls a user's function, or waits for bytes. */
 static void find_heavy(const struct stk_program *p, int32_t *parent, bool *heavy)
 {
 	for (int32_t i = 0; i < p->n_nodes; i++) {
@@ -296,8 +296,8 @@ static void find_heavy(const struct stk_program *p, int32_t *parent, bool *heavy
 	}
 }
 
-/* Samples of hundreds of fields would have as many chains, each with a cost of its own. What is light shares LIGHT_CHAINS of them, and where there are more
- * than STK_MAX_CHAINS then, all share these. */
+/* Samples of hundreds of fields would have as many chains, each with its own overhead. Light chains are merged into LIGHT_CHAINS chains; if more than
+ * STK_MAX_CHAINS remain, all chains are merged into that many. */
 static enum stk_status join_chains(struct stk_program *p, int32_t *parent, struct stk_error *err)
 {
 	enum { LIGHT_CHAINS = 16 };
@@ -323,7 +323,8 @@ static enum stk_status join_chains(struct stk_program *p, int32_t *parent, struc
 	return STK_OK;
 }
 
-/* Chain nodes of one level that pass values to each other are one chain, and light ones may share one. Cloned nodes whose values no chain computes get a chain of their own. */
+/* Nodes of one level that pass values to each other form one chain, and light chains may be merged. Cloned nodes whose values no chain computes get a chain
+ * of their own. */
 static enum stk_status find_chains(struct stk_program *p, struct stk_error *err)
 {
 	int32_t *parent = stk__program_alloc(p, (size_t)p->n_nodes, sizeof *parent);
@@ -339,7 +340,7 @@ static enum stk_status find_chains(struct stk_program *p, struct stk_error *err)
 				parent[find_root(parent, i)] = find_root(parent, j);
 		}
 	}
-	for (int32_t i = 0, first = -1; i < p->n_nodes; i++) { /* what is only described is not worth a chain of its own */
+	for (int32_t i = 0, first = -1; i < p->n_nodes; i++) { /* operators that only describe are not worth a chain of their own */
 		const struct stk_program_node *n = &p->nodes[i];
 		if (!is_chain_node(n) || !n->on_gpu || n->def->fetch)
 			continue;
@@ -362,7 +363,7 @@ static enum stk_status find_chains(struct stk_program *p, struct stk_error *err)
 	return STK_OK;
 }
 
-/* Does chain c of level l run cloned node i for a node that reads it? Nodes that gather take it from the slot, as their gather did. */
+/* Returns whether chain c of level l runs cloned node i for a node that reads it. Nodes that gather read the value from the slot, like their gather did. */
 static bool chain_reads(const struct stk_program *p, int32_t level, int32_t chain, int32_t i)
 {
 	for (int32_t j = 0; j < p->n_nodes; j++) {
@@ -376,7 +377,7 @@ static bool chain_reads(const struct stk_program *p, int32_t level, int32_t chai
 	return false;
 }
 
-/* Level and chain that write a cloned node's values to the slot: the first chain that reads it. What is gathered over comes before. */
+/* Finds the level and chain that write a cloned node's values to the slot: the first chain that reads it. The chain that gather waits for comes earlier. */
 static void home_of_clone(struct stk_program *p, int32_t i)
 {
 	struct stk_program_node *n = &p->nodes[i];
@@ -406,7 +407,7 @@ static bool must_be_kept(const struct stk_program *p, int32_t v)
 	for (int32_t j = 0; j < p->n_nodes; j++) {
 		const struct stk_program_node *n = &p->nodes[j];
 		for (int32_t k = 0; !n->cloned && !n->pruned && k < stk__program_sources(n);
-			k++) /* clones run where what reads them does */
+			k++) /* clones run in the chain of the node that reads them */
 			if (stk__program_source(n, k) == v &&
 				!(is_chain_node(n) && n->gathers < 0 &&
 					(from->cloned || (n->level == from->level && n->chain == from->chain))))
@@ -437,7 +438,7 @@ static bool chain_uses(const struct stk_program *p, const struct stk_chain *c, i
 	return false;
 }
 
-/* What a chain takes from the slot. Where values are merged, operators also look at predicates that they do not read. */
+/* Finds the values that a chain reads from the slot. With merges, chains also read predicates that are not their operators' inputs. */
 static enum stk_status find_kept(struct stk_program *p, int32_t level, struct stk_chain *c, struct stk_error *err)
 {
 	c->kept = stk__program_alloc(p, (size_t)p->n_slot_values, sizeof *c->kept);
@@ -451,7 +452,7 @@ static enum stk_status find_kept(struct stk_program *p, int32_t level, struct st
 	return STK_OK;
 }
 
-/* What clones are to make here: a reader of many fields stands in many chains, each of which reads a few of them. */
+/* Finds which values the clones must make in this chain: a reader of many fields stands in many chains, each of which reads a few of them. */
 static enum stk_status find_wanted(struct stk_program *p, int32_t level, int32_t index, struct stk_chain *c, struct stk_error *err)
 {
 	c->wants = stk__program_alloc(p, (size_t)p->n_values, sizeof *c->wants);
@@ -467,14 +468,14 @@ static enum stk_status find_wanted(struct stk_program *p, int32_t level, int32_t
 	return STK_OK;
 }
 
-/* A chain's nodes in the graph's order, which is a topological one; clones stand before the rest since they need nothing. */
+/* Lists a chain's nodes in the graph's order, which is a topological one; clones come first since they need nothing. */
 static enum stk_status fill_chain(struct stk_program *p, int32_t level, int32_t index, struct stk_error *err)
 {
 	struct stk_chain *c = &p->levels[level].chains[index];
 	c->nodes = stk__program_alloc(p, (size_t)p->n_nodes, sizeof *c->nodes);
 	if (!c->nodes)
 		return stk__fail(err, STK_NO_MEMORY, "out of memory for a chain");
-	for (int32_t k = p->branches ? 0 : p->n_nodes; k < 2 * p->n_nodes; k++) { /* what decides first */
+	for (int32_t k = p->branches ? 0 : p->n_nodes; k < 2 * p->n_nodes; k++) { /* predicates and their inputs first */
 		int32_t i = k % p->n_nodes;
 		const struct stk_program_node *n = &p->nodes[i];
 		bool here = n->level == level && n->chain == index && (n->cloned || is_chain_node(n));

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What messages call an operator. */
+ * The names of operators in messages. */
 #include "graph/graph.h"
 
 #include <stdio.h>
 
 void stk__node_title(const struct stk_graph_node *node, char *text, size_t capacity)
 {
-	const char *name = node->def->flags & STK_OP_MERGES ? "the branches" : node->def->name; /* users know no operator that merges */
+	const char *name = node->def->flags & STK_OP_MERGES ? "the branches" : node->def->name; /* merges have no name that users know */
 	if (node->where)
 		snprintf(text, capacity, "%s at %s", name, node->where);
 	else

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Branches: which operators run for which samples, checked while the graph is built. What is read where it does not exist is found here, so that at run
- * time nobody has to ask. */
+ * Branches: which operators run for which samples. Checked while the graph is built: an operator that reads a value which does not exist for all its samples
+ * is refused here, so that no check is needed at run time. */
 #include "graph/graph.h"
 
 #include <stdio.h>
@@ -13,7 +13,7 @@ static bool same_condition(const struct stk_condition *a, const struct stk_condi
 	return a->predicate.op == b->predicate.op && a->predicate.output == b->predicate.output && a->wanted == b->wanted;
 }
 
-/* Whether what was made under the conditions `made` exists wherever those of `read` hold: `read` must begin with `made`. */
+/* Returns whether a value that exists under the conditions `made` exists whenever those of `read` hold: `read` must begin with `made`. */
 static bool covers(const struct stk_condition *made, int32_t n_made, const struct stk_condition *read, int32_t n_read)
 {
 	for (int32_t i = 0; i < n_made; i++)
@@ -22,7 +22,7 @@ static bool covers(const struct stk_condition *made, int32_t n_made, const struc
 	return true;
 }
 
-/* Names the branch that a reading operator lacks: the first that `from` stands in and `read` does not have. */
+/* Returns an error that names the branch which a reading operator lacks: the first that `from` stands in and `read` does not have. */
 static enum stk_status refuse(const struct stk_graph *g, const struct stk_graph_node *from, const struct stk_condition *read,
 	int32_t n_read, struct stk_error *err)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What operators ask of a call. */
+ * Helpers that operators call with their struct stk_call. */
 #include "op/op.h"
 
 void *stk__gathered_take(struct stk_gathered *g, size_t size)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * _checked_text: what a Loader does with texts and JSON before Python reads them. */
+ * _checked_text: checks texts and JSON for a Loader before Python reads them. */
 #include "op/op.h"
 
 #include "base/error.h"
@@ -21,7 +21,7 @@ static const struct stk_arg_def checked_text_args[] = {
 	STK_ARG_END,
 };
 
-/* No bytes are a component that is missing. */
+/* An empty text is a missing component. */
 static enum stk_status check(const struct checked_text *a, const char *text, size_t n, struct stk_error *err)
 {
 	size_t at = 0;
@@ -31,7 +31,7 @@ static enum stk_status check(const struct checked_text *a, const char *text, siz
 		     : STK_OK;
 }
 
-/* A view, which is looked at here: no more is done to it. */
+/* Makes a view and checks its bytes here, so that run has nothing to do. */
 static enum stk_status checked_text_infer(const struct stk_call *call, struct stk_error *err)
 {
 	const struct stk_desc *in = &call->in[0].desc;

@@ -1,55 +1,55 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What operators share in reading descs and arguments: where an image's height, width and channels lie, and values that are given once or once
- * a channel. */
+ * Helpers to read descs and arguments: where an image's height, width and channels are, and values that are given once or once a channel. */
 #ifndef STK_OP_DIMS_H
 #define STK_OP_DIMS_H
 
 #include "op/op.h"
 
-/* Dims of an image in its desc; -1: there is none. A desc without layout is taken as HW, HWC, FHWC or FDHWC, by its ndim. */
+/* The dims of an image in its desc; -1: no such dim. A desc without layout is taken as HW, HWC, FHWC or FDHWC, by its ndim. */
 struct stk_dims {
 	int32_t h, w, c;
 	bool known; /* false: ndim is not known yet (while a graph is built) */
 };
 
-/* STK_SHAPE when the desc is no image. */
+/* Finds the dims; STK_SHAPE if the desc is not an image. */
 enum stk_status stk__dims_of(const struct stk_desc *desc, struct stk_dims *out, struct stk_error *err);
 
-/* The same for loops over rows of pixels: STK_SHAPE too unless the width follows the height. */
+/* Like stk__dims_of, for loops over rows of pixels: STK_SHAPE also unless the width follows the height. */
 enum stk_status stk__dims_of_rows(const struct stk_desc *desc, struct stk_dims *out, struct stk_error *err);
 
-/* The same for loops over pixels of one channel or three: STK_SHAPE too unless the channels, if there are any, follow the width. *channels: -1 when not known. */
+/* Like stk__dims_of, for loops over pixels of one channel or three: STK_SHAPE also unless the channels, if there are any, follow the width. *channels: -1 if
+ * not known. */
 enum stk_status stk__dims_of_pixels(const struct stk_desc *desc, struct stk_dims *out, int64_t *channels, struct stk_error *err);
 
-/* Channels: 1 without the dim, -1 when not known. */
+/* Returns the number of channels: 1 without the dim, -1 if not known. */
 static inline int64_t stk__dims_channels(const struct stk_dims *d, const struct stk_desc *desc)
 {
 	return !d->known ? -1 : d->c < 0 ? 1 : desc->shape[d->c];
 }
 
-/* An image as rows of pixels: dims before its height are frames, those behind its width channels, of which a layout may name several. */
+/* An image as rows of pixels: dims before its height are frames, dims after its width are channels, of which a layout may name several. */
 struct stk_rows {
-	int64_t frames, channels; /* -1 where an extent is not known; INT32_MAX also stands for more */
-	int32_t height, width;    /* of images in memory alone */
+	int64_t frames, channels; /* -1 if an extent is not known; INT32_MAX also stands for more */
+	int32_t height, width;    /* only valid for images in memory */
 };
 struct stk_rows stk__rows_of(const struct stk_dims *d, const struct stk_desc *desc);
 
-/* The layout as `desc` has it or as it is taken: "HWC" for a tensor of 3 dims without one; "" when nothing fits. */
+/* Returns the layout of `desc`, or the one that it is taken to have: "HWC" for a tensor of 3 dims without one; "" if none fits. */
 const char *stk__layout_of(const struct stk_desc *desc);
 
-/* For operators of images: names the layout of a desc that has none. */
+/* For operators of images: sets the layout of a desc that has none. */
 void stk__layout_name(const struct stk_op_def *def, struct stk_desc *desc);
 
-/* Index of a dim's letter in the layout, or -1. */
+/* Returns the index of a dim's letter in the layout, or -1. */
 int32_t stk__layout_find(const struct stk_desc *desc, char name);
 
-/* True while a graph is built: data and bytes are absent. */
+/* Returns true while a graph is built: data and bytes are then absent. */
 static inline bool stk__building(const struct stk_call *call)
 {
 	return !call->tools;
 }
 
-/* A tensor with the type that its elements are stored as: values of enumerations are moved as whole numbers. */
+/* Returns the tensor with the type that its elements are stored as: values of enumerations are moved as whole numbers. */
 static inline struct stk_tensor stk__stored(const struct stk_tensor *t)
 {
 	struct stk_tensor stored = *t;
@@ -62,21 +62,21 @@ static inline enum stk_dtype stk__dtype_or(int32_t given, enum stk_dtype fallbac
 	return given < 0 ? fallback : (enum stk_dtype)given;
 }
 
-/* STK_INVALID unless there is one value, or one for each of n channels. `name`: the argument's, for the message. */
+/* Returns STK_INVALID unless there is one value, or one for each of n channels. `name`: the argument's, for the message. */
 enum stk_status stk__check_per_channel(const char *name, struct stk_floats values, int64_t n, struct stk_error *err);
 
-/* Spreads them over n <= STK_PASS_MAX_CHANNELS channels. */
+/* Spreads the values over n <= STK_PASS_MAX_CHANNELS channels. */
 enum stk_status stk__per_channel(const char *name, struct stk_floats values, int64_t n, float *out, struct stk_error *err);
 
-/* STK_SHAPE unless the matrix has these rows and columns; rows -1: any number. `shape` is what stands behind a STK_SHAPED argument: where that was no
- * tensor of two dims or more, its values come row by row, and whoever reads them counts them. */
+/* Returns STK_SHAPE unless the matrix has these rows and columns; rows -1: any number. `shape` is the field that follows a STK_SHAPED argument. If the
+ * argument's tensor did not have two dims or more, its values come row by row, and the caller must check their number. */
 enum stk_status stk__check_matrix(const char *name, struct stk_ints shape, int64_t rows, int64_t columns, struct stk_error *err);
 
-/* True for types that hold whole numbers, bool among them. */
+/* Returns whether the type holds whole numbers; bool does. */
 bool stk__dtype_whole(enum stk_dtype dtype);
 
-/* For operators that have both lower and lower_jobs, and compute on values: `classes`, or STK_CLASS_NEVER for types that a pass cannot compute on, or
- * that are not known. */
+/* For operators that have both lower and lower_jobs and compute on values: returns `classes`, or STK_CLASS_NEVER for types that a pass cannot compute on and
+ * for unknown types. */
 static inline unsigned stk__classes_for(const struct stk_desc *in, unsigned classes)
 {
 	return in && stk__dtype_in_float(in->dtype) ? classes : STK_CLASS_NEVER;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * external_source: samples that a user's callback gives. The engine calls it and checks what comes against what is promised here. */
+ * external_source: samples from a user's callback. The engine calls the callback and checks its tensors against the type, shape and layout that the graph
+ * declares. */
 #include "op/op.h"
 
 #include <string.h>

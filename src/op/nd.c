@@ -40,7 +40,7 @@ bool stk__window_inside(const struct stk_window *w, const struct stk_desc *desc)
 	return true;
 }
 
-/* "height", or "dim 2" where the letter has no plain name. */
+/* Returns "height", or "dim 2" if the letter has no plain name. */
 static const char *dim_name(const struct stk_desc *desc, int32_t d, char text[16])
 {
 	const char *layout = stk__layout_of(desc);
@@ -127,7 +127,7 @@ enum stk_status stk__gather_same(const struct stk_call *calls, int32_t count, ui
 	return STK_OK;
 }
 
-/* The dim along which fill values differ, -1 when there is one for all. */
+/* Finds the dim along which fill values differ, or -1 if there is one for all. */
 static enum stk_status fill_dim(struct stk_floats fill, const struct stk_desc *out, int32_t *dim, struct stk_error *err)
 {
 	*dim = fill.count > 1 ? stk__layout_find(out, 'C') : -1;
@@ -142,11 +142,11 @@ enum stk_status stk__check_fill(struct stk_floats fill, const struct stk_desc *o
 	return out->ndim < 0 ? STK_OK : fill_dim(fill, out, &dim, err);
 }
 
-/* Fill value k in the type dtype. */
+/* Converts fill value k to the type dtype. */
 static uint64_t fill_element(struct stk_floats fill, int32_t k, enum stk_dtype dtype)
 {
 	float one = fill.count > 0 ? fill.v[k] : 0;
-	uint64_t element = 0; /* room for one of any type */
+	uint64_t element = 0; /* fits an element of any type */
 	stk__convert_one(&element, dtype, &one, STK_FLOAT);
 	return element;
 }
@@ -166,7 +166,7 @@ enum stk_status stk__window_copy(
 		uint64_t value = fill_element(fill, 0, out->dtype);
 		return stk__job_copy(jobs, &call->in[0], &to, dims, out->ndim, &value, false, err);
 	}
-	dims[c].size = 1; /* a channel at a time, each with its value */
+	dims[c].size = 1; /* one channel at a time, each with its own value */
 	for (int32_t k = 0; k < fill.count && s == STK_OK; k++) {
 		uint64_t value = fill_element(fill, k, out->dtype);
 		s = stk__job_copy(jobs, &call->in[0], &to, dims, out->ndim, &value, false, err);
@@ -176,7 +176,7 @@ enum stk_status stk__window_copy(
 	return s;
 }
 
-/* Outputs of a dim whose sources follow each other by one step. */
+/* A run of outputs along a dim whose sources are one step apart. */
 struct run {
 	int64_t at, size, start, step;
 };
@@ -192,7 +192,7 @@ static struct run next_run(int64_t at, int64_t extent, int64_t start, int32_t si
 	return r;
 }
 
-/* The dims before d have their run. */
+/* Dims before d already have their run. */
 static enum stk_status continue_dims(const struct stk_call *call, const struct stk_window *w, enum stk_border border, struct stk_jobs *jobs,
 	struct stk_copy_dim *dims, struct stk_tensor to, int32_t d, struct stk_error *err)
 {

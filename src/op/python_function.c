@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * python_function: outputs that a user's callback makes of a sample's inputs, or of a batch's. Results are copied, so that they go back at once. */
+ * python_function: outputs that a user's callback makes from the inputs of a sample or of a batch. Results are copied, so that the user's memory is released
+ * at once. */
 #include "op/op.h"
 
 #include <string.h>
@@ -30,7 +31,7 @@ static const char *layout_of(const struct python_function *a, int32_t output)
 	return output < a->output_layouts.count ? a->output_layouts.v[output] : "";
 }
 
-/* What came must be a tensor, of the promised layout. */
+/* Checks that a result is a tensor of the declared layout. */
 static enum stk_status check_result(const struct python_function *a, int32_t output, const struct stk_tensor *t, struct stk_error *err)
 {
 	const char *layout = layout_of(a, output);
@@ -43,7 +44,7 @@ static enum stk_status check_result(const struct python_function *a, int32_t out
 	return STK_OK;
 }
 
-/* A view of what came, with the layout that was promised. */
+/* Returns a view of a result, with the declared layout. */
 static struct stk_tensor result_of(const struct python_function *a, int32_t output, const struct stk_tensor *t)
 {
 	struct stk_tensor out = *t;
@@ -52,7 +53,7 @@ static struct stk_tensor result_of(const struct python_function *a, int32_t outp
 	return out;
 }
 
-/* Calls the user for n samples; the results are given back by feed->release. */
+/* Calls the user's function for n samples; feed->release returns the results to the user. */
 static enum stk_status call_user(
 	const struct stk_call *calls, int32_t n, struct stk_feed *feed, const struct stk_feed_request *request, struct stk_error *err)
 {
@@ -116,7 +117,7 @@ static size_t aligned(size_t bytes)
 	return (bytes + STK_CACHE_LINE - 1) / STK_CACHE_LINE * STK_CACHE_LINE;
 }
 
-/* Results as they are kept for the batch: tensors by sample and output, then their bytes. */
+/* Copies the results, which are kept for the batch: tensors by sample and output, followed by their bytes. */
 static enum stk_status keep_results(
 	const struct stk_call *calls, int32_t count, const struct stk_tensor *results, struct stk_gathered *out, struct stk_error *err)
 {

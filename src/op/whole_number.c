@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * _whole_number: what a Loader makes of a label that stands as text in a file of its own. */
+ * _whole_number: reads a label that a Loader finds as text in a file. */
 #include "op/op.h"
 
 #include "base/error.h"

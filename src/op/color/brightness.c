@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * brightness: a factor and a shift. */
+ * brightness: multiplies by a factor and adds a shift. */
 #include "op/color/intensity.h"
 
 struct brightness {

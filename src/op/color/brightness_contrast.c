@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * brightness_contrast: both in one step. */
+ * brightness_contrast: changes brightness and contrast in one step. */
 #include "op/color/intensity.h"
 
 struct brightness_contrast {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * color_space_conversion: RGB, BGR, GRAY and YCbCr (ITU-R BT.601, studio range) into each other. */
+ * color_space_conversion: converts between RGB, BGR, GRAY and YCbCr (ITU-R BT.601, studio range). */
 #include "op/color/color.h"
 
 #include <string.h>
@@ -40,7 +40,7 @@ static enum stk_status csc_infer(const struct stk_call *call, struct stk_error *
 	return STK_OK;
 }
 
-/* A space as a linear map of RGB: rgb -> M rgb + b, and back. Luma weights are BT.601's. */
+/* A colour space as a linear map of RGB, rgb -> M rgb + b, and its inverse. Luma weights are BT.601's. */
 struct space {
 	double m[9], b[3];
 };
@@ -88,7 +88,7 @@ static void csc_lower(const struct stk_call *call, struct stk_pass *pass)
 	if (a->image_type == a->output_type)
 		return;
 	if (a->image_type == STK_YCBCR &&
-		a->output_type == STK_GRAY) { /* luma alone, scaled to full range: going through RGB would saturate */
+		a->output_type == STK_GRAY) { /* only luma, scaled to the full range: a detour through RGB would saturate */
 		static const float luma_only[3] = {1, 0, 0};
 		float scale = (float)(255. / 219), bias = (float)(-16 * 255. / 219);
 		stk__pass_gray(pass, luma_only, STK_UINT8);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * contrast: a factor about a centre. */
+ * contrast: scales values about a centre. */
 #include "op/color/intensity.h"
 
 struct contrast {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * hue: a turn of the hue. */
+ * hue: rotates the hue. */
 #include "op/color/color.h"
 #include "op/color/intensity.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What brightness, contrast, brightness_contrast and color_twist share:
+ * Shared by brightness, contrast, brightness_contrast and color_twist:
  *     out = shift * range + brightness * (center + contrast * (x - center))
  * range is the output type's (255 for uint8, 1 for float32), center by default half of the input's (128; 0.5). */
 #ifndef STK_OP_INTENSITY_H
@@ -12,7 +12,7 @@ struct stk_intensity {
 	float center; /* NAN: the input type's */
 };
 
-/* desc of the output, and whether both types can be computed on. dtype: -1 for the input's. */
+/* Sets the output's desc, and checks that both types can be computed on. dtype: -1 for the input's. */
 enum stk_status stk__intensity_infer(const struct stk_call *call, int32_t dtype, struct stk_error *err);
 void stk__intensity_lower(const struct stk_intensity *i, int32_t dtype, struct stk_pass *pass);
 

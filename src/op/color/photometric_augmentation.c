@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * photometric_augmentation: draws what photometric_distortion does to images. */
+ * photometric_augmentation: draws the values by which photometric_distortion changes images. */
 #include "op/color/photometric.h"
 #include "op/objects/objects.h"
 
@@ -49,7 +49,7 @@ static float draw(struct stk_random *r, struct stk_floats range)
 	return (float)stk__draw_between(r, range.v[0], range.v[1]);
 }
 
-/* Each draw is made whether it counts or not, so that none depends on the others. */
+/* Takes each draw even if it has no effect, so that no draw depends on the others. */
 static enum stk_status photometric_augmentation_run(const struct stk_call *call, struct stk_error *err)
 {
 	(void)err;

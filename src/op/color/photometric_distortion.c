@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * photometric_distortion: changes colours of images as photometric_augmentation has drawn. */
+ * photometric_distortion: changes the colours of images by the values that photometric_augmentation has drawn. */
 #include "op/color/color.h"
 #include "op/color/photometric.h"
 
@@ -76,7 +76,7 @@ static void change_contrast(struct stk_pass *pass, const struct distortion *d, u
 	stk__pass_clamp(pass, 0, 1);
 }
 
-/* In float32 between 0 and 1, whatever the image is of. */
+/* Computes in float32 between 0 and 1, for all types of images. */
 static void photometric_distortion_lower(const struct stk_call *call, struct stk_pass *pass)
 {
 	const struct distortion *d = call->state;

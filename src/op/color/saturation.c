@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * saturation: a factor of the saturation. */
+ * saturation: multiplies the saturation by a factor. */
 #include "op/color/color.h"
 #include "op/color/intensity.h"
 

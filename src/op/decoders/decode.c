@@ -39,7 +39,7 @@ const struct stk_arg_def stk__decode_cache_group[] = {
 	STK_ARG_END,
 };
 
-/* 16-bit files are decoded to 16 bits and then converted to the type asked for, unless that is uint8, to which the codec itself rounds. */
+/* 16-bit files are decoded to 16 bits and then converted to the wanted type, except for uint8, to which the codec itself rounds. */
 static enum stk_dtype decoded_dtype(const struct stk_decode_args *a, const struct stk_image_info *info)
 {
 	return info->bits > 8 && a->dtype != STK_UINT8 ? STK_UINT16 : STK_UINT8;

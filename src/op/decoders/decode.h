@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What the decoders share: DALI's arguments, the header, and the way from the file's pixels to the type asked for. An operator of the family keeps
- * struct stk_decode_args as its first member and struct stk_decode_state as its state; it only has to say which window it keeps. */
+ * Shared by the decoders: DALI's arguments, reading the header, and the conversion of the file's pixels to the wanted type. An operator of the family has
+ * struct stk_decode_args as its first member and struct stk_decode_state as its state; it only has to set the window to keep. */
 #ifndef STK_OP_DECODE_H
 #define STK_OP_DECODE_H
 
@@ -9,8 +9,8 @@
 struct stk_decode_args {
 	int32_t output_type, dtype;
 	bool adjust_orientation;
-	int64_t scale_denom; /* decoders.image alone has it; 0 elsewhere */
-	/* DALI's, without effect here */
+	int64_t scale_denom; /* only decoders.image has it; 0 elsewhere */
+	/* accepted for compatibility with DALI, without effect */
 	bool affine, jpeg_fancy_upsampling, use_fast_idct, cache_debug, cache_batch_copy;
 	float hw_decoder_load;
 	int64_t hybrid_huffman_threshold, device_memory_padding, device_memory_padding_jpeg2k, host_memory_padding,
@@ -22,14 +22,14 @@ extern const struct stk_arg_def stk__decode_group[], stk__decode_cache_group[];
 
 struct stk_decode_state {
 	struct stk_image_info info;
-	struct stk_desc whole;    /* HWC, as if all of it were decoded */
-	struct stk_window window; /* what is kept; everything to begin with */
+	struct stk_desc whole;    /* HWC, for the whole decoded image */
+	struct stk_window window; /* the window to keep; at first everything */
 };
 
-/* Peeks at the header. state->whole, state->window and out[0].desc describe the whole image then; extents are -1 while a graph is built. */
+/* Reads the header. Afterwards state->whole, state->window and out[0].desc describe the whole image; extents are -1 while a graph is built. */
 enum stk_status stk__decode_infer(const struct stk_call *call, struct stk_error *err);
 
-/* For the end of an operator's infer: checks that state->window is not empty and takes its extents for the output. */
+/* Last step of an operator's infer: checks that state->window is not empty and uses its extents for the output. */
 enum stk_status stk__decode_keep(const struct stk_call *call, struct stk_error *err);
 
 /* Members of the table: extent, encoded, fetch, lower (window, then type) and classify. */

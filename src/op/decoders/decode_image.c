@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * decoders.image: a file's bytes become pixels. */
+ * decoders.image: decodes a file's bytes to pixels. */
 #include "op/decoders/decode.h"
 
 static const struct stk_arg_def decode_image_args[] = {

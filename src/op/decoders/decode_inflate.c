@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * decoders.inflate: what LZ4 has packed, in blocks as nvCOMP takes them (github.com/lz4/lz4, doc/lz4_Block_format.md). */
+ * decoders.inflate: unpacks LZ4 blocks, in the format that nvCOMP uses (github.com/lz4/lz4, doc/lz4_Block_format.md). */
 #include "op/nd.h"
 
 #include <stdio.h>
@@ -9,7 +9,7 @@ struct inflate {
 	struct stk_ints shape, chunk_offsets, chunk_sizes;
 	int32_t dtype;
 	const char *algorithm, *layout, *sequence_axis_name;
-	bool check_output_size; /* DALI's, without effect here */
+	bool check_output_size; /* accepted for compatibility with DALI, without effect */
 };
 
 #define CHUNKS(member, text) STK_ARG(struct inflate, member, STK_ARG_INTS, NULL, (0, 0x1p40), STK_PER_SAMPLE | STK_SCALAR_OK, text)
@@ -54,7 +54,7 @@ static int32_t chunk_count(const struct inflate *a)
 	return a->chunk_sizes.count >= 0 ? a->chunk_sizes.count : a->chunk_offsets.count >= 0 ? a->chunk_offsets.count : 1;
 }
 
-/* Where chunk i lies. at: behind the one before it. */
+/* Finds the bytes of chunk i. at: the end of the chunk before it. */
 static enum stk_status place_chunk(const struct inflate *a, int32_t i, size_t size, size_t *at, size_t *bytes, struct stk_error *err)
 {
 	if (a->chunk_offsets.count >= 0)
@@ -72,7 +72,7 @@ static enum stk_status place_chunk(const struct inflate *a, int32_t i, size_t si
 
 /* ---- LZ4 ---- */
 
-/* A length of 15 and more goes on in further bytes, up to one that is not 255. */
+/* Reads a length. One of 15 or more continues in further bytes, up to one that is not 255. */
 static bool take_length(const uint8_t **p, const uint8_t *end, size_t *length)
 {
 	uint8_t more = *length == 15 ? 255 : 0;
@@ -85,7 +85,7 @@ static bool take_length(const uint8_t **p, const uint8_t *end, size_t *length)
 	return true;
 }
 
-/* Fills `to` with exactly `need` bytes. False: damaged, or another size. */
+/* Fills `to` with exactly `need` bytes. Returns false if the data is damaged or has another size. */
 static bool unpack_lz4(const uint8_t *p, size_t size, uint8_t *to, size_t need)
 {
 	const uint8_t *end = p + size;
@@ -98,7 +98,7 @@ static bool unpack_lz4(const uint8_t *p, size_t size, uint8_t *to, size_t need)
 		memcpy(to + made, p, literals);
 		made += literals;
 		p += literals;
-		if (p == end) /* the last sequence has literals alone */
+		if (p == end) /* the last sequence has only literals */
 			return made == need;
 		if (end - p < 2)
 			return false;
@@ -106,7 +106,7 @@ static bool unpack_lz4(const uint8_t *p, size_t size, uint8_t *to, size_t need)
 		p += 2;
 		if (!take_length(&p, end, &match) || back == 0 || back > made || match + 4 > need - made)
 			return false;
-		for (size_t i = 0; i < match + 4; i++, made++) /* byte by byte: it may overlap what it makes */
+		for (size_t i = 0; i < match + 4; i++, made++) /* byte by byte, since the source may overlap the bytes that are written */
 			to[made] = to[made - back];
 	}
 	return false;

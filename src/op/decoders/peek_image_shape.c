@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * peek_image_shape: the shape that decoders.image would give. */
+ * peek_image_shape: the shape that decoders.image would output, read from the file's header. */
 #include "kernel/convert/convert.h"
 #include "op/op.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * augment: one of the operations of automatic augmentation, which each sample's own number chooses.
+ * augment: one of the operations of automatic augmentation, which a number chooses for each sample.
  *
- * The alternative, an `if` for each of fifteen operations, costs each sample its conditions and the graph several hundred operators. Here a sample makes
- * one job of a kind that there is anyway. The lists of a policy are arguments, so that a sample draws one number and reads nothing else. */
+ * The alternative, an `if` for each of fifteen operations, would add several hundred operators to the graph and conditions to each sample. Instead, a sample
+ * makes one job of an existing kind. The lists of a policy are arguments, so that a sample draws one number and reads nothing else. */
 #include "kernel/enhance/enhance.h"
 #include "kernel/equalize/equalize.h"
 #include "kernel/pointwise/pointwise.h"
@@ -41,7 +41,7 @@ struct augment {
 	struct stk_floats fill_value;
 };
 
-#define MOST 0x1p14 /* of a factor or a number of pixels, so that positions stay in range */
+#define MOST 0x1p14 /* limit of a factor or a number of pixels, so that positions stay in range */
 static const struct stk_arg_def augment_args[] = {
 	STK_ARG(struct augment, operation, STK_ARG_INTS, NULL, (0, OPERATIONS - 1), STK_PER_SAMPLE | STK_SCALAR_OK | STK_REQUIRED,
 		"One, or a list of which row chooses: 0 identity, 1 shear_x, 2 shear_y, 3 translate_x, 4 translate_y, 5 rotate, 6 brightness, 7 color, 8 contrast, 9 sharpness, 10 posterize, "
@@ -59,7 +59,7 @@ static const struct stk_arg_def augment_args[] = {
 	STK_ARG_END,
 };
 
-/* One row of the lists. */
+/* One row of the policy's lists. */
 struct step {
 	int64_t operation;
 	float magnitude;
@@ -96,13 +96,13 @@ static enum stk_status check_step(struct step step, struct stk_error *err)
 	return STK_OK;
 }
 
-/* Nothing changes: the image is passed on as it is. */
+/* Returns whether the step changes nothing, so that the image is passed on as it is. */
 static bool keeps(struct step step)
 {
 	return step.operation == IDENTITY || (step.operation >= BRIGHTNESS && step.operation <= SHARPNESS && step.magnitude == 1);
 }
 
-/* Before a sample has drawn its row, all of them are looked at. */
+/* Before a sample has drawn its row, checks all rows. */
 static enum stk_status infer_step(const struct stk_call *call, struct stk_error *err)
 {
 	const struct augment *a = call->args;
@@ -136,13 +136,13 @@ static enum stk_status augment_infer(const struct stk_call *call, struct stk_err
 	return infer_step(call, err);
 }
 
-/* To 15 decimals, as Pillow does: angles of whole quarters are exact. */
+/* Rounds to 15 decimals, as Pillow does, so that angles of whole quarters are exact. */
 static double decimals(double x)
 {
 	return round(x * 1e15) / 1e15;
 }
 
-/* About the centre. */
+/* Sets a rotation about the centre. */
 static void turning(double degrees, const struct stk_transform *t, double m[6])
 {
 	double angle = -degrees * (3.14159265358979323846 / 180), x = t->width / 2.0, y = t->height / 2.0;
@@ -190,7 +190,7 @@ static enum stk_status move(const struct stk_call *call, struct stk_transform *t
 	return stk__job_transform(jobs, t, &call->in[0], &call->out[0], err);
 }
 
-/* What each value becomes. */
+/* Fills the table with the new value for each old value. */
 static void fill_table(struct step step, uint8_t table[ENTRIES])
 {
 	int by = (int)step.magnitude, mask = step.operation == POSTERIZE ? 0xff << (8 - by) : 0;
@@ -217,7 +217,7 @@ static enum stk_status look_up(const struct stk_call *call, struct stk_jobs *job
 {
 	const struct augment *a = call->args;
 	struct stk_pointwise p = {.op = STK_POINTWISE_LOOKUP, .lookup = {.entries = ENTRIES}};
-	uint8_t *table = call->state; /* a job's constants outlive this call */
+	uint8_t *table = call->state; /* stored in the state, since a job's constants must outlive this call */
 	fill_table(step_at(a, a->row), table);
 	return stk__job_pointwise(jobs, &p, table, ENTRIES, &call->in[0], &call->out[0], err);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * cutout: fills one rectangle of an image, in the pass that makes the image. Regions in any number, of tensors of any kind, are erase's. */
+ * cutout: fills one rectangle of an image, in the pass that makes the image. The operator erase fills any number of regions, in tensors of any kind. */
 #include "op/dims.h"
 
 #include <math.h>
@@ -42,7 +42,7 @@ static enum stk_status cutout_infer(const struct stk_call *call, struct stk_erro
 								 : stk__check_per_channel("fill_value", a->fill_value, channels, err);
 }
 
-/* The rectangle along one axis: from the whole part of where it begins to that of where it ends, inside the image. */
+/* Computes a bound of the rectangle along one axis: the whole part of x, clamped to the image. */
 static int32_t bound(float x, int32_t extent)
 {
 	return !(x > 0) ? 0 : x >= (float)extent ? extent : (int32_t)x;

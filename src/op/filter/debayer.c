@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * debayer: images in colour of what a sensor saw behind a Bayer filter. */
+ * debayer: reconstructs colour images from a sensor with a Bayer filter. */
 #include "kernel/debayer/debayer.h"
 #include "op/dims.h"
 
@@ -30,7 +30,7 @@ static bool gray(const struct debayer *a)
 	return strcmp(a->algorithm, "gray_ocv") == 0;
 }
 
-/* 0: the row; 1: the column. */
+/* Returns the pattern's position: i 0: the row; 1: the column. */
 static int64_t position(const struct debayer *a, int i)
 {
 	return a->blue_position.v[a->blue_position.count == 1 ? 0 : i];

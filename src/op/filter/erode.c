@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * experimental.erode: the least value in a window. */
+ * experimental.erode: the smallest value in a window. */
 #include "kernel/filter/filter.h"
 #include "op/filter/morphology.h"
 

@@ -52,7 +52,7 @@ static enum stk_status check_types(const struct stk_call *call, struct stk_error
 	return STK_OK;
 }
 
-/* The i-th spatial dim's anchor. */
+/* Returns the anchor along the i-th spatial dim. */
 static int64_t anchor_of(const struct filter *a, int32_t i, int64_t size)
 {
 	int64_t anchor = a->anchor.v[a->anchor.count == 1 ? 0 : i];

@@ -22,10 +22,10 @@ static const struct stk_arg_def gaussian_blur_args[] = {
 	STK_ARG_END,
 };
 
-/* A window that is larger than this is a mistake: no image has so many pixels in a row. */
+/* Limit of a window: a larger one is a mistake, as no image has so many pixels in a row. */
 enum { MOST = 1 << 16 };
 
-/* What holds for the i-th spatial dim. */
+/* The window along the i-th spatial dim. */
 struct window {
 	double sigma;
 	int64_t size;
@@ -35,7 +35,7 @@ static enum stk_status window_of(const struct gaussian_blur *a, int32_t i, struc
 {
 	double sigma = a->sigma.v[a->sigma.count == 1 ? 0 : i];
 	int64_t size = a->window_size.v[a->window_size.count == 1 ? 0 : i];
-	if (!(sigma >= 0) || size < 0) /* per-sample values are not checked against the table's range */
+	if (!(sigma >= 0) || size < 0) /* the table's range does not apply to per-sample values */
 		return stk__fail(err, STK_INVALID, "sigma and window_size cannot be negative: they are %g and %lld for spatial dim %d",
 			sigma, (long long)size, i);
 	if (sigma == 0 && size == 0)
@@ -70,7 +70,7 @@ static enum stk_status gaussian_blur_infer(const struct stk_call *call, struct s
 	return s;
 }
 
-/* Weights that add up to 1. */
+/* Fills in weights that add up to 1. */
 static void fill_weights(float *to, const struct window *w)
 {
 	int64_t radius = (w->size - 1) / 2;

@@ -35,7 +35,7 @@ static int64_t per_axis(struct stk_ints v, int32_t i)
 	return v.v[v.count == 1 ? 0 : i];
 }
 
-/* The extent of derivative t's window along spatial dim i. */
+/* Returns the extent of derivative t's window along spatial dim i. */
 static int64_t size_of(const struct laplacian *a, int32_t t, int32_t i)
 {
 	return t == i || a->smoothing_size.count < 0 ? per_axis(a->window_size, t) : per_axis(a->smoothing_size, i);
@@ -80,7 +80,7 @@ static enum stk_status laplacian_infer(const struct stk_call *call, struct stk_e
 	return check_sizes(a, &dims, err);
 }
 
-/* Binomial coefficients, times (1, -2, 1) where it is a derivative: size - 1 convolutions with (1, 1), or size - 3 of them. */
+/* Fills a window with binomial coefficients: size - 1 convolutions with (1, 1). For a derivative there are size - 3 of them, and two with (-1, 1). */
 static void fill_window(float *to, int32_t size, bool derivative, double scale)
 {
 	double w[MOST + 1] = {1};
@@ -88,7 +88,7 @@ static void fill_window(float *to, int32_t size, bool derivative, double scale)
 	for (int32_t k = 0; k < (derivative ? size - 3 : size - 1); k++, n++)
 		for (int32_t i = n; i > 0; i--)
 			w[i] += w[i - 1];
-	for (int32_t k = 0; derivative && k < 2; k++, n++) /* and two with (-1, 1) */
+	for (int32_t k = 0; derivative && k < 2; k++, n++) /* the two with (-1, 1) */
 		for (int32_t i = n; i >= 0; i--)
 			w[i] = (i ? w[i - 1] : 0) - w[i];
 	for (int32_t i = 0; i < size; i++)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * lookup_table: values by a table. */
+ * lookup_table: maps values by a table. */
 #include "kernel/convert/convert.h"
 #include "kernel/pointwise/pointwise.h"
 #include "op/dims.h"

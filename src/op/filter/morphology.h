@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What experimental.dilate and experimental.erode share: the largest or least value in a window. */
+ * Shared by experimental.dilate and experimental.erode: the largest or smallest value in a window. */
 #ifndef STK_OP_FILTER_MORPHOLOGY_H
 #define STK_OP_FILTER_MORPHOLOGY_H
 
@@ -16,10 +16,10 @@ enum stk_status stk__morphology_infer(const struct stk_call *call, struct stk_er
 enum stk_status stk__morphology_lower(
 	const struct stk_call *call, enum stk_filter_reduction reduction, struct stk_jobs *jobs, struct stk_error *err);
 
-/* For operators of images whose windows are two-dimensional: the spatial dims, and whether values are such that float32 holds. */
+/* For operators of images whose windows are two-dimensional: finds the spatial dims, and fails for types whose values float32 cannot hold exactly. */
 enum stk_status stk__planar_image(const struct stk_desc *in, struct stk_spatial *out, struct stk_error *err);
 
-/* Value i (0: width, 1: height) of an argument that has one value, or two. */
+/* Returns value i (0: width, 1: height) of an argument that has one value, or two. */
 static inline int64_t stk__planar_size(struct stk_ints v, int i)
 {
 	return v.v[v.count == 1 ? 0 : i];

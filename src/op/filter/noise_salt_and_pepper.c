@@ -25,7 +25,7 @@ static const struct stk_arg_def salt_and_pepper_args[] = {
 	STK_ARG_END,
 };
 
-/* The dim of the channels: the layout's, or the last dim of a tensor without layout; -1: there is none. */
+/* Returns the dim of the channels: the layout's, or the last dim of a tensor without layout; -1: no such dim. */
 static int32_t channel_dim(const struct stk_desc *in)
 {
 	return in->layout[0] ? stk__layout_find(in, 'C') : in->ndim - 1;
@@ -40,7 +40,7 @@ static enum stk_status salt_and_pepper_infer(const struct stk_call *call, struct
 	return stk__noise_infer(call, err);
 }
 
-/* Integer types drop the fraction, as in DALI. The default is beyond the limits of all of them, and saturates. */
+/* Integer types drop the fraction, as in DALI. The default exceeds the limits of all of them, and saturates. */
 static void store_value(uint8_t to[8], float given, double limit, enum stk_dtype dtype)
 {
 	bool whole = stk__dtype_whole(dtype);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * noise.shot: counts of events, as an image sensor registers photons. */
+ * noise.shot: noise of counted events, as when an image sensor registers photons. */
 #include "kernel/pointwise/pointwise.h"
 #include "op/filter/noise.h"
 

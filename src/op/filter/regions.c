@@ -36,7 +36,7 @@ static int32_t region_axes(const struct stk_regions *a, const struct stk_desc *d
 	return n;
 }
 
-/* How many regions anchor and shape name over n axes; < 0: they do not fit. */
+/* Returns how many regions anchor and shape give over n axes; < 0: they do not fit together. */
 static int32_t count_regions(const struct stk_regions *a, int32_t n, struct stk_error *err)
 {
 	int32_t anchors = a->anchor.count > 0 ? a->anchor.count : 0, shapes = a->shape.count > 0 ? a->shape.count : 0;
@@ -70,7 +70,7 @@ static int64_t bound_of(float x, int64_t extent)
 	return !(x > 0) ? 0 : x >= (float)extent ? extent : (int64_t)x;
 }
 
-/* The i-th value's bounds along a dim of this extent. In float32, as DALI computes them: 0.35 of 20 is 7. */
+/* Computes the i-th value's bounds along a dim of this extent. In float32, as DALI does: 0.35 of 20 is 7. */
 static void fill_bounds(const struct stk_regions *a, int32_t i, int64_t extent, int64_t bounds[2])
 {
 	float size = a->shape.v[i], start = a->anchor.count > 0 ? a->anchor.v[i] : 0;
@@ -88,7 +88,7 @@ static void store_fill(uint8_t *to, enum stk_dtype dtype, float value)
 	stk__convert(to, dtype, &value, STK_FLOAT, 1);
 }
 
-/* The dims behind the last one that regions are given in are taken whole: they are one with it. Returns how many of its values are one of that dim. */
+/* Joins the dims after the last one that has bounds to that dim, since they are taken whole. Returns how many elements one step along that dim is then. */
 static int64_t join_dims(const struct stk_desc *in, const int32_t *axes, int32_t n, struct stk_pointwise_erase *e)
 {
 	int64_t run = 1;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Regions of a tensor, as arguments: what erase and erase_noise share. */
+ * Regions of a tensor, as arguments: shared by erase and erase_noise. */
 #ifndef STK_OP_FILTER_REGIONS_H
 #define STK_OP_FILTER_REGIONS_H
 
@@ -15,10 +15,10 @@ struct stk_regions {
 
 extern const struct stk_arg_def stk__regions_group[];
 
-/* Sets the output's desc to the input's, and checks what is known of the regions. */
+/* Sets the output's desc to the input's, and checks the regions as far as they are known. */
 enum stk_status stk__regions_infer(const struct stk_call *call, const struct stk_regions *a, struct stk_error *err);
 
-/* The job, and its constants in the worker's arena: the fills, of the input's type, and the bounds of all regions. */
+/* The job, and its constants in the worker's arena: the fills, in the input's type, and the bounds of all regions. */
 struct stk_regions_job {
 	struct stk_pointwise pointwise;
 	uint8_t *constants;

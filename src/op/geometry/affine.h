@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Affine maps of points, as the operators of transforms.* make and combine them: [M T], ndim rows of ndim + 1 values, row by row. */
+ * Affine maps of points, which the operators of transforms.* make and combine: [M T], ndim rows of ndim + 1 values, row by row. */
 #ifndef STK_OP_GEOMETRY_AFFINE_H
 #define STK_OP_GEOMETRY_AFFINE_H
 
@@ -14,14 +14,14 @@ struct stk_affine {
 
 void stk__affine_identity(struct stk_affine *a, int32_t ndim);
 
-/* M * (x - center) + center, whose T is 0 before. center: ndim values, one for all, or none. name: the argument's. */
+/* Changes the map, whose T must be 0, to M * (x - center) + center. center: ndim values, one for all, or none. name: the argument's. */
 enum stk_status stk__affine_about(struct stk_affine *a, const char *name, struct stk_floats center, struct stk_error *err);
 
-/* M is a rotation: of 2 dims, from x to y; of 3 dims, about `axis`, whose length is not 0. Radians. */
+/* Set M to a rotation: in 2 dims from x to y; in 3 dims about `axis`, whose length must not be 0. Angles are in radians. */
 void stk__affine_rotate_2d(struct stk_affine *a, double angle);
 void stk__affine_rotate_3d(struct stk_affine *a, const double axis[3], double angle);
 
-/* Value k of an argument that has one for each dim, or one for all. */
+/* Returns value k of an argument that has one value for each dim, or one for all. */
 static inline double stk__affine_value(struct stk_floats v, int32_t k)
 {
 	return (double)v.v[v.count == 1 ? 0 : k];
@@ -34,25 +34,25 @@ static inline double stk__radians(double degrees)
 
 /* ---- operators that make one map ---- */
 
-/* Dims of the map that comes in: 0 where none does, -1 where they are not known yet. */
+/* Returns the dims of the map that is the operator's input: 0 without input, -1 if they are not known yet. */
 int32_t stk__affine_input_dims(const struct stk_call *call);
 
-/* Makes the operator's own map of its arguments. */
+/* Makes the operator's own map from its arguments. */
 typedef enum stk_status (*stk__affine_make)(const struct stk_call *call, struct stk_affine *out, struct stk_error *err);
 
-/* infer and run_cpu: the own map after the one that comes in, or before it where `reverse`. call->state is a struct stk_affine. */
+/* Implement infer and run_cpu: the operator's own map is applied after the input's, or before it if `reverse`. call->state is a struct stk_affine. */
 enum stk_status stk__affine_infer(const struct stk_call *call, stk__affine_make make, struct stk_error *err);
 void stk__affine_run(const struct stk_call *call, bool reverse);
 
-/* Of input k of a call, checked by infer. */
+/* Checks the desc of a map that is an input. */
 enum stk_status stk__affine_check(const struct stk_desc *desc, struct stk_error *err);
 void stk__affine_read(const struct stk_tensor *t, struct stk_affine *out);
 void stk__affine_write(const struct stk_affine *a, const struct stk_tensor *out);
 
-/* first, then second. */
+/* Combines two maps: `first` is applied, then `second`. */
 void stk__affine_then(const struct stk_affine *first, const struct stk_affine *second, struct stk_affine *out);
 
-/* What describes a map of ndim dims, -1: not known yet. */
+/* Returns the desc of a map of ndim dims, -1: not known yet. */
 struct stk_desc stk__affine_desc(int32_t ndim);
 
 #define STK_AFFINE_REVERSE_ORDER(S)                                                                                                        \

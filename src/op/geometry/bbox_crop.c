@@ -6,7 +6,7 @@
 
 #include <math.h>
 
-/* Draws after which an unlimited search is taken to be hopeless. */
+/* Number of draws after which an unlimited search is given up. */
 enum { HOPELESS = 200000 };
 
 static double volume_of(const struct stk_span_box *b, int32_t ndim)
@@ -45,7 +45,7 @@ bool stk__bbox_stays(const struct stk_bbox_search *s, const struct stk_span_box 
 	return inside > 0 && inside / all >= (double)s->prune;
 }
 
-/* The share of the box that lies in the window, or, without `overlap`, their IoU. A box without area counts as all or nothing, by its centroid. */
+/* Returns the share of the box that lies in the window or, without `overlap`, their IoU. A box without area counts as inside or outside by its centroid. */
 static double metric(const struct stk_bbox_search *s, const struct stk_span_box *window, const struct stk_span_box *box)
 {
 	double inside = common_volume(window, box, s->ndim), own = volume_of(box, s->ndim);
@@ -55,7 +55,7 @@ static double metric(const struct stk_bbox_search *s, const struct stk_span_box 
 	return all > 0 ? inside / all : 0;
 }
 
-/* The least over all boxes, or the largest where one box that overlaps is enough. */
+/* Returns the smallest metric over all boxes, or the largest if it is enough that one box overlaps. */
 static double metric_of_all(const struct stk_bbox_search *s, const struct stk_span_box *window)
 {
 	double result = s->all_boxes ? 1 : 0;
@@ -67,7 +67,7 @@ static double metric_of_all(const struct stk_bbox_search *s, const struct stk_sp
 	return s->n_boxes ? result : 1;
 }
 
-/* Makes dims i and k of a window have the one ratio that they may have: the one that is too small grows, or, where it would reach outside, the other shrinks. */
+/* Gives dims i and k of a window the only allowed ratio: the smaller one grows or, if it would reach outside, the larger one shrinks. */
 static void fix_ratio(const struct stk_bbox_search *s, double size[], int i, int k, double ratio)
 {
 	double wanted = size[i] * (double)s->extent[i] / ratio / (double)s->extent[k];
@@ -79,7 +79,7 @@ static void fix_ratio(const struct stk_bbox_search *s, double size[], int i, int
 	size[i] = most > 1 ? other / most : other;
 }
 
-/* Draws extents uniformly from the scale's range. False: their ratios are not allowed. */
+/* Draws extents uniformly from the scale's range. Returns false if their ratios are not allowed. */
 static bool draw_extents(const struct stk_bbox_search *s, struct stk_random *r, double size[STK_BBOX_DIMS])
 {
 	static const int pairs[3][2] = {{0, 1}, {0, 2}, {1, 2}};

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * A random window of a coordinate space that holds boxes as well as is asked for: the search behind random_bbox_crop. Coordinates are relative: the space's extents
- * are 1. */
+ * The search of random_bbox_crop: draws a random window of a coordinate space until it holds boxes as well as the arguments demand. Coordinates are
+ * relative: the space's extents are 1. */
 #ifndef STK_OP_GEOMETRY_BBOX_CROP_H
 #define STK_OP_GEOMETRY_BBOX_CROP_H
 
@@ -17,13 +17,13 @@ struct stk_bbox_search {
 	const struct stk_span_box *boxes;
 	/* how a window is drawn */
 	float scale[2], ratio[3][2];   /* least and most; of x/y, x/z, y/z */
-	float extent[STK_BBOX_DIMS];   /* of the space, in pixels; 1 where it is not known */
-	int64_t window[STK_BBOX_DIMS]; /* its extent in pixels, with fixed */
+	float extent[STK_BBOX_DIMS];   /* of the space, in pixels; 1 if it is not known */
+	int64_t window[STK_BBOX_DIMS]; /* extents of the window in pixels, if `fixed` */
 	bool fixed;
 	/* which windows are accepted */
 	struct stk_floats thresholds;
 	bool overlap, all_boxes, allow_none;
-	float prune;                      /* NAN: by centroid */
+	float prune;                      /* NAN: boxes stay by their centroid */
 	int64_t attempts, total_attempts; /* total below 0: unlimited */
 	const struct stk_cancel *cancel;
 };
@@ -31,14 +31,14 @@ struct stk_bbox_search {
 struct stk_bbox_found {
 	float lo[STK_BBOX_DIMS], size[STK_BBOX_DIMS]; /* relative, or in pixels with fixed */
 	struct stk_span_box window;                   /* relative */
-	bool whole;                                   /* not cropped: all boxes stay as they are */
+	bool whole;                                   /* not cropped: all boxes stay unchanged */
 };
 
-/* STK_INVALID: attempts are unlimited, and no window was found in very many. */
+/* STK_INVALID: attempts are unlimited, and very many found no window. */
 STK_MUST_USE enum stk_status stk__bbox_search(
 	const struct stk_bbox_search *s, struct stk_random *r, struct stk_bbox_found *out, struct stk_error *err);
 
-/* Whether a box stays in a window, by its centroid or its share of the area. */
+/* Returns whether a box stays in a window, by its centroid or by the share of its area. */
 bool stk__bbox_stays(const struct stk_bbox_search *s, const struct stk_span_box *window, const struct stk_span_box *box);
 
 #endif

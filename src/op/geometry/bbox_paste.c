@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * bbox_paste: boxes on an image that paste puts on a canvas. */
+ * bbox_paste: moves boxes with an image that paste puts on a canvas. */
 #include "kernel/points/points.h"
 #include "op/geometry/boxes.h"
 

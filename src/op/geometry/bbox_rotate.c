@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * bbox_rotate: boxes on an image that rotate turns. */
+ * bbox_rotate: moves boxes with an image that rotate rotates. */
 #include "op/geometry/boxes.h"
 #include "op/geometry/canvas.h"
 
@@ -45,7 +45,7 @@ struct kept_boxes {
 	int32_t *labels, count;
 };
 
-/* The canvas before and after, (x, y), and the map from one to the other. */
+/* The extents (x, y) before and after the rotation, and the map from one to the other. */
 struct turn {
 	double in[2], out[2];
 	struct stk_affine map;
@@ -82,11 +82,11 @@ static void rotate_point(const struct turn *t, double x, double y, double out[2]
 		out[i] = t->map.m[i][0] * (x - t->in[0] / 2) + t->map.m[i][1] * (y - t->in[1] / 2) + t->out[i] / 2;
 }
 
-/* box: left, top, right, bottom in pixels, on both sides. */
+/* box: left, top, right, bottom in pixels, before and after. */
 static void rotate_box(const struct turn *t, const char *mode, double box[4])
 {
 	double centre[2], half[2], fixed[2] = {(box[2] - box[0]) / 2, (box[3] - box[1]) / 2};
-	bool lies = fabs(t->map.m[0][0]) < fabs(t->map.m[0][1]); /* width has become height */
+	bool lies = fabs(t->map.m[0][0]) < fabs(t->map.m[0][1]); /* width and height have changed places */
 	rotate_point(t, (box[0] + box[2]) / 2, (box[1] + box[3]) / 2, centre);
 	for (int i = 0; i < 2; i++) {
 		double around = fabs(t->map.m[i][0]) * fabs(fixed[0]) + fabs(t->map.m[i][1]) * fabs(fixed[1]),
@@ -107,7 +107,7 @@ static bool gives_extents(const struct bbox_rotate *a)
 	return a->bbox_layout[2] == 'W';
 }
 
-/* Left, top, right, bottom, as the layout gives them. False: they are no box. */
+/* Reads left, top, right, bottom in the layout's order. Returns false if they do not form a box. */
 static bool read_box(const struct bbox_rotate *a, const float *from, double box[4])
 {
 	bool sound = true;
@@ -126,7 +126,7 @@ static enum stk_status refuse_box(const struct bbox_rotate *a, int64_t i, const 
 		gives_extents(a) ? "" : ", \"xyWH\" takes extents");
 }
 
-/* box: left, top, right, bottom. False: too little of it is left. */
+/* Rotates a box (left, top, right, bottom). Returns false if too little of it remains. */
 static bool turn_box(const struct bbox_rotate *a, const struct turn *t, double box[4], float *to)
 {
 	bool extents = gives_extents(a);

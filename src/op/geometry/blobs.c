@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Union-find over the elements in their order: each joins its neighbour before it along each dim. */
+ * Union-find over the elements in their order: each element joins the neighbour before it along each dim. */
 #include "op/geometry/blobs.h"
 
 static int32_t root_of(int32_t *parent, int32_t i)
@@ -21,7 +21,7 @@ static bool is_wanted(int32_t label, int32_t background, bool all, struct stk_in
 	return false;
 }
 
-/* The element before i along each dim, where it has the same label, is of the same blob. */
+/* Joins element i with the element before it along each dim, if that has the same label. */
 static void join(const int32_t *labels, const struct stk_desc *d, int32_t *parent, int32_t i, const int64_t *index)
 {
 	int64_t stride = 1;
@@ -69,7 +69,7 @@ enum stk_status stk__blobs_find(const int32_t *labels, const struct stk_desc *d,
 	if (!out->v)
 		return stk__fail(err, STK_NO_MEMORY, "out of memory for %d blobs", roots);
 	for (int32_t i = 0; i < n;
-		i++, step(d, index)) { /* a root comes before the rest of its blob, and becomes the blob's number, coded */
+		i++, step(d, index)) { /* a root precedes the rest of its blob, and now stores the blob's number, encoded */
 		if (parent[i] == -1)
 			continue;
 		if (parent[i] == i) {

@@ -7,10 +7,10 @@
 
 struct stk_blob {
 	int32_t label;
-	int64_t lo[STK_MAX_DIMS], hi[STK_MAX_DIMS]; /* its box: the first element, and the one past the last */
+	int64_t lo[STK_MAX_DIMS], hi[STK_MAX_DIMS]; /* bounding box: the first element, and the one past the last */
 };
 
-/* Blobs of the labels that are wanted, or of all but the background; in the order of their first elements. Memory is of the arena. */
+/* The blobs of the wanted labels, or of all but the background, in the order of their first elements. The memory belongs to the arena. */
 struct stk_blobs {
 	int32_t count;
 	struct stk_blob *v;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * box_encoder: boxes matched with anchors, as SSD is trained with (Liu et al., "SSD: Single Shot MultiBox Detector", ECCV 2016). */
+ * box_encoder: matches boxes with anchors, for the training of SSD (Liu et al., "SSD: Single Shot MultiBox Detector", ECCV 2016). */
 #include "base/math.h"
 #include "op/geometry/boxes.h"
 
@@ -65,7 +65,7 @@ static float iou(const float *a, const float *b)
 	return all > 0 ? both / all : 0;
 }
 
-/* For each anchor the box that it is matched with, or -1. A box has its best anchor in any case; of several boxes with one best anchor, the last has it. */
+/* Finds for each anchor the box that it matches, or -1. Each box gets its best anchor; if several boxes have the same best anchor, the last box gets it. */
 static void match(const struct box_encoder *a, const float *boxes, int64_t n_boxes, int32_t *matched, float *best)
 {
 	int32_t n = a->anchors.count / 4;
@@ -95,7 +95,7 @@ static void match(const struct box_encoder *a, const float *boxes, int64_t n_box
 	}
 }
 
-/* (left, top, right, bottom) as (x, y, width, height), (x, y) being the centre. */
+/* Converts (left, top, right, bottom) to (x, y, width, height), where (x, y) is the centre. */
 static void to_centre(const float *box, float out[4])
 {
 	for (int i = 0; i < 2; i++) {

@@ -36,7 +36,7 @@ static const struct stk_arg_def coord_flip_args[] = {
 	STK_ARG_END,
 };
 
-/* Which of x, y, z component k is; -1 where the layout does not say. */
+/* Returns which of x, y, z component k is, or -1 if the layout does not say. */
 static int axis_of(const struct coord_flip *a, int64_t k)
 {
 	static const char order[] = "xyz";

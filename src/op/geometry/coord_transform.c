@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * coord_transform: an affine map of points or colours. */
+ * coord_transform: applies an affine map to points or colours. */
 #include "kernel/points/points.h"
 #include "op/dims.h"
 
@@ -49,7 +49,7 @@ static enum stk_status check_types(const struct coord_transform *a, enum stk_dty
 	return STK_OK;
 }
 
-/* M, from values in rows of `columns`, of which the last may be T's. */
+/* Reads M from values in rows of `columns`, whose last column may be T. */
 static enum stk_status read_matrix(
 	struct points_map *p, const char *name, struct stk_floats v, struct stk_ints shape, int32_t columns, struct stk_error *err)
 {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * crop_mirror_normalize: crop, mirror, then scale * (x - mean) / std + shift, in a type and layout to choose; of images, volumes and sequences. */
+ * crop_mirror_normalize: crops, mirrors, computes scale * (x - mean) / std + shift, and converts to the wanted type and layout, for images, volumes and
+ * sequences. */
 #include "op/geometry/window_args.h"
 
 #include <stdio.h>
@@ -68,7 +69,7 @@ static enum stk_status check_values(const struct cmn *c, const struct cmn_state 
 	return STK_OK;
 }
 
-/* scale * (x - mean) / std + shift of channel k as a x + b, from doubles. */
+/* Writes scale * (x - mean) / std + shift of channel k as a x + b, computed in double. */
 static void factors_of(const struct cmn *c, int32_t k, float *factor, float *bias)
 {
 	double a = (double)c->scale / c->std.v[c->std.count == 1 ? 0 : k];
@@ -76,7 +77,7 @@ static void factors_of(const struct cmn *c, int32_t k, float *factor, float *bia
 	*bias = (float)(c->shift - c->mean.v[c->mean.count == 1 ? 0 : k] * a);
 }
 
-/* Appended channels get fill values only where the window may reach outside the image, as in DALI. */
+/* Appended channels get fill values only if the window may reach outside the image, as in DALI. */
 static float fill_of(const struct cmn *c, const struct cmn_state *s, int32_t k)
 {
 	const struct stk_floats *f = &c->bounds.fill_values;
@@ -101,7 +102,7 @@ static enum stk_status check_dtype(const struct cmn *c, struct stk_error *err)
 	}
 }
 
-/* The dims of the output in their order: those of the input, with the channels that an image without has. */
+/* Finds the order of the output's dims: those of the input, plus the channels if the image has no such dim. */
 static enum stk_status order_of(
 	const struct cmn *c, const struct stk_desc *in, const struct stk_dims *dims, char order[STK_MAX_DIMS + 2], struct stk_error *err)
 {
@@ -189,7 +190,7 @@ static void cmn_lower(const struct stk_call *call, struct stk_pass *pass)
 {
 	const struct cmn *c = call->args;
 	const struct cmn_state *s = call->state;
-	bool last = pass->plane + pass->c == s->channels; /* the last plane, to which channels are appended */
+	bool last = pass->plane + pass->c == s->channels; /* the last plane: the one after which channels are appended */
 	float a[STK_PASS_MAX_CHANNELS], b[STK_PASS_MAX_CHANNELS], fill[STK_PASS_MAX_CHANNELS];
 	for (int32_t k = 0; k < STK_PASS_MAX_CHANNELS && pass->plane + k < s->padded; k++) {
 		fill[k] = fill_of(c, s, pass->plane + k);
@@ -197,7 +198,7 @@ static void cmn_lower(const struct stk_call *call, struct stk_pass *pass)
 			factors_of(c, pass->plane + k, &a[k], &b[k]);
 	}
 	stk__pass_affine(pass, a, b, (enum stk_dtype)c->dtype);
-	/* Fill values are on the output's scale, so the window comes after the arithmetic, with which it commutes. */
+	/* Fill values are in the output's scale, so the window comes after the arithmetic; their order does not change the pixels. */
 	stk__window_fill(&s->window, &s->in, fill, pass);
 	int32_t depth = stk__window_depth(&s->in);
 	pass->first_frame += depth < 0 ? 0 : (int32_t)s->window.start[depth];

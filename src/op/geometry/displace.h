@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What sphere, water and jitter share: images of layout HWC whose pixels come from elsewhere, or stay where they are. */
+ * Shared by sphere, water and jitter: images of layout HWC whose pixels are moved, or stay at their places. */
 #ifndef STK_OP_GEOMETRY_DISPLACE_H
 #define STK_OP_GEOMETRY_DISPLACE_H
 
@@ -17,14 +17,14 @@ extern const struct stk_arg_def stk__displace_group[];
 
 enum stk_status stk__displace_infer(const struct stk_call *call, struct stk_error *err);
 
-/* s: the caller sets map, m and seed. */
+/* s: the caller must have set map, m and seed. */
 enum stk_status stk__displace_lower(const struct stk_call *call, const struct stk_displace_args *a, struct stk_job_sample *s,
 	struct stk_jobs *jobs, struct stk_error *err);
 
-/* STK_UNSUPPORTED for types whose pixels DALI's warps do not mix; the nearest pixel may be of any type. interp: enum stk_interp. */
+/* Returns STK_UNSUPPORTED for types whose pixels DALI's warps do not interpolate; with the nearest pixel any type is allowed. interp: enum stk_interp. */
 enum stk_status stk__check_sampled(enum stk_dtype dtype, int32_t interp, struct stk_error *err);
 
-/* One value for each of n channels, in the call's scratch; NULL: out of memory. */
+/* Spreads the values over n channels, in the call's scratch memory; NULL: out of memory. */
 float *stk__channel_values(const struct stk_call *call, struct stk_floats values, int64_t n);
 
 #endif

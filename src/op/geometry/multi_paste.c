@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * multi_paste: parts of several images on one canvas. */
+ * multi_paste: pastes parts of several images onto one canvas. */
 #include "kernel/copy/copy.h"
 #include "op/dims.h"
 #include "op/tensor/batch_table.h"
@@ -86,7 +86,7 @@ static enum stk_status check_counts(const struct multi_paste *a, int32_t regions
 	return STK_OK;
 }
 
-/* Region k's place along dim d. canvas: of the output. */
+/* Computes region k's place along dim d. canvas: the output's desc. */
 static enum stk_status place(
 	const struct multi_paste *a, struct region *r, int32_t k, int32_t d, const struct stk_desc *canvas, struct stk_error *err)
 {
@@ -130,7 +130,7 @@ static int32_t region_count(const struct stk_call *call)
 	return by_ids(call) ? ((const struct multi_paste *)call->args)->in_ids.count : call->n_in;
 }
 
-/* In the call's scratch. canvas has its extents. */
+/* Reads the regions into the call's scratch memory. canvas has the output's extents. */
 static enum stk_status read_regions(const struct stk_call *call, const struct stk_desc *canvas, struct region **out, struct stk_error *err)
 {
 	const struct multi_paste *a = call->args;
@@ -149,7 +149,7 @@ static enum stk_status read_regions(const struct stk_call *call, const struct st
 	return s;
 }
 
-/* Without output_size: the extents that all images share. */
+/* Finds the extents that all images share, which are the canvas's if output_size is not given. */
 static enum stk_status common_extents(const struct stk_call *call, struct stk_desc *out, struct stk_error *err)
 {
 	int32_t n = by_ids(call) ? call->batch : call->n_in, h = out->ndim - 3;
@@ -196,7 +196,7 @@ struct area {
 	int64_t lo[2], hi[2];
 };
 
-/* Cuts out of each area what `by` covers. Up to four pieces of an area remain, in `rest`; what was cut out goes to `cut`. */
+/* Subtracts `by` from each area. Up to four pieces of an area remain, in `rest`; the parts that `by` covers go to `cut`. */
 static int32_t subtract(struct area *areas, int32_t n, const struct area *by, struct area *rest, struct area *cut, int32_t *n_cut)
 {
 	int32_t left = 0;
@@ -212,7 +212,7 @@ static int32_t subtract(struct area *areas, int32_t n, const struct area *by, st
 			continue;
 		}
 		cut[(*n_cut)++] = both;
-		for (int d = 0; d < 2; d++) { /* above and below, then left and right of what is cut */
+		for (int d = 0; d < 2; d++) { /* the pieces above and below, then those left and right of the cut part */
 			if (a.lo[d] < both.lo[d]) {
 				rest[left] = a;
 				rest[left++].hi[d] = both.lo[d];
@@ -228,7 +228,7 @@ static int32_t subtract(struct area *areas, int32_t n, const struct area *by, st
 	return left;
 }
 
-/* One area of the canvas, from a region or, without one, empty. */
+/* Fills one area of the canvas from a region, or with the fill value if region is NULL. */
 static enum stk_status fill_area(
 	const struct stk_call *call, const struct area *area, const struct region *r, struct stk_jobs *jobs, struct stk_error *err)
 {
@@ -255,7 +255,7 @@ static enum stk_status fill_area(
 	return stk__job_copy(jobs, from, &to, dims, n, &empty, false, err);
 }
 
-/* From the last region, which lies on top, to the first: jobs may run in any order, so none writes what another one does. */
+/* Goes from the last region, which is on top, to the first, and gives each job only the pixels that no later region covers, since jobs may run in any order. */
 static enum stk_status multi_paste_lower_jobs(const struct stk_call *call, struct stk_jobs *jobs, struct stk_error *err)
 {
 	const struct stk_desc *out = &call->out[0].desc;

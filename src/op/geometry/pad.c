@@ -47,7 +47,7 @@ static const struct stk_arg_def pad_args[] = {
 	STK_ARG_END,
 };
 
-/* Of what does not differ from sample to sample. */
+/* Checks the counts of arguments that are the same for all samples. */
 static enum stk_status check_counts(const struct stk_call *call, int32_t n, struct stk_error *err)
 {
 	const struct pad *a = call->args;
@@ -58,14 +58,14 @@ static enum stk_status check_counts(const struct stk_call *call, int32_t n, stru
 	return STK_OK;
 }
 
-/* What shape says of the i-th axis; -1: the batch's largest. */
+/* Returns the extent that `shape` gives for the i-th axis; -1: the batch's largest. */
 static int64_t asked(const struct pad *a, int32_t i)
 {
 	int64_t extent = a->shape.count <= 0 ? -1 : a->shape.v[a->shape.count == 1 ? 0 : i];
 	return extent > 0 ? extent : -1;
 }
 
-/* largest: of the batch. Unknown extents (-1) stay so. */
+/* Returns the padded extent. largest: the batch's largest; unknown extents (-1) stay unknown. */
 static int64_t padded(const struct pad *a, int32_t i, int64_t extent, int64_t largest)
 {
 	int64_t want = asked(a, i) < 0 ? largest : asked(a, i), to = want > extent ? want : extent;
@@ -111,12 +111,12 @@ static enum stk_status pad_infer(const struct stk_call *call, struct stk_error *
 	return STK_OK;
 }
 
-/* The batch matters where an extent that differs from sample to sample is to grow to the largest. */
+/* The batch matters if an extent that differs between samples is to grow to the batch's largest. */
 static bool pad_gathers(const struct stk_call *call)
 {
 	const struct pad *a = call->args;
 	const struct stk_desc *in = &call->in[0].desc;
-	const bool known = in->ndim >= 0 && !stk__varies(call, &a->axes); /* which dims these are */
+	const bool known = in->ndim >= 0 && !stk__varies(call, &a->axes); /* whether the padded dims are known */
 	int32_t axes[STK_MAX_DIMS], n = known ? pad_axes(a, in, axes, NULL) : a->shape.count > 1 ? a->shape.count : 1;
 	bool needs = false;
 	for (int32_t i = 0; i < n; i++)

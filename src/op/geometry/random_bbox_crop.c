@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * random_bbox_crop: a random window that boxes agree with, and the boxes in it. */
+ * random_bbox_crop: draws a window that contains boxes as the arguments demand, and outputs the boxes in it. */
 #include "op/geometry/bbox_crop.h"
 #include "op/geometry/boxes.h"
 
@@ -62,7 +62,7 @@ static int32_t random_bbox_crop_outputs(const void *args)
 	return 3 + ((const struct random_bbox_crop *)args)->output_bbox_indices;
 }
 
-/* Where value k of a box goes: dims 0 .. ndim - 1 are where it begins, ndim .. where it ends, or its extents. */
+/* Where value k of a box is stored: 0 .. ndim - 1 are the beginning along each dim, ndim and more the end, or the extent. */
 struct box_layout {
 	int32_t ndim, place[2 * STK_BBOX_DIMS];
 	bool extents;
@@ -92,7 +92,7 @@ static enum stk_status read_box(const struct box_layout *l, const float *v, int6
 	for (int32_t k = 0; k < 2 * l->ndim; k++)
 		ends[l->place[k] >= l->ndim][l->place[k] % l->ndim] = v[k];
 	for (int32_t d = 0; d < l->ndim; d++) {
-		const float slack = 1e-5f; /* what a sum of coordinates may be beyond 1 */
+		const float slack = 1e-5f; /* how far a sum of coordinates may exceed 1 */
 		out->hi[d] += l->extents ? out->lo[d] : 0;
 		if (!(out->lo[d] >= 0 && out->lo[d] <= out->hi[d] && out->hi[d] <= 1 + slack))
 			return stk__fail(err, STK_INVALID,
@@ -183,11 +183,11 @@ static enum stk_status make_search(const struct stk_call *call, int32_t ndim, st
 	return status || !s->fixed ? status : read_shape(a, "crop_shape", a->crop_shape, ndim, s->window, err);
 }
 
-/* What infer leaves: the window, and which boxes stay. */
+/* The result of infer: the window, and the boxes that stay. */
 struct cropped {
 	struct stk_bbox_found found;
 	struct box_layout layout;
-	struct stk_span_box *boxes; /* all that came in */
+	struct stk_span_box *boxes; /* all boxes of the input */
 	int32_t *stay, count;
 };
 
@@ -257,7 +257,7 @@ static enum stk_status random_bbox_crop_infer(const struct stk_call *call, struc
 	return STK_OK;
 }
 
-/* A box in the window's coordinates. */
+/* Converts a box to the window's coordinates. */
 static void into_window(const struct cropped *c, struct stk_span_box *box)
 {
 	const struct stk_span_box *w = &c->found.window;

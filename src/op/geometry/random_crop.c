@@ -32,7 +32,7 @@ static const struct stk_arg_def random_crop_args[] = {
 	STK_ARG_END,
 };
 
-/* How far the window may reach outside, along x and y. */
+/* How far the window may reach outside of the image, along x and y. */
 struct margins {
 	int64_t before[2], after[2];
 };
@@ -45,7 +45,7 @@ static struct margins margins_of(const struct random_crop *a)
 	return (struct margins){{v[0], v[1]}, {v[2], v[3]}};
 }
 
-/* How many places the window can take along an axis of `n` pixels with margins around it. A window that is larger than that has one place, at the
+/* Returns how many places the window can take along an axis of `n` pixels with margins around it. A window that is larger than that has one place, at the
  * beginning. */
 static uint32_t places_of(const struct margins *m, int axis, int64_t n, int64_t extent)
 {

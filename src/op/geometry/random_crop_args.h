@@ -12,11 +12,11 @@ struct stk_random_crop_args {
 };
 extern const struct stk_arg_def stk__random_crop_group[];
 
-/* Checks the ranges that a table cannot: two values each, in order. */
+/* Checks the ranges of pairs, which a table of arguments cannot express: two values each, in order. */
 enum stk_status stk__random_crop_check(const struct stk_random_crop_args *a, struct stk_error *err);
 
-/* Draws a window inside an image of w x h pixels (both > 0). Each attempt takes the stream's next two draws, the anchor the two after the last
- * attempt that was made. Same stream and extents, same window: on every machine. */
+/* Draws a window inside an image of w x h pixels (both > 0). Each attempt takes the stream's next two draws; the anchor takes the two draws after the last
+ * attempt. The same stream and extents give the same window on every machine. */
 struct stk_rect stk__random_crop(const struct stk_random_crop_args *a, struct stk_random *r, int32_t w, int32_t h);
 
 #endif

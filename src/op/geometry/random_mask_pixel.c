@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * segmentation.random_mask_pixel: a random pixel, of those that a mask marks. */
+ * segmentation.random_mask_pixel: draws one of the pixels that a mask marks. */
 #include "kernel/convert/convert.h"
 #include "op/dims.h"
 
@@ -38,7 +38,7 @@ static enum stk_status mask_pixel_infer(const struct stk_call *call, struct stk_
 	return STK_OK;
 }
 
-/* Finds the marked pixel behind `skip` others, in *at; skip -1: the last one. Returns how many marked pixels it has seen. */
+/* Sets *at to the marked pixel that follows `skip` others; skip -1: to the last one. Returns how many marked pixels it has visited. */
 static int64_t scan(const struct stk_call *call, int64_t skip, int64_t *at)
 {
 	enum { PART = 512 };

@@ -87,7 +87,7 @@ static enum stk_status object_bbox_infer(const struct stk_call *call, struct stk
 	return check_classes(call, err);
 }
 
-/* The classes of a call: those given, or those that blobs have. weights NULL: equal ones. */
+/* The classes of a call: those given, or the labels of the blobs. weights NULL: all equal. */
 struct classes {
 	int32_t count;
 	const float *weights;
@@ -127,7 +127,7 @@ static enum stk_status given_classes(const struct stk_call *call, struct classes
 	return STK_OK;
 }
 
-/* Without classes given: the labels that blobs have. */
+/* Collects the labels of the blobs, if no classes are given. */
 static enum stk_status found_classes(const struct stk_call *call, const struct stk_blobs *blobs, struct classes *c, struct stk_error *err)
 {
 	c->count = 0;
@@ -156,7 +156,7 @@ static bool large_enough(const struct stk_blob *b, struct stk_ints threshold, in
 	return true;
 }
 
-/* One of the blobs of a label (or of all) that are large enough, among the k_largest; NULL: there is none. `of`: room for all. */
+/* Draws one of the blobs of a label (or of any label) that are large enough and among the k_largest; NULL: no such blob. `of` must have room for all blobs. */
 static const struct stk_blob *draw_blob(const struct object_bbox *a, const struct stk_blobs *blobs, const int64_t *label, int32_t ndim,
 	const struct stk_blob **of, struct stk_random *r)
 {
@@ -167,7 +167,7 @@ static const struct stk_blob *draw_blob(const struct object_bbox *a, const struc
 			continue;
 		int32_t at = n++;
 		for (; stk__int_given(a->k_largest) && at > 0 && volume_of(of[at - 1], ndim) < volume_of(b, ndim); at--)
-			of[at] = of[at - 1]; /* largest first; equal ones keep their order */
+			of[at] = of[at - 1]; /* largest first; blobs of equal size keep their order */
 		of[at] = b;
 		n = stk__int_given(a->k_largest) && n > a->k_largest ? (int32_t)a->k_largest : n;
 	}
@@ -175,7 +175,7 @@ static const struct stk_blob *draw_blob(const struct object_bbox *a, const struc
 	return n ? of[drawn] : NULL;
 }
 
-/* Draws one of the classes that are left, by weight; -1: none is left. */
+/* Draws one of the remaining classes, by weight; -1: none is left. */
 static int32_t draw_class(const struct classes *c, const bool *gone, struct stk_random *r)
 {
 	double total = 0, share = stk__random_double(r);
@@ -195,7 +195,7 @@ static int32_t draw_class(const struct classes *c, const bool *gone, struct stk_
 	return last;
 }
 
-/* Draws a class, then a box of it. A class without a suitable box is not drawn again. */
+/* Draws a class, then one of its boxes. A class without a suitable box is not drawn again. */
 static enum stk_status draw_object(const struct stk_call *call, const struct stk_blobs *blobs, const struct classes *c,
 	struct stk_random *r, const struct stk_blob **out, struct stk_error *err)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * experimental.remap: each output pixel says where it is taken from. */
+ * experimental.remap: takes each output pixel from the place in the image that two maps give. */
 #include "kernel/common/border.h"
 #include "kernel/sample/sample.h"
 #include "op/geometry/displace.h"
@@ -28,7 +28,7 @@ static const struct stk_arg_def remap_args[] = {
 	STK_ARG_END,
 };
 
-/* Where height and width stand in a map, and whether it has frames. */
+/* The dims of height and width in a map, and whether the map has frames. */
 struct map_dims {
 	int32_t h, frames;
 };
@@ -60,7 +60,7 @@ static enum stk_status check_image(const struct stk_desc *in, int32_t interp, st
 	return STK_OK;
 }
 
-/* Where height stands in the image, and its channels. */
+/* Returns the dim of the image's height, and its number of channels. */
 static int32_t height_of(const struct stk_desc *in, int64_t *channels)
 {
 	*channels = in->ndim == 2 ? 1 : in->shape[in->ndim - 1];

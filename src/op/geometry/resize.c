@@ -12,7 +12,7 @@ struct resize {
 	bool save_attrs;
 };
 
-/* What infer leaves: for images, and for all else. */
+/* The state that infer leaves: for images, and for other tensors. */
 struct resize_state {
 	struct stk_resize image;
 	struct stk_resize_axes axes;
@@ -87,7 +87,7 @@ static enum stk_status resize_infer(const struct stk_call *call, struct stk_erro
 	s = image ? infer_image(call, &dims, err) : infer_volume(call, resized, n, err);
 	if (s || !image || !a->save_attrs || !dims.known)
 		return s;
-	return infer_volume(call, resized, n, err); /* with two outputs it is no step of a pass */
+	return infer_volume(call, resized, n, err); /* with two outputs it cannot be a step of a pass */
 }
 
 static void resize_lower(const struct stk_call *call, struct stk_pass *pass)
@@ -96,7 +96,7 @@ static void resize_lower(const struct stk_call *call, struct stk_pass *pass)
 	stk__pass_resize(pass, &r->image);
 }
 
-/* Writes an element of out[1] by a copy that consists of fill alone, since jobs run on either side. */
+/* Writes one element of out[1] by a copy that only fills, since such a job runs on the CPU and on the GPU. */
 static enum stk_status write_extent(const struct stk_call *call, int32_t d, struct stk_jobs *jobs, struct stk_error *err)
 {
 	const struct resize_state *r = call->state;
@@ -104,7 +104,7 @@ static enum stk_status write_extent(const struct stk_call *call, int32_t d, stru
 	const struct stk_copy_dim none = {.size = 1, .step = 0, .limit = 0, .dst = 1, .src = 1};
 	int32_t value = (int32_t)r->before[d];
 	to.data = (char *)to.data + (size_t)d * sizeof value;
-	from.data = to.data; /* nothing of it is read */
+	from.data = to.data; /* never read */
 	return stk__job_copy(jobs, &from, &to, &none, 1, &value, false, err);
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The rules are DALI's (its documentation of resize; edge cases measured on its CPU backend). */
+ * The rules are DALI's: from its documentation of resize, with edge cases measured on its CPU backend. */
 #include "op/geometry/resize_args.h"
 
 #include "base/math.h"
@@ -90,11 +90,11 @@ const struct stk_arg_def stk__extent_group[] = {
 
 enum mode { MODE_DEFAULT, MODE_STRETCH, MODE_NOT_LARGER, MODE_NOT_SMALLER };
 
-/* Extents are in the order of `size`: the outermost dim first. */
+/* The arguments in effect. Extents are in the order of `size`: the outermost dim first. */
 struct request {
 	enum mode mode;
 	int32_t n;
-	float size[STK_MAX_DIMS], limit[STK_MAX_DIMS]; /* 0: none */
+	float size[STK_MAX_DIMS], limit[STK_MAX_DIMS]; /* 0: not given */
 };
 
 static enum mode mode_of(const char *name)
@@ -115,7 +115,7 @@ static enum stk_status read_list(const char *name, struct stk_floats v, bool one
 	return STK_OK;
 }
 
-/* Extents that will come sample by sample. */
+/* Returns whether the extents come sample by sample. */
 bool stk__extents_open(const struct stk_call *call, const struct stk_extent_args *a)
 {
 	return stk__varies(call, &a->size) || stk__varies(call, &a->resize_x) || stk__varies(call, &a->resize_y) ||
@@ -155,7 +155,7 @@ static enum stk_status read_request(const struct stk_extent_args *a, int32_t n, 
 	return s || a->max_size.count < 0 ? s : read_list("max_size", a->max_size, true, n, r->limit, err);
 }
 
-/* The region, from low to high; `flip` where it was given the other way round. */
+/* The region, from low to high; `flip` if it was given from high to low. */
 struct region {
 	float lo[STK_MAX_DIMS], hi[STK_MAX_DIMS];
 	bool flip[STK_MAX_DIMS];
@@ -198,7 +198,7 @@ static enum stk_status read_region(
 	return STK_OK;
 }
 
-/* The scale that all axes share in the modes that keep the aspect ratio around or inside what is given. */
+/* Returns the scale that all axes share, in the modes that keep the aspect ratio and fit the image into or around the given extents. */
 static double common_scale(const struct request *r, const double *scale, const bool *given, const float *extent)
 {
 	double common = 0;
@@ -217,7 +217,7 @@ static double common_scale(const struct request *r, const double *scale, const b
 	return common;
 }
 
-/* The geometric mean of the scales that are given. */
+/* Returns the geometric mean of the given scales. */
 static double mean_scale(const struct request *r, const double *scale, const bool *given)
 {
 	double product = 1;
@@ -230,7 +230,7 @@ static double mean_scale(const struct request *r, const double *scale, const boo
 	return n == 0 ? 1 : n == 1 ? product : n == 2 ? sqrt(product) : stk__exp(stk__log(product) / n);
 }
 
-/* Fractional extents, signed, from those given; extent: of the region. */
+/* Computes all fractional extents, with their signs, from those given. extent: the region's. */
 static void complete(const struct request *r, const float *extent, float *size)
 {
 	bool given[STK_MAX_DIMS], any = false;
@@ -240,7 +240,7 @@ static void complete(const struct request *r, const float *extent, float *size)
 		any |= given[d];
 		scale[d] = given[d] ? (double)(r->size[d] / extent[d]) : 1;
 	}
-	if (!any) { /* all are 0: the region keeps its extents, whatever the mode and the limit */
+	if (!any) { /* all are 0: the region keeps its extents in every mode and under any limit */
 		memcpy(size, extent, (size_t)r->n * sizeof *size);
 		return;
 	}
@@ -258,7 +258,7 @@ static void complete(const struct request *r, const float *extent, float *size)
 	}
 }
 
-/* Cuts extents that follow from the others to whole pixels. In exact arithmetic: a quotient of floats may lie just below a whole number. */
+/* Rounds extents that follow from others down to whole pixels. In exact arithmetic, since a quotient of floats may be just below a whole number. */
 static void cut_extents(const struct request *r, const float *extent, float *size)
 {
 	for (int32_t d = 0; d < r->n; d++) {
@@ -277,7 +277,7 @@ static double whole_extent(float size, char rounding)
 	return pixels < 1 ? 1 : pixels;
 }
 
-/* One axis of the result. If rounding changes the extent, one point of the region keeps its place: x->alignment, or the centre. */
+/* Computes one axis of the result. If rounding changes the extent, one point of the region keeps its place: x->alignment, or the centre. */
 static void finish(struct stk_extents *x, bool exact_scale, float size, const struct region *r, int32_t d, bool flip)
 {
 	double lo = r->lo[d], hi = r->hi[d], pixels = whole_extent(size, x->rounding);
@@ -290,7 +290,7 @@ static void finish(struct stk_extents *x, bool exact_scale, float size, const st
 		b = centre + (lo - centre) * grow;
 		e = centre + (hi - centre) * grow;
 	}
-	if (e - b > 0x1p30) { /* of a small part of a pixel: only the edges are visible */
+	if (e - b > 0x1p30) { /* a small part of one pixel: only the edges are visible */
 		double centre = (lo + hi) / 2;
 		b = centre - 0x1p29;
 		e = centre + 0x1p29;
@@ -299,7 +299,7 @@ static void finish(struct stk_extents *x, bool exact_scale, float size, const st
 	x->end[d] = (float)(flip ? b : e);
 }
 
-/* While an extent of the input is unknown: fills the outputs that do not depend on it. */
+/* While an extent of the input is unknown, fills those outputs that do not depend on it. */
 static void guess(const struct request *r, int32_t *out)
 {
 	bool all = true;

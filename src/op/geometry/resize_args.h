@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Arguments of the operators that resample: filters, and how extents and region of interest follow from what is given. */
+ * Arguments of the operators that resample: filters, and how extents and region of interest follow from the arguments. */
 #ifndef STK_OP_RESIZE_ARGS_H
 #define STK_OP_RESIZE_ARGS_H
 
@@ -15,7 +15,7 @@ struct stk_filter_args {
 };
 extern const struct stk_arg_def stk__filter_group[];
 
-/* Fills filters and dtype of a resize over an image of type `in`; STK_UNSUPPORTED when dtype is neither that nor float32. */
+/* Fills filters and dtype of a resize over an image of type `in`; STK_UNSUPPORTED if dtype is neither that type nor float32. */
 enum stk_status stk__filter_of_args(const struct stk_filter_args *a, enum stk_dtype in, struct stk_resize *out, struct stk_error *err);
 
 /* Extents and region. */
@@ -26,26 +26,26 @@ struct stk_extent_args {
 	const char *mode, *rounding;
 };
 extern const struct stk_arg_def stk__extent_group[];
-extern const struct stk_arg_def stk__extent_core_group[]; /* without rounding, a name that crop has too: it is then NULL */
+extern const struct stk_arg_def stk__extent_core_group[]; /* without rounding, which is then NULL: crop has that argument too */
 
 /* Extents of one to STK_MAX_DIMS dims, in the order of `size`, the outermost first. */
 struct stk_extents {
 	int32_t n;
 	int64_t in[STK_MAX_DIMS];                     /* -1: not known yet */
-	char rounding;                                /* of a fractional extent: 'r' to the nearest, 't' down, 'c' up */
-	const float *scales, *alignment;              /* of each dim; NULL: sizes are given; the region's centre keeps its place */
+	char rounding;                                /* of a fractional extent: 'r' to nearest, 't' down, 'c' up */
+	const float *scales, *alignment;              /* for each dim; NULL: sizes are given, and the region's centre keeps its place */
 	int32_t out[STK_MAX_DIMS];                    /* -1: not known yet */
 	float begin[STK_MAX_DIMS], end[STK_MAX_DIMS]; /* the region that becomes the output; begin > end: mirrored */
 };
 
-/* Fills out, begin and end, as far as they are known. region_open: it comes sample by sample, and is not known yet. */
+/* Fills out, begin and end, as far as they are known. region_open: the region comes sample by sample, and is not known yet. */
 enum stk_status stk__extents_of_args(const struct stk_extent_args *a, bool region_open, struct stk_extents *x, struct stk_error *err);
 
-/* True for extents that will come sample by sample. a: part of call->args. */
+/* Returns whether the extents will come sample by sample. a: must be part of call->args. */
 bool stk__extents_open(const struct stk_call *call, const struct stk_extent_args *a);
 
-/* a: part of call->args. out_w, out_h and the region of `out` for an image of w x h pixels, -1 where not known yet: the extents that follow all the same are filled, the
- * others are -1. */
+/* Fills out_w, out_h and the region of `out` for an image of w x h pixels (-1: not known yet). Fills the extents that are known even then, and sets the
+ * others to -1. a: must be part of call->args. */
 enum stk_status stk__extent_of_args(
 	const struct stk_call *call, const struct stk_extent_args *a, int64_t w, int64_t h, struct stk_resize *out, struct stk_error *err);
 

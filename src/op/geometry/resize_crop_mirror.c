@@ -13,7 +13,7 @@ struct resize_crop_mirror {
 
 struct resized {
 	struct stk_resize resize;
-	struct stk_resize_axes axes; /* of what is no image */
+	struct stk_resize_axes axes; /* for tensors that are not images */
 	struct stk_window window;
 	struct stk_desc whole;
 };
@@ -43,7 +43,7 @@ static enum stk_status keep_window(const struct stk_call *call, struct stk_error
 	return STK_OK;
 }
 
-/* The window of what is resized, mirrored, comes from a region of its own: it is resized to the window's extents at once. */
+/* The mirrored window of a resized tensor corresponds to a region of the input, which is resized directly to the window's extents. */
 static enum stk_status infer_volume(const struct stk_call *call, struct stk_error *err)
 {
 	const struct resize_crop_mirror *a = call->args;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * rotate: turns images, and volumes about an axis, on a canvas that holds them. */
+ * rotate: rotates images, and volumes about an axis, on a canvas that holds all of the result. */
 #include "op/geometry/canvas.h"
 #include "op/geometry/warp_args.h"
 
@@ -33,7 +33,7 @@ static const struct stk_arg_def rotate_args[] = {
 	STK_ARG_END,
 };
 
-/* Output to source. */
+/* Makes the rotation from output to source. */
 static enum stk_status make_rotation(const struct rotate *a, int32_t ndim, struct stk_affine *r, struct stk_error *err)
 {
 	double angle = stk__canvas_radians(a->angle), axis[3];
@@ -52,7 +52,7 @@ static enum stk_status make_rotation(const struct rotate *a, int32_t ndim, struc
 	return STK_OK;
 }
 
-/* Centre to centre. */
+/* Adds the translation that maps the output's centre to the input's. */
 static void centre(struct stk_affine *r, const int64_t *in, const int64_t *out)
 {
 	for (int32_t i = 0; i < r->ndim; i++) {
@@ -82,7 +82,7 @@ static enum stk_status rotate_infer(const struct stk_call *call, struct stk_erro
 		return s;
 	if (!open && fits)
 		stk__canvas(&r, in, out);
-	for (int32_t k = 0; k < dims.count && call->frame; k++) /* the canvas that holds all frames */
+	for (int32_t k = 0; k < dims.count && call->frame; k++) /* the canvas must hold all frames */
 		out[k] = call->frame->shape[dims.of.axis[k]];
 	for (int32_t k = 0; k < dims.count && fits; k++)
 		desc->shape[dims.of.axis[k]] = open ? -1 : out[k];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * segmentation.select_masks: polygons of some of the masks. */
+ * segmentation.select_masks: the polygons of selected masks. */
 #include "op/dims.h"
 
 #include <string.h>
@@ -14,7 +14,7 @@ static const struct stk_arg_def select_masks_args[] = {
 	STK_ARG_END,
 };
 
-/* Which polygons come out, in order, and how many vertices they have. */
+/* The selected polygons in the output's order, and the number of their vertices. */
 struct selected {
 	int32_t *polygons, *ids, count;
 	int64_t vertices;

@@ -30,7 +30,7 @@ static const struct stk_arg_def slice_args[] = {
 	STK_ARG_END,
 };
 
-/* STK_BORDER_FILL unless the tensor goes on outside. */
+/* Returns how the tensor continues outside, or STK_BORDER_FILL if it does not. */
 static enum stk_border border_of(const struct slice *a)
 {
 	return a->border[0] == 'e'   ? STK_BORDER_CLAMP
@@ -78,7 +78,7 @@ static void slice_lower(const struct stk_call *call, struct stk_pass *pass)
 	stk__window_lower(&s->window, &s->in, a->bounds.fill_values, pass);
 }
 
-/* A pass knows windows in height and width, with a fill around; others are jobs. */
+/* A pass can take windows in height and width, with a fill around them; other windows are jobs. */
 static unsigned slice_classify(const void *args, const struct stk_desc *in)
 {
 	const struct slice *a = args;

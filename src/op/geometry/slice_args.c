@@ -36,7 +36,7 @@ const struct stk_arg_def stk__slice_group[] = {
 	STK_ARG_END,
 };
 
-/* A dim by the user's count, negative from the end. */
+/* Finds a dim by the user's number, where negative numbers count from the end. */
 static enum stk_status axis_of_number(
 	int64_t axis, const struct stk_desc *desc, const int32_t *before, int32_t n, int32_t *out, struct stk_error *err)
 {
@@ -52,7 +52,7 @@ static enum stk_status axis_of_number(
 	return STK_OK;
 }
 
-/* A dim by its letter in the layout. */
+/* Finds a dim by its letter in the layout. */
 static enum stk_status axis_of_letter(
 	char letter, const struct stk_desc *desc, const int32_t *before, int32_t n, int32_t *out, struct stk_error *err)
 {
@@ -78,11 +78,11 @@ int32_t stk__axes_of(struct stk_ints axes, const char *names, const struct stk_d
 	return s ? -(int32_t)s : n;
 }
 
-/* One side of a window along an axis: a number of elements, or a share of the extent. */
+/* One side of a window along an axis: a number of elements, or a fraction of the extent. */
 struct bound {
 	bool given, relative;
 	double value;
-	bool wide; /* a share from an input: DALI multiplies those in double, those from arguments in float32 (.51 of 50 is 25.5) */
+	bool wide; /* a fraction from an input: DALI multiplies those in double, and those from arguments in float32 (.51 of 50 is 25.5) */
 };
 
 struct bounds {
@@ -109,7 +109,7 @@ static enum stk_status check_pair(const char *name, int32_t absolute, int32_t re
 	return STK_OK;
 }
 
-/* How many values the bounds have, of which one stands for all axes; -1: none is given. */
+/* Counts the bounds' values, of which one stands for all axes; -1: no bounds are given. */
 static enum stk_status count_args(const struct stk_slice_args *a, int32_t *n, struct stk_error *err)
 {
 	*n = -1;
@@ -125,7 +125,7 @@ static enum stk_status read_input(
 	const struct stk_tensor *t, bool normalized, int32_t n, bool shape, struct bounds *out, struct stk_error *err)
 {
 	if (!t->data)
-		return STK_OK; /* while a graph is built */
+		return STK_OK; /* the graph is being built */
 	if (stk_desc_elements(&t->desc) != n)
 		return stk__fail(err, STK_SHAPE, "the %s input has %lld values for %d axes", shape ? "shape" : "anchor",
 			(long long)stk_desc_elements(&t->desc), n);
@@ -198,7 +198,7 @@ static bool is_open(const struct stk_call *call, const struct stk_slice_args *a)
 	       stk__varies(call, &a->rel_start) || stk__varies(call, &a->rel_end) || stk__varies(call, &a->rel_shape);
 }
 
-/* An empty list is all dims. Without axes and axis_names, and a layout that has width and height, it is the two first dims as [1, 0]. */
+/* An empty list means all dims. Without axes and axis_names, if the layout has width and height, the axes are [1, 0]. */
 int32_t stk__slice_axes(const struct stk_slice_args *a, const struct stk_desc *desc, int32_t axes[STK_MAX_DIMS], struct stk_error *err)
 {
 	if (a->axes.count == 0 || (a->axes.count < 0 && a->axis_names && !a->axis_names[0])) {
@@ -228,7 +228,7 @@ enum stk_status stk__window_of_slice(const struct stk_slice_args *a, const struc
 	if (n < 0)
 		return (enum stk_status) - n;
 	struct bounds bounds[STK_MAX_DIMS] = {0};
-	bool unread = (stk__building(call) && call->n_in > 1) || is_open(call, a); /* the window is in data that is not there yet */
+	bool unread = (stk__building(call) && call->n_in > 1) || is_open(call, a); /* the window is in data that does not exist yet */
 	enum stk_status s = is_open(call, a) ? STK_OK : read_bounds(a, call, n, bounds, err);
 	for (int32_t i = 0; i < n && s == STK_OK; i++) {
 		if (unread)

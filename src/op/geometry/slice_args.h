@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The arguments by which slice and decoders.image_slice say which window to keep. */
+ * The arguments of slice and decoders.image_slice that define the window to keep. */
 #ifndef STK_OP_SLICE_ARGS_H
 #define STK_OP_SLICE_ARGS_H
 
@@ -13,14 +13,14 @@ struct stk_slice_args {
 };
 extern const struct stk_arg_def stk__slice_group[];
 
-/* The window over a tensor of `desc`. Inputs 1 and 2 of the operator, if there are any, are its anchor and shape. */
+/* Computes the window over a tensor of `desc`. Inputs 1 and 2 of the operator, if there are any, are its anchor and shape. */
 enum stk_status stk__window_of_slice(const struct stk_slice_args *a, const struct stk_call *call, const struct stk_desc *desc,
 	struct stk_window *out, struct stk_error *err);
 
-/* The dims that the bounds are of, all where the list of axes is empty; returns how many, on failure minus the status. */
+/* Finds the dims to which the bounds apply: all if the list of axes is empty. Returns their number, or minus the status on failure. */
 int32_t stk__slice_axes(const struct stk_slice_args *a, const struct stk_desc *desc, int32_t axes[STK_MAX_DIMS], struct stk_error *err);
 
-/* Resolves axes or axis_names, of which one is given, against a desc; returns how many, on failure minus the status. */
+/* Resolves axes or axis_names, of which one is given, against a desc. Returns their number, or minus the status on failure. */
 int32_t stk__axes_of(
 	struct stk_ints axes, const char *axis_names, const struct stk_desc *desc, int32_t out[STK_MAX_DIMS], struct stk_error *err);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * sphere: an image as on a sphere. */
+ * sphere: warps an image as if it lay on a sphere. */
 #include "kernel/sample/sample.h"
 #include "op/geometry/displace.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * transforms.combine: several transforms as one. */
+ * transforms.combine: combines several transforms into one. */
 #include "op/geometry/affine.h"
 
 struct combine {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * transforms.crop: takes one box of coordinates to another. */
+ * transforms.crop: maps one box of coordinates to another. */
 #include "op/geometry/affine.h"
 
 struct crop_map {

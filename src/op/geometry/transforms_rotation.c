@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * transforms.rotation: rotates points of two components, or of three about an axis. */
+ * transforms.rotation: rotates points of two components, or points of three about an axis. */
 #include "op/geometry/affine.h"
 
 struct rotation {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * warp_affine: rotation, scale, shear and shift of an image or volume by a matrix. */
+ * warp_affine: rotates, scales, shears and shifts an image or volume by a matrix. */
 #include "kernel/convert/convert.h"
 #include "op/geometry/warp_args.h"
 
@@ -34,7 +34,7 @@ static enum stk_status check_input(const struct stk_desc *d, int32_t ndim, struc
 	return STK_OK;
 }
 
-/* Where the matrix is not known yet, the identity stands for it. */
+/* Reads the matrix. While it is not known yet, uses the identity. */
 static enum stk_status read_matrix(const struct stk_call *call, int32_t ndim, struct stk_affine *m, struct stk_error *err)
 {
 	const struct warp_affine *a = call->args;
@@ -60,7 +60,7 @@ static enum stk_status read_matrix(const struct stk_call *call, int32_t ndim, st
 	return STK_OK;
 }
 
-/* Gauss-Jordan elimination with partial pivoting. */
+/* Inverts by Gauss-Jordan elimination with partial pivoting. */
 static enum stk_status invert(struct stk_affine *a, struct stk_error *err)
 {
 	int32_t n = a->ndim;

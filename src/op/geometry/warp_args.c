@@ -68,7 +68,7 @@ enum stk_status stk__warp_begin(
 	return STK_OK;
 }
 
-/* Where pixels are interpolated, the fill takes part as a pixel of the input's type would, so it is rounded to that type first. */
+/* Rounds the fill to the input's type, since interpolation uses it like a pixel of the input. */
 static float fill_in(float value, enum stk_dtype dtype)
 {
 	uint64_t pixel;
@@ -130,7 +130,7 @@ enum stk_status stk__warp_end(const struct stk_call *call, const struct stk_warp
 	return STK_OK;
 }
 
-/* A type that is not known yet is taken for one of images: where it turns out to be none, the operator runs by itself. */
+/* A type that is not known yet counts as a type of images; if it turns out to be another, the operator runs on its own. */
 unsigned stk__warp_classify(const struct stk_warp_args *a, const struct stk_desc *in)
 {
 	if (a->dtype >= 0 && !stk__dtype_in_float((enum stk_dtype)a->dtype))

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What warp_affine and rotate share: their arguments, and how a matrix becomes a step of a pass, or a job where passes do not serve. */
+ * Shared by warp_affine and rotate: their arguments, and how a matrix becomes a step of a pass, or a job if a pass cannot do the work. */
 #ifndef STK_OP_GEOMETRY_WARP_ARGS_H
 #define STK_OP_GEOMETRY_WARP_ARGS_H
 
@@ -13,16 +13,16 @@ struct stk_warp_args {
 };
 extern const struct stk_arg_def stk__warp_group[];
 
-/* The layouts that passes serve. Volumes, and types that float32 does not hold, are jobs. */
+/* The layouts that passes take. Volumes, and types that float32 cannot hold exactly, run as jobs. */
 #define STK_WARP_LAYOUTS "HWC CHW HW FHWC FCHW FHW"
 
-/* Dims of height, width and, of volumes, depth: axis[0] is x. A tensor without layout is taken as an image. */
+/* The dims of height, width and, in volumes, depth: axis[0] is x. A tensor without layout is taken as an image. */
 struct stk_warp_dims {
 	int32_t count; /* 2 or 3; 0: not known yet */
 	struct stk_sample_dims of;
 };
 
-/* What infer leaves for lower and lower_jobs. */
+/* The state that infer passes to lower and lower_jobs. */
 struct stk_warp_state {
 	struct stk_warp_dims dims;
 	struct stk_warp warp;
@@ -30,17 +30,18 @@ struct stk_warp_state {
 	float fill;
 };
 
-/* STK_SHAPE where desc is neither an image nor a volume. */
+/* Returns STK_SHAPE if desc is neither an image nor a volume. */
 enum stk_status stk__warp_dims(const struct stk_desc *desc, struct stk_warp_dims *out, struct stk_error *err);
 
-/* Begins infer: the output's type, and its shape, which is the input's unless size is given. */
+/* First half of infer: sets the output's type, and its shape, which is the input's unless size is given. */
 enum stk_status stk__warp_begin(
 	const struct stk_call *call, const struct stk_warp_args *a, struct stk_warp_dims *dims, struct stk_error *err);
 
-/* STK_INVALID unless the numbers of a map from the output to the image are finite: those of a matrix that is an input need not be, and inverses overflow. */
+/* Returns STK_INVALID unless the numbers of a map from the output to the image are finite: a matrix that is an input may hold other numbers, and inverses
+ * can overflow. */
 enum stk_status stk__check_map(const float *m, int32_t count, struct stk_error *err);
 
-/* Ends infer, once the output's shape is there. map: output to source, of dims.count dims. */
+/* Second half of infer, after the output's shape is known. map: from output to source, of dims.count dims. */
 enum stk_status stk__warp_end(const struct stk_call *call, const struct stk_warp_args *a, const struct stk_warp_dims *dims,
 	const struct stk_affine *map, struct stk_error *err);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * experimental.warp_perspective: an image seen from elsewhere. */
+ * experimental.warp_perspective: maps an image by a perspective transform. */
 #include "kernel/common/border.h"
 #include "kernel/sample/sample.h"
 #include "op/geometry/displace.h"
@@ -54,7 +54,7 @@ static const struct stk_arg_def warp_perspective_args[] = {
 	STK_ARG_END,
 };
 
-/* Where the matrix is not known yet, *known is false. */
+/* Reads the matrix. Sets *known to false while it is not known yet. */
 static enum stk_status read_matrix(const struct stk_call *call, double m[9], bool *known, struct stk_error *err)
 {
 	const struct warp_perspective *a = call->args;
@@ -91,7 +91,7 @@ static void multiply(const double a[9], const double b[9], double out[9])
 	memcpy(out, r, sizeof r);
 }
 
-/* By cofactors. Only the sign of a perspective matrix's scale matters. */
+/* Inverts by cofactors. Only the sign of a perspective matrix's scale matters. */
 static enum stk_status invert(double m[9], struct stk_error *err)
 {
 	double r[9];
@@ -108,7 +108,7 @@ static enum stk_status invert(double m[9], struct stk_error *err)
 	return STK_OK;
 }
 
-/* Takes the map from coordinates whose whole numbers are pixels' centres to coordinates in which they are corners. */
+/* Converts the map from coordinates in which whole numbers are centres of pixels to coordinates in which they are corners. */
 static void to_corners(double m[9])
 {
 	static const double back[9] = {1, 0, -0.5, 0, 1, -0.5, 0, 0, 1}, forth[9] = {1, 0, 0.5, 0, 1, 0.5, 0, 0, 1};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * water: an image as under waves. */
+ * water: warps an image as if seen through waves. */
 #include "kernel/sample/sample.h"
 #include "op/geometry/displace.h"
 

@@ -36,7 +36,7 @@ const struct stk_arg_def stk__window_group[] = {
 	STK_ARG_END,
 };
 
-/* Edge and extent along one dim. pos is a float32 and the product exact: 0.7 of 5 is just below 3.5, and gives 3. */
+/* Computes start and extent along one dim. pos is a float32 and the product is exact: 0.7 of 5 is just below 3.5, and gives 3. */
 static void place(float extent, float pos, char rounding, int64_t size, int64_t *start, int64_t *out)
 {
 	if (extent > 0)
@@ -50,7 +50,7 @@ static void place(float extent, float pos, char rounding, int64_t size, int64_t 
 		*start = (int64_t)(rounding == 't' ? trunc(edge) : round(edge));
 }
 
-/* crop as [d, h, w], with 0 for what is not asked for. */
+/* Reads `crop` as [d, h, w], with 0 for extents that are not given. */
 static enum stk_status read_extents(const struct stk_window_args *a, float extents[3], struct stk_error *err)
 {
 	extents[0] = a->crop_d;
@@ -98,7 +98,7 @@ enum stk_status stk__window_of_args(
 		int32_t d = i == 0 ? stk__window_depth(desc) : stk__layout_find(desc, names[i]);
 		if (d >= 0)
 			place(extents[i], pos[i], a->rounding[0], desc->shape[d], &out->start[d], &out->extent[d]);
-		else if (i > 0 && extents[i] > 0) /* images have no depth: it is left out, as in DALI */
+		else if (i > 0 && extents[i] > 0) /* images have no depth: the argument is ignored, as in DALI */
 			return stk__fail(err, STK_SHAPE, "the window has an extent along %c, which is not in the layout \"%s\"", names[i],
 				desc->layout);
 	}

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * affine_augmentation: a random transform of images, and the way to their output size. */
+ * affine_augmentation: draws a random transform of images, and scales images to their output size. */
 #include "base/math.h"
 #include "op/geometry/affine.h"
 #include "op/objects/objects.h"
@@ -53,7 +53,7 @@ struct step {
 	const float *v;
 };
 
-/* The step at v[*at], which is whole; *at goes behind it. */
+/* Reads the step at v[*at], which must be complete, and moves *at past it. */
 static struct step take_step(const float *v, int32_t *at)
 {
 	struct step s = {(int32_t)v[*at], (int32_t)v[*at + 2], v[*at + 1], v + *at + 3};
@@ -94,7 +94,7 @@ static bool range_fits(const struct step *s)
 	return true;
 }
 
-/* Options of a selection lie one behind the other: a probability, a count of values, these. */
+/* The options of a selection follow each other: a probability, the number of values, and the values. */
 static enum stk_status check_steps(const float *v, int32_t n, int32_t nesting, struct stk_error *err)
 {
 	enum stk_status e = STK_OK;
@@ -123,7 +123,7 @@ static enum stk_status check_steps(const float *v, int32_t n, int32_t nesting, s
 struct view {
 	double w, h;
 	struct stk_random random;
-	struct stk_affine map; /* so far */
+	struct stk_affine map; /* the product of all steps so far */
 };
 
 static void then(struct view *v, const struct stk_affine *step)
@@ -140,7 +140,7 @@ static void then_about_center(struct view *v, struct stk_affine *step)
 	then(v, step);
 }
 
-/* Where the image's first and last edge along an axis are; nothing has turned it. */
+/* Finds the image's first and last edge along an axis; no earlier step may have rotated it. */
 static void edges(const struct view *v, int axis, double *lo, double *hi)
 {
 	double a = v->map.m[axis][2], b = a + v->map.m[axis][axis] * (axis ? v->h : v->w);
@@ -229,7 +229,7 @@ static void run_step(struct view *v, const struct step *s)
 	}
 }
 
-/* They have been checked. */
+/* The steps must have been checked. */
 static void run_steps(struct view *v, const float *values, int32_t n)
 {
 	for (int32_t at = 0; at < n;) {

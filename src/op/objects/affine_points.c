@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * affine_points: points, and boxes as pairs of points, by a transform that is made for each sample. */
+ * affine_points: transforms points, and boxes as pairs of points, by each sample's own transform. */
 #include "kernel/points/points.h"
 #include "op/geometry/affine.h"
 #include "op/objects/objects.h"

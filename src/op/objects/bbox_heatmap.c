@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * bbox_heatmap: boxes of an image as a heatmap of Gaussians, with what a detector learns of each box beside it. */
+ * bbox_heatmap: draws the boxes of an image as a heatmap of Gaussians, and outputs the values that a detector learns for each box. */
 #include "op/objects/objects.h"
 
 #include "kernel/common/gaussian.h"
@@ -39,7 +39,7 @@ static const struct stk_arg_def bbox_heatmap_args[] = {
 	STK_ARG_END,
 };
 
-/* Which input holds what; -1: none. */
+/* The index of each optional input; -1: not given. */
 struct heatmap_inputs {
 	int32_t labels, valid, centers, count;
 };
@@ -108,9 +108,9 @@ static double clip(double v, double hi)
 	return v > 0 ? (v < hi ? v : hi) : 0; /* NaN: 0 */
 }
 
-/* A box on the heatmap. */
+/* A box on the heatmap, and the area of its visible part. */
 struct drawn {
-	double box[4], center[2], hw[2], area; /* area: what is left of it */
+	double box[4], center[2], hw[2], area; /* area: of the part that is left */
 };
 
 static struct drawn place(const double *box, const double *center, const double scale[2], const double limit[2])

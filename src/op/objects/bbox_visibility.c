@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * bbox_visibility: which boxes of an image are large enough, and not hidden by nearer ones. */
+ * bbox_visibility: finds the boxes of an image that are large enough and not hidden by nearer ones. */
 #include "base/cancel.h"
 #include "op/objects/objects.h"
 
@@ -49,7 +49,7 @@ static double clip(double v, double hi)
 	return v > 0 ? (v < hi ? v : hi) : 0; /* NaN: 0 */
 }
 
-/* The nearer box comes first; of equally near ones that with the higher index, which a painter would paint later. */
+/* Sorts nearer boxes first; of equally near boxes, the one with the higher index, which a painter would paint later. */
 static int by_depth(const void *a, const void *b)
 {
 	const struct cell_box *p = a, *q = b;
@@ -58,7 +58,7 @@ static int by_depth(const void *a, const void *b)
 	return p->index > q->index ? -1 : p->index < q->index;
 }
 
-/* Whether `n` boxes, sorted by their tops, cover column x of b together. */
+/* Returns whether `n` boxes, sorted by their tops, together cover column x of b. */
 static bool column_covered(const struct cell_box *b, const struct cell_box *over, int64_t n, int32_t x)
 {
 	int32_t y = b->y0;
@@ -68,7 +68,7 @@ static bool column_covered(const struct cell_box *b, const struct cell_box *over
 	return y >= b->y1;
 }
 
-/* Whether they cover all of it: what they cover at its left side, they cover up to where one of them ends. */
+/* Returns whether the boxes cover all of b. If they cover a column, they cover all columns up to the next one in which one of them ends. */
 static bool covered(const struct cell_box *b, const struct cell_box *over, int64_t n)
 {
 	bool all = column_covered(b, over, n, b->x0);
@@ -77,7 +77,7 @@ static bool covered(const struct cell_box *b, const struct cell_box *over, int64
 	return all;
 }
 
-/* Boxes in whole pixels, as a painter would fill them. */
+/* Reads boxes as whole pixels, as a painter would fill them. */
 static enum stk_status read_boxes(
 	const double *v, const double *depths, int64_t n, const double hw[2], struct cell_box *out, struct stk_error *err)
 {
@@ -120,7 +120,7 @@ static enum stk_status hide_covered(
 			if (seen[k].x0 < b->x1 && seen[k].x1 > b->x0 && seen[k].y0 < b->y1 && seen[k].y1 > b->y0)
 				over[n_over++] = seen[k];
 		if (b->x0 >= b->x1 || b->y0 >= b->y1 || covered(b, over, n_over)) {
-			visible[b->index] = false; /* nor does it hide anything that those over it do not */
+			visible[b->index] = false; /* it hides nothing that the boxes in front of it do not hide */
 			continue;
 		}
 		for (at = n_seen++; at > 0 && seen[at - 1].y0 > b->y0; at--)

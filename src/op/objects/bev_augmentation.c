@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * bev_augmentation: a random transform of a scene, seen from above. */
+ * bev_augmentation: draws a random transform of a scene in bird's eye view. */
 #include "op/geometry/affine.h"
 #include "op/objects/objects.h"
 

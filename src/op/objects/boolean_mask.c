@@ -25,7 +25,7 @@ static enum stk_status axis_of(const struct boolean_mask *a, int32_t k, const st
 	return STK_OK;
 }
 
-/* The mask's elements as bytes, in scratch. */
+/* Reads the mask's elements as bytes, into scratch memory. */
 static enum stk_status read_mask(const struct stk_call *call, uint8_t **mask, int64_t *kept, struct stk_error *err)
 {
 	const struct stk_tensor *t = &call->in[0];
@@ -72,7 +72,7 @@ static enum stk_status boolean_mask_infer(const struct stk_call *call, struct st
 	return STK_OK;
 }
 
-/* One job for each stretch of elements that are kept. */
+/* Makes one job for each run of elements that are kept. */
 static enum stk_status keep_elements(const struct stk_tensor *in, const struct stk_tensor *out, int32_t axis, const uint8_t *mask,
 	struct stk_jobs *jobs, struct stk_error *err)
 {
@@ -122,7 +122,7 @@ const struct stk_op_def stk__op_boolean_mask = {
 	.host_inputs = 1,
 	.args = boolean_mask_args,
 	.args_size = sizeof(struct boolean_mask),
-	.state_size = sizeof(uint8_t *), /* the mask, which infer has read */
+	.state_size = sizeof(uint8_t *), /* the mask that infer has read */
 	.flags = STK_OP_OPTIONAL_OUTPUTS,
 	.infer = boolean_mask_infer,
 	.lower_jobs = boolean_mask_lower_jobs,

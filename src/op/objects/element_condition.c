@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * element_condition: a condition on the values of objects, for each object. */
+ * element_condition: evaluates a condition on the values of each object. */
 #include "op/objects/objects.h"
 
 #include "kernel/convert/convert.h"
@@ -20,7 +20,7 @@ static const struct stk_arg_def element_condition_args[] = {
 	STK_ARG_END,
 };
 
-/* What a code takes from the stack; each gives one value. */
+/* Returns how many values a code takes from the stack; each code pushes one value. */
 static int32_t operands(int64_t code)
 {
 	return code <= CODE_CONSTANT ? 0 : code <= CODE_NOT ? 1 : 2;
@@ -64,7 +64,7 @@ static enum stk_status element_condition_infer(const struct stk_call *call, stru
 		a[i] = (float)(expression);                                                                                                \
 	break
 
-/* a = a code b, for each object. */
+/* Computes a = a code b, for each object. */
 static void apply(int64_t code, float *restrict a, const float *restrict b, int64_t n)
 {
 	switch (code) {
@@ -91,7 +91,7 @@ static void apply(int64_t code, float *restrict a, const float *restrict b, int6
 	}
 }
 
-/* A row of the stack holds a value for each object. */
+/* Each row of the stack holds one value for each object. */
 static enum stk_status element_condition_run(const struct stk_call *call, struct stk_error *err)
 {
 	const struct element_condition *a = call->args;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * pad_ragged: tensors of which a batch's samples have unequal numbers, as a padded batch and these numbers. */
+ * pad_ragged: pads tensors whose first extent differs between the samples of a batch, and outputs the numbers of their rows. */
 #include "kernel/copy/copy.h"
 #include "op/nd.h"
 #include "op/objects/objects.h"
@@ -38,7 +38,7 @@ static enum stk_status pad_ragged_infer(const struct stk_call *call, struct stk_
 	return STK_OK;
 }
 
-/* All extents but the first are those of the batch's first sample. */
+/* Checks that all extents but the first equal those of the batch's first sample. */
 static enum stk_status same_rows(const struct stk_call *calls, int32_t i, int32_t k, struct stk_error *err)
 {
 	const struct stk_desc *first = &calls[0].in[k].desc, *d = &calls[i].in[k].desc;
@@ -86,7 +86,7 @@ static enum stk_status pad_ragged_lower_jobs(const struct stk_call *call, struct
 		const int64_t have = in->shape[0] * inner, want = out->shape[0] * inner;
 		const struct stk_copy_dim all = {.size = want, .step = 1, .limit = have, .dst = 1, .src = 1};
 		s = stk__job_copy(jobs, &call->in[k], &call->out[k], &all, 1, have < want ? zero : NULL, false, err);
-		const struct stk_copy_dim none = {.size = 1, .step = 1, .limit = 0, .dst = 1, .src = 1}; /* fill alone */
+		const struct stk_copy_dim none = {.size = 1, .step = 1, .limit = 0, .dst = 1, .src = 1}; /* only fills */
 		if (s == STK_OK)
 			s = stk__job_copy(jobs, &size, &size, &none, 1, &in->shape[0], false, err);
 		size.data = (int64_t *)size.data + 1;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * points_in_box: which points lie in a box along the axes. */
+ * points_in_box: finds the points in a box whose sides are parallel to the axes. */
 #include "op/objects/objects.h"
 
 struct points_in_box {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * transform_matrix: the product of a matrix with a transform, as projections need it when what they project from or to is transformed. */
+ * transform_matrix: multiplies a matrix by a transform, for projections whose source or target is transformed. */
 #include "op/geometry/affine.h"
 #include "op/objects/objects.h"
 
@@ -45,7 +45,7 @@ static enum stk_status transform_matrix_infer(const struct stk_call *call, struc
 	return STK_OK;
 }
 
-/* Gauss-Jordan elimination, over the matrix and the unit matrix beside it. False: it has no inverse. */
+/* Inverts by Gauss-Jordan elimination, over the matrix and the unit matrix to its right. Returns false if there is no inverse. */
 static bool invert(double h[H][H], int32_t n)
 {
 	double m[H][2 * H], row[2 * H];
@@ -63,7 +63,7 @@ static bool invert(double h[H][H], int32_t n)
 			return false;
 		memcpy(row, m[best], bytes);
 		memcpy(m[best], m[k], bytes);
-		for (int32_t c = k; c < 2 * n; c++) /* columns before k are those of the unit matrix already */
+		for (int32_t c = k; c < 2 * n; c++) /* columns before k already are the unit matrix's */
 			m[k][c] = row[c] / row[k];
 		for (int32_t i = 0; i < n; i++) {
 			double factor = m[i][k];
@@ -76,7 +76,7 @@ static bool invert(double h[H][H], int32_t n)
 	return true;
 }
 
-/* The transform as a square matrix over homogeneous coordinates, or its inverse. */
+/* Reads the transform as a square matrix over homogeneous coordinates, or computes its inverse. */
 static enum stk_status read_transform(const struct stk_call *call, double h[H][H], int32_t *n, struct stk_error *err)
 {
 	struct stk_affine a;
@@ -90,7 +90,7 @@ static enum stk_status read_transform(const struct stk_call *call, double h[H][H
 	return STK_OK;
 }
 
-/* The first n rows of out. */
+/* Computes the first n rows of the product. */
 static void multiply_left(double h[H][H], int32_t n, const double *v, int64_t columns, double *out)
 {
 	for (int32_t r = 0; r < n; r++)
@@ -102,7 +102,7 @@ static void multiply_left(double h[H][H], int32_t n, const double *v, int64_t co
 		}
 }
 
-/* The first n columns of out. */
+/* Computes the first n columns of the product. */
 static void multiply_right(double h[H][H], int32_t n, const double *v, int64_t rows, int64_t columns, double *out)
 {
 	for (int64_t r = 0; r < rows; r++)

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What the random.* operators share: the shape and type of what is drawn, and the seed. */
+ * Shared by the random.* operators: shape and type of the draws, and the seed. */
 #ifndef STK_OP_RANDOM_H
 #define STK_OP_RANDOM_H
 
 #include "base/math.h"
 #include "op/op.h"
 
-/* seed is read by the framework (graph/), which finds it by name in any operator's table. */
+/* The framework (graph/) reads `seed`, which it finds by name in any operator's table. */
 struct stk_random_args {
 	struct stk_ints shape;
 	int32_t dtype;
@@ -15,12 +15,13 @@ struct stk_random_args {
 
 extern const struct stk_arg_def stk__random_group[];
 
-/* One output of args->shape (a scalar without; the shape of input 0 where there is one), of args->dtype or else `fallback`. */
+/* Describes one output: shape args->shape (without it, the shape of input 0, or a scalar if there is no input) and type args->dtype, or `fallback` if that
+ * is not given. */
 enum stk_status stk__random_infer(
 	const struct stk_call *call, const struct stk_random_args *args, enum stk_dtype fallback, struct stk_error *err);
 
-/* Two numbers of the normal distribution of mean 0 and deviation 1. Box and Muller, "A note on the generation of random normal deviates" (1958): two draws
- * make two numbers. 1 - u is never 0. */
+/* Draws two numbers from the normal distribution of mean 0 and deviation 1. Box and Muller, "A note on the generation of random normal deviates" (1958): two
+ * draws make two numbers. 1 - u is never 0. */
 static inline void stk__random_normals(struct stk_random *r, double out[2])
 {
 	double radius = sqrt(-2 * stk__log(1 - stk__random_double(r))), angle = 6.283185307179586 * stk__random_double(r);

@@ -26,7 +26,7 @@ static enum stk_status beta_infer(const struct stk_call *call, struct stk_error 
 	return stk__random_infer(call, &a->random, STK_FLOAT, err);
 }
 
-/* Normal numbers are drawn in pairs. */
+/* Normal numbers are drawn in pairs, of which one is kept for the next call. */
 struct normals {
 	struct stk_random *r;
 	double v[2];
@@ -42,13 +42,13 @@ static double next_normal(struct normals *n)
 	return n->v[--n->left];
 }
 
-/* Uniform on (0, 1]. */
+/* Draws a number uniformly from (0, 1]. */
 static double positive(struct stk_random *r)
 {
 	return 1 - stk__random_double(r);
 }
 
-/* Of the gamma distribution with shape >= 1: Marsaglia and Tsang, "A simple method for generating gamma variables" (2000). */
+/* Draws from the gamma distribution with shape >= 1: Marsaglia and Tsang, "A simple method for generating gamma variables" (2000). */
 static double gamma_draw(struct normals *n, double shape)
 {
 	double d = shape - 1.0 / 3, c = 1 / sqrt(9 * d);
@@ -60,8 +60,8 @@ static double gamma_draw(struct normals *n, double shape)
 	}
 }
 
-/* Joehnk, "Erzeugung von betaverteilten und gammaverteilten Zufallszahlen" (1964), which takes few tries where both are below 1. Powers that are too
- * small for a double are compared as logarithms. */
+/* Draws from a beta distribution by Joehnk, "Erzeugung von betaverteilten und gammaverteilten Zufallszahlen" (1964), which needs few tries if both
+ * parameters are below 1. Powers that are too small for a double are compared as logarithms. */
 static double small_beta_draw(struct stk_random *r, double alpha, double beta)
 {
 	for (;;) {
@@ -79,7 +79,7 @@ static double beta_draw(struct normals *n, double alpha, double beta)
 	double x = gamma_draw(n, alpha < 1 ? alpha + 1 : alpha), y = gamma_draw(n, beta < 1 ? beta + 1 : beta);
 	if (alpha >= 1 && beta >= 1)
 		return x / (x + y);
-	/* of a shape below 1 it is one of shape + 1, times a uniform number to the power of 1 / shape */
+	/* a gamma number of shape < 1 is one of shape + 1, times a uniform number to the power of 1 / shape */
 	double less = stk__log(positive(n->r)) / (alpha < 1 ? alpha : beta);
 	return 1 / (1 + y / x * stk__exp(alpha < 1 ? -less : less));
 }

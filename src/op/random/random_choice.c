@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * random.choice: elements of a tensor, or numbers below one. */
+ * random.choice: random elements of a tensor, or random whole numbers from 0 to n - 1. */
 #include "kernel/convert/convert.h"
 #include "op/dims.h"
 
@@ -47,7 +47,7 @@ static enum stk_status draws_shape(const struct stk_call *call, struct stk_desc 
 	return STK_OK;
 }
 
-/* The shape of the draws, then what is left of the input's when one of its elements is taken. */
+/* The output's shape is the shape of the draws, followed by the shape of one element of the input. */
 static enum stk_status choice_infer(const struct stk_call *call, struct stk_error *err)
 {
 	const struct stk_desc *in = &call->in[0].desc;
@@ -59,7 +59,7 @@ static enum stk_status choice_infer(const struct stk_call *call, struct stk_erro
 		out->ndim = -1;
 		return STK_OK;
 	}
-	if (in->layout[0] && out->ndim < 2) /* a list of elements lies as the input does, and one has what is left of the layout */
+	if (in->layout[0] && out->ndim < 2) /* several elements have the input's layout, one element has the rest of it */
 		memcpy(out->layout, in->layout + 1 - out->ndim, (size_t)(in->ndim - 1 + out->ndim));
 	if (in->ndim == 0 && in->dtype != STK_NO_DTYPE &&
 		(!stk__dtype_whole(in->dtype) || in->dtype == STK_BOOL || stk__dtype_enumeration(in->dtype)))
@@ -93,7 +93,7 @@ static enum stk_status count_choices(const struct stk_call *call, int64_t *count
 	return fabs(sum - 1) < 1e-4 ? STK_OK : stk__fail(err, STK_INVALID, "the chances in p have the sum %g, not 1", sum);
 }
 
-/* 0 .. count-1, of a count that 32 bits do not hold: the upper half of 64 bits times count. */
+/* Draws from 0 .. count-1 if count needs more than 32 bits: the upper half of the product of 64 random bits and count. */
 static int64_t draw_wide(struct stk_random *r, uint64_t count)
 {
 	uint64_t high = stk__random_u32(r), low = stk__random_u32(r);
@@ -108,7 +108,7 @@ static int64_t draw(const struct choice *a, struct stk_random *r, int64_t count)
 	if (a->p.count < 0)
 		return count <= UINT32_MAX ? stk__random_below(r, (uint32_t)count) : draw_wide(r, (uint64_t)count);
 	double left = stk__random_float(r);
-	int64_t last = 0; /* rounding may leave a remainder, which the last possible choice takes */
+	int64_t last = 0; /* rounding may leave a small rest, which goes to the last choice with a probability above 0 */
 	for (int64_t i = 0; i < count; i++) {
 		if (a->p.v[i] > 0)
 			last = i;
@@ -128,7 +128,7 @@ static enum stk_status choice_run(const struct stk_call *call, struct stk_error 
 	enum stk_status s = count_choices(call, &count, err);
 	if (s || (s = draws_shape(call, &drawn, err)))
 		return s;
-	if (!stk_desc_elements(&out->desc)) /* nothing to write, though 2^40 empty elements may be asked for */
+	if (!stk_desc_elements(&out->desc)) /* nothing to write: the user may ask for 2^40 empty elements */
 		return STK_OK;
 	size_t element = stk_dtype_size(in->desc.dtype);
 	for (int32_t d = 1; d < in->desc.ndim; d++)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * random_crop_generator: the window that random_resized_crop would take, for several images or their coordinates to share. */
+ * random_crop_generator: draws the window that random_resized_crop would take, so that several images or their coordinates can share it. */
 #include "kernel/convert/convert.h"
 #include "op/dims.h"
 #include "op/geometry/random_crop_args.h"

@@ -29,7 +29,7 @@ static enum stk_status uniform_infer(const struct stk_call *call, struct stk_err
 	return stk__random_infer(call, &a->random, STK_FLOAT, err);
 }
 
-/* Draws lie below the end, but rounding to the output's type may reach it. Such a draw becomes the value of that type before it. */
+/* Draws are below the end, but rounding to the output's type may reach it. Such a draw becomes the next lower value of that type. */
 static void exclude_end(const struct stk_tensor *out, int64_t n, float end)
 {
 	enum stk_dtype dtype = out->desc.dtype;

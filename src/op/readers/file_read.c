@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * io.file.read: the bytes of a file whose name the pipeline has made. */
+ * io.file.read: the bytes of a file whose name is a value of the pipeline. */
 #include "base/cancel.h"
 #include "format/list.h"
 #include "io/storage.h"
@@ -8,7 +8,7 @@
 #include <string.h>
 
 struct file_read {
-	bool dont_use_mmap, use_o_direct; /* DALI's, without effect here */
+	bool dont_use_mmap, use_o_direct; /* accepted for compatibility with DALI, without effect */
 };
 
 static const struct stk_arg_def file_read_args[] = {
@@ -37,7 +37,7 @@ static bool is_cancelled(void *cancel)
 	return stk__cancelled(cancel);
 }
 
-/* The file comes into the worker's scratch, which is the output. */
+/* Reads the file into the worker's scratch memory, which becomes the output. */
 static enum stk_status read_file(const struct stk_call *call, const char *name, struct stk_error *err)
 {
 	struct stk_arena *arena = call->tools->arena;

@@ -10,16 +10,16 @@ struct stk_reader_args {
 	int64_t num_shards, shard_id, shuffle_seed;
 	const char *tail;
 	struct stk_ints indices;
-	/* DALI's, without effect here */
+	/* accepted for compatibility with DALI, without effect */
 	int64_t seed, initial_fill, prefetch_queue_depth, tensor_init_bytes, shuffle_after_epoch_seed;
 	bool read_ahead, lazy_init, skip_cached_images, dont_use_mmap;
 };
 extern const struct stk_arg_def stk__reader_group[];
 
-/* For the setup of a reader of `size` samples: shards and indices in range, and something to read. */
+/* Checks the arguments of a reader of `size` samples, for its setup: shards and indices must be in range, and the reader must have something to read. */
 enum stk_status stk__reader_check(const struct stk_reader_args *a, int64_t size, struct stk_error *err);
 
-/* For its `order`. */
+/* Fills the order for a reader's `order` function. */
 void stk__reader_order(const struct stk_reader_args *a, int64_t size, struct stk_order *out);
 
 #endif

@@ -1,24 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Shared by the readers whose samples are files of a list; `shared` is its struct stk_file_list. */
+ * Shared by the readers whose samples are files of a list. Their `shared` is a struct stk_file_list. */
 #ifndef STK_OP_READER_FILES_H
 #define STK_OP_READER_FILES_H
 
 #include "format/format.h"
 #include "op/readers/reader_args.h"
 
-/* Makes the list and checks the reader's arguments against it. */
+/* Creates the list and checks the reader's arguments against it. */
 STK_MUST_USE enum stk_status stk__reader_files_open(
 	const struct stk_file_list_options *o, const struct stk_reader_args *reader, void **shared, struct stk_error *err);
 void stk__reader_files_close(void *shared);
 
-/* Of struct stk_reader_def. */
+/* Functions for struct stk_reader_def. */
 int64_t stk__reader_files_size(const void *shared);
 uint64_t stk__reader_files_fingerprint(const void *shared);
 uint64_t stk__reader_files_digest(const void *shared, int64_t first, int64_t count);
 void stk__reader_files_object(const void *shared, int64_t uri, int64_t *size, uint64_t *tag, bool *pinned);
 size_t stk__reader_files_uri(const void *shared, int64_t id, char *uri, size_t capacity);
 
-/* The strings of an optional argument; NULL and 0 where it was not given. */
+/* Returns the strings of an optional argument, or NULL and a count of 0 if it was not given. */
 static inline const char *const *stk__strings_or_none(const struct stk_strings *s, size_t *count)
 {
 	*count = s->count < 0 ? 0 : (size_t)s->count;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Shared by the readers whose samples are parts of archives; `shared` is its struct stk_samples. */
+ * Shared by the readers whose samples are parts of archives. Their `shared` is a struct stk_samples. */
 #ifndef STK_OP_READER_SAMPLES_H
 #define STK_OP_READER_SAMPLES_H
 
@@ -7,7 +7,8 @@
 #include "format/samples.h"
 #include "op/readers/reader_args.h"
 
-/* Archives and their indexes, with braces and globs expanded: as many of both, or no indexes. Names them in messages by their arguments. */
+/* Paths of archives and of their indexes, with braces and globs expanded. There are as many indexes as archives, or none. stk__archive_paths uses the
+ * arguments' names in messages. */
 struct stk_archive_paths {
 	struct stk_names archives, indexes;
 };
@@ -16,19 +17,19 @@ STK_MUST_USE enum stk_status stk__archive_paths(const struct stk_access *access,
 	struct stk_error *err);
 void stk__archive_paths_free(struct stk_archive_paths *p);
 
-/* Takes over what `from` holds, in memory of its own, and checks the reader's arguments against it; on failure it is freed. */
+/* Moves the contents of `from` to allocated memory, and checks the reader's arguments against them. On failure frees `from`. */
 STK_MUST_USE enum stk_status stk__reader_samples_keep(
 	struct stk_samples *from, const struct stk_reader_args *reader, void **shared, struct stk_error *err);
 void stk__reader_samples_close(void *shared);
 
-/* Of struct stk_reader_def. */
+/* Functions for struct stk_reader_def. */
 int64_t stk__reader_samples_size(const void *shared);
 uint64_t stk__reader_samples_fingerprint(const void *shared);
 uint64_t stk__reader_samples_digest(const void *shared, int64_t first, int64_t count);
 size_t stk__reader_samples_uri(const void *shared, int64_t id, char *uri, size_t capacity);
 void stk__reader_samples_parts(const void *shared, int64_t id, struct stk_part *out);
 void stk__reader_samples_object(const void *shared, int64_t uri, int64_t *size, uint64_t *tag, bool *pinned);
-/* Of a tar: the header before a part is the one that the index knows, or one of a file of the part's size. */
+/* Checks a part of a tar: the header before the part must equal the one that the index knows, or be a header of a file of the part's size. */
 enum stk_status stk__reader_samples_check(const void *shared, int64_t id, int32_t part, const uint8_t *header, struct stk_error *err);
 size_t stk__reader_samples_part_uri(const void *shared, int64_t part, char *uri, size_t capacity);
 

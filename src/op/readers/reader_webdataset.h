@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Shared by the two readers of WebDataset's tars: the one that knows all samples before the first, and the one that meets them. */
+ * Shared by the two readers of WebDataset's tars: one knows all samples before it delivers the first, the other finds them while it reads. */
 #ifndef STK_OP_READER_WEBDATASET_H
 #define STK_OP_READER_WEBDATASET_H
 
@@ -15,7 +15,7 @@ struct stk_webdataset_args {
 };
 extern const struct stk_arg_def stk__webdataset_args[];
 
-/* What the arguments ask for, of these paths. The rest is the arguments' own. */
+/* The reader's options, from its arguments. `options` points into `paths` and `elements`, and into the arguments. */
 struct stk_webdataset_request {
 	struct stk_archive_paths paths;
 	size_t elements[STK_MAX_PARTS];
@@ -24,7 +24,7 @@ struct stk_webdataset_request {
 STK_MUST_USE enum stk_status stk__webdataset_request(
 	const struct stk_webdataset_args *a, const struct stk_access *access, struct stk_webdataset_request *out, struct stk_error *err);
 
-/* Of struct stk_op_def. */
+/* Functions for struct stk_op_def. */
 int32_t stk__webdataset_outputs(const void *args);
 enum stk_status stk__webdataset_infer(const struct stk_call *call, struct stk_error *err);
 enum stk_status stk__webdataset_run(const struct stk_call *call, struct stk_error *err);

@@ -55,7 +55,7 @@ static enum stk_status readers_cifar_infer(const struct stk_call *call, struct s
 	(void)err;
 	call->out[0].desc = (struct stk_desc){STK_UINT8, 3, {32, 32, 3}, "HWC"};
 	call->out[1].desc = (struct stk_desc){STK_INT32, 1, {1}, ""};
-	if (call->tools) /* pixels stay where they are: a view */
+	if (call->tools) /* the output is a view of the pixels */
 		call->out[0].data = (void *)(uintptr_t)stk__cifar_pixels(call->shared, call->place.sample);
 	return STK_OK;
 }
@@ -92,7 +92,7 @@ static const uint8_t *readers_cifar_resident(const void *shared, int32_t output,
 	return output == 0 ? stk__cifar_pixels(shared, 0) : NULL;
 }
 
-/* Shuffled images lie anywhere in memory; most of a crop's time would be spent waiting for them. */
+/* Prefetches an image. Shuffled images are spread over memory, and most of a crop's time would be spent waiting for them. */
 static void readers_cifar_soon(const void *shared, int64_t id)
 {
 	enum { LINE = 64 };

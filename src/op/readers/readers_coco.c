@@ -86,7 +86,7 @@ static enum stk_status read_annotations(
 	return s;
 }
 
-/* Refuses ids that the output image_ids, which is int32 as in DALI, would cut. */
+/* Refuses ids that do not fit into the output image_ids, which is int32 as in DALI. */
 static enum stk_status check_ids(const struct readers_coco *a, const struct stk_coco *c, struct stk_error *err)
 {
 	for (int64_t i = 0; a->image_ids && i < c->images.count; i++) {
@@ -230,7 +230,7 @@ static int64_t readers_coco_size(const void *shared)
 	return ((const struct coco *)shared)->coco.images.count;
 }
 
-/* Names and objects of images. */
+/* Digest of the images' names and objects. */
 static uint64_t readers_coco_digest(const void *shared, int64_t first, int64_t count)
 {
 	const struct coco *c = shared;

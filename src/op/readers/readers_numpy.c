@@ -14,7 +14,7 @@ struct readers_numpy {
 	struct stk_floats rel_roi_start, rel_roi_end, rel_roi_shape;
 	const char *out_of_bounds_policy;
 	float fill_value;
-	bool cache_header_information, register_buffers, use_o_direct; /* DALI's, without effect here */
+	bool cache_header_information, register_buffers, use_o_direct; /* accepted for compatibility with DALI, without effect */
 	struct stk_reader_args reader;
 };
 
@@ -57,7 +57,7 @@ static const struct stk_arg_def readers_numpy_args[] = {
 
 /* ---- which files ---- */
 
-/* The folder that a list lies in, as file_root; NULL: out of memory. */
+/* Returns the folder of a list, to be used as file_root; NULL: out of memory. */
 static char *folder_of(const char *path)
 {
 	char *folder = stk__strdup(path), *slash = folder ? strrchr(folder, '/') : NULL;
@@ -108,7 +108,7 @@ static enum stk_status readers_numpy_open(const void *args, const struct stk_acc
 
 /* ---- a sample ---- */
 
-/* Bounds without a value, along no axes, leave the array whole. */
+/* Returns whether a window was given. Bounds without values, along no axes, leave the array whole. */
 static bool has_window(const struct readers_numpy *a)
 {
 	const int32_t counts[] = {a->roi_start.count, a->roi_end.count, a->roi_shape.count, a->rel_roi_start.count, a->rel_roi_end.count,
@@ -137,7 +137,7 @@ static enum stk_status find_window(
 	return s ? s : stk__window_bound(&array->window, &array->whole, stk__bounds(&bounds), err);
 }
 
-/* A whole array in C's order is a view of the file's bytes: nothing is copied unless it leaves the pipeline. */
+/* A whole array in C order is a view of the file's bytes: nothing is copied unless it leaves the pipeline. */
 static enum stk_status readers_numpy_infer(const struct stk_call *call, struct stk_error *err)
 {
 	struct stk_npy_array *array = call->state;

@@ -60,7 +60,7 @@ static int32_t field_count(const struct readers_nuscenes *a)
 	return a->fields.count < 0 ? 1 : a->fields.count;
 }
 
-/* -1: there is no such field. */
+/* Returns -1 if there is no such field. */
 static int32_t field_at(const struct readers_nuscenes *a, int32_t k)
 {
 	return a->fields.count < 0 ? STK_NUSC_IMAGE : stk__nuscenes_field_find(a->fields.v[k]);
@@ -88,7 +88,7 @@ static bool gives(const struct readers_nuscenes *a, enum stk_nuscenes_field want
 	return false;
 }
 
-/* The cameras' files, then the lidar's; one empty part where neither is wanted. */
+/* Counts the cameras' files and the lidar's; one empty part if neither is wanted. */
 static int32_t readers_nuscenes_part_count(const void *args)
 {
 	const struct readers_nuscenes *a = args;
@@ -121,10 +121,10 @@ static enum stk_status check_fields(const struct readers_nuscenes *a, struct stk
 struct nuscenes {
 	struct stk_nuscenes_view *view;
 	struct stk_streams *streams; /* NULL: none */
-	int32_t images;              /* files of cameras that are read of a sample */
+	int32_t images;              /* number of camera files that are read for a sample */
 	bool points;
 	struct given {
-		int32_t field, camera; /* camera: 0 of what is no camera's */
+		int32_t field, camera; /* camera: 0 if the field does not belong to a camera */
 	} * outputs;
 	int32_t n_outputs;
 };
@@ -158,7 +158,7 @@ static enum stk_status make_streams(const struct readers_nuscenes *a, struct nus
 	return stk__streams_create(&o, &n->streams, err);
 }
 
-/* What each output is, for samples, of which many chains read a few fields each. */
+/* Lists the outputs, once for all samples, since many chains read a few outputs each. */
 static enum stk_status list_outputs(const struct readers_nuscenes *a, struct nuscenes *n, struct stk_error *err)
 {
 	n->outputs = stk__alloc((size_t)readers_nuscenes_outputs(a) * sizeof *n->outputs);
@@ -205,7 +205,7 @@ static enum stk_status readers_nuscenes_setup(const void *args, void **shared, s
 
 /* ---- a sample ---- */
 
-/* What each camera sees, found once by infer, which needs its counts. */
+/* What each camera sees: computed by infer, which needs the counts, and kept for run. */
 struct state {
 	struct stk_nuscenes_seen *seen[64];
 	int32_t count[64];
@@ -245,7 +245,7 @@ static enum stk_status view_points(
 	return STK_OK;
 }
 
-/* Of one output, for a sample. */
+/* Infers one output of a sample. */
 static enum stk_status infer_output(
 	const struct stk_call *call, int32_t field, int32_t camera, struct stk_tensor *out, struct stk_error *err)
 {
@@ -290,7 +290,7 @@ static enum stk_status readers_nuscenes_infer(const struct stk_call *call, struc
 		if (is_wanted(call, k))
 			s = infer_output(call, n->outputs[k].field, n->outputs[k].camera, &call->out[k], err);
 		else
-			call->out[k].data = call->state; /* a view, which nobody reads */
+			call->out[k].data = call->state; /* a view that nothing reads */
 	return s;
 }
 
@@ -299,7 +299,7 @@ static enum stk_status readers_nuscenes_run(const struct stk_call *call, struct 
 	const struct nuscenes *n = call->shared;
 	const struct state *state = call->state;
 	const struct stk_place *place = &call->place;
-	/* A sample that stands in for a bad one does not follow the one before it. */
+	/* A sample that replaces a bad one does not continue the sequence. */
 	bool begins = n->view->starts[place->sample] || place->from != place->position;
 	(void)err;
 	for (int32_t k = 0; k < n->n_outputs; k++) {
@@ -350,7 +350,7 @@ static size_t readers_nuscenes_part_uri(const void *shared, int64_t part, char *
 	return stk__nuscenes_path(n->view, part / count, k < n->images ? k : -1, uri, capacity);
 }
 
-/* "scene-0061, sample TOKEN, CAM_BACK (samples/CAM_BACK/NAME.jpg)" */
+/* Writes "scene-0061, sample TOKEN, CAM_BACK (samples/CAM_BACK/NAME.jpg)". */
 static size_t readers_nuscenes_part_name(const void *shared, int64_t id, int32_t part, char *name, size_t capacity)
 {
 	const struct nuscenes *n = shared;

@@ -58,7 +58,7 @@ static enum stk_status parse_features(const struct readers_tfrecord *a, struct s
 /* ---- the data set ---- */
 
 struct tfrecord {
-	struct stk_samples samples; /* first, so that functions of reader_samples.h take it */
+	struct stk_samples samples; /* first member, so that the functions of reader_samples.h accept the struct */
 	struct stk_feature features[STK_MAX_PARTS];
 	unsigned cpu;
 };
@@ -88,7 +88,7 @@ static enum stk_status readers_tfrecord_open(const void *args, const struct stk_
 	return s;
 }
 
-/* As DALI names them. */
+/* Names samples as DALI does. */
 static size_t readers_tfrecord_uri(const void *shared, int64_t id, char *uri, size_t capacity)
 {
 	const struct stk_samples *t = shared;

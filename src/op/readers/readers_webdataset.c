@@ -84,7 +84,7 @@ static enum stk_status readers_webdataset_open(const void *args, const struct st
 	return s ? s : stk__reader_samples_keep(&samples, &a->reader, shared, err);
 }
 
-/* Views of what was read: a tar's files begin at multiples of 512 bytes, and so do elements at multiples of their size. */
+/* Makes views of the bytes that were read: a tar's files begin at multiples of 512 bytes, and so at multiples of their elements' size. */
 enum stk_status stk__webdataset_infer(const struct stk_call *call, struct stk_error *err)
 {
 	const struct stk_webdataset_args *a = call->args;
@@ -98,7 +98,7 @@ enum stk_status stk__webdataset_infer(const struct stk_call *call, struct stk_er
 	return s;
 }
 
-/* Nothing is left to do: views are complete. */
+/* Does nothing: the views are complete. */
 enum stk_status stk__webdataset_run(const struct stk_call *call, struct stk_error *err)
 {
 	(void)call;

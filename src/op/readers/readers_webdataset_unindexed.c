@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * readers.webdataset_unindexed: what a Loader reads tars in a store by in their first epoch, while their index is made. */
+ * readers.webdataset_unindexed: reads tars in a store in a Loader's first epoch, while their index is made. */
 #include "format/survey.h"
 #include "op/readers/reader_webdataset.h"
 
@@ -23,7 +23,7 @@ static void close_survey(void *shared)
 
 static struct stk_survey *survey_of(const void *shared)
 {
-	return (struct stk_survey *)(uintptr_t)shared; /* it has a lock */
+	return (struct stk_survey *)(uintptr_t)shared; /* the survey has a lock of its own */
 }
 
 static int64_t size(const void *shared)

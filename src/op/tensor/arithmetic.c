@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * _arithmetic: what operators and functions of math make of nodes, element by element. */
+ * _arithmetic: implements operators and functions of math on nodes, element by element. */
 #include "op/tensor/arithmetic.h"
 
 #include "op/dims.h"
@@ -28,7 +28,7 @@ static const struct stk_arg_def arithmetic_args[] = {
 	STK_ARG_END,
 };
 
-/* How a call computes: operands are converted to the type `meet` and computed on in `domain`; the result is converted to `out`. */
+/* The types of a call: operands are converted to `meet` and computed on in `domain`; the result is converted to `out`. */
 struct plan {
 	const struct stk_arith *op;
 	enum stk_dtype meet, out;
@@ -55,7 +55,7 @@ static enum stk_status plan_types(const struct stk_call *call, struct plan *p, s
 	if (p->op->kind != STK_ARITH_BOOLEAN)
 		p->out = p->meet;
 	else if (whole && p->meet == STK_INT64 && (a == STK_UINT64 || b == STK_UINT64))
-		p->meet = STK_UINT64; /* compared by value: compares_by_value */
+		p->meet = STK_UINT64; /* compared by value: see compares_by_value */
 	p->domain = !stk__dtype_whole(p->meet) ? STK_ARITH_DOUBLE : p->meet == STK_UINT64 ? STK_ARITH_UINT64 : STK_ARITH_INT64;
 	return STK_OK;
 }
@@ -73,13 +73,13 @@ static enum stk_status make_plan(const struct stk_call *call, struct plan *p, st
 	return plan_types(call, p, err);
 }
 
-/* Whether the result is a value for each frame because `a` is, whose dims are not known yet. */
+/* Returns whether the result has a value for each frame because `a`, whose dims are not known yet, has one. */
 static bool holds_frames(const struct stk_desc *a, const struct stk_desc *b)
 {
 	return a->ndim < 0 && a->layout[0] == 'F' && (b->ndim == 0 || (b->ndim < 0 && b->layout[0] == 'F'));
 }
 
-/* Names of dims count from the last on too, so the shorter layout has to be the end of the longer one. */
+/* Dims are matched from the last one backwards, so the shorter layout must be the end of the longer one. */
 static enum stk_status check_layouts(const char *a, const char *b, struct stk_error *err)
 {
 	size_t na = strlen(a), nb = strlen(b);
@@ -92,13 +92,13 @@ static enum stk_status check_layouts(const char *a, const char *b, struct stk_er
 		a, b);
 }
 
-/* NumPy's broadcasting: dims are matched from the last on; an extent of 1, or a missing dim, repeats. */
+/* Broadcasts as NumPy does: dims are matched from the last one backwards; an extent of 1, or a missing dim, repeats. */
 static enum stk_status broadcast(const struct stk_desc *a, const struct stk_desc *b, struct stk_desc *out, struct stk_error *err)
 {
 	if (a->ndim < 0 || b->ndim < 0) {
 		out->ndim = -1;
 		if (holds_frames(a, b) || holds_frames(b, a))
-			strcpy(out->layout, "F"); /* all that is known of it, as of per_frame's output */
+			strcpy(out->layout, "F"); /* no more is known about the layout, as for per_frame's output */
 		return STK_OK;
 	}
 	out->ndim = a->ndim > b->ndim ? a->ndim : b->ndim;
@@ -108,7 +108,7 @@ static enum stk_status broadcast(const struct stk_desc *a, const struct stk_desc
 			return stk__fail(err, STK_SHAPE,
 				"extents %lld and %lld in dim %d do not match: they must be equal, or one of them 1", (long long)x,
 				(long long)y, out->ndim - k);
-		/* An unknown extent becomes the other one, unless that is 1: then the result is unknown. */
+		/* An unknown extent becomes the other operand's, unless that is 1: then the result's is unknown. */
 		out->shape[out->ndim - k] = x == 1 ? y : y == 1 ? x : x < 0 ? y : x;
 	}
 	enum stk_status s = check_layouts(a->layout, b->layout, err);

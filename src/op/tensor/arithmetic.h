@@ -17,9 +17,9 @@ struct stk_arith {
 
 const struct stk_arith *stk__arith_find(const char *name);
 
-/* The type to which two operands are converted. A float wins over whole numbers; of two floats the wider wins, and float16 with bfloat16 makes
- * float32. Of two whole numbers the wider wins; a signed one with an unsigned one of the same size or more makes the signed type of twice the
- * unsigned one's size, at most int64. bool gives way to any other type. */
+/* Returns the type to which two operands are converted. A float wins over whole numbers; of two floats the wider wins, and float16 with bfloat16 makes
+ * float32. Of two whole numbers the wider wins; a signed one with an unsigned one of the same size or more makes the signed type of twice the unsigned one's
+ * size, at most int64. bool gives way to any other type. */
 enum stk_dtype stk__arith_promote(enum stk_dtype a, enum stk_dtype b);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The functions by name, and the promotion of types. */
+ * The table of functions by name, and the promotion of types. */
 #include "op/tensor/arithmetic.h"
 
 #include <string.h>

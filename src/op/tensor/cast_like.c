@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * cast_like: the element type of another tensor. */
+ * cast_like: converts to the element type of another tensor. */
 #include "kernel/copy/copy.h"
 #include "op/op.h"
 

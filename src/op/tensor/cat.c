@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * cat: joins tensors along a dim that they have. */
+ * cat: joins tensors along an existing dim. */
 #include "kernel/copy/copy.h"
 #include "op/tensor/join.h"
 
@@ -18,7 +18,7 @@ static const struct stk_arg_def cat_args[] = {
 	STK_ARG_END,
 };
 
-/* The layout that the inputs have in common. */
+/* Finds the layout that the inputs share. */
 static enum stk_status common_layout(const struct stk_call *call, const char **layout, struct stk_error *err)
 {
 	*layout = "";
@@ -65,7 +65,7 @@ static enum stk_status find_axis(const struct stk_call *call, const struct stk_d
 	return STK_OK;
 }
 
-/* The output is a view where a single input has elements. */
+/* Makes the output a view if only one input has elements. */
 static void view(const struct stk_call *call)
 {
 	int32_t filled = -1, count = 0;

@@ -23,8 +23,8 @@ static const struct stk_arg_def constant_args[] = {
 	STK_ARG_END,
 };
 
-/* The tensor is filled when the pipeline is made. A larger one is a mistake in its shape, and the process would be killed for it where memory is
- * overcommitted. */
+/* Limit of the tensor, which is filled when the pipeline is made. A larger one means a mistake in its shape, and the process would be killed for it if
+ * memory is overcommitted. */
 #define MOST_BYTES ((int64_t)1 << 30)
 
 static int32_t value_count(const struct constant *a)

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
- * copy: the same values. */
+ * copy: a tensor with the same values. */
 #include "op/tensor/view.h"
 
 static const struct stk_arg_def copy_args[] = {STK_ARG_END};
 
-/* A view will do: whatever leaves the pipeline gets memory of its own. */
+/* The output is a view: values that leave the pipeline get memory of their own. */
 static enum stk_status copy_infer(const struct stk_call *call, struct stk_error *err)
 {
 	(void)err;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * element_extract: some elements of a sequence, each an output. */
+ * element_extract: outputs some elements of a sequence, each as an output of its own. */
 #include "op/tensor/frames.h"
 #include "op/tensor/view.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * full, ones, zeros, and full_like, ones_like, zeros_like: tensors of one value, or of one that is broadcast. */
+ * full, ones, zeros, and full_like, ones_like, zeros_like: tensors filled with one value, or with a tensor that is broadcast. */
 #include "kernel/convert/convert.h"
 #include "kernel/copy/copy.h"
 #include "op/dims.h"
@@ -39,7 +39,7 @@ static const struct stk_arg_def like_args[] = {
 
 static const struct stk_arg_def full_like_args[] = {STK_ARG_END};
 
-/* The shape and layout that the arguments ask for, or else that of `otherwise`. */
+/* Sets shape and layout from the arguments or, if they give none, from `otherwise`. */
 static enum stk_status shape_of(const struct stk_call *call, const struct stk_desc *otherwise, struct stk_error *err)
 {
 	const struct fill *a = call->args;
@@ -58,7 +58,7 @@ static enum stk_status shape_of(const struct stk_call *call, const struct stk_de
 	return STK_OK;
 }
 
-/* An error unless `value` can be broadcast to the output. */
+/* Fails unless `value` can be broadcast to the output. */
 static enum stk_status check_broadcast(const struct stk_desc *value, const struct stk_desc *out, struct stk_error *err)
 {
 	for (int32_t k = value->ndim - 1, d = out->ndim - 1; out->ndim >= 0 && k >= 0; k--, d--) {
@@ -104,14 +104,14 @@ static enum stk_status like_infer(const struct stk_call *call, struct stk_error 
 	return STK_OK;
 }
 
-/* The last input is the value, which is converted to the output's type. */
+/* Broadcasts the last input, converted to the output's type. */
 static enum stk_status broadcast_lower_jobs(const struct stk_call *call, struct stk_jobs *jobs, struct stk_error *err)
 {
 	const struct stk_tensor *value = &call->in[call->n_in - 1];
 	const struct stk_desc *out = &call->out[0].desc;
 	struct stk_copy_dim dims[STK_MAX_DIMS];
 	int64_t src = 1, dst = 1;
-	if (!stk_desc_elements(out)) /* then strides may be beyond what can be counted */
+	if (!stk_desc_elements(out)) /* strides of an empty tensor may overflow */
 		return STK_OK;
 	for (int32_t d = out->ndim - 1, k = value->desc.ndim - 1; d >= 0; d--, k--) {
 		bool repeats = k < 0 || value->desc.shape[k] == 1;
@@ -122,7 +122,7 @@ static enum stk_status broadcast_lower_jobs(const struct stk_call *call, struct 
 	return stk__job_copy(jobs, value, &call->out[0], dims, out->ndim, NULL, false, err);
 }
 
-/* All of the output is outside of the source, which is not read. */
+/* Fills by a copy whose output lies wholly outside of its source, which is not read. */
 static enum stk_status fill_with(const struct stk_call *call, int64_t value, struct stk_jobs *jobs, struct stk_error *err)
 {
 	const struct stk_tensor *out = &call->out[0];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * get_property: what is known of a tensor besides its values. */
+ * get_property: outputs a property of a tensor, such as its source or its layout. */
 #include "op/op.h"
 
 #include <string.h>

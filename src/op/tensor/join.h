@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What cat and stack share: tensors alike, written side by side. */
+ * Shared by cat and stack, which join tensors of equal type and extents. */
 #ifndef STK_OP_TENSOR_JOIN_H
 #define STK_OP_TENSOR_JOIN_H
 
 #include "op/dims.h"
 
-/* An error unless all inputs have the type, number of dims and, but for dim `except` (-1: none), extents of the first. What is not known yet passes. */
+/* Fails unless all inputs have the first input's type, number of dims and, except in dim `except` (-1: none), extents. Unknown ones pass. */
 enum stk_status stk__join_check(const struct stk_call *call, int32_t except, struct stk_error *err);
 
-/* While a graph is built: whether the number of dims of each input is known. */
+/* Returns whether the number of dims of each input is known, while a graph is built. */
 bool stk__join_known(const struct stk_call *call);
 
-/* The extent of dim d, known from any input; -1: from none. */
+/* Returns the extent of dim d, known from any input, or -1 if no input's is known. */
 int64_t stk__join_extent(const struct stk_call *call, int32_t d);
 
-/* STK_INVALID unless name is one letter. NULL: not given, which passes. */
+/* Returns STK_INVALID unless name is one letter. NULL (not given) passes. */
 enum stk_status stk__check_axis_name(const char *name, struct stk_error *err);
 
 #endif

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
- * _merge: where the branches of a condition come together again. */
+ * _merge: joins the branches of a condition. */
 #include "op/tensor/view.h"
 
 static const struct stk_arg_def merge_args[] = {STK_ARG_END};
 
-/* What is known is what both sides have; that they agree was checked with the graph's lines at hand (graph/when.c). */
+/* Keeps the properties that both sides share. graph/when.c, which knows the user's lines, has checked that the sides agree. */
 static void describe(const struct stk_desc *a, const struct stk_desc *b, struct stk_desc *out)
 {
 	*out = *a;

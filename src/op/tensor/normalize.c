@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * normalize: (x - mean) / stddev, both measured on the sample or on its batch, or given. */
+ * normalize: (x - mean) / stddev, where both are measured on the sample or on its batch, or given. */
 #include "kernel/reduce/normalize.h"
 #include "kernel/reduce/reduce.h"
 #include "op/geometry/slice_args.h"
@@ -39,19 +39,19 @@ static const struct stk_arg_def normalize_args[] = {
 	STK_ARG_END,
 };
 
-/* Which dims are reduced (a bit each), and how many groups the others make. */
+/* The dims that are reduced (one bit each), and the number of groups that the other dims make. */
 struct reduction {
 	uint32_t reduced;
 	int64_t groups;
 };
 
-/* Extents of a given mean or stddev, if it is a tensor laid out as the input. */
+/* Returns the extents of a given mean or stddev if it is a tensor with the input's dims. */
 static const int64_t *extents_of(const struct stk_ints *shape, const struct stk_desc *in)
 {
 	return shape->count == in->ndim && in->ndim > 0 ? shape->v : NULL;
 }
 
-/* The dims that are reduced without `axes`: those along which the given mean and stddev do not vary; all dims where neither is given. */
+/* Returns the dims that are reduced without `axes`: those along which the given mean and stddev do not vary; all dims if neither is given. */
 static uint32_t reduced_by_default(const struct normalize *a, const struct stk_desc *in)
 {
 	uint32_t reduced = (1u << in->ndim) - 1;
@@ -128,7 +128,7 @@ static double factor_of(const struct normalize *a, double variance)
 	return variance > 0 ? a->scale / sqrt(variance) : 0;
 }
 
-/* Mean and factor (scale / stddev; 0 where nothing varies) of each group, given or measured on the samples of all calls. Their groups agree. */
+/* Computes mean and factor (scale / stddev; 0 if nothing varies) of each group, given or measured on the samples of all calls, whose groups must agree. */
 static void measure(const struct stk_call *calls, int32_t count, const struct reduction *r, double *mean, double *factor)
 {
 	const struct normalize *a = calls[0].args;
@@ -166,7 +166,7 @@ static bool normalize_gathers(const struct stk_call *call)
 	return measures_batch(call->args);
 }
 
-/* Means of all groups, then factors. */
+/* Writes the means of all groups, then their factors. */
 static enum stk_status normalize_gather(const struct stk_call *calls, int32_t count, struct stk_gathered *out, struct stk_error *err)
 {
 	struct reduction r;
@@ -181,7 +181,7 @@ static enum stk_status normalize_gather(const struct stk_call *calls, int32_t co
 	return STK_OK;
 }
 
-/* Where the mean and the factors of the groups are known: n_mean means, n_factor factors (one, or one a group) one after the other. */
+/* Finds mean and factors if they are given: n_mean means, followed by n_factor factors (one, or one a group). */
 static enum stk_status given_stats(
 	const struct stk_call *call, const struct reduction *r, struct stk_job_normalize *n, const double **given, struct stk_error *err)
 {
@@ -215,7 +215,7 @@ static enum stk_status normalize_lower_jobs(const struct stk_call *call, struct 
 	return stk__job_normalize(jobs, &n, given, in, &call->out[0], r.reduced, err);
 }
 
-/* Mean and stddev that are known before the sample is read, of each channel or of all, make a multiplication and an addition a value: a step of a
+/* If mean and stddev are known before the sample is read, for each channel or for all, they make one multiplication and one addition a value: a step of a
  * pass. */
 static void normalize_lower(const struct stk_call *call, struct stk_pass *pass)
 {
@@ -237,8 +237,8 @@ static void normalize_lower(const struct stk_call *call, struct stk_pass *pass)
 	stk__pass_affine(pass, scale, bias, (enum stk_dtype)a->dtype);
 }
 
-/* With statistics measured on the batch, only 8-bit types go through a pass: other values may lie close together and far from 0, where x * a + b in
- * float32 loses digits. */
+/* With statistics measured on the batch, only 8-bit types use a pass: other values may be close together and far from 0, and then x * a + b in float32 loses
+ * digits. */
 static unsigned normalize_classify(const void *args, const struct stk_desc *in)
 {
 	const struct normalize *a = args;

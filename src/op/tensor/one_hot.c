@@ -23,8 +23,8 @@ static const struct stk_arg_def one_hot_args[] = {
 	STK_ARG_END,
 };
 
-/* Without an axis, tensors of one element, of any number of dims, are taken as scalars, if all of their batch are such. Whether they are can be known
- * when the graph is built, or must be asked of the batch. */
+/* Without an axis, tensors of one element and any number of dims count as scalars if all tensors of their batch have one element. Often that is known when
+ * the graph is built; if not, gather finds it out. */
 static bool one_hot_gathers(const struct stk_call *call)
 {
 	const struct one_hot *a = call->args;

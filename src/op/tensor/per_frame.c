@@ -22,7 +22,7 @@ static enum stk_status per_frame_infer(const struct stk_call *call, struct stk_e
 	*out = *in;
 	call->out[0].data = call->in[0].data;
 	if (in->ndim < 0) {
-		strcpy(out->layout, "F"); /* all that is known of it */
+		strcpy(out->layout, "F"); /* no more is known about the layout */
 		return STK_OK;
 	}
 	if (in->ndim == 0)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * permute_batch: to each sample the tensor of another sample of its batch. */
+ * permute_batch: gives each sample the tensor of another sample of its batch. */
 #include "op/tensor/batch_table.h"
 #include "op/tensor/view.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * reductions.*: what the elements along some dims come to. */
+ * reductions.*: reduce the elements along some dims to a sum, a mean, an extremum, ... */
 #include "kernel/reduce/reduce.h"
 #include "op/tensor/axes.h"
 
@@ -38,7 +38,7 @@ static const struct stk_arg_def deviation_args[] = {
 
 /* ---- types ---- */
 
-/* The type that holds sums: the widest of its kind. */
+/* Returns the type that holds sums: the widest of its kind. */
 static enum stk_dtype wide(enum stk_dtype t)
 {
 	bool with_sign = t == STK_INT8 || t == STK_INT16 || t == STK_INT32 || t == STK_INT64;

@@ -61,7 +61,7 @@ static enum stk_status extents_from_factors(
 	return STK_OK;
 }
 
-/* Extents as given, -1 for those to be computed; *open is set when unknown ones are so because data is missing. */
+/* Reads the given extents, -1 for one that must be computed. Sets *open if extents are unknown because their data does not exist yet. */
 static enum stk_status read_extents(
 	const struct stk_reshape_args *a, const struct stk_call *call, struct stk_desc *out, bool *open, struct stk_error *err)
 {
@@ -106,7 +106,7 @@ static enum stk_status read_extents(
 	return STK_OK;
 }
 
-/* Fills the one extent that is -1 from the number of elements, and checks that these are as many as before. */
+/* Computes the one extent that is -1 from the number of elements, and checks that the number stays the same. */
 static enum stk_status complete(int64_t elements, struct stk_desc *out, struct stk_error *err)
 {
 	int32_t hole = -1;
@@ -135,7 +135,7 @@ static void take_layout(const struct stk_reshape_args *a, const struct stk_desc 
 		memcpy(out->layout, in->layout, sizeof out->layout);
 }
 
-/* Without a shape, the innermost dim has as many elements of the new size as fit into its bytes. */
+/* Without a shape, sets the innermost extent to the number of elements of the new size that its bytes hold. */
 static enum stk_status fit_innermost(const struct stk_desc *in, struct stk_desc *out, struct stk_error *err)
 {
 	int64_t from = (int64_t)stk_dtype_size(in->dtype), to = (int64_t)stk_dtype_size(out->dtype);
@@ -149,7 +149,7 @@ static enum stk_status fit_innermost(const struct stk_desc *in, struct stk_desc 
 	return STK_OK;
 }
 
-/* How many elements of the output's type the input is; -1: not known yet. */
+/* Counts the elements of the output's type in the input; -1: not known yet. */
 static enum stk_status count_elements(const struct stk_desc *in, enum stk_dtype dtype, int64_t *elements, struct stk_error *err)
 {
 	int64_t bytes = stk_desc_bytes(in), size = (int64_t)stk_dtype_size(dtype);

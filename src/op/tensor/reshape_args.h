@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What reshape and reinterpret share: how the new shape is said. */
+ * Shared by reshape and reinterpret: the arguments that give the new shape. */
 #ifndef STK_OP_TENSOR_RESHAPE_ARGS_H
 #define STK_OP_TENSOR_RESHAPE_ARGS_H
 
@@ -12,14 +12,14 @@ struct stk_reshape_args {
 };
 extern const struct stk_arg_def stk__reshape_group[];
 
-/* True where no argument and no second input asks for anything. */
+/* Returns true if neither an argument nor a second input asks for a change. */
 static inline bool stk__reshape_is_empty(const struct stk_reshape_args *a, const struct stk_call *call)
 {
 	return a->shape.count < 0 && a->src_dims.count < 0 && a->rel_shape.count < 0 && !a->layout && call->n_in < 2 &&
 	       !stk__varies(call, &a->shape) && !stk__varies(call, &a->rel_shape);
 }
 
-/* Type, shape and layout of out[0]: the bytes of in[0] as `dtype`. A second input is the shape. */
+/* Sets type, shape and layout of out[0] for the bytes of in[0] read as `dtype`. A second input is the shape. */
 enum stk_status stk__reshape_infer(
 	const struct stk_reshape_args *a, const struct stk_call *call, enum stk_dtype dtype, struct stk_error *err);
 

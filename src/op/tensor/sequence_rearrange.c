@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * sequence_rearrange: the frames of a sequence in another order. */
+ * sequence_rearrange: reorders the frames of a sequence. */
 #include "kernel/copy/copy.h"
 #include "op/tensor/frames.h"
 
@@ -19,7 +19,7 @@ static const struct stk_arg_def sequence_rearrange_args[] = {
 	STK_ARG_END,
 };
 
-/* Frames that follow each other in both orders: from `i` on. */
+/* Returns the number of frames from `i` on that follow each other in both orders. */
 static int32_t run_length(struct stk_ints order, int32_t i)
 {
 	int32_t n = 1;

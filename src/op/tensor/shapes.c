@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * shapes: what fn.shapes and x.shape() of the bindings make. */
+ * shapes: implements fn.shapes and x.shape() of the bindings. */
 #include "kernel/convert/convert.h"
 #include "op/op.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * _subscript: what x[...] of the bindings makes, with Python's rules. */
+ * _subscript: implements x[...] of the bindings, with Python's rules. */
 #include "kernel/convert/convert.h"
 #include "kernel/copy/copy.h"
 #include "op/dims.h"
@@ -28,10 +28,10 @@ static const struct stk_arg_def subscript_args[] = {
 	STK_ARG_END,
 };
 
-/* A range over `extent` elements: PySlice_AdjustIndices' rule. */
+/* Resolves a range over `extent` elements, by the rule of PySlice_AdjustIndices. */
 static void resolve_range(int64_t lo, int64_t hi, int64_t step, int64_t extent, int64_t *start, int64_t *count)
 {
-	int64_t first = step > 0 ? 0 : extent - 1, last = step > 0 ? extent : -1; /* of a range that is open at both ends */
+	int64_t first = step > 0 ? 0 : extent - 1, last = step > 0 ? extent : -1; /* bounds of a range that is open at both ends */
 	int64_t low = step > 0 ? 0 : -1, high = step > 0 ? extent : extent - 1;
 	int64_t ends[2] = {lo, hi};
 	for (int i = 0; i < 2; i++) {
@@ -49,13 +49,13 @@ static void resolve_range(int64_t lo, int64_t hi, int64_t step, int64_t extent, 
 	*count = empty ? 0 : (int64_t)((span + size - 1) / size);
 }
 
-/* One subscript as it is for this sample. `open`: a value in it is known only when there are samples. */
+/* One subscript of this sample. `open`: one of its values is known only for samples. */
 struct range {
 	int64_t kind, lo, hi, step;
 	bool open;
 };
 
-/* The value that input k holds: one whole number. */
+/* Reads the value of input k, which is one whole number. */
 static enum stk_status read_input(const struct stk_call *call, int64_t k, int64_t *value, bool *open, struct stk_error *err)
 {
 	if (k < 1 || k >= call->n_in)
@@ -73,7 +73,7 @@ static enum stk_status read_input(const struct stk_call *call, int64_t k, int64_
 	return STK_OK;
 }
 
-/* Which subscript is of dim d of the input; -1: none. */
+/* Returns the subscript for dim d of the input; -1: none. */
 static int32_t subscript_of(const struct subscript *a, int32_t d)
 {
 	for (int32_t k = 0; k < a->kinds.count; k++)
@@ -100,7 +100,7 @@ static enum stk_status read_range(const struct stk_call *call, int32_t d, struct
 	return s;
 }
 
-/* Start, step and count along dim d of the input; count -1 while it is unknown. */
+/* Computes start, step and count along dim d of the input; count is -1 while it is unknown. */
 static enum stk_status resolve(const struct stk_call *call, int32_t d, int64_t *start, int64_t *step, int64_t *count, struct stk_error *err)
 {
 	int64_t extent = call->in[0].desc.shape[d];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * _to_cpu: what x.cpu() of the bindings makes of a tensor on the GPU. */
+ * _to_cpu: implements x.cpu() of the bindings for a tensor on the GPU. */
 #include "op/tensor/batch_table.h"
 #include "op/tensor/view.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * transpose: another order of dims. */
+ * transpose: reorders the dims of a tensor. */
 #include "kernel/copy/copy.h"
 #include "op/dims.h"
 
@@ -72,14 +72,14 @@ static enum stk_status transpose_lower_jobs(const struct stk_call *call, struct 
 	return stk__job_copy(jobs, &call->in[0], &call->out[0], dims, in->ndim, NULL, false, err);
 }
 
-/* The pass stores in the layout of the output's desc: there is nothing to add. */
+/* Adds nothing: a pass stores in the layout of the output's desc. */
 static void transpose_lower(const struct stk_call *call, struct stk_pass *pass)
 {
 	(void)call, (void)pass;
 }
 
-/* A pass may serve where the letters of an image move along with its dims and frames stay in front. A tensor can have a layout before its dims are known:
- * that of per_frame is "F". */
+/* A pass can do the work if an image's letters move along with its dims and frames stay in front. A tensor can have a layout before its dims are known: that
+ * of per_frame is "F". */
 static unsigned transpose_classify(const void *args, const struct stk_desc *in)
 {
 	const struct transpose *a = args;

@@ -37,7 +37,7 @@ static enum stk_status truth_infer(const struct stk_call *call, struct stk_error
 	return s;
 }
 
-/* As in Python, NaN is true and so is a small fraction, which a cast to bool would round to 0. */
+/* As in Python, NaN is true, and so is a small fraction, which a cast to bool would round to 0. */
 static bool is_zero(const struct stk_tensor *t)
 {
 	const uint8_t *b = t->data;

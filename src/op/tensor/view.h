@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Operators that change the description of a tensor and none of its values. Their infer gives the input's memory as the output's, so that nothing is
- * copied; whatever leaves the pipeline gets memory of its own. */
+ * Operators that change the description of a tensor but none of its values. Their infer uses the input's memory for the output, so that nothing is copied;
+ * values that leave the pipeline get memory of their own. */
 #ifndef STK_OP_TENSOR_VIEW_H
 #define STK_OP_TENSOR_VIEW_H
 
 #include "op/dims.h"
 
-/* For lower_jobs, where no view was given: copies in[0]. */
+/* For lower_jobs, if the output is not a view: copies in[0]. */
 enum stk_status stk__view_lower_jobs(const struct stk_call *call, struct stk_jobs *jobs, struct stk_error *err);
 
 #endif
