@@ -455,6 +455,15 @@ def test_epochs_draw_anew(folder):
         assert not torch.equal(a, b)
 
 
+def test_iterators_are_shut_down_as_those_with_workers(folder):
+    iterator = iter(DataLoader(datasets.ImageFolder(folder, DRAWS), 2, num_workers=2))
+    next(iterator)
+    assert isinstance(iterator, data.dataloader._BaseDataLoaderIter) and len(iterator._workers) == 0
+    iterator._shutdown_workers()
+    with pytest.raises(StopIteration):
+        next(iterator)
+
+
 def test_iterators_end_with_their_threads(folder):
     loader = DataLoader(datasets.ImageFolder(folder, DRAWS), 2)
     before = threading.active_count()

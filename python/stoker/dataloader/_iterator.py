@@ -55,6 +55,7 @@ class _Flight:
 class CompiledIterator(_BaseDataLoaderIter):
     """See the module. It is one of torch's iterators to those that ask, and has their attributes."""
 
+    _workers: tuple[Any, ...] = ()  # the processes that programs find in an iterator with workers: there are none
     _skip = 0  # batches of the epoch that an earlier run had
 
     def __init__(self, loader: Any, plan: Plan) -> None:
@@ -106,6 +107,12 @@ class CompiledIterator(_BaseDataLoaderIter):
         self._turn += 1
         self._begin()
         self._draw(self._ahead)
+
+    def _shutdown_workers(self) -> None:
+        """Ends the work, as programs ask the iterator of a DataLoader with workers to do."""
+        self._ended = True
+        self._flights.clear()
+        self._close()
 
     def _close(self) -> None:
         _close_all(self._machines)
