@@ -4,6 +4,7 @@
 import io
 import itertools
 import json
+import os
 
 import numpy as np
 import pytest
@@ -272,9 +273,10 @@ def facts(**changed):
     return bound.Facts(**{**base, **changed})
 
 
-def usage(workers=0.2, children=0.2, queued=0.0, read=0):
-    group = machine.Used
-    return machine.Usage(group(2, workers, queued), group(2, children, queued), group(1, 1, 0), group(), read, 10.0)
+def usage(workers=0.2, children=0.2, queued=0.0, read=0, crowded=0.0):
+    """crowded: the share of all cores of the machine that all programs used."""
+    group, cores = machine.Used, os.cpu_count()
+    return machine.Usage(group(2, workers, queued), group(2, children, queued), group(1, 1, 0), group(), read, 10.0, crowded * 10 * cores)
 
 
 class Ours(subject.Subject):
@@ -305,6 +307,9 @@ class Theirs(Ours):
         (Ours(), {"counters": {"reads_started": 10, "reads_submitted": 9, "bytes_read": 1e9}}, "storage", "100 MB/s came; .* 200 MB/s"),
         (Theirs(), {"usage": usage(read=10**9)}, "storage", "100 MB/s came"),
         (Theirs(), {}, "waits", "neither cores nor storage"),
+        (Theirs(), {"usage": usage(crowded=0.5)}, "waits", "neither cores nor storage"),
+        (Theirs(), {"usage": usage(crowded=0.95)}, "cores", "other programs of this machine used .* measure again"),
+        (Ours(), {"usage": usage(crowded=0.95)}, "cores", "other programs of this machine used"),
         (Theirs(), {"own_cpu": 4.5}, "copy", "taking batches over"),
         (subject.Subject(None), {"own_cpu": 4.5}, "loop", "works ahead"),
         (Ours(gpu=True), {}, "gpu", "shares with the step"),

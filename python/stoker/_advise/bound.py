@@ -3,12 +3,14 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 
 from stoker._advise.machine import Usage, Used
 from stoker._advise.subject import Subject
 
 _BUSY = 0.8  # share of the time: a stage this busy holds the others up
+_CROWDED = 0.9  # share of all cores of the machine: threads that would run wait for one
 _WAITS = 0.02  # share of a step: a shorter wait counts as none
 
 
@@ -47,8 +49,8 @@ def find(subject: Subject, f: Facts) -> Bound:
     full = f.usage.cpu / (wall * f.cores)
     if busy >= _BUSY or full >= 0.9:
         return _cores(subject, f, crew, busy, full, group)
-    on_gpu = _gpu(subject, f, wall)
-    return on_gpu if on_gpu is not None else _storage(subject, f, wall, busy, crew)
+    found = _gpu(subject, f, wall) or _crowd(f, wall, busy, crew)
+    return found if found is not None else _storage(subject, f, wall, busy, crew)
 
 
 def _own_thread(subject: Subject) -> Bound:
@@ -86,6 +88,16 @@ def _gpu(subject: Subject, f: Facts, wall: float) -> Bound | None:
     if subject.on_gpu() and not _reads_blocked(f):
         return Bound("gpu", "the GPU, which the loader shares with the step: its threads had time left, and its files lay in memory")
     return None
+
+
+def _crowd(f: Facts, wall: float, busy: float, crew: int) -> Bound | None:
+    """Other programs had the cores: the kernel does not always count the time that a thread waits for one. None: cores were free, or that is not known."""
+    cores = os.cpu_count() or 1
+    if f.usage.machine < _CROWDED * wall * cores or _reads_blocked(f):
+        return None
+    others = max(0.0, f.usage.machine - f.usage.cpu) / wall
+    text = f"cores: other programs of this machine used {others:.1f} of its {cores} cores meanwhile"
+    return Bound("cores", f"{text} (the loader's {crew} workers computed {busy:.0%} of the time); measure again when it is idle")
 
 
 def _reads_blocked(f: Facts) -> bool:

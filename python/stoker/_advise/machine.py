@@ -42,6 +42,7 @@ class Usage:
     others: Used
     read_bytes: int  # from storage, not from the page cache
     wall: float = 0.0
+    machine: float = 0.0  # seconds that all programs of the machine together computed, on all of its cores; 0: not known
 
     def since(self, then: Usage) -> Usage:
         """What was used between `then` and this moment."""
@@ -52,6 +53,7 @@ class Usage:
             self.others.since(then.others),
             max(0, self.read_bytes - then.read_bytes),
             self.wall - then.wall,
+            max(0.0, self.machine - then.machine),
         )
 
     def plus(self, other: Usage) -> Usage:
@@ -63,6 +65,7 @@ class Usage:
             self.others.plus(other.others),
             self.read_bytes + other.read_bytes,
             self.wall + other.wall,
+            self.machine + other.machine,
         )
 
     @property
@@ -110,6 +113,16 @@ def _storage_bytes(pid: int) -> int:
     return 0
 
 
+def _machine_seconds() -> float:
+    """Seconds that the machine's cores were busy, or were taken away by other virtual machines, since it started; 0 if the system does not say."""
+    try:
+        fields = Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:9]
+        user, nice, system, _idle, _iowait, irq, softirq, steal = map(int, fields)
+        return (user + nice + system + irq + softirq + steal) / _TICK
+    except (OSError, ValueError):
+        return 0.0
+
+
 def usage(now: float) -> Usage:
     """Sums since each thread's start. now: the wall clock's seconds."""
     workers, loop, others, children = Used(), Used(), Used(), Used()
@@ -132,4 +145,4 @@ def usage(now: float) -> Usage:
             cpu, queued = cpu + on, queued + waited
         children.add(cpu, queued)
         read += _storage_bytes(pid)
-    return Usage(workers, children, loop, others, read, now)
+    return Usage(workers, children, loop, others, read, now, _machine_seconds())
