@@ -2,6 +2,7 @@
  *
  * The part of the CUDA driver API that stoker uses, looked up at run time in libcuda.so.1. Nothing from CUDA is needed to build or to load the library: the
  * few types and numbers below belong to the driver's stable ABI (CUDA Driver API reference, "Data types used by CUDA driver").
+ *
  * Only src/gpu includes this header; other code uses gpu.h. */
 #ifndef STK_GPU_DRIVER_H
 #define STK_GPU_DRIVER_H

@@ -2,6 +2,7 @@
  *
  * NVIDIA GPUs through the driver API. The driver is looked up at run time: on a machine without one, stk__gpu_open fails with a message, and nothing else
  * changes.
+ *
  * Usage:
  *     stk__gpu_open(&gpu, err);                            // once per context
  *     stk__gpu_device_open(gpu, 0, &dev, err);             // retains the primary context, the one PyTorch uses
@@ -10,6 +11,7 @@
  *     stk__gpu_stream_create(dev, STK_GPU_LOW, &stream, err);
  *     stk__gpu_launch(dev, stream, kernel, (struct stk_gpu_grid){.blocks = {n}, .threads = {256}}, (void *[]){&p, &count}, err);
  *     stk__gpu_leave(dev);                                 // ... until here
+ *
  * Threads: any thread may call these functions. All functions that take a device, except open, ref and close, must be called between stk__gpu_enter and
  * stk__gpu_leave. Asynchronous functions may report errors of earlier calls, as the driver does. No function waits for the GPU unless its comment says so. */
 #ifndef STK_GPU_GPU_H

@@ -4,8 +4,10 @@
  * A block has one allocation, which holds a region for samples of the expected shape and then room for others. Samples that fit in neither get chunks of
  * their own. A chunk can also be memory that other code has filled and the block takes over. Blocks are parts of slots; slot.h describes their life. A
  * consumer also holds a batch by its blocks, so that a tensor keeps only the memory of its own output alive.
+ *
  * Small blocks (up to STK_BLOCK_SMALL bytes) have no mapping of their own: in host memory they come from malloc, and on a GPU several share one allocation.
  * So a consumer can hold thousands of them.
+ *
  * The consumer's streams may still read GPU memory after the consumer has returned it, and it must not be written before they are done. struct stk_uses
  * records these streams, and later an event on each. */
 #ifndef STK_TENSOR_BLOCK_H

@@ -4,8 +4,11 @@
  * expected shape, and room after it for samples of other shapes. The expected shape is known beforehand, or is that of the last batch if that was uniform. A
  * slot also has a face, which describes the samples and carries data that the ring's owner attaches. A slot is reused when the last holder of its parts
  * drops it, without any allocation. Parts may outlive the ring's owner.
+ *
  * A value lies in host memory or on a GPU. GPU addresses are stored in the same pointers.
+ *
  * The states of a slot, and the functions that change them:
+ *
  *   (none)  -> FILLING   [stk__ring_take]    made, while there are fewer than `limit`
  *   FREE    -> FILLING   [stk__ring_take]    laid out again
  *   FILLING -> OUT       [stk__slot_deliver]
@@ -13,15 +16,18 @@
  *   OUT     -> FREE      [stk__face_release, stk__block_drop]  by the last holder of a part
  *   OUT     -> FILLING   [stk__ring_take]    the ring lets go of held parts, and the slot gets others
  *   FREE    -> (none)    [stk__ring_take]    there are more slots than the last batches needed
+ *
  *   FREE     No part is held. The consumer's streams may still read the blocks; `uses` records which.
  *   FILLING  The engine holds all parts and writes the batch. The batch may be finished and not yet delivered.
  *   OUT      The consumer holds parts: the batch as a whole (all parts), one output (its block and the face), or a tensor (its block).
+ *
  * A part belongs to a slot, or it is KEPT: the ring has let go of it, it belongs only to its holders, and it ends when the last of them drops it. (A kept
  * block then becomes a spare block for the next slot that lacks one, unless the value has STK_RING_SPARES of them already.) The ring lets go of held parts
  *   - of a slot that is out, if only small blocks or the face are held and a larger block is not, when a slot is needed: so held labels do not keep images
  *     alive;
  *   - of the slot delivered first, if `limit` slots are out. The ring keeps its size, and the held parts belong to their holders.
  * Bytes of kept blocks count against `held_limit`. If they would exceed it, stk__ring_take returns no slot until something is dropped.
+ *
  * Locks: the ring's lock guards states, the change of `holds` to 0, and lists. No code allocates, frees or waits with it held. Events are recorded and
  * queried with it held. A slot that is FILLING and not yet delivered belongs to the thread that took it. */
 #ifndef STK_TENSOR_SLOT_H
@@ -113,8 +119,8 @@ struct stk_ring {
 	int64_t process; /* pid of the process that made the ring; in a forked child the lock may be held by a thread that does not exist there */
 	bool disowned; /* the owner has gone: parts that come back are freed */
 	void (*on_free)(void *owner_data);
-	void (*on_return)(
-		void *owner); /* called under the ring's lock when a wanted slot may be available; NULL after the owner has gone */
+	/* called under the ring's lock when a wanted slot may be available; NULL after the owner has gone */
+	void (*on_return)(void *owner);
 	void *owner;
 };
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Upsampling and colour, plain C. The filters are libjpeg's triangles: an upsampled pixel is 3/4 its sample and 1/4 the neighbour on its side, with
- * rounding that alternates (+1, +2 of 4; +8, +7 of 16). Colour is JFIF's YCbCr to RGB with 16 bits of fraction. */
+ * Upsampling and colour conversion in plain C. The filters are libjpeg's triangle filters: an upsampled pixel is 3/4 of its sample plus 1/4 of the neighbour
+ * on its side, with alternating rounding (+1, +2 before dividing by 4; +8, +7 before dividing by 16). Colour is converted with JFIF's YCbCr to RGB formulas
+ * and 16 bits of fraction. */
 #include "kernel/jpeg/jpeg_kernels.h"
 
 #include <string.h>

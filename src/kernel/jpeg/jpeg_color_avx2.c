@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Upsampling and colour, 32 bytes a step: jpeg_color.c's arithmetic. */
+ * Upsampling and colour conversion, 32 bytes per step, with the arithmetic of jpeg_color.c. */
 #include "kernel/jpeg/jpeg_kernels.h"
 
 #include "kernel/common/avx2.h"
@@ -9,7 +9,7 @@
 
 /* ---- upsampling ---- */
 
-/* Values of 16 bits for 32 bytes, in unpack's order: low holds those of bytes 0..7 and 16..23, high the others. */
+/* 32 bytes as 16-bit values, in the order of the unpack instructions: low holds bytes 0..7 and 16..23, high the others. */
 struct wide {
 	__m256i low, high;
 };
@@ -19,7 +19,7 @@ ALWAYS_INLINE __m256i load(const uint8_t *p)
 	return _mm256_loadu_si256((const void *)p);
 }
 
-/* 3 a + b */
+/* Returns 3 a + b. */
 ALWAYS_INLINE struct wide three_to_one(__m256i a, __m256i b)
 {
 	const __m256i weights = _mm256_set1_epi16(0x0103);
@@ -45,7 +45,7 @@ ALWAYS_INLINE struct wide sixteenth(struct wide v, int bias)
 	return (struct wide){_mm256_srli_epi16(v.low, 4), _mm256_srli_epi16(v.high, 4)};
 }
 
-/* 3 a + b of values of 16 bits */
+/* Returns 3 a + b for 16-bit values. */
 ALWAYS_INLINE struct wide mix(struct wide a, struct wide b)
 {
 	__m256i low = _mm256_add_epi16(a.low, _mm256_add_epi16(a.low, a.low)),
@@ -53,7 +53,7 @@ ALWAYS_INLINE struct wide mix(struct wide a, struct wide b)
 	return (struct wide){_mm256_add_epi16(low, b.low), _mm256_add_epi16(high, b.high)};
 }
 
-/* Even and odd pixels in turn, 64 of them. */
+/* Stores 64 pixels, alternating between even and odd ones. */
 ALWAYS_INLINE void store_pairs(uint8_t *dst, struct wide even, struct wide odd)
 {
 	__m256i low = _mm256_or_si256(even.low, _mm256_slli_epi16(odd.low, 8)),
@@ -91,8 +91,9 @@ void stk__jpeg_upsample_h1v2_avx2(uint8_t *dst, const uint8_t *near, const uint8
 
 /* ---- colour ---- */
 
-/* Offsets of 16 pixels from luma. Factors above 1 do not fit 16 signed bits of fraction: 1.402 = 1 + .402, 1.772 = 2 - .228, -0.71414 = .28586 - 1. Each
- * product keeps 17 bits and is rounded once, which gives the 16-bit fraction's result for every cb and cr (all 65536 are tested). */
+/* Differences between the colours of 16 pixels and their luma. Factors above 1 do not fit 16 signed bits of fraction, so the factors used are 1.402 - 1, 2 -
+ * 1.772 and 1 - 0.71414. Each product keeps 17 bits and is rounded once. That gives the result of 16 bits of fraction for every cb and cr (a test checks all
+ * 65536 pairs). */
 struct offsets {
 	__m256i red, green, blue;
 };
@@ -117,7 +118,7 @@ ALWAYS_INLINE struct offsets chroma_offsets(__m256i cb, __m256i cr)
 	return o;
 }
 
-/* Saturates and puts even and odd bytes in turn again. */
+/* Saturates to bytes, and interleaves even and odd ones. */
 ALWAYS_INLINE __m256i join(__m256i even, __m256i odd)
 {
 	const __m256i order = _mm256_setr_epi8(
@@ -128,7 +129,7 @@ ALWAYS_INLINE __m256i join(__m256i even, __m256i odd)
 #define N -1
 #define SHUFFLE(v, ...) _mm256_shuffle_epi8(v, _mm256_broadcastsi128_si256(_mm_setr_epi8(__VA_ARGS__)))
 
-/* 32 pixels of three bytes from three registers. */
+/* Stores 32 pixels of three bytes from three registers. */
 ALWAYS_INLINE void store_three(uint8_t *dst, __m256i r, __m256i g, __m256i b)
 {
 	__m256i first = _mm256_or_si256(_mm256_or_si256(SHUFFLE(r, 0, N, N, 1, N, N, 2, N, N, 3, N, N, 4, N, N, 5),

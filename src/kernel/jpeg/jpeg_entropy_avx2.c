@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * AVX2: unstuffing 32 bytes a step, and the Huffman decoder compiled for BMI2. */
+ * Unstuffing with AVX2, 32 bytes per step, and the Huffman decoder compiled for BMI2. */
 #define ENTROPY_NAME(name) stk__jpeg_##name##_avx2
 #define ENTROPY_PLACE STK_JPEG_PLACE_AVX2
 #include "kernel/jpeg/jpeg_entropy_body.h"

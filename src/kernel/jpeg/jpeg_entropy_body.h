@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Huffman decoding of blocks (ITU-T T.81 annex F.2.2), included by jpeg_entropy.c and jpeg_entropy_avx2.c: the same code, which BMI2's flagless
- * shifts make faster. Both define ENTROPY_NAME(name),
- * and ENTROPY_PLACE(row, column), the layout of coefficients.
+ * Huffman decoding of blocks (ITU-T T.81 annex F.2.2). Included by jpeg_entropy.c and jpeg_entropy_avx2.c, which compile the same code; BMI2's shifts
+ * without flags make it faster. Both define ENTROPY_NAME(name), and ENTROPY_PLACE(row, column), the layout of coefficients.
  *
- * A refill is one unaligned load and no branch (after Fabian Giesen, "Reading bits in far too many ways", 2018). It makes all 64 bits of the window
- * those of the stream and counts 56 to 63 of them. Since a lookup's index needs only the topmost bits, a refill can stand between the lookup's address
- * and its use, where it costs no time: the chain that limits speed is then index, load, shift. For this to be right,
- *     - what follows a refill uses at most 56 counted bits: a DC difference (16 + 11) and a lookup (11 + 15), or two lookups;
- *     - 64 less those leave the next index its bits: 64 - 27 - 26 = 11.
- * Skipping, whose lookups may take 12 + 15 bits, refills for each. */
+ * A refill is one unaligned load without a branch (after Fabian Giesen, "Reading bits in far too many ways", 2018). After it all 64 bits of the window are
+ * from the stream, and 56 to 63 of them are counted. A lookup's index needs only the topmost bits, so a refill can be placed between the computation of the
+ * lookup's address and its use. There it costs no time: the chain that limits speed is then index, load, shift. This is correct under two conditions:
+ *     - the code after a refill uses at most 56 counted bits: a DC difference (16 + 11) and a lookup (11 + 15), or two lookups;
+ *     - enough bits remain for the next index: 64 - 27 - 26 = 11.
+ * Skipping refills for each lookup, since one may take 12 + 15 bits. */
 #include "kernel/jpeg/jpeg_kernels.h"
 #include "kernel/jpeg/jpeg_layout.h"
 
@@ -19,7 +18,7 @@
 #define NEVER_INLINE static __attribute__((noinline))
 #define UNLIKELY(x) __builtin_expect(!!(x), 0)
 
-/* Places of zigzag positions in a pair; positions from 64 on are nowhere. */
+/* Positions of zigzag indices in a pair of blocks. Indices from 64 on are mapped to STK_JPEG_PAIR_NOWHERE. */
 #define X16 X, X, X, X, X, X, X, X, X, X, X, X, X, X, X, X
 enum { X = STK_JPEG_PAIR_NOWHERE };
 static const uint8_t place[256] = {STK_JPEG_ZIGZAG(ENTROPY_PLACE), X16, X16, X16, X16, X16, X16, X16, X16, X16, X16, X16, X16};
@@ -42,13 +41,13 @@ ALWAYS_INLINE void use(struct stk_jpeg_bits *b, uint64_t bits)
 	b->count -= bits;
 }
 
-/* The value of the extra bits at the top of t, of which there are 64 - shift; bias: 1 - 2^bits. */
+/* Returns the value of the extra bits at the top of t. Their number is 64 - shift; bias is 1 - 2^number. */
 ALWAYS_INLINE int64_t value_of(uint64_t t, uint64_t shift, int64_t bias)
 {
 	return (int64_t)(t >> shift) + (~((int64_t)t >> 63) & bias);
 }
 
-/* A code longer than a lookup's `bits`. Its symbol, or -1 where there is no such code. */
+/* Decodes a code that is longer than a lookup's `bits`. Returns its symbol and sets *length, or returns -1 if the code does not exist. */
 NEVER_INLINE int long_code(uint64_t window, const struct stk_jpeg_codes *c, uint32_t bits, uint32_t *length)
 {
 	uint32_t prefix = (uint32_t)(window >> 48);
@@ -60,7 +59,7 @@ NEVER_INLINE int long_code(uint64_t window, const struct stk_jpeg_codes *c, uint
 	return -1;
 }
 
-/* Refills, decodes a DC difference and adds it to the prediction. False: no such code. */
+/* Refills, decodes a DC difference and adds it to the prediction. Returns false if the code does not exist. */
 ALWAYS_INLINE bool decode_dc(struct stk_jpeg_bits *b, const struct stk_jpeg_dc_table *t, int32_t *prediction)
 {
 	uint64_t index = b->window >> (64 - STK_JPEG_DC_BITS);
@@ -82,7 +81,8 @@ ALWAYS_INLINE bool decode_dc(struct stk_jpeg_bits *b, const struct stk_jpeg_dc_t
 	return true;
 }
 
-/* One symbol the slow way: for codes that no lookup holds, which have more than `bits` bits. Moves *k on; stores its value where block is not NULL. */
+/* Decodes one symbol whose code is longer than the `bits` of a lookup. Advances *k, and stores the symbol's value unless block is NULL. Returns false if the
+ * code does not exist. */
 NEVER_INLINE bool one_symbol_slowly(struct stk_jpeg_bits *b, const struct stk_jpeg_codes *codes, uint32_t bits, uint64_t *k, int16_t *block)
 {
 	uint32_t code = 0;
@@ -102,7 +102,7 @@ NEVER_INLINE bool one_symbol_slowly(struct stk_jpeg_bits *b, const struct stk_jp
 	return true;
 }
 
-/* Works on copies, so that the originals never have their address taken and stay in registers. */
+/* Calls one_symbol_slowly with copies, so that the originals never have their address taken and can stay in registers. */
 ALWAYS_INLINE bool one_symbol(struct stk_jpeg_bits *b, const struct stk_jpeg_codes *codes, uint32_t bits, uint64_t *k, int16_t *block)
 {
 	struct stk_jpeg_bits copy = *b;
@@ -113,13 +113,14 @@ ALWAYS_INLINE bool one_symbol(struct stk_jpeg_bits *b, const struct stk_jpeg_cod
 	return found;
 }
 
-/* A block's end is at 64, or at END + 1 .. END + 63. Any other position past 63 needs a closer look. */
+/* Returns whether a block ended properly: at 64, or at END + 1 .. END + 63. Any other position past 63 needs a closer look. */
 ALWAYS_INLINE bool ended_well(uint64_t k)
 {
 	return k == 64 || k - (STK_JPEG_END + 1) < 63;
 }
 
-/* The AC coefficients of a block. On return *position is 64, or END + the position of the end of block. */
+/* Decodes the AC coefficients of a block. On return *position is 64, or END + the position of the end-of-block symbol. Returns false if the data are
+ * damaged. */
 ALWAYS_INLINE bool decode_ac(struct stk_jpeg_bits *b, const struct stk_jpeg_ac_table *t, int16_t *block, uint64_t *position)
 {
 	const struct stk_jpeg_ac_entry *e;
@@ -162,7 +163,7 @@ ALWAYS_INLINE bool decode_ac(struct stk_jpeg_bits *b, const struct stk_jpeg_ac_t
 		}
 		if (before + e->first_at != 63)
 			return false;
-		/* The first coefficient was the block's last: the second belongs to the next block. */
+		/* The first coefficient was the last of the block, so the second belongs to the next block. */
 		uint64_t first = t->first_length[window_before >> SHIFT];
 		b->window = window_before << first;
 		b->count += length - first;
@@ -176,7 +177,7 @@ ALWAYS_INLINE bool decode_ac(struct stk_jpeg_bits *b, const struct stk_jpeg_ac_t
 
 int ENTROPY_NAME(decode)(struct stk_jpeg_bits *bits, const struct stk_jpeg_block *blocks, int n, int16_t *coefficients)
 {
-	struct stk_jpeg_bits b = *bits; /* a copy that can live in registers */
+	struct stk_jpeg_bits b = *bits; /* a copy can be kept in registers */
 	int mask = 0;
 	refill(&b);
 	for (int i = 0; i < n; i++) {
@@ -193,7 +194,7 @@ int ENTROPY_NAME(decode)(struct stk_jpeg_bits *bits, const struct stk_jpeg_block
 	return mask;
 }
 
-/* Passes over the AC coefficients of a block. */
+/* Skips the AC coefficients of a block. */
 ALWAYS_INLINE bool skip_ac(struct stk_jpeg_bits *b, const struct stk_jpeg_ac_table *t)
 {
 	uint64_t k = 1, before, window_before, index, length;
@@ -213,7 +214,7 @@ ALWAYS_INLINE bool skip_ac(struct stk_jpeg_bits *b, const struct stk_jpeg_ac_tab
 			continue;
 		if (ended_well(k))
 			return true;
-		/* A long code, or symbols of which some belong to the next block: one at a time. */
+		/* A long code, or several symbols some of which belong to the next block: decode them one by one. */
 		b->window = window_before;
 		b->count += length;
 		k = before;

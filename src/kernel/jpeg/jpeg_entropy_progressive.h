@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Huffman decoding of progressive scans (ITU-T T.81 annex G), included by jpeg_entropy.c and jpeg_entropy_avx2.c after jpeg_entropy_body.h, whose
- * reading of bits it uses.
+ * Huffman decoding of progressive scans (ITU-T T.81 annex G). Included by jpeg_entropy.c and jpeg_entropy_avx2.c after jpeg_entropy_body.h, which has the
+ * functions that read bits.
  *
- * Which AC coefficients of a block are not zero so far is kept as a mask, the first in zigzag order at its top. A refinement's run of zeros is then
- * a number of the mask's bits, a run's corrections are as many bits of the stream as of the mask, in the same order, and blocks whose values are not
- * needed keep their mask alone. Both kinds of steps are deposits of bits under a mask, one instruction with BMI2. */
+ * A mask records which AC coefficients of a block are not zero so far; its top bit is for the first coefficient in zigzag order. With it, a refinement's run
+ * of zeros is counted in bits of the mask, and a run's corrections are as many bits of the stream as of the mask, in the same order. Blocks whose values are
+ * not needed have only their mask. Both kinds of steps are deposits of bits under a mask, which take one instruction with BMI2. */
 
-/* One refill (56 bits) is enough for a code and its extra bits (31), or for a code, a sign and 32 corrections (49). */
+/* Reads and removes the next bits. One refill (56 bits) is enough for a code and its extra bits (31), or for a code, a sign and 32 corrections (49). */
 ALWAYS_INLINE uint32_t take(struct stk_jpeg_bits *b, uint32_t bits)
 {
 	uint32_t value = (uint32_t)(b->window >> 1 >> (63 - bits));
@@ -15,7 +15,7 @@ ALWAYS_INLINE uint32_t take(struct stk_jpeg_bits *b, uint32_t bits)
 	return value;
 }
 
-/* Refills and gives the next symbol, or -1. The index is of bits from before the refill, of which a lookup's must be left. */
+/* Refills, and returns the next symbol or -1. The index is taken from the window before the refill, which must still have enough bits for a lookup. */
 ALWAYS_INLINE int next_symbol(struct stk_jpeg_bits *b, const struct stk_jpeg_band_table *t)
 {
 	uint64_t index = b->window >> (64 - STK_JPEG_BAND_BITS);
@@ -31,7 +31,7 @@ ALWAYS_INLINE int next_symbol(struct stk_jpeg_bits *b, const struct stk_jpeg_ban
 	return s.symbol;
 }
 
-/* Length of a run of blocks that end here, this one included [G.1.2.2]. */
+/* Returns the number of blocks that end here, including this one [G.1.2.2]. */
 ALWAYS_INLINE uint32_t end_run(struct stk_jpeg_bits *b, uint32_t log)
 {
 	return (UINT32_C(1) << log) + take(b, log);
@@ -39,7 +39,8 @@ ALWAYS_INLINE uint32_t end_run(struct stk_jpeg_bits *b, uint32_t log)
 
 /* ---- first scans ---- */
 
-/* What first_block's lookup does not hold: an end of blocks, 16 zeros, a long code. 1: go on at *k; 0: the block has ended; -1: damage. */
+/* Decodes symbols that are not in first_block's lookup: an end of blocks, 16 zeros, or a long code. Returns 1 if decoding continues at *k, 0 if the block
+ * has ended, -1 if the data are damaged. */
 NEVER_INLINE int first_slowly(struct stk_jpeg_bits *b, struct stk_jpeg_band *band, uint32_t *k, int32_t *value)
 {
 	int symbol = next_symbol(b, band->table);
@@ -118,7 +119,7 @@ int ENTROPY_NAME(band_first)(
 
 /* ---- refinements ---- */
 
-/* Moves the lowest bits of value to the places of the mask's bits, in order. */
+/* Moves the lowest bits of value to the positions of the mask's bits, in order. */
 ALWAYS_INLINE uint64_t deposit(uint64_t value, uint64_t mask)
 {
 #ifdef __BMI2__
@@ -131,7 +132,7 @@ ALWAYS_INLINE uint64_t deposit(uint64_t value, uint64_t mask)
 #endif
 }
 
-/* The coefficients of m that grow by the scan's step: one bit says so for each [G.1.2.3]. Needs as many bits as m has. */
+/* Reads one bit for each coefficient in m, and returns a mask of those that grow by the scan's step [G.1.2.3]. The window must have as many bits as m. */
 ALWAYS_INLINE uint64_t corrections(struct stk_jpeg_bits *b, uint64_t m)
 {
 	uint64_t count = (uint64_t)__builtin_popcountll(m), value = b->window >> 1 >> (63 - count);
@@ -139,7 +140,7 @@ ALWAYS_INLINE uint64_t corrections(struct stk_jpeg_bits *b, uint64_t m)
 	return deposit(value, m);
 }
 
-/* The same for more than 32 at a time. */
+/* Does the same for more than 32 coefficients. */
 NEVER_INLINE uint64_t many_corrections(struct stk_jpeg_bits *b, uint64_t m)
 {
 	refill(b);
@@ -148,7 +149,7 @@ NEVER_INLINE uint64_t many_corrections(struct stk_jpeg_bits *b, uint64_t m)
 	return grow | corrections(b, m & ~UINT64_C(0) >> 32);
 }
 
-/* The same, where the window has bits for at least 32. */
+/* Does the same if the window has bits for at least 32 coefficients, and refills if m has more. */
 ALWAYS_INLINE uint64_t some_corrections(struct stk_jpeg_bits *b, uint64_t m)
 {
 	if (__builtin_popcountll(m) <= 32)
@@ -173,7 +174,7 @@ ALWAYS_INLINE bool refine_block(struct stk_jpeg_bits *b, struct stk_jpeg_band *b
 	while (left && !band->end_run) {
 		int symbol = next_symbol(b, band->table);
 		uint32_t run = (uint32_t)symbol >> 4, size = (uint32_t)symbol & 15;
-		if (size > 1) /* or there is no such code */
+		if (size > 1) /* or the code does not exist */
 			return false;
 		if (!size && run < 15) {
 			band->end_run = end_run(b, run);

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Inverse DCT, plain C: Loeffler, Ligtenberg and Moschytz, "Practical fast 1-D DCT algorithms with 11 multiplications" (ICASSP 1989), with 13 bits
- * of fraction, as in libjpeg's jidctint. */
+ * Inverse DCT in plain C: Loeffler, Ligtenberg and Moschytz, "Practical fast 1-D DCT algorithms with 11 multiplications" (ICASSP 1989), with 13 bits of
+ * fraction, as in libjpeg's jidctint. */
 #include "kernel/jpeg/jpeg_idct.h"
 #include "kernel/jpeg/jpeg_kernels.h"
 #include "kernel/jpeg/jpeg_layout.h"
 
 #include <string.h>
 
-/* Transforms eight values at in[0], in[step], ... to out, laid out the same way, scaled by 2^(13 - shift). */
+/* Transforms the eight values in[0], in[step], ... and stores them at the same positions of out, scaled by 2^(13 - shift). */
 static void transform(const int16_t *in, int16_t *out, int step, int shift)
 {
 	int16_t x[8];
@@ -32,7 +32,7 @@ static void transform(const int16_t *in, int16_t *out, int step, int shift)
 static void transform_block(const int16_t *coefficients, const uint16_t *quant, uint8_t *out, ptrdiff_t stride)
 {
 	int16_t v[64];
-	bool flat = true; /* no column has AC terms: libjpeg-turbo then shifts without saturating */
+	bool flat = true; /* no column has AC terms; libjpeg-turbo then shifts without saturating */
 	for (int y = 0; y < 8; y++)
 		for (int x = 0; x < 8; x++) {
 			int at = STK_JPEG_PLACE_C(y, x);

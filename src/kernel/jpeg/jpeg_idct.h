@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What the inverse DCTs share: cosines and their sums with 13 bits of fraction, named by value as in the literature, and the arithmetic of the
- * plain versions. Sums of 16 bits wrap and results saturate where libjpeg-turbo's SIMD versions do, so that damaged files look alike. */
+ * Shared by the inverse DCTs: cosines and their sums with 13 bits of fraction, named by value as in the literature, and the arithmetic of the plain C
+ * versions. Sums of 16 bits wrap and results saturate at the same points as in libjpeg-turbo's SIMD versions, so that damaged files give the same pixels. */
 #ifndef STK_KERNEL_JPEG_IDCT_H
 #define STK_KERNEL_JPEG_IDCT_H
 
@@ -30,7 +30,7 @@ enum {
 	C3_072 = 25172,
 	C3_624 = 29692,
 	COLUMN_SHIFT = 11, /* leaves 2 bits of fraction between the passes */
-	ROW_SHIFT = 18,    /* takes those, and the 3 bits by which two passes scale */
+	ROW_SHIFT = 18,    /* removes these 2 bits, and the 3 bits by which the two passes scale */
 };
 
 static inline int16_t stk__idct_wrap(int32_t v)

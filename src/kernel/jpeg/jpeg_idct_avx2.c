@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Inverse DCT of two blocks, one in each half of a register: jpeg_idct.c's arithmetic. See jpeg_idct_avx2.h for the order of things. */
+ * Inverse DCT of two blocks, one in each half of a register, with the arithmetic of jpeg_idct.c. See jpeg_idct_avx2.h for the order of values. */
 #include "kernel/jpeg/jpeg_idct_avx2.h"
 #include "kernel/jpeg/jpeg_kernels.h"
 
-/* One dimension of four columns: pairs of rows 0 4, 2 6, 7 1 and 3 5 in, rows 0..7 out, scaled by 2^13 and half of 2^shift added. */
+/* Transforms four columns. Input: the pairs of rows 0 4, 2 6, 7 1 and 3 5. Output: rows 0..7, scaled by 2^13, with half of 2^shift added. */
 STK__IDCT_INLINE void transform(__m256i x04, __m256i x26, __m256i x71, __m256i x35, const int shift, __m256i out[8])
 {
 	const __m256i round = _mm256_set1_epi32(1 << (shift - 1));
@@ -25,7 +25,7 @@ STK__IDCT_INLINE void transform(__m256i x04, __m256i x26, __m256i x71, __m256i x
 	}
 }
 
-/* The first pass: x holds pairs of rows, columns of the first half at even places. Rows of 8 columns come out. */
+/* First pass: x holds pairs of rows, with the columns of the first half at even indices. The output is rows of 8 columns. */
 STK__IDCT_INLINE void transform_columns(const __m256i x[8], __m256i rows[8])
 {
 	__m256i low[8], high[8];
@@ -35,7 +35,7 @@ STK__IDCT_INLINE void transform_columns(const __m256i x[8], __m256i rows[8])
 		rows[i] = _mm256_packs_epi32(_mm256_srai_epi32(low[i], COLUMN_SHIFT), _mm256_srai_epi32(high[i], COLUMN_SHIFT));
 }
 
-/* The second pass: columns of samples come out, their words being rows 0 4 1 5 2 6 3 7. */
+/* Second pass: the output is columns of samples, whose words are rows 0 4 1 5 2 6 3 7. */
 STK__IDCT_INLINE void transform_rows(const __m256i rows[8], __m256i columns[8])
 {
 	__m256i x[4], low[8], high[8];
@@ -43,11 +43,11 @@ STK__IDCT_INLINE void transform_rows(const __m256i rows[8], __m256i columns[8])
 	transform(x[0], x[1], x[2], x[3], ROW_SHIFT, low);
 	stk__idct_transpose_pairs(rows + 4, x);
 	transform(x[0], x[1], x[2], x[3], ROW_SHIFT, high);
-	for (int i = 0; i < 8; i++) /* upper halves of double words, and 2 bits more */
+	for (int i = 0; i < 8; i++) /* takes the upper halves of the double words, and shifts by 2 more bits */
 		columns[i] = _mm256_srai_epi16(_mm256_blend_epi16(_mm256_srli_epi32(low[i], 16), high[i], 0xaa), ROW_SHIFT - 16);
 }
 
-/* All ones in the half of a block that has no coefficients below its first row. */
+/* Sets all bits in the half of a block that has no coefficients below its first row. */
 STK__IDCT_INLINE __m256i flat_halves(const __m256i coefficients[8])
 {
 	__m256i ac = _mm256_srli_epi32(_mm256_or_si256(coefficients[0], coefficients[1]), 16); /* row 4; row 0 does not matter */
@@ -57,7 +57,8 @@ STK__IDCT_INLINE __m256i flat_halves(const __m256i coefficients[8])
 	return _mm256_and_si256(zero, _mm256_shuffle_epi32(zero, _MM_SHUFFLE(1, 0, 3, 2)));
 }
 
-/* Columns of samples to rows. The words of x[i] are column i of rows 0 4 1 5 2 6 3 7; bytes are half as many to transpose. */
+/* Transposes columns of samples to rows and stores them. The words of x[i] are column i of rows 0 4 1 5 2 6 3 7. They are packed to bytes first, which
+ * halves the work. */
 STK__IDCT_INLINE void store_columns(const __m256i x[8], uint8_t *const out[2], const ptrdiff_t stride[2])
 {
 	const __m256i middle = _mm256_set1_epi8(-128);

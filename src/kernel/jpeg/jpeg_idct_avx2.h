@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What the AVX2 inverse DCTs share. They transform two blocks, one in each half of a register.
  *
- * What is multiplied together lies in neighbouring words: rows 0 4, 2 6, 7 1, 3 5. Coefficients come in that order (jpeg_layout.h), and since their
- * columns are in the same order, a transposition of double words after the first pass gives it for the second. Shuffles and shifts share two of
- * four execution ports on most processors, so that saving them is what makes this fast. */
+ * Shared by the AVX2 inverse DCTs, which transform two blocks, one in each half of a register.
+ *
+ * Values that are multiplied together are in adjacent words: rows 0 4, 2 6, 7 1, 3 5. Coefficients are stored in that order (jpeg_layout.h). Their columns
+ * are in the same order, so transposing double words after the first pass produces that order for the second. On most processors shuffles and shifts share
+ * two of four execution ports, so avoiding them is what makes this code fast. */
 #ifndef STK_KERNEL_JPEG_IDCT_AVX2_H
 #define STK_KERNEL_JPEG_IDCT_AVX2_H
 
@@ -13,13 +14,13 @@
 
 #define STK__IDCT_INLINE static inline __attribute__((always_inline))
 
-/* a times even words, plus b times odd ones. */
+/* Returns a times the even words plus b times the odd words. */
 STK__IDCT_INLINE __m256i stk__idct_dot_avx2(__m256i v, int a, int b)
 {
 	return _mm256_madd_epi16(v, _mm256_set1_epi32((int)((uint32_t)(uint16_t)a | (uint32_t)(uint16_t)b << 16)));
 }
 
-/* Four rows of 8 columns, in the columns' order, to pairs of rows of what they are transposed. */
+/* Transposes four rows of 8 columns, whose columns are in that order, to pairs of rows. */
 STK__IDCT_INLINE void stk__idct_transpose_pairs(const __m256i rows[4], __m256i pairs[4])
 {
 	__m256i a = _mm256_unpacklo_epi32(rows[0], rows[1]), b = _mm256_unpacklo_epi32(rows[2], rows[3]);
@@ -30,7 +31,8 @@ STK__IDCT_INLINE void stk__idct_transpose_pairs(const __m256i rows[4], __m256i p
 	pairs[3] = _mm256_unpackhi_epi64(c, d);
 }
 
-/* libjpeg-turbo's first pass over flat blocks shifts the first row up by 2 bits without saturating. x[0] and x[1] begin with that row. */
+/* Replaces the rows of flat blocks. libjpeg-turbo's first pass over flat blocks shifts the first row left by 2 bits without saturating. x[0] and x[1] begin
+ * with that row. */
 STK__IDCT_INLINE void stk__idct_replace_flat(__m256i flat, const __m256i *x, __m256i *rows, const int n)
 {
 	__m256i low = _mm256_srai_epi32(_mm256_slli_epi32(x[0], 18), 16), high = _mm256_srai_epi32(_mm256_slli_epi32(x[1], 18), 16);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Inverse DCT to 4x4, 2x2 and 1x1 samples, for images decoded at a fraction of their size, plain C. What libjpeg's jidctred does: the transform of
- * jpeg_idct.c with its outputs averaged two by two (or four by four), which leaves out the coefficients that cancel. Each dimension scales by 1/2
- * (1/4) more, hence the larger shifts. */
+ * Inverse DCT to 4x4, 2x2 and 1x1 samples in plain C, for images decoded at a fraction of their size. Computes the same as libjpeg's jidctred: the transform
+ * of jpeg_idct.c with its outputs averaged over two by two (or four by four) samples, which leaves out the coefficients that cancel. Each dimension scales
+ * by a further 1/2 (1/4), hence the larger shifts. */
 #include "kernel/jpeg/jpeg_idct.h"
 #include "kernel/jpeg/jpeg_kernels.h"
 #include "kernel/jpeg/jpeg_layout.h"
@@ -12,7 +12,7 @@ static int16_t dequantised(const int16_t *coefficients, const uint16_t *quant, i
 	return stk__idct_wrap((int32_t)((uint32_t)(uint16_t)coefficients[at] * quant[at]));
 }
 
-/* x[0], x[1], .. x[7] (x[4] cancels) to four sums, scaled by 2^13 and rounded for the shift. */
+/* Transforms x[0], x[1], .. x[7] (x[4] cancels) to four sums, scaled by 2^13 and rounded for the shift. */
 static void transform_4(const int16_t x[8], int shift, int32_t out[4])
 {
 	int32_t t0 = x[0] * 16384 + (1 << (shift - 1)), t2 = stk__idct_dot(C1_847, x[2], -C0_765, x[6]);
@@ -25,7 +25,7 @@ static void transform_4(const int16_t x[8], int shift, int32_t out[4])
 	out[3] = stk__idct_difference(t10, odd2) >> shift;
 }
 
-/* No AC terms in any column: libjpeg-turbo then shifts without saturating. */
+/* Returns whether no column has AC terms; libjpeg-turbo then shifts without saturating. */
 static bool flat_4(const int16_t *coefficients)
 {
 	for (int y = 1; y < 8; y++)
@@ -62,7 +62,7 @@ void stk__jpeg_idct_4_c(const int16_t *pair, const uint16_t *quant, uint8_t *con
 	block_4(pair + 8, quant + 8, out[1], stride[1]);
 }
 
-/* The odd terms of two outputs: x[1], x[3], x[5], x[7]. */
+/* Returns the odd terms of two outputs, from x[1], x[3], x[5], x[7] of a column or row. */
 static int32_t odd_2(const int16_t x[4])
 {
 	return stk__idct_sum(stk__idct_dot(C3_624, x[0], -C1_272, x[1]), stk__idct_dot(C0_850, x[2], -C0_720, x[3]));
@@ -105,7 +105,7 @@ void stk__jpeg_idct_1_c(const int16_t *pair, const uint16_t *quant, uint8_t *con
 {
 	(void)stride;
 	for (int i = 0; i < 2; i++) {
-		/* libjpeg clamps with a table of 1024 entries: values further out wrap around. */
+		/* libjpeg clamps with a table of 1024 entries, so values outside of its range wrap around. */
 		int32_t v = ((pair[8 * i] * (int16_t)quant[8 * i] + 4) >> 3) & 1023;
 		*out[i] = stk__idct_sample(v < 512 ? v : v - 1024);
 	}

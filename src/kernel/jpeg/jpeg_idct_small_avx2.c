@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Inverse DCT of two blocks to 4x4 and 2x2 samples: jpeg_idct_small.c's arithmetic. See jpeg_idct_avx2.h for the order of things. */
+ * Inverse DCT of two blocks to 4x4 and 2x2 samples, with the arithmetic of jpeg_idct_small.c. See jpeg_idct_avx2.h for the order of values. */
 #include "kernel/jpeg/jpeg_idct_avx2.h"
 #include "kernel/jpeg/jpeg_kernels.h"
 
 #include <string.h>
 
-/* One dimension of four columns: pairs of rows 0 4, 2 6, 7 1 and 3 5 in, of which 4 does not count; four rows out, shifted. */
+/* Transforms four columns. Input: the pairs of rows 0 4, 2 6, 7 1 and 3 5; row 4 has no effect. Output: four rows, shifted. */
 STK__IDCT_INLINE void transform(__m256i x04, __m256i x26, __m256i x71, __m256i x35, const int shift, __m256i out[4])
 {
 	__m256i t0 = _mm256_add_epi32(stk__idct_dot_avx2(x04, 16384, 0), _mm256_set1_epi32(1 << (shift - 1)));
@@ -19,7 +19,7 @@ STK__IDCT_INLINE void transform(__m256i x04, __m256i x26, __m256i x71, __m256i x
 	out[3] = _mm256_srai_epi32(_mm256_sub_epi32(t10, odd2), shift);
 }
 
-/* All ones in the half of a block that has no coefficients in the rows that count below its first. */
+/* Sets all bits in the half of a block that has no coefficients in the rows that count, except its first. */
 STK__IDCT_INLINE __m256i flat_halves(const __m256i *coefficients)
 {
 	__m256i ac = coefficients[2];
@@ -29,7 +29,7 @@ STK__IDCT_INLINE __m256i flat_halves(const __m256i *coefficients)
 	return _mm256_and_si256(zero, _mm256_shuffle_epi32(zero, _MM_SHUFFLE(1, 0, 3, 2)));
 }
 
-/* Four columns of 4 samples as double words to rows of bytes. */
+/* Transposes four columns of 4 samples in double words to rows of bytes, and stores them. */
 STK__IDCT_INLINE void store_columns(const __m256i x[4], uint8_t *const out[2], const ptrdiff_t stride[2])
 {
 	const __m256i turn = _mm256_broadcastsi128_si256(_mm_setr_epi8(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15));
@@ -61,7 +61,7 @@ void stk__jpeg_idct_4_avx2(const int16_t *pair, const uint16_t *quant, uint8_t *
 	store_columns(low, out, stride);
 }
 
-/* Two rows of four columns, shifted; of the pairs of rows 0 4, 7 1 and 3 5, row 4 does not count. */
+/* Transforms four columns to two rows, shifted. Row 4 in the pairs of rows 0 4, 7 1 and 3 5 has no effect. */
 STK__IDCT_INLINE void transform_2(__m256i x04, __m256i x71, __m256i x35, __m256i out[2])
 {
 	enum { SHIFT = COLUMN_SHIFT + 2 };
@@ -71,7 +71,7 @@ STK__IDCT_INLINE void transform_2(__m256i x04, __m256i x71, __m256i x35, __m256i
 	out[1] = _mm256_srai_epi32(_mm256_sub_epi32(even, odd), SHIFT);
 }
 
-/* Five columns count: column 0, the first of four in each half of one vector, and columns 7 1 3 5, which are the other vector's. */
+/* Five columns count: column 0, which is the first of four in each half of one vector, and columns 7 1 3 5, which are in the other vector. */
 void stk__jpeg_idct_2_avx2(const int16_t *pair, const uint16_t *quant, uint8_t *const out[2], const ptrdiff_t stride[2])
 {
 	enum { SHIFT = ROW_SHIFT + 2 };
@@ -86,7 +86,7 @@ void stk__jpeg_idct_2_avx2(const int16_t *pair, const uint16_t *quant, uint8_t *
 	__m256i even =
 		_mm256_add_epi32(_mm256_slli_epi32(_mm256_unpacklo_epi32(first[0], first[1]), 15), _mm256_set1_epi32(1 << (SHIFT - 1)));
 	__m256i odd = _mm256_madd_epi16(_mm256_packs_epi32(rest[0], rest[1]), weights);
-	odd = _mm256_hadd_epi32(odd, odd); /* of both rows */
+	odd = _mm256_hadd_epi32(odd, odd); /* for both rows */
 	__m256i left = _mm256_srai_epi32(_mm256_add_epi32(even, odd), SHIFT), right = _mm256_srai_epi32(_mm256_sub_epi32(even, odd), SHIFT);
 	__m256i words = _mm256_packs_epi32(_mm256_unpacklo_epi32(left, right), _mm256_setzero_si256());
 	__m256i bytes = _mm256_add_epi8(_mm256_packs_epi16(words, words), _mm256_set1_epi8(-128));

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Where coefficients lie in a pair of blocks. Each inverse DCT wants them in its own order, so the layout belongs to it, and the entropy decoder beside it
- * stores them there. In every layout the second block's lie 8 further than the first's, a pair takes 128 words, and the DC coefficient lies at 0. */
+ * The layout of coefficients in a pair of blocks. Each inverse DCT needs its own order, so the layout belongs to it, and the entropy decoder of the same
+ * table stores coefficients in that layout. In every layout the second block's coefficients are 8 words after the first's, a pair takes 128 words, and the
+ * DC coefficient is at 0. */
 #ifndef STK_KERNEL_JPEG_LAYOUT_H
 #define STK_KERNEL_JPEG_LAYOUT_H
 
-/* Plain C: row by row, the rows of both blocks in turns. */
+/* Plain C: row by row, with the rows of both blocks alternating. */
 #define STK_JPEG_PLACE_C(row, column) (16 * (row) + (column))
 
-/* AVX2: so that the inverse DCT of two blocks at a time need not shuffle. 16 words hold, of each block, 4 columns of two rows that it multiplies together. */
+/* AVX2: an order in which the inverse DCT of two blocks needs no shuffles. For each block, 16 words hold 4 columns of two rows that are multiplied together. */
 #define STK_JPEG_PLACE_AVX2(row, column) (STK_JPEG_AVX2_ROW_##row + STK_JPEG_AVX2_COLUMN_##column)
 enum {
 	STK_JPEG_AVX2_ROW_0 = 0,
@@ -28,7 +29,7 @@ enum {
 	STK_JPEG_AVX2_COLUMN_7 = 16,
 };
 
-/* at(row, column) of all coefficients in natural order, for tables, */
+/* at(row, column) of all coefficients in natural order, for tables. */
 /* clang-format off */
 #define STK_JPEG_NATURAL(at) \
 	at(0, 0), at(0, 1), at(0, 2), at(0, 3), at(0, 4), at(0, 5), at(0, 6), at(0, 7), \
@@ -40,7 +41,7 @@ enum {
 	at(6, 0), at(6, 1), at(6, 2), at(6, 3), at(6, 4), at(6, 5), at(6, 6), at(6, 7), \
 	at(7, 0), at(7, 1), at(7, 2), at(7, 3), at(7, 4), at(7, 5), at(7, 6), at(7, 7)
 
-/* and in zigzag order [T.81 figure A.6]. */
+/* The same in zigzag order [T.81 figure A.6]. */
 #define STK_JPEG_ZIGZAG(at) \
 	at(0, 0), at(0, 1), at(1, 0), at(2, 0), at(1, 1), at(0, 2), at(0, 3), at(1, 2), \
 	at(2, 1), at(3, 0), at(4, 0), at(3, 1), at(2, 2), at(1, 3), at(0, 4), at(0, 5), \

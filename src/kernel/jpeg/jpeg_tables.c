@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Tables are filled code by code, in runs of equal entries: files with tables of their own are common, and this is done for each of them. */
+ * Builds decoding tables code by code, in runs of equal entries. Many files have tables of their own, so this is done for each of them and has to be fast. */
 #include "kernel/jpeg/jpeg_tables.h"
 
 #include <string.h>
 
-enum { ZERO_RUN = 0xf0 }; /* 16 zeros; other symbols of size 0 end the block */
+enum { ZERO_RUN = 0xf0 }; /* 16 zeros; all other symbols of size 0 end the block */
 
 static void build_codes(struct stk_jpeg_codes *c, const struct stk_jpeg_huffman *h)
 {
@@ -23,12 +23,12 @@ static void build_codes(struct stk_jpeg_codes *c, const struct stk_jpeg_huffman 
 /* A code and its meaning. */
 struct code {
 	uint8_t bits, symbol;
-	uint8_t size;    /* of its extra bits */
-	uint8_t advance; /* positions, or END */
-	uint8_t zero;    /* the place of a 0 among its bits: no code is all ones */
+	uint8_t size;    /* number of its extra bits */
+	uint8_t advance; /* number of positions to advance, or END */
+	uint8_t zero;    /* index of a 0 among its bits; there is one, since no code consists only of ones */
 };
 
-/* All codes, in order: shortest first, so that those that fit in some bits are the first ones. */
+/* All codes, shortest first, so that the codes of up to some length come first. */
 struct code_list {
 	int count;
 	struct code code[256];
@@ -48,7 +48,7 @@ static void list_codes(struct code_list *list, const struct stk_jpeg_huffman *h)
 		}
 }
 
-/* The value of `size` extra bits [F.2.2.1, EXTEND]. */
+/* Returns the value of `size` extra bits [F.2.2.1, EXTEND]. */
 static int32_t extend(uint32_t extra, uint32_t size)
 {
 	return size && extra < 1u << (size - 1) ? (int32_t)extra - (1 << size) + 1 : (int32_t)extra;
@@ -56,8 +56,8 @@ static int32_t extend(uint32_t extra, uint32_t size)
 
 /* ---- pairs ---- */
 
-/* Adds the second (or only) symbol to an entry; `used`: bits before its code. Its extra bits follow the code; where it has none a 0 of the code is
- * taken for the value 0. */
+/* Adds the second (or only) symbol to an entry; `used`: bits before its code. Its extra bits follow the code. If it has none, the entry points to a 0 bit of
+ * the code, which decodes to the value 0. */
 static struct stk_jpeg_ac_entry with_second(struct stk_jpeg_ac_entry e, const struct code *c, uint32_t used)
 {
 	e.length = (uint8_t)(used + c->bits + c->size);
@@ -75,7 +75,7 @@ static void fill_pairs(struct stk_jpeg_ac_table *t, uint32_t at, uint32_t count,
 	memset(t->pair_length + at, e.length, count);
 }
 
-/* The entries from `at` on of a first coefficient `value`, after which `left` bits remain: one run for each second code that fits there. */
+/* Fills the entries from `at` on for a first coefficient `value`, after which `left` bits remain: one run for each second code that fits in them. */
 static void fill_seconds(
 	struct stk_jpeg_ac_table *t, const struct code_list *list, const struct code *first, int32_t value, uint32_t at, uint32_t left)
 {
@@ -108,19 +108,19 @@ void stk__jpeg_ac_table_build(struct stk_jpeg_ac_table *t, const struct stk_jpeg
 		}
 		at += width;
 	}
-	/* Longer codes, or none; what is stored goes outside the block. */
+	/* Codes that are longer, or do not exist. Their values are stored outside of the block. */
 	fill_pairs(t, at, ALL - at, (struct stk_jpeg_ac_entry){.first_at = 64, .advance = 64, .second_shift = 63});
 	memset(t->first_length + at, 0, ALL - at);
 }
 
 /* ---- skipping ---- */
 
-/* Lengths and advances for each index of some number of bits. */
+/* Lengths and advances for each index of a given number of bits. */
 struct runs {
 	uint8_t *length, *advance;
 };
 
-/* One symbol and then what the shorter index `rest` says, as long as that does not pass position 63 from 1. */
+/* Sets `count` entries to one symbol followed by those in the shorter index `rest`, except if these would move past position 63 from position 1. */
 static void join(struct runs to, struct runs rest, const struct code *c, uint32_t count)
 {
 	uint8_t used = (uint8_t)(c->bits + c->size), limit = (uint8_t)(64 - c->advance);
@@ -131,7 +131,7 @@ static void join(struct runs to, struct runs rest, const struct code *c, uint32_
 	}
 }
 
-/* The indices that begin with one code. levels[v]: done for all v below bits. */
+/* Fills the entries that begin with one code. levels[v] must be complete for all v below bits. */
 static void fill_runs(struct runs to, const struct runs *levels, uint32_t bits, const struct code *c)
 {
 	uint32_t width = 1u << (bits - c->bits), used = (uint32_t)c->bits + c->size;
@@ -142,7 +142,7 @@ static void fill_runs(struct runs to, const struct runs *levels, uint32_t bits, 
 	}
 	uint32_t count = 1u << (bits - used);
 	join(to, levels[bits - used], c, count);
-	for (; count < width; count *= 2) { /* the same for all values of the extra bits */
+	for (; count < width; count *= 2) { /* the entries are the same for all values of the extra bits */
 		memcpy(to.length + count, to.length, count);
 		memcpy(to.advance + count, to.advance, count);
 	}
@@ -151,7 +151,7 @@ static void fill_runs(struct runs to, const struct runs *levels, uint32_t bits, 
 void stk__jpeg_ac_table_build_skip(struct stk_jpeg_ac_table *t, const struct stk_jpeg_huffman *h)
 {
 	enum { BITS = STK_JPEG_SKIP_BITS, ALL = 1 << BITS };
-	uint8_t length[ALL], advance[ALL]; /* of fewer bits than BITS: those of v bits from 2^v on */
+	uint8_t length[ALL], advance[ALL]; /* for fewer bits than BITS: the entries for v bits begin at 2^v */
 	struct code_list list;
 	struct runs levels[BITS + 1];
 	list_codes(&list, h);
@@ -190,7 +190,7 @@ void stk__jpeg_dc_table_build(struct stk_jpeg_dc_table *t, const struct stk_jpeg
 
 /* ---- bands ---- */
 
-/* The entries from `at` on of a code in a first scan. */
+/* Fills the entries from `at` on for a code in a first scan. */
 static void fill_first(struct stk_jpeg_band_entry *at, const struct code *c)
 {
 	uint32_t left = STK_JPEG_BAND_BITS - c->bits;

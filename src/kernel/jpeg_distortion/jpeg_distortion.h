@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The distortion of an image by JPEG compression at some quality, without a file in between: colours at half the size, blocks through the cosine
- * transform, coefficients rounded to multiples of the quantisation tables, and all of it back. Since entropy coding loses nothing, the pixels are
- * those that libjpeg-turbo decodes from what it encodes, with its default settings (4:2:0, the accurate transforms, smooth upsampling): the formulas
- * below are its own, in whole numbers (jccolor.c, jcsample.c, jfdctint.c, jcdctmgr.c, jidctint.c, jdsample.c, jdcolor.c, jcparam.c).
+ * Distorts an image like JPEG compression of a given quality, without writing a file: halves the colours, transforms blocks with the cosine transform,
+ * rounds coefficients to multiples of the quantisation tables, and converts all of it back. Entropy coding is lossless, so the pixels are those that
+ * libjpeg-turbo decodes from its own files with default settings (4:2:0, the accurate transforms, smooth upsampling). The formulas below are
+ * libjpeg-turbo's, in integers (jccolor.c, jcsample.c, jfdctint.c, jcdctmgr.c, jidctint.c, jdsample.c, jdcolor.c, jcparam.c).
  *
- * Three phases, each over what the one before it left in work memory: samples of the three planes, their blocks in place, then pixels. The GPU
- * makes samples and distorts them in one launch, pixels in another (jpeg_distortion_tile.h). */
+ * There are three phases; each reads the results of the one before it in work memory: samples of the three planes, then their blocks (in place), then
+ * pixels. The GPU makes and distorts samples in one launch, and makes pixels in another (jpeg_distortion_tile.h). */
 #ifndef STK_KERNEL_JPEG_DISTORTION_H
 #define STK_KERNEL_JPEG_DISTORTION_H
 
@@ -17,19 +17,19 @@
 
 enum { STK_JPEG_DISTORTION_PHASES = 3 };
 
-/* Plain data. Frames of height x width pixels of RGB, dense. The planes of a frame lie one after the other: luma of `wide` x `high` samples, whole
- * blocks, then two of chroma. */
+/* Plain data. The image has frames of height x width pixels of RGB, dense. The planes of a frame follow each other: luma with `wide` x `high` samples, in
+ * whole blocks, then two planes of chroma. */
 struct stk_jpeg_distortion {
 	int64_t frames;
 	int32_t width, height;
-	int32_t wide[2], high[2]; /* of luma and of chroma: multiples of 8 */
+	int32_t wide[2], high[2]; /* of luma and chroma: multiples of 8 */
 	uint8_t quant[2][64];     /* in natural order */
 };
 
-/* Fills in what follows from the image's extents and the quality, which is clamped to 1 .. 100. */
+/* Computes all fields from the image's extents and the quality, which is clamped to 1 .. 100. */
 void stk__jpeg_distortion_init(struct stk_jpeg_distortion *j, int64_t frames, int32_t width, int32_t height, int64_t quality);
 
-/* All phases on the CPU, frame by frame. work: stk__jpeg_distortion_scratch bytes, aligned to 2. */
+/* Runs all phases on the CPU, frame by frame. work: stk__jpeg_distortion_scratch bytes, aligned to 2. */
 void stk__jpeg_distortion_run(const struct stk_jpeg_distortion *j, const uint8_t *src, uint8_t *dst, uint8_t *work);
 /* The same, compiled for AVX2. */
 void stk__jpeg_distortion_run_avx2(const struct stk_jpeg_distortion *j, const uint8_t *src, uint8_t *dst, uint8_t *work);

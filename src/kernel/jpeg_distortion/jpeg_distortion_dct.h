@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The transforms of jpeg_distortion.h, over STK_DCT_WORD: int32_t, or a vector of them, each lane a block of its own. STK_DCT names the functions. */
+ * The transforms of jpeg_distortion.h for STK_DCT_WORD, which is int32_t, or a vector of int32_t with a block in each lane. STK_DCT names the functions. */
 
-/* The transform of 8 values that lie `step` apart; C. Loeffler, A. Ligtenberg and G. Moschytz, "Practical fast 1-D DCT algorithms with 11
- * multiplications" (1989), with 13 bits behind the point. shift: bits to take off the results; the two that need no multiplication are instead
- * scaled up by `up` bits, then down by `down`. */
+/* Transforms 8 values that are `step` apart: C. Loeffler, A. Ligtenberg and G. Moschytz, "Practical fast 1-D DCT algorithms with 11 multiplications" (1989),
+ * with 13 bits of fraction. shift: number of bits by which results are shifted down. The two results that need no multiplication are shifted up by `up` bits
+ * and then down by `down` instead. */
 STK_HD void STK_DCT(forward)(STK_DCT_WORD *v, int step, int up, int down, int shift)
 {
 	STK_DCT_WORD sum[4], gap[4];
@@ -29,7 +29,7 @@ STK_HD void STK_DCT(forward)(STK_DCT_WORD *v, int step, int up, int down, int sh
 	v[step] = (gap[0] * 12299 + z1 + z4 + half) >> shift;
 }
 
-/* The inverse. */
+/* The inverse transform. */
 STK_HD void STK_DCT(inverse)(STK_DCT_WORD *v, int step, int shift)
 {
 	STK_DCT_WORD z = (v[2 * step] + v[6 * step]) * 4433, low = z - v[6 * step] * 15137, high = z + v[2 * step] * 6270;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * One sample, block or pixel of a phase of jpeg_distortion.h, for C and CUDA alike. */
+ * Computes one sample, block or pixel of a phase of jpeg_distortion.h, in C and CUDA. */
 #ifndef STK_KERNEL_JPEG_DISTORTION_ELEMENT_H
 #define STK_KERNEL_JPEG_DISTORTION_ELEMENT_H
 
@@ -22,13 +22,13 @@ STK_HD int64_t stk__jpeg_distortion_work(const struct stk_jpeg_distortion *j)
 	return j->frames * stk__jpeg_frame(j);
 }
 
-/* Bytes of scratch on the CPU: the planes of one frame, and a few rows. */
+/* Returns the bytes of scratch memory on the CPU: the planes of one frame, and a few rows. */
 STK_HD int64_t stk__jpeg_distortion_scratch(const struct stk_jpeg_distortion *j)
 {
 	return stk__jpeg_frame(j) + 8 * (int64_t)j->wide[1] + 64;
 }
 
-/* How many values a phase makes: samples, blocks, pixels. */
+/* Returns the number of values that a phase makes: samples, blocks or pixels. */
 STK_HD int64_t stk__jpeg_distortion_values(const struct stk_jpeg_distortion *j, int phase)
 {
 	return phase == 0   ? stk__jpeg_distortion_work(j)
@@ -38,7 +38,7 @@ STK_HD int64_t stk__jpeg_distortion_values(const struct stk_jpeg_distortion *j, 
 
 /* ---- samples ---- */
 
-/* Y, Cb or Cr of a pixel of RGB. */
+/* Returns Y, Cb or Cr of a pixel of RGB. */
 STK_HD int32_t stk__jpeg_of_rgb(const uint8_t *p, int component)
 {
 	switch (component) {
@@ -51,7 +51,7 @@ STK_HD int32_t stk__jpeg_of_rgb(const uint8_t *p, int component)
 	}
 }
 
-/* A sample of a plane. Beyond the image its outermost pixels repeat: columns before chroma is halved, rows after it. */
+/* Returns a sample of a plane. Outside of the image the outermost pixels repeat: columns before chroma is halved, rows after it. */
 STK_HD uint8_t stk__jpeg_sample(const struct stk_jpeg_distortion *j, const uint8_t *frame, int component, int32_t x, int32_t y)
 {
 	const uint8_t *row;
@@ -75,8 +75,8 @@ STK_HD uint8_t stk__jpeg_sample(const struct stk_jpeg_distortion *j, const uint8
 #define STK_DCT(name) stk__jpeg_##name
 #include "kernel/jpeg_distortion/jpeg_distortion_dct.h"
 
-/* A coefficient, which has 3 bits behind the point, to the nearest multiple of q; halves away from 0. Division in float32 is exact: there is no quotient
- * of such whole numbers within its rounding of the next one. */
+/* Rounds a coefficient, which has 3 bits of fraction, to the nearest multiple of q; halves away from 0. Division in float32 is exact here: no quotient of
+ * such integers rounds up to the next integer. */
 STK_HD int32_t stk__jpeg_quantise(int32_t x, int32_t q)
 {
 	int32_t size = (x < 0 ? -x : x) + 4 * q, multiple = (int32_t)((float)size / (float)(8 * q)) * q;
@@ -108,7 +108,8 @@ STK_HD void stk__jpeg_distort_block(uint8_t *samples, int64_t stride, const uint
 
 /* ---- pixels ---- */
 
-/* A plane of chroma at a pixel: 3/4 of the nearest sample and 1/4 of the next nearest, in both directions; of images of up to 4 columns, the nearest. */
+/* Returns a plane of chroma at a pixel: 3/4 of the nearest sample and 1/4 of the next nearest, in both directions. For images of up to 4 columns, returns
+ * the nearest sample. */
 STK_HD int32_t stk__jpeg_chroma(const struct stk_jpeg_distortion *j, const uint8_t *plane, int32_t x, int32_t y)
 {
 	int32_t columns = (j->width + 1) / 2, rows = (j->height + 1) / 2, cx = x / 2, cy = y / 2;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * JPEG distortion on the GPU, tile by tile (kernel/jpeg_distortion/jpeg_distortion_tile.h): the arithmetic of jpeg_distortion_element.h. */
+ * JPEG distortion on the GPU, tile by tile (kernel/jpeg_distortion/jpeg_distortion_tile.h), with the arithmetic of jpeg_distortion_element.h. */
 #include "kernel/common/pixels.cuh"
 #include "kernel/common/span.cuh"
 #include "kernel/job/job_find.cuh"
@@ -9,9 +9,9 @@
 #define WIDTH STK_JPEG_TILE_WIDTH
 #define HEIGHT STK_JPEG_TILE_HEIGHT
 #define BLOCKS (STK_JPEG_TILE_THREADS / 8)
-#define PITCH 9 /* words of a row of coefficients: rows and columns are read without two lanes at one bank */
+#define PITCH 9 /* words in a row of coefficients; with it no two lanes access the same bank when they read rows or columns */
 
-/* The place of a thread block's tile in its job. */
+/* The position of a thread block's tile in its job. */
 struct tile_place {
 	uint32_t frame;
 	int32_t x, y;
@@ -23,7 +23,7 @@ static __device__ __forceinline__ tile_place find_tile(uint32_t block, stk_jpeg_
 	return {frame, (int32_t)(block - row * t.across) * width, (int32_t)(row - frame * t.down) * height};
 }
 
-/* Of a thread block: samples of luma, then those of the two colours, and the coefficients of their blocks. */
+/* A thread block's samples of luma and of the two colours, and the coefficients of their blocks. */
 struct tile_samples {
 	__align__(8) uint8_t luma[HEIGHT][WIDTH];
 	__align__(8) uint8_t chroma[2][HEIGHT / 2][WIDTH / 2];
@@ -31,7 +31,7 @@ struct tile_samples {
 	float2 step[2][64]; /* of luma and of colours: the reciprocal of 8 times a coefficient's step, and the step */
 };
 
-/* Once for all blocks of a thread block. The reciprocal is a little too large, never too small. */
+/* Computes the steps once for all blocks of a thread block. The reciprocal is a little too large, never too small. */
 static __device__ __forceinline__ void make_steps(const stk_jpeg_distortion &j, tile_samples &s)
 {
 	int32_t i = (int32_t)threadIdx.x;
@@ -41,19 +41,19 @@ static __device__ __forceinline__ void make_steps(const stk_jpeg_distortion &j, 
 	s.step[i / 64][i % 64] = make_float2(__uint_as_float(__float_as_uint(1 / (8 * step)) + 1), step);
 }
 
-/* stk__jpeg_quantise without a division. Coefficients have fewer than 16 bits, so that what the reciprocal and the rounding add, 2^-22 of the quotient, is less than
- * what a quotient lacks to the next whole number, and whole numbers are reached. */
+/* Does the same as stk__jpeg_quantise, without a division. Coefficients have fewer than 16 bits. So the error of the reciprocal and of rounding, 2^-22 of
+ * the quotient, is smaller than the distance from any quotient below an integer to that integer, and integers themselves are reached. */
 static __device__ __forceinline__ int32_t quantise(int32_t x, float2 step)
 {
 	float value = (float)x, multiple = __fadd_rd(__fmaf_rn(fabsf(value), step.x, 0.5f), 0x1p23f) - 0x1p23f;
 	return __float_as_int(__fmaf_rn(copysignf(multiple, value), step.y, 0x1.8p23f)) - 0x4b400000; /* 0x1.8p23f */
 }
 
-/* The samples of 2 x 2 pixels, the colours' number (x, y) of the frame and (i, k) of the tile. */
+/* Makes the samples of 2 x 2 pixels. Their chroma sample is (x, y) in the frame and (i, k) in the tile. */
 static __device__ __forceinline__ void make_samples(
 	const stk_jpeg_distortion &j, const uint8_t *frame, int32_t x, int32_t y, int32_t i, int32_t k, tile_samples &s)
 {
-	if (y > (j.height - 1) / 2) { /* below the image, where luma and colours repeat other rows */
+	if (y > (j.height - 1) / 2) { /* below the image, where luma and colours repeat different rows */
 		for (int p = 0; p < 4; p++)
 			s.luma[2 * k + p / 2][2 * i + p % 2] = stk__jpeg_sample(&j, frame, 0, 2 * x + p % 2, 2 * y + p / 2);
 		for (int c = 0; c < 2; c++)
@@ -79,7 +79,7 @@ static __device__ __forceinline__ void make_samples(
 		s.chroma[c][k][i] = (uint8_t)((sum[c] + 1 + (x & 1)) >> 2);
 }
 
-/* The samples of 4 x 2 pixels inside the frame, of which the first is number (2 * i, 2 * k) of the tile; i is even. */
+/* Makes the samples of 4 x 2 pixels inside the frame, the first of which is pixel (2 * i, 2 * k) of the tile; i is even. */
 static __device__ __forceinline__ void make_samples_inside(
 	const stk_jpeg_distortion &j, const uint8_t *top, int32_t i, int32_t k, tile_samples &s)
 {
@@ -105,9 +105,9 @@ static __device__ __forceinline__ void make_samples_inside(
 		*(uint16_t *)(void *)&s.chroma[c][k][i] = (uint16_t)((sum[c][0] + 1) >> 2 | (sum[c][1] + 2) >> 2 << 8);
 }
 
-/* A block of samples: where it lies in the tile, and in the plane. */
+/* A block of samples: its position in the tile and in the plane. */
 struct sample_block {
-	const uint8_t *from; /* its first sample */
+	const uint8_t *from; /* address of its first sample */
 	int32_t pitch, plane, x, y;
 };
 
@@ -121,7 +121,7 @@ static __device__ __forceinline__ sample_block find_block(const tile_samples &s,
 	return {&s.chroma[c][0][x], WIDTH / 2, 1 + c, at.x / 2 + x, at.y / 2};
 }
 
-/* Distorts a row, then a column of the block, then a row again: stk__jpeg_distort_block by eight threads. Returns the thread's row of samples. */
+/* Distorts a block like stk__jpeg_distort_block, with eight threads: each takes a row, then a column, then a row again. Returns the thread's row of samples. */
 static __device__ __forceinline__ uint2 distort_row(const uint8_t *samples, const float2 *step, int32_t lane, int32_t *coefficients)
 {
 	uint2 word = *(const uint2 *)(const void *)samples;
@@ -188,13 +188,13 @@ extern "C" __global__ void __launch_bounds__(STK_JPEG_TILE_THREADS) job_jpeg_sam
 
 /* ---- pixels ---- */
 
-/* The planes of a frame, and where its pixels go. */
+/* The planes of a frame, and the address of its pixels. */
 struct frame_planes {
 	const uint8_t *luma, *chroma[2];
 	uint8_t *dst;
 };
 
-/* The pixels (x, y) to (x + 7, y + 1) of an image of up to four columns. */
+/* Makes pixels (x, y) to (x + 7, y + 1) of an image of up to four columns. */
 static __device__ __noinline__ void make_narrow(const stk_jpeg_distortion &j, const frame_planes &f, int32_t x, int32_t y)
 {
 	for (int32_t k = y; k < min(y + 2, j.height); k++)
@@ -203,7 +203,7 @@ static __device__ __noinline__ void make_narrow(const stk_jpeg_distortion &j, co
 				stk__jpeg_chroma(&j, f.chroma[1], i, k), f.dst + 3 * ((int64_t)k * j.width + i));
 }
 
-/* Samples of a row of chroma: four from column x on, with one on either side. */
+/* Loads samples of a row of chroma: four from column x on, and one on either side. */
 static __device__ __forceinline__ void load_columns(const uint8_t *row, int32_t x, int32_t wide, int32_t (&sample)[6])
 {
 	uint32_t word = __ldg((const uint32_t *)(const void *)(row + x));
@@ -214,7 +214,8 @@ static __device__ __forceinline__ void load_columns(const uint8_t *row, int32_t 
 	sample[5] = __ldg(row + min(x + 4, wide - 1));
 }
 
-/* The chroma of eight pixels of a row: stk__jpeg_chroma, where what lies beyond the image's sides repeats. last: the last of the samples that the image has. */
+/* Computes the chroma of eight pixels of a row like stk__jpeg_chroma; at the sides of the image the outermost samples repeat. last: index of the last sample
+ * inside the image. */
 static __device__ __forceinline__ void mix_chroma(const int32_t (&near)[6], const int32_t (&far)[6], int32_t last, int32_t (&mixed)[8])
 {
 	int32_t own[6];
@@ -232,7 +233,7 @@ static __device__ __forceinline__ void mix_chroma(const int32_t (&near)[6], cons
 	}
 }
 
-/* Stores up to eight pixels of RGB: in words, or pairs of them, where they are all there and the place is aligned. */
+/* Stores up to eight pixels of RGB. Stores words, or pairs of them, if all eight are there and the address is aligned. */
 static __device__ __forceinline__ void store_eight(uint8_t *to, const uint32_t (&word)[6], int32_t n)
 {
 	if (n >= 8 && ((uintptr_t)to & 7) == 0) {
@@ -253,7 +254,7 @@ static __device__ __forceinline__ void store_eight(uint8_t *to, const uint32_t (
 			to[k] = (uint8_t)(word[k / 4] >> 8 * (k % 4));
 }
 
-/* Eight pixels of a row: stk__jpeg_pixel. */
+/* Computes eight pixels of a row like stk__jpeg_pixel, and stores them. */
 static __device__ __forceinline__ void make_row(
 	const uint2 &luma, const int32_t (&blue)[8], const int32_t (&red)[8], uint8_t *to, int32_t n)
 {
@@ -272,7 +273,7 @@ static __device__ __forceinline__ void make_row(
 	store_eight(to, word, n);
 }
 
-/* A thread makes eight pixels in each of the two rows that share their nearest samples of chroma. */
+/* Each thread makes eight pixels in each of the two rows that have the same nearest samples of chroma. */
 extern "C" __global__ void __launch_bounds__(STK_JOB_THREADS) job_jpeg_pixels(const __grid_constant__ stk_job_gpu_view v)
 {
 	const stk_job_gpu_item &it = share_item(v);
@@ -288,7 +289,7 @@ extern "C" __global__ void __launch_bounds__(STK_JOB_THREADS) job_jpeg_pixels(co
 		make_narrow(j, f, x, y);
 		return;
 	}
-	int32_t wide = j.wide[1], last = (j.width - 1) / 2 - column + 1, mixed[2][2][8]; /* by row, then plane */
+	int32_t wide = j.wide[1], last = (j.width - 1) / 2 - column + 1, mixed[2][2][8]; /* mixed is indexed by row, then plane */
 	int64_t above = (int64_t)max(row - 1, 0) * wide, own = (int64_t)row * wide,
 		below = (int64_t)min(row + 1, (j.height - 1) / 2) * wide;
 #pragma unroll

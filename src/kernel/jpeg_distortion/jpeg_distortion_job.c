@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Making jobs of JPEG distortion, and what they are to the GPU. */
+ * Makes jobs of JPEG distortion, and describes them for the GPU. */
 #include "kernel/jpeg_distortion/jpeg_distortion.h"
 
 #include "kernel/job/job_kind.h"
@@ -36,7 +36,7 @@ enum stk_status stk__job_jpeg_distortion(struct stk_jobs *jobs, const struct stk
 
 /* ---- on the GPU ---- */
 
-/* The launches, from STK_LAUNCH_jpeg_distortion on: the coded samples, then the pixels. */
+/* The launches, counted from STK_LAUNCH_jpeg_distortion: coded samples, then pixels. */
 enum { SAMPLES, PIXELS };
 static const struct stk_job_launch launches[] = {
 	[SAMPLES] = {"jpeg_distortion_gpu", "job_jpeg_samples", STK_JPEG_TILE_THREADS},

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The phases on the CPU: planes by rows, blocks side by side in the lanes of a vector, pixels by rows. Once more for wide registers:
- * jpeg_distortion_avx2.c. */
+ * The phases on the CPU: planes by rows, blocks in the lanes of a vector, pixels by rows. jpeg_distortion_avx2.c compiles this file again for wide
+ * registers. */
 #include "kernel/jpeg_distortion/jpeg_distortion_element.h"
 
 #include <string.h>
@@ -33,7 +33,7 @@ static void chroma_row(uint8_t *restrict blue, uint8_t *restrict red, const uint
 	}
 }
 
-/* Two columns each of two rows; n is even. */
+/* Averages two columns of two rows each; n is even. */
 static void halve_row(uint8_t *restrict out, const uint8_t *restrict top, const uint8_t *restrict bottom, int n)
 {
 	for (int x = 0; x < n; x += 2)
@@ -56,7 +56,7 @@ static void make_luma(const struct stk_jpeg_distortion *j, const uint8_t *frame,
 	}
 }
 
-/* rows: four of 2 * wide[1] values. */
+/* rows: scratch for four rows of 2 * wide[1] values. */
 static void make_chroma(const struct stk_jpeg_distortion *j, const uint8_t *frame, uint8_t *blue, uint8_t *red, uint8_t *rows)
 {
 	int32_t wide = j->wide[1];
@@ -87,7 +87,7 @@ static words quantise(words x, int32_t q)
 	return (multiple ^ sign) - sign;
 }
 
-/* LANES blocks side by side. */
+/* Distorts LANES adjacent blocks. */
 static void distort_blocks(uint8_t *samples, int64_t stride, const uint8_t *quant)
 {
 	words v[64];
@@ -107,8 +107,8 @@ static void distort_blocks(uint8_t *samples, int64_t stride, const uint8_t *quan
 		wide_inverse(v + 8 * y, 1, 18);
 	for (int k = 0; k < 64; k++) {
 		words s = v[k] + 128;
-		s &= ~(s >> 31);                      /* negative ones are 0 */
-		v[k] = (s | ((255 - s) >> 31)) & 255; /* what is larger has all bits */
+		s &= ~(s >> 31);                      /* negative values become 0 */
+		v[k] = (s | ((255 - s) >> 31)) & 255; /* values above 255 become all ones */
 	}
 	for (int y = 0; y < 8; y++)
 		for (int b = 0; b < LANES; b++)
@@ -129,7 +129,7 @@ static void distort_plane(uint8_t *plane, int32_t wide, int32_t high, const uint
 
 /* ---- pixels ---- */
 
-/* A row of chroma at full width. sums: columns + 2 values, of which the first is a margin. */
+/* Makes a row of chroma at full width. sums: columns + 2 values; the first and the last are margins. */
 static void widen_row(uint8_t *restrict out, const uint8_t *near, const uint8_t *far, int16_t *restrict sums, int32_t columns)
 {
 	for (int32_t x = 0; columns <= 2 && x < columns; x++)

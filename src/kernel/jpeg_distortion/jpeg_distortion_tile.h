@@ -1,21 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0
- * How the GPU cuts JPEG distortion into thread blocks: first one makes and distorts all samples of a tile of pixels, eight threads a block of 8 x 8; when all are
- * there, since colours are mixed over the blocks' edges, one makes the pixels of a tile. */
+ * How the GPU divides JPEG distortion into thread blocks. First, each thread block makes and distorts all samples of a tile of pixels, with eight threads
+ * for each block of 8 x 8. After that launch, each thread block makes the pixels of a tile; two launches are needed because colours are mixed across the
+ * edges of blocks. */
 #ifndef STK_KERNEL_JPEG_DISTORTION_TILE_H
 #define STK_KERNEL_JPEG_DISTORTION_TILE_H
 
 #include "kernel/jpeg_distortion/jpeg_distortion.h"
 
 enum {
-	STK_JPEG_TILE_WIDTH = 64, /* pixels whose samples a thread block makes: 16 blocks of luma, 8 of chroma */
+	STK_JPEG_TILE_WIDTH = 64, /* pixels whose samples a thread block makes: 16 blocks of luma and 8 of chroma */
 	STK_JPEG_TILE_HEIGHT = 16,
 	STK_JPEG_TILE_THREADS = 192,
-	STK_JPEG_PIXEL_WIDTH = 64, /* pixels that a thread block makes, sixteen a thread */
+	STK_JPEG_PIXEL_WIDTH = 64, /* pixels that a thread block makes, sixteen per thread */
 	STK_JPEG_PIXEL_HEIGHT = 64
 };
 
 struct stk_jpeg_tiles {
-	uint32_t across, down; /* of a frame */
+	uint32_t across, down; /* tiles of a frame */
 };
 
 STK_HD struct stk_jpeg_tiles stk__jpeg_sample_tiles(const struct stk_jpeg_distortion *j)

@@ -1,38 +1,39 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * JPEG decoded by thousands of threads at once: the data that the phases share.
+ * Decodes JPEG with thousands of threads at once. This header has the data that the phases share.
  *
- * The algorithm is that of Weissenberger and Schmidt ("Massively Parallel Huffman Decoding on GPUs", 2018; "Accelerating JPEG Decompression on GPUs",
- * 2021), and so are the words. Huffman codes have no marks to start from, but a decoder that starts at a wrong bit soon synchronises: from some symbol on
- * it is in the state of one that started right [Klein and Wiseman 2003]. So each bitstream (the entropy-coded data of a whole scan, or of one restart
- * interval) is cut into subsequences of 4096 bits. A decoder's state is its bit, its block in the MCU, and its coefficient in the block. Phases:
- *   count, unstuff: 4 KiB chunks count the bytes that remain, then drop the 00 after FF; the first marker ends the bitstream.
- *   decode_subsequences: a thread for each subsequence decodes it from an arbitrary state (block 0, coefficient 0), and writes its state every 512 bits, at
- *             each checkpoint: row 0 of the checkpoints.
- *   synchronise: each thread goes on beyond its subsequence (the paper's overflow) until its state equals that of row 0 at the same checkpoint, for
- *             SYNC_INTERVALS checkpoints at most. It writes its states to row 1 in the subsequence after its own, to row 2 in the one after that, ...
- *   synchronise_stragglers: the few that have not synchronised by then would hold up their warps, so they are gathered and go on in warps of their own.
- *             They give up after ROWS - 1 subsequences. (The paper separates intra-sequence from inter-sequence synchronisation, by whether a thread
- *             overflows beyond its thread block; here no phase depends on which block a thread is in.) What a thread writes depends on the data alone,
- *             never on which thread ran first.
- *   resolve:  the decoder of subsequence 0 started right; where it synchronised with that of another subsequence, that one is right from there on, and so
- *             on to the end. A prefix sum of the finished blocks along the right rows gives each piece of 1024 bits its true start: state and block.
- *   decode_coefficients: a thread for each piece decodes the blocks that begin in it, and stores their coefficients in zigzag order, the DC ones as
- *             differences.
- *   dc:       prefix sums of the differences.
- * The scans of a progressive file are bitstreams too, but do not synchronise: what a refinement's bits mean depends on the coefficients so far. So there is
- * a warp for each of its scans instead, and phases decode_subsequences .. dc know nothing of them:
- *   decode_scans: a thread block for each progressive file. In step i the warp of each scan decodes row i - delay of MCUs, where the delay is one step more
- *             than that of any scan it builds on; so all scans are under way at once, and a file takes little longer than its longest scan. Each lane of
- *             a warp looks up the symbol that may begin at its bit of a word, and holds two of a block's coefficients; all follow the symbols together.
+ * The algorithm and its terms are those of Weissenberger and Schmidt ("Massively Parallel Huffman Decoding on GPUs", 2018; "Accelerating JPEG Decompression
+ * on GPUs", 2021). Huffman codes have no marks at which a decoder could start. But a decoder that starts at a wrong bit soon synchronises: after some
+ * symbols its state equals that of a decoder that started at the right bit [Klein and Wiseman 2003]. So each bitstream (the entropy-coded data of a whole
+ * scan, or of one restart interval) is cut into subsequences of 4096 bits. The state of a decoder is its bit, its block in the MCU, and its coefficient in
+ * the block. Phases:
+ *   count, unstuff: 4 KiB chunks count the bytes that remain, then drop the 00 after FF. The first marker ends the bitstream.
+ *   decode_subsequences: one thread for each subsequence decodes it from an arbitrary state (block 0, coefficient 0), and writes its state every 512 bits,
+ *     at each checkpoint. These are row 0 of the checkpoints.
+ *   synchronise: each thread continues past its subsequence (the paper's overflow) until its state equals that of row 0 at the same checkpoint, for
+ *     SYNC_INTERVALS checkpoints at most. It writes its states to row 1 in the subsequence after its own, to row 2 in the one after that, and so on.
+ *   synchronise_stragglers: the few threads that have not synchronised by then would delay their warps, so they are gathered and continue in warps of their
+ *     own. They give up after ROWS - 1 subsequences. (The paper distinguishes intra-sequence and inter-sequence synchronisation by whether a thread
+ *     overflows past its thread block. Here no phase depends on the thread block of a thread.) The values that a thread writes depend only on the data,
+ *     never on which thread ran first.
+ *   resolve: the decoder of subsequence 0 started at the right bit. The decoder with which it synchronised is right from that point on, and so on to the
+ *     end. A prefix sum of the finished blocks along the right rows gives each piece of 1024 bits its true start: state and block.
+ *   decode_coefficients: one thread for each piece decodes the blocks that begin in it, and stores their coefficients in zigzag order, with the DC
+ *     coefficients as differences.
+ *   dc: prefix sums of the differences.
+ * The scans of a progressive file are bitstreams too, but they do not synchronise, since the meaning of a refinement's bits depends on the coefficients so
+ * far. So one warp decodes each of these scans, and the phases decode_subsequences to dc skip them:
+ *   decode_scans: one thread block for each progressive file. In step i the warp of each scan decodes row i - delay of MCUs. The delay is one step more than
+ *     that of any scan whose results the scan needs, so all scans are decoded at once, and a file takes little longer than its longest scan. Each lane of a
+ *     warp looks up the symbol that may begin at its bit of a word, and holds two of a block's coefficients. All lanes follow the symbols together.
  * For all files:
- *   idct:     libjpeg's islow, for the MCUs of the window, into planes.
- *   color:    libjpeg's upsampling and colour conversion, for the window's pixels.
- * Whatever is not plainly right (a bad code, a run past coefficient 63, too few bits, no synchronisation) sets the image's flags: the CPU then decodes it,
- * and reports what is wrong with it, if anything.
+ *   idct: libjpeg's islow, for the MCUs of the window, into planes.
+ *   color: libjpeg's upsampling and colour conversion, for the window's pixels.
+ * Any irregularity (a bad code, a run past coefficient 63, too few bits, no synchronisation) sets the image's flags. The CPU then decodes the image, and
+ * reports the error if there is one.
  *
- * All structs are plain data in arrays, which lie in device memory for the kernels and in host memory for the plain C versions. Those are built into
- * the tests alone (jpeg_gpu_reference.h). */
+ * All structs are plain data in arrays. The arrays lie in device memory for the kernels, and in host memory for the plain C versions, which are built only
+ * into the tests (jpeg_gpu_reference.h). */
 #ifndef STK_KERNEL_JPEG_GPU_H
 #define STK_KERNEL_JPEG_GPU_H
 
@@ -61,114 +62,117 @@ enum stk_jpeg_gpu_phase {
 #endif
 #define STK_JPEG_GPU_PIECE 1024       /* bits in a piece, which one thread decodes to coefficients */
 #define STK_JPEG_GPU_ROWS 13          /* rows of checkpoints: a thread overflows into at most ROWS - 1 subsequences */
-#define STK_JPEG_GPU_SYNC_INTERVALS 4 /* in phase synchronise: most threads need fewer */
+#define STK_JPEG_GPU_SYNC_INTERVALS 4 /* in phase synchronise; most threads need fewer */
 #define STK_JPEG_GPU_PER_SUBSEQUENCE (STK_JPEG_GPU_SUBSEQUENCE / STK_JPEG_GPU_INTERVAL)
 #define STK_JPEG_GPU_PIECES (STK_JPEG_GPU_SUBSEQUENCE / STK_JPEG_GPU_PIECE)
 #define STK_JPEG_GPU_PER_PIECE (STK_JPEG_GPU_PIECE / STK_JPEG_GPU_INTERVAL)
 
-/* Threads in a thread block. Those of the first and the last decode with one set of tables. */
+/* Threads in a thread block. A thread block of SYNC_THREADS or COEFFICIENT_THREADS decodes with one set of tables. */
 #define STK_JPEG_GPU_SYNC_THREADS 256
 #define STK_JPEG_GPU_STRAGGLER_THREADS 64
 #define STK_JPEG_GPU_COEFFICIENT_THREADS 128
 #define STK_JPEG_GPU_IDCT_BLOCKS 32   /* blocks that a warp transforms */
 #define STK_JPEG_GPU_IDCT_WARPS 4     /* in a thread block */
-#define STK_JPEG_GPU_COLOR_ROWS 32    /* rows of pixels that a thread block makes, 8 a warp */
-#define STK_JPEG_GPU_MAX_SCANS 24     /* of a progressive file: a warp each; the CPU decodes files with more */
-#define STK_JPEG_GPU_SCAN_SHARED 2240 /* bytes of shared memory for each */
+#define STK_JPEG_GPU_COLOR_ROWS 32    /* rows of pixels that a thread block makes; each warp makes 8 */
+#define STK_JPEG_GPU_MAX_SCANS 24     /* in a progressive file, each of which gets a warp; the CPU decodes files with more */
+#define STK_JPEG_GPU_SCAN_SHARED 2240 /* bytes of shared memory for each scan */
 
 #define STK_JPEG_GPU_NONE 0xffffffffu
 
-/* Why the CPU has to decode an image: bits of its flags. */
+/* Reasons why the CPU has to decode an image: bits of its flags. */
 enum {
 	STK_JPEG_GPU_SHORT = 1,     /* the bits end before the blocks that the window needs */
 	STK_JPEG_GPU_BAD_CODE = 2,  /* no symbol has this code */
-	STK_JPEG_GPU_OVERRUN = 4,   /* a run past the block's last coefficient */
-	STK_JPEG_GPU_NO_SYNC = 8,   /* a thread that matters did not synchronise within the rows */
+	STK_JPEG_GPU_OVERRUN = 4,   /* a run reaches past the block's last coefficient */
+	STK_JPEG_GPU_NO_SYNC = 8,   /* a thread whose result is needed did not synchronise within the rows */
 	STK_JPEG_GPU_LEFTOVER = 16, /* bytes between a restart interval's last block and the next marker */
 	STK_JPEG_GPU_DC_RANGE = 32, /* a DC coefficient outside 16 bits */
 };
 
-/* Decoding tables of an image's components, by pair (DC, AC): table 2 * pair is DC's, 2 * pair + 1 AC's, each `size` entries.
- * The 16 bits ahead, v, lead to entry v >> 6 where v < split (codes of at most 10 bits), else (split >> 6) + v - split.
- * An entry: bits of the code and its extra bits 0..4 | extra bits 5..8 | coefficients it moves on 9..15 (64: end of block). */
+/* Decoding tables for an image's components, in pairs (DC, AC): table 2 * pair is for DC, 2 * pair + 1 for AC. Each has `size` entries. If v is the next 16
+ * bits, its entry is number v >> 6 if v < split (codes of at most 10 bits), otherwise (split >> 6) + v - split. An entry: bits of the code plus its extra
+ * bits 0..4 | extra bits 5..8 | number of coefficients to advance 9..15 (64: end of block). */
 struct stk_jpeg_gpu_set {
 	uint32_t at, size, split, tables;
 };
-#define STK_JPEG_GPU_INVALID (16u | 96u << 9) /* ends a block; bit 14 is set in no other entry */
+#define STK_JPEG_GPU_INVALID (16u | 96u << 9) /* ends a block; no other entry has bit 14 set */
 #define STK_JPEG_GPU_MAX_SET 12288            /* entries in a set that fits into shared memory; the CPU decodes files with larger ones */
 
 /* The entropy-coded data of a scan or a restart interval. Offsets are in bytes unless a comment says otherwise. */
 struct stk_jpeg_gpu_bitstream {
 	uint32_t image;
 	uint32_t src, src_size;              /* stuffed bytes, in raw */
-	uint32_t chunk0, chunks;             /* of unstuffing; chunk i begins at (src & ~15) + i * CHUNK */
-	uint32_t subsequence0, subsequences; /* upper bound; bits begin at subsequence0 * SUBSEQUENCE / 8 */
+	uint32_t chunk0, chunks;             /* chunks of unstuffing; chunk i begins at (src & ~15) + i * CHUNK */
+	uint32_t subsequence0, subsequences; /* subsequences: upper bound. The bits begin at byte subsequence0 * SUBSEQUENCE / 8 */
 	uint32_t mcu0;                       /* first MCU, in the image */
-	uint32_t blocks;                     /* that the window needs */
-	uint32_t last;                       /* no restart interval that the window needs follows */
+	uint32_t blocks;                     /* number of blocks that the window needs */
+	uint32_t last;                       /* whether the window needs no later restart interval */
 };
 
 struct stk_jpeg_gpu_plane {
-	uint32_t at; /* in planes, multiple of 16 */
+	uint32_t at; /* offset in planes, a multiple of 16 */
 	uint32_t pitch;
 	uint32_t width, height; /* true extent of the component, counted from the plane's first sample */
 	uint32_t h, v;
-	uint32_t quant; /* its table, in quant, of 64 entries in zigzag order */
+	uint32_t quant; /* number of the component's table in quant; tables have 64 entries in zigzag order */
 	uint32_t upsample;
 };
 
 struct stk_jpeg_gpu_image {
 	uint32_t set;
 	uint32_t blocks_mcu; /* blocks of an MCU */
-	uint32_t pairs;      /* 2 bits a block: its pair of tables */
-	uint32_t places;     /* 2 bits a block: component */
+	uint32_t pairs;      /* 2 bits for each block of an MCU: its pair of tables */
+	uint32_t places;     /* 2 bits for each block of an MCU: its component */
 	uint32_t components, color, h_max, v_max;
 	uint32_t mcus_x;
 	uint32_t mcu_x0, mcu_y0, mcu_x1, mcu_y1; /* the window, in MCUs */
-	uint32_t dc0;                            /* in dc: MCU 0's first block */
-	uint32_t coef0;       /* in coef, in blocks: MCU (mcu_x0, mcu_y0)'s first block; the window's follow in the order of the scan */
-	uint32_t idct0, idct; /* first block and blocks of the window, counted over the batch; idct0 a multiple of IDCT_BLOCKS */
+	uint32_t dc0;                            /* index in dc of the first block of MCU 0 */
+	/* index in coef, in blocks, of the first block of MCU (mcu_x0, mcu_y0); the window's other blocks follow in the order of the scan */
+	uint32_t coef0;
+	/* first block, counted over the batch, and number of blocks of the window; idct0 is a multiple of IDCT_BLOCKS */
+	uint32_t idct0, idct;
 	struct stk_jpeg_gpu_plane plane[3];
-	/* the window's pixels: x, y within MCU (mcu_x0, mcu_y0), interleaved output */
+	/* the window's pixels: x, y are counted from MCU (mcu_x0, mcu_y0); the output is interleaved */
 	uint32_t x, y, w, h;
-	/* first row, counted over the windows of the batch, a multiple of COLOR_ROWS; there is one more than h, as they are taken in pairs */
+	/* first row, counted over the windows of the batch, a multiple of COLOR_ROWS. One row more than h is counted, since rows are made in pairs */
 	uint32_t row0;
-	uint64_t rgb;       /* offset of the window's rows in rgb (whatever their type), multiple of 16; they begin with pixel x & ~7 */
-	uint32_t rgb_pitch; /* bytes of a row, multiple of 16; whole groups of 8 pixels fit */
-	uint32_t type, channels; /* of the output: enum stk_image_type (RGB, BGR, GRAY or YCBCR), 3 or 1 */
+	uint64_t rgb;       /* offset of the window's rows in rgb (for every type), a multiple of 16; the rows begin with pixel x & ~7 */
+	uint32_t rgb_pitch; /* bytes of a row, a multiple of 16; whole groups of 8 pixels fit */
+	uint32_t type, channels; /* of the output: enum stk_image_type (RGB, BGR, GRAY or YCBCR); 3 or 1 */
 };
 
-/* A scan of a progressive file [G.1]. Its units are MCUs, or blocks where it has one component. */
+/* A scan of a progressive file [G.1]. Its units are MCUs, or single blocks if it has only one component. */
 struct stk_jpeg_gpu_scan {
-	uint32_t bitstream;                                           /* its first; those of later restart intervals follow */
-	uint32_t interval;                                            /* units of a restart interval; NONE: there are none */
-	uint32_t delay;                                               /* rows of MCUs that it stays behind the first scan */
-	uint8_t start, end;                                           /* band of coefficients, in zigzag order */
-	uint8_t high, low;                                            /* 0, or the bit known before; the bit known then */
-	uint8_t alone, component;                                     /* it has this component alone */
-	uint8_t parts;                                                /* blocks of a unit */
-	uint8_t part[STK_JPEG_MAX_BLOCKS], slot[STK_JPEG_MAX_BLOCKS]; /* of each: its place in the MCU, and its table */
+	uint32_t bitstream; /* its first bitstream; those of later restart intervals follow */
+	uint32_t interval;  /* units in a restart interval; NONE: no restart intervals */
+	uint32_t delay;     /* rows of MCUs by which it lags the first scan */
+	uint8_t start, end; /* band of coefficients, in zigzag order */
+	/* successive approximation: high is 0 in a first scan, otherwise the lowest bit known before; low is the lowest bit known after */
+	uint8_t high, low;
+	uint8_t alone, component;                                     /* whether the scan has only one component, and which */
+	uint8_t parts;                                                /* blocks in a unit */
+	uint8_t part[STK_JPEG_MAX_BLOCKS], slot[STK_JPEG_MAX_BLOCKS]; /* for each block of a unit: its place in the MCU, and its table */
 	struct stk_jpeg_huffman table[3];
 };
 
-/* A progressive file. Its window begins with the image's first row, and is as wide as the image. */
+/* A progressive file. Its window begins at the image's first row, and is as wide as the image. */
 struct stk_jpeg_gpu_progressive {
 	uint32_t image, scan0, scans, steps;
 };
 
-/* What one thread block decodes: `count` subsequences (or pieces) from `first` on, all with one set of tables. */
+/* The work of one thread block: `count` subsequences (or pieces) from `first` on, all with one set of tables. */
 struct stk_jpeg_gpu_work {
 	uint32_t set, first, count;
 };
 
-/* Where a piece begins: the block, counted in the bitstream, and the state, packed as in a checkpoint. */
+/* The start of a piece: the block, counted in the bitstream, and the state, packed as in a checkpoint. */
 struct stk_jpeg_gpu_start {
 	uint32_t block, state;
 };
 
 struct stk_jpeg_gpu_view {
-	/* made by the host */
-	const uint8_t *raw; /* readable 16 bytes before and after */
+	/* written by the host */
+	const uint8_t *raw; /* 16 bytes before and after it can be read */
 	const struct stk_jpeg_gpu_image *images;
 	const struct stk_jpeg_gpu_bitstream *bitstreams; /* those of baseline files first */
 	const struct stk_jpeg_gpu_progressive *progressive;
@@ -180,20 +184,21 @@ struct stk_jpeg_gpu_view {
 	uint32_t n_images, n_bitstreams, n_sync_work, n_coefficient_work, n_chunks, n_idct, n_rows, n_progressive, n_scans;
 	uint32_t n_baseline, n_subsequences; /* bitstreams of baseline files, and their subsequences */
 	uint32_t max_set;                    /* entries of the largest set */
-	uint32_t max_scans;                  /* of a progressive file */
-	/* Results. The host sets flags and n_stragglers to 0 and marker to ~0 beforehand. Memory is reused once no later phase reads it: coef may
-	 * lie where raw did, planes where kept .. starts did, rgb where coef did. */
+	uint32_t max_scans;                  /* in any progressive file */
+	/* Results. The host sets flags and n_stragglers to 0 and marker to ~0 beforehand. Memory is reused after the last phase that reads it: coef may take
+	 * the memory of raw, planes that of kept to starts, rgb that of coef. */
 	uint32_t *flags;        /* per image */
-	uint32_t *host_flags;   /* a copy of flags in host memory, which kernel jpeg_gpu_color writes and the waiting thread reads */
-	uint32_t *n_stragglers; /* entries in stragglers; of the kernels */
-	uint32_t *marker;       /* per bitstream: offset of the first marker, or more than src_size */
-	uint32_t *kept;         /* per chunk: bytes that remain */
-	uint8_t *bits;          /* unstuffed, as big-endian 32-bit words; readable 256 bytes past the end */
+	uint32_t *host_flags;   /* a copy of flags in host memory; kernel jpeg_gpu_color writes it, and the waiting thread reads it */
+	uint32_t *n_stragglers; /* number of entries in stragglers; only used by the kernels */
+	uint32_t *marker;       /* per bitstream: offset of the first marker, or more than src_size if there is none */
+	uint32_t *kept;         /* per chunk: number of bytes that remain */
+	uint8_t *bits;          /* unstuffed, as big-endian 32-bit words; 256 bytes past the end can be read */
 	uint32_t *bit_length;   /* per bitstream */
 	uint32_t *checkpoints;  /* ROWS rows of n_subsequences * PER_SUBSEQUENCE */
 	uint32_t *match;      /* per subsequence: the interval of the bitstream in which its thread synchronised, NONE, or BITSTREAM_END */
-	uint32_t *stragglers; /* subsequences of phase synchronise_stragglers, in any order; of the kernels */
-	uint32_t *cover;      /* per subsequence: row << 16 | intervals for which this row is right, from the subsequence's start */
+	uint32_t *stragglers; /* subsequences of phase synchronise_stragglers, in any order; only used by the kernels */
+	/* per subsequence: row << 16 | number of intervals, from the subsequence's start, for which this row is right */
+	uint32_t *cover;
 	struct stk_jpeg_gpu_start *starts; /* per piece; block NONE: nothing to do */
 	int16_t *coef;
 	int16_t *dc;

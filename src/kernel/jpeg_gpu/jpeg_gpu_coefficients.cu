@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Phases decode_coefficients and dc of jpeg_gpu.h. A thread builds its block in shared memory; its warp stores each finished block as one line of 128 bytes. */
+ * Phases decode_coefficients and dc of jpeg_gpu.h. A thread builds its block in shared memory. Its warp stores each finished block as one line of 128 bytes. */
 #include "kernel/jpeg_gpu/jpeg_gpu_cursor.cuh"
 
 #define WORDS 16
 #define RING (WORDS + STK_CURSOR_PAD)
 #define NEVER 0xffffffffu
-#define BLOCK_PITCH 33 /* words of a thread's block and one, so that the blocks of a warp's threads begin in different banks */
+#define BLOCK_PITCH 33 /* words of a thread's block plus one, so that the blocks of a warp's threads begin in different banks */
 
-/* Where a thread's blocks go. */
+/* The addresses that a thread writes its blocks to. */
 struct writer {
-	uint32_t dc, dc_end;     /* places of the current block in v.dc, and of the first that is not needed */
-	uint32_t coef;           /* its place in v.coef if it is inside the window, else that of the next that is */
-	uint32_t until, in, out; /* blocks until the window's next edge; in a row of the window (NEVER: all); from it to the next row */
-	uint32_t inside;         /* 0 or 1 */
+	uint32_t dc, dc_end; /* indices in v.dc of the current block, and of the first block that is not needed */
+	uint32_t coef;       /* index in v.coef of the block if it is inside the window, otherwise of the next block that is */
+	/* number of blocks: until the next edge of the window; in a row of the window (NEVER if rows are complete); from one such row to the next */
+	uint32_t until, in, out;
+	uint32_t inside; /* 1 if the block is inside the window, otherwise 0 */
 
 	__device__ __forceinline__ void next()
 	{
@@ -25,7 +26,7 @@ struct writer {
 	}
 };
 
-/* Block b of the image, which needs `left` blocks from it on. */
+/* Returns the writer for block b of the image, of which `left` blocks are needed from b on. */
 static __device__ __forceinline__ writer writer_at(const stk_jpeg_gpu_image &image, uint32_t b, uint32_t left)
 {
 	const stk_jpeg_gpu_place p = stk__jpeg_gpu_place(&image, b);
@@ -41,13 +42,13 @@ static __device__ __forceinline__ writer writer_at(const stk_jpeg_gpu_image &ima
 	return w;
 }
 
-/* What a thread works on. */
+/* The piece that a thread decodes. */
 struct piece {
 	stk_jpeg_gpu_state state;
 	stk_jpeg_gpu_code code;
 	const uint32_t *words;
-	uint32_t image, end; /* bit at which no further block begins */
-	uint32_t whole;      /* bits of a bitstream that has to end with its last block; else 0 */
+	uint32_t image, end; /* no block begins at or after bit `end` */
+	uint32_t whole;      /* length in bits of a bitstream that has to end with its last block; otherwise 0 */
 	struct writer writer;
 };
 
@@ -75,8 +76,8 @@ static __device__ __forceinline__ piece find_piece(const stk_jpeg_gpu_view &v, c
 	return own;
 }
 
-/* The warp stores the blocks of the lanes in `finished`, one after the other, and clears them for the next. from: this lane's word of the warp's first
- * block; at: bytes from the beginning of a block to this lane's word. */
+/* The warp stores the blocks of the lanes in `finished`, one after the other, and clears them for the next blocks. from: this lane's word of the warp's
+ * first block; at: bytes from the start of a block to this lane's word. */
 static __device__ __forceinline__ void flush(uint32_t finished, uint32_t *from, int16_t *coefficients, uint32_t at, uint32_t coef)
 {
 	__syncwarp();
@@ -116,7 +117,7 @@ extern "C" __global__ void __launch_bounds__(STK_JPEG_GPU_COEFFICIENT_THREADS)
 		 in_block = stk__keep(threadIdx.x % 32 * 4);
 	int16_t *mine = (int16_t *)(blocks + stk__keep(threadIdx.x * BLOCK_PITCH));
 	bool begun = own.state.z != 0;         /* in an earlier piece, whose thread stores this block */
-	bool keep = run && !begun && w.inside; /* the block's coefficients */
+	bool keep = run && !begun && w.inside; /* whether the coefficients of this block are stored */
 	int32_t dc = 0;
 	while (__any_sync(~0u, run)) {
 		uint32_t last = 0; /* entry */
@@ -158,7 +159,7 @@ extern "C" __global__ void __launch_bounds__(STK_JPEG_GPU_COEFFICIENT_THREADS)
 #define DC_THREADS 256
 #define COMPONENTS 3
 
-/* Sums of each component over the threads before this one, with what came before the block's MCUs; carry moves on by the total. */
+/* Turns sum into the sums of each component over the threads before this one, plus `carry`. Then adds the total to `carry`. */
 static __device__ __forceinline__ void scan(int32_t sum[COMPONENTS], int32_t carry[COMPONENTS], int32_t (*sums)[DC_THREADS / 32])
 {
 	uint32_t lane = threadIdx.x % 32, warp = threadIdx.x / 32;
@@ -187,7 +188,7 @@ static __device__ __forceinline__ void scan(int32_t sum[COMPONENTS], int32_t car
 	__syncthreads();
 }
 
-/* An MCU a thread, 256 MCUs at a time. */
+/* Each thread takes an MCU, and the thread block 256 MCUs at a time. */
 extern "C" __global__ void __launch_bounds__(DC_THREADS) jpeg_gpu_dc(const __grid_constant__ stk_jpeg_gpu_view v)
 {
 	__shared__ int32_t sums[COMPONENTS][DC_THREADS / 32];

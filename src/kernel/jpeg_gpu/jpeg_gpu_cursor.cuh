@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The state of a thread that decodes, and what it decodes with: stk_jpeg_gpu_state and stk_jpeg_gpu_code (jpeg_gpu_symbols.h), arranged so that a symbol takes
- * few instructions and the chain of dependent ones from a symbol to the next is short. What the next symbol needs is in registers: three words of the bits,
- * and where its table begins. Later words come through a ring of WORDS words in shared memory. Each thread has a ring of its own, filled from global
- * memory by asynchronous copies some symbols ahead, so that no thread's load stalls its warp.
+ *
+ * The decoder of one thread: stk_jpeg_gpu_state and stk_jpeg_gpu_code (jpeg_gpu_symbols.h), arranged so that a symbol takes few instructions and the chain
+ * of dependent instructions between symbols is short. Registers hold the data that the next symbol needs: three words of the bits, and the start of its
+ * table. Later words come through a ring of WORDS words in shared memory. Each thread has its own ring, filled from global memory by asynchronous copies
+ * some symbols ahead, so that no thread's load stalls its warp.
  *
  *     begin(...);
  *     while (any thread of the warp runs) {
- *         GROUP times: entry = look(over() || ...); ... advance(entry);  // a thread that waits, or runs no more, executes this and stays where it is
+ *         GROUP times: entry = look(over() || ...); ... advance(entry);  // threads that wait or have finished execute this too, without effect
  *         if (over()) { ... next_block(); }                              // for several threads at once, instead of at each one's symbol
- *         refill<QUADS>(run);                                            // every QUADS * 128 / 31 symbols at the latest
+ *         refill<QUADS>(run);                                            // at the latest after QUADS * 128 / 31 symbols
  *     } */
 #ifndef STK_KERNEL_JPEG_GPU_CURSOR_CUH
 #define STK_KERNEL_JPEG_GPU_CURSOR_CUH
@@ -16,23 +17,23 @@
 #include "kernel/common/cuda.cuh"
 #include "kernel/jpeg_gpu/jpeg_gpu_symbols.h"
 
-#define STK_CURSOR_GROUP 4 /* symbols: of some 27 in a block, so that few threads wait */
-#define STK_CURSOR_PAD 4   /* words between rings: spreads threads over the banks, keeps 16-byte alignment */
+#define STK_CURSOR_GROUP 4 /* in symbols; few threads wait, since a block has about 27 symbols */
+#define STK_CURSOR_PAD 4   /* words between rings: spreads the threads over the banks, and keeps the rings aligned to 16 bytes */
 
 template <int WORDS> struct stk_cursor {
 	uint32_t p, z, c;           /* as in stk_jpeg_gpu_state */
-	uint32_t ahead;             /* the 32 bits from p on, as of the last look */
-	uint32_t high, low, coming; /* the word that p is in, and the next two */
-	uint32_t table, ac;         /* bytes from `tables` to that of the symbol ahead, and to the block's AC table */
+	uint32_t ahead;             /* the 32 bits from p on, at the last call of look */
+	uint32_t high, low, coming; /* the word that contains bit p, and the next two words */
+	uint32_t table, ac;         /* offset in bytes from `tables` to the table for the next symbol, and to the block's AC table */
 
 	const char *tables;            /* in shared or global memory */
-	uint32_t split, pairs, blocks; /* of the code */
-	uint32_t skip, size;           /* entries that those of long codes are moved by; bytes of a table */
+	uint32_t split, pairs, blocks; /* from stk_jpeg_gpu_code */
+	uint32_t skip, size;           /* number of entries to subtract for long codes; bytes of a table */
 
 	char *shared;
 	const uint32_t *bits;
-	uint32_t ring;    /* in `shared` */
-	uint32_t fetched; /* quads of words */
+	uint32_t ring;    /* offset of the ring in `shared`, in bytes */
+	uint32_t fetched; /* number of groups of four words that were fetched */
 
 	__device__ __forceinline__ uint32_t word(uint32_t bit) const
 	{
@@ -45,7 +46,7 @@ template <int WORDS> struct stk_cursor {
 		fetched++;
 	}
 
-	/* After z or c was set. */
+	/* Call after z or c was set. */
 	__device__ __forceinline__ void choose_table()
 	{
 		uint32_t dc = 2 * size * (pairs >> 2 * c & 3);
@@ -53,7 +54,7 @@ template <int WORDS> struct stk_cursor {
 		table = z ? ac : dc;
 	}
 
-	/* at: the ring, in words of `shared_words`; words: the bitstream's bits, 16-byte aligned. */
+	/* Starts decoding. at: the ring's index in `shared_words`; words: the bits of the bitstream, aligned to 16 bytes. */
 	__device__ __forceinline__ void begin(uint32_t *shared_words, uint32_t at, const uint32_t *words, const void *luts,
 		const stk_jpeg_gpu_code &code, const stk_jpeg_gpu_state &state)
 	{
@@ -81,7 +82,7 @@ template <int WORDS> struct stk_cursor {
 		coming = word(p + 64);
 	}
 
-	/* The entry of the symbol ahead; 0, which changes nothing, for a thread that waits. */
+	/* Returns the table entry of the next symbol. For a thread that waits, returns 0, with which advance has no effect. */
 	__device__ __forceinline__ uint32_t look(bool waits)
 	{
 		ahead = __funnelshift_l(low, high, p);
@@ -103,7 +104,7 @@ template <int WORDS> struct stk_cursor {
 		table = ac;
 	}
 
-	/* True if the block has ended. */
+	/* Returns whether the block has ended. */
 	__device__ __forceinline__ bool over() const
 	{
 		return z >= 64;
@@ -133,7 +134,7 @@ template <int WORDS> struct stk_cursor {
 	}
 };
 
-/* Copies a set's tables to shared memory; entries is a multiple of 8. All threads of the block call it, and synchronise after it. */
+/* Copies a set's tables to shared memory; entries is a multiple of 8. All threads of the block call this, and have to synchronise afterwards. */
 __device__ __forceinline__ void stk__cursor_load_tables(uint16_t *to, const uint16_t *from, uint32_t entries)
 {
 	for (uint32_t i = threadIdx.x; i < entries / 8; i += blockDim.x)

@@ -3,30 +3,32 @@
 #include "kernel/common/find.cuh"
 #include "kernel/jpeg_gpu/jpeg_gpu_pixels.h"
 
-/* Values of a block in shared memory: 64 of 16 bits, and as much between blocks as spreads the columns of four over the banks in zigzag order. */
+/* Values per block in shared memory: 64, plus a gap that spreads columns of four blocks in zigzag order over the banks. */
 #define PITCH 80
 
-/* By column, where its coefficients are in zigzag order. */
+/* The zigzag positions of the coefficients, column by column. */
 static __constant__ __align__(8) uint8_t zigzag[64] = {0, 2, 3, 9, 10, 20, 21, 35, 1, 4, 8, 11, 19, 22, 34, 36, 5, 7, 12, 18, 23, 33, 37,
 	48, 6, 13, 17, 24, 32, 38, 47, 49, 14, 16, 25, 31, 39, 46, 50, 57, 15, 26, 30, 40, 45, 51, 56, 58, 27, 29, 41, 44, 52, 55, 59, 62,
 	28, 42, 43, 53, 54, 60, 61, 63};
 
-/* What a block needs beside its coefficients: its DC coefficient, where its samples go, and its table in v.quant, in groups of 8. */
+/* Data that a block needs in addition to its coefficients: its DC coefficient, the position and pitch of its samples, and the index of its table in v.quant,
+ * in groups of 8. */
 struct alignas(16) idct_block {
 	int32_t dc;
 	uint32_t sample, pitch, quant;
 };
 
-/* What a warp has in shared memory: its blocks, and values of the four that it is at, by zigzag order and by column. */
+/* A warp's shared memory: its blocks, and the values of the four blocks that it transforms, in zigzag order and by column. */
 struct alignas(16) idct_warp {
 	idct_block block[STK_JPEG_GPU_IDCT_BLOCKS];
 	int16_t zigzag[4][PITCH], column[4][PITCH];
 };
 
-/* No coefficient of the block is set below its first row. The threads of a warp call it together, each with its 8 coefficients, two a word. */
+/* Returns whether no coefficient below the block's first row is set. The threads of a warp call this together, each with 8 of the coefficients, two in each
+ * word. */
 static __device__ __forceinline__ bool is_flat(uint4 c, uint32_t part)
 {
-	/* Of zigzag 0..7, 8..15 and 24..31, those in the first row are 0 1 5 6, 14 15 and 27 28. */
+	/* Clears the coefficients of the first row, which are at zigzag positions 0 1 5 6, 14 15 and 27 28. */
 	if (part == 0)
 		c.x = 0, c.z &= 0xffff, c.w &= 0xffff0000u;
 	else if (part == 1)
@@ -37,7 +39,7 @@ static __device__ __forceinline__ bool is_flat(uint4 c, uint32_t part)
 	return (set >> (threadIdx.x % 32 & ~7u) & 0xff) == 0;
 }
 
-/* Two products, of the halves of both words, as far as they fit 16 bits. */
+/* Returns the products of the lower and of the upper halves, each modulo 2^16. */
 static __device__ __forceinline__ uint32_t multiply(uint32_t c, uint32_t q)
 {
 	return __byte_perm(c * q, (c >> 16) * (q >> 16), 0x5410);
@@ -55,7 +57,7 @@ static __device__ __forceinline__ idct_block find_block(const stk_jpeg_gpu_view 
 	return {v.dc[block.dc], block.sample, plane.pitch, 8 * plane.quant};
 }
 
-/* A column, from values in zigzag order: x[0] .. x[7] lie at `at` in shared memory. */
+/* Transforms a column whose values are in zigzag order: x[0] to x[7] are at offsets `at` in shared memory. */
 static __device__ __forceinline__ uint4 transform_column(const idct_warp *shared, const uint32_t at[8], uint4 coef, uint32_t part)
 {
 	int32_t x[8];
@@ -72,7 +74,7 @@ static __device__ __forceinline__ uint4 transform_column(const idct_warp *shared
 		stk__saturate_shorts(x[6], x[7]));
 }
 
-/* A row of samples, from values that lie a column of 8 apart. */
+/* Transforms a row, whose values are 8 apart, to samples. */
 static __device__ __forceinline__ uint2 transform_row(const int16_t *from)
 {
 	int32_t x[8];
@@ -86,7 +88,8 @@ static __device__ __forceinline__ uint2 transform_row(const int16_t *from)
 	return make_uint2(stk__saturate_bytes(x[0], x[1], x[2], x[3]), stk__saturate_bytes(x[4], x[5], x[6], x[7]));
 }
 
-/* A warp takes IDCT_BLOCKS blocks, four at a time, with eight threads each: a thread dequantises 8 coefficients, then transforms a column, then a row. */
+/* Each warp takes IDCT_BLOCKS blocks, four at a time, with eight threads per block. A thread dequantises 8 coefficients, then transforms a column, then a
+ * row. */
 extern "C" __global__ void __launch_bounds__(32 * STK_JPEG_GPU_IDCT_WARPS) jpeg_gpu_idct(const __grid_constant__ stk_jpeg_gpu_view v)
 {
 	__shared__ idct_warp shared[STK_JPEG_GPU_IDCT_WARPS];
@@ -101,7 +104,7 @@ extern "C" __global__ void __launch_bounds__(32 * STK_JPEG_GPU_IDCT_WARPS) jpeg_
 	warp.block[lane] = find_block(v, im, first + min(lane, count - 1));
 	__syncwarp();
 
-	/* Offsets in shared memory, kept in registers: of the thread's values as they are dequantised, as it takes them by column, and by row. */
+	/* Offsets in shared memory, kept in registers: of the values that the thread dequantises, of those of its column, and of those of its row. */
 	uint32_t values = (uint32_t)((char *)warp.zigzag[lane / 8] - (char *)shared), at[8];
 #pragma unroll
 	for (int i = 0; i < 8; i++)
@@ -126,22 +129,22 @@ extern "C" __global__ void __launch_bounds__(32 * STK_JPEG_GPU_IDCT_WARPS) jpeg_
 	}
 }
 
-/* How the samples of the two colour components lie: there are none; or each column of pixels has its own, or two columns share one (wide), and
- * neighbours are mixed in; the same for rows (tall). */
+/* The layout of the two colour components: absent; one sample for each column of pixels, or one for two columns (wide), in which case neighbouring samples
+ * are mixed; the same for rows (tall). */
 enum chroma_kind { CHROMA_GRAY, CHROMA_FULL, CHROMA_TALL, CHROMA_WIDE, CHROMA_WIDE_TALL };
 
-/* The rows of samples that the rows of pixels 2k - 1 and 2k are made from. Where two rows of pixels share a row of samples, both mix the same two
- * rows: each its nearer one, and the other's as its farther one. [0]: of the upper row of pixels. */
+/* The rows of samples that the rows of pixels 2k - 1 and 2k are made from. If two rows of pixels share a row of samples, both mix the same two rows: for
+ * each, the nearer row is the other's farther row. Index 0 is for the upper row of pixels. */
 struct row_sources {
 	const uint8_t *luma[2], *cb[2];
 	uint32_t cr;  /* bytes from Cb's samples to Cr's */
-	int32_t last; /* column of Cb and Cr */
+	int32_t last; /* last column of Cb and Cr */
 	chroma_kind kind;
-	/* What rounds samples of even and odd columns, of odd and even rows where columns do not matter: 256ths, in both halves. */
+	/* Rounding constants for samples of even and odd columns, or of odd and even rows if only rows are mixed. In 256ths, in both halves of the word. */
 	uint32_t round[2];
 };
 
-/* True where color_rows can make the image's pixels. */
+/* Returns whether color_rows can make the image's pixels. */
 static __device__ __forceinline__ bool is_common(const stk_jpeg_gpu_image &im)
 {
 	if ((im.type != STK_RGB && im.type != STK_BGR) || im.plane[0].upsample != STK_JPEG_UP_NONE)
@@ -155,7 +158,7 @@ static __device__ __forceinline__ const uint8_t *row_of(const uint8_t *planes, c
 	return planes + p.at + (size_t)min(max(y, 0), (int32_t)p.height - 1) * p.pitch;
 }
 
-/* The sources of rows 2k - 1 and 2k. */
+/* Returns the sources of rows 2k - 1 and 2k. */
 static __device__ __forceinline__ row_sources sources_of(const uint8_t *planes, const stk_jpeg_gpu_image &im, int32_t k)
 {
 	const stk_jpeg_gpu_plane &p = im.plane[1];
@@ -169,18 +172,18 @@ static __device__ __forceinline__ row_sources sources_of(const uint8_t *planes, 
 	s.cr = im.plane[2].at - p.at;
 	s.last = (int32_t)p.width - 1;
 	s.kind = wide ? tall ? CHROMA_WIDE_TALL : CHROMA_WIDE : tall ? CHROMA_TALL : CHROMA_FULL;
-	/* Sums are of 1, 4 or 16 samples. */
+	/* Each sum has 1, 4 or 16 parts. */
 	s.round[0] = both * (tall ? 128 : wide ? 64 : 0);
 	s.round[1] = both * (tall && wide ? 112 : tall ? 64 : wide ? 128 : 0);
 	return s;
 }
 
-/* Samples of the colour components for 8 pixels of a row: of pixels i and i + 4, in the upper bytes of the halves of [i]. */
+/* Samples of the colour components for 8 pixels of a row. The upper bytes of the halves of [i] are for pixels i and i + 4. */
 struct chroma8 {
 	uint32_t cb[4], cr[4];
 };
 
-/* Four samples of a row from column c on, and one on each side, which lie under 8 pixels: two in a word where two are named. */
+/* The four samples from column c on, which 8 pixels need, and one sample on each side. at02 and at13 have two samples in a word. */
 struct wide_samples {
 	uint32_t before, at02, at13, behind;
 };
@@ -190,7 +193,7 @@ static __device__ __forceinline__ uint32_t load1(const uint8_t *at)
 	return (uint32_t)stk__forget(__ldg(at));
 }
 
-/* Those of columns c to c + 3 lie at `at`. Where the row ends with one of them, it repeats. */
+/* Loads the samples of columns c to c + 3, which are at `at`. At the end of the row the last sample is repeated. */
 static __device__ __forceinline__ wide_samples load_wide(const uint8_t *at, int32_t c, int32_t last)
 {
 	uint32_t four = __ldg((const uint32_t *)at);
@@ -204,7 +207,7 @@ static __device__ __forceinline__ wide_samples load_wide(const uint8_t *at, int3
 	return s;
 }
 
-/* Rows are mixed first, then columns [stk__jpeg_gpu_sample], two at a time; that the sums are in 256ths puts samples in the upper bytes. */
+/* Mixes rows first, then columns [stk__jpeg_gpu_sample], two samples at a time. The sums are in 256ths, so the resulting samples are in the upper bytes. */
 static __device__ __forceinline__ void mix_wide(const wide_samples &near, const wide_samples &far, const uint32_t round[2], uint32_t out[4])
 {
 	uint32_t before = 3 * near.before + far.before, behind = 3 * near.behind + far.behind;
@@ -215,7 +218,7 @@ static __device__ __forceinline__ void mix_wide(const wide_samples &near, const 
 	out[3] = 48 * at13 + 16 * __byte_perm(at02, behind, 0x5432) + round[1];
 }
 
-/* Bytes i and i + 4 of 8, in both halves. */
+/* Returns bytes i and i + 4 of 8, one in each half of the word. */
 static __device__ __forceinline__ uint32_t two_of(uint2 bytes, int i)
 {
 	return __byte_perm(bytes.x, bytes.y, i | (i + 4) << 8) & 0x00ff00ff;
@@ -228,7 +231,7 @@ static __device__ __forceinline__ void mix_narrow(uint2 near, uint2 far, uint32_
 		out[i] = 192 * two_of(near, i) + 64 * two_of(far, i) + round;
 }
 
-/* A component's samples, `component` bytes after those of Cb, for the pixels x .. x + 7 of both rows; x is a multiple of 8. */
+/* Makes a component's samples for pixels x to x + 7 of both rows. x is a multiple of 8. `component` is the offset in bytes from Cb's samples. */
 static __device__ __forceinline__ void make_wide(
 	const row_sources &s, uint32_t component, uint32_t x, bool tall, uint32_t upper[4], uint32_t lower[4])
 {
@@ -264,7 +267,7 @@ static __device__ __forceinline__ void make_chroma(const row_sources &s, uint32_
 	}
 }
 
-/* Pixels first .. first + 3 of 8, as they lie in memory. */
+/* Converts pixels first to first + 3 of 8, and packs them as they are stored. */
 static __device__ __forceinline__ void convert4(uint32_t luma, const chroma8 &chroma, int first, bool bgr, uint32_t out[3])
 {
 	const uint32_t upper = first ? 0x4443 : 0x4441;
@@ -294,20 +297,20 @@ static __device__ __forceinline__ void convert8(uint2 luma, const chroma8 &chrom
 }
 
 #define STEP 64               /* pixels of a row that a warp makes at a time */
-#define UNITS (STEP * 3 / 16) /* of 16 bytes: what they take */
+#define UNITS (STEP * 3 / 16) /* number of 16-byte units that these pixels take */
 #define WARP_ROWS 8
-#define HALF (WARP_ROWS / 2 * UNITS) /* units of all upper rows */
+#define HALF (WARP_ROWS / 2 * UNITS) /* units in all upper rows */
 #define WARP_BYTES (16 * WARP_ROWS * UNITS)
 
-/* Stores what a warp made of its rows: units of the upper rows, then of the lower ones, in shared memory. The first 24 threads store 192 bytes of two rows
- * at a time: of the pair of rows that begins at `to`, and of the second pair after it. */
+/* Stores the pixels that a warp has made in shared memory: the units of the upper rows, then those of the lower rows. The first 24 threads store 192 bytes
+ * of two rows at a time: first of the pair of rows that begins at `to`, then of the second pair after that one. */
 struct row_store {
 	uint8_t *to;
 	const uint4 *from;
-	uint32_t pitch, at, end[4]; /* end: the bytes that a row has, 0 where the window has it not */
+	uint32_t pitch, at, end[4]; /* end: bytes of each row, 0 if the row is not in the window */
 };
 
-/* `line`: the upper row of the warp's first pair, in the window. */
+/* `line`: the upper row of the warp's first pair, counted in the window. */
 static __device__ __forceinline__ row_store row_store_of(
 	const stk_jpeg_gpu_view &v, const stk_jpeg_gpu_image &im, int32_t line, const uint4 *from)
 {
@@ -330,8 +333,8 @@ static __device__ __forceinline__ void store_rows(const row_store &s)
 			*(uint4 *)(s.to + ((uint32_t)(i / 2 * 4 + i % 2) * s.pitch + s.at)) = s.from[i / 2 * 2 * UNITS + i % 2 * HALF];
 }
 
-/* A warp makes 8 rows of pixels, as far as the window has them, 8 threads a pair of rows and 8 pixels of both rows a thread. They pass through shared memory,
- * so that what is stored at a time lies together. `pair`: the first, 2k - 1 and 2k in the window's MCUs. */
+/* Makes 8 rows of pixels with a warp, except rows outside of the window. 8 threads make a pair of rows, each of them 8 pixels of both rows. The pixels pass
+ * through shared memory, so that stores at a time are adjacent. `pair`: the k of the first pair, which has rows 2k - 1 and 2k, counted in the window's MCUs. */
 static __device__ __forceinline__ void color_rows(
 	const stk_jpeg_gpu_view &v, const stk_jpeg_gpu_image &im, int32_t pair, bool bgr, char *shared)
 {
@@ -354,7 +357,7 @@ static __device__ __forceinline__ void color_rows(
 	}
 }
 
-/* A row, pixel by pixel, for other types, factors of 3 and 4 and other rarities: by a warp, four pixels a thread. */
+/* Makes a row pixel by pixel, for other output types and rare sampling factors such as 3 and 4. A warp makes the row, four pixels per thread. */
 static __device__ __noinline__ void color_row_slowly(const uint8_t *planes, const stk_jpeg_gpu_image &im, uint32_t line, uint8_t *row)
 {
 	const uint32_t first = im.x & ~7u, end = im.x + im.w;
@@ -381,7 +384,7 @@ extern "C" __global__ void __launch_bounds__(32 / WARP_ROWS * STK_JPEG_GPU_COLOR
 	__shared__ __align__(16) char shared[STK_JPEG_GPU_COLOR_ROWS / WARP_ROWS * WARP_BYTES];
 	uint32_t line = blockIdx.x * STK_JPEG_GPU_COLOR_ROWS + WARP_ROWS * (threadIdx.x / 32);
 	for (uint32_t i = threadIdx.x; blockIdx.x == 0 && i < v.n_images; i += blockDim.x)
-		v.host_flags[i] = v.flags[i]; /* which are final since phase dc */
+		v.host_flags[i] = v.flags[i]; /* the flags do not change after phase dc */
 	const stk_jpeg_gpu_image &im = v.images[stk__find_warp(&v.images->row0, sizeof *v.images, v.n_images, line)];
 	line -= im.row0;
 	int32_t pair = (int32_t)((im.y + line + 1) / 2);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * From coefficients to pixels, as libjpeg-turbo 2.1 computes them on x86. Kernels and plain C versions share it. */
+ * Computes pixels from coefficients as libjpeg-turbo 2.1 does on x86. The kernels and the plain C versions share it. */
 #ifndef STK_KERNEL_JPEG_GPU_PIXELS_H
 #define STK_KERNEL_JPEG_GPU_PIXELS_H
 
@@ -17,10 +17,10 @@ STK_HD int32_t stk__jpeg_gpu_saturate16(int32_t x)
 	return x < -32768 ? -32768 : x > 32767 ? 32767 : x;
 }
 
-/* libjpeg's accurate integer inverse DCT ("islow": Loeffler, Ligtenberg and Moschytz 1989, 12 multiplications) of one column or row, in place.
- * Constants have 13 bits of fraction; shift is 11 after columns (which keep 2 bits) and 18 after rows. Inputs are 16 bits wide and sums of two of
- * them wrap, as in libjpeg-turbo's vector code, which also saturates the results of columns to 16 bits (those of rows to 8 afterwards, which makes 16
- * needless): that is left to the caller. Only damaged files can tell. */
+/* Computes libjpeg's accurate integer inverse DCT ("islow": Loeffler, Ligtenberg and Moschytz 1989, 12 multiplications) of one column or row, in place.
+ * Constants have 13 bits of fraction; shift is 11 for columns (which keep 2 bits) and 18 for rows. Inputs are 16 bits wide, and sums of two of them wrap, as
+ * in libjpeg-turbo's vector code. That code also saturates the results of columns to 16 bits, which is left to the caller. (The results of rows are
+ * saturated to 8 bits later, which makes saturation to 16 bits unnecessary.) This affects only damaged files. */
 STK_HD void stk__jpeg_gpu_idct8(int32_t x[8], int shift)
 {
 	uint32_t z1 = (uint32_t)(x[2] + x[6]) * 4433u;
@@ -47,8 +47,8 @@ STK_HD void stk__jpeg_gpu_idct8(int32_t x[8], int shift)
 	x[4] = (int32_t)(a3 - b0) >> shift;
 }
 
-/* Where no coefficient below the first row of the block is set, libjpeg-turbo's columns are their first value times 4, wrapped instead of saturated.
- * True where that makes a difference: only damaged files have such values. */
+/* If no coefficient below the block's first row is set, the results of libjpeg-turbo's columns are the first value times 4, wrapped instead of saturated.
+ * Returns whether that makes a difference, which it does only in damaged files. */
 STK_HD bool stk__jpeg_gpu_wraps(int32_t first)
 {
 	return first < -8192 || first > 8191;
@@ -59,12 +59,13 @@ STK_HD uint32_t stk__jpeg_gpu_clamp8(int32_t x)
 	return x < 0 ? 0 : x > 255 ? 255 : (uint32_t)x;
 }
 
-/* Where block number `b` of the window lies: its component, its coefficients, and the place of its samples in planes. */
+/* The position of block number `b` of the window: its component, its coefficients, and its samples in planes. */
 struct stk_jpeg_gpu_block {
 	uint32_t component, coef, dc, sample;
 };
 
-/* n / d for n below 2^22 and d from 1 to 2^16, by a float reciprocal: the half keeps it clear of both neighbours. */
+/* Returns n / d for n below 2^22 and d from 1 to 2^16. For small n this multiplies by a float reciprocal; adding a half keeps the product away from whole
+ * numbers. */
 STK_HD uint32_t stk__jpeg_gpu_divide(uint32_t n, uint32_t d)
 {
 #ifdef __CUDA_ARCH__
@@ -78,7 +79,7 @@ STK_HD struct stk_jpeg_gpu_block stk__jpeg_gpu_block(const struct stk_jpeg_gpu_i
 {
 	uint32_t blocks = im->blocks_mcu, wide = im->mcu_x1 - im->mcu_x0, mcu = stk__jpeg_gpu_divide(b, blocks), part = b - mcu * blocks;
 	uint32_t row = stk__jpeg_gpu_divide(mcu, wide), column = mcu - row * wide, component = im->places >> 2 * part & 3;
-	/* Blocks of an MCU come by component, row by row in each. */
+	/* The blocks of an MCU are sorted by component, and within a component row by row. */
 	uint32_t inner = part;
 	inner -= component > 0 ? im->plane[0].h * im->plane[0].v : 0;
 	inner -= component > 1 ? im->plane[1].h * im->plane[1].v : 0;
@@ -92,8 +93,8 @@ STK_HD struct stk_jpeg_gpu_block stk__jpeg_gpu_block(const struct stk_jpeg_gpu_i
 	return block;
 }
 
-/* A component's sample for pixel (x, y) of the window's MCUs, x and y counted from MCU (mcu_x0, mcu_y0) [libjpeg-turbo's jdsample.c]. The triangle
- * filters weigh the nearer sample 3/4 and the farther 1/4 along each axis; rounding alternates. Outside the component its edge repeats. */
+/* Returns a component's sample for pixel (x, y), counted from MCU (mcu_x0, mcu_y0) [libjpeg-turbo's jdsample.c]. The triangle filters weigh the nearer
+ * sample 3/4 and the farther 1/4 along each axis; rounding alternates. Samples outside of the component repeat its edge. */
 STK_HD int32_t stk__jpeg_gpu_sample(
 	const uint8_t *planes, const struct stk_jpeg_gpu_image *im, const struct stk_jpeg_gpu_plane *p, uint32_t x, uint32_t y)
 {
@@ -121,7 +122,7 @@ STK_HD int32_t stk__jpeg_gpu_sample(
 	return (3 * (3 * near[cx] + far[cx]) + 3 * near[fx] + far[fx] + (x & 1 ? 7 : 8)) >> 4;
 }
 
-/* Red, green and blue, before they are clamped to 8 bits [JFIF's conversion in 16 bits of fraction, jdcolor.c]. */
+/* Computes red, green and blue, not yet clamped to 8 bits [JFIF's conversion with 16 bits of fraction, jdcolor.c]. */
 STK_HD void stk__jpeg_gpu_ycbcr(int32_t y, int32_t cb, int32_t cr, int32_t rgb[3])
 {
 	rgb[0] = y + ((91881 * cr + (32768 - 91881 * 128)) >> 16);
@@ -129,7 +130,7 @@ STK_HD void stk__jpeg_gpu_ycbcr(int32_t y, int32_t cb, int32_t cr, int32_t rgb[3
 	rgb[2] = y + ((116130 * cb + (32768 - 116130 * 128)) >> 16);
 }
 
-/* The colour of a pixel from its samples; those of gray are the first. */
+/* Computes the colour of a pixel from its samples. Gray images use only the first. */
 STK_HD void stk__jpeg_gpu_convert(uint32_t color, int32_t first, int32_t second, int32_t third, uint32_t rgb[3])
 {
 	int32_t value[3] = {first, color == STK_JPEG_GRAY ? first : second, color == STK_JPEG_GRAY ? first : third};
@@ -149,7 +150,7 @@ STK_HD void stk__jpeg_gpu_rgb(const uint8_t *planes, const struct stk_jpeg_gpu_i
 	stk__jpeg_gpu_convert(im->type == STK_GRAY ? STK_JPEG_GRAY : im->color, first, second, third, rgb);
 }
 
-/* The bytes of an output pixel, in their order; GRAY has the first alone. */
+/* Returns the bytes of an output pixel, in the order in which they are stored. For GRAY only the first byte counts. */
 STK_HD uint32_t stk__jpeg_gpu_pixel(uint32_t type, const uint32_t rgb[3])
 {
 	int32_t c[3] = {(int32_t)rgb[0], (int32_t)rgb[1], (int32_t)rgb[2]};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Plain C versions of jpeg_gpu_unstuff.cu, jpeg_gpu_synchronise.cu and jpeg_gpu_coefficients.cu: same data, same states. */
+ * Plain C versions of jpeg_gpu_unstuff.cu, jpeg_gpu_synchronise.cu and jpeg_gpu_coefficients.cu. They produce the same data and the same states. */
 #include "kernel/jpeg_gpu/jpeg_gpu_reference.h"
 #include "kernel/jpeg_gpu/jpeg_gpu_symbols.h"
 
@@ -7,7 +7,7 @@
 
 /* ---- unstuffing ---- */
 
-/* The part of a chunk that belongs to its bitstream, as offsets in raw. */
+/* Sets the range of the chunk's bytes that belong to its bitstream, as offsets in raw. */
 static void chunk_range(const struct stk_jpeg_gpu_bitstream *s, uint32_t chunk, uint32_t *begin, uint32_t *end)
 {
 	uint32_t from = (s->src & ~15u) + (chunk - s->chunk0) * STK_JPEG_GPU_CHUNK, to = from + STK_JPEG_GPU_CHUNK,
@@ -16,13 +16,13 @@ static void chunk_range(const struct stk_jpeg_gpu_bitstream *s, uint32_t chunk, 
 	*end = to < stop ? to : stop;
 }
 
-/* Byte i is a 00 after FF. */
+/* Returns whether byte i is a 00 after FF. */
 static bool is_stuffing(const struct stk_jpeg_gpu_view *v, const struct stk_jpeg_gpu_bitstream *s, uint32_t i)
 {
 	return i > s->src && v->raw[i] == 0 && v->raw[i - 1] == 0xff;
 }
 
-/* FF before byte i begins a marker: anything but 00 follows it. A second FF is a fill byte of the marker to come. */
+/* Returns whether the FF before byte i begins a marker, which it does if byte i is not 00. A second FF is a fill byte before a marker. */
 static bool is_marker(const struct stk_jpeg_gpu_view *v, const struct stk_jpeg_gpu_bitstream *s, uint32_t i)
 {
 	return i > s->src && v->raw[i] != 0 && v->raw[i - 1] == 0xff;
@@ -53,7 +53,7 @@ void stk__jpeg_gpu_unstuff(const struct stk_jpeg_gpu_view *v, uint32_t chunk)
 	for (uint32_t i = begin; i < end && i < stop; i++)
 		if (!is_stuffing(v, s, i))
 			out[base++ ^ 3] = v->raw[i];
-	/* The chunk in which the bitstream ends knows its length; `<` and `<=` make it exactly one. */
+	/* The chunk in which the bitstream ends writes its length. The mix of `<` and `<=` makes sure that exactly one chunk does. */
 	bool first = chunk == s->chunk0, last = chunk == s->chunk0 + s->chunks - 1;
 	if ((stop > begin || first) && (stop <= end || last))
 		v->bit_length[at] = 8 * base;
@@ -82,7 +82,7 @@ static struct reader reader_of(const struct stk_jpeg_gpu_view *v, uint32_t bitst
 	return (struct reader){stk__jpeg_gpu_words(v, s), v->lut + set->at, stk__jpeg_gpu_code(image, set), v->bit_length[bitstream]};
 }
 
-/* Decodes to the end of the interval that ends at bit `end` (or of the bitstream) and gives its checkpoint. */
+/* Decodes to the end of the interval that ends at bit `end` (or to the end of the bitstream) and returns its checkpoint. */
 static uint32_t run_interval(const struct reader *r, struct stk_jpeg_gpu_state *state, uint32_t end)
 {
 	uint32_t blocks = 0, stop = end < r->length ? end : r->length;
@@ -108,8 +108,8 @@ void stk__jpeg_gpu_decode_subsequence(const struct stk_jpeg_gpu_view *v, uint32_
 	}
 }
 
-/* The decoder of a subsequence overflows into interval `first` after the subsequence and those up to `end`, exclusive. Returns the interval of the bitstream
- * in which it synchronised, BITSTREAM_END if the bitstream ends before, or NONE. */
+/* Continues the decoder of a subsequence into the intervals `first` to `end` - 1 after the subsequence. Returns the interval of the bitstream in which it
+ * synchronised, BITSTREAM_END if the bitstream ends before that, or NONE. */
 static uint32_t overflow(const struct stk_jpeg_gpu_view *v, uint32_t subsequence, uint32_t first, uint32_t end)
 {
 	uint32_t bitstream = stk__jpeg_gpu_bitstream_of_subsequence(v, subsequence);
@@ -147,8 +147,8 @@ void stk__jpeg_gpu_synchronise_straggler(const struct stk_jpeg_gpu_view *v, uint
 
 /* ---- resolving ---- */
 
-/* Walks from subsequence 0 to the one with which its thread synchronised, and so on. Returns how many subsequences are covered: fewer than there are
- * if a thread did not synchronise. */
+/* Walks from subsequence 0 to the one with which its thread synchronised, and so on. Returns the number of subsequences that are covered, which is less than
+ * `subsequences` if a thread did not synchronise. */
 static uint32_t walk(const struct stk_jpeg_gpu_view *v, const struct stk_jpeg_gpu_bitstream *s, uint32_t subsequences)
 {
 	uint32_t from = 0, *cover = v->cover + s->subsequence0;

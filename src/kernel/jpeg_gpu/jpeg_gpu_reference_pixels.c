@@ -5,7 +5,7 @@
 #include "kernel/jpeg_gpu/jpeg_gpu_reference.h"
 #include "kernel/jpeg_gpu/jpeg_gpu_symbols.h"
 
-/* Natural position of the k-th coefficient in zigzag order [T.81 figure A.6]. */
+/* The natural position of the k-th coefficient in zigzag order [T.81 figure A.6]. */
 static const uint8_t natural_order[64] = {0, 1, 8, 16, 9, 2, 3, 10, 17, 24, 32, 25, 18, 11, 4, 5, 12, 19, 26, 33, 40, 48, 41, 34, 27, 20,
 	13, 6, 7, 14, 21, 28, 35, 42, 49, 56, 57, 50, 43, 36, 29, 22, 15, 23, 30, 37, 44, 51, 58, 59, 52, 45, 38, 31, 39, 46, 53, 60, 61,
 	54, 47, 55, 62, 63};
@@ -20,7 +20,7 @@ void stk__jpeg_gpu_idct(const struct stk_jpeg_gpu_view *v, uint32_t b)
 	const int16_t *coef = v->coef + 64 * (size_t)block.coef;
 	const uint16_t *quant = v->quant + 64 * plane->quant;
 	int32_t x[64], line[8];
-	bool flat = true; /* nothing below the first row */
+	bool flat = true; /* no coefficient below the first row is set */
 	for (int k = 1; k < 64; k++)
 		flat &= natural_order[k] < 8 || coef[k] == 0;
 	for (int k = 0; k < 64; k++)

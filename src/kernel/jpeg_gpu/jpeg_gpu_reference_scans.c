@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Plain C version of jpeg_gpu_scans.cu: one scan after the other, one coefficient after the other, as the standard's figures have it. */
+ * Plain C version of jpeg_gpu_scans.cu: decodes one scan after the other, one coefficient after the other, like the figures of the standard. */
 #include "kernel/jpeg_gpu/jpeg_gpu_reference.h"
 #include "kernel/jpeg_gpu/jpeg_gpu_scans.h"
 #include "kernel/jpeg_gpu/jpeg_gpu_symbols.h"
@@ -57,7 +57,7 @@ static bool go_on(struct decoder *d)
 	return !d->flags;
 }
 
-/* Takes a code, and the extra bits of an AC symbol that ends blocks. Gives the symbol; flags are set where there is none. */
+/* Reads a code. Returns its symbol; sets flags if no symbol has the code. */
 static uint32_t take_symbol(struct decoder *d, const struct stk_jpeg_huffman *table)
 {
 	uint32_t symbol = stk__jpeg_gpu_symbol(table, ahead(d), 16);

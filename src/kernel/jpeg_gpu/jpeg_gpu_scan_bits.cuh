@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The bits and the symbols of a progressive file's scan, as a warp follows them: all lanes together, with the same values in registers. */
+ * Reads the bits and symbols of a scan of a progressive file with a warp. All lanes call these functions together, with the same values. */
 #ifndef STK_KERNEL_JPEG_GPU_SCAN_BITS_CUH
 #define STK_KERNEL_JPEG_GPU_SCAN_BITS_CUH
 
@@ -7,43 +7,44 @@
 #include "kernel/jpeg_gpu/jpeg_gpu_scans.h"
 #include "kernel/jpeg_gpu/jpeg_gpu_symbols.h"
 
-#define AC_BITS 10 /* of a lookup */
+#define AC_BITS 10 /* bits that index a lookup */
 #define DC_BITS 8
-#define LAST 64 /* as a run or an advance: leads out of any block, since the lookup does not hold the symbol */
-#define ENDS 96 /* likewise, with the bits that count blocks: they end */
+#define LAST 64 /* as a run or an advance: leads out of any block, because the lookup does not contain the symbol */
+#define ENDS 96 /* as LAST, for a symbol that ends blocks; plus the number of bits that count the blocks */
 
-/* A warp's shared memory. Lookups of the symbol ahead:
- *   first AC scans:   bits of the code and its extra bits 0..4 | extra bits 5..8 | coefficients it moves on 9..15, as in a baseline file's; an end of
- *                     blocks: bits of the code | ENDS + bits that count them 9..15
- *   AC refinements:   bits of the code and the sign 0..4 | run 5..11 | 15: 16 zeros, without a sign; an end of blocks: bits of the code | ENDS + ... 5..11
- *   DC:               symbol | length of its code << 8, or 0; the tables of 256 follow each other */
+/* A warp's shared memory. The lookups for the next symbol have entries of these forms:
+ *   first AC scans: bits of the code and its extra bits 0..4 | extra bits 5..8 | number of coefficients to advance 9..15, as in a baseline file's tables;
+ *     for a symbol that ends blocks: bits of the code | ENDS + number of bits that count the blocks 9..15
+ *   AC refinements: bits of the code and the sign 0..4 | run 5..11 | 15: the symbol is 16 zeros and has no sign; for a symbol that ends blocks: bits of the
+ *     code | ENDS + ... 5..11
+ *   DC: symbol | length of its code << 8, or 0; the tables of 256 entries follow each other */
 struct scan_shared {
 	uint16_t lookup[1 << AC_BITS];
-	uint8_t set_before[192]; /* of a refinement's block: refine_block has it */
+	uint8_t set_before[192]; /* for the current block of a refinement; see refine_block */
 };
-static_assert(sizeof(struct scan_shared) == STK_JPEG_GPU_SCAN_SHARED, "what a launch asks for");
+static_assert(sizeof(struct scan_shared) == STK_JPEG_GPU_SCAN_SHARED, "the size that launches request");
 static_assert(3 << DC_BITS <= 1 << AC_BITS, "three DC tables fit");
 
-/* The bits of a bitstream from bit p on. Each lane holds a word of the line of 32 that p is in, and one of the next. */
+/* The bits of a bitstream from bit p on. Each lane holds one word of the line of 32 words that contains bit p, and one of the next line. */
 struct scan_bits {
 	const uint32_t *words;
-	uint32_t count, line; /* words there are, and the number of the first in the line */
+	uint32_t count, line; /* number of words, and index of the first word of the line */
 	uint32_t here, behind;
 	uint32_t p, length;
-	uint32_t high, low, word2, word3; /* the word that p is in, and the next three */
+	uint32_t high, low, word2, word3; /* the word that contains bit p, and the next three words */
 
 	__device__ __forceinline__ uint32_t load(uint32_t i) const
 	{
 		return i < count ? words[i] : 0;
 	}
 
-	/* Word i of the line, or of the next. */
+	/* Returns word i, counted from the start of the line; it may be in the next line. */
 	__device__ __forceinline__ uint32_t word(uint32_t i) const
 	{
 		return __shfl_sync(~0u, i < 32 ? here : behind, i & 31);
 	}
 
-	/* The number of p's word in its line. */
+	/* Returns the index in its line of the word that contains bit p. Moves to the next line if necessary. */
 	__device__ __forceinline__ uint32_t find_line()
 	{
 		uint32_t i = (p >> 5) - line;
@@ -67,7 +68,7 @@ struct scan_bits {
 		seek();
 	}
 
-	/* After p moved into another word, of this line or the next. */
+	/* Call after p has moved to another word of this line or the next. */
 	__device__ __forceinline__ void seek()
 	{
 		uint32_t i = find_line();
@@ -77,7 +78,7 @@ struct scan_bits {
 		word3 = word(i + 3);
 	}
 
-	/* Moves into the next word, to any of its bits. */
+	/* Moves to the next word; the bit in the word does not matter. */
 	__device__ __forceinline__ void step()
 	{
 		p += 32;
@@ -93,7 +94,7 @@ struct scan_bits {
 		return __funnelshift_l(low, high, p);
 	}
 
-	/* Moves on by less than 1000 bits. */
+	/* Moves by less than 1000 bits. */
 	__device__ __forceinline__ void skip(uint32_t bits)
 	{
 		bool same = (p ^ (p + bits)) < 32;
@@ -108,12 +109,12 @@ struct scan_bits {
 	}
 };
 
-/* The symbols that may begin in the word that an AC scan's bits are at: a lane has the one that begins at its own bit. Which of them do begin is found by
- * following their lengths, so that a symbol waits for an exchange between lanes instead of a lookup. Each is
- *   in first scans:   bits of the code and its extra bits 0..7 | coefficients it moves on 8..15 | value 16..31
- *   in refinements:   bits of the code and the sign 0..4 | 15: no sign | run 16..22 */
+/* The symbols that may begin in the current word of an AC scan: each lane holds the symbol that begins at its own bit. The symbols that do begin are found
+ * by following their lengths, so that each symbol costs an exchange between lanes instead of a lookup. A symbol is
+ *   in first scans: bits of the code and its extra bits 0..7 | number of coefficients to advance 8..15 | value 16..31
+ *   in refinements: bits of the code and the sign 0..4 | 15: no sign | run 16..22 */
 struct scan_symbols {
-	uint32_t here, behind; /* behind: the entry of the lookup for the next word, so that nobody waits for it */
+	uint32_t here, behind; /* behind: the lookup's entry for the next word, loaded early so that the warp does not wait for it */
 
 	static __device__ __forceinline__ uint32_t symbol_of(uint32_t entry, uint32_t ahead, bool first)
 	{
@@ -138,13 +139,13 @@ struct scan_symbols {
 		behind = look(bits.low, bits.word2, shared);
 	}
 
-	/* The one that begins at the word's bit p % 32. */
+	/* Returns the symbol that begins at bit p % 32 of the word. */
 	__device__ __forceinline__ uint32_t at(uint32_t p) const
 	{
 		return __shfl_sync(~0u, here, p);
 	}
 
-	/* Moves the bits into the next word, to any of its bits. */
+	/* Moves the bits to the next word; the bit in the word does not matter. */
 	__device__ __forceinline__ void step(scan_bits &bits, const scan_shared &shared, bool first)
 	{
 		bits.step();
@@ -161,12 +162,12 @@ struct scan_symbols {
 	}
 };
 
-/* A warp at work on its scan. */
+/* The state of a warp that decodes a scan. */
 struct scan_warp {
 	scan_bits bits;
-	scan_symbols symbols;     /* of an AC scan */
-	uint32_t bitstream, left; /* units until the restart interval ends */
-	uint32_t end_run;         /* blocks that end at once */
+	scan_symbols symbols;     /* only in AC scans */
+	uint32_t bitstream, left; /* left: units until the restart interval ends */
+	uint32_t end_run;         /* number of following blocks that have no symbols of their own */
 	int32_t prediction[3];
 	uint32_t flags;
 };
@@ -184,7 +185,7 @@ static __device__ __forceinline__ void restart(
 		w.prediction[i] = 0;
 }
 
-/* Goes on to the next restart interval if this one has ended. */
+/* Moves to the next restart interval if this one has ended. Returns false, with flags set, if it did not end properly. */
 static __device__ __forceinline__ bool go_on(
 	const stk_jpeg_gpu_view &v, const stk_jpeg_gpu_scan &scan, scan_warp &w, const scan_shared &shared)
 {

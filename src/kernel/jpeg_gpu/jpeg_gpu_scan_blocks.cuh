@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The blocks of a progressive file's AC scans [T.81 G.1.2.2, G.1.2.3]. Each lane holds two coefficients of the block. What a symbol waits for is all that the time
- * of a file consists of, so the loops over symbols have one branch, and what leads out of them is looked at outside. */
+ * Decodes the blocks of a progressive file's AC scans [T.81 G.1.2.2, G.1.2.3]. Each lane holds two coefficients of the block. The time for a file is the sum
+ * of what each symbol waits for. So the loops over symbols have only one branch, and the cases that leave a loop are handled outside of it. */
 #ifndef STK_KERNEL_JPEG_GPU_SCAN_BLOCKS_CUH
 #define STK_KERNEL_JPEG_GPU_SCAN_BLOCKS_CUH
 
 #include "kernel/jpeg_gpu/jpeg_gpu_scan_bits.cuh"
 
-/* What a symbol is that leads out of its block. */
+/* The meaning of a symbol that leads out of its block. */
 struct closer_look {
-	uint32_t symbol;        /* as scan_symbols have it, of a code that the lookup does not hold; 0 otherwise */
-	uint32_t bits, end_run; /* bits it has; blocks that it ends, this one included */
+	uint32_t symbol;        /* in the form of scan_symbols, if the lookup does not contain the code; otherwise 0 */
+	uint32_t bits, end_run; /* bits: number of bits it has; end_run: number of blocks that it ends, including this one */
 	uint32_t flags;
 };
 
@@ -29,7 +29,7 @@ static __device__ __noinline__ closer_look look_at_table(const stk_jpeg_huffman 
 	return {scan_symbols::symbol_of(entry, ahead, !refinement), entry & 31, 0, 0};
 }
 
-/* The symbol that the bits are at, of which the lookup says that it has `length` bits and moves on by `leads`. */
+/* Decodes the next symbol, for which the lookup gave `length` bits and the advance or run `leads`. */
 static __device__ __forceinline__ closer_look look_closely(const stk_jpeg_gpu_scan &scan, scan_warp &w, uint32_t length, uint32_t leads)
 {
 	const uint32_t ahead = w.bits.ahead();
@@ -39,13 +39,13 @@ static __device__ __forceinline__ closer_look look_closely(const stk_jpeg_gpu_sc
 	return look;
 }
 
-/* The first bits of a block's band [G.1.2.2]. */
+/* Decodes the first bits of a block's band [G.1.2.2]. */
 static __device__ __forceinline__ bool first_block(const stk_jpeg_gpu_scan &scan, scan_warp &w, const scan_shared &shared, int16_t *block)
 {
-	/* Bit and coefficient move in one number: the bit in p's word 0..7 | coefficient 8.., counted so that the band ends at FULL. */
+	/* Bit and coefficient are advanced in one number: the bit in the word 0..7 | coefficient 8.., with an offset so that the band ends at FULL. */
 	const uint32_t FULL = 128, moved_on = (FULL * 2 | FULL) << 8 | 7 << 5;
 	const uint32_t lane = threadIdx.x % 32, before = FULL - (scan.end + 1u), mine = lane + 1 + before, shift = scan.low;
-	int32_t low = 0, high = 0; /* this lane's coefficients: `lane` and `lane + 32` */
+	int32_t low = 0, high = 0; /* this lane's coefficients, number `lane` and `lane + 32` */
 	uint32_t at = (scan.start + before) << 8 | w.bits.p % 32;
 	for (;;) {
 		uint32_t symbol;
@@ -87,14 +87,15 @@ static __device__ __forceinline__ bool first_block(const stk_jpeg_gpu_scan &scan
 	return true;
 }
 
-/* The band of a refinement, as a lane sees it: what is the same for all blocks. */
+/* The band of a refinement as a lane sees it. These values are the same for all blocks. */
 struct scan_band {
-	bool inside0, inside1;     /* whether this lane's coefficients `lane` and `lane + 32` are in it */
-	uint32_t before0, before1; /* how many coefficients of the band come before them */
-	uint32_t below;            /* the lanes before this one */
+	bool inside0, inside1;     /* whether this lane's coefficients `lane` and `lane + 32` are in the band */
+	uint32_t before0, before1; /* number of coefficients of the band that come before them */
+	uint32_t below;            /* mask of the lanes before this one */
 	uint32_t size;
 	int32_t step;
-	uint32_t table; /* scan_shared.set_before in shared memory: zeros are numbered from there on, so that a number is an address */
+	/* address of scan_shared.set_before. Zeros are numbered from it on, so that a zero's number is the address of its entry */
+	uint32_t table;
 
 	__device__ __forceinline__ void begin(const stk_jpeg_gpu_scan &scan, const scan_shared &shared)
 	{
@@ -110,17 +111,18 @@ struct scan_band {
 	}
 };
 
-/* What a lane knows of one of the block's coefficients, and of the symbols so far. A run passes over zeros alone, and behind its code and sign come bits for the
- * coefficients that it passes and that are set. So all that the next symbol waits for is how many these are; what the bits do is left for the end of the block,
- * when each lane sees to its own. */
+/* A lane's knowledge of one of the block's coefficients, and of the symbols so far. A run counts only zeros; after its code and sign come correction bits
+ * for the set coefficients that the run passes. So the next symbol only waits for the number of these bits. Their effect is applied at the end of the block,
+ * by each lane to its own coefficients. */
 struct refined {
 	int32_t value;
-	uint32_t zero, set_before; /* the number of the zero coefficient that it is or that comes next, and how many before it are set */
-	uint32_t symbol;           /* that led to it; 0: none */
-	/* Of a zero: the bit behind the sign. Of others: where its bit of the corrections is, less those of earlier coefficients. */
+	/* the number of the zero coefficient that this is or that comes next, and the number of set coefficients before it */
+	uint32_t zero, set_before;
+	uint32_t symbol; /* the symbol that led to this coefficient; 0: none */
+	/* For a zero coefficient: the bit after the sign. For others: the position of its correction bit minus the number of earlier corrections. */
 	uint32_t at;
 
-	/* Of `before` coefficients in front of it `zeros` are zero. */
+	/* `before` coefficients come before this one; `zeros` of them are zero. */
 	__device__ __forceinline__ void begin(int32_t held, uint32_t table, uint32_t zeros, uint32_t before)
 	{
 		value = held;
@@ -130,14 +132,16 @@ struct refined {
 		at = 0;
 	}
 
-	/* The symbol led from zero coefficient `from` to zero coefficient `to`, and its sign ends before bit `behind`; corrections: that bit less corrections before. */
+	/* Call for each symbol, which led from zero coefficient `from` to zero coefficient `to` and whose sign ends before bit `behind`. corrections:
+	 * `behind` minus the number of earlier corrections. */
 	__device__ __forceinline__ void pass(uint32_t led, uint32_t from, uint32_t to, uint32_t behind, uint32_t corrections)
 	{
 		at = zero >= from ? value ? corrections : behind : at;
 		symbol = zero == to ? led : symbol;
 	}
 
-	/* The new value, or 0 where it stays. Runs led to zeros before number `from`; what lies behind has its corrections at bit `rest`. */
+	/* Returns the new value, or 0 if the value does not change. The symbols led to zeros before number `from`; corrections of the coefficients after
+	 * these begin at bit `rest`. */
 	__device__ __forceinline__ int32_t refine(const scan_bits &bits, bool inside, uint32_t from, uint32_t rest, int32_t step) const
 	{
 		const bool bit = bits.bit(!value ? at - 1 : set_before + (zero >= from ? rest : at)), found = symbol && !(symbol & 0x8000);
@@ -146,12 +150,13 @@ struct refined {
 	}
 };
 
-/* An entry of scan_shared.set_before: of a zero coefficient, by its number, how many coefficients before it are set; with ENDS_BLOCK: behind it are neither zeros nor
- * others. NO_ZERO: there is no such zero. Bits that move on by either leave the word. */
+/* An entry of scan_shared.set_before: for a zero coefficient, indexed by its number, the number of set coefficients before it; plus ENDS_BLOCK if no
+ * coefficient of the band follows it. NO_ZERO: no zero has this number. Either value, as a number of bits to advance, leaves the word. */
 #define ENDS_BLOCK 64
 #define NO_ZERO 255
 
-/* The lane's coefficient at `place`, with `zeros` zeros before it, of the block's `all_zeros` and `all_set`. */
+/* Stores the entry for the lane's coefficient at `place`, which has `zeros` zeros before it, in a block with `all_zeros` zeros and `all_set` set
+ * coefficients. */
 static __device__ __forceinline__ void store_set_before(
 	scan_shared &shared, bool zero, uint32_t place, uint32_t zeros, uint32_t set_before, uint32_t all_zeros, uint32_t all_set)
 {
@@ -164,8 +169,8 @@ static __device__ __forceinline__ uint32_t set_before_zero(uint32_t number)
 	return *stk__shared_at<const uint8_t>(number);
 }
 
-/* Follows a block's symbols up to the zero coefficient behind the last that a run led to, whose number it gives. *rest: where corrections of what lies behind begin,
- * less those before. */
+/* Follows a block's symbols. Returns the number of the zero coefficient after the last that a run led to. *rest: the bit at which corrections of the
+ * coefficients from there on begin, minus the number of earlier corrections. */
 static __device__ __forceinline__ uint32_t follow_refinements(const stk_jpeg_gpu_scan &scan, const scan_band &band, scan_warp &w,
 	const scan_shared &shared, refined &c0, refined &c1, uint32_t *rest)
 {
@@ -190,7 +195,7 @@ static __device__ __forceinline__ uint32_t follow_refinements(const stk_jpeg_gpu
 		}
 		w.bits.p = began;
 		if (passed == NO_ZERO) {
-			/* What they were before the symbol, worked out anew, so that the loop keeps no copies of them. */
+			/* The values before the symbol, computed again so that the loop does not keep copies of them. */
 			from = stk__forget((int32_t)to) - (symbol >> 16);
 			corrections = stk__forget((int32_t)corrections) - (symbol & 31);
 			const closer_look look = look_closely(scan, w, symbol & 31, symbol >> 16);
@@ -217,7 +222,7 @@ static __device__ __forceinline__ uint32_t follow_refinements(const stk_jpeg_gpu
 	return from;
 }
 
-/* One more bit of a block's band [G.1.2.3]; value0 and value1 are this lane's coefficients. */
+/* Decodes one more bit of a block's band [G.1.2.3]; value0 and value1 are this lane's coefficients. */
 static __device__ __forceinline__ bool refine_block(const stk_jpeg_gpu_scan &scan, const scan_band &band, scan_warp &w, scan_shared &shared,
 	int32_t value0, int32_t value1, int16_t *block)
 {
@@ -229,7 +234,7 @@ static __device__ __forceinline__ bool refine_block(const stk_jpeg_gpu_scan &sca
 	refined c0, c1;
 	c0.begin(value0, band.table, before0, band.before0);
 	c1.begin(value1, band.table, before1, band.before1);
-	uint32_t from = band.table, rest = w.bits.p; /* of a block that an earlier symbol has ended: it has corrections alone */
+	uint32_t from = band.table, rest = w.bits.p; /* for a block that an earlier symbol has ended, which only has corrections */
 	if (!w.end_run) {
 		store_set_before(shared, is_zero0, lane, before0, c0.set_before, zeros, set);
 		store_set_before(shared, is_zero1, lane + 32, before1, c1.set_before, zeros, set);

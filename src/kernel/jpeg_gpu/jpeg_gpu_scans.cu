@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Phase decode_scans of jpeg_gpu.h: rows of blocks, and a file. */
+ * Phase decode_scans of jpeg_gpu.h: rows of blocks, and whole files. */
 #include "kernel/jpeg_gpu/jpeg_gpu_scan_blocks.cuh"
 
 /* ---- AC ---- */
@@ -25,10 +25,11 @@ static __device__ bool first_row(const stk_jpeg_gpu_view &v, const stk_jpeg_gpu_
 	return true;
 }
 
-/* The coefficients of the blocks of a row of a component, one after the other; bytes of the file's description are loaded once. */
+/* Steps through the blocks of a row of a component. The description of the file is read only once. */
 struct block_row {
 	int16_t *at;
-	uint32_t h, column, step; /* blocks of an MCU's row, where in it this one is, and blocks from its last to the next MCU's first */
+	/* blocks in a row of an MCU; position of this block in that row; distance in blocks from the last block of the row to the next MCU's first */
+	uint32_t h, column, step;
 
 	__device__ __forceinline__ void begin(
 		const stk_jpeg_gpu_view &v, const stk_jpeg_gpu_image &image, const stk_jpeg_gpu_scan &scan, uint32_t y, uint32_t row)
@@ -108,7 +109,7 @@ static __device__ bool first_dc_row(const stk_jpeg_gpu_view &v, const stk_jpeg_g
 	return !w.flags;
 }
 
-/* A block has one bit, so that a lane takes a block, 32 or fewer at a time. */
+/* Each block has one bit. So each lane takes one block, 32 or fewer at a time. */
 static __device__ bool refine_dc_row(const stk_jpeg_gpu_view &v, const stk_jpeg_gpu_image &image, const stk_jpeg_gpu_scan &scan,
 	scan_warp &w, const scan_shared &shared, uint32_t y, uint32_t row)
 {
@@ -150,7 +151,7 @@ static __device__ __forceinline__ void load_tables(scan_shared &shared, const st
 	__syncwarp();
 }
 
-/* The thread block sets all coefficients to zero. */
+/* Sets all coefficients to zero, with the whole thread block. */
 static __device__ __forceinline__ void clear(const stk_jpeg_gpu_view &v, const stk_jpeg_gpu_image &image)
 {
 	uint4 *coef = (uint4 *)(v.coef + 64 * (size_t)image.coef0);

@@ -6,10 +6,11 @@
 #include "base/hd.h"
 #include "kernel/jpeg_gpu/jpeg_gpu.h"
 
-/* libjpeg refuses predictions beyond it. No undamaged file comes near. */
+/* libjpeg refuses larger predictions. Undamaged files stay far below the limit. */
 #define STK_JPEG_GPU_PREDICTION_LIMIT (1 << 28)
 
-/* The symbol whose code of at most `longest` bits begins the 32 bits ahead, and the code's length << 8; 0: there is none [F.2.2.3]. */
+/* Finds the symbol whose code, of at most `longest` bits, begins the 32 bits `ahead`. Returns symbol | length of the code << 8, or 0 if no code matches
+ * [F.2.2.3]. */
 STK_HD uint32_t stk__jpeg_gpu_symbol(const struct stk_jpeg_huffman *table, uint32_t ahead, uint32_t longest)
 {
 	uint32_t first = 0, index = 0;
@@ -23,20 +24,20 @@ STK_HD uint32_t stk__jpeg_gpu_symbol(const struct stk_jpeg_huffman *table, uint3
 	return 0;
 }
 
-/* The `count` bits, 0 to 15, that follow the first `skip` of those ahead, 1 to 16. */
+/* Returns the `count` (0 to 15) bits after the first `skip` (1 to 16) bits of `ahead`. */
 STK_HD uint32_t stk__jpeg_gpu_extra(uint32_t ahead, uint32_t skip, uint32_t count)
 {
 	return (ahead << skip) >> 1 >> (31 - count);
 }
 
-/* Whether an AC symbol, with its length, ends blocks; bits 4..7 are how many bits count them [G.1.2.2]. */
+/* Returns whether an AC symbol (with its length) ends blocks; bits 4..7 are then the number of bits that count them [G.1.2.2]. */
 STK_HD bool stk__jpeg_gpu_scan_ends(uint32_t symbol)
 {
 	return !(symbol & 15) && (symbol >> 4 & 15) < 15;
 }
 
-/* What an AC symbol, with its length, does: in a first scan bits 0..4 | extra bits 5..8 | coefficients it moves on 9..15; in a refinement bits with the sign
- * 0..4 | run of zeros 5..11 | no sign 15, or NONE, as there are no such symbols. Not for ends of blocks. */
+/* Returns the effect of an AC symbol (with its length) that does not end blocks. First scan: bits 0..4 | extra bits 5..8 | number of coefficients to advance
+ * 9..15. Refinement: bits with the sign 0..4 | run of zeros 5..11 | no sign 15, or NONE if refinements have no such symbol. */
 STK_HD uint32_t stk__jpeg_gpu_scan_entry(uint32_t symbol, uint32_t refinement)
 {
 	uint32_t length = symbol >> 8, run = symbol >> 4 & 15, size = symbol & 15;
@@ -45,19 +46,19 @@ STK_HD uint32_t stk__jpeg_gpu_scan_entry(uint32_t symbol, uint32_t refinement)
 	return size > 1 ? STK_JPEG_GPU_NONE : (length + size) | run << 5 | (uint32_t)!size << 15;
 }
 
-/* The value that extra bits stand for [F.2.2.1, EXTEND]. */
+/* Returns the value that extra bits encode [F.2.2.1, EXTEND]. */
 STK_HD int32_t stk__jpeg_gpu_extend(uint32_t extra, uint32_t count)
 {
 	return count && extra < 1u << (count - 1) ? (int32_t)(extra - (1u << count) + 1) : (int32_t)extra;
 }
 
-/* Units in a row of blocks that the scan has, and rows of blocks in a row of MCUs; component: a scan's only one. */
+/* Returns the number of units in a row of the scan. */
 STK_HD uint32_t stk__jpeg_gpu_scan_columns(const struct stk_jpeg_gpu_image *image, const struct stk_jpeg_gpu_scan *scan)
 {
 	return scan->alone ? (image->plane[scan->component].width + 7) / 8 : image->mcus_x;
 }
 
-/* Rows of units that lie in row y of MCUs. */
+/* Returns the number of rows of units in row y of MCUs. */
 STK_HD uint32_t stk__jpeg_gpu_scan_rows(const struct stk_jpeg_gpu_image *image, const struct stk_jpeg_gpu_scan *scan, uint32_t y)
 {
 	const struct stk_jpeg_gpu_plane *plane = &image->plane[scan->component];
@@ -67,7 +68,7 @@ STK_HD uint32_t stk__jpeg_gpu_scan_rows(const struct stk_jpeg_gpu_image *image, 
 	return rows < above ? 0 : rows - above < plane->v ? rows - above : plane->v;
 }
 
-/* The number, in the image, of the block that is part `part` of unit x, in row `row` of the units in row y of MCUs. */
+/* Returns the index in the image of block `part` of unit x, in row `row` of the units in row y of MCUs. */
 STK_HD uint32_t stk__jpeg_gpu_scan_block(
 	const struct stk_jpeg_gpu_image *image, const struct stk_jpeg_gpu_scan *scan, uint32_t y, uint32_t row, uint32_t x, uint32_t part)
 {

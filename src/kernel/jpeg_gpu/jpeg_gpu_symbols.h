@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What a thread of the GPU's JPEG decoder does with one symbol, and how its state is packed. Kernels and plain C versions share it. */
+ * Decodes one symbol in a thread of the GPU's JPEG decoder, and packs the thread's state. The kernels and the plain C versions share it. */
 #ifndef STK_KERNEL_JPEG_GPU_SYMBOLS_H
 #define STK_KERNEL_JPEG_GPU_SYMBOLS_H
 
 #include "base/hd.h"
 #include "kernel/jpeg_gpu/jpeg_gpu.h"
 
-/* The state of a decoder: it is at bit p of the bitstream, block c of the MCU, coefficient z (0: a DC symbol comes next). */
+/* The state of a decoder: it is at bit p of the bitstream, block c of the MCU, coefficient z (0: a DC symbol is next). */
 struct stk_jpeg_gpu_state {
 	uint32_t p, c, z;
 };
 
-/* What an image's symbols are decoded with. */
+/* The parameters that all symbols of an image are decoded with. */
 struct stk_jpeg_gpu_code {
 	uint32_t pairs, blocks, size, split;
 };
@@ -22,14 +22,14 @@ STK_HD struct stk_jpeg_gpu_code stk__jpeg_gpu_code(const struct stk_jpeg_gpu_ima
 	return code;
 }
 
-/* For a thread that has nothing to decode, but runs along with its warp: the first 1024 entries of any table serve it. */
+/* Returns a code for a thread that has nothing to decode, but executes the instructions of its warp. It reads only the first 1024 entries of a table. */
 STK_HD struct stk_jpeg_gpu_code stk__jpeg_gpu_no_code(void)
 {
 	struct stk_jpeg_gpu_code code = {0, 1, 0, 65536};
 	return code;
 }
 
-/* The entry for the 32 bits ahead. */
+/* Returns the table entry for the next 32 bits. */
 STK_HD uint32_t stk__jpeg_gpu_entry(
 	const uint16_t *lut, const struct stk_jpeg_gpu_code *code, const struct stk_jpeg_gpu_state *state, uint32_t ahead)
 {
@@ -49,15 +49,15 @@ STK_HD uint32_t stk__jpeg_gpu_entry_moves(uint32_t entry)
 	return entry >> 9;
 }
 
-/* The coefficient that an entry and the bits ahead stand for [T.81 F.2.2.1, EXTEND]. 0 where it has no extra bits. */
+/* Returns the coefficient that an entry and the bits `ahead` encode [T.81 F.2.2.1, EXTEND]; 0 if the entry has no extra bits. */
 STK_HD int32_t stk__jpeg_gpu_value(uint32_t entry, uint32_t ahead)
 {
 	uint32_t extra = entry >> 5 & 15, code_bits = (entry & 31) - extra, bits = ahead << code_bits;
-	uint32_t below = bits >> 31 ? 0 : ~0u; /* an extra bit of 0 first: less than 0 */
+	uint32_t below = bits >> 31 ? 0 : ~0u; /* if the first extra bit is 0, the value is negative */
 	return (int32_t)((uint32_t)((uint64_t)bits << extra >> 32) + (below << extra) - below);
 }
 
-/* Moves past the symbol; true if it finished a block. */
+/* Moves past the symbol. Returns whether it finished a block. */
 STK_HD bool stk__jpeg_gpu_step(struct stk_jpeg_gpu_state *state, const struct stk_jpeg_gpu_code *code, uint32_t entry)
 {
 	state->p += stk__jpeg_gpu_entry_bits(entry);
@@ -69,9 +69,9 @@ STK_HD bool stk__jpeg_gpu_step(struct stk_jpeg_gpu_state *state, const struct st
 	return finished;
 }
 
-/* Where one of the image's blocks is: in row y of MCUs, block x of the row, of which the window has low .. high - 1. */
+/* The position of a block in the image: row y of MCUs, block x of this row. Blocks low .. high - 1 of a row are in the window. */
 struct stk_jpeg_gpu_place {
-	uint32_t x, y, row, low, high; /* row: blocks of a whole one */
+	uint32_t x, y, row, low, high; /* row: blocks in a whole row */
 };
 
 STK_HD struct stk_jpeg_gpu_place stk__jpeg_gpu_place(const struct stk_jpeg_gpu_image *image, uint32_t b)
@@ -86,15 +86,15 @@ STK_HD bool stk__jpeg_gpu_inside(const struct stk_jpeg_gpu_image *image, const s
 	return p->y >= image->mcu_y0 && p->x >= p->low && p->x < p->high;
 }
 
-/* Where in coef the block is, or the next that is inside the window. */
+/* Returns the index in coef of the block or, if it is outside of the window, of the next block that is inside. */
 STK_HD uint32_t stk__jpeg_gpu_coef_of(const struct stk_jpeg_gpu_image *image, const struct stk_jpeg_gpu_place *p)
 {
 	uint32_t x = p->x < p->low ? p->low : p->x < p->high ? p->x : p->high;
 	return image->coef0 + (p->y < image->mcu_y0 ? 0 : (p->y - image->mcu_y0) * (p->high - p->low) + x - p->low);
 }
 
-/* A checkpoint: bits past the interval's end 0..4, c 5..8, z 9..14, blocks finished in the interval 16..31. Where the bitstream ends inside the
- * interval the state is END. */
+/* A checkpoint: bits past the interval's end 0..4, c 5..8, z 9..14, blocks finished in the interval 16..31. If the bitstream ends inside the interval, the
+ * state is END. */
 #define STK_JPEG_GPU_STATE 0x7fffu
 #define STK_JPEG_GPU_END 0x7fffu
 
@@ -109,7 +109,7 @@ STK_HD struct stk_jpeg_gpu_state stk__jpeg_gpu_unpack(uint32_t packed, uint32_t 
 	return state;
 }
 
-/* The last of the n elements, at a stride, whose first number is not above x; the first element's is 0. */
+/* Returns the index of the last of n elements, `stride` bytes apart, whose number is at most x. Numbers ascend, and the first element's is 0. */
 STK_HD uint32_t stk__jpeg_gpu_find(const void *first, size_t stride, uint32_t n, uint32_t x)
 {
 	uint32_t low = 0, high = n - 1;
@@ -133,7 +133,7 @@ STK_HD uint32_t stk__jpeg_gpu_bitstream_of_chunk(const struct stk_jpeg_gpu_view 
 	return stk__jpeg_gpu_find(&v->bitstreams->chunk0, sizeof *v->bitstreams, v->n_bitstreams, chunk);
 }
 
-/* Row `row` of the checkpoints of a bitstream, by interval. */
+/* Returns row `row` of a bitstream's checkpoints, which is indexed by interval. */
 STK_HD uint32_t *stk__jpeg_gpu_row(const struct stk_jpeg_gpu_view *v, const struct stk_jpeg_gpu_bitstream *s, uint32_t row)
 {
 	return v->checkpoints + ((size_t)row * v->n_subsequences + s->subsequence0) * STK_JPEG_GPU_PER_SUBSEQUENCE;

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Phases decode_subsequences to resolve of jpeg_gpu.h: a thread for each subsequence. */
+ * Phases decode_subsequences to resolve of jpeg_gpu.h, with one thread for each subsequence. */
 #include "kernel/jpeg_gpu/jpeg_gpu_cursor.cuh"
 
 #define WORDS 32
-#define GROUPS 2                      /* between refills */
-#define RING (WORDS + STK_CURSOR_PAD) /* words of a thread: the cursor's, and some more */
-#define NEVER 0xffffffffu             /* the stop of a thread that runs no more, but executes what its warp does */
+#define GROUPS 2                      /* groups of symbols between refills */
+#define RING (WORDS + STK_CURSOR_PAD) /* words for each thread: the cursor's ring, and some more */
+#define NEVER 0xffffffffu             /* the `stop` of a thread that has finished, but still executes the instructions of its warp */
 
 typedef stk_cursor<WORDS> cursor;
 
 struct thread_setup {
 	const stk_jpeg_gpu_bitstream *bitstream;
 	stk_jpeg_gpu_code code;
-	uint32_t length, local; /* bits of the bitstream; subsequence in it */
+	uint32_t length, local; /* length of the bitstream in bits; index of the subsequence in it */
 };
 
 static __device__ __forceinline__ thread_setup idle()
@@ -33,7 +33,7 @@ static __device__ __forceinline__ thread_setup set_up(const stk_jpeg_gpu_view &v
 	return l;
 }
 
-/* Loads the tables of the thread block into the shared memory after its rings. */
+/* Loads the tables of the thread block into shared memory, after its rings. */
 static __device__ __forceinline__ const uint16_t *load_tables(const stk_jpeg_gpu_view &v, const stk_jpeg_gpu_work &work, uint32_t *shared)
 {
 	const stk_jpeg_gpu_set &set = v.sets[work.set];
@@ -43,8 +43,8 @@ static __device__ __forceinline__ const uint16_t *load_tables(const stk_jpeg_gpu
 	return lut;
 }
 
-/* Decodes some symbols, but none from bit `stop` on and none after the last of a block. Returns how many blocks it finished before the bitstream's end: 0 or
- * 1. */
+/* Decodes some symbols, but none from bit `stop` on and none after the end of a block. Returns the number of blocks (0 or 1) that it finished before the
+ * bitstream's end. */
 static __device__ __forceinline__ uint32_t group(cursor &at, uint32_t stop, uint32_t length)
 {
 #pragma unroll
@@ -90,9 +90,9 @@ extern "C" __global__ void __launch_bounds__(STK_JPEG_GPU_SYNC_THREADS)
 	}
 }
 
-/* Overflows into interval `first` after the subsequence, which is interval k of the bitstream, and those up to end_interval, exclusive. Returns the interval
- * in which the thread synchronised, BITSTREAM_END, or NONE. All threads of the warp call it. theirs: two words of the thread's own in shared memory, for
- * row 0 at this and the next checkpoint: a load at each would stall all threads of the warp for the sake of one. */
+/* Continues past the subsequence, into intervals `first` to end_interval - 1 after it; interval `first` is interval k of the bitstream. Returns the interval
+ * in which the thread synchronised, BITSTREAM_END, or NONE. All threads of the warp must call this. theirs: two words of this thread in shared memory, for
+ * row 0 at this and the next checkpoint. They are copied ahead, since a load at each checkpoint of one thread would stall all threads of the warp. */
 static __device__ __forceinline__ uint32_t overflow(const stk_jpeg_gpu_view &v, const thread_setup &l, bool run, cursor &at, uint32_t k,
 	uint32_t first, uint32_t end_interval, uint32_t *theirs)
 {
@@ -101,7 +101,7 @@ static __device__ __forceinline__ uint32_t overflow(const stk_jpeg_gpu_view &v, 
 	uint32_t end = (k + 1) * STK_JPEG_GPU_INTERVAL, stop = run ? min(end, l.length) : NEVER;
 	uint32_t blocks = 0, met = STK_JPEG_GPU_NONE, left = end_interval - first;
 	stk__copy_ahead4(theirs + k % 2, row0 + k);
-	stk__copy_ahead4(theirs + (k + 1) % 2, row0 + k + 1); /* past the end of row 0 lies row 1 */
+	stk__copy_ahead4(theirs + (k + 1) % 2, row0 + k + 1); /* after the end of row 0 this reads row 1 */
 	stk__copy_commit();
 	stk__copy_wait(0);
 	while (__any_sync(~0u, stop != NEVER)) {
@@ -118,7 +118,7 @@ static __device__ __forceinline__ uint32_t overflow(const stk_jpeg_gpu_view &v, 
 				else if (((mine ^ theirs[k % 2]) & STK_JPEG_GPU_STATE) == 0)
 					met = k;
 				else if (--left) {
-					/* Committed with the next refill; arrives some later. */
+					/* Committed with the next refill, and complete some refills later. */
 					stk__copy_ahead4(theirs + k % 2, row0 + k + 2);
 					if (++k % STK_JPEG_GPU_PER_SUBSEQUENCE == 0)
 						row += (size_t)v.n_subsequences * STK_JPEG_GPU_PER_SUBSEQUENCE;
@@ -133,7 +133,7 @@ static __device__ __forceinline__ uint32_t overflow(const stk_jpeg_gpu_view &v, 
 	return met;
 }
 
-/* The thread's state where interval `first` after its subsequence begins, which is interval k of the bitstream. */
+/* Returns the thread's state at the start of interval `first` after its subsequence, which is interval k of the bitstream. */
 static __device__ __forceinline__ stk_jpeg_gpu_state state_at(const stk_jpeg_gpu_view &v, const thread_setup &l, uint32_t k, uint32_t first)
 {
 	const uint32_t *row = stk__jpeg_gpu_row(&v, l.bitstream, (first + STK_JPEG_GPU_PER_SUBSEQUENCE - 1) / STK_JPEG_GPU_PER_SUBSEQUENCE);
@@ -190,7 +190,7 @@ extern "C" __global__ void __launch_bounds__(STK_JPEG_GPU_STRAGGLER_THREADS)
 		words = stk__jpeg_gpu_words(&v, l.bitstream);
 		lut += v.sets[v.images[l.bitstream->image].set].at;
 	}
-	cursor at; /* each thread may need other tables, so they stay in global memory */
+	cursor at; /* the tables stay in global memory, since each thread may need others */
 	at.begin(shared, threadIdx.x * RING, words, lut, l.code, state);
 	uint32_t met = overflow(v, l, run, at, k, STK_JPEG_GPU_SYNC_INTERVALS, (STK_JPEG_GPU_ROWS - 1) * STK_JPEG_GPU_PER_SUBSEQUENCE,
 		shared + threadIdx.x * RING + WORDS);
@@ -203,8 +203,8 @@ extern "C" __global__ void __launch_bounds__(STK_JPEG_GPU_STRAGGLER_THREADS)
 #define RESOLVE_THREADS 256
 #define TILE 1024
 
-/* Walks from a subsequence to the one with which its thread synchronised, and so on, as far as the tile of matches in shared memory goes. Run by one
- * thread. Returns the subsequence from which to go on, or NONE at the end. */
+/* Walks from a subsequence to the one with which its thread synchronised, and so on, within the tile of matches in shared memory. Run by one thread. Returns
+ * the subsequence to continue from, or NONE at the end. */
 static __device__ uint32_t walk(
 	const uint32_t *tile, uint32_t base, uint32_t from, uint32_t subsequences, uint32_t *cover, uint32_t *covered)
 {
@@ -233,7 +233,7 @@ static __device__ __forceinline__ uint32_t right_checkpoint(const stk_jpeg_gpu_v
 	return stk__jpeg_gpu_row(&v, &s, row)[k];
 }
 
-/* The sum of x over the block's threads before this one; *total: over all. */
+/* Returns the sum of x over the block's threads before this one. *total: the sum over all threads. */
 static __device__ __forceinline__ uint32_t scan(uint32_t x, uint32_t *sums, uint32_t *total)
 {
 	uint32_t lane = threadIdx.x % 32, warp = threadIdx.x / 32, sum = x;
