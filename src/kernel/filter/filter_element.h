@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * One value of a filter (filter.h), for C and CUDA alike: what a thread of the GPU makes, and what the loops of the CPU are compared with. */
+ * Computes one value of a filter (filter.h), in C and CUDA. A thread of the GPU makes one, and tests compare the CPU's loops with it. */
 #ifndef STK_KERNEL_FILTER_ELEMENT_H
 #define STK_KERNEL_FILTER_ELEMENT_H
 
@@ -7,8 +7,8 @@
 #include "kernel/filter/filter.h"
 #include "kernel/job/job_place.h"
 
-/* The axes that are run, in their order; returns how many. The last one makes outputs, the others n_terms times as many values each. A dense filter has
- * one phase. */
+/* Sets `axes` to the axes that are applied, in order, and returns their number. The last one makes outputs; each other one makes n_terms times as many
+ * values. A dense filter has one phase. */
 STK_HD int stk__filter_phases(const struct stk_filter *f, int axes[STK_FILTER_PHASES])
 {
 	int n = 0;
@@ -23,7 +23,7 @@ STK_HD int stk__filter_phases(const struct stk_filter *f, int axes[STK_FILTER_PH
 	return n;
 }
 
-/* Bytes that the values between phases take: each phase but the last leaves a set of them. */
+/* Returns the bytes of the values between phases: each phase but the last produces one set of them. */
 STK_HD uint64_t stk__filter_work(const struct stk_filter *f)
 {
 	int axes[STK_FILTER_PHASES];
@@ -31,7 +31,7 @@ STK_HD uint64_t stk__filter_work(const struct stk_filter *f)
 	return set * (uint64_t)(stk__filter_phases(f, axes) - 1);
 }
 
-/* A float's bits as a number that grows with it. */
+/* Converts a float's bits to an integer that increases with the float. */
 STK_HD uint32_t stk__filter_rank(float x)
 {
 	union {
@@ -52,7 +52,7 @@ STK_HD float stk__filter_of_rank(uint32_t rank)
 	return bits.f;
 }
 
-/* All NaNs are one, the largest of numbers: processors give those that they make different signs, and medians go by the bits. */
+/* Replaces every NaN by a single one that is greater than all numbers. Processors produce NaNs with different signs, and medians compare bits. */
 STK_HD float stk__filter_one_nan(float x)
 {
 	return x == x ? x : stk__filter_of_rank(0xffc00000u);
@@ -93,7 +93,7 @@ STK_HD float stk__filter_fill(const struct stk_filter *f, int dtype)
 	return f->fill_at ? stk__filter_load((const uint8_t *)f->fill_at, 0, dtype) : f->fill;
 }
 
-/* Combines one more value with those before it. */
+/* Combines one more value with the result of those before it. */
 STK_HD float stk__filter_take(int reduction, float before, float x)
 {
 	if (reduction == STK_FILTER_SUM)
@@ -101,7 +101,7 @@ STK_HD float stk__filter_take(int reduction, float before, float x)
 	return reduction == STK_FILTER_LEAST ? (x < before ? x : before) : (x > before ? x : before);
 }
 
-/* Where an output lies: the value at `at` of the first volume that it reads, and its place in there. */
+/* The position of an output, and the volume that it reads. */
 struct stk_filter_place {
 	int64_t volume; /* index of the volume's first input */
 	int32_t p[STK_FILTER_AXES], channel;
@@ -121,7 +121,7 @@ STK_HD struct stk_filter_place stk__filter_place(const struct stk_filter *f, uin
 	return at;
 }
 
-/* The k-th value of a dense window. */
+/* Returns the k-th value of a dense window. */
 STK_HD float stk__filter_dense_value(
 	const struct stk_filter *f, const struct stk_filter_data *d, const struct stk_filter_place *at, int32_t k)
 {
@@ -136,7 +136,7 @@ STK_HD float stk__filter_dense_value(
 	return stk__filter_load(d->src, at->volume + (row * f->in[2] + x) * f->channels + at->channel, d->src_dtype);
 }
 
-/* The middle one of an odd number of values: bit by bit, from the top, of its rank. */
+/* Returns the median of an odd number of values. Finds the bits of its rank one by one, from the top. */
 STK_HD float stk__filter_median(
 	const struct stk_filter *f, const struct stk_filter_data *d, const struct stk_filter_place *at, int32_t places)
 {
@@ -166,7 +166,7 @@ STK_HD float stk__filter_dense(const struct stk_filter *f, const struct stk_filt
 	return value;
 }
 
-/* Along an axis, of terms begin .. end - 1. `from`: the set of values that the phase before has left; NULL: the input. */
+/* Applies the windows of terms begin .. end - 1 along one axis. `from`: the values of the previous phase; NULL: the input. */
 STK_HD float stk__filter_line(
 	const struct stk_filter *f, const struct stk_filter_data *d, int axis, const float *from, int begin, int end, uint32_t i)
 {
@@ -192,7 +192,7 @@ STK_HD float stk__filter_line(
 	return value;
 }
 
-/* Value i of a phase along `axis`, the phase-th of `phases`: an output of the last one, else of term i / outputs. */
+/* Makes value i of the phase along `axis`, which is number `phase` of `phases`. In the last phase it is output i, otherwise a value of term i / outputs. */
 STK_HD void stk__filter_one(const struct stk_filter *f, const struct stk_filter_data *d, int axis, int phase, int phases, uint32_t i)
 {
 	uint32_t n = (uint32_t)(f->outer * stk__filter_volume(f, f->out));
@@ -207,7 +207,7 @@ STK_HD void stk__filter_one(const struct stk_filter *f, const struct stk_filter_
 	stk__convert_one(d->dst + (int64_t)i * d->dst_size, d->dst_dtype, &value, STK_FLOAT);
 }
 
-/* What the filter of a job works on. */
+/* Returns the data of a job's filter. */
 STK_HD struct stk_filter_data stk__job_filter_data(const struct stk_job *job)
 {
 	struct stk_filter_data d;

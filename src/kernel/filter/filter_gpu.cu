@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Filters on the GPU that are not tiled (filter_gpu_tiles.cu): the functions of filter_element.h, a value a thread, a launch for each phase. */
+ * Filters on the GPU that are not tiled (filter_gpu_tiles.cu): the functions of filter_element.h, with one value per thread and one launch per phase. */
 #include "kernel/filter/filter_element.h"
 #include "kernel/job/job_find.cuh"
 #include "kernel/job/job_place.h"

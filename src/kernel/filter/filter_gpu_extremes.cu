@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The least or the largest of RGB bytes on the GPU, in columns of words (kernel/filter/filter_words.h). */
+ * The minimum or maximum of RGB bytes on the GPU, in columns of words (kernel/filter/filter_words.h). */
 #include "kernel/filter/filter_element.h"
 #include "kernel/filter/filter_words.cuh"
 #include "kernel/job/job_find.cuh"
 #include "kernel/job/job_place.h"
 
 #define THREADS STK_JOB_THREADS
-#define TURN 8 /* rows of outputs of a turn of the loop: it is unrolled, so that what a window holds stays in the same registers */
+#define TURN 8 /* rows of outputs per iteration; the loop is unrolled, so that a window's values stay in the same registers */
 
-/* Four bytes, 0 and 2, and 1 and 3, each as a number of 16 bits. */
+/* Four bytes as 16-bit numbers: bytes 0 and 2 in `even`, 1 and 3 in `odd`. */
 struct pairs {
 	uint32_t even, odd;
 };
@@ -31,7 +31,7 @@ template <int REDUCTION> static __device__ __forceinline__ void take(pairs &extr
 		extreme = {stk__max_shorts(extreme.even, x.even), stk__max_shorts(extreme.odd, x.odd)};
 }
 
-/* Of the window's pixels in one row, for four bytes beside each other. */
+/* Returns the extremes of the window's pixels in one row, for four adjacent bytes. */
 template <int SIZE, int REDUCTION> static __device__ __forceinline__ pairs extremes_of_row(const span<SIZE> &s)
 {
 	constexpr int WORDS = window<SIZE>::WORDS;
@@ -44,7 +44,7 @@ template <int SIZE, int REDUCTION> static __device__ __forceinline__ pairs extre
 	return extreme;
 }
 
-/* The window's rows are N that follow each other in `row`, in any order. */
+/* Returns the extremes of a window with SIZE rows, which are in the ring `row` of N rows from `begin` on. */
 template <int SIZE, int REDUCTION, int N> static __device__ __forceinline__ uint32_t extremes_of_rows(const pairs (&row)[N], int begin)
 {
 	pairs extreme = row[begin % N];
@@ -54,7 +54,7 @@ template <int SIZE, int REDUCTION, int N> static __device__ __forceinline__ uint
 	return join(extreme);
 }
 
-/* Row y of rows that are `pitch` bytes long: a product without signs, which takes a third of the instructions of one with them. */
+/* Returns the address of row y, where rows are `pitch` bytes long. An unsigned product takes a third of the instructions of a signed one. */
 template <typename T> static __device__ __forceinline__ T *at_row(T *from, uint32_t y, uint32_t pitch)
 {
 	return from + (uint64_t)y * pitch;
@@ -65,12 +65,12 @@ static __device__ __forceinline__ void store(uint8_t *dst, const column &c, int3
 	*(uint32_t *)(void *)at_row(dst, (uint32_t)y, (uint32_t)c.row_out) = four;
 }
 
-/* Where rows hold all windows. AHEAD rows are under way while one is used. Most turns load rows of the image alone, and store all of theirs: they ask nothing of
- * each row. */
+/* For columns whose windows do not exceed the rows. AHEAD rows are being loaded while one is used. Most iterations only load rows inside of the image and
+ * store all their outputs, so they need no checks per row. */
 template <int SIZE, int REDUCTION, int AHEAD> static __device__ __forceinline__ void make_inside(const stk_filter &f, const column &c)
 {
 	constexpr int MORE = SIZE - 1;
-	/* Rows begin at the same byte of a word: rows of outputs are whole words, and those of the input as long. */
+	/* All rows begin at the same byte of a word: rows of outputs are whole words, and rows of the input have the same length. */
 	const uint32_t before = (uint32_t)(uintptr_t)(c.src + c.left) & 3, pitch = (uint32_t)c.row_in;
 	const uint8_t *words = stk__forget(c.src + c.left - before);
 	uint8_t *dst = stk__forget(c.dst);
@@ -113,7 +113,7 @@ template <int SIZE, int REDUCTION, int AHEAD> static __device__ __forceinline__ 
 	}
 }
 
-/* At the ends of rows: byte by byte, by their places. */
+/* For columns at the ends of rows: loads byte by byte from computed positions. */
 template <int SIZE, int REDUCTION> static __device__ __forceinline__ void make_end(const stk_filter &f, const column &c)
 {
 	int32_t at[window<SIZE>::SPAN];
@@ -135,7 +135,7 @@ template <int SIZE, int REDUCTION> static __device__ __forceinline__ void make_e
 	}
 }
 
-/* For all threads of a warp: one way for all of them, where both after each other would take twice as long. */
+/* All threads of a warp must call this. The warp takes one branch for all threads, since taking both in turn would be twice as slow. */
 template <int SIZE, int REDUCTION> static __device__ __forceinline__ void make_column(const stk_filter &f, const column &c, bool exists)
 {
 	bool inside = __all_sync(~0u, !exists || rows_hold<SIZE>(c));

@@ -7,21 +7,21 @@
 
 #define RUN STK_FILTER_TILE_RUN
 #define DEEP STK_FILTER_TILE_DEEP
-#define TALL 4 /* rows that a thread makes at a time of a dense window of 3 x 3 */
+#define TALL 4 /* rows that a thread makes at a time with a dense window of 3 x 3 */
 #define VALUES STK_FILTER_TILE_VALUES
 #define WARPS STK_FILTER_TILE_WARPS
 #define THREADS STK_FILTER_TILE_THREADS
 
-/* What all of a tile's threads know of it. */
+/* The parameters of a tile, which are the same for all of its threads. */
 struct tile_job {
 	const stk_filter &f;
 	stk_filter_data d;
 	stk_filter_tiles t;
 	filter_tile tile;
-	int32_t begin, end; /* values of the input's rows that it reads, from the row's first one on */
+	int32_t begin, end; /* values of an input row that the tile reads, counted from the row's first value */
 	int32_t rows;       /* of the input */
 	float fill;
-	float *weights, *memory; /* shared */
+	float *weights, *memory; /* in shared memory */
 };
 
 static __device__ __forceinline__ tile_job find_job(const stk_job_gpu_view &v, float *shared)
@@ -41,7 +41,7 @@ static __device__ __forceinline__ float *load_row_of(const tile_job &j, int32_t 
 	return load_row(j.f, j.d, j.tile.src, j.tile.y + j.t.y.first + row, j.begin, j.end, j.fill, line);
 }
 
-/* A lane's outputs in a row: RUN of one channel, from value `at` on. Some lanes have none where warps are no multiple of the channels. */
+/* A lane's outputs in a row: RUN values of one channel, from value `at` on. Some lanes have none if the number of channels does not divide the warp. */
 struct lane_run {
 	int32_t at;
 	bool mine;
@@ -62,7 +62,7 @@ static __device__ __forceinline__ void clear(float (&sum)[RUN])
 
 /* ---- separable windows ---- */
 
-/* Copies the windows' weights: of each term, those along the width, then those along the height. */
+/* Copies the windows' weights: for each term those along the width, then those along the height. */
 static __device__ __forceinline__ void copy_weights(const tile_job &j)
 {
 	float *to = j.weights;
@@ -77,7 +77,7 @@ static __device__ __forceinline__ void copy_weights(const tile_job &j)
 	__syncthreads();
 }
 
-/* Each warp runs rows of the input along the width, for each term. */
+/* Each warp applies rows of the input along the width, for each term. */
 template <int REDUCTION> static __device__ __forceinline__ void run_rows(const tile_job &j, float *results)
 {
 	int32_t warp = (int32_t)(threadIdx.x / 32), channels = j.f.channels;
@@ -101,7 +101,7 @@ template <int REDUCTION> static __device__ __forceinline__ void run_rows(const t
 	}
 }
 
-/* Each thread runs down a column of what the rows gave, DEEP outputs at a time. */
+/* Each thread processes a column of the rows' results, DEEP outputs at a time. */
 template <int REDUCTION> static __device__ __forceinline__ void run_columns(const tile_job &j, const float *results)
 {
 	int32_t half = (int32_t)threadIdx.x / VALUES, column = (int32_t)threadIdx.x - half * VALUES;
@@ -157,11 +157,11 @@ extern "C" __global__ void __launch_bounds__(THREADS, 3) job_filter_extremes(con
 
 /* ---- dense windows ---- */
 
-/* The input's rows in shared memory, t.pitch floats apart, each with the number of floats before its first value. */
+/* The input's rows in shared memory, t.pitch floats apart. skew: the number of floats before each row's first value. */
 struct tile_rows {
 	const float *values;
 	const int32_t *skew;
-	float *results; /* a row of this warp's */
+	float *results; /* a row of results for this warp */
 };
 
 static __device__ __forceinline__ tile_rows load_rows(const tile_job &j)
@@ -184,7 +184,7 @@ static __device__ __forceinline__ const float *row_of(const tile_job &j, const t
 	return r.values + row * j.t.pitch + r.skew[row];
 }
 
-/* One row of outputs, of any window. */
+/* Computes one row of outputs, for any window. */
 static __device__ __forceinline__ void sum_row(const tile_job &j, const tile_rows &r, const lane_run &run, int32_t y, float (&sum)[RUN])
 {
 	clear(sum);
@@ -193,7 +193,7 @@ static __device__ __forceinline__ void sum_row(const tile_job &j, const tile_row
 		slide<STK_FILTER_SUM>(sum, row_of(j, r, y + k) + run.at, j.f.channels, j.t.x.size, j.weights + k * j.t.x.size);
 }
 
-/* TALL rows, of 3 x 3: each value of the input is read once for all outputs that it is part of. */
+/* Computes TALL rows with a 3 x 3 window. Each input value is read once for all outputs that use it. */
 static __device__ __forceinline__ void sum_rows3(
 	const tile_job &j, const tile_rows &r, const lane_run &run, const float (&weight)[9], int32_t y, float (&sum)[TALL][RUN])
 {
@@ -272,8 +272,9 @@ static __device__ __forceinline__ uint32_t middle(uint32_t a, uint32_t b, uint32
 	return max(min(a, b), min(max(a, b), c));
 }
 
-/* Of 3 x 3 ranks, DEEP outputs one below the other: the middle one of the largest of the rows' least, the middle of their middle, and the least of
- * their largest (A. Paeth, "Median finding on a 3x3 grid", 1990). Rows are ordered once for the three outputs that read them. */
+/* Computes medians of 3 x 3 ranks for DEEP outputs, one below the other. The median is the median of three values: the maximum of the rows' minima, the
+ * median of their medians, and the minimum of their maxima (A. Paeth, "Median finding on a 3x3 grid", 1990). Each row is sorted once for the three outputs
+ * that read it. */
 static __device__ __forceinline__ void median3(const tile_job &j, const tile_rows &r, int32_t y, int32_t column, float (&out)[DEEP])
 {
 	uint32_t least[3] = {}, mid[3] = {}, largest[3] = {};
@@ -294,7 +295,7 @@ static __device__ __forceinline__ void median3(const tile_job &j, const tile_row
 	}
 }
 
-/* Orders N ranks so far that the first is the least and the last the largest. */
+/* Partially sorts N ranks: afterwards the first is the minimum and the last the maximum. */
 template <int N> static __device__ __forceinline__ void order_ends(uint32_t *a)
 {
 #pragma unroll
@@ -307,8 +308,7 @@ template <int N> static __device__ __forceinline__ void order_ends(uint32_t *a)
 	}
 }
 
-/* Of N + 1 ranks and those that follow, the least and the largest are none that lies in the middle of all: they are dropped, and another one comes in
- * their place, until three are left. */
+/* The minimum and maximum of the first N ranks cannot be the median of all. Drops both and takes in the next rank, until three ranks are left. */
 template <int N, typename F> static __device__ __forceinline__ uint32_t select_middle(uint32_t *a, F next)
 {
 	order_ends<N>(a);
@@ -320,7 +320,7 @@ template <int N, typename F> static __device__ __forceinline__ uint32_t select_m
 	}
 }
 
-/* Of 5 x 5 ranks. */
+/* Computes the median of 5 x 5 ranks. */
 static __device__ __forceinline__ float median5(const tile_job &j, const tile_rows &r, int32_t y, int32_t column)
 {
 	auto load = [&](int k) { return stk__filter_rank(row_of(j, r, y + k / 5)[column + k % 5 * j.f.channels]); };

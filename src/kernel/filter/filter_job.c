@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Making filter jobs, and what they are to the GPU. */
+ * Makes filter jobs, and describes them for the GPU. */
 #include "kernel/filter/filter.h"
 
 #include "kernel/filter/filter_element.h"
@@ -50,7 +50,7 @@ enum stk_status stk__job_filter(struct stk_jobs *jobs, const struct stk_filter *
 
 /* ---- on the GPU ---- */
 
-/* The launches, from STK_LAUNCH_filter on: the phases of filters an output a thread, those in tiles, and those of words of bytes. */
+/* The launches, counted from STK_LAUNCH_filter: the phases of filters with one output per thread, those in tiles, and those of words of bytes. */
 enum { PHASES, TILES = PHASES + STK_FILTER_PHASES, WORDS = TILES + STK_FILTER_TILINGS, WORD_EXTREMES };
 static const struct stk_job_launch launches[] = {
 	[PHASES] = {"filter_gpu", "job_filter", 0},
@@ -64,7 +64,7 @@ static const struct stk_job_launch launches[] = {
 	[WORD_EXTREMES] = {"filter_gpu_extremes", "job_filter_word_extremes", 0},
 };
 
-/* A filter in tiles needs no work memory. */
+/* Filters in tiles need no work memory. */
 static void memory(const struct stk_job *job, uint64_t *constants, uint64_t *work)
 {
 	(void)constants;

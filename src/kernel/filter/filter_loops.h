@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The loops of filters, for whichever processor the file that includes this is compiled for. Blocks of a constant length are what the compiler turns into
- * vector code; sums are made tap by tap in each lane, so that all processors give the same bits. */
+ * The loops of filters, compiled for the processor that the including file selects. The compiler turns blocks of constant length into vector code. Sums are
+ * computed tap by tap in each lane, so that all processors give the same bits. */
 #include "kernel/filter/filter_run.h"
 
 #include <string.h>
@@ -22,7 +22,7 @@ static inline lanes load(const float *p)
 	return x;
 }
 
-/* x where the mask is set, else y. */
+/* Returns x where the mask is set, otherwise y. */
 static inline words choose(words mask, words x, words y)
 {
 	return (x & mask) | (y & ~mask);
@@ -34,20 +34,20 @@ static void load_bytes(float *restrict out, const uint8_t *restrict in, int n)
 		out[i] = (float)in[i];
 }
 
-/* To nearest, halves up (which is away from zero: there are no negative ones), saturating, NaN to 0. */
+/* Converts to bytes: to nearest, halves up (which is away from zero, since negative values become 0), saturating, NaN to 0. */
 static inline words to_bytes(lanes x)
 {
 	x = (lanes)((words)x & (x > 0));
 	x = (lanes)choose(x < 255, (words)x, (words)((lanes){0} + 255));
 	words whole = __builtin_convertvector(x, words);
-	return whole - (x - __builtin_convertvector(whole, lanes) >= 0.5f); /* a comparison that holds is -1 */
+	return whole - (x - __builtin_convertvector(whole, lanes) >= 0.5f); /* a true comparison is -1 */
 }
 
 static void store_bytes(uint8_t *restrict out, const float *restrict in, int n)
 {
 	typedef uint8_t bytes __attribute__((vector_size(LANES)));
 	int i = 0;
-#ifdef __AVX2__ /* the compiler takes lanes out one by one */
+#ifdef __AVX2__ /* the compiler would extract lanes one by one */
 	for (; i + 32 <= n; i += 32) {
 		const __m256i order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
 		__m256i a = (__m256i)to_bytes(load(in + i)), b = (__m256i)to_bytes(load(in + i + 8));
@@ -115,7 +115,7 @@ static void sum(float *restrict out, const float *const *taps, const float *weig
 EXTREME(least, <)
 EXTREME(largest, >)
 
-/* Numbers that are ordered as the floats are, and back: the bits below the sign are inverted where it is set. */
+/* Converts between the bits of floats and integers of the same order: the bits below the sign are inverted if the sign is set. */
 static inline words ranks(words bits)
 {
 	return bits ^ ((bits >> 31) & 0x7fffffff);
@@ -130,8 +130,8 @@ static inline void exchange(words *small, words *large)
 
 enum { MOST_TAPS = STK_FILTER_MOST_MEDIAN };
 
-/* The middle one of n, an odd number; v is overwritten. Of any n / 2 + 2 of them the least and the largest are not the middle: they are dropped, the next
- * is taken in, and so on, until three are left. */
+/* Returns the median of n values; n is odd, and v is overwritten. Of any n / 2 + 2 values, the minimum and the maximum cannot be the median: drops both and
+ * takes in the next value, and so on, until three are left. */
 static words middle(words *v, int n)
 {
 	int next = n / 2 + 2;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Filters on the CPU, row by row. Each row of the input is made float32 and extended over its border once, and run along the width; the rows that a window
- * still needs stay in a ring, which fits into a cache. What then runs along the height, or over the places of a dense window, reads rows at equal
- * indices: one loop serves all (filter_loops.h). */
+ * Filters on the CPU, row by row. Each row of the input is converted to float32 once, extended over its border, and filtered along the width. Rows that a
+ * window still needs stay in a ring, which fits into a cache. The filter along the height, or over the positions of a dense window, then reads rows at equal
+ * indices, so one set of loops is enough (filter_loops.h). */
 #include "kernel/filter/filter_run.h"
 
 #include "base/memory.h"
@@ -14,16 +14,17 @@ struct run {
 	const struct stk_filter *f;
 	const struct stk_filter_data *d;
 	const struct stk_filter_kernels *k;
-	int32_t left, right; /* places that a row is extended by */
-	bool wide;           /* rows are run along the width before they are kept */
-	int32_t kept;        /* rows that are kept for a row of the input: one, or one a term */
-	int64_t width;       /* values of a kept row */
-	int64_t slots;       /* of the ring; row r (of the volume) is in slot r % slots, if held says so */
+	int32_t left, right; /* number of positions by which a row is extended */
+	bool wide;           /* rows are filtered along the width before they are kept */
+	int32_t kept;        /* number of rows that are kept for each input row: one, or one for each term */
+	int64_t width;       /* number of values in a kept row */
+	int64_t slots;       /* number of slots in the ring; slot r % slots contains row r of the volume if `held` says so */
 	int64_t *held;
 	float *ring, *extended, *outside, *result;
 	const float **taps, **row_taps; /* of the current sum; of a sum along a row */
-	float *weights;                 /* of the taps of the last phase */
-	float *sets;                    /* with a last phase along the depth: what the one before it left, a volume for each term */
+	float *weights;                 /* for the taps of the last phase */
+	/* if the last phase is along the depth: the results of the phase before it, one volume for each term */
+	float *sets;
 };
 
 static inline int32_t larger(int32_t a, int32_t b)
@@ -52,7 +53,7 @@ static void measure(struct run *r)
 	r->slots = deep ? (int64_t)f->in[0] * f->in[1] : whole ? f->in[1] : height;
 }
 
-/* The most taps that one sum has, and one along a row. */
+/* Returns the maximum number of taps in one sum; *row: in a sum along a row. */
 static int64_t count_taps(const struct stk_filter *f, int64_t *row)
 {
 	int64_t places = 0, height = 0, depth = 0;
@@ -139,7 +140,7 @@ static void extend(const struct run *r, float *to, const uint8_t *from)
 		extend_at(r, row, f->in[2] + p);
 }
 
-/* Runs an extended row along the width for each term. */
+/* Filters an extended row along the width, for each term. */
 static void run_width(const struct run *r, float *to)
 {
 	const struct stk_filter *f = r->f;
@@ -151,7 +152,7 @@ static void run_width(const struct run *r, float *to)
 	}
 }
 
-/* Row `row` of the volume that begins at `volume`, as it is kept for term t, beginning at the first place that is read. */
+/* Returns row `row` of the volume that begins at `volume`, in the form kept for term t, from the first position that is read. */
 static const float *kept_row(const struct run *r, const uint8_t *volume, int64_t row, int t)
 {
 	const struct stk_filter *f = r->f;
@@ -177,7 +178,7 @@ static void store(const struct run *r, const float *row, int64_t index, int64_t 
 
 /* ---- phases ---- */
 
-/* The taps at row (z, y) of terms begin .. end - 1, along the height; returns how many. */
+/* Collects the taps along the height at row (z, y), for terms begin .. end - 1. Returns their number. */
 static int gather_height(const struct run *r, const uint8_t *volume, int32_t z, int32_t y, int begin, int end)
 {
 	const struct stk_filter *f = r->f;
@@ -200,7 +201,7 @@ static int gather_dense(const struct run *r, const uint8_t *volume, int32_t z, i
 			int32_t depth = stk__border_index(z + w[0].first + kz, f->in[0], f->border);
 			int32_t height = stk__border_index(y + w[1].first + ky, f->in[1], f->border);
 			bool outside = (depth | height) < 0;
-			/* Rows that are all fill are the same wherever they begin. */
+			/* in rows that are all fill, every position has the same value */
 			const float *row = outside ? r->outside + (int64_t)r->left * f->channels
 						   : kept_row(r, volume, (int64_t)depth * f->in[1] + height, 0);
 			for (int32_t kx = 0; kx < w[2].size; kx++)
@@ -209,7 +210,7 @@ static int gather_dense(const struct run *r, const uint8_t *volume, int32_t z, i
 	return n;
 }
 
-/* The weights of all terms along the last axis, one after the other. */
+/* Collects the weights of all terms along the last axis, one term after the other. */
 static void gather_weights(const struct run *r, int axis)
 {
 	const struct stk_filter *f = r->f;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Running filters (filter.h) on the CPU. */
+ * Runs filters (filter.h) on the CPU. */
 #ifndef STK_KERNEL_FILTER_RUN_H
 #define STK_KERNEL_FILTER_RUN_H
 
 #include "kernel/filter/filter.h"
 
-/* Loops over n values of rows. taps: where each tap's row begins; all are readable for n values. */
+/* Loops over n values of rows. taps: addresses at which each tap's row begins; n values must be readable from each. */
 struct stk_filter_kernels {
 	void (*load_bytes)(float *restrict out, const uint8_t *restrict in, int n);
 	void (*store_bytes)(uint8_t *restrict out, const float *restrict in, int n);
@@ -19,7 +19,7 @@ extern const struct stk_filter_kernels stk__filter_kernels_c, stk__filter_kernel
 
 struct stk_arena;
 
-/* Runs all of it, with scratch from the arena; data's own work is not used. Fails where memory is short. */
+/* Runs the whole filter, with scratch memory from the arena; the work memory of `data` is not used. Fails if memory is short. */
 STK_MUST_USE enum stk_status stk__filter_run(const struct stk_filter *f, const struct stk_filter_data *data,
 	const struct stk_filter_kernels *kernels, struct stk_arena *arena, struct stk_error *err);
 

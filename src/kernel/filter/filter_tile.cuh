@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What the kernels of tiled filters (filter_tile.h) are made of: rows of the input in shared memory, sums that slide along them, and stores. Threads make
- * several outputs that lie one step apart, so that each value is read from shared memory once for all of them. The values of a window are still
- * taken one after the other, which makes the bits those of filter_element.h. */
+ * The building blocks of tiled filters (filter_tile.h): rows of the input in shared memory, sums that slide along them, and stores. Each thread makes
+ * several outputs that are one step apart, so that each value is read from shared memory once for all of them. The values of a window are still added one
+ * after the other, so the bits equal those of filter_element.h. */
 #ifndef STK_KERNEL_FILTER_TILE_CUH
 #define STK_KERNEL_FILTER_TILE_CUH
 
@@ -11,8 +11,8 @@
 
 /* A thread block's part of the output. */
 struct filter_tile {
-	int32_t x, y, rows, values; /* values: of a row */
-	int64_t src, dst;           /* the first value of the image, and of the tile's outputs */
+	int32_t x, y, rows, values; /* values: number in a row */
+	int64_t src, dst;           /* indices of the image's first value, and of the tile's first output */
 };
 
 static __device__ __forceinline__ filter_tile find_tile(const stk_filter &f, const stk_filter_tiles &t, uint32_t block)
@@ -35,8 +35,8 @@ static __device__ __noinline__ float load_any(const uint8_t *src, int64_t i, int
 	return stk__filter_load(src, i, dtype);
 }
 
-/* Values low .. high - 1 of a row of bytes: aligned words, but for its ends. to is where value `low` goes, and as far from a multiple of four floats as its
- * address is from one of four bytes. All lanes of a warp. */
+/* Loads values low .. high - 1 of a row of bytes, in aligned words except at the ends. Value `low` is stored at `to`; the distance of `to` from a multiple
+ * of four floats must equal that of value `low` from a multiple of four bytes. All lanes of a warp must call this. */
 static __device__ __forceinline__ void load_bytes(float *to, const uint8_t *row, int32_t low, int32_t high)
 {
 	int32_t skew = (int32_t)((uintptr_t)(row + low) & 3), n = high - low;
@@ -55,8 +55,8 @@ static __device__ __forceinline__ void load_bytes(float *to, const uint8_t *row,
 	}
 }
 
-/* Values begin .. end - 1 of row y, counted from its first one, beyond which there is border: into `line`, whose room is end - begin and three more.
- * Returns where the first one lies. All lanes of a warp. */
+/* Loads values begin .. end - 1 of row y, counted from the row's first value; values outside of the row are border. `line` has room for end - begin + 3
+ * floats. Returns the address of the first value in it. All lanes of a warp must call this. */
 static __device__ __forceinline__ float *load_row(
 	const stk_filter &f, const stk_filter_data &d, int64_t src, int32_t y, int32_t begin, int32_t end, float fill, float *line)
 {
@@ -96,7 +96,7 @@ static __device__ __forceinline__ float *load_row(
 
 /* ---- windows ---- */
 
-/* The value before any: adding to -0 changes nothing, not even the sign of 0. The others begin with the first value. */
+/* The initial value of a sum: adding to -0 changes nothing, not even the sign of 0. Other reductions begin with the first value. */
 #define FILTER_NOTHING -0.0f
 
 template <int REDUCTION> static __device__ __forceinline__ float combine(float before, float x, float weight, bool first)
@@ -106,7 +106,7 @@ template <int REDUCTION> static __device__ __forceinline__ float combine(float b
 	return first ? x : stk__filter_take(REDUCTION, before, x);
 }
 
-/* A window of SIZE places for N outputs one step apart. */
+/* Applies a window of SIZE positions to N outputs that are one step apart. */
 template <int REDUCTION, int N, int SIZE>
 static __device__ __forceinline__ void slide_short(float (&sum)[N], const float *from, int32_t step, const float *weights)
 {
@@ -124,7 +124,7 @@ static __device__ __forceinline__ void slide_short(float (&sum)[N], const float 
 	}
 }
 
-/* A weighted sum over a window of at least N places. Of its weights, N at a time are in registers: place k's in number k % N. */
+/* Computes a weighted sum over a window of at least N positions. N of its weights are in registers at a time; that of position k is in register k % N. */
 template <int N>
 static __device__ __forceinline__ void slide_long(float (&sum)[N], const float *from, int32_t step, int32_t size, const float *weights)
 {
@@ -149,7 +149,7 @@ static __device__ __forceinline__ void slide_long(float (&sum)[N], const float *
 				sum[i] = combine<STK_FILTER_SUM>(sum[i], x, weight[(m - i + N) % N], false);
 		}
 	}
-	int32_t left = size - done; /* fewer than N places of the first output */
+	int32_t left = size - done; /* the first output still needs fewer than N positions */
 #pragma unroll
 	for (int m = 0; m < 2 * N - 2; m++, from += step) {
 		if (m >= left + N - 1)
@@ -164,7 +164,7 @@ static __device__ __forceinline__ void slide_long(float (&sum)[N], const float *
 	}
 }
 
-/* Any window: adds `size` places from `from` on, `step` floats apart, to N outputs as far apart. */
+/* Applies any window: adds `size` positions from `from` on, `step` floats apart, to N outputs that are equally far apart. */
 template <int REDUCTION, int N>
 static __device__ __forceinline__ void slide(float (&sum)[N], const float *from, int32_t step, int32_t size, const float *weights)
 {
@@ -202,7 +202,8 @@ static __device__ __forceinline__ void store_value(const stk_filter_data &d, int
 		store_any(d.dst, i, d.dst_size, d.dst_dtype, x);
 }
 
-/* Stores n bytes from shared memory, `from` as far from a multiple of four as `to` is: words, but for the ends. For all lanes of a warp. */
+/* Stores n bytes from shared memory, as words except at the ends. `from` and `to` must have the same distance from a multiple of four. All lanes of a warp
+ * must call this. */
 static __device__ __forceinline__ void store_bytes(uint8_t *to, const uint8_t *from, int32_t n)
 {
 #pragma unroll 1
@@ -217,8 +218,9 @@ static __device__ __forceinline__ void store_bytes(uint8_t *to, const uint8_t *f
 	}
 }
 
-/* Stores a warp's row of n outputs from value i of the destination on, of which each lane that has some has N, `step` values apart from value `at` on. They
- * go through `line`, shared memory of the warp's for n floats, so that they go out side by side. For all lanes of a warp. */
+/* Stores a warp's row of n outputs, from value i of the destination on. Each lane for which `any` is set has N outputs, `step` values apart, the first of
+ * which is number `at` of the row. They pass through `line`, shared memory for n floats, so that adjacent values are stored together. All lanes of a warp
+ * must call this. */
 template <int N>
 static __device__ __forceinline__ void store_row(
 	const stk_filter_data &d, int64_t i, const float (&value)[N], bool any, int32_t at, int32_t step, float *line, int32_t n)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * How the GPU cuts the filters of images into tiles: a thread block reads what a tile's windows reach into shared memory once, as float32 with the border around
- * it, and makes all of the tile's outputs from there. Of separable windows it keeps what the rows gave, and runs down their columns. Volumes, very wide
- * windows and medians of other windows than those listed here are filtered value by value (filter_element.h). Both give the same bits. */
+ * How the GPU divides filters of images into tiles. A thread block loads the input that a tile's windows cover into shared memory once, as float32 with the
+ * border around it, and makes all outputs of the tile from there. For separable windows it keeps the results of the rows and then processes their columns.
+ * Volumes, very wide windows and medians of windows not listed here are filtered value by value (filter_element.h). Both give the same bits. */
 #ifndef STK_KERNEL_FILTER_TILE_H
 #define STK_KERNEL_FILTER_TILE_H
 
@@ -11,9 +11,9 @@
 
 enum stk_filter_tiling {
 	STK_FILTER_SUM_TILES,     /* weighted sums over separable windows */
-	STK_FILTER_EXTREME_TILES, /* the least or the largest of separable windows */
+	STK_FILTER_EXTREME_TILES, /* minimum or maximum over separable windows */
 	STK_FILTER_DENSE_TILES,   /* weighted sums over dense windows */
-	STK_FILTER_MEDIAN_TILES,  /* of 3 x 3 and 5 x 5 */
+	STK_FILTER_MEDIAN_TILES,  /* medians of 3 x 3 and 5 x 5 */
 	STK_FILTER_TILINGS,
 	STK_FILTER_NO_TILES = STK_FILTER_TILINGS
 };
@@ -21,25 +21,25 @@ enum stk_filter_tiling {
 enum {
 	STK_FILTER_TILE_WARPS = 10,
 	STK_FILTER_TILE_RUN = 5,                              /* outputs of a lane along a row, of one channel */
-	STK_FILTER_TILE_DEEP = 8,                             /* outputs of a thread down a column */
+	STK_FILTER_TILE_DEEP = 8,                             /* outputs of a thread along a column */
 	STK_FILTER_TILE_VALUES = 32 * STK_FILTER_TILE_RUN,    /* outputs of a warp along a row, at most */
-	STK_FILTER_TILE_THREADS = 2 * STK_FILTER_TILE_VALUES, /* two threads a column */
-	STK_FILTER_TILE_WEIGHTS = 256,                        /* of all windows together */
-	STK_FILTER_TILE_ROWS = 32,                            /* of outputs; fewer where windows are high */
-	STK_FILTER_TILE_SHARED = 47104                        /* bytes of a block's shared memory */
+	STK_FILTER_TILE_THREADS = 2 * STK_FILTER_TILE_VALUES, /* two threads per column */
+	STK_FILTER_TILE_WEIGHTS = 256,                        /* limit for all windows together */
+	STK_FILTER_TILE_ROWS = 32,                            /* of outputs; fewer if windows are high */
+	STK_FILTER_TILE_SHARED = 47104                        /* bytes of shared memory for a thread block */
 };
 
-/* What all terms' windows together cover along an axis, as a window. */
+/* The range along an axis that the windows of all terms cover together. */
 struct stk_filter_cover {
 	int32_t first, size;
 };
 
 struct stk_filter_tiles {
 	struct stk_filter_cover x, y;
-	int32_t width, height; /* places of a tile */
-	uint32_t across, down; /* tiles of an image */
-	int32_t pitch;         /* floats of an input row, with room to align it */
-	uint32_t shared;       /* bytes; more than STK_FILTER_TILE_SHARED: windows are too wide */
+	int32_t width, height; /* positions in a tile */
+	uint32_t across, down; /* tiles in an image */
+	int32_t pitch;         /* floats of an input row, including room for alignment */
+	uint32_t shared;       /* bytes; if more than STK_FILTER_TILE_SHARED, windows are too wide for tiles */
 };
 
 STK_HD struct stk_filter_cover stk__filter_cover(const struct stk_filter *f, int axis)
@@ -54,8 +54,8 @@ STK_HD struct stk_filter_cover stk__filter_cover(const struct stk_filter *f, int
 	return cover;
 }
 
-/* Floats of shared memory behind the weights. Separable: a row of input and its padding for each warp, and rows of results for each term. Dense: all rows of
- * the input, where each begins, and a row of results for each warp. */
+/* Returns the floats of shared memory after the weights. Separable: an input row with its padding for each warp, and rows of results for each term. Dense:
+ * all rows of the input, the start of each, and a row of results for each warp. */
 STK_HD int64_t stk__filter_tile_floats(const struct stk_filter *f, int32_t pitch, int32_t rows)
 {
 	if (f->dense)
@@ -63,7 +63,7 @@ STK_HD int64_t stk__filter_tile_floats(const struct stk_filter *f, int32_t pitch
 	return (int64_t)STK_FILTER_TILE_WARPS * pitch + (int64_t)f->n_terms * rows * STK_FILTER_TILE_VALUES;
 }
 
-/* Of a filter with at most 32 channels. */
+/* Computes the tiles of a filter with at most 32 channels. */
 STK_HD struct stk_filter_tiles stk__filter_tiles(const struct stk_filter *f)
 {
 	struct stk_filter_tiles t;
@@ -85,7 +85,7 @@ STK_HD struct stk_filter_tiles stk__filter_tiles(const struct stk_filter *f)
 	return t;
 }
 
-/* Thread blocks of a filter that is tiled. */
+/* Returns the number of thread blocks of a tiled filter. */
 STK_HD uint64_t stk__filter_tile_blocks(const struct stk_filter *f, const struct stk_filter_tiles *t)
 {
 	return (uint64_t)f->outer * t->across * t->down;
@@ -101,7 +101,7 @@ STK_HD int64_t stk__filter_weights(const struct stk_filter *f)
 	return n;
 }
 
-/* How a filter is tiled, if it is. */
+/* Returns the tiling of a filter, or STK_FILTER_NO_TILES. */
 STK_HD int stk__filter_tiling(const struct stk_filter *f)
 {
 	const struct stk_filter_window *w = f->window[0];
@@ -112,7 +112,7 @@ STK_HD int stk__filter_tiling(const struct stk_filter *f)
 		wide = wide || f->window[t][2].size > 1;
 	if (stk__filter_tiles(f).shared > STK_FILTER_TILE_SHARED || (sum && stk__filter_weights(f) > STK_FILTER_TILE_WEIGHTS))
 		return STK_FILTER_NO_TILES;
-	if (!f->dense) /* sums whose windows are all one column have no weights for it */
+	if (!f->dense) /* sums whose windows have only one column have no weights along the width */
 		return !sum ? STK_FILTER_EXTREME_TILES : wide ? STK_FILTER_SUM_TILES : STK_FILTER_NO_TILES;
 	if (f->reduction == STK_FILTER_MEDIAN)
 		return w[1].size == w[2].size && (w[1].size == 3 || w[1].size == 5) ? STK_FILTER_MEDIAN_TILES : STK_FILTER_NO_TILES;

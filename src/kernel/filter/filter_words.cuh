@@ -1,30 +1,30 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What the kernels that filter RGB bytes in columns of words have in common (filter_words.h): which column is a thread's, and where its windows lie in
- * the input. */
+ * Shared by the kernels that filter RGB bytes in columns of words (filter_words.h): which column a thread makes, and the position of its windows in the
+ * input. */
 #ifndef STK_KERNEL_FILTER_WORDS_CUH
 #define STK_KERNEL_FILTER_WORDS_CUH
 
 #include "kernel/common/span.cuh"
 #include "kernel/filter/filter_words.h"
 
-/* A thread's column of outputs. The window of its first one begins at row `top` of the input, and at value `left` of a row. */
+/* A thread's column of outputs. The window of its first output begins at row `top` of the input, and at value `left` of a row. */
 struct column {
-	const uint8_t *src;                       /* of the image */
-	uint8_t *dst;                             /* of the first outputs */
-	int32_t left, top, rows, row_in, row_out; /* rows: of outputs; row_in and row_out: values of a row */
+	const uint8_t *src;                       /* the image's first value */
+	uint8_t *dst;                             /* the column's first output */
+	int32_t left, top, rows, row_in, row_out; /* rows: of outputs; row_in and row_out: values in a row */
 };
 
-/* Values that lie below each other's windows: four outputs of a row read SPAN values of each row of the input. */
+/* The extent of four windows: four adjacent outputs read SPAN values of each row of the input. */
 template <int SIZE> struct window {
 	static constexpr int SPAN = 4 + 3 * (SIZE - 1), WORDS = (SPAN + 3) / 4;
 };
 
-/* Those of one row. */
+/* These values of one row. */
 template <int SIZE> using span = stk_span<window<SIZE>::SPAN>;
 
 /* ---- borders ---- */
 
-/* Extremes take the outermost pixels for a fill that never is one (filter_words.h). */
+/* Returns the border to use. Extremes use the outermost pixels instead of a fill that cannot affect the result (filter_words.h). */
 static __device__ __forceinline__ int32_t border_of(const stk_filter &f)
 {
 	return f.reduction != STK_FILTER_SUM && f.border == STK_BORDER_FILL ? STK_BORDER_CLAMP : f.border;
@@ -35,13 +35,13 @@ static __device__ __noinline__ int32_t row_outside(const stk_filter &f, int32_t 
 	return stk__border_index(y, f.in[1], border_of(f));
 }
 
-/* height: f.in[1] */
+/* Returns the row of the input that is read at y, or a negative number if the fill is read. height: f.in[1]. */
 static __device__ __forceinline__ int32_t row_of(const stk_filter &f, int32_t height, int32_t y)
 {
 	return (uint32_t)y < (uint32_t)height ? y : row_outside(f, y);
 }
 
-/* Where in a row value v lies, counted from the row's first one, beyond which there is border; negative: the fill is read. */
+/* Returns the index in a row at which value v is read, where v may be in the border. Negative: the fill is read. */
 static __device__ __noinline__ int32_t place_of(const stk_filter &f, int32_t v)
 {
 	int32_t p = v >= 0 ? v / 3 : -((2 - v) / 3), x = stk__border_index(p, f.in[2], border_of(f));
@@ -56,7 +56,7 @@ static __device__ __forceinline__ void find_places(const stk_filter &f, const co
 		at[m] = place_of(f, c.left + m);
 }
 
-/* True where no window of the column reaches beyond the ends of rows. */
+/* Returns whether no window of the column exceeds the ends of rows. */
 template <int SIZE> static __device__ __forceinline__ bool rows_hold(const column &c)
 {
 	return c.left >= 0 && c.left + window<SIZE>::SPAN <= c.row_in;
@@ -64,13 +64,14 @@ template <int SIZE> static __device__ __forceinline__ bool rows_hold(const colum
 
 /* ---- columns ---- */
 
-/* A thread's strip, among those of all images, and its word of a row. */
+/* A thread's strip, counted over all images, and its word of a row. */
 struct place {
 	uint32_t strip;
 	int32_t word;
 };
 
-/* Words at the ends of rows, whose windows reach beyond them, come first, those of all strips: in their order two warps of each row would have some. */
+/* Returns the strip and word of thread i. The words at the ends of rows, whose windows exceed them, come first, for all strips. In the natural order, two
+ * warps of each row would contain some of them. */
 static __device__ __forceinline__ place find_place(const stk_filter &f, uint32_t i)
 {
 	const stk_filter_window &w = f.window[0][2];
@@ -78,13 +79,13 @@ static __device__ __forceinline__ place find_place(const stk_filter &f, uint32_t
 	const int32_t begin = min(max((3 - 3 * w.first) / 4, 0), across), room = 3 * (f.in[2] - w.first) - span;
 	const int32_t inside = max(min(room >= 0 ? room / 4 + 1 : 0, across) - begin, 0);
 	const uint32_t beyond = (uint32_t)(across - inside), first = beyond * stk__filter_words_strips(&f) * f.outer;
-	const bool ends = i < first || inside == 0; /* there is none to come later */
+	const bool ends = i < first || inside == 0; /* or no words come later */
 	const uint32_t of_strip = max(ends ? beyond : (uint32_t)inside, 1u), from = ends ? 0 : first, strip = (i - from) / of_strip;
 	const int32_t word = (int32_t)(i - from - strip * of_strip);
 	return {strip, ends ? word + (word >= begin ? inside : 0) : begin + word};
 }
 
-/* Of thread i of the job's. exists: the column has outputs. */
+/* Returns the column of the job's thread i. exists: set to whether the column has outputs. */
 static __device__ __forceinline__ column find_column(const stk_filter &f, const stk_filter_data &d, uint32_t i, bool &exists)
 {
 	const place at = find_place(f, i);

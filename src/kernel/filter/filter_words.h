@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Dense filters and extremes of RGB bytes on the GPU, without shared memory: a thread reads the rows of the input as words, and makes a column of outputs, four
- * bytes wide, from sums, or the rows' extremes, that it holds while the window slides down. It gives the bits of filter_element.h, as tiles do (filter_tile.h),
- * which serve all other windows, types and channels. */
+ * Dense filters and extremes of RGB bytes on the GPU without shared memory. A thread reads the rows of the input as words and makes a column of outputs that
+ * is four bytes wide. It holds the sums, or the rows' extremes, while the window slides down. The bits equal those of filter_element.h. Other windows, types
+ * and channels use tiles (filter_tile.h) or single values. */
 #ifndef STK_KERNEL_FILTER_WORDS_H
 #define STK_KERNEL_FILTER_WORDS_H
 
@@ -11,11 +11,11 @@
 
 enum {
 	STK_FILTER_WORDS_ROWS = 32,   /* outputs of a thread, one below the other */
-	STK_FILTER_WORDS_WEIGHTS = 56 /* of a window, each row of which begins at a multiple of 8 */
+	STK_FILTER_WORDS_WEIGHTS = 56 /* weights of a window, each row of which begins at a multiple of 8 */
 };
 
-/* True for the least or the largest of windows that hold the output's own place, where a fill outside of the image changes nothing: it is the extreme of
- * no window with a byte in it, so that the outermost pixels, which windows that reach beyond them hold too, may stand there as well. */
+/* Returns whether the fill never affects the result: for the minimum or maximum of windows that contain the output's own position, if the fill is the least
+ * extreme byte. The outermost pixels can then be used instead of the fill, since windows that exceed the image contain these too. */
 STK_HD bool stk__filter_keeps_fill_out(const struct stk_filter *f)
 {
 	const struct stk_filter_window *w = f->window[0];
@@ -23,14 +23,15 @@ STK_HD bool stk__filter_keeps_fill_out(const struct stk_filter *f)
 	return own && !f->fill_at && (f->reduction == STK_FILTER_LEAST ? f->fill >= 255 : f->fill <= 0);
 }
 
-/* True for the least or the largest of separable windows, as far as words go with them. */
+/* Returns whether the filter is a minimum or maximum over separable windows that the kernels for words support. */
 STK_HD bool stk__filter_is_extreme(const struct stk_filter *f)
 {
 	bool extreme = f->reduction == STK_FILTER_LEAST || f->reduction == STK_FILTER_LARGEST;
 	return !f->dense && extreme && f->n_terms == 1 && f->last == 1 && (f->border != STK_BORDER_FILL || stk__filter_keeps_fill_out(f));
 }
 
-/* True for weighted sums and extremes over windows of 3 x 3, 5 x 5 and 7 x 7, whose rows of outputs are whole words. */
+/* Returns whether the kernels for words can run the filter: weighted sums and extremes over windows of 3 x 3, 5 x 5 and 7 x 7, with rows of outputs that are
+ * whole words. */
 STK_HD bool stk__filter_takes_words(const struct stk_filter *f, const struct stk_filter_data *d)
 {
 	const struct stk_filter_window *w = f->window[0];
@@ -41,7 +42,7 @@ STK_HD bool stk__filter_takes_words(const struct stk_filter *f, const struct stk
 	       f->out[2] % 4 == 0 && (uintptr_t)d->dst % 4 == 0;
 }
 
-/* Words of a row of outputs, and strips of rows, each of which is a thread's in every word. */
+/* Return the number of words in a row of outputs, and of strips of rows; each thread makes one word of a strip. */
 STK_HD uint32_t stk__filter_words_across(const struct stk_filter *f)
 {
 	return (uint32_t)f->out[2] / 4 * 3;

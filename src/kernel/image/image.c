@@ -4,7 +4,7 @@
 
 #include "kernel/job/job_kind.h"
 
-/* The launches, from STK_LAUNCH_image on: measures of frames, pixels, and pixels that are mixed. */
+/* The launches, counted from STK_LAUNCH_image: measuring frames, making pixels, and making pixels that are mixed. */
 enum { MEASURE, PIXELS, MIX };
 static const struct stk_job_launch launches[] = {
 	[MEASURE] = {"image_gpu", "job_image_measure", 0},
@@ -12,7 +12,7 @@ static const struct stk_job_launch launches[] = {
 	[MIX] = {"image_gpu", "job_image_mix", 0},
 };
 
-/* A frame that is measured has a word that counts the thread blocks which are done, and the results of each block. */
+/* A frame that is measured has a word that counts the finished thread blocks, and the results of each block. */
 static void memory(const struct stk_job *job, uint64_t *constants, uint64_t *work)
 {
 	struct stk_job_image im = stk__job_image(job);

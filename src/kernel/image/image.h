@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Jobs over images of bytes, which a few launches serve on the GPU, whatever they do: lookups, equalised histograms, colours and sharpness, affine maps. Where a job
- * first needs to know something of a whole frame (its histograms, its mean luma) one launch measures it, and the next makes the pixels. Automatic
- * augmentation does another of these to each sample of a batch: so its samples run beside each other, and not kind by kind.
+ * Jobs over images of bytes, which run in a few shared launches on the GPU: lookups, equalised histograms, colours and sharpness, affine maps. If a job
+ * needs properties of a whole frame (its histograms or its mean luma), one launch measures it, and the next makes the pixels. Automatic augmentation applies
+ * a different one of these to each sample of a batch; with shared launches its samples run at the same time instead of kind by kind.
  *
- * A thread block works on STK_JOB_IMAGE_VALUES values of a frame, or on as many pixels as have no more. Counts and sums of a frame are those of its
- * blocks; the block that comes last adds them up. */
+ * A thread block works on STK_JOB_IMAGE_VALUES values of a frame, or on the largest number of pixels that have no more values. The counts and sums of a
+ * frame are added up from those of its blocks by the block that finishes last. */
 #ifndef STK_KERNEL_IMAGE_H
 #define STK_KERNEL_IMAGE_H
 
@@ -21,10 +21,11 @@ enum { STK_JOB_IMAGE_VALUES = 12288, STK_JOB_IMAGE_CHANNELS = 3 };
 
 struct stk_job_image {
 	int64_t frames;
-	int32_t pixels, channels; /* of a frame, of a pixel; a lookup takes all values for pixels of one channel */
-	int32_t block_pixels;     /* that a thread block makes */
-	uint32_t blocks;          /* of a frame */
-	uint32_t measured;        /* words that a block measures: counts of each channel's values, their extremes, or a sum; 0: nothing */
+	int32_t pixels, channels; /* pixels of a frame, channels of a pixel; for lookups, each value is a pixel of one channel */
+	int32_t block_pixels;     /* pixels that a thread block makes */
+	uint32_t blocks;          /* thread blocks of a frame */
+	/* words that a block measures: counts of each channel's values, their extremes, or a sum; 0 if nothing is measured */
+	uint32_t measured;
 };
 
 STK_HD bool stk__job_is_image(const struct stk_job *job)
@@ -45,7 +46,7 @@ STK_HD bool stk__job_is_image(const struct stk_job *job)
 	}
 }
 
-/* Of a job that is one. */
+/* Describes a job for which stk__job_is_image is true. */
 STK_HD struct stk_job_image stk__job_image(const struct stk_job *job)
 {
 	struct stk_job_image im;
@@ -75,7 +76,7 @@ STK_HD struct stk_job_image stk__job_image(const struct stk_job *job)
 	return im;
 }
 
-/* Positions of nearest pixels that fit 32 bits. */
+/* Returns whether the map takes nearest pixels and all positions fit into 32 bits. */
 STK_HD bool stk__job_image_near(const struct stk_transform *t)
 {
 	const int32_t most = INT32_MAX >> STK_TRANSFORM_NN_BITS;
@@ -85,7 +86,7 @@ STK_HD bool stk__job_image_near(const struct stk_transform *t)
 	return near;
 }
 
-/* What mixes pixels, or takes several steps, needs more registers, and has a launch of its own. */
+/* Returns whether the job mixes pixels or has several steps. Such jobs need more registers, so they have a launch of their own. */
 STK_HD bool stk__job_image_mixes(const struct stk_job *job)
 {
 	return (job->kind == STK_JOB_transform && !stk__job_image_near(&STK_PARAMS(stk_transform, job))) ||
@@ -93,15 +94,16 @@ STK_HD bool stk__job_image_mixes(const struct stk_job *job)
 		       (STK_PARAMS(stk_enhance, job).n != 1 || STK_PARAMS(stk_enhance, job).step[0].kind == STK_ENHANCE_HUE));
 }
 
-/* Bytes of a frame's results: tables, or a mean. They lie in the job's work memory, frame by frame; what its blocks measure lies behind those. */
+/* Returns the bytes of the results of all frames: tables, or means. They are in the job's work memory, frame by frame, followed by the measurements of the
+ * blocks. */
 STK_HD uint64_t stk__job_image_results(const struct stk_job *job, const struct stk_job_image *im)
 {
 	uint64_t each = job->kind == STK_JOB_equalize ? STK_EQUALIZE_BINS * (uint64_t)im->channels : sizeof(int32_t);
 	return im->measured ? (uint64_t)im->frames * each : 0;
 }
 
-/* True for a job whose pixels thread blocks can make for a pass over its output (kernel/pass/pass_gpu.h), so that they are not stored: one image of three bytes a
- * pixel. */
+/* Returns whether thread blocks can make the job's pixels for a pass over its output (kernel/pass/pass_gpu.h), so that they are not stored. The job must
+ * make one image with three bytes per pixel. */
 bool stk__image_makes(const struct stk_job *job, int32_t width, int32_t height);
 
 #endif

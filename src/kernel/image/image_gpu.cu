@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Jobs over images of bytes on the GPU (kernel/image/image.h): what they measure, and the kernels that store what a thread block makes (image_gpu.cuh). Memory is read and
- * written 16 bytes at a time where frames are aligned. */
+ * Jobs over images of bytes on the GPU (kernel/image/image.h): measurements, and the kernels that store the pixels which thread blocks make (image_gpu.cuh).
+ * Memory is read and written 16 bytes at a time if frames are aligned. */
 #include "kernel/image/image_gpu.cuh"
 #include "kernel/job/job_find.cuh"
 
 #define THREADS STK_JOB_THREADS
-#define CHUNK 16 /* pixels that a thread holds at a time: as many vectors of 16 bytes as they have channels */
-#define COPIES 8 /* two vectors of them, of a count: threads of a warp whose pixels are equal add to different ones */
+#define CHUNK 16 /* pixels that a thread holds at a time; they take one vector of 16 bytes for each channel */
+#define COPIES 8 /* copies of each count, which fill two vectors: threads of a warp with equal pixels add to different copies */
 
 /* ---- measures ---- */
 
-/* Counts the values of a part's pixels, each channel's apart. */
+/* Counts the values of a part's pixels, separately for each channel. */
 template <int C> static __device__ void count(const part &p, uint32_t *counts)
 {
 	const uint8_t *from = p.src + (int64_t)p.first * C;
@@ -28,7 +28,7 @@ template <int C> static __device__ void count(const part &p, uint32_t *counts)
 			atomicAdd(mine + COPIES * (BINS * c + __ldg(from + C * i + c)), 1u);
 }
 
-/* The luma of a part's pixels, of which a thread has added up its own: behind the steps before the one that measures. */
+/* Adds up the luma of a thread's pixels of a part, after the steps that come before the measuring one. */
 template <int C> static __device__ uint32_t add_luma(const part &p, const stk_enhance &e)
 {
 	const uint8_t *from = p.src + (int64_t)p.first * C;
@@ -50,7 +50,7 @@ template <int C> static __device__ uint32_t add_luma(const part &p, const stk_en
 	return sum;
 }
 
-/* The sum over all threads, in all of them. It fits: 12 288 values of 255 at most, each of which a thousandfold would. */
+/* Returns the sum over all threads, in all of them. It fits: 12 288 values of at most 255 are far below the limit. */
 static __device__ __forceinline__ uint32_t add_threads(uint32_t x)
 {
 	__shared__ uint32_t sums[THREADS / 32];
@@ -63,7 +63,7 @@ static __device__ __forceinline__ uint32_t add_threads(uint32_t x)
 	return all;
 }
 
-/* The counts of all values below the thread's. */
+/* Returns the sum of the counts of all threads before this one. */
 static __device__ __forceinline__ int32_t counts_below(int32_t count)
 {
 	__shared__ int32_t sums[BINS / 32];
@@ -73,7 +73,7 @@ static __device__ __forceinline__ int32_t counts_below(int32_t count)
 		int32_t other = __shfl_up_sync(~0u, upto, by);
 		upto += lane >= by ? other : 0;
 	}
-	__syncthreads(); /* sums may be read still, of the channel before */
+	__syncthreads(); /* other threads may still read the sums of the previous channel */
 	if (lane == 31)
 		sums[warp] = upto;
 	__syncthreads();
@@ -82,7 +82,7 @@ static __device__ __forceinline__ int32_t counts_below(int32_t count)
 	return below + upto - count;
 }
 
-/* The table of one channel: a thread counts one value, and makes its entry. */
+/* Makes the table of one channel: each thread has the count of one value, and makes its entry. */
 static __device__ void make_table(const stk_equalize &e, int32_t count, int32_t n, uint8_t *table)
 {
 	__shared__ int32_t first, last, at_first, at_last;
@@ -134,7 +134,7 @@ static __device__ void measure_counts(const stk_job &job, const part &p, const s
 		make_table(e, (int32_t)add_blocks(measured + c * BINS + threadIdx.x, im.measured, im.blocks), im.pixels, tables + c * BINS);
 }
 
-/* Of each channel the largest value of a part's pixels, and 255 less the least. */
+/* Finds for each channel the largest value of a part's pixels, and 255 minus the smallest. */
 template <int C> static __device__ void find_extremes(const part &p, int32_t (&most)[2 * C])
 {
 	const uint8_t *from = p.src + (int64_t)p.first * C;
@@ -156,7 +156,7 @@ template <int C> static __device__ void find_extremes(const part &p, int32_t (&m
 		}
 }
 
-/* A table that follows from the least and the largest value needs no counts. */
+/* Measures only the minimum and maximum, for tables that need no counts. */
 template <int C> static __device__ void measure_extremes(const stk_job &job, const part &p, const stk_job_image &im, uint32_t *measured)
 {
 	__shared__ int32_t extremes[2 * C];
@@ -224,7 +224,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) job_image_measure(const __
 
 /* ---- pixels ---- */
 
-/* Stores what the block has made. */
+/* Stores the pixels that the block has made. */
 static __device__ __forceinline__ void store_part(const stk_job &job, const part &p, int32_t channels, const uint8_t *made)
 {
 	uint8_t *to = job.dst + p.at;
@@ -246,12 +246,12 @@ extern "C" __global__ void __launch_bounds__(THREADS, 5) job_image(const __grid_
 	store_part(it.job, p, im.channels, made);
 }
 
-/* ---- what takes more registers ---- */
+/* ---- jobs that need more registers ---- */
 
 template <int C> static __device__ __forceinline__ void mix_image(const stk_job &job, const part &p, uint8_t *made)
 {
 	if (job.kind == STK_JOB_transform) {
-		const stk_transform t = STK_PARAMS(stk_transform, &job); /* a copy, which bytes that are written cannot change */
+		const stk_transform t = STK_PARAMS(stk_transform, &job); /* a copy, which stores of bytes cannot change */
 		make_pixels<C, 1>(p, t.width, made, [&](int32_t x, int32_t y, uint8_t *to) { stk__transform_pixel(&t, p.src, to, x, y); });
 		return;
 	}

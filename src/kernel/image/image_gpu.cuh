@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What a thread block does for a job over images of bytes (kernel/image/image.h): it makes the pixels of its part in shared memory. Its kernel stores them, or the kernel of
- * a pass over the image makes what is asked for of them (kernel/pass/pass_gpu_made.cu). What it does follows from its job alone, so that no thread waits for others' branches. */
+ * The work of a thread block for a job over images of bytes (kernel/image/image.h): makes the pixels of its part in shared memory. Its kernel stores them,
+ * or the kernel of a pass over the image computes its own outputs from them (kernel/pass/pass_gpu_made.cu). All branches depend only on the job, so no
+ * thread waits for other threads' branches. */
 #ifndef STK_KERNEL_IMAGE_GPU_CUH
 #define STK_KERNEL_IMAGE_GPU_CUH
 
@@ -19,14 +20,14 @@ static_assert(VALUES == 48 * IMAGE_THREADS, "a thread maps three vectors of 16 b
 
 /* A thread block's part of a job. */
 struct part {
-	const uint8_t *src;      /* of the frame */
-	int64_t at;              /* the part's first value, among those of all frames */
-	int32_t frame, first, n; /* pixels of the frame: first .. first + n - 1 */
-	uint32_t block;          /* of the frame */
-	bool vectors;            /* the part lies aligned */
+	const uint8_t *src;      /* address of the frame */
+	int64_t at;              /* index of the part's first value among those of all frames */
+	int32_t frame, first, n; /* the part has pixels first .. first + n - 1 of the frame */
+	uint32_t block;          /* index of the block in the frame */
+	bool vectors;            /* the frame is aligned to 16 bytes */
 };
 
-/* block: of the job. */
+/* block: index in the job. */
 static __device__ __forceinline__ part find_part(const stk_job &job, const stk_job_image &im, uint32_t block)
 {
 	uint32_t frame = block / im.blocks, of_frame = block - frame * im.blocks;
@@ -71,7 +72,7 @@ template <int VECTORS> static __device__ __forceinline__ void store(uint8_t *to,
 
 /* ---- lookups ---- */
 
-/* Maps a part's values, one after the other, by C tables in turn. The tables are made while the values are on their way. */
+/* Maps a part's values by C tables in turn. The tables are made while the values are being loaded. */
 template <int C, typename F>
 static __device__ __forceinline__ void map_values(const part &p, int32_t channels, const uint8_t *tables, uint8_t *made, F make_tables)
 {
@@ -99,9 +100,9 @@ static __device__ __forceinline__ void map_values(const part &p, int32_t channel
 		made[i] = tables[BINS * (i % C) + __ldg(from + i)];
 }
 
-/* ---- what is made pixel by pixel ---- */
+/* ---- jobs that make pixels one by one ---- */
 
-/* Where the thread's next pixel lies. */
+/* The position of the thread's next pixel. */
 struct walk {
 	int32_t x, y, width, across, down;
 
@@ -113,7 +114,7 @@ struct walk {
 	}
 };
 
-/* Makes a part's pixels by make(x, y, to): threads side by side make pixels side by side. N: pixels that a thread begins before it waits for the first. */
+/* Makes a part's pixels with make(x, y, to). Adjacent threads make adjacent pixels. N: pixels that a thread begins before it waits for the first. */
 template <int C, int N, typename F> static __device__ __forceinline__ void make_pixels(const part &p, int32_t width, uint8_t *made, F make)
 {
 	int32_t at = p.first + (int32_t)threadIdx.x, y = at / width, down = IMAGE_THREADS / width, i = threadIdx.x;
@@ -139,7 +140,7 @@ template <int C> static __device__ __forceinline__ void move_nearest(const part 
 		fill[c] = t.fill[t.n_fills > 1 ? c : 0];
 	make_pixels<C, 4>(p, t.width, made, [&](int32_t x, int32_t y, uint8_t *to) {
 		uint32_t at_x = (uint32_t)(ax * x + bx * y + cx), at_y = (uint32_t)(ay * x + by * y + cy);
-		bool inside = at_x < width && at_y < height; /* what is negative is large */
+		bool inside = at_x < width && at_y < height; /* negative positions become large ones */
 		const uint8_t *from =
 			p.src + (inside ? (int64_t)(at_y >> STK_TRANSFORM_NN_BITS) * line + (at_x >> STK_TRANSFORM_NN_BITS) * C : 0);
 #pragma unroll
@@ -153,10 +154,10 @@ static __device__ __forceinline__ uint8_t sharp_value(int32_t around, int32_t mi
 	return (uint8_t)stk__enhance_mix(stk__enhance_smooth(around, middle), middle, factor);
 }
 
-/* Four values out of the words of three rows, of which a word beside reaches into the pixels beside: sums of three rows serve three values each. */
+/* Sharpens four values from the words of three rows. The words on both sides have the neighbouring pixels. Each sum of three rows is used for three values. */
 template <int C> static __device__ __forceinline__ uint32_t sharpen_word(const uint32_t *word, int32_t line, int32_t in_row, float factor)
 {
-	int32_t column[12] = {}; /* sums of the bytes from four before the word on */
+	int32_t column[12] = {}; /* sums of the columns of bytes, beginning four bytes before the word */
 #pragma unroll
 	for (int row = -1; row <= 1; row++)
 #pragma unroll
@@ -178,7 +179,7 @@ template <int C> static __device__ __forceinline__ uint32_t sharpen_word(const u
 	return made;
 }
 
-/* The middle of each 3 x 3 pixels mixed with their mean: in words, where rows are whole ones. */
+/* Mixes each pixel with the mean of its 3 x 3 neighbourhood. Works on words if rows are whole words. */
 template <int C> static __device__ __forceinline__ void sharpen(const part &p, const stk_enhance &e, uint8_t *made)
 {
 	const int32_t width = e.width, height = e.height, line = e.width * C;
@@ -234,7 +235,7 @@ template <int C> static __device__ __forceinline__ void map_image(const stk_job 
 		});
 		return;
 	}
-	/* All channels are mapped alike: the values may be anybody's. */
+	/* All channels are mapped by the same table, so the channel of a value does not matter. */
 	map_values<1>(p, job.kind == STK_JOB_pointwise ? 1 : C, tables, made, [&]() {
 		if (job.kind == STK_JOB_pointwise) {
 			tables[threadIdx.x] = ((const uint8_t *)job.constants)[threadIdx.x];
@@ -257,8 +258,8 @@ template <int C> static __device__ __forceinline__ void make_image(const stk_job
 		map_image<C>(job, p, made);
 }
 
-/* Makes a part of a job that does not mix (stk__job_image_mixes): VALUES bytes at most, aligned to 16. For all threads of a block, which may read them
- * behind the next barrier. */
+/* Makes a part of a job that does not mix (stk__job_image_mixes): at most VALUES bytes, aligned to 16. All threads of a block must call this, and may read
+ * the result after the next barrier. */
 static __device__ __forceinline__ void make_part(const stk_job &job, const part &p, const stk_job_image &im, uint8_t *made)
 {
 	if (im.channels == 3)

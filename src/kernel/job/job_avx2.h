@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Names of the second compilation of what the loops of jobs share. A file for AVX2 includes this, renames its own function, and includes the source of its loops. */
+ * Renames the functions that the loops of jobs share, for their second compilation. A file for AVX2 includes this header, renames its own function, and
+ * includes the source of its loops. */
 #ifndef STK_KERNEL_JOB_AVX2_H
 #define STK_KERNEL_JOB_AVX2_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Which job a thread block works on, at which of its outputs, and whether it comes last, for the kernels of jobs. */
+ * For the kernels of jobs: finds the job and the outputs of a thread block, and whether the block finishes last. */
 #ifndef STK_KERNEL_JOB_FIND_CUH
 #define STK_KERNEL_JOB_FIND_CUH
 
@@ -7,8 +7,9 @@
 #include "kernel/common/find.cuh"
 #include "kernel/job/job_gpu.h"
 
-/* The last item that begins at the thread block or before. Items that take no part in this launch have no blocks in it. For all
- * threads of a warp. A search waits for memory a few times, which takes as long as to copy some thousand bytes: batches of one shape do without. */
+/* Returns the index of the last item that begins at or before the thread block. Items that take no part in this launch have no blocks in it. All threads of
+ * a warp must call this. A search waits for memory a few times, which takes as long as copying some thousand bytes; it is not needed if all items have the
+ * same number of blocks. */
 static __device__ __forceinline__ uint32_t find_item(const stk_job_gpu_view &v)
 {
 	if (v.each)
@@ -16,7 +17,7 @@ static __device__ __forceinline__ uint32_t find_item(const stk_job_gpu_view &v)
 	return stk__find_warp(&v.items->block0[v.launch], sizeof *v.items, v.n_items, blockIdx.x);
 }
 
-/* The thread block's item, copied to shared memory, so that its fields are waited for once. For all threads. */
+/* Returns the thread block's item, copied to shared memory so that threads wait for its fields only once. All threads must call this. */
 static __device__ __forceinline__ const stk_job_gpu_item &share_item(const stk_job_gpu_view &v)
 {
 	__shared__ stk_job_gpu_item shared;
@@ -27,7 +28,8 @@ static __device__ __forceinline__ const stk_job_gpu_item &share_item(const stk_j
 	return shared;
 }
 
-/* True in all threads of the thread block that comes last of `blocks`: what all of them have written is there. For all threads. */
+/* Returns true, in all threads, if the thread block is the last of `blocks` to arrive; the results of the others are visible then. All threads must call
+ * this. */
 static __device__ __forceinline__ bool stk__comes_last(uint32_t *arrived, uint32_t blocks)
 {
 	__shared__ bool last;
@@ -45,7 +47,7 @@ struct outputs {
 	uint32_t begin, end;
 };
 
-/* n: of the job, in this launch. */
+/* n: number of the job's outputs in this launch. */
 static __device__ __forceinline__ outputs outputs_of(const stk_job_gpu_view &v, const stk_job_gpu_item &it, int64_t n)
 {
 	uint32_t first = (blockIdx.x - it.block0[v.launch]) * STK_JOB_OUTPUTS;

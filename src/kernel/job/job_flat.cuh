@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * For the kernels of flat jobs (job_flat.h): a thread loads what an aligned piece of outputs is made of, as widely as it lies, and stores the piece at once. A kernel
- * calls work_on with what it does to the loaded values. */
+ * For the kernels of flat jobs (job_flat.h): a thread loads the operands of an aligned piece of outputs with the widest loads possible, and stores the piece
+ * at once. A kernel calls work_on with the operation on the loaded values. */
 #ifndef STK_KERNEL_JOB_FLAT_CUH
 #define STK_KERNEL_JOB_FLAT_CUH
 
@@ -19,7 +19,7 @@ struct bfloat_bits {
 	uint16_t v;
 };
 
-/* N elements of T that lie behind each other, aligned as a whole, in as few loads as there can be. */
+/* Loads N consecutive elements of T, which are aligned as a whole, with as few loads as possible. */
 template <typename T, int N> static __device__ __forceinline__ void load_aligned(const T *at, T *v)
 {
 	enum { BYTES = N * sizeof(T), STEP = BYTES < PIECE ? (int)BYTES : PIECE };
@@ -39,7 +39,7 @@ template <typename T, int N> static __device__ __forceinline__ void load_aligned
 	}
 }
 
-/* A load that no compiler for a host joins with its neighbours, as if they were aligned. */
+/* A load that a compiler for the host does not combine with its neighbours as if they were aligned. */
 template <typename T> __device__ __forceinline__ T load_one(const T *at)
 {
 	return __ldg(at);
@@ -56,7 +56,7 @@ template <> __device__ __forceinline__ bfloat_bits load_one(const bfloat_bits *a
 	return x;
 }
 
-/* The same, aligned or not. */
+/* Loads N consecutive elements, aligned or not. */
 template <typename T, int N> static __device__ __forceinline__ void load_row(const uint8_t *at, T *v)
 {
 	enum { BYTES = N * sizeof(T), STEP = BYTES < PIECE ? (int)BYTES : PIECE };
@@ -89,7 +89,7 @@ template <> __device__ __forceinline__ double value_of<double, bfloat_bits>(bflo
 	return (double)stk__bfloat_to_float(x.v);
 }
 
-/* A source of a job: what of it each output reads. */
+/* A source of a job, and how outputs map to its elements. */
 struct source {
 	const uint8_t *data;
 	stk_job_repeat repeat;
@@ -103,7 +103,7 @@ template <typename T> static __device__ __forceinline__ source source_of(const s
 	return s;
 }
 
-/* What outputs first .. first + N - 1 read; those from `end` on read nothing. */
+/* Loads the elements that outputs first .. first + N - 1 read. Outputs from `end` on read nothing. */
 template <typename To, typename T, int N>
 static __device__ __forceinline__ void load_as(const stk_job_gpu_item &it, int k, uint32_t first, uint32_t end, To *v)
 {
@@ -128,7 +128,7 @@ static __device__ __forceinline__ void load_as(const stk_job_gpu_item &it, int k
 	}
 }
 
-/* A piece that is whole is aligned. */
+/* Stores a piece of outputs. A piece that is whole is aligned. */
 template <typename T, int N>
 static __device__ __forceinline__ void store_row(const stk_job_gpu_item &it, uint32_t first, uint32_t end, const T *v)
 {
@@ -145,26 +145,27 @@ static __device__ __forceinline__ void store_row(const stk_job_gpu_item &it, uin
 			to[j] = v[j];
 }
 
-/* Pieces of N that a thread makes together, THREADS pieces apart, so that it waits once for what all of them read: 16 outputs, or all of the thread's pieces. */
+/* Pieces of N outputs that a thread makes together, THREADS pieces apart, so that it waits only once for their operands: 16 outputs, or all pieces of the
+ * thread. */
 template <int N> struct together {
 	enum { MOST = STK_JOB_PIECES / THREADS, ROWS = 16 / N < MOST ? 16 / N : (int)MOST, OUTPUTS = ROWS * N };
 	enum { APART = THREADS * N, LAST = (ROWS - 1) * APART + N - 1 };
 };
 
-/* Which element output i reads. */
+/* Returns the index of the element that output i reads. */
 static __device__ __forceinline__ uint32_t element_of(const stk_job_repeat &r, uint32_t i)
 {
-	return r.size == 1 ? 0 : i / r.inner % r.size; /* divisions are many instructions */
+	return r.size == 1 ? 0 : i / r.inner % r.size; /* avoids divisions, which take many instructions */
 }
 
-/* Whether the outputs that are made together from `first` on read one element of source k. */
+/* Returns whether the outputs that are made together from `first` on all read the same element of source k. */
 template <int N> static __device__ __forceinline__ bool read_one(const stk_job_gpu_item &it, int k, uint32_t first)
 {
 	const stk_job_repeat &r = it.flat.of[k];
 	return r.size == 1 || first % r.inner + together<N>::LAST < r.inner;
 }
 
-/* Whether they read it as load_together does: one element, or rows that are aligned. */
+/* Returns whether load_together supports these outputs: they read one element, or rows that are aligned. */
 template <int N> static __device__ __forceinline__ bool read_together(const stk_job_gpu_item &it, int k, uint32_t first)
 {
 	const stk_job_repeat &r = it.flat.of[k];
@@ -173,7 +174,7 @@ template <int N> static __device__ __forceinline__ bool read_together(const stk_
 	return dense ? ((uintptr_t)it.job.src[k] + (uint64_t)first * size) % step == 0 : read_one<N>(it, k, first);
 }
 
-/* What outputs that are made together read, from `first` on: all of them exist. */
+/* Loads the elements that outputs made together read, from `first` on. All these outputs must exist. */
 template <typename To, typename T, int N>
 static __device__ __forceinline__ void load_together(const stk_job_gpu_item &it, int k, uint32_t first, To *v)
 {
@@ -194,7 +195,7 @@ static __device__ __forceinline__ void load_together(const stk_job_gpu_item &it,
 		v[j] = one;
 }
 
-/* Which outputs are loaded: those of one piece that exist, or those of several whole ones. */
+/* The outputs that are loaded: those of one piece, as far as they exist, or those of several whole pieces. */
 template <int N> struct one_piece {
 	enum { OUTPUTS = N };
 	uint32_t first, end;
@@ -243,7 +244,7 @@ template <typename To, typename S> static __device__ __forceinline__ void load_w
 	}
 }
 
-/* As float or double. */
+/* Loads values of any type as float or double. */
 template <typename To, typename S> static __device__ __forceinline__ void load_reals(const stk_job_gpu_item &it, int k, const S &s, To *v)
 {
 	switch (it.job.src_dtype[k]) {
@@ -267,7 +268,7 @@ static __device__ __forceinline__ float nearest(float x, float low, float high)
 	return part >= 0.5f ? whole + 1 : part <= -0.5f ? whole - 1 : whole;
 }
 
-/* Stores floats as the output's type, one of those of T's size. */
+/* Stores floats as the output's type, which has the size of T. */
 template <typename T, typename S>
 static __device__ __forceinline__ void store_floats(const stk_job_gpu_item &it, const S &s, const float *v)
 {
@@ -294,7 +295,7 @@ static __device__ __forceinline__ void store_floats(const stk_job_gpu_item &it, 
 	S::template store<T>(it, s, to);
 }
 
-/* The outputs of a piece of N: the first piece lacks those before the job's first. */
+/* Returns the outputs of a piece of N. The first piece may lack some at its front. */
 template <int N> static __device__ __forceinline__ one_piece<N> outputs_of_piece(const stk_job_gpu_item &it, uint32_t piece)
 {
 	uint32_t n = (uint32_t)it.job.n, lead = it.flat.lead, first = piece ? piece * N - lead : 0, count = piece ? N : N - lead;
@@ -302,7 +303,7 @@ template <int N> static __device__ __forceinline__ one_piece<N> outputs_of_piece
 	return s;
 }
 
-/* Does WORK, of outputs of T, to the pieces of the thread block. Those of most blocks are whole. */
+/* Applies WORK, with outputs of type T, to the pieces of the thread block. In most blocks all pieces are whole. */
 template <typename T, typename WORK> static __device__ __forceinline__ void work_on(const stk_job_gpu_view &v, const stk_job_gpu_item &it)
 {
 	enum { N = PIECE / sizeof(T), STEP = THREADS * together<N>::ROWS };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Flat jobs: those whose outputs lie behind each other, and whose operands do so too or repeat a row of elements, of types that float32 or int32 holds, or of any
- * type where values are only moved or replaced (erase, grid_mask). On a GPU a thread makes the 16 bytes of outputs that lie in one aligned piece of memory, in the
- * few types named below; other jobs take an output a thread. */
+ * Flat jobs: their outputs are contiguous, and each operand is contiguous too or repeats a row of elements. Types are those that float32 or int32 holds, or
+ * any type if values are only moved or replaced (erase, grid_mask). On a GPU a thread makes the outputs in one aligned piece of 16 bytes, for the few types
+ * named below. Other jobs use one thread per output. */
 #ifndef STK_KERNEL_JOB_FLAT_H
 #define STK_KERNEL_JOB_FLAT_H
 
@@ -9,7 +9,7 @@
 
 enum { STK_JOB_FLAT_PIECE = 16 }; /* bytes */
 
-/* Output i reads element i / inner % size, `step` bytes from one to the next. */
+/* Output i reads element i / inner % size; elements are `step` bytes apart. */
 struct stk_job_repeat {
 	uint32_t inner, size;
 	int32_t step;
@@ -21,7 +21,7 @@ struct stk_job_flat {
 	uint32_t pieces; /* 0: the job is not flat */
 };
 
-/* For kinds: types whose values float32 holds, and whole numbers whose sums and products modulo 2^32 follow from them modulo 2^32. */
+/* Types for kinds to check: those whose values float32 holds, and integers whose sums and products modulo 2^32 can be computed in int32. */
 static inline bool stk__in_float(int32_t dtype)
 {
 	return dtype == STK_UINT8 || dtype == STK_INT8 || dtype == STK_UINT16 || dtype == STK_INT16 || dtype == STK_FLOAT16 ||
@@ -34,7 +34,7 @@ static inline bool stk__in_int32(int32_t dtype)
 	       dtype == STK_UINT32;
 }
 
-/* Works out what the GPU needs to know of a job whose addresses are the device's. */
+/* Computes the description of a job for the GPU. The job's addresses must be those of the device. */
 struct stk_job_flat stk__job_flat_of(const struct stk_job *job);
 
 #endif

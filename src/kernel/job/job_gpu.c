@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The tables of a batch's jobs: flags, items, constants; and their launches. */
+ * The tables of a batch's jobs (flags, items and constants), and their launches. */
 #include "kernel/job/job_gpu.h"
 
 #include "base/memory.h"
@@ -8,26 +8,27 @@
 
 #include <string.h>
 
-/* A run of equal jobs whose addresses advance by a fixed step is stored as one item with an extra dimension. Until the run is closed, the item is its first job. */
+/* A run of equal jobs whose addresses advance by a fixed step is stored as one item with an extra dimension. Until the run is closed, the item is its first
+ * job. */
 struct run {
 	uint32_t jobs;                                 /* 0: the last item is not a run, or it is closed */
-	const uint8_t *dst, *src[STK_JOB_SOURCES];     /* of the last job */
-	ptrdiff_t dst_step, src_step[STK_JOB_SOURCES]; /* from one job to the next, once there are two */
+	const uint8_t *dst, *src[STK_JOB_SOURCES];     /* addresses of the last job */
+	ptrdiff_t dst_step, src_step[STK_JOB_SOURCES]; /* distance between consecutive jobs; valid from the second job on */
 };
 
 struct stk_job_gpu {
 	struct stk_job_gpu_limits limits;
 	uint8_t *tables;
 	stk_gpu_ptr device_tables, device_work;
-	struct stk_job_gpu_item *items; /* in tables */
+	struct stk_job_gpu_item *items; /* inside `tables` */
 	size_t items_at, constants_at;
 	uint32_t n_items;
-	struct run run; /* in the last item */
+	struct run run; /* the run in the last item */
 	uint64_t n_constants, n_work;
 	struct stk_job_blocks blocks;
-	uint32_t each[STK_JOB_LAUNCHES]; /* blocks of each item so far; 0: they differ */
-	bool closed;                     /* the last item has its blocks */
-	bool may_fail;                   /* a job may set its flag */
+	uint32_t each[STK_JOB_LAUNCHES]; /* blocks of each item so far; 0: items have different numbers */
+	bool closed;                     /* the last item has its thread blocks */
+	bool may_fail;                   /* some job may set its flag */
 };
 
 static size_t aligned(size_t n)
@@ -35,13 +36,13 @@ static size_t aligned(size_t n)
 	return (n + 255) & ~(size_t)255;
 }
 
-/* Bytes that one job's constants or work memory take, so that the next ones are aligned. */
+/* Rounds up the size of a job's constants or work memory, so that those of the next job are aligned. */
 static uint64_t padded(uint64_t n)
 {
 	return (n + 15) & ~(uint64_t)15;
 }
 
-/* Bytes of a job's memory on the device. */
+/* Computes the bytes of a job's memory on the device. */
 static void memory_of(const struct stk_job *job, uint64_t *constants, uint64_t *work)
 {
 	const struct stk_job_kind *kind = stk__job_kind_of(job);
@@ -110,7 +111,7 @@ void stk__job_gpu_begin(struct stk_job_gpu *b)
 	b->closed = true;
 }
 
-/* Gives the job its memory on the device: its constants go to the tables, at the place that the device will read. */
+/* Assigns the job its memory on the device. Its constants are written to the tables, at the place that the device will read. */
 static void place(struct stk_job_gpu *b, struct stk_job *job, const struct stk_job_kind *kind, uint64_t constants, uint64_t work)
 {
 	const void *given = job->constants;
@@ -129,7 +130,7 @@ static void place(struct stk_job_gpu *b, struct stk_job *job, const struct stk_j
 
 /* ---- runs ---- */
 
-/* Whether `next` differs from `job` only in its addresses, and their kind lets them run as one. */
+/* Returns whether `next` differs from `job` only in its addresses, and their kind allows them to run as one. */
 static bool same_but_addresses(const struct stk_job *job, const struct stk_job *next)
 {
 	return job->kind == next->kind && job->ndim == next->ndim && job->n == next->n && job->dst_dtype == next->dst_dtype &&
@@ -137,21 +138,21 @@ static bool same_but_addresses(const struct stk_job *job, const struct stk_job *
 	       memcmp(job->dim, next->dim, (size_t)job->ndim * sizeof *job->dim) == 0 && stk__job_kind_of(job)->joins(job, next);
 }
 
-/* Whether a run may begin with the job. */
+/* Returns whether a run may begin with the job. */
 static bool may_run(const struct stk_job *job)
 {
 	const struct stk_job_kind *kind = stk__job_kind_of(job);
 	return kind->joins && job->ndim < STK_MAX_DIMS && kind->joins(job, job);
 }
 
-/* The job that does what `jobs` jobs of a run do: the first one with a dim in front for all of them. */
+/* Returns the job that does the work of `jobs` jobs of a run: the first one with an outer dimension for all of them. */
 static struct stk_job whole_run(const struct stk_job *first, const struct run *run, uint32_t jobs)
 {
 	struct stk_job all = *first;
 	struct stk_job_dim outer = {jobs, 0, jobs, run->dst_step, {run->src_step[0], run->src_step[1]}}, *d = &all.dim[0];
 	all.n *= jobs;
 	if (all.ndim && outer.dst == d->dst * d->size && outer.src[0] == d->src[0] * d->size && outer.src[1] == d->src[1] * d->size) {
-		d->size = d->end *= jobs; /* whole, since nothing fills */
+		d->size = d->end *= jobs; /* begin is 0 and end is size, since no output is fill */
 		return all;
 	}
 	memmove(d + 1, d, (size_t)all.ndim * sizeof *d);
@@ -160,8 +161,8 @@ static struct stk_job whole_run(const struct stk_job *first, const struct run *r
 	return all;
 }
 
-/* Whether the job continues the run of the last item. The first two of a run determine how far apart its jobs lie, and whether all of them together are a flat job
- * (job_flat.h): no other kernel gains by a run. */
+/* Returns whether the job continues the run of the last item, and if so adds it. The first two jobs of a run determine the distance between its jobs, and
+ * whether all of them together are a flat job (job_flat.h); other kernels gain nothing from a run. */
 static bool joins(struct stk_job_gpu *b, const struct stk_job *job)
 {
 	struct run *run = &b->run, next = *run;
@@ -171,7 +172,7 @@ static bool joins(struct stk_job_gpu *b, const struct stk_job *job)
 	if ((int64_t)(run->jobs + 1) * job->n > STK_JOB_MOST || !same_but_addresses(first, job))
 		return false;
 	next.dst_step = job->dst - run->dst;
-	if (next.dst_step != job->n * stk__job_size(job->dst_dtype)) /* a flat job has no gaps: most others are refused here */
+	if (next.dst_step != job->n * stk__job_size(job->dst_dtype)) /* a flat job has no gaps; most other jobs are refused here */
 		return false;
 	next.dst = job->dst;
 	for (int k = 0; k < STK_JOB_SOURCES; k++) {
@@ -192,7 +193,7 @@ static bool joins(struct stk_job_gpu *b, const struct stk_job *job)
 
 /* ---- items ---- */
 
-/* Gives the last item its thread blocks: add is its kind's `blocks` or `measures`. */
+/* Gives the last item its thread blocks. add: `blocks` or `measures` of its kind. */
 static void add_blocks(struct stk_job_gpu *b, void (*add)(const struct stk_job_gpu_item *it, struct stk_job_blocks *blocks))
 {
 	struct stk_job_gpu_item *it = &b->items[b->n_items - 1];
@@ -206,7 +207,7 @@ static void add_blocks(struct stk_job_gpu *b, void (*add)(const struct stk_job_g
 	b->closed = true;
 }
 
-/* No job joins the last item any more. */
+/* Completes the last item, after which no job can join it. */
 static void close_item(struct stk_job_gpu *b)
 {
 	if (b->closed)
@@ -220,7 +221,7 @@ static void close_item(struct stk_job_gpu *b)
 	add_blocks(b, kind->blocks);
 }
 
-/* The job and its memory, without thread blocks; NULL: the batch is full. */
+/* Adds an item with the job and its memory, without thread blocks. Returns NULL if the batch is full. */
 static struct stk_job_gpu_item *open_item(struct stk_job_gpu *b, const struct stk_job *job)
 {
 	const struct stk_job_gpu_limits *l = &b->limits;

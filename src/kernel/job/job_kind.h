@@ -1,27 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What a kind of job is to those who run jobs of all kinds on the GPU (job_gpu.c): its launches, the memory and the thread blocks of one of its jobs. Functions that are
- * NULL stand for the usual case. A kind of job is defined in its folder, next to the function that makes its jobs:
+ * The interface of a kind of job to the code that runs jobs of all kinds on the GPU (job_gpu.c): its launches, and the memory and thread blocks of its jobs.
+ * A function that is NULL stands for the usual case. A kind is defined in its folder, next to the function that makes its jobs:
  *
  *     static const struct stk_job_launch launches[] = {{"debayer_gpu", "job_debayer", 0}};
  *     static void blocks(const struct stk_job_gpu_item *it, struct stk_job_blocks *b)
  *     {
  *             b->count[STK_LAUNCH_debayer] += stk__job_blocks_of(it->job.n);
  *     }
- *     const struct stk_job_kind stk__job_kind_debayer = {STK_JOB_LAUNCHES_OF(debayer, launches), .blocks = blocks};
- */
+ *     const struct stk_job_kind stk__job_kind_debayer = {STK_JOB_LAUNCHES_OF(debayer, launches), .blocks = blocks}; */
 #ifndef STK_KERNEL_JOB_KIND_H
 #define STK_KERNEL_JOB_KIND_H
 
 #include "kernel/job/job_gpu.h"
 
-/* One kernel over all jobs of a batch that take part in it. */
+/* One kernel over all jobs of a batch that need it. */
 struct stk_job_launch {
 	const char *module, *kernel; /* the name of its .cu file without the suffix; the function */
-	int32_t threads;             /* of a block; 0: STK_JOB_THREADS */
+	int32_t threads;             /* in a thread block; 0: STK_JOB_THREADS */
 };
 
-/* The grids of all launches, by number (STK_LAUNCH_...): thread blocks, and bytes of shared memory of each. */
+/* The grids of all launches, indexed by STK_LAUNCH_...: number of thread blocks, and bytes of shared memory of each. */
 struct stk_job_blocks {
 	uint32_t count[STK_JOB_LAUNCHES], shared[STK_JOB_LAUNCHES];
 };
@@ -30,25 +29,26 @@ struct stk_job_kind {
 	const char *name;
 	const struct stk_job_launch *launches;
 	int32_t n_launches;
-	/* True for jobs of other kinds that this kind's launches run instead: then the functions below are asked of this kind. */
+	/* Returns true for jobs of other kinds that this kind's launches run instead; the functions below are then called on this kind. */
 	bool (*claims)(const struct stk_job *job);
 	int32_t claimed_by; /* number of the kind that may claim jobs of this one; 0: none */
-	/* Bytes that a job takes on the device; NULL: those in the job. Constants that the job does not have are zeroed. */
+	/* Computes the bytes that a job needs on the device; NULL: those stated in the job. Constants that the job does not supply are zeroed. */
 	void (*memory)(const struct stk_job *job, uint64_t *constants, uint64_t *work);
-	/* Fills the job's constants, whose addresses are the device's by now. given: those of the job, on the host; to: what will be uploaded. NULL: copies them. */
+	/* Writes the job's constants. The job's addresses are already those of the device. given: the job's constants on the host; to: the memory that will
+	 * be uploaded. NULL: the constants are copied. */
 	void (*place)(struct stk_job *job, const void *given, uint8_t *to);
-	/* Bytes of an output's element, if a thread may make the outputs of one aligned piece of memory together (job_flat.h); 0: it may not. *dense: only where output i
-	 * reads element i. */
+	/* Returns the bytes of an output's element if a thread may make the outputs of one aligned piece of memory together (job_flat.h), otherwise 0.
+	 * *dense: set if this requires that output i reads element i. */
 	int32_t (*flat)(const struct stk_job *job, bool *dense);
-	/* True if jobs that differ only in their addresses may run as one, with a dim in front; `next` may be `job` itself. */
+	/* Returns whether jobs that differ only in their addresses may run as one, with an outer dimension; `next` may be `job` itself. */
 	bool (*joins)(const struct stk_job *job, const struct stk_job *next);
-	/* Prepares a job that no further job joins. */
+	/* Prepares a job that no further jobs can join. */
 	void (*close)(struct stk_job *job);
-	/* True if the job may set its flag on the device. */
+	/* Returns whether the job may set its flag on the device. */
 	bool (*may_fail)(const struct stk_job *job);
-	/* Adds the job's thread blocks to the launches that it takes part in: its kind's, or those of kinds before it. */
+	/* Adds the job's thread blocks to the launches that it needs: those of its kind, or of kinds before it. */
 	void (*blocks)(const struct stk_job_gpu_item *it, struct stk_job_blocks *b);
-	/* Adds only those that measure, where the kernel of a pass makes the outputs. NULL: no pass makes them. */
+	/* Adds only the thread blocks that measure, for jobs whose outputs the kernel of a pass makes. NULL: passes cannot make them. */
 	void (*measures)(const struct stk_job_gpu_item *it, struct stk_job_blocks *b);
 };
 
@@ -58,22 +58,22 @@ STK_JOB_KIND_LIST(STK_JOB_KIND_DECLARE)
 
 extern const struct stk_job_kind *const stk__job_kinds[STK_JOB_KINDS];
 
-/* The kind that runs a job: its own, unless another claims it. */
+/* Returns the kind that runs a job: its own, unless another kind claims it. */
 const struct stk_job_kind *stk__job_kind_of(const struct stk_job *job);
 
-/* The first members of a kind. It does not compile if job_kinds.h names another number of launches. */
+/* The first members of a kind. Does not compile if job_kinds.h has a different number of launches. */
 #define STK_JOB_LAUNCHES_OF(kind, list)                                                                                                    \
 	.name = #kind, .launches = list,                                                                                                   \
 	.n_launches = sizeof(list) / sizeof *list +                                                                                        \
 		      0 * sizeof(char[sizeof(list) / sizeof *list == STK_LAUNCH_LAST_##kind - STK_LAUNCH_##kind + 1 ? 1 : -1])
 
-/* Thread blocks of a launch that makes an output a thread. */
+/* Returns the number of thread blocks of a launch with one thread per output. */
 static inline uint32_t stk__job_blocks_of(int64_t outputs)
 {
 	return (uint32_t)((outputs + STK_JOB_OUTPUTS - 1) / STK_JOB_OUTPUTS);
 }
 
-/* Thread blocks of a flat job. */
+/* Returns the number of thread blocks of a flat job. */
 static inline uint32_t stk__job_piece_blocks(const struct stk_job_gpu_item *it)
 {
 	return (it->flat.pieces + STK_JOB_PIECES - 1) / STK_JOB_PIECES;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The kinds of jobs, a line each: its name and its number of launches on the GPU. The kind is `stk__job_kind_NAME`, defined in its folder. Launches run in this
- * order; a kind may use launches of kinds before it. */
+ * The list of kinds of jobs. Each line has a name and the number of the kind's launches on the GPU. The kind is `stk__job_kind_NAME`, defined in its folder.
+ * Launches run in this order; a kind may use launches of kinds before it. */
 #ifndef STK_KERNEL_JOB_KINDS_H
 #define STK_KERNEL_JOB_KINDS_H
 

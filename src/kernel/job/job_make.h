@@ -9,7 +9,8 @@
 #include "kernel/job/job_kinds.h"
 #include "kernel/job/job_place.h"
 
-/* A job of n outputs without dims, constants and work memory. On the CPU a small tensor costs little more than this, so it fills only what each job needs. */
+/* Initialises a job of n outputs without dimensions, constants and work memory. For a small tensor on the CPU the cost of a job is little more than this, so
+ * it only sets the fields that each job needs. */
 static inline void stk__job_begin(struct stk_job *job, int kind, const struct stk_tensor *in, const struct stk_tensor *out, int64_t n)
 {
 	job->kind = kind;
@@ -24,7 +25,8 @@ static inline void stk__job_begin(struct stk_job *job, int kind, const struct st
 	job->constant_bytes = job->work_bytes = 0;
 }
 
-/* Appends a dim, or joins it with the one before if all sides run on without a gap, so that inner loops are long and few divisions are left. */
+/* Appends a dimension, or merges it with the one before if the two are contiguous in the output and in the sources. So inner loops are long, and few
+ * divisions are needed. */
 static inline void stk__job_append_dim(struct stk_job *job, struct stk_job_dim d)
 {
 	bool whole = d.begin == 0 && d.end == d.size;
@@ -38,8 +40,8 @@ static inline void stk__job_append_dim(struct stk_job *job, struct stk_job_dim d
 		job->dim[job->ndim++] = d;
 }
 
-/* The function f, or f_avx2, which is the same source compiled for registers of 256 bits: the bits are the same. Jobs of few outputs are done before wide loops
- * would have begun. */
+/* Selects the function f, or f_avx2, which is the same source compiled for 256-bit registers and gives the same bits. With few outputs, wide loops would not
+ * pay off. */
 #ifdef STK_X86
 #define STK_JOB_LOOP(jobs, n, f) ((n) >= 128 && ((jobs)->cpu & STK_CPU_AVX2) ? f##_avx2 : f)
 #else

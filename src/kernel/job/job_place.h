@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Places and elements of a job, for C and CUDA alike. */
+ * Addresses and elements of a job, in C and CUDA. */
 #ifndef STK_KERNEL_JOB_PLACE_H
 #define STK_KERNEL_JOB_PLACE_H
 
 #include "kernel/convert/convert_one.h"
 #include "kernel/job/job.h"
 
-/* Where output i and its sources lie. */
+/* The addresses of output i and its sources; `inside` is false if the output is fill. */
 struct stk_job_place {
 	uint8_t *dst;
 	const uint8_t *src[2];
@@ -51,7 +51,8 @@ STK_HD void stk__job_move(uint8_t *dst, const uint8_t *src, int32_t size)
 	}
 }
 
-/* Bytes of an element. Two bits a type: no table, which the GPU would have to read, and no call. */
+/* Returns the bytes of an element. The sizes are packed with two bits for each type, which needs neither a table, which the GPU would have to read, nor a
+ * call. */
 STK_HD int32_t stk__job_size(int dtype)
 {
 #define STK_JOB_BITS(name, value, bytes, text) | (bytes == 8 ? 3u : bytes / 2u) << 2 * value

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Building a pass, and what is known of it before it runs. */
+ * Builds a pass, and answers questions about it before it runs. */
 #include "kernel/pass/pass.h"
 #include "kernel/convert/convert.h"
 #include "kernel/pass/pass_plan.h"
@@ -18,7 +18,7 @@ static struct stk_axis_map identity(int32_t size)
 	return (struct stk_axis_map){.first = 0, .step = 1, .low = 0, .high = size};
 }
 
-/* The first reason counts. */
+/* Refuses the pass. Only the first reason is kept. */
 static void refuse(struct stk_pass *p, enum stk_pass_refusal why)
 {
 	if (!p->refused)
@@ -32,7 +32,7 @@ static bool extent_fits(int32_t extent)
 
 void stk__pass_begin(struct stk_pass *p, enum stk_dtype dtype, int32_t w, int32_t h, int32_t c)
 {
-	/* The steps, most of the struct, are written when they are added: a pass is built for every sample. */
+	/* Steps, which are most of the struct, are only written when they are added, since a pass is built for every sample. */
 	memset(p, 0, offsetof(struct stk_pass, steps));
 	p->in_dtype = p->dtype = (uint8_t)dtype;
 	p->in_w = p->w = w;
@@ -49,7 +49,7 @@ static struct stk_axis_map *last_map(struct stk_pass *p, int axis)
 	return p->sampler ? &p->post[axis] : &p->pre[axis];
 }
 
-/* NULL: it does not fit, and the pass is refused. */
+/* Adds a step. Returns NULL, and refuses the pass, if it does not fit. */
 static struct stk_step *add_step(struct stk_pass *p, enum stk_step_kind kind, enum stk_dtype dtype, int32_t channels)
 {
 	if (p->c > STK_PASS_MAX_CHANNELS || channels > STK_PASS_MAX_CHANNELS)
@@ -69,7 +69,7 @@ static struct stk_step *add_step(struct stk_pass *p, enum stk_step_kind kind, en
 	return step;
 }
 
-/* From now on only what the current extent covers of the map's source is not fill. */
+/* Marks positions that the current extent does not cover as fill. */
 static void limit_to_extent(struct stk_axis_map *m, int32_t size)
 {
 	int32_t last = m->first + m->step * (size - 1);
@@ -77,7 +77,7 @@ static void limit_to_extent(struct stk_axis_map *m, int32_t size)
 	m->high = (m->step > 0 ? last : m->first) + 1;
 }
 
-/* Values become what the pass's type holds, here and nowhere else: all ways to run a pass then agree. */
+/* Converts values to those that the pass's type can hold. All implementations of passes use the result, so that they agree. */
 static void take_values(const struct stk_pass *p, const float *value, float *to)
 {
 	memcpy(to, value, (size_t)p->c * sizeof *value);
@@ -95,7 +95,7 @@ static void add_fill(struct stk_pass *p, const float *value)
 		take_values(p, value, step->value);
 }
 
-/* True where the map can begin `by` further without leaving the range in which nothing overflows. */
+/* Returns whether the map can begin `by` positions further on without leaving the range in which nothing overflows. */
 static bool reaches(const struct stk_axis_map *m, int32_t by)
 {
 	int64_t first = m->first + (int64_t)m->step * by;
@@ -237,7 +237,7 @@ void stk__pass_hole(struct stk_pass *p, struct stk_rect at, const float *value)
 	take_values(p, value, p->hole.value);
 }
 
-/* A resize of which both axes take the nearest pixel. */
+/* Returns whether the pass is a resize that takes the nearest pixel on both axes. */
 static bool takes_nearest(const struct stk_pass *p)
 {
 	return p->sampler == STK_SAMPLE_RESIZE && !stk__pass_resize_axis(p, 0).curve && !stk__pass_resize_axis(p, 1).curve;
@@ -290,7 +290,7 @@ struct stk_span stk__pass_valid(const struct stk_pass *p, int axis)
 	return s.begin < s.end ? s : (struct stk_span){0, 0};
 }
 
-/* The image of a span of positions under a map. */
+/* Returns the positions to which a map takes a span of positions. */
 static struct stk_span map_span(const struct stk_axis_map *m, struct stk_span s)
 {
 	if (m->step > 0)
@@ -306,7 +306,7 @@ static struct stk_span resize_reads(const struct stk_filter_axis *a, int axis, s
 	return left < right ? (struct stk_span){left, right + a->n} : (struct stk_span){right, left + a->n};
 }
 
-/* Source positions of a warp's corners bound all others. */
+/* Returns the positions that a warp reads along an axis. Those of the corners bound all others. */
 static struct stk_span warp_reads(const struct stk_pass *p, int axis, struct stk_span x, struct stk_span y)
 {
 	const float *m = p->warp.m + 3 * axis;
@@ -316,7 +316,7 @@ static struct stk_span warp_reads(const struct stk_pass *p, int axis, struct stk
 		low = corner == 0 || at < low ? at : low;
 		high = corner == 0 || at > high ? at : high;
 	}
-	/* Two pixels on each side cover the neighbours of a linear mix and the rounding of positions; what is not finite reads all. */
+	/* Two pixels on each side cover the neighbours of a linear mix and the rounding of positions. If a position is not finite, everything is read. */
 	float size = (float)(axis ? p->mid_h : p->mid_w), margin = 2 + 1e-6f * (high - low);
 	low = low - margin, high = high + margin;
 	if (!(low > 0))

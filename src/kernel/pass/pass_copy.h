@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Passes that move pixels and change no value: any type, by its bytes. */
+ * Runs passes that move pixels without changing values, for elements of any type. */
 #ifndef STK_KERNEL_PASS_COPY_H
 #define STK_KERNEL_PASS_COPY_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Lays passes out for pass_gpu.cu. Geometry, kinds of arithmetic and filters come from the CPU's own plan, so that both sides agree. */
+ * Lays out passes for pass_gpu.cu. Geometry, kinds of arithmetic and filters come from the CPU's plan, so that CPU and GPU agree. */
 #include "kernel/pass/pass_gpu.h"
 
 #include "base/memory.h"
@@ -9,25 +9,25 @@
 #include <math.h>
 #include <string.h>
 
-/* The curves' samples, one after the other, as they lie at the tables' start. */
+/* The samples of the curves, stored one after the other at the start of the tables. */
 static const struct {
 	const float *curve;
 	size_t count;
 } curves[] = {{stk__filter_triangle, 3}, {stk__filter_gaussian, 65}, {stk__filter_cubic, 129}, {stk__filter_lanczos3, 193}};
 enum { CURVE_BYTES = 2048 /* 390 floats, rounded up */ };
 
-/* Weights past the last one that may be read: rows are made four at a time, even if the output has fewer. */
+/* Weights past the last one that may be read, because rows are made four at a time even if the output has fewer. */
 #define WEIGHTS_SLACK 3
 
 struct stk_pass_gpu {
-	struct stk_pass_gpu_limits limits; /* of the batch */
+	struct stk_pass_gpu_limits limits; /* of this batch */
 	uint8_t *tables;
 	stk_gpu_ptr device_tables, device_work;
-	struct stk_pass_gpu_item *items; /* in tables */
-	struct stk_step *steps;          /* after the items once these are complete */
+	struct stk_pass_gpu_item *items; /* inside `tables` */
+	struct stk_step *steps;          /* after the items, as soon as these are complete */
 	uint32_t n_items, n_steps, n_first, n_weights, n_blocks[STK_PASS_GPU_LAUNCHES];
 	uint32_t shared[STK_PASS_GPU_LAUNCHES]; /* bytes of dynamic shared memory that a block of a launch needs */
-	uint32_t each[STK_PASS_GPU_LAUNCHES];   /* blocks of each item so far; 0: they differ */
+	uint32_t each[STK_PASS_GPU_LAUNCHES];   /* blocks of each item so far; 0: items have different numbers */
 	struct stk_pass_gpu_view view;
 };
 
@@ -104,7 +104,7 @@ void stk__pass_gpu_begin(
 	memset(b->n_blocks, 0, sizeof b->n_blocks);
 }
 
-/* The same samples in device memory. */
+/* Returns the address of the same samples in device memory. */
 static const float *device_curve(const struct stk_pass_gpu *b, const float *curve)
 {
 	stk_gpu_ptr at = b->device_tables;
@@ -114,7 +114,8 @@ static const float *device_curve(const struct stk_pass_gpu *b, const float *curv
 	return NULL;
 }
 
-/* Bytes of shared memory for what `columns` outputs read, of all rows of a thread block. Rows are read in words of 4 bytes: up to 8 bytes more. */
+/* Returns the bytes of shared memory for the values that `columns` outputs read, in all rows of a thread block. Rows are read in words of 4 bytes, which
+ * adds up to 8 bytes. */
 static float shared_for(const struct stk_plan *plan, const struct stk_pass *p, int32_t columns)
 {
 	const struct stk_filter_axis *a = &plan->axis[0];
@@ -123,7 +124,7 @@ static float shared_for(const struct stk_plan *plan, const struct stk_pass *p, i
 	return (most * (float)p->in_c + 8) * element * STK_PASS_GPU_ROWS;
 }
 
-/* Columns that a thread block makes at a time, a power of 2, so that what they read fits shared memory; 0 when not even one does. */
+/* Returns the number of columns that a thread block makes at a time: a power of 2 for which their values fit into shared memory, or 0 if not even one fits. */
 static int32_t choose_columns(const struct stk_plan *plan, const struct stk_pass *p)
 {
 	int32_t columns = STK_PASS_GPU_COLUMNS;
@@ -155,10 +156,10 @@ static enum stk_pass_gpu_launch choose_launch(const struct stk_pass *p, const st
 	return p->in_dtype == STK_FLOAT ? STK_PASS_GPU_FLOATS_LAUNCH : STK_PASS_GPU_RESIZE_LAUNCH;
 }
 
-/* Entries of the tables that an axis takes: of first, and of weights. */
+/* Computes the number of entries that an axis needs in the tables: in `first` and in `weights`. */
 static void taps_of(const struct stk_pass *p, const struct stk_plan *plan, int axis, uint64_t *first, uint64_t *weights)
 {
-	/* A nearest axis beside one that mixes has a lone tap. */
+	/* If one axis is mixed and the other is nearest, the nearest axis has one tap. */
 	uint64_t size = (uint64_t)(axis ? p->h : p->w);
 	bool taps = resizes(p, plan);
 	*first = taps || plan->nearest ? size : 0;
@@ -179,7 +180,7 @@ void stk__pass_gpu_need(const struct stk_pass *p, struct stk_pass_gpu_limits *su
 	sum->taps = taps < UINT32_MAX ? (uint32_t)taps : UINT32_MAX;
 }
 
-/* Consecutive passes of a batch mostly have the same steps, and then share them. */
+/* Adds the steps of a pass. Consecutive passes of a batch mostly have the same steps, and share them. */
 static uint32_t add_steps(struct stk_pass_gpu *b, const struct stk_pass *p)
 {
 	uint32_t n = (uint32_t)p->n_steps;
@@ -215,7 +216,7 @@ static bool make_axis(struct stk_pass_gpu *b, const struct stk_pass *p, const st
 	return true;
 }
 
-/* True if a lone affine step makes no NaN, because all that goes into it is finite: the GPU's own conversions would lose a NaN's bits. */
+/* Returns whether a single affine step never makes a NaN because all its inputs are finite. The GPU's conversions would lose the bits of a NaN. */
 static bool makes_no_nan(const struct stk_pass *p)
 {
 	const struct stk_step *step = &p->steps[0];
@@ -266,7 +267,7 @@ static enum stk_pass_gpu_mode choose_mode(const struct stk_pass *p, const struct
 					       : STK_PASS_GPU_PLAIN;
 }
 
-/* True where quads of the output are words of bytes, or vectors of floats, in interleaved pixels or in planes. */
+/* Returns whether quads of the output are words of bytes or vectors of floats, in interleaved pixels or in planes. */
 static bool stores_quads(const struct stk_pass *p, const struct stk_image *dst)
 {
 	int64_t size = (int64_t)stk_dtype_size((enum stk_dtype)p->dtype);
@@ -279,8 +280,8 @@ static bool stores_quads(const struct stk_pass *p, const struct stk_image *dst)
 	return p->w % 4 == 0 && ((uintptr_t)dst->data | (uint64_t)dst->row | planes) % (uint64_t)(4 * size) == 0;
 }
 
-/* True for what the launch of rows takes: the item, but for its blocks, is filled in. Quads of bytes begin wherever a word of the output does, those of
- * floats with the row. */
+/* Returns whether the launch for rows can run the item, which is complete except for its blocks. Quads of bytes begin at words of the output, those of
+ * floats at the start of the row. */
 static bool takes_rows(
 	const struct stk_pass *p, const struct stk_plan *plan, const struct stk_image *dst, const struct stk_pass_gpu_item *it)
 {
@@ -300,14 +301,14 @@ bool stk__pass_gpu_takes_made(const struct stk_pass *p, const struct stk_image *
 	       src->row == 3 * (int64_t)p->in_w && choose_finish(p, STK_UINT8) == STK_PASS_GPU_AFFINE && stores_quads(p, dst);
 }
 
-/* Quads of a row: one more where a row may begin inside a word. */
+/* Returns the number of quads in a row: one more if a row may begin inside a word. */
 static uint32_t row_quads(const struct stk_pass *p, const struct stk_pass_gpu_item *it)
 {
 	bool aligned = p->dtype != STK_UINT8 || (it->dst | (uint64_t)it->dst_row) % 4 == 0;
 	return ((uint32_t)p->w + (aligned ? 3 : 6)) / 4;
 }
 
-/* True for what the launch of warps alone takes: the item, but for its blocks, is filled in. */
+/* Returns whether the launch for warps without steps can run the item, which is complete except for its blocks. */
 static bool takes_texels(const struct stk_pass *p, const struct stk_pass_gpu_item *it)
 {
 	const struct stk_pass_gpu_axis *x = &it->axis[0], *y = &it->axis[1];
@@ -319,7 +320,7 @@ static bool takes_texels(const struct stk_pass *p, const struct stk_pass_gpu_ite
 	       stk__texel_fits(p->mid_w, p->mid_h, y->pre.step * it->src_row) && stk__texel_fits(p->w, p->h, it->dst_row);
 }
 
-/* Outputs of a thread block in a row. In resizes of the last launch each thread makes one value of a row. */
+/* Returns the number of outputs per row that a thread block makes. In resizes of the last launch each thread makes one value of a row. */
 static int32_t block_columns(
 	const struct stk_pass *p, const struct stk_plan *plan, enum stk_pass_gpu_mode mode, enum stk_pass_gpu_launch launch)
 {
@@ -343,7 +344,7 @@ static void add_blocks(struct stk_pass_gpu *b, const struct stk_pass *p, enum st
 			(uint32_t)(((int64_t)p->hole.at.w * p->hole.at.h + STK_PASS_GPU_HOLE - 1) / STK_PASS_GPU_HOLE);
 }
 
-/* Everything but the places of the images, and the thread blocks. */
+/* Fills in everything but the addresses of the images, and the thread blocks. */
 static bool fill_item(struct stk_pass_gpu *b, const struct stk_pass *p, const struct stk_plan *plan, enum stk_pass_gpu_launch launch,
 	struct stk_pass_gpu_item *it)
 {
@@ -377,7 +378,7 @@ static bool fill_item(struct stk_pass_gpu *b, const struct stk_pass *p, const st
 	return true;
 }
 
-/* src: its first pixel is (x0, y0) of the whole source. */
+/* The images of an item. The first pixel of src is (x0, y0) of the whole source. */
 struct ends {
 	const struct stk_image *src, *dst;
 	int32_t x0, y0;

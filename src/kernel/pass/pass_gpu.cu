@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Passes on the GPU (pass_gpu.h): the taps of all, and resizes from interleaved uint8 and float32 of few channels. The arithmetic of filter.c, resample.c and rows.c,
- * pixel by pixel. */
+ * Passes on the GPU (pass_gpu.h): the taps of all passes, and resizes from interleaved uint8 and float32 with few channels. Uses the arithmetic of filter.c,
+ * resample.c and rows.c, pixel by pixel. */
 #include "kernel/pass/pass_gpu.cuh"
 #include "kernel/pass/pass_gpu_steps.cuh"
 #include "kernel/pass/pass_gpu_sums.cuh"
 
 #define ROWS STK_PASS_GPU_ROWS
-#define BESIDE (THREADS / (ROWS / TOGETHER)) /* threads that make the same rows of intermediate values */
+#define BESIDE (THREADS / (ROWS / TOGETHER)) /* number of threads that make the same rows of intermediate values */
 
 /* ---- taps ---- */
 
-/* As stk__filter_quantize_narrow and _wide, in place: NARROW becomes whole floats (struct narrow), WIDE int32. */
+/* Quantizes weights like stk__filter_quantize_narrow and _wide, in place: NARROW ones become integers stored as floats (struct narrow), WIDE ones int32. */
 static __device__ void quantize(float *weights, ptrdiff_t stride, int32_t n, bool narrow)
 {
 	int32_t largest = 0, most = 0, rest = narrow ? 65536 : 1 << STK_FILTER_WIDE_SHIFT;
@@ -27,7 +27,7 @@ static __device__ void quantize(float *weights, ptrdiff_t stride, int32_t n, boo
 	weights[largest * stride] = narrow ? (float)stk__taps_clamp(most + rest, 0, 65535) : __int_as_float((int16_t)(most + rest));
 }
 
-/* As stk__filter_nearest: rows add positions up. */
+/* Returns the nearest position like stk__filter_nearest, which adds up positions for rows (`summed`). */
 static __device__ int32_t nearest(const stk_filter_axis &a, bool summed, int32_t output)
 {
 	if (!summed)
@@ -38,7 +38,7 @@ static __device__ int32_t nearest(const stk_filter_axis &a, bool summed, int32_t
 	return stk__taps_clamp(stk__taps_floor(stk__taps_near(at)), 0, a.in_size - 1);
 }
 
-/* Two thread blocks an image: one an axis. */
+/* Two thread blocks for each image, one per axis. */
 extern "C" __global__ void __launch_bounds__(THREADS) pass_taps(const __grid_constant__ stk_pass_gpu_view v)
 {
 	const stk_pass_gpu_item &it = v.items[blockIdx.x / 2];
@@ -62,7 +62,8 @@ extern "C" __global__ void __launch_bounds__(THREADS) pass_taps(const __grid_con
 
 /* ---- pointwise steps and the store ---- */
 
-/* The common ways (enum stk_pass_gpu_finish), with what they need in registers: the compiler cannot know that no store changes it. */
+/* The common endings (enum stk_pass_gpu_finish) with their parameters. They are copied to registers, since the compiler cannot know that no store changes
+ * them. */
 struct ending {
 	int32_t finish, dtype, channels;
 	float scale[CHANNELS], bias[CHANNELS];
@@ -82,7 +83,7 @@ static __device__ __forceinline__ ending make_ending(const stk_pass_gpu_view &v,
 	return e;
 }
 
-/* Stores the first `rows` of N pixels, one below the other, value by value. `to`: the first one's place. */
+/* Stores the first `rows` of N pixels, one below the other, value by value. `to`: address of the first pixel. */
 template <typename T, int C, int N, typename F>
 static __device__ __forceinline__ void store_each(const ending &e, uint8_t *to, const float (&p)[N][CHANNELS], int32_t rows, F value)
 {
@@ -98,7 +99,7 @@ static __device__ __forceinline__ void store_each(const ending &e, uint8_t *to, 
 	}
 }
 
-/* True: the pixels are done. C: channels at most. */
+/* Finishes the pixels if the pass has a common ending, and returns whether it did. C: maximum number of channels. */
 template <int C, int N>
 static __device__ __forceinline__ bool finish_soon(const ending &e, const float (&p)[N][CHANNELS], int32_t x, int32_t y, int32_t rows)
 {
@@ -120,7 +121,7 @@ static __device__ __forceinline__ bool finish_soon(const ending &e, const float 
 
 /* ---- resizes ---- */
 
-/* What the outputs [x0, x1) of a row read of the source: bytes [begin, end) of a row of the source view. */
+/* The part of the source that outputs [x0, x1) of a row read: bytes [begin, end) of a row of the source view. */
 struct reach {
 	int32_t column, begin, end;
 };
@@ -137,14 +138,14 @@ static __device__ __forceinline__ reach find_reach(const stk_pass_gpu_view &v, c
 	return r;
 }
 
-/* Where a thread block's intermediate values lie. Byte b of the source's rows gives one value to each of TOGETHER rows; these are neighbours and
- * make a quad, which lies pitch * (row / TOGETHER) + b - origin quads from the start. */
+/* The layout of a thread block's intermediate values. Each byte b of the source's rows produces one value for each of TOGETHER adjacent rows. These values
+ * form a quad, which is at index pitch * (row / TOGETHER) + b - origin, counted in quads. */
 struct strip {
 	int32_t origin, pitch;
-	bool words; /* the source's rows are read in aligned words */
+	bool words; /* whether the source's rows are read in aligned words */
 };
 
-/* S: the source's type. */
+/* S: type of the source. */
 template <typename S> static __device__ __forceinline__ strip lay_out(const stk_pass_gpu_item &it, const reach &r)
 {
 	const int32_t size = sizeof(S);
@@ -155,7 +156,7 @@ template <typename S> static __device__ __forceinline__ strip lay_out(const stk_
 	return s;
 }
 
-/* Four values of a row, those there are. WORDS: they are aligned, and there are all of them. */
+/* Loads up to n values of a row, at most four. WORDS: they are aligned, and there are four. */
 template <bool WORDS> static __device__ __forceinline__ uint32_t load_four(const uint8_t *from, int32_t n)
 {
 	if constexpr (WORDS)
@@ -174,8 +175,9 @@ template <bool WORDS> static __device__ __forceinline__ float4 load_four(const f
 	return make_float4(__ldg(from), n > 1 ? __ldg(from + 1) : 0, n > 2 ? __ldg(from + 2) : 0, n > 3 ? __ldg(from + 3) : 0);
 }
 
-/* The vertical half: TOGETHER rows of intermediate values from output row y on, a word of the source's bytes a lane at a time, the block's warps
- * beside each other. Rows outside [top, bottom) read what the nearest one inside does: their results are not used. */
+/* The vertical half of a resize: makes TOGETHER rows of intermediate values, from output row y on. Each lane processes one word of the source's bytes at a
+ * time, and the warps of the block work on adjacent parts. Rows outside of [top, bottom) read the same as the nearest row inside; their results are not
+ * used. */
 template <typename K, bool WORDS>
 static __device__ __forceinline__ void vertical(const stk_pass_gpu_view &v, const stk_pass_gpu_item &it, int32_t y, int32_t top,
 	int32_t bottom, const reach &r, const strip &s, quad<K> *to)
@@ -223,7 +225,7 @@ static __device__ __forceinline__ void vertical(const stk_pass_gpu_view &v, cons
 	}
 }
 
-/* The taps of an output column, and where in a strip the first one's quads lie. */
+/* The taps of an output column, and the index in a strip of the first tap's quads. */
 struct column {
 	const float *weights;
 	int32_t at, n, size, step, bias;
@@ -237,7 +239,7 @@ static __device__ __forceinline__ column find_column(
 	return {&v.weights[a.weights + x], at, a.filter.n, a.size, a.pre.step * it.in_c, a.bias};
 }
 
-/* The horizontal half: an output column out of TOGETHER rows of intermediate values. */
+/* The horizontal half of a resize: makes an output column from TOGETHER rows of intermediate values. */
 template <typename K, int C>
 static __device__ __forceinline__ void horizontal(const column &a, const quad<K> *from, int32_t sampled, float p[TOGETHER][CHANNELS])
 {
@@ -248,7 +250,7 @@ static __device__ __forceinline__ void horizontal(const column &a, const quad<K>
 	for (int i = 0; i < TOGETHER * C; i++)
 		sum[i / C][i % C] = K::start(a.bias);
 	int32_t t = 0;
-#pragma unroll 1 /* taps are few: what unrolling leaves over would be most of them */
+#pragma unroll 1 /* there are few taps, so unrolling would leave most of them to the remainder loop */
 	do {
 		float weight = __ldg(weights);
 #pragma unroll
@@ -268,7 +270,7 @@ static __device__ __forceinline__ void horizontal(const column &a, const quad<K>
 			p[i][c] = K::result(sum[i][c], sampled);
 }
 
-/* K: struct narrow and its like; C: channels of the source at most, so that three cost no more than three. */
+/* K: struct narrow or one of the other kinds; C: maximum number of source channels, so that three channels cost no more than three. */
 template <typename K, int C>
 static __device__ void resize(const stk_pass_gpu_view &v, const stk_pass_gpu_item &it, int32_t x0, int32_t y0, quad<K> *shared)
 {
@@ -289,7 +291,7 @@ static __device__ void resize(const stk_pass_gpu_view &v, const stk_pass_gpu_ite
 	}
 	__syncthreads();
 	ending e = make_ending(v, it);
-	/* Threads side by side make columns side by side; where all the block's columns fit beside each other, both halves of the rows at once. */
+	/* Adjacent threads make adjacent columns. If all columns of the block fit twice into the threads, both halves of the rows are made at once. */
 	int32_t wide = (x1 - x0 + 31) & ~31, both = wide <= BESIDE, second = both && threadIdx.x >= wide,
 		x = x0 + threadIdx.x - second * wide;
 	if (x >= x1)
@@ -322,7 +324,7 @@ static __device__ __forceinline__ void resize_any(
 		resize<K, 4>(v, it, x0, y0, (quad<K> *)shared);
 }
 
-/* The place of a thread block's outputs. */
+/* The first output of a thread block. */
 struct corner {
 	int32_t x, y;
 };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Passes on the GPU (pass_gpu.h) that pass_gpu.cu does not take: other types than uint8, planes, many channels, very wide filters. Written to be general
- * first; the arithmetic is the same. */
+ * Passes on the GPU (pass_gpu.h) that the faster kernels do not support: types other than uint8 and float32, planes, many channels, very wide filters. This
+ * code is meant to be general rather than fast. The arithmetic is the same. */
 #include "kernel/convert/convert_one.h"
 #include "kernel/pass/pass_gpu.cuh"
 
@@ -8,7 +8,7 @@
 #define CHANNELS STK_PASS_MAX_CHANNELS
 #define ANY_TYPE -1
 
-/* TYPE: the type, or ANY_TYPE: dtype says. */
+/* TYPE: the type, or ANY_TYPE if only dtype has it. */
 template <int TYPE> static __device__ __forceinline__ float load(const uint8_t *from, int32_t dtype)
 {
 	switch (TYPE == ANY_TYPE ? dtype : TYPE) {
@@ -85,7 +85,7 @@ static __device__ void run_step(const stk_step &step, float *p, int32_t channels
 		p[c] = round_to(p[c], step.dtype);
 }
 
-/* Runs the steps over a pixel that is valid, or waits for the fill, and stores it at output (x, y). */
+/* Runs the steps over a pixel and stores it at output (x, y). If the pixel is not valid, steps have no effect until the fill. */
 static __device__ __noinline__ void finish(
 	const stk_pass_gpu_view &v, const stk_pass_gpu_item &it, float *p, bool valid, int32_t x, int32_t y)
 {
@@ -101,7 +101,7 @@ static __device__ __noinline__ void finish(
 		store(to + c * it.dst_channel, p[c], it.dtype);
 }
 
-/* ---- a pixel at a time: plain and warped ones, and copies ---- */
+/* ---- pixels one at a time: plain, warped, and copies ---- */
 
 static __device__ __forceinline__ void sample_plain(const stk_pass_gpu_view &v, const stk_pass_gpu_item &it, int32_t x, int32_t y, float *p)
 {
@@ -110,7 +110,7 @@ static __device__ __forceinline__ void sample_plain(const stk_pass_gpu_view &v, 
 		p[c] = load<ANY_TYPE>(from + c * it.src_channel, it.in_dtype);
 }
 
-/* Channel c of a pixel of the sampler's source, after windows and mirrors. */
+/* Returns channel c of a pixel of the sampler's source, after windows and mirrors. */
 static __device__ __forceinline__ float warp_value(const stk_pass_gpu_item &it, int32_t x, int32_t y, int32_t c)
 {
 	int32_t ix = stk__warp_clamp(x, it.mid_w), iy = stk__warp_clamp(y, it.mid_h);
@@ -174,9 +174,9 @@ static __device__ void copy_pixel(const stk_pass_gpu_view &v, const stk_pass_gpu
 
 /* ---- resizes ---- */
 
-#define CHUNK 4096 /* values of intermediate columns that are held at a time */
+#define CHUNK 4096 /* number of values of intermediate columns in memory at a time */
 
-/* A chunk of a row of intermediate values: columns [begin, end) of the source, in_c values each. */
+/* A chunk of a row of intermediate values: columns [begin, end) of the source, with in_c values each. */
 struct chunk {
 	int32_t begin, end;
 };
@@ -186,13 +186,13 @@ union intermediate {
 	float f;
 };
 
-/* Of a thread block. */
+/* The shared memory of a thread block. */
 struct workspace {
 	intermediate row[CHUNK];
 	float values[THREADS];
 };
 
-/* The sum of a column's taps, of value `from` in the first of their rows. */
+/* Returns the sum over a column's taps. `from` is the value in the row of the first tap. */
 template <int KIND, int TYPE>
 static __device__ __forceinline__ intermediate sum_column(
 	const stk_pass_gpu_axis &a, const float *weights, const uint8_t *from, int64_t tap, int32_t dtype)
@@ -216,7 +216,7 @@ static __device__ __forceinline__ intermediate sum_column(
 	return sum;
 }
 
-/* The vertical half: all threads make a chunk of output row y. */
+/* The vertical half: all threads together make a chunk of output row y. */
 template <int KIND, int TYPE>
 static __device__ __forceinline__ void vertical(
 	const stk_pass_gpu_view &v, const stk_pass_gpu_item &it, int32_t y, chunk k, intermediate *to)
@@ -230,9 +230,9 @@ static __device__ __forceinline__ void vertical(
 	}
 }
 
-/* The horizontal half of one value, which goes on from chunk to chunk. */
+/* The horizontal half of one value. It continues from chunk to chunk. */
 struct horizontal {
-	int32_t first, t, sum; /* the next tap */
+	int32_t first, t, sum; /* the state before the next tap */
 	float total;
 };
 
@@ -266,7 +266,7 @@ template <int KIND> static __device__ __forceinline__ float finish_sum(const stk
 	return round_to(h.total, it.sampled);
 }
 
-/* Outputs [from, to) of row y into values, in_c each: a thread makes one. Chunks come in the order of the taps. */
+/* Makes outputs [from, to) of row y in `values`, with in_c values each. Each thread makes one value. Chunks are made in the order of the taps. */
 template <int KIND, int TYPE>
 static __device__ void resize_row(
 	const stk_pass_gpu_view &v, const stk_pass_gpu_item &it, int32_t y, int32_t from, int32_t to, workspace &w)
@@ -347,7 +347,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) pass_run_any(const __grid_
 	}
 }
 
-/* What is written over the outputs of the launches before. */
+/* Writes holes over the outputs of the earlier launches. */
 extern "C" __global__ void __launch_bounds__(THREADS) pass_holes(const __grid_constant__ stk_pass_gpu_view v)
 {
 	const stk_pass_gpu_item &it = find_item(v);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Passes on the GPU (pass_gpu.h) over images that jobs make, as the normalisation behind an augmentation: a thread block makes the pixels that it needs in shared
- * memory, so that nobody writes the image, or reads it. */
+ * Passes on the GPU (pass_gpu.h) over images that jobs make, such as the normalisation after an augmentation. A thread block makes the pixels that it needs
+ * in shared memory, so the image itself is neither written nor read. */
 #include "kernel/image/image_gpu.cuh"
 #include "kernel/pass/pass_gpu_quads.cuh"
 

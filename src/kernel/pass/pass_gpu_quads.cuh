@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Quads: four pixels of three bytes beside each other, which a thread makes values of, and stores together. */
+ * Quads: four adjacent pixels of three bytes, which one thread processes and stores together. */
 #ifndef STK_KERNEL_PASS_GPU_QUADS_CUH
 #define STK_KERNEL_PASS_GPU_QUADS_CUH
 
 #include "kernel/common/span.cuh"
 #include "kernel/pass/pass_gpu.cuh"
 
-#define QUADS (STK_PASS_GPU_QUADS / THREADS) /* of a thread */
+#define QUADS (STK_PASS_GPU_QUADS / THREADS) /* quads per thread */
 
-/* What becomes of a quad, in registers: the compiler cannot know that no store changes it. */
+/* The parameters for finishing a quad. They are kept in registers, since the compiler cannot know that no store changes them. */
 struct ending {
 	int32_t form, dtype;
 	bool mirrored, interleaved;
@@ -41,13 +41,13 @@ static __device__ __forceinline__ ending make_ending(const stk_pass_gpu_view &v,
 	return e;
 }
 
-/* The pixels that the outputs (x, y) to (x + 3, y) show, in the source's order. */
+/* The pixels that outputs (x, y) to (x + 3, y) show, in the order of the source. */
 struct quad {
 	stk_span<12> bytes;
 	int32_t x, y;
 };
 
-/* The twelve bytes in the output's order. */
+/* Returns the twelve bytes in the order of the output. */
 static __device__ __forceinline__ void straighten(const quad &q, bool mirrored, uint32_t (&word)[3])
 {
 	stk__span_align(q.bytes, word);
@@ -59,7 +59,7 @@ static __device__ __forceinline__ void straighten(const quad &q, bool mirrored, 
 	}
 }
 
-/* The quad's values, as the steps before the last one's rounding leave them: pixel i's channel c is value 3 * i + c. */
+/* Computes the quad's values before the last rounding. Channel c of pixel i is value 3 * i + c. */
 static __device__ __forceinline__ void transform(const ending &e, const uint32_t (&word)[3], float (&value)[12])
 {
 #pragma unroll
@@ -80,13 +80,13 @@ static __device__ __forceinline__ void transform(const ending &e, const uint32_t
 	}
 }
 
-/* Which value is the i-th of the k-th four that are stored: of channels beside each other, or of planes. */
+/* Returns the index of the i-th value in the k-th group of four that is stored: adjacent channels if interleaved, otherwise a plane. */
 static __device__ __forceinline__ constexpr int value_at(bool interleaved, int k, int i)
 {
 	return interleaved ? 4 * k + i : 3 * i + k;
 }
 
-/* Four values, stored at once. */
+/* Stores four values at once. */
 static __device__ __forceinline__ void store_floats(uint8_t *to, const float (&x)[4], int32_t dtype)
 {
 	if (dtype == STK_FLOAT)
@@ -98,7 +98,7 @@ static __device__ __forceinline__ void store_floats(uint8_t *to, const float (&x
 			make_ushort4(stk__bfloat_bits(x[0]), stk__bfloat_bits(x[1]), stk__bfloat_bits(x[2]), stk__bfloat_bits(x[3]));
 }
 
-/* Over the values of a quad that a hole reaches into. */
+/* Sets the values of a quad that are inside of a hole. */
 static __device__ __forceinline__ void fill_hole(const stk_hole &hole, const quad &q, float (&value)[12])
 {
 	const stk_rect &at = hole.at;
@@ -109,7 +109,7 @@ static __device__ __forceinline__ void fill_hole(const stk_hole &hole, const qua
 		value[k] = (uint32_t)(q.x + k / 3 - at.x) < (uint32_t)at.w ? hole.value[k % 3] : value[k];
 }
 
-/* The host sees to it that no quad reaches beyond a row. */
+/* Makes the quad as floats. The host makes sure that no quad exceeds a row. */
 template <bool INTERLEAVED> static __device__ __forceinline__ void make_floats(const stk_pass_gpu_item &it, const ending &e, const quad &q)
 {
 	uint32_t word[3];

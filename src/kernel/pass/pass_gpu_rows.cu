@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Passes on the GPU (pass_gpu.h) over dense pixels of three bytes, without a sampler, that end in bytes or in floats: windows, mirrors, fills, colours, and the
- * normalisation behind an augmentation. Memory is what they wait for, so a thread makes quads: four pixels, read as words and stored as words or vectors. */
+ * Passes on the GPU (pass_gpu.h) over dense pixels of three bytes, without a sampler, to bytes or floats: windows, mirrors, fills, colours, and the
+ * normalisation after an augmentation. Memory limits their speed, so a thread makes quads: four pixels, read as words and stored as words or vectors. */
 #include "kernel/common/pixels.cuh"
 #include "kernel/pass/pass_gpu_quads.cuh"
 
 /* ---- loads ---- */
 
-/* Of a quad with pixels that do not come from the source: those are fill, or outside the output, where nothing is stored. */
+/* Loads a quad in which some pixels do not come from the source. These are fill, or outside of the output, where nothing is stored. */
 static __device__ __noinline__ quad load_edge(const stk_pass_gpu_item &it, int32_t x, int32_t y, bool across, uint32_t fill)
 {
 	const stk_pass_gpu_axis &ax = it.axis[0], &ay = it.axis[1];
@@ -39,7 +39,7 @@ static __device__ __forceinline__ quad load_quad(const stk_pass_gpu_item &it, in
 
 /* ---- stores ---- */
 
-/* Three words of bytes. A word of a quad that reaches beyond the row's ends is stored byte by byte. */
+/* Stores three words of bytes. Words of a quad that exceeds the row's ends are stored byte by byte. */
 template <bool INTERLEAVED>
 static __device__ __forceinline__ void store_bytes(const stk_pass_gpu_item &it, const quad &q, const uint32_t (&word)[3])
 {
@@ -85,14 +85,14 @@ template <bool INTERLEAVED> static __device__ __forceinline__ void make_bytes(co
 
 /* ---- quads ---- */
 
-/* The first pixel of a row's first quad: quads begin where a word of the output does, which may be left of the row. */
+/* Returns the first pixel of a row's first quad. Quads begin at a word of the output, which may be left of the row. */
 static __device__ __forceinline__ int32_t row_begin(const stk_pass_gpu_item &it, const ending &e, int32_t y)
 {
 	uint32_t past = (uint32_t)(it.dst + y * it.dst_row);
 	return e.dtype != STK_UINT8 ? 0 : -(int32_t)((e.interleaved ? 0 - past : past) & 3);
 }
 
-/* A thread's quads, all of which are loaded before the first is stored. The last ones may lie below the output. */
+/* Makes a thread's quads. All are loaded before the first is stored. The last ones may be below the output. */
 template <typename F> static __device__ __forceinline__ void make_each(const stk_pass_gpu_item &it, const quad (&q)[QUADS], F make)
 {
 #pragma unroll

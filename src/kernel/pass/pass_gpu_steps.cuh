@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The steps of a pass over a pixel of few channels, one after the other, for the kernels of pass_gpu.cu and pass_gpu_pixels.cu. */
+ * Runs the steps of a pass over a pixel of few channels, one after the other, for the kernels of pass_gpu.cu and pass_gpu_pixels.cu. */
 #ifndef STK_KERNEL_PASS_GPU_STEPS_CUH
 #define STK_KERNEL_PASS_GPU_STEPS_CUH
 
@@ -11,7 +11,7 @@ struct pixel_value {
 	float channel[CHANNELS];
 };
 
-/* Runs the steps over a pixel that is valid, or waits for the fill, and stores it at output (x, y). */
+/* Runs the steps over a pixel and stores it at output (x, y). If the pixel is not valid, steps have no effect until the fill. */
 static __device__ __noinline__ void finish(
 	const stk_pass_gpu_view &v, const stk_pass_gpu_item &it, pixel_value value, bool valid, int32_t x, int32_t y)
 {
@@ -31,7 +31,7 @@ static __device__ __noinline__ void finish(
 			for (int c = 0; c < CHANNELS; c++)
 				p[c] = step_one(step, p[c], c, channels, valid);
 		}
-		if (step.kind == STK_STEP_FILL) { /* of values that are rounded */
+		if (step.kind == STK_STEP_FILL) { /* its values are already rounded */
 			valid = true;
 			continue;
 		}

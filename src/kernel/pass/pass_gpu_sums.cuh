@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The arithmetic of resizes from uint8 and float32 on the GPU, by kind (kernel/resample/resample.h): narrow, wide and real sum products up, first of a source's bytes (total:
- * a sum; kept: what becomes of it), then of such intermediate values. All have the same bits as resample.c. */
+ * The arithmetic of resizes from uint8 and float32 on the GPU, by kind (kernel/resample/resample.h). narrow, wide and real add up products: first of the
+ * source's bytes (type `total` during the sum, `kept` afterwards), then of these intermediate values. All give the same bits as resample.c. */
 #ifndef STK_KERNEL_PASS_GPU_SUMS_CUH
 #define STK_KERNEL_PASS_GPU_SUMS_CUH
 
@@ -8,23 +8,24 @@
 #include "kernel/pass/pass_gpu.cuh"
 #include "kernel/resample/filter_taps.h"
 
-#define TOGETHER 4 /* rows that a thread makes at a time */
+#define TOGETHER 4 /* number of rows that a thread makes at a time */
 
-/* Sums of v * w >> shift, one instruction a product. An integer v < 2^24 is taken for the float that has its bits, which is v * 2^-149 (the subnormal
- * numbers and the first normal ones are equally far apart). Its product with a whole weight is exact inside a fused multiply-add. The sum begins at
- * 2^23 units of what the shift leaves, where a float's last bit is one such unit: rounding down drops just what the shift would. */
+/* Adds up v * w >> shift with one instruction per product. An integer v < 2^24 is reinterpreted as the float with the same bits, which is v * 2^-149 (the
+ * subnormal numbers and the smallest normal ones are equally spaced). The product with an integer weight is exact inside a fused multiply-add. The sum
+ * begins at 2^23 units of the result after the shift. There a float's last bit is one such unit, so rounding down drops exactly the bits that the shift
+ * would drop. */
 struct narrow {
 	using source = uint8_t;
-	using total = float; /* its low 16 bits are the sum */
+	using total = float; /* the low 16 bits are the sum */
 	using kept = uint16_t;
 
-	/* The values' lowest bit being bit `at` of v. */
+	/* `at`: the bit of v that holds the lowest bit of the values. */
 	static __device__ __forceinline__ total begin(int at, int shift, int32_t bias)
 	{
 		return __int_as_float((at + shift + 1) << 23 | bias); /* 23 + at + shift - 149, with the exponent's bias of 127 */
 	}
 
-	/* Byte k of a word, left where it is, but for the last one, which is moved to the first one's place. */
+	/* Byte k of a word is used in place, without a shift, except the last byte, which is moved to the lowest. */
 	static __device__ __forceinline__ total start_byte(int k, int32_t bias)
 	{
 		return begin(k < 3 ? 8 * k : 0, 8, bias);
@@ -50,7 +51,7 @@ struct narrow {
 		sum = __fmaf_rd(__uint_as_float(value), weight, sum);
 	}
 
-	/* The sum by 2^8, rounded to nearest even: 2^23 in front of it leaves no room for a fraction. */
+	/* Returns the sum divided by 2^8, rounded to nearest even: after 2^23 is added, no bits remain for a fraction. */
 	static __device__ __forceinline__ float result(total sum, int32_t)
 	{
 		return __fmaf_rn(sum, 0x1p125f, 0x1p23f - 0x1p15f) - 0x1p23f;
@@ -59,7 +60,7 @@ struct narrow {
 
 struct wide {
 	using source = uint8_t;
-	using total = uint32_t; /* an int32, as bits: rows whose results are not used may overflow */
+	using total = uint32_t; /* the bits of an int32; unsigned, since rows whose results are not used may overflow */
 	using kept = int16_t;
 	static constexpr int shift = STK_FILTER_WIDE_SHIFT - STK_WIDE_BITS, last_shift = STK_FILTER_WIDE_SHIFT + STK_WIDE_BITS;
 
@@ -130,7 +131,7 @@ struct real {
 	}
 };
 
-/* From float32: four values take the place of a word's four bytes. */
+/* For float32: four values take the place of the four bytes of a word. */
 struct real_of_floats : real {
 	using source = float;
 
@@ -140,7 +141,8 @@ struct real_of_floats : real {
 	}
 };
 
-/* What a byte's column gives so many rows, and what the four columns of a word do: as they lie in shared memory, read and written whole. */
+/* The values that the column of one byte produces for TOGETHER rows, and those of the four columns of a word. They are read and written as a whole in shared
+ * memory. */
 template <typename K> struct __align__(TOGETHER * sizeof(typename K::kept)) quad
 {
 	typename K::kept row[TOGETHER];

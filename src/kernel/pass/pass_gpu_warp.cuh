@@ -1,30 +1,30 @@
 /* SPDX-License-Identifier: Apache-2.0
- * A warp's pixels from interleaved uint8 or float32 of few channels, wherever they lie, for the kernels of pass_gpu_pixels.cu and pass_gpu_warps.cu: the arithmetic
- * of warp.c. */
+ * Computes a warp's pixels at any position, from interleaved uint8 or float32 with few channels, for the kernels of pass_gpu_pixels.cu and
+ * pass_gpu_warps.cu. Uses the arithmetic of warp.c. */
 #ifndef STK_KERNEL_PASS_GPU_WARP_CUH
 #define STK_KERNEL_PASS_GPU_WARP_CUH
 
 #include "kernel/common/pixels.cuh"
 #include "kernel/pass/pass_gpu_steps.cuh"
 
-/* What a thread needs of its item, in registers: the compiler cannot know that no store changes it. */
+/* The fields of its item that a thread needs. They are kept in registers, since the compiler cannot know that no store changes them. */
 struct warp_source {
-	const uint8_t *pixel; /* (0, 0) of what the sampler sees */
+	const uint8_t *pixel; /* address of pixel (0, 0) of the sampler's input */
 	int64_t pitch;
-	int32_t step_x, channels; /* step_x: elements */
+	int32_t step_x, channels; /* step_x: in elements */
 	int32_t w, h, sampled;
 	bool clamp;
 	float fill;
-	stk_warp_row row; /* of one output: first and y are yet to be set */
+	stk_warp_row row; /* for one output; the caller sets first and y */
 };
 
-/* Pixel (x, y) of the source. */
+/* Returns the address of pixel (x, y) of the source. */
 template <typename T> static __device__ __forceinline__ const uint8_t *source_pixel(const stk_pass_gpu_item &it, int32_t x, int32_t y)
 {
 	return (const uint8_t *)it.src + (int64_t)(y - it.y0) * it.src_row + (int64_t)(x - it.x0) * it.in_c * (int64_t)sizeof(T);
 }
 
-/* first and y are yet to be set. */
+/* Returns the row of a warp; the caller sets first and y. */
 static __device__ __forceinline__ stk_warp_row warp_row(const stk_pass_gpu_item &it, bool linear)
 {
 	stk_warp_row w = {};
@@ -52,7 +52,7 @@ template <typename T> static __device__ __forceinline__ warp_source make_warp_so
 	return s;
 }
 
-/* As warp.c's pixel_at. */
+/* Does the same as pixel_at in warp.c. */
 template <typename T, int C>
 static __device__ __forceinline__ void warp_pixel(const warp_source &s, int32_t x, int32_t y, float p[CHANNELS])
 {
@@ -64,7 +64,7 @@ static __device__ __forceinline__ void warp_pixel(const warp_source &s, int32_t 
 		p[c] = outside ? s.fill : c < s.channels ? (float)__ldg(from + c) : 0;
 }
 
-/* at: of stk__warp_place. */
+/* at: position from stk__warp_place. */
 template <typename T, int C> static __device__ __forceinline__ void sample_warp(const warp_source &s, const float at[2], float p[CHANNELS])
 {
 	stk_warp_position upper = stk__warp_split(at);

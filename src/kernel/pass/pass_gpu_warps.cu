@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Passes on the GPU (pass_gpu.h) that warp interleaved uint8 or float32 of 1, 3 or 4 channels and do nothing else: what augmentations that are only geometry are.
- * Where pixels come from the image's inside is kernel/common/texels.cuh; the others are made as pass_gpu_pixels.cu makes them. */
+ * Passes on the GPU (pass_gpu.h) that only warp interleaved uint8 or float32 of 1, 3 or 4 channels, such as augmentations that only change geometry.
+ * kernel/common/texels.cuh makes pixels from the inside of the image; the others are made as in pass_gpu_pixels.cu. */
 #include "kernel/common/texels.cuh"
 #include "kernel/pass/pass_gpu_warp.cuh"
 
@@ -18,17 +18,18 @@ template <typename T, int C> static __device__ __forceinline__ stk_texel<T, C> t
 	return t;
 }
 
-/* Whether what lies outside altogether becomes the fill: bytes mixed of one whole number are that number again, and floats of 0, but not of -0. */
+/* Returns whether pixels entirely outside of the image become exactly the fill. Mixing bytes with the same integer value gives that value again, and so does
+ * mixing floats of 0, but not of -0. */
 template <typename T> static __device__ __forceinline__ bool becomes_fill(const stk_warp &w, bool linear)
 {
 	return !w.clamp && (!linear || __float_as_uint(w.fill) == 0 || (sizeof(T) == 1 && w.fill == (float)stk__to_byte(w.fill)));
 }
 
-/* True for a tile of which nothing is read from the image. Along rows and columns positions only grow or only fall, however they are rounded, so that a side which
- * has all corners has all pixels. x, y: of a corner, each of which some lane has. For all threads of a warp. */
+/* Returns whether a tile reads nothing from the image. Along rows and columns positions only grow or only fall, however they are rounded. So if all corners
+ * are on one side of the image, all pixels are. x, y: one of the corners; some lane must have each corner. All threads of a warp must call this. */
 static __device__ __noinline__ bool lies_outside(const stk_pass_gpu_item &it, bool linear, int32_t x, int32_t y)
 {
-	const float far = 1e6f, before = linear ? -1 : 0; /* of stk__texel_outside */
+	const float far = 1e6f, before = linear ? -1 : 0; /* as in stk__texel_outside */
 	stk_warp_row row = warp_row(it, linear);
 	float at[2];
 	row.first = map(it.axis[0].post, x);
@@ -40,7 +41,7 @@ static __device__ __noinline__ bool lies_outside(const stk_pass_gpu_item &it, bo
 	       __all_sync(~0u, at[1] >= (float)it.mid_h);
 }
 
-/* ROWS: that a warp makes at a time. */
+/* ROWS: number of rows that a warp makes at a time. */
 template <typename T, int C, bool LINEAR, int ROWS>
 static __device__ __forceinline__ void make_tile(const stk_pass_gpu_item &it, const stk_texel_tile &tile)
 {
@@ -74,7 +75,7 @@ static __device__ __forceinline__ void make_tile(const stk_pass_gpu_item &it, co
 		stk__texel_rows<T, C, LINEAR, ROWS>(from, tile, texel_of<T, C>(fill), y, place, border);
 }
 
-/* A coordinate of one of a tile's corners, of each for some lane. axis: 0 is x, 1 is y. */
+/* Returns a coordinate of one of a tile's corners; the corner depends on the lane. axis: 0 is x, 1 is y. */
 static __device__ __forceinline__ int32_t corner_of(const stk_texel_tile &t, int axis)
 {
 	bool last = threadIdx.x >> axis & 1;

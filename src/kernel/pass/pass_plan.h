@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * How the CPU runs a pass: what the run loop derives from a struct stk_pass, and the layout of its scratch. Private to the pass's
- * files and to the GPU's host side, which shares the geometry. */
+ * How the CPU runs a pass: values that the run loop derives from a struct stk_pass, and the layout of its scratch memory. Private to the files of passes,
+ * including the host side of the GPU, which uses the same geometry. */
 #ifndef STK_KERNEL_PASS_PLAN_H
 #define STK_KERNEL_PASS_PLAN_H
 
@@ -12,34 +12,34 @@ struct stk_span {
 	int32_t begin, end;
 };
 
-/* Output positions that come from the source (the others are fill); {0, 0} when none does. */
+/* Returns the output positions that come from the source (the others are fill); {0, 0} if no position does. */
 struct stk_span stk__pass_valid(const struct stk_pass *p, int axis);
 
-/* True if no value changes, so that elements of any type may be copied as bytes. */
+/* Returns whether no value changes, so that elements of any type can be copied as bytes. */
 bool stk__pass_pure_geometry(const struct stk_pass *p);
 
-/* The filter of a resize along an axis, in the sampler's coordinates. */
+/* Returns the filter of a resize along an axis, in the sampler's coordinates. */
 struct stk_filter_axis stk__pass_resize_axis(const struct stk_pass *p, int axis);
 
-/* What rows are while they are sampled: copied straight to the output, or held in a block as planar uint8 or float32. */
+/* How rows are handled while they are sampled: copied straight to the output, or held in a block as planar uint8 or float32. */
 enum stk_pass_rows { STK_ROWS_COPY, STK_ROWS_U8, STK_ROWS_FLOAT };
 
 struct stk_plan {
 	enum stk_pass_rows rows;
 	bool nearest;
 	struct stk_span x, y; /* valid outputs */
-	int32_t max_channels; /* the most that a row has on its way */
+	int32_t max_channels; /* the maximum number of channels of a row at any step */
 	/* the block: max_channels planes of STK_BLOCK_ROWS rows of `pitch` elements */
 	ptrdiff_t pitch, plane;
 	/* resize */
 	struct stk_filter_axis axis[2];
 	enum stk_resample_kind kind;
-	uint16_t bias[2]; /* NARROW's, per axis */
+	uint16_t bias[2]; /* for NARROW, per axis */
 	int32_t chunk;    /* output columns made at a time, a multiple of 16 */
 	/* offsets in the scratch; 0: absent */
-	size_t at_nearest[2]; /* per axis, by the resize's own outputs: int32 in the sampler's coordinates */
+	size_t at_nearest[2]; /* per axis, indexed by the resize's own outputs: int32 in the sampler's coordinates */
 	size_t at_block, at_line, at_first, at_weights, at_row_weights, at_taps, at_turned, at_staged;
-	ptrdiff_t staged_pitch; /* elements of a staged row, 0 when the kernels read the source itself */
+	ptrdiff_t staged_pitch; /* elements of a staged row; 0 if the kernels read the source itself */
 	size_t bytes;
 };
 
@@ -51,18 +51,18 @@ struct stk_run {
 	const struct stk_plan *plan;
 	const struct stk_pass_kernels *k;
 	struct stk_image src;
-	int32_t x0, y0; /* of the source's first pixel */
+	int32_t x0, y0; /* position of src's first pixel in the whole source */
 	struct stk_image dst;
 	uint8_t *scratch;
 };
 
-/* Address of a source pixel by its place in the whole source. */
+/* Returns the address of a source pixel, given its position in the whole source. */
 static inline const uint8_t *stk__run_pixel(const struct stk_run *run, int32_t x, int32_t y)
 {
 	return (const uint8_t *)run->src.data + (ptrdiff_t)(y - run->y0) * run->src.row + (ptrdiff_t)(x - run->x0) * run->src.pixel;
 }
 
-/* Position on an axis of the source that output k shows; for passes without a filter that mixes. */
+/* Returns the position on an axis of the source that output k shows. For passes without a filter that mixes pixels. */
 static inline int32_t stk__run_position(const struct stk_run *run, int axis, int32_t k)
 {
 	const struct stk_axis_map *pre = &run->p->pre[axis], *post = &run->p->post[axis];
@@ -71,10 +71,9 @@ static inline int32_t stk__run_position(const struct stk_run *run, int axis, int
 	return pre->first + pre->step * k;
 }
 
-/* Fills the tables of columns; once a run. */
+/* Fills in the tables of columns; called once per run. */
 void stk__run_resize_begin(const struct stk_run *run);
-/* Outputs y .. y + rows - 1 (rows <= 16) into the block, columns from plan->x.begin on; up to 15 columns past plan->x.end are
- * overwritten. */
+/* Writes outputs y .. y + rows - 1 (rows <= 16) into the block, from column plan->x.begin on. Up to 15 columns past plan->x.end are overwritten. */
 void stk__run_resize_rows(const struct stk_run *run, int32_t y, int32_t rows);
 
 #endif

@@ -7,8 +7,8 @@ static int32_t map(const struct stk_axis_map *m, int32_t k)
 	return m->first + m->step * k;
 }
 
-/* Puts the taps of output position k into place `index` of a table of weights. Returns the source position of the first one; the others
- * follow in steps of pre.step. */
+/* Stores the taps of output position k at `index` of a table of weights. Returns the source position of the first tap; the others follow in steps of
+ * pre.step. */
 static int32_t make_taps(const struct stk_run *run, int axis, int32_t k, void *weights, int32_t index)
 {
 	const struct stk_filter_axis *a = &run->plan->axis[axis];
@@ -34,19 +34,19 @@ void stk__run_resize_begin(const struct stk_run *run)
 {
 	const struct stk_plan *plan = run->plan;
 	int32_t *first = (int32_t *)(void *)(run->scratch + plan->at_first), count = plan->x.end - plan->x.begin;
-	/* Columns are made 16 at a time: those past the last repeat it. */
+	/* Columns are made 16 at a time; those past the last one repeat it. */
 	for (int32_t i = 0; i % STK_BLOCK_ROWS || i < count; i++)
 		first[i] = make_taps(run, 0, plan->x.begin + (i < count ? i : count - 1), run->scratch + plan->at_weights, i);
 }
 
-/* Source positions [begin, end) that taps starting at `a` and `b` and those between cover. */
+/* Returns the source positions [begin, end) that are covered by taps starting at `a`, at `b` and between. */
 static struct stk_span cover(int32_t a, int32_t b, int32_t n, int32_t step)
 {
 	int32_t low = a < b ? a : b, high = a < b ? b : a;
 	return step > 0 ? (struct stk_span){low, high + n} : (struct stk_span){low - n + 1, high + 1};
 }
 
-/* Source pixels of types that the kernels do not read, as float32, interleaved. */
+/* Converts source pixels of types that the kernels do not read to interleaved float32. */
 static void stage(const struct stk_run *run, struct stk_span x, struct stk_span y, float *staged)
 {
 	int32_t channels = run->p->in_c;

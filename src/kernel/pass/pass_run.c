@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The run loop of a pass: blocks of up to 16 rows are sampled, stepped over and stored while they are in the first-level cache. */
+ * The run loop of a pass. Blocks of up to 16 rows are sampled, changed by steps and stored while they are in the first-level cache. */
 #include "base/cancel.h"
 #include "base/cpu.h"
 #include "kernel/convert/convert.h"
@@ -8,15 +8,15 @@
 
 #include <string.h>
 
-/* How finished rows reach the output. */
+/* How finished rows are written to the output. */
 enum finish { FINISH_BYTES, FINISH_AFFINE, FINISH_STEPS };
 
 struct stages {
 	enum finish finish;
-	int32_t leading_fill; /* 1 when the first step is the fill: rows are completed before anything else */
-	bool fills_bytes;     /* that, and rows are uint8 still */
+	int32_t leading_fill; /* 1 if the first step is the fill: rows are completed before anything else */
+	bool fills_bytes;     /* the first step is the fill, and rows are still uint8 */
 	struct stk_affine affine[STK_PASS_MAX_CHANNELS];
-	bool planar, interleaved; /* the output's layout, when it is one of the two */
+	bool planar, interleaved; /* the layout of the output, if it is one of these */
 };
 
 static void *block_row(const struct stk_run *run, int32_t c, int32_t r)
@@ -87,7 +87,7 @@ static void sample_warp(const struct stk_run *run, int32_t y, int32_t rows)
 		.clamp = p->warp.clamp,
 		.fill = p->warp.fill,
 		.plane = run->plan->plane};
-	/* The sampler's coordinates: mirrors and windows before it are strides. */
+	/* These are in the sampler's coordinates; mirrors and windows before the sampler become strides. */
 	w.src.data = (void *)(uintptr_t)stk__run_pixel(run, p->pre[0].first, p->pre[1].first);
 	w.src.row *= p->pre[1].step;
 	w.src.pixel *= p->pre[0].step;
@@ -105,7 +105,7 @@ static void sample_warp(const struct stk_run *run, int32_t y, int32_t rows)
 	}
 }
 
-/* Output rows y .. y + rows - 1, all of them valid, into the block. */
+/* Samples output rows y .. y + rows - 1, all of which are valid, into the block. */
 static void sample(const struct stk_run *run, int32_t y, int32_t rows)
 {
 	const struct stk_pass *p = run->p;
@@ -116,7 +116,8 @@ static void sample(const struct stk_run *run, int32_t y, int32_t rows)
 			sample_plain_u8(run, y, rows);
 		else
 			sample_plain(run, y, rows);
-		if (run->plan->nearest && p->resize.dtype != p->in_dtype) /* to float32, which holds any of them */
+		/* the samples stay float32, which holds values of any of these types */
+		if (run->plan->nearest && p->resize.dtype != p->in_dtype)
 			return;
 	} else {
 		stk__run_resize_rows(run, y, rows);
@@ -133,15 +134,15 @@ static uint8_t fill_byte(float value)
 	return value > 0 ? (value < 255 ? (uint8_t)(value + 0.5f) : 255) : 0;
 }
 
-/* Fills a block. Columns that no sample overwrites keep the fill for all later blocks, since small images would otherwise spend their time on short
- * margins. */
+/* Fills a block. Columns that no sample overwrites keep the fill for all later blocks; for small images, filling short margins again and again would take
+ * most of the time. */
 static void fill_block(const struct stk_run *run)
 {
 	for (int32_t c = 0; c < run->p->in_c; c++)
 		memset(block_row(run, c, 0), fill_byte(run->p->steps[0].value[c]), (size_t)run->plan->plane);
 }
 
-/* Restores the fill that a resize, which writes past its last column, has overwritten. */
+/* Restores the fill that a resize has overwritten, since it writes past its last column. */
 static void fill_behind(const struct stk_run *run, int32_t rows)
 {
 	int32_t end = run->plan->x.end;
@@ -158,7 +159,7 @@ static void clamp(float *row, int32_t n, float lo, float hi)
 	}
 }
 
-/* Runs one step over a row; ch: its channels, x: the valid part of them. */
+/* Runs one step over a row. ch: the row's channels; x: the valid part of them. */
 static void run_step(const struct stk_run *run, const struct stk_step *step, float *const *ch, int32_t *channels, struct stk_span *x)
 {
 	const struct stk_row_kernels *k = &run->k->rows;
@@ -173,7 +174,7 @@ static void run_step(const struct stk_run *run, const struct stk_step *step, flo
 		*x = (struct stk_span){0, run->p->w};
 		return;
 	}
-	if (n <= 0) { /* a row of fill, before its step */
+	if (n <= 0) { /* a row that is all fill, before the fill step */
 		*channels = step->channels;
 		return;
 	}
@@ -205,7 +206,7 @@ static void run_step(const struct stk_run *run, const struct stk_step *step, flo
 		k->round(ch[c] + at, n, (enum stk_dtype)step->dtype);
 }
 
-/* Stores a row of p->c float32 channels that hold values of the output's type. */
+/* Stores a row of p->c float32 channels whose values are already rounded to the output's type. */
 static void store_row(const struct stk_run *run, const struct stages *s, int32_t y, float *const *ch)
 {
 	const struct stk_pass *p = run->p;
@@ -217,7 +218,7 @@ static void store_row(const struct stk_run *run, const struct stages *s, int32_t
 			run->k->rows.store(to + c * run->dst.channel, ch[c], p->w, dtype);
 		return;
 	}
-	uint8_t *cast = (uint8_t *)line(run, run->plan->max_channels); /* the second half of the lines: casted channels */
+	uint8_t *cast = (uint8_t *)line(run, run->plan->max_channels); /* the second half of the lines, for channels after the cast */
 	ptrdiff_t pitch = run->plan->pitch;
 	for (int32_t c = 0; c < p->c; c++)
 		run->k->rows.store(cast + (size_t)(c * pitch) * size, ch[c], p->w, dtype);
@@ -289,7 +290,7 @@ static void finish_affine(const struct stk_run *run, const struct stages *s, int
 	}
 }
 
-/* Rows of which x is valid ({0, 0}: nothing, the rows are all fill) run through the remaining steps and are stored. */
+/* Runs rows, of which x is valid ({0, 0}: the rows are all fill), through the remaining steps and stores them. */
 static void finish(const struct stk_run *run, const struct stages *s, int32_t y, int32_t rows, struct stk_span x)
 {
 	if (s->finish == FINISH_STEPS) {
@@ -331,7 +332,7 @@ static void plan_stages(const struct stk_run *run, struct stages *s)
 	s->fills_bytes = s->leading_fill && s->finish != FINISH_STEPS;
 }
 
-/* Writes the hole. Its first row is made element by element; the others are copies of that. */
+/* Writes the hole. Its first row is written element by element, the others are copies of it. */
 static void make_hole(const struct stk_run *run)
 {
 	const struct stk_pass *p = run->p;
@@ -400,7 +401,7 @@ void stk__pass_run(const struct stk_pass *p, const struct stk_pass_kernels *k, c
 	const struct stk_image *dst, void *scratch)
 {
 	if (p->w == 0 || p->h == 0)
-		return; /* an empty window has no pixels to make */
+		return; /* an empty window has no pixels */
 	struct stk_plan plan;
 	stk__plan_make(&plan, p);
 	struct stk_run run = {p, &plan, k, *src, x0, y0, *dst, scratch};
