@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Runs the measuring programs, each in a process of its own, and prints their figures as tables; all of it goes into bench/results/ as JSON.
+"""Runs the measuring programs, each in a process of its own, and prints their figures as tables; all of it goes into bench/results/ as JSON,
+with a plot of the comparisons.
 
 usage: run.py [--build DIR] [--data DIR] [--cameras DIR] [--only NAME,...]     names: compare cameras ceiling memory startup cifar listing
 """
@@ -19,6 +20,7 @@ from pathlib import Path
 import corpus
 import measure
 import peers
+import plot
 
 HERE = Path(__file__).resolve().parent
 IMAGES, FRAMES = 4800, 240
@@ -163,6 +165,9 @@ def main() -> int:
     print_comparisons([r for r in results if "ratio_per_cpu_s" in r])
     print_others([r for r in results if "ratio_per_cpu_s" not in r])
     print(f"all of it: {os.path.relpath(out)}")
+    if "compare" in names and len(results) == len(found):
+        plot.write(out, out.with_suffix(".svg"))
+        print(f"as a plot: {os.path.relpath(out.with_suffix('.svg'))}")
     return 0 if len(results) == len(found) else 1
 
 

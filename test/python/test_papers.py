@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the papers show runs: the Python of README.md and of doc/, on a small folder, and the commands of README.md."""
 
+import json
 import os
 import re
 import subprocess
@@ -34,12 +35,11 @@ def run(page, tree, folder, monkeypatch, given=None):
 
 
 def test_readme(tree, tmp_path, monkeypatch):
-    steps, names = run("README.md", tree, tmp_path, monkeypatch)
-    sizes = [len(images) for images, _labels in steps]
-    assert sizes[:10] == [4] * 10 and sum(sizes[10:]) == 21  # two epochs of 21 images without their last one, and one of DALI's iterator
-    images, labels = steps[0]
-    assert images.shape == (4, 3, 224, 224) and images.dtype is torch.float32 and labels.dtype is torch.int64
-    assert (tmp_path / "checkpoint.pt").stat().st_size < 8192 and names["train"]
+    import_torchvision()
+    _steps, names = run("README.md", tree, tmp_path, monkeypatch)
+    assert names["images"].shape[1:] == (3, 224, 224) and names["images"].dtype is torch.float32 and names["labels"].dtype is torch.int64
+    assert names["train"].__class__.__name__ == "Loader" and names["train"].step > 0
+    assert len(json.dumps(names["state"])) < 1024
 
 
 def test_from_dali(tree, tmp_path, monkeypatch):
@@ -216,7 +216,7 @@ def test_commands(tree, tmp_path):
     command = Path(os.environ.get("STOKER_BUILD", "build")).resolve() / "cli" / "stoker"
     lines = [x.split("#")[0].split() for block in blocks("README.md", "sh") for x in block.splitlines() if x.startswith("stoker ")]
     lines = [x for x in lines if not any("://" in a for a in x)]  # what lies in a store is not to be had here
-    assert {x[1] for x in lines} >= {"inspect", "bench", "view", "explain", "doctor"}
+    assert {x[1] for x in lines} >= {"inspect", "bench", "view", "doctor"}
     pipeline = tmp_path / "pipeline.json"
     pipeline.write_text(_pipeline(tree))
     for line in lines:
