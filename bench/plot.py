@@ -52,9 +52,8 @@ def write(results: Path, out: Path) -> None:
     if not rows:
         raise ValueError(f"{results} has no comparison with {', '.join(NAMES)}; run.py --only compare makes one")
     inputs = found["inputs"]
-    subtitle = (
-        f"{inputs['files']} JPEGs of {inputs['mean_bytes'] / 1000:.0f} kB, {found['machine']['processor']}, {found['machine']['cores']} cores; longer is better"
-    )
+    machine = f"{found['machine']['processor']}, {found['machine']['cores']} cores"
+    subtitle = f"{inputs['files']} JPEGs of {inputs['mean_bytes'] / 1000:.0f} kB, {machine}; longer is better"
     out.write_text(draw(rows, subtitle))
 
 
