@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The assignment kernel, included once for each number of columns a thread owns. NAME, COLS (0: any, with its state in memory), KIND. No guard.
  *
- * Most searches end with their first step, at a free column: that way has one barrier, and reads costs that were fetched some rows before. */
+ * The assignment kernel. Included once for each number of columns that a thread owns, without an include guard. The including file defines NAME, KIND, and
+ * COLS (0: any number, with the state in memory).
+ *
+ * Most searches end with their first step, at a free column. That case has only one barrier, and reads costs that were fetched some rows before. */
 #if COLS
 #define PRICE(k) price[k]
 #define CODE(k) code[k]
@@ -21,7 +23,8 @@
 
 STK_KERNEL void __launch_bounds__(1024) NAME(struct stk_assign_launch l)
 {
-	const struct found none = {NOTHING, NOTHING, NOTHING, -1}, bad = {0, 0, 0, BAD_COST}; /* more and less than anything */
+	/* `none` is greater and `bad` less than any real entry */
+	const struct found none = {NOTHING, NOTHING, NOTHING, -1}, bad = {0, 0, 0, BAD_COST};
 	__shared__ struct found fixed[64 + 64];
 	STK_SHARED_ARRAY(double, dynamic);
 	int64_t p = blockIdx.x;
@@ -89,7 +92,7 @@ STK_KERNEL void __launch_bounds__(1024) NAME(struct stk_assign_launch l)
 			sink = best.tie >> 31 ? -1 : best.col;
 			if (sink >= 0 && left == s.cols)
 				break;
-			/* the column leaves the search; SciPy's list moves its last one into the gap */
+			/* the column leaves the search; SciPy's list moves its last column into the gap */
 			int32_t gap = tie_place(best.tie);
 			left--;
 			for (int k = 0; k < OWNED; k++) {
@@ -126,8 +129,8 @@ STK_KERNEL void __launch_bounds__(1024) NAME(struct stk_assign_launch l)
 			}
 			break;
 		}
-		if (left ==
-			s.cols) { /* straight to a free column: no price changes. What is written here is read after the next barrier. */
+		/* the path leads straight to a free column, so no price changes; the values written here are read after the next barrier */
+		if (left == s.cols) {
 			for (int k = 0; k < OWNED; k++) {
 				if (COLUMN(k) == sink)
 					m.row_of[sink] = OWNER(k) = row;

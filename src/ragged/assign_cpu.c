@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Linear assignment on the CPU: one thread for a problem, one shortest augmenting path for each row.
  *
- * The search is Crouse's (see stoker/batching.h). SciPy keeps the columns still in the search in a list that starts in descending order and from
- * which a column is taken by moving the last one into its place; ties go by places in that list. Here costs and prices stay in column order, so
- * that loops run over dense memory, and place[] remembers where SciPy's list would have each column. */
+ * Linear assignment on the CPU: one thread for each problem, one shortest augmenting path for each row.
+ *
+ * The search is Crouse's (see stoker/batching.h). SciPy keeps the columns that are still in the search in a list. The list starts in descending order, and a
+ * column is taken out by moving the last one into its place; ties are decided by position in that list. Here costs and prices stay in column order, so that
+ * loops run over dense memory, and place[] records the position that each column would have in SciPy's list. */
 #include "ragged/assign_loops.h"
 #include "ragged/items.h"
 #include "ragged/ragged.h"
@@ -13,7 +14,7 @@
 
 #include <math.h>
 
-/* A column that a search went through: what to restore and to reprice when it ends. */
+/* A column that a search has visited, with the data for restoring and repricing it when the search ends. */
 struct visit {
 	double path_cost;
 	int32_t col, place, moved;
@@ -22,7 +23,7 @@ struct visit {
 struct solver {
 	const struct stk_assign_kernels *kernels;
 	const struct stk_assign_loops *loops;
-	const uint8_t *cost; /* rows x cols, rows <= cols, dense in columns */
+	const uint8_t *cost; /* rows x cols with rows <= cols; the columns of a row are contiguous */
 	int64_t row_bytes;
 	int32_t rows, cols;
 	double *row_dual, *price, *search_price, *path_cost; /* [rows], then [cols] */
@@ -84,7 +85,7 @@ static void leave(struct solver *s, int32_t col)
 	s->search_price[col] = -INFINITY;
 }
 
-/* Ends a search whose path has this length: changes the duals, and puts back the list and the prices that the search took. */
+/* Ends a search whose path has this length: updates the duals, and restores the list and the prices that the search has changed. */
 static void settle(struct solver *s, int32_t row, double length)
 {
 	s->row_dual[row] += length;
@@ -101,7 +102,7 @@ static void settle(struct solver *s, int32_t row, double length)
 	}
 }
 
-/* Assigns along the path that ends at the free column `sink`. A path of -1 came straight from the search's own row. */
+/* Assigns the columns along the path that ends at the free column `sink`. path[j] is -1 if the path reaches column j directly from the search's own row. */
 static void augment(struct solver *s, int32_t row, int32_t sink)
 {
 	int32_t j = sink, i;
@@ -145,7 +146,8 @@ static enum stk_assign_status assign_row(struct solver *s, int32_t row)
 	return valid ? STK_ASSIGN_INFEASIBLE : STK_ASSIGN_INVALID;
 }
 
-/* A search reads all of its own row first: so every cost is read once, even after an infeasible row, and an invalid one outranks it. */
+/* Assigns all rows. Each search first reads all costs of its own row. After an infeasible row the remaining rows are still read, since an invalid cost
+ * outranks infeasibility. */
 static enum stk_assign_status assign_all(struct solver *s)
 {
 	enum stk_assign_status status = STK_ASSIGN_SOLVED;
@@ -167,11 +169,12 @@ static enum stk_assign_status assign_all(struct solver *s)
 struct assign_job {
 	const struct stk_assign *a;
 	const struct stk_assign_kernels *kernels;
-	uint8_t *memory; /* of worker w: + w * memory_bytes */
+	uint8_t *memory; /* that of worker w begins at memory + w * memory_bytes */
 	size_t memory_bytes, solver_bytes;
 };
 
-/* Points the solver at the costs of problem p, rows and columns swapped when tall. They are copied (to `copy`) unless they lie as needed. */
+/* Points the solver at the costs of problem p; swaps rows and columns of a tall problem. The costs are copied to `copy` unless their layout is already
+ * suitable. */
 static void take_cost(struct solver *s, const struct stk_assign *a, int64_t p, bool tall, void *copy)
 {
 	bool wide_type = a->dtype == STK_FLOAT64;
@@ -201,7 +204,7 @@ static void take_cost(struct solver *s, const struct stk_assign *a, int64_t p, b
 	}
 }
 
-/* Pairs in order of the row. When tall, the solver's rows are columns: its columns are walked in order instead. */
+/* Writes the pairs in ascending order of rows. In a tall problem the solver's columns are the rows, so they are visited in order instead. */
 static int64_t give_pairs(const struct solver *s, bool tall, int64_t *row, int64_t *col)
 {
 	int64_t n = 0;

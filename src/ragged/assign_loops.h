@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The loops over a row of costs in the shortest augmenting path: plain C and AVX2, bit for bit equal. */
+ * The loops over a row of costs in the shortest augmenting path, in plain C and AVX2. Both give the same bits. */
 #ifndef STK_RAGGED_ASSIGN_LOOPS_H
 #define STK_RAGGED_ASSIGN_LOOPS_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
-/* One row against n columns. path_cost[j]: length of the shortest path to column j so far; price[j]: its dual, -inf once it has left the search. */
+/* One row and n columns. path_cost[j]: length of the shortest path to column j so far; price[j]: its dual, -inf after it has left the search. */
 struct stk_assign_row {
 	const void *cost; /* float or double */
 	double so_far, row_dual;
@@ -17,25 +17,27 @@ struct stk_assign_row {
 };
 
 struct stk_assign_loops {
-	/* First row of a search: path_cost[j] = ((so_far + cost[j]) - row_dual) - price[j]; returns the least. *valid is cleared when a cost is NaN or -inf. */
+	/* For the first row of a search: sets path_cost[j] = ((so_far + cost[j]) - row_dual) - price[j], and returns the minimum. Clears *valid if a cost is
+	 * NaN or -inf. */
 	double (*first)(const struct stk_assign_row *r, bool *valid);
-	/* A later row: where that value is below path_cost[j] it replaces it and path[j] = row; returns the least path_cost. */
+	/* For a later row: if the same expression is below path_cost[j], sets path_cost[j] to it and path[j] to row. Returns the minimum of path_cost. */
 	double (*next)(const struct stk_assign_row *r);
 };
 
 struct stk_assign_kernels {
 	struct stk_assign_loops f32, f64;
-	/* Of the columns with path_cost[j] == least, the one SciPy takes: the free one (owner < 0) last in place[], else the owned one first in it. */
+	/* Returns the column that SciPy takes among those with path_cost[j] == least: the free column (owner < 0) that is last in place[], or if none is
+	 * free, the owned column that is first. */
 	int32_t (*pick)(const double *path_cost, double least, const int32_t *owner, const int32_t *place, int32_t n);
 	/* out[c * rows + r] = in[r * in_stride + c] */
 	void (*transpose)(const float *in, int64_t in_stride, float *out, int32_t rows, int32_t cols);
 };
 
 void stk__assign_kernels_init(struct stk_assign_kernels *k, unsigned cpu); /* cpu: base/cpu.h */
-void stk__assign_kernels_x86(struct stk_assign_kernels *k, unsigned cpu);  /* for the above */
+void stk__assign_kernels_x86(struct stk_assign_kernels *k, unsigned cpu);  /* called by stk__assign_kernels_init */
 extern const struct stk_assign_kernels stk__assign_kernels_c, stk__assign_kernels_avx2;
 
-/* Is j better than the best pick so far among equals? */
+/* Returns whether SciPy prefers column j to the best column so far, given equal path costs. */
 static inline bool stk__assign_prefers(int32_t j, int32_t best, const int32_t *owner, const int32_t *place)
 {
 	if (best < 0)

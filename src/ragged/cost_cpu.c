@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Matching costs on the CPU: a block of queries at a time against all targets of the sample. Class costs are made once for a query and class. */
+ * Matching costs on the CPU: computes a block of queries at a time against all targets of the sample. Class costs are computed once for each query and
+ * class. */
 #include "ragged/cost_math.h"
 #include "ragged/ragged.h"
 
@@ -11,7 +12,7 @@
 struct cost_job {
 	const struct stk_cost *c;
 	float *classes; /* per worker: BLOCK x classes */
-	int64_t blocks; /* of queries, per sample */
+	int64_t blocks; /* number of blocks of queries per sample */
 };
 
 static void class_costs(const struct stk_cost *c, int64_t first, int64_t n, float *out)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * One matching cost, as the CPU and CUDA compute it. */
+ * Computes one matching cost, in C and CUDA. */
 #ifndef STK_RAGGED_COST_MATH_H
 #define STK_RAGGED_COST_MATH_H
 
@@ -10,8 +10,8 @@
 
 #define STK_COST_EPS 1e-12f
 
-/* Focal classification cost of one class (Lin et al., "Focal loss", ICCV 2017, as DETR-like matchers use it: the loss as a positive minus the
- * loss as a negative), or minus the probability. For SOFTMAX `value` is the probability already. */
+/* Returns the classification cost of one class: the focal loss as a positive minus that as a negative (Lin et al., "Focal loss", ICCV 2017, in the form that
+ * DETR-like matchers use), or minus the probability. For SOFTMAX `value` is already the probability. */
 static STK_BOTH float stk__class_cost(int32_t kind, float value, float alpha, float gamma)
 {
 	if (kind != STK_COST_FOCAL)
@@ -22,7 +22,7 @@ static STK_BOTH float stk__class_cost(int32_t kind, float value, float alpha, fl
 	return alpha * weight_p * positive - (1.0f - alpha) * weight_n * negative;
 }
 
-/* Corners of an axis-aligned box: xyxy, cxcywh, or the ground plane of xyzwlh (w along x, l along y). */
+/* Computes the corners of an axis-aligned box given as xyxy, cxcywh, or the ground plane of xyzwlh (w along x, l along y). */
 static STK_BOTH void stk__box_corners(int32_t format, const float *v, float corner[4])
 {
 	if (format == STK_BOX_XYXY) {
@@ -37,7 +37,7 @@ static STK_BOTH void stk__box_corners(int32_t format, const float *v, float corn
 	corner[3] = v[1] + 0.5f * v[size + 1];
 }
 
-/* Generalised IoU (Rezatofighi et al., CVPR 2019). */
+/* Returns the generalised IoU of two boxes (Rezatofighi et al., CVPR 2019). */
 static STK_BOTH float stk__giou(const float a[4], const float b[4])
 {
 	float w = fminf(a[2], b[2]) - fmaxf(a[0], b[0]), h = fminf(a[3], b[3]) - fmaxf(a[1], b[1]);

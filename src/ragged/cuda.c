@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Launches of this layer's kernels: sizes of grids and blocks, units that rows are moved in, and memory for the assignment. */
+ * Launches the kernels of this layer: chooses grids, thread blocks and the units in which rows are moved, and divides the workspace of the assignment. */
 #include "ragged/index_args.h"
 #include "ragged/ragged.h"
 
@@ -12,7 +12,7 @@
 #define BLOCK 256
 #define WORKSPACE_ALIGN 256
 
-/* Module, kernel, and whether it takes more than the usual 48 KiB of shared memory. */
+/* X(module, kernel, whether it uses more than the usual 48 KiB of shared memory). */
 #define UNITS(X, name) X(index, name##1, 0) X(index, name##2, 0) X(index, name##4, 0) X(index, name##8, 0) X(index, name##16, 0)
 #define SUMS(X, name)                                                                                                                      \
 	X(index, name##float, 0)                                                                                                           \
@@ -64,7 +64,7 @@ struct stk_ragged_cuda {
 	struct stk_gpu *gpu;
 	struct stk_gpu_device *dev;
 	stk_gpu_kernel kernel[KERNELS];
-	size_t shared; /* bytes that a block of the assignment may take, without its static ones */
+	size_t shared; /* bytes of dynamic shared memory that a block of the assignment may use */
 };
 
 static enum stk_status load_kernels(struct stk_ragged_cuda *c, struct stk_error *err)
@@ -108,7 +108,7 @@ void stk__cuda_destroy(struct stk_ragged_cuda *c)
 	stk__free(c);
 }
 
-/* One launch: x blocks (at least 1), of `threads`, with one argument, a struct by value. */
+/* Launches a kernel with `x` blocks (at least 1) of `threads` threads. The kernel takes one argument, a struct by value. */
 static enum stk_status launch(struct stk_ragged *r, void *stream, int kernel, int64_t x, int64_t y, int64_t z, unsigned threads,
 	size_t shared, void *argument, struct stk_error *err)
 {
@@ -134,7 +134,7 @@ static enum stk_status fill(struct stk_ragged *r, void *stream, void *to, int by
 	return status;
 }
 
-/* log2 of the largest unit (1 to 16 bytes) that rows of so many bytes and all these addresses are made of. */
+/* Returns log2 of the largest unit (1 to 16 bytes) that divides row_bytes and all of the addresses. */
 static int unit_log2(int64_t row_bytes, const void *a, const void *b, const void *c)
 {
 	uint64_t all = (uint64_t)row_bytes | (uintptr_t)a | (uintptr_t)b | (uintptr_t)c | 16;
@@ -180,7 +180,7 @@ enum stk_status stk__cuda_keep(struct stk_ragged *r, const struct stk_keep *k, v
 	return launch(r, stream, K_keep_stk_unit1 + unit, row_blocks(a.rows, a.lanes_log2), 1, 1, BLOCK, 0, &a, err);
 }
 
-/* Many indices: three small passes make the origins, a gather moves the rows. */
+/* For many indices: three small kernels compute the origins, then a gather moves the rows. */
 static enum stk_status scatter_large(struct stk_ragged *r, const struct stk_scatter *s, void *stream, struct stk_error *err)
 {
 	if (!s->origin)
@@ -215,15 +215,15 @@ enum stk_status stk__cuda_scatter(struct stk_ragged *r, const struct stk_scatter
 	struct stk_scatter_launch a = {.s = *s, .tiles = (s->items + STK_SCATTER_TILE - 1) / STK_SCATTER_TILE};
 	a.inner = s->inner * s->element >> unit;
 	a.filler = repeated(s->filler, s->element);
-	if (a.inner == 0) /* only origins are made: nothing is divided by the size of a row */
+	if (a.inner == 0) /* only origins are computed, and nothing must be divided by the size of a row */
 		a.s.out = NULL;
-	/* few tiles of large rows are split further, a few units for each thread */
+	/* if there are few tiles of large rows, they are split further, with a few units for each thread */
 	int64_t units = STK_SCATTER_TILE * s->outer * a.inner, parts = units / (BLOCK * 8);
 	parts = parts < 1 ? 1 : parts > 64 ? 64 : parts;
 	return launch(r, stream, K_scatter_stk_unit1 + unit, s->batch * a.tiles, parts, 1, BLOCK, 0, &a, err);
 }
 
-/* A warp makes SUM_ROWS rows of sums if they have at most SUM_SHORT elements, else one. */
+/* A warp computes SUM_ROWS rows of sums if rows have at most SUM_SHORT elements, otherwise one row. */
 #define SUM_ROWS 4
 #define SUM_SHORT 32
 
@@ -294,13 +294,14 @@ static size_t align_up(size_t n)
 	return (n + WORKSPACE_ALIGN - 1) & ~(size_t)(WORKSPACE_ALIGN - 1);
 }
 
-/* Bytes of row_dual, col_of, row_of and path: see carve_shared in ragged_assign.cu. */
+/* Returns the bytes of row_dual, col_of, row_of and path; see carve_shared in ragged_assign.cu. */
 static size_t shared_bytes(const struct stk_assign *a)
 {
 	return (size_t)smaller(a) * 12 + (size_t)larger(a) * 8;
 }
 
-/* Tall problems that are dense along their short dim are turned first, so that a search reads memory in a row. */
+/* Returns whether rows and columns are swapped before the search. This is done for tall problems whose columns are contiguous in memory, so that a search
+ * reads contiguous memory. */
 static bool is_turned(const struct stk_assign *a)
 {
 	return a->rows > a->cols && a->cols > 1 && a->col_stride == 1;
@@ -311,7 +312,7 @@ static size_t turned_bytes(const struct stk_assign *a)
 	return is_turned(a) ? align_up((size_t)(a->problems * a->rows * a->cols) * stk_dtype_size(a->dtype)) : 0;
 }
 
-/* The most columns that a block keeps in registers, and the most bytes for rows fetched ahead. */
+/* The maximum number of columns that a block keeps in registers, and of bytes for rows fetched ahead. */
 #define REGISTER_COLS 8192
 #define RING_BYTES (64 << 10)
 
@@ -343,7 +344,7 @@ static enum stk_status turn(struct stk_ragged *r, const struct stk_assign_launch
 	return launch(r, stream, kernel, a.a.problems, (a.a.cols + 63) / 64, (a.a.rows + 31) / 32, BLOCK, 0, &a, err);
 }
 
-/* The kernel and its threads for so many columns: few columns a thread, then few threads. */
+/* Chooses the kernel and its number of threads for the problem's columns: few columns per thread come first, then few threads. */
 static int choose(const struct stk_assign *a, unsigned *threads)
 {
 	int64_t cols = larger(a);

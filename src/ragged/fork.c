@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Fork and join for one call's work. Threads live as long as the call: that costs some 20 us each, so small work stays on the caller's thread. */
+ * Splits the work of one call over threads, and joins them. The threads live only as long as the call, at a cost of about 20 us each, so small work stays on
+ * the caller's thread. */
 #include "ragged/ragged.h"
 
 #include "base/memory.h"
@@ -39,7 +40,8 @@ void stk__fork(int32_t threads, int64_t count, void (*fn)(void *ctx, int64_t i, 
 	int32_t started = 0, wanted = threads > MAX_THREADS ? MAX_THREADS : threads;
 	sigset_t all, old;
 	sigfillset(&all);
-	if (wanted > 1 && count > 1 && pthread_sigmask(SIG_SETMASK, &all, &old) == 0) { /* threads inherit the mask: ours take no signals */
+	/* threads inherit the mask, so these handle no signals */
+	if (wanted > 1 && count > 1 && pthread_sigmask(SIG_SETMASK, &all, &old) == 0) {
 		while (started < wanted - 1 && started < count - 1) {
 			if (stk__fault(STK_FAULT_THREAD) || pthread_create(&ids[started], NULL, fork_run, &job))
 				break;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What the host passes to the kernels of ragged_*.cu, by value. */
+ * The arguments that the host passes by value to the kernels of ragged_*.cu. */
 #ifndef STK_RAGGED_INDEX_ARGS_H
 #define STK_RAGGED_INDEX_ARGS_H
 
 #include "stoker/batching.h"
 
-/* The units that rows are moved in. */
+/* The units in which rows are moved. */
 struct stk_unit16 {
 	uint32_t v[4];
 }
@@ -20,7 +20,7 @@ typedef uint32_t stk_unit4;
 typedef uint64_t stk_unit8;
 typedef struct stk_unit16 stk_unit16;
 
-/* One element's bytes, repeated to 16, as a value of any unit. */
+/* The bytes of one element, repeated to 16 bytes, as a value of any unit. */
 union stk_filler {
 	uint8_t bytes[16];
 	stk_unit1 as_stk_unit1;
@@ -34,7 +34,7 @@ union stk_filler {
 
 struct stk_gather_launch {
 	struct stk_gather g;
-	int64_t rows, inner; /* inner in units */
+	int64_t rows, inner; /* inner: in units */
 	int32_t lanes_log2;
 	union stk_filler filler;
 };
@@ -63,25 +63,25 @@ struct stk_index_mask_launch {
 	uint64_t *refused;
 };
 
-/* Rows in the ring of costs: the one in use and those being fetched. */
+/* Rows in the ring of costs: the one being used, and those being fetched. */
 #define STK_ASSIGN_AHEAD 4
 
 struct stk_assign_launch {
 	struct stk_assign a;
-	const void *turned; /* tall problems with their rows and columns swapped, (problems, cols, rows), or NULL */
-	uint8_t *state;     /* of the kernel for large problems: state_bytes each */
+	const void *turned; /* tall problems with rows and columns swapped: (problems, cols, rows), or NULL */
+	uint8_t *state;     /* for the kernel for large problems: state_bytes for each */
 	int64_t state_bytes;
-	int32_t rows, cols; /* largest after the swap: rows <= cols */
-	int32_t ahead;      /* there is shared memory for the ring */
+	int32_t rows, cols; /* maximum after the swap: rows <= cols */
+	int32_t ahead;      /* whether there is shared memory for the ring */
 };
 
-/* Queries of a block, and targets that a block goes through. */
+/* Queries of a thread block, and targets that it processes. */
 #define STK_COST_TILE 128
 #define STK_COST_STRETCH 16
 
 struct stk_cost_launch {
 	struct stk_cost c;
-	int32_t table; /* class costs of all classes fit into shared memory */
+	int32_t table; /* whether the costs of all classes fit into shared memory */
 };
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Indexing and padding on the CPU: rows of bytes are moved, a sample at a time. */
+ * Indexing and padding on the CPU: moves rows of bytes, one sample at a time. */
 #include "ragged/items.h"
 #include "ragged/ragged.h"
 
@@ -24,7 +24,7 @@ static void fill_row(uint8_t *out, int64_t n, int32_t element, const uint8_t *va
 		memcpy(out + i * element, value, (size_t)element);
 }
 
-/* The source item for index j of sample b, or -1; bad indices add to *bad. */
+/* Returns the source item for index j of sample b, or -1. Counts bad indices in *bad. */
 static int64_t gather_item(const struct stk_gather *g, int64_t b, int64_t j, int64_t used, int64_t size, uint64_t *bad)
 {
 	if (j >= used)
@@ -76,7 +76,7 @@ struct scatter_job {
 	atomic_bool no_memory;
 };
 
-/* origin[t] for one sample. */
+/* Computes origin[t] for one sample. */
 static void scatter_origin(const struct stk_scatter *s, int64_t b, int32_t *origin)
 {
 	int64_t count = s->target.count, used = stk__size_of(s->target.sizes, b, count), size = stk__size_of(s->sizes, b, s->items);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What the CPU loops and the CUDA kernels share: reading indices and numbers of any type. */
+ * Shared by the CPU's loops and the CUDA kernels: reads indices and numbers of any type. */
 #ifndef STK_RAGGED_ITEMS_H
 #define STK_RAGGED_ITEMS_H
 
@@ -18,7 +18,7 @@ static STK_BOTH int64_t stk__load_index(const void *p, int32_t bytes, int64_t i)
 	return bytes == 8 ? ((const int64_t *)p)[i] : ((const int32_t *)p)[i];
 }
 
-/* The position that an index means among `size` items (negative ones count from the end), or -1. */
+/* Returns the position that an index refers to among `size` items (negative ones count from the end), or -1 if it is out of range. */
 static STK_BOTH int64_t stk__resolve(int64_t index, int64_t size)
 {
 	if (index < 0)
@@ -48,7 +48,7 @@ static STK_BOTH uint32_t stk__float_bits(float f)
 	return u;
 }
 
-/* IEEE 754 binary16. A subnormal is a small integer times 2^-24. */
+/* Converts IEEE 754 binary16 to float. A subnormal number is a small integer times 2^-24. */
 static STK_BOTH float stk__half_to_float(uint16_t h)
 {
 	uint32_t sign = (uint32_t)(h & 0x8000) << 16, exponent = (h >> 10) & 31, mantissa = h & 1023;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What this layer's CUDA kernels, which are all but C, begin with. */
+ * Common definitions of this layer's CUDA kernels, which are written almost entirely in C. */
 #ifndef STK_RAGGED_KERNEL_C_H
 #define STK_RAGGED_KERNEL_C_H
 

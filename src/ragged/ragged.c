@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The public functions: they check what would read or write outside the caller's memory, then go to the device. */
+ * The public functions. They check for accesses outside of the caller's memory, then call the implementation for the device. */
 #include "ragged/ragged.h"
 
 #include "base/error.h"
@@ -47,7 +47,7 @@ void stk_ragged_destroy(struct stk_ragged *r)
 	stk__free(r);
 }
 
-/* An extent of 0 counts as 1, so that offsets in what is empty can be worked out, too. */
+/* Returns whether the product fits in 64 bits and no extent is negative. An extent of 0 counts as 1, so that offsets in empty tensors can be computed too. */
 static bool product_fits(const int64_t *extents, size_t n)
 {
 	int64_t product = 1;
@@ -57,7 +57,7 @@ static bool product_fits(const int64_t *extents, size_t n)
 	return true;
 }
 
-/* Whether none of the extents is negative, and their product fits in 64 bits; it counts bytes, or bytes of work. */
+/* Whether no extent is negative and their product, which counts bytes or bytes of work, fits in 64 bits. */
 #define FIT(...) product_fits((const int64_t[]){__VA_ARGS__}, sizeof((const int64_t[]){__VA_ARGS__}) / sizeof(int64_t))
 
 static bool good_count(int64_t n)
@@ -215,7 +215,7 @@ size_t stk_ragged_assign_workspace(const struct stk_ragged *r, const struct stk_
 	return !r || !a || r->device < 0 ? 0 : stk__cuda_assign_workspace(a, stk__cuda_shared(r));
 }
 
-/* Whether every cost lies less than 2^63 bytes from the first one. */
+/* Returns whether every cost is less than 2^63 bytes away from the first one. */
 static bool strides_fit(const struct stk_assign *a)
 {
 	const int64_t counts[] = {a->problems, a->rows, a->cols}, strides[] = {a->problem_stride, a->row_stride, a->col_stride};

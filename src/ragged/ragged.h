@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Inside the ragged layer: the handle, the CPU's loops and the CUDA launches that the functions of stoker/batching.h call. Arguments were checked. */
+ * Internals of the ragged layer: the handle, the CPU's loops and the CUDA launches that the functions of stoker/batching.h call after checking their
+ * arguments. */
 #ifndef STK_RAGGED_RAGGED_H
 #define STK_RAGGED_RAGGED_H
 
@@ -10,15 +11,16 @@ struct stk_ragged_cuda; /* cuda.c */
 
 struct stk_ragged {
 	int32_t device, threads;
-	unsigned cpu;                 /* capabilities: base/cpu.h */
+	unsigned cpu;                 /* features of the processor: base/cpu.h */
 	struct stk_ragged_cuda *cuda; /* NULL on the CPU */
 };
 
-/* Calls fn(ctx, i, worker) for i in 0 .. count-1 on up to `threads` threads, the caller's among them, and returns when all are done. Items are taken
- * one at a time, so they may differ in cost; worker is 0 .. threads-1, one thread's own. Fewer threads run when the system gives no more. */
+/* Calls fn(ctx, i, worker) for i in 0 .. count-1 on up to `threads` threads, including the caller's, and returns when all calls have returned. Each thread
+ * takes one item at a time, so items may differ in cost. worker is in 0 .. threads-1 and different for each thread. If the system cannot create all threads,
+ * fewer are used. */
 void stk__fork(int32_t threads, int64_t count, void (*fn)(void *ctx, int64_t i, int32_t worker), void *ctx);
 
-/* Threads worth starting for so many bytes of work over so many items. */
+/* Returns the number of threads worth starting for `bytes` bytes of work over `items` items. */
 int32_t stk__fork_threads(const struct stk_ragged *r, int64_t items, int64_t bytes);
 
 enum stk_status stk__cpu_gather(struct stk_ragged *r, const struct stk_gather *g, struct stk_error *err);
@@ -44,7 +46,7 @@ enum stk_status stk__cuda_index_to_mask(struct stk_ragged *r, int64_t batch, int
 enum stk_status stk__cuda_assign(struct stk_ragged *r, const struct stk_assign *a, void *stream, struct stk_error *err);
 enum stk_status stk__cuda_cost(struct stk_ragged *r, const struct stk_cost *c, void *stream, struct stk_error *err);
 enum stk_status stk__cuda_heatmap(struct stk_ragged *r, const struct stk_heatmap *h, void *stream, struct stk_error *err);
-size_t stk__cuda_assign_workspace(const struct stk_assign *a, size_t shared); /* shared: bytes a block may take */
+size_t stk__cuda_assign_workspace(const struct stk_assign *a, size_t shared); /* shared: bytes that a thread block may use */
 size_t stk__cuda_shared(const struct stk_ragged *r);
 
 #endif

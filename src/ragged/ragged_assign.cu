@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Linear assignment on CUDA: a block for each problem, the same searches, prices and ties as assign_cpu.c.
  *
- * A thread owns the columns threadIdx.x + k blockDim.x and keeps their price, path length and place in SciPy's list; for usual sizes in registers.
- * A step of a search is: every thread looks at its columns, the warps and then the block find the least, one barrier. Which column is least is
- * decided by three unsigned minima: the high and low half of its path length in an order-preserving code, and a code of SciPy's tie rule. */
+ * Linear assignment on CUDA, with one thread block for each problem. It makes the same searches and has the same prices and ties as assign_cpu.c.
+ *
+ * A thread owns the columns threadIdx.x + k blockDim.x, and keeps their price, path length and place in SciPy's list, in registers for usual sizes. In each
+ * step of a search, every thread compares its columns, then the warps and the block find the minimum, with one barrier. Columns are compared by three
+ * unsigned numbers: the high and low half of the path length in an order-preserving code, and a code for SciPy's tie rule. */
 #include "ragged/index_args.h"
 #include "ragged/kernel_c.h"
 
@@ -15,7 +16,7 @@ struct found {
 	int32_t col;
 };
 
-/* Doubles as unsigned integers of the same order. None here is -0: sums and differences give it only from another one. */
+/* Converts doubles to unsigned integers of the same order. No value here is -0: sums and differences produce it only from another -0. */
 STK_DEVICE uint64_t order_code(double v)
 {
 	uint64_t u = (uint64_t)__double_as_longlong(v);
@@ -28,7 +29,8 @@ STK_DEVICE double order_value(uint32_t high, uint32_t low)
 	return __longlong_as_double((long long)(u >> 63 ? u ^ 0x8000000000000000ull : ~u));
 }
 
-/* Least of equals first: the free column with the last place, else the owned one with the first. */
+/* Returns a code by which equal columns are compared: the minimum is the free column with the last place, or if none is free, the owned column with the
+ * first place. */
 STK_DEVICE uint32_t tie_code(int32_t owner, int32_t place)
 {
 	return owner < 0 ? 0x7fffffffu - (uint32_t)place : 0x80000000u | (uint32_t)place;
@@ -42,7 +44,7 @@ STK_DEVICE int32_t tie_place(uint32_t tie)
 #define NOTHING 0xffffffffu
 #define BAD_COST (-2)
 
-/* The lesser of the best so far and a column. A column whose tie is NOTHING takes no part in the search. */
+/* Returns the lesser of the best entry so far and a column. A column whose tie is NOTHING is not in the search. */
 STK_DEVICE struct found lesser(struct found best, uint64_t code, uint32_t tie, int32_t col)
 {
 	uint64_t least = (uint64_t)best.high << 32 | best.low;
@@ -55,7 +57,7 @@ STK_DEVICE struct found lesser(struct found best, uint64_t code, uint32_t tie, i
 	return best;
 }
 
-/* The lane that has the warp's least. High halves mostly decide. */
+/* Returns the lane with the warp's minimum. Mostly the high halves decide. */
 STK_DEVICE int least_lane(struct found f)
 {
 	uint32_t high = stk__warp_min(f.high);
@@ -68,7 +70,7 @@ STK_DEVICE int least_lane(struct found f)
 	return __ffs((int)who) - 1;
 }
 
-/* The least of all threads of the block. `slots` alternate between calls, so that one barrier is enough. */
+/* Returns the minimum over all threads of the block. The caller alternates `slots` between calls, so that one barrier is enough. */
 STK_DEVICE struct found block_least(struct found mine, struct found *slots)
 {
 	int lane = (int)threadIdx.x & 31, warps = (int)blockDim.x >> 5;
@@ -81,10 +83,10 @@ STK_DEVICE struct found block_least(struct found mine, struct found *slots)
 	return slots[least_lane(lane < warps ? slots[lane] : none)];
 }
 
-/* A problem as the search sees it. */
+/* A problem as the search sees it: rows and columns are swapped if it is tall. */
 struct problem {
 	const void *cost;
-	int64_t row_stride, col_stride; /* elements */
+	int64_t row_stride, col_stride; /* in elements */
 	int32_t rows, cols, tall, dtype, maximize;
 };
 
@@ -117,14 +119,14 @@ STK_DEVICE double load_cost(const struct problem *s, int kind, int32_t i, int32_
 	return s->maximize ? -c : c;
 }
 
-/* What a block shares. */
+/* The data that the threads of a block share. */
 struct shared_state {
 	double *row_dual;       /* [rows] */
 	int32_t *col_of;        /* [rows] */
 	int32_t *row_of, *path; /* [cols] */
-	float *ring;            /* [STK_ASSIGN_AHEAD][cols]: rows fetched ahead, where l.ahead */
+	float *ring;            /* [STK_ASSIGN_AHEAD][cols]: rows fetched ahead; only if l.ahead */
 	struct found *slots;    /* [2 * 32] */
-	int32_t *flags;         /* [0]: look_for_bad found one; [32 ..]: the warps' counts of give_pairs */
+	int32_t *flags;         /* [0]: set if look_for_bad has found an invalid cost; [32 ..]: counts of the warps in give_pairs */
 };
 
 STK_DEVICE struct shared_state carve_shared(uint8_t *memory, uint8_t *fixed, int64_t rows, int64_t cols)
@@ -140,7 +142,7 @@ STK_DEVICE struct shared_state carve_shared(uint8_t *memory, uint8_t *fixed, int
 	return s;
 }
 
-/* Rows of float costs are fetched ahead of their use: each thread copies its own columns and waits for its own copies only. */
+/* Starts to fetch row i of float costs ahead of its use. Each thread copies its own columns, and only waits for its own copies. */
 STK_DEVICE void fetch_row(const struct stk_assign_launch *l, const struct problem *s, const struct shared_state *m, int32_t i)
 {
 	if (l->ahead && i < s->rows) {
@@ -163,7 +165,7 @@ STK_DEVICE double fetched(const struct stk_assign_launch *l, const struct proble
 	return s->maximize ? -c : c;
 }
 
-/* Assigns along the path to a free column; one thread. */
+/* Assigns the columns along the path to a free column; run by one thread. */
 STK_DEVICE void augment(const struct shared_state *m, int32_t row, int32_t sink)
 {
 	int32_t j = sink, i;
@@ -176,7 +178,7 @@ STK_DEVICE void augment(const struct shared_state *m, int32_t row, int32_t sink)
 	} while (i != row);
 }
 
-/* All costs of the rows from `row` on are looked at, though no search reads them any more: an invalid one outranks infeasibility. */
+/* Checks all costs of the rows from `row` on, which no search reads any more, since an invalid cost outranks infeasibility. */
 STK_DEVICE void look_for_bad(const struct problem *s, int kind, const struct shared_state *m, int32_t row)
 {
 	__syncthreads();
@@ -189,7 +191,7 @@ STK_DEVICE void look_for_bad(const struct problem *s, int kind, const struct sha
 	__syncthreads();
 }
 
-/* Writes the pairs by ascending row, and zeros after them. A tall problem's rows are the search's columns: they are counted in order. */
+/* Writes the pairs by ascending row, followed by zeros. In a tall problem the rows are the search's columns, which are counted in order. */
 STK_DEVICE void give_pairs(const struct stk_assign *a, const struct problem *s, const struct shared_state *m, int64_t p, int32_t status)
 {
 	int64_t extent = a->rows < a->cols ? a->rows : a->cols, n = status == STK_ASSIGN_SOLVED ? s->rows : 0;
@@ -230,7 +232,7 @@ STK_DEVICE void give_pairs(const struct stk_assign *a, const struct problem *s, 
 	}
 }
 
-/* Kernels for up to COLS columns a thread, in registers. */
+/* Kernels for up to COLS columns per thread, with the state in registers. */
 #define KIND COST_F32
 #define COLS 1
 #define NAME ragged_assign_f32_1
@@ -257,7 +259,7 @@ STK_DEVICE void give_pairs(const struct stk_assign *a, const struct problem *s, 
 #define NAME ragged_assign_any
 #include "ragged/assign_body.h"
 
-/* Swaps rows and columns of the problems that are taller than wide. A block takes 32 rows and 64 columns; grid (problems, columns, rows). */
+/* Swaps rows and columns of the problems that have more rows than columns. A thread block takes 32 rows and 64 columns; grid (problems, columns, rows). */
 #define TURN_COLS 64
 
 #define TURN(name, type)                                                                                                                   \

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Matching costs on CUDA: a thread for each query of a tile, which goes through a stretch of the targets. Class costs are made once for a query and
- * class, in shared memory, where they fit. Grid: (samples, tiles of queries, stretches of targets). */
+ * Matching costs on CUDA. Each thread has one query of a tile and goes through a stretch of the targets. Class costs are computed once for each query and
+ * class, in shared memory if they fit. Grid: (samples, tiles of queries, stretches of targets). */
 #include "ragged/cost_math.h"
 #include "ragged/index_args.h"
 #include "ragged/kernel_c.h"
 
 #define TILE STK_COST_TILE
 
-/* Costs of all classes for query q, class k at out[k * TILE]. */
+/* Computes the costs of all classes for a query; that of class k is stored at out[k * TILE]. */
 STK_DEVICE void class_costs(const struct stk_cost *c, int64_t query, float *out)
 {
 	const int64_t at = query * c->classes;
@@ -26,7 +26,7 @@ STK_DEVICE void class_costs(const struct stk_cost *c, int64_t query, float *out)
 	}
 }
 
-/* One class's cost, where the table does not fit: the sums of SOFTMAX come from softmax_sums. */
+/* Returns the cost of one class, if the table does not fit. The sums of SOFTMAX come from softmax_sums. */
 STK_DEVICE float one_class_cost(const struct stk_cost *c, int64_t query, int64_t label, float top, float sum)
 {
 	float v = stk__load_float(c->logits, c->logits_dtype, query * c->classes + label);
@@ -43,7 +43,7 @@ STK_DEVICE void softmax_sums(const struct stk_cost *c, int64_t query, float *top
 		*sum += expf(stk__load_float(c->logits, c->logits_dtype, query * c->classes + k) - *top);
 }
 
-/* target: one target's values; box: this thread's, value d at box[d * TILE]. */
+/* Returns the cost of a box. target: values of one target; box: this thread's box, with value d at box[d * TILE]. */
 STK_DEVICE float box_cost(const struct stk_cost *c, const float *box, const float *target)
 {
 	float sum = 0;
@@ -63,7 +63,7 @@ STK_DEVICE float box_cost(const struct stk_cost *c, const float *box, const floa
 STK_KERNEL void ragged_cost(struct stk_cost_launch l)
 {
 	__shared__ float targets[STK_COST_STRETCH * STK_COST_MAX_BOX];
-	STK_SHARED_ARRAY(float, dynamic); /* boxes [box_values][TILE], then class costs [classes][TILE] where l.table */
+	STK_SHARED_ARRAY(float, dynamic); /* boxes [box_values][TILE], then class costs [classes][TILE] if l.table */
 	const struct stk_cost *c = &l.c;
 	int64_t sample = blockIdx.x, b = sample % c->batch, q = (int64_t)blockIdx.y * TILE + threadIdx.x,
 		g0 = (int64_t)blockIdx.z * STK_COST_STRETCH;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Heatmaps on CUDA: a thread for each pixel takes the maximum over the targets that reach its block's rows. One pass, no atomics on the map. Grid:
- * tiles of pixels within classes within groups. */
+ * Heatmaps on CUDA. Each thread makes one pixel as the maximum over the targets that reach the rows of its thread block. This takes one pass and no atomics
+ * on the map. Grid: tiles of pixels within classes within groups. */
 #include "ragged/index_args.h"
 #include "ragged/kernel_c.h"
 
@@ -13,7 +13,7 @@ struct gaussian {
 	float scale; /* 1 / (2 sigma^2) */
 };
 
-/* Whether target t belongs to this map and reaches rows y0..y1. Bad labels and map indices are counted by the block that reports. */
+/* Returns whether target t belongs to this map and reaches rows y0..y1. The thread block with `report` set counts bad labels and map indices. */
 STK_DEVICE int32_t take_target(
 	const struct stk_heatmap *h, int64_t group, int64_t cls, int64_t t, int64_t y0, int64_t y1, int32_t report, struct gaussian *out)
 {

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Indexing and padding on CUDA. Rows of data are moved in units of 1 to 16 bytes; `lanes` threads (a power of two, at most 32) move a row.
- * `inner` is in units here; the host divides. */
+ * Indexing and padding on CUDA. Rows of data are moved in units of 1 to 16 bytes. A row is moved by `lanes` threads (a power of two, at most 32). `inner` is
+ * in units here; the host divides. */
 #include "ragged/index_args.h"
 #include "ragged/kernel_c.h"
 
 #define BLOCK 256
 
-/* Which row of a (batch, outer, items) array this thread works on, and its lane among the threads of that row. */
+/* The row of a (batch, outer, items) array that this thread works on, and its lane among the threads of that row. */
 struct place {
 	uint64_t row; /* ((b * outer) + p) * items + n */
 	int64_t b, p, n;
@@ -97,7 +97,7 @@ STK_FOR_UNITS(GATHER)
 	}
 STK_FOR_UNITS(KEEP)
 
-/* Of write j: its target, or -1 when that or its source is bad. *from: the source's item. */
+/* Returns the target of write j, or -1 if the target or the source is bad. *from: the source's item. */
 STK_DEVICE int64_t scatter_target(const struct stk_scatter *s, int64_t b, int64_t j, int64_t size, int64_t source_size, int64_t *from)
 {
 	int64_t at = b * s->target.count + j, t = stk__resolve(stk__load_index(s->target.data, s->target.bytes, at), size);
@@ -131,7 +131,7 @@ STK_DEVICE void scatter_tile(const struct stk_scatter *s, int64_t b, int64_t t0,
 	}
 	__syncthreads();
 }
-/* Few indices a sample: each block makes the origins of its own tile of targets by looking at all indices, then moves the tile's rows. */
+/* For few indices per sample: each thread block computes the origins of its own tile of targets from all indices, then moves the tile's rows. */
 #define SCATTER(unit)                                                                                                                      \
 	STK_KERNEL void ragged_scatter_##unit(struct stk_scatter_launch a)                                                                 \
 	{                                                                                                                                  \
@@ -166,7 +166,7 @@ STK_DEVICE void scatter_tile(const struct stk_scatter *s, int64_t b, int64_t t0,
 
 STK_FOR_UNITS(SCATTER)
 
-/* Many indices a sample: origin (set to -1 before) first takes the last write of each target, then that write's source; a gather moves the rows. */
+/* For many indices per sample: origin (set to -1 before) first gets the last write of each target, then the source of that write; a gather moves the rows. */
 STK_KERNEL void ragged_scatter_winner(struct stk_scatter_launch a)
 {
 	int64_t i = (int64_t)blockIdx.x * BLOCK + threadIdx.x, b = i / a.s.target.count, j = i - b * a.s.target.count, from;
@@ -190,7 +190,7 @@ STK_KERNEL void ragged_scatter_source(struct stk_scatter_launch a)
 	a.s.origin[i] = (int32_t)from;
 }
 
-/* A warp for ROWS rows of sums: 32 indices are looked at together, and those that point to a row are added to it in order. Short rows go four at a
+/* A warp computes ROWS rows of sums. It looks at 32 indices together, and adds those that point to a row to it in order. Short rows are processed four at a
  * time, so that fewer warps look at the indices. A lane holds CHUNK values of each row. */
 #define SCATTER_ADD(name, type, sum_type, LOAD, STORE, ROWS, CHUNK)                                                                        \
 	STK_KERNEL void ragged_scatter_add_##name(struct stk_sum_launch a)                                                                 \
@@ -241,10 +241,10 @@ SCATTER_ADDS(int64, uint64_t, uint64_t, SAME, SAME)
 SCATTER_ADDS(half, uint16_t, float, stk__half_to_float, stk__float_to_half)
 SCATTER_ADDS(bfloat, uint16_t, float, stk__bfloat_to_float, stk__float_to_bfloat)
 
-/* A block for each sample, which takes BLOCK items at a time. */
+/* One thread block for each sample, which takes BLOCK items at a time. */
 STK_KERNEL void ragged_mask_to_index(struct stk_mask m)
 {
-	__shared__ int32_t counts[2][BLOCK / 32]; /* alternate, so that one barrier a step is enough */
+	__shared__ int32_t counts[2][BLOCK / 32]; /* used alternately, so that one barrier per step is enough */
 	int64_t b = blockIdx.x, size = stk__size_of(m.sizes, b, m.items), at = b * m.items, n = 0;
 	int lane = (int)threadIdx.x & 31, warp = (int)threadIdx.x >> 5, flip = 0;
 	for (int64_t t0 = 0; t0 < m.items; t0 += BLOCK, flip ^= 1) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * stk_ragged_scatter_add on the CPU: rows are added in order of the index; 16-bit floats in a float32 copy of the sample's sums. */
+ * stk_ragged_scatter_add on the CPU. Rows are added in order of the index. Sums of 16-bit floats are computed in a float32 copy of the sample's sums. */
 #include "ragged/items.h"
 #include "ragged/ragged.h"
 
@@ -13,7 +13,7 @@ struct sum_job {
 	atomic_bool no_memory;
 };
 
-/* The item that row j of sample b goes to, or -1. */
+/* Returns the item to which row j of sample b is added, or -1. */
 static int64_t sum_target(const struct stk_scatter_add *s, int64_t b, int64_t j, int64_t size)
 {
 	int64_t v = stk__load_index(s->index.data, s->index.bytes, b * s->index.count + j);
@@ -37,7 +37,7 @@ static int64_t sum_target(const struct stk_scatter_add *s, int64_t b, int64_t j,
 	}
 SUM_SAMPLE(sum_float, float, float)
 SUM_SAMPLE(sum_double, double, double)
-SUM_SAMPLE(sum_int32, uint32_t, uint32_t) /* unsigned: wraps as torch's sums do */
+SUM_SAMPLE(sum_int32, uint32_t, uint32_t) /* unsigned, so that sums wrap as in torch */
 SUM_SAMPLE(sum_int64, uint64_t, uint64_t)
 
 static bool sum_short(const struct stk_scatter_add *s, int64_t b, int64_t p)

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Making arithmetic jobs, and what they are to the GPU. */
+ * Makes arithmetic jobs, and describes them for the GPU. */
 #include "kernel/arithmetic/arithmetic.h"
 
 #include "kernel/arithmetic/arithmetic_run.h"
 #include "kernel/job/job_kind.h"
 #include "kernel/job/job_make.h"
 
-/* Strides in bytes along the output's dims of an operand whose dims are matched from the last on. */
+/* Computes the strides, in bytes, of an operand along the output's dimensions. Dimensions are matched from the last one on. */
 static inline void broadcast_strides(const struct stk_desc *in, int32_t ndim, int64_t strides[STK_MAX_DIMS])
 {
 	int64_t stride = stk__job_size(in->dtype);
@@ -41,7 +41,7 @@ enum stk_status stk__job_arithmetic(struct stk_jobs *jobs, const struct stk_job_
 
 /* ---- on the GPU ---- */
 
-/* The launches, from STK_LAUNCH_arithmetic on. */
+/* The launches, counted from STK_LAUNCH_arithmetic. */
 enum { ANY, FLAT_WHOLE, FLAT_REALS };
 static const struct stk_job_launch launches[] = {
 	[ANY] = {"arithmetic_gpu", "job_arithmetic", 0},
@@ -60,7 +60,8 @@ static bool may_fail(const struct stk_job *job)
 	return STK_PARAMS(stk_job_arithmetic, job).divides != 0;
 }
 
-/* Sums, differences, products; in float32 quotients too: rounded to double and then to float32 they are what float32 alone gives. */
+/* Returns whether the flat kernels support the job: sums, differences and products, and in float32 also quotients. For these, rounding a double result to
+ * float32 gives the same as computing in float32. */
 static bool serves(const struct stk_job *job)
 {
 	const struct stk_job_arithmetic *a = &STK_PARAMS(stk_job_arithmetic, job);

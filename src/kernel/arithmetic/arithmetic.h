@@ -10,15 +10,15 @@
 struct stk_job_arithmetic {
 	int32_t op, domain, meet;
 	int32_t operands;
-	int32_t by_value; /* a comparison of signed with unsigned numbers */
-	int32_t divides;  /* whole numbers: division by 0 is an error */
+	int32_t by_value; /* compares signed with unsigned numbers */
+	int32_t divides;  /* divides integers, for which division by 0 is an error */
 };
 STK_PARAMS_FIT(stk_job_arithmetic);
 
-/* in: the operands, which are broadcast to out. STK_INVALID: whole numbers are divided by 0; out is not complete then. */
+/* Makes an arithmetic job. in: the operands, which are broadcast to out. STK_INVALID: integers were divided by 0; out is incomplete then. */
 STK_MUST_USE enum stk_status stk__job_arithmetic(struct stk_jobs *jobs, const struct stk_job_arithmetic *a, const struct stk_tensor *in,
 	const struct stk_tensor *out, struct stk_error *err);
-/* Returns that failure; also for jobs on a GPU, which only flag it. */
+/* Sets err to the message for a division by zero and returns its status. Used for jobs on a GPU too, which only set their flag. */
 STK_MUST_USE enum stk_status stk__job_divided_by_zero(struct stk_error *err);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * One output of an arithmetic job, for C and CUDA alike. */
+ * Computes one output of an arithmetic job, in C and CUDA. */
 #ifndef STK_KERNEL_ARITHMETIC_ONE_H
 #define STK_KERNEL_ARITHMETIC_ONE_H
 
@@ -12,16 +12,16 @@ union stk_job_value {
 	double f;
 };
 
-/* Loads an operand in the type where operands meet, as the domain holds it. */
+/* Loads an operand as the type `meet`, in the representation of the domain. */
 STK_HD union stk_job_value stk__job_load(const struct stk_job *job, const uint8_t *src, int dtype)
 {
 	const struct stk_job_arithmetic *a = &STK_PARAMS(stk_job_arithmetic, job);
 	union stk_job_value value;
-	if (a->domain != STK_ARITH_DOUBLE) { /* bits, which saturation would change */
+	if (a->domain != STK_ARITH_DOUBLE) { /* keeps the bits, which saturation would change */
 		stk__convert_one(&value, dtype == STK_UINT64 ? STK_UINT64 : STK_INT64, src, dtype);
 	} else {
 		stk__convert_one(&value, STK_FLOAT64, src, dtype);
-		if (a->meet != STK_FLOAT64) { /* int32 and the like lose bits when they become float32 */
+		if (a->meet != STK_FLOAT64) { /* types such as int32 lose bits when they become float32 */
 			float rounded;
 			stk__convert_one(&rounded, STK_FLOAT, src, dtype);
 			value.f = (double)rounded;
@@ -30,7 +30,7 @@ STK_HD union stk_job_value stk__job_load(const struct stk_job *job, const uint8_
 	return value;
 }
 
-/* Integers wrap around to the type of the result: its lowest bytes. */
+/* Stores the result. Integers wrap around: the lowest bytes of the value are stored. */
 STK_HD void stk__job_store(const struct stk_job *job, uint8_t *dst, union stk_job_value r)
 {
 	if (STK_PARAMS(stk_job_arithmetic, job).domain == STK_ARITH_DOUBLE && job->dst_dtype != STK_BOOL) {
@@ -55,7 +55,7 @@ STK_HD void stk__job_store(const struct stk_job *job, uint8_t *dst, union stk_jo
 	}
 }
 
-/* False: a division of whole numbers by 0. */
+/* Computes one output. Returns false if integers are divided by 0. */
 STK_HD bool stk__job_arithmetic_one(const struct stk_job *job, const struct stk_job_place *p)
 {
 	const struct stk_job_arithmetic *op = &STK_PARAMS(stk_job_arithmetic, job);

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Element-wise functions of one or two numbers, for C and CUDA alike. */
+ * Element-wise functions of one or two numbers, in C and CUDA. */
 #ifndef STK_KERNEL_ARITHMETIC_OP_H
 #define STK_KERNEL_ARITHMETIC_OP_H
 
 #include "base/math_hd.h"
 
-/* How values are held while they are computed. */
+/* The representation of values during the computation. */
 enum stk_arith_domain { STK_ARITH_INT64, STK_ARITH_UINT64, STK_ARITH_DOUBLE, STK_ARITH_DOMAINS };
 
-/* STK_ARITH_OP_add and so forth. */
+/* STK_ARITH_OP_add and so on. */
 enum stk_arith_op {
 #define BINARY(name, kind, whole, real) STK_ARITH_OP_##name,
 #define UNARY(name, kind, whole, real) STK_ARITH_OP_##name,
@@ -16,7 +16,7 @@ enum stk_arith_op {
 	STK_ARITH_OPS
 };
 
-/* a^e, wrapping around; 0 where a number with a sign has a negative exponent, also for 1 and -1, as in DALI. */
+/* Returns a^e, wrapping around. For signed types and negative exponents returns 0, even for 1 and -1, as in DALI. */
 STK_HD uint64_t stk__whole_power(uint64_t a, bool is_signed, int64_t e)
 {
 	if (e < 0 && is_signed)
@@ -30,14 +30,14 @@ STK_HD uint64_t stk__whole_power(uint64_t a, bool is_signed, int64_t e)
 	return r;
 }
 
-/* Of unsigned numbers below 0. */
+/* Suppresses warnings about comparisons of unsigned numbers with 0. */
 #ifdef __CUDACC__
 #pragma nv_diag_suppress 186
 #endif
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wtype-limits"
 
-/* One result. op must have a meaning for the domain; div and mod of whole numbers want b other than 0. */
+/* Returns one result. op must be defined for the domain; integer div and mod require b != 0. */
 #define NONE 0
 #define BINARY(name, kind, whole, real)                                                                                                    \
 	case STK_ARITH_OP_##name:                                                                                                          \

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The functions of element-wise arithmetic: one line each, sorted. A value is computed as int64, uint64 (where that is the type) or double; a function that
- * has no meaning for one of them says NONE.
- *     BINARY(name, kind, on whole numbers, on doubles)     of a and b
- *     UNARY(name, kind, on whole numbers, on doubles)      of a
- * kind, of the result: SAME the promoted type, not for two bools; ANY the same, bools too; BITS whole numbers only; BOOLEAN; REAL at least float32.
- * Whole numbers are int64_t or uint64_t: T is which; integers wrap around as they do in the type of the result. */
+ * The functions of element-wise arithmetic, one per line, sorted. A value is computed as int64, as uint64 (if that is its type) or as double. A function
+ * that is not defined for one of them has NONE there.
+ *     BINARY(name, kind, for integers, for doubles)     function of a and b
+ *     UNARY(name, kind, for integers, for doubles)      function of a
+ * kind determines the type of the result: SAME: the promoted type, not defined for two bools; ANY: the promoted type, also for bools; BITS: only defined for
+ * integers; BOOLEAN: bool; REAL: at least float32.
+ * T is int64_t or uint64_t in the expressions for integers. Results wrap around as in the type of the result. */
 #ifndef BINARY
 #define BINARY(name, kind, whole, real)
 #endif

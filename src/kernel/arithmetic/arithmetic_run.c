@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Arithmetic on the CPU, block by block of the output: operands are converted to the type where they meet, one of the loops of arithmetic_ops.h
- * computes, and the result is stored. Functions that call libm (the inverse and some hyperbolic ones) may differ between machines in a last bit. */
+ * Arithmetic on the CPU, block by block of the output: operands are converted to the type `meet`, one of the loops of arithmetic_ops.h computes the result,
+ * and the result is stored. Functions that call libm (the inverse and some hyperbolic ones) may differ between machines in the last bit. */
 #include "kernel/arithmetic/arithmetic_run.h"
 
 #include "base/error.h"
@@ -8,9 +8,9 @@
 #include "kernel/convert/convert.h"
 #include "kernel/job/job_cpu.h"
 
-/* ---- a loop for each function and for each way in which values are held ---- */
+/* ---- a loop for each function and each representation of values ---- */
 
-/* r may be a or b; b is not read by functions of one operand. */
+/* r may equal a or b. Functions of one operand do not read b. */
 typedef void loop(void *r, const void *a, const void *b, int n);
 
 #define LOOP(symbol, type, second, expression)                                                                                             \
@@ -26,7 +26,7 @@ typedef void loop(void *r, const void *a, const void *b, int n);
 		}                                                                                                                          \
 	}
 
-#define NONE 0 /* makes a loop that is never run: the operator refuses such types */
+#define NONE 0 /* makes a loop that is never run, since the operator refuses such types */
 #define BINARY(name, kind, whole, real)                                                                                                    \
 	LOOP(name##_i, int64_t, 1, whole)                                                                                                  \
 	LOOP(name##_u, uint64_t, 1, whole)                                                                                                 \
@@ -43,9 +43,9 @@ typedef void loop(void *r, const void *a, const void *b, int n);
 #pragma GCC diagnostic pop
 #undef NONE
 
-/* The domains, and one more. Where operands meet in float32, the result is what the function gives in double, rounded to float32. A sum, difference,
- * product or quotient of floats that is computed in float32 is just that, since double has more than twice the digits; other functions are computed in
- * double by either loop. */
+/* The domains, and one more for operands that are converted to float32. Their result is the double result rounded to float32. For sums, differences,
+ * products and quotients, computing in float32 gives exactly that, since double has more than twice as many digits. Other functions compute in double in
+ * both loops. */
 enum { HELD_FLOAT = STK_ARITH_DOMAINS, HELD };
 
 static loop *const loops[STK_ARITH_OPS][HELD] = {
@@ -67,8 +67,8 @@ union block {
 
 struct operand {
 	const struct stk_job_source *source;
-	enum stk_dtype dtype, as; /* as: what it is held as */
-	const void *values;       /* of the block: in `block`, or where the tensor lies */
+	enum stk_dtype dtype, as; /* as: type in which the operand is held */
+	const void *values;       /* of the block: in `block`, or in the tensor */
 	union block block;
 };
 
@@ -78,12 +78,12 @@ static void open_operand(struct operand *o, const struct stk_job_source *source,
 	o->source = source;
 	o->as = held == HELD_FLOAT         ? STK_FLOAT
 		: held == STK_ARITH_DOUBLE ? STK_FLOAT64
-		: o->dtype == STK_UINT64   ? STK_UINT64 /* bits, which saturation would change */
+		: o->dtype == STK_UINT64   ? STK_UINT64 /* keeps the bits, which saturation would change */
 					   : STK_INT64;
 	o->values = NULL;
 }
 
-/* An operand that repeats is the same in all blocks. */
+/* Loads a block of an operand. Repeated operands are the same in all blocks, so they are loaded only once. */
 static void load(struct operand *o, const struct stk_job *job, int k, int64_t at, int n)
 {
 	if (o->values && o->source->pattern == STK_JOB_REPEATED)
@@ -98,7 +98,7 @@ static void load(struct operand *o, const struct stk_job *job, int k, int64_t at
 	o->values = &o->block;
 }
 
-/* Integers wrap around to the type of the result: its lowest bytes. */
+/* Integers wrap around to the type of the result: the lowest bytes are stored. */
 #define STORE_LOW(type)                                                                                                                    \
 	for (int i = 0; i < n; i++)                                                                                                        \
 		((type *)y)[i] = (type)r->u[i];                                                                                            \
@@ -130,8 +130,8 @@ static bool has_zero(const uint64_t *b, int n)
 	return false;
 }
 
-/* Comparisons of int64 with uint64 are by value: a negative number is less than any unsigned one, so such pairs are replaced by (0, 1) and their
- * mirror by (1, 0), in copies of the values. */
+/* Prepares comparisons of int64 with uint64, which are by value: a negative number is less than any unsigned one. In copies of the values, replaces such
+ * pairs by (0, 1), or (1, 0) if the second is negative. */
 static void compare_by_value(struct operand *a, struct operand *b, int n)
 {
 	const int64_t *x = a->values, *y = b->values;
@@ -184,7 +184,7 @@ enum stk_status stk__arithmetic_run(const struct stk_job *job, struct stk_error 
 		if (!direct)
 			store(&result, held, y, (enum stk_dtype)job->dst_dtype, n);
 		if (op->by_value)
-			a->values = b->values = NULL; /* they are this block's own */
+			a->values = b->values = NULL; /* they point into this block's copies */
 	}
 	return STK_OK;
 }

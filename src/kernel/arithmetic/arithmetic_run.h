@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Runs an arithmetic job on the CPU. STK_INVALID: whole numbers are divided by 0. The job's memory is host memory. _avx2: the same source, compiled for such registers. */
+ * Runs an arithmetic job on the CPU; its memory must be host memory. STK_INVALID: integers were divided by 0. The _avx2 function is the same source compiled
+ * for 256-bit registers. */
 #ifndef STK_KERNEL_ARITHMETIC_RUN_H
 #define STK_KERNEL_ARITHMETIC_RUN_H
 

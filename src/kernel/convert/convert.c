@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Elements go through double, which holds all types but the 64-bit integers exactly; those go through themselves. Common pairs are
- * direct. */
+ * Elements are converted through double, which holds all types but the 64-bit integers exactly. The 64-bit integers are converted from their own type.
+ * Common pairs of types have direct loops. */
 #include "kernel/convert/convert.h"
 
 #include "kernel/convert/convert_one.h"
@@ -12,7 +12,7 @@
 		out[i] = convert(((const type *)src)[i]);                                                                                  \
 	break
 
-/* Any type but the 64-bit integers. */
+/* Converts from any type except the 64-bit integers. */
 static void to_double(double *restrict out, const void *src, enum stk_dtype dtype, int n)
 {
 	switch (dtype) {
@@ -49,8 +49,8 @@ static void to_double(double *restrict out, const void *src, enum stk_dtype dtyp
 	break
 #define PACK_INTEGER(type, low, high) PACK(type, x == x ? stk__nearest(x, low, high) : 0)
 
-/* The same for unsigned types that int32 holds, without a branch: NaN is not above 0 either, and what is added before the fraction is cut off is the
- * largest double below 0.5, so that nothing but halves and more is carried over. */
+/* The same for unsigned types that int32 holds, without a branch. For NaN the comparison with 0 is false too. Before the fraction is cut off, the largest
+ * double below 0.5 is added, so that only fractions of at least a half round up. */
 #define PACK_UNSIGNED(type, high)                                                                                                          \
 	for (int i = 0; i < n; i++) {                                                                                                      \
 		double x = in[i] > 0 ? in[i] : 0;                                                                                          \
@@ -96,7 +96,7 @@ static void from_double(void *dst, enum stk_dtype dtype, const double *restrict 
 		((int64_t *)dst)[i] = ((const type *)src)[i];                                                                              \
 	break
 
-/* To int64, which holds all whole numbers but those of uint64. */
+/* Converts to int64, which holds all integers but those of uint64. */
 static bool widen(void *restrict dst, const void *restrict src, enum stk_dtype from, int64_t n)
 {
 	switch (from) {
@@ -125,7 +125,7 @@ static bool widen(void *restrict dst, const void *restrict src, enum stk_dtype f
 	}                                                                                                                                  \
 	break
 
-/* From int64. */
+/* Converts from int64. */
 static bool narrow(void *restrict dst, enum stk_dtype to, const void *restrict src, int64_t n)
 {
 	switch (to) {
@@ -166,7 +166,7 @@ static bool direct(void *restrict dst, enum stk_dtype to, const void *restrict s
 
 void stk__convert(void *dst, enum stk_dtype dst_dtype, const void *src, enum stk_dtype src_dtype, int64_t n)
 {
-	if (n == 1) { /* a label, or an argument: no loop is set up */
+	if (n == 1) { /* a label or an argument: no loop is needed */
 		stk__convert_one(dst, dst_dtype, src, src_dtype);
 		return;
 	}

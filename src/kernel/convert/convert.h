@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Conversion between any two element types. To integers: to nearest, halves away from zero, saturating, NaN to 0. To bool: whether that integer is not 0, so that .4 is false.
- * To float32 from wider types, and to the 16-bit floats: to nearest even (through float32 for the latter). */
+ * Conversion between any two element types. To integers: to nearest, halves away from zero, saturating, NaN to 0. To bool: whether that integer is not 0, so
+ * .4 gives false. To float32 from wider types, and to the 16-bit floats: to nearest even (for the latter through float32). */
 #ifndef STK_KERNEL_CONVERT_H
 #define STK_KERNEL_CONVERT_H
 
 #include "stoker/tensor.h"
 
-/* n elements, contiguous, not overlapping. Both must be aligned to their elements. Any thread. */
+/* Converts n elements, which are contiguous and do not overlap. Both pointers must be aligned to their elements. Any thread. */
 void stk__convert(void *dst, enum stk_dtype dst_dtype, const void *src, enum stk_dtype src_dtype, int64_t n);
-/* The same source, compiled for registers of 256 bits. */
+/* The same source, compiled for 256-bit registers. */
 void stk__convert_avx2(void *dst, enum stk_dtype dst_dtype, const void *src, enum stk_dtype src_dtype, int64_t n);
 
 #endif

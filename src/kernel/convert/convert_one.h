@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Conversion of single elements, by the rules of convert.h, for C and CUDA alike. Elements go through double, which holds all types but the 64-bit
- * integers exactly; those go through themselves. (Which NaN comes out of a NaN is not defined.) */
+ * Converts single elements by the rules of convert.h, in C and CUDA. Elements are converted through double, which holds all types but the 64-bit integers
+ * exactly; those are converted from their own type. (Which NaN results from a NaN is not defined.) */
 #ifndef STK_KERNEL_CONVERT_ONE_H
 #define STK_KERNEL_CONVERT_ONE_H
 
 #include "kernel/convert/half.h"
 #include "stoker/tensor.h"
 
-/* Half away from zero. x is finite or beyond the limits, never NaN. */
+/* Rounds to nearest, halves away from zero, and clamps to low .. high. x may be infinite, but not NaN. */
 STK_HD double stk__nearest(double x, double low, double high)
 {
 	x = x > low ? x : low;
@@ -16,7 +16,7 @@ STK_HD double stk__nearest(double x, double low, double high)
 	return part >= 0.5 ? whole + 1 : part <= -0.5 ? whole - 1 : whole;
 }
 
-/* The 64-bit integers' limits are not doubles: what reaches them is set, what is below them is exact after rounding. */
+/* The limits of 64-bit integers are not representable as doubles: values that reach a limit are set to it, and smaller ones are exact after rounding. */
 STK_HD int64_t stk__nearest_int64(double x)
 {
 	if (!(x == x))
@@ -35,13 +35,13 @@ STK_HD uint64_t stk__nearest_uint64(double x)
 	return x >= 0x1p62 ? (uint64_t)x : (uint64_t)stk__nearest(x, 0, 0x1p62);
 }
 
-/* Whether the nearest whole number is not 0; of NaN, which becomes 0 as an integer, false. */
+/* Returns whether the nearest integer is not 0. False for NaN, which is 0 as an integer. */
 STK_HD bool stk__nearest_bool(double x)
 {
 	return x >= 0.5 || x <= -0.5;
 }
 
-/* Any type but the 64-bit integers. */
+/* Loads any type except the 64-bit integers. */
 STK_HD double stk__load_double(const void *src, int dtype)
 {
 	switch (dtype) {
@@ -120,7 +120,7 @@ STK_HD void stk__store_double(void *dst, int dtype, double x)
 	*(type *)dst = (type)(negative ? ((int64_t)bits < (int64_t)(low) ? (int64_t)(low) : (int64_t)bits)                                 \
 				       : (int64_t)(bits > (uint64_t)(high) ? (high) : bits))
 
-/* One 64-bit integer: its bits, and whether they are those of a negative number. */
+/* Stores one 64-bit integer, given by its bits and whether it is negative. */
 STK_HD void stk__store_integer(void *dst, int dtype, uint64_t bits, bool negative)
 {
 	float single = negative ? (float)(int64_t)bits : (float)bits;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * float16 and bfloat16 by integer arithmetic, rounding to nearest even; the same bits as F16C's instructions, NaNs included. */
+ * Converts float16 and bfloat16 with integer arithmetic, rounding to nearest even. Gives the same bits as F16C's instructions, including NaNs. */
 #ifndef STK_KERNEL_HALF_H
 #define STK_KERNEL_HALF_H
 
@@ -26,7 +26,7 @@ STK_HD uint16_t stk__float_to_half(float x)
 {
 	uint32_t u = stk__float_bits(x), sign = u >> 16 & 0x8000;
 	u &= 0x7fffffff;
-	if (u > 0x7f800000) /* NaN: quiet, its payload's top kept */
+	if (u > 0x7f800000) /* NaN: made quiet, keeping the top bits of its payload */
 		return (uint16_t)(sign | 0x7e00 | (u >> 13 & 0x3ff));
 	if (u >= 0x477ff000) /* rounds to infinity */
 		return (uint16_t)(sign | 0x7c00);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * RGB to YCbCr in studio range (ITU-R BT.601), for C and CUDA alike: rounded to nearest, halves away from 0. */
+ * Converts RGB to YCbCr in studio range (ITU-R BT.601), in C and CUDA. Rounds to nearest, halves away from 0. */
 #ifndef STK_KERNEL_YCBCR_H
 #define STK_KERNEL_YCBCR_H
 
@@ -8,7 +8,7 @@
 #include <math.h>
 #include <stdint.h>
 
-/* unit: 1 for values of 8 bits, 257 for 16. */
+/* unit: 1 for 8-bit values, 257 for 16-bit values. */
 STK_HD void stk__rgb_to_ycbcr(int32_t red, int32_t green, int32_t blue, float unit, int32_t out[3])
 {
 	float r = (float)red, g = (float)green, b = (float)blue;

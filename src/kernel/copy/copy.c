@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Making copies, and what they are to the GPU. */
+ * Makes copy jobs, and describes them for the GPU. */
 #include "kernel/copy/copy.h"
 
 #include "kernel/convert/convert.h"
@@ -28,7 +28,7 @@ static inline int64_t clamp(int64_t x, int64_t low, int64_t high)
 	return x < low ? low : x > high ? high : x;
 }
 
-/* The outputs [*begin, *end) along a dim whose source index lies inside. */
+/* Finds the outputs [*begin, *end) along a dimension whose source index is inside. */
 static inline void find_inside(const struct stk_copy_dim *d, int64_t *begin, int64_t *end)
 {
 	*begin = 0;
@@ -40,7 +40,7 @@ static inline void find_inside(const struct stk_copy_dim *d, int64_t *begin, int
 			*end = 0;
 		return;
 	}
-	/* distance to the first valid index, and past the last one, in the direction of the step */
+	/* distances to the first valid index and past the last one, in the direction of the step */
 	int64_t step = d->step > 0 ? d->step : -d->step;
 	int64_t before = d->step > 0 ? -d->start : d->start - (d->limit - 1);
 	int64_t after = d->step > 0 ? d->limit - d->start : d->start + 1;
@@ -76,14 +76,14 @@ enum stk_status stk__job_copy(struct stk_jobs *jobs, const struct stk_tensor *in
 	copy->element = convert || job.src_dtype[0] != job.dst_dtype ? 0 : (int32_t)to;
 	if (jobs->keep)
 		return jobs->keep(jobs, &job, err);
-	if (copy->element) /* wide registers bring nothing */
+	if (copy->element) /* wide registers bring no gain */
 		stk__copy_run(&job);
 	else
 		STK_JOB_LOOP(jobs, job.n, stk__copy_run)(&job);
 	return STK_OK;
 }
 
-/* A function of its own, so that a copy on the CPU does not pay for it. */
+/* A separate function, so that copies on the CPU do not pay for it. */
 static __attribute__((noinline)) enum stk_status keep_rows(struct stk_jobs *jobs, const struct stk_tensor *in, const struct stk_tensor *out,
 	const struct stk_job_rows *rows, struct stk_error *err)
 {
@@ -101,7 +101,7 @@ enum stk_status stk__job_copy_rows(struct stk_jobs *jobs, const struct stk_tenso
 		return keep_rows(jobs, in, out, rows, err);
 	int64_t size = stk__job_size(out->desc.dtype), length = rows->length * size;
 	uint8_t *dst = (uint8_t *)out->data + rows->first * size;
-	if (rows->count == 1) /* skips stk__job_put's choice of a loop */
+	if (rows->count == 1) /* saves the selection of a loop in stk__job_put */
 		memcpy(dst, in->data, (size_t)length);
 	else
 		stk__job_put(dst, rows->stride * size, in->data, length, rows->count, length);
@@ -136,7 +136,7 @@ enum stk_status stk__job_copy_bytes(struct stk_jobs *jobs, const void *from, voi
 
 /* ---- on the GPU ---- */
 
-/* The launches, from STK_LAUNCH_copy on. */
+/* The launches, counted from STK_LAUNCH_copy. */
 enum { ANY, FLAT, FLAT_CONVERT };
 static const struct stk_job_launch launches[] = {
 	[ANY] = {"copy_gpu", "job_copy", 0},
@@ -144,7 +144,7 @@ static const struct stk_job_launch launches[] = {
 	[FLAT_CONVERT] = {"copy_gpu_flat", "job_convert_flat", 0},
 };
 
-/* A copy has source 0 only: the strides of source 1 are 0, and its address is NULL. */
+/* A copy only has source 0: the strides of source 1 are 0, and its address is NULL. */
 static bool joins(const struct stk_job *job, const struct stk_job *next)
 {
 	return STK_PARAMS(stk_job_copy, job).element == STK_PARAMS(stk_job_copy, next).element && !STK_PARAMS(stk_job_copy, next).fills;
@@ -159,7 +159,7 @@ static int32_t flat(const struct stk_job *job, bool *dense)
 	return stk__in_float(job->src_dtype[0]) && stk__in_float(job->dst_dtype) ? stk__job_size(job->dst_dtype) : 0;
 }
 
-/* Two elements that follow each other everywhere may move as one. */
+/* Returns whether pairs of adjacent elements can be moved as one element. */
 static bool may_pair(const struct stk_job *job)
 {
 	int32_t element = STK_PARAMS(stk_job_copy, job).element;

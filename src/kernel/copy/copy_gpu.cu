@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Copies on the GPU, an output a thread. */
+ * Copies on the GPU, with one output per thread. */
 #include "kernel/copy/copy_one.h"
 #include "kernel/job/job_find.cuh"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * One output of a copy, for C and CUDA alike. */
+ * Makes one output of a copy, in C and CUDA. */
 #ifndef STK_KERNEL_COPY_ONE_H
 #define STK_KERNEL_COPY_ONE_H
 

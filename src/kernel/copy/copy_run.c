@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Running copies on the CPU. */
+ * Runs copies on the CPU. */
 #include "kernel/copy/copy_run.h"
 
 #include "kernel/convert/convert.h"
@@ -8,7 +8,8 @@
 
 #include <string.h>
 
-/* What the loops of a copy need to know. An element is what moves as one: several of the tensor's, where they lie together on both sides. */
+/* Parameters of the loops of a copy. `element` is the unit that is moved at once: several elements of the tensor if they are contiguous in source and
+ * output. */
 struct copy {
 	const struct stk_job *job;
 	int32_t ndim, element; /* bytes in the output */
@@ -33,8 +34,8 @@ static void fill_all(const struct copy *c, int at, uint8_t *dst, int64_t begin, 
 		stk__job_put(dst, d->dst, c->fill, 0, end - begin, c->element);
 }
 
-/* A run of n elements that change their type; those that are not contiguous are gathered before and scattered after. It is a function of its own so that
- * other copies do not pay for its buffers. */
+/* Converts a run of n elements. Elements that are not contiguous are gathered before and scattered afterwards. A separate function, so that other copies do
+ * not pay for its buffers. */
 static __attribute__((noinline)) void convert_run(
 	const struct stk_job *job, uint8_t *dst, int64_t dst_step, const uint8_t *src, int64_t src_step, int64_t n)
 {
@@ -78,7 +79,7 @@ static void copy_dim(const struct copy *c, int at, uint8_t *dst, const uint8_t *
 	fill_all(c, at, dst, d->end, d->size);
 }
 
-/* Joins a short innermost dim that is contiguous on both sides, such as an image's channels, into one element. */
+/* Merges a short innermost dimension that is contiguous in source and output, such as an image's channels, into one element. */
 static void join_elements(struct copy *c)
 {
 	const struct stk_job_dim *inner = &c->job->dim[c->ndim - 1];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Runs a copy on the CPU. The job's memory is host memory. _avx2: the same source, compiled for such registers. */
+ * Runs a copy on the CPU; the job's memory must be host memory. The _avx2 function is the same source compiled for 256-bit registers. */
 #ifndef STK_KERNEL_COPY_RUN_H
 #define STK_KERNEL_COPY_RUN_H
 

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Demosaicing on the CPU. The usual method runs over rows: all means are taken at each pixel, and those that its colour asks for are kept, so that there is
- * nothing to decide in between. Once more for wide registers: debayer_avx2.c. */
+ * Demosaicing on the CPU. The usual method works on rows: it computes all means at each pixel and selects those that its colour needs with masks, so that
+ * there are no branches. debayer_avx2.c compiles this file again for wide registers. */
 #include "kernel/debayer/debayer.h"
 
 #include <string.h>
 
-enum { PART = 512 }; /* pixels that are worked on together */
+enum { PART = 512 }; /* pixels that are processed together */
 
-/* Pixels begin .. begin + n - 1 of a row, of which those with (x & 1) == phase are of the row's own colour, the others green. own: where in a pixel that
- * colour stands; the third one stands at 2 - own. `sum` holds four values. */
+/* Processes pixels begin .. begin + n - 1 of a row. Those with (x & 1) == phase have the row's own colour, the others are green. own: index of the row's
+ * colour in a pixel; the third colour has index 2 - own. `sum` holds the sum of four values. */
 #define ROW(name, type, sum)                                                                                                               \
 	static inline __attribute__((always_inline)) void name##_part(type *restrict out, const type *restrict north,                      \
 		const type *restrict row, const type *restrict south, int begin, int n, int phase, int own)                                \

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Demosaicing: RGB images of what a sensor saw behind a Bayer filter, where each pixel has one colour of three. What is missing is the mean of the
- * nearest pixels of that colour, with the weights and the rounding of OpenCV, on which DALI's operator runs. A thread of the GPU, or a turn of the CPU's
- * loop, makes a pixel. */
+ * Demosaicing: makes RGB images from the data of a sensor with a Bayer filter, where each pixel has one colour of three. The other colours are means of the
+ * nearest pixels that have them, with the weights and rounding of OpenCV, which DALI's operator uses. A thread of the GPU, or an iteration of the CPU's
+ * loop, makes one pixel. */
 #ifndef STK_KERNEL_DEBAYER_H
 #define STK_KERNEL_DEBAYER_H
 
@@ -14,18 +14,18 @@
 
 enum stk_debayer_method {
 	STK_DEBAYER_BILINEAR,
-	STK_DEBAYER_EDGES, /* green along the direction that changes less */
-	STK_DEBAYER_GRAY   /* the luma of BILINEAR, one channel */
+	STK_DEBAYER_EDGES, /* green is interpolated along the direction that changes less */
+	STK_DEBAYER_GRAY   /* one channel: the luma of BILINEAR */
 };
 
-/* Plain data. Images are dense; blue_x and blue_y: whether the pixels of odd columns and rows are those of blue (0), or those of even ones (1). */
+/* Plain data. Images are dense. blue_x and blue_y: 0 if the blue pixels are in odd columns (rows), 1 if in even ones. */
 struct stk_debayer {
 	int32_t width, height;
 	int32_t method, blue_x, blue_y;
-	bool wide; /* uint16, else uint8 */
+	bool wide; /* uint16, otherwise uint8 */
 };
 
-/* On the CPU: `pixels` pixels, of all frames. */
+/* Runs on the CPU. `pixels`: number of pixels in all frames. */
 void stk__debayer_run(const struct stk_debayer *b, const void *src, void *dst, int64_t pixels);
 /* The same, compiled for AVX2. */
 void stk__debayer_run_avx2(const struct stk_debayer *b, const void *src, void *dst, int64_t pixels);
@@ -48,7 +48,8 @@ STK_HD int32_t stk__debayer_size(int32_t a)
 	return a < 0 ? -a : a;
 }
 
-/* Pixel i of all frames. The outermost pixels repeat their inner neighbours; images of less than 3 x 3, which have none, become 0. */
+/* Makes pixel i, counted over all frames. The outermost pixels repeat their inner neighbours. Images smaller than 3 x 3, which have no inner pixels, become
+ * 0. */
 STK_HD void stk__debayer_one(const struct stk_debayer *b, const void *src, void *dst, uint32_t i)
 {
 	uint32_t row = i / (uint32_t)b->width, frame = row / (uint32_t)b->height;
@@ -65,8 +66,8 @@ STK_HD void stk__debayer_one(const struct stk_debayer *b, const void *src, void 
 	int64_t at = ((int64_t)frame * b->height + y) * w + x;
 	int32_t own = stk__debayer_load(b, src, at), west = stk__debayer_load(b, src, at - 1), east = stk__debayer_load(b, src, at + 1),
 		north = stk__debayer_load(b, src, at - w), south = stk__debayer_load(b, src, at + w);
-	bool column = (x + b->blue_x) % 2 != 0, line = (y + b->blue_y) % 2 != 0; /* of blue */
-	if (column != line) { /* green: red and blue lie to the sides, and above and below */
+	bool column = (x + b->blue_x) % 2 != 0, line = (y + b->blue_y) % 2 != 0; /* whether this is a column (row) with blue pixels */
+	if (column != line) { /* green: red and blue are on the sides, and above and below */
 		int32_t side = west + east, above = north + south, blue = line ? side : above, red = line ? above : side;
 		if (b->method == STK_DEBAYER_GRAY) {
 			stk__debayer_store(b, dst, out, (blue * 1868 + red * 4899 + own * (2 * 9617) + (1 << 14)) >> 15);
@@ -97,7 +98,7 @@ STK_HD void stk__debayer_one(const struct stk_debayer *b, const void *src, void 
 
 STK_PARAMS_FIT(stk_debayer);
 
-/* Of all frames of in. */
+/* Makes a job for all frames of in. */
 STK_MUST_USE enum stk_status stk__job_debayer(struct stk_jobs *jobs, const struct stk_debayer *b, const struct stk_tensor *in,
 	const struct stk_tensor *out, struct stk_error *err);
 

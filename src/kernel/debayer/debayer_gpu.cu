@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Demosaicing on the GPU: a pixel a thread, or four from words where a bilinear one of bytes has rows of whole words. */
+ * Demosaicing on the GPU: one pixel per thread; or four, read as words, for BILINEAR on bytes if rows are whole words. */
 #include "kernel/debayer/debayer.h"
 #include "kernel/job/job_find.cuh"
 
-/* Four pixels of a row of the source, and those to the left and the right of each, as the bytes of words. */
+/* Four pixels of a row of the source as bytes of a word, and their left and right neighbours. */
 struct row_words {
 	uint32_t west, own, east;
 };
 
-/* from: the first one's place. Outside the row there is 0. */
+/* from: address of the first pixel. Outside of the row, pixels are 0. */
 static __device__ __forceinline__ row_words load_row(const uint8_t *from, bool first, bool last)
 {
 	const uint32_t *words = (const uint32_t *)(const void *)from;
@@ -16,13 +16,13 @@ static __device__ __forceinline__ row_words load_row(const uint8_t *from, bool f
 	return {__funnelshift_l(left, own, 8), own, __funnelshift_r(own, right, 8)};
 }
 
-/* (a + b + 1) / 2 of each byte. */
+/* Returns (a + b + 1) / 2 for each byte. */
 static __device__ __forceinline__ uint32_t average(uint32_t a, uint32_t b)
 {
 	return (a | b) - ((a ^ b) >> 1 & 0x7f7f7f7f);
 }
 
-/* (a + b + c + d + 2) / 4 of two bytes, `shift` bits from the lowest and from the third; 0 in the others. */
+/* Returns (a + b + c + d + 2) / 4 for two bytes, the first and third after a shift by `shift` bits; 0 in the others. */
 static __device__ __forceinline__ uint32_t average(uint32_t a, uint32_t b, uint32_t c, uint32_t d, int shift)
 {
 	const uint32_t two = 0x00ff00ff;
@@ -30,12 +30,12 @@ static __device__ __forceinline__ uint32_t average(uint32_t a, uint32_t b, uint3
 	return (sum >> 2 & two) << shift;
 }
 
-/* Pixels x to x + 3 of a row with both neighbours, as stk__debayer_one makes them. GREEN: the first of them that is. */
+/* Makes pixels x to x + 3 of a row with neighbours on both sides, as stk__debayer_one does. GREEN: index of the first green pixel. */
 template <int GREEN>
 static __device__ __forceinline__ void mix_words(const row_words &n, const row_words &o, const row_words &s, bool line, uint32_t (&rgb)[3])
 {
 	const uint32_t greens = GREEN ? 0xff00ff00 : 0x00ff00ff;
-	const int others = GREEN ? 0 : 8; /* where those begin that are not green */
+	const int others = GREEN ? 0 : 8; /* shift to the first pixels that are not green */
 	uint32_t side = average(o.west, o.east), above = average(n.own, s.own);
 	uint32_t cross = average(o.west, o.east, n.own, s.own, others), corners = average(n.west, n.east, s.west, s.east, others);
 	uint32_t own = (side & greens) | (o.own & ~greens), other = (above & greens) | corners;
@@ -44,7 +44,7 @@ static __device__ __forceinline__ void mix_words(const row_words &n, const row_w
 	rgb[2] = line ? own : other;
 }
 
-/* Makes four pixels of an image of at least 3 x 3, and of whole words a row. */
+/* Makes four pixels of an image of at least 3 x 3 pixels whose rows are whole words. */
 static __device__ __forceinline__ void make_four(const stk_debayer &b, const uint8_t *src, uint8_t *dst, uint32_t i)
 {
 	uint32_t row = i / (uint32_t)b.width, frame = row / (uint32_t)b.height;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Making demosaicing jobs, and what they are to the GPU. */
+ * Makes demosaicing jobs, and describes them for the GPU. */
 #include "kernel/debayer/debayer.h"
 
 #include "kernel/job/job_kind.h"

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Colours and sharpness on the CPU: step by step over a few pixels at a time, as planes, so that each step is a loop that compilers make wide. Once
- * more for wide registers: enhance_avx2.c. */
+ * Colours and sharpness on the CPU. Each step runs over a few pixels at a time, stored as planes, so that compilers can vectorise its loop. enhance_avx2.c
+ * compiles this file again for wide registers. */
 #include "kernel/enhance/enhance.h"
 
 #include <stdbool.h>
 #include <string.h>
 
-enum { PART = 256 }; /* pixels that are worked on together */
+enum { PART = 256 }; /* pixels that are processed together */
 
 struct part {
 	int32_t n;
@@ -38,7 +38,7 @@ static void store(const struct stk_enhance *e, const struct part *p, uint8_t *ds
 			dst[3 * i + c] = (uint8_t)p->plane[c][i];
 }
 
-/* The kind is known to each loop. */
+/* Makes a loop for each kind, which is a constant in it. */
 #define STEP(kind_of)                                                                                                                      \
 	do {                                                                                                                               \
 		struct stk_enhance_step own = {kind_of, step->shift, step->factor};                                                        \
@@ -71,7 +71,7 @@ static uint32_t sum_luma(const struct part *p)
 	return sum;
 }
 
-/* Steps begin .. end - 1 of a frame; what they leave goes to dst, unless there are none. The sum of the luma then. */
+/* Runs steps begin .. end - 1 on a frame, and stores the result in dst if there are any. Returns the sum of the luma afterwards, if a step remains. */
 static uint64_t run_steps(const struct stk_enhance *e, const uint8_t *src, uint8_t *dst, int32_t begin, int32_t end, int32_t mean)
 {
 	int64_t pixels = (int64_t)e->width * e->height;
@@ -101,7 +101,7 @@ static void colour(const struct stk_enhance *e, const uint8_t *src, uint8_t *dst
 	run_steps(e, measures ? dst : src, dst, measures, e->n, stk__enhance_mean(sum, pixels));
 }
 
-/* A row's values but those of its outermost pixels. */
+/* Sharpens a row except its outermost pixels. */
 static void sharpen_row(const uint8_t *restrict row, uint8_t *restrict dst, int64_t line, int32_t channels, float factor)
 {
 	const uint8_t *above = row - line, *below = row + line;

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Colours and sharpness as Pillow changes them (ImageEnhance), which torchvision's transforms of PIL images stand on, to the bit. Each step but the
- * hue's mixes the image with a degenerate of itself: black, its mean luma, its luma, itself smoothed. Values are bytes between the steps.
+ * Changes colours and sharpness exactly like Pillow (ImageEnhance), which torchvision's transforms use for PIL images. Each step except hue mixes the image
+ * with a degenerate version: black, its mean luma, its luma, or the smoothed image. Values are bytes between steps.
  *
- * Contrast needs the mean luma of the whole image as the steps before it leave it. So the work has two phases: a sum over each frame, and
- * then the pixels. On the GPU the first is a thread block a frame, and the second a thread a pixel. Sums are of whole numbers, so that their order does
- * not matter. */
+ * Contrast needs the mean luma of the whole image after the steps before it. So there are two phases: a sum over each frame, and then the pixels. On the GPU
+ * the first phase has a thread block per frame, and the second a thread per pixel. Sums are integers, so their order does not matter. */
 #ifndef STK_KERNEL_ENHANCE_H
 #define STK_KERNEL_ENHANCE_H
 
@@ -19,19 +18,19 @@ enum stk_enhance_kind {
 	STK_ENHANCE_CONTRAST,
 	STK_ENHANCE_SATURATION,
 	STK_ENHANCE_HUE,
-	STK_ENHANCE_SHARPNESS, /* only by itself: it reads the pixels around */
+	STK_ENHANCE_SHARPNESS, /* only as a single step, since it reads neighbouring pixels */
 };
 
 enum { STK_ENHANCE_STEPS = 4 };
 
-/* A kind comes up once at most. */
+/* A step. Each kind occurs at most once. */
 struct stk_enhance_step {
 	int32_t kind;
-	int32_t shift; /* of the hue, in 256ths of a turn */
-	float factor;  /* of the others: 1 keeps the image, 0 gives the degenerate one */
+	int32_t shift; /* for hue, in 256ths of a turn */
+	float factor;  /* for the other kinds: 1 keeps the image, 0 gives the degenerate version */
 };
 
-/* Plain data. Images of bytes, dense: `frames` of height x width pixels of `channels` values; 1 or 3, of sharpness any number. */
+/* Plain data. Images of bytes, dense: `frames` of height x width pixels with `channels` values. channels is 1 or 3; any number for sharpness. */
 struct stk_enhance {
 	int64_t frames;
 	int32_t width, height, channels;
@@ -39,7 +38,7 @@ struct stk_enhance {
 	struct stk_enhance_step step[STK_ENHANCE_STEPS];
 };
 
-/* The step of contrast; n: there is none. */
+/* Returns the index of the contrast step, or n if there is none. */
 STK_HD int32_t stk__enhance_measures(const struct stk_enhance *e)
 {
 	int32_t k = 0;
@@ -60,19 +59,20 @@ STK_HD int32_t stk__enhance_luma(const int32_t p[3])
 	return (p[0] * 19595 + p[1] * 38470 + p[2] * 7471 + 0x8000) >> 16;
 }
 
-/* The mean of n values, halves up. */
+/* Returns the mean of n values, halves rounded up. */
 STK_HD int32_t stk__enhance_mean(uint64_t sum, uint64_t n)
 {
 	return (int32_t)((2 * sum + n) / (2 * n));
 }
 
-/* Without a branch, as all of the hue's arithmetic, so that its loop can be made wide. */
+/* Selects a if yes is 1, b if it is 0, without a branch. The arithmetic of hue has no branches, so that its loop can be vectorised. */
 STK_HD int32_t stk__enhance_pick(int32_t yes, int32_t a, int32_t b)
 {
 	return b ^ ((a ^ b) & -yes);
 }
 
-/* To HSV in bytes, on by the shift, and back, with the roundings of Pillow's conversions, whose floats are now float and now double. */
+/* Converts to HSV in bytes, shifts the hue, and converts back, with the roundings of Pillow's conversions, which use float in some places and double in
+ * others. */
 STK_HD void stk__enhance_hue(int32_t p[3], int32_t shift)
 {
 	int32_t r = p[0], g = p[1], b = p[2];
@@ -80,7 +80,7 @@ STK_HD void stk__enhance_hue(int32_t p[3], int32_t shift)
 	most = most > b ? most : b;
 	least = least < b ? least : b;
 	int32_t range = most - least;
-	/* Of the three distances from the largest value, in sixths of a turn, the two that do not vanish. */
+	/* Two of the three distances from the largest value, in sixths of a turn; the third is zero. */
 	int32_t red = r == most, green = !red & (g == most), base = stk__enhance_pick(red, 0, stk__enhance_pick(green, 2, 4));
 	int32_t plus = most - stk__enhance_pick(red, b, stk__enhance_pick(green, r, g)),
 		minus = most - stk__enhance_pick(red, g, stk__enhance_pick(green, b, r));
@@ -103,7 +103,7 @@ STK_HD void stk__enhance_hue(int32_t p[3], int32_t shift)
 	p[2] = stk__enhance_pick((sector == 3) | (sector == 4), most, p[2]);
 }
 
-/* Of a pixel of three channels. mean: of the frame's luma. */
+/* Applies a step to a pixel of three channels. mean: mean luma of the frame. */
 STK_HD void stk__enhance_pixel(int32_t p[3], const struct stk_enhance_step *step, int32_t mean)
 {
 	if (step->kind == STK_ENHANCE_HUE) {
@@ -115,7 +115,7 @@ STK_HD void stk__enhance_pixel(int32_t p[3], const struct stk_enhance_step *step
 		p[c] = stk__enhance_mix(degenerate, p[c], step->factor);
 }
 
-/* Steps begin .. end - 1 of a pixel. One of a single channel is grey: the luma of three equal values is that value. */
+/* Loads a pixel and applies its first `end` steps. A single channel is treated as grey: the luma of three equal values is that value. */
 STK_HD void stk__enhance_load(const struct stk_enhance *e, const uint8_t *pixel, int32_t end, int32_t mean, int32_t p[3])
 {
 	for (int c = 0; c < 3; c++)
@@ -124,13 +124,14 @@ STK_HD void stk__enhance_load(const struct stk_enhance *e, const uint8_t *pixel,
 		stk__enhance_pixel(p, &e->step[k], mean);
 }
 
-/* The mean of the 3 x 3 pixels around, of which the middle one counts five times; what has fewer neighbours stays. */
+/* Returns the mean of the 3 x 3 neighbourhood, in which the middle pixel counts five times. Pixels at the edge, which have fewer neighbours, are not
+ * smoothed. */
 STK_HD int32_t stk__enhance_smooth(int32_t around, int32_t middle)
 {
 	return (around + 5 * middle + 6) / 13;
 }
 
-/* Value i of all frames, of sharpness. */
+/* Returns value i, counted over all frames, of the sharpened image. */
 STK_HD uint8_t stk__enhance_sharpen(const struct stk_enhance *e, const uint8_t *src, int64_t i)
 {
 	int64_t pixel = i / e->channels, row = pixel / e->width, line = (int64_t)e->width * e->channels;
@@ -142,7 +143,7 @@ STK_HD uint8_t stk__enhance_sharpen(const struct stk_enhance *e, const uint8_t *
 	return (uint8_t)stk__enhance_mix(stk__enhance_smooth(around - src[i], src[i]), src[i], e->step[0].factor);
 }
 
-/* Output i of the second phase: a pixel, of sharpness a value. means: of each frame, where the steps want one. */
+/* Makes output i of the second phase: a pixel, or a value for sharpness. means: of each frame, if a step needs it. */
 STK_HD void stk__enhance_one(const struct stk_enhance *e, const uint8_t *src, uint8_t *dst, const int32_t *means, uint32_t i)
 {
 	int32_t p[3];
@@ -156,7 +157,7 @@ STK_HD void stk__enhance_one(const struct stk_enhance *e, const uint8_t *src, ui
 		dst[(int64_t)i * e->channels + c] = (uint8_t)p[c];
 }
 
-/* On the CPU. */
+/* Runs on the CPU. */
 void stk__enhance_run(const struct stk_enhance *e, const uint8_t *src, uint8_t *dst);
 /* The same, compiled for AVX2. */
 void stk__enhance_run_avx2(const struct stk_enhance *e, const uint8_t *src, uint8_t *dst);
@@ -165,7 +166,7 @@ void stk__enhance_run_avx2(const struct stk_enhance *e, const uint8_t *src, uint
 
 STK_PARAMS_FIT(stk_enhance);
 
-/* in and out are of uint8. */
+/* Makes the job. in and out have type uint8. */
 STK_MUST_USE enum stk_status stk__job_enhance(struct stk_jobs *jobs, const struct stk_enhance *e, const struct stk_tensor *in,
 	const struct stk_tensor *out, struct stk_error *err);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Sharpness on the GPU, of images with another number of channels than the launches of images take (kernel/image/image.h): a value a thread. */
+ * Sharpness on the GPU for images with a number of channels that the shared launches for images do not support (kernel/image/image.h): one value per thread. */
 #include "kernel/enhance/enhance.h"
 #include "kernel/job/job_find.cuh"
 

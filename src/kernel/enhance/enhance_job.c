@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Making jobs that enhance images, and what they are to the GPU. */
+ * Makes jobs that enhance images, and describes them for the GPU. */
 #include "kernel/enhance/enhance.h"
 
 #include "kernel/job/job_kind.h"

@@ -18,13 +18,13 @@ STK_HD int64_t stk__equalize_tables(const struct stk_equalize *e)
 	return stk__equalize_planes(e) * (e->tiles_x ? e->tiles_x * e->tiles_y : 1);
 }
 
-/* Values that the second phase makes: outputs, or pixels. */
+/* Returns the number of values that the second phase makes: outputs, or pixels. */
 STK_HD int64_t stk__equalize_outputs(const struct stk_equalize *e)
 {
 	return e->outer * e->height * e->width * (e->lightness ? 1 : e->channels);
 }
 
-/* The value of a pixel that is counted, and mapped. plane: frames times channels, or frames. */
+/* Returns the value of a pixel that is counted and mapped. plane: index among frames times channels, or among frames with lightness. */
 STK_HD uint8_t stk__equalize_value(const struct stk_equalize *e, const struct stk_equalize_data *d, int64_t plane, int32_t x, int32_t y)
 {
 	int64_t frame = e->lightness ? plane : plane / e->channels, channel = e->lightness ? 0 : plane % e->channels;
@@ -32,7 +32,7 @@ STK_HD uint8_t stk__equalize_value(const struct stk_equalize *e, const struct st
 	return e->lightness ? stk__lab_of(d->lab, pixel).l : *pixel;
 }
 
-/* Value k of tile `tile` of a plane. */
+/* Returns value k of tile `tile` of a plane. */
 STK_HD uint8_t stk__equalize_tile_value(
 	const struct stk_equalize *e, const struct stk_equalize_data *d, int64_t plane, int32_t tile, int32_t k)
 {
@@ -42,14 +42,14 @@ STK_HD uint8_t stk__equalize_tile_value(
 	return stk__equalize_value(e, d, plane, x, y);
 }
 
-/* To the nearest, halves to even, as OpenCV rounds. x is not negative. */
+/* Rounds to nearest, halves to even, like OpenCV. x is not negative. */
 STK_HD uint8_t stk__equalize_round(float x)
 {
 	int32_t whole = (int32_t)lrintf(x);
 	return (uint8_t)(whole < 255 ? whole : 255);
 }
 
-/* Cuts the counts at the limit, and spreads what was cut off over all bins. */
+/* Limits the counts, and distributes the excess over all bins. */
 STK_HD void stk__equalize_clip(int32_t *counts, int32_t limit)
 {
 	int32_t cut = 0;
@@ -65,13 +65,13 @@ STK_HD void stk__equalize_clip(int32_t *counts, int32_t limit)
 		counts[i]++;
 }
 
-/* What an entry of a table that is not adaptive is made from, beside the counts below its value: how many pixels there are, the least and the largest of their
- * values, and how many have these. */
+/* Properties of the counts from which the entries of a table that is not adaptive are made: the number of pixels, their smallest and largest value, and the
+ * numbers of pixels with these values. */
 struct stk_equalize_range {
 	int32_t n, first, last, at_first, at_last;
 };
 
-/* The least value becomes 0. */
+/* The smallest value becomes 0. */
 STK_HD uint8_t stk__equalize_opencv(const struct stk_equalize_range *r, int32_t i, int32_t below, int32_t count)
 {
 	int32_t left = r->n - r->at_first;
@@ -79,14 +79,14 @@ STK_HD uint8_t stk__equalize_opencv(const struct stk_equalize_range *r, int32_t 
 	return left ? stk__equalize_round((float)(i > r->first ? below + count - r->at_first : 0) * scale) : (uint8_t)i;
 }
 
-/* As Pillow makes it: the sum of the counts before each value, in steps of the 255th part of the pixels that do not have the largest value. */
+/* Like Pillow: the sum of the counts before each value, in units of 1/255 of the pixels that do not have the largest value. */
 STK_HD uint8_t stk__equalize_pillow(const struct stk_equalize_range *r, int32_t i, int32_t below)
 {
 	int32_t step = (r->n - r->at_last) / 255, value = step ? (step / 2 + below) / step : i;
 	return (uint8_t)(value < 255 ? value : 255);
 }
 
-/* The line's values are cut, as in Pillow. */
+/* The linear map truncates values, like Pillow. */
 STK_HD uint8_t stk__equalize_stretch(const struct stk_equalize_range *r, int32_t i)
 {
 	double scale = 255.0 / (r->last > r->first ? r->last - r->first : 1), offset = -r->first * scale;
@@ -94,7 +94,7 @@ STK_HD uint8_t stk__equalize_stretch(const struct stk_equalize_range *r, int32_t
 	return (uint8_t)(value < 0 ? 0 : value > 255 ? 255 : value);
 }
 
-/* table: enum stk_equalize_table. count: of the value i; below: of those before it. */
+/* Returns entry i. table: enum stk_equalize_table. count: that of value i; below: the sum of those before it. */
 STK_HD uint8_t stk__equalize_entry(uint8_t table, const struct stk_equalize_range *r, int32_t i, int32_t below, int32_t count)
 {
 	return table == STK_EQUALIZE_PILLOW    ? stk__equalize_pillow(r, i, below)
@@ -114,7 +114,7 @@ STK_HD void stk__equalize_adaptive(int32_t *counts, int32_t limit, int32_t n, ui
 	}
 }
 
-/* The table of `n` pixels of these counts, which are overwritten. */
+/* Makes the table for `n` pixels with these counts, which are overwritten. */
 STK_HD void stk__equalize_table(const struct stk_equalize *e, int32_t *counts, int32_t n, uint8_t *table)
 {
 	struct stk_equalize_range r;
@@ -138,7 +138,7 @@ STK_HD void stk__equalize_table(const struct stk_equalize *e, int32_t *counts, i
 	}
 }
 
-/* Along one axis: the two tiles whose middles a pixel lies between, and the share of the second; at the edges both are one. */
+/* Along one axis: the two tiles whose centres a pixel is between, and the weight of the second. At the edges both are the same tile. */
 struct stk_equalize_near {
 	int32_t first, second;
 	float share;
@@ -161,7 +161,7 @@ STK_HD uint8_t stk__equalize_blend(uint8_t top_left, uint8_t top_right, uint8_t 
 	return stk__equalize_round(top * (1 - down) + bottom * down);
 }
 
-/* Maps a value at (x, y) by the tables of the four nearest tiles, mixed by their distance. */
+/* Maps a value at (x, y) by the tables of the four nearest tiles, mixed by distance. */
 STK_HD uint8_t stk__equalize_mix(
 	const struct stk_equalize *e, const struct stk_equalize_data *d, int64_t plane, uint8_t value, int32_t x, int32_t y)
 {
@@ -176,7 +176,7 @@ STK_HD uint8_t stk__equalize_mix(
 	return stk__equalize_blend(above[left], above[right], below[left], below[right], across.share, along.share);
 }
 
-/* Output i of the second phase. */
+/* Makes output i of the second phase. */
 STK_HD void stk__equalize_one(const struct stk_equalize *e, const struct stk_equalize_data *d, uint32_t i)
 {
 	uint32_t inner = e->lightness ? 1 : (uint32_t)e->channels, pixel = i / inner, channel = i - pixel * inner;
@@ -191,7 +191,7 @@ STK_HD void stk__equalize_one(const struct stk_equalize *e, const struct stk_equ
 	stk__lab_to_rgb(d->lab, lab, d->dst + 3 * (int64_t)pixel);
 }
 
-/* What the equalisation of a job works on. */
+/* Returns the data of a job's equalisation. */
 STK_HD struct stk_equalize_data stk__job_equalize_data(const struct stk_job *job)
 {
 	struct stk_equalize_data d;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Making jobs that equalise histograms, and what they are to the GPU. */
+ * Makes jobs that equalise histograms, and describes them for the GPU. */
 #include "kernel/equalize/equalize.h"
 
 #include "kernel/equalize/equalize_element.h"
@@ -37,7 +37,7 @@ enum stk_status stk__job_equalize(struct stk_jobs *jobs, const struct stk_equali
 
 /* ---- on the GPU ---- */
 
-/* The launches, from STK_LAUNCH_equalize on: the tables of all histograms, then the pixels. */
+/* The launches, counted from STK_LAUNCH_equalize: the tables of all histograms, then the pixels. */
 enum { TABLES, PIXELS };
 static const struct stk_job_launch launches[] = {
 	[TABLES] = {"equalize_gpu", "job_equalize_tables", 0},

@@ -6,8 +6,8 @@
 
 enum { TOGETHER = 4 };
 
-/* The counts of whole channels, of which there are few, in one trip. Neighbours are often equal: each second pixel counts elsewhere, so that no count waits
- * for the one before it. */
+/* Counts the values of a few whole channels in one traversal. Neighbouring pixels are often equal, so every second pixel is counted in another array; then
+ * no increment waits for the one before it. */
 static inline void count_channels(
 	const struct stk_equalize *e, const uint8_t *src, int32_t first, int32_t n, int32_t counts[][STK_EQUALIZE_BINS])
 {
@@ -46,7 +46,7 @@ static void equalize_channels(const struct stk_equalize *e, const struct stk_equ
 	const struct stk_equalize rgb = {.width = e->width, .height = e->height, .channels = 3};
 	for (int32_t c = 0, n; c < e->channels; c += n) {
 		n = e->channels - c < TOGETHER ? e->channels - c : TOGETHER;
-		if (n == 3 && e->channels == 3) /* known to the loops */
+		if (n == 3 && e->channels == 3) /* constants in the loops */
 			count_channels(&rgb, src, 0, 3, counts);
 		else
 			count_channels(e, src, c, n, counts);
@@ -61,7 +61,7 @@ static void equalize_channels(const struct stk_equalize *e, const struct stk_equ
 	}
 }
 
-/* The image as its tiles see it: values of one plane that lie `step` apart. */
+/* The image as its tiles see it: values of one plane, `step` bytes apart. */
 struct plane {
 	const uint8_t *src;
 	uint8_t *dst;
@@ -89,7 +89,7 @@ static void make_tables(const struct stk_equalize *e, const struct plane *p, uin
 	}
 }
 
-/* What holds for all rows of a few columns: their tiles' tables, and the share of the right one. */
+/* Data that are the same for all rows of a few columns: the tables of their tiles, and the weight of the right one. */
 enum { COLUMNS = 256 };
 struct columns {
 	int32_t left[COLUMNS], right[COLUMNS];
@@ -125,7 +125,7 @@ static void equalize_tiles(const struct stk_equalize *e, const struct plane *p, 
 		mix_columns(e, p, x, e->width - x < COLUMNS ? e->width - x : COLUMNS);
 }
 
-/* L*a*b* stands in the output, until it becomes pixels again. */
+/* The output holds L*a*b* until it is converted to pixels. */
 static void equalize_lightness(const struct stk_equalize *e, const struct stk_equalize_data *d, const uint8_t *src, uint8_t *dst)
 {
 	int64_t pixels = (int64_t)e->width * e->height;

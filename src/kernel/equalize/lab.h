@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * CIE L*a*b* of sRGB pixels in bytes, in whole numbers, so that all machines agree: L * 255 / 100, a + 128, b + 128. Scales and rounding are those of
- * OpenCV's conversions of 8-bit images (modules/imgproc, color_lab.cpp), which DALI's clahe runs on; a and b are 1 off in one pixel of ten thousand. */
+ * Converts between sRGB pixels in bytes and CIE L*a*b* in integers, so that all machines agree: L * 255 / 100, a + 128, b + 128. Scales and rounding are
+ * those of OpenCV's conversions of 8-bit images (modules/imgproc, color_lab.cpp), which DALI's clahe uses; a and b differ by 1 in one pixel of ten thousand. */
 #ifndef STK_KERNEL_LAB_H
 #define STK_KERNEL_LAB_H
 
@@ -9,14 +9,14 @@
 
 #include <stdint.h>
 
-/* Fixed point: linear light has 3 bits behind the point of 0 .. 255, XYZ as much, cube roots 15, the inverse's XYZ 14, its linear light 12. */
+/* Fixed point: linear light 0 .. 255 and XYZ have 3 bits of fraction, cube roots 15; in the inverse, XYZ has 14 and linear light 12. */
 enum { STK_LAB_ROOTS = 256 * 3 / 2 * 8, STK_LAB_LIGHTS = 4096 };
 
 struct stk_lab_tables {
-	uint16_t light[256];          /* of a byte of sRGB */
-	uint16_t root[STK_LAB_ROOTS]; /* f(t), t of 0 .. 1.5 */
-	int16_t y[256], fy[256];      /* of a byte of L */
-	uint8_t srgb[STK_LAB_LIGHTS]; /* of linear light */
+	uint16_t light[256];          /* for a byte of sRGB */
+	uint16_t root[STK_LAB_ROOTS]; /* f(t) for t in 0 .. 1.5 */
+	int16_t y[256], fy[256];      /* for a byte of L */
+	uint8_t srgb[STK_LAB_LIGHTS]; /* for linear light */
 };
 void stk__lab_tables_init(struct stk_lab_tables *t);
 
@@ -46,7 +46,7 @@ STK_HD struct stk_lab stk__lab_of(const struct stk_lab_tables *t, const uint8_t 
 	return lab;
 }
 
-/* The cube, linear near 0. */
+/* Returns the cube, which is linear near 0. */
 STK_HD int32_t stk__lab_cube(int32_t f)
 {
 	const int32_t one = 1 << 14;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Making one-hot jobs, and what they are to the GPU. */
+ * Makes one-hot jobs, and describes them for the GPU. */
 #include "kernel/one_hot/one_hot.h"
 
 #include "kernel/job/job_kind.h"

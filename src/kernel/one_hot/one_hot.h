@@ -7,11 +7,11 @@
 
 struct stk_job_one_hot {
 	uint8_t on[8], off[8];   /* elements of the output's type */
-	uint32_t classes, inner; /* output i stands for class i / inner % classes */
+	uint32_t classes, inner; /* output i belongs to class i / inner % classes */
 };
 STK_PARAMS_FIT(stk_job_one_hot);
 
-/* in's dims before `axis` stay before the classes' dim, the others come after it. */
+/* Makes the job. Dimensions of in before `axis` come before the dimension of classes, the others after it. */
 STK_MUST_USE enum stk_status stk__job_one_hot(struct stk_jobs *jobs, const struct stk_tensor *in, const struct stk_tensor *out,
 	int32_t axis, float on, float off, struct stk_error *err);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * One output of a one-hot job, for C and CUDA alike. */
+ * Makes one output of a one-hot job, in C and CUDA. */
 #ifndef STK_KERNEL_ONE_HOT_ONE_H
 #define STK_KERNEL_ONE_HOT_ONE_H
 

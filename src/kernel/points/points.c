@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Making jobs that map points, and what they are to the GPU. */
+ * Makes jobs that map points, and describes them for the GPU. */
 #include "kernel/points/points.h"
 
 #include "kernel/job/job_kind.h"

@@ -5,17 +5,17 @@
 
 #include "kernel/job/job.h"
 
-/* Maps points of `in` components, one after the other, to points of `out` components. The job's constants are floats: `out` rows of `in` factors,
- * then what is added to each row's sum. Sums are float32, in this order. */
+/* Maps consecutive points of `in` components to points of `out` components. The job's constants are floats: `out` rows of `in` factors, then the number to
+ * add to each row's sum. Sums are float32, in this order. */
 enum { STK_POINT_COMPONENTS = 6 };
 struct stk_job_points {
 	int32_t in, out;
-	bool boxes; /* points come in pairs, opposite corners: of each coordinate the lesser goes to the first */
+	bool boxes; /* points are pairs of opposite corners: for each coordinate, the first gets the minimum and the second the maximum */
 };
 STK_PARAMS_FIT(stk_job_points);
 
-/* Points p of in become M p + T, rounded to out's type. A point is `in` elements of `in`, which follow each other, and `out` of `out`.
- * matrix: M, row by row, then T. */
+/* Makes a job that maps points p of in to M p + T, rounded to out's type. A point is `in` consecutive elements of the input, and `out` of the output.
+ * matrix: M row by row, then T. */
 STK_MUST_USE enum stk_status stk__job_points(struct stk_jobs *jobs, const struct stk_job_points *p, const float *matrix,
 	const struct stk_tensor *in, const struct stk_tensor *out, struct stk_error *err);
 

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
- * One output of a job that maps points, for C and CUDA alike. */
+ * Makes one output of a job that maps points, in C and CUDA. */
 #ifndef STK_KERNEL_POINTS_ONE_H
 #define STK_KERNEL_POINTS_ONE_H
 
 #include "kernel/job/job_place.h"
 #include "kernel/points/points.h"
 
-/* A component of a point. */
+/* Returns a component of a mapped point. */
 STK_HD float stk__job_point(const struct stk_job *job, uint32_t point, uint32_t row)
 {
 	const struct stk_job_points *p = &STK_PARAMS(stk_job_points, job);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Running jobs: affine maps of points. */
+ * Runs affine maps of points on the CPU. */
 #include "kernel/convert/convert.h"
 #include "kernel/job/job_cpu.h"
 #include "kernel/points/points.h"
 
-/* As stk__points_one, n points at a time; in and out are constants where it is inlined. */
+/* Maps n points like stk__job_points_one. in and out are constants where this is inlined. */
 static inline __attribute__((always_inline)) void map_points(
 	const float *restrict matrix, const float *restrict x, float *restrict y, int64_t n, int32_t in, int32_t out)
 {
@@ -17,7 +17,7 @@ static inline __attribute__((always_inline)) void map_points(
 		}
 }
 
-/* The usual ones: points of a plane and of space, colours, boxes, colours to gray. */
+/* Maps points with loops for the usual numbers of components: points in the plane and in space, colours, boxes, colours to gray. */
 static void map_some(const struct stk_job_points *p, const float *matrix, const float *x, float *y, int64_t n)
 {
 	if (p->in == 2 && p->out == 2)
@@ -32,7 +32,7 @@ static void map_some(const struct stk_job_points *p, const float *matrix, const 
 		map_points(matrix, x, y, n, p->in, p->out);
 }
 
-/* As stk__points_one, of n boxes. */
+/* Orders the corners of n boxes like stk__job_points_one. */
 static void order_corners(float *y, int64_t n, int32_t components)
 {
 	for (int64_t i = 0; i < n; i++, y += 2 * components)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * One output of a pointwise function (pointwise.h), for C and CUDA alike. */
+ * Makes one output of a pointwise function (pointwise.h), in C and CUDA. */
 #ifndef STK_KERNEL_POINTWISE_ELEMENT_H
 #define STK_KERNEL_POINTWISE_ELEMENT_H
 
@@ -28,7 +28,7 @@ STK_HD void stk__pointwise_move(uint8_t *dst, const uint8_t *src, int32_t size)
 
 /* ---- lookup, erase, grid ---- */
 
-/* Negative numbers become large ones, which have no entry. */
+/* Returns the key for a lookup. Negative numbers become large ones, which have no entry. */
 STK_HD uint64_t stk__pointwise_key(const uint8_t *src, int dtype)
 {
 	uint64_t key;
@@ -49,7 +49,7 @@ STK_HD const uint8_t *stk__pointwise_entry(const struct stk_pointwise *p, const 
 	return key < p->lookup.entries ? (const uint8_t *)d->constants + key * (uint64_t)d->dst_size : p->lookup.other;
 }
 
-/* The bounds of region r along dim k: the first index, and the one past the last. */
+/* Returns the bounds of region r along dimension k: the first index, and the one past the last. */
 STK_HD const int64_t *stk__pointwise_bounds(const struct stk_pointwise *p, const struct stk_pointwise_data *d, int32_t r, int32_t k)
 {
 	return (const int64_t *)d->constants + p->erase.n_fills + 2 * ((int64_t)r * p->erase.ndim + k);
@@ -77,13 +77,13 @@ STK_HD const uint8_t *stk__pointwise_fill(const struct stk_pointwise *p, const s
 	return (const uint8_t *)d->constants + 8 * (i / p->erase.fill_divisor % p->erase.n_fills);
 }
 
-/* Where along one of the grid's directions a pixel lies within its tile: below ratio is the square. */
+/* Returns the position of a pixel within its tile along one direction of the grid. The square is the part below ratio. */
 STK_HD float stk__pointwise_in_tile(float at)
 {
 	return at - floorf(at);
 }
 
-/* Where a pixel lies in tiles along the grid's directions. ys, yc: its y times s and c, which a row has in common. */
+/* Computes the position of a pixel along the grid's directions, in tiles. ys, yc: its y times s and c, which are the same for a whole row. */
 STK_HD void stk__pointwise_tiles(const struct stk_pointwise_grid *g, int32_t px, float ys, float yc, float tiles[2])
 {
 	float x = (float)px;
@@ -100,14 +100,14 @@ STK_HD bool stk__pointwise_in_square(const struct stk_pointwise_grid *g, int32_t
 
 /* ---- draws ---- */
 
-/* The four draws of a block of the sample's stream. round: further blocks of the same place. */
+/* Returns the four draws of a block of the sample's stream. round: selects further blocks for the same position. */
 STK_HD struct stk_philox_block stk__pointwise_draws(const struct stk_random *r, uint32_t block, uint32_t round)
 {
 	uint64_t key = round ? stk__mix64_hd(r->key + round) : r->key;
 	return stk__philox_hd(key, (uint32_t)r->position, (uint32_t)(r->position >> 32), r->epoch, block);
 }
 
-/* Natural logarithm of a positive normal number, to about 1e-7 of its size: the series of atanh(s), 2 s + 2/3 s^3 + ... */
+/* Natural logarithm of a positive normal number, with a relative error of about 1e-7: the series of atanh(s), 2 s + 2/3 s^3 + ... */
 STK_HD float stk__pointwise_log(float x)
 {
 	union {
@@ -115,15 +115,15 @@ STK_HD float stk__pointwise_log(float x)
 		uint32_t u;
 	} bits;
 	bits.f = x;
-	int32_t exponent = (int32_t)(bits.u - 0x3f3504f3u) >> 23; /* what is left lies from sqrt(1/2) to sqrt(2) */
+	int32_t exponent = (int32_t)(bits.u - 0x3f3504f3u) >> 23; /* the remaining factor is in sqrt(1/2) .. sqrt(2) */
 	bits.u -= (uint32_t)exponent << 23;
 	float s = (bits.f - 1) / (bits.f + 1), z = s * s;
 	float series = 2.0f + z * (0.66666667f + z * (0.4f + z * (0.28571429f + z * 0.22222222f)));
 	return (float)exponent * 0.69314718f + s * series;
 }
 
-/* Box and Muller, "A note on the generation of random normal deviates" (1958): two draws make two numbers, a radius and an angle. Of the angle, two bits
- * say the quarter, which begins an eighth of a turn before an axis; the series of sine and cosine serve what is left. */
+/* Box and Muller, "A note on the generation of random normal deviates" (1958): two draws make two numbers, as a radius and an angle. Two bits of the angle
+ * select the quarter, which begins an eighth of a turn before an axis. The rest of the angle is small enough for the series of sine and cosine. */
 STK_HD void stk__pointwise_normals(uint32_t a, uint32_t b, float out[2])
 {
 	float u = ((float)a + 0.5f) * 0x1p-32f, radius = sqrtf(-2 * stk__pointwise_log(u));
@@ -136,7 +136,7 @@ STK_HD void stk__pointwise_normals(uint32_t a, uint32_t b, float out[2])
 	out[1] = radius * (turned ? c : s);
 }
 
-/* Which of the normals that a block's draws make is output i's. */
+/* Returns the normal number of output i, from the block of draws that it shares with others. */
 STK_HD float stk__pointwise_normal(const struct stk_random *r, uint32_t i)
 {
 	struct stk_philox_block draws = stk__pointwise_draws(r, i / 4, 0);
@@ -145,7 +145,7 @@ STK_HD float stk__pointwise_normal(const struct stk_random *r, uint32_t i)
 	return pair[i & 1];
 }
 
-/* x plus noise, stored. */
+/* Stores x plus noise. */
 STK_HD void stk__pointwise_add(
 	const struct stk_pointwise_noise *n, const struct stk_pointwise_data *d, uint8_t *dst, const uint8_t *src, float normal)
 {
@@ -154,13 +154,13 @@ STK_HD void stk__pointwise_add(
 	stk__store_double(dst, d->dst_dtype, x + ((double)n->mean + (double)n->stddev * (double)normal));
 }
 
-/* Noise alone, stored. */
+/* Stores only noise. */
 STK_HD void stk__pointwise_put(const struct stk_pointwise_erase *e, const struct stk_pointwise_data *d, uint8_t *dst, float normal)
 {
 	stk__store_double(dst, d->dst_dtype, (double)e->mean + (double)e->stddev * (double)normal);
 }
 
-/* What replaces the pixel `at`; NULL: nothing. */
+/* Returns the value that replaces pixel `at`, or NULL if it is not replaced. */
 STK_HD const uint8_t *stk__pointwise_replacement(const struct stk_pointwise_noise *n, uint32_t at)
 {
 	struct stk_philox_block draws = stk__pointwise_draws(&n->random, at / 2, 0);
@@ -183,7 +183,7 @@ STK_HD double stk__pointwise_double(uint32_t a, uint32_t b)
 	return ((double)(a >> 5) * 0x1p26 + (double)(b >> 6)) * 0x1p-53;
 }
 
-/* log k!, of a whole number: Stirling's series from 10 on. */
+/* Returns log k! for an integer k, with Stirling's series from 10 on. */
 STK_HD double stk__pointwise_log_factorial(double k)
 {
 	double product = 1;
@@ -215,14 +215,14 @@ STK_HD double stk__pointwise_poisson_large(const struct stk_random *r, uint32_t 
 
 enum { STK_POINTWISE_POISSON_SMALL = 10 };
 
-/* A draw from the distribution of this mean. rare: e^-mean, of means below STK_POINTWISE_POISSON_SMALL. */
+/* Draws from the Poisson distribution of this mean. rare: e^-mean, for means below STK_POINTWISE_POISSON_SMALL. */
 STK_HD double stk__pointwise_poisson(const struct stk_random *r, uint32_t i, double mean, double rare)
 {
 	if (!(mean < STK_POINTWISE_POISSON_SMALL))
 		return mean < INFINITY ? stk__pointwise_poisson_large(r, i, mean) : mean;
 	struct stk_philox_block draws = stk__pointwise_draws(r, i, 0);
 	double u = stk__pointwise_double(draws.v[0], draws.v[1]), k = 0;
-	for (double p = rare, sum = rare; u >= sum && k < 100; sum += p) { /* the sum may stay short of 1 by its rounding */
+	for (double p = rare, sum = rare; u >= sum && k < 100; sum += p) { /* through rounding the sum may stay below 1 */
 		k++;
 		p *= mean / k;
 	}
@@ -284,7 +284,7 @@ STK_HD void stk__pointwise_one(const struct stk_pointwise *p, const struct stk_p
 	stk__pointwise_move(dst, from, d->dst_size);
 }
 
-/* What the function of a job works on. */
+/* Returns the data of a job's function. */
 STK_HD struct stk_pointwise_data stk__job_pointwise_data(const struct stk_job *job)
 {
 	struct stk_pointwise_data d;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Pointwise functions on the GPU: the functions of pointwise_element.h, an output a thread. Lookups of bytes are jobs over images (kernel/image/image.h), or have
- * a kernel of their own (pointwise_gpu_lookup.cu). */
+ * Pointwise functions on the GPU: the functions of pointwise_element.h, with one output per thread. Lookups of bytes are jobs over images
+ * (kernel/image/image.h), or have their own kernel (pointwise_gpu_lookup.cu). */
 #include "kernel/job/job_find.cuh"
 #include "kernel/job/job_place.h"
 #include "kernel/pointwise/pointwise_element.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Lookups of bytes on the GPU, whose entries are no bytes or fewer than there are keys: the table lies in shared memory, and a thread looks up the keys of a word.
- * Others are jobs over images (kernel/image/image.h) or functions of single values (pointwise_gpu.cu). */
+ * Lookups of bytes on the GPU whose entries are not bytes, or are fewer than 256. The table is in shared memory, and a thread looks up the four keys in a
+ * word. Other lookups are jobs over images (kernel/image/image.h) or are made value by value (pointwise_gpu.cu). */
 #include "kernel/job/job_find.cuh"
 #include "kernel/job/job_place.h"
 #include "kernel/pointwise/pointwise_element.h"
@@ -8,15 +8,15 @@
 
 #define THREADS STK_JOB_THREADS
 #define KEYS STK_LOOKUP_KEYS
-#define WORDS (KEYS / (4 * THREADS)) /* of keys, that a thread takes */
+#define WORDS (KEYS / (4 * THREADS)) /* words of keys for each thread */
 #define TABLE 256
 
-/* The entries of four keys, side by side. */
+/* The entries of four adjacent keys. */
 template <typename T> struct alignas(sizeof(T) < 4 ? 4 * sizeof(T) : 16) four {
 	T of[4];
 };
 
-/* For all threads. */
+/* All threads must call this. */
 template <typename T>
 static __device__ __forceinline__ void look_up(const stk_pointwise &p, const stk_pointwise_data &d, uint32_t first, uint64_t *shared)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Flat jobs that leave values as they are or replace them, by what the value's place says: erase and grid_mask. A thread moves an aligned piece of 16 bytes at
- * once. Which of its bytes are replaced are 16 bits, the lowest for the first byte: of erase it finds them row by row, of grid_mask pixel by pixel. */
+ * Flat jobs that keep or replace values depending on their position: erase and grid_mask. A thread moves an aligned piece of 16 bytes at once. A mask of 16
+ * bits says which bytes are replaced, with the lowest bit for the first byte. For erase it is computed row by row, for grid_mask pixel by pixel. */
 #include "kernel/job/job_find.cuh"
 #include "kernel/job/job_place.h"
 #include "kernel/pointwise/pointwise_element.h"
@@ -11,19 +11,20 @@
 #define PIECE STK_JOB_FLAT_PIECE
 #define ALL ((1u << PIECE) - 1)
 
-/* The bits of n bytes from byte `at` on. */
+/* Returns a mask of the n bytes from byte `at` on. */
 static __device__ __forceinline__ uint32_t bits_of(uint32_t at, uint32_t n)
 {
 	return ((1u << n) - 1) << at;
 }
 
-/* ff for each of four bits that is set. The product has each bit at four places, no two of them the same, and one of these is its byte's lowest. */
+/* Returns a word with ff for each of four bits that is set. The product has each bit at four different positions, one of which is the lowest bit of its
+ * byte. */
 static __device__ __forceinline__ uint32_t bytes_of(uint32_t bits)
 {
 	return ((bits & 15) * 0x204081u & 0x1010101u) * 255u;
 }
 
-/* The first n bytes of a piece. */
+/* Loads the first n bytes of a piece. */
 static __device__ __forceinline__ uint4 load_bytes(const uint8_t *from, uint32_t n)
 {
 	uint32_t word[4] = {};
@@ -57,15 +58,15 @@ static __device__ __forceinline__ uint32_t mix(uint32_t word, uint32_t other, ui
 	return (word & ~bytes) | (other & bytes);
 }
 
-/* Takes the bytes that `mask` names from the other. */
+/* Replaces the bytes in `mask` by those of `other`. */
 static __device__ __forceinline__ uint4 mix_pieces(const uint4 &piece, const uint4 &other, uint32_t mask)
 {
 	return make_uint4(mix(piece.x, other.x, mask), mix(piece.y, other.y, mask >> 4), mix(piece.z, other.z, mask >> 8),
 		mix(piece.w, other.w, mask >> 12));
 }
 
-/* Makes the job's pieces. mask_of(first): the bits of the piece of outputs first, first + 1, ...; replace(first): what stands there instead. The pieces at
- * the ends of the job have fewer outputs. */
+/* Makes the job's pieces. mask_of(first): the mask for the piece with outputs first, first + 1, ...; replace(first): the bytes that replace its outputs. The
+ * pieces at the ends of the job have fewer outputs. */
 template <typename M, typename R>
 static __device__ __forceinline__ void make_pieces(const stk_job_gpu_view &v, const stk_job_gpu_item &it, M mask_of, R replace)
 {
@@ -86,9 +87,9 @@ static __device__ __forceinline__ void make_pieces(const stk_job_gpu_view &v, co
 
 /* ---- grid_mask ---- */
 
-/* The pixels of a job, of which the first of a piece is (x, y); `before` of its outputs lie before the piece. */
+/* The pixels of a job. (x, y) is the first pixel of a piece, and `before` of its outputs are before the piece. */
 struct pixels {
-	uint32_t wide, width, height; /* outputs of a pixel, pixels of a row, rows of a frame */
+	uint32_t wide, width, height; /* outputs in a pixel, pixels in a row, rows in a frame */
 	uint32_t x, y, before;
 };
 
@@ -100,7 +101,7 @@ static __device__ __forceinline__ void find_pixel(pixels &p, uint32_t first)
 	p.before = first - at * p.wide;
 }
 
-/* The squares' bytes in a piece, of pixels that may have any size and go on in the next row. */
+/* Returns the mask of a piece for pixels of any size, which may continue in the next row. */
 static __device__ __forceinline__ uint32_t mask_pixels(const stk_pointwise_grid &g, pixels p, uint32_t size)
 {
 	uint32_t mask = 0, left = min(p.wide - p.before, (uint32_t)PIECE) * size; /* bytes of the pixel from byte `at` on */
@@ -115,7 +116,7 @@ static __device__ __forceinline__ uint32_t mask_pixels(const stk_pointwise_grid 
 	return mask & ALL;
 }
 
-/* The same of pixels of WIDE outputs of SIZE bytes, where all of the piece are of one row. */
+/* The same for pixels of WIDE outputs of SIZE bytes, if the whole piece is in one row. */
 template <int WIDE, int SIZE> static __device__ __forceinline__ uint32_t mask_row(const stk_pointwise_grid &g, const pixels &p)
 {
 	const float ys = (float)(int32_t)p.y * g.s, yc = (float)(int32_t)p.y * g.c;
@@ -124,20 +125,24 @@ template <int WIDE, int SIZE> static __device__ __forceinline__ uint32_t mask_ro
 #pragma unroll
 	for (int k = 0; k * BYTES < PIECE + BYTES - 1; k++) {
 		float tiles[2];
+		/* & instead of && avoids a branch */
 		stk__pointwise_tiles(&g, (int32_t)p.x + k, ys, yc, tiles);
-		bool inside = (stk__pointwise_in_tile(tiles[0]) < g.ratio) & (stk__pointwise_in_tile(tiles[1]) < g.ratio); /* no branch */
+		bool inside = (stk__pointwise_in_tile(tiles[0]) < g.ratio) & (stk__pointwise_in_tile(tiles[1]) < g.ratio);
 		mask |= inside ? bits_of(k * BYTES, BYTES) : 0;
 	}
 	return mask >> p.before * SIZE & ALL;
 }
 
-/* WIDE, SIZE: outputs of a pixel and their bytes; 0: any. */
+/* WIDE, SIZE: number of outputs in a pixel, and their bytes; 0: any. */
 template <int WIDE, int SIZE> static __device__ __forceinline__ void mask_grid(const stk_job_gpu_view &v, const stk_job_gpu_item &it)
 {
 	const stk_pointwise_grid g = STK_PARAMS(stk_pointwise, &it.job).grid;
 	const uint32_t size = SIZE ? SIZE : (uint32_t)stk__job_size(it.job.dst_dtype);
 	auto squares = [&](uint32_t first) {
-		enum { BYTES = WIDE ? WIDE * SIZE : 1, TOUCHED = (PIECE + 2 * BYTES - 2) / BYTES /* pixels of a piece at most */ };
+		enum {
+			BYTES = WIDE ? WIDE * SIZE : 1,
+			TOUCHED = (PIECE + 2 * BYTES - 2) / BYTES /* maximum number of pixels in a piece */
+		};
 		pixels p = {WIDE ? WIDE : (uint32_t)g.x_divisor, (uint32_t)g.width, (uint32_t)g.height, 0, 0, 0};
 		find_pixel(p, first);
 		if (WIDE && p.x + TOUCHED <= p.width)
@@ -163,11 +168,11 @@ static __device__ __forceinline__ void mask_any_grid(const stk_job_gpu_view &v, 
 
 /* ---- erase ---- */
 
-/* Bounds of regions as stk__pointwise_bounds has them, and where rows lie: an output's row has the indices of all dims but the last. */
+/* The bounds of regions as in stk__pointwise_bounds, and the shape. A row contains the outputs that have the same index in all dimensions but the last. */
 struct erased {
 	const int64_t *bounds;
 	int32_t regions, ndim;
-	uint32_t length; /* outputs of a row */
+	uint32_t length; /* outputs in a row */
 	const int64_t *shape;
 };
 
@@ -183,7 +188,7 @@ static __device__ __forceinline__ bool has_row(const erased &e, const int64_t *b
 	return inside;
 }
 
-/* The bytes of a row that regions take, of outputs at .. at + n - 1, which lie from `byte` on in the piece. */
+/* Returns the mask of the bytes of a row that are in regions, for outputs at .. at + n - 1, which begin at `byte` of the piece. */
 static __device__ __forceinline__ uint32_t row_bits(const erased &e, uint32_t row, uint32_t at, uint32_t n, uint32_t byte, uint32_t size)
 {
 	uint32_t mask = 0;

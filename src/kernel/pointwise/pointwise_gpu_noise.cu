@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Noise on the GPU: the functions of pointwise_element.h, several outputs a thread, since a block of draws is enough for four normal ones and for two pixels of
- * salt and pepper. What Poisson's distributions need of their means is worked out once for each value of a byte. */
+ * Noise on the GPU: the functions of pointwise_element.h with several outputs per thread, since one block of draws is enough for four normal numbers, or for
+ * two pixels of salt and pepper. Parameters of the Poisson distributions are computed once for each value of a byte. */
 #include "kernel/common/pixels.cuh"
 #include "kernel/job/job_find.cuh"
 #include "kernel/job/job_place.h"
 #include "kernel/pointwise/pointwise_element.h"
 
 #define THREADS STK_JOB_THREADS
-#define SPAN STK_JOB_OUTPUTS /* values of a thread block, or half the pixels of salt and pepper */
+#define SPAN STK_JOB_OUTPUTS /* values of a thread block, or half of its pixels for salt and pepper */
 
-/* stk__store_double to a byte. */
+/* Rounds like stk__store_double to a byte. */
 static __device__ __forceinline__ uint32_t nearest_byte(double x)
 {
 	x = x > 0 ? x : 0; /* NaN too */
@@ -53,7 +53,7 @@ static __device__ __forceinline__ void add_normals(const stk_pointwise_noise &n,
 
 /* ---- salt and pepper ---- */
 
-/* What replaces a pixel whose draws these are; NULL: nothing. */
+/* Returns the value that replaces a pixel with these draws, or NULL if it is not replaced. */
 static __device__ __forceinline__ const uint8_t *replacement(const stk_pointwise_noise &n, uint32_t whether, uint32_t which)
 {
 	if (!(stk__unit_hd(whether) < n.prob))
@@ -61,7 +61,7 @@ static __device__ __forceinline__ const uint8_t *replacement(const stk_pointwise
 	return stk__unit_hd(which) < n.salt_share ? n.salt : n.pepper;
 }
 
-/* Pixel `at` of all. */
+/* Replaces pixel `at`, counted over all, by the value `by`, or copies it if `by` is NULL. */
 static __device__ __forceinline__ void replace_pixel(
 	const stk_pointwise_noise &n, const stk_pointwise_data &d, uint32_t at, const uint8_t *by)
 {
@@ -100,7 +100,7 @@ static __device__ __forceinline__ void replace_pixels(
 
 /* ---- Poisson ---- */
 
-/* What follows from the mean that each value of a byte has; the reciprocals of whole numbers; and the outputs that the quick ways do not settle. */
+/* The parameters that depend on the mean for each value of a byte, reciprocals of integers, and a list of the outputs that need the slower algorithm. */
 struct poisson_tables {
 	double mean[256], rare[256], a[256], b[256], limit[256], reciprocal[101];
 	uint32_t left;
@@ -122,8 +122,8 @@ static __device__ __forceinline__ void make_tables(const stk_pointwise_noise &n,
 	__syncthreads();
 }
 
-/* mean / k, k from 1 to 100, correctly rounded by two steps with what a fused product leaves over (P. Markstein, "Computation of elementary functions on
- * the IBM RISC System/6000 processor", 1990). */
+/* Returns mean / k for k from 1 to 100, correctly rounded in two steps with the remainders that fused multiply-add provides (P. Markstein, "Computation of
+ * elementary functions on the IBM RISC System/6000 processor", 1990). */
 static __device__ __forceinline__ double divide(double mean, int32_t k, double reciprocal)
 {
 	double divisor = (double)k, q = mean * reciprocal;
@@ -131,7 +131,7 @@ static __device__ __forceinline__ double divide(double mean, int32_t k, double r
 	return __fma_rn(__fma_rn(-q, divisor, mean), reciprocal, q);
 }
 
-/* stk__pointwise_poisson of a mean below STK_POINTWISE_POISSON_SMALL. */
+/* Does the same as stk__pointwise_poisson for a mean below STK_POINTWISE_POISSON_SMALL. */
 static __device__ __forceinline__ double draw_small(const poisson_tables &t, double u, uint32_t x)
 {
 	int32_t k = 0;
@@ -143,7 +143,7 @@ static __device__ __forceinline__ double draw_small(const poisson_tables &t, dou
 	return (double)k;
 }
 
-/* Whether the first turn of stk__pointwise_poisson_large gives its result without a logarithm. */
+/* Returns whether the first iteration of stk__pointwise_poisson_large gives its result without a logarithm; *k is the result. */
 static __device__ __forceinline__ bool draw_soon(const poisson_tables &t, const stk_philox_block &draws, uint32_t x, double *k)
 {
 	double u = stk__pointwise_double(draws.v[0], draws.v[1]) - 0.5, v = 1 - stk__pointwise_double(draws.v[2], draws.v[3]),
@@ -152,7 +152,7 @@ static __device__ __forceinline__ bool draw_soon(const poisson_tables &t, const 
 	return us >= 0.07 && v <= t.limit[x];
 }
 
-/* Of bytes. Outputs that the quick ways do not settle wait in a list, so that not all lanes of a warp wait for one. */
+/* For bytes. Outputs that need the slower algorithm are put on a list, so that a whole warp does not wait for one lane. */
 static __device__ __forceinline__ void shoot_bytes(
 	const stk_pointwise_noise &n, const stk_pointwise_data &d, uint32_t first, uint32_t end, poisson_tables &t)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Making pointwise jobs, and what they are to the GPU. */
+ * Makes pointwise jobs, and describes them for the GPU. */
 #include "kernel/pointwise/pointwise.h"
 
 #include "kernel/job/job_kind.h"
@@ -34,7 +34,7 @@ enum stk_status stk__job_pointwise(struct stk_jobs *jobs, const struct stk_point
 
 /* ---- on the GPU ---- */
 
-/* The launches, from STK_LAUNCH_pointwise on. */
+/* The launches, counted from STK_LAUNCH_pointwise. */
 enum { ANY, LOOKUP, MASK, NOISE, POISSON };
 static const struct stk_job_launch launches[] = {
 	[ANY] = {"pointwise_gpu", "job_pointwise", 0},
@@ -61,7 +61,7 @@ static void blocks(const struct stk_job_gpu_item *it, struct stk_job_blocks *b)
 	else if (p->op == STK_POINTWISE_NORMAL)
 		count[NOISE] += stk__job_blocks_of(job->n);
 	else if (p->op == STK_POINTWISE_SALT)
-		count[NOISE] += stk__job_blocks_of(job->n / p->noise.channels); /* pixels */
+		count[NOISE] += stk__job_blocks_of(job->n / p->noise.channels); /* number of pixels */
 	else if (p->op == STK_POINTWISE_POISSON)
 		count[POISSON] += stk__job_blocks_of(job->n);
 	else if (it->flat.pieces)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Making pre-emphasis jobs, and what they are to the GPU. */
+ * Makes pre-emphasis jobs, and describes them for the GPU. */
 #include "kernel/preemphasis/preemphasis.h"
 
 #include "kernel/job/job_kind.h"

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Pre-emphasis of a signal: y[i] = x[i] - coefficient * x[i - 1], in float32, or in double for signals of float64. Elements are numbered in the order of memory. */
+ * Pre-emphasis of a signal: y[i] = x[i] - coefficient * x[i - 1], in float32, or in double for float64 signals. Elements are numbered in the order of
+ * memory. */
 #ifndef STK_KERNEL_PREEMPHASIS_H
 #define STK_KERNEL_PREEMPHASIS_H
 
 #include "kernel/job/job_place.h"
 
-/* What stands in for x[-1]. */
+/* The value used for x[-1]. */
 enum stk_preemphasis_border {
 	STK_PREEMPHASIS_ZERO,   /* 0 */
 	STK_PREEMPHASIS_CLAMP,  /* x[0] */
@@ -19,14 +20,14 @@ struct stk_preemphasis {
 };
 STK_PARAMS_FIT(stk_preemphasis);
 
-/* Element i of the signal, rounded to float32 unless it is float64. */
+/* Returns element i of the signal, rounded to float32 unless its type is float64. */
 STK_HD double stk__preemphasis_load(const struct stk_job *job, int64_t i)
 {
 	const uint8_t *at = job->src[0] + i * stk__job_size(job->src_dtype[0]);
 	return job->src_dtype[0] == STK_FLOAT64 ? *(const double *)(const void *)at : (double)stk__job_float(at, job->src_dtype[0]);
 }
 
-/* Output i of the job, for C and CUDA alike. */
+/* Makes output i of the job, in C and CUDA. */
 STK_HD void stk__preemphasis_one(const struct stk_job *job, uint32_t i)
 {
 	const struct stk_preemphasis *p = &STK_PARAMS(stk_preemphasis, job);
@@ -40,11 +41,11 @@ STK_HD void stk__preemphasis_one(const struct stk_job *job, uint32_t i)
 	stk__convert_one(job->dst + (int64_t)i * stk__job_size(job->dst_dtype), job->dst_dtype, &x, STK_FLOAT64);
 }
 
-/* Makes the job. in and out have as many elements. */
+/* Makes the job. in and out have the same number of elements. */
 STK_MUST_USE enum stk_status stk__job_preemphasis(struct stk_jobs *jobs, const struct stk_preemphasis *p, const struct stk_tensor *in,
 	const struct stk_tensor *out, struct stk_error *err);
 
-/* Runs the job on the CPU. _avx2: the same source, compiled for such registers. */
+/* Runs the job on the CPU. The _avx2 function is the same source compiled for 256-bit registers. */
 void stk__preemphasis_run(const struct stk_job *job);
 void stk__preemphasis_run_avx2(const struct stk_job *job);
 
