@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Building a recipe, and its launch. */
+ * Builds a recipe, and launches it. */
 #include "kernel/recipe/recipe_hd.h"
 
 #include <string.h>
@@ -32,7 +32,7 @@ static bool same_but_for_geometry(const struct stk_pass *a, const struct stk_pas
 	       memcmp(a->steps, b->steps, sizeof a->steps) == 0;
 }
 
-/* Adds to the recipe what the operator added; `made` has the geometry of the operator alone. */
+/* Adds the operator's changes to the recipe; `made` has only the geometry of this operator. */
 static void take_over(struct stk_recipe *r, const struct stk_pass *made)
 {
 	uint8_t filled = r->pass.has_fill;
@@ -77,14 +77,14 @@ bool stk__recipe_window(struct stk_recipe *r, const struct stk_recipe_window *w,
 		m->places[a] = w->places[a];
 		m->draw[a] = w->draw[a];
 	}
-	/* Any window that is inside, or outside, as this one may be: what counts are extents and the step. */
+	/* Adds a window that is inside of the image, or one that is not, as in the real one: only extents and the step matter. */
 	stk__pass_window(&made, (struct stk_rect){inside ? 0 : size[0], 0, w->w, w->h}, inside ? NULL : fill);
 	r->n_moves++;
 	take_over(r, &made);
 	return true;
 }
 
-/* ---- what runs ---- */
+/* ---- running ---- */
 
 static bool mixes(const struct stk_step *step)
 {
@@ -131,7 +131,7 @@ void stk__recipe_layout(struct stk_recipe_batch *b, const struct stk_recipe *r, 
 
 void stk__recipe_pass(const struct stk_recipe *r, uint32_t epoch, uint64_t position, struct stk_pass *p)
 {
-	const struct stk_pass *from = &r->pass; /* steps are most of the struct: only those in use are copied */
+	const struct stk_pass *from = &r->pass; /* steps are most of the struct, so only those in use are copied */
 	memcpy(p, from, offsetof(struct stk_pass, steps) + (size_t)from->n_steps * sizeof *from->steps);
 	p->dtype = from->dtype;
 	p->w = from->w;

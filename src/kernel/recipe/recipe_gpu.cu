@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Recipes on the GPU (recipe.h): a thread block finds its sample, makes the draws, and writes the image, four neighbouring elements a thread. The
- * arithmetic is that of the passes (pass_gpu.cuh). */
+ * Recipes on the GPU (recipe.h): a thread block finds its sample, draws its random numbers, and writes the image; a thread writes four adjacent elements at
+ * a time. The arithmetic is that of passes (pass_gpu.cuh). */
 #include "kernel/pass/pass_gpu.cuh"
 #include "kernel/recipe/recipe_hd.h"
 
 #define RECIPE_THREADS STK_RECIPE_THREADS
-#define STAGED 12288 /* bytes of an image that shared memory takes: 64 x 64 pixels of 3 channels */
+#define STAGED 12288 /* bytes of the largest image that shared memory holds: 64 x 64 pixels of 3 channels */
 
-/* What is the same for all of a block's elements. */
+/* Values that are the same for all elements of a thread block. */
 struct picture {
 	stk_axis_map x, y;
-	int32_t pixel, row; /* bytes of the source */
+	int32_t pixel, row; /* in bytes, of the source */
 	const uint8_t *from;
 	uint8_t *to;
 };
 
-/* The constants of the usual finish, by channel, in shared memory: elements of a thread are of different channels. */
+/* The constants of the usual finish for each channel, in shared memory, since the elements of a thread have different channels. */
 struct constants {
 	float scale[STK_RECIPE_CHANNELS], bias[STK_RECIPE_CHANNELS], fill[STK_RECIPE_CHANNELS];
 };
@@ -30,7 +30,7 @@ static __device__ __forceinline__ bool holds(const stk_axis_map &m, int32_t at)
 	return at >= m.low && at < m.high;
 }
 
-/* An element by the pass's steps. */
+/* Computes an element with the pass's steps. */
 static __device__ __forceinline__ float by_steps(const stk_pass &p, float v, int c, bool valid)
 {
 	int32_t channels = p.in_c;
@@ -45,7 +45,7 @@ static __device__ __forceinline__ float by_steps(const stk_pass &p, float v, int
 	return v;
 }
 
-/* Where an element of the output lies in it. */
+/* The position of an element in the output. */
 struct spot {
 	int32_t x, y, c;
 };
@@ -60,7 +60,7 @@ template <bool PLANAR> static __device__ __forceinline__ spot find_spot(const st
 	return s;
 }
 
-/* To the next element in memory. */
+/* Moves to the next element in memory. */
 template <bool PLANAR> static __device__ __forceinline__ void step_on(const stk_pass &p, spot &s)
 {
 	if (PLANAR) {
@@ -143,7 +143,7 @@ static __device__ __forceinline__ void write(const stk_recipe_batch &b, const st
 	}
 }
 
-/* The usual images, of three channels and whole quads of pixels: a thread finds where a quad lies once for its twelve values. */
+/* The usual images, with three channels and widths of whole quads of pixels: a thread computes the position of a quad once for its twelve values. */
 #define QUAD 4
 #define COLORS 3
 
@@ -214,7 +214,7 @@ static __device__ __forceinline__ void copy_tables(const stk_recipe_batch &b, in
 	}
 }
 
-/* The source image, in shared memory where it fits: each of its bytes is read once, in whole lines. */
+/* Returns the source image, copied to shared memory if it fits. Each of its bytes is read once, in whole lines. */
 static __device__ __forceinline__ const uint8_t *stage(const stk_recipe_batch &b, int64_t id, uint4 *shared)
 {
 	const uint8_t *from = b.images + id * b.image_bytes;
@@ -226,7 +226,7 @@ static __device__ __forceinline__ const uint8_t *stage(const stk_recipe_batch &b
 	return (const uint8_t *)shared;
 }
 
-/* One channel a thread. */
+/* Loads the constants of one channel; each thread takes one. */
 static __device__ __forceinline__ void take_constants(const stk_recipe_batch &b, const stk_pass &p, int32_t c, constants &k)
 {
 	int32_t affine = p.has_fill && b.fill_before, fill = b.fill_before ? 0 : 1;
@@ -244,7 +244,7 @@ extern "C" __global__ void __launch_bounds__(RECIPE_THREADS) recipe_run(const __
 	int32_t sample = (int32_t)blockIdx.x, thread = (int32_t)threadIdx.x;
 	const stk_recipe_run &run = *stk__recipe_find_run(&b, sample);
 	int64_t position = stk__recipe_position(&run, sample);
-	if (thread == 0) /* warps of their own: which sample, what it draws, and the constants */
+	if (thread == 0) /* different warps find the sample, draw its random numbers, and load the constants */
 		id = stk__recipe_id(&b, &run, position);
 	if (thread == 32 && b.recipe)
 		stk__recipe_place(b.recipe, run.epoch, (uint64_t)position, pre);

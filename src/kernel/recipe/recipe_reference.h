@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * A recipe's batch in plain C. The tests compare the kernel with it; the library does not hold it. */
+ * Runs a recipe's batch in plain C. The tests compare the kernel with it; it is not part of the library. */
 #ifndef STK_KERNEL_RECIPE_REFERENCE_H
 #define STK_KERNEL_RECIPE_REFERENCE_H
 

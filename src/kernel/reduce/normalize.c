@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Making normalisations, and what they are to the GPU. */
+ * Makes normalisation jobs, and describes them for the GPU. */
 #include "kernel/reduce/normalize.h"
 
 #include "kernel/job/job_kind.h"
@@ -44,7 +44,7 @@ enum stk_status stk__job_normalize(struct stk_jobs *jobs, const struct stk_job_n
 
 /* ---- on the GPU ---- */
 
-/* The launches, from STK_LAUNCH_normalize on: what is measured, then the outputs. */
+/* The launches, counted from STK_LAUNCH_normalize: measurements, then outputs. */
 enum { MEASURE, ANY, FLAT };
 static const struct stk_job_launch launches[] = {
 	[MEASURE] = {"normalize_gpu", "job_measure", 0},
@@ -52,7 +52,7 @@ static const struct stk_job_launch launches[] = {
 	[FLAT] = {"normalize_gpu_flat", "job_normalize_flat", 0},
 };
 
-/* A normalisation that measures nothing: the mean and the factor of each group come with its tables. */
+/* Returns whether the normalisation measures nothing: the mean and the factor of each group are given and uploaded with the tables. */
 static bool is_given(const struct stk_job *job)
 {
 	const struct stk_job_normalize *n = &STK_PARAMS(stk_job_normalize, job);
@@ -80,7 +80,7 @@ static void place(struct stk_job *job, const void *given, uint8_t *to)
 		memcpy(to, given, job->constant_bytes);
 	for (uint32_t k = 0; is_given(job) && k < STK_PARAMS(stk_job_normalize, job).groups.groups; k++, to += 2 * sizeof(double)) {
 		double stats[] = {
-			stk__job_mean(&host, k, 0), stk__job_factor(&host, k, 0)}; /* as a measure of the group would write them */
+			stk__job_mean(&host, k, 0), stk__job_factor(&host, k, 0)}; /* in the form that measuring the group would produce */
 		memcpy(to, stats, sizeof stats);
 	}
 }

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Normalisation of groups of elements by their mean and standard deviation, given or measured. */
+ * Normalises groups of elements by their mean and standard deviation, which are given or measured. */
 #ifndef STK_KERNEL_NORMALIZE_H
 #define STK_KERNEL_NORMALIZE_H
 
 #include "kernel/reduce/reduce.h"
 
-/* (x - mean) * factor + shift, in double, where factor is scale / sqrt(variance + epsilon), or 0 where nothing varies. Bytes are measured by exact sums of them
- * and of their squares (stk__job_spread). The job's constants are n_mean means,
- * then n_factor factors: one, or one a group; none: measured. Source 1 is the mean and the factor of each output's group, in the job's work memory. */
+/* Computes (x - mean) * factor + shift, in double. factor is scale / sqrt(variance + epsilon), or 0 if the values do not vary. Bytes are measured by exact
+ * sums of values and of squares (stk__job_spread). The job's constants are n_mean means, followed by n_factor factors; each number is one, one per group, or
+ * 0 if it is measured. Source 1 is the mean and the factor of each output's group, in the job's work memory. */
 struct stk_job_normalize {
 	int32_t n_mean, n_factor;
 	int64_t ddof;
@@ -16,8 +16,8 @@ struct stk_job_normalize {
 };
 STK_PARAMS_FIT(stk_job_normalize);
 
-/* n: everything but the groups, which follow from in and the bits of `reduced`, one a dim. given: n_mean means and n_factor factors. in has at most
- * STK_JOB_MOST elements. */
+/* Makes the job. n: everything but the groups, which follow from in and `reduced`, which has a bit for each dimension. given: n_mean means and n_factor
+ * factors. in has at most STK_JOB_MOST elements. */
 STK_MUST_USE enum stk_status stk__job_normalize(struct stk_jobs *jobs, const struct stk_job_normalize *n, const double *given,
 	const struct stk_tensor *in, const struct stk_tensor *out, uint32_t reduced, struct stk_error *err);
 

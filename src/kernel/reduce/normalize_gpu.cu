@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Normalisation on the GPU: measures of groups, and an output a thread. */
+ * Normalisation on the GPU: measures groups, then makes one output per thread. */
 #include "kernel/job/job_find.cuh"
 #include "kernel/reduce/normalize_one.h"
 #include "kernel/reduce/reduce_blocks.h"
 
 #define THREADS STK_JOB_THREADS
 
-/* What values add to a sum: themselves, or the square of their distance from the mean. */
+/* What a value adds to a sum: the value itself minus the mean, or the square of that. */
 struct term {
 	double mean;
 	bool squares;
@@ -25,7 +25,7 @@ static __device__ __forceinline__ double sum_elements(const stk_job &job, const 
 	return sum;
 }
 
-/* The sum of all threads' sums, pairwise as job.h says, for all of them. */
+/* Returns the sum of all threads' sums, added pairwise in the order that reduce.h fixes, to all threads. */
 static __device__ __forceinline__ double sum_lanes(double sum)
 {
 	__shared__ double sums[STK_JOB_PARTIAL_SUMS];
@@ -41,7 +41,7 @@ static __device__ __forceinline__ double sum_lanes(double sum)
 	return total;
 }
 
-/* Measures a group with one thread, or `together` with all of a thread block. */
+/* Measures a group with one thread, or if `together` with all threads of the thread block. */
 static __device__ __forceinline__ void measure_group(const stk_job &job, uint32_t group, bool together)
 {
 	const stk_job_normalize &n = STK_PARAMS(stk_job_normalize, &job);
@@ -69,7 +69,7 @@ static __device__ __forceinline__ void measure_group(const stk_job &job, uint32_
 	stats[1] = stk__job_factor(&job, group, squares);
 }
 
-/* A thread works on groups that are short, else a thread block on one. */
+/* Short groups are measured by one thread each, long ones by a thread block each. */
 extern "C" __global__ void __launch_bounds__(THREADS) job_measure(const __grid_constant__ stk_job_gpu_view v)
 {
 	const stk_job_gpu_item &it = v.items[find_item(v)];

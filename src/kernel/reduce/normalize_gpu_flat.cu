@@ -15,7 +15,7 @@ static __device__ __forceinline__ stats stats_of(const stk_job_gpu_item &it, uin
 	return s;
 }
 
-/* stk__job_normalize_one. */
+/* Does the same as stk__job_normalize_one. */
 static __device__ __forceinline__ float normalized(double x, const stats &s, double shift)
 {
 	return (float)((x - s.mean) * s.factor + shift);
@@ -23,7 +23,7 @@ static __device__ __forceinline__ float normalized(double x, const stats &s, dou
 
 template <typename T> struct normalizing {
 	enum { N = PIECE / sizeof(T) };
-	/* One group for all, or one for each of three channels. */
+	/* Returns whether all outputs belong to one group, or to three groups in turn, one per channel. */
 	static __device__ __forceinline__ bool serves(const stk_job_gpu_item &it, uint32_t first)
 	{
 		const stk_job_repeat &r = it.flat.of[1];
@@ -45,7 +45,7 @@ template <typename T> struct normalizing {
 		}
 		store_floats<T>(it, s, v);
 	}
-	/* Pieces that lie THREADS pieces apart begin at the three channels in turn: 3 does not divide their distance. */
+	/* Pieces that are THREADS pieces apart begin with different channels in turn, since 3 does not divide their distance. */
 	static __device__ __forceinline__ void run(const stk_job_gpu_item &it, const many_pieces<N> &s)
 	{
 		double x[together<N>::OUTPUTS], shift = STK_PARAMS(stk_job_normalize, &it.job).shift;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * One output of a normalisation, and what is measured for it, for C and CUDA alike. */
+ * Makes one output of a normalisation, and the values measured for it, in C and CUDA. */
 #ifndef STK_KERNEL_NORMALIZE_ONE_H
 #define STK_KERNEL_NORMALIZE_ONE_H
 
@@ -12,14 +12,14 @@ STK_HD double stk__job_mean(const struct stk_job *job, uint32_t group, double su
 	return n->n_mean ? ((const double *)job->constants)[n->n_mean == 1 ? 0 : group] : sum / (double)n->groups.count;
 }
 
-/* Whether a group is measured by its sum and the sum of its squares, which are exact for bytes: no order of sums matters then. */
+/* Returns whether a group is measured by its sum and the sum of its squares. For bytes these are exact, so the order of summation does not matter. */
 STK_HD bool stk__job_measures_exactly(const struct stk_job *job)
 {
 	return job->src_dtype[0] == STK_UINT8 && !STK_PARAMS(stk_job_normalize, job).n_mean;
 }
 
-/* The squares of the distances of `count` whole numbers from their mean, from their sum and the sum of their squares: about the whole part of the mean, in
- * whole numbers, less what the mean's fraction makes. */
+/* Returns the sum of the squared distances of `count` integers from their mean, computed from their sum and the sum of their squares: first about the
+ * integer part of the mean, in integers, then corrected for the fraction of the mean. */
 STK_HD double stk__job_spread(uint32_t count, double sum, double squares)
 {
 	uint64_t s = (uint64_t)sum, whole = s / count, rest = s - whole * count;

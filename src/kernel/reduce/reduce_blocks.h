@@ -5,12 +5,12 @@
 
 #include "kernel/reduce/reduce_bytes.h"
 
-#define STK_REDUCE_GROUPS 2048 /* short ones, of a thread block */
+#define STK_REDUCE_GROUPS 2048 /* number of short groups per thread block */
 
-/* The launches of reductions, from STK_LAUNCH_reduce on. */
+/* The launches of reductions, counted from STK_LAUNCH_reduce. */
 enum { STK_REDUCE_ANY, STK_REDUCE_COLUMNS, STK_REDUCE_ROWS };
 
-/* A thread works on a group that is short, a thread block on a long one. */
+/* Returns the number of thread blocks: short groups take one thread each, long ones a thread block each. */
 static inline uint32_t stk__group_blocks(const struct stk_job_groups *g)
 {
 	return g->count < STK_JOB_SERIAL ? (g->groups + STK_REDUCE_GROUPS - 1) / STK_REDUCE_GROUPS : g->groups;

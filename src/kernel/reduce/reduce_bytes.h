@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Jobs that reduce or measure bytes on the GPU. Sums of bytes and of their squares are exact in any order, so many thread blocks share a group, and threads
- * take its elements as they lie.
+ *
+ * Jobs that reduce or measure bytes on the GPU. Sums of bytes and of their squares are exact in any order, so several thread blocks can share a group, and
+ * threads take its elements in the order of memory.
  *
  *   columns   few groups, whose elements alternate: the channels of an image, or all of a tensor
- *   rows      many groups of a few elements each, which follow each other: the channels of each pixel */
+ *   rows      many groups of a few adjacent elements: the channels of each pixel */
 #ifndef STK_KERNEL_REDUCE_BYTES_H
 #define STK_KERNEL_REDUCE_BYTES_H
 
@@ -12,17 +13,18 @@
 #include "kernel/reduce/reduce_one.h"
 
 enum {
-	STK_JOB_COLUMNS = 12,                 /* at most; the number of columns divides it */
-	STK_JOB_COLUMNS_CHUNK = 16,           /* bytes of a load */
-	STK_JOB_COLUMNS_CHUNKS = 3 * 8 * 256, /* of a thread block */
-	STK_JOB_ROW = 4,                      /* elements of a row, at most */
-	STK_JOB_ROWS = 16 * 256,              /* of a thread block */
+	STK_JOB_COLUMNS = 12,                 /* maximum number of columns; the actual number divides it */
+	STK_JOB_COLUMNS_CHUNK = 16,           /* bytes per load */
+	STK_JOB_COLUMNS_CHUNKS = 3 * 8 * 256, /* chunks per thread block */
+	STK_JOB_ROW = 4,                      /* maximum number of elements in a row */
+	STK_JOB_ROWS = 16 * 256,              /* rows per thread block */
 };
 
-/* What the thread blocks of a job's columns add up, zero at first. Of extremes it is the greatest, and the least is the greatest of all complements. */
+/* The sums over the thread blocks of a job with columns, zero at first. For extremes `sum` is the maximum; the minimum is computed as the maximum of the
+ * complements. */
 struct stk_job_totals {
 	unsigned long long sum[STK_JOB_COLUMNS], squares[STK_JOB_COLUMNS];
-	uint32_t arrived; /* thread blocks that are through */
+	uint32_t arrived; /* number of thread blocks that have finished */
 };
 
 STK_HD bool stk__job_bytes_serve(const struct stk_job *job)
@@ -58,7 +60,7 @@ STK_HD bool stk__job_is_rows(const struct stk_job *job)
 	       g->kept[0].stride == g->count;
 }
 
-/* Thread blocks of a job that is columns, or rows. */
+/* Return the number of thread blocks of a job with columns, or with rows. */
 STK_HD uint32_t stk__job_column_blocks(const struct stk_job_groups *g)
 {
 	const uint32_t bytes = STK_JOB_COLUMNS_CHUNK * STK_JOB_COLUMNS_CHUNKS;

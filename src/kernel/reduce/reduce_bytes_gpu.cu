@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Reductions and measures of bytes (reduce_bytes.h). */
+ * Reductions and measurements of bytes (reduce_bytes.h). */
 #include "kernel/job/job_find.cuh"
 #include "kernel/reduce/normalize_one.h"
 #include "kernel/reduce/reduce_bytes.h"
@@ -11,7 +11,7 @@
 
 /* ---- columns ---- */
 
-/* What is worked out of a job's bytes. LEAST is the greatest of their complements. */
+/* What is computed from a job's bytes. LEAST is the maximum of their complements. */
 enum what { SUMS, SQUARES, SUMS_AND_SQUARES, GREATEST, LEAST };
 
 static __device__ __forceinline__ what what_of(const stk_job &job)
@@ -25,7 +25,7 @@ static __device__ __forceinline__ what what_of(const stk_job &job)
 							       : SQUARES;
 }
 
-/* A job's bytes: those before the first aligned chunk, the chunks, those behind the last. */
+/* A job's bytes: `lead` bytes before the first aligned chunk, the chunks, and the bytes after the last one. */
 struct stretch {
 	const uint8_t *src;
 	uint32_t n, lead, chunks;
@@ -40,7 +40,7 @@ static __device__ __forceinline__ stretch stretch_of(const stk_job &job)
 	return s;
 }
 
-/* What a thread has found at each position of POSITIONS bytes that follow each other, or in a job's columns. */
+/* A thread's results for each position in POSITIONS consecutive bytes, or for each column of the job. */
 struct found {
 	uint32_t sum[POSITIONS], squares[POSITIONS];
 };
@@ -55,8 +55,8 @@ template <what WHAT> static __device__ __forceinline__ void take(found &f, int p
 		f.sum[p] = max(f.sum[p], byte);
 }
 
-/* Chunks of the thread block: a thread takes every 256th, and as 256 chunks are a position more than whole turns of POSITIONS bytes, its next three begin at
- * each of the positions 0, 4 and 8, from its own first one on. */
+/* Processes the chunks of the thread block; each thread takes every 256th. 256 chunks are four bytes more than a multiple of POSITIONS, so a thread's three
+ * consecutive chunks begin at the positions 0, 4 and 8, relative to its first chunk. */
 template <what WHAT> static __device__ __forceinline__ void take_chunks(const stretch &s, uint32_t block, found &f)
 {
 	const uint4 *from = (const uint4 *)(s.src + s.lead);
@@ -83,13 +83,13 @@ template <what WHAT> static __device__ __forceinline__ void take_chunks(const st
 	}
 }
 
-/* What the thread found at position p of its stretch, where its own positions begin 4 * turn later. */
+/* Returns the thread's result for position p of its stretch, where its own positions begin 4 * turn later. */
 static __device__ __forceinline__ uint32_t at_position(const uint32_t *mine, int p, uint32_t turn)
 {
 	return turn == 0 ? mine[p] : turn == 1 ? mine[(p + 8) % POSITIONS] : mine[(p + 4) % POSITIONS];
 }
 
-/* Adds what all threads have found to the thread block's totals. For all of its threads. */
+/* Adds the results of all threads to the thread block's totals. All of its threads must call this. */
 template <what WHAT> static __device__ __forceinline__ void join(const found &f, uint32_t lead, uint32_t columns, stk_job_totals &all)
 {
 	uint32_t turn = threadIdx.x % 3;
@@ -111,7 +111,7 @@ template <what WHAT> static __device__ __forceinline__ void join(const found &f,
 	}
 }
 
-/* The bytes before the first chunk and behind the last, which the first thread block takes. */
+/* Processes the bytes before the first chunk and after the last. Run by the first thread block. */
 template <what WHAT> static __device__ __forceinline__ void take_edges(const stretch &s, uint32_t columns, stk_job_totals &all)
 {
 	uint32_t behind = threadIdx.x - CHUNK, at = threadIdx.x < CHUNK ? threadIdx.x : s.lead + s.chunks * CHUNK + behind;
@@ -127,7 +127,7 @@ template <what WHAT> static __device__ __forceinline__ void take_edges(const str
 		atomicAdd(&all.squares[column], (unsigned long long)(byte * byte));
 }
 
-/* The result of a column. */
+/* Stores the result of a column. */
 static __device__ __forceinline__ void finish(const stk_job &job, what w, uint32_t column, uint64_t sum, uint64_t squares)
 {
 	if (job.kind == STK_JOB_normalize) {
@@ -218,7 +218,7 @@ static __device__ __forceinline__ void store_row(const stk_job &job, uint32_t ro
 	stk__job_reduce_store(&job, job.dst + (int64_t)row * stk__job_size(job.dst_dtype), v);
 }
 
-/* Rows of N bytes. The default type of sums, whose results need no conversion, is told from the others once. */
+/* Reduces rows of N bytes. The default type of sums, whose results need no conversion, has a loop of its own. */
 template <int N> static __device__ __forceinline__ void reduce_rows(const stk_job &job, uint32_t first, uint32_t end)
 {
 	int32_t op = STK_PARAMS(stk_job_reduce, &job).op;

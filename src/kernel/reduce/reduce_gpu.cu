@@ -5,7 +5,7 @@
 
 #define THREADS STK_JOB_THREADS
 
-/* Joins all threads' parts of a group in the order that job.h fixes; thread 0 gets the result. */
+/* Combines all threads' parts of a group in the order that reduce.h fixes; thread 0 gets the result. */
 static __device__ __forceinline__ stk_job_value join_lanes(const stk_job &job, stk_job_value part)
 {
 	__shared__ stk_job_value parts[STK_JOB_PARTIAL_SUMS];
@@ -26,7 +26,7 @@ struct share {
 	double mean;
 };
 
-/* Elements of T, as the job's domain holds it: the loops below know the type beforehand, and where elements lie if only one dim is reduced. */
+/* Sums elements of type T in the job's domain. The loops below have the type as a constant, and need no index computations if only one dimension is reduced. */
 template <typename T> static __device__ __forceinline__ stk_job_value sum_share(const stk_job &job, const share &s, bool squares)
 {
 	const stk_job_groups &g = STK_PARAMS(stk_job_reduce, &job).groups;
@@ -60,7 +60,7 @@ template <typename T> static __device__ __forceinline__ stk_job_value extreme_sh
 	for (uint32_t k = s.first; k < g.count; k += s.step) {
 		T v = x[line ? (int64_t)k * stride : stk__job_offset(g.reduced, g.n_reduced, k)];
 		bool better = min ? v < found : v > found;
-		found = v == v && (better || !any) ? v : found; /* NaN are passed over */
+		found = v == v && (better || !any) ? v : found; /* NaNs are skipped */
 		any = any || v == v;
 	}
 	if (!any)
@@ -102,7 +102,7 @@ static __device__ __forceinline__ stk_job_value reduce_share(const stk_job &job,
 	}
 }
 
-/* Reduces a group with one thread, or `together` with all of a thread block. */
+/* Reduces a group with one thread, or if `together` with all threads of the thread block. */
 static __device__ __forceinline__ void reduce_group(const stk_job &job, uint32_t group, bool together)
 {
 	const stk_job_groups &g = STK_PARAMS(stk_job_reduce, &job).groups;
@@ -115,7 +115,7 @@ static __device__ __forceinline__ void reduce_group(const stk_job &job, uint32_t
 		stk__job_reduce_store(&job, job.dst + (int64_t)group * stk__job_size(job.dst_dtype), part);
 }
 
-/* As job_measure. */
+/* Divides the work like job_measure. */
 extern "C" __global__ void __launch_bounds__(THREADS) job_reduce(const __grid_constant__ stk_job_gpu_view v)
 {
 	const stk_job_gpu_item &it = v.items[find_item(v)];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Reductions on the CPU. Groups that lie beside each other are reduced together, a tile of columns at a time, so that inner loops run over memory in its
- * order whichever dims are reduced. Element k of a column goes to lane k % lanes; at the end lanes are joined pairwise, as job.h says. */
+ * Reductions on the CPU. Adjacent groups are reduced together, a tile of columns at a time, so that inner loops run over memory in order, whichever
+ * dimensions are reduced. Element k of a column is added to lane k % lanes; at the end lanes are combined pairwise, in the order of reduce.h. */
 #include "kernel/reduce/reduce_run.h"
 
 #include "kernel/convert/convert.h"
@@ -9,23 +9,24 @@
 
 #include <string.h>
 
-/* Columns of a tile; fewer where they lie apart, since each then needs a cache line of its own, which its rows share. */
+/* Maximum number of columns in a tile. The number is smaller for columns that are not adjacent, since each then needs its own cache line, which its rows
+ * share. */
 enum { ROOM = 4096, COLUMNS = 512, COLUMNS_APART = 128 };
 
-/* What the lanes of a tile hold: sums in one of these types, or the least or greatest elements in the source's own (floats for halves). */
+/* The type of a tile's lanes: sums in one of these types, or minima or maxima in the type of the elements (float for 16-bit floats). */
 enum lane_type { LANE_DOUBLE, LANE_INT64, LANE_INT32, LANE_UINT32, LANE_ELEMENT };
 
 struct tile {
 	const struct stk_job *job;
 	enum lane_type type;
-	int element;        /* the type of elements in lanes that hold such */
+	int element;        /* type of LANE_ELEMENT lanes */
 	int lanes, columns; /* lane l of column c is at l * columns + c */
 	bool squares, about;
 	_Alignas(64) uint8_t lane[8 * ROOM];
-	double mean[ROOM]; /* of each lane's column, where `about` */
+	double mean[ROOM]; /* the mean for each lane's column, if `about` */
 };
 
-/* ---- n elements, `step` apart, to n lanes ---- */
+/* ---- add n elements, `step` apart, to n lanes ---- */
 
 #define INTEGERS(X)                                                                                                                        \
 	X(INT8, int8_t)                                                                                                                    \
@@ -41,7 +42,7 @@ struct tile {
 	X(FLOAT, float)                                                                                                                    \
 	X(FLOAT64, double)
 
-/* A loop over elements of `type`: GCC makes another of it for a step of 1. */
+/* A loop over elements of `type`. GCC makes a second version of it for a step of 1. */
 #define LOOP(name, type, lane, result)                                                                                                     \
 	static void name(void *lanes, const void *src, int64_t step, int64_t n)                                                            \
 	{                                                                                                                                  \
@@ -99,7 +100,7 @@ static void add_distances(const struct tile *t, int64_t first, const double *res
 		p[i] += (x[i] - mean[i]) * (x[i] - mean[i]);
 }
 
-/* The elements one after the other, as another type. n <= ROOM. */
+/* Gathers elements and converts them to another type. n <= ROOM. */
 static const void *converted(void *room, int to, const uint8_t *src, int64_t step, int64_t n, int from)
 {
 	uint8_t gathered[8 * ROOM];
@@ -110,7 +111,7 @@ static const void *converted(void *room, int to, const uint8_t *src, int64_t ste
 	return room;
 }
 
-/* Takes n elements to lanes first .. first + n - 1. */
+/* Adds n elements to lanes first .. first + n - 1. */
 static void take(struct tile *t, int64_t first, const uint8_t *src, int64_t step, int64_t n)
 {
 	double room[ROOM];
@@ -184,7 +185,7 @@ static void set_lanes(struct tile *t, uint32_t group)
 	}
 }
 
-/* Columns of the tile are joined and stored as groups group, group + 1, ... */
+/* Combines the lanes of each column of the tile, and stores the results as groups group, group + 1, ... */
 static void store_tile(struct tile *t, uint32_t group)
 {
 	const struct stk_job *job = t->job;
@@ -200,13 +201,13 @@ static void store_tile(struct tile *t, uint32_t group)
 	}
 }
 
-/* Reduces columns that begin at `base`, `column` elements apart. */
+/* Reduces columns that begin at `base` and are `column` elements apart. */
 static void reduce_tile(struct tile *t, uint32_t group, const uint8_t *base, int64_t column)
 {
 	const struct stk_job_groups *g = &STK_PARAMS(stk_job_reduce, t->job).groups;
 	const struct stk_job_axis one = {1, 1}, *rows = g->n_reduced ? &g->reduced[g->n_reduced - 1] : &one;
 	int64_t size = stk__job_size(t->job->src_dtype[0]);
-	/* rows that follow each other, or elements of the one column: consecutive lanes take them at once */
+	/* if rows are contiguous, or there is one column, several lanes can take consecutive elements at once */
 	bool runs = t->columns == 1 || (column == 1 && rows->stride == t->columns);
 	int64_t step = t->columns == 1 ? rows->stride : column;
 	set_lanes(t, group);
@@ -221,9 +222,9 @@ static void reduce_tile(struct tile *t, uint32_t group, const uint8_t *base, int
 	store_tile(t, group);
 }
 
-/* ---- short columns that stand alone ---- */
+/* ---- single short columns ---- */
 
-/* The elements of one group, one after the other. */
+/* Reduces one group, one element after the other. */
 static void reduce_serially(const struct tile *t, uint32_t group, const uint8_t *base)
 {
 	const struct stk_job *job = t->job;
@@ -238,7 +239,7 @@ static void reduce_serially(const struct tile *t, uint32_t group, const uint8_t 
 	stk__job_reduce_store(job, job->dst + (int64_t)group * stk__job_size(job->dst_dtype), v);
 }
 
-/* ---- all of it ---- */
+/* ---- the whole reduction ---- */
 
 static enum lane_type lane_type_of(const struct stk_job *job, bool squares)
 {
@@ -247,20 +248,20 @@ static enum lane_type lane_type_of(const struct stk_job *job, bool squares)
 		return LANE_ELEMENT;
 	if (r->domain == STK_ARITH_DOUBLE)
 		return LANE_DOUBLE;
-	/* a lane gets one element in 256 where there are many: sums of so many of 16 bits fit */
+	/* with many elements, a lane gets one in 256, so that sums of 16-bit elements fit */
 	if (stk__job_size(job->src_dtype[0]) > 2 || squares || r->groups.count >= 1u << 23)
 		return LANE_INT64;
 	return r->domain == STK_ARITH_INT64 ? LANE_INT32 : LANE_UINT32;
 }
 
-/* How many neighbouring groups are reduced at once. Long groups have many lanes each, so there is room for few of them. */
+/* Returns the number of adjacent groups that are reduced at once. Long groups have many lanes each, so only a few of them fit. */
 static int columns_of(const struct stk_job_groups *g, int lanes)
 {
 	if (!g->n_kept)
 		return 1;
 	struct stk_job_axis inner = g->kept[g->n_kept - 1];
 	int most = lanes > 1 ? ROOM / lanes : inner.stride == 1 ? COLUMNS : COLUMNS_APART;
-	if (lanes > 1 && inner.stride != 1) /* each by itself runs through its own memory */
+	if (lanes > 1 && inner.stride != 1) /* each column is in memory of its own, so they are reduced one by one */
 		return 1;
 	return (int64_t)inner.size < most ? (int)inner.size : most;
 }

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Runs reductions and normalisations on the CPU. The job's memory is host memory. _avx2: the same source, compiled for such registers. */
+ * Runs reductions and normalisations on the CPU; the job's memory must be host memory. The _avx2 function is the same source compiled for 256-bit registers. */
 #ifndef STK_KERNEL_REDUCE_RUN_H
 #define STK_KERNEL_REDUCE_RUN_H
 
 #include "kernel/job/job.h"
 
 void stk__reduce_run(const struct stk_job *job);
-void stk__normalize_run(const struct stk_job *job); /* the caller has set job->work */
+void stk__normalize_run(const struct stk_job *job); /* the caller must set job->work */
 void stk__normalize_run_avx2(const struct stk_job *job);
 
 #endif

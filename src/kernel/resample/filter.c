@@ -3,10 +3,11 @@
 
 #include <assert.h>
 
-/* Scales of 1, 2, 1/2, 3/4 and the like have weights that fixed point holds exactly, and results that often lie halfway between two integers. */
+/* Returns the grain of an axis. Scales such as 1, 2, 1/2 and 3/4 have weights that fixed point represents exactly, and results that are often halfway
+ * between two integers. */
 static int32_t find_grain(const struct stk_filter_axis *a, float shrink)
 {
-	const float most = 0x1p22f; /* so that what is multiplied by units stays an int32 */
+	const float most = 0x1p22f; /* keeps products with units within int32 */
 	if (!(a->scale < most && a->scale > -most && a->start < most && a->start > -most))
 		return STK_FILTER_NO_GRAIN;
 	if (a->curve_size != 3 || (shrink != 1 && shrink != 2 && shrink != 4))
@@ -27,7 +28,7 @@ struct stk_filter_axis stk__filter_axis(
 	struct stk_filter_axis a = {.in_size = in_size, .drop = drop, .scale = (end - begin) / (float)out_size};
 	float extent = begin < end ? end - begin : begin - end;
 	float shrink = antialias && extent > (float)out_size ? extent / (float)out_size : 1.0f;
-	/* Beyond this a filter is wider than any image and gives its two edges equal parts, however wide it is. Taps are counted in int32. */
+	/* Filters wider than this exceed any image and give equal parts to its two edges, regardless of the width. Taps are counted in int32. */
 	shrink = shrink < 0x1p26f ? shrink : 0x1p26f;
 	float support = 2 * shrink;
 	switch (filter) {
@@ -42,7 +43,7 @@ struct stk_filter_axis stk__filter_axis(
 		break;
 	case STK_INTERP_GAUSSIAN:
 		a.curve = stk__filter_gaussian, a.curve_size = 65;
-		/* Through sigma = shrink / sqrt(8), whose rounding decides at whole supports whether there is one tap more. */
+		/* Computed through sigma = shrink / sqrt(8): at integer supports its rounding decides whether there is one more tap. */
 		support = 5.656854249f * (float)((double)(shrink * 0.5f) / 1.4142135623730951);
 		break;
 	case STK_INTERP_CUBIC:
@@ -58,7 +59,7 @@ struct stk_filter_axis stk__filter_axis(
 	a.density = length / support;
 	a.support = stk__taps_ceil(length / a.density);
 	a.n = a.support < in_size ? a.support : in_size;
-	int64_t most = 8 * (int64_t)in_size + 64; /* regions inside the image have fewer */
+	int64_t most = 8 * (int64_t)in_size + 64; /* regions inside of the image have fewer */
 	a.stride = a.support > most ? (int32_t)((a.support + most - 1) / most) : 1;
 	a.start = begin + (0.5f * a.scale - 0.5f - 0.5f * length / a.density);
 	a.grain = find_grain(&a, shrink);

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The filters' curves, sampled, so that no result depends on a maths library: CPU, GPU and every machine use these very numbers.
- * Each curve is even; a table goes from the left end of its support to the right one. */
+ * The filters' curves as tables, so that no result depends on a maths library: the CPU, the GPU and every machine use the same numbers. Each curve is even;
+ * a table covers its support from left to right. */
 #include "kernel/resample/filter.h"
 
 /* 1 - |x|, radius 1. */
 const float stk__filter_triangle[3] = {0.0f, 1.0f, 0.0f};
 
-/* exp(-x^2), cut at |x| = 2. */
+/* exp(-x^2), cut off at |x| = 2. */
 const float stk__filter_gaussian[65] = {0.0183156393f, 0.0234260596f, 0.0297292173f, 0.0374347344f, 0.0467706211f, 0.0579800531f,
 	0.0713166818f, 0.087038368f, 0.105399221f, 0.126640081f, 0.150977418f, 0.178591132f, 0.209611386f, 0.244105145f, 0.282062948f,
 	0.323386759f, 0.36787945f, 0.415236831f, 0.465043187f, 0.516770601f, 0.569782853f, 0.623344302f, 0.676633835f, 0.728763342f,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The taps of one output, shared by the CPU (filter.c) and the GPU (pass_gpu.cu): float32 in a fixed order, so that both have the same bits.
- * Weight k lies at weights[k * stride]. On the GPU an axis's curve points into device memory. */
+ * Computes the taps of one output, for the CPU (filter.c) and the GPU (pass_gpu.cu): float32 in a fixed order, so that both get the same bits. Weight k is
+ * stored at weights[k * stride]. On the GPU an axis's curve points to device memory. */
 #ifndef STK_KERNEL_FILTER_TAPS_H
 #define STK_KERNEL_FILTER_TAPS_H
 
@@ -22,7 +22,7 @@ STK_HD int32_t stk__taps_ceil(float x)
 	return i + ((float)i < x);
 }
 
-/* A position, brought to where it fits int32; that far outside all positions show the edge. */
+/* Limits a position so that it fits int32. All positions that far outside show the edge. */
 STK_HD float stk__taps_near(float x)
 {
 	x = x > -0x1p30f ? x : -0x1p30f;
@@ -50,7 +50,7 @@ STK_HD int32_t stk__taps_first(const struct stk_filter_axis *a, int32_t output)
 	return stk__taps_clamp(stk__taps_ceil(stk__taps_near((float)output * a->scale + a->start)), 0, a->in_size - a->n);
 }
 
-/* The usual case, and most of the cost of making tables: all taps inside, and the curve a triangle, whose samples are 0, 1, 0. */
+/* The usual case, which causes most of the cost of tables: all taps are inside, and the curve is a triangle, with the samples 0, 1, 0. */
 STK_HD float stk__taps_triangle(const struct stk_filter_axis *a, float at, float *weights, ptrdiff_t stride)
 {
 	float sum = 0;
@@ -72,7 +72,7 @@ STK_HD float stk__taps_general(const struct stk_filter_axis *a, float at, int32_
 		int32_t pixel = ideal + k, inside = stk__taps_clamp(pixel, 0, a->in_size - 1);
 		step = 1;
 		if (pixel != inside) {
-			int32_t left = pixel < 0 ? -pixel : a->support - k; /* outside on this side */
+			int32_t left = pixel < 0 ? -pixel : a->support - k; /* number of taps outside on this side */
 			step = left < a->stride ? left : a->stride;
 			if (a->drop)
 				continue;

@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <string.h>
 
-/* Images of more channels use the kernel in plain C. */
+/* Images with more channels use the plain C kernel. */
 #define NARROW_CHANNELS 4
 
 static inline __m128i load16(const void *p)
@@ -18,11 +18,10 @@ static inline __m256i load32(const void *p)
 	return _mm256_load_si256(p);
 }
 
-/* The groups of columns that make up v: interleaved pixels are one run of columns, planar ones a run per channel. False for other
- * strides. */
+/* The runs of columns in v: interleaved pixels are one run of columns, planar ones are one run per channel. find_runs returns false for other strides. */
 struct runs {
 	int32_t count, columns;
-	ptrdiff_t src_step, out_step; /* from a run to the next; from a column to the next in the block */
+	ptrdiff_t src_step, out_step; /* distance between runs in the source; distance between columns in the block */
 };
 
 static inline bool find_runs(const struct stk_vertical *v, ptrdiff_t element, struct runs *runs)
@@ -36,7 +35,7 @@ static inline bool find_runs(const struct stk_vertical *v, ptrdiff_t element, st
 	return true;
 }
 
-/* Turns eight rows of 16 uint16 on their side: column k's eight rows go to out + k * pitch. */
+/* Transposes eight rows of 16 uint16: the eight rows of column k are stored at out + k * pitch. */
 static inline void turn_8x16(const __m256i a[8], uint16_t *out, ptrdiff_t pitch)
 {
 	__m256i b0 = _mm256_unpacklo_epi16(a[0], a[1]), b1 = _mm256_unpackhi_epi16(a[0], a[1]);
@@ -56,8 +55,8 @@ static inline void turn_8x16(const __m256i a[8], uint16_t *out, ptrdiff_t pitch)
 	}
 }
 
-/* 32 columns of one output row, even and odd ones apart: read as 16-bit words, an odd column is a word's upper byte already. wide[t] holds a
- * weight 16 times. */
+/* Computes 32 columns of one output row, even and odd ones separately: in 16-bit words, odd columns are already the upper bytes. wide[t] contains a weight
+ * 16 times. */
 static inline void narrow_row(const uint8_t *p, ptrdiff_t tap, const __m256i *wide, int32_t n, __m256i start, __m256i *even, __m256i *odd)
 {
 	const __m256i upper = _mm256_set1_epi16((short)0xff00);
@@ -85,7 +84,7 @@ static inline __attribute__((always_inline)) void narrow_run(
 		}
 }
 
-/* Interleaved pixels, the usual counts of taps unrolled. */
+/* For interleaved pixels; unrolled for the usual numbers of taps. */
 static bool narrow_interleaved(const struct stk_vertical *v, int32_t columns, uint16_t *block, const __m256i *wide)
 {
 #define UNROLLED(taps)                                                                                                                     \
@@ -122,7 +121,7 @@ static void vertical_narrow(const struct stk_vertical *v, void *block)
 			runs.out_step * STK_BLOCK_ROWS);
 }
 
-/* 16 columns of one output row, taps in pairs. */
+/* Computes 16 columns of one output row, two taps at a time. */
 static inline __m256i wide_row(const uint8_t *p, ptrdiff_t tap, const int16_t *w, int32_t n, __m256i start, __m128i shift)
 {
 	__m256i low = start, high = start;
@@ -162,7 +161,7 @@ static void vertical_wide(const struct stk_vertical *v, void *block)
 	}
 }
 
-/* Turns eight rows of 8 floats on their side. */
+/* Transposes eight rows of 8 floats. */
 static inline void turn_8x8(const __m256 a[8], float *out, ptrdiff_t pitch)
 {
 	__m256 b[8], c[8];
@@ -228,11 +227,11 @@ static void vertical_u8_float(const struct stk_vertical *v, void *block)
 		stk__resample_kernels_c.vertical_u8_float(v, block);
 }
 
-/* 16 columns of 16 rows, values 0 .. 255 in uint16, to 16 rows of 16 bytes. */
+/* Transposes 16 columns of 16 rows, values 0 .. 255 in uint16, to 16 rows of 16 bytes, and stores them. */
 static inline void store_turned(const __m256i v[16], uint8_t *dst, ptrdiff_t row)
 {
 	__m256i a[8], b[8];
-	for (int k = 0; k < 8; k++) /* per half: column k's eight rows, then column k + 8's */
+	for (int k = 0; k < 8; k++) /* per half: column k's eight rows, then those of column k + 8 */
 		a[k] = _mm256_packus_epi16(v[k], v[k + 8]);
 	for (int k = 0; k < 4; k++) { /* columns k and k + 4 alternate */
 		b[k] = _mm256_unpacklo_epi8(a[k], a[k + 4]);
@@ -257,14 +256,14 @@ static inline void store_turned(const __m256i v[16], uint8_t *dst, ptrdiff_t row
 	}
 }
 
-/* 8.8 fixed point to the nearest integer, halves to even. */
+/* Rounds 8.8 fixed point to the nearest integer, halves to even. */
 static inline __m256i round_even(__m256i x)
 {
 	__m256i odd = _mm256_and_si256(_mm256_srli_epi16(x, 8), _mm256_set1_epi16(1));
 	return _mm256_srli_epi16(_mm256_add_epi16(_mm256_add_epi16(x, odd), _mm256_set1_epi16(127)), 8);
 }
 
-/* 16 output columns of all channels; a column's weights serve them all. */
+/* Computes 16 output columns of all channels; a column's weights are used for all of them. */
 static inline void narrow_columns(const struct stk_horizontal *h, int32_t n, int32_t channels)
 {
 	const __m256i start = _mm256_set1_epi16((short)h->bias);
@@ -293,7 +292,7 @@ static inline void narrow_columns(const struct stk_horizontal *h, int32_t n, int
 
 static void horizontal_narrow(const struct stk_horizontal *h)
 {
-	if (h->channels == 3) { /* the usual counts unrolled */
+	if (h->channels == 3) { /* unrolled for the usual numbers of taps */
 		if (h->n == 2)
 			narrow_columns(h, 2, 3);
 		else if (h->n == 3)

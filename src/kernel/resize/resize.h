@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Tensors resampled along some of their dims. */
+ * Resamples tensors along some of their dimensions. */
 #ifndef STK_KERNEL_RESIZE_H
 #define STK_KERNEL_RESIZE_H
 
 #include "kernel/job/job.h"
 
-/* A tensor resampled along up to three of its dims, one after the other, with float32 between them. The job's constants are words of four bytes: for each phase
- * the first source element of each output, an int32, and its weights, floats. Sums go from the first tap to the last. */
+/* A tensor is resampled along up to three dimensions, one after the other, with float32 values in between. The job's constants are words of four bytes: for
+ * each phase the first source element of each output (int32), and its weights (float). Sums run from the first tap to the last. */
 enum { STK_RESIZE_PHASES = 3 };
 struct stk_resize_phase {
-	int64_t outer, inner; /* values before and after the dim, as far as they are resampled by then */
+	int64_t outer, inner; /* product of the extents before and after the dimension, some of which are already resampled */
 	int32_t in, out, taps;
-	uint32_t first, weights; /* where they begin, in words */
+	uint32_t first, weights; /* indices of the first word of the tables */
 };
 struct stk_job_resize {
 	int32_t phases;
@@ -19,8 +19,8 @@ struct stk_job_resize {
 };
 STK_PARAMS_FIT(stk_job_resize);
 
-/* Resamples dims[0 .. n - 1], n from 1 to STK_RESIZE_PHASES, in the order in which the tensor shrinks most. axes: of each, whose in_size and outputs are the
- * extents of in and out. in's type is one that float32 holds. */
+/* Makes a job that resamples dims[0 .. n - 1], with n from 1 to STK_RESIZE_PHASES. Dimensions that shrink most come first. axes: the filter of each
+ * dimension, which matches its extents in in and out. in's type is one that float32 holds. */
 struct stk_filter_axis;
 STK_MUST_USE enum stk_status stk__job_resize(struct stk_jobs *jobs, const struct stk_filter_axis *axes, const int32_t *dims, int32_t n,
 	const struct stk_tensor *in, const struct stk_tensor *out, struct stk_error *err);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Resampling of tensors on the GPU, a value a thread. */
+ * Resampling of tensors on the GPU, with one value per thread. */
 #include "kernel/job/job_find.cuh"
 #include "kernel/resize/resize_one.h"
 
 #define THREADS STK_JOB_THREADS
 
-/* A launch for each phase. */
+/* One launch for each phase. */
 extern "C" __global__ void __launch_bounds__(THREADS) job_resize(const __grid_constant__ stk_job_gpu_view v)
 {
 	const stk_job_gpu_item &it = v.items[find_item(v)];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * One value of a job that resamples a tensor (job.h), for C and CUDA alike. */
+ * Computes one value of a job that resamples a tensor (resize.h), in C and CUDA. */
 #ifndef STK_KERNEL_RESIZE_ONE_H
 #define STK_KERNEL_RESIZE_ONE_H
 
@@ -11,7 +11,7 @@ STK_HD int64_t stk__resize_outputs(const struct stk_resize_phase *p)
 	return p->outer * p->out * p->inner;
 }
 
-/* What a phase before the last leaves: values, after those of the one before it. */
+/* Returns the results of a phase before the last; they follow those of the phase before. */
 STK_HD float *stk__resize_between(const struct stk_job *job, int phase)
 {
 	float *work = (float *)job->work;

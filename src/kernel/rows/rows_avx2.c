@@ -21,7 +21,7 @@ static void from_half(float *restrict dst, const uint16_t *restrict src, int32_t
 		dst[i] = stk__half_to_float(src[i]);
 }
 
-/* The upper halves, rounded to nearest even, of eight numbers that are no NaNs. */
+/* Returns the upper halves of eight numbers (not NaN), rounded to nearest even. */
 static inline __m256i bfloat_round(__m256 x)
 {
 	__m256i u = _mm256_castps_si256(x), odd = _mm256_and_si256(_mm256_srli_epi32(u, 16), _mm256_set1_epi32(1));
@@ -79,7 +79,7 @@ static inline void put8(void *dst, int32_t i, __m256 x, int as, bool stream)
 		_mm_storeu_si128((void *)((uint16_t *)dst + i), as == AS_HALF ? _mm256_cvtps_ph(x, _MM_FROUND_TO_NEAREST_INT) : bfloat8(x));
 }
 
-/* The last elements of a row, from i on; i is a multiple of the period. */
+/* Computes the last elements of a row, from i on; i is a multiple of the period. */
 static inline void affine_tail(void *out, const uint8_t *in, int32_t i, int32_t n, const struct stk_affine *a, int as, bool stream)
 {
 	for (int32_t k = 0; i < n; k += 8) {
@@ -98,7 +98,7 @@ static inline void affine_tail(void *out, const uint8_t *in, int32_t i, int32_t 
 	}
 }
 
-/* finite: the results are never NaN, so bfloat16 needs no test. */
+/* finite: no result is NaN, so bfloat16 needs no check. */
 static inline void affine_u8(void *dst, ptrdiff_t dst_row, const uint8_t *src, ptrdiff_t src_row, int32_t n, int32_t rows,
 	const struct stk_affine *a, int as, bool finite, bool stream)
 {
@@ -137,7 +137,7 @@ static void affine_u8_float(void *dst, ptrdiff_t dst_row, const uint8_t *src, pt
 	affine_u8(dst, dst_row, src, src_row, n, rows, a, AS_FLOAT, true, true);
 }
 
-/* Types of 16 bits are not streamed: their pieces are not whole cache lines. */
+/* 16-bit types are not streamed, since their pieces are not whole cache lines. */
 static void affine_u8_half(void *dst, ptrdiff_t dst_row, const uint8_t *src, ptrdiff_t src_row, int32_t n, int32_t rows,
 	const struct stk_affine *a, bool stream)
 {
@@ -150,7 +150,7 @@ static void affine_u8_bfloat(void *dst, ptrdiff_t dst_row, const uint8_t *src, p
 {
 	(void)stream;
 	bool finite = true;
-	for (int k = 0; k < STK_AFFINE_PERIOD; k++) /* 255 times as much is still a number */
+	for (int k = 0; k < STK_AFFINE_PERIOD; k++) /* then 255 times as much is still finite */
 		finite = finite && a->scale[k] > -1e30f && a->scale[k] < 1e30f && a->bias[k] > -1e30f && a->bias[k] < 1e30f;
 	if (finite)
 		affine_u8(dst, dst_row, src, src_row, n, rows, a, AS_BFLOAT, true, false);
@@ -158,7 +158,7 @@ static void affine_u8_bfloat(void *dst, ptrdiff_t dst_row, const uint8_t *src, p
 		affine_u8(dst, dst_row, src, src_row, n, rows, a, AS_BFLOAT, false, false);
 }
 
-/* As round_one to uint8; max takes the second operand for NaN. */
+/* Rounds like round_one to uint8; max returns the second operand for NaN. */
 static inline __m256i round_byte8(__m256 x)
 {
 	x = _mm256_min_ps(_mm256_max_ps(x, _mm256_setzero_ps()), _mm256_set1_ps(255));
@@ -196,8 +196,8 @@ static inline __m128i load16(const uint8_t *p)
 	return _mm_loadu_si128((const void *)p);
 }
 
-/* 16 pixels of three bytes to their channels' 16 bytes each: in every 16-byte piece the wanted bytes move to their places, and pieces are
- * or-ed. */
+/* Splits 16 pixels of three bytes into 16 bytes per channel: shuffles the wanted bytes of each 16-byte piece to their positions, and combines the pieces
+ * with `or`. */
 static inline void split3(const uint8_t *p, __m128i out[3])
 {
 	__m128i a = load16(p), b = load16(p + 16), c = load16(p + 32);
@@ -244,7 +244,7 @@ static void load_u8(uint8_t *dst, ptrdiff_t row, ptrdiff_t plane, const struct s
 		}
 }
 
-/* Three channels of 16 bytes to 48 bytes of pixels. */
+/* Joins three channels of 16 bytes to 48 bytes of pixels. */
 static inline void join3(uint8_t *dst, __m128i r, __m128i g, __m128i b)
 {
 	const __m128i r0 = _mm_setr_epi8(0, -1, -1, 1, -1, -1, 2, -1, -1, 3, -1, -1, 4, -1, -1, 5);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Row kernels that a compiler vectorises well: included by rows.c and rows_avx2.c, which compile the same lines for their processors.
- * Without contraction and with a fixed order of operations the bits are the same. */
+ * Row kernels that compilers vectorise well. Included by rows.c and rows_avx2.c, which compile the same lines for their processors. The bits are the same,
+ * since there is no contraction and the order of operations is fixed. */
 #include "kernel/convert/half.h"
 #include "kernel/rows/rows.h"
 
@@ -35,13 +35,13 @@ static void gray(float *restrict row0, const float *restrict row1, const float *
 		row0[i] = w[0] * row0[i] + w[1] * row1[i] + w[2] * row2[i];
 }
 
-/* Each version has its own of these. */
+/* Each including file defines its own version of these. */
 static void round_integer(float *restrict row, int32_t n, float low, float high);
 static void to_half(uint16_t *restrict dst, const float *restrict src, int32_t n);
 static void from_half(float *restrict dst, const uint16_t *restrict src, int32_t n);
 static void to_bfloat(uint16_t *restrict dst, const float *restrict src, int32_t n);
 
-/* NaN to 0, then saturating, then to nearest with halves away from zero. */
+/* Converts NaN to 0, saturates, and rounds to nearest with halves away from zero. */
 static inline float round_one(float x, float low, float high)
 {
 	x = x == x ? x : 0;
@@ -51,7 +51,7 @@ static inline float round_one(float x, float low, float high)
 	return part >= 0.5f ? whole + 1 : part <= -0.5f ? whole - 1 : whole;
 }
 
-/* Beyond 2^23 there is nothing to round. The largest int32 is no float32: what reaches 2^31 stands for it. */
+/* Rounds to int32. Values beyond 2^23 are integers already. The largest int32 is not a float32: values of 2^31 and above stand for it. */
 static void round_int32(float *row, int32_t n)
 {
 	for (int32_t i = 0; i < n; i++) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Making jobs that sample images and volumes, and what they are to the GPU. */
+ * Makes jobs that sample images and volumes, and describes them for the GPU. */
 #include "kernel/sample/sample.h"
 
 #include "kernel/job/job_kind.h"
@@ -7,7 +7,7 @@
 #include "kernel/sample/sample_pixels.h"
 #include "kernel/sample/sample_run.h"
 
-/* Fills one of a job's dims and the distance in the source, bytes. d < 0: the tensors have no such dim. */
+/* Sets one of a job's dimensions, and *src, the distance in the source in bytes. d < 0: the tensors do not have this dimension. */
 static void place_dim(struct stk_job *job, int32_t k, int32_t d, const struct stk_desc *in, const struct stk_desc *out, int64_t *src)
 {
 	int64_t from = stk__job_size(in->dtype), to = stk__job_size(out->dtype);
@@ -63,7 +63,7 @@ enum stk_status stk__job_sample(struct stk_jobs *jobs, const struct stk_job_samp
 
 /* ---- on the GPU ---- */
 
-/* The launches, from STK_LAUNCH_sample on: a value a thread, or a pixel. */
+/* The launches, counted from STK_LAUNCH_sample: one value per thread, or one pixel. */
 enum { VALUES, PIXELS };
 static const struct stk_job_launch launches[] = {
 	[VALUES] = {"sample_gpu", "job_sample", 0},

@@ -6,12 +6,12 @@
 
 enum { LANES = 8 };
 
-/* The four pixels around each of eight, in 32-bit lanes. */
+/* The four pixels around each of eight positions, in 32-bit lanes. */
 struct near {
 	__m256i pixel[4];
 };
 
-/* Two pixels of a row lie in 8 bytes, and those of pixels k and k + 1 in a register. */
+/* Loads two adjacent pixels in 8 bytes, for two positions. */
 static inline __m128i load_two(const uint8_t *base, const int32_t *offset)
 {
 	__m128i low = _mm_loadl_epi64((const __m128i *)(const void *)(base + offset[0]));
@@ -36,7 +36,7 @@ static inline struct near load_inside(const struct stk_job_sample *s, const stru
 	return near;
 }
 
-/* Where some of n pixels lie at the border. */
+/* Loads pixels of n positions, some of which are at the border. */
 static struct near load_mixed(const struct stk_job_sample *s, const struct block *b, const struct texels *t, int32_t k, int32_t n)
 {
 	uint32_t all[4][LANES] = {0};
@@ -52,7 +52,7 @@ static struct near load_mixed(const struct stk_job_sample *s, const struct block
 	return near;
 }
 
-/* The values of one channel, rounded as bytes are. */
+/* Mixes the values of one channel, and rounds them like bytes. */
 static inline __m256i mix_channel(const struct near *near, int32_t channel, __m256 qx, __m256 qy)
 {
 	__m256 a[4], px = _mm256_sub_ps(_mm256_set1_ps(1), qx);
@@ -66,7 +66,7 @@ static inline __m256i mix_channel(const struct near *near, int32_t channel, __m2
 	return _mm256_sub_epi32(whole, _mm256_castps_si256(up));
 }
 
-/* Pixels that lie together: two stores of 16 bytes, of which four pixels count. */
+/* Stores adjacent pixels: two stores of 16 bytes, with four valid pixels each. */
 static inline void store_together(uint8_t *dst, __m256i pixels, int32_t channels)
 {
 	const __m128i order[] = {_mm_setr_epi8(0, 4, 8, 12, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1),
@@ -109,7 +109,7 @@ static inline void mix_pixels(
 
 static void mix_bytes(const struct stk_job_sample *s, struct block *b, const struct texels *t, uint8_t *dst, const int64_t step[2])
 {
-	switch (t->channels) { /* known to the loops */
+	switch (t->channels) { /* constants in the loops */
 	case 1:
 		mix_pixels(s, b, t, dst, step, 1);
 		break;

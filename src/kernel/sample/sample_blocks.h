@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The loops of jobs that sample images and volumes, for whichever processor the file that includes this is compiled for. Images of bytes and floats go by in blocks of
- * a row: positions, then what lies there, then the sums, each in a loop of its own that compilers make wide. The sums are those of stk__sample_float.
- * Everything else goes pixel by pixel. */
+ * The loops of jobs that sample images and volumes, compiled for the processor that the including file selects. Images of bytes and floats are processed in
+ * blocks of a row: first the positions, then the pixels, then the sums, each in a separate loop that compilers can vectorise. The sums are those of
+ * stk__sample_float. All other sources are processed pixel by pixel. */
 #ifndef STK_KERNEL_SAMPLE_BLOCKS_H
 #define STK_KERNEL_SAMPLE_BLOCKS_H
 
@@ -16,21 +16,21 @@ enum { BLOCK = 256, LINEAR_READ = 8 };
 
 struct block {
 	int64_t frame;
-	int32_t x, y, n;     /* from x on in row y */
-	bool outside;        /* of some pixels `offset` is -1 */
-	float across[BLOCK]; /* of WATER: how far its columns are moved down */
+	int32_t x, y, n;     /* the block begins at x in row y */
+	bool outside;        /* for some pixels `offset` is -1 */
+	float across[BLOCK]; /* for WATER: how far its columns are moved down */
 	float at_x[BLOCK], at_y[BLOCK], qx[BLOCK], qy[BLOCK];
 	int32_t ix[BLOCK], iy[BLOCK]; /* the first of the pixels that are mixed */
-	int32_t offset[BLOCK];        /* where it lies; -1: not all of them can be read */
+	int32_t offset[BLOCK];        /* its offset; -1: not all of the pixels can be read */
 	float near[4][BLOCK], value[BLOCK];
 };
 
-/* Pixels of bytes. */
+/* Parameters for pixels of bytes. */
 struct texels {
 	const uint8_t *base;
 	int32_t channels;
-	uint32_t fill; /* what lies outside, where that is a pixel */
-	bool fills;    /* all that is read outside is a pixel */
+	uint32_t fill; /* the pixel outside of the image, if `fills` */
+	bool fills;    /* all values outside of the image form a valid pixel of bytes */
 };
 
 /* Mixes a block of pixels of bytes. */
@@ -68,7 +68,7 @@ static void find_positions(const struct stk_job_sample *s, struct block *b, int3
 		}
 		break;
 	case STK_SAMPLE_WATER:
-		stk__sample_water(m, 0, b->y, at); /* 0 plus what the row is moved by */
+		stk__sample_water(m, 0, b->y, at); /* 0 plus the shift of the row */
 		for (int32_t k = 0; k < b->n; k++) {
 			b->at_x[k] = (float)(b->x + k) + at[0];
 			b->at_y[k] = (float)b->y + b->across[k];
@@ -83,7 +83,7 @@ static void find_positions(const struct stk_job_sample *s, struct block *b, int3
 	}
 }
 
-/* As stk__sample_floor; rest: what is left behind the floor, from 0 to 1. One comparison a loop: compilers make branches of several. */
+/* Computes floors like stk__sample_floor; rest: the remainder, from 0 to 1. Each loop has only one comparison, since compilers make branches from several. */
 static void find_floors(const float *at, float half, int32_t n, int32_t *floors, float *rest)
 {
 	for (int32_t k = 0; k < n; k++) {
@@ -100,7 +100,7 @@ static void find_floors(const float *at, float half, int32_t n, int32_t *floors,
 		rest[k] -= (float)floors[k];
 }
 
-/* read: bytes that are read of each pixel. */
+/* read: number of bytes that are read for each pixel. */
 static void find_pixels(const struct stk_job_sample *s, struct block *b, int32_t read)
 {
 	bool linear = s->interp != STK_INTERP_NN;
@@ -121,7 +121,7 @@ static void find_pixels(const struct stk_job_sample *s, struct block *b, int32_t
 	b->outside = outside != 0;
 }
 
-/* The four pixels around one that lies at the border. */
+/* Loads the four pixels around a position at the border. */
 static inline void load_border(const struct stk_job_sample *s, const struct block *b, const struct texels *t, int32_t k, uint32_t near[4])
 {
 	for (int32_t i = 0; i < 4; i++) {
@@ -134,7 +134,7 @@ static inline void load_border(const struct stk_job_sample *s, const struct bloc
 	}
 }
 
-/* One channel. The pixel at offset -1 gets a value that is replaced later. */
+/* Mixes one channel. Pixels with offset -1 get a value that is replaced later. */
 static void mix_floats(const struct stk_job_sample *s, struct block *b, const uint8_t *base, uint8_t *dst, int64_t step)
 {
 	int64_t right = s->stride[0], below = s->stride[1];
@@ -155,14 +155,14 @@ static void mix_floats(const struct stk_job_sample *s, struct block *b, const ui
 		*(float *)(void *)(dst + k * step) = b->value[k];
 }
 
-/* A pixel's channels. */
+/* Copies a pixel's channels. */
 static inline void copy_pixel(uint8_t *dst, int64_t dst_step, const uint8_t *src, int64_t src_step, int64_t channels, bool bytes)
 {
 	for (int64_t c = 0; c < channels; c++)
 		memcpy(dst + c * dst_step, src + c * src_step, bytes ? 1 : 4);
 }
 
-/* The nearest pixels. Where all that lies outside has one value, it is copied too, from `outside`. */
+/* Copies the nearest pixels. If all pixels outside of the image are the same, they are copied too, from `outside`. */
 static void copy_pixels(const struct stk_job *job, struct block *b, const uint8_t *base, uint8_t *dst)
 {
 	const struct stk_job_dim *d = job->dim;
@@ -185,7 +185,7 @@ static void copy_pixels(const struct stk_job *job, struct block *b, const uint8_
 	b->outside = b->outside && !fills;
 }
 
-/* What lies outside of an image of bytes, which has up to four channels; images of floats do not ask. */
+/* Computes the pixel outside of an image of bytes with up to four channels. Not used for images of floats. */
 static struct texels texels_of(const struct stk_job *job, const uint8_t *base)
 {
 	const float *fill = job->constants;
@@ -220,7 +220,7 @@ static inline void sample_block(const struct stk_job *job, mix_texels *mix_bytes
 	}
 }
 
-/* Blocks lie below each other, so that what depends on the column alone is computed once. */
+/* Processes blocks one below the other, so that values that depend only on the column are computed once. */
 static inline void sample_blocks(const struct stk_job *job, mix_texels *mix_bytes)
 {
 	const struct stk_job_dim *d = job->dim;
@@ -233,7 +233,7 @@ static inline void sample_blocks(const struct stk_job *job, mix_texels *mix_byte
 			for (int32_t k = 0; STK_PARAMS(stk_job_sample, job).map == STK_SAMPLE_WATER && k < b.n; k++) {
 				float at[3];
 				stk__sample_water(STK_PARAMS(stk_job_sample, job).m, b.x + k, 0, at);
-				b.across[k] = at[1]; /* 0 plus what the column is moved by */
+				b.across[k] = at[1]; /* 0 plus the shift of the column */
 			}
 			for (int64_t y = 0; y < d[2].size; y++) {
 				b.y = (int32_t)y;
@@ -243,12 +243,12 @@ static inline void sample_blocks(const struct stk_job *job, mix_texels *mix_byte
 	}
 }
 
-/* Images of floats, and of bytes of up to four channels that lie together; offsets fit int32. */
+/* Returns whether the image can be processed in blocks: floats, or bytes with up to four adjacent channels, and offsets that fit int32. */
 static bool goes_in_blocks(const struct stk_job *job)
 {
 	const struct stk_job_sample *s = &STK_PARAMS(stk_job_sample, job);
 	int type = job->src_dtype[0];
-	int64_t channels = job->dim[4].size; /* planes of a single pixel lie as channels do, and may be more */
+	int64_t channels = job->dim[4].size; /* planes of single pixels look like channels, and may be more than four */
 	bool together = s->stride[0] <= 4 && channels <= 4 && (s->channel == 1 || channels == 1);
 	bool alike = type == job->dst_dtype && (type == STK_FLOAT || (type == STK_UINT8 && together));
 	return alike && !s->volume && s->interp != STK_INTERP_CUBIC && job->dim[1].size == 1 && s->frame >= 4 && s->frame < INT32_MAX / 2;

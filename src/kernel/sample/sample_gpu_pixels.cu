@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Images sampled on the GPU pixel by pixel (sample_pixels.h): the arithmetic of sample_one.h. Where pixels come from the image's inside is
- * kernel/common/texels.cuh. */
+ * Samples images on the GPU pixel by pixel (sample_pixels.h), with the arithmetic of sample_one.h. kernel/common/texels.cuh makes pixels that come from the
+ * inside of the image. */
 #include "kernel/common/texels.cuh"
 #include "kernel/job/job_find.cuh"
 #include "kernel/sample/sample_one.h"
@@ -9,7 +9,7 @@
 #define THREADS STK_JOB_THREADS
 #define WARPS (THREADS / STK_TEXEL_WIDTH)
 
-/* An image, and what lies around it. */
+/* An image, and the values outside of it. */
 struct sampler {
 	stk_texel_source image;
 	int32_t border;
@@ -35,13 +35,13 @@ static __device__ __forceinline__ int32_t index_of(int32_t i, int32_t size, int3
 	return (uint32_t)i < (uint32_t)size ? i : index_outside(i, size, border);
 }
 
-/* The pixels that one is mixed of: columns and rows of the source, -1 for the fill, and how far it lies towards the second ones. */
+/* The pixels that are mixed for one position: columns and rows of the source, -1 for the fill, and the weights of the second ones. */
 struct spot {
 	int32_t x[2], y[2];
 	float qx, qy;
 };
 
-/* position: of texels.cuh. */
+/* position: as in texels.cuh. */
 template <bool LINEAR> static __device__ __forceinline__ spot find_spot(const sampler &s, const float position[2])
 {
 	int32_t at[2];
@@ -73,7 +73,7 @@ template <typename T, int C> static __device__ __forceinline__ void put_value(st
 		t.value[c] = value;
 }
 
-/* stk__sample_float, for all channels. */
+/* Does the same as stk__sample_float, for all channels. */
 template <typename T, int C, bool LINEAR>
 static __device__ __forceinline__ stk_texel<T, C> sample_anywhere(const sampler &s, const float position[2])
 {
@@ -92,12 +92,12 @@ static __device__ __forceinline__ stk_texel<T, C> sample_anywhere(const sampler 
 	return made;
 }
 
-/* Of a thread block: how far waves move its rows and columns. */
+/* How far waves move the rows and columns of a thread block's tile. */
 struct waves {
 	float row[STK_TEXEL_ROWS], column[STK_TEXEL_SHIFT + STK_TEXEL_WIDTH];
 };
 
-/* stk__sample_water. For all threads. */
+/* Computes the waves of stk__sample_water. All threads must call this. */
 static __device__ __forceinline__ void make_waves(const float *m, const stk_texel_tile &tile, waves &w)
 {
 	int32_t i = (int32_t)threadIdx.x, column = i - STK_TEXEL_ROWS;
@@ -108,8 +108,8 @@ static __device__ __forceinline__ void make_waves(const float *m, const stk_texe
 	__syncthreads();
 }
 
-/* stk__sample_sphere, with one division for all pixels: a product with the reciprocal is corrected by what it leaves over, which makes it the rounded quotient,
- * because the reciprocal is the nearest one, `reach` has fewer than 24 bits, and nothing comes near an underflow (Markstein 1990). */
+/* Computes stk__sample_sphere with one division for all pixels. The product with the reciprocal is corrected by its remainder, which gives the correctly
+ * rounded quotient: the reciprocal is the nearest one, `reach` has fewer than 24 bits, and no value comes near an underflow (Markstein 1990). */
 template <int N>
 static __device__ __forceinline__ void find_on_sphere(
 	const stk_job_sample &s, const int32_t (&x)[N], const int32_t (&y)[N], float (&at)[N][3])
@@ -126,7 +126,7 @@ static __device__ __forceinline__ void find_on_sphere(
 	}
 }
 
-/* Where N output pixels sample. */
+/* Computes the positions that N output pixels are sampled at. */
 template <int N>
 static __device__ __forceinline__ void find_positions(const stk_job_sample &s, const stk_texel_tile &tile, const waves &w,
 	const int32_t (&x)[N], const int32_t (&y)[N], uint32_t frame, float (&at)[N][3])
@@ -167,7 +167,8 @@ static __device__ __forceinline__ void find_positions(const stk_job_sample &s, c
 	}
 }
 
-/* What lies outside altogether: bytes mixed of whole numbers are these again, and floats of 0, but not of -0. */
+/* Makes the pixel for positions entirely outside of the image. `fills` is set if mixing gives exactly this pixel: for bytes of integer values, and for
+ * floats of 0, but not of -0. */
 template <typename T, int C, bool LINEAR> static __device__ __forceinline__ stk_texel<T, C> make_fill(const stk_job &job, bool &fills)
 {
 	const float *fill = (const float *)job.constants;
@@ -181,7 +182,7 @@ template <typename T, int C, bool LINEAR> static __device__ __forceinline__ stk_
 	return t;
 }
 
-/* ROWS: that a warp makes at a time. */
+/* ROWS: number of rows that a warp makes at a time. */
 template <typename T, int C, bool LINEAR, int ROWS>
 static __device__ __forceinline__ void sample_tile(const stk_job &job, const stk_texel_tile &tile, const waves &w, uint32_t frame)
 {

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Which jobs that sample images the GPU makes pixel by pixel instead of value by value, and its tiles: a thread works out a position once for all channels,
- * and what follows from a row or a column alone once for several pixels. */
+ * Decides which jobs that sample images the GPU makes pixel by pixel instead of value by value, and counts their tiles. A thread computes a position once
+ * for all channels, and values that depend only on a row or a column once for several pixels. */
 #ifndef STK_KERNEL_SAMPLE_PIXELS_H
 #define STK_KERNEL_SAMPLE_PIXELS_H
 
 #include "kernel/common/texels.h"
 #include "kernel/sample/sample.h"
 
-/* Interleaved uint8 or float32 that keep their type, of 1, 3 or 4 channels, not cubic. */
+/* Returns true for interleaved uint8 or float32 that keep their type, with 1, 3 or 4 channels, and not cubic. */
 STK_HD bool stk__job_sample_by_pixels(const struct stk_job *job)
 {
 	const struct stk_job_sample *s = &STK_PARAMS(stk_job_sample, job);
@@ -26,7 +26,7 @@ STK_HD bool stk__job_sample_aligned(const struct stk_job *job)
 	return (((uint64_t)(uintptr_t)job->dst | (uint64_t)job->dim[0].dst | (uint64_t)job->dim[2].dst) & 3) == 0;
 }
 
-/* Of each frame. */
+/* Returns the number of tiles in each frame. */
 STK_HD uint32_t stk__job_sample_tiles(const struct stk_job *job)
 {
 	return stk__texel_across(stk__job_sample_aligned(job), (int32_t)job->dim[3].size) * stk__texel_down((int32_t)job->dim[2].size);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Running jobs that sample images and volumes on the CPU, in plain C. */
+ * Runs jobs that sample images and volumes on the CPU, in plain C. */
 #include "kernel/sample/sample_blocks.h"
 
 static void mix_bytes(const struct stk_job_sample *s, struct block *b, const struct texels *t, uint8_t *dst, const int64_t step[2])

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Affine maps of images of bytes as Pillow makes them (Image.transform), on which torchvision's transforms of PIL images stand. What lies outside
- * the source is the fill, which begins sharply at the source's edge; inside, neighbours that are missing are those of the edge.
+ * Affine maps of images of bytes like Pillow's (Image.transform), which torchvision's transforms use for PIL images. Positions outside of the source give
+ * the fill, which begins sharply at the source's edge; inside, missing neighbours are replaced by the edge.
  *
- * Positions are fixed-point numbers, so that a row is walked by additions and each position is known by itself as well. NN has Pillow's 16 bits
- * behind the point, and gives the same pixels. LINEAR and CUBIC have 32 bits, where Pillow has doubles; values may differ by 1. Values are cut to whole
- * numbers, as there. On the CPU loops go over rows, on the GPU a thread makes a pixel; both give the same bytes. */
+ * Positions are fixed-point numbers, so that a row can be walked by additions, and each position can also be computed directly. NN has 16 bits of fraction
+ * like Pillow, and gives the same pixels. LINEAR and CUBIC have 32 bits where Pillow uses doubles; values may differ by 1. Values are truncated to integers,
+ * as in Pillow. On the CPU loops run over rows; on the GPU a thread makes a pixel. Both give the same bytes. */
 #ifndef STK_KERNEL_TRANSFORM_H
 #define STK_KERNEL_TRANSFORM_H
 
@@ -17,17 +17,18 @@
 
 enum { STK_TRANSFORM_FILLS = 4, STK_TRANSFORM_NN_BITS = 16, STK_TRANSFORM_BITS = 32, STK_TRANSFORM_WEIGHT_BITS = 13 };
 
-/* Plain data. Images dense: `frames` of height x width pixels of `channels` values, in and out. */
+/* Plain data. Images are dense: `frames` of height x width pixels with `channels` values, in input and output. */
 struct stk_transform {
 	int64_t frames;
 	int32_t width, height, channels;
 	int32_t interp;  /* NN, LINEAR or CUBIC */
-	int64_t m[6];    /* rows (a, b, c): output (x, y), counted from 0, stands at the fixed-point a x + b y + c */
-	int32_t n_fills; /* 1: for all channels; else one each */
+	int64_t m[6];    /* rows (a, b, c): output (x, y), counted from 0, has the fixed-point position a x + b y + c */
+	int32_t n_fills; /* 1: the same for all channels; otherwise one for each */
 	uint8_t fill[STK_TRANSFORM_FILLS];
 };
 
-/* m: rows (a, b, c) of the map from points of the output to points of the source, origins at pixels' corners. The rest of t is filled in already. */
+/* Sets t->m. m: rows (a, b, c) of the map from points of the output to points of the source; origins are at corners of pixels. All other fields of t must be
+ * set. */
 void stk__transform_matrix(struct stk_transform *t, const double m[6]);
 
 STK_HD int stk__transform_bits(const struct stk_transform *t)
@@ -63,7 +64,7 @@ STK_HD void stk__transform_four(const struct stk_transform *t, int64_t at_x, int
 	f->weight[3] = both;
 }
 
-/* Keys' cubic with a = -1, Pillow's; q from 0 to 1 between b and c. */
+/* Keys' cubic with a = -1, as in Pillow; q goes from 0 at b to 1 at c. */
 STK_HD float stk__transform_cubic(float a, float b, float c, float d, float q)
 {
 	return b + q * ((c - a) + q * ((2 * (a - b) + c - d) + q * (b - a + d - c)));
@@ -85,7 +86,7 @@ STK_HD uint8_t stk__transform_cubic_value(const struct stk_transform *t, const u
 	return (uint8_t)(value <= 0 ? 0 : value >= 255 ? 255 : (int32_t)value);
 }
 
-/* Pixel (x, y) of a frame, to `dst`. */
+/* Makes pixel (x, y) of a frame at `dst`. */
 STK_HD void stk__transform_pixel(const struct stk_transform *t, const uint8_t *frame, uint8_t *dst, int32_t x, int32_t y)
 {
 	int bits = stk__transform_bits(t), c = t->channels;
@@ -112,7 +113,7 @@ STK_HD void stk__transform_pixel(const struct stk_transform *t, const uint8_t *f
 	}
 }
 
-/* Pixel i of all frames. */
+/* Makes pixel i, counted over all frames. */
 STK_HD void stk__transform_one(const struct stk_transform *t, const uint8_t *src, uint8_t *dst, uint32_t i)
 {
 	uint32_t row = i / (uint32_t)t->width, x = i - row * (uint32_t)t->width, frame = row / (uint32_t)t->height,
@@ -121,7 +122,7 @@ STK_HD void stk__transform_one(const struct stk_transform *t, const uint8_t *src
 	stk__transform_pixel(t, src + frame * frame_bytes, dst + (int64_t)i * t->channels, (int32_t)x, (int32_t)y);
 }
 
-/* On the CPU. */
+/* Runs on the CPU. */
 void stk__transform_run(const struct stk_transform *t, const uint8_t *src, uint8_t *dst);
 /* The same, compiled for AVX2. */
 void stk__transform_run_avx2(const struct stk_transform *t, const uint8_t *src, uint8_t *dst);
@@ -130,7 +131,7 @@ void stk__transform_run_avx2(const struct stk_transform *t, const uint8_t *src, 
 
 STK_PARAMS_FIT(stk_transform);
 
-/* in and out are of uint8. */
+/* Makes the job. in and out have type uint8. */
 STK_MUST_USE enum stk_status stk__job_transform(struct stk_jobs *jobs, const struct stk_transform *t, const struct stk_tensor *in,
 	const struct stk_tensor *out, struct stk_error *err);
 

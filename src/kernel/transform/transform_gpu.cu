@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Affine maps of images of bytes on the GPU, with another number of channels than the launches of images take (kernel/image/image.h): a pixel a thread. */
+ * Affine maps of images of bytes on the GPU with a number of channels that the shared launches for images do not support (kernel/image/image.h): one pixel
+ * per thread. */
 #include "kernel/job/job_find.cuh"
 #include "kernel/transform/transform.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Making affine maps of images of bytes, and what they are to the GPU. */
+ * Makes jobs for affine maps of images of bytes, and describes them for the GPU. */
 #include "kernel/transform/transform.h"
 
 #include "kernel/job/job_kind.h"
@@ -7,7 +7,7 @@
 
 #include <math.h>
 
-enum { ROOM = 62 }; /* bits of a position and of a distance to an edge, so that no sum of two of them overflows */
+enum { ROOM = 62 }; /* bits of a position, and of a distance to an edge; so the sum of two of them does not overflow */
 
 static bool positions_fit(const struct stk_transform *t)
 {

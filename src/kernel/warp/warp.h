@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Affine warp, one row at a time. The origin is a pixel's corner (DALI's convention): output (x, y) samples the source at
- *     (m[0] (x + .5) + m[1] (y + .5) + m[2],  m[3] (x + .5) + m[4] (y + .5) + m[5]),
- * NN taking the pixel there (floor), LINEAR mixing the four whose centres surround it: first along x, then along y. */
+ * Affine warp, one row at a time. The origin is at a pixel's corner (DALI's convention): output (x, y) samples the source at
+ *     (m[0] (x + .5) + m[1] (y + .5) + m[2],  m[3] (x + .5) + m[4] (y + .5) + m[5]).
+ * NN takes the pixel at that position (floor). LINEAR mixes the four pixels whose centres surround it: first along x, then along y. */
 #ifndef STK_KERNEL_WARP_H
 #define STK_KERNEL_WARP_H
 
 #include "tensor/image.h"
 
 struct stk_warp_row {
-	struct stk_image src; /* what the sampler sees: its size sets the border; only the part that is read has to be in memory */
+	struct stk_image src; /* the sampler's input: its size determines the border; only the part that is read must be in memory */
 	float m[6];
 	int32_t first, step, y; /* output k is at (first + k * step, y) of the warp's own output */
 	int32_t n;
 	bool linear, clamp;
 	float fill;
-	float *dst; /* channel c's n values go to dst + c * plane */
+	float *dst; /* the n values of channel c are stored at dst + c * plane */
 	ptrdiff_t plane;
 };
 
@@ -24,7 +24,7 @@ struct stk_warp_kernels {
 };
 
 void stk__warp_kernels_init(struct stk_warp_kernels *k, unsigned cpu); /* cpu: base/cpu.h */
-void stk__warp_kernels_x86(struct stk_warp_kernels *k, unsigned cpu);  /* for the above */
+void stk__warp_kernels_x86(struct stk_warp_kernels *k, unsigned cpu);  /* called by stk__warp_kernels_init */
 extern const struct stk_warp_kernels stk__warp_kernels_c, stk__warp_kernels_avx2;
 
 #endif

@@ -13,14 +13,14 @@ struct positions {
 
 static inline __m256i floor8(__m256 x)
 {
-	x = _mm256_max_ps(x, _mm256_set1_ps(-1e9f)); /* takes the second operand for NaN, as the comparison does */
+	x = _mm256_max_ps(x, _mm256_set1_ps(-1e9f)); /* returns the second operand for NaN, like the comparison */
 	x = _mm256_min_ps(x, _mm256_set1_ps(1e9f));
 	return _mm256_cvttps_epi32(_mm256_floor_ps(x));
 }
 
 static inline struct positions positions_at(const struct stk_warp_row *w, int32_t k)
 {
-	/* Lanes past the row's end repeat its last pixel, since what lies beyond may be outside the part of the source that is in memory. */
+	/* Lanes past the row's end repeat its last pixel, since positions after it may be outside of the part of the source that is in memory. */
 	__m256i lane = _mm256_min_epi32(_mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7), _mm256_set1_epi32(w->n - 1 - k));
 	__m256i steps = _mm256_mullo_epi32(lane, _mm256_set1_epi32(w->step));
 	__m256i index = _mm256_add_epi32(_mm256_set1_epi32(w->first + k * w->step), steps);
@@ -41,13 +41,13 @@ static inline __m256i clamp8(__m256i x, int32_t size)
 	return _mm256_max_epi32(_mm256_min_epi32(x, _mm256_set1_epi32(size - 1)), _mm256_setzero_si256());
 }
 
-/* Eight pixels of up to four bytes each, in 32-bit lanes, and whether each lies inside. A pixel is loaded with the bytes after it: at
- * the end of a row those are its slack. */
+/* Eight pixels of up to four bytes each, in 32-bit lanes, and whether each is inside. A pixel is loaded together with the bytes after it; at the end of a
+ * row these are its slack. */
 struct texels {
 	__m256i bytes, inside;
 };
 
-/* Where eight pixels lie, and whether that is inside. */
+/* The offsets of eight pixels, and whether each is inside. */
 struct places {
 	__m256i at, inside;
 };
@@ -87,7 +87,7 @@ static void store_some(float *dst, __m256 value, int32_t n)
 	memcpy(dst, all, (size_t)n * sizeof *dst);
 }
 
-/* As stk__warp_mix. */
+/* Mixes like stk__warp_mix. */
 static inline __m256 mix(__m256 s00, __m256 s01, __m256 s10, __m256 s11, const struct positions *p)
 {
 	__m256 px = _mm256_sub_ps(_mm256_set1_ps(1), p->qx);
@@ -105,7 +105,7 @@ static void store(const struct stk_warp_row *w, int32_t k, int32_t c, __m256 val
 		store_some(to, value, w->n - k);
 }
 
-/* uint8, interleaved, 1 to 4 channels, offsets that fit int32. */
+/* For uint8, interleaved, 1 to 4 channels, offsets that fit int32. */
 static void warp_bytes(const struct stk_warp_row *w)
 {
 	const __m256 fill = _mm256_set1_ps(w->fill);
@@ -128,7 +128,7 @@ static void warp_bytes(const struct stk_warp_row *w)
 	}
 }
 
-/* float32 in any arrangement, offsets that fit int32. */
+/* For float32 in any layout, offsets that fit int32. */
 static void warp_floats(const struct stk_warp_row *w)
 {
 	const __m256i next = _mm256_set1_epi32(1);
