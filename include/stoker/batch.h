@@ -14,7 +14,7 @@ extern "C" {
 
 struct stk_batch;
 
-/* Where a sample of a batch came from. Strings live as long as the batch. */
+/* The origin of a sample. Strings live as long as the batch. */
 struct stk_sample {
 	int64_t epoch, position; /* in the epoch's global sequence */
 	int64_t id;              /* index in the data set; -1 without a reader */

@@ -28,10 +28,10 @@ extern "C" {
 
 struct stk_ragged;
 
-/* threads: for the CPU, at most so many at a time (0: as many as the affinity mask has); ignored on CUDA. CUDA needs a current context of
- * that device. STK_INVALID: there is no such device. STK_NOT_FOUND: there is no CUDA driver, or it is too old. STK_UNSUPPORTED: the library
- * was built without CUDA, or not for this driver or device. STK_STATE: in a forked child of a process that has used CUDA. Destroy takes
- * NULL. */
+/* Creates a handle for one device. `threads` bounds the threads of the CPU (0: as many as the affinity mask has) and is ignored on CUDA.
+ * CUDA needs a current context of that device. STK_INVALID: there is no such device. STK_NOT_FOUND: there is no CUDA driver, or it is too
+ * old. STK_UNSUPPORTED: the library was built without CUDA, or not for this driver or device. STK_STATE: this is a forked child of a
+ * process that has used CUDA. Destroy takes NULL. */
 STK_API STK_MUST_USE enum stk_status stk_ragged_create(int32_t device, int32_t threads, struct stk_ragged **out, struct stk_error *err);
 STK_API void stk_ragged_destroy(struct stk_ragged *r);
 
@@ -114,8 +114,9 @@ struct stk_keep {
 };
 STK_API STK_MUST_USE enum stk_status stk_ragged_keep(struct stk_ragged *r, const struct stk_keep *k, void *stream, struct stk_error *err);
 
-/* Where a mask (batch, items) of bytes is not 0: index (batch, items) lists the places in order, filled up with 0; count (batch) says how many;
- * rank (batch, items) is the number of set places before an item, or -1 where the mask is 0. Each output may be NULL. */
+/* Converts a mask (batch, items) of bytes to indices. index (batch, items) lists the items whose byte is not 0, in order, padded with 0;
+ * count (batch) is their number; rank (batch, items) is the number of set items before an item, or -1 if its own byte is 0. Each output may
+ * be NULL. */
 struct stk_mask {
 	int64_t batch, items;
 	const uint8_t *mask;
@@ -130,15 +131,17 @@ STK_API STK_MUST_USE enum stk_status stk_ragged_mask_to_index(
 STK_API STK_MUST_USE enum stk_status stk_ragged_index_to_mask(struct stk_ragged *r, int64_t batch, int64_t items,
 	const struct stk_indices *index, uint8_t *mask, uint64_t *refused, void *stream, struct stk_error *err);
 
-/* Samples of unequal size into one padded block, on the CPU: out[s, 0 .. sizes[s]-1, :] = samples[s], zero behind. inner: bytes of one
- * item. STK_SHAPE: a size is negative or over `items`. No other error. */
+/* Copies samples of unequal size into one padded block, on the CPU: out[s, 0 .. sizes[s]-1, :] = samples[s], then zeros. inner: bytes of
+ * one item. STK_SHAPE: a size is negative or larger than `items`. There is no other error. */
 STK_API STK_MUST_USE enum stk_status stk_ragged_pack(struct stk_ragged *r, const void *const *samples, const int64_t *sizes, int64_t count,
 	int64_t items, int64_t inner, void *out, struct stk_error *err);
 
-/* Linear assignment: of each problem's rows x cols matrix min(rows, cols) pairs of least total cost, one of a row and of a column.
+/* Linear assignment: for each rows x cols matrix, finds min(rows, cols) pairs of one row and one column with the least total cost. Each row
+ * and each column is used at most once.
  *
- * Shortest augmenting paths (Crouse, "On implementing 2D rectangular assignment algorithms", IEEE TAES 2016) with duals in float64 and the
- * order of visits and ties of SciPy 1.4 to 1.17, so that indices equal scipy.optimize.linear_sum_assignment. Time O(min^2 max) at worst. */
+ * The method is shortest augmenting paths (Crouse, "On implementing 2D rectangular assignment algorithms", IEEE TAES 2016) with duals in
+ * float64. The order of visits and ties is that of SciPy 1.4 to 1.17, so that the indices equal those of
+ * scipy.optimize.linear_sum_assignment. The worst case takes O(min^2 max) time. */
 enum stk_assign_status { STK_ASSIGN_SOLVED, STK_ASSIGN_INFEASIBLE, STK_ASSIGN_INVALID };
 
 struct stk_assign {
@@ -147,18 +150,18 @@ struct stk_assign {
 	const void *cost;
 	int64_t problems, rows, cols;                   /* extents of memory */
 	int64_t problem_stride, row_stride, col_stride; /* in elements */
-	const int64_t *num_rows, *num_cols;             /* (problems): what each really has; NULL: rows, cols */
-	/* (problems, min(rows, cols)): matched pairs by ascending row, 0 behind them */
+	const int64_t *num_rows, *num_cols;             /* (problems): used rows and columns of each problem; NULL: rows, cols */
+	/* (problems, min(rows, cols)): matched pairs by ascending row, then zeros */
 	int64_t *row, *col;
 	int64_t *sizes; /* (problems): pairs; 0 where not solved */
 	int8_t *status; /* (problems): enum stk_assign_status. INVALID: a NaN, or -inf (when maximising +inf). +inf (-inf) forbids a pair. */
 	uint64_t *refused;
 	void *workspace; /* CUDA: stk_ragged_assign_workspace bytes, aligned to 256; the CPU takes its own */
 };
-/* The size depends on the strides: a cost that is dense along the longer dim needs no workspace for usual sizes. */
+/* Returns the bytes of workspace, which depend on the strides: a cost that is dense along the longer dim needs none for usual sizes. */
 STK_API size_t stk_ragged_assign_workspace(const struct stk_ragged *r, const struct stk_assign *a);
-/* STK_UNSUPPORTED: another dtype. STK_INVALID: also if a workspace is needed and not given. What is wrong with a problem's costs is in its
- * status. */
+/* STK_UNSUPPORTED: another dtype. STK_INVALID: also if a workspace is needed and not given. Invalid costs of a problem are reported in its
+ * status, not here. */
 STK_API STK_MUST_USE enum stk_status stk_ragged_assign(
 	struct stk_ragged *r, const struct stk_assign *a, void *stream, struct stk_error *err);
 

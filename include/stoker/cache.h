@@ -32,10 +32,11 @@ struct stk_cache_facts {
 /* Called for each entry, in no order; false ends the walk. */
 typedef bool (*stk_cache_visit)(void *user, const struct stk_cache_entry *entry);
 
-/* Looks at the headers of all entries. dir: as in struct stk_storage_config. visit and facts are nullable. STK_INVALID: the folder is no cache. */
+/* Visits the headers of all entries. dir: as in struct stk_storage_config. visit and facts are nullable. STK_INVALID: the folder is not a
+ * cache. */
 STK_API STK_MUST_USE enum stk_status stk_cache_list(
 	const char *dir, stk_cache_visit visit, void *user, struct stk_cache_facts *facts, struct stk_error *err);
-/* Reads all entries, removes those that are damaged, and counts anew what the cache holds. */
+/* Reads all entries, removes the damaged ones, and recounts the size of the cache. */
 STK_API STK_MUST_USE enum stk_status stk_cache_verify(
 	const char *dir, stk_cache_visit visit, void *user, struct stk_cache_facts *facts, struct stk_error *err);
 /* Removes the entries whose URI begins with `prefix`, NULL: all. No file but entries is touched. */

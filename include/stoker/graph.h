@@ -94,11 +94,12 @@ static inline struct stk_arg stk_arg_list(const char *name, enum stk_value_kind 
 STK_API STK_MUST_USE enum stk_status stk_graph_create(struct stk_graph **out, struct stk_error *err);
 STK_API void stk_graph_destroy(struct stk_graph *g);
 
-/* Where an operator runs in a pipeline that has a GPU (stk_pipeline_config.device_id); without one all run on the cores. ANY: on the GPU if at
- * least one of its inputs is there, else on the cores. A value in host memory that an operator on the GPU reads is copied there. */
+/* The device on which an operator runs, in a pipeline that has a GPU (stk_pipeline_config.device_id); without a GPU all operators run on
+ * the cores. ANY: on the GPU if at least one of the inputs is there, else on the cores. A value in host memory is copied if an operator on
+ * the GPU reads it. */
 enum stk_device { STK_DEVICE_ANY, STK_DEVICE_CPU, STK_DEVICE_GPU };
 
-/* An operator in a branch runs for the samples for which a condition holds: where the predicate, a scalar bool in host memory, is as wanted. */
+/* Limits an operator to the samples whose predicate, a scalar bool in host memory, equals `wanted`. */
 struct stk_condition {
 	struct stk_node predicate;
 	bool wanted;
@@ -120,13 +121,13 @@ struct stk_graph_options {
 STK_API STK_MUST_USE enum stk_status stk_graph_add(struct stk_graph *g, const char *op, const struct stk_node *inputs, size_t n_inputs,
 	const struct stk_arg *args, size_t n_args, const struct stk_graph_options *options, struct stk_node *out, struct stk_error *err);
 
-/* Where a value will be in a pipeline with a GPU: STK_DEVICE_CPU or STK_DEVICE_GPU. */
+/* Returns the device that will hold a value in a pipeline with a GPU: STK_DEVICE_CPU or STK_DEVICE_GPU. */
 STK_API enum stk_device stk_graph_node_device(const struct stk_graph *g, struct stk_node node);
 
-/* Outputs of an operator of the graph (1 for most). */
+/* Returns the number of outputs of an operator in the graph (1 for most). */
 STK_API int32_t stk_graph_node_outputs(const struct stk_graph *g, struct stk_node node);
 
-/* What is known of a value before any data is seen: dtype, ndim, layout; extents that are not known are -1. Infers on demand. */
+/* Describes a value as far as it is known before any data is read: dtype, ndim and layout; unknown extents are -1. Infers on demand. */
 STK_API STK_MUST_USE enum stk_status stk_graph_describe(
 	struct stk_graph *g, struct stk_node node, struct stk_desc *out, struct stk_error *err);
 
@@ -134,8 +135,9 @@ STK_API STK_MUST_USE enum stk_status stk_graph_describe(
  * was made from the graph. STK_NO_MEMORY. */
 STK_API STK_MUST_USE enum stk_status stk_graph_output(struct stk_graph *g, struct stk_node node, struct stk_error *err);
 
-/* A user's callback. Behind an external_source it gives samples, and is called on the pipeline's own callback thread, one call at a time. Behind a
- * python_function it makes outputs of inputs, and is called on the context's threads, several at a time and in no particular order. */
+/* One call of a user's callback. The callback of an external_source returns samples; it runs on the pipeline's own callback thread, one
+ * call at a time. The callback of a python_function computes outputs from inputs; it runs on the context's threads, several calls at a time
+ * and in no particular order. */
 struct stk_feed_request {
 	int64_t epoch, batch; /* batch: its number in the epoch, also after a restore; 0 for a function */
 	int32_t index;        /* in the batch; -1: the whole batch is asked for */
@@ -145,12 +147,12 @@ struct stk_feed_request {
 	const struct stk_tensor *inputs;
 	int32_t n_inputs;
 };
-/* What a source says of a sample beside its tensors. An empty one, {0}, says nothing. */
+/* What a source may report about a sample in addition to its tensors. An empty struct, {0}, reports nothing. */
 struct stk_fed_sample {
 	const char *uri; /* what messages call it, as the path of its file; NULL: it has no name */
-	/* Why there is no such sample, for the pipeline's on_error policy, which treats it as one that could not be decoded; NULL: there is one. The source
-	 * gives tensors for it all the same, of the type and number of dimensions of the others; nobody reads them. Beside a reader, and under
-	 * STK_ON_ERROR_REPLACE, it ends the batch with an error. */
+	/* Why this sample does not exist; NULL: it does. The pipeline's on_error policy treats it like a sample that could not be decoded.
+	 * The source must still give tensors for it, of the type and number of dimensions of the others; their values are not read. In a
+	 * pipeline that also has a reader, and under STK_ON_ERROR_REPLACE, it ends the batch with an error. */
 	const char *failure;
 	int64_t id; /* its number in the source's data; used only where numbered is true */
 	bool numbered;
@@ -158,22 +160,23 @@ struct stk_fed_sample {
 /* Filled by the callee: for each output, `count` tensors (1 in sample mode). Tensors stay alive until release(release_user) is called. */
 struct stk_feed {
 	struct stk_tensor *tensors; /* [output * n + i] for n samples that are asked for, room given by the caller */
-	/* [output], room given by the caller, all false: data are addresses on the pipeline's GPU, and what was to be written there has been. Only copies
-	 * that are placed on the GPU may read that output. NULL where host memory alone will do: in sample mode, and for a function. */
+	/* [output], allocated by the caller, all false. True: the data pointers are addresses on the pipeline's GPU, and all writes to them
+	 * have finished. Only copies that are placed on the GPU may read such an output. NULL if only host memory is allowed: in sample
+	 * mode, and for a function. */
 	bool *on_gpu;
-	/* [i], room given by the caller, all empty; NULL for a function. Texts stay alive until release(release_user) is called. */
+	/* [i], allocated by the caller, all empty; NULL for a function. Texts must stay alive until release(release_user) is called. */
 	struct stk_fed_sample *samples;
 	int32_t count; /* samples given: n as it comes; a source may give a shorter batch, all sources of a pipeline the same */
 	bool last;     /* without a reader: this is the epoch's last batch. Else the epoch ends with the next STK_END */
 	void (*release)(void *user);
 	void *release_user;
 };
-/* Where in an epoch a restored run may begin: that is, what pull's result depends on. A state that does not suit is refused. */
+/* Where in an epoch a restored run may begin, which follows from what the result of pull depends on. A state at any other point is refused. */
 enum stk_seek {
-	STK_SEEK_NONE,  /* on the calls before it in the epoch, as an iterator that begins anew with each: only at the start of an epoch */
-	STK_SEEK_BATCH, /* on request.epoch, batch and index: after any whole batch */
-	STK_SEEK_POSITION, /* on request.epoch and position: anywhere, also with another batch size or number of shards */
-	STK_SEEK_NEVER,    /* on all calls before it, as an iterator that goes on from epoch to epoch: only at the start of a run */
+	STK_SEEK_NONE,     /* pull depends on earlier calls of the epoch, like a restarting iterator: only at the start of an epoch */
+	STK_SEEK_BATCH,    /* pull depends on request.epoch, batch and index: after any whole batch */
+	STK_SEEK_POSITION, /* pull depends on request.epoch and position: anywhere, also with another batch size or number of shards */
+	STK_SEEK_NEVER,    /* pull depends on all earlier calls, like an iterator that never restarts: only at the start of a run */
 };
 struct stk_source_callbacks {
 	/* Returns STK_OK; STK_END: no more data in this epoch, and in sample mode the samples given of this batch are the epoch's last; STK_USER

@@ -28,7 +28,8 @@ struct stk_image_request {
 	enum stk_image_type type;
 	bool as_stored; /* EXIF's orientation is not applied */
 	bool lenient;   /* a file that was cut off, and JPEG data that libjpeg-turbo only warns about, is decoded as far as possible */
-	/* Called on the same thread while an object of a store is waited for, some twenty times a second: true ends the wait. NULL: nobody ends it. */
+	/* Called some twenty times a second, on the same thread, while the call waits for an object of a store; returns true to end the
+	 * wait. Nullable. */
 	bool (*interrupted)(void *user);
 	void *interrupted_user;
 };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Indexes, so that later runs begin without looking: what a folder of class folders holds, on disk or in a bucket, which readers take as file_root or
- * file_list; and where the files of tars lie. */
+ * Indexes that let later runs begin without listing or searching the data: of a folder of class folders, local or in a bucket, which readers take as
+ * file_root or file_list; and of the files inside tars. */
 #ifndef STOKER_INDEX_H
 #define STOKER_INDEX_H
 
@@ -29,8 +29,8 @@ struct stk_index_options {
 	const char *root;            /* a folder or s3://BUCKET/PREFIX */
 	const char *path;            /* of the index, which is written whole or not at all */
 	struct stk_storage *storage; /* NULL: as the environment says */
-	/* Told ten times a second, while a bucket is listed, how many objects and folders it has brought, on the caller's thread; false ends it with
-	 * STK_CANCELLED. Nullable. */
+	/* Called ten times a second on the caller's thread, while a bucket is listed, with the number of objects and folders so far;
+	 * returns false to stop with STK_CANCELLED. Nullable. */
 	bool (*progress)(void *user, int64_t entries);
 	void *user;
 };
@@ -39,7 +39,7 @@ struct stk_index_options {
 STK_API STK_MUST_USE enum stk_status stk_index_write(
 	const struct stk_index_options *options, struct stk_index_info *info, struct stk_error *err);
 
-/* Where the files of tars lie, so that none has to be searched again. */
+/* Indexes of the files inside tars, so that no tar has to be searched again. */
 struct stk_tar_index_options {
 	size_t size; /* sizeof(struct stk_tar_index_options), set by the caller */
 	const char *const
@@ -69,8 +69,9 @@ struct stk_tar_index_info {
 STK_API STK_MUST_USE enum stk_status stk_tar_index(
 	const struct stk_tar_index_options *options, struct stk_tar_index_info *info, struct stk_error *err);
 
-/* Whether a Loader would read these tars as they lie in their first epoch: all of them are in stores, and one has no index. Then *unindexed is the number of
- * tars, and `component` hears of the endings in the first sample of the first one, which takes a few requests; else *unindexed is 0. `output` is not read. */
+/* Reports whether a Loader would read these tars sequentially in their first epoch: all of them are in stores, and at least one has no
+ * index. Then *unindexed is the number of tars, and `component` is called with the endings in the first sample of the first tar, which
+ * takes a few requests. Otherwise *unindexed is 0. `output` is not read. */
 STK_API STK_MUST_USE enum stk_status stk_tar_unindexed(
 	const struct stk_tar_index_options *options, int32_t *unindexed, struct stk_error *err);
 

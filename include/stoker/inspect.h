@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What an image file is, from its header alone. Any thread; allocates nothing. */
+ * Reads the size and kind of an image file from its header. Any thread; allocates nothing. */
 #ifndef STOKER_INSPECT_H
 #define STOKER_INSPECT_H
 
@@ -23,10 +23,11 @@ struct stk_image_header {
 	bool progressive;
 };
 
-/* STK_CORRUPT: no image, or a damaged header; STK_UNSUPPORTED: an image that stoker does not decode; STK_LIMIT: larger than the limits allow. */
+/* Fills *out from the first bytes of a file. STK_CORRUPT: not an image, or a damaged header. STK_UNSUPPORTED: an image that Stoker does not
+ * decode. STK_LIMIT: the image is larger than the limits allow. */
 STK_API STK_MUST_USE enum stk_status stk_image_inspect(const void *data, size_t bytes, struct stk_image_header *out, struct stk_error *err);
 
-/* True where a file's name ends as those of images that this build decodes, in letters of any case: "a.jpg", "b.TIF". */
+/* Returns whether a file's name ends like an image that this build decodes, in letters of any case: "a.jpg", "b.TIF". */
 STK_API bool stk_image_named(const char *name);
 
 #ifdef __cplusplus

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What stoker sees of the machine, and what it was built with. Nothing is cached: each call looks anew. Any thread. */
+ * The machine as Stoker sees it, and the options of this build. Nothing is cached: each call reads the system again. Any thread. */
 #ifndef STOKER_MACHINE_H
 #define STOKER_MACHINE_H
 
@@ -13,7 +13,7 @@
 extern "C" {
 #endif
 
-/* Bytes and counts are -1 where the system does not tell or sets no limit. */
+/* Bytes and counts are -1 if the system does not report them or sets no limit. */
 struct stk_machine {
 	size_t size;                        /* sizeof(struct stk_machine), set by the caller */
 	const char *cpu_level;              /* which kernels run: "avx2", "c" (STOKER_CPU=c asks for it) */
@@ -34,11 +34,11 @@ struct stk_machine {
 
 STK_API STK_MUST_USE enum stk_status stk_machine_probe(struct stk_machine *out, struct stk_error *err);
 
-/* The CUDA driver, as it is found and started here. After this a fork's child cannot use it, as with any start of CUDA. */
+/* The CUDA driver. Reading it starts CUDA in this process, after which a forked child cannot use CUDA. */
 struct stk_cuda_info {
 	size_t size;       /* sizeof(struct stk_cuda_info), set by the caller */
-	int32_t driver;    /* the CUDA version that it supports; 0: none that works */
-	int32_t gpus;      /* that it shows (CUDA_VISIBLE_DEVICES hides some) */
+	int32_t driver;    /* the CUDA version that it supports; 0: no driver works */
+	int32_t gpus;      /* visible GPUs (CUDA_VISIBLE_DEVICES hides some) */
 	char problem[512]; /* why there is no driver that works, or "" */
 };
 STK_API STK_MUST_USE enum stk_status stk_cuda_probe(struct stk_cuda_info *out, struct stk_error *err);
@@ -49,13 +49,14 @@ struct stk_gpu_info {
 	int64_t memory;       /* bytes */
 	int32_t major, minor; /* compute capability */
 	int32_t processors;   /* multiprocessors */
-	int32_t cpus_near;    /* processors on the GPU's side of the machine, allowed to this process or not; 0: the machine does not say */
-	char cpus[96];        /* those of them that this process may use: "0-15,32-47"; "" where there are none */
+	int32_t cpus_near;    /* all processors on the GPU's side of the machine; 0: unknown */
+	char cpus[96];        /* the ones of them that this process may use: "0-15,32-47"; "" for none */
 };
-/* STK_INVALID: there is no GPU of that number; STK_NOT_FOUND, STK_CUDA: no driver that works. Starts it, as above. */
+/* STK_INVALID: no GPU has that number. STK_NOT_FOUND, STK_CUDA: no driver works. Starts CUDA, see stk_cuda_info. */
 STK_API STK_MUST_USE enum stk_status stk_gpu_info(int32_t i, struct stk_gpu_info *out, struct stk_error *err);
 
-/* Libraries inside or behind this build; false when i is out of range. Strings are constant. Loads libcurl, where there is one. */
+/* Lists the libraries that this build contains or loads; false if i is out of range. Strings are constant. Loads libcurl if it is
+ * installed. */
 struct stk_library_info {
 	const char *name, *version, *use;
 };

@@ -33,28 +33,28 @@ struct stk_nuscenes_info {
 	bool from_index; /* the tables were not read */
 };
 
-/* Reads the tables, or the index where it is current. Each sample has a key frame of each camera and of the lidar, or it fails. */
+/* Reads the tables, or the index if it is up to date. Fails if a sample lacks a key frame of one of the cameras or of the lidar. */
 STK_API STK_MUST_USE enum stk_status stk_nuscenes_open(
 	const struct stk_nuscenes_options *o, struct stk_nuscenes_view **out, struct stk_error *err);
 STK_API void stk_nuscenes_close(struct stk_nuscenes_view *v); /* NULL is fine */
 STK_API STK_MUST_USE enum stk_status stk_nuscenes_describe(
 	const struct stk_nuscenes_view *v, struct stk_nuscenes_info *info, struct stk_error *err);
 
-/* Here and below, samples, cameras and labels are numbered from 0 up to the counts of stk_nuscenes_info; except in stk_nuscenes_field,
- * numbers out of range are not checked: they read outside the tables. */
-/* The first sample of a sequence; of number `sequences`: the number of samples. */
+/* Samples, cameras and labels are numbered from 0 up to the counts of stk_nuscenes_info. Only stk_nuscenes_field checks these numbers: the
+ * other functions below would read outside the tables. */
+/* Returns the first sample of sequence i. For i equal to `sequences`, returns the number of samples. */
 STK_API int64_t stk_nuscenes_sequence(const struct stk_nuscenes_view *v, int64_t i);
-/* Names, as long as it is open. class: by label. */
+/* Names, valid while the data set is open. class: by label. */
 STK_API const char *stk_nuscenes_scene(const struct stk_nuscenes_view *v, int64_t sample);
 STK_API const char *stk_nuscenes_camera(const struct stk_nuscenes_view *v, int32_t camera);
 STK_API const char *stk_nuscenes_class(const struct stk_nuscenes_view *v, int32_t label);
 
-/* Path of a camera's image, or of the lidar's points (camera -1). Returns its length; >= capacity: it was cut. */
+/* Writes the path of a camera's image, or of the lidar's points (camera -1). Returns its length; if that is >= capacity, the path was cut. */
 STK_API size_t stk_nuscenes_file(const struct stk_nuscenes_view *v, int64_t sample, int32_t camera, char *out, size_t capacity);
 
-/* A field by the name that readers.nuscenes has for it, but for image and points. camera: of a field that each camera has. desc says what
- * it is; out, where not NULL, gets its values. capacity: room at `out`, in bytes. STK_INVALID: no such field, sample or camera, or too
- * little room (desc is filled then). STK_NO_MEMORY. */
+/* Reads a field by its name in readers.nuscenes; all but image and points. camera: for fields that each camera has. Fills desc with the
+ * type and shape, and copies the values to `out` if it is not NULL. capacity: bytes of room at `out`. STK_INVALID: no such field, sample or
+ * camera, or too little room (desc is filled then). STK_NO_MEMORY. */
 STK_API STK_MUST_USE enum stk_status stk_nuscenes_field(const struct stk_nuscenes_view *v, int64_t sample, int32_t camera, const char *name,
 	struct stk_desc *desc, void *out, size_t capacity, struct stk_error *err);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Packing a folder of class folders as tars, in WebDataset's format: nothing is encoded anew. */
+ * Packs a folder of class folders into tars in WebDataset's format. Images are copied as they are, not encoded again. */
 #ifndef STOKER_PACK_H
 #define STOKER_PACK_H
 
@@ -21,8 +21,8 @@ struct stk_pack_options {
 	int64_t shard_bytes; /* of a tar, at most, unless one sample is larger; 0: 256 MB */
 	int64_t seed;        /* the samples come in an order drawn by it; -1: in that of the source */
 	int32_t threads;     /* from 0, which stands for eight, to 64 */
-	/* Some ten times a second on the caller's thread: files of `total` that are packed; while a bucket is listed, what that has
-	 * brought so far, of a total of 0, which is not known. False ends it with STK_CANCELLED. Nullable. */
+	/* Called some ten times a second on the caller's thread with the number of files packed and their total; while a bucket is listed,
+	 * with the number of objects found and a total of 0. Returns false to stop with STK_CANCELLED. Nullable. */
 	bool (*progress)(void *user, int64_t done, int64_t total);
 	void *user;
 	struct stk_storage *storage; /* NULL: as the environment says */
@@ -36,10 +36,12 @@ struct stk_pack_info {
 	int64_t left_out; /* files that are neither images nor have the name of one */
 };
 
-/* Writes shards-000000.tar and so on, each with its index beside it, and classes.txt, the names of the labels. A sample is an image, its label as
- * CLASS/NAME.cls, and the files next to it that have its name up to the last dot and then another ending. An image whose name has other dots, begins with one,
- * or is shared up to the ending is called CLASS/NAME_ENDING_NUMBER, without dots, since readers of WebDataset would skip it or join it to another sample. The same source gives the same bytes. Whole tars of an earlier run with the
- * same options are kept, so that one that was cut short goes on; a folder with tars of another source or other options is STK_INVALID. info may be NULL. */
+/* Writes shards-000000.tar and so on, each with its index in the same folder, and classes.txt, the names of the labels. A sample consists
+ * of an image, its label as CLASS/NAME.cls, and the files of the same folder whose names differ from the image's only after the last dot.
+ * An image whose name contains other dots, begins with one, or is not unique without its ending is called CLASS/NAME_ENDING_NUMBER, without
+ * dots, because readers of WebDataset would skip it or join it to another sample. The same source gives the same bytes. Complete tars of an
+ * earlier run with the same options are kept, so that an interrupted run can be continued. STK_INVALID: the folder has tars of another
+ * source or other options. info may be NULL. */
 STK_API STK_MUST_USE enum stk_status stk_pack(const struct stk_pack_options *options, struct stk_pack_info *info, struct stk_error *err);
 
 #ifdef __cplusplus

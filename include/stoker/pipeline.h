@@ -16,7 +16,7 @@ extern "C" {
 
 struct stk_pipeline;
 
-/* What a bad sample does. Errors of the source (I/O) are retried, then raised whatever the policy. */
+/* Policy for a sample that cannot be decoded. Errors of the source (I/O) are retried, then raised under every policy. */
 enum stk_on_error { STK_ON_ERROR_RAISE, STK_ON_ERROR_SKIP, STK_ON_ERROR_REPLACE };
 
 #define STK_MOST_READ_REQUESTS (1 << 20)
@@ -58,39 +58,39 @@ struct stk_pipeline_config {
 	/* Called every 50 ms while stk_pipeline_create waits for a store's listing, on the thread that called it: true ends that with STK_CANCELLED. Nullable. */
 	bool (*interrupted)(void *user);
 	void *interrupted_user;
-	/* Told ten times a second how many objects and folders a store's listing has brought, on the same thread and with interrupted_user. Nullable. */
+	/* Called ten times a second, on the same thread and with interrupted_user, with the number of objects and folders that a store's
+	 * listing has returned. Nullable. */
 	void (*listed)(void *user, int64_t entries);
 };
 
 /* Compiles the graph and opens its readers; the graph may be destroyed afterwards. Reads STOKER_FUSE and other variables. STK_INVALID: a
  * setting, a variable of the environment or an argument of an operator has no valid value, the graph has no outputs, or batches cannot be
  * made of the data set. STK_NOT_FOUND, STK_IO, STK_CORRUPT: the data set cannot be read; STK_NOT_FOUND also if there is no CUDA driver.
- * STK_UNSUPPORTED: not on this device or in this build. STK_STATE: in a forked child, a context or a GPU of its parent's. STK_CANCELLED:
- * `interrupted` said so. STK_LIMIT, STK_NO_MEMORY, STK_SYSTEM and STK_CUDA as elsewhere. */
+ * STK_UNSUPPORTED: not possible on this device or in this build. STK_STATE: in a forked child, the context or the GPU belongs to the
+ * parent. STK_CANCELLED: `interrupted` returned true. STK_LIMIT, STK_NO_MEMORY, STK_SYSTEM and STK_CUDA have their usual meanings. */
 STK_API STK_MUST_USE enum stk_status stk_pipeline_create(struct stk_context *ctx, struct stk_graph *graph,
 	const struct stk_pipeline_config *config, struct stk_pipeline **out, struct stk_error *err);
 
-/* Cancels what runs and waits for it, users' functions too. Batches that were delivered live on. Takes NULL. */
+/* Cancels the run and waits for all work, including calls of the user's functions. Delivered batches stay valid. Takes NULL. */
 STK_API void stk_pipeline_destroy(struct stk_pipeline *p);
 
-/* Chooses which of several readers leads, by the name of its operator: its epochs are the pipeline's. The others go along with it, sample
- * for sample, through epochs of their own; shorter ones start over. To be called before the first batch. Without this call the graph's
- * first reader leads, or the one that led when the restored state was saved. STK_NOT_FOUND: there is no reader of this name. STK_STATE:
- * another one leads and the run has begun, or goes on from a state. STK_INVALID, STK_LIMIT: batches cannot be made of this reader's data
- * set. */
+/* Selects the leading reader by the name of its operator: its epochs are the pipeline's epochs. The other readers advance with it, sample
+ * for sample, through epochs of their own; shorter ones start over. Call it before the first batch. Without this call the graph's first
+ * reader leads, or the one that led when the restored state was saved. STK_NOT_FOUND: no reader has this name. STK_STATE: another reader
+ * leads, and the run has begun or was restored from a state. STK_INVALID, STK_LIMIT: batches cannot be made of this reader's data set. */
 STK_API STK_MUST_USE enum stk_status stk_pipeline_lead(struct stk_pipeline *p, const char *reader, struct stk_error *err);
 
 /* Starts to work ahead without waiting; does nothing if the run has begun. STK_STATE: the pipeline belongs to the parent of a forked
  * process. STK_SYSTEM: a thread cannot be started. STK_NO_MEMORY. */
 STK_API STK_MUST_USE enum stk_status stk_pipeline_start(struct stk_pipeline *p, struct stk_error *err);
 
-/* The next batch, in order; the caller owns a reference. STK_END once after an epoch's last batch where the reader's tail is not "wrap" (or
- * the source ended); the call after that begins the next epoch. STK_TIMEOUT: nothing lost, call again. STK_CANCELLED: see
- * stk_pipeline_cancel. Any other code: the batch failed by the policy (err names the sample); the next call goes on with the batch after
- * it. A store that does not answer in time gives STK_IO, not STK_TIMEOUT. */
+/* Returns the next batch, in order; the caller owns a reference. Returns STK_END once after an epoch's last batch unless the reader's tail
+ * is "wrap" (or when the source has ended); the call after that begins the next epoch. STK_TIMEOUT: nothing is lost, call again.
+ * STK_CANCELLED: see stk_pipeline_cancel. Any other code: the batch failed under the policy (err names the sample), and the next call
+ * returns the batch after it. A store that does not answer in time causes STK_IO, not STK_TIMEOUT. */
 STK_API STK_MUST_USE enum stk_status stk_pipeline_next(struct stk_pipeline *p, struct stk_batch **out, struct stk_error *err);
-/* Like stk_pipeline_next with a time limit of its own, in ms; < 0: none; 0: a look that never waits. STK_TIMEOUT when nothing came: bindings wait in
- * slices so that signals are seen. */
+/* Like stk_pipeline_next, with its own time limit in ms: negative for no limit, 0 to return at once. STK_TIMEOUT: no batch was ready.
+ * Bindings wait in short slices so that they can handle signals in between. */
 STK_API STK_MUST_USE enum stk_status stk_pipeline_next_within(
 	struct stk_pipeline *p, int64_t ms, struct stk_batch **out, struct stk_error *err);
 
@@ -98,18 +98,20 @@ STK_API STK_MUST_USE enum stk_status stk_pipeline_next_within(
  * source of this pipeline, or in a forked child. */
 STK_API STK_MUST_USE enum stk_status stk_pipeline_skip_epoch(struct stk_pipeline *p, struct stk_error *err);
 
-/* Makes a waiting stk_pipeline_next return STK_CANCELLED, now and from then on. Any thread, also a signal handler's. */
+/* Makes a waiting stk_pipeline_next return STK_CANCELLED, as do all later calls. Any thread, also from a signal handler. */
 STK_API void stk_pipeline_cancel(struct stk_pipeline *p);
-/* Cancels the run, and waits until no source or function of the user's is being called, ms at most: for bindings that look at signals before they destroy the
- * pipeline, which is all that can be done with it from here on. STK_TIMEOUT: one has not returned; call again. Inside such a call: STK_OK at once. */
+/* Cancels the run and waits, at most `ms` milliseconds, until none of the user's sources and functions is being called. For bindings that
+ * check for signals before they destroy the pipeline; after this call the pipeline may only be destroyed. STK_TIMEOUT: a call has not
+ * returned; try again. Returns STK_OK at once when called from inside such a function. */
 STK_API STK_MUST_USE enum stk_status stk_pipeline_end_within(struct stk_pipeline *p, int64_t ms, struct stk_error *err);
-/* Destroys the pipeline on another thread, and waits for that thread, ms at most. STK_TIMEOUT: a source or a function of the user's, or a read, has
- * not returned; the thread goes on waiting, and frees the pipeline when it can. In either case the pipeline is not to be used any more. Takes NULL. */
+/* Destroys the pipeline on another thread and waits for that thread, at most `ms` milliseconds. STK_TIMEOUT: a source, a function of the
+ * user or a read has not returned; the thread keeps waiting and frees the pipeline when it can. In either case the caller must not use the
+ * pipeline any more. Takes NULL. */
 STK_API STK_MUST_USE enum stk_status stk_pipeline_destroy_within(struct stk_pipeline *p, int64_t ms, struct stk_error *err);
 
-/* ---- what it is ---- */
+/* ---- description ---- */
 
-/* A reader's metadata, as DALI's reader_meta; name: the operator's name in the graph, NULL: the leading reader. */
+/* A reader's metadata, as in DALI's reader_meta. `name` is the operator's name in the graph; NULL: the leading reader. */
 struct stk_reader_meta {
 	/* Counts of samples and steps are -1 while samples are still being met: of tars in a store that have no index, in their first epoch. */
 	int64_t samples;                       /* in the whole data set, also where `indices` selects some */
@@ -128,30 +130,31 @@ STK_API int32_t stk_pipeline_readers(const struct stk_pipeline *p); /* the leadi
 STK_API const char *stk_pipeline_reader_name(const struct stk_pipeline *p, int32_t i);
 /* Name of a class of a reader of folders; NULL: there is no such reader or class. Valid as long as the pipeline. */
 STK_API const char *stk_pipeline_class_name(struct stk_pipeline *p, const char *reader, int64_t label);
-/* How many files and folders a reader met and did not take for samples; *text says what they are, and is valid as long as the pipeline. */
+/* Returns the number of files and folders that a reader found and did not use as samples. *text lists them and is valid as long as the
+ * pipeline. */
 STK_API int64_t stk_pipeline_reader_skipped(struct stk_pipeline *p, const char *reader, const char **text);
 STK_API int32_t stk_pipeline_outputs(const struct stk_pipeline *p);
-/* What is known of an output before any data is seen, as stk_graph_describe says it. STK_INVALID: there is no such output. */
+/* Describes an output as far as it is known before any data is read, like stk_graph_describe. STK_INVALID: there is no such output. */
 STK_API STK_MUST_USE enum stk_status stk_pipeline_output_desc(const struct stk_pipeline *p, int32_t output, struct stk_desc *out);
 
-/* The chains, passes and slots, from the structures that run; JSON or text. Freed with stk_text_free. */
+/* Describes the chains, passes and slots that this pipeline runs, as JSON or text. Free *out with stk_text_free. */
 STK_API STK_MUST_USE enum stk_status stk_pipeline_explain(struct stk_pipeline *p, bool json, char **out, struct stk_error *err);
 
 /* ---- state ---- */
 
-/* Under 1 KB of JSON: format and order version, seeds, epoch, positions consumed (delivered, not prefetched), a fingerprint of the data and
- * of parts of it. Freed with stk_text_free. After the last batch of an epoch, the state denotes the start of the next one. Where a source
- * that gives one batch after another (STK_SEEK_NONE, STK_SEEK_NEVER) ends the epoch, that is known when it is asked for one more, which the
- * pipeline does ahead: waits a second at most for its answer. */
+/* Writes the state of the run as less than 1 KB of JSON: format and order version, seeds, epoch, consumed positions (delivered, not
+ * prefetched), and a fingerprint of the data and of parts of it. Free *out with stk_text_free. After the last batch of an epoch, the state
+ * denotes the start of the next epoch. A source that can only be called in order (STK_SEEK_NONE, STK_SEEK_NEVER) reports the end of its
+ * epoch when it is asked for one more batch, which the pipeline does ahead of time; this function waits at most a second for the answer. */
 STK_API STK_MUST_USE enum stk_status stk_pipeline_save(struct stk_pipeline *p, char **out, struct stk_error *err);
-/* To be called before the first batch. The number of ranks may differ. STK_STATE: the state is damaged or of another version, the data set differs
- * (the message says how), or a user source cannot begin there (enum stk_seek). Reads, decodes and calls nothing for
- * earlier samples. */
+/* Continues from a saved state. Call it before the first batch. The number of ranks may differ. STK_STATE: the state is damaged or of
+ * another version, the data set differs (the message says how), or a user's source cannot begin there (enum stk_seek). Nothing is read,
+ * decoded or called for earlier samples. */
 STK_API STK_MUST_USE enum stk_status stk_pipeline_restore(struct stk_pipeline *p, const char *state, size_t size, struct stk_error *err);
 
 /* ---- what happened ---- */
 
-/* Bad samples so far, oldest first; false when i is out of range. At most 10 000 are kept. */
+/* Returns the number of bad samples so far. At most 10 000 are kept, oldest first; the second function returns false if i is out of range. */
 STK_API int64_t stk_pipeline_bad_samples(struct stk_pipeline *p);
 STK_API bool stk_pipeline_bad_sample(struct stk_pipeline *p, int64_t i, struct stk_error *out);
 

@@ -49,7 +49,7 @@ enum stk_status {
 #undef STK_STATUS_ENUM
 };
 
-/* What went wrong, where, and what to do. Owned by the caller and filled on failure; strings are NUL-terminated and cut to fit.
+/* What failed, where, and what to do about it. The caller owns it; it is filled on failure; strings are NUL-terminated and cut to fit.
  * Zero-initialise it: struct stk_error err = {0}. */
 struct stk_error {
 	enum stk_status code;
@@ -61,7 +61,7 @@ struct stk_error {
 	char message[1024]; /* the whole text, as a user should read it */
 };
 
-/* "INVALID", "IO", ... and a short text. Any thread. Never NULL. */
+/* Return the name of a status ("INVALID", "IO", ...) and a short text. Any thread. Never NULL. */
 STK_API const char *stk_status_name(enum stk_status status);
 STK_API const char *stk_status_text(enum stk_status status);
 

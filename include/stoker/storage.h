@@ -17,24 +17,25 @@ extern "C" {
 
 struct stk_storage;
 
-/* How the bucket is named in a request: STK_ADDRESSING_AUTO puts it into the host's name where no endpoint was given, and into the path otherwise. */
+/* How a request names the bucket. STK_ADDRESSING_AUTO puts it into the host's name if no endpoint was given, else into the path. */
 enum stk_addressing { STK_ADDRESSING_AUTO, STK_ADDRESSING_PATH, STK_ADDRESSING_VIRTUAL };
 
-/* What a function of the user's is asked for. length -1: all bytes from `offset` on. */
+/* The bytes that a user's function is asked for. length -1: all bytes from `offset` to the end. */
 struct stk_fetch_call {
 	const char *uri;
 	int64_t offset, length;
 	struct stk_fetched *out; /* for stk_fetch_room */
 };
 
-/* Fetches bytes of an object, on any of the storage's threads, several calls at a time. Asks stk_fetch_room for memory once and fills it. STK_NOT_FOUND: the
- * object is not there, which is a failure of its sample. STK_IO: worth another try. Any other code: tries are given up. It fills err->message alone. */
+/* Fetches bytes of an object. Called on any of the storage's threads, several calls at a time. The function calls stk_fetch_room once and
+ * fills that memory. STK_NOT_FOUND: the object does not exist, which fails its sample. STK_IO: the library tries again. Any other code: it
+ * does not try again. On failure the function fills err->message and nothing else of err. */
 typedef enum stk_status (*stk_fetch_fn)(void *user, const struct stk_fetch_call *fetch, struct stk_error *err);
 
-/* Memory for all bytes of the answer; NULL: there is none. */
+/* Returns memory for all bytes of the answer, or NULL if none is left. */
 STK_API void *stk_fetch_room(const struct stk_fetch_call *fetch, size_t size);
 
-/* NULL and 0 stand for what the comment names, or else for what the environment says. All strings are copied. */
+/* NULL and 0 stand for the default in the comment, or else for the setting in the environment. All strings are copied. */
 struct stk_storage_config {
 	size_t size;          /* sizeof(struct stk_storage_config) */
 	const char *endpoint; /* "https://HOST[:PORT]": a store that is not AWS's */
@@ -52,26 +53,28 @@ struct stk_storage_config {
 	int64_t first_byte_ms; /* from the beginning of a request to the first byte of its answer; default 20 000 */
 	int64_t stall_ms;      /* in which a body brings less than 4 KiB; default 10 000 */
 	bool no_hedging;       /* no second request where an answer is later than nearly all others */
-	/* A folder in which objects are kept on this host, for all its processes; made if it is not there. "memory": one in /dev/shm, of
-	 * this user's alone. NULL: none. It is read and written by many processes at a time, filled up to cache_limit bytes (0: four fifths
-	 * of what is free), and never an error once it is open. */
+	/* A folder that keeps objects on this host for all its processes; it is created if it does not exist. "memory": a folder in
+	 * /dev/shm that only this user can read. NULL: no cache. Many processes may read and write it at a time; it is filled up to
+	 * cache_limit bytes (0: four fifths of the free space). Once it is open, its failures are never errors. */
 	const char *cache;
 	int64_t cache_limit;
-	/* A function that reads all URIs of the named schemes ("gs az"; NULL: all that the library does not read itself). */
+	/* The user's function that reads all URIs of the schemes in fetch_schemes ("gs az"; NULL: all schemes that the library does not
+	 * read itself). */
 	stk_fetch_fn fetch;
 	void *fetch_user;
 	void (*fetch_done)(void *user); /* called once, after the last call of fetch, also where stk_storage_create fails; nullable */
 	const char *fetch_schemes;
 	int32_t fetch_threads; /* calls at a time, at most 4096; default 32 */
-	/* Whether fetch gives listings too: of SCHEME://ROOT/... it is then asked for "SCHEMElist://ROOT?delimiter=%2F&encoding-type=url&list-type=2&prefix=..." as a
-	 * whole, and answers as an S3 store answers ListObjectsV2, in XML. Folders, globs and sizes of such URIs are found by it. */
+	/* Whether fetch also answers listings. For SCHEME://ROOT/... it is then asked for the whole of
+	 * "SCHEMElist://ROOT?delimiter=%2F&encoding-type=url&list-type=2&prefix=..." and answers in XML, as an S3 store answers
+	 * ListObjectsV2. Folders, globs and sizes of such URIs need it. */
 	bool fetch_lists;
 };
 
-/* STK_INVALID names the setting that cannot be. The environment is read when a pipeline is made. Any thread. */
+/* Creates a storage. STK_INVALID: the message names the invalid setting. The environment is read when a pipeline is made. Any thread. */
 STK_API STK_MUST_USE enum stk_status stk_storage_create(
 	const struct stk_storage_config *config, struct stk_storage **out, struct stk_error *err);
-/* A number by its name. Names are constant. */
+/* A named number. Names are constant. */
 struct stk_counter {
 	const char *name;
 	double value;
@@ -83,17 +86,18 @@ struct stk_counter {
  * fills at most n. Any thread. */
 STK_API size_t stk_storage_counters(struct stk_storage *s, struct stk_counter *out, size_t n);
 
-/* How a store answers. */
+/* Findings about a store. */
 struct stk_storage_report {
 	size_t size;                    /* sizeof(struct stk_storage_report), set by the caller */
 	char endpoint[256], region[64]; /* as requests name them; "" for what has none */
 	char keys[64];                  /* where the keys come from: "the environment"; "" where none are needed */
-	double first_ms, answer_ms;     /* of the first answer, connecting included; of the median of five others. 0: there was none */
-	int64_t clock_s;                /* the store's clock less this machine's; INT64_MIN: not told */
+	double first_ms, answer_ms;     /* to the first answer, with connecting; median of five others; 0: no answer */
+	int64_t clock_s;                /* the store's clock minus this machine's clock; INT64_MIN: unknown */
 	bool listed;                    /* the bucket may be listed */
-	bool found;                     /* something lies there: an object, or some below it */
+	bool found;                     /* the object, or an object below that prefix, exists */
 };
-/* Asks for little, a few times, and waits for it. What fails is told as requests of a pipeline tell it; the report says what is known all the same. */
+/* Sends a few small requests and waits for the answers. Fails like the requests of a pipeline; the report is filled as far as possible even
+ * then. */
 STK_API STK_MUST_USE enum stk_status stk_storage_probe(
 	struct stk_storage *s, const char *uri, struct stk_storage_report *out, struct stk_error *err);
 

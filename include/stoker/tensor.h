@@ -53,7 +53,7 @@ enum stk_interp { STK_INTERP_NN, STK_INTERP_LINEAR, STK_INTERP_CUBIC, STK_INTERP
 
 #define STK_MAX_DIMS 8
 
-/* What a tensor looks like. An extent or an ndim of -1 is not known yet. layout names each dim ("HWC") or is "". */
+/* Type, shape and layout of a tensor. An extent or an ndim of -1 is not known yet. layout names each dim ("HWC") or is "". */
 struct stk_desc {
 	enum stk_dtype dtype;
 	int32_t ndim;

@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A pipeline's GPU. Workers describe what operators there do to each sample (describe.c), as jobs of the program's steps; when a level's chains are
- * through and nobody reads the slot any more, one of them submits the batch's jobs, step by step (submit.c); a thread waits for
- * the consumer's streams and for the GPU to end the jobs, sends images that it would not decode to the cores, and lets the batch go on (device.c).
+ * The GPU part of a pipeline.
  *
- *   job     what one step does to one sample; plain data over addresses of the GPU
- *   batch   the jobs of a record, with the memory that they need; a few are made, and a record has one from when it is opened to the end of its last
- *           step
+ * Workers turn the operators of each sample that run on the GPU into jobs of the program's steps (describe.c). When all chains of a level have run
+ * and no stream reads the slot any more, one worker submits the batch's jobs, step by step (submit.c). A separate thread waits for the consumer's
+ * streams and for the GPU to finish the jobs. It returns images that the GPU refused to the cores, and then lets the batch continue (device.c).
  *
- * Lists of batches are guarded by the pipeline's lock. The rest of a batch is its record's: jobs of one (step, sample) are written by the worker
- * that has the sample's chain, and read when all chains are through. */
+ * job: the work of one step on one sample; plain data over addresses of the GPU
+ * batch: the jobs of a record and the memory that they need; there are a few of them, and a record has one from its opening to the end of its last
+ * step
+ *
+ * The pipeline's lock guards the lists of batches. Otherwise a batch belongs to its record: the worker that runs a sample's chain writes the jobs of
+ * that (step, sample), and they are read after all chains have run. */
 #ifndef STK_EXEC_DEVICE_H
 #define STK_EXEC_DEVICE_H
 
@@ -20,10 +22,10 @@
 #include "kernel/job/job_gpu.h"
 
 enum stk_device_job_kind {
-	STK_DEVICE_JOB_UPLOAD, /* from pinned memory; before everything else */
-	STK_DEVICE_JOB_DECODE, /* a file, and a pass over the window that it reads; after the uploads, all steps' together */
-	STK_DEVICE_JOB_PASS,   /* over an image there */
-	STK_DEVICE_JOB_ARRAY,  /* over tensors there */
+	STK_DEVICE_JOB_UPLOAD, /* copies from pinned memory; runs first */
+	STK_DEVICE_JOB_DECODE, /* decodes a file and runs a pass over its window; runs after the uploads, for all steps together */
+	STK_DEVICE_JOB_PASS,   /* runs a pass over an image on the GPU */
+	STK_DEVICE_JOB_ARRAY,  /* runs a job over tensors on the GPU */
 };
 
 struct stk_decode_job {
@@ -36,10 +38,10 @@ struct stk_decode_job {
 	struct stk_jpeg_gpu_limits need;
 };
 
-/* Allocated only as large as its kind needs: members behind those do not exist. */
+/* Allocated only as large as its kind needs, so members after the kind's own do not exist. */
 struct stk_device_job {
 	struct stk_device_job *next; /* of the same step and sample */
-	struct stk_device_job *last; /* in the first of them alone: images of thousands of planes have as many */
+	struct stk_device_job *last; /* set only in the first job: an image of thousands of planes has as many jobs */
 	enum stk_device_job_kind kind;
 	int32_t sample;
 	union {
@@ -51,31 +53,31 @@ struct stk_device_job {
 		struct { /* ARRAY */
 			struct stk_job *job;
 			uint32_t index;                       /* in its step */
-			bool makes;                           /* a pass makes its pixels */
-			const struct stk_job_gpu_item *maker; /* then what the pass is told, from the upload on */
+			bool makes;                           /* a pass computes its pixels */
+			const struct stk_job_gpu_item *maker; /* the pass's parameters for that job, from the upload on */
 		};
 	};
-	struct stk_device_job *made_by; /* PASS: the job that makes its image on the way; NULL: none */
-	struct stk_image src, dst;      /* PASS; DECODE has dst alone */
+	struct stk_device_job *made_by; /* PASS: the job that computes its image within the pass; NULL: none */
+	struct stk_image src, dst;      /* PASS; DECODE has only dst */
 	struct stk_pass pass;
 	struct stk_decode_job decode;
 };
 
-/* Tables of what one step runs, grown to what batches need. */
+/* Tables of the jobs that one step runs; they grow as batches need. */
 struct stk_device_tables {
 	struct stk_pass_gpu *passes;
-	struct stk_job_gpu *arrays; /* a step has the one or the other */
+	struct stk_job_gpu *arrays; /* a step has either passes or arrays */
 	struct stk_pass_gpu_limits pass_limits;
 	struct stk_job_gpu_limits array_limits;
 	void *host; /* pinned */
 	stk_gpu_ptr device;
-	uint32_t *flags; /* pinned, one a job of the last submission: it divided by zero */
+	uint32_t *flags; /* pinned, one for each job of the last submission: the job divided by zero */
 	uint32_t n_flags;
 	uint32_t images, jobs;   /* of the last submission */
 	struct stk_error *error; /* of flagged samples; NULL until a flag has been set */
 };
 
-/* For traces: events on a batch's stream, and what ended at each. */
+/* For traces: events on a batch's stream, each with the work that ended there. */
 struct stk_device_marks {
 	struct stk_device_mark {
 		stk_gpu_event event;
@@ -85,7 +87,7 @@ struct stk_device_marks {
 	int32_t count, room;
 };
 
-/* For traces: an event of the GPU and when it was by the host's clock. */
+/* For traces: an event of the GPU and its time on the host's clock. */
 struct stk_device_clock {
 	stk_gpu_stream stream;
 	stk_gpu_event event;
@@ -97,7 +99,7 @@ struct stk_gpu_verdict;
 /* Files that the level's jobs decode. */
 struct stk_device_decodes {
 	struct stk_jpeg_gpu_batch *jpeg;
-	struct stk_device_job **jobs; /* what was submitted to `jpeg`, by its numbers */
+	struct stk_device_job **jobs; /* jobs submitted to `jpeg`, in its numbering */
 	struct stk_jpeg_gpu_item *items;
 	int32_t n;
 };
@@ -107,30 +109,31 @@ struct stk_device_uploads {
 	int32_t n, room;
 };
 
-/* What the step in hand needs. */
+/* Limits that the current step needs. */
 struct stk_device_need {
 	struct stk_pass_gpu_limits pass;
 	struct stk_job_gpu_limits array;
 };
 
-/* Of the last submission: samples that the GPU would not do, or that failed there; one a sample at most. */
+/* Samples that the GPU refused or failed on in the last submission; at most one entry for a sample. */
 struct stk_device_verdicts {
 	struct stk_gpu_verdict *list;
 	int32_t n;
 };
 
 struct stk_device_batch {
-	struct stk_device_batch *next; /* in the list that it stands in */
+	struct stk_device_batch *next; /* in the list that contains it */
 	struct stk_record *record;
-	stk_gpu_stream stream, steps_stream; /* one of the stage's, for its copies; where the submission in hand runs its steps */
-	stk_gpu_event done;                  /* behind the last submission; files are waited for apart */
+	stk_gpu_stream stream,
+		steps_stream; /* one of the stage's streams, for copies; the stream on which the current submission runs its steps */
+	stk_gpu_event done;   /* recorded after the last submission; files have their own events */
 	struct stk_device_memory files, staging, scratch; /* pinned, pinned, the GPU's */
-	pthread_mutex_t lock;                             /* of jobs' memory and mirrors */
+	pthread_mutex_t lock;                             /* guards the jobs' memory and the mirrors */
 	struct stk_device_jobs {
 		struct stk_arena arena;
 		struct stk_device_job **first; /* [step * batch + sample] */
 		_Atomic bool *pending;         /* [sample]: described since the last submission */
-		bool *submitted;               /* [sample]: jobs of it were in the last submission: flags tell of no others */
+		bool *submitted;               /* [sample]: had jobs in the last submission; only these samples have flags */
 		bool steps;                    /* there are jobs that run after the files */
 	} jobs;
 	struct stk_device_mirrors {
@@ -143,11 +146,11 @@ struct stk_device_batch {
 	struct stk_device_need need;
 	struct stk_device_verdicts verdicts;
 	struct stk_device_marks marks;
-	bool used;    /* taken, and not cleaned since */
-	bool resting; /* its jobs wait until its slot is at rest; written with the pipeline's lock */
+	bool used;    /* taken and not cleaned yet */
+	bool resting; /* its jobs wait until no stream uses its slot; written with the pipeline's lock held */
 	struct stk_device_turn {
 		int64_t begin_ns, k; /* of the record */
-		int64_t use;         /* counts the records that had it: batch numbers come again after an epoch is left */
+		int64_t use;         /* counts the records that used it: batch numbers repeat after an epoch is abandoned */
 	} turn;
 };
 
@@ -156,75 +159,76 @@ struct stk_device_list {
 	struct stk_device_batch *first, **end;
 };
 
-/* As many as the hardware has queues, which batches share: more would wait for each other unseen. Where files are decoded the decoder streams take all of
- * them but one, which copies; steps follow on decoder streams. */
+/* One stream for each queue of the hardware, shared by the batches: further streams would share a queue and wait for each other unseen. If
+ * files are decoded, the decoder streams take all queues but one, which copies; steps run on decoder streams. */
 enum { STK_DEVICE_STREAMS = 8 };
 
 struct stk_device_stage {
 	struct stk_gpu_device *dev;
-	stk_gpu_stream streams[STK_DEVICE_STREAMS]; /* of batches: one where files are decoded; NULL behind the last */
+	stk_gpu_stream streams[STK_DEVICE_STREAMS]; /* of batches: only one if files are decoded; NULL after the last */
 	struct stk_pass_gpu_kernels pass_kernels;
 	struct stk_job_gpu_kernels array_kernels;
 	struct stk_device_batch *batches, *free;
 	int32_t n_batches;
-	struct stk_device_list submitted, resting; /* what the thread waits for, the former first */
-	pthread_cond_t work;                       /* there is something to wait for, or the thread shall end */
+	struct stk_device_list submitted, resting; /* lists for the waiting thread, which serves `submitted` first */
+	pthread_cond_t work;                       /* signalled when the thread has work or must end */
 	pthread_t thread;
 	bool runs, ending;
-	bool busy;                 /* with a batch that it took from a list */
-	struct stk_jpeg_gpu *jpeg; /* of all batches; NULL where the program decodes nothing */
-	size_t memory_limit;       /* of decoding and batches under way, which take memory for the sake of speed */
-	_Atomic size_t largest;    /* bytes of a batch's slot and scratch, so far */
-	bool held_back;            /* the limit forbade one more batch under way while the consumer waited */
+	bool busy;                 /* the thread works on a batch that it took from a list */
+	struct stk_jpeg_gpu *jpeg; /* for all batches; NULL if the program decodes nothing */
+	size_t memory_limit;       /* bytes for decoding and for batches under way, both of which use more memory to run faster */
+	_Atomic size_t largest;    /* bytes of slot and scratch of the largest batch so far */
+	bool held_back;            /* the limit prevented one more batch under way while the consumer waited */
 	struct stk_progressive progressive;
 	struct stk_device_clock clock;
 };
 
 /* device.c */
-enum stk_status stk__device_create(struct stk_pipeline *p, struct stk_error *err); /* for config.device_id */
-void stk__device_destroy(struct stk_pipeline *p);                                  /* drained */
-/* Bytes that a pipeline may take for the sake of speed, of those that are free. */
+enum stk_status stk__device_create(struct stk_pipeline *p, struct stk_error *err); /* on config.device_id */
+void stk__device_destroy(struct stk_pipeline *p);                                  /* after the drain */
+/* Returns the bytes that a pipeline may use for speed, out of `available` free bytes. */
 size_t stk__device_memory_limit(const struct stk_pipeline *p, size_t available);
 /* Tells the ring which values lie on the GPU. */
 STK_MUST_USE enum stk_status stk__device_place_values(struct stk_pipeline *p, struct stk_gpu_device *dev, struct stk_error *err);
-/* With the lock: a batch for a record that is opened; NULL: none is free. */
+/* Takes a batch for a record that is being opened, or returns NULL if none is free. Call with the lock held. */
 struct stk_device_batch *stk__device_batch_take(struct stk_pipeline *p, struct stk_record *r);
 void stk__device_batch_clean(struct stk_pipeline *p, struct stk_device_batch *b); /* without the lock; the GPU has done with it */
 void stk__device_batch_give(struct stk_pipeline *p, struct stk_device_batch *b);
 
-/* With the lock: the waiting thread has something to do. */
+/* Returns whether the waiting thread has work. Call with the lock held. */
 bool stk__device_works(const struct stk_device_stage *d);
-/* With the lock: the consumer waits. If its batch is on the GPU, one more batch may be under way from now on, as far as memory goes. */
+/* Notes that the consumer waits: if its batch is on the GPU, allows one more batch under way, as far as memory permits. Call with the lock
+ * held. */
 void stk__device_deepen(struct stk_pipeline *p);
-/* Adds what memory it may take, and what more of it would bring, as far as the run has shown that. */
+/* Appends to `t` the memory that the stage may take, and the gain to expect from more, if the run has shown it. */
 void stk__device_explain(struct stk_pipeline *p, struct stk_text *t);
-/* With the lock: the jobs of the record's level are submitted as soon as nobody reads its slot any more. */
+/* Has the jobs of the record's level submitted as soon as no stream reads its slot any more. Call with the lock held. */
 void stk__device_ready(struct stk_pipeline *p, struct stk_record *r);
-/* With the lock: from here on the record is the waiting thread's, until its level is over or samples of it run again. */
+/* Hands the record to the waiting thread until its level ends or some of its samples run again. Call with the lock held. */
 void stk__device_submitted(struct stk_pipeline *p, struct stk_record *r);
 
-/* describe.c: what a group on the GPU does to a sample becomes jobs. Without the lock. */
+/* describe.c: creates the jobs for a group of operators on the GPU and one sample. Call without the lock. */
 enum stk_status stk__device_describe(const struct stk_chain_run *run, const struct stk_group *group, struct stk_error *err);
-/* The sample does not take the group's branch: there are no jobs. */
+/* Notes that the sample does not take the group's branch and has no jobs there. */
 void stk__device_skip(const struct stk_chain_run *run, const struct stk_group *group);
-/* Gives a value of the GPU its place: in the slot, or in the batch's scratch. */
+/* Assigns a GPU value its address: in the slot, or in the batch's scratch. */
 enum stk_status stk__device_place(const struct stk_chain_run *run, int32_t value, struct stk_error *err);
 
-/* A read by a worker lands in pinned memory of the batch: where the worker's last file ended, so that files lie together. Between begin and end the
- * request asks for room; end is told how much was used, and returns where it lies. */
+/* Lets a worker read into the batch's pinned memory, directly after the worker's last file, so that files lie next to each other. The
+ * request asks for room between begin and end; end takes the number of bytes used and returns their address. */
 void stk__device_room_begin(struct stk_exec_worker *w, struct stk_device_batch *b, struct stk_request *q);
 const uint8_t *stk__device_room_end(struct stk_exec_worker *w, size_t used);
 
-/* device_trace.c, inside stk__gpu_enter. They do nothing without a trace; failures are ignored. */
+/* device_trace.c: call inside stk__gpu_enter. Without a trace these do nothing; failures are ignored. */
 void stk__device_mark(
-	struct stk_pipeline *p, struct stk_device_batch *b, enum stk_span_kind kind, const char *name); /* of what ended here */
-void stk__device_trace(struct stk_pipeline *p, struct stk_device_batch *b); /* adds the spans of a batch that is done */
+	struct stk_pipeline *p, struct stk_device_batch *b, enum stk_span_kind kind, const char *name); /* names the work that ended here */
+void stk__device_trace(struct stk_pipeline *p, struct stk_device_batch *b); /* adds the spans of a finished batch */
 void stk__device_trace_free(struct stk_gpu_device *dev, struct stk_device_marks *marks);
 void stk__device_clock_free(struct stk_gpu_device *dev, struct stk_device_clock *clock);
 
-/* submit.c: the jobs of the record's level. Without the lock; one worker for a batch. */
+/* submit.c: submits the jobs of the record's level. Call without the lock, from one worker for a batch. */
 enum stk_status stk__device_submit(struct stk_pipeline *p, struct stk_record *r, struct stk_error *err);
-/* Copies what a node's calls read on the GPU to pinned memory of the batch, and waits for it: their inputs lie there then. Without the lock. */
+/* Copies the GPU inputs of a node's calls to the batch's pinned memory, waits, and points the calls at the copies. Call without the lock. */
 enum stk_status stk__device_fetch(
 	struct stk_pipeline *p, struct stk_record *r, int32_t node, struct stk_call *calls, int32_t count, struct stk_error *err);
 void stk__device_tables_free(struct stk_gpu_device *dev, struct stk_device_tables *t);
