@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Batch: one reference to a finished batch, or to one output of it, and what is known of its samples. */
+ * Batch: one reference to a finished batch or to one of its outputs, with the numbers and names of its samples. */
 #include "core.h"
 
 #include <stdlib.h>
@@ -8,7 +8,7 @@
 struct batch_object {
 	PyObject ob_base;
 	struct stk_batch *batch;
-	int32_t output; /* the only one that is held; -1: all */
+	int32_t output; /* the only output that is held; -1: all outputs */
 	pid_t pid;
 };
 
@@ -17,7 +17,7 @@ static void batch_dealloc(PyObject *object)
 	struct batch_object *self = (struct batch_object *)object;
 	PyTypeObject *type = Py_TYPE(object);
 
-	/* In a forked child the ring's lock may be held by a thread that does not exist there. */
+	/* A forked child must not touch the ring: its lock may be held by a thread that does not exist there. */
 	if (getpid() == self->pid && self->output < 0)
 		stk_batch_unref(&self->batch);
 	else if (getpid() == self->pid)
@@ -67,7 +67,7 @@ PyObject *core_batch_new(PyTypeObject *type, struct stk_batch *batch)
 	return (PyObject *)self;
 }
 
-/* The buffers of a Batch over memory of Python's. */
+/* The buffers of a Batch whose memory belongs to Python. */
 struct wrapped {
 	Py_ssize_t count;
 	Py_buffer views[];
@@ -236,7 +236,7 @@ static PyObject *batch_use_stream(PyObject *object, PyObject *stream)
 	return status == STK_OK ? Py_NewRef(Py_None) : core_raise(status, &err);
 }
 
-/* All outputs at once, as a consumer of every batch takes them: one call instead of a dozen. */
+/* Makes capsules of all outputs in one call, which is cheaper for a consumer of every batch than a dozen calls. */
 static PyObject *batch_capsules(PyObject *object, PyObject *args)
 {
 	struct stk_batch *batch = batch_of(object);
@@ -308,15 +308,14 @@ static PyObject *batch_reduce(PyObject *object, PyObject *unused)
 
 static PyMethodDef batch_methods[] = {
 	{"describe", batch_describe, METH_O,
-		"describe(output)\n--\n\n(count, dense, dtype, shape, layout, device_id); extents that differ between samples are -1."},
+		"describe(output)\n--\n\n(count, dense, dtype, shape, layout, device_id); an extent that differs between samples is -1."},
 	{"shapes", batch_shapes, METH_O, "shapes(output)\n--\n\nShapes of the samples."},
 	{"to_host", batch_to_host, METH_VARARGS,
 		"to_host(output, index=-1)\n--\n\nA Batch of this one output, or of one sample of it, copied to host memory."},
 	{"use_stream", batch_use_stream, METH_O,
 		"use_stream(stream)\n--\n\nA stream reads the batch: its memory is not written again before the stream's work so far has "
 		"ended."},
-	{"only", batch_only, METH_O,
-		"only(output)\n--\n\nA Batch that holds the memory of this output alone, and what is known of the samples."},
+	{"only", batch_only, METH_O, "only(output)\n--\n\nA Batch that holds only this output's memory, with the same samples."},
 	{"capsules", batch_capsules, METH_VARARGS,
 		"capsules(views, stream)\n--\n\nDLPack capsules of the first len(views) outputs, for a stream that reads them (as DLPack "
 		"numbers them; 0: none). A byte a view: 0 as it lies, 1 channels first, 2 numbers as a vector. None for samples that "
@@ -330,13 +329,13 @@ static PyGetSetDef batch_getset[] = {
 	{"outputs", batch_outputs, NULL, "Number of outputs.", NULL},
 	{"epoch", batch_epoch, NULL, "Epoch of the batch.", NULL},
 	{"step", batch_step, NULL, "Step in the epoch.", NULL},
-	{"planned", batch_planned, NULL, "Samples that it would have without bad ones.", NULL},
-	{"is_last", batch_is_last, NULL, "Whether it is the epoch's last.", NULL},
+	{"planned", batch_planned, NULL, "Number of samples that the batch would have if none were bad.", NULL},
+	{"is_last", batch_is_last, NULL, "Whether this is the last batch of its epoch.", NULL},
 	{NULL, NULL, NULL, NULL, NULL},
 };
 
 static PyType_Slot batch_slots[] = {
-	{Py_tp_doc, "A finished batch. The memory of an output is reused when this and all tensors over the output are gone."},
+	{Py_tp_doc, "A finished batch. The memory of an output is reused when this object and all tensors over the output are gone."},
 	{Py_tp_dealloc, batch_dealloc},
 	{Py_tp_methods, batch_methods},
 	{Py_tp_getset, batch_getset},

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The operators and their arguments, the machine, and headers of images as plain Python data. */
+ * Returns the operators and their arguments, the machine's cores and the headers of images as plain Python data. */
 #include "core.h"
 
 static PyObject *optional_text(const char *text)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Context: the library's worker threads. What it logs, on any thread, is queued here without the GIL and handed to Python by whoever waits for
- * a batch. Workers take the GIL only for users' functions and to release Python's objects. */
+ * Context: the library's worker threads. Any thread may log a message without the GIL: the message is queued here, and a thread that waits for
+ * a batch passes it to Python. Workers take the GIL only to call users' functions and to release Python objects. */
 #include "core.h"
 
 #include <pthread.h>
@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { LOG_CAPACITY = 64 }; /* messages between two batches; more are dropped */
+enum { LOG_CAPACITY = 64 }; /* messages kept between two batches; later ones are dropped */
 
 struct log_queue {
 	pthread_mutex_t lock;
@@ -50,7 +50,7 @@ static void log_push(void *user, enum stk_log_level level, const char *text)
 	free(copy);
 }
 
-/* The oldest message, which the caller frees; NULL when there is none. */
+/* Removes and returns the oldest message, which the caller frees; NULL if the queue is empty. */
 static char *log_pop(struct log_queue *q, int *level)
 {
 	char *text = NULL;
@@ -81,7 +81,8 @@ int core_context_drain(PyObject *object)
 	return rc;
 }
 
-/* Of the library, once nobody can log any more: a pipeline that dies in a callback of its own ends later than its Context. */
+/* The library calls this when no thread can log any more. The queue must outlive the Context object, because a pipeline that is destroyed inside one
+ * of its own callbacks ends later than its Context. */
 static void log_free(void *user)
 {
 	struct log_queue *q = user;
@@ -98,7 +99,7 @@ static void context_dealloc(PyObject *object)
 	struct context_object *self = (struct context_object *)object;
 	PyTypeObject *type = Py_TYPE(object);
 
-	/* In a forked child the threads to be joined do not exist. */
+	/* A forked child must not join the threads: they do not exist there. */
 	if (self->ctx && getpid() == self->pid) {
 		Py_BEGIN_ALLOW_THREADS stk_context_unref(&self->ctx);
 		Py_END_ALLOW_THREADS

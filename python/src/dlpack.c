@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * DLPack capsules, versioned and of the old protocol. Structures as https://dmlc.github.io/dlpack/latest/ specifies them; the library hands them out
- * as void *, since a public header with these names would clash with DLPack's own. */
+ * DLPack capsules of the versioned protocol and of the old one. The structures follow https://dmlc.github.io/dlpack/latest/. The library returns them
+ * as void *, because a public header with these names would clash with DLPack's own header. */
 #include "core.h"
 
 #include <stdlib.h>
@@ -27,7 +27,7 @@ struct dl_tensor {
 	uint64_t byte_offset;
 };
 
-struct dl_managed { /* before 1.0 */
+struct dl_managed { /* the protocol before DLPack 1.0 */
 	struct dl_tensor tensor;
 	void *manager;
 	void (*deleter)(struct dl_managed *self);
@@ -43,17 +43,17 @@ struct dl_versioned {
 	struct dl_tensor tensor;
 };
 
-/* What a consumer gets, wrapped around the library's managed tensor: a forked child must not give a slot back, since the ring's lock may be held by
- * a thread that does not exist there. */
+/* The managed tensor that a consumer gets. It wraps the library's, because a forked child must not release a slot: the ring's lock may be held by
+ * a thread that does not exist in the child. */
 struct handed_over {
 	struct dl_versioned versioned;
 	struct dl_managed old;
 	struct dl_versioned *inner;
 	pid_t pid;
-	int64_t shape[STK_MAX_DIMS + 1], strides[STK_MAX_DIMS + 1]; /* of a view whose axes are not the memory's */
+	int64_t shape[STK_MAX_DIMS + 1], strides[STK_MAX_DIMS + 1]; /* used if the view's axes differ from the memory's */
 };
 
-/* Any thread, without the GIL. */
+/* May be called on any thread, without the GIL. */
 static void give_back(struct handed_over *h)
 {
 	if (h->inner->deleter && getpid() == h->pid)
@@ -71,7 +71,7 @@ static void old_deleter(struct dl_managed *managed)
 	give_back(managed->manager);
 }
 
-/* A consumer renames the capsule and calls the deleter itself. */
+/* Frees a capsule that was not consumed. A consumer renames the capsule and calls the deleter itself. */
 static void versioned_capsule_free(PyObject *capsule)
 {
 	if (PyCapsule_IsValid(capsule, "dltensor_versioned"))
@@ -84,7 +84,7 @@ static void old_capsule_free(PyObject *capsule)
 		old_deleter(PyCapsule_GetPointer(capsule, "dltensor"));
 }
 
-/* Shows the same elements with other axes: the last one, channels, before rows and columns; or without axes behind the first. */
+/* Describes the same elements with other axes: with channels before rows and columns, or with only the first axis. */
 static void apply_view(struct handed_over *h, enum core_view view)
 {
 	struct dl_tensor *t = &h->versioned.tensor;
@@ -103,7 +103,7 @@ static void apply_view(struct handed_over *h, enum core_view view)
 	t->strides = h->strides;
 }
 
-/* Takes over the library's managed tensor. */
+/* Makes a capsule that owns the library's managed tensor. */
 static PyObject *make_capsule(struct dl_versioned *inner, bool versioned, enum core_view view)
 {
 	struct handed_over *h = calloc(1, sizeof(*h));
@@ -130,7 +130,7 @@ static PyObject *make_capsule(struct dl_versioned *inner, bool versioned, enum c
 	return capsule;
 }
 
-/* What the consumer asks for. */
+/* The arguments of a call of __dlpack__. */
 struct wish {
 	PyObject *stream, *copy;
 	bool versioned;
@@ -157,8 +157,8 @@ static bool parse_wish(PyObject *args, PyObject *kwargs, struct wish *w)
 	return true;
 }
 
-/* The consumer's stream reads the batch from now on. DLPack numbers streams as stk_batch_use_stream does; None is the legacy default stream, and with
- * -1 the consumer takes care of everything itself. The data are complete, so that it has nothing to wait for. */
+/* Notes that the consumer's stream reads the batch from now on. DLPack numbers streams as stk_batch_use_stream does; None means the legacy default
+ * stream, and -1 means that the consumer synchronises itself. The data are complete, so the stream has nothing to wait for. */
 static bool note_stream(struct stk_batch *batch, int32_t output, PyObject *stream)
 {
 	struct stk_error err = {0};
@@ -181,7 +181,7 @@ static bool note_stream(struct stk_batch *batch, int32_t output, PyObject *strea
 	return status == STK_OK;
 }
 
-/* A copy in host memory as a managed tensor; the copy lives as long as that does. */
+/* Copies to host memory and returns the copy as a managed tensor, which owns it. */
 static enum stk_status copied(struct stk_batch *batch, int32_t output, int32_t index, void **out, struct stk_error *err)
 {
 	struct stk_batch *copy = NULL;
@@ -227,7 +227,7 @@ PyObject *core_dlpack(struct stk_batch *batch, int32_t output, int32_t index, Py
 	return status == STK_OK ? make_capsule(managed, w.versioned, CORE_VIEW_PLAIN) : core_raise(status, &err);
 }
 
-/* The view in which an output is shown: `wanted` where its layout and shape allow that, else as it lies. */
+/* Returns `wanted` if the output's layout and shape allow that view, else CORE_VIEW_PLAIN. */
 static enum core_view view_of(const struct stk_tensor_list *list, enum core_view wanted)
 {
 	const struct stk_desc *d = &list->desc;

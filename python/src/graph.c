@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Graph: operators as they are added by stoker.fn. Used by one thread while it is built. */
+ * Graph: a graph of operators, which stoker.fn adds one by one. Only one thread may use it while it is built. */
 #include "core.h"
 
 struct graph_object {
@@ -71,7 +71,7 @@ static struct stk_node *nodes_from(PyObject *sequence, size_t *count)
 	return nodes;
 }
 
-/* Conditions from a sequence of (predicate, wanted). */
+/* Reads the conditions under which an operator runs from a sequence of (predicate, wanted value). */
 static struct stk_condition *conditions_from(PyObject *sequence, size_t *count)
 {
 	const Py_ssize_t n = PySequence_Size(sequence);
@@ -202,8 +202,9 @@ static PyMethodDef graph_methods[] = {
 		"add(op, inputs, args, name=None, where=None, device=0)\n--\n\nAppends an operator; device: 0 where its inputs are, 1 "
 		"cores, 2 GPU. Returns (its ordinal, number of outputs)."},
 	{"output", graph_output, METH_O, "output(node)\n--\n\nAppends an output of the pipeline."},
-	{"describe", graph_describe, METH_O, "describe(node)\n--\n\n(dtype, ndim, shape, layout) as far as known before any data."},
-	{"device", graph_device, METH_O, "device(node)\n--\n\nWhere a value is in a pipeline with a GPU: 1 cores, 2 GPU."},
+	{"describe", graph_describe, METH_O,
+		"describe(node)\n--\n\n(dtype, ndim, shape, layout) as far as they are known before the first batch."},
+	{"device", graph_device, METH_O, "device(node)\n--\n\nWhere a value lies in a pipeline with a GPU: 1 host memory, 2 GPU."},
 	{"set_source", graph_set_source, METH_VARARGS, "set_source(node, source)\n--\n\nGives an external_source its Source, held weakly."},
 	{"serialize", graph_serialize, METH_NOARGS, "serialize()\n--\n\nThe graph as JSON."},
 	{NULL, NULL, 0, NULL},

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
- * ImageDecoder: decodes one image after another on the calling thread, without the GIL. One thread at a time: stoker.imread has one for each. */
+ * ImageDecoder: decodes one image after another on the calling thread, without the GIL. Only one thread at a time may use a decoder: stoker.imread
+ * makes one for each thread. */
 #include "core.h"
 
 struct decoder_object {
 	PyObject ob_base;
 	struct stk_image_decoder *decoder;
-	Py_buffer data; /* of the image that is open; obj is NULL where it is a file */
+	Py_buffer data; /* bytes of the open image; obj is NULL if it is a file */
 	bool busy;
 };
 
@@ -36,7 +37,7 @@ static PyObject *decoder_new(PyTypeObject *type, PyObject *args, PyObject *kwarg
 	return core_raise(status, &err);
 }
 
-/* A call releases the GIL, so another thread could call the same decoder meanwhile: that is refused. */
+/* Refuses a call while another thread uses the decoder: that thread may have released the GIL inside its call. */
 static bool enter(struct decoder_object *self)
 {
 	if (self->busy) {
@@ -47,7 +48,7 @@ static bool enter(struct decoder_object *self)
 	return true;
 }
 
-/* On the thread that opens an image and has given up the GIL. */
+/* Runs on the thread that opens an image, which has released the GIL. */
 static bool signal_came(void *unused)
 {
 	PyGILState_STATE gil = PyGILState_Ensure();
@@ -116,9 +117,9 @@ static PyObject *decoder_read(PyObject *object, PyObject *out)
 
 static PyMethodDef decoder_methods[] = {
 	{"open", decoder_open, METH_VARARGS,
-		"open(path, data, type, as_stored, strict)\n--\n\nReads a file, or takes its bytes where path is None, and returns (height, width, "
+		"open(path, data, type, as_stored, strict)\n--\n\nReads a file, or takes its bytes if path is None, and returns (height, width, "
 		"channels)."},
-	{"read", decoder_read, METH_O, "read(out)\n--\n\nWrites the pixels of the image that is open."},
+	{"read", decoder_read, METH_O, "read(out)\n--\n\nWrites the pixels of the open image into out."},
 	{NULL, NULL, 0, NULL},
 };
 

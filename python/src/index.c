@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * tar_index: where the files of tars lie, found and kept. */
+ * tar_index: finds where the files inside tar archives lie, and writes an index of them. */
 #include "core.h"
 
 #include <stdlib.h>
@@ -7,13 +7,14 @@
 
 struct watch {
 	PyObject *progress;   /* a callable, or None */
-	PyThreadState *state; /* of the caller, while it waits */
+	PyThreadState *state; /* the caller's, while it waits without the GIL */
 	PyObject *components;
-	char *notices; /* lines */
+	char *notices; /* one a line */
 	size_t notices_size;
 };
 
-/* On the caller's thread: signals are looked at, and what `progress` raises ends the search, which still asks until its threads have ended. */
+/* Runs on the caller's thread. Handles signals and calls `progress`; an exception of either ends the search. The search keeps calling this function
+ * until its threads have ended. */
 static bool on_progress(void *user, int64_t done, int64_t tars, int64_t files)
 {
 	struct watch *w = user;
@@ -114,7 +115,7 @@ static PyObject *run_unindexed(const char **paths, Py_ssize_t n, struct stk_stor
 	return Py_BuildValue("(iO)", (int)unindexed, w->components);
 }
 
-/* NULL with an exception; the caller's to free. */
+/* Returns memory that the caller frees, or NULL with an exception. */
 static const char **paths_of(PyObject *list, Py_ssize_t *n)
 {
 	*n = PyList_Size(list);

@@ -11,17 +11,19 @@ static PyObject *core_version(PyObject *module, PyObject *unused)
 static PyMethodDef core_functions[] = {
 	{"version", core_version, METH_NOARGS, "version()\n--\n\nVersion of the library."},
 	{"catalog", core_catalog, METH_NOARGS, "catalog()\n--\n\nAll operators with their arguments, as dicts."},
-	{"machine", core_machine, METH_NOARGS, "machine()\n--\n\nCores and what limits them, as a dict."},
+	{"machine", core_machine, METH_NOARGS, "machine()\n--\n\nThe usable cores and the limits on them, as a dict."},
 	{"image_named", core_image_named, METH_O,
-		"image_named(name)\n--\n\nWhether a file's name ends as those of images that this build decodes."},
-	{"image_header", core_image_header, METH_O, "image_header(data)\n--\n\nWhat the bytes of an image file say of it in their header."},
+		"image_named(name)\n--\n\nWhether the ending of a file's name is that of an image format that this build decodes."},
+	{"image_header", core_image_header, METH_O,
+		"image_header(data)\n--\n\nFormat, size and channels from the header of an image file's bytes, as a dict."},
 	{"tar_unindexed", core_tar_unindexed, METH_VARARGS,
 		"tar_unindexed(paths, storage=None)\n--\n\n(number of tars, {ending: files} of the first sample), where all are in stores and one has no "
 		"index; else (0, {})."},
 	{"tar_index", core_tar_index, METH_VARARGS,
-		"tar_index(paths, output, progress, storage=None)\n--\n\nWhere the files of tars lie, found and kept: a dict of what there is."},
-	{"wrap", core_wrap, METH_VARARGS, "wrap(samples, layout)\n--\n\nBuffers in host memory as a Batch with one output."},
-	{"explain_missing", core_explain_missing, METH_O, "explain_missing(name)\n--\n\nOne sentence about a name that is no operator."},
+		"tar_index(paths, output, progress, storage=None)\n--\n\nFinds where the files of tars lie and writes an index. Returns counts as a dict."},
+	{"wrap", core_wrap, METH_VARARGS, "wrap(samples, layout)\n--\n\nMakes a Batch with one output over buffers in host memory."},
+	{"explain_missing", core_explain_missing, METH_O,
+		"explain_missing(name)\n--\n\nReturns one sentence about a name that is not an operator."},
 	{NULL, NULL, 0, NULL},
 };
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * NuScenes: its tables, for what asks for samples by their number. */
+ * NuScenes: gives Python access to the tables of a nuScenes data set by the number of a sample. */
 #include "core.h"
 
 #include <stdlib.h>
@@ -19,7 +19,7 @@ static void nuscenes_dealloc(PyObject *object)
 	Py_DECREF(type);
 }
 
-/* The texts of a tuple of bytes, which keeps them; NULL in *out for None. */
+/* Sets *out to the texts of a tuple of bytes, which owns them; to NULL for None. */
 static bool take_texts(PyObject *from, const char *const **out, size_t *count)
 {
 	Py_ssize_t n = from == Py_None ? 0 : PyTuple_Size(from);
@@ -177,9 +177,10 @@ static PyObject *nuscenes_field(PyObject *object, PyObject *args)
 
 static PyMethodDef nuscenes_methods[] = {
 	{"info", nuscenes_info, METH_NOARGS, "info()\n--\n\nCounts, as a dict."},
-	{"sequences", nuscenes_sequences, METH_NOARGS, "sequences()\n--\n\nHow many samples each sequence has."},
+	{"sequences", nuscenes_sequences, METH_NOARGS, "sequences()\n--\n\nThe number of samples in each sequence."},
 	{"scene", nuscenes_scene, METH_VARARGS, "scene(sample)\n--\n\nName of a sample's scene."},
-	{"file", nuscenes_file, METH_VARARGS, "file(sample, camera)\n--\n\nPath of an image, or of the lidar's points: camera -1."},
+	{"file", nuscenes_file, METH_VARARGS,
+		"file(sample, camera)\n--\n\nPath of a camera's image; camera -1: path of the lidar's points."},
 	{"field", nuscenes_field, METH_VARARGS, "field(sample, camera, name)\n--\n\n(bytes, name of the type, shape) of a field."},
 	{NULL, NULL, 0, NULL},
 };

@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Pipeline: runs a graph. A wait is cut into slices, so that signals are seen (Ctrl-C) and warnings are shown while it lasts. */
+ * Pipeline: runs a graph. A wait for a batch is cut into slices, so that signals (Ctrl-C) are handled and warnings are shown during it. */
 #include "pipeline.h"
 
 #include <math.h>
 #include <unistd.h>
 
-enum { SLICE_MS = 50, MOST_SECONDS = 1 << 30 }; /* of a wait: 34 years are as good as none */
-enum { PATIENCE_MS = 2000 };                    /* for calls of the user's when a pipeline is closed */
+enum { SLICE_MS = 50, MOST_SECONDS = 1 << 30 }; /* length of a slice; longer timeouts (34 years) mean no limit */
+enum { PATIENCE_MS = 2000 };                    /* how long closing a pipeline waits for the user's functions to return */
 
-/* Destroys the pipeline on this thread, which at the interpreter's end is the only one that still gets the GIL. Where a call of the user's does not
- * return, the pipeline is left to a thread that waits for it. */
+/* Destroys the pipeline on this thread, because at the interpreter's end no other thread can take the GIL any more. If a user's function does not return
+ * in time, a thread of the library waits for it and destroys the pipeline then. */
 static void destroy_without_gil(struct stk_pipeline *p)
 {
 	enum stk_status status;
 
-	Py_BEGIN_ALLOW_THREADS /* a callback that is running needs the GIL to finish */
+	Py_BEGIN_ALLOW_THREADS /* a running callback needs the GIL to finish */
 		status = stk_pipeline_end_within(p, PATIENCE_MS, NULL);
 	if (status == STK_TIMEOUT)
 		status = stk_pipeline_destroy_within(p, 0, NULL);
@@ -61,7 +61,8 @@ void pipeline_leave(struct pipeline_object *self)
 	}
 }
 
-/* Waits until none of the user's functions runs. STK_TIMEOUT: one has not returned, or a signal's handler raised, which sets an exception. */
+/* Waits until no function that the user gave is running. Returns STK_TIMEOUT if one has not returned in time, or if a signal handler raised an
+ * exception, which is then set. */
 static enum stk_status wait_for_calls(struct pipeline_object *self)
 {
 	enum stk_status status = STK_TIMEOUT;
@@ -73,7 +74,8 @@ static enum stk_status wait_for_calls(struct pipeline_object *self)
 	return status;
 }
 
-/* Where a function of the user's does not return in time, or Ctrl-C ends the wait for it, the pipeline is left to a thread that waits on. */
+/* Closes the pipeline. If a user's function does not return in time, or Ctrl-C ends the wait for it, a thread of the library waits on and destroys the
+ * pipeline then. */
 static PyObject *pipeline_close(PyObject *object, PyObject *unused)
 {
 	struct pipeline_object *self = (struct pipeline_object *)object;
@@ -105,7 +107,7 @@ static void pipeline_dealloc(PyObject *object)
 	struct pipeline_object *self = (struct pipeline_object *)object;
 	PyTypeObject *type = Py_TYPE(object);
 
-	/* In a forked child neither its threads nor the state of its locks can be relied on: its memory is left alone. */
+	/* A forked child does not free the pipeline: its threads do not exist there, and its locks may be held for ever. */
 	if (self->p && getpid() == self->pid)
 		destroy_without_gil(self->p);
 	Py_XDECREF(self->context);
@@ -113,7 +115,8 @@ static void pipeline_dealloc(PyObject *object)
 	Py_DECREF(type);
 }
 
-/* On the thread that makes the pipeline and has given up the GIL: an exception of a signal's handler or of listed(-1) ends the making. */
+/* Returns whether an exception is set, for example by a signal handler or by listed(-1): the creation of the pipeline then ends. Runs on the thread
+ * that creates the pipeline, which has released the GIL. */
 static bool signal_came(void *listed)
 {
 	PyGILState_STATE gil = PyGILState_Ensure();
@@ -128,7 +131,7 @@ static bool signal_came(void *listed)
 	return came;
 }
 
-/* On the same thread. An exception of the function ends the making, as a handler's does. */
+/* Calls listed(entries) on the same thread. An exception of the function ends the creation, as one of a signal handler does. */
 static void tell_listed(void *user, int64_t entries)
 {
 	PyGILState_STATE gil = PyGILState_Ensure();
@@ -203,11 +206,12 @@ static PyObject *pipeline_start(PyObject *object, PyObject *unused)
 	return status == STK_OK ? Py_NewRef(Py_None) : core_raise(status, &err);
 }
 
-/* Waits for a batch, in slices; limit_ms < 0: for ever. STK_SYSTEM with a Python exception set when a signal handler raised. */
+/* Waits for a batch in slices; limit_ms < 0 means no limit. Returns STK_SYSTEM with a Python exception set if a signal handler or the log function
+ * raised one. */
 static enum stk_status wait_batch(struct pipeline_object *self, int64_t limit_ms, struct stk_batch **batch, struct stk_error *err)
 {
-	/* A batch that is ready is taken without giving up the GIL, which another thread might then keep for milliseconds. Nobody holds the
-	 * pipeline's lock while waiting for the GIL. */
+	/* Take a batch that is ready without releasing the GIL, since another thread might keep the GIL for milliseconds. This cannot deadlock: no
+	 * thread waits for the GIL while it holds the pipeline's lock. */
 	enum stk_status status = stk_pipeline_next_within(self->p, 0, batch, err);
 
 	if (status != STK_TIMEOUT)
@@ -290,25 +294,27 @@ static PyObject *pipeline_interrupt(PyObject *object, PyObject *on)
 }
 
 static PyMethodDef pipeline_methods[] = {
-	{"start", pipeline_start, METH_NOARGS, "start()\n--\n\nStarts to work ahead without waiting."},
+	{"start", pipeline_start, METH_NOARGS, "start()\n--\n\nStarts to prepare batches, and returns at once."},
 	{"next", pipeline_next, METH_VARARGS,
-		"next(timeout=-1.0)\n--\n\nThe next Batch; None once at the end of an epoch of a source that ends. Seconds < 0: no limit."},
+		"next(timeout=-1.0)\n--\n\nThe next Batch; None once at the end of an epoch, if the source ends. timeout in seconds; < 0: no limit."},
 	{"skip_epoch", pipeline_skip_epoch, METH_NOARGS, "skip_epoch()\n--\n\nThe next batch is the first of the next epoch."},
 	{"cancel", pipeline_cancel, METH_NOARGS, "cancel()\n--\n\nEnds a wait in another thread, now and from then on."},
 	{"interrupt", pipeline_interrupt, METH_O,
-		"interrupt(on)\n--\n\nWhether waits in other threads end, with CancelledError. Work goes on."},
+		"interrupt(on)\n--\n\nEnds waits for a batch with CancelledError while on is true. The pipeline keeps working."},
 	{"close", pipeline_close, METH_NOARGS,
-		"close()\n--\n\nStops the work. Batches live on. False: a call of the user's has not returned, and all ends when it does."},
+		"close()\n--\n\nStops the work; batches stay valid. False: a user's function still runs, and the pipeline ends when it returns."},
 	{"reader_meta", pipeline_reader_meta, METH_O, "reader_meta(name)\n--\n\nA reader's metadata; None: the leading reader."},
 	{"readers", pipeline_readers, METH_NOARGS, "readers()\n--\n\nNames of the readers, the leading one first."},
-	{"lead", pipeline_lead, METH_O, "lead(reader)\n--\n\nIts epochs are the pipeline's; before the first batch."},
+	{"lead", pipeline_lead, METH_O,
+		"lead(reader)\n--\n\nMakes the reader's epochs those of the pipeline. Call before the first batch."},
 	{"class_name", pipeline_class_name, METH_VARARGS, "class_name(reader, label)\n--\n\nName of a class, or None."},
 	{"skipped", pipeline_skipped, METH_O,
-		"skipped(reader)\n--\n\nHow many files a reader did not take for samples, and what they are."},
-	{"output_desc", pipeline_output_desc, METH_O, "output_desc(i)\n--\n\n(dtype, shape, layout) of an output as far as known."},
+		"skipped(reader)\n--\n\nThe number of files that a reader did not take as samples, and a description of them."},
+	{"output_desc", pipeline_output_desc, METH_O,
+		"output_desc(i)\n--\n\n(dtype, ndim, shape, layout) of an output as far as they are known."},
 	{"explain", pipeline_explain, METH_O, "explain(json)\n--\n\nThe chains, passes and slots that run, as text or JSON."},
 	{"save", pipeline_save, METH_NOARGS, "save()\n--\n\nThe state as JSON."},
-	{"restore", pipeline_restore, METH_O, "restore(state)\n--\n\nContinues from a state; before the first batch."},
+	{"restore", pipeline_restore, METH_O, "restore(state)\n--\n\nContinues from a saved state. Call before the first batch."},
 	{"counters", pipeline_counters, METH_NOARGS, "counters()\n--\n\nCounters since the start, by name."},
 	{"spans", pipeline_spans, METH_NOARGS, "spans()\n--\n\nSpans: (name, stage, thread, batch, first, count, begin_ns, end_ns)."},
 	{"bad_samples", pipeline_bad_samples, METH_NOARGS, "bad_samples()\n--\n\nErrors of samples that were skipped or replaced."},

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The Pipeline object, for the two files that hold its methods. */
+ * The Pipeline object, which pipeline.c and pipeline_info.c share. */
 #ifndef STOKER_PYTHON_PIPELINE_H
 #define STOKER_PYTHON_PIPELINE_H
 
@@ -8,20 +8,21 @@
 struct pipeline_object {
 	PyObject ob_base;
 	PyObject *context;
-	struct stk_pipeline *p; /* NULL: closed */
+	struct stk_pipeline *p; /* NULL after close */
 	pid_t pid;
 	bool busy;        /* a call is inside the library without the GIL; guarded by the GIL */
 	bool closing;     /* closed while busy: the call inside destroys it when it leaves */
-	bool interrupted; /* a wait returns, and so does each one until this is reset; guarded by the GIL */
+	bool interrupted; /* waits for a batch end early until this is false again; guarded by the GIL */
 };
 
-/* The pipeline for one call; NULL with an exception when it is closed, used by another thread, or a parent process's. */
+/* Begins a call that needs the pipeline for itself; pipeline_leave ends it. NULL with an exception if the pipeline is closed, in use by another thread,
+ * or was made in a parent process. */
 struct stk_pipeline *pipeline_enter(struct pipeline_object *self);
 void pipeline_leave(struct pipeline_object *self);
-/* For functions that any thread may call beside another: not closed and of this process, or NULL with an exception. */
+/* Returns the pipeline for a call that may run at the same time as others. NULL with an exception if it is closed or was made in a parent process. */
 struct stk_pipeline *pipeline_peek(struct pipeline_object *self);
 
-/* Metadata, state, counters: pipeline_info.c. */
+/* Methods for metadata, state and counters (pipeline_info.c). */
 PyObject *pipeline_reader_meta(PyObject *object, PyObject *name);
 PyObject *pipeline_readers(PyObject *object, PyObject *unused);
 PyObject *pipeline_lead(PyObject *object, PyObject *name);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What a pipeline is and did: metadata, state, counters. */
+ * Methods of Pipeline that report on it: metadata, state, counters. */
 #include "pipeline.h"
 
-/* A name given as str or None. false with TypeError. */
+/* Reads a name that is a str or None. false with TypeError. */
 static bool name_from(PyObject *object, const char **name)
 {
 	*name = NULL;
@@ -109,7 +109,7 @@ PyObject *pipeline_output_desc(PyObject *object, PyObject *index)
 	return shape ? Py_BuildValue("iiNs", (int)desc.dtype, (int)desc.ndim, shape, desc.layout) : NULL;
 }
 
-/* Text made by the library, which is freed here. */
+/* Converts a text that the library allocated, and frees it. */
 static PyObject *take_text(enum stk_status status, char *text, const struct stk_error *err)
 {
 	PyObject *result;

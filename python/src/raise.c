@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Errors of the library as Python exceptions, and small checks that all types share. */
+ * Raises errors of the library as Python exceptions, and has small checks that all types share. */
 #include "core.h"
 
 #include <string.h>
@@ -27,7 +27,7 @@ const char *core_text_of(PyObject *object)
 	return NULL;
 }
 
-/* stoker/errors.py maps statuses to exceptions: there the map can be read and documented. */
+/* stoker/errors.py maps statuses to exceptions, so that users can read the map in Python. */
 PyObject *core_raise(enum stk_status status, const struct stk_error *err)
 {
 	PyObject *module = NULL, *exception = NULL;

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Source: a Python callable behind an external_source or a python_function. The library calls it on the pipeline's callback thread, or on
- * workers. The only other threads of the library that take the GIL are those of a Storage's fetch function, and whichever drops the last
- * reference to an object of Python's.
+ * Source: the Python callable of an external_source or a python_function. The library calls it on the pipeline's callback thread or on workers.
+ * The only other library threads that take the GIL are those that call a Storage's fetch function, and a thread that drops the last reference
+ * to a Python object.
  *
- * The library may outlive the object (and is told so), and gives buffers back on worker threads, which must not touch Python: both sides share
- * a source_link, and what is given back waits in a list for somebody with the GIL. An exception is kept, with its traceback, for the consumer. */
+ * The library may use its callbacks after the Source object has died, and it returns buffers on worker threads, which must not touch Python. So both
+ * sides share a source_link: returned buffers wait in its list until a thread that has the GIL releases them. An exception of the callable is kept,
+ * with its traceback, until the consumer asks for it. */
 #include "core.h"
 
 #include <pthread.h>
@@ -17,16 +18,16 @@ enum { KEPT_EXCEPTIONS = 64 };
 
 struct source_link {
 	atomic_int refs;
-	pthread_mutex_t lock; /* of done */
-	struct fed *done;     /* given back, not released yet */
-	PyObject *source;     /* borrowed, NULL when gone; guarded by the GIL */
+	pthread_mutex_t lock; /* protects done */
+	struct fed *done;     /* buffers that the library has returned and that are not released yet */
+	PyObject *source;     /* borrowed; NULL after the Source has died; guarded by the GIL */
 };
 
 /* The buffers of one pull. */
 struct fed {
 	struct fed *next;
 	struct source_link *link;
-	PyObject *told; /* a tuple, which keeps texts of the samples alive */
+	PyObject *told; /* the Source's tuple of the same name, which owns the samples' texts */
 	Py_ssize_t count;
 	Py_buffer views[];
 };
@@ -35,13 +36,13 @@ struct source_object {
 	PyObject ob_base;
 	struct source_link *link;
 	PyObject *pull, *reset; /* callables; reset may be None */
-	bool per_sample;        /* asked for one sample after another */
+	bool per_sample;        /* the library asks for one sample at a time */
 	int seek;               /* enum stk_seek */
 	int shards, shard_id;
 	bool short_is_last; /* a batch of fewer samples than asked for ends the epoch */
-	PyObject *layouts;  /* tuple of str, one an output */
-	PyObject *on_gpu;   /* bytes, one an output: not 0 where what pull returns lies on the GPU */
-	PyObject *told;     /* tuple of (uri or None, id or None, failure or None, its exception or None), one a sample; or empty */
+	PyObject *layouts;  /* tuple of str, one for each output */
+	PyObject *on_gpu;   /* bytes, one for each output: not 0 if pull returns buffers on the GPU for it */
+	PyObject *told;     /* empty, or for each sample a tuple (uri or None, id or None, failure or None, its exception or None) */
 	PyObject *errors;   /* list of (epoch, batch, position, index in the batch, exception) */
 };
 
@@ -55,7 +56,7 @@ static void link_unref(struct source_link *link)
 	free(link);
 }
 
-/* Releases what was given back. With the GIL. */
+/* Releases the buffers that the library has returned. Call with the GIL. */
 static void link_drain(struct source_link *link)
 {
 	struct fed *list;
@@ -75,7 +76,7 @@ static void link_drain(struct source_link *link)
 	}
 }
 
-/* Given back by a worker: any thread, without the GIL, except when the Source has died and nobody else would release the buffers. */
+/* Returns the buffers of one pull, on any thread. Takes the GIL only if the Source has died, since no other code would release the buffers then. */
 static void fed_release(void *user)
 {
 	struct fed *fed = user;
@@ -140,7 +141,7 @@ bool core_tensor_from(struct stk_tensor *out, const Py_buffer *view, const char 
 	return true;
 }
 
-/* Takes the buffer of one array and describes it; counts it in fed. */
+/* Acquires the buffer of one array, describes it, and counts it in fed. */
 static bool take_array(struct fed *fed, PyObject *items, Py_ssize_t i, const char *layout, struct stk_tensor *out)
 {
 	Py_buffer *view = &fed->views[fed->count];
@@ -154,7 +155,7 @@ static bool take_array(struct fed *fed, PyObject *items, Py_ssize_t i, const cha
 	return core_tensor_from(out, view, layout);
 }
 
-/* Takes the one buffer whose first axis counts the samples, and describes each of them. */
+/* Acquires one buffer whose first axis counts the samples, and describes each sample. */
 static bool take_whole(struct fed *fed, PyObject *items, Py_ssize_t given, const char *layout, struct stk_tensor *out)
 {
 	Py_buffer *view = &fed->views[fed->count];
@@ -165,7 +166,7 @@ static bool take_whole(struct fed *fed, PyObject *items, Py_ssize_t given, const
 		return false;
 	fed->count++;
 	if (view->ndim < 1 || view->shape[0] != given) {
-		PyErr_Format(PyExc_ValueError, "an array whose first axis does not count %zd samples", given);
+		PyErr_Format(PyExc_ValueError, "the first axis of the array must have extent %zd, one for each sample", given);
 		return false;
 	}
 	sample = *view;
@@ -203,7 +204,7 @@ static bool take_arrays(
 	return true;
 }
 
-/* Which outputs lie on the GPU. false with an exception. */
+/* Marks in the feed the outputs that lie on the GPU. false with an exception. */
 static bool take_places(struct source_object *self, Py_ssize_t n, struct stk_feed *feed)
 {
 	char *on_gpu;
@@ -237,13 +238,14 @@ static bool keep_error(struct source_object *self, const struct stk_feed_request
 	bool ok = entry != NULL;
 
 	if (ok && PyList_Size(self->errors) >= KEPT_EXCEPTIONS)
-		ok = PyList_SetSlice(self->errors, 0, 1, NULL) == 0; /* nobody asked for the oldest: its sample was skipped */
+		ok = PyList_SetSlice(self->errors, 0, 1, NULL) ==
+		     0; /* the consumer never asked for the oldest one: its sample was skipped */
 	ok = ok && PyList_Append(self->errors, entry) == 0;
 	Py_XDECREF(entry);
 	return ok;
 }
 
-/* The text of an entry of a tuple; NULL without an exception where it is None. */
+/* Returns the text of entry i of a tuple; NULL without an exception if the entry is None. */
 static const char *text_at(PyObject *tuple, Py_ssize_t i)
 {
 	PyObject *item = PyTuple_GetItem(tuple, i);
@@ -251,14 +253,14 @@ static const char *text_at(PyObject *tuple, Py_ssize_t i)
 	return item && item != Py_None ? PyUnicode_AsUTF8AndSize(item, NULL) : NULL;
 }
 
-/* What the callable said of each of its samples. false with an exception. */
+/* Copies the URI, id and failure of each sample from self->told to the feed. false with an exception. */
 static bool take_told(
 	struct source_object *self, const struct stk_feed_request *rq, Py_ssize_t given, struct fed *fed, struct stk_feed *feed)
 {
 	const Py_ssize_t n = PyTuple_Size(self->told);
 
 	if (n && (n != given || !feed->samples)) {
-		PyErr_Format(PyExc_ValueError, "told is of %zd samples, and %zd were given", n, given);
+		PyErr_Format(PyExc_ValueError, "told describes %zd samples, but the source returned %zd", n, given);
 		return false;
 	}
 	fed->told = Py_NewRef(self->told);
@@ -266,7 +268,7 @@ static bool take_told(
 		PyObject *entry = PyTuple_GetItem(self->told, i), *id, *error;
 		struct stk_fed_sample *to = &feed->samples[i];
 		if (!PyTuple_Check(entry) || PyTuple_Size(entry) != 4) {
-			PyErr_SetString(PyExc_TypeError, "told is a tuple with (uri, id, failure, exception) for each sample");
+			PyErr_SetString(PyExc_TypeError, "told must hold a tuple (uri, id, failure, exception) for each sample");
 			return false;
 		}
 		id = PyTuple_GetItem(entry, 1);
@@ -281,7 +283,7 @@ static bool take_told(
 	return true;
 }
 
-/* Fills the feed from what the callable returned, for each output a sequence of arrays or one array; the feed owns the buffers from then on. */
+/* Fills the feed from the callable's result, which has for each output a sequence of arrays or one array. The feed owns the buffers afterwards. */
 static bool fill_feed(
 	struct source_object *self, PyObject *outputs, Py_ssize_t room, const struct stk_feed_request *rq, struct stk_feed *feed)
 {
@@ -293,7 +295,7 @@ static bool fill_feed(
 	Py_XDECREF(first);
 	if (given < 0 || given > room) {
 		if (!PyErr_Occurred())
-			PyErr_Format(PyExc_ValueError, "%zd samples given where there is room for %zd", given, room);
+			PyErr_Format(PyExc_ValueError, "the source returned %zd samples, but at most %zd were asked for", given, room);
 		return false;
 	}
 	fed = calloc(1, sizeof(*fed) + (size_t)(n * given) * sizeof(fed->views[0]));
@@ -302,7 +304,7 @@ static bool fill_feed(
 		return false;
 	}
 	if (!take_arrays(self, outputs, given, room, fed, feed) || !take_places(self, n, feed) || !take_told(self, rq, given, fed, feed)) {
-		if (feed->samples) /* their texts may be gone */
+		if (feed->samples) /* their texts may have been freed */
 			memset(feed->samples, 0, (size_t)given * sizeof(*feed->samples));
 		fed_free(fed);
 		return false;
@@ -316,7 +318,7 @@ static bool fill_feed(
 	return true;
 }
 
-/* Keeps the current exception for the consumer, and describes it for the library. */
+/* Keeps the current exception for the consumer and describes it in `err` for the library. */
 static enum stk_status keep_exception(struct source_object *self, const struct stk_feed_request *rq, struct stk_error *err)
 {
 	PyObject *type, *value, *traceback, *text;
@@ -345,7 +347,7 @@ static enum stk_status keep_exception(struct source_object *self, const struct s
 	return STK_USER;
 }
 
-/* Copies of a function's inputs, which are the library's: for each a list of (bytes, dtype, shape). */
+/* Copies a function's inputs, whose memory belongs to the library. Returns for each input a list of (bytes, dtype, shape). */
 static PyObject *copy_inputs(const struct stk_feed_request *rq, Py_ssize_t n)
 {
 	PyObject *inputs = PyTuple_New(rq->n_inputs);
@@ -363,7 +365,7 @@ static PyObject *copy_inputs(const struct stk_feed_request *rq, Py_ssize_t n)
 			Py_XDECREF(bytes);
 			Py_XDECREF(shape);
 		}
-		if (!list || PyTuple_SetItem(inputs, k, list) < 0) /* takes the list over */
+		if (!list || PyTuple_SetItem(inputs, k, list) < 0) /* steals the reference to the list */
 			Py_CLEAR(inputs);
 	}
 	return inputs;
@@ -532,7 +534,7 @@ bool core_source_callbacks(PyObject *object, struct stk_source_callbacks *out)
 	return true;
 }
 
-/* Buffers that workers gave back since the last pull are released here too, by a consumer between batches. */
+/* Lets a consumer release, between batches, the buffers that workers have returned since the last pull. */
 static PyObject *source_drain(PyObject *object, PyObject *unused)
 {
 	(void)unused;
@@ -563,7 +565,7 @@ static int source_set_layouts(PyObject *object, PyObject *value, void *unused)
 
 	(void)unused;
 	if (!value || !PyTuple_Check(value) || !before || PyTuple_Size(value) != PyTuple_Size(before)) {
-		PyErr_SetString(PyExc_TypeError, "layouts is a tuple of str, one for each output");
+		PyErr_SetString(PyExc_TypeError, "layouts must be a tuple of str, one for each output");
 		return -1;
 	}
 	self->layouts = Py_NewRef(value);
@@ -584,7 +586,7 @@ static int source_set_on_gpu(PyObject *object, PyObject *value, void *unused)
 
 	(void)unused;
 	if (!value || !PyBytes_Check(value)) {
-		PyErr_SetString(PyExc_TypeError, "on_gpu is bytes, one for each output");
+		PyErr_SetString(PyExc_TypeError, "on_gpu must be bytes, one byte for each output");
 		return -1;
 	}
 	self->on_gpu = Py_NewRef(value);
@@ -607,7 +609,7 @@ static int source_set_told(PyObject *object, PyObject *value, void *unused)
 
 	(void)unused;
 	if (!value || !PyTuple_Check(value)) {
-		PyErr_SetString(PyExc_TypeError, "told is a tuple with an entry for each sample");
+		PyErr_SetString(PyExc_TypeError, "told must be a tuple with an entry for each sample");
 		return -1;
 	}
 	self->told = Py_NewRef(value);
@@ -616,18 +618,18 @@ static int source_set_told(PyObject *object, PyObject *value, void *unused)
 }
 
 static PyMethodDef source_methods[] = {
-	{"drain", source_drain, METH_NOARGS, "drain()\n--\n\nReleases buffers that the library has given back."},
+	{"drain", source_drain, METH_NOARGS, "drain()\n--\n\nReleases buffers that the library has returned."},
 	{NULL, NULL, 0, NULL},
 };
 
 static PyGetSetDef source_getset[] = {
 	{"errors", source_get_errors, NULL, "Exceptions not raised yet: (epoch, batch, position, index in the batch, exception).", NULL},
-	{"layouts", source_get_layouts, source_set_layouts,
-		"Layouts of what is given, one an output; pull may set them for what it returns.", NULL},
+	{"layouts", source_get_layouts, source_set_layouts, "Layouts of the outputs; pull may set them for the samples that it returns.",
+		NULL},
 	{"on_gpu", source_get_on_gpu, source_set_on_gpu,
-		"bytes, one an output, or fewer: not 0 where the buffers that pull returns are addresses on the pipeline's GPU.", NULL},
+		"bytes, at most one for each output: not 0 if pull returns addresses on the pipeline's GPU for it.", NULL},
 	{"told", source_get_told, source_set_told,
-		"What pull says of the samples that it returns: (uri or None, id or None, failure or None, its exception or None) for each, or "
+		"Set by pull for the samples that it returns: (uri or None, id or None, failure or None, its exception or None) for each, or "
 		"nothing.",
 		NULL},
 	{NULL, NULL, NULL, NULL, NULL},
@@ -637,8 +639,8 @@ static PyType_Slot source_slots[] = {
 	{Py_tp_doc,
 		"Source(pull, reset, layouts, per_sample, seek, shard=(0, 1), short_is_last=False)\n--\n\n"
 		"pull(epoch, batch, index, count, position, inputs) returns for each output a sequence of arrays, or one array whose "
-		"first axis counts the samples; or None at the end of the epoch; index is -1 where a whole batch is asked for. inputs: of a python_function, for each a list of "
-		"(bytes, dtype, shape). reset(epoch) may be None. seek: what it depends on, 0: earlier calls "
+		"first axis counts the samples; or None at the end of the epoch; index is -1 if a whole batch is asked for. "
+		"inputs: for a python_function, for each input a list of (bytes, dtype, shape). reset(epoch) may be None. seek: what the samples depend on, 0: earlier calls "
 		"of the epoch, 1: epoch, batch and index, 2: epoch and position, 3: all earlier calls. shard: (i, n), which batches of the global sequence these are."},
 	{Py_tp_new, source_new},
 	{Py_tp_dealloc, source_dealloc},

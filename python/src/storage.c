@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Storage: how objects elsewhere are reached. A callable that fetches them is called on the library's threads, each of which takes the GIL for it. */
+ * Storage: how objects that are not local files are read. A user's fetch function is called on the library's threads, which take the GIL for the call. */
 #include "core.h"
 
 #include <stdlib.h>
@@ -15,7 +15,7 @@ struct storage_object {
 
 /* ---- a callable as the source ---- */
 
-/* What went wrong decides whether another try may help. */
+/* Chooses the status of a Python exception: it decides whether the library tries again. */
 static enum stk_status status_of(PyObject *type)
 {
 	PyObject *const mistakes[] = {PyExc_TypeError, PyExc_AttributeError, PyExc_NameError, PyExc_ImportError, PyExc_NotImplementedError,
@@ -197,12 +197,13 @@ static PyObject *storage_counters(PyObject *object, PyObject *unused)
 }
 
 static PyMethodDef storage_methods[] = {
-	{"counters", storage_counters, METH_NOARGS, "counters()\n--\n\nCounters of all pipelines that share it, by name."},
+	{"counters", storage_counters, METH_NOARGS,
+		"counters()\n--\n\nCounters by name, summed over all pipelines that share the storage."},
 	{NULL, NULL, 0, NULL},
 };
 
 static PyType_Slot storage_slots[] = {
-	{Py_tp_doc, "Storage(**settings)\n--\n\nHow objects elsewhere are reached: see stoker.Storage."},
+	{Py_tp_doc, "Storage(**settings)\n--\n\nHow objects that are not local files are read: see stoker.Storage."},
 	{Py_tp_new, storage_new},
 	{Py_tp_dealloc, storage_dealloc},
 	{Py_tp_methods, storage_methods},

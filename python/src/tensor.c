@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Tensor: one sample of a batch, or a dense output as a whole, as other libraries take it: buffer protocol, DLPack, NumPy's array interface.
- * The memory is the pipeline's slot, writable, and is not reused while the tensor or anything made from it lives. */
+ * Tensor: one sample of a batch, or a whole dense output, for other libraries: through the buffer protocol, DLPack and NumPy's array interface.
+ * Its memory is the pipeline's slot. The memory is writable, and is not reused while the tensor or an object made from it lives. */
 #include "core.h"
 
 #include <stddef.h>
@@ -14,7 +14,7 @@ struct tensor_object {
 	enum stk_dtype dtype;
 	int32_t ndim;
 	void *data;
-	Py_ssize_t shape[STK_MAX_DIMS + 1], strides[STK_MAX_DIMS + 1]; /* in bytes */
+	Py_ssize_t shape[STK_MAX_DIMS + 1], strides[STK_MAX_DIMS + 1]; /* strides in bytes */
 	char layout[STK_MAX_DIMS + 2];
 	int32_t device_id;
 };
@@ -47,7 +47,7 @@ static void tensor_describe(struct tensor_object *self, const struct stk_desc *d
 		PyOS_snprintf(self->layout, sizeof(self->layout), "%s%s", lead ? "N" : "", desc->layout);
 }
 
-/* Raises the library's error for samples of unequal shape, which names two of them. */
+/* Raises the library's error for samples of unequal shape. Its message names two such samples. */
 static PyObject *not_dense(struct stk_batch *batch, int32_t output)
 {
 	struct stk_error err = {0};
@@ -61,7 +61,7 @@ static PyObject *not_dense(struct stk_batch *batch, int32_t output)
 	return core_raise(status, &err);
 }
 
-/* For arguments other than a Batch: _over of the class makes a Batch from them, and says which tensor of it is meant. */
+/* Handles arguments other than a Batch: the class's method _over makes a Batch from them and returns which tensor of it is meant. */
 static PyObject *tensor_over(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
 	PyObject *make = PyObject_GetAttrString((PyObject *)type, "_over");
@@ -112,7 +112,7 @@ static PyObject *tensor_new(PyTypeObject *type, PyObject *args, PyObject *kwargs
 	return (PyObject *)self;
 }
 
-/* struct-module formats; NULL where Python has none. */
+/* Returns the format of the struct module for an element type; NULL if Python has none. */
 static const char *dtype_format(enum stk_dtype dtype)
 {
 	static const char *const formats[STK_DTYPE_COUNT] = {
@@ -141,7 +141,7 @@ static int tensor_getbuffer(PyObject *object, Py_buffer *view, int flags)
 	view->obj = NULL;
 	if ((int)self->dtype > (int)STK_DTYPE_COUNT) {
 		PyErr_Format(PyExc_TypeError,
-			"values of an enumeration (%s) are no array: fn.cast(x, dtype=types.INT32) in the pipeline makes numbers of them",
+			"values of an enumeration (%s) cannot become an array: convert them to numbers with fn.cast(x, dtype=types.INT32) in the pipeline",
 			stk_dtype_name(self->dtype));
 		return -1;
 	}
@@ -178,7 +178,7 @@ static PyObject *extents(const struct tensor_object *self)
 	return self->index < 0 ? core_shape(&list->desc, list->count) : core_shape(&list->samples[self->index].desc, -1);
 }
 
-/* NumPy's array interface, version 3; CUDA's, version 3, has the same fields. */
+/* Returns NumPy's array interface, version 3; CUDA's, version 3, has the same fields. */
 static PyObject *interface(const struct tensor_object *self)
 {
 	const char *format = dtype_format(self->dtype);
@@ -223,7 +223,7 @@ static PyObject *tensor_cuda_array_interface(PyObject *object, void *unused)
 		PyErr_SetString(PyExc_AttributeError, "a tensor in host memory has no __cuda_array_interface__");
 		return NULL;
 	}
-	/* The protocol does not say on which stream the consumer reads: the legacy default stream waits for all that do not opt out. */
+	/* The protocol does not name the consumer's stream. Note the legacy default stream, which waits for all streams that do not opt out. */
 	status = stk_batch_use_stream_output(core_batch_get(self->batch), self->output, 1, &err);
 	if (status != STK_OK)
 		return core_raise(status, &err);
@@ -292,7 +292,7 @@ static PyObject *tensor_get_output(PyObject *object, void *unused)
 	return PyLong_FromLong(((struct tensor_object *)object)->output);
 }
 
-/* Makes this object stand for the other tensor: for methods that change its shape in place. */
+/* Makes this object a reference to the other tensor's memory and shape. Methods that change the shape in place need this. */
 static PyObject *tensor_become(PyObject *object, PyObject *other)
 {
 	struct tensor_object *self = (struct tensor_object *)object;
@@ -307,7 +307,7 @@ static PyObject *tensor_become(PyObject *object, PyObject *other)
 }
 
 static PyMethodDef tensor_methods[] = {
-	{"_become", tensor_become, METH_O, "_become(other)\n--\n\nIs the other tensor from now on."},
+	{"_become", tensor_become, METH_O, "_become(other)\n--\n\nTakes the memory and shape of the other tensor."},
 	{"__dlpack__", (PyCFunction)(void (*)(void))tensor_dlpack, METH_VARARGS | METH_KEYWORDS,
 		"__dlpack__(*, stream=None, max_version=None, dl_device=None, copy=None)\n--\n\nA DLPack capsule over the same memory."},
 	{"__dlpack_device__", tensor_dlpack_device, METH_NOARGS, "__dlpack_device__()\n--\n\n(device type, device id)."},
@@ -322,14 +322,13 @@ static PyGetSetDef tensor_getset[] = {
 	{"_dtype", tensor_get_dtype, NULL, "Type of the elements, as a number.", NULL},
 	{"_layout", tensor_get_layout, NULL, "Names of the axes.", NULL},
 	{"_batch", tensor_get_batch, NULL, "The Batch it belongs to.", NULL},
-	{"_index", tensor_get_index, NULL, "Sample of the batch, -1: all.", NULL},
-	{"_output", tensor_get_output, NULL, "Output of the batch.", NULL},
+	{"_index", tensor_get_index, NULL, "Index of the sample in the batch; -1: all samples.", NULL},
+	{"_output", tensor_get_output, NULL, "Number of the output in the batch.", NULL},
 	{NULL, NULL, NULL, NULL, NULL},
 };
 
 static PyType_Slot tensor_slots[] = {
-	{Py_tp_doc,
-		"Tensor(batch, output, index=-1)\n--\n\nOne sample of a batch, or a dense output as a whole, over the pipeline's memory."},
+	{Py_tp_doc, "Tensor(batch, output, index=-1)\n--\n\nOne sample of a batch, or a whole dense output, over the pipeline's memory."},
 	{Py_tp_new, tensor_new},
 	{Py_tp_dealloc, tensor_dealloc},
 	{Py_tp_methods, tensor_methods},

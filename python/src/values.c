@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Python values as arguments of an operator. Python has already brought them to the kind that the catalogue asks for; here they only change
- * their representation. Integer lists may come as a buffer of int64 (labels of a million files). */
+ * Converts Python values to arguments of an operator. Python code has already converted them to the kind that the catalogue asks for; this file only
+ * changes their representation. A list of integers may be given as a buffer of int64 (for the labels of a million files). */
 #include "core.h"
 
 #include <string.h>
@@ -19,7 +19,8 @@ static void *args_block(struct core_args *a, size_t bytes)
 	return blocks[a->block_count++];
 }
 
-/* Text as the library takes it: UTF-8, or the bytes of a file name as os.fsencode gives them. Borrowed from objects in a->keep or their owner. */
+/* Returns text as the library expects it: UTF-8, or the bytes of a file name as os.fsencode returns them. The text belongs to `object` or to an object
+ * in a->keep. */
 static const char *args_text(struct core_args *a, PyObject *object)
 {
 	PyObject *bytes;
@@ -32,7 +33,7 @@ static const char *args_text(struct core_args *a, PyObject *object)
 	}
 	if (PyBytes_Check(object))
 		return core_text_of(object);
-	/* Surrogates stand for bytes of file names. */
+	/* The str holds surrogates, which stand for bytes of a file name that are not UTF-8. */
 	if (!PyUnicode_FSConverter(object, &bytes))
 		return NULL;
 	if (!a->keep)
@@ -41,7 +42,7 @@ static const char *args_text(struct core_args *a, PyObject *object)
 		Py_DECREF(bytes);
 		return NULL;
 	}
-	Py_DECREF(bytes); /* the list keeps it */
+	Py_DECREF(bytes); /* a->keep holds a reference */
 	return PyBytes_AsString(bytes);
 }
 
@@ -81,7 +82,7 @@ static int args_list(struct core_args *a, struct stk_arg *arg, PyObject *value)
 	if (!data.any)
 		return -1;
 	for (Py_ssize_t k = 0; k < n; k++) {
-		PyObject *item = PySequence_GetItem(value, k); /* lists and tuples only: they keep it alive */
+		PyObject *item = PySequence_GetItem(value, k); /* `value` is a list or tuple, which keeps the item alive */
 		if (!item)
 			return -1;
 		if (arg->kind == STK_VALUE_INTS)
@@ -150,7 +151,7 @@ int core_args_fill(struct core_args *a, PyObject *values)
 		struct stk_arg *arg = &a->args[i];
 		PyObject *item = PySequence_GetItem(values, i), *value = NULL;
 		int kind = 0, rc;
-		/* The caller's tuple keeps name and value alive until the call is over. */
+		/* The caller's tuple keeps name and value alive until the call ends. */
 		if (!item)
 			return -1;
 		rc = PyArg_ParseTuple(item, "siO;an argument is (name, kind, value)", &arg->name, &kind, &value) ? 0 : -1;
