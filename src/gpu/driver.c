@@ -73,7 +73,7 @@ static const char *advice(int result)
 	case CUDA_INVALID_ADDRESS_SPACE:
 	case CUDA_INVALID_PC:
 	case CUDA_LAUNCH_FAILED:
-		return "; it may come from an earlier kernel, of stoker or of another library in this process, and nothing can run on the GPU any more: start "
+		return "; it may come from an earlier kernel, of stoker or of another library in this process, and this process cannot use the GPU any more: start "
 		       "the process again; with CUDA_LAUNCH_BLOCKING=1 set, the call that fails is the one at fault";
 	default:
 		return "";

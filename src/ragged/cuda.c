@@ -300,8 +300,8 @@ static size_t shared_bytes(const struct stk_assign *a)
 	return (size_t)smaller(a) * 12 + (size_t)larger(a) * 8;
 }
 
-/* Returns whether rows and columns are swapped before the search. This is done for tall problems whose columns are contiguous in memory, so that a search
- * reads contiguous memory. */
+/* Returns whether rows and columns are swapped before the search. This is done for tall problems whose rows are contiguous: a search runs along their
+ * columns, and reads contiguous memory after the swap. */
 static bool is_turned(const struct stk_assign *a)
 {
 	return a->rows > a->cols && a->cols > 1 && a->col_stride == 1;

@@ -195,7 +195,7 @@ enum stk_status stk_ragged_pack(struct stk_ragged *r, const void *const *samples
 		return STK_INVALID;
 	for (int64_t s = 0; s < count; s++) {
 		if (sizes[s] < 0 || sizes[s] > items)
-			return stk__fail(err, STK_SHAPE, "pack: sample %lld has %lld items, the batch %lld", (long long)s,
+			return stk__fail(err, STK_SHAPE, "pack: sample %lld has %lld items, but the batch has %lld", (long long)s,
 				(long long)sizes[s], (long long)items);
 		if (!items || !inner)
 			continue;
@@ -252,22 +252,23 @@ enum stk_status stk_ragged_cost(struct stk_ragged *r, const struct stk_cost *c, 
 		!FIT(c->outer, c->batch, c->targets, c->queries, 8))
 		return stk__fail(err, STK_INVALID, "cost: extents must be 0 or more and below 2^31, and all of it below 2^63 bytes");
 	if (c->box_values < 0 || c->box_values > STK_COST_MAX_BOX)
-		return stk__fail(err, STK_LIMIT, "cost: %lld box values, at most %d are taken", (long long)c->box_values, STK_COST_MAX_BOX);
+		return stk__fail(
+			err, STK_LIMIT, "cost: %lld box values; at most %d are supported", (long long)c->box_values, STK_COST_MAX_BOX);
 	/* The work of a query, in bytes: 4 + box_values for each target, and 40 for each class. */
 	if (!FIT(c->outer, c->batch, c->queries + 64, c->targets * (4 + c->box_values) + c->classes * 40))
-		return stk__fail(err, STK_INVALID, "cost: queries, targets and classes make too much work for one call");
+		return stk__fail(err, STK_INVALID, "cost: queries, targets and classes are too much work for one call");
 	if ((unsigned)c->class_kind > STK_COST_PROBABILITY || (unsigned)c->box_format > STK_BOX_XYZWLH)
-		return stk__fail(err, STK_INVALID, "cost: class_kind is %d and box_format %d; each must be one of its enumeration",
+		return stk__fail(err, STK_INVALID, "cost: class_kind is %d and box_format %d; each must be a value of its enumeration",
 			c->class_kind, c->box_format);
 	if ((c->logits && (!good_float(c->logits_dtype) || !good_bytes(c->label_bytes))) ||
 		(c->boxes && (!good_float(c->boxes_dtype) || !good_float(c->target_boxes_dtype))))
-		return stk__fail(err, STK_INVALID, "cost: logits and boxes are of floats, and labels have 4 or 8 bytes");
+		return stk__fail(err, STK_INVALID, "cost: logits and boxes must be floats, and labels have 4 or 8 bytes");
 	if (c->boxes && c->giou_weight != 0 && c->box_values < (c->box_format == STK_BOX_XYZWLH ? 6 : 4))
 		return stk__fail(err, STK_SHAPE, "cost: GIoU of this box format needs more than %lld box values", (long long)c->box_values);
 	if (!c->outer || !c->batch || !c->targets || !c->queries)
 		return STK_OK;
 	if (!c->out || (c->logits && !c->labels) || (c->boxes && !c->target_boxes))
-		return no_data("cost", "out, or labels beside logits, or target_boxes beside boxes,", err);
+		return no_data("cost", "out, or labels for the logits, or target_boxes for the boxes,", err);
 	return r->device < 0 ? stk__cpu_cost(r, c, err) : stk__cuda_cost(r, c, stream, err);
 }
 

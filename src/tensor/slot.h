@@ -110,7 +110,7 @@ struct stk_ring {
 	size_t enough;                            /* limit of `bytes` for slots made because the consumer lags; 0: no limit */
 	struct {
 		size_t bytes;  /* of kept blocks */
-		size_t limit;  /* of kept blocks */
+		size_t limit;  /* for kept blocks */
 		size_t looked; /* `bytes` when the limit was last computed from free memory; SIZE_MAX: the limit was given */
 	} held[STK_SPACES];
 	struct stk_block_source source;

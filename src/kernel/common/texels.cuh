@@ -14,7 +14,7 @@ struct stk_texel_source {
 	const uint8_t *pixel; /* address of pixel (0, 0) */
 	int32_t row, w, h;    /* row: bytes from one row to the next */
 	int32_t begin, end;   /* columns begin .. end - 1 are in memory */
-	bool fills;           /* a position outside of the image by a pixel or more gives exactly the fill */
+	bool fills;           /* a position gives exactly the fill if all pixels that are mixed for it are outside */
 	bool clamps;          /* a position outside gives the nearest pixel inside */
 };
 

@@ -11,8 +11,8 @@
 enum {
 	STK_TEXEL_WIDTH = 32, /* pixels in a row of a tile, one for each lane of a warp */
 	STK_TEXEL_ROWS = 128, /* large, so that the wait of a thread block at its start hardly matters */
-	STK_TEXEL_SHIFT =
-		3, /* a row of a tile begins at most this many pixels further left, so that RGB bytes are stored in aligned words */
+	/* a row of a tile begins at most this many pixels further left, so that RGB bytes are stored in aligned words */
+	STK_TEXEL_SHIFT = 3,
 };
 
 /* Returns the number of tiles in a row of tiles. aligned: all rows begin at a multiple of 4 bytes. */

@@ -41,8 +41,7 @@ enum stk_status stk__job_filter(struct stk_jobs *jobs, const struct stk_filter *
 		return stk__filter_run(f, &data, filter_kernels(jobs->cpu), jobs->arena, err);
 	}
 	if (job.n * f->n_terms > STK_JOB_MOST)
-		return stk__fail(err, STK_LIMIT,
-			"the GPU filters tensors of up to %d values, not of %lld; place this operator on the cores",
+		return stk__fail(err, STK_LIMIT, "the GPU filters tensors of up to %d values, not of %lld; place this operator on the CPU",
 			STK_JOB_MOST / f->n_terms, (long long)job.n);
 	job.work_bytes = stk__filter_work(f);
 	return jobs->keep(jobs, &job, err);

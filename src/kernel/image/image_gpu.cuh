@@ -16,7 +16,7 @@
 enum { IMAGE_THREADS = STK_JOB_THREADS };
 
 static_assert(IMAGE_THREADS == BINS, "a thread makes an entry of a table");
-static_assert(VALUES == 48 * IMAGE_THREADS, "a thread maps three vectors of 16 bytes, of which the first begins with the first channel");
+static_assert(VALUES == 48 * IMAGE_THREADS, "a thread maps three vectors of 16 bytes, the first of which begins with the first channel");
 
 /* A thread block's part of a job. */
 struct part {

@@ -62,8 +62,8 @@ struct stk_jpeg_scan {
 	enum stk_jpeg_color color; /* GRAY, YCBCR or RGB */
 	uint64_t offset, size;     /* of the entropy-coded bytes, stuffed and with RST markers; size is an upper bound (jpeg_header.h) */
 	struct stk_jpeg_component component[3];
-	uint8_t block_size[3];                        /* samples along a side of a component's blocks: 8; scale or more if that is less */
-	uint8_t upsample[3];                          /* enum stk_jpeg_upsample */
+	uint8_t block_size[3]; /* samples along a side of a component's blocks: `scale`, or up to 8 for subsampled components */
+	uint8_t upsample[3];   /* enum stk_jpeg_upsample */
 	uint8_t block_component[STK_JPEG_MAX_BLOCKS]; /* blocks in coded order: component, and position in the MCU in blocks */
 	uint8_t block_x[STK_JPEG_MAX_BLOCKS], block_y[STK_JPEG_MAX_BLOCKS];
 };

@@ -23,8 +23,8 @@ enum stk_status stk__job_jpeg_distortion(struct stk_jobs *jobs, const struct stk
 	if (job.n == 0)
 		return STK_OK;
 	if (job.work_bytes > STK_JOB_MOST)
-		return stk__fail(
-			err, STK_LIMIT, "an image has at most %d samples here, not %llu", STK_JOB_MOST, (unsigned long long)job.work_bytes);
+		return stk__fail(err, STK_LIMIT, "JPEG distortion takes images of up to %d samples, not %llu", STK_JOB_MOST,
+			(unsigned long long)job.work_bytes);
 	if (jobs->keep)
 		return jobs->keep(jobs, &job, err);
 	job.work = stk__arena_take(jobs->arena, (size_t)stk__jpeg_distortion_scratch(j));

@@ -52,11 +52,11 @@ struct stk_warp {
 enum stk_step_kind {
 	STK_STEP_AFFINE,   /* y[c] = x[c] * scale[c] + bias[c] */
 	STK_STEP_MATRIX,   /* 3 channels: y = M x + b */
-	STK_STEP_GRAY,     /* from this step on, rows include the positions outside of the window, with value[c] */
+	STK_STEP_GRAY,     /* 3 channels to 1: weights in scale[0..2] */
 	STK_STEP_CAST,     /* to dtype, nothing else */
-	STK_STEP_FILL,     /* from here on the rows also have what lies outside the window: value[c] */
-	STK_STEP_CHANNELS, /* clamps to value[0] .. value[1]; NaN becomes value[0] */
-	STK_STEP_CLAMP,    /* to value[0] .. value[1]; NaN becomes value[0] */
+	STK_STEP_FILL,     /* from this step on, rows include the positions outside of the window, with value[c] */
+	STK_STEP_CHANNELS, /* appends channels of value[c] */
+	STK_STEP_CLAMP,    /* clamps to value[0] .. value[1]; NaN becomes value[0] */
 };
 
 struct stk_step {

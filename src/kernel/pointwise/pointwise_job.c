@@ -24,7 +24,7 @@ enum stk_status stk__job_pointwise(struct stk_jobs *jobs, const struct stk_point
 	if (job.n == 0)
 		return STK_OK;
 	if (job.n > UINT32_MAX)
-		return stk__fail(err, STK_LIMIT, "a tensor has at most %u values here, not %lld", UINT32_MAX, (long long)job.n);
+		return stk__fail(err, STK_LIMIT, "this operator takes tensors of up to %u values, not %lld", UINT32_MAX, (long long)job.n);
 	if (jobs->keep)
 		return jobs->keep(jobs, &job, err);
 	struct stk_pointwise_data data = stk__job_pointwise_data(&job);

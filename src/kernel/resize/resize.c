@@ -139,7 +139,7 @@ enum stk_status stk__job_resize(struct stk_jobs *jobs, const struct stk_filter_a
 		shape[d] = out->desc.shape[d];
 		int64_t values = stk__resize_outputs(&resize->phase[k]);
 		if (values > STK_JOB_MOST)
-			return stk__fail(err, STK_LIMIT, "a resize with %lld values on the way; it may have up to %d", (long long)values,
+			return stk__fail(err, STK_LIMIT, "a resize needs %lld intermediate values; it may have up to %d", (long long)values,
 				STK_JOB_MOST);
 		job.work_bytes += k < n - 1 ? (uint64_t)values * sizeof(float) : 0;
 	}

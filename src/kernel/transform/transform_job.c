@@ -34,10 +34,10 @@ enum stk_status stk__job_transform(struct stk_jobs *jobs, const struct stk_trans
 	if (job.n == 0 || t->channels == 0)
 		return STK_OK;
 	if (job.n > STK_JOB_MOST)
-		return stk__fail(err, STK_LIMIT, "an image to move has at most %d pixels, not %lld", STK_JOB_MOST, (long long)job.n);
+		return stk__fail(err, STK_LIMIT, "an image to transform has at most %d pixels, not %lld", STK_JOB_MOST, (long long)job.n);
 	if (!positions_fit(t))
 		return stk__fail(err, STK_LIMIT,
-			"an image of %d x %d cannot be moved this far: positions in it would leave the range of +-2^%d pixels", t->width,
+			"an image of %d x %d cannot be moved this far: its positions would leave the range of +-2^%d pixels", t->width,
 			t->height, ROOM - stk__transform_bits(t));
 	if (jobs->keep)
 		return jobs->keep(jobs, &job, err);
