@@ -17,7 +17,7 @@ static const struct stk_arg_def checked_text_args[] = {
 		.offset = offsetof(struct checked_text, kind),
 		.flags = STK_REQUIRED,
 		.choices = "text|json",
-		.doc = "What the bytes are to be."},
+		.doc = "The format that the bytes must have."},
 	STK_ARG_END,
 };
 
@@ -50,7 +50,7 @@ static enum stk_status checked_text_run(const struct stk_call *call, struct stk_
 
 const struct stk_op_def stk__op_checked_text = {
 	.name = "_checked_text",
-	.doc = "A text as it is, if it is one: UTF-8, or JSON.",
+	.doc = "Passes on a text unchanged, after checking that it is UTF-8 or JSON.",
 	.inputs = {1, 1},
 	.host_inputs = 1,
 	.args = checked_text_args,

@@ -110,7 +110,7 @@ enum stk_status stk__check_matrix(const char *name, struct stk_ints shape, int64
 	if (shape.count < 2 || (shape.count == 2 && shape.v[1] == columns && (rows < 0 || shape.v[0] == rows)))
 		return STK_OK;
 	if (shape.count > 2)
-		return stk__fail(err, STK_SHAPE, "%s is a matrix, and this tensor has %d dims", name, shape.count);
+		return stk__fail(err, STK_SHAPE, "%s must be a matrix, and this tensor has %d dims", name, shape.count);
 	if (rows < 0)
 		return stk__fail(err, STK_SHAPE, "%s is a tensor of %lld x %lld values; it takes rows of %lld", name, (long long)shape.v[0],
 			(long long)shape.v[1], (long long)columns);

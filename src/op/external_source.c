@@ -13,15 +13,20 @@ struct external_source {
 };
 
 static const struct stk_arg_def external_source_args[] = {
-	STK_ARG(struct external_source, num_outputs, STK_ARG_INT, "1", (1, STK_MAX_OUTPUTS), 0, "How many tensors make a sample."),
+	STK_ARG(struct external_source, num_outputs, STK_ARG_INT, "1", (1, STK_MAX_OUTPUTS), 0, "Number of tensors in a sample."),
 	STK_ARG(struct external_source, dtype, STK_ARG_INTS, NULL, (-1, STK_DTYPE_COUNT - 1), STK_SCALAR_OK,
-		"Types, one or one for each output; -1: any. Default: any, which leaves the types of all that follows open."),
+		"Types, one or one for each output; -1: any. Default: any; the types of all operators that follow are then not known before "
+		"the run."),
 	STK_ARG(struct external_source, ndim, STK_ARG_INTS, NULL, (-1, STK_MAX_DIMS), STK_SCALAR_OK,
 		"Numbers of dims, one or one for each output; -1: any. Default: those of the layouts, else any."),
 	STK_ARG(struct external_source, layout, STK_ARG_STRINGS, NULL, STK_FREE, STK_SCALAR_OK,
 		"Layouts, one or one for each output. Default: none."),
-	STK_ARG(struct external_source, blocking, STK_ARG_BOOL, "false", STK_FREE, STK_ACCEPTED, "Feeding always waits for room."),
-	STK_ARG(struct external_source, no_copy, STK_ARG_BOOL, "false", STK_FREE, STK_ACCEPTED, "Nothing is copied that need not be."),
+	STK_ARG(struct external_source, blocking, STK_ARG_BOOL, "false", STK_FREE, STK_ACCEPTED,
+		"Accepted and ignored: feeding always "
+		"waits for room."),
+	STK_ARG(struct external_source, no_copy, STK_ARG_BOOL, "false", STK_FREE, STK_ACCEPTED,
+		"Accepted and ignored: data is copied only "
+		"if that is necessary."),
 	STK_ARG(struct external_source, repeat_last, STK_ARG_BOOL, "false", STK_FREE, 0,
 		"Would feed the last batch again, which is not supported yet."),
 	STK_ARG_END,
@@ -67,7 +72,8 @@ static enum stk_status external_source_infer(const struct stk_call *call, struct
 
 const struct stk_op_def stk__op_external_source = {
 	.name = "external_source",
-	.doc = "Takes samples from a callback.\n\nIn C it is given by stk_graph_set_source, in Python as `source`.",
+	.doc = "Takes samples from a callback.\n\n"
+	       "In C, stk_graph_set_source sets the callback; in Python, the argument `source`.",
 	.output_count = external_source_outputs,
 	.args = external_source_args,
 	.args_size = sizeof(struct external_source),

@@ -13,7 +13,7 @@ const struct stk_arg_def stk__bounds_group[] = {
 		.offset = offsetof(struct stk_bounds_args, out_of_bounds_policy),
 		.fallback = "\"error\"",
 		.choices = "error|pad|trim_to_shape",
-		.doc = "A window that reaches outside is an error, is padded with fill_values, or is trimmed."},
+		.doc = "What to do about a window that reaches outside of the tensor: fail, pad with fill_values, or trim the window."},
 	STK_ARG(struct stk_bounds_args, fill_values, STK_ARG_FLOATS, "[0.0]", STK_FREE, STK_SCALAR_OK | STK_INFINITE | STK_NAN,
 		"Values outside, one or one a channel, with policy pad."),
 	STK_ARG_END,
@@ -219,7 +219,7 @@ enum stk_status stk__window_continue(
 	struct stk_copy_dim dims[STK_MAX_DIMS];
 	for (int32_t d = 0; d < in->ndim; d++) {
 		if (in->shape[d] == 0 && w->extent[d] > 0)
-			return stk__fail(err, STK_SHAPE, "a tensor without values does not go on outside");
+			return stk__fail(err, STK_SHAPE, "an empty tensor cannot be continued outside");
 		if (in->shape[d] > INT32_MAX / 2 || w->start[d] < -INT32_MAX || w->start[d] > INT32_MAX - w->extent[d])
 			return stk__fail(err, STK_LIMIT, "a window at %lld of %lld values is out of bounds", (long long)w->start[d],
 				(long long)w->extent[d]);

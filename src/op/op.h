@@ -321,7 +321,7 @@ static inline enum stk_status stk__op_run(const struct stk_call *call, struct st
 	if (call->def->lower_jobs)
 		return call->def->lower_jobs(call, &call->tools->cpu_jobs, err);
 	if (!call->def->run_cpu) /* an output that is never written must not be delivered */
-		return stk__fail(err, STK_STATE, "%s can write nothing for this input; please report this graph", call->def->name);
+		return stk__fail(err, STK_STATE, "%s cannot write an output for this input; please report this graph", call->def->name);
 	return call->def->run_cpu(call, err);
 }
 

@@ -12,11 +12,13 @@ struct python_function {
 };
 
 static const struct stk_arg_def python_function_args[] = {
-	STK_ARG(struct python_function, num_outputs, STK_ARG_INT, "1", (1, STK_MAX_OUTPUTS), 0, "How many tensors the function returns."),
+	STK_ARG(struct python_function, num_outputs, STK_ARG_INT, "1", (1, STK_MAX_OUTPUTS), 0,
+		"Number of tensors that the function "
+		"returns."),
 	STK_ARG(struct python_function, batch_processing, STK_ARG_BOOL, "false", STK_FREE, 0,
-		"Calls the function once a batch, with a list of samples for each input; it returns lists."),
+		"Calls the function once for each batch, with a list of samples for each input; the function returns lists."),
 	STK_ARG(struct python_function, output_layouts, STK_ARG_STRINGS, NULL, STK_FREE, STK_SCALAR_OK,
-		"Layouts of the outputs, from the first on; those without have none."),
+		"Layouts of the outputs, from the first one on; further outputs have none."),
 	STK_ARG_END,
 };
 
@@ -36,11 +38,11 @@ static enum stk_status check_result(const struct python_function *a, int32_t out
 {
 	const char *layout = layout_of(a, output);
 	if (t->desc.dtype < 0 || t->desc.dtype >= STK_DTYPE_COUNT || t->desc.ndim < 0 || t->desc.ndim > STK_MAX_DIMS)
-		return stk__fail(err, STK_USER, "output %d is of no known type, or of %d dims", output, t->desc.ndim);
+		return stk__fail(err, STK_USER, "output %d has an unknown type, or %d dims", output, t->desc.ndim);
 	if (layout[0] && strlen(layout) != (size_t)t->desc.ndim)
 		return stk__fail(err, STK_USER, "output %d has %d dims, and the layout \"%s\"", output, t->desc.ndim, layout);
 	if (stk_desc_bytes(&t->desc) < 0 || (stk_desc_bytes(&t->desc) > 0 && !t->data))
-		return stk__fail(err, STK_USER, "output %d is of impossible shape, or has no data", output);
+		return stk__fail(err, STK_USER, "output %d has an impossible shape, or no data", output);
 	return STK_OK;
 }
 
@@ -66,7 +68,7 @@ static enum stk_status call_user(
 		return s;
 	}
 	if (feed->count != n)
-		s = stk__fail(err, STK_USER, "the function gave %d samples of %d", feed->count, n);
+		s = stk__fail(err, STK_USER, "the function returned %d samples; the batch has %d", feed->count, n);
 	for (int32_t o = 0; o < (int32_t)a->num_outputs && s == STK_OK; o++)
 		for (int32_t i = 0; i < n && s == STK_OK; i++)
 			s = check_result(a, o, &feed->tensors[o * n + i], err);
@@ -201,8 +203,9 @@ static enum stk_status python_function_infer(const struct stk_call *call, struct
 
 const struct stk_op_def stk__op_python_function = {
 	.name = "python_function",
-	.doc = "Calls a user's function with each sample, or with a whole batch, on the cores.\n\nIn C it is given by stk_graph_set_source, in Python "
-	       "as `function`. Calls come from several threads, in no particular order.",
+	.doc = "Calls a user's function with each sample, or with a whole batch, on the CPU.\n\n"
+	       "In C, stk_graph_set_source sets the function; in Python, the argument `function`. Calls come from several threads, in "
+	       "no particular order.",
 	.inputs = {0, STK_MAX_INPUTS},
 	.output_count = python_function_outputs,
 	.args = python_function_args,

@@ -35,15 +35,15 @@ static enum stk_status whole_number_run(const struct stk_call *call, struct stk_
 	while (at < end && is_blank(*at))
 		at++;
 	if (!good || at != end)
-		return stk__fail(err, STK_CORRUPT, "the label is \"%.*s\", which is no whole number",
-			(int)(end - text < 40 ? end - text : 40), text);
+		return stk__fail(
+			err, STK_CORRUPT, "the label \"%.*s\" is not a whole number", (int)(end - text < 40 ? end - text : 40), text);
 	*(int64_t *)call->out[0].data = negative ? -value : value;
 	return STK_OK;
 }
 
 const struct stk_op_def stk__op_whole_number = {
 	.name = "_whole_number",
-	.doc = "The whole number that a text is, blanks around it left out.",
+	.doc = "Reads a whole number from a text, without the blanks around it.",
 	.inputs = {1, 1},
 	.host_inputs = 1,
 	.args = whole_number_args,

@@ -433,8 +433,8 @@ static void test_functions_of_samples_and_batches(void **state)
 	for (int by_batch = 0; by_batch < 2; by_batch++) {
 		check_function(by_batch, NO_FAULT, "");
 		check_function(by_batch, FAILS, "out of order");
-		check_function(by_batch, WRONG_DTYPE, "no known type");
-		check_function(by_batch, TOO_FEW, "gave 0 samples");
+		check_function(by_batch, WRONG_DTYPE, "an unknown type");
+		check_function(by_batch, TOO_FEW, "returned 0 samples");
 	}
 }
 

@@ -404,7 +404,7 @@ def test_ids_that_the_output_cannot_hold_are_refused(tmp_path, number):
     if number < 2**31:
         assert epoch(build(tmp_path, batch=1, image_ids=True))[0][3].tolist() == [number]
         return
-    with pytest.raises(stoker.errors.LimitError, match=f"the id {number}, which does not fit .* leave that out"):
+    with pytest.raises(stoker.errors.LimitError, match=f"the id {number}, which does not fit .* leave out image_ids"):
         build(tmp_path, image_ids=True)
 
 

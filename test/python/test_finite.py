@@ -156,7 +156,7 @@ def test_matrices_that_are_inputs(value: float) -> None:
         lambda x: fn.experimental.warp_perspective(x, each(eye(1, 3), eye(value, 3))),
     ):
         with pytest.raises(
-            InvalidArgumentError, match=rf"the matrix, .* holds {value:g}; it takes finite float32 numbers; sample 1 of epoch 0"
+            InvalidArgumentError, match=rf"the matrix, .* holds {value:g}; it must hold finite float32 numbers; sample 1 of epoch 0"
         ):
             run(define)
 
@@ -166,7 +166,7 @@ def test_inverses_that_are_too_large() -> None:
         lambda x: fn.warp_affine(x, matrix=[1e-40, 0, 0, 0, 1, 0], inverse_map=False),
         lambda x: fn.experimental.warp_perspective(x, matrix=[1e-40, 0, 0, 0, 1, 0, 0, 0, 1], inverse_map=False),
     ):
-        with pytest.raises(InvalidArgumentError, match=r"the matrix, .* holds inf; it takes finite float32 numbers"):
+        with pytest.raises(InvalidArgumentError, match=r"the matrix, .* holds inf; it must hold finite float32 numbers"):
             run(define)
 
 

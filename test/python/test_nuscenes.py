@@ -306,7 +306,7 @@ def test_arguments(root):
         "van is not a class of NuScenes' detection task": {"classes": ["van"]},
         "the set has no scene scene-1": {"scenes": ["scene-1"]},
         "exclude_scenes leave no scene": {"scenes": ["scene-0061"], "exclude_scenes": ["scene-0061"]},
-        "there is no field boxes of NuScenes": {"fields": ["boxes"]},
+        "NuScenes has no field boxes": {"fields": ["boxes"]},
         "streams=3 is not the batch size times the number of shards, 1 x 1": {"streams": 3},
         "9 slots of a batch, over all shards, cannot share 5 sequences": {"streams": 9},
         'a tail other than "wrap"': {"streams": 1, "tail": "drop"},
@@ -324,6 +324,6 @@ def test_damaged_points(root, tmp_path):
     with open(tmp_path / "set" / row["filename"], "ab") as f:
         f.write(b"12")
     with pytest.raises(
-        stoker.errors.CorruptError, match=r"scene-0061, sample .*LIDAR_TOP: .* has 12002 bytes, which are no rows of five floats"
+        stoker.errors.CorruptError, match=r"scene-0061, sample .*LIDAR_TOP: .* has 12002 bytes, which are not whole rows of five floats"
     ):
         pipeline(tmp_path / "set", ["points", "frame"]).run()

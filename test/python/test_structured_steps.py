@@ -443,7 +443,7 @@ def test_errors_of_masks_and_conditions():
         (
             BEVBBoxesTransformer3D("p", None, None, None, None, None, None, (0, 1), 2, None, None),
             Exception,
-            "row of 2 values does not hold points of 3",
+            "row of 2 values does not hold points with the 3",
         ),
     ):
         with pytest.raises(error, match=text):
@@ -454,7 +454,7 @@ def test_errors_of_masks_and_conditions():
             [DataGroupInPathAppliedStep(ConditionalElementRemover("ann", "m", ["p"], [0], [2], True), ("a", 1))],
         )
     uneven = [{"ann": {"p": np.zeros((2, k), np.float32), "m": np.ones(2, bool)}} for k in (1, 2)]
-    with pytest.raises(Exception, match=r"input 0, ann\.p: the elements of a sample have another shape"):
+    with pytest.raises(Exception, match=r"input 0, ann\.p: the elements of this sample have another shape"):
         run(uneven, [ConditionalElementRemover("ann", "m", ["p"], [0], [2], True)])
     with pytest.raises(AssertionError, match="do not match"):
         ConditionalElementRemover("ann", "m", ["p"], [0, 1], [2], True)

@@ -75,7 +75,7 @@ def test_messages_tell_the_way_out() -> None:
     refused(lambda: fn.full(given(ROWS), shape=[3]), "does not fit")
     refused(lambda: fn.cat(given([np.int32(1)] * 3), given([np.int32(1)] * 3)), "stack gives them one")
     refused(lambda: fn.reinterpret(given([np.zeros(7, np.uint8)] * 3), dtype=types.INT32), "7 bytes .* give a shape")
-    refused(lambda: given(ROWS).shape(dtype=types.UINT8), "cast what they give")
+    refused(lambda: given(ROWS).shape(dtype=types.UINT8), "cast the result")
     refused(lambda: fn.element_extract(given(ROWS), element_map=[0] * 1000), "1 to 999")
     refused(lambda: fn.brightness(given(ROWS, "HW"), brightness=fn.per_frame(given([np.ones(2, np.float32)] * 3))), "for each frame")
 
@@ -244,8 +244,8 @@ def test_means_of_groups() -> None:
     np.testing.assert_allclose(
         deviations(np.float32([[1], [2]]), axes=1, keep_dims=True)[..., 0], ((x - np.float32([[1], [2]])) ** 2).mean(2)
     )
-    refused(lambda: deviations(np.float32([[1, 2]]), axes=1), "2 values .* 2 places")
-    refused(lambda: deviations(np.float32([1, 2, 3]), axes=1), "3 values .* 2 places")
+    refused(lambda: deviations(np.float32([[1, 2]]), axes=1), "2 values, .* 2 places")
+    refused(lambda: deviations(np.float32([1, 2, 3]), axes=1), "3 values, .* 2 places")
 
 
 def test_extremes_of_strange_numbers() -> None:

@@ -165,10 +165,10 @@ def test_what_records_lack(tmp_path):
 def test_bad_records_by_policy(two, tmp_path):
     good = example({"i": ("i", [1, 2, 3]), "s": ("s", [b"x"])})
     records = {
-        "few": (example({"i": ("i", [1])}), "has 1 values in this record, and its shape 3"),
+        "few": (example({"i": ("i", [1])}), "has 1 values in this record, but its shape needs 3"),
         "many": (example({"i": ("i", [1, 2, 3, 4])}), "has 4 values"),
         "kind": (example({"i": ("f", [1.0, 2, 3])}), "holds floats.*where whole numbers"),
-        "none": (example({"j": ("i", [1])}), 'no feature "i", and no default'),
+        "none": (example({"j": ("i", [1])}), 'no feature "i", and the feature has no default'),
         "cut": (good[:-2], "damaged one"),
         "group": (b"\x0b" + good, "damaged one"),
         "long": (message(1, b"\x0a\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01"), "damaged one"),

@@ -18,7 +18,7 @@ static const struct stk_arg_def preemphasis_filter_args[] = {
 		.offset = offsetof(struct preemphasis_filter, border),
 		.fallback = "\"clamp\"",
 		.choices = "zero|clamp|reflect",
-		.doc = "What stands in for the element before the first one: 0, the first element, or the second one."},
+		.doc = "The value before the first element: 0, the first element, or the second one."},
 	STK_ARG(struct preemphasis_filter, dtype, STK_ARG_DTYPE, "9", (0, STK_DTYPE_COUNT - 1), 0, "Type of the output."),
 	STK_ARG_END,
 };
@@ -47,8 +47,8 @@ static enum stk_status preemphasis_filter_lower_jobs(const struct stk_call *call
 const struct stk_op_def stk__op_preemphasis_filter = {
 	.name = "preemphasis_filter",
 	.doc = "Raises the high frequencies of a signal: y[i] = x[i] - c x[i - 1].\n\n"
-	       "Takes tensors of any shape; x[i - 1] is the element before x[i] in memory, also of several channels, as in DALI: give channels one by "
-	       "one. The arithmetic is float32, or double for inputs of float64.",
+	       "Inputs are tensors of any shape. x[i - 1] is the element before x[i] in memory, even if that belongs to another "
+	       "channel, as in DALI: filter each channel on its own. The arithmetic is float32, or double for inputs of float64.",
 	.inputs = {1, 1},
 	.args = preemphasis_filter_args,
 	.args_size = sizeof(struct preemphasis_filter),

@@ -11,7 +11,7 @@ static const struct stk_arg_def brightness_contrast_args[] = {
 	STK_ARG(struct brightness_contrast, brightness, STK_ARG_FLOAT, "1.0", STK_FREE, STK_PER_SAMPLE | STK_PER_FRAME,
 		"Factor; 0 is black, 1 changes nothing."),
 	STK_ARG(struct brightness_contrast, brightness_shift, STK_ARG_FLOAT, "0.0", STK_FREE, STK_PER_SAMPLE | STK_PER_FRAME,
-		"Added, as a share of the output range: 1 is 255 for uint8 and 1 for float32."),
+		"Shift, as a fraction of the output range: 1 is 255 for uint8 and 1 for float32."),
 	STK_ARG(struct brightness_contrast, contrast, STK_ARG_FLOAT, "1.0", STK_FREE, STK_PER_SAMPLE | STK_PER_FRAME,
 		"Factor of the distance from contrast_center; 0 is gray, 1 changes nothing."),
 	STK_ARG(struct brightness_contrast, contrast_center, STK_ARG_FLOAT, NULL, STK_FREE, STK_PER_SAMPLE | STK_PER_FRAME,

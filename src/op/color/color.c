@@ -7,7 +7,7 @@
 #include <string.h>
 
 const char stk__color_type_doc[] =
-	"Channels are read as red, green and blue whatever this says, as in DALI; convert BGR with color_space_conversion.";
+	"Accepted and ignored: channels are read as red, green and blue, as in DALI; convert BGR with color_space_conversion.";
 
 /* NTSC's YIQ, rounded to three places as DALI has it, and its inverse. */
 static const double to_yiq[9] = {.299, .587, .114, .596, -.274, -.321, .211, -.523, .311};

@@ -9,7 +9,9 @@ struct csc {
 };
 
 static const struct stk_arg_def csc_args[] = {
-	STK_ARG(struct csc, image_type, STK_ARG_IMAGE_TYPE, NULL, (0, 3), STK_REQUIRED, "What the input is: RGB, BGR, GRAY or YCbCr."),
+	STK_ARG(struct csc, image_type, STK_ARG_IMAGE_TYPE, NULL, (0, 3), STK_REQUIRED,
+		"Colour space of the input: RGB, BGR, GRAY or "
+		"YCbCr."),
 	STK_ARG(struct csc, output_type, STK_ARG_IMAGE_TYPE, NULL, (0, 3), STK_REQUIRED, "What to make of it."),
 	STK_ARG_END,
 };
@@ -24,10 +26,10 @@ static enum stk_status csc_infer(const struct stk_call *call, struct stk_error *
 	if (s)
 		return s;
 	if (in->dtype != STK_NO_DTYPE && in->dtype != STK_UINT8)
-		return stk__fail(
-			err, STK_UNSUPPORTED, "the colour space of uint8 images can be converted, not of %s", stk_dtype_name(in->dtype));
+		return stk__fail(err, STK_UNSUPPORTED, "only the colour space of uint8 images can be converted, not of %s",
+			stk_dtype_name(in->dtype));
 	if (a->image_type > STK_YCBCR || a->output_type > STK_YCBCR)
-		return stk__fail(err, STK_INVALID, "ANY_DATA is no colour space; give RGB, BGR, GRAY or YCbCr");
+		return stk__fail(err, STK_INVALID, "ANY_DATA is not a colour space; give RGB, BGR, GRAY or YCbCr");
 	*out = *in;
 	if (!dims.known)
 		return STK_OK;
@@ -116,8 +118,8 @@ static void csc_lower(const struct stk_call *call, struct stk_pass *pass)
 
 const struct stk_op_def stk__op_color_space_conversion = {
 	.name = "color_space_conversion",
-	.doc = "Converts images between RGB, BGR, GRAY and YCbCr.\n\nYCbCr is ITU-R BT.601 in studio range (Y from 16 to 235), as DALI has "
-	       "it; gray is its luma in full range.",
+	.doc = "Converts images between RGB, BGR, GRAY and YCbCr.\n\n"
+	       "YCbCr is ITU-R BT.601 in studio range (Y from 16 to 235), as in DALI; gray is its luma in full range.",
 	.inputs = {1, 1},
 	.layouts = "HWC FHWC DHWC FDHWC",
 	.args = csc_args,

@@ -13,7 +13,8 @@ static const struct stk_arg_def color_twist_args[] = {
 		"Factor of all channels; 0 is black, 1 changes nothing."),
 	STK_ARG(struct color_twist, contrast, STK_ARG_FLOAT, "1.0", STK_FREE, STK_PER_SAMPLE | STK_PER_FRAME,
 		"Factor of the distance from the middle of the input range; 0 is gray, 1 changes nothing."),
-	STK_ARG(struct color_twist, hue, STK_ARG_FLOAT, "0.0", STK_FREE, STK_PER_SAMPLE | STK_PER_FRAME, "Turn of the hue, in degrees."),
+	STK_ARG(struct color_twist, hue, STK_ARG_FLOAT, "0.0", STK_FREE, STK_PER_SAMPLE | STK_PER_FRAME,
+		"Rotation of the hue, in degrees."),
 	STK_ARG(struct color_twist, saturation, STK_ARG_FLOAT, "1.0", STK_FREE, STK_PER_SAMPLE | STK_PER_FRAME,
 		"Factor of the saturation; 0 is gray, 1 changes nothing."),
 	STK_ARG(struct color_twist, image_type, STK_ARG_IMAGE_TYPE, "0", (0, STK_ANY_DATA), STK_ACCEPTED, stk__color_type_doc),
@@ -36,8 +37,9 @@ static void color_twist_lower(const struct stk_call *call, struct stk_pass *pass
 
 const struct stk_op_def stk__op_color_twist = {
 	.name = "color_twist",
-	.doc = "Changes hue, saturation, brightness and contrast of images, in one step.\n\nColours are turned in the linear space YIQ, an "
-	       "approximation that keeps the whole a single matrix.\nContrast is about the middle of the input range.",
+	.doc = "Changes hue, saturation, brightness and contrast of images, in one step.\n\n"
+	       "Colours are changed in the linear space YIQ, an approximation by which all changes are a single matrix.\n"
+	       "Contrast is about the middle of the input range.",
 	.inputs = {1, 1},
 	.layouts = "HWC FHWC DHWC",
 	.args = color_twist_args,

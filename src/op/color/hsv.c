@@ -9,7 +9,7 @@ struct hsv {
 };
 
 static const struct stk_arg_def hsv_args[] = {
-	STK_ARG(struct hsv, hue, STK_ARG_FLOAT, "0.0", STK_FREE, STK_PER_SAMPLE | STK_PER_FRAME, "Turn of the hue, in degrees."),
+	STK_ARG(struct hsv, hue, STK_ARG_FLOAT, "0.0", STK_FREE, STK_PER_SAMPLE | STK_PER_FRAME, "Rotation of the hue, in degrees."),
 	STK_ARG(struct hsv, saturation, STK_ARG_FLOAT, "1.0", STK_FREE, STK_PER_SAMPLE | STK_PER_FRAME,
 		"Factor of the saturation; 0 is gray, 1 changes nothing."),
 	STK_ARG(struct hsv, value, STK_ARG_FLOAT, "1.0", STK_FREE, STK_PER_SAMPLE | STK_PER_FRAME, "Factor of all channels."),
@@ -32,8 +32,8 @@ static void hsv_lower(const struct stk_call *call, struct stk_pass *pass)
 
 const struct stk_op_def stk__op_hsv = {
 	.name = "hsv",
-	.doc = "Changes hue, saturation and value of images.\n\nColours are turned in the linear space YIQ, an approximation that keeps "
-	       "the whole a single matrix.",
+	.doc = "Changes hue, saturation and value of images.\n\n"
+	       "Colours are changed in the linear space YIQ, an approximation by which all changes are a single matrix.",
 	.inputs = {1, 1},
 	.layouts = "HWC FHWC DHWC",
 	.args = hsv_args,

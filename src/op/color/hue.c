@@ -9,7 +9,7 @@ struct hue {
 };
 
 static const struct stk_arg_def hue_args[] = {
-	STK_ARG(struct hue, hue, STK_ARG_FLOAT, "0.0", STK_FREE, STK_PER_SAMPLE | STK_PER_FRAME, "Turn of the hue, in degrees."),
+	STK_ARG(struct hue, hue, STK_ARG_FLOAT, "0.0", STK_FREE, STK_PER_SAMPLE | STK_PER_FRAME, "Rotation of the hue, in degrees."),
 	STK_ARG(struct hue, image_type, STK_ARG_IMAGE_TYPE, "0", (0, STK_ANY_DATA), STK_ACCEPTED, stk__color_type_doc),
 	STK_ARG(struct hue, dtype, STK_ARG_DTYPE, NULL, (0, STK_DTYPE_COUNT - 1), 0, stk__intensity_dtype_doc),
 	STK_ARG_END,
@@ -30,8 +30,8 @@ static void hue_lower(const struct stk_call *call, struct stk_pass *pass)
 
 const struct stk_op_def stk__op_hue = {
 	.name = "hue",
-	.doc = "Turns the hue of images.\n\nColours are turned in the linear space YIQ, an approximation that keeps the whole a single "
-	       "matrix.",
+	.doc = "Rotates the hue of images.\n\n"
+	       "Colours are changed in the linear space YIQ, an approximation by which the change is a single matrix.",
 	.inputs = {1, 1},
 	.layouts = "HWC FHWC DHWC",
 	.args = hue_args,

@@ -17,7 +17,7 @@ static const struct stk_arg_def photometric_augmentation_args[] = {
 	RANGE(brightness, "[0.0, 0.0]", "value that is added to all channels: of 255 for images of uint8, of 1 for others"),
 	RANGE(contrast, "[1.0, 1.0]", "factor of all channels"),
 	RANGE(saturation, "[1.0, 1.0]", "factor of the saturation"),
-	RANGE(hue, "[0.0, 0.0]", "turn of the hue, in degrees"),
+	RANGE(hue, "[0.0, 0.0]", "rotation of the hue, in degrees"),
 	CHANCE(p_brightness, "brightness changes"),
 	CHANCE(p_contrast, "contrast changes"),
 	CHANCE(p_saturation, "saturation changes"),
@@ -30,7 +30,7 @@ static const struct stk_arg_def photometric_augmentation_args[] = {
 static enum stk_status check_range(const char *name, struct stk_floats v, struct stk_error *err)
 {
 	if (v.count != 2 || !(v.v[0] <= v.v[1]))
-		return stk__fail(err, STK_INVALID, "%s has a least and a largest value, in this order", name);
+		return stk__fail(err, STK_INVALID, "%s takes a least and a largest value, in this order", name);
 	return STK_OK;
 }
 
@@ -73,9 +73,9 @@ static enum stk_status photometric_augmentation_run(const struct stk_call *call,
 const struct stk_op_def stk__op_photometric_augmentation = {
 	.name = "photometric_augmentation",
 	.doc = "Draws changes of brightness, contrast, saturation, hue and order of channels.\n\n"
-	       "The output is a vector of float32 for photometric_distortion, which applies it; all images that take one vector change alike. Its values: which of the "
-	       "five changes are made, a bit each; whether contrast comes before the colours (1) or after them (0); brightness, contrast, saturation, hue; the number of "
-	       "the channels' order.",
+	       "The output is a vector of float32 for photometric_distortion, which applies it; all images that take one vector change "
+	       "alike. Its values: which of the five changes are made, a bit each; whether contrast comes before the colours (1) or "
+	       "after them (0); brightness, contrast, saturation, hue; the number of the channels' order.",
 	.args = photometric_augmentation_args,
 	.args_size = sizeof(struct photometric_augmentation),
 	.flags = STK_OP_RANDOM | STK_OP_CLONED,

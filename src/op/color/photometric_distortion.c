@@ -26,10 +26,11 @@ static enum stk_status photometric_distortion_infer(const struct stk_call *call,
 	if (s)
 		return s;
 	if (in->dtype != STK_NO_DTYPE && in->dtype != STK_UINT8 && in->dtype != STK_FLOAT)
-		return stk__fail(err, STK_UNSUPPORTED, "images are uint8, or float32 between 0 and 1, not %s", stk_dtype_name(in->dtype));
+		return stk__fail(
+			err, STK_UNSUPPORTED, "images must be uint8, or float32 between 0 and 1, not %s", stk_dtype_name(in->dtype));
 	if ((values->dtype != STK_NO_DTYPE && values->dtype != STK_FLOAT) ||
 		(values->ndim >= 0 && (values->ndim != 1 || (values->shape[0] >= 0 && values->shape[0] != STK_PHOTOMETRIC_VALUES))))
-		return stk__fail(err, STK_SHAPE, "the second input is a vector of %d float32, as photometric_augmentation draws it",
+		return stk__fail(err, STK_SHAPE, "the second input must be a vector of %d float32, as photometric_augmentation draws it",
 			STK_PHOTOMETRIC_VALUES);
 	if (call->in[1].data)
 		memcpy(d->v, call->in[1].data, sizeof d->v);
@@ -108,10 +109,10 @@ static void photometric_distortion_lower(const struct stk_call *call, struct stk
 
 const struct stk_op_def stk__op_photometric_distortion = {
 	.name = "photometric_distortion",
-	.doc = "Changes the colours of images, as photometric_augmentation has drawn.\n\n"
-	       "Images are uint8, or float32 between 0 and 1, and are computed on in float32 between 0 and 1: brightness is added, contrast, saturation, hue and "
-	       "contrast again, if it comes last, multiply; behind brightness and contrast, and at the end, values are cut to that range. Hue and saturation are those of "
-	       "the operators of these names.",
+	.doc = "Changes the colours of images by values that photometric_augmentation has drawn.\n\n"
+	       "Images are uint8, or float32 between 0 and 1, and are computed on in float32 between 0 and 1: first brightness is "
+	       "added, then contrast, saturation and hue are applied, and contrast last if the draw says so; after brightness and "
+	       "contrast, and at the end, values are cut to that range. Hue and saturation are those of the operators of these names.",
 	.inputs = {2, 2},
 	.host_inputs = 2,
 	.layouts = "HWC FHWC DHWC",

@@ -31,8 +31,8 @@ static void saturation_lower(const struct stk_call *call, struct stk_pass *pass)
 
 const struct stk_op_def stk__op_saturation = {
 	.name = "saturation",
-	.doc = "Changes the saturation of images.\n\nColours are turned in the linear space YIQ, an approximation that keeps the whole a "
-	       "single matrix.",
+	.doc = "Changes the saturation of images.\n\n"
+	       "Colours are changed in the linear space YIQ, an approximation by which the change is a single matrix.",
 	.inputs = {1, 1},
 	.layouts = "HWC FHWC DHWC",
 	.args = saturation_args,

@@ -5,18 +5,19 @@
 
 #define IGNORED(member, kind, dflt, why) STK_ARG(struct stk_decode_args, member, kind, dflt, STK_FREE, STK_ACCEPTED, why)
 
-static const char about_device[] = "Tunes DALI's decoder on GPUs.";
+static const char about_device[] = "Accepted and ignored: tunes DALI's decoder on GPUs.";
 
 const struct stk_arg_def stk__decode_group[] = {
 	STK_ARG(struct stk_decode_args, output_type, STK_ARG_IMAGE_TYPE, "0", (0, 4), 0,
-		"RGB, BGR, GRAY, YCbCr (studio range), or ANY_DATA for the channels that the file has."),
+		"RGB, BGR, GRAY, YCbCr (studio range), or ANY_DATA for the channels of the file."),
 	STK_ARG(struct stk_decode_args, dtype, STK_ARG_DTYPE, "0", (0, STK_DTYPE_COUNT - 1), 0,
 		"Type of the output; values are scaled to its range: floats are 0..1, uint16 0..65535."),
-	STK_ARG(struct stk_decode_args, adjust_orientation, STK_ARG_BOOL, "true", STK_FREE, 0,
-		"Turns the image as its EXIF orientation says."),
-	IGNORED(affine, STK_ARG_BOOL, "true", "DALI's decoder threads are bound to cores."),
-	IGNORED(jpeg_fancy_upsampling, STK_ARG_BOOL, "false", "Chroma is always upsampled smoothly, as DALI does on the CPU."),
-	IGNORED(use_fast_idct, STK_ARG_BOOL, "false", "The exact transform is the fast one here."),
+	STK_ARG(struct stk_decode_args, adjust_orientation, STK_ARG_BOOL, "true", STK_FREE, 0, "Applies the image's EXIF orientation."),
+	IGNORED(affine, STK_ARG_BOOL, "true", "Accepted and ignored: binds DALI's decoder threads to cores."),
+	IGNORED(jpeg_fancy_upsampling, STK_ARG_BOOL, "false",
+		"Accepted and ignored: chroma is always upsampled smoothly, as DALI does on "
+		"the CPU."),
+	IGNORED(use_fast_idct, STK_ARG_BOOL, "false", "Accepted and ignored: the exact transform is the fast one here."),
 	IGNORED(hw_decoder_load, STK_ARG_FLOAT, "0.65", about_device),
 	IGNORED(hybrid_huffman_threshold, STK_ARG_INT, "1000000", about_device),
 	IGNORED(device_memory_padding, STK_ARG_INT, "16777216", about_device),
@@ -28,7 +29,7 @@ const struct stk_arg_def stk__decode_group[] = {
 	STK_ARG_END,
 };
 
-static const char about_cache[] = "Sets up DALI's cache of decoded images on GPUs.";
+static const char about_cache[] = "Accepted and ignored: sets up DALI's cache of decoded images on GPUs.";
 
 const struct stk_arg_def stk__decode_cache_group[] = {
 	IGNORED(cache_size, STK_ARG_INT, "0", about_cache),
@@ -53,7 +54,7 @@ static enum stk_status check(const struct stk_call *call, struct stk_error *err)
 		return stk__fail(err, STK_INVALID, "scale_denom is %lld; images are decoded at 1/1, 1/2, 1/4 or 1/8 of their size",
 			(long long)a->scale_denom);
 	if (stk__intensity_range((enum stk_dtype)a->dtype) == 0)
-		return stk__fail(err, STK_UNSUPPORTED, "images are not decoded to %s; decode to uint8 or float32, then cast",
+		return stk__fail(err, STK_UNSUPPORTED, "images cannot be decoded to %s; decode to uint8 or float32, then cast",
 			stk_dtype_name((enum stk_dtype)a->dtype));
 	if (in->ndim >= 0 && in->ndim != 1)
 		return stk__fail(err, STK_SHAPE, "the input must be the bytes of a file, a tensor of 1 dim; this one has %d", in->ndim);

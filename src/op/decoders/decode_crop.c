@@ -28,8 +28,8 @@ static enum stk_status decode_crop_infer(const struct stk_call *call, struct stk
 const struct stk_op_def stk__op_decode_crop = {
 	.name = "decoders.image_crop",
 	.alias = "image_decoder_crop",
-	.doc = "Decodes a window of an image.\n\nOnly what the window needs is decoded; the pixels are those of decoders.image followed by "
-	       "crop.",
+	.doc = "Decodes a window of an image.\n\n"
+	       "Only the needed part is decoded; the pixels are those of decoders.image followed by crop.",
 	.inputs = {1, 1},
 	.host_inputs = 1,
 	.args = decode_crop_args,

@@ -5,8 +5,8 @@
 static const struct stk_arg_def decode_image_args[] = {
 	{.name = "", .group = stk__decode_group},
 	STK_ARG(struct stk_decode_args, scale_denom, STK_ARG_INT, "1", (1, 8), 0,
-		"1, 2, 4 or 8: JPEGs are decoded at this fraction of their size, extents rounded up, with the pixels that libjpeg-turbo "
-		"gives. Much of the work falls away with the pixels: for thumbnails, and before a resize to far less."),
+		"1, 2, 4 or 8: JPEGs are decoded at this fraction of their size, extents rounded up, with libjpeg-turbo's pixels. This "
+		"saves much of the work: use it for thumbnails, and before a resize to a much smaller size."),
 	{.name = "", .group = stk__decode_cache_group},
 	STK_ARG_END,
 };
@@ -15,17 +15,22 @@ const struct stk_op_def stk__op_decode_image = {
 	.name = "decoders.image",
 	.alias = "image_decoder",
 	.doc = "Decodes images.\n\n"
-	       "Takes the bytes of a file and gives pixels of layout HWC. JPEG (baseline and progressive, gray, CMYK), PNG, WebP, TIFF, BMP and PNM are\n"
-	       "read; which it is shows in the bytes. A TIFF may have strips or tiles, PackBits, LZW or deflate, and 1 to 16 bits a channel. A palette\n"
-	       "becomes the colours that it stands for, also of a mask: GRAY is their luminance, as in DALI, and not the index. Files of 16 bits a channel\n"
-	       "are rounded to 8 where dtype is uint8, the default; other types are made from all 16. Damaged and truncated files are errors of that sample\n"
-	       "alone, which the pipeline's on_error policy handles. When what follows keeps only a part of the image, only that part is decoded.",
+	       "The input is the bytes of a file, the output pixels with layout HWC. JPEG (baseline and progressive, gray, CMYK), PNG, "
+	       "WebP, TIFF, BMP and PNM are\n"
+	       "read; the format is recognised from the bytes. A TIFF may have strips or tiles, PackBits, LZW or deflate, and 1 to 16 "
+	       "bits a channel. A palette's\n"
+	       "indices are replaced by colours, even in masks: GRAY is their luminance, as in DALI, and not the index. Files of 16 "
+	       "bits a channel\n"
+	       "are rounded to 8 if dtype is uint8, the default; other types are made from all 16. A damaged or truncated file is an "
+	       "error of its sample\n"
+	       "only, which the pipeline's on_error policy handles. If later operators keep only a part of the image, only that part "
+	       "is decoded.",
 	.tolerance =
-		"Gray of colours in BMP, PNM, TIFF and WebP differs by 1 in 0.5% of the pixels. BMPs of 16 bits reach 255 (DALI: 248), "
-		"and bit fields name any order of colours (DALI: one). PNMs of other maxima than 255 and 65535 are scaled to the whole "
-		"range, binary ones too. TIFFs of 16 bits in which 0 is white are inverted, and those of gray and alpha become gray "
-		"RGB. With ANY_DATA, 32 bits of a BMP are RGB where no alpha is named (DALI fails), and TIFFs of CMYK keep the four "
-		"inks. TIFFs of JPEG, fax and floats are refused, and so are JPEG 2000 files, which DALI reads.",
+		"Gray values from colour images in BMP, PNM, TIFF and WebP differ by 1 in 0.5% of the pixels. BMPs of 16 bits reach 255 "
+		"(DALI: 248), and bit fields may have any order of colours (DALI: one). PNMs with other maxima than 255 and 65535 are "
+		"scaled to the whole range, binary ones too. TIFFs of 16 bits in which 0 is white are inverted, and those of gray and "
+		"alpha become gray RGB. With ANY_DATA, BMPs of 32 bits are RGB if they name no alpha (DALI fails), and TIFFs of CMYK "
+		"keep the four inks. TIFFs of JPEG, fax and floats are refused, and so are JPEG 2000 files, which DALI reads.",
 	.inputs = {1, 1},
 	.host_inputs = 1,
 	.args = decode_image_args,

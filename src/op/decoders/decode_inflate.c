@@ -22,21 +22,24 @@ static const struct stk_arg_def inflate_args[] = {
 		.min = 0,
 		.max = 0x1p40,
 		.shapes = true,
-		.doc = "Shape of what a chunk holds."},
+		.doc = "Shape of an unpacked chunk."},
 	STK_ARG(struct inflate, dtype, STK_ARG_DTYPE, "0", (0, STK_DTYPE_COUNT - 1), 0, "Type of its elements."),
 	CHUNKS(chunk_offsets,
-		"Where the chunks of a sample begin. Default: one behind the other, by chunk_sizes; or the sample is one chunk."),
-	CHUNKS(chunk_sizes, "How many bytes each chunk has. Default: as far as the next one, by chunk_offsets."),
+		"Starts of the sample's chunks. Default: the chunks follow each other, by chunk_sizes; without those the sample is one "
+		"chunk."),
+	CHUNKS(chunk_sizes, "Number of bytes of each chunk. Default: each chunk ends at the next one, by chunk_offsets."),
 	STK_ARG(struct inflate, layout, STK_ARG_STRING, "\"\"", STK_FREE, 0, "Layout of a chunk."),
 	STK_ARG(struct inflate, sequence_axis_name, STK_ARG_STRING, "\"F\"", STK_FREE, 0,
-		"Letter of the dim of chunks, before the layout of each."),
+		"Letter of the dim of chunks, which precedes the layout of a chunk."),
 	{.name = "algorithm",
 		.type = STK_ARG_STRING,
 		.offset = offsetof(struct inflate, algorithm),
 		.fallback = "\"LZ4\"",
 		.choices = "LZ4",
 		.doc = "How it was packed."},
-	STK_ARG(struct inflate, check_output_size, STK_ARG_BOOL, "false", STK_FREE, STK_ACCEPTED, "The size is always checked."),
+	STK_ARG(struct inflate, check_output_size, STK_ARG_BOOL, "false", STK_FREE, STK_ACCEPTED,
+		"Accepted and ignored: the size is always "
+		"checked."),
 	STK_ARG_END,
 };
 
@@ -65,7 +68,8 @@ static enum stk_status place_chunk(const struct inflate *a, int32_t i, size_t si
 	else if (i + 1 < a->chunk_offsets.count)
 		end = (size_t)a->chunk_offsets.v[i + 1];
 	if (*at > size || end > size || end < *at)
-		return stk__fail(err, STK_INVALID, "chunk %d, from %zu to %zu, does not lie in the sample's %zu bytes", i, *at, end, size);
+		return stk__fail(
+			err, STK_INVALID, "chunk %d, from %zu to %zu, reaches outside of the sample's %zu bytes", i, *at, end, size);
 	*bytes = end - *at;
 	return STK_OK;
 }
@@ -158,8 +162,8 @@ static enum stk_status inflate_run(const struct stk_call *call, struct stk_error
 		if (s)
 			return s;
 		if (!unpack_lz4((const uint8_t *)in->data + at, bytes, (uint8_t *)out->data + (size_t)i * each, each))
-			return stk__fail(
-				err, STK_CORRUPT, "chunk %d is no LZ4 block of %zu bytes: it is damaged, or the shape is another", i, each);
+			return stk__fail(err, STK_CORRUPT,
+				"chunk %d is not an LZ4 block of %zu bytes: it is damaged, or the shape is wrong", i, each);
 	}
 	return STK_OK;
 }
@@ -167,8 +171,8 @@ static enum stk_status inflate_run(const struct stk_call *call, struct stk_error
 const struct stk_op_def stk__op_decode_inflate = {
 	.name = "decoders.inflate",
 	.doc = "Unpacks LZ4 blocks.\n\n"
-	       "A sample is one block, or several chunks of the same shape, which become the first dim of the output. It is done on the cores, also "
-	       "where the\n"
+	       "A sample is one block, or several chunks of the same shape, which become the first dim of the output. The work is done "
+	       "on the CPU, even if the\n"
 	       "output is on the GPU.",
 	.inputs = {1, 1},
 	.host_inputs = 1,

@@ -35,8 +35,9 @@ static enum stk_status decode_numpy_run(const struct stk_call *call, struct stk_
 
 const struct stk_op_def stk__op_decode_numpy = {
 	.name = "decoders.numpy",
-	.doc = "Makes an array of the bytes of an .npy file.\n\n"
-	       "As readers.numpy does, of what another reader gives: a component of readers.webdataset, or a feature of readers.tfrecord.",
+	.doc = "Makes an array from the bytes of an .npy file.\n\n"
+	       "Like readers.numpy, but for bytes from another reader: a component of readers.webdataset, or a feature of "
+	       "readers.tfrecord.",
 	.inputs = {1, 1},
 	.host_inputs = 1,
 	.args = decode_numpy_args,

@@ -34,8 +34,8 @@ const struct stk_op_def stk__op_decode_random_crop = {
 	.name = "decoders.image_random_crop",
 	.alias = "image_decoder_random_crop",
 	.doc = "Decodes a random window of an image.\n\n"
-	       "The window's share of the area and its aspect ratio are drawn as for random_resized_crop; only what it needs is decoded. "
-	       "Follow it with\n"
+	       "The window's part of the area and its aspect ratio are drawn as for random_resized_crop; only the needed part is "
+	       "decoded. Follow it with\n"
 	       "resize for the usual training crop.",
 	.inputs = {1, 1},
 	.host_inputs = 1,

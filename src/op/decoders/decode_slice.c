@@ -23,7 +23,7 @@ static enum stk_status decode_slice_infer(const struct stk_call *call, struct st
 		(s = stk__window_bound(&state->window, &state->whole, STK_BOUNDS_ERROR, err)))
 		return s;
 	if (!stk__building(call) && (state->window.start[2] != 0 || state->window.extent[2] != state->whole.shape[2]))
-		return stk__fail(err, STK_UNSUPPORTED, "a slice of channels cannot be decoded alone; decode, then slice");
+		return stk__fail(err, STK_UNSUPPORTED, "a slice of channels cannot be decoded: decode the image, then slice it");
 	return stk__decode_keep(call, err);
 }
 
@@ -31,8 +31,8 @@ const struct stk_op_def stk__op_decode_slice = {
 	.name = "decoders.image_slice",
 	.alias = "image_decoder_slice",
 	.doc = "Decodes a window of an image.\n\n"
-	       "The window is given as for slice, by arguments or by two more inputs. Only what it needs is decoded; the pixels are those "
-	       "of decoders.image\n"
+	       "The window is given as for slice, by arguments or by two more inputs. Only the needed part is decoded; the pixels are "
+	       "those of decoders.image\n"
 	       "followed by slice.",
 	.inputs = {1, 3},
 	.host_inputs = 7,

@@ -9,11 +9,10 @@ struct peek {
 };
 
 static const struct stk_arg_def peek_args[] = {
-	STK_ARG(struct peek, adjust_orientation, STK_ARG_BOOL, "true", STK_FREE, 0,
-		"Turns the shape as the image's EXIF orientation says."),
+	STK_ARG(struct peek, adjust_orientation, STK_ARG_BOOL, "true", STK_FREE, 0, "Applies the image's EXIF orientation to the shape."),
 	STK_ARG(struct peek, dtype, STK_ARG_DTYPE, "7", (0, STK_DTYPE_COUNT - 1), 0, "Type of the output."),
 	STK_ARG(struct peek, image_type, STK_ARG_IMAGE_TYPE, "0", (0, 4), 0,
-		"Type that the image would be decoded to; it gives the channels."),
+		"Type to which the image would be decoded; it determines the number of channels."),
 	STK_ARG_END,
 };
 
@@ -43,8 +42,8 @@ static enum stk_status peek_run(const struct stk_call *call, struct stk_error *e
 
 const struct stk_op_def stk__op_peek_image_shape = {
 	.name = "peek_image_shape",
-	.doc = "Reads the shape of an image from its header.\n\nGives height, width and channels as decoders.image would, without "
-	       "decoding.",
+	.doc = "Reads the shape of an image from its header.\n\n"
+	       "Outputs height, width and channels as decoders.image would make them, without decoding.",
 	.inputs = {1, 1},
 	.host_inputs = 1,
 	.args = peek_args,

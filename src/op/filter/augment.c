@@ -44,18 +44,19 @@ struct augment {
 #define MOST 0x1p14 /* limit of a factor or a number of pixels, so that positions stay in range */
 static const struct stk_arg_def augment_args[] = {
 	STK_ARG(struct augment, operation, STK_ARG_INTS, NULL, (0, OPERATIONS - 1), STK_PER_SAMPLE | STK_SCALAR_OK | STK_REQUIRED,
-		"One, or a list of which row chooses: 0 identity, 1 shear_x, 2 shear_y, 3 translate_x, 4 translate_y, 5 rotate, 6 brightness, 7 color, 8 contrast, 9 sharpness, 10 posterize, "
-		"11 solarize, 12 auto_contrast, 13 equalize, 14 invert, 15 solarize_add."),
+		"One operation, or a list from which row chooses: 0 identity, 1 shear_x, 2 shear_y, 3 translate_x, 4 translate_y, 5 rotate, "
+		"6 brightness, 7 color, 8 contrast, 9 sharpness, 10 posterize, 11 solarize, 12 auto_contrast, 13 equalize, 14 invert, "
+		"15 solarize_add."),
 	STK_ARG(struct augment, magnitude, STK_ARG_FLOATS, "[0.0]", (-MOST, MOST), STK_PER_SAMPLE | STK_SCALAR_OK,
-		"One, or one for each operation of the list. Of shears, the factor; of translations, pixels to the right or down; of rotations, degrees counter-clockwise; of brightness, color, "
-		"contrast and sharpness, the factor, 1 keeps the image; of posterize, how many bits stay; of solarize, the value from which on others "
-		"are inverted; of solarize_add, what is added to values below 128. The others have none."),
-	STK_ARG(struct augment, row, STK_ARG_INT, "0", (0, 65535), STK_PER_SAMPLE,
-		"Which of the operations and magnitudes it is, where they are lists."),
+		"One magnitude, or one for each operation of the list. For shears, the factor; for translations, pixels to the right or "
+		"down; for rotations, degrees counter-clockwise; for brightness, color, contrast and sharpness, the factor, where 1 "
+		"keeps the image; for posterize, how many bits stay; for solarize, the value from which on others are inverted; for "
+		"solarize_add, the number added to values below 128. Other operations ignore it."),
+	STK_ARG(struct augment, row, STK_ARG_INT, "0", (0, 65535), STK_PER_SAMPLE, "Index into the lists of operations and magnitudes."),
 	STK_ARG(struct augment, interp_type, STK_ARG_INTERP, "0", (STK_INTERP_NN, STK_INTERP_CUBIC), STK_PER_SAMPLE,
-		"Of shears, translations and rotations: INTERP_NN, INTERP_LINEAR or INTERP_CUBIC."),
+		"Interpolation of shears, translations and rotations: INTERP_NN, INTERP_LINEAR or INTERP_CUBIC."),
 	STK_ARG(struct augment, fill_value, STK_ARG_FLOATS, "[0.0]", (0, 255), STK_SCALAR_OK,
-		"What lies outside the image: one value, or one for each channel."),
+		"Values outside the image: one, or one for each channel."),
 	STK_ARG_END,
 };
 
@@ -111,7 +112,7 @@ static enum stk_status infer_step(const struct stk_call *call, struct stk_error 
 	enum stk_status s = check_lists(a, err);
 	bool drawn = !stk__varies(call, &a->row);
 	if (s == STK_OK && drawn && a->row >= rows_of(a))
-		return stk__fail(err, STK_INVALID, "row is %lld, of %d operations", (long long)a->row, rows_of(a));
+		return stk__fail(err, STK_INVALID, "row is %lld, but there are %d operations", (long long)a->row, rows_of(a));
 	for (int64_t row = drawn ? a->row : 0, end = drawn ? a->row + 1 : rows_of(a); row < end && s == STK_OK; row++)
 		s = check_step(step_at(a, row), err);
 	if (s == STK_OK && drawn && keeps(step_at(a, a->row)))
@@ -126,7 +127,7 @@ static enum stk_status augment_infer(const struct stk_call *call, struct stk_err
 	struct stk_dims dims;
 	call->out[0].desc = *in;
 	if (in->dtype != STK_NO_DTYPE && in->dtype != STK_UINT8)
-		return stk__fail(err, STK_UNSUPPORTED, "images of uint8 are augmented, not of %s", stk_dtype_name(in->dtype));
+		return stk__fail(err, STK_UNSUPPORTED, "only images of uint8 can be augmented, not of %s", stk_dtype_name(in->dtype));
 	int64_t channels;
 	enum stk_status s = stk__dims_of_pixels(in, &dims, &channels, err);
 	if (s)
@@ -260,10 +261,11 @@ static enum stk_status augment_lower_jobs(const struct stk_call *call, struct st
 
 const struct stk_op_def stk__op_augment = {
 	.name = "augment",
-	.doc = "Does to each image one of the operations of automatic augmentation, which a number of the sample chooses.\n\n"
-	       "A policy gives its operations and magnitudes as lists, of which each sample draws a row.\n\n"
-	       "Images are of uint8, with 1 or 3 channels (RGB), and keep their extents. Results are those of Pillow, on which torchvision's and timm's policies run: "
-	       "equal, but that LINEAR and CUBIC may differ by 1. Shears are about the upper left corner, rotations about the centre.",
+	.doc = "Applies one of the operations of automatic augmentation to each image, which a number of the sample chooses.\n\n"
+	       "A policy gives its operations and magnitudes as lists, from which each sample draws a row.\n\n"
+	       "Images are of uint8, with 1 or 3 channels (RGB), and keep their extents. Results equal those of Pillow, on which "
+	       "torchvision's and timm's policies run, except that LINEAR and CUBIC may differ by 1. Shears are about the upper left "
+	       "corner, rotations about the centre.",
 	.inputs = {1, 1},
 	.layouts = "HW HWC FHW FHWC",
 	.args = augment_args,

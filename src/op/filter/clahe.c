@@ -10,15 +10,15 @@ struct clahe {
 };
 
 static const struct stk_arg_def clahe_args[] = {
-	STK_ARG(struct clahe, tiles_x, STK_ARG_INT, NULL, (1, 1 << 16), STK_REQUIRED, "Tiles along the width; 8, say."),
-	STK_ARG(struct clahe, tiles_y, STK_ARG_INT, NULL, (1, 1 << 16), STK_REQUIRED, "Tiles along the height."),
+	STK_ARG(struct clahe, tiles_x, STK_ARG_INT, NULL, (1, 1 << 16), STK_REQUIRED, "Number of tiles along the width, for example 8."),
+	STK_ARG(struct clahe, tiles_y, STK_ARG_INT, NULL, (1, 1 << 16), STK_REQUIRED, "Number of tiles along the height."),
 	STK_ARG(struct clahe, clip_limit, STK_ARG_FLOAT, NULL, STK_FREE, STK_REQUIRED,
-		"The largest count of a value in a tile, in units of the mean count, tile_area / 256: 1.5 to 4, say; the higher, the more contrast "
-		"and noise. 0 or less: no limit."),
+		"The largest count of a value in a tile, in units of the mean count, tile_area / 256, for example 1.5 to 4; the higher, the "
+		"more contrast and noise. 0 or less: no limit."),
 	STK_ARG(struct clahe, luma_only, STK_ARG_BOOL, "true", STK_FREE, 0,
-		"Equalises the lightness (L of L*a*b*) of images in RGB alone, so that colours stay; false: each channel by itself."),
+		"Equalises only the lightness (L of L*a*b*) of images in RGB, so that colours stay; false: equalises each channel."),
 	STK_ARG(struct clahe, bins, STK_ARG_INT, "256", (1, 1 << 16), STK_ACCEPTED,
-		"Histograms have a bin for each of the 256 values, whatever this says, as on DALI's CPU."),
+		"Accepted and ignored: histograms have a bin for each of the 256 values, as on DALI's CPU."),
 	STK_ARG_END,
 };
 
@@ -42,8 +42,8 @@ static enum stk_status clahe_infer(const struct stk_call *call, struct stk_error
 	if (in->ndim < 0)
 		return STK_OK;
 	if (in->ndim != 3 || stk__layout_find(in, 'C') != 2)
-		return stk__fail(err, STK_SHAPE, "clahe is for images of layout HWC, not for tensors of %d dims (layout \"%s\")", in->ndim,
-			in->layout);
+		return stk__fail(
+			err, STK_SHAPE, "clahe takes images of layout HWC, not tensors of %d dims (layout \"%s\")", in->ndim, in->layout);
 	if (in->shape[2] >= 0 && in->shape[2] != 1 && in->shape[2] != 3)
 		return stk__fail(err, STK_SHAPE, "the image must have 1 channel, or 3 in RGB, not %lld", (long long)in->shape[2]);
 	return STK_OK;
@@ -62,9 +62,10 @@ static enum stk_status clahe_lower_jobs(const struct stk_call *call, struct stk_
 
 const struct stk_op_def stk__op_clahe = {
 	.name = "clahe",
-	.doc = "Equalises the histograms of an image's tiles (CLAHE), which raises contrast where it is low.\n\n"
-	       "Images are of uint8, HWC, of one channel or of three in RGB. Each tile has a histogram, whose counts are cut at a limit so that noise "
-	       "is not raised; pixels are mixed from the tables of the four nearest tiles. Results are those of OpenCV.",
+	.doc = "Equalises the histograms of an image's tiles (CLAHE), which raises the contrast of parts that have little.\n\n"
+	       "Images are of uint8, HWC, with one channel or three in RGB. Each tile has a histogram, whose counts are limited so "
+	       "that noise is not raised; each pixel is interpolated between the tables of the four nearest tiles. Results are those "
+	       "of OpenCV.",
 	.inputs = {1, 1},
 	.layouts = "HWC",
 	.args = clahe_args,

@@ -17,13 +17,14 @@ struct adjust_sharpness {
 static const struct stk_arg_def color_jitter_args[] = {
 	STK_ARG(struct color_jitter, brightness, STK_ARG_FLOAT, "1.0", FACTORS, STK_PER_SAMPLE, "Factor of all values."),
 	STK_ARG(struct color_jitter, contrast, STK_ARG_FLOAT, "1.0", FACTORS, STK_PER_SAMPLE,
-		"Factor of the values' distance from the mean luma of the image, a whole number."),
+		"Factor of the values' distance from the mean luma of the image, which is rounded to a whole number."),
 	STK_ARG(struct color_jitter, saturation, STK_ARG_FLOAT, "1.0", FACTORS, STK_PER_SAMPLE,
 		"Factor of the values' distance from the luma of their pixel."),
 	STK_ARG(struct color_jitter, hue, STK_ARG_FLOAT, "0.0", (-0.5, 0.5), STK_PER_SAMPLE,
-		"Turn of the hue in HSV, as a share of the circle."),
+		"Rotation of the hue in HSV, as a fraction of the circle."),
 	STK_ARG(struct color_jitter, order, STK_ARG_FLOATS, "[0.0, 1.0, 2.0, 3.0]", STK_FREE, STK_PER_SAMPLE,
-		"A number for each of the four, in the order above: the one with the least is done first. Four draws from a range make a random order."),
+		"A number for each of the four, in the order above: the change with the smallest number is made first. Four draws from a "
+		"range make a random order."),
 	STK_ARG_END,
 };
 
@@ -38,7 +39,8 @@ static enum stk_status bytes(const struct stk_call *call, const char *what, stru
 	const struct stk_desc *in = &call->in[0].desc;
 	call->out[0].desc = *in;
 	if (in->dtype != STK_NO_DTYPE && in->dtype != STK_UINT8)
-		return stk__fail(err, STK_UNSUPPORTED, "%s is changed of uint8 images, not of %s", what, stk_dtype_name(in->dtype));
+		return stk__fail(
+			err, STK_UNSUPPORTED, "%s can only be changed in uint8 images, not in %s", what, stk_dtype_name(in->dtype));
 	return STK_OK;
 }
 
@@ -52,7 +54,7 @@ static enum stk_status color_jitter_infer(const struct stk_call *call, struct st
 		return s;
 	if (!stk__varies(call, &a->order) && a->order.count != 4)
 		return stk__fail(err, STK_INVALID,
-			"order has a number for each of brightness, contrast, saturation and hue, which are 4, not %d", a->order.count);
+			"order takes a number for each of brightness, contrast, saturation and hue, which are 4, not %d", a->order.count);
 	return STK_OK;
 }
 
@@ -111,9 +113,9 @@ static enum stk_status adjust_sharpness_lower_jobs(const struct stk_call *call, 
 const struct stk_op_def stk__op_color_jitter = {
 	.name = "color_jitter",
 	.doc = "Changes brightness, contrast, saturation and hue, in an order that may differ from sample to sample.\n\n"
-	       "Images are of uint8, with 1 or 3 channels (RGB); grey ones have neither saturation nor hue. Results are those of Pillow's ImageEnhance and of "
-	       "torchvision's functions on PIL images: each step cuts its values to whole numbers, and contrast is about the mean luma that the steps before it "
-	       "leave. Arguments that change nothing cost nothing.",
+	       "Images are of uint8, with 1 or 3 channels (RGB); grey ones have neither saturation nor hue. Results are those of "
+	       "Pillow's ImageEnhance and of torchvision's functions on PIL images: each step cuts its values to whole numbers, and "
+	       "contrast is about the mean luma after the earlier steps. Arguments that change nothing cost nothing.",
 	.inputs = {1, 1},
 	.layouts = "HW HWC FHW FHWC",
 	.args = color_jitter_args,
@@ -125,9 +127,10 @@ const struct stk_op_def stk__op_color_jitter = {
 
 const struct stk_op_def stk__op_adjust_sharpness = {
 	.name = "adjust_sharpness",
-	.doc = "Mixes images with themselves smoothed.\n\n"
-	       "Images are of uint8. A smoothed pixel is the mean of the 3 x 3 pixels around it, of which it counts five times itself; the outermost pixels stay as "
-	       "they are. Results are those of Pillow's ImageEnhance.Sharpness and torchvision's adjust_sharpness on PIL images.",
+	.doc = "Mixes images with smoothed versions of themselves.\n\n"
+	       "Images are of uint8. A smoothed pixel is the weighted mean of the 3 x 3 pixels around it, in which it counts five "
+	       "times itself; the outermost pixels do not change. Results are those of Pillow's ImageEnhance.Sharpness and "
+	       "torchvision's adjust_sharpness on PIL images.",
 	.inputs = {1, 1},
 	.layouts = "HW HWC CHW FHW FHWC FCHW",
 	.args = adjust_sharpness_args,

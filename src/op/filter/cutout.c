@@ -10,11 +10,11 @@ struct cutout {
 
 static const struct stk_arg_def cutout_args[] = {
 	STK_ARG(struct cutout, anchor, STK_ARG_FLOATS, NULL, STK_FREE, STK_PER_SAMPLE | STK_REQUIRED,
-		"Where the rectangle begins: (y, x), in pixels."),
+		"Start of the rectangle: (y, x), in pixels."),
 	STK_ARG(struct cutout, shape, STK_ARG_FLOATS, NULL, STK_FREE, STK_PER_SAMPLE | STK_REQUIRED,
-		"Its height and width, in pixels; where one of them is 0, nothing is filled."),
+		"Height and width of the rectangle, in pixels; if one of them is 0, nothing is filled."),
 	STK_ARG(struct cutout, fill_value, STK_ARG_FLOATS, "[0.0]", STK_FREE, STK_PER_SAMPLE | STK_SCALAR_OK | STK_INFINITE | STK_NAN,
-		"What the rectangle is filled with; integers take its whole part and saturate. One value, or one for each channel."),
+		"Fill value of the rectangle; integer types drop the fraction and saturate. One value, or one for each channel."),
 	STK_ARG_END,
 };
 
@@ -32,8 +32,8 @@ static enum stk_status cutout_infer(const struct stk_call *call, struct stk_erro
 	struct stk_dims dims;
 	call->out[0].desc = *in;
 	if (in->dtype != STK_NO_DTYPE && !stk__dtype_in_float(in->dtype))
-		return stk__fail(
-			err, STK_UNSUPPORTED, "images of %s are not cut out; cast them first, or use erase", stk_dtype_name(in->dtype));
+		return stk__fail(err, STK_UNSUPPORTED, "cutout does not take images of %s; cast them first, or use erase",
+			stk_dtype_name(in->dtype));
 	enum stk_status s = stk__dims_of_rows(in, &dims, err);
 	if (s || (s = check_pair(call, "anchor", &a->anchor, err)) || (s = check_pair(call, "shape", &a->shape, err)))
 		return s;
@@ -67,8 +67,9 @@ static void cutout_lower(const struct stk_call *call, struct stk_pass *pass)
 const struct stk_op_def stk__op_cutout = {
 	.name = "cutout",
 	.doc = "Fills one rectangle of each image with a value, as random erasing does.\n\n"
-	       "It is the end of the pass that makes the image, and costs no more than the values that it writes. A rectangle takes pixels from the whole part of "
-	       "its anchor to that of anchor + shape; what lies outside of the image is left out. erase fills any number of regions, of tensors of any kind.",
+	       "It is done at the end of the pass that makes the image, and costs no more than the values that it writes. A rectangle "
+	       "takes pixels from the whole part of its anchor to that of anchor + shape; parts outside of the image are ignored. The "
+	       "operator erase fills any number of regions, in tensors of any kind.",
 	.inputs = {1, 1},
 	.layouts = "HWC CHW HW FHWC FCHW FHW",
 	.args = cutout_args,

@@ -12,16 +12,16 @@ struct debayer {
 
 static const struct stk_arg_def debayer_args[] = {
 	STK_ARG(struct debayer, blue_position, STK_ARG_INTS, NULL, (0, 1), STK_REQUIRED | STK_PER_SAMPLE | STK_PER_FRAME | STK_SCALAR_OK,
-		"Row and column of the blue pixel, 0 or 1 each, in the tile of 2x2 pixels that begins in the second row and column of the image (so "
-		"does OpenCV name patterns): (0, 0) is BG, (0, 1) GB, (1, 0) GR and (1, 1) RG."),
+		"Row and column of the blue pixel, 0 or 1 each, in the tile of 2x2 pixels that begins in the second row and column of the "
+		"image (as OpenCV names patterns): (0, 0) is BG, (0, 1) GB, (1, 0) GR and (1, 1) RG."),
 	{.name = "algorithm",
 		.type = STK_ARG_STRING,
 		.offset = offsetof(struct debayer, algorithm),
 		.fallback = "\"bilinear_ocv\"",
 		.choices = "bilinear_ocv|edgeaware_ocv|gray_ocv",
-		.doc = "bilinear_ocv: the mean of the nearest pixels of a colour. edgeaware_ocv: green along the direction that changes less. "
-		       "gray_ocv: the luma of bilinear_ocv, one channel. The same on the CPU and the GPU; DALI's vng_ocv and, on a GPU, default_npp are "
-		       "not there."},
+		.doc = "bilinear_ocv: the mean of the nearest pixels of a colour. edgeaware_ocv: green along the direction that changes "
+		       "less. gray_ocv: the luma of bilinear_ocv, one channel. The same on the CPU and the GPU; DALI's vng_ocv and, on a GPU, "
+		       "default_npp are not supported."},
 	STK_ARG_END,
 };
 
@@ -39,11 +39,11 @@ static int64_t position(const struct debayer *a, int i)
 static enum stk_status check_position(const struct debayer *a, struct stk_error *err)
 {
 	if (a->blue_position.count != 1 && a->blue_position.count != 2)
-		return stk__fail(err, STK_INVALID, "blue_position is a row and a column, not %d values", a->blue_position.count);
+		return stk__fail(err, STK_INVALID, "blue_position takes a row and a column, not %d values", a->blue_position.count);
 	for (int i = 0; i < 2; i++)
 		if (position(a, i) < 0 || position(a, i) > 1)
 			return stk__fail(err, STK_INVALID,
-				"blue_position is a row and a column of a tile of 2x2 pixels, 0 or 1 each, not %lld",
+				"blue_position must be a row and a column of a tile of 2x2 pixels, 0 or 1 each, not %lld",
 				(long long)position(a, i));
 	return STK_OK;
 }
@@ -59,7 +59,7 @@ static enum stk_status debayer_infer(const struct stk_call *call, struct stk_err
 	if (s || (s = stk__dims_of(in, &dims, err)) || !dims.known)
 		return s;
 	if (in->dtype != STK_NO_DTYPE && in->dtype != STK_UINT8 && in->dtype != STK_UINT16)
-		return stk__fail(err, STK_UNSUPPORTED, "debayer is for images of uint8 and uint16, not of %s", stk_dtype_name(in->dtype));
+		return stk__fail(err, STK_UNSUPPORTED, "debayer takes images of uint8 and uint16, not of %s", stk_dtype_name(in->dtype));
 	if (dims.w != dims.h + 1 || (dims.c >= 0 && (dims.c != in->ndim - 1 || (in->shape[dims.c] >= 0 && in->shape[dims.c] != 1))))
 		return stk__fail(err, STK_SHAPE, "the input must be an image of one channel (HW, or HWC with 1 channel; also with frames)");
 	for (int32_t d = dims.h; d <= dims.w; d++)
@@ -95,9 +95,10 @@ static enum stk_status debayer_lower_jobs(const struct stk_call *call, struct st
 const struct stk_op_def stk__op_debayer = {
 	.name = "debayer",
 	.alias = "experimental.debayer",
-	.doc = "Makes images in RGB of the raw ones of a sensor behind a Bayer filter.\n\n"
-	       "Images are of uint8 or uint16, of one channel; outputs have three (HWC), or one with gray_ocv. What is missing of a pixel's colours is the "
-	       "mean of those beside it; the outermost pixels are those next to them. Results are those of OpenCV.",
+	.doc = "Makes RGB images from the raw images of a sensor with a Bayer filter.\n\n"
+	       "Images are of uint8 or uint16, with one channel; outputs have three (HWC), or one with gray_ocv. The missing colours "
+	       "of a pixel are the mean of its neighbours; the outermost pixels repeat the ones next to them. Results are those of "
+	       "OpenCV.",
 	.inputs = {1, 1},
 	.layouts = "HW HWC FHW FHWC",
 	.args = debayer_args,

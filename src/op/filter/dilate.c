@@ -11,7 +11,7 @@ static enum stk_status dilate_lower_jobs(const struct stk_call *call, struct stk
 const struct stk_op_def stk__op_dilate = {
 	.name = "experimental.dilate",
 	.doc = "Replaces each pixel by the largest one in a window about it, so that bright areas grow.\n\n"
-	       "Channels are taken by themselves. Types of up to 16 bits, and float32.",
+	       "Each channel is processed on its own. Images have types of up to 16 bits, or float32.",
 	.inputs = {1, 1},
 	.layouts = "HW HWC FHWC CHW FCHW FHW",
 	.args = stk__morphology_args,

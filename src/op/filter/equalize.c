@@ -13,7 +13,7 @@ static const struct stk_arg_def equalize_args[] = {
 		.offset = offsetof(struct equalize, method),
 		.fallback = "\"opencv\"",
 		.choices = "opencv|pillow",
-		.doc = "Whose rounding: OpenCV's, as DALI, or Pillow's, as torchvision's transforms of PIL images."},
+		.doc = "Library whose rounding is used: OpenCV's, as DALI does, or Pillow's, as torchvision's transforms of PIL images do."},
 	STK_ARG_END,
 };
 
@@ -25,8 +25,8 @@ static enum stk_status bytes_infer(const struct stk_call *call, struct stk_error
 	struct stk_dims dims;
 	call->out[0].desc = *in;
 	if (in->dtype != STK_NO_DTYPE && in->dtype != STK_UINT8)
-		return stk__fail(err, STK_UNSUPPORTED, "the histogram of uint8 images can be equalised or stretched, not of %s",
-			stk_dtype_name(in->dtype));
+		return stk__fail(
+			err, STK_UNSUPPORTED, "only uint8 images can be equalised or stretched, not %s", stk_dtype_name(in->dtype));
 	return stk__dims_of_rows(in, &dims, err);
 }
 
@@ -61,9 +61,9 @@ const struct stk_op_def stk__op_equalize = {
 	.name = "equalize",
 	.alias = "experimental.equalize",
 	.doc = "Spreads the values of each channel over their whole range.\n\n"
-	       "Images are of uint8. Each channel of each frame is mapped by the running sum of its histogram, so that its least value becomes 0 "
-	       "and its largest 255; one that has a single value stays as it is. Pillow's method steps by whole numbers, so that the largest "
-	       "value may become less.",
+	       "Images are of uint8. Each channel of each frame is mapped by the running sum of its histogram, so that its least value "
+	       "becomes 0 and its largest 255; a channel with a single value does not change. Pillow's method uses whole steps, so "
+	       "that the largest value may become less.",
 	.inputs = {1, 1},
 	.layouts = "HW HWC CHW FHW FHWC FCHW",
 	.args = equalize_args,
@@ -76,8 +76,9 @@ const struct stk_op_def stk__op_equalize = {
 const struct stk_op_def stk__op_autocontrast = {
 	.name = "autocontrast",
 	.doc = "Stretches the values of each channel to their whole range.\n\n"
-	       "Images are of uint8. In each channel of each frame a line maps the least value to 0 and the largest to 255, and its values are cut to whole "
-	       "numbers, as by Pillow's ImageOps.autocontrast and torchvision's RandomAutocontrast; a channel that has a single value stays as it is.",
+	       "Images are of uint8. In each channel of each frame a line maps the least value to 0 and the largest to 255, and its "
+	       "values are cut to whole numbers, as in Pillow's ImageOps.autocontrast and torchvision's RandomAutocontrast; a channel "
+	       "with a single value does not change.",
 	.inputs = {1, 1},
 	.layouts = "HW HWC CHW FHW FHWC FCHW",
 	.args = autocontrast_args,

@@ -12,7 +12,7 @@ struct erase {
 static const struct stk_arg_def erase_args[] = {
 	STK_ARG_GROUP(struct erase, regions, stk__regions_group),
 	STK_ARG(struct erase, fill_value, STK_ARG_FLOATS, "[0.0]", STK_FREE, STK_PER_SAMPLE | STK_SCALAR_OK | STK_INFINITE | STK_NAN,
-		"What regions are filled with; integers take its whole part and saturate. One value, or one for each channel (dim C)."),
+		"Fill value of the regions; integer types drop the fraction and saturate. One value, or one for each channel (dim C)."),
 	STK_ARG_END,
 };
 
@@ -41,8 +41,8 @@ static enum stk_status erase_lower_jobs(const struct stk_call *call, struct stk_
 const struct stk_op_def stk__op_erase = {
 	.name = "erase",
 	.doc = "Fills regions of tensors with a value.\n\n"
-	       "Tensors have any shape, type and layout. A region takes elements from the whole part of its anchor to that of anchor + shape; "
-	       "what lies outside of the tensor is left out.",
+	       "Tensors have any shape, type and layout. A region takes elements from the whole part of its anchor to that of anchor + "
+	       "shape; parts outside of the tensor are ignored.",
 	.inputs = {1, 1},
 	.args = erase_args,
 	.args_size = sizeof(struct erase),

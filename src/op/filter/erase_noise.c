@@ -13,7 +13,7 @@ struct erase_noise {
 static const struct stk_arg_def erase_noise_args[] = {
 	STK_ARG_GROUP(struct erase_noise, regions, stk__regions_group),
 	STK_ARG(struct erase_noise, mean, STK_ARG_FLOAT, "0.0", STK_FREE, STK_PER_SAMPLE, "Mean of the noise."),
-	STK_ARG(struct erase_noise, stddev, STK_ARG_FLOAT, "1.0", (0, HUGE_VAL), STK_PER_SAMPLE, "Its standard deviation."),
+	STK_ARG(struct erase_noise, stddev, STK_ARG_FLOAT, "1.0", (0, HUGE_VAL), STK_PER_SAMPLE, "Standard deviation of the noise."),
 	STK_ARG(struct erase_noise, seed, STK_ARG_INT, "-1", STK_FREE, 0, stk__noise_seed_doc),
 	STK_ARG_END,
 };
@@ -43,7 +43,7 @@ static enum stk_status erase_noise_lower_jobs(const struct stk_call *call, struc
 const struct stk_op_def stk__op_erase_noise = {
 	.name = "erase_noise",
 	.doc = "Fills regions of tensors with noise from a normal distribution.\n\n"
-	       "Regions are those of erase. Each value in them is replaced by a draw of its own, rounded and saturated to the input's type.",
+	       "Regions are those of erase. Each value in them is replaced by its own draw, rounded and saturated to the input's type.",
 	.inputs = {1, 1},
 	.args = erase_noise_args,
 	.args_size = sizeof(struct erase_noise),

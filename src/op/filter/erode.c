@@ -10,8 +10,8 @@ static enum stk_status erode_lower_jobs(const struct stk_call *call, struct stk_
 
 const struct stk_op_def stk__op_erode = {
 	.name = "experimental.erode",
-	.doc = "Replaces each pixel by the least one in a window about it, so that bright areas shrink.\n\n"
-	       "Channels are taken by themselves. Types of up to 16 bits, and float32.",
+	.doc = "Replaces each pixel by the smallest one in a window about it, so that bright areas shrink.\n\n"
+	       "Each channel is processed on its own. Images have types of up to 16 bits, or float32.",
 	.inputs = {1, 1},
 	.layouts = "HW HWC FHWC CHW FCHW FHW",
 	.args = stk__morphology_args,

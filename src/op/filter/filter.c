@@ -14,22 +14,22 @@ struct filter {
 
 static const struct stk_arg_def filter_args[] = {
 	STK_ARG(struct filter, anchor, STK_ARG_INTS, "[-1]", (-1, 0x1p31), STK_PER_SAMPLE | STK_PER_FRAME | STK_SCALAR_OK,
-		"The place of the window that lies over the output's pixel, for each of its dims. -1: the middle, rounded down. Without meaning "
+		"The element of the window that lies over the output's pixel, for each of its dims. -1: the middle, rounded down. No effect "
 		"in mode valid."),
 	{.name = "border",
 		.type = STK_ARG_STRING,
 		.offset = offsetof(struct filter, border),
 		.fallback = "\"reflect_101\"",
 		.choices = "reflect_101|reflect_1001|wrap|clamp|constant",
-		.doc = "What lies outside the image: its mirror image without (dcb|abcdef|edc) or with the outermost pixels (cba|abcdef|fed), "
-		       "its other side (def|abcdef|abc), its outermost pixels (aaa|abcdef|fff), or the third input (0 without)."},
+		.doc = "Pixels outside the image: its mirror image without (dcb|abcdef|edc) or with the outermost pixels (cba|abcdef|fed), "
+		       "its other side (def|abcdef|abc), its outermost pixels (aaa|abcdef|fff), or the third input (0 without it)."},
 	{.name = "mode",
 		.type = STK_ARG_STRING,
 		.offset = offsetof(struct filter, mode),
 		.fallback = "\"same\"",
 		.choices = "same|valid",
-		.doc = "same: the output has the extents of the input. valid: only where the whole window lies inside; the output is smaller by the "
-		       "window's extents less 1."},
+		.doc = "same: the output has the extents of the input. valid: only places at which the whole window lies inside; the output "
+		       "is smaller by the window's extents less 1."},
 	STK_ARG(struct filter, dtype, STK_ARG_DTYPE, NULL, (0, STK_DTYPE_COUNT - 1), 0, stk__filter_dtype_doc),
 	STK_ARG_END,
 };
@@ -39,7 +39,7 @@ static enum stk_status check_types(const struct stk_call *call, struct stk_error
 	enum stk_dtype in = call->in[0].desc.dtype, window = call->in[1].desc.dtype;
 	if (in != STK_NO_DTYPE && (!stk__dtype_in_float(in) || in == STK_BOOL))
 		return stk__fail(err, STK_UNSUPPORTED,
-			"a filter is of (u)int8, (u)int16 and floats of up to 32 bits, not of %s: cast the input", stk_dtype_name(in));
+			"a filter takes (u)int8, (u)int16 and floats of up to 32 bits, not %s: cast the input", stk_dtype_name(in));
 	if (window != STK_NO_DTYPE && window != STK_FLOAT)
 		return stk__fail(
 			err, STK_INVALID, "the window, which is the second input, must be of float32, not of %s", stk_dtype_name(window));
@@ -141,10 +141,10 @@ const struct stk_op_def stk__op_filter = {
 	.name = "filter",
 	.alias = "experimental.filter",
 	.doc = "Sums pixels over a window, each with its own weight.\n\n"
-	       "Inputs are the image, the weights (float32, of as many dims as the image has spatial ones: 2, or 3 of a volume), and "
-	       "optionally a scalar of the image's type that lies outside of it, for border constant. The weights are not flipped: this is a correlation. "
-	       "Spatial dims are all but frames (F) and channels (C), which come before or behind the others; all dims of a tensor without "
-	       "layout. Values are float32 until they are stored.",
+	       "Inputs are the image, the weights (float32, with as many dims as the image has spatial ones: 2, or 3 for a volume), "
+	       "and for border constant optionally a scalar of the image's type, the value outside the image. The weights are not "
+	       "flipped: this is a correlation. Spatial dims are all but frames (F) and channels (C), which come before or after the "
+	       "others; all dims of a tensor without layout. Values are float32 until they are stored.",
 	.inputs = {2, 3},
 	.frame_inputs = 6,
 	.args = filter_args,

@@ -14,8 +14,8 @@ struct gaussian_blur {
 
 static const struct stk_arg_def gaussian_blur_args[] = {
 	STK_ARG(struct gaussian_blur, sigma, STK_ARG_FLOATS, "[0.0]", (0, HUGE_VAL), STK_PER_SAMPLE | STK_PER_FRAME | STK_SCALAR_OK,
-		"Standard deviation in pixels, one value or one for each spatial dim, outermost first. 0: follows from window_size, as (r - 1) * "
-		"0.3 + 0.8 with its radius r."),
+		"Standard deviation in pixels, one value or one for each spatial dim, outermost first. 0: follows from window_size, as (r - "
+		"1) * 0.3 + 0.8 with its radius r."),
 	STK_ARG(struct gaussian_blur, window_size, STK_ARG_INTS, "[0]", (0, 0x1p31), STK_PER_SAMPLE | STK_PER_FRAME | STK_SCALAR_OK,
 		"Extent of the window in pixels, an odd number, given in the same way. 0: follows from sigma, as 2 * ceil(3 * sigma) + 1."),
 	STK_ARG(struct gaussian_blur, dtype, STK_ARG_DTYPE, NULL, (0, STK_DTYPE_COUNT - 1), 0, stk__filter_dtype_doc),
@@ -59,7 +59,7 @@ static enum stk_status gaussian_blur_infer(const struct stk_call *call, struct s
 	call->out[0].desc = *in;
 	enum stk_status s = stk__filter_dtype(a->dtype, in->dtype, &call->out[0].desc.dtype, err);
 	if (in->dtype == STK_BOOL)
-		return stk__fail(err, STK_UNSUPPORTED, "a mean of bools is no bool: cast the input to uint8 or float32");
+		return stk__fail(err, STK_UNSUPPORTED, "bools have no mean: cast the input to uint8 or float32");
 	if (s || (s = stk__spatial_of(in, &dims, err)) || stk__varies(call, &a->sigma) || stk__varies(call, &a->window_size))
 		return s;
 	if ((s = stk__check_per_axis("sigma", a->sigma.count, &dims, err)) ||
@@ -121,9 +121,9 @@ static enum stk_status gaussian_blur_lower_jobs(const struct stk_call *call, str
 const struct stk_op_def stk__op_gaussian_blur = {
 	.name = "gaussian_blur",
 	.doc = "Blurs images by a Gaussian window.\n\n"
-	       "Runs along each spatial dim of an image, a volume or a sequence of them: along all dims but frames (F) and channels (C), which "
-	       "come before or behind the others; along all dims of a tensor without layout. Outside the image it continues as its mirror "
-	       "image, without the outermost pixels themselves (dcb|abcdef|edc). Values are float32 until they are stored.",
+	       "Blurs along each spatial dim of an image, a volume or a sequence of them: along all dims but frames (F) and channels "
+	       "(C), which come before or after the others; along all dims of a tensor without layout. Outside, the image continues as "
+	       "its mirror image, without the outermost pixels themselves (dcb|abcdef|edc). Values are float32 until they are stored.",
 	.inputs = {1, 1},
 	.args = gaussian_blur_args,
 	.args_size = sizeof(struct gaussian_blur),

@@ -11,12 +11,12 @@ struct grid_mask {
 
 static const struct stk_arg_def grid_mask_args[] = {
 	STK_ARG(struct grid_mask, angle, STK_ARG_FLOAT, "0.0", STK_FREE, STK_PER_SAMPLE,
-		"By how much the grid is turned about the top left corner, counterclockwise, in radians."),
+		"Angle by which the grid is rotated about the top left corner, counterclockwise, in radians."),
 	STK_ARG(struct grid_mask, ratio, STK_ARG_FLOAT, "0.5", STK_FREE, STK_PER_SAMPLE,
-		"Width of the black squares as a share of tile: 0 leaves the image as it is, 1 blackens all of it."),
+		"Width of the black squares as a fraction of tile: 0 leaves the image unchanged, 1 blackens all of it."),
 	STK_ARG(struct grid_mask, shift_x, STK_ARG_FLOAT, "0.0", STK_FREE, STK_PER_SAMPLE,
-		"By how many pixels the grid is moved along its own first direction, once it is turned."),
-	STK_ARG(struct grid_mask, shift_y, STK_ARG_FLOAT, "0.0", STK_FREE, STK_PER_SAMPLE, "The same along the second."),
+		"Distance in pixels by which the rotated grid is shifted along its first direction."),
+	STK_ARG(struct grid_mask, shift_y, STK_ARG_FLOAT, "0.0", STK_FREE, STK_PER_SAMPLE, "The same along its second direction."),
 	STK_ARG(struct grid_mask, tile, STK_ARG_INT, "100", (1, 0x1p31), STK_PER_SAMPLE,
 		"Distance in pixels from one square to the next: their width and the space between them."),
 	STK_ARG_END,
@@ -60,9 +60,10 @@ static enum stk_status grid_mask_lower_jobs(const struct stk_call *call, struct 
 
 const struct stk_op_def stk__op_grid_mask = {
 	.name = "grid_mask",
-	.doc = "Blackens squares of images that lie in a grid.\n\n"
-	       "Pixels of any type become 0 where both u - floor(u) and v - floor(v) are below ratio, with\n"
-	       "u = (x cos(angle) - y sin(angle) - shift_x) / tile and v = (x sin(angle) + y cos(angle) - shift_y) / tile, of whole x and y.",
+	.doc = "Blackens the squares of a grid in images.\n\n"
+	       "Pixels of any type become 0 if both u - floor(u) and v - floor(v) are below ratio, with\n"
+	       "u = (x cos(angle) - y sin(angle) - shift_x) / tile and v = (x sin(angle) + y cos(angle) - shift_y) / tile, for whole x "
+	       "and y.",
 	.inputs = {1, 1},
 	.layouts = "HWC CHW HW FHWC FCHW FHW",
 	.args = grid_mask_args,

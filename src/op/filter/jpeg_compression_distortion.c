@@ -9,7 +9,7 @@ struct jpeg_compression_distortion {
 
 static const struct stk_arg_def jpeg_compression_distortion_args[] = {
 	STK_ARG(struct jpeg_compression_distortion, quality, STK_ARG_INT, "50", (-0x1p31, 0x1p31), STK_PER_SAMPLE,
-		"Quality, as libjpeg counts it: 1, the lowest, to 100. What lies outside is taken to the nearer of them."),
+		"Quality on libjpeg's scale: from 1, the lowest, to 100. Values outside are clamped to that range."),
 	STK_ARG_END,
 };
 
@@ -46,8 +46,8 @@ static enum stk_status jpeg_compression_distortion_lower_jobs(const struct stk_c
 const struct stk_op_def stk__op_jpeg_compression_distortion = {
 	.name = "jpeg_compression_distortion",
 	.doc = "Gives images the artefacts of JPEG.\n\n"
-	       "Images are of uint8, in RGB. The output is what libjpeg-turbo decodes from what it encodes with this quality, chroma at half the size "
-	       "(4:2:0) and its default settings, bit by bit; no file is made in between.",
+	       "Images are of uint8, in RGB. The output has the pixels that libjpeg-turbo decodes from its own encoding with this "
+	       "quality, chroma at half the size (4:2:0) and its default settings, bit by bit; no file is made in between.",
 	.inputs = {1, 1},
 	.layouts = "HWC FHWC",
 	.args = jpeg_compression_distortion_args,

@@ -17,7 +17,8 @@ enum { MOST = 31 };
 
 static const struct stk_arg_def laplacian_args[] = {
 	STK_ARG(struct laplacian, window_size, STK_ARG_INTS, "[3]", (3, MOST), STK_PER_SAMPLE | STK_PER_FRAME | STK_SCALAR_OK,
-		"Extent of the window of each derivative along its own dim: an odd number, one or one for each spatial dim, outermost first."),
+		"Extent of the window of each derivative along its own dim: an odd number, one or one for each spatial dim, outermost "
+		"first."),
 	STK_ARG(struct laplacian, smoothing_size, STK_ARG_INTS, NULL, (1, MOST), STK_PER_SAMPLE | STK_PER_FRAME | STK_SCALAR_OK,
 		"Extent of the windows that smooth along the other dims, given in the same way; 1 does not smooth. Default: window_size of the "
 		"derivative."),
@@ -70,10 +71,10 @@ static enum stk_status laplacian_infer(const struct stk_call *call, struct stk_e
 	call->out[0].desc = *in;
 	enum stk_status s = stk__filter_dtype(a->dtype, in->dtype, &call->out[0].desc.dtype, err);
 	if (in->dtype == STK_BOOL || in->dtype == STK_FLOAT64)
-		return stk__fail(err, STK_UNSUPPORTED, "the Laplacian is of numbers of up to float32, not of %s: cast the input",
+		return stk__fail(err, STK_UNSUPPORTED, "the Laplacian takes numbers of up to float32, not %s: cast the input",
 			stk_dtype_name(in->dtype));
 	if (a->normalized_kernel && (a->scale.count >= 0 || stk__varies(call, &a->scale)))
-		return stk__fail(err, STK_INVALID, "normalized_kernel=True chooses the scale: leave one of the two out");
+		return stk__fail(err, STK_INVALID, "normalized_kernel=True determines the scale: leave one of the two out");
 	if (s || (s = stk__spatial_of(in, &dims, err)) || stk__varies(call, &a->window_size) || stk__varies(call, &a->smoothing_size) ||
 		stk__varies(call, &a->scale))
 		return s;
@@ -137,10 +138,10 @@ static enum stk_status laplacian_lower_jobs(const struct stk_call *call, struct 
 const struct stk_op_def stk__op_laplacian = {
 	.name = "laplacian",
 	.doc = "Adds up the second derivatives of images along their spatial dims.\n\n"
-	       "Each derivative is a window of the binomial coefficients convolved with (1, -2, 1) along its dim, and windows of binomial "
-	       "coefficients, which smooth, along the others. Spatial dims are all but frames (F) and channels (C), which come before or "
-	       "behind the others; all dims of a tensor without layout. Outside the image it continues as its mirror image, without the "
-	       "outermost pixels themselves. Values are float32 until they are stored.",
+	       "Each derivative is a window of the binomial coefficients convolved with (1, -2, 1) along its dim, and windows of "
+	       "binomial coefficients, which smooth, along the others. Spatial dims are all but frames (F) and channels (C), which "
+	       "come before or after the others; all dims of a tensor without layout. Outside, the image continues as its mirror "
+	       "image, without the outermost pixels themselves. Values are float32 until they are stored.",
 	.inputs = {1, 1},
 	.args = laplacian_args,
 	.args_size = sizeof(struct laplacian),

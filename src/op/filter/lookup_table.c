@@ -17,11 +17,11 @@ enum { MOST = 65535 };
 
 static const struct stk_arg_def lookup_table_args[] = {
 	STK_ARG(struct lookup_table, keys, STK_ARG_INTS, "[]", (0, MOST), STK_SCALAR_OK,
-		"Values of the input that the table has, each from 0 to 65535. Of equal ones the last counts."),
+		"Values of the input that are in the table, each from 0 to 65535. If a key comes twice, the last one counts."),
 	STK_ARG(struct lookup_table, values, STK_ARG_FLOATS, "[]", STK_FREE, STK_SCALAR_OK | STK_INFINITE | STK_NAN,
-		"What becomes of them, one for each key."),
+		"The output for each key."),
 	STK_ARG(struct lookup_table, default_value, STK_ARG_FLOAT, "0.0", STK_FREE, STK_INFINITE | STK_NAN,
-		"What becomes of all other values."),
+		"The output for all other values."),
 	STK_ARG(struct lookup_table, dtype, STK_ARG_DTYPE, "9", (0, STK_DTYPE_COUNT - 1), 0,
 		"Type of the output, to which values and default_value are rounded and saturated."),
 	STK_ARG_END,
@@ -82,7 +82,7 @@ static enum stk_status lookup_table_lower_jobs(const struct stk_call *call, stru
 const struct stk_op_def stk__op_lookup_table = {
 	.name = "lookup_table",
 	.doc = "Replaces integers by the values of a table.\n\n"
-	       "The input has any shape and any integer type. What is not among the keys becomes default_value.",
+	       "The input has any shape and any integer type. Values that are not among the keys become default_value.",
 	.inputs = {1, 1},
 	.args = lookup_table_args,
 	.args_size = sizeof(struct lookup_table),

@@ -12,7 +12,7 @@ enum { MOST = 31 };
 
 static const struct stk_arg_def median_blur_args[] = {
 	STK_ARG(struct median_blur, window_size, STK_ARG_INTS, "[3, 3]", (1, MOST), STK_PER_SAMPLE | STK_SCALAR_OK,
-		"Width and height of the window in pixels, odd numbers; one value is both."),
+		"Width and height of the window in pixels, odd numbers; one value stands for both."),
 	STK_ARG_END,
 };
 
@@ -25,7 +25,7 @@ static enum stk_status median_blur_infer(const struct stk_call *call, struct stk
 	if (s || stk__varies(call, &a->window_size))
 		return s;
 	if (a->window_size.count < 1 || a->window_size.count > 2)
-		return stk__fail(err, STK_INVALID, "window_size has a width and a height, not %d values", a->window_size.count);
+		return stk__fail(err, STK_INVALID, "window_size takes a width and a height, not %d values", a->window_size.count);
 	for (int32_t i = 0; i < a->window_size.count; i++)
 		if (a->window_size.v[i] < 1 || a->window_size.v[i] > MOST || a->window_size.v[i] % 2 == 0)
 			return stk__fail(err, STK_INVALID, "window_size must be odd and from 1 to %d, not %lld", MOST,
@@ -54,8 +54,9 @@ static enum stk_status median_blur_lower_jobs(const struct stk_call *call, struc
 
 const struct stk_op_def stk__op_median_blur = {
 	.name = "experimental.median_blur",
-	.doc = "Replaces each pixel by the middle one in a window about it.\n\n"
-	       "Channels are taken by themselves; the outermost pixels repeat outside the image. Types of up to 16 bits, and float32.",
+	.doc = "Replaces each pixel by the median of a window about it.\n\n"
+	       "Each channel is processed on its own; the outermost pixels repeat outside the image. Images have types of up to 16 "
+	       "bits, or float32.",
 	.inputs = {1, 1},
 	.layouts = "HW HWC FHWC CHW FCHW FHW",
 	.args = median_blur_args,

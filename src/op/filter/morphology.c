@@ -10,18 +10,18 @@ enum { MOST = 1 << 16 }; /* limit of a window's extent */
 
 const struct stk_arg_def stk__morphology_args[] = {
 	STK_ARG(struct stk_morphology, mask_size, STK_ARG_INTS, "[3, 3]", (1, MOST), STK_PER_SAMPLE | STK_PER_FRAME | STK_SCALAR_OK,
-		"Width and height of the window in pixels; one value is both."),
+		"Width and height of the window in pixels; one value stands for both."),
 	STK_ARG(struct stk_morphology, anchor, STK_ARG_INTS, "[-1, -1]", (-1, MOST), STK_PER_SAMPLE | STK_PER_FRAME | STK_SCALAR_OK,
-		"The place in the window, x and y, that lies over the output's pixel. -1: the middle, rounded down."),
+		"The pixel of the window, x and y, that lies over the output's pixel. -1: the middle, rounded down."),
 	STK_ARG(struct stk_morphology, iterations, STK_ARG_INT, "1", (1, MOST), 0,
-		"How often it is done: each further time adds the window's extents less 1 to it."),
+		"Number of repetitions: each further one adds the window's extents less 1 to the window."),
 	{.name = "border_mode",
 		.type = STK_ARG_STRING,
 		.offset = offsetof(struct stk_morphology, border_mode),
 		.fallback = "\"constant\"",
 		.choices = "constant|replicate|reflect|reflect_101|wrap",
-		.doc = "What lies outside the image: nothing that counts, its outermost pixels (aaa|abcdef|fff), its mirror image with "
-		       "(cba|abcdef|fed) or without them (dcb|abcdef|edc), or its other side (def|abcdef|abc)."},
+		.doc = "Pixels outside the image: ignored, its outermost pixels (aaa|abcdef|fff), its mirror image with (cba|abcdef|fed) or "
+		       "without them (dcb|abcdef|edc), or its other side (def|abcdef|abc)."},
 	STK_ARG_END,
 };
 
@@ -30,10 +30,12 @@ enum stk_status stk__planar_image(const struct stk_desc *in, struct stk_spatial 
 	struct stk_dims dims;
 	enum stk_status s = stk__dims_of_rows(in, &dims, err);
 	if (s == STK_OK && in->dtype != STK_NO_DTYPE && !stk__dtype_in_float(in->dtype))
-		s = stk__fail(err, STK_UNSUPPORTED, "values must be such that float32 holds exactly (up to 16 bits, or float32), not %s",
+		s = stk__fail(err, STK_UNSUPPORTED,
+			"values must be of a type that float32 holds exactly (up to 16 bits, or float32), not "
+			"%s",
 			stk_dtype_name(in->dtype));
 	if (s == STK_OK && dims.known && dims.w != dims.h + 1)
-		s = stk__fail(err, STK_SHAPE, "in the layout \"%s\" W does not stand right behind H; use transpose", in->layout);
+		s = stk__fail(err, STK_SHAPE, "in the layout \"%s\" W does not follow H directly; use transpose", in->layout);
 	*out = (struct stk_spatial){dims.h, dims.known ? 2 : -1};
 	return s;
 }
@@ -63,7 +65,7 @@ enum stk_status stk__morphology_infer(const struct stk_call *call, struct stk_er
 	if (s || stk__varies(call, &a->mask_size) || stk__varies(call, &a->anchor))
 		return s;
 	if (a->mask_size.count < 1 || a->mask_size.count > 2 || a->anchor.count < 1 || a->anchor.count > 2)
-		return stk__fail(err, STK_INVALID, "mask_size and anchor have a value for the width and one for the height, not %d and %d",
+		return stk__fail(err, STK_INVALID, "mask_size and anchor take a value for the width and one for the height, not %d and %d",
 			a->mask_size.count, a->anchor.count);
 	s = window_of(a, 0, &window, err);
 	return s ? s : window_of(a, 1, &window, err);

@@ -10,7 +10,7 @@ enum stk_status stk__noise_infer(const struct stk_call *call, struct stk_error *
 {
 	call->out[0].desc = call->in[0].desc;
 	if (call->in[0].desc.dtype == STK_BOOL)
-		return stk__fail(err, STK_UNSUPPORTED, "bools have no room for noise: cast the input to uint8 or float32");
+		return stk__fail(err, STK_UNSUPPORTED, "noise cannot be added to bools: cast the input to uint8 or float32");
 	return STK_OK;
 }
 

@@ -10,7 +10,7 @@ struct noise_gaussian {
 
 static const struct stk_arg_def noise_gaussian_args[] = {
 	STK_ARG(struct noise_gaussian, mean, STK_ARG_FLOAT, "0.0", STK_FREE, STK_PER_SAMPLE, "Mean of the noise, in units of the input."),
-	STK_ARG(struct noise_gaussian, stddev, STK_ARG_FLOAT, "1.0", (0, HUGE_VAL), STK_PER_SAMPLE, "Its standard deviation."),
+	STK_ARG(struct noise_gaussian, stddev, STK_ARG_FLOAT, "1.0", (0, HUGE_VAL), STK_PER_SAMPLE, "Standard deviation of the noise."),
 	STK_ARG(struct noise_gaussian, seed, STK_ARG_INT, "-1", STK_FREE, 0, stk__noise_seed_doc),
 	STK_ARG_END,
 };
@@ -24,7 +24,7 @@ static enum stk_status noise_gaussian_lower_jobs(const struct stk_call *call, st
 const struct stk_op_def stk__op_noise_gaussian = {
 	.name = "noise.gaussian",
 	.doc = "Adds noise from a normal distribution.\n\n"
-	       "Each value of a tensor of any shape gets a draw of its own; sums are rounded and saturated to the input's type.",
+	       "Each value of a tensor of any shape gets its own draw; sums are rounded and saturated to the input's type.",
 	.inputs = {1, 1},
 	.args = noise_gaussian_args,
 	.args_size = sizeof(struct noise_gaussian),

@@ -13,14 +13,14 @@ struct salt_and_pepper {
 static const struct stk_arg_def salt_and_pepper_args[] = {
 	STK_ARG(struct salt_and_pepper, prob, STK_ARG_FLOAT, "0.05", (0, 1), STK_PER_SAMPLE, "Probability that a pixel is replaced."),
 	STK_ARG(struct salt_and_pepper, salt_vs_pepper, STK_ARG_FLOAT, "0.5", (0, 1), STK_PER_SAMPLE,
-		"Probability that it is then replaced by salt, not by pepper."),
+		"Probability that a replaced pixel becomes salt; otherwise it becomes pepper."),
 	STK_ARG(struct salt_and_pepper, salt_val, STK_ARG_FLOAT, NULL, STK_FREE, STK_PER_SAMPLE | STK_INFINITE,
-		"Value of salt; integers take its whole part and saturate. Default: the largest of an integer type, 1 of floats."),
+		"Value of salt; integer types drop the fraction and saturate. Default: the largest of an integer type, 1 for floats."),
 	STK_ARG(struct salt_and_pepper, pepper_val, STK_ARG_FLOAT, NULL, STK_FREE, STK_PER_SAMPLE | STK_INFINITE,
-		"Value of pepper. Default: the smallest of an integer type, -1 of floats."),
+		"Value of pepper. Default: the smallest of an integer type, -1 for floats."),
 	STK_ARG(struct salt_and_pepper, per_channel, STK_ARG_BOOL, "false", STK_FREE, 0,
-		"Draws for each channel of a pixel by itself, not once for all of them. Takes a layout with channels, or none, where the last "
-		"dim is theirs."),
+		"Draws for each channel of a pixel, not once for all of them. Needs a layout with channels, or no layout: then the last dim "
+		"is the channels."),
 	STK_ARG(struct salt_and_pepper, seed, STK_ARG_INT, "-1", STK_FREE, 0, stk__noise_seed_doc),
 	STK_ARG_END,
 };
@@ -36,7 +36,7 @@ static enum stk_status salt_and_pepper_infer(const struct stk_call *call, struct
 	const struct salt_and_pepper *a = call->args;
 	const struct stk_desc *in = &call->in[0].desc;
 	if (a->per_channel && in->ndim >= 0 && in->layout[0] && channel_dim(in) < 0)
-		return stk__fail(err, STK_INVALID, "per_channel=True is for inputs with channels (C), not of layout \"%s\"", in->layout);
+		return stk__fail(err, STK_INVALID, "per_channel=True needs inputs with channels (C), not of layout \"%s\"", in->layout);
 	return stk__noise_infer(call, err);
 }
 

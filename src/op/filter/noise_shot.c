@@ -10,7 +10,7 @@ struct noise_shot {
 
 static const struct stk_arg_def noise_shot_args[] = {
 	STK_ARG(struct noise_shot, factor, STK_ARG_FLOAT, "20.0", (0, HUGE_VAL), STK_PER_SAMPLE,
-		"By how much one event raises the output: the larger, the more noise. 0 leaves the input as it is."),
+		"The amount by which one event raises the output: the larger, the more noise. 0 leaves the input unchanged."),
 	STK_ARG(struct noise_shot, seed, STK_ARG_INT, "-1", STK_FREE, 0, stk__noise_seed_doc),
 	STK_ARG_END,
 };
@@ -23,9 +23,9 @@ static enum stk_status noise_shot_lower_jobs(const struct stk_call *call, struct
 
 const struct stk_op_def stk__op_noise_shot = {
 	.name = "noise.shot",
-	.doc = "Replaces values by counts of events that have them as their mean (shot noise).\n\n"
-	       "The output is factor * a draw from the Poisson distribution of mean max(0, x / factor), one for each value of a tensor of any "
-	       "shape, rounded and saturated to the input's type.",
+	.doc = "Replaces values by random counts of events whose mean is the value (shot noise).\n\n"
+	       "The output is factor * a draw from the Poisson distribution of mean max(0, x / factor), one for each value of a tensor "
+	       "of any shape, rounded and saturated to the input's type.",
 	.inputs = {1, 1},
 	.args = noise_shot_args,
 	.args_size = sizeof(struct noise_shot),

@@ -9,18 +9,18 @@
 
 const struct stk_arg_def stk__regions_group[] = {
 	STK_ARG(struct stk_regions, anchor, STK_ARG_FLOATS, "[]", STK_FREE, STK_PER_SAMPLE | STK_SCALAR_OK,
-		"Where each region begins: a coordinate for each of the axes, region after region. Default: 0 everywhere."),
+		"Start of each region: a coordinate for each of the axes, region after region. Default: 0 everywhere."),
 	STK_ARG(struct stk_regions, shape, STK_ARG_FLOATS, "[]", STK_FREE, STK_PER_SAMPLE | STK_SCALAR_OK,
-		"Extents of the regions, given in the same way. Default: there are none."),
+		"Extents of the regions, given in the same way. Default: no regions."),
 	STK_ARG(struct stk_regions, axes, STK_ARG_INTS, NULL, STK_FREE, STK_SCALAR_OK,
-		"Dims that anchor and shape are about; negative ones count from the end. Regions take all of the others. Default: all but the "
-		"channels."),
-	STK_ARG(struct stk_regions, axis_names, STK_ARG_STRING, NULL, STK_FREE, 0, "The same by letters of the layout."),
-	STK_ARG(struct stk_regions, centered_anchor, STK_ARG_BOOL, "false", STK_FREE, 0, "anchor says where the middle of a region is."),
+		"Dims to which anchor and shape apply; negative ones count from the end. Regions take the whole of other dims. Default: all "
+		"but the channels."),
+	STK_ARG(struct stk_regions, axis_names, STK_ARG_STRING, NULL, STK_FREE, 0, "The same as letters of the layout."),
+	STK_ARG(struct stk_regions, centered_anchor, STK_ARG_BOOL, "false", STK_FREE, 0, "anchor is the middle of a region."),
 	STK_ARG(struct stk_regions, normalized, STK_ARG_BOOL, "false", STK_FREE, 0,
-		"anchor and shape are shares of the extents, 0 to 1, instead of elements. Excludes the two below."),
-	STK_ARG(struct stk_regions, normalized_anchor, STK_ARG_BOOL, "false", STK_FREE, 0, "The same of anchor alone."),
-	STK_ARG(struct stk_regions, normalized_shape, STK_ARG_BOOL, "false", STK_FREE, 0, "The same of shape alone."),
+		"anchor and shape are fractions of the extents, 0 to 1, instead of elements. Excludes the two below."),
+	STK_ARG(struct stk_regions, normalized_anchor, STK_ARG_BOOL, "false", STK_FREE, 0, "The same for anchor only."),
+	STK_ARG(struct stk_regions, normalized_shape, STK_ARG_BOOL, "false", STK_FREE, 0, "The same for shape only."),
 	STK_ARG_END,
 };
 
@@ -55,7 +55,7 @@ enum stk_status stk__regions_infer(const struct stk_call *call, const struct stk
 	call->out[0].desc = *in;
 	if (a->normalized && (a->normalized_anchor || a->normalized_shape))
 		return stk__fail(err, STK_INVALID,
-			"normalized is about anchor and shape both: give it alone, or normalized_anchor and normalized_shape");
+			"normalized applies to both anchor and shape: leave it out, or leave out normalized_anchor and normalized_shape");
 	if (in->ndim < 0)
 		return STK_OK;
 	int32_t n = region_axes(a, in, axes, err);

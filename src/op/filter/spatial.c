@@ -19,7 +19,8 @@ enum stk_status stk__spatial_of(const struct stk_desc *desc, struct stk_spatial 
 		*out = (struct stk_spatial){(int32_t)before, (int32_t)spatial};
 		if (behind > 1 || (behind && layout[before + spatial] != 'C') || (behind && memchr(layout, 'C', before)))
 			return stk__fail(err, STK_SHAPE,
-				"layout \"%s\" has frames or channels between spatial dims: transpose it, frames first, channels before or behind",
+				"layout \"%s\" has frames or channels between spatial dims: transpose it, frames first, channels before or "
+				"after the spatial dims",
 				layout);
 	}
 	if (out->count < 1 || out->count > STK_FILTER_AXES)
@@ -58,7 +59,7 @@ enum stk_status stk__filter_dtype(int32_t dtype, enum stk_dtype in, enum stk_dty
 {
 	*out = stk__dtype_or(dtype, in);
 	if (in != STK_NO_DTYPE && *out != in && *out != STK_FLOAT)
-		return stk__fail(err, STK_UNSUPPORTED, "a filter of %s gives %s or float32, not %s; cast what it gives", stk_dtype_name(in),
+		return stk__fail(err, STK_UNSUPPORTED, "a filter of %s gives %s or float32, not %s; cast its result", stk_dtype_name(in),
 			stk_dtype_name(in), stk_dtype_name(*out));
 	return STK_OK;
 }

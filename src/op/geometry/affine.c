@@ -71,13 +71,16 @@ struct stk_desc stk__affine_desc(int32_t ndim)
 enum stk_status stk__affine_check(const struct stk_desc *d, struct stk_error *err)
 {
 	if (d->dtype != STK_NO_DTYPE && d->dtype != STK_FLOAT)
-		return stk__fail(err, STK_INVALID, "a transform is a float32 matrix, not %s; cast it", stk_dtype_name(d->dtype));
+		return stk__fail(err, STK_INVALID, "a transform must be a float32 matrix, not %s; cast it", stk_dtype_name(d->dtype));
 	if (d->ndim < 0)
 		return STK_OK;
 	if (d->ndim != 2)
-		return stk__fail(err, STK_SHAPE, "a transform is a matrix of n rows and n + 1 columns, not a tensor of %d dims", d->ndim);
+		return stk__fail(
+			err, STK_SHAPE, "a transform must be a matrix of n rows and n + 1 columns, not a tensor of %d dims", d->ndim);
 	if (d->shape[0] >= 0 && d->shape[1] >= 0 && (d->shape[0] < 1 || d->shape[0] > STK_AFFINE_DIMS || d->shape[1] != d->shape[0] + 1))
-		return stk__fail(err, STK_SHAPE, "a transform has n rows and n + 1 columns, n from 1 to %d; this matrix is %lld x %lld",
+		return stk__fail(err, STK_SHAPE,
+			"a transform must have n rows and n + 1 columns, n from 1 to %d; this matrix is %lld x "
+			"%lld",
 			STK_AFFINE_DIMS, (long long)d->shape[0], (long long)d->shape[1]);
 	return STK_OK;
 }

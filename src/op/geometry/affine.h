@@ -57,10 +57,10 @@ struct stk_desc stk__affine_desc(int32_t ndim);
 
 #define STK_AFFINE_REVERSE_ORDER(S)                                                                                                        \
 	STK_ARG(S, reverse_order, STK_ARG_BOOL, "false", STK_FREE, 0,                                                                      \
-		"Points go through the operator's own transform first and through the input's after it; false: the other way round.")
-#define STK_AFFINE_DOC                                                                                                                     \
-	"\n\nThe transform is a float32 matrix of n rows and n + 1 columns, [M T], for points (x, y, ...) of n = 1 to 6 components: it "   \
-	"takes p to M p + T, and is what coord_transform and warp_affine take. With an input, which is such a matrix, the result is both " \
-	"transforms one after the other."
+		"The operator's own transform is applied to points first, and the input's after it; false: the other way round.")
+#define STK_AFFINE_DOC                                                                                                                        \
+	"\n\nThe transform is a float32 matrix of n rows and n + 1 columns, [M T], for points (x, y, ...) of n = 1 to 6 components. It maps " \
+	"p to M p + T; coord_transform and warp_affine take such matrices. With an input, which is such a matrix, the result is "             \
+	"both transforms one after the other."
 
 #endif

@@ -47,8 +47,9 @@ static enum stk_status bb_flip_lower_jobs(const struct stk_call *call, struct st
 
 const struct stk_op_def stk__op_bb_flip = {
 	.name = "bb_flip",
-	.doc = "Mirrors boxes, as flip does the image that they are on.\n\nBoxes are float32 and relative to the image, whose extents are 1. The "
-	       "input has four values a box, one box after the other, in any number of dims; so has the output.",
+	.doc = "Mirrors boxes in the same way as flip mirrors their image.\n\n"
+	       "Boxes are float32 and relative to the image, whose extents are 1. The input has four values a box, one box after the "
+	       "other, in any number of dims; so has the output.",
 	.inputs = {1, 1},
 	.args = bb_flip_args,
 	.args_size = sizeof(struct bb_flip),

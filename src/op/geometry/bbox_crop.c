@@ -167,8 +167,8 @@ enum stk_status stk__bbox_search(const struct stk_bbox_search *s, struct stk_ran
 	}
 	if (s->total_attempts < 0)
 		return stk__fail(err, STK_INVALID,
-			"none of %d windows holds the boxes as thresholds ask; give total_num_attempts, which takes the best one, lower thresholds, or "
-			"allow_no_crop",
+			"none of %d windows contains the boxes as thresholds demand; give total_num_attempts, which takes the best one, "
+			"lower thresholds, or allow_no_crop",
 			HOPELESS);
 	return STK_OK;
 }

@@ -10,9 +10,9 @@ struct bbox_paste {
 
 static const struct stk_arg_def bbox_paste_args[] = {
 	STK_ARG(struct bbox_paste, ratio, STK_ARG_FLOAT, NULL, STK_FREE, STK_PER_SAMPLE | STK_REQUIRED,
-		"Extents of the canvas as multiples of the image's, as paste's; not 0."),
-	STK_ARG(struct bbox_paste, paste_x, STK_ARG_FLOAT, "0.5", (0, 1), STK_PER_SAMPLE, "Where the image lies, as paste's."),
-	STK_ARG(struct bbox_paste, paste_y, STK_ARG_FLOAT, "0.5", (0, 1), STK_PER_SAMPLE, "Where the image lies, as paste's."),
+		"Extents of the canvas as multiples of the image's, as in paste; not 0."),
+	STK_ARG(struct bbox_paste, paste_x, STK_ARG_FLOAT, "0.5", (0, 1), STK_PER_SAMPLE, "Place of the image along x, as in paste."),
+	STK_ARG(struct bbox_paste, paste_y, STK_ARG_FLOAT, "0.5", (0, 1), STK_PER_SAMPLE, "Place of the image along y, as in paste."),
 	STK_ARG(struct bbox_paste, ltrb, STK_ARG_BOOL, "false", STK_FREE, 0,
 		"Boxes are (left, top, right, bottom); false: (left, top, width, height)."),
 	STK_ARG_END,
@@ -23,7 +23,7 @@ static enum stk_status bbox_paste_infer(const struct stk_call *call, struct stk_
 	const struct bbox_paste *a = call->args;
 	call->out[0].desc = call->in[0].desc;
 	if (!stk__varies(call, &a->ratio) && a->ratio == 0)
-		return stk__fail(err, STK_INVALID, "ratio is %g; give what paste was given, 1 or more", (double)a->ratio);
+		return stk__fail(err, STK_INVALID, "ratio is %g; give the value that paste gets, 1 or more", (double)a->ratio);
 	return stk__boxes_check(&call->in[0].desc, err);
 }
 
@@ -41,9 +41,9 @@ static enum stk_status bbox_paste_lower_jobs(const struct stk_call *call, struct
 
 const struct stk_op_def stk__op_bbox_paste = {
 	.name = "bbox_paste",
-	.doc = "Moves boxes as paste moves the image that they are on.\n\n"
-	       "Boxes are float32 and relative to the image, then to the canvas, whose extents are 1. The input has four values a box, one box after "
-	       "the other, in any number of dims; so has the output. x becomes x / ratio + paste_x (ratio - 1) / ratio.",
+	.doc = "Moves boxes in the same way as paste moves their image.\n\n"
+	       "Boxes are float32 and relative to the image, then to the canvas, whose extents are 1. The input has four values a box, "
+	       "one box after the other, in any number of dims; so has the output. x becomes x / ratio + paste_x (ratio - 1) / ratio.",
 	.inputs = {1, 1},
 	.args = bbox_paste_args,
 	.args_size = sizeof(struct bbox_paste),

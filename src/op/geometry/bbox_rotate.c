@@ -14,9 +14,10 @@ struct bbox_rotate {
 };
 
 static const struct stk_arg_def bbox_rotate_args[] = {
-	STK_ARG(struct bbox_rotate, angle, STK_ARG_FLOAT, NULL, STK_FREE, STK_PER_SAMPLE | STK_REQUIRED, "In degrees, as rotate's."),
+	STK_ARG(struct bbox_rotate, angle, STK_ARG_FLOAT, NULL, STK_FREE, STK_PER_SAMPLE | STK_REQUIRED, "Angle in degrees, as in rotate."),
 	STK_ARG(struct bbox_rotate, input_shape, STK_ARG_INTS, NULL, (0, 0x1p28), STK_PER_SAMPLE | STK_REQUIRED,
-		"Shape of the image before it is rotated, as shape_layout says; what follows is not looked at: x.shape() of an image of layout HWC will do."),
+		"Shape of the image before it is rotated, in the order of shape_layout; further values are ignored, so x.shape() of an "
+		"image with layout HWC can be given."),
 	{.name = "bbox_layout",
 		.type = STK_ARG_STRING,
 		.offset = offsetof(struct bbox_rotate, bbox_layout),
@@ -24,19 +25,21 @@ static const struct stk_arg_def bbox_rotate_args[] = {
 		.choices = "xyXY|xyWH",
 		.doc = "Boxes are (left, top, right, bottom), or (left, top, width, height)."},
 	STK_ARG(struct bbox_rotate, bbox_normalized, STK_ARG_BOOL, "true", STK_FREE, 0,
-		"Boxes are relative to the image, whose extents are 1, and to the rotated one afterwards; false: in pixels."),
+		"Boxes are relative to the image, whose extents are 1, and afterwards to the rotated image; false: in pixels."),
 	STK_ARG(struct bbox_rotate, keep_size, STK_ARG_BOOL, "false", STK_FREE, 0, "As rotate's."),
 	STK_ARG(struct bbox_rotate, size, STK_ARG_FLOATS, NULL, (0, 0x1p24), STK_PER_SAMPLE,
-		"(height, width), as rotate's. Default: none."),
+		"(height, width), as in rotate. Default: none."),
 	{.name = "mode",
 		.type = STK_ARG_STRING,
 		.offset = offsetof(struct bbox_rotate, mode),
 		.fallback = "\"expand\"",
 		.choices = "expand|fixed|halfway",
-		.doc = "expand: the box around the rotated box. fixed: of the same extents, about its centre, width and height swapped beyond 45 degrees. halfway: the mean of both."},
+		.doc = "expand: the box around the rotated box. fixed: of the same extents, about its centre, "
+		       "width and height swapped beyond 45 degrees. halfway: the mean of both."},
 	STK_ARG(struct bbox_rotate, remove_threshold, STK_ARG_FLOAT, "0.1", (0, 1), 0,
-		"Boxes of which less than this share of the area is left inside the output are removed, and those without an area; 0: none but those."),
-	STK_ARG(struct bbox_rotate, shape_layout, STK_ARG_STRING, "\"HW\"", STK_FREE, 0, "Layout of input_shape: where H and W stand."),
+		"Removes boxes that keep less than this part of their area inside the output, and those without an area; 0: removes only "
+		"boxes without area."),
+	STK_ARG(struct bbox_rotate, shape_layout, STK_ARG_STRING, "\"HW\"", STK_FREE, 0, "Layout of input_shape: the places of H and W."),
 	STK_ARG_END,
 };
 
@@ -71,7 +74,7 @@ static enum stk_status read_turn(const struct bbox_rotate *a, struct turn *t, st
 		t->in[i] = (double)in[i];
 		t->out[i] = a->size.count == 2 ? (double)roundf(a->size.v[1 - i]) : a->keep_size ? t->in[i] : (double)out[i];
 		if (in[i] == 0 || t->out[i] == 0)
-			return stk__fail(err, STK_SHAPE, "an image without pixels");
+			return stk__fail(err, STK_SHAPE, "the image has no pixels");
 	}
 	return STK_OK;
 }
@@ -122,7 +125,7 @@ static enum stk_status refuse_box(const struct bbox_rotate *a, int64_t i, const 
 {
 	return stk__fail(err, STK_INVALID, "box %lld is (%g, %g, %g, %g), which is %s; bbox_layout is \"%s\"%s", (long long)i,
 		(double)box[0], (double)box[1], (double)box[2], (double)box[3],
-		isfinite(box[0] + box[1] + box[2] + box[3]) ? "no box: it ends before it begins" : "not finite", a->bbox_layout,
+		isfinite(box[0] + box[1] + box[2] + box[3]) ? "not a box: it ends before it begins" : "not finite", a->bbox_layout,
 		gives_extents(a) ? "" : ", \"xyWH\" takes extents");
 }
 
@@ -151,9 +154,9 @@ static enum stk_status check_inputs(const struct stk_call *call, struct stk_erro
 	if (s || !labels)
 		return s;
 	if (labels->dtype != STK_NO_DTYPE && labels->dtype != STK_INT32)
-		return stk__fail(err, STK_UNSUPPORTED, "labels are of int32, not %s; cast them", stk_dtype_name(labels->dtype));
+		return stk__fail(err, STK_UNSUPPORTED, "labels must be of int32, not %s; cast them", stk_dtype_name(labels->dtype));
 	if (labels->ndim >= 0 && labels->ndim != 1 && (labels->ndim != 2 || (labels->shape[1] >= 0 && labels->shape[1] != 1)))
-		return stk__fail(err, STK_SHAPE, "labels are a tensor of shape (number) or (number, 1), not of %d dims", labels->ndim);
+		return stk__fail(err, STK_SHAPE, "labels must be a tensor of shape (number) or (number, 1), not of %d dims", labels->ndim);
 	if (labels->ndim >= 0 && boxes->ndim == 2 && labels->shape[0] >= 0 && boxes->shape[0] >= 0 && labels->shape[0] != boxes->shape[0])
 		return stk__fail(err, STK_SHAPE, "%lld labels for %lld boxes: give one a box", (long long)labels->shape[0],
 			(long long)boxes->shape[0]);
@@ -207,10 +210,10 @@ static enum stk_status bbox_rotate_run(const struct stk_call *call, struct stk_e
 
 const struct stk_op_def stk__op_bbox_rotate = {
 	.name = "bbox_rotate",
-	.doc = "Moves boxes as rotate moves the image that they are on.\n\n"
-	       "The input is float32, one box of four values a row, none of which ends before it begins; a second input, int32, has their labels, one a box. Boxes are cut off where "
-	       "the output ends; those of which too little is left are removed, and their labels with them. The outputs are the boxes, and the "
-	       "labels where they are given.",
+	.doc = "Moves boxes in the same way as rotate moves their image.\n\n"
+	       "The input is float32, one box of four values a row; no box may end before it begins. A second input, int32, has their "
+	       "labels, one a box. Boxes are cut off at the output's edges; boxes of which too little remains are removed, and their "
+	       "labels with them. The outputs are the boxes, and their labels if these are an input.",
 	.inputs = {1, 2},
 	.host_inputs = 3,
 	.args = bbox_rotate_args,

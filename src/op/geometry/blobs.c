@@ -53,7 +53,8 @@ enum stk_status stk__blobs_find(const int32_t *labels, const struct stk_desc *d,
 {
 	int64_t n = stk_desc_elements(d), index[STK_MAX_DIMS] = {0};
 	if (n > INT32_MAX)
-		return stk__fail(err, STK_LIMIT, "a mask of %lld values; blobs are looked for in up to %d", (long long)n, INT32_MAX);
+		return stk__fail(
+			err, STK_LIMIT, "a mask of %lld values is too large: blobs are found in up to %d", (long long)n, INT32_MAX);
 	int32_t *parent = stk__arena_take(arena, (size_t)n * sizeof *parent + 1), roots = 0;
 	if (!parent)
 		return stk__fail(err, STK_NO_MEMORY, "out of memory for a mask of %lld values", (long long)n);

@@ -13,17 +13,17 @@ struct box_encoder {
 
 static const struct stk_arg_def box_encoder_args[] = {
 	STK_ARG(struct box_encoder, anchors, STK_ARG_FLOATS, NULL, STK_FREE, STK_REQUIRED,
-		"The anchors, one after the other, each (left, top, right, bottom)."),
+		"The anchors, one after the other, each as (left, top, right, bottom)."),
 	STK_ARG(struct box_encoder, criteria, STK_ARG_FLOAT, "0.5", (0, 1), 0,
-		"A box is matched with the anchors whose intersection over union with it is above this, and with the best of all in any case."),
+		"A box is matched with all anchors whose intersection over union with it is above this, and always with its best anchor."),
 	STK_ARG(struct box_encoder, offset, STK_ARG_BOOL, "false", STK_FREE, 0,
-		"Gives how far boxes are from their anchors instead: (centre - the anchor's) / the anchor's extent, and the logarithm of extent / the "
-		"anchor's, less means, by stds; 0 for anchors without a box."),
+		"Outputs offsets from the anchors instead of boxes: (box's centre - anchor's centre) / anchor's extent, and the logarithm "
+		"of box's extent / anchor's extent, both less means and divided by stds; 0 for anchors without a box."),
 	STK_ARG(struct box_encoder, scale, STK_ARG_FLOAT, "1.0", STK_FREE, 0,
-		"Boxes and anchors are multiplied by this before offsets are taken."),
+		"Boxes and anchors are multiplied by this before offsets are computed."),
 	STK_ARG(struct box_encoder, means, STK_ARG_FLOATS, "[0.0, 0.0, 0.0, 0.0]", STK_FREE, 0,
-		"Subtracted from offsets: of x, y, width, height."),
-	STK_ARG(struct box_encoder, stds, STK_ARG_FLOATS, "[1.0, 1.0, 1.0, 1.0]", STK_FREE, 0, "Offsets are divided by these; none is 0."),
+		"Subtracted from the offsets of x, y, width and height."),
+	STK_ARG(struct box_encoder, stds, STK_ARG_FLOATS, "[1.0, 1.0, 1.0, 1.0]", STK_FREE, 0, "Divisors of the offsets; none may be 0."),
 	STK_ARG_END,
 };
 
@@ -50,7 +50,7 @@ static enum stk_status box_encoder_infer(const struct stk_call *call, struct stk
 	if (s || (s = stk__boxes_check_rows(boxes, err)))
 		return s;
 	if (labels->dtype != STK_NO_DTYPE && labels->dtype != STK_INT32)
-		return stk__fail(err, STK_UNSUPPORTED, "labels are of int32, not %s; cast them", stk_dtype_name(labels->dtype));
+		return stk__fail(err, STK_UNSUPPORTED, "labels must be of int32, not %s; cast them", stk_dtype_name(labels->dtype));
 	int64_t given = labels->ndim < 0 ? -1 : stk_desc_elements(labels), wanted = boxes->ndim < 0 ? -1 : boxes->shape[0];
 	if (given >= 0 && wanted >= 0 && given != wanted)
 		return stk__fail(err, STK_SHAPE, "%lld labels for %lld boxes: give one a box", (long long)given, (long long)wanted);
@@ -140,10 +140,10 @@ static enum stk_status box_encoder_run(const struct stk_call *call, struct stk_e
 
 const struct stk_op_def stk__op_box_encoder = {
 	.name = "box_encoder",
-	.doc = "Matches boxes with anchors, as SSD is trained with.\n\n"
-	       "Inputs: boxes, float32 rows of (left, top, right, bottom), and their labels, int32, one a box. Outputs: for each anchor a float32 row "
-	       "of (x, y, width, height), where (x, y) is the centre, of the box that it is matched with or of the anchor itself, and the box's label, "
-	       "int32, or 0.",
+	.doc = "Matches boxes with anchors, for the training of SSD.\n\n"
+	       "Inputs: boxes, float32 rows of (left, top, right, bottom), and their labels, int32, one a box. Outputs: for each "
+	       "anchor a float32 row of (x, y, width, height), where (x, y) is the centre, for the matched box or else for the anchor "
+	       "itself; and the box's label, int32, or 0.",
 	.inputs = {2, 2},
 	.outputs = 2,
 	.host_inputs = 3,

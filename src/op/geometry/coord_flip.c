@@ -51,12 +51,12 @@ static enum stk_status coord_flip_infer(const struct stk_call *call, struct stk_
 	const struct stk_desc *in = &call->in[0].desc;
 	call->out[0].desc = *in;
 	if (in->dtype != STK_NO_DTYPE && in->dtype != STK_FLOAT)
-		return stk__fail(err, STK_UNSUPPORTED, "points are of float32, not %s; cast them", stk_dtype_name(in->dtype));
+		return stk__fail(err, STK_UNSUPPORTED, "points must be of float32, not %s; cast them", stk_dtype_name(in->dtype));
 	if (in->ndim < 0)
 		return STK_OK;
 	int64_t components = in->ndim == 2 ? in->shape[1] : 0;
 	if (in->ndim != 2 || components == 0 || components > 3)
-		return stk__fail(err, STK_SHAPE, "points are a tensor of 2 dims, number and 1 to 3 components; this one has %d dim%s%s",
+		return stk__fail(err, STK_SHAPE, "points must be a tensor of 2 dims, number and 1 to 3 components; this one has %d dim%s%s",
 			in->ndim, in->ndim == 1 ? "" : "s", in->ndim == 2 ? " and another number of components" : "");
 	unsigned seen = 0;
 	for (int64_t k = 0; k < components; k++)
@@ -82,8 +82,8 @@ static enum stk_status coord_flip_lower_jobs(const struct stk_call *call, struct
 
 const struct stk_op_def stk__op_coord_flip = {
 	.name = "coord_flip",
-	.doc = "Mirrors points about a centre.\n\nThe input is float32, one point of 1 to 3 components a row; so is the output. A coordinate c "
-	       "becomes 2 center - c.",
+	.doc = "Mirrors points about a centre.\n\n"
+	       "The input is float32, one point of 1 to 3 components a row; so is the output. A coordinate c becomes 2 center - c.",
 	.inputs = {1, 1},
 	.args = coord_flip_args,
 	.args_size = sizeof(struct coord_flip),

@@ -26,11 +26,11 @@ struct points_map {
 
 static const struct stk_arg_def coord_transform_args[] = {
 	MATRIX(M,
-		"Matrix, row by row, with a column for each component of the points that come in, and a row for each of those that come out; "
-		"or one value, a factor for all components. Default: 1."),
+		"Matrix, row by row, with a column for each component of the input's points and a row for each component of the output's; "
+		"or one value, a factor of all components. Default: 1."),
 	STK_ARG(struct coord_transform, T, STK_ARG_FLOATS, NULL, STK_FREE, STK_PER_SAMPLE | STK_PER_FRAME | STK_SCALAR_OK,
-		"What is added, one value for each component that comes out, or one for all. Default: 0."),
-	MATRIX(MT, "Both as one matrix [M T], as transforms.* make it, instead of M and T; or one value, as for M."),
+		"Translation, one value for each component of the output's points, or one for all. Default: 0."),
+	MATRIX(MT, "M and T as one matrix [M T], as transforms.* make it, instead of M and T; or one value, as for M."),
 	STK_ARG(struct coord_transform, dtype, STK_ARG_DTYPE, "9", (0, STK_DTYPE_COUNT - 1), 0,
 		"Type of the output: float32, or the input's, to which values are rounded."),
 	STK_ARG_END,
@@ -41,10 +41,10 @@ static enum stk_status check_types(const struct coord_transform *a, enum stk_dty
 	if (in == STK_NO_DTYPE)
 		return STK_OK;
 	if (in != STK_UINT8 && in != STK_UINT16 && in != STK_INT16 && in != STK_INT32 && in != STK_FLOAT)
-		return stk__fail(err, STK_UNSUPPORTED, "points are of uint8, uint16, int16, int32 or float32, not %s; cast them",
+		return stk__fail(err, STK_UNSUPPORTED, "points must be of uint8, uint16, int16, int32 or float32, not %s; cast them",
 			stk_dtype_name(in));
 	if (a->dtype != STK_FLOAT && a->dtype != (int32_t)in)
-		return stk__fail(err, STK_UNSUPPORTED, "points of %s give %s or float32, not %s; cast what they give", stk_dtype_name(in),
+		return stk__fail(err, STK_UNSUPPORTED, "points of %s give %s or float32, not %s; cast the result", stk_dtype_name(in),
 			stk_dtype_name(in), stk_dtype_name((enum stk_dtype)a->dtype));
 	return STK_OK;
 }
@@ -91,7 +91,7 @@ static enum stk_status read_map(const struct coord_transform *a, struct points_m
 		return s;
 	if (a->T.count != 1 && a->T.count != p->points.out)
 		return stk__fail(err, STK_INVALID,
-			"T has %d values for points of %d components that come out: give one, or one a component", a->T.count,
+			"T has %d values, but the output's points have %d components: give one, or one a component", a->T.count,
 			p->points.out);
 	for (int32_t r = 0; r < p->points.out; r++)
 		p->matrix[p->points.in * p->points.out + r] = a->T.v[a->T.count == 1 ? 0 : r];
@@ -112,12 +112,14 @@ static enum stk_status coord_transform_infer(const struct stk_call *call, struct
 	if (in->ndim < 0)
 		return STK_OK;
 	if (in->ndim < 2)
-		return stk__fail(err, STK_SHAPE, "a tensor of points has 2 dims or more, the last of them the components; this one has %d",
+		return stk__fail(err, STK_SHAPE,
+			"a tensor of points must have 2 dims or more, the last of them the components; this one "
+			"has %d",
 			in->ndim);
 	int64_t components = in->shape[in->ndim - 1];
 	if (components >= 0 && (components < 1 || components > STK_POINT_COMPONENTS))
-		return stk__fail(err, STK_SHAPE, "points have 1 to %d components, in the last dim; these have %lld", STK_POINT_COMPONENTS,
-			(long long)components);
+		return stk__fail(err, STK_SHAPE, "points must have 1 to %d components, in the last dim; these have %lld",
+			STK_POINT_COMPONENTS, (long long)components);
 	bool open = stk__varies(call, &a->M) || stk__varies(call, &a->T) || stk__varies(call, &a->MT);
 	if (components < 0 || open) {
 		out->shape[in->ndim - 1] = -1;
@@ -139,7 +141,7 @@ static enum stk_status coord_transform_lower_jobs(const struct stk_call *call, s
 const struct stk_op_def stk__op_coord_transform = {
 	.name = "coord_transform",
 	.doc = "Applies an affine map to points, vectors or colours.\n\n"
-	       "Points have 1 to 6 components, which are the input's last dim, and lie in tensors of 2 dims or more, of uint8, uint16, int16, "
+	       "Points have 1 to 6 components, which are the input's last dim. Tensors have 2 dims or more, of uint8, uint16, int16, "
 	       "int32 or float32. A point p becomes M p + T, computed in float32.",
 	.inputs = {1, 1},
 	.args = coord_transform_args,

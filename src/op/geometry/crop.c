@@ -68,7 +68,8 @@ static unsigned crop_classify(const void *args, const struct stk_desc *in)
 const struct stk_op_def stk__op_crop = {
 	.name = "crop",
 	.doc = "Crops images, volumes of layout DHWC, and sequences.\n\n"
-	       "The window's extent is given in pixels by crop, or by crop_w and crop_h; its position as a share of the room that is left.",
+	       "The window's extent is given in pixels by crop, or by crop_w and crop_h; its position as a fraction of the room that "
+	       "the window leaves.",
 	.inputs = {1, 1},
 	.layouts = "HWC CHW HW FHWC FCHW FHW",
 	.args = crop_args,

@@ -28,21 +28,22 @@ static const struct stk_arg_def cmn_args[] = {
 	STK_ARG_GROUP(struct cmn, bounds, stk__bounds_group),
 	STK_ARG(struct cmn, mirror, STK_ARG_INT, "0", (0, 1), STK_PER_SAMPLE, "Mirror left and right."),
 	STK_ARG(struct cmn, mean, STK_ARG_FLOATS, "[0.0]", STK_FREE, STK_PER_SAMPLE | STK_SCALAR_OK,
-		"Subtracted, one value or one a channel, on the scale of the input (0..255 for uint8)."),
+		"Subtracted, one value or one a channel, in the input's units (0..255 for uint8)."),
 	STK_ARG(struct cmn, std, STK_ARG_FLOATS, "[1.0]", STK_FREE, STK_PER_SAMPLE | STK_SCALAR_OK,
-		"Divided by, one value or one a channel, on the scale of the input."),
-	STK_ARG(struct cmn, scale, STK_ARG_FLOAT, "1.0", STK_FREE, 0, "Multiplied with what mean and std gave; for integer outputs."),
-	STK_ARG(struct cmn, shift, STK_ARG_FLOAT, "0.0", STK_FREE, 0, "Added in the end; for unsigned outputs."),
+		"Divisor, one value or one a channel, in the input's units."),
+	STK_ARG(struct cmn, scale, STK_ARG_FLOAT, "1.0", STK_FREE, 0, "Factor that is applied after mean and std; for integer outputs."),
+	STK_ARG(struct cmn, shift, STK_ARG_FLOAT, "0.0", STK_FREE, 0, "Added at the end; for unsigned outputs."),
 	STK_ARG(struct cmn, dtype, STK_ARG_DTYPE, "9", (0, STK_DTYPE_COUNT - 1), 0,
 		"float32, float16, bfloat16, uint8 or int8; integers are rounded and saturated."),
 	{.name = "output_layout",
 		.type = STK_ARG_STRING,
 		.offset = offsetof(struct cmn, output_layout),
 		.fallback = "\"CHW\"",
-		.doc = "Layout of the output, an order of the input's dims in which W follows H and frames and depth stay as they are; empty: the "
-		       "input's. CHW and HWC leave frames in front. HWC is what channels_last training takes, without a transposition."},
+		.doc = "Layout of the output, an order of the input's dims in which W follows H and frames and depth stay at their places; "
+		       "empty: the input's. CHW and HWC leave frames in front. HWC is the layout for channels_last training, without a "
+		       "transposition."},
 	STK_ARG(struct cmn, pad_output, STK_ARG_BOOL, "false", STK_FREE, 0,
-		"Appends channels up to the next power of two (3 become 4), of 0 or of what fill_values says of them."),
+		"Appends channels up to the next power of two (3 become 4), with the value 0 or the one in fill_values."),
 	STK_ARG_END,
 };
 
@@ -119,7 +120,7 @@ static enum stk_status order_of(
 	for (size_t i = 0; i < n && same; i++)
 		same = (strchr(from, order[i]) || order[i] == 'C') && !strchr(order + i + 1, order[i]);
 	if (!same)
-		return stk__fail(err, STK_INVALID, "output_layout \"%s\" is no order of the dims of \"%s\"%s", c->output_layout, from,
+		return stk__fail(err, STK_INVALID, "output_layout \"%s\" does not have the dims of \"%s\"%s", c->output_layout, from,
 			dims->c < 0 ? " and C" : "");
 	const char *h = strchr(order, 'H'), *rest = order + strcspn(order, frames);
 	size_t together = strspn(from + strcspn(from, frames), frames);
@@ -218,10 +219,10 @@ static unsigned cmn_classify(const void *args, const struct stk_desc *in)
 const struct stk_op_def stk__op_crop_mirror_normalize = {
 	.name = "crop_mirror_normalize",
 	.doc = "Crops, mirrors and normalises images, and volumes slice by slice.\n\n"
-	       "Gives scale * (x - mean) / std + shift over the window, mirrored where asked. The usual end of a training pipeline: one "
+	       "Outputs scale * (x - mean) / std + shift over the window, mirrored if asked. It usually ends a training pipeline: one "
 	       "pass makes the type and\n"
-	       "layout that the model takes. The arithmetic is one multiplication and one addition in float32 a value, whose factors are "
-	       "made in double.",
+	       "layout that the model takes. The arithmetic is one multiplication and one addition in float32 a value; the factors are "
+	       "computed in double.",
 	.inputs = {1, 1},
 	.layouts = "HWC CHW HW FHWC FCHW FHW DHWC CDHW DHW CFHW FDHWC CFDHW",
 	.args = cmn_args,

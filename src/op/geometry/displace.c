@@ -9,9 +9,9 @@
 
 const struct stk_arg_def stk__displace_group[] = {
 	STK_ARG(struct stk_displace_args, fill_value, STK_ARG_FLOAT, "0.0", STK_FREE, STK_NAN,
-		"Value of what comes from outside the image."),
+		"Value of pixels that come from outside the image."),
 	STK_ARG(struct stk_displace_args, interp_type, STK_ARG_INTERP, "0", (0, 1), 0, "NN or LINEAR."),
-	STK_ARG(struct stk_displace_args, mask, STK_ARG_INT, "1", STK_FREE, STK_PER_SAMPLE, "0 leaves the image as it is."),
+	STK_ARG(struct stk_displace_args, mask, STK_ARG_INT, "1", STK_FREE, STK_PER_SAMPLE, "0 leaves the image unchanged."),
 	STK_ARG_END,
 };
 
@@ -20,7 +20,8 @@ enum stk_status stk__displace_infer(const struct stk_call *call, struct stk_erro
 	const struct stk_desc *in = &call->in[0].desc;
 	call->out[0].desc = *in;
 	if (in->dtype != STK_NO_DTYPE && in->dtype != STK_UINT8 && in->dtype != STK_FLOAT)
-		return stk__fail(err, STK_UNSUPPORTED, "images are of uint8 or float32 here, not %s; cast them", stk_dtype_name(in->dtype));
+		return stk__fail(
+			err, STK_UNSUPPORTED, "images must be of uint8 or float32 here, not %s; cast them", stk_dtype_name(in->dtype));
 	if (in->ndim >= 0 && strcmp(stk__layout_of(in), "HWC") != 0)
 		return stk__fail(err, STK_SHAPE, "the input must be an image of layout HWC, not a tensor of %d dims%s%s%s; transpose it",
 			in->ndim, in->layout[0] ? " and layout \"" : "", in->layout, in->layout[0] ? "\"" : "");
@@ -33,7 +34,7 @@ enum stk_status stk__check_sampled(enum stk_dtype dtype, int32_t interp, struct 
 	if (dtype == STK_NO_DTYPE || mixed || interp == STK_INTERP_NN)
 		return STK_OK;
 	return stk__fail(err, STK_UNSUPPORTED,
-		"images are of uint8, uint16, int16 or float32 here, not %s; cast them, or take the nearest pixel (NN)",
+		"images must be of uint8, uint16, int16 or float32 here, not %s; cast them, or take the nearest pixel (NN)",
 		stk_dtype_name(dtype));
 }
 
@@ -57,7 +58,7 @@ enum stk_status stk__displace_lower(const struct stk_call *call, const struct st
 	float *fill = stk__channel_values(call, (struct stk_floats){1, &value}, call->in[0].desc.shape[2]);
 	for (int32_t d = 0; d < 2; d++)
 		if (call->in[0].desc.shape[d] > STK_PASS_MAX_EXTENT)
-			return stk__fail(err, STK_LIMIT, "an image of more than %d pixels along one side", STK_PASS_MAX_EXTENT);
+			return stk__fail(err, STK_LIMIT, "the image has more than %d pixels along one side", STK_PASS_MAX_EXTENT);
 	if (!fill)
 		return stk__fail(err, STK_NO_MEMORY, "out of memory for a sample's scratch");
 	s->interp = a->interp_type;

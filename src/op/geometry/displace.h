@@ -13,7 +13,7 @@ struct stk_displace_args {
 };
 extern const struct stk_arg_def stk__displace_group[];
 
-#define STK_DISPLACE_DOC "\n\nImages have the layout HWC and are uint8 or float32; so is the output, of the same shape."
+#define STK_DISPLACE_DOC "\n\nImages have the layout HWC and are uint8 or float32; so is the output, with the same shape."
 
 enum stk_status stk__displace_infer(const struct stk_call *call, struct stk_error *err);
 

@@ -10,7 +10,8 @@ struct jitter {
 
 static const struct stk_arg_def jitter_args[] = {
 	STK_ARG(struct jitter, nDegree, STK_ARG_INT, "2", (0, 65536), 0,
-		"Each pixel is taken from up to nDegree / 2 pixels away along x and along y, a whole number, each with the same chance."),
+		"Each pixel is taken from a place up to nDegree / 2 pixels away along x and along y; all whole distances have the same "
+		"chance."),
 	STK_ARG(struct jitter, seed, STK_ARG_INT, "-1", STK_FREE, 0,
 		"Operators with the same seed draw the same numbers; -1: a stream of the operator's own, from the pipeline's seed."),
 	STK_ARG_GROUP(struct jitter, displace, stk__displace_group),

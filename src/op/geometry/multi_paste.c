@@ -17,13 +17,14 @@ struct multi_paste {
 
 static const struct stk_arg_def multi_paste_args[] = {
 	STK_ARG(struct multi_paste, in_ids, STK_ARG_INTS, NULL, STK_FREE, STK_PER_SAMPLE | STK_SCALAR_OK,
-		"For each region, the index in the batch of the sample that it is of; there is one input then. Default: a region of each input."),
+		"For each region, the index in the batch of the sample from which it is taken; there is only one input then. Default: one "
+		"region of each input."),
 	PAIRS(in_anchors, "Top and left of each region in its image, in pixels, one row a region. Default: 0."),
-	SHARES(in_anchors_rel, "The same as shares of the image's extents, cut to whole pixels, instead of in_anchors."),
+	SHARES(in_anchors_rel, "The same as fractions of the image's extents, cut to whole pixels, instead of in_anchors."),
 	PAIRS(out_anchors, "Top and left of each region on the canvas, in pixels, one row a region. Default: 0."),
-	SHARES(out_anchors_rel, "The same as shares of the canvas's extents, cut to whole pixels, instead of out_anchors."),
+	SHARES(out_anchors_rel, "The same as fractions of the canvas's extents, cut to whole pixels, instead of out_anchors."),
 	PAIRS(shapes, "Height and width of each region in pixels, one row a region. Default: to the end of its image."),
-	SHARES(shapes_rel, "The same as shares of the image's extents, of which each pixel that is begun counts, instead of shapes."),
+	SHARES(shapes_rel, "The same as fractions of the image's extents, rounded up to whole pixels, instead of shapes."),
 	{.name = "output_size",
 		.type = STK_ARG_INTS,
 		.flags = STK_PER_SAMPLE,
@@ -31,7 +32,7 @@ static const struct stk_arg_def multi_paste_args[] = {
 		.min = 0,
 		.max = 0x1p28,
 		.shapes = true,
-		.doc = "Height and width of the canvas. Default: those of the images, which must be the same then."},
+		.doc = "Height and width of the canvas. Default: those of the images, which must then be equal."},
 	STK_ARG(struct multi_paste, dtype, STK_ARG_DTYPE, NULL, (0, STK_DTYPE_COUNT - 1), 0,
 		"Type of the output, to which values are rounded. Default: the input's."),
 	STK_ARG_END,
@@ -53,10 +54,10 @@ static enum stk_status check_image(const struct stk_desc *d, const struct stk_de
 {
 	const char *layout = stk__layout_of(d);
 	if (d->dtype != STK_NO_DTYPE && d->dtype != STK_UINT8 && d->dtype != STK_INT16 && d->dtype != STK_INT32 && d->dtype != STK_FLOAT)
-		return stk__fail(err, STK_UNSUPPORTED, "images are of uint8, int16, int32 or float32 here, not %s; cast them",
+		return stk__fail(err, STK_UNSUPPORTED, "images must be of uint8, int16, int32 or float32 here, not %s; cast them",
 			stk_dtype_name(d->dtype));
 	if (d->ndim >= 0 && ((d->ndim != 3 && d->ndim != 4) || strcmp(layout + d->ndim - 3, "HWC") != 0))
-		return stk__fail(err, STK_SHAPE, "images have the layout HWC or FHWC here, not \"%s\"; transpose them", layout);
+		return stk__fail(err, STK_SHAPE, "images must have the layout HWC or FHWC here, not \"%s\"; transpose them", layout);
 	if (d->ndim < 1 || first->ndim < 1)
 		return STK_OK;
 	bool frames = d->ndim == 3 || d->shape[0] == first->shape[0] || d->shape[0] < 0 || first->shape[0] < 0;
@@ -286,9 +287,10 @@ static enum stk_status multi_paste_lower_jobs(const struct stk_call *call, struc
 const struct stk_op_def stk__op_multi_paste = {
 	.name = "multi_paste",
 	.doc = "Pastes parts of several images on one canvas.\n\n"
-	       "The images are those of the inputs, one region of each, or with in_ids samples of the batch of one input, which is then waited for. "
-	       "They have the layout HWC or FHWC, where all frames are pasted alike, and are uint8, int16, int32 or float32. Later regions cover earlier "
-	       "ones; what none covers is 0. Regions lie inside their images and inside the canvas.",
+	       "The images are those of the inputs, one region of each. With in_ids they are samples of the batch of one input; the "
+	       "operator then waits for the whole batch. They have the layout HWC or FHWC, where all frames are pasted alike, and are "
+	       "uint8, int16, int32 or float32. Later regions cover earlier ones; pixels outside of all regions are 0. Regions must "
+	       "lie inside their images and inside the canvas.",
 	.inputs = {1, STK_MAX_INPUTS},
 	.args = multi_paste_args,
 	.args_size = sizeof(struct multi_paste),

@@ -16,7 +16,8 @@ struct pad_state {
 };
 
 static const struct stk_arg_def pad_args[] = {
-	STK_ARG(struct pad, fill_value, STK_ARG_FLOAT, "0.0", STK_FREE, STK_PER_SAMPLE | STK_INFINITE | STK_NAN, "Value of what is added."),
+	STK_ARG(struct pad, fill_value, STK_ARG_FLOAT, "0.0", STK_FREE, STK_PER_SAMPLE | STK_INFINITE | STK_NAN,
+		"Value of the added elements."),
 	{.name = "axes",
 		.type = STK_ARG_INTS,
 		.flags = STK_PER_SAMPLE | STK_SCALAR_OK,
@@ -26,7 +27,7 @@ static const struct stk_arg_def pad_args[] = {
 		.shapes = true,
 		.alone = true,
 		.doc = "Dims to pad; negative ones count from the end. Default: all."},
-	STK_ARG(struct pad, axis_names, STK_ARG_STRING, NULL, STK_FREE, 0, "The same by letters of the layout."),
+	STK_ARG(struct pad, axis_names, STK_ARG_STRING, NULL, STK_FREE, 0, "The same as letters of the layout."),
 	{.name = "shape",
 		.type = STK_ARG_INTS,
 		.flags = STK_PER_SAMPLE | STK_SCALAR_OK,
@@ -34,8 +35,8 @@ static const struct stk_arg_def pad_args[] = {
 		.min = -0x1p40,
 		.max = 0x1p40,
 		.shapes = true,
-		.doc = "Extents to reach along the axes, one value or one for each of them; a tensor that has more keeps them. -1 (or 0) "
-		       "and the default: the largest extent of the batch."},
+		.doc = "Least extents along the axes, one value or one for each of them; larger extents stay. -1 (or 0) and the default: "
+		       "the largest extent of the batch."},
 	{.name = "align",
 		.type = STK_ARG_INTS,
 		.flags = STK_PER_SAMPLE | STK_SCALAR_OK,
@@ -43,7 +44,7 @@ static const struct stk_arg_def pad_args[] = {
 		.min = 1,
 		.max = 0x1p31,
 		.shapes = true,
-		.doc = "Extents become multiples of this, one value or one for each of the axes."},
+		.doc = "Extents are rounded up to a multiple of this, one value or one for each of the axes."},
 	STK_ARG_END,
 };
 
@@ -170,9 +171,10 @@ static unsigned pad_classify(const void *args, const struct stk_desc *in)
 
 const struct stk_op_def stk__op_pad = {
 	.name = "pad",
-	.doc = "Pads tensors at the end of their dims.\n\nExtents grow to shape, or to the largest of the batch, then to "
-	       "multiples of align. Where all extents are known before data is, from shape\n"
-	       "or from what the operators before it make, no sample waits for others.",
+	.doc = "Pads tensors at the end of their dims.\n\n"
+	       "Extents grow to shape, or to the largest of the batch, then to multiples of align. If all extents are known before the "
+	       "run, from shape\n"
+	       "or from earlier operators, no sample waits for others.",
 	.inputs = {1, 1},
 	.layouts = "HWC CHW HW FHWC FCHW FHW",
 	.args = pad_args,

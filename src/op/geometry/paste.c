@@ -23,12 +23,12 @@ static const struct stk_arg_def paste_args[] = {
 	STK_ARG(struct paste, fill_value, STK_ARG_FLOATS, NULL, (0, 255), STK_REQUIRED | STK_SCALAR_OK,
 		"Colour of the canvas, from 0 to 255: one value, or one a channel."),
 	CANVAS(ratio, NULL, 1, 0x1p24, STK_REQUIRED, "Extents of the canvas as multiples of the image's, cut to whole pixels; at least 1."),
-	CANVAS(min_canvas_size, "0.0", 0, 0x1p24, 0, "The canvas is at least so high and so wide, in pixels."),
+	CANVAS(min_canvas_size, "0.0", 0, 0x1p24, 0, "Least height and width of the canvas, in pixels."),
 	STK_ARG(struct paste, paste_x, STK_ARG_FLOAT, "0.5", (0, 1), STK_PER_SAMPLE,
-		"Where the image lies: 0 at the left edge of the canvas, 1 at its right."),
+		"Place of the image: 0 at the left edge of the canvas, 1 at its right."),
 	STK_ARG(struct paste, paste_y, STK_ARG_FLOAT, "0.5", (0, 1), STK_PER_SAMPLE,
-		"Where the image lies: 0 at the top edge of the canvas, 1 at its bottom."),
-	STK_ARG(struct paste, n_channels, STK_ARG_INT, "3", (1, 1024), 0, "Channels of the image."),
+		"Place of the image: 0 at the top edge of the canvas, 1 at its bottom."),
+	STK_ARG(struct paste, n_channels, STK_ARG_INT, "3", (1, 1024), 0, "Number of channels of the image."),
 	STK_ARG_END,
 };
 
@@ -36,7 +36,7 @@ static enum stk_status check_image(const struct paste *a, const struct stk_desc 
 {
 	int64_t channels = stk__dims_channels(dims, in);
 	if (in->dtype != STK_NO_DTYPE && in->dtype != STK_UINT8)
-		return stk__fail(err, STK_UNSUPPORTED, "images are of uint8 here, not %s; cast them, or take multi_paste",
+		return stk__fail(err, STK_UNSUPPORTED, "images must be of uint8 here, not %s; cast them, or use multi_paste",
 			stk_dtype_name(in->dtype));
 	if (in->ndim >= 0 && (in->ndim != 3 || dims->c != 2 || dims->h != 0))
 		return stk__fail(err, STK_SHAPE, "the input must be an image of layout HWC; transpose it");
@@ -87,7 +87,8 @@ static enum stk_status paste_lower_jobs(const struct stk_call *call, struct stk_
 
 const struct stk_op_def stk__op_paste = {
 	.name = "paste",
-	.doc = "Pastes images on larger canvases of one colour.\n\nImages are uint8, of layout HWC; so is the output.",
+	.doc = "Pastes images on larger canvases of one colour.\n\n"
+	       "Images are uint8, with layout HWC; so is the output.",
 	.inputs = {1, 1},
 	.layouts = "HWC",
 	.args = paste_args,

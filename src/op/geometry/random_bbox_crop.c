@@ -16,42 +16,45 @@ struct random_bbox_crop {
 
 static const struct stk_arg_def random_bbox_crop_args[] = {
 	STK_ARG(struct random_bbox_crop, scaling, STK_ARG_FLOATS, NULL, (0, 1), 0,
-		"Range from which each extent of the window is drawn, as a share of the image's. Default: [1.0, 1.0]."),
+		"Range from which each extent of the window is drawn, as a fraction of the image's. Default: [1.0, 1.0]."),
 	STK_ARG(struct random_bbox_crop, aspect_ratio, STK_ARG_FLOATS, NULL, (0, HUGE_VAL), 0,
-		"Range of width / height: in pixels where input_shape is given, else of the shares. For boxes of three dims also three ranges, of "
-		"width / height, width / depth, height / depth. Default: [1.0, 1.0]."),
+		"Range of width / height: in pixels if input_shape is given, else of the fractions. For boxes of three dims also three "
+		"ranges, of width / height, width / depth, height / depth. Default: [1.0, 1.0]."),
 	STK_ARG(struct random_bbox_crop, thresholds, STK_ARG_FLOATS, "[0.0]", (0, 1), STK_SCALAR_OK,
-		"What boxes must reach at least, one of them drawn for each search: see threshold_type."),
+		"Thresholds that boxes must reach, of which one is drawn for each search: see threshold_type."),
 	{.name = "threshold_type",
 		.type = STK_ARG_STRING,
 		.offset = offsetof(struct random_bbox_crop, threshold_type),
 		.fallback = "\"iou\"",
 		.choices = "iou|overlap",
-		.doc = "What thresholds are of: intersection over union of a box and the window, or the share of the box that lies inside."},
+		.doc = "The value that is compared with a threshold: intersection over union of a box and the window, or the fraction of "
+		       "the box that lies inside."},
 	STK_ARG(struct random_bbox_crop, all_boxes_above_threshold, STK_ARG_BOOL, "true", STK_FREE, 0,
 		"All boxes must reach the threshold; false: one is enough."),
 	STK_ARG(struct random_bbox_crop, allow_no_crop, STK_ARG_BOOL, "true", STK_FREE, 0,
-		"The whole image may be the result, as if it were one more threshold. No effect with crop_shape."),
+		"Allows the whole image as the result, as if that were one more threshold. No effect with crop_shape."),
 	STK_ARG(struct random_bbox_crop, num_attempts, STK_ARG_INT, "1", (1, 1e6), 0,
-		"Windows that are drawn before another threshold is."),
+		"Number of windows that are drawn before another threshold is drawn."),
 	STK_ARG(struct random_bbox_crop, total_num_attempts, STK_ARG_INT, "-1", (-1, 1e6), 0,
-		"Windows that are drawn before the best one is taken; -1: until one will do."),
+		"Number of windows that are drawn before the best one is taken; -1: draw until one satisfies the threshold."),
 	STK_ARG(struct random_bbox_crop, bbox_prune_threshold, STK_ARG_FLOAT, NULL, (0, 1), 0,
-		"Boxes stay of which at least this share lies in the window. Default: those whose centre does."),
+		"Keeps boxes of which at least this fraction lies in the window. Default: keeps those whose centre does."),
 	STK_ARG(struct random_bbox_crop, bbox_layout, STK_ARG_STRING, NULL, STK_FREE, 0,
-		"What the values of a box are, in any order: xyXY, where it begins and ends, or xyWH, with its extents; xyzXYZ or xyzWHD of three "
+		"The meaning of a box's values, in any order: xyXY, start and end, or xyWH, start and extents; xyzXYZ or xyzWHD for three "
 		"dims. Default: xyXY, xyzXYZ."),
 	STK_ARG(struct random_bbox_crop, ltrb, STK_ARG_BOOL, "true", STK_FREE, 0,
-		"False is bbox_layout=\"xyWH\", or xyzWHD, where that is not given."),
+		"False stands for bbox_layout=\"xyWH\", or xyzWHD, if that is not given."),
 	STK_ARG(struct random_bbox_crop, crop_shape, STK_ARG_INTS, NULL, (1, 0x1p28), STK_PER_SAMPLE | STK_SCALAR_OK,
 		"Extents of the window in pixels, instead of scaling and aspect_ratio; needs input_shape."),
 	STK_ARG(struct random_bbox_crop, input_shape, STK_ARG_INTS, NULL, (1, 0x1p28), STK_PER_SAMPLE | STK_SCALAR_OK,
 		"Extents of the image in pixels."),
 	STK_ARG(struct random_bbox_crop, shape_layout, STK_ARG_STRING, NULL, STK_FREE, 0,
-		"Order of crop_shape and input_shape: WH or HW; W, H and D in any order of three dims. Default: WH, WHD."),
+		"Order of crop_shape and input_shape: WH or HW; W, H and D in any order for three dims. Default: WH, WHD."),
 	STK_ARG(struct random_bbox_crop, output_bbox_indices, STK_ARG_BOOL, "false", STK_FREE, 0,
-		"Gives one more output: which boxes stay, int32."),
-	STK_ARG(struct random_bbox_crop, quiet, STK_ARG_BOOL, "false", STK_FREE, STK_ACCEPTED, "Taken; nothing is printed in any case."),
+		"Adds an output: the indices of the boxes that stay, int32."),
+	STK_ARG(struct random_bbox_crop, quiet, STK_ARG_BOOL, "false", STK_FREE, STK_ACCEPTED,
+		"Accepted and ignored: nothing is printed in "
+		"any case."),
 	STK_ARG(struct random_bbox_crop, seed, STK_ARG_INT, "-1", STK_FREE, 0,
 		"Operators with the same seed draw the same numbers; -1: a stream of the operator's own, from the pipeline's seed."),
 	STK_ARG_END,
@@ -96,7 +99,8 @@ static enum stk_status read_box(const struct box_layout *l, const float *v, int6
 		out->hi[d] += l->extents ? out->lo[d] : 0;
 		if (!(out->lo[d] >= 0 && out->lo[d] <= out->hi[d] && out->hi[d] <= 1 + slack))
 			return stk__fail(err, STK_INVALID,
-				"box %lld goes from %g to %g along dim %d; boxes are relative to the image, from 0 to 1, and end behind where they begin",
+				"box %lld goes from %g to %g along dim %d; boxes are relative to the image, from 0 to 1, and must end after "
+				"they begin",
 				(long long)i, (double)out->lo[d], (double)out->hi[d], d);
 		out->hi[d] = out->hi[d] < 1 ? out->hi[d] : 1;
 	}
@@ -132,8 +136,8 @@ static enum stk_status check_range(const char *name, struct stk_floats v, struct
 {
 	for (int32_t k = 0; k + 1 < v.count; k += 2)
 		if (!(v.v[k] <= v.v[k + 1]))
-			return stk__fail(
-				err, STK_INVALID, "%s goes from %g to %g: the least comes first", name, (double)v.v[k], (double)v.v[k + 1]);
+			return stk__fail(err, STK_INVALID, "%s goes from %g to %g: the least must come first", name, (double)v.v[k],
+				(double)v.v[k + 1]);
 	return STK_OK;
 }
 
@@ -147,13 +151,13 @@ static enum stk_status check_args(const struct stk_call *call, struct stk_error 
 		return stk__fail(err, STK_INVALID, "aspect_ratio has %d values; it takes a least and a most, or three such pairs",
 			a->aspect_ratio.count);
 	if (fixed && (a->scaling.count >= 0 || a->aspect_ratio.count >= 0))
-		return stk__fail(err, STK_INVALID, "crop_shape says how large windows are: leave out scaling and aspect_ratio");
+		return stk__fail(err, STK_INVALID, "crop_shape gives the extents of windows: leave out scaling and aspect_ratio");
 	if (fixed && a->input_shape.count < 0 && !stk__varies(call, &a->input_shape))
 		return stk__fail(err, STK_INVALID, "crop_shape is in pixels and needs input_shape");
 	if (a->thresholds.count == 0 || a->total_num_attempts == 0)
 		return stk__fail(err, STK_INVALID,
 			a->total_num_attempts ? "thresholds is empty: give one at least"
-					      : "total_num_attempts is 0: give 1 or more, or -1 for no end");
+					      : "total_num_attempts is 0: give 1 or more, or -1 for no limit");
 	enum stk_status s = check_range("scaling", a->scaling, err);
 	return s ? s : check_range("aspect_ratio", a->aspect_ratio, err);
 }
@@ -196,13 +200,13 @@ static enum stk_status check_inputs(const struct stk_call *call, int32_t *ndim, 
 	const struct stk_desc *boxes = &call->in[0].desc, *labels = call->n_in > 1 ? &call->in[1].desc : NULL;
 	*ndim = boxes->ndim == 2 && boxes->shape[1] >= 0 ? (int32_t)(boxes->shape[1] / 2) : -1;
 	if (boxes->dtype != STK_NO_DTYPE && boxes->dtype != STK_FLOAT)
-		return stk__fail(err, STK_UNSUPPORTED, "boxes are of float32, not %s; cast them", stk_dtype_name(boxes->dtype));
+		return stk__fail(err, STK_UNSUPPORTED, "boxes must be of float32, not %s; cast them", stk_dtype_name(boxes->dtype));
 	if (boxes->ndim >= 0 && (boxes->ndim != 2 || (boxes->shape[1] >= 0 && boxes->shape[1] != 4 && boxes->shape[1] != 6)))
-		return stk__fail(err, STK_SHAPE, "boxes are a tensor of shape (number, 4), or (number, 6) of three dims");
+		return stk__fail(err, STK_SHAPE, "boxes must be a tensor of shape (number, 4), or (number, 6) for three dims");
 	if (labels && labels->dtype != STK_NO_DTYPE && labels->dtype != STK_INT32)
-		return stk__fail(err, STK_UNSUPPORTED, "labels are of int32, not %s; cast them", stk_dtype_name(labels->dtype));
+		return stk__fail(err, STK_UNSUPPORTED, "labels must be of int32, not %s; cast them", stk_dtype_name(labels->dtype));
 	if (labels && labels->ndim >= 0 && labels->ndim != 1 && (labels->ndim != 2 || (labels->shape[1] >= 0 && labels->shape[1] != 1)))
-		return stk__fail(err, STK_SHAPE, "labels are a tensor of shape (number) or (number, 1), not of %d dims", labels->ndim);
+		return stk__fail(err, STK_SHAPE, "labels must be a tensor of shape (number) or (number, 1), not of %d dims", labels->ndim);
 	if (labels && labels->ndim >= 0 && boxes->ndim >= 0 && labels->shape[0] >= 0 && boxes->shape[0] >= 0 &&
 		labels->shape[0] != boxes->shape[0])
 		return stk__fail(err, STK_SHAPE, "%lld labels for %lld boxes: give one a box", (long long)labels->shape[0],
@@ -291,11 +295,12 @@ static enum stk_status random_bbox_crop_run(const struct stk_call *call, struct 
 
 const struct stk_op_def stk__op_random_bbox_crop = {
 	.name = "random_bbox_crop",
-	.doc = "Draws a window of an image that its boxes agree with, and gives the boxes in it.\n\n"
-	       "The input is boxes, float32 rows of 4 values (6 of three dims), relative to the image, whose extents are 1; a second input, int32, has "
-	       "their labels. Outputs: where the window begins and its extents, float32, (x, y) and (width, height), as slice takes them, relative or "
-	       "with crop_shape in pixels; the boxes that stay, relative to the window and cut off at its edges; their labels, where they are given; "
-	       "which they are, with output_bbox_indices. Windows without a box that stays are not taken, unless there is none at all.",
+	.doc = "Draws a window of an image that contains enough of its boxes, and outputs the boxes in it.\n\n"
+	       "The input is boxes, float32 rows of 4 values (6 for three dims), relative to the image, whose extents are 1; a second "
+	       "input, int32, has their labels. Outputs: the window's start and extents, float32, (x, y) and (width, height), as slice "
+	       "takes them, relative or with crop_shape in pixels; the boxes that stay, relative to the window and cut off at its "
+	       "edges; their labels, if these are an input; their indices, with output_bbox_indices. If the input has boxes, a window "
+	       "in which none stays is not accepted, except as the best of total_num_attempts.",
 	.inputs = {1, 2},
 	.output_count = random_bbox_crop_outputs,
 	.host_inputs = 3,

@@ -18,7 +18,7 @@ static const struct stk_arg_def random_crop_args[] = {
 	STK_ARG(struct random_crop, size, STK_ARG_INTS, NULL, (1, 0x1p24), STK_REQUIRED | STK_SCALAR_OK,
 		"Height and width of the window, or one value for both."),
 	STK_ARG(struct random_crop, padding, STK_ARG_INTS, "[0, 0, 0, 0]", (0, 0x1p24), STK_SCALAR_OK,
-		"How far the window may reach outside: left, top, right and bottom, or one value for all."),
+		"Pixels by which the window may reach outside of the image: left, top, right and bottom, or one value for all."),
 	STK_ARG(struct random_crop, fill_values, STK_ARG_FLOATS, "[0.0]", STK_FREE, STK_SCALAR_OK | STK_INFINITE | STK_NAN,
 		"Values outside the image, one or one a channel."),
 	{.name = "smaller",
@@ -26,7 +26,7 @@ static const struct stk_arg_def random_crop_args[] = {
 		.offset = offsetof(struct random_crop, smaller),
 		.fallback = "\"fill\"",
 		.choices = "fill|error",
-		.doc = "What becomes of an image that is smaller than the window, its padding included: it is filled up, or an error."},
+		.doc = "What to do about an image that, with its padding, is smaller than the window: fill it up, or fail."},
 	STK_ARG(struct random_crop, seed, STK_ARG_INT, "-1", STK_FREE, 0,
 		"Operators with the same seed draw the same numbers; -1: a stream of the operator's own, from the pipeline's seed."),
 	STK_ARG_END,
@@ -131,8 +131,8 @@ static bool random_crop_recipe(const struct stk_call *call, struct stk_recipe *r
 const struct stk_op_def stk__op_random_crop = {
 	.name = "random_crop",
 	.doc = "Crops a window of fixed extent at a random place.\n\n"
-	       "Every place at which the window lies inside the image and its padding has the same chance. What lies outside the image is "
-	       "filled, also where\n"
+	       "All places at which the window lies inside the image and its padding have the same chance. The part outside the image "
+	       "is filled, even if\n"
 	       "the window is larger than image and padding.",
 	.inputs = {1, 1},
 	.layouts = "HWC HW FHWC",

@@ -5,11 +5,11 @@
 
 const struct stk_arg_def stk__random_crop_group[] = {
 	STK_ARG(struct stk_random_crop_args, random_area, STK_ARG_FLOATS, "[0.08, 1.0]", (0, 1), 0,
-		"Range from which the window's share of the image's area is drawn, uniformly."),
+		"Range from which the window's part of the image's area is drawn, uniformly."),
 	STK_ARG(struct stk_random_crop_args, random_aspect_ratio, STK_ARG_FLOATS, "[0.75, 1.333333]", (1e-4, 1e4), 0,
 		"Range from which width / height is drawn, uniformly in its logarithm."),
 	STK_ARG(struct stk_random_crop_args, num_attempts, STK_ARG_INT, "10", (1, 1000), 0,
-		"How often to draw before the largest window of a legal aspect is taken."),
+		"Number of draws after which the largest window of an allowed aspect ratio is taken."),
 	STK_ARG(struct stk_random_crop_args, seed, STK_ARG_INT, "-1", STK_FREE, 0,
 		"Operators with the same seed draw the same numbers; -1: a stream of the operator's own, from the pipeline's seed."),
 	STK_ARG_END,

@@ -10,10 +10,10 @@ struct mask_pixel {
 
 static const struct stk_arg_def mask_pixel_args[] = {
 	STK_ARG(struct mask_pixel, foreground, STK_ARG_INT, "0", STK_FREE, STK_PER_SAMPLE,
-		"Draws of the marked pixels alone; 0: of all. Where none is marked, of all."),
-	STK_ARG(struct mask_pixel, threshold, STK_ARG_FLOAT, NULL, STK_FREE, STK_PER_SAMPLE, "Marked are values above this. Default: 0."),
+		"Draws only from the marked pixels; 0: from all pixels. If no pixel is marked, draws from all."),
+	STK_ARG(struct mask_pixel, threshold, STK_ARG_FLOAT, NULL, STK_FREE, STK_PER_SAMPLE, "Values above this are marked. Default: 0."),
 	STK_ARG(struct mask_pixel, value, STK_ARG_INT, NULL, STK_FREE, STK_PER_SAMPLE,
-		"Marked are values equal to this, instead of threshold."),
+		"Values equal to this are marked, instead of those above threshold."),
 	STK_ARG(struct mask_pixel, seed, STK_ARG_INT, "-1", STK_FREE, 0,
 		"Operators with the same seed draw the same numbers; -1: a stream of the operator's own, from the pipeline's seed."),
 	STK_ARG_END,
@@ -30,11 +30,11 @@ static enum stk_status mask_pixel_infer(const struct stk_call *call, struct stk_
 		return stk__fail(err, STK_INVALID, "threshold and value are both given: choose one");
 	if (in->dtype == STK_FLOAT16 || in->dtype == STK_BFLOAT16 || in->dtype == STK_FLOAT64)
 		return stk__fail(
-			err, STK_UNSUPPORTED, "masks are of whole numbers or float32, not %s; cast them", stk_dtype_name(in->dtype));
+			err, STK_UNSUPPORTED, "masks must be of whole numbers or float32, not %s; cast them", stk_dtype_name(in->dtype));
 	if (in->ndim == 0)
-		return stk__fail(err, STK_SHAPE, "a mask has at least 1 dim");
+		return stk__fail(err, STK_SHAPE, "a mask must have at least 1 dim");
 	if (!stk__building(call) && stk_desc_elements(in) == 0)
-		return stk__fail(err, STK_SHAPE, "a mask without pixels: there is nothing to draw");
+		return stk__fail(err, STK_SHAPE, "the mask has no pixels: there is nothing to draw");
 	return STK_OK;
 }
 
@@ -82,8 +82,9 @@ static enum stk_status mask_pixel_run(const struct stk_call *call, struct stk_er
 
 const struct stk_op_def stk__op_random_mask_pixel = {
 	.name = "segmentation.random_mask_pixel",
-	.doc = "Draws a pixel of a mask, of all or of those that are marked.\n\n"
-	       "The mask is a tensor of whole numbers or float32, of any number of dims. The output is the pixel's position, int64, one value a dim.",
+	.doc = "Draws a pixel of a mask, from all pixels or from those that are marked.\n\n"
+	       "The mask is a tensor of whole numbers or float32, with any number of dims. The output is the pixel's position, int64, "
+	       "one value a dim.",
 	.inputs = {1, 1},
 	.host_inputs = 1,
 	.args = mask_pixel_args,

@@ -17,29 +17,29 @@ struct object_bbox {
 
 static const struct stk_arg_def object_bbox_args[] = {
 	STK_ARG(struct object_bbox, classes, STK_ARG_INTS, NULL, (-0x1p31, 0x1p31 - 1), STK_PER_SAMPLE | STK_SCALAR_OK,
-		"Labels of which objects are. Default: all but the background, or 1, 2, ... with class_weights."),
+		"Labels that count as objects. Default: all but the background, or 1, 2, ... with class_weights."),
 	STK_ARG(struct object_bbox, class_weights, STK_ARG_FLOATS, NULL, (0, HUGE_VAL), STK_PER_SAMPLE | STK_SCALAR_OK,
-		"The chance of each of the classes, in any unit. Default: equal ones."),
+		"Weight of each class; the chance is the weight's part of the sum. Default: equal weights."),
 	STK_ARG(struct object_bbox, background, STK_ARG_INT, NULL, (-0x1p31, 0x1p31 - 1), STK_PER_SAMPLE,
-		"The label of what is no object. Default: 0, or the first of -1, -2, ... that is not in classes."),
+		"Label of the background. Default: 0, or the first of -1, -2, ... that is not in classes."),
 	STK_ARG(struct object_bbox, foreground_prob, STK_ARG_FLOAT, "1.0", (0, 1), STK_PER_SAMPLE,
-		"The chance of an object; else the whole mask is given."),
+		"The chance to draw an object; otherwise the box is the whole mask."),
 	STK_ARG(struct object_bbox, threshold, STK_ARG_INTS, NULL, (0, 0x1p31), STK_PER_SAMPLE | STK_SCALAR_OK,
-		"The least extent of a box, one value a dim, or one for all. Default: any."),
+		"The least extent of a box, one value a dim, or one for all. Default: any extent."),
 	STK_ARG(struct object_bbox, k_largest, STK_ARG_INT, NULL, (1, 0x1p31), 0,
-		"Draws of as many of the largest boxes of the class, or of all with ignore_class. Default: of all."),
+		"Draws only from this many of the largest boxes of the class, or of all boxes with ignore_class. Default: from all."),
 	STK_ARG(struct object_bbox, ignore_class, STK_ARG_BOOL, "false", STK_FREE, 0,
-		"All objects have the same chance; false: a class is drawn first, then one of its objects."),
+		"All objects have the same chance; false: first a class is drawn, then one of its objects."),
 	STK_ARG(struct object_bbox, output_class, STK_ARG_BOOL, "false", STK_FREE, 0,
-		"Gives the object's label too, int32; the background's where the whole mask is given."),
+		"Outputs the object's label too, int32; the background's label if the box is the whole mask."),
 	{.name = "format",
 		.type = STK_ARG_STRING,
 		.offset = offsetof(struct object_bbox, format),
 		.fallback = "\"anchor_shape\"",
 		.choices = "anchor_shape|start_end|box",
-		.doc = "Two outputs, where the box begins and its shape, or where it begins and ends; or one, both of the latter one after the other."},
+		.doc = "Outputs: the box's start and its shape, or its start and its end, or one output with the start followed by the end."},
 	STK_ARG(struct object_bbox, cache_objects, STK_ARG_BOOL, "false", STK_FREE, STK_ACCEPTED,
-		"Taken; objects are looked for each time."),
+		"Accepted and ignored: objects are searched for each time."),
 	STK_ARG(struct object_bbox, seed, STK_ARG_INT, "-1", STK_FREE, 0,
 		"Operators with the same seed draw the same numbers; -1: a stream of the operator's own, from the pipeline's seed."),
 	STK_ARG_END,
@@ -57,14 +57,13 @@ static enum stk_status check_classes(const struct stk_call *call, struct stk_err
 	bool classes = a->classes.count >= 0 || stk__varies(call, &a->classes),
 	     weights = a->class_weights.count >= 0 || stk__varies(call, &a->class_weights);
 	if (a->ignore_class && (classes || weights || a->output_class))
-		return stk__fail(
-			err, STK_INVALID, "ignore_class leaves no meaning to classes, class_weights and output_class: leave them out");
+		return stk__fail(err, STK_INVALID, "ignore_class excludes classes, class_weights and output_class: leave them out");
 	if (a->classes.count >= 0 && a->class_weights.count >= 0 && a->classes.count != a->class_weights.count)
 		return stk__fail(
 			err, STK_INVALID, "%d class_weights for %d classes: give one a class", a->class_weights.count, a->classes.count);
 	for (int32_t k = 0; k < a->classes.count && stk__int_given(a->background); k++)
 		if (a->classes.v[k] == a->background)
-			return stk__fail(err, STK_INVALID, "%lld is the background, and one of the classes", (long long)a->background);
+			return stk__fail(err, STK_INVALID, "%lld is both the background and one of the classes", (long long)a->background);
 	return STK_OK;
 }
 
@@ -77,10 +76,10 @@ static enum stk_status object_bbox_infer(const struct stk_call *call, struct stk
 		call->out[k].desc = (struct stk_desc){STK_INT32, k < boxes, {in->ndim < 0 ? -1 : in->ndim * (boxes == 1 ? 2 : 1)}, ""};
 	if (in->dtype == STK_FLOAT || in->dtype == STK_FLOAT16 || in->dtype == STK_BFLOAT16 || in->dtype == STK_FLOAT64 ||
 		in->dtype == STK_INT64 || in->dtype == STK_UINT64)
-		return stk__fail(
-			err, STK_UNSUPPORTED, "labels are whole numbers of up to 32 bits, not %s; cast them", stk_dtype_name(in->dtype));
+		return stk__fail(err, STK_UNSUPPORTED, "labels must be whole numbers of up to 32 bits, not %s; cast them",
+			stk_dtype_name(in->dtype));
 	if (in->ndim == 0)
-		return stk__fail(err, STK_SHAPE, "a mask has at least 1 dim");
+		return stk__fail(err, STK_SHAPE, "a mask must have at least 1 dim");
 	if (in->ndim > 0 && a->threshold.count >= 0 && a->threshold.count != 1 && a->threshold.count != in->ndim)
 		return stk__fail(err, STK_INVALID, "threshold has %d values for a mask of %d dims: give one, or one a dim",
 			a->threshold.count, in->ndim);
@@ -260,10 +259,10 @@ static enum stk_status object_bbox_run(const struct stk_call *call, struct stk_e
 
 const struct stk_op_def stk__op_random_object_bbox = {
 	.name = "segmentation.random_object_bbox",
-	.doc = "Draws an object of a mask and gives its box.\n\n"
-	       "The mask is a tensor of labels, whole numbers of up to 32 bits, of any number of dims. An object is what is connected of one label, from "
-	       "neighbour to neighbour along dims. Where there is none, or none that is large enough, the whole mask is given. Outputs are int32, one "
-	       "value a dim.",
+	.doc = "Draws an object of a mask and outputs its box.\n\n"
+	       "The mask is a tensor of labels, whole numbers of up to 32 bits, of any number of dims. An object is a set of elements "
+	       "with one label that are connected, from neighbour to neighbour along dims. If there is no object that is large enough, "
+	       "the box is the whole mask. Outputs are int32, one value a dim.",
 	.inputs = {1, 1},
 	.output_count = object_bbox_outputs,
 	.host_inputs = 1,

@@ -40,7 +40,7 @@ static enum stk_status random_resized_crop_infer(const struct stk_call *call, st
 	if (stk__building(call))
 		return STK_OK;
 	if (in->shape[dims.h] < 1 || in->shape[dims.w] < 1)
-		return stk__fail(err, STK_SHAPE, "an image without pixels");
+		return stk__fail(err, STK_SHAPE, "the image has no pixels");
 	struct stk_random random = call->random;
 	struct stk_rect w = stk__random_crop(&a->crop, &random, (int32_t)in->shape[dims.w], (int32_t)in->shape[dims.h]);
 	r->roi_x0 = (float)w.x;
@@ -58,9 +58,9 @@ static void random_resized_crop_lower(const struct stk_call *call, struct stk_pa
 const struct stk_op_def stk__op_random_resized_crop = {
 	.name = "random_resized_crop",
 	.doc = "Resizes a random window of an image.\n\n"
-	       "The window's share of the area and its aspect ratio are drawn within bounds, the aspect ratio uniformly in its logarithm. "
-	       "Filters may read\n"
-	       "around the window. After decoders.image only the part that is needed is decoded.",
+	       "The window's part of the area and its aspect ratio are drawn within bounds, the aspect ratio uniformly in its "
+	       "logarithm. Filters may read\n"
+	       "around the window. After decoders.image only the needed part is decoded.",
 	.inputs = {1, 1},
 	.layouts = "HWC CHW HW FHWC FCHW FHW",
 	.args = random_resized_crop_args,

@@ -20,9 +20,9 @@ static const struct stk_arg_def remap_args[] = {
 		.offset = offsetof(struct remap, pixel_origin),
 		.fallback = "\"corner\"",
 		.choices = "corner|center",
-		.doc = "Which point of the first pixel is at (0, 0): its top left corner, or its centre, as OpenCV has it."},
+		.doc = "The point of the first pixel that has the coordinates (0, 0): its top left corner, or its centre, as in OpenCV."},
 	STK_ARG(struct remap, relative, STK_ARG_BOOL, "false", STK_FREE, 0,
-		"The maps say how far from its own place an output pixel is taken, and pixel_origin has no effect."),
+		"The maps hold the distance of each output pixel from its source, and pixel_origin has no effect."),
 	STK_ARG(struct remap, fill_value, STK_ARG_FLOATS, "[0.0]", STK_FREE, STK_SCALAR_OK | STK_NAN,
 		"Value outside the image: one, or one a channel."),
 	STK_ARG_END,
@@ -36,14 +36,15 @@ struct map_dims {
 static enum stk_status read_map(const struct stk_desc *d, char which, struct map_dims *out, struct stk_error *err)
 {
 	if (d->dtype != STK_NO_DTYPE && d->dtype != STK_FLOAT)
-		return stk__fail(err, STK_UNSUPPORTED, "map%c is float32, not %s; cast it", which, stk_dtype_name(d->dtype));
+		return stk__fail(err, STK_UNSUPPORTED, "map%c must be float32, not %s; cast it", which, stk_dtype_name(d->dtype));
 	if (d->ndim < 0)
 		return STK_OK;
 	out->frames = d->layout[0] == 'F' || d->ndim == 4;
 	out->h = out->frames;
 	int32_t planes = d->ndim - out->frames;
 	if ((planes != 2 && planes != 3) || (planes == 3 && d->shape[d->ndim - 1] >= 0 && d->shape[d->ndim - 1] != 1))
-		return stk__fail(err, STK_SHAPE, "map%c has one value a pixel, of layout HW or HWC, with leading frames or without", which);
+		return stk__fail(
+			err, STK_SHAPE, "map%c must have one value a pixel, with layout HW or HWC, with leading frames or without", which);
 	return STK_OK;
 }
 
@@ -95,7 +96,7 @@ static enum stk_status remap_infer(const struct stk_call *call, struct stk_error
 			(long long)map->shape[0], h ? (long long)in->shape[0] : 1LL);
 	for (int32_t d = h; d < h + 2 && !stk__building(call); d++)
 		if (in->shape[d] == 0 && stk_desc_elements(out) > 0)
-			return stk__fail(err, STK_SHAPE, "an image without pixels");
+			return stk__fail(err, STK_SHAPE, "the image has no pixels");
 	return STK_OK;
 }
 
@@ -124,10 +125,11 @@ static enum stk_status remap_lower_jobs(const struct stk_call *call, struct stk_
 
 const struct stk_op_def stk__op_remap = {
 	.name = "experimental.remap",
-	.doc = "Takes each pixel of an image from where two maps say.\n\n"
-	       "The output has the extents of mapx and mapy, the second and third input: float32, one value a pixel, of layout HW or HWC. Its pixel "
-	       "(x, y) is the image's at (mapx(x, y), mapy(x, y)), in pixels; what lies outside the image is fill_value. Images have the layout HW, HWC or FHWC "
-	       "and are uint8, uint16, int16 or float32, with NN of any type. A sequence takes maps for each frame, with a leading dim, or one pair for all.",
+	.doc = "Takes each output pixel from the place in the image that two maps give.\n\n"
+	       "The output has the extents of mapx and mapy, the second and third input: float32, one value a pixel, with layout HW or "
+	       "HWC. Its pixel (x, y) is the image's at (mapx(x, y), mapy(x, y)), in pixels; places outside the image give fill_value. "
+	       "Images have the layout HW, HWC or FHWC and are uint8, uint16, int16 or float32, with NN of any type. A sequence takes "
+	       "maps for each frame, with a leading dim, or one pair for all.",
 	.inputs = {3, 3},
 	.args = remap_args,
 	.args_size = sizeof(struct remap),

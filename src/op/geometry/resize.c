@@ -23,7 +23,7 @@ static const struct stk_arg_def resize_args[] = {
 	STK_ARG_GROUP(struct resize, extent, stk__extent_group),
 	STK_ARG_GROUP(struct resize, filter, stk__filter_group),
 	STK_ARG(struct resize, save_attrs, STK_ARG_BOOL, "false", STK_FREE, 0,
-		"Gives a second output: the input's height and width, of volumes depth, height and width, int32."),
+		"Adds an output: the input's height and width, or depth, height and width of a volume, int32."),
 	STK_ARG_END,
 };
 
@@ -126,15 +126,17 @@ static unsigned resize_classify(const void *args, const struct stk_desc *in)
 const struct stk_op_def stk__op_resize = {
 	.name = "resize",
 	.doc = "Resizes images and volumes.\n\n"
-	       "Extents are given by resize_x and resize_y (and resize_z), by size, or by resize_shorter or resize_longer; what is left out follows "
-	       "from mode. Rounding gives at least one pixel. Linear filtering with antialias is a triangle that grows with the scale, the rule of "
-	       "Pillow and DALI. With a region of interest the region becomes the output, and filters may read around it. Volumes have the layout "
-	       "DHWC or CDHW; they, CFHW, and all with save_attrs are computed in float32 and rounded once.",
+	       "Extents are given by resize_x and resize_y (and resize_z), by size, or by resize_shorter or resize_longer; extents "
+	       "that are not given follow from mode. Rounding gives at least one pixel. Linear filtering with antialias is a triangle "
+	       "that grows with the scale, the rule of Pillow and DALI. With a region of interest the region becomes the output, and "
+	       "filters may read around it. Volumes have the layout DHWC or CDHW. Volumes, images of layout CFHW, and all inputs with "
+	       "save_attrs are computed in float32 and rounded once.",
 	.inputs = {1, 1},
 	.output_count = resize_outputs,
 	.layouts = STK_RESIZE_IMAGES,
-	.tolerance = "Where a scale is a small fraction, as 3/2 or 4, many results lie half way between two integers, and the last bit of "
-		     "a sum of products decides: then 90% are equal and the others differ by 1.",
+	.tolerance =
+		"If a scale is a small fraction, such as 3/2 or 4, many results lie half way between two integers, and the last bit of "
+		"a sum of products decides: then 90% are equal and the others differ by 1.",
 	.args = resize_args,
 	.args_size = sizeof(struct resize),
 	.flags = STK_OP_IMAGES,

@@ -12,8 +12,8 @@
 
 const struct stk_arg_def stk__filter_group[] = {
 	FILTER(interp_type, "1", "Filter for both directions: NN, LINEAR, CUBIC, LANCZOS3, TRIANGULAR or GAUSSIAN."),
-	FILTER(mag_filter, NULL, "Filter along an axis that grows; default: interp_type."),
-	FILTER(min_filter, NULL, "Filter along an axis that shrinks; default: interp_type."),
+	FILTER(mag_filter, NULL, "Filter along an axis that grows. Default: interp_type."),
+	FILTER(min_filter, NULL, "Filter along an axis that shrinks. Default: interp_type."),
 	STK_ARG(struct stk_filter_args, antialias, STK_ARG_BOOL, "true", STK_FREE, 0,
 		"Widens the filter with the scale along an axis that shrinks; NN never does."),
 	{.name = "border",
@@ -21,8 +21,8 @@ const struct stk_arg_def stk__filter_group[] = {
 		.offset = offsetof(struct stk_filter_args, border),
 		.fallback = "\"repeat\"",
 		.choices = "repeat|drop",
-		.doc = "What a filter finds outside the image: the edge's pixel again, or nothing, and then the rest counts for all, "
-		       "Pillow's rule."},
+		.doc = "How filters continue outside the image: they repeat the edge's pixel, or leave outside pixels out and scale up the "
+		       "weights of the others, as Pillow does."},
 	STK_ARG(struct stk_filter_args, dtype, STK_ARG_DTYPE, NULL, (0, STK_DTYPE_COUNT - 1), 0,
 		"Type of the output: float32, or the input's (the default), to which values are rounded."),
 	STK_ARG_END,
@@ -32,7 +32,7 @@ enum stk_status stk__filter_of_args(const struct stk_filter_args *a, enum stk_dt
 {
 	enum stk_dtype dtype = stk__dtype_or(a->dtype, in);
 	if (in != STK_NO_DTYPE && dtype != in && dtype != STK_FLOAT)
-		return stk__fail(err, STK_UNSUPPORTED, "a resize of %s gives %s or float32, not %s; cast what it gives", stk_dtype_name(in),
+		return stk__fail(err, STK_UNSUPPORTED, "a resize of %s gives %s or float32, not %s; cast its result", stk_dtype_name(in),
 			stk_dtype_name(in), stk_dtype_name(dtype));
 	out->min_filter = (uint8_t)(a->min_filter < 0 ? a->interp_type : a->min_filter);
 	out->mag_filter = (uint8_t)(a->mag_filter < 0 ? a->interp_type : a->mag_filter);
@@ -49,31 +49,32 @@ enum stk_status stk__filter_of_args(const struct stk_filter_args *a, enum stk_dt
 	}
 
 const struct stk_arg_def stk__extent_core_group[] = {
-	PIXELS(resize_x, FLOAT, 0, "Width of the output; 0: as mode says. Negative mirrors the image."),
-	PIXELS(resize_y, FLOAT, 0, "Height of the output; 0: as mode says. Negative mirrors the image."),
-	PIXELS(resize_z, FLOAT, 0, "Depth of the output, of volumes; 0: as mode says. Negative mirrors the volume."),
+	PIXELS(resize_x, FLOAT, 0, "Width of the output; 0: the width follows from mode. Negative mirrors the image."),
+	PIXELS(resize_y, FLOAT, 0, "Height of the output; 0: the height follows from mode. Negative mirrors the image."),
+	PIXELS(resize_z, FLOAT, 0, "Depth of the output, for volumes; 0: the depth follows from mode. Negative mirrors the volume."),
 	PIXELS(resize_shorter, FLOAT, 0, "Length of the shorter side; the other keeps the aspect ratio, up to max_size."),
 	PIXELS(resize_longer, FLOAT, 0, "Length of the longer side; the other keeps the aspect ratio."),
 	PIXELS(size, FLOATS, STK_SCALAR_OK,
-		"Height and width of the output, of volumes depth, height and width, or one value for all; 0 as for resize_x. Where all are 0, extents stay as they are."),
+		"Height and width of the output (for volumes depth, height and width), or one value for all; 0 as for resize_x. If all are "
+		"0, extents do not change."),
 	STK_ARG(struct stk_extent_args, max_size, STK_ARG_FLOATS, NULL, (0, 0x1p24), STK_SCALAR_OK,
-		"Limit of each extent, in the order of size, or one for all, that mode works with; 0: none. Default: none."),
+		"Limit of each extent, in the order of size, or one for all, which mode respects; 0: no limit. Default: no limit."),
 	STK_ARG(struct stk_extent_args, roi_start, STK_ARG_FLOATS, NULL, STK_FREE, STK_PER_SAMPLE,
-		"Where the region to resize begins, in pixels, in the order of size; may be fractional. Default: the image."),
+		"Start of the region to resize, in pixels, in the order of size; may be fractional. Default: the whole image."),
 	STK_ARG(struct stk_extent_args, roi_end, STK_ARG_FLOATS, NULL, STK_FREE, STK_PER_SAMPLE,
-		"Where the region ends; before roi_start: mirrored."),
+		"End of the region; if it is before roi_start, the output is mirrored."),
 	STK_ARG(struct stk_extent_args, roi_relative, STK_ARG_BOOL, "false", STK_FREE, 0,
-		"roi_start and roi_end are shares of the extents, 0..1."),
+		"roi_start and roi_end are fractions of the extents, 0..1."),
 	STK_ARG(struct stk_extent_args, subpixel_scale, STK_ARG_BOOL, "true", STK_FREE, 0,
-		"Where an extent was rounded, adjusts the region so that the scale is the exact one; false resizes just the region, as "
-		"Pillow does."),
+		"If an extent was rounded, adjusts the region so that the scale stays exact; false resizes exactly the region, as Pillow "
+		"does."),
 	{.name = "mode",
 		.type = STK_ARG_STRING,
 		.offset = offsetof(struct stk_extent_args, mode),
 		.fallback = "\"default\"",
 		.choices = "default|stretch|not_larger|not_smaller",
-		.doc = "What holds for extents not given: default keeps the aspect ratio, stretch the extent; not_larger and not_smaller "
-		       "keep the aspect ratio inside or around those given."},
+		.doc = "How extents that are not given follow: default keeps the aspect ratio, stretch keeps the extent; not_larger and "
+		       "not_smaller keep the aspect ratio inside or around those given."},
 	STK_ARG_END,
 };
 
@@ -84,7 +85,7 @@ const struct stk_arg_def stk__extent_group[] = {
 		.offset = offsetof(struct stk_extent_args, rounding),
 		.fallback = "\"round\"",
 		.choices = "round|truncate",
-		.doc = "How an extent that follows from the other axis becomes whole: to the nearest, or cut, as torchvision does."},
+		.doc = "How an extent that follows from the other axis is rounded: to the nearest, or down, as torchvision does."},
 	STK_ARG_END,
 };
 

@@ -31,7 +31,8 @@ int32_t stk__resize_dims(const struct stk_desc *in, int32_t dims[3])
 enum stk_status stk__resize_axes_type(enum stk_dtype dtype, struct stk_error *err)
 {
 	if (dtype != STK_NO_DTYPE && !stk__dtype_in_float(dtype))
-		return stk__fail(err, STK_UNSUPPORTED, "tensors of %s are not resized; cast them to float32 first", stk_dtype_name(dtype));
+		return stk__fail(
+			err, STK_UNSUPPORTED, "tensors of %s cannot be resized; cast them to float32 first", stk_dtype_name(dtype));
 	return STK_OK;
 }
 
@@ -44,14 +45,13 @@ enum stk_status stk__resize_axes(const struct stk_extents *x, const int32_t *dim
 			return STK_OK;
 	for (int32_t d = 0; d < x->n; d++) {
 		if (x->in[d] > STK_PASS_MAX_EXTENT)
-			return stk__fail(
-				err, STK_LIMIT, "a dim of %lld; resized are dims of up to %d", (long long)x->in[d], STK_PASS_MAX_EXTENT);
+			return stk__fail(err, STK_LIMIT, "a dim has the extent %lld; only dims of up to %d can be resized",
+				(long long)x->in[d], STK_PASS_MAX_EXTENT);
 		if (x->out[d] == x->in[d] && x->begin[d] == 0 && x->end[d] == (float)x->in[d])
 			continue;
 		if (out->n == STK_RESIZE_PHASES)
 			return stk__fail(err, STK_UNSUPPORTED,
-				"more than %d dims change their extent or have a region: resize some of them first, and "
-				"then the others",
+				"more than %d dims change their extent or have a region: resize some of them first, and then the others",
 				STK_RESIZE_PHASES);
 		float extent = fabsf(x->end[d] - x->begin[d]);
 		uint8_t filter = (float)x->out[d] < extent ? filters->min_filter : filters->mag_filter;

@@ -120,11 +120,13 @@ static void resize_crop_mirror_lower(const struct stk_call *call, struct stk_pas
 const struct stk_op_def stk__op_resize_crop_mirror = {
 	.name = "resize_crop_mirror",
 	.doc = "Resizes images and volumes, keeps a window of them and mirrors it.\n\n"
-	       "The same as resize, crop and flip one after the other; only what is kept is computed. The window lies inside the resized image.",
+	       "The same as resize, crop and flip one after the other, but only the kept pixels are computed. The window lies inside "
+	       "the resized image.",
 	.inputs = {1, 1},
 	.layouts = STK_RESIZE_IMAGES,
-	.tolerance = "Where a scale is a small fraction, as 3/2 or 4, many results lie half way between two integers, and the last bit of "
-		     "a sum of products decides: then 90% are equal and the others differ by 1.",
+	.tolerance =
+		"If a scale is a small fraction, such as 3/2 or 4, many results lie half way between two integers, and the last bit of "
+		"a sum of products decides: then 90% are equal and the others differ by 1.",
 	.args = resize_crop_mirror_args,
 	.args_size = sizeof(struct resize_crop_mirror),
 	.flags = STK_OP_IMAGES,

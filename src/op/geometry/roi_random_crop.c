@@ -15,11 +15,11 @@ struct roi_random_crop {
 
 static const struct stk_arg_def roi_random_crop_args[] = {
 	EXTENTS(crop_shape, 0, STK_REQUIRED, "Shape of the window: an extent for each dim."),
-	EXTENTS(roi_start, -0x1p40, STK_REQUIRED, "Where the region begins, one value a dim, or one for all."),
-	EXTENTS(roi_end, -0x1p40, 0, "Where the region ends, one value a dim, or one for all; or give roi_shape."),
+	EXTENTS(roi_start, -0x1p40, STK_REQUIRED, "Start of the region, one value a dim, or one for all."),
+	EXTENTS(roi_end, -0x1p40, 0, "End of the region, one value a dim, or one for all; or give roi_shape."),
 	EXTENTS(roi_shape, 0, 0, "Shape of the region, one value a dim, or one for all; or give roi_end."),
 	EXTENTS(in_shape, 0, 0,
-		"Shape of what the window is of, in which it then lies, as the region must. Default: that of the input, or none."),
+		"Shape of the tensor, inside which the region must lie and the window stays. Default: the shape of the input, or no limit."),
 	STK_ARG(struct roi_random_crop, seed, STK_ARG_INT, "-1", STK_FREE, 0,
 		"Operators with the same seed draw the same numbers; -1: a stream of the operator's own, from the pipeline's seed."),
 	STK_ARG_END,
@@ -43,7 +43,7 @@ static enum stk_status check_args(const struct stk_call *call, struct stk_error 
 	bool end = a->roi_end.count >= 0 || stk__varies(call, &a->roi_end),
 	     shape = a->roi_shape.count >= 0 || stk__varies(call, &a->roi_shape);
 	if (end == shape)
-		return stk__fail(err, STK_INVALID, "the region ends at roi_end or has a roi_shape: give one of them");
+		return stk__fail(err, STK_INVALID, "the region takes roi_end or roi_shape: give one of them");
 	if (call->n_in && (a->in_shape.count >= 0 || stk__varies(call, &a->in_shape)))
 		return stk__fail(err, STK_INVALID, "the shape is given twice, by an input and by in_shape: choose one");
 	return STK_OK;
@@ -79,8 +79,8 @@ static enum stk_status roi_random_crop_run(const struct stk_call *call, struct s
 		bool bounded = call->n_in || a->in_shape.count >= 0;
 		int64_t in = call->n_in ? call->in[0].desc.shape[d] : bounded ? value(a->in_shape, d) : 0;
 		if (end < start)
-			return stk__fail(err, STK_INVALID, "the region begins at %lld of dim %d and ends before, at %lld", (long long)start,
-				d, (long long)end);
+			return stk__fail(err, STK_INVALID, "the region begins at %lld of dim %d and ends earlier, at %lld",
+				(long long)start, d, (long long)end);
 		if (bounded && (start < 0 || end > in || crop > in))
 			return stk__fail(err, STK_SHAPE,
 				"the region %lld .. %lld and a window of %lld must lie inside dim %d of the input, which is %lld long",
@@ -96,9 +96,9 @@ static enum stk_status roi_random_crop_run(const struct stk_call *call, struct s
 
 const struct stk_op_def stk__op_roi_random_crop = {
 	.name = "roi_random_crop",
-	.doc = "Draws where a window lies that holds as much of a region of interest as it can.\n\n"
-	       "A window that is smaller than the region lies inside it; a larger one holds it. Where the shape of what it is of is given, it lies "
-	       "inside that. The output is its start, int64, one value a dim, as slice takes it.",
+	.doc = "Draws the place of a window that contains as much of a region of interest as possible.\n\n"
+	       "A window that is smaller than the region lies inside it; a larger one contains it. If the shape of the tensor is "
+	       "given, the window also lies inside the tensor. The output is the window's start, int64, one value a dim, for slice.",
 	.inputs = {0, 1},
 	.args = roi_random_crop_args,
 	.args_size = sizeof(struct roi_random_crop),

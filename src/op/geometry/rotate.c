@@ -18,7 +18,7 @@ static const struct stk_arg_def rotate_args[] = {
 		.min = -HUGE_VAL,
 		.max = HUGE_VAL,
 		.shapes = true,
-		.doc = "In degrees: counter-clockwise, or of volumes by the right-hand rule about the axis."},
+		.doc = "Angle in degrees: counter-clockwise, or for volumes by the right-hand rule about the axis."},
 	{.name = "axis",
 		.type = STK_ARG_FLOATS,
 		.flags = STK_PER_SAMPLE | STK_PER_FRAME,
@@ -26,7 +26,7 @@ static const struct stk_arg_def rotate_args[] = {
 		.min = -HUGE_VAL,
 		.max = HUGE_VAL,
 		.shapes = true,
-		.doc = "Of volumes, which need it: the axis of the rotation, (x, y, z), of any length but 0. Images have none: it is not looked at."},
+		.doc = "Axis of the rotation, (x, y, z), of any length but 0. Volumes need it; for images it is ignored."},
 	STK_ARG(struct rotate, keep_size, STK_ARG_BOOL, "false", STK_FREE, 0,
 		"The output has the input's extents; false: it holds the whole rotated image."),
 	STK_ARG_GROUP(struct rotate, warp, stk__warp_group),
@@ -102,12 +102,13 @@ static unsigned rotate_classify(const void *args, const struct stk_desc *in)
 const struct stk_op_def stk__op_rotate = {
 	.name = "rotate",
 	.doc = "Rotates images, and volumes about an axis.\n\n"
-	       "The output holds the whole rotated image, with its centre in the middle, unless keep_size or size say otherwise; its extents are "
-	       "then even or odd as those of the input that they show. Volumes have the layout DHWC, and may have leading frames.",
+	       "The output holds the whole rotated image, with its centre in the middle, unless keep_size or size say otherwise. Each "
+	       "extent is then even or odd like the input's extent along the nearest axis. Volumes have the layout DHWC, and may have "
+	       "leading frames.",
 	.inputs = {1, 1},
 	.layouts = STK_WARP_LAYOUTS,
-	.tolerance = "Positions are float32, and DALI's differ in their last bits: floats and 16-bit integers by up to 1e-4 of the range, "
-		     "and with NN a pixel in a thousand is its neighbour.",
+	.tolerance = "Positions are float32, and DALI's differ in their last bits: floats and 16-bit integers differ by up to 1e-4 of the "
+		     "range, and with NN one pixel in a thousand is a neighbour of DALI's.",
 	.args = rotate_args,
 	.args_size = sizeof(struct rotate),
 	.flags = STK_OP_IMAGES,

@@ -10,7 +10,7 @@ struct select_masks {
 
 static const struct stk_arg_def select_masks_args[] = {
 	STK_ARG(struct select_masks, reindex_masks, STK_ARG_BOOL, "false", STK_FREE, 0,
-		"A mask's id becomes its place in the first input; false: ids stay."),
+		"Replaces a mask's id by its index in the first input; false: ids stay."),
 	STK_ARG_END,
 };
 
@@ -26,16 +26,16 @@ static enum stk_status check_inputs(const struct stk_call *call, struct stk_erro
 	for (int32_t k = 0; k < 2; k++) {
 		const struct stk_desc *d = &call->in[k].desc;
 		if (d->dtype != STK_NO_DTYPE && d->dtype != STK_INT32)
-			return stk__fail(err, STK_UNSUPPORTED, "%s are of int32, not %s; cast them", k ? "polygons" : "mask ids",
+			return stk__fail(err, STK_UNSUPPORTED, "%s must be of int32, not %s; cast them", k ? "polygons" : "mask ids",
 				stk_dtype_name(d->dtype));
 	}
 	if (ids->ndim >= 0 && ids->ndim != 1)
-		return stk__fail(err, STK_SHAPE, "mask ids are a tensor of 1 dim, not of %d", ids->ndim);
+		return stk__fail(err, STK_SHAPE, "mask ids must be a tensor of 1 dim, not of %d", ids->ndim);
 	if (polygons->ndim >= 0 && (polygons->ndim != 2 || (polygons->shape[1] >= 0 && polygons->shape[1] != 3)))
 		return stk__fail(
-			err, STK_SHAPE, "polygons are a tensor of shape (number, 3): mask id, first vertex, the one past the last");
+			err, STK_SHAPE, "polygons must be a tensor of shape (number, 3): mask id, first vertex, the one past the last");
 	if (vertices->ndim >= 0 && vertices->ndim != 2)
-		return stk__fail(err, STK_SHAPE, "vertices are a tensor of 2 dims, one vertex a row, not of %d", vertices->ndim);
+		return stk__fail(err, STK_SHAPE, "vertices must be a tensor of 2 dims, one vertex a row, not of %d", vertices->ndim);
 	return STK_OK;
 }
 
@@ -60,7 +60,7 @@ static enum stk_status add_mask(const struct stk_call *call, int32_t place, stru
 		s->vertices += end - first;
 	}
 	if (s->count == before)
-		return stk__fail(err, STK_INVALID, "no polygon is of mask %d, which is selected", ids[place]);
+		return stk__fail(err, STK_INVALID, "mask %d is selected but has no polygon", ids[place]);
 	return STK_OK;
 }
 
@@ -110,9 +110,9 @@ static enum stk_status select_masks_run(const struct stk_call *call, struct stk_
 const struct stk_op_def stk__op_select_masks = {
 	.name = "segmentation.select_masks",
 	.doc = "Selects the polygons of some masks.\n\n"
-	       "Inputs: the ids of the masks, int32, each once; polygons, int32 rows of (mask id, first vertex, the one past the last); vertices, one a "
-	       "row, of any type and number of coordinates. Outputs: the polygons of the masks, all of each, in the order of the ids and then in "
-	       "their own, and their vertices.",
+	       "Inputs: the ids of the masks, int32, each once; polygons, int32 rows of (mask id, first vertex, the one past the "
+	       "last); vertices, one a row, of any type and number of coordinates. Outputs: all polygons of these masks, in the order "
+	       "of the ids and then in their own, and their vertices.",
 	.inputs = {3, 3},
 	.outputs = 2,
 	.host_inputs = 7,

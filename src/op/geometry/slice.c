@@ -23,8 +23,8 @@ static const struct stk_arg_def slice_args[] = {
 		.offset = offsetof(struct slice, border),
 		.fallback = "\"fill\"",
 		.choices = "fill|edge|reflect|symmetric",
-		.doc = "What lies outside with policy pad: fill_values, the nearest value, or the mirror image without the outermost value (dcb|abcd|cba) or with "
-		       "it (cba|abcd|dcb), again and again, as torchvision's padding_mode and NumPy's pad have it."},
+		.doc = "Values outside of the tensor with policy pad: fill_values, the nearest value, or the mirror image without the "
+		       "outermost value (dcb|abcd|cba) or with it (cba|abcd|dcb), repeated, as in torchvision's padding_mode and NumPy's pad."},
 	STK_ARG(struct slice, dtype, STK_ARG_DTYPE, NULL, (0, STK_DTYPE_COUNT - 1), 0,
 		"Type of the output, to which values are rounded. Default: the input's."),
 	STK_ARG_END,
@@ -48,7 +48,7 @@ static enum stk_status slice_infer(const struct stk_call *call, struct stk_error
 	*out = s->in;
 	out->dtype = stk__dtype_or(a->dtype, s->in.dtype);
 	if (border_of(a) != STK_BORDER_FILL && stk__bounds(&a->bounds) != STK_BOUNDS_PAD)
-		return stk__fail(err, STK_INVALID, "border=\"%s\" is of out_of_bounds_policy=\"pad\", not of \"%s\"", a->border,
+		return stk__fail(err, STK_INVALID, "border=\"%s\" needs out_of_bounds_policy=\"pad\", not \"%s\"", a->border,
 			a->bounds.out_of_bounds_policy);
 	if (s->in.ndim < 0)
 		return STK_OK;
@@ -96,9 +96,9 @@ static unsigned slice_classify(const void *args, const struct stk_desc *in)
 const struct stk_op_def stk__op_slice = {
 	.name = "slice",
 	.doc = "Extracts a window of a tensor.\n\n"
-	       "The window is given by start and end or shape (indices), by rel_start and rel_end or rel_shape (shares of the extent), or "
-	       "by two inputs, its\n"
-	       "anchor and its shape. They are of the dims that axes or axis_names list, width and height by default.",
+	       "The window is given by start and end or shape (indices), by rel_start and rel_end or rel_shape (fractions of the "
+	       "extent), or by two inputs, its\n"
+	       "anchor and its shape. They apply to the dims that axes or axis_names list, width and height by default.",
 	.inputs = {1, 3},
 	.host_inputs = 6,
 	.layouts = "HWC CHW HW FHWC FCHW FHW",

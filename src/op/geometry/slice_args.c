@@ -15,9 +15,9 @@ const struct stk_arg_def stk__slice_group[] = {
 	BOUND(start, STK_ARG_INTS, "First index along each of the axes; default: 0."),
 	BOUND(end, STK_ARG_INTS, "Index after the last along each of the axes; default: the extent."),
 	BOUND(shape, STK_ARG_INTS, "Extent of the window along each of the axes, instead of an end."),
-	BOUND(rel_start, STK_ARG_FLOATS, "First index as a share of the extent, rounded."),
-	BOUND(rel_end, STK_ARG_FLOATS, "Index after the last as a share of the extent, rounded."),
-	BOUND(rel_shape, STK_ARG_FLOATS, "Extent of the window as a share of the tensor's, instead of an end."),
+	BOUND(rel_start, STK_ARG_FLOATS, "First index as a fraction of the extent; the result is rounded."),
+	BOUND(rel_end, STK_ARG_FLOATS, "Index after the last as a fraction of the extent; the result is rounded."),
+	BOUND(rel_shape, STK_ARG_FLOATS, "Extent of the window as a fraction of the tensor's, instead of an end."),
 	{.name = "axes",
 		.type = STK_ARG_INTS,
 		.flags = STK_PER_SAMPLE | STK_SCALAR_OK,
@@ -26,13 +26,14 @@ const struct stk_arg_def stk__slice_group[] = {
 		.max = STK_MAX_DIMS - 1,
 		.shapes = true,
 		.alone = true,
-		.doc = "Dims that the bounds are of, in their order; negative ones count from the end. Empty: all of them. Default: see axis_names."},
+		.doc = "Dims to which the bounds apply, in this order; negative ones count from the end. Empty: all of them. Default: see "
+		       "axis_names."},
 	STK_ARG(struct stk_slice_args, axis_names, STK_ARG_STRING, NULL, STK_FREE, 0,
-		"The same by letters of the layout, instead of axes. Default: \"WH\"."),
+		"The same as letters of the layout, instead of axes. Default: \"WH\"."),
 	STK_ARG(struct stk_slice_args, normalized_anchor, STK_ARG_BOOL, "true", STK_FREE, 0,
-		"A second input of floats holds shares of the extents; whole numbers are always indices."),
+		"If the second input holds floats, they are fractions of the extents; whole numbers are always indices."),
 	STK_ARG(struct stk_slice_args, normalized_shape, STK_ARG_BOOL, "true", STK_FREE, 0,
-		"The same for a third input, the extents of the window."),
+		"The same for the third input, the extents of the window."),
 	STK_ARG_END,
 };
 
@@ -71,7 +72,7 @@ int32_t stk__axes_of(struct stk_ints axes, const char *names, const struct stk_d
 		return -(int32_t)stk__fail(err, STK_INVALID, "axes and axis_names are both given: choose one");
 	int32_t n = axes.count >= 0 ? axes.count : names ? (int32_t)strlen(names) : 0;
 	enum stk_status s =
-		n > desc->ndim ? stk__fail(err, STK_INVALID, "%d axes are named of a tensor of %d dims", n, desc->ndim) : STK_OK;
+		n > desc->ndim ? stk__fail(err, STK_INVALID, "%d axes are given for a tensor of %d dims", n, desc->ndim) : STK_OK;
 	for (int32_t i = 0; i < n && s == STK_OK; i++)
 		s = axes.count >= 0 ? axis_of_number(axes.v[i], desc, out, i, &out[i], err)
 				    : axis_of_letter(names[i], desc, out, i, &out[i], err);
@@ -104,7 +105,7 @@ static enum stk_status check_pair(const char *name, int32_t absolute, int32_t re
 		return stk__fail(err, STK_INVALID, "%s and rel_%s are both given: choose one", name, name);
 	int32_t count = absolute >= 0 ? absolute : relative;
 	if (count > 1 && *n > 1 && count != *n)
-		return stk__fail(err, STK_INVALID, "%s has %d values where other bounds have %d", name, count, *n);
+		return stk__fail(err, STK_INVALID, "%s has %d values, but other bounds have %d", name, count, *n);
 	*n = count > *n ? count : *n;
 	return STK_OK;
 }
@@ -147,8 +148,7 @@ static enum stk_status read_bounds(
 	if (given >= 0 && call->n_in > 1)
 		return stk__fail(err, STK_INVALID, "the window is given twice, by inputs and by arguments: choose one");
 	if (given == 0 || (given > 1 && given != n))
-		return stk__fail(
-			err, STK_INVALID, "the bounds have %d values for %d axes; axes or axis_names say which they are of", given, n);
+		return stk__fail(err, STK_INVALID, "the bounds have %d values for %d axes; axes or axis_names choose the dims", given, n);
 	if (given < 0 && call->n_in < 2)
 		return stk__fail(err, STK_INVALID, "no window is given: give start and end or shape, or inputs for them");
 	for (int32_t i = 0; given >= 0 && i < n; i++)
@@ -186,7 +186,7 @@ static enum stk_status place(const struct bounds *b, int64_t extent, int64_t *st
 	if (!(fabs(from) <= 0x1p40 && fabs(to) <= 0x1p40))
 		return stk__fail(err, STK_INVALID, "a window from %g to %g is out of bounds for every tensor", from, to);
 	if (to < from)
-		return stk__fail(err, STK_INVALID, "a window that ends at %g, before its start at %g", to, from);
+		return stk__fail(err, STK_INVALID, "the window ends at %g, before its start at %g", to, from);
 	*start = (int64_t)round(from);
 	*size = (int64_t)round(to) - *start;
 	return STK_OK;

@@ -21,8 +21,9 @@ static enum stk_status sphere_lower_jobs(const struct stk_call *call, struct stk
 
 const struct stk_op_def stk__op_sphere = {
 	.name = "sphere",
-	.doc = "Shows images as on a sphere.\n\nThe pixel at a distance d from the centre is taken from d * d / r away in the same direction, where r is "
-	       "half the longer side." STK_DISPLACE_DOC,
+	.doc = "Warps images as if they lay on a sphere.\n\n"
+	       "The pixel at a distance d from the centre is taken from d * d / r away in the same direction, where r is half the "
+	       "longer side." STK_DISPLACE_DOC,
 	.inputs = {1, 1},
 	.args = sphere_args,
 	.args_size = sizeof(struct sphere),

@@ -22,37 +22,36 @@ struct tensor_resize {
 
 static const struct stk_arg_def tensor_resize_args[] = {
 	VALUES(sizes, -0x1p24, true, STK_PER_SAMPLE | STK_SCALAR_OK, NULL,
-		"Extents of the output along the axes, or one for all; 0: as mode says. Negative mirrors."),
-	VALUES(scales, -0x1p24, true, STK_PER_SAMPLE | STK_SCALAR_OK, NULL,
-		"The same as multiples of the input's extents, instead of sizes."),
+		"Extents of the output along the axes, or one for all; 0: the extent follows from mode. Negative extents mirror."),
+	VALUES(scales, -0x1p24, true, STK_PER_SAMPLE | STK_SCALAR_OK, NULL, "Extents as multiples of the input's, instead of sizes."),
 	VALUES(alignment, 0, false, STK_PER_SAMPLE | STK_SCALAR_OK, "[0.5]",
-		"Where a size is not whole, which point of the region keeps its place: 0 where it begins, 1 where it ends; one value an axis, or one "
-		"for all."),
+		"The point of the region that keeps its place if a size has to be rounded: 0 its start, 1 its end; one value an axis, or "
+		"one for all."),
 	VALUES(max_size, 0, false, STK_SCALAR_OK, NULL,
-		"Limit of each extent, or one for all, that mode works with; 0: none. Default: none."),
+		"Limit of each extent, or one for all, which mode respects; 0: no limit. Default: no limit."),
 	VALUES(roi_start, -0x1p24, false, STK_PER_SAMPLE, NULL,
-		"Where the region to resize begins along each axis; may be fractional. Default: all."),
-	VALUES(roi_end, -0x1p24, false, STK_PER_SAMPLE, NULL, "Where the region ends; before roi_start: mirrored."),
+		"Start of the region to resize along each axis; may be fractional. Default: the whole tensor."),
+	VALUES(roi_end, -0x1p24, false, STK_PER_SAMPLE, NULL, "End of the region; if it is before roi_start, the output is mirrored."),
 	STK_ARG(struct tensor_resize, roi_relative, STK_ARG_BOOL, "false", STK_FREE, 0,
-		"roi_start and roi_end are shares of the extents, 0..1."),
+		"roi_start and roi_end are fractions of the extents, 0..1."),
 	STK_ARG(struct tensor_resize, axes, STK_ARG_INTS, NULL, STK_FREE, STK_SCALAR_OK,
-		"The dims that the values are of; negative ones count from the end. Default: all."),
-	STK_ARG(struct tensor_resize, axis_names, STK_ARG_STRING, NULL, STK_FREE, 0, "The same by letters of the layout, instead of axes."),
+		"The dims to which the values apply; negative ones count from the end. Default: all."),
+	STK_ARG(struct tensor_resize, axis_names, STK_ARG_STRING, NULL, STK_FREE, 0, "The same as letters of the layout, instead of axes."),
 	{.name = "mode",
 		.type = STK_ARG_STRING,
 		.offset = offsetof(struct tensor_resize, mode),
 		.fallback = "\"default\"",
 		.choices = "default|stretch|not_larger|not_smaller",
-		.doc = "What holds for extents not given: default keeps the aspect ratio, stretch the extent; not_larger and not_smaller "
-		       "keep the aspect ratio inside or around those given."},
+		.doc = "How extents that are not given follow: default keeps the aspect ratio, stretch keeps the extent; not_larger and "
+		       "not_smaller keep the aspect ratio inside or around those given."},
 	STK_ARG(struct tensor_resize, subpixel_scale, STK_ARG_BOOL, "true", STK_FREE, 0,
-		"Where an extent was rounded, adjusts the region so that the scale is the exact one; false resizes just the region."),
+		"If an extent was rounded, adjusts the region so that the scale stays exact; false resizes exactly the region."),
 	{.name = "size_rounding",
 		.type = STK_ARG_STRING,
 		.offset = offsetof(struct tensor_resize, size_rounding),
 		.fallback = "\"round\"",
 		.choices = "round|truncate|ceil",
-		.doc = "How an extent becomes whole: to the nearest, down or up; at least 1."},
+		.doc = "How a fractional extent is rounded: to the nearest, down or up; at least 1."},
 	STK_ARG_GROUP(struct tensor_resize, filter, stk__filter_group),
 	STK_ARG_END,
 };
@@ -152,11 +151,11 @@ static enum stk_status tensor_resize_lower_jobs(const struct stk_call *call, str
 const struct stk_op_def stk__op_tensor_resize = {
 	.name = "tensor_resize",
 	.doc = "Resizes tensors along any of their dims.\n\n"
-	       "The input is a tensor of a type that float32 holds (uint8, int8, uint16, int16, float16, float32); so is the output, or float32. Dims that are "
-	       "not listed stay; up to three may change. Filters are those of resize.",
+	       "The input is a tensor of a type that float32 can hold (uint8, int8, uint16, int16, float16, float32); so is the "
+	       "output, or float32. Dims that are not listed stay; up to three may change. Filters are those of resize.",
 	.inputs = {1, 1},
 	.tolerance =
-		"Values are float32 until they are rounded once, at the end; DALI's CPU rounds uint8 along the way where both axes of an image "
+		"Values are float32 until they are rounded once, at the end; DALI's CPU rounds uint8 along the way if both axes of an image "
 		"change.",
 	.args = tensor_resize_args,
 	.args_size = sizeof(struct tensor_resize),

@@ -8,7 +8,7 @@ struct combine {
 
 static const struct stk_arg_def combine_args[] = {
 	STK_ARG(struct combine, reverse_order, STK_ARG_BOOL, "false", STK_FREE, 0,
-		"Points go through the last transform first; false: through the first."),
+		"The last transform is applied to points first; false: the first one is."),
 	STK_ARG_END,
 };
 
@@ -22,7 +22,7 @@ static enum stk_status combine_infer(const struct stk_call *call, struct stk_err
 			return s;
 		int64_t own = in->ndim < 0 ? -1 : in->shape[0];
 		if (own >= 0 && ndim >= 0 && own != ndim)
-			return stk__fail(err, STK_SHAPE, "transforms of %lld and of %lld dims cannot be combined: give those of equal dims",
+			return stk__fail(err, STK_SHAPE, "transforms of %lld and of %lld dims cannot be combined: their dims must be equal",
 				(long long)ndim, (long long)own);
 		ndim = own >= 0 ? own : ndim;
 	}
@@ -46,8 +46,9 @@ static enum stk_status combine_run(const struct stk_call *call, struct stk_error
 
 const struct stk_op_def stk__op_transforms_combine = {
 	.name = "transforms.combine",
-	.doc = "Combines affine transforms into one.\n\nPoints go through them in the order of the inputs, which are float32 matrices of n rows "
-	       "and n + 1 columns, n from 1 to 6 and the same for all.",
+	.doc = "Combines affine transforms into one.\n\n"
+	       "The inputs are applied to points in their order. They are float32 matrices of n rows and n + 1 columns, n from 1 to 6 "
+	       "and the same for all.",
 	.inputs = {2, STK_MAX_INPUTS},
 	.host_inputs = UINT64_MAX,
 	.frame_inputs = UINT64_MAX,

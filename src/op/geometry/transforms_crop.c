@@ -12,10 +12,10 @@ struct crop_map {
 		text " One value a component, or one for all.")
 
 static const struct stk_arg_def crop_map_args[] = {
-	BOUND(from_start, "[0.0]", "Lower bound of the coordinates that points have."),
-	BOUND(from_end, "[1.0]", "Upper bound of the coordinates that points have."),
-	BOUND(to_start, "[0.0]", "Where the lower bound goes."),
-	BOUND(to_end, "[1.0]", "Where the upper bound goes."),
+	BOUND(from_start, "[0.0]", "Lower bound of the points' coordinates."),
+	BOUND(from_end, "[1.0]", "Upper bound of the points' coordinates."),
+	BOUND(to_start, "[0.0]", "The coordinates to which the lower bound is mapped."),
+	BOUND(to_end, "[1.0]", "The coordinates to which the upper bound is mapped."),
 	STK_ARG(struct crop_map, absolute, STK_ARG_BOOL, "false", STK_FREE, 0, "Swaps a start and an end that are in the wrong order."),
 	STK_AFFINE_REVERSE_ORDER(struct crop_map),
 	STK_ARG_END,
@@ -51,7 +51,7 @@ static enum stk_status crop_map_make(const struct stk_call *call, struct stk_aff
 		order(a->absolute, &v[2], &v[3]);
 		if (v[0] == v[1])
 			return stk__fail(err, STK_INVALID,
-				"component %d of from_start and of from_end are both %g: nothing can be scaled to that", d, v[0]);
+				"component %d of from_start and of from_end are both %g: the box is empty and cannot be scaled", d, v[0]);
 		out->m[d][d] = (v[3] - v[2]) / (v[1] - v[0]);
 		out->m[d][n] = v[2] - out->m[d][d] * v[0];
 	}
@@ -72,8 +72,8 @@ static enum stk_status crop_map_run(const struct stk_call *call, struct stk_erro
 
 const struct stk_op_def stk__op_transforms_crop = {
 	.name = "transforms.crop",
-	.doc = "Makes the affine transform that takes one box of coordinates to another.\n\n"
-	       "from_start goes to to_start and from_end to to_end, as points of an image move when it is cropped or resized." STK_AFFINE_DOC,
+	.doc = "Makes the affine transform that maps one box of coordinates to another.\n\n"
+	       "from_start is mapped to to_start and from_end to to_end, as the points of an image move when it is cropped or resized." STK_AFFINE_DOC,
 	.inputs = {0, 1},
 	.host_inputs = 1,
 	.frame_inputs = UINT64_MAX,

@@ -10,12 +10,12 @@ struct rotation {
 
 static const struct stk_arg_def rotation_args[] = {
 	STK_ARG(struct rotation, angle, STK_ARG_FLOAT, NULL, STK_FREE, STK_PER_SAMPLE | STK_PER_FRAME | STK_REQUIRED,
-		"In degrees: from the first component towards the second, or, with an axis, by the right-hand rule about it."),
+		"Angle in degrees: from the first component towards the second, or, with an axis, by the right-hand rule about it."),
 	STK_ARG(struct rotation, axis, STK_ARG_FLOATS, NULL, STK_FREE, STK_PER_SAMPLE | STK_PER_FRAME | STK_SCALAR_OK,
-		"Axis of the rotation, three values, or one for all three, of any length but 0; points then have three components. "
-		"Default: points have two components."),
+		"Axis of the rotation, three values, or one for all three, of any length but 0; points then have three components. Default: "
+		"points have two components."),
 	STK_ARG(struct rotation, center, STK_ARG_FLOATS, NULL, STK_FREE, STK_PER_SAMPLE | STK_PER_FRAME | STK_SCALAR_OK,
-		"The point that stays where it is, one value a component, or one for all. Default: the origin."),
+		"The fixed point, one value a component, or one for all. Default: the origin."),
 	STK_AFFINE_REVERSE_ORDER(struct rotation),
 	STK_ARG_END,
 };

@@ -10,11 +10,11 @@ struct scale {
 
 static const struct stk_arg_def scale_args[] = {
 	STK_ARG(struct scale, scale, STK_ARG_FLOATS, NULL, STK_FREE, STK_PER_SAMPLE | STK_PER_FRAME | STK_REQUIRED | STK_SCALAR_OK,
-		"Factor of each component, 1 to 6 values. One value serves all components, whose number is then the input's, or ndim."),
+		"Factor of each component, 1 to 6 values. One value applies to all components, whose number is then the input's, or ndim."),
 	STK_ARG(struct scale, center, STK_ARG_FLOATS, NULL, STK_FREE, STK_PER_SAMPLE | STK_PER_FRAME | STK_SCALAR_OK,
-		"The point that stays where it is, one value a component, or one for all. Default: the origin."),
+		"The fixed point, one value a component, or one for all. Default: the origin."),
 	STK_ARG(struct scale, ndim, STK_ARG_INT, NULL, (0, STK_AFFINE_DIMS), 0,
-		"Components of points, where scale has one value and there is no input. Default, and 0: 1."),
+		"Number of components of points, if scale has one value and there is no input. Default, and 0: 1."),
 	STK_AFFINE_REVERSE_ORDER(struct scale),
 	STK_ARG_END,
 };

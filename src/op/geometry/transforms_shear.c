@@ -14,11 +14,12 @@ struct shear {
 
 static const struct stk_arg_def shear_args[] = {
 	STK_ARG(struct shear, shear, STK_ARG_FLOATS, NULL, STK_FREE, STK_PER_SAMPLE | STK_PER_FRAME | STK_SCALAR_OK | STK_SHAPED,
-		"Factors: (xy, yx), or (xy, xz, yx, yz, zx, zy) for points of three components. xy is how far x moves as y grows by 1."),
+		"Factors: (xy, yx), or (xy, xz, yx, yz, zx, zy) for points of three components. xy is the distance that x moves if y grows "
+		"by 1."),
 	STK_ARG(struct shear, angles, STK_ARG_FLOATS, NULL, (-90, 90), STK_PER_SAMPLE | STK_PER_FRAME | STK_SCALAR_OK | STK_SHAPED,
-		"Angles in degrees, instead of shear, in the same order: a factor is an angle's tangent."),
+		"Angles in degrees, instead of shear, in the same order; a factor is the tangent of its angle."),
 	STK_ARG(struct shear, center, STK_ARG_FLOATS, NULL, STK_FREE, STK_PER_SAMPLE | STK_PER_FRAME | STK_SCALAR_OK,
-		"The point that stays where it is, one value a component, or one for all. Default: the origin."),
+		"The fixed point, one value a component, or one for all. Default: the origin."),
 	STK_AFFINE_REVERSE_ORDER(struct shear),
 	STK_ARG_END,
 };

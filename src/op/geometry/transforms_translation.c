@@ -9,7 +9,7 @@ struct translation {
 
 static const struct stk_arg_def translation_args[] = {
 	STK_ARG(struct translation, offset, STK_ARG_FLOATS, NULL, STK_FREE, STK_PER_SAMPLE | STK_PER_FRAME | STK_REQUIRED | STK_SCALAR_OK,
-		"What is added to points, one value a component: 1 to 6 of them."),
+		"Distance by which points move, one value a component: 1 to 6 of them."),
 	STK_AFFINE_REVERSE_ORDER(struct translation),
 	STK_ARG_END,
 };

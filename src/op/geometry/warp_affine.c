@@ -14,10 +14,10 @@ struct warp_affine {
 
 static const struct stk_arg_def warp_affine_args[] = {
 	STK_ARG(struct warp_affine, matrix, STK_ARG_FLOATS, NULL, STK_FREE, STK_PER_SAMPLE | STK_PER_FRAME | STK_SHAPED,
-		"Two rows of three values, row by row, over (x, y, 1) in pixels from the top left corner; of volumes three rows of four, over "
-		"(x, y, z, 1). transforms.* make such matrices. Default, and empty: the second input."),
+		"Two rows of three values, row by row, over (x, y, 1) in pixels from the top left corner; for volumes three rows of four, "
+		"over (x, y, z, 1). transforms.* make such matrices. Default, and if empty: the second input."),
 	STK_ARG(struct warp_affine, inverse_map, STK_ARG_BOOL, "true", STK_FREE, 0,
-		"The matrix takes positions of the output to those of the input; false: the other way round."),
+		"The matrix maps positions of the output to those of the input; false: the other way round."),
 	STK_ARG_GROUP(struct warp_affine, warp, stk__warp_group),
 	STK_ARG_END,
 };
@@ -123,8 +123,8 @@ const struct stk_op_def stk__op_warp_affine = {
 	.host_inputs = 2,
 	.frame_inputs = 2,
 	.layouts = STK_WARP_LAYOUTS,
-	.tolerance = "Positions are float32, and DALI's differ in their last bits: floats and 16-bit integers by up to 1e-4 of the range, "
-		     "and with NN a pixel in a thousand is its neighbour.",
+	.tolerance = "Positions are float32, and DALI's differ in their last bits: floats and 16-bit integers differ by up to 1e-4 of the "
+		     "range, and with NN one pixel in a thousand is a neighbour of DALI's.",
 	.args = warp_affine_args,
 	.args_size = sizeof(struct warp_affine),
 	.flags = STK_OP_IMAGES,

@@ -15,13 +15,13 @@ const struct stk_arg_def stk__warp_group[] = {
 		.min = 0,
 		.max = 0x1p24,
 		.shapes = true,
-		.doc = "Extents of the output in pixels, rounded: (height, width), or (depth, height, width) of volumes. Default, and empty: "
-		       "see above."},
+		.doc = "Extents of the output in pixels, rounded: (height, width), or (depth, height, width) for volumes. Default, and if "
+		       "empty: see above."},
 	STK_ARG(struct stk_warp_args, fill_value, STK_ARG_FLOAT, NULL, STK_FREE, 0,
 		"Value outside the image, in the type of its pixels. Default: the nearest pixel of its edge."),
 	STK_ARG(struct stk_warp_args, interp_type, STK_ARG_INTERP, "1", (0, 1), 0, "NN or LINEAR."),
 	STK_ARG(struct stk_warp_args, dtype, STK_ARG_DTYPE, NULL, (0, STK_DTYPE_COUNT - 1), 0,
-		"Type of the output: float32, or the input's (the default); of float32 any type, to which values are rounded."),
+		"Type of the output: float32, or the input's (the default); for inputs of float32 any type, to which values are rounded."),
 	STK_ARG_END,
 };
 
@@ -37,8 +37,8 @@ enum stk_status stk__warp_dims(const struct stk_desc *desc, struct stk_warp_dims
 	first = depth >= 0 && depth < first ? depth : first;
 	first = dims.c >= 0 && dims.c < first ? dims.c : first;
 	if (desc->ndim - first != used)
-		return stk__fail(
-			err, STK_SHAPE, "frames come first in an image, as in FHWC and FCHW, not as in \"%s\"; transpose it", desc->layout);
+		return stk__fail(err, STK_SHAPE, "frames must come first in an image, as in FHWC and FCHW, not as in \"%s\"; transpose it",
+			desc->layout);
 	return STK_OK;
 }
 
@@ -46,7 +46,7 @@ static enum stk_status output_type(const struct stk_warp_args *a, enum stk_dtype
 {
 	*out = stk__dtype_or(a->dtype, in);
 	if (in != STK_NO_DTYPE && *out != in && *out != STK_FLOAT && in != STK_FLOAT)
-		return stk__fail(err, STK_UNSUPPORTED, "a warp of %s gives %s or float32, not %s; cast what it gives", stk_dtype_name(in),
+		return stk__fail(err, STK_UNSUPPORTED, "a warp of %s gives %s or float32, not %s; cast its result", stk_dtype_name(in),
 			stk_dtype_name(in), stk_dtype_name(*out));
 	return STK_OK;
 }
@@ -86,7 +86,7 @@ static enum stk_status check_extents(const struct stk_call *call, const struct s
 			return stk__fail(err, STK_SHAPE, "there is nothing to warp: the image is %lld pixels %s, the output %lld",
 				(long long)in, names[k], (long long)out);
 		if (in > STK_PASS_MAX_EXTENT || out > STK_PASS_MAX_EXTENT)
-			return stk__fail(err, STK_LIMIT, "an image of more than %d pixels along one side", STK_PASS_MAX_EXTENT);
+			return stk__fail(err, STK_LIMIT, "the image has more than %d pixels along one side", STK_PASS_MAX_EXTENT);
 	}
 	return STK_OK;
 }
@@ -96,8 +96,7 @@ enum stk_status stk__check_map(const float *m, int32_t count, struct stk_error *
 	for (int32_t i = 0; i < count; i++)
 		if (!isfinite(m[i]))
 			return stk__fail(err, STK_INVALID,
-				"the matrix, as it takes positions of the output to the image, holds %g; it takes finite float32 numbers",
-				(double)m[i]);
+				"the matrix, as a map from output to image, holds %g; it must hold finite float32 numbers", (double)m[i]);
 	return STK_OK;
 }
 

@@ -23,8 +23,8 @@ struct perspective {
 
 static const struct stk_arg_def warp_perspective_args[] = {
 	STK_ARG(struct warp_perspective, matrix, STK_ARG_FLOATS, NULL, STK_FREE, STK_PER_SAMPLE | STK_PER_FRAME | STK_SHAPED,
-		"Three rows of three values, row by row, over (x, y, 1): positions are the first two results divided by the third. Default, and "
-		"empty: the second input, a float32 tensor of shape (3, 3)."),
+		"Three rows of three values, row by row, over (x, y, 1): positions are the first two results divided by the third. Default, "
+		"and if empty: the second input, a float32 tensor of shape (3, 3)."),
 	{.name = "size",
 		.type = STK_ARG_FLOATS,
 		.flags = STK_PER_SAMPLE | STK_SCALAR_OK,
@@ -32,25 +32,26 @@ static const struct stk_arg_def warp_perspective_args[] = {
 		.min = 0,
 		.max = 0x1p24,
 		.shapes = true,
-		.doc = "Height and width of the output in pixels, rounded, or one value for both. Default, and empty: those of the input."},
+		.doc = "Height and width of the output in pixels, rounded, or one value for both. Default, and if empty: those of the "
+		       "input."},
 	STK_ARG(struct warp_perspective, fill_value, STK_ARG_FLOATS, NULL, STK_FREE, STK_SCALAR_OK | STK_NAN,
-		"With border_mode constant, value outside the image: one, or one a channel. Default, and empty: 0."),
+		"Value outside the image for border_mode constant: one, or one a channel. Default, and if empty: 0."),
 	STK_ARG(struct warp_perspective, inverse_map, STK_ARG_BOOL, "true", STK_FREE, 0,
-		"The matrix takes positions of the output to those of the input; false: the other way round."),
+		"The matrix maps positions of the output to those of the input; false: the other way round."),
 	STK_ARG(struct warp_perspective, interp_type, STK_ARG_INTERP, "1", (0, STK_INTERP_CUBIC), 0, "NN, LINEAR or CUBIC."),
 	{.name = "border_mode",
 		.type = STK_ARG_STRING,
 		.offset = offsetof(struct warp_perspective, border_mode),
 		.fallback = "\"constant\"",
 		.choices = "constant|replicate|reflect|reflect_101|wrap",
-		.doc = "What lies outside the image: fill_value, the nearest pixel of its edge, its mirror image (of all pixels, or of those behind "
-		       "the edge's), or the image again."},
+		.doc = "Pixels outside the image: fill_value, the nearest pixel of its edge, its mirror image (with the edge's pixels or "
+		       "without them), or the image repeated."},
 	{.name = "pixel_origin",
 		.type = STK_ARG_STRING,
 		.offset = offsetof(struct warp_perspective, pixel_origin),
 		.fallback = "\"corner\"",
 		.choices = "corner|center",
-		.doc = "Which point of the first pixel is at (0, 0): its top left corner, or its centre, as OpenCV has it."},
+		.doc = "The point of the first pixel that has the coordinates (0, 0): its top left corner, or its centre, as in OpenCV."},
 	STK_ARG_END,
 };
 
@@ -135,7 +136,7 @@ static enum stk_status check_image(const struct stk_call *call, const struct stk
 	if (!dims->count)
 		return STK_OK;
 	if (dims->count == 3)
-		return stk__fail(err, STK_SHAPE, "a volume has no perspective; take warp_affine");
+		return stk__fail(err, STK_SHAPE, "volumes have no perspective; use warp_affine");
 	int64_t channels = dims->of.channel < 0 ? 1 : in->shape[dims->of.channel];
 	if (channels >= 0 && a->fill_value.count > 0) {
 		enum stk_status s = stk__check_per_channel("fill_value", a->fill_value, channels, err);
@@ -189,11 +190,12 @@ static enum stk_status warp_perspective_lower_jobs(const struct stk_call *call, 
 const struct stk_op_def stk__op_warp_perspective = {
 	.name = "experimental.warp_perspective",
 	.doc = "Maps images by a perspective matrix.\n\n"
-	       "Images are uint8, uint16, int16 or float32 of layout HWC, CHW or HW, with leading frames or without; so is the output.",
+	       "Images are uint8, uint16, int16 or float32 with layout HWC, CHW or HW, with leading frames or without; so is the "
+	       "output.",
 	.inputs = {1, 2},
 	.host_inputs = 2,
 	.frame_inputs = 2,
-	.tolerance = "DALI's positions are multiples of 1/32 of a pixel on the CPU, and ours are float32.",
+	.tolerance = "DALI's positions are multiples of 1/32 of a pixel on the CPU; here they are float32.",
 	.args = warp_perspective_args,
 	.args_size = sizeof(struct warp_perspective),
 	.flags = STK_OP_IMAGES,

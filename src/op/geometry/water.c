@@ -13,10 +13,10 @@ struct water {
 static const struct stk_arg_def water_args[] = {
 	WAVE(ampl_x, "10.0", "Amplitude of the wave that moves pixels along x, in pixels."),
 	WAVE(ampl_y, "10.0", "Amplitude of the wave that moves pixels along y, in pixels."),
-	WAVE(freq_x, "0.049087", "Radians from one row to the next of the wave along x."),
-	WAVE(freq_y, "0.049087", "Radians from one column to the next of the wave along y."),
-	WAVE(phase_x, "0.0", "Radians of the first row."),
-	WAVE(phase_y, "0.0", "Radians of the first column."),
+	WAVE(freq_x, "0.049087", "Phase difference between rows of the wave along x, in radians."),
+	WAVE(freq_y, "0.049087", "Phase difference between columns of the wave along y, in radians."),
+	WAVE(phase_x, "0.0", "Phase of the first row, in radians."),
+	WAVE(phase_y, "0.0", "Phase of the first column, in radians."),
 	STK_ARG_GROUP(struct water, displace, stk__displace_group),
 	STK_ARG_END,
 };
@@ -30,11 +30,11 @@ static enum stk_status water_lower_jobs(const struct stk_call *call, struct stk_
 
 const struct stk_op_def stk__op_water = {
 	.name = "water",
-	.doc = "Shows images as under water.\n\n"
-	       "The pixel (x, y) is taken from (x + ampl_x sin(freq_x y + phase_x), y + ampl_y cos(freq_y x + phase_y)), counted from the image's top "
-	       "left corner." STK_DISPLACE_DOC,
+	.doc = "Warps images as if they were seen through water.\n\n"
+	       "The pixel (x, y) is taken from (x + ampl_x sin(freq_x y + phase_x), y + ampl_y cos(freq_y x + phase_y)), counted from "
+	       "the image's top left corner." STK_DISPLACE_DOC,
 	.inputs = {1, 1},
-	.tolerance = "Waves are float32, and DALI's differ in their last bits: with NN a pixel in a thousand is its neighbour.",
+	.tolerance = "Waves are float32, and DALI's differ in their last bits: with NN one pixel in a thousand is a neighbour of DALI's.",
 	.args = water_args,
 	.args_size = sizeof(struct water),
 	.flags = STK_OP_IMAGES,

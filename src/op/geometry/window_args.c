@@ -17,22 +17,22 @@ const struct stk_arg_def stk__window_group[] = {
 		.shapes = true,
 		.doc = "Extent of the window in pixels: (height, width), or (depth, height, width) for volumes; 0 keeps the whole dim. "
 		       "Instead of crop_h, crop_w, crop_d."},
-	EXTENT(crop_d, "Depth of the window in pixels, for volumes; of sequences, which have none, the number of frames; 0 keeps all."),
+	EXTENT(crop_d, "Depth of the window in pixels, for volumes; for sequences without depth, the number of frames; 0 keeps all."),
 	EXTENT(crop_h, "Height of the window in pixels; 0 keeps all."),
 	EXTENT(crop_w, "Width of the window in pixels; 0 keeps all."),
 	STK_ARG(struct stk_window_args, crop_pos_x, STK_ARG_FLOAT, "0.5", (0, 1), STK_PER_SAMPLE,
-		"Where the window lies: its left edge is at crop_pos_x * (width - crop_w)."),
+		"Place of the window: its left edge is at crop_pos_x * (width - crop_w)."),
 	STK_ARG(struct stk_window_args, crop_pos_y, STK_ARG_FLOAT, "0.5", (0, 1), STK_PER_SAMPLE,
-		"Where the window lies: its top edge is at crop_pos_y * (height - crop_h)."),
+		"Place of the window: its top edge is at crop_pos_y * (height - crop_h)."),
 	STK_ARG(struct stk_window_args, crop_pos_z, STK_ARG_FLOAT, "0.5", (0, 1), STK_PER_SAMPLE,
-		"Where the window lies in depth, or among the frames of a sequence."),
+		"Place of the window along the depth, or along the frames of a sequence."),
 	{.name = "rounding",
 		.type = STK_ARG_STRING,
 		.offset = offsetof(struct stk_window_args, rounding),
 		.fallback = "\"round\"",
 		.choices = "round|truncate|even",
-		.doc = "How an edge between two pixels becomes a whole number: to the nearest, halves away from zero; towards zero; or, as "
-		       "torchvision's CenterCrop, halves to the even neighbour, and towards zero for a window larger than the image."},
+		.doc = "How an edge between two pixels is rounded: round to the nearest, halves away from zero; truncate towards zero; "
+		       "torchvision as its CenterCrop, halves to the even neighbour, and towards zero for a window larger than the image."},
 	STK_ARG_END,
 };
 
@@ -59,7 +59,7 @@ static enum stk_status read_extents(const struct stk_window_args *a, float exten
 	if (a->crop.count < 0)
 		return STK_OK;
 	if (extents[0] > 0 || extents[1] > 0 || extents[2] > 0)
-		return stk__fail(err, STK_INVALID, "crop is given along with crop_w, crop_h or crop_d: give either");
+		return stk__fail(err, STK_INVALID, "crop is given along with crop_w, crop_h or crop_d: choose one way");
 	if (a->crop.count < 1 || a->crop.count > 3)
 		return stk__fail(
 			err, STK_INVALID, "crop has %d values; give (height, width), or (depth, height, width) for volumes", a->crop.count);

@@ -19,28 +19,26 @@ struct affine_augmentation {
 
 static const struct stk_arg_def affine_augmentation_args[] = {
 	STK_ARG(struct affine_augmentation, steps, STK_ARG_FLOATS, "[]", STK_FREE, 0,
-		"Random transforms, one after the other, each as numbers: kind, probability, how many values follow, the values. Kinds and values: "
-		"0 translate: least x, largest x, least y, largest y, in pixels. "
-		"1 shift at random so that the image still fills its frame: along x, along y (1 or 0). "
-		"2 align with a border of the frame: 0 top, 1 left, 2 bottom, 3 right. "
-		"3 rotate: least and largest angle, in degrees, anticlockwise. "
-		"4 scale: least x, largest x, least y, largest y; or the least and the largest factor of both. "
-		"5 shear: the same four, angles in degrees. "
-		"6 select one of several sequences of steps: for each its probability, how many values its steps have, its steps."),
+		"Random transforms, one after the other, each as numbers: kind, probability, number of the values that follow, the values. "
+		"Kinds and values: 0 translate: least x, largest x, least y, largest y, in pixels. 1 shift at random so that the image "
+		"still fills its frame: along x, along y (1 or 0). 2 align with a border of the frame: 0 top, 1 left, 2 bottom, 3 "
+		"right. 3 rotate: least and largest angle, in degrees, anticlockwise. 4 scale: least x, largest x, least y, largest y; "
+		"or the least and the largest factor of both. 5 shear: the same four, angles in degrees. 6 select one of several "
+		"sequences of steps: for each its probability, the number of its steps' values, its steps."),
 	STK_ARG(struct affine_augmentation, output_hw, STK_ARG_INTS, NULL, (1, 0x1p28), STK_REQUIRED, "Height and width of the output."),
 	{.name = "mode",
 		.type = STK_ARG_STRING,
 		.offset = offsetof(struct affine_augmentation, mode),
 		.fallback = "\"stretch\"",
 		.choices = "stretch|pad|crop",
-		.doc = "How the image comes to that size: stretched; or scaled by one factor, so that all of it is seen (pad), or so that it fills the "
-		       "output (crop)."},
+		.doc = "How the image gets this size: stretch scales each axis by its own factor; pad scales both by one factor, so that "
+		       "the whole image is visible; crop scales both by one factor, so that the image fills the output."},
 	{.name = "anchor",
 		.type = STK_ARG_STRING,
 		.offset = offsetof(struct affine_augmentation, anchor),
 		.fallback = "\"center\"",
 		.choices = "center|top_or_left|bottom_or_right",
-		.doc = "Which point of the image stays at its place in the output, with pad and crop."},
+		.doc = "The point of the image that keeps its place in the output, with pad and crop."},
 	STK_OBJECTS_SEED(struct affine_augmentation),
 	STK_ARG_END,
 };
@@ -64,7 +62,7 @@ static struct step take_step(const float *v, int32_t *at)
 static enum stk_status next_step(const float *v, int32_t n, int32_t *at, struct step *out, struct stk_error *err)
 {
 	if (n - *at < 3 || !(v[*at] >= 0 && v[*at] < KINDS) || !(v[*at + 2] >= 0 && v[*at + 2] <= (float)(n - *at - 3)))
-		return stk__fail(err, STK_INVALID, "steps: there is no step of a known kind, with all of its values, at value %d", *at);
+		return stk__fail(err, STK_INVALID, "steps: the values at %d are not a complete step of a known kind", *at);
 	*out = take_step(v, at);
 	return STK_OK;
 }
@@ -108,8 +106,8 @@ static enum stk_status check_steps(const float *v, int32_t n, int32_t nesting, s
 				s.kind);
 		for (int32_t o = 0; s.kind == KIND_SELECT && o < s.count;) {
 			if (s.count - o < 2 || !(s.v[o + 1] >= 0 && s.v[o + 1] <= (float)(s.count - o - 2)) || nesting == MAX_NESTING)
-				return stk__fail(err, STK_INVALID,
-					"steps: a selection whose options are not whole, or which is nested deeper than %d", MAX_NESTING);
+				return stk__fail(err, STK_INVALID, "steps: a selection has incomplete options, or is nested deeper than %d",
+					MAX_NESTING);
 			if ((e = check_steps(s.v + o + 2, (int32_t)s.v[o + 1], nesting + 1, err)))
 				return e;
 			o += 2 + (int32_t)s.v[o + 1];
@@ -278,8 +276,8 @@ static enum stk_status affine_augmentation_run(const struct stk_call *call, stru
 			return s;
 		if (k && (other[0] != hw[0] || other[1] != hw[1]))
 			return stk__fail(err, STK_SHAPE,
-				"images that are transformed alike have one size; the first is %g x %g, and number %d is %g x %g "
-				"(height x width). Draw for each by itself",
+				"images that share a transform must have one size; the first is %g x %g, and number %d is %g x %g (height x "
+				"width). Use one operator for each size",
 				hw[0], hw[1], k + 1, other[0], other[1]);
 	}
 	struct view v = {.w = hw[1], .h = hw[0], .random = call->random};
@@ -292,11 +290,12 @@ static enum stk_status affine_augmentation_run(const struct stk_call *call, stru
 
 const struct stk_op_def stk__op_affine_augmentation = {
 	.name = "affine_augmentation",
-	.doc = "Draws an affine transform of images, and takes them to their output size.\n\n"
-	       "Inputs are the sizes, or shapes, of the images that are to be transformed alike (height and width come first), which have to be equal. The output is one "
-	       "matrix of 2 rows and 3 columns, from positions in the image to those in the output: for warp_affine with inverse_map=False, affine_points and "
-	       "transform_matrix. Steps move the image within a frame of its own size, and turn and scale it about the frame's centre. The ones behind a rotation or a "
-	       "shear cannot know where the image's edges are: kinds 1 and 2 come before these.",
+	.doc = "Draws an affine transform of images, and scales them to their output size.\n\n"
+	       "Inputs are the sizes, or shapes, of the images that share the transform (height and width come first); they must be "
+	       "equal. The output is one matrix of 2 rows and 3 columns, from positions in the image to those in the output: for "
+	       "warp_affine with inverse_map=False, affine_points and transform_matrix. Steps move the image within a frame of its own "
+	       "size, and rotate and scale it about the frame's centre. After a rotation or a shear the edges of the image are not "
+	       "known: kinds 1 and 2 must come before these.",
 	.inputs = {1, STK_MAX_INPUTS},
 	.host_inputs = ~0ull,
 	.args = affine_augmentation_args,

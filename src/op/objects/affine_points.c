@@ -10,10 +10,10 @@ struct affine_points {
 
 static const struct stk_arg_def affine_points_args[] = {
 	STK_ARG(struct affine_points, linear, STK_ARG_BOOL, "false", STK_FREE, 0,
-		"Leaves out the transform's translation, as velocities and other differences of points want it."),
+		"Leaves out the transform's translation, for velocities and other differences of points."),
 	STK_ARG(struct affine_points, boxes, STK_ARG_BOOL, "false", STK_FREE, 0,
-		"Points come in pairs, two opposite corners of a box each; of their coordinates the lesser come first again, also where the transform has "
-		"mirrored them."),
+		"Points come in pairs, two opposite corners of a box each. Of each pair's coordinates the smaller one comes first in the "
+		"output, even if the transform mirrors."),
 	STK_ARG_END,
 };
 
@@ -27,15 +27,15 @@ static enum stk_status affine_points_infer(const struct stk_call *call, struct s
 	if (in->dtype != STK_NO_DTYPE && in->dtype != STK_FLOAT)
 		return stk__fail(err, STK_UNSUPPORTED, "points are float32, not %s; cast them", stk_dtype_name(in->dtype));
 	if (in->ndim == 0)
-		return stk__fail(err, STK_SHAPE, "a single number is no point");
+		return stk__fail(err, STK_SHAPE, "a single number is not a point");
 	int64_t k = m->ndim == 2 ? m->shape[0] : -1, row = in->ndim > 0 ? in->shape[in->ndim - 1] : -1;
 	if (((const struct affine_points *)call->args)->boxes && k > 0 && row >= 0 && row % (2 * k))
 		return stk__fail(err, STK_SHAPE,
-			"a row of %lld values does not hold boxes of two points of %lld components, as the transform takes them",
+			"a row of %lld values does not hold boxes of two points with the %lld components that the transform takes",
 			(long long)row, (long long)k);
 	if (k > 0 && row >= 0 && row % k)
 		return stk__fail(err, STK_SHAPE,
-			"a row of %lld values does not hold points of %lld components, as the transform takes them", (long long)row,
+			"a row of %lld values does not hold points with the %lld components that the transform takes", (long long)row,
 			(long long)k);
 	return STK_OK;
 }
@@ -56,10 +56,10 @@ static enum stk_status affine_points_lower_jobs(const struct stk_call *call, str
 
 const struct stk_op_def stk__op_affine_points = {
 	.name = "affine_points",
-	.doc = "Maps points by an affine transform that is the second input.\n\n"
-	       "The transform is a matrix of k rows and k + 1 columns, as transforms.*, affine_augmentation and bev_augmentation make it. Points are float32; a row of "
-	       "the first input, along its last dim, is one point of k components or several, one after the other: (left, top, right, bottom) are two points of "
-	       "an image.",
+	.doc = "Maps points by an affine transform, which is the second input.\n\n"
+	       "The transform is a matrix of k rows and k + 1 columns, as transforms.*, affine_augmentation and bev_augmentation make "
+	       "it. Points are float32. A row of the first input, along its last dim, is one point of k components or several points "
+	       "one after the other: (left, top, right, bottom) are two points of an image.",
 	.inputs = {2, 2},
 	.host_inputs = 2,
 	.args = affine_points_args,

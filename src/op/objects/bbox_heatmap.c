@@ -18,24 +18,27 @@ struct bbox_heatmap {
 
 static const struct stk_arg_def bbox_heatmap_args[] = {
 	STK_ARG(struct bbox_heatmap, heatmap_hw, STK_ARG_INTS, NULL, (1, 1 << 20), STK_REQUIRED, "Height and width of the heatmap."),
-	STK_ARG(struct bbox_heatmap, with_labels, STK_ARG_BOOL, "false", STK_FREE, 0, "The third input has the boxes' classes."),
+	STK_ARG(struct bbox_heatmap, with_labels, STK_ARG_BOOL, "false", STK_FREE, 0, "The third input contains the boxes' classes."),
 	STK_ARG(struct bbox_heatmap, with_valid, STK_ARG_BOOL, "false", STK_FREE, 0,
-		"The next input says which boxes count: others are not active."),
+		"The next input contains a bool for each box: only boxes with true are active."),
 	STK_ARG(struct bbox_heatmap, with_centers, STK_ARG_BOOL, "false", STK_FREE, 0,
-		"The next input has a centre (x, y) for each box, in pixels of the image; else it is the middle of the box."),
-	STK_ARG(struct bbox_heatmap, per_class, STK_ARG_BOOL, "false", STK_FREE, 0, "A map for each class, in a first dim."),
+		"The next input contains a centre (x, y) for each box, in pixels of the image; otherwise the middle of the box is its "
+		"centre."),
+	STK_ARG(struct bbox_heatmap, per_class, STK_ARG_BOOL, "false", STK_FREE, 0, "Makes a map for each class, along a new first dim."),
 	STK_ARG(struct bbox_heatmap, num_classes, STK_ARG_INT, "0", (0, 1 << 16), 0,
-		"How many classes there are; boxes of others are not active. 0: any class counts."),
+		"Number of classes; boxes of other classes are not active. 0: all classes count."),
 	STK_ARG(struct bbox_heatmap, min_size, STK_ARG_FLOATS, "[]", STK_FREE, 0,
-		"Least height and width of an active box, on the heatmap after it is cut; or both for each class, one class after the other."),
+		"Least height and width of an active box, on the heatmap after it is cut; or a pair for each class, one class after the "
+		"other."),
 	STK_ARG(struct bbox_heatmap, min_area, STK_ARG_FLOAT, "0.25", (0, 1), 0,
-		"Least part of an active box's area that is left of it when it is cut to the heatmap."),
+		"Least part of a box's area that must remain, after the box is cut to the heatmap, for it to be active."),
 	STK_ARG(struct bbox_heatmap, min_radius, STK_ARG_FLOAT, "0.5", (0.5, 1 << 20), 0, "Least radius of a Gaussian."),
 	STK_ARG(struct bbox_heatmap, max_radius, STK_ARG_FLOAT, "10.0", (0.5, 1 << 20), 0, "Largest radius of a Gaussian."),
 	STK_ARG(struct bbox_heatmap, radius_factor, STK_ARG_FLOAT, "0.8", (0, HUGE_VAL), 0,
-		"A radius is this part of the distance from the centre to the nearest side of the box, 0 where it lies outside."),
+		"The radius is this part of the distance from the centre to the nearest side of the box, and 0 if the centre lies outside "
+		"the box."),
 	STK_ARG(struct bbox_heatmap, sigma_factor, STK_ARG_FLOAT, "0.33333334", (0, HUGE_VAL), 0,
-		"A Gaussian's standard deviation is this part of its radius."),
+		"The standard deviation of a Gaussian is this part of its radius."),
 	STK_ARG_END,
 };
 
@@ -57,8 +60,8 @@ static enum stk_status check_arguments(const struct bbox_heatmap *a, int32_t n_i
 {
 	struct heatmap_inputs in = inputs_of(a);
 	if (n_in != in.count)
-		return stk__fail(
-			err, STK_INVALID, "there are %d inputs; boxes, the image's size and what with_* name are %d", n_in, in.count);
+		return stk__fail(err, STK_INVALID,
+			"there are %d inputs; boxes, the image's size and the inputs of the with_* arguments are %d", n_in, in.count);
 	if (a->heatmap_hw.count != 2)
 		return stk__fail(err, STK_INVALID, "heatmap_hw has %d values; it takes height and width", a->heatmap_hw.count);
 	if (a->per_class && (!a->with_labels || a->num_classes < 1))
@@ -191,11 +194,12 @@ static enum stk_status bbox_heatmap_run(const struct stk_call *call, struct stk_
 const struct stk_op_def stk__op_bbox_heatmap = {
 	.name = "bbox_heatmap",
 	.doc = "Draws boxes of an image as Gaussians into a heatmap.\n\n"
-	       "Inputs are boxes (left, top, right, bottom) in pixels of the image, the image's size or shape (height and width come first), then what with_* name. "
-	       "Boxes and centres are scaled to the heatmap and cut to 0 .. width - 1 and 0 .. height - 1. Outputs: the heatmap, float32; which boxes are active, the "
-	       "only ones that are drawn; their centres' pixels, int32; the centres' offsets from these; their heights and widths; the boxes. All but the first have "
-	       "a row for each box. A Gaussian is drawn over pixels that are no further from the centre's pixel than its radius, along x and along y, and where several "
-	       "meet the largest value stays.",
+	       "Inputs are boxes (left, top, right, bottom) in pixels of the image, the image's size or shape (height and width come "
+	       "first), then the inputs that the with_* arguments announce. Boxes and centres are scaled to the heatmap and cut to 0 "
+	       ".. width - 1 and 0 .. height - 1. Outputs: the heatmap, float32; which boxes are active, the only ones that are drawn; "
+	       "the pixels of their centres, int32; the centres' offsets from these pixels; their heights and widths; the boxes. All "
+	       "but the first have a row for each box. A Gaussian is drawn over pixels whose distance from the centre's pixel is at "
+	       "most its radius, along x and along y; where several Gaussians meet, the largest value is kept.",
 	.inputs = {2, 5},
 	.host_inputs = 31,
 	.outputs = OUTPUTS,

@@ -12,9 +12,9 @@ struct bbox_visibility {
 
 static const struct stk_arg_def bbox_visibility_args[] = {
 	STK_ARG(struct bbox_visibility, occlusion, STK_ARG_BOOL, "true", STK_FREE, 0,
-		"A box that nearer ones cover together, or that lies outside the image, is not visible. It needs the depths, a third input."),
+		"A box that nearer boxes cover together, or that lies outside the image, is not visible. Needs the depths as a third input."),
 	STK_ARG(struct bbox_visibility, min_size, STK_ARG_FLOAT, "0.0", (0, HUGE_VAL), 0,
-		"A box that is less high or wide than this, as far as it lies in the image, is not visible."),
+		"A box whose height or width inside the image is less than this is not visible."),
 	STK_ARG_END,
 };
 
@@ -36,7 +36,7 @@ static enum stk_status bbox_visibility_infer(const struct stk_call *call, struct
 	if (a->occlusion != (call->n_in > 2))
 		return stk__fail(err, STK_INVALID,
 			a->occlusion ? "occlusion needs the depths of boxes as a third input"
-				     : "depths are given, and occlusion=False leaves them unread");
+				     : "the third input, depths, has no use with occlusion=False: leave one of them out");
 	if (a->occlusion &&
 		((s = stk__objects_column(&call->in[2].desc, "depths", &depths, err)) || (s = stk__objects_same("depths", depths, n, err))))
 		return s;
@@ -92,8 +92,8 @@ static enum stk_status read_boxes(
 			out[i].y1 = (int32_t)clip(ceil(y1), hw[0]);
 		}
 		if (isnan(depths[i]))
-			return stk__fail(err, STK_INVALID, "the depth of box %lld is not a number: which boxes it hides cannot be known",
-				(long long)i);
+			return stk__fail(err, STK_INVALID,
+				"the depth of box %lld is not a number, so it cannot be ordered among the others", (long long)i);
 	}
 	return STK_OK;
 }
@@ -150,10 +150,10 @@ static enum stk_status bbox_visibility_run(const struct stk_call *call, struct s
 
 const struct stk_op_def stk__op_bbox_visibility = {
 	.name = "bbox_visibility",
-	.doc = "Tells which boxes of an image are visible.\n\n"
-	       "Inputs are boxes (left, top, right, bottom) in pixels, the image's size or shape (height and width come first), and with occlusion the depths of "
-	       "the boxes. The output has a bool for each box. Boxes are opaque and fill each pixel that they touch; of equally near ones the later one lies on top. "
-	       "It does not matter which two opposite corners are given.",
+	.doc = "Decides which boxes of an image are visible.\n\n"
+	       "Inputs are boxes (left, top, right, bottom) in pixels, the image's size or shape (height and width come first), and "
+	       "with occlusion the depths of the boxes. The output is one bool for each box. Boxes are opaque and fill each pixel that "
+	       "they touch; of equally near boxes the later one is in front. The two corners of a box may be any two opposite ones.",
 	.inputs = {2, 3},
 	.host_inputs = 7,
 	.args = bbox_visibility_args,

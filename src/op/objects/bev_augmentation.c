@@ -13,7 +13,7 @@ static const struct stk_arg_def bev_augmentation_args[] = {
 	STK_ARG(struct bev_augmentation, axis, STK_ARG_INT, "2", (0, 2), 0, "The axis of the rotation: 0 is x, 1 is y, 2 is z."),
 	STK_ARG(struct bev_augmentation, scaling, STK_ARG_FLOATS, "[1.0, 1.0]", (0x1p-20, 0x1p20), 0, "Least and largest factor."),
 	STK_ARG(struct bev_augmentation, translation, STK_ARG_FLOATS, "[0.0, 0.0, 0.0]", (0, HUGE_VAL), 0,
-		"How far the scene is moved along x, y and z, at most, in either direction."),
+		"The largest distance by which the scene moves along x, y and z, in either direction."),
 	STK_OBJECTS_SEED(struct bev_augmentation),
 	STK_ARG_END,
 };
@@ -22,7 +22,7 @@ static enum stk_status bev_augmentation_infer(const struct stk_call *call, struc
 {
 	const struct bev_augmentation *a = call->args;
 	if (a->rotation.count != 2 || a->rotation.v[0] > a->rotation.v[1] || a->scaling.count != 2 || a->scaling.v[0] > a->scaling.v[1])
-		return stk__fail(err, STK_INVALID, "%s has a least and a largest value, in this order",
+		return stk__fail(err, STK_INVALID, "%s takes a least and a largest value, in this order",
 			a->scaling.count == 2 && a->scaling.v[0] <= a->scaling.v[1] ? "rotation" : "scaling");
 	if (a->translation.count != 3)
 		return stk__fail(err, STK_INVALID, "translation has %d values; it takes three, of x, y and z", a->translation.count);

@@ -115,9 +115,10 @@ static enum stk_status boolean_mask_lower_jobs(const struct stk_call *call, stru
 
 const struct stk_op_def stk__op_boolean_mask = {
 	.name = "boolean_mask",
-	.doc = "Keeps the elements of tensors where a mask is true.\n\n"
-	       "The first input is the mask, one value for each element; 0 is false. Of each further input an output keeps the elements along its axis, in "
-	       "their order; the samples of a batch may differ in how many these are.",
+	.doc = "Keeps the elements of tensors for which a mask is true.\n\n"
+	       "The first input is the mask, one value for each element; 0 is false. Each further input makes an output, which has the "
+	       "kept elements along the input's axis, in their order. The number of kept elements may differ between the samples of a "
+	       "batch.",
 	.inputs = {2, STK_MAX_INPUTS},
 	.host_inputs = 1,
 	.args = boolean_mask_args,

@@ -13,10 +13,11 @@ struct element_condition {
 
 static const struct stk_arg_def element_condition_args[] = {
 	STK_ARG(struct element_condition, program, STK_ARG_INTS, NULL, (0, 0x1p20), STK_REQUIRED | STK_SCALAR_OK,
-		"The condition in reverse Polish notation: pairs of a code and a number. 0: the value of this input; 1: this constant; 2: negative; 3: not; "
-		"4: and; 5: or; 6 to 11: ==, !=, <, >, <=, >=, whose number is 0."),
+		"The condition in reverse Polish notation: pairs of a code and a number. 0: the value of the input with this number; 1: the "
+		"constant with this number; 2: negative; 3: not; 4: and; 5: or; 6 to 11: ==, !=, <, >, <=, >=. Codes from 2 on take the "
+		"number 0."),
 	STK_ARG(struct element_condition, constants, STK_ARG_FLOATS, "[]", STK_FREE, STK_SCALAR_OK | STK_INFINITE,
-		"Constants that the program names."),
+		"Constants that the program refers to."),
 	STK_ARG_END,
 };
 
@@ -123,9 +124,10 @@ static enum stk_status element_condition_run(const struct stk_call *call, struct
 
 const struct stk_op_def stk__op_element_condition = {
 	.name = "element_condition",
-	.doc = "Evaluates a condition on the values of objects, for each object.\n\n"
-	       "Inputs are vectors with one value for each object; tensors of more dims, all but one of extent 1, are taken as such. The output has a bool for each "
-	       "object. Values are compared as float32; in and, or, not they are true where they are not 0.",
+	.doc = "Evaluates a condition on the values of each object.\n\n"
+	       "Inputs are vectors with one value for each object; tensors of more dims count as vectors if all extents but one are 1. "
+	       "The output is one bool for each object. Values are compared as float32; and, or and not take values other than 0 as "
+	       "true.",
 	.inputs = {1, STK_MAX_INPUTS},
 	.host_inputs = ~0ull,
 	.args = element_condition_args,

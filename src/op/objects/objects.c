@@ -8,10 +8,10 @@ enum stk_status stk__objects_check(const struct stk_desc *desc, const char *what
 	if (desc->ndim < 0)
 		return STK_OK;
 	if (desc->ndim != ndim)
-		return stk__fail(err, STK_SHAPE, "%s are a tensor of %d dims; this one has %d", what, ndim, desc->ndim);
+		return stk__fail(err, STK_SHAPE, "%s must be a tensor of %d dims; this one has %d", what, ndim, desc->ndim);
 	int64_t extent = ndim > 0 ? desc->shape[ndim - 1] : -1;
 	if (last >= 0 && extent >= 0 && extent != last)
-		return stk__fail(err, STK_SHAPE, "%s have %lld values each, in the last dim; these have %lld", what, (long long)last,
+		return stk__fail(err, STK_SHAPE, "%s must have %lld values each, in the last dim; these have %lld", what, (long long)last,
 			(long long)extent);
 	return STK_OK;
 }
@@ -33,8 +33,8 @@ enum stk_status stk__objects_column(const struct stk_desc *desc, const char *wha
 	}
 	if (desc->ndim < 1 || longer > 1)
 		return stk__fail(err, STK_SHAPE,
-			"%s: one value for each object is needed; this tensor has %d dims, %d of them not of extent 1", what, desc->ndim,
-			longer);
+			"%s: there must be one value for each object; this tensor has %d dims, of which %d have extents other than 1", what,
+			desc->ndim, longer);
 	return STK_OK;
 }
 

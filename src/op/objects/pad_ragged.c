@@ -51,7 +51,7 @@ static enum stk_status same_rows(const struct stk_call *calls, int32_t i, int32_
 		err->sample = i;
 	const struct stk_strings *names = &((const struct pad_ragged *)calls[0].args)->names;
 	return stk__fail(err, STK_SHAPE,
-		"input %d%s%s: the elements of a sample have another shape than those of the first sample of the batch", k,
+		"input %d%s%s: the elements of this sample have another shape than those of the batch's first sample", k,
 		k < names->count ? ", " : "", k < names->count ? names->v[k] : "");
 }
 
@@ -96,9 +96,10 @@ static enum stk_status pad_ragged_lower_jobs(const struct stk_call *call, struct
 
 const struct stk_op_def stk__op_pad_ragged = {
 	.name = "pad_ragged",
-	.doc = "Makes padded batches of tensors of which samples have unequal numbers.\n\n"
-	       "Each input gives an output, padded with zeros at the end of its first dim to the largest of the batch. The last output is a vector of int64: the extent "
-	       "that this dim has in the sample, for each input. Further dims have the same extents in all samples. A stoker.batching.RaggedBatch is made of the two.",
+	.doc = "Makes padded batches of tensors whose numbers of elements differ between samples.\n\n"
+	       "Each input makes one output, padded with zeros at the end of its first dim to the largest extent in the batch. The "
+	       "last output is a vector of int64: for each input, the extent of this dim in the sample. Further dims must have the "
+	       "same extents in all samples. stoker.batching.RaggedBatch takes both.",
 	.inputs = {1, STK_MAX_OUTPUTS - 1},
 	.outputs = 2,
 	.args = pad_ragged_args,

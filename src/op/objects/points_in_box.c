@@ -10,7 +10,7 @@ static const struct stk_arg_def points_in_box_args[] = {
 	STK_ARG(struct points_in_box, lo, STK_ARG_FLOATS, NULL, STK_FREE, STK_REQUIRED | STK_SCALAR_OK | STK_INFINITE,
 		"The box's lowest coordinates, one for each component of a point, or one for all."),
 	STK_ARG(struct points_in_box, hi, STK_ARG_FLOATS, NULL, STK_FREE, STK_REQUIRED | STK_SCALAR_OK | STK_INFINITE,
-		"The box's highest coordinates. Points on its border lie in it."),
+		"The box's highest coordinates. Points on the border are in the box."),
 	STK_ARG_END,
 };
 
@@ -54,8 +54,9 @@ static enum stk_status points_in_box_run(const struct stk_call *call, struct stk
 
 const struct stk_op_def stk__op_points_in_box = {
 	.name = "points_in_box",
-	.doc = "Tells which points lie in a box whose sides are along the axes.\n\n"
-	       "Points are the rows of a tensor of two dims. The output has a bool for each: true where all components lie between lo and hi.",
+	.doc = "Decides which points are in a box whose sides are parallel to the axes.\n\n"
+	       "Points are the rows of a tensor of two dims. The output is one bool for each point: true if all components are from lo "
+	       "to hi.",
 	.inputs = {1, 1},
 	.host_inputs = 1,
 	.args = points_in_box_args,

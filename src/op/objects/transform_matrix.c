@@ -20,8 +20,8 @@ static const struct stk_arg_def transform_matrix_args[] = {
 		.offset = offsetof(struct transform_matrix, side),
 		.fallback = "\"left\"",
 		.choices = "left|right",
-		.doc = "\"left\": the transform is applied to what the matrix gives; \"right\": to what the matrix takes."},
-	STK_ARG(struct transform_matrix, inverse, STK_ARG_BOOL, "false", STK_FREE, 0, "Takes the transform's inverse."),
+		.doc = "\"left\": the transform is applied to the result of the matrix; \"right\": to the input of the matrix."},
+	STK_ARG(struct transform_matrix, inverse, STK_ARG_BOOL, "false", STK_FREE, 0, "Uses the inverse of the transform."),
 	STK_ARG_END,
 };
 
@@ -40,7 +40,7 @@ static enum stk_status transform_matrix_infer(const struct stk_call *call, struc
 	int64_t extent = in->ndim == 2 ? in->shape[from_left(call) ? 0 : 1] : -1, k = m->ndim == 2 ? m->shape[0] : -1;
 	if (extent >= 0 && k >= 0 && extent < k + 1)
 		return stk__fail(err, STK_SHAPE,
-			"a transform of points of %lld components needs a matrix of %lld %s or more; this one has %lld", (long long)k,
+			"a transform of points with %lld components needs a matrix with at least %lld %s; this one has %lld", (long long)k,
 			(long long)k + 1, from_left(call) ? "rows" : "columns", (long long)extent);
 	return STK_OK;
 }
@@ -137,10 +137,11 @@ static enum stk_status transform_matrix_run(const struct stk_call *call, struct 
 
 const struct stk_op_def stk__op_transform_matrix = {
 	.name = "transform_matrix",
-	.doc = "Multiplies a matrix by an affine transform that is the second input.\n\n"
-	       "The transform has k rows and k + 1 columns, and stands for a square matrix of k + 1 rows over homogeneous coordinates. It is multiplied by the first "
-	       "k + 1 rows of the matrix from the left, or by its first k + 1 columns from the right; other rows and columns stay. So a projection, of 3 or 4 rows, "
-	       "follows an image that was transformed. Matrices are float32 or float64; products are computed in double.",
+	.doc = "Multiplies a matrix by an affine transform, which is the second input.\n\n"
+	       "The transform has k rows and k + 1 columns, and stands for a square matrix of k + 1 rows over homogeneous coordinates. "
+	       "It multiplies the first k + 1 rows of the matrix from the left, or its first k + 1 columns from the right; other rows "
+	       "and columns stay. With it a projection, of 3 or 4 rows, follows an image that was transformed. Matrices are float32 or "
+	       "float64; products are computed in double.",
 	.inputs = {2, 2},
 	.host_inputs = 3,
 	.args = transform_matrix_args,

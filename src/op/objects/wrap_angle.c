@@ -39,7 +39,8 @@ static enum stk_status wrap_angle_run(const struct stk_call *call, struct stk_er
 
 const struct stk_op_def stk__op_wrap_angle = {
 	.name = "wrap_angle",
-	.doc = "Brings angles between -pi and pi, by whole turns.\n\nA second input, a scalar, is added before. Angles are float32 or float64, in radians.",
+	.doc = "Wraps angles to the range from -pi to pi, by adding whole turns.\n\n"
+	       "A second input, a scalar, is added first. Angles are float32 or float64, in radians.",
 	.inputs = {1, 2},
 	.host_inputs = 3,
 	.args = wrap_angle_args,

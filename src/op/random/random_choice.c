@@ -13,7 +13,7 @@ struct choice {
 
 static const struct stk_arg_def choice_args[] = {
 	STK_ARG(struct choice, p, STK_ARG_FLOATS, NULL, (0, 1), STK_PER_SAMPLE | STK_SCALAR_OK,
-		"Chance of each choice, with sum 1. Default: all the same."),
+		"Chance of each choice; the sum must be 1. Default: equal chances."),
 	{.name = "shape",
 		.type = STK_ARG_INTS,
 		.flags = STK_PER_SAMPLE | STK_SCALAR_OK,
@@ -21,7 +21,7 @@ static const struct stk_arg_def choice_args[] = {
 		.min = 0,
 		.max = 0x1p40,
 		.shapes = true,
-		.doc = "How many to draw, as a shape. Default: one, or the shape of the second input."},
+		.doc = "Number of draws, as a shape. Default: one draw, or the shape of the second input."},
 	STK_ARG(struct choice, seed, STK_ARG_INT, "-1", STK_FREE, 0,
 		"Operators with the same seed draw the same numbers; -1: a stream of the operator's own, from the pipeline's seed."),
 	STK_ARG_END,
@@ -82,7 +82,7 @@ static enum stk_status count_choices(const struct stk_call *call, int64_t *count
 	else
 		stk__convert(count, STK_INT64, in->data, in->desc.dtype, 1);
 	if (*count < 1)
-		return stk__fail(err, STK_INVALID, "there are %lld choices; there must be one or more", (long long)*count);
+		return stk__fail(err, STK_INVALID, "there are %lld choices; there must be at least one", (long long)*count);
 	if (a->p.count < 0)
 		return STK_OK;
 	if (a->p.count != *count)
@@ -90,7 +90,7 @@ static enum stk_status count_choices(const struct stk_call *call, int64_t *count
 	double sum = 0;
 	for (int32_t i = 0; i < a->p.count; i++)
 		sum += a->p.v[i];
-	return fabs(sum - 1) < 1e-4 ? STK_OK : stk__fail(err, STK_INVALID, "the chances in p have the sum %g, not 1", sum);
+	return fabs(sum - 1) < 1e-4 ? STK_OK : stk__fail(err, STK_INVALID, "the chances in p must add up to 1, not %g", sum);
 }
 
 /* Draws from 0 .. count-1 if count needs more than 32 bits: the upper half of the product of 64 random bits and count. */
@@ -146,8 +146,9 @@ static enum stk_status choice_run(const struct stk_call *call, struct stk_error 
 
 const struct stk_op_def stk__op_random_choice = {
 	.name = "random.choice",
-	.doc = "Draws from a tensor, or numbers below a scalar.\n\n"
-	       "Of a scalar n it gives numbers from 0 to n - 1, of other tensors elements along the first dim. With replacement.",
+	.doc = "Draws elements of a tensor, or numbers below a scalar.\n\n"
+	       "If the input is a scalar n, the draws are whole numbers from 0 to n - 1; otherwise they are elements of the tensor "
+	       "along its first dim. Draws are made with replacement.",
 	.inputs = {1, 2},
 	.args = choice_args,
 	.args_size = sizeof(struct choice),

@@ -21,9 +21,9 @@ static enum stk_status random_crop_generator_infer(const struct stk_call *call, 
 	if (s)
 		return s;
 	if (in->dtype != STK_NO_DTYPE && (!stk__dtype_whole(in->dtype) || in->dtype == STK_BOOL))
-		return stk__fail(err, STK_INVALID, "the input is a shape, of integers; it is %s", stk_dtype_name(in->dtype));
+		return stk__fail(err, STK_INVALID, "the input must be a shape, of integers, not of %s", stk_dtype_name(in->dtype));
 	if (in->ndim >= 0 && (in->ndim != 1 || (in->shape[0] >= 0 && in->shape[0] != 2 && in->shape[0] != 3)))
-		return stk__fail(err, STK_INVALID, "the input is a shape: height and width, and channels if you like");
+		return stk__fail(err, STK_INVALID, "the input must be a shape: height and width, which channels may follow");
 	for (int32_t i = 0; i < 2; i++)
 		call->out[i].desc = (struct stk_desc){STK_INT32, 1, {2}, ""};
 	return STK_OK;
@@ -36,8 +36,8 @@ static enum stk_status random_crop_generator_run(const struct stk_call *call, st
 	int64_t extent[2];
 	stk__convert(extent, STK_INT64, in->data, in->desc.dtype, 2);
 	if (extent[0] < 1 || extent[1] < 1 || extent[0] > 1 << 24 || extent[1] > 1 << 24)
-		return stk__fail(
-			err, STK_SHAPE, "there is no window in an image of %lld x %lld pixels", (long long)extent[1], (long long)extent[0]);
+		return stk__fail(err, STK_SHAPE, "an image of %lld x %lld pixels has no room for a window", (long long)extent[1],
+			(long long)extent[0]);
 	struct stk_random random = call->random;
 	const struct stk_rect w = stk__random_crop(&a->crop, &random, (int32_t)extent[1], (int32_t)extent[0]);
 	int32_t *anchor = call->out[0].data, *shape = call->out[1].data;
@@ -51,9 +51,9 @@ static enum stk_status random_crop_generator_run(const struct stk_call *call, st
 const struct stk_op_def stk__op_random_crop_generator = {
 	.name = "random_crop_generator",
 	.doc = "Draws a window of an image from its shape.\n\n"
-	       "Takes height and width, and gives the window's anchor and shape as (y, x) and (height, width). With the same seed it is the "
-	       "window of\n"
-	       "random_resized_crop and decoders.image_random_crop.",
+	       "The input is height and width. The outputs are the window's anchor and shape, as (y, x) and (height, width). With the "
+	       "same seed it is the window that\n"
+	       "random_resized_crop and decoders.image_random_crop take.",
 	.inputs = {1, 1},
 	.outputs = 2,
 	.host_inputs = 1,

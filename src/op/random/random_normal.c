@@ -9,7 +9,7 @@ struct normal {
 
 static const struct stk_arg_def normal_args[] = {
 	STK_ARG(struct normal, mean, STK_ARG_FLOAT, "0.0", STK_FREE, STK_PER_SAMPLE, "Mean of the distribution."),
-	STK_ARG(struct normal, stddev, STK_ARG_FLOAT, "1.0", (0, HUGE_VAL), STK_PER_SAMPLE, "Its standard deviation."),
+	STK_ARG(struct normal, stddev, STK_ARG_FLOAT, "1.0", (0, HUGE_VAL), STK_PER_SAMPLE, "Standard deviation of the distribution."),
 	STK_ARG_GROUP(struct normal, random, stk__random_group),
 	STK_ARG_END,
 };

@@ -12,9 +12,9 @@ struct uniform {
 
 static const struct stk_arg_def uniform_args[] = {
 	STK_ARG(struct uniform, range, STK_ARG_FLOATS, "[-1.0, 1.0]", STK_FREE, STK_PER_SAMPLE,
-		"Lower and upper bound; the upper one is not drawn."),
+		"Lower and upper bound; the upper one is never drawn."),
 	STK_ARG(struct uniform, values, STK_ARG_FLOATS, NULL, STK_FREE, STK_PER_SAMPLE | STK_SCALAR_OK | STK_INFINITE | STK_NAN,
-		"Draws from these instead, each with the same chance."),
+		"Draws from these values instead of a range, with equal chances."),
 	STK_ARG_GROUP(struct uniform, random, stk__random_group),
 	STK_ARG_END,
 };
@@ -25,7 +25,7 @@ static enum stk_status uniform_infer(const struct stk_call *call, struct stk_err
 	if (a->values.count == 0)
 		return stk__fail(err, STK_INVALID, "values is empty: there is nothing to draw from");
 	if (a->values.count < 0 && (a->range.count != 2 || a->range.v[0] > a->range.v[1]))
-		return stk__fail(err, STK_INVALID, "range has a lower and an upper bound, in this order");
+		return stk__fail(err, STK_INVALID, "range takes a lower and an upper bound, in this order");
 	return stk__random_infer(call, &a->random, STK_FLOAT, err);
 }
 
@@ -74,8 +74,8 @@ const struct stk_op_def stk__op_random_uniform = {
 	.name = "random.uniform",
 	.alias = "uniform",
 	.doc = "Draws numbers from a range, or from a list of values.\n\n"
-	       "The default output is one float32 a sample. With an integer dtype numbers of the range are rounded, so that its ends have "
-	       "half the chance.",
+	       "The default output is one float32 a sample. With an integer dtype the draws are rounded, so that the ends of the range "
+	       "have half the chance of the others.",
 	.inputs = {0, 1},
 	.args = uniform_args,
 	.args_size = sizeof(struct uniform),

@@ -12,9 +12,11 @@ struct file_read {
 };
 
 static const struct stk_arg_def file_read_args[] = {
-	STK_ARG(struct file_read, dont_use_mmap, STK_ARG_BOOL, "false", STK_FREE, STK_ACCEPTED, "Files are read, not mapped."),
+	STK_ARG(struct file_read, dont_use_mmap, STK_ARG_BOOL, "false", STK_FREE, STK_ACCEPTED,
+		"Accepted and ignored: files are read, not "
+		"mapped."),
 	STK_ARG(struct file_read, use_o_direct, STK_ARG_BOOL, "false", STK_FREE, STK_ACCEPTED,
-		"Files are read through the system's cache."),
+		"Accepted and ignored: files are read through the system's cache."),
 	STK_ARG_END,
 };
 
@@ -24,11 +26,11 @@ static enum stk_status take_name(const struct stk_tensor *in, char name[MOST_NAM
 {
 	size_t n = (size_t)in->desc.shape[0];
 	if (n == 0 || n >= MOST_NAME)
-		return stk__fail(err, STK_INVALID, "a file's name has 1 to %d bytes, not %zu", MOST_NAME - 1, n);
+		return stk__fail(err, STK_INVALID, "a file's name must have 1 to %d bytes, not %zu", MOST_NAME - 1, n);
 	memcpy(name, in->data, n);
 	name[n] = '\0';
 	if (strlen(name) != n)
-		return stk__fail(err, STK_INVALID, "the file's name holds a zero byte, behind \"%s\"", name);
+		return stk__fail(err, STK_INVALID, "the file's name holds a zero byte, after \"%s\"", name);
 	return STK_OK;
 }
 
@@ -79,9 +81,9 @@ static enum stk_status file_read_run(const struct stk_call *call, struct stk_err
 const struct stk_op_def stk__op_file_read = {
 	.name = "io.file.read",
 	.doc = "Reads a file whose name is a tensor of bytes.\n\n"
-	       "np.frombuffer(path.encode(), np.uint8) makes one of a path, or of a URI that readers take. A file is read when its sample's turn has "
-	       "come: readers\n"
-	       "fetch ahead, and are the faster way to names that are known beforehand.",
+	       "np.frombuffer(path.encode(), np.uint8) makes such a tensor from a path, or from a URI that readers accept. A file is "
+	       "read when its sample is processed. Readers\n"
+	       "fetch ahead, so they are faster if the names are known before the run.",
 	.inputs = {1, 1},
 	.host_inputs = 1,
 	.args = file_read_args,

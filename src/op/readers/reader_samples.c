@@ -98,8 +98,8 @@ enum stk_status stk__reader_samples_check(const void *shared, int64_t id, int32_
 		return STK_OK;
 	const char *tar = t->archives[t->places[id].archive];
 	return stk__fail(err, STK_IO,
-		"%.200s: at byte %lld is another file than the index of the tar says: the tar was changed or replaced: begin anew, with a new index "
-		"where you gave one",
+		"%.200s: at byte %lld is another file than the index of the tar says: the tar was changed or replaced: start again, with a "
+		"new index if you gave one",
 		tar, (long long)p->offset);
 }
 

@@ -10,7 +10,7 @@ struct readers_cifar {
 
 static const struct stk_arg_def readers_cifar_args[] = {
 	STK_ARG(struct readers_cifar, root, STK_ARG_STRING, NULL, STK_FREE, STK_REQUIRED,
-		"Folder with the binary files, or the one above it, as the archives unpack."),
+		"Folder with the binary files, or its parent folder, as the archives unpack."),
 	{.name = "split",
 		.type = STK_ARG_STRING,
 		.offset = offsetof(struct readers_cifar, split),
@@ -22,7 +22,7 @@ static const struct stk_arg_def readers_cifar_args[] = {
 		.offset = offsetof(struct readers_cifar, label),
 		.fallback = "\"fine\"",
 		.choices = "fine|coarse",
-		.doc = "Of CIFAR-100, one of 100 classes or of 20 groups of them."},
+		.doc = "For CIFAR-100: labels are one of 100 classes (fine) or of 20 groups of them (coarse)."},
 	STK_ARG_GROUP(struct readers_cifar, reader, stk__reader_group),
 	STK_ARG_END,
 };
@@ -112,8 +112,8 @@ static const struct stk_reader_def readers_cifar_reader = {
 const struct stk_op_def stk__op_readers_cifar = {
 	.name = "readers.cifar",
 	.doc = "Reads CIFAR-10 or CIFAR-100.\n\n"
-	       "Gives images of shape (32, 32, 3), uint8, HWC, and a label, an int32 of shape (1,). The data set is held in memory, "
-	       "decoded.",
+	       "Outputs images of shape (32, 32, 3), uint8, HWC, and a label, an int32 of shape (1,). The whole data set is kept in "
+	       "memory, decoded.",
 	.outputs = 2,
 	.args = readers_cifar_args,
 	.args_size = sizeof(struct readers_cifar),

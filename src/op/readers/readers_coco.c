@@ -22,19 +22,21 @@ static const struct stk_arg_def readers_coco_args[] = {
 		"Folder of the images, or s3://BUCKET/PREFIX."),
 	STK_ARG(struct readers_coco, annotations_file, STK_ARG_STRING, NULL, STK_FREE, STK_REQUIRED, "COCO's JSON of objects."),
 	STK_ARG(struct readers_coco, images, STK_ARG_STRINGS, NULL, STK_FREE, 0,
-		"Names of the images that are read, in this order. Default: all, by id."),
-	FLAG(ltrb, "false", "Boxes are left, top, right, bottom; else left, top, width, height."),
-	FLAG(ratio, "false", "Coordinates are shares of the image's extents."),
-	FLAG(skip_empty, "false", "Images without objects are left out."),
+		"Names of the images to read, in this order. Default: all, by id."),
+	FLAG(ltrb, "false", "Outputs boxes as left, top, right, bottom; otherwise as left, top, width, height."),
+	FLAG(ratio, "false", "Divides coordinates by the image's extents."),
+	FLAG(skip_empty, "false", "Leaves out images without objects."),
 	STK_ARG(struct readers_coco, size_threshold, STK_ARG_FLOAT, "0.1", (0, HUGE_VAL), 0,
-		"Objects whose box is narrower or lower, in pixels, are left out."),
-	FLAG(include_iscrowd, "true", "Objects that are crowds are kept."),
-	FLAG(avoid_class_remapping, "false", "Labels are the categories' ids; else their numbers in the file, from 1 on."),
-	FLAG(image_ids, "false", "Another output is the image's id."),
+		"Leaves out objects whose box is narrower or lower than this, in pixels."),
+	FLAG(include_iscrowd, "true", "Keeps objects that are crowds."),
+	FLAG(avoid_class_remapping, "false", "Uses the categories' ids as labels; otherwise their numbers in the file, from 1 on."),
+	FLAG(image_ids, "false", "Adds an output: the image's id."),
 	FLAG(polygon_masks, "false",
-		"Two more outputs are the objects' polygons: for each its object, first vertex and the one after its last; and the vertices."),
+		"Adds two outputs for the objects' polygons: for each polygon its object, its first vertex and the one after its last; and "
+		"the vertices."),
 	FLAG(pixelwise_masks, "false",
-		"Another output is a mask of the image's extents, (height, width, 1): the label of the object at each pixel, of several the largest, and 0 where there is none."),
+		"Adds an output: a mask with the image's extents, (height, width, 1). Each pixel has the label of its object, the largest "
+		"label if objects overlap, and 0 outside of objects."),
 	STK_ARG(struct readers_coco, preprocessed_annotations, STK_ARG_STRING, NULL, STK_FREE, 0, "Not supported: give annotations_file."),
 	FLAG(save_preprocessed_annotations, "false", "Not supported: annotations are read in seconds."),
 	STK_ARG(struct readers_coco, save_preprocessed_annotations_dir, STK_ARG_STRING, NULL, STK_FREE, STK_ACCEPTED, "Nothing is saved."),
@@ -93,8 +95,8 @@ static enum stk_status check_ids(const struct readers_coco *a, const struct stk_
 		int64_t id = stk__coco_image(c, i)->id;
 		if (id < INT32_MIN || id > INT32_MAX)
 			return stk__fail(err, STK_LIMIT,
-				"%.300s: an image has the id %lld, which does not fit into the int32 of image_ids: leave that out, or number the "
-				"images anew",
+				"%.300s: an image has the id %lld, which does not fit into the int32 of image_ids: leave out image_ids, or "
+				"give the images other numbers",
 				a->annotations_file, (long long)id);
 	}
 	return STK_OK;
@@ -140,7 +142,7 @@ static enum stk_status readers_coco_open(const void *args, const struct stk_acce
 static enum stk_status refuse(const struct readers_coco *a, struct stk_error *err)
 {
 	if (a->pixelwise_masks && a->polygon_masks)
-		return stk__fail(err, STK_INVALID, "polygon_masks and pixelwise_masks are both asked for: choose one");
+		return stk__fail(err, STK_INVALID, "polygon_masks and pixelwise_masks exclude each other: choose one");
 	if (a->preprocessed_annotations || a->save_preprocessed_annotations)
 		return stk__fail(err, STK_UNSUPPORTED,
 			"preprocessed annotations are DALI's own format: give annotations_file, which is read in seconds");
@@ -279,14 +281,14 @@ static const struct stk_reader_def readers_coco_reader = {
 
 const struct stk_op_def stk__op_readers_coco = {
 	.name = "readers.coco",
-	.doc = "Reads images with the objects that COCO's annotations name.\n\n"
-	       "Gives the bytes of an image, the boxes of its objects, of shape (objects, 4), and their labels; with polygon_masks their polygons "
-	       "and\n"
+	.doc = "Reads images with the objects of COCO's annotations.\n\n"
+	       "Outputs the bytes of an image, the boxes of its objects, of shape (objects, 4), and their labels; with polygon_masks "
+	       "their polygons and\n"
 	       "vertices, with pixelwise_masks a mask of labels, with image_ids the image's id. Images come in the order of their ids.",
 	.tolerance =
-		"Of objects of one label, some with polygons and some with runs of pixels, masks have all; DALI leaves out the runs, and of "
-		"several with runs has the last alone. Runs "
-		"that do not fit the image are errors. An object without segmentation is not in the mask; DALI then leaves out those of larger labels too.",
+		"If some objects of a label have polygons and others runs of pixels, masks contain all of them; DALI leaves out the runs, "
+		"and uses only the last of several objects with runs. Runs that do not fit the image are errors. An object without "
+		"segmentation is left out of the mask; DALI then leaves out those of larger labels too.",
 	.output_count = readers_coco_outputs,
 	.args = readers_coco_args,
 	.args_size = sizeof(struct readers_coco),

@@ -12,18 +12,20 @@ struct readers_file {
 
 static const struct stk_arg_def readers_file_args[] = {
 	STK_ARG(struct readers_file, file_root, STK_ARG_STRING, NULL, STK_FREE, 0,
-		"Folder of one folder a class, whose sorted order gives the labels (s3://BUCKET/PREFIX too); or where the paths of file_list and files begin."),
-	STK_ARG(struct readers_file, file_list, STK_ARG_STRING, NULL, STK_FREE, 0, "Text file with a path and a label a line."),
+		"Folder with one folder for each class, whose sorted order gives the labels (s3://BUCKET/PREFIX too); or the folder to "
+		"which the paths of file_list and files are relative."),
+	STK_ARG(struct readers_file, file_list, STK_ARG_STRING, NULL, STK_FREE, 0, "Text file with one path and label a line."),
 	STK_ARG(struct readers_file, files, STK_ARG_STRINGS, NULL, STK_FREE, 0, "Paths, instead of a folder or a list."),
 	STK_ARG(struct readers_file, labels, STK_ARG_INTS, NULL, (-0x1p31, 0x1p31 - 1), 0, "Labels of `files`. Default: 0, 1, 2, ..."),
 	STK_ARG(struct readers_file, file_filters, STK_ARG_STRINGS, NULL, STK_FREE, 0,
-		"Globs that names of files must match one of. Default: endings of the images that decoders.image decodes."),
+		"Glob patterns, one of which a file's name must match. Default: endings of the images that decoders.image decodes."),
 	STK_ARG(struct readers_file, dir_filters, STK_ARG_STRINGS, NULL, STK_FREE, 0,
-		"Globs that names of class folders must match one of. Default: all."),
+		"Glob patterns, one of which a class folder's name must match. Default: all folders."),
 	STK_ARG(struct readers_file, case_sensitive_filter, STK_ARG_BOOL, "false", STK_FREE, 0,
-		"Filters tell capitals from small letters."),
+		"Distinguishes capitals from small letters in filters."),
 	STK_ARG(struct readers_file, nested, STK_ARG_BOOL, "false", STK_FREE, 0,
-		"Read class folders as torchvision's ImageFolder does: with all folders below them; one without files is an error."),
+		"Reads class folders as torchvision's ImageFolder does: with all their subfolders; a class folder without files is an "
+		"error."),
 	STK_ARG_GROUP(struct readers_file, reader, stk__reader_group),
 	STK_ARG_END,
 };
@@ -31,7 +33,7 @@ static const struct stk_arg_def readers_file_args[] = {
 static enum stk_status check(const struct readers_file *a, struct stk_error *err)
 {
 	if (a->labels.count >= 0 && a->files.count < 0)
-		return stk__fail(err, STK_INVALID, "labels go with files: give both, or file_root or file_list alone");
+		return stk__fail(err, STK_INVALID, "labels belong to files: give both, or only file_root or file_list");
 	if (a->labels.count >= 0 && a->labels.count != a->files.count)
 		return stk__fail(err, STK_INVALID, "there are %d files and %d labels", a->files.count, a->labels.count);
 	if (!a->file_root && !a->file_list && a->files.count < 0)
@@ -122,11 +124,11 @@ const struct stk_op_def stk__op_readers_file = {
 	.name = "readers.file",
 	.alias = "file_reader",
 	.doc = "Reads files with their labels.\n\n"
-	       "Gives the bytes of a file and its label, an int32 of shape (1,). Files come from a folder of class folders, from a list, "
-	       "or from the arguments.\n"
-	       "With random_shuffle every epoch is a new permutation of the whole data set; ranks then take turns batch by batch and have "
-	       "equal numbers of\n"
-	       "steps. Without it the data set is divided into contiguous shards as in DALI, unless tail is given.",
+	       "Outputs the bytes of a file and its label, an int32 of shape (1,). Files come from a folder of class folders, from a "
+	       "list, or from the arguments.\n"
+	       "With random_shuffle every epoch is a new permutation of the whole data set; ranks then take turns batch by batch and "
+	       "have equal numbers of\n"
+	       "steps. Otherwise the data set is divided into contiguous shards as in DALI, unless tail is given.",
 	.outputs = 2,
 	.args = readers_file_args,
 	.args_size = sizeof(struct readers_file),

@@ -27,30 +27,31 @@ struct readers_numpy {
 
 static const struct stk_arg_def readers_numpy_args[] = {
 	STK_ARG(struct readers_numpy, file_root, STK_ARG_STRING, NULL, STK_FREE, 0,
-		"Folder whose files, and those of the folders in it, are read; or where the paths of file_list and files begin."),
-	STK_ARG(struct readers_numpy, file_list, STK_ARG_STRING, NULL, STK_FREE, 0, "Text file with a path a line."),
+		"Folder whose files, and those of its subfolders, are read; or the folder to which the paths of file_list and files are "
+		"relative."),
+	STK_ARG(struct readers_numpy, file_list, STK_ARG_STRING, NULL, STK_FREE, 0, "Text file with one path a line."),
 	STK_ARG(struct readers_numpy, file_filter, STK_ARG_STRING, "\"*.npy\"", STK_FREE, 0,
-		"Glob that the names of files in file_root must match."),
+		"Glob pattern for the names of files in file_root."),
 	STK_ARG(struct readers_numpy, files, STK_ARG_STRINGS, NULL, STK_FREE, STK_SCALAR_OK, "Paths, instead of a folder or a list."),
 	BOUND(roi_start, STK_ARG_INTS, "First index of the window along each of roi_axes; default: 0."),
 	BOUND(roi_end, STK_ARG_INTS, "Index after the last; default: the extent."),
 	BOUND(roi_shape, STK_ARG_INTS, "Extent of the window, instead of an end."),
-	BOUND(rel_roi_start, STK_ARG_FLOATS, "First index as a share of the extent, rounded."),
-	BOUND(rel_roi_end, STK_ARG_FLOATS, "Index after the last as a share of the extent, rounded."),
-	BOUND(rel_roi_shape, STK_ARG_FLOATS, "Extent of the window as a share of the array's, instead of an end."),
+	BOUND(rel_roi_start, STK_ARG_FLOATS, "First index as a fraction of the extent; the result is rounded."),
+	BOUND(rel_roi_end, STK_ARG_FLOATS, "Index after the last as a fraction of the extent; the result is rounded."),
+	BOUND(rel_roi_shape, STK_ARG_FLOATS, "Extent of the window as a fraction of the array's, instead of an end."),
 	STK_ARG(struct readers_numpy, roi_axes, STK_ARG_INTS, NULL, (-STK_MAX_DIMS, STK_MAX_DIMS - 1), STK_SCALAR_OK,
-		"Dims that the window's bounds are of, in their order; negative ones count from the end. Default: all."),
+		"Dims to which the window's bounds apply, in this order; negative ones count from the end. Default: all."),
 	{.name = "out_of_bounds_policy",
 		.type = STK_ARG_STRING,
 		.offset = offsetof(struct readers_numpy, out_of_bounds_policy),
 		.fallback = "\"error\"",
 		.choices = "error|pad|trim_to_shape",
-		.doc = "A window that reaches outside is an error, is padded with fill_value, or is trimmed."},
+		.doc = "What to do about a window that reaches outside of the array: fail, pad with fill_value, or trim the window."},
 	STK_ARG(struct readers_numpy, fill_value, STK_ARG_FLOAT, "0.0", STK_FREE, STK_INFINITE | STK_NAN,
-		"Value outside, with policy pad."),
-	IGNORED(cache_header_information, "false", "Headers come with the files' bytes."),
-	IGNORED(register_buffers, "true", "There is no GPUDirect Storage."),
-	IGNORED(use_o_direct, "false", "Files are read through the page cache."),
+		"Value for elements outside of the array, with policy pad."),
+	IGNORED(cache_header_information, "false", "Accepted and ignored: headers come with the files' bytes."),
+	IGNORED(register_buffers, "true", "Accepted and ignored: GPUDirect Storage is not used."),
+	IGNORED(use_o_direct, "false", "Accepted and ignored: files are read through the page cache."),
 	STK_ARG_GROUP(struct readers_numpy, reader, stk__reader_group),
 	STK_ARG_END,
 };
@@ -182,10 +183,10 @@ const struct stk_op_def stk__op_readers_numpy = {
 	.name = "readers.numpy",
 	.alias = "numpy_reader",
 	.doc = "Reads arrays from .npy files.\n\n"
-	       "Gives an array of each file, in C's order and the machine's byte order, whatever the file's. The roi arguments keep a window of "
-	       "it. Files may\n"
-	       "differ in shape; the arrays of a batch have the same type and number of dims. Arrays of Python objects are refused: reading them "
-	       "runs code.",
+	       "Outputs the array of each file, in C order and the machine's byte order, even if the file has another. The roi "
+	       "arguments keep a window of it. Files may\n"
+	       "differ in shape; the arrays of a batch must have the same type and number of dims. Arrays of Python objects are "
+	       "refused: reading them would run code.",
 	.args = readers_numpy_args,
 	.args_size = sizeof(struct readers_numpy),
 	.state_size = sizeof(struct stk_npy_array),

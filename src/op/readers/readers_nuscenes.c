@@ -19,29 +19,30 @@ struct readers_nuscenes {
 
 static const struct stk_arg_def readers_nuscenes_args[] = {
 	STK_ARG(struct readers_nuscenes, root, STK_ARG_STRING, NULL, STK_FREE, STK_REQUIRED,
-		"Folder of the data set, below which the tables' folder and the paths in them lie."),
+		"Folder of the data set, to which the tables' folder and the paths in the tables are relative."),
 	STK_ARG(struct readers_nuscenes, version, STK_ARG_STRING, "\"v1.0-trainval\"", STK_FREE, 0, "Name of the tables' folder."),
 	STK_ARG(struct readers_nuscenes, index, STK_ARG_STRING, NULL, STK_FREE, 0,
-		"File that keeps what was read from the tables, so that the next start is quick; it is made anew when they change. Default: "
-		"stoker.index beside the tables, if it can be written. \"\": none."),
+		"File in which the contents of the tables are kept, so that the next start is quick; it is rewritten if the tables change. "
+		"Default: stoker.index next to the tables, if it can be written. \"\": no such file."),
 	STRINGS(fields,
-		"What to give, in this order. Of each camera, as an output for each: image, img_timestamp, intrinsics, extrinsics, lidar2img, bboxes2d, "
-		"labels2d, centers2d, depths2d, num_lidar_points2d, num_radar_points2d, visibility2d. Of the sample: ego_pose, ego_pose_inv, timestamp, "
-		"prev_exists, scene, frame, sample_token, gt_bboxes_3d, gt_labels_3d, translations, sizes, orientations, velocities, num_lidar_points, "
-		"num_radar_points, visibility, instances, points. Default: image."),
+		"The outputs, in this order. For each camera one output: image, img_timestamp, intrinsics, extrinsics, lidar2img, bboxes2d, "
+		"labels2d, centers2d, depths2d, num_lidar_points2d, num_radar_points2d, visibility2d. For the sample: ego_pose, "
+		"ego_pose_inv, timestamp, prev_exists, scene, frame, sample_token, gt_bboxes_3d, gt_labels_3d, translations, sizes, "
+		"orientations, velocities, num_lidar_points, num_radar_points, visibility, instances, points. Default: image."),
 	STRINGS(cameras, "Channels of the cameras, in this order. Default: CAM_FRONT, CAM_FRONT_RIGHT, CAM_FRONT_LEFT, CAM_BACK, "
 			 "CAM_BACK_LEFT, CAM_BACK_RIGHT."),
-	STRINGS(classes, "Classes of NuScenes' detection task that labels count, from 0 on. Default: all ten, in StreamPETR's order."),
-	STRINGS(scenes, "Names of the scenes that are read. Default: all, in the order in which they begin."),
-	STRINGS(exclude_scenes, "Names of scenes that are left out."),
+	STRINGS(classes, "Classes of NuScenes' detection task, which labels number from 0 on. Default: all ten, in StreamPETR's order."),
+	STRINGS(scenes, "Names of the scenes to read. Default: all, in the order in which they begin."),
+	STRINGS(exclude_scenes, "Names of scenes to leave out."),
 	STK_ARG(struct readers_nuscenes, split_scenes, STK_ARG_INT, "1", (1, 1000), 0,
-		"Into how many sequences each scene is cut; prev_exists is 0 where one begins."),
+		"Number of sequences into which each scene is cut; prev_exists is 0 for the first sample of each."),
 	STK_ARG(struct readers_nuscenes, streams, STK_ARG_INT, "0", (0, 0x1p20), 0,
-		"The batch size times num_shards: each slot of a batch then follows one sequence after the other, from its first sample to its last, "
-		"on through epochs and restarts. random_shuffle draws their order. 0: samples come one by one, as from any reader."),
+		"The batch size times num_shards: each slot of a batch then follows one sequence after the other, from its first sample to "
+		"its last, across epochs and restarts. random_shuffle draws the order of sequences. 0: samples come one by one, as from "
+		"any reader."),
 	STK_ARG(struct readers_nuscenes, sequence_order, STK_ARG_INTS, NULL, (0, 0x1p31), 0,
-		"With streams: the order of the sequences in each cycle, cycle after cycle, instead of a drawn one; behind the last, the first comes "
-		"again."),
+		"With streams: the order of the sequences in each cycle, cycle after cycle, instead of a drawn order; after the last cycle, "
+		"the first is used again."),
 	STK_ARG_GROUP(struct readers_nuscenes, reader, stk__reader_group),
 	STK_ARG_END,
 };
@@ -102,10 +103,10 @@ static enum stk_status check_fields(const struct readers_nuscenes *a, struct stk
 	if (a->fields.count == 0 || a->cameras.count == 0)
 		return stk__fail(err, STK_INVALID, "%s is empty: name at least one", a->fields.count ? "cameras" : "fields");
 	if (cameras_of(a) > 60)
-		return stk__fail(err, STK_LIMIT, "%d cameras: there may be at most 60", cameras_of(a));
+		return stk__fail(err, STK_LIMIT, "%d cameras are too many: give at most 60", cameras_of(a));
 	for (int32_t k = 0; k < a->fields.count; k++) {
 		if (field_at(a, k) < 0)
-			return stk__fail(err, STK_INVALID, "fields[%d]: there is no field %s of NuScenes", k, a->fields.v[k]);
+			return stk__fail(err, STK_INVALID, "fields[%d]: NuScenes has no field %s", k, a->fields.v[k]);
 		for (int32_t i = 0; i < k; i++)
 			if (field_at(a, i) == field_at(a, k))
 				return stk__fail(err, STK_INVALID, "fields has %s twice", a->fields.v[k]);
@@ -113,7 +114,7 @@ static enum stk_status check_fields(const struct readers_nuscenes *a, struct stk
 	for (int32_t k = 0; k < field_count(a); k++)
 		n += outputs_of(a, field_at(a, k));
 	return n <= STK_MAX_OUTPUTS ? STK_OK
-				    : stk__fail(err, STK_LIMIT, "these fields make %d outputs; there may be %d", n, STK_MAX_OUTPUTS);
+				    : stk__fail(err, STK_LIMIT, "these fields make %d outputs; a reader may have %d", n, STK_MAX_OUTPUTS);
 }
 
 /* ---- the data set ---- */
@@ -143,11 +144,11 @@ static enum stk_status make_streams(const struct readers_nuscenes *a, struct nus
 	struct stk_order order;
 	if (a->streams == 0)
 		return a->sequence_order.count < 0 ? STK_OK
-						   : stk__fail(err, STK_INVALID, "sequence_order is of streams: give their number too");
+						   : stk__fail(err, STK_INVALID, "sequence_order needs streams: give their number too");
 	stk__reader_order(&a->reader, n->view->size, &order);
 	if (a->reader.indices.count >= 0 || a->reader.stick_to_shard || order.tail != STK_TAIL_WRAP)
 		return stk__fail(err, STK_INVALID,
-			"streams go on and on: indices, stick_to_shard, pad_last_batch, and a tail other than \"wrap\" do not go with them");
+			"streams do not end, so they exclude indices, stick_to_shard, pad_last_batch, and a tail other than \"wrap\"");
 	const struct stk_streams_options o = {.sequences = n->view->sequences,
 		.count = n->view->sequence_count,
 		.slots = (int32_t)a->streams,
@@ -238,7 +239,8 @@ static enum stk_status view_points(
 	char path[512];
 	if (bytes->size % (5 * sizeof(float))) {
 		stk__nuscenes_path(n->view, call->place.sample, -1, path, sizeof path);
-		return stk__fail(err, STK_CORRUPT, "LIDAR_TOP: %s has %zu bytes, which are no rows of five floats", path, bytes->size);
+		return stk__fail(
+			err, STK_CORRUPT, "LIDAR_TOP: %s has %zu bytes, which are not whole rows of five floats", path, bytes->size);
 	}
 	out->desc = stk__nuscenes_desc(STK_NUSC_POINTS, (int64_t)(bytes->size / (5 * sizeof(float))));
 	out->data = (void *)(uintptr_t)bytes->data;
@@ -404,12 +406,16 @@ static const struct stk_reader_def readers_nuscenes_reader = {
 
 const struct stk_op_def stk__op_readers_nuscenes = {
 	.name = "readers.nuscenes",
-	.doc = "Reads samples of NuScenes: the files of its cameras and its lidar, and what its tables say of them.\n\n"
-	       "Matrices, poses and boxes are what mmdetection3d's and StreamPETR's converters compute, but that 2-D boxes are cut to the size that\n"
-	       "sample_data.json says, and that labels in images are those of 3-D boxes. 3-D boxes have their middle, length, width and height; their\n"
-	       "yaw turns x to y in the lidar's frame. Scenes come in the order in which they begin. An image that cannot be read or decoded is a\n"
-	       "failure of the sample; where streams are followed, on_error=\"skip\" would shift slots, and the sample that on_error=\"replace\" puts in\n"
-	       "place of a bad one has prev_exists 0.",
+	.doc = "Reads samples of NuScenes: the files of its cameras and its lidar, and the data about them in its tables.\n\n"
+	       "Matrices, poses and boxes are those that mmdetection3d's and StreamPETR's converters compute, with two differences: "
+	       "2-D boxes are cut to the size in\n"
+	       "sample_data.json, and labels in images are those of 3-D boxes. 3-D boxes are their middle, length, width, height and "
+	       "yaw; the\n"
+	       "yaw turns x to y in the lidar's frame. Scenes come in the order in which they begin. An image that cannot be read or "
+	       "decoded makes\n"
+	       "the whole sample fail. With streams, on_error=\"skip\" would shift slots; on_error=\"replace\" puts another sample in "
+	       "the place of\n"
+	       "a bad one, with prev_exists 0.",
 	.output_count = readers_nuscenes_outputs,
 	.args = readers_nuscenes_args,
 	.args_size = sizeof(struct readers_nuscenes),

@@ -18,15 +18,16 @@ struct tfrecord_state {
 
 static const struct stk_arg_def readers_tfrecord_args[] = {
 	STK_ARG(struct readers_tfrecord, path, STK_ARG_STRINGS, NULL, STK_FREE, STK_REQUIRED | STK_SCALAR_OK,
-		"TFRecord files, of local paths or URIs, also as \"train-{000..127}.tfrecord\" and \"train-*\". Records are shuffled and shared among ranks over all of them."),
+		"TFRecord files: local paths or URIs, with patterns such as \"train-{000..127}.tfrecord\" and \"train-*\". All of them are "
+		"one data set, which is shuffled and divided among ranks as a whole."),
 	STK_ARG(struct readers_tfrecord, index_path, STK_ARG_STRINGS, NULL, STK_FREE, STK_SCALAR_OK,
-		"Indexes as DALI's tfrecord2idx makes them, one a file. Default: the lengths of each file's records are read once, and kept in an index beside "
-		"it, or in ~/.cache/stoker."),
-	STK_ARG(struct readers_tfrecord, feature_names, STK_ARG_STRINGS, NULL, STK_FREE, 0, "Names of the features, one an output."),
+		"Indexes of DALI's tfrecord2idx, one for each file. Default: the lengths of each file's records are read once, and kept in "
+		"an index next to the file, or in ~/.cache/stoker."),
+	STK_ARG(struct readers_tfrecord, feature_names, STK_ARG_STRINGS, NULL, STK_FREE, 0, "Names of the features, one for each output."),
 	STK_ARG(struct readers_tfrecord, features, STK_ARG_STRINGS, NULL, STK_FREE, STK_REQUIRED,
-		"What each is: its type, shape and default, as \"int64[3,2]=0\", \"string[]\", \"float32[*]\" (any number of values) or "
-		"\"float32[*,4]\" (groups of four). "
-		"In Python it is a dict of stoker.tfrecord's features by name, without feature_names."),
+		"Type, shape and default of each feature: \"int64[3,2]=0\", \"string[]\", \"float32[*]\" (any number of values) or "
+		"\"float32[*,4]\" (groups of four). In Python it is a dict of stoker.tfrecord's features by name, without "
+		"feature_names."),
 	STK_ARG_GROUP(struct readers_tfrecord, reader, stk__reader_group),
 	STK_ARG_END,
 };
@@ -103,7 +104,7 @@ static enum stk_status place_feature(
 {
 	bool missing = !v->data || (v->count == 0 && f->each > 0 && !f->varies);
 	if (missing && !f->varies && !f->has_default && f->each > 0)
-		return stk__fail(err, STK_CORRUPT, "the record has no feature \"%.100s\", and no default is given for it", f->name);
+		return stk__fail(err, STK_CORRUPT, "the record has no feature \"%.100s\", and the feature has no default", f->name);
 	if (f->dtype == STK_UINT8) {
 		size_t size;
 		const uint8_t *bytes = missing ? (const uint8_t *)f->text : stk__example_string(v, &size);
@@ -113,10 +114,10 @@ static enum stk_status place_feature(
 		return STK_OK;
 	}
 	if (!f->varies && !missing && v->count != f->each)
-		return stk__fail(err, STK_CORRUPT, "feature \"%.100s\" has %lld values in this record, and its shape %lld", f->name,
+		return stk__fail(err, STK_CORRUPT, "feature \"%.100s\" has %lld values in this record, but its shape needs %lld", f->name,
 			(long long)v->count, (long long)f->each);
 	if (f->varies && v->count % f->each)
-		return stk__fail(err, STK_CORRUPT, "feature \"%.100s\" has %lld values in this record, no whole number of groups of %lld",
+		return stk__fail(err, STK_CORRUPT, "feature \"%.100s\" has %lld values in this record, which are not whole groups of %lld",
 			f->name, (long long)v->count, (long long)f->each);
 	if (f->varies)
 		out->desc.shape[0] = v->count / f->each;
@@ -204,11 +205,11 @@ static const struct stk_reader_def readers_tfrecord_reader = {
 const struct stk_op_def stk__op_readers_tfrecord = {
 	.name = "readers.tfrecord",
 	.doc = "Reads features of TensorFlow's Examples from TFRecord files.\n\n"
-	       "Gives a tensor of each feature; in Python a dict of them by name. A string is its bytes, a tensor of one dim; of several the first one, "
-	       "as in DALI.\n"
-	       "A record without the feature gives the default, or no values where their number varies; one with another number of numbers than the "
-	       "shape has\n"
-	       "is a bad sample, and so is one whose check does not agree with its bytes.",
+	       "Outputs a tensor for each feature; in Python a dict of them by name. A string becomes its bytes, a tensor of one dim; "
+	       "of several strings only the first is output, as in DALI.\n"
+	       "If a record lacks a feature, the output is the feature's default, or empty if the number of values varies. A record is "
+	       "a bad sample if it has another number of values than the\n"
+	       "shape, or if its bytes do not match its checksum.",
 	.output_count = readers_tfrecord_outputs,
 	.args = readers_tfrecord_args,
 	.args_size = sizeof(struct readers_tfrecord),

@@ -6,25 +6,26 @@
 
 const struct stk_arg_def stk__webdataset_args[] = {
 	STK_ARG(struct stk_webdataset_args, paths, STK_ARG_STRINGS, NULL, STK_FREE, STK_REQUIRED | STK_SCALAR_OK,
-		"Tars, of local paths or URIs, also as \"shard-{000..127}.tar\" and \"*.tar\", or what stoker index made of them. Samples are shuffled and shared among ranks over all of them."),
+		"Tars: local paths or URIs, with patterns such as \"shard-{000..127}.tar\" and \"*.tar\", or an index that stoker index "
+		"made of tars. All of them are one data set, which is shuffled and divided among ranks as a whole."),
 	STK_ARG(struct stk_webdataset_args, ext, STK_ARG_STRINGS, NULL, STK_FREE, STK_REQUIRED | STK_SCALAR_OK,
-		"What the names of the components end in, behind the first dot; one an output. Alternatives stand between semicolons: \"jpg;png\"."),
+		"Ends of the components' names, after the first dot; one for each output. Semicolons separate alternatives: \"jpg;png\"."),
 	STK_ARG(struct stk_webdataset_args, index_paths, STK_ARG_STRINGS, NULL, STK_FREE, STK_SCALAR_OK,
-		"Indexes as DALI's wds2idx makes them, one a tar. Default: the headers of each tar are read once, and what they say is kept in an index beside "
-		"it, or in ~/.cache/stoker."),
+		"Indexes of DALI's wds2idx, one for each tar. Default: the headers of each tar are read once, and kept in an index next to "
+		"the tar, or in ~/.cache/stoker."),
 	STK_ARG(struct stk_webdataset_args, dtypes, STK_ARG_INTS, NULL, (0, STK_DTYPE_COUNT - 1), STK_SCALAR_OK,
-		"Types of the elements that a component's bytes are, one an output. Default: uint8."),
+		"Types of the elements in a component's bytes, one for each output. Default: uint8."),
 	{.name = "missing_component_behavior",
 		.type = STK_ARG_STRING,
 		.offset = offsetof(struct stk_webdataset_args, missing_component_behavior),
 		.choices = "|empty|skip|error",
-		.doc = "What becomes of a sample that lacks a component: that output is empty, the sample is left out, or it is an error. Default, as with an "
-		       "empty text: empty, but a component that no sample has at all is an error."},
+		.doc = "What to do about a sample that lacks a component: make that output empty, leave the sample out, or fail. Default, "
+		       "and for an empty text: make it empty, but fail if no sample has the component."},
 	STK_ARG(struct stk_webdataset_args, case_sensitive_extensions, STK_ARG_BOOL, "true", STK_FREE, 0,
-		"ext tells capitals from small letters."),
+		"Distinguishes capitals from small letters in ext."),
 	STK_ARG(struct stk_webdataset_args, shuffle_shards, STK_ARG_BOOL, "false", STK_FREE, 0,
-		"With random_shuffle: stretches of as many samples as a tar has on average are shuffled, and the samples in each keep their order. What is read "
-		"together then lies together, but batches are of neighbours."),
+		"With random_shuffle: shuffles runs of as many samples as a tar has on average, and keeps the order inside a run. Samples "
+		"that are read together are then stored together, but the samples of a batch are neighbours in the tar."),
 	STK_ARG_GROUP(struct stk_webdataset_args, reader, stk__reader_group),
 	STK_ARG_END,
 };
@@ -133,11 +134,11 @@ static const struct stk_reader_def readers_webdataset_reader = {
 const struct stk_op_def stk__op_readers_webdataset = {
 	.name = "readers.webdataset",
 	.doc = "Reads samples of several files each from tars, in WebDataset's format.\n\n"
-	       "Files that follow each other in a tar and have the same name up to its first dot are a sample; what follows the dot names the "
-	       "component.\n"
-	       "Gives the bytes of each component that ext names, as a tensor of one dim. Samples are read by their places, those of all tars "
-	       "shuffled as one\n"
-	       "data set, and what lies close together in one request. A .tar.gz has to be unpacked.",
+	       "Consecutive files of a tar that share their name up to its first dot form a sample; the rest of the name is the "
+	       "component's.\n"
+	       "Outputs the bytes of each component in ext, as a tensor of one dim. Samples are read at their offsets; those of all "
+	       "tars are shuffled as one\n"
+	       "data set, and neighbours are read in one request. A .tar.gz has to be unpacked first.",
 	.output_count = stk__webdataset_outputs,
 	.args = stk__webdataset_args,
 	.args_size = sizeof(struct stk_webdataset_args),

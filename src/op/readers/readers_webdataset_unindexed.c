@@ -86,7 +86,8 @@ static const struct stk_reader_def reader = {
 
 const struct stk_op_def stk__op_readers_webdataset_unindexed = {
 	.name = "readers.webdataset_unindexed",
-	.doc = "Reads samples from tars while these are searched for them, for one epoch: tar after tar, with random_shuffle in a drawn order, and in each as they lie.",
+	.doc = "Reads samples from tars while these are still searched for samples, for one epoch. Tars come one after the other, in a "
+	       "drawn order with random_shuffle; the samples of a tar come in the order in which it holds them.",
 	.output_count = stk__webdataset_outputs,
 	.args = stk__webdataset_args,
 	.args_size = sizeof(struct stk_webdataset_args),

@@ -23,8 +23,8 @@ static const struct stk_arg_def arithmetic_args[] = {
 		.flags = STK_REQUIRED,
 		.offset = offsetof(struct arithmetic, op),
 		.choices = functions + 1,
-		.doc = "The function: div is // (towards zero), fdiv is /, mod has the sign of the left operand; bits that shl and shr "
-		       "push out are gone."},
+		.doc = "The function: div is // (towards zero), fdiv is /, mod has the sign of the left operand; shl and shr drop the bits "
+		       "that they shift out."},
 	STK_ARG_END,
 };
 
@@ -46,7 +46,7 @@ static enum stk_status plan_types(const struct stk_call *call, struct plan *p, s
 	p->meet = stk__arith_promote(a, b);
 	bool whole = stk__dtype_whole(p->meet);
 	if (p->meet == STK_BOOL && (p->op->kind == STK_ARITH_SAME || p->op->kind == STK_ARITH_REAL))
-		return stk__fail(err, STK_INVALID, "\"%s\" is not for bools; cast one to a number", p->op->name);
+		return stk__fail(err, STK_INVALID, "\"%s\" does not take bools; cast one to a number", p->op->name);
 	if (p->op->kind == STK_ARITH_BITS && !whole)
 		return stk__fail(
 			err, STK_INVALID, "\"%s\" takes integers, not %s and %s", p->op->name, stk_dtype_name(a), stk_dtype_name(b));
@@ -154,8 +154,8 @@ static enum stk_status arithmetic_lower_jobs(const struct stk_call *call, struct
 const struct stk_op_def stk__op_arithmetic = {
 	.name = "_arithmetic",
 	.doc = "Computes element by element, with NumPy's broadcasting and DALI's types.\n\n"
-	       "Whole numbers wrap around. A signed operand with an unsigned one of the same size or more gives the signed type of twice "
-	       "that size; a whole\n"
+	       "Whole numbers wrap around. A signed operand with an unsigned one of the same size or more gives the signed type of "
+	       "twice that size; a whole\n"
 	       "number with a float gives the float; /, and functions of whole numbers, give float32.",
 	.inputs = {1, 2},
 	.args = arithmetic_args,

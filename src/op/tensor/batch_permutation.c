@@ -11,9 +11,9 @@ struct batch_permutation {
 
 static const struct stk_arg_def batch_permutation_args[] = {
 	STK_ARG(struct batch_permutation, allow_repetitions, STK_ARG_BOOL, "false", STK_FREE, 0,
-		"Each index is drawn for itself, so that some may be missing and others come again."),
+		"Draws each index independently, so that some may be missing and others repeated."),
 	STK_ARG(struct batch_permutation, no_fixed_points, STK_ARG_BOOL, "false", STK_FREE, 0,
-		"No sample gets its own index. Has no meaning for a batch of one."),
+		"Never gives a sample its own index. No effect for a batch of one sample."),
 	STK_ARG(struct batch_permutation, seed, STK_ARG_INT, "-1", STK_FREE, 0,
 		"Operators with the same seed draw the same numbers; -1: a stream of the operator's own, from the pipeline's seed."),
 	STK_ARG_END,
@@ -90,7 +90,8 @@ static enum stk_status batch_permutation_run(const struct stk_call *call, struct
 const struct stk_op_def stk__op_batch_permutation = {
 	.name = "batch_permutation",
 	.doc = "Draws a permutation of the batch: for each sample the index of a sample, as int32.\n\n"
-	       "permute_batch takes them. Samples are counted as the batch was planned; those that were left out as bad ones before are not drawn.",
+	       "permute_batch takes these indices. Indices count all samples of the planned batch; bad samples that were left out are "
+	       "not drawn.",
 	.args = batch_permutation_args,
 	.args_size = sizeof(struct batch_permutation),
 	.flags = STK_OP_RANDOM,

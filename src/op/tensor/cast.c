@@ -43,8 +43,9 @@ static unsigned cast_classify(const void *args, const struct stk_desc *in)
 
 const struct stk_op_def stk__op_cast = {
 	.name = "cast",
-	.doc = "Converts to another element type.\n\nTo integers values are rounded, halves away from zero, and saturated; NaN becomes 0. What is rounded to 0 is "
-	       "false as bool.",
+	.doc = "Converts to another element type.\n\n"
+	       "For integer types values are rounded, halves away from zero, and saturated; NaN becomes 0. For bool, values that would "
+	       "be rounded to 0 are false.",
 	.inputs = {1, 1},
 	.layouts = "HWC CHW HW FHWC FCHW FHW",
 	.args = cast_args,

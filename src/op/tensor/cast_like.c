@@ -21,7 +21,7 @@ static enum stk_status cast_like_lower_jobs(const struct stk_call *call, struct 
 const struct stk_op_def stk__op_cast_like = {
 	.name = "cast_like",
 	.doc = "Converts tensors to the element type of the second input.\n\n"
-	       "Nothing else of that is read. Values are converted as by cast.",
+	       "Only the type of the second input is used. Values are converted as by cast.",
 	.inputs = {2, 2},
 	.args = cast_like_args,
 	.infer = cast_like_infer,

@@ -14,7 +14,7 @@ static const struct stk_arg_def cat_args[] = {
 	STK_ARG(struct cat, axis, STK_ARG_INT, NULL, (-STK_MAX_DIMS, STK_MAX_DIMS - 1), 0,
 		"The dim along which inputs are joined; negative values count from the end. Default: 0."),
 	STK_ARG(struct cat, axis_name, STK_ARG_STRING, NULL, STK_FREE, 0,
-		"The same by its letter in the layout. At least one input needs a layout then, and those that have one must agree."),
+		"The same as a letter of the layout. At least one input needs a layout then, and those that have one must agree."),
 	STK_ARG_END,
 };
 
@@ -45,7 +45,7 @@ static enum stk_status axis_by_name(const struct stk_call *call, const struct st
 			a->axis_name, layout);
 	*axis = (int32_t)(at - layout);
 	if (*axis >= in->ndim)
-		return stk__fail(err, STK_SHAPE, "the layout \"%s\" is not one of %d dims", layout, in->ndim);
+		return stk__fail(err, STK_SHAPE, "the layout \"%s\" does not fit tensors of %d dims", layout, in->ndim);
 	memcpy(call->out[0].desc.layout, layout, sizeof in->layout);
 	return STK_OK;
 }
@@ -57,7 +57,7 @@ static enum stk_status find_axis(const struct stk_call *call, const struct stk_d
 		return axis_by_name(call, in, axis, err);
 	int64_t given = stk__int_given(a->axis) ? a->axis : 0, at = given < 0 ? given + in->ndim : given;
 	if (in->ndim == 0)
-		return stk__fail(err, STK_SHAPE, "scalars have no dim to be joined along; stack gives them one");
+		return stk__fail(err, STK_SHAPE, "scalars have no dim along which they can be joined; stack gives them one");
 	if (at < 0 || at >= in->ndim)
 		return stk__fail(err, STK_INVALID, "axis %lld is out of range for tensors of %d dims", (long long)given, in->ndim);
 	*axis = (int32_t)at;
@@ -126,9 +126,9 @@ static enum stk_status cat_lower_jobs(const struct stk_call *call, struct stk_jo
 const struct stk_op_def stk__op_cat = {
 	.name = "cat",
 	.doc = "Joins tensors along a dim that they have.\n\n"
-	       "Their types, numbers of dims and other extents are the same. The output has the layout of the first, or with axis_name the one "
-	       "that\n"
-	       "they share. One input, or one that alone is not empty, is passed on without a copy.",
+	       "Their types, numbers of dims and other extents must be the same. The output has the layout of the first input, or with "
+	       "axis_name the layout that\n"
+	       "the inputs share. A single input, or the only one that is not empty, is passed on without a copy.",
 	.inputs = {1, STK_MAX_INPUTS},
 	.args = cat_args,
 	.args_size = sizeof(struct cat),

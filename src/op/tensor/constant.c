@@ -14,10 +14,10 @@ struct constant {
 
 static const struct stk_arg_def constant_args[] = {
 	STK_ARG(struct constant, fdata, STK_ARG_FLOATS, NULL, STK_FREE, STK_SCALAR_OK | STK_INFINITE | STK_NAN,
-		"Values, row-major; one value fills the whole shape."),
+		"Values in row-major order; one value fills the whole shape."),
 	STK_ARG(struct constant, idata, STK_ARG_INTS, NULL, STK_FREE, STK_SCALAR_OK, "Whole numbers, instead of fdata."),
 	STK_ARG(struct constant, shape, STK_ARG_INTS, NULL, (0, 0x1p40), STK_SCALAR_OK,
-		"Shape; default: one dim with as many places as there are values."),
+		"Shape. Default: one dim, as long as the list of values."),
 	STK_ARG(struct constant, dtype, STK_ARG_DTYPE, NULL, (0, STK_INTERP_TYPE), 0, "Type; default: float32 for fdata, int32 for idata."),
 	STK_ARG(struct constant, layout, STK_ARG_STRING, NULL, STK_FREE, 0, "Layout; default: none."),
 	STK_ARG_END,
@@ -57,7 +57,7 @@ static enum stk_status describe(const struct constant *a, struct stk_desc *out, 
 			(long long)MOST_BYTES);
 	if (a->layout && a->layout[0]) {
 		if (strlen(a->layout) != (size_t)out->ndim)
-			return stk__fail(err, STK_INVALID, "layout \"%s\" is for %zu dims; the constant has %d", a->layout,
+			return stk__fail(err, STK_INVALID, "layout \"%s\" has %zu letters; the constant has %d dims", a->layout,
 				strlen(a->layout), out->ndim);
 		memcpy(out->layout, a->layout, (size_t)out->ndim + 1);
 	}

@@ -11,7 +11,7 @@ struct element_extract {
 
 static const struct stk_arg_def element_extract_args[] = {
 	STK_ARG(struct element_extract, element_map, STK_ARG_INTS, NULL, (0, 0x1p40), STK_REQUIRED | STK_SCALAR_OK,
-		"Which elements along the outermost dim; each makes an output."),
+		"Indices of the elements along the outermost dim; each makes an output."),
 	STK_ARG_END,
 };
 
@@ -55,7 +55,8 @@ static enum stk_status element_extract_lower_jobs(const struct stk_call *call, s
 const struct stk_op_def stk__op_element_extract = {
 	.name = "element_extract",
 	.doc = "Takes elements out of sequences, each as an output.\n\n"
-	       "An element is a slice along the outermost dim, which is F where there is a layout; the outputs have one dim less. Nothing is copied.",
+	       "An element is a slice along the outermost dim, which must be F if the tensor has a layout; the outputs have one dim "
+	       "less. Nothing is copied.",
 	.inputs = {1, 1},
 	.output_count = element_extract_outputs,
 	.args = element_extract_args,

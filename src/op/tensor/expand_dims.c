@@ -11,10 +11,10 @@ struct expand_dims {
 
 static const struct stk_arg_def expand_dims_args[] = {
 	STK_ARG(struct expand_dims, axes, STK_ARG_INTS, NULL, (0, STK_MAX_DIMS - 1), STK_REQUIRED | STK_SCALAR_OK,
-		"Where the new dims of extent 1 stand among the output's, counted from 0."),
+		"Indices of the new dims of extent 1 in the output, counted from 0."),
 	STK_ARG(struct expand_dims, new_axis_names, STK_ARG_STRING, "\"\"", STK_FREE, 0,
-		"Their letters in the layout, one for each of axes; the input needs a layout, unless it is a scalar. Default: the output has no "
-		"layout."),
+		"Letters of the new dims in the layout, one for each of axes; the input needs a layout, unless it is a scalar. Default: the "
+		"output has no layout."),
 	STK_ARG_END,
 };
 

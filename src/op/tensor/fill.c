@@ -20,7 +20,7 @@ struct fill {
 		.min = 0,                                                                                                                  \
 		.max = 0x1p40,                                                                                                             \
 		.shapes = true,                                                                                                            \
-		.doc = "Shape of the output. Default: a scalar, or of `full` the shape of the value."},                                    \
+		.doc = "Shape of the output. Default: a scalar, or for `full` the shape of the value."},                                   \
 		STK_ARG(struct fill, layout, STK_ARG_STRING, NULL, STK_FREE, 0,                                                            \
 			"Layout of the output, a letter for each dim. Default: none.")
 
@@ -53,7 +53,7 @@ static enum stk_status shape_of(const struct stk_call *call, const struct stk_de
 		return STK_OK;
 	if (strlen(a->layout) != (size_t)out->ndim)
 		return stk__fail(
-			err, STK_INVALID, "layout \"%s\" is for %zu dims; the output has %d", a->layout, strlen(a->layout), out->ndim);
+			err, STK_INVALID, "layout \"%s\" has %zu letters; the output has %d dims", a->layout, strlen(a->layout), out->ndim);
 	memcpy(out->layout, a->layout, (size_t)out->ndim);
 	return STK_OK;
 }
@@ -144,8 +144,8 @@ static enum stk_status zeros_lower_jobs(const struct stk_call *call, struct stk_
 
 const struct stk_op_def stk__op_full = {
 	.name = "full",
-	.doc = "Gives tensors of a shape, filled with a value.\n\n"
-	       "The value is a number or a tensor, which is broadcast as in NumPy, and whose type the output has.",
+	.doc = "Makes tensors of a given shape, filled with a value.\n\n"
+	       "The value is a number or a tensor, which is broadcast as in NumPy; the output has its type.",
 	.inputs = {1, 1},
 	.args = full_args,
 	.args_size = sizeof(struct fill),
@@ -155,7 +155,7 @@ const struct stk_op_def stk__op_full = {
 
 const struct stk_op_def stk__op_full_like = {
 	.name = "full_like",
-	.doc = "Gives tensors of the shape, type and layout of the first input, filled with the second.\n\n"
+	.doc = "Makes tensors of the shape, type and layout of the first input, filled with the second.\n\n"
 	       "The value is broadcast as in NumPy, and converted as by cast.",
 	.inputs = {2, 2},
 	.args = full_like_args,
@@ -165,7 +165,7 @@ const struct stk_op_def stk__op_full_like = {
 
 const struct stk_op_def stk__op_ones = {
 	.name = "ones",
-	.doc = "Gives tensors of a shape, filled with ones.",
+	.doc = "Makes tensors of a given shape, filled with ones.",
 	.args = plain_args,
 	.args_size = sizeof(struct fill),
 	.flags = STK_OP_CLONED,
@@ -175,7 +175,7 @@ const struct stk_op_def stk__op_ones = {
 
 const struct stk_op_def stk__op_zeros = {
 	.name = "zeros",
-	.doc = "Gives tensors of a shape, filled with zeros.",
+	.doc = "Makes tensors of a given shape, filled with zeros.",
 	.args = plain_args,
 	.args_size = sizeof(struct fill),
 	.flags = STK_OP_CLONED,
@@ -185,7 +185,7 @@ const struct stk_op_def stk__op_zeros = {
 
 const struct stk_op_def stk__op_ones_like = {
 	.name = "ones_like",
-	.doc = "Gives tensors of the shape and layout of the input, filled with ones.",
+	.doc = "Makes tensors of the shape and layout of the input, filled with ones.",
 	.inputs = {1, 1},
 	.args = like_args,
 	.args_size = sizeof(struct fill),
@@ -195,7 +195,7 @@ const struct stk_op_def stk__op_ones_like = {
 
 const struct stk_op_def stk__op_zeros_like = {
 	.name = "zeros_like",
-	.doc = "Gives tensors of the shape and layout of the input, filled with zeros.",
+	.doc = "Makes tensors of the shape and layout of the input, filled with zeros.",
 	.inputs = {1, 1},
 	.args = like_args,
 	.args_size = sizeof(struct fill),

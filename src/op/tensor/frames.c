@@ -4,9 +4,9 @@
 enum stk_status stk__check_frames(const struct stk_desc *desc, struct stk_error *err)
 {
 	if (desc->ndim >= 0 && desc->ndim < 2)
-		return stk__fail(err, STK_SHAPE, "a sequence has two dims or more; this tensor has %d", desc->ndim);
+		return stk__fail(err, STK_SHAPE, "a sequence must have two dims or more; this tensor has %d", desc->ndim);
 	if (desc->layout[0] && desc->layout[0] != 'F')
-		return stk__fail(err, STK_SHAPE, "the layout of a sequence begins with F; this one is \"%s\"", desc->layout);
+		return stk__fail(err, STK_SHAPE, "the layout of a sequence must begin with F; this one is \"%s\"", desc->layout);
 	return STK_OK;
 }
 

@@ -14,7 +14,8 @@ static const struct stk_arg_def get_property_args[] = {
 		.flags = STK_REQUIRED,
 		.offset = offsetof(struct get_property, key),
 		.choices = "source_info|layout",
-		.doc = "Which one: \"source_info\" is where the sample comes from, as in its errors (the path of its file), \"layout\" the tensor's layout."},
+		.doc = "Name of the property: \"source_info\" is the source of the sample, as errors name it (the path of its file), "
+		       "\"layout\" the tensor's layout."},
 	STK_ARG_END,
 };
 
@@ -41,8 +42,9 @@ static enum stk_status get_property_run(const struct stk_call *call, struct stk_
 
 const struct stk_op_def stk__op_get_property = {
 	.name = "get_property",
-	.doc = "Gives a property of tensors as text: the bytes of a string, as uint8.\n\n"
-	       "A tensor comes from where the reader that it was made from found its sample, any other from where the leading reader did; without a reader the text is\n"
+	.doc = "Outputs a property of tensors as text: the bytes of a string, as uint8.\n\n"
+	       "The source of a tensor is the sample of the reader from which it was made, or else the sample of the leading reader; "
+	       "without a reader the text is\n"
 	       "empty.",
 	.inputs = {1, 1},
 	.args = get_property_args,

@@ -29,7 +29,7 @@ static enum stk_status merge_infer(const struct stk_call *call, struct stk_error
 		return STK_OK;
 	}
 	if (call->in[0].desc.dtype != STK_BOOL || call->in[0].desc.ndim != 0)
-		return stk__fail(err, STK_SHAPE, "the condition is no scalar of type bool here");
+		return stk__fail(err, STK_SHAPE, "the condition must be a scalar of type bool here");
 	call->out[0] = *chosen(call); /* a view */
 	return STK_OK;
 }
@@ -42,8 +42,9 @@ static enum stk_status merge_lower_jobs(const struct stk_call *call, struct stk_
 
 const struct stk_op_def stk__op_merge = {
 	.name = "_merge",
-	.doc = "Of a condition and the values of its two branches, the one of the branch that the sample took.\n\n"
-	       "Nothing is copied: it is the memory of that value, or what made the value wrote where this one belongs.",
+	.doc = "Takes a condition and the values of its two branches, and outputs the value of the branch that the sample took.\n\n"
+	       "Nothing is copied: the output is the memory of that value, or the operator before it wrote the value directly to the "
+	       "output's memory.",
 	.inputs = {3, 3},
 	.host_inputs = 1,
 	.args = merge_args,

@@ -21,16 +21,18 @@ struct normalize {
 
 static const struct stk_arg_def normalize_args[] = {
 	STK_ARG(struct normalize, axes, STK_ARG_INTS, NULL, STK_FREE, STK_SCALAR_OK,
-		"Dims over which mean and standard deviation are taken; negative ones count from the end. Default: those in which a mean or stddev that is a tensor "
-		"with the input's number of dims has extent 1; else all."),
-	STK_ARG(struct normalize, axis_names, STK_ARG_STRING, NULL, STK_FREE, 0, "The same by letters of the layout."),
+		"Dims over which mean and standard deviation are taken; negative ones count from the end. Default: those in which a mean or "
+		"stddev that is a tensor with the input's number of dims has extent 1; else all."),
+	STK_ARG(struct normalize, axis_names, STK_ARG_STRING, NULL, STK_FREE, 0, "The same as letters of the layout."),
 	STK_ARG(struct normalize, mean, STK_ARG_FLOATS, NULL, STK_FREE, STK_PER_SAMPLE | STK_SCALAR_OK | STK_SHAPED,
 		"Mean: one value, or one for each place of the other dims. Default: the sample's."),
 	STK_ARG(struct normalize, stddev, STK_ARG_FLOATS, NULL, STK_FREE, STK_PER_SAMPLE | STK_SCALAR_OK | STK_SHAPED,
 		"Standard deviation, in the same way. Default: the sample's, about the mean."),
 	STK_ARG(struct normalize, batch, STK_ARG_BOOL, "false", STK_FREE, 0,
-		"Measures over the whole batch; dims that are not reduced must then have the same extents in all samples."),
-	STK_ARG(struct normalize, ddof, STK_ARG_INT, "0", (0, 0x1p31), 0, "Taken off the number of values when the variance is measured."),
+		"Measures over the whole batch; the dims that are not reduced must have the same extents in all samples."),
+	STK_ARG(struct normalize, ddof, STK_ARG_INT, "0", (0, 0x1p31), 0,
+		"Subtracted from the number of values when the variance is "
+		"measured."),
 	STK_ARG(struct normalize, epsilon, STK_ARG_FLOAT, "0.0", (0, HUGE_VAL), 0, "Added to the variance."),
 	STK_ARG(struct normalize, scale, STK_ARG_FLOAT, "1.0", STK_FREE, 0, "Factor of the result."),
 	STK_ARG(struct normalize, shift, STK_ARG_FLOAT, "0.0", STK_FREE, 0, "Added to the result."),
@@ -69,7 +71,7 @@ static enum stk_status reduction_of(const struct normalize *a, const struct stk_
 	int32_t axes[STK_MAX_DIMS];
 	*out = (struct reduction){reduced_by_default(a, in), 1};
 	if (stk_desc_elements(in) > STK_JOB_MOST)
-		return stk__fail(err, STK_LIMIT, "a tensor to normalise has at most %d values, not %lld", STK_JOB_MOST,
+		return stk__fail(err, STK_LIMIT, "a tensor to normalise may have at most %d values, not %lld", STK_JOB_MOST,
 			(long long)stk_desc_elements(in));
 	if (a->axes.count >= 0 || (a->axis_names && a->axis_names[0])) {
 		int32_t n = stk__axes_of(a->axes, a->axis_names, in, axes, err);
@@ -97,10 +99,10 @@ static enum stk_status check_given(const struct normalize *a, const struct stk_d
 				shapes[i]->count, in->ndim);
 		for (int32_t d = 0; extents[i] && given[i]->count != 1 && d < in->ndim; d++)
 			if (extents[i][d] != (r->reduced >> d & 1 ? 1 : in->shape[d]))
-				return stk__fail(err, STK_SHAPE, "%s has extent %lld in dim %d, where it needs %lld", i ? "stddev" : "mean",
+				return stk__fail(err, STK_SHAPE, "%s has extent %lld in dim %d; it must be %lld", i ? "stddev" : "mean",
 					(long long)extents[i][d], d, (long long)(r->reduced >> d & 1 ? 1 : in->shape[d]));
 		if (given[i]->count >= 0 && given[i]->count != 1 && given[i]->count != r->groups)
-			return stk__fail(err, STK_SHAPE, "%s has %d values where the dims that are not reduced have %lld places",
+			return stk__fail(err, STK_SHAPE, "%s has %d values, but the dims that are not reduced have %lld places",
 				i ? "stddev" : "mean", given[i]->count, (long long)r->groups);
 	}
 	return STK_OK;
@@ -260,8 +262,8 @@ static unsigned normalize_classify(const void *args, const struct stk_desc *in)
 const struct stk_op_def stk__op_normalize = {
 	.name = "normalize",
 	.doc = "Normalises tensors by mean and standard deviation.\n\n"
-	       "Gives scale * (x - mean) / sqrt(stddev^2 + epsilon) + shift. What is not given is measured over axes, on each sample or on "
-	       "the whole batch. Where the standard\n"
+	       "Computes scale * (x - mean) / sqrt(stddev^2 + epsilon) + shift. If mean or stddev is not given, it is measured over "
+	       "axes, on each sample or on the whole batch. If the standard\n"
 	       "deviation is 0, the result is shift.",
 	.inputs = {1, 1},
 	.args = normalize_args,

@@ -12,13 +12,14 @@ struct one_hot {
 };
 
 static const struct stk_arg_def one_hot_args[] = {
-	STK_ARG(struct one_hot, num_classes, STK_ARG_INT, "0", (0, 0x1p31 - 1), 0, "How many classes there are; needed."),
-	STK_ARG(struct one_hot, axis, STK_ARG_INT, "-1", (-1, STK_MAX_DIMS - 1), 0, "Where the dim of the classes stands; -1: last."),
+	STK_ARG(struct one_hot, num_classes, STK_ARG_INT, "0", (0, 0x1p31 - 1), 0, "Number of classes; required."),
+	STK_ARG(struct one_hot, axis, STK_ARG_INT, "-1", (-1, STK_MAX_DIMS - 1), 0, "Index of the dim of the classes; -1: last."),
 	STK_ARG(struct one_hot, axis_name, STK_ARG_STRING, NULL, STK_FREE, 0,
-		"Its letter in the layout of the input, which must have one unless it is a scalar. Default: the output has no layout."),
+		"Letter of the new dim in the layout of the input, which must have one unless it is a scalar. Default: the output has no "
+		"layout."),
 	STK_ARG(struct one_hot, on_value, STK_ARG_FLOAT, "1.0", STK_FREE, STK_INFINITE | STK_NAN, "Value at the class."),
 	STK_ARG(struct one_hot, off_value, STK_ARG_FLOAT, "0.0", STK_FREE, STK_INFINITE | STK_NAN,
-		"Value elsewhere, and everywhere for numbers out of range."),
+		"Value of all other elements, and of all elements if the number is out of range."),
 	STK_ARG(struct one_hot, dtype, STK_ARG_DTYPE, "9", (0, STK_DTYPE_COUNT - 1), 0, "Type of the output."),
 	STK_ARG_END,
 };
@@ -91,8 +92,9 @@ static enum stk_status one_hot_lower_jobs(const struct stk_call *call, struct st
 
 const struct stk_op_def stk__op_one_hot = {
 	.name = "one_hot",
-	.doc = "Makes one-hot vectors of class numbers.\n\nA scalar gives a vector, and so does a tensor of one element where all of "
-	       "the batch are such; other tensors get one more dim.",
+	.doc = "Makes one-hot vectors of class numbers.\n\n"
+	       "A scalar becomes a vector, and so does a tensor of one element if all tensors of the batch have one element; other "
+	       "tensors get one more dim.",
 	.inputs = {1, 1},
 	.args = one_hot_args,
 	.args_size = sizeof(struct one_hot),

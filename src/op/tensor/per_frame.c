@@ -10,7 +10,7 @@ struct per_frame {
 
 static const struct stk_arg_def per_frame_args[] = {
 	STK_ARG(struct per_frame, replace, STK_ARG_BOOL, "false", STK_FREE, 0,
-		"A layout that begins with another letter gets F in its place; without it that is an error."),
+		"Replaces the first letter of a layout that does not begin with F; otherwise such a layout is an error."),
 	STK_ARG_END,
 };
 
@@ -38,8 +38,8 @@ static enum stk_status per_frame_infer(const struct stk_call *call, struct stk_e
 const struct stk_op_def stk__op_per_frame = {
 	.name = "per_frame",
 	.doc = "Marks the outermost dim of tensors as frames of a sequence.\n\n"
-	       "Only the layout changes: one that is missing becomes F and a * for each further dim. As an argument of an operator on sequences such a "
-	       "tensor gives each frame a value of its own: the operator then runs once for each frame.",
+	       "Only the layout changes: a missing layout becomes F and a * for each further dim. As an argument of an operator on "
+	       "sequences such a tensor gives each frame its own value: the operator then runs once for each frame.",
 	.inputs = {1, 1},
 	.args = per_frame_args,
 	.args_size = sizeof(struct per_frame),

@@ -15,8 +15,8 @@ static const struct stk_arg_def permute_batch_args[] = {
 		.min = 0,
 		.max = INT32_MAX,
 		.shapes = true,
-		.doc = "For each sample of the batch, the index of the sample whose tensor it gets: a list as long as the batch, or a node with one number a "
-		       "sample, as batch_permutation makes. Samples may be left out or repeated."},
+		.doc = "For each sample of the batch, the index of the sample whose tensor it gets: a list as long as the batch, or a node "
+		       "with one number a sample, as batch_permutation makes. Samples may be left out or repeated."},
 	STK_ARG_END,
 };
 
@@ -33,8 +33,8 @@ static enum stk_status permute_batch_infer(const struct stk_call *call, struct s
 		return stk__fail(err, STK_SHAPE, "index %lld is out of range for a batch of %d samples", (long long)index, call->batch);
 	const struct stk_tensor *from = stk__batch_table_at(call, (int32_t)index);
 	if (!from)
-		return stk__fail(
-			err, STK_SHAPE, "sample %lld of the batch, which this one is to get, was left out as a bad one", (long long)index);
+		return stk__fail(err, STK_SHAPE, "sample %lld of the batch, whose tensor this sample should get, was left out as a bad one",
+			(long long)index);
 	call->out[0] = *from; /* a view */
 	return STK_OK;
 }
@@ -42,8 +42,8 @@ static enum stk_status permute_batch_infer(const struct stk_call *call, struct s
 const struct stk_op_def stk__op_permute_batch = {
 	.name = "permute_batch",
 	.doc = "Gives each sample the tensor of another sample of its batch.\n\n"
-	       "Output i is input indices[i]. Samples are counted as the batch was planned, with those that are left out as bad ones. It waits for the whole "
-	       "batch;\n"
+	       "Output i is input indices[i]. Indices count all samples of the planned batch, including bad samples that were left "
+	       "out. The operator waits for the whole batch;\n"
 	       "nothing is copied.",
 	.inputs = {1, 1},
 	.args = permute_batch_args,

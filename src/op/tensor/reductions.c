@@ -16,23 +16,24 @@ struct reduction {
 #define AXES_ARGS                                                                                                                          \
 	STK_ARG(struct reduction, axes, STK_ARG_INTS, NULL, STK_FREE, STK_SCALAR_OK,                                                       \
 		"Dims that are reduced; negative ones count from the end. Default: all."),                                                 \
-		STK_ARG(struct reduction, axis_names, STK_ARG_STRING, NULL, STK_FREE, 0, "The same by letters of the layout."),            \
+		STK_ARG(struct reduction, axis_names, STK_ARG_STRING, NULL, STK_FREE, 0, "The same as letters of the layout."),            \
 		STK_ARG(struct reduction, keep_dims, STK_ARG_BOOL, "false", STK_FREE, 0,                                                   \
-			"Reduced dims stay, with extent 1; else the output and its layout lose them.")
+			"Keeps reduced dims, with extent 1; otherwise the output and its layout lose them.")
 
 static const struct stk_arg_def extreme_args[] = {AXES_ARGS, STK_ARG_END};
 
 static const struct stk_arg_def typed_args[] = {
 	AXES_ARGS,
 	STK_ARG(struct reduction, dtype, STK_ARG_DTYPE, NULL, (0, STK_DTYPE_COUNT - 1), 0,
-		"Type of the output, in which whole numbers are summed too: they wrap around in it, and are divided without a rest. Default: see above."),
+		"Type of the output. Whole numbers are also summed in it: they wrap around, and are divided without a remainder. Default: "
+		"see above."),
 	STK_ARG_END,
 };
 
 static const struct stk_arg_def deviation_args[] = {
 	AXES_ARGS,
 	STK_ARG(struct reduction, ddof, STK_ARG_INT, "0", (-0x1p31, 0x1p31), 0,
-		"Taken off the number of elements, by which the sum is divided."),
+		"Subtracted from the number of elements before the sum is divided by it."),
 	STK_ARG_END,
 };
 
@@ -59,7 +60,7 @@ static enum stk_status check_dtype(enum stk_reduction op, enum stk_dtype in, enu
 	bool real = out == STK_FLOAT && in != STK_FLOAT64 && !(op == STK_REDUCE_SUM && whole && stk_dtype_size(in) == 8);
 	if (in == STK_NO_DTYPE || out == default_dtype(op, in) || own || wider || real)
 		return STK_OK;
-	return stk__fail(err, STK_INVALID, "this reduction of %s is not to be had as %s; leave dtype out, and cast the result",
+	return stk__fail(err, STK_INVALID, "this reduction of %s cannot be computed as %s; leave dtype out, and cast the result",
 		stk_dtype_name(in), stk_dtype_name(out));
 }
 
@@ -68,7 +69,7 @@ static enum stk_status check_dtype(enum stk_reduction op, enum stk_dtype in, enu
 static enum stk_status reduced_dims(const struct reduction *a, const struct stk_desc *in, uint32_t *reduced, struct stk_error *err)
 {
 	if (stk_desc_elements(in) > STK_JOB_MOST)
-		return stk__fail(err, STK_LIMIT, "a tensor to reduce has at most %d values, not %lld", STK_JOB_MOST,
+		return stk__fail(err, STK_LIMIT, "a tensor to reduce may have at most %d values, not %lld", STK_JOB_MOST,
 			(long long)stk_desc_elements(in));
 	if (a->axes.count >= 0 || a->axis_names)
 		return stk__axes_named(a->axes, a->axis_names, in, reduced, err);
@@ -93,8 +94,8 @@ static enum stk_status check_mean(const struct stk_call *call, uint32_t reduced,
 {
 	const struct stk_desc *in = &call->in[0].desc, *mean = &call->in[1].desc;
 	if (mean->dtype != STK_NO_DTYPE && mean->dtype != STK_FLOAT && !(mean->dtype == STK_FLOAT64 && in->dtype == STK_FLOAT64))
-		return stk__fail(err, STK_INVALID, "the mean is float32%s, not %s; cast it", in->dtype == STK_FLOAT64 ? " or float64" : "",
-			stk_dtype_name(mean->dtype));
+		return stk__fail(err, STK_INVALID, "the mean must be float32%s, not %s; cast it",
+			in->dtype == STK_FLOAT64 ? " or float64" : "", stk_dtype_name(mean->dtype));
 	int64_t groups = 1, given = stk_desc_elements(mean);
 	for (int32_t d = 0; d < in->ndim; d++)
 		groups *= reduced >> d & 1 ? 1 : in->shape[d];
@@ -105,7 +106,7 @@ static enum stk_status check_mean(const struct stk_call *call, uint32_t reduced,
 		fits = mean->shape[d] == (reduced >> d & 1 ? 1 : in->shape[d]);
 	if (!fits)
 		return stk__fail(err, STK_SHAPE,
-			"the mean has %lld values where the dims that are not reduced have %lld places; give one for all, or one for each",
+			"the mean has %lld values, but the dims that are not reduced have %lld places; give one for all, or one for each",
 			(long long)given, (long long)groups);
 	return STK_OK;
 }
@@ -155,23 +156,27 @@ static enum stk_status lower_jobs(const struct stk_call *call, enum stk_reductio
 		.infer = symbol##_infer,                                                                                                   \
 		.lower_jobs = symbol##_lower_jobs};
 
-#define MEANS "\n\nThe output is float32, of float64 that. Of nothing it is NaN."
+#define MEANS "\n\nThe output is float32, or float64 for inputs of float64. The result for an empty tensor is NaN."
 
 REDUCTION(sum, STK_REDUCE_SUM, "sum", 1, typed_args,
 	"Adds elements along dims.\n\n"
-	"The output of whole numbers is int64 or uint64, of floats float32, of float64 that. Whole numbers are summed exactly, floats in double.")
-REDUCTION(mean, STK_REDUCE_MEAN, "mean", 1, typed_args, "Gives the mean of elements along dims." MEANS)
-REDUCTION(mean_square, STK_REDUCE_MEAN_SQUARE, "mean_square", 1, typed_args, "Gives the mean of the squares of elements along dims." MEANS)
-REDUCTION(rms, STK_REDUCE_RMS, "rms", 1, typed_args, "Gives the square root of the mean of the squares of elements along dims." MEANS)
+	"The output is int64 or uint64 for whole numbers, float32 for floats, and float64 for inputs of float64. Whole numbers "
+	"are summed exactly, floats in double.")
+REDUCTION(mean, STK_REDUCE_MEAN, "mean", 1, typed_args, "Computes the mean of elements along dims." MEANS)
+REDUCTION(
+	mean_square, STK_REDUCE_MEAN_SQUARE, "mean_square", 1, typed_args, "Computes the mean of the squares of elements along dims." MEANS)
+REDUCTION(rms, STK_REDUCE_RMS, "rms", 1, typed_args, "Computes the square root of the mean of the squares of elements along dims." MEANS)
 REDUCTION(min, STK_REDUCE_MIN, "min", 1, extreme_args,
-	"Gives the least element along dims.\n\nNaN are passed over. Of nothing it is the largest number of the type.")
+	"Finds the least element along dims.\n\n"
+	"NaN are skipped. The result for an empty tensor is the largest number of the type.")
 REDUCTION(max, STK_REDUCE_MAX, "max", 1, extreme_args,
-	"Gives the greatest element along dims.\n\nNaN are passed over. Of nothing it is the lowest number of the type.")
+	"Finds the greatest element along dims.\n\n"
+	"NaN are skipped. The result for an empty tensor is the lowest number of the type.")
 REDUCTION(std_dev, STK_REDUCE_STD_DEV, "std_dev", 2, deviation_args,
-	"Gives the standard deviation of elements along dims.\n\n"
-	"The second input is the mean, as float32: one value, or one for each place of the dims that are not reduced. The output is float32, of float64 "
-	"that.")
+	"Computes the standard deviation of elements along dims.\n\n"
+	"The second input is the mean, as float32: one value, or one for each place of the dims that are not reduced. The "
+	"output is float32, or float64 for inputs of float64.")
 REDUCTION(variance, STK_REDUCE_VARIANCE, "variance", 2, deviation_args,
-	"Gives the variance of elements along dims.\n\n"
-	"The second input is the mean, as float32: one value, or one for each place of the dims that are not reduced. The output is float32, of float64 "
-	"that.")
+	"Computes the variance of elements along dims.\n\n"
+	"The second input is the mean, as float32: one value, or one for each place of the dims that are not reduced. The "
+	"output is float32, or float64 for inputs of float64.")

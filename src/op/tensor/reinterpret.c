@@ -10,7 +10,7 @@ struct reinterpret {
 
 static const struct stk_arg_def reinterpret_args[] = {
 	STK_ARG(struct reinterpret, dtype, STK_ARG_DTYPE, NULL, (0, STK_DTYPE_COUNT - 1), 0,
-		"Type of the output. Without a shape the innermost extent follows from it. Default: the input's."),
+		"Type of the output. If no shape is given, the innermost extent follows from it. Default: the input's."),
 	STK_ARG_GROUP(struct reinterpret, shape, stk__reshape_group),
 	STK_ARG_END,
 };
@@ -30,7 +30,7 @@ static enum stk_status reinterpret_infer(const struct stk_call *call, struct stk
 
 const struct stk_op_def stk__op_reinterpret = {
 	.name = "reinterpret",
-	.doc = "Takes the bytes of tensors for another type, shape or layout.\n\n"
+	.doc = "Reads the bytes of tensors as another type, shape or layout.\n\n"
 	       "Nothing is copied. The output has as many bytes as the input.",
 	.inputs = {1, 2},
 	.host_inputs = 2,

@@ -13,7 +13,8 @@ const struct stk_arg_def stk__reshape_group[] = {
 		.min = -0x1p40,
 		.max = 0x1p40,
 		.shapes = true,
-		.doc = "Extents of the output; one may be negative, which takes what is left. Default: the second input, or no change."},
+		.doc = "Extents of the output; one may be negative, and then follows from the others. Default: the second input, or no "
+		       "change."},
 	{.name = "rel_shape",
 		.type = STK_ARG_FLOATS,
 		.flags = STK_PER_SAMPLE | STK_SCALAR_OK,
@@ -21,13 +22,13 @@ const struct stk_arg_def stk__reshape_group[] = {
 		.min = -0x1p24,
 		.max = 0x1p24,
 		.shapes = true,
-		.doc = "Extents as factors of the input's, instead of shape; one may be negative. There are at most as many as the input has dims, and one "
-		       "more where that is negative."},
+		.doc = "Extents as factors of the input's, instead of shape; one may be negative. There are at most as many as the input "
+		       "has dims, and one more if that one is negative."},
 	STK_ARG(struct stk_reshape_args, src_dims, STK_ARG_INTS, NULL, (-1, STK_MAX_DIMS - 1), STK_SCALAR_OK,
-		"For each dim of the output, the dim of the input whose extent it takes (or rel_shape is a factor of); -1 for a new dim of "
-		"1."),
+		"For each dim of the output, the dim of the input from which it takes its extent (or of which rel_shape is a factor); -1 "
+		"for a new dim of extent 1."),
 	STK_ARG(struct stk_reshape_args, layout, STK_ARG_STRING, NULL, STK_FREE, 0,
-		"Layout of the output, \"\" for none. Default: the input's where the number of dims stays."),
+		"Layout of the output, \"\" for none. Default: the input's if the number of dims stays."),
 	STK_ARG_END,
 };
 
@@ -78,9 +79,9 @@ static enum stk_status read_extents(
 	if (call->n_in > 1) {
 		const struct stk_tensor *t = &call->in[1];
 		if (t->desc.dtype != STK_NO_DTYPE && (!stk__dtype_whole(t->desc.dtype) || t->desc.dtype == STK_BOOL))
-			return stk__fail(err, STK_INVALID, "the shape is given as whole numbers, not as %s", stk_dtype_name(t->desc.dtype));
+			return stk__fail(err, STK_INVALID, "the shape must be whole numbers, not %s", stk_dtype_name(t->desc.dtype));
 		if (t->desc.ndim >= 0 && t->desc.ndim != 1)
-			return stk__fail(err, STK_SHAPE, "the shape is a tensor of one dim, not of %d", t->desc.ndim);
+			return stk__fail(err, STK_SHAPE, "the shape must be a tensor of one dim, not of %d", t->desc.ndim);
 		int64_t n = t->desc.ndim < 0 ? -1 : t->desc.shape[0];
 		if (n > STK_MAX_DIMS)
 			return fail_dims((int32_t)(n > INT32_MAX ? INT32_MAX : n), err);
@@ -177,7 +178,7 @@ enum stk_status stk__reshape_infer(
 		return s;
 	if (a->layout && a->layout[0] && (int32_t)strlen(a->layout) != out->ndim)
 		return stk__fail(
-			err, STK_INVALID, "layout \"%s\" is for %zu dims; the output has %d", a->layout, strlen(a->layout), out->ndim);
+			err, STK_INVALID, "layout \"%s\" has %zu letters; the output has %d dims", a->layout, strlen(a->layout), out->ndim);
 	take_layout(a, in, out);
 	int64_t elements;
 	if (open || (s = count_elements(in, dtype, &elements, err)))

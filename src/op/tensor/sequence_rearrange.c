@@ -15,7 +15,8 @@ static const struct stk_arg_def sequence_rearrange_args[] = {
 		.min = 0,
 		.max = 0x1p40,
 		.shapes = true,
-		.doc = "For each frame of the output, its number in the input. Frames may be left out or repeated; at least one is left."},
+		.doc = "For each frame of the output, its number in the input. Frames may be left out or repeated; there must be at least "
+		       "one."},
 	STK_ARG_END,
 };
 
@@ -64,7 +65,8 @@ static enum stk_status sequence_rearrange_lower_jobs(const struct stk_call *call
 const struct stk_op_def stk__op_sequence_rearrange = {
 	.name = "sequence_rearrange",
 	.doc = "Puts the frames of sequences in another order.\n\n"
-	       "Frames lie along the outermost dim, which is F where there is a layout. A part of the sequence as it is, is passed on without a copy.",
+	       "Frames lie along the outermost dim, which must be F if the tensor has a layout. If the output is a run of consecutive "
+	       "frames, nothing is copied.",
 	.inputs = {1, 1},
 	.args = sequence_rearrange_args,
 	.args_size = sizeof(struct sequence_rearrange),

@@ -9,7 +9,7 @@ struct shapes {
 
 static const struct stk_arg_def shapes_args[] = {
 	STK_ARG(struct shapes, dtype, STK_ARG_DTYPE, "7", (0, STK_DTYPE_COUNT - 1), 0,
-		"Type of the output: one of int32, uint32, int64, uint64, float32 and float64, which hold any extent."),
+		"Type of the output: int32, uint32, int64, uint64, float32 or float64."),
 	STK_ARG_END,
 };
 
@@ -19,7 +19,7 @@ static enum stk_status shapes_infer(const struct stk_call *call, struct stk_erro
 	enum stk_dtype dtype = (enum stk_dtype)a->dtype;
 	if (stk_dtype_size(dtype) < 4)
 		return stk__fail(err, STK_INVALID,
-			"shapes are int32, uint32, int64, uint64, float32 or float64, not %s; cast what they give", stk_dtype_name(dtype));
+			"shapes can be int32, uint32, int64, uint64, float32 or float64, not %s; cast the result", stk_dtype_name(dtype));
 	call->out[0].desc = (struct stk_desc){dtype, 1, {call->in[0].desc.ndim}, ""};
 	return STK_OK;
 }
@@ -34,7 +34,8 @@ static enum stk_status shapes_run(const struct stk_call *call, struct stk_error 
 
 const struct stk_op_def stk__op_shapes = {
 	.name = "shapes",
-	.doc = "Gives the shapes of tensors.\n\nThey are known on the cores, wherever the tensors lie.",
+	.doc = "Outputs the shapes of tensors.\n\n"
+	       "The result is on the CPU, even if the tensors are on the GPU.",
 	.inputs = {1, 1},
 	.args = shapes_args,
 	.args_size = sizeof(struct shapes),

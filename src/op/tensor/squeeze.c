@@ -9,9 +9,9 @@ struct squeeze {
 };
 
 static const struct stk_arg_def squeeze_args[] = {
-	STK_ARG(struct squeeze, axes, STK_ARG_INTS, NULL, (0, STK_MAX_DIMS - 1), STK_SCALAR_OK, "The dims to leave out, counted from 0."),
+	STK_ARG(struct squeeze, axes, STK_ARG_INTS, NULL, (0, STK_MAX_DIMS - 1), STK_SCALAR_OK, "The dims to remove, counted from 0."),
 	STK_ARG(struct squeeze, axis_names, STK_ARG_STRING, NULL, STK_FREE, 0,
-		"The same by letters of the layout. One of the two is needed."),
+		"The same as letters of the layout. One of the two is needed."),
 	STK_ARG_END,
 };
 
@@ -22,7 +22,7 @@ static enum stk_status squeeze_infer(const struct stk_call *call, struct stk_err
 	struct stk_desc *out = &call->out[0].desc;
 	uint32_t left_out;
 	if ((a->axes.count >= 0) == (a->axis_names != NULL))
-		return stk__fail(err, STK_INVALID, "give the dims to leave out either as axes or as axis_names");
+		return stk__fail(err, STK_INVALID, "give the dims to remove either as axes or as axis_names");
 	*out = (struct stk_desc){.dtype = in->dtype, .ndim = -1};
 	if (in->ndim < 0)
 		return STK_OK;
@@ -38,7 +38,7 @@ static enum stk_status squeeze_infer(const struct stk_call *call, struct stk_err
 	int64_t before = stk_desc_elements(in), after = stk_desc_elements(out);
 	for (int32_t d = 0; d < in->ndim && before != after; d++) /* an empty tensor may lose any dims as long as it stays empty */
 		if ((left_out >> d & 1) && in->shape[d] >= 0 && in->shape[d] != 1 && after >= 0)
-			return stk__fail(err, STK_SHAPE, "dim %d has the extent %lld; only dims of extent 1 can be left out", d,
+			return stk__fail(err, STK_SHAPE, "dim %d has the extent %lld; only dims of extent 1 can be removed", d,
 				(long long)in->shape[d]);
 	call->out[0].data = call->in[0].data;
 	return STK_OK;
@@ -46,9 +46,9 @@ static enum stk_status squeeze_infer(const struct stk_call *call, struct stk_err
 
 const struct stk_op_def stk__op_squeeze = {
 	.name = "squeeze",
-	.doc = "Leaves out dims of extent 1.\n\n"
-	       "Nothing is copied. The layout loses the letters of these dims. Of an empty tensor other dims may go too, as long as it stays "
-	       "empty.",
+	.doc = "Removes dims of extent 1.\n\n"
+	       "Nothing is copied. The layout loses the letters of these dims. An empty tensor may lose other dims too, as long as it "
+	       "stays empty.",
 	.inputs = {1, 1},
 	.args = squeeze_args,
 	.args_size = sizeof(struct squeeze),

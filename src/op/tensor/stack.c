@@ -10,7 +10,7 @@ struct stack {
 
 static const struct stk_arg_def stack_args[] = {
 	STK_ARG(struct stack, axis, STK_ARG_INT, "0", (-STK_MAX_DIMS, STK_MAX_DIMS - 1), 0,
-		"Where the new dim stands; negative values count from the end of the output's."),
+		"Index of the new dim in the output; negative values count from the end."),
 	STK_ARG(struct stack, axis_name, STK_ARG_STRING, NULL, STK_FREE, 0,
 		"Letter of the new dim in the layout of the first input, which must have one unless it is a scalar. Default: the output has no layout."),
 	STK_ARG_END,

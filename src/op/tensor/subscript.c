@@ -15,14 +15,15 @@ enum { KIND_INDEX, KIND_RANGE, KIND_FULL, KIND_NEW };
 
 static const struct stk_arg_def subscript_args[] = {
 	STK_ARG(struct subscript, kinds, STK_ARG_INTS, NULL, (0, 3), STK_REQUIRED,
-		"For each dim: 0 an index, 1 a range, 2 all of it; 3 is a new dim of extent 1 before the next. Further dims are whole."),
+		"For each dim: 0 an index, 1 a range, 2 the whole dim; 3 is a new dim of extent 1 before the next. Further dims are kept "
+		"whole."),
 	STK_ARG(struct subscript, lo, STK_ARG_INTS, NULL, STK_FREE, STK_REQUIRED,
-		"Index or start; the smallest int64 leaves a start open."),
-	STK_ARG(struct subscript, hi, STK_ARG_INTS, NULL, STK_FREE, STK_REQUIRED, "End; the smallest int64 leaves it open."),
+		"Index or start; the smallest int64 stands for no start."),
+	STK_ARG(struct subscript, hi, STK_ARG_INTS, NULL, STK_FREE, STK_REQUIRED, "End; the smallest int64 stands for no end."),
 	STK_ARG(struct subscript, step, STK_ARG_INTS, NULL, STK_FREE, STK_REQUIRED, "Step, not 0; negative ones go backwards."),
 	STK_ARG(struct subscript, held, STK_ARG_INTS, NULL, (0, STK_MAX_INPUTS - 1), 0,
-		"For each of kinds three numbers: the inputs that hold lo, hi and step, each a whole number a sample; 0: the one given "
-		"here."),
+		"For each of kinds three numbers: the inputs that contain lo, hi and step, each a whole number a sample; 0: use the value "
+		"of the argument."),
 	STK_ARG(struct subscript, new_names, STK_ARG_STRING, NULL, STK_FREE, 0,
 		"Letters of the new dims in the layout. Default: with new dims the output has no layout."),
 	STK_ARG_END,
@@ -63,9 +64,9 @@ static enum stk_status read_input(const struct stk_call *call, int64_t k, int64_
 	const struct stk_tensor *t = &call->in[k];
 	if (t->desc.dtype != STK_NO_DTYPE &&
 		(!stk__dtype_whole(t->desc.dtype) || t->desc.dtype == STK_BOOL || stk__dtype_enumeration(t->desc.dtype)))
-		return stk__fail(err, STK_INVALID, "subscripts are whole numbers; this one is %s", stk_dtype_name(t->desc.dtype));
+		return stk__fail(err, STK_INVALID, "subscripts must be whole numbers; this one is %s", stk_dtype_name(t->desc.dtype));
 	if (t->desc.ndim > 0)
-		return stk__fail(err, STK_SHAPE, "subscripts are scalars; this one has %d dim%s: take an element of it with [0]",
+		return stk__fail(err, STK_SHAPE, "subscripts must be scalars; this one has %d dim%s: take an element of it with [0]",
 			t->desc.ndim, t->desc.ndim == 1 ? "" : "s");
 	*open |= stk__building(call);
 	if (!stk__building(call))

@@ -19,7 +19,7 @@ static enum stk_status to_cpu_infer(const struct stk_call *call, struct stk_erro
 
 const struct stk_op_def stk__op_to_cpu = {
 	.name = "_to_cpu",
-	.doc = "Brings tensors from the GPU back to the cores, once the whole batch is there.",
+	.doc = "Copies tensors from the GPU to the CPU, after the whole batch is computed.",
 	.inputs = {1, 1},
 	.args = to_cpu_args,
 	.flags = STK_OP_HIDDEN | STK_OP_GATHERS_DATA | STK_OP_FETCHES | STK_OP_MOVES,

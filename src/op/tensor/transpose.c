@@ -13,11 +13,11 @@ struct transpose {
 
 static const struct stk_arg_def transpose_args[] = {
 	STK_ARG(struct transpose, perm, STK_ARG_INTS, NULL, (0, STK_MAX_DIMS - 1), 0,
-		"For each dim of the output, the dim of the input that it is. Default: the order reversed."),
+		"For each dim of the output, the dim of the input from which it comes. Default: the order reversed."),
 	STK_ARG(struct transpose, transpose_layout, STK_ARG_BOOL, "true", STK_FREE, 0,
-		"The letters of the layout move along; false: the layout stays."),
+		"Reorders the letters of the layout too; false: the layout stays."),
 	STK_ARG(struct transpose, output_layout, STK_ARG_STRING, NULL, STK_FREE, 0,
-		"Layout of the output. Default: as transpose_layout says."),
+		"Layout of the output. Default: it follows from transpose_layout."),
 	STK_ARG_END,
 };
 
@@ -98,7 +98,8 @@ static unsigned transpose_classify(const void *args, const struct stk_desc *in)
 
 const struct stk_op_def stk__op_transpose = {
 	.name = "transpose",
-	.doc = "Reorders the dims of tensors.\n\nperm=[2, 0, 1] makes CHW of HWC.",
+	.doc = "Reorders the dims of tensors.\n\n"
+	       "perm=[2, 0, 1] turns HWC into CHW.",
 	.inputs = {1, 1},
 	.layouts = "HWC CHW HW FHWC FCHW FHW",
 	.args = transpose_args,

@@ -9,8 +9,9 @@ struct truth {
 
 static const struct stk_arg_def truth_args[] = {
 	STK_ARG(struct truth, of, STK_ARG_STRING, "\"if\"", STK_FREE, 0,
-		"What asks for it, for messages: \"if\", \"not\", \"and\", \"or\"."),
-	STK_ARG(struct truth, negate, STK_ARG_BOOL, "false", STK_FREE, 0, "Whether the number is 0, rather than whether it is not."),
+		"Source of the condition, for messages: \"if\", \"not\", \"and\", \"or\"."),
+	STK_ARG(struct truth, negate, STK_ARG_BOOL, "false", STK_FREE, 0,
+		"Returns whether the number is 0, instead of whether it is not 0."),
 	STK_ARG(struct truth, strict, STK_ARG_BOOL, "false", STK_FREE, 0, "Take bool alone."),
 	STK_ARG_END,
 };
@@ -19,8 +20,8 @@ static enum stk_status check(const struct truth *a, const struct stk_desc *in, s
 {
 	if (in->ndim > 0)
 		return stk__fail(err, STK_SHAPE,
-			"\"%s\" asks for one truth value a sample, a scalar, and got a tensor with %d dim%s; reduce it first (fn.reductions), or "
-			"compare element by element with & | and == 0",
+			"\"%s\" needs one truth value a sample, a scalar, and got a tensor with %d dim%s; reduce it first (fn.reductions), "
+			"or compare element by element with & | and == 0",
 			a->of, in->ndim, in->ndim == 1 ? "" : "s");
 	if (a->strict && in->dtype != STK_NO_DTYPE && in->dtype != STK_BOOL)
 		return stk__fail(err, STK_INVALID, "\"%s\" takes bool, not %s; compare first (!= 0)", a->of, stk_dtype_name(in->dtype));
@@ -60,7 +61,7 @@ static enum stk_status truth_run(const struct stk_call *call, struct stk_error *
 
 const struct stk_op_def stk__op_truth = {
 	.name = "_truth",
-	.doc = "Whether a number is not 0, as a condition takes it.",
+	.doc = "Returns whether a number is not 0, for conditions.",
 	.inputs = {1, 1},
 	.args = truth_args,
 	.args_size = sizeof(struct truth),
