@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * A finished batch: tensors over the pipeline's memory. It belongs to the consumer, who may write to it and keep it, also after the pipeline is
- * gone; the memory of an output is used again when the last reference to the batch and the last tensor over the output die. What is kept while
- * the pipeline goes on counts against its held_limit. Outputs never alias each other. */
+ * destroyed. The memory of an output is reused when the last reference to the batch and the last tensor over the output are gone. Batches that are
+ * kept while the pipeline runs count against its held_limit. Outputs never alias each other. */
 #ifndef STOKER_BATCH_H
 #define STOKER_BATCH_H
 

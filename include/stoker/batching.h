@@ -193,7 +193,7 @@ struct stk_cost {
 STK_API STK_MUST_USE enum stk_status stk_ragged_cost(struct stk_ragged *r, const struct stk_cost *c, void *stream, struct stk_error *err);
 
 /* Gaussian heatmaps: map[y, x] = max(map[y, x], k exp(-(dx^2 + dy^2) / (2 sigma^2))) over the square of half-width radius around each centre,
- * sigma = (2 radius + 1) / sigma_factor. What lies outside the map is cut off; a negative radius draws nothing.
+ * sigma = (2 radius + 1) / sigma_factor. Parts outside the map are cut off; a negative radius draws nothing.
  *
  * Lists: (lists, targets) centres. With map_index NULL list i belongs to map group i and label (if any) picks the map in it; else there is one
  * list, and map_index picks the map. */

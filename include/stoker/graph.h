@@ -135,7 +135,7 @@ STK_API STK_MUST_USE enum stk_status stk_graph_describe(
  * was made from the graph. STK_NO_MEMORY. */
 STK_API STK_MUST_USE enum stk_status stk_graph_output(struct stk_graph *g, struct stk_node node, struct stk_error *err);
 
-/* One call of a user's callback. The callback of an external_source returns samples; it runs on the pipeline's own callback thread, one
+/* A call of a callback. The callback of an external_source returns samples; it runs on the pipeline's own callback thread, one
  * call at a time. The callback of a python_function computes outputs from inputs; it runs on the context's threads, several calls at a time
  * and in no particular order. */
 struct stk_feed_request {
@@ -147,7 +147,7 @@ struct stk_feed_request {
 	const struct stk_tensor *inputs;
 	int32_t n_inputs;
 };
-/* What a source may report about a sample in addition to its tensors. An empty struct, {0}, reports nothing. */
+/* Facts that a source may report about a sample, in addition to its tensors. An empty struct, {0}, reports nothing. */
 struct stk_fed_sample {
 	const char *uri; /* what messages call it, as the path of its file; NULL: it has no name */
 	/* Why this sample does not exist; NULL: it does. The pipeline's on_error policy treats it like a sample that could not be decoded.
@@ -171,7 +171,7 @@ struct stk_feed {
 	void (*release)(void *user);
 	void *release_user;
 };
-/* Where in an epoch a restored run may begin, which follows from what the result of pull depends on. A state at any other point is refused. */
+/* The points of an epoch at which a restored run may begin, which follows from what the result of pull depends on. A state at any other point is refused. */
 enum stk_seek {
 	STK_SEEK_NONE,     /* pull depends on earlier calls of the epoch, like a restarting iterator: only at the start of an epoch */
 	STK_SEEK_BATCH,    /* pull depends on request.epoch, batch and index: after any whole batch */

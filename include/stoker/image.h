@@ -13,8 +13,7 @@ extern "C" {
 /* Decodes on the calling thread, one call at a time; its tables and memory serve the next image. */
 struct stk_image_decoder;
 
-/* Reads STOKER_MAX_IMAGE_SIZE and STOKER_MAX_JPEG_SCANS. STK_INVALID: one of the library's environment variables has a value that it does not
- * know. STK_NO_MEMORY. */
+/* Reads STOKER_MAX_IMAGE_SIZE and STOKER_MAX_JPEG_SCANS. STK_INVALID: an environment variable of the library has an invalid value. STK_NO_MEMORY. */
 STK_API STK_MUST_USE enum stk_status stk_image_decoder_create(struct stk_image_decoder **out, struct stk_error *err);
 /* Takes NULL. */
 STK_API void stk_image_decoder_destroy(struct stk_image_decoder *d);

@@ -17,8 +17,7 @@ extern "C" {
 struct stk_nuscenes_options {
 	size_t size;                /* sizeof(struct stk_nuscenes_options) */
 	const char *root, *version; /* root/version/sample.json is a table */
-	const char
-		*index; /* file that keeps what was read from the tables; NULL: stoker.index beside them, if it can be written; "": none */
+	const char *index;          /* file that caches the tables; NULL: stoker.index in their folder, if writable; "": none */
 	const char *const *cameras, *const *classes, *const *scenes, *const *exclude; /* names */
 	size_t camera_count, class_count, scene_count, exclude_count;
 	int32_t split; /* into how many sequences each scene is cut; 0: one */

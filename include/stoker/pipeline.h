@@ -36,8 +36,8 @@ struct stk_pipeline_config {
 	 * well. 0: 2 GiB */
 	size_t memory_limit;
 	/* Bytes on the GPU for decoding (half of it; a file that takes more is decoded on the cores) and for batches under way beyond `prefetch`, or for
-	 * a data set that lies there (one that takes more is uploaded batch by batch). 0: a 32nd of what is free but at least
-	 * 928 MiB, or a quarter of what is free where that is less. */
+	 * a data set that lies there (one that takes more is uploaded batch by batch). 0: a 32nd of the free memory but at least
+	 * 928 MiB, or a quarter of the free memory if that is less. */
 	size_t gpu_memory;
 	/* Reads in flight at a time, at most STK_MOST_READ_REQUESTS; with those that have ended and wait for their batch's turn, twice as many. 0: 256,
 	 * or 1024 from a remote source, which itself sends as many as bring more bytes. */
@@ -46,8 +46,8 @@ struct stk_pipeline_config {
 	 * source whose buffer does not fit is not read until it does, or until the batch that is delivered next needs it: then one sample at a time may go over,
 	 * or that batch, on a GPU or where operators need whole batches. 0: 32 MiB, or 160 MiB from a remote source */
 	size_t read_bytes;
-	/* The consumer may keep batches; what it holds beyond some 16 of them has memory of its own. This limits that memory, in bytes, in host
-	 * memory and on the GPU separately; over it stk_pipeline_next returns STK_LIMIT until something is dropped. 0: half of what is free there
+	/* The consumer may keep batches; batches beyond some 16 have memory of their own. This limits that memory, in bytes, in host
+	 * memory and on the GPU separately; over it stk_pipeline_next returns STK_LIMIT until some are dropped. 0: half of the free memory there
 	 * at that time. */
 	size_t held_limit;
 	int32_t max_batches;         /* a hard bound for batches that are made or held at once, STK_LIMIT beyond it; 0: none */
@@ -71,7 +71,7 @@ struct stk_pipeline_config {
 STK_API STK_MUST_USE enum stk_status stk_pipeline_create(struct stk_context *ctx, struct stk_graph *graph,
 	const struct stk_pipeline_config *config, struct stk_pipeline **out, struct stk_error *err);
 
-/* Cancels the run and waits for all work, including calls of the user's functions. Delivered batches stay valid. Takes NULL. */
+/* Cancels the run and waits for all work, including running sources and functions. Delivered batches stay valid. Takes NULL. */
 STK_API void stk_pipeline_destroy(struct stk_pipeline *p);
 
 /* Selects the leading reader by the name of its operator: its epochs are the pipeline's epochs. The other readers advance with it, sample
@@ -100,7 +100,7 @@ STK_API STK_MUST_USE enum stk_status stk_pipeline_skip_epoch(struct stk_pipeline
 
 /* Makes a waiting stk_pipeline_next return STK_CANCELLED, as do all later calls. Any thread, also from a signal handler. */
 STK_API void stk_pipeline_cancel(struct stk_pipeline *p);
-/* Cancels the run and waits, at most `ms` milliseconds, until none of the user's sources and functions is being called. For bindings that
+/* Cancels the run and waits, at most `ms` milliseconds, until no source and no function is being called. For bindings that
  * check for signals before they destroy the pipeline; after this call the pipeline may only be destroyed. STK_TIMEOUT: a call has not
  * returned; try again. Returns STK_OK at once when called from inside such a function. */
 STK_API STK_MUST_USE enum stk_status stk_pipeline_end_within(struct stk_pipeline *p, int64_t ms, struct stk_error *err);

@@ -5,8 +5,8 @@
  * Every function that can fail returns enum stk_status and takes a nullable struct stk_error * last. Nothing else keeps error state: no
  * globals, no thread-locals. A status must not be ignored.
  *
- * All functions check what they are given: a NULL that the header does not allow, a number that is none of its enumeration, a size or a time out of
- * range give STK_INVALID, with a message that names it. Functions that return something else then return what stands for none of it: NULL, 0, -1, false. */
+ * All functions check their arguments: a NULL that the header does not allow, a number outside its enumeration, a size or a time out of
+ * range give STK_INVALID, with a message that names it. Functions that return something else then return NULL, 0, -1 or false. */
 #ifndef STOKER_STATUS_H
 #define STOKER_STATUS_H
 
@@ -49,7 +49,7 @@ enum stk_status {
 #undef STK_STATUS_ENUM
 };
 
-/* What failed, where, and what to do about it. The caller owns it; it is filled on failure; strings are NUL-terminated and cut to fit.
+/* An error: the failure, its place, and advice. The caller owns it; it is filled on failure; strings are NUL-terminated and cut to fit.
  * Zero-initialise it: struct stk_error err = {0}. */
 struct stk_error {
 	enum stk_status code;

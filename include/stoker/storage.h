@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A storage: how objects are reached that do not lie on a local disk. Settings of object stores that are given here count before those of the environment and
- * of AWS's files; what is not given is looked for there. Pipelines that share a storage share its connections. It is not needed where the environment says
- * all: then pipelines share the context's. */
+ * A storage holds the settings and connections for objects that are not on a local disk. Its settings of object stores take precedence over the environment
+ * and AWS's files, which supply the missing ones. Pipelines that share a storage share its connections. A pipeline without a storage uses the context's,
+ * which has only the settings of the environment. */
 #ifndef STOKER_STORAGE_H
 #define STOKER_STORAGE_H
 

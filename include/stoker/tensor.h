@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Element types, layouts, tensors and lists of tensors. Views here own nothing; a batch (batch.h) owns the memory behind them. */
+ * Element types, layouts, tensors and lists of tensors. Views here own nothing; a batch (batch.h) owns their memory. */
 #ifndef STOKER_TENSOR_H
 #define STOKER_TENSOR_H
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What a context owns. */
+ *
+ * The members of a context. */
 #ifndef STK_EXEC_CONTEXT_H
 #define STK_EXEC_CONTEXT_H
 
@@ -17,8 +18,8 @@
 struct stk_context {
 	_Atomic int refs;
 	struct stk_pool *pool;
-	struct stk_storage *storage; /* of pipelines that bring none */
-	struct stk_ranges *ranges;   /* NULL: no tool listens to NVTX */
+	struct stk_storage *storage; /* for pipelines that have none of their own */
+	struct stk_ranges *ranges;   /* NULL: no tool records NVTX ranges */
 	unsigned cpu;                /* capabilities: base/cpu.h */
 	struct stk_pass_kernels kernels;
 	int64_t process; /* pid: threads do not survive a fork */
@@ -26,26 +27,27 @@ struct stk_context {
 	void *log_user;
 	void (*log_done)(void *user);
 	pthread_mutex_t log_lock;
-	cpu_set_t allowed;               /* cores of the process when the workers were started; empty: more than a set holds */
-	pthread_mutex_t gpu_lock;        /* of what follows */
+	cpu_set_t allowed;               /* cores of the process when the workers were started; empty: more than the set can hold */
+	pthread_mutex_t gpu_lock;        /* guards the members below */
 	struct stk_gpu *gpu;             /* NULL until a pipeline asks for a device */
 	struct stk_gpu_device **devices; /* by ordinal, NULL until asked for */
 	struct stk_cpu_near near;        /* cores near the devices in use; empty if all are near */
-	int32_t bound;                   /* workers that stay there */
+	int32_t bound;                   /* workers that are pinned to those cores */
 };
 
 void stk__notify(struct stk_context *ctx, enum stk_log_level level, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 
-/* STK_STATE in a child of the process that made the context. */
+/* Returns STK_STATE in a forked child of the process that made the context. */
 STK_MUST_USE enum stk_status stk__context_check(const struct stk_context *ctx, struct stk_error *err);
 
-/* The GPU of this number, opened when it is first asked for. *out is the caller's reference. */
+/* Returns the GPU of this number, opened on first use. The caller owns the reference in *out. */
 STK_MUST_USE enum stk_status stk__context_device(
 	struct stk_context *ctx, int32_t ordinal, struct stk_gpu_device **out, struct stk_error *err);
 
-/* Workers stay near this device from now on (near.c), unless STOKER_AFFINITY is 0. System files are read below `root`, "" except in tests. */
+/* Pins workers to cores near this device from now on (near.c), unless STOKER_AFFINITY is 0. Reads system files below `root`, which is ""
+ * except in tests. */
 void stk__context_stay_near(struct stk_context *ctx, const char *root, const struct stk_gpu_device *dev);
-/* How many workers stay, and where. */
+/* Returns the number of pinned workers, and their cores in *near. */
 int32_t stk__context_near(struct stk_context *ctx, struct stk_cpu_near *near);
 
 #endif

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Memory of one batch on its way over the GPU, taken piece by piece and given back all at once: pinned host memory that copies start from, or device
- * memory for what lives between two steps. Pieces come from one block once warm: after a batch that took more, the block grows to what it took.
- * No two pieces touch, and those of two blocks are further apart than STK_JPEG_GPU_GAP: what lies closer together lies in one allocation.
+ * Memory for one batch on the GPU path, taken in pieces and released all at once: pinned host memory from which copies start, or device memory for
+ * values between two steps.
  *
- * Threads: take from any, several at once; reset and destroy by the owner when nobody takes. */
+ * After the first batches all pieces come from one block: when a batch needed more, the block grows to that size. No two pieces touch, and pieces of
+ * two blocks are further apart than STK_JPEG_GPU_GAP, so pieces that are closer together belong to one allocation.
+ *
+ * Any threads may take pieces at the same time. Only the owner resets and destroys, while no thread takes a piece. */
 #ifndef STK_EXEC_DEVICE_MEMORY_H
 #define STK_EXEC_DEVICE_MEMORY_H
 
@@ -19,19 +21,19 @@ struct stk_device_memory {
 	bool pinned; /* host memory; else the device's */
 	pthread_mutex_t lock;
 	struct stk_device_block *blocks; /* the newest first; pieces come from it */
-	size_t used;                     /* of the newest block */
+	size_t used;                     /* bytes of the newest block */
 	size_t taken;                    /* since the last reset */
 	size_t held;                     /* bytes of all blocks */
 };
 
 void stk__device_memory_init(struct stk_device_memory *m, struct stk_gpu_device *dev, bool pinned);
-void stk__device_memory_destroy(struct stk_device_memory *m); /* also of a zeroed struct */
+void stk__device_memory_destroy(struct stk_device_memory *m); /* also accepts a zeroed struct */
 
-/* An address of the host or of the device, aligned to 256 bytes; 64 bytes behind the piece may be read. 0: out of memory, err says which.
- * Takes a block now and then, which takes milliseconds; not inside stk__gpu_enter. */
+/* Returns an address of the host or the device, aligned to 256 bytes, with 64 readable bytes after the piece; 0 if memory is short, and err
+ * says which kind. May allocate a block, which takes milliseconds; do not call inside stk__gpu_enter. */
 uintptr_t stk__device_memory_take(struct stk_device_memory *m, size_t size, struct stk_error *err);
 
-/* All pieces are given back. The GPU has done with them. */
+/* Releases all pieces. The GPU must not use them any more. */
 void stk__device_memory_reset(struct stk_device_memory *m);
 
 #endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The structures of DLPack 1.0 (https://dmlc.github.io/dlpack/latest/c_api.html), which fix an ABI: names and layout are theirs. */
+ *
+ * The structures of DLPack 1.0 (https://dmlc.github.io/dlpack/latest/c_api.html). They fix an ABI, so their names and layout are DLPack's. */
 #ifndef STK_EXEC_DLPACK_H
 #define STK_EXEC_DLPACK_H
 

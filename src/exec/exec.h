@@ -2,7 +2,7 @@
  *
  * The engine's structures.
  *
- *   record   one batch on its way: its samples, their progress and its slot. Records form a ring indexed by batch number; bytes are read before a record has a slot.
+ *   record   one batch on its way: its samples, their progress and its slot. Records form a ring, by batch number; reads may begin without a slot.
  *   sample   its origin, its bytes, and the number of unfinished chains of the level
  *   unit     the work that a worker takes at once: a run of samples of one chain of one record, 50 to 200 us by measured cost
  *
@@ -283,7 +283,7 @@ static inline struct stk_record *stk__record(struct stk_pipeline *p, int64_t k)
 	return &p->flight.records[k % p->flight.n];
 }
 
-/* Returns the place of a reader's sample that goes with the leading reader's sample at `place`. */
+/* Returns the place in `reader` that goes with the leading reader's `place`. */
 static inline struct stk_place stk__reader_place(const struct stk_pipeline *p, int32_t reader, const struct stk_place *place)
 {
 	return reader == p->program->lead ? *place : stk__order_beside(&p->orders[reader], &p->order, place);
@@ -344,7 +344,7 @@ int64_t stk__steps_before(const struct stk_pipeline *p, int64_t epoch);
 
 /* failures.c */
 size_t stk__sample_uri(const struct stk_program *g, int64_t id, char *uri, size_t capacity); /* by the leading reader */
-/* Writes the URI of a reader's sample that goes with the leading reader's sample at `place`; "" without readers. */
+/* Writes the URI in `reader` that goes with the leading reader's `place`; "" without readers. */
 size_t stk__reader_uri(const struct stk_pipeline *p, int32_t reader, const struct stk_place *place, char *uri, size_t capacity);
 /* Returns the reader to name in a chain's errors: the only reader whose bytes the chain reads, else the leading one. */
 int32_t stk__chain_reader(const struct stk_program *g, int32_t level, int32_t chain);

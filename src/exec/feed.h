@@ -1,37 +1,39 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Users' sources. One thread a pipeline calls them, for one batch after the other, as soon as the batch has a slot: so a source runs ahead by as many
- * batches as the pipeline does. Where there is no reader, the source decides where an epoch ends. The thread, and where the sources are, are feed.c's own.
- * Up goes one call: stk__on_fed (engine.h). */
+ * Calls the user's sources.
+ *
+ * Each pipeline has one thread that calls them, for one batch after the other, as soon as the batch has a slot; so a source runs as far
+ * ahead as the pipeline. Without a reader, the source decides where an epoch ends. The thread and the positions of the sources are private to
+ * feed.c. This layer calls up only to stk__on_fed (engine.h). */
 #ifndef STK_EXEC_FEED_H
 #define STK_EXEC_FEED_H
 
 #include "exec/exec.h"
 
-/* Each takes a pipeline without sources, for which it does nothing. */
+/* For a pipeline without sources these functions do nothing. */
 STK_MUST_USE enum stk_status stk__feed_create(struct stk_pipeline *p, struct stk_error *err);
-void stk__feed_destroy(struct stk_pipeline *p);                                              /* stopped */
-STK_MUST_USE enum stk_status stk__feed_start(struct stk_pipeline *p, struct stk_error *err); /* its thread */
-void stk__feed_stop(struct stk_pipeline *p);                                                 /* ends it */
-void stk__feed_wake(struct stk_pipeline *p);      /* with the lock: a batch waits for its sources */
-bool stk__feed_waits(const struct stk_record *r); /* with the lock: its sources have not given yet */
-bool stk__feed_calls(
-	const struct stk_pipeline *p); /* with the lock: a source is being called; `delivered` tells of its end where the run stops */
+void stk__feed_destroy(struct stk_pipeline *p);                                              /* after stk__feed_stop */
+STK_MUST_USE enum stk_status stk__feed_start(struct stk_pipeline *p, struct stk_error *err); /* starts the thread */
+void stk__feed_stop(struct stk_pipeline *p);                                                 /* ends the thread */
+void stk__feed_wake(struct stk_pipeline *p);      /* a batch waits for its sources; call with the lock held */
+bool stk__feed_waits(const struct stk_record *r); /* whether its sources have not returned yet; call with the lock held */
+bool stk__feed_calls(const struct stk_pipeline *
+		p); /* whether a source is being called; if the run stops, `delivered` is signalled when the call ends. Call with the lock held */
 
-/* Stopped: the sources go on at this step of the epoch. tell: they are told that it begins. */
+/* Sets the step of the epoch from which the sources continue. tell: also calls their reset. Call after stk__feed_stop. */
 void stk__feed_begin_at(struct stk_pipeline *p, int64_t epoch, int64_t step, bool tell);
 
-bool stk__feed_is_me(const struct stk_pipeline *p); /* the caller runs in a callback of its sources */
-/* By a callback: its thread calls `destroy` when it has returned. */
+bool stk__feed_is_me(const struct stk_pipeline *p); /* whether the caller runs in a callback of the pipeline's sources */
+/* Has the thread call `destroy` after the current callback returns. Call from within a callback. */
 void stk__feed_abandon(struct stk_pipeline *p, void (*destroy)(struct stk_pipeline *p));
 
-/* Whether the value is what a source gave, and lies on the GPU in this batch, though it is one of the host for the graph. */
+/* Returns whether the value came from a source and is in GPU memory in this batch, although the graph places it on the host. */
 bool stk__feed_on_gpu(const struct stk_record *r, int32_t value);
 
-/* What a source said of sample i: that it failed, before its name alone. NULL: nothing. Valid until stk__feed_release. */
+/* Returns what the sources report about sample i; NULL: nothing. A failure takes precedence over a name. Valid until stk__feed_release. */
 const struct stk_fed_sample *stk__feed_says(const struct stk_record *r, int32_t i);
 
-/* What sources gave for the batch is needed no more. Without the lock. */
+/* Releases the data that sources gave for the batch. Call without the lock. */
 void stk__feed_release(struct stk_record *r);
 
 #endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Image tensors as images: leading dims are frames. */
+ *
+ * Views of image tensors as images: the leading dims are frames. */
 #ifndef STK_EXEC_FRAMES_H
 #define STK_EXEC_FRAMES_H
 
@@ -11,15 +12,15 @@ struct stk_frames {
 	ptrdiff_t stride;
 };
 
-/* False where an extent, or the number of frames, is more than passes can count. The tensor's layout is one of images, or none. */
+/* Returns false if an extent, or the number of frames, is larger than passes can count. The tensor's layout must be one of images, or "". */
 bool stk__frames_fit(const struct stk_desc *desc);
 
-/* The tensor's layout is one of images, or none. Its data may be an address of a GPU. */
+/* Returns a view of the tensor, whose layout must be one of images, or "". Its data may be an address of a GPU. */
 struct stk_frames stk__frames_of(const struct stk_tensor *t);
 
 bool stk__is_planar(const struct stk_image *i);
 
-/* From channel `plane` on, `channels` of them. */
+/* Returns a view of `channels` channels from channel `plane` on. */
 struct stk_frames stk__frames_plane(const struct stk_frames *f, int32_t plane, int32_t channels);
 
 #endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Keys that expire, from who issues them: STS, a program, a container's or an instance's metadata service. */
+ *
+ * Obtains keys that expire from their issuer: STS, a program, or the metadata service of a container or an instance. */
 #ifndef STK_IO_AWS_ISSUE_H
 #define STK_IO_AWS_ISSUE_H
 
@@ -8,8 +9,10 @@
 
 #include <stdatomic.h>
 
-/* Asks the issuer of the settings and puts what it gives into key, secret, token and expires. Blocks for seconds where nobody answers; *stop ends that within
- * a second, and so does the user by access->interrupted, which is called on this thread; access is nullable. STK_NOT_FOUND: there is no issuer here, as away from EC2; else the message says who failed, and never quotes the answer. */
+/* Requests keys from the issuer of the settings and stores them in key, secret, token and expires. Blocks for seconds if the issuer does
+ * not answer. *stop ends that within a second, and so does access->interrupted, which is called on this thread; access is nullable.
+ * STK_NOT_FOUND: there is no issuer here, as on machines outside EC2; otherwise the message names the issuer that failed, and never quotes
+ * its answer. */
 STK_MUST_USE enum stk_status stk__aws_issue(struct stk_aws_settings *s, const struct stk_curl *curl, const _Atomic bool *stop,
 	const struct stk_access *access, struct stk_error *err);
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The pool behind stk__buffer_take. Any thread. */
+ *
+ * The pool of stk__buffer_take. Any thread. */
 #ifndef STK_IO_BUFFER_H
 #define STK_IO_BUFFER_H
 
@@ -11,14 +12,15 @@
 
 struct stk_buffer_pool {
 	pthread_mutex_t lock;
-	struct stk_buffer *newest[STK_BUFFER_CLASSES], *oldest[STK_BUFFER_CLASSES]; /* idle ones of a class, by when they were given back */
-	size_t held, peak_held;                                                     /* bytes of all buffers, in use or idle */
+	struct stk_buffer *newest[STK_BUFFER_CLASSES],
+		*oldest[STK_BUFFER_CLASSES]; /* idle buffers of a class, sorted by the time of release */
+	size_t held, peak_held;              /* bytes of all buffers, in use or idle */
 	size_t in_use;
-	size_t window_peak, last_peak; /* of in_use, in this window of takes and in the one before */
-	unsigned count, window_count;  /* buffers in use; the most of them in this window */
+	size_t window_peak, last_peak; /* peak of in_use in this window of takes and in the previous one */
+	unsigned count, window_count;  /* buffers in use, and their peak in this window */
 	unsigned takes;
 	uint64_t gives;
-	bool closed; /* its io has gone: what is given back is freed, and the last of it frees the pool */
+	bool closed; /* its io is gone: released buffers are freed, and the last release frees the pool */
 };
 
 struct stk_buffer_pool *stk__buffer_pool_create(void); /* NULL: out of memory */

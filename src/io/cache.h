@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The cache between io and the sources of what lies elsewhere. A request is looked for in the folder first; what a source then brings is
- * copied, handed on at once, and written behind by threads of the cache. The cache never makes a request fail: if the disk refuses a write
- * or is too slow, the object is downloaded again when it is next needed. */
+ *
+ * The cache between io and the remote sources. A request is looked up in the folder first. Bytes from a source are copied, handed to the caller at
+ * once, and written later by threads of the cache. The cache never makes a request fail: if the disk refuses a write or is too slow, the object is
+ * downloaded again when it is next needed. */
 #ifndef STK_IO_CACHE_H
 #define STK_IO_CACHE_H
 
@@ -9,21 +10,21 @@
 
 struct stk_cache;
 
-/* Puts a cache before the remote sources of io, which owns it from here. dir, limit: as stk__cache_disk_open. */
+/* Puts a cache in front of the remote sources of io, which owns the cache from here. dir, limit: as in stk__cache_disk_open. */
 STK_MUST_USE enum stk_status stk__cache_add(
 	struct stk_io *io, const char *dir, uint64_t limit, struct stk_cache **out, struct stk_error *err);
 
 struct stk_cache_counters {
 	uint64_t hits, hit_bytes, misses;
 	uint64_t kept, kept_bytes; /* written by this process */
-	uint64_t left_out;         /* brought and not kept: no room, or the disk too slow */
-	uint64_t damaged, stale;   /* met and fetched anew: bytes that fail their check; objects that have changed */
-	uint64_t waits;            /* for what another process was fetching */
+	uint64_t left_out;         /* downloaded and not stored: no room, or the disk was too slow */
+	uint64_t damaged, stale;   /* found and fetched again: entries with a wrong checksum; objects that have changed */
+	uint64_t waits;            /* waits for an object that another process was fetching */
 	uint64_t pending;          /* bytes that are still to be written */
 	uint64_t used, limit;      /* bytes of all processes */
 };
 void stk__cache_counters(struct stk_cache *c, struct stk_cache_counters *out);
-/* What there is to be told, once; false: nothing. */
+/* Copies a notice if there is a new one, and returns whether there is. */
 bool stk__cache_notice(struct stk_cache *c, char text[512]);
 
 #endif

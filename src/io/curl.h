@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * libcurl, found at run time: a process that reads local files alone loads neither it nor the two dozen libraries that it needs. A wheel has one of its
- * own beside libstoker, with an OpenSSL inside that nothing else in the process sees; elsewhere it is the system's. */
+ *
+ * Loads libcurl at run time, so that a process that reads only local files loads neither libcurl nor its two dozen dependencies. A wheel contains its
+ * own libcurl next to libstoker, with an OpenSSL inside that nothing else in the process sees; otherwise the system's libcurl is used. */
 #ifndef STK_IO_CURL_H
 #define STK_IO_CURL_H
 
@@ -11,7 +12,7 @@
 
 #include <time.h>
 
-/* What is called: name, result, parameters. */
+/* The functions used: name, result, parameters. */
 #define STK_CURL_FUNCTIONS(X)                                                                                                              \
 	X(curl_global_init, CURLcode, (long flags))                                                                                        \
 	X(curl_global_cleanup, void, (void))                                                                                               \
@@ -44,35 +45,36 @@
 	X(curl_slist_append, struct curl_slist *, (struct curl_slist * list, const char *text))                                            \
 	X(curl_slist_free_all, void, (struct curl_slist * list))
 
-/* Functions of the TLS library that libcurl uses, where it is OpenSSL or a relative: name, result, parameters. Each may be missing. */
+/* Functions of libcurl's TLS library if that is OpenSSL or compatible: name, result, parameters. Each may be missing. */
 #define STK_TLS_FUNCTIONS(X)                                                                                                               \
 	X(SSL_get_shutdown, int, (const void *ssl))                                                                                        \
 	X(SSL_clear_options, uint64_t, (void *ssl, uint64_t options))
 
 struct stk_curl {
 	void *library;
-	char *certificates; /* file of those that are trusted, where the library has to be told; else NULL */
+	char *certificates; /* file of trusted certificates, if the library needs to be given one; else NULL */
 #define STK_CURL_SLOT(name, result, params) result(*name) params;
 	STK_CURL_FUNCTIONS(STK_CURL_SLOT)
 	STK_TLS_FUNCTIONS(STK_CURL_SLOT)
 #undef STK_CURL_SLOT
 };
 
-/* STK_UNSUPPORTED where there is none; the message says what to install. */
+/* Loads libcurl. STK_UNSUPPORTED if it is not installed; the message says what to install. */
 STK_MUST_USE enum stk_status stk__curl_load(struct stk_curl *c, struct stk_error *err);
 void stk__curl_unload(struct stk_curl *c);
 
-/* curl_multi_init, whose descriptors are closed on exec. Each multi handle holds two: curl_multi_wakeup writes to them. NULL: no memory or no descriptor. */
+/* Calls curl_multi_init and marks its descriptors close-on-exec. Each multi handle has two, to which curl_multi_wakeup writes. NULL: no
+ * memory or no descriptor. */
 enum { STK_CURL_MULTI_FDS = 2 };
 CURLM *stk__curl_multi(const struct stk_curl *c);
-/* The number that the next descriptor will have: so many are open at least. -1: none is free. */
+/* Returns the number that the next descriptor will get, so at least that many are open; -1 if none is free. */
 int stk__lowest_free_fd(void);
-/* Makes the pair of sockets close-on-exec through which curl's thread that looks up a name wakes the handle. `end` is the one that curl watches. */
+/* Marks close-on-exec the pair of sockets through which curl's resolver thread wakes the handle. `end` is the socket that curl watches. */
 void stk__curl_close_on_exec(const struct stk_curl *c, int end);
-/* For CURLOPT_OPENSOCKETFUNCTION: a socket that is closed on exec. */
+/* CURLOPT_OPENSOCKETFUNCTION that makes sockets close-on-exec. */
 curl_socket_t stk__curl_open_socket(void *user, curlsocktype purpose, struct curl_sockaddr *address);
 
-/* Files of certificates that were read, each once unless it changes: connections share the text. */
+/* The text of certificate files, shared by connections. Each file is read once, and again if it changes. */
 struct stk_certificates {
 	struct stk_certificates *next;
 	char *name, *text;
@@ -80,8 +82,8 @@ struct stk_certificates {
 	struct timespec changed;
 };
 
-/* What a request trusts: the certificates in the file; with NULL those that SSL_CERT_FILE names, or else the system's. kept: a list of one thread's that
- * outlives the handle. */
+/* Sets the certificates that a request trusts: those in `file`; with NULL those named by SSL_CERT_FILE, or else the system's. kept: a list
+ * that one thread owns and that outlives the handle. */
 CURLcode stk__curl_trust(const struct stk_curl *c, CURL *easy, const char *file, struct stk_certificates **kept);
 void stk__certificates_free(struct stk_certificates *kept);
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Local files: a read that cannot block on the caller's thread, or blocking reads on threads of their own. */
+ *
+ * Reads local files: on the caller's thread if that cannot block, else on threads of its own. */
 #ifndef STK_IO_FILE_H
 #define STK_IO_FILE_H
 
@@ -7,22 +8,23 @@
 
 #include <stdatomic.h>
 
-/* What earlier reads taught. Any thread; relaxed, since it changes costs and never results. */
+/* Statistics of earlier reads. Any thread; relaxed, since they affect speed and never results. */
 struct stk_file_habits {
 	_Atomic size_t size;         /* bytes of recent files: the first buffer's size */
 	_Atomic unsigned misses;     /* reads in a row that could have blocked */
-	_Atomic unsigned skipped;    /* tries left out since */
+	_Atomic unsigned skipped;    /* tries skipped since then */
 	_Atomic bool no_cached_open; /* openat2(RESOLVE_CACHED) is refused here */
 };
 
-/* Both fill r->data, size, buffer, or r->error. */
+/* Both set r->data, size and buffer, or fill r->error. */
 
-/* Reads r's file if its path and bytes are cached. False: it could block, and nothing happened; else *status. After many misses in a row (a cold
- * cache, or a file system without RWF_NOWAIT) most calls return false at once. */
+/* Reads r's file if its path and bytes are cached, and sets *status; returns false, with r unchanged, if that could block. After many
+ * misses in a row (a cold cache, or a file system without RWF_NOWAIT) most calls return false at once. */
 bool stk__file_read_now(struct stk_file_habits *h, struct stk_io *io, struct stk_request *r, enum stk_status *status);
 STK_MUST_USE enum stk_status stk__file_read(struct stk_file_habits *h, struct stk_io *io, struct stk_request *r);
 
-/* Adds the source of local files, as the first. threads: at most so many, started on need, while more requests wait than threads are idle. */
+/* Adds the source of local files as the first source. `threads` bounds its threads, each of which is started when more requests wait than
+ * threads are idle. */
 struct stk_file_source;
 STK_MUST_USE enum stk_status stk__file_source_add(struct stk_io *io, int threads, struct stk_error *err);
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Times by their size: four bins an octave from a microsecond on, so that a quantile is right within a fifth. Any thread. */
+ *
+ * Histogram of times: four bins for each octave from a microsecond on, so that a quantile is right within a fifth. Any thread. */
 #ifndef STK_IO_HISTOGRAM_H
 #define STK_IO_HISTOGRAM_H
 
@@ -12,7 +13,7 @@ struct stk_histogram {
 	_Atomic uint64_t bins[STK_HISTOGRAM_BINS];
 };
 
-/* In ms; 0: nothing was measured. */
+/* In ms; 0: no values. */
 struct stk_quantiles {
 	double half, p95, p99;
 };
@@ -24,7 +25,7 @@ static inline void stk__histogram_add(struct stk_histogram *h, int64_t ns)
 	atomic_fetch_add_explicit(&h->bins[bin < STK_HISTOGRAM_BINS ? bin : STK_HISTOGRAM_BINS - 1], 1, memory_order_relaxed);
 }
 
-/* The upper edge of the bin in which the share of all lies. */
+/* Returns the upper edge of the bin that contains the quantile `share`. */
 static inline double stk__histogram_at(const uint64_t *bins, uint64_t all, double share)
 {
 	uint64_t seen = 0;

@@ -12,9 +12,9 @@ struct stk_request_queue {
 };
 
 void stk__queue_push(struct stk_request_queue *q, struct stk_request *r);
-/* The request with the smallest deadline, or NULL. */
+/* Returns the request with the smallest deadline, or NULL. */
 struct stk_request *stk__queue_pop(struct stk_request_queue *q);
-/* Takes r out; false: it is not in the queue. Looks through all of them. */
+/* Removes r; returns false if it is not in the queue. Searches the whole queue. */
 bool stk__queue_remove(struct stk_request_queue *q, struct stk_request *r);
 
 #endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * From the URI of an object to the HTTP request that gets it. */
+ *
+ * Converts the URI of an object into the HTTP request for it. */
 #ifndef STK_IO_S3_H
 #define STK_IO_S3_H
 
@@ -7,40 +8,42 @@
 
 #include <time.h>
 
-/* What requests of one settings' number have been signed with. */
+/* The signing key for requests with one version of the settings. */
 struct stk_http_signer {
 	uint64_t settings;
 	struct stk_sigv4_key key;
 };
 
-/* One request, for http:// and https:// too, which have neither headers nor a bucket. */
+/* Target of one request; for http:// and https:// URIs it has neither headers nor a bucket. */
 struct stk_http_target {
 	struct stk_text url;
-	struct stk_text host, path; /* of it; of a bucket's alone */
+	struct stk_text host, path; /* of the URL; for a bucket these are the only parts set */
 	struct stk_text headers[5];
 	int header_count;
-	char bucket[256];               /* "" where the URI is no bucket's */
-	struct stk_http_signer *signer; /* of the requests before it, on the same thread; nullable */
+	char bucket[256];               /* "" if the URI does not name a bucket */
+	struct stk_http_signer *signer; /* the signer of earlier requests on the same thread; nullable */
 };
 
-/* What s3:// and s3list:// URIs ask for. region: of this bucket, where it is known to be another than the settings'; else NULL. */
+/* Fills in the request for an s3:// or s3list:// URI. region: the bucket's region if it is known to differ from the settings; else NULL. */
 STK_MUST_USE enum stk_status stk__s3_target(struct stk_http_target *t, const struct stk_aws_settings *s, const char *region,
 	const char *uri, time_t now, struct stk_error *err);
 /* Makes the texts empty and keeps their memory. */
 void stk__http_target_reset(struct stk_http_target *t);
 void stk__http_target_free(struct stk_http_target *t);
 
-/* The bucket of an s3:// or s3list:// URI, or what stands in its place in others; false: it has none, or a name that no store allows. */
+/* Copies the bucket of an s3:// or s3list:// URI, or the part at its place in other URIs. Returns false if there is none, or if no store
+ * allows the name. */
 bool stk__s3_bucket(const char *uri, char bucket[256]);
 
-/* 64 bits of an ETag, without quotes and marks; 0 for none. */
+/* Returns a 64-bit hash of an ETag without its quotes and marks; 0 for no ETag. */
 uint64_t stk__etag_hash(const char *etag);
 
-/* What a version of an object is called in messages: "ETag", or "Last-Modified" where the server gives nothing better. */
+/* Returns the name for an object's version in messages: "ETag", or "Last-Modified" if the server sends nothing better. */
 const char *stk__version_word(const char *version);
 
-/* A page of a listing (ListObjectsV2) as a URI of its own, "SCHEMElist://BUCKET?...": its bytes are XML. root: whose scheme it is; delimiter "": keys at any
- * depth; token: what the page before gave, or NULL; after: the first page has keys behind this one, or NULL. */
+/* Makes the URI of one page of a listing (ListObjectsV2), "SCHEMElist://BUCKET?...", whose content is XML. root: gives the scheme.
+ * delimiter "": keys at any depth. token: from the previous page, or NULL. after: the first page begins with the first key after this one,
+ * or NULL. */
 void stk__s3_list_uri(struct stk_text *out, const char *root, const char *bucket, const char *prefix, const char *delimiter,
 	const char *token, const char *after);
 

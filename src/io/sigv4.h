@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * AWS Signature Version 4, of a request whose parts are in their canonical form already. */
+ *
+ * AWS Signature Version 4, for requests whose parts are already in canonical form. */
 #ifndef STK_IO_SIGV4_H
 #define STK_IO_SIGV4_H
 
@@ -9,11 +10,11 @@
 #include <time.h>
 
 struct stk_aws_keys {
-	const char *id, *secret, *token; /* token NULL: keys that do not expire */
+	const char *id, *secret, *token; /* token NULL: the keys do not expire */
 };
 
 struct stk_sigv4_header {
-	const char *name, *value; /* in small letters; without blanks around it */
+	const char *name, *value; /* in lower case; without surrounding blanks */
 };
 
 struct stk_sigv4_request {
@@ -30,17 +31,17 @@ struct stk_sigv4_request {
 enum { STK_SIGV4_DATE = 17 };
 void stk__sigv4_date(time_t t, char date[STK_SIGV4_DATE]);
 
-/* The key that is derived from the secret for one day, region and service: most of a signature's work. Zeroed: not made yet. */
+/* The key derived from the secret for one day, region and service, which is most of a signature's work. Zeroed: not derived yet. */
 struct stk_sigv4_key {
 	char day[8], region[64], service[16];
 	struct stk_hmac_sha256 hmac;
 };
 
-/* Appends the value of the Authorization header. kept: of earlier requests with the same secret, or NULL. */
+/* Appends the value of the Authorization header. kept: the derived key of earlier requests with the same secret, or NULL. */
 void stk__sigv4_authorization(
 	const struct stk_sigv4_request *q, const struct stk_aws_keys *keys, struct stk_sigv4_key *kept, struct stk_text *out);
 
-/* Appends s with all bytes but letters, digits and -._~ as %XX; `keep` names further bytes that stay ("/" for paths). */
+/* Appends s with all bytes except letters, digits and -._~ written as %XX; `keep` names further bytes that stay ("/" for paths). */
 void stk__uri_encode(struct stk_text *out, const char *s, const char *keep);
 
 #endif
