@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writes the C file that embeds the kernels' images, deflated: embed.py OUT.c TOOLKIT_VERSION "ARCHS" NAME.ARCH.cubin|NAME.ARCH.ptx..."""
+"""Writes the C file that embeds the compressed images of the kernels: embed.py OUT.c TOOLKIT_VERSION "ARCHS" NAME.ARCH.cubin|NAME.ARCH.ptx..."""
 
 import hashlib
 import pathlib
@@ -14,7 +14,7 @@ for i, path in enumerate(map(pathlib.Path, images)):
     data = path.read_bytes() + b"\0"  # a driver reads PTX as a string
     deflated = path.with_suffix(path.suffix + ".z")
     deflated.write_bytes(zlib.compress(data, 9))
-    # The checksum is for caches of compilers, which do not see what .incbin reads.
+    # The checksum is for compiler caches, which do not notice changes of a file that .incbin reads.
     lines.append(f"/* {path.name} {hashlib.sha256(data).hexdigest()} */")
     lines.append(
         f'__asm__(".section .rodata\\n.balign 64\\nstk__cuda_image_{i}:\\n.incbin \\"{deflated.resolve()}\\"\\n'

@@ -34,7 +34,7 @@ static void free_slot(struct stk_ring *r, struct stk_slot *s)
 }
 
 /* Calls the ring's on_return callback if a slot is wanted. Call with the lock held: stk__ring_disown then waits until the callback has returned. */
-static void tell(struct stk_ring *r)
+static void call_on_return(struct stk_ring *r)
 {
 	if (atomic_exchange(&r->wanted, false) && r->on_return)
 		r->on_return(r->owner);
@@ -90,7 +90,7 @@ static void take_back(struct stk_ring *r, struct dropped *d)
 		stk__uses_note(r->source.dev, &d->slot->uses);
 		pthread_mutex_lock(&r->lock);
 		free_slot(r, d->slot);
-		tell(r);
+		call_on_return(r);
 		pthread_mutex_unlock(&r->lock);
 		stk__ring_unref(r);
 	}
@@ -116,7 +116,7 @@ static void unlock_and_take_back(struct stk_ring *r, struct dropped *d)
 		d->slot = NULL;
 	}
 	if (back || d->blocks)
-		tell(r);
+		call_on_return(r);
 	pthread_mutex_unlock(&r->lock);
 	take_back(r, d);
 	if (back)

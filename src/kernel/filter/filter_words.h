@@ -14,8 +14,8 @@ enum {
 	STK_FILTER_WORDS_WEIGHTS = 56 /* weights of a window, each row of which begins at a multiple of 8 */
 };
 
-/* Returns whether the fill never affects the result: for the minimum or maximum of windows that contain the output's own position, if the fill is the least
- * extreme byte. The outermost pixels can then be used instead of the fill, since windows that exceed the image contain these too. */
+/* Returns whether the fill never affects the result: for the minimum of windows that contain the output's own position, if the fill is at least 255, and for
+ * their maximum, if it is at most 0. The outermost pixels can then be used instead of the fill, since windows that exceed the image contain these too. */
 STK_HD bool stk__filter_keeps_fill_out(const struct stk_filter *f)
 {
 	const struct stk_filter_window *w = f->window[0];

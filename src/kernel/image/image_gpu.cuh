@@ -106,7 +106,7 @@ static __device__ __forceinline__ void map_values(const part &p, int32_t channel
 struct walk {
 	int32_t x, y, width, across, down;
 
-	__device__ __forceinline__ void go_on()
+	__device__ __forceinline__ void advance()
 	{
 		x += across;
 		y += down + (x >= width);
@@ -121,10 +121,10 @@ template <int C, int N, typename F> static __device__ __forceinline__ void make_
 	walk w = {at - y * width, y, width, IMAGE_THREADS - down * width, down};
 	for (; i + (N - 1) * IMAGE_THREADS < p.n; i += N * IMAGE_THREADS)
 #pragma unroll
-		for (int k = 0; k < N; k++, w.go_on())
+		for (int k = 0; k < N; k++, w.advance())
 			make(w.x, w.y, made + C * (i + k * IMAGE_THREADS));
 #pragma unroll 1
-	for (; i < p.n; i += IMAGE_THREADS, w.go_on())
+	for (; i < p.n; i += IMAGE_THREADS, w.advance())
 		make(w.x, w.y, made + C * i);
 }
 

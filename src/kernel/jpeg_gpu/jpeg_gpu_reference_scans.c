@@ -42,7 +42,8 @@ static void begin(struct decoder *d)
 	memset(d->prediction, 0, sizeof d->prediction);
 }
 
-static bool go_on(struct decoder *d)
+/* Moves to the next restart interval if this one has ended. Returns false, with flags set, if it did not end properly. */
+static bool enter_interval(struct decoder *d)
 {
 	if (d->left)
 		return true;
@@ -168,7 +169,7 @@ static void decode_dc(struct decoder *d, uint32_t slot, int16_t *dc)
 static void decode_row(struct decoder *d, uint32_t y, uint32_t row)
 {
 	uint32_t columns = stk__jpeg_gpu_scan_columns(d->image, d->scan);
-	for (uint32_t x = 0; x < columns && go_on(d) && !d->flags; x++, d->left--)
+	for (uint32_t x = 0; x < columns && enter_interval(d) && !d->flags; x++, d->left--)
 		for (uint32_t i = 0; i < d->scan->parts && !d->flags; i++) {
 			uint32_t at = stk__jpeg_gpu_scan_block(d->image, d->scan, y, row, x, i);
 			if (d->scan->start)

@@ -186,7 +186,7 @@ static __device__ __forceinline__ void restart(
 }
 
 /* Moves to the next restart interval if this one has ended. Returns false, with flags set, if it did not end properly. */
-static __device__ __forceinline__ bool go_on(
+static __device__ __forceinline__ bool enter_interval(
 	const stk_jpeg_gpu_view &v, const stk_jpeg_gpu_scan &scan, scan_warp &w, const scan_shared &shared)
 {
 	if (w.left)

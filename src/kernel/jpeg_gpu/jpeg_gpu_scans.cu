@@ -9,7 +9,7 @@ static __device__ bool first_row(const stk_jpeg_gpu_view &v, const stk_jpeg_gpu_
 {
 	const uint32_t columns = stk__jpeg_gpu_scan_columns(&image, &scan);
 	for (uint32_t x = 0; x < columns;) {
-		if (!go_on(v, scan, w, shared))
+		if (!enter_interval(v, scan, w, shared))
 			return false;
 		uint32_t blocks = min(min(w.end_run, columns - x), w.left);
 		w.end_run -= blocks;
@@ -65,7 +65,7 @@ static __device__ bool refine_row(const stk_jpeg_gpu_view &v, const stk_jpeg_gpu
 			next_low = blocks.at[lane];
 			next_high = blocks.at[lane + 32];
 		}
-		if (!go_on(v, scan, w, shared) || !refine_block(scan, band, w, shared, low, high, block))
+		if (!enter_interval(v, scan, w, shared) || !refine_block(scan, band, w, shared, low, high, block))
 			return false;
 		w.left--;
 	}
@@ -79,7 +79,7 @@ static __device__ bool first_dc_row(const stk_jpeg_gpu_view &v, const stk_jpeg_g
 {
 	const uint32_t columns = stk__jpeg_gpu_scan_columns(&image, &scan);
 	for (uint32_t x = 0; x < columns; x++, w.left--) {
-		if (!go_on(v, scan, w, shared))
+		if (!enter_interval(v, scan, w, shared))
 			return false;
 		for (uint32_t i = 0; i < scan.parts; i++) {
 			uint32_t slot = scan.slot[i], ahead = w.bits.ahead();
@@ -115,7 +115,7 @@ static __device__ bool refine_dc_row(const stk_jpeg_gpu_view &v, const stk_jpeg_
 {
 	const uint32_t columns = stk__jpeg_gpu_scan_columns(&image, &scan), lane = threadIdx.x % 32, parts = scan.parts;
 	for (uint32_t x = 0; x < columns;) {
-		if (!go_on(v, scan, w, shared))
+		if (!enter_interval(v, scan, w, shared))
 			return false;
 		uint32_t units = min(min(32 / parts, columns - x), w.left), bits = w.bits.ahead();
 		if (lane < units * parts) {

@@ -6,7 +6,7 @@
 #include "kernel/pass/pass_gpu_sums.cuh"
 
 #define ROWS STK_PASS_GPU_ROWS
-#define BESIDE (THREADS / (ROWS / TOGETHER)) /* number of threads that make the same rows of intermediate values */
+#define ROW_THREADS (THREADS / (ROWS / TOGETHER)) /* number of threads that make the same rows of intermediate values */
 
 /* ---- taps ---- */
 
@@ -183,7 +183,7 @@ static __device__ __forceinline__ void vertical(const stk_pass_gpu_view &v, cons
 	int32_t bottom, const reach &r, const strip &s, quad<K> *to)
 {
 	const stk_pass_gpu_axis &a = it.axis[1];
-	int32_t n = a.filter.n, size = a.size, bias = a.bias, b = s.origin + 4 * (threadIdx.x % BESIDE);
+	int32_t n = a.filter.n, size = a.size, bias = a.bias, b = s.origin + 4 * (threadIdx.x % ROW_THREADS);
 	int32_t src_row = (int32_t)it.src_row, tap = a.pre.step * (src_row / (int32_t)sizeof(typename K::source));
 	using S = typename K::source;
 	const S *from[TOGETHER];
@@ -192,7 +192,7 @@ static __device__ __forceinline__ void vertical(const stk_pass_gpu_view &v, cons
 		int32_t row = __ldg(&v.first[a.first + stk__taps_clamp(y + i, top, bottom - 1)]) - it.y0;
 		from[i] = (const S *)(it.src + (int64_t)row * src_row) + b;
 	}
-	for (; b < r.end; b += 4 * BESIDE) {
+	for (; b < r.end; b += 4 * ROW_THREADS) {
 		const float *weights = &v.weights[a.weights + y];
 		typename K::total sum[TOGETHER][4];
 		int64_t at = 0;
@@ -216,7 +216,7 @@ static __device__ __forceinline__ void vertical(const stk_pass_gpu_view &v, cons
 		columns<K> made;
 #pragma unroll
 		for (int i = 0; i < TOGETHER; i++) {
-			from[i] += 4 * BESIDE;
+			from[i] += 4 * ROW_THREADS;
 #pragma unroll
 			for (int k = 0; k < 4; k++)
 				made.byte[k].row[i] = K::keep(sum[i][k]);
@@ -282,7 +282,7 @@ static __device__ void resize(const stk_pass_gpu_view &v, const stk_pass_gpu_ite
 	if (any)
 		r = find_reach(v, it, from, to);
 	strip s = lay_out<typename K::source>(it, r);
-	int32_t group = threadIdx.x / BESIDE, y = y0 + TOGETHER * group;
+	int32_t group = threadIdx.x / ROW_THREADS, y = y0 + TOGETHER * group;
 	if (any && y < bottom && y + TOGETHER > top) {
 		if (s.words)
 			vertical<K, true>(v, it, y, top, bottom, r, s, shared + group * s.pitch);
@@ -292,7 +292,7 @@ static __device__ void resize(const stk_pass_gpu_view &v, const stk_pass_gpu_ite
 	__syncthreads();
 	ending e = make_ending(v, it);
 	/* Adjacent threads make adjacent columns. If all columns of the block fit twice into the threads, both halves of the rows are made at once. */
-	int32_t wide = (x1 - x0 + 31) & ~31, both = wide <= BESIDE, second = both && threadIdx.x >= wide,
+	int32_t wide = (x1 - x0 + 31) & ~31, both = wide <= ROW_THREADS, second = both && threadIdx.x >= wide,
 		x = x0 + threadIdx.x - second * wide;
 	if (x >= x1)
 		return;
