@@ -41,7 +41,7 @@ static struct field field_of(uint32_t mask)
 	return f;
 }
 
-/* Bit fields stand behind a header of 40 bytes, or in a longer one at the same place. */
+/* Reads bit fields, which follow a header of 40 bytes, or are in a longer header at the same place. */
 static enum stk_status read_fields(struct bmp *b, const uint8_t *data, size_t size, uint32_t header, struct stk_error *err)
 {
 	static const uint32_t of16[] = {0x7c00, 0x3e0, 0x1f}, of32[] = {0xff0000, 0xff00, 0xff};
@@ -134,8 +134,8 @@ static uint64_t row_bytes(const struct bmp *b)
 	return ((uint64_t)b->width * b->bits + 31) / 32 * 4;
 }
 
-/* Two bytes make up to 255 pixels. Runs may also skip any number of them, so that a few bytes could claim all the memory there is: an image of more than
- * FREE_PIXELS has a byte for so many. */
+/* Two bytes make up to 255 pixels. Runs may also skip any number of pixels, so that a few bytes could claim all memory: an image of more than FREE_PIXELS
+ * must have one byte for every PIXELS_A_BYTE pixels. */
 enum { FREE_PIXELS = 1 << 22, PIXELS_A_BYTE = 1024 };
 
 /* The extents and the kind of pixels; *header: bytes of the info header. */
@@ -187,7 +187,7 @@ static enum stk_status read_bmp(struct bmp *b, const uint8_t *data, size_t size,
 		return read_palette(b, data, size, header, err);
 	if (b->bits != 24 && (s = read_fields(b, data, size, header, err)))
 		return s;
-	/* Masks that stand behind the header; longer headers hold them. */
+	/* Masks that follow the header; longer headers contain them. */
 	uint64_t masks = header != INFO_HEADER ? 0 : b->compression == BIT_FIELDS ? 12 : b->compression == ALPHA_BIT_FIELDS ? 16 : 0;
 	return place_pixels(b, FILE_HEADER + (uint64_t)header, masks, 1, err);
 }
@@ -218,14 +218,14 @@ static enum stk_status bmp_peek(const uint8_t *data, size_t size, struct stk_ima
 
 /* ---- run lengths ---- */
 
-/* Where runs are written: indices of colours, rows from the bottom up. */
+/* The target of runs: indices of colours, in rows from the bottom up. */
 struct runs {
 	const struct bmp *b;
 	uint8_t *index;
 	int64_t x, y;
 };
 
-/* Runs may pass the end of a row, as encoders pad them; none begins below the last row. */
+/* Writes a run. Runs may pass the end of a row, as encoders pad them; none may begin below the last row. */
 static bool put_run(struct runs *r, int count, uint8_t even, uint8_t odd)
 {
 	if (r->y >= r->b->height)
@@ -237,7 +237,7 @@ static bool put_run(struct runs *r, int count, uint8_t even, uint8_t odd)
 	return true;
 }
 
-/* Pixels as they are, two a byte where pixels have 4 bits. False: they go beyond the data. */
+/* Writes pixels that are stored directly, two a byte if they have 4 bits. Returns false if they go beyond the data. */
 static bool put_literal(struct runs *r, const uint8_t *data, const uint8_t *end, int count, const uint8_t **after)
 {
 	bool four = r->b->compression == RLE4;
@@ -253,7 +253,7 @@ static bool put_literal(struct runs *r, const uint8_t *data, const uint8_t *end,
 	return true;
 }
 
-/* False: the data ends before the image, or leaves it. */
+/* Returns false if the data ends before the image is complete, or leaves the image. */
 static bool unpack_runs(struct runs *r, const uint8_t *p, const uint8_t *end)
 {
 	while (end - p >= 2) {
@@ -278,7 +278,7 @@ static bool unpack_runs(struct runs *r, const uint8_t *p, const uint8_t *end)
 			return false;
 		}
 	}
-	return r->y >= r->b->height || (r->y == r->b->height - 1 && r->x >= r->b->width); /* complete but for the mark of its end */
+	return r->y >= r->b->height || (r->y == r->b->height - 1 && r->x >= r->b->width); /* only the end mark may be missing */
 }
 
 /* ---- rows ---- */
@@ -300,7 +300,7 @@ static uint8_t channel_of(uint32_t pixel, const struct field *f)
 	return f->max ? (uint8_t)(((uint64_t)((pixel & f->mask) >> f->shift) * 255 + f->max / 2) / f->max) : 0;
 }
 
-/* n pixels from column x on, as pixels_of says. index_bits: of an index into the palette, where there is one. */
+/* Loads n pixels from column x on, in the format of pixels_of. index_bits: size of an index, if there is a palette. */
 static void load_pixels(const struct bmp *b, const uint8_t *row, uint32_t index_bits, int32_t x, int n, uint8_t *out)
 {
 	int channels = channels_of(b);
@@ -321,7 +321,7 @@ static void load_pixels(const struct bmp *b, const uint8_t *row, uint32_t index_
 	}
 }
 
-/* Refuses indices of colours that a short palette does not have: the file contradicts itself, and readers differ. */
+/* Refuses indices of colours that a short palette lacks: the file contradicts itself, and readers differ. */
 static enum stk_status check_indices(const struct bmp *b, const uint8_t *rows, ptrdiff_t stride, uint32_t index_bits, struct stk_error *err)
 {
 	for (int32_t y = 0; b->short_palette && y < b->height; y++)
@@ -333,7 +333,7 @@ static enum stk_status check_indices(const struct bmp *b, const uint8_t *rows, p
 	return STK_OK;
 }
 
-/* The window from rows that begin at `first` and are `stride` bytes apart, downwards in the image. */
+/* Converts the window from rows that begin at `first` and are `stride` bytes apart, downwards in the image. */
 static void put_window(const struct bmp *b, const uint8_t *first, ptrdiff_t stride, uint32_t index_bits, const struct stk_decode *rq)
 {
 	const struct stk_rect *w = &rq->window;
@@ -355,7 +355,7 @@ static enum stk_status decode_runs(const struct bmp *b, struct stk_decoder *d, c
 	struct runs r = {.b = b, .index = stk__arena_take(d->scratch, pixels)};
 	if (!r.index)
 		return stk__fail(err, STK_NO_MEMORY, "no memory for a BMP of %dx%d", b->width, b->height);
-	memset(r.index, 0, pixels); /* what runs skip has the first colour */
+	memset(r.index, 0, pixels); /* skipped pixels have the first colour */
 	if (b->offset > rq->size || !unpack_runs(&r, rq->data + b->offset, rq->data + rq->size))
 		return stk__fail(err, STK_CORRUPT, "a damaged or truncated BMP: its run lengths do not end with the image");
 	enum stk_status s = check_indices(b, r.index, b->width, 8, err);
@@ -374,7 +374,7 @@ static enum stk_status bmp_decode(struct stk_decoder *d, const struct stk_decode
 		return stk__fail(err, STK_INVALID, "the image's info was read from another image");
 	if (is_packed(&b))
 		return decode_runs(&b, d, rq, err);
-	/* What pads the last row may be missing. */
+	/* The padding of the last row may be missing. */
 	uint64_t stride = row_bytes(&b), last = ((uint64_t)b.width * b.bits + 7) / 8, rows = (uint64_t)b.height - 1;
 	uint64_t room = rq->size > b.offset ? rq->size - b.offset : 0;
 	if (room < last || (room - last) / stride < rows)

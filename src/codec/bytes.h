@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Numbers in files, of either byte order. */
+ * Reads numbers of either byte order from files. */
 #ifndef STK_CODEC_BYTES_H
 #define STK_CODEC_BYTES_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The registry of codecs, and what is the same for all of them: limits, orientation, scratch. */
+ * The registry of codecs, and the code that all of them share: limits, orientation, scratch memory. */
 #include "base/environment.h"
 #include "codec/codec_impl.h"
 #include "codec/foreign.h"
@@ -180,12 +180,12 @@ enum stk_status stk__image_decode(struct stk_decoder *d, const struct stk_decode
 	enum stk_status status = check_limits(&d->limits, rq->info, err);
 	if (status)
 		return status;
-	/* Decided by the header, so that the result is the same whichever decoder takes the file. */
+	/* Decided by the header, so that the result is the same with any decoder. */
 	if (!stk__arena_allows(d->scratch, stk__image_memory(rq)))
 		return stk__fail(err, STK_NO_MEMORY, "no memory to decode an image of %dx%d", rq->info->width, rq->info->height);
 	struct stk_arena_mark mark = stk__arena_mark(d->scratch);
 	status = turns(rq) ? decode_turned(d, rq, err) : rq->info->codec->decode(d, rq, err);
 	stk__arena_release(d->scratch, mark);
-	/* A codec that gives up leaves rows undecoded, and says anything. */
+	/* A cancelled codec leaves rows undecoded and returns any status. */
 	return stk__cancelled(rq->cancel) ? stk__fail(err, STK_CANCELLED, "the decode was cancelled") : status;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What codecs and the registry share. */
+ * Shared by codecs and the registry. */
 #ifndef STK_CODEC_CODEC_IMPL_H
 #define STK_CODEC_CODEC_IMPL_H
 
@@ -7,13 +7,12 @@
 #include "base/memory.h"
 #include "codec/codec.h"
 
-/* A codec. decode NULL: this build knows the format and does not decode it, as peek's error says. peek fills all of info but `codec` and `format`
- * and checks no limits. decode gets a window and a dst as stored in the file (the caller
- * handles orientation), non-empty and inside; it may take any memory from d->scratch, which the caller releases. Once request->cancel is set decode
- * returns within some milliseconds, with any status. */
+/* A codec. decode NULL: this build recognises the format but cannot decode it, as peek's error says. peek fills all of info except `codec` and `format`, and
+ * checks no limits. decode gets a window and a dst as stored in the file (the caller handles orientation), non-empty and inside the image; it may take any
+ * memory from d->scratch, which the caller releases. After request->cancel is set, decode returns within some milliseconds, with any status. */
 struct stk_codec {
 	const char *format, *title; /* "jpeg"; "JPEG" */
-	const char *const *endings; /* of names of files, in lower case, up to NULL */
+	const char *const *endings; /* of file names, in lower case, ended by NULL */
 	bool scales;                /* decodes at 1/2, 1/4 and 1/8 of the size */
 	bool (*probe)(const uint8_t *data, size_t size);
 	enum stk_status (*peek)(const uint8_t *data, size_t size, struct stk_image_info *info, struct stk_error *err);
@@ -22,7 +21,7 @@ struct stk_codec {
 
 extern const struct stk_codec stk__codec_jpeg, stk__codec_png, stk__codec_bmp, stk__codec_pnm, stk__codec_tiff, stk__codec_webp;
 
-/* What an arena takes at most for a block of `size` bytes. */
+/* Returns the most that an arena takes for a block of `size` bytes. */
 static inline size_t stk__scratch_bytes(size_t size)
 {
 	return size + STK_ARENA_SLACK + STK_CACHE_LINE;
@@ -37,7 +36,7 @@ struct stk_decoder {
 	struct stk_jpeg_decoder *jpeg; /* jpeg.c */
 };
 
-/* jpeg.c: its part of a decoder. */
+/* jpeg.c: the JPEG codec's part of a decoder. */
 STK_MUST_USE enum stk_status stk__jpeg_decoder_create(struct stk_decoder *d, struct stk_error *err);
 void stk__jpeg_decoder_destroy(struct stk_jpeg_decoder *j);
 

@@ -86,7 +86,7 @@ static void rgb_to_ycbcr(struct chunk *p, float unit, int n)
 	}
 }
 
-/* Any conversion but ANY_DATA. Leaves 3 channels or one in p. */
+/* Makes any conversion except ANY_DATA. Leaves 3 channels or one in p. */
 static void convert_chunk(struct chunk *p, enum stk_pixels from, enum stk_image_type to, float unit, enum stk_gray rule, int n)
 {
 	bool gray = from == STK_PIXELS_GRAY || from == STK_PIXELS_GRAY_ALPHA;

@@ -8,14 +8,14 @@
 
 #include "stoker/tensor.h"
 
-/* What a decoder gives. CMYK_INVERTED: Adobe's, where 255 means no ink. */
+/* Kinds of pixels that decoders output. CMYK_INVERTED: Adobe's, where 255 means no ink. */
 enum stk_pixels { STK_PIXELS_GRAY, STK_PIXELS_GRAY_ALPHA, STK_PIXELS_RGB, STK_PIXELS_RGBA, STK_PIXELS_CMYK, STK_PIXELS_CMYK_INVERTED };
 
-/* How gray is made of colours. Rounded: BMP, PNM, TIFF and WebP; the decoders that DALI has for them differ by one in 0.2% of the pixels. */
+/* Rounding of gray made from colours. Rounded: BMP, PNM, TIFF and WebP; DALI's decoders for them differ by one in 0.2% of the pixels. */
 enum stk_gray { STK_GRAY_TRUNCATED, STK_GRAY_ROUNDED };
 
-/* n pixels. from_dtype and to_dtype: UINT8 or UINT16; to UINT16 only from UINT16. ANY_DATA keeps the channels (CMYK comes out with 0 meaning no
- * ink). src and dst do not overlap. */
+/* Converts n pixels. from_dtype and to_dtype: UINT8 or UINT16; to UINT16 only from UINT16. ANY_DATA keeps the channels (in CMYK output 0 means no ink). src
+ * and dst must not overlap. */
 void stk__convert_row(enum stk_pixels from, enum stk_dtype from_dtype, const void *src, enum stk_image_type to, enum stk_dtype to_dtype,
 	void *dst, int n, enum stk_gray gray);
 

@@ -47,7 +47,7 @@ size_t stk__exif_type_size(uint32_t type)
 	}
 }
 
-/* Negative numbers become large ones, which no orientation is. */
+/* Negative numbers become large ones, which are not orientations. */
 static double number_at(const uint8_t *p, uint32_t type, bool little)
 {
 	uint32_t bits = stk__exif_type_size(type) >= 4 ? stk__get32(p, little) : 0;
@@ -85,7 +85,8 @@ int stk__exif_orientation_value(const uint8_t *value, uint32_t type, bool little
 	return 0;
 }
 
-/* The orientation that an entry says: the first of its values; 0: its values are no orientation. NO_VALUE: it has none, or they do not lie in the file. */
+/* Returns the orientation of an entry, the first of its values; 0: the values are not orientations. NO_VALUE: it has no values, or they do not lie in the
+ * file. */
 static int orientation_of(const uint8_t *tiff, size_t size, const uint8_t *entry, bool little)
 {
 	uint32_t type = stk__get16(entry + 2, little), count = stk__get32(entry + 4, little);
@@ -104,7 +105,7 @@ static int orientation_of(const uint8_t *tiff, size_t size, const uint8_t *entry
 
 int stk__exif_orientation(const uint8_t *tiff, size_t size)
 {
-	static const char prefix[] = "Exif\0"; /* with its second zero; some writers put it in front where the format has no place for it */
+	static const char prefix[] = "Exif\0"; /* with its second zero; some writers put it first although the format has no place for it */
 	while (size >= sizeof prefix && memcmp(tiff, prefix, sizeof prefix) == 0) {
 		tiff += sizeof prefix;
 		size -= sizeof prefix;

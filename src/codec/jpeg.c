@@ -77,7 +77,7 @@ static enum stk_status jpeg_peek(const uint8_t *data, size_t size, struct stk_im
 	return STK_OK;
 }
 
-/* libjpeg-turbo goes over a file of several scans as often as there are scans, and takes 0.1 to 0.3 us for each block of each. */
+/* Checks the number of scans: libjpeg-turbo reads all blocks once in each scan, and takes 0.1 to 0.3 us for each block of each scan. */
 static enum stk_status check_scans(
 	const struct stk_decoder *d, const struct stk_jpeg_header *h, const struct stk_decode *rq, struct stk_error *err)
 {
@@ -97,7 +97,7 @@ static enum stk_status jpeg_decode(struct stk_decoder *d, const struct stk_decod
 		return status;
 	if (h->width != rq->info->width || h->height != rq->info->height || h->components != rq->info->channels)
 		return stk__fail(err, STK_INVALID, "the image's info was read from another image");
-	/* Truncation has to be found whatever the window is, and decoders stop after its last row. */
+	/* A truncated file must be refused for every window, but decoders stop after the window's last row. */
 	size_t end;
 	if (!stk__jpeg_find_eoi(rq->data, rq->size, h, &end) && !d->limits.lenient) {
 		status = stk__fail(err, STK_CORRUPT, "a truncated JPEG: no EOI before its end at %zu bytes", rq->size);

@@ -19,7 +19,7 @@ struct stk_jpeg_fast {
 	struct stk_jpeg_bits bits;
 	struct stk_jpeg_block block[STK_JPEG_MAX_BLOCKS];
 	int32_t prediction[3];
-	int wanted;   /* how many blocks of an MCU, from the first, belong to planes that the output needs */
+	int wanted;   /* number of an MCU's blocks, from the first, that belong to planes which the output needs */
 	bool dc_only; /* some blocks become single samples */
 	int restart_in, restart_number;
 	_Alignas(64) uint16_t quant[PAIRS][128];
@@ -71,7 +71,7 @@ static bool prepare_blocks(struct stk_jpeg_fast *f, const struct stk_jpeg_tables
 	return true;
 }
 
-/* Gray output needs luma alone, and therefore no context for chroma. */
+/* Plans the window. Gray output needs only luma, and therefore no context for chroma. */
 static struct stk_jpeg_window plan_window(const struct stk_jpeg_scan *scan, int planes, struct stk_rect pixels)
 {
 	struct stk_jpeg_scan wanted = *scan;
@@ -136,7 +136,7 @@ static void transform_pair(const struct stk_jpeg_fast *f, int pair, int size, ui
 	(size == 8 ? k->idct : k->idct_small[size / 2])(f->coefficients + pair * STK_JPEG_PAIR, f->quant[pair], to, stride);
 }
 
-/* The same at a fraction of the size, where the two blocks of a pair may become unequal numbers of samples. */
+/* Like transform, at a fraction of the size, where the two blocks of a pair may become different numbers of samples. */
 static void transform_scaled(struct stk_jpeg_fast *f, uint8_t *const *to, const ptrdiff_t *stride)
 {
 	const struct stk_jpeg_scan *s = &f->scan;
@@ -154,7 +154,7 @@ static void transform_scaled(struct stk_jpeg_fast *f, uint8_t *const *to, const 
 	}
 }
 
-/* Decodes the coefficients of the blocks that are needed, only DC of those that become single samples. Returns decode's mask. */
+/* Decodes the coefficients of the needed blocks, only DC of those that become single samples. Returns decode's mask. */
 static int decode_blocks(struct stk_jpeg_fast *f)
 {
 	if (!f->dc_only)
@@ -205,7 +205,7 @@ static bool decode_mcus(struct stk_jpeg_fast *f, int mcu_y)
 	return true;
 }
 
-/* libjpeg refuses predictions that overflow. No undamaged file comes near. */
+/* Returns false for predictions that overflow, which libjpeg refuses. Undamaged files do not come close. */
 static bool predictions_sound(const struct stk_jpeg_fast *f)
 {
 	for (int c = 0; c < 3; c++)

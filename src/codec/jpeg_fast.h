@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Our own decoder of baseline JPEG: Huffman, 8 bits, gray or three components in one scan. It decodes what the window needs and nothing else, and
- * gives the bytes that libjpeg-turbo gives. At damage it stops, and libjpeg-turbo decides what becomes of the file. */
+ * Our own decoder of baseline JPEG: Huffman, 8 bits, gray or three components in one scan. It decodes only the data that the window needs. The pixels equal
+ * libjpeg-turbo's. At damage it stops, and libjpeg-turbo then decodes or refuses the file. */
 #ifndef STK_CODEC_JPEG_FAST_H
 #define STK_CODEC_JPEG_FAST_H
 
@@ -11,11 +11,11 @@
 #include "kernel/jpeg/jpeg_kernels.h"
 
 struct stk_jpeg_fast;
-struct stk_jpeg_fast *stk__jpeg_fast_create(const struct stk_jpeg_kernels *kernels); /* the kernels must outlive it; NULL: no memory */
+struct stk_jpeg_fast *stk__jpeg_fast_create(const struct stk_jpeg_kernels *kernels); /* they must outlive it; NULL: no memory */
 void stk__jpeg_fast_destroy(struct stk_jpeg_fast *f);
 
-/* window and dst as stored; end: from stk__jpeg_find_eoi. STK_UNSUPPORTED: not for this decoder; STK_CORRUPT: damage (dst holds garbage);
- * STK_NO_MEMORY. Fills no error. */
+/* window and dst as stored; end: from stk__jpeg_find_eoi. STK_UNSUPPORTED: not for this decoder; STK_CORRUPT: damage (dst holds garbage); STK_NO_MEMORY.
+ * Does not fill an error. */
 STK_MUST_USE enum stk_status stk__jpeg_fast_decode(struct stk_jpeg_fast *f, const struct stk_jpeg_header *header, size_t end,
 	const struct stk_decode *request, struct stk_arena *scratch);
 

@@ -39,7 +39,7 @@ static const uint8_t natural_order[64] = {0, 1, 8, 16, 9, 2, 3, 10, 17, 24, 32, 
 	13, 6, 7, 14, 21, 28, 35, 42, 49, 56, 57, 50, 43, 36, 29, 22, 15, 23, 30, 37, 44, 51, 58, 59, 52, 45, 38, 31, 39, 46, 53, 60, 61,
 	54, 47, 55, 62, 63};
 
-/* Where the parser stands. A segment's payload is data[at .. end-1]. */
+/* The parser's position. A segment's payload is data[at .. end-1]. */
 struct parser {
 	const uint8_t *data;
 	size_t size, at, end;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The entropy-coded bytes of a scan, unstuffed a piece at a time into a small buffer that stays in the cache. */
+ * Reads the entropy-coded bytes of a scan, and unstuffs them one piece at a time into a small buffer that stays in the cache. */
 #ifndef STK_CODEC_JPEG_INPUT_H
 #define STK_CODEC_JPEG_INPUT_H
 
@@ -10,16 +10,16 @@ enum { STK_JPEG_INPUT_BYTES = 12 << 10, STK_JPEG_INPUT_SLACK = STK_JPEG_MCU_BYTE
 struct stk_jpeg_input {
 	const struct stk_jpeg_kernels *kernels;
 	const uint8_t *next, *end; /* the bytes that are still stuffed */
-	uint8_t *limit;            /* past the last byte in buffer; zeros follow once `ended` */
+	uint8_t *limit;            /* past the last byte in buffer; zeros follow if `ended` */
 	bool ended;                /* a marker or the end of the data follows limit */
 	uint8_t buffer[STK_JPEG_INPUT_BYTES + STK_JPEG_INPUT_SLACK];
 };
 
-/* data is readable 64 bytes past size. */
+/* data must be readable 64 bytes past size. */
 void stk__jpeg_input_begin(
 	struct stk_jpeg_input *in, const struct stk_jpeg_kernels *k, const uint8_t *data, size_t size, struct stk_jpeg_bits *bits);
 
-/* Provides enough bytes after bits->next for an MCU. False if more bits were read than there are. */
+/* Provides enough bytes after bits->next for an MCU. Returns false if more bits were read than exist. */
 bool stk__jpeg_input_fill(struct stk_jpeg_input *in, struct stk_jpeg_bits *bits);
 
 static inline bool stk__jpeg_input_ready(struct stk_jpeg_input *in, struct stk_jpeg_bits *bits)
@@ -27,10 +27,10 @@ static inline bool stk__jpeg_input_ready(struct stk_jpeg_input *in, struct stk_j
 	return __builtin_expect(in->limit - bits->next >= STK_JPEG_MCU_BYTES, 1) || stk__jpeg_input_fill(in, bits);
 }
 
-/* True while no more bits were read than there are. */
+/* Returns true if no more bits were read than exist. */
 bool stk__jpeg_input_sound(const struct stk_jpeg_input *in, const struct stk_jpeg_bits *bits);
 
-/* Skips the n-th (0..7) restart marker, which must come next, behind any number of fill bytes. */
+/* Skips the n-th (0..7) restart marker, which must come next, after any number of fill bytes. */
 bool stk__jpeg_input_restart(struct stk_jpeg_input *in, struct stk_jpeg_bits *bits, int n);
 
 #endif

@@ -20,7 +20,7 @@ static struct stk_jpeg_memory *memory_of(j_common_ptr cinfo)
 	return cinfo->client_data;
 }
 
-/* Does not return without memory: libjpeg's error handler jumps. */
+/* Takes memory. Does not return if it is short: libjpeg's error handler jumps. */
 static void *take(j_common_ptr cinfo, size_t size)
 {
 	void *p = stk__arena_take(memory_of(cinfo)->arena, size);
@@ -40,7 +40,7 @@ static void *alloc_large(j_common_ptr cinfo, int pool, size_t size)
 	return alloc_small(cinfo, pool, size);
 }
 
-/* Rows of `size` bytes, one after the other, and the pointers to them. */
+/* Allocates rows of `size` bytes, one after the other, and the pointers to them. */
 static void **alloc_rows(j_common_ptr cinfo, size_t size, JDIMENSION count)
 {
 	size = (size + ROW_ALIGN - 1) / ROW_ALIGN * ROW_ALIGN;
@@ -63,7 +63,7 @@ static JBLOCKARRAY alloc_barray(j_common_ptr cinfo, int pool, JDIMENSION blocks,
 	return (JBLOCKARRAY)alloc_rows(cinfo, blocks * sizeof(JBLOCK), rows);
 }
 
-/* Only colour quantisation in two passes asks for one; nothing here does. */
+/* Only colour quantisation in two passes requests such an array, and it is not used here. */
 static jvirt_sarray_ptr request_sarray(j_common_ptr cinfo, int pool, boolean zeroed, JDIMENSION samples, JDIMENSION rows, JDIMENSION access)
 {
 	(void)pool, (void)zeroed, (void)samples, (void)rows, (void)access;
@@ -81,7 +81,7 @@ static jvirt_barray_ptr request_barray(j_common_ptr cinfo, int pool, boolean zer
 	return a;
 }
 
-/* All coefficients of a progressive image: the bulk of what it needs, taken before any of it is decoded. */
+/* Allocates all coefficients of a progressive image, the bulk of its memory, before any of it is decoded. */
 static void realize_arrays(j_common_ptr cinfo)
 {
 	struct stk_jpeg_memory *m = memory_of(cinfo);

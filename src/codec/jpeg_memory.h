@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * libjpeg's memory, taken from an arena: a warm decoder allocates nothing, and one that runs out of memory says so before it decodes. Only what
- * libjpeg takes while the object is made (a few KB) is its own. Tables live as long as their image: no image decodes with those of another. */
+ * libjpeg's memory, taken from an arena: a warm decoder allocates nothing, and one that runs out of memory fails before it decodes. Only the memory that
+ * libjpeg takes while the object is made (a few KB) is its own. Tables live as long as their image, so no image is decoded with those of another. */
 #ifndef STK_CODEC_JPEG_MEMORY_H
 #define STK_CODEC_JPEG_MEMORY_H
 
@@ -13,14 +13,14 @@
 struct stk_jpeg_memory {
 	struct jpeg_memory_mgr base; /* libjpeg's own functions, for the permanent pool */
 	struct stk_arena *arena;     /* reset by its owner between images, after jpeg_abort or jpeg_finish */
-	jvirt_barray_ptr arrays;     /* asked for and not realised yet */
+	jvirt_barray_ptr arrays;     /* requested and not realised yet */
 	size_t permanent;            /* bytes requested from libjpeg's permanent pool */
 };
 
-/* Puts the functions of m into cinfo->mem, right after jpeg_create_decompress. cinfo->client_data must be &m for the object's life. */
+/* Puts the functions of m into cinfo->mem. Call it right after jpeg_create_decompress. cinfo->client_data must be &m for the object's life. */
 void stk__jpeg_memory_install(j_decompress_ptr cinfo, struct stk_jpeg_memory *m, struct stk_arena *arena);
 
-/* Call before each image: the tables of the last one went with the arena's contents. */
+/* Forgets the tables of the last image, which were in the arena. Call it before each image. */
 void stk__jpeg_memory_forget_tables(j_decompress_ptr cinfo);
 
 #endif

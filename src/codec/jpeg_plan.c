@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * From a header to what a fast decoder does: geometry of the scan, and the MCUs of a window. */
+ * Plans the work of the fast decoders from a header: the geometry of the scan, and the MCUs of a window. */
 #include "codec/jpeg_header.h"
 
 #include "kernel/jpeg/jpeg_tables.h"
@@ -89,7 +89,7 @@ void stk__jpeg_scan_scale(struct stk_jpeg_scan *s, int32_t denom)
 		s->block_size[i] = choose_size(s, c);
 		c->width = divide_up((int64_t)s->width * c->h * s->block_size[i], 8 * s->h_max);
 		c->height = divide_up((int64_t)s->height * c->v * s->block_size[i], 8 * s->v_max);
-		(void)choose_upsample(s, i); /* factors stay integers: a size doubles only where they are even */
+		(void)choose_upsample(s, i); /* factors stay integers: a size doubles only if they are even */
 	}
 	s->width = divide_up(s->width, denom);
 	s->height = divide_up(s->height, denom);
@@ -124,7 +124,7 @@ bool stk__jpeg_frame_plan(const struct stk_jpeg_header *h, struct stk_jpeg_scan 
 	for (int i = 0; i < h->components; i++)
 		s->component[i] = h->component[i];
 	s->rows_together = h->components == 1 ? s->component[0].v : 1;
-	if (h->components == 1) /* a scan of one component has MCUs of one block, whatever the factors say [A.2.2] */
+	if (h->components == 1) /* a scan of one component has MCUs of one block, whatever the factors are [A.2.2] */
 		s->h_max = s->v_max = s->component[0].h = s->component[0].v = 1;
 	s->scale = 8;
 	for (int i = 0; i < h->components; i++) {

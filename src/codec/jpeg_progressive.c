@@ -15,7 +15,7 @@ enum {
 /* A component's blocks. Rows of masks reach from the image's left edge to its padded right; coefficients are those of columns x0..x1-1 of rows from y0
  * on, pairs of blocks side by side. */
 struct plane {
-	int32_t width, height; /* blocks that a scan of this component alone has */
+	int32_t width, height; /* number of blocks in a scan of only this component */
 	int32_t x0, x1, y0, y1;
 	int32_t masks_width;
 	size_t row; /* int16_t a row */
@@ -39,7 +39,7 @@ struct progressive {
 	struct stk_jpeg_band band;
 	int restart_in, restart_number;
 	int32_t prediction[3];
-	struct stk_jpeg_block block[STK_JPEG_MAX_BLOCKS]; /* of an MCU, for first DC scans */
+	struct stk_jpeg_block block[STK_JPEG_MAX_BLOCKS]; /* blocks of an MCU, for first DC scans */
 	struct stk_jpeg_dc_table dc[3];
 	struct stk_jpeg_band_table band_table;
 	struct stk_jpeg_input input;
@@ -66,7 +66,7 @@ static enum stk_status make_plane(struct progressive *p, int c, struct stk_arena
 		plane->x1 = w->mcu_x1 * component->h;
 		plane->y0 = w->mcu_y0 * component->v;
 	} else {
-		plane->y0 = plane->y1; /* its values are not needed */
+		plane->y0 = plane->y1; /* no values are needed */
 	}
 	plane->row = stk__jpeg_block_at(plane->x1 - plane->x0 + 1) / STK_JPEG_TIGHT_PAIR * STK_JPEG_TIGHT_PAIR;
 	size_t masks = (size_t)plane->masks_width * (size_t)plane->y1 * sizeof *plane->masks;
@@ -206,7 +206,7 @@ static bool decode_band(struct progressive *p)
 struct dc_scan {
 	int count, columns, rows;
 	struct {
-		int16_t *first; /* where the coefficients of the block in MCU (0, 0) would be if it were kept */
+		int16_t *first; /* address of the coefficients of the block in MCU (0, 0), as if it were kept */
 		struct plane *plane;
 		int component, x, y, step_x, step_y;
 	} block[STK_JPEG_MAX_BLOCKS];
@@ -248,7 +248,7 @@ static bool plan_dc(struct progressive *p, struct dc_scan *s)
 	return true;
 }
 
-/* Where the DC coefficient of block i of MCU (x, y) is kept; NULL: it is not. */
+/* Returns where the DC coefficient of block i of MCU (x, y) is kept; NULL: it is not kept. */
 static int16_t *kept(const struct dc_scan *s, int i, int x, int y)
 {
 	const struct plane *plane = s->block[i].plane;
@@ -281,7 +281,7 @@ static void refine_dc(struct progressive *p, const struct dc_scan *s, int x, int
 	}
 }
 
-/* libjpeg refuses predictions that overflow. No undamaged file comes near. */
+/* Returns false for predictions that overflow, which libjpeg refuses. Undamaged files do not come close. */
 static bool predictions_sound(const struct progressive *p)
 {
 	for (int c = 0; c < 3; c++)

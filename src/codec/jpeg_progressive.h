@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Our own decoder of progressive JPEG: Huffman, 8 bits, gray or three components. All scans are decoded down to the window's last row, coefficients
- * are kept for the window's MCUs alone, and samples become pixels as in baseline files. Gives the bytes that libjpeg-turbo gives.
+ * Our own decoder of progressive JPEG: Huffman, 8 bits, gray or three components. All scans are decoded down to the window's last row, coefficients are kept
+ * only for the window's MCUs, and samples become pixels as in baseline files. The pixels equal libjpeg-turbo's.
  *
- * It takes files as encoders write them: each scan follows those before it as the standard says, and together they give every coefficient to its
- * last bit (where they do not, libjpeg-turbo smooths blocks). libjpeg-turbo decodes everything else, and all damaged files. */
+ * It takes files as encoders write them: each scan follows the earlier ones as the standard says, and together they give every coefficient to its last bit
+ * (otherwise libjpeg-turbo would smooth blocks). libjpeg-turbo decodes all other files, and all damaged ones. */
 #ifndef STK_CODEC_JPEG_PROGRESSIVE_H
 #define STK_CODEC_JPEG_PROGRESSIVE_H
 
@@ -13,8 +13,8 @@
 #include "codec/jpeg_header.h"
 #include "kernel/jpeg/jpeg_kernels.h"
 
-/* window and dst as stored. All memory comes from scratch, and the caller releases it. STK_UNSUPPORTED: not for this decoder, or more than max_scans
- * scans, which is found before the image's memory is taken; STK_CORRUPT: damage (dst holds garbage); STK_NO_MEMORY. Fills no error. */
+/* window and dst as stored. All memory comes from scratch, and the caller releases it. STK_UNSUPPORTED: not for this decoder, or more than max_scans scans,
+ * which is found before the image's memory is taken; STK_CORRUPT: damage (dst holds garbage); STK_NO_MEMORY. Does not fill an error. */
 STK_MUST_USE enum stk_status stk__jpeg_progressive_decode(const struct stk_jpeg_kernels *kernels, const struct stk_jpeg_header *h,
 	int max_scans, const struct stk_decode *request, struct stk_arena *scratch);
 

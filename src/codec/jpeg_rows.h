@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0
- * From samples to pixels: the samples of the last two rows of MCUs, and the finished rows that they allow. */
+ * Turns samples into pixels: keeps the samples of the last two rows of MCUs, and finishes the rows that they allow. */
 #ifndef STK_CODEC_JPEG_ROWS_H
 #define STK_CODEC_JPEG_ROWS_H
 
 #include "base/memory.h"
 #include "kernel/jpeg/jpeg_kernels.h"
 
-/* A component's samples under the window's MCUs; sample row y lives in row y % ring. */
+/* A component's samples under the window's MCUs; sample row y is in row y % ring. */
 struct stk_jpeg_plane {
-	uint8_t *samples; /* of sample (x0, 0), with ROW_PAD bytes around each row */
+	uint8_t *samples; /* address of sample (x0, 0), with ROW_PAD bytes around each row */
 	ptrdiff_t stride;
-	int32_t x0; /* column of the first */
+	int32_t x0; /* column of the first sample */
 	int32_t ring;
-	int32_t factor_x, factor_y; /* pixels a sample */
-	int32_t first, count, skip; /* first sample under the window's columns, how many; pixels of the first before the window */
+	int32_t factor_x, factor_y; /* pixels for each sample */
+	int32_t first, count, skip; /* samples under the window: the first, their number; pixels of the first before the window */
 };
 
 struct stk_jpeg_rows {
@@ -22,25 +22,25 @@ struct stk_jpeg_rows {
 	const struct stk_jpeg_window *window;
 	const struct stk_image *dst;
 	enum stk_image_type type;
-	int32_t planes; /* 1: luma suffices */
+	int32_t planes; /* 1: only luma is needed */
 	struct stk_jpeg_plane plane[3];
 	uint8_t *line[3]; /* an upsampled row */
-	uint8_t *rgb;     /* a row on its way to YCbCr */
-	int32_t done;     /* rows of the image before this one are finished */
+	uint8_t *rgb;     /* a row before its conversion to YCbCr */
+	int32_t done;     /* number of finished rows of the image */
 	int32_t context;  /* rows of pixels at the lower edge of MCUs that wait for the next row of MCUs */
 };
 
-/* True where the fast path makes this type from this scan. *planes: components that it needs. */
+/* Returns whether the fast path can make this type from this scan. *planes: number of components that it needs. */
 bool stk__jpeg_rows_supports(const struct stk_jpeg_scan *scan, enum stk_image_type type, int32_t *planes);
 
-/* Fills *r, whose pointers must outlive it; scratch gives the buffers. False: no memory. */
+/* Fills *r, whose pointers must outlive it; the buffers are taken from scratch. Returns false if memory is short. */
 bool stk__jpeg_rows_begin(struct stk_jpeg_rows *r, struct stk_arena *scratch);
 
-/* Where the samples of block b of MCU (window.mcu_x0, mcu_y) go; each further block column of its component begins as many bytes on as a block has
- * columns. */
+/* Returns where the samples of block b of MCU (window.mcu_x0, mcu_y) go. Each further block column of its component begins as many bytes later as a block
+ * has columns. */
 uint8_t *stk__jpeg_rows_block(const struct stk_jpeg_rows *r, int b, int mcu_y);
 
-/* Call when all samples of a row of MCUs are there: writes the rows of the window that can be finished. */
+/* Writes the rows of the window that can be finished, after all samples of a row of MCUs are there. */
 void stk__jpeg_rows_finish(struct stk_jpeg_rows *r, int mcu_y);
 
 #endif

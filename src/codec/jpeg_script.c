@@ -10,7 +10,7 @@ struct told {
 	int8_t bit[3][64];
 };
 
-/* Marks the bits that the scan gives of a component's coefficients. False where it does not follow the scans before it. */
+/* Marks the bits of a component's coefficients that the scan gives. Returns false if the scan does not follow the earlier scans. */
 static bool tell(int8_t bit[64], const struct stk_jpeg_header *h)
 {
 	if (h->spectral_start > 0 && bit[0] == UNTOLD)
@@ -52,7 +52,7 @@ static int64_t blocks_along(int32_t samples)
 	return (samples + 7) / 8;
 }
 
-/* Blocks of all components, without what pads them to whole MCUs. */
+/* Returns the number of blocks of all components, without the padding to whole MCUs. */
 static int64_t blocks_of(const struct stk_jpeg_header *h)
 {
 	int64_t blocks = 0;
@@ -61,7 +61,7 @@ static int64_t blocks_of(const struct stk_jpeg_header *h)
 	return blocks;
 }
 
-/* Blocks that the scan goes over. */
+/* Returns the number of blocks that the scan visits. */
 static int64_t visits_of(const struct stk_jpeg_header *h)
 {
 	int64_t visits = 0;

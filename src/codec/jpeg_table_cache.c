@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-/* The slot that has this content, or the one that has not been used for longest, with *found false. */
+/* Returns the slot with this content or, with *found false, the one that was not used for longest. */
 static int find(struct stk_jpeg_cached_key *keys, const struct stk_jpeg_huffman *h, uint64_t now, bool *found)
 {
 	int oldest = 0;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Decoding tables by content: most files of a data set share theirs, and building them takes as long as decoding a small image. */
+ * Keeps decoding tables by their content: most files of a data set have the same tables, and building them takes as long as decoding a small image. */
 #ifndef STK_CODEC_JPEG_TABLE_CACHE_H
 #define STK_CODEC_JPEG_TABLE_CACHE_H
 
@@ -21,7 +21,7 @@ struct stk_jpeg_table_cache {
 	struct stk_jpeg_dc_table dc[STK_JPEG_CACHED];
 };
 
-/* Stays valid for the next two calls at least. The description must be valid. skips: blocks will be skipped. */
+/* Returns a table that stays valid for at least the next two calls. The description must be valid. skips: blocks will be skipped. */
 const struct stk_jpeg_ac_table *stk__jpeg_cached_ac(struct stk_jpeg_table_cache *c, const struct stk_jpeg_huffman *h, bool skips);
 const struct stk_jpeg_dc_table *stk__jpeg_cached_dc(struct stk_jpeg_table_cache *c, const struct stk_jpeg_huffman *h);
 

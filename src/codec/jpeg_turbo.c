@@ -24,8 +24,8 @@ struct stk_jpeg_turbo {
 	const struct stk_jpeg_header *header;
 	const struct stk_cancel *cancel;
 	int max_scans;
-	int64_t visits_left; /* blocks that scans may still go over */
-	bool buffering;      /* scans become coefficients, before any row of pixels */
+	int64_t visits_left; /* number of blocks that scans may still visit */
+	bool buffering;      /* scans become coefficients, before any row of pixels is made */
 	bool lenient;
 };
 
@@ -90,7 +90,7 @@ static void on_output(j_common_ptr cinfo)
 	(void)cinfo;
 }
 
-/* Blocks of a row of MCUs of the scan in hand. */
+/* Returns the number of blocks in a row of MCUs of the current scan. */
 static int64_t blocks_a_row(const struct jpeg_decompress_struct *cinfo)
 {
 	int64_t rows = cinfo->comps_in_scan == 1 ? cinfo->cur_comp_info[0]->v_samp_factor : 1;
@@ -121,7 +121,7 @@ static void source_begin(j_decompress_ptr cinfo)
 	(void)cinfo;
 }
 
-/* Past the end libjpeg sees EOI for ever. */
+/* After the end of the data, gives libjpeg EOI again and again. */
 static boolean source_fill(j_decompress_ptr cinfo)
 {
 	static const JOCTET eoi[] = {0xff, JPEG_EOI};
@@ -187,12 +187,12 @@ void stk__jpeg_turbo_destroy(struct stk_jpeg_turbo *t)
 
 /* ---- decoding ---- */
 
-/* How libjpeg's rows become the caller's. */
+/* The conversion of libjpeg's rows to the caller's. */
 struct output {
 	enum stk_pixels pixels;
 	J_COLOR_SPACE space;
 	int channels; /* of libjpeg's rows */
-	bool direct;  /* they are what was asked for */
+	bool direct;  /* they have the wanted format already */
 };
 
 static struct output choose_output(const struct stk_jpeg_header *h, enum stk_image_type type)
@@ -206,7 +206,7 @@ static struct output choose_output(const struct stk_jpeg_header *h, enum stk_ima
 	return (struct output){STK_PIXELS_RGB, JCS_RGB, 3, type != STK_YCBCR};
 }
 
-/* True where scans have left coefficients open: libjpeg then guesses them from the blocks around. */
+/* Returns true if scans leave coefficients open: libjpeg then guesses them from neighbouring blocks. */
 static bool smooths_blocks(const struct jpeg_decompress_struct *cinfo)
 {
 	for (int c = 0; cinfo->coef_bits && c < cinfo->num_components; c++)

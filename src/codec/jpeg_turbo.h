@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * JPEG by libjpeg-turbo, which decodes what our own decoders do not take and gives the verdict on damaged files. */
+ * Decodes JPEGs with libjpeg-turbo: the files that our own decoders do not take, and damaged files, which it accepts or refuses. */
 #ifndef STK_CODEC_JPEG_TURBO_H
 #define STK_CODEC_JPEG_TURBO_H
 

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-/* Oriented (u, v) comes from stored (x, y) = (u, v), swapped where `swap`, then counted from the far side where `flip`. */
+/* Maps oriented (u, v) to stored (x, y): coordinates are exchanged if `swap`, then counted from the far side if `flip`. */
 struct turn {
 	bool swap, flip_x, flip_y;
 };

@@ -6,17 +6,17 @@
 
 #include "tensor/image.h"
 
-/* True where rows become columns. */
+/* Returns whether the orientation turns rows into columns. */
 bool stk__orient_swaps(int orientation);
 
-/* The stored pixels under a window that is given in oriented pixels. width, height: as stored. */
+/* Returns the stored pixels of a window that is given in oriented pixels. width, height: as stored. */
 struct stk_rect stk__orient_rect(int orientation, int32_t width, int32_t height, struct stk_rect window);
 
-/* Turns *image, a view of the stored pixels of `window`, into a view of the same pixels oriented: it begins elsewhere, and its strides change places
- * and signs. Returns the window in oriented pixels. */
+/* Turns *image, a view of the stored pixels of `window`, into a view of the same pixels oriented, by changing its address and exchanging and negating its
+ * strides. Returns the window in oriented pixels. */
 struct stk_rect stk__orient_view(int orientation, int32_t width, int32_t height, struct stk_rect window, struct stk_image *image);
 
-/* Turns src (as stored) into dst. Both interleaved, of one type; extents fit. */
+/* Copies src (as stored) to dst (oriented). Both are interleaved and of one type; extents must fit. */
 void stk__orient_copy(int orientation, const struct stk_image *src, const struct stk_image *dst);
 
 #endif

@@ -58,8 +58,8 @@ static int find_orientation(const uint8_t *data, size_t size)
 
 struct chunks {
 	size_t largest;
-	bool kept;  /* libspng keeps what some of them hold, unpacked */
-	bool whole; /* they lead to a whole IEND */
+	bool kept;  /* libspng keeps the unpacked contents of some of them */
+	bool whole; /* they end with a complete IEND */
 };
 
 static struct chunks survey(const uint8_t *data, size_t size)
@@ -84,7 +84,7 @@ static size_t row_bytes(int32_t width, int32_t channels, int32_t bits)
 	return (size_t)width * (size_t)channels * (size_t)(bits / 8);
 }
 
-/* The bytes that libspng takes for an image with rows of `row` bytes, beside text and profiles. */
+/* Returns the bytes that libspng takes for an image with rows of `row` bytes, in addition to text and profiles. */
 static size_t library_bytes(size_t row)
 {
 	return STATE + ROWS * (row + ROW_SLACK);
@@ -115,7 +115,7 @@ static enum stk_status png_peek(const uint8_t *data, size_t size, struct stk_ima
 	return STK_OK;
 }
 
-/* What libspng is asked for. */
+/* The file, and the options that libspng gets. */
 struct source {
 	enum stk_pixels pixels;
 	enum stk_dtype dtype;
@@ -183,8 +183,8 @@ static enum stk_status fail_spng(int code, struct stk_error *err)
 	return stk__fail(err, status, "PNG: %s", spng_strerror(code));
 }
 
-/* Bounds the memory that libspng keeps. It doubles buffers while it unpacks text and profiles, so these get half of what is left; and it accepts no
- * bound below the largest chunk. */
+/* Limits the memory that libspng keeps. It doubles buffers while it unpacks text and profiles, so these get half of the remaining memory; and it accepts no
+ * limit below the largest chunk. */
 static enum stk_status limit_chunks(spng_ctx *ctx, struct stk_arena *scratch, const struct chunks *c, struct stk_error *err)
 {
 	size_t half = stk__arena_left(scratch) / 2, most = half < MAX_ANCILLARY ? half : MAX_ANCILLARY;
@@ -213,7 +213,7 @@ static enum stk_status decode_with(spng_ctx *ctx, struct stk_decoder *d, const s
 		return stk__fail(err, STK_NO_MEMORY, "no memory for a PNG of %ux%u", ihdr.width, ihdr.height);
 	code = decode_rows(ctx, &s, rq, scratch);
 	if (!code && !d->limits.lenient && !stk__cancelled(rq->cancel))
-		code = spng_decode_chunks(ctx); /* what follows the pixels, and the CRC of their last chunk */
+		code = spng_decode_chunks(ctx); /* reads the chunks after the pixels, and the CRC of the last chunk of pixels */
 	return code ? fail_spng(code, err) : STK_OK;
 }
 

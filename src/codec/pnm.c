@@ -14,7 +14,7 @@ struct pnm {
 	int kind; /* 1..6 */
 	int32_t width, height, channels;
 	uint32_t most;
-	size_t pixels; /* where they begin */
+	size_t pixels; /* offset of the pixels */
 };
 
 static bool is_blank(uint8_t c)
@@ -43,7 +43,7 @@ static void skip_blanks(struct text *t)
 	}
 }
 
-/* The next number of at most `most`; false: there is none. */
+/* Reads the next number of at most `most`; returns false if there is none. */
 static bool take_number(struct text *t, uint32_t most, uint32_t *number)
 {
 	uint64_t n = 0;
@@ -91,7 +91,7 @@ static enum stk_status read_header(struct pnm *p, const uint8_t *data, size_t si
 	return STK_OK;
 }
 
-/* The bytes of a row of pixels as values of one or two bytes each. */
+/* Returns the size of a row's values, of one or two bytes each. */
 static size_t row_values(const struct pnm *p)
 {
 	return (size_t)p->width * (size_t)p->channels * (p->most > 255 ? 2 : 1);
@@ -111,7 +111,7 @@ static enum stk_status pnm_peek(const uint8_t *data, size_t size, struct stk_ima
 	return STK_OK;
 }
 
-/* A row of values becomes the window's row; wide: values have 16 bits. */
+/* Converts a row of values to the window's row; wide: values have 16 bits. */
 static void put_row(const struct pnm *p, const void *row, const struct stk_decode *rq, int y)
 {
 	const struct stk_rect *w = &rq->window;
@@ -124,7 +124,7 @@ static void put_row(const struct pnm *p, const void *row, const struct stk_decod
 		w->w, STK_GRAY_ROUNDED);
 }
 
-/* To the whole range. Where 8 bits are asked for of values above 255 and below 65535, a multiple of 257, which rounds to itself. */
+/* Scales to the whole range. If values above 255 and below 65535 are wanted as 8 bits, returns a multiple of 257, which rounds to itself. */
 static uint32_t scale(const struct pnm *p, uint32_t value, bool to_wide)
 {
 	value = value > p->most ? p->most : value;
@@ -144,7 +144,7 @@ static void put_value(const struct pnm *p, uint8_t *row, size_t i, uint32_t valu
 		row[i] = (uint8_t)v;
 }
 
-/* The next pixel of P1, whose digits need no blanks between them. */
+/* Reads the next pixel of P1, whose digits need no blanks between them. */
 static bool take_bit(struct text *t, uint32_t *value)
 {
 	skip_blanks(t);
@@ -154,7 +154,7 @@ static bool take_bit(struct text *t, uint32_t *value)
 	return true;
 }
 
-/* All of it is read whatever the window, so that damage is found whatever the window. */
+/* Reads the whole text for every window, so that damage is found for every window. */
 static enum stk_status decode_text(const struct pnm *p, const struct stk_decode *rq, uint8_t *row, struct stk_error *err)
 {
 	struct text t = {rq->data, rq->size, p->pixels};

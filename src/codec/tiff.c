@@ -59,7 +59,7 @@ static enum stk_status tiff_peek(const uint8_t *data, size_t size, struct stk_im
 	return STK_OK;
 }
 
-/* Every chunk has to lie in the file, whatever the window. */
+/* Checks that every chunk lies in the file, whatever the window is. */
 static enum stk_status check_whole(const struct stk_tiff *t, struct stk_error *err)
 {
 	for (uint64_t i = 0; i < t->across * t->down * planes_of(t); i++) {
@@ -78,7 +78,7 @@ struct unpacked {
 	struct stk_tiff_unpacker *unpacker; /* NULL where nothing is compressed */
 	uint8_t *buffer[4];
 	const uint8_t *plane[4];
-	uint32_t rows; /* that the file holds of the chunk */
+	uint32_t rows; /* number of the chunk's rows that the file holds */
 };
 
 static enum stk_status take_memory(
@@ -92,7 +92,7 @@ static enum stk_status take_memory(
 	return taken ? STK_OK : stk__fail(err, STK_NO_MEMORY, "no memory for a TIFF of %dx%d", t->width, t->height);
 }
 
-/* Values from differences. */
+/* Computes values from differences. */
 static void add_up(const struct stk_tiff *t, uint8_t *rows, uint32_t count)
 {
 	size_t row = (size_t)stk__tiff_row_bytes(t), step = t->separate ? 1 : t->samples;
@@ -136,7 +136,7 @@ static uint32_t bits_at(const uint8_t *row, uint32_t bits, size_t x)
 	return (uint32_t)row[at / 8] >> (8 - bits - at % 8) & ((1u << bits) - 1);
 }
 
-/* The value of a sample, gray with black as zero and at its full range of 8 or 16 bits. */
+/* Returns the value of a sample, gray with black as zero and at its full range of 8 or 16 bits. */
 static uint32_t sample_at(const struct stk_tiff *t, const uint8_t *row, size_t i)
 {
 	uint32_t most = (1u << t->bits) - 1;
@@ -144,7 +144,7 @@ static uint32_t sample_at(const struct stk_tiff *t, const uint8_t *row, size_t i
 	return t->bits < 8 && t->photometric != STK_TIFF_PALETTE ? v * 255 / most : v;
 }
 
-/* n pixels from column x of a chunk's row on, as pixels_of says, of 8 or 16 bits. */
+/* Loads n pixels from column x of a chunk's row on, in the format of pixels_of, with 8 or 16 bits. */
 static void load_pixels(const struct stk_tiff *t, const uint8_t *const *rows, size_t x, int n, void *out)
 {
 	uint8_t *to8 = out;
@@ -154,8 +154,7 @@ static void load_pixels(const struct stk_tiff *t, const uint8_t *const *rows, si
 	for (uint32_t i = 0; i < (uint32_t)n; i++) {
 		if (t->photometric == STK_TIFF_PALETTE) {
 			uint64_t index = sample_at(t, rows[0], x + i);
-			for (uint32_t k = 0; k < 3;
-				k++) /* of 16 bits, and rounded as such, as DALI does, where Pillow cuts the lower 8 off */
+			for (uint32_t k = 0; k < 3; k++) /* rounded from 16 bits, as DALI does; Pillow drops the lower 8 */
 				to16[3 * i + k] =
 					(uint16_t)(stk__tiff_value(t, &t->colors, ((uint64_t)k << t->bits) + index) * t->color_scale);
 			continue;
@@ -177,7 +176,7 @@ static bool is_direct(const struct stk_tiff *t)
 	return t->bits == 8 && !t->separate && t->photometric != STK_TIFF_PALETTE && t->photometric != STK_TIFF_WHITE_IS_ZERO;
 }
 
-/* Columns [x0, x1) of row y, counted in the image, of a chunk that begins at (left, top). */
+/* Converts columns [x0, x1) of row y, counted in the image, of a chunk that begins at (left, top). */
 static void put_row(const struct stk_tiff *t, const struct unpacked *u, uint32_t left, uint32_t top, int32_t x0, int32_t x1, int32_t y,
 	const struct stk_decode *rq)
 {

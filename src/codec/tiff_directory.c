@@ -181,7 +181,7 @@ static enum stk_status read_entries(const struct stk_tiff *t, struct entries *e,
 	return s;
 }
 
-/* The value of an entry that has the same one for each sample, up to 2^32 - 1; what is larger, or differs, becomes that. */
+/* Returns the value of an entry that must have the same value for each sample; values that are too large, or differ, become 2^32 - 1. */
 static uint32_t value_or(const struct stk_tiff *t, const struct stk_tiff_values *v, uint32_t absent)
 {
 	if (v->count == 0)
@@ -289,7 +289,7 @@ static enum stk_status check_kind(const struct stk_tiff *t, const struct entries
 	return STK_OK;
 }
 
-/* Some writers store colours of 8 bits, though a palette has 16. As in libtiff, colours are taken for that where none is above 255. */
+/* Reads the palette. Some writers store colours of 8 bits, though a palette has 16. As in libtiff, colours count as 8-bit if none is above 255. */
 static enum stk_status read_colors(struct stk_tiff *t, struct stk_error *err)
 {
 	uint64_t most = 0;
@@ -321,7 +321,7 @@ static enum stk_status place_chunks(struct stk_tiff *t, const struct entries *e,
 		return stk__fail(err, STK_LIMIT, "a TIFF of strips or tiles of %u x %u pixels", t->chunk_width, t->chunk_height);
 	t->across = (width + t->chunk_width - 1) / t->chunk_width;
 	t->down = (height + t->chunk_height - 1) / t->chunk_height;
-	if (t->tiled && t->across * t->down > (MOST_TILE_PIXELS + 3 * width * height) / pixels + 1) /* all may be the same few bytes */
+	if (t->tiled && t->across * t->down > (MOST_TILE_PIXELS + 3 * width * height) / pixels + 1) /* tiles may share their bytes */
 		return stk__fail(err, STK_LIMIT, "a TIFF of tiles of %u x %u pixels, most of them outside the image", t->chunk_width,
 			t->chunk_height);
 	uint64_t planes = t->separate ? t->samples : 1, known = t->offsets.count;

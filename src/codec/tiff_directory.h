@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The first directory of a TIFF (revision 6.0) or BigTIFF: what it says of the image, and where its strips or tiles lie. */
+ * Reads the first directory of a TIFF (revision 6.0) or BigTIFF: the image's format, and the places of its strips or tiles. */
 #ifndef STK_CODEC_TIFF_DIRECTORY_H
 #define STK_CODEC_TIFF_DIRECTORY_H
 
@@ -23,7 +23,7 @@ enum stk_tiff_photometric {
 	STK_TIFF_CMYK = 5
 };
 
-/* The values of an entry, which lie inside the file; count 0: the entry is not there. */
+/* The values of an entry, which lie inside the file; count 0: no such entry. */
 struct stk_tiff_values {
 	uint32_t type;
 	uint64_t count;
@@ -35,31 +35,32 @@ struct stk_tiff {
 	size_t size;
 	bool little, big;
 	int32_t width, height, orientation;
-	uint32_t bits, samples; /* of a sample: 1, 2, 4, 8, 16; of a pixel */
+	uint32_t bits, samples; /* bits: of a sample: 1, 2, 4, 8, 16; samples: of a pixel */
 	uint32_t compression, photometric;
 	bool predicted; /* each value is the difference from the one to its left */
 	bool separate;  /* a plane for each sample */
 	bool tiled;
-	uint32_t chunk_width, chunk_height; /* of a tile or strip; the last strip ends with the image */
-	uint64_t across, down;              /* chunks of a plane */
+	uint32_t chunk_width, chunk_height; /* extents of a tile or strip; the last strip ends with the image */
+	uint64_t across, down;              /* number of chunks of a plane */
 	struct stk_tiff_values offsets, counts, colors;
-	uint32_t color_scale; /* what makes the palette's values 16 bits: 257 where they have 8 */
+	uint32_t color_scale; /* factor that scales the palette's values to 16 bits: 257 if they have 8 */
 };
 
-/* True where the bytes begin as those of a TIFF. */
+/* Returns whether the bytes begin like a TIFF. */
 bool stk__tiff_probe(const uint8_t *data, size_t size);
 
-/* Reads and checks it; then every chunk has an offset, though this may lie outside the file, and a row of a chunk and a chunk have
- * less than 2^32 bytes. STK_UNSUPPORTED names what is not decoded. Allocates nothing. */
+/* Reads and checks the directory. Afterwards every chunk has an offset, though it may lie outside the file, and a row of a chunk and a chunk have less than
+ * 2^32 bytes. STK_UNSUPPORTED names what cannot be decoded. Allocates nothing. */
 STK_MUST_USE enum stk_status stk__tiff_read(const uint8_t *data, size_t size, struct stk_tiff *t, struct stk_error *err);
 
-/* The i-th value, i < count. */
+/* Returns the i-th value, i < count. */
 uint64_t stk__tiff_value(const struct stk_tiff *t, const struct stk_tiff_values *v, uint64_t i);
 
-/* Bytes of chunk i in the file. Files that do not say: uncompressed ones have what its pixels take, others what comes behind its offset. */
+/* Returns the size of chunk i in the file. If the file does not give it: for uncompressed files the size of its pixels, for others the rest of the file
+ * after its offset. */
 uint64_t stk__tiff_count(const struct stk_tiff *t, uint64_t i);
 
-/* Bytes of a row of a chunk, of one plane; and of a whole chunk. */
+/* Return the size of a row of a chunk, in one plane, and of a whole chunk. */
 uint64_t stk__tiff_row_bytes(const struct stk_tiff *t);
 uint64_t stk__tiff_chunk_bytes(const struct stk_tiff *t);
 

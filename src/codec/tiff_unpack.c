@@ -80,7 +80,7 @@ static bool take_code(struct codes *c, uint32_t width, uint32_t *code)
 	return true;
 }
 
-/* Writes a code's string, from its end; what goes beyond `room` is left out. */
+/* Writes a code's string, from its end backwards; bytes beyond `room` are dropped. */
 static void put_string(const struct lzw *l, uint32_t code, uint8_t *to, size_t room)
 {
 	for (size_t i = l->length[code]; i-- > 0; code = l->prefix[code])
@@ -93,7 +93,7 @@ static size_t unpack_lzw(struct stk_tiff_unpacker *u, const uint8_t *from, size_
 {
 	struct lzw *l = &u->lzw;
 	struct codes c = {.from = from, .size = size};
-	uint32_t width = 9, next = FIRST, code, before = END; /* END: there is none */
+	uint32_t width = 9, next = FIRST, code, before = END; /* END: no previous code */
 	size_t made = 0;
 	for (uint32_t n = 1; made < need && take_code(&c, width, &code) && code != END; n++) {
 		if (n % CODES == 0 && stk__cancelled(u->cancel))
@@ -135,7 +135,7 @@ static void zlib_free(voidpf arena, voidpf address)
 	(void)address;
 }
 
-/* zlib's verdict, which is an error for a wrong checksum too. */
+/* Returns zlib's status, which is an error for a wrong checksum too. */
 static int unpack_deflate(struct stk_tiff_unpacker *u, const uint8_t *from, size_t size, uint8_t *to, size_t need, size_t *made)
 {
 	struct stk_arena_mark mark = stk__arena_mark(u->scratch);

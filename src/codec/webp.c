@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * WebP by libwebp, lossy and lossless; of an animation the first frame, where that is the whole picture. A lossy
- * window is decoded with a margin, as libwebp upsamples chroma differently at the edges of what it is asked for; damage is found in the rows down to
- * the window's last. libwebp has an allocator of its own: what it takes is charged to the sample. A large image is given to libwebp in pieces of the
- * file, between which cancellation is checked. */
+ * WebP by libwebp, lossy and lossless; of an animation the first frame, if that is the whole picture. A lossy window is decoded with a margin, as libwebp
+ * upsamples chroma differently at the edges of the area that it decodes. Damage is found in the rows down to the window's last. libwebp has an allocator of
+ * its own: its memory is charged to the sample. The file of a large image is given to libwebp in pieces, between which cancellation is checked. */
 #include "codec/bytes.h"
 #include "codec/codec_impl.h"
 #include "codec/convert.h"
@@ -13,9 +12,9 @@
 #include <webp/decode.h>
 
 enum { RIFF = 12, CHUNK_HEADER = 8, FRAME_HEADER = 16, MARGIN = 4 };
-enum { LARGE = 1 << 22, PIECES = 32 }; /* pixels of an image whose file is decoded in so many pieces */
+enum { LARGE = 1 << 22, PIECES = 32 }; /* images with more pixels than LARGE are decoded in PIECES pieces */
 enum { FLAG_ANIMATION = 2, FLAG_EXIF = 8, FLAG_ALPHA = 16 };
-/* Upper bounds of what libwebp takes: tables and tokens; a column's rows in hand; a pixel's colour, transforms and alpha. */
+/* Upper bounds of libwebp's memory: tables and tokens; rows of a column; colour, transforms and alpha of a pixel. */
 enum { LIBRARY = 1 << 20, A_COLUMN = 192, A_LOSSLESS_PIXEL = 6, AN_ALPHA_PIXEL = 7 };
 
 static bool webp_probe(const uint8_t *data, size_t size)
@@ -28,15 +27,15 @@ struct webp {
 	size_t size;
 	int32_t width, height, orientation;
 	bool alpha, lossless;
-	bool whole; /* the file is as long as it says */
+	bool whole; /* the file is as long as its header says */
 };
 
 struct chunk {
 	const uint8_t *type, *data;
-	size_t size; /* as far as the file goes */
+	size_t size; /* as far as the file reaches */
 };
 
-/* The chunk at *at, and *at moves behind it. False: there is none. */
+/* Finds the chunk at *at, and moves *at past it. Returns false if there is no chunk. */
 static bool next_chunk(const uint8_t *data, size_t size, size_t *at, struct chunk *c)
 {
 	if (*at > size || size - *at < CHUNK_HEADER)
@@ -69,7 +68,7 @@ static uint32_t get24(const uint8_t *p)
 	return p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16;
 }
 
-/* Makes w->image the first frame, which has to cover the canvas. */
+/* Makes w->image the first frame, which must cover the canvas. */
 static enum stk_status find_frame(struct webp *w, const uint8_t *data, size_t size, struct stk_error *err)
 {
 	struct chunk c;
@@ -141,7 +140,7 @@ static enum stk_status webp_peek(const uint8_t *data, size_t size, struct stk_im
 	return STK_OK;
 }
 
-/* The window and what libwebp needs around it; it takes even corners alone. */
+/* Returns the window with the margin that libwebp needs; only even corners are possible. */
 static struct stk_rect widen(const struct stk_rect *w, int32_t width, int32_t height)
 {
 	int32_t x = (w->x > MARGIN ? w->x - MARGIN : 0) & ~1, y = (w->y > MARGIN ? w->y - MARGIN : 0) & ~1;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * In place of webp.c where libwebp's headers were not found: such a file is known, and its error says what is missing. */
+ * Replaces webp.c if libwebp's headers were not found: the files are recognised, and their error says what is missing. */
 #include "codec/codec_impl.h"
 
 #include <string.h>

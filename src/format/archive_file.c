@@ -15,7 +15,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { FIRST = 4096 }; /* what a read of a few bytes brings along: small members follow each other */
+enum { FIRST = 4096 }; /* the number of bytes that small reads fetch together, since small members are neighbours */
 
 struct sized {
 	const char *key;
@@ -37,7 +37,7 @@ static enum stk_status take_prefix(void *user, const char *prefix, struct stk_er
 	return STK_OK;
 }
 
-/* Of an object whose source does not say it with a part, from a listing. */
+/* Finds the size of an object from a listing, if its source does not report it with a part. */
 static enum stk_status find_size(struct stk_archive_file *f, struct stk_error *err)
 {
 	char bucket[256];
@@ -93,8 +93,8 @@ static enum stk_status open_local(struct stk_archive_file *f, const char *path, 
 	f->size = st.st_size;
 	f->modified_ns = (int64_t)st.st_mtim.tv_sec * 1000000000 + st.st_mtim.tv_nsec;
 	f->changed_ns = (int64_t)st.st_ctim.tv_sec * 1000000000 + st.st_ctim.tv_nsec;
-	f->inode = st.st_ino >> 1;                     /* as a coded number has 63 bits */
-	posix_fadvise(f->fd, 0, 0, POSIX_FADV_RANDOM); /* reading ahead would bring the members themselves */
+	f->inode = st.st_ino >> 1;                     /* a coded number has 63 bits */
+	posix_fadvise(f->fd, 0, 0, POSIX_FADV_RANDOM); /* read-ahead would read the members themselves */
 	return STK_OK;
 }
 

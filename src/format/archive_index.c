@@ -38,14 +38,14 @@ struct scan {
 	enum stk_archive_kind kind;
 	struct stk_archive_file *file;
 	struct stk_archive_index *x;
-	char *before; /* the name before; LONGEST_NAME bytes */
-	int64_t end;  /* of the member before */
+	char *before; /* the previous name; LONGEST_NAME bytes */
+	int64_t end;  /* offset of the end of the previous member */
 	uint64_t first;
 	stk_archive_found *found;
 	void *user;
 };
 
-/* Where the header of a member begins that is known by its place. */
+/* Returns the offset of the header of a member whose own offset is known. */
 static int64_t header_of(enum stk_archive_kind kind, int64_t offset)
 {
 	return kind == STK_ARCHIVE_TAR ? offset - 512 : offset;
@@ -58,7 +58,7 @@ static uint64_t seal_begin(enum stk_archive_kind kind, struct stk_archive_file *
 	return first ? stk__hash_bytes(0, first, least) : 0;
 }
 
-/* header NULL: there is no member. 63 bits, as a coded number has. */
+/* Combines the hashes of the first and the last header; header NULL: there is no member. The result has 63 bits, like a coded number. */
 static uint64_t seal_end(uint64_t first, const uint8_t *header, size_t least)
 {
 	return (header ? stk__hash_bytes(first, header, least) : first) >> 1;
@@ -110,7 +110,7 @@ enum stk_status stk__archive_index_scan(enum stk_archive_kind kind, struct stk_a
 	return status;
 }
 
-/* Looks at some members of a local archive. */
+/* State of a check of some members of a local archive. */
 struct probe {
 	enum stk_archive_kind kind;
 	struct stk_archive_file *file;

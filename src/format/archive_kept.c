@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Indexes that a first use leaves for later ones. Of a local archive it lies beside it, where that folder can be written to; else, and of an object, in
- * $XDG_CACHE_HOME/stoker/indexes, by a hash of the archive's path. Who uploads archives may upload their indexes with them: beside an object it is taken. */
+ * Keeps indexes for later runs. The index of a local archive is put next to it if that folder is writable. Otherwise, and for objects, it is put in
+ * $XDG_CACHE_HOME/stoker/indexes, under a hash of the archive's path. Users may upload indexes along with their archives: an index next to an object is
+ * used. */
 #include "format/archive_set.h"
 
 #include "base/error.h"
@@ -45,7 +46,7 @@ static bool make_folder(char *path)
 	return true;
 }
 
-/* Where the user's caches have it. whole: the archive's name, the same from any folder. */
+/* Finds an index's path in the user's caches. whole: the archive's name, which must not depend on the current folder. */
 static bool in_caches(const char *whole, char out[PATH_MAX])
 {
 	const char *caches = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
@@ -58,7 +59,7 @@ static bool in_caches(const char *whole, char out[PATH_MAX])
 	return n < PATH_MAX;
 }
 
-/* An archive's name as the index knows it: that of an object, or the path from the root. */
+/* Writes an archive's name as its index has it: the URI of an object, or the absolute path. */
 static bool whole_name(const char *archive, char out[PATH_MAX])
 {
 	const char *path = plain(archive);
@@ -67,7 +68,7 @@ static bool whole_name(const char *archive, char out[PATH_MAX])
 	return realpath(path, out) != NULL;
 }
 
-/* The last part of a name, without the query of a URL, which can hold a signature. */
+/* Compares the last parts of two names, without the query of a URL, which can hold a signature. */
 static bool same_last_part(const char *a, const char *b)
 {
 	const char *last[2] = {a, b};
@@ -89,7 +90,7 @@ static void tell(const struct stk_archive_watch *watch, const char *index, const
 		watch->notice(watch->user, text);
 }
 
-/* Of the file's bytes. By its whole name, or by its last part beside it. */
+/* Takes the index from the file's bytes: by the archive's whole name, or by its last part if the index is next to the archive. */
 static bool take(enum stk_archive_kind kind, const uint8_t *data, size_t n, const char *index, struct stk_archive_file *f,
 	struct stk_archive_index *x, const struct stk_archive_watch *watch)
 {
@@ -109,8 +110,8 @@ static bool take(enum stk_archive_kind kind, const uint8_t *data, size_t n, cons
 	return fits;
 }
 
-/* Any failure to read it counts as absence: stores whose bucket may not be listed answer 403 instead of 404. io: of an object beside its
- * archive. */
+/* Loads an index. Any failure to read it counts as absence: a store answers 403 instead of 404 if the bucket may not be listed. io: for an object next to
+ * its archive. */
 static bool load(enum stk_archive_kind kind, const char *index, struct stk_io *io, struct stk_archive_file *f, struct stk_archive_index *x,
 	const struct stk_archive_watch *watch)
 {

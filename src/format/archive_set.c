@@ -13,21 +13,21 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Of objects many at a time, since each waits; of files a few. */
+/* Threads that open archives: many for objects, since each waits for the store; few for files. */
 enum { LOCAL_THREADS = 8, REMOTE_THREADS = 64, PIECES = 128 };
-static const int64_t jump_of_all = 32 << 20; /* see stk_archive_pace: shared out among the archives that are read at a time */
+static const int64_t jump_of_all = 32 << 20; /* see stk_archive_pace: divided among the archives that are read at a time */
 
 struct opening {
 	const struct stk_access *access;
 	enum stk_archive_kind kind;
 	struct stk_archive_index *at;
-	bool *given; /* from a file of indexes: its path names the archive */
+	bool *given; /* for each archive: the index comes from an index file, and its path names the archive */
 	int32_t count;
-	struct stk_io *io; /* NULL: no object is among them */
+	struct stk_io *io; /* NULL: there are no objects among them */
 	struct stk_archive_pace pace;
-	const struct stk_archive_watch *watch; /* tells under the lock */
+	const struct stk_archive_watch *watch; /* called under the lock */
 	struct stk_archive_watch locked;
-	pthread_mutex_t lock; /* of what the watch hears */
+	pthread_mutex_t lock; /* guards the calls of the watch */
 	_Atomic int64_t members;
 	_Atomic bool stop;
 };
@@ -55,7 +55,7 @@ static enum stk_status search(struct opening *o, struct stk_archive_file *f, str
 	} else {
 		stk__free(found.path);
 		found.path = x->path;
-		if (!f->io && found.modified_ns && (found.changed_ns != f->changed_ns || found.inode != f->inode)) { /* it is a copy */
+		if (!f->io && found.modified_ns && (found.changed_ns != f->changed_ns || found.inode != f->inode)) { /* a copy */
 			found.changed_ns = f->changed_ns;
 			found.inode = f->inode;
 			stk__archive_keep(o->kind, &found, NULL);
@@ -85,7 +85,7 @@ static enum stk_status open_one(void *user, int32_t i, struct stk_error *err)
 	f.found = &o->members;
 	if (!o->given[i] || !stk__archive_index_fits(o->kind, x, &f))
 		s = search(o, &f, x, err);
-	if (f.io) /* the version that was looked at just now: an index that was uploaded with its archive knows of none */
+	if (f.io) /* the version that was just seen: an index that was uploaded with its archive contains none */
 		memcpy(x->version, f.object.version, sizeof x->version);
 	stk__archive_close(&f);
 	return s;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Archives and where their members lie: from an index that was made before, or by a search of each, which leaves one. */
+ * Opens archives and finds the places of their members: from an existing index, or by a search of each archive, after which the index is kept. */
 #ifndef STK_FORMAT_ARCHIVE_SET_H
 #define STK_FORMAT_ARCHIVE_SET_H
 
@@ -7,11 +7,12 @@
 #include "format/samples.h"
 #include "io/storage.h"
 
-/* What is told meanwhile; nullable both. */
+/* Functions that are called meanwhile; both nullable. */
 struct stk_archive_watch {
-	/* Ten times a second, on the caller's thread. False: STK_CANCELLED, when the requests under way have been answered. */
+	/* Called ten times a second, on the caller's thread. If it returns false, stk__archives_open returns STK_CANCELLED after the requests in flight have been
+  * answered. */
 	bool (*progress)(void *user, int64_t done, int64_t archives, int64_t members);
-	void (*notice)(void *user, const char *text); /* one thread at a time */
+	void (*notice)(void *user, const char *text); /* called by one thread at a time */
 	void *user;
 };
 
@@ -20,24 +21,24 @@ struct stk_archives {
 	int32_t count;
 };
 
-/* access: nullable. paths: archives, local or not, and files of indexes, which stand for the archives in them. Many archives are looked at at a time. The first failure, in the
- * order of the paths, is told. watch: nullable. */
+/* Opens archives. access: nullable. paths: archives, local or remote, and index files, which stand for the archives in them. Many archives are opened at the
+ * same time. Returns the first failure in the order of the paths. watch: nullable. */
 STK_MUST_USE enum stk_status stk__archives_open(enum stk_archive_kind kind, const struct stk_access *access, const char *const *paths,
 	int32_t count, const struct stk_archive_watch *watch, struct stk_archives *out, struct stk_error *err);
 void stk__archives_free(struct stk_archives *a);
-/* An empty table for the samples of these archives. */
+/* Makes an empty table for the samples of these archives. */
 STK_MUST_USE enum stk_status stk__archives_samples(
 	const struct stk_archives *a, int32_t parts_each, struct stk_samples *out, struct stk_error *err);
 
-/* archive_kept.c: an archive's own index, ARCHIVE.stoker beside it, or in the folder stoker/indexes of the user's caches.
- * load: false where there is none that fits. */
+/* archive_kept.c: an archive's own index, ARCHIVE.stoker next to it, or in the folder stoker/indexes of the user's caches. stk__archive_kept_load returns
+ * false if there is no current index. */
 bool stk__archive_kept_load(
 	enum stk_archive_kind kind, struct stk_archive_file *f, struct stk_archive_index *x, const struct stk_archive_watch *watch);
-/* Nothing fails where it cannot be kept. */
+/* Stores the index. If that is not possible, only a notice is given. */
 void stk__archive_keep(enum stk_archive_kind kind, const struct stk_archive_index *x, const struct stk_archive_watch *watch);
-/* Whether there seems to be one on this host, current or not: nothing is asked for. */
+/* Returns whether an index seems to exist on this host, current or not, without reading it. */
 bool stk__archive_kept_here(const char *archive);
-/* Whether it is the name of such an index. */
+/* Returns whether the path has the name of such an index. */
 bool stk__archive_is_kept(const char *path);
 
 #endif

@@ -24,12 +24,12 @@ struct stk_archive_stream {
 	struct stk_object object;
 	struct stk_archive_pace pace;
 	const struct stk_access *access;
-	struct piece pieces[MOST_AHEAD]; /* a ring: `count` from `first` on, in the archive's order, without gaps */
-	int first, count, run;           /* run: pieces that have followed each other */
-	int64_t next;                    /* behind the last of them */
-	int64_t last, stride;            /* where the last read was; how far apart reads are, on average. -1: not known */
-	uint8_t *joined;                 /* of a read that lies in two pieces */
-	pthread_mutex_t lock;            /* of `ended` */
+	struct piece pieces[MOST_AHEAD]; /* a ring of `count` pieces from `first` on, in the archive's order, without gaps */
+	int first, count, run;           /* run: number of consecutive pieces */
+	int64_t next;                    /* offset after the last of them */
+	int64_t last, stride;            /* offset of the last read; average distance of reads. -1: not known */
+	uint8_t *joined;                 /* buffer for a read that spans two pieces */
+	pthread_mutex_t lock;            /* guards `ended` */
 	pthread_cond_t change;
 };
 
@@ -80,7 +80,7 @@ static void ask(struct stk_archive_stream *s, int64_t size)
 	stk__io_submit(s->io, &p->request);
 }
 
-/* False: it was ended before the piece came. */
+/* Returns false if the stream was ended before the piece arrived. */
 static bool wait(struct stk_archive_stream *s, struct piece *p)
 {
 	bool on = true;
@@ -99,7 +99,7 @@ static void wait_ended(struct stk_archive_stream *s, struct piece *p)
 	pthread_mutex_unlock(&s->lock);
 }
 
-/* The first piece is not needed any more. */
+/* Drops the first piece, which is no longer needed. */
 static void drop(struct stk_archive_stream *s)
 {
 	struct piece *p = piece_at(s, 0);
@@ -155,8 +155,8 @@ static bool has_come(struct stk_archive_stream *s, struct piece *p, struct stk_e
 
 /* ---- reads ---- */
 
-/* Asks for what is read next: all that follows, or what may hold a header and what stands close behind it. Pieces that follow each other grow, since small
- * members may be many: those of thirty thousand would take two thousand answers, one after the other. */
+/* Requests the bytes that are read next: everything that follows, or only the expected header and its surroundings. Consecutive pieces grow, since small
+ * members may be many: thirty thousand would otherwise take two thousand answers, one after the other. */
 static void look_ahead(struct stk_archive_stream *s)
 {
 	bool dense = s->stride >= 0 && s->stride <= s->pace.jump;
@@ -174,7 +174,7 @@ static void learn(struct stk_archive_stream *s, int64_t offset)
 	s->last = offset;
 }
 
-/* A read that ends in another piece than it begins in. */
+/* Copies a read that spans several pieces. */
 static const uint8_t *join(struct stk_archive_stream *s, int64_t offset, size_t n, struct stk_error *err)
 {
 	s->joined = s->joined ? s->joined : stk__alloc(LARGE);

@@ -15,12 +15,12 @@
 
 enum { MAX_FILES = 5 };
 
-/* A data set's files: what marks the folder, and how much they hold. */
+/* The files of a data set: the one that identifies the folder, and how many records they hold. */
 static const struct layout {
-	const char *name, *folder; /* as the archive unpacks */
+	const char *name, *folder; /* folder: the one that the archive unpacks */
 	int label_bytes, file_count;
 	const char *files[MAX_FILES];
-	int64_t records; /* a file */
+	int64_t records; /* in each file */
 } layouts[2][2] = {
 	[STK_CIFAR_TRAIN] = {{"CIFAR-10", "cifar-10-batches-bin", 1, 5,
 				     {"data_batch_1.bin", "data_batch_2.bin", "data_batch_3.bin", "data_batch_4.bin", "data_batch_5.bin"},
@@ -37,7 +37,7 @@ struct stk_cifar {
 	uint64_t fingerprint;
 	bool coarse;
 	uint8_t *pixels; /* mapped */
-	uint8_t *labels; /* fine and coarse */
+	uint8_t *labels; /* fine and coarse labels */
 };
 
 enum stk_status stk__cifar_check(
@@ -62,7 +62,7 @@ enum stk_status stk__cifar_check(
 	return STK_OK;
 }
 
-/* Looks for the data set's first file in the folder, then below it as the archive unpacks. The folder found goes to `dir`. */
+/* Searches for the data set's first file in the folder, then in the subfolder that the archive unpacks. Writes the folder to `dir`. */
 static const struct layout *find_layout(const char *folder, enum stk_cifar_split split, char *dir, size_t capacity)
 {
 	char path[PATH_MAX];
@@ -77,7 +77,7 @@ static const struct layout *find_layout(const char *folder, enum stk_cifar_split
 	return NULL;
 }
 
-/* Planes become pixels once, so that no epoch has to do it again. */
+/* Converts planes to pixels once, so that no epoch has to do it. */
 static void add_records(struct stk_cifar *c, const uint8_t *data, int64_t records, int label_bytes)
 {
 	enum { PLANE = STK_CIFAR_PIXELS / 3 };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The checks of CIFAR's files, apart from reading them. */
+ * Checks the contents of CIFAR's files, independently of reading them. */
 #ifndef STK_FORMAT_CIFAR_H
 #define STK_FORMAT_CIFAR_H
 
@@ -7,7 +7,7 @@
 
 enum { STK_CIFAR_PIXELS = 3 * 32 * 32 };
 
-/* Checks that data is `expected` records, each of label_bytes (1: CIFAR-10; 2: CIFAR-100, coarse then fine) and the pixels. The message says how many
+/* Checks that data is `expected` records of label_bytes labels each (1: CIFAR-10; 2: CIFAR-100, coarse then fine) and the pixels. The message says how many
  * bytes were expected and found, or which record has a label out of range. */
 STK_MUST_USE enum stk_status stk__cifar_check(
 	const uint8_t *data, size_t size, int label_bytes, int64_t expected, const char *path, struct stk_error *err);

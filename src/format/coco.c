@@ -51,7 +51,7 @@ static int by_image(const void *a, const void *b)
 	return x->order < y->order ? -1 : x->order > y->order;
 }
 
-/* Most files have their images in order, and many their annotations. */
+/* Sorts a list unless it is sorted already: most files have their images in order, and many their annotations. */
 static void sort(struct stk_coco_list *l, size_t element, int (*order)(const void *, const void *))
 {
 	const char *at = l->at;
@@ -62,8 +62,8 @@ static void sort(struct stk_coco_list *l, size_t element, int (*order)(const voi
 		qsort(l->at, (size_t)l->count, element, order);
 }
 
-/* Gives each image its objects. Both are sorted by the image's id. Annotations of images that are not listed are left out: people filter the list of images
- * and keep the annotations of all. */
+/* Assigns objects to images; both are sorted by the image's id. Annotations of images that are not listed are left out, since users shorten the list of
+ * images and keep all annotations. */
 static enum stk_status join(struct stk_coco *c, const char *path, struct stk_error *err)
 {
 	int64_t k = 0, kept = 0, n = c->annotations.count;
@@ -83,7 +83,7 @@ static enum stk_status join(struct stk_coco *c, const char *path, struct stk_err
 	return STK_OK;
 }
 
-/* Objects without what joined them to their images, and what masks are made of apart from them. */
+/* Copies the objects without the ids that joined them to their images, and separates the data of their masks. */
 static enum stk_status split(const struct stk_coco_options *o, struct stk_coco *c, const char *path, struct stk_error *err)
 {
 	int64_t n = c->annotations.count;
@@ -104,7 +104,7 @@ static enum stk_status split(const struct stk_coco_options *o, struct stk_coco *
 	return STK_OK;
 }
 
-/* Gives back the room that growing lists took in excess; where realloc fails nothing changes. */
+/* Releases the memory that growing lists allocated in excess; if realloc fails, nothing changes. */
 static void shrink(struct stk_coco_list *l, size_t element)
 {
 	void *at = l->count ? stk__realloc(l->at, (size_t)l->count * element) : NULL;
@@ -112,7 +112,7 @@ static void shrink(struct stk_coco_list *l, size_t element)
 	l->room = at ? l->count : l->room;
 }
 
-/* Categories are numbered in the order of the file, from 1 on. */
+/* Numbers the categories in the order of the file, from 1 on. */
 static enum stk_status remap(struct stk_coco *c, const char *path, struct stk_error *err)
 {
 	for (int64_t k = 0; k < c->annotations.count; k++) {
@@ -141,7 +141,7 @@ static int by_name(const void *a, const void *b)
 	return strcmp(x->name, y->name);
 }
 
-/* The images that were asked for, in their order. */
+/* Selects the images that were asked for, in their order. */
 static enum stk_status choose(const struct stk_coco_options *o, struct stk_coco *c, const char *path, struct stk_error *err)
 {
 	struct named *index = stk__alloc(((size_t)c->images.count + 1) * sizeof *index);

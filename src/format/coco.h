@@ -12,8 +12,8 @@
 struct stk_coco_image {
 	int64_t id;
 	int32_t width, height;
-	uint32_t name; /* in `names` */
-	int32_t count; /* objects, from `first` on */
+	uint32_t name; /* offset in `names` */
+	int32_t count; /* number of objects, from `first` on */
 	int64_t first;
 };
 
@@ -24,60 +24,61 @@ struct stk_coco_object {
 
 #define STK_COCO_NO_ID INT64_MIN /* of an image, a category or an annotation */
 
-/* What an object's mask is made of. */
+/* The data from which an object's mask is made. */
 struct stk_coco_shape {
-	int64_t id; /* the annotation's, for messages; STK_COCO_NO_ID: it has none that is a whole number */
+	int64_t id; /* the annotation's id, for messages; STK_COCO_NO_ID: the id is missing or not a whole number */
 	int64_t polygon, run;
-	int32_t polygons, runs; /* from `polygon` and `run` on */
+	int32_t polygons, runs; /* their numbers, from `polygon` and `run` on */
 	int32_t extent[2];      /* of the runs: rows, columns */
 };
 
-/* An object as the file has it, among those of all images. */
+/* An object as it is in the file, in a list of the objects of all images. */
 struct stk_coco_annotation {
-	int64_t image, order; /* the image's id; its place in the file */
+	int64_t image, order; /* the image's id; the object's index in the file */
 	struct stk_coco_object object;
 	struct stk_coco_shape shape;
 };
 
 struct stk_coco_polygon {
-	int64_t first; /* of its vertices, two floats each */
+	int64_t first; /* first of its vertices, two floats each */
 	int64_t count;
 };
 
-/* An array that grows. */
+/* A growing array. */
 struct stk_coco_list {
 	void *at;
 	int64_t count, room;
 };
 
 struct stk_coco_options {
-	float size_threshold;                           /* boxes that are narrower or lower are left out */
-	bool crowds, polygons, runs, remap, skip_empty; /* polygons, runs: what masks are made of is read */
-	bool sizes;                                     /* of images are read; an image without them is refused */
-	const char *const *images;                      /* names of those that are read, in this order; NULL: all, by id */
+	float size_threshold;                           /* leaves out boxes that are narrower or lower than this */
+	bool crowds, polygons, runs, remap, skip_empty; /* polygons, runs: the data of masks is read */
+	bool sizes;                                     /* sizes of images are read; an image without a size is refused */
+	const char *const *images;                      /* names of the images to read, in this order; NULL: all, by id */
 	int32_t image_count;
 };
 
 struct stk_coco {
 	struct stk_coco_list annotations;                                     /* while the file is read */
 	struct stk_coco_list images, objects, polygons, vertices, categories; /* of the structs above; float pairs; int64_t ids */
-	struct stk_coco_list shapes; /* of objects, in their order; empty where polygons and runs are not read */
-	struct stk_coco_list runs;   /* uint32_t: pixels outside and inside by turns, down the columns */
+	struct stk_coco_list shapes; /* of objects, in their order; empty if polygons and runs are not read */
+	struct stk_coco_list runs;   /* uint32_t: numbers of pixels outside and inside, alternating, down the columns */
 	char *names;
 	uint64_t names_size, names_room;
 };
 
-/* text: the file's; path names it in messages. Images are then those that are read, in their order, with their objects one after the other. */
+/* Parses a file. text: its contents; path: its name in messages. Afterwards `images` are those that were selected, in their order, with their objects one
+ * after the other. */
 STK_MUST_USE enum stk_status stk__coco_parse(
 	const struct stk_coco_options *o, const char *text, size_t size, const char *path, struct stk_coco *out, struct stk_error *err);
 void stk__coco_free(struct stk_coco *c);
-void stk__coco_free_names(struct stk_coco *c); /* when somebody else has them */
+void stk__coco_free_names(struct stk_coco *c); /* call it if the names have moved to another owner */
 
-/* coco_json.c: fills the lists in the file's order, labels being category ids. */
+/* coco_json.c: fills the lists in the file's order; labels are category ids. */
 STK_MUST_USE enum stk_status stk__coco_read_json(
 	const struct stk_coco_options *o, const char *text, size_t size, const char *path, struct stk_coco *out, struct stk_error *err);
 
-/* What messages call an annotation: "annotation 42". */
+/* The name of an annotation in messages: "annotation 42". */
 struct stk_coco_title {
 	char text[48];
 };
@@ -98,7 +99,7 @@ static inline struct stk_coco_annotation *stk__coco_annotation(const struct stk_
 	return &((struct stk_coco_annotation *)c->annotations.at)[i];
 }
 
-/* Of object i, where polygons or runs were read. */
+/* Returns the shape of object `i`; only valid if polygons or runs were read. */
 static inline struct stk_coco_shape *stk__coco_shape(const struct stk_coco *c, int64_t i)
 {
 	return &((struct stk_coco_shape *)c->shapes.at)[i];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The annotations' JSON, of which no tree is made. */
+ * Reads the annotations' JSON, without building a tree. */
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/text.h"
@@ -86,7 +86,7 @@ static enum stk_status take_name(struct stk_json *j, uint32_t *out)
 
 /* ---- ids, for messages ---- */
 
-/* An id that is a whole number; any other value is passed over. */
+/* Reads an id that is a whole number; skips any other value. */
 static enum stk_status take_id(struct stk_json *j, int64_t *id)
 {
 	struct stk_json probe = *j;
@@ -102,8 +102,7 @@ static enum stk_status id_entry(struct stk_json *j, const char *key, void *user)
 	return strcmp(key, "id") == 0 ? take_id(j, user) : stk__json_skip(j);
 }
 
-/* Of an image's or annotation's object that was refused, and began at `from`: adds its id to the message. In most files the id follows the
- * field that is wrong. */
+/* Adds its id to the message about an image or annotation that was refused, and began at `from`. In most files the id comes after the wrong field. */
 static enum stk_status name_refused(const struct stk_json *j, enum stk_status s, const char *from, const char *kind)
 {
 	int64_t id = STK_COCO_NO_ID;
@@ -189,10 +188,10 @@ static enum stk_status take_category(struct stk_json *j, const char *key, void *
 struct annotation {
 	struct stk_coco_annotation kept;
 	int64_t category, crowd;
-	int sides; /* of the box, so far; -1: there is none */
+	int sides; /* number of the box's sides so far; -1: no box */
 };
 
-/* A coordinate. One that is finite in the file is finite as a float. */
+/* Reads a coordinate. A value that is finite in the file must be finite as a float. */
 static enum stk_status take_float(struct stk_json *j, float *out)
 {
 	double value;
@@ -269,7 +268,7 @@ static enum stk_status run_entry(struct stk_json *j, const char *key, void *user
 	return s ? s : put_run(j, user, run);
 }
 
-/* The next five bits of runs in a string, a letter from '0' on, which may be a backslash, and then stands behind another. */
+/* Reads the next five bits of runs in a string: a letter from '0' on, which may be an escaped backslash. */
 static bool take_letter(struct stk_json *j, int *bits)
 {
 	if (j->at < j->end && *j->at == '\\')
@@ -279,7 +278,8 @@ static bool take_letter(struct stk_json *j, int *bits)
 	return *bits >= 0 && *bits < 64;
 }
 
-/* pycocotools' string: runs in groups of five bits, the lowest first, with a sign; from the fourth on the difference from the run before the last. */
+/* Reads pycocotools' string: runs in groups of five bits, the lowest first, with a sign; from the fourth run on, each is the difference from the run before
+ * the previous one. */
 static enum stk_status take_packed_runs(struct stk_json *j, struct annotation *a)
 {
 	if (!stk__json_take(j, '"'))
@@ -325,7 +325,7 @@ static enum stk_status segmentation_entry(struct stk_json *j, const char *key, v
 		return stk__json_each(j, '[', extent_entry, &e);
 	if (strcmp(key, "counts") != 0)
 		return stk__json_skip(j);
-	set_of(j)->runs.count -= a->kept.shape.runs; /* of an object that names them twice the last count */
+	set_of(j)->runs.count -= a->kept.shape.runs; /* if an object contains them twice, the last ones count */
 	a->kept.shape.runs = 0;
 	bool list = stk__json_is(j, '[');
 	return list ? stk__json_each(j, '[', run_entry, a) : take_packed_runs(j, a);
@@ -341,7 +341,7 @@ static enum stk_status take_runs(struct stk_json *j, struct annotation *a)
 	return s;
 }
 
-/* Polygons, or runs of pixels, as crowds have them. null: none, as where an annotation has no segmentation. */
+/* Reads polygons, or runs of pixels, which crowds have. null counts as no segmentation. */
 static enum stk_status take_segmentation(struct stk_json *j, struct annotation *a)
 {
 	if (stk__json_null(j))

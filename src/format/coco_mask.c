@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Both kinds of masks are runs of pixels, counted down the columns: 0 for the first pixel, then where what is inside becomes outside and the other way
- * round. A polygon's border is sampled at five times the resolution, as pycocotools does (rleFrPoly in maskApi.c says how). It turns runs only where it
- * steps over the middle of a column of pixels, so only these samples are computed. Two turns at the same pixel cancel each other, so that a bit for
- * each pixel holds them all.
+ * Both kinds of masks become runs of pixels, counted down the columns: positions at which outside turns to inside, or inside to outside. A polygon's border
+ * is sampled at five times the resolution, as pycocotools does (see rleFrPoly in maskApi.c). It turns a run only when it crosses the middle of a column of
+ * pixels, so only these samples are computed. Two turns at the same pixel cancel each other, so one bit for each pixel is enough to store them.
  *
- * Objects are painted from the largest label down, each pixel once. A hostile file of a few MB could still ask for hours of work, as by polygons that
- * zigzag over a large image: struct painter counts it. */
+ * Objects are painted from the largest label down, each pixel once. A hostile file of a few MB could still cause hours of work, for example by polygons that
+ * zigzag over a large image: struct painter limits the work. */
 #include "format/coco_mask.h"
 
 #include "base/error.h"
@@ -16,7 +15,7 @@
 #include <string.h>
 
 enum { SCALE = 5, MIDDLE = SCALE / 2, EDGES_AT_ONCE = 256 };
-/* How often outlines may cross columns of pixels, and how much objects may cover, each relative to the image's pixels. */
+/* Limits of how often outlines may cross columns of pixels, and of the area that objects may cover, both relative to the image's pixels. */
 enum { CROSSINGS_A_PIXEL = 4, COVERS = 1024, FREE_WORK = 1 << 24 };
 
 struct painter {
@@ -24,19 +23,19 @@ struct painter {
 	struct stk_arena *scratch;
 	const struct stk_cancel *cancel;
 	int32_t *mask;
-	uint64_t *open; /* a bit for each pixel, down the columns: it has no label yet */
+	uint64_t *open; /* one bit for each pixel, down the columns: set while the pixel has no label */
 	int64_t crossings_left, covers_left;
 };
 
 /* ---- the border of a polygon ---- */
 
-/* Pixels at which runs begin: a list, or a bit for each pixel from `first` on. Both NULL: they are only counted. */
+/* Pixels at which runs begin: a list, or one bit for each pixel from `first` on. If both are NULL, turns are only counted. */
 struct turns {
 	int64_t *at;
 	uint64_t *bits;
 	int64_t first, count;
 	int32_t width, height;
-	int32_t x0, x1; /* columns with turns, where they are counted */
+	int32_t x0, x1; /* range of columns with turns, set by the counting */
 };
 
 static void put_turn(struct turns *t, int32_t column, int v)
@@ -50,7 +49,7 @@ static void put_turn(struct turns *t, int32_t column, int v)
 		t->at[t->count++] = at;
 }
 
-/* An edge in samples, from its lower end: one sample for each step along the longer side. The slope is of the shorter side. */
+/* An edge in samples, from its lower end: one sample for each step along the longer side. The slope is that of the shorter side. */
 struct edge {
 	bool flat;
 	int xs, ys, steps;
@@ -67,13 +66,13 @@ static struct edge edge_of(int x0, int y0, int x1, int y1)
 	return e;
 }
 
-/* The other coordinate of sample k. */
+/* Returns the other coordinate of sample k. */
 static int sample_of(const struct edge *e, int k)
 {
 	return (int)((e->flat ? e->ys : e->xs) + e->slope * k + .5);
 }
 
-/* The step of a steep edge on which it leaves column `u` of samples upwards, or enters it downwards. Steps are less than a column wide. */
+/* Returns the step of a steep edge on which it leaves column `u` of samples upwards, or enters it downwards. A step is less than one column wide. */
 static int step_over(const struct edge *e, int u)
 {
 	bool up = e->slope > 0;
@@ -86,10 +85,10 @@ static int step_over(const struct edge *e, int u)
 	return k;
 }
 
-/* The columns of pixels, x0 to before x1, whose middle an edge of these samples steps over. */
+/* Finds the columns of pixels, x0 to before x1, whose middle is crossed by an edge between these samples. */
 static void columns_of(int from, int to, int32_t width, int32_t *x0, int32_t *x1)
 {
-	int low = from < to ? from : to, high = from < to ? to : from; /* steps from low to low + 1, ..., high - 1 to high */
+	int low = from < to ? from : to, high = from < to ? to : from; /* the steps are low to low + 1, ..., high - 1 to high */
 	*x0 = low <= MIDDLE ? 0 : (low - MIDDLE + SCALE - 1) / SCALE;
 	*x1 = high <= MIDDLE ? 0 : (high - 1 - MIDDLE) / SCALE + 1;
 	*x1 = *x1 > width ? width : *x1;
@@ -118,7 +117,7 @@ static void put_edge(struct turns *t, const struct edge *e)
 	}
 }
 
-/* False: cancelled. */
+/* Returns false if it was cancelled. */
 static bool put_outline(struct turns *t, const float *vertices, int64_t count, const struct stk_cancel *cancel)
 {
 	t->count = 0;
@@ -135,7 +134,7 @@ static bool put_outline(struct turns *t, const float *vertices, int64_t count, c
 
 /* ---- painting ---- */
 
-/* Labels the pixels from `first` to before `end`, down the columns, that have no label yet. */
+/* Labels those pixels from `first` to before `end`, down the columns, that have no label yet. */
 static void paint_run(struct painter *p, int64_t first, int64_t end, int32_t label)
 {
 	const int64_t width = p->image->width, height = p->image->height;
@@ -170,7 +169,7 @@ static enum stk_status fail_work(const char *what, int64_t id, const struct stk_
 		stk__coco_title(id).text, image->width, image->height, what);
 }
 
-/* Counts the words of `open` that are gone through for so many pixels. */
+/* Counts the words of `open` that painting this many pixels reads. Returns false if that exceeds the limit. */
 static bool cover(struct painter *p, int64_t pixels)
 {
 	p->covers_left -= pixels / 64 + 1;
@@ -183,7 +182,7 @@ static int by_place(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/* Of a list of turns. */
+/* Paints the runs of a list of turns. */
 static void paint_turns(struct painter *p, struct turns *t, int32_t label)
 {
 	qsort(t->at, (size_t)t->count, sizeof *t->at, by_place);
@@ -192,7 +191,7 @@ static void paint_turns(struct painter *p, struct turns *t, int32_t label)
 		paint_run(p, t->at[i], t->at[i + 1], label);
 }
 
-/* Of turns as bits, the first pixel of which is t->first. */
+/* Paints the runs of turns that are stored as bits, whose first pixel is t->first. */
 static void paint_bits(struct painter *p, const struct turns *t, int64_t words, int32_t label)
 {
 	int64_t pixels = (int64_t)p->image->width * p->image->height, begin = -1;
@@ -212,7 +211,7 @@ static enum stk_status paint_polygon(
 {
 	const struct stk_coco_image *image = p->image;
 	struct turns t = {.width = image->width, .height = image->height, .x0 = image->width};
-	/* The distance of two samples is an int. */
+	/* The distance of two samples must fit in an int. */
 	double farthest = fmin(1000 + 4.0 * (image->width > image->height ? image->width : image->height), INT_MAX / (2 * SCALE));
 	for (int64_t i = 0; i < 2 * count; i++)
 		if (!(fabs((double)vertices[i]) <= farthest))
@@ -227,7 +226,7 @@ static enum stk_status paint_polygon(
 	if (!cover(p, bits))
 		return fail_work("masks that cover it over a thousand times", id, image, err);
 	struct stk_arena_mark mark = stk__arena_mark(p->scratch);
-	bool few = t.count * 16 < words; /* then sorting them takes less than looking for them */
+	bool few = t.count * 16 < words; /* sorting few turns takes less time than searching the bits */
 	size_t size = few ? (size_t)(t.count + 1) * sizeof *t.at : (size_t)words * sizeof *t.bits;
 	void *memory = stk__arena_take(p->scratch, size);
 	if (!memory)
@@ -279,13 +278,13 @@ static enum stk_status paint_object(struct painter *p, const struct stk_coco *c,
 	enum stk_status s = shape->runs ? paint_runs(p, c, shape, label, err) : STK_OK;
 	for (int32_t i = 0; i < shape->polygons && s == STK_OK; i++) {
 		const struct stk_coco_polygon *polygon = &((const struct stk_coco_polygon *)c->polygons.at)[shape->polygon + i];
-		if (polygon->count) /* else there may be no vertices at all, of any object */
+		if (polygon->count) /* without this check, the list of vertices may be empty */
 			s = paint_polygon(p, (const float *)c->vertices.at + 2 * polygon->first, polygon->count, shape->id, label, err);
 	}
 	return s;
 }
 
-/* An object among the image's. */
+/* An object of the image, for sorting. */
 struct ranked {
 	int32_t label;
 	int64_t object;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Masks of pixels from COCO's polygons and run lengths, with the pixels that pycocotools gives for
- * vertices that were rounded to float32, as DALI rounds them too. For the file's own decimals it gives a few other pixels on the outlines. */
+ * Paints masks of pixels from COCO's polygons and run lengths. The pixels are those of pycocotools for vertices that were rounded to float32, as DALI rounds
+ * them too. For the decimals in the file itself pycocotools sets a few other pixels on the outlines. */
 #ifndef STK_FORMAT_COCO_MASK_H
 #define STK_FORMAT_COCO_MASK_H
 
@@ -8,9 +8,9 @@
 #include "base/memory.h"
 #include "format/coco.h"
 
-/* Paints the image's objects into `mask`, height rows of width pixels: 0 where there is none, and where objects lie over each other the largest label,
- * as DALI does. STK_CORRUPT: runs that do not fit the image, or a vertex far outside it. STK_LIMIT: outlines or objects that go over the image so often
- * that it would take minutes. STK_CANCELLED: the mask is unfinished; cancel may be NULL. Takes scratch from the arena, which the caller releases. */
+/* Paints the image's objects into `mask`, which has height rows of width pixels: 0 outside of objects and, where objects overlap, the largest label, as in
+ * DALI. STK_CORRUPT: runs that do not fit the image, or a vertex far outside it. STK_LIMIT: outlines or objects that cross the image so often that painting
+ * would take minutes. STK_CANCELLED: the mask is unfinished; cancel may be NULL. Takes scratch memory from the arena, which the caller releases. */
 STK_MUST_USE enum stk_status stk__coco_paint(const struct stk_coco *c, const struct stk_coco_image *image, struct stk_arena *scratch,
 	const struct stk_cancel *cancel, int32_t *mask, struct stk_error *err);
 

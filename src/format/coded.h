@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Bytes of index files. A number is seven bits a byte, the lowest first, the last byte below 128; a text is its length and its bytes. A file ends in a hash
- * of all before. */
+ * The encoding of index files. A number has seven bits in each byte, the lowest bits first, and ends with a byte below 128; a text is its length and its
+ * bytes. A file ends in a hash of everything before. */
 #ifndef STK_FORMAT_CODED_H
 #define STK_FORMAT_CODED_H
 
@@ -10,7 +10,7 @@
 
 enum { STK_CODED_HASH = 8, STK_CODED_LONGEST = 4096 };
 
-/* Grows by itself; after a failed allocation nothing more is put. Zeroed: empty. Free `data` with stk__free. */
+/* A growing buffer; after a failed allocation further writes do nothing. Zeroed it is empty. Free `data` with stk__free. */
 struct stk_coded_out {
 	uint8_t *data;
 	size_t n, capacity;
@@ -19,7 +19,7 @@ struct stk_coded_out {
 void stk__put(struct stk_coded_out *o, const void *bytes, size_t n);
 void stk__put_number(struct stk_coded_out *o, uint64_t v);
 void stk__put_text(struct stk_coded_out *o, const char *s, size_t n);
-/* A name behind another one: how many bytes they share, and the rest. */
+/* Writes a name as the number of bytes that it shares with the previous name, and the rest. */
 void stk__put_name(struct stk_coded_out *o, const char *name, const char *before);
 void stk__put_hash(struct stk_coded_out *o);
 
@@ -28,11 +28,11 @@ struct stk_coded_in {
 	bool failed;
 };
 uint64_t stk__take_coded(struct stk_coded_in *in);
-/* A text, behind the `used` bytes that `name` has already. Adds a NUL. `room` bytes of name in all. */
+/* Reads a text and appends it to the `used` bytes that are already in `name`, with a NUL. room: size of `name`. */
 void stk__take_text(struct stk_coded_in *in, char *name, size_t used, size_t room);
-/* What stk__put_name put; `name` holds the name before. */
+/* Reads a name that stk__put_name wrote; `name` must contain the previous name. */
 void stk__take_name(struct stk_coded_in *in, char *name, size_t room);
-/* Whether n bytes end in the hash of those before. */
+/* Returns whether n bytes end in the hash of the bytes before it. */
 bool stk__coded_is_whole(const uint8_t *data, size_t n);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * tf.train.Example, of which Protocol Buffers' wire format is all that is read: fields of a number and a type, lengths checked, unknown ones passed over. */
+ * Parses tf.train.Example. It reads only Protocol Buffers' wire format: fields of a number and a type. Lengths are checked, and unknown fields are skipped. */
 #include "format/tfrecord.h"
 
 #include "base/error.h"
@@ -16,8 +16,8 @@ struct span {
 struct field {
 	uint64_t number;
 	enum wire wire;
-	uint64_t value;    /* of VARINT */
-	struct span bytes; /* of the others */
+	uint64_t value;    /* for VARINT */
+	struct span bytes; /* for other types */
 };
 
 static bool take_varint(struct span *s, uint64_t *out)
@@ -32,7 +32,7 @@ static bool take_varint(struct span *s, uint64_t *out)
 	return false;
 }
 
-/* The next field of a message; false where it is damaged. */
+/* Reads the next field of a message; returns false if it is damaged. */
 static bool take_field(struct span *s, struct field *out)
 {
 	uint64_t key, size = 0;
@@ -52,7 +52,7 @@ static bool take_field(struct span *s, struct field *out)
 		if (!take_varint(s, &size))
 			return false;
 		break;
-	default: /* groups, which nobody writes any more */
+	default: /* groups, which are obsolete */
 		return false;
 	}
 	if (out->number == 0 || size > (uint64_t)(s->end - s->at))
@@ -62,7 +62,7 @@ static bool take_field(struct span *s, struct field *out)
 	return true;
 }
 
-/* Of a feature: 1 strings, 2 floats, 3 whole numbers. */
+/* Returns the kind of a feature: 1 strings, 2 floats, 3 whole numbers. */
 static uint64_t kind_of(enum stk_dtype dtype)
 {
 	return dtype == STK_UINT8 ? 1 : dtype == STK_FLOAT ? 2 : 3;
@@ -80,7 +80,7 @@ static enum stk_status damaged(struct stk_error *err)
 
 /* ---- values ---- */
 
-/* Numbers come packed, or one by one. Each is handed to *out, which goes on behind it; NULL: they are counted. */
+/* Reads numbers, which are packed or come one by one. Each is written to *out, which moves past it; out NULL: numbers are only counted. */
 static bool each_number(struct span list, uint64_t kind, int64_t *count, uint8_t **out)
 {
 	struct field f;
@@ -135,7 +135,7 @@ static bool each_string(struct span list, int64_t *count, struct span *first)
 	return true;
 }
 
-/* Counts a feature's values; those of another kind than asked for are an error. */
+/* Counts a feature's values; values of another kind are an error. */
 static enum stk_status count_values(const struct stk_feature *feature, struct stk_feature_values *v, struct stk_error *err)
 {
 	struct span s = {v->data, v->data + v->size};
@@ -182,7 +182,7 @@ const uint8_t *stk__example_string(const struct stk_feature_values *v, size_t *s
 
 /* ---- an Example ---- */
 
-/* An entry of the map: 1 the name, 2 the feature. Of several with one name the last counts. */
+/* Reads an entry of the map: 1 is the name, 2 the feature. If several have one name, the last one counts. */
 static bool take_entry(struct span entry, const struct stk_feature *features, int32_t n, struct stk_feature_values *out)
 {
 	struct span name = {NULL, NULL}, value = {entry.end, entry.end};

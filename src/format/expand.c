@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Braces and globs of paths, as shells expand them. */
+ * Expands braces and globs in paths, as shells do. */
 #include "format/names.h"
 
 #include "base/error.h"
@@ -17,7 +17,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { MOST = 1 << 20 }; /* names that one call makes */
+enum { MOST = 1 << 20 }; /* limit of the names that one call makes */
 
 static int by_text(const void *a, const void *b)
 {
@@ -37,7 +37,7 @@ static enum stk_status add_matches(const char *path, struct stk_names *out, stru
 	else
 		qsort(found.gl_pathv, found.gl_pathc, sizeof *found.gl_pathv, by_text);
 	for (size_t i = 0; i < found.gl_pathc && s == STK_OK; i++)
-		if (!stk__archive_is_kept(found.gl_pathv[i]) || stk__archive_is_kept(path)) /* what "shard*" means are the archives */
+		if (!stk__archive_is_kept(found.gl_pathv[i]) || stk__archive_is_kept(path)) /* "shard*" means archives, not indexes */
 			s = stk__names_add(out, found.gl_pathv[i], strlen(found.gl_pathv[i]), err);
 	globfree(&found);
 	return s;
@@ -66,7 +66,7 @@ static enum stk_status take_folder(void *user, int64_t which, const char *prefix
 	return STK_OK;
 }
 
-/* `*` does not go over a slash, since only what lies in one folder is listed. */
+/* `*` does not match a slash, since only one folder is listed. */
 static enum stk_status list_objects(
 	struct matching *m, const struct stk_access *reach, const char *bucket, const char *prefix, struct stk_error *err)
 {
@@ -104,7 +104,7 @@ static enum stk_status add_objects(const struct stk_access *reach, const char *p
 	enum stk_status s = list_objects(&m, reach, bucket, prefix, err);
 	stk__names_settle(&found);
 	if (found.count)
-		qsort(found.at, found.count, sizeof *found.at, by_text); /* not all stores keep to the order of keys */
+		qsort(found.at, found.count, sizeof *found.at, by_text); /* not all stores keep the order of keys */
 	for (size_t i = 0; i < found.count && !s; i++)
 		s = stk__names_add(out, found.at[i], strlen(found.at[i]), err);
 	if (!s && !found.count)
@@ -132,7 +132,7 @@ static enum stk_status add_path(const struct stk_access *reach, const char *path
 
 static enum stk_status expand(const struct stk_access *reach, const char *path, struct stk_names *out, struct stk_error *err);
 
-/* head + piece + tail, whose tail may have braces of its own. */
+/* Expands head + piece + tail, where the tail may have braces of its own. */
 static enum stk_status expand_with(const struct stk_access *reach, const char *path, const char *open, const char *piece, size_t n,
 	const char *tail, struct stk_names *out, struct stk_error *err)
 {
@@ -143,7 +143,7 @@ static enum stk_status expand_with(const struct stk_access *reach, const char *p
 	return expand(reach, whole, out, err);
 }
 
-/* "000..127" between braces: as many digits as the longer end has, where one begins with a zero. False: it is no range. */
+/* Parses "000..127" between braces. If an end begins with a zero, all numbers get as many digits as the longer end. Returns false if it is not a range. */
 static bool is_range(const char *at, const char *end, int64_t *first, int64_t *last, int *digits)
 {
 	const char *begin = at, *second;

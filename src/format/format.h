@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What holds samples: a list of files with labels, from a folder tree, a list or the caller; and CIFAR's binary files, kept decoded. */
+ * Data sets: a list of files with labels, from a folder tree, a list or the caller; and CIFAR's binary files, kept decoded. */
 #ifndef STK_FORMAT_FORMAT_H
 #define STK_FORMAT_FORMAT_H
 
@@ -10,30 +10,30 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Files and labels in at most 100 bytes a file: names in one block, folders once. Immutable once made: any thread. */
+/* A list of files and labels in at most 100 bytes a file: names are in one block, and each folder is stored once. Immutable after creation: any thread. */
 struct stk_file_list;
 struct stk_list_object; /* format/list.h */
 
-/* One of file_list, files or file_root says which files there are, in this order. */
+/* The first of file_list, files and file_root that is given determines the files. */
 struct stk_file_list_options {
 	const struct stk_access *access; /* nullable */
-	const char *file_root;           /* folder of class folders, or the prefix of relative paths in file_list and files; NULL: none */
-	const char *file_list;    /* text: "path label" a line, or NULL. Relative to file_root, without it to the list's own folder */
-	const char *const *files; /* paths given by the caller, or NULL */
-	const int64_t *labels;    /* of `files`, as int32, negative ones too; or NULL: the index */
+	const char *file_root;           /* folder of class folders, or the folder to which file_list and files are relative; NULL: none */
+	const char *file_list;           /* text: "path label" a line, or NULL. Relative to file_root, or else to the list's own folder */
+	const char *const *files;        /* paths given by the caller, or NULL */
+	const int64_t *labels;           /* labels of `files`, as int32, may be negative; NULL: the index is the label */
 	size_t file_count;
-	const char *const *file_filters; /* globs of names: * ? [a-z] [!a-z] \; NULL: DALI's default list of image endings */
+	const char *const *file_filters; /* glob patterns of names: * ? [a-z] [!a-z] \; NULL: DALI's default list of image endings */
 	size_t filter_count;
-	const char *const *dir_filters; /* class folders that match none get no label number; NULL: all do */
+	const char *const *dir_filters; /* class folders that match no pattern get no label; NULL: all match */
 	size_t dir_filter_count;
-	bool case_sensitive; /* of both kinds of filters */
-	bool nested; /* class folders are read with all folders below them, in the order of Python's sorted(os.walk()), and none may be empty */
-	bool everything; /* with nested: whatever its name, and empty class folders too, for an index */
+	bool case_sensitive; /* for both kinds of filters */
+	bool nested; /* class folders are read with all their subfolders, in the order of Python's sorted(os.walk()), and none may be empty */
+	bool everything; /* with nested: files of any name, and empty class folders too, for an index */
 };
 
-/* Labels follow the lexicographic order (bytes) of the class folders, empty ones included; files are sorted inside each, deeper folders are read
- * with `nested` alone, hidden names count, links are followed (a link that leads nowhere stays in the list: reading it is that sample's failure). Without a stat
- * for each file. Errors say what was found instead ("data/cat holds 5 images but no class folders: did you mean "data"?"). */
+/* Creates a list. Labels follow the lexicographic order (bytes) of the class folders, including empty ones. Files are sorted inside each folder; subfolders
+ * are read only with `nested`; hidden names count; links are followed (a link to a missing file stays in the list: reading it makes that sample fail). Files
+ * are not stat'ed one by one. Errors name what was found instead ("data/cat holds 5 images but no class folders: did you mean "data"?"). */
 STK_MUST_USE enum stk_status stk__file_list_create(
 	const struct stk_file_list_options *o, struct stk_file_list **out, struct stk_error *err);
 void stk__file_list_destroy(struct stk_file_list *list);
@@ -41,23 +41,23 @@ int64_t stk__file_list_size(const struct stk_file_list *list);
 int32_t stk__file_list_label(const struct stk_file_list *list, int64_t i);
 /* Writes the path, NUL-terminated; returns its length without the NUL (>= capacity: it did not fit and was cut). */
 size_t stk__file_list_path(const struct stk_file_list *list, int64_t i, char *path, size_t capacity);
-struct stk_list_object stk__file_list_object(const struct stk_file_list *list, int64_t i); /* of file i, zeros: not known */
-int64_t stk__file_list_classes(const struct stk_file_list *list);                          /* 0 where labels are the caller's */
-const char *stk__file_list_class_name(const struct stk_file_list *list, int64_t label);    /* NULL where labels are the caller's */
-/* How many files and folders of the tree were met and not taken for samples, and what they are: "12 files that are no images: .txt (12)". */
+struct stk_list_object stk__file_list_object(const struct stk_file_list *list, int64_t i); /* data about file i, zeros: not known */
+int64_t stk__file_list_classes(const struct stk_file_list *list);                          /* 0 if the caller gave the labels */
+const char *stk__file_list_class_name(const struct stk_file_list *list, int64_t label);    /* NULL if the caller gave the labels */
+/* Returns how many files and folders of the tree were found but not used as samples; *text describes them: "12 files that are no images: .txt (12)". */
 int64_t stk__file_list_skipped(const struct stk_file_list *list, const char **text);
-/* A fingerprint of names, without the root, and labels, in order (64 bits), to tell that a resumed run sees the same data. */
+/* Returns a fingerprint of names, without the root, and labels, in order (64 bits), by which a resumed run checks that it reads the same data. */
 uint64_t stk__file_list_fingerprint(const struct stk_file_list *list);
-/* The same of `count` files from `first` on: where the digests of two lists' parts are equal, so are their files. */
+/* Returns a fingerprint of `count` files from `first` on: if the digests of two lists' parts are equal, so are their files. */
 uint64_t stk__file_list_digest(const struct stk_file_list *list, int64_t first, int64_t count);
 
-/* A name against a glob: * ? [a-z] [!a-z] and \ before a character, bytes, ASCII case. */
+/* Returns whether a name matches a glob pattern: * ? [a-z] [!a-z] and \ before a character, by bytes, ASCII case. */
 bool stk__glob_match(const char *glob, const char *name, bool case_sensitive);
 
-/* CIFAR-10 and CIFAR-100 binary: all records in memory. Files hold planes; here they are pixels (HWC, 32x32x3 uint8). */
+/* CIFAR-10 and CIFAR-100 binary files: all records in memory. Files hold planes, which are converted to pixels (HWC, 32x32x3 uint8). */
 struct stk_cifar;
 enum stk_cifar_split { STK_CIFAR_TRAIN, STK_CIFAR_TEST };
-/* folder: holds data_batch_1.bin .. or train.bin / test.bin (also one level below, as the archives unpack). */
+/* folder: contains data_batch_1.bin .. or train.bin / test.bin (or its subfolder does, as the archives unpack). */
 STK_MUST_USE enum stk_status stk__cifar_open(const char *folder, enum stk_cifar_split split, struct stk_cifar **out, struct stk_error *err);
 void stk__cifar_close(struct stk_cifar *c);
 int64_t stk__cifar_size(const struct stk_cifar *c);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Globs on bytes: fnmatch asks the locale at each character, and a million names are matched against a dozen globs. */
+ * Matches glob patterns on bytes. fnmatch uses the locale for each character, and a million names are matched against a dozen patterns. */
 #include "format/format.h"
 
 static unsigned char fold(unsigned char c, bool case_sensitive)
@@ -7,7 +7,7 @@ static unsigned char fold(unsigned char c, bool case_sensitive)
 	return !case_sensitive && c >= 'A' && c <= 'Z' ? c + ('a' - 'A') : c;
 }
 
-/* Matches c against the set that begins behind '['; *end is set behind ']'. Without a ']' it is no set: NULL, and '[' stands for itself. */
+/* Matches c against the set that begins after '['; sets *end to the place after ']'. Without a ']' it is not a set: *end is NULL, and '[' stands for itself. */
 static bool in_set(const char *set, unsigned char c, bool case_sensitive, const char **end)
 {
 	bool negated = *set == '!' || *set == '^', found = false;
@@ -24,7 +24,7 @@ static bool in_set(const char *set, unsigned char c, bool case_sensitive, const 
 	return found != negated;
 }
 
-/* One element of the glob against one character; the next element on success, else NULL. */
+/* Matches one element of the pattern against one character; returns the next element, or NULL if they do not match. */
 static const char *match_one(const char *glob, unsigned char c, bool case_sensitive)
 {
 	const char *end = NULL;
@@ -40,7 +40,7 @@ static const char *match_one(const char *glob, unsigned char c, bool case_sensit
 	return *glob && fold((unsigned char)*glob, case_sensitive) == c ? glob + 1 : NULL;
 }
 
-/* The last star alone is tried again: an earlier one cannot do better. */
+/* Only the last star needs another try: an earlier star cannot match better. */
 bool stk__glob_match(const char *glob, const char *name, bool case_sensitive)
 {
 	const char *star = NULL, *retry = NULL;

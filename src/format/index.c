@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * An index of a tree, as a file: names with what they share with the one before left out, some 12 bytes a file for names like ImageNet's, and 8 more
- * where ETags are known. It holds all files
- * at any depth; a reader's filters and `nested` choose among them as they do in a tree. */
+ * Writes an index of a tree. Each name is stored without the part that it shares with the previous one, in some 12 bytes a file for names like ImageNet's,
+ * and 8 more if ETags are known. The index holds all files at any depth; a reader's filters and `nested` choose among them as in a tree. */
 #include "stoker/index.h"
 
 #include "base/error.h"
@@ -47,7 +46,7 @@ static void put_list(struct stk_coded_out *o, const struct stk_file_list *l, con
 	stk__put_hash(o);
 }
 
-/* What a caller hears of a listing, and whether it wants to go on. */
+/* Passes a listing's progress to the caller, who can stop it. */
 struct watched {
 	const struct stk_index_options *options;
 	bool ended;
@@ -82,7 +81,7 @@ enum stk_status stk_index_write(const struct stk_index_options *options, struct 
 		err);
 	if (status)
 		return status;
-	char *whole = stk__is_uri(l->root) ? NULL : realpath(l->root, NULL); /* it is good from any folder */
+	char *whole = stk__is_uri(l->root) ? NULL : realpath(l->root, NULL); /* valid from any folder */
 	put_list(&o, l, whole ? whole : l->root);
 	free(whole);
 	if (o.failed)

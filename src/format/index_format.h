@@ -6,9 +6,9 @@
  *   root                                                text
  *   number of classes                                   number
  *   for each class: name, number of files               text, number
- *   for each file of a class: bytes shared with the name before, the rest of the name, its size and ETag (hash, 8 bytes, little
- *     endian) where they are known
- *   hash of all before                                  8 bytes, little endian
+ *   for each file of a class: number of bytes shared with the previous name, the rest of the name, and if they are known
+ *     its size and a hash of its ETag (8 bytes, little endian)
+ *   hash of everything before                           8 bytes, little endian
  *
  * Numbers and texts are those of format/coded.h. */
 #ifndef STK_FORMAT_INDEX_FORMAT_H

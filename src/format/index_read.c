@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Reading an index (index_format.h). */
+ * Reads an index (index_format.h). */
 #include "stoker/index.h"
 
 #include "base/error.h"
@@ -13,7 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* A tree that is read back: what a walk would have met, in its order. */
+/* A tree that is read from an index, in the order in which a walk would find it. */
 struct reading {
 	struct stk_coded_in in;
 	struct stk_file_list *list;
@@ -98,7 +98,7 @@ static enum stk_status check_hash(const uint8_t *data, size_t n, const char *pat
 	return STK_OK;
 }
 
-/* The root is the index's, unless a folder was given beside it: the files may have moved. */
+/* Takes the root from the index, unless a folder was given as well: the files may have moved. */
 static enum stk_status take_root(struct reading *r, struct stk_error *err)
 {
 	char root[STK_CODED_LONGEST];

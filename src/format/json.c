@@ -110,7 +110,7 @@ static size_t put_utf8(char *out, uint32_t c)
 	return n;
 }
 
-/* Behind a backslash. */
+/* Reads the rest of an escape, after the backslash. */
 static bool take_escape(struct stk_json *j, char *out, size_t *n)
 {
 	static const char from[] = "\"\\/bfnrt", to[] = "\"\\/\b\f\n\r\t";
@@ -134,13 +134,13 @@ static bool take_escape(struct stk_json *j, char *out, size_t *n)
 	return true;
 }
 
-/* Sets 0x80 in each of the 8 bytes that is zero. Bytes above the first zero one may be marked wrongly, those below it never. */
+/* Sets 0x80 in each of the 8 bytes that is zero. Bytes above the first zero byte may be marked wrongly, bytes below it never. */
 static uint64_t zeros(uint64_t bytes)
 {
 	return (bytes - 0x0101010101010101u) & ~bytes & 0x8080808080808080u;
 }
 
-/* The bytes up to the next quote, backslash or zero: eight at a time, since most of a file is text that nobody asks for. */
+/* Counts the bytes up to the next quote, backslash or zero: eight at a time, since most text of a file is skipped. */
 static size_t plain_bytes(const struct stk_json *j)
 {
 	const uint64_t each = 0x0101010101010101u;
@@ -156,7 +156,7 @@ static size_t plain_bytes(const struct stk_json *j)
 	return (size_t)(at - j->at);
 }
 
-/* Behind the opening quote, with `used` bytes in `out` already. out: NULL: passed over. */
+/* Reads the rest of a string, after the opening quote, when `out` already holds `used` bytes. out NULL: the string is skipped. */
 static enum stk_status take_rest(struct stk_json *j, char *out, size_t capacity, size_t *used)
 {
 	while (j->at < j->end && *j->at != '"') {
@@ -220,7 +220,7 @@ enum stk_status stk__json_real(struct stk_json *j, double *out)
 	return stk__take_real(&j->at, j->end, out) ? STK_OK : stk__json_bad(j, "a number is expected");
 }
 
-/* Digits alone, as most whole numbers are written. */
+/* Reads a number of only digits, as most whole numbers are written. */
 static bool take_plain(struct stk_json *j, int64_t *out)
 {
 	enum { EXACT = 15 };
@@ -309,7 +309,7 @@ enum stk_status stk__json_skip(struct stk_json *j)
 	return skip_value(j, 0);
 }
 
-/* A key that is longer than any that is asked for comes as "". Plain ones, which are nearly all, are gone through once. */
+/* Reads a key. A key that is longer than any known one is returned as "". Keys without escapes, which are nearly all, are read in one pass. */
 static enum stk_status take_key(struct stk_json *j, char key[KEY])
 {
 	size_t used = 0;

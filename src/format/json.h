@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * JSON, read once from end to end without a tree of it, which would take ten times the text's size: whoever reads knows what comes and takes it.
+ * Parses JSON in one pass, without building a tree, which would take ten times the text's size: the caller knows the expected structure and takes value by
+ * value.
  *
- * Functions take a value at `at`, behind any blanks, and leave `at` behind it. Text is UTF-8 as it is; a string that holds a zero byte is refused. */
+ * Functions take the value at `at`, after any blanks, and move `at` past it. Text is UTF-8 and is not converted; a string that holds a zero byte is refused. */
 #ifndef STK_FORMAT_JSON_H
 #define STK_FORMAT_JSON_H
 
@@ -12,33 +13,33 @@
 
 struct stk_json {
 	const char *at, *end, *begin;
-	int64_t offset;   /* of `begin` in the file */
-	bool whole;       /* begin to end is all of the file: messages tell the line, and that the file is empty or ends early */
+	int64_t offset;   /* offset of `begin` in the file */
+	bool whole;       /* begin to end is the whole file: messages then name the line, and say if the file is empty or ends early */
 	const char *path; /* named in messages */
-	void *user;       /* whoever reads */
+	void *user;       /* the caller's */
 	struct stk_error *err;
 };
 
 enum { STK_JSON_DEPTH = 64 }; /* values nested more deeply are refused */
 
-/* Fails with STK_CORRUPT: the file, the byte, the line where it is known, and what is wrong there. */
+/* Fails with STK_CORRUPT: names the file, the byte, the line if it is known, and what is wrong there. */
 STK_MUST_USE enum stk_status stk__json_bad(const struct stk_json *j, const char *what);
 
 void stk__json_blanks(struct stk_json *j);
-bool stk__json_take(struct stk_json *j, char c); /* true and behind it where c is next */
-bool stk__json_is(struct stk_json *j, char c);   /* true where c is next */
-bool stk__json_null(struct stk_json *j);         /* true and behind it where null is next */
+bool stk__json_take(struct stk_json *j, char c); /* consumes `c` if it is the next character, and returns whether it was */
+bool stk__json_is(struct stk_json *j, char c);   /* returns whether `c` is the next character */
+bool stk__json_null(struct stk_json *j);         /* consumes null if it comes next, and returns whether it did */
 
-/* Copied, without escapes, with a NUL; what does not fit in `capacity` is refused. */
+/* Copies a string, without escapes, with a NUL; refuses one that does not fit in `capacity`. */
 STK_MUST_USE enum stk_status stk__json_string(struct stk_json *j, char *out, size_t capacity);
-/* A view of the text itself where the string has no escapes; else of `room`, into which it is copied. Not NUL-terminated. */
+/* Returns a view of the text itself if the string has no escapes; otherwise copies it to `room` and returns a view of that. Not NUL-terminated. */
 STK_MUST_USE enum stk_status stk__json_view(struct stk_json *j, char *room, size_t capacity, const char **text, size_t *n);
 STK_MUST_USE enum stk_status stk__json_real(struct stk_json *j, double *out);
 STK_MUST_USE enum stk_status stk__json_whole(struct stk_json *j, int64_t *out); /* within 2^53, also as 1.0 or 1e3 */
 STK_MUST_USE enum stk_status stk__json_bool(struct stk_json *j, bool *out);
-STK_MUST_USE enum stk_status stk__json_skip(struct stk_json *j); /* any value */
+STK_MUST_USE enum stk_status stk__json_skip(struct stk_json *j); /* skips any value */
 
-/* Calls `entry` for each entry of an object ('{'), behind its colon, or of a list ('['), where key is "". */
+/* Calls `entry` for each entry of an object ('{'), with `at` after the colon, or of a list ('['), with key "". */
 STK_MUST_USE enum stk_status stk__json_each(
 	struct stk_json *j, char open, enum stk_status (*entry)(struct stk_json *j, const char *key, void *user), void *user);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The list itself: names in one block, an offset a file, and its fingerprint. */
+ * The list itself: names in one block, one offset for each file, and its fingerprint. */
 #include "format/list.h"
 
 #include "base/error.h"
@@ -15,7 +15,7 @@ static enum stk_status no_memory(struct stk_error *err, const struct stk_file_li
 	return stk__fail(err, STK_NO_MEMORY, "out of memory for the list of files, at %lld files", (long long)l->size);
 }
 
-/* Room for `need` elements in *array, doubling. False: out of memory. */
+/* Makes room for `need` elements in *array, by doubling. Returns false if memory is short. */
 static bool reserve(void *array, int64_t *capacity, int64_t need, size_t element)
 {
 	if (need <= *capacity)
@@ -123,7 +123,7 @@ uint64_t stk__hash_bytes(uint64_t h, const void *data, size_t n)
 
 static int64_t folder_of(const struct stk_file_list *l, int64_t i)
 {
-	int64_t low = 0, high = l->folder_count; /* the last folder whose first is <= i: those of empty folders come before */
+	int64_t low = 0, high = l->folder_count; /* finds the last folder whose first is <= i; empty folders come before it */
 	while (high - low > 1) {
 		int64_t middle = low + (high - low) / 2;
 		if (l->folders[middle].first <= i)

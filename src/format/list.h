@@ -1,81 +1,81 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The inside of stk_file_list, for the files that fill one. While it is filled it has one owner. */
+ * The members of stk_file_list, for the files that fill one. Only one thread may use a list while it is filled. */
 #ifndef STK_FORMAT_LIST_H
 #define STK_FORMAT_LIST_H
 
 #include "format/format.h"
 
-/* Files first .. (next folder's first) - 1 lie in it. */
+/* A folder. Its files are first .. (next folder's first) - 1. */
 struct stk_list_folder {
 	int64_t first;
 	uint64_t name; /* offset into names: the class folder's name */
 };
 
 struct stk_file_list {
-	char *root;  /* put before each path with '/', or "" */
-	char *names; /* each with its NUL, and a struct stk_list_object behind a file's if `sized` */
+	char *root;  /* put before each path with a '/', or "" */
+	char *names; /* NUL-terminated each; if `sized`, a struct stk_list_object follows the name of each file */
 	uint64_t names_size, names_capacity;
 	uint64_t *files; /* offsets into names */
 	int64_t size, capacity;
-	int32_t *labels;                 /* of files; NULL: the folder's number */
-	struct stk_list_folder *folders; /* none where labels are the caller's */
+	int32_t *labels;                 /* of files; NULL: the label is the folder's number */
+	struct stk_list_folder *folders; /* empty if the caller gives the labels */
 	int64_t folder_count, folder_capacity;
 	uint64_t fingerprint;
-	bool sized;             /* what is known of files stands behind their names */
-	int64_t skipped;        /* files and folders of the tree that were met and not taken */
-	char skipped_text[400]; /* what they are, in words */
+	bool sized;             /* sizes and ETags of files follow their names */
+	int64_t skipped;        /* files and folders of the tree that were found but not used */
+	char skipped_text[400]; /* describes them in words */
 };
 
 STK_MUST_USE enum stk_status stk__list_add_file(struct stk_file_list *l, const char *name, size_t n, struct stk_error *err);
-/* What a listing says of a file. tag: a hash of its ETag; 0: there is none. */
+/* A listing's data about a file. tag: a hash of its ETag; 0: not known. */
 struct stk_list_object {
 	int64_t size;
 	uint64_t tag;
 };
-/* To a list that is sized. */
+/* Appends a file to a list that is sized. */
 STK_MUST_USE enum stk_status stk__list_add_sized(
 	struct stk_file_list *l, const char *name, size_t n, struct stk_list_object object, struct stk_error *err);
 struct stk_list_object stk__list_object(const struct stk_file_list *l, int64_t i);
-/* Appends a file with a label of its own. */
+/* Appends a file with its own label. */
 STK_MUST_USE enum stk_status stk__list_add_labelled(
 	struct stk_file_list *l, const char *name, size_t n, int32_t label, struct stk_error *err);
 STK_MUST_USE enum stk_status stk__list_add_folder(struct stk_file_list *l, const char *name, struct stk_error *err);
 
-/* Of a list that is filled. */
+/* Computes the fingerprint of a complete list. */
 uint64_t stk__list_fingerprint(const struct stk_file_list *l);
 
-/* Fill a list whose root is set. */
+/* Fill a list whose root is set: from a local tree, ... */
 STK_MUST_USE enum stk_status stk__list_read_tree(struct stk_file_list *l, const struct stk_file_list_options *o, struct stk_error *err);
-/* The same of a root that is s3://BUCKET/PREFIX. */
+/* ... or from a bucket, if the root is s3://BUCKET/PREFIX. */
 STK_MUST_USE enum stk_status stk__list_read_bucket(struct stk_file_list *l, const struct stk_file_list_options *o, struct stk_error *err);
-/* text: `size` bytes, not modified; path names it in errors. */
+/* Parses a list in text form. text: `size` bytes, not modified; path: its name in errors. */
 STK_MUST_USE enum stk_status stk__list_parse(
 	struct stk_file_list *l, const char *text, size_t size, const char *path, struct stk_error *err);
 
-/* An index (stoker/index.h) of n bytes; path names it in errors. The root is the index's, unless a file_list has one of its own. */
+/* Parses an index (stoker/index.h) of n bytes; path: its name in errors. The root is the index's, unless options give another root. */
 STK_MUST_USE enum stk_status stk__index_parse(struct stk_file_list *l, const struct stk_file_list_options *o, const uint8_t *data, size_t n,
 	const char *path, struct stk_error *err);
 bool stk__is_index(const void *data, size_t n);
 bool stk__is_index_file(const char *path);
 
-bool stk__is_uri(const char *path); /* "scheme://..." */
-/* For messages about a path that is not there: how a URI is written, if it may have been meant as one ("S3://b", "s3:/b"); else "". */
+bool stk__is_uri(const char *path); /* returns whether it has the form "scheme://..." */
+/* For messages about a path that does not exist: returns how a URI is written, if the path may have been meant as one ("S3://b", "s3:/b"); else "". */
 const char *stk__uri_hint(const char *path);
-/* Bytes of an object by one request, waited for, readable 64 past the end; free with stk__free. length -1: all of it, STK_LIMIT above `limit`. object: what
- * the source says of it, nullable. access: who may end the wait, on the thread that makes a pipeline; else NULL. */
+/* Reads bytes of an object by one request and waits for them; 64 bytes past the end are readable. Free with stk__free. length -1: the whole object,
+ * STK_LIMIT above `limit`. object: the source's data about the object, nullable. access: can end the wait, on the thread that makes a pipeline; else NULL. */
 struct stk_object;
 STK_MUST_USE enum stk_status stk__read_object(const struct stk_access *access, struct stk_io *io, const char *uri, int64_t offset,
 	int64_t length, size_t limit, uint8_t **out, size_t *size, struct stk_object *object, struct stk_error *err);
 
-/* A whole file's bytes, of a path or a URI, readable 64 past the end; free with stk__free. STK_LIMIT above `limit`. */
+/* Reads a whole file, by path or URI; 64 bytes past the end are readable. Free with stk__free. STK_LIMIT above `limit`. */
 STK_MUST_USE enum stk_status stk__read_whole(const char *path, size_t limit, uint8_t **out, size_t *size, struct stk_error *err);
-/* The same by a pipeline's storage, while that pipeline is made. access: nullable. */
+/* Like stk__read_whole, but with a pipeline's storage, while that pipeline is made. access: nullable. */
 STK_MUST_USE enum stk_status stk__access_read(
 	const struct stk_access *access, const char *path, size_t limit, uint8_t **out, size_t *size, struct stk_error *err);
-/* Writes a file, whole or not at all: under another name first. what: "index", in messages. */
+/* Writes a file completely or not at all: under another name first, which is then renamed. what: "index", in messages. */
 STK_MUST_USE enum stk_status stk__write_whole(const char *path, const void *data, size_t n, const char *what, struct stk_error *err);
-/* 64 bits of n bytes, chained: mixes 8 bytes at a time (SplitMix64's finaliser). */
+/* Hashes n bytes to 64 bits, chained with h: mixes 8 bytes at a time (SplitMix64's finaliser). */
 uint64_t stk__hash_bytes(uint64_t h, const void *data, size_t n);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Class folders of a bucket: "folders" are what keys have in common up to a slash. All classes are listed at once (list_sweep.h). Classes and files then
- * come in the order that a local tree has. */
+ * Lists the class folders of a bucket: "folders" are common prefixes of keys up to a slash. All classes are listed at once (list_sweep.h). Classes and files
+ * then get the order of a local tree. */
 #include "format/list_census.h"
 #include "format/list_sweep.h"
 #include "format/s3_page.h"
@@ -19,9 +19,9 @@ struct bucket {
 	const char *prefix; /* of the root: "" or "a/b" */
 	struct stk_list_census census;
 	struct stk_file_list classes; /* found in the root */
-	char *root;                   /* the prefix that its keys begin with */
-	char **prefixes;              /* of what is listed: of the root, then of each class */
-	struct stk_file_list *files;  /* of each class, by their names from its prefix on */
+	char *root;                   /* the prefix of its keys */
+	char **prefixes;              /* the prefixes to list: the root's, then each class's */
+	struct stk_file_list *files;  /* for each class, its files by their names after its prefix */
 };
 
 /* ---- entries ---- */
@@ -32,7 +32,7 @@ static const char *last_part(const char *name)
 	return slash ? slash + 1 : name;
 }
 
-/* What lies behind the prefix, NULL for the prefix itself. */
+/* Returns the part of the key after the prefix; NULL for the prefix itself. */
 static const char *below(const char *prefix, const char *key)
 {
 	size_t n = strlen(prefix);
@@ -44,7 +44,7 @@ static const char *class_name(const struct bucket *b, int64_t which)
 	return b->classes.names + b->classes.files[which];
 }
 
-/* Keys that end in a slash stand for folders: what some tools put there so that empty ones can be seen. */
+/* Keys that end in a slash stand for folders: some tools create them to make empty folders visible. */
 static bool is_file(const char *name)
 {
 	return name && name[strlen(name) - 1] != '/';

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* DALI's default filters, as far as this build decodes such files. */
+/* Returns whether a name passes DALI's default filters, as far as this build decodes such files. */
 static bool is_default(const char *name, bool case_sensitive)
 {
 	const char *dot = strrchr(name, '.');
@@ -99,7 +99,7 @@ static const char *plural(int64_t n)
 	return n == 1 ? "" : "s";
 }
 
-/* The most frequent ones first, and equally frequent ones by name: the order in which a folder gives its files is the file system's. */
+/* Orders endings by frequency, and equally frequent ones by name, since the order of a folder's files depends on the file system. */
 static bool stands_before(const struct stk_list_census *c, int a, int b)
 {
 	if (c->endings[a].count != c->endings[b].count)
@@ -107,7 +107,7 @@ static bool stands_before(const struct stk_list_census *c, int a, int b)
 	return strcmp(c->endings[a].name, c->endings[b].name) < 0;
 }
 
-/* The ending that stands next behind another (-1: the first); -1: none does. */
+/* Returns the ending that follows another one in that order (-1: the first); -1: none follows. */
 static int ending_after(const struct stk_list_census *c, int at)
 {
 	int next = -1;
@@ -117,7 +117,7 @@ static int ending_after(const struct stk_list_census *c, int at)
 	return next;
 }
 
-/* ".txt (12), .npy (3), 1 without an ending" */
+/* Writes ".txt (12), .npy (3), 1 without an ending". */
 static void list_endings(const struct stk_list_census *c, char *text, size_t capacity)
 {
 	size_t used = 0;
@@ -188,7 +188,7 @@ static enum stk_status say_no_files(
 		plural(classes), o->file_filters ? "file_filters" : "an image's ending", endings);
 }
 
-/* Says why there are fewer samples than files. */
+/* Explains why there are fewer samples than files. */
 static void tell_skipped(const struct stk_list_census *c, struct stk_file_list *l, int64_t beside)
 {
 	char endings[240], *text = l->skipped_text;

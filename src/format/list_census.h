@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What trees of class folders have in common, wherever they lie: which names are taken, in which order, and what is said of the rest. */
+ * Shared by local and remote trees of class folders: which names are used, in which order, and how messages describe the others. */
 #ifndef STK_FORMAT_LIST_CENSUS_H
 #define STK_FORMAT_LIST_CENSUS_H
 
@@ -9,7 +9,7 @@
 
 enum { STK_CENSUS_ENDINGS = 6, STK_CENSUS_ENDING = 16 };
 
-/* What was met and not taken, for the error that says why the list is empty. */
+/* Counts of files and folders that were not used, for the error that explains why the list is empty. */
 struct stk_list_census {
 	struct {
 		char name[STK_CENSUS_ENDING];
@@ -22,24 +22,25 @@ struct stk_list_census {
 	char deep[NAME_MAX + 1]; /* a class folder that holds folders */
 };
 
-/* True if a name passes the file filters, or those of class folders. */
+/* Return whether a name passes the filters of files, or those of class folders. */
 bool stk__list_wants(const struct stk_file_list_options *o, const char *name);
 bool stk__list_wants_class(const struct stk_file_list_options *o, const char *name);
 
-/* A file in the root, and one in a class folder that is not taken. */
+/* Count a file in the root, and a file in a class folder that is not used. */
 void stk__census_beside(struct stk_list_census *c, const struct stk_file_list_options *o, const char *name);
 void stk__census_other(struct stk_list_census *c, const char *name);
-/* A folder in a class folder, which is not read. */
+/* Counts a folder in a class folder, which is not read. */
 void stk__census_folder(struct stk_list_census *c, const char *class_name);
 
-/* Files from `first` on: by name, or by folder and then by name, as Python sorts what os.walk gives. */
+/* Sorts the files from `first` on: by name, or by folder and then by name, as Python sorts the results of os.walk. */
 void stk__list_sort(struct stk_file_list *l, int64_t first, bool by_folder);
-/* The files from `first` on are those of the class `name`, complete. */
+/* Completes a class: the files from `first` on are those of the class `name`. */
 STK_MUST_USE enum stk_status stk__list_end_class(struct stk_file_list *l, const struct stk_file_list_options *o, struct stk_list_census *c,
 	int64_t first, const char *name, struct stk_error *err);
-/* There is no class folder: says what there is instead. */
+/* Returns the error for a root without class folders, which describes what the root contains. */
 STK_MUST_USE enum stk_status stk__census_no_classes(const struct stk_list_census *c, const struct stk_file_list *l, struct stk_error *err);
-/* All classes have been read: fails where they hold nothing, else notes what was left out. beside: images in the root. */
+/* Ends the census after all classes have been read: fails if they contain no files, else keeps the description of unused files. beside: number of images in
+ * the root. */
 STK_MUST_USE enum stk_status stk__census_end(const struct stk_list_census *c, struct stk_file_list *l,
 	const struct stk_file_list_options *o, int64_t beside, struct stk_error *err);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Where a list of files comes from: names that were given, a text, an index, a tree, a bucket. */
+ * Makes a list of files from its source: given names, a text, an index, a tree or a bucket. */
 #include "format/list.h"
 
 #include "base/error.h"
@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-/* Gives back what doubling took in excess; where realloc fails nothing changes. */
+/* Releases the memory that doubling allocated in excess; if realloc fails, nothing changes. */
 static void shrink(struct stk_file_list *l)
 {
 	char *names = stk__realloc(l->names, l->names_size);
@@ -37,7 +37,7 @@ static enum stk_status add_given(struct stk_file_list *l, const struct stk_file_
 	return status;
 }
 
-/* A text, or an index. */
+/* Reads a list in text form, or an index. */
 static enum stk_status read_list(struct stk_file_list *l, const struct stk_file_list_options *o, const char *path, struct stk_error *err)
 {
 	uint8_t *text = NULL;
@@ -51,13 +51,13 @@ static enum stk_status read_list(struct stk_file_list *l, const struct stk_file_
 	return status;
 }
 
-/* file_root without slashes at its end; a list without one is relative to its own folder, as in DALI. */
+/* Copies file_root without slashes at its end; a list without file_root is relative to its own folder, as in DALI. */
 static char *copy_root(const struct stk_file_list_options *o)
 {
 	const char *slash = o->file_list ? strrchr(o->file_list, '/') : NULL;
 	const char *root = o->file_root ? o->file_root : slash ? o->file_list : "";
 	size_t n = o->file_root ? strlen(root) : slash ? (size_t)(slash - root) + 1 : 0;
-	while (n > 1 && root[n - 1] == '/' && !(n > 2 && root[n - 2] == '/' && root[n - 3] == ':')) /* "s3://" stays a URI */
+	while (n > 1 && root[n - 1] == '/' && !(n > 2 && root[n - 2] == '/' && root[n - 3] == ':')) /* "s3://" must stay a URI */
 		n--;
 	char *copy = stk__alloc(n + 1);
 	if (copy) {

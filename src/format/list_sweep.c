@@ -11,10 +11,10 @@
 #include <pthread.h>
 #include <string.h>
 
-/* MOST_EMPTY: pages in a row that bring nothing new. Where millions of objects were deleted, some hundred such pages follow each other. */
+/* MOST_EMPTY: limit of consecutive pages without new names. If millions of objects were deleted, some hundred such pages follow each other. */
 enum { AT_A_TIME = 64, CUTS_A_PAGE = 8, MOST_CUTS = 512, MOST_EMPTY = 5000 };
 
-/* Hashes of names, to find one that comes twice: slots, a power of two, of which 0 is free. */
+/* Hashes of names, to find repeated ones: a power of two of slots, in which 0 means free. */
 struct name_set {
 	uint64_t *slots;
 	size_t size, used;
@@ -26,44 +26,44 @@ struct run;
 struct whole {
 	const char *prefix;
 	struct stretch *first;
-	int64_t under_way, pages; /* pages: all that have come */
+	int64_t under_way, pages; /* pages: all that have arrived */
 	bool plain;               /* must not be cut: the store returned keys out of order or ignored start-after */
-	bool spoilt;              /* that was found too late: it is listed anew, in one */
+	bool spoilt;              /* this was found too late: the prefix is listed again without cuts */
 	bool seen[128];           /* characters of its names */
 };
 
-/* Keys behind `after`, up to and with `until`. */
+/* Keys after `after`, up to and including `until`. */
 struct stretch {
 	struct run *run;
 	struct whole *whole;
-	struct stretch *right, *queued; /* the next one in the order of keys; in a queue */
+	struct stretch *right, *queued; /* the next one in the order of keys; the next one in a queue */
 	char *after, *until;            /* NULL: from the beginning; to the end */
-	struct stk_text first, last;    /* of the page that came last, and of all pages */
+	struct stk_text first, last;    /* keys of the last page, and of all pages */
 	struct stk_text uri, token;
-	struct stk_file_list objects, folders; /* what has come */
+	struct stk_file_list objects, folders; /* entries that have arrived */
 	struct stk_request request;
 	bool asked, ended;
-	bool disorder; /* a page's keys do not follow each other */
-	/* Pages without an end. `marked`: hash of the token of a page before, which moves to the present page after 1, 2, 4, ... pages: so a cycle of tokens of any
-	 * length comes by it (Brent). */
+	bool disorder; /* keys of a page are out of order */
+	/* Detection of endless pages. `marked`: hash of an earlier page's token, which is replaced by the present page's after 1, 2, 4, ... pages: so a cycle of
+  * tokens of any length comes back to it (Brent). */
 	uint64_t marked;
 	int64_t pages, mark_at;
-	int64_t empty;                              /* pages in a row that brought nothing new */
-	struct name_set objects_seen, folders_seen; /* after disorder: of all that has come */
+	int64_t empty;                              /* consecutive pages without new entries */
+	struct name_set objects_seen, folders_seen; /* after disorder: all entries that have arrived */
 };
 
 struct run {
 	struct stk_sweep *sweep;
 	struct whole *wholes;
 	int64_t count, begun;
-	int64_t under_way;       /* requests */
-	struct stretch *waiting; /* parts that nobody has asked for yet */
+	int64_t under_way;       /* requests in flight */
+	struct stretch *waiting; /* parts that are not requested yet */
 	int64_t n_waiting;
 	bool given_up;
-	int64_t told_ns; /* when access->listed last was */
+	int64_t told_ns; /* last call of access->listed */
 	pthread_mutex_t lock;
 	pthread_cond_t come;
-	struct stretch *pages; /* with the lock: whose page has come */
+	struct stretch *pages; /* guarded by the lock: stretches whose page has arrived */
 };
 
 static enum stk_status no_memory(const struct run *r, struct stk_error *err)
@@ -73,7 +73,7 @@ static enum stk_status no_memory(const struct run *r, struct stk_error *err)
 
 /* ---- names that come twice ---- */
 
-/* The slot of the name, or the free one where it would be. */
+/* Returns the slot of the name, or the free slot for it. */
 static size_t find_slot(const struct name_set *s, uint64_t hash)
 {
 	size_t at = hash & (s->size - 1);
@@ -104,7 +104,7 @@ static bool is_listed(const struct stk_file_list *l, const char *name)
 	return listed;
 }
 
-/* Adds a name to the set. again: it is in the list. False: out of memory. */
+/* Adds a name to the set. again: set if the name is in the list already. Returns false if memory is short. */
 static bool set_add(struct name_set *s, const struct stk_file_list *l, const char *name, bool *again)
 {
 	if (2 * s->used >= s->size && !grow_set(s))
@@ -117,7 +117,7 @@ static bool set_add(struct name_set *s, const struct stk_file_list *l, const cha
 	return true;
 }
 
-/* All names of a list that is otherwise unknown to the set. */
+/* Adds all names of a list, none of which is in the set yet. */
 static bool set_fill(struct name_set *s, const struct stk_file_list *l)
 {
 	bool again, ok = true;
@@ -163,7 +163,7 @@ static struct stretch *new_stretch(struct run *r, struct whole *w)
 	return t;
 }
 
-/* The part behind `at` becomes a stretch of its own. */
+/* Makes the part after `at` a stretch of its own. */
 static bool cut_at(struct stretch *t, const char *at)
 {
 	struct run *r = t->run;
@@ -195,9 +195,9 @@ static enum kind kind_of(int c)
 	return c >= '0' && c <= '9' ? DIGIT : c >= 'a' && c <= 'z' ? SMALL : c >= 'A' && c <= 'Z' ? CAPITAL : SIGN;
 }
 
-/* Candidate cut positions, from left to right: the last key up to some position, then a larger character of the same kind that this
- * prefix's names use, since where one key has a digit others mostly have one too. Where the page's own keys differ is the finest place,
- * since cuts further to the right in a name would lie within a page. None lies inside a folder that is listed as one. */
+/* Finds candidates for cuts, from left to right: the last key up to some position, then a larger character of the same kind that this prefix's names use,
+ * since other keys mostly have a digit where one key has a digit. The position is at most the one at which the page's own keys differ, since cuts further to
+ * the right in a name would lie within a page. No cut lies inside a folder that is listed as one entry. */
 static int find_cuts(const struct stretch *t, char (*cuts)[STK_S3_LONGEST_KEY + 2], int most)
 {
 	const struct stk_sweep *s = t->run->sweep;
@@ -214,7 +214,7 @@ static int find_cuts(const struct stretch *t, char (*cuts)[STK_S3_LONGEST_KEY + 
 	for (size_t i = depth + 1; i-- > 0;) {
 		const unsigned char here = (unsigned char)last[i];
 		if (here >= 0x80 || base + i + 1 > STK_S3_LONGEST_KEY)
-			continue; /* nothing behind it is ASCII */
+			continue; /* no later character is ASCII */
 		for (int c = here + 1; c < 0x7f && n < most; c++) {
 			if (!t->whole->seen[c] || kind_of(c) != kind_of(here) || (*s->delimiter && c == *s->delimiter))
 				continue;
@@ -227,20 +227,20 @@ static int find_cuts(const struct stretch *t, char (*cuts)[STK_S3_LONGEST_KEY + 
 	return n;
 }
 
-/* More is to come, and there are requests to spare. */
+/* Cuts a stretch if more pages follow and there are requests to spare. */
 static bool cut(struct stretch *t)
 {
 	struct run *r = t->run;
 	int64_t most = AT_A_TIME - r->under_way - r->n_waiting, by_pages = t->whole->pages * CUTS_A_PAGE;
 	most = most < by_pages ? most : by_pages;
 	if (t->whole->plain || r->begun < r->count || most < 1 || !t->last.length)
-		return true; /* the last: pages so far were empty, as those of deleted keys are, and no key says where to cut */
+		return true; /* the last key: pages so far were empty, as after deletions, and no key shows where to cut */
 	char(*cuts)[STK_S3_LONGEST_KEY + 2] = stk__alloc(MOST_CUTS * sizeof *cuts);
 	if (!cuts)
 		return false;
 	bool ok = true;
 	const int n = find_cuts(t, cuts, MOST_CUTS), take = n < most ? n : (int)most;
-	for (int i = take - 1; i >= 0 && ok; i--) /* from the right, each off what is left of the stretch */
+	for (int i = take - 1; i >= 0 && ok; i--) /* from the right, each cut off the remaining stretch */
 		ok = cut_at(t, cuts[(int64_t)i * n / take]);
 	stk__free(cuts);
 	return ok;
@@ -259,7 +259,7 @@ static void page_came(struct stk_request *request)
 	pthread_mutex_unlock(&r->lock);
 }
 
-/* NULL: whoever waits for the listing gives it up. */
+/* Waits for a page. Returns NULL if the caller cancels the listing. */
 static struct stretch *wait_page(struct run *r)
 {
 	bool on = true;
@@ -289,7 +289,7 @@ static enum stk_status ask_page(struct stretch *t, struct stk_error *err)
 	return STK_OK;
 }
 
-/* Requests that are under way end with STK_CANCELLED, and are waited for as ever. */
+/* Cancels the requests in flight, which end with STK_CANCELLED, and waits for them. */
 static enum stk_status give_up(struct run *r, struct stk_error *err)
 {
 	r->given_up = true;
@@ -300,7 +300,7 @@ static enum stk_status give_up(struct run *r, struct stk_error *err)
 	return stk__fail(err, STK_CANCELLED, "%s: listing it was interrupted", r->sweep->root);
 }
 
-/* Reports the message of the request's error, with the name that the user gave. */
+/* Returns the error of the request, with the name that the user gave. */
 static enum stk_status page_failed(struct stretch *t, struct stk_error *err)
 {
 	struct stk_request *q = &t->request;
@@ -313,34 +313,34 @@ static enum stk_status page_failed(struct stretch *t, struct stk_error *err)
 	return status;
 }
 
-/* Out of order: from here on each name is looked for among those that have come. False: out of memory. */
+/* After disorder, each name is searched among those that have arrived. Returns false if memory is short. */
 static bool begin_sets(struct stretch *t)
 {
 	return t->objects_seen.size ||
 	       (grow_set(&t->objects_seen) && set_fill(&t->objects_seen, &t->objects) && set_fill(&t->folders_seen, &t->folders));
 }
 
-/* A key or a folder, as it comes. *take: it is new, and this stretch's. `before`: the entry of the same kind before it on this page. Of a store that keeps the
- * order of keys no name comes twice; of another, a folder may, and an object that does would be two samples. */
+/* Decides about a key or a folder. *take: it is new and belongs to this stretch. `before`: the previous entry of the same kind on this page. A store that
+ * keeps the order of keys repeats no name; another store may repeat a folder, but a repeated object would be two samples. */
 static enum stk_status take_in(struct stretch *t, const char *key, bool folder, struct stk_text *before, bool *take, struct stk_error *err)
 {
 	const size_t base = strlen(t->whole->prefix);
 	bool again = false;
 	*take = false;
 	if (strncmp(key, t->whole->prefix, base) != 0)
-		return STK_OK; /* what the store should not have sent */
+		return STK_OK; /* the store should not have sent this */
 	t->disorder |= (t->after && strcmp(key, t->after) <= 0) || (before->length && strcmp(before->s, key) >= 0) ||
 		       (t->last.length && strcmp(key, t->last.s) <= 0);
 	before->length = 0;
 	stk__text_add(before, "%s", key);
 	if (t->until && strcmp(key, t->until) > 0) {
-		t->ended = true; /* it belongs to the stretch to the right */
+		t->ended = true; /* the key belongs to the stretch to the right */
 		return STK_OK;
 	}
 	if (t->disorder &&
 		!(begin_sets(t) && set_add(folder ? &t->folders_seen : &t->objects_seen, folder ? &t->folders : &t->objects, key, &again)))
 		return no_memory(t->run, err);
-	if (again && !folder && !t->after && !t->right) /* a stretch of several is listed anew */
+	if (again && !folder && !t->after && !t->right) /* otherwise the prefix is listed again without cuts */
 		return stk__fail(err, STK_CORRUPT,
 			"%s: the store lists %s twice, so that its listing is not to be relied on: give the files, or a list of them",
 			t->run->sweep->root, key);
@@ -354,11 +354,11 @@ static enum stk_status take_in(struct stretch *t, const char *key, bool folder, 
 	return STK_OK;
 }
 
-/* A page, while it is read. */
+/* A page while it is read. */
 struct reading {
 	struct stretch *t;
-	struct stk_text objects, folders; /* the last of either */
-	struct stk_text first;            /* of both */
+	struct stk_text objects, folders; /* the last entry of each */
+	struct stk_text first;            /* of both kinds */
 };
 
 static void see(struct reading *p, const char *key)
@@ -391,7 +391,7 @@ static enum stk_status take_folder(void *user, const char *prefix, struct stk_er
 	return stk__list_add_file(&p->t->folders, prefix, strlen(prefix), err);
 }
 
-/* Where the stretch stands after a page, by the larger of its last entries. */
+/* Updates the stretch's last key after a page, to the larger of its last entries. */
 static bool move_on(struct reading *p)
 {
 	struct stretch *t = p->t;
@@ -404,7 +404,7 @@ static bool move_on(struct reading *p)
 	return !t->first.failed && !t->last.failed && !a->failed && !b->failed && !p->first.failed;
 }
 
-/* The page says that there is more, by t->token. Pages that go on for ever are an error. */
+/* Checks that a page with a successor (t->token) brings progress. Endless pages are an error. */
 static enum stk_status check_progress(struct stretch *t, int64_t brought, struct stk_error *err)
 {
 	const uint64_t token = stk__xxh64(t->token.s, t->token.length, 0);
@@ -434,7 +434,7 @@ static enum stk_status take_page(struct stretch *t, struct stk_error *err)
 		return page_failed(t, err);
 	enum stk_status status = stk__s3_page_parse((const char *)q->data, q->size, t->run->sweep->root, &visitor, &t->token, err);
 	stk__buffer_release(q->buffer);
-	stk__free(q->error); /* of a try before */
+	stk__free(q->error); /* from an earlier attempt */
 	if (!status && t->token.length && !t->ended)
 		status = check_progress(t, t->objects.size + t->folders.size - before, err);
 	if (!status && !move_on(&p))
@@ -447,7 +447,7 @@ static enum stk_status take_page(struct stretch *t, struct stk_error *err)
 	if (t->disorder) {
 		t->whole->plain = true;
 		t->whole->spoilt |= t->whole->first->right != NULL;
-		t->ended = !t->token.length; /* a stretch to the end: nothing tells by its key that it lies behind */
+		t->ended = !t->token.length; /* a stretch to the end: no key shows that the listing is past it */
 	}
 	return status;
 }
@@ -470,7 +470,7 @@ static struct stretch *next_waiting(struct run *r)
 	return t;
 }
 
-/* The parts of a whole that is spoilt are not asked for any more. */
+/* Removes the waiting parts of a spoilt prefix. */
 static void drop_waiting(struct run *r, const struct whole *w)
 {
 	for (struct stretch **at = &r->waiting; *at;) {
@@ -498,7 +498,7 @@ static enum stk_status begin_more(struct run *r, struct stk_error *err)
 	return status;
 }
 
-/* To its owner, in the order of keys. */
+/* Passes the entries to the caller, in the order of keys. */
 static enum stk_status hand_over(struct run *r, struct whole *w, struct stk_error *err)
 {
 	const struct stk_sweep *s = r->sweep;
@@ -530,7 +530,7 @@ static void forget(struct run *r, struct whole *w)
 	w->spoilt = false;
 }
 
-/* A page of a stretch has been taken: what follows from it. */
+/* Continues after a page of a stretch: requests the next page, cuts the stretch, or ends it. */
 static enum stk_status go_on(struct run *r, struct stretch *t, struct stk_error *err)
 {
 	struct whole *w = t->whole;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Lists of files as text: "path label" a line, the label the last field, so that paths may hold blanks. */
+ * Reads lists of files as text: "path label" a line, where the label is the last field, so that paths may contain blanks. */
 #include "format/list.h"
 
 #include "base/error.h"

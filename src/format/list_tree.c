@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Class folders and their files, by getdents64 and the type that it gives: a stat for a link or an unknown type alone. */
+ * Reads class folders and their files by getdents64 and the entry's type. Only links and entries of unknown type need a stat. */
 #include "format/list_census.h"
 
 #include "base/error.h"
@@ -18,13 +18,13 @@
 
 enum { ENTRIES_SIZE = 128 << 10 };
 
-enum { DEEPEST = 64 }; /* folders inside each other: more are most likely a link that leads back */
+enum { DEEPEST = 64 }; /* nested folders: more are most likely caused by a link that leads back */
 
 struct walk {
 	struct stk_file_list *list;
-	struct stk_file_list below; /* folders below the class in hand, by their paths from it, as they are found */
-	const char *path;           /* of the folder in hand, from its class folder; "" for that one itself */
-	int root, class_folder;     /* open */
+	struct stk_file_list below; /* folders below the current class, by their paths from it, in the order in which they are found */
+	const char *path;           /* of the current folder, relative to its class folder; "" for the class folder itself */
+	int root, class_folder;     /* file descriptors */
 	const char *class_name;
 	const struct stk_file_list_options *options;
 	struct stk_list_census census;
@@ -48,7 +48,7 @@ static enum kind kind_of(int folder, const struct dirent64 *e)
 	return S_ISREG(st.st_mode) ? KIND_FILE : S_ISDIR(st.st_mode) ? KIND_FOLDER : KIND_OTHER;
 }
 
-/* Calls visit for each entry but . and .. . */
+/* Calls visit for each entry except . and .. . */
 static enum stk_status for_each_entry(struct walk *w, int folder, const char *path, const char *name,
 	enum stk_status (*visit)(struct walk *w, int folder, const char *folder_name, const struct dirent64 *e))
 {
@@ -70,8 +70,8 @@ static enum stk_status for_each_entry(struct walk *w, int folder, const char *pa
 	}
 }
 
-/* In the root: class folders are kept, the rest counted. A lost link is an error, since what it should lead to may be a class, and all later
- * labels would move. */
+/* Visits the root: keeps class folders and counts other entries. A link to a missing target is an error, since the target may be a class, and all later
+ * labels would change. */
 static enum stk_status visit_root(struct walk *w, int folder, const char *name, const struct dirent64 *e)
 {
 	(void)name;
@@ -93,7 +93,7 @@ static enum stk_status visit_root(struct walk *w, int folder, const char *name, 
 	}
 }
 
-/* Appends an entry of the folder in hand, with its path from the class folder. */
+/* Appends an entry of the current folder, with its path from the class folder. */
 static enum stk_status add_entry(struct walk *w, struct stk_file_list *to, const char *name)
 {
 	char path[PATH_MAX];
@@ -109,8 +109,8 @@ static bool is_folder(int at, const char *path, const struct stat *st)
 	return fstatat(at, path, &other, *path ? 0 : AT_EMPTY_PATH) == 0 && other.st_dev == st->st_dev && other.st_ino == st->st_ino;
 }
 
-/* Whether an entry of the folder in hand, which is a folder though its type does not say so, is that folder or one that holds it. Two such links would
- * otherwise be followed 2^DEEPEST times. */
+/* Returns whether an entry that is a link to a folder leads to the current folder or to one that contains it. Two such links would otherwise be followed
+ * 2^DEEPEST times. */
 static bool leads_back(const struct walk *w, int folder, const struct dirent64 *e)
 {
 	struct stat st;
@@ -139,7 +139,7 @@ static enum stk_status add_folder(struct walk *w, int folder, const struct diren
 static enum stk_status visit_class(struct walk *w, int folder, const char *name, const struct dirent64 *e)
 {
 	bool wanted = stk__list_wants(w->options, e->d_name);
-	bool asks = wanted || e->d_type == DT_DIR || (w->options->nested && e->d_type != DT_REG); /* what else it is makes no difference */
+	bool asks = wanted || e->d_type == DT_DIR || (w->options->nested && e->d_type != DT_REG); /* other types do not matter */
 	enum kind kind = asks ? kind_of(folder, e) : KIND_FILE;
 	if (wanted && (kind == KIND_FILE || kind == KIND_LOST))
 		return add_entry(w, w->list, e->d_name);
@@ -160,13 +160,13 @@ static int depth_of(const char *path)
 	return depth;
 }
 
-/* Folders below a class folder, and those below them, which are found on the way. */
+/* Reads the folders below a class folder, and their subfolders, which are found meanwhile. */
 static enum stk_status read_below(struct walk *w, int class_folder, const char *name)
 {
 	char path[PATH_MAX];
 	enum stk_status status = STK_OK;
 	for (int64_t i = 0; i < w->below.size && !status; i++) {
-		snprintf(path, sizeof path, "%s", w->below.names + w->below.files[i]); /* the list moves as it grows */
+		snprintf(path, sizeof path, "%s", w->below.names + w->below.files[i]); /* copied, since the list moves when it grows */
 		if (depth_of(path) > DEEPEST)
 			return stk__fail(w->err, STK_LIMIT,
 				"%s/%s: more than %d folders inside each other; is one of them a link that leads back?", w->list->root,

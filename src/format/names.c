@@ -22,7 +22,7 @@ void stk__names_free(struct stk_names *n)
 	*n = (struct stk_names){0};
 }
 
-/* While names are added, `at` holds offsets in place of addresses: the text moves. */
+/* While names are added, `at` contains offsets instead of addresses, since the text moves. */
 enum stk_status stk__names_add(struct stk_names *n, const char *name, size_t length, struct stk_error *err)
 {
 	if (n->count == n->room) {
@@ -110,7 +110,7 @@ static bool is_folder(int at, const struct dirent *e)
 	return fstatat(at, e->d_name, &st, 0) == 0 && S_ISDIR(st.st_mode);
 }
 
-/* below: "" for the root, else the name of the folder in it. */
+/* below: "" for the root, else the name of the subfolder. */
 static enum stk_status walk_folder(struct walk *w, const char *root, const char *below)
 {
 	char path[PATH_MAX];
@@ -135,7 +135,7 @@ static enum stk_status walk_folder(struct walk *w, const char *root, const char 
 	return s;
 }
 
-/* The folder itself stands among those in it as ".", as DALI sorts them. */
+/* The folder itself is sorted among its subfolders as ".", as in DALI. */
 static int by_folder(const void *a, const void *b)
 {
 	const char *const *x = a, *const *y = b, *in_x = strchr(*x, '/'), *in_y = strchr(*y, '/');

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Names of files without labels: those of a folder, the lines of a list, and what paths with braces and globs stand for. */
+ * Names of files without labels: those of a folder, the lines of a list, and the expansion of paths with braces and globs. */
 #ifndef STK_FORMAT_NAMES_H
 #define STK_FORMAT_NAMES_H
 
@@ -10,30 +10,30 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Zeroed: none. */
+/* A list of names; zeroed it is empty. */
 struct stk_names {
-	const char **at; /* of `text` */
+	const char **at; /* addresses in `text` */
 	size_t count, room;
 	char *text;
 	size_t size, text_room;
 };
 void stk__names_free(struct stk_names *n);
 
-/* The lines of a text file or URI, without the blanks at their ends; empty ones are left out. */
+/* Reads the lines of a text file or URI, without the blanks at their ends; skips empty lines. */
 STK_MUST_USE enum stk_status stk__names_read_list(
 	const struct stk_access *access, const char *path, struct stk_names *out, struct stk_error *err);
 
-/* Files of a local folder and of the folders in it, not deeper, whose names match the glob; sorted by folder, then by name, as paths from the
- * folder on ("a.npy", "sub/b.npy"). Hidden ones count. STK_NOT_FOUND where there is none. */
+/* Finds the files of a local folder and of its direct subfolders whose names match the pattern; sorted by folder, then by name, as paths relative to the
+ * folder ("a.npy", "sub/b.npy"). Hidden files count. STK_NOT_FOUND if there is no such file. */
 STK_MUST_USE enum stk_status stk__names_read_folder(
 	const char *folder, const char *glob, bool case_sensitive, struct stk_names *out, struct stk_error *err);
 
-/* Paths with what shells expand: "shard-{000..127}.tar", "{train,val}.tar", and of local paths * ? [a-z], sorted. A path that is the name
- * of a local file is not expanded. STK_NOT_FOUND where nothing matches. */
+/* Expands paths as shells do: "shard-{000..127}.tar", "{train,val}.tar", and for local paths * ? [a-z], sorted. A path that is the name of a local file is
+ * not expanded. STK_NOT_FOUND if a pattern matches nothing. */
 STK_MUST_USE enum stk_status stk__names_expand(
 	const struct stk_access *access, const char *const *paths, int32_t count, struct stk_names *out, struct stk_error *err);
 
-/* To fill one: `add` each name, then `settle`, which turns the offsets in `at` into addresses. */
+/* To fill a list, `add` each name, then call `settle`, which turns the offsets in `at` into addresses. */
 STK_MUST_USE enum stk_status stk__names_add(struct stk_names *n, const char *name, size_t length, struct stk_error *err);
 void stk__names_settle(struct stk_names *n);
 

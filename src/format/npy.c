@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The header is a literal of Python's with three known keys, which is all that is read here: no other expression is taken. */
+ * The header is a Python dict literal with three known keys. The parser accepts only such a literal and no other expression. */
 #include "format/npy.h"
 
 #include "base/error.h"
@@ -29,7 +29,7 @@ static void skip_blanks(struct text *t)
 		t->at++;
 }
 
-/* Takes the character if it comes next; false: it does not. */
+/* Consumes the character if it comes next; returns false if it does not. */
 static bool take(struct text *t, char c)
 {
 	skip_blanks(t);
@@ -47,7 +47,7 @@ static bool take_word(struct text *t, const char *word)
 	return found;
 }
 
-/* A string in quotes, without escapes, into out. */
+/* Reads a string in quotes, without escapes, into out. */
 static enum stk_status take_string(struct text *t, char *out, size_t capacity)
 {
 	char quote = take(t, '\'') ? '\'' : take(t, '"') ? '"' : '\0';
@@ -75,7 +75,7 @@ static enum stk_status take_extent(struct text *t, int64_t *out)
 			return bad_header(t, "an extent of more than 63 bits");
 	if (t->at == first)
 		return bad_header(t, "an extent is expected");
-	if (t->at < t->end && *t->at == 'L') /* as Python 2 wrote it */
+	if (t->at < t->end && *t->at == 'L') /* Python 2 wrote it */
 		t->at++;
 	*out = value;
 	return STK_OK;
@@ -176,7 +176,7 @@ static enum stk_status read_dict(struct text *t, struct stk_npy *out)
 	return seen == 7 ? STK_OK : bad_header(t, "it lacks descr, fortran_order or shape");
 }
 
-/* Where the header's text lies. */
+/* Finds the header's text. */
 static enum stk_status find_text(const uint8_t *data, size_t size, struct text *t)
 {
 	if (size < 10 || memcmp(data, "\x93NUMPY", 6) != 0) {

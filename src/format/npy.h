@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * NumPy's .npy files, versions 1 to 3 (numpy.lib.format): a header that is a Python dict, then the elements. */
+ * NumPy's .npy files, versions 1 to 3 (numpy.lib.format): a header that is a Python dict, followed by the elements. */
 #ifndef STK_FORMAT_NPY_H
 #define STK_FORMAT_NPY_H
 
@@ -13,13 +13,13 @@ struct stk_npy {
 	enum stk_dtype dtype;
 	int32_t ndim;
 	int64_t shape[STK_MAX_DIMS];
-	bool fortran; /* the first dim is the one whose elements lie side by side */
+	bool fortran; /* Fortran order: elements along the first dim are neighbours */
 	bool swapped; /* big-endian */
-	size_t begin; /* of the elements, in the file */
-	size_t bytes; /* of all elements; begin + bytes is at most the file's size */
+	size_t begin; /* offset of the elements in the file */
+	size_t bytes; /* size of all elements; begin + bytes is at most the file's size */
 };
 
-/* data: a whole file of `size` bytes. STK_UNSUPPORTED: it is one, of elements that no tensor holds. */
+/* Parses the header. data: a whole file of `size` bytes. STK_UNSUPPORTED: the file is valid, but no tensor can hold its elements. */
 STK_MUST_USE enum stk_status stk__npy_parse(const uint8_t *data, size_t size, struct stk_npy *out, struct stk_error *err);
 
 #endif

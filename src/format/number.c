@@ -16,7 +16,7 @@ bool stk__take_number(const char **at, const char *end, int64_t *out)
 	return *at > first;
 }
 
-/* One operation where the power of ten is exactly a double, so that it rounds once. */
+/* Scales in one operation if the power of ten is exact as a double, so that the result is rounded once. */
 static double scale(double value, int exponent)
 {
 	static const double powers[] = {1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15, 1e16, 1e17,
@@ -25,7 +25,7 @@ static double scale(double value, int exponent)
 		value *= 1e22;
 	for (; exponent < -22 && value > 0; exponent += 22)
 		value /= 1e22;
-	if (exponent > 22 || exponent < -22) /* beyond all doubles, or 0 */
+	if (exponent > 22 || exponent < -22) /* the result is infinite or 0 */
 		return exponent > 0 && value > 0 ? value * 1e22 : value;
 	return exponent < 0 ? value / powers[-exponent] : value * powers[exponent];
 }
@@ -43,7 +43,7 @@ bool stk__take_real(const char **at, const char *end, double *out)
 			continue;
 		}
 		any = true;
-		bool counts = digits < 100000000000000000; /* what comes then is beyond a double's digits */
+		bool counts = digits < 100000000000000000; /* further digits exceed a double's precision */
 		digits = counts ? digits * 10 + (*p - '0') : digits;
 		if (exponent > -10000 && exponent < 10000)
 			exponent += (counts ? 0 : 1) - behind;

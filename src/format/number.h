@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Numbers in text, whatever the locale says of points. */
+ * Parses numbers in text, independently of the locale's decimal point. */
 #ifndef STK_FORMAT_NUMBER_H
 #define STK_FORMAT_NUMBER_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
-/* A whole number of decimal digits from *at on; *at is then behind it; false: there is none, or one of more than 63 bits. */
+/* Reads a whole number of decimal digits at *at and moves *at past it. Returns false if there is no number, or one of more than 63 bits. */
 bool stk__take_number(const char **at, const char *end, int64_t *out);
 
-/* "-1.5e3", the sign, the point and the exponent being optional. Correctly rounded where there are at most 15 digits and the exponent is small. */
+/* Reads a number such as "-1.5e3", in which sign, point and exponent are optional. Correctly rounded if it has at most 15 digits and a small exponent. */
 bool stk__take_real(const char **at, const char *end, double *out);
-bool stk__skip_real(const char **at, const char *end); /* passes over one */
+bool stk__skip_real(const char **at, const char *end); /* skips a number */
 
 #endif

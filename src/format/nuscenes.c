@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Opening a set: by its index where that is current, else by its tables. */
+ * Opens a set: from its index if that is current, else from its tables. */
 #include "format/nuscenes_load.h"
 
 #include "base/error.h"
@@ -30,7 +30,7 @@ enum stk_status stk__nuscenes_load(struct stk_nuscenes *n, const char *folder, s
 {
 	struct stk_load l = {.out = n, .folder = folder, .err = err};
 	uint32_t empty;
-	enum stk_status s = stk__load_text(&l, "", 0, &empty); /* at 0, for what has no text */
+	enum stk_status s = stk__load_text(&l, "", 0, &empty); /* offset 0 stands for a missing text */
 	s = s ? s : stk__load_scenes(&l);
 	s = s ? s : stk__load_frames(&l);
 	s = s ? s : stk__load_objects(&l);
@@ -92,7 +92,7 @@ static enum stk_status fill(struct stk_nuscenes *n, const char *folder, const ch
 	if ((s = stk__nuscenes_load(n, folder, err)))
 		return s;
 	s = stk__nuscenes_index_write(n, path, stamps, index ? err : NULL);
-	return index ? s : STK_OK; /* where the tables' folder is read-only, the next start reads them again */
+	return index ? s : STK_OK; /* if the tables' folder is read-only, the next start reads them again */
 }
 
 enum stk_status stk__nuscenes_open(

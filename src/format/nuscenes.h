@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * NuScenes: what its tables say of the key frames of cameras and lidar, and what follows from it for one sample: matrices, boxes in the lidar's frame and in
- * images. The tables are read as a stream, a row at a time, and what is kept takes some 200 MB for the full set. An index beside the tables holds the
- * same and starts sooner. */
+ * NuScenes: the contents of its tables about the key frames of cameras and lidar, and values that are computed from them for one sample: matrices, boxes in
+ * the lidar's frame and in images. The tables are read as a stream, one row at a time; the result takes some 200 MB for the full set. An index next to the
+ * tables holds the same data and loads faster. */
 #ifndef STK_FORMAT_NUSCENES_H
 #define STK_FORMAT_NUSCENES_H
 
@@ -11,30 +11,30 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Where a frame stands in the one around it: a point p of it lies at R(turn) p + at. turn: w, x, y, z of any length but 0. */
+/* The place of a frame in the frame around it: a point p of the inner frame lies at R(turn) p + at. turn: w, x, y, z of any length but 0. */
 struct stk_pose {
 	double at[3], turn[4];
 };
 
 struct stk_nuscenes_scene {
-	int32_t first, count; /* of its samples, which follow each other in time */
-	uint32_t name, token; /* offsets in the texts, as all of this type here */
+	int32_t first, count; /* first sample and number of samples, which follow each other in time */
+	uint32_t name, token; /* offsets in the texts, like all members of this type here */
 };
 
 struct stk_nuscenes_sample {
-	struct stk_pose ego; /* the car in the world when the lidar's turn was taken */
+	struct stk_pose ego; /* the car in the world at the time of the lidar's scan */
 	int64_t timestamp;   /* microseconds */
-	int64_t first;       /* of its objects */
+	int64_t first;       /* first of the sample's objects */
 	int32_t count, scene, frame;
-	uint32_t token, file; /* of the lidar's points */
-	int32_t calibration;  /* of the lidar; -1: it has none, nor a file */
+	uint32_t token, file; /* file: the lidar's points */
+	int32_t calibration;  /* of the lidar; -1: the sample has no lidar, and no file of it */
 };
 
 struct stk_nuscenes_frame {
 	struct stk_pose ego;
 	int64_t timestamp;
 	uint32_t file;
-	int32_t calibration; /* -1: there is no key frame of this camera */
+	int32_t calibration; /* -1: this camera has no key frame for the sample */
 	int32_t width, height;
 };
 
@@ -48,15 +48,15 @@ struct stk_nuscenes_object {
 	struct stk_pose pose;
 	float size[3];                                        /* width, length, height */
 	float velocity[2];                                    /* NAN: not known */
-	int32_t category, lidar, radar, instance, visibility; /* lidar, radar: points in it; visibility: 1 to 4 */
+	int32_t category, lidar, radar, instance, visibility; /* lidar, radar: number of points in the object; visibility: 1 to 4 */
 };
 
 enum stk_nuscenes_part {
 	STK_NUSC_SCENES,
 	STK_NUSC_SAMPLES,
-	STK_NUSC_FRAMES, /* of each sample one for each camera */
+	STK_NUSC_FRAMES, /* for each sample one for each camera */
 	STK_NUSC_CALIBRATIONS,
-	STK_NUSC_OBJECTS, /* of each sample, in the order of the table */
+	STK_NUSC_OBJECTS, /* for each sample, in the order of the table */
 	STK_NUSC_CATEGORIES,
 	STK_NUSC_CAMERAS, /* channels */
 	STK_NUSC_TEXTS,
@@ -64,7 +64,7 @@ enum stk_nuscenes_part {
 };
 extern const size_t stk__nuscenes_element[STK_NUSC_PARTS];
 
-/* Immutable once opened: any thread. */
+/* Immutable after stk__nuscenes_open: any thread. */
 struct stk_nuscenes {
 	void *part[STK_NUSC_PARTS];
 	int64_t count[STK_NUSC_PARTS];
@@ -72,27 +72,27 @@ struct stk_nuscenes {
 	bool from_index;
 };
 
-/* What an index says of the tables that it was made from, to tell that they are still the same. */
+/* Size and time of each table from which an index was made; if they are unchanged, the index is current. */
 enum { STK_NUSC_TABLES = 10 };
 extern const char *const stk__nuscenes_tables[STK_NUSC_TABLES];
 struct stk_nuscenes_stamp {
 	int64_t size, seconds, nanoseconds;
 };
 
-/* root/version/TABLE.json. index: the file to read if it is current, and to write otherwise; NULL: root/version/stoker.index, which is left out where the
- * folder cannot be written to; "": none. */
+/* Reads root/version/TABLE.json. index: the file that is read if it is current, and written otherwise; NULL: root/version/stoker.index, which is not written
+ * if the folder is read-only; "": no index. */
 STK_MUST_USE enum stk_status stk__nuscenes_open(
 	const char *root, const char *version, const char *index, struct stk_nuscenes **out, struct stk_error *err);
 void stk__nuscenes_close(struct stk_nuscenes *n);
 
-/* The tables alone, into an empty set. */
+/* Reads only the tables, into an empty set. */
 STK_MUST_USE enum stk_status stk__nuscenes_load(struct stk_nuscenes *n, const char *folder, struct stk_error *err);
-/* *current: it was made from these tables, and is read. A damaged one is not current. */
+/* Reads an index. *current: the index was made from these tables and has been read. A damaged index is not current. */
 STK_MUST_USE enum stk_status stk__nuscenes_index_read(
 	struct stk_nuscenes *n, const char *path, const struct stk_nuscenes_stamp *stamps, bool *current, struct stk_error *err);
 STK_MUST_USE enum stk_status stk__nuscenes_index_write(
 	const struct stk_nuscenes *n, const char *path, const struct stk_nuscenes_stamp *stamps, struct stk_error *err);
-/* True where all that refers to something refers to what is there. */
+/* Returns whether all references refer to existing entries. */
 bool stk__nuscenes_sound(const struct stk_nuscenes *n);
 
 static inline const char *stk__nuscenes_text(const struct stk_nuscenes *n, uint32_t at)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The values of a sample's fields. */
+ * Computes the values of a sample's fields. */
 #include "format/nuscenes_fields.h"
 
 #include "format/nuscenes_rigid.h"
@@ -7,7 +7,7 @@
 #include <math.h>
 #include <string.h>
 
-/* What a field's first extent counts, and what follows it. */
+/* The meaning of a field's first extent, and its further extents. */
 enum shape { FILE_BYTES, SCALAR, MATRIX, BOXES, BOXES2, BOXES4, TEXT, OBJECTS, OBJECTS3, OBJECTS9, POINTS5 };
 #define FILE FILE_BYTES
 
@@ -124,7 +124,7 @@ static void put_of_camera(const struct stk_nuscenes_view *v, enum stk_nuscenes_f
 
 /* ---- objects ---- */
 
-/* How far its heading is turned from the x axis of the lidar's frame to y. */
+/* Returns the angle of its heading from the x axis of the lidar's frame towards y. */
 static float yaw_of(const struct stk_nuscenes_object *o, const struct stk_rigid *to_lidar)
 {
 	const struct stk_rigid pose = stk__rigid_of(&o->pose);
@@ -134,7 +134,7 @@ static float yaw_of(const struct stk_nuscenes_object *o, const struct stk_rigid 
 	return (float)atan2(-row[1], row[0]);
 }
 
-/* One part of a box, or of field BBOXES3D all of them, one after the other. Returns where the next one goes. */
+/* Writes one part of a box, or for field BBOXES3D all parts one after the other. Returns the place for the next one. */
 static float *put_box(const struct stk_nuscenes_object *o, enum stk_nuscenes_field f, const struct stk_rigid *to_lidar, float *out)
 {
 	bool all = f == STK_NUSC_BBOXES3D;
@@ -157,7 +157,7 @@ static float *put_box(const struct stk_nuscenes_object *o, enum stk_nuscenes_fie
 						       : (float)(to_lidar->turn[3 * i] * (double)o->velocity[0] +
 								 to_lidar->turn[3 * i + 1] * (double)o->velocity[1]);
 	if (f == STK_NUSC_VELOCITIES)
-		*out++ = 0; /* in the plane, as a vector of space, which turns with it */
+		*out++ = 0; /* the velocity lies in the plane, and is rotated as a vector of space */
 	return out;
 }
 
@@ -169,7 +169,7 @@ static void put_boxes(
 		out = put_box(stk__nuscenes_object(v->set, s->first + i), f, &to_lidar, out);
 }
 
-/* A number of an object; the 2-D fields have the same. */
+/* Returns a number of an object; the 2-D fields have the same. */
 static int32_t number_of(const struct stk_nuscenes_view *v, enum stk_nuscenes_field f, const struct stk_nuscenes_object *o)
 {
 	switch (f) {

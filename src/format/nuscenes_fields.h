@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Samples of NuScenes as a training sees them: which scenes, cameras and classes, and the values of a sample's fields. What mmdetection3d's and StreamPETR's
- * converters write into their info files is computed here when it is asked for, from the same formulas. */
+ * Samples of NuScenes as a training uses them: the selected scenes, cameras and classes, and the values of a sample's fields. The values that
+ * mmdetection3d's and StreamPETR's converters write into their info files are computed here on demand, from the same formulas. */
 #ifndef STK_FORMAT_NUSCENES_FIELDS_H
 #define STK_FORMAT_NUSCENES_FIELDS_H
 
@@ -9,7 +9,7 @@
 #include "stoker/nuscenes.h"
 #include "stoker/tensor.h"
 
-/* Name, element type, shape, one for each camera, what it is. */
+/* Name, element type, shape, whether there is one for each camera, description. */
 #define STK_NUSC_FIELDS(X)                                                                                                                 \
 	X(IMAGE, "image", STK_UINT8, FILE, true, "a camera's file")                                                                        \
 	X(IMG_TIMESTAMP, "img_timestamp", STK_FLOAT64, SCALAR, true, "when it was taken, in seconds")                                      \
@@ -50,49 +50,49 @@ enum stk_nuscenes_field {
 		STK_NUSC_FIELD_COUNT
 };
 const char *stk__nuscenes_field_name(enum stk_nuscenes_field f);
-int32_t stk__nuscenes_field_find(const char *name); /* -1: there is none */
+int32_t stk__nuscenes_field_find(const char *name); /* -1: no such field */
 bool stk__nuscenes_field_of_camera(enum stk_nuscenes_field f);
-bool stk__nuscenes_field_of_boxes(enum stk_nuscenes_field f); /* in an image */
+bool stk__nuscenes_field_of_boxes(enum stk_nuscenes_field f); /* of boxes in an image */
 
 /* ---- which samples, and how they are seen ---- */
 
-/* Immutable once made: any thread. */
+/* Immutable after it is opened: any thread. */
 struct stk_nuscenes_view {
 	struct stk_nuscenes *set;
 	int32_t cameras, camera[64];
 	int32_t classes;
 	const char *class_name[10]; /* by label */
-	int32_t *label;             /* of each category; -1: none */
-	int32_t *sample;            /* the view's samples in the set */
-	bool *starts;               /* those that begin a sequence */
-	int32_t *sequences;         /* where each begins, and where the last ends */
+	int32_t *label;             /* for each category; -1: no label */
+	int32_t *sample;            /* number in the set for each of the view's samples */
+	bool *starts;               /* whether each sample begins a sequence */
+	int32_t *sequences;         /* first sample of each sequence, and then the number of samples */
 	int64_t size, sequence_count;
 };
 
-/* Each sample must have a key frame of each camera and of the lidar. */
+/* Opens a view. Each sample must have a key frame of each camera and of the lidar. */
 STK_MUST_USE enum stk_status stk__nuscenes_view_open(
 	const struct stk_nuscenes_options *o, struct stk_nuscenes_view **out, struct stk_error *err);
 void stk__nuscenes_view_close(struct stk_nuscenes_view *v);
 
-/* "scene-0061, sample TOKEN" */
+/* Writes "scene-0061, sample TOKEN". */
 size_t stk__nuscenes_name(const struct stk_nuscenes_view *v, int64_t id, char *out, size_t capacity);
-/* The file of a camera, or of the lidar (-1), with the root. */
+/* Writes the path of a camera's file, or of the lidar's (-1), including the root. */
 size_t stk__nuscenes_path(const struct stk_nuscenes_view *v, int64_t id, int32_t camera, char *out, size_t capacity);
 uint64_t stk__nuscenes_digest(const struct stk_nuscenes_view *v, int64_t first, int64_t count);
 
 /* ---- values ---- */
 
-/* Objects that a camera sees, in the order of the sample's: what a 2-D field is made from. */
+/* An object that a camera sees, in the order of the sample's objects: the source of all 2-D fields. */
 struct stk_nuscenes_seen {
-	int32_t object; /* of the sample */
+	int32_t object; /* index among the sample's objects */
 	float box[4], center[2], depth;
 };
-/* out: room for as many as the sample has objects. Returns how many there are. */
+/* Finds the objects that a camera sees. out: must have room for all objects of the sample. Returns their number. */
 int32_t stk__nuscenes_see(const struct stk_nuscenes_view *v, int64_t id, int32_t camera, struct stk_nuscenes_seen *out);
 
-/* Type and shape. count: what the first extent is, where objects, boxes, or points are counted; bytes of a file. -1: not known, as the whole sample. */
+/* Returns type and shape. count: the first extent, a number of objects, boxes or points, or of a file's bytes; -1: not known. */
 struct stk_desc stk__nuscenes_desc(enum stk_nuscenes_field f, int64_t count);
-/* Fills a field, but for IMAGE and POINTS, which are files. seen: of the camera, for a 2-D field. begins: the sample begins a sequence. */
+/* Writes a field's values, except for IMAGE and POINTS, which are files. seen: the camera's, for a 2-D field. begins: the sample begins a sequence. */
 void stk__nuscenes_value(const struct stk_nuscenes_view *v, enum stk_nuscenes_field f, int64_t id, int32_t camera,
 	const struct stk_nuscenes_seen *seen, int32_t seen_count, bool begins, void *out);
 

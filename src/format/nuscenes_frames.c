@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Which sensors there are, the key frames that they took, and where the car stood then. Of millions of rows only key frames are kept. */
+ * Reads the sensors, their key frames, and the car's pose at each of them. Of millions of rows only key frames are kept. */
 #include "base/error.h"
 #include "base/memory.h"
 #include "format/nuscenes_load.h"
@@ -57,7 +57,7 @@ static enum stk_status take_calibration(struct stk_row *row, void *user)
 
 enum { DATA_TOKEN, DATA_SAMPLE, DATA_POSE, DATA_CALIBRATION, DATA_TIME, DATA_KEY, DATA_HEIGHT, DATA_WIDTH, DATA_FILE, DATA_COLUMNS };
 
-/* Whether a path leads below the root, as all of NuScenes' do. */
+/* Returns whether a path stays below the root, as all of NuScenes' do. */
 static bool is_below(const struct stk_cell *path)
 {
 	const char *text = path->text;
@@ -122,7 +122,7 @@ static enum stk_status take_pose(struct stk_row *row, void *user)
 	return stk__load_take_pose(row, &row->cell[1], &row->cell[2], &l->pose[id]);
 }
 
-/* Gives each key frame its pose. */
+/* Sets the pose of each key frame. */
 static enum stk_status place_poses(struct stk_load *l)
 {
 	int64_t cameras = l->out->count[STK_NUSC_CAMERAS], samples = l->out->count[STK_NUSC_SAMPLES];

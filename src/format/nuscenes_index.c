@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What was read from NuScenes' tables, kept in a file: a head, then each part as it lies in memory. It is for the machine that made it, so whatever differs
- * (the tables, this library's structs, the order of bytes) makes it no longer current, and it is made anew. */
+ * Keeps the contents of NuScenes' tables in a file: a head, then each part as it is in memory. The file is only for the machine that made it: if anything
+ * differs (the tables, this library's structs, the byte order), the index is not current and is rewritten. */
 #include "base/error.h"
 #include "base/file.h"
 #include "base/memory.h"
@@ -19,7 +19,7 @@ struct head {
 	uint64_t element[STK_NUSC_PARTS];
 	struct stk_nuscenes_stamp stamps[STK_NUSC_TABLES];
 	int64_t count[STK_NUSC_PARTS];
-	uint64_t hash; /* of the parts and of all above */
+	uint64_t hash; /* of the parts and of all fields above */
 };
 
 static void make_head(const struct stk_nuscenes_stamp *stamps, struct head *out)
@@ -53,7 +53,7 @@ static bool read_all(int fd, void *to, size_t size)
 	return true;
 }
 
-/* The parts' sizes are those that the file's size says. */
+/* Checks that the sizes of the parts add up to the file's size. */
 static bool sizes_fit(const struct head *head, int64_t size)
 {
 	int64_t left = size - (int64_t)sizeof *head;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Shared by the files that read NuScenes' tables: what is known while they are read. */
+ * Shared by the files that read NuScenes' tables: the state while they are read. */
 #ifndef STK_FORMAT_NUSCENES_LOAD_H
 #define STK_FORMAT_NUSCENES_LOAD_H
 
@@ -14,13 +14,13 @@ struct stk_load_scene {
 };
 
 struct stk_load_sample {
-	int64_t timestamp, prev, next; /* by token; -1: none */
-	int64_t place;                 /* the sample in the set; -1: not known yet */
+	int64_t timestamp, prev, next; /* numbers of tokens; -1: none */
+	int64_t place;                 /* index of the sample in the set; -1: not known yet */
 	int32_t scene;
-	bool given; /* its row was met */
+	bool given; /* its row was read */
 };
 
-/* An annotation, by token. */
+/* An annotation, indexed by the number of its token. */
 struct stk_load_object {
 	int64_t row, prev, next;
 	int32_t sample;
@@ -33,32 +33,32 @@ struct stk_load {
 	struct stk_error *err;
 	int64_t room[STK_NUSC_PARTS];
 	struct stk_tokens sensors, calibrations, scenes, samples, poses, categories, visibilities, instances, objects;
-	int32_t *sensor_camera; /* of each sensor: the camera, or STK_LIDAR or STK_NO_CAMERA */
+	int32_t *sensor_camera; /* for each sensor: the camera, or STK_LIDAR or STK_NO_CAMERA */
 	int32_t *calibration_camera, *visibility, *instance_category;
 	struct stk_load_scene *scene;
 	struct stk_load_sample *sample;
 	struct stk_load_object *object;
-	struct stk_pose *pose; /* of each token */
+	struct stk_pose *pose; /* for each token */
 	bool *pose_given;
-	int64_t *frame_pose; /* of each sample those of its cameras, then the lidar's, as numbers of tokens; -1: no key frame */
+	int64_t *frame_pose; /* for each sample those of its cameras, then the lidar's, as numbers of tokens; -1: no key frame */
 	int64_t sensor_room, calibration_room, scene_room, sample_room, object_room, visibility_room, instance_room;
 };
 
-/* A row's own token, which must be the first of its kind. */
+/* Returns the number of a row's own token, which must be the first row with it. */
 STK_MUST_USE enum stk_status stk__load_own(struct stk_load *l, const struct stk_row *row, struct stk_tokens *tokens, int64_t *out);
-/* The number of a token that another row must have been met with. table: its name, for the message. */
+/* Returns the number of a token whose own row must have been read before. what: the table's name, for the message. */
 STK_MUST_USE enum stk_status stk__load_known(
 	const struct stk_row *row, const struct stk_cell *cell, const struct stk_tokens *tokens, const char *what, int64_t *out);
-/* The number of a token, which may come later; -1 for an empty one. */
+/* Returns the number of a token whose own row may come later; -1 for an empty one. */
 STK_MUST_USE enum stk_status stk__load_later(struct stk_load *l, const struct stk_cell *cell, struct stk_tokens *tokens, int64_t *out);
 STK_MUST_USE enum stk_status stk__load_text(struct stk_load *l, const char *text, size_t n, uint32_t *out);
 STK_MUST_USE enum stk_status stk__load_take_pose(
 	const struct stk_row *row, const struct stk_cell *at, const struct stk_cell *turn, struct stk_pose *out);
-/* Fails with STK_CORRUPT: "scene-0061, sample TOKEN, CAM_FRONT: what". camera: STK_LIDAR, STK_NO_CAMERA: not named. */
+/* Fails with STK_CORRUPT: "scene-0061, sample TOKEN, CAM_FRONT: what". camera: STK_LIDAR; STK_NO_CAMERA leaves it out. */
 STK_MUST_USE enum stk_status stk__load_bad_sample(
 	const struct stk_load *l, int64_t sample, int32_t camera, const char *what, const char *token);
 
-STK_MUST_USE enum stk_status stk__load_scenes(struct stk_load *l);  /* scene and sample: their order in the set */
+STK_MUST_USE enum stk_status stk__load_scenes(struct stk_load *l);  /* scene and sample: determines the samples' order in the set */
 STK_MUST_USE enum stk_status stk__load_frames(struct stk_load *l);  /* sensor, calibrated_sensor, sample_data, ego_pose */
 STK_MUST_USE enum stk_status stk__load_objects(struct stk_load *l); /* category, visibility, instance, sample_annotation */
 

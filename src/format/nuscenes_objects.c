@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Annotations: their categories, visibilities, and velocities from those of the same instance before and after. */
+ * Reads annotations: their categories and visibilities, and their velocities, computed from the same instance's previous and next annotation. */
 #include "base/error.h"
 #include "base/memory.h"
 #include "format/nuscenes_load.h"
@@ -122,7 +122,7 @@ static enum stk_status bad_object(const struct stk_load *l, int64_t id, const ch
 	return stk__load_bad_sample(l, l->object[id].sample, STK_NO_CAMERA, text, stk__tokens_text(&l->objects, id));
 }
 
-/* What prev and next say agrees, and leads on in time: so there is no circle. */
+/* Checks that prev and next agree and that times increase along the chain, so that it is not a circle. */
 static enum stk_status check_chain(const struct stk_load *l, int64_t id)
 {
 	const struct stk_load_object *o = &l->object[id];
@@ -144,7 +144,8 @@ static enum stk_status check_chain(const struct stk_load *l, int64_t id)
 	return STK_OK;
 }
 
-/* As the devkit has it: from the one before to the one after, as far as there are any; not over more than 1.5 s for each of the two steps. */
+/* Computes the velocity as the devkit does: from the previous to the next annotation, as far as they exist; not over more than 1.5 s for each of the two
+ * steps. */
 static void find_velocity(const struct stk_load *l, int64_t id)
 {
 	const struct stk_load_object *o = &l->object[id];
@@ -157,7 +158,7 @@ static void find_velocity(const struct stk_load *l, int64_t id)
 		objects[id].velocity[i] = known ? (float)((objects[last].pose.at[i] - objects[first].pose.at[i]) / (end - begin)) : NAN;
 }
 
-/* Brings objects into the order of samples, and inside each into that of the table. */
+/* Sorts objects by sample, and inside each sample in the table's order. */
 static enum stk_status sort_objects(struct stk_load *l, int64_t n)
 {
 	struct stk_nuscenes *out = l->out;
@@ -199,7 +200,7 @@ static enum stk_status link_objects(struct stk_load *l)
 	for (int64_t i = 0; i < n && s == STK_OK; i++)
 		find_velocity(l, i);
 	l->out->count[STK_NUSC_OBJECTS] = n;
-	stk__tokens_free(&l->objects); /* millions, of which nothing is said any more */
+	stk__tokens_free(&l->objects); /* there are millions, and messages no longer need them */
 	return s ? s : sort_objects(l, n);
 }
 

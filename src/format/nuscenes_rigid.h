@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Rigid motions, in doubles: places in the world are kilometres from its origin. */
+ * Rigid motions, in doubles, because places in the world are kilometres from its origin. */
 #ifndef STK_FORMAT_NUSCENES_RIGID_H
 #define STK_FORMAT_NUSCENES_RIGID_H
 
 #include "format/nuscenes.h"
 
-/* p -> turn p + at. turn: 3x3, by rows. */
+/* Maps p to turn p + at. turn: 3x3, by rows. */
 struct stk_rigid {
 	double turn[9], at[3];
 };
-struct stk_rigid stk__rigid_of(const struct stk_pose *pose); /* from the pose's frame to the one around it */
+struct stk_rigid stk__rigid_of(const struct stk_pose *pose); /* maps the pose's frame to the frame around it */
 struct stk_rigid stk__rigid_inverse(const struct stk_rigid *m);
 struct stk_rigid stk__rigid_compose(const struct stk_rigid *second, const struct stk_rigid *first);
 void stk__rigid_apply(const struct stk_rigid *m, const double *p, double *out);
 
-/* Numbers as those of the set. The sample has its lidar; the camera its frame. */
+/* Numbers of samples and cameras are those of the set. The sample must have its lidar, the camera its frame. */
 struct stk_rigid stk__nuscenes_lidar_to_world(const struct stk_nuscenes *n, int64_t sample);
 struct stk_rigid stk__nuscenes_world_to_camera(const struct stk_nuscenes *n, int64_t sample, int64_t camera);
 

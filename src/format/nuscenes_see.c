@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Which objects a camera sees, and where: the convex hull of a 3-D box's corners ahead of the camera, cut to the image, as NuScenes' devkit exports 2-D boxes. */
+ * Finds the objects that a camera sees, and their boxes in the image: the convex hull of those corners of a 3-D box that are ahead of the camera, cut to the
+ * image, as NuScenes' devkit exports 2-D boxes. */
 #include "format/nuscenes_fields.h"
 #include "format/nuscenes_rigid.h"
 
@@ -65,7 +66,7 @@ struct stk_rigid stk__nuscenes_world_to_camera(const struct stk_nuscenes *n, int
 struct point {
 	double x, y;
 };
-/* A cut of a convex polygon adds one point; of what rounding or an overflow has left, it could double them. */
+/* Each cut of a convex polygon adds one point. If rounding or an overflow has made the polygon non-convex, a cut could double the points. */
 enum { CORNERS = 8, MOST_POINTS = CORNERS << 4 };
 
 static double side_of(struct point a, struct point b, struct point p)
@@ -73,7 +74,7 @@ static double side_of(struct point a, struct point b, struct point p)
 	return (b.x - a.x) * (p.y - a.y) - (b.y - a.y) * (p.x - a.x);
 }
 
-/* The convex hull (Andrew's monotone chain, 1979). Sorts `at`; room for 2 n points in `out`. */
+/* Computes the convex hull (Andrew's monotone chain, 1979). Sorts `at`; `out` must have room for 2 n points. */
 static int find_hull(struct point *at, int n, struct point *out)
 {
 	int count = 0;
@@ -96,7 +97,7 @@ static int find_hull(struct point *at, int n, struct point *out)
 	return count - 1;
 }
 
-/* Keeps what lies at sign * coordinate >= limit (Sutherland and Hodgman, 1974). */
+/* Keeps the part with sign * coordinate >= limit (Sutherland and Hodgman, 1974). */
 static int cut(const struct point *from, int n, bool vertical, double sign, double limit, struct point *to)
 {
 	int count = 0;
@@ -127,7 +128,7 @@ static void bounds_of(const struct point *at, int n, double *box)
 	}
 }
 
-/* The bounds of what of the points' hull lies in the image; false: nothing, or nothing that has an area. */
+/* Computes the bounds of the part of the points' hull that lies in the image; returns false if that part is empty or has no area. */
 static bool bounds_in_image(struct point *at, int n, double width, double height, double *box)
 {
 	struct point hull[2 * CORNERS], cuts[2][MOST_POINTS];
@@ -159,17 +160,17 @@ static void project(const double *k, const double *p, double *out)
 	out[1] /= out[2];
 }
 
-/* What bounds a camera's view: the planes through it and the image's borders. */
+/* The limits of a camera's view: the planes through the camera and the image's borders. */
 struct view {
 	const double *k;
 	double width, height;
-	double normal[4][3], length[4]; /* a point p ahead of the camera is in the image where normal p >= 0 for each */
+	double normal[4][3], length[4]; /* a point p ahead of the camera is in the image if normal p >= 0 for each */
 };
 
 static struct view view_of(const double *k, double width, double height)
 {
 	struct view v = {.k = k, .width = width, .height = height};
-	bool plain = k[6] == 0 && k[7] == 0 && k[8] == 1; /* else what lies ahead may be divided by a negative number */
+	bool plain = k[6] == 0 && k[7] == 0 && k[8] == 1; /* otherwise points ahead of the camera may be divided by a negative number */
 	for (int plane = 0; plane < 4; plane++) {
 		const double *row = k + 3 * (plane / 2);
 		double far = plane / 2 ? height : width, square = 0;
@@ -182,7 +183,7 @@ static struct view view_of(const double *k, double width, double height)
 	return v;
 }
 
-/* Of those ahead of the camera most are beside the image. This looks at the ball around them, and leaves none out that could be seen. */
+/* A fast check, since most objects ahead of the camera are outside of the image. It tests the ball around an object, and never rejects a visible one. */
 static bool may_be_seen(const struct view *v, const double *middle, const float *size)
 {
 	double square = 0;

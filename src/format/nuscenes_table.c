@@ -13,24 +13,24 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Longer rows are refused, so that a valid row always lies wholly in the window. */
+/* Longer rows are refused, so that a valid row always fits in the window. */
 enum { LONGEST_ROW = 1 << 20, WINDOW = 4 << 20 };
 
 struct table {
-	struct stk_json json; /* over the window */
+	struct stk_json json; /* parses the window */
 	char *window;
-	size_t window_size; /* that of a small table is as large as the table */
-	int fd;             /* -1: the window holds the whole table */
+	size_t window_size; /* for a small table, the size of the table */
+	int fd;             /* -1: the window contains the whole table */
 	bool ended;
 	const struct stk_column *columns;
-	int32_t count, next; /* next: the column after the one that was met last, which is most likely what comes */
+	int32_t count, next; /* next: the column after the last one that was read, which most likely comes next */
 	char (*room)[STK_LONGEST_TEXT];
 	struct stk_row row;
 };
 
 /* ---- the window ---- */
 
-/* Moves what is left to the window's begin and reads on, unless a whole row must lie there anyway. */
+/* Moves the unread bytes to the window's beginning and fills the rest, unless the window must contain a whole row anyway. */
 static enum stk_status refill(struct table *t)
 {
 	struct stk_json *j = &t->json;
@@ -69,7 +69,7 @@ static enum stk_status open_window(struct table *t, const char *path)
 	if (t->fd < 0)
 		return stk__file_not_opened(path, &st, j->err);
 	bool small = st.st_size < WINDOW;
-	t->window_size = small ? (size_t)st.st_size + 1 : WINDOW; /* one more, so that its end is met */
+	t->window_size = small ? (size_t)st.st_size + 1 : WINDOW; /* one more byte, so that the read reaches the end of the file */
 	t->window = stk__alloc(t->window_size);
 	j->begin = j->at = j->end = t->window;
 	return t->window ? STK_OK : stk__fail(j->err, STK_NO_MEMORY, "out of memory for a window of %s", path);
@@ -264,7 +264,7 @@ static uint64_t hash_of(const char *text, size_t n)
 	return h ^ h >> 29;
 }
 
-/* The slot of a token, or the free one where it belongs. */
+/* Returns the slot of a token, or the free slot for it. */
 static uint64_t slot_of(const struct stk_tokens *t, const char *text, size_t n)
 {
 	uint64_t at = hash_of(text, n) & (t->slots - 1);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * A table of NuScenes, a list of objects in JSON, read a row at a time through a window of a few megabytes; and a map from tokens to numbers. */
+ * Reads a table of NuScenes, a JSON list of objects, one row at a time through a window of a few megabytes; and maps tokens to numbers. */
 #ifndef STK_FORMAT_NUSCENES_TABLE_H
 #define STK_FORMAT_NUSCENES_TABLE_H
 
@@ -7,7 +7,7 @@
 
 enum stk_column_kind { STK_COLUMN_TEXT, STK_COLUMN_WHOLE, STK_COLUMN_REALS, STK_COLUMN_FLAG };
 
-/* What of a row is read; all else is passed over. REALS: `count` numbers, also in lists of lists, or none where `empty`. */
+/* A member of a row that is read; other members are skipped. REALS: `count` numbers, also in lists of lists, or no numbers if `empty`. */
 struct stk_column {
 	const char *name;
 	enum stk_column_kind kind;
@@ -18,7 +18,7 @@ struct stk_column {
 enum { STK_MOST_COLUMNS = 12, STK_MOST_REALS = 9, STK_LONGEST_TEXT = 512 };
 
 struct stk_cell {
-	const char *text; /* not NUL-terminated; good until the next row */
+	const char *text; /* not NUL-terminated; valid until the next row */
 	size_t n;
 	int64_t whole;
 	double reals[STK_MOST_REALS];
@@ -26,7 +26,7 @@ struct stk_cell {
 	bool flag, given;
 };
 
-/* One row, for the function that takes it: cells as the columns, all given. By convention, column 0 is the token. */
+/* One row, for the function that takes it: one cell for each column, all given. By convention, column 0 is the token. */
 struct stk_row {
 	struct stk_cell cell[STK_MOST_COLUMNS];
 	int64_t number;
@@ -35,21 +35,21 @@ struct stk_row {
 };
 STK_MUST_USE enum stk_status stk__table_read(const char *folder, const char *table, const struct stk_column *columns, int32_t count,
 	enum stk_status (*take)(struct stk_row *row, void *user), void *user, struct stk_error *err);
-/* Fails with STK_CORRUPT: the table, the row with its token, and what is wrong with it. text: of a cell that is to be named behind it; NULL: none. */
+/* Fails with STK_CORRUPT: names the table, the row with its token, and what is wrong with it. text: a cell whose text is appended; nullable. */
 STK_MUST_USE enum stk_status stk__row_bad(const struct stk_row *row, const char *what, const struct stk_cell *text);
 
 /* ---- tokens ---- */
 
-/* Numbers tokens from 0 on in the order in which they are first met, be it in their own row or in another that refers to them. */
+/* Numbers tokens from 0 on in the order in which they first appear, in their own row or in a row that refers to them. */
 struct stk_tokens {
 	char *texts;
 	uint64_t used, room;
-	uint64_t *at; /* where the text of each begins */
+	uint64_t *at; /* offset of each token's text */
 	int64_t count, at_room;
 	uint32_t *table; /* number + 1, open addressing */
 	uint64_t slots;
 };
-int64_t stk__tokens_find(const struct stk_tokens *t, const char *text, size_t n); /* -1: it has none */
+int64_t stk__tokens_find(const struct stk_tokens *t, const char *text, size_t n); /* -1: unknown token */
 STK_MUST_USE enum stk_status stk__tokens_number(struct stk_tokens *t, const char *text, size_t n, int64_t *out, struct stk_error *err);
 static inline const char *stk__tokens_text(const struct stk_tokens *t, int64_t i)
 {
@@ -57,7 +57,7 @@ static inline const char *stk__tokens_text(const struct stk_tokens *t, int64_t i
 }
 void stk__tokens_free(struct stk_tokens *t);
 
-/* Grows a list to hold `count` elements; what is new is zeroed. */
+/* Grows a list to hold `count` elements; new elements are zeroed. */
 STK_MUST_USE enum stk_status stk__rows_grow(void *list, int64_t *room, int64_t count, size_t element, struct stk_error *err);
 
 #endif

@@ -19,7 +19,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static const char plan_name[] = "packing.txt"; /* tells a later run what the tars beside it are of */
+static const char plan_name[] = "packing.txt"; /* tells a later run which data set the tars were made from */
 enum { READERS = 8, THREADS = 8, MOST_SHARDS = 1000000 };
 
 struct packing {
@@ -48,7 +48,7 @@ static bool has_tars(const char *folder)
 	return found;
 }
 
-/* Tars of an earlier run are this one's if both have the same plan. */
+/* Checks that the folder's tars belong to this plan: tars of an earlier run with the same plan are kept. */
 static enum stk_status claim_folder(const struct packing *k, struct stk_error *err)
 {
 	const char *folder = k->options->folder;
@@ -72,14 +72,14 @@ static enum stk_status claim_folder(const struct packing *k, struct stk_error *e
 	return stk__write_whole(path, mine, (size_t)n, "plan", err);
 }
 
-/* "shards-000000.tar.0123456789abcdef.part" */
+/* Returns whether the name has the form "shards-000000.tar.0123456789abcdef.part". */
 static bool is_part(const char *name)
 {
 	const size_t n = strlen(name);
 	return strncmp(name, "shards-", 7) == 0 && strstr(name, ".tar.") && n > 5 && strcmp(name + n - 5, ".part") == 0;
 }
 
-/* Removes what a run left that was killed. A tar that another process is writing is locked. */
+/* Removes partial files of a run that was killed. A tar that another process is still writing is locked. */
 static void remove_parts(const char *folder)
 {
 	struct stat st;
@@ -90,7 +90,7 @@ static void remove_parts(const char *folder)
 			continue;
 		if (!fstat(fd, &st) && S_ISREG(st.st_mode) && st.st_uid == geteuid() && !flock(fd, LOCK_EX | LOCK_NB) &&
 			unlinkat(dirfd(dir), e->d_name, 0))
-			errno = 0; /* it stays, and costs its room */
+			errno = 0; /* the file stays, and takes its space */
 		close(fd);
 	}
 	if (dir)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Packing, in two steps: a plan says which tar holds which files (pack_plan.c), then each tar is written (pack_write.c). */
+ * Packs files into tars in two steps: a plan assigns files to tars (pack_plan.c), then each tar is written (pack_write.c). */
 #ifndef STK_FORMAT_PACK_H
 #define STK_FORMAT_PACK_H
 
@@ -8,14 +8,14 @@
 
 /* A file of a tar. */
 struct stk_pack_member {
-	int64_t file; /* in the list; -1: the sample's label, which is no file */
+	int64_t file; /* index in the list; -1: the sample's label, which comes from no file */
 	int64_t size;
 	int32_t label;
-	uint64_t name; /* in the plan's names */
+	uint64_t name; /* offset in the plan's names */
 };
 
 struct stk_pack_shard {
-	int64_t first, count; /* members */
+	int64_t first, count; /* number and range of members */
 	int64_t bytes;        /* of the tar */
 };
 
@@ -28,20 +28,20 @@ struct stk_pack_plan {
 	char *names;
 	uint64_t names_size, names_room;
 	int64_t samples, files, left_out;
-	uint64_t digest; /* of all that the tars depend on */
+	uint64_t digest; /* of everything on which the tars' contents depend */
 };
 
-/* Sizes of local files are asked for one by one. */
+/* Makes the plan. Reads the size of each local file. */
 STK_MUST_USE enum stk_status stk__pack_plan(const struct stk_pack_options *o, struct stk_pack_plan *out, struct stk_error *err);
 void stk__pack_plan_free(struct stk_pack_plan *p);
 
-/* Bytes of the pax record that holds a name which is too long for a header; 0: it is not. */
+/* Returns the size of the pax record for a name that is too long for a header; 0 if the name fits. */
 enum { STK_PACK_SHORT = 100 };
 int64_t stk__pack_record_bytes(const char *name);
-/* Bytes of a tar that a member takes, its headers included. */
+/* Returns how many bytes of a tar a member takes, including its headers. */
 int64_t stk__pack_member_bytes(const char *name, int64_t size);
 
-/* Writes one tar, under another name until it is whole. packed counts files. */
+/* Writes one tar, under another name until it is complete. packed: counts files. */
 struct stk_io;
 STK_MUST_USE enum stk_status stk__pack_write(const struct stk_pack_plan *p, int64_t shard, struct stk_io *io, const char *path,
 	_Atomic int64_t *packed, const _Atomic bool *stop, struct stk_error *err);

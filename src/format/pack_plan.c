@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Which files go into which tar, by names and sizes alone. */
+ * Assigns files to tars, only by names and sizes. */
 #include "format/pack.h"
 
 #include "base/error.h"
@@ -28,11 +28,11 @@ void stk__pack_plan_free(struct stk_pack_plan *p)
 struct planning {
 	struct stk_pack_plan *plan;
 	const struct stk_pack_options *options;
-	const struct stk_file_list_options *images; /* what an image is called */
+	const struct stk_file_list_options *images; /* filters for the names of images */
 	struct stk_error *err;
 	int64_t *samples; /* ids of the files that are images */
-	bool *used;       /* of each file: it is in the plan; one that several images share is there for each */
-	size_t root;      /* bytes of a path before the class folder */
+	bool *used;       /* for each file, whether it is in the plan; a file that several images share is in it once for each */
+	size_t root;      /* length of the part of a path before the class folder */
 };
 
 static enum stk_status no_memory(const struct planning *g)
@@ -40,7 +40,7 @@ static enum stk_status no_memory(const struct planning *g)
 	return stk__fail(g->err, STK_NO_MEMORY, "out of memory to plan the packing of %.300s", g->options->source);
 }
 
-/* A path from the class folder's name on. */
+/* Writes a path from the class folder's name on. */
 static void path_of(const struct planning *g, int64_t file, char out[PATH_MAX])
 {
 	char whole[PATH_MAX];
@@ -54,14 +54,14 @@ static const char *base_of(const char *path)
 	return slash ? slash + 1 : path;
 }
 
-/* Bytes of a file's path up to the last dot of its name; all of them if there is no dot, or only one in front. */
+/* Returns the length of a file's path up to the last dot of its name, or the whole length if the name has no dot, or only one in front. */
 static size_t stem_of(const char *path)
 {
 	const char *base = base_of(path), *dot = strrchr(base, '.');
 	return dot && dot != base ? (size_t)(dot - path) : strlen(path);
 }
 
-/* True if readers of WebDataset take the two members for parts of one sample: their names are the same up to the first dot after the last slash. */
+/* Returns whether readers of WebDataset take the two members for parts of one sample: their names are equal up to the first dot after the last slash. */
 static bool same_sample(const char *a, const char *b)
 {
 	size_t n = (size_t)(base_of(a) - a) + strcspn(base_of(a), ".");
@@ -73,7 +73,7 @@ static bool is_image(const struct planning *g, const char *path)
 	return stk__list_wants(g->images, base_of(path));
 }
 
-/* True if the file is called as an image whose stem has n bytes, with another ending: "a.txt" and "a.v2.json" are for "a.jpg". */
+/* Returns whether a file has the stem of an image, n bytes long, with another ending: "a.txt" and "a.v2.json" belong to "a.jpg". */
 static bool has_stem(const char *file, const char *image, size_t n)
 {
 	return strncmp(file, image, n) == 0 && file[n] == '.' && !strchr(file + n, '/');
@@ -140,9 +140,9 @@ static enum stk_status size_of(const struct planning *g, int64_t file, int64_t *
 	return STK_OK;
 }
 
-/* Names of a sample's members all begin with `key`, and the rest after a dot names the component. Readers of WebDataset end the key at the first dot of a
- * member's name and skip names that begin with a dot, so an image with other dots in its name than that of its ending, or with the stem of another one,
- * gets a key made of its whole name and its number. */
+/* Makes the key of a sample: the names of its members begin with the key, and the rest after a dot names the component. Readers of WebDataset end the key at
+ * the first dot of a member's name and skip names that begin with a dot. So an image with further dots in its name, or with the stem of another image, gets
+ * a key made of its whole name and its number. */
 static void key_of(int64_t file, const char *path, bool twice, char out[PATH_MAX + 32])
 {
 	size_t stem = stem_of(path), base = (size_t)(base_of(path) - path);
@@ -155,12 +155,12 @@ static void key_of(int64_t file, const char *path, bool twice, char out[PATH_MAX
 		*c = *c == '.' ? '_' : *c;
 }
 
-struct shelf { /* the files with one stem, which follow each other in the list */
+struct shelf { /* the files with one stem, which are neighbours in the list */
 	int64_t first, end;
 	bool twice; /* several images have it */
 };
 
-/* All files that begin with the image's stem and a dot follow each other, since a folder's files are sorted by name. */
+/* Finds all files that begin with the image's stem and a dot. They are neighbours, since a folder's files are sorted by name. */
 static struct shelf shelf_of(const struct planning *g, int64_t file, const char *path)
 {
 	char other[PATH_MAX];
@@ -179,7 +179,7 @@ static struct shelf shelf_of(const struct planning *g, int64_t file, const char 
 	return s;
 }
 
-/* True if an image of the shelf has a longer stem that fits the file, too: "a.v2.json" is for "a.v2.jpg" before it is for "a.jpg". */
+/* Returns whether another image of the shelf with a longer stem fits the file: "a.v2.json" belongs to "a.v2.jpg" rather than to "a.jpg". */
 static bool fits_better(const struct planning *g, const struct shelf *shelf, const char *path, const char *file)
 {
 	char other[PATH_MAX];
@@ -288,7 +288,7 @@ static void digest_plan(const struct planning *g)
 		p->digest = stk__hash_bytes(p->digest, &p->shards[i].count, sizeof p->shards[i].count);
 }
 
-/* Fisher and Yates's, each swap by a draw of its own. */
+/* Fisher and Yates's shuffle, with one draw for each swap. */
 static void shuffle(int64_t *ids, int64_t n, uint64_t seed)
 {
 	for (int64_t i = n - 1; i > 0; i--) {
@@ -321,7 +321,7 @@ static enum stk_status plan_all(struct planning *g)
 	return s;
 }
 
-/* What the caller hears while the source is listed, and whether it wants to go on. */
+/* Passes the progress of the source's listing to the caller, who can stop it. */
 struct listing {
 	const struct stk_pack_options *options;
 	bool ended;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Writing a tar: ustar, with pax records for long names. */
+ * Writes a tar: ustar, with pax records for long names. */
 #include "format/pack.h"
 
 #include "base/error.h"
@@ -28,15 +28,15 @@ struct writer {
 	const struct stk_pack_plan *plan;
 	struct stk_io *io;
 	struct stk_new_file file;
-	uint8_t *buffer; /* ROOM bytes, of which `used` are to be written */
+	uint8_t *buffer; /* ROOM bytes, of which the first `used` are waiting to be written */
 	size_t used;
-	int error; /* errno of a write */
+	int error; /* errno of a failed write */
 	pthread_mutex_t lock;
 	pthread_cond_t change;
-	struct slot slots[AHEAD]; /* a ring of files in order */
+	struct slot slots[AHEAD]; /* a ring of files, in order */
 	int first, count;
-	int64_t bytes; /* of those */
-	int64_t next;  /* member to ask for */
+	int64_t bytes; /* of those files */
+	int64_t next;  /* the next member to request */
 };
 
 /* ---- bytes out ---- */
@@ -67,7 +67,7 @@ static void pad(struct writer *w, int64_t size)
 	put(w, zeros, (size_t)(-size & (BLOCK - 1)));
 }
 
-/* Nothing in it differs from run to run: neither times nor owners. */
+/* Writes a header that is the same in every run: it has neither times nor owners. */
 static void put_header(struct writer *w, const char *name, int64_t size, char type)
 {
 	char h[BLOCK] = {0};
@@ -128,7 +128,7 @@ static void file_came(struct stk_request *r)
 	pthread_mutex_unlock(&w->lock);
 }
 
-/* Asks for the files that come next, before they are needed. */
+/* Requests the files that come next, before they are needed. */
 static void ask_ahead(struct writer *w, int64_t end)
 {
 	for (; w->next < end && w->count < AHEAD && (!w->count || w->bytes < BYTES_AHEAD); w->next++) {
@@ -226,7 +226,7 @@ enum stk_status stk__pack_write(const struct stk_pack_plan *p, int64_t shard, st
 	w->error = stk__new_file_begin(&w->file, path, 0666) ? 0 : errno;
 	const bool begun = !w->error;
 	if (begun && flock(w->file.fd, LOCK_EX | LOCK_NB))
-		errno = 0; /* no locks here: see remove_parts */
+		errno = 0; /* the file system has no locks: see remove_parts */
 	if (begun)
 		s = write_members(w, &p->shards[shard], packed, stop, err);
 	put(w, end, sizeof end);

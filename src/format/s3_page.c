@@ -15,7 +15,7 @@ struct span {
 
 struct page {
 	const char *name;
-	bool url; /* keys are encoded as in URLs, so that XML can hold any byte */
+	bool url; /* keys are encoded as in URLs, so that XML can represent any byte */
 	struct stk_error *err;
 };
 
@@ -29,7 +29,7 @@ static const char *find(struct span in, const char *text)
 	return memmem(in.s, in.n, text, strlen(text));
 }
 
-/* What lies between <name> and </name>, the first in `in`, and what comes behind it. False: there is none. */
+/* Finds the text between <name> and </name>, the first in `in`, and the text after it. Returns false if there is no such element. */
 static bool element(struct span in, const char *name, struct span *inside, struct span *behind)
 {
 	char open[40], close[40];
@@ -60,7 +60,7 @@ static size_t put_utf8(unsigned long c, char *out)
 	return n;
 }
 
-/* An entity at s, "&amp;" or "&#x26;"; returns its length, 0 for what is none. */
+/* Reads an entity at s, "&amp;" or "&#x26;"; returns its length, or 0 if it is not an entity. */
 static size_t take_entity(struct span s, char *out, size_t *written)
 {
 	static const struct {
@@ -115,7 +115,7 @@ static enum stk_status unescape_xml(const struct page *p, struct span s, char *o
 
 static enum stk_status unescape_url(const struct page *p, char *text)
 {
-	char *out = text; /* never before what is read */
+	char *out = text; /* the output never overtakes the input */
 	for (const char *s = text; *s; out++) {
 		const bool escape = *s == '%';
 		int high = escape ? hex_digit(s[1]) : 0, low = escape && high >= 0 ? hex_digit(s[2]) : 0;
@@ -128,7 +128,7 @@ static enum stk_status unescape_url(const struct page *p, char *text)
 	return STK_OK;
 }
 
-/* A key or a prefix, as it is in the store. */
+/* Reads a key or a prefix, as it is in the store. */
 static enum stk_status take_key(const struct page *p, struct span in, const char *name, char key[8192])
 {
 	struct span inside;
@@ -142,7 +142,7 @@ static enum stk_status take_key(const struct page *p, struct span in, const char
 	return status;
 }
 
-/* The ETag is between quotes, which may be entities. */
+/* Reads an ETag, which is between quotes; the quotes may be entities. */
 static uint64_t take_tag(const struct page *p, struct span in)
 {
 	char etag[128];

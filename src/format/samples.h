@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Samples that are parts of archives: where each part lies, in 20 bytes a part and 16 a sample besides its name. */
+ * Samples that are parts of archives: the place of each part, in 20 bytes a part, and 16 bytes a sample plus its name. */
 #ifndef STK_FORMAT_SAMPLES_H
 #define STK_FORMAT_SAMPLES_H
 
@@ -9,39 +9,40 @@
 #include <stddef.h>
 
 struct stk_sample_part {
-	int64_t offset, length; /* length 0: it has none */
+	int64_t offset, length; /* length 0: the sample lacks the part */
 };
 
-/* Immutable once filled: any thread. */
+/* Immutable after it is filled: any thread. */
 struct stk_samples {
 	const char **archives; /* paths or URIs */
 	int32_t archive_count, parts_each;
-	struct stk_sample_part *parts; /* parts_each of each sample */
-	uint32_t *seals;               /* one for each part: that of its header (stk__header_seal); 0: not known */
+	struct stk_sample_part *parts; /* parts_each entries for each sample */
+	uint32_t *seals;               /* one for each part: the hash of its header (stk__header_seal); 0: not known */
 	struct stk_sample_place {
-		uint64_t name; /* in `names`: a member's, or "" */
+		uint64_t name; /* offset in `names`: a member's name, or "" */
 		uint32_t archive;
 	} * places;
 	int64_t size, room;
 	char *names;
 	uint64_t names_size, names_room;
-	char *text;     /* of `archives` */
-	uint64_t *tags; /* hash of each archive's ETag, as its index knows it; 0: there is none */
+	char *text;     /* memory of `archives` */
+	uint64_t *tags; /* hash of each archive's ETag from its index; 0: not known */
 };
 
 STK_MUST_USE enum stk_status stk__samples_init(
 	struct stk_samples *t, const char *const *archives, int32_t count, int32_t parts_each, struct stk_error *err);
 void stk__samples_free(struct stk_samples *t);
 
-/* Appends a sample of an archive with empty parts, which the caller fills in at *out before the next call, and their seals. NULL: out of memory. */
+/* Appends a sample of an archive with empty parts, which the caller fills in at *out before the next call, along with their seals. Returns STK_NO_MEMORY if
+ * memory is short. */
 STK_MUST_USE enum stk_status stk__samples_add(
 	struct stk_samples *t, int32_t archive, const char *name, size_t n, struct stk_sample_part **out, struct stk_error *err);
 void stk__samples_drop_last(struct stk_samples *t);
 
-/* A digest of archives' file names, without their folders, and of the places of parts in them. */
+/* Returns a digest of the archives' file names, without their folders, and of the places of parts in them. */
 uint64_t stk__samples_digest(const struct stk_samples *t, int64_t first, int64_t count);
 
-/* "ARCHIVE:OFFSET:NAME", as DALI names a sample: the offset of its first part that is there. */
+/* Writes "ARCHIVE:OFFSET:NAME", which is DALI's name of a sample: the offset is that of its first existing part. */
 size_t stk__samples_name(const struct stk_samples *t, int64_t id, char *out, size_t capacity);
 
 #endif

@@ -12,16 +12,16 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Tars are opened ahead of the search, several at a time, since each takes the store an answer or two. */
+/* Tars are opened ahead of the search, several at a time, since opening each takes one or two answers of the store. */
 enum { OPENERS = 4, OPEN_AHEAD = 16, MOST_PARTS = 64, SLACK = 64, NOTICES = 8 };
 
-/* A tar, by its turn. */
+/* A tar in the order of the search. */
 struct turn {
 	int32_t tar;
-	bool open, kept; /* kept: the index was there */
+	bool open, kept; /* kept: the tar has an index already */
 	enum stk_status status;
 	struct stk_error error;
-	struct stk_archive_index index; /* of one that is kept */
+	struct stk_archive_index index; /* if `kept` */
 	int64_t size, modified_ns;
 };
 
@@ -30,19 +30,19 @@ struct stk_survey {
 	size_t elements[MOST_PARTS];
 	struct stk_storage *storage; /* NULL: no tar is remote */
 	struct stk_components *have;
-	pthread_mutex_t lock; /* of all below */
+	pthread_mutex_t lock; /* guards all fields below */
 	pthread_cond_t opened;
 	struct stk_samples table;
 	struct stk_survey_plan plan;
-	int32_t *turn_of; /* [tar] */
+	int32_t *turn_of; /* for each tar */
 	struct turn *turns;
 	struct stk_window window;
-	struct stk_collect *collect; /* of the tar that is searched */
+	struct stk_collect *collect; /* for the tar that is searched */
 	struct stk_survey_known known;
-	struct stk_error error; /* why it failed */
-	int64_t wanted;         /* samples that a caller waits for, which was told that they are not known yet; 0: none waits */
+	struct stk_error error; /* the reason why the search failed */
+	int64_t wanted;         /* number of samples that a caller waits for; 0: no caller waits */
 	int32_t next_open, swept;
-	char notices[NOTICES][400]; /* not told yet, the oldest first; there is no room for more than the user would read */
+	char notices[NOTICES][400]; /* notices that were not given yet, the oldest first; the user would not read more than fit */
 	int32_t notice_count;
 	pthread_t searcher, openers[OPENERS];
 	int openers_count;
@@ -170,7 +170,7 @@ static void *open_tars(void *user)
 		t->status = status;
 		t->open = true;
 		pthread_cond_broadcast(&s->opened);
-		pthread_cond_broadcast(&s->window.change); /* it may be read ahead */
+		pthread_cond_broadcast(&s->window.change); /* the tar may be read ahead now */
 	}
 	pthread_mutex_unlock(&s->lock);
 	return NULL;
@@ -178,7 +178,7 @@ static void *open_tars(void *user)
 
 /* ---- searching ---- */
 
-/* With the lock. True: whoever waits for more is to be told. */
+/* Publishes new samples. Called with the lock. Returns whether the waiting caller must be notified. */
 static bool publish(struct stk_survey *s, int64_t samples)
 {
 	int32_t turn = s->window.at;
@@ -213,7 +213,7 @@ static const uint8_t *read_window(void *user, int64_t offset, size_t n, struct s
 	return stk__survey_window_read(user, offset, n, err);
 }
 
-/* From the tar itself; its index is kept. */
+/* Finds the samples by a search of the tar itself; its index is kept. */
 static enum stk_status search(struct stk_survey *s, struct turn *t, struct stk_error *err)
 {
 	const struct stk_archive_watch watch = {.notice = take_notice, .user = s};
@@ -269,7 +269,7 @@ static enum stk_status search_turn(struct stk_survey *s, struct turn *t, struct 
 	return status;
 }
 
-/* The next tar, when it is open. NULL: the search was given up. */
+/* Waits until the next tar is open. Returns NULL if the search was cancelled. */
 static struct turn *wait_open(struct stk_survey *s, int32_t i)
 {
 	pthread_mutex_lock(&s->lock);
@@ -334,7 +334,7 @@ enum stk_status stk__survey_begin(struct stk_survey *s, const struct stk_survey_
 	if (!status)
 		return STK_OK;
 	stk__survey_end(s);
-	s->known = (struct stk_survey_known){.all = true, .failed = status}; /* whoever goes on all the same hears of it again */
+	s->known = (struct stk_survey_known){.all = true, .failed = status}; /* later calls report the failure again */
 	if (err)
 		s->error = *err;
 	return status;
@@ -438,7 +438,7 @@ uint64_t stk__survey_tag(struct stk_survey *s, int64_t tar)
 	return tag;
 }
 
-/* The sample's parts that lie in the request. With the lock. */
+/* Finds the sample's parts that lie in the request. Called with the lock. */
 static int32_t parts_of(const struct stk_survey *s, int64_t id, const struct stk_request *r, struct stk_sample_part *out)
 {
 	int32_t n = 0;

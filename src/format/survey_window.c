@@ -17,7 +17,7 @@ struct stk_piece {
 	struct stk_object object;
 	int64_t begin, end;
 	bool ended;
-	int32_t expected; /* parts that have not been read */
+	int32_t expected; /* number of parts that have not been read */
 	int32_t pins;
 };
 
@@ -51,7 +51,7 @@ static void piece_came(struct stk_request *r)
 	pthread_mutex_unlock(lock);
 }
 
-/* With the lock, which it gives up: a request may end at once. */
+/* Requests a piece. Called with the lock, which it releases meanwhile: a request may end at once. */
 static bool ask(struct stk_window *w, struct stk_stretch *t)
 {
 	struct stk_piece *p = stk__calloc(1, sizeof *p), **at = &t->first;
@@ -62,7 +62,7 @@ static bool ask(struct stk_window *w, struct stk_stretch *t)
 	p->begin = t->asked;
 	p->end = t->asked + (left < PIECE ? left : PIECE);
 	const int64_t needed =
-		now + stk__io_pace_ns(w->io) * (int64_t)(w->held / PIECE); /* when the search has come so far, at the store's pace */
+		now + stk__io_pace_ns(w->io) * (int64_t)(w->held / PIECE); /* when the search arrives there, at the store's pace */
 	w->deadline = needed > w->deadline ? needed : w->deadline + 1;
 	p->request = (struct stk_request){.uri = t->uri,
 		.uncached = true,
@@ -84,7 +84,7 @@ static bool ask(struct stk_window *w, struct stk_stretch *t)
 	return true;
 }
 
-/* Takes *at out of its list. */
+/* Removes *at from its list. */
 static void release(struct stk_window *w, struct stk_piece **at)
 {
 	struct stk_piece *p = *at;
@@ -136,7 +136,7 @@ void stk__survey_window_sweep(struct stk_window *w, int32_t tar, int64_t to)
 		pthread_cond_broadcast(&w->change);
 }
 
-/* Drops the newest piece that the search has passed: readers need it last. */
+/* Drops the newest piece that the search has passed, which readers need last. */
 static void drop_newest(struct stk_window *w)
 {
 	for (int32_t i = w->at; i >= 0; i--) {
@@ -155,7 +155,7 @@ static bool has_room(const struct stk_window *w)
 	return w->held + PIECE <= w->most;
 }
 
-/* In the order of need: what follows in this tar, then in those behind it. False: out of memory. */
+/* Requests pieces in the order of need: the rest of this tar, then the following tars. Returns false if memory is short. */
 static bool look_ahead(struct stk_window *w)
 {
 	for (int32_t i = w->at; i < w->count; i++) {
@@ -197,7 +197,8 @@ static struct stk_piece *find(const struct stk_stretch *t, int64_t offset)
 	return p && p->begin <= offset ? p : NULL;
 }
 
-/* The window is full and no reader will free any of it: goes on at `offset`, and what lies between is not held. False: out of memory. */
+/* Skips bytes when the window is full and no reader will release any: continues at `offset`, and does not keep the bytes in between. Returns false if memory
+ * is short. */
 static bool pass_over(struct stk_window *w, struct stk_stretch *t, int64_t offset)
 {
 	t->asked = offset > t->asked ? offset : t->asked;
@@ -205,7 +206,7 @@ static bool pass_over(struct stk_window *w, struct stk_stretch *t, int64_t offse
 	return ask(w, t);
 }
 
-/* Waits until the piece at `offset` is here. With the lock, which it gives up. */
+/* Waits until the piece at `offset` has arrived. Called with the lock, which it releases meanwhile. */
 static struct stk_piece *wait_for(struct stk_window *w, struct stk_stretch *t, int64_t offset, struct stk_error *err)
 {
 	bool memory = true;
@@ -225,7 +226,7 @@ static struct stk_piece *wait_for(struct stk_window *w, struct stk_stretch *t, i
 	return NULL;
 }
 
-/* A read that ends in another piece than it begins in. With the lock. */
+/* Copies a read that spans several pieces. Called with the lock. */
 static const uint8_t *join(struct stk_window *w, struct stk_stretch *t, int64_t offset, size_t n, struct stk_error *err)
 {
 	w->joined = w->joined ? w->joined : stk__alloc(PIECE);

@@ -12,14 +12,14 @@
 
 enum { BLOCK = 512, RECORD = 20 * BLOCK, NAME_ROOM = 64 << 10 };
 
-/* Fields of a header. */
+/* Offsets of a header's fields. */
 enum { NAME = 0, SIZE = 124, SUM = 148, TYPE = 156, MAGIC = 257, PREFIX = 345 };
 
 struct scan {
 	struct stk_archive_file *file;
-	int64_t at; /* of the header */
-	char *name; /* of the next member, as entries before it gave it, or as its header does; NAME_ROOM bytes */
-	bool named; /* by entries before it */
+	int64_t at; /* offset of the header */
+	char *name; /* name of the next member, from entries before it or from its header; NAME_ROOM bytes */
+	bool named; /* entries before it gave the name */
 	int64_t size;
 	bool sized;
 	struct stk_error *err;
@@ -32,7 +32,8 @@ static enum stk_status bad(const struct scan *t, enum stk_status code, const cha
 
 /* ---- fields ---- */
 
-/* Octal digits between blanks and NULs; or, with the first bit set, a number in base 256 (sizes from 8 GiB on). -1: neither, or negative. */
+/* Reads a field: octal digits between blanks and NULs or, if the first bit is set, a number in base 256 (sizes from 8 GiB on). Returns -1 for anything else,
+ * or if it is negative. */
 static int64_t number_of(const uint8_t *field, size_t n)
 {
 	int64_t value = 0;
@@ -53,7 +54,7 @@ static int64_t number_of(const uint8_t *field, size_t n)
 	return i == n || field[i] == ' ' || field[i] == '\0' ? value : -1;
 }
 
-/* Some old programs summed signed bytes. */
+/* Checks the header's sum. Some old programs summed signed bytes. */
 static bool sum_is_right(const uint8_t *h)
 {
 	int64_t want = number_of(h + SUM, 8), sum = 0, sum_signed = 0;
@@ -75,7 +76,7 @@ static bool is_zero(const uint8_t *h)
 
 static void take_header_name(struct scan *t, const uint8_t *h)
 {
-	bool ustar = memcmp(h + MAGIC, "ustar\0", 6) == 0; /* GNU's own has other fields in the prefix's place */
+	bool ustar = memcmp(h + MAGIC, "ustar\0", 6) == 0; /* GNU's own format has other fields in the prefix's place */
 	size_t n = 0;
 	if (ustar && h[PREFIX]) {
 		n = strnlen((const char *)h + PREFIX, 155);
@@ -122,7 +123,7 @@ static enum stk_status sparse(const struct scan *t)
 	return bad(t, STK_UNSUPPORTED, "a sparse file, of which the archive holds parts alone: pack it anew without tar's --sparse");
 }
 
-/* Its bytes lie with another member, or nowhere. Left out without a word, it would be a sample that is missing. */
+/* Refuses a link: its bytes belong to another member, or are missing. If it were left out silently, a sample would be missing. */
 static enum stk_status linked(const struct scan *t, char type)
 {
 	char what[400];
@@ -150,7 +151,7 @@ static enum stk_status take_attribute(struct scan *t, const char *key, size_t n,
 	return STK_OK;
 }
 
-/* Records "length key=value\n", the length being that of the whole record. */
+/* Reads records of a length, a blank, "key=value" and a newline, where the length is that of the whole record. */
 static enum stk_status take_attributes(struct scan *t, int64_t size)
 {
 	enum stk_status s;
@@ -181,7 +182,7 @@ static enum stk_status take_long_name(struct scan *t, int64_t size)
 
 /* ---- the archive ---- */
 
-/* Refuses what its first bytes show to be no tar, and says what it is. */
+/* Refuses a file whose first bytes show that it is not a tar, and names what it is. */
 static enum stk_status check_kind(const struct scan *t)
 {
 	static const struct {
@@ -203,7 +204,7 @@ static enum stk_status check_kind(const struct scan *t)
 	return STK_OK;
 }
 
-/* The archive does not begin with a header: says what it is, if that is known. */
+/* Returns the error for an archive that does not begin with a header, which names what the file is, if that is known. */
 static enum stk_status no_tar(const struct scan *t, const char *else_what)
 {
 	struct stk_foreign kind;
@@ -221,7 +222,7 @@ static bool is_file(char type)
 	return type == '0' || type == '\0' || type == '7';
 }
 
-/* Sizes from 8 GiB on can stand in an entry before it, and the header's field then says anything. */
+/* For sizes from 8 GiB on an earlier entry may give the size, and the header's field then has any value. */
 bool stk__tar_header_fits(const uint8_t *header, int64_t size)
 {
 	return sum_is_right(header) && is_file((char)header[TYPE]) && (size >= (int64_t)1 << 33 || number_of(header + SIZE, 12) == size);
@@ -234,14 +235,14 @@ static enum stk_status take_entry(struct scan *t, const uint8_t *h, int64_t *siz
 		return take_attributes(t, *size);
 	if (type == 'L')
 		return take_long_name(t, *size);
-	if (type == 'K' || type == 'g') /* the target of a link; attributes of all files, which neither name nor measure one */
+	if (type == 'K' || type == 'g') /* the target of a link, or attributes of all files, which give neither name nor size */
 		return STK_OK;
 	if (type == 'S')
 		return sparse(t);
 	if (type == 'M')
 		return bad(t, STK_UNSUPPORTED, "the rest of a file that begins in another volume: join the volumes into one archive");
 	if (type >= '1' && type <= '6')
-		*size = 0; /* links, devices, folders: no bytes follow, whatever the header says */
+		*size = 0; /* links, devices and folders have no data, even if the header gives a size */
 	else if (t->sized)
 		*size = t->size;
 	if (!t->named)
@@ -251,14 +252,14 @@ static enum stk_status take_entry(struct scan *t, const uint8_t *h, int64_t *siz
 	const char *dot = strrchr(t->name, '.');
 	if (type == '1' || (type == '2' && dot && stk__image_ending(dot + 1, false)))
 		return linked(t, type);
-	if (!is_file(type) || (n && t->name[n - 1] == '/')) /* so were folders written before there was a type for them */
+	if (!is_file(type) || (n && t->name[n - 1] == '/')) /* old programs wrote folders like this, before there was a type for them */
 		return STK_OK;
 	if (*size > INT64_MAX - t->at - 3 * BLOCK)
 		return bad(t, STK_CORRUPT, "the size of a file is out of range");
 	return found(user, &(struct stk_archive_member){t->name, t->at + BLOCK, *size}, t->err);
 }
 
-/* Behind the first block of zeros there are others, up to the end of a record of 20 blocks. Members of an archive that was appended with
+/* Checks that only zeros follow the first block of zeros, up to the end of a record of 20 blocks. Otherwise members of an archive that was appended with
  * `cat` would be missed. */
 static enum stk_status check_end(struct scan *t)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Where the files of a tar lie: ustar, pax and GNU (POSIX.1-2017 pax, "Tar Format" in GNU tar's manual). */
+ * Finds the files of a tar: ustar, pax and GNU (POSIX.1-2017 pax, "Tar Format" in GNU tar's manual). */
 #ifndef STK_FORMAT_TAR_H
 #define STK_FORMAT_TAR_H
 
@@ -7,11 +7,11 @@
 
 enum { STK_TAR_HEADER = 512 };
 
-/* Calls `found` for each regular file, in order. Folders, links and devices are passed over. The bytes of the last may reach past the archive's end: reading
- * them is then that file's failure. */
+/* Calls `found` for each regular file, in order, and skips folders, links and devices. The bytes of the last file may reach past the archive's end; then
+ * reading that file fails. */
 STK_MUST_USE enum stk_status stk__tar_scan(struct stk_archive_file *f, stk_archive_found *found, void *user, struct stk_error *err);
 
-/* Whether these 512 bytes are the header of a file of this size. */
+/* Returns whether these 512 bytes are the header of a file of this size. */
 bool stk__tar_header_fits(const uint8_t *header, int64_t size);
 
 #endif

@@ -20,7 +20,7 @@ static enum stk_status write_all(const struct stk_archives *a, const char *path,
 	char whole[PATH_MAX];
 	stk__archive_index_begin(&o, STK_ARCHIVE_TAR, a->count);
 	for (int32_t i = 0; i < a->count; i++) {
-		const char *tar = a->at[i].path, *real = stk__is_uri(tar) ? NULL : realpath(tar, whole); /* it is good from any folder */
+		const char *tar = a->at[i].path, *real = stk__is_uri(tar) ? NULL : realpath(tar, whole); /* valid from any folder */
 		stk__archive_index_put(&o, &a->at[i], real ? real : tar);
 	}
 	stk__put_hash(&o);
@@ -111,11 +111,11 @@ enum stk_status stk_tar_index(const struct stk_tar_index_options *o, struct stk_
 
 struct glance {
 	struct stk_components components;
-	char first[STK_CODED_LONGEST]; /* the name of the first file */
+	char first[STK_CODED_LONGEST]; /* name of the first file */
 	bool over;                     /* a second sample has begun */
 };
 
-/* Of the first sample alone. */
+/* Collects the files of the first sample only. */
 static enum stk_status glance_at(void *user, const struct stk_archive_member *m, struct stk_error *err)
 {
 	struct glance *g = user;
@@ -142,7 +142,8 @@ static enum stk_status glance(const struct stk_tar_index_options *o, struct stk_
 	return s;
 }
 
-/* The first tar that has no index on this host; -1: none, or not all are objects. Where that one has an index beside it, the others will too. */
+/* Returns the first tar that has no index on this host; -1: all have one, or not all tars are objects. If the store has an index next to that tar, the
+ * others probably have one too. */
 static int32_t first_without(const struct stk_names *tars)
 {
 	int32_t first = -1;

@@ -6,7 +6,7 @@
 #include <stdint.h>
 #include <string.h>
 
-enum { DEEPEST = 512, LONGEST_WHOLE = 4300 }; /* Python's recursion ends somewhere behind; it refuses whole numbers of more digits */
+enum { DEEPEST = 512, LONGEST_WHOLE = 4300 }; /* below Python's recursion limit; Python's limit of a whole number's digits */
 
 struct text {
 	const uint8_t *at, *end;
@@ -15,7 +15,7 @@ struct text {
 
 /* ---- UTF-8 (RFC 3629) ---- */
 
-/* The length of the character at p, 0 where it is none. surrogates: halves of pairs count as characters, as Python's json has them. */
+/* Returns the length of the character at p, or 0 if it is invalid. surrogates: halves of pairs count as characters, as in Python's json. */
 static size_t character(const uint8_t *p, const uint8_t *end, bool surrogates)
 {
 	if (*p < 0x80)
@@ -115,7 +115,7 @@ static bool take_number(struct text *t)
 		return fails(t, "a value is expected here");
 	bool real = false;
 	const uint8_t *behind = t->at;
-	if (take(t, ".")) { /* "1." is a number with something behind it, which fails there */
+	if (take(t, ".")) { /* in "1." the number is 1, and the rest is refused */
 		real = take_digits(t);
 		t->at = real ? t->at : behind;
 	}
@@ -133,7 +133,7 @@ static bool take_number(struct text *t)
 	return fails(t, "a whole number of more than 4300 digits");
 }
 
-/* A value that holds no others. */
+/* Reads a value that contains no other values. */
 static bool take_plain(struct text *t)
 {
 	if (t->at < t->end && *t->at == '"')
@@ -141,7 +141,7 @@ static bool take_plain(struct text *t)
 	return take(t, "null") || take(t, "true") || take(t, "false") || take(t, "NaN") || take(t, "Infinity") || take_number(t);
 }
 
-/* "key": of an object. */
+/* Reads "key": of an object. */
 static bool take_key(struct text *t)
 {
 	pass_blanks(t);
@@ -151,7 +151,7 @@ static bool take_key(struct text *t)
 	return take(t, ":") || fails(t, "a ':' is expected here");
 }
 
-/* Lists and objects that are open, innermost last. */
+/* Keeps a stack of open lists and objects, the innermost last. */
 static bool take_value(struct text *t)
 {
 	char open[DEEPEST];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Where the records of TFRecord files lie. */
+ * Finds the records of TFRecord files. */
 #include "format/tfrecord.h"
 
 #include "base/error.h"
@@ -13,7 +13,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-enum { LEAST = 16 }; /* bytes of a record: its length and both checks */
+enum { LEAST = 16 }; /* bytes of a record without data: its length and both checksums */
 
 static enum stk_status add_record(struct stk_samples *t, int32_t file, int64_t offset, int64_t size, struct stk_error *err)
 {
@@ -50,7 +50,7 @@ enum stk_status stk__tfrecord_parse_index(
 	return s;
 }
 
-/* An index without records belongs to an empty file, or to none: without this, the records of the file would be missing. */
+/* Checks that an index without records belongs to an empty file; otherwise the file's records would be missing without a message. */
 static enum stk_status check_empty(const char *index, const char *path, struct stk_error *err)
 {
 	struct stat st;

@@ -17,10 +17,10 @@ struct stk_collect {
 	struct stk_samples *t;
 	struct stk_components *there;
 	int32_t archive;
-	uint64_t have;                  /* a bit for each part that has been found, empty ones too */
-	uint64_t ending_of[MOST_PARTS]; /* hash of the ending that each has */
+	uint64_t have;                  /* a bit for each part that has been found, even if it is empty */
+	uint64_t ending_of[MOST_PARTS]; /* hash of the ending of each part */
 	bool open;
-	int64_t begin; /* of its first file */
+	int64_t begin; /* offset of its first file */
 	struct stk_sample_part *parts;
 	const char *where; /* the index, in messages, with `line`; NULL: the archive */
 	int64_t line;
@@ -86,7 +86,7 @@ static bool same(const char *a, const char *b, size_t n, bool ignore_case)
 	return true;
 }
 
-/* True if `ending`, of n bytes, is one of the alternatives "jpg;png". */
+/* Returns whether `ending`, of n bytes, is one of the alternatives "jpg;png". */
 static bool is_wanted(const char *alternatives, const char *ending, size_t n, bool ignore_case)
 {
 	for (const char *p = alternatives; *p; p += *p == ';') {
@@ -112,7 +112,7 @@ static void count_ending(struct stk_components *c, const char *ending, size_t n)
 	c->at[i].files++;
 }
 
-/* A file that its sample has already: two samples of one name that follow each other, or a file that was packed twice. */
+/* Counts a file whose sample already has one of its ending: two neighbouring samples have one name, or a file was packed twice. */
 static enum stk_status found_double(struct stk_collect *c, const char *ending, size_t n, int64_t offset)
 {
 	const char *archive = c->t->archives[c->archive];
@@ -156,14 +156,14 @@ static enum stk_status add_component(struct stk_collect *c, const char *ending, 
 
 /* ---- from the archive ---- */
 
-/* A file's name up to the first dot behind the last slash is its sample's name. A name without dot is its own ending, as in DALI. */
+/* A sample's name is a file's name up to the first dot after the last slash. A name without a dot is its own ending, as in DALI. */
 size_t stk__webdataset_stem(const char *name)
 {
 	const char *slash = strrchr(name, '/'), *base = slash ? slash + 1 : name, *dot = strchr(base, '.');
 	return dot ? (size_t)(dot - name) : strlen(name);
 }
 
-/* NULL: hidden files are no samples. */
+/* Returns NULL for hidden files, which do not belong to samples. */
 static const char *ending_of(const char *name, size_t *stem)
 {
 	*stem = stk__webdataset_stem(name);
@@ -243,7 +243,7 @@ struct word {
 	size_t n;
 };
 
-/* The next word of a line; n 0: there is none. */
+/* Returns the next word of a line; n 0: the line has no more words. */
 static struct word next_word(const char **at, const char *end)
 {
 	while (*at < end && (**at == ' ' || **at == '\t' || **at == '\r'))
@@ -318,7 +318,7 @@ enum stk_status stk__webdataset_parse_index(const struct stk_webdataset_options 
 
 /* ---- all archives ---- */
 
-/* The files that have one of the endings, whether or not they became a part. */
+/* Returns whether there are files with one of the endings, even if they did not become parts. */
 static bool is_there(const struct stk_components *have, const char *alternatives, bool ignore_case)
 {
 	bool found = have->more;

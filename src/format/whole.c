@@ -28,7 +28,7 @@ static enum stk_status read_bytes(int fd, const char *path, uint8_t *data, size_
 	return STK_OK;
 }
 
-/* Reads a file that reports no size, as those of /proc do, until it ends. Some of these never end. */
+/* Reads a file that reports no size, like those of /proc, until it ends. Some of these never end. */
 static enum stk_status read_to_end(int fd, const char *path, size_t limit, uint8_t **data, size_t *size, struct stk_error *err)
 {
 	enum { FIRST = 4096 };
@@ -66,7 +66,7 @@ const char *stk__uri_hint(const char *path)
 }
 
 struct reading {
-	uint8_t *data, *before; /* before: what was given before, from which the bytes so far are copied */
+	uint8_t *data, *before; /* before: the previous buffer, from which the bytes so far are copied */
 	pthread_mutex_t lock;
 	pthread_cond_t done;
 	bool ended;

@@ -9,7 +9,7 @@
 
 enum { MARKS = STK_JPEG_GPU_TIMES + 1, RAW_SLACK = 64 };
 
-/* How a part lies in its stream's memory: tables of decoder and passes, results of both, with the files among them. */
+/* The layout of a part in its stream's memory: tables of decoder and passes, and results of both, with the files among them. */
 struct sizes {
 	struct stk_jpeg_gpu_plan_sizes decode;
 	struct stk_pass_gpu_sizes passes;
@@ -17,7 +17,7 @@ struct sizes {
 	size_t all;
 };
 
-/* A part: the files that go to one stream together. Its tables stay the batch's until it is done; device memory is the stream's. */
+/* A part: the files that go to one stream together. Its tables belong to the batch until it is done; the device memory is the stream's. */
 struct part {
 	struct stk_jpeg_gpu_limits room; /* that tables were made for */
 	struct stk_jpeg_gpu_plan *plan;
@@ -40,15 +40,15 @@ struct stk_jpeg_gpu {
 	struct stk_pass_gpu_kernels pass_kernels;
 	struct stk_jpeg_gpu_streams *streams;
 	pthread_mutex_t lock;
-	struct stk_jpeg_gpu_limits room; /* the most that any part was given: what one part needed, the others will need too */
+	struct stk_jpeg_gpu_limits room; /* the most that any part needed: other parts will need it too */
 };
 
 struct stk_jpeg_gpu_batch {
 	struct stk_jpeg_gpu *decoder;
 	struct part *parts;
 	int n_parts, room_parts, room_items;
-	const uint32_t **flag; /* of each item; NULL: refused */
-	uint32_t *place;       /* of each item, in its stream's raw bytes */
+	const uint32_t **flag; /* for each item; NULL: refused */
+	uint32_t *place;       /* for each item, its offset in the stream's raw bytes */
 	bool measure;
 };
 
@@ -99,8 +99,8 @@ static void part_empty(struct stk_jpeg_gpu *d, struct part *p)
 	p->room = (struct stk_jpeg_gpu_limits){0};
 }
 
-/* A size that grows gets half as much again for later batches, and at least what usual images take, since freeing pinned memory waits for all work of
- * the GPU. */
+/* A size that grows gets half as much again for later batches, and at least enough for usual images, since freeing pinned memory waits for all work of the
+ * GPU. */
 static uint32_t grown(uint32_t has, uint32_t need, uint64_t usual)
 {
 	uint64_t more = need + (uint64_t)need / 2;
@@ -115,7 +115,7 @@ static bool part_holds(const struct part *p, const struct stk_jpeg_gpu_limits *n
 	       p->room.files.tables >= need->files.tables && p->room.taps >= need->taps;
 }
 
-/* Chooses the room for a part that needs so much, and for all parts that come later. */
+/* Chooses the room for a part with this need, and for all later parts. */
 static struct stk_jpeg_gpu_limits choose_room(struct stk_jpeg_gpu *d, const struct stk_jpeg_gpu_limits *need)
 {
 	enum { BYTES = 32 << 10, BLOCKS = 1024, TABLES = 5376, TAPS = 4096 }; /* of usual images; the tables are the standard's examples */
@@ -342,7 +342,7 @@ static struct stk_jpeg_gpu_file file_of(const struct stk_jpeg_gpu_item *it, uint
 	return (struct stk_jpeg_gpu_file){it->data, it->size, it->header, it->window, place, it->type, it->max_scans};
 }
 
-/* True if the pass reads uint8, with as many channels as the type has. */
+/* Returns whether the pass reads uint8, with the number of channels that the type has. */
 static bool suits(const struct stk_jpeg_gpu_item *it)
 {
 	return it->header && it->pass && it->pass->in_dtype == STK_UINT8 && it->pass->in_c == (it->type == STK_GRAY ? 1 : 3) &&

@@ -29,25 +29,25 @@
 #include "codec/jpeg_gpu/jpeg_gpu_streams.h"
 #include "kernel/pass/pass_gpu.h"
 
-/* What files and their passes take together. */
+/* Limits of files and their passes together. */
 struct stk_jpeg_gpu_limits {
 	struct stk_jpeg_gpu_plan_limits files;
 	uint32_t taps; /* as stk__pass_gpu_need counts them */
 };
 
-/* Consecutive files in memory with at most so many bytes between them are copied at once. A copy must not leave an allocation, so the caller keeps
- * files of two allocations further apart than that: the decoder cannot see where one ends, and the next often begins there. */
+/* Consecutive files in memory with at most this many bytes between them are copied in one piece. A copy must not leave an allocation, and the decoder cannot
+ * see where one ends, so the caller must keep files of two allocations further apart. */
 enum { STK_JPEG_GPU_GAP = 4096 };
 
 struct stk_jpeg_gpu_item {
 	const uint8_t *data; /* pinned */
 	size_t size;
 	const struct stk_jpeg_header *header;
-	struct stk_rect window;      /* as stored: what the pass reads (stk__orient_rect) */
+	struct stk_rect window;      /* as stored: the pixels that the pass reads (stk__orient_rect) */
 	enum stk_image_type type;    /* STK_RGB, STK_BGR, STK_GRAY or STK_YCBCR */
-	int32_t max_scans;           /* that a progressive file may have; 0: any number */
-	int orientation;             /* EXIF's: the pass sees the image in it; 0 or 1: as stored */
-	const struct stk_pass *pass; /* of the whole image's pixels, uint8, 3 channels or 1 */
+	int32_t max_scans;           /* limit for a progressive file; 0: no limit */
+	int orientation;             /* EXIF's, which is applied before the pass; 0 or 1: as stored */
+	const struct stk_pass *pass; /* over the whole image's pixels, uint8, 3 channels or 1 */
 	struct stk_image dst;        /* data in device memory; the pass's output */
 	struct stk_jpeg_gpu_limits need;
 };
@@ -55,51 +55,51 @@ struct stk_jpeg_gpu_item {
 /* Why the CPU has to decode an item. */
 enum stk_jpeg_gpu_verdict {
 	STK_JPEG_GPU_OK,
-	STK_JPEG_GPU_REFUSED, /* another process or colour, huge tables, no memory for it, a pass that the GPU does not support */
+	STK_JPEG_GPU_REFUSED, /* another process or colour, huge tables, not enough memory, a pass that the GPU does not support */
 	STK_JPEG_GPU_FLAGGED, /* damaged, or its bits do not synchronise */
 };
 
 struct stk_jpeg_gpu;
 struct stk_jpeg_gpu_batch;
 
-/* Adds what an item takes. False: the CPU has to decode it, however much memory there is: another process or colour, or a pass that the GPU does not
- * support. (Restart markers that are not where they should be are found by submit.) A pure function, any thread. */
+/* Adds what an item needs. Returns false if the CPU has to decode it, however much memory there is: another process or colour, or a pass that the GPU does
+ * not support. (Wrong places of restart markers are found by submit.) A pure function, any thread. */
 bool stk__jpeg_gpu_need(const struct stk_jpeg_gpu_item *item, struct stk_jpeg_gpu_limits *sum);
 
-/* Bytes of device memory that such files take: about 200 a block, or 3 a byte of the files where that is more, and 8 a tap. */
+/* Returns the bytes of device memory for such files: about 200 a block, or 3 a byte of the files if that is more, and 8 a tap. */
 size_t stk__jpeg_gpu_bytes(const struct stk_jpeg_gpu_limits *limits);
 
-/* most: bytes of device memory for all that is in flight. None is allocated before the first files come. */
+/* most: bytes of device memory for all work in flight. Nothing is allocated before the first files come. */
 STK_MUST_USE enum stk_status stk__jpeg_gpu_create(
 	struct stk_gpu_device *dev, size_t most, struct stk_jpeg_gpu **out, struct stk_error *err);
-void stk__jpeg_gpu_destroy(struct stk_jpeg_gpu *d);  /* after its batches; waits for what is in flight; NULL is fine */
-size_t stk__jpeg_gpu_memory(struct stk_jpeg_gpu *d); /* bytes of device memory that it takes, once all decoder streams were needed */
+void stk__jpeg_gpu_destroy(struct stk_jpeg_gpu *d);  /* call it after its batches are destroyed; waits for work in flight; accepts NULL */
+size_t stk__jpeg_gpu_memory(struct stk_jpeg_gpu *d); /* bytes of device memory that it uses after all decoder streams were needed */
 
 STK_MUST_USE enum stk_status stk__jpeg_gpu_batch_create(struct stk_jpeg_gpu *d, struct stk_jpeg_gpu_batch **out, struct stk_error *err);
-void stk__jpeg_gpu_batch_destroy(struct stk_jpeg_gpu_batch *b); /* not in flight; NULL is fine */
+void stk__jpeg_gpu_batch_destroy(struct stk_jpeg_gpu_batch *b); /* must not be in flight; accepts NULL */
 
-/* The batch must not be in flight, nor its outputs be read any more: parts wait for nothing but their streams. STK_NO_MEMORY where the device has
- * none. After a failure parts may be under way, for which stk__jpeg_gpu_sync waits. */
+/* Submits items. The batch must not be in flight, and its earlier outputs must not be read any more: parts wait only for their streams. STK_NO_MEMORY if the
+ * device has none. After a failure parts may be in flight; stk__jpeg_gpu_sync waits for them. */
 STK_MUST_USE enum stk_status stk__jpeg_gpu_submit(
 	struct stk_jpeg_gpu_batch *b, const struct stk_jpeg_gpu_item *items, int n, struct stk_error *err);
-/* The decoder stream that the last part was submitted to, where other work may follow; `none` if no file was taken. */
+/* Returns the decoder stream of the last part, to which further work may be submitted; `none` if no file was taken. */
 stk_gpu_stream stk__jpeg_gpu_last_stream(const struct stk_jpeg_gpu_batch *b, stk_gpu_stream none);
-/* A decoder stream for work without files: each turn's is the next. */
+/* Returns a decoder stream for work without files: each turn gets the next one. */
 stk_gpu_stream stk__jpeg_gpu_stream_of_turn(const struct stk_jpeg_gpu *d, int64_t turn);
-/* join: work submitted to `stream` later waits for the last submission. wait: the calling thread waits for it. */
+/* join: work that is submitted to `stream` later waits for the last submission. wait: the calling thread waits for it. */
 STK_MUST_USE enum stk_status stk__jpeg_gpu_join(const struct stk_jpeg_gpu_batch *b, stk_gpu_stream stream, struct stk_error *err);
 STK_MUST_USE enum stk_status stk__jpeg_gpu_wait(const struct stk_jpeg_gpu_batch *b, struct stk_error *err);
-/* The calling thread waits until no batch has work under way. */
+/* Makes the calling thread wait until no batch has work in flight. */
 STK_MUST_USE enum stk_status stk__jpeg_gpu_sync(struct stk_jpeg_gpu *d, struct stk_error *err);
 
-/* Of the last submission, once done. REFUSED is known as soon as submit returns. */
+/* Returns the verdict on an item of the last submission, after it is done. REFUSED is known as soon as submit returns. */
 enum stk_jpeg_gpu_verdict stk__jpeg_gpu_verdict(const struct stk_jpeg_gpu_batch *b, int item);
 
-/* For benches and traces: what a part of the batch did, and when. Measuring begins with the next submission. */
+/* For benches and traces: the times of a part of the batch. Measuring begins with the next submission. */
 enum { STK_JPEG_GPU_TIMES = STK_JPEG_GPU_PHASES + 2 };
-const char *stk__jpeg_gpu_time_name(int i); /* "copy", those of the phases, "pass" */
+const char *stk__jpeg_gpu_time_name(int i); /* "copy", the names of the phases, "pass" */
 struct stk_jpeg_gpu_times {
-	int stream;          /* on which decoder stream it ran, below STK_JPEG_GPU_STREAMS */
+	int stream;          /* number of its decoder stream, below STK_JPEG_GPU_STREAMS */
 	stk_gpu_event begin; /* recorded before the copy; with timing */
 	float milliseconds[STK_JPEG_GPU_TIMES];
 };

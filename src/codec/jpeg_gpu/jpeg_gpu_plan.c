@@ -19,7 +19,7 @@ static const uint8_t natural_order[64] = {0, 1, 8, 16, 9, 2, 3, 10, 17, 24, 32, 
 	13, 6, 7, 14, 21, 28, 35, 42, 49, 56, 57, 50, 43, 36, 29, 22, 15, 23, 30, 37, 44, 51, 58, 59, 52, 45, 38, 31, 39, 46, 53, 60, 61,
 	54, 47, 55, 62, 63};
 
-/* The DHT tables of an image's pairs: what makes two sets the same. */
+/* The DHT tables of an image's pairs. Two sets are equal if these are. */
 struct tables_key {
 	uint64_t hash;
 	int pairs;
@@ -28,7 +28,7 @@ struct tables_key {
 
 struct cached_set {
 	struct tables_key key;
-	struct stk_jpeg_gpu_set set; /* tables 0: an unused place */
+	struct stk_jpeg_gpu_set set; /* tables 0: unused */
 	bool fits;
 	uint16_t lut[STK_JPEG_GPU_MAX_SET];
 };
@@ -181,7 +181,7 @@ static struct cached_set *cached(struct stk_jpeg_gpu_plan *p, const struct table
 	return c;
 }
 
-/* The number of the set in this batch, or NONE. */
+/* Returns the number of the set in this batch, or NONE. */
 static uint32_t add_set(struct stk_jpeg_gpu_plan *p, const struct tables_key *key)
 {
 	for (uint32_t i = 0; i < p->n_sets; i++)
@@ -286,7 +286,7 @@ static void add_planes(
 	}
 }
 
-/* Everything about the image but its set and bitstreams. */
+/* Describes the image, except for its set and bitstreams. */
 static struct stk_jpeg_gpu_image describe(
 	const struct stk_jpeg_gpu_file *f, const struct stk_jpeg_scan *scan, const struct stk_jpeg_window *w, const uint32_t pair_of[3])
 {
@@ -366,7 +366,7 @@ static struct stk_jpeg_window plan_window(const struct stk_jpeg_gpu_file *f, con
 	return w;
 }
 
-/* Entries of the decoding tables; 0: too many. */
+/* Returns the number of entries of the decoding tables; 0: too many. */
 static uint32_t count_entries(const struct stk_jpeg_header *h)
 {
 	struct stk_jpeg_gpu_pair pairs[3];
@@ -474,7 +474,7 @@ static uint32_t cut_work(struct stk_jpeg_gpu_work *out, uint32_t set, uint32_t f
 	return n;
 }
 
-/* Where the bitstreams come to lie that were given a place so far. */
+/* Numbers of the bitstreams that have been placed so far. */
 struct placed {
 	uint32_t bitstreams, subsequences, chunks;
 };
@@ -495,7 +495,7 @@ static void place_bitstreams(const struct stk_jpeg_gpu_plan *p, uint32_t image, 
 	}
 }
 
-/* Puts bitstreams and thread blocks into the order of the sets, and those of progressive files behind them; without `write` only counts. */
+/* Puts bitstreams and thread blocks into the order of their sets, followed by those of progressive files; without `write` only counts them. */
 static void order_bitstreams(const struct stk_jpeg_gpu_plan *p, struct stk_jpeg_gpu_view *v, bool write)
 {
 	struct stk_jpeg_gpu_bitstream *out = write ? (struct stk_jpeg_gpu_bitstream *)(uintptr_t)v->bitstreams : NULL;

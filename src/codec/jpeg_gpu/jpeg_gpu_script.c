@@ -10,13 +10,13 @@ enum {
 	MAX_SCAN = 96 << 10 /* bytes of a scan: its batch waits some 100 ns for each symbol, and a core decodes it sooner */
 };
 
-/* A walk over the scans. Where one ends is known when the next is met. */
+/* A walk over the scans. The end of a scan is known when the next one is found. */
 struct walk {
 	const struct stk_jpeg_gpu_script *script;
 	struct stk_jpeg_gpu_script_size size;
-	struct stk_jpeg_gpu_scan scan; /* the one that is open */
+	struct stk_jpeg_gpu_scan scan; /* the current scan */
 	size_t begin;                  /* of its entropy-coded bytes */
-	uint32_t ready[3][64];         /* the delay of a scan that builds on what is known of this coefficient */
+	uint32_t ready[3][64];         /* for each coefficient, the delay of a scan that depends on it */
 };
 
 /* libjpeg uses the quantisation table that is in force at a component's first scan: those of the first scan, since script_walk knows no others. */
@@ -68,7 +68,7 @@ static void describe_tables(struct stk_jpeg_gpu_scan *s, const struct stk_jpeg_h
 	}
 }
 
-/* A scan comes one row after all that it builds on. */
+/* Delays a scan by one row after all scans that it depends on. */
 static void delay(struct walk *w, const struct stk_jpeg_header *h)
 {
 	struct stk_jpeg_gpu_scan *s = &w->scan;

@@ -43,11 +43,11 @@ enum stk_status stk__jpeg_gpu_streams_create(
 	return s;
 }
 
-/* Nothing is under way on the stream when this returns. */
+/* Waits until the stream has no work in flight. */
 static void empty(struct stk_jpeg_gpu_streams *all, struct stk_jpeg_gpu_stream *stream)
 {
 	if (stream->memory && stk__gpu_stream_sync(all->dev, stream->cuda, NULL)) {
-		/* What it ran is lost; its memory is given back all the same. */
+		/* If this fails, the work is lost, but its memory is still released. */
 	}
 	stk__gpu_free(all->dev, stream->memory);
 	stream->memory = 0;
@@ -97,9 +97,9 @@ static size_t largest_of(size_t a, size_t b)
 	return a > b ? a : b;
 }
 
-/* The bytes of a part for such a batch: an even share of the batch and a little more, as long as all streams fit the memory and no file needs more.
- * Many small parts under way hide the serial tail of each one's synchronisation better than few large ones do. But a part has at least FLOOR bytes,
- * since allocating the streams' memory anew waits for all work of the GPU. */
+/* Returns the bytes of a part for such a batch: an even share of the batch and a little more, as long as all streams fit the memory and no file needs more.
+ * Many small parts in flight hide the serial tail of each one's synchronisation better than few large ones. But a part has at least FLOOR bytes, since
+ * reallocating the streams' memory waits for all work of the GPU. */
 static size_t wanted(const struct stk_jpeg_gpu_streams *all, size_t batch, size_t largest)
 {
 	enum { FLOOR = 16 << 20 };
@@ -182,7 +182,7 @@ struct stk_jpeg_gpu_stream *stk__jpeg_gpu_streams_take(struct stk_jpeg_gpu_strea
 				stream = NULL;
 				break;
 			}
-			all->n_allowed = all->n_made; /* there is no memory for more, so use these */
+			all->n_allowed = all->n_made; /* there is no memory for more streams, so use these */
 		}
 		if (stream)
 			break;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The decoder streams: where the decoder on the GPU works. Each is a CUDA stream with a piece of device memory. Parts of batches take turns at them. What is
- * submitted to one stream runs in the order of submission, so parts share its memory without anybody waiting on the host, and the memory that decoding
- * takes does not grow with the number of batches in flight.
+ * The streams on which the GPU decodes. Each is a CUDA stream with a piece of device memory. Parts of batches take turns at them. Work on one stream runs in
+ * the order of submission, so parts share its memory without waiting on the host, and the memory for decoding does not grow with the number of batches in
+ * flight.
  *
  *     stk__jpeg_gpu_streams_fit(streams, bytes_of_a_batch, bytes_of_its_largest_file, &part, err);  // does nothing once warm
  *     stream = stk__jpeg_gpu_streams_take(streams, err);                                            // for one part of up to `part` bytes
@@ -15,8 +15,8 @@
 
 #include "gpu/gpu.h"
 
-/* The hardware has 8 queues, unless CUDA_DEVICE_MAX_CONNECTIONS sets another number, and what shares one waits for all before it. One is left to the stream
- * that copies what batches have besides files. */
+/* The hardware has 8 queues, unless CUDA_DEVICE_MAX_CONNECTIONS sets another number, and streams that share a queue wait for each other. One queue is left
+ * to the stream that copies the other data of batches. */
 enum { STK_JPEG_GPU_STREAMS = 7 };
 
 struct stk_jpeg_gpu_stream {
@@ -24,8 +24,8 @@ struct stk_jpeg_gpu_stream {
 	stk_gpu_stream cuda;
 	stk_gpu_ptr memory;
 	stk_gpu_event done; /* recorded after the last kernel of the last part */
-	bool taken;         /* a thread is submitting to it */
-	int64_t turn;       /* when it was last given back */
+	bool taken;         /* a thread is submitting work to it */
+	int64_t turn;       /* order in which streams were given back */
 };
 
 struct stk_jpeg_gpu_streams;
@@ -33,17 +33,17 @@ struct stk_jpeg_gpu_streams;
 /* most: bytes of device memory for all streams together. */
 STK_MUST_USE enum stk_status stk__jpeg_gpu_streams_create(
 	struct stk_gpu_device *dev, size_t most, struct stk_jpeg_gpu_streams **out, struct stk_error *err);
-void stk__jpeg_gpu_streams_destroy(struct stk_jpeg_gpu_streams *s); /* waits for what is in flight; NULL is fine */
+void stk__jpeg_gpu_streams_destroy(struct stk_jpeg_gpu_streams *s); /* waits for work in flight; accepts NULL */
 
-/* Also while it is not taken: what is submitted then runs behind its last part. */
+/* Returns the CUDA stream, even if it is not taken: work that is then submitted runs after its last part. */
 stk_gpu_stream stk__jpeg_gpu_streams_cuda(const struct stk_jpeg_gpu_streams *s, int number);
 
-/* The bytes that all streams may take, and those that they take now, or will take once all of them were needed. */
+/* Return the bytes that all streams may use, and those that they use now, or will use after all of them were needed. */
 size_t stk__jpeg_gpu_streams_most(const struct stk_jpeg_gpu_streams *s);
 size_t stk__jpeg_gpu_streams_memory(struct stk_jpeg_gpu_streams *s);
 
-/* Makes parts as large as suits a batch of `batch` bytes whose largest file alone takes `largest`, which is at most `most`. *part: the bytes that one part
- * may take. Parts never become smaller. Waits for the device if the streams' memory has to be allocated anew. */
+/* Sets the size of parts for a batch of `batch` bytes whose largest file needs `largest`, which must be at most `most`. *part: the bytes that one part may
+ * use. Parts never become smaller. Waits for the device if the streams' memory has to be reallocated. */
 STK_MUST_USE enum stk_status stk__jpeg_gpu_streams_fit(
 	struct stk_jpeg_gpu_streams *s, size_t batch, size_t largest, size_t *part, struct stk_error *err);
 
@@ -52,7 +52,7 @@ struct stk_jpeg_gpu_stream *stk__jpeg_gpu_streams_take(struct stk_jpeg_gpu_strea
 /* Gives the stream back, even if this fails. */
 STK_MUST_USE enum stk_status stk__jpeg_gpu_streams_give(
 	struct stk_jpeg_gpu_streams *s, struct stk_jpeg_gpu_stream *stream, struct stk_error *err);
-/* Waits on the host until no stream has work under way. */
+/* Waits on the host until no stream has work in flight. */
 STK_MUST_USE enum stk_status stk__jpeg_gpu_streams_sync(struct stk_jpeg_gpu_streams *s, struct stk_error *err);
 
 #endif
