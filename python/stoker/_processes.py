@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Worker processes that call users' Python: those of external_source(parallel=True), and what they share with those of python_workers.
+"""Worker processes that call users' Python functions: those of external_source(parallel=True), and the parts that python_workers uses too.
 
-A worker ends with the process that started it, however that ends and whatever the worker does: the read end of a pipe, whose only write end is in that process,
-sends it SIGKILL. close() gives a worker a moment to end its call. One that hangs or is stopped is killed then, and the user is told.
+A worker must not outlive the process that started it, however that process ends. So each worker holds the read end of a pipe whose only write end is in that
+process: when the write end closes, the kernel sends the worker SIGKILL. close() waits a moment for a worker to end its call. Then it kills workers that hang or
+are stopped, and prints a notice.
 """
 
 from __future__ import annotations
@@ -23,27 +24,27 @@ if TYPE_CHECKING:
     from concurrent.futures import Future
 
 METHODS = ("fork", "spawn", "forkserver")
-PATIENCE = 1.0  # seconds that close() gives a call
+PATIENCE = 1.0  # seconds that close() waits for a call to end
 
-_function: Callable[..., Any] | None = None  # of this process, where it is a worker
-_calls: Any = None  # in it: its id, and the epoch, the batch and the index in it that it calls the function for
+_function: Callable[..., Any] | None = None  # in a worker: the user's callable
+_calls: Any = None  # in a worker, shared with its parent: process id, and epoch, batch and index of the current call
 
 # ---- in a worker ----
 
 
 class Raised:
-    """In the place of what the callable would have given: its exception."""
+    """An exception of the callable, in place of its result."""
 
     def __init__(self, error: Exception) -> None:
         self.error = error
 
 
 def _serve(pipe: Any, life: Any, name: str, begin: Callable[..., Callable[..., Any]], arguments: tuple[Any, ...]) -> None:
-    """Answers calls by (None, result) or (exception, None), until the other side says that there are no more. begin gives the function for them."""
+    """Answers each call with (None, result) or (exception, None), until the parent sends None. begin(*arguments) returns the function to call."""
     import signal
     from multiprocessing.reduction import ForkingPickler
 
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the process that asks
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent handles Ctrl-C
     _end_with(life)
     function = begin(*arguments)
     with suppress(EOFError, BrokenPipeError, ConnectionResetError):
@@ -63,19 +64,19 @@ def _serve(pipe: Any, life: Any, name: str, begin: Callable[..., Callable[..., A
 
 
 def _end_with(life: Any) -> None:
-    """Has the kernel kill this process when the write end of `life` closes. Without such signals a thread watches it."""
+    """Makes the kernel kill this process when the write end of `life` closes. Where the kernel cannot do that, a thread waits for it."""
     import fcntl
     import signal
 
     try:
-        # Opened anew, since owner and signal belong to what was opened, which all workers would share.
+        # Open the pipe again: owner and signal are settings of an open file description, and all workers share the inherited one.
         own = os.open(f"/proc/self/fd/{life.fileno()}", os.O_RDONLY | os.O_NONBLOCK)
         fcntl.fcntl(own, fcntl.F_SETOWN, os.getpid())
         fcntl.fcntl(own, fcntl.F_SETSIG, signal.SIGKILL)
         fcntl.fcntl(own, fcntl.F_SETFL, fcntl.fcntl(own, fcntl.F_GETFL) | os.O_ASYNC)
     except OSError:
         threading.Thread(target=_watch, args=(life,), daemon=True).start()
-    if life.poll(0):  # it closed before
+    if life.poll(0):  # the write end was closed already
         os._exit(1)
 
 
@@ -88,7 +89,8 @@ def _watch(life: Any) -> None:
 
 
 def _begin(function: Any, loads: Callable[[bytes], Any] | None, calls: Any, row: int) -> Callable[..., Any]:
-    """At the start of a worker of external_source. calls: four numbers for each worker."""
+    """Prepares a worker of external_source and returns the function that answers calls. calls: shared memory with four int64 for each worker; this one's are in
+    `row`."""
     global _function, _calls
     _function = loads(function) if loads is not None else function
     _calls = memoryview(calls).cast("B").cast("q")[4 * row : 4 * row + 4]
@@ -97,7 +99,8 @@ def _begin(function: Any, loads: Callable[[bytes], Any] | None, calls: Any, row:
 
 
 def _call(epoch: int, number: int, first: int, arguments: Sequence[Any]) -> list[Any]:
-    """In a worker: what the callable gives for arguments `first` and following of a batch. Behind one that it raised for there are no more."""
+    """Returns the callable's results for the arguments of a part of a batch, the first of which has index `first`. If the callable raises, its exception is the
+    last entry, and the other arguments are skipped. Runs in a worker."""
     assert _function is not None
     results: list[Any] = []
     for index, argument in enumerate(arguments, first):
@@ -112,7 +115,8 @@ def _call(epoch: int, number: int, first: int, arguments: Sequence[Any]) -> list
 
 
 def portable(error: Exception, process: str) -> Exception:
-    """An exception of a process ("python_workers") with its traceback as a note, or its text where it cannot be pickled."""
+    """Returns the exception with its traceback as a note; a RuntimeError with the same text if it cannot be pickled. process: what messages call the
+    process."""
     import pickle
     import traceback
 
@@ -126,11 +130,11 @@ def portable(error: Exception, process: str) -> Exception:
     return RuntimeError(f"{type(error).__name__} in a process of {process}:\n{text}")
 
 
-# ---- in the process that has workers ----
+# ---- in the process that starts workers ----
 
 
 class _Life:
-    """The pipe whose write end is open in this process only."""
+    """The pipe whose write end is open only in this process."""
 
     pid = 0
     reader: Any = None
@@ -138,9 +142,9 @@ class _Life:
 
     @classmethod
     def here(cls) -> Any:
-        """The read end, for workers."""
+        """Returns the read end, for workers."""
         import atexit
-        import multiprocessing.util  # its own function at exit is registered now, and so runs behind ours: it waits for workers for ever
+        import multiprocessing.util  # registers its exit function before ours, so it runs after ours; it waits for workers without a limit
 
         if cls.pid != os.getpid():
             if not cls.pid:
@@ -152,7 +156,7 @@ class _Life:
 
     @classmethod
     def forget(cls) -> None:
-        """In a forked child, which must not keep the parent's workers alive; as one of them it needs the read end."""
+        """Closes the write end in a forked child, which must not keep the parent's workers alive. Keeps the read end: the child may be a worker."""
         if cls.writer is not None:
             cls.writer.close()
             cls.writer = None
@@ -160,7 +164,7 @@ class _Life:
         _open.clear()
 
 
-_open: weakref.WeakSet[Any] = weakref.WeakSet()  # what has workers
+_open: weakref.WeakSet[Any] = weakref.WeakSet()  # objects that have workers
 
 
 def _end_all() -> None:
@@ -169,12 +173,12 @@ def _end_all() -> None:
 
 
 def end_at_exit(thing: Any) -> None:
-    """Calls thing.close() at the interpreter's end, before multiprocessing waits for its processes."""
+    """Has thing.close() called at the interpreter's end, before multiprocessing waits for its processes."""
     _open.add(thing)
 
 
 class Ended(Exception):
-    """The worker has ended."""
+    """Raised if a worker process has ended."""
 
     def __init__(self, worker: Worker) -> None:
         super().__init__(worker.process.exitcode)
@@ -193,7 +197,7 @@ class Worker:
         theirs.close()
 
     def call(self, *arguments: Any) -> Any:
-        """What the function gives; its exception; or Ended."""
+        """Calls the function in the process and returns its result. Raises the function's exception, or Ended if the process has ended."""
         try:
             self._pipe.send(arguments)
             error, result = self._pipe.recv()
@@ -205,17 +209,17 @@ class Worker:
         return result
 
     def finish(self) -> None:
-        """No more calls come: the process ends by itself."""
+        """Lets the process end after its current call."""
         with suppress(OSError):
             self._pipe.send(None)
 
     def terminate(self) -> None:
-        """Ends the process in its call, unless it is stopped."""
+        """Sends SIGTERM, which ends the process during its call. A stopped process does not react."""
         if os.getpid() == self._owner:
             self.process.terminate()
 
     def how(self) -> str:
-        """How the process ended."""
+        """Returns how the process ended, for messages."""
         import signal
 
         code = self.process.exitcode
@@ -229,17 +233,17 @@ class Worker:
         """Waits for processes to end, and kills those that do not."""
         from multiprocessing.connection import wait
 
-        # A fork of the program has copies of what it forked with, and ends them when it drops them.
+        # A forked child has copies of these objects and calls this too, but only the process that started the workers may end them.
         left = [w.process for w in workers if w._owner == os.getpid()]
         until = time.monotonic() + patience
         try:
             while left := [p for p in left if p.exitcode is None]:
                 if not wait([p.sentinel for p in left], max(0.0, until - time.monotonic())):
                     break
-        finally:  # also where Ctrl-C ends the wait
+        finally:  # also if Ctrl-C ends the wait
             left = [p for p in left if p.exitcode is None]
             for process in left:
-                process.kill()  # SIGTERM would wait until a stopped process goes on
+                process.kill()  # a stopped process would not handle SIGTERM
         for process in left:
             process.join(1)
         if left:
@@ -248,10 +252,10 @@ class Worker:
 
 
 def fail(future: Future[Any], error: BaseException) -> None:
-    """Gives whoever waits for the future an error, if it has no result yet."""
+    """Sets an exception as the future's result, if it has no result yet."""
     from concurrent.futures import InvalidStateError
 
-    with suppress(InvalidStateError):  # it has ended meanwhile
+    with suppress(InvalidStateError):  # another thread has set the result meanwhile
         future.set_exception(error)
 
 
@@ -259,9 +263,9 @@ _NAME = "external_source(parallel=True)"
 
 
 class Processes:
-    """Worker processes of one callable. Taking a batch also begins the batches after it, `ahead` in number.
+    """Worker processes of one callable. A call of batch() also begins the next `ahead` batches.
 
-    arguments: what the callable is called with for a batch (epoch, number): one for each sample, or one for the batch as a whole. ahead: batches begun early.
+    arguments: a function that returns the callable's arguments for a batch (epoch, number): one for each sample, or one for the whole batch.
     """
 
     def __init__(
@@ -277,7 +281,7 @@ class Processes:
         self._closed = False
         given, loads = _packed(function, method, pickler)
         context = multiprocessing.get_context(method)
-        self._calls: Any = context.RawArray(ctypes.c_int64, 4 * workers)  # four numbers a worker
+        self._calls: Any = context.RawArray(ctypes.c_int64, 4 * workers)  # four numbers for each worker
         self._jobs: queue.SimpleQueue[Any] = queue.SimpleQueue()
         self._workers: list[Worker] = []
         self._stop = weakref.finalize(self, _stop, self._jobs, self._workers, os.getpid())
@@ -289,14 +293,14 @@ class Processes:
         end_at_exit(self)
 
     def batch(self, epoch: int, number: int) -> list[Any]:
-        """What the callable gives for a batch, one entry for each argument; the last one is Raised where the callable raised an exception."""
+        """Returns the callable's results for a batch, one entry for each argument. If the callable raised an exception, the last entry is Raised."""
         for key in [k for k in list(self._begun) if k[0] != epoch or k[1] < number]:
             self._forget(key)
         for k in range(number, number + self._ahead + 1):
             if (epoch, k) not in self._begun:
                 self._begun[epoch, k] = self._begin(epoch, k, self._arguments(epoch, k))
         results: list[Any] = []
-        if self._closed:  # by another thread, which may have failed what was begun before this was
+        if self._closed:  # another thread has closed this, perhaps before the calls above were begun
             self._fail_all()
         for part in self._begun.pop((epoch, number), ()):
             try:
@@ -322,7 +326,7 @@ class Processes:
         return futures
 
     def _how(self, worker: Worker) -> str:
-        """How a worker ended, and in which call."""
+        """Returns how a worker ended, and in which call, for messages."""
         rows = list(self._calls)
         for owner, epoch, number, index in zip(*(rows[i::4] for i in range(4)), strict=True):
             if owner == worker.process.pid and epoch >= 0:
@@ -340,7 +344,7 @@ class Processes:
                     fail(part, StateError("the pipeline was closed"))
 
     def close(self) -> None:
-        """Ends the workers: when their present calls are done, if that is soon."""
+        """Ends the workers: after their current calls, or by force if these take longer than PATIENCE."""
         if self._closed or not self._stop.alive:
             return
         self._closed = True
@@ -350,14 +354,14 @@ class Processes:
 
 
 def _stop(jobs: queue.SimpleQueue[Any], workers: Sequence[Worker], pid: int) -> None:
-    """Lets the threads of workers end, and so the workers."""
+    """Ends the workers' threads, each of which then lets its worker end."""
     if os.getpid() == pid:
         for _ in workers:
             jobs.put(None)
 
 
 def _run(jobs: queue.SimpleQueue[Any], worker: Worker) -> None:
-    """On a thread for each worker. After the end of its worker it answers all calls that come to it with that."""
+    """Passes jobs to one worker until it gets None. Runs on a thread of its own for each worker. If the worker has ended, each job fails with Ended."""
     from concurrent.futures import InvalidStateError
 
     while (job := jobs.get()) is not None:
@@ -366,15 +370,15 @@ def _run(jobs: queue.SimpleQueue[Any], worker: Worker) -> None:
             if future.set_running_or_notify_cancel():
                 future.set_result(worker.call(*arguments))
         except InvalidStateError:
-            pass  # close() has answered who waited
+            pass  # close() has already set the future's exception
         except BaseException as e:
             fail(future, e)
-        del job, future, arguments  # what a call gave is not kept until the next one
+        del job, future, arguments  # free the result before the wait for the next job
     worker.finish()
 
 
 def _packed(function: Callable[..., Any], method: str, pickler: Any) -> tuple[Any, Callable[[bytes], Any] | None]:
-    """The callable in the form that workers get, and the function that restores it. Forked workers have it as it is, and need none."""
+    """Returns the callable in the form that is sent to workers, and the function that restores it. Forked workers get the callable itself, and None."""
     import pickle
 
     from stoker import _by_value

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A pipeline that runs: its batches one after another, ends of epochs, state, and errors of users' sources."""
+"""A running pipeline: delivers batches in order, finds the ends of epochs, saves state, and raises exceptions of users' sources."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from stoker.errors import CancelledError, CorruptError, NoDataError, StateError,
 
 
 class Session:
-    """What Pipeline.run, the iterators and Loader take their batches from.
+    """Gives Pipeline.run, the iterators and Loader their batches.
 
-    step: batches of this epoch, since it began or was restored. last: the last of them was the epoch's last, and the end has not been reported yet.
-    before: called before each batch that take() gives; it may end the epoch by raising StopIteration. check: called once, with the first batch.
-    beside: the method of an iterator that says what save() keeps beside the pipeline's state. restored: the state that this run goes on from.
+    step: number of batches delivered in this epoch, since it began or was restored. last: whether the epoch's last batch was delivered but its end has not been
+    reported yet. before: called before each batch that take() returns; it may end the epoch by raising StopIteration. check: called once, with the first batch.
+    beside: an iterator's method, which returns the entries that save() adds to the pipeline's state. restored: the state that this run continues from.
     """
 
     def __init__(self, core: _core.Pipeline, sources: Sequence[UserSource], timeout: float | None) -> None:
@@ -37,8 +37,8 @@ class Session:
         self._sources = [s.source for s in sources if isinstance(s.source, Source)]
         self._fed = [(s.name, s.source) for s in sources if isinstance(s.source, FedSource) and not s.source.unused]
         self._timeout = -1.0 if timeout is None else timeout
-        self._earlier = 0  # batches of epochs that are over
-        self._epoch = 0  # of the last batch that take() gave
+        self._earlier = 0  # number of batches in the epochs that have ended
+        self._epoch = 0  # epoch of the last batch that take() returned
         self._ended = False
         self._closed = False
         self._pid = os.getpid()
@@ -46,7 +46,7 @@ class Session:
     # ---- batches ----
 
     def next(self, across: bool = False) -> _core.Batch | None:
-        """The next batch; None once at the end of each epoch. Where the reader goes on into its next epoch that is an end as well, unless `across` is true."""
+        """Returns the next batch, or None once at the end of each epoch. With across=True there is no None between the epochs of a reader that wraps."""
         if self.last and not across and self._wraps:
             self._begin_epoch()
             return None
@@ -61,13 +61,14 @@ class Session:
             self.check(batch)
             self.check = None
         if self.last:
-            self._begin_epoch()  # the reader went on
+            self._begin_epoch()  # the reader has wrapped into its next epoch
         self.step += 1
         self.last = batch.is_last
         return batch
 
     def take(self) -> _core.Batch:
-        """The next batch, as DALI's pipelines give them: StopIteration when a source has ended, until reset(); a reader alone goes on with the next epoch."""
+        """Returns the next batch by the rules of DALI's pipelines. Raises StopIteration once a source has ended, until reset(). If the pipeline has only
+        readers, the next epoch follows without an end."""
         if self._ended:
             raise StopIteration
         if self.before is not None:
@@ -84,18 +85,18 @@ class Session:
             if batch is not None:
                 self._epoch = batch.epoch
                 return batch
-            # Without a reader it is the sources that end.
+            # In a pipeline without a reader, the sources end the epoch.
             if self._sources and (not self.core.readers() or any(s.ended_in(self._epoch) for s in self._sources)):
                 self._ended = True
                 raise StopIteration
 
     def reset(self) -> None:
-        """After StopIteration: take() goes on with a new epoch."""
+        """Lets take() begin a new epoch after StopIteration."""
         self._ended = False
 
     def leaves_out(self, batch: _core.Batch, ranks: int) -> bool:
-        """Whether a batch without samples is passed over. Of several ranks none may have a step less than the others, which would wait for it for ever: there
-        bad samples alone are an error, and a rank for which the data did not suffice has its empty step."""
+        """Returns whether to skip a batch without samples. With several ranks, each must make the same number of steps, or the others would wait for ever.
+        Then a batch that is empty because the data did not suffice for this rank is kept, and one whose samples are all bad raises CorruptError."""
         if ranks < 2:
             return True
         if batch.planned == 0:
@@ -110,13 +111,13 @@ class Session:
         )
 
     def refuse_unread(self, epoch: int) -> NoReturn:
-        """Ends a run that would go on without a single sample."""
+        """Raises CorruptError: no sample of this epoch is good, so the run would never end."""
         bad = self.core.bad_samples()
         last = f"; the last one: {from_status(*bad[-1])}" if bad else ""
         raise CorruptError(f"epoch {epoch} has no good sample: all of its batches were left out{last}")
 
     def good_of(self, batch: _core.Batch, first: int) -> int:
-        """Of the batch that was taken last, samples that are there among the first ones that it was planned with."""
+        """Returns how many of the first `first` planned samples of a batch are good. The batch must be the one that was taken last."""
         if len(batch) == batch.planned:
             return min(first, len(batch))
         places = [(*batch.sample(i)[:2], True) for i in range(len(batch))]
@@ -124,22 +125,22 @@ class Session:
         return sum(good for _, _, good in sorted(places)[:first])
 
     def _bad_of(self, batch: _core.Batch) -> list[StokerError]:
-        """The bad samples of the batch that was taken last."""
+        """Returns the errors of the bad samples of the batch that was taken last."""
         found = [from_status(*e) for e in self.core.bad_samples()[len(batch) - batch.planned :]]
         found = [e for e in found if e.epoch in (batch.epoch, batch.epoch + 1)]
         return [e for e in found if e.epoch != found[-1].epoch or e.sample > found[-1].sample - batch.planned]
 
     def skip_epoch(self) -> None:
-        """The next batch is the first of the next epoch."""
+        """Skips the rest of this epoch: the next batch is the first of the next epoch."""
         if self.last:
-            self.next()  # nothing of this one is left but its end
+            self.next()  # only the end of this epoch is left
         else:
             self.core.skip_epoch()
             self._begin_epoch()
 
     @property
     def delivered(self) -> int:
-        """Batches so far."""
+        """Number of batches delivered so far."""
         return self._earlier + self.step
 
     def _begin_epoch(self) -> None:
@@ -148,7 +149,7 @@ class Session:
         self.last = False
 
     def _raise(self, e: StokerError) -> NoReturn:
-        """A user's exception is raised as it was, not the library's about it."""
+        """Raises `e`; if it reports an exception that a user's function raised, raises that one instead."""
         if e.code == "USER":
             for user in self._kept:
                 kept = user.take_error(e.epoch, e.sample)
@@ -158,25 +159,25 @@ class Session:
             raise StateError("the pipeline was closed while a batch was waited for") from None
         raise e
 
-    # ---- what it is, and where it stands ----
+    # ---- metadata and state ----
 
     def lead(self, reader: str) -> None:
-        """Makes this the leading reader: its epochs are the pipeline's, and other readers go along with it. To be called before the first batch."""
+        """Makes this the leading reader, whose epochs are the pipeline's. Other readers follow it. Call before the first batch."""
         self.core.lead(reader)
         self.__dict__.pop("_wraps", None)
 
     def meta(self, reader: str | None = None) -> dict[str, Any]:
-        """A reader's metadata; without a name the leading reader's, {} where there is none."""
+        """Returns a reader's metadata; without a name, that of the leading reader, or {} if the pipeline has no reader."""
         readers = self.core.readers() if reader is None else [reader]
         return self.core.reader_meta(readers[0]) if readers else {}
 
     @cached_property
     def _wraps(self) -> bool:
-        """Whether the reader goes on into its next epoch without an end."""
+        """Whether batches of the leading reader may contain the end of one epoch and the beginning of the next."""
         return bool(self.meta().get("wraps"))
 
     def outputs(self) -> list[tuple[int, int, list[int], str]]:
-        """(dtype, ndim, shape, layout) of each output, as far as known."""
+        """Returns (dtype, ndim, shape, layout) of each output, as far as they are known."""
         found: list[tuple[int, int, list[int], str]] = []
         try:
             while True:
@@ -185,12 +186,12 @@ class Session:
             return found
 
     def state(self) -> dict[str, Any]:
-        """Where it stands, after the batches that were delivered."""
+        """Returns the pipeline's state after the batches that were delivered."""
         state: dict[str, Any] = json.loads(self.core.save())
         return state
 
     def save(self) -> str:
-        """The same as text, with what an iterator keeps beside it."""
+        """Returns the state as JSON text, with the entries that an iterator adds to it."""
         text = self.core.save()
         keeps = None if self.beside is None else self.beside()
         if keeps is None:
@@ -200,28 +201,28 @@ class Session:
         return json.dumps({**state, **beside}) if beside else text
 
     def source_ended(self, state: dict[str, Any]) -> bool:
-        """Whether sources ended the epoch behind the last batch that take() gave, as a state says that was saved now."""
+        """Returns whether sources ended the epoch after the last batch that take() returned. state: the state that is being saved."""
         return self.delivered > 0 and not self.core.readers() and bool(state["epoch"] > self._epoch)
 
     def restore(self, state: str | dict[str, Any]) -> None:
-        """Goes on from a state; before the first batch."""
+        """Continues from a state. Call before the first batch."""
         text = state if isinstance(state, str) else json.dumps(state)
         self.core.restore(text)
         self.restored = json.loads(text)
 
     def close(self) -> None:
-        """Stops the work and gives back its memory; batches live on."""
+        """Stops the work and frees the pipeline's memory. Batches that are still referenced stay valid."""
         if os is None or os.getpid() != self._pid:
-            return  # the parent's threads and locks are not ours; or the interpreter has taken the module down, and ends
+            return  # a forked child must not touch the parent's threads and locks; os is None if the interpreter has already cleared this module
         self._closed = True
         for source in self._sources:
             source.close()
         if not self.core.close():
             tell(
-                "a pipeline was closed while a source or a function of yours ran, which has not returned within 2 s: it is left to itself, and the "
-                "pipeline's memory is freed when it returns"
+                "a pipeline was closed while a source or a function of yours ran, which has not returned within 2 s: close() does not wait any longer, and "
+                "the pipeline's memory is freed when the function returns"
             )
 
     def interrupt(self, on: bool) -> None:
-        """Whether a thread that waits for a batch, and each that comes to wait, gets CancelledError. Nothing is lost."""
+        """While `on` is true, each wait for a batch ends with CancelledError. No batch is lost."""
         self.core.interrupt(on)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where external_source takes its samples from: callables, iterables, generators, and feed_input.
+"""The sources of external_source: callables, iterables, generators, and feed_input.
 
-Each source has pull(epoch, batch, index, count, position): a batch, as a list of arrays or one array for each output, or None at the end of the epoch; and
-reset(epoch). Both are called on the pipeline's callback thread, one call at a time.
+Each source has a method pull(epoch, batch, index, count, position). It returns a batch, as a list of arrays or one array for each output, or None at the end
+of the epoch. The method reset(epoch) begins an epoch. Both are called on the pipeline's callback thread, one call at a time.
 """
 
 from __future__ import annotations
@@ -22,21 +22,21 @@ from stoker._processes import Processes, Raised
 from stoker._types import BatchInfo, SampleInfo
 from stoker.errors import InvalidArgumentError
 
-# What a source's samples depend on, and so where a restored run may begin: stk_seek of the library.
+# What a source's samples depend on, which decides where a restored run may begin. The values are those of enum stk_seek.
 BY_CALLS_OF_EPOCH, _BY_BATCH, _BY_POSITION, BY_ALL_CALLS = range(4)
 
 Pulled = list[Any] | None
 
 
 class Kept:
-    """Exceptions of a user's Python, kept by a _core.Source until the consumer asks for the sample."""
+    """Finds exceptions that users' functions raised, which a _core.Source keeps until the consumer asks for the sample."""
 
     handle: _core.Source
-    uploads = False  # what it gives goes to the GPU and is read nowhere else
-    device_id: int | None = None  # of that GPU, where the pipeline has one
+    uploads = False  # its samples are copied to the GPU and are read nowhere else
+    device_id: int | None = None  # ordinal of the GPU that the pipeline uses, if any
 
     def take_error(self, epoch: int, position: int) -> BaseException | None:
-        """The exception kept for a sample, or where the sample is not known the oldest one; it is not kept any longer."""
+        """Removes and returns the exception of a sample; the oldest exception if position is negative; None if there is no such exception."""
         errors = self.handle.errors
         for i, entry in enumerate(errors):
             if position < 0 or (entry[0] == epoch and entry[2] == position):
@@ -45,12 +45,12 @@ class Kept:
 
 
 class Source(Kept):
-    """What all sources share: number of outputs, declared types, and the exceptions kept for the consumer."""
+    """Base of all sources: the number of outputs, their declared types, and the exceptions that are kept for the consumer."""
 
     seek = BY_ALL_CALLS
-    shard = (0, 1)  # without a reader: which batches of the global sequence these are
-    told = "external_source"  # with its place in the user's program
-    short_is_last = False  # a short batch ends the epoch; else only StopIteration does, as in DALI
+    shard = (0, 1)  # (i, n): in a pipeline without a reader, its batches are every n-th of the global sequence, from the i-th on
+    told = "external_source"  # its name in messages; the caller appends the user's line
+    short_is_last = False  # whether a short batch ends the epoch; if not, only StopIteration does, as in DALI
 
     def __init__(
         self,
@@ -63,17 +63,17 @@ class Source(Kept):
         stream: Any = None,
     ) -> None:
         self.outputs = outputs
-        self.copy = copy  # what the source gives may be written to later, before the workers have read it
-        self.single = single  # the source gives the data itself, not a tuple with one entry an output
-        self.layouts = layouts  # as declared; "" where they are not
+        self.copy = copy  # the user may write to the arrays again before the workers have read them
+        self.single = single  # the source returns the data itself, not a tuple with one entry for each output
+        self.layouts = layouts  # as declared; "" if none was
         self.dtypes = dtypes
-        self.by_sample = by_sample  # it gives one sample after the other
-        self.stream = stream  # on which data on a GPU is made
-        self.ends: deque[int] = deque(maxlen=64)  # epochs that ended here, lately
+        self.by_sample = by_sample  # the source returns one sample at a time
+        self.stream = stream  # the CUDA stream on which the user's GPU data is computed
+        self.ends: deque[int] = deque(maxlen=64)  # the last epochs that this source ended
         self.handle = _core.Source(self.pull, self.reset, layouts, False, self.seek, self.shard, self.short_is_last)
 
     def pull(self, epoch: int, batch: int, _index: int, count: int, position: int, _inputs: Any = ()) -> Pulled:
-        """On the callback thread."""
+        """Returns the next batch, or None at the end of the epoch. Runs on the callback thread."""
         if self.by_sample:
             return self._pull_samples(epoch, batch, count, position)
         try:
@@ -90,7 +90,7 @@ class Source(Kept):
             raise
 
     def _take_layouts(self, given: Any) -> None:
-        """Layouts of tensors of another pipeline, for outputs that declare none."""
+        """Sets the layouts of outputs without a declared layout from the data, if the data are tensors of another pipeline."""
         if all(self.layouts):
             return
         parts = (given,) if self.single else given
@@ -98,7 +98,7 @@ class Source(Kept):
             self.handle.layouts = tuple(declared or layout_of(part) for declared, part in zip(self.layouts, parts, strict=True))
 
     def _pull_samples(self, epoch: int, batch: int, count: int, position: int) -> Pulled:
-        """A whole batch. Where the source ends inside it, what came of it is left out, as in DALI."""
+        """Collects a batch sample by sample. If the source ends inside the batch, the samples so far are dropped, as in DALI."""
         lists: list[list[Any]] = [[] for _ in range(self.outputs)]
         for i in range(count):
             try:
@@ -118,17 +118,17 @@ class Source(Kept):
         return lists
 
     def _parts(self, given: Any) -> Sequence[Any]:
-        """What the user gave, one entry an output."""
+        """Returns the user's data with one entry for each output."""
         parts = (given,) if self.single else given
         if not isinstance(parts, (tuple, list)) or len(parts) != self.outputs:
             what = f"{len(parts)} things" if isinstance(parts, (tuple, list)) else type(parts).__name__
             raise InvalidArgumentError(
-                f"external_source: num_outputs={self.outputs}, but the source gave {what}; it gives a tuple with one entry an output"
+                f"external_source: num_outputs={self.outputs}, but the source gave {what}; it must give a tuple with one entry for each output"
             )
         return parts
 
     def split(self, given: Any, count: int) -> list[Any]:
-        """A batch of up to `count` samples: for each output a list of buffers, or one whose first axis counts them."""
+        """Splits a batch of at most `count` samples: for each output a list of buffers, or one buffer whose first axis counts the samples."""
         parts = self._parts(given)
         for part in parts:
             wait_for(self.stream, part)
@@ -142,37 +142,37 @@ class Source(Kept):
         return items if there is None else there
 
     def take(self, epoch: int, batch: int, index: int, count: int, position: int) -> Any:
-        """The user's data: a batch, or with by_sample sample `index` of it. StopIteration at the end of the epoch."""
+        """Returns the user's data: a batch, or with by_sample its sample `index`. Raises StopIteration at the end of the epoch."""
         raise NotImplementedError
 
     def reset(self, epoch: int) -> None:
-        """A new epoch begins."""
+        """Begins a new epoch."""
 
     def ended_in(self, epoch: int) -> bool:
-        """Whether the source had no more data in this epoch."""
+        """Returns whether the source ended this epoch."""
         return epoch in self.ends
 
     def close(self) -> None:
-        """The pipeline ends: no pull may wait any longer."""
+        """Ends each pull that waits, because the pipeline ends."""
 
 
 class CallableSource(Source):
-    """A callable: of nothing, of the iteration or a BatchInfo, or where it gives samples of a SampleInfo."""
+    """A source over a callable. It has no argument, or one: the number of the batch, a BatchInfo, or a SampleInfo if it returns samples."""
 
     def __init__(self, function: Callable[..., Any], batch_info: bool, ahead: int | None, **kwargs: Any) -> None:
         self.function = function
-        self.ahead = ahead  # batches that worker processes begin early; None: without processes
+        self.ahead = ahead  # number of batches that worker processes begin early; None: no processes
         self.processes: Processes | None = None
         self._size = 0
-        self._given: list[Any] = []  # what the processes gave for the batch in hand
+        self._given: list[Any] = []  # the processes' results for the current batch
         self.batch_info = batch_info
         self.with_argument = _takes_argument(function)
         self.seek = _BY_BATCH if self.with_argument else BY_ALL_CALLS
         super().__init__(**kwargs)
 
     def start(self, batch_size: int, workers: int, method: str, pickler: Any) -> None:
-        """Starts the worker processes of parallel=True. A callable without an argument has none: it is called on the pipeline's thread,
-        call after call."""
+        """Starts the worker processes of parallel=True. A callable without an argument gets no processes, because its calls have an order: the
+        pipeline's callback thread calls it."""
         if self.processes is not None and self._size != batch_size:
             raise InvalidArgumentError("external_source(parallel=True) serves pipelines of one batch size")
         if self.ahead is not None and self.with_argument and self.processes is None:
@@ -180,10 +180,10 @@ class CallableSource(Source):
                 raise InvalidArgumentError("external_source(parallel=True) needs a process: give the pipeline py_num_workers=1 or more")
             self._size = batch_size
             self.processes = Processes(self.function, self._arguments, workers, method, pickler, self.ahead)
-            self.copy = False  # what comes from a process is nobody else's
+            self.copy = False  # no other code has a reference to the results of a process
 
     def stop(self) -> None:
-        """The pipeline could not be made: processes end, and another try starts new ones."""
+        """Ends the processes after the pipeline could not be built. Another call of start() starts new ones."""
         if self.processes is not None:
             self.processes.close()
             self.processes = None
@@ -211,14 +211,14 @@ class CallableSource(Source):
             self.processes.close()
 
 
-# Of a sample: what messages call it, its number in the user's data, why it could not be had, and the exception that says so; each may be None.
+# Describes a sample: its name in messages, its number in the user's data, why it could not be read, and that exception. Each may be None.
 Said = tuple[str | None, int | None, str | None, BaseException | None]
 
 
 @dataclass
 class Told:
-    """A batch of which something is said beside its data: for each output its samples, and for each sample what is said of it. A sample that could not be had
-    has data all the same, which nobody reads."""
+    """A batch with a description of each sample. outputs: the samples of each output. samples: the descriptions. A sample that could not be read needs data of
+    some kind too, but the library does not read it."""
 
     outputs: tuple[Any, ...]
     samples: tuple[Said, ...]
@@ -226,16 +226,16 @@ class Told:
 
 @dataclass
 class ByPosition:
-    """A function of (epoch, position, count) as a source: the samples from a position of the epoch's global sequence on, or Told. Ranks share the
-    sequence: rank i of n is asked for every n-th batch."""
+    """A source over a function of (epoch, position, count). The function returns `count` samples of the epoch's global sequence, from `position` on, as
+    arrays or as Told. Ranks share the sequence: rank i of n is asked for every n-th batch."""
 
     function: Callable[[int, int, int], Any]
     shard: tuple[int, int] = (0, 1)
-    close: Callable[[], None] | None = None  # ends a call that waits
+    close: Callable[[], None] | None = None  # ends a call of the function that waits
 
 
 class PositionSource(Source):
-    """The source over a ByPosition."""
+    """A source over a ByPosition."""
 
     seek = _BY_POSITION
     short_is_last = True
@@ -259,8 +259,8 @@ class PositionSource(Source):
 
 
 class IterableSource(Source):
-    """An iterable or generator of batches or samples. cycle: None or False (ends for good), True or "quiet" (starts over without an end), "raise" (ends
-    each epoch)."""
+    """A source over an iterable or generator of batches or samples. cycle: None or False: it ends once. True or "quiet": it starts over and never ends.
+    "raise": it ends each epoch and then starts over."""
 
     def __init__(self, iterable: Any, cycle: str | bool | None, **kwargs: Any) -> None:
         self.iterable = iterable
@@ -270,7 +270,7 @@ class IterableSource(Source):
         super().__init__(**kwargs)
 
     def _restart(self) -> Iterator[Any]:
-        # A generator function starts anew; a generator that is running cannot.
+        # A generator function makes a new generator. A generator itself cannot start again.
         self.iterator = iter(self.iterable() if _is_generator_function(self.iterable) else self.iterable)
         return self.iterator
 
@@ -290,30 +290,32 @@ class IterableSource(Source):
 
 
 class FedSource(Source):
-    """Batches that the user hands in with feed_input; after a restore, those behind the state."""
+    """A source of the batches that the user passes to feed_input. After a restore the user feeds the batches that follow the saved state."""
 
     seek = _BY_POSITION
-    unused = False  # no output of the pipeline needs it: nobody takes what is fed
+    unused = False  # whether no output of the pipeline needs the source; fed batches are dropped then
 
     def __init__(self, repeat_last: bool = False, blocking: bool = False, **kwargs: Any) -> None:
         self.repeat_last = repeat_last
-        self.blocking = blocking  # a run waits for data, which another thread may feed
+        self.blocking = blocking  # a run waits for data that another thread feeds
         self.last: tuple[list[Any], tuple[str, ...]] | None = None
         self.queue: deque[tuple[list[Any], tuple[str, ...]]] = deque()
         self.ready = threading.Condition()
         self.fed = 0
         self.closed = False
         super().__init__(**kwargs)
-        self.parts: list[deque[tuple[Any, str]]] = [deque() for _ in range(self.outputs)]  # of several outputs, what was fed of each
+        self.parts: list[deque[tuple[Any, str]]] = [
+            deque() for _ in range(self.outputs)
+        ]  # batches of each output that wait for those of the others
 
     def feed(self, data: Any, limit: int, layout: str | None = None, stream: Any = None) -> None:
-        """Takes a batch of up to `limit` samples, on the user's thread: when this returns, the arrays may be written to (no_copy=False)."""
+        """Queues a batch of at most `limit` samples. Runs on the user's thread, which may write to the arrays again afterwards, unless no_copy=True."""
         wait_for(stream, data)
         parts = self._parts(data)
         self._put((super().split(data, limit), tuple(self._layout(k, part, layout) for k, part in enumerate(parts))))
 
     def feed_output(self, output: int, data: Any, limit: int, layout: str | None = None, stream: Any = None) -> None:
-        """Takes a batch of one of several outputs. A run has data when each of them was fed."""
+        """Queues a batch of one of several outputs. A run has data once every output was fed."""
         wait_for(stream, data)
         self.parts[output].append((self._samples(data, limit, self.dtypes[output]), self._layout(output, data, layout)))
         while all(self.parts):
@@ -321,10 +323,10 @@ class FedSource(Source):
             self._put((list(columns), layouts))
 
     def _layout(self, output: int, data: Any, layout: str | None) -> str:
-        """The layout of an output: the one that was given with the data, else the declared one, else the data's own."""
+        """Returns the layout of an output: the one given to feed_input, else the declared one, else the data's own."""
         declared = self.layouts[output]
         if declared and layout and layout != declared:
-            raise InvalidArgumentError(f"feed_input: the layout {layout!r}, where the external_source declares {declared!r}")
+            raise InvalidArgumentError(f"feed_input: the layout is {layout!r}, but the external_source declares {declared!r}")
         return layout or declared or layout_of(data)
 
     def _put(self, batch: tuple[list[Any], tuple[str, ...]]) -> None:
@@ -337,7 +339,8 @@ class FedSource(Source):
             self.ready.notify()
 
     def prepare(self, taken: int) -> bool:
-        """Whether there is data for one batch more than were taken, or the run can wait for it. With repeat_last the last batch is fed once more."""
+        """Returns whether the next run has data or may wait for it. taken: number of batches that were taken so far. With repeat_last, queues the last batch
+        again if there is no new one."""
         if self.fed <= taken and self.last is not None:
             self._put(self.last)
         return self.fed > taken or self.closed or self.blocking
@@ -351,10 +354,10 @@ class FedSource(Source):
             return samples
 
     def _take_layouts(self, given: Any) -> None:
-        """take() has set them."""
+        """Does nothing: take() has set the layouts."""
 
     def split(self, given: Any, count: int) -> list[Any]:
-        """As it was split when it was fed."""
+        """Returns the data unchanged: feed() has split it."""
         samples: list[Any] = given
         return samples
 
@@ -365,7 +368,8 @@ class FedSource(Source):
 
 
 def _takes_argument(function: Callable[..., Any]) -> bool:
-    """Whether a callable wants an argument: it has one without a default, or just one, as in DALI; so does one whose signature cannot be read."""
+    """Returns whether to call the callable with an argument, by DALI's rule: if it has a parameter without a default, or exactly one parameter, or if its
+    signature cannot be read."""
     try:
         parameters = inspect.signature(function).parameters.values()
     except (TypeError, ValueError):
@@ -375,7 +379,7 @@ def _takes_argument(function: Callable[..., Any]) -> bool:
 
 
 def _is_generator_function(source: Any) -> bool:
-    """A generator function, also a partial one, or an object that is called as one."""
+    """Returns whether `source` is a generator function, a functools.partial of one, or an object whose __call__ is one."""
     if isinstance(source, functools.partial):
         return _is_generator_function(source.func)
     return inspect.isgeneratorfunction(source) or inspect.isgeneratorfunction(getattr(type(source), "__call__", None))  # noqa: B004
@@ -384,22 +388,22 @@ def _is_generator_function(source: Any) -> bool:
 def make_source(
     source: Any, cycle: str | bool | None, batch_info: bool, repeat_last: bool, blocking: bool, ahead: int | None, **kwargs: Any
 ) -> Source:
-    """The source for what a user gave."""
+    """Makes the source for the `source` argument of external_source. Raises TypeError or ValueError for arguments that do not fit."""
     if cycle not in (None, False, True, "no", "quiet", "raise"):
-        raise ValueError(f"external_source: cycle is 'no', 'quiet', 'raise', True or False, not {cycle!r}")
+        raise ValueError(f"external_source: cycle must be 'no', 'quiet', 'raise', True or False, not {cycle!r}")
     if source is None:
         if cycle not in (None, False, "no"):
-            raise ValueError("external_source: cycle is for iterables; what is fed has an end of its own")
+            raise ValueError("external_source: cycle is only for iterables, and feed_input has no iterable to start over")
         return FedSource(repeat_last, blocking, **{**kwargs, "by_sample": False})
     if isinstance(source, ByPosition):
         return PositionSource(source, **kwargs)
     iterable = hasattr(source, "__iter__") and not isinstance(source, type)
     if not iterable and callable(source) and not _is_generator_function(source):
         if cycle is not None and cycle is not False:
-            raise ValueError("external_source: cycle is for iterables; a callable ends an epoch by raising StopIteration")
+            raise ValueError("external_source: cycle is only for iterables; a callable ends an epoch by raising StopIteration")
         return CallableSource(source, batch_info, ahead, **kwargs)
     if not iterable and not _is_generator_function(source) and not hasattr(source, "__next__"):
-        raise TypeError(f"external_source: source is a callable, an iterable or a generator, not {type(source).__name__}")
+        raise TypeError(f"external_source: source must be a callable, an iterable or a generator, not {type(source).__name__}")
     if cycle in ("quiet", "raise", True) and inspect.isgenerator(source):
-        raise TypeError("external_source: a generator cannot start over: give the generator function, or an iterable, with cycle")
+        raise TypeError("external_source: a generator cannot start over: with cycle, pass the generator function or an iterable")
     return IterableSource(source, cycle, **kwargs)

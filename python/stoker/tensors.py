@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a pipeline delivers: a list of tensors for each output, over the pipeline's own memory, on the cores' side or on a GPU.
+"""The outputs of a pipeline: a list of tensors for each output, over the pipeline's own memory, in host memory or on a GPU.
 
-The memory is reused when the list and everything made from it is gone: nothing is copied on the way to NumPy, torch or CuPy, and nothing changes
-under your hands. It is yours to write to and to keep; each output holds its own memory alone. What lies on a GPU is complete when it is delivered. Work
-on a stream that read it through DLPack ends before the memory is written again, whenever the tensor dies; for other streams call use_stream.
+Nothing is copied on the way to NumPy, torch or CuPy. You may write to the memory and keep it: it is reused only after the list and all objects made from it are
+gone. Each output holds only its own memory. Data on a GPU is complete when it is delivered. If a stream reads the data through DLPack, the memory is not
+written again before that stream's work has ended, even if the tensor dies earlier; for other streams call use_stream.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ _PROPERTIES = ("epoch", "position", "index", "source_info", "padded", "replaced"
 
 
 def _writable(value: Any) -> Any:
-    """A buffer over what was given, which the tensor may write to: a copy only where it must be one."""
+    """Returns a buffer over the value's memory; a copy if that memory is read-only or has no buffer that the tensor could use."""
     buffer = as_buffer(value)
     return as_buffer(buffer, True) if memoryview(buffer).readonly else buffer
 
 
 def _wrap(samples: Sequence[Any], layout: str | None) -> _core.Batch:
-    """Samples in host memory as a batch."""
+    """Makes a batch over samples in host memory."""
     try:
         return _core.wrap(samples, layout or "")
     except (TypeError, ValueError) as e:
@@ -40,7 +40,7 @@ def _wrap(samples: Sequence[Any], layout: str | None) -> _core.Batch:
 
 
 class _Tensor(_core.Tensor):
-    """What tensors of both kinds know of themselves."""
+    """Methods that TensorCPU and TensorGPU share."""
 
     __slots__ = ()
 
@@ -50,7 +50,7 @@ class _Tensor(_core.Tensor):
         return DALIDataType(self._dtype)
 
     def shape(self) -> list[int]:  # type: ignore[override]
-        """Extents."""
+        """The extents, one for each axis."""
         return list(super().shape())
 
     def ndim(self) -> int:
@@ -62,11 +62,12 @@ class _Tensor(_core.Tensor):
         return self._layout
 
     def source_info(self) -> str:
-        """The file or object of the sample; "" where there is none or for a batch as a whole."""
+        """The path or URI of the sample; "" if it has none, or for a whole batch."""
         return "" if self._index < 0 else self._batch.sample(self._index)[3]
 
     def get_property(self, key: str) -> Any:
-        """A property of the sample: "source_info", "layout", and ours "epoch", "position", "index", "padded", "replaced"."""
+        """Returns a property of the sample: "source_info", "layout", or, not in DALI, "epoch", "position", "index", "padded", "replaced". None for other
+        keys."""
         if key == "layout":
             return self.layout()
         if key not in _PROPERTIES or self._index < 0:
@@ -81,9 +82,9 @@ class _Tensor(_core.Tensor):
 
 
 class TensorCPU(_Tensor):
-    """One sample, or a dense batch as a whole. Takes part in DLPack, the buffer protocol and NumPy's array interface.
+    """One sample, or a whole dense batch, in host memory. Supports DLPack, the buffer protocol and NumPy's array interface.
 
-    TensorCPU(array, layout=None) is one over the memory of an array, of torch's tensor, or of anything else with a buffer or DLPack.
+    TensorCPU(array, layout=None) makes a tensor over the memory of an array, a torch tensor, or another object with a buffer or DLPack.
     """
 
     __slots__ = ()
@@ -92,24 +93,24 @@ class TensorCPU(_Tensor):
     def _over(
         cls, object: Any = None, layout: str | None = None, is_pinned: bool = False, *, b: Any = None
     ) -> tuple[_core.Batch, int, int]:
-        """What the C module asks for where it is not given a Batch."""
+        """Makes (batch, output, index) from the constructor's arguments. The C module calls this if the first one is not a Batch."""
         object = b if object is None else object
         if isinstance(object, (list, tuple, str)):
-            raise ArgumentError(f"TensorCPU takes an array or a tensor, not {type(object).__name__}: np.asarray makes one of it")
+            raise ArgumentError(f"TensorCPU takes an array or a tensor, not {type(object).__name__}: convert it with np.asarray")
         return _wrap([_writable(object)], layout), 0, 0
 
     def _again(self, array: npt.NDArray[Any], layout: str) -> None:
-        """Becomes a tensor over a view of its own memory."""
+        """Makes this a tensor over `array`, a view of its own memory."""
         self._become(TensorCPU(array, layout))
 
     def _array(self) -> npt.NDArray[Any]:
-        """Its elements, over a tensor of their own: what it becomes must not hold it."""
+        """Returns the elements as an array over a new tensor, because this object must not hold a reference to itself after _again()."""
         import numpy as np
 
         return np.asarray(TensorCPU(self._batch, self._output, self._index))
 
     def squeeze(self, dim: int | None = None) -> bool:
-        """Removes axes of extent 1, or the one that is named if its extent is 1. Whether there was any."""
+        """Removes all axes of extent 1, or only axis `dim` if its extent is 1. Returns whether an axis was removed."""
         shape = self.shape()
         if dim is not None and not -len(shape) <= dim < len(shape):
             raise InvalidArgumentError(f"squeeze: axis {dim} of a tensor with {len(shape)} dimensions")
@@ -121,11 +122,11 @@ class TensorCPU(_Tensor):
         return bool(gone)
 
     def set_layout(self, layout: str | None) -> None:
-        """Names its axes."""
+        """Sets the names of the axes ("HWC")."""
         self._again(self._array(), layout or "")
 
     def reinterpret(self, dtype: DALIDataType) -> None:
-        """Takes its elements for another type of the same size."""
+        """Reads the same bytes as elements of another type. InvalidArgumentError if the sizes of the types differ."""
         array, kind = self._array(), to_numpy_type(dtype)
         if array.dtype.itemsize != kind().itemsize:
             raise InvalidArgumentError(f"reinterpret: {self.dtype!r} and {DALIDataType(dtype)!r} differ in size")
@@ -153,7 +154,7 @@ class TensorCPU(_Tensor):
 
 
 class TensorGPU(_Tensor):
-    """One sample, or a dense batch as a whole, on a GPU. Takes part in DLPack and the CUDA array interface; as_cpu() copies it to host memory."""
+    """One sample, or a whole dense batch, on a GPU. Supports DLPack and the CUDA array interface; as_cpu() copies it to host memory."""
 
     __slots__ = ()
 
@@ -166,7 +167,7 @@ class TensorGPU(_Tensor):
         return self.__dlpack_device__()[1]
 
     def as_cpu(self) -> TensorCPU:
-        """A copy in host memory; waits for it."""
+        """Copies the tensor to host memory, and waits until the copy is complete."""
         copy: TensorCPU = TensorCPU(self._batch.to_host(self._output, self._index), 0, min(self._index, 0))
         return copy
 
@@ -179,7 +180,7 @@ class TensorGPU(_Tensor):
         self.as_cpu().copy_to_external(ptr)
 
     def __getattr__(self, name: str) -> NoReturn:
-        if name == "__array_interface__":  # what the C type refuses for a GPU arrives here, and would lose its words
+        if name == "__array_interface__":  # the C type has no such attribute on a GPU, so Python calls this
             raise AttributeError("a tensor on a GPU has no __array_interface__: use .as_cpu()")
         raise no_member("stoker.tensors.TensorGPU", name)
 
@@ -191,14 +192,14 @@ _T = TypeVar("_T", TensorCPU, TensorGPU)
 
 
 class _TensorList(Generic[_T]):
-    """What lists of both kinds know of themselves."""
+    """Methods that TensorListCPU and TensorListGPU share."""
 
     __slots__ = ("_about", "_batch", "_output")
     _tensor: type[_T]
     _device: str
 
     def __init__(self, batch: _core.Batch, output: int, about: tuple[int, bool, int, tuple[int, ...], str, int] | None = None) -> None:
-        self._batch = batch.only(output)  # others that it came with are not kept for it
+        self._batch = batch.only(output)  # does not keep the other outputs alive
         self._output = output
         self._about = about or batch.describe(output)
 
@@ -221,7 +222,7 @@ class _TensorList(Generic[_T]):
         return DALIDataType(self._about[2])
 
     def is_dense_tensor(self) -> bool:
-        """Whether all samples have one shape and lie behind each other."""
+        """Returns whether all samples have the same shape and lie one after the other in memory."""
         return self._about[1]
 
     def shape(self) -> list[tuple[int, ...]]:
@@ -237,7 +238,7 @@ class _TensorList(Generic[_T]):
         return self._about[4]
 
     def as_tensor(self) -> _T:
-        """The batch as one tensor, samples first; an error that names two samples where their shapes differ."""
+        """Returns the batch as one tensor whose first axis counts the samples. An error that names two samples if their shapes differ."""
         whole: _T = self._tensor(self._batch, self._output, -1)
         return whole
 
@@ -250,7 +251,7 @@ class _TensorList(Generic[_T]):
         self.as_tensor().copy_to_external(ptr)
 
     def source_info(self) -> list[str]:
-        """The file or object of each sample."""
+        """The path or URI of each sample."""
         return [self._batch.sample(i)[3] for i in range(len(self))]
 
     def __dlpack__(self, **kwargs: Any) -> Any:

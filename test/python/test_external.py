@@ -224,9 +224,9 @@ def test_promises_are_checked():
     ("arguments", "match"),
     [
         ({"source": 17}, "not int"),
-        ({"source": [], "cycle": "twice"}, "cycle is 'no', 'quiet'"),
-        ({"source": None, "cycle": "raise"}, "cycle is for iterables"),
-        ({"source": lambda: 0, "cycle": "raise"}, "cycle is for iterables"),
+        ({"source": [], "cycle": "twice"}, "cycle must be 'no', 'quiet'"),
+        ({"source": None, "cycle": "raise"}, "cycle is only for iterables"),
+        ({"source": lambda: 0, "cycle": "raise"}, "cycle is only for iterables"),
         ({"source": lambda: 0, "shape": 3}, "no argument 'shape'"),
         ({"source": lambda: 0, "num_outputs": 2, "layout": ["HW"] * 3}, "3 values of layout for 2 outputs"),
     ],

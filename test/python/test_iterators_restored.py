@@ -213,7 +213,7 @@ def test_pipelines_of_one_iterator_stand_behind_the_same_batch(files):
     first, _ = iterator.checkpoints()
     next(iterator)
     _, second = iterator.checkpoints()
-    with pytest.raises(InvalidArgumentError, match="stand behind different batches"):
+    with pytest.raises(InvalidArgumentError, match="were saved after different batches"):
         make([first, second])
 
 

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Epochs over pipelines: when one ends, and what its last batch holds. The frameworks' iterators build on this."""
+"""Divides the batches of pipelines into epochs: finds where an epoch ends, and fills, cuts or drops its last batch. The iterators of the frameworks use
+this."""
 
 from __future__ import annotations
 
@@ -20,15 +21,15 @@ from stoker.plugin._shards import Shards
 
 
 class IteratorArgumentError(InvalidArgumentError, AssertionError):
-    """Arguments of an iterator that exclude each other. An AssertionError too, as in DALI."""
+    """Raised for arguments of an iterator that exclude each other. It is an AssertionError too, as in DALI."""
 
 
 class LastBatchPolicy(Enum):
-    """What happens where an epoch ends inside a batch.
+    """What an iterator does if an epoch ends inside a batch.
 
     Samples 1..7, batches of 2; the epoch's last batch, and the next epoch's first:
 
-                 the reader pads    it goes on
+                 the reader pads    it wraps
         FILL     [7,7]; [1,2]       [7,1]; [2,3]
         PARTIAL  [7];   [1,2]       [7];   [2,3]
         DROP     [5,6]; [1,2]       [5,6]; [2,3]
@@ -39,11 +40,15 @@ class LastBatchPolicy(Enum):
     PARTIAL = 2
 
 
-_FILL, _DROP, _PARTIAL = LastBatchPolicy.FILL, LastBatchPolicy.DROP, LastBatchPolicy.PARTIAL  # asked for with every batch
+_FILL, _DROP, _PARTIAL = (
+    LastBatchPolicy.FILL,
+    LastBatchPolicy.DROP,
+    LastBatchPolicy.PARTIAL,
+)  # globals, because each batch compares with them
 
 
 class Taken(NamedTuple):
-    """A batch of one pipeline, and how many of its samples belong to this epoch."""
+    """A batch of one pipeline. valid: how many of its first samples the iterator returns."""
 
     batch: _core.Batch
     valid: int
@@ -52,7 +57,7 @@ class Taken(NamedTuple):
 class EpochIterator:
     """Takes batches from pipelines until an epoch ends.
 
-    With reader_name the end is where the reader says; with size, after that many samples; with neither, where the pipeline raises StopIteration
+    With reader_name an epoch ends with the reader's epoch; with size, after that number of samples; with neither, when the pipeline raises StopIteration
     (or never).
     """
 
@@ -71,13 +76,13 @@ class EpochIterator:
         if not self._pipes:
             raise IteratorArgumentError("an iterator needs at least one pipeline")
         if reader_name is not None and size != -1:
-            raise IteratorArgumentError("reader_name and size exclude each other: the reader tells the size")
+            raise IteratorArgumentError("reader_name and size exclude each other: the size is taken from the reader")
         if reader_name is not None and last_batch_padded:
-            raise IteratorArgumentError("reader_name and last_batch_padded exclude each other: the reader tells whether it pads")
+            raise IteratorArgumentError("reader_name and last_batch_padded exclude each other: the reader itself knows whether it pads")
         if size == 0 or size < -1:
-            raise InvalidArgumentError("size is the number of samples in an epoch, or -1")
+            raise InvalidArgumentError("size must be the number of samples in an epoch, or -1")
         if not isinstance(last_batch_policy, LastBatchPolicy):
-            raise InvalidArgumentError(f"last_batch_policy is a LastBatchPolicy, not {last_batch_policy!r}")
+            raise InvalidArgumentError(f"last_batch_policy must be a LastBatchPolicy, not {last_batch_policy!r}")
         if fill_last_batch is not None:
             last_batch_policy = _FILL if fill_last_batch else _PARTIAL
         self._policy = last_batch_policy
@@ -86,14 +91,14 @@ class EpochIterator:
         self._reader = reader_name
         self._shards: Shards | None = None
         self._auto_reset = _auto_reset(auto_reset)
-        self._counter = 0  # with size: samples of this epoch taken so far, all pipelines together; with a reader: steps
+        self._counter = 0  # with size: samples taken in this epoch, from all pipelines together; with a reader: steps
         self._ended = False
         self._begun = False
-        self._given = 0  # steps of this epoch
-        self._restored = 0  # of these, those that were taken before the run was restored
-        self._kept: list[Taken] | None = None  # a step that was taken to see whether the epoch goes on
-        self._counted_out = False  # the last epoch ended by its size: its sources may still have to say that they ended
-        self._done = [False] * len(self._pipes)  # pipelines that have given the last batch of their shard
+        self._given = 0  # number of steps returned in this epoch
+        self._restored = 0  # number of these steps that were taken before the run was restored
+        self._kept: list[Taken] | None = None  # a step that was taken early, to find out whether the epoch has ended
+        self._counted_out = False  # the last epoch ended by its size: its sources may still raise StopIteration for it
+        self._done = [False] * len(self._pipes)  # for each pipeline, whether it has delivered the last batch of its shard
         self._sessions = [pipe._started() for pipe in self._pipes]
         if reader_name is not None:
             for session in self._sessions:
@@ -101,29 +106,29 @@ class EpochIterator:
             self._metas = [p.reader_meta(reader_name) for p in self._pipes]
             self._agree()
             self._refuse_short()
-            if all(m["wraps"] and m["contiguous"] for m in self._metas):  # they flow on into the next epoch, by DALI's shards
+            if all(m["wraps"] and m["contiguous"] for m in self._metas):  # DALI's shards: batches continue into the next epoch
                 m = self._metas[0]
                 self._shards = Shards(m["epoch_size"], m["number_of_shards"], self._pipes[0].batch_size, m["stick_to_shard"])
         for session in self._sessions:
-            session.beside = weakref.WeakMethod(self._kept_beside)  # who drops the iterator ends the pipeline
+            session.beside = weakref.WeakMethod(self._kept_beside)  # weak: dropping the iterator must end the pipeline
         if any(session.restored for session in self._sessions):
             self._go_on()
-        self._shard_steps = self._steps(self._shards) if self._shards else 0  # of this epoch
+        self._shard_steps = self._steps(self._shards) if self._shards else 0  # number of steps in this epoch
         if prepare_first_batch:
             self._check_first_batch()
             for pipe in self._pipes:
                 pipe.start()
 
     def _check_first_batch(self) -> None:
-        """As DALI, which looks for the first batch here: an epoch without any would be training that silently does nothing."""
+        """Raises an error if an epoch has no batch, since training would silently do nothing. DALI raises one here too."""
         if self._policy is _DROP and (self._reader is not None or self._samples >= 0) and len(self) == 0:
             raise InvalidArgumentError(
-                f"an epoch (samples: {self.size}) is smaller than a batch (samples: {self._pipes[0].batch_size}), and LastBatchPolicy.DROP leaves "
-                "out what is not whole: take a smaller batch size, PARTIAL or FILL"
+                f"an epoch (samples: {self.size}) is smaller than a batch (samples: {self._pipes[0].batch_size}), and LastBatchPolicy.DROP drops "
+                "batches that are not full: use a smaller batch size, PARTIAL or FILL"
             )
 
     def _refuse_short(self) -> None:
-        """tail="keep" makes short batches, which nothing fills up, and empty ones, which have no shape to make tensors of."""
+        """Refuses readers with tail="keep" unless the policy is PARTIAL on one rank: their last batches may be short, or empty without a shape."""
         if any(m["keeps"] and (self._policy is not _PARTIAL or m["number_of_shards"] > 1) for m in self._metas):
             raise InvalidArgumentError(
                 f'reader {self._reader!r} has tail="keep", whose last batches may be short or empty: LastBatchPolicy.{self._policy.name} is not '
@@ -131,22 +136,22 @@ class EpochIterator:
             )
 
     def _agree(self) -> None:
-        """Ranks that shuffle by different seeds, or other files, would read some samples twice and others never."""
+        """Checks that all ranks shuffle the same files by the same seed: otherwise some samples would be read twice and others never."""
         for meta, session in zip(self._metas, self._sessions, strict=True):
             state = session.state()
             if state["shuffle"]:
                 told = {"seed of the order": state["order_seed"], "samples": meta["epoch_size"], "files (digest)": state["fingerprint"]}
                 check_agreement("what their readers read", told, Shard(meta["shard_id"], meta["number_of_shards"]))
 
-    # ---- where a restored run goes on ----
+    # ---- restoring ----
 
     def _go_on(self) -> None:
-        """Finds the place in an epoch of the iterator, which differs from the pipelines' epochs."""
+        """Sets the counters after a restore: an epoch of the iterator may begin elsewhere than one of its pipelines."""
         states = [session.restored or {"epoch": 0, "consumed": 0} for session in self._sessions]
         places = {self._place(k, state) for k, state in enumerate(states)}
         if len(places) > 1:
             raise InvalidArgumentError(
-                "the pipelines of an iterator stand behind different batches: restore all of them from what checkpoints() gave at one time"
+                "the pipelines of an iterator were saved after different batches: restore all of them from the states that one call of checkpoints() returned"
             )
         place = places.pop()
         if self._shards is not None:
@@ -162,8 +167,8 @@ class EpochIterator:
             self._counter = place
 
     def _place(self, k: int, state: dict[str, Any]) -> int:
-        """What pipeline k has given before `state`: with DALI's shards batches of the run, with another reader batches of the epoch, with size samples of the
-        iterator's epoch."""
+        """Returns how much pipeline k had delivered when `state` was saved: with DALI's shards, batches of the run; with another reader, batches of the
+        epoch; with size, samples of the iterator's epoch."""
         if self._reader is None:
             return self._restored_samples(state) if self._samples >= 0 else 0
         meta = self._metas[k]
@@ -173,34 +178,37 @@ class EpochIterator:
         if rest:
             raise InvalidArgumentError(
                 f"the state is of another batch size or another number of shards than {self._pipes[k].batch_size} and {meta['number_of_shards']}: "
-                "contiguous shards go on with those alone"
+                "a run over contiguous shards can only continue with the same ones"
             )
         return int(steps + self._shards.steps_before(meta["shard_id"], state["epoch"]))
 
     def _restored_samples(self, state: dict[str, Any]) -> int:
-        """With size: samples of the epoch in hand."""
+        """Returns how many samples of the current epoch the restored iterator had taken. Only with size."""
         kept = state.get("iterator")
         if kept is None and state["consumed"] == 0:
             return 0
         if kept is None:
             raise InvalidArgumentError(
-                "the state is in mid-epoch and was not saved with an iterator that has a size, so where this one's epoch ends is not known: "
-                "save it while the iterator is there, as by its checkpoints()"
+                "the state was saved in mid-epoch without an iterator that has a size, so the end of this iterator's epoch is not known: "
+                "save states with the iterator's checkpoints()"
             )
         taken, steps = (kept.get("samples"), kept.get("steps")) if isinstance(kept, dict) else (None, None)
         if not isinstance(taken, int) or not isinstance(steps, int) or min(taken, steps) < 0:
             raise InvalidArgumentError('the state is damaged: "iterator" does not hold whole numbers of "samples" and "steps"')
         if taken >= self._samples:
-            raise InvalidArgumentError(f"the state is behind {taken} samples of an iterator's epoch, and an epoch has {self._samples} here")
+            raise InvalidArgumentError(
+                f"the state was saved after {taken} samples of an iterator's epoch, but an epoch has only {self._samples} here"
+            )
         self._given = steps
         self._counted_out = steps == 0
         return taken
 
     def _kept_beside(self, session: Session, state: dict[str, Any]) -> dict[str, Any]:
-        """What a state holds of the iterator: with size, where it stands in its epoch. Behind the last batch of an epoch that is the next one's beginning."""
+        """Returns the entries that a saved state needs for the iterator: with size, its position in its epoch. After the last batch of an epoch that is the
+        beginning of the next one."""
         if self._kept is not None:
             raise StateError(
-                "reset() was called before the end of the epoch, and has taken the next batch: take that one, and save the state behind it"
+                "reset() was called before the end of the epoch and has taken the next batch early: get that batch first, then save the state"
             )
         if self._samples < 0:
             return {}
@@ -212,14 +220,14 @@ class EpochIterator:
         return {"iterator": {"samples": samples, "steps": steps}}
 
     def _carried(self) -> int:
-        """With size: samples of the next epoch that a reader that goes on has given already, unless they were left out."""
+        """Returns how many samples of the next epoch were delivered with the last batch of this one. Only with size and FILL, and without padding."""
         carries = not self._padded and self._policy is _FILL
         return self._counter % self._samples if carries and self._counter > self._samples else 0
 
     # ---- one step ----
 
     def _take(self) -> list[Taken]:
-        """The next batch of each pipeline, by the policy. StopIteration at the end of the epoch."""
+        """Returns the next batch of each pipeline, by the policy. Raises StopIteration at the end of the epoch."""
         if self._kept is None:
             try:
                 taken = self._step()
@@ -233,8 +241,8 @@ class EpochIterator:
         return taken
 
     def _step(self) -> list[Taken]:
-        """The next step that has samples. One of which all samples are bad is left out: it counts as a step of the epoch."""
-        first: int | None = None  # epoch of the first one that was left out
+        """Returns the next step that has samples. A step whose samples are all bad is skipped, but counts as a step of the epoch."""
+        first: int | None = None  # epoch of the first skipped step
         while True:
             taken = self._any_step()
             if all(len(t.batch) for t in taken) and (len(taken) > 1 or taken[0].valid):
@@ -251,11 +259,11 @@ class EpochIterator:
             self._given += 1
 
     def _lost(self, taken: Taken) -> bool:
-        """Whether the epoch's own samples of a batch are all bad, and the others are the next one's or repeats."""
+        """Returns whether all of this epoch's samples in the batch are bad; its other samples are repeats or belong to the next epoch."""
         return taken.valid == 0 and len(taken.batch) < taken.batch.planned
 
     def _ranks(self) -> int:
-        """Ranks that have equal numbers of steps."""
+        """Returns the number of ranks, which must make equal numbers of steps."""
         shards = max(int(s.meta(self._reader).get("number_of_shards", 1)) for s in self._sessions)
         return max(shards, len(self._sessions), resolve("auto").world)
 
@@ -287,7 +295,7 @@ class EpochIterator:
         except StopIteration:
             if self._begun or not self._counted_out:
                 raise
-        session.reset()  # that was the end of the last epoch, which `size` had found already
+        session.reset()  # this was the end of the last epoch, which ended here already by its size
         return session.take()
 
     def _finish(self, counted_out: bool = False) -> NoReturn:
@@ -296,8 +304,8 @@ class EpochIterator:
         raise StopIteration
 
     def _is_over(self) -> bool:
-        """Whether the epoch has ended, also where the caller stopped at its last batch and saw no StopIteration: then what the policy drops
-        is taken here."""
+        """Returns whether the epoch has ended, also if the caller stopped at its last batch and saw no StopIteration. In that case takes the step after it,
+        which drops the batches that the policy drops."""
         last = all(self._done) or 0 <= self._samples <= self._counter or 0 < len(self) <= self._given
         if not self._ended and self._begun and last and self._kept is None:
             with contextlib.suppress(StopIteration):
@@ -305,13 +313,13 @@ class EpochIterator:
         return self._ended
 
     def _steps(self, shards: Shards) -> int:
-        """Batches of this epoch of contiguous shards, the same for all of them."""
+        """Returns the number of batches in this epoch of contiguous shards, which is equal for all shards."""
         if self._policy is _FILL:
             return shards.steps_filled()
         return shards.steps_partial() if self._policy is _PARTIAL else shards.steps_full()
 
     def _by_reader(self, batches: list[_core.Batch]) -> list[Taken] | None:
-        """What of each batch belongs to this epoch."""
+        """Counts the samples of each batch that belong to this epoch. None if the policy drops the step."""
         taken = []
         for k, batch in enumerate(batches):
             valid = self._own_samples(k, batch)
@@ -322,9 +330,9 @@ class EpochIterator:
         return taken
 
     def _own_samples(self, k: int, batch: _core.Batch) -> int:
-        """Samples at the front of a batch that belong to this epoch of pipeline k; sets whether they are the last ones."""
+        """Returns how many samples at the front of a batch belong to this epoch of pipeline k. Updates self._done[k], except for DALI's shards."""
         if self._shards is not None:
-            # As DALI: an epoch has as many samples as the shard, wherever in the stream it begins.
+            # As in DALI, an epoch has as many samples as the shard, no matter where in the stream it begins.
             left = self._shards.size(self._metas[k]["shard_id"]) - self._counter * self._pipes[k].batch_size
             return len(batch) if self._policy is not _PARTIAL else self._sessions[k].good_of(batch, max(left, 0))
         if self._done[k]:
@@ -335,16 +343,16 @@ class EpochIterator:
         return _own_samples(batch)
 
     def _others_drop(self, k: int, batch: _core.Batch) -> bool:
-        """Whether another rank's batch of this step is not whole: then all drop it, or their numbers of steps would differ."""
+        """Returns whether another rank's batch of this step is not full. Then all ranks drop the step, so that their numbers of steps are equal."""
         meta = self._metas[k]
         if not meta["wraps"]:
             return bool(self._counter >= len(self) and meta["epoch_size"] >= 0)
         epoch, position, *_ = batch.sample(0)
-        step = position - meta["shard_id"] * self._pipes[k].batch_size  # where it begins, for all ranks
+        step = position - meta["shard_id"] * self._pipes[k].batch_size  # first position of this step, over all ranks
         return bool(epoch != batch.epoch or step + meta["number_of_shards"] * self._pipes[k].batch_size > meta["epoch_size"])
 
     def _by_size(self, batches: list[_core.Batch]) -> list[Taken] | None:
-        count = sum(b.planned for b in batches)  # bad samples that were left out count, or the epoch would end later
+        count = sum(b.planned for b in batches)  # bad samples that were skipped count too, or the epoch would end later
         self._counter += count
         ends = 0 <= self._samples <= self._counter
         if ends and self._policy is _DROP and any(b.planned < p.batch_size for b, p in zip(batches, self._pipes, strict=True)):
@@ -363,7 +371,7 @@ class EpochIterator:
     # ---- epochs ----
 
     def reset(self) -> None:
-        """Begins the next epoch, once the last batch of this one was taken; in the middle of one, as in DALI, nothing happens but a warning."""
+        """Begins the next epoch, if the last batch of this one was taken. In the middle of an epoch it only warns, as in DALI."""
         if not self._is_over():
             if self._begun:
                 warnings.warn("reset() in the middle of an epoch is ignored: iterate to its end, or use stoker.Loader", stacklevel=2)
@@ -380,21 +388,21 @@ class EpochIterator:
         self._done = [False] * len(self._pipes)
         for pipe in self._pipes:
             pipe.reset()
-        if self._reader is not None:  # epochs of a reader that flows on differ in length
+        if self._reader is not None:  # epochs of a reader that wraps differ in length
             self._metas = [p.reader_meta(self._reader) for p in self._pipes]
 
     def __iter__(self) -> Any:
-        if self._is_over():  # as DALI, whatever auto_reset says
+        if self._is_over():  # as in DALI, whether or not auto_reset is set
             self.reset()
         if self._begun and not self._ended:
             warnings.warn(
-                "this epoch is not at its end: the iterator goes on where it was, as DALI's do (stoker.Loader begins the next epoch)",
+                "this epoch has not ended: the iterator continues where it was, as DALI's iterators do (stoker.Loader begins the next epoch)",
                 stacklevel=2,
             )
         return self
 
     def __len__(self) -> int:
-        """Batches in an epoch; 0 where its size is not known."""
+        """Number of batches in an epoch; 0 if the size of an epoch is not known."""
         per_step = sum(p.batch_size for p in self._pipes)
         drop = self._policy is _DROP
         if self._reader is not None:
@@ -410,8 +418,8 @@ class EpochIterator:
 
     @property
     def size(self) -> int:
-        """Samples that each pipeline gives in the epoch in hand, with those that fill its last batch up, as in DALI: len() times the batch size is enough for
-        them. With size, that; -1 where it is not known."""
+        """Number of samples that each pipeline delivers in the current epoch, as in DALI, including those that fill up its last batch; it is at most len()
+        times the batch size. With the argument size, that number; -1 if it is not known."""
         if self._reader is None:
             return self._samples
         meta = self._metas[0]
@@ -421,21 +429,21 @@ class EpochIterator:
             return int(meta["epoch_size_padded"] // meta["number_of_shards"])
         return len(self) * self._pipes[0].batch_size
 
-    _size = size  # what scripts of DALI's own examples read
+    _size = size  # scripts in DALI's own examples read this attribute
 
     @property
     def batch_size(self) -> int:
-        """Samples in a batch of each pipeline."""
+        """Number of samples in a batch of one pipeline."""
         return self._pipes[0].batch_size
 
     def checkpoints(self) -> list[bytes]:
-        """The states of the pipelines, for Pipeline(checkpoint=...): an iterator over restored ones goes on with the batch behind the last one that was
-        taken, and ends its epoch where this one would. Behind the last batch of an epoch a state is of the next one's beginning."""
+        """Returns the states of the pipelines, for Pipeline(checkpoint=...). An iterator over restored pipelines continues with the batch after the last one
+        that was taken, and ends its epoch where this one would. A state taken after the last batch of an epoch is that of the next epoch's beginning."""
         return [p.checkpoint() for p in self._pipes]
 
 
 def _own_samples(batch: _core.Batch) -> int:
-    """Samples at the front of a batch that belong to its epoch and are no repeats."""
+    """Returns how many samples of a batch belong to its epoch and are not repeats. They are at its front."""
     if not batch.is_last:
         return len(batch)
     own = 0
@@ -450,7 +458,7 @@ def _auto_reset(value: str | bool | None) -> bool:
         return False
     if value in (True, "yes", "True"):
         return True
-    raise InvalidArgumentError(f'auto_reset is "yes", "no" or a bool, not {value!r}')
+    raise InvalidArgumentError(f'auto_reset must be "yes", "no" or a bool, not {value!r}')
 
 
 def __getattr__(name: str) -> NoReturn:
