@@ -9,8 +9,8 @@
 #include <string.h>
 #include <strings.h>
 
-/* Keys given by the program win; then a profile given by the program, even over keys in the environment. All parts of a key come from one
- * place. */
+/* Reads the keys. Keys from the program take precedence, then a profile named by the program, even over keys in the environment. All parts
+ * of a key come from one place. */
 static enum stk_status read_keys(
 	struct stk_aws_settings *s, const struct stk_aws_profile *p, const struct stk_aws_given *g, struct stk_error *err)
 {
@@ -60,7 +60,7 @@ enum stk_status stk__aws_check_endpoint(const char *e, const char *name, struct 
 
 static enum stk_status read_style(struct stk_aws_settings *s, const struct stk_aws_profile *p, struct stk_error *err)
 {
-	if (s->style != STK_S3_AUTO) /* it was given */
+	if (s->style != STK_S3_AUTO) /* the user has set it */
 		return STK_OK;
 	static const char *const names[] = {"auto", "path", "virtual"};
 	char *style = stk__aws_env("STOKER_S3_ADDRESSING");

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Settings of object stores are many strings, some of them secret: copies, comparison, and an end that leaves nothing in memory. */
+ *
+ * Copies, compares and erases settings of object stores: many strings, some of them secret, so that none stays in memory. */
 #include "io/aws.h"
 
 #include "base/memory.h"
@@ -9,7 +10,7 @@
 #include <stdint.h>
 #include <string.h>
 
-/* Where each struct has its strings. */
+/* The offsets of the strings in each struct. */
 static const size_t settings_strings[] = {offsetof(struct stk_aws_settings, endpoint), offsetof(struct stk_aws_settings, region),
 	offsetof(struct stk_aws_settings, ca_bundle), offsetof(struct stk_aws_settings, proxy), offsetof(struct stk_aws_settings, key),
 	offsetof(struct stk_aws_settings, secret), offsetof(struct stk_aws_settings, token), offsetof(struct stk_aws_settings, profile)};
@@ -36,7 +37,7 @@ static void clear_strings(void *s, const size_t *offsets, int n)
 	}
 }
 
-/* `s` holds the strings of another: it gets its own. */
+/* Replaces the strings in `s`, which belong to another struct, by copies. */
 static bool own_strings(void *s, const size_t *offsets, int n)
 {
 	bool good = true;

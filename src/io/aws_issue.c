@@ -26,7 +26,7 @@ static enum stk_status ask_container(const struct stk_aws_issuer *i, const struc
 	return STK_OK;
 }
 
-/* A token first, then the role's name, then its keys. */
+/* Requests a token, then the role's name, then its keys. */
 static enum stk_status ask_instance(const struct stk_aws_issuer *i, const struct stk_aws_asking *how, struct stk_text *answer,
 	struct stk_aws_fresh *out, struct stk_error *err)
 {
@@ -78,7 +78,7 @@ static const struct {
 	[STK_AWS_INSTANCE] = {ask_instance, "the instance's metadata service"},
 };
 
-/* A role is asked for by the keys of its base, which are asked for first. */
+/* Obtains keys. For a role, the keys of its base are obtained first. */
 static enum stk_status issue(
 	const struct stk_aws_issuer *i, const struct stk_aws_asking *how, struct stk_aws_fresh *out, struct stk_error *err)
 {

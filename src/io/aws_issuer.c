@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Who gives keys for a profile: itself, a role that another profile's keys assume, a web identity, single sign-on, a program, or a service of the machine. */
+ *
+ * Finds the issuer of a profile's keys: the profile itself, a role that another profile's keys assume, a web identity, single sign-on, a program, or
+ * a service of the machine. */
 #include "io/aws_profile.h"
 
 #include "base/error.h"
@@ -10,14 +12,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { DEEPEST = 8 }; /* profiles that name each other */
+enum { DEEPEST = 8 }; /* levels of profiles that refer to each other */
 
 static void take_config(char **slot, const struct stk_aws_profile *p, const char *key)
 {
 	stk__aws_take(slot, stk__aws_config(p, NULL, key));
 }
 
-/* Roles may stand in either file. */
+/* Copies a line about roles, which may be in either file. */
 static char *copy_line(const struct stk_aws_profile *p, const char *key)
 {
 	char *value = stk__aws_config(p, NULL, key);
@@ -115,7 +117,8 @@ static bool use_web_identity(const struct stk_aws_profile *p, const char *region
 
 /* ---- single sign-on ---- */
 
-/* Where `aws sso login` leaves the token: by a hash of the session's name, or of the address in profiles that name none. */
+/* Returns the file in which `aws sso login` stores the token. Its name is a hash of the session's name, or of the address in profiles
+ * without one. */
 static char *token_path(const char *name)
 {
 	const char *home = getenv("HOME");
@@ -167,7 +170,7 @@ static enum stk_status use_sso(const struct stk_aws_profile *p, struct stk_aws_i
 
 /* ---- roles ---- */
 
-/* left: how many profiles may still name others. */
+/* left: number of profiles that may still refer to another one. */
 static enum stk_status use_profile(
 	const struct stk_aws_profile *p, const char *region, int left, struct stk_aws_issuer *i, struct stk_error *err);
 
@@ -180,7 +183,7 @@ static enum stk_status use_source(const struct stk_aws_profile *p, const char *s
 		return stk__fail(err, STK_INVALID,
 			"the profile \"%.64s\" has source_profile = %.64s, which is in neither of AWS's files (~/.aws/config, ~/.aws/credentials)",
 			p->name, source);
-	if (strcmp(source, p->name) == 0) /* the role is that of its own keys */
+	if (strcmp(source, p->name) == 0) /* the profile's own keys assume the role */
 		return read_static(p->credentials, p->name, base) || read_static(p->config, p->section, base)
 			       ? STK_OK
 			       : stk__fail(err, STK_INVALID, "the profile \"%.64s\" is its own source_profile and holds no keys", source);
@@ -261,7 +264,7 @@ static bool use_process(const struct stk_aws_profile *p, struct stk_aws_issuer *
 	return i->where;
 }
 
-/* What the profile itself names. */
+/* Uses the issuer that the profile itself names. */
 static enum stk_status use_profile(
 	const struct stk_aws_profile *p, const char *region, int left, struct stk_aws_issuer *i, struct stk_error *err)
 {

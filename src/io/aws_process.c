@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Keys from a program: a profile's credential_process. It may ask for a code or a touch, and so may take minutes, but ends when the storage does, or when
- * the user interrupts. */
+ *
+ * Obtains keys from a program: a profile's credential_process. The program may ask for a code or a touch and so take minutes, but it is ended when
+ * the storage ends or the user interrupts. */
 #include "io/aws_ask.h"
 
 #include "base/clock.h"
@@ -18,8 +19,8 @@ extern char **environ;
 
 enum { LONGEST_ANSWER = 1 << 20, LOOK_MS = 50, LONGEST_S = 120 };
 
-/* Without the library's threads' mask, which blocks all signals. It stays in the process group only where it may ask on the terminal; elsewhere it leads a group
- * of its own, which is ended with it. Returns its id, or -1. */
+/* Starts the program with an empty signal mask, because the library's threads block all signals. It stays in the process group only if it
+ * may ask on the terminal; otherwise it leads its own group, which is ended with it. Returns its id, or -1. */
 static pid_t start(const char *command, int out, bool *leads)
 {
 	const char *const words[] = {"sh", "-c", command, NULL};
@@ -43,14 +44,14 @@ static pid_t start(const char *command, int out, bool *leads)
 	return pid;
 }
 
-/* Whether it is still waited for. */
+/* State of the wait for the program. */
 enum wait { ON, GIVEN_UP, TOO_LONG };
 static enum wait look(const struct stk_aws_asking *how, int64_t until_ns)
 {
 	return stk__aws_is_over(how) ? GIVEN_UP : stk__clock_ns() >= until_ns ? TOO_LONG : ON;
 }
 
-/* What it prints, until it closes its output. */
+/* Reads the program's output until it is closed. */
 static enum wait collect(int fd, const struct stk_aws_asking *how, int64_t until_ns, struct stk_text *answer)
 {
 	char part[4096];
@@ -82,7 +83,7 @@ enum stk_status stk__aws_ask_process(const struct stk_aws_issuer *i, const struc
 	close(ends[0]);
 	if (pid <= 0)
 		return stk__fail(err, STK_IO, "no credentials: the profile's credential_process can't be started");
-	while (on == ON && waitpid(pid, &ended, WNOHANG) == 0) { /* it has closed its output, and goes on */
+	while (on == ON && waitpid(pid, &ended, WNOHANG) == 0) { /* it has closed its output and still runs */
 		poll(NULL, 0, LOOK_MS);
 		on = look(how, until_ns);
 	}

@@ -31,7 +31,7 @@ static char *read_file(const char *path)
 	return text ? text : stk__calloc(1, 1);
 }
 
-/* The file that the environment names, or ~/.aws/NAME. */
+/* Reads the file that the environment names, or ~/.aws/NAME. */
 static char *read_profile_file(const char *variable, const char *name)
 {
 	const char *given = getenv(variable), *home = getenv("HOME");
@@ -62,7 +62,7 @@ bool stk__aws_profile_read(const char *name, bool environment, struct stk_aws_pr
 
 void stk__aws_profile_clear(struct stk_aws_profile *p)
 {
-	char *texts[] = {p->credentials, p->config}; /* keys may stand in either */
+	char *texts[] = {p->credentials, p->config}; /* keys may be in either file */
 	for (int i = 0; i < 2; i++) {
 		if (texts[i])
 			stk__erase(texts[i], strlen(texts[i]));

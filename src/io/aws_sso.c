@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Keys by single sign-on (IAM Identity Center): `aws sso login` leaves a token, for which the portal gives keys of a role. A token of a session that is about
- * to end is exchanged for a new one, which is kept in the place of the old one for AWS's own tools. */
+ *
+ * Obtains keys by single sign-on (IAM Identity Center). `aws sso login` stores a token, for which the portal returns keys of a role. A token that is
+ * about to end is exchanged for a new one, which replaces it in the file for AWS's own tools. */
 #include "io/aws_ask.h"
 
 #include "base/error.h"
@@ -19,7 +20,7 @@ enum {
 	EARLY_S = 900,
 	YEAR_S = 366 * 86400,
 	LONGEST_TOKEN = 1 << 20
-}; /* EARLY_S: tokens are exchanged so long before they end, as AWS's tools do */
+}; /* EARLY_S: tokens are exchanged this long before their end, as AWS's tools do */
 
 static const char *text_of(const json_t *o, const char *key)
 {
@@ -36,7 +37,7 @@ static enum stk_status log_in(const struct stk_aws_issuer *i, const char *what, 
 
 /* ---- the token ---- */
 
-/* Failing to keep it costs nothing until it ends. */
+/* Stores a token. A failure has no effect until the old token ends. */
 static void keep_token(const char *path, const json_t *token)
 {
 	struct stk_new_file f;
@@ -81,7 +82,7 @@ static json_t *exchange(const struct stk_aws_issuer *i, const struct stk_aws_ask
 	return code == 200 ? json_loadb(answer->s, answer->length, 0, NULL) : NULL;
 }
 
-/* A new access token in the place of one that is about to end, if the session can be renewed. */
+/* Replaces a token that is about to end by a new one, if the session can be renewed. */
 static void renew(const struct stk_aws_issuer *i, const struct stk_aws_asking *how, json_t *token, struct stk_text *answer)
 {
 	time_t now = time(NULL);
@@ -107,7 +108,7 @@ bool stk__aws_take_portal(struct stk_aws_fresh *out, const struct stk_text *answ
 {
 	json_t *o = json_loadb(answer->s ? answer->s : "", answer->length, 0, NULL), *k = json_object_get(o, "roleCredentials");
 	bool good = stk__aws_take_keys(out, text_of(k, "accessKeyId"), text_of(k, "secretAccessKey"), text_of(k, "sessionToken"), NULL);
-	out->expires = json_integer_value(json_object_get(k, "expiration")) / 1000; /* in ms there */
+	out->expires = json_integer_value(json_object_get(k, "expiration")) / 1000; /* milliseconds in that answer */
 	json_decref(o);
 	return good;
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Keys of a role, from STS: for a web identity's token, or signed with other keys. */
+ *
+ * Obtains the keys of a role from STS, with a web identity's token or with other keys. */
 #include "io/aws_ask.h"
 
 #include "base/error.h"
@@ -32,7 +33,7 @@ bool stk__aws_take_sts(struct stk_aws_fresh *out, const struct stk_text *answer)
 	return good;
 }
 
-/* "..., AccessDenied": what an error's XML calls itself, if that is a word. */
+/* Appends ", AccessDenied": the code in an error's XML, if that is a word. */
 static void add_code(struct stk_text *out, const struct stk_text *answer)
 {
 	struct stk_text code = {0};
@@ -81,7 +82,7 @@ enum stk_status stk__aws_ask_web_identity(const struct stk_aws_issuer *i, const 
 
 /* ---- signed ---- */
 
-/* host[:port] and the path of an address; "/" where it has none. */
+/* Splits an address into host[:port] and path, which is "/" if missing. */
 static void split(const char *url, struct stk_text *host, struct stk_text *path)
 {
 	const char *at = strstr(url, "://");

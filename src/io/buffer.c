@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Buffers by size class, four to an octave, so that files of similar size share them and a new one is at most a quarter too large. */
+ *
+ * Pools buffers by size class, four to an octave, so that files of similar size share them and a new buffer is at most a quarter too large. */
 #include "io/buffer.h"
 
 #include "base/memory.h"
@@ -9,19 +10,19 @@
 enum {
 	SLACK = 64,
 	SMALLEST = 4096,
-	WINDOW = 256,   /* takes at least */
-	TURNS = 8,      /* a window is so many takes for each buffer that was in use at once */
-	LARGER = 4,     /* classes: a buffer up to twice as large will do */
-	SPARE = 8 << 20 /* bytes that may always lie idle */
+	WINDOW = 256,   /* least number of takes */
+	TURNS = 8,      /* a window is this many takes for each buffer that was in use at once */
+	LARGER = 4,     /* classes: a buffer up to twice as large is used */
+	SPARE = 8 << 20 /* bytes that may always be idle */
 };
 
 struct stk_buffer {
 	struct stk_buffer_pool *pool;
-	struct stk_buffer *newer, *older; /* idle ones of the class */
-	uint64_t given;                   /* index in release order */
+	struct stk_buffer *newer, *older; /* links idle buffers of the class */
+	uint64_t given;                   /* number in the order of release */
 	size_t capacity;
 	int size_class;
-	_Atomic bool shared; /* two hold it; the first that lets go clears this */
+	_Atomic bool shared; /* there are two holders; the first release clears this */
 	alignas(STK_CACHE_LINE) uint8_t data[];
 };
 
@@ -88,7 +89,7 @@ static size_t mapped_bytes(size_t capacity)
 	return sizeof(struct stk_buffer) + capacity + SLACK;
 }
 
-/* Back to the system: readers are many threads, and what malloc keeps for each of them would add up. */
+/* Returns memory to the system: readers are many threads, and the memory that malloc keeps for each would add up. */
 static void free_list(struct stk_buffer *b)
 {
 	while (b) {
@@ -116,7 +117,8 @@ void stk__buffer_pool_close(struct stk_buffer_pool *p)
 		destroy(p);
 }
 
-/* Sizes vary, so that what lies idle does not always fit: some idle bytes of each common size save nearly all takes a call of the allocator. */
+/* Returns the allowed idle bytes. Sizes vary, so an idle buffer does not always fit; with some idle bytes of each common size nearly all
+ * takes avoid the allocator. */
 static size_t budget(const struct stk_buffer_pool *p)
 {
 	size_t peak = p->window_peak > p->last_peak ? p->window_peak : p->last_peak;
@@ -131,7 +133,7 @@ static struct stk_buffer *find_idle(struct stk_buffer_pool *p, int size_class)
 	return NULL;
 }
 
-/* With the lock held. Counts a buffer of `capacity` as taken; what the budget no longer covers is returned to be freed. */
+/* Counts a buffer of `capacity` as taken; returns buffers beyond the budget, to be freed. Call with the lock held. */
 static struct stk_buffer *count_take(struct stk_buffer_pool *p, size_t capacity)
 {
 	p->in_use += capacity;

@@ -19,15 +19,15 @@
 
 enum {
 	THREADS = 16,
-	CLAIMS = 1024, /* chains of the table */
+	CLAIMS = 1024, /* lists of the hash table */
 	SLACK = 64,
 	MOST_PENDING = 64 << 20, /* bytes that wait to be written */
-	FIRST_WAIT_MS = 5,       /* for what another request fetches */
+	FIRST_WAIT_MS = 5,       /* first wait for an object that another request fetches */
 	LONGEST_WAIT_MS = 80,
-	MOST_WAITS = 400 /* half a minute: then it is fetched without a claim */
+	MOST_WAITS = 400 /* half a minute in all: after that the object is fetched without a claim */
 };
 
-/* What is to be written. */
+/* Bytes to write into the cache. */
 struct keep {
 	struct keep *next;
 	struct stk_cache_head head;
@@ -36,7 +36,7 @@ struct keep {
 	char uri[];
 };
 
-/* What this process fetches or writes, chained by the key. */
+/* An object that this process fetches or writes, in a list of its hash. */
 struct claim {
 	struct claim *next;
 	struct stk_cache_key key;
@@ -45,21 +45,21 @@ struct claim {
 struct stk_cache {
 	struct stk_io *io;
 	struct stk_cache_disk disk;
-	_Atomic bool full, broken; /* nothing more is kept in this run: no room; the disk refuses */
+	_Atomic bool full, broken; /* nothing more is stored in this run: no room; the disk refuses writes */
 	_Atomic uint64_t hits, hit_bytes, misses, kept, kept_bytes, left_out, damaged, stale, waits, pending;
 	_Atomic int telling; /* enum telling */
 	char notice[512];
-	pthread_mutex_t lock; /* of all below */
+	pthread_mutex_t lock; /* guards all members below */
 	pthread_cond_t wake;
 	struct stk_request_queue queue;
-	struct keep *first, **last; /* to be written */
+	struct keep *first, **last; /* entries to write */
 	struct claim *claims[CLAIMS];
 	int waiting, idle, started;
 	bool ended, ending;
 	pthread_t threads[THREADS];
 };
 
-/* Of the one notice: there is none, it is written, it waits to be told, it has been. */
+/* State of the only notice: none, being written, ready, delivered. */
 enum telling { QUIET, WRITING, WAITING, TOLD };
 
 static void count(_Atomic uint64_t *n, uint64_t by)
@@ -67,7 +67,7 @@ static void count(_Atomic uint64_t *n, uint64_t by)
 	atomic_fetch_add_explicit(n, by, memory_order_relaxed);
 }
 
-/* ---- looking ---- */
+/* ---- lookup ---- */
 
 enum look { HIT, MISS, BLOCKED };
 
@@ -85,7 +85,7 @@ static struct stk_cache_key key_of(const struct stk_request *r)
 	return stk__cache_key(r->uri, r->offset, r->length, r->place);
 }
 
-/* Header, bytes and URI by one call; the file's size tells how long the bytes are. */
+/* Reads header, bytes and URI with one call; the file's size gives the number of bytes. */
 static enum look read_entry(struct stk_cache *c, int fd, struct stk_request *r, struct entry *e, bool may_block)
 {
 	e->buffer = r->room ? NULL : stk__buffer_take(c->io, e->size);
@@ -111,7 +111,7 @@ static enum look read_entry(struct stk_cache *c, int fd, struct stk_request *r, 
 	return HIT;
 }
 
-/* The object is another than the one that the reader knows of. */
+/* Returns whether the cached object is another version than the reader expects. */
 static bool is_stale(const struct stk_request *r, const struct stk_cache_head *h)
 {
 	return (r->object_size && h->object_size && r->object_size != h->object_size) ||
@@ -120,17 +120,17 @@ static bool is_stale(const struct stk_request *r, const struct stk_cache_head *h
 
 static bool is_good(const struct stk_request *r, const struct entry *e, uint64_t file_size)
 {
-	/* The extents first: the header's hash goes over as many bytes of the URI as the header says. */
+	/* check the extents first: the header's hash covers as many bytes of the URI as the header claims */
 	return e->head.bytes == e->size && e->head.uri == e->uri_size && stk__cache_head_good(&e->head, e->uri, e->key, file_size) &&
 	       e->head.offset == r->offset && e->head.length == r->length && memcmp(e->uri, r->uri, e->uri_size) == 0 &&
 	       stk__xxh64(e->data, e->size, 0) == e->head.bytes_hash;
 }
 
-/* The first hit of a run marks the entry as used in it. */
+/* Marks the entry as used in this run, on the first hit. */
 static void mark_used(struct stk_cache *c, int fd, const struct stat *st)
 {
 	if (c->disk.fd >= 0 && st->st_mtime < c->disk.begun && futimens(fd, NULL))
-		errno = 0; /* of another user: it ages as if it were not used */
+		errno = 0; /* an entry of another user ages as if it were unused */
 }
 
 static enum look judge(struct stk_cache *c, struct stk_request *r, struct entry *e, const char *name, const struct stat *st)
@@ -138,13 +138,13 @@ static enum look judge(struct stk_cache *c, struct stk_request *r, struct entry 
 	bool good = is_good(r, e, (uint64_t)st->st_size), stale = good && is_stale(r, &e->head);
 	if (good && !stale)
 		return HIT;
-	/* Of several that meet it one counts it, and none removes what another has fetched in its place meanwhile. */
+	/* if several processes find it, only one counts it, and none removes a new entry that another process has put in its place */
 	if (c->disk.read_only || stk__cache_remove(&c->disk, name, st))
 		count(good ? &c->stale : &c->damaged, 1);
 	return MISS;
 }
 
-/* What is no file stands in an entry's place. */
+/* Removes a thing that is not a regular file from an entry's place. */
 static enum look remove_strange(struct stk_cache *c, const char *name, const struct stat *st)
 {
 	if (c->disk.read_only || stk__cache_remove(&c->disk, name, st))
@@ -152,7 +152,7 @@ static enum look remove_strange(struct stk_cache *c, const char *name, const str
 	return MISS;
 }
 
-/* A large file is not read, nor room made for it, unless its header says that it is that large. */
+/* Returns false if the header does not confirm a large file's size: then the file is not read and no memory is taken for it. */
 static bool is_as_large(int fd, uint64_t size, uint64_t around)
 {
 	enum { LARGE = 16 << 20 };
@@ -206,7 +206,7 @@ static bool try_now(void *cache, struct stk_request *r)
 	return true;
 }
 
-/* ---- claims: who fetches an object ---- */
+/* ---- claims: which request fetches an object ---- */
 
 static struct claim **find_claim(struct stk_cache *c, struct stk_cache_key key)
 {
@@ -227,7 +227,7 @@ static void give_up_claim(struct stk_cache *c, struct stk_cache_key key)
 	stk__free(claim);
 }
 
-/* True: nobody else of this process, or of another, has it. */
+/* Returns true if no other request of this or another process fetches the object. */
 static bool take_claim(struct stk_cache *c, struct stk_cache_key key)
 {
 	struct claim *claim = stk__alloc(sizeof *claim);
@@ -249,7 +249,7 @@ static bool take_claim(struct stk_cache *c, struct stk_cache_key key)
 	return false;
 }
 
-/* ---- keeping ---- */
+/* ---- storing ---- */
 
 static void say(struct stk_cache *c, const char *text)
 {
@@ -294,7 +294,7 @@ static void write_entry(struct stk_cache *c, struct keep *k)
 
 static void start_thread(struct stk_cache *c);
 
-/* A copy of what the request got, to be written behind; NULL: it is not kept. */
+/* Copies a request's bytes for a later write; returns NULL if they are not stored. */
 static struct keep *make_keep(struct stk_cache *c, const struct stk_request *r, struct stk_cache_key key)
 {
 	const size_t n = (size_t)stk__uri_shown(r->uri);
@@ -322,7 +322,7 @@ static struct keep *make_keep(struct stk_cache *c, const struct stk_request *r, 
 	return k;
 }
 
-/* The source has ended r: keeps what it brought, and gives up the claim. */
+/* Called after the source has ended r: stores the bytes and releases the claim. */
 static void take(void *cache, struct stk_request *r, enum stk_status status)
 {
 	struct stk_cache *c = cache;
@@ -349,7 +349,7 @@ static void take(void *cache, struct stk_request *r, enum stk_status status)
 
 /* ---- threads ---- */
 
-/* Another request fetches it: looks again later. */
+/* Lets r look again later, because another request fetches the object. */
 static bool wait_for_it(struct stk_cache *c, struct stk_request *r)
 {
 	int shift = r->cache_waits < 4 ? r->cache_waits : 4;
@@ -369,7 +369,7 @@ static void serve(struct stk_cache *c, struct stk_request *r)
 		claimed = take_claim(c, key);
 		if (!claimed && wait_for_it(c, r))
 			return;
-		if (claimed && (look = look_up(c, r, true)) == HIT) { /* it came between the two */
+		if (claimed && (look = look_up(c, r, true)) == HIT) { /* the entry was written between the two calls */
 			give_up_claim(c, key);
 			claimed = false;
 		}
@@ -383,7 +383,7 @@ static void serve(struct stk_cache *c, struct stk_request *r)
 	stk__io_fetch(c->io, r);
 }
 
-/* Requests come first: somebody waits for them. */
+/* Serves waiting requests before it writes entries. */
 static void *work(void *arg)
 {
 	struct stk_cache *c = arg;
@@ -413,7 +413,7 @@ static void *work(void *arg)
 	return NULL;
 }
 
-/* With the lock: one more thread where all are busy. */
+/* Starts one more thread if all are busy. Call with the lock held. */
 static void start_thread(struct stk_cache *c)
 {
 	if (c->waiting > c->idle && c->started < THREADS && !stk__thread_start(&c->threads[c->started], "stoker-cache", work, c, NULL))
@@ -478,7 +478,7 @@ static void destroy(void *cache)
 	pthread_mutex_unlock(&c->lock);
 	for (int i = 0; i < c->started; i++)
 		stk__thread_join(c->threads[i]);
-	for (struct keep *k = c->first, *next; k; k = next) { /* no thread could be started */
+	for (struct keep *k = c->first, *next; k; k = next) { /* reached if no thread could be started */
 		next = k->next;
 		stk__buffer_release(k->bytes);
 		stk__free(k);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * A cache from outside. */
+ *
+ * Inspects, verifies and clears a cache that other processes may be using. */
 #include "io/cache_disk.h"
 #include "stoker/cache.h"
 
@@ -18,7 +19,7 @@ struct tour {
 	struct stk_cache_facts facts;
 	stk_cache_visit visit;
 	void *user;
-	const char *prefix; /* of what is removed */
+	const char *prefix; /* of the entries to remove */
 	bool removes, verifies;
 };
 
@@ -47,7 +48,7 @@ static bool bytes_good(int fd, const struct stk_cache_head *h)
 	return good;
 }
 
-/* The key is the file's name: "3f/9a01...". */
+/* Returns the key in a file's name: "3f/9a01...". */
 static struct stk_cache_key key_of(const char *file)
 {
 	char name[33];
@@ -87,7 +88,7 @@ static bool visit_file(void *user, const char *name, const struct stat *st)
 	t->facts.damaged += !f.good;
 	const bool unwanted = matches || (t->verifies && !f.good);
 	const bool removed = unwanted && stk__cache_remove(&t->disk, name, NULL);
-	const bool stays = unwanted && !removed && stk__cache_exists(&t->disk, name); /* else somebody else has removed it */
+	const bool stays = unwanted && !removed && stk__cache_exists(&t->disk, name); /* otherwise another process has removed it */
 	if (matches && removed) {
 		t->facts.removed++;
 		t->facts.removed_bytes += st->st_size;
@@ -107,7 +108,7 @@ static enum stk_status travel(struct tour *t, const char *dir, struct stk_cache_
 		return status;
 	t->facts.size = sizeof t->facts;
 	stk__cache_walk(&t->disk, visit_file, t);
-	/* Not alone: others have reserved room, which no file shows. */
+	/* Only if no other process uses the cache: reserved room of other processes is not visible in files. */
 	if (t->verifies && t->disk.fd >= 0 && !flock(t->disk.fd, LOCK_EX | LOCK_NB) &&
 		!stk__cache_set_used(&t->disk, (uint64_t)t->facts.bytes))
 		t->disk.read_only = true;

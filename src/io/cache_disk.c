@@ -27,17 +27,17 @@
 #define TAG "CACHEDIR.TAG"
 enum {
 	PAGE = 4096,          /* of `state` */
-	FIRST_LOCK = 1 << 16, /* claims lock bytes behind the page */
-	LOCK_TRIES = 40,      /* of half a millisecond: then the count is changed without the lock */
-	OPEN_TRIES = 1000,    /* of ten milliseconds, for a process that is removing old entries */
-	MOST_RECOUNTS = 4     /* of a `state` that others cut or overwrite */
+	FIRST_LOCK = 1 << 16, /* claims lock bytes after the page */
+	LOCK_TRIES = 40,      /* of half a millisecond each; after that the count is changed without the lock */
+	OPEN_TRIES = 1000,    /* of ten milliseconds each, while another process removes old entries */
+	MOST_RECOUNTS = 4     /* of a `state` that other programs truncate or overwrite */
 };
 
-/* The second line tells our caches from those of other programs, which have the first line in common. */
+/* The second line distinguishes our caches from those of other programs, which share the first line. */
 static const char tag_text[] =
 	"Signature: 8a477f597d28d172789f06886806bc55\n# A cache of Stoker's (stoker cache clear removes what it holds).\n";
 
-/* At the begin of `state`. */
+/* The beginning of `state`. */
 struct page {
 	char magic[8];
 	uint64_t used;
@@ -51,7 +51,7 @@ static int open_folder(int at, const char *name)
 	return openat(at, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 }
 
-/* A file right in a folder. Opening a FIFO does not wait, and a link is not followed. */
+/* Opens a file directly in a folder. Does not wait for a FIFO and does not follow a link. */
 static int open_plain(int at, const char *name, int flags)
 {
 	return openat(at, name, flags | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY, 0666);
@@ -65,7 +65,7 @@ int stk__cache_open(struct stk_cache_disk *d, const char *name, bool cached)
 		int fd = (int)syscall(SYS_openat2, d->folder, name, &how, sizeof how);
 		if (fd >= 0 || (errno != ENOSYS && errno != EINVAL && errno != EPERM))
 			return fd;
-		/* A kernel before 5.12, or a filter that has never heard of it. */
+		/* the kernel is older than 5.12, or a seccomp filter does not know the call */
 		atomic_store_explicit(&d->no_openat2, true, memory_order_relaxed);
 	}
 	char part[3] = {name[0], name[1], 0};
@@ -83,7 +83,7 @@ static bool is_hex(const char *name, size_t n)
 	return strspn(name, "0123456789abcdef") == n && strlen(name) == n;
 }
 
-/* Takes the descriptor. */
+/* Lists a folder. Takes ownership of the descriptor. */
 static DIR *list(int folder)
 {
 	DIR *d = folder < 0 ? NULL : fdopendir(folder);
@@ -141,7 +141,7 @@ static bool is_ours(int folder)
 	return good;
 }
 
-/* Nothing lies in it but the tags that others of our processes are about to write. */
+/* Returns whether the folder is empty, except for tags that other Stoker processes are about to write. */
 static bool is_empty(int folder)
 {
 	DIR *d = list(open_folder(folder, "."));
@@ -153,7 +153,7 @@ static bool is_empty(int folder)
 	return empty;
 }
 
-/* "memory": a folder that the kernel keeps in memory. Anybody may make folders there, so this one must be the user's, and nobody else's business. */
+/* Prepares "memory": a folder in /dev/shm. Any user may create folders there, so this one must belong to this user and be closed to others. */
 static enum stk_status own_memory(struct stk_cache_disk *d, bool makes, struct stk_error *err)
 {
 	struct stat st;
@@ -171,13 +171,13 @@ static enum stk_status own_memory(struct stk_cache_disk *d, bool makes, struct s
 	return STK_OK;
 }
 
-/* As mkdir -p. Other users cannot write to what it makes. */
+/* Creates folders like mkdir -p. Other users cannot write to them. */
 static void make_folders(char *path)
 {
 	for (char *slash = path + 1; (slash = strchr(slash, '/')); slash++) {
 		*slash = 0;
 		if (mkdir(path, 0775) && errno != EEXIST)
-			errno = 0; /* the last one says it */
+			errno = 0; /* the last call reports the error */
 		*slash = '/';
 	}
 	if (mkdir(path, 0775) && errno != EEXIST)
@@ -194,7 +194,7 @@ static enum stk_status open_root(struct stk_cache_disk *d, const char *given, bo
 	snprintf(d->dir, sizeof d->dir, "%s", given);
 	if (makes)
 		make_folders(d->dir);
-	d->folder = open(d->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC); /* the user named it: a link to a folder is fine */
+	d->folder = open(d->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC); /* the user named this folder, so it may be a link */
 	if (d->folder < 0 || fstat(d->folder, &st))
 		return makes ? stk__fail(err, STK_INVALID, "cache: %s is no folder, and none could be made", given)
 			     : stk__fail(err, STK_INVALID, "%.200s: it is no cache of Stoker's", given);
@@ -205,7 +205,8 @@ static enum stk_status open_root(struct stk_cache_disk *d, const char *given, bo
 	return STK_OK;
 }
 
-/* Marks a folder as a cache. The tag appears whole: whoever finds the folder in use finds the tag too. A folder that cannot be written to stays unmarked. */
+/* Marks a folder as a cache. The tag appears atomically, so a process that finds the folder in use also finds the tag. A read-only folder
+ * stays unmarked. */
 static void write_tag(int folder)
 {
 	char temporary[64];
@@ -223,7 +224,7 @@ static enum stk_status find_folder(struct stk_cache_disk *d, const char *dir, st
 	enum stk_status status = open_root(d, dir, true, err);
 	if (status || is_ours(d->folder))
 		return status;
-	if (!is_empty(d->folder)) /* another process may have begun to use it just now */
+	if (!is_empty(d->folder)) /* another process may have just begun to use it */
 		return is_ours(d->folder)
 			       ? STK_OK
 			       : stk__fail(err, STK_INVALID,
@@ -245,14 +246,14 @@ static void lock_page(struct stk_cache_disk *d)
 		d->no_locks = errno != EAGAIN && errno != EACCES;
 		nanosleep(&(struct timespec){.tv_nsec = 500000}, NULL);
 	}
-	d->no_locks = true; /* none here, or somebody keeps this one for good */
+	d->no_locks = true; /* the file system has no locks, or another program never releases this one */
 }
 
 static void unlock_page(struct stk_cache_disk *d)
 {
 	struct flock l = {.l_type = F_UNLCK, .l_whence = SEEK_SET, .l_len = 1};
 	if (!d->no_locks && fcntl(d->fd, F_OFD_SETLK, &l))
-		errno = 0; /* it goes with the descriptor */
+		errno = 0; /* close releases it */
 	pthread_mutex_unlock(&d->lock);
 }
 
@@ -266,7 +267,7 @@ static bool write_page(const struct stk_cache_disk *d, const struct page *p)
 	return pwrite(d->fd, p, sizeof *p, 0) == sizeof *p;
 }
 
-/* Counts the entries again: the page is new, or was removed, cut or overwritten. */
+/* Counts the entries again, because the page is new, or was removed, truncated or overwritten. */
 static void recount(const struct stk_cache_disk *d, struct page *p)
 {
 	*p = (struct page){.begun = d->begun, .begun_last = d->begun_last};
@@ -274,7 +275,7 @@ static void recount(const struct stk_cache_disk *d, struct page *p)
 	stk__cache_walk(d, add_size, &p->used);
 }
 
-/* The page that counts, or a new count, with the lock held. False: it is cut or overwritten again and again. */
+/* Reads the valid page, or counts the entries again. Returns false if the page is damaged again and again. Call with the lock held. */
 static bool current_page(struct stk_cache_disk *d, struct page *p)
 {
 	if (read_page(d, p))
@@ -328,14 +329,14 @@ static bool take_room(struct stk_cache_disk *d, uint64_t bytes)
 	return taken;
 }
 
-/* Why the folder cannot be written to. */
+/* Writes why the folder cannot be written to. */
 static bool refuse(char why[200], const char *name, const char *what)
 {
 	snprintf(why, 200, "its \"%s\" is %s, which Stoker did not make: remove it", name, what);
 	return false;
 }
 
-/* Opens `state` and writes its page if it has none. A full disk shows here. */
+/* Opens `state` and writes its page if it has none. This is where a full disk is noticed. */
 static bool open_state(struct stk_cache_disk *d, char why[200])
 {
 	static const char zeros[PAGE];
@@ -355,7 +356,7 @@ static bool open_state(struct stk_cache_disk *d, char why[200])
 	return good;
 }
 
-/* A name of stk__cache_write's: three numbers. *size: the last one. */
+/* Returns whether the name is one that stk__cache_write makes: three numbers. *size: the last number. */
 static bool is_unfinished(const char *name, uint64_t *size)
 {
 	int dashes = 0;
@@ -369,7 +370,8 @@ static bool is_unfinished(const char *name, uint64_t *size)
 	return dashes == 2;
 }
 
-/* Removes what processes left that died while they wrote. No other process has the cache open. Returns how many bytes were reserved for that. */
+/* Removes unfinished entries of processes that died. No other process has the cache open. Returns the number of bytes that were reserved
+ * for them. */
 static uint64_t remove_unfinished(struct stk_cache_disk *d)
 {
 	uint64_t reserved = 0, size;
@@ -399,7 +401,7 @@ static void begin_run(struct stk_cache_disk *d)
 {
 	struct page p;
 	uint64_t reserved = remove_unfinished(d);
-	/* A machine that lost its power may have kept an older page, which does not count what it should. */
+	/* after a power failure the page may be older than the entries and count too little */
 	const bool known = read_page(d, &p);
 	d->begun_last = known ? p.begun : 0;
 	d->begun = (int64_t)time(NULL);
@@ -413,7 +415,7 @@ static void begin_run(struct stk_cache_disk *d)
 	d->read_only |= !write_page(d, &p);
 }
 
-/* Another process has begun the run. Numbers of the page that cannot be are those of somebody who writes into it. */
+/* Joins a run that another process has begun. Impossible numbers in the page were written by another program and are replaced. */
 static void join_run(struct stk_cache_disk *d)
 {
 	struct page p;
@@ -434,7 +436,8 @@ static uint64_t default_limit(const struct stk_cache_disk *d)
 
 static uint64_t remove_old(struct stk_cache_disk *d, int64_t before, uint64_t wanted);
 
-/* The lock that says that this process has the cache open. Another one may hold the folder alone while it removes old entries. */
+/* Takes the shared lock of processes that have the cache open. Another process may hold the folder exclusively while it removes old
+ * entries. */
 static bool share(struct stk_cache_disk *d)
 {
 	for (int i = 0; i < OPEN_TRIES; i++) {
@@ -447,7 +450,7 @@ static bool share(struct stk_cache_disk *d)
 	return false;
 }
 
-/* From now on the folder is only read. */
+/* Makes the folder read-only for this process. */
 static void forget_state(struct stk_cache_disk *d)
 {
 	d->read_only = true;
@@ -484,7 +487,7 @@ enum stk_status stk__cache_disk_open(struct stk_cache_disk *d, const char *dir, 
 	uint64_t used = stk__cache_used(d);
 	if (alone && used > d->limit)
 		remove_old(d, INT64_MAX, used - d->limit);
-	if (!share(d)) { /* without a lock somebody may take what is being written for left over */
+	if (!share(d)) { /* without the lock another process could remove an unfinished entry as left over */
 		d->read_only = true;
 		snprintf(notice, 512, "cache: %.300s: another process holds its lock: what it holds is used, and nothing is added", d->dir);
 	}
@@ -551,7 +554,7 @@ bool stk__cache_claim(struct stk_cache_disk *d, struct stk_cache_key key)
 void stk__cache_unclaim(struct stk_cache_disk *d, struct stk_cache_key key)
 {
 	if (lock_byte(d, key, F_UNLCK))
-		errno = 0; /* it goes with the process */
+		errno = 0; /* the lock ends with the process */
 }
 
 /* ---- room ---- */
@@ -593,7 +596,7 @@ static int by_use(const void *a, const void *b)
 	return (x->used > y->used) - (x->used < y->used);
 }
 
-/* Removes entries that were last used before then, the oldest first, until so many bytes are free. Returns how many are. */
+/* Removes entries that were last used before `before`, the oldest first, until enough bytes are free. Returns the number of bytes removed. */
 static uint64_t remove_old(struct stk_cache_disk *d, int64_t before, uint64_t wanted)
 {
 	struct olds o = {.before = before};
@@ -609,7 +612,7 @@ static uint64_t remove_old(struct stk_cache_disk *d, int64_t before, uint64_t wa
 	return freed;
 }
 
-/* Old entries are looked for once a process and run, and then a twentieth of the limit is made free at a time. */
+/* Searches for old entries once for each process and run, and then frees a twentieth of the limit at a time. */
 bool stk__cache_reserve(struct stk_cache_disk *d, uint64_t bytes)
 {
 	if (d->read_only || bytes > d->limit)
@@ -624,7 +627,7 @@ bool stk__cache_reserve(struct stk_cache_disk *d, uint64_t bytes)
 	return take_room(d, bytes);
 }
 
-/* The folder of an entry, which is made if it is not there. */
+/* Opens the folder of an entry, and creates it if needed. */
 static int open_part(const struct stk_cache_disk *d, const char *name, bool makes)
 {
 	char part[3] = {name[0], name[1], 0};

@@ -44,14 +44,14 @@ static void find_tls_functions(struct stk_curl *c)
 #undef TLS_ROW
 }
 
-/* NODELETE: what libcurl brings with it leaves handlers for the end of the process. */
+/* Opens the library with NODELETE, because its dependencies register handlers for the end of the process. */
 static void *open_library(const char *name)
 {
 	return dlopen(name, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
 }
 
-/* Where distributions keep the authorities that they trust: Debian and its kin, Fedora and its kin, openSUSE, older RHEL, Alpine. A libcurl that was
- * built for all of them knows none of these. */
+/* Finds the file of trusted authorities. Distributions keep it in different places: Debian and relatives, Fedora and relatives, openSUSE,
+ * older RHEL, Alpine. A libcurl that was built for all of them knows none of these places. */
 static const char *find_certificates(void)
 {
 	static const char *const places[] = {"/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt",
@@ -84,7 +84,7 @@ void stk__certificates_free(struct stk_certificates *kept)
 	}
 }
 
-/* NULL: the file can't be read. */
+/* Returns NULL if the file cannot be read. */
 static const struct stk_certificates *read_certificates(const char *file, struct stk_certificates **kept)
 {
 	enum { LONGEST = 16 << 20 };
@@ -108,8 +108,9 @@ static const struct stk_certificates *read_certificates(const char *file, struct
 	return *kept = k;
 }
 
-/* The file is read here, since TLS libraries open it so that programs inherit it, and wait for a FIFO. False: it can't be read, or this libcurl takes no
- * certificates from memory; then libcurl opens the file, or says why it can't. */
+/* Passes the text of a file of certificates to libcurl. TLS libraries would open the file so that child processes inherit it, and would
+ * wait for a FIFO. Returns false if the file cannot be read, or if this libcurl takes no certificates from memory; then libcurl opens the
+ * file, or reports why it cannot. */
 static bool trust_text(const struct stk_curl *c, CURL *easy, const char *file, struct stk_certificates **kept)
 {
 #if LIBCURL_VERSION_NUM >= 0x074d00
@@ -132,7 +133,7 @@ CURLcode stk__curl_trust(const struct stk_curl *c, CURL *easy, const char *file,
 	return !file || trust_text(c, easy, file, kept) ? CURLE_OK : c->curl_easy_setopt(easy, CURLOPT_CAINFO, file);
 }
 
-/* ---- descriptors that programs of the user's must not inherit ---- */
+/* ---- descriptors that the user's child processes must not inherit ---- */
 
 curl_socket_t stk__curl_open_socket(void *user, curlsocktype purpose, struct curl_sockaddr *address)
 {
@@ -140,7 +141,8 @@ curl_socket_t stk__curl_open_socket(void *user, curlsocktype purpose, struct cur
 	return socket(address->family, address->socktype | SOCK_CLOEXEC, address->protocol);
 }
 
-/* Bytes that wait in a Unix socket: those that it may read and those that its peer has not read yet. -1: `fd` is no such socket. */
+/* Returns the number of bytes that wait in a Unix socket: unread input, and output that its peer has not read. -1: `fd` is not such a
+ * socket. */
 static int waiting_bytes(int fd)
 {
 	int domain = 0, in = 0, out = 0;
@@ -151,9 +153,9 @@ static int waiting_bytes(int fd)
 	return in + out;
 }
 
-/* Before 8.9, libcurl makes pairs of Unix sockets that programs inherit, and names neither end. What belongs to it is recognised by a byte that is written to
- * the pair (`poke`): the number of bytes that wait changes. Such bytes stay in the pair, where nobody looks for them. `first`: the lowest descriptor that was
- * free before. */
+/* Finds a pair of Unix sockets that libcurl has made, and marks it close-on-exec: before 8.9, libcurl lets child processes inherit such pairs, and does not
+ * report their descriptors. The pair is recognised by a byte that `poke` writes to it, which changes the number of waiting bytes. These bytes stay in the pair
+ * and are not read. `first`: the lowest descriptor that was free before the pair was made. */
 static void find_pair(const struct stk_curl *c, int first, void (*poke)(const struct stk_curl *c, void *of), void *of)
 {
 	enum { MOST_LOOKED_AT = 4096, NEW_PAIRS = 0x080900 };
@@ -203,7 +205,7 @@ static void write_byte(const struct stk_curl *c, void *end)
 
 void stk__curl_close_on_exec(const struct stk_curl *c, int end)
 {
-	enum { NEAR = 32 }; /* the other end was made in the same call, and mostly has the next number */
+	enum { NEAR = 32 }; /* the other end was made by the same call, and usually has the next number */
 	const int flags = fcntl(end, F_GETFD);
 	if (flags < 0 || flags & FD_CLOEXEC || waiting_bytes(end) < 0)
 		return;
@@ -211,14 +213,14 @@ void stk__curl_close_on_exec(const struct stk_curl *c, int end)
 	fcntl(end, F_SETFD, flags | FD_CLOEXEC);
 }
 
-/* NULL: there is none, or this libcurl does not tell. */
+/* Returns NULL if there is no TLS, or if this libcurl does not report it. */
 static struct curl_tlssessioninfo *tls_of(const struct stk_curl *c, CURL *easy)
 {
 	struct curl_tlssessioninfo *tls = NULL;
 	return c->curl_easy_getinfo(easy, CURLINFO_TLS_SSL_PTR, &tls) == CURLE_OK && tls && tls->internals ? tls : NULL;
 }
 
-/* libcurl tells OpenSSL 3 to take any end for one that the server announced. */
+/* libcurl makes OpenSSL 3 treat every end as announced by the server; this undoes that. */
 void stk__curl_expect_close(const struct stk_curl *c, CURL *easy)
 {
 	enum { IGNORE_UNEXPECTED_EOF = 1 << 7 }; /* SSL_OP_IGNORE_UNEXPECTED_EOF */
@@ -233,12 +235,12 @@ bool stk__curl_tls_ended(const struct stk_curl *c, CURL *easy)
 	const struct curl_tlssessioninfo *tls = tls_of(c, easy);
 	if (tls && tls->backend == CURLSSLBACKEND_OPENSSL)
 		return c->SSL_get_shutdown && c->SSL_get_shutdown(tls->internals) & RECEIVED_SHUTDOWN;
-	return tls && tls->backend == CURLSSLBACKEND_GNUTLS; /* which makes any other end an error */
+	return tls && tls->backend == CURLSSLBACKEND_GNUTLS; /* GnuTLS reports any other end as an error */
 }
 
 enum stk_status stk__curl_load(struct stk_curl *c, struct stk_error *err)
 {
-	*c = (struct stk_curl){.library = open_library("libcurl-stoker.so")}; /* a wheel's */
+	*c = (struct stk_curl){.library = open_library("libcurl-stoker.so")}; /* the library of a wheel */
 	const bool own = c->library != NULL;
 	if (!c->library)
 		c->library = open_library("libcurl.so.4");
@@ -282,7 +284,7 @@ struct stk_http_library stk__http_library(void)
 	if (stk__curl_load(&c, NULL))
 		return (struct stk_http_library){0};
 	const curl_version_info_data *v = c.curl_version_info(CURLVERSION_NOW);
-	struct stk_http_library library = {v->version, v->ssl_version}; /* in the library, which stays */
+	struct stk_http_library library = {v->version, v->ssl_version}; /* in the library, which stays loaded */
 	stk__curl_unload(&c);
 	return library;
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Threads that wait for local files, so that no worker has to. */
+ *
+ * Threads that wait for local files, so that workers need not wait. */
 #include "io/file.h"
 
 #include "base/error.h"
@@ -12,10 +13,10 @@ enum { MAX_THREADS = 1024 };
 struct stk_file_source {
 	struct stk_file_habits habits;
 	struct stk_io *io;
-	pthread_mutex_t lock; /* of all below */
+	pthread_mutex_t lock; /* guards all members below */
 	pthread_cond_t wake;
 	struct stk_request_queue queue;
-	int waiting, idle; /* requests in the queue; threads that wait for one */
+	int waiting, idle; /* requests in the queue; threads that wait for a request */
 	int started, limit;
 	bool cancelled, ending;
 	pthread_t threads[];
@@ -59,7 +60,7 @@ static bool try_now(void *source, struct stk_io *io, struct stk_request *r)
 	return stk__file_read_now(&s->habits, io, r, &r->status);
 }
 
-/* With the lock held: one more thread where all are busy. Refused, it is an error only if there is none at all. */
+/* Starts one more thread if all are busy. A failure is an error only if there is no thread at all. Call with the lock held. */
 static enum stk_status start_thread(struct stk_file_source *s, struct stk_error *err)
 {
 	if (s->waiting < s->idle || s->started == s->limit)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Reads one file with few system calls: open, preadv2, a second preadv2 that meets the end, close. A stat is paid only where the first buffer was
- * too small or the read may block anyway. Never mmap: a file cut short under it is a SIGBUS. */
+ *
+ * Reads one file with few system calls: open, preadv2, a second preadv2 that meets the end, close. It calls fstat only if the first buffer was too
+ * small or the read may block anyway. It never uses mmap, because a mapped file that is truncated ends the process with SIGBUS. */
 #include "io/file.h"
 
 #include "base/error.h"
@@ -21,7 +22,7 @@ enum {
 	FIRST_SIZE = 128 << 10,
 	SLACK = 64,
 	MISSES = 16,    /* in a row, before tries are left out ... */
-	TRY_EVERY = 32, /* ... except each 32nd, to notice that the cache has warmed */
+	TRY_EVERY = 32, /* ... except every 32nd, to notice when the cache is warm again */
 };
 
 struct file_read {
@@ -30,16 +31,16 @@ struct file_read {
 	struct stk_request *r;
 	const char *path;
 	int fd;
-	bool may_block, blocked;   /* blocked: the read would have waited, which it may not */
-	struct stk_buffer *buffer; /* NULL where the request has room of its own */
+	bool may_block, blocked;   /* blocked: the read would have blocked, which it must not */
+	struct stk_buffer *buffer; /* NULL if the request gives the memory */
 	uint8_t *data;
 	size_t capacity, used;
-	uint8_t *before; /* STK_IO_BEFORE bytes, of which before_used have been read */
+	uint8_t *before; /* room for STK_IO_BEFORE bytes, of which before_used have been read */
 	size_t before_used;
-	int64_t expected; /* bytes from offset on, as fstat told; -1: not asked */
+	int64_t expected; /* bytes from offset on, as fstat reports; -1: not asked */
 };
 
-/* O_NONBLOCK: a FIFO named .jpg must be an error, not a wait for its writer. */
+/* Opens with O_NONBLOCK: a FIFO named .jpg must be an error, not a wait for its writer. */
 static int open_plain(const char *path)
 {
 	return open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
@@ -53,12 +54,12 @@ static int open_cached(struct stk_file_habits *h, const char *path)
 	int fd = (int)syscall(SYS_openat2, AT_FDCWD, path, &how, sizeof how);
 	if (fd >= 0 || (errno != ENOSYS && errno != EINVAL && errno != EPERM))
 		return fd;
-	/* A kernel before 5.12, or a filter that has never heard of it. */
+	/* the kernel is older than 5.12, or a seccomp filter does not know the call */
 	atomic_store_explicit(&h->no_cached_open, true, memory_order_relaxed);
 	return open_plain(path);
 }
 
-/* Errors that concern a single path mean that the sample is bad, not that the file system failed. */
+/* Reports an error of open. Errors that concern a single path mean that the sample is bad, not that the file system failed. */
 static enum stk_status open_failed(struct file_read *f, int e)
 {
 	enum stk_status s = stk__fail_errno(f->r->error, e, "%s: cannot open it", f->path);
@@ -99,7 +100,7 @@ static enum stk_status check_size(const struct file_read *f, size_t size)
 	return r->most && size > r->most ? stk__fail_memory_limit(r->error, size, r->most) : STK_OK;
 }
 
-/* Asks what the file is and how long. */
+/* Reads the kind and the length of the file. */
 static enum stk_status stat_file(struct file_read *f)
 {
 	struct stat st;
@@ -142,7 +143,7 @@ static ssize_t read_some(struct file_read *f, size_t size)
 	const size_t took = (size_t)n < lack ? (size_t)n : lack;
 	f->before_used += took;
 	if (took == (size_t)n)
-		errno = EINTR; /* none of the caller's bytes: the read goes on */
+		errno = EINTR; /* the read continues with the bytes for the caller */
 	return took == (size_t)n ? -1 : n - (ssize_t)took;
 }
 
@@ -171,7 +172,8 @@ static enum stk_status size_changed(const struct file_read *f, int64_t before, i
 		(long long)(r->offset + before), (long long)(r->offset + now));
 }
 
-/* The buffer is full and the end not met. What fstat says now decides how much more; a growing file, or one of /proc, may say too little. */
+/* Grows the full buffer before the end of the file. The size from fstat decides by how much; for a growing file, or one in /proc, it may be
+ * too small. */
 static enum stk_status grow(struct file_read *f)
 {
 	int64_t before = f->expected;
@@ -180,7 +182,7 @@ static enum stk_status grow(struct file_read *f)
 		return status;
 	if (before > 0 && f->expected != before)
 		return size_changed(f, before, f->expected);
-	if ((status = check_size(f, f->used))) /* there is more than fstat tells */
+	if ((status = check_size(f, f->used))) /* the file is longer than fstat reports */
 		return status;
 	if (f->expected == 0 && f->used > STK_FILE_UNSIZED_MOST)
 		return stk__fail(
@@ -239,7 +241,7 @@ static enum stk_status open_and_read(struct file_read *f)
 	if (f->r->length >= 0)
 		size = (size_t)f->r->length;
 	else if (f->expected >= 0)
-		size = (size_t)f->expected + 1; /* one more, to meet the end inside the buffer */
+		size = (size_t)f->expected + 1; /* one more byte, to meet the end inside the buffer */
 	else if (size == 0)
 		size = FIRST_SIZE;
 	if (f->r->length < 0 && f->r->most && size > f->r->most)
@@ -256,7 +258,7 @@ static enum stk_status open_and_read(struct file_read *f)
 	return status;
 }
 
-/* The next file's first buffer would hold this file too; smaller files reduce it slowly. */
+/* Adapts the first buffer of the next file so that it would hold this file too; smaller files reduce it slowly. */
 static void learn(struct stk_file_habits *h, size_t used)
 {
 	size_t size = atomic_load_explicit(&h->size, memory_order_relaxed);

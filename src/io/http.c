@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The source: requests that come, and its loops. */
+ *
+ * The HTTP source: accepts requests, and starts and ends its loops. */
 #include "io/http_impl.h"
 
 #include "base/error.h"
@@ -20,7 +21,7 @@ static enum stk_status cancelled(struct stk_request *r)
 
 /* ---- requests ---- */
 
-/* With the lock: curl and the threads come with the first request. One thread is enough to go on. */
+/* Loads curl and starts the threads, on the first request. One thread is enough to continue. Call with the lock held. */
 static enum stk_status start(struct stk_http_source *s, struct stk_error *err)
 {
 	enum stk_status status = s->curl.library ? STK_OK : stk__curl_load(&s->curl, err);
@@ -52,7 +53,7 @@ static void submit(void *source, struct stk_io *io, struct stk_request *r)
 		stk__io_finish(io, r, status);
 }
 
-/* One that is under way is ended by its loop, which looks for it. */
+/* Cancels a request. If it is under way, its loop finds and ends it. */
 static void cancel(void *source, struct stk_request *r)
 {
 	struct stk_http_source *s = source;
@@ -144,8 +145,8 @@ static void describe(void *source, const char *uri, struct stk_storage_report *o
 	stk__http_account_unref(a);
 }
 
-/* Of the files that may be open, half are for connections, and the last quarter is left to the rest of the process in any case. A loop holds two itself. Where
- * few may be open, one loop is enough. */
+/* Divides the descriptors. Connections get half of the files that may be open, and the last quarter is always left to the rest of the
+ * process. Each loop holds two itself. If few files may be open, one loop is enough. */
 static void share_descriptors(struct stk_http_source *s)
 {
 	enum { MANY = 1 << 16, FEW = 256, OF_LOOP = 2, LEAST = STK_CURL_MULTI_FDS + 1 };

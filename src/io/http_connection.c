@@ -10,9 +10,9 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-/* LOOK_UPS: connections for which curl looks up a name at a time, since each takes a thread and up to four descriptors; later ones find the address.
- * KEPT_DIALERS: unused ones that are kept; each holds two descriptors. FEW: a loop opens this many connections even if the process has nearly no
- * descriptor left. */
+/* LOOK_UPS: connections for which curl resolves a name at a time, because each takes a thread and up to four descriptors; later connections
+ * find the address cached. KEPT_DIALERS: unused dialers that are kept; each holds two descriptors. FEW: a loop opens this many connections
+ * even if the process has nearly no descriptor left. */
 enum { LOOK_UPS = 4, KEPT_DIALERS = 16, FEW = 2, OF_SOCKET = 1 };
 
 #define STARVED_NS INT64_C(50000000)         /* for so long no connection is opened if there was no descriptor for one */
@@ -39,7 +39,7 @@ static void unlink_from(struct stk_connection **list, struct stk_connection *c)
 
 /* ---- descriptors ---- */
 
-/* Whose events those of a descriptor are. */
+/* Sets the connection that receives the events of a descriptor. */
 static bool own_fd(struct stk_http_loop *l, int fd, struct stk_connection *c)
 {
 	if (fd >= l->fd_count) {
@@ -72,7 +72,7 @@ static void unwatch(struct stk_http_loop *l, int fd)
 
 /* ---- opening ---- */
 
-/* While a connection is being opened. Once it is open, its socket is no longer curl's to watch. */
+/* Called by curl while a connection is being opened. After that, curl no longer watches its socket. */
 static int on_socket(CURL *easy, curl_socket_t fd, int what, void *user, void *known)
 {
 	struct stk_dialer *d = user;
@@ -97,15 +97,15 @@ static int on_timer(CURLM *multi, long ms, void *user)
 	return 0;
 }
 
-/* The name is known, or is not looked up any more. */
+/* Notes that the name is resolved, or that resolving has stopped. */
 static void looked_up(struct stk_dialer *d)
 {
 	d->loop->looking_up -= d->looks_up;
 	d->looks_up = false;
 }
 
-/* Half of the files that may be open are counted on for connections, and what else is open may be more than the other half: so none is opened that would take
- * one of the last. */
+/* Opens a socket. Connections may use half of the files that may be open, but the rest of the process may use more than the other half, so
+ * no socket is opened that would take one of the last descriptors. */
 static curl_socket_t open_socket(void *user, curlsocktype purpose, struct curl_sockaddr *address)
 {
 	struct stk_dialer *d = user;
@@ -184,7 +184,7 @@ static struct stk_dialer *take_dialer(struct stk_http_loop *l)
 	return d;
 }
 
-/* curl closes what it still has. */
+/* Closes the dialer's transfer; curl closes the sockets that it still has. */
 static void hang_up(struct stk_http_loop *l, struct stk_dialer *d)
 {
 	l->source->curl.curl_multi_remove_handle(d->multi, d->easy);
@@ -216,10 +216,10 @@ static bool set_up(struct stk_connection *c, const struct stk_route *to)
 	code |= curl->curl_easy_setopt(e, CURLOPT_CONNECTTIMEOUT_MS, (long)s->settings.connect_ms);
 	code |= curl->curl_easy_setopt(e, CURLOPT_TCP_KEEPALIVE, 1L);
 	code |= curl->curl_easy_setopt(e, CURLOPT_DNS_SHUFFLE_ADDRESSES, 1L);
-	code |= curl->curl_easy_setopt(e, CURLOPT_USERAGENT, "stoker/" STK_VERSION); /* to a proxy */
+	code |= curl->curl_easy_setopt(e, CURLOPT_USERAGENT, "stoker/" STK_VERSION); /* sent to a proxy */
 	code |= curl->curl_easy_setopt(e, CURLOPT_SHARE, c->loop->share);
 #if LIBCURL_VERSION_NUM >= 0x075500
-	curl->curl_easy_setopt(e, CURLOPT_PROTOCOLS_STR, "http,https"); /* an older library has its own list */
+	curl->curl_easy_setopt(e, CURLOPT_PROTOCOLS_STR, "http,https"); /* an older library has a list of its own */
 #endif
 	c->dialer->why[0] = 0;
 	c->dialer->connection = c;
@@ -242,8 +242,9 @@ static void close_connection(struct stk_connection *c)
 	stk__free(c);
 }
 
-/* The socket of a plain connection is taken from curl, which closes it, as it thinks, and forgets it. (An older curl does so only when it opens the next.) A
- * duplicate would do too, but leaves a gap in the numbers below it, by which others see how many files are open. */
+/* Takes the socket of a plain connection from curl, which believes that it closes the socket, and forgets it. (An older curl does so only
+ * when it opens the next one.) A duplicate of the descriptor would work too, but leaves a gap in the numbers below it, from which others
+ * conclude how many files are open. */
 static CURLcode take_socket(struct stk_connection *c)
 {
 	struct stk_http_loop *l = c->loop;
@@ -284,7 +285,7 @@ static void opened(struct stk_connection *c, CURLcode code)
 	close_connection(c);
 }
 
-/* Lets curl go on with opening it. */
+/* Lets curl continue to open the connection. */
 static void go_on(struct stk_connection *c, int fd, int events)
 {
 	const struct stk_curl *curl = &c->loop->source->curl;
@@ -330,7 +331,7 @@ static void close_idle(struct stk_connection *c)
 	close_connection(c);
 }
 
-/* Bytes that came after the end of an answer would be taken for the next answer. */
+/* Returns whether no bytes have arrived after the end of the last answer: they would be read as the next answer. */
 static bool is_silent(struct stk_connection *c)
 {
 	char byte;
@@ -359,7 +360,7 @@ static bool fits(struct stk_http_loop *l)
 	return l->fds + OF_SOCKET + (l->dialers ? 0 : STK_CURL_MULTI_FDS) <= l->most_fds;
 }
 
-/* Makes room for one more: connections that have been idle for longest are closed. */
+/* Makes room for one more connection by closing those that have been idle the longest. */
 static void close_surplus(struct stk_http_loop *l)
 {
 	while (l->idle_connections && (l->connections >= l->source->settings.requests || !fits(l))) {
@@ -451,7 +452,7 @@ ssize_t stk__connection_recv(struct stk_connection *c, void *bytes, size_t n)
 		const struct stk_curl *curl = &c->loop->source->curl;
 		if (!c->strict)
 			stk__curl_expect_close(
-				curl, c->dialer->easy); /* after the first bytes were sent, libcurl knows which connection it is */
+				curl, c->dialer->easy); /* libcurl knows the connection only after the first bytes were sent */
 		c->strict = true;
 		CURLcode code = curl->curl_easy_recv(c->dialer->easy, bytes, n, &got);
 		return code == CURLE_OK && !got && n && !stk__curl_tls_ended(curl, c->dialer->easy) ? STK_CUT : moved(code, got);
@@ -494,7 +495,7 @@ void stk__connection_event(struct stk_http_loop *l, int fd, uint32_t events)
 	else if (c->transfer)
 		c->user->ready(c->transfer, events & EPOLLOUT);
 	else
-		close_idle(c); /* its server has ended it, or speaks out of turn */
+		close_idle(c); /* its server has ended it, or has sent unexpected bytes */
 }
 
 void stk__connection_timers(struct stk_http_loop *l, int64_t now)

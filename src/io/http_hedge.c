@@ -5,7 +5,7 @@
 #include "io/http_impl.h"
 
 enum { ENOUGH = 64, LEAST_NS = 20000000 };
-enum { MOST_HEDGES = 6 }; /* of one request, each after twice as long as the one before: an object that stalls takes no more */
+enum { MOST_HEDGES = 6 }; /* for one request, each after twice the wait of the one before: an object that stalls does not get more */
 enum { LATE = 4, LATE_AND_NEEDED = 3 }; /* mean deviations */
 
 static double late_ns(const struct stk_http_answers *a, int deviations)

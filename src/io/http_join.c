@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * A consumer that reads a tar from front to back requests one sample after another; such requests are joined here, and one answer serves
- * them all. */
+ *
+ * Joins requests for neighbouring ranges into one, whose answer serves them all: a consumer that reads a tar from front to back requests one sample
+ * after another. */
 #include "io/http_impl.h"
 
 #include "base/error.h"
@@ -8,8 +9,8 @@
 
 #include <string.h>
 
-/* GAP: bytes between two requests that are read for nothing. MOST: of one answer. A connection brings as much in the time that a store takes to answer at
- * all; more would keep the first of them waiting. */
+/* GAP: bytes between two requests that are read and dropped. MOST: bytes of one answer. A connection delivers this much in the time that a
+ * store takes to begin an answer; a longer answer would delay the first of the requests. */
 enum { GAP = 64 << 10, MOST = 4 << 20 };
 
 static bool may_join(const struct stk_request *r)
@@ -63,7 +64,7 @@ static enum stk_status hand_out(struct stk_http_source *s, struct stk_request *r
 	return STK_OK;
 }
 
-/* False: the source is ending. */
+/* Returns false if the source is ending. */
 static bool ask_again(struct stk_http_source *s, struct stk_request *r)
 {
 	pthread_mutex_lock(&s->lock);
@@ -86,7 +87,7 @@ void stk__http_end_joined(struct stk_http_source *s, struct stk_request *r, cons
 	if (status && r->error)
 		why = *r->error;
 	for (struct stk_request *next; r; r = next) {
-		next = r->follow; /* its owner may use r again */
+		next = r->follow; /* its owner may reuse r */
 		r->follow = NULL;
 		r->hopeless = hopeless;
 		r->got_size = whole;

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Accounts: what the environment says of a store, read when a pipeline is made, with keys that were issued for it. A thread renews these before they expire. */
+ *
+ * Accounts: the settings of a store, read from the environment when a pipeline is made, and the keys issued for them, which a thread renews before
+ * they expire. */
 #include "io/aws_issue.h"
 #include "io/http_impl.h"
 
@@ -10,7 +12,7 @@
 
 #include <string.h>
 
-/* Keys are renewed so long before they expire, and asked for again so long after that: by themselves, and where a store refuses them. */
+/* EARLY_S: keys are renewed this long before they expire. AGAIN_S: wait after a failure. SOON_S: wait after a store has refused the keys. */
 enum { EARLY_S = 600, AGAIN_S = 30, SOON_S = 2 };
 
 struct stk_http_account *stk__http_read_account(const struct stk_aws_given *given)
@@ -52,7 +54,7 @@ uint64_t stk__http_place(const struct stk_http_account *a)
 	return endpoint ? stk__xxh64(endpoint, strlen(endpoint), 0) : 0;
 }
 
-/* Makes `a` the current account. replaced: only if this one still is; NULL: whichever is. */
+/* Makes `a` the current account. replaced: only if this account is still current; NULL: always. */
 static void use_account(struct stk_http_source *s, struct stk_http_account *a, const struct stk_http_account *replaced)
 {
 	pthread_mutex_lock(&s->lock);
@@ -83,7 +85,7 @@ static struct stk_http_account *renewed(struct stk_http_source *s, const struct 
 	return NULL;
 }
 
-/* Failures are not reported: the keys that are there may be good for minutes, and once they are not, requests say so. */
+/* Renews keys. Failures are not reported: the present keys may be valid for minutes, and after that requests report the error. */
 static void *keep_keys(void *arg)
 {
 	struct stk_http_source *s = arg;
@@ -115,7 +117,7 @@ static void *keep_keys(void *arg)
 	return NULL;
 }
 
-/* If no thread can be started, keys are renewed when the next pipeline is made. */
+/* Starts the thread that renews keys. If that fails, keys are renewed when the next pipeline is made. */
 static void start_keeper(struct stk_http_source *s)
 {
 	pthread_mutex_lock(&s->lock);
@@ -129,7 +131,7 @@ bool stk__http_keys_refused(struct stk_http_source *s, const struct stk_http_acc
 {
 	pthread_mutex_lock(&s->lock);
 	const bool issued = a->aws.expires && s->keeper_runs;
-	if (issued && a == s->account) { /* else there are newer ones already */
+	if (issued && a == s->account) { /* otherwise there are newer keys already */
 		s->keys_refused = true;
 		pthread_cond_signal(&s->keeper_wake);
 	}
@@ -148,7 +150,7 @@ void stk__http_keeper_join(struct stk_http_source *s)
 
 /* ---- the environment ---- */
 
-/* Keys that were issued for the same settings a moment ago are as good as new ones. */
+/* Takes over keys that were just issued for the same settings, which are as good as new ones. */
 static bool take_over(struct stk_http_source *s, struct stk_http_account *a)
 {
 	struct stk_http_account *before = stk__http_account(s);
@@ -174,10 +176,10 @@ static void issue_keys(struct stk_http_source *s, struct stk_http_account *a, co
 	if (!status)
 		status = stk__aws_issue(&a->aws, &s->curl, &s->ending, access, &a->error);
 	if (status == STK_NOT_FOUND)
-		a->error = (struct stk_error){0}; /* who signs says that there are no keys, and where they may be */
+		a->error = (struct stk_error){0}; /* the signer reports that there are no keys, and where to put them */
 }
 
-/* Short of memory, the settings stay as they were. */
+/* If memory is short, the settings stay as they were. */
 void stk__http_refresh(void *source, const char *uri, const struct stk_access *access)
 {
 	struct stk_http_source *s = source;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * One thread of the source: transfers and their connections, on epoll. */
+ *
+ * A thread of the HTTP source: runs transfers and their connections, with epoll. */
 #include "io/http_connection.h"
 
 #include "base/clock.h"
@@ -22,7 +23,7 @@ static void unlink_active(struct stk_transfer *t)
 		t->next->before = t->before;
 }
 
-/* The transfer becomes idle, and its twin goes on alone. */
+/* Makes the transfer idle; its twin continues without it. */
 static void retire(struct stk_transfer *t)
 {
 	if (t->twin) {
@@ -36,14 +37,14 @@ static void retire(struct stk_transfer *t)
 	t->loop->idle = t;
 }
 
-/* Gives up a transfer in the middle. */
+/* Abandons a transfer before its end. */
 static void drop(struct stk_transfer *t)
 {
 	stk__transfer_stop(t);
 	retire(t);
 }
 
-/* Ends the request. The transfer is made idle before the owner is told, since the owner may submit another request at once. */
+/* Ends the request. The transfer becomes idle before the owner is notified, because the owner may submit another request at once. */
 static void end(struct stk_transfer *t, enum stk_status status)
 {
 	struct stk_http_loop *l = t->loop;
@@ -85,7 +86,7 @@ static void abandon(struct stk_transfer *t, enum stk_status status)
 	end(t, status);
 }
 
-/* A transfer for the request, or NULL: out of memory. */
+/* Returns a transfer for the request, or NULL if memory is short. */
 static struct stk_transfer *take_transfer(struct stk_http_loop *l, struct stk_request *r, int64_t begun_ns)
 {
 	struct stk_transfer *t = l->idle;
@@ -147,12 +148,12 @@ static bool hedge(struct stk_transfer *t, int64_t now)
 	return both;
 }
 
-/* Takes the transfers that have ended. */
+/* Handles the transfers that have ended. */
 static void take_ended(struct stk_http_loop *l)
 {
 	for (struct stk_transfer *t; (t = l->ended);) {
 		l->ended = t->next_ended;
-		if (t->twin && !t->begun) { /* the other one may still succeed */
+		if (t->twin && !t->begun) { /* the twin may still succeed */
 			retire(t);
 			continue;
 		}
@@ -173,10 +174,10 @@ static void take_ended(struct stk_http_loop *l)
 	}
 }
 
-/* Which transfers may have been cancelled. If none was, the requests, which lie elsewhere in memory, are not touched. */
+/* Which transfers may have been cancelled. If none was, the requests, which are elsewhere in memory, are not read. */
 enum cancelled { NONE, SOME, ALL };
 
-/* Ends a transfer that was cancelled or waits for too long; gives one that is late a twin. True: some transfer has ended. */
+/* Ends a transfer that was cancelled or has waited for too long; gives a late one a twin. Returns true if a transfer has ended. */
 static bool look_at(struct stk_http_loop *l, struct stk_transfer *t, int64_t now, enum cancelled which)
 {
 	struct stk_request *r = t->r;
@@ -197,7 +198,8 @@ static int by_deadline(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/* Transfers that were not admitted ask again, the soonest needed first. Where one of a caller's is refused, its later ones wait too, lest small ones pass it. */
+/* Asks again for transfers that were not admitted, in the order of need. If one of a caller's transfers is refused, its later ones wait
+ * too, so that small ones do not overtake it. */
 static void ask_again(struct stk_http_loop *l)
 {
 	enum { MOST = 2048, CALLERS = 16 };
@@ -217,7 +219,7 @@ static void ask_again(struct stk_http_loop *l)
 	}
 }
 
-/* Ending a transfer may remove its twin from the list too, so the scan starts again. */
+/* Looks at all transfers. Ending one may remove its twin from the list too, so the scan then starts again. */
 static void look_over(struct stk_http_loop *l, enum cancelled which)
 {
 	int64_t now = stk__clock_ns();
@@ -272,7 +274,7 @@ static void *run(void *arg)
 	while (!atomic_load(&l->source->ending)) {
 		for (struct stk_request *r; (r = stk__http_next(l->source, l));)
 			begin(l, r);
-		if (n < EVENTS) /* else others are ready already */
+		if (n < EVENTS) /* otherwise more are ready already */
 			rest(l);
 		n = epoll_wait(l->epoll, events, EVENTS, timeout_ms(l, look_ns));
 		l->round_ns = stk__clock_ns();
@@ -315,7 +317,7 @@ static bool watch_event(struct stk_http_loop *l)
 	return l->epoll >= 0 && l->event >= 0 && !epoll_ctl(l->epoll, EPOLL_CTL_ADD, l->event, &e);
 }
 
-/* One thread alone uses it, so that it needs no locks. */
+/* Makes a share object without locks, because only one thread uses it. */
 static CURLSH *make_share(const struct stk_curl *curl)
 {
 	CURLSH *share = curl->curl_share_init();

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * A response: its header says how much room it needs and which part of the object comes, and the body goes from the socket to its place. */
+ *
+ * Receives responses: reads the header to learn how much memory the body needs and which part of the object it is, and moves the body from the socket
+ * to its memory. */
 #include "io/http_connection.h"
 
 #include "base/clock.h"
@@ -27,8 +29,9 @@ void stk__transfer_ended(struct stk_transfer *t, CURLcode code, const char *why)
 	l->ended = t;
 }
 
-/* The connection is at its end. A body without a length is complete only if the server itself has ended it: after a reset, or where TLS was cut, more may
- * have been to come. A connection that had served before may have been closed before this request came; then the request goes out again. */
+/* Handles the end of the connection. A body without a length is complete only if the server itself ended it: after a reset or a cut TLS
+ * connection, more may have been missing. A reused connection may have been closed before this request arrived; the request is then sent
+ * again. */
 void stk__transfer_disconnected(struct stk_transfer *t, ssize_t how)
 {
 	if (!how && stk__response_closed(&t->response)) {
@@ -65,7 +68,8 @@ static enum stk_status check_size(const struct stk_transfer *t, uint64_t size)
 	return !r->follow && r->most && size > r->most ? stk__fail_memory_limit(stk__transfer_error(t), size, r->most) : STK_OK;
 }
 
-/* Asks for buffers of `bytes` in all; if they are not admitted, nothing more is read. The length of a range is known, and was admitted beforehand. */
+/* Asks to admit buffers of `bytes` in all. If they are not admitted, reading stops. A range has a known length, which was admitted
+ * beforehand. */
 static bool admit(struct stk_transfer *t, size_t bytes)
 {
 	struct stk_request *r = t->r;
@@ -74,12 +78,12 @@ static bool admit(struct stk_transfer *t, size_t bytes)
 	if (!t->held_back) {
 		t->held_back = true;
 		atomic_fetch_add(&t->loop->held_back, 1);
-		stk__connection_watch_reads(t->connection, false); /* without effect where it was held back a moment ago */
+		stk__connection_watch_reads(t->connection, false); /* has no effect if the transfer was already held back */
 	}
 	return false;
 }
 
-/* Makes room for `size` bytes and keeps those that have come, unless the bytes are not admitted. */
+/* Grows the memory to `size` bytes and keeps the bytes received so far, unless the growth is not admitted. */
 static enum stk_status reserve(struct stk_transfer *t, size_t size)
 {
 	struct stk_request *r = t->r;
@@ -98,19 +102,19 @@ static enum stk_status reserve(struct stk_transfer *t, size_t size)
 	t->data = data;
 	t->capacity = b ? stk__buffer_capacity(b) : size;
 	if (grows && !own && t->length < 0 && r->admission)
-		r->admission->admit(r->admission, r, t->capacity); /* the smaller one has gone */
+		r->admission->admit(r->admission, r, t->capacity); /* reports that the smaller buffer was freed */
 	return STK_OK;
 }
 
 /* ---- the header of a response ---- */
 
-/* Of the whole object; -1: not told. */
+/* Returns the size of the whole object; -1: not given. */
 static int64_t size_told(const struct stk_response *p)
 {
 	return p->status == 200 ? p->length : p->size;
 }
 
-/* A server without ETags mostly says when the object last changed. */
+/* Returns the ETag, or the date of the last change, which servers without ETags usually send. */
 static const char *version_of(const struct stk_response *p)
 {
 	return p->etag[0] ? p->etag : p->modified;
@@ -127,7 +131,7 @@ static enum stk_status say_changed(const struct stk_transfer *t)
 		SHOWN(t), stk__version_word(t->etag), t->etag, t->used, *version_of(p) ? version_of(p) : "another");
 }
 
-/* "all of it", "the bytes from 5 on", "the bytes from 5 to 9" */
+/* Names the requested bytes: "all of it", "the bytes from 5 on", "the bytes from 5 to 9" */
 static const char *asked_for(const struct stk_transfer *t, char text[64])
 {
 	const int64_t at = t->first + (int64_t)t->used;
@@ -155,14 +159,14 @@ static enum stk_status say_other_part(const struct stk_transfer *t)
 		asked_for(t, asked), sent);
 }
 
-/* Whether a 206 brings what was asked for: its first bytes, and where all to the object's end were asked for, all. */
+/* Returns whether a 206 contains the requested bytes: the first ones, and all of them if the request goes to the object's end. */
 static bool is_part_asked(const struct stk_transfer *t)
 {
 	const struct stk_response *p = &t->response.says;
-	const int64_t end = t->length > 0 ? t->first + t->length : p->size; /* behind the last one that may come */
+	const int64_t end = t->length > 0 ? t->first + t->length : p->size; /* after the last requested byte */
 	const int64_t at = t->first + (int64_t)t->used;
 	if ((t->length <= 0 && !at) || p->multipart || p->first != at || end < 0 ||
-		p->last >= end) /* without a Range nobody may send a part */
+		p->last >= end) /* without a Range a server must not send a part */
 		return false;
 	return t->length > 0 || p->last == end - 1;
 }
@@ -181,7 +185,7 @@ static enum stk_status check_part(const struct stk_transfer *t)
 	return STK_OK;
 }
 
-/* The rest of a body that was cut. A server that knows no ranges sends all of it again. */
+/* Continues a body that was cut. A server without ranges sends the whole body again. */
 static enum stk_status continue_body(struct stk_transfer *t)
 {
 	const struct stk_response *p = &t->response.says;
@@ -200,12 +204,12 @@ static enum stk_status say_encoded(const struct stk_transfer *t)
 		SHOWN(t));
 }
 
-/* The first body of an object: what is known of the object from here on, and room for its bytes. */
+/* Begins the first body of an object: records the object's properties and allocates memory for its bytes. */
 static enum stk_status begin_object(struct stk_transfer *t)
 {
 	const struct stk_response *p = &t->response.says;
 	const struct stk_request *r = t->r;
-	memcpy(t->etag, version_of(p), strlen(version_of(p)) + 1); /* it is as large as either */
+	memcpy(t->etag, version_of(p), strlen(version_of(p)) + 1); /* both arrays have the same size */
 	t->object_size = size_told(p);
 	if (r->object) {
 		r->object->size = t->object_size;
@@ -225,7 +229,7 @@ static enum stk_status begin_object(struct stk_transfer *t)
 	return status ? status : reserve(t, t->expected >= 0 ? (size_t)t->expected : FIRST_SIZE);
 }
 
-/* A body of 200 or 206 comes next: where it goes. */
+/* Prepares the memory for the body of a 200 or 206. */
 static enum stk_status begin_body(struct stk_transfer *t)
 {
 	const struct stk_response *p = &t->response.says;
@@ -244,13 +248,14 @@ static enum stk_status begin_body(struct stk_transfer *t)
 
 /* ---- the body ---- */
 
-/* Whether what comes is the object's. */
+/* Returns whether the content belongs to the object. */
 static bool lands(const struct stk_transfer *t)
 {
 	return t->response.says.status == 200 || t->response.says.status == 206;
 }
 
-/* Of a body whose length is not known there is always room for a piece, or none is read. Its buffer grows by half, up to what a sample may have. */
+/* Grows the buffer of a body of unknown length. There is always room for another piece, or reading stops. The buffer grows by half, up to
+ * the limit of a sample. */
 static enum stk_status make_room(struct stk_transfer *t)
 {
 	enum { PIECE = 16 << 10 };
@@ -262,7 +267,7 @@ static enum stk_status make_room(struct stk_transfer *t)
 	return size > t->capacity ? reserve(t, size) : STK_OK;
 }
 
-/* A part without a length, in chunks, that does not end where its Content-Range says. */
+/* Fails because a part without a length, in chunks, does not end where its Content-Range says. */
 static enum stk_status say_too_much(const struct stk_transfer *t)
 {
 	const struct stk_response *p = &t->response.says;
@@ -270,18 +275,18 @@ static enum stk_status say_too_much(const struct stk_transfer *t)
 		SHOWN(t), (long long)p->first, (long long)p->last);
 }
 
-/* What else comes of a body whose length is not known. */
+/* Checks further bytes of a body of unknown length against the limits. */
 static enum stk_status check_growth(struct stk_transfer *t, size_t more)
 {
 	enum stk_status status = check_size(t, t->used + more);
 	if (!status && t->r->object_size && !t->r->follow && t->first + (int64_t)(t->used + more) > t->r->object_size) {
-		t->r->got_size = t->first + (int64_t)(t->used + more); /* at least */
+		t->r->got_size = t->first + (int64_t)(t->used + more); /* the minimum */
 		status = stk__io_check_size(t->r, stk__transfer_error(t));
 	}
 	return status;
 }
 
-/* Some of the body's content. False: no more of it is wanted. */
+/* Stores some of the body's content. Returns false if no more is wanted. */
 static bool take_content(struct stk_transfer *t, const char *bytes, size_t n)
 {
 	size_t take = n, room = sizeof t->text - 1 - t->text_size;
@@ -309,16 +314,15 @@ static bool take_content(struct stk_transfer *t, const char *bytes, size_t n)
 	return true;
 }
 
-/* All bytes that were asked for are here, and the server would send more: that is not waited for. */
+/* Returns whether all requested bytes have been received, although the server would send more. The rest is not awaited. */
 static bool has_enough(const struct stk_transfer *t)
 {
-	const bool bounded =
-		t->response.says.status == 200 || t->response.left < 0; /* the chunks of a part have to end where the part does */
+	const bool bounded = t->response.says.status == 200 || t->response.left < 0; /* the chunks of a part must end where the part ends */
 	return lands(t) && bounded && t->placed && t->expected >= 0 && t->used == (size_t)t->expected &&
 	       t->response.state == STK_RESPONSE_IN_CONTENT;
 }
 
-/* What came into the scratch. False: the transfer has ended. */
+/* Handles bytes that were read into the scratch buffer. Returns false if the transfer has ended. */
 static bool take_bytes(struct stk_transfer *t, const char *bytes, size_t n)
 {
 	struct stk_response_reader *p = &t->response;
@@ -330,7 +334,7 @@ static bool take_bytes(struct stk_transfer *t, const char *bytes, size_t n)
 				return false;
 			continue;
 		}
-		if (p->state == STK_RESPONSE_ENDED) { /* nobody asked for more */
+		if (p->state == STK_RESPONSE_ENDED) { /* no request asked for these bytes */
 			p->keep = false;
 			return true;
 		}
@@ -351,16 +355,16 @@ static bool take_bytes(struct stk_transfer *t, const char *bytes, size_t n)
 	return true;
 }
 
-/* Of two transfers for a request this one goes on, and the other is given up. */
+/* Chooses this transfer of a request's two transfers, and stops the other. */
 static void first_byte(struct stk_transfer *t)
 {
 	stk__hedge_learn(t->loop->source, stk__clock_ns() - t->window_ns);
-	if (t->twin && t->twin->connection) /* else it has ended already */
+	if (t->twin && t->twin->connection) /* otherwise it has already ended */
 		stk__transfer_ended(t->twin, CURLE_ABORTED_BY_CALLBACK, "the other answer was first");
 	t->begun = true;
 }
 
-/* Where the next bytes go, and how many at most. */
+/* Returns the destination of the next bytes, and their largest number. */
 static void *find_place(const struct stk_transfer *t, bool *direct, size_t *room)
 {
 	enum { HEAD = 2048, SMALL = 16 << 10 };
@@ -371,15 +375,14 @@ static void *find_place(const struct stk_transfer *t, bool *direct, size_t *room
 		*room = p->left >= 0 && (uint64_t)p->left < left ? (size_t)p->left : left;
 		return t->data + t->used;
 	}
-	const bool large =
-		t->length < 0 || t->length > SMALL; /* then little is read with the header, and the rest goes straight to its place */
+	const bool large = t->length < 0 || t->length > SMALL; /* reads few bytes with the header, the rest directly */
 	*room = p->state == STK_RESPONSE_IN_HEAD && large ? HEAD : STK_HTTP_SCRATCH;
 	if (lands(t) && t->data && t->expected < 0 && t->capacity - t->used < *room)
 		*room = t->capacity - t->used;
 	return t->loop->scratch;
 }
 
-/* False: the transfer has ended. */
+/* Handles the bytes of one read. Returns false if the transfer has ended. */
 static bool take_piece(struct stk_transfer *t, const void *bytes, size_t n, bool direct)
 {
 	struct stk_response_reader *p = &t->response;
@@ -411,7 +414,7 @@ static bool take_piece(struct stk_transfer *t, const void *bytes, size_t n, bool
 	return on && !t->complete;
 }
 
-/* False: its bytes are not admitted, or the transfer has ended. */
+/* Returns false if the bytes are not admitted, or the transfer has ended. */
 static bool has_room(struct stk_transfer *t)
 {
 	t->failed = make_room(t);
@@ -420,7 +423,7 @@ static bool has_room(struct stk_transfer *t)
 	return !t->failed && !t->held_back;
 }
 
-/* True: there may be more to read at once. */
+/* Reads once. Returns true if more bytes may be readable at once. */
 static bool read_piece(struct stk_transfer *t)
 {
 	bool direct;
@@ -448,12 +451,12 @@ void stk__transfer_receive(struct stk_transfer *t)
 	const size_t before = t->window_bytes;
 	while (read_piece(t))
 		if (t->window_bytes - before > TURN && !t->connection->tls)
-			break; /* others wait; the socket says again that it is readable */
+			break; /* other transfers wait; the loop reports the socket as readable again */
 	if (t->connection && !t->held_back)
 		stk__rest_await(t);
 }
 
-/* Takes the place that begin_body did not get. */
+/* Allocates the memory that begin_body could not get. */
 static enum stk_status place(struct stk_transfer *t)
 {
 	return t->data ? make_room(t) : reserve(t, t->expected >= 0 ? (size_t)t->expected : FIRST_SIZE);

@@ -1,16 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0
- * A body comes in pieces as small as the network's, and each would wake the loop. What is left of it is only asked for once all of it has come, or much: the
- * socket counts as readable from SO_RCVLOWAT bytes on. The kernel makes room for so many, tells of an end or a reset at once, and a body that takes longer than
- * PATIENCE is taken piece by piece, so that stalls and trickles are seen as ever. */
+ *
+ * Reads the rest of a body in few pieces.
+ *
+ * A body arrives in pieces as small as the network's packets, and each would wake the loop. So the socket is made readable only from SO_RCVLOWAT
+ * bytes on, when all or much of the rest has arrived. The kernel provides room for that many bytes, and reports an end or a reset at once. A body
+ * that takes longer than PATIENCE is read piece by piece, so that stalls and slow bodies are still detected. */
 #include "io/http_connection.h"
 
 #include "base/clock.h"
 
 enum { PATIENCE_NS = 100000000, LEAST = 16 << 10, MOST = 256 << 10 };
-enum { RECORD = 24 << 10 }; /* of TLS, which may hold bytes that the socket has given already */
+enum { RECORD = 24 << 10 }; /* size of a TLS record, which may contain bytes that the socket has already delivered */
 
-/* Answers come a piece at a time. A thread that is woken for each is busy with waking up more than with bytes; where a store takes long to answer, nobody
- * notices that some more pieces may come first: a twentieth of that time costs neither the first batch nor the rate anything that can be measured. */
+/* Returns how long the loop pauses so that more pieces arrive. Waking up for each piece takes more time than handling it. If a store takes
+ * long to answer, a pause of a twentieth of that time measurably affects neither the first batch nor the rate. */
 int64_t stk__rest_pause(const struct stk_http_loop *l)
 {
 	const int64_t longest_ns = 8000000, shortest_ns = 100000, part = (int64_t)(l->answers.first_ns / 20);

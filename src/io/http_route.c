@@ -26,7 +26,7 @@ static bool copy(char **to, const char *from)
 	return *to || !from || !*from;
 }
 
-/* HTTP_PROXY is left out, as everywhere: a web server sets it to what a client's header says. */
+/* HTTP_PROXY is ignored, as in other programs: a web server sets it to the value of a client's header. */
 bool stk__proxies_read(struct stk_proxies *p, const char *given)
 {
 	static const char *const plain[] = {"http_proxy", "all_proxy", "ALL_PROXY"}, *const except[] = {"no_proxy", "NO_PROXY"};
@@ -49,7 +49,7 @@ void stk__proxies_clear(struct stk_proxies *p)
 
 /* ---- hosts without a proxy ---- */
 
-/* "10.0.0.0/8" */
+/* Returns whether an address is in a network like "10.0.0.0/8". */
 static bool in_network(int family, const uint8_t address[16], const char *pattern, size_t n)
 {
 	char text[64];
@@ -70,7 +70,7 @@ static bool in_network(int family, const uint8_t address[16], const char *patter
 	return memcmp(address, network, (size_t)bits / 8) == 0 && (!part || !((address[bits / 8] ^ network[bits / 8]) >> (8 - part)));
 }
 
-/* A name stands for itself and for all names that end with a dot and it. */
+/* Returns whether a host matches a name: the name itself, or any name that ends with a dot and the name. */
 static bool in_domain(const char *host, size_t n, const char *pattern, size_t size)
 {
 	if (size && *pattern == '.') {
@@ -108,7 +108,7 @@ size_t stk__url_origin(const char *url)
 	return (size_t)(host - url) + strcspn(host, "/?#");
 }
 
-/* The name or address in "http://name:port", without brackets. */
+/* Returns the name or address in "http://name:port", without brackets. */
 static const char *host_of(const char *origin, size_t *n)
 {
 	const char *host = strstr(origin, "://") + 3;
@@ -135,7 +135,7 @@ static int hex(char c)
 	return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
 }
 
-/* "user:pass%77ord" */
+/* Appends the authorization for "user:pass%77ord". */
 static void authorize(struct stk_text *out, const char *user, size_t n)
 {
 	uint8_t plain[512];
@@ -150,7 +150,8 @@ static void authorize(struct stk_text *out, const char *user, size_t n)
 	stk__text_add(out, "\r\n");
 }
 
-/* A proxy of HTTP is a server that is asked for whole URLs: connections lead to it, and libcurl need not know that it is one. */
+/* Routes a request over an HTTP proxy, which is a server that receives whole URLs: connections lead to it, and libcurl need not know about
+ * it. */
 static void go_over(struct stk_route *r, const char *proxy)
 {
 	const char *scheme = strstr(proxy, "://"), *rest = scheme ? scheme + 3 : proxy;

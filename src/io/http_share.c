@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What the loops of a source share: requests that wait, how many may be under way, and what is known of stores. */
+ *
+ * State that the loops of a source share: waiting requests, the limit of requests under way, and facts about stores. */
 #include "io/http_connection.h"
 
 #include "base/clock.h"
@@ -12,7 +13,7 @@
 enum { HEDGES_AT_FIRST = 4, REQUESTS_A_HEDGE = 20 };
 enum { LEAST_LIMIT = 8, LEAST_WINDOW = 64, MOST_WINDOW = 256, PROBE = 32 };
 
-/* ---- what is known of stores ---- */
+/* ---- facts about stores ---- */
 
 static struct stk_http_region *find_region(struct stk_http_source *s, const char *bucket)
 {
@@ -32,7 +33,7 @@ bool stk__http_region(struct stk_http_source *s, const char *bucket, char region
 	return g;
 }
 
-/* If there is no memory to remember the region, the next request learns it from the server again. */
+/* Remembers a bucket's region. If there is no memory for that, the next request learns it from the server again. */
 void stk__http_set_region(struct stk_http_source *s, const char *bucket, const char *region)
 {
 	pthread_mutex_lock(&s->lock);
@@ -76,7 +77,7 @@ struct stk_http_loop *stk__http_sleeping(struct stk_http_source *s)
 void stk__http_loop_wake(struct stk_http_loop *l)
 {
 	uint64_t one = 1;
-	ssize_t n = write(l->event, &one, sizeof one); /* full: it is awake */
+	ssize_t n = write(l->event, &one, sizeof one); /* fails if the counter is full: then the loop is awake */
 	(void)n;
 }
 
@@ -96,7 +97,7 @@ struct stk_request *stk__http_next(struct stk_http_source *s, struct stk_http_lo
 	return r;
 }
 
-/* False: the source is ending, nobody wants it any more, or it has waited for too long. */
+/* Returns false if the request must end: the source is ending, the request was cancelled, or it has waited for too long. */
 static bool waits_again(struct stk_http_source *s, struct stk_request *r, int64_t now)
 {
 	r->starved_ns = r->starved_ns ? r->starved_ns : now;
@@ -169,7 +170,7 @@ static void set_limit(struct stk_http_source *s, double limit, int64_t now)
 	s->window = (struct stk_http_window){0};
 }
 
-/* What the next limit is, as a multiple of this one. Until it has first been too high it is doubled. */
+/* Returns the next limit as a multiple of the present one. The limit is doubled until it has been too high once. */
 static double next_factor(struct stk_http_source *s, double mean, double rate)
 {
 	const double ahead = 4.0 / 3, least = 0.5, probe = 0.75;
@@ -186,10 +187,10 @@ static double next_factor(struct stk_http_source *s, double mean, double rate)
 	return factor < least ? least : factor;
 }
 
-/* Called when a window of requests that all began under the present limit has ended. If they took longer than the least time seen, they
- * only waited for each other (as in TCP Vegas): as many are allowed as deliver the full rate, and a third more, so that the network is
- * never idle. In one window of PROBE fewer requests are allowed, to measure the least time again. It is taken to have grown if fewer
- * requests brought fewer bytes, and is measured anew when objects have another size. */
+/* Sets the limit after a window of requests that all began under the present limit. If they took longer than the least time seen, they
+ * only waited for each other (as in TCP Vegas): the new limit is the number of requests that delivers the full rate, and a third more, so
+ * that the network is never idle. One window in PROBE has a lower limit, to measure the least time again. If fewer requests then delivered
+ * fewer bytes, the least time is taken to have grown; it is measured again when objects have another size. */
 static void end_window(struct stk_http_source *s, int64_t now)
 {
 	const struct stk_http_window w = s->window;
@@ -206,7 +207,8 @@ static void end_window(struct stk_http_source *s, int64_t now)
 		set_limit(s, s->limit * next_factor(s, mean, rate), now);
 }
 
-/* With the lock. A server that asks to slow down gets half; the refusals of one burst count once. */
+/* Adapts the limit to the end of a request. A server that asks to slow down gets half; the refusals of one burst count once. Call with the
+ * lock held. */
 static void adapt(struct stk_http_source *s, const struct stk_http_end *e)
 {
 	enum { BURST_NS = 500000000 };

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * One request to a server: what it says, and how it begins and ends. */
+ *
+ * A transfer of one request to a server: composes the request, begins and ends it. */
 #include "io/http_connection.h"
 
 #include "base/clock.h"
@@ -45,7 +46,7 @@ static void ready(struct stk_transfer *t, bool writable)
 		stk__transfer_receive(t);
 }
 
-/* A URL as it was given, but for bytes that no URL may hold. */
+/* Copies a URL as given, except for bytes that a URL must not contain. */
 static enum stk_status plain_target(struct stk_transfer *t)
 {
 	const char *allowed = "!#$%&'()*+,/:;=?@[]", *uri = t->r->uri;
@@ -86,7 +87,7 @@ static enum stk_status find_target(struct stk_transfer *t)
 	return status;
 }
 
-/* Headers of the target, the range, and for the rest of an object that it be the same. */
+/* Adds the headers of the target, the range, and when resuming the condition that the object is unchanged. */
 static void add_headers(struct stk_transfer *t)
 {
 	struct stk_text *q = &t->request;
@@ -107,7 +108,7 @@ static void add_headers(struct stk_transfer *t)
 	stk__text_append(q, "\r\n", 2);
 }
 
-/* Lines that hold more than they should would be understood as other headers. */
+/* Returns whether no value contains a line end, which would begin another header. */
 static bool plain_lines(const struct stk_transfer *t)
 {
 	for (int i = 0; i < t->target.header_count; i++)
@@ -217,7 +218,7 @@ enum stk_status stk__transfer_check_pace(struct stk_transfer *t, int64_t now)
 {
 	const struct stk_http_settings *set = &t->loop->source->settings;
 	if (t->held_back)
-		return STK_OK; /* it is us who do not read */
+		return STK_OK; /* the delay is on our side */
 	int64_t limit = (t->begun ? set->stall_ms : set->first_byte_ms) * 1000000;
 	if (now - t->window_ns < limit)
 		return STK_OK;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What the end of a response means: bytes, a failure of the object, or a fault of the source. */
+ *
+ * Decides the result of a response that has ended: success, a failure of the object, or a failure of the source. */
 #include "io/http_impl.h"
 
 #include "base/error.h"
@@ -12,7 +13,7 @@
 
 enum { LONGEST_SKEW_S = 300 };
 
-/* The text of an element of the store's XML, without markup of its own; "" where there is none. */
+/* Copies the text of an element from the store's XML, if it contains no markup; "" if the element is missing. */
 static void find_element(const struct stk_transfer *t, const char *name, char *out, size_t capacity)
 {
 	char tag[32];
@@ -24,13 +25,13 @@ static void find_element(const struct stk_transfer *t, const char *name, char *o
 		*c = (unsigned char)*c < ' ' ? ' ' : *c;
 }
 
-/* The source failed in a way that waiting rarely cures: two more tries, in case a permission has just been granted. */
+/* Limits the request to two more tries: this failure of the source rarely goes away, but a permission may just have been granted. */
 static void lose_hope(struct stk_transfer *t)
 {
 	t->r->hopeless |= t->r->retries >= 2;
 }
 
-/* The bucket's region is another than was signed for: a header says it, or as in MinIO the error alone. */
+/* Learns that the bucket's region differs from the signed one: from a header, or, as with MinIO, from the error only. */
 static bool learn_region(struct stk_transfer *t, const char *code)
 {
 	struct stk_http_source *s = t->loop->source;
@@ -43,10 +44,10 @@ static bool learn_region(struct stk_transfer *t, const char *code)
 	if (!stk__http_region(s, t->target.bucket, known))
 		snprintf(known, sizeof known, "%s", t->account->aws.region);
 	stk__http_set_region(s, t->target.bucket, told);
-	return strcmp(known, told) != 0 && t->r->retries < 3; /* a store that names another region each time is not followed for long */
+	return strcmp(known, told) != 0 && t->r->retries < 3; /* a store that names a new region each time is not followed for long */
 }
 
-/* Takes over what an error reveals (region, clock, expired keys). True if the next try may succeed because of it. */
+/* Learns from an error (region, clock, expired keys). Returns true if that may make the next try succeed. */
 static bool learn(struct stk_transfer *t, const char *code)
 {
 	struct stk_http_source *s = t->loop->source;
@@ -62,13 +63,13 @@ static bool learn(struct stk_transfer *t, const char *code)
 	return true;
 }
 
-/* Servers of TLS say so in words where a plain request comes. */
+/* Returns whether a server reports that it expects TLS and got a plain request. */
 static bool wants_tls(const struct stk_transfer *t)
 {
 	return t->response.says.status == 400 && strncmp(t->target.url.s, "http://", 7) == 0 && memmem(t->text, t->text_size, "HTTPS", 5);
 }
 
-/* What to do about a store's own codes. */
+/* Returns advice on a store's own error codes. */
 static const char *hint_of(const char *code)
 {
 	static const struct {
@@ -121,7 +122,7 @@ static const char *hint(const char *uri, int status, const char *code)
 		      : "";
 }
 
-/* The bit of a URI's bucket or host, as of "s3://bucket/key" and "http://host/path", in stk_http_source.read_well. */
+/* Returns the bit in stk_http_source.read_well for a URI's bucket or host, as in "s3://bucket/key" and "http://host/path". */
 static uint64_t root_bit(const char *uri)
 {
 	const char *name = strstr(uri, "://");
@@ -129,7 +130,7 @@ static uint64_t root_bit(const char *uri)
 	return UINT64_C(1) << stk__xxh64(uri, n, 0) % 64;
 }
 
-/* Keys that read other objects there may not read this one, whatever is tried. */
+/* Returns whether access to only this object is denied: the same keys read other objects there, so retries are useless. */
 static bool denied_alone(const struct stk_transfer *t, const char *code)
 {
 	const bool denied = t->response.says.status == 403 && (!*code || strcmp(code, "AccessDenied") == 0);
@@ -146,7 +147,7 @@ static enum stk_status status_failed(struct stk_transfer *t)
 	bool bucket = strcmp(code, "NoSuchBucket") == 0;
 	enum stk_status result = (status == 404 && !bucket) || status == 410 || denied_alone(t, code) ? STK_NOT_FOUND : STK_IO;
 	bool better = learn(t, code);
-	t->r->hopeless |= moved_for_good(status) && !better; /* asking again would bring the same answer */
+	t->r->hopeless |= moved_for_good(status) && !better; /* a retry would bring the same answer */
 	if (result == STK_IO && status < 500 && status != 408 && status != 429 && !better)
 		lose_hope(t);
 	return stk__fail(stk__transfer_error(t), result, "%.*s: the server answers %d%s%s%s%s%s", SHOWN(t), status, *code ? " " : "", code,
@@ -168,7 +169,7 @@ enum stk_status stk__http_say_short(const struct stk_transfer *t)
 		(long long)(t->first + t->length), (long long)t->length, (long long)t->first);
 }
 
-/* True if bytes have come since the last time, and there are more: the rest is then asked for at once. */
+/* Returns true if bytes have arrived since the last try and more are missing: the rest is then requested at once. */
 static bool may_resume(struct stk_transfer *t)
 {
 	bool good = t->response.says.status == 200 || t->response.says.status == 206;
@@ -189,7 +190,7 @@ static bool nobody_there(struct stk_transfer *t, bool waited)
 	return true;
 }
 
-/* What to check then. */
+/* Returns advice on what to check in that case. */
 static const char *where_to_look(const struct stk_transfer *t)
 {
 	return strncmp(t->r->uri, "http", 4) == 0
@@ -204,7 +205,7 @@ enum stk_status stk__http_say_silent(struct stk_transfer *t)
 		nobody_there(t, true) ? where_to_look(t) : "");
 }
 
-/* As OpenSSL and others say that what came is no TLS. */
+/* Returns whether OpenSSL or another TLS library reports that the server does not speak TLS. */
 static bool met_no_tls(CURLcode code, const char *why)
 {
 	static const char *const words[] = {"wrong version number", "packet length too long", "unexpected TLS packet", "unknown protocol"};
@@ -214,7 +215,7 @@ static bool met_no_tls(CURLcode code, const char *why)
 	return met;
 }
 
-/* What the user can do about it, as the end of a message; and whether another try is worth it. */
+/* Returns advice for the user as the end of a message, and limits retries if they are useless. */
 static const char *way_out(struct stk_transfer *t, CURLcode code, const char *why)
 {
 	const bool plain = strncmp(t->target.url.s, "http://", 7) == 0;
@@ -255,18 +256,18 @@ static enum stk_status transfer_failed(struct stk_transfer *t, bool *resume)
 		way_out(t, code, why));
 }
 
-/* What the object is, for the cache. */
+/* Sets the object's size and tag, for the cache. */
 static void tell_object(struct stk_transfer *t)
 {
 	t->r->got_size = t->object_size > 0 ? t->object_size : 0;
 	t->r->got_tag = stk__etag_hash(t->etag);
 }
 
-/* The body ended as the header said. */
+/* Handles a body that has ended as its header announced. */
 static enum stk_status body_ended(struct stk_transfer *t, bool *resume)
 {
 	bool cut = t->expected >= 0 && t->used < (size_t)t->expected;
-	if (cut && t->response.says.status == 200 && t->response.says.length < 0) /* then the end of the body is that of the object */
+	if (cut && t->response.says.status == 200 && t->response.says.length < 0) /* then the object ends where the body ends */
 		return stk__http_say_short(t);
 	if (cut) {
 		*resume = may_resume(t);
@@ -282,7 +283,7 @@ static enum stk_status body_ended(struct stk_transfer *t, bool *resume)
 	return STK_OK;
 }
 
-/* An empty answer is an object too. */
+/* Handles an empty body, which is a valid object. */
 static enum stk_status empty(struct stk_transfer *t)
 {
 	struct stk_request *r = t->r;
@@ -294,7 +295,7 @@ static enum stk_status empty(struct stk_transfer *t)
 	return STK_OK;
 }
 
-/* 416: nothing lies behind the end of the object, as in a file. */
+/* Handles status 416: the range begins after the end of the object, so it is empty, as with a file. */
 static enum stk_status behind_end(struct stk_transfer *t)
 {
 	const int64_t at = t->first + (int64_t)t->used, size = t->response.says.size;
@@ -319,7 +320,7 @@ static enum stk_status behind_end(struct stk_transfer *t)
 
 /* ---- redirects ---- */
 
-/* The signature of a request to a store is for one place, so it goes nowhere else. */
+/* Returns whether to follow a redirect. A request to a store is signed for one host, so it is sent nowhere else. */
 static bool redirects(const struct stk_transfer *t)
 {
 	const int status = t->response.says.status;
@@ -329,12 +330,13 @@ static bool redirects(const struct stk_transfer *t)
 static enum stk_status say_nowhere(struct stk_transfer *t)
 {
 	const struct stk_response *p = &t->response.says;
-	t->r->hopeless = true; /* asking again would bring the same answer */
+	t->r->hopeless = true; /* a retry would bring the same answer */
 	return stk__fail(stk__transfer_error(t), STK_IO, "%.*s: the server answers %d, a redirect, %s: give the URL of the object itself",
 		SHOWN(t), p->status, p->long_location ? "to a URL that is too long" : "without a Location that says where");
 }
 
-/* Where the Location leads, which may be relative. False: nowhere that Stoker goes. weaker: from https:// to http://. */
+/* Finds the target of a Location, which may be relative. Returns false if Stoker does not go there. weaker: the redirect is from https://
+ * to http://. */
 static bool find_location(struct stk_transfer *t, bool *weaker)
 {
 	const struct stk_curl *c = &t->loop->source->curl;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * AWS's profile files. They are a few lines long and looked at once, so that each question reads the text anew. */
+ *
+ * Reads AWS's profile files. They are a few lines long and rarely read, so each query parses the text again. */
 #include "io/aws.h"
 
 #include "base/memory.h"
@@ -32,7 +33,7 @@ static bool is(struct span a, const char *text)
 	return a.n == strlen(text) && memcmp(a.s, text, a.n) == 0;
 }
 
-/* Takes the next line off the text, without its end; false: there is none. */
+/* Takes the next line off the text, without its end; returns false if there is none. */
 static bool next_line(const char **text, struct span *line)
 {
 	if (!**text)

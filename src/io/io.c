@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Hands requests to the source of their scheme, large ones in pieces, and counts. */
+ *
+ * Hands requests to the source of their scheme, splits large ones into pieces, and counts them. */
 #include "io/io.h"
 
 #include "base/clock.h"
@@ -20,22 +21,23 @@ struct stk_io {
 	struct {
 		const struct stk_source_ops *ops;
 		void *source;
-	} sources[MAX_SOURCES]; /* the first is the files' */
+	} sources[MAX_SOURCES]; /* the first is the source of local files */
 	int source_count;
 	struct stk_retry retry;
-	const struct stk_io_cache_ops *cache_ops; /* NULL: there is none */
+	const struct stk_io_cache_ops *cache_ops; /* NULL: no cache */
 	void *cache;
 	struct stk_histogram latency, wait; /* of remote requests */
 	_Atomic uint64_t remote, remote_bytes, retries;
 	_Atomic uint64_t requests, completed, failed, bytes, tried_now;
-	/* Submitted requests that have not ended; destroy waits until there are none. Locked rather than atomic: whoever ends the last one must be
-	 * done with io when destroy goes on. */
+	/* Number of submitted requests that have not ended; destroy waits until it is 0. It is guarded by the lock rather than atomic,
+	 * because the thread that ends the last request must not touch io after destroy continues. */
 	pthread_mutex_t lock;
 	pthread_cond_t idle;
 	uint64_t under_way;
-	/* Of remote requests: when the present window began, how many have ended in it, and the mean time for each of windows before. */
+	/* For remote requests: the start of the present window, the number of requests that have ended in it, and the mean time for each in
+	 * earlier windows. */
 	int64_t since_ns, ended, pace_ns;
-	pthread_mutex_t splits; /* of all large requests' pieces */
+	pthread_mutex_t splits; /* guards the pieces of all large requests */
 };
 
 static void add(_Atomic uint64_t *counter, uint64_t n)
@@ -95,14 +97,14 @@ void stk__io_destroy(struct stk_io *io)
 	stk__free(io);
 }
 
-/* Length of the scheme of "scheme://...", 0 for a plain path. */
+/* Returns the length of the scheme of "scheme://..."; 0 for a plain path. */
 static size_t scheme_length(const char *uri)
 {
 	size_t n = strspn(uri, "abcdefghijklmnopqrstuvwxyz0123456789+-.");
 	return n > 0 && strncmp(uri + n, "://", 3) == 0 ? n : 0;
 }
 
-/* True if `scheme`, n letters of it, is one of the words of `schemes`. */
+/* Returns true if `scheme`, which has n letters, is one of the words of `schemes`. */
 static bool serves(const char *schemes, const char *scheme, size_t n)
 {
 	while (*schemes) {
@@ -114,7 +116,7 @@ static bool serves(const char *schemes, const char *scheme, size_t n)
 	return false;
 }
 
-/* "s3list://...": a page of a listing. */
+/* Returns whether the URI is "s3list://...", a page of a listing. */
 static bool is_listing(const char *uri)
 {
 	size_t n = scheme_length(uri);
@@ -153,7 +155,7 @@ enum stk_status stk__io_add_source(struct stk_io *io, const struct stk_source_op
 	return STK_OK;
 }
 
-/* The end of a request, before its owner hears of it. */
+/* Records the end of a request before its owner is notified. */
 static void settle(struct stk_io *io, struct stk_request *r, enum stk_status status)
 {
 	r->status = status;
@@ -163,7 +165,7 @@ static void settle(struct stk_io *io, struct stk_request *r, enum stk_status sta
 		r->data = NULL;
 		r->size = 0;
 		stk__error_set_sample(r->error, r->uri, -1, -1);
-	} else if (!r->bare) { /* pieces are counted with their whole */
+	} else if (!r->bare) { /* pieces are counted with the whole request */
 		add(&io->bytes, r->size);
 	}
 }
@@ -176,7 +178,7 @@ void stk__io_use_cache(struct stk_io *io, const struct stk_io_cache_ops *ops, vo
 	io->cache = cache;
 }
 
-/* Listings are not kept: they tell what there is now. */
+/* Returns whether a request may be cached. Listings are not cached, because they must be current. */
 static bool may_be_kept(const struct stk_io *io, const struct stk_request *r, int source)
 {
 	return io->cache_ops && !r->uncached && source >= 0 && io->sources[source].ops->remote && !is_listing(r->uri);
@@ -229,9 +231,10 @@ bool stk__io_source_failed(enum stk_status s)
 }
 
 /* ---- large ranges ----
- * A connection to a store brings some 25 MB/s, whatever the network could: so a large range of a remote object is several requests at a time. The bytes land in
- * one place, the request's own. Each piece has retries of its own; a piece of another version than the first is a fault of the source, so that the whole is
- * tried again. */
+ *
+ * One connection to a store delivers some 25 MB/s even on a faster network, so a large range of a remote object is read by several requests
+ * at a time, directly into the memory of the whole request. Each piece is retried on its own. If a piece has another version than the
+ * first, that counts as a failure of the source, so that the whole request is retried. */
 
 enum { SMALLEST = 16 << 20, PIECE = 8 << 20, MOST_PIECES = 64, SLACK = 64 };
 
@@ -239,18 +242,18 @@ struct piece {
 	struct stk_split *split;
 	struct stk_request request;
 	struct stk_object object;
-	uint8_t *data; /* where its bytes go */
+	uint8_t *data; /* destination of the piece's bytes */
 };
 
 struct stk_split {
 	struct stk_io *io;
 	struct stk_request *whole;
-	struct stk_buffer *buffer; /* NULL where the whole has room of its own */
+	struct stk_buffer *buffer; /* NULL if the whole request gives the memory */
 	uint8_t *data;
-	int left, refs;          /* with the lock: pieces, and split_begin, that have not ended; who uses this */
-	enum stk_status status;  /* of the first that failed */
-	bool object_fails;       /* with it */
-	struct stk_error *error; /* of it; NULL: no memory for one */
+	int left, refs;          /* left: pieces and split_begin that have not ended; refs: users of this struct; guarded by the lock */
+	enum stk_status status;  /* of the first piece that failed */
+	bool object_fails;       /* of that piece */
+	struct stk_error *error; /* of that piece; NULL: no memory for it */
 	int count;
 	struct piece pieces[];
 };
@@ -264,7 +267,7 @@ static void split_unref(struct stk_split *s)
 		stk__free(s);
 }
 
-/* Another version of the object among the pieces. */
+/* Fails if the pieces are of different versions of the object. */
 static enum stk_status check_versions(const struct stk_split *s, struct stk_error *err)
 {
 	const struct stk_request *r = s->whole;
@@ -281,20 +284,20 @@ static enum stk_status check_versions(const struct stk_split *s, struct stk_erro
 	return STK_OK;
 }
 
-/* All pieces have ended. */
+/* Ends the whole request after all its pieces have ended. */
 static void end_split(struct stk_split *s)
 {
 	struct stk_request *r = s->whole;
 	enum stk_status status = s->status ? s->status : check_versions(s, r->error);
 	if (s->status && !r->error) {
-		r->error = s->error; /* its owner frees it, as one that io made */
+		r->error = s->error; /* its owner frees it, like an error that io has made */
 		s->error = NULL;
 	} else if (s->status && s->error) {
 		*r->error = *s->error;
 	}
 	stk__free(s->error);
 	r->object_fails = s->status ? s->object_fails : status != STK_OK;
-	r->hopeless |= stk__io_source_failed(s->status); /* each piece has been tried as often as the source wants */
+	r->hopeless |= stk__io_source_failed(s->status); /* each piece has already been retried as often as the source wants */
 	pthread_mutex_lock(&s->io->splits);
 	r->split = NULL;
 	pthread_mutex_unlock(&s->io->splits);
@@ -316,8 +319,8 @@ static void end_split(struct stk_split *s)
 	stk__io_finish(io, r, status); /* io may be destroyed once this has ended r */
 }
 
-/* After the unlock neither s nor io is touched, unless this was the last piece: another thread may end the request then, and io be
- * destroyed. */
+/* Counts one part as ended. Unless it was the last, neither s nor io may be touched after the unlock: another thread may end the request,
+ * and io may be destroyed. */
 static void one_less(struct stk_split *s, int refs)
 {
 	pthread_mutex_lock(&s->io->splits);
@@ -350,7 +353,8 @@ static uint8_t *piece_room(void *user, size_t size)
 	return size <= (size_t)p->request.length ? p->data : NULL;
 }
 
-/* Room for the whole, or NULL: then it is read in one, and fails by itself if there is no memory for that either. */
+/* Allocates the memory for the whole request. Returns NULL if there is none: then the request is read in one piece, and fails itself if
+ * memory is still short. */
 static struct stk_split *make_split(struct stk_io *io, struct stk_request *r)
 {
 	int64_t size = r->length / MOST_PIECES > PIECE ? r->length / MOST_PIECES + 1 : PIECE;
@@ -379,7 +383,7 @@ static struct stk_split *make_split(struct stk_io *io, struct stk_request *r)
 			.room = piece_room,
 			.room_user = p,
 			.bare = true,
-			.uncached = true, /* as a part; the whole may be kept */
+			.uncached = true, /* a piece is not cached; the whole request may be */
 			.object = &p->object};
 	}
 	return s;
@@ -431,7 +435,7 @@ void stk__io_fetch(struct stk_io *io, struct stk_request *r)
 		stk__fail(r->error, STK_UNSUPPORTED, "%s: nothing here reads %.*s://%s", r->uri, n, r->uri, stk__scheme_hint(r->uri)));
 }
 
-/* To the cache the first time, then to the source of its scheme. */
+/* Hands r to the cache the first time, later to the source of its scheme. */
 static void hand_on(void *user, struct stk_request *r)
 {
 	struct stk_io *io = user;
@@ -481,7 +485,7 @@ void stk__io_submit(struct stk_io *io, struct stk_request *r)
 	r->asked_ns = i > 0 ? stk__clock_ns() : 0;
 	r->place = may_be_kept(io, r, i) ? place_of(io, r->uri, i) : 0;
 	pthread_mutex_lock(&io->lock);
-	if (!io->under_way++ && r->asked_ns) { /* nobody has asked for anything in a while, which says nothing of the store */
+	if (!io->under_way++ && r->asked_ns) { /* no request was under way for a while, and that time says nothing about the store */
 		io->since_ns = r->asked_ns;
 		io->ended = 0;
 	}
@@ -506,13 +510,13 @@ void stk__io_cancel(struct stk_io *io, struct stk_request *r)
 		io->sources[i].ops->cancel(io->sources[i].source, r);
 }
 
-/* Whether a request that failed is tried once more, at once or after *delay_ns. */
+/* Returns whether a failed request is tried again, at once or after *delay_ns. */
 static bool try_again(struct stk_io *io, struct stk_request *r, enum stk_status status, int64_t *delay_ns)
 {
 	*delay_ns = 0;
 	if (status == STK_OK || status == STK_CANCELLED || atomic_load(&r->cancelled))
 		return false;
-	const bool unheard = !r->error && (r->error = stk__calloc(1, sizeof *r->error)); /* then one more, to hear what it was */
+	const bool unheard = !r->error && (r->error = stk__calloc(1, sizeof *r->error)); /* then once more, to learn the reason */
 	int i = find_source(io, r->uri);
 	const struct stk_source_ops *ops = i < 0 ? NULL : io->sources[i].ops;
 	if (!ops || r->hopeless || !stk__io_source_failed(status) || r->retries >= (ops->retries ? ops->retries : STK_IO_RETRIES))
@@ -532,7 +536,7 @@ void stk__io_room(struct stk_io *io)
 			io->sources[i].ops->room(io->sources[i].source);
 }
 
-/* In ns for a request, of those that have ended since some were first under way: 0 where none has. */
+/* Returns ns per request over the requests that have ended since some were first under way; 0 if none has ended. */
 static int64_t recent_pace(const struct stk_io *io, int64_t now)
 {
 	return io->ended ? (now - io->since_ns) / io->ended : 0;
@@ -572,13 +576,13 @@ static void measure(struct stk_io *io, const struct stk_request *r)
 	stk__histogram_add(&io->wait, r->begun_ns - r->asked_ns);
 }
 
-/* The object changed after it was indexed, so offsets into it are no longer valid. */
+/* Ends a request whose object changed after it was indexed, so that offsets into it are no longer valid. */
 static enum stk_status refuse_changed(struct stk_request *r)
 {
 	stk__buffer_release(r->buffer);
 	r->buffer = NULL;
 	r->hopeless = true;
-	r->object_fails = false; /* all that the index says of it is wrong */
+	r->object_fails = false; /* the whole index is outdated */
 	if (!r->error)
 		r->error = stk__calloc(1, sizeof *r->error);
 	return stk__fail(r->error, STK_IO,
@@ -596,13 +600,13 @@ enum stk_status stk__io_check_size(struct stk_request *r, struct stk_error *err)
 		stk__uri_shown(r->uri), r->uri, (long long)r->got_size, (long long)r->object_size);
 }
 
-/* What came has another size than a listing or an index told: a part of the object, or another one. */
+/* Checks that the size of the object is the one from the listing or index. Otherwise the bytes are a part of the object, or another object. */
 static enum stk_status check_whole(struct stk_request *r)
 {
 	const bool whole = !r->offset && r->length < 0;
 	if (whole)
 		r->got_size = (int64_t)r->size;
-	if (!r->got_size && !whole) /* not told */
+	if (!r->got_size && !whole) /* the source did not report a size */
 		return STK_OK;
 	if (!r->error && r->object_size && r->got_size != r->object_size)
 		r->error = stk__calloc(1, sizeof *r->error);

@@ -14,7 +14,7 @@ static bool digit(char c)
 	return c >= '0' && c <= '9';
 }
 
-/* -1 for what is no number of bytes. */
+/* Returns -1 if the text is not a number of bytes. */
 static int64_t read_length(const char *value, size_t n)
 {
 	int64_t length = n > 0 && n < 19 ? 0 : -1;
@@ -30,7 +30,7 @@ static void copy_text(char *out, size_t capacity, const char *value, size_t n)
 	out[n] = 0;
 }
 
-/* "bytes 0-99/1000". A star stands for a size that is not known, or for a range where there is none. Fields of a value that is not understood stay -1. */
+/* Reads "bytes 0-99/1000". A star stands for an unknown size, or for a missing range. Fields of a value that is not understood stay -1. */
 static void read_range(struct stk_response *r, const char *value, size_t n)
 {
 	r->ranged = true;
@@ -72,7 +72,7 @@ static void forget(struct stk_response *r)
 	r->etag[0] = r->modified[0] = r->region[0] = r->location[0] = 0;
 }
 
-/* "HTTP/1.1 200 OK" */
+/* Reads "HTTP/1.1 200 OK". */
 static bool read_status(struct stk_response_reader *p, const char *line, size_t n)
 {
 	if (n < 12 || memcmp(line, "HTTP/1.", 7) != 0 || !digit(line[7]) || line[8] != ' ')
@@ -89,7 +89,7 @@ static bool read_status(struct stk_response_reader *p, const char *line, size_t 
 	return true;
 }
 
-/* Whether a list of words, with commas between them, has this one. */
+/* Returns whether a comma-separated list contains the word. */
 static bool has_word(const char *value, size_t n, const char *word)
 {
 	const size_t size = strlen(word);
@@ -148,13 +148,14 @@ static bool take_range(struct stk_response_reader *p, const char *value, size_t 
 	return true;
 }
 
-/* Some clients of S3 store their way of uploading, aws-chunked, as the encoding of an object; its bytes are plain. */
+/* Returns whether an encoding leaves the bytes unchanged. Some S3 clients store aws-chunked, which is only their way of uploading, as the
+ * encoding of an object; its bytes are plain. */
 static bool is_plain_encoding(const char *value, size_t n)
 {
 	return !n || (n == 8 && strncasecmp(value, "identity", 8) == 0) || (n == 11 && strncasecmp(value, "aws-chunked", 11) == 0);
 }
 
-/* whole: false if `value` is but the beginning of it. */
+/* whole: false if `value` is only the beginning of the value. */
 static bool take_field(struct stk_response_reader *p, const char *name, size_t size, const char *value, size_t n, bool whole)
 {
 	struct stk_response *r = &p->says;
@@ -191,7 +192,8 @@ static bool take_field(struct stk_response_reader *p, const char *name, size_t s
 	return true;
 }
 
-/* Letters, digits and the marks that names may have. A blank in one, or before its colon, some servers take for a part of it and some do not. */
+/* Returns the length of a field's name: letters, digits and the marks that names may have. A blank in a name or before its colon is
+ * refused, because servers disagree whether it belongs to the name. */
 static size_t name_size(const char *line, size_t n)
 {
 	size_t i = 0;
@@ -226,7 +228,7 @@ static void end(struct stk_response_reader *p)
 static bool header_ended(struct stk_response_reader *p)
 {
 	const int status = p->says.status;
-	if (status < 200) { /* it announces another */
+	if (status < 200) { /* another response follows */
 		p->next = STK_STATUS_LINE;
 		return !p->chunked || wrong(p, "it announces a body where there is none");
 	}
@@ -246,7 +248,7 @@ static bool header_ended(struct stk_response_reader *p)
 	return true;
 }
 
-/* "1f40;name=value" */
+/* Reads "1f40;name=value". */
 static bool read_chunk_size(struct stk_response_reader *p, const char *line, size_t n)
 {
 	int64_t size = 0;
@@ -271,7 +273,7 @@ static bool read_chunk_size(struct stk_response_reader *p, const char *line, siz
 	return true;
 }
 
-/* A line without its end. whole: false if these are but its first bytes. */
+/* Handles a line without its end. whole: false if these are only its first bytes. */
 static bool take_line(struct stk_response_reader *p, const char *line, size_t n, bool whole)
 {
 	if (p->next == STK_STATUS_LINE)
@@ -289,14 +291,14 @@ static bool take_line(struct stk_response_reader *p, const char *line, size_t n,
 	return true;
 }
 
-/* The line has ended; `n` bytes of it are there, of `size`. */
+/* Handles the end of a line of `size` bytes, of which the first `n` are available. */
 static void line_ended(struct stk_response_reader *p, const char *line, size_t n, size_t size)
 {
 	const bool frames = p->next == STK_CHUNK_SIZE || p->next == STK_CHUNK_END;
 	if (size && n == size && line[n - 1] == '\r') {
 		n--;
 		size--;
-	} else if (frames && n == size) { /* else a chunk of one byte more than its server meant would seem to end well */
+	} else if (frames && n == size) { /* otherwise a chunk that is one byte longer than the server meant would seem to end well */
 		wrong(p, p->next == STK_CHUNK_END ? "a chunk is longer than its size" : "the size of a chunk is no number");
 		return;
 	}

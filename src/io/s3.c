@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* "s3list://BUCKET?query" is a page of a listing; in "s3://BUCKET/key" nothing but the first slash has a meaning. */
+/* The parts of a URI. "s3list://BUCKET?query" is a page of a listing; in "s3://BUCKET/key" only the first slash has a meaning. */
 struct place {
 	char bucket[256];
 	const char *key, *query;
@@ -41,7 +41,8 @@ static enum stk_status parse(const char *uri, struct place *p, struct stk_error 
 	return STK_OK;
 }
 
-/* As a part of a host's name it must be one that any resolver takes, and TLS's wildcard covers no dot. */
+/* Returns whether the bucket can be part of a host's name: every resolver must accept it, and a wildcard in a TLS certificate does not
+ * match a dot. */
 static bool fits_host(const char *bucket, bool tls)
 {
 	size_t n = strlen(bucket);
@@ -49,7 +50,7 @@ static bool fits_host(const char *bucket, bool tls)
 	       bucket[n - 1] != '-' && !(tls && strchr(bucket, '.'));
 }
 
-/* Scheme, host and what the endpoint has behind it. */
+/* Scheme and host of an endpoint, and the path after them. */
 struct endpoint {
 	const char *scheme;
 	char host[512], path[256];

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * As in "Authenticating Requests (AWS Signature Version 4)" of the Amazon S3 API reference. */
+ *
+ * Implements "Authenticating Requests (AWS Signature Version 4)" of the Amazon S3 API reference. */
 #include "io/sigv4.h"
 
 #include "base/system.h"
@@ -14,8 +15,8 @@ static char *put(char *to, int64_t value, int digits)
 	return to + digits;
 }
 
-/* Years from March on, so that February is the last month (H. Hinnant, chrono-Compatible Low-Level Date Algorithms). gmtime takes a lock, and looks for
- * a zone. */
+/* Counts years from March on, so that February is the last month (H. Hinnant, chrono-Compatible Low-Level Date Algorithms). gmtime would
+ * take a lock and read the time zone. */
 void stk__sigv4_date(time_t t, char date[STK_SIGV4_DATE])
 {
 	enum { DAY = 86400, TO_1970 = 719468, IN_400_YEARS = 146097 };
@@ -97,7 +98,7 @@ static bool derive_key(const struct stk_sigv4_request *q, const char *secret, st
 	return true;
 }
 
-/* Makes the key that of the request's day, region and service. False: out of memory. */
+/* Derives the key for the request's day, region and service. Returns false if memory is short. */
 static bool find_key(const struct stk_sigv4_request *q, const char *secret, struct stk_sigv4_key *k)
 {
 	if (memcmp(k->day, q->date, sizeof k->day) == 0 && strcmp(k->region, q->region) == 0 && strcmp(k->service, q->service) == 0)

@@ -20,7 +20,7 @@ struct stk_storage {
 	pid_t process; /* threads do not survive a fork */
 	struct stk_aws_given given;
 	struct stk_io *io;
-	struct stk_cache *cache; /* io's; NULL: there is none */
+	struct stk_cache *cache; /* belongs to io; NULL: no cache */
 };
 
 /* ---- what is given ---- */
@@ -30,7 +30,7 @@ static enum stk_status bad_string(const char *name, const char *why, struct stk_
 	return stk__fail(err, STK_INVALID, "storage: %s %s", name, why);
 }
 
-/* No message quotes a value: it may have been meant for another setting. */
+/* Checks the settings. No message quotes a value, because it may have been meant for another setting, such as a key. */
 static enum stk_status check(const struct stk_storage_config *c, struct stk_error *err)
 {
 	if (!c->access_key != !c->secret_key)
@@ -116,7 +116,7 @@ static enum stk_status add_sources(struct stk_storage *s, const struct stk_stora
 	enum stk_status status = stk__io_create(file_threads, &s->io, err);
 	if (c->fetch && status && c->fetch_done)
 		c->fetch_done(c->fetch_user);
-	if (!status && c->fetch) /* before the others, whose schemes it may take over */
+	if (!status && c->fetch) /* before the other sources, whose schemes it may replace */
 		status = stk__user_source_add(s->io, c, err);
 	if (!status)
 		status = stk__http_add(s->io, &http, err);
@@ -182,7 +182,7 @@ void stk_storage_unref(struct stk_storage **storage)
 	*storage = NULL;
 	if (!s || atomic_fetch_sub(&s->refs, 1) != 1)
 		return;
-	if (s->process != getpid()) /* its threads are not there to be joined: what they held is left alone */
+	if (s->process != getpid()) /* in a forked child there are no threads to join: their resources are left alone */
 		return;
 	stk__io_destroy(s->io);
 	forget_given(&s->given);

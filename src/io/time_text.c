@@ -26,7 +26,7 @@ static bool take(struct reader *r, const char *text)
 	return true;
 }
 
-/* Exactly so many digits. */
+/* Reads exactly `digits` digits. */
 static bool take_digits(struct reader *r, int digits, int *out)
 {
 	*out = 0;
@@ -76,8 +76,8 @@ static bool is_date(const struct parts *p)
 	return p->day <= length && p->hour < 24 && p->minute < 60 && p->second <= 60;
 }
 
-/* Of the proleptic Gregorian calendar: years begin in March here, so that the day that leap years have comes last, and 400 years before the year 0, so that
- * that of its first two months is not below 0, where division would round up. */
+/* Converts a date of the proleptic Gregorian calendar. Years begin in March here, so that the leap day is the last of a year; 400 years are
+ * added so that the result is never below 0, where division would round up. */
 static int64_t seconds_of(const struct parts *p)
 {
 	const int64_t year = p->year + 400 - (p->month <= 2), month = (p->month + 9) % 12;
@@ -130,7 +130,7 @@ bool stk__http_date(const char *text, size_t n, int64_t *out)
 	return false;
 }
 
-/* Seconds that a place is ahead; false: the text goes on with something else. */
+/* Reads an offset in seconds; returns false if the text continues with something else. */
 static bool take_offset(struct reader *r, int64_t *seconds)
 {
 	int hours, minutes;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
- * A function of the user's as a source of bytes, called on threads of its own.
  *
- * Such a call cannot be stopped, and may take long. So a request that is cancelled ends at once, and its call goes on alone: what it brings is dropped. For
- * the same reason nobody waits for these threads: the last one frees the source. */
+ * Reads bytes with a function of the user, on threads of this source.
+ *
+ * A call of such a function cannot be stopped and may take long. So a cancelled request ends at once while its call continues, and the bytes of that
+ * call are dropped. For the same reason the source does not wait for these threads when it is destroyed: the last thread frees the source. */
 #include "io/storage.h"
 
 #include "base/clock.h"
@@ -27,22 +28,22 @@ struct stk_fetched {
 /* One call. */
 struct job {
 	struct job *next;
-	struct stk_request *r; /* NULL: nobody wants it any more */
+	struct stk_request *r; /* NULL: the request was cancelled */
 	struct stk_fetched got;
 };
 
 struct user_source {
-	_Atomic int refs; /* io's and the threads' */
+	_Atomic int refs; /* references of io and the threads */
 	struct stk_source_ops ops;
-	struct stk_io *io; /* only for requests, which io waits for */
+	struct stk_io *io; /* used only for requests, for which io waits */
 	stk_fetch_fn fetch;
 	void (*done)(void *user);
 	void *user;
 	char *schemes;
-	pthread_mutex_t lock; /* of all below */
+	pthread_mutex_t lock; /* guards all members below */
 	pthread_cond_t wake;
 	struct stk_request_queue queue;
-	struct job *jobs; /* that run */
+	struct job *jobs; /* running jobs */
 	int waiting, idle, started, limit;
 	bool ending;
 };
@@ -117,7 +118,7 @@ static enum stk_status take_failure(struct stk_request *r, enum stk_status statu
 		r->error, status, "%.*s: %s", stk__uri_shown(r->uri), r->uri, why->message[0] ? why->message : "the fetch function failed");
 }
 
-/* Calls the function for r, whose URI may go while it runs. */
+/* Calls the function for r. r and its URI may be freed during the call. */
 static void run_job(struct user_source *s, struct stk_request *r)
 {
 	struct job job = {.next = s->jobs, .r = r}, **at;
@@ -169,7 +170,7 @@ static void *serve(void *arg)
 
 /* ---- requests ---- */
 
-/* With the lock: one more thread where all are busy. */
+/* Starts one more thread if all are busy. Call with the lock held. */
 static enum stk_status start_thread(struct user_source *s, struct stk_error *err)
 {
 	pthread_t thread;
@@ -219,7 +220,7 @@ static void cancel(void *source, struct stk_request *r)
 		stk__io_finish(s->io, r, cancelled(r));
 }
 
-/* The next request to be ended, or NULL. */
+/* Takes the next request that must be ended, or returns NULL. */
 static struct stk_request *abandon_one(struct user_source *s)
 {
 	struct stk_request *r;
@@ -252,7 +253,7 @@ static void destroy(void *source)
 	unref(s);
 }
 
-/* With those of listings, where it gives these. */
+/* Copies the schemes, with those of listings if the function answers listings. */
 static char *copy_schemes(const struct stk_storage_config *c)
 {
 	struct stk_text out = {0};
