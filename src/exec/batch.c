@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What the consumer gets: a batch over a slot's blocks. Its structures live with the slot's face and are used again.
  *
- * `wholes` references hold all blocks and the face; the others hold the face and the block of one output each. Tensors hold their block alone. */
+ * The consumer's batch, over the blocks of a slot. Its structures are stored with the slot's face and reused.
+ *
+ * `wholes` counts the references that hold all blocks and the face; every other reference holds the face and the block of one output. A tensor holds only
+ * its block. */
 #include "exec/exec.h"
 
 #include "exec/dlpack.h"
@@ -11,26 +13,26 @@
 
 struct stk_batch {
 	_Atomic int refs, wholes;
-	struct stk_face *face;     /* NULL: a copy in memory of its own */
-	struct stk_block **blocks; /* of the slot's values; each is valid while it is held */
+	struct stk_face *face;     /* NULL: a copy with its own memory */
+	struct stk_block **blocks; /* of the slot's values; each is valid while it is referenced */
 	int32_t *values;           /* by output: its index in `blocks` */
 	int32_t n_values;
-	struct stk_program *program; /* names of samples are made when asked for */
+	struct stk_program *program; /* computes the names of samples on request */
 	struct stk_batch_place at;
 	int32_t count, n_outputs;
 	struct stk_tensor_list *lists;
 	struct stk_sample *samples;
-	bool places_later; /* samples are found when they are asked for: sample `first + i` of batch k of the order */
+	bool places_later; /* places of samples are computed on request: sample `first + i` of batch k of the order */
 	struct stk_order order;
 	int64_t k;
 	int32_t first;
-	pthread_mutex_t lock; /* of names, and of places that come later */
-	int32_t room;         /* samples at most */
+	pthread_mutex_t lock; /* guards the names, and places that are computed on request */
+	int32_t room;         /* most samples */
 	char **names;         /* by sample; kept with the slot */
 	size_t *name_room;
 	bool *named;
-	void *copy;                  /* without a slot: descriptions of the samples, and their bytes unless they are the caller's */
-	void (*release)(void *user); /* gives the caller's bytes back; nullable */
+	void *copy;                  /* without a slot: descriptions of the samples, and their bytes unless the caller owns those */
+	void (*release)(void *user); /* returns the caller's bytes; nullable */
 	void *user;
 };
 
@@ -102,7 +104,7 @@ static struct stk_sample sample_of(const struct stk_place *place, int32_t attemp
 		.replaced = attempt};
 }
 
-/* Left-out samples leave no gap: those behind them move up, in order. */
+/* Closes the gaps of left-out samples by moving later samples up, in order. */
 static void close_gaps(struct stk_pipeline *p, struct stk_record *r, struct stk_batch *b)
 {
 	int32_t n = 0;
@@ -118,7 +120,7 @@ static void close_gaps(struct stk_pipeline *p, struct stk_record *r, struct stk_
 	b->count = n;
 }
 
-/* The order's list of indices is the graph's, which the program holds. */
+/* Prepares the computation of places on request. The order's list of indices belongs to the graph, which the program holds. */
 static void places_later(struct stk_pipeline *p, const struct stk_record *r, struct stk_batch *b)
 {
 	b->places_later = true;
@@ -156,7 +158,7 @@ static struct stk_tensor_list list_of(const struct stk_pipeline *p, struct stk_s
 	return l;
 }
 
-/* Of a resident data set: all samples are there, of the known shapes, in their places (stk__ring_fix). */
+/* Returns the list for a resident data set: all samples exist, have known shapes, and lie at fixed addresses (stk__ring_fix). */
 static struct stk_tensor_list fixed_list(const struct stk_pipeline *p, struct stk_slot *slot, int32_t v, int32_t n)
 {
 	return (struct stk_tensor_list){.count = n,
@@ -213,7 +215,7 @@ struct stk_batch *stk__batch_make(struct stk_pipeline *p, struct stk_record *r)
 		int32_t v = b->values[o];
 		b->lists[o] = r->slot->laid ? fixed_list(p, r->slot, v, b->count) : list_of(p, r->slot, v, b->count);
 	}
-	r->slot = NULL; /* the batch's now */
+	r->slot = NULL; /* now owned by the batch */
 	return b;
 }
 
@@ -241,7 +243,7 @@ struct stk_batch *stk_batch_ref_output(struct stk_batch *b, int32_t output)
 	return b;
 }
 
-/* Gives up n blocks, then the reference itself. */
+/* Releases n blocks, then the reference itself. */
 static void let_go(struct stk_batch *b, struct stk_block *const *blocks, int32_t n)
 {
 	/* If this is the only reference, no other thread can add one: new references are made from existing ones. */
@@ -271,7 +273,7 @@ void stk_batch_unref(struct stk_batch **batch)
 void stk_batch_unref_output(struct stk_batch **batch, int32_t output)
 {
 	struct stk_batch *b = batch ? *batch : NULL;
-	if (!b || output < 0 || output >= b->n_outputs) /* it names no reference that there could be */
+	if (!b || output < 0 || output >= b->n_outputs) /* no such reference can exist */
 		return;
 	*batch = NULL;
 	let_go(b, b->face ? &b->blocks[b->values[output]] : NULL, b->face ? 1 : 0);
@@ -286,7 +288,7 @@ int32_t stk_batch_size(const struct stk_batch *b)
 
 int32_t stk_batch_planned(const struct stk_batch *b)
 {
-	return !b ? 0 : b->at.count > b->count ? b->at.count : b->count; /* a copy is no batch of a run's */
+	return !b ? 0 : b->at.count > b->count ? b->at.count : b->count; /* a copy does not belong to a run */
 }
 
 int32_t stk_batch_outputs(const struct stk_batch *b)
@@ -314,7 +316,7 @@ static void name_sample(struct stk_batch *b, int32_t i)
 	if (n >= b->name_room[i]) {
 		char *more = stk__realloc(b->names[i], n + 64);
 		if (!more)
-			return; /* asked again, it tries again */
+			return; /* the next request tries again */
 		b->names[i] = more;
 		b->name_room[i] = n + 64;
 	}
@@ -325,7 +327,7 @@ static void name_sample(struct stk_batch *b, int32_t i)
 
 const struct stk_sample *stk_batch_sample(const struct stk_batch *batch, int32_t i)
 {
-	struct stk_batch *b = (struct stk_batch *)batch; /* naming is lazy, and not seen from outside */
+	struct stk_batch *b = (struct stk_batch *)batch; /* names are computed on request, which callers cannot observe */
 	if (!b || i < 0 || i >= b->count)
 		return NULL;
 	pthread_mutex_lock(&b->lock);
@@ -356,7 +358,7 @@ bool stk_batch_is_last(const struct stk_batch *b)
 	return b->at.last;
 }
 
-/* "sample 3 (cat/1.jpg)", or without a name where it has none. */
+/* Writes "sample 3 (cat/1.jpg)", without the parentheses if the sample has no name. */
 static const char *named_sample(struct stk_batch *b, int32_t i, char *text, size_t room)
 {
 	const char *uri = stk_batch_sample(b, i)->uri;
@@ -425,8 +427,8 @@ static size_t whole_lines(size_t bytes)
 	return (bytes + STK_CACHE_LINE - 1) / STK_CACHE_LINE * STK_CACHE_LINE;
 }
 
-/* Room for `count` samples of a list from sample `first`: their descriptions, then their bytes, each where a cache line begins; samples of a dense
- * list lie behind each other. */
+/* Allocates room for `count` samples of a list from sample `first`: their descriptions, then their bytes, each beginning at a cache line;
+ * samples of a dense list are adjacent. */
 static struct stk_tensor *copy_room(const struct stk_tensor_list *l, int32_t first, int32_t count, struct stk_batch *to)
 {
 	size_t head = whole_lines((size_t)count * sizeof(struct stk_tensor)), bytes = head;
@@ -500,9 +502,9 @@ enum stk_status stk_batch_to_host(struct stk_batch *b, int32_t output, int32_t i
 	return s;
 }
 
-/* ---- memory of others ---- */
+/* ---- memory of other owners ---- */
 
-/* A list over samples, dense where they are of one shape and lie behind each other. */
+/* Makes a list over samples; it is dense if they have one shape and are adjacent in memory. */
 static struct stk_tensor_list list_over(const struct stk_tensor *samples, int32_t count)
 {
 	struct stk_tensor_list l = {
@@ -569,7 +571,7 @@ enum stk_status stk_batch_wrap(const struct stk_tensor *samples, int32_t count, 
 
 struct exported {
 	DLManagedTensorVersioned tensor;
-	struct stk_batch *batch; /* keeps the memory where there is no block */
+	struct stk_batch *batch; /* keeps the memory alive if there is no block */
 	struct stk_block *block;
 	int64_t shape[STK_MAX_DIMS + 1], strides[STK_MAX_DIMS + 1];
 };

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * An operator that runs once for each frame of its sequences, since its arguments differ from frame to frame. What the frames make must agree in type and
- * shape: it lies one behind the other in the output. */
+ *
+ * Runs an operator once for each frame of its sequences, because its arguments differ from frame to frame. The frames' outputs must agree in type and
+ * shape, since they are stored one after the other. */
 #include "exec/exec.h"
 
 #include "op/dims.h"
@@ -28,7 +29,7 @@ static enum stk_status count_frames(
 	return s;
 }
 
-/* The largest extents of both go to `most`; true where they differ. */
+/* Raises `most` to the largest extents of both; returns true if they differ. */
 static bool differs(struct stk_desc *most, const struct stk_desc *d)
 {
 	bool other = d->dtype != most->dtype || d->ndim != most->ndim;
@@ -39,14 +40,14 @@ static bool differs(struct stk_desc *most, const struct stk_desc *d)
 	return other;
 }
 
-/* The call of one frame, inferred. */
+/* Prepares and infers the call of one frame. */
 static enum stk_status prepare(const struct stk_chain_run *frame, int32_t node, struct stk_call *call, struct stk_error *err)
 {
 	enum stk_status s = stk__call_prepare(frame, node, call, err);
 	return s ? s : stk__call_infer(frame, node, call, err);
 }
 
-/* The largest extents that frames make. *differ: those of some frame are others. */
+/* Computes the largest extents of all frames. *differ: some frame has other extents. */
 static enum stk_status infer_all(const struct stk_chain_run *run, const struct stk_desc *common, int32_t node, int64_t frames,
 	struct stk_desc *most, bool *differ, struct stk_error *err)
 {
@@ -139,6 +140,6 @@ enum stk_status stk__by_frame_run(const struct stk_chain_run *run, const struct 
 		return s;
 	out = run->worker->values[value];
 	s = stk__by_frame_cores(run, node, &out, err);
-	run->worker->values[value] = out; /* the frames' calls have used its place */
+	run->worker->values[value] = out; /* the frames' calls have used its memory */
 	return s;
 }

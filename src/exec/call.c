@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The call of one operator for one sample, and the places of what it makes. */
+ *
+ * Prepares the call of one operator for one sample, and the memory of its outputs. */
 #include "exec/fetch.h"
 #include "op/dims.h"
 
 #include <string.h>
 
-/* Takes the name from the reader that the node's input comes from; if it comes from none, from the leading reader. */
+/* Takes the name from the reader that the node's input comes from, or else from the leading reader. */
 static enum stk_status name_sample(const struct stk_chain_run *run, int32_t origin, struct stk_call *call, struct stk_error *err)
 {
 	char uri[STK_MAX_URI];
@@ -21,7 +22,7 @@ static enum stk_status name_sample(const struct stk_chain_run *run, int32_t orig
 	return STK_OK;
 }
 
-/* In a branch the batch is the samples that take it. */
+/* In a branch, restricts the batch to the samples that take it. */
 static void set_gathered(const struct stk_chain_run *run, const struct stk_program_node *n, struct stk_call *call)
 {
 	const struct stk_takers *takers = &run->record->takers[n->gathers];
@@ -32,7 +33,7 @@ static void set_gathered(const struct stk_chain_run *run, const struct stk_progr
 	call->batch = takers->count;
 }
 
-/* A value of the sample, or of its frame. */
+/* Returns a value of the sample, or of its current frame. */
 static struct stk_tensor read_value(const struct stk_chain_run *run, struct stk_tensor value)
 {
 	if (run->frame && stk__is_sequence(&value.desc))
@@ -51,7 +52,7 @@ static enum stk_status set_inputs(
 		if (k == 0)
 			stk__layout_name(n->def, &in[0].desc);
 		in[k] = read_value(run, in[k]);
-		enum stk_status s = stk__input_takes(n->def, k, in[k].desc.dtype, err); /* of branches, the graph may not know the type */
+		enum stk_status s = stk__input_takes(n->def, k, in[k].desc.dtype, err); /* for branches the graph may not know the type */
 		if (s)
 			return s;
 	}
@@ -59,7 +60,7 @@ static enum stk_status set_inputs(
 	return STK_OK;
 }
 
-/* Those of the graph, with the sample's own. */
+/* Combines the arguments of the graph with the sample's own. */
 static enum stk_status set_args(
 	const struct stk_chain_run *run, const struct stk_program_node *n, struct stk_call *call, struct stk_error *err)
 {
@@ -138,14 +139,15 @@ enum stk_status stk__call_infer(const struct stk_chain_run *run, int32_t index, 
 	return stk__args_suit(node->def, call->args, call->out[0].desc.dtype, err);
 }
 
-/* A clone runs in each chain that reads it, but only the chain that is its home writes it to the slot. */
+/* Returns whether the chain writes the value to the slot. A clone runs in each chain that reads it, but only its home chain writes it. */
 static bool keeps(const struct stk_chain_run *run, const struct stk_value *v)
 {
 	const struct stk_program_node *n = &run->pipeline->program->nodes[v->node];
 	return v->slot >= 0 && (!n->cloned || (n->level == run->level && n->chain == run->chain));
 }
 
-/* Makes bytes that an operator leaves unwritten visible: by eye, and to the fuzzer, which runs with two different fill bytes. */
+/* Fills memory before an operator writes it, which makes bytes that the operator leaves unwritten visible: to people, and to the fuzzer,
+ * which runs with two different fill bytes. */
 static void poison(const struct stk_chain_run *run, struct stk_tensor *t, int64_t bytes)
 {
 	if (run->pipeline->crew.poison >= 0)
@@ -156,7 +158,7 @@ enum stk_status stk__branch_taken(
 	const struct stk_chain_run *run, const struct stk_program_condition *when, int32_t n_when, bool *taken, struct stk_error *err)
 {
 	*taken = true;
-	for (int32_t k = 0; k < n_when && *taken; k++) { /* an inner predicate exists only where those around it hold */
+	for (int32_t k = 0; k < n_when && *taken; k++) { /* an inner predicate exists only if the outer ones hold */
 		const struct stk_tensor *t = &run->worker->values[when[k].value];
 		if (t->desc.dtype != STK_BOOL || t->desc.ndim != 0)
 			return stk__fail(err, STK_SHAPE, "its condition is no scalar of type bool here");
@@ -190,7 +192,7 @@ static void release_buffer(void *buffer)
 	stk__buffer_release(buffer);
 }
 
-/* Bytes that are an output as they came need no copy: their buffer becomes the output's. */
+/* Lets an output use the buffer of its bytes without a copy, if the bytes are the output unchanged. */
 static bool hand_over(const struct stk_chain_run *run, const struct stk_value *v, const struct stk_tensor *t)
 {
 	const struct stk_sample_state *s = &run->record->samples[run->sample];
@@ -204,7 +206,7 @@ static bool hand_over(const struct stk_chain_run *run, const struct stk_value *v
 	return done;
 }
 
-/* Gives a value that was inferred its memory: in the slot, or in scratch. A view (data is set) stays unless the slot must have it. */
+/* Gives an inferred value its memory: in the slot, or in scratch. A view (data is set) stays unless the value must be in the slot. */
 enum stk_status stk__value_place(const struct stk_chain_run *run, int32_t value, struct stk_error *err)
 {
 	struct stk_tensor *t = &run->worker->values[value];
@@ -216,12 +218,12 @@ enum stk_status stk__value_place(const struct stk_chain_run *run, int32_t value,
 	int64_t bytes = stk_desc_bytes(&t->desc);
 	if (bytes < 0)
 		return stk__fail(err, STK_LIMIT, "the output is too large to be addressed");
-	if ((size_t)bytes > limit && !t->data) /* also for a place in the slot, which is not scratch */
+	if ((size_t)bytes > limit && !t->data) /* also for memory in the slot, which is not scratch */
 		return stk__fail_memory_limit(err, (size_t)bytes, limit);
 	if (kept) {
 		const void *view = t->data;
 		struct stk_tensor *place = &run->record->slot->values[v->slot].samples[run->sample];
-		if (view && view == place->data) { /* what was merged has been written there */
+		if (view && view == place->data) { /* a merged value has been written there */
 			place->desc = t->desc;
 			return STK_OK;
 		}

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * One sample through one chain: operators in order, values in the worker's scratch or in their place in the slot. */
+ *
+ * Runs one sample through one chain: operators in order, with values in the worker's scratch or in the slot. */
 #include "exec/device.h"
 #include "exec/fetch.h"
 #include "exec/resident.h"
@@ -22,7 +23,7 @@ static enum stk_status run_single(const struct stk_chain_run *run, int32_t index
 	return all_views ? STK_OK : stk__op_run(&call, err);
 }
 
-/* If images turn out not to suit the group's pass, by their layout or by a type that the graph did not know, each operator runs by itself. */
+/* Runs a group's pass. If an image does not suit the pass, by a layout or type that the graph did not know, each operator runs separately. */
 static enum stk_status run_pass(const struct stk_chain_run *run, const struct stk_group *group, struct stk_error *err)
 {
 	enum stk_status s = STK_OK;
@@ -44,24 +45,24 @@ static enum stk_status run_pass(const struct stk_chain_run *run, const struct st
 	return s;
 }
 
-/* Takes a value from the slot, where an earlier level has left it. */
+/* Loads a value that an earlier level left in the slot. */
 static void load_kept(const struct stk_chain_run *run, int32_t place)
 {
 	run->worker->values[run->pipeline->program->slot_values[place]] = run->record->slot->values[place].samples[run->sample];
 }
 
-/* What a node's gather reads. */
+/* Loads the values that a node's gather reads. */
 static void load_sources(const struct stk_chain_run *run, const struct stk_program_node *n)
 {
 	const struct stk_program *g = run->pipeline->program;
 	for (int32_t k = 0; k < stk__program_sources(n); k++) {
 		const struct stk_value *v = &g->values[stk__program_source(n, k)];
-		if (v->slot >= 0 && g->nodes[v->node].level < run->level - 1) /* it gathers beside the chains of the level before its own */
+		if (v->slot >= 0 && g->nodes[v->node].level < run->level - 1) /* it gathers while the level before its own runs */
 			load_kept(run, v->slot);
 	}
 }
 
-/* The sample does not take the group's branch: its values stay without data, and nobody reads them (graph/when.c). */
+/* Skips a group whose branch the sample does not take: its values get no data and are not read (graph/when.c). */
 static void skip(const struct stk_chain_run *run, const struct stk_group *group)
 {
 	STK_COUNT(run->pipeline, branch_skips, group->count);
@@ -69,7 +70,7 @@ static void skip(const struct stk_chain_run *run, const struct stk_group *group)
 		stk__device_skip(run, group);
 }
 
-/* memory_limit refused the memory, not the system: replaces the error by one that says so, of the same operator. */
+/* Replaces an out-of-memory error by one that names memory_limit, if that refused the memory and not the system. */
 static enum stk_status over_limit(const struct stk_arena *a, struct stk_error *err)
 {
 	const struct stk_error lost = *err;
@@ -127,12 +128,12 @@ static enum stk_status begin_takers(const struct stk_pipeline *p, struct stk_tak
 	return t->rank ? STK_OK : stk__fail(err, STK_NO_MEMORY, "out of memory for a branch's samples");
 }
 
-/* Samples whose arguments cannot be had are left out: their chain fails for the same reason, and there the policy applies to them. */
+/* Leaves out samples whose arguments cannot be computed: their chain fails for the same reason, and the policy applies to them there. */
 enum stk_status stk__gather_run(
 	struct stk_pipeline *p, struct stk_exec_worker *w, struct stk_record *r, int32_t node, int32_t *blamed, struct stk_error *err)
 {
 	const struct stk_program_node *n = &p->program->nodes[node];
-	stk__arena_limit(&w->arena, 0); /* none: memory_limit is a sample's, this scratch a batch's */
+	stk__arena_limit(&w->arena, 0); /* no limit: memory_limit is for a sample, this scratch for a batch */
 	struct stk_call *calls = stk__arena_take(&w->arena, (size_t)r->count * sizeof *calls);
 	int32_t *samples = stk__arena_take(&w->arena, (size_t)r->count * sizeof *samples);
 	enum stk_status s = calls && samples ? STK_OK : stk__fail(err, STK_NO_MEMORY, "out of memory for a batch's scratch");

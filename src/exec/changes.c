@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What changed in a list of files since a state was saved. A state has no room for names, so it keeps digests of 32 runs of
- * files, all of one length. The first run whose digest differs tells where the first change is, and which file the list has there now. */
+ *
+ * Describes the changes in a list of files since a state was saved. A state has no room for names, so it contains digests of 32 runs of files of
+ * equal length. The first run whose digest differs contains the first change, and the list shows which file is at that position now. */
 #include "exec/exec.h"
 
 #include <stdio.h>
@@ -8,7 +9,7 @@
 
 enum { HEX = STK_STATE_RUN_DIGITS / STK_STATE_RUNS }; /* digits of a run */
 
-/* Of runs of the reader's files, for states. */
+/* Digests of one reader's runs of files, for states. */
 struct stk_digests {
 	uint32_t runs[STK_STATE_RUNS];
 };
@@ -26,13 +27,13 @@ static const struct stk_reader_def *reader_of(const struct stk_pipeline *p, cons
 	return n && n->def->reader->digest ? n->def->reader : NULL;
 }
 
-/* The first file of run j of n files. */
+/* Returns the first file of run j of n files. */
 static int64_t run_begin(int64_t n, int j)
 {
 	return n / STK_STATE_RUNS * j + n % STK_STATE_RUNS * j / STK_STATE_RUNS;
 }
 
-/* Run j of a list that had n files, as far as it reaches now. */
+/* Computes the digest of run j of a list that had n files, as far as the run exists now. */
 static uint32_t digest_of(const struct stk_reader_def *reader, const void *shared, int64_t n, int j)
 {
 	int64_t have = reader->size(shared), begin = run_begin(n, j), end = run_begin(n, j + 1);
@@ -62,7 +63,7 @@ void stk__changes_save(struct stk_pipeline *p, struct stk_text *t)
 	stk__text_add(t, "\"");
 }
 
-/* The first run that differs from the saved one; STK_STATE_RUNS: none. */
+/* Returns the first run that differs from the saved one; STK_STATE_RUNS: none. */
 static int first_change(const struct stk_reader_def *reader, const void *shared, int64_t n, const char *runs)
 {
 	for (int j = 0; j < STK_STATE_RUNS; j++) {
@@ -82,7 +83,8 @@ static const char *name_of(const struct stk_reader_def *reader, const void *shar
 	return name;
 }
 
-/* Where the first change is, in names that are there now: behind the last file that is surely as it was, and no later than the end of its run. */
+/* Describes the place of the first change by files that exist now: after the last file that is certainly unchanged, and not after the end
+ * of its run. */
 static void add_place(struct stk_text *t, const struct stk_reader_def *reader, const void *shared, int64_t was, int j)
 {
 	char name[STK_MAX_URI];
@@ -105,7 +107,7 @@ enum stk_status stk__changes_tell(const struct stk_pipeline *p, int64_t was, con
 	if (!reader || !runs || was < 1)
 		return STK_OK;
 	int j = first_change(reader, shared, was, runs);
-	if (j == STK_STATE_RUNS && was == reader->size(shared)) /* an empty class folder came or went */
+	if (j == STK_STATE_RUNS && was == reader->size(shared)) /* an empty class folder was added or removed */
 		return STK_OK;
 	struct stk_text t = {0};
 	long long have = (long long)reader->size(shared), gone = (long long)was - have, count = gone < 0 ? -gone : gone;

@@ -13,7 +13,7 @@
 
 static void destroy(struct stk_context *ctx)
 {
-	if (ctx->process == getpid()) { /* in a forked child the threads are not there to be joined: what they held is left alone */
+	if (ctx->process == getpid()) { /* in a forked child there are no threads to join: their resources are left alone */
 		stk__pool_destroy(ctx->pool);
 		stk_storage_unref(&ctx->storage);
 	}
@@ -29,7 +29,7 @@ static void destroy(struct stk_context *ctx)
 	stk__free(ctx);
 }
 
-/* Warns of misspelt settings, which would silently do nothing. */
+/* Warns of misspelt environment variables, which would otherwise have no effect. */
 static void tell_unknown_settings(struct stk_context *ctx)
 {
 	const char *entry, *meant;
@@ -125,7 +125,7 @@ void stk__notify(struct stk_context *ctx, enum stk_log_level level, const char *
 	pthread_mutex_unlock(&ctx->log_lock);
 }
 
-/* With gpu_lock. */
+/* Call with gpu_lock held. */
 static enum stk_status open_device(struct stk_context *ctx, int32_t ordinal, struct stk_error *err)
 {
 	enum stk_status s = ctx->gpu ? STK_OK : stk__gpu_open(&ctx->gpu, err);

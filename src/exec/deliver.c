@@ -11,12 +11,12 @@
 #include <string.h>
 
 struct stk_delivery {
-	bool end_pending; /* the epoch's last batch was delivered: the next call returns STK_END */
+	bool end_pending; /* the epoch's last batch was delivered, so the next call returns STK_END */
 	bool stall_told;
-	int64_t waited_since_ns; /* when the consumer first waited for the batch that is next; 0: it has not. Bindings wait in slices */
+	int64_t waited_since_ns; /* when the consumer first waited for the next batch; 0: not yet. Bindings wait in slices */
 	struct {
 		int64_t epoch, count;
-	} errors; /* of the epoch in hand, in batches that were delivered */
+	} errors; /* of the current epoch, in delivered batches */
 };
 
 enum stk_status stk__deliver_create(struct stk_pipeline *p, struct stk_error *err)
@@ -26,7 +26,7 @@ enum stk_status stk__deliver_create(struct stk_pipeline *p, struct stk_error *er
 	return p->parts.delivery ? STK_OK : stk__fail(err, STK_NO_MEMORY, "out of memory for a pipeline");
 }
 
-/* Without workers the consumer opens batches. With the lock. */
+/* Opens batches on the consumer's thread if there are no workers. Call with the lock held. */
 static void open_batches(struct stk_pipeline *p)
 {
 	while (!p->way->crew && !atomic_load(&p->run.cancelled) && stk__open_next(p)) {
@@ -56,7 +56,7 @@ void stk_pipeline_cancel(struct stk_pipeline *p)
 	if (!p)
 		return;
 	atomic_store(&p->run.halt.asked, true);
-	atomic_store(&p->run.cancelled, true); /* waits are in slices, so that this can be called where no lock can be taken */
+	atomic_store(&p->run.cancelled, true); /* waits are in slices, so that this can be called when no lock can be taken */
 }
 
 /* ---- waiting ---- */
@@ -68,7 +68,7 @@ static const char *stage_of(const struct stk_pipeline *p, const struct stk_recor
 	return r->state < STK_BATCH_OPEN ? "a free slot" : p->way->stage(r, s);
 }
 
-/* Describes what the next batch waits for, for a timeout or the notice after 30 s. With the lock. */
+/* Describes the work that the next batch waits for, for a timeout or the notice after 30 s. Call with the lock held. */
 static void tell_stall(struct stk_pipeline *p, int64_t waited_ms, char *text, size_t capacity)
 {
 	const struct stk_record *r = stk__record(p, p->flight.next_deliver);
@@ -83,7 +83,7 @@ static void tell_stall(struct stk_pipeline *p, int64_t waited_ms, char *text, si
 		stk__fetch_counts(p).in_flight, p->ring->out - (int32_t)(p->flight.next_open - p->flight.next_deliver));
 }
 
-/* An error if there is neither a free slot nor a batch under way: this wait would never end. With the lock. */
+/* Fails if there is neither a free slot nor a batch under way, because the wait would never end. Call with the lock held. */
 static enum stk_status check_starved(struct stk_pipeline *p, struct stk_error *err)
 {
 	if (p->flight.next_open != p->flight.next_deliver || !stk__open_lacks_slot(p))
@@ -111,7 +111,7 @@ static enum stk_status wait_done(struct stk_pipeline *p, int64_t ms, struct stk_
 	if (!p->parts.delivery->waited_since_ns)
 		p->parts.delivery->waited_since_ns = begin;
 	for (;;) {
-		open_batches(p); /* a slot may have come back */
+		open_batches(p); /* a slot may have become free */
 		struct stk_record *r = stk__record(p, p->flight.next_deliver);
 		if (atomic_load(&p->run.cancelled))
 			return stk__fail(err, STK_CANCELLED, "the pipeline was cancelled");
@@ -171,7 +171,7 @@ enum stk_status stk_pipeline_end_within(struct stk_pipeline *p, int64_t ms, stru
 
 /* ---- delivering ---- */
 
-/* Counts the bad samples of the batches up to this one; those of later batches do not count yet. */
+/* Counts the bad samples of the batches up to this one; later batches do not count yet. */
 static enum stk_status check_errors(struct stk_pipeline *p, const struct stk_record *r, struct stk_error *err)
 {
 	struct stk_delivery *d = p->parts.delivery;
@@ -189,7 +189,7 @@ static enum stk_status check_errors(struct stk_pipeline *p, const struct stk_rec
 		(long long)d->errors.count, (long long)r->at.epoch, limit, stk__bad_last(p));
 }
 
-/* The batch, or why there is none. */
+/* Returns the batch, or the error in its place. */
 static enum stk_status hand_over(struct stk_pipeline *p, struct stk_record *r, struct stk_batch **out, struct stk_error *err)
 {
 	if (r->result.kind) {
@@ -200,7 +200,7 @@ static enum stk_status hand_over(struct stk_pipeline *p, struct stk_record *r, s
 		}
 		return s;
 	}
-	*out = r->batch ? r->batch : stk__batch_make(p, r); /* where nobody has made it yet */
+	*out = r->batch ? r->batch : stk__batch_make(p, r); /* if it has not been made yet */
 	r->batch = NULL;
 	if (!*out)
 		return stk__fail(err, STK_NO_MEMORY, "out of memory for a batch");
@@ -208,7 +208,7 @@ static enum stk_status hand_over(struct stk_pipeline *p, struct stk_record *r, s
 	return STK_OK;
 }
 
-/* With the lock, which it gives up while the batch is handed over. */
+/* Delivers a record. Call with the lock held; it is released while the batch is handed over. */
 static enum stk_status take_record(struct stk_pipeline *p, struct stk_record *r, struct stk_batch **out, struct stk_error *err)
 {
 	stk__bad_deliver(r);
@@ -218,7 +218,7 @@ static enum stk_status take_record(struct stk_pipeline *p, struct stk_record *r,
 		s = check_errors(p, r, err);
 	if (s == STK_OK && r->result.kind != STK_RESULT_ERROR)
 		s = stk__bad_check_row(p, err);
-	/* ended: the epoch had no more behind the last batch */
+	/* ended: the epoch had no batch after the last delivered one */
 	p->at = (struct stk_position){.epoch = r->at.epoch, .step = r->at.step, .last = ended || r->at.last};
 	if (!ended) {
 		p->parts.delivery->end_pending = r->at.last && !(p->program->reader >= 0 && p->order.tail == STK_TAIL_WRAP);
@@ -236,14 +236,14 @@ static enum stk_status take_record(struct stk_pipeline *p, struct stk_record *r,
 	return s;
 }
 
-/* True while the sources may still say, without the consumer's help, what the next batch is. With the lock. */
+/* Returns whether the sources can still report, without the consumer's help, what the next batch is. Call with the lock held. */
 static bool next_is_on_its_way(const struct stk_pipeline *p, const struct stk_record *r)
 {
 	if (!p->run.started || p->run.stopping || atomic_load(&p->run.cancelled))
 		return false;
 	if (p->flight.next_open == p->flight.next_deliver)
 		return !stk__open_lacks_slot(p);
-	return stk__feed_waits(r) || r->result.kind == STK_RESULT_END; /* the latter is about to be FINISHED */
+	return stk__feed_waits(r) || r->result.kind == STK_RESULT_END; /* in the latter case it is about to be FINISHED */
 }
 
 bool stk__deliver_ends_next(struct stk_pipeline *p)
@@ -261,7 +261,7 @@ bool stk__deliver_ends_next(struct stk_pipeline *p)
 	return ends;
 }
 
-/* Waits, and traces that. A call with ms 0 that finds nothing is not traced as a wait. */
+/* Waits, and records the wait in the trace. A call with ms 0 that finds nothing is not recorded. */
 static enum stk_status wait_traced(struct stk_pipeline *p, int64_t ms, struct stk_record **r, struct stk_error *err)
 {
 	int64_t begin = stk__clock_ns();
@@ -305,7 +305,8 @@ enum stk_status stk_pipeline_next_within(struct stk_pipeline *p, int64_t ms, str
 		stk__notify(p->ctx, STK_LOG_WARNING, "%s", notice);
 	while (stk__surveyed_notice(p, notice))
 		stk__notify(p->ctx, STK_LOG_WARNING, "%s", notice);
-	/* Callers wait in slices. Wake a worker after each one, so that it notices events that signal nobody, such as the end of a stream capture. */
+	/* callers wait in slices; wake a worker after each one, so that it notices events without a signal, such as the end of a stream
+	 * capture */
 	if (p->way->crew && (s != STK_TIMEOUT || ms != 0))
 		stk__pool_wake_one(p->ctx->pool);
 	return s;
@@ -318,15 +319,15 @@ enum stk_status stk_pipeline_next(struct stk_pipeline *p, struct stk_batch **out
 	return stk_pipeline_next_within(p, p->config.timeout_ms ? p->config.timeout_ms : -1, out, err);
 }
 
-/* ---- leaving an epoch ---- */
+/* ---- skipping an epoch ---- */
 
-/* The first batch after the epoch of the last delivered one. Epochs may differ in length, so it is looked for among the next ones. */
+/* Returns the first batch after the epoch of the last delivered one. Epochs may differ in length, so this searches among the next batches. */
 static int64_t next_epoch_batch(const struct stk_pipeline *p, int64_t epoch)
 {
 	int64_t k = p->flight.next_deliver, step = 1;
 	while (stk__order_batch(&p->order, k + step).epoch <= epoch)
 		step *= 2;
-	for (int64_t lo = k - 1, hi = k + step;;) { /* lo is in the epoch or before k, hi beyond it */
+	for (int64_t lo = k - 1, hi = k + step;;) { /* lo is in the epoch or before k, hi after it */
 		if (hi - lo <= 1)
 			return hi;
 		int64_t mid = lo + (hi - lo) / 2;
@@ -349,15 +350,14 @@ enum stk_status stk_pipeline_skip_epoch(struct stk_pipeline *p, struct stk_error
 	bool between = p->parts.delivery->end_pending || (p->at.last && p->at.step >= 0) || (p->at.step < 0 && p->flight.next_deliver == 0);
 	p->parts.delivery->end_pending = false;
 	if (between)
-		return STK_OK; /* the next batch is the first of an epoch anyway */
+		return STK_OK; /* the next batch already begins an epoch */
 	int64_t epoch = p->at.epoch;
 	if (p->run.started)
 		stk__drain(p);
-	bool leads = p->program->reader < 0; /* a source does; else the next batch tells the sources of its epoch */
+	bool leads = p->program->reader < 0; /* a source leads; otherwise the next batch tells the sources its epoch */
 	if (!leads) {
 		p->flight.next_deliver = next_epoch_batch(p, epoch);
-		p->at.step =
-			stk__order_batch(&p->order, p->flight.next_deliver - 1).step; /* a state is of the end of the epoch that was left */
+		p->at.step = stk__order_batch(&p->order, p->flight.next_deliver - 1).step; /* for a state: the end of the skipped epoch */
 	}
 	p->flight.next_create = p->flight.next_open = p->flight.next_deliver;
 	stk__fetch_restart(p);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What a group on the GPU does to a sample becomes jobs: its operators are inferred on the cores as ever, host values that it reads are staged, and
- * places are taken for what comes out. A file that the GPU's decoder does not take, going by its header, is decoded on the cores here. */
+ *
+ * Turns the work of a group on the GPU for one sample into jobs: infers its operators on the cores as usual, stages the host values that it reads,
+ * and allocates its outputs. A file whose header shows that the GPU cannot decode it is decoded on the cores here. */
 #include "codec/orient.h"
 #include "exec/device.h"
 
@@ -18,7 +19,7 @@ static void lost(struct stk_error *err)
 	}
 }
 
-/* Memory for a job. All workers share the batch's, with one lock, so each takes it for many jobs at a time. */
+/* Allocates memory for a job. All workers share the batch's memory, with one lock, so each takes memory for many jobs at a time. */
 static void *take_job(struct stk_exec_worker *w, struct stk_device_batch *b, size_t size)
 {
 	enum { PIECE = 16 << 10 };
@@ -40,7 +41,7 @@ static void *take_job(struct stk_exec_worker *w, struct stk_device_batch *b, siz
 	return job;
 }
 
-/* more: bytes behind the job that belong to it. NULL: out of memory, err is filled. */
+/* more: number of extra bytes that follow the job. Returns NULL if memory is short, and fills err. */
 static struct stk_device_job *add_job_with(
 	const struct stk_chain_run *run, int32_t step, enum stk_device_job_kind kind, size_t more, struct stk_error *err)
 {
@@ -71,8 +72,8 @@ static struct stk_device_job *add_job(const struct stk_chain_run *run, int32_t s
 	return add_job_with(run, step, kind, 0, err);
 }
 
-/* A place for a sample of a value. Samples of a value whose size is known beforehand lie behind each other, so that they travel together. mirrors: of that
- * memory. */
+/* Returns an address for a sample of a value. Samples of a value of known size are adjacent, so that one copy can move them. mirrors:
+ * addresses of that memory. */
 static uintptr_t take_place(const struct stk_chain_run *run, struct stk_device_memory *memory, _Atomic uintptr_t *mirrors, int32_t value,
 	size_t bytes, struct stk_error *err)
 {
@@ -104,7 +105,7 @@ static enum stk_status upload(
 	return STK_OK;
 }
 
-/* sent: the value comes from the cores, and where it goes to scratch its samples lie together. */
+/* Allocates a value of a sample. sent: the cores compute the value; if it goes to scratch, its samples are adjacent. */
 static enum stk_status place(const struct stk_chain_run *run, int32_t value, bool sent, struct stk_error *err)
 {
 	struct stk_device_batch *b = run->record->device;
@@ -133,7 +134,7 @@ enum stk_status stk__device_place(const struct stk_chain_run *run, int32_t value
 	return place(run, value, false, err);
 }
 
-/* Stages a host tensor for an address on the GPU. */
+/* Stages a host tensor for a copy to an address on the GPU. */
 static enum stk_status send(
 	const struct stk_chain_run *run, int32_t step, int32_t value, const struct stk_tensor *host, uintptr_t to, struct stk_error *err)
 {
@@ -146,7 +147,8 @@ static enum stk_status send(
 	return upload(run, step, staged, to, bytes, err);
 }
 
-/* Sends the host values that the head of a group reads on the GPU. While it is described, values point to the copies; `kept` has the originals. */
+/* Stages the host values that the first operator of a group reads on the GPU. Meanwhile the values point to the copies; `kept` has the
+ * originals. */
 static enum stk_status send_inputs(
 	const struct stk_chain_run *run, const struct stk_program_node *head, int32_t step, void **kept, struct stk_error *err)
 {
@@ -158,7 +160,7 @@ static enum stk_status send_inputs(
 	for (int32_t k = 0; k < head->node->n_inputs && s == STK_OK; k++) {
 		int32_t value = head->inputs[k];
 		struct stk_tensor *t = &run->worker->values[value];
-		if (g->values[value].on_gpu || stk__op_host_input(head->def, k) || t->data != kept[k]) /* sent, as an earlier input */
+		if (g->values[value].on_gpu || stk__op_host_input(head->def, k) || t->data != kept[k]) /* sent earlier */
 			continue;
 		uintptr_t to = take_place(run, &b->scratch, b->mirrors.sent, value, (size_t)stk_desc_bytes(&t->desc), err);
 		s = to ? send(run, step, value, t, to, err) : STK_NO_MEMORY;
@@ -199,7 +201,7 @@ void stk__device_room_begin(struct stk_exec_worker *w, struct stk_device_batch *
 
 const uint8_t *stk__device_room_end(struct stk_exec_worker *w, size_t used)
 {
-	enum { ALIGN = 128 }; /* 64 bytes behind a file are its own */
+	enum { ALIGN = 128 }; /* the 64 bytes after a file belong to it */
 	const uint8_t *at = w->room;
 	size_t taken = (used + 64 + ALIGN - 1) / ALIGN * ALIGN;
 	taken = taken < w->room_left ? taken : w->room_left;
@@ -208,7 +210,7 @@ const uint8_t *stk__device_room_end(struct stk_exec_worker *w, size_t used)
 	return at;
 }
 
-/* Whether the GPU decodes the window that the pass reads. */
+/* Returns whether the GPU can decode the window that the pass reads. */
 static bool takes(const struct stk_chain_run *run, const struct stk_encoded *e, const struct stk_pass *pass, struct stk_decode_job *d)
 {
 	struct stk_rect seen = stk__pass_source(pass);
@@ -232,13 +234,14 @@ static bool takes(const struct stk_chain_run *run, const struct stk_encoded *e, 
 	return stk__jpeg_gpu_need(&item, &d->need);
 }
 
-/* Whether the cores could do it within memory_limit. They get samples near the limit, so that the same ones are refused with and without a GPU. */
+/* Returns whether the cores could decode the file within memory_limit. Samples near the limit go to the cores, so that the same samples are
+ * refused with and without a GPU. */
 static bool within_limit(const struct stk_chain_run *run, const struct stk_decode_job *d, const struct stk_pass *pass)
 {
 	size_t part = (size_t)d->window.w * (size_t)d->window.h * (d->type == STK_GRAY ? 1 : 3),
 	       left = stk__arena_left(&run->worker->arena);
 	size_t decode = stk__jpeg_memory(&d->header) + (d->orientation > 1 ? part : 0);
-	if (part + decode <= left / 16) /* no pass over it takes that much more */
+	if (part + decode <= left / 16) /* a pass over it does not take that much more */
 		return true;
 	size_t scratch = stk__pass_scratch(pass);
 	return part + (decode > scratch ? decode : scratch) + STK_ARENA_SLACK <= left;
@@ -274,8 +277,8 @@ static enum stk_status describe_decode(
 	return STK_OK;
 }
 
-/* What the cores compute for the group is copied to its place through pinned memory. The counter on_cores counts all work that was placed
- * on the GPU and done on the cores. */
+/* Computes the group on the cores and copies the result to the GPU through pinned memory. The counter on_cores counts all work that was
+ * placed on the GPU and done on the cores. */
 static enum stk_status run_on_cores(const struct stk_chain_run *run, struct stk_pass_group *g, int32_t step, struct stk_error *err)
 {
 	struct stk_tensor out = run->worker->values[g->value];
@@ -289,7 +292,8 @@ static enum stk_status run_on_cores(const struct stk_chain_run *run, struct stk_
 
 /* ---- groups ---- */
 
-/* The job that makes the image which a pass alone reads, where the pass's thread blocks can do that: then nobody writes or reads the image itself. NULL: there is none. */
+/* Finds the job that makes an image which only one pass reads, if the pass's thread blocks can make it: then the image itself is never
+ * stored. Returns NULL if there is none. */
 static struct stk_device_job *find_maker(const struct stk_chain_run *run, const struct stk_group *group, const struct stk_device_job *pass)
 {
 	if (group->image_step < 0)
@@ -344,7 +348,7 @@ static enum stk_status describe_pass(const struct stk_chain_run *run, struct stk
 	return STK_OK;
 }
 
-/* A host image that the group passes over is copied to the GPU. On the cores it stays what it was: it may be an argument too. */
+/* Copies a host image that the group reads to the GPU. The value itself stays on the host, because it may also be an argument. */
 static enum stk_status send_image(const struct stk_chain_run *run, struct stk_pass_group *g, struct stk_error *err)
 {
 	int32_t value = run->pipeline->program->nodes[g->group->nodes[0]].inputs[0];
@@ -376,7 +380,7 @@ static enum stk_status describe_pass_group(const struct stk_chain_run *run, cons
 
 /* ---- operators on tensors ---- */
 
-/* Where an operator's jobs go: each is kept, with its constants, for the batch's step. */
+/* Receives an operator's jobs: each is kept, with its constants, for the batch's step. */
 struct kept_jobs {
 	struct stk_jobs jobs;
 	const struct stk_chain_run *run;
@@ -405,15 +409,15 @@ static enum stk_status keep_job(struct stk_jobs *jobs, const struct stk_job *job
 	return STK_OK;
 }
 
-/* A view of a value on the GPU is copied only where a consumer gets it. What a later level reads stays where it is: scratch and what users fed last as
- * long as the batch. A view of a host value is sent to its place. */
+/* Handles a view of a value on the GPU. It is copied only if it is an output: data for later levels stays in place, because scratch and the
+ * data of user sources live as long as the batch. A view of a host value is copied to the GPU. */
 static enum stk_status describe_view(const struct stk_chain_run *run, const struct stk_group *group, const struct stk_tensor *view,
 	bool host, int32_t value, struct stk_error *err)
 {
 	const struct stk_tensor from = *view;
 	int32_t slot = run->pipeline->program->values[value].slot;
 	struct stk_tensor *kept = slot < 0 ? NULL : &run->record->slot->values[slot].samples[run->sample];
-	bool stays = !kept || !run->pipeline->program->values[value].is_output || from.data == kept->data; /* or merged: written there */
+	bool stays = !kept || !run->pipeline->program->values[value].is_output || from.data == kept->data; /* or merged: written in place */
 	if (!host && stays) {
 		if (kept)
 			*kept = from;
@@ -429,7 +433,7 @@ static enum stk_status describe_view(const struct stk_chain_run *run, const stru
 	return stk__job_copy_bytes(&kept_jobs.jobs, from.data, (void *)to, stk_desc_bytes(&from.desc), err);
 }
 
-/* All inputs are host values: the cores run the operator, and its outputs are sent to their places. */
+/* Runs an operator whose inputs are all host values on the cores, and copies its outputs to the GPU. */
 static enum stk_status run_single_on_cores(
 	const struct stk_chain_run *run, const struct stk_program_node *n, struct stk_call *call, int32_t step, struct stk_error *err)
 {
@@ -470,7 +474,7 @@ static enum stk_status describe_call(
 		return stk__fail(err, STK_UNSUPPORTED, "%s has no GPU version yet; place it on the cores (device=\"cpu\")", n->def->name);
 	void *kept[STK_MAX_INPUTS];
 	enum stk_status s = STK_OK;
-	/* Outputs first: where they go may be read from a predicate, which may be one of the inputs. */
+	/* outputs first: their addresses may depend on a predicate, which may be one of the inputs */
 	for (int32_t k = 0; k < call->n_out && s == STK_OK; k++)
 		s = stk__device_place(run, n->first_value + k, err);
 	if (s)
@@ -478,7 +482,7 @@ static enum stk_status describe_call(
 	s = send_inputs(run, n, group->step, kept, err);
 	struct stk_tensor *in = (struct stk_tensor *)call->in; /* the worker's own copies */
 	for (int32_t k = 0; k < call->n_in; k++)
-		in[k].data = stk__op_host_input(n->def, k) ? kept[k] : run->worker->values[n->inputs[k]].data; /* one value may be both */
+		in[k].data = stk__op_host_input(n->def, k) ? kept[k] : run->worker->values[n->inputs[k]].data; /* a value may be both */
 	struct kept_jobs kept_jobs = {{keep_job, &run->worker->arena}, run, group->step};
 	if (s == STK_OK)
 		s = call->def->lower_jobs(call, &kept_jobs.jobs, err);
@@ -486,7 +490,7 @@ static enum stk_status describe_call(
 	return s;
 }
 
-/* Whether a view of one of the inputs lies in the host's memory: an operator may have inputs of both kinds. */
+/* Returns whether a view refers to the host's memory: an operator may have inputs on both sides. */
 static bool is_host_view(
 	const struct stk_chain_run *run, const struct stk_program_node *n, const struct stk_call *call, const struct stk_tensor *view)
 {
@@ -518,7 +522,7 @@ static enum stk_status describe_single(const struct stk_chain_run *run, const st
 
 /* ---- operators that run for each frame ---- */
 
-/* One frame's jobs, over inputs on the GPU. */
+/* Describes the jobs of one frame, over inputs on the GPU. */
 static enum stk_status describe_frame(
 	const struct stk_chain_run *frame, const struct stk_group *group, struct stk_tensor *out, struct stk_error *err)
 {
@@ -543,7 +547,7 @@ static enum stk_status describe_frame(
 	return call.def->lower_jobs(&call, &kept_jobs.jobs, err);
 }
 
-/* The output has its place on the GPU. All inputs are host values: the cores run the frames, and what they make is sent. */
+/* Runs the frames on the cores, because all inputs are host values, and copies the result to the output's address on the GPU. */
 static enum stk_status frames_on_cores(
 	const struct stk_chain_run *run, const struct stk_group *group, int32_t value, const struct stk_tensor *out, struct stk_error *err)
 {

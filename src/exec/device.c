@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The GPU of a pipeline, its batches, and the thread that waits for them. */
+ *
+ * Creates the GPU part of a pipeline and its batches, and runs the thread that waits for them. */
 #include "exec/device.h"
 #include "exec/engine.h"
 
@@ -39,7 +40,7 @@ static enum stk_status make_batch(struct stk_pipeline *p, struct stk_device_batc
 	return s ? s : stk__gpu_event_create(dev, false, &b->done, err);
 }
 
-/* Inside stk__gpu_enter where the device can still be entered; memory enters by itself. */
+/* Frees a batch. Call inside stk__gpu_enter if the device can still be entered; the memory functions enter by themselves. */
 static void free_batch(struct stk_pipeline *p, struct stk_device_batch *b, bool entered)
 {
 	struct stk_gpu_device *dev = p->parts.device->dev;
@@ -108,7 +109,7 @@ void stk__device_batch_give(struct stk_pipeline *p, struct stk_device_batch *b)
 	p->parts.device->free = b;
 }
 
-/* What decoding and so many batches under way take, with the one that the consumer has. 0: that is not known before the first was submitted. */
+/* Returns the memory for decoding and for `depth` batches under way, with the consumer's batch. 0: unknown before the first submission. */
 static size_t memory_at(const struct stk_pipeline *p, int32_t depth)
 {
 	const struct stk_device_stage *d = p->parts.device;
@@ -116,7 +117,7 @@ static size_t memory_at(const struct stk_pipeline *p, int32_t depth)
 	return batch ? (d->jpeg ? stk__jpeg_gpu_memory(d->jpeg) : 0) + batch * ((size_t)depth + 1) : 0;
 }
 
-/* Whether the memory limit allows one more batch under way. */
+/* Returns whether the memory limit allows one more batch under way. */
 static bool has_room(const struct stk_pipeline *p)
 {
 	size_t more = memory_at(p, p->flight.depth + 1);
@@ -186,7 +187,7 @@ bool stk__device_works(const struct stk_device_stage *d)
 	return d->submitted.first || d->resting.first || d->busy;
 }
 
-/* The operator whose jobs a step runs. */
+/* Returns the operator whose jobs a step runs. */
 static const struct stk_graph_node *node_of_step(const struct stk_program *g, int32_t level, int32_t step)
 {
 	const struct stk_level *l = &g->levels[level];
@@ -197,7 +198,7 @@ static const struct stk_graph_node *node_of_step(const struct stk_program *g, in
 	return NULL;
 }
 
-/* Jobs set flags for one reason only, a division by zero. The error is kept with the step, for later batches too. */
+/* Returns the error of flagged jobs: a flag always means a division by zero. The error is kept with the step, for later batches too. */
 static const struct stk_error *division_error(const struct stk_program *g, struct stk_device_batch *b, int32_t step)
 {
 	static const struct stk_error lost = {.code = STK_NO_MEMORY, .sample = -1, .epoch = -1, .offset = -1, .message = "out of memory"};
@@ -239,7 +240,7 @@ static void judge_flags(const struct stk_pipeline *p, struct stk_device_batch *b
 	t->n_flags = 0;
 }
 
-/* Collects the samples that the GPU refused or that failed there, with the first verdict on each. */
+/* Collects the samples that the GPU refused or failed on, with the first verdict on each. */
 static void judge_all(const struct stk_pipeline *p, struct stk_device_batch *b)
 {
 	const struct stk_level *l = &p->program->levels[b->record->level];
@@ -252,7 +253,7 @@ static void judge_all(const struct stk_pipeline *p, struct stk_device_batch *b)
 	b->decodes.n = 0;
 }
 
-/* Nothing behind this level runs on the GPU or is fetched from there. */
+/* Returns whether no later level runs on the GPU or fetches data from it. */
 static bool last_level_here(const struct stk_program *g, int32_t level)
 {
 	for (int32_t l = level + 1; l < g->n_levels; l++) {
@@ -265,7 +266,7 @@ static bool last_level_here(const struct stk_program *g, int32_t level)
 	return true;
 }
 
-/* The GPU has ended the record's jobs, or failed at them. */
+/* Handles the end or the failure of the record's jobs on the GPU. */
 static void batch_done(struct stk_pipeline *p, struct stk_device_batch *b, enum stk_status s, const struct stk_error *err)
 {
 	struct stk_record *r = b->record;
@@ -303,7 +304,7 @@ static enum stk_status wait_for(struct stk_pipeline *p, struct stk_device_batch 
 	return s;
 }
 
-/* Waits here for the consumer's kernels that read the slot, so that no stream of ours has to wait for them on the GPU. */
+/* Waits on this thread for the consumer's kernels that read the slot, so that no stream of the library has to wait for them on the GPU. */
 static void rest(struct stk_pipeline *p, struct stk_device_batch *b)
 {
 	struct stk_error err = {0};
@@ -366,8 +367,9 @@ static void *wait_thread(void *arg)
 
 size_t stk__device_memory_limit(const struct stk_pipeline *p, size_t available)
 {
-	/* What is taken for the sake of speed if the user does not say: the GPU is there for training. ENOUGH keeps batches of 256 going at half of the
-	 * speed that more allows; a 32nd of what is free is not missed where that is more, and on a small GPU a quarter is the most. */
+	/* Default memory on the GPU for speed; most of the GPU is for training. ENOUGH keeps batches of 256 running at half of the speed
+	 * that more memory allows. Where a 32nd of the free memory is more than that, it is not missed; on a small GPU at most a quarter is
+	 * used. */
 	enum { ENOUGH = 928 << 20 };
 	size_t share = available / 32 > ENOUGH ? available / 32 : ENOUGH;
 	return p->config.gpu_memory ? p->config.gpu_memory : share < available / 4 ? share : available / 4;

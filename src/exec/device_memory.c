@@ -5,7 +5,7 @@
 #include "codec/jpeg_gpu/jpeg_gpu.h"
 
 /* GUARD: the next allocation may begin where a block ends. The guard keeps pieces of two blocks so far apart that they are never taken for
- * neighbours, which would be copied at once. */
+ * adjacent and merged into one copy. */
 enum { ALIGN = 256, SLACK = 64, LEAST = 1 << 20, GUARD = 8192 };
 _Static_assert((int)GUARD > (int)STK_JPEG_GPU_GAP, "files in two blocks would travel in one copy");
 
@@ -77,7 +77,7 @@ uintptr_t stk__device_memory_take(struct stk_device_memory *m, size_t size, stru
 	size = (size + SLACK + ALIGN - 1) / ALIGN * ALIGN;
 	pthread_mutex_lock(&m->lock);
 	m->taken += size;
-	size_t larger = m->held > LEAST ? m->held : LEAST; /* doubles, so that few blocks are taken on the way up */
+	size_t larger = m->held > LEAST ? m->held : LEAST; /* doubles, so that few blocks are taken while it grows */
 	enum stk_status s = STK_OK;
 	if (!m->blocks || m->used + size > m->blocks->size)
 		s = add_block(m, size > larger ? size : larger, err);

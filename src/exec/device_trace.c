@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What the GPU did for a batch, by the host's clock: copies and kernels as rows of a trace. */
+ *
+ * Adds the GPU's copies and kernels for a batch to the trace, on the host's clock. */
 #include "exec/device.h"
 
 #include "base/clock.h"
@@ -27,8 +28,8 @@ void stk__device_mark(struct stk_pipeline *p, struct stk_device_batch *b, enum s
 		m->count++;
 }
 
-/* Differences of events are floats in milliseconds, exact to a microsecond over a few seconds only: so the clock is set each second. The host sees
- * the event a little late; much too late where others share the GPU: then it tries again. */
+/* Sets the clock. Differences of events are floats in milliseconds, exact to a microsecond only over a few seconds, so the clock is set
+ * each second. The host sees the event a little late, and much too late if others share the GPU: then it tries again. */
 static bool set_clock(struct stk_gpu_device *dev, struct stk_device_clock *c)
 {
 	enum { SECOND_NS = 1000000000, SOON_NS = 100000, TRIES = 4 };
@@ -73,7 +74,7 @@ static void add(const struct stk_pipeline *p, const struct stk_device_batch *b, 
 			.end_ns = end_ns});
 }
 
-/* A part of the files: its copy, and its kernels one after the other. */
+/* Adds a part of the files: its copy, and its kernels one after the other. */
 static void trace_part(const struct stk_pipeline *p, const struct stk_device_batch *b, int part)
 {
 	struct stk_jpeg_gpu_times times;

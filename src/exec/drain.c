@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Leaving a run: nothing new begins, what is under way comes to its end, and is forgotten. */
+ *
+ * Abandons a run: starts nothing new, waits for work under way, and forgets it. */
 #include "exec/device.h"
 #include "exec/engine.h"
 #include "exec/feed.h"
@@ -15,13 +16,13 @@ void stk__drain(struct stk_pipeline *p)
 	if (p->way->crew)
 		stk__pool_leave(p->ctx->pool, &p->client);
 	stk__fetch_end(p);
-	stk__surveyed_end(p); /* behind the reads' callbacks, which copy out of what it has read */
+	stk__surveyed_end(p); /* after the callbacks of reads, which copy bytes that it has read */
 	pthread_mutex_lock(&p->lock);
 	while (p->parts.device && stk__device_works(p->parts.device))
 		pthread_cond_wait(&p->delivered, &p->lock);
 	pthread_mutex_unlock(&p->lock);
 	for (int32_t i = 0; i < p->flight.n; i++)
-		stk__record_return(&p->flight.records[i]); /* no thread is left that works on them */
+		stk__record_return(&p->flight.records[i]); /* no thread works on them any more */
 	pthread_mutex_lock(&p->lock);
 	for (int32_t i = 0; i < p->flight.n; i++)
 		stk__record_reset(&p->flight.records[i]);

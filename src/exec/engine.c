@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The life of a batch, from its opening to what the consumer gets: levels, samples that fail, and what the parts tell. */
+ *
+ * The life of a batch, from its opening to the consumer's object: levels, failed samples, and events from the other parts. */
 #include "exec/engine.h"
 
 #include "exec/device.h"
@@ -10,7 +11,7 @@
 
 /* ---- a sample ---- */
 
-/* The sample is ready for each chain of the level, or will be when the chain's bytes have come. */
+/* Makes the sample ready for each chain of the level, now or when the chain's bytes have arrived. */
 static void begin_sample(struct stk_record *r, int32_t i)
 {
 	const struct stk_level *level = &r->pipeline->program->levels[r->level];
@@ -42,7 +43,8 @@ void stk__sample_fails(struct stk_record *r, int32_t i, int32_t chain, const str
 		set_failure(s, chain, stk__chain_reader(r->pipeline->program, r->level, chain), err);
 }
 
-/* Raised whatever the policy. A single object that its source does not give is a bad sample; many in a row are not (stk__bad_check_row). */
+/* Returns whether an error is raised under every policy. A single object that its source does not return is a bad sample; many in a row are
+ * not (stk__bad_check_row). */
 static bool is_fatal(const struct stk_pipeline *p, const struct stk_sample_state *s, const struct stk_error *err)
 {
 	const bool source = err->code == STK_IO || err->code == STK_TIMEOUT;
@@ -57,7 +59,7 @@ static void forget_sample(struct stk_sample_state *s)
 	s->error = NULL;
 }
 
-/* All chains of the level are through with a failed sample: replaced (true: it starts again) or dropped by the policy. */
+/* Handles a failed sample after all chains of the level: replaces it (returns true: it starts again) or drops it, by the policy. */
 static bool replace_or_drop(struct stk_record *r, int32_t i)
 {
 	struct stk_pipeline *p = r->pipeline;
@@ -98,7 +100,7 @@ void stk__sample_part_done(struct stk_record *r, int32_t i)
 
 /* ---- levels ---- */
 
-/* Nothing more happens to the batch's samples. */
+/* Ends the work on the batch's samples. */
 static void end_batch(struct stk_record *r)
 {
 	struct stk_pipeline *p = r->pipeline;
@@ -109,7 +111,7 @@ static void end_batch(struct stk_record *r)
 	p->flight.ending = r;
 }
 
-/* Begins the level r->level, or the next that has anything to do; behind the last the batch ends. */
+/* Begins the level r->level, or the next one that has work; after the last level the batch ends. */
 static void begin_level(struct stk_record *r)
 {
 	struct stk_pipeline *p = r->pipeline;
@@ -139,7 +141,7 @@ static void begin_level(struct stk_record *r)
 void stk__level_over(struct stk_record *r)
 {
 	r->level++;
-	if (r->result.kind) /* nothing more is made of it */
+	if (r->result.kind) /* the batch has failed and gets no further work */
 		r->level = r->pipeline->program->n_levels;
 	begin_level(r);
 }
@@ -150,14 +152,14 @@ void stk__level_part_done(struct stk_record *r)
 	if (--r->todo > 0)
 		return;
 	if (p->program->levels[r->level].n_steps &&
-		r->result.kind != STK_RESULT_END) /* also after an error: the GPU may know of one in an earlier sample */
+		r->result.kind != STK_RESULT_END) /* also after an error: the GPU may report one in an earlier sample */
 		stk__device_ready(r->pipeline, r);
 	else
 		stk__level_over(r);
 }
 
-/* Takes over what sources said of the samples. Those that a source could not give fail as those that cannot be decoded do. The level is still open, since the
- * callback itself counts. */
+/* Applies what the sources reported about samples. A sample that a source could not give fails like one that cannot be decoded. The level
+ * is still open, because the callback itself counts as a part. */
 static void take_over_told(struct stk_record *r)
 {
 	struct stk_pipeline *p = r->pipeline;
@@ -168,12 +170,12 @@ static void take_over_told(struct stk_record *r)
 			continue;
 		struct stk_error err = {.code = STK_USER, .sample = -1, .epoch = -1, .offset = -1};
 		snprintf(err.message, sizeof err.message, "%s", s->told->failure);
-		if (p->program->reader >= 0) { /* a replacement would get the source's sample of the one that it replaces */
+		if (p->program->reader >= 0) { /* a replacement would get the source's data for the replaced sample */
 			stk__name_sample(p, s, p->program->lead, &err);
 			stk__record_error(r, &err, p->program->n_nodes + i);
 			continue;
 		}
-		bool runs = s->chains_left > 0; /* chains that need nothing of the source */
+		bool runs = s->chains_left > 0; /* chains that need no data of the source */
 		if (!runs) {
 			r->todo++;
 			s->chains_left = 1;
@@ -198,7 +200,8 @@ void stk__on_fed(struct stk_record *r, enum stk_status status, const struct stk_
 	stk__end_records(r->pipeline);
 }
 
-/* The cores decode what the GPU would not: the sample's chains run again, and the level is over when they and their copies are. */
+/* Lets the cores decode files that the GPU refused: the chains of those samples run again, and the level ends when the chains and their
+ * copies have ended. */
 static void judge(struct stk_record *r, const struct stk_gpu_verdict *v)
 {
 	struct stk_sample_state *s = &r->samples[v->sample];
@@ -292,7 +295,7 @@ void stk__record_error(struct stk_record *r, const struct stk_error *err, int64_
 	r->result = (struct stk_result){STK_RESULT_ERROR, *err, rank};
 }
 
-/* What the consumer gets is made here: its own thread has better to do. Samples may be moved together, which is why no lock is held. */
+/* Makes the consumer's object, to spare the consumer's own thread the work. No lock is held, because samples may have to be moved together. */
 static void make_batch(struct stk_record *r)
 {
 	struct stk_pipeline *p = r->pipeline;
@@ -306,7 +309,7 @@ static void make_batch(struct stk_record *r)
 		r->result.kind = STK_RESULT_MISFIT;
 	else
 		r->batch = stk__batch_make(p, r);
-	if (r->device) /* kept for what was fetched from the GPU after its last step there */
+	if (r->device) /* kept for data that was fetched from the GPU after its last step there */
 		stk__device_batch_clean(p, r->device);
 }
 
@@ -330,7 +333,7 @@ void stk__record_return(struct stk_record *r)
 {
 	stk__assert_unlocked(r->pipeline);
 	stk__feed_release(r);
-	stk_batch_unref(&r->batch); /* the slot is its own */
+	stk_batch_unref(&r->batch); /* the slot is released separately */
 	if (r->slot)
 		stk__slot_return(r->slot);
 	r->slot = NULL;
@@ -341,7 +344,7 @@ void stk__record_return(struct stk_record *r)
 void stk__record_reset(struct stk_record *r)
 {
 	struct stk_pipeline *p = r->pipeline;
-	bool left = stk__record_under_way(r); /* the run is left; else end_batch has released its samples */
+	bool left = stk__record_under_way(r); /* the run is abandoned; otherwise end_batch has released its samples */
 	stk__record_enter(r, STK_BATCH_FREE);
 	for (int32_t i = 0; i < r->placed; i++) {
 		if (left)

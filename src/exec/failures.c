@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Errors of bad samples: their text, and the list that a pipeline keeps. */
+ *
+ * Errors of bad samples: their texts, and the list that a pipeline keeps. */
 #include "exec/exec.h"
 
 #include "base/safe_text.h"
@@ -7,12 +8,12 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Bad samples of batches whose turn has come: the first 10000, and the last. */
+/* Bad samples of delivered batches: the first 10000, and the last. */
 struct stk_bad_list {
 	struct stk_error *errors;
 	int64_t n, room;
 	struct stk_error last;
-	int32_t in_a_row; /* samples before the next batch, in their order, that their source did not give */
+	int32_t in_a_row; /* samples in a row before the next batch that their source did not return */
 };
 
 static size_t uri_by(const struct stk_program *g, int32_t node, int64_t id, char *uri, size_t capacity)
@@ -48,14 +49,14 @@ void stk__set_error(struct stk_error **to, const struct stk_error *from)
 		**to = *from;
 }
 
-/* "owl/01.jpg: not a JPEG (starts with "hello"); sample 1234 of epoch 2, decoders.image at train.py:31". What does not fit is taken from the end of the
- * text: where it happened stays. */
+/* Writes "owl/01.jpg: not a JPEG (starts with "hello"); sample 1234 of epoch 2, decoders.image at train.py:31". A text that is too long is
+ * cut before the place, which stays. */
 static void compose_message(struct stk_error *e, const struct stk_fed_sample *told)
 {
 	enum { OP = 140 };
 	char where[OP + 120], number[40] = "";
 	struct stk_error from = *e;
-	stk__safe_text(from.uri, sizeof from.uri); /* as it is in the message; e->uri is the name itself */
+	stk__safe_text(from.uri, sizeof from.uri); /* as in the message; e->uri is the original name */
 	bool named = from.uri[0] && !strstr(from.message, from.uri);
 	if (told && told->numbered)
 		snprintf(number, sizeof number, "dataset[%lld], ", (long long)told->id);
@@ -113,7 +114,7 @@ void stk__bad_drop(struct stk_record *r)
 	r->n_bad = 0;
 }
 
-/* Counts in the samples' order, so that it does not depend on timing. */
+/* Counts in the order of samples, so that the result does not depend on timing. */
 static void count_row(struct stk_bad_list *l, const struct stk_record *r)
 {
 	const struct stk_bad *b = r->bads;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Users' sources: what they are asked for, what must be true of what they give, and the thread that asks. */
+ *
+ * User sources: the requests to them, the checks of their results, and the thread that calls them. */
 #include "exec/feed.h"
 
 #include "base/clock.h"
@@ -10,18 +11,18 @@
 #include <stdio.h>
 #include <string.h>
 
-/* What a source gave for one batch. */
+/* The data of one source for one batch. */
 struct fed {
 	struct stk_tensor *tensors; /* [output * batch + i] */
-	void (**release)(void *);   /* a call for each pull */
+	void (**release)(void *);   /* one function for each call of pull */
 	void **release_user;
 	bool *on_gpu;                   /* by output */
 	struct stk_fed_sample *samples; /* by sample */
 	int32_t pulls, count;
-	bool last; /* of its epoch, where there is no reader */
+	bool last; /* the batch is the last of its epoch; only without a reader */
 };
 
-/* What a source's output was in its first batch: later ones have the same type and number of dimensions. */
+/* Type and number of dimensions of a source's first batch, which later batches must have too. */
 struct first_given {
 	bool known;
 	enum stk_dtype dtype;
@@ -30,11 +31,11 @@ struct first_given {
 
 struct stk_feed_stage {
 	pthread_t thread;
-	pthread_cond_t work;                     /* it has something to do */
-	bool started, runs, calls;               /* calls: it is in a callback */
-	void (*destroy)(struct stk_pipeline *p); /* called when the thread's callback has returned; or NULL */
-	int64_t k;                               /* the batch that is fed next */
-	int64_t epoch, step;                     /* and where that stands */
+	pthread_cond_t work;                     /* signalled when the thread has work */
+	bool started, runs, calls;               /* calls: the thread is in a callback */
+	void (*destroy)(struct stk_pipeline *p); /* called after the thread's current callback has returned; or NULL */
+	int64_t k;                               /* number of the next batch to feed */
+	int64_t epoch, step;                     /* position of that batch */
 	struct fed *feds;                        /* [place of the batch * sources + source] */
 	struct first_given *first_given;         /* by value */
 };
@@ -88,7 +89,7 @@ const struct stk_fed_sample *stk__feed_says(const struct stk_record *r, int32_t 
 	return found;
 }
 
-/* What came must be what the graph was built for. */
+/* Checks that a tensor has the type and dims for which the graph was built. */
 static enum stk_status check_tensor(const struct stk_value *v, const char *name, const struct stk_tensor *t, struct stk_error *err)
 {
 	if (t->desc.dtype < 0 || t->desc.dtype >= STK_DTYPE_COUNT || t->desc.ndim < 0 || t->desc.ndim > STK_MAX_DIMS)
@@ -102,7 +103,7 @@ static enum stk_status check_tensor(const struct stk_value *v, const char *name,
 	if (letters && letters != (size_t)t->desc.ndim)
 		return stk__fail(
 			err, STK_USER, "\"%s\" gave a tensor of %d dims with the layout \"%.8s\"", name, t->desc.ndim, t->desc.layout);
-	/* The layout that the graph assumed where none was declared. Where it did not know the dims, operators look at each sample. */
+	/* Applies the layout that the graph assumed if none was declared. If the graph did not know the dims, operators check each sample. */
 	const char *promised = v->desc.layout[0] ? v->desc.layout : v->desc.ndim >= 0 ? stk__layout_of(&v->desc) : "";
 	if (letters && (v->desc.layout[0] || v->desc.ndim >= 0) && strcmp(t->desc.layout, promised) != 0)
 		return stk__fail(err, STK_USER, "\"%s\" gave the layout \"%s\", where the graph was built for \"%s\": declare it (layout=)",
@@ -115,7 +116,7 @@ static enum stk_status check_tensor(const struct stk_value *v, const char *name,
 	return STK_OK;
 }
 
-/* All samples of a batch have one type and number of dims, as the first has them. */
+/* Checks that all samples of a batch have the type and number of dims of the first. */
 static enum stk_status check_alike(const char *name, const struct stk_tensor *first, const struct stk_tensor *t, struct stk_error *err)
 {
 	if (t->desc.dtype != first->desc.dtype)
@@ -130,7 +131,7 @@ static enum stk_status check_alike(const char *name, const struct stk_tensor *fi
 	return STK_OK;
 }
 
-/* Batches of a source are alike, as in DALI: what reads them, a consumer's code too, was made for one type. */
+/* Checks that all batches of a source have one type, as in DALI: operators, and often the consumer's code, are made for one type. */
 static enum stk_status check_steady(struct first_given *first, const char *name, const struct stk_tensor *t, struct stk_error *err)
 {
 	if (!first->known)
@@ -146,7 +147,7 @@ static enum stk_status check_steady(struct first_given *first, const char *name,
 	return STK_OK;
 }
 
-/* What a source gave on the GPU, nobody reads on the cores. */
+/* Checks that no operator on the cores reads data that a source gave on the GPU. */
 static enum stk_status check_readers(const struct stk_pipeline *p, int32_t value, const char *name, struct stk_error *err)
 {
 	const struct stk_program *g = p->program;
@@ -162,7 +163,7 @@ static enum stk_status check_readers(const struct stk_pipeline *p, int32_t value
 			      "\"%s\" gave data on the GPU, which is read on the cores; move the source there (device=\"gpu\")", name);
 }
 
-/* An error of a source says which source it was, and at which position. */
+/* Adds the source and its position to an error of a source. */
 static enum stk_status blame(const struct stk_graph_node *node, const struct stk_feed_request *q, enum stk_status s, struct stk_error *err)
 {
 	if (!err->message[0])
@@ -202,7 +203,7 @@ static enum stk_status pull(struct stk_pipeline *p, struct stk_record *r, int32_
 		if (feed.count < 1 || feed.count > asked)
 			s = stk__fail(err, STK_USER, "\"%s\" gave %d samples; the batch has room for %d", node->name, feed.count, asked);
 	}
-	/* whole batches come packed by what was asked for; here they stand `batch` apart */
+	/* whole batches are packed by the number of requested samples; here outputs begin `batch` tensors apart */
 	for (int32_t o = node->n_outputs - 1; s == STK_OK && o >= 0; o--)
 		for (int32_t i = feed.count - 1; i >= 0; i--)
 			f->tensors[o * batch + (index < 0 ? i : index)] = to[o * asked + i];
@@ -213,7 +214,7 @@ static enum stk_status pull(struct stk_pipeline *p, struct stk_record *r, int32_
 	return s;
 }
 
-/* Lets the chains see what came: views of it, or copies where it is an output itself. */
+/* Makes the data visible to the chains: as views, or as copies if the value is itself an output. */
 static enum stk_status keep(struct stk_pipeline *p, struct stk_record *r, int32_t c, struct stk_error *err)
 {
 	const struct stk_program_node *n = &p->program->nodes[first_level(p)->callbacks[c]];
@@ -249,7 +250,8 @@ static enum stk_status keep(struct stk_pipeline *p, struct stk_record *r, int32_
 	return STK_OK;
 }
 
-/* Asks one source for a batch. STK_END: it has no more in this epoch. Beside a reader a source that ends early would lose the reader's samples. */
+/* Asks one source for a batch. STK_END: it has no more data in this epoch. In a pipeline with a reader that is an error, because samples of
+ * the reader would be lost. */
 static enum stk_status pull_batch(struct stk_pipeline *p, struct stk_record *r, int32_t c, struct stk_error *err)
 {
 	const struct stk_graph_node *node = p->program->nodes[first_level(p)->callbacks[c]].node;
@@ -258,7 +260,7 @@ static enum stk_status pull_batch(struct stk_pipeline *p, struct stk_record *r, 
 	f->count = 0;
 	f->last = false;
 	memset(f->on_gpu, 0, (size_t)node->n_outputs * sizeof *f->on_gpu);
-	if (r->count == 0) /* the reader has nothing left for this rank in the epoch's last step */
+	if (r->count == 0) /* the reader has no samples for this rank in the epoch's last step */
 		return STK_OK;
 	if (!node->source.per_sample)
 		s = pull(p, r, c, -1, err);
@@ -270,7 +272,7 @@ static enum stk_status pull_batch(struct stk_pipeline *p, struct stk_record *r, 
 			"the reader, whose epochs are the pipeline's; an iterable or a generator function that is shorter starts over with cycle=\"quiet\"",
 			node->name, f->count, (long long)r->at.step, (long long)r->at.epoch, r->count);
 	f->last |= s == STK_END;
-	return s == STK_END && f->count > 0 ? STK_OK : s; /* the last batch is short */
+	return s == STK_END && f->count > 0 ? STK_OK : s; /* a short last batch */
 }
 
 static enum stk_status check_counts(const struct stk_pipeline *p, const struct stk_record *r, struct stk_error *err)
@@ -285,7 +287,7 @@ static enum stk_status check_counts(const struct stk_pipeline *p, const struct s
 	return STK_OK;
 }
 
-/* All sources of one batch. STK_END: this was the end of the epoch. *last: it ends with this batch. */
+/* Asks all sources for one batch. STK_END: the epoch has ended. *last: this batch ends the epoch. */
 static enum stk_status feed_record(struct stk_pipeline *p, struct stk_record *r, bool *last, struct stk_error *err)
 {
 	int32_t n = first_level(p)->n_callbacks;
@@ -297,7 +299,7 @@ static enum stk_status feed_record(struct stk_pipeline *p, struct stk_record *r,
 	if (s || (s = check_counts(p, r, err)))
 		return s;
 	int32_t count = fed_of(r, 0)->count;
-	if (count != r->count) { /* never beside a reader, whose chains run meanwhile and look at it */
+	if (count != r->count) { /* never with a reader, whose chains run meanwhile and read the count */
 		pthread_mutex_lock(&p->lock);
 		r->count = count;
 		pthread_mutex_unlock(&p->lock);
@@ -307,7 +309,7 @@ static enum stk_status feed_record(struct stk_pipeline *p, struct stk_record *r,
 	return s;
 }
 
-/* Without a reader: places the batch where the sources stand; its last samples may turn out not to exist. */
+/* Without a reader, sets the batch's place to the sources' position; its last samples may turn out not to exist. */
 static void place_record(struct stk_pipeline *p, struct stk_record *r)
 {
 	r->at = (struct stk_batch_place){.epoch = p->parts.feed->epoch, .step = p->parts.feed->step, .count = r->count};
@@ -367,7 +369,7 @@ static void feed_one(struct stk_pipeline *p, struct stk_record *r)
 	stk__pool_wake(p->ctx->pool);
 }
 
-/* With the lock: the next batch that waits for its sources. One that got no slot waits for nothing. */
+/* Returns the next batch that waits for its sources. A batch without a slot does not wait. Call with the lock held. */
 static struct stk_record *next_hungry(struct stk_pipeline *p)
 {
 	for (; p->parts.feed->k < p->flight.next_open; p->parts.feed->k++)
@@ -463,7 +465,7 @@ void stk__feed_stop(struct stk_pipeline *p)
 	f->started = false;
 }
 
-/* ---- making and ending ---- */
+/* ---- creation and destruction ---- */
 
 static bool make_fed(struct fed *f, size_t batch, size_t outputs)
 {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * A worker that comes to a sample: what it waits for, and what it tries itself; and the making and ending of all reads. */
+ *
+ * Decides for a worker that comes to a sample whether to wait for its bytes or to read them; creates and destroys all reads. */
 #include "exec/fetch_read.h"
 
 #include "base/clock.h"
@@ -30,7 +31,7 @@ enum stk_fetch_turn stk__fetch_turn(struct stk_sample_state *s, int32_t chain, b
 	}
 	if (idle || !c->reads)
 		return STK_FETCH_TAKE;
-	if (tried || stk__fetch_waits(s, chain)) { /* another chain's worker is at it */
+	if (tried || stk__fetch_waits(s, chain)) { /* another chain's worker reads it */
 		s->waiting |= 1ull << chain;
 		return STK_FETCH_WAITS;
 	}
@@ -66,7 +67,7 @@ static bool is_at_hand(struct stk_pipeline *p, struct stk_read *read, struct stk
 	return stk__surveyed_lend(p, read->sample->place.sample, &q->io) || stk__io_try(p->io, &q->io);
 }
 
-/* Of a read of one part, which then lies in pinned memory at once. */
+/* Prepares a read of one part to land directly in pinned memory. */
 static bool try_pinned(struct stk_exec_worker *w, struct stk_read *read, struct stk_read_request *q, struct stk_device_batch *b)
 {
 	stk__device_room_begin(w, b, &q->io);
@@ -102,7 +103,7 @@ static bool try_request(struct stk_pipeline *p, struct stk_exec_worker *w, struc
 	return at_hand;
 }
 
-/* What was not at hand is for io; a request that was tried and failed keeps its count of retries. */
+/* Counts a try. Bytes that would have blocked are left to io; a request that was tried and failed keeps its count of retries. */
 static void account(struct stk_pipeline *p, struct stk_read *read, const bool *at_hand)
 {
 	struct stk_fetch *f = p->parts.fetch;
@@ -114,7 +115,7 @@ static void account(struct stk_pipeline *p, struct stk_read *read, const bool *a
 			continue;
 		}
 		all = false;
-		if (!q->io.retries) /* else it was at hand, and failed */
+		if (!q->io.retries) /* otherwise it did not block, and failed */
 			count_miss(p, read->sample->record);
 		stk__read_begin(p, q);
 	}
@@ -128,7 +129,7 @@ static void account(struct stk_pipeline *p, struct stk_read *read, const bool *a
 		f->ahead = false;
 }
 
-/* True: all of it was at hand. */
+/* Returns true if all bytes could be read without blocking. */
 static bool try_read(struct stk_pipeline *p, struct stk_exec_worker *w, struct stk_read *read, int32_t chain)
 {
 	bool at_hand[STK_MAX_PARTS] = {false}, all = true;
@@ -147,7 +148,7 @@ static bool try_read(struct stk_pipeline *p, struct stk_exec_worker *w, struct s
 	if (all)
 		return true;
 	STK_COUNT(p, reads_submitted, 1);
-	for (int32_t k = 0; k < n; k++) /* once the last is submitted the read may be another sample's */
+	for (int32_t k = 0; k < n; k++) /* once the last request is submitted, the read may belong to another sample */
 		if (!at_hand[k])
 			stk__read_submit(p, &read->requests[k]);
 	return false;

@@ -18,7 +18,7 @@ size_t stk__read_uri(const struct stk_read_request *q, char *uri, size_t capacit
 			     : reader->uri(n->shared, q->uri_number, uri, capacity);
 }
 
-/* The URI of a submitted request lives in a buffer of its own, kept for the next batch. */
+/* Keeps the URI of a submitted request in its own buffer, which is reused by the next batch. */
 static enum stk_status keep_uri(struct stk_read_request *q, struct stk_error *err)
 {
 	char uri[STK_MAX_URI];
@@ -37,7 +37,7 @@ static enum stk_status keep_uri(struct stk_read_request *q, struct stk_error *er
 	return STK_OK;
 }
 
-/* With the lock, so that one thread at a time writes to the row. */
+/* Adds a span to the trace. Call with the lock held, so that one thread at a time writes the row. */
 static void trace_ahead(const struct stk_pipeline *p, const struct stk_read_request *q)
 {
 	const struct stk_sample_state *s = q->read->sample;
@@ -51,7 +51,8 @@ static void trace_ahead(const struct stk_pipeline *p, const struct stk_read_requ
 			.end_ns = stk__clock_ns()});
 }
 
-/* With the lock. True if somebody may wait for its bytes: nobody does in a batch that is not open. */
+/* Takes the answer of a request. Returns true if a thread may wait for its bytes, which is never the case for a batch that is not open.
+ * Call with the lock held. */
 static bool take_answer(struct stk_pipeline *p, struct stk_read_request *q)
 {
 	struct stk_fetch *f = p->parts.fetch;
@@ -74,8 +75,8 @@ static bool take_answer(struct stk_pipeline *p, struct stk_read_request *q)
 	return useful;
 }
 
-/* Without the lock. Unlike stk__request_done this asks for no further reads; its caller does, so that reads which end at once do not
- * recurse. */
+/* Handles a request that ended at once. Unlike stk__request_done it starts no further reads; its caller does, so that reads which end at
+ * once do not recurse. Call without the lock. */
 static void end_at_once(struct stk_pipeline *p, struct stk_read_request *q)
 {
 	pthread_mutex_lock(&p->lock);
@@ -85,7 +86,7 @@ static void end_at_once(struct stk_pipeline *p, struct stk_read_request *q)
 		stk__pool_wake(p->ctx->pool);
 }
 
-/* Without the lock. io has it from here, unless it ends at once. */
+/* Submits a request to io, unless it ends at once. Call without the lock. */
 void stk__read_submit(struct stk_pipeline *p, struct stk_read_request *q)
 {
 	q->asked_ns = p->trace ? stk__clock_ns() : 0;
@@ -107,7 +108,7 @@ void stk__read_submit(struct stk_pipeline *p, struct stk_read_request *q)
 	end_at_once(p, q);
 }
 
-/* What is known of the size of what is asked for, until objects have come. */
+/* Notes the expected size of a request, until objects have arrived. */
 static void expect(struct stk_fetch *f, const struct stk_request *r)
 {
 	int64_t size = r->length >= 0 ? r->length : r->object_size;
@@ -117,8 +118,8 @@ static void expect(struct stk_fetch *f, const struct stk_request *r)
 	f->mean_bytes = f->expected > 1 ? f->mean_bytes + (size - f->mean_bytes) / f->expected : size;
 }
 
-/* Nanoseconds from one sample to the next, as the pipeline's batches were taken so far. One that has just begun gets no more of a store than others do: it
- * begins at the pace of the store, which all its callers see. */
+/* Returns the nanoseconds from one sample to the next, as the consumer has taken batches so far. A new pipeline begins at the pace of the
+ * store, which all its callers share, and so gets no larger part of the store than the others. */
 static int64_t pace_of(const struct stk_pipeline *p)
 {
 	enum { UNKNOWN_NS = 5000000 };
@@ -127,7 +128,7 @@ static int64_t pace_of(const struct stk_pipeline *p)
 	return f->pace_ns > store ? f->pace_ns : store;
 }
 
-/* io must know when the bytes will be needed. */
+/* io must know when the bytes will be needed */
 void stk__read_begin(struct stk_pipeline *p, struct stk_read_request *q)
 {
 	const struct stk_sample_state *s = q->read->sample;
@@ -150,7 +151,7 @@ void stk__request_done(struct stk_request *io)
 	struct stk_read_request *q = io->user;
 	struct stk_pipeline *p = q->read->sample->record->pipeline;
 	pthread_mutex_lock(&p->lock);
-	p->parts.fetch->in_callbacks++; /* keeps the pipeline until the last line below */
+	p->parts.fetch->in_callbacks++; /* keeps the pipeline alive until the last line below */
 	bool useful = take_answer(p, q);
 	pthread_mutex_unlock(&p->lock);
 	if (useful)
@@ -167,14 +168,14 @@ bool stk__fetch_is_full(const struct stk_pipeline *p)
 {
 	const struct stk_fetch *f = p->parts.fetch;
 	int64_t expected = f->admitted + (int64_t)f->unknown * (f->mean_bytes > 0 ? f->mean_bytes : 1);
-	/* A single object may be larger than the window. */
+	/* a single object may be larger than the window */
 	return (f->in_flight || f->held) && (f->in_flight >= p->config.read_requests || expected >= (int64_t)p->config.read_bytes);
 }
 
 /* ---- what is admitted ---- */
 
-/* Bytes that would go over the window are admitted if the consumer waits for them: those of one sample at a time, which are given back when it has been through
- * its chain. Where a batch gives nothing back before its end, as on the GPU or in levels, those of all its samples. */
+/* Returns whether bytes beyond the window are admitted because the consumer waits for them: for one sample at a time, whose bytes are
+ * released after its chain has run. If a batch releases nothing before its end, as on the GPU or with several levels, for all its samples. */
 static bool is_needed(struct stk_fetch *f, const struct stk_sample_state *s)
 {
 	const struct stk_pipeline *p = f->pipeline;
@@ -204,19 +205,19 @@ bool stk__fetch_admit(struct stk_admission *a, struct stk_request *io, size_t by
 
 void stk__fetch_taken(struct stk_pipeline *p)
 {
-	const int64_t LONGEST_NS = 4000000000; /* a pause says nothing of the pace */
+	const int64_t LONGEST_NS = 4000000000; /* a pause does not show the pace */
 	struct stk_fetch *f = p->parts.fetch;
 	const int64_t now = stk__clock_ns(), gap = now - f->taken_ns;
 	if (f->taken_ns)
 		f->pace_ns += ((gap < LONGEST_NS ? gap : LONGEST_NS) / p->config.batch_size - f->pace_ns) / 8;
 	f->taken_ns = now;
-	if (f->refused) { /* the next batch is the one that is waited for */
+	if (f->refused) { /* the consumer now waits for the next batch */
 		f->refused = false;
 		stk__io_room(p->io);
 	}
 }
 
-/* The batch's first read that has not begun, from where the last look ended. */
+/* Returns the batch's first read that has not begun, from the end of the last search. */
 static struct stk_read *next_of(struct stk_fetch *f, struct stk_record *r)
 {
 	for (; f->read_i < r->count; f->read_i++, f->read_j = 0) {
@@ -231,7 +232,7 @@ static struct stk_read *next_of(struct stk_fetch *f, struct stk_record *r)
 	return NULL;
 }
 
-/* The pace varies, and the order of what is needed does not: a sample never waits behind a later one. */
+/* Makes deadlines never decrease: the pace varies, but the order of need does not, so a sample never waits for a later one. */
 static void keep_turn(struct stk_fetch *f, struct stk_read_request *q)
 {
 	if (q->io.deadline <= f->deadline)
@@ -239,14 +240,14 @@ static void keep_turn(struct stk_fetch *f, struct stk_read_request *q)
 	f->deadline = q->io.deadline;
 }
 
-/* Requests go as far as the end of the epoch behind the consumer's: a data set that is smaller than the window would else be asked for many times over,
- * though the run, or a pass of validation, may end with this epoch. */
+/* Returns whether batch k is beyond the epoch after the consumer's. A data set that is smaller than the window would otherwise be requested
+ * many times over, although the run, or a validation pass, may end with this epoch. */
 static bool is_too_early(const struct stk_pipeline *p, const struct stk_record *r)
 {
 	return r->at.epoch > p->at.epoch + 1;
 }
 
-/* The next read that the window takes, or NULL. */
+/* Returns the next read that fits in the window, or NULL. */
 static struct stk_read *next_ahead(struct stk_pipeline *p)
 {
 	struct stk_fetch *f = p->parts.fetch;
@@ -312,7 +313,7 @@ void stk__fetch_restart(struct stk_pipeline *p)
 static void cancel(struct stk_pipeline *p, struct stk_read *read)
 {
 	for (int32_t q = 0; q < read->n_requests; q++) {
-		if (!read->requests[q].under_way) /* it was at hand, or has ended */
+		if (!read->requests[q].under_way) /* it has already ended */
 			continue;
 		pthread_mutex_unlock(&p->lock);
 		stk__io_cancel(p->io, &read->requests[q].io);
@@ -324,7 +325,7 @@ void stk__fetch_end(struct stk_pipeline *p)
 {
 	struct stk_fetch *f = p->parts.fetch;
 	pthread_mutex_lock(&p->lock);
-	while (f->in_callbacks) /* one of them may be about to submit what it took before the pipeline stopped */
+	while (f->in_callbacks) /* a callback may be about to submit a read that it chose before the pipeline stopped */
 		pthread_cond_wait(&p->delivered, &p->lock);
 	for (size_t i = 0; i < f->n_reads && f->in_flight; i++)
 		if (stk__read_under_way(&f->reads[i]))

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * One read: its parts and requests, what is held of it, and who waits for it. */
+ *
+ * A single read: its parts and requests, its bytes, and the chains that wait for it. */
 #include "exec/fetch_read.h"
 
 #include "exec/engine.h"
@@ -11,7 +12,7 @@
 
 /* ---- its requests ---- */
 
-/* The headers of the parts that a request has brought. The first one stands before its bytes, others among them. */
+/* Checks the headers of the parts in a request's bytes. The first header precedes the bytes, the others lie among them. */
 static enum stk_status check_headers(const struct stk_request *r, const uint8_t *before, const uint8_t *data, struct stk_error *err)
 {
 	const struct stk_read_request *q = r->user;
@@ -52,15 +53,15 @@ static void describe(
 	q->uri_number = at->uri;
 }
 
-/* Parts of one object that follow each other are one request, unless what lies between them costs more than another request would. */
+/* Returns whether two parts of one object share a request, because the bytes between them cost less than another request. */
 static bool joins(const struct stk_part *before, const struct stk_part *next)
 {
-	enum { GAP = 64 << 10 }; /* 5 ms at 100 Mbit/s, the wait for an object store's first byte being several times that */
+	enum { GAP = 64 << 10 }; /* 5 ms at 100 Mbit/s; an object store takes several times that to send its first byte */
 	return before->uri == next->uri && before->length >= 0 && next->length >= 0 &&
 	       next->offset - (before->offset + before->length) <= GAP;
 }
 
-/* The order of the parts in their objects, since a sample may name them in another. */
+/* Sorts the parts by their place in the objects, because a sample may name them in another order. */
 static void sort_parts(const struct stk_part *at, int32_t n, uint8_t *order)
 {
 	for (int32_t i = 0; i < n; i++) {
@@ -134,7 +135,7 @@ void stk__read_admit(struct stk_fetch *f, struct stk_read_request *q, size_t byt
 	}
 }
 
-/* Requests that are under way, and their errors, are io's. */
+/* Releases a read's bytes. Requests under way, and their errors, belong to io. */
 static void release(struct stk_pipeline *p, struct stk_read *read)
 {
 	struct stk_fetch *f = p->parts.fetch;
@@ -177,8 +178,8 @@ static bool has_copies(const struct stk_read *read)
 	return copies;
 }
 
-/* What the GPU refuses goes through its sample's chains once more, on the cores. Of a file that was given to the GPU there is a copy; of what else these
- * chains read, there may be none. */
+/* A sample that the GPU refuses runs through its chains again, on the cores. There is a copy of a file that was given to the GPU, but there
+ * may be none of the other bytes that these chains read. */
 void stk__fetch_read_through(struct stk_sample_state *s)
 {
 	bool gpu = false;
@@ -227,7 +228,8 @@ void stk__fetch_opened(struct stk_record *r)
 
 /* ---- a read has ended ---- */
 
-/* True unless someone is at one of the reads that the chain needs. Those that nobody has begun are for the worker that comes to it. */
+/* Returns true unless another thread is busy with one of the reads that the chain needs. Reads that have not begun are for the worker that
+ * comes to the chain. */
 static bool is_free(const struct stk_sample_state *s, const struct stk_chain *chain)
 {
 	bool free = true;
@@ -240,11 +242,11 @@ void stk__read_count(struct stk_pipeline *p, struct stk_read_request *q)
 {
 	struct stk_fetch *f = p->parts.fetch;
 	stk__read_admit(f, q, q->io.buffer && !q->io.status ? stk__buffer_capacity(q->io.buffer) : 0);
-	/* An object that fails in many tries ends long after others that came meanwhile, and says nothing of the source then. */
+	/* an object that fails after many tries ends long after others have arrived, and then does not show that the source is lost */
 	if (q->io.status && q->io.object_fails && q->io.asked_ns < f->read_well_ns)
 		return;
 	if (q->io.status) {
-		f->missing_in_a_row = q->io.status == STK_LIMIT ? 0 : f->missing_in_a_row + 1; /* a file that is too large is there */
+		f->missing_in_a_row = q->io.status == STK_LIMIT ? 0 : f->missing_in_a_row + 1; /* a file that is too large does exist */
 		return;
 	}
 	f->bytes_held += q->io.buffer ? (int64_t)q->io.size : 0;
@@ -255,8 +257,8 @@ void stk__read_count(struct stk_pipeline *p, struct stk_read_request *q)
 	STK_COUNT(p, bytes_read, (int64_t)q->io.size);
 }
 
-/* Chains that waited for it are ready. Bytes are not wanted any more if the batch has ended already, as one without a slot does, or
- * if the sample was replaced. */
+/* Makes the chains that waited for the read ready. The bytes are not needed if the batch has already ended, like one without a slot, or if
+ * the sample was replaced. */
 void stk__read_ended(struct stk_pipeline *p, struct stk_read *read)
 {
 	struct stk_sample_state *s = read->sample;
@@ -298,7 +300,7 @@ void stk__name_part(const struct stk_sample_state *s, int32_t reader, int32_t pa
 		n->def->reader->part_name(n->shared, stk__reader_place(p, reader, &s->place).sample, part, err->uri, sizeof err->uri);
 }
 
-/* The operator with its line, and where the name of an object that is missing comes from. */
+/* Adds the operator with its line, and the origin of the missing object's name. */
 static void blame_reader(const struct stk_program_node *n, struct stk_error *err)
 {
 	char title[STK_MAX_TITLE];
@@ -361,7 +363,7 @@ void stk__fetch_parts(const struct stk_sample_state *s, int32_t reader, struct s
 		out[i] = bytes_of(read, &read->parts[i]);
 }
 
-/* Small ones are copied sooner than their buffers are handed around, and a buffer that is mostly empty would be held for nothing. */
+/* Returns whether to share the buffer: small data is copied faster, and a mostly empty buffer would waste memory. */
 static bool is_worth_sharing(const struct stk_request *io, const uint8_t *data, size_t size)
 {
 	enum { LEAST = 16 << 10 };

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What the consumer holds, in words: of which outputs, how much, and the ways out. */
+ *
+ * Describes the batches that the consumer keeps: of which outputs, how much, and the ways out. */
 #include "exec/exec.h"
 
 #include <stdio.h>
@@ -14,7 +15,7 @@ static void add_size(struct stk_text *t, size_t bytes)
 	stk__text_add(t, u && size < 10 ? "%.1f %s" : "%.0f %s", size, units[u]);
 }
 
-/* "output 0 (resize at train.py:31) of 19 batches, 147 MiB each" for every output that is held. */
+/* Writes "output 0 (resize at train.py:31) of 19 batches, 147 MiB each" for every output that is kept. */
 static void add_outputs(struct stk_pipeline *p, struct stk_text *t)
 {
 	const struct stk_program *g = p->program;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Batches in flight, as data: their places in the run, their states, and what of a batch is ready to be worked on. */
+ *
+ * The batches in flight as data: their places in the run, their states, and their ready items. */
 #include "exec/exec.h"
 
 #include <assert.h>

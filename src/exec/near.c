@@ -16,7 +16,7 @@ static bool switched_off(void)
 	return s && strcmp(s, "0") == 0;
 }
 
-/* Ranks on this host whose GPU has the same cores near it, if all GPUs that are seen have equally many ranks. */
+/* Returns the number of ranks on this host whose GPU has the same cores near it, if each visible GPU has equally many ranks. */
 static int ranks_beside(const struct stk_context *ctx, const char *root, const struct stk_cpu_near *near)
 {
 	struct stk_cpu_budget budget;
@@ -40,7 +40,7 @@ void stk__context_stay_near(struct stk_context *ctx, const char *root, const str
 	pthread_mutex_lock(&ctx->gpu_lock);
 	stk__cpus_near(root, stk__gpu_device_facts(dev)->pci, &ctx->allowed, &near);
 	bool tells = near.count > 0 && !CPU_EQUAL(&near.cpus, &ctx->allowed);
-	if (tells || (near.count > 0 && ctx->bound > 0)) { /* a second GPU's cores are added to the first one's */
+	if (tells || (near.count > 0 && ctx->bound > 0)) { /* a second GPU's cores are added to those of the first */
 		int ranks = ranks_beside(ctx, root, &near);
 		CPU_OR(&ctx->near.cpus, &ctx->near.cpus, &near.cpus);
 		stk__cpus_describe(&ctx->near);

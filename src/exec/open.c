@@ -1,30 +1,31 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Opening batches: how many are under way, and a slot for each. */
+ *
+ * Opens batches: decides how many are under way, and prepares a slot for each. */
 #include "exec/device.h"
 #include "exec/engine.h"
 #include "exec/fetch.h"
 
 struct stk_opening {
-	struct stk_slot *slot;   /* laid out for the next batch to be opened; NULL: not yet */
-	bool laying, came_by;    /* a thread is laying a slot out; another thread wanted to meanwhile */
+	struct stk_slot *slot;   /* prepared for the next batch to be opened; NULL: not yet */
+	bool laying, came_by;    /* a thread is preparing a slot; another thread wanted to do so meanwhile */
 	bool no_slot, no_memory; /* the last try found no free slot, or no memory for one */
 };
 
-/* At most `depth` batches are open: `prefetch`, plus on a GPU as many as the consumer has had to wait for. One more may open while the
- * oldest is unfinished, since one slow sample may hold it up, if that needs no further slot or if reads are under way. With the one that
- * the consumer holds, that is prefetch + 1 slots in steady state. */
+/* Returns whether another batch may be opened. At most `depth` batches are open: `prefetch`, and on a GPU one more for each time that the
+ * consumer had to wait. One further batch may open while the oldest is unfinished, because a slow sample may delay that one, if no further
+ * slot is needed or if reads are under way. With the consumer's batch that makes prefetch + 1 slots in steady state. */
 static bool may_open(struct stk_pipeline *p)
 {
 	int64_t open = p->flight.next_open - p->flight.next_deliver;
 	bool behind = open > 0 && stk__record(p, p->flight.next_deliver)->state < STK_BATCH_ENDING;
 	if (p->run.stopping || open > p->flight.depth)
 		return false;
-	int32_t most = p->flight.depth + (p->parts.opening->slot ? 1 : 0); /* which counts as out */
+	int32_t most = p->flight.depth + (p->parts.opening->slot ? 1 : 0); /* a prepared slot counts as in use */
 	return open < p->flight.depth || (behind && (stk__fetch_counts(p).in_flight > 0 || stk__ring_at_most(p->ring, most)));
 }
 
-/* Lays out a slot for the next batch, which takes memory: without the lock, and one thread at a time. False: there is none. With the lock, which it gives
- * up in between. */
+/* Prepares a slot for the next batch, one thread at a time. Returns false if there is none. Call with the lock held; it is released while
+ * memory is taken. */
 static bool have_slot(struct stk_pipeline *p)
 {
 	struct stk_opening *o = p->parts.opening;

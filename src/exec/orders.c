@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Which orders a run follows: that of the leading reader, those of the readers beside it, or that of sources alone. */
+ *
+ * Creates the orders of a run: of the leading reader and the other readers, or of sources only. */
 #include "exec/exec.h"
 
 #include <string.h>
@@ -23,7 +24,7 @@ int64_t stk__step_position(const struct stk_pipeline *p, int64_t epoch, int64_t 
 	return step * together + (epoch == p->order.start_epoch ? p->order.start_position % together : 0);
 }
 
-/* Without a reader: batches one after the other, of the shard that the sources say they are. */
+/* Creates the order without a reader: batches one after the other, of the shard that the sources name. */
 static enum stk_status order_of_sources(struct stk_pipeline *p, struct stk_error *err)
 {
 	const struct stk_level *first = &p->program->levels[0];
@@ -54,7 +55,7 @@ static enum stk_status lead_by(struct stk_pipeline *p, int32_t reader, struct st
 	return stk__order_check(&p->order, err);
 }
 
-/* The leading reader's order is the run's; the others go along with it, each through epochs of its own. */
+/* The leading reader's order is the run's; the other readers follow it, each through its own epochs. */
 enum stk_status stk__orders_create(struct stk_pipeline *p, struct stk_error *err)
 {
 	const struct stk_program *g = p->program;

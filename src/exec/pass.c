@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * A group that makes one pass: its operators say what they do to an image, a decoder gives only the part that is read, and the pass writes the
- * finished image into its place. */
+ *
+ * Runs a group as one pass: each operator adds its effect on the image, a decoder decodes only the part that is read, and the pass writes the
+ * finished image to its final memory. */
 #include "exec/exec.h"
 
 #include "base/cancel.h"
@@ -8,8 +9,8 @@
 
 #include <string.h>
 
-/* A slot of more bytes than a core's own caches hold is in memory by the time that the batch is read: to fetch its lines before they are
- * overwritten would be for nothing. */
+/* A slot larger than a core's caches is written back to memory before the batch is read, so it would be useless to fetch its lines before
+ * overwriting them. */
 enum { STREAM_SLOT = 2 << 20 };
 
 /* Decodes the part that the pass reads into scratch. */
@@ -32,7 +33,8 @@ static enum stk_status fetch(const struct stk_chain_run *run, const struct stk_c
 	return s;
 }
 
-/* What the graph did not know of an input is looked at here: that it is an image that the operator takes, and no larger than can be counted. */
+/* Checks the properties of an input that the graph did not know: that it is an image, that the operator takes it, and that it is not too
+ * large to count. */
 static enum stk_status infer_image(const struct stk_chain_run *run, int32_t node, struct stk_call *call, struct stk_error *err)
 {
 	const struct stk_op_def *def = call->def;
@@ -77,7 +79,7 @@ static bool lower(struct stk_pass_group *g, int32_t plane)
 	return stk__pass_supports(&g->pass);
 }
 
-/* Why the pass that was lowered cannot run. */
+/* Describes why the lowered pass cannot run. */
 static enum stk_status explain_refusal(const struct stk_pass_group *g, struct stk_error *err)
 {
 	const struct stk_image *src = &g->src.image;
@@ -130,7 +132,7 @@ static enum stk_status run_frames(const struct stk_chain_run *run, const struct 
 	return stk__cancelled(pass->cancel) ? stk__fail(err, STK_CANCELLED, "the pipeline was cancelled") : STK_OK;
 }
 
-/* Planes one after the other, each with the steps of its channel; what is appended to the last becomes planes as well. */
+/* Runs one plane after the other, each with the steps of its channel. Channels that are appended become planes too. */
 static enum stk_status run_planes(
 	const struct stk_chain_run *run, struct stk_pass_group *g, const struct stk_frames *dst, struct stk_error *err)
 {
@@ -145,8 +147,8 @@ static enum stk_status run_planes(
 	return STK_OK;
 }
 
-/* All operators of a group are inferred before the first of them runs; the error must not depend on that. So an operator before the one
- * that failed is run by itself: should it fail too, it is the one to blame. */
+/* Finds the operator to blame. All operators of a group are inferred before the first one runs, but the error must not depend on that. So
+ * the operators before the failed one are run separately, and if one of them fails too, its error counts. */
 static enum stk_status blame_the_first(
 	const struct stk_chain_run *run, const struct stk_group *group, enum stk_status s, struct stk_error *err)
 {
@@ -169,7 +171,7 @@ static enum stk_status blame_the_first(
 	return s;
 }
 
-/* Infers all operators, and works out the pass. */
+/* Infers all operators and computes the pass. */
 static enum stk_status infer_and_lower(const struct stk_chain_run *run, struct stk_pass_group *g, struct stk_error *err)
 {
 	enum stk_status s = infer_group(run, g->group, g->calls, err);
@@ -197,8 +199,8 @@ enum stk_status stk__pass_group_infer(
 	return s && group->count > 1 ? blame_the_first(run, group, s, err) : s;
 }
 
-/* Rows are read in whole vectors, beyond their end. What lies in a user's memory or in the slot may end where nothing more can be read: then it is
- * copied to where it can. */
+/* Copies a source image if needed, because rows are read in whole vectors, beyond their end. The user's memory or the slot may end at
+ * unreadable memory. */
 static enum stk_status make_readable(const struct stk_chain_run *run, struct stk_pass_group *g, struct stk_error *err)
 {
 	const struct stk_tensor *in = &g->calls[0].in[0];
@@ -248,7 +250,7 @@ bool stk__pass_serves(const struct stk_chain_run *run, int32_t index)
 	return stk__lowers(n->def, &in) && stk__op_classes(n->def, n->node->args, &in) != STK_CLASS_NEVER;
 }
 
-/* A step's jobs have no order, so operators of one group cannot run apart from each other as they do on the cores. */
+/* The jobs of one step have no order, so operators of one group cannot run separately as on the cores. */
 enum stk_status stk__pass_group_refuse(const struct stk_chain_run *run, const struct stk_group *group, struct stk_error *err)
 {
 	const struct stk_program *g = run->pipeline->program;

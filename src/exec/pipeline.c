@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Making and ending a pipeline. */
+ *
+ * Creates and destroys pipelines. */
 #include "base/clock.h"
 #include "base/environment.h"
 #include "base/machine_memory.h"
@@ -25,7 +26,7 @@ static enum stk_status check_config(struct stk_pipeline_config *c, struct stk_er
 		return stk__fail(err, STK_INVALID, "device_id is %d; it must be -1 (no GPU) or the number of a GPU", c->device_id);
 	if ((unsigned)c->on_error > STK_ON_ERROR_REPLACE)
 		return stk__fail(err, STK_INVALID, "on_error is %d; it must be one of enum stk_on_error", (int)c->on_error);
-	if (!(c->max_errors >= 0)) /* NaN too */
+	if (!(c->max_errors >= 0)) /* also refuses NaN */
 		return stk__fail(err, STK_INVALID, "max_errors is %g; it must be at least 0", c->max_errors);
 	if (c->read_requests < 0 || c->read_requests > STK_MOST_READ_REQUESTS)
 		return stk__fail(err, STK_INVALID, "read_requests is %d; it must be from 0 (the default) to %d", c->read_requests,
@@ -45,7 +46,8 @@ static enum stk_status check_config(struct stk_pipeline_config *c, struct stk_er
 	return stk__environment_check(err);
 }
 
-/* Object stores answer out of order, some requests a second late. What arrives meanwhile needs room, or too few are under way. */
+/* Sets the defaults for reads. Object stores answer out of order, some requests a second late; the answers that arrive meanwhile need room,
+ * or too few requests are under way. */
 static enum stk_status prepare_reads(struct stk_pipeline *p, const struct stk_access *access, struct stk_error *err)
 {
 	char uri[STK_MAX_URI];
@@ -61,8 +63,8 @@ static enum stk_status prepare_reads(struct stk_pipeline *p, const struct stk_ac
 	return interrupted ? stk__fail(err, STK_CANCELLED, "making the pipeline was interrupted") : STK_OK;
 }
 
-/* STOKER_POISON=BYTE. The GPU's work is then looked through for addresses that it does not reach, too (submit.c). Builds without optimisation are for
- * finding mistakes, and poison anyhow. */
+/* Reads STOKER_POISON=BYTE, which also has the GPU's jobs checked for addresses outside of its memory (submit.c). Builds without
+ * optimisation, which serve to find mistakes, poison by default. */
 static int32_t poison_byte(void)
 {
 #ifdef __OPTIMIZE__
@@ -134,7 +136,8 @@ static bool make_record(struct stk_pipeline *p, struct stk_record *r)
 	return true;
 }
 
-/* Refuses more records than the machine can hold. They are written at once: the kernel would hand out the memory, and end the process when it is written. */
+/* Refuses more records than the machine has memory for. All of them are written at once: the kernel would grant the memory and then kill
+ * the process on writing. */
 static enum stk_status check_records(const struct stk_pipeline *p, struct stk_error *err)
 {
 	const int64_t sample = (int64_t)(sizeof(struct stk_sample_state) + sizeof(int32_t)) + stk__fetch_sample_bytes(p);
@@ -147,7 +150,7 @@ static enum stk_status check_records(const struct stk_pipeline *p, struct stk_er
 		p->flight.n, p->config.batch_size, (long long)(bytes >> 20), p->config.read_requests, p->config.prefetch);
 }
 
-/* As many records as slots may be under way, and as reading ahead needs: a window in flight, and as much again read before its turn. */
+/* Makes enough records for the slots under way and for reading ahead: one full window in flight, and as many reads that have ended early. */
 static enum stk_status make_records(struct stk_pipeline *p, struct stk_error *err)
 {
 	int32_t window = p->program->reads ? (2 * p->config.read_requests + p->config.batch_size - 1) / p->config.batch_size : 0;
@@ -190,7 +193,7 @@ static enum stk_status make_ring(struct stk_pipeline *p, struct stk_error *err)
 	return STK_OK;
 }
 
-/* The program places nothing on the GPU, but a GPU that does not exist is an error all the same. */
+/* Fails if config.device_id names a GPU that does not exist, even if the program does not use one. */
 static enum stk_status check_device(struct stk_pipeline *p, struct stk_error *err)
 {
 	struct stk_gpu_device *dev = NULL;
@@ -223,7 +226,7 @@ static enum stk_status make_trace(struct stk_pipeline *p, struct stk_error *err)
 	return STK_OK;
 }
 
-/* Of readers that are opened. */
+/* Passes notices of readers that are being opened to the log. */
 static void tell_notice(void *user, const char *text)
 {
 	stk__notify(user, STK_LOG_WARNING, "%s", text);
@@ -253,7 +256,7 @@ enum stk_status stk_pipeline_create(struct stk_context *ctx, struct stk_graph *g
 	pthread_mutexattr_t kind;
 	pthread_mutexattr_init(&kind);
 #ifdef STK_DEBUG
-	pthread_mutexattr_settype(&kind, PTHREAD_MUTEX_ERRORCHECK); /* stk__assert_unlocked */
+	pthread_mutexattr_settype(&kind, PTHREAD_MUTEX_ERRORCHECK); /* needed by stk__assert_unlocked */
 #endif
 	pthread_mutex_init(&p->lock, &kind);
 	pthread_mutexattr_destroy(&kind);
@@ -313,7 +316,8 @@ static void *destroy_elsewhere(void *p)
 	return NULL;
 }
 
-/* Called on a worker, for whose own work destroying would wait. Without a thread to do it on, the pipeline stays and does nothing any more. */
+/* Destroys a pipeline from one of its workers, on another thread, because destroying waits for that worker. If no thread can be started,
+ * the pipeline stays and does nothing any more. */
 static void destroy_from_worker(struct stk_pipeline *p)
 {
 	pthread_t thread;
@@ -324,9 +328,9 @@ static void destroy_from_worker(struct stk_pipeline *p)
 
 void stk_pipeline_destroy(struct stk_pipeline *p)
 {
-	if (!p || stk__context_check(p->ctx, NULL)) /* in a forked child the workers are not there to stop: nothing is touched */
+	if (!p || stk__context_check(p->ctx, NULL)) /* in a forked child the workers do not exist, so nothing is touched */
 		return;
-	if (stk__feed_is_me(p)) { /* a garbage collector may run anywhere, in a source or a function too */
+	if (stk__feed_is_me(p)) { /* a garbage collector may run anywhere, even in a source or function */
 		stk__feed_abandon(p, stk_pipeline_destroy);
 		return;
 	}
@@ -370,7 +374,7 @@ void stk_pipeline_destroy(struct stk_pipeline *p)
 	stk__free(p);
 }
 
-/* The end of a pipeline on a thread of its own; of the two threads the last one frees it. */
+/* State of a destruction on its own thread; the last of the two threads frees it. */
 struct ending {
 	struct stk_pipeline *pipeline;
 	pthread_mutex_t lock;
@@ -379,7 +383,7 @@ struct ending {
 	bool ended;
 };
 
-/* With the lock, which it gives up. */
+/* Call with the lock held, which this releases. */
 static void leave_ending(struct ending *e)
 {
 	bool last = --e->users == 0;
@@ -429,7 +433,7 @@ enum stk_status stk_pipeline_destroy_within(struct stk_pipeline *p, int64_t ms, 
 {
 	if (!p || stk__context_check(p->ctx, NULL))
 		return STK_OK;
-	bool inside = stk__feed_is_me(p) || stk__pool_is_me(p->ctx->pool); /* then destroying waits for nothing */
+	bool inside = stk__feed_is_me(p) || stk__pool_is_me(p->ctx->pool); /* then destroying does not wait */
 	struct ending *e = inside ? NULL : start_ending(p);
 	if (!e) {
 		stk_pipeline_destroy(p);

@@ -10,12 +10,12 @@
 #include <string.h>
 
 enum {
-	FEW = 16,   /* one file in so many */
-	MOST = 200, /* hundredths of the mean: some one in fourteen of photographs is larger */
-	FULL = 90,  /* of a hundred workers, awake: cores hold the run up */
-	FREE = 75,  /* as many or fewer: they have time */
-	UP = 25,    /* hundredths of the mean, for each window of the load in which they were full */
-	DOWN = 10,  /* and in which they had time */
+	FEW = 16,   /* one file in this many */
+	MOST = 200, /* hundredths of the mean: about one photograph in fourteen is larger */
+	FULL = 90,  /* workers awake, per hundred: the cores delay the run */
+	FREE = 75,  /* workers awake, per hundred, at most: the cores have time */
+	UP = 25,    /* hundredths of the mean, added for each window in which the cores were full */
+	DOWN = 10,  /* subtracted for each window in which they had time */
 };
 
 void stk__progressive_init(struct stk_progressive *s)
@@ -26,7 +26,7 @@ void stk__progressive_init(struct stk_progressive *s)
 	s->changed_ns = stk__clock_ns();
 }
 
-/* Follows the load: quickly where cores hold the run up, slowly where they have time. */
+/* Follows the load: quickly if the cores delay the run, slowly if they have time. */
 static int32_t follow(struct stk_progressive *s, const struct stk_pool *pool)
 {
 	int64_t now = stk__clock_ns(), last = atomic_load_explicit(&s->changed_ns, memory_order_relaxed);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What a pipeline tells of itself: readers, counters, spans, bad samples. */
+ *
+ * Reports a pipeline's readers, counters, spans and bad samples. */
 #include "exec/device.h"
 #include "exec/fetch.h"
 #include "exec/resident.h"
@@ -60,7 +61,7 @@ enum stk_status stk_pipeline_reader_meta(struct stk_pipeline *p, const char *nam
 	return STK_OK;
 }
 
-/* NULL: there is none of this name. */
+/* Returns NULL if no reader has this name. */
 static const struct stk_program_node *by_name(const struct stk_pipeline *p, const char *name)
 {
 	int32_t i;
@@ -130,7 +131,7 @@ enum stk_status stk_pipeline_explain(struct stk_pipeline *p, bool json, char **o
 
 /* ---- what happened ---- */
 
-/* Scratch of the largest worker: what one sample needs, and so independent of the batch. */
+/* Returns the scratch of the largest worker: the need of one sample, and so independent of the batch. */
 static size_t scratch_bytes(const struct stk_pipeline *p)
 {
 	size_t most = 0;
@@ -151,7 +152,7 @@ size_t stk_pipeline_counters(struct stk_pipeline *p, struct stk_counter *out, si
 	size_t held = stk__held_bytes(p);
 	pthread_mutex_lock(&p->lock);
 	struct stk_fetch_counts reads = stk__fetch_counts(p);
-	pthread_mutex_lock(&p->ring->lock); /* slots are taken without the pipeline's */
+	pthread_mutex_lock(&p->ring->lock); /* slots are taken without the pipeline's lock */
 	const struct stk_counter all[] = {
 #define COUNTER_ROW(name) {#name, (double)atomic_load_explicit(&p->counters.name, memory_order_relaxed)},
 		STK_COUNTERS(COUNTER_ROW)

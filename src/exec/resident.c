@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Whether a program runs over a resident data set, and what is uploaded for it. Operators are asked as for a sample: what they infer and lower is what
- * the ordinary path would do; nothing here knows any by name. */
+ *
+ * Decides whether a program runs over a resident data set, and uploads the data. Operators are called as for a sample: they infer and lower as on the
+ * ordinary path, so this file knows no operator by name. */
 #include "exec/resident.h"
 
 #include "exec/device.h"
@@ -8,18 +9,18 @@
 
 #include <string.h>
 
-/* What is found out about the program, on the host. */
+/* Findings about the program, on the host. */
 struct plan {
 	struct stk_pipeline *p;
-	struct stk_chain_run run; /* a sample of the first record, by the first worker: nothing runs yet */
+	struct stk_chain_run run; /* a sample of the first record, with the first worker; neither is in use yet */
 	struct stk_resident *d;
-	bool *known;  /* [node]: follows from the sample's id alone */
-	bool *needed; /* [node]: for tables, or for images */
+	bool *known;  /* [node]: depends only on the sample's id */
+	bool *needed; /* [node]: used for tables or for images */
 	bool gpu;
 	int32_t images[STK_RESIDENT_VIEWS]; /* values that the views read */
-	uint8_t *tables[STK_RECIPE_TABLES]; /* of all samples */
-	size_t image_bytes;                 /* of a sample */
-	const uint8_t *base;                /* of the images, which all views share */
+	uint8_t *tables[STK_RECIPE_TABLES]; /* for all samples */
+	size_t image_bytes;                 /* of one sample */
+	const uint8_t *base;                /* first byte of the images, which all views share */
 	int64_t samples;
 };
 
@@ -41,7 +42,7 @@ static void need(struct plan *plan, int32_t node)
 {
 	const struct stk_program *g = plan->p->program;
 	plan->needed[node] = true;
-	for (int32_t i = node; i >= 0; i--) /* in the graph's order, sources stand before what reads them */
+	for (int32_t i = node; i >= 0; i--) /* operators come after their inputs in the graph's order */
 		for (int32_t k = 0; plan->needed[i] && k < stk__program_sources(&g->nodes[i]); k++)
 			plan->needed[g->values[stk__program_source(&g->nodes[i], k)].node] = true;
 }
@@ -52,7 +53,7 @@ static bool same_shape(const struct stk_desc *a, const struct stk_desc *b)
 	       memcmp(a->shape, b->shape, (size_t)(a->ndim > 0 ? a->ndim : 0) * sizeof *a->shape) == 0;
 }
 
-/* Runs the needed operators for one sample. False: one failed; its error is reported when a batch has the sample. */
+/* Runs the needed operators for one sample. Returns false if one failed; its error is reported when a batch contains the sample. */
 static bool evaluate(struct plan *plan, int64_t id)
 {
 	const struct stk_program *g = plan->p->program;
@@ -79,7 +80,7 @@ static bool evaluate(struct plan *plan, int64_t id)
 	return true;
 }
 
-/* Fills the tables, and sees that images lie where the reader says. */
+/* Fills the tables, and checks that the images are where the reader says. */
 static bool evaluate_all(struct plan *plan)
 {
 	const struct stk_program *g = plan->p->program;
@@ -103,7 +104,7 @@ static bool evaluate_all(struct plan *plan)
 
 /* ---- an operator in a recipe ---- */
 
-/* The operators of a node's coins, each once. */
+/* The coin-flip operators that a node depends on, each once. */
 struct coins {
 	int32_t node[STK_RECIPE_COINS];
 	struct stk_recipe_coin coin[STK_RECIPE_COINS];
@@ -129,7 +130,7 @@ static bool add_coin(struct plan *plan, int32_t value, struct coins *coins)
 	return true;
 }
 
-/* Sets the coins' values to those of this variant; the operator's arguments are read from them. */
+/* Sets the coins' values to those of this variant; the operator reads its arguments from them. */
 static bool toss(struct plan *plan, const struct coins *coins, int32_t variant)
 {
 	for (int32_t k = 0; k < coins->n; k++) {
@@ -234,7 +235,7 @@ static bool add_table(struct plan *plan, int32_t value)
 
 /* ---- the program ---- */
 
-/* Whether a batch's positions form so few runs that one launch takes them. */
+/* Returns whether a batch's positions form few enough runs for one launch. */
 static bool few_runs(const struct stk_order *o)
 {
 	int64_t shard = o->size / o->ranks;
@@ -253,7 +254,7 @@ static bool may_qualify(const struct stk_pipeline *p, bool gpu)
 	       (!gpu || few_runs(&p->order));
 }
 
-/* The images of all views are one output of the reader. */
+/* Checks that the images of all views are one output of the reader. */
 static bool find_images(struct plan *plan)
 {
 	const struct stk_program *g = plan->p->program;
@@ -303,7 +304,7 @@ static size_t table_bytes(const struct plan *plan, int32_t t)
 	return (size_t)stk_desc_bytes(&plan->p->program->values[plan->d->tables[t]].desc);
 }
 
-/* Inside stk__gpu_enter. */
+/* Call inside stk__gpu_enter. */
 static enum stk_status upload_all(struct plan *plan, struct stk_error *err)
 {
 	struct stk_resident *d = plan->d;
@@ -337,7 +338,7 @@ static bool fits(const struct plan *plan, size_t available)
 	return bytes * (size_t)plan->samples <= limit;
 }
 
-/* *fit: whether there is memory for it. */
+/* *fit: whether there is enough memory. */
 static enum stk_status open_device(struct plan *plan, bool *fit, struct stk_error *err)
 {
 	struct stk_resident *d = plan->d;
@@ -375,7 +376,7 @@ static void free_resident(struct stk_resident *d)
 	stk__free(d);
 }
 
-/* From here on the pipeline owns the tables; the images stay the reader's. */
+/* Transfers the tables to the pipeline; the images still belong to the reader. */
 static enum stk_status keep_on_host(struct plan *plan, bool *fit)
 {
 	struct stk_resident *d = plan->d;
@@ -420,7 +421,7 @@ enum stk_status stk__resident_create(struct stk_pipeline *p, struct stk_error *e
 	else if (find_all(&plan))
 		s = gpu ? open_device(&plan, &fit, err) : keep_on_host(&plan, &fit);
 	free_plan(&plan);
-	if (s == STK_NO_MEMORY && plan.d) { /* less memory was free than the GPU had reported: the ordinary path takes little */
+	if (s == STK_NO_MEMORY && plan.d) { /* less memory was free than the GPU had reported: the ordinary path needs little */
 		s = STK_OK;
 		fit = false;
 	}

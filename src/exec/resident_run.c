@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * A batch of a resident data set, from its number to its slot. */
+ *
+ * Makes a batch of a resident data set, from its number to its slot. */
 #include "exec/resident.h"
 
 #include "base/clock.h"
@@ -12,7 +13,7 @@ static void fill_runs(const struct stk_pipeline *p, const struct stk_record *r, 
 	struct stk_order_run runs[STK_RECIPE_RUNS];
 	const struct stk_order *o = &p->order;
 	b->count = r->count;
-	b->n_runs = stk__order_runs(o, r->k, r->count, runs, STK_RECIPE_RUNS); /* resident.c saw that there are no more */
+	b->n_runs = stk__order_runs(o, r->k, r->count, runs, STK_RECIPE_RUNS); /* resident.c has checked that there are no more */
 	for (int32_t i = 0; i < b->n_runs; i++)
 		b->runs[i] = (struct stk_recipe_run){.first = runs[i].first,
 			.count = runs[i].count,
@@ -105,7 +106,7 @@ static void fails(struct stk_record *r, struct stk_error *err)
 	r->result = (struct stk_result){.kind = STK_RESULT_ERROR, .error = *err};
 }
 
-/* Launches the batch's kernels. Without the lock: no other thread has the batch. */
+/* Launches the batch's kernels. Call without the lock: no other thread uses the batch. */
 static void submit(struct stk_pipeline *p, struct stk_record *r)
 {
 	struct stk_resident *d = p->parts.resident;
@@ -145,7 +146,7 @@ static void begin(struct stk_record *r)
 	stk__record_enter(r, STK_BATCH_FINISHED);
 }
 
-/* Whether the GPU has made the batch, or failed at it. */
+/* Returns whether the GPU has finished the batch, or failed. */
 static bool arrived(struct stk_record *r)
 {
 	const struct stk_pipeline *p = r->pipeline;
@@ -168,7 +169,7 @@ static bool arrived(struct stk_record *r)
 	return ready;
 }
 
-/* A batch takes about 10 us, less than the shortest sleep: spin first, and sleep only if it takes longer. */
+/* Waits. A batch takes about 10 us, less than the shortest sleep: spin first, and sleep only if it takes longer. */
 static void doze(struct stk_pipeline *p, int64_t waited_ns)
 {
 	enum { AWAKE_NS = 100000, LOOK_NS = 2000, DOZE_NS = 50000 };

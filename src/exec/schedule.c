@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Which unit next, and what follows when it is done. Workers take the oldest batch's units first; a new batch is opened only when the open ones
- * have nothing ready: so a slow sample does not hold up the batches behind it, and few slots are in use. */
+ *
+ * Picks the next unit of work, and handles its end. Workers take units of the oldest batch first, and open a new batch only if the open ones have
+ * nothing ready. So a slow sample does not delay the batches after it, and few slots are in use. */
 #include "exec/device.h"
 #include "exec/engine.h"
 #include "exec/fetch.h"
@@ -13,7 +14,7 @@
 
 /* ---- taking units ---- */
 
-/* Samples of a unit: enough for about 100 us by measured cost, and never so many that other workers go without. */
+/* Returns the number of samples in a unit: about 100 us of work by measured cost, but few enough to leave work for the other workers. */
 static int32_t unit_size(const struct stk_pipeline *p, const struct stk_record *r, int32_t level, int32_t chain)
 {
 	int64_t cost = atomic_load_explicit(&p->crew.cost_ns[level * p->program->max_chains + chain], memory_order_relaxed);
@@ -22,7 +23,7 @@ static int32_t unit_size(const struct stk_pipeline *p, const struct stk_record *
 	return n < 1 ? 1 : n > STK_MAX_UNIT ? STK_MAX_UNIT : (int32_t)n;
 }
 
-/* left: items still to look at, so that one that is put back is not seen again. */
+/* left: number of items still to look at, so that an item that is put back is not seen again. */
 static void take_samples(struct stk_record *r, struct stk_unit *u, int32_t *left)
 {
 	struct stk_pipeline *p = r->pipeline;
@@ -90,12 +91,12 @@ static enum outcome do_sample(struct stk_pipeline *p, struct stk_exec_worker *w,
 		if (stk__fetch_status(s, chain, &w->error))
 			return FAILED;
 	}
-	if (w->error.code) /* of an earlier sample; to clear it for each would take longer than a small sample's own work */
+	if (w->error.code) /* an error of an earlier sample; clearing it for each sample would take longer than the work for a small one */
 		w->error = (struct stk_error){0};
 	return stk__chain_run(p, w, r, chain, u->level, u->chain, i, &w->error) ? FAILED : DONE;
 }
 
-/* Tells readers that the sample is next, so that they can prefetch its bytes into the caches. */
+/* Tells readers which sample is next, so that they can prefetch its bytes into the caches. */
 static void hint(const struct stk_pipeline *p, const struct stk_sample_state *s)
 {
 	for (int32_t i = 0; i < p->program->n_readers; i++) {
@@ -118,7 +119,7 @@ static void do_chain(struct stk_pipeline *p, struct stk_exec_worker *w, int32_t 
 			hint(p, &r->samples[u->samples[k + 1]]);
 		enum outcome o = u->failed[k] ? DONE : do_sample(p, w, u, i);
 		if (stk__cancelled(&p->run.halt))
-			break; /* nobody will ask for the rest */
+			break; /* nothing more is needed */
 		if (o == WAITS)
 			continue;
 		done[n_done++] = i;
@@ -129,14 +130,14 @@ static void do_chain(struct stk_pipeline *p, struct stk_exec_worker *w, int32_t 
 		}
 	}
 	stk__stores_fence();
-	pthread_mutex_lock(&p->lock); /* once a unit: a small sample may take less time than the lock */
+	pthread_mutex_lock(&p->lock); /* once for each unit, because a small sample may take less time than the lock */
 	for (int32_t k = 0; k < n_done; k++)
 		stk__sample_part_done(r, done[k]);
 	stk__end_records(p);
 	bool ahead = chain->reads && stk__fetch_runs_ahead(p);
 	pthread_mutex_unlock(&p->lock);
 	if (ahead)
-		stk__fetch_ahead(p); /* bytes were given back */
+		stk__fetch_ahead(p); /* some bytes were released */
 	stk__range_end(p->ctx->ranges);
 	int64_t end = stk__clock_ns();
 	if (n_done) {
@@ -192,7 +193,7 @@ static void do_gather(struct stk_pipeline *p, struct stk_exec_worker *w, int32_t
 	pthread_mutex_unlock(&p->lock);
 }
 
-/* From here on the batch belongs to the thread that waits for the GPU. */
+/* Submits the jobs. From here on the batch belongs to the thread that waits for the GPU. */
 static void do_submit(struct stk_pipeline *p, struct stk_exec_worker *w, int32_t worker, const struct stk_unit *u)
 {
 	struct stk_record *r = u->record;
@@ -228,7 +229,7 @@ bool stk__exec_work(struct stk_pool_client *client, int32_t worker)
 	int64_t open = p->flight.next_open;
 	bool any = p->run.started && !p->run.stopping && !stk__cancelled(&p->run.halt) && take(p, &u);
 	bool ahead = stk__fetch_runs_ahead(p) && p->flight.next_open > open; /* the window has moved */
-	bool more = false;                                                   /* there is work for another worker too */
+	bool more = false;                                                   /* there is work for another worker */
 	for (int64_t k = p->flight.next_deliver; any && k < p->flight.next_open && !more; k++)
 		more = stk__record(p, k)->ready.count > 0;
 	if (any)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * State: what a run needs to go on, and nothing of what it did. Since order and draws are pure functions of the position, it is a few numbers. */
+ *
+ * Saves and restores the state of a run. Order and draws are pure functions of the position, so a state consists of a few numbers and no history. */
 #include "exec/feed.h"
 
 #include <inttypes.h>
@@ -7,20 +8,21 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Counted up when the layout of draws or the order changes its results. Order 2 shuffles up to 4096 samples evenly; a run that order 1 began goes on in it. */
+/* ORDER_VERSION and RANDOM_VERSION are increased when order or draws give other results. Order 2 shuffles up to 4096 samples evenly; a run
+ * that began with order 1 continues with it. */
 enum { STATE_FORMAT = 1, ORDER_VERSION = 2, RANDOM_VERSION = 1 };
 
 #define MOST_EPOCHS ((int64_t)1 << 32)  /* draws count epochs in 32 bits */
 #define MOST_SAMPLES ((int64_t)1 << 48) /* of an epoch */
 
-/* A state as it was read, checked field by field; text is the JSON's. */
+/* A parsed state whose fields have been checked; the texts belong to the JSON. */
 struct saved {
 	int64_t format, order, random, epoch, consumed, size, files;
 	uint64_t seed, order_seed;
 	bool shuffle, as_met;
 	int64_t block;
 	const char *fingerprint, *runs, *reader;
-	const json_t *beside; /* readers that go along with the leading one, in the graph's order; NULL: none */
+	const json_t *beside; /* readers other than the leading one, in the graph's order; NULL: none */
 };
 
 static uint64_t fingerprint(const struct stk_program *g, int32_t node)
@@ -33,8 +35,8 @@ static bool by_calls(const struct stk_graph_node *source)
 	return source->source.seek == STK_SEEK_NONE || source->source.seek == STK_SEEK_NEVER;
 }
 
-/* A source that gives one batch after another cannot begin in the middle of an epoch, and says with the next batch alone that there is none: then the last one
- * has ended the epoch, and the state is of the next one's beginning. */
+/* Returns whether the last batch was the end of the epoch. A source that gives one batch after another reports the end only when it is
+ * asked for one more batch. The state then denotes the start of the next epoch, because such a source cannot begin in the middle of one. */
 static bool sources_have_ended(struct stk_pipeline *p)
 {
 	const struct stk_level *first = &p->program->levels[0];
@@ -44,7 +46,7 @@ static bool sources_have_ended(struct stk_pipeline *p)
 	return any && p->program->reader < 0 && stk__deliver_ends_next(p);
 }
 
-/* Where the run stands: the epoch, and how much of its global sequence all ranks together have had. */
+/* Computes the run's position: the epoch, and the number of samples of its global sequence that all ranks together have consumed. */
 static void position(struct stk_pipeline *p, int64_t *epoch, int64_t *consumed)
 {
 	const struct stk_order order = stk__order_now(p);
@@ -54,7 +56,8 @@ static void position(struct stk_pipeline *p, int64_t *epoch, int64_t *consumed)
 		return;
 	*epoch = p->at.epoch;
 	if (p->at.last && p->program->reader >= 0 && order.tail == STK_TAIL_WRAP && !order.contiguous) {
-		/* The last batch took the next epoch's first samples along. (Contiguous shards know their first step of an epoch themselves.) */
+		/* the last batch also took the first samples of the next epoch (contiguous shards compute the first step of an epoch
+		 * themselves) */
 		*consumed = stk__order_consumed(&order, *epoch, p->at.step + 1);
 		for (; *consumed >= order.size; *consumed -= order.size)
 			++*epoch;
@@ -67,14 +70,14 @@ static void position(struct stk_pipeline *p, int64_t *epoch, int64_t *consumed)
 	}
 }
 
-/* JSON's whole numbers end at 2^63 - 1 here: larger ones are text. */
+/* Writes a seed. JSON integers are limited to 2^63 - 1 here, so larger ones are written as text. */
 static void add_seed(struct stk_text *t, const char *name, uint64_t seed)
 {
 	const char *quote = seed > INT64_MAX ? "\"" : "";
 	stk__text_add(t, "\"%s\": %s%llu%s, ", name, quote, (unsigned long long)seed, quote);
 }
 
-/* Names are those of operators: letters, digits and a few signs; others are escaped as JSON has it. */
+/* Writes a name of an operator: letters, digits and a few signs; other characters are escaped as in JSON. */
 static void add_name(struct stk_text *t, const char *name)
 {
 	json_t *j = json_string(name);
@@ -124,7 +127,7 @@ enum stk_status stk_pipeline_save(struct stk_pipeline *p, char **out, struct stk
 	add_seed(&t, "order_seed", p->order.seed);
 	add_shuffle(&t, &p->order);
 	stk__text_add(&t, "\"epoch\": %lld, \"consumed\": %lld, ", (long long)epoch, (long long)consumed);
-	if (p->order.as_met) /* the count is left out: whether it is known yet depends on how far the search has come */
+	if (p->order.as_met) /* omitted, because whether the size is known yet depends on how far the search has come */
 		stk__text_add(&t, "\"size\": null, \"streamed\": true, ");
 	else
 		stk__text_add(&t, "\"size\": %lld, ", (long long)p->order.size);
@@ -162,7 +165,7 @@ static enum stk_status get_seed(const json_t *j, const char *name, uint64_t *out
 		v ? "has another type or value" : "is missing");
 }
 
-/* A text of exactly `digits` hexadecimal digits. */
+/* Reads a text of exactly `digits` hexadecimal digits. */
 static enum stk_status get_hex(const json_t *j, const char *name, size_t digits, const char **out, struct stk_error *err)
 {
 	const json_t *v = json_object_get(j, name);
@@ -173,7 +176,7 @@ static enum stk_status get_hex(const json_t *j, const char *name, size_t digits,
 	return STK_OK;
 }
 
-/* Of what the state has kept together; states without it are of runs that shuffled samples. */
+/* Reads the size of the blocks that the order kept together. States without it come from runs that shuffled single samples. */
 static enum stk_status get_block(const json_t *j, int64_t *out, struct stk_error *err)
 {
 	*out = 0;
@@ -219,7 +222,7 @@ static enum stk_status check_versions(const json_t *j, struct saved *v, struct s
 	return STK_OK;
 }
 
-/* A run whose samples were met while they were read says no size. */
+/* Reads the size of the data set. A run whose samples become known only during reading has none. */
 static enum stk_status get_size(const json_t *j, struct saved *v, struct stk_error *err)
 {
 	v->as_met = json_is_true(json_object_get(j, "streamed"));
@@ -257,7 +260,7 @@ static enum stk_status read_saved(json_t *j, struct saved *v, struct stk_error *
 	return get_hex(j, "runs", STK_STATE_RUN_DIGITS, &v->runs, err);
 }
 
-/* ---- whether it is of this pipeline ---- */
+/* ---- whether the state fits this pipeline ---- */
 
 static enum stk_status check_data(const struct stk_pipeline *p, const struct saved *v, struct stk_error *err)
 {
@@ -287,7 +290,7 @@ static enum stk_status check_data(const struct stk_pipeline *p, const struct sav
 	return check_block(v->block, p->order.block, err);
 }
 
-/* Checks a reader that goes along against its entry in the state, and takes over the order's seed. */
+/* Checks a reader that does not lead against its entry in the state, and restores the seed of its order. */
 static enum stk_status restore_beside(struct stk_pipeline *p, int32_t reader, const json_t *j, struct stk_error *err)
 {
 	const struct stk_program *g = p->program;
@@ -316,7 +319,7 @@ static enum stk_status restore_beside(struct stk_pipeline *p, int32_t reader, co
 	return STK_OK;
 }
 
-/* The readers are those of the state, and the same one leads. */
+/* Checks that the readers are those of the state and that the same one leads. */
 static enum stk_status restore_readers(struct stk_pipeline *p, const struct saved *v, struct stk_error *err)
 {
 	const struct stk_program *g = p->program;
@@ -331,8 +334,8 @@ static enum stk_status restore_readers(struct stk_pipeline *p, const struct save
 	return s;
 }
 
-/* The position at which the epoch's first batch begins in a run from the start. Where epochs follow each other without a gap, the batch before takes samples
- * of this one along. */
+/* Returns the position at which the epoch's first batch begins in a run from the start. If epochs follow each other without a gap, the
+ * batch before it takes samples of this epoch. */
 static int64_t first_position(const struct stk_pipeline *p, int64_t epoch)
 {
 	struct stk_order whole = p->order;
@@ -340,7 +343,7 @@ static int64_t first_position(const struct stk_pipeline *p, int64_t epoch)
 	return p->program->reader >= 0 ? stk__order_consumed(&whole, epoch, 0) : 0;
 }
 
-/* Every source must be able to begin there. */
+/* Checks that every source can begin at the state's position. */
 static enum stk_status check_sources(const struct stk_pipeline *p, const struct saved *v, struct stk_error *err)
 {
 	const struct stk_level *first = &p->program->levels[0];
@@ -356,7 +359,7 @@ static enum stk_status check_sources(const struct stk_pipeline *p, const struct 
 	}
 	if (consumed == begin)
 		return STK_OK;
-	bool between = (consumed - begin) % ((int64_t)p->order.batch * p->order.ranks) == 0; /* it lies between two batches */
+	bool between = (consumed - begin) % ((int64_t)p->order.batch * p->order.ranks) == 0; /* the position lies between two batches */
 	for (int32_t c = 0; c < first->n_callbacks; c++) {
 		const struct stk_graph_node *node = p->program->nodes[first->callbacks[c]].node;
 		if (node->source.seek == STK_SEEK_BATCH && !between)
@@ -383,7 +386,7 @@ static void begin_at(struct stk_pipeline *p, const struct saved *v)
 		p->order.start_epoch += v->consumed / p->order.size;
 		p->order.start_position %= p->order.size;
 	} else if (p->program->reader >= 0 && stk__order_steps(&p->order, v->epoch) == 0) {
-		/* What is left of the epoch is less than a step: the state is of fewer ranks or smaller batches. */
+		/* less than one step of the epoch is left, because the state is of fewer ranks or smaller batches */
 		p->order.start_epoch++;
 		p->order.start_position = 0;
 	}

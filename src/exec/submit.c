@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The jobs of a record's level go to the GPU: what is staged, the files of all steps at once, then step by step. All batches share few streams: what is
- * staged is copied on one of the stage's, files and what follows them run on decoder streams. Streams wait for each other only where there is something to wait for. */
+ *
+ * Submits the jobs of a record's level to the GPU: first the staged values, then the files of all steps at once, then step after step.
+ *
+ * All batches share a few streams. Staged values are copied on one of the stage's streams; files, and the steps that follow them, run on decoder
+ * streams. A stream waits for another only if that other stream has work for it. */
 #include "exec/device.h"
 
 #include <stdlib.h>
@@ -8,7 +11,7 @@
 
 /* ---- the jobs of the level ---- */
 
-/* Calls f for the jobs of a step, of samples that were described and are still in the batch. */
+/* Calls f for the jobs of a step whose samples were described and are still in the batch. */
 typedef enum stk_status job_fn(
 	struct stk_pipeline *p, struct stk_device_batch *b, int32_t step, struct stk_device_job *j, struct stk_error *err);
 
@@ -54,9 +57,9 @@ static enum stk_status collect_upload(
 	return STK_OK;
 }
 
-/* Copies that are contiguous on both sides become one. Contiguous pieces always belong to one allocation on each side: pieces of staging do
- * not touch, so only samples of one value do, in its mirror; and a value with a mirror has a known size, thus a region of the slot or of
- * scratch, whose pieces do not touch others either. A value that several groups read is sent once. */
+/* Merges copies that are contiguous on both sides. Contiguous pieces always belong to one allocation on each side. Pieces of staging do not
+ * touch, so only samples of one value are contiguous, in that value's mirror. A value with a mirror has a known size, and so a region of
+ * the slot or of scratch that does not touch other regions. A value that several groups read is copied once. */
 static enum stk_status upload(struct stk_pipeline *p, struct stk_device_batch *b, struct stk_error *err)
 {
 	if (b->uploads.n)
@@ -118,7 +121,7 @@ static enum stk_status decode(struct stk_device_batch *b, struct stk_error *err)
 
 /* ---- steps ---- */
 
-/* Tables that grow take a quarter more than needed, for the next batch. */
+/* Returns a table size with a quarter more than needed, for the next batch. */
 static uint32_t room_for(uint32_t n)
 {
 	return n + n / 4 < n ? n : n + n / 4;
@@ -146,7 +149,7 @@ static enum stk_status need(
 	return STK_OK;
 }
 
-/* The first byte that a job reads of a source; windows may begin outside of it. 0: it reads none. */
+/* Returns the first byte that a job reads of a source, because windows may begin outside of it. 0: it reads none. */
 static uintptr_t first_read(const struct stk_job *j, int32_t source)
 {
 	uintptr_t at = (uintptr_t)j->src[source];
@@ -155,7 +158,7 @@ static uintptr_t first_read(const struct stk_job *j, int32_t source)
 	return at;
 }
 
-/* Whether kernels may touch what a job of a pass or an array names. Asked where memory is poisoned, which is for finding mistakes. */
+/* Returns whether kernels may access the addresses in a job of a pass or an array. Used only when memory is poisoned, to find mistakes. */
 static bool reached(struct stk_gpu_device *dev, const struct stk_device_job *j)
 {
 	if (j->kind == STK_DEVICE_JOB_PASS) {
@@ -262,7 +265,7 @@ static enum stk_status launch_arrays(struct stk_pipeline *p, struct stk_device_b
 	return t->n_flags ? stk__gpu_download(dev, b->steps_stream, t->flags, t->device, t->n_flags * sizeof *t->flags, err) : STK_OK;
 }
 
-/* The tables of a step go to the GPU before anything waits for files: a copy that waited behind them would hold up those of other batches. */
+/* Copies a step's tables to the GPU before any stream waits for files: a copy after such a wait would delay the copies of other batches. */
 static enum stk_status upload_step(struct stk_pipeline *p, struct stk_record *r, int32_t step, struct stk_error *err)
 {
 	struct stk_device_batch *b = r->device;
@@ -274,7 +277,7 @@ static enum stk_status upload_step(struct stk_pipeline *p, struct stk_record *r,
 		s = upload_passes(p, r, step, err);
 	if (s == STK_OK && b->need.array.jobs)
 		s = upload_arrays(p, r, step, err);
-	t->images = b->need.pass.images; /* set only now: the calls above may have replaced the tables */
+	t->images = b->need.pass.images; /* set only now, because the calls above may have replaced the tables */
 	t->jobs = b->need.array.jobs;
 	return s;
 }
@@ -295,7 +298,7 @@ static enum stk_status launch_step(struct stk_pipeline *p, struct stk_record *r,
 	return s;
 }
 
-/* ---- all of it ---- */
+/* ---- submission ---- */
 
 static enum stk_status collect(struct stk_pipeline *p, struct stk_record *r, struct stk_error *err)
 {
@@ -309,12 +312,12 @@ static enum stk_status collect(struct stk_pipeline *p, struct stk_record *r, str
 		if (s == STK_OK)
 			s = for_jobs(p, r, level->first_step + k, collect_decode, err);
 	}
-	qsort(b->decodes.jobs, (size_t)b->decodes.n, sizeof *b->decodes.jobs, by_file); /* by address: neighbours travel in one copy */
+	qsort(b->decodes.jobs, (size_t)b->decodes.n, sizeof *b->decodes.jobs, by_file); /* adjacent files share a copy */
 	return s;
 }
 
-/* Where the pipeline decodes files, steps run on decoder streams: behind files on the one of the last part, since a stream that waited for another would hold
- * up all that shares its hardware queue, decoder streams among them. What was copied on the stream of copies is there by then. */
+/* If the pipeline decodes files, continues on the decoder stream of the last part: a stream that waited for another one would block all
+ * streams that share its hardware queue, including decoder streams. The copies on the stage's stream are complete by then. */
 static enum stk_status leave_copies(struct stk_pipeline *p, struct stk_device_batch *b, struct stk_error *err)
 {
 	struct stk_gpu_device *dev = p->parts.device->dev;
@@ -352,7 +355,7 @@ static enum stk_status submit_all(struct stk_pipeline *p, struct stk_record *r, 
 	return s ? s : stk__gpu_event_record(p->parts.device->dev, b->done, b->steps_stream, err);
 }
 
-/* What one more batch under way will take. */
+/* Notes the memory that one more batch under way will take. */
 static void note_memory(struct stk_pipeline *p, const struct stk_record *r)
 {
 	size_t held = r->slot->bytes[STK_SPACE_GPU] + r->device->scratch.held, largest = atomic_load(&p->parts.device->largest);
@@ -377,7 +380,7 @@ enum stk_status stk__device_submit(struct stk_pipeline *p, struct stk_record *r,
 	return s;
 }
 
-/* ---- back to the cores ---- */
+/* ---- samples that return to the cores ---- */
 
 enum stk_status stk__device_fetch(
 	struct stk_pipeline *p, struct stk_record *r, int32_t node, struct stk_call *calls, int32_t count, struct stk_error *err)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Runs whose samples are met while they are read (format/survey.h): which batches can be planned, and how such a run ends. */
+ *
+ * Runs whose samples become known while they are read (format/survey.h): decides which batches can be planned, and ends such runs. */
 #include "exec/exec.h"
 
 #include "format/survey.h"
@@ -7,10 +8,10 @@
 #include <string.h>
 
 struct stk_surveyed {
-	struct stk_survey *survey; /* the reader's */
+	struct stk_survey *survey; /* belongs to the reader */
 	bool begun;
 	enum stk_status failed;
-	int64_t known; /* samples before it failed */
+	int64_t known; /* number of samples before the search failed */
 	struct stk_error error;
 };
 
@@ -44,7 +45,7 @@ static void more_is_known(void *pool)
 	stk__pool_wake(pool);
 }
 
-/* In their order, or as samples of a set of that size would be shuffled. */
+/* Returns the tars in their order, or shuffled like samples of a set of that size. */
 static int32_t *order_of_tars(const struct stk_pipeline *p, int32_t count)
 {
 	int32_t *order = stk__calloc((size_t)count, sizeof *order);
@@ -84,7 +85,7 @@ static int64_t position_of(const struct stk_pipeline *p, int64_t k)
 	return p->order.start_position + k * p->order.batch;
 }
 
-/* A batch is planned when another whole one is known behind it: then it is not the epoch's last, whatever becomes of an incomplete one. */
+/* Plans a batch when another whole batch is known after it: then it is not the epoch's last, whatever happens to an incomplete batch. */
 bool stk__surveyed_plans(struct stk_pipeline *p, int64_t k)
 {
 	struct stk_surveyed *v = p->parts.surveyed;
@@ -114,7 +115,7 @@ bool stk__surveyed_has(const struct stk_pipeline *p, struct stk_record *r)
 	if (v->failed) {
 		r->result = (struct stk_result){.kind = STK_RESULT_ERROR, .error = v->error};
 		stk__error_set_op(&r->result.error, name);
-	} else if (r->k == 0) { /* of the epoch that was restored there is less than a step */
+	} else if (r->k == 0) { /* less than one step is left of the restored epoch */
 		r->result.kind = STK_RESULT_END;
 	} else {
 		r->result.kind = STK_RESULT_ERROR;
