@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The training scripts of examples/ported, on a few images: they run, and no Python runs for a sample where they do not mean it to."""
 
+import copy
 import importlib.util
+import random
 import re
 import sys
 import types
@@ -11,10 +13,11 @@ import numpy as np
 import pytest
 import torch
 from PIL import Image
-from stoker import Loader
-from support import SEED, import_torchvision
+from stoker import DataLoader, Loader
+from support import SEED, import_torchvision, photograph, write_tree
 from test_augment import AugmentOp, timms
 from test_loader_sources import hub_table
+from torch.utils.data import DataLoader as TorchDataLoader
 
 PORTED = Path(__file__).resolve().parents[2] / "examples/ported"
 torchvision = import_torchvision()
@@ -154,3 +157,115 @@ def test_hf_trainer(files, monkeypatch):
 def test_cutmix(tree):
     labels = torch.cat(run("cutmix", tree, "--size", 32))
     assert labels.shape == (20, 3) and torch.allclose(labels.sum(1), torch.ones(20)) and (labels.max(1).values < 1).any()
+
+
+# ---- one_import: the same program with torch's DataLoader and with stoker.DataLoader ----
+
+
+@pytest.fixture(scope="module")
+def data_root(tmp_path_factory):
+    """train and val with classes, images with masks, captions.csv, and MNIST's files."""
+    root, rng = tmp_path_factory.mktemp("one_import"), np.random.default_rng(SEED)
+    for part in ("train", "val"):
+        write_tree(root / part, rng, 3, 5)
+    rows = [f"{path.relative_to(root)},caption {k} of a picture,{k % 2}" for k, path in enumerate(sorted(root.glob("train/*/*.jpg")))]
+    (root / "captions.csv").write_text("\n".join(["filepath,title,label", *rows, ""]))
+    for name in ("images", "masks", "MNIST/raw"):
+        (root / name).mkdir(parents=True)
+    for k in range(10):
+        height, width = (int(v) for v in rng.integers(50, 90, 2))
+        Image.fromarray(photograph(rng, height, width)).save(root / f"images/{k}.jpg")
+        Image.fromarray((photograph(rng, height, width)[..., 0] > 128).astype(np.uint8)).save(root / f"masks/{k}.png")
+    for name, count in (("train", 40), ("t10k", 20)):
+        images, labels = rng.integers(0, 256, (count, 28, 28), np.uint8), np.arange(count, dtype=np.uint8) % 10
+        for array, kind in ((images, "images-idx3"), (labels, "labels-idx1")):
+            extents = np.array([0x800 + array.ndim, *array.shape], ">i4")
+            (root / "MNIST/raw" / f"{name}-{kind}-ubyte").write_bytes(extents.tobytes() + array.tobytes())
+    return root
+
+
+def what_it_saw(name, root, workers, base):
+    """Runs a program; returns (number of the loader, copy of the batch) of all batches, and what runs in C by loader."""
+    batches, in_c = [], []
+
+    class Recording(base):
+        def __init__(self, *arguments, **named):
+            super().__init__(*arguments, **named)
+            self.number = len(in_c)
+            in_c.append(base is DataLoader and " in C" in self.explain())
+
+        def __iter__(self):
+            for batch in super().__iter__():
+                batches.append((self.number, copy.deepcopy(batch)))
+                yield batch
+            batches.append((self.number, "end"))
+
+    module = program(f"one_import/{name}")
+    assert module.DataLoader is DataLoader
+    module.DataLoader = Recording
+    torch.manual_seed(SEED)
+    random.seed(SEED)
+    np.random.seed(SEED)
+    module.main(str(root), workers)
+    return batches, in_c
+
+
+def compare(ours, theirs, drawn, where):
+    """drawn: images have draws of compiled transforms, so that only their shapes and types are compared."""
+    assert type(ours) is type(theirs), where
+    if isinstance(theirs, dict):
+        assert list(ours) == list(theirs), where
+        for key in theirs:
+            compare(ours[key], theirs[key], drawn, f"{where}[{key!r}]")
+    elif isinstance(theirs, (list, tuple)):
+        assert len(ours) == len(theirs), where
+        for k, (a, b) in enumerate(zip(ours, theirs, strict=True)):
+            compare(a, b, drawn, f"{where}[{k}]")
+    elif isinstance(theirs, torch.Tensor):
+        assert (ours.shape, ours.dtype, ours.device, ours.stride()) == (theirs.shape, theirs.dtype, theirs.device, theirs.stride()), where
+        if theirs.dim() >= 3 and theirs.is_floating_point():
+            most = 1.01 / 255 / 0.225  # a step of a byte, normalized
+            assert drawn or (ours - theirs).abs().max() <= most, where
+        elif theirs.is_floating_point() and drawn:
+            assert torch.allclose(ours.sum(-1), theirs.sum(-1)), where  # MixUp's targets
+        else:
+            assert torch.equal(ours, theirs), where
+    else:
+        assert ours == theirs, where
+
+
+ONE_IMPORT = {  # name: which of its loaders have images made in C, and which of them have draws
+    "classification": ([True, True], [True, False]),
+    "detection": ([False], []),
+    "dict_batches": ([True], []),
+    "few_shot": ([True], []),
+    "image_text": ([False], []),
+    "k_fold": ([True] * 6, []),
+    "lines": ([False], []),
+    "mnist": ([True, True], []),
+    "multi_task": ([True, True], []),
+    "pairs": ([False], []),
+    "prefetcher": ([False], []),
+    "segmentation": ([False, False], []),
+    "two_views": ([False], []),
+    "weighted": ([True], []),
+}
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+@pytest.mark.parametrize("name", ONE_IMPORT)
+def test_one_import(data_root, name, workers):
+    in_c, drawn = ONE_IMPORT[name]
+    theirs, _ = what_it_saw(name, data_root, workers, TorchDataLoader)
+    ours, found = what_it_saw(name, data_root, workers, DataLoader)
+    assert found == in_c and [number for number, _ in ours] == [number for number, _ in theirs]
+    for k, ((number, mine), (_, its)) in enumerate(zip(ours, theirs, strict=True)):
+        compare(mine, its, bool(drawn) and drawn[number], f"{name}, loader {number}, step {k}")
+
+
+def test_one_import_changes_one_line():
+    told = re.findall(r"^\| \[(\w+)\.py\]\(one_import/\1\.py\) \|.*\| 1 \|", (PORTED / "README.md").read_text(), re.M)
+    assert sorted(told) == sorted(ONE_IMPORT) == sorted(p.stem for p in PORTED.glob("one_import/*.py"))
+    for path in PORTED.glob("one_import/*.py"):
+        lines = [line for line in path.read_text().splitlines() if "stoker" in line]
+        assert lines == ["from stoker import DataLoader  # was: from torch.utils.data import DataLoader"]
