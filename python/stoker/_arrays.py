@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What users hand in as samples, as buffers that the library can read."""
+"""Converts the samples that users pass in to buffers that the library can read."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ class _Capsule:
 
 
 def wait_for(stream: Any, data: Any) -> None:
-    """Waits until a CUDA stream has done what it was given, where data lies on a GPU."""
+    """Waits until a CUDA stream has finished its work, if the data lies on a GPU."""
     first = data[0] if isinstance(data, (list, tuple)) and data else data
     if stream is None or not hasattr(first, "__cuda_array_interface__"):
         return
@@ -85,7 +85,7 @@ def wait_for(stream: Any, data: Any) -> None:
 
 
 def _copied_view(value: bytearray | memoryview) -> Any:
-    """A copy of the buffer's elements as they are now, with their type and shape."""
+    """Copies the buffer's elements, with their type and shape."""
     import numpy as np
 
     return bytes(value) if isinstance(value, bytearray) else np.array(value, order="C")
@@ -97,7 +97,7 @@ _FORMATS |= {"q": "int64", "e": "float16", "f": "float32", "d": "float64", "?": 
 
 
 def with_dtype(value: Any, dtype: int | None) -> Any:
-    """Checks the type of a buffer against the one that was declared."""
+    """Checks that the type of a buffer is the declared one."""
     if dtype is None:
         return value
     name = value.dtype.name if hasattr(value, "dtype") else _FORMATS.get(memoryview(value).format[-1:], "?")
@@ -110,7 +110,7 @@ def layout_of(data: Any) -> str:
     """The layout of samples that are tensors of a pipeline, or a list of them; "" where none is known."""
     if isinstance(data, (list, tuple)) and data:
         data = data[0]
-    layout = getattr(data, "layout", None)  # torch's tensors have one that is no method
+    layout = getattr(data, "layout", None)  # an attribute of torch's tensors, not a method
     return str(layout()) if callable(layout) else ""
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What rewritten definitions call (stoker._rewrite): branches that depend on data are both traced, and what they assign is merged.
+"""The functions that rewritten definitions call (stoker._rewrite). If a branch depends on data, both sides are traced and the variables are merged.
 
 Operators called in a branch stand in it (GraphBuilder.when), so that they run for the samples that take it. Without a DataNode everything here does what
 Python does.
@@ -34,7 +34,7 @@ _MARK = "_stoker_do_not_convert"
 
 
 def do_not_convert(func: Callable[..., Any]) -> Callable[..., Any]:
-    """Marks a function that enable_conditionals leaves as it is, with the functions that it calls: its conditions are Python's alone."""
+    """Marks a function that enable_conditionals leaves as it is, with the functions that it calls: its conditions stay plain Python."""
     target = func.__func__ if isinstance(func, MethodType) else func
     setattr(target, _MARK, True)
     return func
@@ -67,7 +67,7 @@ def _convert(function: FunctionType) -> FunctionType | None:
 
 
 def converted(function: Callable[..., Any]) -> Callable[..., Any]:
-    """A definition, or a function that one calls, rewritten; what is not the user's Python stays as it is."""
+    """Returns a definition, or a function that a definition calls, rewritten. Other objects, and functions of libraries, are returned unchanged."""
     if isinstance(function, FunctionType):
         return (_convert(function) if _is_users(function) else None) or function
     if isinstance(function, MethodType):
@@ -207,7 +207,7 @@ def either(test: Any, yes: Callable[[], Any], no: Callable[[], Any]) -> Any:
 
 
 class Plain:
-    """An `if` of Python's."""
+    """An `if` whose condition does not depend on data."""
 
     both = False
 
@@ -245,16 +245,16 @@ class Branches:
         return True
 
     def first(self) -> bool:
-        """The branch of `if` is traced next."""
+        """Begins the trace of the `if` branch."""
         return self._enter(True)
 
     def second(self, state: dict[str, Any], peeks: Sequence[Callable[[], Any]]) -> bool:
-        """The branch of `else` is traced next; value() and missing() tell what the variables were before."""
+        """Begins the trace of the `else` branch. value() and missing() then return the variables as they were before the `if`."""
         self.of_first = _state(self.variables, state, peeks)
         return self._enter(False)
 
     def merge(self, state: dict[str, Any], peeks: Sequence[Callable[[], Any]]) -> None:
-        """Both branches were traced; value() and missing() tell what the variables are now."""
+        """Ends the trace of both branches. value() and missing() then return the merged variables."""
         self.values = self.merged(self.of_first, _state(self.variables, state, peeks))
 
     def value(self, i: int) -> Any:
@@ -381,7 +381,7 @@ def _peek(read: Callable[[], Any]) -> Any:
 
 
 def _state(variables: Sequence[Variable], state: dict[str, Any], peeks: Sequence[Callable[[], Any]]) -> list[Any]:
-    """What the variables are: local ones, then attributes and items."""
+    """Describes the variables: local ones, then attributes and items."""
     names = variables[: len(variables) - len(peeks)]
     return [*(state.get(name, _MISSING) for name, *_ in names), *map(_peek, peeks)]
 

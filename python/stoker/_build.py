@@ -20,7 +20,7 @@ from stoker.errors import InvalidArgumentError, StateError
 
 Value = tuple[str, int, Any]  # name, kind, value
 
-# As the library numbers them. "mixed" reads on the cores and gives on the GPU: for the library that is the GPU.
+# The library's numbers of devices. A "mixed" operator reads host memory and writes GPU memory: the library treats it as a GPU operator.
 DEVICES = {None: 0, "cpu": 1, "gpu": 2, "mixed": 2}
 
 
@@ -33,7 +33,7 @@ class NodeRef(NamedTuple):
 
 @dataclass(frozen=True)
 class Record:
-    """One call of an operator, as it was traced."""
+    """A traced call of an operator."""
 
     op: str
     inputs: tuple[NodeRef, ...]
@@ -45,15 +45,15 @@ class Record:
     moved: bool = False  # a copy that the graph added: the record before it was placed on the GPU, but runs on the cores
 
     def operands(self) -> list[NodeRef]:
-        """Inputs, and arguments that are nodes."""
+        """Returns the inputs, and the arguments that are nodes."""
         return [*self.inputs, *(NodeRef(*value) for _, kind, value in self.args if kind == ValueKind.NODE)]
 
 
-Condition = tuple[NodeRef, bool]  # a predicate, and what it has to be
+Condition = tuple[NodeRef, bool]  # a predicate and the value that it must have
 
 
 class UserSource(NamedTuple):
-    """An external_source of a graph, by its ordinal, and what gives its samples."""
+    """An external_source operator of a graph, by its ordinal, and the source of its samples."""
 
     op: int
     name: str
@@ -61,18 +61,18 @@ class UserSource(NamedTuple):
 
 
 class FrozenRandomError(InvalidArgumentError):
-    """The definition gave different constants when it was traced again."""
+    """Raised if a definition produced different constants when it was traced again."""
 
 
 class GraphBuilder:
-    """A graph that grows by add(). With `first`, the records of an earlier trace, nothing is built: calls are only compared with them."""
+    """A graph to which add() appends operators. With `first`, the records of an earlier trace, nothing is built: calls are only compared with them."""
 
     def __init__(self, device_id: int | None = None, first: list[Record] | None = None, graph: _core.Graph | None = None) -> None:
         self.graph = graph if graph is not None else _core.Graph()
         self.device_id = device_id
         self.records: list[Record] = []
         self.sources: list[UserSource] = []  # the library holds them weakly
-        self.sinks: list[NodeRef] = []  # made though no output needs them
+        self.sinks: list[NodeRef] = []  # computed although no output needs them
         self.first = first
         self.names: set[str] = set()
         self.built = False
@@ -131,7 +131,7 @@ class GraphBuilder:
         return Record(op, inputs, args, name, where, self.first[at].outputs)
 
     def own(self, builder: GraphBuilder, node: NodeRef, what: str) -> NodeRef:
-        """A node of another graph as one of this: the operators behind it are added here, once, if they belong to no pipeline yet."""
+        """Returns the node of this graph for a node of another graph. Adds the operators that compute it once, if they belong to no pipeline yet."""
         if builder is self:
             return node
         if not builder.loose:
@@ -170,7 +170,7 @@ class GraphBuilder:
                 self.add_source(known[op], record.name, source.source)
 
     def add_source(self, op: int, name: str | None, source: Any) -> None:
-        """Gives an external_source what it takes its samples from."""
+        """Sets the source of an external_source operator."""
         if self.first is None:
             if source.uploads and not self.loose:
                 source.device_id = self.device_id
@@ -178,7 +178,7 @@ class GraphBuilder:
             self.sources.append(UserSource(op, name or f"__source_{op}", source))
 
     def add_sink(self, node: NodeRef) -> None:
-        """Has a value made though no output needs it."""
+        """Has a value computed although no output needs it."""
         if self.loose:
             raise StateError(
                 f"an operator without outputs at {users_line()} belongs to a pipeline: call it in its definition, or inside `with pipe:`"
@@ -193,7 +193,7 @@ class GraphBuilder:
         return node
 
     def device(self, node: NodeRef) -> str:
-        """Where a value lies when the pipeline runs: "cpu" or "gpu"."""
+        """Returns "cpu" or "gpu": where a value lies when the pipeline runs."""
         return "gpu" if self.device_id is not None and self.graph.device(node) == DEVICES["gpu"] else "cpu"
 
     def describe(self, node: NodeRef) -> tuple[int, int, tuple[int, ...], str]:
@@ -221,7 +221,7 @@ _stack = _Stack()
 
 @contextmanager
 def building(builder: GraphBuilder) -> Iterator[GraphBuilder]:
-    """Operators called inside are added to this graph."""
+    """Adds operators that are called inside the `with` block to this graph."""
     _stack.builders.append(builder)
     try:
         yield builder
@@ -230,7 +230,8 @@ def building(builder: GraphBuilder) -> Iterator[GraphBuilder]:
 
 
 def current_builder(nodes_of: Iterable[GraphBuilder] = ()) -> GraphBuilder:
-    """Where an operator is added: to the pipeline that is being defined, or to that of its inputs, which lie in the graphs `nodes_of`, or to a loose graph."""
+    """Returns the graph to which an operator is added: that of the pipeline that is being defined, else that of its inputs (graphs `nodes_of`), else a loose
+    graph."""
     if _stack.builders:
         return _stack.builders[-1]
     for builder in nodes_of:

@@ -83,7 +83,7 @@ class Arg:
 
     @property
     def default(self) -> Any:
-        """The default as a Python value; None where there is none."""
+        """Returns the default as a Python value; None if the argument has no default."""
         value = None if self.default_text is None else json.loads(self.default_text)
         enum = _ENUMS.get(self.kind)
         return enum(value) if enum is not None and isinstance(value, int) else value

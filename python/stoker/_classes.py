@@ -64,12 +64,12 @@ class Operator:
 
     @property
     def device(self) -> str | None:
-        """Where it runs, as it was given; None: where its inputs are."""
+        """The device as given; None: the device of the inputs."""
         return self._device
 
     @property
     def preserve(self) -> bool:
-        """Whether it runs though no output needs it."""
+        """Whether the operator runs even if no output needs it."""
         return bool(self._arguments.get("preserve"))
 
     @property
@@ -162,7 +162,7 @@ def _signature(op: Op) -> inspect.Signature:
 
 @functools.cache
 def find(name: str) -> type[Operator] | None:
-    """The class of an operator, by DALI's name of it or a legacy name; None where there is none."""
+    """Returns the class of an operator, by DALI's name or a legacy name; None if there is no such operator."""
     plain = operator_name(name)
     op = find_operator(plain)
     if op is None or op.hidden or class_name(plain) != name:

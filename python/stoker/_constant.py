@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is the same for each sample: numbers, nested lists and arrays as the arguments of the operator that gives them."""
+"""Constants, which are equal for all samples: converts numbers, nested lists and arrays to arguments of the operator that makes constants."""
 
 from __future__ import annotations
 

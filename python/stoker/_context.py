@@ -14,7 +14,7 @@ from stoker._where import tell
 
 _lock = threading.Lock()
 _contexts: weakref.WeakValueDictionary[tuple[int, int], Any] = weakref.WeakValueDictionary()
-_open: weakref.WeakSet[Any] = weakref.WeakSet()  # what has threads to be stopped before the interpreter goes
+_open: weakref.WeakSet[Any] = weakref.WeakSet()  # objects whose threads must end before the interpreter does
 _registered = False
 
 

@@ -31,7 +31,7 @@ def current() -> Any:
 
 
 def begin(pipeline: Any, builder: GraphBuilder) -> None:
-    """From here on operators are added to this pipeline's graph."""
+    """Makes this the pipeline to whose graph operators are added."""
     scope = building(builder)
     scope.__enter__()
     _defined.stack.append((pipeline, scope))
@@ -44,7 +44,7 @@ def end() -> None:
 
 @contextmanager
 def defining(pipeline: Any, builder: GraphBuilder) -> Iterator[None]:
-    """Operators called inside are added to this pipeline's graph."""
+    """Adds operators that are called inside the `with` block to this pipeline's graph."""
     begin(pipeline, builder)
     try:
         yield
@@ -65,7 +65,7 @@ def trace_again(pipeline: Any, builder: GraphBuilder, first: Sequence[Record], d
 
 
 def output_nodes(builder: GraphBuilder, nodes: Sequence[Any]) -> list[DataNode]:
-    """What a pipeline is to deliver, as nodes of its graph: numbers and arrays become constants."""
+    """Converts the outputs of a definition to nodes of its graph: numbers and arrays become constants."""
     with building(builder):
         return [_output_node(builder, node, i) for i, node in enumerate(nodes)]
 
@@ -81,7 +81,7 @@ def _output_node(builder: GraphBuilder, node: Any, i: int) -> DataNode:
 
 
 def split(fn: Callable[..., Any], kwargs: dict[str, Any], settings: Collection[str]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Keyword arguments of the pipeline and of the function; what the function names goes to it. settings: names of the pipeline's."""
+    """Splits keyword arguments into those of the pipeline and those of the function, which gets the names in its signature. settings: names of all settings."""
     parameters = inspect.signature(fn).parameters
     takes_any = any(p.kind is p.VAR_KEYWORD for p in parameters.values())
     for_function = {k: v for k, v in kwargs.items() if k in parameters or (takes_any and k not in settings)}
@@ -89,7 +89,7 @@ def split(fn: Callable[..., Any], kwargs: dict[str, Any], settings: Collection[s
 
 
 def returned(fn: Callable[..., Any], result: Any) -> tuple[Any, ...]:
-    """What a definition returned, as a tuple."""
+    """Returns the result of a definition as a tuple."""
     if isinstance(result, DataNode):
         return (result,)
     if result is None:

@@ -122,10 +122,10 @@ def instead(full: str) -> str:
 
 
 def no_member(kind: str, name: str) -> AttributeError:
-    """What the __getattr__ of a class raises; kind: where DALI has it, "stoker.tensors.TensorGPU"."""
+    """Makes the exception that the __getattr__ of a class raises. kind: full name of the class, "stoker.tensors.TensorGPU"."""
     return AttributeError(f"{kind.rpartition('.')[2]!r} object has no attribute {name!r}{instead(f'{kind}.{name}')}")
 
 
 def no_attribute(module: str, name: str) -> Exception:
-    """What a module's __getattr__ raises."""
+    """Makes the exception that a module's __getattr__ raises."""
     return missing(f"module {module!r} has no attribute {name!r}{instead(f'{module}.{name}')}", 3)

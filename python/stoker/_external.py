@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""fn.external_source: samples that come from Python."""
+"""fn.external_source: an operator whose samples come from Python."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from stoker.errors import ArgumentError, InvalidArgumentError, UnknownArgumentEr
 
 
 def _per_output(value: Any, outputs: int, what: str) -> list[Any]:
-    """One setting for all outputs, or a list with one for each; layouts may be given for the first outputs alone."""
+    """One setting for all outputs, or a list with one for each; a list of layouts may cover only the first outputs."""
     if isinstance(value, (list, tuple)):
         if what == "layout":
             value = [*value, *([None] * (outputs - len(value)))]
@@ -28,7 +28,7 @@ def _per_output(value: Any, outputs: int, what: str) -> list[Any]:
 
 
 def add_fed_sources(builder: GraphBuilder, operators: Sequence[dict[str, Any]]) -> None:
-    """Gives each external_source of a graph that was read, in the order of its file, what feed_input feeds: Python sources are not part of a file."""
+    """Gives each external_source of a deserialised graph a source that feed_input feeds, since Python sources are not serialised."""
     for i, operator in enumerate(operators):
         if operator["op"] != "external_source":
             continue
@@ -46,7 +46,7 @@ def add_fed_sources(builder: GraphBuilder, operators: Sequence[dict[str, Any]]) 
 
 
 def _spread(values: Any, outputs: int) -> list[Any]:
-    """One value an output, of a list or of one for all."""
+    """Returns one value for each output, from a list or from one value for all."""
     values = values if isinstance(values, list) else [values]
     return values * outputs if len(values) == 1 else values
 

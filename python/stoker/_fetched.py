@@ -16,7 +16,7 @@ _KEPT_S = 30.0  # a folder is listed for its classes, and then each class: the f
 
 
 class FunctionSource:
-    """What a storage calls. list: None where nothing can be listed."""
+    """The functions that a storage calls. list: None if folders cannot be listed."""
 
     def __init__(self, fetch: Callable[[str, int, int | None], Any], list: Callable[[str], Iterable[Entry]] | None) -> None:
         self.fetch, self.list = fetch, list

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""fn.python_function: operators that are a user's Python."""
+"""fn.python_function: operators that call a user's Python function."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ Given = tuple[bytearray, int, tuple[int, ...]]  # one input's sample: its own by
 
 @dataclass(frozen=True)
 class Side:
-    """Where a function's arrays lie: how a sample's bytes become what it takes, and the context that it is called in."""
+    """The kind of arrays that a function takes: as_input makes one from a sample's bytes, and the function is called inside context()."""
 
     as_input: Callable[[Given], Any]
     context: Callable[[], AbstractContextManager[Any]] = nullcontext
 
 
 class Function(Kept):
-    """What a python_function calls. by_batch: with lists of samples, and it returns lists."""
+    """The user's function in a python_function. by_batch: the function takes and returns lists of samples."""
 
     def __init__(self, function: Callable[..., Any], outputs: int, by_batch: bool, side: Side) -> None:
         self.function = function
@@ -41,7 +41,7 @@ class Function(Kept):
         self.handle = _core.Source(self.pull, None, ("",) * outputs, not by_batch, 0)
 
     def pull(self, epoch: int, _batch: int, _index: int, count: int, position: int, inputs: tuple[list[Given], ...]) -> list[list[Any]]:
-        """On one of the library's threads."""
+        """Calls the function with copies of the inputs and returns its outputs. Runs on a library thread."""
         try:
             with self.side.context():
                 given = [[self.side.as_input(sample) for sample in samples] for samples in inputs]
@@ -53,7 +53,7 @@ class Function(Kept):
             raise
 
     def _parts(self, result: Any) -> Sequence[Any]:
-        """One entry an output."""
+        """Returns the function's result as a tuple with one entry for each output."""
         parts = (result,) if self.outputs == 1 and not isinstance(result, tuple) else result
         if not isinstance(parts, tuple) or len(parts) != self.outputs:
             what = f"a tuple of {len(parts)}" if isinstance(parts, tuple) else type(parts).__name__
@@ -74,7 +74,7 @@ class Function(Kept):
 
 
 def _without_output(function: Callable[..., Any], by_batch: bool) -> Callable[..., Any]:
-    """Calls the function for what it does, and gives a byte a sample in the place of outputs."""
+    """Calls a function without outputs for its side effects, and returns one byte for each sample in place of outputs."""
 
     def call(*samples: Any) -> Any:
         result = function(*samples)
@@ -91,7 +91,7 @@ def _without_output(function: Callable[..., Any], by_batch: bool) -> Callable[..
 
 @functools.cache
 def _array_maker(dtype: int) -> Callable[..., Any]:
-    """Makes NumPy arrays of this type: of a shape, over bytes."""
+    """Returns a function that makes a NumPy array of this type, with a given shape, over bytes."""
     import numpy as np
 
     array: Any = np.ndarray
@@ -99,13 +99,13 @@ def _array_maker(dtype: int) -> Callable[..., Any]:
 
 
 def as_array(given: Given) -> Any:
-    """A NumPy array of its own over a sample's bytes."""
+    """Makes a NumPy array over a sample's own copy of its bytes."""
     data, dtype, shape = given
     return _array_maker(dtype)(shape, buffer=data)
 
 
 def _cupy_side(device_id: int) -> Side:
-    """CuPy's arrays on a GPU."""
+    """Makes the Side of functions that take CuPy arrays on a GPU."""
     import cupy
 
     device = functools.partial(cupy.cuda.Device, device_id)
@@ -128,7 +128,7 @@ def add_function(
     on_gpu: Callable[[int], Side] | None,
     **kwargs: Any,
 ) -> Any:
-    """Adds a python_function to the graph; its node, or the list of its nodes.
+    """Adds a python_function to the graph. Returns its node, or the list of its nodes.
 
     what: what the user calls it. host, on_gpu: where the function's arrays may lie; on_gpu is given the GPU's number, and raises ImportError for a
     library that is missing.
@@ -219,7 +219,7 @@ def dl_tensor_python_function(
     output_layouts: str | Sequence[str] | None = None,
     **kwargs: Any,
 ) -> Any:
-    """python_function with DLPack capsules in place of arrays; by default it is called once a batch, with lists of them."""
+    """python_function with DLPack capsules in place of arrays; by default it is called once for each batch, with lists of them."""
     return add_function(
         "dl_tensor_python_function",
         inputs,

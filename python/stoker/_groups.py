@@ -76,5 +76,5 @@ class Family:
         return found
 
     def dir(self, prefix: str) -> list[str]:
-        """What lies directly under a prefix: operators, and groups that have some."""
+        """Returns the names of the operators and of the groups directly under a prefix."""
         return sorted({n[len(prefix) :].partition(".")[0] for n in self.names if n.startswith(prefix)})

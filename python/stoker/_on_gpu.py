@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Batches that users hand in and that lie on the pipeline's GPU already: they are read there, without a trip through host memory."""
+"""Batches that users pass in and that lie on the pipeline's GPU already: the library reads them there, without a copy to host memory."""
 
 from __future__ import annotations
 
@@ -13,13 +13,14 @@ from stoker.errors import InvalidArgumentError
 
 @dataclass
 class GpuSamples:
-    """A batch as buffers that nobody may look into: their addresses are the GPU's. A list with one for each sample, or one whose first axis counts them."""
+    """A batch as buffers whose addresses lie on the GPU, so Python must not read them. samples: a list with one buffer for each sample, or one buffer whose
+    first axis counts the samples."""
 
     samples: Any
 
 
 class _Array:
-    """Memory of a GPU, as NumPy takes memory of the host. It keeps alive what the memory belongs to."""
+    """Describes GPU memory to NumPy as if it were host memory. Keeps the owner of the memory alive."""
 
     def __init__(self, array: Any, description: dict[str, Any]) -> None:
         self._array = array
@@ -49,7 +50,7 @@ def gpu_samples(batch: Any, limit: int, device_id: int, copy: bool) -> GpuSample
 
 
 def _is_there(array: Any, device_id: int) -> bool:
-    """Of torch or CuPy, and on that GPU."""
+    """Returns whether the array is of torch or CuPy and lies on that GPU."""
     kind = type(array).__module__.partition(".")[0]
     if kind == "torch":
         return bool(array.is_cuda and array.device.index == device_id and not array.is_conj() and not array.is_neg())
@@ -58,12 +59,12 @@ def _is_there(array: Any, device_id: int) -> bool:
 
 
 def _own(array: Any) -> Any:
-    """A copy that nobody else writes to."""
+    """Returns a copy, to which no other code has a reference."""
     return array.detach().clone() if hasattr(array, "detach") else array.copy()
 
 
 def _as_numpy(array: Any) -> Any:
-    """The memory under another name, or None where it cannot be read as it lies."""
+    """Returns a NumPy array over the same addresses, or None if the memory cannot be read without a copy."""
     import numpy as np
 
     try:
@@ -89,7 +90,7 @@ def _dense(shape: Sequence[int], itemsize: int) -> tuple[int, ...]:
 
 
 def _wait(array: Any) -> None:
-    """Until the caller's stream has made the data, and copies of it."""
+    """Waits until the caller's stream has written the data and its copies."""
     if type(array).__module__.partition(".")[0] == "torch":
         sys.modules["torch"].cuda.current_stream(array.device).synchronize()
     elif "cupy" in sys.modules:

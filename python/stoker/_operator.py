@@ -164,6 +164,6 @@ def _make(op: Op, name: str) -> Callable[..., Any]:
 
 @functools.cache
 def function(name: str) -> Callable[..., Any] | None:
-    """The function of an operator, by its name or DALI's legacy name; None where there is none."""
+    """Returns the function of an operator, by its name or DALI's legacy name; None if there is no such operator."""
     op = find(name)
     return None if op is None or op.hidden else _make(op, name)

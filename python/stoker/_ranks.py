@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which part of the data this process reads."""
+"""Finds the part of the data that this process reads, and checks that all ranks agree on it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Shard(NamedTuple):
 
 
 def process_group() -> Any:
-    """torch.distributed where it is in use, else None. Does not import torch."""
+    """Returns torch.distributed if the program uses it, else None. Does not import torch."""
     distributed = sys.modules.get("torch.distributed")
     if distributed is not None and distributed.is_available() and distributed.is_initialized():
         return distributed
@@ -64,7 +64,7 @@ def resolve(shard: Any) -> Shard:
 
 
 def together(shard: Shard) -> Any:
-    """The process group, where its ranks are those that divide the data among them; else None."""
+    """Returns the process group if the same ranks divide the data among them; else None."""
     group = process_group()
     return group if group is not None and shard.world > 1 and group.get_world_size() == shard.world else None
 
@@ -94,7 +94,7 @@ def check_agreement(what: str, told: dict[str, Any], shard: Shard) -> None:
 
 
 def share(what: str, value: str, shard: Shard) -> str:
-    """Rank 0's value, on all ranks."""
+    """Returns rank 0's value on all ranks."""
     if shard.world == 1:
         return value
     group = together(shard)
@@ -124,7 +124,7 @@ class Meeting:
             raise self._lost(what, e) from None
 
     def hear(self, what: str, part: str, ranks: Iterable[int]) -> list[str]:
-        """What these ranks said; waits for them as long as the process group would."""
+        """Returns the messages of these ranks. Waits as long as the process group's timeout."""
         keys = {r: self._key(part, r) for r in ranks}
         try:
             self._store.wait(list(keys.values()))

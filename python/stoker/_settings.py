@@ -26,10 +26,11 @@ from stoker.errors import InvalidArgumentError, UnsupportedError
 
 @dataclass(frozen=True)
 class Setting:
-    """What there is to know of a setting beside its name and type.
+    """The properties of a setting, except its name and type.
 
-    check: brings what was given, or the default, into the form that is kept, or refuses it. core: the C module's name for it, which takes what to_core makes
-    of that form; None: the C module does not know it. kept: serialize() writes it down. meant: not only accepted for DALI's sake.
+    check: function that converts a given value, or the default, to the form that is stored, or refuses it. core: the C module's name of the setting; to_core
+    converts the stored form for it. None: the C module has no such setting. kept: whether serialize() writes it. meant: False for arguments that only exist
+    for compatibility with DALI and have no effect.
     """
 
     doc: str
@@ -41,7 +42,7 @@ class Setting:
     meant: bool = True
 
 
-# ---- what may be given ----
+# ---- checks of values ----
 
 
 _MOST_BATCH = 1 << 20
@@ -56,7 +57,7 @@ def _whole(name: str, value: Any, least: int, most: int = _numbers.INT32_MAX) ->
 
 
 def _most_batches(name: str, value: Any) -> int:
-    """None and 0 stand for the library's default; here and in the next two."""
+    """Converts None to 0, which means the library's default. The next two functions do so too."""
     return 0 if value is None else _whole(name, value, 0)
 
 
@@ -69,7 +70,7 @@ def _bytes(name: str, value: Any) -> int:
 
 
 def _is(value: Any, default: int) -> bool:
-    """Whether the value is None or the number that DALI has for it; comparing an array would raise."""
+    """Returns whether the value is None or DALI's number for None. Checks the type first, since comparing an array would raise."""
     return value is None or (isinstance(value, numbers.Real) and not isinstance(value, bool) and value == default)
 
 
@@ -88,7 +89,7 @@ def _device(name: str, value: Any) -> int | None:
 
 
 def _seed(name: str, value: Any) -> int | None:
-    """None and DALI's -1: to be drawn."""
+    """Converts None and DALI's -1 to None: the seed is drawn later."""
     return None if _is(value, -1) else _whole(name, value, -(2**63), 2**64 - 1) & (2**64 - 1)
 
 
@@ -117,7 +118,7 @@ def _dtypes(name: str, value: Any) -> Any:
 
 
 def _share_or_count(name: str, value: Any) -> float:
-    """None and 0 stand for the library's default."""
+    """Converts None to 0, which means the library's default."""
     number = 0.0 if value is None else _numbers.number(f"Pipeline: {name}", value)
     if number > 1 and not number.is_integer():
         raise InvalidArgumentError(f"Pipeline: {name} is a share of an epoch, below 1, or a whole number of samples, not {value!r}")
@@ -125,7 +126,7 @@ def _share_or_count(name: str, value: Any) -> float:
 
 
 def _seconds(name: str, value: Any) -> float | None:
-    """None, like what is infinite: without a limit."""
+    """Converts None and infinity to None: no limit."""
     seconds = math.inf if value is None else _numbers.number(f"Pipeline: {name}", value)
     return None if seconds == math.inf else seconds
 
@@ -176,7 +177,7 @@ def _no_debug(name: str, value: Any) -> None:
 
 
 class Leading(TypedDict, total=False):
-    """Those that may be given by position."""
+    """Settings that may be given by position."""
 
     batch_size: Annotated[int | None, Setting("samples in a batch.", _batch_size, core="batch_size")]
     num_threads: Annotated[
@@ -197,7 +198,7 @@ class Leading(TypedDict, total=False):
 
 
 class PassedOn(TypedDict, total=False):
-    """Those that a Loader takes too, and passes on."""
+    """Settings that a Loader takes too, and passes to its pipeline."""
 
     on_error: Annotated[
         str,
@@ -213,10 +214,12 @@ class PassedOn(TypedDict, total=False):
     max_errors: Annotated[
         float | None,
         Setting(
-            "how many may be skipped or replaced: a share of an epoch (< 1) or a count; 1% by default.", _share_or_count, core="max_errors"
+            "how many samples may be skipped or replaced: a share of an epoch (< 1) or a count; 1% by default.",
+            _share_or_count,
+            core="max_errors",
         ),
     ]
-    timeout: Annotated[float | None, Setting("seconds that a wait for a batch may take; by default there is no limit.", _seconds)]
+    timeout: Annotated[float | None, Setting("the longest wait for a batch, in seconds; no limit by default.", _seconds)]
     memory_limit: Annotated[
         int | None,
         Setting(
@@ -251,7 +254,7 @@ class PassedOn(TypedDict, total=False):
     storage: Annotated[
         Storage | None,
         Setting(
-            "a stoker.Storage: how objects that are not on a local disk are reached; None: as the environment says.",
+            "a stoker.Storage: how to read objects that are not on a local disk; None: by the settings of the environment.",
             _storage,
             core="storage",
             to_core=lambda value: None if value is None else value.core(),
@@ -267,8 +270,10 @@ class PassedOn(TypedDict, total=False):
         ),
     ]
     read_bytes: Annotated[int | None, Setting("bytes that are read ahead; 32 MiB by default, from a store 160.", _bytes, core="read_bytes")]
-    # Not kept: another process would write over the file.
-    trace: Annotated[str | os.PathLike[str] | None, Setting("a file for a Chrome trace.", _path, core="trace", kept=False)]
+    # Not serialised: another process would overwrite the file.
+    trace: Annotated[
+        str | os.PathLike[str] | None, Setting("path of a file to which a Chrome trace is written.", _path, core="trace", kept=False)
+    ]
 
 
 def _accepted(doc: str = "", check: Callable[[str, Any], Any] = _as_given) -> Setting:
@@ -276,18 +281,26 @@ def _accepted(doc: str = "", check: Callable[[str, Any], Any] = _as_given) -> Se
 
 
 class ByName(PassedOn, total=False):
-    """All that are given by name."""
+    """Settings that must be given by name."""
 
-    max_batch_size: Annotated[int | None, Setting("DALI's other name of batch_size.", _as_given, kept=False)]
-    prefetch_queue_depth: Annotated[int | dict[str, int], Setting("finished batches ahead.", _prefetch, default=2, core="prefetch")]
-    checkpoint: Annotated[str | bytes | os.PathLike[str] | None, Setting("what checkpoint() gave, or its file.", _as_given, kept=False)]
-    output_dtype: Annotated[Any, Setting("of all outputs, or a list with one for each (None: any); checked.", _dtypes)]
+    max_batch_size: Annotated[int | None, Setting("DALI's other name for batch_size.", _as_given, kept=False)]
+    prefetch_queue_depth: Annotated[
+        int | dict[str, int], Setting("number of finished batches to keep ready.", _prefetch, default=2, core="prefetch")
+    ]
+    checkpoint: Annotated[
+        str | bytes | os.PathLike[str] | None,
+        Setting("a state that checkpoint() returned, or the path of its file.", _as_given, kept=False),
+    ]
+    output_dtype: Annotated[
+        Any,
+        Setting("expected type of all outputs, or a list with one for each (None: any). Outputs of another type are an error.", _dtypes),
+    ]
     output_ndim: Annotated[int | Sequence[int | None] | None, Setting("as output_dtype.", _dims)]
     output_layout: Annotated[str | Sequence[str | None] | None, Setting("as output_dtype.", _as_given)]
     fuse: Annotated[
         bool,
         Setting(
-            "False runs each operator by itself, as STOKER_FUSE=0 does: the same values.",
+            "False runs each operator separately, as STOKER_FUSE=0 does. The results are the same.",
             _flag,
             default=True,
             core="no_fuse",
@@ -296,7 +309,11 @@ class ByName(PassedOn, total=False):
     ]
     max_batches: Annotated[
         int | None,
-        Setting("a hard bound for batches that are made or kept at once; by default there is none.", _most_batches, core="max_batches"),
+        Setting(
+            "the largest number of batches that may be prepared or kept at the same time; no limit by default.",
+            _most_batches,
+            core="max_batches",
+        ),
     ]
 
     enable_conditionals: Annotated[
@@ -322,7 +339,7 @@ class ByName(PassedOn, total=False):
     py_num_workers: Annotated[int, Setting("processes for each external_source(parallel=True).", _processes, default=1)]
     py_start_method: Annotated[str, Setting('how they start: "fork", "spawn" or "forkserver".', _start_method, default="fork")]
     py_callback_pickler: Annotated[
-        Any, Setting("what pickles callables for processes that are not forked: a module, or (dumps, loads).", _as_given, kept=False)
+        Any, Setting("pickles callables for processes that are not forked: a module, or (dumps, loads).", _as_given, kept=False)
     ]
     stream_policy: Annotated[Any, _accepted()]
     concurrency: Annotated[Any, _accepted()]
@@ -333,13 +350,13 @@ class Arguments(Leading, ByName, total=False):
 
 
 def table(arguments: Any) -> dict[str, Setting]:
-    """The settings of one of the classes above, by name."""
+    """Returns the settings of one of the classes above, by name."""
     return {name: hint.__metadata__[0] for name, hint in arguments.__annotations__.items()}
 
 
 SETTINGS = table(Arguments)
 
-# DALI's order of those that follow seed.
+# The positional arguments after seed, in DALI's order.
 _POSITIONAL = (
     "exec_pipelined",
     "prefetch_queue_depth",
@@ -351,17 +368,17 @@ _POSITIONAL = (
 )
 
 
-# ---- one pipeline's ----
+# ---- the settings of one pipeline ----
 
 
 class Settings:
-    """One pipeline's settings: an attribute for each that is meant."""
+    """The settings of one pipeline: an attribute for each setting that has an effect."""
 
     seed: int
 
     def __init__(self, given: dict[str, Any]) -> None:
-        self.accepted: dict[str, Any] = {}  # for DALI's sake, as they were given
-        self.queues: dict[str, int]  # prefetch_queue_depth, where it was given for DALI's two queues
+        self.accepted: dict[str, Any] = {}  # arguments without effect, as given
+        self.queues: dict[str, int]  # prefetch_queue_depth, if given as a dict for DALI's two queues; else empty
         for name in given:
             if name not in SETTINGS:
                 import difflib
@@ -378,7 +395,7 @@ class Settings:
                 self.accepted[name] = value
         depth = given.get("prefetch_queue_depth", self.prefetch_queue_depth)
         self.queues = dict(depth) if isinstance(depth, dict) else {}
-        kept = _seed_of(self.checkpoint)  # the order goes on with the state's seed, so the draws do, too
+        kept = _seed_of(self.checkpoint)  # the order continues with the state's seed, so the draws must too
         if kept is not None:
             self.seed = kept
         elif self.seed is None:
@@ -389,13 +406,13 @@ class Settings:
 
     @classmethod
     def from_arguments(cls, leading: Leading, args: tuple[Any, ...], kwargs: dict[str, Any]) -> "Settings":
-        """As Pipeline takes them."""
+        """Makes settings from the arguments of Pipeline."""
         if len(args) > len(_POSITIONAL):
             raise TypeError(f"Pipeline takes at most {len(leading) + len(_POSITIONAL)} positional arguments")
         return cls({**leading, **dict(zip(_POSITIONAL, args, strict=False)), **kwargs})
 
     def core_arguments(self) -> dict[str, Any]:
-        """As the C module takes them."""
+        """Returns the settings as keyword arguments of the C module."""
         return {
             s.core: s.to_core(self.__dict__[name]) if s.to_core else self.__dict__[name]
             for name, s in SETTINGS.items()
@@ -403,16 +420,16 @@ class Settings:
         }
 
     def as_json(self) -> dict[str, Any]:
-        """What serialize() keeps."""
+        """Returns the settings that serialize() writes."""
         return {name: self.__dict__[name] for name, setting in SETTINGS.items() if setting.kept}
 
     @staticmethod
     def from_json(data: dict[str, Any]) -> dict[str, Any]:
-        """Keyword arguments from what as_json gave; what is unknown is left out."""
+        """Makes keyword arguments from the result of as_json; drops unknown names."""
         return {k: v for k, v in data.items() if k in SETTINGS and SETTINGS[k].meant}
 
     def declared(self, count: int) -> list[tuple[Any, int | None, str | None]]:
-        """(dtype, ndim, layout) of each output, as far as declared."""
+        """Returns the declared (dtype, ndim, layout) of each output; None for those that were not declared."""
         lists = []
         for what, given in (("type", self.output_dtype), ("number of dimensions", self.output_ndim), ("layout", self.output_layout)):
             values = list(given) if isinstance(given, (list, tuple)) else [given] * count
@@ -422,8 +439,8 @@ class Settings:
         return list(zip(*lists, strict=True))
 
     def check_outputs(self, described: Sequence[tuple[int, int, str]]) -> bool:
-        """Holds what was declared of the outputs against (dtype, ndim, layout) of each. False: of some a type or a number of dimensions was declared that
-        is not known (-1)."""
+        """Compares the declared (dtype, ndim, layout) of each output with the real one, and raises InvalidArgumentError if they differ. Returns False if one
+        could not be compared yet, since the real one is not known (-1)."""
         complete = True
         for i, (wanted, actual) in enumerate(zip(self.declared(len(described)), described, strict=True)):
             for what, want, have in zip(("type", "number of dimensions", "layout"), wanted, actual, strict=True):
@@ -436,7 +453,7 @@ class Settings:
 
 
 def read_state(state: str | bytes | os.PathLike[str]) -> str:
-    """A state given as text or as the file that holds it."""
+    """Returns the text of a state, given as text or as the path of its file."""
     if isinstance(state, bytes):
         return state.decode()
     if isinstance(state, str) and state.lstrip().startswith("{"):
@@ -449,7 +466,7 @@ def read_state(state: str | bytes | os.PathLike[str]) -> str:
 
 
 def _seed_of(checkpoint: Any) -> int | None:
-    """The seed of a state; None where there is no state, or a damaged one, which the code that reads all of it refuses later."""
+    """Returns the seed of a state; None without a state, or if it is damaged: the code that reads the whole state refuses it later."""
     if checkpoint is not None:
         with contextlib.suppress(ValueError, TypeError, KeyError):
             return int(json.loads(read_state(checkpoint))["seed"])
@@ -471,7 +488,7 @@ def _described(settings: dict[str, Setting]) -> str:
 
 
 def _spelled_out(function: Callable[..., Any], arguments: Any, rest: str | None) -> inspect.Signature:
-    """The signature with each setting in place of its **kwargs; `rest` names what may follow them."""
+    """Returns the signature with each setting in place of **kwargs. rest: name of a **kwargs parameter to keep after them."""
     p = inspect.Parameter
     given = inspect.signature(function)
     kept = [a for a in given.parameters.values() if a.kind is not p.VAR_KEYWORD]
@@ -483,8 +500,8 @@ def _spelled_out(function: Callable[..., Any], arguments: Any, rest: str | None)
 
 
 def takes(arguments: Any, shown: Any = None, rest: str | None = None) -> Callable[[_Class], _Class]:
-    """For a class whose __init__ takes settings as **kwargs: help() shows each of them, in the signature and, where the documentation says {settings}, with its
-    meaning. shown: what is documented, where that is more than what __init__ takes by **kwargs."""
+    """Decorates a class whose __init__ takes settings as **kwargs: help() then shows each setting in the signature, and its meaning in place of {settings} in
+    the class's documentation. shown: the settings to document, if they are more than those in **kwargs."""
 
     def decorate(cls: _Class) -> _Class:
         if cls.__doc__ is not None:  # else python -OO

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Storage: how objects that do not lie on a local disk are reached."""
+"""Storage: how to read objects that are not on a local disk."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _ADDRESSING = {None: 0, True: 1, False: 2}
 
 
 class _Secret:
-    """A value that shows in no repr and no pickle."""
+    """A value that must not appear in a repr or a pickle."""
 
     __slots__ = ("value",)
 
@@ -31,7 +31,7 @@ class _Secret:
 
 
 class Storage:
-    """How objects that do not lie on a local disk are reached. What is not given is found where AWS's tools look (doc/storage.md).
+    """How to read objects that are not on a local disk. Missing arguments are taken from the places in which AWS's tools look (doc/storage.md).
 
         store = stoker.Storage(endpoint="https://minio.example.org:9000", access_key=..., secret_key=...)
         train = Loader("s3://bucket/train", 256, storage=store)
@@ -44,14 +44,14 @@ class Storage:
     retries: of a request that the store or the network fails, 10; before any server has answered, 4, and 1 where a time-out was waited for.
     hedging: whether a request whose answer is later than nearly all others is sent a second time.
     connect_timeout (with TLS's handshake), answer_timeout (to the first byte), stall_timeout (in which 4 KiB must come): seconds of each try; 5, 20 and 10.
-    fetch: a function of yours in place of the library's own source: fetch(uri, offset, length) gives the bytes, of any type with a buffer; length None: all from
-    offset on. It is called on threads, fetch_threads (32) at a time. FileNotFoundError is a failure of that sample; other errors are tried again, as a
+    fetch: a function of yours in place of the library's own source: fetch(uri, offset, length) gives the bytes, of any type with a buffer; length None: all
+    from offset on. It is called on threads, fetch_threads (32) at a time. FileNotFoundError is a failure of that sample; other errors are tried again, as a
     store's are, unless they are mistakes (TypeError and the like) or PermissionError. fetch_schemes: of the URIs that it reads, as ("gs", "s3"); None:
-    all that Stoker does not read itself. list: a function beside it, list(uri) of a folder's URI, which ends in a slash, gives all files below it at any depth, as
-    pairs of URI and bytes; then folders, globs and tars without an index are read too. An fsspec filesystem may stand for both: fetch=fs.
+    all that Stoker does not read itself. list: a function beside it, list(uri) of a folder's URI, which ends in a slash, gives all files below it at any
+    depth, as pairs of URI and bytes; then folders, globs and tars without an index are read too. An fsspec filesystem may stand for both: fetch=fs.
 
-    cache: a folder in which objects are kept on this host, as "/nvme/stoker", or "memory": one in /dev/shm. cache_limit: its bytes, as a number or "200GB"; four
-    fifths of what is free. It is shared by all processes of the host, which download an object once, and filled up to its limit; what no run uses for
+    cache: a folder in which objects are kept on this host, as "/nvme/stoker", or "memory": one in /dev/shm. cache_limit: its bytes, as a number or "200GB";
+    four fifths of what is free. It is shared by all processes of the host, which download an object once, and filled up to its limit; what no run uses for
     a while goes when others need room. `stoker cache` looks after it.
 
     Pipelines and Loaders that are given the same Storage share its connections. Keys show in no repr, message, trace, state or pickle.
@@ -125,7 +125,7 @@ class Storage:
         return self._made[1]
 
     def counters(self) -> dict[str, float]:
-        """What its pipelines have asked for so far: requests, bytes, retries, hedges, times in ms, and hits and misses of the cache."""
+        """Returns counters over all its pipelines so far: requests, bytes, retries, hedges, times in ms, and hits and misses of the cache."""
         return self.core().counters()
 
     def __repr__(self) -> str:

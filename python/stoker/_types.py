@@ -141,7 +141,7 @@ _DTYPE_NAMES = {
 
 @dataclass(frozen=True)
 class SampleInfo:
-    """What a callable source is asked for: one sample."""
+    """The sample that a callable source must return."""
 
     idx_in_epoch: int
     idx_in_batch: int
@@ -151,7 +151,7 @@ class SampleInfo:
 
 @dataclass(frozen=True)
 class BatchInfo:
-    """What a callable source with batch_info=True is asked for: one batch."""
+    """The batch that a callable source with batch_info=True must return."""
 
     iteration: int
     epoch_idx: int

@@ -28,7 +28,7 @@ class ValueKind(IntEnum):
 
 
 class BadValue(TypeError):
-    """What is wrong with a value, without saying where: the caller knows."""
+    """Raised for a wrong value. The message does not name the argument: the caller adds that."""
 
 
 _WORDS = {

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The user's line: where in somebody's program an operator was called, and notices that are shown once."""
+"""Finds the line of the user's program that called an operator, and shows notices once."""
 
 from __future__ import annotations
 

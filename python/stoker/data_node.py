@@ -16,7 +16,7 @@ from stoker._values import ValueKind
 from stoker._where import notice, users_line
 from stoker.errors import ArgumentError, InvalidArgumentError, UnknownArgumentError, UnsupportedError
 
-_OPEN = -(2**63)  # an end of a range that is left open
+_OPEN = -(2**63)  # stands for an omitted end of a range
 _INDEX, _RANGE, _FULL, _NEW = 0, 1, 2, 3
 
 
@@ -36,7 +36,7 @@ newaxis = _NewAxis()
 
 
 class NoTruthError(InvalidArgumentError, TypeError):
-    """A DataNode was used as a condition of Python."""
+    """Raised if a DataNode is used as a Python condition."""
 
 
 class DataNode:
@@ -55,12 +55,12 @@ class DataNode:
 
     @property
     def name(self) -> str:
-        """Name of the operator that makes it: the one that it was given, or its kind."""
+        """Name of the operator that computes the value: the name that the user gave it, or its kind."""
         return self._what
 
     @property
     def device(self) -> str:
-        """Where it lies: "cpu" or "gpu"."""
+        """Device of the value: "cpu" or "gpu"."""
         return self._builder.device(self._ref)
 
     def __repr__(self) -> str:
@@ -71,7 +71,7 @@ class DataNode:
     # ---- devices ----
 
     def gpu(self) -> DataNode:
-        """The value on the GPU; without one, itself."""
+        """Returns the value on the GPU; the node itself in a pipeline without a GPU."""
         if self._builder.device_id is None:
             notice("the pipeline has no GPU (device_id=None): .gpu() leaves data on the CPU")
         elif self.device == "cpu":
@@ -80,7 +80,7 @@ class DataNode:
         return self
 
     def cpu(self) -> DataNode:
-        """The value on the CPU. What lies on the GPU comes back when all of its batch has been made there."""
+        """Returns the value on the CPU. A value on the GPU is copied back after the GPU has computed its whole batch."""
         if self.device == "gpu":
             fetched: DataNode = self._call("_to_cpu", [self], device="cpu")
             return fetched
@@ -89,24 +89,24 @@ class DataNode:
     # ---- about the value ----
 
     def shape(self, *, dtype: Any = None, device: str = "cpu") -> DataNode:
-        """The shape of each sample, int64 unless `dtype` says otherwise."""
+        """Returns the shape of each sample; int64 unless `dtype` is given."""
         args: list[Value] = [] if dtype is None else [("dtype", int(ValueKind.INT), int(types.to_dtype(dtype)))]
         return self._known("shapes", args, device)
 
     def property(self, key: str, *, device: str = "cpu") -> DataNode:
-        """A property of each sample, "source_info" or "layout", as the bytes of a text."""
+        """Returns a property of each sample, "source_info" or "layout", as the bytes of a text (uint8)."""
         return self._known("get_property", [("key", int(ValueKind.STRING), key)], device)
 
     def source_info(self, *, device: str = "cpu") -> DataNode:
-        """Where each sample comes from, as the bytes of a text."""
+        """Returns the path or URI of each sample, as the bytes of a text (uint8)."""
         return self.property("source_info", device=device)
 
     def _known(self, op: str, args: list[Value], device: str) -> DataNode:
-        """Adds an operator for what the cores know of the value, wherever its elements lie."""
+        """Adds an operator for a property that the CPU knows, even if the value's elements lie on the GPU."""
         found: DataNode = self._call(op, [self], args, device="cpu")
         return found.gpu() if device == "gpu" and self._builder.device_id is not None else found
 
-    # ---- what it is not ----
+    # ---- unsupported uses ----
 
     def __bool__(self) -> bool:
         if current_builder([self._builder]).conditionals:
@@ -246,7 +246,7 @@ class DataNode:
 def call_operator(
     op_name: str, inputs: Sequence[DataNode], args: Sequence[Value], name: str | None = None, device: str | None = None
 ) -> Any:
-    """Adds an operator whose arguments are ready; its node, or the list of its nodes."""
+    """Adds an operator whose arguments are converted already. Returns its node, or the list of its nodes."""
     builder = current_builder(n._builder for n in inputs)
     record = builder.add(op_name, [builder.own(n._builder, n.ref, op_name) for n in inputs], args, name, device)
     ordinal = len(builder.records) - 1
@@ -257,7 +257,7 @@ def call_operator(
 def constant_node(
     value: Any, dtype: types.DALIDataType | None = None, shape: Sequence[int] | None = None, layout: str | None = None, **common: Any
 ) -> DataNode:
-    """A node with the same value for each sample: a number, nested lists or an array."""
+    """Makes a node with the same value for each sample: a number, nested lists or an array."""
     if unknown := sorted(common.keys() - _docs.COMMON.keys()):
         raise UnknownArgumentError(
             f"Constant at {users_line()}: there is no argument '{unknown[0]}'; it takes value, dtype, shape, layout and device"
@@ -269,12 +269,12 @@ def constant_node(
 
 
 def arithmetic(op: str, *operands: Any) -> DataNode:
-    """A node computed from nodes and numbers, element by element, with DALI's promotion of types."""
+    """Makes a node that is computed element by element from nodes and numbers, with DALI's promotion of types."""
     nodes = []
     for operand in operands:
         if isinstance(operand, (str, bytes, type(None))):
             raise ArgumentError(f"'{op}' at {users_line()}: an operand is a DataNode or a number, not {operand!r}")
-        if not isinstance(operand, DataNode):  # a scalar of NumPy's keeps its type, unlike an array
+        if not isinstance(operand, DataNode):  # a NumPy scalar keeps its type, unlike an array
             scalar = hasattr(operand, "dtype") and getattr(operand, "shape", None) == ()
             dtype = types.to_dtype(operand.dtype) if scalar else None
             operand = constant_node(int(operand) if isinstance(operand, IntEnum) else operand, dtype)
@@ -284,7 +284,7 @@ def arithmetic(op: str, *operands: Any) -> DataNode:
 
 
 def _expand(node: DataNode, keys: list[Any]) -> list[Any]:
-    """Ellipsis as full ranges."""
+    """Replaces an Ellipsis in a subscript by full ranges."""
     at = [i for i, k in enumerate(keys) if k is Ellipsis]
     if not at:
         return keys
@@ -297,14 +297,14 @@ def _expand(node: DataNode, keys: list[Any]) -> list[Any]:
 
 
 class _Bounds:
-    """Numbers of a subscript, and the nodes that stand in for some of them."""
+    """The numbers of a subscript. A number may come from a node: then it is an input of the operator."""
 
     def __init__(self) -> None:
         self.nodes: list[DataNode] = []
-        self.held: list[int] = []  # for each number the input that holds it; 0: none
+        self.held: list[int] = []  # for each number, the input with its value; 0 if it is not from a node
 
     def add(self, value: Any, otherwise: int, what: str) -> int:
-        """The number, or a placeholder where a node holds it."""
+        """Returns the number; a placeholder if it comes from a node."""
         if isinstance(value, types.ScalarConstant):
             value = constant_node(value)
         if isinstance(value, DataNode):
@@ -325,7 +325,7 @@ class _Bounds:
 
 
 def subscript(node: DataNode, key: Any) -> DataNode:
-    """node[key]: whole numbers and ranges with steps, each a number or a node with one for each sample, and '...'."""
+    """Makes the node of node[key]. key: '...', whole numbers, and ranges with steps; each number may be a node with one number for each sample."""
     keys = _expand(node, list(key) if isinstance(key, tuple) else [key])
     kinds, lo, hi, step = [], [], [], []
     bounds, names = _Bounds(), list[str]()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What stoker raises.
+"""The exceptions that stoker raises.
 
 Every exception is a StokerError (a RuntimeError, as DALI raises) and, where Python has a word for it, of that type too.
 """
@@ -17,11 +17,12 @@ _PARAMETER = re.compile(
     r"((?:(?!%26)[^ \t\r\n\"'<>`&;])*)"
 )
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
-_MARKS = ",:;.)"  # that end a word in a sentence
+_MARKS = ",:;.)"  # characters that end a word in a sentence
 
 
 def _without_user(rest: str, every: bool) -> str:
-    """What stands behind "://", up to the word's end, without "user:password@". A password may hold a slash: then the text behind the colon is no port."""
+    """Returns the text after "://", up to the end of the word, without "user:password@". A password may contain a slash: then the text after the colon is not
+    a port."""
     authority = re.split(r"[/?#]", rest, maxsplit=1)[0]
     _, colon, port = authority.partition(":")
     if rest.startswith(("NAME:PASSWORD@", "[")) or not (every or colon):
@@ -76,15 +77,15 @@ class StokerError(RuntimeError):
 
 
 class InvalidArgumentError(StokerError, ValueError):
-    """An invalid argument, graph or file of settings."""
+    """Raised for an invalid argument, graph or file of settings."""
 
 
 class ArgumentError(InvalidArgumentError, TypeError):
-    """An argument of the wrong name or type."""
+    """Raised for an argument of the wrong name or type."""
 
 
 class UnknownArgumentError(ArgumentError, KeyError):
-    """An unknown name of an argument or an input. DALI raises a KeyError."""
+    """Raised for an unknown name of an argument or an input. It is a KeyError too, which DALI raises."""
 
     __str__ = Exception.__str__  # KeyError's shows a repr
 
@@ -95,31 +96,31 @@ class ShapeError(StokerError, ValueError, AssertionError, IndexError):
 
 
 class NotFoundError(StokerError, LookupError):
-    """There is no operator, reader or file of this name."""
+    """Raised if there is no operator, reader or file of a name."""
 
 
 class UnsupportedError(StokerError, NotImplementedError):
-    """Something that exists elsewhere and not here."""
+    """Raised for a feature that DALI or another library has, but Stoker does not."""
 
 
 class ReadError(StokerError, OSError):
-    """The source of the bytes failed: the file system, not the data."""
+    """Raised if the bytes could not be read: the file system or the store failed, not the data."""
 
 
 class CorruptError(StokerError):
-    """Damaged data: a sample that cannot be decoded."""
+    """Raised for damaged data: a sample cannot be decoded."""
 
 
 class LimitError(StokerError):
-    """Data that asks for more than a limit allows."""
+    """Raised for data that needs more than a limit allows."""
 
 
 class OutOfMemoryError(StokerError, MemoryError):
-    """No memory."""
+    """Raised if memory could not be allocated."""
 
 
 class StateError(StokerError):
-    """A checkpoint that does not fit, or a call at the wrong time."""
+    """Raised for a checkpoint that does not fit, or a call at the wrong time."""
 
 
 class NoDataError(StateError, IndexError):
@@ -127,11 +128,11 @@ class NoDataError(StateError, IndexError):
 
 
 class StalledError(StokerError, TimeoutError):
-    """No batch came within the given time; nothing is lost, the next call goes on waiting."""
+    """Raised if no batch was ready within the given time. No batch is lost: the next call continues to wait."""
 
 
 class CancelledError(StokerError):
-    """The pipeline was closed while a batch was waited for."""
+    """Raised by a wait for a batch if the pipeline is closed during it."""
 
 
 _BY_STATUS: dict[str, type[StokerError]] = {
@@ -150,8 +151,8 @@ _BY_STATUS: dict[str, type[StokerError]] = {
 
 
 def from_status(code: str, message: str, op: str, uri: str, sample: int, epoch: int, offset: int) -> StokerError:
-    """The exception for a failure of the library. Called by the extension module."""
-    # Errors found when a graph is checked belong to no sample: their message may not name the operator and its line yet.
+    """Makes the exception for a failure of the library. The extension module calls this."""
+    # An error from the check of a graph belongs to no sample, and its message may lack the operator and its line.
     error = _BY_STATUS.get(code, StokerError)(message if not op or op in message else f"{message}; {op}")
     error.code, error.op, error.uri = code, op, uri
     error.sample, error.epoch, error.offset = sample, epoch, offset

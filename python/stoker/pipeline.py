@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pipeline: a graph that runs. DALI's class, with its methods."""
+"""Pipeline: a graph of operators that runs. It has the methods of DALI's class."""
 
 from __future__ import annotations
 
@@ -60,14 +60,14 @@ class Pipeline:
         self._outputs: list[DataNode] | None = None
         self._ragged: list[tuple[int, ...]] = []
         self.endless = False
-        self._session: Session | None = None  # from build() on
+        self._session: Session | None = None  # None before build()
         self._workers: Any = None
         self._scheduled = 0
-        self._given_up = False  # closed, perhaps by another thread while it is built
+        self._given_up = False  # close() was called, perhaps by another thread during build()
         self._held: Any = None
         self._bad_before: list[StokerError] = []
 
-    # ---- what it is ----
+    # ---- properties ----
 
     @property
     def batch_size(self) -> int:
@@ -78,7 +78,7 @@ class Pipeline:
 
     @property
     def num_threads(self) -> int:
-        """Worker threads."""
+        """Number of worker threads."""
         return int(self._workers.core.threads) if self._workers else self._settings.num_threads or workers(None).core.threads
 
     @property
@@ -93,7 +93,7 @@ class Pipeline:
 
     @property
     def prefetch_queue_depth(self) -> int | dict[str, int]:
-        """As it was given; the larger one counts of DALI's two."""
+        """The argument as given. If it is a dict for DALI's two queues, the larger number is used."""
         return self._settings.queues or int(self._settings.prefetch_queue_depth)
 
     @property
@@ -116,7 +116,7 @@ class Pipeline:
 
     @property
     def set_affinity(self) -> bool:
-        """As it was given, like others that mean nothing here."""
+        """The argument as given. It has no effect."""
         return bool(self._settings.accepted.get("set_affinity", False))
 
     @property
@@ -155,11 +155,11 @@ class Pipeline:
 
     @property
     def ragged_outputs(self) -> list[tuple[int, ...]]:
-        """Ours: groups of outputs that have companions behind num_outputs, for each group those that fn.pad_ragged made of it (stoker.structured)."""
+        """Not in DALI: for each group of ragged outputs, the outputs that fn.pad_ragged made from it. They follow the first num_outputs (stoker.structured)."""
         return self._ragged
 
     def keep_for_iterators(self, ragged: list[tuple[int, ...]], endless: bool = False) -> None:
-        """Ours: the last outputs are what ragged_outputs says; run() does not give them. endless: the reader's samples follow sequences, which have no epochs."""
+        """Not in DALI: sets ragged_outputs; run() does not return those outputs. endless: the reader follows sequences of samples, which have no epochs."""
         self._ragged = ragged
         self.endless = endless
 
@@ -168,17 +168,17 @@ class Pipeline:
         return self._settings.checkpoint is not None
 
     def _described(self) -> list[tuple[int, int, str]]:
-        """(dtype, ndim, layout) of each output, -1 where they are not known before it has run."""
+        """Returns (dtype, ndim, layout) of each output; dtype and ndim are -1 if they are not known before the first batch."""
         return [(dtype, ndim, layout) for dtype, ndim, _, layout in self._started().outputs()[: len(self._outputs or ())]]
 
     def output_dtype(self) -> list[types.DALIDataType | None]:
-        """Types of the outputs; where they are not known before it has run, what was declared."""
+        """The element type of each output; the declared one (or None) if it is not known before the first batch."""
         described = self._described()
         declared = self._settings.declared(len(described))
         return [want[0] if d[0] == -1 else types.DALIDataType(d[0]) for d, want in zip(described, declared, strict=True)]
 
     def output_ndim(self) -> list[int | None]:
-        """Dimensions of a sample of each output; where they are not known before it has run, what was declared."""
+        """The number of dimensions of a sample of each output; the declared one (or None) if it is not known before the first batch."""
         described = self._described()
         return [want[1] if d[1] == -1 else d[1] for d, want in zip(described, self._settings.declared(len(described)), strict=True)]
 
@@ -193,8 +193,8 @@ class Pipeline:
         return session.meta(name) if name is not None else {reader: session.meta(reader) for reader in session.core.readers()}
 
     def epoch_size(self, name: str | None = None) -> Any:
-        """Samples in an epoch of a reader, all shards together; without a name, of all readers. With pad_last_batch, as in DALI, the shards count
-        as if all were as long as the longest."""
+        """Number of samples in an epoch of a reader, over all shards; without a name, a dict with the number of each reader. With pad_last_batch all shards
+        count as if they were as long as the longest one, as in DALI."""
         meta = self.reader_meta(name)
         return meta["epoch_size_padded"] if name is not None else {k: m["epoch_size_padded"] for k, m in meta.items()}
 
@@ -202,13 +202,13 @@ class Pipeline:
 
     @staticmethod
     def current() -> Pipeline | None:
-        """The pipeline that is being defined."""
+        """The pipeline that is being defined, or None."""
         found: Pipeline | None = _definition.current()
         return found
 
     @staticmethod
     def push_current(pipeline: Pipeline) -> Pipeline | None:
-        """Makes a pipeline the one that operators are added to."""
+        """Makes this the pipeline to which operators are added. Returns the previous one, or None."""
         previous = Pipeline.current()
         _definition.begin(pipeline, pipeline._builder)
         return previous
@@ -228,25 +228,25 @@ class Pipeline:
         Pipeline.pop_current()
 
     def set_outputs(self, *nodes: Any) -> None:
-        """What the pipeline delivers, in this order."""
+        """Sets the outputs of the pipeline, in this order."""
         self._outputs = _definition.output_nodes(self._builder, nodes)
 
     def add_sink(self, edge: DataNode) -> None:
-        """Has a value made though no output needs it, for the sake of what the making does: a python_function that prints."""
+        """Has a value computed although no output needs it, for its side effects: for example, a python_function that prints."""
         if self._session is not None:
             raise StateError("the pipeline is built: no operators can be added")
         builder = current_builder() if Pipeline.current() is self else self._builder
         builder.add_sink(builder.own(edge._builder, edge.ref, "add_sink"))
 
     def define_graph(self) -> Any:
-        """For subclasses: makes the graph and returns its outputs."""
+        """Makes the graph and returns its outputs. Subclasses override this."""
         raise NotImplementedError("the pipeline has no outputs: use @pipeline_def, set_outputs, or override define_graph")
 
     def iter_setup(self) -> None:
-        """For subclasses: called before each batch, to feed inputs with feed_input. StopIteration ends the epoch, until reset()."""
+        """Called before each batch; subclasses override it to feed inputs with feed_input. StopIteration ends the epoch, until reset()."""
 
     def build(self) -> None:
-        """Compiles the graph; otherwise done with the first batch."""
+        """Compiles the graph. If it is not called, the first batch does that."""
         if self._session is not None:
             return
         if self._outputs is None:
@@ -265,7 +265,7 @@ class Pipeline:
         self.set_outputs(*(nodes if isinstance(nodes, (list, tuple)) else (nodes,)))
 
     def _run_graph(self) -> None:
-        """Makes the pipeline of the library from a graph that has its outputs."""
+        """Creates the library's pipeline from a graph whose outputs are set."""
         self._given_up = False
         try:
             self.start_py_workers()
@@ -283,7 +283,7 @@ class Pipeline:
             self._session.before = self.iter_setup
         close_at_exit(self)
         _tell_unpaired(core, self._builder.records)
-        if self._outputs is None:  # read from a file, which tells how many of them are sinks
+        if self._outputs is None:  # a deserialised graph: its last outputs are the sinks
             self._outputs = [None] * (len(self._session.outputs()) - len(self._builder.sinks))  # type: ignore[list-item]
         if not self._settings.check_outputs(self._described()):
             self._session.check = self._check_first
@@ -293,7 +293,7 @@ class Pipeline:
             self._session.restore(read_state(self._settings.checkpoint))
 
     def _find_unused_inputs(self, core: _core.Pipeline) -> None:
-        """Marks what feed_input feeds without an output that needs it: the library takes no batch of it."""
+        """Marks the fed sources that no output needs: the library never takes a batch from them."""
         fed = [s for s in self._builder.sources if isinstance(s.source, FedSource)]
         if fed:
             unneeded = _unneeded(json.loads(self._builder.graph.serialize()))
@@ -302,7 +302,7 @@ class Pipeline:
                 s.source.unused = bool(led) and s.op in unneeded
 
     def _go_on_with_seed(self, seed: int) -> None:
-        """Makes the random operators draw by a state's seed. Before the first batch: the pipeline is made once more from its graph."""
+        """Makes the random operators draw with a state's seed: creates the pipeline again from its graph. Call before the first batch."""
         if self._session is not None and seed != self.seed:
             self._session.core.close()
             self._settings.seed = seed
@@ -312,7 +312,7 @@ class Pipeline:
         self._workers = workers(self._settings.num_threads)
         with ProgressLine() as line:
 
-            def listed(entries: int) -> None:  # -1: nothing came for a moment
+            def listed(entries: int) -> None:  # -1: no new entries for a moment
                 self._check_given_up()
                 if entries >= 0:
                     line.show(f"listing: {entries} objects")
@@ -324,7 +324,7 @@ class Pipeline:
             raise StateError("the pipeline was closed while it was built")
 
     def _check_first(self, batch: _core.Batch) -> None:
-        """What was declared of outputs and could not be checked before."""
+        """Checks declared types and dimensions of outputs that were not known before the first batch."""
         lists = [tensor_list(batch, i) for i in range(len(self._outputs or ()))]
         self._settings.check_outputs([(int(t.dtype), t.ndim(), t.layout()) for t in lists])
 
@@ -342,8 +342,8 @@ class Pipeline:
     def feed_input(
         self, data_node: DataNode | str, data: Any, layout: str | None = None, cuda_stream: Any = None, use_copy_kernel: bool = False
     ) -> None:
-        """Hands a batch to an external_source without a source, by its node or name. Of several outputs (num_outputs) each is fed by its node, or all at once with
-        a tuple that has a batch for each of them. It is copied before this returns, unless the external_source
+        """Hands a batch to an external_source without a source, by its node or name. Of several outputs (num_outputs) each is fed by its node, or all at once
+        with a tuple that has a batch for each of them. It is copied before this returns, unless the external_source
         was made with no_copy=True. layout: of these samples, where the external_source declares none. cuda_stream: a stream of torch's or CuPy's, which is
         waited for where the data lies on a GPU; without one their current stream."""
         self.build()
@@ -367,24 +367,24 @@ class Pipeline:
         raise UnknownArgumentError(f"feed_input: there is no external_source {data_node!r}; those without a source: {known}")
 
     def enable_api_check(self, enable: bool) -> None:
-        """Taken for DALI's sake: run, outputs and share_outputs may be mixed."""
+        """Does nothing; exists for compatibility with DALI. run, outputs and share_outputs may be mixed."""
 
     def start_py_workers(self) -> None:
-        """Starts the processes of external_source(parallel=True); otherwise done when the pipeline is built."""
+        """Starts the processes of external_source(parallel=True). If it is not called, build() does that."""
         for source in self._builder.sources:
             if isinstance(source.source, CallableSource):
                 settings = self._settings
                 source.source.start(self.batch_size, settings.py_num_workers, settings.py_start_method, settings.py_callback_pickler)
 
     def external_source_shm_statistics(self) -> dict[str, list[int]]:
-        """Taken for DALI's sake: sources share no memory between processes."""
+        """Exists for compatibility with DALI: sources share no memory between processes."""
         return {"capacities": [], "per_sample_capacities": []}
 
     def output_stream(self) -> None:
-        """Taken for DALI's sake: a delivered batch is complete, on whatever stream it is read."""
+        """Exists for compatibility with DALI: a delivered batch is complete, so any stream may read it."""
 
     def save_graph_to_dot_file(self, filename: str | os.PathLike[str], **_: Any) -> None:
-        """Writes the graph for Graphviz: an operator with its name and line in each node."""
+        """Writes the graph as a Graphviz file: one node for each operator, with its name and line."""
         lines = ["digraph pipeline {"]
         for i, record in enumerate(self._builder.records):
             lines.append(f"  op{i} [label={json.dumps(f'{record.name or record.op} ({record.op}, {record.where})')}];")
@@ -393,11 +393,11 @@ class Pipeline:
         _files.write(filename, "\n".join([*lines, "}", ""]))
 
     def input_feed_count(self, input_name: str) -> int:
-        """Batches to feed before the first run."""
+        """Number of batches to feed before the first run."""
         return 1
 
     def _next(self) -> _core.Batch:
-        """The next batch as it is, before it is made tensor lists."""
+        """Returns the next batch of the C module, before tensor lists are made from it."""
         return self._started().take()
 
     def _take(self, cuda_stream: Any = None) -> tuple[TensorList, ...]:
@@ -407,49 +407,49 @@ class Pipeline:
         return tuple(tensor_list(batch, i) for i in range(self.num_outputs))
 
     def run(self, cuda_stream: Any = None, /, **inputs: Any) -> tuple[TensorList, ...]:
-        """One batch: a tensor list for each output. run(name=batch) feeds inputs first. cuda_stream: one that will read the batch, as for
-        TensorListGPU.use_stream; streams that take tensors through DLPack need not be named."""
+        """Returns one batch: a tensor list for each output. run(name=batch) feeds inputs first. cuda_stream: a stream that will read the batch, as for
+        TensorListGPU.use_stream; streams that read tensors through DLPack need not be given."""
         for name, data in inputs.items():
             self.feed_input(name, data)
         return self.outputs(cuda_stream)
 
     def outputs(self, cuda_stream: Any = None) -> tuple[TensorList, ...]:
-        """The next batch; the one before is released."""
+        """Returns the next batch, and releases the previous one."""
         self.release_outputs()
         return self.share_outputs(cuda_stream)
 
     def schedule_run(self) -> None:
-        """Starts to work ahead without waiting."""
+        """Starts to prepare batches, and returns at once."""
         self._running().start()
         self._scheduled += 1
 
     def share_outputs(self, cuda_stream: Any = None) -> tuple[TensorList, ...]:
-        """The next batch; release_outputs gives it up, unless something made from it lives."""
+        """Returns the next batch. release_outputs releases it, unless an object made from it is still referenced."""
         self._held = self._take(cuda_stream)
         self._scheduled = max(0, self._scheduled - 1)
         return self._held
 
     def release_outputs(self) -> None:
-        """Gives up what share_outputs returned."""
+        """Releases the batch that share_outputs returned."""
         self._held = None
 
     def start(self) -> None:
-        """Begins to work ahead."""
+        """Starts to prepare batches."""
         self._running().start()
 
     def empty(self) -> bool:
-        """Whether no scheduled batch is left to be taken."""
+        """Returns whether all scheduled batches were taken."""
         return self._scheduled == 0
 
     def reset(self) -> None:
-        """After StopIteration: the next batch begins a new epoch. Elsewhere, as in DALI, nothing happens."""
+        """Lets the next batch begin a new epoch, after StopIteration. At other times it does nothing, as in DALI."""
         if self._session is not None:
             self._session.reset()
         self._scheduled = 0
 
     def close(self) -> None:
-        """Stops the work and gives back its memory; batches live on. Waits 2 s for calls of sources and functions to return, unless interrupted (Ctrl-C);
-        a call that takes longer is left to itself. From another thread it also ends a wait for a batch, and building."""
+        """Stops the work and frees the pipeline's memory; batches stay valid. Waits at most 2 s for calls of sources and functions to return, unless
+        interrupted (Ctrl-C); if a call takes longer, the memory is freed when it returns. From another thread it also ends a wait for a batch, and building."""
         self._given_up = True
         if self._session is not None:
             self._session.close()
@@ -461,18 +461,18 @@ class Pipeline:
     def __getstate__(self) -> Any:
         raise TypeError("a Pipeline cannot be pickled: it owns threads and memory. Make it in the process that uses it, or use serialize()")
 
-    # ---- state, files, insight ----
+    # ---- state, serialisation, statistics ----
 
     def checkpoint(self, filename: str | os.PathLike[str] | None = None) -> bytes:
-        """The state after the batches that were taken: under 1 KB of JSON; also written to a file."""
+        """Returns the state after the batches that were taken: less than 1 KB of JSON. Also writes it to a file, if one is given."""
         state = self._started().save().encode()
         if filename is not None:
             _files.write(filename, state)
         return state
 
     def serialize(self, define_graph: Any = None, filename: str | os.PathLike[str] | None = None) -> bytes:
-        """The graph and its settings as JSON. Python sources are not part of it. define_graph: a function that makes the graph and returns its outputs,
-        for a pipeline that has none yet."""
+        """Returns the graph and its settings as JSON, without Python sources. define_graph: a function that makes the graph and returns its outputs,
+        for a pipeline that has no outputs yet."""
         if define_graph is not None and not callable(define_graph):
             raise ArgumentError(f"serialize: define_graph is a callable, not {define_graph!r}; a file's name is given as filename=")
         if define_graph is not None:
@@ -490,7 +490,7 @@ class Pipeline:
     def deserialize(
         cls, serialized_pipeline: bytes | str | None = None, filename: str | os.PathLike[str] | None = None, **kwargs: Any
     ) -> Pipeline:
-        """A pipeline from what serialize() gave; keyword arguments take precedence over its settings. Each external_source waits for feed_input."""
+        """Makes a pipeline from the result of serialize(); keyword arguments override its settings. Each external_source must be fed with feed_input."""
         if (serialized_pipeline is None) == (filename is None):
             raise InvalidArgumentError("deserialize takes serialized_pipeline or filename")
         text = _files.read_bytes(filename) if filename is not None else serialized_pipeline
@@ -516,24 +516,24 @@ class Pipeline:
         other._session = None
 
     def explain(self, as_json: bool = False) -> Any:
-        """The chains, passes and slots that run, as text or data."""
+        """Returns the chains, passes and slots of the compiled graph, as text or as data."""
         text = self._running().explain(as_json)
         return json.loads(text) if as_json else text
 
     def counters(self) -> dict[str, float]:
-        """What was done since the start, by name."""
+        """Returns counters since the start, by name."""
         return self._running().counters()
 
     def executor_statistics(self) -> dict[str, float]:
-        """The counters, under DALI's name for them."""
+        """Returns the counters, under DALI's name for them."""
         return self.counters()
 
     def bad_samples(self) -> list[StokerError]:
-        """Samples that were skipped or replaced, oldest first."""
+        """Returns the errors of samples that were skipped or replaced, oldest first."""
         return [*self._bad_before, *(from_status(*bad) for bad in self._running().bad_samples())]
 
     def keep_bad_samples(self, bad: list[StokerError]) -> None:
-        """Ours: bad_samples() begins with these, of a pipeline whose work this one goes on with (a Loader's, which with a sampler has one an epoch)."""
+        """Not in DALI: bad_samples() begins with these errors, of the pipeline before this one. A Loader with a sampler makes a pipeline for each epoch."""
         self._bad_before = bad[-10000:]
 
     def __repr__(self) -> str:
@@ -542,14 +542,14 @@ class Pipeline:
 
 
 def _is_of_all(data: Any, outputs: int) -> bool:
-    """Whether what is fed is a batch for each of several outputs: a tuple of them, or a list of batches."""
+    """Returns whether the fed data holds a batch for each of several outputs: a tuple of them, or a list of batches."""
     if not isinstance(data, (tuple, list)) or len(data) != outputs:
         return False
     return isinstance(data, tuple) or all(isinstance(part, (tuple, list)) for part in data)
 
 
 def _unneeded(graph: dict[str, Any]) -> set[int]:
-    """Ordinals of operators of a serialised graph that no output needs."""
+    """Returns the ordinals of the operators of a serialised graph that no output needs."""
     operators, needed = graph["operators"], set()
     waiting = [op for op, _ in graph["outputs"]]
     while waiting:
@@ -565,7 +565,7 @@ def _unneeded(graph: dict[str, Any]) -> set[int]:
 
 
 def _tell_unsaved(sources: Sequence[UserSource]) -> None:
-    """What enable_checkpointing=True promises, sources that know only their next call cannot keep: a UserWarning, as DALI's."""
+    """Warns, as DALI does, if enable_checkpointing=True is given with sources whose samples depend on earlier calls: their state cannot be saved."""
     where = {
         BY_CALLS_OF_EPOCH: "it can be restored at the beginning of an epoch alone, where it begins anew",
         BY_ALL_CALLS: 'it can be restored at the beginning of the run alone; with cycle="raise", iterables and generator functions begin anew with '
@@ -613,7 +613,7 @@ def pipeline_def(fn: None = None, **pipeline_kwargs: Unpack[Arguments]) -> Calla
 
 
 def pipeline_def(fn: Callable[..., Any] | None = None, **pipeline_kwargs: Unpack[Arguments]) -> Any:
-    """Marks a function that calls operators and returns nodes; calling it makes a Pipeline.
+    """Decorates a function that calls operators and returns nodes. Calling the decorated function makes a Pipeline.
 
         @pipeline_def(batch_size=32, num_threads=4, device_id=None)
         def training(root):
@@ -647,7 +647,7 @@ def _decorate(fn: Callable[..., Any], pipeline_kwargs: Arguments) -> Callable[..
     return create
 
 
-# DALI's older place of pipeline_def, an attribute and a module to import from.
+# DALI's older name for pipeline_def, which is an attribute and also a module to import from.
 experimental = ModuleType(f"{__name__}.experimental", "DALI's older place of pipeline_def.")
 experimental.pipeline_def = pipeline_def  # type: ignore[attr-defined]
 sys.modules[experimental.__name__] = experimental

@@ -268,10 +268,10 @@ class _TensorList(Generic[_T]):
 
 
 class TensorListCPU(_TensorList[TensorCPU]):
-    """One output of a batch: as many tensors as there are samples, of equal shape (dense) or not.
+    """One output of a batch in host memory: one tensor for each sample. The output is dense if all samples have the same shape.
 
-    TensorListCPU(array, layout=None) is one over the memory of an array whose first axis counts the samples; TensorListCPU(list, layout=None), of tensors
-    or arrays, is a copy that is dense where their shapes are equal, or with contiguous=False lies where they lie.
+    TensorListCPU(array, layout=None) uses the memory of an array whose first axis counts the samples. TensorListCPU(list, layout=None), from tensors or
+    arrays, makes a copy, which is dense if their shapes are equal; with contiguous=False it uses their memory.
     """
 
     __slots__ = ()
@@ -290,7 +290,7 @@ class TensorListCPU(_TensorList[TensorCPU]):
         **named: Any,
     ) -> None:
         if not isinstance(batch, _core.Batch):
-            for name in ("object", "b", "tl", "list_of_tensors"):  # DALI's names of what it is made of
+            for name in ("object", "b", "tl", "list_of_tensors"):  # DALI's names of the first argument
                 batch = named.pop(name, batch)
             if named:
                 raise ArgumentError(f"TensorListCPU: there is no argument '{next(iter(named))}'")
@@ -361,7 +361,7 @@ class TensorListCPU(_TensorList[TensorCPU]):
 
 
 def _batch_over(given: Any, layout: str | None, contiguous: bool) -> _core.Batch:
-    """What a TensorListCPU is made of, as a batch."""
+    """Makes a batch from the first argument of TensorListCPU."""
     if isinstance(given, TensorListCPU):
         return _wrap(given._arrays(), given.layout() if layout is None else layout)
     if isinstance(given, (list, tuple)):
@@ -378,7 +378,7 @@ def _batch_over(given: Any, layout: str | None, contiguous: bool) -> _core.Batch
 
 
 def _joined(samples: Sequence[Any]) -> Sequence[Any]:
-    """Copies that lie behind each other, where types and shapes are the same."""
+    """Returns copies of the samples, which lie one after the other in memory if their types and shapes are equal."""
     import numpy as np
 
     arrays = [np.asarray(s) for s in samples]
@@ -389,7 +389,7 @@ def _joined(samples: Sequence[Any]) -> Sequence[Any]:
 
 
 class TensorListGPU(_TensorList[TensorGPU]):
-    """One output of a batch on a GPU: as many tensors as there are samples, of equal shape (dense) or not."""
+    """One output of a batch on a GPU: one tensor for each sample. The output is dense if all samples have the same shape."""
 
     __slots__ = ()
     _tensor = TensorGPU
@@ -400,7 +400,7 @@ class TensorListGPU(_TensorList[TensorGPU]):
         return self._about[5]
 
     def as_cpu(self) -> TensorListCPU:
-        """A copy in host memory, of unequal samples too; waits for it. The batch's memory is not held by it."""
+        """Copies the batch to host memory, and waits until the copy is complete. Shapes may differ. The copy does not keep the batch's memory."""
         return TensorListCPU(self._batch.to_host(self._output), 0)
 
     def at(self, i: int) -> TensorGPU:
@@ -408,8 +408,8 @@ class TensorListGPU(_TensorList[TensorGPU]):
         return self[i]
 
     def use_stream(self, stream: Any) -> None:
-        """Says that a stream (torch's, CuPy's or a handle) reads the batch: its memory is not written again before that stream's work up to the death
-        of the batch's last tensor has ended. DLPack says so of the stream that a tensor is made for; other streams that read it are told here."""
+        """Notes that a stream (torch's, CuPy's or a handle) reads the batch. The batch's memory is not written again before the work that this stream had when
+        the batch's last tensor died has ended. DLPack does this for the stream that a tensor is made for; call it for other streams that read the data."""
         self._batch.use_stream(stream_handle(stream))
 
     @property
@@ -427,13 +427,13 @@ TensorList = TensorListCPU | TensorListGPU
 
 
 def tensor_list(batch: _core.Batch, output: int) -> TensorList:
-    """An output of a batch, of the kind that it is."""
+    """Makes the tensor list of an output: a TensorListCPU or a TensorListGPU."""
     about = batch.describe(output)
     return TensorListCPU(batch, output, about) if about[5] < 0 else TensorListGPU(batch, output, about)
 
 
 def stream_handle(stream: Any) -> int:
-    """The number of a stream: torch's cuda_stream, CuPy's ptr, CUDA's __cuda_stream__, or a number. 0 is the legacy default stream."""
+    """Returns the handle of a stream as a number, from torch's cuda_stream, CuPy's ptr, CUDA's __cuda_stream__, or a number. 0 is the legacy default stream."""
     if hasattr(stream, "__cuda_stream__"):
         version_and_handle = stream.__cuda_stream__
         return int((version_and_handle() if callable(version_and_handle) else version_and_handle)[1])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What fn.readers.tfrecord reads of each record, with the names of nvidia.dali.tfrecord.
+"""The features that fn.readers.tfrecord reads from each record, with the names of nvidia.dali.tfrecord.
 
 features = {
     "image/encoded": tfrecord.FixedLenFeature((), tfrecord.string, ""),

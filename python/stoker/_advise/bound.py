@@ -24,7 +24,7 @@ class Bound:
 
 @dataclass(frozen=True)
 class Facts:
-    """What the live blocks showed, all together."""
+    """Measurements of all live blocks together."""
 
     batches: int
     wait_share: float  # of the step

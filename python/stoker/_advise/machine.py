@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who used how much of the cores and of the storage, from /proc: this process's threads and the processes that it started."""
+"""Reads from /proc how much time on the cores and how much storage this process's threads and its child processes used."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 _TICK = os.sysconf("SC_CLK_TCK")
-_WORKER, _READER = "stoker-", "stoker-read"  # names of the library's threads
+_WORKER, _READER = "stoker-", "stoker-read"  # beginnings of the names of library threads
 
 
 @dataclass
 class Used:
-    """Of a group of threads: how many there are, seconds on a core, seconds in the queue for one."""
+    """The use of a group of threads: their number, seconds on a core, seconds in the queue for one."""
 
     threads: int = 0
     cpu: float = 0.0
@@ -45,7 +45,7 @@ class Usage:
     machine: float = 0.0  # seconds that all programs of the machine together computed, on all of its cores; 0: not known
 
     def since(self, then: Usage) -> Usage:
-        """What was used between `then` and this moment."""
+        """Returns the use between the moment `then` and this one."""
         return Usage(
             self.workers.since(then.workers),
             self.children.since(then.children),
@@ -57,7 +57,7 @@ class Usage:
         )
 
     def plus(self, other: Usage) -> Usage:
-        """Of two spans of time together."""
+        """Returns the sum of the use in two spans of time."""
         return Usage(
             self.workers.plus(other.workers),
             self.children.plus(other.children),

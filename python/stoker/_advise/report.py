@@ -15,7 +15,7 @@ from stoker._advise.plan import Block, Step
 from stoker._advise.subject import Subject
 from stoker._advise.timeline import draw
 
-_WORTH = 0.02  # a gain below this is none
+_WORTH = 0.02  # a smaller gain does not count
 _NOTICED = 0.05  # share of the step
 
 
@@ -43,7 +43,7 @@ class Times:
 
 @dataclass
 class Report:
-    """What was found; print it, or take the figures."""
+    """The findings of a trial: print the object, or read its figures."""
 
     loader: str
     device: str
@@ -81,7 +81,7 @@ class Report:
 
     @property
     def verdict(self) -> str:
-        """What follows, in one or two sentences."""
+        """The conclusion, in one or two sentences."""
         if self.gain is None:
             most = 1 / max(1e-9, 1 - self.wait_share)
             if not self.helps:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is being watched: how far it works ahead, who works for it, and what it counts."""
+"""The loader that is watched: how far it works ahead, which threads and processes work for it, and its counters."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def covered(spans: list[tuple[int, int]]) -> float:
 
 
 def _ours(value: Any) -> bool:
-    """Whether a Pipeline of ours is behind it, without touching one that is not built."""
+    """Returns whether the loader uses a Pipeline of Stoker. Does not build a pipeline that is not built yet."""
     loaded = sys.modules.get("stoker.loader.loader"), sys.modules.get("stoker.pipeline")
     kinds = tuple(k for k in (getattr(loaded[0], "Loader", None), getattr(loaded[1], "Pipeline", None)) if k is not None)
     return bool(kinds) and isinstance(value, kinds)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The wrapper round a loader that runs the trial while the loop goes on."""
+"""The wrapper around a loader that runs the trial while the training loop continues."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Watched:
         self._cache = Cache(plan.cached)
         self._then: tuple[machine.Usage, dict[str, float]] | None = None
         self._epoch_starts: list[float] = []
-        self._let_go = 0  # batches of this epoch that nobody got
+        self._let_go = 0  # batches of this epoch that the loop did not get
         self._seen = [0]  # steps of the trial
         self._unfinished = weakref.finalize(self, _tell_unfinished, self._seen, plan.length()) if not quiet else None
 
@@ -81,7 +81,7 @@ class Watched:
         while True:
             asked = self._mark()
             if open_step is not None and self._add(open_step, asked, source):
-                asked = self._mark()  # what was done between two blocks is no part of a step
+                asked = self._mark()  # time between two blocks does not belong to a step
             if given == most or self.done:
                 return
             host, cpu = time.perf_counter(), time.thread_time()
@@ -97,7 +97,7 @@ class Watched:
             yield batch
 
     def _length(self) -> int:
-        """Batches of an epoch; -1 where nobody knows."""
+        """Number of batches in an epoch; -1 if it is not known."""
         try:
             return len(self._loader)
         except (TypeError, AttributeError):

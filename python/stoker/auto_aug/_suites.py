@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the three ways to augment share: extents of translations, suites without some of their members, and messages."""
+"""Code that AutoAugment, RandAugment and TrivialAugment share: extents of translations, suites without some of their members, and messages."""
 
 from __future__ import annotations
 

@@ -52,7 +52,7 @@ def poster_mask_uint8(magnitude: Any) -> Any:
 
 
 def solarize_add_shift(shift: Any) -> Any:
-    """What is added to dark values, which must not overflow."""
+    """Converts the shift that is added to dark pixels to uint8. Refuses 128 and more, which could overflow."""
     if shift >= 128:
         raise InvalidArgumentError("The solarize_add augmentation accepts shifts from 0 to 128")
     return np.array(shift).astype(np.uint8)
@@ -134,7 +134,8 @@ def color(data: DataNode, parameter: Any) -> Any:
 
 @augmentation(mag_range=(0, 0.9), randomly_negate=True, mag_to_param=sharpness_kernel, param_device="auto")
 def sharpness(data: DataNode, kernel: Any) -> Any:
-    """Distances from the smoothed image, times a factor; at the edges the image goes on as its mirror image (Pillow leaves the outermost pixels as they are)."""
+    """Distances from the smoothed image, times a factor; at the edges the image goes on as its mirror image (Pillow leaves the outermost pixels as they
+    are)."""
     return fn.experimental.filter(data, kernel)
 
 

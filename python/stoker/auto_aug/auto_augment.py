@@ -124,7 +124,7 @@ def get_image_net_policy(use_shape: bool = False, max_translate_abs: Any = None,
 
 
 def get_reduced_cifar10_policy(use_shape: bool = False, max_translate_abs: Any = None, max_translate_rel: Any = None) -> Policy:
-    """Of a part of CIFAR-10."""
+    """The policy that was found on a part of CIFAR-10."""
     return _policy("ReducedCifar10Policy", _REDUCED_CIFAR10, translations(use_shape, 250, 1.0, max_translate_abs, max_translate_rel))
 
 
@@ -134,7 +134,7 @@ def get_svhn_policy(use_shape: bool = False, max_translate_abs: Any = None, max_
 
 
 def get_reduced_image_net_policy() -> Policy:
-    """Of a part of ImageNet."""
+    """The policy that was found on a part of ImageNet."""
     return _policy("ReducedImageNetPolicy", _REDUCED_IMAGE_NET, (a.translate_x, a.translate_y))
 
 

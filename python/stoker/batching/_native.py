@@ -45,7 +45,7 @@ UNCOUNTED = -1
 
 
 class Device:
-    """What calls on one device need: libstoker's handle, and counters of refused indices that live there."""
+    """The state that calls on one device share: libstoker's handle, and the counters of refused indices in the device's memory."""
 
     def __init__(self, device: torch.device) -> None:
         self.device = device

@@ -51,7 +51,7 @@ class RaggedBatch:
 
     @staticmethod
     def _of(tensor: Tensor, layout: Layout, non_uniform_dim: int) -> RaggedBatch:
-        """Without checks, sharing the layout."""
+        """Makes a batch that shares this one's layout, without checks."""
         batch = RaggedBatch.__new__(RaggedBatch)
         batch._tensor, batch._layout, batch._non_uniform_dim = tensor, layout, non_uniform_dim
         return batch
@@ -62,7 +62,7 @@ class RaggedBatch:
     def FromOversizeTensor(
         cls, tensor: Tensor, mask: Tensor | None = None, sample_sizes: Tensor | None = None, non_uniform_dim: int | None = None
     ) -> RaggedBatch:
-        """From a tensor padded further than the largest sample needs: it is cut to that. Waits for the device once."""
+        """Makes a batch from a tensor that may have more padding than the largest sample needs, and cuts off the excess. Waits for the device once."""
         whole = cls(tensor, mask, sample_sizes, non_uniform_dim)
         sizes = whole.sample_sizes
         largest = int(sizes.max()) if sizes.numel() else 0
@@ -78,7 +78,7 @@ class RaggedBatch:
         num_batch_dims: int | None = None,
         batch_shape: Sequence[int] | int | None = None,
     ) -> RaggedBatch:
-        """A float32 batch without entries: size 0 along all dims but those that batch_shape gives."""
+        """Makes a float32 batch without entries: the sizes of the batch dims are batch_shape, all others are 0."""
         require(num_batch_dims is None or batch_shape is None, "give num_batch_dims or batch_shape, not both")
         if isinstance(batch_shape, int):
             batch_shape = (batch_shape,)
@@ -89,7 +89,7 @@ class RaggedBatch:
 
     @classmethod
     def FromFullTensor(cls, full_tensor: Tensor, non_uniform_dim: int = 1, num_batch_dims: int = 1) -> RaggedBatch:
-        """Of samples that all fill the tensor."""
+        """Makes a batch whose samples all fill the tensor, so that there is no padding."""
         require(
             0 < num_batch_dims < full_tensor.dim(),
             lambda: f"num_batch_dims is {num_batch_dims}, full_tensor has shape {tuple(full_tensor.shape)}",
@@ -103,7 +103,7 @@ class RaggedBatch:
     def create_with_sample_sizes_like_self(
         self, tensor: Tensor, non_uniform_dim: int | None = None, device: Device | None = None
     ) -> RaggedBatch:
-        """Other data with this batch's shape and sizes; data dims and the ragged dim's place may differ."""
+        """Makes a batch of other data with this batch's batch shape and sample sizes. The data dims, and the position of the ragged dim, may differ."""
         if device is not None:
             tensor = tensor.to(device)
         batch_dims = self.num_batch_dims
@@ -118,7 +118,7 @@ class RaggedBatch:
         )
         return RaggedBatch._of(tensor, self._layout.to(tensor.device), dim)
 
-    # ---- what it holds ----
+    # ---- contents ----
 
     @property
     def tensor(self) -> Tensor:
@@ -150,7 +150,7 @@ class RaggedBatch:
 
     @property
     def total_num_entries(self) -> int:
-        """Real entries of all samples together. Waits for the device when first asked for."""
+        """Number of real entries in all samples together. The first access waits for the device."""
         return self._layout.total()
 
     @property
@@ -194,7 +194,7 @@ class RaggedBatch:
         return self._tensor.shape[0]
 
     def __getitem__(self, item: Any) -> Tensor:
-        """self.tensor[item]: padding is not looked at."""
+        """Returns self.tensor[item], padding included."""
         return self._tensor[item]
 
     def __setitem__(self, item: Any, value: Any) -> None:
@@ -215,7 +215,7 @@ class RaggedBatch:
     # ---- padding ----
 
     def get_existence_weights(self, dtype: torch.dtype = torch.float32) -> Tensor:
-        """1 for real entries and 0 for padding, in the shape of the data."""
+        """Returns a mask in the shape of the data: 1 for real entries and 0 for padding."""
         return self._spread_mask().to(dtype).expand(self._tensor.shape).contiguous()
 
     def _spread_mask(self) -> Tensor:
@@ -226,7 +226,7 @@ class RaggedBatch:
         return self.mask.reshape(shape)
 
     def with_padded_set_to(self, value_to_set: builtins.float) -> RaggedBatch:
-        """A copy whose padding has this value. The gradient in padding is zero."""
+        """Returns a copy whose padding has this value. The gradient of the padding is zero."""
         data = self._tensor
         if data.dtype in CODES:
             filled = _ops.keep(data, self.sample_sizes, None, builtins.float(value_to_set), self._non_uniform_dim)
@@ -251,7 +251,7 @@ class RaggedBatch:
     # ---- batch dims ----
 
     def _reshaped(self, tensor: Tensor, change: Callable[[Tensor, builtins.int], Tensor], shift: builtins.int) -> RaggedBatch:
-        """With other batch dims: change(t, n) reshapes those of a tensor t that has n dims behind them."""
+        """Returns a batch with other batch dims: change(t, n) reshapes the batch dims of a tensor t, which n other dims follow."""
         return RaggedBatch._of(tensor, self._layout.changed(change), self._non_uniform_dim + shift)
 
     def repeat_samples(self, num_repeats: builtins.int | Sequence[builtins.int], batch_dim: builtins.int | None = None) -> RaggedBatch:
@@ -321,7 +321,7 @@ class RaggedBatch:
 
     @staticmethod
     def broadcast_batch_dims(data: Sequence[RaggedBatch]) -> list[RaggedBatch]:
-        """All with the largest batch shape among them."""
+        """Broadcasts all batches to the largest batch shape among them."""
         shapes = [tuple(d.batch_shape) for d in data]
         require(
             len({len(s) for s in shapes}) <= 1, lambda: f"batch shapes {shapes} must have the same number of dimensions to be broadcast"
@@ -332,7 +332,7 @@ class RaggedBatch:
     # ---- data dims ----
 
     def get_non_uniform_dimension_transposed_to(self, dim: builtins.int) -> RaggedBatch:
-        """With the ragged dim and `dim` swapped; self when it is there already."""
+        """Returns a batch whose ragged dim is swapped with `dim`; self if `dim` is the ragged dim already."""
         dim = check_dim("dim", dim, self.num_batch_dims, self.dim())
         if dim == self._non_uniform_dim:
             return self
@@ -346,7 +346,7 @@ class RaggedBatch:
     # ---- data ----
 
     def apply(self, proc_step: Callable[..., Tensor | tuple[Tensor, ...]]) -> RaggedBatch | tuple[RaggedBatch, ...]:
-        """Calls proc_step(tensor[, mask[, sample_sizes]]) with as many of these as it takes, and wraps what it returns."""
+        """Calls proc_step(tensor[, mask[, sample_sizes]]) with those arguments that it takes, and makes a batch from the result."""
         arguments = (lambda: self._tensor, lambda: self.mask, lambda: self.sample_sizes)
         result = proc_step(*(get() for get in arguments[: inspect_arity(proc_step)]))
         if isinstance(result, tuple):
@@ -367,7 +367,7 @@ class RaggedBatch:
         self._tensor = tensor
 
     def split(self) -> list[Any]:
-        """The samples without padding, in lists nested as the batch dims. Waits for the device once."""
+        """Returns the samples without padding, in nested lists, one level for each batch dim. Waits for the device once."""
         batch_dims, dim = self.num_batch_dims, self._non_uniform_dim
 
         def take(tensor: Tensor, sizes: Any, depth: builtins.int) -> Any:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""DALI's experimental modules: what stands in their place is told."""
+"""DALI's experimental modules. An error names the replacement of each."""
 
 from typing import NoReturn
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Batches as torch tensors, on the path that every batch of a training loop takes: what does not change from batch to batch is settled once."""
+"""Makes torch tensors from batches. Every batch of a training loop takes this path, so values that do not change are computed only once."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ import torch.utils.dlpack
 
 from stoker import _core
 
-# How an output is shown (enum core_view of the C module).
+# The views of an output: enum core_view of the C module.
 AS_IT_LIES, CHANNELS_FIRST, NUMBERS = range(3)
 
-# What torch.from_dlpack ends up calling for a capsule; it raises and drops an AttributeError first, each time.
+# torch.from_dlpack calls this function for a capsule, but before that it raises and drops an AttributeError, in each call.
 _from_capsule: Any = getattr(torch._C, "_from_dlpack", torch.utils.dlpack.from_dlpack)
 
 
@@ -29,13 +29,13 @@ class Handover:
         self._device = max((batch.describe(i)[5] for i in range(len(views))), default=-1)
         self._stream: Any = None
         if self._device >= 0:
-            torch.cuda.current_stream(self._device)  # starts torch's CUDA, or says that there is none
-            # The same number, without an object around it.
+            torch.cuda.current_stream(self._device)  # initialises torch's CUDA, or raises an error without it
+            # Returns the stream's number without making a stream object.
             self._stream = getattr(torch._C, "_cuda_getCurrentRawStream", _current_stream)
 
     def tensors(self, batch: _core.Batch) -> list[torch.Tensor | None]:
-        """A tensor an output; None where samples differ in shape or there are none."""
-        # To DLPack 1 is the legacy default stream, which torch calls 0.
+        """Returns a tensor for each output; None for an output whose samples differ in shape, or if the batch is empty."""
+        # DLPack numbers the legacy default stream 1, torch 0.
         stream = 0 if self._stream is None else self._stream(self._device) or 1
         capsules = batch.capsules(self._views, stream)
         if None in capsules:

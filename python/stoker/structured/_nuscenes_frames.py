@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the sensors of make_nuscenes see: camera frames cut from photographs, with the objects painted in, and the lidar's points."""
+"""The sensor data of make_nuscenes: camera frames cut from photographs, with the objects painted in, and the lidar's points."""
 
 from __future__ import annotations
 

@@ -95,7 +95,7 @@ class NuScenes(DataProvider):
     split_scenes: into how many sequences each scene is cut. fields: which; by default FIELDS, what StreamPETR trains on, as far as it is there.
     index: as the reader has it.
     infos: a .pkl of StreamPETR's converter (tools/create_data_nusc.py), or several, that are read instead of the tables; images lie below root all the
-    same. Nothing but dicts, lists, numbers, texts and NumPy arrays is unpickled. Such a provider is asked by get_data alone.
+    same. Nothing but dicts, lists, numbers, texts and NumPy arrays is unpickled. Such a provider is read only through get_data.
     """
 
     def __init__(

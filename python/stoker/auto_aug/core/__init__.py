@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What augmentations and policies are made with."""
+"""The building blocks of augmentations and policies."""
 
 from stoker.auto_aug.core._augmentation import Augmentation as _Augmentation
 from stoker.auto_aug.core._augmentation import augmentation, signed_bin

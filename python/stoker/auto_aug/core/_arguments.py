@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What functions behind augmentations take beside the data and the parameter, and which of it a caller gives."""
+"""Finds the arguments that an augmentation's function takes in addition to the data and the parameter, and passes those that a caller gives."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def _further(function: Callable[..., Any]) -> list[inspect.Parameter]:
 
 
 def accepted(function: Callable[..., Any], given: Mapping[str, Any]) -> dict[str, Any]:
-    """What the function takes of the named arguments."""
+    """Returns those of the named arguments that the function takes."""
     names = {p.name for p in _further(function)}
     return {name: value for name, value in given.items() if name in names}
 

@@ -104,13 +104,13 @@ class Augmentation:
 
     @property
     def mag_to_param(self) -> Callable[[Any], Any]:
-        """What makes a parameter of a magnitude."""
+        """The function that converts a magnitude to a parameter."""
         given: Any = self._config["mag_to_param"]
         return given or np.array
 
     @property
     def param_device(self) -> str:
-        """Where parameters lie: "cpu", "gpu", or "auto": with the data."""
+        """The device of the parameters: "cpu", "gpu", or "auto", which means the device of the data."""
         return str(self._config["param_device"] or "cpu")
 
     @property

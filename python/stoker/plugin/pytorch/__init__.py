@@ -72,7 +72,7 @@ def feed_ndarray(dali_tensor: TensorCPU | TensorGPU | TensorList, arr: torch.Ten
 
 
 class _TorchIterator(EpochIterator):
-    """What the iterators of this module share."""
+    """Base class of the iterators of this module."""
 
     _dense = True  # all outputs come as one tensor each
 

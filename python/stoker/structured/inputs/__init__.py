@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where samples come from, and in which order."""
+"""The sources of samples, and the samplers that choose their order."""
 
 from stoker.structured.inputs.callable_base import CallableBase
 from stoker.structured.inputs.data_provider import DataProvider

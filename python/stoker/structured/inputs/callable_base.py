@@ -26,4 +26,4 @@ class CallableBase(ABC):
     @property
     @abstractmethod
     def length(self) -> int | None:
-        """Length of an epoch; None where it is not known."""
+        """Number of samples in an epoch; None if it is not known."""

@@ -28,4 +28,4 @@ class IterableBase(ABC):
     @property
     @abstractmethod
     def length(self) -> int | None:
-        """Batches in an epoch; None where it is not known."""
+        """Number of batches in an epoch; None if it is not known."""

@@ -25,4 +25,4 @@ class SamplerBase(ABC):
     @property
     @abstractmethod
     def length(self) -> int | None:
-        """Length of an epoch; None where there is none."""
+        """Length of an epoch; None if the sampler has no epochs."""

@@ -30,7 +30,7 @@ class DALIStructuredOutputIterator:
     """
 
     class SimpleIterator(Iterator[Any]):
-        """Goes over an epoch. All iterators of one object share where they are."""
+        """Iterates over an epoch. All iterators of one object share their position."""
 
         def __init__(self, obj: DALIStructuredOutputIterator) -> None:
             self._obj = obj
@@ -104,7 +104,7 @@ class DALIStructuredOutputIterator:
 
     @property
     def dataset(self) -> Any:
-        """contained_dataset, or this object where there is none."""
+        """Returns contained_dataset, or this object if that is None."""
         return self if self._contained_dataset is None else self._contained_dataset
 
     def __len__(self) -> int:
@@ -121,7 +121,7 @@ class DALIStructuredOutputIterator:
 
 
 def _places(group: SampleDataGroup) -> list[tuple[Any, Any]]:
-    """What a group holds: names with the numbers of flat fields, or with what a group below holds."""
+    """Returns the contents of a group as a dict: a name maps to the number of a flat field, or to the dict of a child group."""
     return [(name, _places(field.value) if field.is_group else field.value) for name, field in group._fields.items()]
 
 

@@ -143,7 +143,7 @@ class SampleDataGroup:
         return True
 
     def get_flat_index_first_discrepancy_to_other(self, other: SampleDataGroup) -> int:
-        """Index of the first flat field whose name or type differs; -1 where there is none."""
+        """Returns the index of the first flat field whose name or type differs; -1 if all are equal."""
         mine = list(zip(self.field_names_flat, self.field_types_flat, strict=True))
         theirs = list(zip(other.field_names_flat, other.field_types_flat, strict=True))
         if mine == theirs:
@@ -235,7 +235,7 @@ class SampleDataGroup:
         return group, names[-1]
 
     def set_item_in_path(self, path: Path, value: Any) -> None:
-        """self[path[0]][path[1]]... = value; a name alone is a path too."""
+        """Sets self[path[0]][path[1]]... = value. A path may also be a single name."""
         group, name = self._parent_and_name(path)
         group._set(name, value, path_text(_names(path)))
 
@@ -366,12 +366,12 @@ class SampleDataGroup:
 
     @property
     def field_ragged_flat(self) -> tuple[bool, ...]:
-        """Of all data fields in the same order: whether samples may differ in their first extent."""
+        """Returns for each data field, in the same order, whether samples may differ in their first extent."""
         return tuple(f.ragged for _, f in self._leaves())
 
     @property
     def field_strings_flat(self) -> tuple[bool, ...]:
-        """Of all data fields in the same order: whether they are texts."""
+        """Returns for each data field, in the same order, whether it holds texts."""
         return tuple(f.type == types.STRING for _, f in self._leaves())
 
     def get_data(self, as_list_type: bool = False) -> Any:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What steps need to know of images without touching their pixels."""
+"""Finds properties of images, such as their size, without reading their pixels."""
 
 from __future__ import annotations
 

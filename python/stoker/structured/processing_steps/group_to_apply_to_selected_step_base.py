@@ -34,7 +34,7 @@ class GroupToApplyToSelectedStepBase(PipelineStepBase):
 
     @abstractmethod
     def _check_and_get_paths_to_apply_to(self, data: SampleDataGroup) -> Sequence[tuple[str | int, ...]]:
-        """Paths of the groups that the step is applied to; an error where they are not as they should be."""
+        """Returns the paths of the groups to which the step is applied; raises an error if they do not fit."""
 
 
 def elements_of(data: SampleDataGroup, path: tuple[str | int, ...], step: str) -> list[tuple[str | int, ...]]:

@@ -49,12 +49,12 @@ class PipelineStepBase(ABC):
         """Adds the step's operators to the graph, and returns the tree with the results. It may change `data`."""
 
     def check_input_data_format_and_set_output_data_format(self, data_empty: SampleDataGroup) -> SampleDataGroup:
-        """The format behind the step, for a format before it; an error where that does not fit. What is given is left as it is."""
+        """Returns the format after the step, for a format before it; raises an error if that does not fit. Does not change its argument."""
         return self._check_and_adjust_data_format_input_to_output(data_empty.get_empty_like_self())
 
     @abstractmethod
     def _check_and_adjust_data_format_input_to_output(self, data_empty: SampleDataGroup) -> SampleDataGroup:
-        """Checks that the step can be applied to this format, and returns that behind it. It may change `data_empty`."""
+        """Checks that the step can be applied to this format, and returns the format after it. It may change `data_empty`."""
 
 
 def change_fields(
@@ -75,7 +75,7 @@ def place_of(path: Sequence[str | int], names: Iterable[str | int]) -> str:
 
 
 def find_fields(data: SampleDataGroup, name: str | int, what: str, error: type[Exception] = KeyError) -> list[tuple[str | int, ...]]:
-    """Paths of all fields of this name; an error that says which there are if there is none."""
+    """Returns the paths of all fields of this name; if no field has it, raises an error that lists the names."""
     paths = data.find_all_occurrences(name)
     if not paths:
         there = ", ".join(data.field_names_flat) or "none"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a condition is made of."""
+"""The nodes of a parsed condition."""
 
 from __future__ import annotations
 

@@ -7,7 +7,7 @@ import re
 
 
 class TokenType:
-    """What kind of word a token is."""
+    """The kind of a token."""
 
     LITERAL = "literal"
     VARIABLE = "variable"

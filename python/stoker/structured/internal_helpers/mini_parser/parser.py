@@ -53,7 +53,7 @@ class Parser:
         return token
 
     def _expression(self, binding: int) -> ast.AST:
-        """What follows, as far as it binds stronger than `binding`."""
+        """Parses an expression up to the first operator that does not bind stronger than `binding`."""
         left = self._operand()
         while _BINDING.get(self._tokens[self._at].type, 0) > binding:
             token = self._take()
