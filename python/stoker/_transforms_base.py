@@ -27,7 +27,7 @@ class Transform:
         object.__setattr__(self, name, value)
 
     def __repr__(self) -> str:
-        shown = ", ".join(f"{k}={v!r}" for k, v in vars(self).items())
+        shown = ", ".join(f"{k}={v!r}" for k, v in vars(self).items() if not k.startswith("_"))
         return f"{type(self).__name__}({shown})"
 
 

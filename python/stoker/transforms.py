@@ -418,21 +418,30 @@ def _turns(transform: Transform) -> bool:
     return isinstance(transform, (RandomHorizontalFlip, RandomVerticalFlip, Identity))
 
 
-def flatten(transforms: Any) -> list[Transform]:
-    """A Compose, a list, or one transform, as a flat list of ours; torchvision's own are translated."""
+def flatten(transforms: Any, pil: bool = False) -> list[Transform]:
+    """A Compose, a list, or one transform, as a flat list of ours; torchvision's own are translated. pil: a function in it gets a PIL image, as torchvision and
+    its data sets hand one; so it does in a list that holds one of torchvision's or timm's transforms."""
     if transforms is None:
         return []
     if isinstance(transforms, (list, tuple)):
-        return [t for item in transforms for t in flatten(item)]
+        pil = pil or any(map(_hands_pil, transforms))
+        return [t for item in transforms for t in flatten(item, pil)]
     if isinstance(transforms, Compose) or (_is_torchvision(transforms) and type(transforms).__name__ == "Compose"):
-        return flatten(list(transforms.transforms))
+        return flatten(list(transforms.transforms), pil)
     if type(transforms).__module__.startswith("torch.nn.") and type(transforms).__name__ in ("Sequential", "ModuleList"):
-        return flatten(list(transforms))
+        return flatten(list(transforms), pil)
     if isinstance(transforms, Transform):
         return [transforms]
     if _hands_on(transforms):
-        return flatten(transforms.transforms)
-    return [translate(transforms)]
+        return flatten(transforms.transforms, pil)
+    if type(transforms).__module__ == "torchvision.transforms._presets" and type(transforms).__name__ in _PRESETS:
+        return _PRESETS[type(transforms).__name__](transforms)
+    return [translate(transforms, pil)]
+
+
+def _hands_pil(thing: Any) -> bool:
+    """Whether this is written for lists in which images are PIL's."""
+    return _is_torchvision(thing) or type(thing).__module__.startswith("timm.data.")
 
 
 class _Preset:
@@ -456,6 +465,23 @@ def _is_torchvision(thing: Any) -> bool:
 
 def _get(thing: Any, *names: str) -> list[Any]:
     return [getattr(thing, n) for n in names]
+
+
+# What torchvision's weights.transforms() gives, in the order in which it does it.
+_PRESETS: dict[str, Callable[[Any], list[Transform]]] = {
+    "ImageClassification": lambda t: [
+        Resize(t.resize_size, t.interpolation, antialias=t.antialias is not False),
+        CenterCrop(t.crop_size),
+        ToTensor(),
+        Normalize(t.mean, t.std),
+    ],
+    "ObjectDetection": lambda t: [ToTensor()],
+    "SemanticSegmentation": lambda t: [
+        *([] if t.resize_size is None else [Resize(t.resize_size, t.interpolation, antialias=t.antialias is not False)]),
+        ToTensor(),
+        Normalize(t.mean, t.std),
+    ],
+}
 
 
 _TRANSLATE: dict[str, Callable[[Any], Transform]] = {
@@ -507,10 +533,42 @@ _TRANSLATE: dict[str, Callable[[Any], Transform]] = {
     "ToPureTensor": lambda t: Identity(),
     "Identity": lambda t: Identity(),
     "RGB": lambda t: RGB(),
-    "RandomApply": lambda t: RandomApply(list(t.transforms), t.p),
-    "RandomChoice": lambda t: RandomChoice(list(t.transforms), t.p),
-    "RandomOrder": lambda t: RandomOrder(list(t.transforms)),
+    "RandomApply": lambda t: _group(t, RandomApply(flatten(list(t.transforms), True), t.p)),
+    "RandomChoice": lambda t: _group(t, RandomChoice([flatten(part, True) for part in t.transforms], t.p)),
+    "RandomOrder": lambda t: _group(t, RandomOrder([flatten(part, True) for part in t.transforms])),
 }
+
+
+def _stays_out(t: Transform) -> bool:
+    """Whether this cannot be compiled inside a group: it makes an image of another extent, of other channels or of another type."""
+    if isinstance(t, Group):
+        return any(map(_stays_out, t.transforms))
+    if isinstance(t, Grayscale):
+        return t.num_output_channels == 1
+    if isinstance(t, RandomErasing):
+        return t.noise is not None
+    if isinstance(t, RandomAffine):
+        return t.expand
+    kinds = (
+        CenterCrop,
+        Crops,
+        Normalize,
+        Pad,
+        PILToTensor,
+        RandomCrop,
+        RandomResize,
+        RandomResizedCrop,
+        RandomShortestSize,
+        Resize,
+        ScaleJitter,
+        ToDtype,
+    )
+    return isinstance(t, kinds)
+
+
+def _group(own: Any, made: Group) -> Transform:
+    """torchvision's group as ours, or as a function where a part of it cannot be compiled in one."""
+    return _calling(own, "PIL") if any(map(_stays_out, made.transforms)) else made
 
 
 def _timm_crop(t: Any) -> Transform:
@@ -566,13 +624,27 @@ def _calling(function: Any, takes: str) -> Lambda:
     return made
 
 
-def translate(transform: Any) -> Transform:
-    """One of torchvision's transforms as one of ours; anything else that can be called, as it is, in Python."""
+def _translated(transform: Any, name: str) -> Transform:
+    """What torchvision takes and Stoker does not compile, as a fill for each channel of a warp, runs in Python as torchvision does it."""
+    try:
+        made = _TRANSLATE[name](transform)
+    except ValueError:
+        if not callable(transform) or name in ("CutMix", "MixUp", "ToDtype"):
+            raise
+        return _calling(transform, "PIL")
+    object.__setattr__(made, "_own", transform)  # which runs where a function that stands before it gives tensors
+    return made
+
+
+def translate(transform: Any, pil: bool = False) -> Transform:
+    """One of torchvision's transforms as one of ours; anything else that can be called, as it is, in Python: on a PIL image where `pil` says so."""
     name, module = type(transform).__name__, type(transform).__module__
     if module.startswith("torch.nn.") and name == "Identity":
         return Identity()
     if _is_torchvision(transform) and name in _TRANSLATE:
-        return _TRANSLATE[name](transform)
+        return _translated(transform, name)
+    if _is_torchvision(transform) and name == "LinearTransformation":
+        return _calling(transform, "tensor")
     if module.startswith("timm.data."):
         return _TIMM[name](transform) if name in _TIMM else _calling(transform, "PIL")
     if module.partition(".")[0] == "albumentations":
@@ -586,7 +658,8 @@ def translate(transform: Any) -> Transform:
     ):
         raise TypeError(f"a transform is an object, and {transform.__name__} is a class: {transform.__name__}(...)")
     if callable(transform):
-        return _calling(transform, "tensor" if any(k.__module__ == "torch.nn.modules.module" for k in type(transform).__mro__) else "array")
+        module_of_torch = any(k.__module__ == "torch.nn.modules.module" for k in type(transform).__mro__)
+        return _calling(transform, "tensor" if module_of_torch else "PIL" if pil else "array")
     raise TypeError(f"a transform is one of stoker.transforms, of torchvision's or a function, not {name} ({module})")
 
 

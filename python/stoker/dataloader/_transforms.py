@@ -78,6 +78,8 @@ def compiled(transform: Any) -> Compiled:
         raise
     except Exception as e:
         raise InPython(str(e)) from e
+    if recipe.in_python:
+        raise InPython("a part of the transform is not compiled")
     wanted = types.UINT8 if form is _Form.BYTES else types.FLOAT
     if recipe.dtype != wanted:
         raise InPython(f"the transform gives images of {recipe.dtype}")

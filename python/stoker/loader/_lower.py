@@ -16,7 +16,7 @@ from stoker._branches import either
 from stoker._transforms_timm import LevelledAugment
 from stoker.data_node import DataNode
 from stoker.errors import InvalidArgumentError, UnsupportedError
-from stoker.loader import _lower_affine, _lower_places, _lower_values
+from stoker.loader import _lower_affine, _lower_places, _lower_tail, _lower_values
 from stoker.loader._follow import Followers, as_size, resized
 from stoker.loader._lower_colors import COLORS, where
 from stoker.loader._lower_policies import POLICIES
@@ -339,11 +339,7 @@ def _freely(image: Image, t: T.RandomAffine | T.Lambda, gate: DataNode | None) -
         return image.moved(_lower_affine.warp(image.node, matrix, t, size), _known(extent) if t.expand else image.extent)
     if image.followers is not None:
         raise UnsupportedError(f"{t!r}: masks, boxes and points cannot follow a function: do it in the Dataset, for all of them")
-    if gate is not None:
-        raise UnsupportedError(
-            f"{t!r} stands inside RandomApply, RandomChoice or RandomOrder: draw inside the function, by stoker.sample_rng()"
-        )
-    made = image.moved(_lower_values.call(image.node, t), None)
+    made = image.moved(_lower_values.call(image.node, t, gate), None)
     made.channels = None
     return made
 
@@ -363,6 +359,10 @@ _IN_PLACE = (
 
 def _counts_channels(t: T.Transform) -> bool:
     return any(map(_counts_channels, t.transforms)) if isinstance(t, T.Group) else isinstance(t, (T.RGB, T.Grayscale, T.RandomGrayscale))
+
+
+def _calls(t: T.Transform) -> bool:
+    return any(map(_calls, t.transforms)) if isinstance(t, T.Group) else isinstance(t, T.Lambda)
 
 
 def _keeps_places(t: T.Transform) -> bool:
@@ -403,6 +403,13 @@ class _Values:
             )
 
 
+def _begins_tail(t: T.Transform, values: _Values, normalize: T.Normalize | None, erasings: Sequence[T.RandomErasing]) -> bool:
+    """Whether this and all that comes after it runs in Python, on tensors: a function behind a transform to tensors, and Normalize behind noise."""
+    if isinstance(t, T.Lambda):
+        return values.dtype is not None or normalize is not None or bool(erasings)
+    return isinstance(t, T.Normalize) and normalize is None and values.dtype != types.UINT8 and any(e.noise for e in erasings)
+
+
 @dataclass
 class Recipe:
     """A list of transforms, taken apart: steps on uint8 images, then one normalisation and the type of the result."""
@@ -414,6 +421,9 @@ class Recipe:
     unit: bool  # floats are on the scale 0..1 before they are normalised; else 0..255
     channels_last: bool
     erasings: list[T.RandomErasing]  # of the finished image
+    tail: list[_lower_tail.Tail]  # run in Python, on the finished image as a tensor
+    after_tail: types.DALIDataType | None = None  # the type of what the tail gives; None: as it comes
+    half: bool = False  # the tail gets bfloat16, for which NumPy has no type
 
     @classmethod
     def of(cls, transforms: Sequence[T.Transform], dtype: types.DALIDataType | None, channels_last: bool) -> Recipe:
@@ -422,8 +432,11 @@ class Recipe:
         erasings: list[T.RandomErasing] = []
         normalize: T.Normalize | None = None
         values = _Values()
+        tail: list[T.Transform] = []
         for t in transforms:
-            if isinstance(t, T.PILToTensor):
+            if tail or _begins_tail(t, values, normalize, erasings):
+                tail.append(t)
+            elif isinstance(t, T.PILToTensor):
                 values.dtype = types.UINT8
             elif isinstance(t, T.ToDtype):
                 values.converted(t)
@@ -440,10 +453,6 @@ class Recipe:
                 erasings.append(t) if normalize is not None or t.noise else steps.append(values.scaled(t))
             elif isinstance(t, T.Lambda) and steps and isinstance(steps[-1], T.Crops):
                 raise InvalidArgumentError(f"{t!r} comes after {steps[-1]!r}: leave it out, the crops come as a list: batch.image")
-            elif isinstance(t, T.Lambda) and values.dtype is not None:
-                raise InvalidArgumentError(
-                    f"{t!r} comes after a transform to tensors: functions get uint8 images here. Put it before that one, or do its work on the batch (collate_fn)"
-                )
             elif (normalize is not None or erasings) and not isinstance(t, T.RGB):
                 what = "Normalize" if normalize is not None else repr(erasings[0])
                 raise InvalidArgumentError(f"{type(t).__name__} comes after {what}: transforms of images go before it")
@@ -457,7 +466,20 @@ class Recipe:
         if wanted == types.UINT8 and erasings:
             raise InvalidArgumentError(f"{erasings[0]!r} draws numbers around zero: they cannot be uint8")
         mean, std = (normalize.mean, normalize.std) if normalize is not None else (None, None)
-        return cls(steps, mean, std, types.DALIDataType(wanted), values.unit, channels_last, erasings)
+        recipe = cls(steps, mean, std, types.DALIDataType(wanted), values.unit, channels_last, erasings, [])
+        return recipe._with_tail([_lower_tail.function_of(t) for t in tail if type(t) is not T.Identity], values.dtype, dtype)
+
+    def _with_tail(self, tail: list[_lower_tail.Tail], said: types.DALIDataType | None, asked: types.DALIDataType | None) -> Recipe:
+        """said: the type of the transforms before the tail, which it gets whatever the Loader was asked for."""
+        if not tail:
+            return self
+        said = types.FLOAT if said is None else said
+        if asked == types.UINT8 and said != types.UINT8:
+            raise InvalidArgumentError(f"{tail[0].name} gets floats and gives numbers of its own: leave out dtype=torch.uint8")
+        self.tail, self.half = tail, said == types.BFLOAT16
+        self.after_tail = types.BFLOAT16 if self.half and asked is None else asked
+        self.dtype = types.FLOAT if self.half else said
+        return self
 
     @property
     def images(self) -> int:
@@ -470,6 +492,11 @@ class Recipe:
         return any(not _keeps_places(t) for t in self.steps)
 
     @property
+    def in_python(self) -> bool:
+        """Whether a part of it is a function of Python's."""
+        return bool(self.tail) or any(map(_calls, self.steps))
+
+    @property
     def counts_channels(self) -> bool:
         """Whether what its steps do follows from how many channels the first image has, so that all have to have as many."""
         return any(map(_counts_channels, self.steps))
@@ -479,7 +506,14 @@ class Recipe:
         images = [image]
         for t in self.steps:
             images = [made for image in images for made in (_crops(image, t) if isinstance(t, T.Crops) else [_apply(image, t)])]
-        return [self._finished(image) for image in images]
+        finished = [self._finished(image) for image in images]
+        if not self.tail:
+            return finished
+        if image.followers is not None:
+            raise UnsupportedError(
+                f"{self.tail[0].name}: masks, boxes and points cannot follow a function: do it in the Dataset, for all of them"
+            )
+        return [_lower_tail.call(node, self.tail, self.channels_last, self.half, self.after_tail) for node in finished]
 
     def _finished(self, image: Image) -> DataNode:
         if image.floats and self.dtype not in FLOATS:

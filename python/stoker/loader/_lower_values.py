@@ -70,15 +70,28 @@ def erase(node: DataNode, t: T.RandomErasing, extent: tuple[Any, Any], gate: Gat
     return erased
 
 
-def call(node: DataNode, t: T.Lambda) -> DataNode:
-    """In Python, with random numbers of the sample's own."""
-    name = getattr(t.lambd, "__qualname__", None) or type(t.lambd).__name__
+def name_of(function: Any) -> str:
+    return getattr(function, "__qualname__", None) or type(function).__name__
+
+
+def tell(name: str) -> None:
     notice(
         f"the transform {name} runs in Python, one sample at a time under the GIL; the other transforms run in C. What it draws from global generators differs "
         "from run to run; stoker.sample_rng() repeats"
     )
-    seeds = fn.random.uniform(range=[0.0, float(1 << 24)], shape=[2])
-    made: DataNode = fn.python_function(node.cpu(), seeds, function=_Call(t.lambd, t.takes, name), output_layouts="HWC")
+
+
+def seeds() -> DataNode:
+    drawn: DataNode = fn.random.uniform(range=[0.0, float(1 << 24)], shape=[2])
+    return drawn
+
+
+def call(node: DataNode, t: T.Lambda, gate: DataNode | None) -> DataNode:
+    """In Python, with random numbers of the sample's own; not called where the gate is closed."""
+    name = name_of(t.lambd)
+    tell(name)
+    more = () if gate is None else (gate,)
+    made: DataNode = fn.python_function(node.cpu(), seeds(), *more, function=_Call(t.lambd, t.takes, name), output_layouts="HWC")
     return made.gpu() if node.device == "gpu" else made
 
 
@@ -88,7 +101,9 @@ class _Call:
     def __init__(self, function: Callable[[Any], Any], takes: str, name: str) -> None:
         self.function, self.takes, self.name = function, takes, name
 
-    def __call__(self, image: Any, seeds: Any) -> Any:
+    def __call__(self, image: Any, seeds: Any, gate: Any = 1) -> Any:
+        if not int(gate):
+            return image
         with random_numbers((int(seeds[0]), int(seeds[1]))):
             return self._array(self.function(self._given(image)))
 
@@ -106,6 +121,10 @@ class _Call:
     def _array(self, made: Any) -> Any:
         import numpy as np
 
+        if isinstance(made, (list, tuple)):
+            raise TypeError(
+                f"the transform {self.name} gave {len(made)} values for one image: views=[(2, transforms)] makes two views of each image, and leaves this one out"
+            )
         planes = type(made).__module__.startswith(("torch", "torchvision")) and hasattr(made, "permute")
         array = np.asarray(made.permute(1, 2, 0) if planes and made.ndim == 3 else made)
         array = array[..., None] if array.ndim == 2 else array

@@ -521,7 +521,7 @@ def _transforms(images: Listed | Arrays | None, transforms: Any) -> list[Transfo
     own = images.transform if images is not None else None
     if own is not None and transforms is not None:
         raise InvalidArgumentError("Loader: the dataset has a transform, and transforms= gives another: leave one of them out")
-    return flatten(own if transforms is None else transforms)
+    return flatten(own, pil=True) if transforms is None else flatten(transforms)
 
 
 _MOST_VIEWS = 1024

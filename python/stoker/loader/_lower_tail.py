@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The transforms behind a function that gets tensors run in Python, on the finished image."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from stoker import fn, types
+from stoker import transforms as T
+from stoker.data_node import DataNode
+from stoker.errors import InvalidArgumentError
+from stoker.loader._lower_values import name_of, seeds, tell
+from stoker.loader._random import random_numbers
+
+
+@dataclass
+class Tail:
+    """A transform of a tensor (C, H, W)."""
+
+    function: Callable[[Any], Any]
+    name: str
+
+
+def function_of(t: T.Transform) -> Tail:
+    own = t.lambd if isinstance(t, T.Lambda) else getattr(t, "_own", None)
+    if own is not None:
+        return Tail(own, name_of(own))
+    if isinstance(t, T.Normalize):
+        return Tail(_Normalized(t.mean, t.std), "Normalize")
+    raise InvalidArgumentError(
+        f"{t!r} comes after a function that gets tensors, and behind it torchvision's transforms run, Stoker's own do not: put it before the function, or do "
+        "the function's work on the batch (collate_fn)"
+    )
+
+
+class _Normalized:
+    def __init__(self, mean: Sequence[float], std: Sequence[float]) -> None:
+        self.mean, self.std = mean, std
+
+    def __call__(self, image: Any) -> Any:
+        mean, std = (image.new_tensor(list(v)).reshape(-1, 1, 1) for v in (self.mean, self.std))
+        return (image - mean) / std
+
+
+def call(node: DataNode, tail: Sequence[Tail], channels_last: bool, half: bool, dtype: types.DALIDataType | None) -> DataNode:
+    """half: the functions get bfloat16. dtype: of the result; None: what the last function gives."""
+    for part in tail:
+        tell(part.name)
+    layout = "HWC" if channels_last else "CHW"
+    made: DataNode = fn.python_function(node.cpu(), seeds(), function=_Call(tail, channels_last, half), output_layouts=layout)
+    made = made if dtype is None else fn.cast(made, dtype=dtype)
+    return made.gpu() if node.device == "gpu" else made
+
+
+class _Call:
+    """The functions one after another."""
+
+    def __init__(self, tail: Sequence[Tail], channels_last: bool, half: bool) -> None:
+        self.tail, self.channels_last, self.half = tail, channels_last, half
+
+    def __call__(self, image: Any, seeds: Any) -> Any:
+        import numpy as np
+        import torch
+
+        tensor = torch.from_numpy(np.array(image))
+        made: Any = tensor.permute(2, 0, 1) if self.channels_last else tensor
+        made = made.bfloat16() if self.half else made
+        with random_numbers((int(seeds[0]), int(seeds[1]))):
+            for part in self.tail:
+                made = part.function(made)
+        if isinstance(made, (list, tuple)):
+            raise TypeError(
+                f"the transform {self.tail[-1].name} gave {len(made)} values for one image: views=[(2, transforms)] makes two views of each image"
+            )
+        if not isinstance(made, torch.Tensor) or made.ndim != 3:
+            what = f"a tensor of the shape {tuple(made.shape)}" if isinstance(made, torch.Tensor) else type(made).__name__
+            raise TypeError(
+                f"the transform {self.tail[-1].name} gave {what}: it returns a tensor (C, H, W). Do other work on the batch (collate_fn)"
+            )
+        made = made.float() if made.dtype == torch.bfloat16 else made
+        return np.ascontiguousarray((made.permute(1, 2, 0) if self.channels_last else made).detach().numpy())

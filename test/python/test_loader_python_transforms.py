@@ -1,0 +1,145 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Lists of transforms that hold functions and objects which Stoker does not know: each gets what torchvision would hand it."""
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image, ImageFilter
+from stoker import Loader
+from stoker import transforms as T
+from stoker.dataloader._transforms import InPython, compiled
+from stoker.errors import InvalidArgumentError
+from support import SEED, import_torchvision, photograph
+
+torchvision = import_torchvision()
+from torchvision import transforms as tt  # noqa: E402
+
+PICTURE = photograph(np.random.default_rng(SEED), 40, 50)
+
+
+class Blur:
+    """As MoCo and DINO write theirs."""
+
+    def __call__(self, image):
+        return image.filter(ImageFilter.GaussianBlur(1.5))
+
+
+class Folder:
+    """Two images in PNG, whose pixels all decoders agree on."""
+
+    def __init__(self, path):
+        for name in ("a", "b"):
+            (path / name).mkdir()
+            Image.fromarray(PICTURE).save(path / name / "0.png")
+        self.path = path
+
+    def both(self, transform):
+        """The batch of a DataLoader, and that of the Loader."""
+        data = torchvision.datasets.ImageFolder(self.path, transform)
+        return next(iter(torch.utils.data.DataLoader(data, 2)))[0], next(iter(Loader(data, 2)))[0]
+
+    def agree(self, transform, within=0.0):
+        wanted, got = self.both(transform)
+        assert got.dtype == wanted.dtype and got.shape == wanted.shape
+        assert float((got.double() - wanted.double()).abs().max()) <= within
+
+
+@pytest.fixture
+def folder(tmp_path):
+    return Folder(tmp_path)
+
+
+def test_functions_of_torchvisions_lists_get_pil_images(folder):
+    crop, end = tt.CenterCrop(32), tt.ToTensor()
+    for parts in (
+        [lambda image: image.convert("L").convert("RGB"), crop, end],
+        [crop, Blur(), end],
+        [crop, tt.RandomApply([Blur()], 1.0), end],
+        [crop, tt.RandomApply([Blur()], 0.0), end],
+        [crop, tt.RandomChoice([Blur()]), end],
+        [crop, tt.RandomOrder([Blur()]), tt.RandomHorizontalFlip(1.0), end],
+    ):
+        folder.agree(tt.Compose(parts), within=1e-6)
+
+
+def test_functions_of_own_lists_get_arrays_as_before(folder):
+    seen = []
+    next(iter(Loader(str(folder.path), 2, transforms=[T.CenterCrop(32), lambda image: seen.append(type(image)) or image])))
+    assert set(seen) == {np.ndarray}
+
+
+def test_a_chance_of_a_function_is_drawn_for_each_sample(folder):
+    calls = []
+    list(Loader(str(folder.path), 2, transforms=[tt.CenterCrop(8), tt.RandomApply([lambda image: calls.append(image.size) or image], 0.0)]))
+    assert calls == []
+    list(Loader(str(folder.path), 2, transforms=[tt.CenterCrop(8), tt.RandomApply([lambda image: calls.append(image.size) or image], 1.0)]))
+    assert set(calls) == {(8, 8)}
+
+
+def test_what_cannot_be_compiled_in_a_group_runs_as_torchvisions_own(folder):
+    for part in (
+        tt.RandomChoice([tt.Resize((16, 16)), tt.Resize((16, 16))]),
+        tt.RandomApply([tt.CenterCrop(24)], 1.0),
+        tt.RandomOrder([tt.CenterCrop(24), tt.CenterCrop(24)]),
+        tt.RandomAffine((30, 30), fill=(124, 116, 104)),
+    ):
+        folder.agree(tt.Compose([part, tt.ToTensor()]), within=1e-6)
+
+
+def test_functions_behind_to_tensor_get_tensors(folder):
+    crop = tt.CenterCrop(32)
+    for parts in (
+        [crop, tt.ToTensor(), tt.Lambda(lambda x: x * 2 - 1)],
+        [crop, tt.ToTensor(), lambda x: x * 2 - 1, tt.Normalize([0.1] * 3, [0.5] * 3)],
+        [crop, tt.ToTensor(), tt.Normalize([0.1] * 3, [0.5] * 3), tt.Lambda(lambda x: x.flip(0)[:2])],
+        [crop, tt.PILToTensor(), tt.Lambda(lambda x: x.float() / 255)],
+        [crop, tt.ToTensor(), tt.Lambda(lambda x: x - 1), tt.RandomHorizontalFlip(1.0)],
+    ):
+        folder.agree(tt.Compose(parts), within=1e-6)
+    parts = [T.CenterCrop(32), T.ToTensor(), T.Lambda(lambda x: x - 1), T.Normalize([0.5] * 3, [0.5] * 3)]
+    got = next(iter(Loader(str(folder.path), 2, transforms=parts)))[0]
+    plain = next(iter(Loader(str(folder.path), 2, transforms=parts[:2])))[0]
+    assert torch.allclose(got, (plain - 1.5) / 0.5, atol=1e-6)
+
+
+def test_normalize_behind_noise_changes_the_noise_too(folder):
+    parts = [tt.CenterCrop(32), tt.ToTensor(), tt.RandomErasing(1.0, scale=(1.0, 1.0), ratio=(1.0, 1.0), value="random")]
+    shifted = next(iter(Loader(str(folder.path), 2, transforms=[*parts, tt.Normalize([10.0] * 3, [1.0] * 3)], seed=3)))[0]
+    assert -12 < float(shifted.mean()) < -8
+
+
+def test_own_dtype_and_memory_format_hold_behind_a_function(folder):
+    parts = [T.CenterCrop(32), T.ToTensor(), T.Lambda(lambda x: x * 2)]
+    wanted = next(iter(Loader(str(folder.path), 2, transforms=parts)))[0]
+    for more in ({"dtype": torch.float16}, {"dtype": torch.bfloat16}, {"memory_format": torch.channels_last}):
+        got = next(iter(Loader(str(folder.path), 2, transforms=parts, **more)))[0]
+        assert got.dtype == more.get("dtype", torch.float32) and torch.allclose(got.float(), wanted, atol=0.02), more
+    halves = [T.CenterCrop(32), T.ToDtype(torch.bfloat16, scale=True), T.Lambda(lambda x: x * (2 if x.dtype == torch.bfloat16 else 0))]
+    got = next(iter(Loader(str(folder.path), 2, transforms=halves)))[0]
+    assert got.dtype == torch.bfloat16 and torch.allclose(got.float(), wanted, atol=0.02)
+    with pytest.raises(InvalidArgumentError, match=r"leave out dtype=torch\.uint8"):
+        Loader(str(folder.path), 2, transforms=parts, dtype=torch.uint8)
+
+
+def test_a_dataloader_leaves_such_lists_to_torch():
+    for parts in (
+        [tt.RandomChoice([tt.Resize((16, 16)), tt.CenterCrop(16)]), tt.ToTensor()],
+        [tt.RandomAffine(30, fill=(1, 2, 3)), tt.ToTensor()],
+        [tt.ToTensor(), tt.RandomErasing(value="random"), tt.Normalize([0.5] * 3, [0.5] * 3)],
+    ):
+        with pytest.raises(InPython):
+            compiled(tt.Compose(parts))
+
+
+def test_several_views_of_one_call_name_the_way_out(folder):
+    base = tt.Compose([tt.CenterCrop(32), tt.ToTensor()])
+    data = torchvision.datasets.ImageFolder(folder.path, lambda image: [base(image), base(image)])
+    with pytest.raises(Exception, match=r"gave 2 values for one image: views="):
+        next(iter(Loader(data, 2)))
+
+
+def test_transforms_of_weights_are_compiled(folder, capfd):
+    for weights in (torchvision.models.ResNet50_Weights.IMAGENET1K_V2, torchvision.models.segmentation.FCN_ResNet50_Weights.DEFAULT):
+        wanted, got = folder.both(weights.transforms())
+        assert got.shape == wanted.shape and float((got - wanted).abs().max()) < 0.03, weights
+    assert "runs in Python" not in capfd.readouterr().err
