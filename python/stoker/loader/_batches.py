@@ -6,18 +6,18 @@ from __future__ import annotations
 import copyreg
 import functools
 from collections import namedtuple
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import torch
 from torch.utils.dlpack import from_dlpack
 
 from stoker import _core, types
-from stoker.errors import InvalidArgumentError
+from stoker.errors import InvalidArgumentError, ShapeError
 from stoker.loader._finish import Finishing, Lists, Outputs
 from stoker.plugin._handover import AS_IT_LIES, CHANNELS_FIRST, NUMBERS, Handover
 from stoker.plugin.pytorch import dense_tensor, to_torch_type
-from stoker.tensors import tensor_list
+from stoker.tensors import TensorList, tensor_list
 
 
 def _empty(desc: tuple[int, list[int], str], image: bool, device: str | None) -> torch.Tensor:
@@ -56,7 +56,7 @@ class Batches:
 
     fields: of the NamedTuple, in order, each with the number of its output, or None where it comes from what is known of a sample. batch: the first one.
     descs: of the outputs. device: torch's name of the GPU that they are on. finishing: for outputs that are not yet what the user gets. views: outputs of which
-    the image is a list; None: it is the first output.
+    the image is a list; None: it is the first output. lists: names of images and masks that come as a list of tensors, whatever their sizes.
     """
 
     def __init__(
@@ -68,6 +68,7 @@ class Batches:
         finishing: Finishing,
         views: Sequence[int] | None,
         pin: bool = False,
+        lists: Collection[str] = (),
     ) -> None:
         self._as_tuple = batch_type(tuple(fields))._make
         self._descs, self._device, self._pin = descs, device, pin
@@ -89,7 +90,10 @@ class Batches:
         self._images = images
         self._may_change = finishing.uneven
         self._settled = {output for _, output, _ in self._finish}
-        self._lists: set[int] = set()  # other outputs of which some batch was a list
+        # Outputs of which each batch has a list, or some batch had one.
+        self._lists = {output for f, output in shown if f in lists and output not in self._settled} | (
+            images if "image" in lists else set()
+        )
         self._first = True  # no batch has been made
 
     def make(self, batch: _core.Batch, padded: Sequence[bool] | None = None, ids: Sequence[int] | None = None) -> Any:
@@ -119,11 +123,16 @@ class Batches:
 
     def _uneven(self, batch: _core.Batch, output: int) -> Any:
         """No samples, or some that differ in shape: of images an error, of targets a list."""
+        if len(batch) == 0 and output in self._lists:
+            return []
         if len(batch) == 0:
             return _empty(self._descs[output], output in self._images, self._device)
         data = tensor_list(batch, output)
         if output in self._images:
-            return dense_tensor(data)
+            if output not in self._lists:
+                return _dense(data)
+            channels_last = data.layout() == "HWC"
+            return [from_dlpack(t).movedim(-1, -3) if channels_last else from_dlpack(t) for t in data]
         samples = [from_dlpack(t) for t in data]
         if output not in self._settled:
             if not self._first and output not in self._lists and not self._may_change:
@@ -135,6 +144,13 @@ class Batches:
                 )
             self._lists.add(output)
         return samples
+
+
+def _dense(data: TensorList) -> torch.Tensor:
+    try:
+        return dense_tensor(data)
+    except ShapeError as e:
+        raise ShapeError(f"{e}; with fields={{'image': list, ...}} the images of a batch are a list, each of its own size") from None
 
 
 def _pinned(value: Any) -> Any:

@@ -15,7 +15,7 @@ FORMATS = ("XYXY", "XYWH", "CXCYWH")
 
 @dataclass(frozen=True)
 class Kind:
-    """name: one of those above. format: of boxes, one of FORMATS."""
+    """name: one of those above. format: of boxes, one of FORMATS; of images, "list" where a batch holds a list of them."""
 
     name: str = OTHER
     format: str = ""
@@ -58,7 +58,14 @@ def kinds_of(fields: Any) -> dict[str, Kind] | None:
         raise InvalidArgumentError(
             f"fields: the image is called 'image', and there is one; {', '.join(n for n in images if n != 'image')} can be a Mask, or None"
         )
-    return {**kinds, "image": Kind(IMAGE)} if "image" in kinds else kinds
+    return {**kinds, "image": Kind(IMAGE, LIST if kinds["image"].name == LIST else "")} if "image" in kinds else kinds
+
+
+def lists_of(kinds: dict[str, Kind] | None) -> set[str]:
+    """Names of the image and its masks, if the user wants the images as a list: then each keeps the size that it has."""
+    if kinds is None or "image" not in kinds or kinds["image"].format != LIST:
+        return set()
+    return {name for name, kind in kinds.items() if kind.name in (IMAGE, MASK)}
 
 
 def kind_of_value(value: Any) -> Kind | None:

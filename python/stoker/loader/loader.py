@@ -23,7 +23,7 @@ from stoker.loader._described import Listing, classes_of, object_of
 from stoker.loader._epoch import END, Epoch, call
 from stoker.loader._finish import Finishing
 from stoker.loader._hub import HubStream, HubTable, is_hub, table_of, turned, whole_of
-from stoker.loader._kinds import IMAGE, OTHER, kinds_of
+from stoker.loader._kinds import IMAGE, OTHER, kinds_of, lists_of
 from stoker.loader._known import Listed, is_stream, known
 from stoker.loader._lower import Recipe
 from stoker.loader._order import make_order
@@ -189,6 +189,11 @@ class Loader:
         self._pin = bool(pin_memory)
         self._collate = collate_fn
         self._mix: BatchTransforms | None = None
+        self._lists = lists_of(asked.kinds)
+        if self._lists and batch_transforms is not None:
+            raise InvalidArgumentError(
+                "Loader: batch_transforms are of one tensor of images, and fields={'image': list} makes a list: leave one out"
+            )
         if batch_transforms is not None:
             from stoker.loader._mix import BatchTransforms
 
@@ -334,7 +339,7 @@ class Loader:
         finishing = Finishing() if isinstance(source, Pipeline) else source.finishing
         count = len(self._run.descs)
         views = [0, *range(count - self._spec.images + 1, count)] if self._several else None
-        return Batches(fields, batch, self._run.descs, self._device, finishing, views, self._pin and _options.can_pin())
+        return Batches(fields, batch, self._run.descs, self._device, finishing, views, self._pin and _options.can_pin(), self._lists)
 
     def _dataset_facts(self, batch: Any) -> tuple[list[bool], list[int]]:
         """What the library does not know of a Dataset's samples: which are repeats, and their ids."""
