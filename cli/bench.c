@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
- * stoker bench: what these files and these cores can do, next to decoding alone by libjpeg-turbo. Slices of both alternate, and the median of their ratios is
- * reported: machines are noisy, ratios within a second are not.
+ * stoker bench: measures the rate of the usual training pipeline and compares it with only decoding the same files with libjpeg-turbo. Slices of both alternate,
+ * and the median of their ratios is reported, because a machine's speed drifts over seconds but hardly between neighbouring slices.
  *
- * A slice ends after a time, not after a number of images, so that the command takes as long as --seconds says, whatever the files are. A cost is CPU time by
- * the samples that the workers finished in it, and not by those that were delivered: some of these were made in an earlier slice. */
+ * A slice ends after a time and not after a number of images, so that the command takes as long as --seconds says. The cost of a slice is its CPU time divided by
+ * the samples that the workers finished in it. Delivered samples would be the wrong divisor: some of them were made in an earlier slice. */
 #include "ceiling.h"
 #include "output.h"
 #include "progress.h"
@@ -22,12 +22,12 @@
 
 enum { LEAST_ROUNDS = 5, MOST_ROUNDS = 101 };
 
-/* One slice's work. */
+/* The measurements of one slice. */
 struct slice {
-	int64_t images, page_faults; /* images: that were delivered, or decoded */
-	double made;                 /* that the workers finished, or images */
+	int64_t images, page_faults; /* images: delivered by the pipeline, or decoded by the ceiling */
+	double made;                 /* samples that the workers finished; for the ceiling the same as images */
 	double wall, cpu;
-	double waited; /* of threads that could run, for a core */
+	double waited; /* seconds that runnable threads waited for a core */
 };
 
 struct bench {
@@ -36,10 +36,10 @@ struct bench {
 	bool has_ceiling;
 	int64_t files;
 	struct slice ours[MOST_ROUNDS], theirs[MOST_ROUNDS];
-	double shares[MOST_ROUNDS]; /* of the ceiling, per CPU-second */
+	double shares[MOST_ROUNDS]; /* our rate as a share of the ceiling's, both per CPU-second */
 	int rounds;
 	struct progress progress;
-	struct store_look begin, end; /* of the rounds */
+	struct store_look begin, end; /* at the begin and the end of all rounds */
 };
 
 static int64_t page_faults(void)
@@ -60,7 +60,7 @@ static double samples_made(struct stk_pipeline *p)
 	return 0;
 }
 
-/* Of the process's threads: whether another one runs, is ready to or waits for a disk, and the seconds that they have waited for a core. */
+/* Returns whether another thread of the process runs, is ready to run or waits for a disk. *waited is the seconds that all threads have waited for a core. */
 static bool look_at_threads(double *waited)
 {
 	DIR *d = opendir("/proc/self/task");
@@ -91,8 +91,8 @@ static bool look_at_threads(double *waited)
 	return busy;
 }
 
-/* Waits until the pipeline has filled its slots and is idle, so that a slice measures its own work alone. Returns when it became idle. On a machine that is
- * busy with other work threads may get no time for a while: what counts is that none could use it. */
+/* Waits until the pipeline has filled its slots and is idle, so that a slice measures only its own work. Returns the time at which it became idle. Little CPU time
+ * is not enough to count as idle: on a busy machine, threads that are ready to run may get none for a while. So no thread may be ready either. */
 static double wait_idle(void)
 {
 	const struct timespec nap = {.tv_nsec = 5 * 1000 * 1000};
@@ -108,7 +108,7 @@ static double wait_idle(void)
 	}
 }
 
-/* Takes batches for so long, and at least one. */
+/* Takes batches for `seconds`, and at least one. */
 static enum stk_status take_images(struct bench *b, double seconds, int64_t *taken, struct stk_error *err)
 {
 	const double until = wall_seconds() + seconds;
@@ -116,7 +116,7 @@ static enum stk_status take_images(struct bench *b, double seconds, int64_t *tak
 	for (*taken = 0; *taken == 0 || wall_seconds() < until;) {
 		struct stk_batch *batch = NULL;
 		enum stk_status status = stk_pipeline_next(b->session.pipeline, &batch, err);
-		if (status == STK_END && ++ends < 3) /* three in a row: epochs have no batches */
+		if (status == STK_END && ++ends < 3) /* three in a row mean that epochs have no batches */
 			continue;
 		ends = 0;
 		if (status != STK_OK)
@@ -135,7 +135,7 @@ static enum stk_status run_ours(struct bench *b, double seconds, struct slice *s
 	double wall = wall_seconds(), cpu = cpu_seconds(), made = samples_made(b->session.pipeline);
 	int64_t faults = page_faults();
 	enum stk_status status = take_images(b, seconds, &slice->images, err);
-	/* A store answers while nobody works, so that waiting for idleness would give it time that is not counted. */
+	/* With a store no time may pass uncounted: its answers would keep arriving while this waits for idle workers. */
 	slice->wall = (store_look(b->session.pipeline).requests > 0 ? wall_seconds() : wait_idle()) - wall;
 	slice->cpu = cpu_seconds() - cpu;
 	slice->made = samples_made(b->session.pipeline) - made;
@@ -169,7 +169,7 @@ static int by_size(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/* The value below which a share of the n finite values lie; NaN: there are none. They are left as they are. */
+/* Returns the value below which a share of the finite values lie, or NaN if there are none. Leaves the values unchanged. */
 static double quantile(const double *values, int n, double share)
 {
 	double sorted[MOST_ROUNDS] = {0};
@@ -199,7 +199,7 @@ static double median_of(const struct slice *slices, int n, double (*value)(const
 	return median(values, n);
 }
 
-/* Half of the time goes to the warm-up of either side and to rounds of theirs. */
+/* Warms both sides up, then alternates slices of ours and theirs. With a ceiling, each side gets half of the rounds' time. */
 static enum stk_status run_rounds(struct bench *b, double seconds, bool quiet, struct stk_error *err)
 {
 	struct slice warm;
@@ -209,7 +209,7 @@ static enum stk_status run_rounds(struct bench *b, double seconds, bool quiet, s
 	progress_begin(&b->progress, "rounds", (int64_t)rounds, quiet);
 	progress_update(&b->progress, 0);
 	enum stk_status status = run_ours(b, warm_up, &warm, err);
-	if (status == STK_OK) /* what the first batch set up is done: caches are warm, and slots are there */
+	if (status == STK_OK) /* a second, short run: the first batch has allocated the slots and filled the caches */
 		status = run_ours(b, 0, &warm, err);
 	if (b->has_ceiling)
 		run_theirs(b, warm_up, &warm);
@@ -217,7 +217,7 @@ static enum stk_status run_rounds(struct bench *b, double seconds, bool quiet, s
 	const double began = wall_seconds();
 	for (b->rounds = 0; status == STK_OK && b->rounds < (int)rounds;) {
 		struct slice *ours = &b->ours[b->rounds], *theirs = &b->theirs[b->rounds];
-		if (b->rounds >= LEAST_ROUNDS && wall_seconds() - began > seconds) /* a batch takes longer than a slice should */
+		if (b->rounds >= LEAST_ROUNDS && wall_seconds() - began > seconds) /* batches take longer than slices should */
 			break;
 		status = run_ours(b, share, ours, err);
 		if (b->has_ceiling)
@@ -230,7 +230,7 @@ static enum stk_status run_rounds(struct bench *b, double seconds, bool quiet, s
 	return status;
 }
 
-/* The share of the time for which threads of ours could run that they waited for a core. */
+/* Returns the share of the time in which our threads were runnable that they spent waiting for a core. */
 static double waited_share(const struct bench *b)
 {
 	double ran = 0, waited = 0;
@@ -309,12 +309,12 @@ static int print_as_text(const struct bench *b, const char *folder)
 				100 * share, b->rounds, 100 * quantile(b->shares, b->rounds, 0.25),
 				100 * quantile(b->shares, b->rounds, 0.75));
 		if (device < 0 && share > 1)
-			puts("Over 100% is possible: Stoker has decoders of its own, and decodes a large window at the size that the resize needs; the other loop decodes it "
-			     "whole, with libjpeg-turbo.");
+			puts("Over 100% is possible: Stoker has its own decoders, and decodes a large window at the size that the resize needs; the other loop decodes "
+			     "the whole window with libjpeg-turbo.");
 	}
 	if (waited_share(b) > 0.1)
-		printf("For %.0f%% of the time in which they could run, threads waited for a core, which other processes had, or a quota of CPU time, or more threads "
-		       "than cores: with cores of its own, stoker makes more images/s at the same CPU-seconds.\n",
+		printf("Threads that could run waited for a core for %.0f%% of the time, because of other processes, a quota of CPU time, or more threads "
+		       "than cores. With cores of its own, stoker makes more images/s at the same CPU-seconds.\n",
 			100 * waited_share(b));
 	const double epoch = ours > 0 ? (double)b->files / ours : 0;
 	printf("An epoch of %" PRId64 " %s takes %.*f %s %s.\n", b->files, noun(b->files, "image", "images"),
@@ -355,10 +355,10 @@ static const struct option options[] = {OPTION_BATCH, OPTION_THREADS, OPTION_DEV
 
 const struct command command_bench = {
 	.name = "bench",
-	.summary = "what these files and these cores, or a GPU, can do, beside libjpeg-turbo alone",
+	.summary = "the rate of training batches from these files, compared with libjpeg-turbo",
 	.usage = "DIR|TAR|INDEX|s3://BUCKET/PREFIX",
 	.details =
-		"Runs the usual training pipeline over a folder of JPEGs and, in slices between, a loop that only reads and decodes windows of the same sizes with libjpeg-turbo: what a loader that decodes whole windows with it cannot exceed. Stoker's own decoder may. With --device all but reading happens on a GPU. Over tars, a bucket or an index it runs alone, and says what the store gave and what bounds it.",
+		"Runs the usual training pipeline over a folder of JPEGs. In slices between, it runs a loop that only reads the files and decodes windows of the same sizes with libjpeg-turbo. A loader that decodes whole windows with libjpeg-turbo cannot be faster than this loop; Stoker's own decoder can. With --device a GPU does everything but reading. Over tars, a bucket or an index only the pipeline runs, and the command reports the store's rate and what limits it.",
 	.example = "stoker bench /data/train --threads 4",
 	.options = options,
 	.arg = "DIR",

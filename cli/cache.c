@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * stoker cache: what a cache of objects holds, whether that is whole, and filling and emptying it. */
+ * stoker cache: lists, verifies, clears and fills a cache of objects. */
 #include "command.h"
 #include "output.h"
 #include "progress.h"
@@ -14,7 +14,7 @@
 struct visit {
 	struct progress progress;
 	int64_t seen;
-	bool prints, removed; /* removed: damaged entries are gone */
+	bool prints, removed; /* removed: damaged entries were deleted */
 	json_t *list;
 };
 
@@ -80,7 +80,8 @@ static int look(const struct settings *s, const char *what)
 	const bool lists = !strcmp(what, "list"), verifies = !strcmp(what, "verify");
 	struct stk_cache_facts facts = {.size = sizeof(facts)};
 	struct stk_error err = {0};
-	if (strcmp(s->args[1], "memory") && !source_is_there("cache", s->args[1])) /* that one is the library's */
+	if (strcmp(s->args[1], "memory") &&
+		!source_is_there("cache", s->args[1])) /* "memory" is not a path: the library knows its folder */
 		return EXIT_PROBLEM;
 	struct visit v = {.prints = !s->json, .removed = verifies, .list = lists && s->json ? json_array() : NULL};
 	enum stk_status status;
@@ -116,7 +117,7 @@ static double counter(struct stk_storage *storage, const char *name)
 	return 0;
 }
 
-/* Entries that wait to be written are bounded, and dropped if the disk is slower than the network; so wait for the disk before asking for more. */
+/* Waits until the disk has caught up. The queue of entries to be written is bounded, and entries beyond it are dropped if the disk is slower than the network. */
 static void wait_for_disk(struct stk_storage *storage, double most)
 {
 	const struct timespec nap = {.tv_nsec = 2 * 1000 * 1000};
@@ -143,7 +144,7 @@ static enum stk_status read_all(struct session *session, const struct settings *
 	return status == STK_END ? STK_OK : status;
 }
 
-/* What is read from a disk is not kept on a disk. */
+/* Refuses sources on this host: local files are not copied to a cache. */
 static int refuse_local(const char *source)
 {
 	return fail_text("cache", "warm: %s lies on this host: a cache keeps what comes over a network", source);

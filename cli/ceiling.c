@@ -22,11 +22,11 @@ struct window {
 	uint32_t x, y, w, h;
 };
 
-/* One thread's share of a run. */
+/* The work and the results of one thread. */
 struct job {
 	const struct ceiling *ceiling;
 	_Atomic int64_t *next;
-	double until, cpu; /* until: by the monotonic clock */
+	double until, cpu; /* until: a time of the monotonic clock; cpu: the thread's CPU seconds */
 	int64_t decoded;
 	pthread_t thread;
 	bool started;
@@ -60,7 +60,7 @@ static bool add_path(struct ceiling *c, const char *path)
 	return c->paths[c->count] && ++c->count;
 }
 
-/* Adds the JPEG files in a folder and those below it. Links are followed, at most as deep as DEEPEST: they may lead in circles. */
+/* Adds the JPEG files in a folder and in the folders below it. Links are followed and may lead in circles, so the depth is limited to DEEPEST. */
 static bool add_folder(struct ceiling *c, const char *folder, int depth)
 {
 	enum { DEEPEST = 32 };
@@ -101,7 +101,7 @@ void ceiling_close(struct ceiling *c)
 	*c = (struct ceiling){0};
 }
 
-/* SplitMix64: a stream of its own for each image. */
+/* Draws with SplitMix64; each image has its own state. */
 static double uniform(uint64_t *state, double low, double high)
 {
 	uint64_t z = *state += UINT64_C(0x9e3779b97f4a7c15);
@@ -135,7 +135,7 @@ static bool grow(uint8_t **buffer, size_t *capacity, size_t size)
 	return true;
 }
 
-/* Bytes of the file, or -1. */
+/* Reads a file; returns its number of bytes, or -1. */
 static int64_t read_file(struct decoder *d, const char *path)
 {
 	struct stat st;
@@ -151,7 +151,7 @@ static int64_t read_file(struct decoder *d, const char *path)
 
 static void on_error(j_common_ptr jpeg)
 {
-	struct decoder *d = (struct decoder *)jpeg; /* its first member */
+	struct decoder *d = (struct decoder *)jpeg; /* jpeg is the decoder's first member */
 	longjmp(d->failed, 1);
 }
 

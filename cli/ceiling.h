@@ -14,12 +14,13 @@ struct ceiling {
 	char **paths; /* JPEG files; owned */
 	size_t count, capacity;
 	int32_t threads;
-	int64_t next; /* number of the next image; the list is gone through again and again, each time with other windows */
+	int64_t next; /* number of the next image; it keeps growing, so that each pass over the files draws other windows */
 };
 
-/* Lists the JPEG files under a folder. False: none, or out of memory. */
+/* Lists the JPEG files under a folder. Returns false if there are none or memory is short. */
 bool ceiling_open(struct ceiling *c, const char *folder, int32_t threads);
-/* Decodes them on the threads for so many seconds, at least one on each, and waits; returns how many could be decoded. *cpu: the threads' CPU time. */
+/* Decodes files on the threads for `seconds`, at least one file on each thread, and waits for the threads. Returns the number of files that were
+ * decoded without an error; *cpu is the CPU time of the threads. */
 int64_t ceiling_run(struct ceiling *c, double seconds, double *cpu);
 void ceiling_close(struct ceiling *c);
 

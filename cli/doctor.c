@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * stoker doctor: the machine as stoker sees it, and what follows from it. */
+ * stoker doctor: reports the cores, limits, GPUs and libraries that stoker may use, and gives advice. */
 #include "command.h"
 #include "output.h"
 #include "session.h"
@@ -13,7 +13,7 @@
 
 #define MAX_ADVICE 16
 
-/* Sentences for the user; problem: something is wrong, not merely worth knowing. */
+/* Sentences for the user; `problem` marks those about faults. The others are only worth knowing. */
 struct advice {
 	struct {
 		bool problem;
@@ -64,7 +64,7 @@ static void look_at_limits(const struct stk_machine *m, struct advice *a)
 		advise(a, true, "only %" PRId64 " MiB of memory are free", m->memory_free >> 20);
 }
 
-/* What keeps this process from using the GPUs. Only the first cause is reported, since the later ones depend on it. */
+/* Reports why this process cannot use the GPUs. Reports only the first cause, because the later ones depend on it. */
 static void look_at_gpus(const struct stk_machine *m, const struct stk_cuda_info *c, struct advice *a)
 {
 	const char *shown = getenv("CUDA_VISIBLE_DEVICES");
@@ -87,7 +87,7 @@ static void look_at_gpus(const struct stk_machine *m, const struct stk_cuda_info
 			c->driver / 1000, c->driver / 10 % 100, m->cuda_needed / 1000, m->cuda_needed / 10 % 100);
 }
 
-/* cuda_archs begins with the oldest architecture that kernels were made for. GPUs newer than all of them work too: the driver compiles for them. */
+/* Checks one GPU. cuda_archs begins with the oldest architecture that kernels were built for. GPUs newer than all of them work too: the driver compiles for them. */
 static void look_at_gpu(const struct stk_machine *m, int32_t i, const struct stk_gpu_info *g, struct advice *a)
 {
 	int oldest = atoi(m->cuda_archs);
@@ -101,7 +101,7 @@ static void look_at_gpu(const struct stk_machine *m, int32_t i, const struct stk
 			(int)g->cpus_near, (int)i);
 }
 
-/* meson.build names what this build leaves out, and what it would take; the texts are separated by '|'. */
+/* Reports the parts that this build lacks. meson.build names each and how to get it, in texts separated by '|'. */
 static void look_at_build(struct advice *a)
 {
 	for (const char *text = LEFT_OUT; *text; text += strcspn(text, "|"), text += *text == '|')
@@ -165,13 +165,13 @@ struct store {
 	struct stk_error err;
 };
 
-/* Answers to few tries: a person waits for them. */
+/* Probes the store with few retries, because a person waits for the answer. */
 static bool ask_store(const struct settings *s, struct store *st)
 {
 	struct stk_storage *storage;
 	struct settings quick = *s;
 	quick.retries = 1;
-	quick.cache = quick.cache_limit = NULL; /* nothing is kept, so that no folder is made */
+	quick.cache = quick.cache_limit = NULL; /* without a cache, so that no folder is created */
 	if (!open_storage("doctor", &quick, &storage))
 		return false;
 	st->report.size = sizeof(st->report);
@@ -190,7 +190,7 @@ static void look_at_store(const struct settings *s, const struct store *st, stru
 		advise(a, true, "%s", st->err.message);
 	if (st->answers && !r->found)
 		advise(a, true,
-			"%.*s: nothing is listed there: check the name, and the endpoint (AWS_ENDPOINT_URL), which is the store's alone, without the bucket",
+			"%.*s: nothing is listed there: check the name, and the endpoint (AWS_ENDPOINT_URL), which must be the store's without the bucket",
 			uri_shown(s->storage_uri), s->storage_uri);
 	if (skewed)
 		advise(a, false,
@@ -198,7 +198,7 @@ static void look_at_store(const struct settings *s, const struct store *st, stru
 			" s %s the store's, which refuses requests that are 900 s off: set it (chrony, ntpd)",
 			r->clock_s < 0 ? -r->clock_s : r->clock_s, r->clock_s < 0 ? "ahead of" : "behind");
 	if (st->answers && !r->listed && !strncmp(s->storage_uri, "s3://", 5))
-		advise(a, false, "objects can be read, and the bucket not be listed: give files, or an index that was made elsewhere");
+		advise(a, false, "objects can be read, but the bucket cannot be listed: give files, or an index that was made elsewhere");
 	if (st->answers && r->answer_ms > 300)
 		advise(a, false,
 			"an answer takes %.0f ms: is the bucket in another region? Training needs some %.0f requests under way for each 1000 images/s",
@@ -273,7 +273,7 @@ static void print_libraries(void)
 		printf("  %-18s %s (%s)\n", library.name, library.version, library.use);
 }
 
-/* doctor --versions: for reports of faults, and to compare with what is known of the libraries. */
+/* Prints versions for bug reports and for comparison with the libraries' known vulnerabilities. */
 static int print_versions(const struct stk_machine *m, bool json)
 {
 	if (!json) {
@@ -309,7 +309,7 @@ static void print_gpus(const struct stk_machine *m, const struct stk_cuda_info *
 	if (c->driver)
 		printf("  %-18s for CUDA %d.%d\n", "driver", c->driver / 1000, c->driver / 10 % 100);
 	else
-		printf("  %-18s none\n", "driver"); /* why, is told below */
+		printf("  %-18s none\n", "driver"); /* the advice at the end says why */
 	for (int32_t i = 0; i < c->gpus; i++) {
 		struct stk_gpu_info g = {.size = sizeof(g)};
 		struct stk_error err = {0};
@@ -390,10 +390,10 @@ static const struct option options[] = {OPTION_FLAG_OF("versions", 0, versions, 
 
 const struct command command_doctor = {
 	.name = "doctor",
-	.summary = "this machine: cores, quota, limits, GPUs, libraries, and what follows",
+	.summary = "this machine: cores, quota, limits, GPUs, libraries, and advice",
 	.usage = "[--versions] [--storage URI] [--json]",
 	.details =
-		"Prints what stoker may use here and what that means for a pipeline; with --storage also whether a store can be reached, by which keys, how fast it answers, and what its clock shows. Exits with 1 when something is wrong.",
+		"Prints the cores, memory and GPUs that stoker may use, with advice for pipelines. With --storage it also reports whether a store can be reached, with which keys, how fast it answers, and how far its clock is off. Exits with 1 if something is wrong.",
 	.example = "stoker doctor",
 	.options = options,
 	.run = run_doctor,

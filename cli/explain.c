@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * stoker explain: chains, passes and slots, from the structures that are executed. */
+ * stoker explain: prints the chains, passes and slots of a pipeline from the structures that are executed. */
 #include "session.h"
 
 #include <stdio.h>

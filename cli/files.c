@@ -56,7 +56,7 @@ static bool write_all(int fd, const void *data, size_t size)
 	return true;
 }
 
-/* Creates a file of a random name, which no other process can have prepared a link at. */
+/* Creates a file with a random name, so that no other process can have placed a link there. */
 static int create_part(const char *path, mode_t mode, char **part)
 {
 	uint64_t bits = 0;
@@ -84,7 +84,7 @@ bool write_file(const char *path, const void *data, size_t size)
 	}
 	int fd = direct ? open(path, O_WRONLY | O_CLOEXEC | O_NOCTTY) : create_part(path, 0666, &part);
 	if (fd >= 0 && keeps && fchmod(fd, st.st_mode & 0777))
-		errno = 0; /* a file system without modes */
+		errno = 0; /* some file systems have no modes */
 	bool good = fd >= 0 && write_all(fd, data, size);
 	int e = errno;
 	if (fd >= 0 && close(fd) && good) {

@@ -30,7 +30,7 @@ bool file_begins(const char *path, const char *magic)
 	return found;
 }
 
-/* Takes one entry; false: the folder is not flat, or memory is short. */
+/* Adds one entry. Returns false if it is a folder, so that the folder is not flat, or if memory is short. */
 static bool take_entry(const char *folder, const char *name, struct flat_folder *f)
 {
 	struct stat st;

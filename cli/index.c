@@ -48,8 +48,9 @@ static int print_tars(const struct settings *s, const struct stk_tar_index_info 
 		return print_json(o);
 	}
 	char bytes[32];
-	printf("%s: %" PRId64 " %s in %" PRId64 " %s, %s:", s->output ? s->output : "kept beside each tar, or in the caches", info->files,
-		noun(info->files, "file", "files"), info->tars, noun(info->tars, "tar", "tars"), size_text(info->bytes, bytes));
+	printf("%s: %" PRId64 " %s in %" PRId64 " %s, %s:", s->output ? s->output : "kept next to each tar or in ~/.cache/stoker",
+		info->files, noun(info->files, "file", "files"), info->tars, noun(info->tars, "tar", "tars"),
+		size_text(info->bytes, bytes));
 	for (void *at = json_object_iter(components); at; at = json_object_iter_next(components, at)) {
 		putchar(' ');
 		print_key(json_object_iter_key(at));
@@ -132,7 +133,7 @@ static int run_index(const struct settings *s)
 	struct stk_storage *storage;
 	const bool tars = names_tar(s->args[0]);
 	if (!tars && s->arg_count > 1)
-		return fail_text("index", "several arguments are tars; \"%s\" is none", s->args[0]);
+		return fail_text("index", "all of several arguments must be tars; \"%s\" is not a tar", s->args[0]);
 	if (!open_storage("index", s, &storage))
 		return EXIT_PROBLEM;
 	const int code = tars ? index_tars(s, storage) : index_tree(s, storage);
@@ -141,15 +142,15 @@ static int run_index(const struct settings *s)
 }
 
 static const struct option options[] = {
-	OPTION_TEXT_OF("output", 'o', output, "FILE", "Where to write (default index.stoker; of tars, an index for each)."), OPTION_STORAGE,
-	OPTION_QUIET, OPTION_JSON, {0}};
+	OPTION_TEXT_OF("output", 'o', output, "FILE", "Where to write (default index.stoker; for tars, an index for each)."),
+	OPTION_STORAGE, OPTION_QUIET, OPTION_JSON, {0}};
 
 const struct command command_index = {
 	.name = "index",
 	.summary = "lists a data set once, so that later runs need not list it again",
 	.usage = "DIR|s3://BUCKET/PREFIX|TAR...",
 	.details =
-		"Writes the names of a folder of class folders, their labels and, of a bucket, their sizes. Loader takes the file as it takes the folder, readers.file as file_root or file_list. Of tars (local or not, also as \"shard-{000..127}.tar\" and \"shard-*.tar\") it finds where their files lie. With -o one file says it of all, which Loader and readers.webdataset take in their place; without, each has an index of its own, TAR.stoker beside it or in ~/.cache/stoker, which they find.",
+		"Writes the names and labels of the files in a folder of class folders, and for a bucket also their sizes. Loader accepts the index in place of the folder; readers.file accepts it as file_root or file_list. For tars (local or not, also as \"shard-{000..127}.tar\" and \"shard-*.tar\") it finds the position of each file. With -o one index covers all tars, and Loader and readers.webdataset accept it in their place. Without -o each tar gets its own index, TAR.stoker next to it or in ~/.cache/stoker, where they find it.",
 	.example = "stoker index s3://bucket/train -o train.stoker     # then Loader(\"train.stoker\", ...)",
 	.options = options,
 	.arg = "DIR",

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * stoker inspect: what is in a data set, and which files would fail. Every pixel is decoded by a pipeline that skips and counts
- * bad samples, so that the verdict is the one that training would meet. */
+ * stoker inspect: reports the contents of a data set, and the files that would fail. A pipeline decodes every pixel and skips and counts bad samples, so that
+ * the same files fail here as in training. */
 #include "files.h"
 #include "loadable.h"
 #include "output.h"
@@ -18,17 +18,17 @@
 #define HEAD_BYTES 65536
 #define MAX_HEADER (16 << 20)
 
-enum { SIZE_CLASSES = 12 }; /* by the shorter side: below 32 pixels, below 64, and so on; the last is open-ended */
+enum { SIZE_CLASSES = 12 }; /* classes of the shorter side: below 32 pixels, below 64, and so on; the last class has no upper limit */
 
-/* What was seen so far. Sizes: of `good` files. */
+/* Counts of the files so far. Sizes are those of the `good` files. */
 struct census {
 	int64_t files, good, bytes, classes, skipped;
 	int64_t jpeg, png, others, gray, four, progressive, turned, deep;
 	int64_t min_w, min_h, max_w, max_h, pixels;
-	int32_t smallest[2], largest[2]; /* width and height of the files of the fewest and most pixels */
+	int32_t smallest[2], largest[2]; /* width and height of the files with the fewest and the most pixels */
 	int64_t sizes[SIZE_CLASSES];
-	int64_t *of_class; /* good files, by label; NULL: there are no classes, or no memory to count them */
-	bool tars;         /* labels are what the samples say: of_class grows with them */
+	int64_t *of_class; /* good files of each label; NULL if there are no classes or no memory to count them */
+	bool tars;         /* labels come from the samples of tars, so that of_class grows while they are read */
 };
 
 static int size_class(int32_t shorter)
@@ -69,7 +69,7 @@ static void count_header(struct census *c, const struct stk_image_header *h, int
 	c->good++;
 }
 
-/* The i-th bad sample of the first epoch. A pipeline works ahead, so it may already list bad samples of the next epoch. */
+/* Gets the next bad sample of the first epoch from number *i on. The pipeline works ahead, so its list may also hold bad samples of the next epoch. */
 static bool bad_sample(struct stk_pipeline *p, int64_t *i, struct stk_error *e)
 {
 	while (stk_pipeline_bad_sample(p, (*i)++, e)) {
@@ -88,7 +88,7 @@ static int64_t count_bad(struct stk_pipeline *p)
 	return count;
 }
 
-/* Makes room for a label of a tar. */
+/* Grows of_class so that it has an entry for a label. */
 static bool grow_classes(struct census *census, int64_t label)
 {
 	enum { MOST = 1 << 20 };
@@ -125,7 +125,7 @@ static void count_headers(struct census *census, const struct stk_tensor_list *f
 	}
 }
 
-/* Decodes everything; returns STK_OK when an epoch came to its end, with bad samples or not. */
+/* Decodes one epoch. Returns STK_OK at the end of the epoch, also if there were bad samples. */
 static enum stk_status decode_all(struct stk_pipeline *p, bool quiet, struct census *census, struct stk_error *err)
 {
 	struct progress progress;
@@ -148,7 +148,7 @@ static enum stk_status decode_all(struct stk_pipeline *p, bool quiet, struct cen
 	return status == STK_END ? STK_OK : status;
 }
 
-/* A class's name, or its number in tars. */
+/* Returns the name of a class, or for tars the number of the label as text. */
 static const char *class_name(struct stk_pipeline *p, const struct census *c, int64_t i, char number[24])
 {
 	if (!c->tars)
@@ -157,7 +157,7 @@ static const char *class_name(struct stk_pipeline *p, const struct census *c, in
 	return number;
 }
 
-/* In tars, a label that no sample has is not a class. */
+/* Returns whether label i is a class. In tars, a label that no sample has is not one. */
 static bool is_class(const struct census *c, int64_t i)
 {
 	return !c->tars || c->of_class[i];
@@ -255,7 +255,7 @@ static void print_bar(int64_t count, int64_t most)
 	putchar('\n');
 }
 
-/* Prints how many files each class has; where there are many classes, only the smallest and the largest. */
+/* Prints how many files each class has; if there are many classes, only the smallest and the largest. */
 static void print_classes(struct stk_pipeline *p, const struct census *c)
 {
 	enum { SHOWN = 20 };
@@ -409,7 +409,7 @@ static enum stk_status read_header(const char *path, int64_t *bytes, struct stk_
 	return status;
 }
 
-/* One file on this machine: its header first, in words. */
+/* Inspects one local file: prints its header, then decodes it. */
 static int inspect_file(const char *path, bool json)
 {
 	struct stk_image_header h = {.size = sizeof(h)};
@@ -449,7 +449,7 @@ const struct command command_inspect = {
 	.summary = "what is in a data set, and which files would fail, and why",
 	.usage = "DIR|FILE|TAR|INDEX|s3://BUCKET/PREFIX|nuscenes ROOT",
 	.details =
-		"Reads and decodes every image, as training would, and names each that fails. Exits with 1 when one does, or when Loader would refuse the folder, as for a class folder without images. DIR holds a folder for each class, the images themselves, or tars in WebDataset's format; of these, and of an index (stoker index), each sample is one. `nuscenes ROOT` counts what NuScenes' tables below ROOT name, and says which files are not there.",
+		"Reads and decodes every image, as training would, and names each that fails. Exits with 1 if one fails, or if Loader would refuse the folder, for example because of a class folder without images. DIR holds a folder for each class, the images themselves, or tars in WebDataset's format; an index (stoker index) is accepted too. `nuscenes ROOT` counts the scenes, objects and files in NuScenes' tables below ROOT, and names the files that are missing.",
 	.example = "stoker inspect /data/train --json > report.json",
 	.options = options,
 	.arg = "DIR",

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * stoker inspect nuscenes ROOT: what is in a data set of NuScenes, by its tables, and which files are not there. */
+ * stoker inspect nuscenes ROOT: counts the contents of a NuScenes data set from its tables, and names the files that are missing. */
 #include "command.h"
 #include "output.h"
 
@@ -14,10 +14,10 @@ enum { CLASSES = 10, CAMERAS = 6, FILES = CAMERAS + 1, NAMED = 20, PATH = 4200 }
 
 struct nuscenes_census {
 	struct stk_nuscenes_info info;
-	int64_t of_class[CLASSES + 1]; /* the last: of none */
+	int64_t of_class[CLASSES + 1]; /* the last entry counts objects without a class */
 	int64_t files[FILES], missing[FILES], missing_in_all;
-	int64_t shortest, longest; /* samples of a scene */
-	double seconds;            /* from the first to the last sample of each scene, summed */
+	int64_t shortest, longest; /* number of samples of the shortest and the longest scene */
+	double seconds;            /* sum over the scenes of the time from the first to the last sample */
 	char named[NAMED][PATH];
 };
 
@@ -26,7 +26,7 @@ static const char *file_name(const struct stk_nuscenes_view *v, int32_t k)
 	return k < CAMERAS ? stk_nuscenes_camera(v, k) : "LIDAR_TOP";
 }
 
-/* A scalar, or an array of at most `capacity` bytes; how many elements it has, or -1. */
+/* Copies a field, a scalar or an array of at most `capacity` bytes, to `out`. Returns its number of elements, or -1 on an error. */
 static int64_t take(const struct stk_nuscenes_view *v, int64_t sample, const char *field, void *out, size_t capacity, struct stk_error *err)
 {
 	struct stk_desc desc;
@@ -124,7 +124,7 @@ static json_t *as_json(const struct nuscenes_census *c, const struct stk_nuscene
 	return object;
 }
 
-/* found: what is printed as JSON is added to it; NULL: text is printed. */
+/* Inspects one version. Adds the results to `found`, or prints text if it is NULL. */
 static int inspect_version(const char *root, const char *version, json_t *found)
 {
 	const struct stk_nuscenes_options o = {.size = sizeof o, .root = root, .version = version};
@@ -146,7 +146,7 @@ static int inspect_version(const char *root, const char *version, json_t *found)
 	return code;
 }
 
-/* One document: the version, or {"versions": [...]} of several. */
+/* Prints one JSON document: the version itself, or {"versions": [...]} if there are several. */
 static int print_found(json_t *found, int code)
 {
 	json_t *o = json_array_size(found) == 1 ? json_incref(json_array_get(found, 0)) : json_object();
@@ -156,7 +156,7 @@ static int print_found(json_t *found, int code)
 	return printed ? printed : code;
 }
 
-/* Folders of ROOT that hold tables: those that have sample_data.json. */
+/* Returns whether a folder of ROOT holds tables, that is, has sample_data.json. */
 static bool holds_tables(const char *root, const char *name)
 {
 	char path[4096];

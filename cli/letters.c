@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-/* Each letter's rows from the top, a row as one octal digit. */
+/* Each character is followed by its five rows from the top, one octal digit for each row. */
 static const char letters[] = " 00000.00002,00024-00700_00007/11244:02020+02720(12221)42224=07070?71202"
 			      "075557126227271747371717455711574717674757771122875757975717A25755B65656"
 			      "C34443D65556E74647F74644G34553H55755I72227J11152K55655L44447M57755N65555"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Letters of 3 x 5 dots, for captions. Small letters look like capitals. */
+ * A font of 3 x 5 dots for captions. Small letters look like capitals. */
 #ifndef STOKER_CLI_LETTERS_H
 #define STOKER_CLI_LETTERS_H
 
@@ -8,7 +8,7 @@
 
 enum { LETTER_WIDTH = 3, LETTER_HEIGHT = 5 };
 
-/* Whether a dot of a letter is set; a question mark stands for what has none. */
+/* Returns whether a dot of a letter is set. Characters that the font lacks look like a question mark. */
 bool letter_dot(char letter, int x, int y);
 
 #endif

@@ -7,18 +7,18 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_CLASSES = 5000 }; /* among which those at fault are searched for: each step lists the folder again */
+enum { MOST_CLASSES = 5000 }; /* with more classes, those at fault are not searched for, because each step lists the folder again */
 
 struct search {
 	struct loadable *found;
 	struct session *session;
 	const char *source;
-	char **globs; /* that match one class each, in order */
+	char **globs; /* one for each class, in order */
 	struct stk_pipeline *pipeline;
 	struct stk_error err;
 };
 
-/* Endings that torchvision's ImageFolder takes, of images that this build decodes: IMAGE_ENDINGS of Loader. */
+/* Lists those of torchvision's ImageFolder endings that this build can decode. Loader's IMAGE_ENDINGS has the same list. */
 static size_t image_filters(const char *filters[])
 {
 	static const char *const all[] = {"*.jpg", "*.jpeg", "*.png", "*.ppm", "*.bmp", "*.pgm", "*.tif", "*.tiff", "*.webp"};
@@ -30,7 +30,7 @@ static size_t image_filters(const char *filters[])
 	return n;
 }
 
-/* Lists `count` classes from `first` on, or all of the source where count is 0. */
+/* Lists `count` classes from `first` on, or the whole source if count is 0. Returns false and sets s->err if Loader would refuse them. */
 static bool list(struct search *s, int64_t first, int64_t count)
 {
 	const char *filters[16];
@@ -60,7 +60,7 @@ static bool list(struct search *s, int64_t first, int64_t count)
 	return status == STK_OK;
 }
 
-/* Keeps the error, without the operator that the user did not write. */
+/* Keeps the error message once, without the operator's name at its end: the user did not write that operator. */
 static void keep_problem(struct search *s)
 {
 	char *text = s->err.message;
@@ -74,7 +74,7 @@ static void keep_problem(struct search *s)
 	snprintf(s->found->problems[s->found->count++], sizeof(*s->found->problems), "%s", text);
 }
 
-/* Finds the classes at fault by halves. */
+/* Finds the classes at fault by bisection. */
 static void find_problems(struct search *s, int64_t first, int64_t count)
 {
 	if (s->found->count == LOADABLE_PROBLEMS || list(s, first, count))
@@ -87,7 +87,7 @@ static void find_problems(struct search *s, int64_t first, int64_t count)
 	find_problems(s, first + count / 2, count - count / 2);
 }
 
-/* A glob that matches one name. */
+/* Returns a glob that matches exactly this name. */
 static char *glob_of(const char *name)
 {
 	char *glob = name ? malloc(2 * strlen(name) + 1) : NULL, *end = glob;

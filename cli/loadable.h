@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What Loader would make of a folder, a prefix or an index of class folders, which it lists as torchvision's ImageFolder does. */
+ * Finds out whether Loader would accept a folder, a prefix or an index of class folders. Loader lists them as torchvision's ImageFolder does. */
 #ifndef STOKER_CLI_LOADABLE_H
 #define STOKER_CLI_LOADABLE_H
 
@@ -9,14 +9,14 @@
 enum { LOADABLE_PROBLEMS = 20 };
 
 struct loadable {
-	bool asked;        /* the source is one that Loader lists */
-	int64_t files;     /* that Loader reads; -1: it refuses the source */
-	char skipped[512]; /* what it does not take, in words */
-	int32_t count;     /* problems for which it refuses the source; at LOADABLE_PROBLEMS there may be more */
+	bool asked;        /* the source has class folders, so that the fields below are set */
+	int64_t files;     /* number of files that Loader reads; -1: it refuses the source */
+	char skipped[512]; /* a sentence about the files that Loader leaves out */
+	int32_t count;     /* reasons why Loader refuses the source; if there are LOADABLE_PROBLEMS, there may be more */
 	char problems[LOADABLE_PROBLEMS][1024];
 };
 
-/* Lists the session's source once more, by Loader's rules, and if that fails, parts of its classes, to find all of them at fault. */
+/* Lists the session's source again by Loader's rules. If that fails, lists smaller and smaller groups of classes to find each class that is at fault. */
 void loadable_look(struct loadable *l, struct session *session, const char *source);
 
 #endif

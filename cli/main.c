@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * stoker: looks at data sets, pipelines and machines. This file knows the commands by their table and nothing of what they do. */
+ * stoker: looks at data sets, pipelines and machines. This file only finds the command in a table and runs it. */
 #include "command.h"
 
 #include <stdio.h>
@@ -18,18 +18,19 @@ static void print_help(FILE *to)
 	for (size_t i = 0; i < command_count; i++)
 		print_wrapped(to, commands[i]->summary, fprintf(to, "  %-10s ", commands[i]->name), 13);
 	fputc('\n', to);
-	print_wrapped(to, "`stoker COMMAND --help` tells more; every command takes --json. `stoker --version` prints the version.", 0, 0);
+	print_wrapped(to,
+		"`stoker COMMAND --help` describes a command; every command accepts --json. `stoker --version` prints the version.", 0, 0);
 	fputs("\nexit codes:\n", to);
 	for (int i = 0; i < 3; i++)
 		print_wrapped(to, codes[i], fprintf(to, "  %d  ", i), 5);
 	fputs("\nexample:\n  stoker inspect /data/train     # what is in a data set, and which files would fail\n", to);
 }
 
-/* The command that was meant, or NULL. */
+/* Returns the command that the user probably meant, or NULL. */
 static const struct command *nearest_command(const char *name)
 {
 	const struct command *nearest = NULL;
-	size_t least = 3; /* at this distance it is another word */
+	size_t least = 3; /* names that differ in three letters or more are different words */
 	for (size_t i = 0; i < command_count; i++) {
 		size_t apart = letters_apart(name, commands[i]->name);
 		if (apart < least && apart < strlen(name)) {
@@ -97,7 +98,7 @@ int main(int argc, char **argv)
 	if (parse_settings(command, argc - 2, (const char *const *)argv + 2, args, &settings, &code))
 		code = command->run(&settings);
 	free(args);
-	if (fflush(stdout) || ferror(stdout)) /* a full disk or a closed pipe behind --json must not look like success */
+	if (fflush(stdout) || ferror(stdout)) /* output that was lost to a full disk or a closed pipe must not look like success */
 		return EXIT_PROBLEM;
 	return code;
 }

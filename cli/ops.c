@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * stoker ops: the operators and their arguments, from the tables that the library runs on. */
+ * stoker ops: prints the operators and their arguments from the tables that the library uses. */
 #include "command.h"
 #include "output.h"
 
@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Ranges of other types (names of filters, ...) say nothing to a reader. */
+/* Returns whether an argument is a number. Only numbers have ranges that are worth printing. */
 static bool is_number(const struct stk_arg_info *arg)
 {
 	return arg->kind == STK_ARG_INT || arg->kind == STK_ARG_FLOAT || arg->kind == STK_ARG_INTS || arg->kind == STK_ARG_FLOATS;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Options by table: parsing, and the help made from the same table. */
+ * Parses options and prints help, both from a command's table of options. */
 #include "command.h"
 
 #include <ctype.h>
@@ -14,7 +14,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-enum { DIGITS = 16 }; /* of a limit, so that it is written out */
+enum { DIGITS = 16 }; /* prints limits in full instead of with an exponent */
 
 int usage_error(const struct command *command, const char *fmt, ...)
 {
@@ -48,7 +48,7 @@ size_t letters_apart(const char *a, const char *b)
 	return row[n];
 }
 
-/* Finds "--name", "--name=value" or "-n"; *value is what stands behind '=', or NULL. */
+/* Finds the option for "--name", "--name=value" or "-n"; *value is the text after '=', or NULL. */
 static const struct option *find_option(const struct command *command, const char *arg, const char **value)
 {
 	*value = NULL;
@@ -71,7 +71,7 @@ static const struct option *find_option(const struct command *command, const cha
 	return NULL;
 }
 
-/* strtod takes blanks before a number, and hexadecimal ones. */
+/* Returns whether text looks like a decimal number. strtod would also accept leading blanks and hexadecimal numbers. */
 static bool is_decimal(const char *text)
 {
 	return !isspace((unsigned char)text[0]) && !strpbrk(text, "xX");
@@ -98,7 +98,7 @@ static int no_option(const struct command *command, const char *arg)
 	const struct option *meant = NULL;
 	const int length = (int)strcspn(arg, "=");
 	char name[32] = "";
-	size_t least = 3; /* at this distance it is another word */
+	size_t least = 3; /* names that differ in three letters or more are different words */
 	snprintf(name, sizeof(name), "%.*s", length, arg + strspn(arg, "-"));
 	name[strcspn(name, "=")] = '\0';
 	for (const struct option *o = command->options; o->name; o++) {
@@ -114,7 +114,7 @@ static int no_option(const struct command *command, const char *arg)
 	return usage_error(command, "no option %.*s", length, arg);
 }
 
-/* Takes one option at argv[*i] and its value; *i moves on past the value. */
+/* Reads the option at argv[*i] and its value; moves *i to the last argument that was used. */
 static int take_option(const struct command *command, int argc, const char *const *argv, int *i, struct settings *out)
 {
 	const char *arg = argv[*i], *value;
@@ -143,7 +143,7 @@ static int take_option(const struct command *command, int argc, const char *cons
 	return EXIT_FINE;
 }
 
-/* What a table of options cannot say: texts that have a form, and options that go together. */
+/* Checks rules that the table cannot express: the form of texts, and options that depend on each other. */
 static int check_values(const struct command *command, const struct settings *s)
 {
 	int32_t device_id;
@@ -151,7 +151,7 @@ static int check_values(const struct command *command, const struct settings *s)
 		return usage_error(command, "--device is the number of a GPU, cuda, cuda:N or cpu, not \"%s\"", s->device);
 	if (s->cache_limit && bytes_of(s->cache_limit) < 0)
 		return usage_error(
-			command, "--cache-limit takes a size below 1000TB with its unit, as 200GB or 1.5TiB, not \"%s\"", s->cache_limit);
+			command, "--cache-limit is a size below 1000TB with its unit, as 200GB or 1.5TiB, not \"%s\"", s->cache_limit);
 	if (s->cache_limit && !s->cache)
 		return usage_error(command, "--cache-limit goes with --cache DIR");
 	if (s->endpoint && strncmp(s->endpoint, "http://", 7) && strncmp(s->endpoint, "https://", 8))
@@ -193,7 +193,7 @@ bool parse_settings(const struct command *command, int argc, const char *const *
 	return *code == EXIT_FINE;
 }
 
-/* Columns that help may fill: those of the terminal, as far as lines are read with ease; 80 where nobody says. */
+/* Returns the width of help: the terminal's, limited to 40 to 120 columns for readability, or 80 if it is unknown. */
 static int help_width(void)
 {
 	enum { NARROWEST = 40, USUAL = 80, WIDEST = 120 };
@@ -206,7 +206,7 @@ static int help_width(void)
 	return (int)(columns < NARROWEST ? NARROWEST : columns > WIDEST ? WIDEST : columns);
 }
 
-/* Characters of n bytes of UTF-8. */
+/* Returns the number of characters in n bytes of UTF-8. */
 static int shown(const char *text, size_t n)
 {
 	int count = 0;
@@ -215,7 +215,7 @@ static int shown(const char *text, size_t n)
 	return count;
 }
 
-/* Prints a line, broken between words; `at` is the column where the cursor stands, and `indent` where the following lines begin. */
+/* Prints a line, broken between words. `at` is the column of the cursor, `indent` the column at which the following lines begin. */
 static void print_line(FILE *to, const char *line, size_t length, int at, int indent, int width)
 {
 	bool first = true;
@@ -246,8 +246,7 @@ void print_wrapped(FILE *to, const char *text, int at, int indent)
 	const int width = help_width();
 	for (bool more = true; more; at = 0) {
 		const size_t length = strcspn(text, "\n");
-		const size_t name =
-			strcspn(text, " "); /* "warm    reads ...": a word and what it means, which stays in a column of its own */
+		const size_t name = strcspn(text, " "); /* of "warm    reads ...": its meaning keeps its own column */
 		const size_t gap = name < length ? strspn(text + name, " ") : 0;
 		print_line(to, text, length, at, gap > 1 ? (int)(name + gap) : indent, width);
 		more = text[length] == '\n';

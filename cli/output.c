@@ -8,10 +8,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* jansson takes UTF-8 alone. Until print_json writes them, bytes that are none stand as ESCAPE and two digits, and so does ESCAPE itself. */
+/* jansson accepts only UTF-8. So other bytes, and ESCAPE itself, are stored as ESCAPE and two hex digits until print_json writes them. */
 #define ESCAPE '\1'
 
-/* Bytes of the UTF-8 sequence that text begins with; 0: it begins with none. */
+/* Returns the number of bytes of the UTF-8 sequence at the beginning of text; 0 if it is not valid. */
 static size_t sequence(const char *text)
 {
 	const unsigned char *t = (const unsigned char *)text;
@@ -24,12 +24,12 @@ static size_t sequence(const char *text)
 		if ((t[i] & 0xc0) != 0x80)
 			return 0;
 	}
-	const bool longer = (t[0] == 0xe0 && t[1] < 0xa0) || (t[0] == 0xf0 && t[1] < 0x90);    /* than it need be */
-	const bool outside = (t[0] == 0xed && t[1] >= 0xa0) || (t[0] == 0xf4 && t[1] >= 0x90); /* surrogates, and beyond Unicode */
+	const bool longer = (t[0] == 0xe0 && t[1] < 0xa0) || (t[0] == 0xf0 && t[1] < 0x90);    /* a shorter sequence exists */
+	const bool outside = (t[0] == 0xed && t[1] >= 0xa0) || (t[0] == 0xf4 && t[1] >= 0x90); /* surrogates, or above Unicode's range */
 	return longer || outside ? 0 : n;
 }
 
-/* Freed with free; NULL: out of memory. */
+/* Returns a copy of text with escapes, to be freed with free; NULL if memory is short. */
 static char *escape(const char *text)
 {
 	char *out = malloc(3 * strlen(text) + 1), *end = out;
@@ -99,10 +99,10 @@ void print_key(const char *key)
 	}
 }
 
-/* Prints a dump, of which escapes become the bytes that they stand for. */
+/* Prints jansson's text; each escaped byte 0xNN is printed as \udcNN, or as \u0001 for ESCAPE itself. */
 static void print_dump(const char *dump)
 {
-	static const char mark[] = "\\u0001"; /* how a dump writes ESCAPE */
+	static const char mark[] = "\\u0001"; /* jansson's text for ESCAPE */
 	const size_t n = sizeof(mark) - 1;
 	for (const char *at = dump; *at;) {
 		const size_t plain = strcspn(at, "\\");
@@ -110,7 +110,8 @@ static void print_dump(const char *dump)
 		at += plain;
 		if (!*at)
 			break;
-		if (strncmp(at, mark, n)) { /* another escape: what follows the backslash is no beginning of one */
+		if (strncmp(at, mark,
+			    n)) { /* another escape: skip both characters, so that "\\\\" is not taken for the beginning of an escape */
 			fwrite(at, 1, 2, stdout);
 			at += 2;
 		} else if (!strncmp(at + n, "01", 2)) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * JSON on stdout, with keys in the order in which they were put. A value that could not be made (out of memory) makes print_json fail. */
+ * JSON on stdout. Keys are printed in the order in which they were added. If memory ran out for a value, print_json fails. */
 #ifndef STOKER_CLI_OUTPUT_H
 #define STOKER_CLI_OUTPUT_H
 
@@ -8,18 +8,18 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* A byte 0xNN of names that are no UTF-8 is printed as \udcNN, which os.fsencode of what Python's json.loads gives makes that byte again. Keys may be such
- * names, too. */
+/* A byte 0xNN that is not part of valid UTF-8 is printed as \udcNN. Python's json.loads followed by os.fsencode turns that into the same byte again. Keys are
+ * printed in the same way. */
 json_t *text_json(const char *value);
 void put_text(json_t *object, const char *key, const char *value);
 void put_int(json_t *object, const char *key, int64_t value);
-void put_real(json_t *object, const char *key, double value); /* not finite: null */
+void put_real(json_t *object, const char *key, double value); /* null if the value is not finite */
 void put_bool(json_t *object, const char *key, bool value);
 
-/* Prints a key of an object as text, in the bytes that it was put with. */
+/* Prints a key of an object as text, with the bytes that it had when it was added. */
 void print_key(const char *key);
 
-/* Prints and frees; returns an enum exit_code. */
+/* Prints a value and frees it; returns an enum exit_code. */
 int print_json(json_t *value);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * stoker pack: a folder of class folders as tars. */
+ * stoker pack: writes a folder of class folders as tars. */
 #include "command.h"
 #include "output.h"
 #include "progress.h"
@@ -67,8 +67,8 @@ static int run_pack(const struct settings *s)
 
 static const struct option options[] = {OPTION_TEXT_OF("output", 'o', output, "DIR", "Where the tars go; made if it is not there."),
 	OPTION_TEXT_OF("shard-size", 's', shard_size, "SIZE", "Size limit of a tar: 256MB (the default), 1GiB."),
-	OPTION_INT_OF("seed", 0, seed, 1, 9007199254740992.0,
-		"Put the samples into an order drawn by it, for readers that shuffle whole tars alone."),
+	OPTION_INT_OF(
+		"seed", 0, seed, 1, 9007199254740992.0, "Shuffle the samples with this seed, for readers that shuffle only whole tars."),
 	OPTION_THREADS, OPTION_STORAGE, OPTION_QUIET, OPTION_JSON, {0}};
 
 const struct command command_pack = {
@@ -76,7 +76,7 @@ const struct command command_pack = {
 	.summary = "packs a folder of class folders as tars, in WebDataset's format",
 	.usage = "DIR|s3://BUCKET/PREFIX -o DIR",
 	.details =
-		"Writes shards-000000.tar and so on, with their indexes, and classes.txt. A sample is an image as it is, its label (NAME.cls) and the files next to it that have its name. The same folder gives the same bytes; what was cut short goes on with the tars that are missing. Upload the folder as it is.",
+		"Writes shards-000000.tar and so on, with their indexes, and classes.txt. A sample is the unchanged image, its label (NAME.cls) and the files next to it that have its name. The same folder gives the same bytes. If the command was interrupted, start it again: it writes the tars that are missing. Upload the folder as it is.",
 	.example = "stoker pack data/train -o packed --shard-size 256MB     # then Loader(\"packed/shards-*.tar\", ...)",
 	.options = options,
 	.arg = "DIR",

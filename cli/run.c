@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * stoker run: a pipeline from its JSON, without Python. */
+ * stoker run: runs a pipeline from its JSON, without Python. */
 #include "output.h"
 #include "progress.h"
 #include "session.h"
@@ -13,7 +13,7 @@ struct totals {
 	double wall, cpu;
 };
 
-/* FNV-1a over the samples in order: tells whether two runs made the same numbers. */
+/* FNV-1a over the samples in order; shows whether two runs gave the same numbers. */
 static uint64_t hash_bytes(uint64_t hash, const void *data, int64_t size)
 {
 	const uint8_t *bytes = data;
@@ -51,7 +51,7 @@ static enum stk_status count_batch(struct stk_batch *batch, bool checksum, struc
 	return status;
 }
 
-/* Runs until the wanted epochs or steps are done. */
+/* Runs until s->epochs or s->steps are done. */
 static enum stk_status run_batches(struct session *session, const struct settings *s, struct totals *totals, struct stk_error *err)
 {
 	int64_t epochs = s->epochs ? s->epochs : 1;
@@ -59,7 +59,7 @@ static enum stk_status run_batches(struct session *session, const struct setting
 	struct progress progress;
 	enum stk_status status = STK_OK;
 	int64_t total = s->steps;
-	bool wraps = false; /* such a reader never says STK_END */
+	bool wraps = false; /* the reader starts the next epoch by itself, without STK_END */
 	if (stk_pipeline_readers(session->pipeline) > 0 && stk_pipeline_reader_meta(session->pipeline, NULL, &meta, err) == STK_OK) {
 		total = total ? total : meta.steps * epochs;
 		wraps = meta.wraps;
@@ -140,7 +140,7 @@ const struct command command_run = {
 	.summary = "run a pipeline from its JSON and count what comes out",
 	.usage = "PIPELINE.json|DIR",
 	.details =
-		"Runs a pipeline that Pipeline.serialize or stk_graph_serialize wrote. The checksum is the same for every number of threads, with and without fusion, on the cores and on a GPU, on every machine.",
+		"Runs a pipeline that Pipeline.serialize or stk_graph_serialize wrote. The checksum does not depend on the number of threads, fusion, the device (cores or GPU) or the machine.",
 	.example = "stoker run pipeline.json --batch 256 --checksum",
 	.options = options,
 	.arg = "PIPELINE.json",

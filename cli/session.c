@@ -25,7 +25,7 @@ static void print_log(void *user, enum stk_log_level level, const char *text)
 		fprintf(stderr, "stoker: %s\n", text);
 }
 
-/* In a store, a name that ends like an image's is one object; any other is the prefix of many. */
+/* Returns whether a URI is a prefix of many objects. A URI that ends like an image's name is one object. */
 static bool is_prefix(const char *uri)
 {
 	return !stk_image_named(uri) && strstr(uri, "://");
@@ -110,7 +110,7 @@ static enum stk_status add(
 	return add_at(g, op, STK_DEVICE_ANY, value, args, n, err);
 }
 
-/* What a reader gives for a sample. Samples of tars may have no label: then it is a 0. */
+/* The outputs of a reader. If the samples of tars have no label, the label is a constant 0. */
 struct sample_nodes {
 	struct stk_node file, label;
 };
@@ -164,14 +164,15 @@ bool is_pipeline(const char *path)
 	return ends_with(path, ".json");
 }
 
-/* A text file that lists objects: a path a line, or a path and a label. */
+/* Returns whether the source is a text file that lists objects: on each line a path, or a path and a label. */
 static bool is_list(const char *source)
 {
 	struct stat st;
 	return !is_tree(source) && !is_pipeline(source) && !stk_image_named(source) && stat(source, &st) == 0 && S_ISREG(st.st_mode);
 }
 
-/* The lines of a text as paths, in place; NULL: a line holds more than one word, as where labels follow, or memory is short. Freed with free. */
+/* Splits a text into lines in place and returns them as paths, to be freed with free. Returns NULL if a line has more than one word, for example a path and a
+ * label, or if memory is short. */
 static const char **single_words(char *text, size_t *count)
 {
 	size_t n = 0, lines = 1;
@@ -215,7 +216,7 @@ static enum stk_status add_list(struct stk_graph *g, const char *source, struct 
 	return status;
 }
 
-/* augment: the first image alone, again and again. */
+/* Adds the reader for the source. With `augment` it repeats only the first image. */
 static enum stk_status add_reader(struct stk_graph *g, struct session *session, const char *source, bool train, bool augment,
 	struct sample_nodes *out, struct stk_error *err)
 {
@@ -239,8 +240,8 @@ static enum stk_status add_reader(struct stk_graph *g, struct session *session, 
 	return status;
 }
 
-/* Adds what the training graph drew as outputs: the file's shape, the window's anchor and shape (drawn once more, with the decoder's seed), the
- * flip. */
+/* Adds outputs for the captions: the file's shape, the window's anchor and shape, and the flip. The window is drawn a second time with the decoder's seed,
+ * which gives the same numbers. */
 static enum stk_status add_draws(
 	struct stk_graph *g, struct stk_node file, struct stk_node coin, const struct stk_arg *seed, struct stk_error *err)
 {
@@ -255,7 +256,7 @@ static enum stk_status add_draws(
 	return status;
 }
 
-/* Decoded, transformed and delivered on the GPU where the pipeline has one. */
+/* Builds the training graph. If the pipeline has a GPU, it decodes and transforms there, and delivers batches there. */
 static enum stk_status build_train_graph(
 	struct stk_graph *g, struct session *session, const char *source, bool view, const struct settings *s, struct stk_error *err)
 {
@@ -287,7 +288,7 @@ static enum stk_status build_train_graph(
 	return status;
 }
 
-/* The files' bytes are an output too, so that their headers can be inspected. */
+/* Builds the graph of GRAPH_DECODE_CHECK. The files' bytes are an output too, so that the caller can inspect their headers. */
 static enum stk_status build_check_graph(struct stk_graph *g, struct session *session, const char *source, struct stk_error *err)
 {
 	const int64_t stamp[2] = {16, 16};
@@ -374,7 +375,7 @@ bool open_session(struct session *session, const char *command, const char *sour
 					: kind == GRAPH_DECODE_CHECK ? 32
 								     : 128),
 		.device_id = session->device_id,
-		.max_batches = kind == GRAPH_VIEW ? 1 : 0, /* it is the only one that is looked at */
+		.max_batches = kind == GRAPH_VIEW ? 1 : 0, /* view draws only the first batch */
 		.seed = (uint64_t)s->seed,
 		.storage = session->storage,
 		.listed = on_entries,

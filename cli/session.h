@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What several commands need: a context that logs to stderr, the graph that training on photographs uses, graphs from files, and a pipeline over
- * one of them. All calls belong to one thread. */
+ * The part that several commands share: a context that logs to stderr, and a pipeline over a source, either with the standard graph for training on photographs
+ * or with a graph from a file. Call all functions from one thread. */
 #ifndef STOKER_CLI_SESSION_H
 #define STOKER_CLI_SESSION_H
 
@@ -12,44 +12,46 @@ struct session {
 	struct stk_context *ctx;
 	struct stk_storage *storage; /* NULL: the context's */
 	struct stk_pipeline *pipeline;
-	int32_t device_id;      /* of the GPU it runs on; -1: the cores alone */
-	double mean[3], std[3]; /* that the standard graph normalises with, in units of 0..255 */
+	int32_t device_id;      /* of the GPU that the pipeline runs on; -1: only cores */
+	double mean[3], std[3]; /* the standard graph normalises with these, in units of 0..255 */
 	bool standard;          /* the graph is the standard one */
 	bool flat;              /* the source is a folder that holds the images itself */
 	bool tars, labels;      /* the source is tars; their samples have labels (cls) */
 	size_t skipped;         /* files of that folder that are not images */
 };
 
-/* What the standard graph ends in. */
+/* The variants of the standard graph, by their outputs. */
 enum graph_kind {
 	GRAPH_TRAIN, /* random crop, 224 x 224, random flip, normalised float CHW */
-	GRAPH_VIEW, /* the same, and behind image and label what was drawn: the file's shape, the window's anchor and shape, the flip. Bad samples are skipped */
-	GRAPH_BYTES,       /* the files' bytes and labels, in order */
+	GRAPH_VIEW,  /* the same, then the file's shape, the anchor and shape of the drawn window, and the flip. Bad samples are skipped */
+	GRAPH_BYTES, /* the files' bytes and labels, in order */
 	GRAPH_DECODE_CHECK /* every pixel decoded, in order, shrunk to a stamp; labels; the files' bytes. Bad samples are skipped and counted */
 };
 
-/* Opens DIR (a folder of classes, tars, or one image) with the standard graph of that kind, or a pipeline's JSON. Prints what went wrong and returns
- * false; close_session is to be called in either case. */
+/* Opens a source (a folder of classes, tars, or one image) with the standard graph of that kind, or the JSON of a pipeline. On an error, prints it and
+ * returns false. Call close_session in either case. */
 bool open_session(struct session *session, const char *command, const char *source, enum graph_kind kind, const struct settings *s);
 void close_session(struct session *session);
 
-/* A storage from the options, NULL where none of them is given. Prints what is wrong with them and returns false. */
+/* Creates a storage from the options; *out is NULL if none of them was given. On an error, prints it and returns false. */
 bool open_storage(const char *command, const struct settings *s, struct stk_storage **out);
 
-/* The session without a pipeline: only its context. */
+/* Opens a session with a context and a storage, but without a pipeline. */
 bool open_context(struct session *session, const char *command, const struct settings *s);
 
-/* False, and said so: no such file or folder. Stores and tars, whose names may be patterns, are looked for when they are read. */
+/* Returns false, after printing why, if there is no such file or folder. Returns true for all URIs and tars: these, whose names may be patterns, are looked for
+ * when they are read. */
 bool source_is_there(const char *command, const char *source);
 
-/* Whether `stoker inspect SOURCE` would find all bad files; fail_at says so behind the error of a sample, and returns EXIT_PROBLEM. */
+/* Returns whether `stoker inspect SOURCE` would find all bad files. */
 bool has_inspection(const struct session *session, const char *source);
+/* Prints an error. If it is about a sample and inspect would help, says so after the message. Returns EXIT_PROBLEM. */
 int fail_at(const struct session *session, const char *source, const struct stk_error *err);
 
-/* Whole file, with a NUL behind it; freed with free. NULL: *err says why. */
+/* Reads a whole file and appends a NUL. Free the result with free. On an error, returns NULL and sets *err. */
 char *read_text_file(const char *path, size_t *size, struct stk_error *err);
 
-/* True for a folder of classes or of images, an index, tars, or a prefix of a bucket's keys; false for one image or a pipeline. */
+/* Returns true for a folder of classes or of images, an index, tars, or a prefix of a bucket's keys; false for one image or a pipeline. */
 bool is_tree(const char *source);
 bool is_pipeline(const char *path); /* by its name */
 

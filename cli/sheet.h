@@ -8,33 +8,33 @@
 
 struct sheet {
 	int32_t columns, rows, cell_w, cell_h, gap;
-	int32_t picture_w, picture_h; /* of the largest picture; cells are wider where captions need it */
-	int32_t lines;                /* of text below each picture */
+	int32_t picture_w, picture_h; /* size of the largest picture; cells are wider if captions need the room */
+	int32_t lines;                /* lines of text below each picture */
 	int32_t width, height;
 	uint8_t *pixels; /* width * height * 3 */
 };
 
-/* How numbers become 0..255: x * scale[c] + shift[c]. stretch: ignore these and take each sample's own range instead. */
+/* Maps numbers to 0..255 as x * scale[c] + shift[c]. With `stretch`, maps each sample's own range to 0..255 instead. */
 struct sheet_scale {
 	double scale[3], shift[3];
 	bool stretch;
 };
 
-/* True for HWC, CHW or HW with 1 or 3 channels of a numeric type. */
+/* Returns true for HWC, CHW or HW with 1 or 3 channels of a numeric type. */
 bool sheet_takes(const struct stk_desc *desc);
 
-/* Room for `count` pictures, as large as the largest of the list (at most 256 pixels: larger ones are shrunk), and lines of text below each, of which
- * `letters` have to fit. columns 0: about square. Destroyed with sheet_destroy, also after a failure. */
+/* Allocates a sheet with cells for `count` pictures. A cell is as large as the largest picture of the list; pictures over 256 pixels are shrunk. Below each
+ * picture there is room for `lines` lines of text of `letters` letters. columns 0 makes the sheet about square. Call sheet_destroy also after a failure. */
 bool sheet_create(struct sheet *sheet, const struct stk_tensor_list *list, int32_t count, int32_t columns, int32_t lines, int32_t letters);
-/* The most bytes that a sheet of `count` pictures of this size takes while it is written as PNG. */
+/* Returns the most bytes that a sheet of `count` pictures of size x size needs while it is written as PNG. */
 int64_t sheet_bytes(int64_t count, int64_t size);
 /* Writes a line of text below a picture; a line that is too long loses its beginning. */
 void sheet_write(struct sheet *sheet, int32_t cell, int32_t line, const char *text);
 void sheet_draw(struct sheet *sheet, int32_t cell, const struct stk_tensor *sample, const struct sheet_scale *scale);
-void sheet_cross_out(struct sheet *sheet, int32_t cell); /* in place of a picture that there is none of */
+void sheet_cross_out(struct sheet *sheet, int32_t cell); /* draws a cross in place of a picture that failed */
 void sheet_destroy(struct sheet *sheet);
 
-/* Writes a PNG. False: text says why. */
+/* Writes a PNG. On an error, returns false and puts the reason into `text`. */
 bool write_png(const char *path, const uint8_t *pixels, int32_t width, int32_t height, char *text, size_t capacity);
 
 #endif

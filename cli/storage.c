@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * OPTION_STORAGE: from options to a storage. */
+ * Creates a storage from the options of OPTION_STORAGE. */
 #include "session.h"
 
 #include <stdio.h>

@@ -11,7 +11,7 @@ enum bound { BOUND_CORES, BOUND_RATE_LIMIT, BOUND_LATENCY, BOUND_NETWORK };
 static const char *const names[] = {"cores", "rate limit", "latency", "network"};
 static const char *const advice[] = {"the cores: the store gives as much as they can decode. More cores would help, or a GPU (--device)",
 	"the store's rate limit: it answered 503. More prefixes in the bucket, larger objects (tars) or a cache (--cache) would help",
-	"the store's latency: all requests that may be under way are. More of them (read_requests, read_bytes), larger objects (tars) or a cache (--cache) "
+	"the store's latency: as many requests as allowed are under way. More of them (read_requests, read_bytes), larger objects (tars) or a cache (--cache) "
 	"would help",
 	"the network, or what the store gives one client: answers take longer the more is asked for. A cache (--cache), or smaller images, would help"};
 
@@ -44,7 +44,8 @@ struct store_look store_look(struct stk_pipeline *p)
 		.misses = value_of(all, n, "cache_misses")};
 }
 
-/* If requests wait before they begin, the limit of requests under way has been reached. */
+/* Decides what limits the rate. If requests wait longer than an answer takes, while nearly as many as allowed are under way, the network is the limit: the
+ * storage would have raised its own limit if more requests brought more bytes. */
 static enum bound bound_of(const struct store_look *a, const struct store_look *b, int32_t threads)
 {
 	const double seconds = b->at - a->at, requests = b->requests - a->requests;

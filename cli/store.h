@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What an object store gave during a measurement, and what kept it from giving more. */
+ * Reports how much an object store delivered during a measurement, and what limited it. */
 #ifndef STOKER_CLI_STORE_H
 #define STOKER_CLI_STORE_H
 
@@ -8,16 +8,16 @@
 
 #include "stoker/stoker.h"
 
-/* Counters of a pipeline at one time. */
+/* The storage counters of a pipeline at one moment. */
 struct store_look {
 	double at; /* seconds */
 	double requests, bytes, retries, hedges, slowdowns, limit, latency_ms, latency_p95_ms, wait_ms, busy_ns;
-	double hits, misses; /* of a cache */
+	double hits, misses; /* of the cache */
 };
 
 struct store_look store_look(struct stk_pipeline *p);
 
-/* Prints a few lines of what came between two looks; nothing where nothing was asked for. threads: workers of the pipeline. */
+/* Prints a few lines about the requests between two looks; prints nothing if there were none. `threads` is the number of the pipeline's workers. */
 void store_print(const struct store_look *begin, const struct store_look *end, int32_t threads);
 json_t *store_json(const struct store_look *begin, const struct store_look *end, int32_t threads);
 

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define PARTS_MAGIC "STKPARTS" /* of what stoker index makes of tars */
+#define PARTS_MAGIC "STKPARTS" /* the first bytes of an index that `stoker index` wrote for tars */
 
 bool names_tar(const char *path)
 {
@@ -27,7 +27,7 @@ static int by_name(const void *a, const void *b)
 	return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-/* Takes the path over. */
+/* Adds a path and takes ownership of it, also if it fails. */
 static bool add_path(struct tars *t, char *path)
 {
 	char **grown = path ? realloc(t->paths, ((size_t)t->count + 1) * sizeof(*grown)) : NULL;
@@ -40,7 +40,7 @@ static bool add_path(struct tars *t, char *path)
 	return true;
 }
 
-/* Lists the tars of a folder. False: it has folders, holds no tars, or cannot be read. */
+/* Lists the tars of a folder. Returns false if it has folders in it, holds no tars, or cannot be read. */
 static bool list_folder(struct tars *t, const char *folder)
 {
 	DIR *dir = opendir(folder);
@@ -77,7 +77,7 @@ bool is_tars(const char *source)
 struct search {
 	struct tars *tars;
 	const char *command;
-	char others[256]; /* endings that are no images, for a message */
+	char others[256]; /* endings of components that are not images, for a message */
 };
 
 static void append(char *list, size_t room, const char *separator, const char *ending)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Tars in WebDataset's format as a source of pictures, as Loader takes them: one, a folder of some, or an index of theirs. */
+ * Tars in WebDataset's format as a source of pictures, as Loader accepts them: one tar, a folder of tars, or an index of tars. */
 #ifndef STOKER_CLI_TARS_H
 #define STOKER_CLI_TARS_H
 
@@ -11,16 +11,18 @@
 struct tars {
 	char **paths; /* sorted */
 	int32_t count;
-	char images[256]; /* endings of the components that are images, as "jpg;png" */
+	char images[256]; /* endings of the components that are images, e.g. "jpg;png" */
 	bool labels;      /* samples have a component cls */
 };
 
-bool names_tar(const char *path); /* by its ending, packed ones included: the library refuses these, and says how to go on */
+/* Returns whether a path ends like a tar, also a compressed one: the library refuses compressed tars with a message that says what to do. */
+bool names_tar(const char *path);
 
-/* True for a tar, local or not and also as "shard-{000..127}.tar" and "*.tar", an index of tars, and a folder that holds tars and no folders. */
+/* Returns true for a local or remote tar, patterns like "shard-{000..127}.tar" and "*.tar", an index of tars, and a folder that holds tars and no folders. */
 bool is_tars(const char *source);
 
-/* Finds out what the samples of such a source hold; keeps an index, as Loader does. command: named on stderr. tars_free in either case. */
+/* Finds the tars of a source and the components of their samples, and keeps an index as Loader does. Messages on stderr begin with `command`. Call tars_free
+ * in either case. */
 enum stk_status tars_look(struct tars *t, const char *command, const char *source, struct stk_storage *storage, struct stk_error *err);
 void tars_free(struct tars *t);
 

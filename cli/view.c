@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * stoker view: a batch as the network sees it, as a contact sheet. */
+ * stoker view: draws a batch, as the network receives it, on a contact sheet. */
 #include "output.h"
 #include "session.h"
 #include "sheet.h"
@@ -10,7 +10,7 @@
 #include <string.h>
 #include <strings.h>
 
-/* The first output that can be looked at, or -1. */
+/* Returns the index of the first output that can be drawn as an image, or -1. */
 static int32_t picture_output(const struct stk_batch *batch)
 {
 	for (int32_t i = 0; i < stk_batch_outputs(batch); i++) {
@@ -32,7 +32,7 @@ static struct sheet_scale scale_of(const struct session *session, const struct s
 	return scale;
 }
 
-/* A number of an output of one element or more, in host memory; 0 where it is not there. */
+/* Returns element `at` of a sample of an output in host memory; 0 if the output or the element does not exist. */
 static int64_t number_at(const struct stk_batch *batch, int32_t output, int32_t sample, int32_t at)
 {
 	const struct stk_tensor_list *list = output < stk_batch_outputs(batch) ? stk_batch_output(batch, output) : NULL;
@@ -46,7 +46,8 @@ static int64_t number_at(const struct stk_batch *batch, int32_t output, int32_t 
 
 enum { LABEL = 1, SHAPE, ANCHOR, WINDOW, COIN }; /* outputs of the standard graph */
 
-/* Class and file: of a folder's the last two names of the path, of a tar's label and file, whose URI is TAR:OFFSET:FILE. label: nullable. */
+/* Writes a caption with class and file. For folders these are the last two names of the path; for tars the label and the file's name, whose URI is
+ * TAR:OFFSET:FILE. label: nullable. */
 static void write_name(struct sheet *sheet, int32_t cell, const struct session *session, const char *uri, const int64_t *label)
 {
 	const char *slash = strrchr(uri, '/'), *colon = strrchr(uri, ':');
@@ -62,7 +63,7 @@ static void write_name(struct sheet *sheet, int32_t cell, const struct session *
 	sheet_write(sheet, cell, 0, slash ? slash + (session->flat ? 1 : 0) : uri);
 }
 
-/* The file's size and the window that was drawn of it; how many letters these are. */
+/* Writes the file's size and the drawn window to `text`; returns the number of letters. */
 static int32_t geometry_of(const struct stk_batch *batch, int32_t i, char text[160])
 {
 	return snprintf(text, 160, "%" PRId64 "x%" PRId64 " %" PRId64 ",%" PRId64 "+%" PRId64 "x%" PRId64 "%s",
@@ -71,7 +72,7 @@ static int32_t geometry_of(const struct stk_batch *batch, int32_t i, char text[1
 		number_at(batch, COIN, i, 0) ? " flip" : "");
 }
 
-/* Letters of the longest of these lines. */
+/* Returns the number of letters of the longest line that geometry_of writes for the batch. */
 static int32_t geometry_letters(const struct session *session, const struct stk_batch *batch)
 {
 	char text[160];
@@ -83,7 +84,7 @@ static int32_t geometry_letters(const struct session *session, const struct stk_
 	return most;
 }
 
-/* The captions: class and file, then the geometry. */
+/* Writes the captions of a sample: class and file, then the geometry. */
 static void write_captions(struct sheet *sheet, int32_t cell, const struct session *session, const struct stk_batch *batch, int32_t i)
 {
 	char text[160];
@@ -94,7 +95,7 @@ static void write_captions(struct sheet *sheet, int32_t cell, const struct sessi
 		sheet_write(sheet, cell, 1, text);
 }
 
-/* Lines of a caption: one where samples have names. */
+/* Returns 1, the number of caption lines, if samples have names, else 0. */
 static int32_t has_names(const struct stk_batch *batch)
 {
 	return stk_batch_size(batch) > 0 && stk_batch_sample(batch, 0)->uri[0] ? 1 : 0;
@@ -107,11 +108,11 @@ static void put_draws(json_t *sample, const struct stk_batch *batch, int32_t i)
 		put_int(sample, names[k], number_at(batch, 2 + k / 2, i, k % 2));
 }
 
-/* A place on the sheet: a sample of the batch, or one that failed. */
+/* One cell of the sheet: a sample of the batch, or a sample that failed. */
 struct tile {
 	int64_t epoch, position;
-	int32_t sample;       /* in the batch; -1: it failed */
-	struct stk_error bad; /* why */
+	int32_t sample;       /* number in the batch; -1: the sample failed */
+	struct stk_error bad; /* why the sample failed */
 };
 
 struct tiles {
@@ -119,7 +120,7 @@ struct tiles {
 	int32_t count, bad;
 };
 
-/* A batch may reach into the next epoch. */
+/* Compares epochs first, because a batch may reach into the next epoch. */
 static int by_place(const void *a, const void *b)
 {
 	const struct tile *x = a, *y = b;
@@ -127,7 +128,7 @@ static int by_place(const void *a, const void *b)
 				    : (x->position > y->position) - (x->position < y->position);
 }
 
-/* What was wanted and did not come, by its place. */
+/* Collects up to `wanted` samples that failed, sorted by epoch and position. */
 static void take_failed(struct tiles *t, struct stk_pipeline *p, int32_t wanted)
 {
 	struct stk_error e;
@@ -136,7 +137,7 @@ static void take_failed(struct tiles *t, struct stk_pipeline *p, int32_t wanted)
 	qsort(t->at, (size_t)t->bad, sizeof(*t->at), by_place);
 }
 
-/* The batch's samples in their order, with the failed ones between them. */
+/* Merges the batch's samples with the failed ones, in the order of epoch and position. */
 static bool list_tiles(struct tiles *t, struct stk_pipeline *p, const struct stk_batch *batch, int32_t batch_size)
 {
 	const int32_t good = stk_batch_size(batch);
@@ -164,7 +165,7 @@ static bool told_before(const struct tiles *t, int32_t k)
 	return false;
 }
 
-/* Names the files that failed, each once. */
+/* Prints the error of each file that failed, once for each file. */
 static void tell_failed(const struct session *session, const char *source, const struct tiles *t)
 {
 	enum { MOST = 10 };
@@ -217,7 +218,7 @@ static int report(const struct session *session, const struct settings *s, const
 	return printed ? printed : code;
 }
 
-/* list: the output to draw, in host memory. */
+/* Draws the samples of `list`, which is in host memory, and writes the PNG. */
 static int draw_tiles(const struct session *session, const struct settings *s, const struct stk_tensor_list *list,
 	const struct stk_batch *batch, const struct tiles *t)
 {
@@ -249,7 +250,7 @@ static int draw_tiles(const struct session *session, const struct settings *s, c
 	return code;
 }
 
-/* What lies on a GPU is copied; what lies in host memory is drawn from there, since it may be large. */
+/* Copies the output to host memory if it is on a GPU. Draws directly from host memory otherwise: outputs may be large. */
 static int draw_batch(const struct session *session, const struct settings *s, struct stk_batch *batch, const struct tiles *t)
 {
 	const int32_t output = picture_output(batch);
@@ -281,7 +282,7 @@ static int view_batch(const struct session *session, const struct settings *s, s
 	return code;
 }
 
-/* A batch of the usual training pipeline, as floats, and the sheet: refused where they would take more than half of the memory that can be had. */
+/* Checks that a batch of floats and the sheet fit into half of the free memory; prints an error and returns false if not. Does not check pipelines from a file. */
 static bool has_room(const struct settings *s)
 {
 	struct stk_machine m = {.size = sizeof(m)};
@@ -293,7 +294,7 @@ static bool has_room(const struct settings *s)
 		return true;
 	fail_text("view",
 		"%" PRId64 " samples of %" PRId64 " x %" PRId64
-		" take %.1f GB of memory, and half of what is free are %.1f GB: lower --batch or --size",
+		" take %.1f GB of memory, and half of the free memory is %.1f GB: lower --batch or --size",
 		s->batch, size, size, (double)bytes / 1e9, (double)room / 1e9);
 	return false;
 }
@@ -328,16 +329,16 @@ static const struct option options[] = {OPTION_TEXT_OF("output", 'o', output, "F
 	OPTION_INT_OF("batch", 'b', batch, 1, 4096, "Samples to show (default 64)."),
 	OPTION_INT_OF("columns", 'c', columns, 1, 4096, "Samples per row (default: about square)."),
 	OPTION_INT_OF("size", 's', size, 1, 8192, "Width and height of the crops of a DIR (default 224)."),
-	OPTION_INT_OF("augment", 'a', augment, 1, 4096, "Show the first image alone, under N draws."),
+	OPTION_INT_OF("augment", 'a', augment, 1, 4096, "Show only the first image, under N draws."),
 	OPTION_INT_OF("seed", 0, seed, 0, 9e15, "Seed of the random crops and flips."), OPTION_THREADS, OPTION_DEVICE, OPTION_STORAGE,
 	OPTION_JSON, {0}};
 
 const struct command command_view = {
 	.name = "view",
-	.summary = "a batch as the network sees it, as one PNG",
+	.summary = "draws a batch, as the network receives it, as one PNG",
 	.usage = "DIR|IMAGE|TAR|INDEX|s3://BUCKET/PREFIX|PIPELINE.json [-o FILE]",
 	.details =
-		"Draws the first batch of a pipeline as a contact sheet. A DIR goes through the usual training pipeline: random crop, resize, random flip, normalise; the colours are put back before drawing. Below each picture stand its class and file, then the file's width and height, the window that was drawn (x,y+width x height), and whether it was flipped. EXIF's orientation is applied, which Loader does with exif_orientation=True alone. What fails is crossed out, and the exit code is 1. Numbers of another pipeline that are not uint8 are stretched, each sample to its own range.",
+		"Draws the first batch of a pipeline as a contact sheet. A DIR goes through the usual training pipeline: random crop, resize, random flip, normalise; the colours are put back before drawing. The captions below each picture are its class and file, then the file's width and height, the window that was drawn (x,y+width x height), and whether it was flipped. EXIF's orientation is applied; Loader applies it only with exif_orientation=True. Samples that fail are crossed out, and the exit code is 1. For other pipelines, numbers that are not uint8 are stretched to each sample's own range.",
 	.example = "stoker view /data/train -o batch.png",
 	.options = options,
 	.arg = "DIR",

@@ -146,7 +146,7 @@ def test_a_bucket_that_may_not_be_listed(doctor):
     refuses = lambda asked: denied("AccessDenied") if asked.listing else None  # noqa: E731
     assert "s3:ListBucket" in doctor(refuses=refuses)[0][0]
     problems, told, advice = doctor("s3://b/train/c/2.jpg", refuses=refuses)
-    assert not problems and told["found"] and not told["listed"] and any("the bucket not be listed" in a for a in advice)
+    assert not problems and told["found"] and not told["listed"] and any("the bucket cannot be listed" in a for a in advice)
 
 
 @pytest.mark.parametrize("how", ["header", "body"])
