@@ -135,7 +135,7 @@ static enum stk_status run_ours(struct bench *b, double seconds, struct slice *s
 	double wall = wall_seconds(), cpu = cpu_seconds(), made = samples_made(b->session.pipeline);
 	int64_t faults = page_faults();
 	enum stk_status status = take_images(b, seconds, &slice->images, err);
-	/* With a store no time may pass uncounted: its answers would keep arriving while this waits for idle workers. */
+	/* Does not wait for idle workers if there is a store: the store would answer during the wait, in time that is not counted. */
 	slice->wall = (store_look(b->session.pipeline).requests > 0 ? wall_seconds() : wait_idle()) - wall;
 	slice->cpu = cpu_seconds() - cpu;
 	slice->made = samples_made(b->session.pipeline) - made;
@@ -169,7 +169,7 @@ static int by_size(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/* Returns the value below which a share of the finite values lie, or NaN if there are none. Leaves the values unchanged. */
+/* Returns the value below which a share of the finite values lie, or NaN if all are infinite or NaN. Leaves the values unchanged. */
 static double quantile(const double *values, int n, double share)
 {
 	double sorted[MOST_ROUNDS] = {0};
@@ -298,14 +298,14 @@ static int print_as_text(const struct bench *b, const char *folder)
 	printf("  %-30s %9s %24s\n", "", "images/s", "CPU-seconds per 1000");
 	printf("  %-30s %9.0f %24.3f\n", "stoker", ours, median_of(b->ours, b->rounds, cost));
 	if (b->has_ceiling) {
-		printf("  %-30s %9.0f %24.3f\n\n", "libjpeg-turbo, decoding alone", median_of(b->theirs, b->rounds, rate),
+		printf("  %-30s %9.0f %24.3f\n\n", "libjpeg-turbo, only decoding", median_of(b->theirs, b->rounds, rate),
 			median_of(b->theirs, b->rounds, cost));
 		const double share = median(b->shares, b->rounds);
 		if (device >= 0)
-			printf("stoker does all of it at %.1f times the rate that decoding alone has on the cores.\n",
+			printf("stoker does all of it at %.1f times the rate of only decoding on the cores.\n",
 				ours / median_of(b->theirs, b->rounds, rate));
 		else if (isfinite(share))
-			printf("stoker does all of it at %.0f%% of the rate that decoding alone has, per CPU-second (the middle half of %d rounds: %.0f to %.0f%%).\n",
+			printf("stoker does all of it at %.0f%% of the rate of only decoding, per CPU-second (the middle half of %d rounds: %.0f to %.0f%%).\n",
 				100 * share, b->rounds, 100 * quantile(b->shares, b->rounds, 0.25),
 				100 * quantile(b->shares, b->rounds, 0.75));
 		if (device < 0 && share > 1)

@@ -17,7 +17,7 @@ struct ceiling {
 	int64_t next; /* number of the next image; it keeps growing, so that each pass over the files draws other windows */
 };
 
-/* Lists the JPEG files under a folder. Returns false if there are none or memory is short. */
+/* Lists the JPEG files under a folder. Returns false if it finds no files or memory is short. */
 bool ceiling_open(struct ceiling *c, const char *folder, int32_t threads);
 /* Decodes files on the threads for `seconds`, at least one file on each thread, and waits for the threads. Returns the number of files that were
  * decoded without an error; *cpu is the CPU time of the threads. */

@@ -142,8 +142,8 @@ static int run_index(const struct settings *s)
 }
 
 static const struct option options[] = {
-	OPTION_TEXT_OF("output", 'o', output, "FILE", "Where to write (default index.stoker; for tars, an index for each)."),
-	OPTION_STORAGE, OPTION_QUIET, OPTION_JSON, {0}};
+	OPTION_TEXT_OF("output", 'o', output, "FILE", "File to write (default index.stoker; for tars, an index for each)."), OPTION_STORAGE,
+	OPTION_QUIET, OPTION_JSON, {0}};
 
 const struct command command_index = {
 	.name = "index",

@@ -65,7 +65,7 @@ static int run_pack(const struct settings *s)
 	return EXIT_FINE;
 }
 
-static const struct option options[] = {OPTION_TEXT_OF("output", 'o', output, "DIR", "Where the tars go; made if it is not there."),
+static const struct option options[] = {OPTION_TEXT_OF("output", 'o', output, "DIR", "Folder for the tars; created if it does not exist."),
 	OPTION_TEXT_OF("shard-size", 's', shard_size, "SIZE", "Size limit of a tar: 256MB (the default), 1GiB."),
 	OPTION_INT_OF(
 		"seed", 0, seed, 1, 9007199254740992.0, "Shuffle the samples with this seed, for readers that shuffle only whole tars."),

@@ -61,8 +61,7 @@ void store_print(const struct store_look *a, const struct store_look *b, int32_t
 {
 	const double seconds = b->at - a->at, requests = b->requests - a->requests;
 	if (b->hits + b->misses > a->hits + a->misses)
-		printf("Of the objects, %.0f%% were in the cache.\n",
-			100 * (b->hits - a->hits) / (b->hits + b->misses - a->hits - a->misses));
+		printf("The cache held %.0f%% of the objects.\n", 100 * (b->hits - a->hits) / (b->hits + b->misses - a->hits - a->misses));
 	if (requests <= 0 || seconds <= 0)
 		return;
 	printf("The store gave %.0f objects/s and %.1f MB/s; an answer took %.0f ms, one in twenty over %.0f ms", requests / seconds,

@@ -325,7 +325,7 @@ static int run_view(const struct settings *given)
 	return code;
 }
 
-static const struct option options[] = {OPTION_TEXT_OF("output", 'o', output, "FILE", "Where to write (default view.png)."),
+static const struct option options[] = {OPTION_TEXT_OF("output", 'o', output, "FILE", "File to write (default view.png)."),
 	OPTION_INT_OF("batch", 'b', batch, 1, 4096, "Samples to show (default 64)."),
 	OPTION_INT_OF("columns", 'c', columns, 1, 4096, "Samples per row (default: about square)."),
 	OPTION_INT_OF("size", 's', size, 1, 8192, "Width and height of the crops of a DIR (default 224)."),
