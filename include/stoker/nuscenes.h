@@ -39,8 +39,8 @@ STK_API void stk_nuscenes_close(struct stk_nuscenes_view *v); /* NULL is fine */
 STK_API STK_MUST_USE enum stk_status stk_nuscenes_describe(
 	const struct stk_nuscenes_view *v, struct stk_nuscenes_info *info, struct stk_error *err);
 
-/* Samples, cameras and labels are numbered from 0 up to the counts of stk_nuscenes_info. Only stk_nuscenes_field checks these numbers: the
- * other functions below would read outside the tables. */
+/* Samples, cameras and labels are numbered from 0 up to the counts of stk_nuscenes_info. A number out of range, or a NULL,
+ * gives -1, 0 or NULL. */
 /* Returns the first sample of sequence i. For i equal to `sequences`, returns the number of samples. */
 STK_API int64_t stk_nuscenes_sequence(const struct stk_nuscenes_view *v, int64_t i);
 /* Names, valid while the data set is open. class: by label. */

@@ -643,7 +643,7 @@ def test_a_tar_that_was_replaced_by_one_of_its_size_and_time(tmp_path, how):
     fd = os.open(tar, os.O_RDONLY)  # keeps the old file's inode from being given to the new one
     replace(tar, how)
     os.close(fd)
-    with pytest.raises(StokerError, match="the tar was changed or replaced"):
+    with pytest.raises(StokerError, match=r"the tar was changed or replaced|it ends before byte"):
         for _ in range(4):
             read()
     pipe.close()
@@ -663,7 +663,7 @@ def test_a_tar_that_does_not_fit_an_index_of_wds2idx(tmp_path):
     pipe.close()
     replace(tar, "a new file")
     pipe, read = reading(tar, index_paths=[str(index)])
-    with pytest.raises(StokerError, match="the tar was changed or replaced"):
+    with pytest.raises(StokerError, match=r"the tar was changed or replaced|it ends before byte"):
         read()
     pipe.close()
 
