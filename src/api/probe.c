@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Asks a store a few small questions, and tells how it answers. */
+ * Sends a few small requests to a store, and reports how it answers. */
 #include "format/s3_page.h"
 #include "io/s3.h"
 #include "io/storage.h"

@@ -22,13 +22,13 @@ static bool is_digit(char c)
 	return c >= '0' && c <= '9';
 }
 
-/* Bytes at `s` up to where a word of a message ends. */
+/* Returns the number of bytes from `s` to the end of a word in a message. */
 static size_t word_size(const char *s)
 {
 	return strcspn(s, " \t\r\n\"'<>`");
 }
 
-/* Without the marks that end the word in a sentence. */
+/* Returns the same without the punctuation marks at the word's end. */
 static size_t word_without_marks(const char *s)
 {
 	size_t n = word_size(s);
@@ -39,7 +39,7 @@ static size_t word_without_marks(const char *s)
 
 /* ---- URLs ---- */
 
-/* In which ? and # may be part of a name. */
+/* Returns whether ? and # may be part of a name in URIs of this scheme. */
 static bool has_plain_keys(const char *scheme, size_t n)
 {
 	static const char *const schemes[] = {"s3", "s3list", "gs", "gslist", "file"};
@@ -49,11 +49,11 @@ static bool has_plain_keys(const char *scheme, size_t n)
 	return false;
 }
 
-/* Removes "user:password@" at `host`; if not `any`, only where there is a password. A password may hold a slash, where the host seems to end: the text behind
- * the colon is then no port. */
+/* Removes "user:password@" at `host`; if not `any`, only if there is a password. A password may contain a slash, at which the host seems to end: the text
+ * after the colon is then not a port. */
 static void remove_user(char *host, bool any)
 {
-	static const char ours[] = "NAME:PASSWORD@"; /* in messages that say how a proxy is given */
+	static const char ours[] = "NAME:PASSWORD@"; /* part of the message that says how to give a proxy */
 	if (strncmp(host, ours, sizeof ours - 1) == 0)
 		return;
 	const size_t n = word_size(host);
@@ -72,7 +72,7 @@ static void remove_user(char *host, bool any)
 		cut_out(host, host + end);
 }
 
-/* Where the query or the fragment begins; the word's end where there is none. */
+/* Returns the offset of the query or the fragment, or the word's end if there is neither. */
 static size_t find_query(const char *url, size_t n)
 {
 	for (size_t i = 0; i < n; i++)
@@ -100,7 +100,7 @@ static void clean_urls(char *text)
 
 /* ---- parameters ---- */
 
-/* Of a query, and of a form: what stands before the name, as it is or encoded. */
+/* Returns whether the character before the name, plain or encoded, separates parameters in a query or form. */
 static bool begins_parameter(const char *text, const char *name)
 {
 	if (name == text)
@@ -111,7 +111,7 @@ static bool begins_parameter(const char *text, const char *name)
 	       (strncasecmp(name - 3, "%26", 3) == 0 || strncasecmp(name - 3, "%3F", 3) == 0 || strncasecmp(name - 3, "%2D", 3) == 0);
 }
 
-/* What stands behind a name: "=" or that as URLs encode it, once or twice; 0: something else. */
+/* Returns the size of the "=" after a name, which URLs may encode once or twice; 0: something else follows. */
 static size_t equals_size(const char *s)
 {
 	return *s == '=' ? 1 : strncasecmp(s, "%3D", 3) == 0 ? 3 : strncasecmp(s, "%253D", 5) == 0 ? 5 : 0;
@@ -138,8 +138,8 @@ static void clean_parameters(char *text)
 
 /* ---- control characters ---- */
 
-/* Bytes of the character at s, which controls no terminal; 0: it does. Bytes that are no UTF-8 are left to whoever decodes them, but for those that terminals
- * of 8 bits obey. */
+/* Returns the size of the character at s if it cannot control a terminal, else 0. Invalid UTF-8 is left to the program that decodes the text, except for
+ * bytes that 8-bit terminals obey. */
 static size_t plain_character(const unsigned char *s)
 {
 	if (*s < 0x80)

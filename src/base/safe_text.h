@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Text that is shown to people: messages, notices, reports. What others wrote into it, as file names, URLs and answers of servers, must neither tell a secret nor
- * control a terminal. */
+ * Makes text safe before users see it in messages, notices and reports. Parts that others wrote, such as file names, URLs and answers of servers, must
+ * neither reveal a secret nor control a terminal. */
 #ifndef STK_BASE_SAFE_TEXT_H
 #define STK_BASE_SAFE_TEXT_H
 

@@ -43,7 +43,7 @@ static void skip_blanks(struct text *t)
 	}
 }
 
-/* Reads the next number of at most `most`; returns false if there is none. */
+/* Reads the next number of at most `most`; returns false if there is no such number. */
 static bool take_number(struct text *t, uint32_t most, uint32_t *number)
 {
 	uint64_t n = 0;

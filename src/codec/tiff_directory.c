@@ -328,7 +328,7 @@ static enum stk_status place_chunks(struct stk_tiff *t, const struct entries *e,
 	if (t->counts.count && t->counts.count < known)
 		known = t->counts.count;
 	if (t->across * t->down > known / planes)
-		return stk__fail(err, STK_CORRUPT, "a TIFF that says of %llu of its %llu %s where they are", (unsigned long long)known,
+		return stk__fail(err, STK_CORRUPT, "a TIFF that gives the places of only %llu of its %llu %s", (unsigned long long)known,
 			(unsigned long long)(t->across * t->down * planes), t->tiled ? "tiles" : "strips");
 	return STK_OK;
 }

@@ -164,7 +164,7 @@ enum stk_status stk__tiff_unpack(struct stk_tiff_unpacker *u, uint32_t compressi
 	if (size > UINT32_MAX || need > UINT32_MAX) /* zlib counts in 32 bits */
 		return stk__fail(err, STK_UNSUPPORTED, "a TIFF with a strip or tile of 4 GiB or more; save it in smaller strips");
 	if (compression == STK_TIFF_LZW && size >= 2 && from[0] == 0 && (from[1] & 1))
-		return stk__fail(err, STK_UNSUPPORTED, "a TIFF of LZW as before revision 6.0; save it anew");
+		return stk__fail(err, STK_UNSUPPORTED, "a TIFF of LZW as before revision 6.0; save it again");
 	if (compression == STK_TIFF_LZW)
 		made = unpack_lzw(u, from, size, to, need);
 	else if (compression == STK_TIFF_PACKBITS)

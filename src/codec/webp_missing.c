@@ -15,7 +15,7 @@ static enum stk_status webp_peek(const uint8_t *data, size_t size, struct stk_im
 	(void)size;
 	(void)info;
 	return stk__fail(err, STK_UNSUPPORTED,
-		"a WebP: this build of stoker was made without libwebp; install its headers (Debian's libwebp-dev) and build anew");
+		"a WebP: this build of stoker was made without libwebp; install its headers (Debian's libwebp-dev) and build again");
 }
 
 static const char *const endings[] = {"webp", NULL};

@@ -77,7 +77,7 @@ static enum stk_status open_object(struct stk_archive_file *f, size_t least, str
 			stk__uri_shown(f->path), f->path, least);
 	if (s == STK_OK && f->size < 0)
 		s = stk__fail(err, STK_UNSUPPORTED,
-			"%.*s: nobody says how large it is, which must be known to search it for its members: a fetch function needs a list beside it "
+			"%.*s: its size is unknown, but is needed to search it for its members: a fetch function needs a list as well "
 			"(stoker.Storage(fetch=..., list=...)), or give index_paths",
 			stk__uri_shown(f->path), f->path);
 	return s;

@@ -250,7 +250,7 @@ static void take_archive(struct stk_coded_in *in, struct stk_archive_index *x)
 
 static enum stk_status damaged(const char *name, struct stk_error *err)
 {
-	return stk__fail(err, STK_CORRUPT, "%.300s: the index is damaged or cut off: make it anew (stoker index)", name);
+	return stk__fail(err, STK_CORRUPT, "%.300s: the index is damaged or cut off: make it again (stoker index)", name);
 }
 
 enum stk_status stk__archive_index_parse(enum stk_archive_kind kind, const uint8_t *data, size_t n, const char *name,
@@ -262,7 +262,7 @@ enum stk_status stk__archive_index_parse(enum stk_archive_kind kind, const uint8
 		return damaged(name, err);
 	if (data[sizeof magic] != VERSION)
 		return stk__fail(err, STK_UNSUPPORTED,
-			"%.300s: an index of version %d; this library knows version %d: make it anew (stoker index)", name,
+			"%.300s: an index of version %d; this library knows version %d: make it again (stoker index)", name,
 			data[sizeof magic], VERSION);
 	if (data[sizeof magic + 1] != kind)
 		return stk__fail(err, STK_INVALID, "%.300s: an index of %s, and not of %s", name,

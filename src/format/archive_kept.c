@@ -97,7 +97,7 @@ static bool take(enum stk_archive_kind kind, const uint8_t *data, size_t n, cons
 	struct stk_archive_index *found;
 	int32_t count;
 	if (stk__archive_index_parse(kind, data, n, index, &found, &count, NULL)) {
-		tell(watch, index, "the index is damaged or cut off: it is made anew");
+		tell(watch, index, "the index is damaged or cut off: it is made again");
 		return false;
 	}
 	bool fits = count == 1 && same_last_part(found->path, f->path) && stk__archive_index_fits(kind, found, f);
@@ -165,6 +165,6 @@ void stk__archive_keep(enum stk_archive_kind kind, const struct stk_archive_inde
 	if (!o.failed && !kept)
 		kept = in_caches(whole, name) && make_folder(name) && keep_at(name, &o);
 	if (!kept)
-		tell(watch, x->path, "its index could not be kept, neither beside it nor in ~/.cache/stoker: the next run makes it again");
+		tell(watch, x->path, "its index could not be kept, neither next to it nor in ~/.cache/stoker: the next run makes it again");
 	stk__free(o.data);
 }

@@ -91,10 +91,10 @@ static enum stk_status check_hash(const uint8_t *data, size_t n, const char *pat
 {
 	if (n > STK_INDEX_MAGIC_BYTES && data[STK_INDEX_MAGIC_BYTES] != STK_INDEX_VERSION)
 		return stk__fail(err, STK_UNSUPPORTED,
-			"%s: an index of version %d; this library knows version %d: make it anew (stoker index)", path,
+			"%s: an index of version %d; this library knows version %d: make it again (stoker index)", path,
 			data[STK_INDEX_MAGIC_BYTES], STK_INDEX_VERSION);
 	if (n < STK_INDEX_MAGIC_BYTES + 2 + STK_CODED_HASH || !stk__coded_is_whole(data, n))
-		return stk__fail(err, STK_CORRUPT, "%s: the index is damaged or cut off: make it anew (stoker index)", path);
+		return stk__fail(err, STK_CORRUPT, "%s: the index is damaged or cut off: make it again (stoker index)", path);
 	return STK_OK;
 }
 
@@ -129,7 +129,7 @@ enum stk_status stk__index_parse(struct stk_file_list *l, const struct stk_file_
 	if (status)
 		return status;
 	if (r.in.failed || r.in.at != r.in.end || classes > INT32_MAX)
-		return stk__fail(err, STK_CORRUPT, "%s: the index contradicts itself: make it anew (stoker index)", path);
+		return stk__fail(err, STK_CORRUPT, "%s: the index contradicts itself: make it again (stoker index)", path);
 	if (l->folder_count == 0)
 		return stk__census_no_classes(&r.census, l, err);
 	return stk__census_end(&r.census, l, o, 0, err);

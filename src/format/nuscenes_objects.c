@@ -34,7 +34,7 @@ static enum stk_status take_visibility(struct stk_row *row, void *user)
 	for (int32_t k = 0; k < 4; k++)
 		if (row->cell[1].n == strlen(levels[k]) && memcmp(row->cell[1].text, levels[k], row->cell[1].n) == 0)
 			l->visibility[id] = k + 1;
-	return l->visibility[id] ? STK_OK : stk__row_bad(row, "level is none of v0-40, v40-60, v60-80, v80-100:", &row->cell[1]);
+	return l->visibility[id] ? STK_OK : stk__row_bad(row, "level is not one of v0-40, v40-60, v60-80, v80-100:", &row->cell[1]);
 }
 
 static enum stk_status take_instance(struct stk_row *row, void *user)

@@ -171,7 +171,7 @@ static enum stk_status write_file(struct writer *w, const struct stk_pack_member
 	if (status && err && s->request.error)
 		*err = *s->request.error;
 	if (!status && (int64_t)s->request.size != m->size)
-		status = stk__fail(err, STK_IO, "%s: it has %zu bytes, and had %lld when packing began: begin anew", s->path,
+		status = stk__fail(err, STK_IO, "%s: it has %zu bytes, and had %lld when packing began: start again", s->path,
 			s->request.size, (long long)m->size);
 	if (!status)
 		put_member(w, w->plan->names + m->name, s->request.data, m->size);

@@ -189,7 +189,7 @@ enum stk_status stk__s3_page_parse(
 	char text[8192];
 	token->length = 0;
 	if (!find(all, "<ListBucketResult"))
-		return corrupt(&p, "is none: does this endpoint speak S3?");
+		return corrupt(&p, "is not the XML of a listing: does this endpoint speak S3?");
 	if (!find(all, "</ListBucketResult>"))
 		return corrupt(&p, "is cut off");
 	p.url = element(all, "EncodingType", &inside, NULL) && inside.n == 3 && memcmp(inside.s, "url", 3) == 0;
@@ -198,7 +198,7 @@ enum stk_status stk__s3_page_parse(
 	if (status || !more)
 		return status;
 	if (!element(all, "NextContinuationToken", &inside, NULL) || !inside.n)
-		return corrupt(&p, "says that there is more, and not how to go on");
+		return corrupt(&p, "says that there is more, but not how to continue");
 	status = unescape_xml(&p, inside, text, sizeof text);
 	if (!status)
 		stk__text_add(token, "%s", text);

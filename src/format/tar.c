@@ -120,14 +120,14 @@ static enum stk_status take_name(struct scan *t, const char *name, size_t n)
 
 static enum stk_status sparse(const struct scan *t)
 {
-	return bad(t, STK_UNSUPPORTED, "a sparse file, of which the archive holds parts alone: pack it anew without tar's --sparse");
+	return bad(t, STK_UNSUPPORTED, "a sparse file, of which the archive holds only parts: pack it again without tar's --sparse");
 }
 
 /* Refuses a link: its bytes belong to another member, or are missing. If it were left out silently, a sample would be missing. */
 static enum stk_status linked(const struct scan *t, char type)
 {
 	char what[400];
-	snprintf(what, sizeof what, "%s link, \"%.250s\", whose bytes do not stand there: pack it anew with tar's --%sdereference",
+	snprintf(what, sizeof what, "%s link, \"%.250s\", whose bytes are not in the archive: pack it again with tar's --%sdereference",
 		type == '1' ? "a hard" : "a symbolic", t->name, type == '1' ? "hard-" : "");
 	return bad(t, STK_UNSUPPORTED, what);
 }

@@ -270,7 +270,7 @@ static enum stk_status parse_sample(struct stk_collect *c, const char *at, const
 		int64_t offset, size, last;
 		struct word name = {"", 0};
 		if (!word_number(&at, end, &offset) || !word_number(&at, end, &size))
-			return bad_index(c, "an ending without a place and a size behind it");
+			return bad_index(c, "an ending without an offset and a size after it");
 		if (named && !(name = next_word(&at, end)).n)
 			return bad_index(c, "a component without a name, which version 1.2 has");
 		if (offset % BLOCK || offset == 0 || __builtin_add_overflow(offset, size, &last))

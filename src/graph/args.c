@@ -396,7 +396,7 @@ enum stk_status stk__arg_set_sample(
 			"argument \"%s\" is given for each frame (the layout is \"%s\"), which only the data says: mark it with per_frame, or name "
 			"layout and ndim of the external_source that it comes from",
 			def->name, t->desc.layout);
-	enum stk_status s = stk__arg_takes(def, t->desc.dtype, err); /* of branches, the graph may not know the type */
+	enum stk_status s = stk__arg_takes(def, t->desc.dtype, err); /* if the value comes from branches, the graph may not know its type */
 	if (s)
 		return s;
 	if (def->flags & STK_SHAPED) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Operators that run once for each frame of their sequences. */
+ * Handles operators that run once for each frame of their sequences. */
 #include "graph/graph.h"
 #include "op/dims.h"
 
@@ -14,7 +14,7 @@ void stk__frame_of_sequence(struct stk_tensor *t, int64_t k)
 {
 	struct stk_desc *d = &t->desc;
 	memmove(d->layout, d->layout + 1, sizeof d->layout - 1);
-	if (d->layout[0] && strspn(d->layout, "*") == strlen(d->layout)) /* per_frame names no dims but the frames */
+	if (d->layout[0] && strspn(d->layout, "*") == strlen(d->layout)) /* after per_frame only the dim of frames has a name */
 		d->layout[0] = '\0';
 	if (d->ndim < 0)
 		return;
@@ -81,8 +81,8 @@ enum stk_status stk__count_frames(const struct stk_desc *d, const char *name, in
 	if (!stk__is_sequence(d) || d->ndim < 1 || d->shape[0] < 0)
 		return STK_OK;
 	if (*count >= 0 && d->shape[0] != *count)
-		return stk__fail(err, STK_SHAPE, "%s has %lld frames, and what comes before it has %lld: their numbers must match", name,
-			(long long)d->shape[0], (long long)*count);
+		return stk__fail(err, STK_SHAPE, "%s has %lld frames, and earlier inputs or arguments have %lld: their numbers must match",
+			name, (long long)d->shape[0], (long long)*count);
 	*count = d->shape[0];
 	return STK_OK;
 }

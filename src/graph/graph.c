@@ -95,7 +95,7 @@ static enum stk_status check_value(const struct stk_op_def *def, const struct st
 	if (!v->name)
 		return stk__fail(err, STK_INVALID, "%s: the name of an argument is NULL", def->name);
 	if ((unsigned)v->kind > STK_VALUE_NODE)
-		return stk__fail(err, STK_INVALID, "%s: argument \"%s\" is of kind %d, which is none of enum stk_value_kind", def->name,
+		return stk__fail(err, STK_INVALID, "%s: argument \"%s\" is of kind %d, which is not in enum stk_value_kind", def->name,
 			v->name, (int)v->kind);
 	if ((v->kind == STK_VALUE_STRING && !v->value.s) || (list && v->value.list.count && !v->value.list.data))
 		return stk__fail(err, STK_INVALID, "%s: the value of argument \"%s\" is NULL", def->name, v->name);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Graphs as JSON: {"stoker_graph": 1, "operators": [{"op", "name", "where", "device": "gpu", "inputs": [[op, output]],
- * "when": [[op, output, wanted]], "args": {name: value | {"node": [op, output]} | {"float": "inf"}}}], "outputs": [[op, output]]}.
- * Only what was given is written; defaults are those of the library that reads it. */
+ * Graphs as JSON: {"stoker_graph": 1, "operators": [{"op", "name", "where", "device": "gpu", "inputs": [[op, output]], "when": [[op, output, wanted]],
+ * "args": {name: value | {"node": [op, output]} | {"float": "inf"}}}], "outputs": [[op, output]]}. Only given arguments are written; the library that reads
+ * the JSON supplies its own defaults. */
 #include "graph/graph.h"
 
 #include "base/text.h"

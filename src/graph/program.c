@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Compiling a graph: values, levels, chains. */
+ * Compiles a graph: determines its values, levels and chains. */
 #include "graph/program.h"
 
 #include "base/text.h"

@@ -143,7 +143,7 @@ struct stk_encoded {
 	int32_t denom; /* above 1: the file is decoded at 1/denom of its size */
 };
 
-/* Most inputs and outputs of an operator, and most parts of a reader's sample. */
+/* Limits: inputs and outputs of an operator, and parts of a sample. */
 enum { STK_MAX_INPUTS = 999, STK_MAX_OUTPUTS = 999, STK_MAX_PARTS = 64 };
 
 /* ---- readers ---- */

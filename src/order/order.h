@@ -14,7 +14,7 @@
 
 #include <stdbool.h>
 
-/* What a batch does when the epoch ends inside it. */
+/* The ways to end an epoch that ends inside a batch. */
 enum stk_tail {
 	/* The stream flows into the next epoch (DALI, pad_last_batch=False): the global sequences of consecutive epochs are concatenated and cut
 	 * into global steps of B*R, so that nothing is lost or doubled and all ranks have equal steps. A step belongs to the epoch of its
@@ -46,8 +46,8 @@ struct stk_order {
 	const int64_t *indices; /* the user's list of sample ids (`size` entries), used instead of 0 .. size-1; or NULL */
 	const struct stk_streams *
 		streams; /* the order of the slots' sequences (order/streams.h), which replaces all other fields; needs STK_TAIL_WRAP; or NULL */
-	/* Where this run began, after a restore: the first epoch starts at `start_position` of its global sequence instead of 0. With STK_TAIL_WRAP it may lie past
-  * the epoch's end: then the run starts that far into the next epochs. */
+	/* The start of this run, after a restore: the first epoch starts at `start_position` of its global sequence instead of 0. With STK_TAIL_WRAP it may lie
+  * past the epoch's end: then the run starts that far into the next epochs. */
 	int64_t start_epoch, start_position;
 };
 

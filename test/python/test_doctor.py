@@ -180,4 +180,4 @@ def test_where_nothing_lies(doctor):
         (problem,), told, _ = doctor(uri, path=path)
         assert problem.startswith(f"{uri}: nothing is listed there: check the name, and the endpoint") and not told["found"]
     (problem,), _, _ = doctor(refuses=lambda asked: (200, "Hello", "", {}))
-    assert problem.startswith("s3://b/train: the store's listing is none: does this endpoint speak S3?")
+    assert problem.startswith("s3://b/train: the store's listing is not the XML of a listing: does this endpoint speak S3?")

@@ -193,7 +193,7 @@ DAMAGE = {
     "category.json has no row ffff": unknown("instance", 3, "category_token"),
     "instance.json has no row ffff": unknown("sample_annotation", 3, "instance_token"),
     "visibility.json has no row 9": unknown("sample_annotation", 3, "visibility_token", "9"),
-    "level is none of": unknown("visibility", 1, "level", "v1"),
+    "level is not one of": unknown("visibility", 1, "level", "v1"),
     "another prev; it is|is not later|no row ffff": ("sample_annotation", lambda rows: rows[0].update(next=rows[0]["token"])),
     "another row has this token": ("sample_annotation", lambda rows: rows[1].update(token=rows[0]["token"])),
     "its size is not positive": ("sample_annotation", lambda rows: rows[1].update(size=[1, -1, 1])),

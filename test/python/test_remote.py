@@ -324,7 +324,7 @@ def test_a_function_that_lists(store, tree, tmp_path, monkeypatch):
         with pytest.raises(kind, match=said):
             run(path, storage=Storage(**given))
 
-    fails("nobody says how large it is.*a fetch function needs a list", "mem://b/s-0.tar", fetch=Bucket(root))
+    fails("its size is unknown.*a fetch function needs a list", "mem://b/s-0.tar", fetch=Bucket(root))
     fails("[*] stands for names in s3:// URIs alone", "mem://b/s-*.tar", fetch=Bucket(root))
     fails(r"only s3:// and local folders can be listed; give .*stoker\.Storage\(fetch=\.\.\., list=", fetch=Bucket(root))
     fails("TypeError: list.*gives pairs of a URI that begins with it", fetch=source, list=lambda uri: [uri + "x.jpg"])

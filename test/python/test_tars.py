@@ -200,7 +200,7 @@ def test_arrays_keep_their_shape(shape, tmp_path):
 
 def test_what_cannot_be(shards, tmp_path):
     bad = write(tmp_path / "n.tar", [("0.jpg", jpeg(0)), ("0.cls", b"n0144")])
-    with pytest.raises(StokerError, match=r'n\.tar:512:0\.jpg.*the label is "n0144"'):
+    with pytest.raises(StokerError, match=r'n\.tar:512:0\.jpg.*the label "n0144" is not a whole number'):
         next(iter(Loader(bad, 1, transforms=SMALL)))
     (tmp_path / "x.tar.gz").write_bytes(b"\x1f\x8b" + bytes(600))
     for make, said in [
@@ -398,7 +398,7 @@ def test_indexes_that_are_kept(tmp_path, capfd, monkeypatch):
         index.write_bytes(bad)
         capfd.readouterr()
         assert find() == [3, 2] and index.read_bytes() == good
-        assert "a.tar.stoker: the index is damaged or cut off: it is made anew" in capfd.readouterr().err
+        assert "a.tar.stoker: the index is damaged or cut off: it is made again" in capfd.readouterr().err
     index.unlink()
     index.mkdir()  # nothing can be written there, whoever runs the test
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "caches"))

@@ -243,9 +243,9 @@ def test_what_is_no_index_is_told(tmp_path):
         ("v1.1 1\njpg 0 4\n", "line 1: a place that no file"),
         ("v1.1 1\n\n", "without components"),
         ("v1.2 1\njpg 512 4\n", "without a name"),
-        ("v1.1 1\njpg 512 -4\n", "without a place and a size"),
-        ("v1.1 1\njpg 512\n", "without a place and a size"),
-        ("v1.1 1\njpg 99999999999999999999 4\n", "without a place and a size"),
+        ("v1.1 1\njpg 512 -4\n", "without an offset and a size"),
+        ("v1.1 1\njpg 512\n", "without an offset and a size"),
+        ("v1.1 1\njpg 99999999999999999999 4\n", "without an offset and a size"),
         ("v1.1 1\njpg 512 9223372036854775807\n", "a place that no file"),
         ("v1.1 99999999999\njpg 512 4\n", "cut short"),
     ]:

@@ -206,7 +206,7 @@ static enum stk_status readers_nuscenes_setup(const void *args, void **shared, s
 
 /* ---- a sample ---- */
 
-/* What each camera sees: computed by infer, which needs the counts, and kept for run. */
+/* The objects that each camera sees: computed by infer, which needs the counts, and kept for run. */
 struct state {
 	struct stk_nuscenes_seen *seen[64];
 	int32_t count[64];

@@ -239,8 +239,8 @@ static void normalize_lower(const struct stk_call *call, struct stk_pass *pass)
 	stk__pass_affine(pass, scale, bias, (enum stk_dtype)a->dtype);
 }
 
-/* With statistics measured on the batch, only 8-bit types use a pass: other values may be close together and far from 0, and then x * a + b in float32 loses
- * digits. */
+/* Only 8-bit types use a pass if statistics are measured on the batch: other values may be close together and far from 0, and then x * a + b in float32
+ * loses digits. */
 static unsigned normalize_classify(const void *args, const struct stk_desc *in)
 {
 	const struct normalize *a = args;
