@@ -264,7 +264,7 @@ def test_a_tensor_is_no_condition() -> None:
     def numbers() -> Any:
         return flags() and given(range(N), ndim=0, dtype=types.INT32)
 
-    refused(define, '"if" asks for one truth value', "2 dims", "reductions")
+    refused(define, '"if" needs one truth value', "2 dims", "reductions")
     refused(numbers, '"and" takes bool, not int32')
 
 
