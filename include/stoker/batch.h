@@ -20,7 +20,7 @@ struct stk_sample {
 	int64_t id;              /* index in the data set; -1 without a reader */
 	const char *uri;         /* file or object; "" without */
 	bool padded;             /* repeats a sample to fill the batch */
-	int32_t replaced;        /* attempts it took to replace a bad sample; 0: the sample itself */
+	int32_t replaced;        /* number of attempts to replace a bad sample; 0: not replaced */
 };
 
 /* Samples of one output. dense: all samples have one shape and lie contiguously in `data`; desc then describes each of them. */
@@ -36,17 +36,18 @@ struct stk_tensor_list {
 STK_API struct stk_batch *stk_batch_ref(struct stk_batch *batch);
 /* Gives up one reference and clears *batch; takes NULL. Any thread. */
 STK_API void stk_batch_unref(struct stk_batch **batch);
-/* A reference that holds the memory of one output and the samples' metadata only: only this output may be accessed through it. It is given
- * up by stk_batch_unref_output with the same output. The caller must hold the batch or that output, and `output` be from 0 to
+/* Takes a reference that holds only the memory of one output and the samples' metadata; only this output may be accessed through it.
+ * Release it with stk_batch_unref_output and the same output. The caller must hold the batch or that output; `output` must be from 0 to
  * stk_batch_outputs - 1, which is not checked. */
 STK_API struct stk_batch *stk_batch_ref_output(struct stk_batch *batch, int32_t output);
 STK_API void stk_batch_unref_output(struct stk_batch **batch, int32_t output);
 
 STK_API int32_t stk_batch_size(const struct stk_batch *batch); /* samples */
-/* Samples that the batch would have without bad ones: more than stk_batch_size where the policy STK_ON_ERROR_SKIP left some out, maybe all. */
+/* Returns the number of samples that were planned. It is larger than stk_batch_size if the policy STK_ON_ERROR_SKIP left out bad samples,
+ * maybe all. */
 STK_API int32_t stk_batch_planned(const struct stk_batch *batch);
 STK_API int32_t stk_batch_outputs(const struct stk_batch *batch);
-/* Borrowed, as long as the batch; NULL: the index is out of range. */
+/* Returns an output or a sample, valid as long as the batch; NULL: the index is out of range. */
 STK_API const struct stk_tensor_list *stk_batch_output(const struct stk_batch *batch, int32_t output);
 STK_API const struct stk_sample *stk_batch_sample(const struct stk_batch *batch, int32_t i);
 /* The batch's epoch, its step in that epoch, and whether it is the epoch's last. */
@@ -54,9 +55,9 @@ STK_API int64_t stk_batch_epoch(const struct stk_batch *batch);
 STK_API int64_t stk_batch_step(const struct stk_batch *batch);
 STK_API bool stk_batch_is_last(const struct stk_batch *batch);
 
-/* DLPack (versioned, 1.0): one sample, or with i = -1 the dense list as one tensor of shape (count, ...). The result is a
+/* Exports one sample, or with i = -1 the dense list as one tensor of shape (count, ...), as DLPack 1.0 (versioned). *out is a
  * DLManagedTensorVersioned * that holds the output's memory until its deleter is called. STK_INVALID: no such output or sample. STK_SHAPE:
- * not dense; the message names two samples that differ. STK_UNSUPPORTED: values of an enumeration. STK_NO_MEMORY. */
+ * the list is not dense; the message names two samples that differ. STK_UNSUPPORTED: the values are of an enumeration. STK_NO_MEMORY. */
 STK_API STK_MUST_USE enum stk_status stk_batch_dlpack(
 	struct stk_batch *batch, int32_t output, int32_t i, void **out, struct stk_error *err);
 
@@ -66,12 +67,12 @@ STK_API STK_MUST_USE enum stk_status stk_batch_dlpack(
 STK_API STK_MUST_USE enum stk_status stk_batch_wrap(const struct stk_tensor *samples, int32_t count, void (*release)(void *user),
 	void *user, struct stk_batch **out, struct stk_error *err);
 
-/* Batches with outputs on a GPU: the consumer's work on this stream (a CUstream; 0 and 1 the legacy default stream, 2 the thread's own, as
- * DLPack numbers them) that was submitted before the batch's last reference dies has ended before the batch's memory is written again. The
- * host does not wait. To be called once for each stream that reads the batch; any thread. Batches in host memory ignore it. STK_LIMIT: it
- * is read on more than 4 streams; make the others wait for one of these. */
+/* Protects the consumer's work on a stream, for outputs on a GPU: work that was submitted before the batch's last reference is released
+ * will end before the batch's memory is written again. The stream is a CUstream; as in DLPack, 0 and 1 are the legacy default stream and 2
+ * is the thread's own. The host does not wait. Call it once for each stream that reads the batch; any thread. It has no effect on batches
+ * in host memory. STK_LIMIT: more than 4 streams read the batch; make the others wait for one of these. */
 STK_API STK_MUST_USE enum stk_status stk_batch_use_stream(struct stk_batch *batch, uint64_t stream, struct stk_error *err);
-/* The same for one output, which the caller may hold alone. STK_INVALID: no such output. */
+/* Does the same for one output, for callers that hold only that output. STK_INVALID: no such output. */
 STK_API STK_MUST_USE enum stk_status stk_batch_use_stream_output(
 	struct stk_batch *batch, int32_t output, uint64_t stream, struct stk_error *err);
 
@@ -81,8 +82,8 @@ STK_API STK_MUST_USE enum stk_status stk_batch_use_stream_output(
 STK_API STK_MUST_USE enum stk_status stk_batch_copy(
 	struct stk_batch *batch, int32_t output, int32_t i, void *to, size_t size, struct stk_error *err);
 
-/* The same into a new batch with this one output: *out, to which the caller owns a reference, has the samples' metadata of the first one and holds
- * no slot. With i = -1 lists of unequal shapes are copied too. STK_INVALID: no such output or sample. STK_NO_MEMORY, STK_CUDA. */
+/* Copies to a new batch in host memory that has only this output. The caller owns a reference to *out, which keeps the samples' metadata
+ * and holds no slot. With i = -1, lists of unequal shapes are copied too. STK_INVALID: no such output or sample. STK_NO_MEMORY, STK_CUDA. */
 STK_API STK_MUST_USE enum stk_status stk_batch_to_host(
 	struct stk_batch *batch, int32_t output, int32_t i, struct stk_batch **out, struct stk_error *err);
 

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Caches of objects in local folders (struct stk_storage_config.cache), from outside: what one holds, whether that is whole, and removing it. Any thread, also
- * while pipelines use the cache. */
+ * Inspects, verifies and clears caches of objects in local folders (struct stk_storage_config.cache). Any thread, also while pipelines use the cache. */
 #ifndef STOKER_CACHE_H
 #define STOKER_CACHE_H
 
@@ -16,7 +15,7 @@ extern "C" {
 
 struct stk_cache_entry {
 	const char *uri;        /* of the object, without the query of a URL; valid during the call */
-	int64_t offset, length; /* of the range that was asked for; length -1: to the object's end */
+	int64_t offset, length; /* the requested range; length -1: to the object's end */
 	int64_t bytes;
 	int64_t used; /* when it was last used, in seconds since 1970; only the first use in a run is recorded */
 	bool damaged; /* by its name, size or header; of stk_cache_verify: by its bytes too */
@@ -29,7 +28,7 @@ struct stk_cache_facts {
 	int64_t removed, removed_bytes; /* of stk_cache_clear; entries that cannot be removed stay in `entries` */
 };
 
-/* Called for each entry, in no order; false ends the walk. */
+/* Called for each entry, in no order; returns false to end the walk. */
 typedef bool (*stk_cache_visit)(void *user, const struct stk_cache_entry *entry);
 
 /* Visits the headers of all entries. dir: as in struct stk_storage_config. visit and facts are nullable. STK_INVALID: the folder is not a
@@ -39,7 +38,7 @@ STK_API STK_MUST_USE enum stk_status stk_cache_list(
 /* Reads all entries, removes the damaged ones, and recounts the size of the cache. */
 STK_API STK_MUST_USE enum stk_status stk_cache_verify(
 	const char *dir, stk_cache_visit visit, void *user, struct stk_cache_facts *facts, struct stk_error *err);
-/* Removes the entries whose URI begins with `prefix`, NULL: all. No file but entries is touched. */
+/* Removes the entries whose URI begins with `prefix`; NULL: all entries. Files that are not entries are not touched. */
 STK_API STK_MUST_USE enum stk_status stk_cache_clear(
 	const char *dir, const char *prefix, struct stk_cache_facts *facts, struct stk_error *err);
 

@@ -26,12 +26,12 @@ struct stk_context_config {
 	int32_t io_threads; /* threads for reads that block; 0: 16. They are started when first needed and mostly sleep. */
 	stk_log_fn log;
 	void *log_user;
-	/* Called once, when nothing is logged any more, on the thread that gives up the last reference: pipelines hold references too and
-	 * may outlive the caller's. Not called where the context could not be made. Nullable. */
+	/* Called once, after the last message, on the thread that gives up the last reference, which may be a pipeline that outlives the
+	 * caller's reference. Not called if the context could not be made. Nullable. */
 	void (*log_done)(void *user);
 };
 
-/* config may be NULL for defaults. Reads STOKER_CPU. Any thread. */
+/* Creates a context. config may be NULL for defaults. Reads STOKER_CPU. Any thread. */
 STK_API STK_MUST_USE enum stk_status stk_context_create(
 	const struct stk_context_config *config, struct stk_context **out, struct stk_error *err);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * One image after another, without a pipeline: what a data set's own code would call for a file. */
+ * Decodes single images without a pipeline, for code that reads one file at a time. */
 #ifndef STOKER_IMAGE_H
 #define STOKER_IMAGE_H
 
@@ -10,7 +10,7 @@
 extern "C" {
 #endif
 
-/* Decodes on the calling thread, one call at a time; its tables and memory serve the next image. */
+/* Decodes on the calling thread, one call at a time. Its tables and memory are reused for the next image. */
 struct stk_image_decoder;
 
 /* Reads STOKER_MAX_IMAGE_SIZE and STOKER_MAX_JPEG_SCANS. STK_INVALID: an environment variable of the library has an invalid value. STK_NO_MEMORY. */
@@ -34,14 +34,14 @@ struct stk_image_request {
 };
 
 /* Reads the file and its header. The image has shape[0] x shape[1] pixels of shape[2] channels. STK_NOT_FOUND, STK_IO: the file cannot be
- * read. STK_CORRUPT: it is damaged, or no image. STK_UNSUPPORTED: a kind of image that is not decoded. STK_LIMIT: a file over 2 GiB, or an
- * image of more pixels than STOKER_MAX_IMAGE_SIZE (2^28). STK_INVALID: the request, or a path that is not a file. STK_CANCELLED: interrupted. STK_NO_MEMORY.
- * No image is open then. */
+ * read. STK_CORRUPT: the file is damaged or not an image. STK_UNSUPPORTED: Stoker does not decode this kind of image. STK_LIMIT: the file
+ * is larger than 2 GiB, or the image has more pixels than STOKER_MAX_IMAGE_SIZE (2^28). STK_INVALID: the request is invalid, or the path is
+ * not a file. STK_CANCELLED: `interrupted` returned true. STK_NO_MEMORY. After an error no image is open. */
 STK_API STK_MUST_USE enum stk_status stk_image_open(
 	struct stk_image_decoder *d, const struct stk_image_request *request, int64_t shape[3], struct stk_error *err);
-/* Writes the pixels of the image that was opened last, uint8, interleaved, one row after the other; `bytes` is the product of the shape.
- * May be called once for each image: STK_STATE after that, or if none is open. STK_INVALID: `bytes` is another number. STK_CORRUPT: the
- * image is damaged. STK_LIMIT: the file and what decoding it takes would be more than 2 GiB of memory. STK_UNSUPPORTED, STK_NO_MEMORY. */
+/* Writes the pixels of the image that was opened last: uint8, interleaved, row by row. `bytes` is the product of the shape. May be called
+ * once for each image. STK_STATE: it was called before, or no image is open. STK_INVALID: `bytes` is wrong. STK_CORRUPT: the image is
+ * damaged. STK_LIMIT: the file and its decoding need more than 2 GiB of memory. STK_UNSUPPORTED, STK_NO_MEMORY. */
 STK_API STK_MUST_USE enum stk_status stk_image_read(struct stk_image_decoder *d, void *to, size_t bytes, struct stk_error *err);
 
 #ifdef __cplusplus

@@ -35,7 +35,8 @@ struct stk_index_options {
 	void *user;
 };
 
-/* Lists all files below the root, at any depth: a reader's filters choose among them. info may be NULL. Reads the environment (AWS_...). */
+/* Writes an index of all files below the root, at any depth; a reader's filters later choose among them. info may be NULL. Reads the
+ * environment (AWS_...). */
 STK_API STK_MUST_USE enum stk_status stk_index_write(
 	const struct stk_index_options *options, struct stk_index_info *info, struct stk_error *err);
 
@@ -45,13 +46,14 @@ struct stk_tar_index_options {
 	const char *const
 		*paths; /* tars, local or URIs, also as "shard-{000..127}.tar" and "shard-*.tar", or files that this function wrote */
 	int32_t path_count;
-	/* One file for all of them, written whole or not at all, which readers take in their place. NULL: each tar's own, TAR.stoker beside
-	 * it, or where that cannot be written, and of URIs, in $XDG_CACHE_HOME/stoker/indexes; an existing index that matches its tar is
-	 * kept. Readers find these by themselves. */
+	/* One file for all tars, written completely or not at all, which readers accept in place of the tars. NULL: one index for each tar:
+	 * TAR.stoker next to the tar, or in $XDG_CACHE_HOME/stoker/indexes for URIs and for folders that cannot be written. An existing
+	 * index that matches its tar is kept. Readers find these indexes by themselves. */
 	const char *output;
 	struct stk_storage *storage; /* NULL: as the environment says */
-	/* All nullable. progress: some ten times a second on the caller's thread; false ends it with STK_CANCELLED, when the requests under way have been
-	 * answered. notice: by one thread of the library at a time. component: at the end, for each ending that files have. */
+	/* All nullable. progress: called some ten times a second on the caller's thread; returns false to stop with STK_CANCELLED, after
+	 * the requests under way have been answered. notice: called by one thread of the library at a time. component: called at the end
+	 * for each file ending that occurs. */
 	bool (*progress)(void *user, int64_t tars_done, int64_t tars, int64_t files_found);
 	void (*notice)(void *user, const char *text);
 	void (*component)(void *user, const char *ending, int64_t files);
@@ -62,10 +64,10 @@ struct stk_tar_index_info {
 	size_t size; /* sizeof(struct stk_tar_index_info), set by the caller */
 	int64_t tars, files;
 	int64_t bytes;   /* of the tars */
-	int64_t unended; /* tars that end without the blocks of zeros that are the end of one: they may have been cut short */
+	int64_t unended; /* tars without the blocks of zeros that mark a tar's end: they may have been cut short */
 };
 
-/* info may be NULL. Reads the environment (AWS_..., XDG_CACHE_HOME, HOME). */
+/* Writes indexes of tars. info may be NULL. Reads the environment (AWS_..., XDG_CACHE_HOME, HOME). */
 STK_API STK_MUST_USE enum stk_status stk_tar_index(
 	const struct stk_tar_index_options *options, struct stk_tar_index_info *info, struct stk_error *err);
 

@@ -24,7 +24,7 @@ struct stk_machine {
 	int32_t threads;                    /* workers that a context takes by default */
 	int64_t memory;                     /* bytes in the machine */
 	int64_t memory_limit;               /* of the cgroup */
-	int64_t memory_free;                /* bytes that could be had now, page cache included */
+	int64_t memory_free;                /* bytes available now, including the page cache */
 	int64_t open_files, open_files_max; /* RLIMIT_NOFILE, soft and hard */
 	int64_t locked_memory;              /* RLIMIT_MEMLOCK, soft, bytes */
 	bool cuda_built;                    /* CUDA kernels are in this build */

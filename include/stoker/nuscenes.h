@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * NuScenes: what its tables say of a data set's samples, without reading images. The operator readers.nuscenes gives the same, with the files, to pipelines.
+ * Reads the NuScenes tables about a data set's samples, without the images. The operator readers.nuscenes gives the same data, with the files, to
+ * pipelines.
  *
- * A data set that is open does not change: any thread may ask it. */
+ * An open data set does not change, so any thread may use it. */
 #ifndef STOKER_NUSCENES_H
 #define STOKER_NUSCENES_H
 
@@ -20,14 +21,14 @@ struct stk_nuscenes_options {
 	const char *index;          /* file that caches the tables; NULL: stoker.index in their folder, if writable; "": none */
 	const char *const *cameras, *const *classes, *const *scenes, *const *exclude; /* names */
 	size_t camera_count, class_count, scene_count, exclude_count;
-	int32_t split; /* into how many sequences each scene is cut; 0: one */
+	int32_t split; /* number of sequences into which each scene is cut; 0: one */
 };
 
 struct stk_nuscenes_view;
 
 struct stk_nuscenes_info {
 	size_t size;                                 /* sizeof(struct stk_nuscenes_info), set by the caller */
-	int64_t samples, sequences, scenes, objects; /* of what was asked for */
+	int64_t samples, sequences, scenes, objects; /* counts of the selected ones */
 	int32_t cameras, classes;
 	bool from_index; /* the tables were not read */
 };

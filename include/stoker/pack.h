@@ -17,9 +17,9 @@ extern "C" {
 struct stk_pack_options {
 	size_t size;         /* sizeof(struct stk_pack_options), set by the caller */
 	const char *source;  /* a folder of class folders, s3://BUCKET/PREFIX, or an index of one */
-	const char *folder;  /* where the tars go; made if it is not there */
-	int64_t shard_bytes; /* of a tar, at most, unless one sample is larger; 0: 256 MB */
-	int64_t seed;        /* the samples come in an order drawn by it; -1: in that of the source */
+	const char *folder;  /* folder for the tars; created if it does not exist */
+	int64_t shard_bytes; /* largest size of a tar, unless one sample is larger; 0: 256 MB */
+	int64_t seed;        /* seed of the random order of the samples; -1: keep the source's order */
 	int32_t threads;     /* from 0, which stands for eight, to 64 */
 	/* Called some ten times a second on the caller's thread with the number of files packed and their total; while a bucket is listed,
 	 * with the number of objects found and a total of 0. Returns false to stop with STK_CANCELLED. Nullable. */
@@ -33,7 +33,7 @@ struct stk_pack_info {
 	int64_t tars, samples, files;
 	int64_t bytes;    /* of the tars */
 	int64_t kept;     /* tars that an earlier run had made already */
-	int64_t left_out; /* files that are neither images nor have the name of one */
+	int64_t left_out; /* files that are not images and share no image's name */
 };
 
 /* Writes shards-000000.tar and so on, each with its index in the same folder, and classes.txt, the names of the labels. A sample consists

@@ -158,10 +158,10 @@ STK_API STK_MUST_USE enum stk_status stk_pipeline_restore(struct stk_pipeline *p
 STK_API int64_t stk_pipeline_bad_samples(struct stk_pipeline *p);
 STK_API bool stk_pipeline_bad_sample(struct stk_pipeline *p, int64_t i, struct stk_error *out);
 
-/* Counters since the start, by name: "reads_started", "decodes", "user_calls", "scratch_bytes", "slots", "held_bytes" (of what is kept beside the
- * slots), "allocations", ... Returns how many there are; fills at most n. Names are constant. Times are in ns: "wait_ns" is what the consumer has
- * waited in stk_pipeline_next, "busy_ns" what all workers together have worked, "source_ns" what user sources have run. Those of a storage that has
- * been asked for something follow (stk_storage_counters). */
+/* Copies the counters since the start, by name: "reads_started", "decodes", "user_calls", "scratch_bytes", "slots", "held_bytes" (of
+ * batches kept outside of the slots), "allocations", ... Fills at most n entries and returns the number of counters. Names are constant.
+ * Times are in ns: "wait_ns" is the consumer's wait in stk_pipeline_next, "busy_ns" the work of all workers together, "source_ns" the time
+ * in user sources. The counters of a storage that has received requests follow (stk_storage_counters). */
 STK_API size_t stk_pipeline_counters(struct stk_pipeline *p, struct stk_counter *out, size_t n);
 
 /* Spans recorded so far, newest last, when tracing is on (config.trace, "" to record without a file). */

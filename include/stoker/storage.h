@@ -79,11 +79,12 @@ struct stk_counter {
 	const char *name;
 	double value;
 };
-/* Counters since the start, of all pipelines that share the storage: "storage_requests", "storage_bytes", "storage_retries", "storage_hedges",
- * "storage_in_flight", "storage_limit" (of those), "storage_slowdowns" (how often the store asked for fewer); "storage_latency_ms" and "storage_wait_ms", each
- * also with "_p95" and "_p99": from the beginning of a request to its end, and until it began; of a cache "cache_hits", "cache_misses", "cache_kept",
- * "cache_left_out", "cache_damaged", "cache_stale", "cache_waits", "cache_pending_bytes", "cache_bytes", "cache_limit". Returns how many there are;
- * fills at most n. Any thread. */
+/* Copies the counters since the start, of all pipelines that share the storage: "storage_requests", "storage_bytes", "storage_retries",
+ * "storage_hedges", "storage_in_flight", "storage_limit" (most requests in flight), "storage_slowdowns" (how often the store asked for
+ * fewer). "storage_latency_ms" is the time from the beginning of a request to its end, "storage_wait_ms" the time before its beginning;
+ * each also with "_p95" and "_p99". With a cache: "cache_hits", "cache_misses", "cache_kept", "cache_left_out", "cache_damaged",
+ * "cache_stale", "cache_waits", "cache_pending_bytes", "cache_bytes", "cache_limit". Fills at most n entries and returns the number of
+ * counters. Any thread. */
 STK_API size_t stk_storage_counters(struct stk_storage *s, struct stk_counter *out, size_t n);
 
 /* Findings about a store. */

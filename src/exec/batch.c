@@ -378,7 +378,7 @@ static enum stk_status not_dense(const struct stk_tensor_list *l, struct stk_bat
 					"them, or take them one by one",
 					named_sample(b, 0, first, sizeof first), named_sample(b, i, other, sizeof other),
 					(long long)l->samples[0].desc.shape[d], (long long)l->samples[i].desc.shape[d], d);
-	return l->count ? stk__fail(err, STK_NO_MEMORY, "there was no memory to lay the samples of the batch behind each other")
+	return l->count ? stk__fail(err, STK_NO_MEMORY, "there was no memory to copy the samples of the batch into one block")
 			: stk__fail(err, STK_SHAPE, "the batch is empty");
 }
 

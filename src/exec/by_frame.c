@@ -25,7 +25,7 @@ static enum stk_status count_frames(
 	for (int32_t k = 0; k < n->node->n_varying && s == STK_OK; k++)
 		s = stk__count_frames(&values[n->varying[k].value].desc, n->varying[k].def.name, count, err);
 	if (s == STK_OK && *count < 1)
-		return stk__fail(err, STK_SHAPE, "a sequence without frames, for each of which arguments are given");
+		return stk__fail(err, STK_SHAPE, "the sequence has no frames, but arguments are given for each frame");
 	return s;
 }
 

@@ -161,7 +161,7 @@ enum stk_status stk__branch_taken(
 	for (int32_t k = 0; k < n_when && *taken; k++) { /* an inner predicate exists only if the outer ones hold */
 		const struct stk_tensor *t = &run->worker->values[when[k].value];
 		if (t->desc.dtype != STK_BOOL || t->desc.ndim != 0)
-			return stk__fail(err, STK_SHAPE, "its condition is no scalar of type bool here");
+			return stk__fail(err, STK_SHAPE, "its condition is not a scalar of type bool for this sample");
 		*taken = *(const bool *)t->data == when[k].wanted;
 	}
 	return STK_OK;

@@ -94,7 +94,7 @@ static void add_place(struct stk_text *t, const struct stk_reader_def *reader, c
 	if (begin > 0)
 		stk__text_add(t, "; the first %lld are the same, up to %.300s", (long long)begin, name_of(reader, shared, begin - 1, name));
 	if (begin == have)
-		stk__text_add(t, "; those behind it are missing");
+		stk__text_add(t, "; the files after it are missing");
 	else if (begin < end && end <= have) /* a difference in an empty run is a damaged digest */
 		stk__text_add(t, "; the first change is at %.300s%s", name_of(reader, shared, end - 1, name),
 			end - begin > 1 ? " or before it" : "");

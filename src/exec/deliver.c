@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The consumer's side: waiting, policies, ends of epochs. */
+ * The consumer's side of a pipeline: waits for batches, applies the policy for bad samples, and ends epochs. */
 #include "exec/device.h"
 #include "exec/engine.h"
 #include "exec/feed.h"
@@ -166,7 +166,7 @@ enum stk_status stk_pipeline_end_within(struct stk_pipeline *p, int64_t ms, stru
 	const int64_t left = (until - stk__clock_ns()) / 1000000;
 	if (!calls && p->way->crew)
 		calls = !stk__pool_leave_within(p->ctx->pool, &p->client, left > 0 ? left : 0);
-	return calls ? stk__fail(err, STK_TIMEOUT, "a source or a function of the user's has not returned") : STK_OK;
+	return calls ? stk__fail(err, STK_TIMEOUT, "a user's source or function has not returned") : STK_OK;
 }
 
 /* ---- delivering ---- */

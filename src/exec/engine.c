@@ -141,7 +141,7 @@ static void begin_level(struct stk_record *r)
 void stk__level_over(struct stk_record *r)
 {
 	r->level++;
-	if (r->result.kind) /* the batch has failed and gets no further work */
+	if (r->result.kind) /* the result is known, and the batch gets no further work */
 		r->level = r->pipeline->program->n_levels;
 	begin_level(r);
 }

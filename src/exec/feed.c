@@ -268,7 +268,7 @@ static enum stk_status pull_batch(struct stk_pipeline *p, struct stk_record *r, 
 		s = pull(p, r, c, i, err);
 	if (p->program->reader >= 0 && (s == STK_END || (s == STK_OK && f->count < r->count)))
 		return stk__fail(err, STK_USER,
-			"\"%s\" gave %d samples for batch %lld of epoch %lld, where the reader has %d: beside a reader a source gives as many samples as "
+			"\"%s\" gave %d samples for batch %lld of epoch %lld, where the reader has %d: in a pipeline with a reader, a source gives as many samples as "
 			"the reader, whose epochs are the pipeline's; an iterable or a generator function that is shorter starts over with cycle=\"quiet\"",
 			node->name, f->count, (long long)r->at.step, (long long)r->at.epoch, r->count);
 	f->last |= s == STK_END;

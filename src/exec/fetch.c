@@ -50,7 +50,7 @@ static void count_miss(struct stk_pipeline *p, const struct stk_record *r)
 	enum {
 		MISS = 16,
 		MANY = 3 * MISS
-	}; /* a miss outweighs 16 hits; but a single one, which happens with a warm page cache too, does not turn reading ahead on */
+	}; /* a miss outweighs 16 hits; a single miss also occurs with a warm page cache and does not begin reading ahead */
 	struct stk_fetch *f = p->parts.fetch;
 	f->cached_in_a_row = 0;
 	f->misses += MISS;
@@ -228,8 +228,7 @@ int64_t stk__fetch_sample_bytes(const struct stk_pipeline *p)
 
 enum stk_status stk__fetch_create(struct stk_pipeline *p, struct stk_error *err)
 {
-	static const int64_t MOST_MEAN = (int64_t)1
-					 << 40; /* times as many requests as there may be, the bytes that are expected stay a number */
+	static const int64_t MOST_MEAN = (int64_t)1 << 40; /* multiplied by the most requests, this does not overflow */
 	struct stk_fetch *f = p->parts.fetch = stk__calloc(1, sizeof *f);
 	size_t readers = (size_t)p->program->n_readers, batch = (size_t)p->config.batch_size, samples = (size_t)p->flight.n * batch;
 	if (!f)

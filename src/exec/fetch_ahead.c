@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Requests of reads, and reading ahead. At most `read_requests` are under way, and with those that have ended and whose batches are not open yet
- * twice as many; none go out while buffers of `read_bytes` are held or expected, and what turns out larger than expected waits for room. Where some reads have been at hand, the first sample of each batch is left to a worker's
- * try; two in a row that are at hand turn reading ahead off again. */
+ *
+ * Submits requests of reads, and reads ahead. At most `read_requests` requests are under way; together with ended requests whose batches are not open
+ * yet, at most twice as many. No request is submitted while buffers of `read_bytes` are held or expected, and an object that turns out larger than
+ * expected waits for room. After some reads that did not block, the first sample of each batch is left for a worker to try; two such reads in a row that
+ * do not block end reading ahead. */
 #include "exec/fetch_read.h"
 
 #include "base/clock.h"

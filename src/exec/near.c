@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Workers that feed a GPU stay on the cores near it: the pinned memory that they take and write to then belongs to the GPU's
- * NUMA node. A worker stays only where there is a core for it, counting those of the other ranks; the others run where the
- * system puts them, and so do all if the machine does not say which cores are near, or none of those is allowed. */
+ * Pins workers that feed a GPU to the cores near it, so that the pinned memory that they take and write to belongs to the GPU's
+ * NUMA node. Only as many workers are pinned as there are cores for them after other ranks have theirs. The other workers run on
+ * any core, and so do all of them if the machine does not report which cores are near, or if none of those is allowed. */
 #include "exec/context.h"
 
 #include "thread/thread.h"

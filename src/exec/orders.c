@@ -89,7 +89,7 @@ enum stk_status stk_pipeline_lead(struct stk_pipeline *p, const char *reader, st
 		return s;
 	if (p->run.started || p->flight.next_deliver || p->run.restored)
 		return stk__fail(err, STK_STATE,
-			"reader \"%s\" leads this run, which has begun or goes on from a state: make \"%s\" lead before the first batch",
+			"reader \"%s\" leads this run, which has begun or was restored from a state: make \"%s\" lead before the first batch",
 			p->program->nodes[p->program->reader].node->name, reader);
 	return lead_by(p, lead, err);
 }

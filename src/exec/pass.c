@@ -256,7 +256,7 @@ enum stk_status stk__pass_group_refuse(const struct stk_chain_run *run, const st
 	const struct stk_program *g = run->pipeline->program;
 	const struct stk_desc *in = &run->worker->values[g->nodes[group->nodes[0]].inputs[0]].desc;
 	return stk__fail(err, STK_UNSUPPORTED,
-		"on the GPU this makes one step with the operators behind it, which takes no tensors of %s, %d dims and layout \"%s\"; where the graph "
+		"on the GPU this forms one step with the operators after it, which does not take tensors of %s, %d dims and layout \"%s\"; where the graph "
 		"knows these it is a step by itself: give external_source dtype, ndim and layout",
 		stk_dtype_name(in->dtype), in->ndim, in->layout);
 }

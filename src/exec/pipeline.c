@@ -446,5 +446,5 @@ enum stk_status stk_pipeline_destroy_within(struct stk_pipeline *p, int64_t ms, 
 		late = pthread_cond_timedwait(&e->done, &e->lock, &until);
 	bool ended = e->ended;
 	leave_ending(e);
-	return ended ? STK_OK : stk__fail(err, STK_TIMEOUT, "a source or a function of the user's, or a read, has not returned");
+	return ended ? STK_OK : stk__fail(err, STK_TIMEOUT, "a user's source or function, or a read, has not returned");
 }

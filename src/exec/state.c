@@ -210,13 +210,13 @@ static enum stk_status check_versions(const json_t *j, struct saved *v, struct s
 {
 	enum stk_status s = STK_OK;
 	if (!json_is_integer(json_object_get(j, "stoker_state")))
-		return stk__fail(err, STK_STATE, "this is no state of a pipeline, or it is damaged");
+		return stk__fail(err, STK_STATE, "this is not the state of a pipeline, or it is damaged");
 	if ((s = get_int(j, "stoker_state", INT64_MAX, &v->format, err)) || (s = get_int(j, "order", INT64_MAX, &v->order, err)) ||
 		(s = get_int(j, "random", INT64_MAX, &v->random, err)))
 		return s;
 	if (v->format != STATE_FORMAT || v->order < 1 || v->order > ORDER_VERSION || v->random != RANDOM_VERSION)
 		return stk__fail(err, STK_STATE,
-			"the state was saved by a version of stoker with another order of samples (format %lld.%lld.%lld); go on with that "
+			"the state was saved by a version of stoker with another order of samples (format %lld.%lld.%lld); continue with that "
 			"version, or begin a new epoch without the state",
 			(long long)v->format, (long long)v->order, (long long)v->random);
 	return STK_OK;
@@ -352,8 +352,8 @@ static enum stk_status check_sources(const struct stk_pipeline *p, const struct 
 		const struct stk_graph_node *node = p->program->nodes[first->callbacks[c]].node;
 		if (node->source.seek == STK_SEEK_NEVER)
 			return stk__fail(err, STK_STATE,
-				"the state is of a run that has begun, and the source \"%s\" can't go on in it: what it gives depends on all that it gave "
-				"before; a callable that is told the position can, and at the end of an epoch an iterable or a generator function with "
+				"the state is of a run that has begun, and the source \"%s\" can't continue it: its results depend on all earlier "
+				"calls; a callable that takes the position can, and at the end of an epoch an iterable or a generator function with "
 				"cycle=\"raise\"",
 				node->name);
 	}
@@ -370,7 +370,7 @@ static enum stk_status check_sources(const struct stk_pipeline *p, const struct 
 		if (node->source.seek == STK_SEEK_NONE)
 			return stk__fail(err, STK_STATE,
 				"the state is in mid-epoch, and the source \"%s\" can't begin there: it gives one batch after another "
-				"(an iterable or a generator function); a callable that is told the position can, or save at the end of an epoch",
+				"(an iterable or a generator function); a callable that takes the position can, or save at the end of an epoch",
 				node->name);
 	}
 	return STK_OK;
@@ -402,8 +402,8 @@ enum stk_status stk_pipeline_restore(struct stk_pipeline *p, const char *state, 
 	json_error_t je;
 	struct saved v = {0};
 	json_t *j = json_loadb(state, size, JSON_REJECT_DUPLICATES, &je);
-	enum stk_status s =
-		j ? read_saved(j, &v, err) : stk__fail(err, STK_STATE, "this is no state of a pipeline, or it is damaged: %s", je.text);
+	enum stk_status s = j ? read_saved(j, &v, err)
+			      : stk__fail(err, STK_STATE, "this is not the state of a pipeline, or it is damaged: %s", je.text);
 	if (s == STK_OK && (s = restore_readers(p, &v, err)) == STK_OK)
 		s = check_data(p, &v, err);
 	if (s == STK_OK)

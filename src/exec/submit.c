@@ -180,8 +180,8 @@ static enum stk_status add(
 	struct stk_device_tables *t = &b->tables[step];
 	bool ok = true;
 	if (p->crew.poison >= 0 && !reached(p->parts.device->dev, j))
-		return stk__fail(err, STK_CUDA,
-			"the work of a step names memory that the GPU does not reach: a mistake of Stoker's, please report it");
+		return stk__fail(
+			err, STK_CUDA, "the work of a step uses memory that the GPU cannot reach: a mistake in Stoker, please report it");
 	if (j->kind == STK_DEVICE_JOB_PASS && j->made_by)
 		ok = stk__pass_gpu_add_made(t->passes, &j->pass, &j->src, j->made_by->maker, &j->dst);
 	else if (j->kind == STK_DEVICE_JOB_PASS)

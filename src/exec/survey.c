@@ -23,7 +23,7 @@ enum stk_status stk__surveyed_create(struct stk_pipeline *p, struct stk_error *e
 	const struct stk_program_node *n = &g->nodes[g->reader];
 	if (g->n_readers > 1 || p->order.ranks > 1 || p->order.tail == STK_TAIL_WRAP || p->order.indices)
 		return stk__fail(err, STK_UNSUPPORTED,
-			"%s reads its tars once, as they are searched: alone, on one rank, without indices, and with a tail other than wrap; make an "
+			"%s reads its tars once, as they are searched: as the only reader, on one rank, without indices, and with a tail other than wrap; make an "
 			"index first (stoker index)",
 			n->node->name);
 	p->parts.surveyed = stk__calloc(1, sizeof *p->parts.surveyed);

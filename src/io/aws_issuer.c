@@ -216,7 +216,7 @@ static enum stk_status find_base(const struct stk_aws_profile *p, const char *so
 	stk__free(device);
 	if (device)
 		return stk__fail(err, STK_UNSUPPORTED,
-			"the profile \"%.64s\" wants the code of a device (mfa_serial), which nobody is here to type: hand the keys over by eval "
+			"the profile \"%.64s\" needs the code of a device (mfa_serial), which Stoker cannot ask for: set the keys with eval "
 			"\"$(aws configure export-credentials --format env)\"",
 			p->name);
 	if (!source)

@@ -190,14 +190,14 @@ static enum stk_status open_root(struct stk_cache_disk *d, const char *given, bo
 	if (strcmp(given, "memory") == 0)
 		return own_memory(d, makes, err);
 	if (strlen(given) >= STK_CACHE_DIR - 1 || !*given)
-		return stk__fail(err, STK_INVALID, "cache: \"%.100s\" is no name of a folder", given);
+		return stk__fail(err, STK_INVALID, "cache: \"%.100s\" is not the name of a folder", given);
 	snprintf(d->dir, sizeof d->dir, "%s", given);
 	if (makes)
 		make_folders(d->dir);
 	d->folder = open(d->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC); /* the user named this folder, so it may be a link */
 	if (d->folder < 0 || fstat(d->folder, &st))
-		return makes ? stk__fail(err, STK_INVALID, "cache: %s is no folder, and none could be made", given)
-			     : stk__fail(err, STK_INVALID, "%.200s: it is no cache of Stoker's", given);
+		return makes ? stk__fail(err, STK_INVALID, "cache: %s is not a folder, and none could be made", given)
+			     : stk__fail(err, STK_INVALID, "%.200s: it is not a Stoker cache", given);
 	if (st.st_mode & S_IWOTH && st.st_uid != geteuid() && st.st_uid != 0)
 		return stk__fail(err, STK_INVALID,
 			"cache: %s belongs to another user (%u), and everybody can write to it: name a folder of your own", given,
@@ -228,8 +228,7 @@ static enum stk_status find_folder(struct stk_cache_disk *d, const char *dir, st
 		return is_ours(d->folder)
 			       ? STK_OK
 			       : stk__fail(err, STK_INVALID,
-					 "cache: %s holds other files and is no cache of Stoker's: name a new folder, or an empty one",
-					 dir);
+					 "cache: %s holds other files and is not a Stoker cache: name a new folder, or an empty one", dir);
 	write_tag(d->folder);
 	return STK_OK;
 }
@@ -477,7 +476,7 @@ enum stk_status stk__cache_disk_open(struct stk_cache_disk *d, const char *dir, 
 	}
 	if (!open_state(d, why) || !open_tmp(d, why)) {
 		forget_state(d);
-		snprintf(notice, 512, "cache: %.200s cannot be written to (%s): what it holds is used, and nothing is added", d->dir, why);
+		snprintf(notice, 512, "cache: %.200s cannot be written to (%s): its entries are used, and none are added", d->dir, why);
 		return STK_OK;
 	}
 	bool alone = !flock(d->fd, LOCK_EX | LOCK_NB);
@@ -489,7 +488,7 @@ enum stk_status stk__cache_disk_open(struct stk_cache_disk *d, const char *dir, 
 		remove_old(d, INT64_MAX, used - d->limit);
 	if (!share(d)) { /* without the lock another process could remove an unfinished entry as left over */
 		d->read_only = true;
-		snprintf(notice, 512, "cache: %.300s: another process holds its lock: what it holds is used, and nothing is added", d->dir);
+		snprintf(notice, 512, "cache: %.300s: another process holds its lock: its entries are used, and none are added", d->dir);
 	}
 	if (!alone)
 		join_run(d);
@@ -502,7 +501,7 @@ enum stk_status stk__cache_disk_look(struct stk_cache_disk *d, const char *dir, 
 	begin(d);
 	enum stk_status status = open_root(d, dir, false, err);
 	if (!status && !is_ours(d->folder))
-		status = stk__fail(err, STK_INVALID, "%.200s: it is no cache of Stoker's", d->dir);
+		status = stk__fail(err, STK_INVALID, "%.200s: it is not a Stoker cache", d->dir);
 	if (status)
 		stk__cache_disk_close(d);
 	else if (!open_state(d, why))
@@ -612,7 +611,7 @@ static uint64_t remove_old(struct stk_cache_disk *d, int64_t before, uint64_t wa
 	return freed;
 }
 
-/* Searches for old entries once for each process and run, and then frees a twentieth of the limit at a time. */
+/* Removes old entries if needed, a twentieth of the limit at a time. Once a search has found too few, this process does not search again. */
 bool stk__cache_reserve(struct stk_cache_disk *d, uint64_t bytes)
 {
 	if (d->read_only || bytes > d->limit)

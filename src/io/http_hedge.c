@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Hedges: a request whose answer is late gets a second transfer on another connection, and the first answer counts (Dean and Barroso, The Tail at Scale, 2013).
- * Late is what lies four mean deviations above the mean, as for TCP's retransmission timer: two or three in a hundred answers of a store. Three are enough
- * where the bytes should be there already, since a whole batch then waits for this one answer: one in twenty. */
+ * An answer is late at four mean deviations above the mean, as for TCP's retransmission timer, which two or three in a hundred answers of a store are. If the
+ * bytes are already overdue, three deviations are enough, because a whole batch waits for this answer; that is one answer in twenty. */
 #include "io/http_impl.h"
 
 enum { ENOUGH = 64, LEAST_NS = 20000000 };

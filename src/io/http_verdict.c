@@ -106,14 +106,14 @@ static const char *hint(const char *uri, int status, const char *code)
 		return ": that is the proxy's answer, which wants a name and a password: http://NAME:PASSWORD@HOST:PORT in https_proxy or "
 		       "stoker.Storage(proxy=)";
 	if (strncmp(uri, "http", 4) == 0)
-		return denied ? ": http:// is read without a log-in, as anyone may; of a bucket say s3://BUCKET/KEY, which is signed" : "";
+		return denied ? ": http:// is read without a log-in; for a bucket use s3://BUCKET/KEY, whose requests are signed" : "";
 	if (hint_of(code))
 		return hint_of(code);
 	if (moved_for_good(status) || status == 307)
 		return ", which says that the bucket is elsewhere: check the region (AWS_REGION, stoker.Storage(region=)) and the endpoint "
 		       "(AWS_ENDPOINT_URL, stoker.Storage(endpoint=))";
 	if (status == 404 && listing)
-		return ": nothing is listed there: check the endpoint (AWS_ENDPOINT_URL), which is the store's alone, without the bucket";
+		return ": nothing is listed there: check the endpoint (AWS_ENDPOINT_URL), which must not contain the bucket";
 	if (denied && listing)
 		return ": check the credentials, and whether they may list the bucket (s3:ListBucket); files, or an index that was made "
 		       "elsewhere, need no listing";
@@ -151,7 +151,7 @@ static enum stk_status status_failed(struct stk_transfer *t)
 	if (result == STK_IO && status < 500 && status != 408 && status != 429 && !better)
 		lose_hope(t);
 	return stk__fail(stk__transfer_error(t), result, "%.*s: the server answers %d%s%s%s%s%s", SHOWN(t), status, *code ? " " : "", code,
-		*message ? ", " : "", message, wants_tls(t) ? ": it wants TLS; say https:// instead" : hint(t->r->uri, status, code));
+		*message ? ", " : "", message, wants_tls(t) ? ": it needs TLS; use https:// instead" : hint(t->r->uri, status, code));
 }
 
 bool stk__http_object_fails(const struct stk_transfer *t)
@@ -225,17 +225,17 @@ static const char *way_out(struct stk_transfer *t, CURLcode code, const char *wh
 	}
 	if (code == CURLE_USE_SSL_FAILED) {
 		lose_hope(t);
-		return "; say https:// instead";
+		return "; use https:// instead";
 	}
 	const bool nobody = nobody_there(t, code == CURLE_OPERATION_TIMEDOUT);
 	if (met_no_tls(code, why))
-		return ": the server there speaks no TLS; say http:// instead";
+		return ": the server does not use TLS; use http:// instead";
 	if (!nobody)
 		return t->used ? " (after a part of it)" : "";
 	if (plain && (code == CURLE_GOT_NOTHING || code == CURLE_RECV_ERROR))
-		return "; if it wants TLS, say https:// instead";
+		return "; if it needs TLS, use https:// instead";
 	if (strstr(why, "SSL connection timeout"))
-		return "; if it speaks no TLS, say http:// instead";
+		return "; if it does not use TLS, use http:// instead";
 	return where_to_look(t);
 }
 
@@ -362,11 +362,11 @@ static enum stk_status follow(struct stk_transfer *t, bool *again)
 			stk__transfer_error(t), STK_INVALID, "%.*s: it was redirected more than %d times", SHOWN(t), STK_HTTP_MOVES);
 	bool weaker = false;
 	if (!find_location(t, &weaker))
-		return stk__fail(
-			stk__transfer_error(t), STK_INVALID, "%.*s: the server redirects to what is no http:// or https:// URL", SHOWN(t));
+		return stk__fail(stk__transfer_error(t), STK_INVALID,
+			"%.*s: the server redirects to something other than an http:// or https:// URL", SHOWN(t));
 	if (weaker)
 		return stk__fail(stk__transfer_error(t), STK_INVALID,
-			"%.*s: the server redirects from https:// to http://, where anyone on the way can change what comes: give that URL itself if it is meant",
+			"%.*s: the server redirects from https:// to http://, where anyone on the way can change the bytes: give that URL itself if you trust it",
 			SHOWN(t));
 	*again = true;
 	return STK_OK;

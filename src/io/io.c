@@ -586,7 +586,7 @@ static enum stk_status refuse_changed(struct stk_request *r)
 	if (!r->error)
 		r->error = stk__calloc(1, sizeof *r->error);
 	return stk__fail(r->error, STK_IO,
-		"%.*s: it has changed since its index was made (it has another ETag): begin anew, with a new index (stoker index) where you gave one",
+		"%.*s: it has changed since its index was made (it has another ETag): start again, with a new index (stoker index) if you gave one",
 		stk__uri_shown(r->uri), r->uri);
 }
 
@@ -596,7 +596,7 @@ enum stk_status stk__io_check_size(struct stk_request *r, struct stk_error *err)
 	if (r->object_size <= 0 || r->got_size < 0 || r->got_size == r->object_size || replaced)
 		return STK_OK;
 	return stk__fail(err, STK_IO,
-		"%.*s: its source has %lld bytes of it, and the listing or the index says %lld: if it was replaced, list it anew",
+		"%.*s: its source has %lld bytes of it, and the listing or the index says %lld: if it was replaced, list it again",
 		stk__uri_shown(r->uri), r->uri, (long long)r->got_size, (long long)r->object_size);
 }
 

@@ -76,13 +76,13 @@ static void forget(struct stk_response *r)
 static bool read_status(struct stk_response_reader *p, const char *line, size_t n)
 {
 	if (n < 12 || memcmp(line, "HTTP/1.", 7) != 0 || !digit(line[7]) || line[8] != ' ')
-		return wrong(p, "it does not begin as one of HTTP/1.1 does");
+		return wrong(p, "it does not begin like an HTTP/1.1 response");
 	if (!digit(line[9]) || !digit(line[10]) || !digit(line[11]) || (n > 12 && line[12] != ' '))
-		return wrong(p, "its status is no number");
+		return wrong(p, "its status is not a number");
 	forget(&p->says);
 	p->says.status = (line[9] - '0') * 100 + (line[10] - '0') * 10 + line[11] - '0';
 	if (p->says.status < 100 || p->says.status == 101)
-		return wrong(p, "its status is none that answers a request");
+		return wrong(p, "its status does not answer a request");
 	p->old = line[7] == '0';
 	p->keep = !p->old;
 	p->next = STK_FIELD;
@@ -113,7 +113,7 @@ static bool take_length(struct stk_response_reader *p, const char *value, size_t
 {
 	int64_t length = read_length(value, n);
 	if (length < 0)
-		return wrong(p, "its Content-Length is no number");
+		return wrong(p, "its Content-Length is not a number");
 	if (p->says.length >= 0 && p->says.length != length)
 		return wrong(p, "it has two lengths");
 	p->says.length = length;
@@ -123,7 +123,7 @@ static bool take_length(struct stk_response_reader *p, const char *value, size_t
 static bool take_coding(struct stk_response_reader *p, const char *value, size_t n)
 {
 	if (p->chunked || p->old || n != 7 || strncasecmp(value, "chunked", 7) != 0)
-		return wrong(p, "its Transfer-Encoding is another than chunked");
+		return wrong(p, "its Transfer-Encoding is not chunked");
 	p->chunked = true;
 	return true;
 }
@@ -230,7 +230,7 @@ static bool header_ended(struct stk_response_reader *p)
 	const int status = p->says.status;
 	if (status < 200) { /* another response follows */
 		p->next = STK_STATUS_LINE;
-		return !p->chunked || wrong(p, "it announces a body where there is none");
+		return !p->chunked || wrong(p, "it announces a body where none is allowed");
 	}
 	p->taken = 0;
 	if (p->chunked && p->says.length >= 0)
@@ -263,7 +263,7 @@ static bool read_chunk_size(struct stk_response_reader *p, const char *line, siz
 	while (i < n && (line[i] == ' ' || line[i] == '\t'))
 		i++;
 	if (!digits || (i < n && line[i] != ';') || memchr(line, '\r', n))
-		return wrong(p, "the size of a chunk is no number");
+		return wrong(p, "the size of a chunk is not a number");
 	p->next = size ? STK_CHUNK_END : STK_TRAILER;
 	if (size) {
 		p->taken = 0;
@@ -281,7 +281,7 @@ static bool take_line(struct stk_response_reader *p, const char *line, size_t n,
 	if (p->next == STK_FIELD)
 		return n ? read_field(p, line, n, whole) : header_ended(p);
 	if (p->next == STK_CHUNK_SIZE)
-		return whole ? read_chunk_size(p, line, n) : wrong(p, "the size of a chunk is no number");
+		return whole ? read_chunk_size(p, line, n) : wrong(p, "the size of a chunk is not a number");
 	if (p->next == STK_CHUNK_END) {
 		p->next = STK_CHUNK_SIZE;
 		return !n || wrong(p, "a chunk is longer than its size");
@@ -299,7 +299,7 @@ static void line_ended(struct stk_response_reader *p, const char *line, size_t n
 		n--;
 		size--;
 	} else if (frames && n == size) { /* otherwise a chunk that is one byte longer than the server meant would seem to end well */
-		wrong(p, p->next == STK_CHUNK_END ? "a chunk is longer than its size" : "the size of a chunk is no number");
+		wrong(p, p->next == STK_CHUNK_END ? "a chunk is longer than its size" : "the size of a chunk is not a number");
 		return;
 	}
 	take_line(p, line, n, n == size);

@@ -131,13 +131,13 @@ static void test_states_that_a_source_cannot_begin_at(void **state)
 	counts.seek = STK_SEEK_BATCH;
 	assert_refused(&counts, NULL, text, "does not lie between two batches of");
 	goes_on.seek = STK_SEEK_NEVER;
-	assert_refused(&goes_on, NULL, text, "can't go on in it");
+	assert_refused(&goes_on, NULL, text, "can't continue it");
 	text[at + 12] = '0';
 	for (at = 0; text[at] && strncmp(text + at, "\"epoch\": 0", 10);)
 		at++;
 	assert_true(text[at]);
 	text[at + 9] = '1';
-	assert_refused(&goes_on, NULL, text, "can't go on in it");
+	assert_refused(&goes_on, NULL, text, "can't continue it");
 	stk_text_free(text);
 }
 

@@ -248,22 +248,22 @@ def test_a_disk_that_refuses_is_one_line(store, tree, tmp_path, child):
     assert [line for line in full_err.splitlines() if "cache" in line] == [
         f"stoker: cache: {tmp_path / 'full'}: cannot write to it: File too large; nothing more is added to it in this run"
     ]
-    said = f"stoker: cache: {tmp_path / 'odd'} cannot be written to (Is a directory): what it holds is used, and nothing is added"
+    said = f"stoker: cache: {tmp_path / 'odd'} cannot be written to (Is a directory): its entries are used, and none are added"
     assert [line for line in odd_err.splitlines() if "cache" in line] == [said]
 
 
 def test_what_cannot_be_a_cache(store, tree, tmp_path):
-    with pytest.raises(InvalidArgumentError, match="holds other files and is no cache"):
+    with pytest.raises(InvalidArgumentError, match="holds other files and is not a Stoker cache"):
         Storage(cache=tree)
     (tmp_path / "file").write_text("")
-    with pytest.raises(InvalidArgumentError, match="is no folder, and none could be made"):
+    with pytest.raises(InvalidArgumentError, match="is not a folder, and none could be made"):
         Storage(cache=tmp_path / "file")
     for limit in (0, -1, "much", "1 PB", True):
         with pytest.raises(InvalidArgumentError, match=r"cache_limit is (a number of bytes|at least 1|a whole number)"):
             Storage(cache=tmp_path / "c", cache_limit=limit)
     with pytest.raises(StokerError, match="cache_limit goes with cache"):
         Storage(cache_limit="1GB")
-    assert "is no cache of Stoker's" in stoker("cache", "clear", tree, code=1)
+    assert "is not a Stoker cache" in stoker("cache", "clear", tree, code=1)
     assert len(list(tree.glob("*/*.jpg"))) == 21
     assert "it is list DIR, verify DIR" in stoker("cache", "burn", tmp_path, code=2)
 

@@ -75,7 +75,7 @@ def test_a_silent_endpoint(scheme, given):
         for source in ("s3://b/train", "s3://b/s-*.tar"):
             before = storage.counters()["storage_retries"]
             with pytest.raises(
-                StokerError, match=r"no answer within 0\.2 s; check the endpoint|SSL connection timeout; if it speaks no TLS"
+                StokerError, match=r"no answer within 0\.2 s; check the endpoint|SSL connection timeout; if it does not use TLS"
             ):
                 Loader(source, 4, storage=storage)
             assert storage.counters()["storage_retries"] - before == given.get("retries", 1)
@@ -119,10 +119,10 @@ def answering(data):
 @pytest.mark.parametrize(
     ("scheme", "answer", "told"),
     [
-        ("http", b"\x15\x03\x01\x00\x02\x02\x46", "the server answers in TLS; say https:// instead"),
-        ("http", IN_WORDS, "the server answers 400: it wants TLS; say https:// instead"),
-        ("http", b"", "if it wants TLS, say https:// instead"),
-        ("https", b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n", "the server there speaks no TLS; say http:// instead"),
+        ("http", b"\x15\x03\x01\x00\x02\x02\x46", "the server answers in TLS; use https:// instead"),
+        ("http", IN_WORDS, "the server answers 400: it needs TLS; use https:// instead"),
+        ("http", b"", "if it needs TLS, use https:// instead"),
+        ("https", b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n", "the server does not use TLS; use http:// instead"),
     ],
     ids=["alert", "words", "nothing", "plain"],
 )
@@ -141,7 +141,7 @@ def test_a_store_behind_tls(tmp_path):
     store = Store(tmp_path)
     try:
         with tls_door(store, tmp_path) as (url, _):
-            with pytest.raises(ReadError, match=r"if it wants TLS, say https:// instead|answers in TLS; say https:// instead"):
+            with pytest.raises(ReadError, match=r"if it needs TLS, use https:// instead|answers in TLS; use https:// instead"):
                 read_one("s3://b/k.jpg", Storage(endpoint=url.replace("https", "http"), **SECRETS))
             with pytest.raises(ReadError, match=r"certificate.*: name the file of its authority's certificates \(AWS_CA_BUNDLE"):
                 read_one("s3://b/k.jpg", Storage(endpoint=url, **SECRETS))

@@ -506,7 +506,7 @@ def test_iterators_in_mid_epoch_are_refused(tree):
     pipe.run()
     state = pipe.checkpoint()
     for source in (iter([[np.zeros(3, np.int32)] * 3] * 4), [[np.zeros(3, np.int32)] * 3] * 4, lambda: [np.zeros(3, np.int32)] * 3):
-        with pytest.raises(StateError, match=r"\"given\" can't go on in it"):
+        with pytest.raises(StateError, match=r"\"given\" can't continue it"):
             _drawing(source, checkpoint=state).build()
     with pytest.raises(StateError, match=r"\"given\" can't begin there"):
         _drawing([[np.zeros(3, np.int32)] * 3] * 4, checkpoint=state, cycle="raise").build()

@@ -247,7 +247,7 @@ def test_a_source_that_does_not_begin_anew_is_restored_at_the_run_s_beginning_al
         pipe.run()
     state = pipe.checkpoint()
     assert (json.loads(state)["epoch"], json.loads(state)["consumed"]) == (1, 0)
-    with pytest.raises(StateError, match=r'the source "memory" can\'t go on in it.* cycle="raise"'):
+    with pytest.raises(StateError, match=r'the source "memory" can\'t continue it.* cycle="raise"'):
         define(checkpoint=state).build()
     again = define(checkpoint=begun)
     assert [values(again.run()) for _ in range(3)] == taken

@@ -453,7 +453,7 @@ try:
     Storage(cache=str(at))
     raise AssertionError("a folder of another program was taken")
 except stoker.errors.InvalidArgumentError as e:
-    assert "no cache of Stoker's" in str(e)
+    assert "not a Stoker cache" in str(e)
 assert (at / "tmp" / "1-2-3").exists() and sorted(p.name for p in at.iterdir()) == ["CACHEDIR.TAG", "tmp"]
 
 # In one of ours, what Stoker has not named is the user's.

@@ -133,7 +133,7 @@ def test_damaged_states_are_refused_by_name(files):
     assert set(state) == {*FIELDS, "files", "runs"}
     numbered(files, seed=5, checkpoint=json.dumps(state)).build()
     for broken, name in damaged(state):
-        with pytest.raises(StateError, match=rf"{name}|no state of a pipeline|another order of samples|big integer"):
+        with pytest.raises(StateError, match=rf"{name}|not the state of a pipeline|another order of samples|big integer"):
             numbered(files, seed=5, checkpoint=json.dumps(broken)).build()
     for text in ("{", "{}", "{[]}", '{"stoker_state": 1}', '{"stoker_state": 1, "stoker_state": 1}'):
         with pytest.raises(StateError):

@@ -100,7 +100,7 @@ def test_what_is_not_there(store):
 
     fails("s3://photos/nope", InvalidArgumentError, "no object whose key begins with")
     fails("s3://nowhere/nope", ReadError, "NoSuchBucket")
-    with pytest.raises(ReadError, match=r"404 NoSuchKey.*which is the store's alone, without the bucket"):
+    with pytest.raises(ReadError, match=r"404 NoSuchKey.*which must not contain the bucket"):
         run("s3://photos/a b/train", storage=Storage(endpoint=f"{store.url}/photos"))
     fails("s3://photos/a b/train/class0", InvalidArgumentError, "7 images but no class folders", '"s3://photos/a b/train"?')
     fails("http://127.0.0.1/x", StokerError, "only s3:// and local folders can be listed")
