@@ -197,6 +197,9 @@ def _of_values(image: Image, t: T.Transform, gate: DataNode | None) -> DataNode 
             raise UnsupportedError(
                 f"{t!r} stands inside RandomApply, RandomChoice or RandomOrder, where images are bytes: put it at the list's end"
             )
+        if image.floats:  # their scale is the user's, and the value is on it
+            t = copy.copy(t)
+            t.unit = 1.0
         return _lower_values.erase(node, t, image.size(), _coin(t.p, gate))
     if isinstance(t, T.RandomGrayscale):
         return _lower_values.grayscale(node, 3, _coin(t.p, gate))
@@ -300,10 +303,14 @@ def _apply(image: Image, t: T.Transform, gate: DataNode | None = None) -> Image:
 
 
 def _takes_floats(t: T.Transform) -> bool:
-    """Whether it moves pixels alone, whatever their values are."""
+    """Whether it does with floats, on whatever scale, what torchvision does with tensors of them."""
+    if isinstance(t, T.RandomAffine):
+        return t.interpolation == types.INTERP_NN and not any(t.fill_of("Image"))
+    if isinstance(t, T.RandomErasing):
+        return t.noise is None
     if isinstance(t, T.Padded) and any(t.fill_of("Image")):
         return False
-    return isinstance(t, (T.Group, T.Crops, T.Identity, T.RandomHorizontalFlip, T.RandomVerticalFlip)) or type(t) in _CROPS
+    return isinstance(t, (T.Group, T.Crops, T.GaussianBlur, T.Identity, T.RandomHorizontalFlip, T.RandomVerticalFlip)) or type(t) in _CROPS
 
 
 _OF_RGB = (T.Grayscale, T.JPEG, T.RandomChannelPermutation, T.RandomGrayscale, T.RandomPhotometricDistort)

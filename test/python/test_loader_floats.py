@@ -1,0 +1,46 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Images of floats and of many channels through warps, blurs and erasing, against torchvision on tensors."""
+
+import pytest
+import torch
+from stoker import Loader
+from stoker import transforms as T
+from stoker.errors import InvalidArgumentError
+from support import SEED, import_torchvision
+
+torchvision = import_torchvision()
+from torchvision import transforms as tt  # noqa: E402
+
+IMAGES = torch.rand(4, 31, 24, 34, generator=torch.Generator().manual_seed(SEED)) * 4 - 2
+
+
+def made(*transforms):
+    return next(iter(Loader(torch.utils.data.TensorDataset(IMAGES, torch.arange(4)), 4, layout="CHW", transforms=list(transforms))))[0]
+
+
+def test_blurs_and_warps_agree_with_torchvision():
+    for transform in (
+        tt.GaussianBlur(3, (1.2, 1.2)),
+        tt.GaussianBlur((5, 7), (0.7, 0.7)),
+        tt.RandomRotation((90, 90)),
+        tt.RandomAffine((180, 180)),
+    ):
+        assert torch.allclose(made(transform), transform(IMAGES), atol=1e-5), transform
+
+
+def test_turns_by_any_angle_take_values_of_the_image():
+    turned = made(T.RandomRotation((20, 20)))
+    wanted = torchvision.transforms.functional.rotate(IMAGES, 20)
+    assert ((turned - wanted).abs() < 1e-6).float().mean() > 0.99, "nearest pixels, apart from places in the middle of two"
+
+
+def test_erasing_puts_its_value_on_the_scale_of_the_images():
+    erased = made(T.RandomErasing(1.0, scale=(0.2, 0.2), value=1.5))
+    changed = erased != IMAGES
+    assert changed.any() and (erased[changed] == 1.5).all() and not changed.all()
+
+
+def test_what_is_not_known_of_floats_is_refused():
+    for transform in (T.RandomRotation(20, interpolation="bilinear"), T.RandomAffine(10, fill=3), T.ColorJitter(0.2)):
+        with pytest.raises(InvalidArgumentError, match="the dataset gives floats"):
+            made(transform)
