@@ -102,6 +102,12 @@ def test_functions_behind_to_tensor_get_tensors(folder):
     assert torch.allclose(got, (plain - 1.5) / 0.5, atol=1e-6)
 
 
+def test_functions_in_groups_behind_to_tensor_get_tensors(folder):
+    folder.agree(tt.Compose([tt.CenterCrop(32), tt.ToTensor(), tt.RandomApply([tt.Lambda(lambda x: 1 - x)], 1.0)]), within=1e-6)
+    with pytest.raises(InvalidArgumentError, match=r"put it before the function"):
+        Loader(str(folder.path), 2, transforms=[T.CenterCrop(32), T.ToTensor(), T.RandomApply([T.Lambda(lambda x: 1 - x)], 1.0)])
+
+
 def test_normalize_behind_noise_changes_the_noise_too(folder):
     parts = [tt.CenterCrop(32), tt.ToTensor(), tt.RandomErasing(1.0, scale=(1.0, 1.0), ratio=(1.0, 1.0), value="random")]
     shifted = next(iter(Loader(str(folder.path), 2, transforms=[*parts, tt.Normalize([10.0] * 3, [1.0] * 3)], seed=3)))[0]

@@ -412,7 +412,7 @@ class _Values:
 
 def _begins_tail(t: T.Transform, values: _Values, normalize: T.Normalize | None, erasings: Sequence[T.RandomErasing]) -> bool:
     """Whether this and all that comes after it runs in Python, on tensors: a function behind a transform to tensors, and Normalize behind noise."""
-    if isinstance(t, T.Lambda):
+    if _calls(t):
         return values.dtype is not None or normalize is not None or bool(erasings)
     return isinstance(t, T.Normalize) and normalize is None and values.dtype != types.UINT8 and any(e.noise for e in erasings)
 

@@ -30,8 +30,8 @@ def function_of(t: T.Transform) -> Tail:
     if isinstance(t, T.Normalize):
         return Tail(_Normalized(t.mean, t.std), "Normalize")
     raise InvalidArgumentError(
-        f"{t!r} comes after a function that gets tensors, and behind it torchvision's transforms run, Stoker's own do not: put it before the function, or do "
-        "the function's work on the batch (collate_fn)"
+        f"{t!r} would run in Python, since it or what stands before it is a function that gets tensors, and there torchvision's transforms run, Stoker's own do "
+        "not: put it before the function and before ToTensor, or do the function's work on the batch (collate_fn)"
     )
 
 
