@@ -123,6 +123,24 @@ class Arrays(data.Dataset):
         return TRANSFORM(image), index
 
 
+def tokens(text):
+    return torch.tensor([ord(letter) for letter in os.path.basename(text)])
+
+
+class Tokens(Files):
+    """With a function that the Dataset was given, and an error of its own for indices that it has not."""
+
+    def __init__(self, root, tokenize=tokens):
+        super().__init__(root)
+        self.tokenize = tokenize
+
+    def __getitem__(self, index):
+        if index >= len(self.names):
+            raise IndexError(f"no sample {index}")
+        image = Image.open(os.path.join(self.root, self.names[index])).convert("RGB")
+        return self.transform(image), self.tokenize(self.names[index])
+
+
 def half(root, transform=None):
     return data.random_split(datasets.ImageFolder(root, transform), [0.5, 0.5], torch.Generator().manual_seed(0))[0]
 
@@ -138,6 +156,7 @@ IN_C = {
     "with_paths": lambda root: WithPaths(root, TRANSFORM),
     "own_items": lambda root: OwnItems(root, TRANSFORM),
     "arrays": lambda root: Arrays(),
+    "tokens": Tokens,
     "own_loader": lambda root: datasets.ImageFolder(root, TRANSFORM, loader=load),
     "part": lambda root: data.Subset(Dicts(root), [3, 4, 1, 1]),
     "sum": lambda root: data.ConcatDataset([Files(root), Files(root)]),
@@ -318,6 +337,15 @@ class Compares(Files):
         return self.transform(image), index if image == self.root else -index
 
 
+def drawn_tokens(text):
+    return torch.tensor([random.random() for _ in text[:3]])
+
+
+class DrawsInAFunctionItHolds(Tokens):
+    def __init__(self, root):
+        super().__init__(root, drawn_tokens)
+
+
 PYTHON = {
     Raw: "does more with an image",
     RawInside: "does more with an image",
@@ -327,6 +355,7 @@ PYTHON = {
     Compares: "does more with an image",
     Counts: "changes self.last",
     Draws: r"calls random.random",
+    DrawsInAFunctionItHolds: "drawn_tokens calls random.random",
     Crops: r"calls .crop\(\)",
     Doubles: "unsupported operand",
     Caches: r"changes held\[index\]",

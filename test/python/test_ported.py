@@ -239,7 +239,7 @@ ONE_IMPORT = {  # name: which of its loaders have images made in C, and which of
     "detection": ([False], []),
     "dict_batches": ([True], []),
     "few_shot": ([True], []),
-    "image_text": ([False], []),
+    "image_text": ([True], []),
     "k_fold": ([True] * 6, []),
     "lines": ([False], []),
     "mnist": ([True, True], []),

@@ -20,7 +20,7 @@ from stoker.dataloader._reasons import InPython
 from stoker.dataloader._undone import Left, Opaque, Reader, Undone, readable, replaced, same_attributes
 
 _BUILTINS = set(
-    "abs bool dict enumerate float getattr hasattr int isinstance len list max min open range round set sorted str sum super tuple type zip".split()
+    "abs bool chr dict enumerate float getattr hasattr int isinstance len list max min open ord range round set sorted str sum super tuple type zip".split()
 )
 _FUNCTIONS = {
     "PIL.Image": {"open", "fromarray"},
@@ -288,6 +288,7 @@ class _Copy:
             raise InPython(f"{kind.__name__}.__getitem__ is no Python function")
         self._dataset = dataset
         self._methods: dict[str, Any] = {}
+        self._held: set[str] = set()
         self._method("__getitem__", method)
         copied = types.new_class(kind.__name__, (kind,), exec_body=lambda space: space.update(self._methods))
         made: Any = object.__new__(copied)
@@ -297,7 +298,7 @@ class _Copy:
             if isinstance(value, Dataset):
                 self.inner.append(self._reader_of(value))
                 value = _Inner(self._call, value, self.inner[-1])
-            elif name == "loader" and isinstance(value, types.FunctionType) and self._stand_in(value) is value:
+            elif (name == "loader" or name in self._held) and isinstance(value, types.FunctionType) and self._stand_in(value) is value:
                 value = self._function(value)
             vars(made)[name] = self._stand_in(value)
         return made
@@ -344,6 +345,7 @@ class _Copy:
                 value = function.__globals__[name]
                 self.globals.append((function.__globals__, name, value))
                 space[name] = self._named(value, name, code)
+        self._held |= code.held
         for name in code.methods:
             self._method(name, inspect.getattr_static(type(self._dataset), name))
         closure = tuple(cells[name] for name in function.__code__.co_freevars)
@@ -360,10 +362,16 @@ class _Copy:
 # ---- reading code ----
 
 
+def _is_users(function: types.FunctionType) -> bool:
+    home = function.__code__.co_filename
+    return "site-packages" not in home and not home.startswith(os.path.dirname(os.__file__))
+
+
 class _Code:
     """Reads the source of a function. Raises InPython if the function may have an effect, or calls something unknown.
 
     names: of globals and of enclosing functions' variables. functions: those of them that are called and are the user's. methods: of the Dataset.
+    held: attributes of the Dataset that hold functions of the user and are called.
     """
 
     def __init__(self, function: types.FunctionType, dataset: Any) -> None:
@@ -371,6 +379,7 @@ class _Code:
         self.names: set[str] = set()
         self.functions: set[str] = set()
         self.methods: set[str] = set()
+        self.held: set[str] = set()
         try:
             tree = ast.parse(textwrap.dedent(inspect.getsource(function))).body[0]
         except (OSError, TypeError, SyntaxError, IndexError):
@@ -378,11 +387,7 @@ class _Code:
         if not isinstance(tree, ast.FunctionDef) or tree.decorator_list:
             raise InPython(f"{function.__qualname__} is decorated")
         arguments = tree.args.posonlyargs + tree.args.args
-        self._self = (
-            arguments[0].arg
-            if arguments and isinstance(inspect.getattr_static(type(dataset), function.__name__, None), types.FunctionType)
-            else ""
-        )
+        self._self = arguments[0].arg if arguments and inspect.getattr_static(type(dataset), function.__name__, None) is function else ""
         self._locals = {name.id for name in ast.walk(tree) if isinstance(name, ast.Name) and isinstance(name.ctx, ast.Store)} | {
             a.arg for a in arguments
         }
@@ -481,11 +486,11 @@ class _Code:
     def _check_named(self, node: ast.Call, name: str) -> None:
         value = self._value(name)
         if value is getattr(builtins, name, self):
-            if name not in _BUILTINS:
+            error = isinstance(value, type) and issubclass(value, Exception)
+            if name not in _BUILTINS and not error:
                 self._refuse(node, f"calls {name}")
         elif isinstance(value, types.FunctionType) and not self._is_known(value):
-            home = value.__code__.co_filename
-            if "site-packages" in home or home.startswith(os.path.dirname(os.__file__)):
+            if not _is_users(value):
                 self._refuse(node, f"calls {name}")
             self.functions.add(name)
         elif not self._is_known(value) and not (isinstance(value, type) and issubclass(value, tuple) and hasattr(value, "_fields")):
@@ -508,7 +513,9 @@ class _Code:
         method = inspect.getattr_static(type(self._dataset), name, None)
         if name in vars(self._dataset):
             held = vars(self._dataset)[name]
-            if held is not None and not self._is_known(held) and name != "target_transform":
+            if isinstance(held, types.FunctionType) and name != "target_transform" and not self._is_known(held) and _is_users(held):
+                self.held.add(name)
+            elif held is not None and not self._is_known(held) and name != "target_transform":
                 self._refuse(node, f"calls {ast.unparse(node.func)}")
         elif isinstance(method, types.FunctionType):
             self.methods.add(name)
