@@ -337,6 +337,42 @@ class Compares(Files):
         return self.transform(image), index if image == self.root else -index
 
 
+class HasAProperty(Files):
+    calls = 0
+
+    @property
+    def count(self):
+        self.calls += 1
+        return self.calls
+
+    def __getitem__(self, index):
+        image = Image.open(os.path.join(self.root, self.names[index])).convert("RGB")
+        return self.transform(image), self.count
+
+
+class AddsInPlace(Files):
+    def __init__(self, root):
+        super().__init__(root)
+        self.total = np.zeros(2)
+
+    def __getitem__(self, index):
+        total = self.total
+        total += index
+        return self.transform(Image.open(os.path.join(self.root, self.names[index])).convert("RGB")), total.copy()
+
+
+class AppendsUnpacked(Files):
+    def __init__(self, root):
+        super().__init__(root)
+        self.seen = []
+
+    def __getitem__(self, index):
+        seen = []
+        seen, first = self.seen, 0
+        seen.append(index)
+        return self.transform(Image.open(os.path.join(self.root, self.names[index])).convert("RGB")), len(seen) + first
+
+
 def drawn_tokens(text):
     return torch.tensor([random.random() for _ in text[:3]])
 
@@ -355,6 +391,9 @@ PYTHON = {
     Compares: "does more with an image",
     Counts: "changes self.last",
     Draws: r"calls random.random",
+    HasAProperty: "reads the property count",
+    AddsInPlace: "changes total",
+    AppendsUnpacked: "changes seen",
     DrawsInAFunctionItHolds: "drawn_tokens calls random.random",
     Crops: r"calls .crop\(\)",
     Doubles: "unsupported operand",

@@ -391,7 +391,7 @@ class _Code:
         self._locals = {name.id for name in ast.walk(tree) if isinstance(name, ast.Name) and isinstance(name.ctx, ast.Store)} | {
             a.arg for a in arguments
         }
-        self._made = self._own_containers(tree)
+        self._made, self._values = self._own_containers(tree), self._own_values(tree)
         for statement in tree.body:
             self._visit(statement)
 
@@ -413,11 +413,41 @@ class _Code:
                             and node.value.func.id in ("dict", "list")
                         )
                         made[target.id] = made.get(target.id, True) and fresh
+                    else:  # several names may get what exists already
+                        made.update(
+                            (name.id, False) for name in ast.walk(target) if isinstance(name, ast.Name) and isinstance(name.ctx, ast.Store)
+                        )
             elif isinstance(node, (ast.For, ast.withitem)):
                 other = node.target if isinstance(node, ast.For) else node.optional_vars
                 made.update((name.id, False) for name in (ast.walk(other) if other is not None else ()) if isinstance(name, ast.Name))
         arguments = {argument.arg for argument in ast.walk(tree) if isinstance(argument, ast.arg)}
         return {name for name, fresh in made.items() if fresh} - arguments
+
+    def _own_values(self, tree: ast.FunctionDef) -> set[str]:
+        """Returns the names of variables that only hold results of arithmetic and the like. `+=` changes an array or a list where it stands, which the Dataset
+        may hold."""
+        stores = [name.id for name in ast.walk(tree) if isinstance(name, ast.Name) and isinstance(name.ctx, ast.Store)]
+        fresh: list[str] = []
+        for node in ast.walk(tree):
+            if isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name):
+                fresh.append(node.target.id)
+            elif isinstance(node, (ast.Assign, ast.AnnAssign)):
+                value = node.value
+                if isinstance(value, ast.Call):
+                    made = isinstance(value.func, ast.Name) and value.func.id in ("abs", "float", "int", "len", "round", "str")
+                else:
+                    made = isinstance(value, (ast.BinOp, ast.Compare, ast.Constant, ast.JoinedStr))
+                targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+                if made and len(targets) == 1 and isinstance(targets[0], ast.Name):
+                    fresh.append(targets[0].id)
+        arguments = {argument.arg for argument in ast.walk(tree) if isinstance(argument, ast.arg)}
+        return {name for name in fresh if stores.count(name) == fresh.count(name)} - arguments
+
+    def _check_read(self, node: ast.AST, name: str) -> None:
+        """Refuses properties and the like, whose code runs when they are read."""
+        found = inspect.getattr_static(type(self._dataset), name, None)
+        if hasattr(type(found), "__get__") and not isinstance(found, (types.FunctionType, types.GetSetDescriptorType)):
+            self._refuse(node, f"reads the {type(found).__name__} {name}")
 
     def _visit(self, node: ast.AST) -> None:
         if isinstance(node, ast.stmt) and not isinstance(node, _STATEMENTS):
@@ -429,11 +459,15 @@ class _Code:
             if not own:
                 self._refuse(node, f"changes {ast.unparse(node)}")
         if isinstance(node, ast.AugAssign) and not (
-            isinstance(node.target, ast.Name) and isinstance(node.op, (ast.Add, ast.Sub, ast.Mult))
+            isinstance(node.target, ast.Name)
+            and isinstance(node.op, (ast.Add, ast.Sub, ast.Mult))
+            and node.target.id in self._made | self._values
         ):
             self._refuse(node, f"changes {ast.unparse(node.target)}")
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load) and node.id not in self._locals:
             self.names.add(node.id)
+        if isinstance(node, ast.Attribute):
+            self._check_read(node, node.attr)
         if isinstance(node, ast.Call):
             self._check_call(node)
         for child in ast.iter_child_nodes(node):
@@ -486,6 +520,10 @@ class _Code:
     def _check_named(self, node: ast.Call, name: str) -> None:
         value = self._value(name)
         if value is getattr(builtins, name, self):
+            if name in ("getattr", "hasattr"):
+                if len(node.args) < 2 or not isinstance(node.args[1], ast.Constant):
+                    self._refuse(node, f"calls {name} with a name that is not written out")
+                self._check_read(node, str(node.args[1].value))
             error = isinstance(value, type) and issubclass(value, Exception)
             if name not in _BUILTINS and not error:
                 self._refuse(node, f"calls {name}")
