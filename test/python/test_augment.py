@@ -84,7 +84,7 @@ def test_what_is_out_of_range_is_refused(images):
         "fill_value": {"operation": 1, "magnitude": 0.1, "fill_value": [1, 2]},
         "operation": {"operation": 16},
         "2 operations and 3 magnitudes": {"operation": [1, 2], "magnitude": [0.1, 0.2, 0.3]},
-        "row is 2, of 2 operations": {"operation": [1, 2], "magnitude": 0.1, "row": 2},
+        "row is 2, but there are 2 operations": {"operation": [1, 2], "magnitude": 0.1, "row": 2},
     }.items():
         with pytest.raises(InvalidArgumentError, match=words):
             fn.eager.augment(images, **given)

@@ -250,9 +250,18 @@ class DatasetSource(Source):
 
     def _first(self, spec: Spec, indices: array[int] | None, per_rank: bool) -> tuple[Any, ...]:
         """The first sample that can be had, which tells what the dataset gives. All that were asked for are kept until their batches are made."""
+        try:
+            return self._first_of(self._first_items(spec, indices, per_rank), spec)
+        except BaseException:
+            if self.workers is not None:  # the exception keeps this source, and with it the processes
+                self.workers.close()
+                self.workers = None
+            raise
+
+    def _first_of(self, items: Iterator[Item], spec: Spec) -> tuple[Any, ...]:
         self._probes.clear()
         failed: Exception | None = None
-        for item in self._first_items(spec, indices, per_rank):
+        for item in items:
             fetched = self._probe(spec, item)
             self._probes[item] = fetched
             if fetched.parts is not None:
