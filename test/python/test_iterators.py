@@ -240,7 +240,7 @@ def test_break_goes_on_with_a_warning(files):
     for step in iterator:
         assert step[0]["label"].flatten().tolist() == [1, 2]
         break
-    with pytest.warns(UserWarning, match="goes on where it was"):
+    with pytest.warns(UserWarning, match="continues where it was"):
         rest = [s[0]["label"].flatten().tolist() for s in iterator]
     assert rest == [[3, 4], [5, 6], [7, 7]]
     with warnings.catch_warnings():

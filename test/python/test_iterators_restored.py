@@ -163,17 +163,17 @@ def test_what_does_not_say_where_an_epoch_ends_is_refused():
     assert "iterator" not in json.loads(pipe.checkpoint())
     counted(pipe.checkpoint())  # nothing was taken
     pipe.run()
-    with pytest.raises(InvalidArgumentError, match=r"save it while the iterator is there, as by its checkpoints\(\)"):
+    with pytest.raises(InvalidArgumentError, match=r"save states with the iterator's checkpoints\(\)"):
         counted(pipe.checkpoint())
     iterator = counted()
     next(iterator), next(iterator)
     (state,) = iterator.checkpoints()
     assert values(next(counted(state))) == [[6, 7, 8]]
     assert iterator._pipes[0].checkpoint() == state, "the pipeline says the same"
-    with pytest.raises(InvalidArgumentError, match="behind 6 samples of an iterator's epoch, and an epoch has 5 here"):
+    with pytest.raises(InvalidArgumentError, match="after 6 samples of an iterator's epoch, but an epoch has only 5 here"):
         counted(state, size=5)
     for damaged in (None, {"samples": -1, "steps": 2}, {"samples": "6", "steps": 2}, {"samples": 6}, 6):
-        with pytest.raises(InvalidArgumentError, match=r'the state is damaged: "iterator"|save it while'):
+        with pytest.raises(InvalidArgumentError, match=r'the state is damaged: "iterator"|save states with'):
             counted(json.dumps({**json.loads(state), "iterator": damaged}))
 
 
@@ -185,7 +185,7 @@ def test_a_batch_that_reset_has_taken_is_no_part_of_a_state():
         next(iterator)
     with pytest.warns(UserWarning, match="in the middle of an epoch is ignored"):
         iterator.reset()
-    with pytest.raises(StateError, match="take that one, and save the state behind it"):
+    with pytest.raises(StateError, match="get that batch first, then save the state"):
         iterator.checkpoints()
     next(iterator)
     assert iterator.checkpoints()
