@@ -21,6 +21,8 @@ def _finite(value: Any) -> bool:
 class Transform:
     """What the Loader compiles. The attributes are the arguments; their numbers are finite."""
 
+    unfiltered = False  # was made of a torchvision transform that resizes tensors without antialiasing
+
     def __setattr__(self, name: str, value: Any) -> None:
         if not _finite(value):
             raise ValueError(f"{type(self).__name__}: {name} takes finite numbers, not {value!r}")

@@ -632,6 +632,9 @@ def _translated(transform: Any, name: str) -> Transform:
         if not callable(transform) or name in ("CutMix", "MixUp", "ToDtype"):
             raise
         return _calling(transform, "PIL")
+    mode = _name(getattr(transform, "interpolation", None))
+    if not getattr(transform, "antialias", True) and mode in ("bilinear", "bicubic"):
+        object.__setattr__(made, "unfiltered", True)
     object.__setattr__(made, "_own", transform)  # which runs where a function that stands before it gives tensors
     return made
 

@@ -550,3 +550,24 @@ def test_links_that_lead_back_are_told(tmp_path):
     (tmp_path / "a" / "up").symlink_to("..")
     with pytest.raises(LimitError, match=r"a/up: a link that leads back"):
         Loader(tmp_path, 1)
+
+
+@pytest.mark.parametrize("antialias", [False, None])
+def test_resizing_tensors_without_a_filter_is_refused(antialias):
+    """torchvision antialiases PIL images whatever antialias says, and tensors by what it says."""
+    v2 = pytest.importorskip("torchvision.transforms.v2") if import_torchvision() else None
+    images = torch.from_numpy(np.random.default_rng(SEED).integers(0, 256, (2, 3, 24, 32), np.uint8))
+    tensors = torch.utils.data.TensorDataset(images, torch.arange(2))
+    resize = v2.Resize((9, 13), antialias=antialias)
+    with pytest.raises(InvalidArgumentError, match=r"stoker\.transforms\.Resize with antialias=False"):
+        first(tensors, 2, transforms=[resize])
+    pictures = Set(2, lambda i: (Image.fromarray(PICTURE), i))
+    with pytest.raises(InvalidArgumentError, match="antialias=False or None"):
+        first(pictures, 2, transforms=[v2.PILToTensor(), resize])
+    taken = first(pictures, 2, transforms=[resize, v2.PILToTensor()]).image
+    want = v2.PILToTensor()(resize(Image.fromarray(PICTURE)))
+    assert (taken[0].int() - want.int()).abs().max() <= 1
+    own = first(tensors, 2, transforms=[T.Resize((9, 13), antialias=False), T.PILToTensor()]).image
+    assert (own.int() - resize(images).int()).abs().max() <= 1
+    nearest = v2.Resize((12, 16), interpolation=v2.InterpolationMode.NEAREST_EXACT, antialias=antialias)
+    assert len(first(tensors, 2, transforms=[nearest]).image) == 2

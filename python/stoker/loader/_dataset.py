@@ -27,7 +27,7 @@ from stoker.loader._finish import Finish, Finishing, Lists, Planes, by_value
 from stoker.loader._follow import Followers
 from stoker.loader._kinds import MASK, POINTS, Kind
 from stoker.loader._layout import Layout
-from stoker.loader._lower import Image
+from stoker.loader._lower import Image, refuse_unfiltered
 from stoker.loader._pixels import is_array
 from stoker.loader._random import Place
 from stoker.loader._samples import Samples, column
@@ -354,6 +354,9 @@ class DatasetSource(Source):
         """HWC, of files or arrays. Planes are made pixels by the workers: NumPy takes three times as long, and on one thread."""
         if not is_array(example):
             return Image(spec.decode(node), None, followers)
+        if self.samples_of.tensors:
+            for view in spec.views:
+                refuse_unfiltered(view.steps)
         layout = self.samples_of.layout
         node = spec.upload(node)
         if layout.lies == "CHW":

@@ -417,6 +417,17 @@ def _begins_tail(t: T.Transform, values: _Values, normalize: T.Normalize | None,
     return isinstance(t, T.Normalize) and normalize is None and values.dtype != types.UINT8 and any(e.noise for e in erasings)
 
 
+def refuse_unfiltered(transforms: Sequence[T.Transform]) -> None:
+    """In torchvision antialias=False has an effect on tensors alone: it always antialiases PIL images."""
+    for t in transforms:
+        if t.unfiltered:
+            name = type(t).__name__
+            raise InvalidArgumentError(
+                f"Loader: torchvision's {name} with antialias=False or None resizes tensors without a filter, which is not taken from its list: give "
+                f"antialias=True, or stoker.transforms.{name} with antialias=False, which is within 1 of 255 of torchvision's for bilinear"
+            )
+
+
 @dataclass
 class Recipe:
     """A list of transforms, taken apart: steps on uint8 images, then one normalisation and the type of the result."""
@@ -440,10 +451,15 @@ class Recipe:
         normalize: T.Normalize | None = None
         values = _Values()
         tail: list[T.Transform] = []
+        tensors = False
         for t in transforms:
+            tensors |= isinstance(t, (T.ToTensor, T.ToImage, T.PILToTensor))
             if tail or _begins_tail(t, values, normalize, erasings):
                 tail.append(t)
-            elif isinstance(t, T.PILToTensor):
+                continue
+            if tensors:
+                refuse_unfiltered([t])
+            if isinstance(t, T.PILToTensor):
                 values.dtype = types.UINT8
             elif isinstance(t, T.ToDtype):
                 values.converted(t)

@@ -37,6 +37,7 @@ class Samples:
         self.stacks: list[int] = []  # parts that are masks, one or several of an image
         self._converters: list[Callable[[Any], Any]] = []  # of the parts
         self.arrays = False  # images are arrays, and not the bytes of files
+        self.tensors = False  # images were given as arrays or tensors, and not as PIL images
         self.channels = 0  # of the first one, if it is an array
         self.counted = False  # all have to have as many
 
@@ -58,6 +59,7 @@ class Samples:
         image = pixels(parts[0], self.layout)
         if first:
             self.arrays = is_array(image)
+            self.tensors = self.arrays and hasattr(parts[0], "ndim")
             self.channels = self.layout.channels(image) if self.arrays else 0
         elif is_array(image) != self.arrays:
             was, is_now = ("an array", "the bytes of a file") if self.arrays else ("the bytes of a file", "an array")
