@@ -373,6 +373,28 @@ class AppendsUnpacked(Files):
         return self.transform(Image.open(os.path.join(self.root, self.names[index])).convert("RGB")), len(seen) + first
 
 
+class NumbersNames(Files):
+    """Gives each name the next number when it is first asked for."""
+
+    def __init__(self, root):
+        super().__init__(root)
+        self.numbers = collections.defaultdict(lambda: len(self.numbers))
+
+    def __getitem__(self, index):
+        image = Image.open(os.path.join(self.root, self.names[index])).convert("RGB")
+        return self.transform(image), self.numbers[self.names[index]]
+
+
+class ReadsAnIterator(Files):
+    def __init__(self, root):
+        super().__init__(root)
+        self.lines = iter(range(1000))
+
+    def __getitem__(self, index):
+        image = Image.open(os.path.join(self.root, self.names[index])).convert("RGB")
+        return self.transform(image), [number for number, _ in zip(self.lines, [0], strict=False)]
+
+
 def drawn_tokens(text):
     return torch.tensor([random.random() for _ in text[:3]])
 
@@ -391,6 +413,8 @@ PYTHON = {
     Compares: "does more with an image",
     Counts: "changes self.last",
     Draws: r"calls random.random",
+    NumbersNames: "numbers is a defaultdict",
+    ReadsAnIterator: "lines is a range_iterator",
     HasAProperty: "reads the property count",
     AddsInPlace: "changes total",
     AppendsUnpacked: "changes seen",

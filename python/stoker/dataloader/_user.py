@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ast
 import builtins
+import collections
 import inspect
 import os
 import textwrap
@@ -295,6 +296,8 @@ class _Copy:
         for name, value in vars(dataset).items():
             if type(value).__module__.partition(".")[0] in _SLOW or type(value).__name__ == "memmap":
                 raise InPython(f"{kind.__name__}.{name} is a {type(value).__name__}, which workers read side by side")
+            if _changes_when_read(value):
+                raise InPython(f"{kind.__name__}.{name} is a {type(value).__name__}, which reading changes")
             if isinstance(value, Dataset):
                 self.inner.append(self._reader_of(value))
                 value = _Inner(self._call, value, self.inner[-1])
@@ -343,6 +346,8 @@ class _Copy:
                 cells[name] = types.CellType(self._named(cells[name].cell_contents, name, code))
             elif name in space:
                 value = function.__globals__[name]
+                if _changes_when_read(value):
+                    raise InPython(f"{name} is a {type(value).__name__}, which reading changes")
                 self.globals.append((function.__globals__, name, value))
                 space[name] = self._named(value, name, code)
         self._held |= code.held
@@ -360,6 +365,11 @@ class _Copy:
 
 
 # ---- reading code ----
+
+
+def _changes_when_read(value: Any) -> bool:
+    """Whether an object is an iterator, or adds keys that it is asked for, as a defaultdict does."""
+    return hasattr(type(value), "__next__") or (hasattr(type(value), "__missing__") and type(value) is not collections.Counter)
 
 
 def _is_users(function: types.FunctionType) -> bool:
