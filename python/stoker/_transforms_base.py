@@ -21,7 +21,7 @@ def _finite(value: Any) -> bool:
 class Transform:
     """What the Loader compiles. The attributes are the arguments; their numbers are finite."""
 
-    unfiltered = False  # was made of a torchvision transform that resizes tensors without antialiasing
+    of_tensors: str | None = None  # if torchvision resizes tensors otherwise than PIL images: the way out, for a message
 
     def __setattr__(self, name: str, value: Any) -> None:
         if not _finite(value):

@@ -633,8 +633,11 @@ def _translated(transform: Any, name: str) -> Transform:
             raise
         return _calling(transform, "PIL")
     mode = _name(getattr(transform, "interpolation", None))
-    if not getattr(transform, "antialias", True) and mode in ("bilinear", "bicubic"):
-        object.__setattr__(made, "unfiltered", True)
+    if hasattr(transform, "antialias") and mode == "nearest":  # the pixel at the corner; of PIL images the one at the centre
+        object.__setattr__(made, "of_tensors", "give InterpolationMode.NEAREST_EXACT in place of NEAREST")
+    elif not getattr(transform, "antialias", True) and mode in ("bilinear", "bicubic"):  # PIL images are always antialiased
+        way = "give antialias=True, or stoker.transforms.{0} with antialias=False, which is within 1 of 255 of torchvision's for bilinear"
+        object.__setattr__(made, "of_tensors", f"antialias=False or None has an effect there; {way}")
     object.__setattr__(made, "_own", transform)  # which runs where a function that stands before it gives tensors
     return made
 

@@ -569,5 +569,10 @@ def test_resizing_tensors_without_a_filter_is_refused(antialias):
     assert (taken[0].int() - want.int()).abs().max() <= 1
     own = first(tensors, 2, transforms=[T.Resize((9, 13), antialias=False), T.PILToTensor()]).image
     assert (own.int() - resize(images).int()).abs().max() <= 1
-    nearest = v2.Resize((12, 16), interpolation=v2.InterpolationMode.NEAREST_EXACT, antialias=antialias)
-    assert len(first(tensors, 2, transforms=[nearest]).image) == 2
+    exact = v2.Resize((12, 16), interpolation=v2.InterpolationMode.NEAREST_EXACT, antialias=antialias)
+    assert len(first(tensors, 2, transforms=[exact]).image) == 2
+    nearest = v2.Resize((9, 13), interpolation=v2.InterpolationMode.NEAREST, antialias=antialias)
+    with pytest.raises(InvalidArgumentError, match="NEAREST_EXACT in place of NEAREST"):
+        first(tensors, 2, transforms=[nearest])
+    taken = first(pictures, 2, transforms=[nearest, v2.PILToTensor()]).image
+    assert torch.equal(taken[0], v2.PILToTensor()(nearest(Image.fromarray(PICTURE))))

@@ -27,7 +27,7 @@ from stoker.loader._finish import Finish, Finishing, Lists, Planes, by_value
 from stoker.loader._follow import Followers
 from stoker.loader._kinds import MASK, POINTS, Kind
 from stoker.loader._layout import Layout
-from stoker.loader._lower import Image, refuse_unfiltered
+from stoker.loader._lower import Image, refuse_other_tensors
 from stoker.loader._pixels import is_array
 from stoker.loader._random import Place
 from stoker.loader._samples import Samples, column
@@ -356,7 +356,7 @@ class DatasetSource(Source):
             return Image(spec.decode(node), None, followers)
         if self.samples_of.tensors:
             for view in spec.views:
-                refuse_unfiltered(view.steps)
+                refuse_other_tensors(view.steps)
         layout = self.samples_of.layout
         node = spec.upload(node)
         if layout.lies == "CHW":

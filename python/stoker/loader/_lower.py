@@ -417,14 +417,13 @@ def _begins_tail(t: T.Transform, values: _Values, normalize: T.Normalize | None,
     return isinstance(t, T.Normalize) and normalize is None and values.dtype != types.UINT8 and any(e.noise for e in erasings)
 
 
-def refuse_unfiltered(transforms: Sequence[T.Transform]) -> None:
-    """In torchvision antialias=False has an effect on tensors alone: it always antialiases PIL images."""
+def refuse_other_tensors(transforms: Sequence[T.Transform]) -> None:
+    """Refuses torchvision's transforms that give other pixels for tensors than for PIL images, whose pixels the Loader's are."""
     for t in transforms:
-        if t.unfiltered:
+        if t.of_tensors:
             name = type(t).__name__
             raise InvalidArgumentError(
-                f"Loader: torchvision's {name} with antialias=False or None resizes tensors without a filter, which is not taken from its list: give "
-                f"antialias=True, or stoker.transforms.{name} with antialias=False, which is within 1 of 255 of torchvision's for bilinear"
+                f"Loader: torchvision's {name} resizes tensors otherwise than PIL images, which is not taken from its list: {t.of_tensors.format(name)}"
             )
 
 
@@ -458,7 +457,7 @@ class Recipe:
                 tail.append(t)
                 continue
             if tensors:
-                refuse_unfiltered([t])
+                refuse_other_tensors([t])
             if isinstance(t, T.PILToTensor):
                 values.dtype = types.UINT8
             elif isinstance(t, T.ToDtype):
