@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Decode + RandomResizedCrop(224) + flip + automatic augmentation + normalise + RandomErasing, beside torchvision on PIL images and on tensors, or beside
+"""Compares decode + RandomResizedCrop(224) + flip + automatic augmentation + normalise + RandomErasing with torchvision on PIL images or on tensors, or with
 the same pipeline without augmentation and erasing.
 
 usage: augment.py DIR [--policy NAME] [--interpolation NAME] [--peer pil|tensor|plain] [--device cpu|cuda] [--threads N] [--batch N] [--images N] [--rounds N]
-policies: RandAugment TrivialAugmentWide AutoAugment AugMix none. Slices are interleaved. Beside torchvision the figure is the median of the ratios of images a
-CPU-second, and each side's output is checked: pixel statistics have to agree. Beside the plain pipeline it is the median of the ratios of images a second, once
-each slice has found its pace.
+policies: RandAugment TrivialAugmentWide AutoAugment AugMix none. Slices of both sides alternate. Against torchvision the figure is the median ratio of images
+per CPU-second, and the pixel statistics of both sides have to agree. Against the plain pipeline the figure is the median ratio of images per second, measured
+after the batches that were ready when a slice began have been used up.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ import measure
 import peers
 from compare import check_statistics
 
-SETTLE = 0.5  # seconds in which what lay ready when a slice began is used up, so that it is not of its pace
+SETTLE = 0.5  # seconds at the start of a slice that are not timed: they use up the batches that were already ready
 POLICIES = ("RandAugment", "TrivialAugmentWide", "AutoAugment", "AugMix", "none")
 
 
 def steps(module: Any, policy: str, interpolation: str, to_tensor: list[Any]) -> list[Any]:
-    """The same list by torchvision's v1 or v2 or stoker's transforms."""
+    """Builds the same list of transforms from torchvision's v1, its v2 or stoker's module."""
     mode = module.InterpolationMode(interpolation)
     augmentation = [] if policy == "none" else [getattr(module, policy)(interpolation=mode)]
     return [*plain_steps(module, augmentation, to_tensor), module.RandomErasing(0.25)]
@@ -66,7 +66,7 @@ def load_tensor(policy: str, interpolation: str) -> Callable[[bytes], Any]:
 
 
 def decoder() -> Callable[[bytes], Any]:
-    """Bytes to a tensor (C, H, W): by simplejpeg, which is the fastest, or by what torchvision has."""
+    """Returns a function that decodes bytes to a tensor (C, H, W): with simplejpeg, the fastest, or else with torchvision."""
     import torch
 
     try:
@@ -99,7 +99,7 @@ def images_of(loader: Any) -> Iterator[Any]:
 
 
 def pace(batches: Iterator[Any], images: int) -> float:
-    """Images a second, without those that lay ready."""
+    """Measures images per second, without the batches that were ready at the start."""
     began, settled, taken = time.perf_counter(), 0.0, 0
     while not settled or taken < images:
         count = len(next(batches))

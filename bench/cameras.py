@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Camera frames of 1600x900 to normalised crops of 704x256, with our JPEG decoder beside libjpeg-turbo in the same engine, in interleaved slices.
+"""Turns camera frames of 1600x900 into normalised crops of 704x256, and compares our JPEG decoder with libjpeg-turbo in the same engine. Slices alternate.
 
 usage: cameras.py DIR [--threads N] [--batch N] [--images N] [--rounds N]
-As for driving: the frame shrinks to 704x396 and its lower 256 rows are kept, mirrored half of the time. Only the decoder differs between the sides, so
-the same seed gives the same pixels, which is checked first.
+As in pipelines for driving, the frame shrinks to 704x396, its lower 256 rows are kept, and half of the crops are mirrored. Only the decoder differs between
+the sides, so the same seed gives the same pixels. This is checked first.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def pipeline(files: list[Path], batch: int, threads: int, decoder: str) -> Any:
             output_layout="CHW",
         )
 
-    os.environ["STOKER_JPEG"] = decoder  # read as decoders are made
+    os.environ["STOKER_JPEG"] = decoder  # the library reads this when it creates decoders
     made = program()
     made.build()
     made.run()

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""CIFAR-10 binary: pad 4 + random crop 32 + flip + normalise, batch 512, beside a DataLoader and a vectorised NumPy loader.
+"""Reads CIFAR-10's binary files: pad 4 + random crop 32 + flip + normalise, batch 512. Compares with a DataLoader or a vectorised NumPy loader.
 
 usage: cifar.py numpy|dataloader [--rounds N]
-The files are made here in CIFAR-10's binary format (5 x 10 000 records); the numbers in them do not matter for the time.
+The program makes the files in CIFAR-10's binary format (5 x 10 000 records); the values in them do not affect the time.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def write_files(folder: Path) -> tuple[np.ndarray, np.ndarray]:
 
 
 def numpy_loader(images: np.ndarray, labels: np.ndarray) -> Iterator[Any]:
-    """One gather for the crops of a whole batch, from images that were padded once."""
+    """Cuts the crops of a whole batch with one gather, from images that were padded once."""
     rng = np.random.default_rng(1)
     padded = np.pad(images, ((0, 0), (0, 0), (4, 4), (4, 4)))
     windows = np.lib.stride_tricks.sliding_window_view(padded, (32, 32), axis=(2, 3))
@@ -105,7 +105,7 @@ def main() -> None:
             raise SystemExit(f"the two sides do not make the same: standard deviations {sums}")
         takes = [peers.taker(side, lambda batch: len(batch[0])) for side in (ours, theirs)]
         measure.wait_idle()
-        # A slice of ours holds more images: both should last long enough for the clock.
+        # Our slices hold more images, so that the slices of both sides last long enough for the clock.
         factor = 20 if a.peer == "dataloader" else 4
         result = measure.Comparison(a.peer, [], [])
         for _ in range(a.rounds):

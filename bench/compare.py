@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Decode + RandomResizedCrop(224) + flip + normalise to float CHW, beside one peer, in interleaved slices.
+"""Compares decode + RandomResizedCrop(224) + flip + normalise to float CHW with one peer, in alternating slices.
 
 usage: compare.py dali|torchvision|simplejpeg DIR [--threads N] [--batch N] [--images N] [--rounds N]
-Each side's output is checked: pixel statistics have to agree with the other's, and within an epoch of stoker every file has to come once.
+The pixel statistics of both sides have to agree, and one epoch of stoker has to deliver every file exactly once.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from peers import Take
 
 
 class Statistics:
-    """Running mean and standard deviation of the pixels of a loader's batches, in units of the normalised output."""
+    """Accumulates mean and standard deviation of the pixels of a loader's batches, in units of the normalised output."""
 
     def __init__(self) -> None:
         self.n, self.sum, self.squares = 0, 0.0, 0.0
@@ -29,7 +29,7 @@ class Statistics:
         import torch
 
         x = torch.as_tensor(pixels)
-        if x.dtype == torch.uint8:  # the peer that leaves normalising to the GPU
+        if x.dtype == torch.uint8:  # this peer leaves normalising to the GPU
             mean, std = (torch.tensor(v).view(1, 3, 1, 1) for v in (peers.MEAN255, peers.STD255))
             x = (x.float() - mean) / std
         self.n += x.numel()
@@ -57,7 +57,7 @@ def check_statistics(ours: Iterator[Any], theirs: Iterator[Any], batches: int) -
 
 
 def check_epoch(files: list[Path], batch: int, threads: int) -> None:
-    """Every file once: the labels are the files' indices here."""
+    """Checks that an epoch delivers every file once: here the labels are the files' indices."""
     import stoker
 
     pipeline = peers.dali_pipeline(stoker, files, batch, threads)
@@ -70,7 +70,7 @@ def check_epoch(files: list[Path], batch: int, threads: int) -> None:
 
 
 def dali(files: list[Path], batch: int, threads: int) -> tuple[Iterator[Any], Iterator[Any]]:
-    """The same program by both; each hands over its own batches on the CPU."""
+    """Builds the same pipeline with both libraries; each returns its own type of batch, on the CPU."""
     from types import SimpleNamespace
 
     import stoker
@@ -107,7 +107,7 @@ def sides(peer: str, files: list[Path], batch: int, threads: int) -> tuple[Itera
 
 
 def pixels_of(batches: Iterator[Any]) -> Iterator[Any]:
-    """First output of each batch as something that torch takes."""
+    """Yields the first output of each batch, as a type that torch can convert."""
     for batch in batches:
         first = batch[0]
         yield first.as_array() if hasattr(first, "as_array") else first

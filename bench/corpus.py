@@ -2,11 +2,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Cuts a corpus of distinct JPEGs of ImageNet-like sizes out of real photographs.
 
-The photographs are those that scikit-image and scikit-learn carry, or those in the folders given with --source. Each cut is another region, scale
-and mirroring, with the sensor noise that real photographs have, so that files have ImageNet's bytes per pixel: long side about 490 (log-normal),
-aspect about 4:3, a quarter upright, mostly 4:2:0, one in a hundred gray, one in two hundred progressive (of data from the web one in five to ten
-is: --progressive). With --kind cameras they are frames of a vehicle's cameras instead: 1600x900, quality 82, 4:2:0. A run with the same arguments and
-packages gives the same files.
+The photographs come with scikit-image and scikit-learn, or lie in the folders given with --source. Each cut has its own region, scale and mirroring,
+and the sensor noise of real photographs, so that files have ImageNet's bytes per pixel: long side about 490 (log-normal),
+aspect about 4:3, a quarter upright, mostly 4:2:0, one in a hundred gray, one in two hundred progressive
+(in data from the web one in five to ten is: --progressive). With --kind cameras they are frames of a vehicle's cameras instead: 1600x900, quality 82,
+4:2:0. A run with the same arguments and packages gives the same files.
 
 usage: corpus.py OUT COUNT [--kind imagenet|cameras] [--progressive SHARE] [--source DIR]... [--seed N] [--classes N] [--jobs N]
 """
@@ -42,12 +42,12 @@ SKIMAGE = (
 SKLEARN = ("china.jpg", "flower.jpg")
 ENDINGS = {".jpg", ".jpeg", ".png", ".webp"}
 MIN_PIXELS = 100_000
-FRAME = (1600, 900)  # of a camera
+FRAME = (1600, 900)  # width and height of a camera frame
 _photos: list[Image.Image] = []
 
 
 def packaged_photos() -> list[Path]:
-    """Files inside the installed packages; nothing is downloaded."""
+    """Returns the photographs inside the installed packages; nothing is downloaded."""
     import skimage
     import sklearn.datasets
 
@@ -71,7 +71,7 @@ def draw_size(rng: np.random.Generator) -> tuple[int, int]:
 
 
 def draw_scene(rng: np.random.Generator, photo: Image.Image, width: int, height: int, grain: float) -> Image.Image:
-    """A region of a photograph, of another scale, mirroring and brightness, with the noise of a sensor."""
+    """Cuts a random region of a photograph, changes its scale, mirroring and brightness, and adds the noise of a sensor."""
     fit = min(photo.width / width, photo.height / height)
     zoom = fit if fit <= 1 else float(np.exp(rng.uniform(0, np.log(fit))))
     zoom *= float(rng.uniform(0.7, 1))
@@ -115,7 +115,7 @@ def make(
     kind: str = "imagenet",
     progressive: float = 0.005,
 ) -> dict:
-    """Cuts `count` images; returns what they are, as also written to OUT/corpus.json."""
+    """Cuts `count` images. Returns their description, which is also written to OUT/corpus.json."""
     paths = (
         [str(p) for s in sources for p in sorted(s.rglob("*")) if p.suffix.lower() in ENDINGS]
         if sources

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Shows stoker beside a PyTorch DataLoader on the same photographs: decode, RandomResizedCrop(224), flip, normalise, two epochs.
+"""Compares stoker with a PyTorch DataLoader on the same photographs: decode, RandomResizedCrop(224), flip, normalise, two epochs.
 
 usage: demo.py [--data DIR] [--images N] [--epochs N]
 Without --data, photographs of scikit-image and scikit-learn are cut into JPEGs of ImageNet-like sizes, once.
@@ -37,7 +37,7 @@ def photographs(wanted: Path | None) -> Path:
 
 
 def with_progress(batches: Iterable[Any], what: str, total: int) -> Iterator[Any]:
-    """Passes batches on and draws a bar on a terminal."""
+    """Yields the batches, and draws a progress bar if the output is a terminal."""
     terminal, done, start = sys.stderr, 0, time.perf_counter()
     shown = terminal.isatty()
     for batch in batches:
@@ -52,11 +52,11 @@ def with_progress(batches: Iterable[Any], what: str, total: int) -> Iterator[Any
 
 
 def timed(what: str, loader: Any, epochs: int, images: int) -> measure.Slice:
-    """Epochs over a loader; a first batch is taken before, so that starting workers and imports do not count."""
+    """Times epochs over a loader. One batch is taken before the clock starts, so that starting workers and imports do not count."""
     wall, cpu, done = time.perf_counter(), measure.cpu_seconds(), 0
 
     def batches() -> Iterator[Any]:
-        # This loop does nothing but take batches, so it waits all the time. Loader would say so; here the table does.
+        # This loop only takes batches, so it waits all the time. Loader would warn about that; here the table shows it.
         with contextlib.redirect_stderr(io.StringIO()):
             for _ in range(epochs):
                 yield from loader
@@ -67,7 +67,7 @@ def timed(what: str, loader: Any, epochs: int, images: int) -> measure.Slice:
 
 
 def contact_sheet(batch: Any, path: Path, columns: int = 8) -> None:
-    """Puts the colours back and lays the batch out in a grid."""
+    """Undoes the normalisation and writes the images of the batch as a grid."""
     import numpy as np
     from PIL import Image
 
@@ -128,7 +128,7 @@ def main() -> None:
     print(f"decode, RandomResizedCrop(224), flip, normalise; {a.epochs} epochs on {threads} cores\n")
 
     name, loader = torch_loader(files, threads)
-    for _ in loader:  # its workers start here, and have imported everything when their time is taken
+    for _ in loader:  # the workers start here, so that their imports are done before the timing begins
         break
     theirs = timed("DataLoader", loader, a.epochs, len(files))
     del loader

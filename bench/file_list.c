@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * How long it takes to list a tree of class folders, and how many bytes a file the list needs.
+ * Measures how long it takes to list a tree of class folders, and how many bytes per file the list needs.
  *     file_list [--make FILES FOLDERS] [--json] DIR
- * --make fills DIR with empty files first (1000000 in 1000 folders say). Listing twice shows the warm time. */
+ * --make fills DIR with empty files first (for example 1000000 in 1000 folders). Listing twice shows the time with a warm cache. */
 #include "base/clock.h"
 #include "format/format.h"
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * JPEG files in pinned memory -> random resized crops of 224 x 224 on the GPU, several batches in flight.
+ * Measures decoding of JPEG files in pinned memory to random resized crops of 224 x 224 on the GPU, with several batches in flight.
  *     gpu_decode FOLDER [batch=256] [in flight=8] [rounds=40] [MiB of device memory=2048]
- * Prints images/s with the copy included, host time an image and the time of each phase for a batch alone. Before timing, every image of a round is
- * compared with what the CPU path makes of it, unless UNVERIFIED is set. */
+ * Prints images/s with the copy included, host time per image, and the time of each phase for a batch that runs by itself. Before timing, the program
+ * compares every image of a round with the result of the CPU path, unless UNVERIFIED is set. */
 #include "base/clock.h"
 #include "base/cpu.h"
 #include "base/memory.h"
@@ -149,10 +149,10 @@ static void draw_pass(struct setup *s, const struct photo *p, struct stk_pass *p
 	stk__pass_affine(pass, scale, bias, STK_FLOAT16);
 }
 
-/* The items of a batch: files at random, as an order would give them. */
+/* Draws the items of a batch: a random run of files, with random crops. */
 static void draw_batch(struct setup *s, int flight)
 {
-	/* Consecutive files, so that they travel in one copy, as a read-ahead block does. */
+	/* The files are consecutive, so that one copy transfers them, as it does for a block that was read ahead. */
 	int first = (int)(uniform(s) * s->n_photos);
 	for (int i = 0; i < s->batch; i++) {
 		struct photo *p = &s->photos[(first + i) % s->n_photos];

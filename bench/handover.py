@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What a batch costs the training loop's own thread: taking one that lies ready, and letting go of it. The thread is busy between batches, as a loop's is.
+"""Measures the time that a batch costs the thread of the training loop: taking a batch that is ready, and releasing it. Between batches the thread is busy, as
+in a real loop.
 
 usage: handover.py FOLDER [--device cpu|cuda] [--batch 256] [--steps 1000] [--pause MS]     (FOLDER: classes of images, or CIFAR's binary files)
 """
@@ -66,7 +67,7 @@ def main() -> None:
     for name, make in (("Loader", loader), ("DALIClassificationIterator", iterator)):
         try:
             measure(name, make(a), a)
-        except Exception as e:  # CIFAR's files are no folder of images, for one
+        except Exception as e:  # for example, CIFAR's files are not a folder of images
             print(f"{name}: {e}")
 
 

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""stoker.imread beside other decoders, as a Dataset's __getitem__ calls them: on one thread, and in a DataLoader with 0, 2, 4 and 8 workers.
+"""Compares stoker.imread with other decoders, as a Dataset's __getitem__ calls them: on one thread, and in a DataLoader with 0, 2, 4 and 8 workers.
 
 usage: images.py DIR [--images N] [--rounds N] [--workers N,...]
-DIR holds JPEG files, in folders or not. Images are read from the page cache and decoded to RGB, without transforms. Slices alternate; shown are images per
-second of CPU (of the whole process tree) and of the clock, and the ratios to the best of the others. Before that, files on which data loaders stumble: how
-many each decoder cannot read. What is not installed, or does not load, is left out and named.
+DIR holds JPEG files, in folders or not. Images are read from the page cache and decoded to RGB, without transforms. Slices alternate. The table shows
+images per second of CPU time (of the whole process tree) and of wall clock, and the ratios to the best other decoder. First, the program counts how many
+files of a difficult set each decoder cannot read. It skips decoders that are not installed or do not load, and prints their names.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ SIDES = {f.__name__: f for f in (stoker, simplejpeg, torchvision, opencv, pillow
 
 
 class Images:
-    """A data set of a decoder's results; a number keeps a batch small, so that what is measured is decoding."""
+    """Dataset that decodes an image and returns one number of it, so that batches are small and the time is that of decoding."""
 
     def __init__(self, files: list[str], decode: Decode) -> None:
         self.files, self.decode = files, decode
@@ -85,7 +85,8 @@ class Images:
 
 
 def awkward(folder: Path) -> list[str]:
-    """Files that data sets have and decoders refuse: CMYK, a PNG that is named .JPEG, a file whose end is missing, one with bytes after its end, gray, 4:1:1."""
+    """Writes files that occur in data sets and that some decoders refuse: CMYK, a PNG that is named .JPEG, a file whose end is missing, one with bytes
+    after its end, gray, 4:1:1."""
     from PIL import Image
 
     rng = np.random.default_rng(3)
@@ -123,7 +124,7 @@ def refused(decode: Decode, files: list[str]) -> list[str]:
 
 
 def slices(takers: dict[str, Callable[[], int]], rounds: int) -> dict[str, list[measure.Slice]]:
-    """In turns, beginning with another one each round."""
+    """Measures the slices of all decoders in turns; each round begins with another decoder."""
     result: dict[str, list[measure.Slice]] = {name: [] for name in takers}
     names = list(takers)
     for turn in range(rounds):
@@ -150,7 +151,7 @@ def show(title: str, found: dict[str, list[measure.Slice]]) -> None:
 
 
 def loader_taker(files: list[str], decode: Decode, workers: int) -> Callable[[], int]:
-    """One epoch over all files, with workers that stay."""
+    """Returns a function that runs one epoch over all files, with persistent workers."""
     import torch
 
     loader: Any = torch.utils.data.DataLoader(

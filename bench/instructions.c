@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The work whose instructions are counted and compared with recorded numbers: bench/instructions.py runs this under callgrind, once a level of SIMD.
+ * Runs the work whose instructions are counted and compared with recorded numbers: bench/instructions.py runs it under callgrind, once per SIMD level.
  *
- * Photographs are made here, with integers alone, so that every machine decodes the same files: brightness of many sizes of detail, edges, and the
- * noise of a sensor, which gives JPEGs with as many coefficients as real ones have. stk_measure is entered once, and the tables that a decoder
- * keeps are warm by then: what is counted is what one more image costs. With `ops` it is entered once for each case of instructions_ops.c.
+ * The program makes its photographs with integer arithmetic only, so that every machine decodes the same files. They have details of many sizes, edges,
+ * and the noise of a sensor, so their JPEGs have as many coefficients as real ones. stk_measure is called once, after the decoder has filled its tables,
+ * so the count is the cost of one more image. With `ops`, stk_measure is called once for each case of instructions_ops.c.
  *
- *     instructions window|whole|pass|ops    prints, as TOML, how it was built, the level of SIMD and how many images were worked on */
+ *     instructions window|whole|pass|ops    prints, as TOML, the kind of build, the SIMD level and the number of images */
 #include "instructions.h"
 
 #include "base/cpu.h"
@@ -60,7 +60,7 @@ static uint32_t hash(uint32_t seed, uint32_t x, uint32_t y)
 	return h ^ h >> 15;
 }
 
-/* Noise of one size of detail, 0..255: values of a grid of 2^log pixels, interpolated. */
+/* Returns noise with details of one size, 0..255: random values on a grid of 2^log pixels, interpolated. */
 static int lattice(uint32_t seed, int x, int y, int log)
 {
 	uint32_t gx = (uint32_t)x >> log, gy = (uint32_t)y >> log;
@@ -73,7 +73,7 @@ static int lattice(uint32_t seed, int x, int y, int log)
 static int brightness(uint32_t seed, int x, int y)
 {
 	int sum = 0;
-	for (int o = 0; o < OCTAVES; o++) /* each detail half as strong as the one twice its size */
+	for (int o = 0; o < OCTAVES; o++) /* an octave is half as strong as the one with details of twice its size */
 		sum += (lattice(seed + (uint32_t)o, x, y, OCTAVES - o) - 128) * 64 >> o;
 	int shape = lattice(seed + 90, x, y, 7) > 140 ? 40 : 0; /* edges */
 	uint32_t r = hash(seed + 91, (uint32_t)x, (uint32_t)y);

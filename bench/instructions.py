@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Instructions that an image takes, by callgrind, beside the recorded ones in instructions.toml.
+"""Counts the instructions per image with callgrind, and compares them with the record in instructions.toml.
 
-A processor's mood changes times, not instructions: so these are tested (test/python/test_instructions.py) where times are not. They hold for one
+Times vary from run to run, but instruction counts do not, so a test can check the counts (test/python/test_instructions.py). The counts are valid for one
 compiler and one kind of build, which the record names.
 
 usage: instructions.py [--build DIR] [--record]
@@ -21,10 +21,10 @@ import tomllib
 from pathlib import Path
 
 RECORD = Path(__file__).resolve().with_suffix(".toml")
-WORK = ("window", "whole", "pass")  # what instructions.c can do
+WORK = ("window", "whole", "pass")  # the kinds of work of instructions.c
 LEVELS = ("avx2", "c")
 TOLERANCE = 0.05
-SLACK = 60  # instructions: what a check more costs is no share of a call on ten numbers
+SLACK = 60  # instructions: for a call on ten numbers, one more check would exceed a relative tolerance
 HEAD = """\
 # SPDX-License-Identifier: Apache-2.0
 # Instructions an image, counted by callgrind: `make instructions RECORD=1` writes this file, and a commit that changes it says why.
@@ -36,20 +36,20 @@ Counts = dict[str, dict[str, int]]
 
 
 def environment(level: str) -> dict[str, str]:
-    """One level of SIMD, and our own decoder also where libjpeg-turbo's would be faster."""
+    """Returns the environment for one SIMD level, with our own decoder even if libjpeg-turbo would be faster."""
     kept = {k: v for k, v in os.environ.items() if k not in ("STOKER_CPU", "STOKER_JPEG", "LD_PRELOAD")}
     return {**kept, "STOKER_JPEG": "stoker", **({"STOKER_CPU": "c"} if level == "c" else {})}
 
 
 def about(build: Path, level: str) -> dict:
-    """What the program says of itself: `build`, the `level` that it really runs at, how many `images`."""
+    """Returns the facts that the program prints: `build`, the `level` that it really runs at, and the number of `images`."""
     program = build / "bench" / "instructions"
     done = subprocess.run([program], env=environment(level), capture_output=True, text=True, check=True, timeout=60)
     return tomllib.loads(done.stdout)
 
 
 def count(build: Path, level: str, work: str) -> int:
-    """Instructions an image: callgrind counts while the program is inside stk_measure."""
+    """Returns the instructions per image: callgrind counts while the program is inside stk_measure."""
     command = ["valgrind", "--tool=callgrind", "--callgrind-out-file=/dev/null", "--toggle-collect=stk_measure"]
     command += [str(build / "bench" / "instructions"), work]
     done = subprocess.run(command, env=environment(level), capture_output=True, text=True, timeout=300)
@@ -60,7 +60,7 @@ def count(build: Path, level: str, work: str) -> int:
 
 
 def count_ops(build: Path, level: str) -> dict[str, int]:
-    """Instructions of a call, for each case. Callgrind leaves a file each time that stk_measure is left."""
+    """Returns the instructions of a call, for each case. Callgrind writes a file each time that stk_measure returns."""
     with tempfile.TemporaryDirectory() as folder:
         command = ["valgrind", "--tool=callgrind", f"--callgrind-out-file={folder}/out", "--toggle-collect=stk_measure"]
         command += ["--dump-after=stk_measure", str(build / "bench" / "instructions"), "ops"]
@@ -78,18 +78,18 @@ def count_all(build: Path, level: str) -> dict[str, int]:
 
 
 def levels(build: Path) -> list[str]:
-    """Those that this machine can run."""
+    """Returns the SIMD levels that this machine can run."""
     return [level for level in LEVELS if about(build, level)["level"] == level]
 
 
 def recorded() -> tuple[str, Counts]:
-    """The kind of build that the record is of, and its counts."""
+    """Returns the kind of build of the record, and its counts."""
     record = tomllib.loads(RECORD.read_text())
     return record.pop("build"), record
 
 
 def why_not(build: Path) -> str | None:
-    """Why counts cannot be compared here, or None."""
+    """Returns the reason why counts cannot be compared on this machine, or None."""
     if not shutil.which("valgrind"):
         return "valgrind is not installed"
     ours, theirs = about(build, "c")["build"], recorded()[0]
@@ -97,7 +97,7 @@ def why_not(build: Path) -> str | None:
 
 
 def complaints(found: dict[str, int], record: dict[str, int], level: str) -> list[str]:
-    """What is further than TOLERANCE and SLACK from the record."""
+    """Describes each count that differs from the record by more than TOLERANCE and SLACK."""
     return [
         f"{level}, {name}: {found[name]} instructions an image, {found[name] / record[name] - 1:+.1%} from the recorded {record[name]}"
         for name in record

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Operators on tensors whose instructions are counted (instructions.h): each on an image of 224 x 224 pixels, and on a few numbers, where what is done
- * beside the numbers counts. */
+ * Runs the tensor operators whose instructions are counted (instructions.h): each on an image of 224 x 224 pixels, and on a few numbers, where the
+ * fixed cost of a call dominates. */
 #include "instructions.h"
 
 #include "base/cpu.h"
@@ -21,7 +21,7 @@ struct input {
 	int64_t shape[3];
 };
 
-/* args: as in "axis=2 shape=1,2 op=add"; numbers are whole. */
+/* args: for example "axis=2 shape=1,2 op=add"; numbers are integers. */
 struct ops_case {
 	const char *name, *op, *args;
 	struct input in[MAX_IN];
@@ -111,7 +111,7 @@ static void die(const struct ops_case *c, const struct stk_error *err)
 	exit(1);
 }
 
-/* Whole numbers of 0 to 19, so that all types hold them and classes are met. */
+/* Fills a tensor with integers from 0 to 19, which every type can hold and which include the class numbers. */
 static void *make_values(const struct stk_desc *d)
 {
 	int64_t n = stk_desc_elements(d);
@@ -185,7 +185,7 @@ static void begin(struct ops_work *w, const struct ops_case *c)
 		.def = def, .args = values, .in = w->in, .out = &w->out, .n_in = n, .n_out = 1, .state = w->state, .tools = &w->tools};
 }
 
-/* What a chain does for a sample, but for the call's own preparation. */
+/* Does the work of a chain for one sample, except for preparing the call. */
 static void run(void *user)
 {
 	struct ops_work *w = user;

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Measuring side by side: interleaved slices, CPU time of this process and its workers, medians of ratios with their spread.
 
-Wall-clock rates of shared machines swing by a factor of two between runs; ratios of CPU time between neighbouring slices do not. A loader works
-ahead, so a slice ends only when it has gone idle: then the slice holds exactly its own work.
+Wall-clock rates on shared machines vary by a factor of two between runs; ratios of CPU time between neighbouring slices do not. A loader works
+ahead, so a slice ends only when the loader is idle: then the slice contains exactly its own work.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from pathlib import Path
 
 TICK = os.sysconf("SC_CLK_TCK")
 IDLE_STEP = 0.03  # seconds; a few clock ticks of /proc
-IDLE_STEPS = 3  # in a row: a machine that is busy with others' work lets nobody of ours run for one
+IDLE_STEPS = 3  # consecutive steps: on a machine that is busy with other work, our threads may not run at all during a single step
 
 
 def children() -> list[int]:
-    """Processes that this one started, and theirs."""
+    """Returns the processes that this one started, and their children."""
     found, wave = [], [os.getpid()]
     while wave:
         below: list[int] = []
@@ -40,7 +40,7 @@ def children() -> list[int]:
 
 
 def cpu_seconds(workers: list[int] | None = None) -> float:
-    """User and system time of this process and its children, living ones included."""
+    """Returns user and system time of this process and its children, including those that still run."""
     ended = resource.getrusage(resource.RUSAGE_CHILDREN)
     total = time.process_time() + ended.ru_utime + ended.ru_stime
     for pid in children() if workers is None else workers:
@@ -53,14 +53,14 @@ def cpu_seconds(workers: list[int] | None = None) -> float:
 
 
 def wait_idle(limit: float = 60) -> float:
-    """Returns when nobody of ours has used the CPU for a moment; the result is when that moment began."""
+    """Waits until this process and its children have not used the CPU for a moment. Returns the time at which that moment began."""
     workers = children()
     began, before, quiet = time.perf_counter(), cpu_seconds(workers), 0
     end = began + limit
     while quiet < IDLE_STEPS and began < end:
         time.sleep(IDLE_STEP)
         now = cpu_seconds(workers)
-        # Under load, who would run may get no core for as long.
+        # Under load, a thread that is ready to run may get no core during all that time.
         if now - before < 0.1 * IDLE_STEP and not is_at_work(workers):
             quiet += 1
             continue
@@ -69,7 +69,7 @@ def wait_idle(limit: float = 60) -> float:
 
 
 def is_at_work(workers: list[int]) -> bool:
-    """Whether a thread of ours, other than this one, runs, would run, or waits for a disk."""
+    """Returns whether a thread of this process or its children, other than this one, runs, is ready to run, or waits for a disk."""
     me = threading.get_native_id()
     for pid in (os.getpid(), *workers):
         for stat in Path(f"/proc/{pid}/task").glob("*/stat"):
@@ -93,12 +93,12 @@ class Slice:
 
     @property
     def cost(self) -> float:
-        """CPU-seconds per 1000 images."""
+        """Returns CPU-seconds per 1000 images."""
         return 1000 * self.cpu / self.images
 
 
 def measure(take: Callable[[int], int], images: int) -> Slice:
-    """Takes images from a loader that rests, and waits until it rests again."""
+    """Takes images from an idle loader, and waits until it is idle again."""
     wall, cpu = time.perf_counter(), cpu_seconds()
     taken = take(images)
     return Slice(taken, wait_idle() - wall, cpu_seconds() - cpu)
@@ -106,7 +106,7 @@ def measure(take: Callable[[int], int], images: int) -> Slice:
 
 @dataclass
 class Comparison:
-    """Slices of ours and of a peer, in turn."""
+    """Alternating slices of stoker and of a peer."""
 
     peer: str
     ours: list[Slice]
@@ -114,7 +114,7 @@ class Comparison:
 
     @property
     def ratios(self) -> list[float]:
-        """How many times more images a CPU-second ours gives, slice by slice."""
+        """Returns for each pair of slices stoker's images per CPU-second, divided by the peer's."""
         return [t.cost / o.cost for o, t in zip(self.ours, self.theirs, strict=True)]
 
     def summary(self) -> dict:
@@ -138,7 +138,7 @@ class Comparison:
 
 
 def compare(peer: str, ours: Callable[[int], int], theirs: Callable[[int], int], images: int, rounds: int) -> Comparison:
-    """Both sides have been warmed up and rest."""
+    """Measures both sides in turns. Both have to be warmed up and idle."""
     result = Comparison(peer, [], [])
     for turn in range(rounds):
         if turn % 2:
@@ -151,7 +151,7 @@ def compare(peer: str, ours: Callable[[int], int], theirs: Callable[[int], int],
 
 
 def peak_memory() -> int:
-    """Bytes that this process had resident at most."""
+    """Returns the peak of this process's resident memory, in bytes."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
@@ -167,7 +167,7 @@ def machine() -> dict:
 
 
 def describe(files: list[Path]) -> dict:
-    """Inputs, as a reader of the figures needs them."""
+    """Describes the input files for the readers of the figures."""
     from PIL import Image
 
     sizes = [f.stat().st_size for f in files]
@@ -180,7 +180,7 @@ def describe(files: list[Path]) -> dict:
 
 
 def table(rows: list[list[str]]) -> str:
-    """Columns as wide as their widest cell; the first row is the heading."""
+    """Formats a table whose columns are as wide as their widest cell; the first row is the heading."""
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
     lines = [
         "  ".join(cell.ljust(w) if i == 0 else cell.rjust(w) for i, (cell, w) in enumerate(zip(row, widths, strict=True))) for row in rows
@@ -190,5 +190,5 @@ def table(rows: list[list[str]]) -> str:
 
 
 def emit(result: dict) -> None:
-    """One line of JSON: how a measuring process tells its parent."""
+    """Prints the result as one line of JSON, for the parent process."""
     print("RESULT " + json.dumps(result), flush=True)

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Each operator beside DALI's, in turns, and the median of the ratios: images per CPU-second on the CPU, or images per second on a GPU.
+"""Compares each operator with DALI's in turns, and prints the median of the ratios: images per CPU-second on the CPU, or images per second on a GPU.
 
 usage: operators.py [NAME ...] [--gpu] [--size H W] [--batch N] [--rounds N] [--seconds S] [--json FILE]
 Both libraries work on the same images: on the CPU with one thread, from memory; with --gpu from a batch that lies on GPU 0 (of torch's; without torch's
-CUDA it is uploaded). `copy` shows what feeding them costs. Names are parts of names: `noise` is all of noise.*. Random images are as bad as it gets
-for what depends on the values. Slices alternate; each ends when both sides rest. What a library cannot do is named and left out. After --seconds no
-other operator is begun.
+CUDA it is uploaded). `copy` shows the cost of passing the images in. A NAME selects all operators that contain it: `noise` selects noise.*. Random
+images are the worst case for operators whose time depends on the values. Slices alternate; each ends when both sides are idle. Operators that a library
+lacks are named and skipped. No operator is started after --seconds.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ import measure
 import numpy as np
 
 SLICE = 0.05  # seconds
-MOST = 64  # batches of a slice
-AHEAD = 32  # batches that a library may have ready: a slice on the GPU is timed behind them
+MOST = 64  # most batches in a slice
+AHEAD = 32  # batches that a library may have ready: on the GPU, timing starts after them
 GPU_THREADS = 8
 
 
@@ -38,7 +38,7 @@ class Call:
     kwargs: dict[str, Any] = field(default_factory=dict)
     dtype: str = "uint8"
     channels: int = 3  # 0: HW
-    inputs: tuple[np.ndarray, ...] = ()  # behind the image, the same for all samples
+    inputs: tuple[np.ndarray, ...] = ()  # further inputs after the image, the same for all samples
     again: int = 1  # how often the image itself is an input
 
     @property
@@ -125,7 +125,7 @@ def arithmetic(image: Any) -> Any:
 
 
 def torch_cuda() -> Any:
-    """torch, if it has a GPU; else None."""
+    """Returns torch if it has a GPU, else None."""
     try:
         import torch
     except ImportError:
@@ -135,7 +135,7 @@ def torch_cuda() -> Any:
 
 @functools.cache
 def gpu_images(shape: tuple[int, ...], dtype: str) -> Any:
-    """A batch on the GPU, the same for all calls; in host memory where torch has no GPU."""
+    """Returns a batch on the GPU, the same for all calls; in host memory if torch has no GPU."""
     torch = torch_cuda()
     if torch is None:
         return np.random.default_rng(7).integers(0, 256, shape).astype(dtype)
@@ -179,13 +179,13 @@ def row_of(call: Call, dali: float, ours: float, ratio: float, spread: list[floa
 
 
 def compare(call: Call, size: tuple[int, int], count: int, rounds: int) -> dict[str, Any]:
-    """On the CPU."""
+    """Compares both libraries for one operator on the CPU."""
     rng = np.random.default_rng(7)
     shape = (*size, call.channels) if call.channels else size
     batch = [rng.integers(0, 256, shape).astype(call.dtype) for _ in range(count)]
     dali, ours = (taker(pipeline(p, call, batch, False), count) for p in ("nvidia.dali", "stoker"))
     images = count
-    for take in (dali, ours):  # the faster one says how many make a slice
+    for take in (dali, ours):  # the faster library decides how many batches make a slice
         take(count)
         measure.wait_idle()
         images = max(images, round(SLICE * 1000 / measure.measure(take, 2 * count).cost / count) * count)
@@ -196,7 +196,7 @@ def compare(call: Call, size: tuple[int, int], count: int, rounds: int) -> dict[
 
 
 def seconds_of(run: Callable[[], Any], batches: int) -> float:
-    """Per batch, once those are taken that lay ready when the slice began: a library that fills its queue between slices is given nothing for it."""
+    """Returns seconds per batch. Batches that were ready when the slice began are not timed, so that filling a queue between slices brings no advantage."""
     torch = torch_cuda()
     for _ in range(AHEAD):
         run()
@@ -206,7 +206,7 @@ def seconds_of(run: Callable[[], Any], batches: int) -> float:
     if torch is not None:
         torch.cuda.synchronize()
     took = time.perf_counter() - began
-    time.sleep(SLICE / 5)  # both sides come to rest
+    time.sleep(SLICE / 5)  # lets both sides become idle
     if torch is not None:
         torch.cuda.synchronize()
     return took / batches
@@ -214,7 +214,7 @@ def seconds_of(run: Callable[[], Any], batches: int) -> float:
 
 def compare_gpu(call: Call, size: tuple[int, int], count: int, rounds: int) -> dict[str, Any]:
     batch = gpu_images((count, *size, call.channels) if call.channels else (count, *size), call.dtype)
-    other = "nvidia.dali" if torch_cuda() is not None else "stoker"  # without torch's CUDA this is a rehearsal
+    other = "nvidia.dali" if torch_cuda() is not None else "stoker"  # without torch's CUDA this only checks that the program works
     runs = [pipeline(package, call, batch, True) for package in (other, "stoker")]
     for run in runs:
         seconds_of(run, 4)
@@ -250,7 +250,7 @@ def main() -> None:
             print(f"{call.name[:80]:80} left out: {str(e).splitlines()[0][:120] if str(e) else type(e).__name__}", flush=True)
             continue
         finally:
-            gc.collect()  # memory of the GPU
+            gc.collect()  # frees memory of the GPU
         rows.append(row)
         low, high = row["spread"]
         print(f"{row['call']:80} {row['dali']:8} {row['stoker']:8} {row['ratio']:6.2f}  ({low}..{high})", flush=True)

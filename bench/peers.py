@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a user could pick instead, each at its best: persistent workers, tensors as end product, no avoidable conversion.
+"""The loaders that a user could choose instead of stoker, each with its best settings: persistent workers, tensors as results, no avoidable conversion.
 
 A loader here is a function that takes at least n images, across epochs, and returns how many it took.
 """
@@ -36,7 +36,7 @@ def taker(batches: Iterator[Any], size: Callable[[Any], int], watch: Callable[[A
 
 
 def import_torchvision() -> Any:
-    """torchvision's transforms. Its compiled operators may be missing (a build for another torch): then their names alone are declared."""
+    """Imports torchvision's transforms. Its compiled operators may be missing (a build for another torch): then this declares just their names."""
     import torch
 
     try:
@@ -86,7 +86,7 @@ def load_with_torchvision() -> Callable[[bytes], Any]:
 
 
 def load_with_simplejpeg() -> Callable[[bytes], Any]:
-    """uint8 tensors: normalising is left to the GPU."""
+    """Returns a function that decodes to uint8 tensors: the GPU is to normalise them."""
     import simplejpeg
     import torch
 
@@ -98,7 +98,7 @@ def load_with_simplejpeg() -> Callable[[bytes], Any]:
 
 
 def load_with_pil() -> Callable[[bytes], Any]:
-    """RandomResizedCrop, flip and normalise without torchvision, where that is not to be had."""
+    """Returns a function that does RandomResizedCrop, flip and normalise without torchvision, for machines that lack it."""
     import math
     import random
 
@@ -145,7 +145,7 @@ def torch_loader(files: list[Path], load: Callable[[bytes], Any], batch: int, th
 
 
 def dali_pipeline(namespace: Any, files: list[Path], batch: int, threads: int, seed: int = 1) -> Any:
-    """The same program for DALI and for stoker: `namespace` is nvidia.dali or stoker."""
+    """Builds the same pipeline for DALI and for stoker: `namespace` is nvidia.dali or stoker."""
     fn, types = namespace.fn, namespace.types
     names = [str(f) for f in files]
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Draws the comparisons of a result of run.py as bars: images per CPU-second, Stoker beside each peer of the same run.
+"""Draws the comparisons of a result of run.py as bars: images per CPU-second of Stoker and of each peer in the same run.
 
 usage: plot.py RESULTS.json OUT.svg     run.py writes one next to each result; the README shows doc/throughput.svg
 """
@@ -14,7 +14,7 @@ from xml.sax.saxutils import escape
 
 NAMES = {"dali": "NVIDIA DALI, CPU", "torchvision": "DataLoader + torchvision", "simplejpeg": "DataLoader + simplejpeg"}
 WIDTH, LEFT, RIGHT, ROW, TOP = 760, 210, 150, 26, 58
-OURS, THEIRS, TEXT = "#1f6feb", "#9aa4af", "#57606a"  # the text is readable on white and on GitHub's dark background
+OURS, THEIRS, TEXT = "#1f6feb", "#9aa4af", "#57606a"  # the text colour is readable on white and on GitHub's dark background
 
 
 def bar(y: int, length: float, colour: str, label: str) -> str:

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What the host does for a batch of a data set that lies on the GPU: batches of CIFAR's training images, cropped, mirrored and normalised.
+ * Measures the host's work for a batch if the data set lies on the GPU: batches of CIFAR's training images, cropped, mirrored and normalised.
  *
  *     resident FOLDER [BATCHES [BATCH [DEVICE]]]
  *
- * prints (DEVICE -1: the same on the cores) microseconds of wall clock and of processor time a batch. On the emulated driver, STOKER_EMULATED_CUDA=idle leaves out the kernel's own work; and
- * under valgrind --tool=callgrind the instructions of two runs of different lengths tell those of a batch. */
+ * prints (DEVICE -1: the same on the cores) microseconds of wall clock and of processor time a batch. On the emulated driver, STOKER_EMULATED_CUDA=idle skips the kernel's own work.
+ * To count the instructions per batch, compare two runs of different lengths under valgrind --tool=callgrind. */
 #include "stoker/stoker.h"
 
 #include <stdio.h>

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Runs the measuring programs, each in a process of its own, and prints their figures as tables; all of it goes into bench/results/ as JSON,
-with a plot of the comparisons.
+"""Runs the measuring programs, each in its own process, and prints their figures as tables. Writes all figures to bench/results/ as JSON, with a plot of
+the comparisons.
 
 usage: run.py [--build DIR] [--data DIR] [--cameras DIR] [--only NAME,...]     names: compare cameras ceiling memory startup cifar listing
 """
@@ -27,7 +27,7 @@ IMAGES, FRAMES = 4800, 240
 
 
 def child(*command: str | Path) -> dict | None:
-    """The result that a measuring program emits; None when it failed, with its complaint printed."""
+    """Runs a measuring program and returns its result. If the program fails, prints its error output and returns None."""
     print(f"... {' '.join(Path(c).name for c in map(str, command[:3]))}", file=sys.stderr)
     done = subprocess.run([str(c) for c in command], capture_output=True, text=True)
     for line in done.stdout.splitlines():
@@ -50,7 +50,7 @@ def run_cameras(folder: Path, build: Path) -> list[dict | None]:
 
 
 def run_ceiling(folder: Path, build: Path) -> list[dict | None]:
-    """`stoker bench` beside libjpeg-turbo alone, at 1 and 2 threads, and how both scale."""
+    """Compares `stoker bench` with bare libjpeg-turbo at 1 and 2 threads, and reports how both scale."""
     runs = []
     for threads in (1, 2):
         done = subprocess.run(
@@ -91,7 +91,7 @@ def run_cifar(folder: Path, build: Path) -> list[dict | None]:
 
 
 def run_listing(folder: Path, build: Path) -> list[dict | None]:
-    """A million empty files in a thousand folders, listed twice: the second time counts."""
+    """Lists a million empty files in a thousand folders twice, and reports the second time."""
     subprocess.run(["ninja", "-C", build, "--quiet", "bench/file_list"], check=True, stdout=sys.stderr)
     with tempfile.TemporaryDirectory(prefix="stoker-listing-") as scratch:
         done = subprocess.run(
@@ -131,7 +131,7 @@ def print_others(results: list[dict]) -> None:
 
 
 def made(folder: Path, count: int, kind: str) -> Path:
-    """A corpus of our own, cut the first time it is asked for."""
+    """Returns the folder of a generated corpus, and creates the corpus if it is missing."""
     if not (folder / "corpus.json").exists():
         corpus.make(folder, count, [], kind=kind)
     return folder
@@ -152,7 +152,7 @@ def main() -> int:
     if "cameras" in names:
         own["cameras"] = a.cameras or made(Path(".demo") / "cameras", FRAMES, "cameras")
     inputs = measure.describe(peers.list_files(folder))
-    for file in peers.list_files(folder):  # the page cache is warm for everyone
+    for file in peers.list_files(folder):  # warms the page cache for all programs
         file.read_bytes()
     found = [r for name in names for r in RUNS[name](own.get(name, folder), a.build)]
     results = [r for r in found if r]

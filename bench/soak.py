@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""A soak: memory, descriptors and threads of a process stay where they are, however many epochs it runs.
+"""Soak test: checks that the memory, descriptors and threads of a process do not grow, however many epochs it runs.
 
 Each round runs an epoch of everything that lives as long as the program (a Loader, a pipeline with branches, structured samples, a Loader over a bucket),
-and then makes all of it anew, runs a part of an epoch and drops it. After each round, when nothing is in flight, what the process holds is sampled, and
-every few seconds beside it. What grows after the warm-up, steadily and by more than the samples' noise, is a fault: the last line says so, and the exit
-status is 1.
+then creates new ones, runs a part of an epoch with them and drops them. The test samples the resources of the process after each round, when nothing is in
+flight, and also every few seconds. Steady growth after the warm-up by more than the samples' noise is a fault: the last line reports it, and the exit status
+is 1.
 
 usage: soak.py [--build DIR] [--seconds N] [--device N] [--plant memory|descriptors|threads|gpu]
---device: on this GPU, without the bucket; its memory is watched too; give it 400 seconds    --plant: leaks a little in each round, to see that it is found
+--device: uses this GPU and checks its memory too, without the bucket; takes 400 seconds    --plant: leaks a little in each round, to prove that leaks are found
 """
 
 from __future__ import annotations
@@ -33,20 +33,20 @@ import measure
 import numpy as np
 
 ROOT = Path(__file__).resolve().parents[1]
-# Of the time. A CUDA driver takes 8 MB, 0.8 of them by malloc, whenever more work than ever before runs side by side, and gives it back to no one. When that
-# happens last is chance: on an H100 it was after 130 s, and in the four minutes behind it memory grew by less than 1 MB.
+# Warm-up as a fraction of the run. A CUDA driver takes 8 MB, 0.8 of them by malloc, whenever more work than ever before runs at once, and never frees it.
+# The last time that this happens is random: on an H100 it was after 130 s, and in the four minutes after that, memory grew by less than 1 MB.
 WARM_UP_CPU, WARM_UP_GPU = 0.25, 0.5
 SAMPLE_EVERY = 5  # seconds
 BATCH = 8
-# Growth over the whole run that noise may make: bytes, and numbers. Sockets are the store's kept connections, whose number follows how fast it answers. Of a
-# GPU's memory a driver takes up to 16 MiB at a time.
+# Growth over the whole run that noise may cause, in bytes or as a count. Sockets are idle connections to the store; their number depends on how fast the store
+# answers. A driver takes up to 16 MiB of GPU memory at a time.
 LIMITS = {"memory": 8 << 20, "descriptors": 2, "sockets": 64, "threads": 2, "gpu": 32 << 20}
 SIGMAS = 4
 PARTS = 5
 
 
 def open_files() -> list[str]:
-    """What each descriptor is; one that is closed meanwhile is left out."""
+    """Returns the target of each open descriptor; skips descriptors that are closed during the call."""
     found = []
     for fd in os.listdir("/proc/self/fd"):
         with contextlib.suppress(OSError):
@@ -55,7 +55,7 @@ def open_files() -> list[str]:
 
 
 def gpu_memory(device: int) -> int:
-    """Bytes that are taken on a GPU, by whomever."""
+    """Returns the bytes in use on a GPU, by all processes."""
     import torch
 
     free, total = torch.cuda.mem_get_info(device)
@@ -75,7 +75,7 @@ def held(device: int | None) -> dict[str, int]:
 
 
 def line(samples: Sequence[tuple[float, float]]) -> tuple[float, float]:
-    """The slope of the least-squares line through (time, value), and its standard error."""
+    """Returns the slope of the least-squares line through (time, value), and its standard error."""
     times = [t for t, _ in samples]
     slope, begin = statistics.linear_regression(times, [v for _, v in samples])
     spread = sum((t - statistics.fmean(times)) ** 2 for t in times)
@@ -84,19 +84,20 @@ def line(samples: Sequence[tuple[float, float]]) -> tuple[float, float]:
 
 
 def growth(samples: Sequence[tuple[float, float]]) -> tuple[float, float]:
-    """By how much (time, value) rises from the first sample to the last, and the standard error of that: by the lesser slope of the line through all of them,
-    and of the median of those through PARTS stretches of time. What leaks rises in both; a step, as an allocator or a driver makes at some time, in the first
-    alone, and what comes and goes in the second at most."""
+    """Returns the rise of the value from the first sample to the last, and its standard error.
+
+    The rise follows from the smaller of two slopes: that of the line through all samples, and the median slope of PARTS consecutive stretches of time. A leak
+    raises both. A single step, as an allocator or a driver makes, raises only the first; values that rise and fall again can raise only the second."""
     size = max(3, -(-len(samples) // PARTS))
     lines = [line(samples[k : k + size]) for k in range(0, len(samples) - 2, size)]
-    error = statistics.median(e for _, e in lines) * (math.pi / 2 / len(lines)) ** 0.5  # of a median of so many
+    error = statistics.median(e for _, e in lines) * (math.pi / 2 / len(lines)) ** 0.5  # standard error of the median of len(lines) slopes
     slope, error = min(line(samples), (statistics.median(slope for slope, _ in lines), error))
     span = samples[-1][0] - samples[0][0]
     return slope * span, error * span
 
 
 def grows(samples: Sequence[tuple[float, float]], limit: float) -> bool:
-    """Whether the rise is more than a limit and more than the samples' noise explains."""
+    """Returns whether the rise exceeds both the limit and the noise of the samples."""
     rise, error = growth(samples)
     return rise > limit and rise > SIGMAS * error
 
@@ -125,7 +126,7 @@ def make_loader(root: Any, device: int | None) -> Any:
 
 
 def make_branches(root: Path, device: int | None) -> Callable[[], Iterable[Any]]:
-    """A pipeline with conditionals, a user's source and resizes to any size."""
+    """Builds a pipeline with conditionals, a source in Python and resizes to varying sizes."""
     from stoker import fn, pipeline_def
 
     @pipeline_def(batch_size=BATCH, num_threads=2, device_id=device, seed=3, enable_conditionals=True)
@@ -180,7 +181,7 @@ def make_structured(files: Sequence[bytes], device: int | None) -> Any:
 
 
 def uneven_files(count: int) -> list[bytes]:
-    """JPEGs of one size, for structured samples."""
+    """Returns JPEGs of one size, for structured samples."""
     from PIL import Image
 
     rng, files = np.random.default_rng(7), []
@@ -192,7 +193,7 @@ def uneven_files(count: int) -> list[bytes]:
 
 
 def works(trees: Sequence[Any], device: int | None) -> list[Callable[[], Callable[[], Iterable[Any]]]]:
-    """Each makes something whose epochs can be run. The first of the trees lies on a disk."""
+    """Returns factories; each creates an object and returns a function that runs an epoch of it. The first tree lies on a disk."""
     files = uneven_files(32)
     return [
         *(lambda tree=tree: make_loader(tree, device).__iter__ for tree in trees),
@@ -202,7 +203,7 @@ def works(trees: Sequence[Any], device: int | None) -> list[Callable[[], Callabl
 
 
 def run_round(kept: Sequence[Callable[[], Iterable[Any]]], making: Sequence[Callable[[], Callable[[], Iterable[Any]]]]) -> int:
-    """A whole epoch of what is kept, and three batches of what is made anew; the batches that came."""
+    """Runs a whole epoch of each kept object, and three batches of each new one. Returns the number of batches."""
     batches = sum(1 for epoch in kept for _ in epoch())
     for make in making:
         batches += sum(1 for _ in zip(range(3), make()(), strict=False))
@@ -232,8 +233,8 @@ def soak(
 ) -> dict[str, Any]:
     kept = [make() for make in making]
     begin, rounds, batches = time.monotonic(), 0, 0
-    resting: list[tuple[float, dict[str, int]]] = []  # between rounds, for the verdict
-    running: list[tuple[float, dict[str, int]]] = []  # whatever goes on, for the highest
+    resting: list[tuple[float, dict[str, int]]] = []  # samples between rounds, which decide the result
+    running: list[tuple[float, dict[str, int]]] = []  # samples at any time, which give the maximum
     done = threading.Event()
 
     def watch() -> None:
@@ -274,7 +275,7 @@ def soak(
 
 
 def serve(folder: Path, build: Path) -> Any:
-    """A store over a folder, which often fails: its requests are repeated."""
+    """Starts an object store over a folder. Many of its requests fail, so that clients have to retry."""
     os.environ["STOKER_BUILD"] = str(build.resolve())
     sys.path.insert(0, str(ROOT / "test" / "python"))
     store = runpy.run_path(str(ROOT / "test" / "python" / "storage.py"))["Store"](

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Seconds from the start of a process to its first batch, without torch: stoker and, in turn, DALI.
+"""Measures seconds from the start of a process to its first batch, without torch, for stoker and DALI in turns.
 
 usage: startup.py DIR [--rounds N]
 """
@@ -34,7 +34,7 @@ assert len(pipeline.run()[0]) == 128
 
 
 def once(name: str, folder: Path, threads: int) -> tuple[float, float]:
-    """Seconds to the first batch, and CPU-seconds of the whole process."""
+    """Returns seconds to the first batch, and CPU-seconds of the whole process."""
     program = PROGRAM.format(here=str(Path(__file__).parent), name=name, folder=str(folder), threads=threads)
     start = time.perf_counter()
     process = subprocess.Popen([sys.executable, "-c", program + "\nprint('first batch', flush=True)"], stdout=subprocess.PIPE, text=True)
@@ -61,7 +61,7 @@ def main() -> None:
     for turn in range(a.rounds + 1):
         for name in names:
             took, used = once(name, a.folder, a.threads)
-            if turn:  # the first reads the libraries from the disk
+            if turn:  # the first round reads the libraries from the disk
                 times[name].append(took)
                 cpu[name].append(used)
     medians = {f"{n}_s": round(statistics.median(t), 3) for n, t in times.items()}

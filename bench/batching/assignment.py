@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 # ruff: noqa: B023 - functions are called in the loop that makes them
-"""Batched assignment against SciPy in a loop (CPU, two threads) and torch-linear-assignment (CUDA, input and result on the GPU).
+"""Compares batched assignment with SciPy in a loop (CPU, two threads) and with torch-linear-assignment (CUDA, input and result on the GPU).
 
 Costs: `uniform` random numbers, and `detr`: L1 between random boxes plus a class cost, as matching in training makes them. Every result is
 compared with SciPy's, index by index."""
@@ -77,7 +77,7 @@ def on_gpu(cost, reference, row):
 
 
 def complexity():
-    """Time per problem as it grows: at worst rows^2 x cols; on random costs about rows x cols times a short path."""
+    """Measures how the time per problem grows with its size: at worst rows^2 x cols; on random costs about rows x cols times a short path."""
     rng = np.random.default_rng(1)
     for q, g in [(100, 100), (200, 200), (400, 400), (800, 800), (900, 25), (900, 50), (900, 100), (900, 200), (900, 400), (900, 800)]:
         tensor = torch.from_numpy(costs(rng, 2, q, g, "uniform"))

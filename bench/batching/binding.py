@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What a call costs beside its work, for the ways in which a C function can be bound to PyTorch: microseconds of one gather of one element."""
+"""Measures the overhead of a call for each way to bind a C function to PyTorch: microseconds for a gather of one element."""
 
 import time
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Timing, and finding the package in a build folder (STOKER_BUILD, by default build/; or STOKER_BUILD=installed)."""
+"""Times functions, and finds the package in a build folder (STOKER_BUILD, by default build/) or uses the installed one (STOKER_BUILD=installed)."""
 
 import json
 import os
@@ -16,7 +16,7 @@ import torch
 
 
 def gpu_ms(function, repeats=15, inner=10, warm=3):
-    """Milliseconds a call in a steady stream of calls: the median and the range over `repeats` slices of `inner` calls."""
+    """Returns milliseconds per call in a steady stream of calls: median, minimum and maximum over `repeats` slices of `inner` calls."""
     for _ in range(warm):
         function()
     torch.cuda.synchronize()
@@ -31,7 +31,7 @@ def gpu_ms(function, repeats=15, inner=10, warm=3):
 
 
 def interleaved(functions, repeats=9, inner=10):
-    """gpu_ms of several functions in turn, slice by slice: {name: (median, min, max)}."""
+    """Times several functions like gpu_ms, but alternates between them slice by slice. Returns {name: (median, min, max)}."""
     times: dict[str, list[float]] = {name: [] for name in functions}
     for function in functions.values():
         for _ in range(3):
@@ -48,7 +48,7 @@ def interleaved(functions, repeats=9, inner=10):
 
 
 def captured(function):
-    """The function as a CUDA graph: a callable that replays it."""
+    """Captures the function as a CUDA graph; returns a callable that replays it."""
     stream = torch.cuda.Stream()
     with torch.cuda.stream(stream):
         for _ in range(3):

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Each indexing function, forward and backward, against the complete plain PyTorch sequence with the same result (sizes, negative indices, filler,
-nothing out of range read): eager, and inside a CUDA graph. StreamPETR's sizes: 48 problems of 900 queries with 5..79 objects, 10 box values; and 8
+"""Compares each indexing function, forward and backward, with the complete PyTorch sequence that gives the same result (sizes, negative indices, filler,
+no reads out of range): eager, and inside a CUDA graph. StreamPETR's sizes: 48 problems of 900 queries with 5..79 objects, 10 box values; and 8
 samples of 900 queries with 256 features."""
 
 import statistics
@@ -12,7 +12,7 @@ import stoker.batching as sb
 
 
 def places(index, sizes, extent):
-    """(ok, safe): which indices count, and each as a place that may be read."""
+    """Returns (ok, safe): which indices are valid, and the indices changed so that each can be read safely."""
     wrapped = torch.where(index < 0, index + extent, index)
     ok = (torch.arange(index.shape[1], device=index.device) < sizes[:, None]) & (wrapped >= 0) & (wrapped < extent)
     return ok, wrapped
@@ -30,7 +30,7 @@ def plain_access(data, index, sizes, filler=0.0):
 
 def plain_write(rows, index, sizes, base):
     ok, wrapped = places(index, sizes, base.shape[1])
-    spare = torch.cat([base, base[:, :1]], 1)  # what must not be written goes to a row that is cut off
+    spare = torch.cat([base, base[:, :1]], 1)  # values that must not be written go to an extra row, which is cut off afterwards
     return spare.scatter(1, spread(torch.where(ok, wrapped, base.shape[1]), rows), rows)[:, : base.shape[1]]
 
 
@@ -143,7 +143,7 @@ def run(shape):
         times = interleaved(calls, 7, 30)
         row = {"eager_us": times["ours"][0] * 1e3, "plain_us": times["plain"][0] * 1e3, "eager": times["plain"][0] / times["ours"][0]}
         eager.append(row["eager"])
-        del got, want  # their autograd graphs would tie the leaves to the stream of now, which a capture may not use
+        del got, want  # their autograd graphs would bind the leaves to the current stream, which a capture must not use
         if name != "batched_bool_indexing":  # its shape depends on the data
             replays = interleaved({k: captured(f) for k, f in calls.items()}, 7, 50)
             row.update(

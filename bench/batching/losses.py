@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""A DETR-like set criterion, three ways, forward and backward on one GPU: a loop over samples with SciPy; batched over padded targets with one trip
-to the host for SciPy; and stoker.batching, eager and as a CUDA graph. StreamPETR's shapes: 8 samples x 6 decoder layers, 900 queries, 5..79 objects,
+"""Times a DETR-like set criterion in three forms, forward and backward on one GPU: a loop over samples with SciPy; batched over padded targets with one
+copy to the host for SciPy; and stoker.batching, eager and as a CUDA graph. StreamPETR's shapes: 8 samples x 6 decoder layers, 900 queries, 5..79 objects,
 10 classes, 10 box values; focal loss and L1."""
 
 from common import captured, interleaved, report, torch  # isort: skip

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""One side of a comparison in a process of its own, told what to do line by line (figures.py does).
+"""Runs one side of a comparison in its own process. The parent (figures.py) sends commands, one per line.
 
 usage: child.py SIDE ROW FOLDER --batch N --threads N [--load X] [--form F] [--cores N]
 commands on stdin:   slice SECONDS    batches N    memory    quit
-An answer is one line of JSON. A loader works ahead, so that a slice ends when process and GPU rest again: then it holds exactly its own work.
+An answer is one line of JSON. A loader works ahead, so a slice ends when the process and the GPU are idle again: then it contains exactly its own work.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def synchronize() -> None:
 
 
 def gpu_memory() -> int:
-    """Bytes in use on GPU 0, by whomever."""
+    """Returns the bytes in use on GPU 0, by all processes."""
     query = ["nvidia-smi", "--id=0", "--query-gpu=memory.used", "--format=csv,noheader,nounits"]
     try:
         words = subprocess.run(query, capture_output=True, text=True).stdout.split()

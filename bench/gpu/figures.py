@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The figures of the GPU backend, with NVIDIA DALI in the same run where it is installed: interleaved slices of processes of their own, medians of the
-ratios with their spread, as a table and as JSON.
+"""Measures the GPU backend, and NVIDIA DALI in the same run if it is installed. Each side runs in its own process, and their slices alternate. Prints the
+median ratios with their spread as a table, and writes them as JSON.
 
 usage: figures.py FOLDER [--only ROW,...] [--sweep] [--out FILE] [--gpu-decode PROGRAM] [--rounds N] [--seconds S]
-FOLDER is what photographs.py unpacked (FOLDER/imagenet, FOLDER/cameras). Rows: check pinned loose256 loose64 cores2 cameras startup memory growth share where.
-A row whose programs are missing is left out and says so. DALI runs at the better of its two best settings of a sweep on 16 cores and an H200; --sweep looks
-for the best anew.
+FOLDER is the folder that photographs.py filled (FOLDER/imagenet, FOLDER/cameras).
+Rows: check pinned loose256 loose64 cores2 cameras startup memory growth share where.
+A row whose programs are missing is skipped, with a message. A sweep on 16 cores and an H200 found the two best settings of DALI for each row; the program uses
+the better one. --sweep searches for the best settings again.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ def swept(threads: tuple[int, ...], form: str) -> list[Setting]:
 
 @dataclass
 class Row:
-    """Work that both sides do. settings: DALI's to try, the best two of a sweep."""
+    """One kind of work that both sides do. settings: DALI's settings to try, the best two of a sweep."""
 
     name: str
     title: str
@@ -68,11 +69,11 @@ ROWS = [
         "cameras", "6 cameras 1600x900 -> affine 704x256", "cameras", 8, 16, [Setting(4, 0.9), Setting(16, 0.9, "one")], swept(MANY, "one")
     ),
 ]
-OURS = Setting(0, 0.0)  # as many threads as the row says
+OURS = Setting(0, 0.0)  # as many threads as the row asks for
 
 
 class Child:
-    """A side in a process of its own."""
+    """Runs one side (child.py) in its own process."""
 
     def __init__(self, side: str, row: Row, folder: Path, setting: Setting, batch: int = 0) -> None:
         command = [sys.executable, HERE / "child.py", side, row.kind, folder, "--batch", batch or row.batch]
@@ -121,7 +122,7 @@ def median(values: list[float]) -> float:
 
 
 def best_setting(row: Row, a: argparse.Namespace) -> Setting | None:
-    """DALI's best for this row, by a short slice each."""
+    """Finds DALI's best setting for this row by running a short slice with each."""
     rates = {}
     for setting in row.sweep if a.sweep else row.settings:
         try:
@@ -164,7 +165,7 @@ def compare(row: Row, a: argparse.Namespace) -> dict[str, Any]:
 
 
 def run_pinned(a: argparse.Namespace) -> dict[str, Any]:
-    """Bytes in pinned memory to crops, in C (bench/gpu_decode.c), which compares every image of a round with the cores' first."""
+    """Times files in pinned memory to crops, in C (bench/gpu_decode.c). That program first compares every image of a round with the CPU's result."""
     if not a.gpu_decode:
         return {"name": "pinned", "left_out": "give --gpu-decode build/bench/gpu_decode"}
     rates, text = [], ""
@@ -185,7 +186,7 @@ def run_pinned(a: argparse.Namespace) -> dict[str, Any]:
 
 
 def run_check(a: argparse.Namespace) -> dict[str, Any]:
-    """Results on a sample of the files equal those of the cores, byte for byte; and with DALI's statistics of pixels."""
+    """Checks on a sample of the files that results equal the CPU's byte for byte, and that the pixel statistics agree with DALI's."""
     code = f"""
 import sys; sys.path.insert(0, {str(HERE)!r})
 import json, numpy as np, sides
@@ -208,7 +209,7 @@ print(json.dumps({{"equal_outputs": count}}))
 
 
 def run_startup(a: argparse.Namespace) -> dict[str, Any]:
-    """Seconds from the start of a process to its first batch, without torch."""
+    """Measures seconds from the start of a process to its first batch, without torch."""
     program = """
 import sys; sys.path.insert(0, {here!r})
 import sides
@@ -242,7 +243,7 @@ print("first batch", flush=True)
 
 
 def context_bytes() -> int:
-    """What a CUDA context takes alone, so that a loader's own share can be told."""
+    """Returns the memory of a bare CUDA context, which is subtracted to get a loader's own memory."""
     code = """
 import sys, torch; sys.path.insert(0, %r)
 import child
@@ -253,8 +254,8 @@ before = child.gpu_memory(); torch.zeros(1, device="cuda"); torch.cuda.synchroni
 
 
 def run_memory(a: argparse.Namespace) -> dict[str, Any]:
-    """Bytes of the GPU that a loader of batch 256 takes while it runs flat out, less those of a bare context: with as many outputs as DALI has (sides.SMALL),
-    and by default."""
+    """Measures the GPU memory of a loader with batch 256 at full speed, without that of a bare context: once with as many outputs as DALI has (sides.SMALL),
+    and once with the defaults."""
     bare = context_bytes()
     result: dict[str, Any] = {"name": "memory", "title": "memory of the GPU, batch 256, MiB", "context": bare >> 20}
     settings = {"stoker": OURS._replace(form="small"), "default": OURS, "dali": ROWS[0].settings[0]}
@@ -270,7 +271,7 @@ def run_memory(a: argparse.Namespace) -> dict[str, Any]:
 
 
 def run_growth(a: argparse.Namespace) -> dict[str, Any]:
-    """Memory over 10 000 batches of 16, seen five times: what only warms up is in the first of the steps."""
+    """Measures memory five times during 10 000 batches of 16. Growth that comes from warming up only shows in the first step."""
     child = Child("stoker", ROWS[0], a.folder, OURS, batch=16)
     seen = [child.ask("batches 2000") for _ in range(6)]
     child.close()
@@ -279,7 +280,7 @@ def run_growth(a: argparse.Namespace) -> dict[str, Any]:
 
 
 def run_share(a: argparse.Namespace) -> dict[str, Any]:
-    """How much of the GPU the loader takes at 20 000 images/s: what matrix products lose beside it."""
+    """Measures how much of the GPU the loader takes at 20 000 images/s: by how much matrix products slow down while it runs."""
     code = f"""
 import sys; sys.path.insert(0, {str(HERE)!r})
 import json, threading, time, torch, sides
@@ -322,7 +323,7 @@ print(json.dumps({{"share": sorted(shares)[len(shares) // 2], "shares": shares, 
 
 
 def run_where(a: argparse.Namespace) -> dict[str, Any]:
-    """Where the time goes: spans of the trace by name, microseconds an image, and the counters; of loose files at batch 256."""
+    """Reports where the time is spent for loose files at batch 256: microseconds per image for each kind of span in the trace, and the counters."""
     trace = Path(f"/tmp/stoker-trace-{os.getpid()}.json")
     code = f"""
 import sys; sys.path.insert(0, {str(HERE)!r})
@@ -349,7 +350,7 @@ pipeline.close()
 
 
 def lines(result: dict[str, Any]) -> list[list[str]]:
-    """What a result says, as rows of the table: what, stoker, DALI, ratio, spread."""
+    """Converts a result to rows of the table: name, stoker, DALI, ratio, spread."""
     title = result.get("title", result["name"])
     for key in ("failed", "left_out"):
         if key in result:
@@ -397,7 +398,7 @@ def main() -> int:
             results.append(runs[name](a))
         except RuntimeError as e:
             results.append({"name": name, "failed": str(e)})
-        if a.out:  # what is there is kept, should the machine go away
+        if a.out:  # save the results so far, in case the machine goes down
             about = {"machine": measure.machine(), "dali": has_dali(), "results": results}
             a.out.write_text(json.dumps(about, indent=1) + "\n")
     rows = [["", "stoker", "DALI", "ratio", "spread"]] + [line for r in results for line in lines(r)]

@@ -21,7 +21,7 @@ LIMIT = 50 << 20
 
 
 def spread(files: list[Path], count: int) -> list[Path]:
-    """So many of the files, evenly from all of them."""
+    """Picks `count` files at even distances."""
     if len(files) < count:
         raise SystemExit(f"there are {len(files)} JPEG files, not {count}")
     return [files[i * len(files) // count] for i in range(count)]

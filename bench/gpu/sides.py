@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The two sides of each row: what makes batches with stoker and with DALI. Each gives a function that takes one batch and returns its images.
+"""Builds the two sides of each row, with stoker and with DALI. Each side is a function that takes one batch and returns its number of images.
 
-stoker hands its batches to PyTorch; DALI is left at run(), which costs it less than its iterators would.
+stoker's batches go to PyTorch; DALI's stop at run(), which is cheaper for DALI than its iterators.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ def decode_arguments(side: str, load: float, device_id: int | None = 0) -> dict[
 
 
 def crops(side: str, files: list[str], batch: int, threads: int, load: float, form: str = "", device_id: int | None = 0) -> Any:
-    """Decode, random resized crop of 224, flip, normalise to float CHW; label. The crop behind the decoder, which DALI's engines are fastest with, or (form
-    "crop") inside it."""
+    """Builds a pipeline: decode, random resized crop of 224, flip, normalise to float CHW; label. The crop follows the decoder, since that is fastest for
+    DALI's engines; with form "crop" the decoder does it."""
     library = package(side)
     fn, types = library.fn, library.types
 
@@ -66,8 +66,8 @@ def crops(side: str, files: list[str], batch: int, threads: int, load: float, fo
 
 
 def cameras(side: str, files: list[str], batch: int, threads: int, load: float, form: str = "", device_id: int | None = 0) -> Any:
-    """Six cameras a sample: affine to 704 x 256, brightness and contrast, normalise. With six readers and outputs, or (form "one", and stoker always) with
-    the cameras' files behind each other: batches of 6 x batch images, which are (batch, 6, 3, 256, 704)."""
+    """Builds a pipeline for six cameras per sample: affine to 704 x 256, brightness and contrast, normalise. It has six readers and outputs. With form "one",
+    and always for stoker, one list holds the files of all cameras in turn: a batch has 6 x batch images, which are (batch, 6, 3, 256, 704)."""
     library = package(side)
     fn, types = library.fn, library.types
     one = form == "one" or side == "stoker"
@@ -117,7 +117,7 @@ SMALL = {"prefetch": 1, "gpu_memory_limit": 256 << 20}
 
 
 def take_from_loader(files: list[str], batch: int, threads: int, form: str) -> Take:
-    """What users write: stoker.Loader on the GPU; form "small": with two batches' outputs, as many as DALI has, and less memory for decoding."""
+    """Builds a stoker.Loader on the GPU, as users do. form "small": it has the outputs of two batches, as DALI has, and less memory for decoding."""
     from stoker import Loader
     from stoker import transforms as T
 
@@ -140,7 +140,7 @@ def take_from_loader(files: list[str], batch: int, threads: int, form: str) -> T
 
 
 def make(side: str, row: str, folder: Path, batch: int, threads: int, load: float, form: str) -> Take:
-    """row: "cameras", "loader" (what users write), "plain" (a pipeline) or "cores" (the same without a GPU)."""
+    """Builds one side. row: "cameras", "loader" (a Loader, as users write it), "plain" (a pipeline) or "cores" (the same pipeline without a GPU)."""
     if row == "cameras":
         pipeline = cameras(side, listed(folder, "cameras"), batch, threads, load, form)
         return take_from(side, pipeline, CAMERAS * batch)

@@ -1,15 +1,16 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What reading from an object store is held to, measured on this machine: each bar with its figure, beside a bare client of the same server.
+"""Measures reading from an object store on this machine, and compares each figure with its required value (bar) and with a bare client of the same server.
 
 usage: bench/storage/bars.py --server PROGRAM --client PROGRAM --root DIR [--only NAME,...] [--seconds N] [--turns N] [--seeds N] [--under "chrt -r 20"]
        [--server-under "chrt -f 30"]
 
 PROGRAM of --server is an object store with latency, for --root DIR --port N --profile A|B|C [--tail P:TIMES] [--p503 P --preset P --ptrunc P] --secs N. That of
---client reads from it with nothing in between, for PORT IN_FLIGHT OBJECTS SEED, and prints a JSON object with `objects`, `wall`, `first` and `cpu`. DIR holds
+--client reads from it directly, for PORT IN_FLIGHT OBJECTS SEED, and prints a JSON object with `objects`, `wall`, `first` and `cpu`. DIR holds
 2000 objects, bench/train/NNNNNN.jpg. Profile A: the first byte after 115 ms and a lognormal time (median 45 ms), 25 MB/s a connection, 1.2 Gbit/s in all;
-B: 10 Gbit/s in all; C: 0.5 ms, no limits. Both sides run in turns, each in a process of its own. The server takes a core: where there are two, B and C are
-bounded by them, and the server has to go first (--server-under): in a turn of 100 ms that decoding takes from it, it loses what it may send.
+B: 10 Gbit/s in all; C: 0.5 ms, no limits. Both sides run in turns, each in its own process. The server takes a core. On a machine with
+two cores, these limit B and C, and the server needs the higher priority (--server-under): if decoding takes its core for 100 ms, it loses the traffic that the
+profile allowed for that time.
 """
 
 import argparse
@@ -32,13 +33,13 @@ from typing import Any
 Facts = dict[str, Any]
 BATCH, PORT, TIMES = 64, 9471, 4
 CAP = {"A": 150e6, "B": 1250e6}
-WIDE: Facts = {"read_requests": 3072, "read_bytes": 1 << 30}  # what 10 Gbit/s at this latency needs
+WIDE: Facts = {"read_requests": 3072, "read_bytes": 1 << 30}  # requests and bytes in flight that 10 Gbit/s need at this latency
 
-# ---- in a process of its own ----
+# ---- stoker's side, in its own process ----
 
 
 def child(source: str, objects: int, seed: int, what: str, config: Facts) -> Facts:
-    """what: "bytes", "decode", or "digest", which is of all bytes in their order."""
+    """Reads from the source and returns the figures. what: "bytes", "decode", or "digest" (a digest of all bytes in order)."""
     import numpy as np
     from stoker import fn, pipeline_def
 
@@ -69,7 +70,7 @@ def child(source: str, objects: int, seed: int, what: str, config: Facts) -> Fac
         "steady": BATCH * (high - low) / (ends[high] - ends[low]) if high > low else 0,
         "cpu": used
         / max(len(ends) * BATCH, counters.get("storage_requests", 0))
-        * 1000,  # of objects read, also those that nobody came for
+        * 1000,  # per 1000 objects read, including those that were not consumed
         "mib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
         "again": counters.get("storage_hedges", 0) + counters.get("storage_retries", 0),
         "digest": digest.hexdigest()[:16],
@@ -86,7 +87,7 @@ class Bench:
         self.sizes = [p.stat().st_size for p in sorted(Path(args.root, "bench/train").glob("*.jpg"))]
         self.mean = statistics.mean(self.sizes)
         self.tree = Path(args.root, "bench/often")
-        if not self.tree.is_dir():  # the objects as classes, each several times: no more is read ahead than the epoch behind the consumer's
+        if not self.tree.is_dir():  # class folders with TIMES copies of each object: a Loader reads ahead by at most one epoch
             for i, path in enumerate(sorted(Path(args.root, "bench/train").glob("*.jpg"))):
                 for k in range(TIMES):
                     to = self.tree / f"c{i % 20:02}" / f"{path.stem}-{k}.jpg"
@@ -135,7 +136,7 @@ class Bench:
         return {**facts, "rate": rate, "steady": steady, "cpu": facts["cpu"] / facts["objects"] * 1000}
 
     def turns(self, rate: float, in_flight: int, **config: Any) -> tuple[Facts, Facts]:
-        """Medians of both sides in turns, for about so many seconds at `rate` objects a second."""
+        """Runs both sides in turns and returns their medians. A turn takes about --seconds at `rate` objects per second."""
         ours, bare = [], []
         for seed in range(self.args.turns):
             bare.append(self.bare(rate * self.args.seconds, in_flight, seed))
@@ -144,7 +145,7 @@ class Bench:
 
     @functools.cached_property
     def steady(self) -> tuple[Facts, Facts]:
-        """Both sides in profile A; several bars are about it."""
+        """Measures both sides in profile A, which several bars use."""
         with self.server("A"):
             return self.turns(1250, 300)
 
@@ -155,7 +156,7 @@ def medians(facts: list[Facts]) -> Facts:
 
 # ---- the bars ----
 
-Row = tuple[float, str]  # the figure; what else was seen
+Row = tuple[float, str]  # the figure, and a text with further numbers
 
 
 def share(b: Bench) -> Row:
@@ -228,7 +229,7 @@ def faults(b: Bench) -> Row:
     ), f"digests {ours['digest']} and {right['digest']}, {ours['again']:.0f} retries and second requests"
 
 
-# name: what it measures, its text, bar, goal, whether less is better
+# name: (function, description, bar, goal, whether less is better)
 BARS: dict[str, tuple[Callable[[Bench], Row], str, float, float, bool]] = {
     "share": (share, "A: bytes as share of the cap", 0.97, 0.985, False),
     "decode": (decode, "A: the same with decode and RandomResizedCrop, of what is possible", 0.95, 0.97, False),

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Tars in a store that have no index: when the first batch comes, how long the first epoch takes, and what it fetches, with the epoch read as the tars lie (a
-Loader's own way) and with the index made first (what len(loader) asks for).
+"""Measures tars in a store that have no index: the time to the first batch, the time of the first epoch, and the bytes fetched. One side reads the tars in their
+own order, as a Loader does by default; the other makes the index first, as len(loader) requires.
 
 usage: bench/storage/unindexed.py --server PROGRAM --root DIR [--shards N] [--samples N] [--turns N] [--profile A|B|C] [--under "chrt -r 20"]
 
-The server is that of bars.py. The tars are made below DIR/bench/unindexed, of samples of about 115 KiB with a label each; images are decoded at a quarter of
-their size, so that the network bounds it. Each run is a process of its own without a kept index; both ways take turns, and figures are medians.
+The server is that of bars.py. The program makes the tars below DIR/bench/unindexed; each sample has about 115 KiB and a label. Images are decoded at a quarter of
+their size, so that the network is the limit. Each run has its own process and starts without an index. Both sides take turns, and figures are medians.
 """
 
 import argparse
