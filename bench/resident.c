@@ -3,7 +3,8 @@
  *
  *     resident FOLDER [BATCHES [BATCH [DEVICE]]]
  *
- * prints (DEVICE -1: the same on the cores) microseconds of wall clock and of processor time a batch. On the emulated driver, STOKER_EMULATED_CUDA=idle skips the kernel's own work.
+ * prints microseconds of wall clock and of processor time per batch (DEVICE -1: on the CPU). On the emulated driver, STOKER_EMULATED_CUDA=idle
+ * skips the kernel's own work.
  * To count the instructions per batch, compare two runs of different lengths under valgrind --tool=callgrind. */
 #include "stoker/stoker.h"
 

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Two wheels of Stoker on the same work, in turns: what a change costs or brings. Each side runs in a process of its own, and slices of both are interleaved.
+"""Compares the speed of two wheels of Stoker on the same work. Each side runs in its own process, and slices of both alternate.
 
 usage: versions.py OLD.whl NEW.whl FOLDER [--only ROW,...] [--rounds N] [--seconds S]
-FOLDER holds FOLDER/imagenet (and FOLDER/cameras), as gpu/photographs.py unpacks them. Rows: loose256 loose64 cores2 cameras on a GPU, where there is one; cpu and
-cpu1 (one thread) on the cores; startup. Printed are medians of old and new, the median of their ratios (new over old) with its spread, and CPU-seconds.
+FOLDER holds FOLDER/imagenet (and FOLDER/cameras), as gpu/photographs.py unpacks them. Rows: loose256 loose64 cores2 cameras on a GPU, if there is one; cpu and
+cpu1 (one thread) on the CPU; startup. The program prints the medians of old and new, the median ratio (new over old) with its spread, and CPU-seconds.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ HERE = Path(__file__).resolve().parent
 
 @dataclass
 class Row:
-    """Work that both versions do: child.py's kind, and its arguments."""
+    """One kind of work that both versions do: the row of child.py, and its arguments."""
 
     name: str
     kind: str
@@ -51,7 +51,7 @@ ROWS = [
 
 
 class Side:
-    """One version at work on one row."""
+    """Runs one version on one row."""
 
     def __init__(self, site: Path, row: Row, folder: Path) -> None:
         command = [sys.executable, HERE / "gpu" / "child.py", "stoker", row.kind, folder]
@@ -102,7 +102,7 @@ def compare(row: Row, sites: list[Path], folder: Path, rounds: int, seconds: flo
 
 
 def startup(sites: list[Path], folder: Path, rounds: int) -> str:
-    """Milliseconds from a process's start to its first batch on the cores, old and new."""
+    """Measures milliseconds from a process's start to its first batch on the CPU, for old and new."""
     code = f"""
 import sys; sys.path.insert(0, {str(HERE / "gpu")!r})
 import sides
@@ -114,7 +114,7 @@ p.build(); assert len(p.run()[0]) == 64
     for turn in range(2 * rounds + 2):
         begin = time.perf_counter()
         subprocess.run([sys.executable, "-c", code], check=True, env={**os.environ, "PYTHONPATH": str(sites[turn % 2])})
-        if turn > 1:  # the first of each reads its library from the disk
+        if turn > 1:  # the first turn of each side reads its library from the disk
             times[turn % 2].append(time.perf_counter() - begin)
     return "startup: " + ", ".join(f"{1e3 * statistics.median(t):.0f} ms ({1e3 * min(t):.0f} to {1e3 * max(t):.0f})" for t in times)
 
@@ -135,7 +135,7 @@ def main() -> None:
     a = parser.parse_args()
     names = a.only.split(",") if a.only else [r.name for r in ROWS] + ["startup"]
     gpu = has_gpu()
-    for file in sorted(a.folder.rglob("*.jpg")):  # the page cache is warm for both
+    for file in sorted(a.folder.rglob("*.jpg")):  # warms the page cache for both sides
         file.read_bytes()
     with tempfile.TemporaryDirectory() as temporary:
         sites = [Path(temporary) / name for name in ("old", "new")]

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Checks that what is shipped was built and linked so that a fault in memory is hard to use.
+"""Checks that the shipped binaries were built and linked so that a memory error is hard to exploit.
 
 - the stack is protected (stack protector), and copies whose size the compiler knows are checked (FORTIFY);
 - addresses of functions are resolved and made read-only when the library is loaded (BIND_NOW, RELRO);
@@ -19,12 +19,12 @@ import tempfile
 import zipfile
 from pathlib import Path
 
-SHIPPED = ("libstoker.so", "cli/stoker", "python/stoker/_core.abi3.so")  # of a build folder
+SHIPPED = ("libstoker.so", "cli/stoker", "python/stoker/_core.abi3.so")  # paths in a build folder
 IN_WHEEL = re.compile(
     r"^stoker/(_bin/stoker|_lib/lib(stoker-[^/]*|curl-stoker\.so)|[^/]*\.abi3\.so)$"
 )  # the rest are the system's libraries
 ENDBR64 = b"\xf3\x0f\x1e\xfa"
-FEW = 10  # more than a C library's start files bring
+FEW = 10  # more than the start files of a C library contain
 
 
 def readelf(binary: Path, *what: str) -> str:
@@ -32,7 +32,7 @@ def readelf(binary: Path, *what: str) -> str:
 
 
 def faults(binary: Path) -> list[str]:
-    """What is missing in one binary, in words."""
+    """Describes each protection that a binary lacks."""
     header, segments, dynamic = readelf(binary, "-h"), readelf(binary, "-l"), readelf(binary, "-d")
     imports = set(re.findall(r" UND (\w+)", readelf(binary, "--dyn-syms")))
     loads = re.findall(r"^\s+(LOAD|GNU_STACK)\s+(?:0x\w+\s+){5}([RWE ]{3})", segments, re.M)
@@ -47,13 +47,13 @@ def faults(binary: Path) -> list[str]:
         "it cannot be loaded anywhere (-pie)": re.search(r"Type:\s+DYN", header),
     }
     if "X86-64" in header:
-        # Not by the note that says so: the linker drops that where the C library's own start files lack it, as Debian's do.
+        # The ELF note for CET is no proof: the linker drops it if the C library's start files lack it, as Debian's do. So this counts the marks.
         checks["targets of jumps are not marked (-fcf-protection)"] = binary.read_bytes().count(ENDBR64) > FEW
     return [text for text, holds in checks.items() if not holds]
 
 
 def binaries(path: Path, scratch: Path) -> dict[str, Path]:
-    """Name -> file of what is shipped from `path`."""
+    """Returns name -> file of the binaries that are shipped from `path`."""
     if path.is_dir():
         return {name: path / name for name in SHIPPED if (path / name).exists()}
     if path.suffix != ".whl":

@@ -3,8 +3,8 @@
 """Checks the direction of includes.
 
 A layer of src/ includes only itself and the layers before it in meson.build's list; a subject of src/kernel only itself, common/ and the subjects before it
-in src/kernel/meson.build's list; what lies outside the library (cli, python, examples) includes only <stoker/...>; public headers include only public
-headers. Tests may reach everything. The files of python/stoker have layers too, and no circle of imports (python_imports.py).
+in src/kernel/meson.build's list; code outside the library (cli, python, examples) includes only <stoker/...>; public headers include only public
+headers. Tests may include everything. The files of python/stoker have layers too, and must not import each other in a circle (python_imports.py).
 """
 
 import re
@@ -16,11 +16,11 @@ import python_imports
 ROOT = Path(__file__).resolve().parent.parent
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]', re.M)
 SUFFIXES = {".c", ".h", ".cu", ".cuh", ".inc"}
-RAGGED_SEES = {"base", "trace", "thread", "gpu", "tensor", "kernel", "ragged"}  # batched losses live beside the pipeline
+RAGGED_SEES = {"base", "trace", "thread", "gpu", "tensor", "kernel", "ragged"}  # batched losses do not depend on the pipeline
 
 
 def listed(path: Path, name: str) -> list[str]:
-    """The list `name` in a meson.build."""
+    """Reads the list `name` from a meson.build."""
     found = re.search(rf"^{name} = \[(.*?)\]", path.read_text(encoding="utf-8"), re.M | re.S)
     if not found:
         raise SystemExit(f"check_includes: {path} has no '{name} = [...]'")
@@ -28,7 +28,7 @@ def listed(path: Path, name: str) -> list[str]:
 
 
 def includes(path: Path) -> list[tuple[int, bool, str]]:
-    """(line, quoted, name) of each include."""
+    """Returns (line, quoted, name) of each include."""
     text = path.read_text(encoding="utf-8")
     return [(text.count("\n", 0, m.start(2)) + 1, m.group(1) == '"', m.group(2)) for m in INCLUDE.finditer(text)]
 
@@ -47,7 +47,7 @@ def allowed_in_layer(layer: str, order: list[str], name: str, local: bool) -> bo
 
 
 def allowed_in_subject(subject: str, subjects: list[str], name: str) -> bool:
-    """Of a file in src/kernel/SUBJECT."""
+    """Returns whether a file in src/kernel/SUBJECT may include `name`."""
     parts = name.split("/")
     if parts[0] != "kernel":
         return True

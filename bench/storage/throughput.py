@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Measures how fast a Loader reads from an object store: objects a second in the steady state (tenth to last-but-tenth batch), the first batch, CPU-seconds, memory.
+"""Measures how fast a Loader reads from an object store: objects per second in the steady state (tenth to last-but-tenth batch),
+the first batch, CPU-seconds, memory.
 
 usage: bench/storage/throughput.py SOURCE [--objects N] [--batch N] [--runs N] [--beside COMMAND] [--read-requests N] [--read-bytes MIB]
 
-SOURCE is a folder of class folders, an index of one, or s3://BUCKET/PREFIX; the store's address and keys come from the environment (doc/storage.md). Each
-run has its own process. COMMAND is a peer, run after each run against the same store: a program that prints one JSON object with `objects` and `wall` or `rate`.
-Shares of the peer's rate mean something on a loaded machine too; times do not.
+SOURCE is a folder of class folders, an index of one, or s3://BUCKET/PREFIX; the store's address and keys come from the environment (doc/storage.md).
+Each run has its own process. COMMAND is a peer, run after each run against the same store: a program that prints one JSON object with `objects` and `wall`
+or `rate`. Shares of the peer's rate mean something on a loaded machine too; times do not.
 """
 
 import argparse

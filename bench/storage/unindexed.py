@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Measures tars in a store that have no index: the time to the first batch, the time of the first epoch, and the bytes fetched. One side reads the tars in their
-own order, as a Loader does by default; the other makes the index first, as len(loader) requires.
+"""Measures tars in a store that have no index: the time to the first batch, the time of the first epoch, and the bytes fetched. One side reads the tars in
+their own order, as a Loader does by default; the other makes the index first, as len(loader) requires.
 
 usage: bench/storage/unindexed.py --server PROGRAM --root DIR [--shards N] [--samples N] [--turns N] [--profile A|B|C] [--under "chrt -r 20"]
 
-The server is that of bars.py. The program makes the tars below DIR/bench/unindexed; each sample has about 115 KiB and a label. Images are decoded at a quarter of
-their size, so that the network is the limit. Each run has its own process and starts without an index. Both sides take turns, and figures are medians.
+The server is that of bars.py. The program makes the tars below DIR/bench/unindexed; each sample has about 115 KiB and a label. Images are decoded at a
+quarter of their size, so that the network is the limit. Each run has its own process and starts without an index. Both sides take turns, and figures are
+medians.
 """
 
 import argparse

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""NVIDIA ACCV-Lab's dali_pipeline_framework over DALI, with the steps of examples/streampetr: the peer whose names stoker.structured has.
+"""Runs the steps of examples/streampetr in NVIDIA ACCV-Lab's dali_pipeline_framework over DALI, the peer whose names stoker.structured uses.
 
-Its package has to be importable, with DALI, numba and cupy (of which it needs get_array_module alone where there is no GPU).
+Its package has to be importable, with DALI, numba and cupy (without a GPU, it uses only get_array_module of cupy).
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ CAMERA = ("lidar2img", "intrinsics", "extrinsics", "img_timestamp")
 
 
 class Today:
-    """DALI's fn for its AffineTransformer, which was written for another version: matrices of fn.transforms have a layout, and branches of an `if` must agree."""
+    """Wraps DALI's fn for ACCV-Lab's AffineTransformer, which expects another version: today the matrices of fn.transforms have a layout, and the branches
+    of an `if` must agree."""
 
     def __getattr__(self, name: str) -> Any:
         from nvidia.dali import fn
@@ -34,7 +35,7 @@ class Today:
 
 
 def compile_once() -> None:
-    """numba compiles anew for each operator, and there are 121: minutes. A function with the same code, constants and types is compiled once."""
+    """Makes numba compile functions with the same code, constants and types only once. Otherwise it compiles each of 121 operators, which takes minutes."""
     from nvidia.dali.plugin import numba as plugin
 
     of: Any = plugin.NumbaFunction
@@ -62,7 +63,7 @@ def compile_once() -> None:
 
 
 def framework() -> Any:
-    """The package, made to work with today's NumPy and DALI."""
+    """Imports the package and patches it for today's NumPy and DALI."""
     if not hasattr(np, "float"):
         np.float = float  # type: ignore[attr-defined]  # ShiftInsideOriginalImage says np.float, which NumPy has no more
     compile_once()
@@ -75,7 +76,7 @@ def framework() -> Any:
 
 
 def structure(group: Any, types: Any, cameras: int) -> Any:
-    """The tree of a sample. `group` and `types`: SampleDataGroup, and the module that has the types of elements."""
+    """Builds the tree of a sample. `group` and `types`: SampleDataGroup, and the module that has the types of elements."""
 
     def boxes(fields: dict[str, int], ending: str) -> Any:
         made = group()
@@ -99,7 +100,7 @@ def structure(group: Any, types: Any, cameras: int) -> Any:
 
 
 def provider(inputs: Any, pipelines: Any, types: Any, data: tables.Tables) -> Any:
-    """A DataProvider over the tables. All that does not change from epoch to epoch is made once."""
+    """Returns a DataProvider over the tables. It prepares once all data that stay the same in every epoch."""
     rows = [data.sample(i) for i in range(len(data))]
 
     class Provider(inputs.DataProvider):
@@ -118,7 +119,7 @@ def provider(inputs: Any, pipelines: Any, types: Any, data: tables.Tables) -> An
                 target = made["cameras"][i]
                 target["image"] = np.fromfile(camera.file, np.uint8)
                 target["img_timestamp"] = np.float64(camera.timestamp)
-                for name, value in (  # it wants projections of three rows
+                for name, value in (  # the framework expects projections with three rows
                     ("lidar2img", camera.lidar2img[:3]),
                     ("intrinsics", camera.intrinsics[:3, :3]),
                     ("extrinsics", camera.extrinsics),
@@ -139,7 +140,7 @@ def provider(inputs: Any, pipelines: Any, types: Any, data: tables.Tables) -> An
 
 
 def sampler(inputs: Any, data: tables.Tables, batch: int, seed: int) -> Any:
-    """The same order as the other sides."""
+    """Returns a sampler with the same order as the other sides."""
 
     class Sampler(inputs.SamplerBase):
         def __init__(self) -> None:
@@ -158,7 +159,7 @@ def sampler(inputs: Any, data: tables.Tables, batch: int, seed: int) -> Any:
 
 
 def batches(root: Path, version: str, config: reference.Config, batch: int, threads: int, seed: int = 0, gpu: bool = False) -> Any:
-    """Its iterator: nested dicts of torch tensors."""
+    """Returns the framework's iterator over batches, which are nested dicts of torch tensors."""
     inputs, pipelines, of = framework()
     from nvidia.dali import types
 

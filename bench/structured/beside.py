@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""StreamPETR's input pipeline (examples/streampetr) by stoker.structured beside the same by a PyTorch DataLoader or by ACCV-Lab's framework over DALI.
+"""Compares StreamPETR's input pipeline (examples/streampetr) in stoker.structured with a PyTorch DataLoader, or with ACCV-Lab's framework over DALI.
 
 usage: beside.py torch|accvlab FOLDER [--version v1.0-mini] [--size 256x704] [--batch N] [--threads N] [--samples N] [--rounds N] [--device cpu|cuda]
        [--idle SECONDS]
 
-FOLDER holds NuScenes, or what stoker.structured.make_nuscenes makes. Slices of both sides alternate; a slice ends when its side has gone idle, so that it
-holds its own work alone. Samples a second and CPU-seconds a sample are medians over slices, and so are their ratios. For `accvlab` its package has to be
-importable, with DALI, numba and cupy; where there is no GPU, a module `cupy` with `ndarray` and a `get_array_module` that returns numpy is enough.
+FOLDER holds NuScenes, or what stoker.structured.make_nuscenes makes. Slices of both sides alternate; a slice ends when its side is idle, so that it
+contains only its own work. Samples a second and CPU-seconds a sample are medians over slices, and so are their ratios. For `accvlab` its package has to be
+importable, with DALI, numba and cupy; without a GPU, a module `cupy` with `ndarray` and a `get_array_module` that returns numpy is enough.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def torch_side(args: argparse.Namespace, config: reference.Config) -> Iterator[A
     loader = reference.Loader(args.folder, args.version, config, args.batch, workers=args.threads)
     if args.device == "cpu":
         return iter(loader)
-    train: Any = importlib.import_module("train")  # of the example: bench/ has a folder of this name
+    train: Any = importlib.import_module("train")  # the example's train.py; bench/ has a folder of the same name
     return (train.onto(batch, torch.device(args.device)) for batch in loader)
 
 

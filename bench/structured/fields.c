@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What a field of a sample costs beside its own data: samples of many small fields, from a source in C, batch after batch.
+ * Measures the fixed cost of a field of a sample: reads batches of samples with many small fields from a source in C.
  *
  *     fields [FIELDS [BATCHES [BATCH]]]
  *
- * prints processor time a sample and a field, of fields that go through the pipeline untouched, and of fields that each go through one operator. Under valgrind
- * --tool=callgrind the instructions of two runs of different lengths tell those of a batch. */
+ * prints processor time per sample and per field, for fields that the pipeline does not change, and for fields that each go through one operator.
+ * To count the instructions per batch, compare two runs of different lengths under valgrind --tool=callgrind. */
 #include "stoker/stoker.h"
 
 #include <stdio.h>

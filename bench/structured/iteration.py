@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""How much of a training loop's speed is left when its batches come from a loader: steps with new batches beside steps with one batch that lies on the device.
+"""Measures how much of a training loop's speed remains with a loader: compares steps with new batches and steps with one batch that is already on the device.
 
 usage: iteration.py FOLDER [--seconds 10] [--rounds 5] [-- arguments of examples/streampetr/train.py]
        torchrun --nproc-per-node=2 iteration.py FOLDER -- --batch-size 16
@@ -27,11 +27,11 @@ import measure
 import torch
 import torch.distributed as dist
 
-train: Any = importlib.import_module("train")  # of the example: bench/ has a folder of this name
+train: Any = importlib.import_module("train")  # the example's train.py; bench/ has a folder of the same name
 
 
 def rate(trainer: Any, batches: Iterator[Any], steps: int) -> float:
-    """Steps a second, all of whose work has ended."""
+    """Returns steps per second; the clock stops when the device has finished all of them."""
     start = time.perf_counter()
     for _ in range(steps):
         trainer.train_step(train.onto(next(batches), trainer.place.device))
@@ -61,7 +61,7 @@ def main() -> None:
             stack.callback(dist.destroy_process_group)
         trainer = train.Trainer(given, place)
         synthetic = endless(train.onto(next(trainer.batches), place.device))
-        rate(trainer, trainer.batches, 3)  # kernels are chosen and memory is taken
+        rate(trainer, trainer.batches, 3)  # warm-up: torch chooses kernels and allocates memory
         steps = torch.tensor(max(2.0, args.seconds * rate(trainer, synthetic, 3)), device=place.device)
         if place.world > 1:
             dist.broadcast(steps, 0)

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What the small arrays of a sample cost: StreamPETR's pipeline (examples/streampetr) with all fields but the images, in microseconds of CPU time a sample.
+"""Measures the cost of a sample's small arrays: StreamPETR's pipeline (examples/streampetr) without the images, in microseconds of CPU time per sample.
 
 usage: small_arrays.py FOLDER [--version v1.0-mini] [--batch N] [--samples N] [--rounds N]
 
-One thread. Reading the tables' rows, matrices, boxes, masks, removal and hand-over are in it; so is this process's Python, which takes the batches.
+Uses one thread. The time includes reading the tables' rows, matrices, boxes, masks, removal and hand-over, and the Python code that takes the batches.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def main() -> None:
         measure.wait_idle()
         costs.append(1e6 * (time.process_time() - start) / args.samples)
         taken.append(1e6 * own / args.samples)
-    costs, taken = costs[1:], taken[1:]  # the first one has started threads
+    costs, taken = costs[1:], taken[1:]  # the first round includes starting threads
     found = {"us_per_sample": round(statistics.median(costs), 1), "spread": [round(min(costs), 1), round(max(costs), 1)]}
     measure.emit(
         {

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What all of a StreamPETR-like sample but the images costs: six cameras with matrices, boxes, centres and depths, boxes of the scene, ego poses.
+"""Measures the cost of a StreamPETR-like sample without its images: six cameras with matrices, boxes, centres and depths, boxes of the scene, ego poses.
 
     PYTHONPATH=build/python python bench/structured/steps.py [--batches N] [--batch N]
 
-prints processor time a sample. The fields are constants of the graph, so that no source is measured with the steps; the time of a graph
-that gives them as they are is printed beside it.
+prints processor time per sample. The fields are constants of the graph, so that the time contains no source. For comparison, the program also
+prints the time of a graph that returns the fields unchanged.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ OBJECTS, HW, OUT = 18, (900, 1600), (256, 704)
 
 
 class Constant(DataProvider):
-    """One sample, whose fields are constants of the graph."""
+    """Provides one sample, whose fields are constants of the graph."""
 
     def __init__(self) -> None:
         rng = np.random.default_rng(0)

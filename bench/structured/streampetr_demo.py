@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Shows StreamPETR's input pipeline (examples/streampetr) by stoker beside a PyTorch DataLoader, on a small data set in NuScenes' format.
+"""Compares StreamPETR's input pipeline (examples/streampetr) in stoker with a PyTorch DataLoader, on a small data set in NuScenes' format.
 
 usage: streampetr_demo.py [--data DIR] [--version v1.0-mini] [--rounds N]
-Without --data, scenes are made out of photographs of scikit-image and scikit-learn, once.
+Without --data, the first run makes scenes from photographs of scikit-image and scikit-learn.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import argparse
 import shutil
 from pathlib import Path
 
-import beside  # finds the modules of bench/ and of the example
+import beside  # adds the folders of bench/ and of the example to the path
 import corpus
 import measure
 import picture
@@ -47,7 +47,7 @@ def main() -> None:
     args.folder, args.batch, args.threads, args.device = scenes(args.data), BATCH, measure.machine()["cores"], "cpu"
     config = reference.Config()
     torch.set_num_threads(1)
-    measure.IDLE_STEP = 0.3  # also on a machine with other work
+    measure.IDLE_STEP = 0.3  # long enough for a machine with other work
     theirs = beside.torch_side(args, config)
     ours, loader = beside.stoker_side(args, config)
     drawn = CACHE.parent / "streampetr.png"

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where the batches of a training loop come from: Stoker, DALI, a DataLoader, or a few batches that lie on the GPU already.
+"""Sources of batches for a training loop: Stoker, DALI, a DataLoader, or a few batches that are already on the GPU.
 
-An arm is an endless iterator of (images, labels) on the device, in channels_last, each peer at the settings that were best for it: DALI makes half-precision
+An arm is an endless iterator of (images, labels) on the device, in channels_last, each peer with its best settings: DALI makes half-precision
 HWC, so that the loop converts nothing; the DataLoader's workers hand over uint8 and the GPU normalises.
 """
 
@@ -20,12 +20,12 @@ import torch
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 import peers
 
-KEPT = 8  # batches of the synthetic arm
+KEPT = 8  # number of batches of the synthetic arm
 
 
 @dataclass(frozen=True)
 class Setting:
-    """What all arms share. threads: of a loader, or its worker processes."""
+    """Settings that all arms share. threads: number of threads of a loader, or of its worker processes."""
 
     files: list[str]
     batch: int
@@ -43,7 +43,7 @@ class Setting:
 
 
 class Arm:
-    """An endless supply of batches. ahead: how many may lie ready, which a slice must not count."""
+    """Endless supply of batches. ahead: number of batches that may be ready in advance, which a slice must not count."""
 
     def __init__(self, name: str, batches: Iterator[Any], ahead: int) -> None:
         self.name, self._batches, self.ahead = name, batches, ahead
@@ -54,7 +54,7 @@ class Arm:
 
 
 def stoker_arm(s: Setting, store: str = "") -> Arm:
-    """store: where the files' folder lies too, as s3://BUCKET/PREFIX; they are read from there."""
+    """Builds the arm with Stoker. store: reads the files from this copy of the folder, as s3://BUCKET/PREFIX."""
     from stoker import Loader
     from stoker import transforms as T
 
@@ -75,13 +75,13 @@ def stoker_arm(s: Setting, store: str = "") -> Arm:
 
 
 def synthetic_arm(s: Setting, other: Arm) -> Arm:
-    """Some of another arm's batches, kept: same type, same layout, no loader."""
+    """Builds an arm that repeats a few batches of another arm: same type, same layout, no loader."""
     kept = [tuple(t.detach().clone() for t in other.next()) for _ in range(KEPT)]
     return Arm("synthetic", peers.endless(lambda: iter(kept)), 0)
 
 
 def dali_arm(s: Setting, load: float) -> Arm:
-    """load: the share of images that the decoder engines get."""
+    """Builds the arm with DALI. load: share of the images that the decoder engines get."""
     dali: Any = importlib.import_module("nvidia.dali")
     plugin: Any = importlib.import_module("nvidia.dali.plugin.pytorch")
     fn, types = dali.fn, dali.types
@@ -149,7 +149,7 @@ def dataloader_arm(s: Setting) -> Arm:
 
 
 def make(names: list[str], s: Setting) -> tuple[list[Arm], dict[str, str]]:
-    """The arms, the synthetic one first, and why others are missing."""
+    """Returns the arms, the synthetic one first, and the reasons why others are missing."""
     found, missing = [stoker_arm(s)], {}
     for name in names:
         kind, _, argument = name.partition(":")

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Does a network come out as good with automatic augmentation? Trains a small one with RandAugment + RandomErasing + MixUp, by stoker's Loader and by torchvision
-on PIL images in a DataLoader, on scikit-learn's handwritten digits, several seeds each. A table, and 1 as the exit status if the means differ by more than noise.
+"""Does a network come out as good with automatic augmentation? Trains a small one with RandAugment + RandomErasing + MixUp, with stoker's Loader and with
+torchvision on PIL images in a DataLoader, on scikit-learn's handwritten digits, with several seeds each. Prints a table; exits with 1 if the means
+differ by more than the noise.
 
 usage: augmented.py [--seeds 10] [--epochs 12] [--plain]      --plain: without the three, to see what they change
 
@@ -24,12 +25,12 @@ from torch import nn
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 import peers
 
-SIZE, BATCH, HELD = 32, 64, 797  # extent of the images, images a batch, images to test with
+SIZE, BATCH, HELD = 32, 64, 797  # side of an image in pixels, images per batch, images to test with
 Epochs = Callable[[], Iterable[Any]]
 
 
 def digits() -> tuple[np.ndarray, np.ndarray]:
-    """RGB images of 32 x 32, and labels; the last HELD are to test with."""
+    """Returns RGB images of 32 x 32, and labels; the last HELD are for testing."""
     from PIL import Image
     from sklearn.datasets import load_digits
 
@@ -41,7 +42,7 @@ def digits() -> tuple[np.ndarray, np.ndarray]:
 
 
 def steps(module: Any, plain: bool) -> list[Any]:
-    """The same list by torchvision's and by stoker's transforms."""
+    """Builds the same list of transforms from torchvision's or stoker's module."""
     augmentation, erasing = ([], []) if plain else ([module.RandAugment(2, 9)], [module.RandomErasing(0.25, value="random")])
     crop = module.RandomCrop(SIZE, padding=2)
     return [crop, *augmentation, module.ToTensor(), module.Normalize([0.3] * 3, [0.3] * 3), *erasing]
@@ -59,7 +60,7 @@ def by_stoker(x: np.ndarray, y: np.ndarray, seed: int, plain: bool) -> Epochs:
 
 
 class Images(torch.utils.data.Dataset[Any]):
-    """Arrays as PIL images."""
+    """Dataset that returns arrays as PIL images."""
 
     def __init__(self, x: np.ndarray, y: np.ndarray, transform: Any) -> None:
         self.x, self.y, self.transform = x, y, transform
@@ -92,7 +93,7 @@ def network() -> nn.Sequential:
 
 
 def train(epochs: Epochs, test: tuple[torch.Tensor, torch.Tensor], count: int, seed: int) -> float:
-    """The share of the test images that is told right, after so many epochs."""
+    """Trains for `count` epochs and returns the accuracy on the test images."""
     torch.manual_seed(seed)
     model = network()
     optimizer = torch.optim.SGD(model.parameters(), 0.1, momentum=0.9, weight_decay=1e-4)

@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""An epoch of CIFAR on the device: 50 000 images, padded, cropped, flipped, normalised, in batches of 1 000; beside the same work written in torch.
+"""Times an epoch of CIFAR on the device (50 000 images, padded, cropped, flipped, normalised, in batches of 1 000), and the same work written in torch.
 
 usage: cifar_epoch.py [--rounds 7] [--epochs 40] [--batch 1000] [--device cuda] [--dtype float16] [--layout channels_last]
 
-Both sides take whole epochs, every batch of images and labels, as a training loop does; the device is waited for at the end of each epoch. Sides take
-turns, after an epoch of each that is not counted; figures are medians over all epochs, and the ratio one over turns.
+Both sides take whole epochs, every batch of images and labels, as a training loop does, and wait for the device at the end of each epoch. Sides take
+turns, after a warm-up epoch of each; figures are medians over all epochs, and the ratio is a median over turns.
 
 The torch side is what fast training scripts do: the set lies on the device as uint8, and a whole epoch is augmented with a few dozen vectorised operations.
-Bar: 1 ms an epoch on an H200; the traffic of memory alone takes 0.11 ms there in float16.
+Bar: 1 ms an epoch on an H200; its memory traffic needs at least 0.11 ms there in float16.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def stoker_epochs(folder: Path, a: argparse.Namespace) -> Callable[[], Iterator[
 
 
 def shifted(images: Any, shift: Any, dim: int) -> Any:
-    """Of each image, 32 rows (or columns) from its own shift on."""
+    """Cuts 32 rows (or columns) out of each image, from that image's shift on."""
     shape = list(images.shape)
     shape[dim] = 32
     made = torch.empty(shape, dtype=images.dtype, device=images.device)
@@ -86,7 +86,7 @@ def torch_epochs(images: Any, labels: Any, a: argparse.Namespace) -> Callable[[]
 
 
 def timed(epoch: Callable[[], Iterator[Any]], epochs: int, device: str) -> list[float]:
-    """Milliseconds of each epoch, to where the device has done it."""
+    """Returns the milliseconds of each epoch, until the device has finished it."""
     took = []
     for _ in range(epochs):
         batches = 0

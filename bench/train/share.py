@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""One network, trained with each loader in turn: its speed as a share of the same loop on batches that lie on the GPU.
+"""Trains one network with each loader in turn, and reports the speed as a share of that of the same loop on batches that are already on the GPU.
 
 usage: share.py FOLDER [--model resnet18] [--arms stoker,dali:0.65,dali:1,dataloader] [--rounds 5] [--seconds 10] [--threads N] [--graph]
        torchrun --nproc-per-node=2 share.py FOLDER ...                for DDP: a process for each GPU
 
-The arms take turns in one process, so that clocks and neighbours change for all alike. A slice first uses up what lay ready, then counts steps; all ranks take
-the same number. Each slice's rate is divided by that of its round's synthetic slice. Step times lie between events on the GPU's stream, recorded without a wait.
-With --graph the step is a CUDA graph, which Python does not bound: what a loader takes of it is the GPU's time, and that of Stoker's batches alone is told beside.
+The arms take turns in one process, so that changes of clocks and load affect all arms. A slice first uses up the batches that were ready, then counts steps;
+all ranks take the same number. Each slice's rate is divided by that of its round's synthetic slice. Step times are those between events on the GPU's stream,
+recorded without a wait. With --graph the step is a CUDA graph, so Python does not limit it: a loader can slow it down only by using the GPU. The GPU time of
+Stoker's batches is also reported.
 """
 
 from __future__ import annotations
@@ -31,11 +32,11 @@ import measure
 import models
 import peers
 
-_SETTLE = 5  # steps at the begin of a slice, beside those that use up what lay ready
+_SETTLE = 5  # steps at the start of a slice that are not counted, in addition to those that use up ready batches
 
 
 class Loop:
-    """The training step, as a user writes it."""
+    """Training step, as a user writes it."""
 
     def __init__(self, model: str, device: torch.device) -> None:
         self.device = device
@@ -48,7 +49,7 @@ class Loop:
 
     def step(self, arm: Arm) -> None:
         images, labels = arm.next()
-        self.train(images.to(memory_format=torch.channels_last), labels)  # nothing to do where it is already
+        self.train(images.to(memory_format=torch.channels_last), labels)  # no copy if the images have this format already
 
     def train(self, images: torch.Tensor, labels: torch.Tensor) -> None:
         with torch.autocast(self.device.type, torch.bfloat16):
@@ -69,14 +70,14 @@ class Loop:
         return event
 
     def between(self, marks: list[Any]) -> list[float]:
-        """Seconds from mark to mark; after synchronize()."""
+        """Returns the seconds between consecutive marks. Call synchronize() first."""
         if self.device.type != "cuda":
             return [b - a for a, b in itertools.pairwise(marks)]
         return [a.elapsed_time(b) / 1e3 for a, b in itertools.pairwise(marks)]
 
 
 class GraphLoop(Loop):
-    """The same step as one CUDA graph. Batches are copied to where the graph reads them, those of all arms alike."""
+    """The same step as one CUDA graph. The batches of every arm are copied to the tensors that the graph reads."""
 
     def __init__(self, model: str, device: torch.device) -> None:
         super().__init__(model, device)
@@ -95,7 +96,7 @@ class GraphLoop(Loop):
         current, side = torch.cuda.current_stream(), torch.cuda.Stream()
         side.wait_stream(current)
         with torch.cuda.stream(side):
-            for _ in range(3):  # what is made once is made before
+            for _ in range(3):  # allocates everything that is allocated only once, before the capture
                 self.train(self.images, self.labels)
         current.wait_stream(side)
         self.graph = torch.cuda.CUDAGraph()
@@ -105,7 +106,7 @@ class GraphLoop(Loop):
 
 
 def gpu_ms(arm: Arm, batches: int = 100) -> float:
-    """How long the GPU is at work for one batch of a loader that runs alone: the union of its kernels' and copies' times, which overlap."""
+    """Returns the GPU time for one batch of a loader while nothing else runs: the union of its kernels' and copies' times, which overlap."""
     from torch.autograd import DeviceType
     from torch.profiler import ProfilerActivity, profile
 
@@ -123,7 +124,7 @@ def gpu_ms(arm: Arm, batches: int = 100) -> float:
 
 
 def run_slice(loop: Loop, arm: Arm, steps: int) -> dict[str, Any]:
-    """So many steps with one arm."""
+    """Runs a slice of `steps` steps with one arm."""
     for _ in range(arm.ahead + _SETTLE):
         loop.step(arm)
     loop.synchronize()
@@ -138,7 +139,7 @@ def run_slice(loop: Loop, arm: Arm, steps: int) -> dict[str, Any]:
 
 
 def steps_for(loop: Loop, arm: Arm, seconds: float) -> int:
-    """How many steps take so long; as rank 0 finds, since all must take the same number. Warms up too."""
+    """Returns the number of steps that take `seconds`. Rank 0 decides, since all ranks must run the same number. Also warms up."""
     for _ in range(arm.ahead + 10):
         loop.step(arm)
     loop.synchronize()
@@ -153,7 +154,7 @@ def steps_for(loop: Loop, arm: Arm, seconds: float) -> int:
 
 
 def summary(slices: dict[str, list[dict[str, Any]]], images: int) -> dict[str, Any]:
-    """images: in a step of all ranks."""
+    """Computes the figures of all arms. images: number of images in a step of all ranks."""
     result = {}
     for name, own in slices.items():
         shares = [o["rate"] / s["rate"] for o, s in zip(own, slices["synthetic"], strict=True)]
@@ -173,7 +174,7 @@ def summary(slices: dict[str, list[dict[str, Any]]], images: int) -> dict[str, A
 
 
 def place(device: str) -> torch.device:
-    """This process's device; joins the other ranks."""
+    """Returns this process's device, and joins the other ranks."""
     gpu = device == "cuda" or (device == "auto" and torch.cuda.is_available())
     found = torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0"))) if gpu else torch.device("cpu")
     if gpu:

@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""How much of a training loop's speed is left with each loader: all networks, with many cores and with few; a table, and JSON.
+"""Measures how much of a training loop's speed remains with each loader: all networks, with many cores and with few. Prints a table, and writes JSON.
 
 usage: table.py FOLDER [--models mobilenet_v3_small,resnet18,resnet50] [--cores 16,2] [--gpus 1,2] [--rounds 5] [--seconds 10] [--json FILE] [-- more of share.py]
 
-Each row is a process of its own (share.py), held to so many cores for each GPU by its affinity. What the machine does not have is "not run".
+Each row runs in its own process (share.py), whose affinity limits it to the given number of cores per GPU. Rows for GPUs or cores that the machine lacks are
+"not run".
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ import measure
 
 HERE = Path(__file__).resolve().parent
 
-# What a loader has to leave of the loop's speed, and what it aims at; by network and cores for each GPU.
+# Required and desired share of the loop's speed, by network and cores per GPU.
 BARS = {
     ("mobilenet_v3_small", 16): (0.96, 0.99),
     ("mobilenet_v3_small", 2): (0.93, 0.98),
@@ -34,13 +35,13 @@ BARS = {
 
 
 def gpus() -> int:
-    """GPUs of this machine. Asked in a process of its own: this one stays without a context."""
+    """Counts the GPUs of this machine. A child process asks, so that this process creates no context."""
     done = subprocess.run([sys.executable, "-c", "import torch; print(torch.cuda.device_count())"], capture_output=True, text=True)
     return int(done.stdout or 0)
 
 
 def run(folder: Path, model: str, cores: int, ranks: int, rounds: int, seconds: float, more: list[str]) -> dict[str, Any]:
-    """One row; {"failed": why} where there is none."""
+    """Measures one row; returns {"failed": reason} if that fails."""
     usable = sorted(os.sched_getaffinity(0))
     if len(usable) < cores * ranks:
         return {"failed": f"not run: {len(usable)} cores, {cores * ranks} wanted"}

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Fetches and builds the libraries of libraries.toml, as static libraries for an old glibc; libcurl as one shared library that holds OpenSSL.
 
-Each library has a folder of its own, NAME-VERSION-KEY, where KEY comes from all that its build depends on: what was built once is used again.
-Their symbols are hidden, so that they get along with other copies in a process.
+Each library has its own folder, NAME-VERSION-KEY. KEY is a hash of everything that the build depends on, so a finished build can be reused.
+The symbols of the libraries are hidden, so that a process can also load other copies.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 STEP = HERE.parent / "step.sh"
 FLAGS = "-O2 -DNDEBUG -fPIC -fvisibility=hidden -ffunction-sections -fdata-sections -fstack-protector-strong -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2"
-# Marks targets of indirect jumps, each kind of processor in its own way.
+# Flags that mark the targets of indirect jumps, for each kind of processor.
 JUMPS = {"x86_64": "-fcf-protection", "aarch64": "-mbranch-protection=standard"}
-# What https:// needs of OpenSSL. It reads no openssl.cnf: that of a distribution may name modules which only the distribution's OpenSSL has.
+# Reduces OpenSSL to the parts that https:// needs. It does not read openssl.cnf, since a distribution's file may name modules of its own OpenSSL.
 OPENSSL = (
     "no-shared no-tests no-docs no-apps no-module no-legacy no-engine no-dso no-autoload-config no-ui-console no-comp no-srp no-psk no-dtls no-sctp"
     " no-ssl3 no-ktls no-quic no-cmp no-cms no-ts no-ct no-idea no-seed no-camellia no-aria no-bf no-cast no-rc2 no-rc4 no-rc5 no-mdc2 no-rmd160"
@@ -47,12 +47,12 @@ class Library:
     """A library of libraries.toml."""
 
     name: str
-    version: str  # as Debian writes the upstream part
+    version: str  # upstream part of Debian's version
     sha256: str
     licence: str
-    texts: list[str]  # files with its licence, here or in its archive
+    texts: list[str]  # licence files, in this folder or in the archive
     suites: list[str]
-    upstream: str = ""  # the version as its authors write it
+    upstream: str = ""  # the version as the authors write it
     needs: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
@@ -60,7 +60,7 @@ class Library:
 
 
 def table() -> dict[str, dict[str, Library]]:
-    """What goes into a wheel, and what only tests need."""
+    """Reads libraries.toml: the libraries of a wheel, and those that only tests need."""
     rows = tomllib.loads((HERE / "libraries.toml").read_text())
     suites, tests = rows.pop("suites"), rows.pop("tests")
     return {kind: {n: Library(name=n, suites=suites, **row) for n, row in of.items()} for kind, of in (("wheel", rows), ("tests", tests))}
@@ -83,11 +83,11 @@ def step(text: str, *command: str | Path, **more) -> None:
         raise SystemExit(1)
 
 
-# --- where sources come from
+# --- sources
 
 
 def archives() -> list[str]:
-    """The addresses of Debian's archives in this machine's own sources, of both of apt's formats; other archives left out."""
+    """Returns the addresses of Debian's archives in this machine's apt sources, in both formats; ignores other archives."""
     files = [Path("/etc/apt/sources.list"), *sorted(Path("/etc/apt/sources.list.d").glob("*"))]
     text = "\n".join(f.read_text() for f in files if f.suffix in {".list", ".sources"} and f.exists())
     rows = [line for line in text.split("\n") if line.startswith(("deb ", "URIs:"))]
@@ -97,7 +97,7 @@ def archives() -> list[str]:
 
 @functools.cache
 def apt(folder: Path, suites: tuple[str, ...]) -> dict[str, str]:
-    """An apt of our own in a folder, with sources of the suites as they are today: the environment for its commands."""
+    """Sets up a separate apt in a folder, with the current sources of the suites. Returns the environment for its commands."""
     for name in ("lists/partial", "cache/archives/partial"):
         (folder / name).mkdir(parents=True, exist_ok=True)
     rows = []
@@ -129,7 +129,7 @@ def digest(path: Path) -> str:
 
 
 def fetch(library: Library, folder: Path) -> Path:
-    """The library's archive, with the checksum that libraries.toml names; from the folder if it is there."""
+    """Returns the library's archive from the folder, and downloads it if it is missing. Its checksum has to be that of libraries.toml."""
     sources = folder / "sources"
     sources.mkdir(parents=True, exist_ok=True)
     for path in sources.glob(f"{library.name}_{library.version}.orig.tar.*"):
@@ -154,7 +154,7 @@ def fetch(library: Library, folder: Path) -> Path:
     raise SystemExit(f"release: apt-get fetched no archive of {what}")
 
 
-# --- how they are built
+# --- builds
 
 
 class Builder:
@@ -167,7 +167,7 @@ class Builder:
         self.compile = f"{FLAGS} {JUMPS[machine]}"
 
     def prefix(self, library: Library) -> Path:
-        """The library's folder, whose name comes from its archive, the compiler and the commands; the same wherever `folder` lies."""
+        """Returns the library's folder. Its name depends on the archive, the compiler and the commands, but not on the path of `folder`."""
         made = [library.sha256, *library.texts, self.identity, *self.commands(library, Path("root"), Path("prefix"))]
         key = hashlib.sha256("\n".join(made).replace(str(self.folder), "").encode()).hexdigest()[:12]
         return self.folder / "libraries" / f"{library.name}-{library.upstream}-{key}"
@@ -202,7 +202,7 @@ class Builder:
         return prefix
 
     def commands(self, library: Library, root: Path, prefix: Path) -> list[str]:
-        """The lines of shell that build and install a library."""
+        """Returns the shell commands that build and install a library."""
         if library.name == "openssl":
             return [
                 # The command line is part of the library: it names neither folder nor machine.
@@ -239,21 +239,21 @@ class Builder:
         return [*self.curl_patch(), *lines, *self.curl_lines(prefix)] if library.name == "curl" else lines
 
     def flags(self, library: Library) -> str:
-        """Flags that hide a library's symbols, also those that it marks as visible; curl's are kept for the list that its linking names."""
+        """Returns flags that hide a library's symbols, even those that it marks as visible. curl's stay visible, since its link step has a list of exports."""
         if library.name == "curl":
             return self.compile.replace("-fvisibility=hidden ", "-DCURL_STATICLIB ")
         return self.compile + (" -DWEBP_EXTERN=extern" if library.name == "libwebp" else "")
 
     def curl_patch(self) -> list[str]:
-        """libcurl's printf takes a long double, which nothing ever hands to it. On aarch64 that has 128 bits and is converted by a function of Zig's runtime
-        library, which is one object: its memcpy, strlen and stack check would come along and take the place of the C library's."""
+        """Returns commands that remove long double from libcurl's printf, which never gets one. On aarch64 its 128 bits need a function of Zig's runtime
+        library. That library is one object, so its memcpy, strlen and stack check would be linked too and replace those of the C library."""
         if self.machine != "aarch64":
             return []
         line = "va_arg(arglist, long double)"
         return [f"grep -q '{line}' lib/mprintf.c", f"sed -i 's/{line}/va_arg(arglist, double)/' lib/mprintf.c"]
 
     def curl_lines(self, prefix: Path) -> list[str]:
-        """One shared library of libcurl and OpenSSL that shows what src/io/curl.h calls, and nothing else. Its own calls stay inside (-Bsymbolic)."""
+        """Links libcurl and OpenSSL to one shared library that exports only the functions that src/io/curl.h calls. Internal calls stay inside (-Bsymbolic)."""
         header = (HERE.parent.parent / "src" / "io" / "curl.h").read_text()
         names = re.findall(r"^\tX\(((?:curl|SSL)_\w+),", header, re.M)
         version = prefix / "lib" / "libcurl-stoker.map"

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""As much of an nvcc 12.9 as src/gpu/images/meson.build calls, from NVIDIA's Python packages: NVRTC makes PTX, ptxas machine code. What a CUDA 12 makes runs
-on drivers from 525 on, what a CUDA 13 makes on those from 580 on; there is no package of nvcc 12 itself.
+"""Stands in for nvcc 12.9 in src/gpu/images/meson.build, with NVIDIA's Python packages: NVRTC makes PTX, and ptxas makes machine code. There is no package of
+nvcc 12 itself. Code from CUDA 12 runs on drivers from 525 on; code from CUDA 13 needs 580.
 
 usage: nvcc.py --version
        nvcc.py -ptx -arch=compute_75 [flags] -MD -MF DEPENDENCIES -MT TARGET -o OUT.ptx IN.cu
@@ -27,7 +27,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent.parent
 KEPT = ROOT / "build-release" / "kernels"
 
-# NVRTC sees none of the system's headers: what kernels use of them.
+# NVRTC does not see the system's headers. These replace the parts that kernels use.
 HEADERS = {
     **{f"{name}.h": "" for name in "assert float limits math stdarg stdbool stdio stdlib string".split()},
     "stddef.h": "#define offsetof(type, member) ((size_t) &((type *)0)->member)\n",
@@ -61,7 +61,7 @@ typedef unsigned long uint64_t, uintptr_t;
 }
 CONSTANTS = ["-DINFINITY=__int_as_float(0x7f800000)", "-DNAN=__int_as_float(0x7fc00000)"]
 HEADERS = {name: "#pragma once\n" + text for name, text in HEADERS.items()}
-# Functions without a word on where they run are a host's, which NVRTC refuses: here they are a GPU's, and those that no kernel calls go.
+# Functions without __device__ are host functions, which NVRTC refuses. These flags make them device functions, and drop those that no kernel calls.
 OPTIONS = [*CONSTANTS, "-default-device"]
 FOLDERS = [f"-I{ROOT / 'include'}", f"-I{ROOT / 'src'}"]
 
@@ -74,7 +74,7 @@ def package(name: str) -> Path:
 
 
 def version(name: str) -> str:
-    """A package's version."""
+    """Returns a package's version."""
     package(name)
     return importlib.metadata.version(f"nvidia-{name.replace('_', '-')}-cu12")
 
@@ -113,7 +113,7 @@ def assemble(source: Path, arch: str, out: Path) -> None:
 
 
 def kept(out: Path, parts: list[str], make: Callable[[], None]) -> None:
-    """Makes `out` unless the same was made before, for another machine's wheel maybe: `parts` is all that it depends on beside this file."""
+    """Makes `out`, or copies the result of an earlier call, perhaps for another machine's wheel. `parts`: all inputs of `out` except this file."""
     key = hashlib.sha256("\0".join([Path(__file__).read_text(), *parts]).encode()).hexdigest()
     copy = KEPT / (key + out.suffix)
     if copy.exists():
@@ -127,7 +127,7 @@ def kept(out: Path, parts: list[str], make: Callable[[], None]) -> None:
 
 
 def included(source: Path, seen: dict[Path, str]) -> dict[Path, str]:
-    """A file of the project and all that it includes of the project's, with their texts."""
+    """Returns a file of the project and all project files that it includes, with their texts."""
     seen[source] = source.read_text()
     for name in re.findall(r'^\s*#\s*include\s*["<]([^">]+)[">]', seen[source], re.M):
         for folder in (source.parent, ROOT / "src", ROOT / "include"):

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Makes what a release consists of, in a folder: wheels for all Linuxes from glibc 2.17 on, x86-64 and aarch64, and the sdist.
+"""Makes the files of a release in a folder: wheels for all Linuxes from glibc 2.17 on, x86-64 and aarch64, and the sdist.
 
 A wheel's libraries are built from pinned sources (libraries.toml), its C code by Zig's clang against an old glibc (toolchain.py), its kernels by CUDA
 12.9 (nvcc.py), so that drivers from 525 on run them. The same commit gives the same bytes. Libraries that were built once are kept in build-release.
@@ -27,17 +27,17 @@ sys.path[:0] = [str(ROOT / "tools"), str(ROOT / "tools" / "release")]
 FOLDER = ROOT / "build-release"
 LARGEST = 15_000_000  # bytes
 JOBS = int(os.environ.get("JOBS") or os.cpu_count() or 1)
-# What may be in a wheel. Not the GPL in any form.
+# Licences that a wheel may contain. The GPL is excluded in any form.
 LICENCES = {"Apache-2.0", "Apache-2.0 WITH LLVM-exception", "BSD-2-Clause", "BSD-3-Clause", "IJG", "MIT", "Zlib", "curl", "libpng-2.0"}
 COMMANDS = "cmake make meson nasm ninja patchelf perl pkg-config readelf sed strip tar".split()
-# Compute capabilities; of the last there is PTX too, which serves what comes later. Ada (89) runs 86's, to which its own would be equal to the byte. Machines of Arm
+# Compute capabilities. The last one is also built as PTX, for later GPUs. Ada (89) runs the code for 86, since its own would be equal to the byte. Machines of Arm
 # have Orin's (87), which no other GPU of its generation may run: so there are those of cards for servers too, and Grace's and Spark's.
 GPUS = {"x86_64": "75,80,86,90,120,100", "aarch64": "75,80,86,87,90,120,100"}
 
 
 def python_headers(machine: str) -> Path:
-    """A folder beside which the compiler finds what Debian's pyconfig.h includes: a file of the machine that it compiles for. This machine's stands for it, as
-    what the limited API takes from there is the same on all 64-bit Linuxes."""
+    """Makes an include folder for Debian's pyconfig.h, which includes a file for the target machine. This machine's file is used instead: the limited API needs
+    only values that are the same on all 64-bit Linuxes."""
     folder = FOLDER / "include" / machine
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
@@ -57,11 +57,11 @@ def simde() -> Path:
 
 
 def machine_file(machine: str, toolchain: Path, prefixes: list[Path]) -> Path:
-    """What meson has to know to compile with the toolchain. It is a cross file always, so that nothing of this machine's is looked for."""
+    """Writes meson's file for the toolchain. It is always a cross file, so that meson does not look for libraries of this machine."""
     commands: dict[str, object] = (
         {"c": toolchain / "cc"} | {name: toolchain / name for name in ("ar", "ranlib", "nvcc")} | {"python3": sys.executable}
     )
-    commands |= {"pkgconfig": "pkg-config", "pkg-config": "pkg-config"}  # before meson 1.3, and since
+    commands |= {"pkgconfig": "pkg-config", "pkg-config": "pkg-config"}  # the names before meson 1.3, and since
     compile_args = ["-isystem", str(python_headers(machine)), "-ffunction-sections", "-fdata-sections"]
     compile_args += ["-isystem", str(simde())] if machine == "aarch64" else []
     sections: dict[str, dict[str, object]] = {
@@ -76,19 +76,19 @@ def machine_file(machine: str, toolchain: Path, prefixes: list[Path]) -> Path:
 
 
 def nvtx() -> tuple[str, Path]:
-    """The version of NVTX's headers, whose code marks ranges for profilers, and their licence."""
+    """Returns the version of NVTX's headers, whose code marks ranges for profilers, and their licence."""
     package = importlib.metadata.distribution("nvidia-nvtx-cu12")
     (text,) = (f for f in package.files or [] if f.name == "License.txt")
     return package.version, Path(str(text.locate()))
 
 
 def value(x: object) -> str:
-    """As meson writes it."""
+    """Formats a value in meson's syntax."""
     return str(x).lower() if isinstance(x, bool) else str(x) if isinstance(x, list) else f"'{x}'"
 
 
 def build(machine: str, toolchain: Path, identity: str, prefixes: list[Path]) -> Path:
-    """The library, the command and the Python module."""
+    """Builds the library, the command and the Python module."""
     from libraries import step
 
     nvcc = toolchain / "nvcc"
@@ -98,7 +98,7 @@ def build(machine: str, toolchain: Path, identity: str, prefixes: list[Path]) ->
     options = ["-Dtests=disabled", "-Dcuda=enabled", f"-Dgpu_archs={GPUS[machine]}"]
     options += [f"-D{part}=enabled" for part in ("python", "curl", "webp", "nvtx", "simde")]
     file = machine_file(machine, toolchain, prefixes)
-    # What a build was configured with is in its name, so that one that was interrupted goes on.
+    # The folder's name depends on the configuration, so that an interrupted build can continue.
     made = "\n".join([identity, file.read_text(), *options])
     folder = FOLDER / f"build-{machine}-{hashlib.sha256(made.encode()).hexdigest()[:12]}"
     if not (folder / "build.ninja").exists():
@@ -111,8 +111,8 @@ def build(machine: str, toolchain: Path, identity: str, prefixes: list[Path]) ->
 
 
 def check(wheel: Path) -> None:
-    """What the wheel promises: how old a glibc may be, how large it is, that its binaries are hardened and of CPython's stable ABI, that it shows none of its
-    parts' symbols, and what it may be passed on under."""
+    """Checks a wheel: the oldest glibc, the size, that its binaries are hardened and use CPython's stable ABI, that it does not export symbols of bundled
+    libraries, and the licences."""
     import toolchain
 
     if wheel.stat().st_size > LARGEST:
@@ -184,7 +184,7 @@ def make_wheel(machine: str, dist: Path) -> Path:
 
 
 def need(machines: Sequence[str]) -> None:
-    """Ends the program where commands are missing, rather than after an hour."""
+    """Ends the program at once if commands are missing, rather than after an hour."""
     missing = [name for name in COMMANDS if not shutil.which(name)]
     missing += [f"{m}-linux-gnu-strip" for m in machines if m != os.uname().machine and not shutil.which(f"{m}-linux-gnu-strip")]
     if missing:

@@ -11,8 +11,7 @@ from pathlib import Path
 
 MACHINES = ("x86_64", "aarch64")
 GLIBC = "2.17"
-# Without a word on it Zig's C compiler traps undefined behaviour as a debugging aid, adds debugging information and keeps frame pointers for it, and leaves
-# out assert().
+# Turns off defaults of Zig's C compiler: it traps undefined behaviour, adds debugging information, keeps frame pointers, and leaves out assert().
 ALWAYS = "-fno-sanitize=all -g0 -fomit-frame-pointer -UNDEBUG"
 
 
@@ -24,29 +23,29 @@ def zig() -> Path:
 
 
 def licence() -> Path:
-    """The licence of what Zig's linker adds to programs."""
+    """Returns the licence of the code that Zig's linker adds to programs."""
     return zig().parent / "LICENSE"
 
 
 def script(words: str, machine: str, folder: Path) -> str:
-    """A command of Zig's as a script of sh. `folder` holds what it caches."""
+    """Returns a shell script that runs a command of Zig. `folder` holds its cache."""
     root = Path(__file__).resolve().parent.parent.parent
     lines = ["#!/bin/sh", f'export ZIG_GLOBAL_CACHE_DIR="{folder}/zig" ZIG_LOCAL_CACHE_DIR="{folder}/zig"']
     if words == "cc":
         target = f"{machine}-linux-gnu"
         lines += [f"target={target}.{GLIBC}", 'case " $* " in']
-        # For meson: asked for its predefined macros, Zig takes no version of glibc behind the target; and it names its linker, a form of LLVM's, otherwise.
+        # For meson: Zig cannot print its predefined macros for a target with a glibc version, and meson does not know the name of Zig's linker (LLD).
         lines += [f'*" -dM "*) target={target} ;;', '" -Wl,--version "*) echo "LLD (compatible with GNU linkers)"; exit ;;']
-        # Zig makes -O2 of -O3 where it calls clang.
+        # Zig passes -O2 to clang for -O3.
         lines += ['*" -O3 "*" -c "* | *" -c "*" -O3 "*) set -- "$@" -Xclang -O3 ;;', "esac"]
-        # No path of this machine gets into what it makes.
+        # Keeps paths of this machine out of the binaries.
         words = f'cc -target $target {ALWAYS} "-ffile-prefix-map={folder}=." "-ffile-prefix-map={root}=."'
     lines.append(f'exec "{zig()}" {words} "$@"')
     return "\n".join(lines) + "\n"
 
 
 def identity(machine: str) -> str:
-    """What binaries depend on here."""
+    """Describes everything in this file that binaries depend on."""
     text = "".join(script(words, machine, Path()) for words in ("cc", "ar", "ranlib"))
     for path in (str(zig()), str(Path(__file__).resolve().parent.parent.parent)):
         text = text.replace(path, "")
@@ -54,7 +53,7 @@ def identity(machine: str) -> str:
 
 
 def make(folder: Path, machine: str) -> Path:
-    """The folder with the three commands for one kind of machine."""
+    """Makes the folder with the three commands for one kind of machine."""
     folder = folder.resolve()
     tools = folder / "toolchain" / machine
     tools.mkdir(parents=True, exist_ok=True)
