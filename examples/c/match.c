@@ -10,7 +10,7 @@ enum { BATCH = 2, QUERIES = 4, TARGETS = 3, CLASSES = 2, VALUES = 4 };
 static const float logits[BATCH][QUERIES][CLASSES] = {{{2, -2}, {-2, 2}, {0, 0}, {-1, -1}}, {{-3, 1}, {3, -1}, {0, 0}, {1, 1}}};
 static const float boxes[BATCH][QUERIES][VALUES] = {
 	{{0, 0, 1, 1}, {2, 2, 3, 3}, {5, 5, 6, 6}, {8, 8, 9, 9}}, {{1, 1, 2, 2}, {4, 4, 5, 5}, {7, 7, 8, 8}, {0, 0, 1, 1}}};
-/* The first sample has three targets, the second one: what lies behind is padding. */
+/* The first sample has three targets, and the second has one; the remaining entries are padding. */
 static const int64_t sizes[BATCH] = {3, 1};
 static const int64_t labels[BATCH][TARGETS] = {{1, 0, 0}, {0}};
 static const float targets[BATCH][TARGETS][VALUES] = {{{2, 2, 3, 3}, {0, 0, 1, 1}, {8, 8, 9, 9}}, {{4, 4, 5, 5}}};
@@ -50,7 +50,7 @@ int main(void)
 	if (stk_ragged_cost(cpu, &c, NULL, &err))
 		goto failed;
 
-	/* Rows are queries and columns targets; the costs lie the other way round in memory, which the strides say. */
+	/* Rows are queries and columns are targets. The costs are transposed in memory, so the strides are swapped. */
 	int64_t query[BATCH][TARGETS], target[BATCH][TARGETS], pairs[BATCH];
 	int8_t status[BATCH];
 	struct stk_assign a = {.dtype = STK_FLOAT,

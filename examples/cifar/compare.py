@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Does a network come out as good? Trains it with Stoker and with torchvision's transforms in a DataLoader, three seeds each, on the same images.
+"""Compares the accuracy of a network trained with Stoker and with torchvision's transforms in a DataLoader: three seeds each, on the same images.
 
     python examples/cifar/compare.py FOLDER [--epochs 10] [--seeds 3]
 
-Ends with 1 if the means differ by more than the seeds do. The streams of random numbers are others, so the runs differ as two seeds do. Where torchvision is
-missing its three transforms are written out here.
+Exits with 1 if the means differ by more than the seeds do. The two sides draw different random numbers, so their runs differ like runs with two seeds. If
+torchvision is missing, this file's own version of its three transforms is used.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def normalized(image: np.ndarray) -> torch.Tensor:
 
 
 def augmentation() -> tuple[str, Any]:
-    """Which one, and a function from uint8 (3, 32, 32) to a tensor."""
+    """Returns the name of the augmentation, and a function from uint8 (3, 32, 32) to a tensor."""
     try:
         from torchvision.transforms import v2
     except (ImportError, RuntimeError):

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Makes a data set in the format of CIFAR-10's binary files, 50 000 and 10 000 images: make_cifar.py FOLDER [--distinct N].
 
-Ten classes of textures that a small network tells apart by and by, and not at a glance: strong noise, random places, one image in twenty with another's label.
-The real files (cifar-10-binary.tar.gz) serve as well.
+The ten classes are textures that a small network needs several epochs to learn: noise is strong, positions are random, and one label in twenty is wrong.
+The real files (cifar-10-binary.tar.gz) work as well.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ CLASSES, SIDE, PER_FILE = 10, 32, 10_000
 
 
 def pictures(rng: np.random.Generator, labels: np.ndarray) -> np.ndarray:
-    """Images (N, 3, 32, 32), uint8."""
-    look = np.random.default_rng(7)  # of the classes
+    """Draws images (N, 3, 32, 32), uint8."""
+    look = np.random.default_rng(7)  # draws the textures of the classes
     angle, wave = look.uniform(0, np.pi, CLASSES), look.uniform(0.3, 1.2, CLASSES)
     colour = look.normal(0, 18, (CLASSES, 3))
     y, x = np.mgrid[0:SIDE, 0:SIDE]
@@ -30,7 +30,7 @@ def pictures(rng: np.random.Generator, labels: np.ndarray) -> np.ndarray:
 
 
 def records(seed: int, count: int, wrong: float = 0.05) -> np.ndarray:
-    """Records as in the files: a label and 3072 bytes."""
+    """Returns records as in the files: a label and 3072 bytes."""
     rng = np.random.default_rng(seed)
     labels = np.arange(count) % CLASSES
     images = pictures(rng, labels)
@@ -40,7 +40,7 @@ def records(seed: int, count: int, wrong: float = 0.05) -> np.ndarray:
 
 
 def make(folder: Path, distinct: int) -> None:
-    """Five files to train and one to test; a file has `distinct` images of its own, again and again."""
+    """Writes five files for training and one for testing; each file repeats its own `distinct` images."""
     folder.mkdir(parents=True, exist_ok=True)
     for i, name in enumerate([*(f"data_batch_{i}.bin" for i in range(1, 6)), "test_batch.bin"]):
         own = records(i, distinct)

@@ -5,7 +5,7 @@
     python examples/cifar/make_cifar.py /tmp/cifar        # or unpack cifar-10-binary.tar.gz
     python examples/cifar/train.py /tmp/cifar
 
-The images stay decoded in memory: a batch is one pass of gathering, cropping, flipping and normalising.
+The images stay decoded in memory, so one pass makes a batch: it gathers, crops, flips and normalises.
 """
 
 from __future__ import annotations
@@ -51,12 +51,12 @@ def network(width: int) -> nn.Sequential:
 
 
 def with_stoker(folder: Path, batch: int, device: str, seed: int, images: int | None = None) -> tuple[Loader, Loader]:
-    """Batches to train on, and to test with. images: only the first so many, also a fifth of them to test."""
+    """Returns Loaders for training and for testing. images: uses only the first `images` for training, and a fifth of that number for testing."""
     common: dict[str, Any] = {"batch_size": batch, "device": device, "memory_format": torch.channels_last}
     augment = [T.RandomCrop(32, padding=4), T.RandomHorizontalFlip(), T.Normalize(MEAN, STD)]
     order: dict[str, Any] = {"shuffle": True}
     first: dict[str, Any] = {}
-    if images is not None:  # an order of our own: a function of the epoch
+    if images is not None:  # a custom order: a function of the epoch
         order = {"sampler": lambda epoch: random.Random(f"{seed} {epoch}").sample(range(images), images), "last_batch": "drop"}
         first = {"sampler": lambda epoch: range(images // 5)}
     train = Loader(folder, seed=seed, transforms=augment, **order, **common)
@@ -76,7 +76,7 @@ def accuracy(model: nn.Module, batches: Batches, device: str) -> float:
 def train(
     loaders: Callable[[], tuple[Batches, Batches]], epochs: int, steps: int, *, width: int, lr: float, device: str, seed: int
 ) -> tuple[float, float]:
-    """Accuracy on the test images, and seconds of training. steps: of an epoch."""
+    """Returns the accuracy on the test images, and the seconds of training. steps: number of steps in an epoch."""
     torch.manual_seed(seed)
     model = network(width).to(device, memory_format=torch.channels_last)
     optimizer = torch.optim.SGD(model.parameters(), lr=lr, momentum=0.9, weight_decay=5e-4, nesterov=True)

@@ -12,7 +12,7 @@ from torch.nn import functional
 
 
 def batched_criterion(logits: Tensor, boxes: Tensor, labels: RaggedBatch, targets: RaggedBatch) -> dict[str, Tensor]:
-    """logits (layers, batch, queries, classes), boxes (layers, batch, queries, 4) as cxcywh; targets ragged over (batch, objects)."""
+    """Batched criterion for logits (layers, batch, queries, classes), boxes (layers, batch, queries, 4) as cxcywh; targets ragged over (batch, objects)."""
     costs = detection_cost(
         logits=logits, boxes=boxes, target_labels=labels, target_boxes=targets,
         class_weight=2.0, l1_weight=5.0, giou_weight=2.0, box_format="cxcywh",
@@ -26,7 +26,7 @@ def batched_criterion(logits: Tensor, boxes: Tensor, labels: RaggedBatch, target
 
 
 def loop_criterion(logits: Tensor, boxes: Tensor, labels: list[Tensor], targets: list[Tensor]) -> dict[str, Tensor]:
-    """The same with lists of one tensor a sample."""
+    """The same criterion, with lists that hold one tensor per sample."""
     total = {name: logits.new_zeros(()) for name in ("class", "l1", "giou")}
     for layer_logits, layer_boxes in zip(logits, boxes, strict=False):
         for x, box, label, target in zip(layer_logits, layer_boxes, labels, targets, strict=False):

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Makes a folder that looks like ImageNet, to try the loop on: make_images.py FOLDER [--classes 10] [--train 100] [--val 20] [--pixels 400x500].
 
-Colour and stripes say the class, so that a network can learn it; size, place and noise differ from image to image.
+Colour and stripes depend on the class, so that a network can learn it; size, position and noise vary between images.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from PIL import Image
 
 
 def picture(rng: np.random.Generator, label: int, height: int, width: int) -> np.ndarray:
-    """An image of this class."""
-    look = np.random.default_rng(label)  # of the class
+    """Draws an image of this class."""
+    look = np.random.default_rng(label)  # draws the look of the class
     angle, wave = look.uniform(0, np.pi), look.uniform(0.05, 0.3)
     colour, other = look.uniform(30, 225, (2, 3))
     y, x = np.mgrid[0:height, 0:width].astype(np.float32)
@@ -38,7 +38,7 @@ def write_class(folder: Path, label: int, count: int, seed: int, height: int, wi
 
 
 def make(root: Path, classes: int, train: int, val: int, height: int, width: int) -> None:
-    """root/train/CLASS/*.jpg and root/val/CLASS/*.jpg."""
+    """Writes root/train/CLASS/*.jpg and root/val/CLASS/*.jpg."""
     with ProcessPoolExecutor(os.cpu_count()) as pool:
         jobs = [
             pool.submit(write_class, root / split / f"class{label:04d}", label, count, seed, height, width)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The networks: torchvision's where it is installed, else the same ones from here.
+"""Makes the networks: torchvision's if it is installed, else the same ones from this file.
 
 ResNet: He et al., Deep Residual Learning for Image Recognition, 2015, with the stride in the 3x3 convolution. MobileNetV3 small: Howard et al., Searching for
 MobileNetV3, 2019, table 2.
@@ -57,7 +57,7 @@ def _block(inside: int, width: int, stride: int, bottleneck: bool) -> Residual:
         body = nn.Sequential(unit(inside, width, 1, act=relu()), unit(width, width, 3, stride, act=relu()), unit(width, outside, 1))
     else:
         body = nn.Sequential(unit(inside, width, 3, stride, act=relu()), unit(width, outside, 3))
-    nn.init.zeros_(body[-1][1].weight)  # each block begins as the identity
+    nn.init.zeros_(body[-1][1].weight)  # each block starts as the identity
     same = stride == 1 and inside == outside
     return Residual(body, nn.Identity() if same else unit(inside, outside, 1, stride), relu())
 
@@ -74,7 +74,7 @@ def resnet(depths: tuple[int, ...], bottleneck: bool, classes: int = 1000, width
 
 
 class Excitation(nn.Module):
-    """Scales channels by what all of them are on average."""
+    """Scales each channel by a factor that follows from the means of all channels."""
 
     def __init__(self, channels: int) -> None:
         super().__init__()
@@ -113,7 +113,7 @@ OWN = {
     "resnet18": partial(resnet, (2, 2, 2, 2), False),
     "resnet50": partial(resnet, (3, 4, 6, 3), True),
     "mobilenet_v3_small": mobilenet_v3_small,
-    "tiny": partial(resnet, (1, 1), False, width=8),  # for a look at the loop on a CPU
+    "tiny": partial(resnet, (1, 1), False, width=8),  # to try the loop on a CPU
 }
 
 

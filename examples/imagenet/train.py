@@ -6,8 +6,8 @@
     python examples/imagenet/train.py /tmp/images --epochs 3 --model resnet50
     torchrun --nproc-per-node=8 examples/imagenet/train.py /data/imagenet --checkpoint run.pt
 
-bf16 and channels_last: the Loader delivers both, so the loop converts nothing. Interrupted, it goes on from --checkpoint in the middle of the epoch with the
-samples that have not been seen, on any number of ranks that divides the batch. Validation counts each image once on any number of ranks.
+The Loader delivers bf16 in channels_last, so the loop converts nothing. An interrupted run continues from --checkpoint in the middle of the epoch with the
+samples not seen yet, on any number of ranks that divides the batch. Validation counts each image once on any number of ranks.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 
 @dataclass
 class Place:
-    """Where this process is."""
+    """Rank and device of this process."""
 
     rank: int
     world: int
@@ -46,7 +46,7 @@ class Place:
 
 
 def join(name: str) -> Place:
-    """Joins the other ranks, if torchrun started some. Before the Loaders: they ask the process group which part is theirs."""
+    """Joins the other ranks, if torchrun started some. Call it before the Loaders are made: they ask the process group for their part of the data."""
     gpu = name != "cpu" and torch.cuda.is_available()
     if name == "cuda" and not gpu:
         raise SystemExit("--device cuda: torch finds no GPU that it can use")
@@ -54,7 +54,7 @@ def join(name: str) -> Place:
     device = torch.device("cuda", local) if gpu else torch.device("cpu")
     if gpu:
         torch.cuda.set_device(device)
-        torch.cuda.set_stream(torch.cuda.Stream(priority=-1))  # where both have work, the step's kernels come before the Loader's
+        torch.cuda.set_stream(torch.cuda.Stream(priority=-1))  # if both have work, the step's kernels run before the Loader's
         torch.backends.cudnn.benchmark = True
     if "WORLD_SIZE" in os.environ:
         dist.init_process_group("nccl" if gpu else "gloo")
@@ -63,7 +63,7 @@ def join(name: str) -> Place:
 
 
 def loaders(args: argparse.Namespace, place: Place) -> tuple[Loader, Loader]:
-    """Training and validation data. The batch is that of all ranks together, so that another number of them trains on the same batches."""
+    """Returns Loaders for training and validation. The batch size is that of all ranks together, so that any number of ranks trains on the same batches."""
     common: dict[str, Any] = {
         "global_batch_size": args.batch_size,
         "device": str(place.device),
@@ -80,7 +80,7 @@ def loaders(args: argparse.Namespace, place: Place) -> tuple[Loader, Loader]:
     )
     valid = Loader(
         args.folder / "val",
-        last_batch="pad",  # all ranks have full batches, and `valid` tells which samples count
+        last_batch="pad",  # all ranks get full batches, and `valid` marks the samples that count
         transforms=[T.Resize(args.size * 8 // 7), T.CenterCrop(args.size), T.Normalize(MEAN, STD)],
         **common,
     )
@@ -90,7 +90,7 @@ def loaders(args: argparse.Namespace, place: Place) -> tuple[Loader, Loader]:
 
 
 def learning_rate(args: argparse.Namespace, progress: float) -> float:
-    """Warm-up, then a cosine. A function of the epochs done alone: nothing to be saved."""
+    """Warm-up, then a cosine. It depends only on the progress, so a checkpoint need not save it."""
     full = args.lr * args.batch_size / 256
     warm = min(5.0, args.epochs / 10)
     if progress < warm:
@@ -99,7 +99,7 @@ def learning_rate(args: argparse.Namespace, progress: float) -> float:
 
 
 def optimizer_of(model: torch.nn.Module, device: torch.device) -> torch.optim.SGD:
-    """No weight decay on biases and normalisation."""
+    """Returns SGD without weight decay on biases and normalisation."""
     plain = [p for p in model.parameters() if p.ndim == 1]
     decayed = [p for p in model.parameters() if p.ndim > 1]
     groups = [{"params": decayed, "weight_decay": 5e-5}, {"params": plain, "weight_decay": 0.0}]
@@ -108,7 +108,7 @@ def optimizer_of(model: torch.nn.Module, device: torch.device) -> torch.optim.SG
 
 @torch.no_grad()
 def validate(model: torch.nn.Module, loader: Loader, place: Place) -> tuple[float, int]:
-    """Share of images that were told right, of all ranks together, and how many there are."""
+    """Returns the accuracy over the images of all ranks, and the number of images."""
     model.eval()
     counts = torch.zeros(2, dtype=torch.float64, device=place.device)
     for images, labels, valid in loader:
@@ -123,7 +123,7 @@ def validate(model: torch.nn.Module, loader: Loader, place: Place) -> tuple[floa
 
 
 def save(path: Path, model: torch.nn.Module, optimizer: torch.optim.Optimizer, train: Loader) -> None:
-    """Whole, or not at all. The Loader's state is the same on all ranks."""
+    """Writes the checkpoint atomically. The Loader's state is the same on all ranks."""
     state = {"model": model.state_dict(), "optimizer": optimizer.state_dict(), "loader": train.state_dict()}
     partial = path.with_suffix(".partial")
     torch.save(state, partial)
@@ -131,7 +131,7 @@ def save(path: Path, model: torch.nn.Module, optimizer: torch.optim.Optimizer, t
 
 
 class Trainer:
-    """The loop, and what it works on."""
+    """The training loop, with its network, optimizer and data."""
 
     def __init__(self, args: argparse.Namespace, place: Place) -> None:
         self.args, self.place = args, place
@@ -147,7 +147,7 @@ class Trainer:
         self.parallel: torch.nn.Module = self.model
         if place.world > 1:
             self.parallel = DistributedDataParallel(self.model, device_ids=[place.device.index] if place.device.type == "cuda" else None)
-        self.steps = 0  # of this process
+        self.steps = 0  # steps of this process
         self.length = len(self.train)
 
     def step(self, images: torch.Tensor, labels: torch.Tensor, progress: float) -> torch.Tensor:
@@ -161,8 +161,8 @@ class Trainer:
         return loss.detach()
 
     def epoch(self, batches: Any, epoch: int) -> bool:
-        """What is left of an epoch; False when --max-steps ended it."""
-        done = self.train.step  # not 0 where it was resumed
+        """Trains the rest of an epoch; returns False if --max-steps ended it."""
+        done = self.train.step  # not 0 if the epoch was resumed
         total, seen, start = torch.zeros((), device=self.place.device), 0, time.perf_counter()
         for images, labels in batches:
             total += self.step(images, labels, epoch + done / self.length)  # no .item() in the loop: it would wait for the GPU

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Lightning with Stoker in its DataModule: train.py FOLDER [--epochs 3] [--devices 2]. FOLDER holds train/ and val/, as examples/imagenet/make_images.py makes.
 
-Lightning wants DataLoaders: `as_dataloader()` is one. They are made in the hooks, where the process group stands, so each rank finds its part by itself
+Lightning expects DataLoaders: `as_dataloader()` returns one. They are made in the hooks, after the process group is set up, so each rank finds its part
 and no DistributedSampler is needed. Checkpoints of Lightning hold the loader's state: one in the middle of an epoch resumes with the samples not seen yet.
 """
 
@@ -23,7 +23,7 @@ MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 
 
 class Images(lightning.LightningDataModule):
-    """Folders of images. batch_size: of each rank."""
+    """Folders of images. batch_size: size of the batch of each rank."""
 
     def __init__(self, folder: Path, batch_size: int, size: int = 224) -> None:
         super().__init__()

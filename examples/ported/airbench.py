@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """After airbench94.py: airbench.py FOLDER [--device cuda]. FOLDER holds CIFAR-10's binary files (examples/cifar/make_cifar.py makes some).
 
-What changed: CifarLoader, which keeps the images on the GPU as float16, pads them once and crops and mirrors whole batches there, became a Loader over the
-files. On a GPU a batch of it is one kernel. Mirroring is drawn for each image and epoch; airbench's alternates between epochs, which is not in Stoker.
+A Loader over the files replaces CifarLoader, which keeps the images on the GPU as float16, pads them once and crops and mirrors whole batches there. On a GPU
+one kernel makes a batch. Stoker mirrors at random for each image and epoch; airbench alternates between epochs, which Stoker cannot do.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def network(widths: tuple[int, int, int]) -> nn.Sequential:
 
 
 def main(argv: list[str] | None = None) -> float:
-    """The accuracy."""
+    """Returns the accuracy."""
     parser = argparse.ArgumentParser()
     parser.add_argument("folder")
     parser.add_argument("--batch-size", type=int, default=1000)

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """After torchvision's gallery "How to use CutMix and MixUp": cutmix.py FOLDER [--size 224]. FOLDER holds class folders.
 
-What changed: the DataLoader, and no collate function: CutMix and MixUp, which may be torchvision's own, are batch_transforms, and run where the batch lies.
+A Loader replaces the DataLoader and its collate function. CutMix and MixUp, which may be torchvision's own, are batch_transforms and run on the batch's device.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from torchvision.transforms import v2
 
 
 def main(argv: list[str] | None = None) -> list[torch.Tensor]:
-    """The labels of all batches."""
+    """Returns the labels of all batches."""
     parser = argparse.ArgumentParser()
     parser.add_argument("folder")
     parser.add_argument("--size", type=int, default=224)

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """After resnet50/main.py of DALI's examples: dali_resnet50.py FOLDER [--batch-size 256]. FOLDER holds train/ and val/.
 
-What changed: the two lines of imports, which named nvidia.dali. On a GPU stoker's decoder is asked for as DALI's is, by device="mixed".
+Only the two import lines, which named nvidia.dali, have changed. device="mixed" selects stoker's GPU decoder, as it does in DALI.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def loader(folder: str, args: argparse.Namespace, training: bool) -> Any:
 
 
 def main(argv: list[str] | None = None) -> tuple[int, int]:
-    """The images that were trained on, and those that were validated."""
+    """Returns the number of images for training, and for validation."""
     parser = argparse.ArgumentParser()
     parser.add_argument("folder")
     parser.add_argument("--batch-size", type=int, default=256)

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """After run_image_classification.py of transformers: hf_trainer.py FOLDER. FOLDER holds class folders.
 
-What changed: the transforms are given to a Loader, in place of dataset.set_transform, and the Trainer is told where its batches come from. The images are
-decoded in C as they lie in the table; batches have the Trainer's names.
+The transforms go to a Loader instead of dataset.set_transform, and the Trainer takes its batches from that Loader. The images are decoded in C, directly from
+the table; the fields of batches have the Trainer's names.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class StokerTrainer(Trainer):  # type: ignore[misc]
 
 
 class Classifier(nn.Module):
-    """Stands for AutoModelForImageClassification."""
+    """Replaces AutoModelForImageClassification."""
 
     def __init__(self, classes: int) -> None:
         super().__init__()
@@ -44,7 +44,7 @@ class Classifier(nn.Module):
 
 
 def main(argv: list[str] | None = None) -> Any:
-    """The Trainer's result."""
+    """Returns the Trainer's result."""
     (folder,) = sys.argv[1:] if argv is None else argv
     table = load_dataset("imagefolder", data_dir=folder, split="train")
     arguments = TrainingArguments(output_dir="outputs", per_device_train_batch_size=8, num_train_epochs=1, report_to=[], use_cpu=True)

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """After the CSV data of open_clip: open_clip_csv.py TABLE.tsv [--csv-img-key filepath] [--csv-caption-key title]. Its columns are divided by tabs or commas.
 
-What changed: CsvDataset and its DataLoader became Loader.from_csv; what tokenises gets the strings of a finished batch, in place of one call a sample.
+Loader.from_csv replaces CsvDataset and its DataLoader. The tokenizer is called once for the strings of a whole batch, instead of once per sample.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ CONTEXT = 77
 
 
 def tokenize(texts: list[str]) -> torch.Tensor:
-    """Stands for open_clip.get_tokenizer(model)."""
+    """Replaces open_clip.get_tokenizer(model)."""
     codes = [list(text.encode()[:CONTEXT]) for text in texts]
     return torch.tensor([c + [0] * (CONTEXT - len(c)) for c in codes])
 
@@ -38,7 +38,7 @@ class Clip(nn.Module):
 
 
 def main(argv: list[str] | None = None) -> list[float]:
-    """The losses."""
+    """Returns the losses."""
     parser = argparse.ArgumentParser()
     parser.add_argument("table")
     parser.add_argument("--csv-img-key", default="filepath")

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The views of SimCLR and of DINO: simclr_dino.py FOLDER [--size 224]. FOLDER holds images, in folders or not.
 
-What changed: ContrastiveLearningViewGenerator and DataAugmentationDINO, which call their transforms on one image again and again, became `views`: an image is
-decoded once, and its views are drawn in C.
+`views` replaces ContrastiveLearningViewGenerator and DataAugmentationDINO, which call their transforms several times on one image: each image is decoded once,
+and its views are made in C.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def nt_xent(first: torch.Tensor, second: torch.Tensor, temperature: float = 0.07
 
 
 def main(argv: list[str] | None = None) -> tuple[list[float], list[int]]:
-    """The losses of SimCLR, and the extents of DINO's crops."""
+    """Returns the losses of SimCLR, and the sizes of DINO's crops."""
     parser = argparse.ArgumentParser()
     parser.add_argument("folder")
     parser.add_argument("--size", type=int, default=224)

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """After train.py of timm: timm_train.py FOLDER [--aa rand-m9-mstd0.5-inc1] [--reprob 0.25] [--remode pixel] [--mixup 0.2] [--cutmix 1.0].
 
-What changed: create_dataset, FastCollateMixup and create_loader, with its PrefetchLoader, became a Loader over what create_transform makes: crops with random
-interpolation, timm's RandAugment and RandomErasing run in C. Where timm's loader normalises and erases on the GPU, the Loader is asked for device="cuda".
+A Loader with the transforms of create_transform replaces create_dataset, FastCollateMixup and create_loader with its PrefetchLoader. Crops with random
+interpolation, timm's RandAugment and RandomErasing run in C. timm's loader normalises and erases on the GPU; the Loader does so with device="cuda".
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def loaders(args: argparse.Namespace) -> tuple[Loader, Loader]:
 
 
 def main(argv: list[str] | None = None) -> tuple[Loader, float]:
-    """The Loader, and the accuracy."""
+    """Returns the Loader, and the accuracy."""
     parser = argparse.ArgumentParser()
     parser.add_argument("folder")
     parser.add_argument("--img-size", type=int, default=224)

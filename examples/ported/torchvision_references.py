@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """After references/classification/train.py of torchvision: torchvision_references.py FOLDER [--auto-augment ta_wide] [--random-erase 0.1] [--mixup-alpha 0.2].
 
-What changed: `load_data` and the two DataLoaders became two Loaders, which take the presets as they are. MixUp and CutMix need no collate function, a
-DistributedSampler is not needed, and validation counts each image once on any number of ranks by `batch.valid`.
+Two Loaders replace `load_data` and the two DataLoaders, and take the presets unchanged. MixUp and CutMix need no collate function, a DistributedSampler is not
+needed, and with `batch.valid` validation counts each image once on any number of ranks.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class ClassificationPresetEval:
 
 
 def main(argv: list[str] | None = None) -> tuple[Loader, float]:
-    """The Loader, and the accuracy."""
+    """Returns the Loader, and the accuracy."""
     parser = argparse.ArgumentParser()
     parser.add_argument("folder")
     parser.add_argument("--batch-size", type=int, default=32)

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """After train.py of Pytorch-UNet: unet_masks.py IMAGES MASKS [--size 256]. A mask has the name of its image.
 
-What changed: BasicDataset names files, in place of opening, resizing and scaling them; the pair is decoded, cropped and mirrored together in C. Random
-crops and mirrors, which the original has not, are two entries of a list.
+BasicDataset returns file names instead of opening, resizing and scaling the files; each pair is decoded, cropped and mirrored together in C. Random
+crops and mirrors, which the original lacks, are two entries of a list.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class UNet(nn.Module):
 
 
 def main(argv: list[str] | None = None) -> list[float]:
-    """The losses."""
+    """Returns the losses."""
     parser = argparse.ArgumentParser()
     parser.add_argument("images")
     parser.add_argument("masks")

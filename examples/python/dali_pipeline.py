@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A program in DALI's style: dali_pipeline.py FOLDER. With nvidia.dali in place of stoker in its imports it runs as well."""
+"""A program in DALI's style: dali_pipeline.py FOLDER. It also runs if its imports name nvidia.dali instead of stoker."""
 
 import sys
 import time

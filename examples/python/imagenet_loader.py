@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Trains a small classifier on a folder of images with stoker.Loader: imagenet_loader.py FOLDER [--epochs N] [--state FILE].
 
-Runs on one process, or on several with torchrun; interrupted, it goes on where it was when called again with the same --state.
+Runs in one process, or in several with torchrun. An interrupted run continues at the same position if started again with the same --state.
 """
 
 import argparse
@@ -17,7 +17,7 @@ MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 
 
 def small_network(classes: int) -> torch.nn.Module:
-    """Something that trains on a CPU in a minute."""
+    """Returns a network that trains on a CPU in a minute."""
     return torch.nn.Sequential(
         torch.nn.Conv2d(3, 16, 7, stride=4),
         torch.nn.ReLU(),

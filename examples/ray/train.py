@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Ray Train with Stoker in its workers: train.py FOLDER [--workers 2] [--gpu]. FOLDER holds train/ and val/, as examples/imagenet/make_images.py makes.
 
-Ray sets up the process group; a Loader that is made in the worker asks it which part is its own. Nothing is handed to ray.train.torch.prepare_data_loader:
-batches are divided and lie on their device already. The checkpoint holds the Loader's state, so a run goes on in mid-epoch, also with other workers.
+Ray sets up the process group; a Loader that is made in the worker asks the group for its part. ray.train.torch.prepare_data_loader is not needed: batches
+are divided and on their device already. The checkpoint holds the Loader's state, so a run can continue in mid-epoch, even with another number of workers.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 
 
 def network_for(loader: Loader) -> nn.Module:
-    """A function of its own: where `torch` and a name such as `classes` meet, Ray would try to pickle the module torch.classes."""
+    """Makes the network. This is a separate function: if `torch` and a name such as `classes` meet, Ray tries to pickle the module torch.classes."""
     body = [nn.Conv2d(3, 16, 7, stride=4), nn.ReLU(), nn.Conv2d(16, 32, 5, stride=2), nn.ReLU()]
     return nn.Sequential(*body, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(32, len(loader.classes)))
 
@@ -42,7 +42,7 @@ def validate(model: nn.Module, loader: Loader, device: torch.device) -> tuple[fl
 
 
 def work(config: dict[str, Any]) -> None:
-    """What each worker does."""
+    """Trains in one worker."""
     device = ray.train.torch.get_device()
     common = {"global_batch_size": config["batch_size"], "device": str(device)}
     augment = [T.RandomResizedCrop(config["size"]), T.RandomHorizontalFlip(), T.Normalize(MEAN, STD)]
@@ -69,7 +69,7 @@ def work(config: dict[str, Any]) -> None:
 
 
 def report(metrics: dict[str, Any], model: nn.Module, optimizer: torch.optim.Optimizer, train: Loader) -> None:
-    """Figures of all workers, and rank 0's checkpoint."""
+    """Reports the figures of all workers, and rank 0's checkpoint."""
     with tempfile.TemporaryDirectory() as folder:
         checkpoint = None
         if dist.get_rank() == 0:

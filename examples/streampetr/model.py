@@ -36,7 +36,7 @@ class Sizes:
     dim: int = 256
     heads: int = 8
     layers: int = 6
-    queries: int = 900  # of which so many come from memory:
+    queries: int = 900  # including `propagated` ones from memory:
     propagated: int = 256
     memory: int = 1024  # queries of earlier frames that are kept
     depths: int = 64  # points along a ray
@@ -45,7 +45,7 @@ class Sizes:
 
 @dataclass
 class Memory:
-    """What a slot of the batch remembers, in the frame of its last sample."""
+    """Memory of the batch's slots, each in the frame of its last sample."""
 
     features: Tensor  # (B, memory, dim)
     points: Tensor  # (B, memory, 3) metres
@@ -65,7 +65,7 @@ class Memory:
         return cls(zeros(n, sizes.dim), zeros(n, 3), zeros(n, 2), zeros(n, 3, 4), zeros(n), pose, zeros(dtype=torch.float64))
 
     def moved_to(self, pose_inv: Tensor, time: Tensor, prev_exists: Tensor) -> Memory:
-        """The memory as the next sample sees it: in its frame, older, and empty where no sample came before it."""
+        """Returns the memory for the next sample: in its frame, with higher ages, and empty for slots that begin a scene."""
         step = (pose_inv.double() @ self.pose).float()
         turn, offset = step[:, None, :3, :3], step[:, None, :3, 3]
         keep = prev_exists.float().reshape(-1, 1, 1)
@@ -153,19 +153,19 @@ class StreamPETR(nn.Module):
         self.neck = Neck(sizes.backbone, d)
         self.cell_place = mlp(3 * sizes.depths, 4 * d, d)
         self.points = nn.Parameter(torch.rand(sizes.queries - sizes.propagated, 3))
-        self.start_points = nn.Parameter(torch.rand(sizes.propagated, 3))  # stand for propagated ones where there is no past
+        self.start_points = nn.Parameter(torch.rand(sizes.propagated, 3))  # replace the propagated ones at the start of a scene
         self.query_place = mlp(3 * (d // 2), d, d)
-        self.motion = mlp(15, d, 2 * d)  # scale and offset of what is remembered, from age, velocity and the car's motion
+        self.motion = mlp(15, d, 2 * d)  # scale and offset of memory entries, from age, velocity and the car's motion
         self.still = nn.LayerNorm(d, elementwise_affine=False)
         self.layers = nn.ModuleList(Layer(d, sizes.heads) for _ in range(sizes.layers))
         self.classify = nn.ModuleList(mlp(d, d, sizes.classes) for _ in range(sizes.layers))
         self.regress = nn.ModuleList(mlp(d, d, len(CODE)) for _ in range(sizes.layers))
         self.center = nn.Conv2d(d, sizes.classes, 1)
         for head in (*(c[-1] for c in self.classify), self.center):
-            nn.init.constant_(head.bias, -4.6)  # one in a hundred
+            nn.init.constant_(head.bias, -4.6)  # initial probability: one in a hundred
         self.register_buffer("reach", torch.tensor(REACH), persistent=False)
         steps = torch.arange(sizes.depths) / max(1, sizes.depths - 1)
-        self.register_buffer("along", NEAREST + (FARTHEST - NEAREST) * steps * (1 + steps) / 2, persistent=False)  # denser where it is near
+        self.register_buffer("along", NEAREST + (FARTHEST - NEAREST) * steps * (1 + steps) / 2, persistent=False)  # denser near the camera
 
     def into_unit(self, points: Tensor) -> Tensor:
         return points / (2 * self.reach) + 0.5
@@ -190,7 +190,7 @@ class StreamPETR(nn.Module):
         return self.query_place(waves(points, self.sizes.dim // 2))
 
     def queries(self, memory: Memory, prev_exists: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """Reference points and features of this frame's queries; features and place of what is remembered."""
+        """Reference points and features of this frame's queries; then features and positions of the memory."""
         n, batch = self.sizes.propagated, len(prev_exists)
         told = torch.cat([memory.age[..., None], memory.velocities, memory.motion.flatten(-2)], -1)
         scale, offset = self.motion(told).chunk(2, -1)
@@ -226,7 +226,7 @@ class StreamPETR(nn.Module):
 
     @torch.no_grad()
     def remember(self, memory: Memory, x: Tensor, out: dict[str, Tensor], batch: dict[str, Any]) -> Memory:
-        """The best queries of this frame before what was remembered."""
+        """Returns the new memory: the best queries of this frame, followed by the old memory."""
         best = out["logits"][-1].amax(-1).topk(self.sizes.propagated, 1).indices[..., None]
         boxes = out["boxes"][-1].gather(1, best.expand(-1, -1, len(CODE)))
         still = torch.eye(3, 4, device=x.device).expand(*boxes.shape[:2], 3, 4)
@@ -244,18 +244,18 @@ class StreamPETR(nn.Module):
 
 @cache
 def constant(values: tuple[float, ...], device: torch.device) -> Tensor:
-    """Copied to the device once: each copy from ordinary memory waits for it."""
+    """Returns a tensor that is copied to the device only once, since each copy from ordinary memory waits for the device."""
     return torch.tensor(values, device=device)
 
 
 def encoded(boxes: Tensor) -> Tensor:
-    """(.., 9) of centre, size, yaw, velocity to (.., 10) as the network says it."""
+    """(.., 9) of centre, size, yaw, velocity to (.., 10) in the network's encoding."""
     size, yaw = boxes[..., 3:6].clamp(min=1e-3).log(), boxes[..., 6:7]
     return torch.cat([boxes[..., :3], size, yaw.sin(), yaw.cos(), boxes[..., 7:9]], -1)
 
 
 def heat_loss(heat: Tensor, batch: dict[str, Any]) -> Tensor:
-    """Of the centres of what each camera sees, at the features' resolution."""
+    """Returns the loss for the heatmap of object centres in each camera, at the features' resolution."""
     h, w = heat.shape[-2:]
     scale = constant((w / batch["img"].shape[-1], h / batch["img"].shape[-2]), heat.device)
     last = constant((w - 1.0, h - 1.0), heat.device)
@@ -284,5 +284,5 @@ def loss(out: dict[str, Tensor], batch: dict[str, Any]) -> dict[str, Tensor]:
     }
 
 
-# What a CPU trains in seconds.
+# Sizes that a CPU trains in seconds.
 TINY = Sizes(backbone="tiny", dim=32, heads=2, layers=2, queries=24, propagated=8, memory=16, depths=4)

@@ -21,7 +21,7 @@ BOXES_2D = {"bboxes2d": 2, "centers2d": 2, "depths2d": 1, "labels2d": 1}
 BOXES_3D = {"translations": 2, "sizes": 2, "orientations": 1, "velocities": 2, "gt_labels_3d": 1}
 
 
-# What a batch has of them: of all cameras one tensor; of each camera a ragged one; what is no camera's.
+# Fields of a batch: one tensor for all cameras; one ragged tensor per camera; fields that do not belong to a camera.
 STACKED = {
     "image": "img",
     "lidar2img": "lidar2img",
@@ -34,7 +34,7 @@ KEPT = ("ego_pose", "ego_pose_inv", "timestamp", "prev_exists")
 
 
 def image_steps(of: Any, config: Config, on_gpu: bool = False, images: bool = True) -> list[Any]:
-    """Decode, flip, scale, shift, cut, pad, normalise; matrices, boxes and centres follow. images=False: these alone, for frames of a known size."""
+    """Decode, flip, scale, shift, cut, pad, normalise; matrices, boxes and centres follow. images=False: only these, for frames of a known size."""
     affine = of.AffineTransformer
     augment = [
         affine.NonUniformScaling(config.flip, [-1.0, 1.0]),
@@ -78,7 +78,7 @@ def annotation_steps(of: Any, config: Config) -> list[Any]:
         depths_field_name="depths2d",
         minimum_bbox_size=config.least_box,
     )
-    far = 1e6  # up and down there is no limit
+    far = 1e6  # no limit up and down
     hit2d = "(num_lidar_points2d >= 1 or num_radar_points2d >= 1)"
     hit = "(num_lidar_points >= 1 or num_radar_points >= 1)"
     return [
@@ -116,7 +116,7 @@ def steps(of: Any, config: Config, on_gpu: bool = False, images: bool = True) ->
 
 
 class FrameSizes(PipelineStepBase):
-    """Where images are left out: `image_hw` of each camera, which says how large NuScenes' frames are."""
+    """Adds `image_hw` of each camera, the size of NuScenes' frames, if images are left out."""
 
     def _process(self, data: SampleDataGroup) -> SampleDataGroup:
         data = self._check_and_adjust_data_format_input_to_output(data)
@@ -198,7 +198,7 @@ class Loader:
             yield from self._batches
 
     def state(self) -> bytes:
-        """Where it stands, behind the batch that was taken last."""
+        """Returns the position after the batch that was taken last."""
         return self.pipeline.checkpoint()
 
     @property
@@ -208,5 +208,5 @@ class Loader:
 
 
 def listed(batch: dict[str, Any]) -> dict[str, Any]:
-    """What is an array of the cameras, as a list."""
+    """Returns the batch with dicts of per-camera values converted to lists."""
     return {name: list(value.values()) if isinstance(value, dict) else value for name, value in batch.items()}

@@ -55,7 +55,7 @@ class Draws:
 
     @classmethod
     def make(cls, config: Config, key: Sequence[int]) -> Draws:
-        """A function of the key alone: of the seed and the sample's position, say."""
+        """Makes draws that depend only on the key, for example the seed and the sample's position."""
         rng = np.random.default_rng(key)
         most = np.array(config.translation)
         return cls(
@@ -217,7 +217,7 @@ class Loader:
             yield batch
 
     def state(self) -> str:
-        """Where it stands, behind the batch that was taken last."""
+        """Returns the position after the batch that was taken last."""
         return str(self.step)
 
 

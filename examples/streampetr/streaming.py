@@ -19,7 +19,7 @@ class StreamingSampler:
     """Lists of items, endless: those of this rank, from step `start` on.
 
     Slots belong to the batch of all ranks together, and a rank has the slots that lie side by side at its place. What a slot holds at a step is a
-    function of the seed alone, so that another number of ranks, or a restart, goes on in the middle of the same scenes. In each round the scenes
+    function of the seed only, so that another number of ranks, or a restart, continues in the middle of the same scenes. In each round the scenes
     are shuffled and dealt to the slots; slots whose scenes are shorter begin their next round sooner.
     """
 

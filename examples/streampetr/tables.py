@@ -16,7 +16,7 @@ import numpy as np
 
 CAMERAS = ("CAM_FRONT", "CAM_FRONT_RIGHT", "CAM_FRONT_LEFT", "CAM_BACK", "CAM_BACK_LEFT", "CAM_BACK_RIGHT")
 CLASSES = ("car", "truck", "construction_vehicle", "bus", "trailer", "barrier", "motorcycle", "bicycle", "pedestrian", "traffic_cone")
-# The first category that a name begins with; what none fits has no class, and is left out.
+# The first entry that a category's name begins with gives its class; categories that match no entry are left out.
 CATEGORIES = {
     "vehicle.car": "car",
     "vehicle.truck": "truck",
@@ -39,7 +39,7 @@ Row = dict[str, Any]
 
 @dataclass
 class Boxes2d:
-    """What one camera sees of the boxes."""
+    """Boxes that one camera sees."""
 
     boxes: np.ndarray  # (n, 4): x0, y0, x1, y1 in pixels of the file
     centers: np.ndarray  # (n, 2): the projected centre of the box in space
@@ -181,7 +181,7 @@ class Tables:
         return CLASSES.index(found) if found else -1
 
     def velocity(self, row: Row) -> np.ndarray:
-        """Metres a second in the global frame, from the annotations before and after; 0 where there are none near enough."""
+        """Metres a second in the global frame, from the annotations before and after; 0 if none is near enough."""
         first = self.annotations[row["prev"]] if row["prev"] else row
         last = self.annotations[row["next"]] if row["next"] else row
         seconds = 1e-6 * (self.samples[last["sample_token"]]["timestamp"] - self.samples[first["sample_token"]]["timestamp"])

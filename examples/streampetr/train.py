@@ -6,8 +6,8 @@
     python examples/streampetr/train.py /tmp/nuscenes --network tiny --queries 60 --size 128x352 --batch-size 2
     torchrun --nproc-per-node=8 examples/streampetr/train.py /data/nuscenes --version v1.0-trainval --batch-size 64 --checkpoint run.pt
 
-Each slot of the batch walks through one scene after the other; what the network remembers of a slot's scene is part of the checkpoint, so that a run goes
-on in the middle of its scenes, on any number of ranks that divides the batch. --loader torch takes the batches from a PyTorch DataLoader.
+Each slot of the batch reads one scene after the other. The checkpoint contains the network's memory of each slot's scene, so that a run can
+continue in the middle of its scenes, on any number of ranks that divides the batch. --loader torch takes the batches from a PyTorch DataLoader.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ SLOT = [field.name for field in fields(model.Memory)]
 
 @dataclass
 class Place:
-    """Where this process is."""
+    """Rank and device of this process."""
 
     rank: int
     world: int
@@ -62,7 +62,7 @@ def join(name: str) -> Place:
 
 
 def loader_of(args: argparse.Namespace, place: Place, state: str | None = None) -> Any:
-    """This rank's batches, endless; in the middle of scenes where there is a state."""
+    """Returns the endless Loader of this rank; with a state, it continues in the middle of scenes."""
     config = reference.Config(hw=args.size)
     common: dict[str, Any] = {"state": state, "rank": place.rank, "world": place.world}
     if args.loader == "torch":
@@ -71,7 +71,7 @@ def loader_of(args: argparse.Namespace, place: Place, state: str | None = None) 
 
 
 def onto(value: Any, device: torch.device) -> Any:
-    """A batch, on the device."""
+    """Moves a batch to the device."""
     if isinstance(value, dict):
         return {name: onto(inside, device) for name, inside in value.items()}
     if isinstance(value, list):
@@ -80,7 +80,7 @@ def onto(value: Any, device: torch.device) -> Any:
 
 
 def gathered(memory: model.Memory, world: int) -> dict[str, Tensor]:
-    """The memory of all ranks' slots, in the order of the slots."""
+    """Gathers the memory of all ranks' slots, in the order of the slots."""
     whole = {}
     for name in SLOT:
         mine = getattr(memory, name).contiguous()
@@ -92,7 +92,7 @@ def gathered(memory: model.Memory, world: int) -> dict[str, Tensor]:
 
 
 class Trainer:
-    """The loop, and what it works on."""
+    """The training loop, with its network, optimizer and data."""
 
     def __init__(self, args: argparse.Namespace, place: Place) -> None:
         self.args, self.place, self.step = args, place, 0
@@ -130,7 +130,7 @@ class Trainer:
         self.step, self.loaded = state["step"], state["loader"]
 
     def save(self, path: Path) -> None:
-        """Whole, or not at all. All ranks call it: each holds the memory of its own slots."""
+        """Writes the checkpoint atomically. All ranks call it: each holds the memory of its own slots."""
         memory = gathered(self.memory, self.place.world)
         if not self.place.leads:
             return
@@ -141,7 +141,7 @@ class Trainer:
         partial.replace(path)
 
     def learning_rate(self) -> float:
-        """Warm-up, then a cosine. A function of the step alone: nothing to be saved."""
+        """Warm-up, then a cosine. It depends only on the step, so a checkpoint need not save it."""
         total = self.args.epochs * self.length
         warm = min(500.0, total / 10)
         if self.step < warm:

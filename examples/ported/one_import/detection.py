@@ -32,7 +32,7 @@ class Boxes(Dataset):
 
 
 class GroupedBatchSampler(BatchSampler):
-    """Batches of samples of one group."""
+    """Makes batches whose samples belong to one group."""
 
     def __init__(self, sampler, groups, batch_size):
         self.sampler, self.groups, self.batch_size = sampler, groups, batch_size

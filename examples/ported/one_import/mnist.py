@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The first loop that everybody writes: digits in memory, a training loop and a test loop with sums over len(loader.dataset): mnist.py FOLDER"""
+"""The usual first program: digits in memory, a training loop, and a test loop with sums over len(loader.dataset): mnist.py FOLDER"""
 
 import sys
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Two targets of each image, in a nested dict, behind a Trainer class of one's own: multi_task.py FOLDER"""
+"""Two targets for each image, in a nested dict, and a custom Trainer class: multi_task.py FOLDER"""
 
 import sys
 from pathlib import Path

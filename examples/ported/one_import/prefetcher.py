@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""A wrapper that converts the next batch while the loop has the last one, over uint8 batches of a fast collate: prefetcher.py FOLDER"""
+"""A wrapper that converts the next batch while the loop uses the current one; a fast collate function makes uint8 batches: prefetcher.py FOLDER"""
 
 import sys
 

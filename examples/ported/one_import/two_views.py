@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""SimSiam's and MoCo's pairs of crops, by a transform that gives a list of two: two_views.py FOLDER"""
+"""SimSiam's and MoCo's pairs of crops, from a transform that returns a list of two: two_views.py FOLDER"""
 
 import random
 import sys
