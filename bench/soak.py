@@ -275,7 +275,7 @@ def soak(
 
 
 def serve(folder: Path, build: Path) -> Any:
-    """Starts an object store over a folder. Many of its requests fail, so that clients have to retry."""
+    """Starts an object store over a folder. Some of its requests fail, so that clients have to retry."""
     os.environ["STOKER_BUILD"] = str(build.resolve())
     sys.path.insert(0, str(ROOT / "test" / "python"))
     store = runpy.run_path(str(ROOT / "test" / "python" / "storage.py"))["Store"](

@@ -175,13 +175,13 @@ class Tables:
         return len(self.order)
 
     def label(self, row: Row) -> int:
-        """Its class, or -1."""
+        """Returns the class of an annotation, or -1."""
         name = self.category[row["instance_token"]]
         found = next((known for start, known in CATEGORIES.items() if name.startswith(start)), None)
         return CLASSES.index(found) if found else -1
 
     def velocity(self, row: Row) -> np.ndarray:
-        """Metres a second in the global frame, from the annotations before and after; 0 if none is near enough."""
+        """Returns the velocity in metres per second in the global frame, from the annotations before and after; 0 if none is near enough."""
         first = self.annotations[row["prev"]] if row["prev"] else row
         last = self.annotations[row["next"]] if row["next"] else row
         seconds = 1e-6 * (self.samples[last["sample_token"]]["timestamp"] - self.samples[first["sample_token"]]["timestamp"])

@@ -30,8 +30,8 @@ JOBS = int(os.environ.get("JOBS") or os.cpu_count() or 1)
 # Licences that a wheel may contain. The GPL is excluded in any form.
 LICENCES = {"Apache-2.0", "Apache-2.0 WITH LLVM-exception", "BSD-2-Clause", "BSD-3-Clause", "IJG", "MIT", "Zlib", "curl", "libpng-2.0"}
 COMMANDS = "cmake make meson nasm ninja patchelf perl pkg-config readelf sed strip tar".split()
-# Compute capabilities. The last one is also built as PTX, for later GPUs. Ada (89) runs the code for 86, since its own would be equal to the byte. Machines of Arm
-# have Orin's (87), which no other GPU of its generation may run: so there are those of cards for servers too, and Grace's and Spark's.
+# Compute capabilities. The last one is also built as PTX, for later GPUs. Ada (89) runs the code for 86, since its own would be equal to the byte. The wheel
+# for Arm also has code for Orin (87), which other GPUs of its generation cannot run, and code for server cards, Grace and Spark.
 GPUS = {"x86_64": "75,80,86,90,120,100", "aarch64": "75,80,86,87,90,120,100"}
 
 

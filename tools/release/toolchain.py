@@ -34,7 +34,7 @@ def script(words: str, machine: str, folder: Path) -> str:
     if words == "cc":
         target = f"{machine}-linux-gnu"
         lines += [f"target={target}.{GLIBC}", 'case " $* " in']
-        # For meson: Zig cannot print its predefined macros for a target with a glibc version, and meson does not know the name of Zig's linker (LLD).
+        # For meson: Zig cannot print its predefined macros for a target with a glibc version, and Zig's linker does not report itself as LLD.
         lines += [f'*" -dM "*) target={target} ;;', '" -Wl,--version "*) echo "LLD (compatible with GNU linkers)"; exit ;;']
         # Zig passes -O2 to clang for -O3.
         lines += ['*" -O3 "*" -c "* | *" -c "*" -O3 "*) set -- "$@" -Xclang -O3 ;;', "esac"]
