@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The stacks' distance is no power of two, or their tops would fight for the same lines of the cache. */
+/* The distance between stacks is not a power of two, so that their tops do not compete for the same cache lines. */
 enum { MOST_THREADS = 1024, WARP = 32, STACK = 128 << 10, STRIDE = STACK + 576, JUNK = 0xa5, COPIES = 64 };
 
 struct emulated emulated;
@@ -17,12 +17,12 @@ struct emulated emulated;
 struct warp {
 	uint32_t ready, waiting, at_block;
 	const char *what;
-	unsigned turn; /* which of the two sets of values is being given: the other may still be read */
+	unsigned turn; /* which of the two sets of values the lanes are writing; the other may still be read */
 	uint32_t votes[2];
 	uint64_t values[2][WARP];
 };
 
-/* A thread's copies under way, oldest first from `first` on, round and round. */
+/* A thread's pending copies: a ring buffer whose oldest entry has the index `first`. */
 struct copies {
 	struct {
 		void *to;
@@ -64,7 +64,7 @@ void emulated_refuse(const char *why)
 
 /* ---- memory ---- */
 
-/* The linker's, around all variables that are __shared__ (cuda_cpp.h). */
+/* The linker defines these at the ends of the section that holds all __shared__ variables (cuda_cpp.h). */
 extern const char __start_stk_shared[] __attribute__((visibility("hidden"))), __stop_stk_shared[] __attribute__((visibility("hidden")));
 
 static bool is_shared(const void *address)
@@ -111,7 +111,7 @@ static void open_warp(struct warp *w)
 	w->what = NULL;
 }
 
-/* The lane of the current thread waits; returns the index of the values that were given meanwhile. */
+/* Makes the current thread's lane wait for its warp. Returns the index of the set of values that the lanes gave in the meantime. */
 static unsigned wait_for_warp(const char *what)
 {
 	struct warp *w = &run.warps[run.current / WARP];
@@ -209,7 +209,7 @@ static void run_thread(void)
 	open_block();
 }
 
-/* A fiber runs threads to their ends, one after the other: the last to become free, still warm, takes the next. */
+/* A fiber runs one thread after another to its end. The fiber that became free last takes the next thread, because its stack is still in the cache. */
 static void fiber_main(void)
 {
 	fiber_entered(&run.scheduler);
@@ -246,7 +246,7 @@ static void begin_block(void)
 	run.returned = run.at_block = 0;
 }
 
-/* Until all lanes of the warp wait for others, or have returned. False: they all did at once. */
+/* Runs the warp's lanes until all of them wait for other warps or have returned. Returns false if the whole warp has returned. */
 static bool run_warp(unsigned w, bool backwards)
 {
 	bool moved = false;
@@ -261,7 +261,7 @@ static bool run_warp(unsigned w, bool backwards)
 	return moved;
 }
 
-/* Threads come first to last or, backwards, last to first: a missing barrier shows in one of them. */
+/* Runs the threads from first to last or, with `backwards`, from last to first: a missing barrier shows in one of the two orders. */
 static void run_block(bool backwards)
 {
 	unsigned warps = (run.threads + WARP - 1) / WARP;
@@ -298,7 +298,7 @@ const char *emulated_launch(
 	run.packed = packed;
 	run.shared = shared;
 	run.error = NULL;
-	/* Allocated anew, so that AddressSanitizer sees what lies beyond its end. */
+	/* Allocates new memory for each launch, so that AddressSanitizer detects accesses past its end. */
 	if (posix_memalign(&emulated.shared, 256, shared ? shared : 1))
 		return "no memory for a launch";
 	emulated.block_dim = block;
@@ -311,7 +311,7 @@ const char *emulated_launch(
 	}
 	run.launches++;
 	free(emulated.shared);
-	if (run.error) { /* fibers were left in the middle */
+	if (run.error) { /* an error leaves fibers unfinished */
 		free(run.stacks);
 		run.stacks = NULL;
 	}

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Runs kernels on the host: the blocks of a grid one after the other, the threads of a block as fibers of the calling thread, which let each other run
- * where they wait for each other. So a block's shared memory may be static variables, and a run is the same every time. Every other block's threads come
- * last to first, which shows where a barrier is missing.
+ * Runs kernels on the host. The blocks of a grid run one after the other; the threads of a block are fibers of the calling thread, and each yields to the
+ * others where it has to wait for them. Therefore a block's shared memory may be static variables, and every run is the same. Every other block runs its
+ * threads from last to first, which exposes missing barriers.
  *
- * What a GPU leaves undefined is an error here where it is cheap to see: threads of a warp that wait at different places, a barrier that some never
- * reach. One launch at a time in the process: the caller locks. */
+ * Some behavior that a GPU leaves undefined is an error here, if it is cheap to detect: threads of a warp that wait at different instructions, a barrier that
+ * some threads never reach. Only one launch may run in the process at a time; the caller locks. */
 #ifndef STK_TEST_CUDA_BLOCK_H
 #define STK_TEST_CUDA_BLOCK_H
 
@@ -19,14 +19,14 @@ struct emulated_dim {
 	unsigned x, y, z;
 };
 
-/* What a kernel sees of itself. */
+/* The built-in variables that a kernel reads. */
 struct emulated {
 	struct emulated_dim thread, block, block_dim, grid_dim;
 	void *shared; /* dynamic shared memory */
 };
 extern struct emulated emulated;
 
-/* A kernel as kernels.py makes it from a .cu file. Arguments travel packed, in a struct of the kernel's own. */
+/* A kernel that kernels.py generates from a .cu file. A launch stores its arguments in a struct that is generated for this kernel. */
 struct emulated_kernel {
 	const char *module, *name;
 	size_t arguments; /* bytes of them, packed */
@@ -34,7 +34,7 @@ struct emulated_kernel {
 	void (*run)(const void *packed);
 };
 
-/* Returns NULL, or what went wrong, a static text. */
+/* Runs the kernel. Returns NULL, or a static text that describes the error. */
 const char *emulated_launch(
 	const struct emulated_kernel *kernel, const void *packed, struct emulated_dim grid, struct emulated_dim block, size_t shared);
 
@@ -43,23 +43,23 @@ const char *emulated_launch(
 /* Waits for all threads of the block that have not returned. */
 void emulated_sync_block(void);
 
-/* Waits for all lanes of the warp that have not returned; `what` says at which instruction, and must be the same for all. Each gives a value.
- * Returns those of the 32 lanes (0: it has returned), good until the lane's next call. */
+/* Gives the value `mine` to the warp and waits for all its lanes that have not returned. `what` names the instruction and must be the same for all lanes.
+ * Returns the values of the 32 lanes, 0 for a lane that has returned; they are valid until this lane's next call. */
 const uint64_t *emulated_exchange(const char *what, uint64_t mine);
 
-/* The same for a bit a lane. */
+/* Does the same with one bit of each lane. */
 unsigned emulated_vote(const char *what, int set);
 
-/* Asynchronous copies to shared memory (kernel/common/cuda.cuh). Those of odd blocks are done as late, those of even ones as early as they may be. */
+/* Asynchronous copies to shared memory (kernel/common/cuda.cuh). Odd blocks copy as late as is allowed, even blocks as early. */
 void emulated_copy(void *to, const void *from, unsigned size);
 void emulated_copy_commit(void);
 void emulated_copy_wait(unsigned groups);
 
-/* The launch fails if the address is not one of global memory, as a GPU answers with an invalid address space: it is shared memory, or a variable or
- * parameter of the thread. `what` is the instruction. */
+/* Makes the launch fail if the address is in shared memory, or belongs to a variable or parameter of the thread. A GPU reports an invalid address space in
+ * this case. `what` names the instruction. */
 void emulated_global(const char *what, const void *address);
 
-/* The launch fails for what a kernel does that is wrong, or that the emulation has not. */
+/* Makes the launch fail because the kernel did something that is wrong, or that the emulation does not support. */
 void emulated_refuse(const char *why);
 
 #ifdef __cplusplus

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Captures of CUDA graphs, as far as they concern others: what a thread may not call meanwhile (CUDA Driver API, cuThreadExchangeStreamCaptureMode).
- * Nothing is captured: what is submitted to the stream is dropped. */
+ * Captures of CUDA graphs, as far as they affect other threads: the calls that a thread must not make during a capture (CUDA Driver API,
+ * cuThreadExchangeStreamCaptureMode). No graph is recorded: operations that are submitted to the stream are dropped. */
 #include "emulated.h"
 
 #include <string.h>
@@ -10,7 +10,7 @@ enum { GLOBAL, THREAD_LOCAL, RELAXED, CAPTURES = 4 };
 static struct capture {
 	bool active, broken;
 	int mode;
-	pthread_t thread; /* that began it */
+	pthread_t thread; /* the thread that began the capture */
 	void *stream;
 } captures[CAPTURES];
 static _Thread_local int mode_of_thread = GLOBAL;
@@ -28,7 +28,7 @@ bool emulated_captures(const void *stream)
 	return find_capture(stream) != NULL;
 }
 
-/* Calls that might wait for the device, or give memory to others that the graph goes on using. */
+/* Calls that might wait for the device, or free memory that the graph still uses. */
 static bool is_unsafe(const char *function)
 {
 	static const char *const unsafe[] = {"cuMemAlloc_v2", "cuMemFree_v2", "cuMemHostAlloc", "cuMemFreeHost", "cuEventQuery",

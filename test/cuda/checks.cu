@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Kernels that try the emulation itself; test_emulated_driver.c runs them. */
+ * Kernels that test the emulation itself; test_emulated_driver.c runs them. */
 #include "kernel/common/cuda.cuh"
 
 #include <stdint.h>
 
 #define FULL 0xffffffffu
 
-/* One warp, of which the lanes from `lanes` on return at once. out[9][32]. */
+/* Runs one warp whose lanes from `lanes` on return at once. `out` has shape [9][32]. */
 extern "C" __global__ void checks_warp(uint32_t *out, uint32_t lanes)
 {
 	uint32_t lane = threadIdx.x, value = 1000 + 7 * lane;
@@ -20,13 +20,13 @@ extern "C" __global__ void checks_warp(uint32_t *out, uint32_t lanes)
 	out[160 + lane] = __shfl_down_sync(FULL, value, 1);
 	out[192 + lane] = __shfl_xor_sync(FULL, value, 1);
 	out[224 + lane] = stk__warp_min(value);
-	/* Back and forth, so that a set of values is still read while the next is given. */
+	/* Alternates the direction, so that some lanes still read one set of values while others give the next. */
 	for (uint32_t i = 0; i < 50; i++)
 		value = __shfl_sync(FULL, value, (lane + 1) % lanes) + (__ballot_sync(FULL, lane == i % lanes) >> lane & 1);
 	out[256 + lane] = value;
 }
 
-/* Each thread adds what the one before it in the block had, `rounds` times. */
+/* Each thread adds the value of the thread before it in the block, `rounds` times. */
 extern "C" __global__ void checks_block(uint32_t *out, uint32_t rounds)
 {
 	STK_SHARED_ARRAY(uint32_t, line);
@@ -41,13 +41,13 @@ extern "C" __global__ void checks_block(uint32_t *out, uint32_t rounds)
 	out[blockIdx.x * n + t] = line[t] + blockIdx.x;
 }
 
-/* Lanes wait at different instructions. */
+/* Makes lanes wait at different instructions. */
 extern "C" __global__ void checks_apart(uint32_t *out)
 {
 	*out = threadIdx.x % 2 ? __ballot_sync(FULL, 1) : __any_sync(FULL, 1);
 }
 
-/* A lane waits for its warp, which waits for the lane's block. */
+/* Makes a lane wait for its warp while the rest of the warp waits for the lane's block: a deadlock. */
 extern "C" __global__ void checks_stuck(void)
 {
 	if (threadIdx.x == 0)
@@ -56,7 +56,7 @@ extern "C" __global__ void checks_stuck(void)
 		__syncthreads();
 }
 
-/* Reads a copy that it waits for, or does not wait for. */
+/* Reads the target of a copy, after waiting for the copy if `patient` is set. */
 extern "C" __global__ void checks_copy(const uint32_t *from, uint32_t *out, int patient)
 {
 	STK_SHARED_ARRAY(uint32_t, words);
@@ -70,7 +70,7 @@ extern "C" __global__ void checks_copy(const uint32_t *from, uint32_t *out, int 
 	out[at] = mine[3];
 }
 
-/* Reads global memory (0), shared memory, static (1) and dynamic (2), or a variable of the thread (3) by an instruction for global memory. */
+/* Reads with an instruction for global memory from: global memory (0), static (1) or dynamic (2) shared memory, or a variable of the thread (3). */
 extern "C" __global__ void checks_global(uint32_t *out, int where)
 {
 	__shared__ uint32_t fixed;

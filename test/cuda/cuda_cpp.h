@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * CUDA C++ for a host compiler: included before a .cu file (kernels.py), it gives the language's words, types and functions that our kernels use, and
- * stands in for kernel/common/cuda.cuh. What is missing here does not compile: add it. */
+ * CUDA C++ for a host compiler. kernels.py includes this before a .cu file: it defines the keywords, types and functions that our kernels use, and replaces
+ * kernel/common/cuda.cuh. A kernel that uses anything else does not compile; add it here. */
 #ifndef STK_TEST_CUDA_CPP_H
 #define STK_TEST_CUDA_CPP_H
 
@@ -38,7 +38,7 @@
 
 #define STK_SHARED_ARRAY(type, name) type *name = (type *)emulated.shared
 
-/* ---- types: as aligned as CUDA's, so that UndefinedBehaviorSanitizer sees where a pointer is not ---- */
+/* ---- types: with CUDA's alignment, so that UndefinedBehaviorSanitizer detects misaligned pointers ---- */
 
 #define STK_VECTORS(type, name, size)                                                                                                      \
 	struct __align__(2 * size) name##2                                                                                                 \
@@ -171,7 +171,7 @@ static inline double __fma_rn(double x, double y, double z)
 {
 	return fma(x, y, z);
 }
-/* Rounded down. The product is exact in a double; so must be the sum. */
+/* Returns x * y + z rounded down. A double holds the product exactly; it must also hold the sum exactly. */
 static inline float __fmaf_rd(float x, float y, float z)
 {
 	double exact = (double)x * (double)y + (double)z;
@@ -179,7 +179,7 @@ static inline float __fmaf_rd(float x, float y, float z)
 	return (double)near > exact ? nextafterf(near, -INFINITY) : near;
 }
 
-/* The upper half of high:low << shift, and the lower of high:low >> shift. */
+/* Return the upper half of high:low << shift, and the lower half of high:low >> shift. */
 static inline unsigned __funnelshift_l(unsigned low, unsigned high, unsigned shift)
 {
 	return (unsigned)(((uint64_t)high << 32 | low) << (shift & 31) >> 32);
@@ -189,7 +189,7 @@ static inline unsigned __funnelshift_r(unsigned low, unsigned high, unsigned shi
 	return (unsigned)(((uint64_t)high << 32 | low) >> (shift & 31));
 }
 
-/* Byte i of the result is byte (select >> 4 i & 7) of y:x; the sign mode (8) is not made. */
+/* Byte i of the result is byte (select >> 4 i & 7) of y:x. The sign mode (8) is not implemented. */
 static inline unsigned __byte_perm(unsigned x, unsigned y, unsigned select)
 {
 	uint64_t both = (uint64_t)y << 32 | x;
@@ -199,7 +199,7 @@ static inline unsigned __byte_perm(unsigned x, unsigned y, unsigned select)
 	return result;
 }
 
-/* The sum of the bytes' products, and z. */
+/* Returns the sum of the products of the bytes, plus z. */
 static inline unsigned __dp4a(unsigned x, unsigned y, unsigned z)
 {
 	for (int i = 0; i < 32; i += 8)
@@ -207,7 +207,7 @@ static inline unsigned __dp4a(unsigned x, unsigned y, unsigned z)
 	return z;
 }
 
-/* ff where bytes are equal, else 00. */
+/* Each byte of the result is ff if the two bytes are equal, else 00. */
 static inline unsigned __vcmpeq4(unsigned x, unsigned y)
 {
 	unsigned result = 0;
@@ -246,7 +246,7 @@ static inline uint32_t stk__max_shorts(uint32_t a, uint32_t b)
 	return max(a >> 16, b >> 16) << 16 | max(a & 0xffff, b & 0xffff);
 }
 
-/* float16, rounded to nearest even, with a double that holds every step exactly. */
+/* Converts to float16 and rounds to nearest even, in a double that represents every step exactly. */
 static inline uint16_t stk__half_bits(float x)
 {
 	uint32_t sign = __float_as_uint(x) >> 16 & 0x8000;
@@ -258,7 +258,7 @@ static inline uint16_t stk__half_bits(float x)
 	return (uint16_t)(sign | (((uint32_t)(exponent + 14) << 10) + steps));
 }
 
-/* bfloat16, likewise. */
+/* Converts to bfloat16 in the same way. */
 static inline uint16_t stk__bfloat_bits(float x)
 {
 	uint32_t sign = __float_as_uint(x) >> 16 & 0x8000, size = __float_as_uint(x) & 0x7fffffff;
@@ -268,7 +268,7 @@ static inline uint16_t stk__bfloat_bits(float x)
 
 /* ---- memory ---- */
 
-/* What these compile to reaches global memory alone, also where the pointer came from elsewhere. */
+/* These compile to instructions that only reach global memory, even if the pointer points elsewhere. */
 template <typename T> static inline T __ldg(const T *p)
 {
 	emulated_global("__ldg", p);
@@ -288,7 +288,7 @@ static inline void __threadfence()
 {
 }
 
-/* Fibers do not interrupt each other. */
+/* Needs no atomic instructions, because fibers do not interrupt each other. */
 template <typename T> static inline T stk__replace(T *p, T v)
 {
 	T old = *p;
@@ -342,7 +342,7 @@ static inline uint32_t stk__keep(uint32_t x)
 {
 	return x;
 }
-static inline uint32_t stk__shared_number(const void *p) /* of dynamic shared memory */
+static inline uint32_t stk__shared_number(const void *p) /* returns an offset in dynamic shared memory */
 {
 	return (uint32_t)((const char *)p - (const char *)emulated.shared);
 }
@@ -362,7 +362,7 @@ static inline void __syncthreads()
 	emulated_sync_block();
 }
 
-/* Our kernels name the whole warp. */
+/* Expects the mask of the whole warp, which is all that our kernels use. */
 static inline unsigned stk__vote(const char *what, unsigned mask, int set)
 {
 	if (mask != ~0u)
@@ -386,7 +386,7 @@ static inline int __all_sync(unsigned mask, int set)
 	return stk__vote("__all_sync", mask, !set) == 0;
 }
 
-/* The value of lane `from`; of the lane's own where that is outside the warp. */
+/* Returns the value of lane `from`, or the lane's own value if `from` is outside the warp. */
 template <typename T> static inline T stk__shuffle(const char *what, unsigned mask, T v, int from)
 {
 	static_assert(sizeof(T) <= 8, "at most 8 bytes");
@@ -435,7 +435,7 @@ static inline unsigned stk__warp_sum(unsigned v)
 	return v;
 }
 
-/* ---- what kernels.py makes a table of ---- */
+/* ---- kernels.py makes a table of these ---- */
 
 template <auto kernel> struct stk__kernel;
 template <typename... Arguments, void (*kernel)(Arguments...)> struct stk__kernel<kernel> {

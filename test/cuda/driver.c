@@ -11,7 +11,7 @@ struct driver driver = {.lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_CO
 
 enum { SHARED = 227 << 10, SHARED_UNASKED = 48 << 10, PROCESSORS = 132, VERSION = 13000, DEPTH = 16, MOST_THREADS = 1024 };
 
-/* A context is its device's number in this array. */
+/* A context handle is the address of its device's entry in this array. */
 static char contexts[DEVICES];
 static _Thread_local struct {
 	int device[DEPTH], depth;
@@ -19,11 +19,11 @@ static _Thread_local struct {
 
 struct function {
 	const struct emulated_kernel *kernel;
-	int shared; /* dynamic memory that launches may have */
+	int shared; /* dynamic shared memory that launches may use, in bytes */
 };
 
 struct module {
-	const char *name; /* "": any, since the image is one of nvcc's and does not tell */
+	const char *name; /* "": any kernel, because nvcc's images do not contain the name */
 	int device;
 	struct function *functions;
 	size_t count;
@@ -31,7 +31,7 @@ struct module {
 
 extern const struct emulated_kernel *const __start_stk_kernels[], *const __stop_stk_kernels[];
 
-/* What is missing does not link. */
+/* Taking the address makes the linker report a function that is missing. */
 #define STK_HAVE(name, params) (void *)(uintptr_t)name,
 __attribute__((used)) static void *const functions[] = {STK_CUDA_FUNCTIONS(STK_HAVE)};
 #undef STK_HAVE
@@ -46,7 +46,7 @@ void emulated_unlock(void)
 	pthread_mutex_unlock(&driver.lock);
 }
 
-/* cuMemAlloc_v2 is cuMemAlloc. */
+/* Compares names without the suffix: cuMemAlloc_v2 matches cuMemAlloc. */
 static bool is_named(const char *function, const char *name)
 {
 	size_t n = strlen(name);
@@ -72,7 +72,7 @@ static int context_of_thread(int *device)
 int emulated_enter(const char *function, bool needs_context, int *device)
 {
 	int result = CUDA_OK;
-	if (driver.pid != getpid()) /* in a forked child, someone may hold the lock for ever */
+	if (driver.pid != getpid()) /* in a forked child, another thread of the parent may hold the lock for ever */
 		return CUDA_NOT_INITIALIZED;
 	emulated_lock();
 	if (needs_context)
@@ -242,7 +242,7 @@ int cuDevicePrimaryCtxRetain(void **context, int device)
 	return result;
 }
 
-/* Everything of a device was made by us, who should have unmade it. */
+/* Reports every object that is left on a device. The code under test created all of them and should have destroyed them. */
 static void report_what_is_left(int device)
 {
 	size_t bytes = emulated_memory_left(device);
@@ -302,7 +302,8 @@ int cuCtxGetStreamPriorityRange(int *least, int *greatest)
 
 /* ---- modules and launches ---- */
 
-/* "emulated CUDA module NAME\n", as src/gpu/images makes it, or the start of machine code or PTX, which stands for all kernels. */
+/* Returns the name in an image "emulated CUDA module NAME
+ * ", as src/gpu/images makes it. The start of machine code or PTX stands for all kernels. */
 static char *name_of_image(const void *image)
 {
 	static const char mark[] = "emulated CUDA module ";

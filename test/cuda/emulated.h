@@ -1,37 +1,38 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * An emulated CUDA driver: libcuda.so.1 for tests, where two GPUs are this machine's memory and our kernels run as fibers of a host thread (block.h).
- * It has the functions that src/gpu takes, and nothing else.
+ * An emulated CUDA driver: a libcuda.so.1 for tests, in which two GPUs use this machine's memory and our kernels run as fibers of a host thread (block.h). It
+ * only has the functions that src/gpu uses.
  *
  * Usage:
  *     LD_LIBRARY_PATH=BUILD/test/cuda PROGRAM
- * with a BUILD of -Dcuda=emulated, which needs no nvcc, or of one with real kernels: an image's name, or only its presence, is all that is read.
+ * where BUILD was configured with -Dcuda=emulated, which does not need nvcc, or with real kernels: the driver only reads an image's name, or checks that there
+ * is an image.
  *
- * STOKER_EMULATED_CUDA is a list of words, read by each cuInit:
- *     async               every stream has a thread of its own, which starts each operation after a random delay: what lacks an order shows. Without it
- *                         an operation is done when the call that asks for it returns.
- *     seed=N              of the delays
- *     delay=N             microseconds that they are at most; 200 unless told
- *     memory=N[K|M|G]     of a device; 8G unless told
- *     fail=FUNCTION:N     the Nth call of a function fails, without its suffix: fail=cuMemAlloc:3. Allocations: out of memory; the rest: unknown error
- *     lost=N              behind N operations on streams, everything fails with CUDA_ERROR_LAUNCH_FAILED
- *     open                device memory and the host's are one: each may touch the other's at any time
- *     idle                kernels and copies to the device do nothing, and copies from it give zeros: for measuring the host's part
- *     strict              what is left on a device when its context goes away is an abort, not only a message
- *     adjacent            allocations of whole 512 bytes lie behind each other without a gap, and pinned ones of whole pages, as they often do on a GPU:
- *                         what takes neighbours for one allocation shows, and what runs over an allocation's end does not
+ * STOKER_EMULATED_CUDA is a list of words, which each cuInit reads:
+ *     async               every stream has its own thread, which starts each operation after a random delay, so that a missing order shows. Without
+ *                         this word an operation is complete when the call that submits it returns.
+ *     seed=N              seed of the delays
+ *     delay=N             the longest delay in microseconds; default 200
+ *     memory=N[K|M|G]     memory of each device; default 8G
+ *     fail=FUNCTION:N     the Nth call of a function fails; its name has no suffix: fail=cuMemAlloc:3. Allocations fail for lack of memory, other
+ *                         functions with an unknown error.
+ *     lost=N              after N operations on streams, every call fails with CUDA_ERROR_LAUNCH_FAILED
+ *     open                the host may access device memory, and kernels host memory, at any time
+ *     idle                kernels and copies to the device do nothing, and copies from it give zeros: for measurements of the host's part
+ *     strict              objects that are left on a device when its context is destroyed abort the program, instead of only printing a message
+ *     adjacent            allocations that are multiples of 512 bytes follow each other without a gap, and so do pinned ones of whole pages, as they
+ *                         often do on a GPU. This exposes code that mistakes neighbors for one allocation, but hides overruns of an allocation.
  *
- * Like a GPU's:
- *   - device memory is out of the host's reach: touching it outside of kernels and copies is a segmentation fault. So is running over an
- *     allocation's end by more than a few bytes, and by one byte under AddressSanitizer. Addresses are never used twice. It begins as junk.
- *   - what is copied from pageable host memory is read at once, and copying into it waits; pinned memory is read and written when the stream
- *     comes to it.
- *   - a copy that begins in an allocation, of the device or pinned, and leaves it fails, whatever lies behind.
+ * Like a GPU's driver:
+ *   - The host cannot reach device memory: an access outside of kernels and copies is a segmentation fault. So is an overrun of an allocation by more
+ *     than a few bytes, or by one byte under AddressSanitizer. Addresses are never reused. New memory contains junk.
+ *   - A copy from pageable host memory reads it at once, and a copy to it waits. Pinned memory is read and written when the stream reaches the copy.
+ *   - A copy fails if it begins in an allocation of the device or in pinned memory and runs past its end, whatever follows there.
  *   - cuMemFree and cuMemFreeHost wait for the device.
- *   - while a thread captures a graph, other threads' allocations, frees and waits fail and spoil it, by its mode and theirs.
- *   - a thread without a context, memory and handles of nobody's, and a second thing of a process that was forked are errors.
- * Unlike: streams share one processor, the default stream orders nothing but itself, cuStreamDestroy waits, kernels may read host memory
- * (with STOKER_POISON the library asks for the addresses of its work: cuPointerGetAttribute). */
+ *   - While a thread captures a graph, allocations, frees and waits of other threads fail and invalidate the capture, depending on both threads' modes.
+ *   - A thread without a context, unknown memory or handles, and a second call from a forked process are errors.
+ * Unlike a GPU's driver: streams share one processor, the default stream does not synchronize with others, cuStreamDestroy waits, and kernels may read host
+ * memory (with STOKER_POISON the library checks its kernels' addresses: cuPointerGetAttribute). */
 #ifndef STK_TEST_CUDA_EMULATED_H
 #define STK_TEST_CUDA_EMULATED_H
 
@@ -43,12 +44,12 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-/* The driver's functions, with the very parameters that src/gpu calls them with. */
+/* The driver's functions, with the same parameters as in the calls of src/gpu. */
 #define STK_EXPORT(name, params) __attribute__((visibility("default"))) int name params;
 STK_CUDA_FUNCTIONS(STK_EXPORT)
 #undef STK_EXPORT
 
-/* And for tests, by dlsym: captures of graphs (capture.c). */
+/* Tests find these functions with dlsym: captures of graphs (capture.c). */
 __attribute__((visibility("default"))) int cuStreamBeginCapture_v2(void *stream, int mode);
 __attribute__((visibility("default"))) int cuStreamEndCapture(void *stream, void **graph);
 
@@ -82,14 +83,14 @@ struct device {
 	int objects; /* streams, events and modules alive */
 };
 
-/* The one global of a driver. */
+/* The only global state of the driver. */
 struct driver {
-	pthread_mutex_t lock;   /* of all that follows */
-	pthread_cond_t changed; /* a stream moved on */
+	pthread_mutex_t lock;   /* protects all members that follow */
+	pthread_cond_t changed; /* signaled when a stream makes progress */
 	_Atomic pid_t pid;      /* 0: cuInit was not called */
 	struct options options;
-	long calls, operations; /* of the function that is to fail; on streams */
-	int sticky;             /* error that everything returns from now on */
+	long calls, operations; /* calls of the function that is to fail; operations on streams */
+	int sticky;             /* the error that every call returns from now on */
 	struct device devices[DEVICES];
 };
 extern struct driver driver;
@@ -97,38 +98,39 @@ extern struct driver driver;
 void emulated_lock(void);
 void emulated_unlock(void);
 
-/* Calls so far, since cuInit, of the function that `fail` names; fail=cuMemAlloc:0 only counts. For tests, by dlsym. */
+/* Returns the number of calls since cuInit of the function that `fail` names; fail=cuMemAlloc:0 only counts. Tests find this with dlsym. */
 __attribute__((visibility("default"))) long emulated_calls(void);
 
-/* What each function begins with: whether the driver is there, and this call is not one that is to fail. needs_context: no device was lost, and *device is
- * the one whose context is the thread's. Takes the lock where it returns CUDA_OK. */
+/* Every driver function calls this first: checks that the driver is initialized and that this call is not chosen to fail. With needs_context, also checks
+ * that no device was lost, and sets *device to the device of the thread's context. Takes the lock if it returns CUDA_OK. */
 int emulated_enter(const char *function, bool needs_context, int *device);
-/* The same for what frees: neither a lost device nor a failure keeps it from freeing. Returns what to return in the end. */
+/* Does the same for functions that free: they free even if the device is lost or the call is chosen to fail. Returns the result that the caller must return
+ * in the end. */
 int emulated_enter_to_free(const char *function, int *device);
 
-/* ---- capture.c, under the lock ---- */
+/* ---- capture.c; call with the lock held ---- */
 
-/* CUDA_OK, or what a call that is unsafe returns while somebody captures a graph, which it spoils. */
+/* Checks a call that is not allowed during a capture. Returns CUDA_OK, or invalidates the running capture and returns the error. */
 int emulated_check_capture(const char *function);
 /* Whether the stream is being captured. */
 bool emulated_captures(const void *stream);
 
-/* The device's error, for good. Under the lock. */
+/* Makes every later call fail with this error. Call with the lock held. */
 void emulated_lose(int error, const char *why);
 
-/* ---- memory.c, under the lock but for the last two ---- */
+/* ---- memory.c; call all but the last two with the lock held ---- */
 
 /* Whether [at, at + size) lies in one allocation of a device. */
 bool emulated_on_device(uint64_t at, size_t size);
 /* Whether it lies in one allocation of pinned host memory. */
 bool emulated_is_pinned(const void *at, size_t size);
-/* Says what is left on a device. */
+/* Prints the allocations that are left on a device. */
 size_t emulated_memory_left(int device);
-/* Around what the device does: its memory is within reach meanwhile. */
+/* Call these before and after the device's work: its memory is accessible in between. */
 void emulated_open_memory(void);
 void emulated_close_memory(void);
 
-/* ---- stream.c, under the lock ---- */
+/* ---- stream.c; call with the lock held ---- */
 
 enum operation_kind { OPERATION_COPY, OPERATION_FILL, OPERATION_KERNEL, OPERATION_RECORD, OPERATION_WAIT };
 struct emulated_event;
@@ -136,23 +138,23 @@ struct operation {
 	struct operation *next;
 	enum operation_kind kind;
 	void *to;
-	const void *from; /* of a copy: where the data is, perhaps in `packed`; of a kernel: its arguments, there too */
-	size_t size;      /* of a kernel: its shared memory */
+	const void *from; /* of a copy: the source, which may be in `packed`; of a kernel: its arguments, also in `packed` */
+	size_t size;      /* bytes; of a kernel: its dynamic shared memory */
 	int value;
 	const struct emulated_kernel *kernel;
 	struct emulated_dim grid, block;
 	struct emulated_event *event;
-	uint64_t number; /* the recording of it that is meant */
+	uint64_t number; /* which recording of the event is meant */
 	_Alignas(16) unsigned char packed[];
 };
 
-/* Makes an operation with room for so many bytes, to be filled and given to emulated_submit. NULL: no memory. */
+/* Allocates an operation with `packed` bytes of room, for the caller to fill and pass to emulated_submit. Returns NULL if memory runs out. */
 struct operation *emulated_operation(enum operation_kind kind, size_t packed);
-/* Takes the operation. */
+/* Submits the operation and takes ownership of it. */
 int emulated_submit(int device, void *stream, struct operation *op);
 /* Waits for all streams of the device. */
 void emulated_wait_for_device(int device);
-/* Waits for one stream. CUDA_INVALID_HANDLE: there is none. */
+/* Waits for one stream. Returns CUDA_INVALID_HANDLE if the stream does not exist. */
 int emulated_wait_for_stream(int device, void *stream);
 
 #endif

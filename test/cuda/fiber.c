@@ -16,7 +16,7 @@
 #endif
 
 #if defined(__x86_64__)
-/* Saves what a call preserves, and takes the other stack's. */
+/* Saves the registers that a call preserves, and loads those of the other stack. */
 void emulated_switch(void **from, void *to);
 __asm__(".text\n"
 	".type emulated_switch, @function\n"
@@ -42,7 +42,7 @@ enum { SAVED = 6 };
 
 void fiber_start(struct fiber *f, void (*entry)(void))
 {
-	/* On entry the stack is 8 bytes off a multiple of 16, as behind a call. */
+	/* On entry the stack pointer is 8 bytes off a multiple of 16, as after a call instruction. */
 	uintptr_t *top = (uintptr_t *)(((uintptr_t)f->stack + f->size) & ~(uintptr_t)15);
 	*--top = 0;
 	*--top = (uintptr_t)entry;
@@ -85,7 +85,7 @@ void fiber_switch(struct fiber *from, struct fiber *to)
 {
 	__sanitizer_start_switch_fiber(&from->fake, to->stack, to->size);
 	jump(from, to);
-	arrive(from->fake, to); /* which may be another thread's stack now */
+	arrive(from->fake, to); /* the stack may belong to another thread now */
 }
 
 void fiber_entered(struct fiber *from)

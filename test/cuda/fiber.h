@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Stacks to switch between. Without a system call where the machine is known: a kernel switches millions of times. */
+ * Fibers: stacks that a thread switches between. On known processors a switch makes no system call, because a kernel switches millions of times. */
 #ifndef STK_TEST_CUDA_FIBER_H
 #define STK_TEST_CUDA_FIBER_H
 
@@ -10,23 +10,23 @@
 #endif
 
 struct fiber {
-	void *stack; /* NULL: the thread's own */
+	void *stack; /* NULL for the thread's own stack */
 	size_t size;
 #if defined(__x86_64__)
 	void *at;
 #else
 	ucontext_t context;
 #endif
-	void *fake; /* AddressSanitizer's */
+	void *fake; /* AddressSanitizer's fake stack */
 };
 
-/* The next switch to `f` calls entry(), which never returns, on the stack. */
+/* Prepares `f`: the next switch to it calls entry() on its stack. entry() must not return. */
 void fiber_start(struct fiber *f, void (*entry)(void));
 
-/* Leaves `from` for `to`. `from` goes on when `to` switches back to it. */
+/* Switches from `from` to `to`. The call returns when another fiber switches back to `from`. */
 void fiber_switch(struct fiber *from, struct fiber *to);
 
-/* First thing on a new fiber: `from` is whoever switched to it. */
+/* Every new fiber calls this first; `from` is the fiber that switched to it. */
 void fiber_entered(struct fiber *from);
 
 #endif

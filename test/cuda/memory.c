@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Device memory, in a range of addresses of its own, of which each allocation takes new pages, or with `adjacent` the next bytes; and pinned host memory,
- * which has a range too then. */
+ * Device memory. It has its own range of addresses, in which each allocation gets new pages or, with `adjacent`, the next bytes. Also pinned host memory, which
+ * has its own range with `adjacent`. */
 #include "emulated.h"
 
 #include <stdio.h>
@@ -28,8 +28,8 @@ enum { PAGE = 4096, ALIGN = 256, ADJACENT = 512, JUNK = 0xcd, JUNK_MOST = 16 << 
 struct block {
 	uint8_t *at;
 	size_t size;
-	int device;    /* -1: pinned memory of the host */
-	bool adjacent; /* its first and last page may be others' too */
+	int device;    /* -1 for pinned host memory */
+	bool adjacent; /* other allocations may share its first and last page */
 };
 
 struct range {
@@ -41,7 +41,7 @@ static struct {
 	struct range device, pinned;
 	struct block *blocks;
 	size_t count, room;
-	int users; /* that have opened device memory */
+	int users; /* how many callers have device memory open */
 } memory;
 
 static size_t round_up(size_t n, size_t to)
@@ -49,7 +49,7 @@ static size_t round_up(size_t n, size_t to)
 	return (n + to - 1) / to * to;
 }
 
-/* The pages of a block; in front of them and behind lies what nobody may touch. */
+/* Returns the pages of a block. The pages before and after them are inaccessible. */
 static uint8_t *pages_of(const struct block *b)
 {
 	return (uint8_t *)((uintptr_t)b->at / PAGE * PAGE);
@@ -135,7 +135,8 @@ static int take_range(struct range *r, int access)
 	return r->base ? CUDA_OK : CUDA_OUT_OF_MEMORY;
 }
 
-/* Behind the last one; else between pages that nobody may touch, as close to its last page's end as alignment lets it. */
+/* Returns the address of the next allocation: directly after the last one if `adjacent`; else between inaccessible pages, and as close to the end of its
+ * last page as alignment allows. */
 static uint8_t *next_place(size_t size, bool adjacent)
 {
 	struct range *r = &memory.device;
@@ -159,7 +160,7 @@ static int place(size_t size, int device, uint64_t *address)
 	uint8_t *end = pages_of(&b) + pages_size(&b);
 	protect(&b, PROT_READ | PROT_WRITE);
 	madvise(pages_of(&b), pages_size(&b), MADV_HUGEPAGE); /* protection changes faster */
-	if (!adjacent)                                        /* else a neighbour's bytes are in front */
+	if (!adjacent)                                        /* else the bytes before it belong to a neighbor */
 		ASAN_POISON_MEMORY_REGION(pages_of(&b), (size_t)(b.at - pages_of(&b)));
 	ASAN_POISON_MEMORY_REGION(b.at, (size_t)(end - b.at));
 	ASAN_UNPOISON_MEMORY_REGION(b.at, b.size);
@@ -171,7 +172,7 @@ static int place(size_t size, int device, uint64_t *address)
 	return CUDA_OK;
 }
 
-/* Gives its pages back, but for those that may be others' too. */
+/* Gives back the block's pages, except those that other blocks may share. */
 static void vacate(const struct block *b)
 {
 	uintptr_t from = (uintptr_t)b->at / PAGE * PAGE, to = from + pages_size(b);
@@ -186,7 +187,7 @@ static void vacate(const struct block *b)
 		madvise((void *)from, to - from, MADV_DONTNEED);
 		return;
 	}
-	/* As nobody has ever touched them, so that the kernel makes one mapping of them and their neighbours: a process may have 65 530. */
+	/* Maps the pages again as if they were never used. The kernel then merges the mapping with its neighbors; a process may only have 65 530 mappings. */
 	const int fresh = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED;
 	if (mmap((void *)from, to - from, PROT_NONE, fresh, -1, 0) == MAP_FAILED) {
 		perror("emulated CUDA: mmap");
@@ -263,7 +264,7 @@ int cuMemHostAlloc(void **address, size_t size, unsigned flags)
 		result = CUDA_INVALID_VALUE;
 	else
 		result = place_pinned(size, address);
-	if (!result && driver.options.idle) /* what kernels would have told the host there: nothing */
+	if (!result && driver.options.idle) /* skipped kernels would have written results here: give zeros instead */
 		memset(*address, 0, size);
 	emulated_unlock();
 	return result;
@@ -307,7 +308,7 @@ int cuPointerGetAttribute(void *value, int attribute, uint64_t address)
 
 /* ---- copies ---- */
 
-/* It begins in pinned memory, and ends elsewhere. */
+/* Returns whether the range begins in pinned memory and ends outside of it. */
 static bool leaves_pinned(const void *at, size_t size)
 {
 	return emulated_is_pinned(at, 1) && !emulated_is_pinned(at, size);

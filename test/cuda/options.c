@@ -46,7 +46,7 @@ static void read_word(struct options *o, char *word)
 		o->lost = strtol(value, NULL, 10);
 	else if (strcmp(word, "fail") == 0 && value)
 		read_fail(o, value);
-	else { /* a test that means something else than it says is worse than none */
+	else { /* an ignored misspelling would make a test check something else than it claims */
 		fprintf(stderr, "emulated CUDA: STOKER_EMULATED_CUDA has an unknown word: %s\n", word);
 		abort();
 	}

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Streams and events. An operation is done by the caller, or with the option async by the stream's thread. */
+ * Streams and events. The caller executes each operation itself or, with the option `async`, the stream's thread does. */
 #include "emulated.h"
 
 #include <stdio.h>
@@ -12,7 +12,7 @@ struct emulated_event {
 	struct emulated_event *next; /* of those that are alive */
 	int device, users;           /* users: the handle, and operations that name it */
 	bool timing;
-	uint64_t recorded, done; /* how often it was asked for, and has happened */
+	uint64_t recorded, done; /* how many recordings were submitted, and how many have been executed */
 	double milliseconds;
 };
 
@@ -22,15 +22,15 @@ struct stream {
 	bool threaded, stop;
 	pthread_t thread;
 	struct operation *first;
-	uint64_t number, submitted, finished, draws; /* number: of those that were made, so that no two have the same delays */
+	uint64_t number, submitted, finished, draws; /* number: counts the streams that were created, so that no two have the same delays */
 };
 
-/* The default stream of each device is there from the start. */
+/* The default stream of each device always exists. */
 static struct stream defaults[DEVICES] = {{.device = 0, .number = 0}, {.device = 1, .number = 1, .next = &defaults[0]}};
 static struct stream *streams = &defaults[DEVICES - 1];
 static struct emulated_event *events;
 static uint64_t streams_made = DEVICES;
-static pthread_mutex_t processor = PTHREAD_MUTEX_INITIALIZER; /* a kernel runs; without async: anything */
+static pthread_mutex_t processor = PTHREAD_MUTEX_INITIALIZER; /* held while a kernel runs; without async, while any operation runs */
 
 static struct stream *find_stream(int device, const void *handle)
 {
@@ -114,7 +114,7 @@ static void touch_memory(const struct operation *op, bool alone)
 	emulated_close_memory();
 }
 
-/* Not under the lock. Takes the operation. */
+/* Executes the operation and frees it. Call without the lock. */
 static void execute(struct stream *s, struct operation *op)
 {
 	emulated_lock();
@@ -136,7 +136,7 @@ static void execute(struct stream *s, struct operation *op)
 	free(op);
 }
 
-/* Half of them wait. */
+/* Delays half of the operations for a random time. */
 static void dawdle(struct stream *s)
 {
 	s->draws = s->draws * 6364136223846793005u + 1442695040888963407u;
@@ -166,7 +166,7 @@ static void *stream_main(void *argument)
 
 static int start_thread(struct stream *s)
 {
-	/* An odd factor for each, or neighbours would begin with draws that lie a constant apart. */
+	/* Multiplies by a different odd factor than the seed; otherwise the draws of neighboring streams would differ by a constant. */
 	s->draws = (driver.options.seed * 0x9e3779b97f4a7c15u) ^ (s->number * 0xbf58476d1ce4e5b9u);
 	s->draws ^= s->draws >> 31;
 	s->threaded = pthread_create(&s->thread, NULL, stream_main, s) == 0;
@@ -214,7 +214,7 @@ static void drain(struct stream *s)
 
 void emulated_wait_for_device(int device)
 {
-	for (struct stream *s = streams; s; s = s->next) /* cuStreamDestroy waits too before it unlinks one */
+	for (struct stream *s = streams; s; s = s->next) /* cuStreamDestroy also waits before it unlinks a stream */
 		if (s->device == device)
 			drain(s);
 }
@@ -236,7 +236,7 @@ int cuStreamCreateWithPriority(void **stream, unsigned flags, int priority)
 	if (result)
 		return result;
 	struct stream *s = calloc(1, sizeof *s);
-	(void)priority; /* any is taken: CUDA clamps them */
+	(void)priority; /* any value is valid: CUDA clamps priorities */
 	if (!s || flags & ~(unsigned)CUDA_STREAM_NON_BLOCKING) {
 		free(s);
 		result = s ? CUDA_INVALID_VALUE : CUDA_OUT_OF_MEMORY;
@@ -298,7 +298,7 @@ int cuStreamIsCapturing(void *stream, int *status)
 	return result;
 }
 
-/* An operation about an event, of its latest recording. */
+/* Submits an operation that refers to the event's latest recording. */
 static int submit_event(int device, void *stream, enum operation_kind kind, struct emulated_event *e)
 {
 	struct operation *op = emulated_operation(kind, 0);
@@ -310,7 +310,7 @@ static int submit_event(int device, void *stream, enum operation_kind kind, stru
 	return emulated_submit(device, stream, op);
 }
 
-/* There are no graphs here. */
+/* Graphs are not emulated. */
 
 int cuStreamWaitEvent(void *stream, void *event, unsigned flags)
 {
