@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The test server as a program: prints its port, and ends with its standard input.
+ * The test server as a program: prints its port, and exits when its standard input closes.
  *
  * usage: s3_server ROOT [SETTINGS]      SETTINGS: "p503=0.1&latency_ms=20"
- * environment: S3_KEY, S3_SECRET, S3_TOKEN (none: anyone may ask), S3_REGION */
+ * environment: S3_KEY, S3_SECRET, S3_TOKEN (if unset, requests need no signature), S3_REGION */
 #include "s3_server.h"
 
 #include <stdio.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Connections: READ a request, WAIT for its latency, SEND the response, READ again. */
+ * Connections. Each one cycles through the states READ a request, WAIT for its latency, and SEND the response. */
 #include "s3_impl.h"
 
 #include <arpa/inet.h>
@@ -27,15 +27,15 @@ struct connection {
 	enum state state;
 	char in[16384];
 	size_t in_size;
-	struct s3_text head;  /* status line, header lines, and bodies that are no objects */
-	uint8_t *body;        /* a copy of the object's part */
-	size_t body_size, at; /* bytes to send of it; sent of head and body */
-	int64_t due_ns;       /* WAIT, and between drops */
+	struct s3_text head;  /* status line, header lines, and bodies that are not objects */
+	uint8_t *body;        /* a copy of the requested part of the object */
+	size_t body_size, at; /* body_size: bytes of it to send; at: bytes sent of head and body */
+	int64_t due_ns;       /* when WAIT ends, or when the next drop is sent */
 	bool close, reset, hang, drops;
 };
 
 struct s3_server {
-	pthread_mutex_t lock; /* of the store, the knobs and the counts */
+	pthread_mutex_t lock; /* protects the store, the settings and the counts */
 	struct s3_store store;
 	double knobs[S3_KNOBS];
 	struct s3_counts counts;
@@ -63,7 +63,7 @@ static uint64_t mix(uint64_t x)
 	return x ^ (x >> 31);
 }
 
-/* From 0 to 1, by the object and how often it was asked for: the same whoever asks in whatever order. */
+/* Draws a number from 0 to 1 that depends only on the object and on how often it was requested, not on the order of requests to different objects. */
 static double draw(const struct s3_server *s, const struct s3_object *o, int what)
 {
 	uint64_t h = (uint64_t)s->knobs[S3_SEED] + (uint64_t)what * 1000003;
@@ -102,7 +102,7 @@ static void read_object(const struct s3_object *o, size_t first, uint8_t *out, s
 		close(fd);
 }
 
-/* "bytes=a-b", "bytes=a-". False: the object has no such bytes. */
+/* Parses "bytes=a-b" and "bytes=a-". Returns false if the object does not have these bytes. */
 static bool parse_range(const char *text, size_t size, size_t *first, size_t *last)
 {
 	unsigned long long a = 0, b = size ? size - 1 : 0;
@@ -230,7 +230,7 @@ static void answer_counts(struct s3_server *s, struct connection *c)
 	answer(c, "200 OK", "", "application/json", json);
 }
 
-/* What begins with /_ is the server's own: /_set?..., /_counts, /_to/PATH (a redirect). */
+/* Handles paths that begin with /_, which control the server: /_set?..., /_counts, /_to/PATH (a redirect). */
 static bool answer_own(struct s3_server *s, struct connection *c, const char *path, const char *query)
 {
 	char more[4096];
@@ -247,7 +247,7 @@ static bool answer_own(struct s3_server *s, struct connection *c, const char *pa
 	return true;
 }
 
-/* The portal of single sign-on gives keys to who shows the token of the day. */
+/* Plays the portal of single sign-on: gives keys to a client that sends the current token. */
 static bool refuse_portal(struct s3_server *s, struct connection *c, const char *name, const char *headers)
 {
 	const struct s3_object *token = s3_store_find(&s->store, "portal/token");
@@ -260,7 +260,7 @@ static bool refuse_portal(struct s3_server *s, struct connection *c, const char 
 	return true;
 }
 
-/* The metadata of an instance lies in latest/: version 2 gives a token to who PUTs, and the rest to who shows it. */
+/* Plays an instance's metadata service, under latest/. As in version 2, a PUT returns a token, and other requests must send it. */
 static bool refuse_metadata(struct s3_server *s, struct connection *c, const char *method, const char *name, const char *headers)
 {
 	const struct s3_object *token = s3_store_find(&s->store, "latest/api/token");
@@ -318,7 +318,8 @@ static void drop(struct s3_server *s, struct connection *c)
 		s->under_way--;
 		pthread_mutex_unlock(&s->lock);
 	}
-	epoll_ctl(s->epoll, EPOLL_CTL_DEL, c->fd, NULL); /* a child between its fork and its exec may hold the file open */
+	epoll_ctl(
+		s->epoll, EPOLL_CTL_DEL, c->fd, NULL); /* without this, a child between fork and exec may keep the file in the epoll set */
 	close(c->fd);
 	free(c->head.s);
 	free(c->body);
@@ -331,7 +332,7 @@ static void watch(struct s3_server *s, struct connection *c, uint32_t events)
 	epoll_ctl(s->epoll, EPOLL_CTL_MOD, c->fd, &e);
 }
 
-/* A header and its body have come. False: it is not a request. */
+/* Handles a request whose header and body are complete. Returns false if it is malformed. */
 static bool take_request(struct s3_server *s, struct connection *c, char *end, size_t length)
 {
 	char method[16], target[12000], body[4096];
@@ -363,7 +364,7 @@ static bool take_request(struct s3_server *s, struct connection *c, char *end, s
 	return true;
 }
 
-/* All has been sent that is to be sent. True: the connection has gone. */
+/* Ends a response that was sent completely. Returns true if the connection was closed. */
 static bool response_ended(struct s3_server *s, struct connection *c)
 {
 	if (c->close || c->reset) {
@@ -458,7 +459,7 @@ static void accept_all(struct s3_server *s)
 	}
 }
 
-/* Responses whose time has come; returns how long the next has, in ms. */
+/* Starts the responses that are due. Returns the time until the next one in ms. */
 static int serve_due(struct s3_server *s)
 {
 	int64_t now = now_ns(), next_ns = INT64_MAX;
@@ -477,7 +478,7 @@ static int serve_due(struct s3_server *s)
 static void *run(void *arg)
 {
 	struct s3_server *s = arg;
-	struct epoll_event events[1]; /* one at a time: what it drops may be in no other */
+	struct epoll_event events[1]; /* one at a time: handling an event may close a connection that another event refers to */
 	for (int wait = 1000;;) {
 		int n = epoll_wait(s->epoll, events, 1, wait);
 		if (n > 0 && events[0].data.ptr == s->stop)
@@ -495,7 +496,7 @@ static void *run(void *arg)
 	}
 }
 
-/* ---- life ---- */
+/* ---- start and stop ---- */
 
 static bool open_port(struct s3_server *s, int port)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * A small object store for tests, on loopback alone: GET with ranges and If-Match, ListObjectsV2, signatures checked by code of its own on OpenSSL, and
- * faults on command. One thread, epoll. Also a program (main.c). */
+ * A small object store for tests, which only listens on the loopback interface: GET with ranges and If-Match, ListObjectsV2, a check of signatures that shares
+ * no code with the library and uses OpenSSL, and faults on demand. It has one thread, with epoll. It is also a program (main.c). */
 #ifndef TEST_S3_SERVER_H
 #define TEST_S3_SERVER_H
 
@@ -10,21 +10,21 @@
 
 struct s3_server;
 
-/* What may be asked for, by name: probabilities of what happens to a request of an object, and numbers.
- *
+/* Settings, by name: probabilities of faults for each request of an object, and numbers.
+ * 
  *   p503 p500 p403          an error with its XML instead of the object
- *   reset truncate stall    half of the body, then RST; then FIN; then nothing
+ *   reset truncate stall    half of the body, then RST, FIN, or silence
  *   change                  half of the body, then FIN; from then on the object has another ETag
- *   length                  Content-Length is twice what comes
+ *   length                  Content-Length is twice the body's length
  *   trickle                 the body comes in drops of 64 bytes
- *   silent                  no answer at all
- *   latency_ms jitter_ms    before the first byte
- *   page                    keys in a page of a listing, at most
- *   many                    requests under way above which all others get 503
- *   deaf                    a listing begins at its prefix, whatever start-after says
- *   untagged                objects have no ETag, and say when they last changed; 2: nor that, and a change makes them shorter
- *   reverse                 the entries of a page are in the order of their keys from the end
- *   seed                    of the draws */
+ *   silent                  no response at all
+ *   latency_ms jitter_ms    delay before the first byte
+ *   page                    maximum number of keys in a page of a listing
+ *   many                    maximum number of concurrent requests; all others get 503
+ *   deaf                    a listing begins at its prefix and ignores start-after
+ *   untagged                1: objects have Last-Modified and no ETag; 2: they have neither, and a change makes them shorter
+ *   reverse                 the entries of a page are in reverse order of their keys
+ *   seed                    of the random draws */
 enum s3_knob {
 	S3_P503,
 	S3_P500,
@@ -36,7 +36,7 @@ enum s3_knob {
 	S3_LENGTH,
 	S3_TRICKLE,
 	S3_SILENT,
-	S3_FAULTS, /* how many are faults: the rest are numbers */
+	S3_FAULTS, /* number of faults; the settings that follow are numbers */
 	S3_LATENCY_MS = S3_FAULTS,
 	S3_JITTER_MS,
 	S3_PAGE,
@@ -48,21 +48,21 @@ enum s3_knob {
 	S3_KNOBS
 };
 
-/* root: ROOT/BUCKET/KEY are the objects; NULL: none but those that are put. key NULL: anyone may ask. region: of all buckets, NULL: any will do.
- * Port 0: any that is free. NULL: it does not start. */
+/* Starts a server. root: the folder that holds the objects as ROOT/BUCKET/KEY; NULL for a store that starts empty. key: NULL if requests need no signature.
+ * region: of all buckets; NULL accepts any region. Port 0 chooses a free one. Returns NULL if the server cannot start. */
 struct s3_server *s3_server_start(const char *root, int port, const char *key, const char *secret, const char *token, const char *region);
 void s3_server_stop(struct s3_server *s);
 int s3_server_port(const struct s3_server *s);
-/* "bucket/key". The data are copied. */
+/* Stores an object at "bucket/key". Copies the data. */
 void s3_server_put(struct s3_server *s, const char *path, const void *data, size_t size);
-/* "p503=0.1&seed=3": sets what is named and resets the rest. False: a name is unknown. */
+/* Sets the settings in a text like "p503=0.1&seed=3" and resets all others. Returns false if a name is unknown. */
 bool s3_server_set(struct s3_server *s, const char *settings);
 
-/* The body of the last request that had one: up to 4095 bytes, larger ones are refused. */
+/* Returns the body of the last request that had one. The server refuses bodies of more than 4095 bytes. */
 void s3_server_posted(struct s3_server *s, char *out, size_t capacity);
 
 struct s3_counts {
-	uint64_t requests, faults, refused, connections; /* refused: by the check of signatures */
+	uint64_t requests, faults, refused, connections; /* refused: requests with a wrong signature */
 	uint64_t most_under_way;
 };
 struct s3_counts s3_server_counts(struct s3_server *s);

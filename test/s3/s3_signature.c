@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The check of a request's signature, from AWS's description of Signature Version 4 and on OpenSSL: nothing is shared with the signer in src/io. */
+ * Checks a request's signature, following AWS's description of Signature Version 4, with OpenSSL. It shares no code with the signer in src/io. */
 #include "s3_impl.h"
 
 #include <openssl/evp.h>
@@ -36,7 +36,7 @@ static int by_text(const void *a, const void *b)
 	return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-/* Parameters sorted, each with a '='. They came encoded, and stay so. */
+/* Sorts the parameters and writes each with a '='. They arrive encoded and are not decoded. */
 static void canonical_query(const char *query, struct s3_text *out)
 {
 	char *copy = strdup(query), *parts[64], *save = NULL;
@@ -49,7 +49,7 @@ static void canonical_query(const char *query, struct s3_text *out)
 	free(copy);
 }
 
-/* A field of "AWS4-HMAC-SHA256 Credential=.., SignedHeaders=.., Signature=..". */
+/* Finds a field of "AWS4-HMAC-SHA256 Credential=.., SignedHeaders=.., Signature=..". */
 static bool field(const char *authorization, const char *name, char *out, size_t capacity)
 {
 	const char *p = strstr(authorization, name);

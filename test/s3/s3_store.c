@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Objects by name, and their listing. */
+ * Stores objects by name, and lists them. */
 #include "s3_impl.h"
 
 #include <ftw.h>
@@ -59,7 +59,7 @@ bool s3_query(const char *query, const char *name, char *out, size_t capacity)
 	return false;
 }
 
-/* The first object whose path is not before this one. */
+/* Returns the index of the first object whose path is not less than this one. */
 static size_t lower(const struct s3_store *s, const char *path)
 {
 	size_t low = 0, high = s->count;
@@ -121,7 +121,7 @@ void s3_store_free(struct s3_store *s)
 	free(s->objects);
 }
 
-static struct s3_store *loading; /* nftw has no argument for it */
+static struct s3_store *loading; /* global, because nftw passes no argument to its callback */
 static size_t root_length;
 
 static int visit(const char *file, const struct stat *st, int kind, struct FTW *where)
@@ -153,7 +153,7 @@ static void put_char(struct s3_text *t, char c)
 	t->s[t->n] = 0;
 }
 
-/* Keys as XML text, or as AWS encodes them when it is asked to. */
+/* Writes a key as XML text, or URL-encoded if the request asks for that. */
 static void add_key(struct s3_text *out, const char *key, bool url)
 {
 	for (const unsigned char *k = (const unsigned char *)key; *k; k++)
@@ -174,7 +174,7 @@ void s3_etag(const struct s3_object *o, char out[32])
 	snprintf(out, 32, "%016llx-%u", (unsigned long long)o->size * 0x9E3779B97F4A7C15u, o->version);
 }
 
-/* An entry of a page, behind those before it or in front of them. */
+/* Adds an entry to a page, after or before the entries that are there. */
 static void add_entry(struct s3_text *page, const char *key, const struct s3_object *o, bool url, bool reverse)
 {
 	char etag[32];

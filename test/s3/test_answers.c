@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Answers of servers of all kinds, byte for byte as a script has them: what is understood, what is refused, and which connections are used again. */
+ * Responses of all kinds of servers, byte for byte from a script: which ones the client understands, which ones it refuses, and which connections it uses
+ * again. */
 #include "test.h"
 
 #include "base/memory.h"
@@ -17,17 +18,17 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-enum { SLICE = 7 }; /* answers come in pieces of so many bytes */
+enum { SLICE = 7 }; /* the server sends responses in pieces of this many bytes */
 
-/* A server that gives the n-th request the n-th answer, and closes the connection behind one that says so. */
+/* A server that answers the n-th request with the n-th response, and closes the connection after a response that says so. */
 struct script {
 	int listener, port;
 	pthread_t thread;
 	const char *answers[4];
 	char requests[4][1024];
 	int served, connections;
-	bool closes; /* the connection, after each answer, whatever it said */
-	bool resets; /* it, instead of closing it */
+	bool closes; /* closes the connection after each response, whatever the response says */
+	bool resets; /* resets the connection instead of closing it */
 };
 
 static bool read_head(int fd, char *out, size_t capacity)
@@ -65,7 +66,7 @@ static void *serve(void *arg)
 			const char *answer = s->answers[s->served++];
 			send_answer(s, fd, answer);
 			if (s->resets) {
-				usleep(100000); /* what was sent is read first: a reset takes away what was not */
+				usleep(100000); /* gives the client time to read: a reset discards data that it has not read */
 				setsockopt(fd, SOL_SOCKET, SO_LINGER, &(struct linger){1, 0}, sizeof(struct linger));
 				break;
 			}
@@ -135,9 +136,9 @@ static struct stk_request ask(struct stk_io *io, const char *uri, struct stk_err
 #define BODY "0123456789abcdefghijklmnopqrstuvwxyz"
 
 static const struct {
-	const char *name, *answer, *next; /* next: to the request that follows from it */
+	const char *name, *answer, *next; /* next: the response to a follow-up request */
 	enum stk_status status;
-	const char *said; /* the body, or a part of the message */
+	const char *said; /* the body, or a part of the error message */
 	int connections;
 } cases[] = {
 	{"a length", "HTTP/1.1 200 OK\r\nContent-Length: 36\r\n\r\n" BODY, NULL, STK_OK, BODY, 1},
@@ -243,13 +244,13 @@ static void test_answers(void **state)
 #define PART "HTTP/1.1 206 Partial Content\r\nContent-Range: bytes "
 #define CHUNKED "Transfer-Encoding: chunked\r\n"
 
-/* Of a range, and of an object whose size a listing has told. */
+/* Requests of a range, and of an object whose size is known from a listing. */
 static const struct {
 	const char *name;
-	int64_t offset, length, listed; /* listed: 0: not */
+	int64_t offset, length, listed; /* listed: the size in the listing; 0: unknown */
 	const char *answer, *next;
 	enum stk_status status;
-	const char *said; /* the body, or a part of the message */
+	const char *said; /* the body, or a part of the error message */
 } parts[] = {
 	{"the range", 2, 3, 0, PART "2-4/9\r\nContent-Length: 3\r\n\r\ncde", NULL, STK_OK, "cde"},
 	{"the range of a size that is not told", 2, 3, 0, PART "2-4/*\r\nContent-Length: 3\r\n\r\ncde", NULL, STK_OK, "cde"},
@@ -309,7 +310,8 @@ static void test_ranges_and_listed_sizes(void **state)
 				.offset = parts[k].offset,
 				.length = parts[k].length,
 				.object_size = listed < 0 ? -listed : listed,
-				.object_tag = listed < 0 ? 1 : 0}, /* negative: its ETag was listed too, and is another than the answer's */
+				.object_tag =
+					listed < 0 ? 1 : 0}, /* negative: the listing also had an ETag, which differs from the response's */
 			&err);
 		if (r.status != parts[k].status ||
 			(r.status ? strstr(err.message, parts[k].said) == NULL
@@ -321,7 +323,7 @@ static void test_ranges_and_listed_sizes(void **state)
 	}
 }
 
-/* The end of a connection is that of a body without a length, and its reset is not. */
+/* The end of a connection ends a body without a length; a reset of the connection is an error. */
 static void test_a_reset_is_no_end(void **state)
 {
 	(void)state;
@@ -337,7 +339,7 @@ static void test_a_reset_is_no_end(void **state)
 		snprintf(uri, sizeof uri, "http://127.0.0.1:%d/", s.port);
 		struct stk_request r =
 			ask_for(io, (struct stk_request){.uri = uri, .offset = range ? 3 : 0, .length = range ? 10 : -1}, &err);
-		if (r.status != (k < 3 && !range ? STK_IO : STK_OK)) /* of a range all has come before the reset */
+		if (r.status != (k < 3 && !range ? STK_IO : STK_OK)) /* a range was complete before the reset */
 			fail_msg("%s: %s, \"%s\"", answers[k % 3], stk_status_name(r.status), err.message);
 		assert_true(r.status ? strstr(err.message, "reset") != NULL : r.size == 10);
 		stk__buffer_release(r.buffer);
@@ -346,8 +348,8 @@ static void test_a_reset_is_no_end(void **state)
 	}
 }
 
-/* A connection serves the next request, unless its server has closed it meanwhile, which nobody hears of, or what came leaves a doubt of where the answer
- * ends: then another is opened. */
+/* A connection serves the next request, except if its server has closed it in the meantime, which the client does not notice at once, or if the response
+ * left doubt about where it ends. In these cases the client opens another connection. */
 static void test_connections_are_kept(void **state)
 {
 	static const struct {
@@ -380,7 +382,7 @@ static void test_connections_are_kept(void **state)
 			assert_int_equal(r.size, 3);
 			assert_memory_equal(r.data, "abc", 3);
 			stk__buffer_release(r.buffer);
-			usleep(20000); /* what the server does behind its answer has come about */
+			usleep(20000); /* waits until the server has closed or reset the connection */
 		}
 		stk__io_destroy(io);
 		stop(&s);
@@ -389,7 +391,7 @@ static void test_connections_are_kept(void **state)
 	}
 }
 
-/* A body whose length nobody tells moves to larger memory as it grows, also where a list or an index is read whole. */
+/* A body of unknown length moves to larger memory as it grows, also when a list or an index is read whole. */
 static void test_a_body_that_grows(void **state)
 {
 	enum { LENGTH = 300000, CHUNK = 6000 };
@@ -421,7 +423,7 @@ static void test_a_body_that_grows(void **state)
 	free(body);
 }
 
-/* A header of thousands of fields is read; one without an end is not waited for. */
+/* The client reads a header with thousands of fields, but does not wait for the end of an endless one. */
 static void test_large_headers(void **state)
 {
 	enum { FIELD = 40 };
@@ -448,7 +450,7 @@ static void test_large_headers(void **state)
 	}
 }
 
-/* Of a proxy of plain HTTP whole URLs are asked, with what proves who asks, which no message shows. */
+/* A proxy for plain HTTP gets whole URLs and the user's credentials, which no message shows. */
 static void test_plain_proxy(void **state)
 {
 	(void)state;

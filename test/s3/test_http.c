@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * http:// and s3:// against the test server: bytes and ranges of every kind, each fault got over or named, requests cancelled, keys kept out of messages. */
+ * http:// and s3:// against the test server: reads bytes and ranges of every kind, survives or reports each fault, cancels requests, and keeps keys out of
+ * messages. */
 #include "test.h"
 
 #include "base/memory.h"
@@ -184,7 +185,7 @@ static void test_names(void **state)
 	stk__io_destroy(io);
 }
 
-/* Once: the object's size is told before its bytes. */
+/* The server announces the object's size once, before its bytes. */
 static uint8_t *give_room(void *user, size_t size)
 {
 	uint8_t **place = user;
@@ -218,7 +219,7 @@ static void test_room_and_most(void **state)
 	stk__io_destroy(io);
 }
 
-/* Plain URLs: a redirect is followed, and what a message shows ends before the query. */
+/* Plain URLs: the client follows a redirect, and messages show a URL only up to its query. */
 static void test_plain_http(void **state)
 {
 	(void)state;
@@ -254,7 +255,7 @@ static void test_plain_http(void **state)
 
 enum { MANY = 300 };
 
-/* Reads many objects at once; each arrives once and is right. Returns how often one was tried again. */
+/* Reads many objects at once, each of which must arrive once and intact. Returns the number of retries. */
 static int read_many(struct stk_io *io)
 {
 	struct gate g = GATE;
@@ -312,7 +313,7 @@ static void test_faults_are_got_over(void **state)
 	}
 }
 
-/* Requests that are never answered: their twins are, long before anything is given up. */
+/* Some requests are never answered. The client sends each a second time, and gets an answer long before it would time out. */
 static void test_late_answers_are_hedged(void **state)
 {
 	(void)state;
@@ -322,7 +323,7 @@ static void test_late_answers_are_hedged(void **state)
 	assert_int_equal(stk__http_add(io, &patient, NULL), STK_OK);
 	put_many();
 	s3_server_set(server, "latency_ms=2");
-	assert_int_equal(read_many(io), 0); /* from here on it is known what late is */
+	assert_int_equal(read_many(io), 0); /* from here on the client knows the usual latency */
 	uint64_t before = s3_server_counts(server).faults;
 	s3_server_set(server, "latency_ms=2&silent=0.05");
 	assert_int_equal(read_many(io), 0);
@@ -330,7 +331,7 @@ static void test_late_answers_are_hedged(void **state)
 	stk__io_destroy(io);
 }
 
-/* A body that is cut goes on where it ended: without a try of its own, and with no byte asked for twice. */
+/* After a body is cut off, the client continues from that byte: without counting a retry, and without requesting a byte twice. */
 static void test_resumption(void **state)
 {
 	(void)state;
@@ -340,7 +341,7 @@ static void test_resumption(void **state)
 	s3_server_set(server, "truncate=1");
 	uint64_t before = s3_server_counts(server).requests;
 	struct stk_request r = read_range(io, "s3://b/object", 0, -1, 0, &err);
-	assert_int_equal(r.status, STK_IO); /* each response brings half of the rest: eight times is enough */
+	assert_int_equal(r.status, STK_IO); /* each response brings half of the rest: the client stops after eight */
 	assert_non_null(strstr(err.message, "after a part of it"));
 	assert_true(s3_server_counts(server).requests - before > 8);
 	s3_server_set(server, "change=1");
@@ -348,7 +349,7 @@ static void test_resumption(void **state)
 	assert_int_equal(r.status, STK_IO);
 	assert_non_null(strstr(err.message, "it changed while it was read: "));
 	assert_non_null(strstr(err.message, "its ETag "));
-	/* Servers without ETags: by when it changed, or at least by its size. */
+	/* For servers without ETags, compares the date of the last change, or at least the size. */
 	s3_server_set(server, "change=1&untagged=1");
 	r = read_range(io, "s3://b/object", 0, -1, 0, &err);
 	assert_int_equal(r.status, STK_IO);
@@ -392,7 +393,7 @@ static void test_errors_are_named(void **state)
 	stk__io_destroy(io);
 }
 
-/* A session's token is signed, and a bucket's region is learned from the server's refusal. */
+/* The client signs a session's token, and learns a bucket's region from the server's refusal. */
 static void test_token_and_region(void **state)
 {
 	(void)state;
@@ -409,7 +410,7 @@ static void test_token_and_region(void **state)
 	stk__io_destroy(io);
 }
 
-/* ---- cancelling: the server never answers, so that what is not ended would not end ---- */
+/* ---- cancelling: the server never answers, so a request that is not cancelled would not end ---- */
 
 static void test_cancel(void **state)
 {
@@ -424,7 +425,7 @@ static void test_cancel(void **state)
 		assert_int_equal(stk__http_add(io, &patient, NULL), STK_OK);
 		g.done = 0;
 		uint64_t before = s3_server_counts(server).requests;
-		for (int i = 0; i < 40; i++) { /* the first wait for another try, some are under way, most wait in the queue */
+		for (int i = 0; i < 40; i++) { /* the first requests wait for a retry, some are in flight, most wait in the queue */
 			if (i == 0 || i == 8) {
 				while (s3_server_counts(server).requests < before + (uint64_t)i)
 					sched_yield();
@@ -442,8 +443,8 @@ static void test_cancel(void **state)
 		stk__io_destroy(io);
 		assert_int_equal(g.done, 40);
 		for (int i = 0; i < 40; i++) {
-			assert_int_equal(
-				r[i].status, i < 8 && r[i].status == STK_IO ? STK_IO : STK_CANCELLED); /* a refusal may come first */
+			assert_int_equal(r[i].status,
+				i < 8 && r[i].status == STK_IO ? STK_IO : STK_CANCELLED); /* the refusal may come before the cancellation */
 			stk__free(r[i].error);
 		}
 	}

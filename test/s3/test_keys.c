@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Keys that are issued: by STS, single sign-on, programs and services of a machine; renewed before they expire, and named when they cannot be had. */
+ * Temporary keys from STS, single sign-on, programs and local services: the library renews them before they expire, and names the source if it cannot get
+ * them. */
 #include "test.h"
 
 #include "base/memory.h"
@@ -22,7 +23,8 @@
 #define BASE_SECRET "bAsE+sEcReT"
 #define FAR 4000000000
 
-static struct s3_server *server, *issuing, *sts; /* the store; who gives keys to anyone; who gives them for BASE_KEY's signature */
+static struct s3_server *server, *issuing,
+	*sts; /* the store; a server that gives keys to anyone; a server that only gives keys for a signature by BASE_KEY */
 static char home[64];
 static const struct stk_http_settings quick = {
 	.connect_ms = 2000, .first_byte_ms = 20000, .stall_ms = 10000, .retries = 30, .backoff_ms = 5, .most_backoff_ms = 50};
@@ -190,7 +192,7 @@ static void check_failure(const char *message)
 	stk__io_destroy(io);
 }
 
-/* A program that gives keys once, and does not answer when they are to be renewed: the storage ends all the same. */
+/* A program gives keys once, and hangs when they are to be renewed: closing the storage must not hang. */
 static void check_storage_ends_without_new_keys(void)
 {
 	char text[1024], expires[32];
@@ -208,7 +210,7 @@ static void check_storage_ends_without_new_keys(void)
 	stk__io_destroy(io);
 }
 
-/* ---- services that give keys to who can reach them ---- */
+/* ---- services that give keys to every client that can reach them ---- */
 
 static void test_services(void **state)
 {
@@ -242,7 +244,7 @@ static void test_services(void **state)
 	struct stk_error err;
 	struct stk_io *io = make_io();
 	uint64_t asked = s3_server_counts(issuing).requests;
-	stk__io_refresh(io, "s3://b/object", NULL); /* they are good for long, and not asked for again */
+	stk__io_refresh(io, "s3://b/object", NULL); /* the keys are valid for long, so this does not request new ones */
 	assert_int_equal(read_object(io, &err), STK_OK);
 	assert_int_equal(s3_server_counts(issuing).requests, asked);
 	stk__io_destroy(io);
@@ -269,7 +271,7 @@ static void test_web_identity(void **state)
 
 /* ---- roles ---- */
 
-/* A role of a profile whose source_profile has keys in the other file, and one of that role: STS verifies who signs. */
+/* A role of a profile whose source_profile has its keys in the other file, and a second role that is based on the first: STS verifies the signatures. */
 static void test_roles_of_profiles(void **state)
 {
 	(void)state;
@@ -298,7 +300,7 @@ static void test_roles_of_profiles(void **state)
 	setenv("AWS_PROFILE", "own", 1);
 	check_good();
 	setenv("AWS_PROFILE", "far", 1);
-	put_sts(sts, BASE_KEY, BASE_SECRET); /* whoever asks gets the same: the store refuses the keys, and STS was asked twice */
+	put_sts(sts, BASE_KEY, BASE_SECRET); /* STS gives every client the same keys: the store refuses them after two requests to STS */
 	uint64_t asked = s3_server_counts(sts).requests;
 	check_failure("403 InvalidAccessKeyId");
 	assert_int_equal(s3_server_counts(sts).requests, asked + 2);
@@ -344,7 +346,7 @@ static void test_single_sign_on(void **state)
 	check_failure("the single sign-on of the profile \"default\" has left no token (~/.aws/sso/cache): run `aws sso login`");
 	put_token("work", "tOkEn-1", FAR, "");
 	check_good();
-	put_token("work", "tOkEn-2", FAR, ""); /* the portal knows it no more */
+	put_token("work", "tOkEn-2", FAR, ""); /* the portal does not accept it any more */
 	check_failure("has expired: run `aws sso login`");
 	put_token("work", "tOkEn-1", time(NULL) - 1, "");
 	check_failure("has expired: run `aws sso login`");
@@ -357,12 +359,12 @@ static void test_single_sign_on(void **state)
 	check_failure("the profile \"half\" is one of single sign-on without sso_account_id");
 	setenv("AWS_PROFILE", "lost", 1);
 	check_failure("without an sso_start_url in its section sso-session none");
-	setenv("AWS_PROFILE", "role", 1); /* the base of a role may sign on too: its keys are not those that STS knows */
+	setenv("AWS_PROFILE", "role", 1); /* the base of a role may use single sign-on too: STS does not know the keys that this gives */
 	put_token("work", "tOkEn-1", FAR, "");
 	check_failure("gives none for the role arn:aws:iam::1:role/r (status 403, InvalidAccessKeyId)");
 }
 
-/* A session's token lasts an hour, and the session for days: the token is exchanged, and kept for AWS's own tools. */
+/* A session lasts for days, but its token only for an hour: the library exchanges the token, and saves the new one for AWS's own tools. */
 static void test_a_session_is_renewed(void **state)
 {
 	(void)state;
@@ -387,12 +389,12 @@ static void test_a_session_is_renewed(void **state)
 	free(kept);
 	uint64_t asked = s3_server_counts(issuing).requests;
 	check_good();
-	assert_int_equal(s3_server_counts(issuing).requests, asked + 1); /* the new one is good for an hour */
+	assert_int_equal(s3_server_counts(issuing).requests, asked + 1); /* the new token is valid for an hour */
 }
 
 /* ---- renewal ---- */
 
-/* Keys that are about to expire are renewed while the pipeline lives: those that it began with are refused. */
+/* The library renews keys that are about to expire while the pipeline runs: the store refuses the first ones. */
 static void test_keys_are_renewed(void **state)
 {
 	(void)state;
@@ -406,7 +408,7 @@ static void test_keys_are_renewed(void **state)
 	stk__io_destroy(io);
 }
 
-/* Those that the store takes no longer, though they say that they are good for years, are replaced while requests wait. */
+/* The store stops accepting keys that claim to be valid for years: the library replaces them while requests wait. */
 static void test_a_token_that_expires_early(void **state)
 {
 	const char *const early = "{\"Version\": 1, \"AccessKeyId\": \"" KEY "\", \"SecretAccessKey\": \"" SECRET
@@ -419,7 +421,7 @@ static void test_a_token_that_expires_early(void **state)
 	assert_int_equal(read_object(io, &err), STK_IO);
 	assert_non_null(strstr(err.message, "ExpiredToken"));
 	put_keys("keys/container", SECRET, FAR);
-	sleep(2); /* they are not asked for at once again */
+	sleep(2); /* the library waits before it requests keys again */
 	if (read_object(io, &err))
 		fail_msg("%s", err.message);
 	stk__io_destroy(io);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Listings that are cut into parts: what they bring is what one page after another brings, each key once, whatever the keys are like. */
+ * Listings that are split into parallel parts give the same keys as one page after another: each key once, whatever the keys look like. */
 #include "test.h"
 
 #include "base/memory.h"
@@ -16,7 +16,7 @@
 enum { MOST_KEYS = 4000, LONGEST = 1024 };
 
 static struct s3_server *server;
-static const char *bucket; /* of this test */
+static const char *bucket; /* the current test's bucket */
 static const struct stk_http_settings quick = {
 	.connect_ms = 2000, .first_byte_ms = 20000, .stall_ms = 5000, .retries = 30, .backoff_ms = 5, .most_backoff_ms = 50};
 
@@ -45,7 +45,7 @@ static int end(void **state)
 	return 0;
 }
 
-/* ---- what a listing brings, and what it should ---- */
+/* ---- the actual and the expected listing ---- */
 
 struct names {
 	char *at[MOST_KEYS];
@@ -130,7 +130,7 @@ static void same_names(const struct names *a, const struct names *b, const char 
 		assert_string_equal(a->at[i], b->at[i]);
 }
 
-/* Returns the number of requests that it took. */
+/* Returns the number of requests that the listing took. */
 static uint64_t check_listing(const struct names *keys, const char *prefix, const char *delimiter, const char *knobs)
 {
 	static struct brought got, want;
@@ -182,7 +182,7 @@ static void put_key(struct names *keys, const char *key)
 	add(keys, key, strlen(key));
 }
 
-/* Pieces that make neighbours, beginnings of each other, characters on both sides of the slash, and bytes on both sides of ASCII. */
+/* Pieces of keys: neighbors in the order, prefixes of each other, characters on both sides of the slash, and bytes above and below the end of ASCII. */
 static void random_key(struct stk_random *r, char key[LONGEST + 1])
 {
 	static const char *const pieces[] = {"a", "b", "0", "1", "9", "/", "-", ".", " ", "+", "%", "%2F", "&", "<", "~", "!", "\x01", "A",
@@ -217,7 +217,7 @@ static void test_random_keys(void **state)
 		snprintf(knobs, sizeof knobs, "page=%d&latency_ms=1", 1 + (int)draw(&r, i % 2 ? 8 : 200));
 		check_listing(&keys, prefixes[draw(&r, 6)], draw(&r, 2) ? "/" : "", knobs);
 	}
-	/* Stores that do not keep to the order of keys, and those that begin where they like, are listed in one. */
+	/* Stores that do not sort their keys, or that ignore where a listing should begin, are listed in one part. */
 	check_listing(&keys, "", "", "page=50&reverse=1");
 	check_listing(&keys, "", "/", "page=50&reverse=1");
 	check_listing(&keys, "", "", "page=50&deaf=1&latency_ms=1");
@@ -235,12 +235,12 @@ static void test_numbered_keys(void **state)
 		snprintf(key, sizeof key, "flat/img_%07d.jpg", i);
 		put_key(&keys, key);
 	}
-	/* One after another it would be 200 pages, of which no two are asked for at a time. */
+	/* A sequential listing would take 200 pages, and never have two requests in flight. */
 	const uint64_t requests = check_listing(&keys, "flat/", "/", "page=10&latency_ms=5");
 	print_message("%llu requests, %llu at a time\n", (unsigned long long)requests,
 		(unsigned long long)s3_server_counts(server).most_under_way);
 	assert_true(requests >= 200 && requests < 600);
-	assert_true(s3_server_counts(server).most_under_way >= 4); /* builds with a sanitizer get fewer under way */
+	assert_true(s3_server_counts(server).most_under_way >= 4); /* builds with a sanitizer have fewer requests in flight */
 	free_names(&keys);
 }
 

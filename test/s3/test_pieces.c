@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Requests that are more or less than one answer: large ranges come in pieces, and neighbours together. */
+ * Requests that need several responses, or share one: large ranges are split into pieces, and neighboring ranges are joined. */
 #include "test.h"
 
 #include "io/http_impl.h"
@@ -57,7 +57,7 @@ static void check_range(struct stk_io *io, const uint8_t *object, int64_t offset
 	stk__buffer_release(r.buffer);
 }
 
-/* A large range comes in pieces, which land in one place, whatever happens to single ones; a cancelled one ends. */
+/* A large range is split into pieces, which arrive in one buffer even if some of them fail; cancelling ends all of them. */
 static void test_large_ranges_are_split(void **state)
 {
 	enum { SIZE = 41 << 20, LENGTH = 40 << 20 };
@@ -103,7 +103,8 @@ static void test_large_ranges_are_split(void **state)
 	free(object);
 }
 
-/* Which requests one answer serves: bytes of one object, close together, next in turn, and not more than a connection brings while a store thinks. */
+/* Which requests share a response: ranges of one object that are close together and follow each other in turn, up to the bytes that a connection transfers
+ * during the store's latency. */
 static void test_neighbours_are_joined(void **state)
 {
 	enum { N = 12, KB = 1 << 10 };
@@ -112,21 +113,21 @@ static void test_neighbours_are_joined(void **state)
 		int64_t offset, length;
 		size_t most;
 		bool alone;
-		int leads; /* the request that it goes with */
+		int leads; /* the first request of its group */
 	} cases[N] = {{"s3://b/a", 512, 100, 0, false, 0}, {"s3://b/a", 1024, 1000, 0, false, 0},
-		{"s3://b/a", 1024, 10, 0, false, 0}, /* the same bytes once more */
+		{"s3://b/a", 1024, 10, 0, false, 0}, /* the same bytes again */
 		{"s3://b/a", 2024 + 64 * KB, 100, 0, false, 0}, {"s3://b/a", 2124 + 128 * KB + 1, 100, 0, false, 4}, /* too far away */
-		{"s3://b/b", 150 * KB, 100, 0, false, 5}, {"s3://b/b", 149 * KB, 100, 0, false, 6},                  /* before it */
-		{"s3://b/b", 150 * KB, 4096 * KB, 0, false, 7},                                                      /* too much */
-		{"s3://b/b", 4246 * KB, 100, 99, false, 8},                                                          /* over its limit */
-		{"s3://b/b", 4247 * KB, 100, 0, true, 9},  /* to be asked for alone */
-		{"s3://b/b", 4248 * KB, -1, 0, false, 10}, /* to the end */
+		{"s3://b/b", 150 * KB, 100, 0, false, 5}, {"s3://b/b", 149 * KB, 100, 0, false, 6}, /* before the previous range */
+		{"s3://b/b", 150 * KB, 4096 * KB, 0, false, 7},                                     /* too much */
+		{"s3://b/b", 4246 * KB, 100, 99, false, 8},                                         /* over its limit */
+		{"s3://b/b", 4247 * KB, 100, 0, true, 9},                                           /* must have its own request */
+		{"s3://b/b", 4248 * KB, -1, 0, false, 10},                                          /* up to the object's end */
 		{"s3://b/b", 4249 * KB, 100, 0, false, 11}};
 	struct stk_request_queue queue = {0};
 	struct stk_request r[N] = {0};
 	(void)state;
 	for (int k = 0; k < N; k++) {
-		int i = (7 * k) % N; /* in another order than their turns */
+		int i = (7 * k) % N; /* in a different order than their turns */
 		r[i] = (struct stk_request){.uri = cases[i].uri,
 			.offset = cases[i].offset,
 			.length = cases[i].length,

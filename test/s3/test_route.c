@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Where URLs lead: which hosts a proxy is used for, and which proxies are servers that answer for others. */
+ * Where requests for a URL are sent: which hosts use a proxy, and which proxies stand in for the server itself. */
 #include "test.h"
 
 #include "io/http_route.h"
@@ -75,7 +75,7 @@ static void test_proxies(void **state)
 	}
 }
 
-/* HTTP_PROXY is what a web server makes of a header that clients send. */
+/* HTTP_PROXY is ignored, because CGI sets it from a request's Proxy header. */
 static void test_environment(void **state)
 {
 	(void)state;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Whose request goes out next: the one whose bytes are needed soonest, whoever asks for it and whenever. */
+ * Which request goes out next: the one whose bytes are needed soonest, regardless of which pipeline sent it and when. */
 #include "test.h"
 
 #include "base/memory.h"
@@ -54,7 +54,7 @@ struct asked {
 	struct stk_request request;
 	char uri[32];
 	struct log *log;
-	int who; /* 0 and 1: pipelines; 2: the request that keeps the line busy */
+	int who; /* 0 and 1: pipelines; 2: the request that keeps the connection busy */
 };
 
 static void request_done(struct stk_request *r)
@@ -77,8 +77,8 @@ static void ask(struct stk_io *io, struct asked *a, struct log *log, int who, in
 	stk__io_submit(io, &a->request);
 }
 
-/* Over one connection, so that answers come in the order in which requests went out. A pipeline has asked for all that it may when another one begins, whose
- * consumer is as fast: they take turns from then on. */
+/* Uses one connection, so that responses come in the order in which requests went out. One pipeline has made all requests that it may when a second one
+ * begins, whose consumer is as fast: from then on they take turns. */
 static void test_two_pipelines_take_turns(void **state)
 {
 	static struct asked first, asked[2][EACH];
