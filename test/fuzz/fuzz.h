@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What a fuzz target defines, and replay.c and libFuzzer call. */
+ * The functions that a fuzz target defines, for replay.c and libFuzzer to call. */
 #ifndef STK_TEST_FUZZ_H
 #define STK_TEST_FUZZ_H
 
@@ -8,10 +8,11 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-/* Files that are worth mutating, where the target makes some: the i-th, to be freed with free; NULL behind the last. Others have a corpus. */
+/* Returns the i-th input that is worth mutating, to be freed with free, or NULL after the last one. Targets without this function have a corpus. */
 uint8_t *fuzz_seed(int i, size_t *size) __attribute__((weak));
 
-/* Changes an input by what its format is made of. Room for FUZZ_ROOM bytes more. NULL where the target has none: bits and bytes change then. */
+/* Changes a part of an input's format, such as a field or a segment, and may add up to FUZZ_ROOM bytes. Without this function, a target's inputs only get
+ * random bits and bytes. */
 enum { FUZZ_ROOM = 256 };
 __attribute__((weak)) void fuzz_mutate(uint8_t *data, size_t *size, uint64_t *state);
 

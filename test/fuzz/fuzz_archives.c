@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Tars, indexes of wds2idx and tfrecord2idx, TFRecord files and Examples. The first byte says which. What is accepted must be consistent. */
+ * Tar files, indexes of wds2idx and tfrecord2idx, TFRecord files and Examples. The first byte of the input selects one. Accepted input must be consistent. */
 #include "fuzz.h"
 
 #include "base/memory.h"
@@ -35,7 +35,7 @@ static void check_samples(const struct stk_samples *t)
 	stk__samples_digest(t, 0, t->size);
 }
 
-/* What a search finds goes through a file of it and back; so do the bytes themselves, as such a file. */
+/* Writes the entries that a search finds to an index file and reads them back. Also reads the input itself as an index file. */
 static enum stk_status fuzz_archive(enum stk_archive_kind kind, const struct stk_webdataset_options *o, struct stk_archive_file *f,
 	struct stk_samples *t, struct stk_error *err)
 {
@@ -104,7 +104,7 @@ static void fuzz_example(const uint8_t *data, size_t size)
 	for (int k = 0; k < 3; k++)
 		if (stk__feature_parse(names[k], specs[k], &features[k], NULL))
 			abort();
-	if (stk__tfrecord_payload(0, data, size, &payload, &size, NULL)) /* else the record itself is the message */
+	if (stk__tfrecord_payload(0, data, size, &payload, &size, NULL)) /* otherwise the input is the message itself */
 		payload = data;
 	if (stk__example_find(payload, size, features, 3, values, NULL))
 		return;

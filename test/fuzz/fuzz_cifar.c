@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * CIFAR's records: the first byte says how many label bytes and records are expected, the rest is the file. */
+ * CIFAR's records: the first byte gives the expected numbers of label bytes and of records, and the rest is the file. */
 #include "fuzz.h"
 
 #include "format/cifar.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * COCO's annotations. The first byte says with which options; what is accepted must be consistent. */
+ * COCO's annotations. The first byte selects the options; accepted input must be consistent. */
 #include "fuzz.h"
 
 #include "base/error.h"
@@ -25,7 +25,7 @@ static void check_image(const struct stk_coco *c, const struct stk_coco_image *i
 	}
 }
 
-/* Not a byte of slack, so that what is painted outside is found. */
+/* Paints into a buffer of exactly the mask's size, so that sanitizers detect a write outside of it. */
 static void paint(const struct stk_coco *c, const struct stk_coco_image *image)
 {
 	enum { MOST = 1 << 16 };
@@ -50,7 +50,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	struct stk_coco_options o = {.crowds = data[0] & 1,
 		.polygons = data[0] & 2,
 		.runs = data[0] & 32,
-		.sizes = data[0] & 34, /* masks need them */
+		.sizes = data[0] & 34, /* masks need sizes */
 		.remap = data[0] & 4,
 		.skip_empty = data[0] & 8,
 		.images = data[0] & 16 ? images : NULL,

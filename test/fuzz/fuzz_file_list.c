@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Lists of files as text. What is accepted must be consistent: paths that fit, labels that are not negative. */
+ * Lists of files as text. Accepted lists must be consistent: paths have a valid length, labels are not negative. */
 #include "fuzz.h"
 
 #include "base/memory.h"

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Pipelines as JSON: a graph that is taken can be written, read again and written the same; what is refused says why. No data set is opened. */
+ * Pipelines as JSON: an accepted graph can be written and read again, and is then written as the same text; a refused graph gives a message. Opens no data
+ * set. */
 #include "fuzz.h"
 
 #include "stoker/stoker.h"

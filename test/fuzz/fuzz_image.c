@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Fuzz target of the image decoders: peek, then decode the whole image and a window, by our decoders and by libjpeg-turbo, which must agree.
- * libFuzzer's entry; replay.c runs it over files where there is no libFuzzer. */
+ * Fuzz target of the image decoders: reads the header, then decodes the whole image and a window with our decoders and with libjpeg-turbo, which must agree.
+ * libFuzzer calls it; without libFuzzer, replay.c runs it over files. */
 #include "base/cpu.h"
 #include "codec/codec.h"
 #include "fuzz.h"
@@ -15,9 +15,9 @@ enum { MAX_PIXELS = 1 << 20 };
 static const struct stk_codec_limits strict = {.max_pixels = MAX_PIXELS, .max_scans = 20},
 				     lenient = {.max_pixels = MAX_PIXELS, .max_scans = 20, .lenient = true};
 
-/* [lenient][libjpeg-turbo]; made at the first input, kept for the process's life. */
+/* Indexed by [lenient][libjpeg-turbo]. The first input creates them; they are never freed. */
 static struct stk_decoder *decoders[2][2];
-static struct stk_arena scratch; /* of all of them */
+static struct stk_arena scratch; /* shared by all decoders */
 
 static void make_decoders(void)
 {
@@ -46,7 +46,7 @@ static void decode_both(struct stk_decode rq, bool is_lenient, bool whole)
 	enum stk_dtype dtype = rq.info->bits == 16 && rq.window.w & 1 ? STK_UINT16 : STK_UINT8;
 	size_t size = (size_t)rq.window.w * (size_t)rq.window.h * (size_t)channels * stk_dtype_size(dtype);
 	for (int turbo = 0; turbo < 2; turbo++) {
-		pixels[turbo] = calloc(1, size); /* not a byte of slack: what is written outside is found */
+		pixels[turbo] = calloc(1, size); /* has exactly the image's size, so that sanitizers detect a write outside of it */
 		if (!pixels[turbo])
 			abort();
 		rq.dst = stk__image_hwc(pixels[turbo], dtype, rq.window.w, rq.window.h, channels);
@@ -55,7 +55,7 @@ static void decode_both(struct stk_decode rq, bool is_lenient, bool whole)
 		if (scratch.peak > stk__image_memory(&rq))
 			complain("it takes more memory than its header tells", &rq, &err[0], &err[1]);
 	}
-	/* Our scans of a progressive image end behind the window's last row, libjpeg-turbo's at the image's: it may find more. */
+	/* Our decoder reads the scans of a progressive image down to the window's last row, libjpeg-turbo down to the image's last row: it may find more damage. */
 	bool unseen = rq.info->progressive && !whole && !status[0] && status[1];
 	if (status[0] != status[1] && !unseen)
 		complain("the verdicts differ", &rq, &err[0], &err[1]);

@@ -35,7 +35,7 @@ uint8_t *fuzz_seed(int i, size_t *size)
 		{.width = 20, .height = 30, .components = 4, .quality = 70, .ycck = true, .seed = 5},
 		{.width = 40, .height = 20, .components = 3, .h = {1, 1, 1}, .v = {2, 1, 1}, .quality = 1, .separate = true, .seed = 6},
 		{.width = 25, .height = 25, .components = 3, .quality = 75, .arithmetic = true, .seed = 7},
-		/* of kinds that the GPU takes, too: 19 scans; restart markers in 10 scans; more than one of the decoder's chunks; large MCUs */
+		/* also kinds that the GPU decodes: 19 scans; restart markers in 10 scans; more than one chunk for the decoder; large MCUs */
 		{.width = 40,
 			.height = 50,
 			.components = 3,
@@ -89,7 +89,7 @@ uint8_t *fuzz_seed(int i, size_t *size)
 	return f.data;
 }
 
-/* Numbers of the headers of formats that are neither JPEG nor PNG: lengths, offsets, extents and counts, of either byte order. */
+/* Changes a number in a header of a format other than JPEG and PNG: a length, offset, size or count, in either byte order. */
 static void change_number(uint8_t *data, size_t size, uint64_t *state)
 {
 	static const uint32_t numbers[] = {0, 1, 2, 3, 8, 16, 255, 256, 0x7fff, 0xffff, 0x10000, 0x7fffffff, 0x80000000, 0xffffffff};

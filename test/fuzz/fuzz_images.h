@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What the targets of image decoders ask for, which depends on the input alone. */
+ * The choices that the image decoders' targets make, which depend only on the input. */
 #ifndef STK_TEST_FUZZ_IMAGES_H
 #define STK_TEST_FUZZ_IMAGES_H
 
 #include "tensor/image.h"
 
-/* Bytes that decoders may read behind a file. */
+/* Number of bytes after a file that decoders may read. */
 enum { FUZZ_SLACK = 64 };
 
-/* Where damaged coefficients overflow, ours follow libjpeg-turbo's form for x86 on all processors; its forms for NEON and in C make other pixels. */
+/* If damaged coefficients overflow, our decoder gives the same pixels as libjpeg-turbo's x86 code, on all processors; libjpeg-turbo's NEON and C code give
+ * others. */
 #ifdef __x86_64__
 enum { FUZZ_COMPARES_PIXELS = 1 };
 #else

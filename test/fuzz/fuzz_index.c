@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * An index, whose hash is made right, so that what lies behind it is met. What is accepted must be consistent: paths, labels, sizes that can be read. */
+ * An index. The target corrects the hash of its input, so that the reader looks at the rest. An accepted index must be consistent: paths, labels, and sizes
+ * that can be read. */
 #include "fuzz.h"
 
 #include "base/memory.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Answers of who issues keys: STS's XML, the portal of single sign-on, and what programs and services of a machine give. What is taken has an id and a secret,
- * and a time that can be compared. */
+ * Responses with temporary keys: STS's XML, and the JSON of single sign-on, programs and local services. Accepted keys have an id, a secret, and a time of
+ * expiry that can be compared. */
 #include "fuzz.h"
 
 #include "base/text.h"
@@ -21,7 +21,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	for (size_t k = 0; k < sizeof takes / sizeof *takes; k++) {
 		struct stk_aws_fresh keys = {0};
 		struct stk_text answer = {0};
-		for (size_t i = 0; i < size && data[i]; i++) /* an answer is a text */
+		for (size_t i = 0; i < size && data[i]; i++) /* an answer is text */
 			stk__text_add(&answer, "%c", data[i]);
 		const bool good = takes[k](&keys, &answer);
 		if (good && (!keys.key || !*keys.key || !keys.secret || !*keys.secret))

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Fuzz target of the parallel JPEG decoder: the host's planning of batches, and the plain C versions of the phases. The input is alone in its batch, there
- * twice, or beside a file that is whole. What is decoded without flags must be what the decoders on the cores make, who must not complain; the file that is
- * whole must come out right whatever lies beside it. Memory is as large as the plan says, to the byte. */
+ * Fuzz target of the parallel JPEG decoder: the host's planning of batches, and the plain C versions of the phases. The batch holds the input once, twice,
+ * or together with an intact file. An image that is decoded without error flags must equal the CPU decoders' result, without warnings from them; the intact
+ * file must be decoded correctly in any batch. Buffers have exactly the size that the plan asks for. */
 #include "base/cpu.h"
 #include "codec/codec.h"
 #include "codec/jpeg_gpu/jpeg_gpu_plan.h"
@@ -17,24 +17,24 @@ enum {
 	MAX_PIXELS = 1 << 18,
 	MAX_FILES = 3,
 	ALIGNMENT = 256, /* of tables and results */
-	AROUND = 16,     /* bytes that may be read around the files, where these lie alone (view.raw) */
-	RAW_SLACK = 64   /* bytes before the first of files that lie among the results, as jpeg_gpu.c has it */
+	AROUND = 16,     /* bytes around the files that may be read, if the files have their own memory (view.raw) */
+	RAW_SLACK = 64   /* bytes before the first file, if the files share memory with the results, as in jpeg_gpu.c */
 };
 
-/* More than the files of an input take, or else it is passed over. */
+/* Larger than the files of an input may need; larger inputs are skipped. */
 static const struct stk_jpeg_gpu_plan_limits roomy_limits = {
 	.images = 64, .bytes = 8 << 20, .blocks = 1 << 20, .scans = 64 * STK_JPEG_GPU_MAX_SCANS, .tables = 64 * STK_JPEG_GPU_MAX_SET};
 
 static const int32_t max_scans[] = {0, 4, 12, 20};
 enum { DECODERS = sizeof max_scans / sizeof *max_scans };
 
-/* Made at the first input, kept for the process's life. */
-static struct stk_decoder *decoders[DECODERS]; /* by max_scans */
-static struct stk_arena scratch;               /* of all of them */
-static struct stk_jpeg_gpu_plan *roomy;        /* what it takes depends on the files alone; meets the tables of many inputs */
+/* The first input creates these; they are never freed. */
+static struct stk_decoder *decoders[DECODERS]; /* indexed by max_scans */
+static struct stk_arena scratch;               /* shared by all decoders */
+static struct stk_jpeg_gpu_plan *roomy; /* plans the batches of many inputs one after the other; each plan must depend only on its files */
 static void *roomy_tables;
 
-/* What stands beside an input: the first baseline file and the first progressive file of the seeds. */
+/* Files that share a batch with the input: the first baseline file and the first progressive file of the seeds. */
 struct whole {
 	uint8_t *data;
 	size_t size;
@@ -49,8 +49,8 @@ struct file {
 	struct stk_jpeg_header header;
 	struct stk_rect window;
 	enum stk_image_type type;
-	int decoder; /* which of decoders */
-	/* what comes of it */
+	int decoder; /* index into decoders */
+	/* results */
 	struct stk_jpeg_gpu_file ask;
 	bool taken;
 	uint32_t index;
@@ -128,7 +128,7 @@ static void prepare(void)
 	keep_whole();
 }
 
-/* False: not a JPEG, or a large one. Pipelines peek too before they ask whether the GPU takes a file. */
+/* Adds a file. Returns false if it is not a JPEG, or too large. Reads the header first, as pipelines do before they ask whether the GPU supports a file. */
 static bool add_file(struct batch *b, const uint8_t *data, size_t size, uint32_t hash, bool is_whole)
 {
 	static const enum stk_image_type types[] = {STK_RGB, STK_BGR, STK_GRAY, STK_YCBCR};
@@ -159,7 +159,7 @@ static bool make_batch(struct batch *b, const uint8_t *data, size_t size, uint32
 
 /* ---- planning ---- */
 
-/* Plans the batch with room for much more, which must not matter. */
+/* Plans the batch with much larger limits than needed, which must not change the result. */
 static void plan_roomily(struct batch *b, bool *takes, struct stk_jpeg_gpu_view *view)
 {
 	stk__jpeg_gpu_plan_begin(roomy, &roomy_limits);
@@ -171,14 +171,15 @@ static void plan_roomily(struct batch *b, bool *takes, struct stk_jpeg_gpu_view 
 	stk__jpeg_gpu_plan_view(roomy, (uintptr_t)roomy_tables, 0, 0, view);
 }
 
-/* What jpeg_gpu.c copies of such files at most. */
+/* Returns the most bytes of such files that jpeg_gpu.c copies. */
 static size_t raw_room(const struct stk_jpeg_gpu_plan_limits *l)
 {
 	size_t bytes = (size_t)l->bytes + l->bytes / 8 + (size_t)l->images * 1024 + 2 * RAW_SLACK;
 	return (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
 }
 
-/* Leaves out the files that the GPU does not take whatever the limits are, and sums up what the others need. False: none is left, or too much. */
+/* Removes the files that the GPU does not support under any limits, and sums up the needs of the others. Returns false if none is left, or if they need too
+ * much. */
 static bool add_needs(struct batch *b)
 {
 	int kept = 0;
@@ -202,7 +203,7 @@ static bool add_needs(struct batch *b)
 	return kept && b->limits.bytes <= roomy_limits.bytes && b->limits.blocks <= roomy_limits.blocks;
 }
 
-/* Gives each file its place. Returns where the last one ends. */
+/* Assigns an offset to each file. Returns the end of the last file. */
 static size_t place_files(struct batch *b, uint32_t hash, size_t at)
 {
 	for (int i = 0; i < b->count; i++) {
@@ -218,14 +219,14 @@ static bool same_tables(const struct stk_jpeg_gpu_view *a, const struct stk_jpeg
 	uint32_t set = a->images[index].set;
 	if (set != b->images[index].set)
 		return false;
-	if (set == STK_JPEG_GPU_NONE) /* of a progressive file */
+	if (set == STK_JPEG_GPU_NONE) /* a progressive file */
 		return true;
 	const struct stk_jpeg_gpu_set *s = &a->sets[set];
 	return memcmp(s, &b->sets[set], sizeof *s) == 0 &&
 	       memcmp(a->lut + s->at, b->lut + s->at, sizeof *a->lut * s->size * s->tables) == 0;
 }
 
-/* Room for what the files need suffices for each that more room suffices for, and the same tables come of it. */
+/* Checks that limits which equal the files' needs accept the same files as larger limits, and give the same tables. */
 static void check_plan(const struct batch *b, const bool *takes, const struct stk_jpeg_gpu_view *v, const struct stk_jpeg_gpu_view *more)
 {
 	for (int i = 0; i < b->count; i++) {

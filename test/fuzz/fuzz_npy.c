@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * .npy files: what is accepted has a type, and as many elements as there are bytes for. */
+ * .npy files: an accepted file has a supported type, and its number of elements fits the file's size. */
 #include "fuzz.h"
 
 #include "base/error.h"

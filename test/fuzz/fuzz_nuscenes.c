@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * NuScenes' tables. The first byte says which table the rest stands for, the other nine are good; what is accepted must be consistent. */
+ * NuScenes' tables. The first byte selects the table that the rest of the input replaces; the other nine are valid. Accepted tables must be consistent. */
 #include "fuzz.h"
 
 #include "base/error.h"
@@ -71,7 +71,7 @@ static void remove_set(void)
 	rmdir(root);
 }
 
-/* A folder of its own, in memory where there is one. */
+/* Creates a temporary folder, in a file system in memory if the machine has one. */
 static void make_set(void)
 {
 	char path[320];
@@ -99,7 +99,7 @@ static void read_sample(const struct stk_nuscenes_view *v, int64_t id, int32_t c
 				: stk__nuscenes_field_of_boxes((enum stk_nuscenes_field)f) ? boxes
 											   : s->count;
 		struct stk_desc desc = stk__nuscenes_desc((enum stk_nuscenes_field)f, count);
-		void *out = malloc((size_t)stk_desc_bytes(&desc) + 1); /* malloc(0) may be NULL */
+		void *out = malloc((size_t)stk_desc_bytes(&desc) + 1); /* malloc(0) may return NULL */
 		if (!out)
 			abort();
 		stk__nuscenes_value(v, (enum stk_nuscenes_field)f, id, camera, seen, boxes, false, out);

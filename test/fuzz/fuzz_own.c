@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Fuzz target of the decoders that call no other library: JPEG (baseline and progressive), BMP and PNM. So MemorySanitizer knows where each byte comes
- * from: a decision or a pixel that depends on memory nobody wrote is a finding. */
+ * Fuzz target of the decoders that call no other library: JPEG (baseline and progressive), BMP and PNM. MemorySanitizer can therefore track every byte: it
+ * reports a branch or a pixel that depends on uninitialized memory. */
 #include "base/cpu.h"
 #include "codec/codec_impl.h"
 #include "codec/jpeg_fast.h"
@@ -22,7 +22,7 @@ enum { SLACK = 64, MAX_PIXELS = 1 << 20, MAX_SCANS = 20 };
 static struct stk_arena scratch;
 static struct stk_decoder decoder = {.limits = {.max_pixels = MAX_PIXELS, .max_scans = MAX_SCANS}, .scratch = &scratch};
 static struct stk_jpeg_kernels kernels;
-static struct stk_jpeg_fast *fast; /* made at the first input, kept for the process's life */
+static struct stk_jpeg_fast *fast; /* created by the first input, never freed */
 
 static enum stk_status decode_jpeg(const struct stk_decode *rq)
 {
@@ -35,7 +35,7 @@ static enum stk_status decode_jpeg(const struct stk_decode *rq)
 	return stk__jpeg_find_eoi(rq->data, rq->size, &h, &end) ? stk__jpeg_fast_decode(fast, &h, end, rq, &scratch) : STK_CORRUPT;
 }
 
-/* A run under MemorySanitizer ends here if a pixel was not written, or made of what was not. */
+/* MemorySanitizer stops the program here if a pixel was not written, or depends on uninitialized memory. */
 static void look_at(const uint8_t *pixels, size_t size)
 {
 #if defined __has_feature
@@ -53,7 +53,7 @@ static void decode(const struct stk_codec *codec, struct stk_decode rq)
 	int32_t channels = stk__image_channels(rq.info, rq.type);
 	enum stk_dtype dtype = rq.info->bits == 16 ? STK_UINT16 : STK_UINT8;
 	size_t size = (size_t)rq.window.w * (size_t)rq.window.h * (size_t)channels * stk_dtype_size(dtype);
-	uint8_t *pixels = malloc(size); /* not cleared */
+	uint8_t *pixels = malloc(size); /* left uninitialized */
 	if (!pixels)
 		abort();
 	struct stk_arena_mark mark = stk__arena_mark(&scratch);
@@ -64,7 +64,7 @@ static void decode(const struct stk_codec *codec, struct stk_decode rq)
 	free(pixels);
 }
 
-/* The whole image, and a window that the input's size chooses. */
+/* Decodes the whole image, and a window that depends on the input's size. */
 static void decode_windows(const struct stk_codec *codec, const uint8_t *data, size_t size, const struct stk_image_info *info)
 {
 	struct stk_decode rq = {.data = data, .size = size, .info = info, .type = (enum stk_image_type)(size % 5), .denom = 1};

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What a server sends as a response. The same bytes must be understood in the same way in whatever pieces they come, and nothing that the reader says of
- * itself may contradict the rest. */
+ * Responses of an HTTP server. The reader must give the same result for the same bytes, no matter how they are split into pieces, and the fields of its
+ * state must be consistent. */
 #include "fuzz.h"
 
 #include "io/response.h"
@@ -26,7 +26,7 @@ static void check(const struct stk_response_reader *p)
 		abort();
 }
 
-/* step: bytes of a piece, which varies with `seed`; 0: all at once. */
+/* Reads the response in pieces of about `step` bytes, whose sizes vary with `seed`; step 0 reads it in one piece. */
 static void read_all(const uint8_t *data, size_t size, size_t step, uint32_t seed, struct outcome *o)
 {
 	struct stk_response_reader *p = &o->reader;

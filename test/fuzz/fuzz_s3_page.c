@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * A page of a listing as an object store sends it. What is accepted must be consistent: keys that a store allows, sizes that are not negative. */
+ * A page of an object store's listing. Accepted pages must be consistent: keys that a store allows, sizes that are not negative. */
 #include "fuzz.h"
 
 #include "format/s3_page.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * States of pipelines: one that is taken can be saved again and gives the next batch; what is refused says why. */
+ * States of pipelines: an accepted state can be saved again and gives the next batch; a refused state gives a message. */
 #include "fuzz.h"
 
 #include "stoker/stoker.h"

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Dates of HTTP and times of ISO 8601. What is accepted is what the C library makes of it, and says the same when it is written again. */
+ * Dates of HTTP and times of ISO 8601. An accepted text gives the same time as the C library's parser, and is the same time after it is written and read
+ * again. */
 #include "fuzz.h"
 
 #include "io/time_text.h"
@@ -29,7 +30,8 @@ static void check(const char *text, size_t n)
 			abort();
 		const time_t t = (time_t)at;
 		strftime(again, sizeof again, "%a, %d %b %Y %H:%M:%S GMT", gmtime_r(&t, &tm));
-		if (tm.tm_year >= 1000 - 1900 && (!stk__http_date(again, strlen(again), &same) || same != at)) /* %Y pads no year */
+		if (tm.tm_year >= 1000 - 1900 &&
+			(!stk__http_date(again, strlen(again), &same) || same != at)) /* %Y does not pad years of fewer than four digits */
 			abort();
 	}
 	if (stk__iso_time(text, n, &at)) {

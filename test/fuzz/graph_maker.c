@@ -61,7 +61,7 @@ static double random_float(uint64_t *rng, int hostile, const struct stk_arg_def 
 
 enum data_kind { DATA_TENSORS, DATA_NUMBERS, DATA_FILES };
 
-/* A source: each sample of each batch is made from the seed when it is asked for. */
+/* A source that generates each sample of each batch from the seed on request. */
 struct data {
 	uint64_t seed;
 	enum data_kind kind;
@@ -159,11 +159,11 @@ struct maker {
 	uint64_t rng;
 	struct stk_graph *graph;
 	bool on_gpu;
-	bool passes; /* images, and mostly operators that join in passes: these meet too rarely among all operators */
-	int hostile; /* how many numbers of a hundred are extreme */
+	bool passes; /* uses images, and mostly operators that can be fused into passes: these rarely meet if all operators are equally likely */
+	int hostile; /* percentage of numbers that are extreme */
 	struct stk_node values[MOST_VALUES];
 	int32_t n_values;
-	struct stk_condition when[MOST_NESTED + 1]; /* the branches that operators are added in */
+	struct stk_condition when[MOST_NESTED + 1]; /* the nested branches that operators are added to */
 	size_t n_when;
 };
 
@@ -203,7 +203,7 @@ static struct data *new_data(struct maker *m, enum data_kind kind)
 	return d;
 }
 
-/* Images mostly; also tensors of any kind, empty ones and such of many channels. */
+/* Mostly images; also tensors of any type, empty tensors, and images of many channels. */
 static void add_tensors(struct maker *m)
 {
 	static const char *const layouts[] = {"HWC", "CHW", "HW", "FHWC", "FCHW", "DHWC", "C", "F", "NCDHW", "ABC"};
@@ -276,7 +276,7 @@ static const char *random_text(uint64_t *rng, const struct stk_arg_def *def, cha
 	return text;
 }
 
-/* One value a sample: of a value that is there, or of a source of its own. */
+/* Returns a value with one number per sample: an existing value, or a new source. */
 static struct stk_arg per_sample(struct maker *m, const struct stk_arg_def *def)
 {
 	struct stk_node node = m->values[test_random(&m->rng) % (uint32_t)m->n_values];
@@ -294,7 +294,7 @@ static struct stk_arg per_sample(struct maker *m, const struct stk_arg_def *def)
 	return stk_arg_node(def->name, node);
 }
 
-/* Thousands of tiles, and windows of as many pixels, take an emulated GPU minutes. */
+/* Lowers numbers that would give thousands of tiles or as large a window, which take minutes on an emulated GPU. */
 static int64_t bounded(const struct maker *m, const struct stk_arg_def *def, int64_t n)
 {
 	bool costly = strncmp(def->name, "tiles", 5) == 0 || strcmp(def->name, "mask_size") == 0;
@@ -363,7 +363,7 @@ static const struct stk_op_def *random_op(struct maker *m)
 	}
 }
 
-/* Whether a GPU may give other bytes: it has functions of libm of its own, and other NaNs, whose bits reinterpret shows. */
+/* Returns whether a GPU may give different bytes: it has its own math functions, and its NaNs have other bits, which `reinterpret` exposes. */
 static bool may_differ(const struct stk_op_def *def, const struct stk_arg *args, size_t n)
 {
 	if (strcmp(def->name, "_arithmetic") != 0)
@@ -399,7 +399,7 @@ static void add_operator(struct maker *m)
 	}
 }
 
-/* A branch or two of a coin, perhaps with one inside, over the newest value; and what merges them, where they agree. */
+/* Adds one or two branches of a coin, perhaps with a nested one, over the newest value. Merges their results if the types agree. */
 static void add_branches(struct maker *m)
 {
 	struct stk_node in[3], sides[2];
@@ -416,7 +416,7 @@ static void add_branches(struct maker *m)
 			add_branches(m);
 		m->n_when--;
 		sides[side] = m->values[m->n_values - 1];
-		m->n_values = before; /* what was made inside is read there alone */
+		m->n_values = before; /* values from inside a branch are only used there */
 	}
 	in[1] = sides[0];
 	in[2] = sides[1];
@@ -436,7 +436,7 @@ struct stk_graph *make_random_graph(uint64_t seed, bool on_gpu)
 	static const uint8_t hostilities[] = {0, 2, 6, 30};
 	for (int i = 0; i < 4; i++)
 		test_random(&m.rng);
-	m.passes = seed % 5 == 4; /* a share that does not follow the bits by which ways are drawn */
+	m.passes = seed % 5 == 4; /* a fraction that is independent of the bits that choose how to run */
 	m.hostile = hostilities[test_random(&m.rng) % (m.passes ? 2 : sizeof hostilities)];
 	if (stk_graph_create(&m.graph, NULL))
 		return NULL;

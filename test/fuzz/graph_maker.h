@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Random graphs, made from the operators' own tables: an operator or an argument that is added to them takes part by itself. */
+ * Random graphs, generated from the operators' tables: a new operator or argument takes part automatically. */
 #ifndef STK_TEST_GRAPH_MAKER_H
 #define STK_TEST_GRAPH_MAKER_H
 
@@ -7,7 +7,7 @@
 
 enum { MAKER_BATCH = 3 };
 
-/* A graph over sources whose data depends on the seed alone. NULL: the seed gave none that could be built. */
+/* Makes a graph over sources whose data only depends on the seed. Returns NULL if the seed gives a graph that cannot be built. */
 struct stk_graph *make_random_graph(uint64_t seed, bool on_gpu);
 
 #endif

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Random graphs with ordinary and extreme arguments, each run in several ways that must not matter: AVX2 or plain C, fused or not, one thread or seven,
- * memory poisoned with one byte or another. All give the same bytes, or all fail; none ends the process.
+ * Random graphs with ordinary and extreme arguments. Each runs in several ways that must not change the result: with AVX2 or plain C, fused or not, with one
+ * thread or seven, with memory poisoned by different bytes. All runs must give the same bytes, or all must fail; none may crash.
  *
- *     random_graphs [--graphs N] [--seconds T] [--seed S] [--gpu]         T: no graph is begun later
+ *     random_graphs [--graphs N] [--seconds T] [--seed S] [--gpu]         T: starts no graph after this time
  *
- * Graph i is made from the seed S + i alone. A failure prints that seed and the graph as JSON; so does
- * a run of one graph. */
+ * Graph i depends only on the seed S + i. A failure prints that seed and the graph as JSON, and so does a run of one graph. */
 #include "graph_maker.h"
 
 #include "base/clock.h"
@@ -19,7 +18,7 @@
 
 enum { BATCHES = 2, MOST_OUTPUTS = 24, WAYS = 3, SECONDS_A_GRAPH = 60, MEMORY = 2 << 20 };
 
-/* ---- what runs now, for those who find the body ---- */
+/* ---- prints the current graph if it crashes or takes too long ---- */
 
 static char heading[256];
 static char *graph_text;
@@ -150,7 +149,7 @@ static void free_result(struct result *r)
 
 /* ---- the comparison ---- */
 
-/* All NaNs are one. */
+/* Treats all NaNs as equal. */
 static bool is_nan(const uint8_t *p, enum stk_dtype dtype)
 {
 	uint16_t half;
@@ -172,7 +171,7 @@ static bool is_nan(const uint8_t *p, enum stk_dtype dtype)
 	}
 }
 
-/* The first element that differs; -1: none. */
+/* Returns the index of the first element that differs, or -1 if none does. */
 static int64_t difference(const struct stk_tensor *a, const struct stk_tensor *b)
 {
 	size_t size = stk_dtype_size(a->desc.dtype), bytes = (size_t)stk_desc_bytes(&a->desc);
@@ -183,7 +182,7 @@ static int64_t difference(const struct stk_tensor *a, const struct stk_tensor *b
 	return -1;
 }
 
-/* An element's bytes as a number. */
+/* Returns an element's bytes as a number. */
 static unsigned long long bits_at(const struct stk_tensor *t, int64_t at)
 {
 	unsigned long long bits = 0;
@@ -198,7 +197,8 @@ static bool same_desc(const struct stk_desc *a, const struct stk_desc *b)
 	       memcmp(a->shape, b->shape, (size_t)a->ndim * sizeof *a->shape) == 0;
 }
 
-/* What one way of running has no room for, another may do with less; and not all has a GPU version. */
+/* Returns whether an error is allowed in some ways of running only: one may run out of memory where another does not, and some operators have no GPU
+ * version. */
 static bool excused(enum stk_status s, bool gpu)
 {
 	return s == STK_LIMIT || s == STK_NO_MEMORY || (gpu && s == STK_UNSUPPORTED);
@@ -241,7 +241,7 @@ struct tally {
 
 static void compare_ways(uint64_t seed, struct stk_graph *g, bool gpu, struct tally *tally)
 {
-	/* The usual way; all that may differ differs; and one drawn. */
+	/* Runs the graph in the usual way, with every setting changed, and in one random way. */
 	struct way ways[WAYS] = {{.fused = true, .poison = 0x11}, {.plain = true, .many = true, .poison = 0xee},
 		{.plain = seed & 1, .fused = seed & 2, .many = seed & 4, .gpu = gpu, .poison = 0x77}};
 	struct result results[WAYS];

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Runs a fuzz target without libFuzzer: each input whole, then cut off and mutated (STOKER_TEST_ROUNDS times, by STOKER_TEST_SEED).
+ * Runs a fuzz target without libFuzzer. Each input runs whole, then truncated and mutated (STOKER_TEST_ROUNDS times, with the seed STOKER_TEST_SEED).
  *
- *     fuzz_NAME                  the seeds that the target makes
- *     fuzz_NAME PATH...          files, or all files of folders: corpora, and inputs that failed once
- *     fuzz_NAME --write FOLDER   writes the seeds, to begin a corpus
+ *     fuzz_NAME                  the seeds that the target generates
+ *     fuzz_NAME PATH...          files, or all files of folders: corpora, and inputs that failed before
+ *     fuzz_NAME --write FOLDER   writes the seeds, to start a corpus
  *
- * STOKER_FUZZ_LAST names a file that holds the input in work, for when it ends the process. */
+ * STOKER_FUZZ_LAST names a file that always holds the current input, so that it can be found after a crash. */
 #include "fuzz.h"
 
 #include <dirent.h>
@@ -57,7 +57,7 @@ static void keep(const uint8_t *data, size_t size)
 	}
 }
 
-/* The target gets exact copies, so that the sanitizers see a read past the end. */
+/* Gives the target a copy of exactly the input's size, so that sanitizers detect a read past its end. */
 static void feed(const uint8_t *data, size_t size)
 {
 	uint8_t *copy = malloc(size ? size : 1);
