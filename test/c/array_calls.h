@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Random calls of the operators that make jobs: random tensors, types and arguments, by the operators' own tables. */
+ * Random calls of the operators that make jobs: the operators' own tables determine the random tensors, types and arguments. */
 #ifndef ARRAY_CALLS_H
 #define ARRAY_CALLS_H
 
@@ -10,7 +10,7 @@
 
 enum { SPACE = 32 << 20, MAX_VALUES = 20000, MAX_ARGS = 10, MAX_INTS = 64 };
 
-/* Tensors lie in `space`; the same offsets hold in device memory. */
+/* All tensors are in `space`; they have the same offsets in device memory. */
 struct call {
 	struct stk_graph *g;
 	struct stk_arena arena;
@@ -23,15 +23,15 @@ struct call {
 	int n_args;
 	const char *title;
 	_Alignas(64) char state[4096];
-	enum stk_status status; /* of the cores */
+	enum stk_status status; /* result of the run on the CPU */
 	uint8_t *want;
-	int32_t first_job, n_jobs; /* in the GPU's batch */
+	int32_t first_job, n_jobs; /* indexes in the GPU's batch */
 };
 
-extern uint8_t *space; /* SPACE bytes, by whoever opens calls */
-extern size_t used;    /* of it */
+extern uint8_t *space; /* SPACE bytes, which the test allocates before it opens calls */
+extern size_t used;    /* bytes of it that are in use */
 
-/* Draws a call, and runs it on the cores: status and `want`. False: infer refused it. */
+/* Draws a call and runs it on the CPU, which sets `status` and `want`. Returns false if the operator's infer function refused the call. */
 bool call_open(struct call *c);
 void call_close(struct call *c);
 
@@ -39,7 +39,7 @@ void call_close(struct call *c);
 
 struct call_kind {
 	const char *op;
-	void (*draw)(struct call *c); /* inputs and arguments */
+	void (*draw)(struct call *c); /* draws inputs and arguments */
 };
 extern const struct call_kind image_kinds[];
 extern const size_t n_image_kinds;
@@ -50,7 +50,7 @@ void call_input(struct call *c, enum stk_dtype dtype, int ndim, const int64_t *s
 void call_any_input(struct call *c);
 void call_int(struct call *c, const char *name, int64_t v);
 void call_float(struct call *c, const char *name, double v);
-int64_t *call_ints(struct call *c, const char *name, int n); /* to be filled in */
+int64_t *call_ints(struct call *c, const char *name, int n); /* adds an argument of n integers, for the caller to fill in */
 double *call_floats(struct call *c, const char *name, int n);
 
 #endif

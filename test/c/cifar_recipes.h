@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Graphs over CIFAR, of which most qualify for a data set that lies on the GPU. */
+ * Graphs over CIFAR. Most of them can run on a data set that is stored on the GPU. */
 #ifndef STK_TEST_CIFAR_RECIPES_H
 #define STK_TEST_CIFAR_RECIPES_H
 
@@ -7,12 +7,12 @@
 
 struct cifar {
 	struct stk_graph *g;
-	struct value image, label, flip, seldom; /* seldom: a coin of 0.3 */
+	struct value image, label, flip, seldom; /* seldom: a coin with probability 0.3 */
 };
 
 struct recipe {
 	const char *what;
-	void (*add)(struct cifar in); /* operators and outputs behind the reader */
+	void (*add)(struct cifar in); /* adds the operators after the reader, and the outputs */
 	bool resident, on_cores;
 };
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The same graph on the cores and on a GPU, for tests of pipelines there. Folders are those of pipelines.h. */
+ * Runs the same graph on the CPU and on a GPU, for tests of pipelines on GPUs. pipelines.h makes the folders. */
 #ifndef STK_TEST_DEVICE_RUNS_H
 #define STK_TEST_DEVICE_RUNS_H
 
@@ -15,50 +15,50 @@ static inline void ok(enum stk_status s, const struct stk_error *err)
 		fail_msg("%s: %s", stk_status_name(s), err->message);
 }
 
-/* Graphs over a folder; what they have on a GPU is placed there. */
+/* Graphs over a folder; every operator that has a GPU version is placed on the GPU. */
 struct device_graph {
 	const char *what;
 	struct stk_graph *(*make)(const char *folder);
-	bool photographs; /* something in it is decoded on the GPU */
-	bool divides;     /* by zero, in some batch of an epoch: an error */
+	bool photographs; /* decodes some files on the GPU */
+	bool divides;     /* divides by zero in some batch of each epoch, which is an error */
 };
 extern const struct device_graph device_graphs[];
 extern const int n_device_graphs;
 const struct device_graph *device_graph(const char *what);
 
 struct device_settings {
-	int32_t device, threads, batch, prefetch, max_batches; /* device -1: the cores; the rest 0: 2 threads, batches of 4, the defaults */
+	int32_t device, threads, batch, prefetch, max_batches; /* device -1: the CPU; 0 elsewhere: 2 threads, batches of 4, the defaults */
 	enum stk_on_error on_error;
 	size_t gpu_memory;
 	bool no_fuse, trace;
 };
 
-/* Batches in their order: of samples, or of one entry for an error: {its code, its sample, -2, its message hashed}. */
+/* Batches in order: each holds its samples, or one entry for an error: {its code, its sample, -2, the hash of its message}. */
 struct device_run {
 	struct run run;
 	int batches, errors;
-	double decoded, refused; /* by the GPU */
+	double decoded, refused; /* images that the GPU decoded and refused */
 };
 
-/* Of the emulated driver, for contexts that are made from now on, while there are none. */
+/* Sets options of the emulated driver, which apply to later contexts. Call it while no context exists. */
 void emulate(const char *format, ...) __attribute__((format(printf, 1, 2)));
 bool is_emulated(void);
-/* Of the function that emulate() told to fail, since the last context was made. */
+/* Returns the number of calls, since the last context was created, of the function that the options of emulate() make fail. */
 long emulated_calls_seen(void);
-/* The GPU can be used. */
+/* Whether the GPU can be used. */
 bool have_device(void);
-/* Skips the test where it cannot. */
+/* Skips the test if the GPU cannot be used. */
 void need_device(void);
 
 struct stk_context *make_context(int32_t threads);
-/* These end the graph. */
+/* These free the graph. */
 struct stk_pipeline *make_device_pipeline(struct stk_context *ctx, struct stk_graph *g, const struct device_settings *s);
-/* NULL, with err. */
+/* Returns NULL and sets err on failure. */
 struct stk_pipeline *try_device_pipeline(
 	struct stk_context *ctx, struct stk_graph *g, const struct device_settings *s, struct stk_error *err);
-/* Adds what comes next; false at an epoch's end. */
+/* Adds the next batch; returns false at the end of an epoch. */
 bool take_batch(struct stk_pipeline *p, struct device_run *r);
-/* Six epochs, each left after 0 to 3 batches. */
+/* Runs six epochs, and leaves each after 0 to 3 batches. */
 void leave_epochs(struct stk_pipeline *p, struct device_run *r);
 void add_batch_seen(struct device_run *r, struct stk_batch *b);
 double counter_of(struct stk_pipeline *p, const char *name);

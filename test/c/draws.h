@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Uniform draws from one seed, which failures print. */
+ * Uniform random numbers from one seed, which failures print. */
 #ifndef STK_TEST_DRAWS_H
 #define STK_TEST_DRAWS_H
 

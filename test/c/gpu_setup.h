@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * For tests that need a GPU: this machine's, or the emulated one. Set-up of a group, and a skip where there is none. */
+ * Set-up for groups of tests that need a GPU, either this machine's or the emulated one. Skips the tests if there is no GPU. */
 #ifndef STK_TEST_GPU_SETUP_H
 #define STK_TEST_GPU_SETUP_H
 
@@ -12,7 +12,7 @@
 
 struct gpu {
 	struct stk_gpu *gpu;
-	struct stk_gpu_device *dev; /* NULL: there is none */
+	struct stk_gpu_device *dev; /* NULL if there is no GPU */
 };
 
 static struct stk_error err;
@@ -23,7 +23,7 @@ static inline void ok(enum stk_status status)
 		fail_msg("%s: %s", stk_status_name(status), err.message);
 }
 
-/* Fails only where the emulated one was asked for and is not there. */
+/* Fails only if the emulated GPU was requested and is missing. */
 static inline int setup(void **state)
 {
 	struct gpu *g = calloc(1, sizeof *g);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Graphs for tests, an operator a line:
+ * Builds graphs for tests, with one operator per line:
  *
  *     struct stk_graph *g = new_graph();
  *     struct value file = ADD(g, "readers.file", .args = {stk_arg_string("file_root", folder)});
@@ -7,7 +7,7 @@
  *     image = ADD(g, "resize", .in = {image}, .args = {INTS("size", 24, 32)}, .gpu = true);
  *     OUTPUTS(g, image, output_of(file, 1));
  *
- * What cannot be added fails the test. */
+ * An operator that the graph refuses fails the test. */
 #ifndef STK_TEST_GRAPHS_H
 #define STK_TEST_GRAPHS_H
 
@@ -17,13 +17,13 @@
 
 struct value {
 	struct stk_node node;
-	bool there; /* false: of an input that was not given */
+	bool there; /* false for an input that was not given */
 };
 
 enum { GRAPH_INPUTS = 8, GRAPH_ARGS = 12 };
 
 struct added_op {
-	const char *name; /* NULL: by its ordinal */
+	const char *name; /* NULL: a name made of its ordinal */
 	bool gpu;
 	struct value in[GRAPH_INPUTS];
 	struct stk_arg args[GRAPH_ARGS];
@@ -32,12 +32,12 @@ struct added_op {
 };
 
 struct stk_graph *new_graph(void);
-/* Its first output. */
+/* Adds an operator and returns its first output. */
 struct value add_op(struct stk_graph *g, const char *op, const struct added_op *how);
 struct value output_of(struct value v, int32_t output);
 void add_outputs(struct stk_graph *g, const struct value *values, size_t n);
 
-/* How most begin: a reader over a folder, shuffled, and a coin. */
+/* Most graphs begin with these: a shuffled reader over a folder, and a coin. */
 struct begun {
 	struct stk_graph *g;
 	struct value file, label, flip;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * A consumer on a GPU that lets batches go at once, while its streams read them much later: what a pipeline must wait for. */
+ * A consumer on a GPU that releases each batch at once, while its streams read the batch much later. A pipeline must not overwrite it before that. */
 #ifndef STK_TEST_LATE_READER_H
 #define STK_TEST_LATE_READER_H
 
@@ -11,18 +11,18 @@ enum { LATE_BATCHES = 24 };
 
 struct late_reader {
 	struct stk_gpu *gpu;
-	struct stk_gpu_device *dev; /* entered */
+	struct stk_gpu_device *dev; /* the device, whose context is current */
 	stk_gpu_stream streams[STK_SLOT_STREAMS];
 	stk_gpu_ptr dummy;
-	uint8_t *copies[LATE_BATCHES]; /* pinned */
+	uint8_t *copies[LATE_BATCHES]; /* in pinned memory */
 	int64_t sample;
 };
 
-/* For batches of up to `batch` samples whose first output takes `sample` bytes each. On device 0, by the driver as it is told to be now. */
+/* Prepares for batches of up to `batch` samples whose first output takes `sample` bytes each. Uses device 0, with the driver's current options. */
 void late_open(struct late_reader *l, int64_t sample, int32_t batch);
 void late_close(struct late_reader *l);
 
-/* Reads batches of `gpu`, whose first output lies dense; fails unless they are those of `cores`, all of which are kept meanwhile. */
+/* Reads batches of `gpu`, whose first output must be contiguous. Fails unless they equal the batches of `cores`, all of which are kept during the test. */
 void late_check(struct late_reader *l, struct stk_pipeline *gpu, struct stk_pipeline *cores);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Arithmetic that calls libm, of which a GPU has its own: there the last bits may differ (kernel/job/job.h). */
+ * Names the arithmetic operations that call libm. A GPU has its own math functions, whose last bits may differ (kernel/job/job.h). */
 #ifndef STK_TEST_LIBM_FUNCTIONS_H
 #define STK_TEST_LIBM_FUNCTIONS_H
 
@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <string.h>
 
-/* name: an operation's, as in arithmetic_ops.h. */
+/* name: of an operation, as in arithmetic_ops.h. */
 static inline bool calls_libm(const char *name)
 {
 	static const char *const names[] = {

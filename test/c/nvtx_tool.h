@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What the tool for NVTX saw. The test finds nvtx_tool_read in the library that NVTX loaded. */
+ * The counts of a tool that records NVTX calls. The test looks up nvtx_tool_read in the library that NVTX loaded. */
 #ifndef STK_TEST_NVTX_TOOL_H
 #define STK_TEST_NVTX_TOOL_H
 
 struct nvtx_tool_kind {
 	char name[32];
-	long begun, batches; /* ranges, and the sum of their payloads */
+	long begun, batches; /* begun: number of ranges; batches: sum of their payloads */
 };
 
 struct nvtx_tool_counts {
 	struct nvtx_tool_kind kinds[16];
-	long domains, ours; /* there now; made with the name "stoker" */
-	long open, wrong;   /* ranges begun and not ended; calls that make no sense */
+	long domains, ours; /* domains: number that exist now; ours: number created with the name "stoker" */
+	long open, wrong;   /* open: ranges that have begun and not ended; wrong: invalid calls */
 };
 
 void nvtx_tool_read(struct nvtx_tool_counts *out);

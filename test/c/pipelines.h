@@ -7,18 +7,18 @@
 
 #include <stdio.h>
 
-/* A temporary folder with `files` JPEGs of various sizes in 3 classes. remove_folder deletes it and frees the name. */
+/* Creates a temporary folder with `files` JPEGs of various sizes in 3 classes. remove_folder deletes it and frees its name. */
 char *make_folder(int files, uint64_t seed);
 void remove_folder(char *folder);
-/* Overwrites a file of the folder: file i of class i % 3. */
+/* Overwrites file i of the folder, which belongs to class i % 3. */
 void file_path(const char *folder, int i, char *path, size_t capacity);
 
 struct options {
-	int32_t threads, batch, prefetch, rank, ranks, max_batches, read_requests; /* 0: the defaults, 1 rank */
+	int32_t threads, batch, prefetch, rank, ranks, max_batches, read_requests; /* 0: the defaults, and 1 rank */
 	const char *tail;
 	uint64_t seed;
 	bool no_fuse, in_order, trace;
-	bool whole; /* whole images instead of random windows: then a sample needs the same memory in each epoch */
+	bool whole; /* whole images instead of random windows, so that a sample needs the same memory in each epoch */
 	enum stk_on_error on_error;
 	double max_errors;
 };
@@ -38,9 +38,9 @@ struct run {
 uint64_t hash_sample(struct stk_batch *b, int32_t i);
 struct run drain_epochs(struct stk_pipeline *p, int epochs);
 struct run run_epochs(const char *folder, const struct options *o, int epochs);
-/* The rest of the epoch that a state stands in. */
+/* Runs the rest of the epoch from a saved state. */
 struct run resume_epoch(const char *folder, const struct options *o, const char *state);
 
-double pipeline_counter(struct stk_pipeline *p, const char *name); /* one that is not there fails the test */
+double pipeline_counter(struct stk_pipeline *p, const char *name); /* fails the test if the counter does not exist */
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What the system says of this process's memory. */
+ * Reads this process's memory use from /proc. */
 #ifndef STK_TEST_PROCESS_MEMORY_H
 #define STK_TEST_PROCESS_MEMORY_H
 
@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A line of /proc/self/status in KiB: "VmRSS:", "VmHWM:", the peak. */
+/* Returns the value of a line of /proc/self/status in KiB: "VmRSS:" for the current use, "VmHWM:" for the peak. */
 static inline long status_kb(const char *field)
 {
 	char line[256];
@@ -21,7 +21,7 @@ static inline long status_kb(const char *field)
 	return kb;
 }
 
-/* Begins the peak anew. */
+/* Resets the peak to the current use. */
 static inline void forget_peak(void)
 {
 	FILE *f = fopen("/proc/self/clear_refs", "w");

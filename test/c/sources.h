@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * A user's source that counts what is asked of it, and pipelines over one. */
+ * A user's source that counts its calls, and pipelines that read from it. */
 #ifndef STK_TEST_SOURCES_H
 #define STK_TEST_SOURCES_H
 
@@ -14,15 +14,15 @@ enum { BATCH = 4, HEIGHT = 3, WIDTH = 2, BYTES = HEIGHT * WIDTH };
 enum fault { NO_FAULT, FAILS, FAILS_SILENTLY, WRONG_DTYPE, WRONG_NDIM, NEGATIVE_SHAPE, TOO_MANY, TOO_FEW };
 
 struct source {
-	int64_t samples; /* of an epoch */
+	int64_t samples; /* in an epoch */
 	bool per_sample;
 	enum stk_seek seek;
 	int32_t shards, shard; /* shards 0: one */
 	enum fault fault;
 	int64_t fault_at; /* position */
 	int delay_us;
-	struct stk_pipeline *asks; /* pull, release and reset ask this one for its counters; NULL: none */
-	/* what it saw */
+	struct stk_pipeline *asks; /* pull, release and reset read this pipeline's counters; may be NULL */
+	/* records of the calls */
 	int pulls, released, resets, destroyed;
 	int64_t last_reset;
 	pthread_t thread;
@@ -30,11 +30,11 @@ struct source {
 };
 
 struct stk_source_callbacks source_callbacks(struct source *s);
-/* Two outputs of a source: the first mirrored, the second as it came; and a reader's label before them, where there is a folder. */
+/* Makes a pipeline with two outputs of a source, the first mirrored and the second unchanged. If there is a folder, a reader's label comes before them. */
 struct stk_pipeline *source_open(struct stk_context *ctx, struct source *s, const char *folder);
-struct stk_context *source_context(void); /* two workers */
+struct stk_context *source_context(void); /* with two workers */
 void source_assert_batch(struct stk_batch *b, int64_t epoch, int64_t position, int32_t count);
-/* After its pipeline has gone: all that was pulled was released, and the source destroyed once. */
+/* Call this after the pipeline was freed: checks that every pulled tensor was released, and that the source was destroyed exactly once. */
 void source_assert_balanced(const struct source *s);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * cmocka with the headers that it needs before itself. */
+ * Includes cmocka after the headers that it needs. */
 #ifndef STK_TEST_H
 #define STK_TEST_H
 
