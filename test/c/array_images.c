@@ -87,7 +87,7 @@ static void draw_morphology(struct call *c)
 	draw_window(c, width, height, 1 + call_draw(3));
 }
 
-/* Of the windows that the GPU has code of their own for. */
+/* Draws morphology with the windows for which the GPU has special code. */
 static void draw_morphology_of_words(struct call *c)
 {
 	uint32_t iterations = call_draw(3) ? 1 : 2 + call_draw(2), size = iterations > 1 ? 3 : 3 + 2 * call_draw(3);

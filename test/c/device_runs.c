@@ -166,7 +166,7 @@ void emulate(const char *format, ...)
 	setenv("STOKER_EMULATED_CUDA", words, 1);
 }
 
-/* NULL: the driver is NVIDIA's, or there is none. */
+/* Returns the emulated driver's function emulated_calls, or NULL if the driver is NVIDIA's or missing. */
 static long (*count_of_driver(void))(void)
 {
 	void *library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);

@@ -269,7 +269,7 @@ static void mutate_chunk(struct test_file *f, size_t at, uint64_t *seed)
 		set16(f, at + 2, odd_number(seed));
 		return;
 	}
-	uint32_t crc = crc_of(f->data + at + 4, length + 4); /* right, or nothing behind it is looked at */
+	uint32_t crc = crc_of(f->data + at + 4, length + 4); /* must be correct, or the decoder ignores the rest of the file */
 	set16(f, at + 8 + length, crc >> 16);
 	set16(f, at + 10 + length, crc & 0xffff);
 }

@@ -261,7 +261,7 @@ struct test_file test_png_make(const struct test_png *p)
 	return f;
 }
 
-/* From libspng's 16-bit RGBA, so that no format of the code under test is used. */
+/* Converts libspng's 16-bit RGBA, so that the reference uses none of the formats of the code under test. */
 uint8_t *test_png_reference(struct test_file f, const struct test_png *p)
 {
 	spng_ctx *ctx = spng_ctx_new(0);

@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-/* A part of the coefficients that scans refine: bits down to `low` (10: none) have been told. */
+/* A group of coefficients whose precision the scans refine: the bits down to `low` have been sent (10: none yet). */
 struct part {
 	jpeg_scan_info next;
 	int first_low;

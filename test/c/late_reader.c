@@ -40,7 +40,7 @@ static size_t dense_bytes(const struct late_reader *l, const struct stk_tensor_l
 	return (size_t)(t->count * l->sample);
 }
 
-/* Behind much other work of one of two streams. */
+/* Queues much work on one of two streams, then a copy of the batch. */
 static void read_late(struct late_reader *l, struct stk_batch *b, int k)
 {
 	struct stk_error err = {0};

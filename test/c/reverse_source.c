@@ -63,7 +63,7 @@ static void complete(struct reverse_source *s, struct stk_request *r)
 	stk__io_finish(s->io, r, STK_OK);
 }
 
-/* With the lock held; it is free while requests complete. */
+/* Call with the lock held. Releases the lock while requests complete. */
 static void complete_all(struct reverse_source *s)
 {
 	struct stk_request *r = s->stack;

@@ -65,7 +65,7 @@ static enum stk_status spoil(const struct source *s, struct stk_feed *feed, stru
 	return STK_OK;
 }
 
-/* Where a request must stand, in the sequence of all shards. */
+/* Returns the request's expected place in the sequence of all shards. */
 static int64_t place_of(const struct source *s, const struct stk_feed_request *q)
 {
 	int32_t shards = s->shards ? s->shards : 1;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Jobs: the loops of the cores against one output at a time by the lines of KIND_one.h, and the GPU against the cores. Random calls
- * (array_calls.h). (That operators do what they should is for the tests that compare them with NumPy and DALI.) */
+ * Jobs: compares the CPU's loops with a computation of one output at a time by the functions in KIND_one.h, and the GPU with the CPU, for random calls
+ * (array_calls.h). Other tests compare the operators' results with NumPy and DALI. */
 #include "array_calls.h"
 #include "gpu_setup.h"
 #include "libm_functions.h"

@@ -117,7 +117,7 @@ static void test_what_is_no_image(void **state)
 	assert_int_equal(symlink("/no/such/file", path), 0);
 	assert_int_not_equal(read_one(path, &err), STK_OK);
 	unlink(path);
-	assert_int_equal(mkfifo(path, 0600), 0); /* nobody writes to it: opening it must not wait */
+	assert_int_equal(mkfifo(path, 0600), 0); /* a FIFO without a writer: opening it must not block */
 	assert_int_not_equal(read_one(path, &err), STK_OK);
 	unlink(path);
 	assert_int_equal(mkdir(path, 0700), 0);

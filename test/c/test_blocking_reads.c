@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * File systems that answer late, as NFS does: whoever opens a file of which somebody holds a lease waits until that is given up. Many such reads are under way
- * at a time, and what does not wait is not held up. */
+ * File systems that respond late, as NFS does. Opening a file on which another process holds a lease blocks until that process gives it up. The tests check
+ * that many such reads run at a time, and do not delay reads of other files. */
 #include "test.h"
 
 #include "base/memory.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Branches: a sample's operators run where its conditions hold and nowhere else, what is merged is written where it belongs, and a graph that reads what may
- * not exist is refused. */
+ * Branches: an operator in a branch only runs for the samples whose conditions hold, a merge writes each sample to the right place, and a graph is refused
+ * if it reads a value that may not exist. */
 #include "test.h"
 
 #include "graphs.h"

@@ -43,7 +43,7 @@ static void test_buffers_are_reused_and_outliers_freed(void **state)
 	stk__io_destroy(io);
 }
 
-/* Where many are in use and their number goes up and down, as that of answers which come out of turn, those that idle meanwhile are kept. */
+/* Many buffers are in use, and their number rises and falls, as with responses that arrive out of order: idle buffers must be kept for the next rise. */
 static void test_many_in_use_come_and_go(void **state)
 {
 	enum { MOST = 600, LEAST = 100, SIZE = 100000 };

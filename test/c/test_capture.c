@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * CUDA graphs of the user's: while one is captured, in global mode too, a pipeline is made, runs and ends, on its own threads and on the one that captures,
- * and spoils nothing. Needs the emulated driver, which knows what an unsafe call of another thread does to a capture. */
+ * A pipeline is created, runs and ends while the user's program captures a CUDA graph, in global mode too, on the capturing thread and on others. The
+ * capture must stay valid. Needs the emulated driver, which invalidates a capture when another thread makes an unsafe call. */
 #include "test.h"
 
 #include "device_runs.h"
@@ -99,7 +99,7 @@ static void *use_a_pipeline(void *arg)
 	return NULL;
 }
 
-/* What the driver holds against it: or the tests below would show nothing. */
+/* Checks that the driver does invalidate a capture; otherwise the tests below would prove nothing. */
 static void test_an_unsafe_call_spoils_a_capture(void **state)
 {
 	(void)state;

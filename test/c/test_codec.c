@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * codec: whatever libjpeg-turbo and libspng decode, whole and plainly, our windows equal; damage, limits and strangers are told apart. */
+ * The codec: its windows equal the same parts of whole images that libjpeg-turbo and libspng decode, and it reports damage, exceeded limits and unknown
+ * formats as different errors. */
 #include "test.h"
 
 #include "base/cpu.h"
@@ -197,7 +198,7 @@ static void test_cmyk_becomes_rgb(void **state)
 	stk__decoder_destroy(d);
 }
 
-/* Where an oriented pixel comes from, said by words: what a viewer does to show the image upright. */
+/* Finds the stored pixel of an oriented one, written as a viewer's turns and flips that show the image upright. */
 static void stored_of(int orientation, int width, int height, int u, int v, int *x, int *y)
 {
 	int right = width - 1, bottom = height - 1;
@@ -542,7 +543,7 @@ static void test_requests_that_do_not_fit_are_refused(void **state)
 }
 
 #ifdef STK_FAULTS
-/* Fails the first allocation, then the second, until a fresh decoder succeeds: each failure must be told, and leave nothing behind. */
+/* Fails the first allocation, then the second, until a new decoder succeeds: it must report each failure, and leak nothing. */
 static void fail_each_allocation(struct test_file f, bool zlib)
 {
 	for (int nth = 0;; nth++) {

@@ -328,7 +328,7 @@ static struct stk_image output_of(const struct job *j, uint64_t data)
 			 : stk__image_hwc((void *)(uintptr_t)data, dtype, j->pass.w, j->pass.h, j->pass.c);
 }
 
-/* Byte k is of a value that is no number on both sides. */
+/* Returns whether byte k belongs to a value that is NaN on both sides. */
 static bool both_nan(const struct job *j, const uint8_t *got, const uint8_t *want, size_t k)
 {
 	size_t size = stk_dtype_size((enum stk_dtype)j->pass.dtype), at = k / size * size;

@@ -75,7 +75,7 @@ static int tear_down(void **state)
 
 /* ---- the same bytes ---- */
 
-/* Runs both and compares; the GPU's run is handed over where it is wanted. */
+/* Runs the graph on both sides and compares the results. Gives the GPU's run to the caller if `out` is set. */
 static void assert_sides_agree(
 	const char *folder, const struct device_graph *g, struct device_settings s, int epochs, struct device_run *out)
 {

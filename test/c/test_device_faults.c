@@ -43,7 +43,7 @@ static int tear_down(void **state)
 
 /* ---- one run ---- */
 
-/* What it saw: hashes of what was delivered; the first error. */
+/* Results of a run: hashes of the delivered batches, and the first error. */
 struct outcome {
 	enum stk_status status;
 	struct stk_error err;
@@ -92,7 +92,7 @@ static void keep_batch(struct outcome *o, struct stk_batch *b)
 	o->counts[step] = read ? stk_batch_size(b) : 0;
 }
 
-/* Goes on behind errors to the end of the epoch. */
+/* Takes batches to the end of the epoch, and continues after errors. */
 static void take_epoch(struct stk_pipeline *p, struct outcome *o)
 {
 	for (int k = 0; k <= BATCHES; k++) {
@@ -158,7 +158,7 @@ static void check_outcome(const struct outcome *got, const struct outcome *want,
 
 /* ---- faults of the driver ---- */
 
-/* told: the fault ends in an error; if not, the pipeline goes on without what failed, and its bytes are the same. */
+/* told: whether the fault must end in an error. If not, the pipeline must continue without the failed resource, and deliver the same bytes. */
 static void fault_loop(const char *function, const char *mode, bool told)
 {
 	char what[128];

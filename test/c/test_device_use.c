@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What consumers do to pipelines on a GPU: hold batches, read them late on streams of their own, leave in the middle, go on from a state, fork. */
+ * Consumers of pipelines on a GPU: they hold batches, read them late on their own streams, stop early, restore a state, and fork. */
 #include "test.h"
 
 #include "device_runs.h"
@@ -132,14 +132,14 @@ static void test_a_late_reader_sees_its_batch(void **state)
 		run_late("the usual", PIXELS * 4, test_seed() + seed, "");
 }
 
-/* What waits on the GPU slows the consumer down: the loader's streams are given nothing that has to wait for the consumer's. */
+/* The loader's streams must never wait for the consumer's streams, because work that waits on the GPU slows the consumer down. */
 static void test_no_stream_waits_for_a_reader(void **state)
 {
 	(void)state;
 	need_device();
-	if (!emulated) /* nobody counts */
+	if (!emulated) /* only the emulated driver counts calls */
 		skip();
-	/* It has no steps behind the files. */
+	/* This graph runs no other operators on the decoded files. */
 	run_late("several decoders of a sample", PIXELS, test_seed(), "fail=cuStreamWaitEvent:0");
 	assert_int_equal(emulated_calls_seen(), 0);
 }
@@ -325,7 +325,7 @@ static void test_no_such_device(void **state)
 	close_pipeline(p, ctx);
 }
 
-/* What it inherited is an error or nothing, and never a hang. */
+/* In a forked child, inherited objects must return errors or nothing, and never hang. */
 static int live_as_child(struct stk_pipeline *p, struct stk_context *ctx, struct stk_batch *held)
 {
 	struct stk_error err = {0};

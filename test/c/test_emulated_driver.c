@@ -51,7 +51,7 @@ static int end_of_child(const char *options, const char *act)
 {
 	int how = 0;
 	pid_t child = fork();
-	if (child == 0) { /* a driver does not survive a fork: begin anew */
+	if (child == 0) { /* a driver does not survive a fork, so the child starts a new one */
 		setrlimit(RLIMIT_CORE, &(struct rlimit){0});
 		if (freopen("/dev/null", "w", stderr))
 			execl("/proc/self/exe", "test_emulated_driver", act, options, NULL);
@@ -145,7 +145,7 @@ static void pinned_memory_that_is_used_too_soon_shows(void **state)
 
 /* ---- memory ---- */
 
-/* A kernel writes 1152 bytes where there are 64. */
+/* Runs a kernel that writes 1152 bytes to an allocation of 64. */
 static void overrun(const struct gpu *g, stk_gpu_ptr p)
 {
 	void *module, *function;
@@ -156,7 +156,7 @@ static void overrun(const struct gpu *g, stk_gpu_ptr p)
 	g->cu->cuModuleUnload(module);
 }
 
-/* What a child does. */
+/* Runs one action in a child process. */
 static int act(const char *what, const char *options)
 {
 	struct gpu g = open_gpu(options, 0);

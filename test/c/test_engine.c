@@ -145,7 +145,7 @@ static void test_resume_at_every_batch(void **state)
 		assert_int_equal(stk_pipeline_save(p, &text, NULL), STK_OK);
 		assert_true(strlen(text) < 1024);
 		close_pipeline(p, ctx);
-		/* goes on with another number of ranks: their union is the rest, in order of position */
+		/* a run with another number of ranks continues: the union of the ranks is the rest of the epoch, in order of position */
 		for (int32_t ranks = 1; ranks <= 3; ranks += 2) {
 			struct run rest = {0};
 			for (int32_t r = 0; r < ranks; r++) {
@@ -317,7 +317,7 @@ static void test_holding_too_many_batches_is_an_error_that_says_so(void **state)
 	close_pipeline(p, ctx);
 }
 
-/* A child may drop what it inherited at any moment, whatever the parent's workers were doing when it was made. */
+/* Checks that sample i of `copy` is a copy of sample k of `output`, with its own memory. */
 static void assert_copy_of(const struct stk_batch *copy, int32_t i, const struct stk_batch *b, int32_t output, int32_t k)
 {
 	const struct stk_tensor *a = &stk_batch_output(copy, 0)->samples[i], *want = &stk_batch_output(b, output)->samples[k];
@@ -398,7 +398,7 @@ static enum stk_status pull_pixel(void *user, const struct stk_feed_request *req
 	return STK_OK;
 }
 
-/* A sample takes about a second; the pipeline is told to stop while a worker is at the first, and leaves it unfinished. */
+/* A sample takes about a second. The test cancels the pipeline while a worker processes the first sample, which must then stay unfinished. */
 static void test_a_long_chain_is_cancelled(void **state)
 {
 	(void)state;

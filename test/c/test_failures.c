@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Bad samples: by each policy a run goes on or stops as promised, positions never move, and messages name the sample. */
+ * Bad samples: a run continues or stops according to its policy, positions of other samples never change, and messages name the bad sample. */
 #include "test.h"
 
 #include "pipelines.h"
@@ -82,7 +82,7 @@ static void test_skip_shortens_its_own_batch(void **state)
 	assert_non_null(strstr(err.uri, "00013.jpg"));
 	assert_false(stk_pipeline_bad_sample(p, 1, &err));
 	close_pipeline(p, ctx);
-	/* the others are what they are without the bad one in another batch size: positions have not moved */
+	/* the other samples equal those of a run with another batch size, so their positions are unchanged */
 	struct options q = o;
 	q.batch = 5;
 	struct run again = run_epochs(folder, &q, 1);
@@ -247,7 +247,7 @@ static struct stk_error first_failure(struct stk_context *ctx, const char *root,
 	return err;
 }
 
-/* Of several operators that would fail the first is told, whether they are fused or not and whichever chain runs first. */
+/* If several operators would fail, the error names the first one, no matter whether they are fused and which chain runs first. */
 static void test_who_is_blamed(void **state)
 {
 	(void)state;

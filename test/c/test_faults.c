@@ -39,7 +39,7 @@ static int tear_down(void **state)
 	return 0;
 }
 
-/* What one run saw. */
+/* Results of one run. */
 struct outcome {
 	enum stk_status status; /* the first error, or STK_OK */
 	struct stk_error err;
@@ -114,7 +114,7 @@ static enum stk_status gather_graph(struct stk_graph *g, struct outcome *o, stru
 	return s ? s : stk_graph_output(g, image, err);
 }
 
-/* Of a tar that is searched while its samples are read. */
+/* Reads from a tar file that is still searched while its samples are read. */
 static enum stk_status survey_graph(struct stk_graph *g, struct outcome *o, struct stk_error *err)
 {
 	(void)o;
@@ -187,7 +187,7 @@ static struct stk_pipeline *open_run(struct stk_context *ctx, graph_fn build, st
 	return p;
 }
 
-/* Goes on behind errors to the end of the epoch; batches `first` and later are expected. */
+/* Takes batches to the end of the epoch, and continues after errors. Expects batches from number `first` on. */
 static void take_epoch(struct stk_pipeline *p, int first, struct outcome *o)
 {
 	for (int k = first; k <= BATCHES; k++) {
@@ -240,7 +240,7 @@ static void run_plain(struct stk_context *ctx, graph_fn build, struct outcome *o
 	stk_pipeline_destroy(p);
 }
 
-/* Asks once more where a thread did not start: that is told again, or there are batches; nobody waits for what will never come. */
+/* Asks for another batch after a thread failed to start: the pipeline must report that again or deliver a batch, and must not wait for ever. */
 static void run_stubbornly(struct stk_context *ctx, graph_fn build, struct outcome *o)
 {
 	struct stk_batch *b = NULL;
@@ -456,7 +456,7 @@ static void test_reads_later_than_their_batch(void **state)
 	alarm(0);
 }
 
-/* A window so narrow that reading ahead stands in the very batch that gets no slot: nobody will come for the rest of its bytes. */
+/* The read-ahead window is so narrow that it ends within the batch that gets no slot: the pipeline must not read the rest of that batch. */
 static void test_nothing_is_read_for_a_batch_that_failed(void **state)
 {
 	(void)state;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * format: trees are listed as DALI 2.4 lists them (its answers were recorded), lists are parsed, errors say what was found, CIFAR's files are
- * checked; and the list stays small. */
+ * Data set formats: folders are listed in the order of DALI 2.4 (its answers were recorded), list files are parsed, errors name the problem, CIFAR's files
+ * are checked, and a list of files needs little memory. */
 #include "test.h"
 
 #include "base/cpu.h"

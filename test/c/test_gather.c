@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Operators that need to know their batch: what each sample gets follows from all samples of the batch, whatever runs it; the work itself stays in
- * passes; and where the batch need not be known, nobody waits for it. */
+ * Operators that depend on their whole batch: each sample's result follows from all samples of the batch, however it runs. Their work stays fused in passes,
+ * and a batch does not wait for all its samples if the operator does not need them. */
 #include "test.h"
 
 #include "graphs.h"
@@ -51,7 +51,7 @@ static struct stk_graph *twice(void)
 	return in.g;
 }
 
-/* Extents are known beforehand: nobody waits. */
+/* The sizes are known in advance, so no sample waits for the others. */
 static struct stk_graph *known(void)
 {
 	struct begun in = begin_graph(folder);

@@ -265,7 +265,7 @@ static void test_objects_over_a_limit_are_refused(void **state)
 	stk__io_destroy(io);
 }
 
-/* Files that grow and shrink under the reader: what comes is a prefix of what was written, or an error that says so; never garbage, never a hang. */
+/* Files grow and shrink while they are read: the result must be a prefix of the written bytes, or an error that says so, and never garbage or a hang. */
 struct changer {
 	_Atomic bool stop;
 	int fd;
@@ -534,8 +534,8 @@ static void test_reverse_source(void **state)
 }
 
 #ifdef STK_FAULTS
-/* Each passage through each kind of fault, until none is met: an error, or the bytes by another try where it is the source that failed, and nothing leaks
- * (the sanitizers watch). */
+/* Runs each scenario with each kind of fault at every possible place. A run must return an error, or the bytes after a retry if the source failed, and leak
+ * nothing (the sanitizers check that). */
 static void test_fault_loop(void **state)
 {
 	(void)state;

@@ -302,8 +302,8 @@ static bool libjpeg_header(struct test_file f, struct jpeg_decompress_struct *c,
 	return jpeg_read_header(c, TRUE) == JPEG_HEADER_OK && !catcher->cut_off;
 }
 
-/* What becomes of sums that do not fit 16 bits differs between libjpeg-turbo's own versions: its plain C keeps 32 bits, its NEON drops the upper ones after the
- * first pass, its SSE2 and AVX2 saturate there. Ours give what those for x86 give, on all processors. */
+/* libjpeg-turbo's versions treat sums that do not fit in 16 bits differently: plain C keeps 32 bits, NEON drops the upper bits after the first pass, SSE2
+ * and AVX2 saturate there. Our decoder gives the same result as the x86 versions on all processors. */
 #if defined(__x86_64__)
 enum { OVERFLOWS_ARE_LIBJPEGS = 1 };
 #else

@@ -157,7 +157,7 @@ static void files_over_the_memory_are_refused(void **state)
 
 /* ---- types and turned images ---- */
 
-/* What the cores make of an item: its pass over the whole image, decoded as the pass sees it. */
+/* Computes an item's result on the CPU: decodes the whole image and applies the item's pass to it. */
 static void decode_on_cores(const struct stk_jpeg_gpu_item *it, struct stk_decoder *decoder, uint8_t *out, size_t bytes)
 {
 	struct stk_image_info info;
@@ -275,7 +275,7 @@ static void types_and_orientations_equal_the_cores(void **state)
 	stk__gpu_free(dev, out);
 }
 
-/* Without a GPU: what it has not is told beforehand. */
+/* Runs without a GPU: items that the GPU does not support must be refused in advance. */
 static void what_the_gpu_has_not_is_refused(void **state)
 {
 	(void)state;

@@ -60,7 +60,7 @@ struct file {
 	struct stk_rect window;
 };
 
-/* What came of a batch. */
+/* Counts of a batch's results. */
 struct tally {
 	int right, flagged, refused;
 };

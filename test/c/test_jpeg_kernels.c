@@ -271,7 +271,7 @@ static void test_entropy_decoding(void **state)
 	}
 }
 
-/* What is no code, and runs past a block's end, are refused by both; on random bits they agree about everything. */
+/* Both decoders must refuse invalid codes, and runs past a block's end. On random bits they must agree about everything. */
 static void test_entropy_decoding_of_noise(void **state)
 {
 	(void)state;

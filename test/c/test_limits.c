@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * memory_limit: what one sample takes is known from its header or its file's size before it is taken, and what is over the limit is that sample's error. */
+ * memory_limit: a sample's memory is estimated from its header or its file's size before it is allocated, and a sample over the limit fails with an error. */
 #include "test.h"
 
 #include "graphs.h"
@@ -14,9 +14,9 @@
 #include <unistd.h>
 
 #define MIB ((size_t)1 << 20)
-/* Beside the limit: what pipeline.h allows for code, tables, stacks and idle buffers. */
+/* Memory that is allowed in addition to the limit: pipeline.h allows this for code, tables, stacks and idle buffers. */
 #define BESIDE (16 * MIB)
-/* What takes of less than a page come to, which are not counted. */
+/* Allowance for allocations of less than a page, which are not counted. */
 #define SMALL (64 << 10)
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
@@ -78,7 +78,7 @@ struct setting {
 	int32_t batch;
 	bool no_fuse, reads_only;
 	int64_t crop;    /* pixels of a window, decoded alone; 0: whole images */
-	int64_t resized; /* to so many pixels a side, and back to 8; 0: not at all */
+	int64_t resized; /* resizes to this many pixels a side, and back to 8; 0: no resize */
 };
 
 static struct stk_graph *make_graph(const char *const *files, size_t n, const struct setting *s)
@@ -290,7 +290,7 @@ static void test_samples_one_after_another(void **state)
 	write_file(path[1], hostile_jpeg(2600, 2600)); /* 21 MB of pixels, 42 MB of coefficients */
 	const char *files[] = {path[0], path[1], path[0], path[1], path[0], path[1]};
 	size_t before = watch();
-	/* A sanitizer's build resizes a copy of the image, behind which memory may be read. */
+	/* A sanitizer's build resizes a copy of the image, because the resize may read past the image's end. */
 	struct setting s = {.limit = (MEASURES ? 72 : 96) * MIB, .batch = 1, .no_fuse = true, .resized = 2000};
 	struct outcome o = run(files, 6, &s);
 	if (o.status)
@@ -342,7 +342,7 @@ static void test_mutated_headers(void **state)
 
 int main(void)
 {
-	/* glibc raises this as large blocks are freed, and keeps what lies below it: then the peak would tell of its habits and not of what is in use. */
+	/* glibc raises this threshold as large blocks are freed, and keeps freed blocks below it: the peak would then include memory that is not in use. */
 	mallopt(M_MMAP_THRESHOLD, 128 << 10);
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_coefficients_of_a_small_file),

@@ -125,7 +125,7 @@ static void test_a_giant_leaves_nothing_behind(void **state)
 
 /* ---- bombs ---- */
 
-/* Decodes one file as the only one of a folder; what it took beyond the usual, in KiB, goes to *grown. */
+/* Decodes a file that is the only one of a folder. Sets *grown to the extra memory in KiB that it took. */
 static enum stk_status decode(const void *data, size_t size, long *grown, struct stk_error *err)
 {
 	char *folder = make_folder(1, 3), path[256];

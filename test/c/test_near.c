@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Workers stay on the cores near their GPU, as many as have one there; the program's own threads are let alone. On the emulated driver's two GPUs, with
- * files of the system made for the test. */
+ * Workers run only on the CPU cores near their GPU, at most one per core; the program's own threads may run anywhere. Uses the emulated driver's two GPUs,
+ * and replaces the system's files about their location. */
 #include "test.h"
 
 #include "exec/context.h"
@@ -40,7 +40,7 @@ static int tear_down(void **state)
 	return system(command);
 }
 
-/* What the machine says of the emulated GPU: its id is 0000:01:00.0 or 0000:02:00.0. */
+/* Sets the list of cores near an emulated GPU, whose id is 0000:01:00.0 or 0000:02:00.0. */
 static void says(int gpu, const char *list)
 {
 	char path[256];

@@ -48,7 +48,8 @@ static const struct nvtx_tool_kind *kind_of(const struct nvtx_tool_counts *c, co
 	return k;
 }
 
-/* Rows of threads: two workers, sources, the consumer, the one that waits for the GPU. Those behind them tell of what no thread of ours does. */
+/* Rows of threads in the trace: two workers, sources, the consumer, the thread that waits for the GPU. Later rows show events that do not happen on one of
+ * our threads. */
 enum { THREADS = 5 };
 
 /* Spans of a kind, and the sum of their batches. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Operators: every table is whole and true; what infer says beforehand agrees with what it says of a sample; and the pure functions behind them. */
+ * Operators' tables: each table must be complete and correct. */
 #include "test.h"
 
 #include "graph/graph.h"

@@ -81,7 +81,7 @@ static void bench_input(struct bench *b, int i, void *data, enum stk_dtype dtype
 	b->call.n_in = b->call.n_in > i + 1 ? b->call.n_in : i + 1;
 }
 
-/* ---- what is known beforehand agrees with what comes ---- */
+/* ---- predicted shapes and types agree with the results ---- */
 
 #define INTS(name, ...) stk_arg_list(name, STK_VALUE_INTS, (const int64_t[]){__VA_ARGS__}, sizeof((const int64_t[]){__VA_ARGS__}) / 8)
 #define FLOATS(name, ...) stk_arg_list(name, STK_VALUE_FLOATS, (const double[]){__VA_ARGS__}, sizeof((const double[]){__VA_ARGS__}) / 8)

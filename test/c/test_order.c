@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * order: the shuffle is a bijection that looks random, the union over ranks is the epoch, a restored run goes on with the same sequence, and
- * contiguous shards are those of DALI 2.4 (its answers were recorded from readers.file). */
+ * Order: the shuffle is a bijection that looks random, the union over ranks is the epoch, a restored run continues the same sequence, and contiguous shards
+ * are those of DALI 2.4 (its answers were recorded from readers.file). */
 #include "test.h"
 
 #include "base/memory.h"
@@ -211,7 +211,8 @@ static void test_shuffle_known_answers(void **state)
 		assert_int_equal(shuffled(known[k].seed, known[k].epoch, known[k].n, known[k].i), known[k].want);
 }
 
-/* A run that version 1 began goes on in its order: these answers were frozen with it. Sets of over 4096 samples have the same order in both. */
+/* A run that version 1 began continues in its order: these answers were recorded with version 1. Sets of more than 4096 samples have the same order in both
+ * versions. */
 static void test_order_of_version_1(void **state)
 {
 	(void)state;
@@ -338,8 +339,8 @@ static void assert_continues(const struct stk_order *old, int64_t done, int64_t 
 	}
 }
 
-/* Stop after each step of the first epochs and go on with another layout: the global sequence is the same. Dropped tails depend on the layout:
- * there the old layout goes on. */
+/* Stops after each step of the first epochs and continues with another number of ranks: the global sequence must be the same. If tails are dropped, the
+ * sequence depends on the layout, so the run continues with the old one. */
 static void test_restored_run_continues(void **state)
 {
 	(void)state;

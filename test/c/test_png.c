@@ -119,7 +119,7 @@ static void test_png_crc_is_checked(void **state)
 	stk__decoder_destroy(d);
 }
 
-/* libspng wants its bounds on all chunks and on what it keeps of them in an order, which was missed for large files. */
+/* libspng needs its limits on all chunks and on kept chunks set in the right order. The decoder once set them in the wrong order for large files. */
 static void test_a_png_of_more_than_16_mib(void **state)
 {
 	(void)state;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Bytes that are an output as they came: they lie in the buffer that the source filled, and belong to who holds the batch, also when the pipeline and its
- * sources have gone. What is small, of one size, or an output twice is a copy. */
+ * Outputs that are unchanged file bytes: they stay in the buffer that the source filled, and belong to the batch's holder, even after the pipeline and its
+ * sources are gone. Small outputs, outputs of one size, and an output that is used twice are copied. */
 #include "test.h"
 
 #include "base/memory.h"

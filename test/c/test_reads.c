@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Reads that take their time: a source with latency that completes in reverse order, and one whose read stalls. Shows that requests are in flight
- * together, bounded, without a thread each; that a straggler holds nobody up; and that faults of a source are retried. */
+ * Slow reads: a source with latency that completes in reverse order, and a source with a read that stalls. Shows that many requests are in flight together,
+ * up to a limit and without a thread each; that a slow request delays no other; and that failed reads are retried. */
 #include "test.h"
 
 #include "pipelines.h"
@@ -24,8 +24,8 @@ static int threads_now(void)
 	return n;
 }
 
-/* A request has ended. Whoever was told asks for the next one in the same call, so that the number in flight here does not depend on how fast anything
- * is: it is the window, unless as many samples as may lie read before their batch's turn. */
+/* Called after a request has ended. Its owner requests the next one in the same call, so the number in flight does not depend on timing: it equals the
+ * window, unless the maximum number of samples has been read ahead of their batch's turn. */
 struct window {
 	struct stk_pipeline *pipeline;
 	int least;
@@ -127,7 +127,7 @@ static void test_a_straggler_holds_nobody_up(void **state)
 	stk_context_unref(&ctx);
 }
 
-/* What a failed read costs: the request, and the retries. */
+/* Requests per failed read: the first one and its retries. */
 enum { TRIES = 1 + STK_IO_RETRIES, FILES = 200 };
 
 /* So few reads ahead that no file is asked for by two epochs at a time. */
@@ -137,7 +137,7 @@ static struct stk_pipeline *failing_pipeline(struct stk_context *ctx, enum stk_o
 		ctx, FILES, false, &(struct stk_pipeline_config){.batch_size = 16, .on_error = policy, .read_requests = 8});
 }
 
-/* Every fifth read fails `failures` times in a row; then it succeeds, and nobody notices. */
+/* Every fifth read fails `failures` times in a row and then succeeds, which the consumer must not notice. */
 static void check_retries(int failures, enum stk_status status)
 {
 	struct stk_context *ctx = two_workers();
@@ -206,7 +206,7 @@ static void test_a_source_that_keeps_failing_is_raised_whatever_the_policy(void 
 	}
 }
 
-/* Nobody takes a batch: what the open ones need is read, and then what read_bytes allows, however fast the source is. */
+/* The consumer takes no batch: the pipeline reads the open batches' samples, then as much as read_bytes allows, however fast the source is. */
 static void test_bytes_ahead_are_bounded(void **state)
 {
 	(void)state;
@@ -231,8 +231,8 @@ static void test_bytes_ahead_are_bounded(void **state)
 	stk_context_unref(&ctx);
 }
 
-/* Nobody takes a batch: what the open ones need is read, then a window before its turn, and what was in flight when that was full. Nothing of this source
- * is ever at hand, as where a file system knows no reads that cannot block. */
+/* The consumer takes no batch: the pipeline reads the open batches' samples, then one window ahead of its turn, and the requests that were in flight when
+ * that window was full. This source's data is never available at once, as on a file system without non-blocking reads. */
 static void test_samples_ahead_are_bounded(void **state)
 {
 	(void)state;

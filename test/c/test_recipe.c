@@ -90,7 +90,7 @@ static struct action draw_action(const struct stk_pass *p, bool filled)
 	return a;
 }
 
-/* What an operator does to the pass of one sample: its draws come from its own stream. */
+/* Applies an operator to the pass of one sample. Its random numbers come from its own stream. */
 static void act(const struct action *a, struct stk_pass *p, int64_t epoch, int64_t position)
 {
 	struct stk_random r = {.position = (uint64_t)position, .epoch = (uint32_t)epoch};
@@ -274,7 +274,7 @@ static stk_gpu_ptr send(struct gpu *g, const void *from, size_t size)
 	return to;
 }
 
-/* The same batch there; what comes back is compared with what the cores made. */
+/* Runs the same batch on the GPU and compares the results with those of the CPU. */
 static void run_gpu(struct gpu *g, const struct batch *b, const struct stk_recipe *r, uint64_t begun)
 {
 	static uint8_t back[MAX_BATCH * MAX_OUT];

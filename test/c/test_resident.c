@@ -61,7 +61,7 @@ static int tear_down(void **state)
 	return 0;
 }
 
-/* Of tests that are about values and not about threads: they take minutes under ThreadSanitizer. */
+/* Skips tests of values rather than threads, which take minutes under ThreadSanitizer. */
 static void skip_under_tsan(void)
 {
 #ifdef __SANITIZE_THREAD__
@@ -71,7 +71,7 @@ static void skip_under_tsan(void)
 
 /* ---- graphs ---- */
 
-/* Of the reader: what is not set is not given. */
+/* The reader's arguments; members that are zero are not passed. */
 struct reading {
 	const int64_t *indices;
 	size_t n;
@@ -114,7 +114,7 @@ static struct reading listed(struct reading how)
 	return how;
 }
 
-/* What runs: by calls, without fusion; on the cores; on the GPU. */
+/* Ways to run: with calls and without fusion, on the CPU, on the GPU. */
 enum side { CALLS, CORES_TOO, ON_GPU, SIDES };
 
 /* A member of what explain says in JSON, which is true or false. */
@@ -297,7 +297,7 @@ static void test_batches_that_are_kept(void **state)
 	free_device_run(&runs[1]);
 }
 
-/* As many as one likes: slots get other memory, in which their samples have places anew. */
+/* A consumer may keep any number of batches: slots then get new memory, with new addresses for their samples. */
 static void test_many_batches_are_kept(void **state)
 {
 	(void)state;
@@ -335,7 +335,7 @@ static void test_many_batches_are_kept(void **state)
 	free_device_run(&runs[1]);
 }
 
-/* The one launch of a batch waits for whoever still reads its slot. */
+/* A batch has only one launch, which must wait until all readers of its slot have finished. */
 static void test_a_late_reader_sees_its_batch(void **state)
 {
 	(void)state;
@@ -408,7 +408,7 @@ static void test_spans(void **state)
 	close_pipeline(p, ctx);
 }
 
-/* A GPU that takes its time: waits end when they were to, and what is then asked for again is the same. */
+/* A slow GPU: waits must end on time, and the next call must return the same batch. */
 static void test_a_wait_that_ends_early(void **state)
 {
 	(void)state;

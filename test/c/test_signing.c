@@ -140,7 +140,7 @@ static void test_examples_of_s3(void **state)
 	check_signature(&q, &keys, "34b48302e7b5fa45bde8084f4b7868a86f0a534bc59db6670ed5711ef69dc6f7");
 }
 
-/* Of the Signature Version 4 test suite. */
+/* Examples from AWS's Signature Version 4 test suite. */
 static void test_suite_of_aws(void **state)
 {
 	(void)state;
@@ -248,7 +248,7 @@ static void test_settings(void **state)
 	check_settings("OTHER", "other", "token", "eu-north-1", "http://127.0.0.1:9000");
 	setenv("AWS_ENDPOINT_URL", "http://[::1]:9", 1);
 	setenv("AWS_ACCESS_KEY_ID", "ENV", 1);
-	check_settings("OTHER", "other", "token", "eu-north-1", "http://[::1]:9"); /* half a key is none */
+	check_settings("OTHER", "other", "token", "eu-north-1", "http://[::1]:9"); /* ignores an id without a secret */
 	setenv("AWS_SECRET_ACCESS_KEY", "env", 1);
 	setenv("AWS_REGION", "us-west-2", 1);
 	setenv("AWS_ENDPOINT_URL_S3", "https://store.example", 1);

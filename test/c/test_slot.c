@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Slots alone: samples of shapes that nobody expected lie dense in the end, in one allocation of either space, however chance had placed them. */
+ * Slots without a pipeline: samples of unpredicted shapes must end up contiguous, in one allocation of host or device memory, however they were placed
+ * first. */
 #include "gpu_setup.h"
 #include "image_files.h"
 #include "tensor/slot.h"
@@ -8,7 +9,7 @@ enum { SAMPLES = 6, ROUNDS = 12 };
 
 static uint64_t seed;
 
-/* What a GPU's driver lays side by side: whole 512 bytes; or any other. */
+/* Draws a shape whose rows mostly are multiples of 512 bytes, which a GPU's driver places next to each other; else any size. */
 static struct stk_desc draw_shape(void)
 {
 	int32_t unit = test_random_in(&seed, 0, 2) ? 512 : 1;
@@ -150,7 +151,7 @@ static void labels_pin_nothing(struct stk_gpu_device *dev)
 	for (int k = 0; k < KEPT; k++)
 		for (int j = 0; j < k; j += 97)
 			assert_ptr_not_equal(held[k][1]->data, held[j][1]->data);
-	stk__ring_disown(r); /* what is held lives on, and is no spare any more */
+	stk__ring_disown(r); /* held blocks stay valid, and are not spares any more */
 	for (int k = 0; k < KEPT - 1; k++)
 		stk__block_drop(held[k][1]);
 	assert_int_equal(kept_bytes(r), 0);
@@ -244,7 +245,7 @@ static void threads_drop(struct stk_gpu_device *dev)
 	stk__ring_disown(r);
 }
 
-/* The emulated driver knows streams that have gone. As with a lost device, nobody will tell that the slot may be used again. */
+/* The emulated driver detects destroyed streams. As with a lost device, the slot then never learns from the stream that it may be used again. */
 static void a_stream_goes_before_its_batch(struct stk_gpu_device *dev)
 {
 	struct stk_block *held[2];

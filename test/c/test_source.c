@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Users' sources: what a pipeline asks of one, what it makes of what comes, and that tensors are released and the source destroyed exactly once. */
+ * User-defined sources: what a pipeline requests from a source, how it uses the results, and that every tensor is released and the source destroyed exactly
+ * once. */
 #include "test.h"
 
 #include "pipelines.h"
@@ -13,7 +14,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-/* ---- what comes is what is delivered ---- */
+/* ---- the pipeline delivers the source's tensors unchanged ---- */
 
 static void check_epochs(bool per_sample, int64_t samples)
 {
@@ -64,7 +65,7 @@ static void test_batches_outlive_source_and_pipeline(void **state)
 		assert_int_equal(stk_pipeline_next(p, &held[k], NULL), STK_OK);
 	stk_pipeline_destroy(p);
 	stk_context_unref(&ctx);
-	assert_int_equal(s.released, s.pulls); /* what was delivered is ours, not the source's */
+	assert_int_equal(s.released, s.pulls); /* delivered batches hold copies, and the source's tensors are released */
 	for (int k = 0; k < 2; k++) {
 		source_assert_batch(held[k], 0, k * BATCH, BATCH);
 		stk_batch_unref(&held[k]);

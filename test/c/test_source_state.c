@@ -45,7 +45,7 @@ static void test_skipping_and_resuming(void **state)
 	source_assert_balanced(&t);
 }
 
-/* Takes n batches of an epoch, from `at` on, each of `stride` samples of all shards; the state behind them. */
+/* Takes n batches of an epoch from position `at` on, each of `stride` samples over all shards. Returns the pipeline's state after them. */
 static char *take_batches(struct stk_pipeline *p, const struct source *s, int64_t epoch, int64_t at, int n)
 {
 	int64_t stride = (int64_t)BATCH * (s->shards ? s->shards : 1);
@@ -62,7 +62,7 @@ static char *take_batches(struct stk_pipeline *p, const struct source *s, int64_
 	return text;
 }
 
-/* After k batches of an epoch of five: nothing before them is asked for, and the positions go on. */
+/* Restores a state after k of an epoch's five batches: the pipeline must not request earlier samples, and must continue the positions. */
 static void check_mid_epoch(int k, bool per_sample, int32_t shards)
 {
 	int64_t together = (int64_t)BATCH * shards;
@@ -112,7 +112,8 @@ static void assert_refused(struct source *s, const char *folder, const char *sta
 	assert_int_equal(s->pulls, 0);
 }
 
-/* An iterator can't, and a source that counts in batches can after whole ones alone. One that goes on from epoch to epoch can't at their ends either. */
+/* An iterator cannot start at a restored state, and a source that counts batches can only start after a whole batch. A source that runs on from epoch to
+ * epoch cannot start at an epoch's end either. */
 static void test_states_that_a_source_cannot_begin_at(void **state)
 {
 	(void)state;

@@ -72,7 +72,7 @@ static void test_a_refused_start_is_an_error(void **state)
 struct tokens {
 	struct stk_pool_client client;
 	_Atomic int left, done;
-	_Atomic int made; /* no more follow from so many on */
+	_Atomic int made; /* units made; after the limit no more follow */
 };
 
 static bool take_token(struct stk_pool_client *client, int32_t worker)
@@ -109,7 +109,7 @@ static void test_one_wake_is_enough_for_one_unit(void **state)
 	stk__pool_destroy(pool);
 }
 
-/* Units that others follow from, of which nobody is told: whoever makes one and rests has to hand it over. */
+/* Does a unit and makes a new one, without waking a worker for it: a worker that makes a unit and then rests must hand it over. */
 static bool take_token_and_make_one(struct stk_pool_client *client, int32_t worker)
 {
 	struct tokens *t = (struct tokens *)client;
