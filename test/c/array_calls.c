@@ -27,7 +27,7 @@ uint32_t call_draw(uint32_t n)
 	return (uint32_t)((rng >> 33) % n);
 }
 
-/* A tensor's place. As in a batch of images of an odd size, it is aligned for its elements, and often for no more. */
+/* Chooses a tensor's address. As in a batch of images of odd sizes, it is aligned for the elements, and often not for more. */
 static uint8_t *take(const struct stk_desc *d)
 {
 	size_t size = stk_dtype_size(d->dtype), aside = call_draw(2) ? size * call_draw(64 / (uint32_t)size) : 0;
@@ -65,7 +65,8 @@ static void fill_values(uint8_t *to, enum stk_dtype dtype, int64_t n)
 		0, -0.0, 1, -1, 0.5, -0.5, 1.5, 2.5, 255.5, 70000, -70000, 1e10, -1e10, 1e300, INFINITY, -INFINITY, NAN};
 	bool whole = dtype != STK_FLOAT && dtype != STK_FLOAT64 && dtype != STK_FLOAT16 && dtype != STK_BFLOAT16;
 	size_t size = stk_dtype_size(dtype);
-	uint32_t tame = call_draw(3), bits = whole || call_draw(2); /* any bits: of floats, subnormals and whatever rounds or overflows */
+	uint32_t tame = call_draw(3),
+		 bits = whole || call_draw(2); /* any bits: floats include subnormals, and values that round or overflow */
 	for (int64_t i = 0; i < n; i++) {
 		double v = tame ? (double)call_draw(2000) / 64 - (whole ? 0 : 12) : special[call_draw(sizeof special / sizeof *special)];
 		if (bits && !tame)
@@ -90,7 +91,7 @@ void call_input(struct call *c, enum stk_dtype dtype, int ndim, const int64_t *s
 	fill_values(t->data, dtype, stk_desc_elements(&t->desc));
 }
 
-/* `extent`, or `small` where the tensor would become too large; *n counts its elements. */
+/* Returns `extent`, or `small` if the tensor would become too large; multiplies *n, the number of elements. */
 static int64_t within(int64_t *n, int64_t extent, int64_t small)
 {
 	int64_t taken = *n * extent > 4 * MAX_VALUES ? small : extent;
@@ -98,7 +99,7 @@ static int64_t within(int64_t *n, int64_t extent, int64_t small)
 	return taken;
 }
 
-/* A tensor with some dims of 1, a few long ones, rarely an empty one. */
+/* Draws a shape with some dimensions of 1 and a few long ones; rarely an empty tensor. */
 static int draw_shape(int64_t *shape, int most)
 {
 	int ndim = (int)call_draw((uint32_t)most + 1);
@@ -108,7 +109,7 @@ static int draw_shape(int64_t *shape, int most)
 		shape[d] = kind == 0 ? 0 : kind < 4 ? 1 : kind < 6 ? 1 + (int64_t)call_draw(3000) : 1 + (int64_t)call_draw(12);
 		if (n * shape[d] > MAX_VALUES)
 			shape[d] = 2 * n > MAX_VALUES ? 1 : 1 + (int64_t)call_draw(2);
-		n *= shape[d] ? shape[d] : 1; /* operands may leave the empty dim out */
+		n *= shape[d] ? shape[d] : 1; /* operands may lack the empty dimension */
 	}
 	return ndim;
 }
@@ -273,7 +274,7 @@ static void draw_normalize(struct call *c)
 	call_int(c, "dtype", call_dtype());
 }
 
-/* Axes to reduce; returns the number of groups. */
+/* Draws the axes to reduce; returns the number of groups. */
 static int64_t draw_reduced(struct call *c)
 {
 	const struct stk_desc *in = &c->in[0].desc;
@@ -299,7 +300,7 @@ static void draw_reduction(struct call *c)
 		call_int(c, "dtype", call_draw(2) ? (int)in : call_draw(2) ? STK_FLOAT : call_draw(2) ? STK_INT64 : STK_UINT64);
 }
 
-/* Numbers whose sum tells the order in which they were added. */
+/* Fills in numbers whose sum depends on the order of the additions. */
 static void draw_long_sum(struct call *c)
 {
 	call_input(c, STK_FLOAT64, 2, (const int64_t[]){1000 + call_draw(2000), 1 + call_draw(4)});
@@ -328,7 +329,7 @@ static void draw_points(struct call *c)
 	call_int(c, "dtype", call_draw(2) ? dtype : STK_FLOAT);
 }
 
-/* Volumes, and images of types that passes do not take. */
+/* Volumes, and images of types that passes do not support. */
 static void draw_warp(struct call *c)
 {
 	int volume = (int)call_draw(2), n = volume ? 3 : 2;
@@ -363,7 +364,7 @@ static void draw_perspective(struct call *c)
 	static const enum stk_dtype types[] = {STK_UINT8, STK_UINT16, STK_INT16, STK_FLOAT};
 	static const char *const borders[] = {"constant", "replicate", "reflect", "reflect_101", "wrap"}, *const layouts[] = {
 														  "FHWC", "FCHW"};
-	bool seen = call_draw(2); /* most of a larger image */
+	bool seen = call_draw(2); /* reads most of a larger image */
 	uint32_t most = seen ? 40 : 9;
 	call_input(c, types[call_draw(4)], 4,
 		(int64_t[4]){1 + call_draw(2), 1 + call_draw(most), 1 + call_draw(most), 1 + call_draw(seen ? 4 : 9)});
@@ -430,7 +431,7 @@ static void draw_arithmetic(struct call *c)
 	call_any_input(c);
 	if (!binary(c->title))
 		return;
-	/* The other one: the same shape, or one that broadcasts, or one value. */
+	/* The second operand has the same shape, or one that broadcasts, or a single value. */
 	struct stk_desc other = c->in[0].desc;
 	int cut = (int)call_draw((uint32_t)other.ndim + 1);
 	for (int d = cut; d < other.ndim; d++)

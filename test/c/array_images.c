@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Random calls of the operators of images: filters, pointwise functions, equalisations. */
+ * Random calls of the image operators: filters, pointwise functions, equalizations. */
 #include "array_calls.h"
 
 #include <string.h>
 
-/* An image of few pixels, of any layout and type but bool; the largest extents are `most`. Without `wide`, of types of up to 32 bits. */
+/* Draws a small image of any layout and any type but bool; its sides are at most `most`. Without `wide`, its type has at most 32 bits. */
 static void draw_image(struct call *c, uint32_t most, bool wide)
 {
 	static const char *const layouts[] = {"HW", "HWC", "CHW", "FHWC", "DHW", "DHWC"};
@@ -40,7 +40,7 @@ static void draw_laplacian(struct call *c)
 		call_float(c, "scale", call_draw(9) / 16.0);
 }
 
-/* RGB bytes whose rows are whole words, mostly enough of them for warps that read no borders at the ends of rows. */
+/* Draws RGB bytes whose rows are multiples of a word, mostly long enough for warps that read no borders at the ends of rows. */
 static void draw_words(struct call *c)
 {
 	bool frames = call_draw(3) == 0;
@@ -57,7 +57,7 @@ static void draw_filter(struct call *c)
 	else
 		draw_words(c);
 	int n = strchr(c->in[0].desc.layout, 'D') ? 3 : 2;
-	bool common = call_draw(2); /* 3 x 3, which the GPU has code of its own for */
+	bool common = call_draw(2); /* 3 x 3, for which the GPU has special code */
 	int64_t shape[3] = {common ? 3 : 1 + call_draw(5), common ? 3 : 1 + call_draw(5), 1 + call_draw(3)};
 	call_input(c, STK_FLOAT, n, shape);
 	if (call_draw(2))

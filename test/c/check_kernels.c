@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Every SIMD kernel against its plain C version: the same bits over random shapes, nothing written but what the contract allows. With --bench
- * [NAME] the two are timed instead, on one typical shape each. */
+ * Compares every SIMD kernel with its plain C version: the results must have the same bits over random shapes, and a kernel must only write what its
+ * contract allows. With --bench [NAME] this measures the time of both instead, on one typical shape each. */
 #include "base/cpu.h"
 #include "kernel/pass/pass.h"
 #include "kernel/pass/pass_kernels.h"
@@ -13,15 +13,15 @@
 
 enum { IN_BYTES = 1 << 20, OUT_BYTES = 1 << 20, MARGIN = 64, ROUNDS = 300 };
 
-/* A case draws its shape from `seed` (a large typical one when bench is set), runs one kernel of k from `in` to `out`, and wipes what the
- * kernel may overwrite past its result. What it leaves in `out`, margins included, must not depend on k. */
+/* A case draws its shape from `seed` (a large typical one if `bench` is set), runs one kernel of k from `in` to `out`, and clears the bytes after the result
+ * that the kernel may overwrite. The final bytes of `out`, including margins, must not depend on k. */
 struct job {
 	const struct stk_pass_kernels *k;
 	uint64_t seed;
 	bool bench;
 	const uint8_t *in;    /* random bytes */
-	const float *floats;  /* random values: small ones, halves, huge ones, no numbers */
-	const float *numbers; /* small ones only: where several NaNs meet, their signs are not part of the contract */
+	const float *floats;  /* random values: small ones, halves, huge ones, NaNs */
+	const float *numbers; /* only small values: if several NaNs meet, the contract leaves their signs open */
 	uint8_t *out;
 };
 
@@ -45,7 +45,7 @@ static void vertical(struct job *j, enum stk_resample_kind kind, bool from_bytes
 		.channels = between(j, 1, 4, 3),
 		.shift = 14,
 		.bias = (uint16_t)between(j, 0, 9, 1)};
-	int layout = between(j, 0, 2, 0); /* interleaved, planar, neither */
+	int layout = between(j, 0, 2, 0); /* interleaved, planar, or neither */
 	v.channel = layout == 1 ? 400 * element : element;
 	v.pixel = layout == 1 ? element : element * (v.channels + (layout == 2));
 	ptrdiff_t row = 1200 * element;
@@ -115,7 +115,7 @@ static void horizontal(struct job *j, enum stk_resample_kind kind, int32_t most_
 		float_weights[i] = (float)(next(j) % 1000) / 1000 - 0.2f;
 	}
 	static int16_t block[200 * 6 * STK_BLOCK_ROWS] __attribute__((aligned(64)));
-	if (kind != STK_RESAMPLE_FLOAT) { /* intermediates as a vertical kernel leaves them */
+	if (kind != STK_RESAMPLE_FLOAT) { /* intermediate values in the range that a vertical kernel produces */
 		for (size_t i = 0; i < sizeof block / sizeof *block; i++)
 			block[i] = (int16_t)(kind == STK_NARROW ? j->in[i] * 254 : (j->in[i] - 60) * 100);
 		h.block = block;
@@ -202,7 +202,7 @@ static void widen_u8(struct job *j)
 	j->k->rows.widen_u8((float *)(void *)j->out, j->in, between(j, 1, 100, 224));
 }
 
-/* Three rows of 256 floats to work on in place. */
+/* Fills three rows of 256 floats for a kernel that works in place. */
 static float *rows_of_floats(struct job *j)
 {
 	memcpy(j->out, j->floats + next(j) % 4096, 3 * 256 * sizeof(float));
@@ -257,7 +257,7 @@ static void warp_row(struct job *j)
 		for (int i = 0; i < 6; i++)
 			w.m[i] += (float)(next(j) % 2000) / 1000 - 1;
 	if (between(j, 0, 30, 1) == 0)
-		w.m[next(j) % 6] = j->floats[next(j) % 64]; /* no number, or far outside */
+		w.m[next(j) % 6] = j->floats[next(j) % 64]; /* NaN, or far outside */
 	j->k->warp.row(&w);
 }
 
@@ -298,7 +298,7 @@ static double cpu_seconds(void)
 	return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
 
-/* Best of several short slices, the two versions in turn. */
+/* Measures several short slices, alternating between the two versions, and keeps the best. */
 static void bench(size_t which, struct job job, const struct stk_pass_kernels *const kernels[2])
 {
 	double best[2] = {1e9, 1e9};

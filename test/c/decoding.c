@@ -10,7 +10,7 @@
 
 struct stk_decoder *test_decoder(const struct stk_codec_limits *limits)
 {
-	static struct stk_arena scratch; /* of all: they decode one after the other */
+	static struct stk_arena scratch; /* shared by all decoders, which run one after the other */
 	struct stk_decoder *d;
 	assert_int_equal(stk__decoder_create(limits, stk__cpu_capabilities(), &scratch, &d, NULL), STK_OK);
 	return d;

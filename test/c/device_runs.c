@@ -328,7 +328,7 @@ static bool has_several_decoders(const struct stk_graph *g)
 	return several;
 }
 
-/* Which of several decoders of a damaged file fails first is a matter of timing, and so is the message then. */
+/* Timing determines which of several decoders of a damaged file fails first, and so which message it gives. */
 static void forget_messages(struct device_run *r)
 {
 	for (size_t i = 0; i < r->run.count; i++)

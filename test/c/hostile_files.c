@@ -8,7 +8,7 @@ enum { ROOM = 4096 };
 
 static void put(struct test_file *f, const void *bytes, size_t n)
 {
-	if (n) /* else there may be no bytes */
+	if (n) /* n may be 0 with a null pointer */
 		memcpy(f->data + f->size, bytes, n);
 	f->size += n;
 }
@@ -50,7 +50,7 @@ static void put_frame(struct test_file *f, int width, int height)
 	put(f, components, sizeof components);
 }
 
-/* A table of one code: 0, of one bit, which begins a run of empty blocks with 14 more bits [G.1.2.2]. */
+/* A table with one code: 0, of one bit, which begins a run of empty blocks that 14 more bits specify [G.1.2.2]. */
 static void put_table(struct test_file *f)
 {
 	static const uint8_t counts[16] = {1};
@@ -65,7 +65,7 @@ struct test_file hostile_jpeg(int width, int height)
 {
 	struct test_file f = {calloc(1, ROOM), 0};
 	static const uint8_t scan[] = {1, 1, 0x00, 1, 63, 0};
-	enum { EXTRA = 0x3efd, RUN = (1 << 14) + EXTRA }; /* bits that never make a byte of ones */
+	enum { EXTRA = 0x3efd, RUN = (1 << 14) + EXTRA }; /* bits that never give a byte of ones */
 	put_frame(&f, width, height);
 	put_table(&f);
 	put16(&f, 0xffda);
@@ -112,7 +112,7 @@ static void put_chunk(struct test_file *f, const char *type, const uint8_t *data
 
 struct test_file hostile_png(uint32_t width, uint32_t height, bool interlaced)
 {
-	/* 16 zeros, stored [RFC 1950, RFC 1951] */
+	/* 16 zeros, stored without compression [RFC 1950, RFC 1951] */
 	static const uint8_t pixels[] = {0x78, 0x01, 1, 16, 0, 0xef, 0xff, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x10, 0, 1};
 	struct test_file f = {calloc(1, ROOM), 0}, head = {calloc(1, ROOM), 0};
 	put(&f, "\x89PNG\r\n\x1a\n", 8);
@@ -183,10 +183,10 @@ static void mutate_frame(struct test_file *f, size_t at, uint64_t *seed)
 		set16(f, at + 7, odd_number(seed));
 		break;
 	case 3:
-		f->data[at + 1] = (uint8_t)(0xc0 + test_random(seed) % 16); /* another process */
+		f->data[at + 1] = (uint8_t)(0xc0 + test_random(seed) % 16); /* a different coding process */
 		break;
 	case 4:
-		f->data[at + 9] = (uint8_t)(test_random(seed) % 6); /* components */
+		f->data[at + 9] = (uint8_t)(test_random(seed) % 6); /* number of components */
 		break;
 	default:
 		if (component + 3 <= f->size)
@@ -203,20 +203,20 @@ static void mutate_segment(struct test_file *f, size_t at, uint64_t *seed)
 		return;
 	}
 	switch (test_random(seed) % 5) {
-	case 0: /* its length */
+	case 0: /* a segment's length */
 		set16(f, at + 2, test_random(seed) & 1 ? (unsigned)length + test_random(seed) % 9 - 4 : odd_number(seed));
 		break;
-	case 1: /* what it holds */
+	case 1: /* a segment's contents */
 		if (length > 2 && at + 2 + length <= f->size)
 			f->data[at + 4 + test_random(seed) % (length - 2)] = (uint8_t)odd_number(seed);
 		break;
-	case 2: /* a restart interval before it */
+	case 2: /* inserts a restart interval before it */
 		open_gap(f, at, 6);
 		set16(f, at, 0xffdd);
 		set16(f, at + 2, 4);
 		set16(f, at + 4, odd_number(seed));
 		break;
-	case 3: /* EXIF that claims much, before it */
+	case 3: /* inserts EXIF data with large counts before it */
 		open_gap(f, at, 32);
 		memcpy(f->data + at,
 			"\xff\xe1\0\x1e"
@@ -226,12 +226,12 @@ static void mutate_segment(struct test_file *f, size_t at, uint64_t *seed)
 			set16(f, at + 2, odd_number(seed));
 		f->data[at + 10 + test_random(seed) % 22] = (uint8_t)odd_number(seed);
 		break;
-	default: /* another marker */
+	default: /* changes the marker */
 		f->data[at + 1] = (uint8_t)(0xc0 + test_random(seed) % 0x40);
 	}
 }
 
-/* The k-th marker segment, or 0. */
+/* Returns the offset of the k-th marker segment, or 0. */
 static size_t find_segment(const struct test_file *f, unsigned k)
 {
 	size_t at = 2;

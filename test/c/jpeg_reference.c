@@ -27,7 +27,7 @@ static void silent(j_common_ptr info)
 	(void)info;
 }
 
-/* Bytes that are passed over between scans cost no pixels. */
+/* Warnings about bytes that are skipped between scans do not count, because no pixel is affected. */
 static void count_warning(j_common_ptr info, int level)
 {
 	info->err->num_warnings += level < 0 && info->err->msg_code != JWRN_EXTRANEOUS_DATA;
@@ -100,7 +100,7 @@ static void give_cr_its_own_tables(struct jpeg_compress_struct *info)
 	for (int ac = 0; ac < 2; ac++) {
 		JHUFF_TBL **tables = ac ? info->ac_huff_tbl_ptrs : info->dc_huff_tbl_ptrs;
 		tables[2] = jpeg_alloc_huff_table((j_common_ptr)info);
-		/* Cr's are luma's, so that they differ from Cb's. */
+		/* copies luma's tables for Cr, so that they differ from Cb's */
 		memcpy(tables[2], tables[0], sizeof *tables[2]);
 	}
 	info->comp_info[2].dc_tbl_no = info->comp_info[2].ac_tbl_no = 2;

@@ -35,7 +35,7 @@ static int list_parts(const struct jpeg_compress_struct *c, uint64_t *r, struct 
 	return n;
 }
 
-/* AC of a component may not come before its DC. */
+/* A component's AC scans must follow its DC scan. */
 static bool may_follow(const struct part *parts, const struct part *p)
 {
 	if (p->next.Ss == 0)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * A tool for NVTX, as NVTX_INJECTION64_PATH names one: it counts ranges. */
+ * A tool for NVTX, to be loaded through NVTX_INJECTION64_PATH: it counts ranges. */
 #include "nvtx_tool.h"
 
 #include <pthread.h>

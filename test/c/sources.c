@@ -5,13 +5,13 @@
 #include <string.h>
 #include <unistd.h>
 
-/* One pull's tensors, freed by its release. */
+/* The tensors of one pull, which its release frees. */
 struct pulled {
 	struct source *source;
 	uint8_t bytes[BATCH][2][BYTES];
 };
 
-/* As a user's callback might, or a garbage collector in it. */
+/* Reads the counters from within a callback, as a user's callback or a garbage collector in it might. */
 static void ask(const struct source *s)
 {
 	struct stk_counter counters[64];

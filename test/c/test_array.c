@@ -112,7 +112,7 @@ static double sum_of(const struct stk_job *job, uint32_t group, double mean, boo
 	return g->count < STK_JOB_SERIAL ? sum : sums[0];
 }
 
-/* The job's work memory, to be freed. */
+/* Allocates the job's work memory, for the caller to free. */
 static double *measure(struct stk_job *job)
 {
 	double *stats = malloc(job->work_bytes + 1);
@@ -126,7 +126,7 @@ static double *measure(struct stk_job *job)
 	return stats;
 }
 
-/* All phases of a filter, one value after the other. */
+/* Runs all phases of a filter, one value after the other. */
 static void run_filter(struct stk_job *job)
 {
 	int axes[STK_FILTER_PHASES], phases = stk__filter_phases(&STK_PARAMS(stk_filter, job), axes);
@@ -136,7 +136,7 @@ static void run_filter(struct stk_job *job)
 			stk__filter_one(&STK_PARAMS(stk_filter, job), &data, axes[k], k, phases, i);
 }
 
-/* All phases of a resize. */
+/* Runs all phases of a resize. */
 static void run_resize(struct stk_job *job)
 {
 	job->work = malloc(job->work_bytes + 1);
@@ -146,7 +146,7 @@ static void run_resize(struct stk_job *job)
 	free(job->work);
 }
 
-/* Both phases of an equalisation. */
+/* Runs both phases of an equalization. */
 static void run_equalize(struct stk_job *job)
 {
 	const struct stk_equalize *e = &STK_PARAMS(stk_equalize, job);
@@ -180,7 +180,7 @@ static void run_enhance(struct stk_job *job)
 		stk__enhance_one(e, job->src[0], job->dst, means, i);
 }
 
-/* A group's elements by themselves, joined as job.h says. */
+/* Computes a group's elements separately, and joins them as job.h describes. */
 static void reduce_one(const struct stk_job *job, uint32_t group)
 {
 	const struct stk_job_groups *g = &STK_PARAMS(stk_job_reduce, job).groups;
@@ -200,7 +200,7 @@ static void reduce_one(const struct stk_job *job, uint32_t group)
 	stk__job_reduce_store(job, job->dst + (int64_t)group * stk__job_size(job->dst_dtype), part[0]);
 }
 
-/* Jobs of more than one phase, and those whose lines do not take a place. False: it is another kind. */
+/* Runs jobs of more than one phase, and jobs whose functions take no position. Returns false for other kinds. */
 static bool run_image(struct stk_job *job)
 {
 	struct stk_pointwise_data pointwise = stk__job_pointwise_data(job);
@@ -244,7 +244,7 @@ static bool run_image(struct stk_job *job)
 	}
 }
 
-/* False: whole numbers are divided by 0. */
+/* Returns false if integers are divided by 0. */
 static bool run_one_by_one(struct stk_job *job)
 {
 	bool right = true;
@@ -279,7 +279,7 @@ static void loops_do_what_elements_do(void **state)
 	static struct kept_jobs kept;
 	int ran = 0, failed = 0;
 	for (int i = 0; i < CALLS * BATCHES; i++) {
-		static struct call c; /* GCC gives the stack that AddressSanitizer stands in for no alignment of 64 */
+		static struct call c; /* static, because AddressSanitizer's replacement of the stack is not aligned to 64 bytes under GCC */
 		used = 0;
 		if (call_open(&c)) {
 			kept.jobs.keep = keep_job;
@@ -320,7 +320,7 @@ static stk_gpu_ptr at_gpu(stk_gpu_ptr base, const void *p)
 	return base + (size_t)((const uint8_t *)p - space);
 }
 
-/* Adds the call's jobs over the same tensors in device memory. */
+/* Adds the call's jobs, with the same tensors in device memory. */
 static void lower_for_gpu(struct call *c, stk_gpu_ptr base, struct kept_jobs *kept)
 {
 	struct stk_tensor in[4], out = c->out;
@@ -338,7 +338,7 @@ static void lower_for_gpu(struct call *c, stk_gpu_ptr base, struct kept_jobs *ke
 	c->n_jobs = kept->count - c->first_job;
 }
 
-/* Runs all calls in one batch, and fills `space` and the flags with what the GPU made. */
+/* Runs all calls in one batch, and copies the GPU's results to `space` and the flags. */
 static void run_batch(struct stk_gpu_device *dev, struct call *calls, int n, uint32_t *flags)
 {
 	static struct kept_jobs kept;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Bad input of every kind: folders, files, arguments, pipeline JSON and states. Always an error that says what is wrong, never a crash or a hang. */
+ * Bad input of every kind: folders, files, arguments, pipeline JSON and states. Each must give an error that says what is wrong, and never crash or hang. */
 #include "test.h"
 
 #include "image_files.h"
@@ -40,7 +40,7 @@ static void write_file(const char *path, const void *data, size_t size)
 	fclose(f);
 }
 
-/* A pipeline that decodes the images of a folder, or of the files given. */
+/* Makes a pipeline that decodes the images of a folder, or of the given files. */
 static enum stk_status open_images(const char *root, const char *const *files, size_t n, struct stk_pipeline **p, struct stk_error *err)
 {
 	struct stk_graph *g;
@@ -113,7 +113,7 @@ static void test_what_is_no_image(void **state)
 	char path[256];
 	struct stk_error err;
 	snprintf(path, sizeof path, "%s/class0/bad.jpg", folder);
-	assert_int_not_equal(read_one(path, &err), STK_OK); /* not there */
+	assert_int_not_equal(read_one(path, &err), STK_OK); /* the file does not exist */
 	assert_int_equal(symlink("/no/such/file", path), 0);
 	assert_int_not_equal(read_one(path, &err), STK_OK);
 	unlink(path);
@@ -135,7 +135,7 @@ static void test_what_is_no_image(void **state)
 	unlink(path);
 }
 
-/* Flips and cuts: a picture or an error, and nothing else. */
+/* Flips bits and truncates: the result must be an image or an error. */
 static void damage(const struct test_file *f, const char *path, uint64_t *seed, int tries, int *refused)
 {
 	uint8_t *copy = malloc(f->size);
@@ -145,7 +145,7 @@ static void damage(const struct test_file *f, const char *path, uint64_t *seed, 
 		size_t size = f->size;
 		memcpy(copy, f->data, size);
 		for (int k = test_random_in(seed, 1, 4); k > 0; k--) {
-			/* half of them in the headers, where they do most */
+			/* half of the changes hit the headers, where they have the greatest effect */
 			size_t at = test_random(seed) % (test_random(seed) & 1 && size > 700 ? 700 : size);
 			copy[at] ^= (uint8_t)(1u << test_random(seed) % 8);
 		}
@@ -186,7 +186,7 @@ static void test_flipped_and_cut_files(void **state)
 	unlink(path);
 }
 
-/* EXIF that points outside itself, in a circle, or to an orientation that there is not, is passed over: the picture is whole. */
+/* EXIF data that points outside itself, in a circle, or has an invalid orientation is ignored: the whole image is decoded. */
 static void test_nonsense_exif(void **state)
 {
 	(void)state;
@@ -269,7 +269,7 @@ static void test_configurations(void **state)
 
 /* ---- texts ---- */
 
-/* Random edits of a text; each is taken, or refused with a message. */
+/* Edits a text at random; each result must be accepted, or refused with a message. */
 static void edit(char *text, size_t size, uint64_t *seed)
 {
 	static const char bytes[] = "{}[]\",:0123456789-.eE \\ntf\x01\xff";
@@ -323,7 +323,7 @@ static void test_damaged_states(void **state)
 		memcpy(copy, text, size + 1);
 		edit(copy, size, &seed);
 		enum stk_status s = stk_pipeline_restore(p, copy, size, &err);
-		if (s == STK_OK) { /* another number that makes sense: there is a next batch, or the end */
+		if (s == STK_OK) { /* the edit gave another valid number: next() must return a batch or the end */
 			alarm(30);
 			s = stk_pipeline_next(p, &b, &err);
 			alarm(0);

@@ -76,7 +76,7 @@ static void test_an_arena_keeps_to_its_limit(void **state)
 	(void)state;
 	struct stk_arena a;
 	stk__arena_init(&a);
-	for (int round = 0; round < 3; round++) { /* with further blocks, then with one */
+	for (int round = 0; round < 3; round++) { /* first with additional blocks, then with one */
 		stk__arena_limit(&a, 1000000);
 		assert_true(stk__arena_charge(&a, 200000));
 		uint8_t *first = stk__arena_take(&a, 300000);
@@ -103,7 +103,7 @@ static void test_an_arena_keeps_to_its_limit(void **state)
 	stk__arena_destroy(&a);
 }
 
-/* Memory that is kept for the next sample goes back when the sum would pass the limit; what is in use stays. */
+/* The arena frees memory that it keeps for the next sample if the sum would exceed the limit; it does not touch memory in use. */
 static void test_an_arena_gives_back_what_is_idle(void **state)
 {
 	(void)state;
@@ -116,14 +116,14 @@ static void test_an_arena_gives_back_what_is_idle(void **state)
 	uint8_t *in_use = stk__arena_take(&a, SMALL), *idle = a.block + a.capacity - 2 * LARGEST_PAGE;
 	memset(in_use, 1, SMALL);
 	memset(idle, 2, SMALL);
-	assert_non_null(stk__arena_take(&a, LIMIT - SMALL)); /* more than the block has left */
+	assert_non_null(stk__arena_take(&a, LIMIT - SMALL)); /* more than is left in the block */
 	for (int i = 0; i < SMALL; i++)
 		assert_int_equal(in_use[i], 1);
 	assert_int_equal(idle[SMALL / 2], 0);
 	stk__arena_destroy(&a);
 }
 
-/* The same cases as those of the Python package's function (test_secrets.py), which has to agree. */
+/* The cases are the same as those of the Python package's function (test_secrets.py), which must agree. */
 static void test_safe_text(void **state)
 {
 	static const char *const cases[][2] = {{"http://h/a.jpg?sig=x: the server answers 404", "http://h/a.jpg: the server answers 404"},

@@ -24,7 +24,7 @@ static int leases[FILES];
 static int begin(void **state)
 {
 	(void)state;
-	signal(SIGIO, SIG_IGN); /* says that a lease is wanted back */
+	signal(SIGIO, SIG_IGN); /* the kernel's request to give up a lease */
 	strcpy(folder, "/tmp/stk-lease-XXXXXX");
 	if (!mkdtemp(folder))
 		return -1;
@@ -97,7 +97,7 @@ static void test_many_wait_at_a_time(void **state)
 	(void)state;
 	for (int i = 0; i < FILES; i++)
 		if (fcntl(leases[i], F_SETLEASE, F_WRLCK))
-			skip(); /* a file system without leases, or others have the files open */
+			skip(); /* the file system has no leases, or another process has the files open */
 	assert_int_equal(stk__io_create(THREADS, &io, NULL), STK_OK);
 	for (int i = 0; i < FILES; i++) {
 		requests[i] = (struct stk_request){.uri = paths[i], .length = -1, .deadline = i, .done = gate_done, .user = &g};
@@ -107,14 +107,14 @@ static void test_many_wait_at_a_time(void **state)
 	while (wanted_back() < THREADS)
 		nanosleep(&nap, NULL);
 	assert_int_equal(g.done, 0);
-	for (int i = 0; i < FILES; i++) /* the soonest needed are those that are waited for */
+	for (int i = 0; i < FILES; i++) /* the test waits for the most urgent files */
 		assert_int_equal(fcntl(leases[i], F_GETLEASE) != F_WRLCK, i < THREADS);
 	snprintf(free_path, sizeof free_path, "%s/free", folder);
 	FILE *f = fopen(free_path, "w");
 	fputs("at hand", f);
 	fclose(f);
 	quick = (struct stk_request){.uri = free_path, .length = -1};
-	if (stk__io_try(io, &quick)) { /* in the page cache, where the file system tells */
+	if (stk__io_try(io, &quick)) { /* in the page cache, if the file system can report that */
 		assert_int_equal(quick.size, 7);
 		stk__buffer_release(quick.buffer);
 	}

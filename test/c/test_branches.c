@@ -63,7 +63,7 @@ static struct value constant(struct stk_graph *g, int64_t value, const char *dty
 		.args = {INTS("idata", value), stk_arg_string("dtype", dtype), stk_arg_list("shape", STK_VALUE_INTS, NULL, 0)});
 }
 
-/* A photograph, resized, where the coin says so; else a black one. Outputs: it, and the coin. */
+/* Makes a graph that gives a resized photograph if the coin is true, else a black image. Outputs: the image, and the coin. */
 static struct stk_graph *decodes_some(void)
 {
 	struct begun in = begin_graph(folder);
@@ -100,7 +100,7 @@ static void test_a_sample_runs_its_branch_alone(void **state)
 		stk_batch_unref(&b);
 	}
 	assert_int_equal(count, FILES);
-	stk_pipeline_destroy(o.p); /* what ran ahead is counted too: so once more, without that */
+	stk_pipeline_destroy(o.p); /* the counters include samples that ran ahead, so run again without that */
 	o.p = NULL;
 	const struct stk_pipeline_config c = {
 		.size = sizeof c, .batch_size = FILES, .device_id = -1, .seed = 11, .prefetch = 1, .max_batches = 1};
@@ -110,13 +110,13 @@ static void test_a_sample_runs_its_branch_alone(void **state)
 	assert_true(taken > 0 && taken < FILES);
 	assert_int_equal((int)pipeline_counter(o.p, "decodes"), taken);
 	assert_true(pipeline_counter(o.p, "branch_skips") >= FILES);
-	/* The image of either side is written to its place in the batch: a sample's scratch has no room for one. */
+	/* Each branch writes its image directly to its place in the batch: a sample's scratch memory is too small for one. */
 	assert_true(pipeline_counter(o.p, "scratch_bytes") < SIDE * SIDE * 3);
 	stk_batch_unref(&b);
 	close_opened(&o);
 }
 
-/* Branches in branches, a side that is made before them, operators that need the batch in one, and a condition that is computed late. */
+/* Nested branches, a value made before the branches that use it, operators inside that need the whole batch, and a condition that is computed late. */
 static struct stk_graph *tangled(void)
 {
 	struct begun in = begin_graph(folder);
@@ -145,7 +145,7 @@ static void test_the_way_does_not_matter(void **state)
 	struct run want = {0};
 	for (int k = 0; k < 4; k++) {
 		struct opened o = open_graph(tangled(), 1 + k % 2 * 2, k >= 2);
-		if (k == 3) { /* from its JSON */
+		if (k == 3) { /* from the graph's JSON */
 			char *json = NULL;
 			struct stk_graph *again = NULL;
 			assert_int_equal(stk_graph_serialize(o.g, &json, NULL), STK_OK);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The pool of read buffers: sizes are reused, and what an outlier took is given back. */
+ * The pool of read buffers reuses sizes, and gives back the memory of exceptionally large reads. */
 #include "test.h"
 
 #include "base/memory.h"
@@ -64,7 +64,7 @@ static void test_many_in_use_come_and_go(void **state)
 			stk__buffer_release(stk__buffer_take(io, SIZE));
 	}
 	assert_int_equal(stk__alloc_count(), allocations);
-	for (int i = 0; i < 20000; i++) /* then they have not been needed for long */
+	for (int i = 0; i < 20000; i++) /* after this many uses the idle buffers count as unused for long */
 		stk__buffer_release(stk__buffer_take(io, SIZE));
 	stk__io_counters(io, &c);
 	assert_true(c.buffers_bytes < MOST * SIZE / 2);
@@ -73,7 +73,7 @@ static void test_many_in_use_come_and_go(void **state)
 	stk__io_destroy(io);
 }
 
-/* Who lets go first makes no difference, nor whether io has gone. */
+/* Buffers and io may be released in any order. */
 static void test_a_second_holder_outlives_io(void **state)
 {
 	enum { HELD = 6, SIZE = 50000 };

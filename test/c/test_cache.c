@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The folder of a cache: its checksum by published values, keys, claims between processes, the limit, and what ages. */
+ * The cache's folder: its checksum against published values, keys, claims between processes, the limit, and eviction by age. */
 #include "test.h"
 
 #include "base/xxhash.h"
@@ -31,7 +31,7 @@ static int end(void **state)
 	return system(command);
 }
 
-/* Values of the tests of xxHash's own ports (cespare/xxhash for Go, twox-hash for Rust). */
+/* Expected values from the tests of xxHash's ports (cespare/xxhash for Go, twox-hash for Rust). */
 static void test_published_checksums(void **state)
 {
 	static const struct {
@@ -76,7 +76,7 @@ static const char *path_of(const struct stk_cache_disk *d, const char *uri)
 	return path;
 }
 
-/* False: there is no room. */
+/* Returns false if there is no room. */
 static bool keep(struct stk_cache_disk *d, const char *uri, size_t size)
 {
 	static const uint8_t bytes[4096];
@@ -118,7 +118,7 @@ static void test_keys_differ(void **state)
 			assert_true(keys[i].a != keys[j].a && keys[i].b != keys[j].b);
 }
 
-/* Two that have the folder open, as two processes have. */
+/* Opens the folder twice, as two processes would. */
 static void test_claims(void **state)
 {
 	struct stk_cache_disk one, two;
@@ -132,7 +132,7 @@ static void test_claims(void **state)
 	stk__cache_unclaim(&one, a);
 	assert_true(stk__cache_claim(&two, a));
 	assert_false(stk__cache_claim(&one, a));
-	stk__cache_disk_close(&two); /* as if it had died */
+	stk__cache_disk_close(&two); /* simulates a process that died */
 	assert_true(stk__cache_claim(&one, a) && stk__cache_claim(&one, b));
 	stk__cache_disk_close(&one);
 }
@@ -149,23 +149,23 @@ static void test_what_two_runs_have_not_used_makes_room(void **state)
 	age(&d, "a", 3000);
 	age(&d, "b", 2000);
 	age(&d, "c", 500);
-	open_disk(&beside, 3 * each + 10); /* the same run: another process of it */
+	open_disk(&beside, 3 * each + 10); /* another process of the same run */
 	beside.begun_last = time(NULL) - 1000;
-	assert_true(keep(&beside, "d", 1000)); /* for a, the oldest */
+	assert_true(keep(&beside, "d", 1000)); /* replaces a, the oldest */
 	assert_true(!there(&d, "a") && there(&d, "b") && there(&d, "c") && there(&d, "d"));
-	assert_true(keep(&beside, "e", 1000));  /* for b */
-	assert_false(keep(&beside, "f", 1000)); /* the last run has used c, and this one the rest */
+	assert_true(keep(&beside, "e", 1000));  /* replaces b */
+	assert_false(keep(&beside, "f", 1000)); /* the last run used c, and this run the rest */
 	assert_true(!there(&d, "b") && there(&d, "c") && there(&d, "d") && there(&d, "e"));
 	assert_int_equal(stk__cache_used(&d), 3 * each);
 	assert_false(keep(&d, "large", 4000));
 	stk__cache_disk_close(&beside);
 	stk__cache_disk_close(&d);
-	open_disk(&d, each + 10); /* a smaller limit holds at once, and the newest stays */
+	open_disk(&d, each + 10); /* a smaller limit applies at once, and the newest file stays */
 	assert_true(!there(&d, "c") && stk__cache_used(&d) == each && there(&d, "d") + there(&d, "e") == 1);
 	stk__cache_disk_close(&d);
 }
 
-/* Leftovers of a process that died count nothing where the page that counted them is gone, or is older than they are. */
+/* Leftovers of a dead process do not count if the page that counted them is gone, or is older than they are. */
 static void test_leftovers_that_nobody_counted(void **state)
 {
 	struct stk_cache_disk d;

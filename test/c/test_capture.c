@@ -75,7 +75,7 @@ static int end_capture(struct user *u)
 	return result;
 }
 
-/* Everything that a pipeline does: it begins, allocates as it grows, delivers, takes slots back that the captured stream and others read, and ends. */
+/* Runs a pipeline's whole life: it begins, allocates as it grows, delivers batches, reuses slots that the captured stream and others read, and ends. */
 static void *use_a_pipeline(void *arg)
 {
 	struct user *u = arg;
@@ -84,7 +84,7 @@ static void *use_a_pipeline(void *arg)
 					     &(struct device_settings){.device = -1, .batch = BATCH}, 1);
 	struct stk_context *ctx = make_context(2);
 	struct stk_pipeline *p = make_device_pipeline(ctx, device_graph("the usual")->make(folder), &s);
-	for (int k = 0; k < 2; k++) { /* slots that the captured stream reads are not given out again before the capture has ended */
+	for (int k = 0; k < 2; k++) { /* the pipeline must not reuse slots that the captured stream reads before the capture has ended */
 		struct stk_batch *b = NULL;
 		assert_int_equal(stk_pipeline_next(p, &b, NULL), STK_OK);
 		add_batch_seen(&run, b);
@@ -142,7 +142,7 @@ static void test_a_pipeline_in_the_thread_that_captures(void **state)
 	}
 }
 
-/* The mode is the caller's own again after each call. */
+/* Each call must restore the caller's capture mode. */
 static void test_the_mode_of_the_users_thread_stays(void **state)
 {
 	(void)state;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * coco_mask: masks equal those of the plain algorithm, which walks every sample of a border, sorts the turns and paints the objects by label; work is
- * bounded, and can be cancelled. */
+ * coco_mask: its masks equal those of the simple algorithm, which visits every sample of a border, sorts the crossings, and paints the objects by label. The
+ * work is bounded, and can be cancelled. */
 #include "test.h"
 
 #include "base/error.h"
@@ -102,7 +102,7 @@ static float coordinate(uint64_t *r, int extent)
 		return (float)extent;
 	case 2: /* outside */
 		return (float)test_random_in(r, -3 * extent, 4 * extent);
-	case 3: /* beside a sample */
+	case 3: /* next to a sample */
 		return (float)test_random_in(r, 0, 5 * extent) / 5;
 	default:
 		return (float)test_random_in(r, 0, 1000 * extent) / 1000;
@@ -175,13 +175,13 @@ static void test_outlines_are_bounded(void **state)
 	int32_t *mask = malloc((size_t)LARGE * LARGE * sizeof *mask);
 	struct stk_error err = {0};
 	assert_non_null(mask);
-	assert_int_equal(paint_zigzag(4000, NULL, mask, &err), STK_OK); /* two for each pixel, within a byte of memory for each */
+	assert_int_equal(paint_zigzag(4000, NULL, mask, &err), STK_OK); /* two crossings per pixel, in one byte of memory per pixel */
 	assert_int_equal(paint_zigzag(ZIGZAG, NULL, mask, &err), STK_LIMIT);
 	assert_non_null(strstr(err.message, "annotation 42"));
 	free(mask);
 }
 
-/* Each object is a whole image: no more of them are gone through than a thousand images are worth. */
+/* Each object covers a whole image: the painter only processes as many objects as a thousand images are worth. */
 static void test_covers_are_bounded(void **state)
 {
 	(void)state;

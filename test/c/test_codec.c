@@ -94,7 +94,7 @@ static void test_jpeg_windows_equal_libjpeg(void **state)
 	stk__decoder_destroy(d);
 }
 
-/* By whichever decoder takes the file, and by libjpeg-turbo alone. */
+/* Decodes with the decoder that supports the file, and with libjpeg-turbo only. */
 static void test_scaled_windows_equal_libjpeg(void **state)
 {
 	(void)state;
@@ -327,8 +327,8 @@ static void test_scan_limit(void **state)
 	free(f.data);
 }
 
-/* The file with everything from its first scan on, but EOI, `times` times; behind each goes a segment that our own parser of scans does not know, if
- * `odd`. */
+/* Returns the file with the part from its first scan to EOI repeated `times` times. If `odd`, a segment that our own scan parser does not know follows each
+ * copy. */
 static struct test_file repeat_scans(struct test_file f, int times, bool odd)
 {
 	static const uint8_t segment[] = {0xff, 0xe5, 0, 3, 0};
@@ -349,7 +349,7 @@ static struct test_file repeat_scans(struct test_file f, int times, bool odd)
 	return all;
 }
 
-/* A scan of a few bytes goes over a whole image: their number alone bounds nothing. */
+/* A scan of a few bytes covers a whole image, so the file's size does not bound the work. */
 static void test_work_of_scans_is_bounded(void **state)
 {
 	(void)state;
@@ -380,7 +380,7 @@ static struct test_file file_of(const void *header, size_t header_size, size_t p
 	return f;
 }
 
-/* No row is decoded once the caller has cancelled. */
+/* No row may be decoded after the caller has cancelled. */
 static void test_cancelled(void **state)
 {
 	(void)state;
@@ -460,7 +460,7 @@ static void test_truncated_files_are_errors(void **state)
 		struct test_png p = {.width = 40, .height = 30, .color = 2, .bits = 8, .interlaced = n == 4, .seed = 1};
 		struct test_file f = n < 3 ? test_jpeg_make(&j) : test_png_make(&p);
 		check_truncations(strict, f, &r);
-		if (n < 3) { /* half an image is better than none to who asks for it */
+		if (n < 3) { /* callers may ask for half an image rather than none */
 			enum stk_status status;
 			f.size -= 20;
 			uint8_t *got = test_decode(lenient, f, STK_RGB, STK_UINT8, false, NULL, &status, NULL);
@@ -473,7 +473,7 @@ static void test_truncated_files_are_errors(void **state)
 	stk__decoder_destroy(lenient);
 }
 
-/* Tables of the image before must not serve one that has none. */
+/* An image without tables must not use those of the previous image. */
 static void test_no_image_uses_tables_of_another(void **state)
 {
 	(void)state;
@@ -554,7 +554,7 @@ static void fail_each_allocation(struct test_file f, bool zlib)
 		enum stk_status status = stk__decoder_create(NULL, stk__cpu_capabilities(), &scratch, &d, &err);
 		uint8_t *pixels = status ? NULL : test_decode(d, f, STK_RGB, STK_UINT8, true, NULL, &status, &err);
 		stk__fault_set(STK_FAULT_ALLOC, -1);
-		/* zlib's want of memory in the middle of a stream reaches libspng's caller as a damaged stream. */
+		/* If zlib runs out of memory in the middle of a stream, libspng reports a damaged stream. */
 		if (status != (pixels ? STK_OK : STK_NO_MEMORY) && !(zlib && status == STK_CORRUPT))
 			fail_msg("allocation %d: %s", nth, err.message);
 		stk__decoder_destroy(d);

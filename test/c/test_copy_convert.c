@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * N-d copies and conversions, against element by element definitions. */
+ * N-dimensional copies and conversions, compared with a computation element by element. */
 #include "test.h"
 
 #include "kernel/convert/convert.h"
@@ -47,7 +47,7 @@ static void one_copy(void)
 			step[d] = between(-2, 2);
 			start[d] = between(-3, limit + 2);
 			size[d] = between(0, 9) ? between(1, 7) : 0;
-		} else { /* whole or flipped: dims that join */
+		} else { /* whole or flipped: dimensions that can be joined */
 			step[d] = next() % 3 ? 1 : -1;
 			start[d] = step[d] > 0 ? 0 : limit - 1;
 			size[d] = limit;
@@ -97,7 +97,7 @@ static void test_copies_equal_the_definition(void **state)
 	}
 }
 
-/* All bit patterns: to float32 and back is the identity; rounding is checked against the two neighbours. */
+/* Tests all bit patterns: conversion to float32 and back is the identity, and rounding is correct near the midpoints between neighbors. */
 static void test_half_round_trips(void **state)
 {
 	(void)state;
@@ -108,7 +108,7 @@ static void test_half_round_trips(void **state)
 		assert_int_equal(back_b, b == b ? h : (h | 0x40));
 		if ((h & 0x7fff) >= 0x7bff)
 			continue;
-		/* between h and its neighbour: below the middle, the middle itself (to even), above it */
+		/* between h and its neighbor: below the middle, the middle itself (rounds to even), above it */
 		float g = stk__half_to_float((uint16_t)(h + 1)), middle = (f + g) / 2;
 		assert_int_equal(stk__float_to_half(nextafterf(middle, f)), h);
 		assert_int_equal(stk__float_to_half(nextafterf(middle, g)), h + 1);
@@ -162,7 +162,7 @@ static long double value_of(const void *p, enum stk_dtype dtype)
 	}
 }
 
-/* Long double holds every type; roundl rounds halves away from zero. */
+/* long double represents every type's values; roundl rounds halves away from zero. */
 static bool converted(long double x, const void *p, enum stk_dtype dtype)
 {
 	for (size_t i = 0; i < sizeof integers / sizeof *integers; i++)

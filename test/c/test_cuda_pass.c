@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Passes on the GPU against stk__pass_run: every byte. Random windows, filters, warps, steps, types and layouts; half of them from interleaved uint8 of
- * few channels. Skipped without a GPU; less of it on the emulated one. */
+ * Compares passes on the GPU with stk__pass_run, byte by byte, for random windows, filters, warps, steps, types and layouts; half of them read interleaved
+ * uint8 of few channels. Skipped without a GPU; shorter on the emulated one. */
 #include "gpu_setup.h"
 
 #include "base/cpu.h"
@@ -106,7 +106,7 @@ static void add_step(struct stk_pass *p, int32_t most)
 		}
 		break;
 	default:
-		if (!draw(8)) /* makes NaNs of zeros and of itself */
+		if (!draw(8)) /* makes NaNs of zeros and NaNs */
 			a[draw(3)] = INFINITY;
 		stk__pass_affine(p, a, b, dtype);
 	}
@@ -120,7 +120,7 @@ static void add_hole(struct stk_pass *p)
 	stk__pass_hole(p, draw_window(p->w, p->h), value);
 }
 
-/* Filters too wide for the usual kernel's shared memory, and images of one row or column. */
+/* Filters that are too wide for the usual kernel's shared memory, and images of one row or column. */
 static void draw_wide(struct stk_pass *p, enum stk_dtype dtype)
 {
 	int wide = 1 + (int)draw(20000), other = 1 + (int)draw(4);
@@ -135,7 +135,7 @@ static void draw_wide(struct stk_pass *p, enum stk_dtype dtype)
 	stk__pass_resize(p, &r);
 }
 
-/* Windows, mirrors and nearest pixels of any type: nothing is computed. */
+/* Windows, mirroring and nearest pixels of any type, without arithmetic. */
 static void draw_geometry(struct stk_pass *p)
 {
 	enum stk_dtype dtype = (enum stk_dtype)draw(STK_DTYPE_COUNT);
@@ -150,7 +150,7 @@ static void draw_geometry(struct stk_pass *p)
 		add_fill(p);
 }
 
-/* Rows of pixels of three bytes that become bytes or floats, with a fill around them or without. */
+/* Rows of three-byte pixels that become bytes or floats, with or without a filled border. */
 static void draw_rows(struct stk_pass *p)
 {
 	static const enum stk_dtype floats[] = {STK_FLOAT, STK_FLOAT16, STK_BFLOAT16};
@@ -158,7 +158,7 @@ static void draw_rows(struct stk_pass *p)
 	for (int i = 0; i < 9; i++)
 		scale[i] = (float)draw(1025) / 256 - 2;
 	for (int c = 0; c < 3; c++)
-		bias[c] = (float)draw(1025) / 8 - 64; /* halves too, which are rounded up */
+		bias[c] = (float)draw(1025) / 8 - 64; /* includes halves, which are rounded up */
 	bool bytes = draw(3);
 	int32_t step = bytes && draw(2) ? 1 : 4;
 	stk__pass_begin(p, STK_UINT8, step * (1 + (int)draw(250 / (uint32_t)step)), 1 + (int)draw(60), 3);
@@ -176,7 +176,7 @@ static void draw_rows(struct stk_pass *p)
 		add_hole(p);
 }
 
-/* A gentle warp alone, so that much of it is read well inside the image, from rows and windows of any alignment. */
+/* Only a gentle warp, which mostly reads well inside the image, from rows and windows of any alignment. */
 static void draw_warp(struct stk_pass *p)
 {
 	static const float near[6] = {1, 0, 0, 0, 1, 0};
@@ -256,7 +256,7 @@ struct job {
 	struct stk_pass pass;
 	struct stk_rect need;
 	ptrdiff_t row;
-	size_t offset; /* bytes, of the output */
+	size_t offset; /* in bytes, in the output */
 	bool planar_source, planar, taken;
 };
 
@@ -297,7 +297,7 @@ static void bench_destroy(struct stk_gpu_device *dev, struct bench *b)
 	stk__free(b->want);
 }
 
-/* The part of the source that a job needs, as a decoder would leave it at `data`. */
+/* Writes the part of the source that a job needs to `data`, as a decoder would. */
 static struct stk_image source_of(const struct job *j, uint64_t data)
 {
 	enum stk_dtype dtype = (enum stk_dtype)j->pass.in_dtype;
@@ -310,7 +310,7 @@ static struct stk_image source_of(const struct job *j, uint64_t data)
 	return im;
 }
 
-/* Values that no step makes infinite, of the source's type. */
+/* Draws values of the source's type that stay finite in every step. */
 static void fill_source(const struct job *j, uint8_t *to)
 {
 	enum stk_dtype dtype = (enum stk_dtype)j->pass.in_dtype;
@@ -419,7 +419,7 @@ static void passes_equal_the_cpus(void **state)
 	bench_destroy(g->dev, &b);
 }
 
-/* Without a GPU: a batch of just what its passes need takes them, and no more. */
+/* Needs no GPU: a batch with exactly the room that its passes need accepts them, and not one more. */
 static void batches_are_as_large_as_they_must_be(void **state)
 {
 	(void)state;

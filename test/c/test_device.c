@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Pipelines on a GPU against the same on the cores: the same bytes, shapes, places and errors, whatever the batch size, workers, fusion or memory.
- * Runs on the emulated driver (test/cuda/emulated.h), also with its streams out of step, or on a real GPU. */
+ * Compares pipelines on a GPU with the same pipelines on the CPU: bytes, shapes, positions and errors must be equal for all batch sizes, workers, fusion and
+ * memory. Runs on the emulated driver (test/cuda/emulated.h), also with random delays of its streams, or on a real GPU. */
 #include "test.h"
 
 #include "device_runs.h"
@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 enum { FILES = 17, SECONDS = 580 };
-static char *good, *mixed; /* folders; in the second are files that the GPU does not decode, and damaged ones */
+static char *good, *mixed; /* folders; `mixed` also has files that the GPU does not decode, and damaged ones */
 
 static void write_file(const char *folder, int i, const uint8_t *data, size_t size)
 {
@@ -24,7 +24,7 @@ static void write_file(const char *folder, int i, const uint8_t *data, size_t si
 	fclose(f);
 }
 
-/* Bytes of the scan are hit here and there, or its end is cut off. */
+/* Damages some bytes of the scan, or truncates it. */
 static void damage(const char *folder, int i, uint64_t *seed)
 {
 	struct test_jpeg j = {.width = 90 + i, .height = 70, .components = 3, .quality = 85, .noise = 0.3, .seed = (uint64_t)i};
@@ -57,7 +57,7 @@ static void make_mixed(void)
 static int set_up(void **state)
 {
 	(void)state;
-	alarm(SECONDS); /* a wait that never ends is a failure, and of this test */
+	alarm(SECONDS); /* turns an endless wait into a failure of this test */
 	good = make_folder(FILES, 31);
 	make_mixed();
 	if (have_device())

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Faults of the GPU, told by the emulated driver: the Nth call of a function fails, for N = 1, 2, ... until a run meets no fault; or the device is lost
- * at the Nth operation. Whatever fails, a call returns an error with a message, batches that are delivered hold the right samples, the run and what
- * comes behind it ends, and nothing is left on the device ("strict"). With -Dfaults=true the host's allocations and threads fail too. */
+ * GPU faults from the emulated driver: the Nth call of a function fails, for N = 1, 2, ... until a run no longer reaches the Nth call; or the device is lost
+ * at the Nth operation. In each case, a call returns an error with a message, delivered batches hold the right samples, the run and the clean-up end, and
+ * nothing is left on the device ("strict"). With -Dfaults=true the host's allocations and threads fail too. */
 #include "test.h"
 
 #include "base/memory.h"
@@ -17,7 +17,7 @@ static char *folder;
 static const char *const graphs[] = {"a value used twice", "gathered between levels", "arrays"};
 enum { GRAPHS = sizeof graphs / sizeof *graphs };
 
-/* Refused files are in it too. */
+/* Includes files that are refused. */
 static int set_up(void **state)
 {
 	(void)state;
@@ -47,11 +47,11 @@ static int tear_down(void **state)
 struct outcome {
 	enum stk_status status;
 	struct stk_error err;
-	int32_t counts[BATCHES]; /* 0: not delivered, or it could not be read */
+	int32_t counts[BATCHES]; /* 0: the batch was not delivered, or could not be read */
 	uint64_t hashes[BATCHES][BATCH];
 };
 
-/* True: there is an error. The first is kept. */
+/* Returns whether there is an error, and keeps the first one. */
 static bool note(struct outcome *o, enum stk_status status, const struct stk_error *err)
 {
 	if (status == STK_OK)
@@ -106,7 +106,7 @@ static void take_epoch(struct stk_pipeline *p, struct outcome *o)
 		if (note(o, s, &err)) {
 			assert_null(b);
 			if (s == STK_SYSTEM)
-				return; /* a thread did not start, so nothing did */
+				return; /* a thread failed to start, so the pipeline did not start */
 			continue;
 		}
 		keep_batch(o, b);
@@ -114,15 +114,16 @@ static void take_epoch(struct stk_pipeline *p, struct outcome *o)
 	}
 }
 
-/* Takes the graph over. */
+/* Takes ownership of the graph. */
 static struct outcome run_graph(struct stk_graph *g, int device)
 {
 	struct outcome o = {0};
 	struct stk_context *ctx = NULL;
 	struct stk_error err = {0};
 	const struct stk_context_config c = {.size = sizeof c, .threads = 2};
-	const struct device_settings s = {.device = device, .batch = BATCH, .prefetch = 1, .max_batches = 2}; /* slots come back */
-	alarm(SECONDS);                                                                                       /* a wait that never ends */
+	const struct device_settings s = {
+		.device = device, .batch = BATCH, .prefetch = 1, .max_batches = 2}; /* few batches, so that slots are reused */
+	alarm(SECONDS);                                                             /* ends an endless wait */
 	if (!note(&o, stk_context_create(&c, &ctx, &err), &err)) {
 		struct stk_pipeline *p = try_device_pipeline(ctx, g, &s, &err);
 		if (p)
@@ -193,11 +194,11 @@ static void test_calls_that_fail(void **state)
 	(void)state;
 	if (!have_device() || !is_emulated())
 		skip();
-	enum { IN_FLIGHT = 6 }; /* the first ones are called before anything is */
+	enum { IN_FLIGHT = 6 }; /* the first calls happen before any batch is in flight */
 	static const char *const functions[] = {"cuDevicePrimaryCtxRetain", "cuModuleLoadData", "cuModuleGetFunction", "cuFuncSetAttribute",
 		"cuStreamCreateWithPriority", "cuEventCreate", "cuMemAlloc", "cuMemHostAlloc", "cuMemGetInfo", "cuMemcpyHtoDAsync",
 		"cuMemcpyDtoHAsync", "cuLaunchKernel", "cuEventRecord", "cuEventSynchronize", "cuStreamWaitEvent", "cuStreamSynchronize"};
-	/* Moves samples together, after one was left out; where that fails, the batch is handed out as they lie. */
+	/* Moves samples together after one was left out. If that fails, the batch is delivered with gaps. */
 	static const char *const moves = "cuMemcpyDtoDAsync";
 	for (size_t i = 0; i < sizeof functions / sizeof *functions; i++) {
 		fault_loop(functions[i], "", true);
@@ -243,7 +244,7 @@ static void host_loop(enum stk_fault kind, bool lasts, const char *mode)
 	emulate("strict %s", mode);
 	for (int64_t nth = 0, met = 1; met; nth += 1 + (kind == STK_FAULT_ALLOC ? nth / 40 : 0)) {
 		assert_true(nth < MOST);
-		struct stk_graph *g = graph->make(folder); /* its makers take no fault */
+		struct stk_graph *g = graph->make(folder); /* the functions that make graphs do not handle failed allocations */
 		(lasts ? stk__fault_set_from : stk__fault_set)(kind, nth);
 		struct outcome got = run_graph(g, 0);
 		met = stk__fault_passed(kind) > nth;

@@ -15,14 +15,14 @@
 enum { FILES = 13, BATCH = 4, SECONDS = 580 };
 static char *folder;
 static bool emulated;
-static char options[256]; /* of the emulated driver, as the test was started with */
+static char options[256]; /* of the emulated driver, when the test began */
 
 static int set_up(void **state)
 {
 	(void)state;
 	const char *given = getenv("STOKER_EMULATED_CUDA");
 	snprintf(options, sizeof options, "%s", given ? given : "");
-	alarm(SECONDS); /* a wait that never ends is a failure, and of this test */
+	alarm(SECONDS); /* turns an endless wait into a failure of this test */
 	folder = make_folder(FILES, 31);
 	bool have = have_device();
 	emulated = have && is_emulated();
@@ -106,7 +106,7 @@ static void test_held_batches_stay_what_they_are(void **state)
 
 enum { PIXELS = 3 * 24 * 32 };
 
-/* words: more of them, for the emulated driver. sample: bytes of the graph's first output. */
+/* words: further options for the emulated driver. sample: bytes of the graph's first output. */
 static void run_late(const char *graph, int64_t sample, uint64_t seed, const char *words)
 {
 	const struct device_settings s = {.max_batches = 3, .prefetch = 1, .batch = BATCH},
@@ -155,7 +155,7 @@ static void test_too_many_streams(void **state)
 	const struct device_settings s = {.batch = 2};
 	struct stk_pipeline *p = make_device_pipeline(ctx, device_graph("the usual")->make(folder), &s);
 	struct stk_batch *b = next(p);
-	for (int again = 0; again < 3; again++) /* a stream counts once */
+	for (int again = 0; again < 3; again++) /* using a stream again does not count */
 		for (int i = 0; i < STK_SLOT_STREAMS; i++)
 			ok(stk_batch_use_stream(b, (uint64_t)(uintptr_t)l.streams[i], &err), &err);
 	assert_int_equal(stk_batch_use_stream(b, 0, &err), STK_LIMIT);
@@ -382,8 +382,8 @@ static void run_on(struct stk_pipeline *p, int batches)
 	}
 }
 
-/* Once warm: when everything has been in use that may be at once, which is up to the threads' timing. So 50 batches in a row are looked for that take
- * nothing, among the first 1200. */
+/* Looks for 50 consecutive batches without an allocation among the first 1200. The pipeline is only warm once everything that may be in use at the same time
+ * has been, which depends on the threads' timing. */
 static void assert_no_growth_of(const char *function)
 {
 	enum { PAUSE = 10, STEADY = 50, MOST = 1200 };
@@ -397,7 +397,7 @@ static void assert_no_growth_of(const char *function)
 	for (int k = 0; k < MOST && steady < STEADY; k++) {
 		run_on(p, 1);
 		if (k % PAUSE == 0)
-			usleep(20000); /* all that may run ahead does */
+			usleep(20000); /* waits until all work that may run ahead is complete */
 		double now = counter_of(p, "allocations");
 		long calls = emulated ? emulated_calls_seen() : 0;
 		steady = now == made && calls == called ? steady + 1 : 0;
@@ -410,7 +410,7 @@ static void assert_no_growth_of(const char *function)
 	close_pipeline(p, ctx);
 }
 
-/* Streams beyond the hardware's eight queues would wait for each other unseen. One more copies slots, which is rare. */
+/* Streams beyond the hardware's eight queues would silently wait for each other. One additional stream copies slots, which is rare. */
 static void test_streams_are_no_more_than_queues(void **state)
 {
 	(void)state;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The emulated CUDA driver (test/cuda/emulated.h): that it does what a GPU does, and shows what a GPU would not forgive. */
+ * The emulated CUDA driver (test/cuda/emulated.h): it does what a GPU does, and detects errors that a GPU might not report. */
 #include "test.h"
 
 #include "gpu/device.h"
@@ -46,7 +46,7 @@ static void close_gpu(struct gpu *g)
 	stk__gpu_close(g->gpu);
 }
 
-/* How a process ends that does this (main) on device 0: its exit status, or -1 for a signal. It leaves no core and is quiet. */
+/* Runs an action of main on device 0 in a child process, without a core file or output. Returns its exit status, or -1 for a signal. */
 static int end_of_child(const char *options, const char *act)
 {
 	int how = 0;
@@ -63,7 +63,7 @@ static int end_of_child(const char *options, const char *act)
 
 /* ---- order ---- */
 
-/* Fills memory on one stream and copies it on another, with or without waiting for the first. True: the copy had it all. */
+/* Fills memory on one stream and copies it on another, with or without waiting for the first. Returns true if the copy was complete. */
 static bool copy_behind_fill(uint64_t seed, bool waits)
 {
 	char options[64];
@@ -110,7 +110,7 @@ static void a_missing_wait_shows(void **state)
 	assert_true(wrong > 0);
 }
 
-/* Uploads from memory that is overwritten at once. True: the first content arrived. */
+/* Uploads from memory that is overwritten at once. Returns true if the first content arrived. */
 static bool upload_and_overwrite(uint64_t seed, bool pinned)
 {
 	char options[64];
@@ -124,7 +124,7 @@ static bool upload_and_overwrite(uint64_t seed, bool pinned)
 	memset(from, 1, sizeof plain);
 	ok(stk__gpu_upload(g.dev, NULL, p, from, sizeof plain, &err));
 	memset(from, 2, sizeof plain);
-	ok(stk__gpu_download(g.dev, NULL, got, p, sizeof got, &err)); /* pageable: waits */
+	ok(stk__gpu_download(g.dev, NULL, got, p, sizeof got, &err)); /* pageable memory: the call waits */
 	stk__gpu_free(g.dev, p);
 	if (pinned)
 		stk__gpu_host_free(g.dev, from);
@@ -205,7 +205,7 @@ static void memory_has_an_end(void **state)
 	assert_int_equal(available, 424 << 10);
 	stk__gpu_free(g.dev, a);
 	ok(stk__gpu_alloc(g.dev, 600 << 10, &c, &err));
-	assert_true(a != c); /* addresses are not used twice */
+	assert_true(a != c); /* addresses are never reused */
 	stk__gpu_free(g.dev, c);
 	close_gpu(&g);
 }
@@ -233,11 +233,11 @@ static void addresses_and_handles_of_nobody_are_errors(void **state)
 	close_gpu(&g);
 }
 
-/* Neighbours without a gap, of which each is an allocation of its own: for copies, and when it is freed. */
+/* Neighbors without a gap: copies and frees must still treat each as a separate allocation. */
 static void neighbours_are_two_allocations(void **state)
 {
 	(void)state;
-	enum { SIZE = 1536, PINNED = 8192 }; /* no whole pages: two share one */
+	enum { SIZE = 1536, PINNED = 8192 }; /* not a multiple of a page: two share one */
 	struct gpu g = open_gpu("strict adjacent", 0);
 	stk_gpu_ptr p[3], odd;
 	uint8_t *pinned[2], host[2 * SIZE];
@@ -277,7 +277,7 @@ static void the_nth_call_fails(void **state)
 	stk_gpu_ptr a, b;
 	ok(stk__gpu_alloc(g.dev, 64, &a, &err));
 	assert_int_equal(stk__gpu_alloc(g.dev, 64, &b, &err), STK_NO_MEMORY);
-	assert_null(strstr(err.message, "start the process again")); /* this one passes */
+	assert_null(strstr(err.message, "start the process again")); /* this error does not persist */
 	ok(stk__gpu_alloc(g.dev, 64, &b, &err));
 	stk__gpu_free(g.dev, a);
 	stk__gpu_free(g.dev, b);
@@ -453,7 +453,7 @@ static void instructions_for_global_memory_reach_no_other(void **state)
 	(void)state;
 	static struct checks c;
 #ifdef __SANITIZE_ADDRESS__
-	enum { PLACES = 3 }; /* it keeps a thread's variables outside of the thread's stack */
+	enum { PLACES = 3 }; /* AddressSanitizer may keep a thread's variables outside of its stack */
 #else
 	enum { PLACES = 4 };
 #endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The engine's promises: results do not depend on threads, prefetch, batch, fusion or CPU level; state; failures; no allocation once warm. */
+ * The engine's guarantees: results do not depend on threads, prefetch, batch size, fusion or CPU level; states can be restored; failures are reported; a
+ * warm pipeline does not allocate. */
 #include "test.h"
 
 #include "graphs.h"
@@ -106,7 +107,7 @@ static void test_ranks_make_one_sequence(void **state)
 		assert_same_run(&want, &all, "ranks");
 		free(all.samples);
 	}
-	/* another seed of augmentation on each rank draws other windows, and the same samples */
+	/* a different augmentation seed on each rank gives different windows of the same samples */
 	o.ranks = 2;
 	o.rank = 1;
 	struct run a = run_epochs(folder, &o, 1);
@@ -189,7 +190,7 @@ static void test_restoring_does_no_earlier_work(void **state)
 	assert_int_equal(stk_batch_size(b), FILES - 56);
 	assert_int_equal(stk_batch_sample(b, 0)->position, 56);
 	stk_batch_unref(&b);
-	/* what was read by now belongs to this batch and to the prefetch of the next epoch, all of it at or after position 56 of epoch 0 */
+	/* the samples read so far belong to this batch or to the prefetch of the next epoch, and all are at or after position 56 of epoch 0 */
 	assert_true(pipeline_counter(p, "decodes") <= (FILES - 56) + 3 * 8);
 	close_pipeline(p, ctx);
 	struct stk_error err = {0};
@@ -233,7 +234,7 @@ static void test_warm_pipelines_allocate_nothing(void **state)
 		assert_int_equal(stk_pipeline_next(p, &b, NULL), STK_OK);
 		stk_batch_unref(&b);
 	}
-	double grown = 1; /* on a busy machine a read misses the page cache now and then, and takes another way for the first time */
+	double grown = 1; /* on a busy machine a read sometimes misses the page cache, and takes a different path for the first time */
 	for (int run = 0; run < 10 && grown > 0; run++) {
 		double before = pipeline_counter(p, "allocations");
 		for (int k = 0; k < 50; k++) {
@@ -243,7 +244,7 @@ static void test_warm_pipelines_allocate_nothing(void **state)
 		grown = pipeline_counter(p, "allocations") - before;
 	}
 	assert_true(grown == 0);
-	/* two ahead and the consumer's; and one opened beside the oldest where a slow read holds that up */
+	/* two batches ahead, the consumer's, and one more that may open while a slow read delays the oldest */
 	assert_true(pipeline_counter(p, "slots") <= 4);
 	close_pipeline(p, ctx);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Workers run only on the CPU cores near their GPU, at most one per core; the program's own threads may run anywhere. Uses the emulated driver's two GPUs,
- * and replaces the system's files about their location. */
+ * Workers run on the CPU cores near their GPU, at most one per core; the program's own threads are not moved. Uses the emulated driver's two GPUs, and
+ * made-up copies of the system's files about their location. */
 #include "test.h"
 
 #include "exec/context.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Operators: every table is whole and true; what infer says beforehand agrees with what it says of a sample; and the pure functions behind them. */
+ * Operators: the shapes and types that infer predicts for all samples agree with its result for one sample. Also tests the operators' helper functions. */
 #include "test.h"
 
 #include "graph/graph.h"

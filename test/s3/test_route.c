@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Where requests for a URL are sent: which hosts use a proxy, and which proxies stand in for the server itself. */
+ * Routes of requests: which hosts use a proxy, and which proxies stand in for the server itself. */
 #include "test.h"
 
 #include "io/http_route.h"
