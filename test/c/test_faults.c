@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Fault loops over small pipelines, as SQLite does them: the Nth allocation, read or start of a thread fails, for N = 0, 1, 2, ... until a run
- * meets no fault; then the Nth and all after it. Whatever fails, a call returns an error with a message, batches that are delivered hold the right samples, and the run ends; the
- * sanitizers watch for leaks. Built with -Dfaults=true. */
+ * Fault loops over small pipelines, as in SQLite's tests: the Nth allocation, read or start of a thread fails, for N = 0, 1, 2, ... until a run meets no
+ * fault; then the Nth and all later ones fail. In each case, a call returns an error with a message, delivered batches hold the right samples, and the run
+ * ends; the sanitizers watch for leaks. Needs a build with -Dfaults=true. */
 #include "test.h"
 
 #include "pipelines.h"
@@ -15,7 +15,7 @@
 
 enum { FILES = 7, BATCH = 4, BATCHES = 2, SECONDS = 120, MOST_FAULTS = 20000 };
 static char *folder;
-static char tar[300], tar_index[320]; /* of the folder's files; made where a reader keeps it */
+static char tar[300], tar_index[320]; /* a tar of the folder's files, and the index that the reader writes for it */
 
 static int set_up(void **state)
 {
@@ -44,11 +44,11 @@ struct outcome {
 	enum stk_status status; /* the first error, or STK_OK */
 	struct stk_error err;
 	uint64_t hashes[BATCHES][BATCH];
-	int32_t counts[BATCHES];         /* 0: not delivered */
-	int destroyed, pulled, released; /* of a source */
+	int32_t counts[BATCHES];         /* 0: the batch was not delivered */
+	int destroyed, pulled, released; /* counts of a source */
 };
 
-/* Keeps the first error; true: there is one now. */
+/* Keeps the first error. Returns whether there is one. */
 static bool note(struct outcome *o, enum stk_status status, const struct stk_error *err)
 {
 	if (status == STK_OK)
@@ -103,7 +103,7 @@ static enum stk_status file_graph(struct stk_graph *g, struct outcome *o, struct
 	return stk_graph_output(g, label, err);
 }
 
-/* Padded to the largest of the batch, which is gathered between levels. */
+/* Pads to the largest sample of the batch, so that the batch is gathered between two levels. */
 static enum stk_status gather_graph(struct stk_graph *g, struct outcome *o, struct stk_error *err)
 {
 	(void)o;
@@ -133,7 +133,7 @@ static void count_release(void *user)
 	((struct outcome *)user)->released++;
 }
 
-/* Tensors of 3 x 2, full of their position; 7 of them make an epoch. */
+/* Tensors of 3 x 2 that are filled with their position; an epoch has 7 of them. */
 static enum stk_status pull(void *user, const struct stk_feed_request *request, struct stk_feed *feed, struct stk_error *err)
 {
 	static uint8_t pixels[FILES][6];
@@ -201,7 +201,7 @@ static void take_epoch(struct stk_pipeline *p, int first, struct outcome *o)
 		if (note(o, s, &err)) {
 			assert_null(b);
 			if (s == STK_SYSTEM)
-				return; /* a thread did not start, so nothing did */
+				return; /* a thread failed to start, so the pipeline did not start */
 			continue;
 		}
 		assert_non_null(b);
@@ -214,7 +214,7 @@ static void take_epoch(struct stk_pipeline *p, int first, struct outcome *o)
 	}
 }
 
-/* A state saved behind the first batch, restored in another pipeline. */
+/* Saves a state after the first batch, and restores it in another pipeline. */
 static void resume(struct stk_context *ctx, struct stk_pipeline *p, graph_fn build, struct outcome *o)
 {
 	char *text = NULL;
@@ -262,7 +262,7 @@ static void run_resumed(struct stk_context *ctx, graph_fn build, struct outcome 
 	stk_pipeline_destroy(p);
 }
 
-/* Through JSON and explain; delivers nothing. */
+/* Converts the graph to JSON and explains it; delivers nothing. */
 static void run_texts(struct stk_context *ctx, graph_fn build, struct outcome *o)
 {
 	struct stk_graph *g = NULL, *again = NULL;
@@ -288,7 +288,7 @@ typedef void (*run_fn)(struct stk_context *ctx, graph_fn build, struct outcome *
 
 static struct outcome run_once(run_fn run, graph_fn build)
 {
-	static struct outcome shared; /* the source's user: outlives the run */
+	static struct outcome shared; /* the source's user pointer, which must outlive the run */
 	struct stk_context *ctx = NULL;
 	struct stk_error err = {0};
 	const struct stk_context_config c = {.size = sizeof c, .threads = 2};
@@ -338,7 +338,7 @@ static void fault_loop_of(run_fn run, graph_fn build, enum stk_fault kind, bool 
 	assert_true(failed > 0);
 }
 
-/* Once, and from then on: what fails may fail again where the error is about to be kept. */
+/* Fails one call, then that call and all later ones: with the latter, keeping the error may fail too. */
 static void fault_loop(run_fn run, graph_fn build, enum stk_fault kind, const char *what)
 {
 	fault_loop_of(run, build, kind, false, what);
@@ -384,7 +384,7 @@ static void test_texts(void **state)
 
 /* ---- late reads ---- */
 
-/* The number of requests, when it has not changed for a while. */
+/* Returns the number of requests once it has not changed for a while. */
 static int64_t calm(struct slow_source *s)
 {
 	int64_t before = -1, now = 0;
@@ -396,7 +396,7 @@ static int64_t calm(struct slow_source *s)
 	return now;
 }
 
-/* Batches that failed for lack of memory are passed over. */
+/* Takes batches and skips those that fail for lack of memory. */
 static void expect_batches(struct stk_pipeline *p, int count, struct stk_batch **kept)
 {
 	for (int k = 0; k < count; k++) {
@@ -416,8 +416,8 @@ static void expect_batches(struct stk_pipeline *p, int count, struct stk_batch *
 	}
 }
 
-/* Batches that get no slot end before the reads that were begun ahead for them. What stood for such a batch must not stand for another one while a
- * read is under way for it. */
+/* Batches that get no slot end before the reads that were begun ahead for them. The memory of such a batch must not be reused for another batch while one of
+ * its reads is in flight. */
 static void test_reads_later_than_their_batch(void **state)
 {
 	(void)state;
@@ -432,7 +432,7 @@ static void test_reads_later_than_their_batch(void **state)
 	enum stk_status status = STK_OK;
 	alarm(SECONDS);
 	expect_batches(p, WARM, NULL);
-	expect_batches(p, HELD, held); /* so that a new batch needs a new slot */
+	expect_batches(p, HELD, held); /* a new batch then needs a new slot */
 	calm(s);
 	pthread_mutex_lock(&s->lock);
 	s->all_stalled = true;
@@ -452,7 +452,7 @@ static void test_reads_later_than_their_batch(void **state)
 	slow_source_release(s);
 	expect_batches(p, 100, NULL);
 	stk_pipeline_destroy(p);
-	stk_context_unref(&ctx); /* asserts that all buffers came back */
+	stk_context_unref(&ctx); /* asserts that all buffers were given back */
 	alarm(0);
 }
 
@@ -472,10 +472,10 @@ static void test_nothing_is_read_for_a_batch_that_failed(void **state)
 	int64_t asked = calm(s);
 	stk__fault_set_from(STK_FAULT_ALLOC, 0);
 	struct stk_error err = {0};
-	for (int n = HELD; stk_pipeline_next(p, &held[n], &err) == STK_OK; n++) { /* those that were made before */
+	for (int n = HELD; stk_pipeline_next(p, &held[n], &err) == STK_OK; n++) { /* batches that were finished earlier */
 		assert_true(n + 1 < HELD + MORE);
 		int64_t now = calm(s);
-		assert_true(now <= asked + 2); /* the next batch's first: twice as many as may be under way */
+		assert_true(now <= asked + 2); /* the next batch's first requests: at most twice the number that may be in flight */
 		asked = now;
 	}
 	assert_int_equal(err.code, STK_NO_MEMORY);

@@ -46,7 +46,7 @@ static void make_folders(const char *path)
 	}
 }
 
-/* A file of the text, or a folder where the path ends in '/'. */
+/* Writes a file with this text, or makes a folder if the path ends in '/'. */
 static void put(const char *path, const char *text)
 {
 	make_folders(path);
@@ -124,7 +124,7 @@ static void test_trees_are_listed_as_dali_does(void **state)
 	assert_list(&(struct stk_file_list_options){.file_root = "t", .file_filters = jpg, .filter_count = 1, .case_sensitive = true},
 		"t/.hid/1.jpg 0|t/b/.hidden.jpg 2|t/b/1.jpg 2|t/d/9.jpg 4|t/d/lnk.jpg 4|t/e/.hidden.jpg 5|t/e/1.jpg 5");
 	assert_list(&(struct stk_file_list_options){.file_root = "t", .file_filters = twice, .filter_count = 2}, WHOLE_TREE);
-	/* a lost file is that sample's failure, a link to a folder is no file, a lost folder would move the labels */
+	/* a missing file is an error of that sample; a link to a folder is not a file; a missing folder would change the labels */
 	assert_int_equal(symlink("nowhere", "t/d/lost.jpg"), 0);
 	assert_int_equal(symlink("../b", "t/d/folder.jpg"), 0);
 	assert_list(&(struct stk_file_list_options){.file_root = "t", .dir_filters = b_to_d, .dir_filter_count = 1},
@@ -199,7 +199,7 @@ static void test_lists(void **state)
 {
 	(void)state;
 	const struct {
-		const char *text, *want; /* NULL: refused */
+		const char *text, *want; /* NULL: must be refused */
 		const char *says;
 	} rows[] = {
 		{"b/1.jpg 3\n\nb/2.JPG 4", "t/b/1.jpg 3|t/b/2.JPG 4", NULL},
@@ -262,7 +262,7 @@ static uint64_t fingerprint_of(const char *dir)
 	return h;
 }
 
-/* It follows names and labels, and neither the root nor the order in which the system lists. */
+/* The hash depends on names and labels, but not on the root or on the order in which the system lists the files. */
 static void test_fingerprint(void **state)
 {
 	(void)state;
@@ -276,7 +276,7 @@ static void test_fingerprint(void **state)
 	assert_true(h != fingerprint_of("u"));
 	unlink("u/b/3.jpg");
 	assert_true(h == fingerprint_of("u"));
-	put("u/aa/", NULL); /* moves a label */
+	put("u/aa/", NULL); /* changes a label */
 	assert_true(h != fingerprint_of("u"));
 	rename("t/b/2.jpg", "t/a/2.jpg");
 	assert_true(h != fingerprint_of("t"));
@@ -307,7 +307,7 @@ static void test_lists_stay_small(void **state)
 	stk__file_list_destroy(l);
 }
 
-/* Against the system's fnmatch, over random globs and names of few letters. */
+/* Compares our glob with the system's fnmatch, for random globs and names of few letters. */
 static void test_globs(void **state)
 {
 	(void)state;
@@ -323,7 +323,7 @@ static void test_globs(void **state)
 		for (unsigned k = 0; k < other; k++)
 			name[k] = name_letters[((random = random * 1664525 + 1013904223) >> 16) % (sizeof name_letters - 1)];
 		if (strpbrk(glob, "[\\"))
-			continue; /* the system's sets differ in corners (collation, unclosed ones): below */
+			continue; /* the system's sets differ in corner cases (collation, unclosed sets), which are tested below */
 		bool want = fnmatch(glob, name, 0) == 0;
 		if (stk__glob_match(glob, name, true) != want)
 			fail_msg("glob \"%s\" name \"%s\": fnmatch says %d", glob, name, want);
@@ -419,7 +419,7 @@ static void test_cifar(void **state)
 		"cut/test_batch.bin: 10000 records of 3073 bytes make 30730000 bytes, and it has 30729995: it is cut short");
 	put_cifar("long/test.bin", 2, 0, 10001, 0);
 	refuse_cifar("long", STK_CORRUPT, "30740000 bytes, and it has 30743074");
-	put_cifar("label/test_batch.bin", 2, 10, 10000, 10000); /* of the right size, the labels elsewhere */
+	put_cifar("label/test_batch.bin", 2, 10, 10000, 10000); /* has the right size, but its labels are in other places */
 	refuse_cifar("label", STK_CORRUPT, "has the label");
 	put("other/x", "");
 	refuse_cifar("other", STK_NOT_FOUND, "neither test_batch.bin");
@@ -442,7 +442,7 @@ static void run_with_faults(const struct stk_file_list_options *o)
 			if (!met)
 				assert_int_equal(status, STK_OK);
 			else if (status)
-				assert_int_equal(err.code, status); /* else shrinking failed, which costs memory alone */
+				assert_int_equal(err.code, status); /* otherwise shrinking failed, which only costs memory */
 			stk__file_list_destroy(l);
 			assert_true(nth < 1000);
 		}
@@ -460,7 +460,7 @@ static void test_fault_loops(void **state)
 }
 #endif
 
-/* The check value of the algorithm's catalogue, and the processor's own instruction against plain C, at every length and alignment. */
+/* Tests the check value from the algorithm's catalogue, and compares the processor's instruction with plain C at every length and alignment. */
 static void test_checksums(void **state)
 {
 	(void)state;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Fusion: spellings of the usual work each compile to one pass (read off stk_pipeline_explain, and counted while it runs), what must stay apart
- * stays apart, and no choice of fusion or instruction set changes a bit. */
+ * Fusion: different ways to write the usual operations all compile to one pass (as stk_pipeline_explain shows, and counters confirm), operations that must
+ * stay separate do, and neither fusion nor the instruction set changes a bit of the result. */
 #include "test.h"
 
 #include "graphs.h"
@@ -278,7 +278,7 @@ static void assert_same(const struct result *a, const struct result *b, const ch
 
 /* ---- plans ---- */
 
-/* Groups of the plan that make a pass; *found: the first of them, borrowed. */
+/* Returns the number of groups of the plan that form a pass; *found: the first of them, borrowed. */
 static int count_passes(const json_t *plan, const json_t **found)
 {
 	size_t l, c, k;
@@ -329,7 +329,7 @@ static void test_each_spelling_is_one_pass(void **state)
 	for (int i = 0; i < SPELLINGS; i++) {
 		struct result r = run_graph(spellings[i].make);
 		assert_one_pass(&spellings[i], r.plan);
-		/* what ran is what is shown: a pass for each decoded sample, whatever was begun ahead */
+		/* the run matches the plan: one pass per decoded sample, including samples that were begun ahead */
 		assert_true(r.decodes >= FILES);
 		assert_true(r.passes >= FILES && r.passes <= r.decodes);
 		free_result(&r);
@@ -364,10 +364,10 @@ static void test_no_choice_changes_a_bit(void **state)
 static void test_spellings_of_the_same_windows_agree(void **state)
 {
 	(void)state;
-	/* The operators that draw have one name, so they draw the same windows. Filters that reach over a window's border see the image there or the
-	 * border, by spelling, as in DALI: the nearest pixel shows the window alone. */
+	/* The operators that draw windows have the same name, so they draw the same ones. As in DALI, it depends on the operators whether a filter that reaches
+	 * over a window's border reads the image there or repeats the border; nearest-pixel sampling only reads the window. */
 	struct result a = run_graph(window_in_decoder), b = run_graph(window_in_resize);
-	int equal = 0; /* a position that falls on a pixel's edge may round to either side, since window and image have different origins */
+	int equal = 0; /* a position on a pixel's edge may round to either side, since window and image have different origins */
 	for (size_t i = 0; i < FILES; i++) {
 		assert_int_equal(a.run.samples[i].id, b.run.samples[i].id);
 		equal += a.run.samples[i].hash == b.run.samples[i].hash;
@@ -403,11 +403,11 @@ static void assert_apart(graph_maker *make, int passes, const char *what)
 static void test_what_must_stay_apart(void **state)
 {
 	(void)state;
-	/* the resized image is read twice: both readers need it whole */
+	/* the resized image has two readers, and both need all of it */
 	assert_apart(read_twice, 3, "a value read twice");
-	/* it is an output too */
+	/* the value is also an output */
 	assert_apart(an_output_too, 2, "a value that is an output");
-	/* measured on the sample itself: no step of a pass */
+	/* the operator measures the sample itself, so it cannot be a step of a pass */
 	assert_apart(measured_mean, 2, "a measured mean");
 	/* a second sampler starts a second pass */
 	assert_apart(two_samplers, 2, "two samplers");

@@ -27,7 +27,7 @@ static int tear_down(void **state)
 	return 0;
 }
 
-/* Outputs: the image padded and normalised by 2 x + 1 behind the padding; the image as it was decoded. */
+/* Outputs: the image, padded, and normalized by 2 x + 1 after the padding; and the decoded image. */
 static struct stk_graph *padded(void)
 {
 	struct begun in = begin_graph(folder);
@@ -39,7 +39,7 @@ static struct stk_graph *padded(void)
 	return in.g;
 }
 
-/* The same over what an earlier operator of the batch made: two that gather, one behind the other. */
+/* The same over the result of an earlier operator on the whole batch: two operators that gather, in sequence. */
 static struct stk_graph *twice(void)
 {
 	struct begun in = begin_graph(folder);
@@ -148,7 +148,7 @@ static void test_pads_to_the_largest_of_each_batch(void **state)
 		stk_batch_unref(&b);
 	}
 	assert_int_equal(batches, (FILES + 4) / 5);
-	assert_true(differ); /* else the test says little */
+	assert_true(differ); /* else the test would prove little */
 	close_opened(&o);
 }
 
@@ -169,7 +169,7 @@ static void test_results_do_not_depend_on_how(void **state)
 	}
 }
 
-/* "0 1 0": how many nodes gather in each level; and the operators of the last group. */
+/* Formats as "0 1 0" how many nodes gather in each level, followed by the operators of the last group. */
 static void read_plan(graph_maker *graph, char gathers[32], char last[128])
 {
 	struct opened o = open_graph(graph, 1, 4, false);

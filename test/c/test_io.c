@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * io: files of every size and kind are read or refused by name, cached ones without a thread; requests complete once, by deadline, also when
- * cancelled. */
+ * io: files of every size and kind are read or refused by name, cached files without a thread; each request completes once, in order of deadlines, even if
+ * requests are cancelled. */
 #include "test.h"
 
 #include "base/memory.h"
@@ -99,9 +99,9 @@ static struct stk_io *make_io(int threads)
 	return io;
 }
 
-static _Thread_local int32_t retries; /* of the last read_one of this thread */
+static _Thread_local int32_t retries; /* of this thread's last read_one */
 
-/* Reads by a try or on a thread, and checks the bytes from offset on. */
+/* Reads on the calling thread if possible, else on another thread, and checks the bytes from `offset` on. */
 static enum stk_status read_one(
 	struct stk_io *io, const char *uri, int64_t offset, int64_t length, bool try, int64_t want, struct stk_error *err)
 {
@@ -137,7 +137,7 @@ static void test_files_of_every_size(void **state)
 	for (int try = 0; try < 2; try++) {
 		struct stk_io *io = make_io(2);
 		struct stk_error err;
-		/* rising sizes overflow the first buffer, falling ones do not */
+		/* increasing sizes overflow the first buffer, decreasing ones do not */
 		for (int k = 0, n = sizeof sizes / sizeof *sizes; k < 2 * n; k++) {
 			size_t size = sizes[k < n ? k : 2 * n - 1 - k];
 			put("f", size);
@@ -206,7 +206,7 @@ static void test_what_is_not_a_file(void **state)
 	stk__io_destroy(io);
 }
 
-/* A cached file is read where the caller stands: no thread is started. */
+/* A cached file is read on the caller's thread: no thread is started. */
 static void test_cached_files_need_no_thread(void **state)
 {
 	(void)state;
@@ -218,7 +218,7 @@ static void test_cached_files_need_no_thread(void **state)
 		assert_int_equal(read_one(io, path_of("f"), 0, -1, true, 90000, &err), STK_OK);
 	stk__io_counters(io, &c);
 	assert_int_equal(c.requests, 100);
-	if (c.tried_now == 0) { /* a file system without RWF_NOWAIT: tries must have stopped, reads must not */
+	if (c.tried_now == 0) { /* on a file system without RWF_NOWAIT: direct reads must have stopped, other reads must not */
 		assert_true(c.threads > 0);
 		stk__io_destroy(io);
 		skip();
@@ -232,7 +232,7 @@ static void test_cached_files_need_no_thread(void **state)
 	stk__io_destroy(io);
 }
 
-/* Whole or a range; by a try, whose buffer may be larger than the file, and on a thread, which asks for the size first. */
+/* Reads whole files and ranges: on the caller's thread, whose buffer may be larger than the file, and on another thread, which asks for the size first. */
 static void test_objects_over_a_limit_are_refused(void **state)
 {
 	(void)state;
@@ -329,7 +329,7 @@ static void test_queue_is_ordered(void **state)
 			count[requests[i].deadline]++;
 			stk__queue_push(&q, &requests[i]);
 			held++;
-			if (stk__random_below(&random, 3) == 0) { /* the smallest of what is held */
+			if (stk__random_below(&random, 3) == 0) { /* the smallest of the held buffers */
 				struct stk_request *r = stk__queue_pop(&q);
 				for (int d = 0; d < r->deadline; d++)
 					assert_int_equal(count[d], 0);
@@ -346,7 +346,8 @@ static void test_queue_is_ordered(void **state)
 	}
 }
 
-/* One thread held up by a FIFO-like wait is not to be had for files; so hold it in `done` while others queue, and see who comes next. */
+/* Files offer no way to block a thread for as long as needed. So this holds the only thread in `done` while other requests queue, and records which one
+ * comes next. */
 struct holder {
 	struct gate gate;
 	pthread_barrier_t in, out;
@@ -359,7 +360,7 @@ static void hold(struct stk_request *r)
 	pthread_barrier_wait(&h->out);
 }
 
-/* Every `cancelled`-th request is cancelled while none of them has begun; 0: none is. The others come by their deadline. */
+/* Cancels every `cancelled`-th request before any of them has begun; 0: none. The others must complete in order of their deadlines. */
 static void check_requests(int cancelled)
 {
 	enum { N = 200 };
@@ -393,7 +394,7 @@ static void check_requests(int cancelled)
 	for (int i = 0; i < N; i++) {
 		bool was = cancelled && i % cancelled == 0;
 		assert_int_equal(requests[i].status, was ? STK_CANCELLED : STK_OK);
-		stk__io_cancel(io, &requests[i]); /* it has ended: nothing happens */
+		stk__io_cancel(io, &requests[i]); /* the request has ended, so this does nothing */
 		stk__buffer_release(requests[i].buffer);
 		stk__free(requests[i].error);
 	}
@@ -431,7 +432,7 @@ static void test_destroy_cancels_what_waits(void **state)
 		struct stk_io *io = make_io(2);
 		gate_init(&g);
 		for (int i = 0; i < N; i++) {
-			/* a length that cannot be met leaves no buffers behind */
+			/* a length that cannot be satisfied must not leak buffers */
 			requests[i] = (struct stk_request){
 				.uri = path, .length = 300000, .deadline = i, .done = gate_done, .user = &g, .error = &errors[i]};
 			stk__io_submit(io, &requests[i]);
@@ -443,7 +444,7 @@ static void test_destroy_cancels_what_waits(void **state)
 	}
 }
 
-/* Many threads try and submit at once; every request completes once, with its own bytes. */
+/* Many threads read directly and submit requests at the same time; every request completes once, with its own bytes. */
 struct crowd {
 	struct stk_io *io;
 	unsigned seed;
@@ -513,7 +514,7 @@ static void test_reverse_source(void **state)
 		stk__io_submit(io, &requests[i]);
 	}
 	gate_wait(&g, N);
-	/* The machine may have been too slow for one wave; inside each wave the order is reversed. */
+	/* A slow machine may need more than one wave; within each wave the order is reversed. */
 	if (reverse_source_peak(s) == N)
 		for (int i = 0; i < N; i++)
 			assert_int_equal(g.order[i], N - 1 - i);
@@ -556,7 +557,10 @@ static void test_fault_loop(void **state)
 				met = stk__fault_passed((enum stk_fault)kind) > nth;
 				stk__fault_set((enum stk_fault)kind, -1);
 				assert_int_equal(status != STK_OK || retries, met);
-				assert_int_equal(retries, met && kind != STK_FAULT_ALLOC ? 1 : 0); /* memory is no fault of the source's */
+				assert_int_equal(
+					retries, met && kind != STK_FAULT_ALLOC
+							 ? 1
+							 : 0); /* a failed allocation is not an error of the source, so it is not retried */
 				if (status)
 					assert_int_equal(err.code, status);
 				assert_true(nth < 100);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Our JPEG decoder against libjpeg-turbo: it takes what it should, gives the same pixels, and on damaged files the same verdict. And the header
- * parser against libjpeg's. */
+ * Compares our JPEG decoder with libjpeg-turbo: it must accept the right files, give the same pixels, and give the same verdict on damaged files. Also
+ * compares the header parser with libjpeg's. */
 #include "test.h"
 
 #include "base/cpu.h"
@@ -19,7 +19,7 @@
 static const int samplings[][6] = {{1, 1, 1, 1, 1, 1}, {2, 1, 1, 1, 1, 1}, {2, 2, 1, 1, 1, 1}, {1, 2, 1, 1, 1, 1}, {4, 1, 1, 1, 1, 1},
 	{4, 2, 1, 1, 1, 1}, {2, 2, 2, 1, 2, 1}, {2, 2, 1, 2, 1, 2}, {2, 2, 2, 1, 1, 2}, {1, 4, 1, 1, 1, 1}, {1, 1, 2, 2, 1, 1},
 	{3, 1, 1, 1, 1, 1}, {1, 1, 2, 1, 2, 1}, {4, 1, 2, 1, 1, 1}, {2, 4, 1, 1, 1, 1}, {2, 2, 2, 2, 1, 1}, {3, 3, 1, 1, 1, 1}};
-enum { SAMPLINGS = sizeof samplings / sizeof *samplings - 1 }; /* 3x3 has more blocks than a scan may: left out */
+enum { SAMPLINGS = sizeof samplings / sizeof *samplings - 1 }; /* without the last entry: 3x3 has more blocks than a scan may have */
 
 static struct test_jpeg random_baseline(uint64_t *r)
 {
@@ -53,7 +53,7 @@ static struct test_jpeg random_progressive(uint64_t *r)
 	return j;
 }
 
-/* Our decoders with the kernels for some capabilities of the processor. */
+/* Our decoders, with the kernels for different capabilities of the processor. */
 struct decoders {
 	unsigned cpu;
 	struct stk_jpeg_kernels kernels;
@@ -78,7 +78,7 @@ static void destroy_decoders(struct decoders d[2])
 
 enum { MOST_SCANS = 4096 };
 
-/* By our decoder alone, without the fallback. */
+/* Decodes only with our decoder, without the fallback. */
 static enum stk_status decode_fast(const struct decoders *d, struct stk_arena *scratch, struct test_file file, enum stk_image_type type,
 	int denom, struct stk_rect w, uint8_t *out)
 {
@@ -105,7 +105,7 @@ static const struct {
 	J_COLOR_SPACE space;
 } types[] = {{STK_RGB, JCS_RGB}, {STK_BGR, JCS_EXT_BGR}, {STK_GRAY, JCS_GRAYSCALE}};
 
-/* Puts up to 3 bytes of FF before restart markers, as the standard allows [B.1.1.2]. */
+/* Inserts up to 3 bytes of FF before restart markers, as the standard allows [B.1.1.2]. */
 static void add_fill_bytes(struct test_file *f, uint64_t *r)
 {
 	enum { MOST = 3, SLACK = 64 };
@@ -156,7 +156,7 @@ static void take_and_compare(struct test_jpeg (*make)(uint64_t *), uint64_t r, i
 	for (int n = 0; n < files; n++) {
 		struct test_jpeg j = make(&r);
 		int t = test_random_in(&r, 0, 2), denom = n & 1 ? 1 : 2 << n / 2 % 3;
-		if (!j.rgb || types[t].type != STK_GRAY) /* libjpeg-turbo's */
+		if (!j.rgb || types[t].type != STK_GRAY) /* libjpeg-turbo decodes these */
 			compare_windows(decoders, j, &r, t, denom);
 	}
 	destroy_decoders(decoders);
@@ -175,7 +175,7 @@ static void test_it_takes_progressive_and_equals_libjpeg(void **state)
 	take_and_compare(random_progressive, test_seed() + 8, rounds ? atoi(rounds) : 800);
 }
 
-/* libjpeg-turbo smooths images whose scans leave coefficients open: they are its own, pixels too. */
+/* libjpeg-turbo smooths images whose scans leave coefficients undetermined, so such images are left to libjpeg-turbo. */
 static void test_it_leaves_unfinished_scans_to_libjpeg(void **state)
 {
 	(void)state;
@@ -227,7 +227,7 @@ static void say_nothing(j_common_ptr cinfo, int level)
 	(void)level;
 }
 
-/* A file of random coefficients and quantisation steps: sums overflow 16 bits, pixels saturate. */
+/* Makes a file of random coefficients and quantization steps: sums overflow 16 bits, and pixels saturate. */
 static struct test_file make_extreme(uint64_t *r, int width, int height, int most, bool progressive)
 {
 	struct test_jpeg frame = {
@@ -274,7 +274,7 @@ static struct test_file make_extreme(uint64_t *r, int width, int height, int mos
 struct catcher {
 	struct jpeg_error_mgr base;
 	jmp_buf escape;
-	bool cut_off; /* it had to invent an end */
+	bool cut_off; /* libjpeg had to add an end marker */
 };
 
 static void catch_message(j_common_ptr cinfo, int level)
@@ -288,7 +288,7 @@ static void catch_error(j_common_ptr cinfo)
 	longjmp(((struct catcher *)cinfo->err)->escape, 1);
 }
 
-/* libjpeg's reading of a header; false where it refuses, or had to invent an end. */
+/* Reads a header with libjpeg. Returns false if libjpeg refuses it, or had to add an end marker. */
 static bool libjpeg_header(struct test_file f, struct jpeg_decompress_struct *c, struct catcher *catcher)
 {
 	c->err = jpeg_std_error(&catcher->base);
@@ -318,7 +318,7 @@ static uint64_t digest(uint64_t h, const uint8_t *data, size_t size)
 	return h;
 }
 
-/* Decodes files of extreme coefficients and compares with libjpeg-turbo where that is possible; returns the digest of their pixels. */
+/* Decodes files of extreme coefficients and compares with libjpeg-turbo if possible; returns the hash of their pixels. */
 static uint64_t decode_extremes(uint64_t r)
 {
 	struct decoders decoders[2];
@@ -355,11 +355,11 @@ static void test_extreme_coefficients_equal_libjpeg(void **state)
 {
 	(void)state;
 	decode_extremes(test_seed());
-	assert_int_equal(decode_extremes(1), 0xe08641eb61f0cd81); /* of what libjpeg-turbo gives on x86 */
+	assert_int_equal(decode_extremes(1), 0xe08641eb61f0cd81); /* the hash of libjpeg-turbo's pixels on x86 */
 }
 
-/* Whether coefficients are so small that all of libjpeg-turbo's versions agree. Two passes scale their sum by less than 1.39 each and divide it by 8: samples
- * beyond 512 wrap in its plain C, and sums between the passes fit 16 bits all the more. */
+/* Whether coefficients are so small that all of libjpeg-turbo's versions agree. Two passes scale the coefficients' sum by less than 1.39 each and divide it
+ * by 8: samples beyond 512 wrap in plain C, and below that, sums between the passes fit in 16 bits. */
 static bool sums_fit(struct test_file f)
 {
 	enum { MOST = 2000 };
@@ -395,7 +395,7 @@ static void damage(uint64_t *r, struct test_file *f)
 	for (int i = 0; i < count; i++) {
 		size_t at = (size_t)test_random_in(r, 2, (int)f->size - 1);
 		if (test_random_in(r, 0, 2) == 0)
-			at = (size_t)test_random_in(r, 2, 700) % f->size; /* the header has more to say than its size suggests */
+			at = (size_t)test_random_in(r, 2, 700) % f->size; /* hits the header more often than its size would suggest */
 		if (kind < 3)
 			f->data[at] ^= (uint8_t)(1 << test_random_in(r, 0, 7));
 		else if (kind == 3)
@@ -454,7 +454,7 @@ static void compare_verdicts(struct judges *j, struct test_file f, uint64_t *r, 
 	for (int lenient = 0; lenient < 2; lenient++) {
 		struct verdict ours = judge(j->ours[lenient][test_random(r) & 1], f, &info, type, denom, w),
 			       turbo = judge(j->turbo[lenient], f, &info, type, denom, w);
-		/* Our scans of a progressive image end behind the window's last row, libjpeg-turbo's at the image's. */
+		/* Our decoder reads the scans of a progressive image down to the window's last row, libjpeg-turbo down to the image's. */
 		bool unseen = info.progressive && !ours.status && turbo.status && w.y + w.h < height;
 		j->unseen += unseen;
 		if (ours.status != turbo.status && !unseen)
@@ -474,7 +474,7 @@ static void compare_verdicts(struct judges *j, struct test_file f, uint64_t *r, 
 
 static struct stk_decoder *make_decoder(bool lenient, const char *which, int level)
 {
-	static struct stk_arena scratch; /* of all: they decode one after the other */
+	static struct stk_arena scratch; /* shared by all decoders, which run one after the other */
 	struct stk_decoder *d;
 	setenv("STOKER_JPEG", which, 1);
 	assert_int_equal(stk__decoder_create(&(struct stk_codec_limits){.lenient = lenient}, level, &scratch, &d, NULL), STK_OK);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Batches of the CUDA decoder against libjpeg-turbo and the cores. Skipped without a GPU; less of it on the emulated one. */
+ * Compares batches of the CUDA decoder with libjpeg-turbo and the CPU. Skipped without a GPU; shorter on the emulated one. */
 #include "base/cpu.h"
 #include "base/memory.h"
 #include "codec/codec.h"
@@ -12,7 +12,7 @@
 
 enum { FILES = 32, WINDOW_BYTES = 700 * 500 * 3 };
 
-/* A batch in flight: its pass gives the window as it is. */
+/* A batch in flight: its pass gives the unchanged window. */
 struct flight {
 	struct stk_jpeg_gpu_batch *batch;
 	stk_gpu_stream stream;
@@ -53,7 +53,7 @@ static void check_window(struct stk_gpu_device *dev, const struct file *f, const
 	uint8_t *got = malloc(bytes), *want = jpeg_reference_decode(f->data, f->size, f->window.y + f->window.h, &w, &h, &warnings);
 	ok(stk__gpu_download(dev, NULL, got, (stk_gpu_ptr)(uintptr_t)it->dst.data, bytes, &err));
 	ok(stk__gpu_stream_sync(dev, NULL, &err));
-	/* libjpeg-turbo decodes all of a progressive file, whatever rows are asked for. */
+	/* libjpeg-turbo decodes all rows of a progressive file, no matter which rows are requested. */
 	bool unseen = f->header.process == STK_JPEG_PROGRESSIVE && f->window.y + f->window.h < h;
 	if (!want || (warnings && !unseen))
 		fail_msg("%s: taken for right where libjpeg-turbo complains", f->name);
@@ -63,7 +63,7 @@ static void check_window(struct stk_gpu_device *dev, const struct file *f, const
 	free(got);
 }
 
-/* Batches that take turns at streams, each with memory for a part of a batch. */
+/* Batches that share streams in turn, each stream with memory for a part of a batch. */
 static void batches_in_flight_equal_libjpeg_turbo(void **state)
 {
 	enum { BATCHES = 3, MEMORY = 12 << 20 };
@@ -96,7 +96,7 @@ static void batches_in_flight_equal_libjpeg_turbo(void **state)
 				if (verdict == STK_JPEG_GPU_OK)
 					check_window(dev, &f->files[i], &f->items[i]);
 			}
-			/* Twice more: parts may have become larger since, but then everything is there. */
+			/* Decodes twice more: parts may have grown, but now all memory is allocated. */
 			uint64_t allocations = 0;
 			for (int again = 0; again < 2; again++) {
 				allocations = stk__alloc_count();
@@ -185,7 +185,7 @@ static void decode_on_cores(const struct stk_jpeg_gpu_item *it, struct stk_decod
 	free(pixels);
 }
 
-/* A crop of the image as its orientation shows it, resized, to float. */
+/* A crop of the upright image, resized, as floats. */
 static void draw_turned_pass(struct stk_jpeg_gpu_item *it, struct stk_pass *pass)
 {
 	int32_t w = it->header->width, h = it->header->height;
@@ -205,7 +205,7 @@ static void draw_turned_pass(struct stk_jpeg_gpu_item *it, struct stk_pass *pass
 
 enum { TURNED = 24, TURNED_BYTES = 60 * 60 * 3 * 4 };
 
-/* Types and orientations at random. Returns how many came out right. */
+/* Decodes with random types and orientations. Returns how many images are correct. */
 static int run_turned(
 	struct stk_gpu_device *dev, struct stk_jpeg_gpu_batch *batch, struct stk_decoder *decoder, uint8_t *pinned, stk_gpu_ptr out)
 {
@@ -301,7 +301,7 @@ static void what_the_gpu_has_not_is_refused(void **state)
 	free_files(&f, 1);
 }
 
-/* Memory that files are read into: pieces that are close enough to travel in one copy are of one allocation. */
+/* The memory that files are read into: pieces that are close enough for one copy must belong to one allocation. */
 static void what_lies_close_together_may_be_copied_at_once(void **state)
 {
 	struct stk_gpu_device *dev = need_gpu(state);
@@ -313,7 +313,7 @@ static void what_lies_close_together_may_be_copied_at_once(void **state)
 	int joined = 0;
 	ok(stk__gpu_alloc(dev, ROOM, &to, &err));
 	stk__device_memory_init(&m, dev, true);
-	stk__gpu_leave(dev); /* taking enters by itself */
+	stk__gpu_leave(dev); /* stk__gpu_alloc and similar calls enter the context themselves */
 	for (int i = 0; i < PIECES; i++) {
 		size[i] = i < 2 || draw(2) ? BLOCK - SLACK : 1 + draw(BLOCK / 2);
 		at[i] = stk__device_memory_take(&m, size[i], &err);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The GPU's JPEG decoder against its plain C version, phase by phase. Skipped without a GPU; less of it on the emulated one. */
+ * Compares the GPU's JPEG decoder with its plain C version, phase by phase. Skipped without a GPU; shorter on the emulated one. */
 #include "base/memory.h"
 #include "cuda_files.h"
 #include "kernel/jpeg_gpu/jpeg_gpu_reference.h"
@@ -53,7 +53,7 @@ static void compare_coefficients(const struct stk_jpeg_gpu_view *cpu, const uint
 			continue;
 		size_t row = (size_t)im->mcus_x * im->blocks_mcu,
 		       at = (size_t)((const uint8_t *)(cpu->coef + 64 * (size_t)im->coef0) - base);
-		/* Restart intervals that end before the window are not decoded: compare from its first row. */
+		/* The decoder skips restart intervals that end before the window, so compare from the window's first row. */
 		equal("coefficients", base + at, gpu + at, 128 * (size_t)im->idct);
 		at = (size_t)((const uint8_t *)(cpu->dc + im->dc0 + row * im->mcu_y0) - base);
 		equal("DC", base + at, gpu + at, 2 * row * (im->mcu_y1 - im->mcu_y0));
@@ -81,7 +81,7 @@ static void compare_pixels(const struct stk_jpeg_gpu_view *cpu, const uint8_t *b
 	}
 }
 
-/* Runs phases on both sides, and compares what they leave before others take its place. */
+/* Runs phases on both sides, and compares their results before later phases overwrite them. */
 static const struct {
 	enum stk_jpeg_gpu_phase end;
 	void (*compare)(const struct stk_jpeg_gpu_view *cpu, const uint8_t *base, const uint8_t *gpu);
@@ -131,7 +131,7 @@ static void phases_destroy(struct stk_gpu_device *dev, struct phases *p)
 	stk__free(p->raw);
 }
 
-/* Runs the batch on both sides. Returns how many images came out right. */
+/* Runs the batch on both sides. Returns how many images are correct. */
 static int run_phases(struct stk_gpu_device *dev, struct phases *p, const struct file *files, int n)
 {
 	uint32_t at = 16, index;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The plain C version of the GPU's JPEG decoder against libjpeg-turbo: made files of every sampling, photographs (STOKER_TEST_JPEGS names a folder; the
- * corpus of the tests otherwise), and damage. What it decodes without setting flags must be what libjpeg-turbo makes without a warning. */
+ * Compares the plain C version of the GPU's JPEG decoder with libjpeg-turbo: generated files of every sampling, photographs (from the folder in
+ * STOKER_TEST_JPEGS, else the tests' corpus), and damaged files. An image that it decodes without error flags must equal libjpeg-turbo's, which must not
+ * warn. */
 #include "test.h"
 
 #include "base/memory.h"
@@ -83,7 +84,7 @@ static void compare(const struct file *f, const uint8_t *got, uint32_t pitch)
 	int w, h;
 	long warnings = 0;
 	uint8_t *want = jpeg_reference_decode(f->data, f->size, f->window.y + f->window.h, &w, &h, &warnings);
-	/* libjpeg-turbo decodes all of a progressive file, whatever rows are asked for. */
+	/* libjpeg-turbo decodes all rows of a progressive file, no matter which rows are requested. */
 	if (warnings && f->header.process == STK_JPEG_PROGRESSIVE && f->window.y + f->window.h < h) {
 		free(want);
 		return;
@@ -101,7 +102,7 @@ static void compare(const struct file *f, const uint8_t *got, uint32_t pitch)
 	free(want);
 }
 
-/* Decodes the files as one batch and compares those that come out right. */
+/* Decodes the files as one batch and compares those that have no error flags. */
 static struct tally run_batch(struct bench *b, struct file *files, int n)
 {
 	static uint8_t raw[24 << 20];
@@ -145,7 +146,7 @@ static struct tally plus(struct tally a, struct tally b)
 	return (struct tally){a.right + b.right, a.flagged + b.flagged, a.refused + b.refused};
 }
 
-/* h and v of Y, Cb, Cr. */
+/* h and v of Y, Cb and Cr. */
 static const int samplings[][6] = {{1, 1, 1, 1, 1, 1}, {2, 1, 1, 1, 1, 1}, {2, 2, 1, 1, 1, 1}, {1, 2, 1, 1, 1, 1}, {4, 1, 1, 1, 1, 1},
 	{2, 2, 2, 1, 1, 1}, {2, 2, 1, 2, 2, 1}, {4, 2, 1, 1, 1, 1}, {1, 1, 2, 2, 1, 1}, {2, 2, 2, 2, 1, 1}, {1, 4, 1, 1, 1, 2}};
 
@@ -181,7 +182,7 @@ static struct tally made_files(struct bench *b, int batches, struct jpeg_shape (
 		int n = 0;
 		while (n < MAX_FILES) {
 			struct jpeg_shape s = draw_file();
-			if (damage && s.components == 1) /* libjpeg-turbo decodes v[0] rows of blocks at a time, and meets damage early */
+			if (damage && s.components == 1) /* libjpeg-turbo decodes v[0] rows of blocks at a time, and reports damage early */
 				s.h[0] = s.v[0] = 1;
 			uint64_t seed = rng;
 			struct file *f = &files[n];
@@ -210,7 +211,7 @@ static struct tally made_files(struct bench *b, int batches, struct jpeg_shape (
 	return total;
 }
 
-/* More rounds than usual: STOKER_TEST_ROUNDS. */
+/* STOKER_TEST_ROUNDS multiplies the rounds. */
 static int rounds(void)
 {
 	const char *text = getenv("STOKER_TEST_ROUNDS");
@@ -228,7 +229,7 @@ static void made_files_equal_libjpeg_turbo(void **state)
 static void damage_is_flagged_or_harmless(void **state)
 {
 #ifndef __x86_64__
-	skip(); /* libjpeg-turbo's form for NEON makes other pixels than that for x86 where damaged coefficients overflow */
+	skip(); /* for damaged coefficients that overflow, libjpeg-turbo's NEON code gives other pixels than its x86 code */
 #endif
 	struct tally t = made_files(*state, rounds(), draw_shape, true);
 	print_message("%d right, %d flagged, %d refused\n", t.right, t.flagged, t.refused);
@@ -248,10 +249,10 @@ static void damage_to_progressive_files_is_flagged_or_harmless(void **state)
 	struct tally t = made_files(*state, rounds(), draw_progressive, true);
 	print_message("%d right, %d flagged, %d refused\n", t.right, t.flagged, t.refused);
 	assert_true(t.flagged >
-		    rounds() / 3); /* most are refused: segments between the scans do not end where they should, or no EOI is left */
+		    rounds() / 3); /* most are refused: segments between the scans do not end at the right place, or EOI is missing */
 }
 
-/* Blocks of nothing but noise look alike to all tables: a thread that starts with the wrong block of the MCU seldom synchronises. */
+/* Blocks of pure noise look the same to all tables: a thread that starts with the wrong block of the MCU seldom synchronizes. */
 static void what_never_synchronises_is_flagged(void **state)
 {
 	struct jpeg_shape s = {.width = 640, .height = 480, .components = 3, .h = {2, 1, 1}, .v = {2, 1, 1}, .quality = 99, .texture = 1};
@@ -262,7 +263,7 @@ static void what_never_synchronises_is_flagged(void **state)
 	f.window = (struct stk_rect){0, 0, s.width, s.height};
 	struct tally t = run_batch(*state, &f, 1);
 	assert_int_equal(t.flagged, 1);
-	/* Restart markers give each interval a start of its own. */
+	/* With restart markers, each interval has a known start. */
 	free(data);
 	s.restart = 1;
 	data = jpeg_reference_encode(&s, 5, &f.size);
@@ -273,7 +274,7 @@ static void what_never_synchronises_is_flagged(void **state)
 	free(data);
 }
 
-/* A batch would wait too long for them. */
+/* A batch would have to wait too long for such files. */
 static void files_with_large_scans_are_refused(void **state)
 {
 	struct jpeg_shape s = {.width = 1200, .height = 700, .components = 1, .h = {1}, .v = {1}, .quality = 99, .texture = 1, .scans = 1};
@@ -291,7 +292,7 @@ static void files_with_large_scans_are_refused(void **state)
 	}
 }
 
-/* Whether a file is taken does not depend on the others of its batch, as long as this has room for what plan_need says of each. */
+/* Whether a file is accepted does not depend on the other files, as long as the batch has the room that plan_need reports for each. */
 static void room_for_what_files_need_suffices(void **state)
 {
 	(void)state;
@@ -301,7 +302,7 @@ static void room_for_what_files_need_suffices(void **state)
 	struct stk_jpeg_gpu_file file[FILES];
 	uint8_t *data[FILES];
 	for (int i = 0; i < FILES; i++) {
-		/* Tables of each file's own, three pairs where a pair is usual twice. */
+		/* Each file has its own tables, with three pairs where two are usual. */
 		struct jpeg_shape s = {.width = 64 + i, .height = 64, .components = 3, .h = {1, 1, 1}, .v = {1, 1, 1}};
 		s.quality = 80 + i % 16;
 		s.optimize = s.three_tables = 1;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * kernel/jpeg: plain C against AVX2, bit for bit, and both against decoders written here from the standard's words. */
+ * kernel/jpeg: compares plain C with AVX2, bit for bit, and both with simple decoders in this file that follow the standard's text. */
 #include "test.h"
 
 #include "base/cpu.h"
@@ -13,7 +13,7 @@
 
 enum { LEVELS = 2 };
 
-/* Those in plain C, and the fastest that this machine has. */
+/* The plain C kernels, and the fastest kernels of this machine. */
 static struct stk_jpeg_kernels kernels[LEVELS];
 
 static const struct stk_jpeg_kernels *kernels_of(int level)
@@ -21,7 +21,7 @@ static const struct stk_jpeg_kernels *kernels_of(int level)
 	return &kernels[level];
 }
 
-/* Both blocks of a pair, in natural order, to where the level's kernels want them; and back. */
+/* Convert both blocks of a pair from natural order to the order of the level's kernels, and back. */
 static void lay_out(int level, int16_t natural[2][64], int16_t *pair)
 {
 	for (int i = 0; i < 128; i++)
@@ -36,7 +36,7 @@ static void take_out(int level, const int16_t *pair, int16_t natural[2][64])
 
 /* ---- unstuffing ---- */
 
-/* Byte by byte, as B.1.1.5 says it. */
+/* Works byte by byte, following B.1.1.5. */
 static struct stk_jpeg_unstuffed unstuff_slowly(const uint8_t *src, size_t size, uint8_t *dst, size_t room)
 {
 	struct stk_jpeg_unstuffed u = {0, 0, false};
@@ -75,7 +75,7 @@ static void test_unstuffing(void **state)
 		}
 		for (int level = 0; level < LEVELS; level++) {
 			struct stk_jpeg_unstuffed u = kernels_of(level)->unstuff(src, size, got, room);
-			/* It may write past room: the bytes that it says it wrote are the ones that count. */
+			/* It may write past `room`; only the bytes that it reports as written count. */
 			struct stk_jpeg_unstuffed w = unstuff_slowly(src, size, want, u.written > room ? u.written : room);
 			assert_int_equal(u.written, w.written);
 			assert_int_equal(u.read, w.read);
@@ -102,12 +102,12 @@ static struct stk_jpeg_huffman random_code(uint64_t *r, uint8_t *symbols, int co
 	for (;;) {
 		memset(&h, 0, sizeof h);
 		int shortest = test_random_in(r, 1, 8);
-		double left = 1; /* of Kraft's sum; all ones stay free */
+		double left = 1; /* of Kraft's sum; the code of all ones stays unused */
 		int placed = 0;
 		for (int n = shortest; n <= 16 && placed < count; n++) {
 			int room = (int)(left * (1 << n)) - 1, most = room < count - placed ? room : count - placed;
 			int here = n == 16 ? most : most > 0 ? test_random_in(r, 0, most) : 0;
-			/* Leave enough for the rest at 16 bits. */
+			/* Leave enough codes of 16 bits for the rest. */
 			while (here > 0 && (left - here / (double)(1 << n)) * 65536 - 1 < count - placed - here)
 				here--;
 			if (here < 0)
@@ -324,7 +324,7 @@ static void test_entropy_decoding_of_noise(void **state)
 
 /* ---- inverse DCT ---- */
 
-/* Straight from A.3.3. */
+/* Follows A.3.3 literally. */
 static double idct_at(const double *c, int x, int y)
 {
 	double sum = 0;
@@ -339,7 +339,7 @@ static double idct_at(const double *c, int x, int y)
 static void random_pair(uint64_t *r, int16_t pair[2][64], int16_t quant[2][64])
 {
 	int kind = test_random_in(r, 0, 5), most = kind == 5 ? 32767 : kind == 4 ? 2047 : 60, density = test_random_in(r, 0, 100);
-	int rows = test_random_in(r, 1, 8); /* all below are zero */
+	int rows = test_random_in(r, 1, 8); /* all rows below are zero */
 	for (int i = 0; i < 128; i++) {
 		pair[i / 64][i % 64] = 0;
 		quant[i / 64][i % 64] = (int16_t)(uint16_t)test_random_in(r, 1, kind == 5 ? 65535 : 6);
@@ -384,7 +384,7 @@ static void test_idct(void **state)
 	assert_true(worst > 0 && worst < 1.1); /* rounding of two passes */
 }
 
-/* The mean of a square of samples, before their range is limited. */
+/* Returns the mean square of samples before they are clamped. */
 static double mean_at(const double *c, int x, int y, int side)
 {
 	double sum = 0;
@@ -407,7 +407,7 @@ static void test_small_idct_gives_means(void **state)
 		double c[64];
 		bool moderate = n % 20 < 3;
 		random_pair(&r, natural, steps);
-		for (int i = 8; i < 64 && n % 7 == 0; i++) /* row 4 alone counts for nothing in 4x4 */
+		for (int i = 8; i < 64 && n % 7 == 0; i++) /* row 4 is not used by 4x4 */
 			if (i / 8 != 4)
 				natural[0][i] = 0;
 		for (int level = 0; level < LEVELS; level++) {
@@ -514,7 +514,7 @@ static void test_colour_of_all_chroma(void **state)
 		}
 }
 
-/* Not a byte more than n pixels is written. */
+/* Must not write a byte after n pixels. */
 static void test_rows_end_where_they_should(void **state)
 {
 	(void)state;

@@ -20,7 +20,7 @@
 #define SMALL (64 << 10)
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-enum { MEASURES = 0 }; /* the sanitizers keep what was freed */
+enum { MEASURES = 0 }; /* the sanitizers keep freed memory */
 #else
 enum { MEASURES = 1 };
 #endif
@@ -53,7 +53,7 @@ static void write_file(const char *path, struct test_file f)
 
 /* ---- the process's memory ---- */
 
-/* Begins to watch the peak; the resident bytes now. */
+/* Begins to watch the peak; returns the resident bytes. */
 static size_t watch(void)
 {
 	forget_peak();
@@ -77,7 +77,7 @@ struct setting {
 	enum stk_on_error on_error;
 	int32_t batch;
 	bool no_fuse, reads_only;
-	int64_t crop;    /* pixels of a window, decoded alone; 0: whole images */
+	int64_t crop;    /* size in pixels of a window, so that only the window is decoded; 0: whole images */
 	int64_t resized; /* resizes to this many pixels a side, and back to 8; 0: no resize */
 };
 
@@ -105,7 +105,7 @@ struct outcome {
 	struct stk_error err, bad; /* bad: the first bad sample */
 };
 
-/* The first batch of the files in their order. */
+/* Takes the first batch of the files in their order. */
 static struct outcome run(const char *const *files, size_t n, const struct setting *s)
 {
 	struct stk_context *ctx;
@@ -173,7 +173,7 @@ static void test_coefficients_of_a_small_file(void **state)
 	setenv("STOKER_JPEG", "libjpeg-turbo", 1);
 	refuse(path, &(struct setting){.limit = 64 * MIB, .crop = 16}, "a window of it, by libjpeg-turbo");
 	unsetenv("STOKER_JPEG");
-	write_file(path, hostile_jpeg(1024, 1024)); /* such a file is no error by itself */
+	write_file(path, hostile_jpeg(1024, 1024)); /* such a file is valid */
 	struct outcome o = run(&(const char *){path}, 1, &(struct setting){.limit = 64 * MIB});
 	if (o.status)
 		fail_msg("%s", o.err.message);
@@ -194,7 +194,7 @@ static void test_a_file_of_3_gb(void **state)
 	unlink(path);
 }
 
-/* Cached files are read without asking for their size. */
+/* The pipeline reads cached files without asking for their size. */
 static void test_the_size_of_a_cached_file(void **state)
 {
 	(void)state;
@@ -278,7 +278,7 @@ static void test_values_between_operators(void **state)
 	assert_true(o.scratch > 27e6);
 }
 
-/* A worker that has held much for one sample gives it back before another takes as much elsewhere: no sum of samples passes the limit. */
+/* A worker frees the large memory of one sample before another worker takes as much: the sum over samples must not exceed the limit. */
 static void test_samples_one_after_another(void **state)
 {
 	(void)state;

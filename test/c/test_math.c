@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * base/math: against libm, and the special cases. */
+ * base/math: compared with libm, and special cases. */
 #include "test.h"
 
 #include "base/math.h"
@@ -12,7 +12,7 @@
 enum { DRAWS = 200000 };
 static const uint64_t seed = 11;
 
-/* Distance in units of the last place of `want`. */
+/* Returns the distance in units in the last place of `want`. */
 static double ulps(double got, double want)
 {
 	if (got == want || (isnan(got) && isnan(want)))

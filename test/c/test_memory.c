@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Memory: a giant image leaves nothing behind, epochs add nothing, a warm pipeline hardly touches a new page, and bombs are refused by their
- * headers. Not for sanitizer builds, whose own memory would be measured. */
+ * Memory: a giant image leaves no memory behind, epochs add none, a warm pipeline touches almost no new pages, and decompression bombs are refused by their
+ * headers. Not for sanitizer builds, where the sanitizer's own memory would be measured. */
 #include "test.h"
 
 #include "image_files.h"
@@ -90,7 +90,7 @@ static void test_epochs_add_nothing_and_pages_are_not_touched_anew(void **state)
 	remove_folder(folder);
 }
 
-/* The epoch's one giant comes first; then memory has 100 batches to come back. */
+/* The only giant image of the epoch comes first; memory then has 100 batches to shrink again. */
 static void test_a_giant_leaves_nothing_behind(void **state)
 {
 	(void)state;
@@ -105,18 +105,18 @@ static void test_a_giant_leaves_nothing_behind(void **state)
 	take(p, 10 * FILES / BATCH);
 	file_path(folder, 0, path, sizeof path);
 	snprintf(kept, sizeof kept, "%s.kept", path);
-	snprintf(big, sizeof big, "%s.big", path); /* whole before it has the name: workers run ahead */
+	snprintf(big, sizeof big, "%s.big", path); /* completes the file before it gets its name, because workers run ahead */
 	write_uniform_jpeg(big, SIDE);
 	assert_int_equal(rename(path, kept), 0);
 	assert_int_equal(rename(big, path), 0);
 	long before = resident_kb();
-	take(p, FILES / BATCH + 12); /* some batches' bytes have been read before */
+	take(p, FILES / BATCH + 12); /* the bytes of some batches have already been read */
 	long most = status_kb("VmHWM:");
 	assert_int_equal(rename(kept, path), 0);
 	take(p, 100);
 	long after = resident_kb();
 	print_message("resident: %ld KiB, %ld at most, %ld 100 batches later\n", before, most, after);
-	assert_true(most - before > 3L * SIDE * SIDE / 1024);   /* it was held whole, indeed */
+	assert_true(most - before > 3L * SIDE * SIDE / 1024);   /* the whole image was in memory */
 	assert_true(after <= before + before / 10 + (8 << 10)); /* idle read buffers of 8 MiB may always stay */
 	unsetenv("STOKER_MAX_IMAGE_SIZE");
 	close_pipeline(p, ctx);
@@ -186,7 +186,7 @@ static void test_headers_that_promise_too_much(void **state)
 	free(f.data);
 }
 
-/* The last scan again and again: each would walk the whole image. */
+/* Repeats the last scan: each copy would make the decoder process the whole image. */
 static void test_a_thousand_scans(void **state)
 {
 	(void)state;

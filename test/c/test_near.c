@@ -53,7 +53,7 @@ static void says(int gpu, const char *list)
 	fclose(f);
 }
 
-/* Threads named stoker-N that may run on exactly these cores. */
+/* Counts the threads named stoker-N that may run on exactly these cores. */
 static int workers_on(const cpu_set_t *cpus)
 {
 	DIR *tasks = opendir("/proc/self/task");
@@ -83,7 +83,7 @@ static cpu_set_t only(int cpu)
 	return set;
 }
 
-/* Asks for GPUs 0 to n - 1 and counts the workers that stay on `cpus`; those that do not are where the program is. */
+/* Uses GPUs 0 to n - 1 and counts the workers that stay on `cpus`; the others must be allowed on the program's cores. */
 static void check(int n, const cpu_set_t *cpus, int staying, const char *list)
 {
 	const struct stk_context_config c = {.size = sizeof c, .threads = WORKERS};
@@ -116,9 +116,9 @@ static void test_workers_stay_near_their_gpu(void **state)
 	char first[16], second[16];
 	cpu_set_t at_one = only(one);
 	unsetenv("LOCAL_WORLD_SIZE");
-	check(2, &at_one, 0, ""); /* the machine does not say */
+	check(2, &at_one, 0, ""); /* the machine does not report it */
 	if (other < 0)
-		return; /* one core: near is everywhere */
+		return; /* with one core, all cores are near */
 	snprintf(first, sizeof first, "%d", one);
 	snprintf(second, sizeof second, "%d", other);
 	says(0, first);
@@ -129,13 +129,13 @@ static void test_workers_stay_near_their_gpu(void **state)
 	unsetenv("STOKER_AFFINITY");
 }
 
-/* The local ranks' GPUs have cores near them too: each rank binds its share. As if the process might use sixteen cores. */
+/* Local ranks share the cores near their GPUs: each rank binds its share. Simulates a process that may use sixteen cores. */
 static void test_ranks_share_the_cores(void **state)
 {
 	(void)state;
 	const struct {
 		const char *ranks;
-		bool apart; /* the GPUs lie on two sides, with eight cores each */
+		bool apart; /* the GPUs are on two sockets with eight cores each */
 		int staying;
 	} cases[] = {{"1", true, 8}, {"2", true, 8}, {"4", true, 4}, {"8", true, 2}, {"64", true, 1}, {"1", false, 8}, {"2", false, 4},
 		{"8", false, 1}};
@@ -162,7 +162,7 @@ static void test_ranks_share_the_cores(void **state)
 	unsetenv("LOCAL_WORLD_SIZE");
 }
 
-/* Cores beyond those that are allowed, and all that are: nothing changes. */
+/* If the near cores are outside of the allowed ones, or are all of them, nothing changes. */
 static void test_nothing_to_gain(void **state)
 {
 	(void)state;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * A tool that listens to NVTX is shown every span as a range, and nothing else; without one nothing is there to be called. The meson test names the
- * tool in NVTX_INJECTION64_PATH, as Nsight Systems does. */
+ * A tool that listens to NVTX sees every span as a range, and nothing else; without a tool no NVTX function is called. The meson test sets the tool in
+ * NVTX_INJECTION64_PATH, as Nsight Systems does. */
 #include "test.h"
 
 #include "device_runs.h"
@@ -64,7 +64,7 @@ static struct nvtx_tool_kind spans_of(const struct stk_span *spans, size_t n, co
 	return k;
 }
 
-/* An epoch and a part of the next; then everything has come to rest, and what the tool saw is compared with the spans. */
+/* Runs an epoch and a part of the next. After everything has stopped, compares the tool's counts with the spans. */
 static void compare(const char *graph, int32_t device, const char *wanted)
 {
 	static const char *const kinds[] = {"chain", "batch", "callback", "wait", "submit", "gpu"};
@@ -103,7 +103,7 @@ static void test_ranges_are_the_spans(void **state)
 	compare("gathered between levels", -1, "chain batch wait");
 	if (have_device())
 		compare("gathered between levels", 0, "chain batch wait submit gpu");
-	assert_int_equal(seen().domains, 0); /* each context's went with it */
+	assert_int_equal(seen().domains, 0); /* each context destroyed its domain */
 }
 
 int main(void)
