@@ -313,7 +313,7 @@ static void what_lies_close_together_may_be_copied_at_once(void **state)
 	int joined = 0;
 	ok(stk__gpu_alloc(dev, ROOM, &to, &err));
 	stk__device_memory_init(&m, dev, true);
-	stk__gpu_leave(dev); /* stk__gpu_alloc and similar calls enter the context themselves */
+	stk__gpu_leave(dev); /* stk__device_memory_take enters the context itself */
 	for (int i = 0; i < PIECES; i++) {
 		size[i] = i < 2 || draw(2) ? BLOCK - SLACK : 1 + draw(BLOCK / 2);
 		at[i] = stk__device_memory_take(&m, size[i], &err);

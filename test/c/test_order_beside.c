@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Several readers: where the others are when the leading one is at a place. */
+ * Several readers: the positions of the others when the leading reader is at a given position. */
 #include "test.h"
 
 #include "order/order.h"
@@ -7,7 +7,7 @@
 
 static const enum stk_tail tails[] = {STK_TAIL_WRAP, STK_TAIL_FILL, STK_TAIL_KEEP, STK_TAIL_DROP};
 
-/* One of the same size is at the same position, whatever the ranks and the tail; a shorter one goes round, through whole epochs of its own. */
+/* A reader of the same size is at the same position, whatever the ranks and the tail; a shorter one wraps around, through whole epochs of its own. */
 static void test_readers_beside_the_leading_one(void **state)
 {
 	(void)state;
@@ -36,7 +36,7 @@ static void test_readers_beside_the_leading_one(void **state)
 		}
 }
 
-/* Against the compiler's own division: products of few and of many bits, and quotients up to the largest. */
+/* Compares with the compiler's division: products of few and of many bits, and quotients up to the largest. */
 static void test_wide_division(void **state)
 {
 	(void)state;

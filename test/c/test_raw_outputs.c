@@ -14,10 +14,10 @@
 
 enum { N = 24, BATCH = 8, EPOCHS = 64 };
 
-/* "given://NUMBER": bytes that follow from the number, at once. */
+/* "given://NUMBER": bytes that depend on the number and are available at once. */
 struct given_source {
 	size_t base, more;                        /* object i has base + i * more bytes */
-	_Atomic(const uint8_t *) lies[N][EPOCHS]; /* where those of an object were put */
+	_Atomic(const uint8_t *) lies[N][EPOCHS]; /* where each object's bytes were stored */
 	_Atomic int reads[N];
 };
 
@@ -64,7 +64,7 @@ static void nothing(void *source)
 static const struct stk_source_ops given_ops = {
 	.scheme = "given", .try_now = give_now, .submit = submit, .cancel_all = nothing, .destroy = nothing};
 
-/* Outputs: the bytes, and the same bytes under another name, which must not share memory with them. */
+/* Outputs: the bytes, and the same bytes under another name, which must not share memory with the first. */
 static struct stk_pipeline *open_given(struct given_source *s, struct stk_context **ctx)
 {
 	char names[N][24];
@@ -106,7 +106,7 @@ static const struct stk_tensor *sample_of(const struct stk_batch *b, int output,
 	return &stk_batch_output(b, output)->samples[i];
 }
 
-/* Whether all lie where the source put them; and each output has the bytes, and its own. */
+/* Returns whether all samples are where the source put them; checks that each output has the right bytes, and its own memory. */
 static int check_batch(struct stk_batch *b, const struct given_source *s)
 {
 	int handed_over = 0;
@@ -128,14 +128,14 @@ static int check_batch(struct stk_batch *b, const struct given_source *s)
 static void test_bytes_are_handed_over(void **state)
 {
 	(void)state;
-	/* The largest is less than twice the smallest: in a buffer that is mostly empty, as an earlier read may leave it, a sample would be copied. */
+	/* The largest object has less than twice the smallest one's size: a sample in a mostly empty buffer, as an earlier read may leave, would be copied. */
 	struct given_source s = {.base = 40000, .more = 977};
 	struct stk_context *ctx;
 	struct stk_pipeline *p = open_given(&s, &ctx);
 	for (int k = 0; k < 4 * N / BATCH; k++) {
 		struct stk_batch *b = next_batch(p);
 		assert_int_equal(check_batch(b, &s), BATCH);
-		for (int i = 0; i < BATCH; i++) { /* the consumer's to write to: the second output keeps its own */
+		for (int i = 0; i < BATCH; i++) { /* the consumer may write to its batch: the second output must not change */
 			memset(sample_of(b, 0, i)->data, 0xaa, (size_t)sample_of(b, 0, i)->desc.shape[0]);
 			assert_int_equal(((uint8_t *)sample_of(b, 1, i)->data)[0], given_byte((int)stk_batch_sample(b, i)->id, 0));
 		}

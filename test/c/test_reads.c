@@ -66,10 +66,10 @@ static void test_latency_is_hidden_by_requests_in_flight(void **state)
 		stk_batch_unref(&b);
 	}
 	pthread_mutex_lock(&s->lock);
-	w.pipeline = NULL; /* from here on it ends */
+	w.pipeline = NULL; /* the pipeline ends from here on */
 	pthread_mutex_unlock(&s->lock);
 	assert_int_equal(count, N);
-	assert_true(s->most_in_flight <= WINDOW + 2); /* a worker whose own read misses asks all the same */
+	assert_true(s->most_in_flight <= WINDOW + 2); /* a worker always sends a request if its own read misses */
 	print_message("of %lld requests that ended, %lld left %d or more in flight, %lld fewer since as many lay read\n", (long long)w.ends,
 		(long long)w.full, w.least, (long long)w.early);
 	assert_true(w.ends >= N / 2);
@@ -93,7 +93,7 @@ static void test_a_straggler_holds_nobody_up(void **state)
 	enum { BATCH = 8 };
 	struct stk_context *ctx = two_workers();
 	struct slow_source *s = add_slow_source(ctx, 0);
-	s->stalled = "slow://3"; /* in order: of batch 0 */
+	s->stalled = "slow://3"; /* in order: belongs to batch 0 */
 	struct stk_pipeline *p = slow_pipeline(ctx, 200, BATCH, false);
 	assert_int_equal(stk_pipeline_start(p, NULL), STK_OK);
 	/* batches 1 and 2 are made while batch 0 waits: all their chains have run */
@@ -110,7 +110,7 @@ static void test_a_straggler_holds_nobody_up(void **state)
 		usleep(2000);
 	}
 	assert_true(done >= 2 * BATCH);
-	/* A look is no wait: it is in no span and no counter. */
+	/* A call with timeout 0 is not a wait: it appears in no span and no counter. */
 	double waited = pipeline_counter(p, "wait_ns");
 	size_t spans_before = count_spans(p, "wait");
 	assert_int_equal(stk_pipeline_next_within(p, 0, &b, &err), STK_TIMEOUT);
@@ -130,7 +130,7 @@ static void test_a_straggler_holds_nobody_up(void **state)
 /* Requests per failed read: the first one and its retries. */
 enum { TRIES = 1 + STK_IO_RETRIES, FILES = 200 };
 
-/* So few reads ahead that no file is asked for by two epochs at a time. */
+/* So few reads ahead that two epochs never request a file at the same time. */
 static struct stk_pipeline *failing_pipeline(struct stk_context *ctx, enum stk_on_error policy)
 {
 	return slow_pipeline_with(
@@ -164,7 +164,7 @@ static void test_faults_of_the_source_are_retried(void **state)
 	}
 }
 
-/* One read fails for good: raised whatever the policy, with its last words, after as many tries as allowed; all other batches come. */
+/* One read fails permanently: the error is raised under every policy, with the last message, after all allowed tries; all other batches arrive. */
 static void check_failure(enum stk_on_error policy, enum stk_status status)
 {
 	struct stk_context *ctx = two_workers();
@@ -183,7 +183,7 @@ static void check_failure(enum stk_on_error policy, enum stk_status status)
 			stk_batch_unref(&b);
 			continue;
 		}
-		assert_int_equal(got, STK_IO); /* STK_TIMEOUT would be the wait's, which loses no batch */
+		assert_int_equal(got, STK_IO); /* STK_TIMEOUT would mean that the wait timed out, which loses no batch */
 		assert_int_equal(err.code, STK_IO);
 		assert_null(b);
 		assert_string_equal(err.uri, "slow://0");
@@ -277,7 +277,7 @@ static void test_ending_with_reads_under_way(void **state)
 	}
 }
 
-/* Nothing that was asked for ever comes: the pipeline ends all the same, with every request cancelled. */
+/* No request ever completes: the pipeline still ends, and cancels every request. */
 static void test_ending_waits_for_no_request_that_has_not_begun(void **state)
 {
 	(void)state;
@@ -319,7 +319,7 @@ static void *validate(void *arg)
 	return NULL;
 }
 
-/* Training far into its epoch, and a loader that starts: of a source that serves one object at a time both get their share. */
+/* A training run far into its epoch, and a loader that starts: both get their share of a source that serves one object at a time. */
 static void test_pipelines_share_a_source(void **state)
 {
 	(void)state;
@@ -354,8 +354,8 @@ static void test_pipelines_share_a_source(void **state)
 	stk_context_unref(&ctx);
 }
 
-/* Sources serve the soonest deadline first (test_turns); so deadlines have to follow the order in which samples are delivered, at any pace of the consumer. The
- * first samples are asked for by the workers that come to them, side by side; the rest ahead. */
+/* Sources serve the earliest deadline first (test_turns), so deadlines must follow the order of delivery, at any speed of the consumer. Workers request the
+ * first samples when they reach them, in parallel; the others are requested ahead. */
 static void test_deadlines_follow_the_order_of_need(void **state)
 {
 	(void)state;
@@ -383,7 +383,7 @@ static void test_deadlines_follow_the_order_of_need(void **state)
 		if (at % (4 * BATCH) == 0)
 			usleep((unsigned)(at % SLOW) * 1000);
 	}
-	assert_true(shuffled > N / 4); /* so the order of need is not that of the files */
+	assert_true(shuffled > N / 4); /* so the order of need differs from the order of files */
 	stk_pipeline_destroy(p);
 	stk_context_unref(&ctx);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Recipes against passes that are drawn one by one, as operators do; and the kernel against the recipe on the cores: every byte. Random windows, coins,
- * steps, layouts and tables. The kernel's half is skipped without a GPU. */
+ * Compares recipes with passes that are drawn one by one, as operators do, and the kernel with the recipe on the CPU, byte by byte, for random windows,
+ * coins, steps, layouts and tables. The kernel's half is skipped without a GPU. */
 #include "gpu_setup.h"
 
 #include "base/cpu.h"
@@ -23,7 +23,7 @@ enum what { WINDOW, CROP, MIRROR, AFFINE, CAST, CHANNELS, WHATS };
 
 struct action {
 	enum what what;
-	struct stk_recipe_window window; /* WINDOW: drawn */
+	struct stk_recipe_window window; /* WINDOW: the drawn window */
 	struct stk_rect crop;
 	float fill[STK_PASS_MAX_CHANNELS], scale[STK_PASS_MAX_CHANNELS], bias[STK_PASS_MAX_CHANNELS];
 	enum stk_dtype dtype;
@@ -59,7 +59,7 @@ static void draw_window(struct action *a, const struct stk_pass *p, bool inside)
 	w->h = extent[1];
 }
 
-/* An action that a pass of this kind still takes. */
+/* Draws an action that a pass of this kind still accepts. */
 static struct action draw_action(const struct stk_pass *p, bool filled)
 {
 	static const enum stk_dtype types[] = {STK_UINT8, STK_FLOAT16, STK_BFLOAT16, STK_FLOAT};
@@ -99,7 +99,7 @@ static void act(const struct action *a, struct stk_pass *p, int64_t epoch, int64
 	switch (a->what) {
 	case WINDOW:
 		r.key = a->window.key;
-		for (int k = 0; k < 2; k++) { /* in the order of the stream */
+		for (int k = 0; k < 2; k++) { /* in the order of the random stream */
 			int axis = a->window.draw[0] == k ? 0 : 1;
 			drawn[axis] = stk__random_below(&r, a->window.places[axis]);
 			start[axis] = drawn[axis] - a->window.before[axis];
@@ -150,7 +150,7 @@ static void draw_script(struct script *s, struct stk_recipe *r)
 {
 	*s = (struct script){.w = between(1, 24), .h = between(1, 20), .c = between(1, 4)};
 	if (between(0, 3) == 0)
-		s->w = 16; /* whole vectors */
+		s->w = 16; /* full vectors */
 	stk__recipe_begin(r, s->w, s->h, s->c);
 	int32_t wanted = between(1, STK_RECIPE_MOVES);
 	for (; s->n < wanted; s->n++) {
@@ -184,7 +184,7 @@ static void draw_batch(struct batch *b, const struct stk_recipe *r, struct stk_o
 	o->indices = listed ? b->indices : NULL;
 	o->version_1 = between(0, 1);
 	o->batch = between(1, (int32_t)o->size < MAX_BATCH ? (int32_t)o->size : MAX_BATCH);
-	o->tail = (enum stk_tail)between(0, 1); /* batches over an epoch's end, or filled up */
+	o->tail = (enum stk_tail)between(0, 1); /* batches that cross an epoch's end, or are padded */
 	o->ranks = 1;
 	o->start_epoch = between(0, 5);
 	*k = between(0, 9);
@@ -340,17 +340,17 @@ static void test_what_has_no_place_in_a_recipe(void **state)
 	stk__recipe_next(&r, &variants[0]);
 	stk__pass_gray(&variants[0], weights, STK_UINT8);
 	assert_true(stk__recipe_move(&r, NULL, 0, variants));
-	assert_false(stk__recipe_supports(&r)); /* channels are mixed */
+	assert_false(stk__recipe_supports(&r)); /* the recipe mixes channels */
 
 	stk__recipe_begin(&r, 8, 8, 3);
 	stk__recipe_next(&r, &variants[0]);
 	stk__recipe_next(&r, &variants[1]);
 	stk__pass_cast(&variants[1], STK_FLOAT);
-	assert_false(stk__recipe_move(&r, &(struct stk_recipe_coin){1, 0.5f}, 1, variants)); /* a coin that decides on more than geometry */
+	assert_false(stk__recipe_move(&r, &(struct stk_recipe_coin){1, 0.5f}, 1, variants)); /* the coin decides more than geometry */
 
 	stk__recipe_begin(&r, 8, 8, 3);
 	assert_true(stk__recipe_window(&r, &outside, fill));
-	assert_false(stk__recipe_window(&r, &outside, fill)); /* a pass has one fill */
+	assert_false(stk__recipe_window(&r, &outside, fill)); /* a pass has only one fill */
 }
 
 int main(void)

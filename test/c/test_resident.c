@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Data sets that lie on the GPU against the cores: the same bytes, places, names and errors for every order, batch and recipe; what does not qualify
- * takes the ordinary path with the same bytes. CIFAR's test split, made of noise, mostly by lists of indices. */
+ * Compares data sets that are stored on the GPU with the CPU: bytes, positions, names and errors must be equal for every order, batch and recipe. Graphs
+ * that do not qualify take the ordinary path and give the same bytes. Uses CIFAR's test split, made of noise, mostly through lists of indices. */
 #include "test.h"
 
 #include "cifar_recipes.h"
@@ -117,7 +117,7 @@ static struct reading listed(struct reading how)
 /* Ways to run: with calls and without fusion, on the CPU, on the GPU. */
 enum side { CALLS, CORES_TOO, ON_GPU, SIDES };
 
-/* A member of what explain says in JSON, which is true or false. */
+/* Returns a boolean member of explain's JSON. */
 static bool explained(struct stk_pipeline *p, const char *member)
 {
 	char *text = NULL;
@@ -136,7 +136,7 @@ static bool has_recipes(struct stk_pipeline *p)
 	return explained(p, "recipes") || explained(p, "resident");
 }
 
-/* Batches of all sides; they are made by recipes where they should be. */
+/* Compares the batches of all sides; checks that recipes made them if the graph qualifies. */
 static void assert_sides_agree(const struct recipe *r, struct reading how, struct device_settings s, int batches)
 {
 	struct device_run runs[SIDES] = {0};
@@ -186,7 +186,7 @@ static void test_each_order(void **state)
 	static const struct reading orders[] = {{0}, {.pad_last_batch = true}, {.shuffle = true}, {.tail = "keep"},
 		{.tail = "drop", .shuffle = true}, {.tail = "fill", .shuffle = true}, {.tail = "wrap"}};
 	for (size_t i = 0; i < sizeof shards / sizeof *shards; i++)
-		for (size_t k = 0; k < (i < 2 ? sizeof orders / sizeof *orders : 2); k++) { /* sticking is for contiguous shards */
+		for (size_t k = 0; k < (i < 2 ? sizeof orders / sizeof *orders : 2); k++) { /* `stick` needs contiguous shards */
 			struct reading how = orders[k];
 			how.shards = shards[i].shards;
 			how.shard = shards[i].shard;
@@ -196,7 +196,7 @@ static void test_each_order(void **state)
 		}
 }
 
-/* More epochs in a batch than a launch takes. */
+/* A batch spans more epochs than one launch can. */
 static void test_batches_larger_than_the_data_set(void **state)
 {
 	(void)state;
@@ -268,7 +268,7 @@ static void test_epochs_that_are_left(void **state)
 	free_device_run(&runs[1]);
 }
 
-/* Batches live on when the pipeline has gone, with the names of their samples; and too many of them are an error that says so. */
+/* Batches outlive the pipeline, with their samples' names; holding too many of them is an error with a clear message. */
 static void test_batches_that_are_kept(void **state)
 {
 	(void)state;
@@ -317,7 +317,7 @@ static void test_many_batches_are_kept(void **state)
 			add_batch_seen(&runs[gpu], kept[k]);
 		for (int k = 0; k < KEPT; k += 2)
 			stk_batch_unref(&kept[k]);
-		for (int k = 0; k < KEPT; k++) { /* over the memory that came back */
+		for (int k = 0; k < KEPT; k++) { /* reuses the memory of the released batches */
 			struct stk_batch *b;
 			ok(stk_pipeline_next(p, &b, &err), &err);
 			add_batch_seen(&runs[gpu], b);
@@ -375,7 +375,7 @@ static void test_it_is_told(void **state)
 	close_pipeline(p, ctx);
 }
 
-/* Each batch is submitted by the consumer and made by the GPU, in spans of their own; no worker has any. */
+/* The consumer submits each batch and the GPU makes it, in separate spans; no worker has any. */
 static void test_spans(void **state)
 {
 	(void)state;
@@ -447,7 +447,7 @@ static void test_a_wait_that_ends_early(void **state)
 	free_device_run(&runs[1]);
 }
 
-/* Whatever call of the driver fails: an error with a message, at once or for a batch, and nothing is left behind ("strict"). */
+/* Whichever call of the driver fails, there is an error with a message, at once or for a batch, and nothing is left on the device ("strict"). */
 static void test_calls_that_fail(void **state)
 {
 	(void)state;
@@ -457,7 +457,7 @@ static void test_calls_that_fail(void **state)
 		skip();
 	static const char *const functions[] = {"cuDevicePrimaryCtxRetain", "cuModuleLoadData", "cuModuleGetFunction",
 		"cuStreamCreateWithPriority", "cuEventCreate", "cuMemAlloc", "cuMemGetInfo", "cuMemcpyHtoDAsync", "cuLaunchKernel",
-		"cuEventRecord", "cuEventQuery"}; /* what tests read batches by is not among them */
+		"cuEventRecord", "cuEventQuery"}; /* without the calls that the tests use to read batches */
 	for (size_t f = 0; f < sizeof functions / sizeof *functions; f++) {
 		bool met = true;
 		for (long nth = 1; met; nth += 1 + nth / 4) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * SHA-256, HMAC and Signature Version 4 give what their publishers say; the settings of object stores are found where AWS's tools find them. */
+ * SHA-256, HMAC and Signature Version 4 give their publishers' results; the settings of object stores are found where AWS's tools find them. */
 #include "test.h"
 
 #include "base/memory.h"
@@ -81,7 +81,7 @@ static void test_hmac(void **state)
 	assert_string_equal(hex, "60e431591ee0b67f0d8a26aacbf5b77f8e0bc6213728c5140546040f0ee37f54");
 }
 
-/* January to April of each year to 2400, and random times, beside the C library's. */
+/* Compares with the C library: January to April of each year to 2400, and random times. */
 static void test_dates(void **state)
 {
 	(void)state;
@@ -102,7 +102,7 @@ static void test_dates(void **state)
 static void check_signature(const struct stk_sigv4_request *q, const struct stk_aws_keys *keys, const char *want)
 {
 	struct stk_sigv4_key kept = {0};
-	for (int i = 0; i < 3; i++) { /* without a kept key, then one is made, then it is used */
+	for (int i = 0; i < 3; i++) { /* without a cached key, then one is created, then used */
 		struct stk_text out = {0};
 		stk__sigv4_authorization(q, keys, i ? &kept : NULL, &out);
 		assert_false(out.failed);

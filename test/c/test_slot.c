@@ -26,7 +26,7 @@ static void write_sample(struct stk_gpu_device *dev, const struct stk_tensor *t,
 		memset(t->data, value, bytes);
 }
 
-/* In one copy. */
+/* Reads all samples in one copy. */
 static void check_samples(struct stk_gpu_device *dev, struct stk_slot *s, const void *dense, size_t bytes, int32_t n)
 {
 	uint8_t *got = malloc(bytes * (size_t)n);
@@ -54,11 +54,11 @@ static void fill_batch(struct stk_gpu_device *dev, struct stk_slot *s, struct st
 	for (int32_t i = 0; i < n; i++)
 		assert_ptr_equal(s->values[0].samples[i].data, (uint8_t *)dense + (size_t)i * bytes);
 	check_samples(dev, s, dense, bytes, n);
-	assert_true(stk__slot_settle(s, 0, n, &again)); /* as for a value that is two outputs */
+	assert_true(stk__slot_settle(s, 0, n, &again)); /* settles twice, as for a value that is two outputs */
 	assert_ptr_equal(again, dense);
 }
 
-/* Shapes change from batch to batch, so that regions and room fit now and then. */
+/* Shapes change from batch to batch, so that regions and the allocated room fit only sometimes. */
 static void fill_batches(struct stk_gpu_device *dev)
 {
 	const struct stk_desc unknown = {.dtype = STK_UINT8, .ndim = -1};
@@ -119,7 +119,7 @@ static size_t kept_bytes(struct stk_ring *r)
 	return stk__ring_kept(r, STK_SPACE_HOST, &limit) + stk__ring_kept(r, STK_SPACE_GPU, &limit);
 }
 
-/* A delivered batch, of which these values are held. */
+/* Delivers a batch and holds these values of it. */
 static bool deliver(struct stk_ring *r, struct stk_block *held[2], enum stk_ring_lack *lack)
 {
 	struct stk_slot *s = stk__ring_take(r, lack);
@@ -176,7 +176,7 @@ static void what_is_held_has_a_limit(struct stk_gpu_device *dev)
 	stk__ring_held(r, 0, &blocks, &bytes);
 	assert_int_equal(blocks, LIMIT + MORE);
 	assert_int_equal(bytes, (size_t)(LIMIT + MORE) * LARGE);
-	stk__block_drop(held[0][0]); /* the first were let go of */
+	stk__block_drop(held[0][0]); /* the first blocks were released */
 	stk__block_drop(held[0][1]);
 	assert_int_equal(stk__ring_lacks(r), STK_RING_LACKS_NOTHING);
 	assert_true(deliver(r, held[0], &lack));
@@ -185,7 +185,7 @@ static void what_is_held_has_a_limit(struct stk_gpu_device *dev)
 			stk__block_drop(held[k][v]);
 	assert_int_equal(kept_bytes(r), 0);
 	assert_int_equal(r->out, 0);
-	for (int k = 0; k < 600; k++) { /* what the burst took is given back */
+	for (int k = 0; k < 600; k++) { /* the ring frees the memory of the burst */
 		assert_true(deliver(r, none, &lack));
 		stk__block_drop(none[0]);
 		stk__block_drop(none[1]);
@@ -195,7 +195,7 @@ static void what_is_held_has_a_limit(struct stk_gpu_device *dev)
 	stk__ring_disown(r);
 }
 
-/* Blocks that come back while the ring lets go of others, in threads of their own. */
+/* Threads release blocks while the ring frees others. */
 struct droppers {
 	_Atomic(struct stk_block *) given[64];
 	_Atomic bool done;

@@ -34,7 +34,7 @@ static void check_epochs(bool per_sample, int64_t samples)
 	stk_pipeline_destroy(p);
 	stk_context_unref(&ctx);
 	source_assert_balanced(&s);
-	assert_true(s.resets >= 2); /* and one for each epoch that was run ahead into */
+	assert_true(s.resets >= 2); /* one more for each epoch that the pipeline began ahead */
 	assert_int_equal(s.last_reset, s.resets);
 }
 
@@ -65,7 +65,7 @@ static void test_batches_outlive_source_and_pipeline(void **state)
 		assert_int_equal(stk_pipeline_next(p, &held[k], NULL), STK_OK);
 	stk_pipeline_destroy(p);
 	stk_context_unref(&ctx);
-	assert_int_equal(s.released, s.pulls); /* delivered batches hold copies, and the source's tensors are released */
+	assert_int_equal(s.released, s.pulls); /* delivered batches do not use the source's tensors any more */
 	for (int k = 0; k < 2; k++) {
 		source_assert_batch(held[k], 0, k * BATCH, BATCH);
 		stk_batch_unref(&held[k]);
@@ -75,7 +75,7 @@ static void test_batches_outlive_source_and_pipeline(void **state)
 
 /* ---- memory that ends where a page ends ---- */
 
-/* One image a sample, whose last byte is the last that can be read. */
+/* Gives one image per sample, which ends at the end of readable memory. */
 struct edge {
 	uint8_t *end;
 	enum stk_dtype dtype;
@@ -223,7 +223,7 @@ static void test_a_source_is_destroyed_once_wherever_it_ends(void **state)
 	struct stk_source_callbacks c = source_callbacks(&lost);
 	assert_int_equal(stk_graph_set_source(g, flip, &c, &err), STK_INVALID);
 	assert_true(err.message[0]);
-	assert_int_equal(lost.destroyed, 1); /* the graph's from then on, whatever is returned */
+	assert_int_equal(lost.destroyed, 1); /* the graph owns the source from the call on, even if it returns an error */
 	lost.destroyed = 0;
 	assert_int_not_equal(stk_graph_set_source(g, (struct stk_node){77, 0}, &c, &err), STK_OK);
 	assert_int_equal(lost.destroyed, 1);
@@ -231,7 +231,7 @@ static void test_a_source_is_destroyed_once_wherever_it_ends(void **state)
 	assert_int_equal(stk_graph_set_source(g, in, &c, &err), STK_OK);
 	c = source_callbacks(&second);
 	enum stk_status again = stk_graph_set_source(g, in, &c, &err);
-	assert_int_equal(first.destroyed + second.destroyed, 1); /* replaced or refused */
+	assert_int_equal(first.destroyed + second.destroyed, 1); /* one of them was replaced or refused */
 	assert_int_equal(again == STK_OK, first.destroyed);
 	stk_graph_destroy(g);
 	assert_int_equal(first.destroyed, 1);
@@ -286,7 +286,7 @@ static void test_source_beside_a_reader(void **state)
 	remove_folder(folder);
 }
 
-/* The reader's samples would be lost in silence. */
+/* Samples of the reader would be lost without a message. */
 static void test_a_source_shorter_than_the_reader_is_an_error(void **state)
 {
 	(void)state;
@@ -308,7 +308,7 @@ static void test_a_source_shorter_than_the_reader_is_an_error(void **state)
 	remove_folder(folder);
 }
 
-/* No lock is held when users' functions run: neither while batches are taken, nor when an epoch is left or the pipeline ends. */
+/* The pipeline holds no lock while user-defined functions run: neither when batches are taken, nor when an epoch is left or the pipeline ends. */
 static void test_callbacks_may_ask_the_pipeline(void **state)
 {
 	(void)state;
@@ -336,7 +336,7 @@ static void test_callbacks_may_ask_the_pipeline(void **state)
 
 /* ---- functions ---- */
 
-/* Adds 1 to each byte of the input, in memory of its own that ends with release; also gives each sample's place in the batch, or what `fault` says. */
+/* Adds 1 to each byte of the input, in new memory that `release` frees; also returns each sample's place in the batch. Fails as `fault` says. */
 struct function {
 	bool by_batch;
 	enum fault fault;
@@ -455,7 +455,7 @@ static void test_an_end_that_waits_for_a_source(void **state)
 	assert_int_equal(stk_pipeline_end_within(p, 20, &err), STK_TIMEOUT);
 	assert_non_null(strstr(err.message, "has not returned"));
 	assert_int_equal(stk_pipeline_end_within(p, 60000, &err), STK_OK);
-	assert_int_equal(s.pulls, 1); /* it is not called again */
+	assert_int_equal(s.pulls, 1); /* the pipeline does not call it again */
 	assert_int_equal(stk_pipeline_end_within(p, 0, &err), STK_OK);
 	assert_int_equal(stk_pipeline_next(p, &b, &err), STK_CANCELLED);
 	stk_pipeline_destroy(p);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Users' sources and state: a restored run asks for what lies behind the state, by the place in the epoch, and nothing else. */
+ * User-defined sources and state: a restored run requests the samples after the state, by their place in the epoch, and no others. */
 #include "test.h"
 
 #include "pipelines.h"
@@ -31,7 +31,7 @@ static void test_skipping_and_resuming(void **state)
 	assert_int_equal(stk_pipeline_save(p, &text, NULL), STK_OK);
 	stk_pipeline_destroy(p);
 	source_assert_balanced(&s);
-	/* between epochs the state of a source is the number of the next */
+	/* between epochs a source's state is the number of the next epoch */
 	struct stk_error err = {0};
 	p = source_open(ctx, &t, NULL);
 	if (stk_pipeline_restore(p, text, strlen(text), &err))
@@ -181,7 +181,7 @@ static void test_resuming_beside_a_reader(void **state)
 	p = source_open(ctx, &t, folder);
 	if (stk_pipeline_restore(p, text, strlen(text), &err))
 		fail_msg("%s", err.message);
-	stk_text_free(take_batches(p, &t, 0, BATCH, 1)); /* and in it the place of each request */
+	stk_text_free(take_batches(p, &t, 0, BATCH, 1)); /* and in it the place of each request is checked */
 	assert_int_equal(stk_pipeline_next(p, &b, NULL), STK_OK);
 	stk_batch_unref(&b);
 	assert_int_equal(stk_pipeline_next(p, &b, NULL), STK_END);
@@ -195,7 +195,7 @@ static void test_resuming_beside_a_reader(void **state)
 	remove_folder(folder);
 }
 
-/* The reader's samples would be lost in silence. */
+/* Samples of the reader would be lost without a message. */
 
 int main(void)
 {

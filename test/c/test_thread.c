@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * thread: signals blocked, names, refused starts; limits read from a tree of files like those of containers. */
+ * Threads: blocked signals, names, failed starts; limits that are read from a tree of files as in containers. */
 #include "test.h"
 
 #include "base/memory.h"
@@ -87,7 +87,7 @@ static bool take_token(struct stk_pool_client *client, int32_t worker)
 	return false;
 }
 
-/* A unit at a time, each with one wake, before and while workers fall asleep: a wake that got lost would leave it undone for ever. */
+/* Adds one unit at a time, each with one wake-up, before and while workers fall asleep: after a lost wake-up the unit would never be done. */
 static void test_one_wake_is_enough_for_one_unit(void **state)
 {
 	(void)state;
@@ -130,7 +130,7 @@ static void test_what_resting_workers_leave_is_done_by_the_others(void **state)
 	assert_int_equal(stk__pool_create(12, &pool, NULL), STK_OK);
 	stk__pool_join(pool, &t.client);
 	for (int round = 0; round < 6; round++) {
-		usleep(round % 2 ? 110000 : 10000); /* so long a pause sends most to rest */
+		usleep(round % 2 ? 110000 : 10000); /* the long pause sends most workers to rest */
 		atomic_store(&t.made, atomic_load(&t.done) + UNITS);
 		atomic_fetch_add(&t.left, CHAINS);
 		stk__pool_wake(pool);
@@ -147,7 +147,7 @@ static void test_what_resting_workers_leave_is_done_by_the_others(void **state)
 
 enum { MS = 1000000 };
 
-/* Batches that keep one of 16 threads busy for half of the time: a few stay on duty. */
+/* Batches that keep one of 16 threads busy half of the time: a few stay on duty. */
 static void test_few_threads_are_on_duty_for_little_work(void **state)
 {
 	(void)state;
@@ -165,7 +165,7 @@ static void test_few_threads_are_on_duty_for_little_work(void **state)
 	assert_int_equal(atomic_load(&d.on), 4);
 }
 
-/* Without a pause, twice as many again and again. */
+/* Without pauses, the number of threads on duty doubles repeatedly. */
 static void test_all_threads_are_on_duty_for_who_takes_all(void **state)
 {
 	(void)state;
@@ -181,20 +181,20 @@ static void test_all_threads_are_on_duty_for_who_takes_all(void **state)
 		while (d.awake < on)
 			stk__duty_wakes(&d, now);
 		assert_false(stk__duty_busy(&d, now + 4 * MS));
-		stk__duty_sleeps(&d, now + 4 * MS); /* a pause of one of them counts */
+		stk__duty_sleeps(&d, now + 4 * MS); /* a pause of one thread counts */
 		assert_false(stk__duty_busy(&d, now + 20 * MS));
 		now += 20 * MS;
 		stk__duty_wakes(&d, now);
 		now += 6 * MS;
 		assert_true(stk__duty_busy(&d, now));
 		stk__duty_raise(&d, now);
-		stk__duty_raise(&d, now); /* of two threads that have seen it, one is too late */
+		stk__duty_raise(&d, now); /* two threads may notice this at the same time; the second call must do nothing */
 	}
 	assert_int_equal(atomic_load(&d.on), 10);
 	assert_false(stk__duty_busy(&d, now + 20 * MS));
 }
 
-/* Of 10 threads 4 are awake for a window, then all of them, without a pause that would end a window. */
+/* Of 10 threads, 4 are awake for one window, then all of them, without a pause that would end the window. */
 static void test_the_load_is_that_of_the_last_window(void **state)
 {
 	(void)state;
@@ -212,14 +212,14 @@ static void test_the_load_is_that_of_the_last_window(void **state)
 	assert_int_equal(stk__duty_load(&d, now + 150 * MS), 100);
 }
 
-/* One that ends a unit although it is to rest is no reason to call others, and once it rests the pause of those on duty counts from then on. */
+/* A thread that finishes a unit although it should rest is no reason to call others. Once it rests, only the pauses of the threads on duty count. */
 static void test_threads_that_are_to_rest_do_so(void **state)
 {
 	(void)state;
 	struct stk_duty d;
 	stk__duty_init(&d, 8, 0);
 	for (int i = 0; i < 3; i++)
-		stk__duty_sleeps(&d, 100 * MS * (i == 2) + 1); /* all were awake, all stay on duty */
+		stk__duty_sleeps(&d, 100 * MS * (i == 2) + 1); /* all were awake, so all stay on duty */
 	assert_int_equal(atomic_load(&d.on), 8);
 	for (int i = 0; i < 5; i++)
 		stk__duty_sleeps(&d, 100 * MS + 1);
@@ -229,7 +229,7 @@ static void test_threads_that_are_to_rest_do_so(void **state)
 	assert_int_equal(atomic_load(&d.since_ns), 0);
 }
 
-/* One that is too small has none to spare. */
+/* A pool that is too small has no threads to spare. */
 static void test_a_small_pool_never_rests(void **state)
 {
 	(void)state;
@@ -299,7 +299,7 @@ static void test_v2_takes_the_least_of_all_levels(void **state)
 	assert_quota(2.5);
 }
 
-/* Docker with a namespace of its own: the group is "/", the limit in the mount itself. */
+/* Docker with its own cgroup namespace: the group is "/", and the limit is in the mount itself. */
 static void test_v2_inside_a_container(void **state)
 {
 	(void)state;
@@ -309,7 +309,7 @@ static void test_v2_inside_a_container(void **state)
 	assert_quota(0.5);
 }
 
-/* Docker with v1: the group's path is the host's, and the mount's root is that path. */
+/* Docker with cgroup v1: the group's path is the host's, and the mount's root is that path. */
 static void test_v1_with_the_hosts_path(void **state)
 {
 	(void)state;
@@ -369,7 +369,7 @@ static void test_cores_near_a_device(void **state)
 	assert_near("0000:5D:00.0", &allowed, "", 0, 0);
 	assert_near("0000:5E:00.0", &allowed, "3", 1, 1);
 	assert_near("0000:5F:00.0", &allowed, "2-5,8,40", 6, CPU_SETSIZE);
-	assert_near("0000:FF:00.0", &allowed, "", 0, 0); /* no such file */
+	assert_near("0000:FF:00.0", &allowed, "", 0, 0); /* the file does not exist */
 	assert_near("", &allowed, "", 0, 0);
 	assert_near("../0000:3b:00.0", &allowed, "", 0, 0);
 }
