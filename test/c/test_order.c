@@ -11,7 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The sample at a position of an epoch of n shuffled ones. */
+/* Returns the sample at a position of an epoch of n shuffled samples. */
 static int64_t shuffled(uint64_t seed, int64_t epoch, int64_t n, int64_t i)
 {
 	const struct stk_order o = {.size = n, .seed = seed, .shuffle = true, .batch = 1, .ranks = 1};
@@ -43,7 +43,7 @@ static void test_shuffle_is_a_bijection(void **state)
 		assert_bijection(i, (int64_t)i, sizes[i]);
 }
 
-/* 10^9: a million samples of consecutive positions do not collide, and fill 1000 bins evenly. */
+/* n is 10^9: a million samples at consecutive positions must not collide, and must fill 1000 bins evenly. */
 static void test_shuffle_of_a_billion(void **state)
 {
 	(void)state;
@@ -66,7 +66,7 @@ static void test_shuffle_of_a_billion(void **state)
 	stk__free(seen);
 }
 
-/* chi^2 of a table of counts with equal expectations must lie within 5 sigma of its mean; the seeds are fixed. */
+/* The chi^2 of a table of counts with equal expected values must be within 5 sigma of its mean; the seeds are fixed. */
 static void assert_even(const int *counts, int cells, double total, double freedom, const char *what, int64_t n)
 {
 	double expect = total / cells, chi = 0;
@@ -76,7 +76,7 @@ static void assert_even(const int *counts, int cells, double total, double freed
 		fail_msg("%s, n = %lld: chi^2 %.1f for %.0f degrees of freedom", what, (long long)n, chi, freedom);
 }
 
-/* Over many epochs each sample comes to each position equally often, and follows each other one equally often. */
+/* Over many epochs each sample is at each position equally often, and follows each other sample equally often. */
 static void test_small_shuffles_are_even(void **state)
 {
 	(void)state;
@@ -101,7 +101,7 @@ static void test_small_shuffles_are_even(void **state)
 	}
 }
 
-/* The number of a permutation of 0 .. n-1, below n!. */
+/* Returns the rank of a permutation of 0 .. n-1, which is below n!. */
 static int permutation_number(const int *p, int n)
 {
 	int number = 0;
@@ -135,7 +135,7 @@ static void test_all_permutations(void **state)
 		}
 }
 
-/* Any two positions get each pair of samples equally often: neighbours, and the first and the last one. */
+/* Any two positions hold each pair of samples equally often: checks neighbors, and the first and last position. */
 static void test_pairs(void **state)
 {
 	(void)state;
@@ -157,7 +157,7 @@ static void test_pairs(void **state)
 	stk__free(counts);
 }
 
-/* Within one epoch of a real size: differences of neighbours, fixed points, and agreement with the next epoch are as in a random permutation. */
+/* Within one epoch of realistic size, the differences of neighbors, the fixed points, and the agreement with the next epoch are as in a random permutation. */
 static void test_large_shuffle_has_no_pattern(void **state)
 {
 	(void)state;
@@ -184,7 +184,7 @@ static void test_large_shuffle_has_no_pattern(void **state)
 	}
 }
 
-/* The layout is frozen: a changed value breaks every checkpoint. The answers come from another implementation. */
+/* The order must never change, because a changed value breaks every checkpoint. The expected values come from another implementation. */
 static void test_shuffle_known_answers(void **state)
 {
 	(void)state;
@@ -243,7 +243,7 @@ static void test_order_of_version_1(void **state)
 
 static const enum stk_tail tails[] = {STK_TAIL_WRAP, STK_TAIL_FILL, STK_TAIL_KEEP, STK_TAIL_DROP};
 
-/* Each epoch's union over ranks holds every sample once (less the dropped tail), with equal steps on all ranks. */
+/* In each epoch, the union over ranks holds every sample once (less the dropped tail), and all ranks have the same number of steps. */
 static void check_union(struct stk_order o)
 {
 	enum { EPOCHS = 4 };
@@ -302,7 +302,7 @@ static void test_union_over_ranks_is_the_epoch(void **state)
 				}
 }
 
-/* The positions of all ranks in the order of the global sequence, from the run's start; padding left out. */
+/* Lists the positions of all ranks in the order of the global sequence, from the run's start, without padding. */
 static int64_t trace(struct stk_order o, int64_t steps, struct stk_place *out, int64_t capacity)
 {
 	int64_t n = 0;
@@ -367,7 +367,7 @@ static void test_contiguous_shards_are_dalis(void **state)
 	(void)state;
 	static const struct {
 		int size, batch, ranks, rank, pad, stick;
-		const char *samples; /* a letter each */
+		const char *samples; /* one letter per sample */
 	} known[] = {
 #include "order_dali.inc"
 	};
@@ -388,7 +388,7 @@ static void test_contiguous_shards_are_dalis(void **state)
 	}
 }
 
-/* Epochs of the restored rank: the batches that an uninterrupted run would have made next. */
+/* Runs epochs of the restored rank: the batches that an uninterrupted run would have delivered next. */
 static void test_contiguous_shards_restore(void **state)
 {
 	(void)state;
@@ -428,8 +428,8 @@ static void test_contiguous_shards_restore(void **state)
 				}
 }
 
-/* The table of spec and DALI's manual: samples 1..7 in batches of 2. */
-/* Runs are the places, in few words: every kind of order, all over. */
+/* The table from the specification and DALI's manual: samples 1..7 in batches of 2. */
+/* Runs of consecutive places describe the order compactly; checks that they give the same places, for every kind of order. */
 static void test_runs_are_the_places(void **state)
 {
 	(void)state;

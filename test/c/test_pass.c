@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Passes: the resize against a slow reference in double, every chain of operations against its operations one by one, and the plain kernels
- * against the SIMD ones, over random shapes, types and layouts. Sources hold no more than a pass says that it reads. */
+ * Passes: compares the resize with a slow reference in double, every chain of operations with the separate operations, and the plain kernels with the SIMD
+ * kernels, for random shapes, types and layouts. A source only holds the part that a pass claims to read. */
 #include "test.h"
 
 #include "base/cpu.h"
@@ -17,7 +17,7 @@
 
 enum { CANARY = 64 };
 
-/* An image in memory of its own, rows and pixels padded at random, canaries (or garbage) all around. */
+/* An image in its own memory, with random padding of rows and pixels, and guard bytes (or garbage) around it. */
 struct picture {
 	uint8_t *memory;
 	size_t bytes;
@@ -68,7 +68,7 @@ static void picture_randomize(struct picture *p)
 			}
 }
 
-/* Equal pixels; and nothing but pixels written in either. */
+/* Checks that both images have equal pixels, and that nothing but pixels was written. */
 static bool same(const struct picture *a, const struct picture *b)
 {
 	size_t size = stk_dtype_size(a->image.dtype);
@@ -94,7 +94,7 @@ static void check_canaries(struct picture *p)
 			fail_msg("seed %llu: byte %zd outside the pixels is written", (unsigned long long)seed, (ptrdiff_t)i - CANARY);
 }
 
-/* Runs over a copy of just the part of the source that the pass says it reads, garbage all around. */
+/* Runs on a copy of only the part of the source that the pass claims to read, with garbage around it. */
 static void run(const struct stk_pass *p, unsigned cpu, const struct picture *src, const struct picture *dst)
 {
 	struct stk_rect need = stk__pass_source(p);
@@ -119,7 +119,7 @@ static void run(const struct stk_pass *p, unsigned cpu, const struct picture *sr
 				memcpy(at(&part, x, y, c), at(src, x + need.x, y + need.y, c), size);
 	size_t bytes = stk__pass_scratch(p);
 	uint8_t *scratch = aligned_alloc(64, (bytes + 2 * CANARY + 63) & ~(size_t)63);
-	memset(scratch, 0xff, bytes + 2 * CANARY); /* NaN wherever something is used before it is made */
+	memset(scratch, 0xff, bytes + 2 * CANARY); /* uninitialized scratch memory reads as NaN */
 	struct stk_pass_kernels kernels = stk__pass_kernels(cpu);
 	stk__pass_run(p, &kernels, &part.image, need.x, need.y, &dst->image, scratch);
 	for (size_t i = bytes; i < bytes + 2 * CANARY; i++)
@@ -145,8 +145,8 @@ static double curve(int filter, double x)
 	}
 }
 
-/* The curve is interpolated between samples, 32 a unit (16 for the Gaussian, which is cut at 2), as the library's rule has it; past the
- * last sample it falls to 0 within one. */
+/* As in the library, the filter's curve is interpolated between 32 samples per unit (16 for the Gaussian, which ends at 2). After the last sample it falls
+ * to 0 within one step. */
 static double sampled_curve(int filter, double x)
 {
 	double density = filter == STK_INTERP_GAUSSIAN ? 16 : 32, radius = filter == STK_INTERP_LANCZOS3 ? 3 : 2;
@@ -191,7 +191,7 @@ static void reference_axis(const struct stk_resize *r, bool vertical, int32_t in
 static void one_resize(double *equal_share, double *worst)
 {
 	int32_t w = between(1, 90), h = between(1, 90), c = between(1, 4), ow = between(1, 70), oh = between(1, 70);
-	/* Gaussian supports end where the curve is not 0: positions on a pixel are left to the parity tests. */
+	/* The Gaussian ends where its curve is not 0: the parity tests cover positions that are exactly on a pixel. */
 	int filter = between(1, 5), other = next() % 3 ? filter : between(1, 5);
 	bool whole = next() % 2;
 	struct stk_resize r = {ow, oh, 0, 0, (float)w, (float)h, (uint8_t)filter, (uint8_t)other, next() % 2, next() % 4 == 0,
@@ -199,7 +199,7 @@ static void one_resize(double *equal_share, double *worst)
 	if (!whole || filter == STK_INTERP_GAUSSIAN || other == STK_INTERP_GAUSSIAN) {
 		r.roi_x0 = uniform(-2, (float)w), r.roi_x1 = uniform(-2, (float)w + 2) + 0.0137f;
 		r.roi_y0 = uniform(-2, (float)h), r.roi_y1 = uniform(-2, (float)h + 2) + 0.0173f;
-		r.drop = 0; /* all taps might lie outside */
+		r.drop = 0; /* otherwise all taps might be outside of the image */
 	}
 	struct picture src = picture_make(STK_UINT8, w, h, c, (int)next() % 3);
 	picture_randomize(&src);
@@ -222,7 +222,7 @@ static void one_resize(double *equal_share, double *worst)
 						want += wy[i] * wx[x * w + j] * *at(&src, j, i, k);
 				double got = r.dtype == STK_FLOAT ? *(float *)(void *)at(&dst, x, y, k) : *at(&dst, x, y, k);
 				if (r.dtype == STK_UINT8)
-					want = want < 0 ? 0 : want > 255 ? 255 : nearbyint(want); /* halves to even */
+					want = want < 0 ? 0 : want > 255 ? 255 : nearbyint(want); /* rounds halves to even */
 				double off = fabs(want - got);
 				equal += off < (r.dtype == STK_UINT8 ? 0.5 : 0.02);
 				*worst = off > *worst ? off : *worst;
@@ -253,7 +253,7 @@ static void test_resize_equals_reference(void **state)
 	assert_true(sum / ROUNDS >= 0.99);
 }
 
-/* Scales whose weights are exact give every rounding of the reference, halves to even included. */
+/* Scales with exact weights: each rounding must equal the reference's, including halves to even. */
 static void test_exact_scales_are_exact(void **state)
 {
 	(void)state;
@@ -263,7 +263,7 @@ static void test_exact_scales_are_exact(void **state)
 			for (size_t k = 0; k < sizeof sizes / sizeof *sizes; k++) {
 				int32_t w = sizes[i][0], h = sizes[k][0], ow = sizes[i][1], oh = sizes[k][1];
 				if (antialias && (w % ow || h % oh || w > 2 * ow || h > 2 * oh) && (w > ow || h > oh))
-					continue; /* thirds are not exact */
+					continue; /* thirds cannot be represented exactly */
 				struct stk_resize r = {ow, oh, 0, 0, (float)w, (float)h, STK_INTERP_LINEAR, STK_INTERP_LINEAR,
 					(uint8_t)antialias, 0, STK_UINT8};
 				seed = i * 100 + k;
@@ -283,7 +283,7 @@ static void test_exact_scales_are_exact(void **state)
 							for (int32_t a = 0; a < h; a++)
 								for (int32_t b = 0; wy[a] != 0 && b < w; b++)
 									want += wy[a] * wx[b] * *at(&src, b, a, c);
-							/* At the edges of an enlarged image weights add up to 1, which 16 bits just miss. */
+							/* At the edges of an enlarged image the weights add up to 1, which 16 bits cannot quite represent. */
 							bool edge = x < 2 || y < 2 || x >= ow - 2 || y >= oh - 2;
 							if (fabs(*at(&dst, x, y, c) - nearbyint(want)) > edge)
 								fail_msg("%dx%d to %dx%d antialias %d: %d, not %g", w, h, ow, oh, antialias,
@@ -341,7 +341,7 @@ static enum stk_dtype random_type(void)
 	return types[next() % (sizeof types / sizeof *types)];
 }
 
-/* A random operation that fits an image like p's; false when this kind does not. */
+/* Draws a random operation for an image like p's. Returns false if this kind of operation does not fit. */
 static bool draw(struct operation *o, const struct stk_pass *p, bool plain_types)
 {
 	memset(o, 0, sizeof *o);
@@ -362,7 +362,7 @@ static bool draw(struct operation *o, const struct stk_pass *p, bool plain_types
 	o->resize = (struct stk_resize){between(1, 50), between(1, 50), uniform(0, w / 2), uniform(0, h / 2), uniform(w / 2, w) + 0.01f,
 		uniform(h / 2, h) + 0.01f, (uint8_t)filter, (uint8_t)(next() % 3 ? filter : between(0, 5)), next() % 2, 0,
 		(uint8_t)sampled};
-	if (next() % 3 == 0) { /* flipped by itself */
+	if (next() % 3 == 0) { /* flipped in a separate step */
 		float left = o->resize.roi_x0;
 		o->resize.roi_x0 = o->resize.roi_x1;
 		o->resize.roi_x1 = left;
@@ -520,7 +520,7 @@ static void test_steps_equal_their_definitions(void **state)
 	}
 }
 
-/* The interpolation in a warp, by its definition in double. */
+/* Interpolates as a warp does, by its definition, in double. */
 static void test_warp_equals_reference(void **state)
 {
 	(void)state;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * PNG: every kind against libspng's 16-bit RGBA, conversions in floating point, damage. */
+ * PNG: compares every kind of file with libspng's 16-bit RGBA, and conversions with floating point; damaged files. */
 #include "test.h"
 
 #include "decoding.h"
@@ -45,7 +45,7 @@ static void test_png_windows_equal_libspng(void **state)
 	stk__decoder_destroy(d);
 }
 
-/* Each output type of each PNG from its stored pixels, in floating point. */
+/* Computes each output type of each PNG from its stored pixels, in floating point. */
 static void test_png_conversions(void **state)
 {
 	(void)state;
@@ -75,7 +75,7 @@ static void test_png_conversions(void **state)
 				w[2] = type == STK_BGR ? v[0] : type == STK_RGB ? v[2] : 128 * unit + 112 / 255.0 * (v[0] - y) / .701;
 				for (int k = 0; k < out; k++) {
 					double g = wide ? ((uint16_t *)got)[i * out + k] : got[i * out + k];
-					/* all is rounded, but gray of colours is truncated, as DALI's */
+					/* all values are rounded, except gray from colors, which is truncated as in DALI */
 					double above = .51 + .01 * unit, below = above + (type == STK_GRAY && c > 2);
 					if (g - w[k] > above || w[k] - g > below)
 						fail_msg("type %d of colour %d, %d bits to %s: %g, not %g", type, p.color, p.bits,
@@ -90,7 +90,7 @@ static void test_png_conversions(void **state)
 	stk__decoder_destroy(d);
 }
 
-/* A few bytes that claim 2^31 x 2^31 pixels must fail before anything is allocated. */
+/* A file of a few bytes that claims 2^31 x 2^31 pixels must fail before the decoder allocates memory. */
 static void test_bombs_are_refused_from_their_header(void **state)
 {
 	(void)state;
@@ -124,7 +124,7 @@ static void test_a_png_of_more_than_16_mib(void **state)
 {
 	(void)state;
 	enum { SIZE = 17 << 20 };
-	static const char *const types[] = {"prVt", "eXIf"}; /* passed over; kept */
+	static const char *const types[] = {"prVt", "eXIf"}; /* types[0]: skipped; types[1]: kept */
 	struct test_png p = {.width = 40, .height = 30, .color = 2, .bits = 8, .seed = 1};
 	for (int i = 0; i < 2; i++) {
 		struct stk_decoder *d = test_decoder(NULL);

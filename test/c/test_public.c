@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Every public function with what it must refuse: NULL in place of each pointer, numbers of no enumeration, sizes and times at their ends. */
+ * Calls every public function with arguments that it must refuse: NULL for each pointer, invalid enumerators, extreme sizes and times. */
 #include "test.h"
 
 #include "image_files.h"
@@ -68,7 +68,7 @@ static void check_refused(enum stk_status s, const char *call, const char *says)
 	err = (struct stk_error){0};
 }
 
-/* The call is refused, the message holds `says`, and nothing but the status is needed where the error is NULL. */
+/* Checks that the call is refused and that the message contains `says`. With a NULL error, only the status is checked. */
 #define REFUSED(call, says) check_refused(call, #call, says)
 #define VALUE(call, want)                                                                                                                  \
 	do {                                                                                                                               \
@@ -263,7 +263,7 @@ static void test_configurations(void **state)
 	stk_graph_destroy(g);
 }
 
-/* Settings at their upper ends do what they say: a time limit of centuries does not end a wait at once, and a window of any size is read. */
+/* Settings at their upper limits work: a time limit of centuries does not end a wait at once, and a window of any size is accepted. */
 static void test_large_settings(void **state)
 {
 	(void)state;
@@ -293,7 +293,7 @@ static void test_large_settings(void **state)
 	struct stk_graph *g = new_graph();
 	struct stk_pipeline *p;
 	assert_int_equal(stk_graph_output(g, add_reader(g), NULL), STK_OK);
-	assert_int_equal(stk_pipeline_create(ctx, g, &c, &p, &err), STK_NO_MEMORY); /* half a terabyte of bookkeeping */
+	assert_int_equal(stk_pipeline_create(ctx, g, &c, &p, &err), STK_NO_MEMORY); /* would need half a terabyte for bookkeeping */
 	assert_non_null(strstr(err.message, "prefetch (1024)"));
 	stk_graph_destroy(g);
 }
@@ -474,7 +474,7 @@ static void test_storages(void **state)
 	c.fetch = fetch, c.fetch_done = forget, c.fetch_user = &forgotten, c.threads = -5;
 	REFUSED(stk_storage_create(&c, &s, &err), "threads");
 	REFUSED(stk_storage_create(&c, NULL, &err), "out is NULL");
-	assert_int_equal(forgotten, 2); /* once for each call, as the header says */
+	assert_int_equal(forgotten, 2); /* once per call, as the header says */
 	assert_int_equal(stk_storage_create(NULL, &s, &err), STK_OK);
 	REFUSED(stk_storage_probe(NULL, "s3://b", &report, &err), "s is NULL");
 	REFUSED(stk_storage_probe(s, NULL, &report, &err), "uri is NULL");
@@ -615,7 +615,7 @@ static void test_catalogue_and_machine(void **state)
 	note("stk_status_name"), note("stk_status_text");
 }
 
-/* Their values are test_ragged's. */
+/* test_ragged.c tests the results. */
 static void test_ragged(void **state)
 {
 	(void)state;
@@ -647,7 +647,7 @@ static void test_ragged(void **state)
 	FINE(stk_ragged_destroy(NULL));
 }
 
-/* A function that is added to the library has to be added here. */
+/* Add each new function of the library here. */
 static void test_none_is_left_out(void **state)
 {
 	(void)state;

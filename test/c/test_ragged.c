@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The ragged layer through its public functions: the CPU against plain loops, AVX2 against plain C, and the CUDA kernels (emulated) against the CPU. */
+ * The ragged layer through its public functions: compares the CPU with plain loops, AVX2 with plain C, and the CUDA kernels (emulated) with the CPU. */
 #include "test.h"
 
 #include "base/memory.h"
@@ -28,7 +28,8 @@ static int open_devices(void **state)
 {
 	(void)state;
 	struct stk_error err;
-	int device = getenv("STOKER_EMULATED_CUDA") ? 0 : STK_RAGGED_CPU; /* a real GPU could not read what is allocated here */
+	int device =
+		getenv("STOKER_EMULATED_CUDA") ? 0 : STK_RAGGED_CPU; /* a real GPU could not read memory that is allocated on the host */
 	print_message("%s\n", device ? "no emulated GPU: the CUDA kernels are not tested" : "on the emulated GPU");
 	if (stk_ragged_create(STK_RAGGED_CPU, 2, &cpu, &err) || stk_ragged_create(STK_RAGGED_CPU, 1, &plain, &err) ||
 		stk_ragged_create(device, device ? 3 : 0, &cuda, &err))
@@ -68,7 +69,7 @@ static int64_t *random_sizes(int64_t n, int64_t most)
 	return p;
 }
 
-/* Indices of 8 bytes from -1 .. most, so that some are bad. */
+/* Draws 8-byte indices from -1 .. most, so that some are invalid. */
 static int64_t *random_indices(int64_t n, int64_t most)
 {
 	int64_t *p = malloc(((size_t)n + 1) * sizeof *p);
@@ -99,7 +100,7 @@ static void gather_and_back(int64_t elements)
 	assert_int_equal(stk_ragged_gather(cuda, &g, NULL, NULL), STK_OK);
 	assert_memory_equal(want, got, bytes);
 	assert_int_equal(refused[0], refused[1]);
-	for (int64_t i = 0; i < b * count; i++) { /* and against the definition, first outer, first element */
+	for (int64_t i = 0; i < b * count; i++) { /* also compares with the definition, for the first outer index and the first element */
 		int64_t s = i / count, j = i % count, v = ((const int64_t *)g.index.data)[i], size = g.source_sizes[s];
 		v = v < 0 ? v + size : v;
 		bool good = j < g.index.sizes[s] && v >= 0 && v < size;
@@ -261,7 +262,7 @@ static void test_masks(void **state)
 	}
 }
 
-/* Least cost over all ways of matching the rows (at most 6) to columns: the reference for optimality. */
+/* Returns the smallest cost over all ways to match the rows (at most 6) to columns, as a reference. */
 static double brute_force(const float *cost, int64_t rows, int64_t cols, int64_t row, unsigned taken)
 {
 	if (row == rows)
@@ -355,7 +356,7 @@ static void compare_assignment(struct stk_assign a)
 	free_result(want);
 }
 
-/* Costs of many kinds; every type; dense along either dim; ragged or not. */
+/* Costs of many kinds and every type, contiguous along either dimension, ragged or not. */
 static void assignment_case(uint64_t n, int64_t most)
 {
 	seed(n);
@@ -408,7 +409,7 @@ static void test_assignment_in_plain_c_and_simd(void **state)
 		assignment_case(n, 400);
 }
 
-/* Each kernel by its number of columns, the one with its state in memory too (more columns than shared memory holds). */
+/* Tests each kernel by its number of columns, including the kernel that keeps its state in global memory (for more columns than fit in shared memory). */
 static void test_assignment_sizes(void **state)
 {
 	(void)state;
@@ -521,7 +522,7 @@ static void test_heatmap(void **state)
 	}
 }
 
-/* Centres and radii at the ends of 64 bits: each pixel is what the formula says, wherever the centre lies. */
+/* Centers and radii at the limits of 64 bits: each pixel must follow the formula, wherever the center is. */
 static void test_heatmap_far(void **state)
 {
 	(void)state;
@@ -563,7 +564,7 @@ static void refused(enum stk_status s, struct stk_error *err)
 	*err = (struct stk_error){0};
 }
 
-/* Extents whose products leave 64 bits, pointers to nothing and numbers that are of no enumeration. */
+/* Sizes whose products overflow 64 bits, null pointers, and invalid enumerators. */
 static void test_extremes(void **state)
 {
 	(void)state;
@@ -712,7 +713,7 @@ static void test_bad_arguments(void **state)
 	assert_int_equal(stk_ragged_pack(cpu, samples, sizes, 2, 4, 1, out, &err), STK_SHAPE);
 }
 
-/* Each allocation and each thread in turn cannot be had: a status says so, or fewer threads do the work. */
+/* Each allocation and each start of a thread fails in turn: the call returns an error, or fewer threads do the work. */
 static void test_faults(void **state)
 {
 	(void)state;

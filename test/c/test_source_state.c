@@ -181,7 +181,7 @@ static void test_resuming_beside_a_reader(void **state)
 	p = source_open(ctx, &t, folder);
 	if (stk_pipeline_restore(p, text, strlen(text), &err))
 		fail_msg("%s", err.message);
-	stk_text_free(take_batches(p, &t, 0, BATCH, 1)); /* and in it the place of each request is checked */
+	stk_text_free(take_batches(p, &t, 0, BATCH, 1)); /* take_batches also checks the place of each request in the epoch */
 	assert_int_equal(stk_pipeline_next(p, &b, NULL), STK_OK);
 	stk_batch_unref(&b);
 	assert_int_equal(stk_pipeline_next(p, &b, NULL), STK_END);
