@@ -30,7 +30,7 @@ static int tear_down(void **state)
 #define OFF(value) .when = {{(value).node, false}}, .n_when = 1
 #define TRUTH(g, value) ADD(g, "_truth", .in = {value})
 
-/* ---- what runs ---- */
+/* ---- operators that run ---- */
 
 struct opened {
 	struct stk_context *ctx;
@@ -183,7 +183,7 @@ static void test_explain_shows_conditions(void **state)
 	close_opened(&o);
 }
 
-/* ---- what is refused ---- */
+/* ---- graphs that are refused ---- */
 
 static void refused(struct stk_graph *g, const char *op, const struct added_op *how, size_t n_in, const char *why)
 {

@@ -385,7 +385,7 @@ static void test_spellings_of_the_same_windows_agree(void **state)
 	free_result(&b);
 }
 
-/* ---- what must stay apart ---- */
+/* ---- operators that must not be fused ---- */
 
 static void assert_apart(graph_maker *make, int passes, const char *what)
 {

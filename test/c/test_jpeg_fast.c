@@ -210,7 +210,7 @@ static void test_it_leaves_unfinished_scans_to_libjpeg(void **state)
 	destroy_decoders(decoders);
 }
 
-/* ---- coefficients that no encoder of pictures makes ---- */
+/* ---- coefficients that an encoder would not produce ---- */
 
 static void random_coefficients(uint64_t *r, JBLOCKROW row, JDIMENSION blocks, int most)
 {

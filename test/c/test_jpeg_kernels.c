@@ -451,7 +451,7 @@ static void test_flat_idct_is_idct(void **state)
 	}
 }
 
-/* ---- upsampling and colour ---- */
+/* ---- upsampling and color ---- */
 
 enum { WIDTH = 300 };
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Operators' tables: each table must be complete and correct. */
+ * Operators' tables: each table must be complete and consistent. */
 #include "test.h"
 
 #include "graph/graph.h"

@@ -167,8 +167,8 @@ static void test_beforehand_agrees(void **state)
 	check_beforehand("_subscript", ARGS(INTS("kinds", 0, 1), INTS("lo", 1, 2), INTS("hi", INT64_MIN, 5), INTS("step", 1, 1)), "HWC", 1);
 }
 
-/* A layout is known before the dims are where per_frame gave it. What classify reads of such a tensor is for UndefinedBehaviorSanitizer to judge; that
- * no operator takes it for an image whose dims it knows is judged here. */
+/* With per_frame, a tensor's layout is known before its dimensions. This checks that no operator treats such a tensor as an image of known size;
+ * UndefinedBehaviorSanitizer checks the values that `classify` reads. */
 static void test_classes_of_a_layout_without_dims(void **state)
 {
 	(void)state;
@@ -227,14 +227,14 @@ static void test_random_windows_keep_their_bounds(void **state)
 		if (c.w < 1 || c.h < 1 || c.x < 0 || c.y < 0 || c.x + c.w > w || c.y + c.h > h)
 			fail_msg("window %d,%d %dx%d of %dx%d (position %d)", c.x, c.y, c.w, c.h, w, h, i);
 		double share = (double)c.w * c.h / ((double)w * h), got = (double)c.w / c.h;
-		double slack = 1.0 / c.w + 1.0 / c.h; /* rounding */
+		double slack = 1.0 / c.w + 1.0 / c.h; /* for rounding */
 		if (c.w > 30 && c.h > 30 &&
 			(share > area[1] * (1 + slack) || got > aspect[1] * (1 + slack) || got < aspect[0] * (1 - slack)))
 			fail_msg("window %dx%d of %dx%d: share %g, aspect %g (position %d)", c.w, c.h, w, h, share, got, i);
 	}
 }
 
-/* Recorded once: a change here changes every run that is resumed. */
+/* Recorded values: a change here would change every resumed run. */
 static void test_random_windows_are_frozen(void **state)
 {
 	(void)state;
@@ -292,7 +292,7 @@ static void test_windows_outside(void **state)
 	bench_close(&b);
 }
 
-/* ---- resize: extents and regions ---- */
+/* ---- resize: sizes and regions ---- */
 
 static void test_resize_extents(void **state)
 {
@@ -328,7 +328,7 @@ static void test_resize_keeps_the_exact_scale(void **state)
 	bench_input(&b, 0, NULL, STK_UINT8, "HWC", 3, (const int64_t[]){480, 640, 3});
 	assert_int_equal(bench_infer(&b, false), STK_OK);
 	const struct stk_resize *r = (const void *)b.state;
-	/* 640 * 256 / 480 is 341.33: the region shrinks about its centre by 341 / 341.33 */
+	/* 640 * 256 / 480 is 341.33: the region shrinks about its center by 341 / 341.33 */
 	assert_float_equal(r->roi_x1 - r->roi_x0, 341 * 480. / 256, 1e-4);
 	assert_float_equal(r->roi_x1 + r->roi_x0, 640, 1e-4);
 	assert_float_equal(r->roi_y1, 480, 0);
@@ -418,7 +418,7 @@ static void test_broadcasting(void **state)
 	bench_close(&w);
 }
 
-/* ---- subscripts, against the rule written the long way ---- */
+/* ---- subscripts, compared with a longer version of the rule ---- */
 
 static int expand(int64_t lo, int64_t hi, int64_t step, int64_t n, int64_t *out)
 {
@@ -465,7 +465,7 @@ static void test_subscripts(void **state)
 	}
 }
 
-/* ---- draws ---- */
+/* ---- random draws ---- */
 
 static void test_normal_has_its_moments(void **state)
 {

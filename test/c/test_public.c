@@ -81,7 +81,7 @@ static void check_refused(enum stk_status s, const char *call, const char *says)
 		call;                                                                                                                      \
 	} while (0)
 
-/* ---- what to call them with ---- */
+/* ---- valid arguments ---- */
 
 static enum stk_status pull(void *user, const struct stk_feed_request *request, struct stk_feed *feed, struct stk_error *e)
 {
@@ -494,7 +494,7 @@ static void test_storages(void **state)
 	REFUSED(stk_cache_list("/tmp", NULL, NULL, &facts, &err), "size");
 }
 
-/* ---- what belongs to no pipeline ---- */
+/* ---- functions that need no pipeline ---- */
 
 static void test_indexes(void **state)
 {

@@ -17,7 +17,7 @@
 
 enum { IMAGES = 24, ROUNDS = 400, MAX_BATCH = 40, MAX_IMAGE = 24 * 20 * 4, MAX_OUT = 48 * 48 * 4 * 4, TABLE = 12, SLACK = 64 };
 
-/* ---- random recipes: a list of what operators do, from which both the recipe and a sample's own pass are made ---- */
+/* ---- random recipes: a list of actions, which gives both the recipe and each sample's pass ---- */
 
 enum what { WINDOW, CROP, MIRROR, AFFINE, CAST, CHANNELS, WHATS };
 

@@ -96,7 +96,7 @@ static void samples_lie_dense_on_a_gpu(void **state)
 		fill_batches(dev);
 }
 
-/* ---- what is held ---- */
+/* ---- held blocks ---- */
 
 enum { LARGE = 2 << 20, SMALL = 640 };
 

@@ -73,7 +73,7 @@ static void test_batches_outlive_source_and_pipeline(void **state)
 	source_assert_balanced(&s);
 }
 
-/* ---- memory that ends where a page ends ---- */
+/* ---- memory that ends at the end of a page ---- */
 
 /* Gives one image per sample, which ends at the end of readable memory. */
 struct edge {
@@ -147,7 +147,7 @@ static void test_nothing_is_read_behind_a_users_memory(void **state)
 	munmap(map, room + page);
 }
 
-/* ---- what goes wrong ---- */
+/* ---- errors ---- */
 
 static void check_fault(enum fault fault, bool per_sample, const char *says)
 {
@@ -257,7 +257,7 @@ static void test_a_pipeline_needs_its_source(void **state)
 	stk_context_unref(&ctx);
 }
 
-/* ---- beside a reader, which leads ---- */
+/* ---- with a reader, which leads ---- */
 
 enum { FILES = 10 };
 
