@@ -181,7 +181,7 @@ static void test_outlines_are_bounded(void **state)
 	free(mask);
 }
 
-/* Each object covers a whole image: the painter only processes as many objects as a thousand images are worth. */
+/* Each object covers a whole image: the work must stay below that of a thousand such objects, however many there are. */
 static void test_covers_are_bounded(void **state)
 {
 	(void)state;

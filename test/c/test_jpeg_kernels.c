@@ -271,7 +271,7 @@ static void test_entropy_decoding(void **state)
 	}
 }
 
-/* Both decoders must refuse invalid codes, and runs past a block's end. On random bits they must agree about everything. */
+/* All versions must refuse invalid codes, and runs past a block's end. On random bits they must agree about everything. */
 static void test_entropy_decoding_of_noise(void **state)
 {
 	(void)state;

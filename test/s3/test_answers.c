@@ -450,7 +450,7 @@ static void test_large_headers(void **state)
 	}
 }
 
-/* A proxy for plain HTTP gets whole URLs and the user's credentials, which no message shows. */
+/* A proxy for plain HTTP gets whole URLs and the proxy's user name and password, which no message shows. */
 static void test_plain_proxy(void **state)
 {
 	(void)state;
