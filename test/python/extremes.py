@@ -28,7 +28,7 @@ VALUES = [*WHOLE, 1e300, math.inf, -math.inf, math.nan, -0.0, True, "1", None]
 LIMIT_S = 20  # for one case; a hang ends the process with the stacks of its threads
 MEMORY = 64 << 20
 
-# What a case may raise. Anything else is a fault: an AssertionError of numpy's, a SystemError, a MemoryError of Python's.
+# A case may raise one of these. Any other exception is a fault: an AssertionError from NumPy, a SystemError, or Python's MemoryError.
 REFUSALS = (ValueError, TypeError, OverflowError, RuntimeError, LookupError, OSError, AttributeError)
 
 
@@ -81,7 +81,7 @@ def tree() -> str:
 
 
 def same(given: Any, kept: Any) -> bool:
-    """Whether a number that was taken is the one that was given, or what cannot be told from it."""
+    """Whether `kept`, the number that the library kept, equals `given` or is a stored form of it that the library cannot distinguish from it."""
     if isinstance(given, (bool, np.bool_)) or given is None:
         return True
     if isinstance(given, str):
@@ -127,7 +127,7 @@ def settings(cases: Cases) -> None:
     for key in ("cpu_size", "gpu_size"):
         for value in VALUES:
             cases.run(f"prefetch_queue_depth[{key}] {value!r}", lambda k=key, v=value: run("prefetch_queue_depth", {k: v}))
-    # A file that somebody else wrote: its numbers come from JSON.
+    # The numbers come from JSON, as in a file that another program wrote.
     pipe = Pipeline(batch_size=2, num_threads=1, device_id=None, seed=5)
     with pipe:
         pipe.set_outputs(fn.decoders.image(fn.readers.file(file_root=root)[0]))
@@ -167,7 +167,7 @@ def settings(cases: Cases) -> None:
 
 
 def numbers_of(data: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
-    """Where numbers, and what may be one, stand in JSON."""
+    """Yields the paths of all numbers in JSON data, and of values that may stand for a number."""
     if isinstance(data, dict):
         for key, value in data.items():
             yield from numbers_of(value, (*path, key))

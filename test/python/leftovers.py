@@ -20,7 +20,7 @@ import pytest
 
 # multiprocessing keeps these for the life of a process.
 LASTING = ("multiprocessing.resource_tracker", "multiprocessing.forkserver", "multiprocessing.resource_sharer")
-# So is the memory that its processes share, and torch's cache of what it has compiled.
+# The memory that these processes share lasts as well, and so does torch's cache of compiled code.
 LASTING_FILES = ("/dev/shm/pym-", "torchinductor_")
 PATIENCE_S = 20  # for what is ending
 
@@ -82,7 +82,7 @@ def _all() -> dict[str, str]:
 
 @pytest.fixture(scope="session", autouse=True)
 def _own_temporary_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    tmp_path_factory.getbasetemp()  # pytest's own folders stay where they are
+    tmp_path_factory.getbasetemp()  # created before TMPDIR changes, so pytest's own folders keep their place
     before, folder = os.environ.get("TMPDIR"), tempfile.mkdtemp(prefix="stoker-tests-")
     os.environ["TMPDIR"] = tempfile.tempdir = folder
     yield

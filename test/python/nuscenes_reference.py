@@ -36,8 +36,8 @@ def motion(row):
 
 
 def bounds_in_image(points, size):
-    """Of the convex hull of points inside the image. The extremes of that polygon are among the points in the image, the image's corners in the hull, and where
-    lines between two points cross the image's border."""
+    """The bounds of the part of a convex hull that lies inside the image. The extremes of that polygon are among the points in the image, the image's corners
+    in the hull, and the crossings of the image's border with lines between two points."""
     width, height = size
     found = [p for p in points if 0 <= p[0] <= width and 0 <= p[1] <= height]
     for a, b in combinations(points, 2):

@@ -2,7 +2,7 @@
 """A program that works until it is stopped, for test_stopping.py: stopping.py KIND WAY SECONDS FOLDER.
 
 It prints "ready" when its work begins. WAY says what ends it, SECONDS after that: "interrupt" and "kill" are up to who started it; "close": another thread
-closes what works; "drop": nobody refers to it any more; "exit": the main thread ends while others work; "stop": a worker process gets SIGSTOP, and
+closes what works; "drop": the last reference to it goes away; "exit": the main thread ends while others work; "stop": a worker process gets SIGSTOP, and
 then what works is closed.
 """
 

@@ -61,7 +61,7 @@ class Store:
 
 
 def make_certificates(folder: Path) -> ssl.SSLContext:
-    """A server's settings of TLS for 127.0.0.1, with a certificate of an authority that nobody knows: FOLDER/ca.pem."""
+    """A server's TLS settings for 127.0.0.1, with a certificate from an authority that no system trusts: FOLDER/ca.pem."""
     openssl = shutil.which("openssl")
     if not openssl:
         pytest.skip("there is no openssl to make certificates")
@@ -82,7 +82,8 @@ def make_certificates(folder: Path) -> ssl.SSLContext:
 
 @contextlib.contextmanager
 def tls_door(store: Store, folder: Path, size=lambda: 1 << 16):
-    """The store behind TLS, with a certificate of an authority that nobody knows; (URL, file of that authority). size: of the next record, at most."""
+    """The store over TLS, with a certificate from an authority that no system trusts. Gives (URL, file of that authority). size: the largest size of the next
+    record."""
     context = make_certificates(folder)
 
     class Door(socketserver.BaseRequestHandler):
@@ -122,7 +123,7 @@ def hashes(source, epochs: int = 1, **more) -> list[tuple[str, int, int]]:
 
 
 def stoker(*args, code: int = 0) -> str:
-    """What the command prints, on both streams."""
+    """Runs the command and returns its output, stdout and then stderr."""
     done = subprocess.run([str(BUILD / "cli" / "stoker"), *map(str, args)], capture_output=True, text=True, timeout=60)
     assert done.returncode == code, done.stderr
     return done.stdout + done.stderr

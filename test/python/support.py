@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What tests share: the seed, photographs made of it, programs run on their own, torchvision or a skip."""
+"""Helpers that tests share: the seed, photographs made from it, programs run as separate processes, and torchvision or a skip."""
 
 from __future__ import annotations
 

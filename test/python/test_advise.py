@@ -103,7 +103,7 @@ def test_first_batches_of_epochs_do_not_count(hand):
 
 
 def test_leaving_an_epoch_in_the_middle(hand):
-    """What is done between two epochs, validation say, is neither step nor wait."""
+    """Work between two epochs, such as validation, counts neither as a step nor as waiting."""
     watched = advise(Slow(hand, 0.01, 50), steps=6, rounds=2, warmup=1, quiet=True)
     while not watched.done:
         for _ in itertools.islice(watched, 4):
@@ -148,7 +148,7 @@ def test_report_before_its_time(hand):
 
 
 def test_a_loop_that_is_too_short_is_told(hand, capfd):
-    """When the wrapper goes, or at the end of the process; a loop that took no step, or wants no words, is told nothing."""
+    """The message comes when the wrapper is deleted, or at the end of the process. A quiet loop, or one that took no step, prints nothing."""
     for quiet in (False, True):
         watched = advise(Slow(hand, 0.01, 12), steps=8, rounds=2, warmup=2, quiet=quiet)
         list(watched)
@@ -200,7 +200,7 @@ def test_files_and_table(hand, tmp_path, capfd):
 
 
 def test_files_that_cannot_be_written(hand, tmp_path, capfd):
-    """A folder that is not there is an error before the trial; what fails behind it does not end the loop."""
+    """A missing folder is an error before the trial. A file that cannot be written later does not end the loop."""
     for name in ("png", "json"):
         with pytest.raises(NotFoundError, match=f"{name}=.*there is no folder .*nowhere"):
             advise([], **{name: tmp_path / "nowhere" / "a"})
@@ -241,7 +241,7 @@ def test_marks_on_a_stream():
 
     fake = clock.CudaClock(type("torch", (), {"cuda": Cuda}))
     marks = [Event(t) for t in (5, 5.5, 6, 6, 7, 10, 11)]
-    # The last step was asked for anew: between it and the one before lies something that does not count as a step.
+    # The last step was asked for at a later event than the end of the step before, because the time between them does not count as a step.
     steps = [Step(marks[0], marks[1], marks[2], 0, 0), Step(marks[2], marks[3], marks[4], 0, 0), Step(Event(9), marks[5], marks[6], 0, 0)]
     fake.resolve(steps)
     assert [(s.asked, s.got, s.end) for s in steps] == [(0, 0.5, 1), (1, 1, 2), (4, 5, 6)] and Cuda.synchronized == 1
@@ -349,7 +349,7 @@ def test_usage_of_this_process(tree):
 
 @pytest.mark.parametrize("workers", [0, 2])
 def test_real_loops(tree, workers):
-    """With real clocks: the parts fit together. Figures are for people."""
+    """The parts work together with real clocks. The figures themselves are not checked."""
     loader = Loader(tree, 2, shuffle=True, transforms=[T.Resize((16, 16))])
     watched = advise(loader, steps=3, rounds=2, warmup=1, quiet=True)
     while not watched.done:

@@ -187,7 +187,7 @@ def test_constants():
 
 
 def test_selection_per_sample(tree):
-    """What takes the place of if, until conditionals come."""
+    """Arithmetic with a drawn flag selects a value for each sample without an if statement."""
 
     @pipeline_def(batch_size=8, num_threads=2, device_id=None, seed=1)
     def define():

@@ -149,7 +149,7 @@ def test_positions_that_fixed_point_cannot_tell_are_refused():
 
 
 def drawn(transform, image, count, **kwargs):
-    """What the Loader makes of one image, `count` times over; and whether it calls Python for it."""
+    """Returns `count` results that the Loader makes from one image, and whether it calls Python for them."""
     loader = Loader((np.broadcast_to(image, (count, *image.shape)),), count, transforms=transform, dtype=torch.uint8, seed=SEED, **kwargs)
     (batch,) = loader
     return batch.image.permute(0, 2, 3, 1).numpy(), "python_function" in loader.pipeline.explain()
@@ -251,7 +251,7 @@ def test_ours_and_the_first_versions_draw_the_same():
 
 
 def test_translations_follow_the_extent():
-    """Of images whose size is not known beforehand: shares of each one's width and height, cut to whole pixels."""
+    """The sizes of these images are not known beforehand, so translations are shares of each one's width and height, cut to whole pixels."""
     rng = np.random.default_rng(SEED)
     distinct = [encoded(photograph(rng, 18 + 3 * k, 61 - 4 * k)) for k in range(8)]
     files = distinct * 60
@@ -282,7 +282,7 @@ def test_translations_follow_the_extent():
 
 
 def test_augmix_mixes_what_torchvision_mixes():
-    """With a large alpha all shares are equal: of one chain of one operation, half and half. Then the shares of a Dirichlet distribution."""
+    """If alpha is large, all shares are equal: one chain of one operation is mixed half and half. Then the shares of a Dirichlet distribution are checked."""
     image = photograph(np.random.default_rng(SEED), 21, 26)
     made, calls = drawn(v2.AugMix(severity=2, mixture_width=1, chain_depth=1, alpha=1e6, interpolation=MODES[0]), image, 150)
     assert not calls
@@ -436,7 +436,7 @@ def near_shares(made, wanted):
 
 
 def test_timms_lists_are_taken():
-    """What is not here runs in Python; what cannot run behind the normalisation is refused."""
+    """Transforms that the library lacks run in Python. Transforms that cannot run after the normalisation are refused."""
     image = photograph(np.random.default_rng(SEED), 40, 40)
     crop = timms(
         "RandomResizedCropAndInterpolation",
@@ -466,7 +466,7 @@ def test_timms_lists_are_taken():
 
 
 def test_timms_own():
-    """With timm installed."""
+    """Transforms that timm itself makes, if timm is installed."""
     data = pytest.importorskip("timm.data")
     image = photograph(np.random.default_rng(SEED), 80, 90)
     for given in (

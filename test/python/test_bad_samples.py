@@ -159,7 +159,7 @@ def test_iterators_leave_out_a_batch_of_bad_samples(listed, policy, end, bad):
 @pytest.mark.parametrize("end", [{"reader_name": "R"}, {"size": 7}])
 @pytest.mark.parametrize("bad", [(6,), (0,), (2, 6), (1, 2, 3)])
 def test_bad_samples_do_not_move_the_end_of_an_iterators_epoch(listed, end, bad):
-    """Batches of three go on into the next epoch of seven."""
+    """Batches of three continue into the next epoch of seven."""
     pipe = _reading(listed(7, bad), 3)
     iterator = DALIGenericIterator(pipe, ["data", "label"], last_batch_policy=LastBatchPolicy.PARTIAL, auto_reset=True, **end)
     for _ in range(4):
@@ -203,7 +203,7 @@ def _damaged(folder):
 @pytest.mark.parametrize("first", [False, True])
 @pytest.mark.parametrize("fault", FAULTS)
 def test_what_a_dataset_cannot_give_is_skipped_as_a_listed_file_is(listed, tmp_path, fault, first, workers):
-    """Also where it is the first sample, which says what all are like."""
+    """The first sample may be the bad one too, although it determines what all samples are like."""
     if fault == "a part less" and first:
         pytest.skip("the first sample says how many parts all have")
     make, said = FAULTS[fault]
@@ -232,7 +232,7 @@ def _matches(pattern, text):
 
 
 def test_bad_samples_of_a_dataset_are_counted_as_files_are(listed):
-    """By default one in a hundred samples of the epoch, whoever reads them."""
+    """The default limit is one in a hundred samples of the epoch, for Datasets as for readers of files."""
     pairs = listed(6)
     for bad in ((2,), (2, 4)):
         source = Data(6, lambda i, bad=bad: (None if i in bad else pairs[i][0], i))

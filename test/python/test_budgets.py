@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a whole process may take while it reads from a store that answers late: descriptors, threads, memory and requests, as the documents promise them."""
+"""Limits on a whole process while it reads from a store that answers late: its descriptors, threads, memory and requests, as the documents promise them."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ class Slow:
 
 
 def child(text: str, *arguments, timeout: float = 100, env: dict[str, str] | None = None):
-    """Runs a program in a process of its own; what it prints last is JSON."""
+    """Runs a program in a process of its own. Its last line of output is JSON, which this function returns."""
     command = [sys.executable, "-c", textwrap.dedent(text), *map(str, arguments)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=timeout, env=env, stdin=subprocess.DEVNULL)
     assert done.returncode == 0, done.stderr[-2000:]
@@ -426,7 +426,7 @@ def test_a_pipeline_that_begins_waits_for_no_later_samples_of_another():
 
 
 def tar_with_a_large_sample(members):
-    """A sample of thousands of small members, and one of few behind it."""
+    """A sample of thousands of small members, followed by a sample of one."""
     out = io.BytesIO()
     with tarfile.open(fileobj=out, mode="w", format=tarfile.USTAR_FORMAT) as tar:
         for name in [*(f"a.{i:05}" for i in range(members)), "b.00001"]:

@@ -128,7 +128,7 @@ def test_what_is_damaged_is_fetched_again(store, tree, tmp_path):
 
 
 def test_it_is_filled_to_its_limit(store, tree, tmp_path):
-    """What is there stays while one data set is read again and again; what two runs have not used goes when there is need."""
+    """Entries stay while one data set is read again and again. Entries that two runs have not used are removed if their room is needed."""
     folder, want = tmp_path / "cache", hashes(tree)
     limit = sum(p.stat().st_size + 200 for p in tree.glob("*/*.jpg")) // 2
     kept = []
@@ -148,7 +148,7 @@ def test_it_is_filled_to_its_limit(store, tree, tmp_path):
 
 
 def state_back(folder):
-    """Lets half an hour pass: runs are told apart by seconds, and so are the times of entries."""
+    """Makes all times half an hour older, because runs and the times of entries are compared in seconds."""
     for p in entries(folder):
         s = p.stat()
         os.utime(p, (s.st_mtime - 1800, s.st_mtime - 1800))
@@ -216,7 +216,7 @@ def test_two_processes_fetch_an_object_once(store, tree, tmp_path, child):
 
 
 def test_a_killed_process_costs_nothing(store, tree, tmp_path, child):
-    """Its claims are free, what it had not finished is removed, and the bytes in use are right."""
+    """Its claims become free, its unfinished files are removed, and the count of bytes in use is right."""
     folder = tmp_path / "cache"
     store.set("latency_ms=20&jitter_ms=200")
     victim = child(folder)
@@ -269,7 +269,7 @@ def test_what_cannot_be_a_cache(store, tree, tmp_path):
 
 
 def test_in_memory(store, tree, child):
-    """It outlives the process, is one for all of the user's, and nobody else's; its folder is named by one word everywhere."""
+    """It outlives the process, and all processes of one user share it and no other user does. One word names its folder everywhere."""
     folder = Path(f"/dev/shm/stoker-{os.geteuid()}")
     try:
         _, first = read("memory")
@@ -287,7 +287,7 @@ def test_in_memory(store, tree, child):
 
 
 def test_a_folder_of_anothers_is_no_memory(store, tmp_path):
-    """Whoever comes first may make any folder in /dev/shm: what is not the user's own is not believed."""
+    """Any user may create any folder in /dev/shm first, so a folder that another user owns is not trusted."""
     script = """
         import os, sys
         import stoker

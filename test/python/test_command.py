@@ -145,7 +145,7 @@ def test_what_is_not_there(command, tmp_path):
 
 
 def test_one_of_each(folder, tmp_path):
-    """Words are singular where there is one, and small sizes are bytes."""
+    """Words are singular for a count of one, and small sizes are in bytes."""
     (tmp_path / "set" / "a").mkdir(parents=True)
     (tmp_path / "set" / "a" / "1.jpg").write_bytes((folder / "class0" / "00.jpg").read_bytes())
     assert "1 file in 1 class: 1 good" in stoker("inspect", tmp_path / "set").stdout
@@ -368,7 +368,7 @@ def test_inspect_file(folder, bad_folder):
 
 
 def test_view_shows_the_pictures(folder, tmp_path):
-    """Each is what the window that is told makes of its file; below it stands a caption."""
+    """Each picture is its file cut to the reported window, with a caption below."""
     out = tmp_path / "sheet.png"
     facts = json.loads(stoker("view", folder, "-o", out, "--batch", "6", "--columns", "3", "--size", "64", "--json").stdout)
     assert (facts["rows"], facts["columns"], len(facts["samples"])) == (2, 3, 6)
@@ -540,7 +540,7 @@ def advice(facts):
 
 
 def test_doctor_tells_of_gpus(tmp_path):
-    """What it says of the driver is what the driver says: none here, or the one of the tests."""
+    """The command reports about the driver exactly what the driver reports: no driver here, or the one of the tests."""
     (tmp_path / "libcuda.so.1").write_text("no library")
     broken = json.loads(subprocess.run([COMMAND, "doctor", "--json"], env={"LD_LIBRARY_PATH": str(tmp_path)}, capture_output=True).stdout)
     assert (broken["cuda_driver"], broken["gpus"]) == (0, [])

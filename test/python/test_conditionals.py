@@ -432,7 +432,7 @@ def test_functions_of_all_kinds() -> None:
 
 
 def test_early_returns_on_some_paths_alone() -> None:
-    """Where a branch returns on some of its paths, what follows is traced in each of the others."""
+    """If a branch returns on some of its paths, the code after it is traced on each of the other paths."""
 
     def define() -> Any:
         x = given(RAMP)
@@ -452,7 +452,7 @@ def test_early_returns_on_some_paths_alone() -> None:
 
 
 def test_readers_in_a_branch_go_along(tree: Any) -> None:
-    """They name the samples of an epoch, whoever takes the branch."""
+    """Readers in a branch name the samples of an epoch for all samples, whichever branch these take."""
 
     def define() -> Any:
         data, label = fn.readers.file(file_root=str(tree))

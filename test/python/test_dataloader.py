@@ -45,7 +45,7 @@ def test_as_dataloader_shows_the_data_set(tree):
 @pytest.mark.parametrize("raw", [False, True])
 @pytest.mark.parametrize("last", ["drop", "keep", "pad"])
 def test_as_dataloader_for_accelerate(tree, monkeypatch, last, raw):
-    """Accelerate asks its loaders for the end of the epoch and for what counts in the last step. A stand-in, that keeps what it is told."""
+    """Accelerate asks its loaders for the end of the epoch and for the number of samples that count in the last step. The stand-in records what it gets."""
     inside = []
 
     class GradientState:

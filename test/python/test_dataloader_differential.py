@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """stoker.DataLoader against torch's: Datasets, transforms, samplers, collate functions and arguments that are drawn at random, epoch by epoch.
 
-Both get the same seed, the same arguments and objects that are made alike. What they give has to agree in structure, types, dtypes, shapes, order and errors;
+Both get the same seed, the same arguments and objects made alike. Their batches have to agree in structure, types, dtypes, shapes, order and errors;
 values agree exactly, except for images that are resized, which are within 1 of 255 as documented, and for random transforms, which draw from other streams.
 """
 
@@ -56,7 +56,7 @@ def folders(tmp_path_factory):
 
 
 class Plain(data.Dataset):
-    """What a user's Dataset may give: a function of the index."""
+    """A Dataset as users write it, whose samples are a function of the index."""
 
     def __init__(self, give, length, several=False):
         self.give, self.length = give, length
@@ -256,7 +256,7 @@ def collates(draw):
 
 
 def epochs(kind, make, arguments, count):
-    """What so many epochs give, with the error that ended one, and the generator's state afterwards."""
+    """Returns the samples of `count` epochs, the error that ended one, and the generator's state afterwards."""
     torch.manual_seed(SEED)
     made = make()
     given = arguments(made)

@@ -128,7 +128,7 @@ def tokens(text):
 
 
 class Tokens(Files):
-    """With a function that the Dataset was given, and an error of its own for indices that it has not."""
+    """A Dataset that was given a function, and that raises an error of its own for indices out of range."""
 
     def __init__(self, root, tokenize=tokens):
         super().__init__(root)

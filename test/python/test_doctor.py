@@ -63,7 +63,7 @@ class Bucket(BaseHTTPRequestHandler):
 
 @pytest.fixture
 def doctor(monkeypatch):
-    """Asks of a bucket as it says: the advice about problems, what is told of the store, and other advice."""
+    """Runs the doctor on a made bucket. Returns the advice about problems, the facts about the store, and other advice."""
     servers = []
 
     def ask(uri="s3://b/train", refuses=lambda asked: None, late=0.0, path=""):
@@ -127,7 +127,7 @@ def test_it_makes_no_cache(tmp_path):
 
 
 def test_a_long_message_keeps_the_way_out(doctor):
-    """As AWS tells who may not do what to which resource."""
+    """AWS writes long messages like this one: which role may not do which action on which resource."""
     why = "User: arn:aws:sts::123456789012:assumed-role/" + "a-role-" * 30 + " is not authorized"
     (problem,), _, _ = doctor(refuses=lambda asked: denied("AccessDenied", f"<Message>{why}</Message>"))
     assert why in problem and problem.endswith("need no listing")

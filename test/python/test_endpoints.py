@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Endpoints that are none: silent ones, those of another scheme, and what is said of them."""
+"""Endpoints that are not object stores: silent ones, those of another scheme, and the messages about them."""
 
 import contextlib
 import socket
@@ -105,7 +105,7 @@ IN_WORDS = b"HTTP/1.1 400 Bad Request\r\nContent-Length: 48\r\nConnection: close
 
 
 def answering(data):
-    """What is sent after the request has come."""
+    """Sends `data` after the request has come."""
 
     def answer(connection):
         connection.settimeout(5)

@@ -94,7 +94,7 @@ def test_they_are_no_numbers(define: Callable[[], Any], says: str) -> None:
     ],
 )
 def test_they_are_no_numbers_where_the_graph_knows_no_type(use: Callable[[Any], Any], says: str) -> None:
-    """Of two branches one draws from what only the data tells the type of: a filter's number was computed with, by code for types of numbers."""
+    """One of two branches draws from a source whose type only the data shows. Code for numeric types once computed with a filter's number here."""
 
     def define(flag: bool) -> Any:
         if fn.external_source(lambda: [np.bool_(flag)] * 8, dtype=types.BOOL, ndim=0):

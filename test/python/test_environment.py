@@ -40,7 +40,7 @@ def _read_in_sources() -> dict[str, set[str]]:
 
 
 def _library() -> tuple[dict[str, tuple[str, list[str]]], list[str]]:
-    """What src/base/environment.c checks: the largest number or the words of each name; and the beginnings of names of tools."""
+    """Reads the checks from src/base/environment.c: the largest number or the allowed words of each name, and the prefixes of tools' names."""
     text = (ROOT / "src" / "base" / "environment.c").read_text()
     table, rest = text[text.index("known[] =") :].split("enum { KNOWN", 1)
     known = {

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The examples, at tiny size: they run, resume where they were, and count validation images once on any number of ranks."""
+"""The examples, at tiny size: they run, resume where they stopped, and count each validation image once on any number of ranks."""
 
 import os
 import re

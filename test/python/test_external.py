@@ -325,7 +325,7 @@ def test_a_source_may_fill_one_array_again_and_again(form):
 
 @pytest.mark.parametrize("no_copy", [False, True])
 def test_only_what_may_change_is_copied(no_copy):
-    """With no_copy=True the pipeline holds the array itself, else nothing of it; bytes are never copied."""
+    """The pipeline holds the array itself if no_copy=True, otherwise a copy. Bytes are never copied."""
 
     class Array(np.ndarray):
         pass
@@ -463,7 +463,7 @@ def _batch_of(info):
 
 
 def _drawing(source, batch_size=3, checkpoint=None, **kwargs):
-    """What the source gives, and a draw: a resumed run must have both."""
+    """A pipeline of the source's values and a draw: a resumed run must have both."""
 
     @pipeline_def(batch_size=batch_size, num_threads=2, device_id=None, seed=None if checkpoint else 12, checkpoint=checkpoint)
     def define():
@@ -497,7 +497,7 @@ def test_callables_of_a_place_resume_exactly(kind):
         assert len(state) < 1024
         rest = _drawing(source, checkpoint=state, **settings)
         assert rest.seed == 12
-        # The end behind an epoch's last batch is still to be told of.
+        # The run still has to report the end after an epoch's last batch.
         assert _epochs(rest, 3 - (taken - 1) // 4) == whole[taken:], f"after {taken} batches"
 
 
@@ -547,7 +547,7 @@ def test_arguments_of_other_kinds_are_named(wrong):
 
 @pytest.mark.parametrize("per_sample", [True, False])
 def test_a_rank_without_samples_asks_its_source_for_nothing(tmp_path, per_sample):
-    """Of five samples in steps of two ranks, the last one leaves the second rank none."""
+    """Five samples in steps of two ranks leave the second rank without a sample in the last step."""
     asked = []
 
     def sample(info):

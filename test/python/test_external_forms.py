@@ -17,7 +17,7 @@ pytestmark = pytest.mark.filterwarnings("error")
 
 @pytest.mark.essential
 def test_a_short_batch_does_not_end_the_epoch():
-    """As in DALI: only StopIteration does, and what was fed behind a short batch comes."""
+    """Only StopIteration ends the epoch, as in DALI, and batches after a short one are delivered."""
     sizes = [3, 1, 3, 2, 3]
     given = [[np.int32([k, i]) for i in range(n)] for k, n in enumerate(sizes)]
     want = [[a.tolist() for a in batch] for batch in given]
@@ -54,7 +54,7 @@ class _Calls:
 @pytest.mark.parametrize("cycle", [None, "no", "quiet", True, "raise"])
 @pytest.mark.parametrize("form", ["list", "generator function", "partial", "object", "generator", "callable"])
 def test_one_sample_at_a_time(form, cycle):
-    """7 samples in batches of 3: what is left over when an epoch ends is dropped, as in DALI; cycling batches go across."""
+    """7 samples in batches of 3: samples left over at the end of an epoch are dropped, as in DALI. Cycling batches continue across the end."""
     running = _numbers(7)
     source = {
         "list": list(_numbers(7)),
@@ -128,7 +128,7 @@ def test_forms_of_samples_and_layouts(rng):
 
 @pytest.mark.parametrize("copy", [False, True])
 def test_a_batch_as_one_array_is_the_batch_as_a_list(rng, copy):
-    """Whatever the array's type and memory: what lies behind each other is taken as one buffer, the rest sample by sample."""
+    """The array may have any type and memory. Samples that lie one after another are taken as one buffer, others one by one."""
     torch = pytest.importorskip("torch")
     whole = rng.integers(0, 100, (3, 4, 6, 5))
     fixed = whole.astype(np.uint8)
@@ -178,7 +178,7 @@ def test_a_source_without_a_state_is_told_of_where_checkpoints_are_wanted():
 def _slow_ends(samples):
     def source():
         yield from samples
-        time.sleep(0.2)  # the end is told later than the last batch was taken
+        time.sleep(0.2)  # the end comes later than the last batch was taken
 
     return source
 
@@ -211,12 +211,12 @@ def test_a_state_behind_the_last_batch_begins_the_next_epoch(kind):
     assert pipe.checkpoint() == state
     resumed = open_pipeline(state)
     assert [values(resumed.run()) for _ in batches] == taken
-    with pytest.raises(StopIteration):  # and the pipeline itself goes on as ever
+    with pytest.raises(StopIteration):  # and the pipeline itself continues as before
         pipe.run()
 
 
 def _with_memory(kind):
-    """Sources that do not begin anew with an epoch."""
+    """Sources that do not start again with each epoch."""
     batches = [[np.array([k], np.int32)] * 3 for k in range(4)]
     given = iter(batches)
     return {

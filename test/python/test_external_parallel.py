@@ -36,7 +36,7 @@ def until_end(pipe):
 
 
 def numbered(info):
-    """Of a module, so that it pickles."""
+    """Lives at module level, so that it pickles."""
     if info.idx_in_epoch >= 10:
         raise StopIteration
     return np.int64([info.idx_in_epoch, info.idx_in_batch, info.iteration, info.epoch_idx]), np.int64(os.getpid())
@@ -188,7 +188,7 @@ def test_functions_that_no_process_can_import_go_by_value(method):
         return made()
 
     later = "assigned after the function was made"
-    source.__module__ = "__main__"  # as in a program: what it names of its module goes along
+    source.__module__ = "__main__"  # as in a program: the names that it uses from its module are sent along
     pipe = pipeline(lambda info: source(info), batch=False, settings={"py_start_method": method, "py_num_workers": 2})
     assert pipe.run()[0].as_array().tolist() == [[i * 3 + 24 + 1100, 9] for i in range(4)]
     pipe.close()

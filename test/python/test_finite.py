@@ -18,7 +18,7 @@ FLOATS = [(op, arg) for op in operators().values() for arg in op.args if arg.kin
 
 
 def add(op: Op, arg: Arg, value: float) -> str:
-    """What the library says of the operator with this one argument."""
+    """The library's message about the operator with this one argument."""
     graph = _core.Graph()
     inputs = [graph.add("external_source", (), ()) for _ in range(op.min_inputs)]
     given = (arg.name, ValueKind.FLOATS, [0.5, value]) if arg.kind == ArgKind.FLOATS else (arg.name, ValueKind.FLOAT, value)
@@ -39,7 +39,7 @@ def test_constants_are_finite_but_where_the_table_says_otherwise(op: Op, arg: Ar
 
 @pytest.mark.parametrize(("op", "arg"), FLOATS, ids=[f"{op.name}-{arg.name}" for op, arg in FLOATS])
 def test_nan_never_stands_for_an_argument_that_is_left_out(op: Op, arg: Arg) -> None:
-    """Numbers without default hold NaN where they are not given."""
+    """Numbers without a default hold NaN if they are not given."""
     assert not (arg.nan and arg.kind == ArgKind.FLOAT and arg.default_text is None)
 
 
@@ -62,7 +62,7 @@ def eye(value: float, rows: int = 2) -> np.ndarray:
     return matrix
 
 
-# What gave black, unchanged or NaN images without a word.
+# With NaN or infinity in these arguments, operators once gave black, unchanged or NaN images without an error.
 OPERATORS: dict[str, tuple[Callable[..., Any], str]] = {
     "brightness": (lambda x, v: fn.brightness(x, brightness=v), "brightness"),
     "brightness_contrast": (lambda x, v: fn.brightness_contrast(x, brightness_shift=v), "brightness_shift"),
@@ -210,7 +210,7 @@ def test_fills_of_outputs_of_another_type_than_the_input() -> None:
 
 
 def test_a_fill_that_is_nan_is_not_one_that_is_left_out() -> None:
-    """Where nothing is given, warps repeat the image's edge, and salt is the type's largest value."""
+    """If no fill is given, warps repeat the image's edge, and salt is the type's largest value."""
     for define in (
         lambda x: fn.warp_affine(x, matrix=[1, 0, 2, 0, 1, 0], fill_value=NAN),
         lambda x: fn.rotate(x, angle=30, fill_value=NAN),

@@ -122,7 +122,7 @@ def test_other_readers_name_them_too(name: str, tmp_path: Path) -> None:
         "json": lambda: fn.readers.coco(file_root=str(tmp_path), annotations_file=path)[0],
         "tar": lambda: fn.readers.webdataset(paths=[path], ext=["jpg"])[0],
     }
-    if name in ("zeros", "gzip"):  # zeros are an empty tar, and what is packed has words of its own there
+    if name in ("zeros", "gzip"):  # zeros are an empty tar, and compressed archives have a message of their own
         del readers["tar"]
     for reader in readers.values():
         with pytest.raises(StokerError) as error:

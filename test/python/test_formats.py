@@ -56,7 +56,7 @@ def _bmp(bits: int, rows: bytes, palette: bytes = b"", compression: int = 0, mas
 
 
 def _rows(pixels: np.ndarray) -> bytes:
-    """From the bottom up, each padded to four bytes."""
+    """The rows from the bottom up, each padded to a multiple of four bytes."""
     return b"".join(r.tobytes() + b"\0" * (-len(r.tobytes()) % 4) for r in pixels[::-1])
 
 

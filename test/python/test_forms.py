@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Forms in which scripts written for DALI use pipelines: declared outputs, sinks, constants, settings that mean nothing, names that are DALI's alone."""
+"""Ways in which scripts written for DALI use pipelines: declared outputs, sinks, constants, settings without effect, names that only DALI has."""
 
 from __future__ import annotations
 

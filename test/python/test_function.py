@@ -58,7 +58,7 @@ def test_arrays_in_and_out(by_batch):
 
 
 def test_where_functions_may_stand(tree):
-    """Behind decoders of a reader, on draws alone, without inputs, behind each other, in ops, and before there is a pipeline."""
+    """Functions after a reader's decoders, on draws only, without inputs, one after another, in ops, and made before there is a pipeline."""
     scale = ops.PythonFunction(lambda x: (x / 2).astype(np.float32))
     draw = fn.random.uniform(range=[1.0, 2.0])
 
@@ -114,7 +114,7 @@ def test_bad_samples_are_a_matter_of_policy():
         return x
 
     pipe = pipeline(lambda x: fn.python_function(x, function=function), on_error="skip", max_errors=1000)
-    for k in range(25):  # more are kept for nobody than there is room for
+    for k in range(25):  # exceptions that no caller collects are dropped once there is no room for more
         assert [t.flat[0] for t in samples(pipe.run()[0])] == [(10 * k + i) % 256 for i in (0, 1, 3)] or k >= 25
     assert "sample 2" in str(pipe.bad_samples()[0]) and "python_function" in str(pipe.bad_samples()[0])
 

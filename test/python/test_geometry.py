@@ -23,7 +23,8 @@ def run(define: Any, batch_size: int = 2, **settings: Any) -> list[list[np.ndarr
 @pytest.mark.parametrize("fuse", [True, False])
 @pytest.mark.parametrize("dtype", ["uint8", "int32"])
 def test_a_source_that_declares_nothing(dtype: str, fuse: bool) -> None:
-    """Where a graph learns only from its samples that passes do not take their type, a group of operators gives what it gives with float32."""
+    """Some graphs learn only from their samples that passes do not take the samples' type. A group of operators still gives the values that it gives for
+    float32."""
     rng = np.random.default_rng(SEED)
     images = [rng.integers(0, 200, (20 + i, 30, 3)).astype(dtype) for i in range(2)]
 
@@ -60,7 +61,7 @@ def test_matrices_are_refused_by_what_they_are() -> None:
 @pytest.mark.parametrize("name", ["paste_x", "paste_y"])
 @pytest.mark.parametrize("value", [-0.5, 1.5])
 def test_boxes_are_pasted_where_images_can_be(name: str, value: float) -> None:
-    """DALI takes 1.5 for 1, and -0.5 for what it is; paste of the image refuses both."""
+    """DALI takes 1.5 as 1 and keeps -0.5. Pasting the image refuses both, so pasting boxes does too."""
     boxes = [np.float32([[0.1, 0.2, 0.3, 0.4]])] * 2
     for position in (value, lambda: fn.external_source(source=lambda: [np.float32(value)] * 2)):
         with pytest.raises(StokerError, match=f'"{name}" is {value}; it must be from 0 to 1'):
@@ -205,7 +206,7 @@ def test_windows_that_cannot_be_had_are_an_error_that_says_so() -> None:
 @pytest.mark.parametrize("layout", ["HWC", "DHWC", "WHC"])
 @pytest.mark.parametrize("name", ["crop_h", "crop_w"])
 def test_a_window_of_what_is_resized_may_be_empty(layout: str, name: str) -> None:
-    """Of images, and of volumes and others that no pass resizes, which ended the process."""
+    """Empty windows of images, and of volumes and other arrays that no pass resizes. These once ended the process."""
     extents = {"D": 5, "H": 19, "W": 18, "C": 3}
     x = np.zeros([extents[d] + 4 * (d != "C") for d in layout], np.uint8)
 

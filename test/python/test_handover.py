@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What every batch of a training loop goes through on its way to the loop's own thread."""
+"""The steps that every batch of a training loop takes on its way to the loop's own thread."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Graphs and tensors that nobody planned for: they work or are refused by name, and never end the process or deliver what nobody wrote."""
+"""Unusual graphs and tensors: they work or are refused by name. They never end the process or deliver bytes that no operator wrote."""
 
 from __future__ import annotations
 
@@ -175,7 +175,7 @@ HUGE = [
 @pytest.mark.parametrize("rest", ["alone", "fused"])
 @pytest.mark.parametrize("case", range(len(HUGE)))
 def test_windows_beyond_32_bits(case: int, rest: str) -> None:
-    """What lies far outside is fill; what cannot be held is an error. Neither is a window of other numbers."""
+    """Pixels far outside the image are fill, and an output that memory cannot hold is an error. Neither may become a window of other numbers."""
 
     def define(x: Any) -> Any:
         x = HUGE[case](x)

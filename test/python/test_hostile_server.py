@@ -44,7 +44,8 @@ def certificate(tmp_path_factory):
 
 
 class Server:
-    """Calls answer(connection, request) for each request. The answer is True where the connection goes on, else how it ends: "fin", "rst", or, in TLS, "cut"."""
+    """Calls answer(connection, request) for each request. The answer is True if the connection stays open, otherwise how it ends: "fin", "rst", or, in TLS,
+    "cut"."""
 
     def __init__(self, answer, certificate=None):
         self.answer = answer
@@ -89,7 +90,7 @@ class Server:
 
     def _end(self, c, how):
         if how == "rst":
-            time.sleep(0.02)  # what was sent is read first: a reset takes away what was not
+            time.sleep(0.02)  # let the client read the sent bytes first, because a reset discards unread ones
             fd = socket.socket(fileno=os.dup(c.fileno()))
             fd.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
             if self._context:
@@ -330,7 +331,7 @@ def draw_endings(r, tls):
 
 
 class Hostile:
-    """Answers drawn from a grammar. listed: the size of the object was told, so that a server may also lie consistently."""
+    """Answers drawn from a grammar. listed: the client knows the object's size beforehand, so that a server may also lie consistently."""
 
     def __init__(self, seed, body, listed, tls):
         self.r = random.Random(seed)
@@ -547,7 +548,7 @@ def test_an_answer_without_an_end(monkeypatch):
         assert "memory_limit" in str(read(f"{server.url}/x.bin", **QUICK))
 
 
-# ---- objects that go on failing ----
+# ---- objects that fail again and again ----
 
 
 FAILING = {
@@ -606,7 +607,7 @@ def test_one_object_that_goes_on_failing(how, on_error):
 
 @pytest.mark.parametrize("on_error", ["skip", "replace"])
 def test_many_in_a_row_are_a_source_that_is_down(on_error):
-    """From sample 100 on nothing is read any more; and at the beginning nothing at all."""
+    """Every object fails from sample 100 on, or from the beginning. The run ends with an error soon after the first failure."""
     for first in (100, 0):
         with failing_server("500", lambda k, first=first: k >= first) as server:
             out, _, error = run_over(server.url, 400, on_error, 50)

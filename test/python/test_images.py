@@ -80,7 +80,7 @@ def test_damage_and_missing_files_are_named(files, tmp_path):
             stoker.imdecode(empty)
     with pytest.raises(TypeError):
         stoker.imdecode("a name")
-    np.testing.assert_array_equal(stoker.imdecode(data), stoker.imread(files[0]))  # the decoder goes on
+    np.testing.assert_array_equal(stoker.imdecode(data), stoker.imread(files[0]))  # the decoder still works after these errors
 
 
 def test_threads_decode_side_by_side(files):

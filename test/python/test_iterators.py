@@ -56,7 +56,7 @@ def test_policy_table(files, policy, padded, last, first, by):
     end = {"reader_name": "Reader"} if by == "reader" else {"size": 7, "last_batch_padded": padded}
     a, b, c = epochs(DALIGenericIterator(pipe, ["label"], last_batch_policy=policy, **end), 3)
     assert a[0] == [1, 2] and a[-1] == last and b[0] == first
-    # Without padding, samples go on around: nothing is lost but what DROP drops.
+    # Without padding, samples continue around: only the ones that DROP drops are lost.
     if not padded and policy is FILL:
         flat = [x for e in (a, b, c) for s in e for x in s]
         assert flat == [(i % 7) + 1 for i in range(len(flat))]
@@ -79,7 +79,7 @@ def test_length(files):
 
 @pytest.mark.parametrize("shuffle", [False, True])
 def test_an_epoch_of_which_all_would_be_dropped_is_an_error(files, shuffle):
-    """Of seven samples for five ranks no two are one's: an iterator that silently gives nothing would be training that does nothing."""
+    """No rank has two of seven samples for five ranks. An iterator that silently gives nothing would mean training that does nothing."""
 
     def made(**kwargs):
         pipe = seven(files, num_shards=5, random_shuffle=shuffle)
@@ -87,7 +87,7 @@ def test_an_epoch_of_which_all_would_be_dropped_is_an_error(files, shuffle):
 
     with pytest.raises(RuntimeError, match=r"samples: 1\) is smaller than a batch \(samples: 2\).*PARTIAL or FILL"):
         made(last_batch_policy=DROP)
-    assert len(list(made(last_batch_policy=DROP, prepare_first_batch=False))) == 0  # who looks for no batch is told nothing, as in DALI
+    assert len(list(made(last_batch_policy=DROP, prepare_first_batch=False))) == 0  # no first batch, so no error, as in DALI
     assert len(list(made(last_batch_policy=PARTIAL))) == 1
     with pytest.raises(ValueError, match="LastBatchPolicy, not 'DROP'"):
         made(last_batch_policy="DROP")
@@ -124,7 +124,7 @@ def taken_to_the_last_batch(iterator, how, count):
 
 
 def counted(samples, epochs_end=True, batch_size=2):
-    """A pipeline over an external_source whose epochs have so many samples, or go on without an end. An epoch's last batch may be short."""
+    """A pipeline over an external_source whose epochs have `samples` samples, or continue without an end. An epoch's last batch may be short."""
 
     def source(iteration):
         ids = range(iteration * batch_size, (iteration + 1) * batch_size)
@@ -169,7 +169,7 @@ def kinds_of_ends(files):
 @pytest.mark.parametrize("policy", [FILL, PARTIAL, DROP])
 @pytest.mark.parametrize("how", ["zip", "islice", "next", "break"])
 def test_an_epoch_ends_with_its_last_batch(files, how, policy, auto_reset):
-    """Whoever takes all batches, but does not ask for more, gets the same epochs as a loop that runs to the StopIteration."""
+    """A loop that takes all batches without asking for one more gets the same epochs as a loop that runs to the StopIteration."""
     for kind, make in kinds_of_ends(files).items():
         with warnings.catch_warnings():
             warnings.simplefilter("error")

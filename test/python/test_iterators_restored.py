@@ -42,9 +42,9 @@ def epoch(iterator):
 
 
 def check(make, anew=False):
-    """make: an iterator with auto_reset, of states or of None. anew: over sources that only begin anew.
+    """Restores a run after each batch, and after each end of an epoch.
 
-    Restores a run behind each batch, and behind each end of an epoch."""
+    make: makes an iterator with auto_reset, from states or from None. anew: its sources can only start at the beginning of an epoch."""
     whole, iterator, saved = [], make(None), []
     for e in range(EPOCHS):
         whole.append([])
@@ -61,10 +61,10 @@ def check(make, anew=False):
         expected = [whole[e][steps:], *whole[e + 1 :]]
         try:
             again = make(states)
-        except StateError as error:  # sources that give one batch after another begin with an epoch alone
+        except StateError as error:  # sources that give one batch after another can only begin with an epoch
             assert anew and "mid-epoch" in str(error)
             continue
-        # Behind the last batch of an epoch a state is of the next one's beginning; only where a batch is left to be dropped, the end is still to come.
+        # After the last batch of an epoch a state is at the next epoch's beginning. The end is still to come only if a batch is left to be dropped.
         found = []
         if steps % 2 and steps < len(whole[e]) == len(again):  # as who counts steps, and sees no StopIteration
             found.append([values(next(again)) for _ in expected[0]])
@@ -178,7 +178,7 @@ def test_what_does_not_say_where_an_epoch_ends_is_refused():
 
 
 def test_a_batch_that_reset_has_taken_is_no_part_of_a_state():
-    """reset() looks whether the epoch goes on, where short batches make it longer than len()."""
+    """If short batches make the epoch longer than len(), reset() takes a batch to find out whether the epoch has more."""
     pipe = sourced(lambda k: np.zeros([1 + k % 2, 1], np.int32), batch_size=2)
     iterator = DALIGenericIterator(pipe, ["x"], size=7, last_batch_policy=LastBatchPolicy.DROP)
     for _ in range(len(iterator)):

@@ -214,7 +214,7 @@ def test_threads_drop_what_others_took(files):
     seen = 0
     try:
         for i, batch in enumerate(loader):
-            assert float(batch.image.min()) >= 0.0  # nobody else writes to it
+            assert float(batch.image.min()) >= 0.0  # no other batch writes to its memory
             given.append((i, (batch.image, batch.label)))
             seen += 1
             del batch

@@ -213,7 +213,7 @@ def test_datasets_run_on_threads_and_only_for_what_is_needed(files):
     rest = [b.index.tolist() for b in running]
     second.close()
     assert not set(flat(seen)) & set(flat(rest))
-    asked = after.asked[: len(flat(rest))]  # what follows is of the next epoch
+    asked = after.asked[: len(flat(rest))]  # later indices belong to the next epoch
     assert not set(flat(seen)) & set(asked), "earlier samples were asked for"
     assert sorted(asked) == sorted(flat(rest))
     assert any("stoker-dataset" in t for t in after.threads)
@@ -392,7 +392,7 @@ def seven_samples(files, kind, last):
 @pytest.mark.parametrize("kind", ["list", "dataset", "own order", "dataset in own order"])
 @pytest.mark.parametrize("how", ["islice", "zip", "next", "break", "as_dataloader"])
 def test_an_epoch_ends_with_its_last_batch(files, how, kind, last):
-    """Whoever takes all batches, but does not ask for more, gets the same epochs as a loop that runs to its end."""
+    """A loop that takes all batches without asking for one more gets the same epochs as a loop that runs to its end."""
     whole = seven_samples(files, kind, last)
     want = [[batch.label.tolist() for batch in whole] for _ in range(4)]
     assert all(len(epoch) == len(whole) > 0 for epoch in want)

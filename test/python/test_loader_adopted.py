@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What data sets of all kinds give, against torchvision, NumPy and pandas: taken as it is, converted with a notice, or refused with a way out."""
+"""Samples from data sets of all kinds, compared with torchvision, NumPy and pandas: used unchanged, converted with a notice, or refused with advice."""
 
 import collections
 import dataclasses
@@ -299,7 +299,7 @@ def test_tables_that_cannot_be_meant(tmp_path, files, text, said):
 
 
 class Frame:
-    """What is used of a pandas.DataFrame, where pandas is not installed."""
+    """A stand-in for pandas.DataFrame, with the parts that the library uses, if pandas is not installed."""
 
     class Missing:
         def __bool__(self):

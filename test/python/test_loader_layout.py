@@ -81,7 +81,7 @@ class Dicts(Set):
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("kind", SOURCES)
 def test_layout_says_how_images_lie(draws, form, kind):
-    """Of any number of channels, any number of rows and any number of columns."""
+    """Any number of channels, rows and columns."""
     for _ in range(8):
         channels = int(draws.choice([1, 2, 3, 4, 5, 8, 31, 200]))
         x = planes(draws, 5, channels, *((1, 6) if draws.random() < 0.5 else (6, 40)))
@@ -155,7 +155,7 @@ def test_the_images_of_a_data_set_lie_alike(draws):
         with pytest.raises(TypeError, match=rf"looks like {seen}; those before were {found}.*permute") as caught:
             batches(Set([first, first, other, first]), 1)
         assert caught.value.__notes__[0] == "in dataset[2]"
-    # What is too small to show it goes by the others, if its channels are theirs.
+    # An image that is too small to show its layout takes the other images' layout, if it has their number of channels.
     narrow = torch.from_numpy(draws.integers(0, 256, (3, 9, 2), dtype=np.uint8))
     made = batches(Set([tall, narrow]), 1)
     assert torch.equal(made[1].image[0], narrow)
@@ -171,7 +171,7 @@ def test_the_images_of_a_data_set_lie_alike(draws):
 
 
 def test_memory_may_lie_in_any_order(draws):
-    """Views are read as what they are: of pixels as planes, of every other column, mirrored, of BGR as RGB."""
+    """Views are read with their strides: pixels as planes, every other column, mirrored, BGR as RGB."""
     x = planes(draws, 6, 3, 9, 30)
     rows = pixels_of(x)
     views = {
@@ -389,7 +389,7 @@ def test_types_are_refused_with_what_fits_them(dtype, said, of_x):
 
 
 def test_the_ways_out_of_floats(draws):
-    """What the messages name does what they say."""
+    """The remedies that the messages name have the effect that the messages promise."""
     x = draws.uniform(0, 1, (4, 9, 8, 3)).astype(np.float32)
     data = torch.utils.data.TensorDataset(torch.from_numpy(x), torch.as_tensor(range(4)))
     assert torch.equal(images(data, dtype=None), torch.from_numpy(x).permute(0, 3, 1, 2))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a user's transforms, data sets and arguments mean elsewhere is what they mean to stoker.Loader, or they are refused."""
+"""A user's transforms, data sets and arguments mean the same to stoker.Loader as to the libraries they come from, or they are refused."""
 
 import functools
 import itertools
@@ -111,7 +111,7 @@ def test_a_shard_of_a_pipeline_is_the_readers(files):
 
 
 def test_random_order_takes_each_order_as_often():
-    """Of transforms whose order makes a difference, and with the values of torchvision's functions in that order."""
+    """The transforms give different images in each order. The values are those of torchvision's functions in that order."""
     functional = import_torchvision().transforms.v2.functional
     image = np.random.default_rng(0).integers(0, 256, (8, 10, 3), np.uint8)
     plain = torch.from_numpy(image).permute(2, 0, 1)

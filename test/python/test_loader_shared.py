@@ -137,7 +137,7 @@ def test_a_buffer_that_files_are_read_into(files, reads):
 
 
 def test_what_is_copied():
-    """What somebody else may write to, and nothing else."""
+    """Arrays that other code may write to are copied, and no others."""
     kept, mapped = np.zeros((4, 8, 8, 3), np.uint8), np.frombuffer(bytes(192), np.uint8).reshape(8, 8, 3)
     base, locked = np.zeros((8, 8, 3), np.uint8), np.zeros((8, 8, 3), np.uint8)
     locked.flags.writeable = False

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a Loader reads besides folders: torchvision's data sets, arrays, tables, streams, Hugging Face's datasets; and where their Python runs."""
+"""Sources that a Loader reads besides folders: torchvision's data sets, arrays, tables, streams, Hugging Face's datasets; and the threads that run their
+Python."""
 
 import gzip
 import os
@@ -242,7 +243,7 @@ def test_tables_that_csv_cannot_read(tmp_path, files):
 
 
 class Stream(torch.utils.data.IterableDataset):
-    """Counts how often it is begun, and what it is asked for."""
+    """Counts how often it is iterated, and records which samples are asked for."""
 
     def __init__(self, files, sized=False):
         self.files, self.epochs, self.asked = files, [], 0
@@ -458,7 +459,7 @@ def test_hugging_face_turns_images_as_their_exif_data_says(tmp_path):
     assert plain.image.shape == (1, 3, 24, 32)
 
 
-# ---- random numbers of the user's code, and where it runs ----
+# ---- random numbers in users' code, and the threads it runs on ----
 
 
 class Noisy:
@@ -535,7 +536,7 @@ def test_processes():
 
 @pytest.mark.parametrize("workers", [0, 1])
 def test_no_python_is_waited_for_after_ctrl_c(script, workers):
-    """What is queued or under way at the end would take days."""
+    """The calls that are queued or running at the end would take days."""
     done = script(
         """
         import os, signal, sys, threading, time
@@ -569,7 +570,7 @@ def test_no_python_is_waited_for_after_ctrl_c(script, workers):
 
 
 def test_calls_that_come_while_threads_are_closed_are_answered():
-    """Whoever waits for one is waited for when the pipeline ends."""
+    """A call after close() is cancelled. Otherwise its caller would wait forever, and the end of the pipeline would wait for the caller."""
     from concurrent.futures import CancelledError
 
     from stoker.loader._fetch import Threads
@@ -585,7 +586,7 @@ def test_calls_that_come_while_threads_are_closed_are_answered():
 
 
 def test_type_checkers_know_arguments_and_batches(tmp_path):
-    """With a stub for torch, which takes mypy long to read."""
+    """Uses a stub for torch, because mypy takes long to read torch itself."""
     pytest.importorskip("mypy")
     (tmp_path / "torch.pyi").write_text("class Tensor: ...\nclass dtype: ...\nclass memory_format: ...\n")
     (tmp_path / "use.py").write_text(

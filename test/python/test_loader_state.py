@@ -190,7 +190,7 @@ def test_wrong_states(tree):
 
 
 def test_a_closed_loader_stays_where_it_is(tree, files):
-    """Its state is that of before; a new iteration goes on from there."""
+    """Its state stays as it was before, and a new iteration continues from there."""
 
     class Paths:
         def __len__(self):
@@ -228,7 +228,7 @@ def test_a_loader_may_be_closed_in_a_child(tree):
 
 
 class Drawn(torch.utils.data.IterableDataset):
-    """Two draws for each sample, before it and, as a generator goes on, behind the one before."""
+    """Draws twice for each sample: before it, and after it, when the generator resumes."""
 
     def __iter__(self):
         for k in range(7):
@@ -242,7 +242,7 @@ def drawn(loader):
 
 @pytest.mark.parametrize("taken", [1, 2, 4])
 def test_a_resumed_stream_repeats_its_random_numbers(taken):
-    """What is passed over draws of its own, and not in place of the first sample that is given."""
+    """Skipped samples draw their own numbers and do not take those of the first sample that is delivered."""
     loaders = [Loader(Drawn(), 2, seed=3) for _ in range(3)]
     whole = [drawn(loaders[0]) for _ in range(2)]
     list(itertools.islice(itertools.chain(loaders[1], loaders[1]), taken))  # 4: the next epoch begins with the fifth
@@ -265,7 +265,7 @@ def in_order_of(tree, source, sampler, **kwargs):
 
 
 def after(loader, batches):
-    """The state after so many batches, of however many epochs."""
+    """The loader's state after `batches` batches, across epochs."""
     list(itertools.islice(itertools.chain.from_iterable(itertools.repeat(loader)), batches))
     return json.loads(json.dumps(loader.state_dict()))
 
@@ -290,7 +290,8 @@ def test_an_order_that_does_not_come_again_is_refused(tree, source, kind, epoch)
 
 @pytest.mark.parametrize("source", ["folder", "arrays"])
 def test_an_order_that_comes_again(tree, source):
-    """As of samplers that are told the epoch, and of the first order of a seeded one; also for the Loader itself, and once more from where it was resumed."""
+    """Samplers that get the epoch, and the first order of a seeded sampler, give the same order again. This is checked for the Loader itself too, and after it
+    has been resumed once more."""
     for batches, sampler in (
         (2, lambda: DATA.RandomSampler(range(21), generator=torch.Generator().manual_seed(5))),
         (8, lambda: DATA.DistributedSampler(range(21), 1, 0, seed=3)),

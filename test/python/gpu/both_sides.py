@@ -90,7 +90,7 @@ class Output:
 
 
 def difference(a: Output, b: Output) -> str:
-    """What differs between two outputs, in words; "" where they are equal."""
+    """Describes the difference between two outputs; "" if they are equal."""
     for what in ("dtype", "layout", "shapes", "sources", "places"):
         if getattr(a, what) != getattr(b, what):
             return f"{what}: {getattr(a, what)} on the cores, {getattr(b, what)} on the GPU"

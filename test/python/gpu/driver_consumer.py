@@ -68,7 +68,7 @@ def bytes_of(tensor: Any) -> bytes:
 
 
 def announce(images: Any, stream: ctypes.c_void_p, how: str) -> Any:
-    """Tells that the stream reads the batch; what is returned has to live as long as the tensor."""
+    """Announces that the stream reads the batch. The returned object has to live as long as the tensor."""
     if how == "dlpack":
         return images.__dlpack__(stream=stream.value, max_version=(1, 0))
     if how == "capsules":

@@ -89,7 +89,7 @@ def test_every_operation(layout: str, dtype: types.DALIDataType) -> None:
 
 
 def test_what_must_lie_in_memory() -> None:
-    """An image that somebody else reads too, that is shown mirrored or in part, of rows that are no whole quads, or mixed: it is stored as ever."""
+    """An image is stored as before if it has another reader, is mirrored or cropped, has rows that are not whole quads, or is mixed."""
     rng = np.random.default_rng(SEED + 1)
 
     def normalize(image: Any, **how: Any) -> Any:

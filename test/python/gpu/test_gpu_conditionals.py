@@ -21,7 +21,7 @@ def on(device_id: int | None, define: Any, batches: int, **kwargs: Any) -> tuple
 
 
 def test_a_predicate_that_the_gpu_reads_too() -> None:
-    """Where a merged value goes is read from the predicate on the cores, also while it is sent to the GPU as an input."""
+    """The cores read the predicate to place merged values, even while it is sent to the GPU as an input."""
     flags = [np.array(i % 3 == 0) for i in range(5)]
 
     def define() -> Any:

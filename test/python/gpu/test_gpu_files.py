@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Files of every kind in batches on the GPU: what it does not take goes to the cores, and what is damaged costs its own sample alone."""
+"""Files of every kind in batches on the GPU: the cores decode files that the GPU does not take, and a damaged file costs only its own sample."""
 
 from __future__ import annotations
 
@@ -158,7 +158,7 @@ def test_damaged_files_cost_their_own_sample(zoo: Path, kind: str, policy: str, 
         pipe = make(zoo, device, define=lambda root: graphs(root, kind), **settings)
         for _ in range(20):
             pipe.run()
-        # Of the first epoch, which has gone by: work ahead may have met more.
+        # Compares only the first epoch, which is complete: work ahead may have met more bad samples in a later one.
         told.append(sorted((e.sample, str(e)) for e in pipe.bad_samples() if e.epoch == 0))
     assert told[0] and told[0] == told[1]
 
@@ -224,7 +224,7 @@ def test_sizes_that_lie(tmp_path: Path) -> None:
 
 
 def test_little_memory_on_the_gpu(healthy: Path) -> None:
-    """What does not fit into gpu_memory_limit is decoded on the cores: the same bytes."""
+    """Files that do not fit into gpu_memory_limit are decoded on the cores, to the same bytes."""
     reference = list(batches(lambda: graphs(healthy, "crops"), None, 6, batch_size=10))
     for limit in (1, 1 << 20, 4 << 20, 64 << 20):
         for a, b in zip(reference, batches(lambda: graphs(healthy, "crops"), 0, 6, batch_size=10, gpu_memory_limit=limit), strict=True):
@@ -233,7 +233,7 @@ def test_little_memory_on_the_gpu(healthy: Path) -> None:
 
 
 def verdicts(root: Path, kind: str, device: int | None, limit: int) -> tuple[list[Any], list[Any]]:
-    """The batches of one epoch, and what was said of the files that are not in them."""
+    """The batches of one epoch, and the errors about the files that are missing from them."""
     pipe = make(root, device, define=lambda root: graphs(root, kind), batch_size=10, on_error="skip", max_errors=1e9, memory_limit=limit)
     outputs = [[Output.of(o) for o in pipe.run()] for _ in range(6)]
     told = sorted((e.sample, e.code, str(e)) for e in pipe.bad_samples() if e.epoch == 0)
@@ -276,7 +276,7 @@ def test_a_small_file_with_many_coefficients(tmp_path: Path) -> None:
 
 
 def test_the_gpu_decodes(healthy: Path) -> None:
-    """Baseline files are decoded there: this is no test of the cores alone."""
+    """The GPU decodes baseline files, so these tests do not compare the cores with themselves."""
     pipe = make(healthy, define=lambda root: graphs(root, "crops"), batch_size=10)
     for _ in range(6):
         pipe.run()
@@ -338,7 +338,7 @@ def test_images_and_masks_by_two_readers(tmp_path):
 
 @pytest.mark.parametrize("policy", ["skip", "replace"])
 def test_components_of_archives(zoo: Path, tmp_path: Path, policy: str) -> None:
-    """What the GPU refuses runs again on the cores, with all parts of its sample, those that were not meant for the GPU too."""
+    """The cores decode files that the GPU refuses, with all parts of the same sample, also those that were not meant for the GPU."""
     with tarfile.open(tmp_path / "zoo.tar", "w") as t:
         for i, path in enumerate(sorted(zoo.rglob("*.jpg"))):
             for name, data in ((f"{i:03d}.jpg", path.read_bytes()), (f"{i:03d}.cls", b"%03d" % i), (f"{i:03d}.txt", path.name.encode())):

@@ -227,7 +227,7 @@ def test_warps_that_repeat_the_sides(number: int) -> None:
 @pytest.mark.parametrize("kind", ["water", "warp_perspective", "warp_affine"])
 @pytest.mark.parametrize("interp", [types.INTERP_NN, types.INTERP_LINEAR])
 def test_a_fill_of_negative_zero(kind: str, interp: Any) -> None:
-    """Mixed of itself it loses its sign, so that what lies beside the image is not simply the fill."""
+    """A negative zero that is interpolated with itself loses its sign, so pixels outside the image are not simply the fill."""
     rng = np.random.default_rng([SEED, 15])
     batch = [rng.random((40, w, 1 + 2 * (w % 2)), np.float32) for w in (33, 130)]
 

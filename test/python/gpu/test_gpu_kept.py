@@ -89,11 +89,11 @@ def test_over_the_limit(tree: Path) -> None:
 @pytest.mark.parametrize("size", [8, 512])
 @pytest.mark.parametrize("held", [0, 1])
 def test_nothing_is_allocated_for_a_batch(tree: Path, size: int, held: int) -> None:
-    """Labels are kept as a window slides; what DLPack needs for each tensor is all that is left.
+    """Labels are kept as a window slides. Only DLPack's own allocation for each tensor remains.
 
-    Where the consumer's streams lag, the engine works further ahead and the ring makes spare slots, at times after hundreds of batches: so one stretch
-    of several has to be quiet. What is allocated for each batch would show in all of them. Of slots there are never more than two above those that were
-    out at once.
+    If the consumer's streams lag, the engine works further ahead and the ring makes spare slots, at times after hundreds of batches. So only one
+    stretch of several has to be free of allocations; an allocation for each batch would show in all of them. The ring never has more than two slots
+    above the number that were out at once.
     """
     stretches, batches, spare = 10, 200, 2
     pipe = labelled(tree, size, prefetch_queue_depth=1)

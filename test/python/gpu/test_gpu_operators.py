@@ -31,12 +31,12 @@ TABLES = (
     "cases_resize",
 )
 
-# Operators that have no version on a GPU, here as in DALI: where their answer is needed, only headers or the host's numbers are read.
+# Operators that have no version on a GPU, here as in DALI: they read only headers or numbers in host memory.
 ON_THE_CORES = {"peek_image_shape", "bbox_rotate", "box_encoder", "random_bbox_crop", "roi_random_crop"}
-# Inputs behind the first that say how, not what: they are read by the cores.
+# Operators whose inputs after the first are parameters, which the cores read.
 SAY_HOW = {"experimental.warp_perspective", "reshape", "reinterpret", "warp_affine", "slice", "crop", "resize", "slicing"}
 
-# What these give is known on the cores, or made of numbers that lie there.
+# The outputs of these operators are known on the cores, or made from numbers in host memory.
 GIVES_HOST = {"shapes", "get_property", "full"}
 
 
@@ -221,7 +221,7 @@ def test_what_dali_has_on_gpus_alone(op: str) -> None:
 
 
 def test_what_is_made_on_the_cores_and_placed_on_the_gpu(tmp_path):
-    """It gets there by a copy that nobody wrote, after which the other operators are still the ones that were meant."""
+    """A copy that the library adds takes it to the GPU. The graph's other operators must still be found by their own ordinals after that."""
     array = np.asfortranarray(np.arange(24, dtype="f4").reshape(2, 3, 4))
     np.save(tmp_path / "a.npy", array)
 

@@ -50,8 +50,8 @@ def test_no_such_gpu(number: int) -> None:
 
 
 def test_a_forked_child(tree: Path) -> None:
-    """A child of a process that has used the GPU: the parent's batches and pipelines die there quietly, a pipeline on the GPU is an error that says why,
-    one on the cores works; the parent goes on."""
+    """A child of a process that has used the GPU: the parent's batches and pipelines are freed there without a message, a pipeline on the
+    GPU is an error that says why, and one on the cores works. The parent continues."""
     out = ends_well(
         """
 pipe = images()
@@ -172,7 +172,7 @@ def test_two_devices(two_gpus, tree: Path) -> None:
 
 
 def fill(torch: Any, leave: int) -> list[Any]:
-    """Takes the memory of GPU 0 but for `leave` bytes. Pipelines of other tests that nobody holds any longer would give theirs back meanwhile."""
+    """Takes the memory of GPU 0 except for `leave` bytes. Collects garbage first, because unused pipelines of other tests would return theirs meanwhile."""
     gc.collect()
     torch.cuda.empty_cache()
     held = []
@@ -204,7 +204,7 @@ def resident() -> int:
 
 
 def gpu_free() -> int:
-    """Bytes of GPU 0 that are free, or 0 where nobody can be asked."""
+    """Free bytes on GPU 0, or 0 if torch is not there to ask."""
     try:
         import torch
 
@@ -222,10 +222,10 @@ def test_ten_thousand_batches_do_not_grow(tree: Path) -> None:
         image = fn.decoders.image_random_crop(data, device="mixed", random_area=[0.02, 0.05])
         return fn.crop_mirror_normalize(fn.resize(image, size=[8, 8]), mirror=fn.random.coin_flip()), label.gpu()
 
-    gpu_free()  # imports torch, where there is one
+    gpu_free()  # imports torch, if it is installed
     alone = "PYTEST_XDIST_WORKER" not in os.environ  # else others take memory of the GPU meanwhile
     warm, count, stretches = (300, 700, 5) if emulated() else (2000, 8000, 5)  # the emulated driver is slow
-    # What a batch has under way is given back when it has been calm, and taken again: with others on the GPU that goes on, without growth.
+    # A batch gives memory back after a calm period and takes it again. Next to other users of the GPU this repeats, without growth.
     most = {"allocations": count // (20 if alone else 5), "resident": 256 * count, "on the GPU": 4 << 20}
     pipe = make(tree, define=define, batch_size=2)
 

@@ -65,7 +65,7 @@ def test_slow_writers_do_not_spoil_later_batches(torch_cuda, tree: Path, side: b
             torch.cuda._sleep(CYCLES)
             tensor.fill_(-7.0)
         if side:
-            reading.wait_stream(stream)  # as torch asks of whoever uses a tensor on two streams
+            reading.wait_stream(stream)  # torch requires this if a tensor is used on two streams
         del tensor
         assert torch.equal(want[step], got), f"a late write of an earlier batch reached batch {step}"
 
@@ -96,7 +96,7 @@ def test_stream_given_to_run(torch_cuda, tree: Path) -> None:
     stream, got = torch.cuda.Stream(), []
     for _ in range(20):
         images, _ = pipe.run(stream)
-        capsule = images.__dlpack__(stream=-1)  # the consumer takes care of order: run() was told
+        capsule = images.__dlpack__(stream=-1)  # the consumer takes care of order, because run() got the stream
         tensor = torch.utils.dlpack.from_dlpack(capsule)
         with torch.cuda.stream(stream):
             torch.cuda._sleep(CYCLES)
@@ -136,7 +136,7 @@ def test_held_batches_keep_their_pixels(torch_cuda, tree: Path) -> None:
 
 
 def test_cuda_graph_of_a_model(torch_cuda, tree: Path) -> None:
-    """A model is captured and replayed while a loader runs beside it."""
+    """A model is captured and replayed while a loader runs at the same time."""
     torch = torch_cuda
     torch.manual_seed(0)
     model = torch.nn.Sequential(torch.nn.Conv2d(3, 8, 3), torch.nn.ReLU(), torch.nn.Flatten(), torch.nn.LazyLinear(10)).cuda().eval()
@@ -159,7 +159,7 @@ def test_cuda_graph_of_a_model(torch_cuda, tree: Path) -> None:
 
 @pytest.mark.parametrize("mode", ["global", "thread_local", "relaxed"])
 def test_cuda_graph_while_loaders_begin_and_end(torch_cuda, tree: Path, mode: str) -> None:
-    """What a capture forbids to other threads, allocations above all, is just what a loader does when it begins, grows and ends."""
+    """A capture forbids calls, mainly allocations, to other threads. A loader makes just these calls when it begins, grows and ends."""
     torch = torch_cuda
     model = torch.nn.Linear(64, 64).cuda().eval()
     data = torch.ones(4, 64, device="cuda")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Classes of operators, operators outside of a scope, users' functions and operators by themselves, where there is a GPU."""
+"""Classes of operators, operators outside of a scope, users' functions and separate operators, on a machine with a GPU."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_places_of_what_has_no_pipeline_yet() -> None:
 
 
 def test_functions_on_the_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What the function is given, and where; in the place of CuPy stands an array that only claims to lie on the GPU."""
+    """The function gets the right values on the right device. An array that only claims to lie on the GPU stands in for CuPy."""
     places: list[int] = []
 
     class Device(contextlib.AbstractContextManager[None]):

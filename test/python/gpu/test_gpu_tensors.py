@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a batch on the GPU is in Python, and how values get there. torch is not needed."""
+"""Batches on the GPU as Python sees them, and the ways in which values get there. torch is not needed."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_values_come_back_inside_a_graph(tree: Path) -> None:
 
 
 def test_a_view_of_the_one_host_value_among_those_on_the_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
-    """cat passes on what alone is not empty; where that lies on the cores, it has to be sent."""
+    """cat passes its only non-empty input through. If that input lies on the cores, it has to be sent."""
     monkeypatch.setenv("STOKER_POISON", "17")  # also checks that the GPU reaches all that its work names
     samples = [np.arange(n, dtype=np.uint8) for n in (300, 5, 0)]
     rest = [np.arange(n, dtype=np.uint8) for n in (0, 3, 4)]
@@ -84,7 +84,7 @@ def test_a_view_of_the_one_host_value_among_those_on_the_gpu(monkeypatch: pytest
 
 
 def test_a_value_as_image_and_as_argument() -> None:
-    """What goes to the GPU as an input stays where the cores read it as an argument."""
+    """A value that goes to the GPU as an input stays in host memory too if the cores read it as an argument."""
     samples = [np.full((1, 1, 1), v, np.uint8) for v in (2, 3, 5)]
 
     def define() -> Any:
@@ -95,7 +95,7 @@ def test_a_value_as_image_and_as_argument() -> None:
 
 
 def test_bad_files_and_values_that_come_back(tree: Path, tmp_path: Path) -> None:
-    """A file that nobody decodes is left out; one that only the cores decode is there."""
+    """A file that cannot be decoded is left out. A file that only the cores can decode is there."""
     files = sorted(tree.glob("*/*.jpg"))[:8]
     cut = tmp_path / "cut.jpg"
     cut.write_bytes(files[3].read_bytes()[:300])
@@ -111,7 +111,7 @@ def test_bad_files_and_values_that_come_back(tree: Path, tmp_path: Path) -> None
 
 
 def test_host_memory_does_not_pretend(tree: Path) -> None:
-    """What lies on the GPU is not read as if it were in host memory."""
+    """Memory on the GPU is not read as if it were in host memory."""
     images, _ = make(tree).run()
     for thing in (images, images[0], images.as_tensor()):
         with pytest.raises(TypeError, match="as_cpu"):
