@@ -11,7 +11,7 @@ from support import SEED, run_script, write_tree
 
 pytest_plugins = ["hangs", "leftovers"]
 
-# Tests by layer, as the suites in C are (test/meson.build): `pytest -m op` for who changes src/op. Names of files, or of folders.
+# Tests by layer, as the suites in C are (test/meson.build): `pytest -m op` serves someone who changes src/op. Names of files, or of folders.
 LAYERS = {
     "op": (
         "test_coco test_numpy_reader test_nuscenes test_nuscenes_provider test_tfrecord test_webdataset "
@@ -58,7 +58,7 @@ def pytest_report_header() -> str:
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
-    """Names a failure at once: a run that is cut off has told what it found."""
+    """Names a failure at once, so that a run that is cut off has reported its failures."""
     if report.failed:
         why = [line for line in report.longreprtext.splitlines() if line.startswith("E ")]
         print(f"\nFAILED {report.nodeid} ({report.when})", *why[:3], sep="\n", flush=True)

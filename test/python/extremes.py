@@ -341,7 +341,7 @@ class Runner:
 
 
 class Sampled:
-    """A value that each sample brings."""
+    """A value that comes with each sample."""
 
     def __init__(self, value: np.ndarray) -> None:
         self.value = value

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What StreamPETR's converter writes of NuScenes' tables, in NumPy over Python's json: written for the tests, in doubles, as slowly as it likes."""
+"""The records that StreamPETR's converter writes from NuScenes' tables, in NumPy over Python's json: written for the tests, in doubles, without regard to
+speed."""
 
 from __future__ import annotations
 
@@ -23,7 +24,7 @@ def label_of(category):
 
 
 def motion(row):
-    """4x4, from the frame of a row with translation and rotation to the one around it."""
+    """A 4x4 matrix from the frame of a row with translation and rotation to the frame around it."""
     w, x, y, z = np.array(row["rotation"]) / np.linalg.norm(row["rotation"])
     m = np.eye(4)
     m[:3, :3] = [

@@ -262,7 +262,7 @@ WAYS = ("interrupt", "close", "drop", "exit", "kill")
 
 
 def descendants(pid: int) -> set[int]:
-    """Processes that pid has started, and those that they have."""
+    """The processes that pid has started, and their descendants."""
     parents = {}
     for entry in Path("/proc").glob("[0-9]*"):
         try:

@@ -28,7 +28,7 @@ KEYS = {"AWS_ACCESS_KEY_ID": "AKIATESTTESTTEST", "AWS_SECRET_ACCESS_KEY": "sEcRe
 
 
 class Store:
-    """Serves ROOT/BUCKET/KEY on loopback until it is closed. key "": to anyone."""
+    """Serves ROOT/BUCKET/KEY on loopback until it is closed. An empty key admits every client."""
 
     def __init__(self, root: Path, settings: str = "", key: str = KEYS["AWS_ACCESS_KEY_ID"]) -> None:
         if not PROGRAM.exists():

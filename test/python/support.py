@@ -20,7 +20,7 @@ SEED = int(os.environ.get("STOKER_TEST_SEED", "20240917"))
 
 
 def photograph(rng: np.random.Generator, height: int, width: int) -> np.ndarray:
-    """Something with edges and gradients, unlike noise and unlike one colour."""
+    """An image with edges and gradients, unlike noise and unlike one colour."""
     y, x = np.mgrid[0:height, 0:width].astype(np.float32)
     image = np.zeros((height, width, 3), np.float32)
     for channel in range(3):
@@ -68,7 +68,7 @@ def run_script(text: str, *args: str, timeout: float = 60, **env: str) -> subpro
 
 @contextlib.contextmanager
 def child_process(command: list[str], **more: Any) -> Iterator[subprocess.Popen[str]]:
-    """A program beside the test, which does not outlive it, also where the test fails."""
+    """Runs a program during the test, and ends it with the test, even if the test fails."""
     with subprocess.Popen(command, text=True, **more) as process:
         try:
             yield process

@@ -57,7 +57,7 @@ def pillow(image, name, magnitude, mode=MODES[0], fill=None):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_each_operation_is_pillows(name, images):
-    """To the bit, but that bilinear and bicubic values may differ by 1, in a few places."""
+    """Values equal Pillow's to the bit, except that bilinear and bicubic values may differ by 1, in a few places."""
     enhances, moves = name in ("Brightness", "Color", "Contrast", "Sharpness"), NAMES.index(name) in range(1, 6)
     gray = [np.ascontiguousarray(image[..., 0]) for image in images]
     for magnitude in MAGNITUDES.get(name, (0,)):
@@ -118,7 +118,8 @@ def test_all_rows_are_looked_at_before_the_first_sample():
 
 
 def test_constants_are_made_once_and_still_come_out():
-    """A constant that is an output has a place in each batch; what only operators read is there before any sample, in each worker and each branch."""
+    """A constant that is an output has a place in each batch. A constant that only operators read is there before any sample, in each worker and each
+    branch."""
     pipe = Pipeline(8, 3, device_id=None, seed=SEED, enable_conditionals=True)
     with pipe:
         table, out = fn.constant(fdata=[1.5, 2.5, 4.5]), fn.constant(idata=[7, 8])
@@ -134,7 +135,7 @@ def test_constants_are_made_once_and_still_come_out():
 
 
 def test_positions_that_fixed_point_cannot_tell_are_refused():
-    """They went round, so that pixels came from anywhere."""
+    """Such positions once wrapped around, so that pixels came from anywhere."""
 
     def sheared(by, interpolation):
         pipe = Pipeline(1, 1, device_id=None)
@@ -156,7 +157,7 @@ def drawn(transform, image, count, **kwargs):
 
 
 def outcomes(transform, image):
-    """All that torchvision's transform may make of an image, with its probability: its own tables and functions, asked for each draw."""
+    """All images that torchvision's transform may make from an image, with their probabilities, from its own tables and functions for each draw."""
     space = getattr(type(transform), "_AUGMENTATION_SPACE", None)
     height, width = image.shape[:2]
     found: dict[bytes, float] = {}
@@ -364,7 +365,7 @@ def test_what_cannot_be_is_said():
 
 
 class AugmentOp:
-    """As timm's: what stoker reads of it."""
+    """Like timm's class, with the attributes that stoker reads."""
 
     def __init__(self, name, prob, magnitude, std=0, resample=0):
         self.name, self.prob, self.magnitude, self.magnitude_std, self.magnitude_max = name, prob, magnitude, std, None

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""on_error: batches of which all samples are bad, samples that a Dataset cannot give, and what messages say of them."""
+"""on_error: batches whose samples are all bad, samples that a Dataset cannot give, and the messages about them."""
 
 import itertools
 
@@ -109,7 +109,7 @@ def test_an_epoch_without_a_good_sample_is_an_error(listed):
 
 @pytest.mark.parametrize("form", ["files", "dataset", "iterator"])
 def test_one_of_several_ranks_leaves_out_no_batch(listed, form):
-    """The other ranks would wait for it for ever. Both have as many steps until then."""
+    """The other ranks would wait forever for the missing batch. Both ranks have as many steps until then."""
     pairs = listed(12, (6, 7))
 
     def steps(rank):
@@ -167,7 +167,7 @@ def test_bad_samples_do_not_move_the_end_of_an_iterators_epoch(listed, end, bad)
 
 
 def test_run_gives_each_step(listed):
-    """Those who call run() count steps themselves."""
+    """Programs that call run() count steps themselves."""
     pipe = _reading(listed(6, (2, 3)))
     assert [len(pipe.run()[1]) for _ in range(3)] == [2, 0, 2]
 
@@ -273,7 +273,7 @@ def test_ranks_over_a_dataset_keep_to_their_positions(listed):
 @pytest.mark.parametrize("taken", [1, 3, 4])
 @pytest.mark.parametrize("form", ["files", "dataset", "stream", "weights", "pipeline", "mixed"])
 def test_a_resumed_run_goes_on_with_the_seed_of_its_state(listed, form, taken):
-    """Its order and its draws, here and in the epochs that follow, whatever seed the new Loader was given."""
+    """A resumed run keeps the order and draws of its seed, here and in later epochs, whatever seed the new Loader was given."""
     pairs = listed(9)
     draws = {"transforms": [T.Resize((8, 8)), T.ColorJitter(0.9, 0.9)], "last_batch": "keep"}
 

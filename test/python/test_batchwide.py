@@ -80,7 +80,7 @@ def test_pad(trial: int) -> None:
 
 @pytest.mark.parametrize("name,other", [("shape", "align"), ("align", "shape")])
 def test_pad_counts_what_does_not_differ(name: str, other: str) -> None:
-    """Also where another argument is a sample's own, the pipeline is not built with a count that does not fit."""
+    """A pipeline with a count that does not fit is not built, even if another argument differs by sample."""
     with Pipeline(batch_size=2, num_threads=1, device_id=None):
         x = fn.constant(idata=list(range(24)), shape=[2, 3, 4])
         given = fn.random.uniform(range=[1, 4], shape=[3], dtype=types.INT32)
@@ -178,7 +178,7 @@ def test_samples_of_an_output_are_alike() -> None:
 
 
 def test_a_sample_that_is_skipped_beside_a_gather_counts_always() -> None:
-    """The batch's largest is taken over what was there when the level began, whatever fails meanwhile."""
+    """The batch's largest value is taken over the samples that were there when the level began, even if one fails meanwhile."""
     xs = [np.zeros((n, 2), np.uint8) for n in (5, 40, 7, 6, 3, 8, 2, 9)]
     for _ in range(10):
         pads, parts = run(lambda x: (fn.pad(x), fn.slice(x, start=[0], end=[5], axes=[0], out_of_bounds_policy="pad")), xs)

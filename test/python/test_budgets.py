@@ -149,7 +149,7 @@ def test_half_of_the_descriptors_stay_free(tmp_path, limit, tls):
 
 @pytest.mark.parametrize("left", [3, 12, 40])
 def test_a_process_that_has_few_descriptors_left_reads_more_slowly(left):
-    """The rest of the process holds the others: nothing fails, and no try is used up."""
+    """The rest of the process holds all other descriptors. Nothing fails, and no try is used up."""
     with Slow(0.02) as server:
         found = child(READS, server.url, 300, 300 - 12 - left, 6, "")
     assert found["retries"] == 0
@@ -259,7 +259,7 @@ def test_programs_of_the_users_inherit_nothing(tmp_path):
 
 
 def test_an_object_that_stalls_costs_few_requests():
-    """Second requests are one in twenty of all so far, and a few at the beginning; one object has no more than six of them, whatever the rest would allow."""
+    """At most one in twenty requests so far is a second one, plus a few at the beginning. One object has no more than six, whatever the rest would allow."""
     count = 1500
     with Slow(0.02, lambda path, first, last: None if path == "/900.jpg" else b"x" * SIZE) as server:
         text = """
@@ -313,7 +313,7 @@ def write_config(folder, text):
 
 @pytest.mark.parametrize("command", ["sleep 1000", "trap '' INT TERM; sleep 1000 & wait; sleep 1000"], ids=["hangs", "ignores"])
 def test_an_interrupt_ends_a_credential_process(tmp_path, command):
-    """Also one that ignores the signal; nothing of it stays."""
+    """This holds even for a process that ignores the signal. It leaves no process running."""
     environment = write_config(
         tmp_path, f"[default]\ncredential_process = echo $$ >> {tmp_path}/ids; ({command}) & echo $! >> {tmp_path}/ids; wait\n"
     )
@@ -369,7 +369,7 @@ print(json.dumps({"peak": peak() - before, "error": error}))
 @pytest.mark.parametrize("told", [True, False], ids=["length", "no length"])
 @pytest.mark.parametrize("batch", [4, 32])
 def test_read_bytes_bounds_objects_of_any_size(batch, told):
-    """Small ones come first, so that large ones are expected to be small. A batch may take more than read_bytes: it gets through all the same."""
+    """Small objects come first, so that large ones are expected to be small. A batch may take more than read_bytes and still gets through."""
     bytes_of = bytes(8 << 20)
     draws = random.Random(SEED)
     sizes = [64 << 10] * 64 + [int((64 << 10) * 128 ** draws.random()) for _ in range(192)]
@@ -437,7 +437,7 @@ def tar_with_a_large_sample(members):
 
 
 def test_a_sample_of_many_members_takes_few_answers(tmp_path):
-    """Each answer of a store takes a while, and the first look at a tar waits for one after the other: pieces grow from 16 KiB to 1 MiB."""
+    """Each answer of a store takes a while, and the first look at a tar waits for one answer after another. So pieces grow from 16 KiB to 1 MiB."""
     data = tar_with_a_large_sample(8000)
     text = """
         import json, sys
@@ -455,7 +455,7 @@ def test_a_sample_of_many_members_takes_few_answers(tmp_path):
 
 
 def test_files_take_a_request_each():
-    """Also while the next epoch is read ahead: no object is asked for twice in an epoch."""
+    """No object is asked for twice in an epoch, even while the next epoch is read ahead."""
     text = """
         import json, sys
         import stoker

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A byte order mark at the beginning of a text is read past, as Python's utf-8-sig does. test_nuscenes.py has the one for tables of NuScenes."""
+"""Readers skip a byte order mark at the beginning of a text, as Python's utf-8-sig does. test_nuscenes.py has the test for tables of NuScenes."""
 
 from __future__ import annotations
 

@@ -83,7 +83,7 @@ def test_the_second_run_asks_for_nothing(store, tree, tmp_path):
 
 @pytest.mark.parametrize("indexed", [False, True])
 def test_what_has_changed_is_fetched_again(store, tree, tmp_path, indexed):
-    """By the ETag that a listing or an index tells: sizes are the same."""
+    """Changes show by the ETag in a listing or an index, because the sizes are the same."""
     source = tmp_path / "train.stoker" if indexed else TRAIN
 
     def look():
@@ -333,7 +333,7 @@ def test_the_command(store, tree, tmp_path):
 
 @pytest.mark.parametrize("line", ["{uri}\n", "{uri} 3\n", "  {uri}\t\r\n\n"])
 def test_a_list_is_warmed(store, tree, tmp_path, line):
-    """The help named lists, and each was refused as a local file."""
+    """Lists that the help names once were refused as local files."""
     listed = tmp_path / "some.txt"
     uris = [f"{TRAIN}/{p.parent.name}/{p.name}" for p in sorted(tree.glob("*/*.jpg"))][:5]
     listed.write_text("".join(line.format(uri=uri) for uri in uris))

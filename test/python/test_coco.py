@@ -197,7 +197,7 @@ WITHOUT_RUNS = (
 
 @pytest.mark.parametrize("segments", [*WITHOUT_RUNS, {"counts": DISC}, {"size": [12], "counts": DISC}])
 def test_runs_that_are_not_there_are_errors(tmp_path, segments):
-    """An empty mask came of them. DALI refuses them too."""
+    """Missing runs once gave an empty mask. DALI refuses them too."""
     message = "lacks its size" if segments.get("counts") else "runs of pixels (lacks its counts, or they are empty|are a list or a string)"
     for library, wanted in ((stoker, rf"{message}.*, in the annotation with the id 1;"), (DALI, "counts|mask sizes")):
         if library is None:
@@ -263,7 +263,7 @@ def test_chosen_shuffled_and_resumed(data):
 
 
 def test_annotations_of_images_that_are_not_listed_are_left_out(data, tmp_path):
-    """People filter the list of images, and keep the annotations of all. Categories of these are not looked at, either."""
+    """People filter the list of images, and keep all annotations. The categories of the annotations that are left out are not looked at either."""
     root, whole = data
     for kept in (whole["images"][::2], whole["images"][3:5], whole["images"][-1:]):
         stray = [{**whole["annotations"][0], "image_id": number, "category_id": 12345} for number in (-5, 10**12)]

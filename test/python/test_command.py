@@ -125,7 +125,7 @@ COMMANDS = ("bench", "cache", "inspect", "index", "view", "explain", "ops", "pac
 
 @pytest.mark.parametrize("columns", [None, 60, 100, 1, 10**9])
 def test_help_fits_the_terminal(columns):
-    """It had lines of 226 columns. What cannot be broken, as the example, may be longer."""
+    """The help once had lines of 226 columns. Parts that cannot be broken, such as the example, may be longer."""
     environment = {} if columns is None else {"COLUMNS": str(columns)}
     width = min(max(columns or 80, 40), 120)
     for arguments in (["--help"], *([c, "--help"] for c in COMMANDS)):
@@ -208,7 +208,7 @@ def test_inspect_counts(folder, tmp_path):
 
 
 def test_inspect_says_what_loader_refuses(folder, tmp_path):
-    """A class without images and links that lead back, all of them; the rest is inspected."""
+    """Names all of these: a class without images, and links that lead back. The rest is inspected."""
     image = (folder / "class0" / "00.jpg").read_bytes()
     for name in ("a", "b", "c[*]", "d", "e", "f"):
         (tmp_path / "set" / name).mkdir(parents=True)
@@ -240,7 +240,7 @@ def test_inspect_says_what_loader_refuses(folder, tmp_path):
 
 
 def test_inspect_and_loader_take_the_same_endings(folder, tmp_path):
-    """By ImageFolder's list; a reader takes more."""
+    """Both use ImageFolder's list of endings. A reader takes more."""
     (tmp_path / "a").mkdir()
     for ending in ("jpg", "JPEG", "png", "ppm", "bmp", "pgm", "tif", "tiff", "webp", "pbm", "pnm", "gif", "txt", "jp2"):
         (tmp_path / "a" / f"1.{ending}").write_bytes((folder / "class0" / "00.jpg").read_bytes())
@@ -250,7 +250,7 @@ def test_inspect_and_loader_take_the_same_endings(folder, tmp_path):
 
 
 def test_names_that_are_no_utf8(folder, tmp_path):
-    """JSON has them all, as os.fsencode understands them."""
+    """JSON has all of these names, as os.fsencode understands them."""
     bad = [b"a\xff\xfe", b"\xe4\xf6", b"\xed\xa0\x80", b"\xf4\x90\x80\x80\xc3", b"\xc0\x80"]
     names = [*bad, b"\x01ff", b"\\u0001ff", "клас".encode(), b'"\n\\']
     root = os.fsencode(tmp_path)
@@ -295,7 +295,7 @@ def test_what_was_meant(folder):
     ],
 )
 def test_settings_of_unknown_values_are_refused(folder, name, value, valid):
-    """Each of them did nothing, or something else: 1e9 pixels were 1."""
+    """Each of these once did nothing, or something else: 1e9 pixels were 1."""
     text = stoker("explain", folder, code=1, **{name: value}).stderr
     assert f'the environment variable {name} is "{value}"; it ' in text and valid in text
     assert not stoker("explain", folder, **{name: ""}).stderr
@@ -318,7 +318,7 @@ def test_inspect_bad(bad_folder):
 
 
 def test_inspect_of_files_that_ask_for_much(folder, tmp_path):
-    """They are named by their header or their size: neither takes memory."""
+    """The header or the size of such a file is enough to name it, so neither takes memory."""
     (tmp_path / "a").mkdir()
     (tmp_path / "a" / "coefficients.jpg").write_bytes(hostile_jpeg(16384, 16384))
     with open(tmp_path / "a" / "sparse.jpg", "wb") as f:
@@ -349,7 +349,7 @@ def test_inspect_of_files_that_ask_for_much(folder, tmp_path):
 
 
 def test_inspect_of_a_long_header(folder, tmp_path):
-    """More than the first 64 KiB are read where the header is longer."""
+    """If the header is longer, more than the first 64 KiB are read."""
     data = (folder / "class0" / "00.jpg").read_bytes()
     segment = b"\xff\xe5" + (60_002).to_bytes(2) + b"x" * 60_000
     (tmp_path / "long.jpg").write_bytes(data[:2] + 7 * segment + data[2:])
@@ -390,7 +390,7 @@ def test_view_shows_the_pictures(folder, tmp_path):
 
 
 def test_view_crosses_out_what_fails(bad_folder, tmp_path):
-    """In its place, with the file's name; the others are drawn."""
+    """A cross and the file's name stand in place of the picture. The others are drawn."""
     out = tmp_path / "sheet.png"
     done = stoker("view", bad_folder, "-o", out, "-b", "6", "-c", "3", "-s", "64", "--json", code=1)
     facts = json.loads(done.stdout)

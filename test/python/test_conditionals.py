@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Conditionals beyond what DALI shows (test/python/parity/test_conditionals_parity.py): what runs, what errors say, and Python that stays Python."""
+"""Conditionals beyond DALI's examples (test/python/parity/test_conditionals_parity.py): working graphs, messages of errors, and Python that stays Python."""
 
 from __future__ import annotations
 

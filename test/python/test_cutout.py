@@ -11,7 +11,7 @@ EXTENTS = {"H": 23, "W": 31, "C": 3, "F": 2}
 
 
 def filled(image, layout, anchor, shape, value):
-    """NumPy's own: whole parts of both ends, integers cut and saturated."""
+    """NumPy's own result: whole parts of both ends, integers cut and saturated."""
     inside = np.ones((), bool)
     for axis, begin, end in zip("HW", anchor, anchor + shape, strict=True):
         at = np.arange(EXTENTS[axis])
@@ -25,7 +25,7 @@ def filled(image, layout, anchor, shape, value):
 @pytest.mark.parametrize("layout", ["HWC", "CHW", "HW", "FHWC"])
 @pytest.mark.parametrize("dtype", [np.uint8, np.int16, np.float32])
 def test_a_rectangle(layout, dtype):
-    """Alone, and as the end of longer passes; the same as erase."""
+    """The rectangle by itself, and at the end of longer passes, gives the same as erase."""
     rng = np.random.default_rng(SEED)
     images = [rng.integers(0, 120, [EXTENTS[d] for d in layout]).astype(dtype) for _ in range(24)]
     anchors = [rng.uniform(-6, 30, 2).astype(np.float32) for _ in images]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Loader.as_dataloader: what frameworks get that ask for a DataLoader."""
+"""Loader.as_dataloader: the object that frameworks get if they ask for a DataLoader."""
 
 import gc
 import itertools

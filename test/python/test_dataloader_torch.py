@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""stoker.DataLoader: what torch's own tests and torchdata's check of a DataLoader, of images that are compiled and of samples that are not."""
+"""stoker.DataLoader: the properties that torch's own tests and torchdata's check in a DataLoader, with images that are compiled and samples that are not."""
 
 import copy
 import gc
@@ -481,7 +481,7 @@ def test_iterators_end_with_their_threads(folder):
 
 
 def test_a_dataloader_in_a_forked_process(folder):
-    """Also where the parent has one that runs."""
+    """A DataLoader works in a forked process, even if the parent has one that runs."""
     loader = DataLoader(datasets.ImageFolder(folder, TRANSFORM), 4)
     iterator = iter(loader)
     next(iterator)
@@ -713,7 +713,7 @@ class Resumed(Counted):
 
 
 class OwnIterator(Resumed):
-    """It iterates itself, and its attributes are made by the first iteration."""
+    """Its iterator is itself, and the first iteration makes its attributes."""
 
     def __init__(self):
         pass

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""stoker.DataLoader over Datasets that users write: which of them have their images made in C, with the same batches as torch's, and which are left to torch."""
+"""stoker.DataLoader over Datasets that users write: some have their images made in C, with the same batches as torch's, and the others are left to torch."""
 
 import collections
 import os
@@ -32,7 +32,7 @@ def root(tmp_path_factory):
 
 
 class Files(data.Dataset):
-    """As PyTorch's tutorial writes it."""
+    """A Dataset as in PyTorch's tutorial."""
 
     def __init__(self, root, transform=TRANSFORM):
         self.root = str(root)
@@ -456,7 +456,7 @@ def test_images_that_are_returned_as_they_are(root):
 
 @pytest.mark.parametrize("change", ["transform", "folder", "global"])
 def test_a_loop_that_changes_its_dataset(root, change, monkeypatch):
-    """Without workers the next batch shows it, as with torch's DataLoader."""
+    """Without workers the next batch shows the change, as with torch's DataLoader."""
     other = v1.Compose([v1.Resize((9, 9)), v1.ToTensor()])
 
     def run(kind):

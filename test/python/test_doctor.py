@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What `stoker doctor --storage` says of stores that refuse, lie elsewhere or hold nothing: what is wrong, and the way out."""
+"""The report of `stoker doctor --storage` about stores that refuse, lie elsewhere or hold nothing: the problem, and the remedy."""
 
 from __future__ import annotations
 
@@ -151,7 +151,7 @@ def test_a_bucket_that_may_not_be_listed(doctor):
 
 @pytest.mark.parametrize("how", ["header", "body"])
 def test_another_region_is_learned(doctor, how):
-    """AWS says it in a header, MinIO in the error alone."""
+    """AWS names the region in a header, MinIO only in the error."""
 
     def refuses(asked):
         if "/eu-south-2/s3/" in asked.headers["Authorization"]:

@@ -27,7 +27,7 @@ def nothing_else(monkeypatch):
 
 @contextlib.contextmanager
 def server(answer):
-    """Takes all connections. answer: called with each; None: nothing is ever said. Gives its port."""
+    """Accepts all connections and gives its port. answer: called with each connection, or None to send nothing."""
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         listener.listen(128)
@@ -68,7 +68,7 @@ def read_one(uri, storage):
 @pytest.mark.parametrize("scheme", ["http", "https"])
 @pytest.mark.parametrize("given", [{}, {"retries": 2}], ids=str)
 def test_a_silent_endpoint(scheme, given):
-    """Its time-out is the user's, and so is the number of tries; without one it is tried once more. A batch that cannot be read is not passed over."""
+    """The user sets the time-out and the number of tries; by default it is tried once more. A batch that cannot be read is not skipped."""
     with server(None) as port:
         times = {"answer_timeout": 0.2, "connect_timeout": 0.2}
         storage = Storage(endpoint=f"{scheme}://127.0.0.1:{port}", **given, **times, **SECRETS)
@@ -137,7 +137,7 @@ def test_the_other_scheme_is_named(scheme, answer, told):
 
 
 def test_a_store_behind_tls(tmp_path):
-    """By the wrong scheme, and without its authority."""
+    """A store with TLS, asked by the wrong scheme and without its authority."""
     store = Store(tmp_path)
     try:
         with tls_door(store, tmp_path) as (url, _):
@@ -170,7 +170,7 @@ class PartlyDenied(BaseHTTPRequestHandler):
 @pytest.mark.parametrize("policy", ["raise", "skip"])
 @pytest.mark.parametrize("denied", ["one", "all"])
 def test_an_object_that_may_not_be_read(monkeypatch, policy, denied):
-    """One is its sample's failure; where all are, the keys are wrong, which no policy passes over."""
+    """One unreadable object is its sample's failure. If none can be read, the keys are wrong, and no policy skips that."""
     names = [f"{i}.txt" for i in range(12)]
     monkeypatch.setattr(PartlyDenied, "denied", ("7.txt",) if denied == "one" else tuple(names))
     server = ThreadingHTTPServer(("127.0.0.1", 0), PartlyDenied)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Values of enumerations in a pipeline: what draws them, where they go, and where they do not."""
+"""Values of enumerations in a pipeline: the operators that draw them, the arguments that take them, and the places that refuse them."""
 
 from __future__ import annotations
 

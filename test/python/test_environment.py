@@ -26,7 +26,7 @@ def _rows() -> dict[str, list[str]]:
 
 
 def _read_in_sources() -> dict[str, set[str]]:
-    """The variables that stand in the sources, each with the files. Guards of headers are no variables."""
+    """The variables that the sources name, each with its files. Guards of headers are not variables."""
     found: dict[str, set[str]] = {}
     for folder in ("src", "cli", "python", "include", "tools", "bench", "examples", "test", ".ci", "Makefile", "meson.build"):
         for path in [ROOT / folder, *sorted((ROOT / folder).rglob("*"))]:

@@ -42,7 +42,7 @@ def imagenet(images, checkpoint, *more, ranks=1):
 
 
 def test_imagenet_resumes_to_the_same_weights(images, tmp_path):
-    """Interrupted in the middle of the second epoch and started again, it ends as if nothing had been."""
+    """A run that is interrupted in the middle of the second epoch and started again ends with the weights of an uninterrupted one."""
     whole, parts = tmp_path / "whole.pt", tmp_path / "parts.pt"
     output = imagenet(images, whole)
     assert len(re.findall(r"\d+\.\d+% of 21 validation images", output)) == 2, output

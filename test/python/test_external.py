@@ -415,7 +415,7 @@ def test_a_source_that_holds_its_pipeline_is_collected():
 
 
 def test_garbage_collected_by_its_own_source():
-    """A pipeline in a cycle dies wherever the collector runs: also on the thread that calls its source."""
+    """The collector may free a pipeline in a cycle on any thread, even the one that calls its source."""
     code = """
 import gc, time
 import subprocess

@@ -185,7 +185,7 @@ def _slow_ends(samples):
 
 @pytest.mark.parametrize("kind", ["list", "generator function", "slow end", "samples", "short end"])
 def test_a_state_behind_the_last_batch_begins_the_next_epoch(kind):
-    """An iterator says with the batch behind the last one alone that the epoch is over; the state knows it all the same."""
+    """An iterator reports the end of an epoch only with the batch after the last one. The state has it earlier."""
     batches = [[np.array([3 * k + i], np.int32) for i in range(3)] for k in range(4)]
     samples = [s for batch in batches for s in batch]
 
@@ -254,7 +254,7 @@ def test_a_source_that_does_not_begin_anew_is_restored_at_the_run_s_beginning_al
 
 
 def test_a_state_does_not_wait_for_a_source_that_waits():
-    """As one does that is fed by the loop: its next batch may depend on what the loop does behind the checkpoint."""
+    """The loop may feed the source, so its next batch may depend on the steps of the loop after the checkpoint."""
     more = threading.Event()
 
     def source():
@@ -272,7 +272,7 @@ def test_a_state_does_not_wait_for_a_source_that_waits():
 
 @pytest.mark.parametrize("by_sample", [False, True])
 def test_a_source_that_ends_before_the_reader_is_told_of_the_way_out(files, by_sample):
-    """The reader's epochs are the pipeline's: the end of a source's would lose its samples."""
+    """The reader's epochs are the pipeline's. If a source's end ended them, samples would be lost."""
 
     def source():
         for k in range(5 if by_sample else 2):

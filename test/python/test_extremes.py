@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 HERE = Path(__file__).parent
-# A share of the cases for each process, so that one that dies takes few along.
+# Each process runs a share of the cases, so that a crash loses only a few.
 GROUPS = [["settings"], ["storage"], ["loader"], ["batching"], *(["operators", str(k), "6"] for k in range(6))]
 
 

@@ -45,7 +45,7 @@ def _without_counts(tiff: bytes) -> bytes:
 
 
 def _bmp(bits: int, rows: bytes, palette: bytes = b"", compression: int = 0, masks: tuple[int, ...] = (), top_down: bool = False) -> bytes:
-    """A BMP by hand, for what Pillow does not write; with four masks its header has 56 bytes."""
+    """A BMP written by hand, for variants that Pillow does not write. With four masks its header has 56 bytes."""
     size = 56 if len(masks) == 4 else 40
     fields = struct.pack(f"<{len(masks)}I", *masks)
     offset = 14 + 40 + len(fields) + len(palette)
@@ -232,7 +232,7 @@ def test_windows_are_parts_of_the_whole(name: str, rng: np.random.Generator) -> 
 
 @pytest.mark.parametrize("name", files())
 def test_a_cut_file_is_an_error_wherever_it_is_cut(name: str) -> None:
-    """Or the pixels, where what is missing pads the last row or says that the image ends."""
+    """A cut file may also give its pixels if only padding of the last row or the end marker is missing."""
     data, _ = files()[name]
     whole = stoker.imdecode(data, strict=True)
     last = len(data) - (4 if "text" in name else 1)  # in text, a part of the last number is a number
@@ -325,7 +325,7 @@ def test_what_is_not_decoded_is_named(rng: np.random.Generator) -> None:
 
 
 def test_a_tiff_of_tiles_outside_the_image() -> None:
-    """Few bytes that all tiles share would be unpacked for hours."""
+    """A few bytes that all tiles share would take hours to unpack."""
     tile, count = zlib.compress(bytes(1 << 24)), 64
     entries = [(256, 4, 1, count), (257, 4, 1, 1), (258, 3, 1, 8), (259, 3, 1, 8), (262, 3, 1, 1), (322, 4, 1, 1), (323, 4, 1, 1 << 24)]
     lists = 8 + 2 + 12 * (len(entries) + 2) + 4

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Geometry: what the comparison with DALI cannot ask, or has no room for."""
+"""Geometry that the comparison with DALI cannot test, or has no room for."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def test_boxes_are_pasted_where_images_can_be(name: str, value: float) -> None:
     ],
 )
 def test_what_is_no_box_is_not_turned(box: list[float], layout: str, message: str) -> None:
-    """It became a box of other corners, and NaN one at 0."""
+    """Such a box once became a box of other corners, and NaN a box at 0."""
     boxes = np.array([[0.1, 0.1, 0.2, 0.3], box], np.float32)
     with pytest.raises(StokerError, match=message):
         run(lambda: fn.bbox_rotate(fn.external_source(lambda: [boxes] * 2), angle=30.0, bbox_layout=layout, input_shape=[100, 200]))
@@ -220,7 +220,7 @@ def test_a_window_of_what_is_resized_may_be_empty(layout: str, name: str) -> Non
 
 
 def test_all_polygons_of_a_mask_are_selected() -> None:
-    """DALI gives the last one alone."""
+    """DALI gives only the last polygon."""
     polygons = [np.int32([[1, 0, 3], [0, 3, 7], [1, 7, 10]])] * 2
     vertices = [np.arange(20, dtype=np.float32).reshape(10, 2)] * 2
 

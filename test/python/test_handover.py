@@ -80,7 +80,7 @@ def test_a_tensor_holds_its_batch():
 
 
 def test_a_batch_that_is_ready_is_taken_without_giving_up_the_interpreter(tree):
-    """Else another Python thread could keep the loop's own from going on, for a switch interval with each batch."""
+    """Otherwise another Python thread could stop the loop's own thread for a switch interval with each batch."""
     pipe = Pipeline(BATCH, 2, None, 1, prefetch_queue_depth=2)
     with pipe:
         pipe.set_outputs(fn.readers.file(file_root=str(tree), name="Reader")[1])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A hang of the tests themselves is a failure that says where they stood (hangs.py)."""
+"""If the tests themselves hang, the run fails and says where each thread stood (hangs.py)."""
 
 import os
 import subprocess

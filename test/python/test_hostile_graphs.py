@@ -92,7 +92,7 @@ def test_what_is_no_image_is_refused(dims: int) -> None:
 @pytest.mark.parametrize("dtype", ["uint8", "float32"])
 @pytest.mark.parametrize("name", IMAGE_OPERATORS)
 def test_any_number_of_channels(name: str, dtype: str, channels: int) -> None:
-    """As each channel alone. Random operators draw the same for each run."""
+    """The result equals that of each channel by itself. Random operators draw the same for each run."""
     define, samples = IMAGE_OPERATORS[name], images((9, 8, channels), dtype)
     whole = run(define, samples, "HWC")
     axis = 0 if name == "crop_mirror_normalize" else -1
@@ -216,7 +216,7 @@ def test_a_region_far_outside_an_image(begin: float, end: float) -> None:
 )
 @pytest.mark.parametrize("dtype", ["uint8", "float32", "int16"])
 def test_a_region_of_a_thousand_million_pixels(filter: str, dtype: str) -> None:
-    """It takes no longer than the image: before, a minute."""
+    """It takes no longer than the image does. It once took a minute."""
     image = images((40, 50, 3), dtype)[0]
     define = lambda x: fn.resize(x, size=(3, 3), roi_start=(0, 0), roi_end=(1e9, 1e9), interp_type=getattr(types, filter))  # noqa: E731
     got = run(define, [image], "HWC")[0]

@@ -127,7 +127,7 @@ QUICK = {"retries": 1, "connect_timeout": 20, "answer_timeout": 20, "stall_timeo
 @pytest.mark.parametrize("how", ["fin", "rst", "cut"])
 @pytest.mark.parametrize("version", ["1.0", "1.1"])
 def test_how_a_body_without_a_length_ends(certificate, tmp_path, tls, how, version):
-    """Whether all has come, only the server's own end of the connection tells: a FIN, and in TLS close_notify."""
+    """Only the end of the connection shows that the whole body has come: a FIN, and in TLS close_notify."""
     if how == "cut" and not tls:
         pytest.skip("a cut of TLS")
     well = how == "fin"
@@ -150,7 +150,7 @@ def test_how_a_body_without_a_length_ends(certificate, tmp_path, tls, how, versi
 
 
 def test_what_comes_behind_an_answer_is_no_answer(certificate):
-    """Bytes behind the end of an answer are not taken for the next one, neither from the socket nor from what TLS has read already."""
+    """Bytes after the end of an answer are not taken as the next answer, whether they are in the socket or already read by TLS."""
     for tls in (None, certificate):
 
         def answer(c, request):
@@ -298,7 +298,7 @@ def read_folder(uri):
 
 
 def test_listings_that_repeat_names(monkeypatch):
-    """A folder that comes on two pages is one; an object that comes twice would be two samples."""
+    """A folder on two pages is listed once. An object that came twice would be two samples."""
 
     def folder_twice(prefix, token, _n):
         if prefix:
@@ -486,7 +486,7 @@ class Hostile:
 
 @pytest.mark.parametrize("way", ["http", "https", "listed", "listed https"])
 def test_a_hostile_server(way, certificate, tmp_path, monkeypatch):
-    """Right bytes or an error; then, of the well server, the right bytes, though a cache stands before it."""
+    """Reads give the right bytes or an error. Afterwards the server without faults gives the right bytes, even through a cache."""
     print(f"seed {SEED}")
     tls, listed = "https" in way, "listed" in way
     right = 0

@@ -103,7 +103,7 @@ def test_threads_decode_side_by_side(files):
 
 
 def test_the_limit_that_the_environment_sets(rng, monkeypatch):
-    """Errors name STOKER_MAX_IMAGE_SIZE, which was for pipelines alone. A thread's decoder is made when it first decodes."""
+    """Errors name STOKER_MAX_IMAGE_SIZE, which once applied only to pipelines. A thread's decoder is made when it first decodes."""
     data, told = file_of(Image.fromarray(photograph(rng, 61, 83)), "JPEG"), []
 
     def decode():

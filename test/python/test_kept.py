@@ -136,7 +136,7 @@ def arrays(shape):
 @pytest.mark.parametrize("shape", [(8,), (500, 500)])
 @pytest.mark.parametrize("held", [0, 1, 40])
 def test_nothing_is_allocated_for_a_batch(shape, held):
-    """Held: labels, or with small ones whole batches, as a window slides. What DLPack needs for each tensor is all that is left."""
+    """The test holds labels, or with small batches whole ones, as a window slides. Only DLPack's own allocation for each tensor remains."""
     pipe = arrays(shape)
     core = pipe._running()
     batch = pipe._next()
@@ -153,7 +153,7 @@ def test_nothing_is_allocated_for_a_batch(shape, held):
         run(200)
         now = core.counters()
         settled = now["slots"] <= before["slots"] + 1 and now["slot_bytes"] <= before["slot_bytes"] * 1.5
-        # Every 256 batches what lay idle is freed, and may be wanted again.
+        # Every 256 batches idle memory is freed, and may be wanted again.
         taken = now["allocations"] - before["allocations"] - 2 * 200
         if settled and taken <= (12 if held < 2 else 40):
             break

@@ -157,7 +157,7 @@ def test_what_is_not_wanted_is_not_converted():
 
 
 def test_a_path_is_what_the_dataset_says_it_is(files):
-    """It was a list of empty strings, whatever the Dataset gave."""
+    """The path once was a list of empty strings, whatever the Dataset gave."""
     named = Set(4, lambda i: {"image": str(files[i]), "path": f"p{i}"})
     assert first(named, transforms=[T.Resize((8, 8))], fields=("image", "path")).path == ["p0", "p1"]
     assert first(Set(4, lambda i: (PICTURE, i, f"p{i}")), fields=("image", "label", "path")).path == ["p0", "p1"]
@@ -226,7 +226,7 @@ def test_a_mask_may_have_a_channel():
 
 
 def test_a_dataset_may_change_between_epochs():
-    """As with a DataLoader, nothing of an epoch is asked for before its `for` begins, and the length is that of then."""
+    """A DataLoader asks for nothing of an epoch before its `for` begins, and uses the length at that time. The Loader does the same."""
     source = Set(4, lambda i: (PICTURE, value))
     loader, value = Loader(source, 2), 0
     for value in range(4):
@@ -404,7 +404,7 @@ def test_subclasses_say_which_samples_there_are(tree):
 
 
 class Brightness:
-    """Two of them print alike, and do something else."""
+    """Two of these print the same and have different effects."""
 
     def __init__(self, value):
         self.value = value
@@ -534,7 +534,7 @@ def test_targets_of_arrays():
 
 
 def test_links_that_lead_back_are_told(tmp_path):
-    """Two of them were followed through all of their combinations, for ever."""
+    """Two such links once were followed through all of their combinations, forever."""
     (tmp_path / "a" / "b").mkdir(parents=True)
     Image.new("RGB", (4, 4)).save(tmp_path / "a" / "1.png")
     Image.new("RGB", (4, 4)).save(tmp_path / "elsewhere.png")

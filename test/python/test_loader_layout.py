@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How images lie that a Loader is given as arrays or tensors: what layout= says, what extents show without it, and what is refused because they show nothing."""
+"""The layout of images that a Loader gets as arrays or tensors: from layout=, from the extents without it, or refused if the extents do not show it."""
 
 import contextlib
 
@@ -141,7 +141,7 @@ def test_what_is_not_plain_is_refused_with_both_readings(draws, case, form, dtyp
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("channels", [3, 4])
 def test_one_image_is_not_taken_for_gray_ones(draws, form, channels):
-    """An image given as X was as many gray images as it has rows, each three columns wide."""
+    """An image given as X once was read as many gray images, one a row, each three columns wide."""
     x = FORMS[form](draws.integers(0, 256, (*draws.integers(9, 40, 2), channels), dtype=np.uint8))
     with pytest.raises(InvalidArgumentError, match=rf"look like one image: give x\[None\] for that, and x\[..., None\] for {len(x)} gray"):
         Loader((x, np.arange(len(x))), 1)
@@ -221,7 +221,7 @@ def test_transforms_of_many_channels(draws, layout):
 
 
 def test_colours_of_other_channels_are_refused_when_the_loader_is_made(draws):
-    """A permutation of channels left out all but three of them."""
+    """A permutation of channels once left out all but three of them."""
     for channels in (2, 4, 9):
         source = Set(planes(draws, 4, channels))
         for t, count in (

@@ -16,7 +16,7 @@ from torch.utils.data import ConcatDataset, IterableDataset, Subset
 
 
 class Frames(IterableDataset):
-    """Fills one frame and one target after the other; make: what a sample is made of the two."""
+    """Fills one frame and one target again and again. make: makes a sample from the two."""
 
     def __init__(self, make):
         self.make = make
@@ -64,7 +64,7 @@ def test_buffers_that_are_filled_again(kind, samples):
 
 
 class Pool:
-    """Fills the arrays of a pool again; or gives what it holds, of each sample its own."""
+    """Either fills the arrays of a pool again, or gives arrays that it holds, one for each sample."""
 
     def __init__(self, pool, fill=True):
         self.pool, self.fill, self.running, self.most = pool, fill, 0, 0

@@ -131,7 +131,7 @@ def test_arrays(rng):
 
 
 def test_torchvisions_own(tmp_path, files, rng):
-    """Against their own samples: images that are held or listed are taken over, and no Python of theirs runs."""
+    """Compared with their own samples: images that are held or listed are taken over, and none of their Python runs."""
     datasets = import_torchvision().datasets
     tv = import_torchvision().transforms
     data = torch.utils.data
@@ -485,7 +485,7 @@ def noise(loader):
 
 
 def test_random_numbers_of_samples():
-    """By seed, epoch and position alone: batches, ranks, threads and a resume make no difference."""
+    """Random numbers depend only on seed, epoch and position. Batches, ranks, threads and a resume make no difference."""
     arguments = {"shuffle": True, "seed": 5, "last_batch": "keep"}
     want = noise(Loader(Noisy(), 4, **arguments))
     assert len(set(want.values())) == 26 and all(a != b for a, b in want.values())

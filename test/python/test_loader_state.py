@@ -274,7 +274,7 @@ def after(loader, batches):
 @pytest.mark.parametrize("source", ["folder", "arrays"])
 @pytest.mark.parametrize("epoch", [0, 1])
 def test_an_order_that_does_not_come_again_is_refused(tree, source, kind, epoch):
-    """Going on in another order would give samples twice, and others not at all."""
+    """Continuing in another order would give some samples twice and others not at all."""
     state = after(in_order_of(tree, source, ANEW[kind]()), 6 * epoch + 2)
     assert len(json.dumps(state)) < 1024
     loader = in_order_of(tree, source, ANEW[kind]())
