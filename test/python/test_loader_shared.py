@@ -64,7 +64,7 @@ def test_buffers_that_are_filled_again(kind, samples):
 
 
 class Pool:
-    """Either fills the arrays of a pool again, or gives arrays that it holds, one for each sample."""
+    """Either fills the arrays of a pool again, or gives the arrays that it holds."""
 
     def __init__(self, pool, fill=True):
         self.pool, self.fill, self.running, self.most = pool, fill, 0, 0

@@ -119,7 +119,7 @@ def _numbers(a: Output, x: bytes, y: bytes) -> str:
 def batches(
     define: Callable[[], Any], device_id: int | None, count: int, counters: dict[str, int] | None = None, **settings: Any
 ) -> Iterator[list[Output]]:
-    """Batches of a pipeline; it ends early where its source does. counters: is given the pipeline's, at the end."""
+    """Batches of a pipeline, which end early if its source ends. counters: receives the pipeline's counters at the end."""
     pipe = Pipeline(**{"batch_size": 3, "num_threads": 2, "seed": SEED, **settings}, device_id=device_id)
     with pipe:
         nodes = define()
@@ -140,7 +140,7 @@ def batches(
 def assert_sides_agree(
     define: Callable[[], Any], count: int = 2, title: str = "", counters: dict[str, int] | None = None, **settings: Any
 ) -> list[list[Output]]:
-    """The definition gives the same bytes on the cores and on the GPU; returns the GPU's. counters: is given those of the GPU's pipeline."""
+    """Asserts that the definition gives the same bytes on the cores and on the GPU. Returns the GPU's. counters: receives those of the GPU's pipeline."""
     cores = list(batches(define, None, count, **settings))
     gpu = list(batches(define, 0, count, counters, **settings))
     assert len(cores) == len(gpu), f"{title}: {len(cores)} batches on the cores, {len(gpu)} on the GPU; seed {SEED}"

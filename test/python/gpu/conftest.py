@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests on a GPU: skipped where none can be used, with the reason; with STOKER_TEST_GPU=1 (make test-gpu) that is a failure instead."""
+"""Tests on a GPU are skipped with a reason if no GPU can be used. With STOKER_TEST_GPU=1 (make test-gpu) they fail instead."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 HERE = Path(__file__).parent
-sys.path.insert(0, str(HERE.parent / "parity"))  # its tables of calls serve here too
+sys.path.insert(0, str(HERE.parent / "parity"))  # the tests use the tables of calls there
 
 from both_sides import gpus, why_no_gpu  # noqa: E402
 
@@ -30,7 +30,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture
 def torch_cuda():
-    """torch with CUDA, or a skip: a driver that is emulated on the host has none."""
+    """torch with CUDA, or a skip: the driver that is emulated on the host does not support torch."""
     torch = pytest.importorskip("torch")
     if not torch.cuda.is_available():
         pytest.skip("torch has no CUDA")

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Jobs over tensors that the GPU does in another way than one output after the other: bytes that many thread blocks reduce together, and samples that lie
-behind each other, which are one job. NumPy says what comes out."""
+"""Jobs over tensors that the GPU does not do one output after another: bytes that many thread blocks reduce together, and adjacent samples, which are one job.
+NumPy gives the expected values."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ REDUCTIONS: dict[str, Callable[[np.ndarray, tuple[int, ...]], np.ndarray]] = {
 
 
 def run(samples: Any, define: Callable[[Any], Any], device: str, batches: int = 3) -> list[Any]:
-    """The outputs of the last batch, which has the shapes that are expected by then. With device "gpu" samples may be a list, or one array there."""
+    """The outputs of the last batch, when the shapes of its samples are already expected. With device "gpu" samples may be a list, or one array there."""
     pipe = Pipeline(batch_size=len(samples), num_threads=2, device_id=0 if device == "gpu" else None, prefetch_queue_depth=1)
     with pipe:
         pipe.set_outputs(*define(fn.external_source(source=lambda: samples, device=device, no_copy=True)))
@@ -41,7 +41,7 @@ def assert_sides_equal(samples: list[np.ndarray], define: Callable[[Any], Any]) 
     return gpu
 
 
-# Behind 98304 bytes another thread block begins; odd extents leave bytes before and behind those that are read sixteen at once.
+# Another thread block begins after 98304 bytes. Odd extents leave bytes before and after the ones that are read sixteen at once.
 @pytest.mark.parametrize("channels", [1, 2, 3, 4, 5, 6, 12, 13])
 def test_bytes_reduced(channels: int) -> None:
     seed = 40 + channels
@@ -66,7 +66,7 @@ def test_bytes_reduced(channels: int) -> None:
 
 @pytest.mark.parametrize("channels", [1, 3, 4, 5])
 def test_bytes_normalised(channels: int) -> None:
-    """Measured by sums of the bytes and of their squares, given, or one of each."""
+    """The mean and deviation are computed from sums of the bytes and of their squares, or given, or one of each."""
     seed = 50 + channels
     rng = np.random.default_rng(seed)
     print("seed", seed)
@@ -114,7 +114,7 @@ def arithmetic(x: Any) -> Any:
 
 @pytest.mark.parametrize("dtype", ["uint8", "int8", "uint16", "int16", "int32", "float16", "float32"])
 def test_samples_behind_each_other(dtype: str) -> None:
-    """Samples of one array are one job, also where their number of bytes is odd; a list of samples of different shapes is one for each."""
+    """Samples of one array are one job, even if their number of bytes is odd. A list of samples of different shapes is one job for each."""
     rng, driver = np.random.default_rng(60), Driver()
     for shape in ((4, 33, 41, 3), (5, 3, 7), (3, 64, 129), (2, 1), (3, 5000)):
         whole = rng.integers(0, 100, shape).astype(dtype)

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Images that operators on tensors make for a pass alone: on the GPU the pass makes them on its way. The same bytes as on the cores, and as apart."""
+"""Images that operators on tensors make only for a pass: on the GPU the pass computes them itself. The bytes are the same as on the cores, and as in separate
+steps."""
 
 from __future__ import annotations
 
@@ -16,7 +17,7 @@ OPERATIONS = 16
 
 
 def draw_magnitude(rng: np.random.Generator, operation: int) -> float:
-    """One that augment takes for the operation: a shear, pixels, degrees, a factor, bits, a threshold."""
+    """Draws a magnitude that augment accepts for the operation: a shear, pixels, degrees, a factor, bits, a threshold."""
     low, high = [
         (0, 0),
         (-1, 1),
@@ -39,7 +40,7 @@ def draw_magnitude(rng: np.random.Generator, operation: int) -> float:
 
 
 def compare(define: Callable[[list[Any]], Any], images: list[np.ndarray], rng: np.random.Generator, layout: str = "HWC") -> float:
-    """Runs it over the images with every operation on both sides, and returns how many images passes have made."""
+    """Runs `define` over the images with every operation on both sides, and returns the number of images that passes have made."""
     operations = [np.array([k], np.int32) for k in range(OPERATIONS)]
     magnitudes = [np.array([draw_magnitude(rng, k)], np.float32) for k in range(OPERATIONS)]
 
@@ -61,7 +62,7 @@ def compare(define: Callable[[list[Any]], Any], images: list[np.ndarray], rng: n
 
 
 def draw_images(rng: np.random.Generator, width: int, height: int) -> list[np.ndarray]:
-    """Smooth ones, with noise, so that their histograms have gaps."""
+    """Smooth images with noise, so that their histograms have gaps."""
     slopes = rng.uniform(0, 255, (OPERATIONS, 1, 1, 3)) * np.linspace(0, 1, width)[:, None] * np.linspace(0.2, 1, height)[:, None, None]
     return list((slopes + rng.uniform(0, 20, slopes.shape)).clip(0, 255).astype(np.uint8))
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Against the driver alone: order of streams without torch, and on the emulated driver what happens when its functions fail."""
+"""Tests of the driver only: order of streams without torch, and, on the emulated driver, failures of its functions."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def emulator() -> None:
 @pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize("how", ["read", "write", "dlpack", "capsules", "interface"])
 def test_streams_are_waited_for(tree: Path, how: str, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A GPU pays no heed to the variable; the emulated one starts each operation late."""
+    """A real GPU ignores the variable. The emulated one starts each operation late."""
     if how == "interface" and emulated():
         pytest.skip("its default stream orders nothing but itself")
     monkeypatch.setenv("STOKER_EMULATED_CUDA", f"async delay=3000 seed={seed}")
@@ -62,7 +62,7 @@ def outcome(tree: Path, words: str) -> str:
     "function", ["cuMemAlloc", "cuMemHostAlloc", "cuEventCreate", "cuStreamCreateWithPriority", "cuModuleLoadData", "cuModuleGetFunction"]
 )
 def test_what_cannot_be_had_is_an_error(emulator: None, tree: Path, function: str) -> None:
-    """The Nth call fails: an error that names the GPU or its memory, or the cores do the work; never a crash, a hang or other pixels."""
+    """If the Nth call fails, there is an error that names the GPU or its memory, or the cores do the work. A crash, a hang or other pixels are failures."""
     told = [outcome(tree, f"{how}fail={function}:{n}") for n in range(1, 6) for how in ("", "async ")]
     assert any(t != "fine" for t in told), f"no call of {function} failed"
     if function in ("cuMemAlloc", "cuMemHostAlloc"):
@@ -107,7 +107,7 @@ print(pipe.explain())
 
 @pytest.mark.parametrize(("memory", "limit"), [("2G", 512), ("24G", 928), ("141G", 4512)])
 def test_limit_by_what_is_free(emulator: None, tree: Path, memory: str, limit: int) -> None:
-    """A 32nd, at least 928 MiB, never over a quarter. A limit that held batches back says so, and how much has room for them."""
+    """The limit is a 32nd of the memory, at least 928 MiB, never over a quarter. If it held batches back, a message says so, and how much has room for them."""
     done = run_script(LIMITS, str(tree), STOKER_EMULATED_CUDA=f"memory={memory} async delay=2000")
     assert done.returncode == 0, done.stdout + done.stderr
     first, *rest = done.stdout.splitlines()

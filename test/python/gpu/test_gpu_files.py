@@ -104,7 +104,7 @@ def test_every_kind_of_file(healthy: Path, kind: str) -> None:
 
 @pytest.mark.parametrize("every", [4, 40])
 def test_the_gpu_decodes_progressive_files_where_they_are_many(tmp_path: Path, every: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One in 40 is left to the cores. The last of each round is progressive, so that the others are counted before it."""
+    """One file in 40 is left to the cores. The last of each round is progressive, so that the others are counted before it."""
     monkeypatch.setenv("STOKER_PROGRESSIVE", "gpu")
     rng = np.random.default_rng([SEED, 9])
     (tmp_path / "only").mkdir()
@@ -125,7 +125,7 @@ def test_the_gpu_decodes_progressive_files_where_they_are_many(tmp_path: Path, e
 
 @pytest.mark.parametrize("side", ["cores", ""])
 def test_cores_that_have_time_decode_progressive_files(tmp_path: Path, side: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """At once where the environment says so; else within some periods of a tenth of a second, of a consumer that rests between batches."""
+    """The cores decode them at once if the environment says so. Otherwise they begin within some tenths of a second, if the consumer rests between batches."""
     monkeypatch.setenv("STOKER_PROGRESSIVE", side)
     (tmp_path / "only").mkdir()
     for i in range(8):
@@ -164,7 +164,7 @@ def test_damaged_files_cost_their_own_sample(zoo: Path, kind: str, policy: str, 
 
 
 def test_raise_names_the_same_file(zoo: Path) -> None:
-    """Batch by batch: either both raise, with the same words, or both give the same batch."""
+    """In each batch, either both sides raise the same message, or both give the same batch."""
     pipes = [make(zoo, d, define=lambda root: graphs(root, "crops"), batch_size=2) for d in (None, 0)]
     raised = 0
     for _ in range(60):
@@ -189,7 +189,7 @@ def test_too_many_errors_end_both(zoo: Path) -> None:
         with pytest.raises(StokerError) as raised:
             for _ in range(100):
                 pipe.run()
-        # How many had been met by then depends on the work ahead.
+        # The number met by then depends on the work ahead.
         told.append((raised.value.code, "over max_errors (5)" in str(raised.value), ".jpg" in str(raised.value)))
     assert told[0] == told[1] == ("LIMIT", True, True)
 
@@ -243,7 +243,7 @@ def verdicts(root: Path, kind: str, device: int | None, limit: int) -> tuple[lis
 
 @pytest.mark.parametrize("kind", ["whole", "resized", "crops"])
 def test_memory_limit_gives_the_same_verdicts(healthy: Path, kind: str) -> None:
-    """Limits at which some files pass: the GPU leaves those near it to the cores, which know."""
+    """Some files pass at these limits. The GPU leaves files near the limit to the cores, which know the exact need."""
     refused = []
     for limit in (300_000, 350_000, 400_000, 450_000, 600_000, 64 << 20):
         cores, gpu = (verdicts(healthy, kind, device, limit) for device in (None, 0))
@@ -257,7 +257,7 @@ def test_memory_limit_gives_the_same_verdicts(healthy: Path, kind: str) -> None:
 
 
 def test_a_small_file_with_many_coefficients(tmp_path: Path) -> None:
-    """And a file over the limit, which is not read into pinned memory."""
+    """Also tests a file over the limit, which is not read into pinned memory."""
     (tmp_path / "a").mkdir()
     (tmp_path / "a" / "0.jpg").write_bytes(hostile_jpeg(16384, 16384))
     with open(tmp_path / "a" / "1.jpg", "wb") as f:
@@ -361,7 +361,7 @@ def test_components_of_archives(zoo: Path, tmp_path: Path, policy: str) -> None:
 
 
 def test_arrays_beside_images_that_the_gpu_refuses(zoo: Path, tmp_path: Path) -> None:
-    """The other reader's files are read by the cores, once more where its image is."""
+    """The cores read the other reader's files, and read them again for samples whose image the GPU refuses."""
     files = sorted(str(p) for p in zoo.rglob("*.jpg"))
     for i in range(len(files)):
         np.save(tmp_path / f"{i:03d}.npy", np.asfortranarray(np.full((2, 3), i, np.int32)))
@@ -384,7 +384,7 @@ def test_arrays_beside_images_that_the_gpu_refuses(zoo: Path, tmp_path: Path) ->
 
 @pytest.mark.parametrize("policy", ["skip", "replace"])
 def test_images_inside_records(zoo: Path, tmp_path: Path, policy: str) -> None:
-    """The GPU is given a stretch of what was read; a file that it refuses runs again with the whole record."""
+    """The GPU gets a part of the bytes that were read. A file that it refuses runs again with the whole record."""
     files = [p.read_bytes() for p in sorted(zoo.rglob("*.jpg"))]
     path = write(tmp_path / "zoo.tfr", [example({"image": ("s", [data]), "label": ("i", [i])}) for i, data in enumerate(files)])
     features = {

@@ -173,7 +173,7 @@ def test_affine_warps(number: int) -> None:
 @pytest.mark.parametrize("kind", ["water", "sphere", "jitter", "warp_perspective", "warp_affine", "rotate"])
 @pytest.mark.parametrize("number", range(4))
 def test_samples_of_narrow_and_wide_images(kind: str, number: int) -> None:
-    """Rows of any alignment, and images that are all border, beside those that are nearly all inside."""
+    """Rows of any alignment, and images that are all border, next to those that are nearly all inside."""
     rng = np.random.default_rng([SEED, number, 13, len(kind)])
     channels, dtype = 1 + (number + len(kind)) % 4, [np.uint8, np.uint8, np.float32, np.uint8][int(rng.integers(4))]
     widths = [*rng.integers(1, 41, 8), *rng.integers(100, 240, 3)]
@@ -193,7 +193,7 @@ def test_samples_of_narrow_and_wide_images(kind: str, number: int) -> None:
 
 @pytest.mark.parametrize("number", range(4))
 def test_affine_warps_far_beside_the_image(number: int) -> None:
-    """Outputs of which large parts lie beside the image, in all directions from it."""
+    """Large parts of these outputs lie outside the image, in all directions from it."""
     rng = np.random.default_rng([SEED, number, 14])
     shapes = [(int(h), int(w), 3 - 2 * (number % 2)) for h, w in rng.integers(150, 420, (4, 2))]
     batch = [(rng.random(s) * 255).astype(np.float32 if number == 2 else np.uint8) for s in shapes]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Batches on a GPU that are kept, and what that takes of its memory."""
+"""Batches on a GPU that are kept, and the memory that they take there."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Loader and the PyTorch iterators on a GPU: the bytes of the CPU, as torch's tensors where `device` says."""
+"""Loader and the PyTorch iterators on a GPU: the same bytes as on the CPU, as torch's tensors on the given `device`."""
 
 from __future__ import annotations
 
@@ -143,7 +143,7 @@ AUGMENTED = [T.RandomCrop(32, padding=4), T.RandomHorizontalFlip(), T.Normalize(
 
 
 def labels_of(tensors: Any) -> list[int]:
-    """On the GPU they are int64 already, as torch wants them."""
+    """Labels on the GPU are int64 already, as torch wants them."""
     return [int(t) for t in np.asarray(tensors.as_cpu().as_array()).ravel()]
 
 
@@ -163,7 +163,7 @@ def assert_same_batches(sides: list[Any], batches: int) -> None:
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16, torch.uint8])
 @pytest.mark.parametrize("memory_format", [torch.contiguous_format, torch.channels_last])
 def test_cifar(cifar: Path, memory_format: Any, dtype: Any, split: str) -> None:
-    """It lies on the GPU, and a batch is one kernel."""
+    """The data set lies on the GPU, and a batch is one kernel."""
     steps = AUGMENTED if split == "train" else AUGMENTED[2:]
     steps = steps[:-1] if dtype == torch.uint8 else steps
     wanted: dict[str, Any] = {"dtype": dtype, "memory_format": memory_format, "shuffle": split == "train", "split": split}
@@ -192,7 +192,7 @@ def test_cifar_shards_and_ends_of_epochs(cifar: Path, last_batch: str, shard: tu
 
 
 def test_cifar_by_operators(cifar: Path) -> None:
-    """As someone who knows DALI writes it."""
+    """The graph is written as a DALI user would write it."""
     from stoker import fn, pipeline_def
 
     def sides(steps: Any) -> list[Any]:
@@ -241,7 +241,7 @@ def test_datasets(tree: Path, files: list[Path], arrays: bool) -> None:
 
 @pytest.mark.parametrize(("whole", "dtype"), [(True, "uint8"), (False, "uint8"), (False, "float32")])
 def test_planes(whole: bool, dtype: str) -> None:
-    """Channels first, in one array or as a Dataset's tensors, of as many as there are."""
+    """Channels come first, in one array or as a Dataset's tensors, for any number of channels."""
     rng = np.random.default_rng(SEED)
     for channels in (1, 3, int(rng.integers(5, 40))):
         height, width = (int(n) for n in rng.integers(20, 60, 2))

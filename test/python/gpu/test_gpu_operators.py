@@ -183,7 +183,7 @@ def test_noise_is_the_same(name: str, dtype: Any) -> None:
 
 
 def test_arithmetic_of_both_sides() -> None:
-    """A value of the cores that meets one of the GPU is copied there."""
+    """A value on the cores that meets one on the GPU is copied there."""
     values = [np.arange(6, dtype=np.int32).reshape(2, 3) + i for i in range(3)]
 
     def define() -> Any:

@@ -128,7 +128,7 @@ pipe.run()
 
 
 def test_break_and_start_over(tree: Path) -> None:
-    """A thousand iterations that are left at once leave nothing behind."""
+    """A thousand iterations that are left at once leave no memory in use."""
     for _ in range(20):
         pipe = make(tree, prefetch_queue_depth=3)
         for _ in range(5):

@@ -38,7 +38,7 @@ def test_kinds(tree: Path) -> None:
 
 
 def test_values_come_back_inside_a_graph(tree: Path) -> None:
-    """x.cpu(): cores read what the GPU has made, as arguments, subscripts and images, and it goes back there; twice."""
+    """x.cpu(): the cores read the GPU's results as arguments, subscripts and images, and the values return to the GPU; twice."""
 
     def define() -> Any:
         data, label = fn.readers.file(file_root=str(tree), random_shuffle=True)
@@ -202,7 +202,7 @@ def test_unequal_shapes(tree: Path) -> None:
 
 @pytest.mark.parametrize("no_copy", [False, True])
 def test_what_was_fed_from_a_gpu_may_be_written_to(no_copy: bool) -> None:
-    """A batch of another pipeline is taken as it is when it is fed; it goes through host memory in any case."""
+    """A batch of another pipeline is used unchanged when it is fed. It goes through host memory in any case."""
     given = np.random.default_rng(5).integers(1, 255, (3, 40), dtype=np.uint8)
     first, second = Pipeline(batch_size=3, num_threads=2, device_id=0), Pipeline(batch_size=3, num_threads=2, device_id=0)
     with first:
@@ -220,7 +220,7 @@ def test_what_was_fed_from_a_gpu_may_be_written_to(no_copy: bool) -> None:
 
 
 class OnGpu:
-    """An array on the GPU as CuPy has them."""
+    """An array on the GPU, like CuPy's."""
 
     drivers = threading.local()
 
@@ -385,7 +385,7 @@ def test_results_do_not_depend_on_how(tree: Path) -> None:
 
 @pytest.mark.parametrize("size", [(83, 96), (83, 95)])
 def test_a_first_batch_of_a_shape_that_nobody_expected(size: tuple[int, int]) -> None:
-    """Each sample is an allocation of its own then: those of whole 512 bytes often lie side by side, and are no dense batch for that."""
+    """Each sample is an allocation of its own then. Those of whole 512 bytes often lie side by side, and still are not a dense batch."""
     images = [np.random.default_rng(i).random((40 + i, 50, 4), np.float32) for i in range(3)]
 
     def define():
