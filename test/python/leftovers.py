@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fails a module of tests that leaves something behind: a process, a thread of Python's that keeps the interpreter alive, an open file, or a temporary file.
+"""Fails a module of tests that leaves a process, a Python thread that keeps the interpreter alive, an open file, or a temporary file.
 
 Temporary files of a session lie in a folder of its own (TMPDIR), so that other sessions on the machine do not disturb the count. Threads of Stoker's default
 context stay, since the context is shared by all pipelines; those of contexts that have gone do not.

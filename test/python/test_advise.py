@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""advise: what is measured, with a clock that only the test moves; which stage is blamed; what is printed, written and handed through."""
+"""advise: measurements with a clock that only the test moves; the stage that gets the blame; printed and written reports; and batches that pass through
+unchanged."""
 
 import io
 import itertools

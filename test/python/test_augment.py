@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The operator augment, and the Loader's automatic augmentations that stand on it: against torchvision on PIL images."""
+"""The operator augment, and the Loader's automatic augmentations that use it, compared with torchvision on PIL images."""
 
 import io
 
@@ -216,7 +216,7 @@ def outcomes(transform, image):
     ids=lambda t: type(t).__name__ + str(getattr(t, "policy", "")),
 )
 def test_outcomes_are_torchvisions_and_as_frequent(reference):
-    """Each image that the Loader makes is one that torchvision makes, to the bit; and each sort comes as often."""
+    """Each image that the Loader makes is one that torchvision makes, to the bit, and each outcome is as frequent."""
     count, image = 4000, photograph(np.random.default_rng(SEED), 21, 26)
     made, calls = drawn(reference, image, count)
     wanted = outcomes(reference, image)
@@ -237,7 +237,7 @@ def test_outcomes_are_torchvisions_and_as_frequent(reference):
 
 
 def test_ours_and_the_first_versions_draw_the_same():
-    """stoker.transforms' own, torchvision's v1 and v2: one table, and so the same images of the same seed; whatever the threads."""
+    """The classes of stoker.transforms and of torchvision's v1 and v2 share one table, so one seed gives the same images with any number of threads."""
     image = photograph(np.random.default_rng(SEED), 21, 26)
     for name, given in {
         "RandAugment": {"num_ops": 3, "magnitude": 12, "interpolation": MODES[1], "fill": 7},

@@ -31,7 +31,7 @@ class Data:
 
 @pytest.fixture
 def listed(tmp_path):
-    """Makes a list of (path, number), of which those in `bad` are no images."""
+    """Makes a list of (path, number). The files of the numbers in `bad` are not images."""
 
     def make(count, bad=()):
         pairs = []

@@ -18,7 +18,7 @@ TRIALS = 25
 
 
 def run(build: Callable[..., Any], *inputs: Sequence[Any], layout: str | None = None, **kwargs: Any) -> list[list[np.ndarray]]:
-    """The outputs of one batch: a list of samples for each."""
+    """Returns the outputs of one batch, a list of samples for each."""
     pipe = Pipeline(batch_size=len(inputs[0]), num_threads=2, device_id=None, seed=1, **kwargs)
     with pipe:
         nodes = [fn.external_source(source=[list(x)], cycle=True, layout=layout if i == 0 else None) for i, x in enumerate(inputs)]

@@ -27,7 +27,7 @@ class Slow:
     """A server of HTTP on loopback, with one thread and no limit of connections. Each answer begins `latency` seconds after its request.
 
     answer(path, first, last) gives the bytes of an object, of which a range is asked for where first is a number. `asked` holds all (path, first, last) in
-    the order in which they came. told: whether an answer says how long it is; None: it also has no end.
+    the order in which they came. told: whether an answer states its length; None: it does not, and also has no end.
     """
 
     def __init__(self, latency: float, answer=None, context=None, told: bool | None = True) -> None:

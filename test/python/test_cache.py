@@ -118,7 +118,7 @@ def test_what_is_damaged_is_fetched_again(store, tree, tmp_path):
     for f in files[:3]:
         f.write_bytes(data[:90])
     whole = bytearray(files[3].read_bytes())
-    whole[56:72] = struct.pack("<QQ", 0, len(whole) - 88)  # all behind the header is said to be the URI
+    whole[56:72] = struct.pack("<QQ", 0, len(whole) - 88)  # the header says that only the URI follows it
     files[3].write_bytes(whole)
     got, counted = read(folder)
     assert got == want and counted["cache_damaged"] + counted["cache_misses"] >= 4 and counted["cache_kept"] == 4

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The `stoker` command: exit codes, JSON, what it finds and says."""
+"""The `stoker` command: its exit codes, its JSON, and its messages."""
 
 import io
 import json
@@ -180,7 +180,7 @@ def test_inspect_good(folder):
 
 
 def test_inspect_counts(folder, tmp_path):
-    """Classes, sizes and what is skipped; also in a folder without classes."""
+    """Counts classes, sizes and skipped files, also in a folder without classes."""
     facts = json.loads(stoker("inspect", folder, "--json").stdout)
     paths = sorted(folder.glob("*/*.*"))
     sizes = [Image.open(p).size for p in paths]
@@ -328,7 +328,7 @@ def test_inspect_of_files_that_ask_for_much(folder, tmp_path):
         b"\x89PNG\r\n\x1a\n" + head + zlib.crc32(head[4:]).to_bytes(4) + b"\0\0\0\0IEND\xae\x42\x60\x82"
     )
     (tmp_path / "a" / "good.jpg").write_bytes((folder / "class0" / "00.jpg").read_bytes())
-    # Started by a small process: what a child's parent holds when it starts counts as the child's.
+    # Starts from a small process, because the memory that a parent holds at the start counts as its child's.
     launcher = """
         import resource, subprocess, sys
         done = subprocess.run(sys.argv[1:], stdout=subprocess.PIPE)
@@ -384,7 +384,7 @@ def test_view_shows_the_pictures(folder, tmp_path):
         assert 0 <= left < left + w <= source.size[0] and 0 <= top < top + h <= source.size[1]
         want = np.asarray(source.resize((64, 64), Image.Resampling.BILINEAR, (left, top, left + w, top + h)), dtype=float)
         want = want[:, ::-1] if sample["flipped"] else want
-        assert np.abs(cell - want).mean() < 3, sample  # decoded at a smaller scale where the window is large
+        assert np.abs(cell - want).mean() < 3, sample  # decoded at a smaller scale if the window is large
         assert 100 < (caption == 220).all(2).sum() < caption[..., 0].size / 2
     assert len({s["flipped"] for s in facts["samples"]}) == 2
 
@@ -466,7 +466,7 @@ def tars(folder, tmp_path_factory):
 
 
 def test_tars_and_their_indexes_are_data_sets(folder, tars, tmp_path):
-    """As Loader takes them."""
+    """The command takes tars and their indexes as Loader does."""
     for source in (tars / "both", tars / "both" / "s-{0..1}.tar", tars / "both" / "s-*.tar", tars / "index.stoker"):
         found = json.loads(stoker("inspect", source, "--json").stdout)
         assert (found["files"], found["good"], found["classes"], found["by_class"]) == (20, 20, 2, {"0": 10, "30": 10})

@@ -15,7 +15,7 @@ BOTH = ("nvidia.dali", "stoker")
 
 
 class Library:
-    """One of the two, by the names that a program imports."""
+    """DALI or stoker, by the names that a program imports."""
 
     def __init__(self, name):
         self.name = name

@@ -35,7 +35,7 @@ class Record:
 
 @pytest.fixture(scope="module")
 def folders(tmp_path_factory):
-    """Folders of classes: photographs of many sizes, of one size, and PNGs of all modes that Pillow writes."""
+    """Folders of classes: photographs of many sizes, photographs of one size, and PNGs of all modes that Pillow writes."""
     rng = np.random.default_rng(SEED)
     root = tmp_path_factory.mktemp("images")
     for name, fixed in (("sizes", False), ("one_size", True)):
@@ -90,7 +90,7 @@ class StreamOfLength(Stream):
 
 
 def held(kind, transform, target_transform):
-    """CIFAR or MNIST without its files."""
+    """A CIFAR or MNIST object made without files."""
     rng = np.random.default_rng(3)
     made = object.__new__({"cifar": datasets.CIFAR10, "mnist": datasets.MNIST, "svhn": datasets.SVHN}[kind])
     made.transform, made.target_transform, made.root, made.train = transform, target_transform, "", True
@@ -104,7 +104,7 @@ def held(kind, transform, target_transform):
 
 
 def undrawn(draw, gray):
-    """A list of transforms that draw nothing, and how far values may be from torchvision's."""
+    """A list of transforms that draw nothing, and the distance from torchvision's values that is allowed."""
     size = draw.choice([24, (20, 30), 33])
     mean, std = ([0.5], [0.25]) if gray or draw.random() < 0.3 else ([0.4, 0.5, 0.6], [0.2, 0.25, 0.3])
     geometry = draw.choice(["none", "resize", "crop", "resize_crop", "pad"])
@@ -179,7 +179,7 @@ GIVES = [
 
 
 def dataset(draw, folders):
-    """A function that makes a data set, and how far values may differ (None: they are not compared)."""
+    """Returns a function that makes a data set, and the allowed difference of values, or None if they are not compared."""
     kind = draw.choice(["images"] * 6 + ["tensors", "tensors", "tensor", "plain", "plain", "list", "stream"])
     if kind == "images":
         make, near = images(draw, folders)

@@ -55,7 +55,7 @@ class Numbers(data.Dataset):
 
 @pytest.fixture(params=["images", "numbers", "tensors"])
 def make(request, folder):
-    """Makes a Dataset that is compiled, one that is not, and one that is indexed by batches; the second part of a sample is its index."""
+    """Makes a Dataset that is compiled, one that is not, and one that is indexed by batches. The second part of a sample is its index."""
 
     if request.param == "images":
 
@@ -581,7 +581,7 @@ def test_states_have_one_structure(make):
 
 
 def test_states_are_plain_data(make, tmp_path):
-    """They are kept as JSON, and by torch.distributed.checkpoint, which fills the state of a loader that was just made."""
+    """States are kept as JSON, and by torch.distributed.checkpoint, which fills the state of a loader that was just made."""
     from torch.distributed import checkpoint
 
     def loader(seed):

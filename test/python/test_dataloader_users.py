@@ -475,7 +475,7 @@ def test_a_loop_that_changes_its_dataset(root, change, monkeypatch):
 
 
 def test_samples_that_only_pillow_reads(root, tmp_path):
-    """Among images that are made in C, some are not: their batches mix both."""
+    """Some images are made in C and others are not. Their batches mix both."""
     rng = np.random.default_rng(1)
     (tmp_path / "a").mkdir()
     for k in range(40):

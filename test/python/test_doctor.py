@@ -21,7 +21,8 @@ OBJECTS = {"train/a b/1.jpg": b"x" * 1000, "train/c/2.jpg": b"y"}
 
 
 class Bucket(BaseHTTPRequestHandler):
-    """A bucket named b. refuses: what a request meets: None, or a status, the store's code, more of its error, and headers. late: seconds of its clock."""
+    """A bucket named b. refuses: returns None for a request that is allowed, or a status, the store's code, more of its error, and headers. late: seconds
+    by which its clock is ahead."""
 
     protocol_version = "HTTP/1.1"
     refuses = staticmethod(lambda asked: None)

@@ -150,7 +150,7 @@ def test_a_store_behind_tls(tmp_path):
 
 
 class PartlyDenied(BaseHTTPRequestHandler):
-    """A bucket of which some objects, or all, may not be read."""
+    """A bucket in which some objects, or all, may not be read."""
 
     protocol_version = "HTTP/1.1"
     denied: tuple[str, ...] = ()

@@ -15,7 +15,7 @@ MISSPELT = "STOKER_FUZE"  # test_command.py's
 
 
 def _rows() -> dict[str, list[str]]:
-    """The first words of each row, its values, default, effect and file."""
+    """The rows of the table by variable: values, default, effect and file."""
     rows = {}
     for line in (ROOT / "doc" / "environment.md").read_text().splitlines():
         if line.startswith("| `STOKER_"):

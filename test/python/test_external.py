@@ -576,7 +576,7 @@ def test_a_rank_without_samples_asks_its_source_for_nothing(tmp_path, per_sample
 
 
 def test_a_source_that_no_output_needs_is_not_called(files):
-    """As in DALI: nor is what reads it run."""
+    """Neither the source nor the operators that read it run, as in DALI."""
 
     def fails():
         raise ValueError("called")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""fn.external_source as DALI's users write it: samples and batches, short ones, cycles, what repeats, streams."""
+"""fn.external_source as DALI's users write it: samples and batches, short ones, cycles, repeats, streams."""
 
 import functools
 import json

@@ -73,7 +73,7 @@ def test_samples_come_in_order_from_other_processes(method, workers):
 
 
 def test_batches_are_begun_early():
-    """Two that wait for each other: each batch of the second process begins while the first is at the one before."""
+    """Two processes wait for each other, so each batch of the second begins while the first is at the batch before."""
     pipe = pipeline(
         lambda b: [np.int64([b.iteration, os.getpid()])] * 3 if not time.sleep(0.05) and b.iteration < 6 else next(iter(())),
         batch_info=True,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Numbers that are not finite: refused as arguments of operators, but where the operators' tables allow them."""
+"""Numbers that are not finite are refused as arguments of operators, except where the operators' tables allow them."""
 
 import math
 from collections.abc import Callable
@@ -170,7 +170,7 @@ def test_inverses_that_are_too_large() -> None:
             run(define)
 
 
-# Values that are written into the output as they are.
+# These values are written into the output unchanged.
 FILLS: dict[str, tuple[Callable[..., Any], str]] = {
     "pad": (lambda x, v: fn.pad(x, axes=[0], shape=[9], fill_value=v), "fill_value"),
     "pad, for each sample": (lambda x, v: fn.pad(x, axes=[0], shape=[9], fill_value=each(v, v)), "fill_value"),

@@ -61,7 +61,7 @@ def _rows(pixels: np.ndarray) -> bytes:
 
 
 def _runs(index: np.ndarray, four: bool) -> bytes:
-    """RLE8 or RLE4: runs, pixels as they are where three differ, a jump over one pixel, ends of rows."""
+    """Encodes RLE8 or RLE4: runs, literal pixels where three differ, a jump over one pixel, ends of rows."""
     out = bytearray()
     for row in index[::-1]:
         x = 0
@@ -257,7 +257,7 @@ def test_orientation_is_applied(kind: str, rng: np.random.Generator) -> None:
 
 
 def test_a_loader_reads_all_formats_and_tells_what_it_rounds(tmp_path: Any, capsys: pytest.CaptureFixture[str], monkeypatch: Any) -> None:
-    """Endings that no build decodes are counted; 16 bits become 8, which is said once, and kept by a pipeline that asks for them."""
+    """Counts files whose endings no build decodes. 16 bits become 8, with one notice; a pipeline that asks for 16 bits keeps them."""
     monkeypatch.setattr(_where, "_shown", set())
     images = {
         "a.bmp": "bmp 24",

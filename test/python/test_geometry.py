@@ -104,7 +104,7 @@ def test_a_point_without_direction_is_refused() -> None:
 
 
 def bilinear(image: np.ndarray, x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """At positions of which pixel (i, j) has (j, i); outside is 0."""
+    """Samples the image at positions (x, y). The pixel in row i and column j lies at (j, i), and pixels outside are 0."""
     padded = np.pad(image.astype(np.float64), ((2, 2), (2, 2), (0, 0)))
     x, y = np.clip(x + 2, 0, padded.shape[1] - 2), np.clip(y + 2, 0, padded.shape[0] - 2)
     left, top = np.floor(x).astype(int), np.floor(y).astype(int)
@@ -255,7 +255,7 @@ def test_dims_in_an_order_that_an_operator_has_no_loop_for(layout: str, call: An
 @pytest.mark.parametrize("interp", [types.INTERP_NN, types.INTERP_LINEAR])
 @pytest.mark.parametrize("extents", [(1, 1), (1, 2), (3, 2)])
 def test_planes_are_sampled_alike(extents: tuple[int, int], interp: Any) -> None:
-    """Also those of a single pixel, whose bytes lie beside each other as the channels of a pixel do, and are more than four."""
+    """This includes single-pixel planes, whose bytes lie side by side as the channels of a pixel do, and are more than four."""
     planes = [np.full((7, *extents), 201, np.uint8) for _ in range(2)]
     matrix = [0.3, -0.1, 0.2, 0.1, 0.4, 0.3, 0.0, 0.0, 1.0]
 

@@ -203,7 +203,7 @@ def filtered(row: np.ndarray, begin: float, end: float, out: int) -> np.ndarray:
 
 @pytest.mark.parametrize(("begin", "end"), [(0, 10), (-300, 310), (-2000, 3000), (9, 1e5), (-1e6, 1e6), (5, -1e4)])
 def test_a_region_far_outside_an_image(begin: float, end: float) -> None:
-    """However many taps that is, the result is the filter's; most of them are taken together."""
+    """The filter's result is right for any number of taps. Most of them are taken together."""
     image = images((4, 10, 1), "float32")[0]
     got = run(lambda x: fn.resize(x, size=(4, 3), roi_start=(0, begin), roi_end=(4, end)), [image], "HWC")[0]
     low, high = min(begin, end), max(begin, end)
@@ -233,7 +233,7 @@ def test_a_region_beyond_all_numbers(end: float) -> None:
 
 @pytest.mark.parametrize("width", [1e-10, 1e-30, 0.4])
 def test_a_width_below_one_pixel_is_one(width: float) -> None:
-    """The scale is kept, as in DALI: so narrow, a pixel shows the edges in equal parts."""
+    """The scale is kept, as in DALI. A pixel that is so narrow shows the edges in equal parts."""
     image = images((6, 8, 3), "float32")[0]
     got = run(lambda x: fn.resize(x, resize_x=width, resize_y=6), [image], "HWC")[0]
     assert got.shape == (6, 1, 3)

@@ -359,7 +359,7 @@ class Hostile:
         return how
 
     def draw(self, asked):
-        """Pieces to send, how the connection ends, and what was drawn."""
+        """Draws the pieces to send, the end of the connection, and a description of the draws."""
         r, size = self.r, len(self.body)
         first, last = 0, size - 1
         if asked:
@@ -528,7 +528,7 @@ def read_listed(uri, **storage):
 
 
 def test_an_answer_without_an_end(monkeypatch):
-    """It is read up to the size that the listing told, or up to memory_limit."""
+    """The client reads up to the size in the listing, or up to memory_limit."""
 
     def answer(c, request):
         if "list-type" in request:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Small random files of every kind of BMP, PNG, PNM and TIFF, as Pillow, OpenCV and tifffile read them or as their specifications say."""
+"""Small random files of every kind of BMP, PNG, PNM and TIFF, read as Pillow, OpenCV and tifffile read them or as their specifications say."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def _packed(rows: np.ndarray, bits: int) -> list[bytes]:
 
 
 def _bmp_runs(rng: np.random.Generator, index: np.ndarray, four: bool) -> bytes:
-    """Runs and pixels as they are, each row to its end."""
+    """Runs and literal pixels, each row to its end."""
     out = bytearray()
     for row in index[::-1]:
         x = 0
@@ -67,7 +67,7 @@ def _bmp_runs(rng: np.random.Generator, index: np.ndarray, four: bool) -> bytes:
 
 
 def _bmp(rng: np.random.Generator) -> tuple[bytes, np.ndarray]:
-    """A file whose pixel offset is right, 0, or right behind the header as if there were no palette; and its pixels."""
+    """A BMP whose pixel offset is right, 0, or directly after the header as if there were no palette; and its pixels."""
     height, width, header = int(rng.integers(1, 9)), int(rng.integers(1, 25)), int(rng.choice([12, 40, 52, 56, 64, 108, 124]))
     bits, top_down = int(rng.choice([1, 4, 8, 16, 24, 32])), header != 12 and rng.random() < 0.4
     compression, masks, palette, colors = 0, b"", b"", 0
@@ -116,7 +116,7 @@ def test_bitmaps(rng: np.random.Generator) -> None:
 
 
 def test_bitmaps_whose_pixels_begin_inside_something() -> None:
-    """As Pillow has it, or refused: never a palette as pixels, nor pixels as a palette."""
+    """The image is Pillow's, or the file is refused. A palette is never read as pixels, nor pixels as a palette."""
     pixels = (np.arange(64 * 64) % 256).astype(np.uint8).reshape(64, 64)
     out = io.BytesIO()
     Image.fromarray(pixels).convert("P").save(out, "BMP")
@@ -136,7 +136,7 @@ def test_bitmaps_whose_pixels_begin_inside_something() -> None:
     Image.fromarray(colours).save(out, "BMP")
     with pytest.raises(CorruptError, match="inside its header of 54 bytes"):
         stoker.imdecode(out.getvalue()[:10] + struct.pack("<I", 30) + out.getvalue()[14:])
-    # A shorter palette than the header says, right before the pixels: as Pillow, where no pixel needs the rest.
+    # The palette before the pixels is shorter than the header says. The image is Pillow's if no pixel needs the rest.
     index = np.arange(16, dtype=np.uint8).reshape(4, 4) % 3
     head = struct.pack("<IiiHHIIiiII", 40, 4, 4, 1, 8, 0, 0, 0, 0, 0, 0)
     table = np.array([[1, 2, 3, 0], [40, 50, 60, 0], [7, 8, 9, 0]], np.uint8)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Importing costs little, and everything has the name that DALI gives it."""
+"""Importing costs little, and everything has DALI's name."""
 
 import pickle
 import subprocess

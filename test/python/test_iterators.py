@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The PyTorch iterators: where epochs end, what their last batch holds."""
+"""The PyTorch iterators: the ends of epochs, and their last batches."""
 
 import itertools
 import warnings
@@ -107,7 +107,7 @@ def test_end_and_reset(files):
 
 
 def taken_to_the_last_batch(iterator, how, count):
-    """The labels of `count` batches, without asking for what is behind the last of them."""
+    """The labels of `count` batches, without asking for a batch after the last of them."""
     if how == "zip":
         return [step[0]["label"].flatten().tolist() for _, step in zip(range(count), iterator, strict=False)]
     if how == "islice":
@@ -399,7 +399,7 @@ def test_ranks_have_equally_many_steps(files, policy, batch):
 
 @pytest.mark.parametrize("policy", [FILL, PARTIAL, DROP])
 def test_short_batches_of_a_reader_are_refused(files, policy):
-    """Of 7 samples by 3 the second of two ranks has an empty batch, which has no shape."""
+    """If 7 samples come in batches of 3, the second of two ranks has an empty batch, which has no shape."""
 
     @pipeline_def(batch_size=3, num_threads=1, device_id=None)
     def reads(rank, ranks, tail):
@@ -424,7 +424,7 @@ def test_short_batches_of_a_reader_are_refused(files, policy):
 
 
 def test_any_framework_by_dlpack(files, monkeypatch):
-    """NumPy in the place of a framework, and of JAX."""
+    """NumPy stands in for a framework, and for JAX."""
     import sys
     from types import SimpleNamespace
 

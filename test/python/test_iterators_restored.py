@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Iterators over restored pipelines: they give what the uninterrupted run gives from there on."""
+"""Iterators over restored pipelines give the batches that the uninterrupted run gives from there on."""
 
 import gc
 import json
@@ -230,7 +230,7 @@ def test_a_dropped_iterator_takes_its_pipeline_along():
 
 
 def test_arrays_by_dlpack(files):
-    """The other kind of iterator stands on the same."""
+    """The other kind of iterator is restored in the same way."""
 
     def make(state=None):
         return DLPackIterator(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Batches that are kept: each output holds its own memory, small ones never hold more, and there is a limit in bytes."""
+"""Batches that are kept: each output holds its own memory, small outputs never hold more, and there is a limit in bytes."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""memory_limit, where a file is made with zlib; test/c/test_limits.c has the rest."""
+"""memory_limit, for a file made with zlib. test/c/test_limits.c has the other tests."""
 
 import struct
 import zlib

@@ -249,7 +249,7 @@ def test_image_folder(tree):
 
 
 def write_cifar(root, rng):
-    """As large as the real one, since the reader checks that; all files are the same."""
+    """The file is as large as the real one, because the reader checks that. All files are the same."""
     records = rng.integers(0, 255, (10000, 3073), dtype=np.uint8)
     records[:, 0] %= 10
     root.mkdir(exist_ok=True)
@@ -291,7 +291,7 @@ def test_a_pipeline(tree):
 
 @pytest.mark.parametrize("kind", ["plain", "dataset", "own order"])
 def test_step(tree, files, kind):
-    """Counts what a schedule counts: across a resume, also on another number of ranks."""
+    """step counts as a schedule counts: across a resume, even on another number of ranks."""
     source = {"dataset": type("Set", (), {"__len__": lambda s: 21, "__getitem__": lambda s, i: (str(files[i]), i)})()}.get(kind, tree)
     arguments = {"sampler": (lambda epoch: list(range(21)))} if kind == "own order" else {"shuffle": True}
     arguments["fields"] = ("image", "label")
@@ -376,7 +376,7 @@ class Numbers:
 
 
 def seven_samples(files, kind, last):
-    """A Loader over 7 samples in batches of 2, which are shuffled where the kind can be."""
+    """A Loader over 7 samples in batches of 2, shuffled if the kind allows it."""
     pairs = [(str(f), i) for i, f in enumerate(files[:7])]
     if kind == "list":
         return Loader(pairs, 2, transforms=[T.Resize((8, 8))], shuffle=True, last_batch=last)

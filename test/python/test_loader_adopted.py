@@ -42,7 +42,7 @@ def first(source, batch=2, **arguments):
 
 
 def test_len_of_the_dataset_is_the_number_of_samples(tree, files):
-    """The idiom correct / len(loader.dataset)."""
+    """Users compute correct / len(loader.dataset)."""
     torchvision = import_torchvision()
     folder = torchvision.datasets.ImageFolder(tree)
     part = torch.utils.data.Subset(folder, [1, 2, 3])
@@ -437,7 +437,7 @@ def test_parts_of_a_sum_have_the_transforms_that_they_have(tree):
 
 @pytest.mark.parametrize("shape", [(), (1,), (1, 1), (2,)])
 def test_targets_keep_their_shape(shape):
-    """(N, 1) beside predictions of (N, 1): as a vector it would be broadcast to (N, N) by a loss."""
+    """Targets of shape (N, 1) meet predictions of (N, 1). A loss would broadcast a vector to (N, N)."""
     for dtype in (np.float32, np.int64, np.uint64, np.int16, np.bool_):
         source = Set(5, lambda i, dtype=dtype: (PICTURE, np.full(shape, i % 2, dtype)))
         for made, want in zip(Loader(source, 2), torch.utils.data.DataLoader(range(5), 2), strict=True):
@@ -460,7 +460,7 @@ def test_what_a_collate_fn_gives_is_iterated(tree):
 
 
 def test_a_fork_leaves_the_processes_alone():
-    """A copy of a loader in a fork of the program is dropped there, and the processes of python_workers are the program's."""
+    """A copy of a loader in a fork of the program is dropped there. The processes of python_workers still belong to the program."""
     loader = Loader(Set(40, lambda i: (PICTURE, i)), 4, python_workers=2)
     batches = iter(loader)
     labels = next(batches)[1].tolist()

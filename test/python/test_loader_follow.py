@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Masks, boxes and points go where the image goes: compared with torchvision's v2 for the windows that were drawn, which a mask of numbers tells."""
+"""Masks, boxes and points move with the image. They are compared with torchvision's v2 for the drawn windows, which a mask of numbers shows."""
 
 import io
 
@@ -23,7 +23,7 @@ def png(array, **kwargs):
 
 
 class Scenes:
-    """Pictures with a number for each pixel as a mask, some boxes (of one sample none) and points."""
+    """Pictures with a mask that numbers each pixel, some boxes (one sample has no boxes) and points."""
 
     def __init__(self, count=6, format="XYXY", dtype=np.float32, encoded=True):
         rng = np.random.default_rng(SEED)

@@ -342,7 +342,7 @@ def test_layout_is_refused_where_it_would_have_no_effect(tree, files, draws):
 
 
 def test_files_in_tensors(files):
-    """As torchvision.io.read_file gives them."""
+    """The tensors are those of torchvision.io.read_file."""
     data = [np.frombuffer(f.read_bytes(), np.uint8).copy() for f in files[:4]]
     want = images([str(f) for f in files[:4]], transforms=[T.Resize((16, 20))])
     for form in FORMS.values():
@@ -415,7 +415,7 @@ def test_sizes_of_resize():
 @pytest.mark.parametrize("workers", [0, 1])
 @pytest.mark.parametrize("transform", [T.RGB(), T.Grayscale(1), T.Grayscale(3), T.RandomGrayscale(1), T.RandomApply([T.Grayscale(3)], 1)])
 def test_gray_among_others_is_refused_where_it_matters(draws, transform, workers):
-    """What RGB and Grayscale do follows from the first image: three channels that came later became nine, or stayed three."""
+    """RGB and Grayscale follow the first image. Three channels that came later once became nine, or stayed three."""
     gray, color = draws.integers(0, 256, (8, 8), np.uint8), draws.integers(0, 256, (8, 8, 3), np.uint8)
     for images, said in (([gray, color], "3 channels; the first one had 1"), ([color, gray], "1 channels; the first one had 3")):
         with pytest.raises(TypeError, match=said):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Images of their own sizes come as a list of tensors where the user asks for one."""
+"""Images with sizes of their own come as a list of tensors if the user asks for one."""
 
 import numpy as np
 import pytest

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Lists of transforms that hold functions and objects which Stoker does not know: each gets what torchvision would hand it."""
+"""Lists of transforms with functions and objects that Stoker does not know. Each gets the argument that torchvision would pass."""
 
 import numpy as np
 import pytest
@@ -18,7 +18,7 @@ PICTURE = photograph(np.random.default_rng(SEED), 40, 50)
 
 
 class Blur:
-    """As MoCo and DINO write theirs."""
+    """A blur as MoCo and DINO write it."""
 
     def __call__(self, image):
         return image.filter(ImageFilter.GaussianBlur(1.5))

@@ -165,7 +165,7 @@ def test_what_is_copied():
 
 
 class Records:
-    """Images in one file, read by seek and read. hold: what is kept of the file."""
+    """Images in one file, read by seek and read. hold: the parts of the file that are kept."""
 
     def __init__(self, path, hold=lambda file: file, late=False):
         self.path, self.hold = path, hold

@@ -225,7 +225,7 @@ def test_from_csv(tmp_path, files):
 
 
 def test_tables_that_csv_cannot_read(tmp_path, files):
-    """The module csv names neither the file nor the line, and takes the rest of a file for one value where a quote is left open."""
+    """The module csv names neither the file nor the line, and reads the rest of a file as one value after an open quote."""
     path, line = tmp_path / "some.csv", f"{files[0]},1\n"
     for text, number in (
         (f"path,label\n{line}{files[1]},{'x' * 140000}\n", 3),
@@ -295,7 +295,7 @@ def test_streams(files):
 
 
 class Held(torch.utils.data.IterableDataset):
-    """Tells its end when `over` is set, and not before."""
+    """Ends when `over` is set, and not before."""
 
     def __init__(self, count, over):
         self.count, self.over, self.epoch = count, over, 0
@@ -311,7 +311,7 @@ class Held(torch.utils.data.IterableDataset):
 
 @pytest.mark.parametrize("last_batch", ["keep", "drop"])
 def test_a_state_behind_the_last_batch_of_a_stream_begins_the_next_epoch(last_batch):
-    """Whether or not the stream has told its end by then: no epoch without batches, and the number of the epoch is right at once."""
+    """The number of the epoch is right at once, and there is no epoch without batches, whether or not the stream has ended by then."""
     seed = int.from_bytes(os.urandom(4), "little")
     print("seed", seed)
     rng = np.random.default_rng(seed)
@@ -365,7 +365,7 @@ class ClassLabel:
 
 
 class FakeTable:
-    """The attributes of a datasets.Dataset that are used, where the package is not installed."""
+    """A stand-in for datasets.Dataset with the attributes that the library uses, if the package is not installed."""
 
     def __init__(self, rows, features, format=None):
         self.rows, self.features, self.format = rows, features, format or {"type": None, "columns": list(features)}
@@ -445,7 +445,7 @@ def test_hugging_face(files):
 
 
 def test_hugging_face_turns_images_as_their_exif_data_says(tmp_path):
-    """As the package does when it decodes, and a DataLoader over the table."""
+    """Images turn as they do when the package decodes them, and in a DataLoader over the table."""
     pixels = np.zeros((24, 32, 3), np.uint8)
     pixels[:12], pixels[:, :8] = (255, 0, 0), (0, 0, 255)
     picture = Image.fromarray(pixels)

@@ -107,7 +107,7 @@ def test_state_with_another_number_of_ranks(tree, files, kind):
 
 @pytest.mark.parametrize("tail", ["wrap", "keep"])
 def test_state_of_a_pipeline_after_every_batch(tree, tail):
-    """One that flows on has samples of an epoch in the last batch of the one before."""
+    """A reader that flows on has samples of an epoch in the last batch of the epoch before."""
 
     def new():
         pipe = Pipeline(4, 2, None)

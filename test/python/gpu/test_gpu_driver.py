@@ -107,7 +107,8 @@ print(pipe.explain())
 
 @pytest.mark.parametrize(("memory", "limit"), [("2G", 512), ("24G", 928), ("141G", 4512)])
 def test_limit_by_what_is_free(emulator: None, tree: Path, memory: str, limit: int) -> None:
-    """The limit is a 32nd of the memory, at least 928 MiB, never over a quarter. If it held batches back, a message says so, and how much has room for them."""
+    """The limit is a 32nd of the memory, at least 928 MiB, never over a quarter. If it held batches back, a message says so, and names a limit with room for
+    them."""
     done = run_script(LIMITS, str(tree), STOKER_EMULATED_CUDA=f"memory={memory} async delay=2000")
     assert done.returncode == 0, done.stdout + done.stderr
     first, *rest = done.stdout.splitlines()

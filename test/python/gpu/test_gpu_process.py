@@ -128,7 +128,7 @@ pipe.run()
 
 
 def test_break_and_start_over(tree: Path) -> None:
-    """A thousand iterations that are left at once leave no memory in use."""
+    """Iterations that are left at once are cleaned up, epoch after epoch and pipeline after pipeline."""
     for _ in range(20):
         pipe = make(tree, prefetch_queue_depth=3)
         for _ in range(5):
@@ -214,8 +214,8 @@ def gpu_free() -> int:
 
 
 def test_ten_thousand_batches_do_not_grow(tree: Path) -> None:
-    """More batches get under way where the consumer waits, each with memory of its own, and rings of pinned memory settle as the largest files happen to
-    meet in one batch: that comes to an end, be it late where others use the GPU too. A leak does not: of some stretches one is without growth."""
+    """If the consumer waits, more batches get under way, each with memory of its own, and rings of pinned memory grow until the largest files have met in one
+    batch. This growth ends, though late if others use the GPU too. A leak does not end, so one of several stretches has to be without growth."""
 
     def define(root: Any) -> Any:
         data, label = fn.readers.file(file_root=str(root), random_shuffle=True)
