@@ -26,7 +26,7 @@ SIZE = 5000
 class Slow:
     """A server of HTTP on loopback, with one thread and no limit of connections. Each answer begins `latency` seconds after its request.
 
-    answer(path, first, last) gives the bytes of an object, of which a range is asked for where first is a number. `asked` holds all (path, first, last) in
+    answer(path, first, last) gives the bytes of an object. The request is for a range if first is a number. `asked` holds all (path, first, last) in
     the order in which they came. told: whether an answer states its length; None: it does not, and also has no end.
     """
 

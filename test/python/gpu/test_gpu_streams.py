@@ -108,7 +108,7 @@ def test_stream_given_to_run(torch_cuda, tree: Path) -> None:
 
 
 def test_batches_are_taken_without_waiting_for_the_gpu(torch_cuda, tree: Path) -> None:
-    """While the consumer's stream is busy, batches come: the host waits for nothing, once there is nothing to allocate any more. To give memory back for
+    """Batches come while the consumer's stream is busy: the host waits for nothing, once no more memory has to be allocated. To give memory back for
     more waits for the whole GPU, so all batches that will be under way have had their largest files before."""
     torch = torch_cuda
     loader = Loader(tree, 4, shuffle=True, transforms=[T.RandomResizedCrop(32)], device="cuda", prefetch=4)
@@ -208,7 +208,7 @@ def test_compiled_model(torch_cuda, tree: Path) -> None:
 
 
 def test_two_pipelines_at_once(torch_cuda, tree: Path) -> None:
-    """In two threads, on streams of their own."""
+    """The pipelines run in two threads, on streams of their own."""
     torch = torch_cuda
     sizes = (40, 56)
     want = [reference(tree, 15, graph={"size": s}) for s in sizes]
