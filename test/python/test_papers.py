@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the papers show runs: the Python of README.md and of doc/, on a small folder, and the commands of README.md."""
+"""The programs in the documents run: the Python blocks of README.md and of doc/ on a small folder, and README.md's commands."""
 
 import json
 import os
@@ -19,7 +19,7 @@ def blocks(page, language):
 
 
 def small(code, tree):
-    """The same program with this folder, small batches and few epochs."""
+    """Returns the same program with this folder, small batches and few epochs."""
     code = re.sub(r"\"(/?data/train|train)\"", repr(str(tree)), code)
     return (
         re.sub(r"batch_size=\d+", "batch_size=4", code)
@@ -29,7 +29,7 @@ def small(code, tree):
 
 
 def run(page, tree, folder, monkeypatch, given=None):
-    """The page's blocks one after the other, as a reader would type them."""
+    """Runs the page's blocks in order, as a reader would type them."""
     steps = []
     names = {"step": lambda *batch: steps.append(batch), **(given or {})}
     monkeypatch.chdir(folder)
@@ -67,7 +67,7 @@ def test_structured(tree, tmp_path, monkeypatch):
     first = next(b for b in blocks("doc/structured.md", "python"))
     assert "for batch in train" in first
     assert names["image"].shape == (4, 64, 96, 3) and names["boxes"].tensor.shape[::2] == (4, 4)
-    assert (names["boxes"].tensor[..., 2:] >= names["boxes"].tensor[..., :2]).all()  # also where the image was flipped
+    assert (names["boxes"].tensor[..., 2:] >= names["boxes"].tensor[..., :2]).all()  # flipped images included
     boxes, areas = names["areas"][0][0], names["areas"][2][0]
     assert boxes.shape() == [3, 4] and areas.shape() == [3]
 
@@ -77,7 +77,7 @@ def _without_workers(init):
 
 
 def recipes():
-    """(heading, block) of each; the first has what all begin with."""
+    """Returns (heading, block) of each recipe. The first block holds the imports that all recipes need."""
     parts = re.split(r"^#+ (.*)\n", (ROOT / "doc/recipes.md").read_text(), flags=re.M)[1:]
     for heading, text in zip(parts[::2], parts[1::2], strict=True):
         yield from ((heading, block) for block in re.findall(r"^```python\n(.*?)^```", text, re.M | re.S))
@@ -87,13 +87,13 @@ def few(code):
     return re.sub(r"batch_size=\d+", "batch_size=4", code)
 
 
-# Of packages that are not among those of the tests.
+# Recipes that need a package which the tests do not install.
 ELSEWHERE = {"Hugging Face datasets": "datasets", "Lightning": "lightning"}
 
 
 @pytest.fixture
 def desk(tree, tmp_path, monkeypatch):
-    """A folder with what the recipes read."""
+    """A folder with the files that the recipes read."""
     import numpy as np
     from PIL import Image
 
@@ -115,7 +115,7 @@ def desk(tree, tmp_path, monkeypatch):
 
 
 def test_recipes(desk):
-    """All of them, one after the other, and what each leaves behind."""
+    """Runs all recipes in order, and checks the variables that each one sets."""
     import_torchvision()
     names, count = {}, 0
     for heading, block in recipes():
@@ -170,7 +170,7 @@ def test_recipes_for_other_packages(desk, heading):
 
 
 def test_the_table_of_transforms_is_torchvisions():
-    """Each of its transforms is in the table, which says what the code does with it."""
+    """The table lists every torchvision transform, and its description agrees with the code."""
     import enum
     import inspect
 
@@ -202,7 +202,7 @@ def test_the_table_of_transforms_is_torchvisions():
 
 
 def test_losses(tmp_path, monkeypatch):
-    """The block that is a program; those beside it show what it replaces, or a package that is not here."""
+    """Runs the one block that is a whole program. The other blocks show code that it replaces, or need a package that is not installed."""
     code = next(b for b in blocks("doc/batching.md", "python") if "detection_cost(" in b)
     layers, samples, queries, classes = 2, 3, 5, 4
     names = {
@@ -219,7 +219,7 @@ def test_losses(tmp_path, monkeypatch):
 def test_commands(tree, tmp_path):
     command = Path(os.environ.get("STOKER_BUILD", "build")).resolve() / "cli" / "stoker"
     lines = [x.split("#")[0].split() for block in blocks("README.md", "sh") for x in block.splitlines() if x.startswith("stoker ")]
-    lines = [x for x in lines if not any("://" in a for a in x)]  # what lies in a store is not to be had here
+    lines = [x for x in lines if not any("://" in a for a in x)]  # the tests cannot reach addresses in a store
     assert {x[1] for x in lines} >= {"inspect", "bench", "view", "doctor"}
     pipeline = tmp_path / "pipeline.json"
     pipeline.write_text(_pipeline(tree))

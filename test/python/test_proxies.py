@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Proxies between a store and its reader: a small one of the tests' own, which forwards plain requests, makes tunnels, and may want to know who asks."""
+"""A proxy between a store and its reader: a small one written for these tests, which forwards plain requests, opens tunnels and may require a password."""
 
 import base64
 import contextlib
@@ -16,7 +16,7 @@ from storage import KEYS, Store, tls_door
 from storage import hashes as run
 
 SECRETS = {"access_key": KEYS["AWS_ACCESS_KEY_ID"], "secret_key": KEYS["AWS_SECRET_ACCESS_KEY"]}
-USER = "me:pass%20word"  # as it stands in a URL
+USER = "me:pass%20word"  # percent-encoded, as URLs require
 
 
 def _pass_on(client, target):
@@ -30,7 +30,7 @@ def _pass_on(client, target):
 
 
 class Proxy:
-    """Writes down what it is asked for: ("CONNECT", "127.0.0.1:1") or ("GET", "http://...")."""
+    """Records its requests: ("CONNECT", "127.0.0.1:1") or ("GET", "http://...")."""
 
     def __init__(self, wants_user: bool = False) -> None:
         self.asked: list[tuple[str, str]] = []
@@ -61,7 +61,7 @@ class Proxy:
                             _pass_on(self.request, store)
                             return
                         store.sendall(head.replace(f"{method} http://{host}".encode(), f"{method} ".encode(), 1))
-                        with store.makefile("rb") as answer:  # one request a connection is enough here
+                        with store.makefile("rb") as answer:  # this proxy handles one request per connection
                             lines = list(iter(answer.readline, b"\r\n"))
                             length = next(int(line.split(b":")[1]) for line in lines if line.lower().startswith(b"content-length"))
                             self.request.sendall(b"".join([*lines, b"Connection: close\r\n\r\n", answer.read(length)]))
@@ -105,7 +105,7 @@ def given(url, **more):
 
 
 def test_plain_http(store, tree, monkeypatch):
-    """Signed requests, the listing among them, go through the proxy that the program or the environment names."""
+    """Signed requests, listings too, go through the proxy that the program or the environment names."""
     want = run(tree)
     for proxy_of_program in (True, False):
         with Proxy() as proxy, monkeypatch.context() as patch:
@@ -116,7 +116,7 @@ def test_plain_http(store, tree, monkeypatch):
 
 
 def test_a_tunnel(tls, tree, monkeypatch):
-    """Of what is encrypted the proxy sees a host and a port; certificates are checked as ever."""
+    """The proxy of an encrypted connection sees only the host and the port. Certificates are still checked."""
     url, authority = tls
     want = run(tree)
     with Proxy() as proxy:
@@ -128,7 +128,7 @@ def test_a_tunnel(tls, tree, monkeypatch):
 
 
 def test_hosts_without_a_proxy(store, tree, monkeypatch):
-    """no_proxy names them, and proxy="" is none at all, whatever the environment says."""
+    """Hosts in no_proxy are reached directly, and proxy="" disables the environment's proxy."""
     want = run(tree)
     with Proxy() as proxy:
         monkeypatch.setenv("http_proxy", f"http://{proxy.host}")
@@ -141,7 +141,7 @@ def test_hosts_without_a_proxy(store, tree, monkeypatch):
 
 
 def test_a_proxy_that_wants_a_name(store, tls, tree):
-    """Its name and password stand in its URL, and in no message."""
+    """The user name and password stand in the proxy's URL, and no message shows them."""
     want = run(tree)
     url, authority = tls
     with Proxy(wants_user=True) as proxy:

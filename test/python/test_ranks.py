@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Several ranks: what they divide, what they compare, and what happens when one of them is wrong, dies or is interrupted. Nothing may hang."""
+"""Several ranks: how they divide the data, which settings they compare, and what follows if one is wrong, dies or is interrupted. Nothing may hang."""
 
 import os
 import signal
@@ -41,7 +41,7 @@ def test_all_have_the_same_steps_and_each_sample_once(tree):
 
 
 def test_ranks_that_read_other_things(tree, files):
-    """Each rank names both values; the next Loader is made as if nothing had been."""
+    """Each rank's error names both values; the next Loader works as usual."""
     all_well(
         launch(
             """
@@ -81,7 +81,7 @@ def test_ranks_that_read_other_things(tree, files):
 
 
 def test_readers_of_pipelines_agree(tree):
-    """A reader's own seed is the order's; where it differs between ranks, both are named."""
+    """A reader's own seed decides its order; if ranks have different seeds, the error names both."""
     all_well(
         launch(
             """
@@ -159,7 +159,7 @@ def test_the_rank_that_keeps_the_store_dies(tree):
 
 @pytest.mark.parametrize("death", ["os._exit(9)", "os.kill(os.getpid(), 9)", "raise ValueError('the loss is NaN')"])
 def test_a_rank_that_dies_in_the_loop(tree, death):
-    """The others get the error of their collective, and end with their loader running."""
+    """The other ranks get their collective's error, and exit although their loader runs."""
     ended = launch(
         f"""
         loader = Loader(ARGS[0], 1, shuffle=True, **SMALL)
@@ -178,7 +178,7 @@ def test_a_rank_that_dies_in_the_loop(tree, death):
 
 
 def test_resume_with_another_number_of_ranks(tree, tmp_path):
-    """Two ranks save in mid-epoch; three go on, one goes on."""
+    """Two ranks save in mid-epoch; three ranks resume, and so does one."""
     state = tmp_path / "state.json"
     all_well(
         launch(
@@ -238,7 +238,7 @@ def test_exact_validation(tree):
 
 
 def test_accelerate_on_two_ranks(tree):
-    """gather_for_metrics gives each sample once, in order; gradients are synchronised at the epoch's end."""
+    """gather_for_metrics gives each sample once, in order; gradients are synchronised at the end of the epoch."""
     pytest.importorskip("accelerate")
     all_well(
         launch(
@@ -305,7 +305,7 @@ def _torchrun(tmp_path, tree, what):
 
 
 def _in_session(session):
-    """Processes of a session that still run."""
+    """Returns the processes of a session that still run."""
     found = []
     for name in os.listdir("/proc"):
         if name.isdigit():
@@ -325,7 +325,7 @@ def test_ctrl_c_under_torchrun(tmp_path, tree):
         while not all((tmp_path / f"ready{r}").exists() for r in range(2)):
             assert child.poll() is None, child.communicate()[0]
             time.sleep(0.05)
-        os.killpg(child.pid, signal.SIGINT)  # as a terminal does
+        os.killpg(child.pid, signal.SIGINT)  # a terminal sends SIGINT to the whole process group too
         output, _ = child.communicate(timeout=45)
     finally:
         if child.poll() is None:
@@ -348,7 +348,7 @@ def test_an_exception_under_torchrun(tmp_path, tree):
 
 
 def test_two_threads_at_once(tree):
-    """A second thread that comes in while the first waits is told so, and neither loses a batch."""
+    """A second thread that enters while the first waits gets an error, and neither thread loses a batch."""
     inside, leave = threading.Event(), threading.Event()
 
     class Slow:
@@ -376,11 +376,11 @@ def test_two_threads_at_once(tree):
     leave.set()
     thread.join(30)
     assert [b.label.tolist() for b in got] == [[2, 3], [4, 5], [6, 7]]
-    assert len(list(loader)) == 4  # and one after the other is fine
+    assert len(list(loader)) == 4  # one thread after the other is fine
 
 
 def test_left_for_validation_and_resumed(tree):
-    """An iteration that is kept goes on where it was, whatever other loaders did meanwhile."""
+    """An iteration that the program keeps continues at its position, whatever other loaders did in between."""
     expected = [b.index.tolist() for b in Loader(tree, 3, shuffle=True, **SMALL)]
     train, valid = Loader(tree, 3, shuffle=True, **SMALL), Loader(tree, 4, **SMALL)
     seen, it = [], iter(train)
@@ -389,7 +389,7 @@ def test_left_for_validation_and_resumed(tree):
         if len(seen) in (2, 5):
             assert sum(len(b.index) for b in valid) == 21
     assert seen == expected
-    # The same over a state: the loader that goes on is another one.
+    # The same with a state that another loader resumes.
     train = Loader(tree, 3, shuffle=True, **SMALL)
     it = iter(train)
     seen = [next(it).index.tolist() for _ in range(4)]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""stoker.Storage: settings given by the program, and functions of the user's as sources."""
+"""stoker.Storage: settings that the program passes, and the user's functions as sources."""
 
 import contextlib
 import io
@@ -42,7 +42,7 @@ def store(tree, tmp_path_factory):
 
 @pytest.fixture(autouse=True)
 def environment(store, monkeypatch):
-    """Nothing of a store but its address is known: what a test needs it gives."""
+    """Sets only the store's address in the environment; each test adds the settings that it needs."""
     for name in [n for n in os.environ if n.startswith("AWS_")]:
         monkeypatch.delenv(name)
     for name in ("AWS_EC2_METADATA_DISABLED", "AWS_CONFIG_FILE", "AWS_SHARED_CREDENTIALS_FILE", "NO_PROXY"):
@@ -52,7 +52,7 @@ def environment(store, monkeypatch):
 
 @pytest.mark.essential
 def test_settings_of_the_program(store, tree, tmp_path, monkeypatch):
-    """They serve where the environment says nothing, count before what it says, and belong to the pipelines that are given them."""
+    """The program's settings take precedence over the environment, and apply only to the pipelines that receive them."""
     given = Storage(endpoint=store.url, requests=8, retries=3, hedging=False, answer_timeout=5, **SECRETS)
     assert run("s3://photos/train", storage=given, epochs=2) == run(tree, epochs=2)
     monkeypatch.setenv("AWS_ENDPOINT_URL_S3", "http://127.0.0.1:1")
@@ -145,7 +145,7 @@ def tls(store, tmp_path_factory):
 
 
 def test_certificates(tls, tree, monkeypatch):
-    """The authority is named by the program, by AWS's variable or by OpenSSL's; without it the store is not believed."""
+    """The program, AWS's variable or OpenSSL's variable names the certificate authority; without one the connection is refused."""
     url, authority = tls
     want = run(tree)
     assert run("s3://photos/train", storage=Storage(endpoint=url, ca_bundle=authority, requests=8, **SECRETS)) == want
@@ -159,7 +159,7 @@ def test_certificates(tls, tree, monkeypatch):
 
 @pytest.mark.parametrize("most", [300, 3000, 1 << 15])
 def test_records_of_any_size(tmp_path, most):
-    """Headers and bodies are cut anywhere by the records that they come in."""
+    """TLS records may split headers and bodies at any byte."""
     seed = random.randrange(1 << 30)
     print("seed", seed)
     draw = random.Random(seed)
@@ -183,11 +183,11 @@ def test_records_of_any_size(tmp_path, most):
         store.close()
 
 
-# ---- a function of the user's ----
+# ---- the user's functions ----
 
 
 class Bucket:
-    """Objects of a folder under mem://, by a function that may fail first."""
+    """Objects of a folder under mem://, read through a function that may fail at first."""
 
     def __init__(self, root, fail=lambda uri, tries: None):
         self.root, self.fail, self.tries, self.lock = root, fail, {}, threading.Lock()
@@ -209,7 +209,7 @@ def listed(tree, scheme="mem"):
 
 @pytest.mark.essential
 def test_a_function_as_the_source(store, tree):
-    """The same samples in the same order, also while it fails now and then."""
+    """Samples and order stay the same, also if the function fails now and then."""
     want = run([(str(tree / uri[6:]), label) for uri, label in listed(tree)], epochs=2)
     assert run(listed(tree), storage=Storage(fetch=Bucket(tree)), epochs=2) == want
     flaky = Bucket(tree, lambda uri, tries: OSError("not now") if tries == 1 and int(uri[-5]) % 3 == 0 else None)
@@ -244,7 +244,7 @@ def test_failures_of_a_function(store, tree):
 
 
 def test_ranges_of_a_function(store, tree, tmp_path):
-    """Parts of archives are asked for by offset and length; too few or too many bytes are named."""
+    """Parts of archives are requested by offset and length; too few or too many bytes are an error."""
 
     with tarfile.open(tmp_path / "a.tar", "w") as tar:
         for i, path in enumerate(sorted(tree.glob("*/*.jpg"))[:6]):
@@ -285,7 +285,7 @@ def pack(path, images):
 
 
 class Folder(Bucket):
-    """Lists too, and counts how often."""
+    """A bucket that also lists its objects, and counts the listings."""
 
     def __init__(self, root, fail=lambda uri, tries: None):
         super().__init__(root, fail)
@@ -298,7 +298,7 @@ class Folder(Bucket):
 
 
 def test_a_function_that_lists(store, tree, tmp_path, monkeypatch):
-    """Folders, globs, folders of arrays and tars without an index, as from a bucket; also while calls fail, and with a cache."""
+    """Reads folders, globs, folders of arrays and tars without an index as from a bucket; also if calls fail, and with a cache."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "caches"))
     root = tmp_path / "root"
     shutil.copytree(tree, root / "b" / "a b" / "train")
@@ -344,7 +344,7 @@ def raises(error):
 
 
 def test_a_filesystem_of_fsspec(store, tree, tmp_path, monkeypatch):
-    """One object instead of two functions: its bytes, listings and sizes."""
+    """One filesystem object replaces the two functions: it reads, lists and gives sizes."""
     fsspec = pytest.importorskip("fsspec", reason="fsspec is not installed")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "caches"))
     fs = fsspec.filesystem("memory")
@@ -366,7 +366,7 @@ def test_what_no_archive_and_no_bucket_is(store):
 
 
 def test_a_call_that_hangs_holds_up_nobody(store, tree):
-    """The Loader closes while calls wait; what they bring later is dropped."""
+    """The Loader closes while calls are still waiting; their later results are dropped."""
     gate, begun = threading.Event(), threading.Semaphore(0)
 
     def fetch(uri, offset, length):
@@ -409,7 +409,7 @@ def test_unknown_schemes_name_the_ways_out(store):
 
 
 def test_an_interrupt_ends_a_listing(store):
-    """The store never answers: Ctrl-C does not wait for it."""
+    """Ctrl-C does not wait for a store that never answers."""
     script = """
         import signal, stoker
         signal.signal(signal.SIGINT, signal.default_int_handler)  # whoever started the tests may ignore it
@@ -424,12 +424,12 @@ def test_an_interrupt_ends_a_listing(store):
             silent.settimeout(60)
             with silent.accept()[0]:
                 child.send_signal(signal.SIGINT)
-                out = child.communicate(timeout=15)[0]  # a listing that is waited for takes 20 s and then tries again
+                out = child.communicate(timeout=15)[0]  # a program that waits for the listing takes 20 s and then tries again
     assert child.returncode == 0 and out == "interrupted\n"
 
 
 def test_a_long_listing_is_told(store, tmp_path, capsys):
-    """On a terminal, by the Loader and by the commands that list; and nowhere else."""
+    """The Loader and the commands that list show progress, but only on a terminal."""
     store.set("latency_ms=700&page=3")
     for command in (
         [sys.executable, "-c", "from stoker import Loader; Loader('s3://photos/train', 7)"],
@@ -452,7 +452,7 @@ def test_a_long_listing_is_told(store, tmp_path, capsys):
 
 
 def test_a_small_data_set_is_asked_for_no_more_than_an_epoch_early(store):
-    """One epoch is consumed, as a pass of validation does, and then the loader waits: the objects of this epoch and of the next one have been asked for."""
+    """Consumes one epoch, as a validation pass does, and then pauses: the loader has requested the objects of this epoch and of the next one."""
     given = Storage(endpoint=store.url, requests=64, retries=3, hedging=False, answer_timeout=30, **SECRETS)
     loader = Loader("s3://photos/train", 4, storage=given, transforms=[T.Resize((8, 8))], last_batch="keep")
     listed = given.counters()["storage_requests"]
@@ -465,7 +465,7 @@ def test_a_small_data_set_is_asked_for_no_more_than_an_epoch_early(store):
 
 @pytest.mark.parametrize("knobs", ["page=3", "page=3&reverse=1", "page=4&deaf=1", "page=3&p503=0.2&seed=4"])
 def test_globs_are_listed_in_parts(store, tmp_path, monkeypatch, knobs):
-    """Names of all kinds around those that match, in pages of a few; the order is that of the names, as the shell has it."""
+    """Lists matching and other names in pages of a few entries; the order of the names is the shell's."""
     seed = int.from_bytes(os.urandom(4), "little")
     print("seed", seed)
     rng = np.random.default_rng(seed)
@@ -498,7 +498,7 @@ def test_globs_are_listed_in_parts(store, tmp_path, monkeypatch, knobs):
 
 @pytest.mark.parametrize("given", [{}, {"retries": 2}])
 def test_an_endpoint_where_nobody_is(given):
-    """It is told soon, after a few tries, or as many as are asked for."""
+    """An unreachable endpoint is reported quickly, after a few tries or after the requested number."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         storage = Storage(endpoint=f"http://127.0.0.1:{free.getsockname()[1]}", **given, **SECRETS)

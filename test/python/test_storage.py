@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""s3:// and http:// as places of data sets: the same samples in the same order as from the local tree, also while the store fails; nothing secret is told."""
+"""Data sets at s3:// and http:// give the same samples in the same order as the local tree, also if the store fails; no secret is printed."""
 
 import hashlib
 import json
@@ -28,7 +28,7 @@ FAULTS = "p503=0.05&p500=0.02&reset=0.1&truncate=0.1&change=0.05&length=0.02&lat
 
 @pytest.fixture(scope="module")
 def store(tree, tmp_path_factory):
-    """The tree as s3://photos/a b/train, and classes whose names a store sorts otherwise than a folder does."""
+    """The tree as s3://photos/a b/train, and classes whose names a store sorts differently from a folder."""
     root = tmp_path_factory.mktemp("store")
     shutil.copytree(tree, root / "photos" / "a b" / "train")
     one = next(tree.glob("*/*.jpg"))
@@ -119,7 +119,7 @@ def test_a_missing_object_is_its_samples_failure(store, files):
 @pytest.mark.essential
 @pytest.mark.parametrize("faults", [FAULTS, "many=6&latency_ms=20"])
 def test_faults_change_nothing(store, tree, faults):
-    """No sample is lost or doubled, the sequence's hash is that of local files, and so is the number of steps."""
+    """No sample is lost or doubled; the hash of the sequence and the number of steps are those of local files."""
     before = store.counts()["faults"]
     store.set(faults)
     assert run("s3://photos/a b/train", epochs=4) == run(tree, epochs=4)
@@ -145,8 +145,8 @@ def test_resuming_under_faults(store, tree):
 
 
 def test_killed_and_resumed_with_other_ranks(store, tree):
-    """8, 4, 2 and 8 ranks, each begun where the ones before were dropped in the middle of a step, while the store fails: the hash of the global sequence,
-    draws included, is that of one rank that reads local files without a stop."""
+    """Runs with 8, 4, 2 and 8 ranks. Each resumes where the previous run stopped in mid-step, while the store fails. The hash of the global sequence,
+    random draws included, is that of one uninterrupted rank that reads local files."""
 
     def ranks(root, world, state=None):
         source = [(f"{root}/{p.parent.name}/{p.name}", k) for _ in range(4) for k, p in enumerate(sorted(tree.glob("*/*.jpg")))]
@@ -186,7 +186,7 @@ def test_killed_and_resumed_with_other_ranks(store, tree):
                 steps = [iter(r) for r in made]
                 told += step(steps)
         state = made[int(rng.integers(world))].state_dict()
-        for s in steps[: int(rng.integers(world))]:  # some ranks were a step ahead when it ended: what they had got is not in the state
+        for s in steps[: int(rng.integers(world))]:  # some ranks were a step ahead when the run ended; the state does not contain that step
             next(s, None)
         for r in made:
             r.close()
@@ -210,7 +210,7 @@ def test_nothing_secret_is_told(store, monkeypatch):
 
 @pytest.mark.parametrize("where", ["reading", "closing"])
 def test_an_interrupt_ends_it(store, where):
-    """The store never answers, and gives its word only after 20 s: whoever interrupts or closes does not wait for it."""
+    """The store never answers, and a request gives up only after 20 s: an interrupt or a close does not wait that long."""
     script = """
         import signal, sys, stoker
         from stoker import transforms as T
@@ -232,15 +232,15 @@ def test_an_interrupt_ends_it(store, where):
     with child_process(command, stdout=subprocess.PIPE, env=dict(os.environ)) as child:
         assert child.stdout.readline() == "begun\n"
         if where == "reading":
-            while store.counts()["requests"] < before + 8:  # the question itself is one
+            while store.counts()["requests"] < before + 8:  # the request for these counts is one of them
                 time.sleep(0.01)
             child.send_signal(signal.SIGINT)
-        out = child.stdout.read()  # communicate() would pass over what came with the first line
+        out = child.stdout.read()  # communicate() would lose the bytes that were buffered with the first line
         assert child.wait(15) == 0 and out == ("interrupted\nclosed\n" if where == "reading" else "closed\n")
 
 
 def test_plain_http(store, tree):
-    """Without signatures, where a server asks for none: here it does, and says so."""
+    """A URL over plain http gets no signature; this server requires one and refuses."""
     files = sorted(p.relative_to(tree) for p in tree.glob("*/*.jpg"))
     with pytest.raises(ReadError, match="403 AccessDenied"):
         run([(f"{store.url}/photos/a%20b/train/{f}", 0) for f in files])
@@ -248,7 +248,7 @@ def test_plain_http(store, tree):
 
 @pytest.fixture(scope="module")
 def moto():
-    """The server that others wrote, where it is installed (pip install "moto[server]") or named by STOKER_MOTO."""
+    """The moto server, if it is installed (pip install "moto[server]") or named by STOKER_MOTO."""
     program = os.environ.get("STOKER_MOTO") or shutil.which("moto_server")
     if not program:
         pytest.skip('moto is not installed: pip install "moto[server]", or name its moto_server by STOKER_MOTO')
@@ -282,7 +282,7 @@ def put(url, path, data=b"", method="PUT", query=""):
 
 
 def test_moto(moto, tree, files, tmp_path, monkeypatch):
-    """Listing, names of all kinds, a long key and an object uploaded in parts, on a server that is not the project's."""
+    """Lists and reads names of all kinds, a long key and a multipart upload, on a server that this project did not write."""
     monkeypatch.setenv("AWS_ENDPOINT_URL_S3", moto)
     put(moto, "bucket")
     for f in files:
@@ -320,7 +320,7 @@ def test_moto(moto, tree, files, tmp_path, monkeypatch):
 
 
 def test_an_index_stands_for_its_tree(store, tree, tmp_path, monkeypatch):
-    """The same samples, classes, labels and states, and the store is not asked for a listing."""
+    """An index gives the same samples, classes, labels and states, and no listing is requested from the store."""
     index = tmp_path / "train.stoker"
     told = json.loads(stoker("index", "s3://photos/a b/train", "-o", index, "--json"))
     assert told["files"] == 21 and told["classes"] == 3 and told["bytes"] == sum(f.stat().st_size for f in tree.glob("*/*.jpg"))
@@ -330,7 +330,7 @@ def test_an_index_stands_for_its_tree(store, tree, tmp_path, monkeypatch):
     state = first.state_dict()
     first.close()
     with monkeypatch.context() as nowhere:
-        nowhere.setenv("AWS_ENDPOINT_URL_S3", "http://127.0.0.1:1")  # who asks it anything fails
+        nowhere.setenv("AWS_ENDPOINT_URL_S3", "http://127.0.0.1:1")  # any request to this address fails
         Loader(index, 4, transforms=SMALL, shuffle=True).close()
     second = Loader(index, 4, transforms=SMALL, shuffle=True)
     second.load_state_dict(state)
@@ -369,7 +369,7 @@ def test_what_an_index_cannot_be(store, tree, tmp_path):
 
 
 def test_a_reader_chooses_among_an_index(store, tree, tmp_path):
-    """Filters and `nested` are the reader's, as over the tree itself."""
+    """Filters and `nested` are the reader's settings, as over the tree itself."""
     root, index = tmp_path / "root", tmp_path / "i"
     shutil.copytree(tree, root)
     (root / "class1" / "more").mkdir()
@@ -436,7 +436,7 @@ def test_the_doctor_asks_a_store(store, monkeypatch):
     assert ask("s3://nope/x", 1)[1][0].startswith("s3://nope/x: the server answers 404 NoSuchBucket")
     assert "403" in ask("s3://photos/a b/train", 1, "--anonymous")[1][0]
     assert "stoker.Storage(fetch=" in ask("gs://photos/a", 1)[1][0]
-    told, problems = ask(f"{store.url}/photos/list.txt", 1)  # plain http knows of no keys: the server wants some, and says so
+    told, problems = ask(f"{store.url}/photos/list.txt", 1)  # plain http sends no signature, and the server asks for one
     assert "403 AccessDenied" in problems[0] and f"{store.url}/photos/list.txt: " in problems[0] and not told["keys"]
     assert not told["listed"] and "credentials" not in problems[0]
     plain = Store(store.root.parent, key="")
@@ -452,7 +452,7 @@ def test_the_doctor_asks_a_store(store, monkeypatch):
 
 
 class EmptyFirstPages(BaseHTTPRequestHandler):
-    """A bucket whose listings each begin with a page that has no entry and says that more is to come, as one of deleted keys does."""
+    """Every listing of this bucket begins with an empty page that announces more pages, as S3 does for deleted keys."""
 
     protocol_version = "HTTP/1.1"
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tars as what a Loader reads, on disk and in a bucket: the same samples in the same order, from whatever index; indexes that are kept, stale or damaged."""
+"""Tars as a Loader's data set, on disk and in a bucket: every kind of index gives the same samples in the same order; also stale and damaged indexes."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def write(path, members, form=tarfile.PAX_FORMAT):
 
 
 def sample(k):
-    name = f"train/{k:04}" + "-ü" * 60 * (k % 5 == 0)  # some names that need a pax header
+    name = f"train/{k:04}" + "-ü" * 60 * (k % 5 == 0)  # some names need a pax header
     return [
         (f"{name}.jpg", jpeg(k)),
         (f"{name}.cls", f"{k}\n".encode()),
@@ -56,7 +56,7 @@ def sample(k):
 
 @pytest.fixture(scope="module", autouse=True)
 def caches(tmp_path_factory):
-    """Indexes that cannot lie beside their tar go here, and not to who runs the tests."""
+    """A folder for the indexes that cannot be written next to their tar; the user's own caches stay untouched."""
     patch = pytest.MonkeyPatch()
     patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("caches")))
     yield
@@ -65,7 +65,7 @@ def caches(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def shards(tmp_path_factory):
-    """Four tars, 37 samples in all, which a store has too."""
+    """Four tars with 37 samples in all, on disk and in the store."""
     root = tmp_path_factory.mktemp("tars")
     (root / "b").mkdir()
     ids = iter(range(sum(COUNTS)))
@@ -88,7 +88,7 @@ def store(shards):
 
 
 def run(source, epochs=1, **more):
-    """Hashes of the samples with their labels, in order."""
+    """Returns hashes of the samples and their labels, in order."""
     arguments = {"fields": ("image", "label", "index"), "shuffle": True, "seed": 5, "last_batch": "keep", "transforms": SMALL, **more}
     make = source if callable(source) else lambda **a: Loader(source, 4, **a)
     loader, out = make(**arguments), []
@@ -105,7 +105,7 @@ def kept(folder):
 
 @pytest.mark.essential
 def test_the_same_samples_from_everywhere(shards, store, tmp_path):
-    """From disk and from a bucket, by globs, braces, lists, a folder and an index; also while the store fails, the making of indexes included."""
+    """Reads from disk and from a bucket, given as globs, braces, lists, a folder or an index; the store may fail, also while an index is made."""
     plain = run(str(shards / "s-*.tar"), shuffle=False)
     assert [label for _, label, _ in plain] == [k for _, _, k in plain] == list(range(37))
     whole = run(str(shards / "s-*.tar"), epochs=2)
@@ -130,7 +130,7 @@ def test_the_same_samples_from_everywhere(shards, store, tmp_path):
 
 
 def test_resuming_with_other_ranks(shards):
-    """The global sequence goes on where it was, whether samples or shards are shuffled."""
+    """The global sequence continues at the same position, whether samples or shards are shuffled."""
     for shuffle in (True, "shards"):
 
         def make(shard=None, batch=4, shuffle=shuffle):
@@ -151,7 +151,7 @@ def test_resuming_with_other_ranks(shards):
 
 
 def test_shuffled_shards(shards):
-    """Every sample once an epoch, in stretches of neighbours whose order and borders change."""
+    """Every sample comes once an epoch. Runs of neighbouring samples stay together; their order and borders change between epochs."""
     seen = [[k for _, _, k in run(str(shards), shuffle="shards", seed=s)] for s in (1, 2)]
     for ids in seen:
         assert sorted(ids) == list(range(37))
@@ -163,7 +163,7 @@ def test_shuffled_shards(shards):
 
 
 def test_components(shards, tmp_path):
-    """Numbers, texts and what json holds; bytes and arrays where they are named; defaults by what there is."""
+    """Reads numbers, texts, JSON, bytes and arrays; without `components`, the Loader chooses the components from the files in the tars."""
     parts = {"image": "jpg", "caption": "txt", "meta": "json", "raw": ("cls", "bytes"), "label": "cls"}
     batch = next(iter(Loader.from_tars(str(shards), 3, components=parts, transforms=SMALL)))
     assert batch._fields == tuple(parts) and batch.label.tolist() == [0, 1, 2]
@@ -224,7 +224,7 @@ def test_what_cannot_be(shards, tmp_path):
 
 
 def test_a_tar_that_is_cut(tmp_path):
-    """Inside what follows a file's bytes too: samples behind the cut would be missing without a word."""
+    """A cut in the padding after a file's bytes is an error too: the samples after it would be missing without a warning."""
     whole = Path(write(tmp_path / "whole.tar", [(f"{k}.bin", bytes(100 + k)) for k in range(5)]))
     with tarfile.open(whole) as tar:
         member = tar.getmembers()[2]
@@ -237,7 +237,7 @@ def test_a_tar_that_is_cut(tmp_path):
 
 @pytest.mark.parametrize("kind", ["json", "text"])
 def test_bad_texts_by_policy(kind, tmp_path):
-    """A text that Python cannot read is its sample's failure alone, and what Python reads comes through: random damage, judged by Python itself."""
+    """A text that Python cannot decode fails only its own sample; all other texts arrive. Texts are damaged at random, and Python's decoder is the reference."""
     rng = np.random.default_rng(SEED)
     seeds = [
         b'{"a": [1, -2.5e3, true, null, NaN, -Infinity], "b\\u00e9\\ud800": {"c": "\xc3\xa9\\n"}, "d": []}',
@@ -290,7 +290,7 @@ def test_bad_texts_by_policy(kind, tmp_path):
     (tarfile.SYMTYPE, "latest", ""),
 ])  # fmt: skip
 def test_links_to_files_are_refused(tmp_path, kind, name, said):
-    """tar writes the second name of a file as a link: such samples were missing without a word."""
+    """tar writes the second name of a file as a link. Such samples used to be missing without a warning."""
     path = write(tmp_path / "t.tar", [("a.jpg", jpeg(1)), ("a.cls", b"1")])
     with tarfile.open(path, "a") as tar:
         link = tarfile.TarInfo(name)
@@ -304,7 +304,7 @@ def test_links_to_files_are_refused(tmp_path, kind, name, said):
 
 
 def test_what_would_go_missing_is_told(tmp_path, capfd):
-    """Two samples of one name; a tar that ends between two files; two tars that were joined by cat."""
+    """Warns of samples that would be missing: two samples of one name, a tar that ends between two files, two tars joined by cat."""
     members = [m for k in (1, 1, 2) for m in ((f"{k}.jpg", jpeg(k)), (f"{k}.cls", b"%d" % k))]
     twice = write(tmp_path / "twice.tar", members)
     with pytest.raises(StokerError, match=r'twice\.tar, at byte \d+: the sample that begins with 1\.jpg has a second "jpg"'):
@@ -325,7 +325,7 @@ def test_what_would_go_missing_is_told(tmp_path, capfd):
         last, inside = (t.getmembers()[k].offset for k in (4, 5))
     cut = tmp_path / "cut.tar"
     cut.write_bytes(whole.read_bytes()[:last])
-    for _ in range(2):  # also from the index that was kept
+    for _ in range(2):  # the second time from the stored index
         capfd.readouterr()
         assert [y for _, y, _ in run(str(cut), shuffle=False)] == [3]
         assert capfd.readouterr().err.count("cut.tar: it ends without the blocks of zeros that end a tar") == 1
@@ -341,7 +341,7 @@ def test_what_would_go_missing_is_told(tmp_path, capfd):
 
 
 def test_a_tar_that_changes_under_its_index(shards, tmp_path, monkeypatch):
-    """Places in one version of a tar are none in another: neither are bytes of the new one taken, nor of the old one out of a cache."""
+    """Offsets into one version of a tar are wrong for another. Neither the new version's bytes nor cached bytes of the old one may be delivered."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "caches"))
     server = Store(shards.parent)
     try:
@@ -364,7 +364,7 @@ def test_a_tar_that_changes_under_its_index(shards, tmp_path, monkeypatch):
 
 
 def test_an_index_that_points_elsewhere(tmp_path):
-    """One whose last header lies beyond all bytes, with a right checksum, is made anew."""
+    """An index with a valid checksum whose last header lies past the end of the tar is made again."""
     tar = Path(write(tmp_path / "a.tar", [("0.bin", b"zero")]))
     assert tar.stat().st_size == 10240
     bad = bytes.fromhex("53544b504152545301000105612e7461728050 00007bd5fdffffffffffff7f00006c022ad679a9fdb5")
@@ -379,7 +379,7 @@ def test_an_index_that_points_elsewhere(tmp_path):
 
 
 def test_indexes_that_are_kept(tmp_path, capfd, monkeypatch):
-    """A stale one is made anew, a damaged one with a notice; where the tar's folder cannot be written to, it lies in the caches."""
+    """A stale index is made again, a damaged one with a notice. If the tar's folder is read-only, the index goes into the cache folder."""
     tar = tmp_path / "a.tar"
     index = tmp_path / "a.tar.stoker"
 
@@ -400,7 +400,7 @@ def test_indexes_that_are_kept(tmp_path, capfd, monkeypatch):
         assert find() == [3, 2] and index.read_bytes() == good
         assert "a.tar.stoker: the index is damaged or cut off: it is made again" in capfd.readouterr().err
     index.unlink()
-    index.mkdir()  # nothing can be written there, whoever runs the test
+    index.mkdir()  # a folder of this name stops every user, root included, from writing the index
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "caches"))
     assert find() == [3, 2]
     (only,) = (tmp_path / "caches" / "stoker" / "indexes").iterdir()
@@ -412,7 +412,7 @@ def test_indexes_that_are_kept(tmp_path, capfd, monkeypatch):
 
 @pytest.mark.parametrize(("size", "count", "most"), [(3000, 1200, 100), (2 << 20, 8, 100)], ids=["small", "large"])
 def test_searching_an_object(store, size, count, most, monkeypatch, tmp_path):
-    """Small members are streamed by; of large ones headers alone are read. An index that was uploaded beside it saves the search, unless it is of another."""
+    """Small members are read through; of large ones only the headers are read. An uploaded index saves the search, unless it belongs to another tar."""
     rng = np.random.default_rng(SEED)
     members = [(f"{k:05}.bin", rng.bytes(size - k)) for k in range(count)]
     for bucket in ("alone", "indexed", "changed"):
@@ -437,7 +437,7 @@ def test_searching_an_object(store, size, count, most, monkeypatch, tmp_path):
 
     try:
         assert 3 < search("alone") <= most
-        # A store that is slow to answer may be asked once more.
+        # A slow store may get one repeated request.
         assert search("alone") <= 2, "what was kept is taken"
         assert 3 <= search("indexed") <= 6, "the beginning, the index, the last header"
         assert search("changed") > 3
@@ -462,7 +462,7 @@ def contents(folder):
 
 
 def test_packing(tmp_path, monkeypatch):
-    """The samples of the folder, by tarfile and by Loader; the same bytes whoever packs them, however often that was interrupted."""
+    """Packs the samples of the folder with tarfile and with Loader. The bytes are the same for either, however often packing was interrupted."""
     root, packed = tmp_path / "store" / "photos", tmp_path / "packed"
     write_tree(root, np.random.default_rng(SEED), 3, 7)
     long = root / "class1" / ("n" * 120 + ".jpg")
@@ -513,7 +513,7 @@ def test_packing(tmp_path, monkeypatch):
 
 
 def test_packing_names_that_readers_would_skip_or_join(tmp_path):
-    """Every image comes back once, with its own label and caption: names with dots, in front or inside, in folders with dots, of one stem."""
+    """Every image comes back once, with its own label and caption, although names and folders contain dots and several files share a stem."""
     root = tmp_path / "photos"
     names = """one/a.jpg one/.hidden.jpg one/..two.jpg one/.jpg one/x.y.jpg one/x.z.png one/t..jpg one/b.JPG one/a-b.jpg one/a.b.c.jpg
         k.2/a.jpg k.2/no.dot/q.jpg k.2/no.dot/q.png k.2/.under/z.jpg k.2/q.d/e.jpg k.2/q.jpg k.2/c.cls.jpg k.2/x_y.jpg k.2/1.jpg k.2/10.jpg""".split()
@@ -521,7 +521,7 @@ def test_packing_names_that_readers_would_skip_or_join(tmp_path):
     for i, name in enumerate(names):
         path = root / name
         path.parent.mkdir(parents=True, exist_ok=True)
-        Image.fromarray(np.full((8, 8, 3), 10 * i, np.uint8)).save(path, "PNG")  # whatever the name says
+        Image.fromarray(np.full((8, 8, 3), 10 * i, np.uint8)).save(path, "PNG")  # a PNG, whatever the file's ending
         path.with_name(path.name.rpartition(".")[0] + ".txt" if path.name != ".jpg" else ".txt.txt").write_text(
             name, errors="surrogateescape"
         )
@@ -542,7 +542,7 @@ def test_packing_names_that_readers_would_skip_or_join(tmp_path):
     for _ in range(pipe.epoch_size("R")):
         image, text = (np.asarray(o[0]).tobytes() for o in pipe.run())
         found[int(np.asarray(Image.open(io.BytesIO(image)))[0, 0, 0]) // 10] = text.decode(errors="surrogateescape")
-    shared = names.index("k.2/no.dot/q.png")  # one caption for both images of a stem
+    shared = names.index("k.2/no.dot/q.png")  # two images of one stem share one caption
     want = {i: name for i, name in enumerate(names) if name != "one/.jpg"} | {shared - 1: names[shared], names.index("one/.jpg"): ""}
     assert found == want
     (root / "one" / "a.CLS").write_text("7")
@@ -550,7 +550,7 @@ def test_packing_names_that_readers_would_skip_or_join(tmp_path):
 
 
 def test_neighbours_come_together(tmp_path, monkeypatch):
-    """Samples that follow each other in a tar may share answers; what one of them fails by is its own failure alone."""
+    """Neighbouring samples of a tar may share a request, but a damaged sample fails only itself."""
     rng = np.random.default_rng(SEED)
     members = [(f"{k:04}.bin", rng.bytes(int(rng.integers(1, 9000)))) for k in range(600)]
     (tmp_path / "b").mkdir()
@@ -614,7 +614,7 @@ NEW = [(f"{i}.{e}", bytes([97 + i]) * n) for i in range(4) for e, n in (("bin", 
 
 
 def replace(path, how):
-    """Another tar of the same size and time in the place of this one: a new file, or the same one with other bytes."""
+    """Replaces the tar by one of the same size and time: a new file, or the same file with other bytes."""
     st = path.stat()
     write(path.with_suffix(".new"), NEW)
     assert path.with_suffix(".new").stat().st_size == st.st_size
@@ -627,7 +627,7 @@ def replace(path, how):
 
 @pytest.mark.parametrize("how", ["a new file", "the same file"])
 def test_a_tar_that_was_replaced_by_one_of_its_size_and_time(tmp_path, how):
-    """Before a run its index is made anew; in the middle of one, and with an index that was given, no bytes of another file are delivered."""
+    """Before a run the index is made again. During a run, or with a user's index, no bytes of the other file are delivered."""
     tar = tmp_path / "a.tar"
     write(tar, OLD)
     pipe, read = reading(tar)
@@ -669,7 +669,7 @@ def test_a_tar_that_does_not_fit_an_index_of_wds2idx(tmp_path):
 
 
 def test_a_copy_of_a_tar_takes_its_index_along(tmp_path):
-    """It has another inode: some headers are compared once, and the index then knows the copy."""
+    """A copy has another inode. Some headers are compared once; then the index accepts the copy."""
     (tmp_path / "copy").mkdir()
     tar, copy = tmp_path / "a.tar", tmp_path / "copy" / "a.tar"
     write(tar, OLD)
@@ -689,7 +689,7 @@ def test_a_copy_of_a_tar_takes_its_index_along(tmp_path):
 
 
 def test_a_kept_index_holds_no_query(tmp_path, script):
-    """It can hold a signature, which opens the object to anybody."""
+    """A query can hold a signature, which would let anybody read the object."""
     write(tmp_path / "a.tar", OLD)
     done = script(
         """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tars in a store that have no index: their first epoch reads them as they lie, while the index is made; all later ones are as with one."""
+"""Tars in a store that have no index: the first epoch reads them in their order while the index is made; later epochs are as with an index."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def environment(store, tmp_path, monkeypatch):
 
 @pytest.fixture
 def no_index(tmp_path):
-    """Forgets the indexes that were kept; says how many there are."""
+    """Deletes the stored indexes; returns a function that counts them."""
 
     def forget():
         shutil.rmtree(tmp_path / "caches", ignore_errors=True)
@@ -115,7 +115,7 @@ def labels_of(loader):
 
 
 def documented(counts, seed, tmp_path):
-    """Tars in the order that as many files would have, and samples as they lie."""
+    """Returns the order that doc/ promises: tars are shuffled like files, and samples keep their order within a tar."""
     names = []
     for k in range(len(counts)):
         path = tmp_path / f"order{k}.jpg"
@@ -159,7 +159,7 @@ def test_bytes_are_fetched_once_and_the_first_batch_needs_few(store, no_index):
     storage = Storage()
     loader = made("s3://large/s-{000..005}.tar", storage=storage, read_bytes=8 << 20)
     fetched = lambda: storage.counters()["storage_bytes"]  # noqa: E731
-    assert fetched() < 200_000  # to learn what a sample has
+    assert fetched() < 200_000  # the start of a tar, to learn its components
     batches = iter(loader)
     labels = next(batches)[1].tolist()
     assert fetched() <= 12 << 20 and fetched() < 0.7 * size
@@ -230,7 +230,7 @@ def test_length_makes_the_index(store, no_index):
     before = made(SMALL)
     assert len(before) == -(-TOTAL // BATCH) and no_index.kept() == len(COUNTS)
     first = labels_of(before)
-    assert first == labels_of(made(SMALL))  # nothing is left to be met: all are shuffled
+    assert first == labels_of(made(SMALL))  # the tars are known to their end, so all samples are shuffled
     no_index()
     loader = made(SMALL)
     assert "samples" not in repr(loader)
@@ -243,12 +243,12 @@ def test_length_makes_the_index(store, no_index):
 
 @pytest.mark.parametrize("source", [SMALL, "s3://small/s-{000..004}.tar"])
 def test_ctrl_c_ends_a_search(store, no_index, source):
-    """It waits for no answer, and is the exception that arrives."""
+    """The search waits for no answer, and raises KeyboardInterrupt."""
     storage = Storage()
     loader = made(source, storage=storage)
     store.set("latency_ms=30000")
     interrupt = threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT))
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background has it ignored
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell starts background programs with SIGINT ignored
     try:
         with pytest.raises(KeyboardInterrupt) as raised:
             interrupt.start()
@@ -273,7 +273,7 @@ def test_ends_of_epochs(store, tmp_path, no_index, batch_size):
         except StokerError as e:
             assert last_batch == "drop" and batch_size > TOTAL and "are fewer than one step" in str(e)
             continue
-        if last_batch == "pad":  # needs the number of samples
+        if last_batch == "pad":  # this policy needs the number of samples
             assert len(labels) == -(-TOTAL // batch_size) * batch_size
         else:
             assert labels == order[: TOTAL if last_batch == "keep" else TOTAL // batch_size * batch_size]
@@ -292,19 +292,19 @@ def test_faults_of_the_store(store, no_index):
 
 @pytest.mark.parametrize("read_bytes", [1, 1 << 20, 3 << 20])
 def test_little_memory(store, tmp_path, no_index, read_bytes):
-    """What does not fit is asked for by who needs it; nothing is lost, and nothing waits for ever."""
+    """Bytes that do not fit the memory are requested again when a sample needs them; no sample is lost, and no wait is endless."""
     order = documented([60] * 6, 3, tmp_path)
     for batch_size in (7, 200):
         no_index()
         assert labels_of(made("s3://large/s-*.tar", seed=3, batch_size=batch_size, read_bytes=read_bytes)) == order
 
 
-# ---- what is wrong with the data ----
+# ---- damaged data ----
 
 
 @pytest.fixture
 def spoiled(store, tmp_path, no_index, monkeypatch):
-    """Three tars of thirty samples, whose files are changed before they are packed, and whose bytes then, on a server of their own."""
+    """Three tars of thirty samples on a server of their own. A test may change the files before they are packed, and the tars' bytes afterwards."""
     servers = []
 
     def make(change=lambda members: members, harm=lambda folder: None, tars=None):
@@ -377,7 +377,7 @@ def test_cut_tars_are_told(spoiled, capfd):
 
 
 def test_attributes_of_no_file_at_the_end(spoiled):
-    """A header of attributes, of which there are none, with nothing behind it: its bytes were waited for without end."""
+    """The tar ends with a header of empty attributes; the reader used to wait for ever for their bytes."""
 
     def harm(folder):
         header = bytearray(512)
@@ -411,7 +411,7 @@ def test_a_tar_that_is_not_there(store, no_index):
     assert labels == list(range(len(labels))) and len(labels) >= 40 - BATCH
 
 
-# ---- who has to know all samples beforehand ----
+# ---- options that need to know all samples beforehand ----
 
 
 def test_several_ranks_a_sampler_and_tars_on_a_disk(store, tmp_path, no_index, capfd):
@@ -443,7 +443,7 @@ def test_a_function_of_the_users(store, tmp_path, no_index):
 
 def test_indexes_that_lie_beside(spoiled):
     def harm(folder):
-        labels_of(made([str(p) for p in sorted(folder.glob("*.tar"))]))  # leaves an index beside each
+        labels_of(made([str(p) for p in sorted(folder.glob("*.tar"))]))  # leaves an index next to each
 
     assert labels_of(made(spoiled(harm=harm))) == labels_of(_indexed(made, spoiled()))
 
@@ -462,7 +462,7 @@ def test_it_ends_while_the_store_is_silent(store, no_index):
 
 
 def test_an_interrupt_ends_the_listing_of_tars():
-    """The store never answers: Ctrl-C does not wait for it."""
+    """Ctrl-C does not wait for a store that never answers."""
     script = """
         import signal, stoker
         signal.signal(signal.SIGINT, signal.default_int_handler)  # whoever started the tests may ignore it
@@ -478,7 +478,7 @@ def test_an_interrupt_ends_the_listing_of_tars():
         asked = silent.accept()[0]
         child.send_signal(signal.SIGINT)
         try:
-            out = child.communicate(timeout=15)[0]  # whoever waits for an answer does so for 20 s, twice
+            out = child.communicate(timeout=15)[0]  # a program that waits for the answer takes 20 s, twice
         finally:
             child.kill()
             asked.close()
