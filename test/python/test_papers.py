@@ -77,7 +77,7 @@ def _without_workers(init):
 
 
 def recipes():
-    """Returns (heading, block) of each recipe. The first block holds the imports that all recipes need."""
+    """Yields (heading, block) of each recipe. The first block is the code that all recipes begin with."""
     parts = re.split(r"^#+ (.*)\n", (ROOT / "doc/recipes.md").read_text(), flags=re.M)[1:]
     for heading, text in zip(parts[::2], parts[1::2], strict=True):
         yield from ((heading, block) for block in re.findall(r"^```python\n(.*?)^```", text, re.M | re.S))

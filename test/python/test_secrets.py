@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Queries of URLs, passwords, keys and tokens that are marked, sent through readers, sources and failures: none shows in what is printed or written."""
+"""URLs, passwords, keys and tokens contain marked secrets and pass through readers, sources and failures: no output and no file shows a secret."""
 
 import io
 import json
@@ -112,7 +112,7 @@ def read(uri, store):
 
 
 def failures(url):
-    """Reads what cannot be read in many ways, and gives what is told of it."""
+    """Makes many kinds of reads fail, and returns the texts of their errors."""
     told = []
 
     def fails(what, do):
@@ -187,7 +187,7 @@ def test_failures_tell_no_secret(url, capfd):
 
 
 def test_what_is_written_and_skipped(url, tmp_path, capfd):
-    """Bad samples, states, traces, a cache and the indexes of tars."""
+    """Bad samples, states, traces, a cache and the indexes of tars contain no secret."""
     p = Pipeline(2, 1, None, timeout=30, storage=Storage(retries=0, cache=tmp_path / "cache"), on_error="skip")
     with p:
         p.set_outputs(
@@ -314,7 +314,7 @@ def test_control_characters_are_shown_as_text(url, tmp_path):
     ],
 )
 def test_the_functions_agree(text, safe):
-    """The package's own function and the library's."""
+    """Compares the package's own function with the library's."""
     assert safe_text(text) == safe
     assert safe_text(safe) == safe
     assert str(StokerError(text)) == safe

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a pipeline's consumers share: one count of batches and one idea of where an epoch ends."""
+"""All consumers of a pipeline share one count of batches and agree on the end of an epoch."""
 
 import pytest
 from stoker import Loader, fn, pipeline_def
@@ -12,7 +12,7 @@ def labels(root):
 
 
 def epochs(session, count):
-    """For each epoch the numbers (epoch of the batch, step) of its batches."""
+    """Returns for each epoch the pairs (epoch of the batch, step) of its batches."""
     found = []
     for _ in range(count):
         found.append([])
@@ -26,7 +26,7 @@ def test_an_epoch_of_a_reader_that_goes_on_has_an_end(tree):
     pipe = labels(tree)
     session = pipe._started()
     assert session.meta()["wraps"] and session.meta() == session.meta("Reader")
-    steps = session.meta()["steps"]  # of this epoch: the next one begins inside a batch, and may have one less
+    steps = session.meta()["steps"]  # of this epoch: the next one begins inside a batch, and may have one step less
     first, second = epochs(session, 2)
     assert [step for _, step in first] == list(range(1, steps + 1)) and {e for e, _ in first} == {0}
     assert {e for e, _ in second} == {1} and session.delivered == len(first) + len(second)

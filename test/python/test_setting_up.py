@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What targets of the Makefile do before they begin: packages, the virtual environment, the build folder. In copies, so that nothing here changes."""
+"""The first steps of Makefile targets: packages, the virtual environment, the build folder. The tests use copies, so that nothing changes in this folder."""
 
 import json
 import os
@@ -17,7 +17,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 @pytest.fixture
 def tools(tmp_path):
-    """tools/setup.sh and tools/build.sh beside lists of packages that a test writes."""
+    """A folder with tools/setup.sh, tools/build.sh and lists of packages, which a test may rewrite."""
     folder = tmp_path / "tools"
     folder.mkdir()
     for name in ("setup.sh", "step.sh", "build.sh"):
@@ -38,7 +38,7 @@ def script(path, text):
 
 
 def test_half_made_environment(tools, tmp_path):
-    """An environment without pip, as an interrupted attempt leaves it, is made anew; a good one is kept."""
+    """An environment without pip, as an interrupted attempt leaves it, is made again; a good one is kept."""
     (tools / "packages.txt").write_text("python: python3\n")
     venv = tmp_path / "venv"
     (venv / "bin").mkdir(parents=True)
@@ -63,7 +63,7 @@ def test_a_folder_that_is_no_environment_is_left_alone(tools, tmp_path):
 
 
 def test_one_list_for_who_is_not_root(tools, tmp_path):
-    """Whoever cannot install packages is told of all of them at once."""
+    """A user who cannot install packages gets one command that lists all of them."""
     commands = tmp_path / "bin"
     commands.mkdir()
     for name in ("sh", "sed", "tr", "sort", "dirname", "python3", "cat"):
@@ -75,7 +75,7 @@ def test_one_list_for_who_is_not_root(tools, tmp_path):
 
 
 def test_what_the_build_goes_on_without(tools, tmp_path):
-    """Without the headers of a library there is no s3://, or no WebP, and a build all the same."""
+    """If the headers of a library are missing, the build leaves out s3:// or WebP, and still succeeds."""
     commands = tmp_path / "bin"
     commands.mkdir()
     for name in ("sh", "sed", "tr", "sort", "dirname"):
@@ -97,12 +97,12 @@ def test_a_goal_sets_up_once(goal):
     calls = re.findall(r"^tools/setup\.sh (.*)$", done.stdout, re.M)
     assert calls, done.stderr
     assert "build" in calls[0].split()
-    # Parts of `make test` call it again, for no more than the first call named.
+    # Parts of `make test` call the script again, but only for groups that the first call named, and test-c.
     assert all(set(call.split()) <= {*calls[0].split(), "test-c"} for call in calls), calls
 
 
 def test_build_folder_takes_options_over(tools, tmp_path):
-    """Other options than a folder was configured with are not ignored, and those that are not given stay."""
+    """A configured build folder takes new options, and keeps the options that a later call does not give."""
     (tmp_path / "meson.build").write_text("project('tiny', meson_version: '>=1.0')\n")
     (tmp_path / "meson_options.txt").write_text("option('a', type: 'string')\noption('b', type: 'string')\n")
 
@@ -121,7 +121,7 @@ def test_build_folder_takes_options_over(tools, tmp_path):
 
 
 def test_what_a_build_leaves_out_is_said(tools, tmp_path):
-    """At the end of tools/build.sh and tools/install.sh, from what meson.build wrote. A configured folder tells; nothing has to be compiled."""
+    """tools/build.sh and tools/install.sh end with the list that meson.build wrote. Configuring a folder is enough; nothing is compiled."""
     shutil.copy(ROOT / "tools" / "left_out.sh", tools)
     without = ["webp", "curl", "cuda", "nvtx", "python"]
     done = run("meson", "setup", tmp_path / "without", ROOT, "-Dtests=disabled", *(f"-D{name}=disabled" for name in without))

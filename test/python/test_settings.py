@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The table of settings: what follows from it for serialize(), the documentation and the signatures."""
+"""The table of settings, and the results that depend on it: serialize(), the documentation and the signatures."""
 
 import inspect
 import json
@@ -11,7 +11,7 @@ from stoker import Loader, Pipeline, fn, types
 from stoker._settings import SETTINGS, ByName, PassedOn, Settings, table
 
 KEPT = [name for name, setting in SETTINGS.items() if setting.kept]
-# Where neither "the other truth value" nor "7" will do. The outputs are those of make().
+# Values for settings for which neither "the other truth value" nor "7" is valid. The outputs are those of make().
 OTHERS = {
     "device_id": 0,
     "on_error": "replace",
@@ -26,7 +26,7 @@ OTHERS = {
 
 
 def other(name):
-    """A value that is not the setting's default."""
+    """Returns a value that differs from the setting's default."""
     default = SETTINGS[name].default
     return OTHERS.get(name, not default if isinstance(default, bool) else 7)
 
@@ -134,7 +134,7 @@ def test_values_that_do_not_fit_are_refused_by_name(given, match):
 
 @pytest.mark.parametrize("timeout", [None, float("inf"), 1e300, 2.0**63, 2**63, 10**400, 2**31])
 def test_a_time_that_is_as_good_as_none_waits(timeout):
-    """It became a time in the past, so that the wait ended at once."""
+    """Such a timeout used to overflow into a time in the past, so that the wait ended at once."""
     pipe = Pipeline(batch_size=1, num_threads=1, device_id=None, timeout=timeout)
     with pipe:
         pipe.set_outputs(fn.external_source(lambda: time.sleep(0.3) or [0], batch=True))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Several readers in one pipeline: images and masks, cameras, sets of unequal size; one leads, and the others go along with it."""
+"""Several readers in one pipeline: images and masks, cameras, sets of unequal size. One reader decides the length of an epoch."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from PIL import Image
 from stoker import fn, types
 from support import SEED
 
-N, M = 11, 4  # samples of the sets
+N, M = 11, 4  # number of samples in each set
 
 
 @pytest.fixture(scope="module")
 def roots(tmp_path_factory):
-    """Images and masks of the same names and extents, each of one colour that tells its number; and a smaller set."""
+    """Images and masks with the same names and sizes, each in one colour that encodes its number; and a smaller set."""
     root = tmp_path_factory.mktemp("several")
     rng = np.random.default_rng(SEED)
     for i in range(N):
@@ -60,7 +60,7 @@ def test_each_value_tells_its_own_source(roots):
 
 
 def values(outputs):
-    """The red of each sample, by output."""
+    """Returns the red value of each sample, by output."""
     return [
         [int(np.asarray(o.at(i)).ravel()[0]) for i in range(len(o))] for o in (o.as_cpu() if hasattr(o, "as_cpu") else o for o in outputs)
     ]
@@ -72,7 +72,7 @@ def test_images_and_masks_stay_together(roots, fuse, monkeypatch):
     monkeypatch.setenv("STOKER_FUSE", str(int(fuse)))
     pipe = pipeline(roots, ["images", "masks"])
     seen = []
-    for _ in range(11):  # three epochs
+    for _ in range(11):  # enough for three epochs
         images, masks = values(pipe.run())
         assert [m - i for i, m in zip(images, masks, strict=True)] == [200] * 3
         seen += images
@@ -103,7 +103,7 @@ def test_the_iterator_names_the_leading_reader(roots):
     loader.reset()
     batch = next(loader)[0]
     images = [int(x) for x in batch["image"].flatten()[::3]]
-    assert images == [12, 14, 16]  # the other went on
+    assert images == [12, 14, 16]  # the other reader continued
     with pytest.raises(stoker.errors.StokerError, match='no reader "nobody"; it has "images", "small"'):
         torch_plugin.DALIGenericIterator([pipeline(roots, ["images", "small"])], ["a", "b"], reader_name="nobody")
     begun = pipeline(roots, ["images", "small"])
@@ -172,7 +172,7 @@ def test_a_bad_mask_takes_its_image_along(roots, tmp_path, policy):
 
 
 def test_one_chain_of_two_readers(roots):
-    """What two readers give meets in one operator: its chain waits for the bytes of both."""
+    """One operator takes outputs of two readers, so its chain waits for the bytes of both."""
     pipe = stoker.Pipeline(batch_size=4, num_threads=3)
     with pipe:
         a, _ = fn.readers.file(file_root=str(roots / "small"), name="a")
@@ -187,7 +187,7 @@ def test_one_chain_of_two_readers(roots):
 
 @pytest.mark.parametrize("threads", [1, 2, 4])
 def test_a_reader_that_two_chains_share(roots, threads):
-    """One chain needs the images, the other needs them and the other reader: who waits for the images waits for no read that nobody has begun."""
+    """One chain needs the images, the other needs them and the second reader. A chain that waits for the images must not wait for a read that has not begun."""
     pipe = stoker.Pipeline(batch_size=8, num_threads=threads, timeout=20)
     with pipe:
         files = [str(roots / "images" / "all" / f"{i:02}.png") for i in range(N)]
@@ -203,7 +203,7 @@ def test_a_reader_that_two_chains_share(roots, threads):
 
 
 def test_readers_that_are_not_paired_are_told_of(roots, capfd):
-    """Once, of unequal sizes or orders; sets of one size in one order are paired without a word."""
+    """A notice comes once, for readers of unequal sizes or orders. Sets of one size in one order are paired without a notice."""
     pipeline(roots, ["images", "masks"]).build()
     assert "readers" not in capfd.readouterr().err
     for _ in range(2):

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Processes started by spawn, forkserver and fork, beside a Loader and a Pipeline that run: each makes its own, and gets the batches that the parent would get.
+"""Processes that spawn, forkserver or fork starts while a Loader and a Pipeline run: each builds its own, and gets the same batches as the parent.
 
-What owns threads cannot be sent to them: it is refused with the way out, and its state is what can.
+A Loader or Pipeline owns threads and cannot be sent to a process. Sending one is refused with advice to send its state instead.
+
 """
 
 import copy
@@ -18,7 +19,7 @@ from support import SEED
 
 METHODS = ("spawn", "forkserver", "fork")
 
-# A program in a file: what spawn and forkserver start imports it anew.
+# A program in a file, because processes started by spawn and forkserver import it again.
 PROGRAM = """
 import multiprocessing, sys, warnings
 import numpy as np

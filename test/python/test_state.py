@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""States as text: what is damaged is refused by name, seeds and epochs of any size survive, and the order of samples is what its version says."""
+"""States as text: damaged fields are refused by name, seeds and epochs of any size survive, and each version of the order keeps its sequence."""
 
 import json
 
@@ -15,7 +15,7 @@ GOLDEN = 0x9E3779B97F4A7C15
 
 
 def numbered(files, batch_size=3, **kwargs):
-    """Labels 0 to 10, shuffled."""
+    """A pipeline that gives the labels 0 to 10 in shuffled order."""
 
     @pipeline_def(batch_size=batch_size, num_threads=2, device_id=None)
     def define():
@@ -45,7 +45,7 @@ def key_of(seed, epoch):
 
 
 def order_2(seed, epoch, n, i):
-    """Swap-or-not."""
+    """The swap-or-not shuffle."""
     key = key_of(seed, epoch)
     for r in range(48):
         drawn = mix((key + (r + 1) * GOLDEN) & MASK)
@@ -56,7 +56,7 @@ def order_2(seed, epoch, n, i):
 
 
 def order_1(seed, epoch, n, i):
-    """A Feistel network with cycle walking; 24 rounds below 16 bits."""
+    """A Feistel network with cycle walking; 24 rounds for indices of fewer than 16 bits."""
     key, bits = key_of(seed, epoch), (n - 1).bit_length()
     half = 1 if bits < 2 else (bits + 1) // 2
     while True:
@@ -102,7 +102,7 @@ def without(state, name):
 
 
 def damaged(state):
-    """Every field missing and of every wrong type; numbers out of range; fields that no state has."""
+    """Yields states in which a field is missing, has a wrong type or is out of range, and states with an unknown field."""
     for name in [*FIELDS, "files", "runs"]:
         yield without(state, name), name
         for wrong in WRONG:
@@ -169,7 +169,7 @@ def test_the_last_epochs_that_a_state_may_name(files, kwargs):
     assert 2**32 - 6 <= json.loads(pipe.checkpoint())["epoch"] < 2**32
 
 
-# ---- of a Loader ----
+# ---- states of a Loader ----
 
 
 class Numbers:
@@ -184,7 +184,7 @@ class Numbers:
 
 
 def loaders(files, size=54):
-    """Makes Loaders over `size` samples whose labels are their ids: of files, of a Dataset, and both with an order of the user's."""
+    """Makes Loaders over `size` samples whose labels are their ids: over files and over a Dataset, each with and without a user's order."""
     pairs = [(str(files[i % len(files)]), i) for i in range(size)]
     order = {"sampler": lambda epoch: [(i + epoch) % size for i in range(size)]}
     settings = {"transforms": [T.Resize((8, 8))], "seed": 3}
@@ -207,7 +207,7 @@ def labels_of(batch):
 @pytest.mark.parametrize("last", ["drop", "keep", "pad"])
 @pytest.mark.parametrize("batch", [8, 9, 40])
 def test_a_larger_batch_near_the_end_of_an_epoch(files, kind, last, batch):
-    """50 of 54 samples are through, and fewer are left than a step takes."""
+    """The state is at 50 of 54 samples, so that fewer samples are left than a step takes."""
     make = loaders(files)[kind]
     first = make(batch_size=10, last_batch="keep")
     running = iter(first)
@@ -234,10 +234,10 @@ def test_damaged_states_of_a_loader_are_refused(files, kind):
     next(iter(first))
     state = first.state_dict()
     make(batch_size=10).load_state_dict(state)
-    broken = [without(state, name) for name in state if name not in ("order", "seed")]  # which states of earlier versions lack
+    broken = [without(state, name) for name in state if name not in ("order", "seed")]  # states of earlier versions lack these fields
     broken += [{**state, name: wrong} for name in state for wrong in WRONG if not (name == "pipeline" and wrong is None)]
     broken += [{**state, "epoch": wrong} for wrong in (2**32, 2**63, np.int64(3), "0")]
-    broken += [{**state, "epoch": 5}] if "order" not in kind else []  # with one, each epoch has a pipeline of its own
+    broken += [{**state, "epoch": 5}] if "order" not in kind else []  # with a user's order, each epoch has its own pipeline
     broken += [{**state, "something": 1}, {**state, 5: 1}, {**state, "pipeline": {"epoch": {1, 2}}}]
     broken += [
         {**state, "pipeline": {**state["pipeline"], name: wrong}} for name in ("epoch", "consumed") for wrong in [*WRONG, float("nan"), {1}]
@@ -277,7 +277,7 @@ def test_a_state_of_another_kind_of_loader_is_refused(files):
 
 @pytest.mark.parametrize("sources", ["samples", "batches", "iterable"])
 def test_a_source_beside_epochs_that_follow_without_a_gap_resumes(files, sources):
-    """11 samples in batches of 3: later epochs begin inside a batch of the reader's, and with a batch of the source's."""
+    """11 samples in batches of 3: later epochs begin inside a batch of the reader, but at the start of a batch of the source."""
 
     def sample(info):
         return np.array([info.idx_in_epoch, info.epoch_idx])
@@ -302,7 +302,7 @@ def test_a_source_beside_epochs_that_follow_without_a_gap_resumes(files, sources
     steps = [step(whole) for _ in range(12)]
     for taken in range(11):
         state = saved.checkpoint()
-        if sources != "iterable" or taken in (0, 4, 8):  # an iterator can begin where an epoch does
+        if sources != "iterable" or taken in (0, 4, 8):  # an iterator can only resume at the start of an epoch
             resumed = define(checkpoint=state)
             assert [step(resumed) for _ in range(12 - taken)] == steps[taken:]
         assert step(saved) == steps[taken]

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A user who stops: everything ends soon, whatever it does, when it is interrupted, closed, dropped, left by the program's end, or killed.
+"""A user who stops: every kind of work ends soon if it is interrupted, closed, dropped, killed, or still runs at the program's end.
 
-Each kind of work (stopping.py) is stopped in each way at a moment that is drawn, from a seed that is printed. STOKER_LONG=1 tries more moments.
+Each kind of work (stopping.py) is stopped in each way at a random moment; the seed is printed. STOKER_LONG=1 tries more moments.
+
 """
 
 import os
@@ -16,11 +17,11 @@ import pytest
 import stopping
 from support import SEED
 
-SOON = 20  # seconds; it takes 2, and a machine with much else to do takes longer
+SOON = 20  # seconds; it takes 2 on an idle machine, and longer on a busy one
 LONG = bool(os.environ.get("STOKER_LONG"))
 MOMENTS = 4 if LONG else 1
 
-# Each kind in one way by default, and in all of them with STOKER_LONG.
+# By default each kind is stopped in one way, with STOKER_LONG in all ways.
 _draw = random.Random(SEED)
 CASES = [
     *((kind, way) for kind in stopping.KINDS if kind != "imread" for way in (stopping.WAYS if LONG else [_draw.choice(stopping.WAYS)])),
@@ -37,7 +38,7 @@ def files(tmp_path_factory):
 
 
 def alive(pid):
-    """A process that has ended and waits to be collected is not."""
+    """Whether the process runs; an ended process that waits to be collected does not count."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] not in "ZX"
     except OSError:
@@ -85,7 +86,7 @@ def stop(files, kind, way, seconds):
 
 
 def test_workers_outlive_the_thread_that_builds_their_pipeline():
-    """What ends them is the end of the process, and not that of the thread."""
+    """The workers end with the process, and not with that thread."""
     import threading
 
     import numpy as np
@@ -109,7 +110,7 @@ def test_workers_outlive_the_thread_that_builds_their_pipeline():
 
 
 def test_a_loader_is_closed_while_another_thread_iterates(tmp_path):
-    """At any moment: close() raises nothing, the iteration ends, and another one goes on from the state."""
+    """The close comes at any moment: close() raises nothing, the iteration ends, and another one resumes from the state."""
     import threading
 
     from PIL import Image
@@ -138,7 +139,7 @@ def test_a_loader_is_closed_while_another_thread_iterates(tmp_path):
         time.sleep(draw.uniform(0, 0.05))
         loader.close()
         thread.join(0.2)
-        while thread.is_alive():  # it was between two epochs, and has begun another one
+        while thread.is_alive():  # the close came between two epochs, and the thread has begun the next one
             loader.close()
             thread.join(0.2)
         state = loader.state_dict()
@@ -168,7 +169,7 @@ def test_a_handler_of_a_signal_closes_the_loader_that_waits(tmp_path):
 
 
 def test_a_pipeline_of_the_users_goes_on_after_its_loader_was_closed():
-    """Closing the Loader ends the wait of another thread, and not the pipeline, which is the user's."""
+    """Closing the Loader ends the other thread's wait, but leaves the user's pipeline running."""
     import queue
     import threading
 
@@ -199,6 +200,6 @@ def test_a_pipeline_of_the_users_goes_on_after_its_loader_was_closed():
     for i in range(8):
         numbers.put(i)
     assert [int(pipe.run()[0].as_array()[0, 0]) for _ in range(3)] == [0, 1, 2]
-    for i in range(8):  # of calls that are under way
+    for i in range(8):  # several calls are in progress
         numbers.put(i)
     pipe.close()

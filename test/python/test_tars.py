@@ -237,7 +237,7 @@ def test_a_tar_that_is_cut(tmp_path):
 
 @pytest.mark.parametrize("kind", ["json", "text"])
 def test_bad_texts_by_policy(kind, tmp_path):
-    """A text that Python cannot decode fails only its own sample; all other texts arrive. Texts are damaged at random, and Python's decoder is the reference."""
+    """A text that Python cannot decode fails only its own sample; all other texts arrive. Texts are damaged at random; Python's decoder is the reference."""
     rng = np.random.default_rng(SEED)
     seeds = [
         b'{"a": [1, -2.5e3, true, null, NaN, -Infinity], "b\\u00e9\\ud800": {"c": "\xc3\xa9\\n"}, "d": []}',

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""readers.tfrecord: against what was written, and where it is installed against DALI."""
+"""readers.tfrecord, compared with the values that were written, and with DALI if it is installed."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from stoker import fn, ops, tfrecord
 from storage import Store
 from support import SEED
 
-# Protocol Buffers' wire format and the records, written here from their descriptions.
+# Writes Protocol Buffers' wire format and the records from their specifications.
 
 
 def varint(n):
@@ -137,7 +137,7 @@ def test_features_as_dali_reads_them(case, indexed, two):
 
 
 def test_what_records_lack(tmp_path):
-    """Defaults, where DALI gives zeros or what lay in memory; no values where their number varies."""
+    """Missing features get their defaults, although DALI gives zeros or stray memory; features of variable length get no values."""
     path = write(
         tmp_path / "a.tfr", [example({"i": ("i", [1, 2])}), example({"i": None, "s": ("s", []), "f": ("f", [])}), b""], checked=False
     )
@@ -151,7 +151,7 @@ def test_what_records_lack(tmp_path):
         "g": fixed([], tfrecord.float32, 16777216),
         "h": fixed([0], tfrecord.int64),
     }
-    with pytest.raises(stoker.StokerError, match="no TFRecord file"):  # without an index the checks tell what is a record
+    with pytest.raises(stoker.StokerError, match="no TFRecord file"):  # without an index, checksums decide whether a file holds records
         build(features, path=path)
     indexed = {"path": path, "index_path": f"{path}.idx"}
     got = plain(build(features, batch=3, **indexed).run())
@@ -177,8 +177,8 @@ def test_bad_records_by_policy(two, tmp_path):
     }
     path = write(tmp_path / "bad.tfr", [good, *(data for data, _ in records.values()), good])
     data = bytearray((tmp_path / "bad.tfr").read_bytes())
-    data[20] ^= 1  # of the first record, whose check no longer agrees
-    (tmp_path / "bad.tfr").write_bytes(data[:-5])  # and the last one is cut
+    data[20] ^= 1  # damages the first record, whose checksum no longer matches
+    (tmp_path / "bad.tfr").write_bytes(data[:-5])  # cuts the last record
     features = {"i": tfrecord.FixedLenFeature([3], tfrecord.int64)}
     pipe = build(features, path=[path, two], batch=4, options={"on_error": "skip", "max_errors": 100}, tail="keep")
     seen = []
@@ -215,7 +215,7 @@ def test_what_is_no_file_or_index_is_told(two, tmp_path):
         (tmp_path / "i").write_text(text)
         with pytest.raises(stoker.StokerError, match=r"i, line [12]: a line of such an index"):
             build(features, path=two, index_path=str(tmp_path / "i"))
-    (tmp_path / "i").write_text("8 50\r\n\r\n")  # of another file: found when it is read
+    (tmp_path / "i").write_text("8 50\r\n\r\n")  # an index of another file: found when a record is read
     with pytest.raises(stoker.StokerError, match=r"a\.tfr at index 8: the record's length is damaged, or the index"):
         build(features, path=two, index_path=str(tmp_path / "i")).run()
     empty = tmp_path / "none.tfr"
@@ -306,7 +306,7 @@ def test_images_shuffled_shared_and_resumed(tmp_path):
 
 
 def test_records_in_a_bucket(tmp_path, monkeypatch):
-    """Without an index: the file is searched once, and what was found is kept, for TFRecord files alone."""
+    """Without an index the file is searched once. The search result is kept, but only for TFRecord files."""
     (tmp_path / "b").mkdir()
     written = [example({"id": ("i", [k]), "text": ("s", [b"x" * (37 * k)])}) for k in range(60)]
     write(tmp_path / "b" / "a.tfrecord", written)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Training loops around a Loader, on the CPU and where there is one on a GPU: accumulation, torch.compile, streams, CUDA graphs, several loaders at once."""
+"""Training loops around a Loader, on the CPU and on a GPU if there is one: accumulation, torch.compile, streams, CUDA graphs, several loaders at once."""
 
 import copy
 import subprocess
@@ -30,7 +30,7 @@ def make(tree, device, batch=3, **kwargs):
 
 
 def reference(tree, batch=3, **kwargs):
-    """The batches that have to come, from the CPU."""
+    """Returns the expected batches, from the CPU."""
     return [(images.clone(), labels.clone()) for images, labels in make(tree, "cpu", batch, **kwargs)]
 
 
@@ -53,7 +53,7 @@ def test_batches_lie_where_and_as_they_should(tree, device):
 
 
 def test_gradient_accumulation(tree, device):
-    """Three batches of three have the gradient of one of nine."""
+    """The gradients of three batches of three add up to that of one batch of nine."""
     one, two = network(device), network(device)
     loss = torch.nn.functional.cross_entropy
     for images, labels in list(make(tree, device, 3, memory_format=torch.channels_last))[:6]:
@@ -77,7 +77,7 @@ def test_batches_that_are_written_to_change_no_other(tree, device):
 
 
 def test_compile(tree, device):
-    """A compiled network takes batches as they come, and is not compiled anew for each."""
+    """A compiled network takes the batches, and is not compiled again for each of them."""
     plain = network(device)
     compiled = torch.compile(copy.deepcopy(plain), backend="aot_eager")
     torch._dynamo.utils.counters.clear()
@@ -114,7 +114,7 @@ print(found.device, found.step.mean > 0, 0 <= found.wait_share <= 1, sum(len(b.t
 
 
 def test_advise_in_a_training_loop(tree, device):
-    """In a process of its own: the GPU's clock counts as soon as a process uses CUDA, as other tests do."""
+    """Runs in its own process: the clock on the GPU is used once a process uses CUDA, and other tests use it."""
     done = subprocess.run([sys.executable, "-c", ADVISED, str(tree), device], capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
     where, stepped, shared, steps = done.stdout.split()

@@ -20,7 +20,7 @@ tv = import_torchvision().transforms
 
 @pytest.fixture(scope="module")
 def varied(tmp_path_factory):
-    """Images whose sides are odd, even, long, small."""
+    """Images with odd, even, long and small sides."""
     root = tmp_path_factory.mktemp("varied")
     write_tree(root, np.random.default_rng(SEED + 1), 1, 24, 40, 131)
     return root
@@ -32,7 +32,7 @@ def ours(root, transforms, n=24, **kwargs):
 
 
 def check(root, transforms, reference, levels=1, **kwargs):
-    """Every image, compared with torchvision's."""
+    """Compares every image with torchvision's result."""
     for image, path in ours(root, transforms, **kwargs):
         with Image.open(path) as file:
             want = reference(file.convert("RGB"))
@@ -58,13 +58,13 @@ def test_interpolation(varied, mode):
 
     given = InterpolationMode(mode)
     reference = tv.Compose([tv.Resize((41, 60), given), tv.ToTensor()])
-    # Pillow cuts to 0..255 between its two passes, which filters with negative weights feel.
+    # Pillow clips to 0..255 between its two passes, which changes results of filters with negative weights.
     check(varied, T.Resize((41, 60), interpolation=given), reference, levels=3)
     check(varied, T.Resize((41, 60), interpolation=T.InterpolationMode(mode)), reference, levels=3)
 
 
 def test_nearest(varied):
-    """Pillow and DALI find the nearest pixel in different arithmetic: where a position falls on an edge, they may differ."""
+    """Pillow and DALI compute the nearest pixel in different arithmetic, and may differ if a position falls on an edge."""
     equal = total = 0
     for image, path in ours(varied, T.Resize((41, 60), interpolation="nearest")):
         with Image.open(path) as file:
@@ -107,7 +107,7 @@ def test_flips_are_flips(varied):
 
 
 def windows_of(image, crop):
-    """Where a crop can lie in an image: (top, left) of each equal window."""
+    """Returns the (top, left) of each window of the image that equals the crop."""
     _, h, w = crop.shape
     views = image.unfold(1, h, 1).unfold(2, w, 1)
     same = (views == crop[:, None, None]).all(0).flatten(2).all(2)
@@ -138,7 +138,7 @@ def test_random_crop_of_unequal_images(varied):
 
 
 def test_random_resized_crop_draws_as_torchvision(varied):
-    """Same distribution of area and aspect: compared through a full window of known content would be circular, so by extreme arguments."""
+    """Area and aspect have the same distribution. Finding the drawn window in an image would be circular, so extreme arguments are tested instead."""
     full = ours(varied, [T.RandomResizedCrop((24, 24), scale=(1, 1), ratio=(1e-4, 1e4))], dtype=torch.uint8)
     assert all(i.shape == (3, 24, 24) for i, _ in full)
     a = ours(varied, [T.RandomResizedCrop(24)], seed=1)
@@ -149,7 +149,7 @@ def test_random_resized_crop_draws_as_torchvision(varied):
 
 
 def test_color_jitter(varied):
-    """Changes at a fixed strength equal torchvision's; of several at once, one of their orders does."""
+    """Changes at a fixed strength equal torchvision's; several changes at once equal torchvision's in one of their orders."""
     fixed = {"brightness": (1.4, 1.4), "contrast": (0.5, 0.5), "saturation": (0.3, 0.3), "hue": (0.1, 0.1)}
     for name, value in fixed.items():
         check(varied, T.ColorJitter(**{name: value}), tv.Compose([tv.ColorJitter(**{name: value}), tv.ToTensor()]))
@@ -228,8 +228,8 @@ def test_translation_of_torchvision_v2():
 
 
 def test_presets_of_torchvisions_references(varied):
-    """Taken as they are, as transforms and of a dataset, and compiled: nothing of them runs in Python. A class that does more than call its transforms is
-    called."""
+    """torchvision's presets are used unchanged, as transforms and as a dataset's transform, and run without Python. A class that does more than call its
+    transforms is called for each sample."""
     from torchvision.transforms import v2
 
     class Eval:

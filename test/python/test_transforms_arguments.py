@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Arguments of transforms that mean nothing: they are refused when the transform is made."""
+"""Transforms refuse invalid arguments when they are made."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from stoker import transforms as T
 
-# Arguments of each transform that has numbers, all of them.
+# Every numeric argument of each transform that has any.
 GIVEN: dict[str, dict[str, Any]] = {
     "AugMix": {"severity": 3, "mixture_width": 3, "chain_depth": 2, "alpha": 1.0, "fill": 0.0},
     "AutoAugment": {"fill": [0.0, 1.0, 2.0]},
@@ -72,7 +72,7 @@ GIVEN: dict[str, dict[str, Any]] = {
 
 
 def is_number(parameter: inspect.Parameter) -> bool:
-    """By what it is declared as, or by its default."""
+    """Decides by the parameter's annotation, or by its default."""
     default = parameter.default[0] if isinstance(parameter.default, tuple) else parameter.default
     return bool(re.search(r"\b(int|float)\b", str(parameter.annotation))) or type(default) in (int, float)
 
@@ -86,7 +86,7 @@ def test_no_transform_with_numbers_is_left_out() -> None:
 
 
 def replaced(value: Any, by: float) -> Iterator[Any]:
-    """The value, with one of its numbers in turn replaced."""
+    """Yields copies of the value with one of its numbers replaced, for each number in turn."""
     if isinstance(value, dict):
         yield from ({**value, key: by} for key in value)
     elif isinstance(value, list):
@@ -136,7 +136,7 @@ def test_sizes_of_numpy() -> None:
     ],
 )
 def test_numbers_too_many(arguments: dict[str, Any], message: str) -> None:
-    """The others were left out without a word."""
+    """Numbers past the expected ones used to be ignored without a warning."""
     with pytest.raises(ValueError, match=f"RandomAffine: {message}"):
         T.RandomAffine(10, **arguments)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Transforms of values, warps, functions of the user's and views: against torchvision on PIL images, within 1 of 255."""
+"""Transforms of values, warps, the user's functions and views, compared with torchvision on PIL images: within 1 of 255."""
 
 import io
 
@@ -117,7 +117,7 @@ def test_translations_are_whole_pixels_within_bounds():
 
 
 def test_resize_with_a_largest_edge(tree):
-    """Of files, whose extents are not known beforehand."""
+    """Resizes files, whose sizes are not known beforehand."""
     for size, most in ((40, 44), (60, 61), (30, 400)):
         for image, path in Loader(tree, 1, transforms=[T.Resize(size, max_size=most)], fields=("image", "path"), dtype=torch.uint8):
             with Image.open(path[0]) as file:
@@ -129,7 +129,7 @@ def test_resize_with_a_largest_edge(tree):
 
 
 def test_random_crop_pads_where_that_is_needed():
-    """As torchvision, what a smaller image lacks is added on both sides, and the window lies anywhere in that."""
+    """As in torchvision, a smaller image is padded on both sides, and the window lies anywhere in the padded image."""
     seen = set()
     for image in made([T.RandomCrop((53, 40), padding=(2, 0), pad_if_needed=True, fill=7)], np.stack([PICTURES[0]] * 100)):
         padded = np.pad(PICTURES[0], ((8, 8), (2, 2), (0, 0)), constant_values=7)
@@ -147,7 +147,7 @@ def test_random_crop_pads_where_that_is_needed():
 
 @pytest.mark.parametrize("where", ["before", "normalized", "uint8"])
 def test_erasing(where):
-    """A window of an area and aspect within bounds, filled on the scale that images have there."""
+    """The window's area and aspect are within the bounds, and the fill uses the scale of the images at that step."""
     white = np.full((300, 50, 40, 3), 255, np.uint8)
     erasing = T.RandomErasing(0.7, scale=(0.05, 0.2), ratio=(0.5, 2), value=(0.2, 0.4, 0.6) if where != "uint8" else (51, 102, 153))
     steps = {
@@ -173,7 +173,7 @@ def test_erasing(where):
 
 @pytest.mark.parametrize("module", ["ours", "v1", "v2"])
 def test_erasing_by_noise(module):
-    """Each value of the window is a draw of its own from the normal distribution, on whatever scale; the rest is as it was."""
+    """Each value of the window is a separate draw from the normal distribution, on any scale of the images; other values do not change."""
     white = np.full((200, 50, 40, 3), 255, np.uint8)
     space = {"ours": T, "v1": tv, "v2": tv.v2}[module]
     erasing = space.RandomErasing(0.7, scale=(0.05, 0.2), ratio=(0.5, 2), value="random")
@@ -202,7 +202,7 @@ def test_erasing_by_noise(module):
 
 
 def test_functions(capfd):
-    """They run for each sample, with random numbers that can be repeated, and what they return is checked."""
+    """Functions run for each sample, with repeatable random numbers, and their results are checked."""
     capfd.readouterr()
 
     def noisy(image):
@@ -250,7 +250,7 @@ def pairs_of(pairs):
 
 
 def test_views(tree):
-    """Each is drawn for itself, of one decoded image."""
+    """Each view has its own draws, over one decoded image."""
     large, small = [T.RandomResizedCrop(32), T.RandomHorizontalFlip()], [T.Resize((8, 9)), T.RandomVerticalFlip(1)]
     loader = Loader(tree, 5, views=[(2, large), (3, small)], fields=("image", "label", "index"), dtype=torch.uint8)
     plain = Loader(tree, 5, transforms=small, dtype=torch.uint8)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Perspective, elastic displacement, random extents, crops in fives, padding modes and noise: against torchvision, with the draws that were made."""
+"""Perspective, elastic displacement, random sizes, crops in fives, padding modes and noise, compared with torchvision for the same random draws."""
 
 import itertools
 
@@ -43,12 +43,12 @@ def test_perspective(mode):
         arguments = (start.tolist(), end.round().astype(int).tolist(), tv.InterpolationMode(mode))
         want = v2.perspective(Image.fromarray(PICTURES[k % 5]), *arguments, fill=9)
         near.append((abs(np.asarray(want).astype(int) - image) <= 1).mean())
-    # Where the fill begins lies on a pixel's edge for some pixels of bilinear ones.
+    # With bilinear filtering, some pixels lie exactly on the border of the fill.
     assert np.mean(near) > (0.99 if mode == "nearest" else 0.999) and len(inside) > 60, near
 
 
 def test_elastic():
-    """The displacements have torchvision's spread, and the image is what torchvision makes with them."""
+    """The displacements have torchvision's spread, and torchvision makes the same image with them."""
     large = np.stack([photograph(np.random.default_rng(SEED), 120, 140)] * 4)
     t, shape = T.ElasticTransform((60, 30), 3.0, fill=20), large.shape[1:3]
 
@@ -69,7 +69,7 @@ def test_elastic():
 
 
 def test_masks_boxes_and_points_follow():
-    """Each pixel of the mask names itself; where it went, the image's pixel, the boxes and the points went too."""
+    """Each pixel of the mask holds its own number, which shows where it moved. The image's pixels, the boxes and the points must move equally."""
     names = np.arange(1, HEIGHT * WIDTH + 1, dtype=np.int32).reshape(HEIGHT, WIDTH)
     boxes, points = np.array([[5, 6, 30, 29]], np.float32), np.array([[20.0, 20.0]], np.float32)
     source = pairs_of([(p, names, boxes, points) for p in PICTURES] * 4)
@@ -132,7 +132,7 @@ def test_random_extents():
 
 
 def test_crops_in_fives_and_tens():
-    """One draw before them is that of all crops."""
+    """All crops share the draw of the transform before them."""
     for t, theirs in (
         (T.FiveCrop((20, 30)), tv.FiveCrop((20, 30))),
         (T.TenCrop(21), tv.TenCrop(21)),
@@ -181,7 +181,7 @@ def test_noise_and_channels():
 
 
 def test_photometric_distort():
-    """Each of its parts takes effect for about half of the samples; with one factor alone it is that change."""
+    """Each part takes effect for about half of the samples; with one factor it is that change only."""
     many = np.stack([PICTURES[0]] * 200)
     images = made([T.RandomPhotometricDistort((0.5, 0.5), (1, 1), (1, 1), (0, 0))], many)
     dark = np.asarray(v2.adjust_brightness(Image.fromarray(PICTURES[0]), 0.5)).astype(int).sum()
@@ -191,4 +191,4 @@ def test_photometric_distort():
     color, contrast = (lambda i: v2.adjust_saturation(i, 0)), (lambda i: v2.adjust_contrast(i, 1.5))
     picture = Image.fromarray(PICTURES[0])
     wanted = {np.asarray(b(a(picture))).tobytes() for a, b in ((color, contrast), (contrast, color))}
-    assert {i.permute(1, 2, 0).numpy().tobytes() for i in both} == wanted  # grey: the order of the channels does not show
+    assert {i.permute(1, 2, 0).numpy().tobytes() for i in both} == wanted  # the image is grey afterwards, so a permutation of channels does not show

@@ -85,7 +85,7 @@ def environment(store, tmp_path, monkeypatch):
 
 @pytest.fixture
 def no_index(tmp_path):
-    """Deletes the stored indexes; returns a function that counts them."""
+    """Deletes the stored indexes when it is called; its `kept()` counts them."""
 
     def forget():
         shutil.rmtree(tmp_path / "caches", ignore_errors=True)
@@ -115,7 +115,7 @@ def labels_of(loader):
 
 
 def documented(counts, seed, tmp_path):
-    """Returns the order that doc/ promises: tars are shuffled like files, and samples keep their order within a tar."""
+    """Returns the documented order: tars are shuffled like files, and samples keep their order within a tar."""
     names = []
     for k in range(len(counts)):
         path = tmp_path / f"order{k}.jpg"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The line after an epoch that waited: from counters made up here, and from those of real runs. No time is asserted, only what the counters say."""
+"""The notice after an epoch that waited, from invented counters and from real runs. The tests check the counters, and no times."""
 
 import threading
 import time
@@ -79,7 +79,7 @@ def test_machine():
 
 
 class Slow:
-    """A Dataset whose Python takes its time, for one sample after the other."""
+    """A Dataset whose Python code is slow for each sample."""
 
     lock = threading.Lock()
 
@@ -97,7 +97,7 @@ def lines(capfd):
 
 
 def counted(loader):
-    """Shares of the wait, of each epoch, from the counters, from the first batch on."""
+    """Returns the shares of the waiting time of each epoch, from the counters after the first batch."""
     counters = loader.pipeline.counters()
     return counters["wait_ns"], counters["source_ns"], counters["busy_ns"]
 
@@ -125,7 +125,7 @@ def test_a_slow_consumer_is_told_nothing(capfd, monkeypatch, tree):
     (epoch,) = told
     assert (line(epoch, _core.machine()) is None) == (not lines(capfd)) == (epoch.wait <= 0.05 * epoch.elapsed)
     assert epoch.elapsed > epoch.wait >= 0
-    assert epoch.bytes_read >= 0  # the files are few: with the first batch all may have been read ahead, as on a tmpfs, where reads block
+    assert epoch.bytes_read >= 0  # with few files, all may have been read ahead at the first batch; on a tmpfs they are, since reads block there
 
 
 def test_an_epoch_that_is_left_is_not_counted(capfd, monkeypatch):

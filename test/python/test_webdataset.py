@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""readers.webdataset against Python's tarfile, and where it is installed against DALI."""
+"""readers.webdataset, compared with Python's tarfile, and with DALI if it is installed."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def write(path, members, form=tarfile.USTAR_FORMAT):
 
 
 def stems(path):
-    """The files of each sample, by tarfile: (ending, member, bytes). A name without dot is its own ending, as in DALI."""
+    """Returns the files of each sample, from tarfile: (ending, member, bytes). As in DALI, the ending of a name without a dot is the whole name."""
     found, last = [], None
     with tarfile.open(path) as t:
         for m in t:
@@ -67,7 +67,7 @@ def stems(path):
 
 
 def reference(path, endings):
-    """The components of each sample."""
+    """Returns the components of each sample."""
     samples = [{} for _ in stems(path)]
     for sample, files in zip(samples, stems(path), strict=True):
         for ending, _, data in files:
@@ -76,7 +76,7 @@ def reference(path, endings):
 
 
 def write_index(tar, path, version="v1.2"):
-    """As wds2idx does."""
+    """Writes an index as wds2idx does."""
     named = version == "v1.2"
     lines = [" ".join(f"{e} {m.offset_data} {m.size}" + f" {m.name}" * named for e, m, _ in files) for files in stems(tar)]
     with open(path, "w") as f:
@@ -94,7 +94,7 @@ def build(library=stoker, batch=4, options=None, **kwargs):
 
 
 def samples(outputs):
-    """[sample][component], as bytes or as lists of numbers."""
+    """Returns [sample][component], as bytes or as lists of numbers."""
     arrays = [[np.asarray(o.at(i)) for i in range(len(o))] for o in outputs]
     return [[a.tobytes() if a.dtype == np.uint8 else a.tolist() for a in s] for s in zip(*arrays, strict=True)]
 
@@ -118,7 +118,7 @@ def test_tars_of_every_kind(form, indexed, tmp_path):
         for ending in ("jpg", "cls", "a.b"):
             members.append((f"{folder}{k:04}.{ending}", rng.bytes(int(rng.integers(0, 3000)))))
     tars = [write(tmp_path / f"{k}.tar", members[27 * k : 27 * k + 27] or members[:6], FORMATS[form]) for k in range(2)]
-    with tarfile.open(tars[0], "a", format=FORMATS[form]) as t:  # links and devices are no samples
+    with tarfile.open(tars[0], "a", format=FORMATS[form]) as t:  # links and devices are not samples
         link = tarfile.TarInfo("0000.link")
         link.type, link.linkname = tarfile.SYMTYPE, "0000.jpg"
         t.addfile(link)
@@ -188,7 +188,7 @@ def padded(data):
 
 
 def test_what_tar_has_besides(tmp_path):
-    """Sizes in base 256, signed sums, a tar that ends without zero blocks, and names that only old programs wrote."""
+    """Reads sizes in base 256, signed sums, a tar without zero blocks at its end, and names as only old programs wrote them."""
     size = b"\x80" + (5).to_bytes(11, "big")
     whole = header(b"0.jpg", size) + padded(b"hello") + header(b"0.cls", b"          3 ") + padded(b"cls")
     high = bytearray(header(b"\xff\xfe.jpg", b"00000000002\0"))
@@ -252,7 +252,7 @@ def test_what_is_no_index_is_told(tmp_path):
         index.write_text(text)
         with pytest.raises(stoker.StokerError, match=message):
             build(paths=tar, index_paths=str(index), ext="jpg")
-    index.write_text("v1.1 1\njpg 512 99999\n")  # of another archive: found when it is read
+    index.write_text("v1.1 1\njpg 512 99999\n")  # an index of another archive: found when a sample is read
     with pytest.raises(stoker.StokerError, match=r"w\.tar.*ends before byte 100511"):
         build(paths=tar, index_paths=str(index), ext="jpg").run()
 
@@ -346,7 +346,7 @@ def test_damage_is_named_by_archive_place_and_member(shards, tmp_path):
 
 
 def test_a_cut_image_ends_where_its_file_does(tmp_path):
-    """What lies behind it in the archive, and came in the same request, is none of its bytes."""
+    """The bytes after the image in the archive came in the same request, but the decoder must not use them."""
     whole = image(200, 64)
     cut = whole[: len(whole) * 2 // 3]
     write(tmp_path / "a.tar", [("0.jpg", cut), ("0.seg.jpg", whole)])
@@ -368,7 +368,7 @@ def test_a_cut_image_ends_where_its_file_does(tmp_path):
 
 
 def test_neighbours_come_in_one_request_from_a_store(shards, tmp_path, monkeypatch):
-    """From s3://, with an index: the components of a sample are one request unless much lies between them."""
+    """From s3:// with an index, the components of a sample come in one request, unless much other data lies between them."""
     (tmp_path / "b").mkdir()
     members = [m for i in range(6) for m in ((f"{i}.jpg", image(10 * i)), (f"{i}.cls", str(i).encode()), (f"{i}.big", bytes(100_000)))]
     members += [(f"{i}.far", b"%d" % i) for i in range(5, 6)]

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Small hostile inputs cost no more time than honest ones of their size do: each is decoded or read, or refused, within seconds of processor time.
+"""Small hostile inputs are decoded, read or refused within seconds of processor time, like honest inputs of their size.
 
-Without their limits these inputs take from a minute to hours, so that the bound here is only against these. What each is worth is asserted by what
-becomes of it, and by counts in test_codec.c and test_coco_mask.c.
+Without the limits these inputs take from a minute to hours, so the bound here may be generous. The tests also check each result, and
+test_codec.c and test_coco_mask.c check counts of operations.
+
 """
 
 import io
@@ -22,7 +23,7 @@ SECONDS = 30  # of processor time
 
 
 def decode(data):
-    """What becomes of a file: the shape of its image, or the error."""
+    """Returns the shape of the decoded image, or the error."""
     begun = time.process_time()
     pipe = Pipeline(1, 1, None)
     with pipe:
@@ -62,7 +63,7 @@ def test_many_scans_of_a_sequential_jpeg():
     data = jpeg((6000, 6000))
     at = last_scan(data)
     frame = data.index(b"\xff\xc0")
-    two = bytearray(data[:at])  # a second component makes it a file of several scans
+    two = bytearray(data[:at])  # a second component makes a file of several scans
     two[frame + 3] += 3
     two[frame + 9] = 3
     two[frame + 2 : frame + 4] = struct.pack(">H", 8 + 3 * 3)
@@ -129,7 +130,7 @@ def lzw_codes(codes):
 
 
 def tiff(strips, compression, data):
-    """One pixel a strip, all of which are the same bytes."""
+    """Makes a TIFF with one pixel per strip; all strips share the same bytes."""
     numbers = {256: 1, 257: strips, 258: 8, 259: compression, 262: 1, 273: 0, 277: 1, 278: 1, 279: 0}
     offsets = 8 + 2 + 12 * len(numbers) + 4
     at = offsets + 8 * strips
@@ -158,7 +159,7 @@ def test_directories_of_a_tiff_in_masses():
     count = struct.unpack("<H", one[8:10])[0]
     entry = struct.pack("<HHII", 40000, 4, 1, 0)
     loop = bytearray(one)
-    loop[10 + 12 * count : 14 + 12 * count] = struct.pack("<I", 8)  # the next directory is the first
+    loop[10 + 12 * count : 14 + 12 * count] = struct.pack("<I", 8)  # makes the first directory its own successor
     assert decode(bytes(loop)) == (2, 1, 3)
     many = one[:8] + struct.pack("<H", 65535) + one[10 : 10 + 12 * count] + entry * (65535 - count) + bytes(4) + one
     assert isinstance(decode(many), (str, tuple))
@@ -168,7 +169,7 @@ def test_directories_of_a_tiff_in_masses():
 
 
 def read(reader, batch=64):
-    """What becomes of a run of a reader over all of its samples: how many, or the error."""
+    """Runs a reader over all of its samples, and returns their number, or the error."""
     begun = time.process_time()
     pipe = Pipeline(batch, 1, None)
     try:
@@ -243,7 +244,7 @@ def test_outlines_and_masks_of_coco(tmp_path):
     width = 4000
     zigzag = [x for i in range(100_000) for x in (i % 2 * (width - 1), i * 7 % width)]
     assert "outlines" in coco(tmp_path, width, [[zigzag]])
-    steep = [x for i in range(100_000) for x in (i * 7 % width, i % 2 * (width - 1))]  # crosses rows, of which there are no turns
+    steep = [x for i in range(100_000) for x in (i * 7 % width, i % 2 * (width - 1))]  # steep lines that cross rows many times
     assert coco(tmp_path, width, [[steep]]) == 1
     outside = [x for i in range(100_000) for x in (i % 2 * 1000 - 2000, i)]
     assert isinstance(coco(tmp_path, width, [[outside]]), (str, int))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A zero byte in a path or a name is refused: C would end the text there, and another file would be opened than the one that was named."""
+"""A path or a name with a zero byte is refused: C would end the text there, and open another file than the named one."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ RESIZE = [T.Resize((8, 8))]
 
 @pytest.fixture
 def there(tmp_path: Path) -> str:
-    """Files that would be found if a name ended at its zero byte."""
+    """Files that would be opened if a name ended at its zero byte."""
     (tmp_path / "tree" / "one").mkdir(parents=True)
     for name in ("a.jpg", "tree/one/a.jpg"):
         Image.new("RGB", (8, 8)).save(tmp_path / name)
@@ -85,6 +85,6 @@ OPENERS: dict[str, Callable[[str, str], Any]] = {
 @pytest.mark.essential
 @pytest.mark.parametrize("opener", OPENERS)
 def test_a_zero_byte_is_refused(opener: str, there: str) -> None:
-    OPENERS[opener](there, "")  # without it, all is well
+    OPENERS[opener](there, "")  # the call succeeds without the zero byte
     with pytest.raises(ValueError, match=r"zero byte|embedded null"):
         OPENERS[opener](there, ZERO)
