@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""MixUp and CutMix as batch_transforms: torchvision's v2 with the draws that were made, which follow from seed, epoch and batch."""
+"""MixUp and CutMix as batch_transforms equal torchvision's v2 with the same draws, which depend on seed, epoch and batch."""
 
 import numpy as np
 import pytest
@@ -20,7 +20,7 @@ def batches(mixing, **kwargs):
 
 
 def share_of(mixed, label):
-    """What is left of each image, from its soft label: those of a batch's neighbours differ."""
+    """Returns the weight of each image, read from its soft label: neighbours in a batch have different labels."""
     shares = mixed[torch.arange(len(label)), label]
     assert torch.allclose(mixed.sum(1), torch.ones(len(mixed))) and shares.max() - shares.min() < 1e-6
     return shares.double().mean().item()
@@ -80,11 +80,11 @@ def test_draws_follow_from_seed_epoch_and_batch():
     kinds = set()
     for _ in range(8):
         kinds |= {(a == b).flatten(1).float().mean().item() > 0.02 for a, b in zip(run(first), [i for i, _ in plain], strict=True)}
-    assert kinds == {True, False}  # pixels outside of a window stay; few do under MixUp
+    assert kinds == {True, False}  # under CutMix pixels outside of the window keep their values; under MixUp few do
 
 
 def test_labels(tree):
-    """As many classes as the Loader knows; vectors are mixed as they are; functions get both; a batch that RandomApply leaves keeps its labels."""
+    """The number of classes comes from the Loader; vectors are mixed directly; functions receive both; a batch that RandomApply skips keeps its labels."""
     images, labels = next(iter(Loader(tree, 4, transforms=[T.Resize((8, 8))], batch_transforms=T.MixUp())))
     assert labels.shape == (4, len(Loader(tree, 4).classes)) and labels.dtype is torch.float32
     soft = np.eye(5, dtype=np.float32)[LABELS]

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A hostile neighbour: somebody who can write to the folders that a run uses replaces the files in them.
+"""A hostile neighbour, who can write to the folders that a run uses, replaces the files in them.
 
-Each file that Stoker opens or writes becomes a link, a dangling link, a FIFO, a folder, a device, a socket, an empty, cut or growing file. Stoker reports an
-error or does its job. It never hangs, touches what a link leads to, or dies by a signal. Each family of files runs in a process of its own, which ends with
-the stacks of its threads when a case takes too long.
+Each file that Stoker opens or writes becomes a link, a dangling link, a FIFO, a folder, a device, a socket, or an empty, cut or growing file. Stoker reports an
+error or does its job. It never hangs, never touches the target of a link, and never dies by a signal. Each family of files runs in its own process, which
+prints the stacks of its threads and exits if a case takes too long.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""readers.numpy against NumPy's own reading of the same files, and where it is installed against DALI."""
+"""readers.numpy, compared with NumPy's own reading of the same files, and with DALI if it is installed."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_every_type_order_and_version(dtype, rng, tmp_path):
     made.append((save(tmp_path / "big.npy", plain.astype(np.dtype(dtype).newbyteorder(">"))), plain))
     big = np.asfortranarray(plain.astype(np.dtype(dtype).newbyteorder(">")))
     made.append((save(tmp_path / "both.npy", big), plain))
-    # A header whose elements lie at no multiple of their size, as other programs than NumPy write them.
+    # A header after which the elements lie at no multiple of their size, as programs other than NumPy write it.
     text = f"{{'descr': '{np.dtype(dtype).str}', 'fortran_order': False, 'shape': (3, 4L, 5)}}\n".encode()
     text = b" " * (1 - len(text) % 2) + text
     (tmp_path / "odd.npy").write_bytes(b"\x93NUMPY\x01\x00" + len(text + b" ").to_bytes(2, "little") + text + b" " + plain.tobytes())
@@ -156,7 +156,7 @@ def test_which_files_are_read(rng, tmp_path):
         for given, want in cases:
             given = dict(given)
             if library is not stoker and given.get("file_list"):
-                (tmp_path / "list.txt").write_text("z.npy\nsub/q.npy\n")  # DALI takes no blanks
+                (tmp_path / "list.txt").write_text("z.npy\nsub/q.npy\n")  # DALI accepts no spaces in names
             pipe = library.Pipeline(batch_size=len(want), num_threads=1, device_id=None)
             with pipe:
                 pipe.set_outputs(library.fn.readers.numpy(**given))
@@ -232,7 +232,7 @@ def test_shuffled_sharded_and_resumed(tmp_path):
 
 @pytest.mark.parametrize("order", "CF")
 def test_arrays_of_other_readers_bytes(order, rng, tmp_path):
-    """decoders.numpy: the same files as bytes, in their type or another."""
+    """decoders.numpy reads the same files from bytes, in their type or in another."""
     made = [np.asarray((rng.random((3, 4)) * 300 - 20).astype(d), order=order) for d in ("f4", "i2", ">i4", "?")]
     names = [save(tmp_path / f"{k}.npy", a) for k, a in enumerate(made)] + [str(tmp_path / "bad.npy")]
     (tmp_path / "bad.npy").write_bytes((tmp_path / "0.npy").read_bytes()[:-1])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""readers.nuscenes against an independent reading of the same tables; its order; and what it says of damaged ones."""
+"""readers.nuscenes, compared with an independent reading of the same tables; its order of samples; and its errors for damaged tables."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ def root(tmp_path_factory):
 
 
 def copy(root, tmp_path):
-    """The tables alone; they can be damaged then."""
+    """Copies only the tables, so that a test can damage them."""
     shutil.copytree(root / "v1.0-mini", tmp_path / "v1.0-mini", ignore=shutil.ignore_patterns("*.index"))
     for name in ("samples", "sweeps"):
         (tmp_path / name).symlink_to(root / name)
     return tmp_path
 
 
-def pipeline(root, fields, batch_size=1, define=None, **kwargs):  # define: of the reader's outputs
+def pipeline(root, fields, batch_size=1, define=None, **kwargs):  # define: a function of the reader's outputs
     settings = {k: kwargs.pop(k) for k in ("on_error", "checkpoint") if k in kwargs}
 
     @pipeline_def(batch_size=batch_size, num_threads=2, **settings)
@@ -49,7 +49,7 @@ def pipeline(root, fields, batch_size=1, define=None, **kwargs):  # define: of t
 
 
 def rows(pipe, names, batches):
-    """The values of names, sample by sample."""
+    """Returns the values of the named outputs, sample by sample."""
     found = []
     for _ in range(batches):
         out = pipe.run()
@@ -97,7 +97,7 @@ def test_cameras_classes_and_scenes(root):
 
 
 def slots(root, batch_size, ranks, batches, **kwargs):
-    """(scene, frame, prev_exists) of each slot of the global batch."""
+    """Returns (scene, frame, prev_exists) of each slot of the global batch."""
     found = [[] for _ in range(batch_size * ranks)]
     for rank in range(ranks):
         pipe = pipeline(
@@ -121,7 +121,7 @@ def test_streams_follow_scenes_on_all_ranks(root, shuffle):
             assert frame == k % 3 and prev == (frame > 0)
             assert frame == 0 or scene == slot[k - 1][0]
     firsts = [[s for s, frame, _ in slot if frame == 0] for slot in found]
-    if not shuffle:  # five scenes on four slots: scene 4 comes to slot 0, behind scene 0, in each cycle
+    if not shuffle:  # five scenes on four slots: scene 4 follows scene 0 in slot 0, in each cycle
         assert [f[:4] for f in firsts] == [[0, 4, 0, 4], [1, 1, 1, 1], [2, 2, 2, 2], [3, 3, 3, 3]]
     else:
         assert len({tuple(f) for f in firsts}) == 4 and all(len(set(f)) > 1 for f in firsts)
@@ -235,7 +235,7 @@ def test_damaged_tables(root, tmp_path, message):
 
 
 def test_mutations_are_refused_or_read(root, tmp_path):
-    """Bytes of all tables are changed, cut and doubled: what comes is an error that names the folder, or a set that can be read."""
+    """Bytes of all tables are changed, cut and doubled. The reader either reads the set, or raises an error that names the folder."""
     rng = np.random.default_rng(SEED)
     copy(root, tmp_path)
     tables = sorted((tmp_path / "v1.0-mini").glob("*.json"))
@@ -265,7 +265,7 @@ def test_mutations_are_refused_or_read(root, tmp_path):
 
 
 def test_a_byte_order_mark_before_tables(root, tmp_path):
-    """Some editors write one; json.load refuses it only where the file is not opened as utf-8-sig."""
+    """Some editors write a byte order mark; json.load refuses it unless the file is opened as utf-8-sig."""
     want = [[v.tolist() for v in r.values()] for r in rows(pipeline(root, OF_SAMPLES[:4], 5), OF_SAMPLES[:4], 3)]
     copy(root, tmp_path)
     for table in (tmp_path / "v1.0-mini").glob("*.json"):

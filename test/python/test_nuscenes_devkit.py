@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""readers.nuscenes and make_nuscenes against NuScenes' own devkit, where it is installed: it wants NumPy below 2, so an environment of its own.
+"""readers.nuscenes and make_nuscenes, compared with NuScenes' own devkit if it is installed. The devkit needs NumPy below 2, and thus its own environment.
 
 python -m venv /tmp/devkit && /tmp/devkit/bin/pip install "numpy<2" nuscenes-devkit pytest
 PYTHONPATH=build/python STOKER_BUILD=build /tmp/devkit/bin/python -m pytest test/python/test_nuscenes_devkit.py
@@ -110,6 +110,6 @@ def test_against_the_devkit(tmp_path):
         points = LidarPointCloud.from_file(path).points
         assert np.array_equal(points.T, found[52][:, :4])
         counts = np.array([points_in_box(o, points[:3]).sum() for o in objects])
-        assert np.abs(counts - found[51]).max() <= 2  # of the ground, some lie on the border of a box
+        assert np.abs(counts - found[51]).max() <= 2  # some points of the ground lie on the border of a box
     assert boxes > 200
     print(boxes, "boxes in images")

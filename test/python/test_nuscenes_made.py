@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""make_nuscenes: tables that hold together, files that are there, objects that are where the images and the lidar show them."""
+"""make_nuscenes: its tables are consistent, their files exist, and images and lidar show the objects at the annotated positions."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""stoker.structured.NuScenes: samples by their number and in pipelines, from tables and from info files; stoker inspect nuscenes."""
+"""stoker.structured.NuScenes reads samples by number and in pipelines, from tables and from info files; also `stoker inspect nuscenes`."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ ORDERS = {
 
 @pytest.mark.parametrize("order", ORDERS)
 def test_the_operator_gives_what_get_data_gives(root, order):
-    """The same samples in the same order, without a call into Python."""
+    """The operator gives the same samples in the same order without a call into Python."""
     fields = ["image", "lidar2img", "bboxes2d", "translations", "timestamp", "prev_exists", "frame", "sample_token"]
     data = NuScenes(root, "v1.0-mini", fields=fields, split_scenes=2)
 
@@ -122,7 +122,7 @@ def test_shuffled_epochs(root):
 
 
 def write_infos(root, path, protocol=4):
-    """What the converter writes, from the reference."""
+    """Writes the info files of the converter, made from the reference implementation."""
     reference = Reference(root)
     entries = []
     for i, sample in enumerate(reference.samples):
@@ -233,7 +233,7 @@ def test_inspect(root, tmp_path):
 
 
 def test_an_epoch_of_sequences_has_the_batches_that_were_asked_for(root):
-    """Scenes follow each other without an end: an epoch is as long as the iterator was told, also in a run that goes on."""
+    """Scenes follow each other endlessly: an epoch has the length that the iterator received, also in a resumed run."""
     data = NuScenes(root, "v1.0-mini", fields="frame")
 
     def epochs(steps, state=None):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""stoker.ops: operators as classes, and operators that are called outside of every definition."""
+"""stoker.ops: operators as classes, and operators that are called outside of a pipeline definition."""
 
 import gc
 import inspect
@@ -131,7 +131,7 @@ def test_a_loose_node_may_go_to_several_pipelines_and_into_their_scopes():
     a, b = first.run(), second.run()
     np.testing.assert_array_equal(a[0].as_array(), b[0].as_array())
     np.testing.assert_array_equal(2 * a[0].as_array(), b[2].as_array())
-    assert len(second._builder.records) == len(first._builder.records) + 1  # each operator once
+    assert len(second._builder.records) == len(first._builder.records) + 1  # each operator is recorded once
 
     @pipeline_def(batch_size=3, num_threads=1, device_id=None, seed=7)
     def third():
@@ -151,7 +151,7 @@ def test_operators_over_nodes_of_a_pipeline_go_to_it(tree):
         fn.resize(image, size=4)
     with other, pytest.raises(InvalidArgumentError, match="node of another pipeline"):
         fn.resize(image, size=4)
-    with other, pytest.raises(InvalidArgumentError, match="node of another pipeline"):  # also as an argument
+    with other, pytest.raises(InvalidArgumentError, match="node of another pipeline"):  # also if the node is an argument
         fn.crop(np.zeros((4, 4, 3), np.uint8), crop=(2, 2), crop_pos_x=labels)
 
 
@@ -180,7 +180,7 @@ def test_loose_graphs_die_with_their_nodes():
     pipe.run()
 
 
-# ---- DALI's older ways ----
+# ---- DALI's older interfaces ----
 
 
 def test_iter_setup_feeds_and_ends_epochs():

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Each operator against DALI's CPU backend: the same graph, run by both, gives the same types, shapes and values.
+"""Each operator, compared with DALI's CPU backend: the same graph gives the same types, shapes and values in both.
 
-Integers may differ by 1 in a small share of the elements (rounding), floats in their last places. Where DALI is known to be at fault, a case is
+Integers may differ by 1 in a small share of the elements (rounding), floats in their last digits. A case for which DALI is known to be wrong is
 left out, with the reason.
 """
 
@@ -45,7 +45,7 @@ INPUTS = {
 
 
 def run(side: SimpleNamespace, graph: Any, arrays: list[Any]) -> list[np.ndarray]:
-    """The graph's outputs for one sample."""
+    """Runs the graph for one sample and returns its outputs."""
 
     def source(value: np.ndarray) -> Any:
         return lambda: [value]
@@ -90,7 +90,7 @@ def compare(graph: Any, *arrays: Any, share: float = 0.0, relative: float = 1e-5
 
 
 def op(name: str, *more: Any, **arguments: Any) -> Any:
-    """A graph of one operator; strings that name enums become them."""
+    """Makes a graph of one operator. Strings that name enum members become those members."""
 
     def graph(side: SimpleNamespace, *nodes: Any) -> Any:
         function = operator.attrgetter(name)(side.fn)
@@ -104,7 +104,7 @@ def ident(value: Any) -> str:
     return ",".join(f"{k}={v}" for k, v in value.items()).replace(" ", "") if isinstance(value, dict) else str(value)
 
 
-# ---- resampling: a fixed-point rule of our own may round a value differently ----
+# ---- resampling: Stoker's fixed-point arithmetic may round a value differently ----
 
 RESIZES = [
     dict(resize_x=20, resize_y=31), dict(resize_x=100, resize_y=90), dict(resize_x=20), dict(resize_y=19.4), dict(size=[20, 0]),
@@ -150,7 +150,7 @@ def test_resize_drawn(trial: int) -> None:
 WARPS = [
     dict(), dict(fill_value=7.0), dict(inverse_map=False), dict(size=[20.0, 30.0]), dict(dtype="FLOAT")
 ]  # fmt: skip
-MATRIX = np.array([[1.013, 0.217, 3.1], [-0.123, 0.917, 2.3]], np.float32)  # no position on a pixel's edge: those are rounding's
+MATRIX = np.array([[1.013, 0.217, 3.1], [-0.123, 0.917, 2.3]], np.float32)  # no position lies on a pixel's edge, where rounding decides
 
 
 @pytest.mark.parametrize("arguments", WARPS, ids=ident)
@@ -162,7 +162,7 @@ def test_warp_affine(arguments: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("arguments", [dict(), dict(fill_value=3.0)], ids=ident)
 def test_warp_to_the_nearest(arguments: dict[str, Any]) -> None:
-    """DALI adds up positions along a row, so that a few that lie next to an edge fall to its other side."""
+    """DALI accumulates positions along a row, so a few positions next to an edge fall on its other side."""
     graph = op("warp_affine", matrix=MATRIX.ravel().tolist(), interp_type="INTERP_NN", **arguments)
     for name in ("HWC", "FHWC", "float"):
         (theirs,), (ours,) = (run(side, graph, [INPUTS[name]]) for side in (DALI, STOKER))
@@ -280,9 +280,9 @@ def test_color_space_conversion(image_type: str, output_type: str) -> None:
 
 @pytest.mark.parametrize("dtype", ["UINT8", "INT8", "INT16", "UINT16", "INT32", "INT64", "FLOAT", "FLOAT16", "FLOAT64"])
 def test_cast(dtype: str) -> None:
-    edges = np.array([0.5, 1.5, 2.5, -0.5, -1.5, -2.5, 300, -300, 1e20, -1e20, np.inf])  # DALI gives the least int32 for NaN, we 0
+    edges = np.array([0.5, 1.5, 2.5, -0.5, -1.5, -2.5, 300, -300, 1e20, -1e20, np.inf])  # for NaN DALI gives the least int32, and Stoker 0
     for given in (INPUTS["HWC"], INPUTS["float"], INPUTS["int16"], INPUTS["int32"], edges, np.array([True, False])):
-        # DALI takes halves away from zero where it makes float16 of whole numbers
+        # DALI rounds halves away from zero if it converts integers to float16
         compare(op("cast", dtype=dtype), given, relative=1e-3 if dtype == "FLOAT16" else 0)
 
 
@@ -404,16 +404,16 @@ def compare_many(graphs: dict[str, Any], *arrays: np.ndarray) -> None:
 def test_binary(a: Any, b: Any) -> None:
     r = np.random.default_rng(SEED)
     x, y = values(a, r), values(b, r)
-    y[y == 0] = 1  # whole numbers are not divided by 0
+    y[y == 0] = 1  # integers are not divided by 0
     names = list(BINARY)
     if a is np.bool_ and b is np.bool_:
         names = "mul and_ or_ xor lt le gt ge eq ne".split()
     elif np.issubdtype(a, np.floating) or np.issubdtype(b, np.floating):
         names = [n for n in names if n not in ("and_", "or_", "xor")]
     if (np.issubdtype(b, np.signedinteger) or b is np.uint64) and a is np.bool_:
-        names.remove("pow")  # DALI has False ** -1 == 1
+        names.remove("pow")  # in DALI False ** -1 is 1
     if np.int8 in (a, b) and (np.issubdtype(a, np.floating) or np.issubdtype(b, np.floating)):
-        names = [n for n in names if n not in ("lt", "le", "gt", "ge", "eq", "ne")]  # DALI has -3.2 > -3
+        names = [n for n in names if n not in ("lt", "le", "gt", "ge", "eq", "ne")]  # in DALI -3.2 > -3 holds
     graphs = {n: operands(BINARY[n]) for n in names}
     if "add" in names:
         graphs |= {n: mathematics(n) for n in ("min", "max", "fpow", "atan2")}
@@ -496,7 +496,7 @@ FILES = {
     ids=ident,
 )  # fmt: skip
 def test_decode(file: str, arguments: dict[str, Any]) -> None:
-    # DALI truncates where it makes gray of a PNG's colours; elsewhere it rounds, as we do.
+    # DALI truncates if it converts a PNG's colours to gray; otherwise it rounds, as Stoker does.
     truncated = arguments.get("output_type") == "GRAY" and file in ("png", "png-alpha")
     compare(op("decoders.image", **arguments), FILES[file], share=1.0 if truncated else 0.02)
 
@@ -525,17 +525,17 @@ def chain(side: SimpleNamespace, x: Any) -> Any:
 @pytest.mark.parametrize("file", list(FILES))
 def test_chain(file: str) -> None:
     theirs, ours = run(DALI, chain, [FILES[file]]), run(STOKER, chain, [FILES[file]])
-    assert_same(ours[0], theirs[0], "normalised", 0, 0.02)  # one step of 255 before it is divided by 57
+    assert_same(ours[0], theirs[0], "normalised", 0, 0.02)  # one step of 255 before the division by 57
     assert_same(ours[1], theirs[1], "cast", 0, 1.5)
     assert (ours[1] != theirs[1]).mean() < 0.02
 
 
-# ---- fusion changes nothing (no DALI here) ----
+# ---- fusion changes no result (without DALI) ----
 
 
 @pytest.mark.parametrize("fuse", ["0", "1"])
 def test_a_type_that_no_pass_takes_turns_up(fuse: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Operators that were made one pass before the type was known run one by one."""
+    """Operators that were fused into one pass before the type was known run one by one."""
     monkeypatch.setenv("STOKER_FUSE", fuse)
     image = np.random.default_rng(SEED + 3).integers(-(2**40), 2**40, (20, 30, 3))
 

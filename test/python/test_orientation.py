@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""EXIF's orientation in every form that files have it in, as Pillow's ImageOps.exif_transpose reads it."""
+"""EXIF's orientation in every form that occurs in files, compared with Pillow's ImageOps.exif_transpose."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import stoker
 from PIL import Image, ImageOps
 from stoker import _core
 
-# Letters of struct for the types of TIFF: 5 and 10 are two numbers. 0 and 129 are no types.
+# Letters of struct for the types of TIFF. Types 5 and 10 are two numbers each; 0 and 129 are invalid.
 TYPES = {
     1: "B",
     2: "B",
@@ -44,7 +44,7 @@ def _values(kind: int, count: int, first: float, order: str) -> bytes:
 
 
 def _exif(kind: int = 3, count: int = 1, order: str = "<", first: float = 6, more: tuple[bytes, ...] = ()) -> bytes:
-    """A TIFF structure of one entry, or of several if `more` has further ones."""
+    """Makes a TIFF structure with one entry, or with several if `more` holds further entries."""
     data = _values(kind, count, first, order)
     entries = len(more) + 1
     inside = len(data) <= 4
@@ -78,7 +78,7 @@ def _webp(exif: bytes) -> bytes:
 
 
 def _tiff(kind: int, count: int, order: str) -> bytes:
-    """Uncompressed, with its orientation of the type that is asked for."""
+    """Makes an uncompressed TIFF whose orientation entry has the given type."""
     data = _values(kind, count, 6, order)
     fields = [
         (256, 3, 7),
@@ -116,13 +116,13 @@ if _core.image_named("a.webp"):
 
 
 @pytest.mark.essential
-@pytest.mark.filterwarnings("ignore")  # Pillow warns of entries that it does not take
+@pytest.mark.filterwarnings("ignore")  # Pillow warns of entries that it ignores
 @pytest.mark.parametrize("form", FILES)
 def test_types_and_counts(form: str) -> None:
     for kind, count, order in itertools.product(TYPES, (0, 1, 2, 3), "<>"):
         data = FILES[form](_exif(kind, count, order))
         np.testing.assert_array_equal(stoker.imdecode(data), _pillow(data), err_msg=f"type {kind}, {count} values, {order}")
-    assert stoker.imdecode(FILES[form](_exif(4))).shape == (7, 5, 3)  # the tests turn something
+    assert stoker.imdecode(FILES[form](_exif(4))).shape == (7, 5, 3)  # makes sure that the tests rotate an image at all
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -137,7 +137,7 @@ def test_values_and_doubled_entries(form: str) -> None:
         _exif(more=(again[:2] + b"\x01" + again[3:],)),
         b"Exif\0\0" + _exif(),
     ]
-    forms += [_exif(12)[:-1], _exif(12, count=2)[:-4], _exif()[:12], _exif(4, 3)[:-1]]  # cut
+    forms += [_exif(12)[:-1], _exif(12, count=2)[:-4], _exif()[:12], _exif(4, 3)[:-1]]  # cut entries
     for exif in forms:
         data = FILES[form](exif)
         np.testing.assert_array_equal(stoker.imdecode(data), _pillow(data), err_msg=repr(exif))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Running pipelines: batches, metadata, state, errors, what outlives what."""
+"""Runs pipelines: batches, metadata, state, errors, and the lifetimes of objects that depend on each other."""
 
 import gc
 import json
@@ -57,7 +57,7 @@ def test_decoded_pixels_are_pillows(tree, files):
 
 def test_reader_meta(tree):
     pipe = labels_of(tree, num_shards=2, shard_id=1, pad_last_batch=True)
-    assert pipe.epoch_size("Reader") == 22  # as DALI: two shards of 11 where they are padded
+    assert pipe.epoch_size("Reader") == 22  # as in DALI: two padded shards of 11
     assert pipe.epoch_size() == {"Reader": 22}
     meta = pipe.reader_meta("Reader")
     assert meta == pipe.reader_meta()["Reader"]
@@ -105,7 +105,7 @@ def test_state_at_every_batch(tree):
 
 
 def test_objects_of_a_users_function_resume(tree, files):
-    """Where the bytes come from is no part of a state: one of local files goes on over a function that fetches them, and the other way round."""
+    """A state does not record where bytes come from: a state of local files resumes with a function that fetches them, and the other way round."""
 
     def training_over(names, **settings):
         @pipeline_def(batch_size=4, num_threads=2, device_id=None, seed=11, **settings)
@@ -158,7 +158,7 @@ def test_a_changed_data_set_is_refused(tree, files):
 
 
 def _told(text, names, was):
-    """What the message says, checked against the lists: where the first change is, and that it is not wrong about it."""
+    """Compares the message with the lists: it must name the first change, and state nothing that is wrong about it."""
     found = re.search(r"the first (\d+) are the same, up to (\S+?)(;|$)", text)
     same = int(found[1]) if found else 0
     assert names[:same] == was[:same] and (not found or found[2] == names[same - 1]), text
@@ -231,7 +231,7 @@ def test_changed_folders_are_told(tmp_path, files):
         folder(checkpoint=state).build()
     (tmp_path / "class9").rmdir()
     (tmp_path / "class0a").mkdir()
-    with pytest.raises(StateError, match=r"as many files .*\(64\).*the first 16 are the same"):  # labels are others from there on
+    with pytest.raises(StateError, match=r"as many files .*\(64\).*the first 16 are the same"):  # from there on labels differ
         folder(checkpoint=state).build()
 
 
@@ -384,7 +384,7 @@ def test_bad_files_by_policy(tree, tmp_path, files):
     error = caught.value
     assert error.uri.endswith("bad.jpg") and "decoders.image" in error.op and "test_pipeline.py:" in error.op
     assert error.sample == 3 and error.epoch == 0
-    assert len(pipe.run()[0]) == 4  # the next batch comes
+    assert len(pipe.run()[0]) == 4  # the next batch arrives
 
     skipping = listed(on_error="skip", max_errors=10)
     assert [int(y[0]) for y in map(np.asarray, skipping.run()[1])] == [0, 1, 2]
@@ -399,7 +399,7 @@ def test_bad_files_by_policy(tree, tmp_path, files):
 
 @pytest.mark.parametrize("kind", ["loop", "long name", "directory", "forbidden"])
 def test_a_file_that_cannot_be_opened_is_a_bad_sample(files, tmp_path, kind):
-    """One of them is that sample's failure; many in a row are the source's."""
+    """One such file is a failed sample; many in a row are a failure of the source."""
     bad = tmp_path / "bad.jpg"
     if kind == "loop":
         bad.symlink_to("bad.jpg")
@@ -430,14 +430,14 @@ def test_a_file_that_cannot_be_opened_is_a_bad_sample(files, tmp_path, kind):
 
 
 def test_a_trace_that_cannot_be_written_is_told(files, tmp_path, capfd):
-    """A full disk shows when the file is closed; the run is not harmed."""
+    """A full disk shows only when the file is closed; the run continues."""
 
     @pipeline_def(batch_size=4, num_threads=2, device_id=None)
     def labels():
         return fn.readers.file(files=[str(p) for p in files])[1]
 
     for where, reason in (("/dev/full", "No space left"), (tmp_path / "no folder" / "trace.json", "No such file")):
-        for batches in (1, 400):  # more than stdio keeps in memory
+        for batches in (1, 400):  # more than the buffer of stdio holds
             pipe = labels(trace=str(where))
             for _ in range(batches):
                 pipe.run()
@@ -448,7 +448,7 @@ def test_a_trace_that_cannot_be_written_is_told(files, tmp_path, capfd):
 
 @pytest.mark.parametrize("length", [20, 200, 320, 480, 700])
 def test_a_long_path_does_not_hide_what_is_wrong_with_it(length):
-    """The path, the reason and the sample are all there, however long the path is."""
+    """The message contains the path, the reason and the sample, however long the path is."""
     path = "/" + "/".join(["folder" * 6] * (length // 37)) + "/image.jpg"
 
     @pipeline_def(batch_size=1, num_threads=1, device_id=None)
@@ -539,7 +539,7 @@ def test_insight(tree, tmp_path):
 
 
 def test_operators_with_one_seed_draw_the_same():
-    """As in DALI, where an image and its mask are cropped and turned alike by giving the operators one seed."""
+    """As in DALI, an image and its mask are cropped and turned equally if the operators get one seed."""
     rng = np.random.default_rng(SEED)
     pictures = [rng.integers(0, 255, (int(h), int(w), 3), dtype=np.uint8) for h, w in rng.integers(20, 60, (6, 2))]
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where operators and batches are said to be, as far as no GPU is needed: building a graph needs none."""
+"""The devices that operators and batches report, as far as that needs no GPU. Building a graph needs none."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def test_streams_by_any_name() -> None:
 
 
 def test_host_batches_are_their_own(tree: Path) -> None:
-    """A copy of an output: unequal shapes, one sample, what is known of the samples; it holds no slot of the pipeline."""
+    """Batches that are copied from an output: unequal shapes, one sample, facts about the samples. Such a copy occupies no slot of the pipeline."""
     pipe = Pipeline(batch_size=3, num_threads=2, max_batches=3)
     with pipe:
         data, label = fn.readers.file(file_root=str(tree))
@@ -94,7 +94,7 @@ def test_host_batches_are_their_own(tree: Path) -> None:
         assert len(one) == 1 and one.is_dense_tensor() and one.as_array()[0] == labels.at(2)
         with pytest.raises(ShapeError, match=r"\.jpg"):
             copy.as_tensor()
-        images._batch.use_stream(1)  # host memory pays no heed to it
+        images._batch.use_stream(1)  # memory of the host ignores the stream
         kept.append((copy, [np.array(images.at(i)) for i in range(3)]))
     pipe.close()
     for copy, want in kept:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The training scripts of examples/ported, on a few images: they run, and no Python runs for a sample where they do not mean it to."""
+"""The training scripts of examples/ported run on a few images, and Python runs for a sample only in scripts that intend it."""
 
 import copy
 import importlib.util
@@ -47,7 +47,7 @@ def user_calls(loader):
 
 
 def test_every_script_has_its_line():
-    """The ten of the list; Lightning's is an example of its own."""
+    """The list has ten scripts; Lightning's is a separate example."""
     told = re.findall(r"^\| \[[\w./]+\]\((\.\./lightning/train|\w+)\.py\) \|", (PORTED / "README.md").read_text(), re.M)
     assert sorted(told) == sorted(["../lightning/train", *(p.stem for p in PORTED.glob("*.py"))]) and len(told) == 10
 
@@ -65,7 +65,7 @@ def test_torchvision_references(folder):
 
 
 def test_timm_train(folder, monkeypatch):
-    """What timm 1.0's create_transform makes, by classes of its names."""
+    """The stand-in for timm 1.0's create_transform makes the same transforms, from classes with the same names."""
 
     def create_transform(size, is_training, auto_augment=None, interpolation="bilinear", re_prob=0.0, re_mode="const"):
         tv = torchvision.transforms
@@ -114,7 +114,7 @@ def test_unet_masks(tree, tmp_path):
 
 
 def test_airbench():
-    """On a few images in place of the files, which have 60 000; two classes, as bright and as dark."""
+    """Uses a few images instead of files with 60 000; the two classes are bright and dark."""
     rng = np.random.default_rng(SEED)
     labels = np.arange(200) % 2
     images = np.clip(rng.normal(100 + 60 * labels[:, None, None, None], 30, (200, 32, 32, 3)), 0, 255).astype(np.uint8)
@@ -134,7 +134,7 @@ def test_open_clip_csv(tree, tmp_path, separator):
 
 
 def test_hf_trainer(files, monkeypatch):
-    """With the real packages where they are; else with what of a Trainer is asked for here."""
+    """Stand-ins replace `transformers` and `load_dataset`; they provide only what the script uses."""
     pytest.importorskip("datasets") if importlib.util.find_spec("datasets") else None
     table = hub_table(files)
     datasets, transformers = types.ModuleType("datasets"), types.ModuleType("transformers")
@@ -164,7 +164,7 @@ def test_cutmix(tree):
 
 @pytest.fixture(scope="module")
 def data_root(tmp_path_factory):
-    """train and val with classes, images with masks, captions.csv, and MNIST's files."""
+    """A folder with train and val in classes, images with masks, captions.csv, and MNIST's files."""
     root, rng = tmp_path_factory.mktemp("one_import"), np.random.default_rng(SEED)
     for part in ("train", "val"):
         write_tree(root / part, rng, 3, 5)
@@ -185,7 +185,7 @@ def data_root(tmp_path_factory):
 
 
 def what_it_saw(name, root, workers, base):
-    """Runs a program; returns (number of the loader, copy of the batch) of all batches, and what runs in C by loader."""
+    """Runs a program. Returns (number of the loader, copy of the batch) for all batches, and the steps that run in C, by loader."""
     batches, in_c = [], []
 
     class Recording(base):
@@ -211,7 +211,7 @@ def what_it_saw(name, root, workers, base):
 
 
 def compare(ours, theirs, drawn, where):
-    """drawn: images have draws of compiled transforms, so that only their shapes and types are compared."""
+    """drawn: compiled transforms drew at random, so only shapes and types of images are compared."""
     assert type(ours) is type(theirs), where
     if isinstance(theirs, dict):
         assert list(ours) == list(theirs), where
@@ -224,7 +224,7 @@ def compare(ours, theirs, drawn, where):
     elif isinstance(theirs, torch.Tensor):
         assert (ours.shape, ours.dtype, ours.device, ours.stride()) == (theirs.shape, theirs.dtype, theirs.device, theirs.stride()), where
         if theirs.dim() >= 3 and theirs.is_floating_point():
-            most = 1.01 / 255 / 0.225  # a step of a byte, normalized
+            most = 1.01 / 255 / 0.225  # one step of a byte, normalized
             assert drawn or (ours - theirs).abs().max() <= most, where
         elif theirs.is_floating_point() and drawn:
             assert torch.allclose(ours.sum(-1), theirs.sum(-1)), where  # MixUp's targets
@@ -234,7 +234,7 @@ def compare(ours, theirs, drawn, where):
         assert ours == theirs, where
 
 
-ONE_IMPORT = {  # name: which of its loaders have images made in C, and which of them have draws
+ONE_IMPORT = {  # name: the loaders whose images are made in C, and the loaders with random draws
     "classification": ([True, True], [True, False]),
     "detection": ([False], []),
     "dict_batches": ([True], []),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Signals, forks and the end of the interpreter: clean, and soon."""
+"""Signals, forks and the interpreter's exit end the work cleanly and quickly."""
 
 import pytest
 
@@ -77,7 +77,7 @@ assert len(pipe.run()[0]) == 4
 
 @pytest.mark.parametrize("where", ["source", "function"])
 def test_ctrl_c_ends_a_close_that_waits_for_a_call(tree, script, where):
-    """One that never returns: neither close() nor the end of the interpreter waits for it any more."""
+    """The call never returns. After Ctrl-C neither close() nor the interpreter's exit waits for it."""
     done = check(
         script,
         f"""

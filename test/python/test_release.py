@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""tools/release/release.py: a wheel with what may not be passed on under our terms is refused, and so is a machine without the commands."""
+"""tools/release/release.py refuses a wheel with files that our licence does not allow to pass on, and a machine without the commands that it needs."""
 
 import sys
 from pathlib import Path

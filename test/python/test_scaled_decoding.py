@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""decoders.image at a fraction of the size: Pillow's draft mode, which is libjpeg-turbo's, gives the same pixels."""
+"""decoders.image at a fraction of the size gives the same pixels as Pillow's draft mode, which uses libjpeg-turbo."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SAMPLINGS = ("4:4:4", "4:2:2", "4:2:0")
 
 @pytest.fixture(scope="module")
 def odd_files(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
-    """JPEGs of extents that no power of two divides, baseline and progressive."""
+    """JPEGs whose sides no power of two divides, baseline and progressive."""
     root = tmp_path_factory.mktemp("odd")
     rng = np.random.default_rng(5)
     paths = []

@@ -72,7 +72,7 @@ def test_images_and_masks_stay_together(roots, fuse, monkeypatch):
     monkeypatch.setenv("STOKER_FUSE", str(int(fuse)))
     pipe = pipeline(roots, ["images", "masks"])
     seen = []
-    for _ in range(11):  # enough for three epochs
+    for _ in range(11):  # three epochs
         images, masks = values(pipe.run())
         assert [m - i for i, m in zip(images, masks, strict=True)] == [200] * 3
         seen += images

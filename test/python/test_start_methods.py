@@ -2,7 +2,6 @@
 """Processes that spawn, forkserver or fork starts while a Loader and a Pipeline run: each builds its own, and gets the same batches as the parent.
 
 A Loader or Pipeline owns threads and cannot be sent to a process. Sending one is refused with advice to send its state instead.
-
 """
 
 import copy

@@ -2,7 +2,6 @@
 """A user who stops: every kind of work ends soon if it is interrupted, closed, dropped, killed, or still runs at the program's end.
 
 Each kind of work (stopping.py) is stopped in each way at a random moment; the seed is printed. STOKER_LONG=1 tries more moments.
-
 """
 
 import os
@@ -200,6 +199,6 @@ def test_a_pipeline_of_the_users_goes_on_after_its_loader_was_closed():
     for i in range(8):
         numbers.put(i)
     assert [int(pipe.run()[0].as_array()[0, 0]) for _ in range(3)] == [0, 1, 2]
-    for i in range(8):  # several calls are in progress
+    for i in range(8):  # lets the calls in progress return
         numbers.put(i)
     pipe.close()

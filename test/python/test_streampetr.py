@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""examples/streampetr: slots stay in their scenes, matrices follow images and boxes, and training goes on in the middle of scenes."""
+"""examples/streampetr: slots stay in their scenes, matrices follow images and boxes, and training resumes in the middle of scenes."""
 
 import itertools
 import os
@@ -40,13 +40,13 @@ def nuscenes(tmp_path_factory):
 
 
 def walked(streaming, lengths, batch, steps, world=1, start=0):
-    """The items of all ranks, (steps, slots)."""
+    """Returns the items of all ranks, (steps, slots)."""
     ranks = [streaming.StreamingSampler(lengths, batch, SEED, start=start, rank=r, world=world) for r in range(world)]
     return [list(itertools.chain(*rows)) for rows in itertools.islice(zip(*ranks, strict=True), steps)]
 
 
 def test_slots_stay_in_their_scenes(example):
-    """Over rounds, ranks and restarts; a sample's position is its own."""
+    """Slots keep their scenes over rounds, ranks and restarts; every position names its sample."""
     streaming = example("streaming")
     rng = np.random.default_rng(SEED)
     lengths = rng.integers(1, 9, 11).tolist()
@@ -58,7 +58,7 @@ def test_slots_stay_in_their_scenes(example):
             assert item.prev_exists == follows, (slot, before, item)
             assert follows or item.sample in np.cumsum([0, *lengths]), (slot, before, item)
     assert [item.position for row in whole for item in row] == list(range(240))
-    assert {item.sample for row in whole for item in row} == set(range(sum(lengths)))  # nothing is left out
+    assert {item.sample for row in whole for item in row} == set(range(sum(lengths)))  # no sample is left out
     for world, start in ((1, 1), (2, 0), (2, 23), (4, 41)):
         assert walked(streaming, lengths, 4, 15, world, start) == whole[start : start + 15], (world, start)
     with pytest.raises(ValueError, match="11 scenes cannot fill a batch of 12"):
@@ -66,7 +66,7 @@ def test_slots_stay_in_their_scenes(example):
 
 
 def test_boxes_follow_the_images(example, nuscenes):
-    """Boxes in space, turned and moved, project through lidar2img to where the image transform takes what the cameras saw."""
+    """lidar2img projects the turned and moved boxes to the pixels to which the image transform moved the cameras' views of them."""
     reference, tables = example("reference"), example("tables")
     data = tables.Tables(nuscenes)
     found = 0
@@ -92,7 +92,7 @@ def test_boxes_follow_the_images(example, nuscenes):
 
 
 def drawn(reference, config, sample, made):
-    """The draws behind a sample, from what became of its matrices."""
+    """Recovers the draws of a sample from its matrices."""
     (width, height), fill = sample.cameras[0].size, max(config.hw[0] / sample.cameras[0].size[1], config.hw[1] / sample.cameras[0].size[0])
     image = made["intrinsics"][0].astype(float) @ np.linalg.inv(sample.cameras[0].intrinsics)
     bev = np.linalg.inv(made["extrinsics"][0].astype(float)) @ sample.cameras[0].extrinsics
@@ -105,7 +105,7 @@ def drawn(reference, config, sample, made):
 
 
 def check_sample(reference, config, sample, made):
-    """Images within 1 of 255, matrices and boxes to 1e-4 of their size, of the pipeline by hand with the same draws. Returns the draws."""
+    """Compares a sample with a handwritten pipeline for the same draws: images within 1 of 255, matrices and boxes to 1e-4 of their size. Returns the draws."""
     draws = drawn(reference, config, sample, made)
     wanted = reference.make_sample(sample, draws, config)
     steps = np.abs(made["img"] - wanted["img"]) * np.array(reference.STD)[:, None, None]
@@ -121,7 +121,7 @@ def check_sample(reference, config, sample, made):
 
 
 def samples_of(batch):
-    """The samples of a batch as dicts of arrays, without padding."""
+    """Returns the samples of a batch as dicts of arrays, without padding."""
     for i in range(len(batch["img"])):
 
         def at(value, i=i):
@@ -135,7 +135,7 @@ def samples_of(batch):
 
 
 def test_both_pipelines_give_the_same(example, nuscenes):
-    """What stoker.structured gives is what NumPy and OpenCV give for the draws that it made; slots stay in their scenes, and no Python runs for a sample."""
+    """stoker.structured gives the same samples as NumPy and OpenCV for the same draws; slots stay in their scenes, and Python runs for no sample."""
     reference, tables, pipeline = example("reference"), example("tables"), example("pipeline")
     data = tables.Tables(nuscenes)
     rows = {round(1e6 * sample.timestamp): (i, sample) for i, sample in enumerate(map(data.sample, range(len(data))))}
@@ -160,7 +160,7 @@ def weights(path):
 
 @pytest.mark.parametrize("loader", ["stoker", "torch"])
 def test_training_goes_on_in_the_middle_of_scenes(example, nuscenes, tmp_path, capsys, loader):
-    """Interrupted within a scene and started again, it ends with the same weights and memory as if nothing had been."""
+    """A run that is interrupted within a scene and restarted ends with the same weights and memory as an uninterrupted one."""
     train = example("train")
     whole, parts = tmp_path / "whole.pt", tmp_path / "parts.pt"
     for checkpoint, more in ((whole, ()), (parts, ("--max-steps", "2")), (parts, ())):
@@ -184,7 +184,7 @@ def test_training_with_two_ranks_and_then_one(nuscenes, tmp_path):
 
 
 def test_memory_follows_the_car(example):
-    """A point that stands still keeps its place in the world; where no sample came before, the memory is empty."""
+    """A fixed point keeps its place in the world; slots without an earlier sample have an empty memory."""
     model = example("model")
     print(f"seed {SEED}")
     torch.manual_seed(SEED)

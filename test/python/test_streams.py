@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Random streams: fresh in every epoch and at every position, the same however the samples are batched; and states of other data."""
+"""Random streams give new draws in every epoch and at every position, independent of the batch size; states of other data are refused."""
 
 import numpy as np
 import pytest
@@ -7,7 +7,7 @@ from stoker import StokerError, fn, pipeline_def
 
 
 def draws(files, batch, seed, epochs=2):
-    """Two streams of draws over `epochs` passes through the files, in order."""
+    """Returns two streams of draws over `epochs` passes through the files, in order."""
 
     @pipeline_def(batch_size=batch, num_threads=2, device_id=None, seed=seed)
     def program():
@@ -26,7 +26,7 @@ def draws(files, batch, seed, epochs=2):
 def test_draws_are_fresh_and_do_not_follow_the_batch(files):
     files = files[:12]
     first, second = draws(files, 4, seed=5)
-    # 24 draws of 24 bits each from two streams: that two are equal by chance happens once in 15 000 seeds, and this is one seed.
+    # 24 draws of 24 bits each from two streams: with one seed in 15 000 two draws are equal by chance, but not with this seed.
     assert len(set(first) | set(second)) == 48, "a stream repeats itself in the next epoch, at another position, or in another operator"
     for batch in (2, 3, 6, 12):
         for want, got in zip((first, second), draws(files, batch, seed=5), strict=True):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""stoker.structured: the tree, inputs, definitions and iterators. Steps are in test_structured_steps.py."""
+"""stoker.structured: the tree, inputs, definitions and iterators. test_structured_steps.py tests the steps."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def jpeg(image: np.ndarray) -> np.ndarray:
 
 
 class Cameras(DataProvider):
-    """Two cameras with an image and boxes each; a time, a token and a class beside them. Sample i has i % 3 + 1 boxes in camera 0."""
+    """Two cameras with an image and boxes each; also a time, a token and a class. Sample i has i % 3 + 1 boxes in camera 0."""
 
     def __init__(self, count: int = 7) -> None:
         rng = np.random.default_rng(SEED)
@@ -109,7 +109,7 @@ def test_a_pipeline_from_a_provider_to_tensors():
             for c in range(2):
                 image, boxes = step["cams"][c]["image"], step["cams"][c]["annotation"]["bboxes"]
                 assert image.shape == (2, 40, 60, 3) and image.dtype == torch.float32
-                assert isinstance(boxes, RaggedBatch)  # one more box than before in each sample
+                assert isinstance(boxes, RaggedBatch)  # each sample has one more box than the one before
                 for i in range(2):
                     assert step["timestamp"][i] == 1.5e9 + (seen + i) / 3
                     decoded = np.asarray(Image.open(io.BytesIO(jpeg(data.images[seen + i][c]).tobytes())))
@@ -123,7 +123,7 @@ def test_a_pipeline_from_a_provider_to_tensors():
 
 
 def test_a_step_of_ones_own_draws_and_calls_numpy():
-    """One that uses fn, with a condition on data; and one that gives arrays to a NumPy function."""
+    """One of the user's steps uses fn with a condition on data, another passes arrays to a NumPy function."""
 
     class Shift(PipelineStepBase):
         def _process(self, data):
@@ -168,13 +168,13 @@ def test_a_step_of_ones_own_draws_and_calls_numpy():
                 np.testing.assert_allclose(
                     group["areas"].tensor[i, :n], (boxes[:, 2] - boxes[:, 0]) * (boxes[:, 3] - boxes[:, 1]), atol=1e-3
                 )
-    assert len(moved) >= 3  # the cameras draw on their own
+    assert len(moved) >= 3  # each camera has its own draws
     pipe = loader.internal_iterator._pipes[0]
     assert "python_function" in pipe.explain()
 
 
 def test_what_an_iterator_gives():
-    """Declared ragged, padded, uneven beyond the first extent; post_process_func, and the mask of a DataLoader."""
+    """Fields that are declared ragged, padded, or uneven in a dim after the first; post_process_func, and the mask of a DataLoader."""
 
     class Provider(DataProvider):
         @property
@@ -338,7 +338,7 @@ def test_errors_of_operators_name_field_and_place():
 
 
 def test_boxes_of_a_flipped_image_keep_the_order_of_their_corners():
-    """The corners are points all the same."""
+    """The corners are treated as points."""
     rng = np.random.default_rng(SEED + 21)
     low = rng.uniform(0, 40, (9, 2))
     given = np.hstack([low, low + rng.uniform(1, 20, (9, 2))]).astype(np.float32)
@@ -393,7 +393,7 @@ def test_errors_of_definitions():
 
 
 def indices(inputs, batch_size: int, epochs: int, limit: int = 99) -> list[list[list[float]]]:
-    """The order of samples, by epoch and batch; a sample's time tells its index."""
+    """Returns the order of samples, by epoch and batch; a sample's time is its index."""
     keep = UnneededFieldRemover(["cams", "token"])
     loader = iterator(inputs, [keep], batch_size)
     found = []
@@ -414,7 +414,7 @@ def test_shuffled_shards_share_an_epoch():
 
 
 def slots(lengths: list[int], size: int, seed: int, count: int) -> list[list[int]]:
-    """What a SequenceSampler gives, slot by slot."""
+    """Returns the samples of a SequenceSampler, slot by slot."""
     first = np.cumsum([0, *lengths])
     out = []
     for slot in range(size):
@@ -464,7 +464,7 @@ def test_samplers_with_epochs():
 
 
 def test_sequences_go_on_where_a_state_was_saved():
-    """In the middle of sequences, with the draws of steps; in worker processes, or with another number of threads."""
+    """Resumes in the middle of sequences, with the draws of steps; in worker processes, or with another number of threads."""
     data = Cameras(12)
     step = AffineTransformer(
         (8, 8), AffineTransformer.ResizingMode.STRETCH, None, "image", None, None, "bboxes", [AffineTransformer.Rotation(1, -9, 9)]

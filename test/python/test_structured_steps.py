@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Steps of stoker.structured against NumPy, over random trees."""
+"""Steps of stoker.structured, compared with NumPy over random trees."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ A = AffineTransformer
 
 
 class Given(DataProvider):
-    """Samples from nested dicts of arrays; lists become arrays of fields or groups. The first sample tells the format."""
+    """Samples from nested dicts of arrays; lists become arrays of fields or groups. The first sample decides the format."""
 
     def __init__(self, samples: list[dict[str, Any]]) -> None:
         self.samples = samples
@@ -78,7 +78,7 @@ class Given(DataProvider):
 
 
 def run(samples: list[dict[str, Any]], steps: list[Any], **kwargs: Any) -> list[dict[str, Any]]:
-    """The samples behind the steps, as NumPy."""
+    """Returns the samples after the steps, as NumPy arrays."""
     order = ShuffledShardedInputCallable(Given(samples), len(samples))
     definition = PipelineDefinition(order, steps, use_parallel_external_source=False)
     pipe = definition.get_dali_pipeline(batch_size=len(samples), num_threads=2, seed=SEED, **kwargs)
@@ -101,13 +101,13 @@ def jpeg(image: np.ndarray) -> np.ndarray:
 
 
 def boxes(rng: np.random.Generator, n: int, width: float, height: float) -> np.ndarray:
-    """Boxes that may reach outside, of any two opposite corners."""
+    """Boxes that may reach outside of the image, given by any two opposite corners."""
     return (rng.uniform(-0.2, 1.2, (n, 4)) * [width, height, width, height]).astype(np.float32)
 
 
 # ---- affine ----
 
-CORNERS = np.array([[0, 0, 1, 0, 0, 1]], np.float32)  # three points in a row; where they go tells the matrix
+CORNERS = np.array([[0, 0, 1, 0, 0, 1]], np.float32)  # three points in a row; their new positions determine the matrix
 
 
 def matrix_of(probe: np.ndarray) -> np.ndarray:
@@ -136,7 +136,7 @@ def fitted(mode: str, keep: float, w: int, h: int, out: tuple[int, int]) -> np.n
 
 
 def bilinear(image: np.ndarray, m: np.ndarray, out: tuple[int, int]) -> np.ndarray:
-    """What lies outside is 0."""
+    """Samples the image bilinearly; pixels outside of it are 0."""
     inverse = np.linalg.inv(homogeneous(m))
     y, x = np.mgrid[0 : out[0], 0 : out[1]] + 0.5
     at = np.einsum("ij,jhw->ihw", inverse[:2], np.stack([x, y, np.ones_like(x)])) - 0.5
@@ -158,7 +158,7 @@ def test_affine_steps_of_known_values_are_numpys():
     rng = np.random.default_rng(SEED)
     angle, tan = math.radians(30), math.tan(math.radians(10))
     align = A.ShiftToAlignWithOriginalImageBorder
-    turn = about([[math.cos(angle), math.sin(angle)], [-math.sin(angle), math.cos(angle)]], w, h)  # anticlockwise where y points down
+    turn = about([[math.cos(angle), math.sin(angle)], [-math.sin(angle), math.cos(angle)]], w, h)  # anticlockwise if y points down
     grown = about([[1.5, 0], [0, 1.5]], w, h)
     cases = [
         (None, np.eye(3)),
@@ -199,7 +199,7 @@ def test_affine_steps_of_known_values_are_numpys():
 
 
 def test_affine_draws_are_shared_by_what_a_step_finds():
-    """Cameras share a draw, or draw by themselves in a wrapper; the decoder stands in one pass with the warp."""
+    """Cameras share a draw, or draw separately in a wrapper; the decoder runs in the same pass as the warp."""
     rng = np.random.default_rng(SEED + 1)
     samples = [
         {"cams": [{"image": jpeg(photograph(rng, 60, 100)), "probe": CORNERS} for _ in range(3)], "side": {"probe": CORNERS}}
@@ -316,7 +316,7 @@ def test_padding_to_tiles_layouts_and_range():
 
 
 def visible(b: np.ndarray, depths: np.ndarray, hw: tuple[int, int]) -> np.ndarray:
-    """By painting from far to near."""
+    """Finds visible boxes by painting them from far to near."""
     canvas = np.full(hw, -1)
     for i in np.argsort(-depths, kind="stable"):
         x0, x1 = sorted((b[i, 0], b[i, 2]))
@@ -331,7 +331,7 @@ def test_visibility_is_that_of_painted_boxes():
     samples = []
     for i in range(40):
         n = int(rng.integers(0, 14)) if i else 0
-        depths = rng.integers(0, 6, n).astype(np.float32)  # some are equally far
+        depths = rng.integers(0, 6, n).astype(np.float32)  # some boxes are equally far
         samples.append({"image": np.zeros((30, 50, 3), np.uint8), "boxes": boxes(rng, n, 50, 30), "depths": depths})
     both = VisibleBboxSelector("boxes", "both", "image", depths_field_name="depths", minimum_bbox_size=4.0)
     covered = VisibleBboxSelector("boxes", ("seen",), image_hw=(30, 50), check_for_minimum_size=False, depths_field_name="depths")
@@ -350,7 +350,7 @@ def test_visibility_is_that_of_painted_boxes():
     many = {
         "boxes": boxes(rng, 1500, 90, 60),
         "depths": rng.uniform(1, 60, 1500).astype(np.float32),
-    }  # what is hidden hides no more: no cubic work
+    }  # hidden boxes hide no others, so the work stays below the cube of their number
     (got,) = run(
         [many], [VisibleBboxSelector("boxes", "seen", image_hw=(60, 90), check_for_minimum_size=False, depths_field_name="depths")]
     )
@@ -390,7 +390,7 @@ def test_conditions_ranges_and_removal():
         ConditionalElementRemover("ann", "keep", [], [], [], True),
         DataGroupInPathAppliedStep(CoordinateCropper("wide", (3, 3, 3), (90, 90, 90)), "one"),
     ]
-    # the shapes of `wide` differ beyond their first extent: only samples of as many elements fit one batch
+    # shapes of `wide` differ after their first extent: only samples with equal numbers of elements fit one batch
     for sample in samples:
         (got,) = run([sample], steps)
         for name in ("one", "two"):
@@ -465,7 +465,7 @@ def test_errors_of_masks_and_conditions():
 
 @pytest.mark.parametrize("part", ["rotation", "scaling", "translation", "nothing"])
 def test_bev_augmentation_leaves_alone_what_its_parts_do_not_change(part):
-    """Angles beyond pi, and whole numbers, too."""
+    """Also for angles beyond pi, and for integers."""
     sample = {
         "points": np.array([[1, 2, 3]], np.float32),
         "speeds": np.array([[4, 5, 6]], np.float32),

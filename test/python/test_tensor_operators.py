@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operators on tensors where DALI is no reference: where its documentation says otherwise than it does, draws for a whole batch, bad samples, views."""
+"""Tensor operators for which DALI is no reference: results that contradict its documentation, draws for a whole batch, bad samples, views."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from support import SEED
 
 
 def run(define: Callable[[], Any], batches: int = 1, batch_size: int = 3, **settings: Any) -> list[list[list[np.ndarray]]]:
-    """[batch][output][sample]"""
+    """Returns [batch][output][sample]."""
     pipe = Pipeline(batch_size=batch_size, num_threads=2, device_id=None, seed=SEED, **settings)
     with pipe:
         nodes = define()
@@ -62,7 +62,7 @@ def test_reshape_drops_a_layout_that_does_not_fit() -> None:
 
 
 def test_nothing_fills_the_largest_shapes() -> None:
-    """Strides of tensors without elements may be beyond 64 bits."""
+    """Strides of tensors without elements may not fit 64 bits."""
     pipe = Pipeline(batch_size=3, num_threads=1, device_id=None)
     with pipe:
         wide = fn.full(given([np.int32(1)] * 3), shape=[0, 4294967301, 4294967296])
@@ -123,7 +123,7 @@ def test_all_permutations_are_as_likely() -> None:
     counts = np.unique(drawn, axis=0, return_counts=True)[1]
     assert len(counts) == 9 and counts.min() > 60 and counts.max() < 145, (
         f"of 900 draws {counts}; seed {SEED}"
-    )  # 100 expected, deviation 9.4
+    )  # 100 expected, standard deviation 9.4
 
 
 def test_permuted_samples_belong_together(tree: Path) -> None:
@@ -142,7 +142,7 @@ def test_permuted_samples_belong_together(tree: Path) -> None:
 
 
 def test_bad_samples_keep_their_numbers(tree: Path, tmp_path: Path) -> None:
-    """What is left out as bad leaves the numbers of the others alone; who would get it is bad too."""
+    """A bad sample that is left out does not change the numbers of the others; a sample that takes values from it is bad too."""
     files = sorted(p for p in tree.rglob("*") if p.is_file())[:6]
     bad = tmp_path / "bad.jpg"
     bad.write_bytes(b"hello")
@@ -176,7 +176,7 @@ NUMPY = {"sum": np.sum, "mean": np.mean, "min": np.min, "max": np.max}
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_reductions_of_types_that_dali_refuses(kind: str) -> None:
-    """Against NumPy in float64, which holds all of these."""
+    """Compares with NumPy in float64, which represents all of these values."""
     rng = np.random.default_rng(SEED)
     plain = [rng.integers(0, 2 if kind == "bool" else 100, (3, 400, 5)).astype(np.float64) for _ in range(3)]
     target = types.to_dtype(kind)
@@ -233,7 +233,7 @@ def test_types_of_reductions() -> None:
 
 
 def test_means_of_groups() -> None:
-    """One mean for all groups, which DALI reads beyond its end; or one for each, in the input's dims or the output's. Others are refused."""
+    """One mean for all groups, for which DALI reads past its end; or one for each group, with the input's dims or the output's. Other shapes are refused."""
     x = np.float32(ROWS)
 
     def deviations(mean: Any, **kwargs: Any) -> np.ndarray:
@@ -255,7 +255,7 @@ def test_extremes_of_strange_numbers() -> None:
 
 
 def test_sums_of_whole_numbers_are_exact() -> None:
-    """Where float32 and double lose digits; and wrap around in the type that is asked for."""
+    """Sums are exact even if float32 and double lose digits, and wrap around in the output's type."""
     wide = [np.array([2**62, 2**62 - 1, 7, -(2**61)] * 300, np.int64) for _ in range(3)]
     bytes_ = [np.full(5000, 255, np.uint8)] * 3
     total, narrow, mean = run(

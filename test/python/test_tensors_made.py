@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""TensorCPU and TensorListCPU made from arrays, and what changes them in place; the rest of DALI's surface of pipelines and types."""
+"""TensorCPU and TensorListCPU made from arrays, and methods that change them in place; also the rest of DALI's interface of pipelines and types."""
 
 import gc
 import json

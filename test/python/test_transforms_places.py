@@ -191,4 +191,4 @@ def test_photometric_distort():
     color, contrast = (lambda i: v2.adjust_saturation(i, 0)), (lambda i: v2.adjust_contrast(i, 1.5))
     picture = Image.fromarray(PICTURES[0])
     wanted = {np.asarray(b(a(picture))).tobytes() for a, b in ((color, contrast), (contrast, color))}
-    assert {i.permute(1, 2, 0).numpy().tobytes() for i in both} == wanted  # the image is grey afterwards, so a permutation of channels does not show
+    assert {i.permute(1, 2, 0).numpy().tobytes() for i in both} == wanted  # the image is grey, so the order of channels does not show

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The functions as plain loops over samples, for batches with the indexed dim first behind one batch dim."""
+"""Reference implementations as plain loops over samples, for batches whose indexed dim follows the single batch dim."""
 
 import torch
 

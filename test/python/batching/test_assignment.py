@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Against scipy.optimize.linear_sum_assignment (1.17; its order of ties since 1.4), problem by problem."""
+"""Compares each problem with scipy.optimize.linear_sum_assignment (1.17; it breaks ties the same way since 1.4)."""
 
 import os
 
@@ -79,7 +79,7 @@ def on_cpu(got):
 @pytest.mark.parametrize("kind", KINDS, ids=lambda k: k.__name__)
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.float16, torch.bfloat16], ids=str)
 def test_equals_scipy(device, kind, dtype):
-    """Ragged in rows and columns, tall and wide, empty, 1x1, some turned in memory, some maximised."""
+    """Problems with ragged rows and columns, tall, wide, empty and 1x1 ones; some are transposed in memory, some are maximised."""
     rng = np.random.default_rng([KINDS.index(kind), dtype.itemsize])
     done, wanted = 0, max(1, FULL // (len(KINDS) * 4))
     while done < wanted:

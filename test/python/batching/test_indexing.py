@@ -20,7 +20,7 @@ def values(shape, dtype, device):
 
 
 class Case:
-    """Random sizes, indices and data of one seed. Target indices are distinct unless asked for."""
+    """Random sizes, indices and data of one seed. Target indices are distinct unless the test asks for repeats."""
 
     def __init__(self, seed, device, dtype=torch.float64, index_dtype=torch.int64, duplicates=False):
         random.seed(seed)
@@ -145,7 +145,7 @@ def test_later_dims_batch_dims_and_layouts(device):
         for k in range(3):
             n = int(index.sample_sizes[b, k])
             assert equal(got.tensor[b, k, :, :n], data[b, k][:, index.tensor[b, k, :n]])
-    moved = data.permute(4, 0, 1, 3, 2).contiguous().permute(1, 2, 4, 3, 0)  # same values, other memory
+    moved = data.permute(4, 0, 1, 3, 2).contiguous().permute(1, 2, 4, 3, 0)  # same values, another memory layout
     assert not moved.is_contiguous() and equal(sb.batched_indexing_access(moved, index, dim_to_index_in=-2).tensor, got.tensor)
     expanded = data[:, :1].expand(2, 3, 4, 6, 5)
     assert equal(
@@ -219,7 +219,7 @@ def test_bad_indices(device):
         return
     got = [call().flatten().tolist() for call in calls]
     assert got[0] == [0, -1, -1, 0]
-    assert got[1] == [13, 1, 2, 3, 4, 5]  # padding, dim sizes 4..5, is untouched
+    assert got[1] == [13, 1, 2, 3, 4, 5]  # padding and dim sizes 4 and 5 are untouched
     assert got[2][4:] == [4, 5]
     with pytest.raises(IndexError, match="batched_indexing_access: 2, batched_indexing_write: 2, batched_index_mapping: 2"):
         sb.check()

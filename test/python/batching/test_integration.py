@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""torch.compile, CUDA graphs, and what an import costs."""
+"""torch.compile, CUDA graphs, and the cost of an import."""
 
 import subprocess
 import sys
@@ -64,7 +64,7 @@ def scaled(tensor, mask, sizes):
 
 
 def many_members(data, sizes, other):
-    """Nearly all that a RaggedBatch can do without a trip to the host."""
+    """Uses nearly all members of a RaggedBatch that need no transfer to the host."""
     batch = sb.RaggedBatch(data, sample_sizes=sizes)
     factor = 1.5
     results = [
@@ -148,7 +148,7 @@ def test_import_needs_neither_torch_nor_numpy():
 
 @pytest.mark.gpu
 def test_cuda_graph_of_a_criterion(cuda):
-    """Forward, matching and backward are captured, which proves that nothing waits for the device, and replayed with other data."""
+    """Forward, matching and backward are captured and replayed with other data. Capturing fails if any of them waits for the device."""
     logits, boxes, labels, targets, sizes = tensors(cuda)
     stream = torch.cuda.Stream()
     with torch.cuda.stream(stream):
@@ -180,7 +180,7 @@ def test_cuda_graph_of_a_criterion(cuda):
 
 @pytest.mark.gpu
 def test_nothing_waits(cuda):
-    """Under torch's own sync debug mode the whole criterion raises if anything synchronises."""
+    """Runs the whole criterion in torch's sync debug mode, which raises if any call synchronises."""
     arguments = tensors(cuda)
     whole(*arguments).backward()
     torch.cuda.set_sync_debug_mode("error")

@@ -32,7 +32,7 @@ def test_mask_and_sizes(device):
     assert derived.mask is b.mask and b.to_dtype(torch.int64).sample_sizes is b.sample_sizes
     lazy = batch(device)
     child = lazy.float()
-    assert child.mask is lazy.mask  # derived once, also when the child asks first
+    assert child.mask is lazy.mask  # derived once, also if the child asks first
 
 
 def test_constructors(device):
@@ -119,7 +119,7 @@ def test_padding_gradients(device):
 
 def test_batch_dims(device):
     b = batch(device)
-    assert b.mask is not None  # both are carried along then
+    assert b.mask is not None  # both are carried along
     assert b.repeat_samples(2).batch_shape == (6,) and b.repeat_samples(2).sample_sizes.tolist() == [2, 0, 3, 2, 0, 3]
     u = b.unsqueeze_batch_dim(1)
     assert u.batch_shape == (3, 1) and u.non_uniform_dim == 2 and u.mask.shape == (3, 1, 4)
@@ -166,7 +166,7 @@ def test_apply_split_and_items(device):
 
 
 def functools_partial_scale(factor):
-    class Scale:  # any callable will do
+    class Scale:  # any callable works
         def __call__(self, t):
             return t * factor
 
@@ -198,7 +198,7 @@ def test_pickle_and_repr():
 
 def test_reductions(device):
     x = torch.randn(3, 4, 2, dtype=torch.float64, device=device)
-    x[0, 3] = float("nan")  # padding may hold anything
+    x[0, 3] = float("nan")  # padding may hold any value
     x[1] = float("inf")
     x.requires_grad_()
     b = sb.RaggedBatch(x, sample_sizes=SIZES.to(device))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operators of signals."""
+"""Operators on signals."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def preemphasis_filter() -> Iterator[Case]:
 
     yield case(signals())
     for border in ("zero", "clamp", "reflect"):
-        longer = signals("float32", (2,), (1000,), (513,))  # of one element with "reflect" DALI reads what lies after it in memory
+        longer = signals("float32", (2,), (1000,), (513,))  # for signals of one element, "reflect" makes DALI read the memory after them
         yield case(longer, border=border, preemph_coeff=0.9)
         yield case(signals("float32", (300, 2), (5, 1)), border=border)
     for dtype in (*INTEGERS, "float64"):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operators that read windows of images (gaussian_blur, laplacian, filter), and those that replace values: erase, lookup_table, grid_mask."""
+"""Operators that read windows of images (gaussian_blur, laplacian, filter), and operators that replace values: erase, lookup_table, grid_mask."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ HALVES = "Values between the axes are float32, as DALI's documentation has it; D
 
 
 def shaped(rng: np.random.Generator, dtype: str, layout: str, *shapes: tuple[int, ...]) -> Batch:
-    """Random values of given shapes."""
+    """Makes random values of the given shapes."""
     return Batch([values(rng, s, dtype) for s in shapes], layout)
 
 
@@ -26,7 +26,7 @@ def values(rng: np.random.Generator, shape: tuple[int, ...], dtype: str) -> np.n
 
 
 def bound_of(dtype: str, scale: float = 1.0) -> dict[str, Any]:
-    """Integers beyond 16 bits are more than float32 holds: sums differ in its last bits."""
+    """float32 cannot hold integers of more than 16 bits exactly, so their sums differ in the last bits."""
     if dtype == "float16":
         return {"bound": scale * 2e-3, "differs": HALVES}
     return {"bound": scale * 4} if np.dtype(dtype).itemsize > 2 and np.dtype(dtype).kind in "iu" else {}
@@ -213,7 +213,7 @@ def grid_mask() -> Iterator[Case]:
     rng = rng_of("grid_mask")
 
     def case(batch: Batch | None = None, **kwargs: Any) -> Case:
-        return Case("grid_mask", [batch or images(rng)], kwargs, share=0.999, bound=65536)  # a pixel on the edge of a square
+        return Case("grid_mask", [batch or images(rng)], kwargs, share=0.999, bound=65536)  # a pixel on the edge of a square may differ
 
     for dtype in ("uint8", "int16", "int32", "float32"):
         yield case(images(rng, dtype), tile=10)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Arguments of operators on sequences that are given for each frame: per_frame, and layouts that begin with F."""
+"""Arguments with one value per frame, for operators on sequences: per_frame, and layouts that begin with F."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 from harness import Batch, Case, Library, T, rng_of
 from samples import smooth
 
-FRAMES = (2, 3, 1)  # of the samples
+FRAMES = (2, 3, 1)  # number of frames in each sample
 EXTENT = {"D": 4, "H": 9, "W": 7, "C": 3}
 
 
@@ -30,7 +30,7 @@ def each(one: Callable[[], Any], dtype: str = "float32") -> Batch:
 def case(
     op: str, inputs: Sequence[Batch] = (), frames: tuple[int, ...] = (), error: bool = False, bound: float | None = None, **kw: Any
 ) -> Case:
-    """`frames`: the inputs, and with them all arguments that vary, that hold a value for each frame."""
+    """`frames`: numbers of the inputs that hold one value per frame; all varying arguments do too."""
 
     def build(lib: Library, *nodes: Any) -> Any:
         marked = [lib.fn.per_frame(n) if k in frames else n for k, n in enumerate(nodes)]
@@ -62,9 +62,9 @@ def pixels() -> Iterator[Case]:
     yield case("warp_affine", [x], matrix=matrices, bound=3)
     yield case("warp_affine", [x, matrices], (1,), bound=3)
     yield case("filter", [x, each(lambda: u(0, 0.2, (3, 3)))], (1,), anchor=each(lambda: [1, 0], "int32"), dtype=T.FLOAT)
-    yield case("rotate", [Batch([s[:1] for s in x.samples], "FHWC")], angle=each(lambda: u(-180, 180)), error=True)  # frames do not match
-    yield case("brightness", [Batch([s[0] for s in x.samples], "HWC")], brightness=each(lambda: 1.5), error=True)  # no sequence
-    yield case("rotate", [Batch([s[0] for s in x.samples])], angle=each(lambda: 15.0), error=True)  # as the data say
+    yield case("rotate", [Batch([s[:1] for s in x.samples], "FHWC")], angle=each(lambda: u(-180, 180)), error=True)  # wrong frame count
+    yield case("brightness", [Batch([s[0] for s in x.samples], "HWC")], brightness=each(lambda: 1.5), error=True)  # not a sequence
+    yield case("rotate", [Batch([s[0] for s in x.samples])], angle=each(lambda: 15.0), error=True)  # not a sequence
 
 
 def points() -> Iterator[Case]:

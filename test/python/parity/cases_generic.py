@@ -15,7 +15,7 @@ NAMES = {"float32": "FLOAT", "float64": "FLOAT64", "float16": "FLOAT16", "bool":
 
 
 def _cast(batch: Batch, source: str, target: str) -> Case:
-    """A difference that is meant."""
+    """Makes the case, marked with the documented difference if there is one."""
     kwargs = {"dtype": Name(target)}
     if target == "FLOAT16" and source in ("int16", "uint16"):
         even = "Integers half way between two float16 go to the even one, as IEEE 754 and NumPy have it; DALI's go away from zero."
@@ -144,7 +144,7 @@ def one_hot() -> Iterator[Case]:
             {"num_classes": 5, "axis_name": "C"},
         ):
             if "axis_name" in kwargs and batch is rows:
-                continue  # DALI wants a layout there
+                continue  # DALI needs a layout for this
             yield Case("one_hot", [batch], kwargs, exact=True)
     for dtype in ("uint8", "int16", "int64", "float32"):
         yield Case("one_hot", [Batch([np.array([1], dtype), np.array([2], dtype)])], {"num_classes": 3}, exact=True)
@@ -158,7 +158,7 @@ def one_hot() -> Iterator[Case]:
 
 
 def unlike() -> Iterator[Case]:
-    """Samples of a batch that differ in type or number of dims: refused, wherever they come from."""
+    """Samples of a batch that differ in type or number of dims are refused, whatever source they come from."""
     rng = rng_of("unlike")
     dims = Batch([values(rng, s, "int32") for s in ((3,), (3, 1), (2,))])
     types = Batch([np.zeros(3, np.int32), np.zeros(3, np.float32)])
@@ -192,7 +192,7 @@ UNARY += ("asin", "acos", "atan", "asinh", "atanh", "abs", "fabs", "floor", "cei
 
 
 def _operand(rng: np.random.Generator, dtype: str, divisor: bool) -> Batch:
-    """Values that overflow in no type, nor divide by zero: what C leaves undefined is no subject of parity."""
+    """Values that overflow in no type, and are not divided by zero: C leaves those results undefined, so they are not compared."""
     kind = np.dtype(dtype)
     low = 1 if divisor or kind.kind in "u" else -9
     made = [rng.integers(0, 2, (4, 3)) if kind.kind == "b" and not divisor else rng.integers(low, 12, (4, 3)) for _ in range(2)]

@@ -89,7 +89,7 @@ def resize() -> Iterator[Case]:
 
 
 def crop_of_frames(rng: np.random.Generator) -> Iterator[Case]:
-    """The depth of a sequence is its frames."""
+    """The depth of a sequence is its number of frames."""
 
     def case(batch: Batch, **kwargs: Any) -> Case:
         return Case("crop", [batch], kwargs, exact=True)
@@ -244,7 +244,7 @@ def slice_() -> Iterator[Case]:
     rows = Batch([np.arange(extent, dtype=np.int32) for extent in rng.integers(2, 150, 100)])
     shares = [
         per_sample(rng.integers(low, low + 50, (100, 1)) / np.float32(100)) for low in (0, 1, 50)
-    ]  # ends halfway between two elements
+    ]  # these ends lie halfway between two elements
     for window in (
         {"rel_shape": shares[1]},
         {"rel_end": shares[2]},
@@ -271,7 +271,7 @@ def flip() -> Iterator[Case]:
 
 
 def volumes() -> Iterator[Case]:
-    """crop_mirror_normalize of volumes, and of sequences whose channels lead."""
+    """crop_mirror_normalize of volumes, and of sequences whose channels come first."""
     rng = rng_of("normalised volumes")
 
     def of(layout: str, dtype: str = "uint8") -> Batch:

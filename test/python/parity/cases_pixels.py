@@ -188,7 +188,7 @@ def colour() -> Iterator[Case]:
 
 
 def colour_of_int32() -> Iterator[Case]:
-    """Computed in float32 by both; what is beyond its 24 bits differs in the last of them."""
+    """Both libraries compute in float32, so values of more than 24 bits differ in the last bits."""
     rng = rng_of("colour of int32")
     few = Batch([rng.integers(-300, 300, (9, 11 + i, 3)).astype(np.int32) for i in range(3)], "HWC")
     wide = images(rng, "int32")

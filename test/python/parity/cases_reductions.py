@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""reductions.*: every type and dtype, axes by number and name, layouts, long and short groups, nothing at all."""
+"""reductions.*: every type and dtype, axes by number and name, layouts, long and short groups, empty inputs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ALL = (*DTYPED, "min", "max", *MEANT)
 
 
 def numbers(rng: np.random.Generator, shape: tuple[int, ...], dtype: str, most: int = 2**15) -> np.ndarray:
-    """Of sizes whose squares DALI does not let overflow: those of uint16 do so in its int."""
+    """Makes values whose squares do not overflow in DALI, which squares uint16 in int."""
     kind = np.dtype(dtype)
     if kind.kind == "f":
         return rng.uniform(-3, 5, shape).astype(kind)
@@ -50,14 +50,14 @@ def types() -> Iterator[Case]:
     for op in DTYPED:
         for dtype in ("uint8", "int16", "uint64", "float32"):
             for target in ("UINT8", "INT16", "UINT64", "INT64", "FLOAT", "BOOL"):
-                small = batch(rng, SMALL, dtype, most=100)  # whose squares DALI sums in float32 without loss
+                small = batch(rng, SMALL, dtype, most=100)  # DALI sums the squares in float32 without loss
                 yield call(op, small, dtype=Name(target), error=not _taken(op, NAMES[dtype], target))
     for mean in (np.float64(1), np.int32(1), np.uint8(1)):
         yield call("variance", batch(rng, SMALL, "uint8"), Batch([mean] * 3), error=True, title=f"a mean of {mean.dtype}")
 
 
 def _taken(op: str, source: str, target: str) -> bool:
-    """What DALI's tables of types hold."""
+    """Whether DALI accepts this combination of input and output types."""
     widest = "FLOAT" if source == "FLOAT" else "UINT64" if source.startswith("U") else "INT64"
     taken = {"FLOAT", widest if op in ("sum", "mean_square") else source, source if op != "mean_square" else widest}
     if op == "sum" and source.endswith("64"):
@@ -91,7 +91,7 @@ def axes() -> Iterator[Case]:
 
 
 def lengths() -> Iterator[Case]:
-    """Around the lengths at which loops change, along and across memory."""
+    """Lengths around those at which the loops change, along and across memory."""
     rng = rng_of("reductions, lengths")
     for op in ALL:
         for dtype in ("uint8", "float32"):

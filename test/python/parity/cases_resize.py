@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """resize and resize_crop_mirror of volumes, resize with save_attrs, tensor_resize.
 
-Not compared: Gaussian filters along another dim than the last, where DALI's differ from those of its own resize of images by up to 1.5% of the range; and modes
-of tensor_resize with axes, where DALI takes the dims that are not listed for such whose extents were asked for.
+Two things are not compared. Gaussian filters along any dim but the last: DALI's differ from its own resize of images by up to 1.5% of the range. Modes of
+tensor_resize with axes: DALI treats dims that are not listed as if their sizes had been requested.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def resize() -> Iterator[Case]:
     yield case(size=[9, 8, 7], save_attrs=True)
     yield case(images(rng), size=[31, 27], save_attrs=True)
     yield case(images(rng, "float32", layout="CHW"), resize_shorter=27, save_attrs=True)
-    for mode in ("default", "stretch", "not_larger", "not_smaller"):  # extents that are all 0 leave the image as large as it is
+    for mode in ("default", "stretch", "not_larger", "not_smaller"):  # sizes that are all 0 keep the image's size
         yield case(images(rng), size=[0, 0], mode=mode, max_size=9)
         yield case(images(rng), resize_x=per_sample([0, 11, 0]), resize_y=per_sample([0, 0, 13]), mode=mode)
     yield case(images(rng), resize_shorter=per_sample([0, 9, 0]), roi_start=[1, 2], roi_end=[14, 13])
@@ -139,7 +139,7 @@ def resize_crop_mirror() -> Iterator[Case]:
             {"resize_shorter": 7, "crop": uniform(rng, 2, 6, (3,)), "mirror": per_sample([0, 1, 2], "int32")},
             {"resize_x": 9, "roi_start": [0.1, 0.2, 0.1], "roi_end": [0.8, 0.9, 1.0], "roi_relative": True, "crop": [1, 2, 4]},
         ):
-            # In layouts whose frames or channels lead DALI mirrors other dims than it says.
+            # DALI mirrors other dims than documented if the layout begins with frames or channels.
             given = kwargs if layout == "DHWC" else {k: v for k, v in kwargs.items() if k != "mirror"}
             yield Case("resize_crop_mirror", [volumes(rng, "float32", layout)], given, share=0, bound=1e-4)
     yield Case("resize_crop_mirror", [volumes(rng)], {"size": [9, 8, 7], "crop": [4, 5, 3], "mirror": 1}, share=0.9)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operators on the shape, type and place of tensors: cat, stack, squeeze, expand_dims, reinterpret, shapes, full and its kin, sequences, permute_batch."""
+"""Operators on the shape, type and device of tensors: cat, stack, squeeze, expand_dims, reinterpret, shapes, full and similar, sequences, permute_batch."""
 
 from __future__ import annotations
 

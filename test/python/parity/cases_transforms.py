@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""transforms.*, coord_transform, coord_flip, bb_flip, rotate, bbox_rotate, and warp_affine of volumes and of what passes do not take."""
+"""transforms.*, coord_transform, coord_flip, bb_flip, rotate, bbox_rotate, and warp_affine of volumes and other inputs that the fused passes do not take."""
 
 from __future__ import annotations
 
@@ -158,7 +158,7 @@ def volumes(rng: np.random.Generator, dtype: str, channels: int = 2) -> Batch:
 
 
 def _warp(op: str, batch: Batch, **kwargs: Any) -> Case:
-    """What differs is the last bit of positions: see the operator's tolerance."""
+    """Positions differ in their last bit; see the operator's tolerance."""
     if kwargs.get("interp_type") == T.INTERP_NN:
         return Case(op, [batch], kwargs, bound=np.inf, share=0.99)
     dtype = str(batch.samples[0].dtype)

@@ -12,7 +12,7 @@ from samples import images, per_sample, smooth, uniform
 
 
 def warp_perspective() -> Iterator[Case]:
-    """DALI's positions are multiples of 1/32 of a pixel, so values differ by what a 32nd of a pixel makes in these images."""
+    """DALI rounds positions to 1/32 of a pixel, so values differ by as much as these images change over that distance."""
     rng = rng_of("warp_perspective")
 
     def matrix() -> list[float]:

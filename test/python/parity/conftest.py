@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Comparison with NVIDIA DALI on the CPU: skipped where it is missing; --parity-page FILE writes the page of results."""
+"""Comparison with NVIDIA DALI on the CPU; skipped if DALI is not installed. --parity-page FILE writes the page of results."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What random graphs are known to find: differences that are meant, by the sentences of doc/parity.md that tell of them."""
+"""Intended differences that random graphs find, each with the sentence of doc/parity.md that describes it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from harness import Batch, Name
 
 @dataclass(frozen=True)
 class Difference:
-    """`kind`, `op` and `why` are regular expressions, the last of what the comparison says, or the library that refuses."""
+    """`kind`, `op` and `why` are regular expressions. `why` matches the comparison's message, or the message of the library that refuses."""
 
     kind: str
     op: str
@@ -90,7 +90,7 @@ def _one_pixel(step: Step, inputs: list[Batch]) -> bool:
 
 
 def _hardly_varies(step: Step, inputs: list[Batch]) -> bool:
-    """Along some axis, or as a whole."""
+    """Whether the values are nearly constant along some axis, or as a whole."""
     wide = [s.astype(np.float64) for s in inputs[0].samples if s.size]
     return any(np.min(np.ptp(x, axis=axis)) < 0.01 * np.abs(x).max() for x in wide for axis in (None, *range(x.ndim)))
 
@@ -251,7 +251,7 @@ KNOWN = (
 
 
 def known(kind: str, step: Step, program: Program, why: str) -> str:
-    """The sentence, or "" where the difference is a finding."""
+    """Returns the sentence that describes the difference, or "" if the difference is a new finding."""
     inputs = [program.sources[r] for r in step.refs() if r in program.sources]  # operands, then arguments by sample
     for d in KNOWN:
         if re.fullmatch(d.kind, kind) and re.fullmatch(d.op, step.op) and re.search(d.why, why) and d.when(step, inputs):

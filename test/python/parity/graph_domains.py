@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What calls of random graphs are drawn from: the cases of the tables, taken apart into inputs and arguments, with the rules they are compared by."""
+"""The calls that random graphs may contain. They come from the tables of cases, split into inputs and arguments, with the rules for comparing results."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ from cases_generic import BINARY, UNARY
 from harness import Batch, Case
 from test_operators import CASES
 
-# Draws differ between the libraries: the tables hold those of their calls that leave nothing to draw, and arguments taken from several would.
+# Random draws differ between the libraries. The tables only hold calls of these operators that leave nothing to draw; arguments mixed from several would draw.
 DRAWN = ("random_bbox_crop", "roi_random_crop", "segmentation.random_mask_pixel", "segmentation.random_object_bbox")
 SELECTS = ("interp_type", "min_filter", "mag_filter", "luma_only")  # arguments that select another rule
 
 
 @dataclass
 class Domain:
-    """Calls of one operator, and the values that each of its arguments has in them."""
+    """Calls of one operator, and the values that these calls use for each argument."""
 
     op: str
     calls: list[Case] = field(default_factory=list)
-    wrong: list[Case] = field(default_factory=list)  # that both libraries refuse
+    wrong: list[Case] = field(default_factory=list)  # both libraries refuse these
     arguments: dict[str, list[Any]] = field(default_factory=lambda: defaultdict(list))
 
     def rule(self, dtype: str, kwargs: dict[str, Any]) -> Case:
-        """The loosest rule of the cases that are like the call; of those over another type with bounds scaled to the range of this one."""
+        """Returns the loosest rule of the cases that resemble the call. If these have another type, their bounds are scaled to this type's range."""
         selected = [c for c in self.calls if all(repr(c.kwargs.get(k)) == repr(kwargs.get(k)) for k in SELECTS)] or self.calls
         same = [c for c in selected if c.inputs and c.inputs[0].samples[0].dtype == dtype] or selected
         bounds = [c.bound * _range(dtype) / _range(_dtype(c)) for c in same if c.bound is not None]
@@ -63,13 +63,13 @@ def domains() -> dict[str, Domain]:
 
 @functools.cache
 def roots() -> list[Batch]:
-    """First inputs of all calls: images, volumes, sequences, tensors, boxes, files, of every type."""
+    """Returns the first inputs of all calls: images, volumes, sequences, tensors, boxes, files, of every type."""
     return [c.inputs[0] for c in CASES if c.inputs and not c.error and max(s.size for s in c.inputs[0].samples) < 1 << 17]
 
 
 @functools.cache
 def expressions() -> list[str]:
-    """Arithmetic over {0} and {1}, and subscripts of {0}."""
+    """Returns arithmetic over {0} and {1}, and subscripts of {0}."""
     constants = ("3", "2.5", "True", "-2", "0.5", "types.Constant(2).uint8()")
     both = [f"{{0}} {symbol} {{1}}" for symbol in BINARY if symbol != "//" and symbol != "/"]
     one = [f"{{0}} {symbol} {c}" for symbol in BINARY for c in constants]

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A graph as the Python code that a user writes: sources of arrays, and calls over them, which either library runs.
+"""A graph as the Python code that a user writes: sources of arrays, and calls on them, which either library runs.
 
-What is printed of a graph is what ran: `Program.text` is the code of `run`, with the arrays spelled out.
+`Program.text` returns the code that `run` executes, with the arrays spelled out, so a printed graph is the graph that ran.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from harness import SEED, Batch, Library, Name, Output
 
-PRINTED = 120  # elements of an array up to which it is printed as numbers
+PRINTED = 120  # largest number of elements of an array that is printed as numbers
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class Ref:
 
 @dataclass
 class Step:
-    """One operator, or an expression of Python in which {0}, {1} stand for the operands."""
+    """One operator, or a Python expression in which {0}, {1} stand for the operands."""
 
     op: str
     operands: list[Ref]
@@ -60,17 +60,17 @@ class Program:
         return next((len(b) for b in self.sources.values()), 1)
 
     def leaves(self) -> list[str]:
-        """Outputs that no step reads."""
+        """Returns outputs that no step reads."""
         read = {r for s in self.steps for r in s.refs()}
         return [o for s in self.steps for o in s.outputs if o not in read]
 
     def used(self) -> Program:
-        """Without the sources that no step reads."""
+        """Returns the program without the sources that no step reads."""
         read = {r for s in self.steps for r in s.refs()}
         return replace(self, sources={k: v for k, v in self.sources.items() if k in read})
 
     def text(self, outputs: Sequence[str] = ()) -> str:
-        """A whole program: exchange its first import for the other library's."""
+        """Returns a whole program. For the other library, replace its first import."""
         shown = self.used()
         lines = ["from stoker import Pipeline, fn, math, newaxis, types  # nvidia.dali", "import numpy as np"]
         if any(s.size > PRINTED for b in shown.sources.values() for s in b.samples):
@@ -94,7 +94,7 @@ def _refs(value: Any) -> Iterator[str]:
 
 
 def code(value: Any) -> str:
-    """The value as code."""
+    """Returns the value as code."""
     if isinstance(value, Ref):
         return value.name
     if isinstance(value, Name):
@@ -122,11 +122,11 @@ def _source(arrays: str, layout: str | None) -> str:
 
 
 class Refused(Exception):
-    """The library raised, while the graph was built or run."""
+    """The library raised an error while the graph was built or run."""
 
 
 def run(lib: Library, program: Program, outputs: Sequence[str] = ()) -> dict[str, Output]:
-    """Values of the outputs that are named; of all steps if none is. Names the outputs of steps that have run for the first time."""
+    """Returns the values of the named outputs, or of all steps if `outputs` is empty. Names the outputs of steps that run for the first time."""
     found: dict[str, Any] = {}
     names = {"fn": lib.fn, "math": lib.math, "newaxis": lib.newaxis, "types": lib.types, "np": np}
     try:
@@ -147,12 +147,12 @@ def run(lib: Library, program: Program, outputs: Sequence[str] = ()) -> dict[str
         return {
             name: Output([np.array(o.at(i)) for i in range(len(o))], o.dtype.name, o.layout()) for name, o in zip(wanted, made, strict=True)
         }
-    except Exception as error:  # what it raises is the library's own matter; that it does is what is compared
+    except Exception as error:  # each library may choose its exceptions; the comparison only needs to know that it raised one
         raise Refused(f"{type(error).__name__}: {_own_words(str(error))}") from error
 
 
 def _own_words(text: str) -> str:
-    """DALI's message without the traceback and the places in its sources around it."""
+    """Returns DALI's message without the traceback and without positions in DALI's sources."""
     text = text.rpartition("\nencountered:")[2]
     return " ".join(re.split(r"\nC\+\+ context|\nCurrent pipeline object", text)[0].split())
 

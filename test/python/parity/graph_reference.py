@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""DALI in a process of its own: with some arguments it ends the process, or never comes back. What ends otherwise is then Stoker's fault."""
+"""Runs DALI in a separate process, because some arguments crash or hang it. Any crash of the main process is then Stoker's fault."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Died(Exception):
 
 
 class Reference:
-    """Runs programs as `run` does."""
+    """Runs programs as `run` does, in DALI's process."""
 
     def __init__(self) -> None:
         self._process: Any = None
@@ -59,7 +59,7 @@ class Reference:
 def _serve() -> None:
     warnings.simplefilter("ignore")
     answers = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # what DALI prints is no answer
+    os.dup2(2, 1)  # keeps DALI's output out of the answers
     with contextlib.suppress(EOFError):
         while True:
             program, outputs = pickle.load(sys.stdin.buffer)

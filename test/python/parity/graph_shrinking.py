@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The smallest form of a graph that still fails: fewer operators, arguments, samples and elements, one after the other."""
+"""Finds the smallest form of a graph that still fails: removes operators, arguments, samples and elements, one at a time."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ TRIES = 200
 
 
 def shrunk(program: Program, values: dict[str, Batch], fails: Fails) -> Program:
-    """`values`: of the outputs of steps, which stand in for a step that is dropped while others read it."""
+    """`values`: outputs of the steps. They replace a step that is removed although others read it."""
     tries, again = 0, True
     while again:
         again = False

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs one call in NVIDIA DALI and in Stoker and compares values, shapes, types and layouts.
 
-A Case says the call once; names of `types` are written T.UINT8 and looked up in each library, since their numbers are no part of the
-interface. What was compared is kept in `RECORDS`, from which doc/parity.md is made.
+A Case describes the call once. Names of `types` are written T.UINT8 and looked up in each library, since their numbers are not part of the
+interface. `RECORDS` keeps the comparisons, from which doc/parity.md is made.
 """
 
 from __future__ import annotations
@@ -53,21 +53,21 @@ class Batch:
 
 @dataclass
 class Case:
-    """One call. `differs` is a sentence about a difference that is meant: then the comparison may fail in `what` is said."""
+    """One call. `differs` is a sentence about an intended difference; if it is given, the comparison may fail in that respect."""
 
     op: str
     inputs: Sequence[Batch] = ()
     kwargs: dict[str, Any] = field(default_factory=dict)
-    build: Callable[..., Any] | None = None  # (library, *nodes) -> nodes, where a call with kwargs does not say it
+    build: Callable[..., Any] | None = None  # (library, *nodes) -> nodes, for calls that kwargs cannot express
     title: str = ""
     exact: bool = False
-    bound: float | None = None  # largest difference, where not the rule's
-    share: float | None = None  # that must be equal; None: 99% of integers, or with a bound of its own, any
+    bound: float | None = None  # largest difference, if it is not the operator's
+    share: float | None = None  # of the values that must be equal; None: 99% of integers, or any share if `bound` is given
     differs: str = ""
-    error: bool = False  # DALI raises, and so must we
+    error: bool = False  # DALI raises an error, and Stoker must too
 
     def needed(self, floats: bool) -> float:
-        """Share of values that must be equal."""
+        """Returns the share of values that must be equal."""
         if self.share is not None:
             return self.share if not floats or self.bound is not None else 0
         return 0.0 if floats or self.bound is not None else 0.99
@@ -102,12 +102,12 @@ RECORDS: list[Record] = []
 
 
 def rng_of(*names: str) -> np.random.Generator:
-    """A stream of its own for each subject, so that adding one moves no other."""
+    """Returns a separate random stream for each name, so that a new case does not change the values of others."""
     return np.random.default_rng([SEED, zlib.crc32("/".join(names).encode())])
 
 
 class Library:
-    """nvidia.dali or stoker: where names come from."""
+    """nvidia.dali or stoker, as the source of names."""
 
     def __init__(self, package: str) -> None:
         self.package = package
@@ -162,7 +162,7 @@ def libraries() -> Iterator[Library]:
 
 
 def _differences(reference: Output, ours: Output) -> tuple[float, float, float]:
-    """Largest absolute difference, share of equal values, largest magnitude."""
+    """Returns the largest absolute difference, the share of equal values, and the largest magnitude."""
     largest, equal, count, scale = 0.0, 0, 0, 0.0
     for a, b in zip(reference.samples, ours.samples, strict=True):
         assert a.shape == b.shape, f"shape {b.shape}, DALI's is {a.shape}"
@@ -196,7 +196,7 @@ def compare(case: Case, reference: Sequence[Output], ours: Sequence[Output], rec
 
 
 def check(case: Case) -> None:
-    """Runs the case in both libraries. A failure shows how the call reads and the shapes of its inputs."""
+    """Runs the case in both libraries. A failure shows the call and the shapes of its inputs."""
     print(f"{case.name}; seed {SEED}; shapes {[[s.shape for s in b.samples] for b in case.inputs]}")
     for key, value in case.kwargs.items():
         if isinstance(value, Batch):

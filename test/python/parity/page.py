@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The page of results, doc/parity.md, made from what the tests recorded."""
+"""Writes the page of results, doc/parity.md, from the tests' records."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def _row(op: str, records: list[Record]) -> str:
 
 
 def _tolerances() -> list[str]:
-    """What the operators' own tables say."""
+    """Returns the tolerances from the tables of the operators."""
     from stoker._catalog import operators
 
     return [f"- `{op.name}`: {text}" for op in operators().values() if (text := getattr(op, "tolerance", None))]
@@ -94,5 +94,5 @@ def page() -> str:
     text = HEAD.format(dali=dali, seed=SEED) + "\n".join(lines) + "\n\n## Where values differ, and why\n\n"
     text += "\n".join([*(f"- `{op}`: {why}" for op, why in told), *tolerances])
     text += "\n\n## Where calls differ\n\n" + "\n".join(f"- {line}" for line in BATCHWIDE) + "\n"
-    # Sentences of what random graphs find; some begin one that is here already.
+    # Adds the sentences about random graphs that the page does not contain yet.
     return text + "".join(f"- {s}\n" for s in dict.fromkeys(d.sentence for d in KNOWN) if s not in text)

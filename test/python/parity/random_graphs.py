@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Random graphs over the operators that DALI and Stoker have, run in both.
+"""Runs random graphs of the operators that DALI and Stoker share in both libraries.
 
     random_graphs.py [--graphs N] [--seconds T] [--seed S]         T: no graph is begun later
 
-Graph i is made from the seed S + i alone. It grows by one operator at a time, which runs in both libraries over the same values, so that a
-difference is that operator's own and the rules of the tables hold; then the whole graph runs in both. A finding is printed once for each kind,
+Only the number S + i seeds graph i. The graph grows by one operator at a time. Each operator runs in both libraries over the same values, so that a
+difference belongs to that operator and the rules of the tables apply. Then the whole graph runs in both. A finding of each kind is printed once,
 in its smallest form, as the code that a user would write.
 """
 
@@ -31,7 +31,7 @@ from harness import Batch, Case, Output, compare, library
 MOST_STEPS = 8
 MOST_ELEMENTS = 1 << 18
 MOST_SAMPLES = 4
-LEAST_EQUAL = 0.9  # of integers that are rounded: with factors as 1/2 many lie halfway between two
+LEAST_EQUAL = 0.9  # for rounded integers: with factors such as 1/2 many values lie halfway between two integers
 DALI = Reference()
 
 
@@ -41,7 +41,7 @@ def ours_run(program: Program, outputs: Sequence[str] = ()) -> dict[str, Output]
 
 @dataclass
 class Finding:
-    """A difference. `kind`: "values", "only DALI", "only Stoker" (takes it), "whole" (differs from its steps)."""
+    """A difference. `kind`: "values", "only DALI" or "only Stoker" (the other library refuses), "whole" (the whole graph differs from its single steps)."""
 
     kind: str
     op: str
@@ -56,9 +56,9 @@ class Finding:
 @dataclass
 class Tally:
     graphs: int = 0
-    steps: collections.Counter[str] = field(default_factory=collections.Counter)  # operator -> steps that both took, with equal values
+    steps: collections.Counter[str] = field(default_factory=collections.Counter)  # operator -> steps with equal values
     refused: int = 0  # steps that both refused
-    died: int = 0  # steps that DALI's process did not survive
+    died: int = 0  # steps that crashed DALI's process
     known: collections.Counter[str] = field(default_factory=collections.Counter)  # sentence of the page -> steps
     findings: dict[str, list[Finding]] = field(default_factory=lambda: collections.defaultdict(list))
 
@@ -77,8 +77,8 @@ class Maker:
         self.rng = np.random.default_rng(seed)
         self.size = int(self.rng.integers(1, MOST_SAMPLES + 1))
         self.count = 0
-        self.sources: dict[str, Batch] = {}  # of the step that is being drawn
-        self.values: dict[str, Batch] = {}  # that steps can read
+        self.sources: dict[str, Batch] = {}  # sources of the step that is being drawn
+        self.values: dict[str, Batch] = {}  # values that steps can read
 
     def pick(self, of: Sequence[Any]) -> Any:
         return of[int(self.rng.integers(len(of)))]
@@ -102,7 +102,7 @@ class Maker:
         return Batch(_of_size(batch.samples, self.size), batch.layout)
 
     def operand(self) -> Ref:
-        """A value of the graph, the newest one most often, or a new source."""
+        """Returns a value of the graph, most often the newest one, or a new source."""
         if self.values and self.chance(0.85):
             names = list(self.values)
             return Ref(names[-1] if self.chance(0.6) else self.pick(names))
@@ -112,7 +112,7 @@ class Maker:
         return ref
 
     def beside(self, wanted: Batch) -> Ref:
-        """A further input, as the case has it, or a value of its type and number of dims."""
+        """Returns a further input: the case's own, or a value of the same type and number of dims."""
         like = wanted.samples[0]
         fits = [k for k, v in self.values.items() if v.samples[0].dtype == like.dtype and v.samples[0].ndim == like.ndim]
         return Ref(self.pick(fits)) if fits and self.chance(0.5) else self.source(wanted)
@@ -125,7 +125,7 @@ class Maker:
         return value
 
     def changed(self, value: Any) -> Any:
-        """A number near by, or a value for each sample."""
+        """Returns a number close to the value, or one such number for each sample."""
         numbers = value if isinstance(value, list) else [value]
         if not numbers or not all(type(v) in (int, float) for v in numbers):
             return value
@@ -156,7 +156,7 @@ class Maker:
         return {k: self.argument(v) for k, v in kwargs.items()}
 
     def case(self, value: Batch) -> tuple[Domain, Case]:
-        """A call whose first input is like the value: its layout and dims, and of some case its type."""
+        """Returns a call whose first input has the value's layout and dims. At least one case of the operator takes the value's type."""
         first, table = value.samples[0], domains()
         like = (str(first.dtype), first.ndim, value.layout)
         for _ in range(40):
@@ -190,8 +190,8 @@ class Maker:
 
 
 def rules_of(step: Step, program: Program, reference: Sequence[Output]) -> list[list[Case]]:
-    """How each output of the step is compared: by one of these. Where a share has to be equal, a few elements may differ: small tensors have few. Floats are
-    measured by the magnitude of what they were made from, and integers of 32 bits and more by what float32 holds of them."""
+    """Returns for each output the rules of which one must hold. If a share of the values must be equal, a few may still differ, since small tensors have few.
+    The tolerance of floats grows with the inputs' magnitude, that of 32-bit and wider integers with the rounding of float32."""
     inputs = [program.sources[o.name] for o in step.operands]
     dtype = str(inputs[0].samples[0].dtype) if inputs else "float32"
     rule = Case("arithmetic") if step.expression else domains()[step.op].rule(dtype, step.kwargs)
@@ -205,7 +205,7 @@ def _rules_for(rule: Case, output: Output, inputs: Sequence[Batch]) -> list[Case
     if kind.kind == "f":
         half = 2.0**-10 if kind.itemsize == 2 else 1e-5
         scale = max(_magnitude(output.samples), *(_magnitude(b.samples) for b in inputs if b.samples[0].dtype.kind == "f"), 0.0)
-        if rule.op == "reductions.sum":  # what it adds may cancel
+        if rule.op == "reductions.sum":  # large terms may cancel, so the tolerance grows with their number
             scale *= max(sum(s.size for s in inputs[0].samples) / max(count, 1), 1)
         close = replace(rule, bound=half * scale, share=0.0)
         if rule.bound is None or rule.bound <= 0.1 * scale:
@@ -213,14 +213,14 @@ def _rules_for(rule: Case, output: Output, inputs: Sequence[Batch]) -> list[Case
         return [
             close,
             replace(rule, share=min(rule.share or 0.0, 1 - 4 / max(count, 1))),
-        ]  # of a pixel that may be its neighbour: most are equal then
+        ]  # a warp may take a neighbouring pixel: most values are equal then
     bound = max(1.0 if rule.bound is None else rule.bound, 1e-6 * _magnitude(output.samples) if kind.itemsize > 2 else 0.0)
     share = 0.0 if kind.itemsize > 2 else max(0.0, min(rule.needed(floats=False), LEAST_EQUAL, 1 - 4 / max(count, 1)))
     return [replace(rule, bound=bound, share=share)]
 
 
 def _why_unlike(rules: Sequence[Case], theirs: Output, ours: Output) -> str:
-    """What the last rule says, where none is kept."""
+    """Returns "" if one of the rules holds, and otherwise the message of the last one."""
     why = ""
     for rule in rules:
         try:
@@ -237,7 +237,7 @@ def _magnitude(samples: Sequence[np.ndarray]) -> float:
 
 @dataclass
 class Outcome:
-    """Of one step over sources. `kind`: a finding's, "" if it is as DALI's, "refused" if both refuse. `made`: our values. `equal`: bit for bit."""
+    """The result of one step over sources. `kind`: as in Finding, "" if the step equals DALI's, "refused" if both refuse. `made`: our values. `equal`: bit for bit."""
 
     kind: str = ""
     why: str = ""
@@ -273,7 +273,7 @@ def batches(values: dict[str, Output]) -> dict[str, Batch]:
 
 
 def behind_floats(program: Program, values: dict[str, Output]) -> set[str]:
-    """Outputs that are floats, or made from such: their last bits depend on which operators run in one pass."""
+    """Returns outputs that are floats or depend on floats. Their last bits depend on which operators run in one pass."""
     found: set[str] = set()
     for step in program.steps:
         for name in step.outputs:
@@ -283,7 +283,7 @@ def behind_floats(program: Program, values: dict[str, Output]) -> set[str]:
 
 
 def behind_equals(program: Program, equal: set[str]) -> set[str]:
-    """Outputs of steps that were bit for bit as DALI's, as were all before them: the whole of the graph makes them in DALI too."""
+    """Returns outputs of steps that equal DALI's bit for bit, and whose inputs do too. In DALI, the whole graph gives the same values for them."""
     found = set(program.sources)
     for step in program.steps:
         if found.issuperset(step.refs()) and equal.issuperset(step.outputs):
@@ -292,7 +292,7 @@ def behind_equals(program: Program, equal: set[str]) -> set[str]:
 
 
 def whole(program: Program, values: dict[str, Output], equal: set[str]) -> str:
-    """What differs where all of the graph runs at once, in either library, from the values that its steps made in Stoker."""
+    """Runs the whole graph in both libraries, and describes the first difference from the values that Stoker made step by step."""
     rounded, exact = behind_floats(program, values), behind_equals(program, equal)
     try:
         ours = ours_run(program, program.leaves())
@@ -329,7 +329,7 @@ def _unlike(ours: Output, reference: Output, exactly: bool) -> str:
 
 
 def grown(maker: Maker, tally: Tally) -> tuple[Program, dict[str, Output], set[str]]:
-    """The graph, the values of its steps, and which of these were DALI's bit for bit."""
+    """Returns the graph, the values of its steps, and the outputs that equal DALI's bit for bit."""
     graph, values, equal = Program(), dict[str, Output](), set[str]()
     wanted = int(maker.rng.integers(1, MOST_STEPS + 1))
     for _ in range(3 * wanted):
@@ -395,7 +395,7 @@ def one(seed: int, tally: Tally) -> None:
 
 
 def whole_again(program: Program) -> str:
-    """`whole` of a program whose steps have not run yet."""
+    """Runs the steps of a program one by one, and then returns `whole` of it."""
     values, equal = dict[str, Output](), set[str]()
     for step in program.steps:
         fed = {r: program.sources[r] if r in program.sources else batches(values)[r] for r in step.refs()}

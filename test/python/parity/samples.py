@@ -11,7 +11,7 @@ COUNT = 3
 
 
 def values(rng: np.random.Generator, shape: tuple[int, ...], dtype: str) -> np.ndarray:
-    """Values over the range that images of this type have; floats are 0..1 with a little beyond."""
+    """Makes values over the range of images of this type; floats are 0..1 and slightly beyond."""
     kind = np.dtype(dtype)
     if kind.kind == "f":
         return rng.uniform(-0.1, 1.1, shape).astype(kind)
@@ -22,7 +22,7 @@ def values(rng: np.random.Generator, shape: tuple[int, ...], dtype: str) -> np.n
 
 
 def smooth(rng: np.random.Generator, shape: tuple[int, ...], dtype: str = "uint8") -> np.ndarray:
-    """Like a photograph: gradients and an edge, with noise."""
+    """Makes an image like a photograph: gradients and an edge, with noise."""
     height, width = shape[:2]
     y, x = np.mgrid[0:height, 0:width]
     base = (
@@ -39,7 +39,7 @@ def smooth(rng: np.random.Generator, shape: tuple[int, ...], dtype: str = "uint8
 def images(
     rng: np.random.Generator, dtype: str = "uint8", channels: int = 3, layout: str = "HWC", low: int = 9, high: int = 90, count: int = COUNT
 ) -> Batch:
-    """Photograph-like images of random extents, in one of the layouts HWC, CHW, HW."""
+    """Makes photograph-like images of random sizes, in the layout HWC, CHW or HW."""
     made = []
     for _ in range(count):
         height, width = (int(v) for v in rng.integers(low, high, 2))
@@ -55,7 +55,7 @@ def tensors(
 
 
 def per_sample(rows: object, dtype: str = "float32") -> Batch:
-    """Arguments, one row for each sample."""
+    """Makes an argument with one row for each sample."""
     return Batch([np.array(row, dtype) for row in rows])  # type: ignore[attr-defined]
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""stoker.auto_aug and DALI's: augmentations at each magnitude, suites, policies, and what is refused. Draws differ, so that these are compared by what they do."""
+"""stoker.auto_aug and DALI's: augmentations at each magnitude, suites, policies and refusals. Draws differ, so tests of them compare only distributions."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ BOTH = pytest.mark.parametrize("lib", [STOKER, DALI], ids=["stoker", "dali"])
 
 
 def picture(height: int, width: int, number: int) -> Any:
-    """Smooth, with edges and some noise; not over the whole range, so that auto_contrast has something to do."""
+    """Smooth, with edges and some noise; it does not use the whole range, so that auto_contrast changes it."""
     rng = np.random.default_rng((SEED, number))
     y, x = np.mgrid[0:height, 0:width]
     waves = [np.sin(x / (5 + c)) + np.cos(y / (7 - c)) + ((x + y) // 16 % 2) for c in range(3)]
@@ -70,7 +70,7 @@ NAMES = (
 
 
 def test_each_augmentation_at_each_magnitude() -> None:
-    """All bins, of both signs, by ranges of the suites; warps linear and nearest, with a fill and with the border."""
+    """All bins, of both signs, in the ranges of the suites; warps with linear and nearest filters, with a fill and with the border."""
 
     def of(lib: Any) -> Any:
         def define() -> Any:
@@ -108,7 +108,7 @@ def test_each_augmentation_at_each_magnitude() -> None:
 
 @BOTH
 def test_policies_and_suites_are_the_same(lib: Any) -> None:
-    """Names, probabilities, bins and ranges of all of them; both libraries are asked, and the other one's answer is what they are compared with."""
+    """Compares names, probabilities, bins and ranges of all policies and suites with the other library's."""
     other = DALI if lib is STOKER else STOKER
 
     def suite(of: Any, made: Any) -> Any:
@@ -134,8 +134,8 @@ def test_policies_and_suites_are_the_same(lib: Any) -> None:
 
 
 def test_choices_are_even() -> None:
-    """Which augmentation and which magnitude a sample gets, over 3000 samples; an augmentation here writes its number, and its parameter. Unlike DALI's, draws
-    that share a seed are independent."""
+    """Counts the augmentations and magnitudes of 3000 samples; the augmentations here write their number and their parameter. Unlike DALI's, draws that
+    share a seed are independent."""
     lib, count = STOKER, 3000
 
     def define() -> Any:

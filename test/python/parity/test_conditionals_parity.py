@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Definitions with enable_conditionals=True, the same ones by DALI and by Stoker."""
+"""The same pipeline definitions with enable_conditionals=True, run by DALI and by Stoker."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ RAGGED = [np.arange(1 + i % 4, dtype=np.int64) for i in range(SAMPLES)]
 
 
 class Library:
-    """What definitions use of DALI or of Stoker."""
+    """The names of DALI or of Stoker that the definitions use."""
 
     def __init__(self, module: Any) -> None:
         self.fn = importlib.import_module(f"{module.__name__}.fn")
@@ -42,7 +42,7 @@ class Library:
 
 
 def statements(lib: Library) -> list[Callable[[], Any]]:
-    """Branches, variables and returns."""
+    """Returns definitions with branches, variables and returns."""
     fn, types, given, first, other = lib.fn, lib.types, lib.given, lib.first, lib.other
 
     def one_branch() -> Any:
@@ -144,7 +144,7 @@ def statements(lib: Library) -> list[Callable[[], Any]]:
 
 
 def operators(lib: Library) -> list[Callable[[], Any]]:
-    """Logic, functions, and operators in branches."""
+    """Returns definitions with logic, functions, and operators in branches."""
     fn, given, first, other, do_not_convert = lib.fn, lib.given, lib.first, lib.other, lib.do_not_convert
 
     def logic() -> Any:
@@ -193,7 +193,7 @@ def operators(lib: Library) -> list[Callable[[], Any]]:
 
 
 def definitions(module: Any) -> dict[str, Callable[[], Any]]:
-    """Each is traced by this library."""
+    """Returns the definitions; each uses the given library."""
     lib = Library(module)
     return {f.__name__: f for f in (*statements(lib), *operators(lib))}
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Loader with transforms against torchvision on PIL: within 1 of 255."""
+"""Loader with transforms, compared with torchvision on PIL images: within 1 of 255."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _ps_roi_pool_backward _deform_conv2d_backward""".split()
 
 @pytest.fixture(scope="module")
 def torchvision() -> Any:
-    """torchvision's transforms. A build for CUDA cannot load its operators without it; they are named so that the package imports."""
+    """Returns torchvision's transforms. A CUDA build cannot load its operators without CUDA; this declares their names so that the package imports."""
     if importlib.util.find_spec("torchvision") is None:
         pytest.skip("torchvision is not installed")
     if subprocess.run([sys.executable, "-c", "import torchvision"], capture_output=True).returncode:
@@ -52,7 +52,7 @@ MEAN, STD = [0.485, 0.456, 0.406], [0.229, 0.224, 0.225]
 
 
 def _chains(t: Any) -> dict[str, list[Any]]:
-    """Transforms without chance, by either library's names."""
+    """Returns transforms without random draws, with names from either library."""
     return {
         "Resize(64, 48)": [t.Resize((64, 48))],
         "Resize, CenterCrop": [t.Resize(72), t.CenterCrop(64)],

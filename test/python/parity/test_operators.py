@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Each case of the tables, one test each; those over images once more with the layout left out, which both libraries then take from the dims."""
+"""Runs each case of the tables as one test. Cases with images run again without the layout, which both libraries then derive from the dims."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ BY_LAYOUT = (
     "cases_frames",
     "cases_boxes",
     "cases_resize",
-)  # which name the layouts they mean
+)  # these tables name the layouts that they mean
 IMAGES = [case for table in TABLES for case in importlib.import_module(table).all_cases()]
 CASES = [*IMAGES, *(case for table in BY_LAYOUT for case in importlib.import_module(table).all_cases())]
 
@@ -29,7 +29,7 @@ def test_as_dali(case: Case) -> None:
 
 
 def undeclared(case: Case) -> Case | None:
-    """The case without its input's layout; None where that was none, or another than dims tell. Axes by name are refused by DALI then."""
+    """Returns the case without its input's layout, or None if the dims would imply another layout. Axes by name are left out, since DALI refuses them then."""
     first = case.inputs[0] if case.inputs else None
     if (
         first is None

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Random operators: the distributions are DALI's, the streams are not."""
+"""Random operators have DALI's distributions, but their own random streams."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from harness import RECORDS, SEED, Case, Library, Record, T, libraries, library
 
 stats = pytest.importorskip("scipy.stats")
 
-ALPHA = 1e-3  # at a fixed seed: a test that passes once passes always
+ALPHA = 1e-3  # with a fixed seed: a test that passes once passes always
 DRAWS = 4000
 
 
@@ -80,7 +80,7 @@ def test_discrete(op: str, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> N
 
 
 def _coordinates(height: int, width: int) -> np.ndarray:
-    """A picture whose pixels say where they are, so that a window of it says which it is."""
+    """Makes a picture whose pixels hold their own positions, so that any window of it shows its position."""
     y, x = np.mgrid[0:height, 0:width]
     return np.stack([x, y, np.zeros_like(x)], -1).astype(np.float32)
 
@@ -94,7 +94,7 @@ WINDOWS: list[tuple[tuple[int, int], dict[str, Any]]] = [
 
 
 def _windows(lib: Library, extent: tuple[int, int], kwargs: dict[str, Any]) -> np.ndarray:
-    """Left, top, width and height of drawn windows, read off a picture of coordinates cropped with a nearest filter."""
+    """Returns left, top, width and height of drawn windows, read from a picture of coordinates that is cropped with a nearest filter."""
     picture = _coordinates(*extent)
 
     def build(lib: Library) -> Any:
@@ -137,7 +137,7 @@ def test_windows_of_the_decoder(tmp_path: Any) -> None:
 
 
 def test_torchvisions_windows() -> None:
-    """The same distribution as RandomResizedCrop.get_params, written here after its documentation."""
+    """The windows have the distribution of RandomResizedCrop.get_params, written here from its documentation."""
     rng = np.random.default_rng(SEED)
     height, width, reference = 120, 160, []
     while len(reference) < 2000:
@@ -168,7 +168,7 @@ NOISES: list[tuple[str, str, int, dict[str, Any]]] = [
     ("noise.gaussian", "uint8", 100, {"stddev": 2.5}),
     ("noise.gaussian", "int16", -7, {"mean": -1.5, "stddev": 40.0}),
     ("noise.shot", "float32", 100, {"factor": 20.0}),
-    ("noise.shot", "uint8", 100, {"factor": 12.0}),  # the default, 20, is what DALI documents and 12 what it takes
+    ("noise.shot", "uint8", 100, {"factor": 12.0}),  # DALI documents 20 as the default, but uses 12
     ("noise.shot", "uint16", 5000, {"factor": 10.0}),
     ("noise.shot", "int32", 9, {"factor": 0.5}),
     ("noise.salt_and_pepper", "uint8", 100, {"prob": 0.3, "salt_vs_pepper": 0.25}),
@@ -204,7 +204,7 @@ def test_noise(op: str, dtype: str, value: int, kwargs: dict[str, Any]) -> None:
 
 
 def test_shot_noise_of_factor_0_changes_nothing() -> None:
-    """As documented; DALI's gives 0 everywhere."""
+    """As documented; DALI's operator gives 0 everywhere."""
     ours = library("stoker")
     for dtype in (np.uint8, np.float32):
         image = np.arange(24, dtype=dtype).reshape(2, 4, 3)

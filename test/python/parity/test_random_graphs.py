@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Some random graphs in both libraries (`random_graphs.py` runs as many as one likes), and that a difference is found, shrunk and printed."""
+"""Runs some random graphs in both libraries (`random_graphs.py` runs more), and checks that a difference is found, shrunk and printed."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_a_seed_makes_the_same_graph() -> None:
 
 
 def test_a_difference_is_found_shrunk_and_printed(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:
-    """Stoker's `flip` is made wrong, for images of more than 4 rows."""
+    """The test makes Stoker's `flip` wrong for images of more than 4 rows."""
     honest = random_graphs.ours_run
 
     def wrong(program: Program, outputs: tuple[str, ...] = ()) -> dict[str, Output]:
@@ -54,7 +54,7 @@ def test_a_difference_is_found_shrunk_and_printed(monkeypatch: pytest.MonkeyPatc
     assert found.count("[[") == 1 or "np.array" in found
     source = text[text.index("from stoker") :] + "outputs = pipe.run()\n"
     names: dict[str, object] = {}
-    exec(source, names)  # it is a program that runs
+    exec(source, names)  # the printed program runs
     assert names["outputs"]
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""readers.file without shuffling: which file comes when, with which label, over shards and epochs."""
+"""readers.file without shuffling: the order of files and their labels, over shards and epochs."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def _note(op: str, case: str) -> None:
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """11 files in folders of unequal size, among them an empty one, one without matches, other endings and hidden names."""
+    """11 files in folders of unequal size; also an empty folder, one without matching files, other endings and hidden names."""
     root = tmp_path_factory.mktemp("files")
     names = [
         "b/2.jpg",
@@ -109,7 +109,7 @@ def test_errors(folder: Path, kwargs: dict[str, Any]) -> None:
     if "num_shards" in kwargs:
         kwargs = {**kwargs, "file_root": str(folder)}
     for lib in libraries():
-        with pytest.raises(Exception):  # noqa: B017 - each library has types of its own
+        with pytest.raises(Exception):  # noqa: B017 - each library has its own exception types
             _batches(lib.package, 1, 1, **kwargs)
     _note("readers.file", f"error: {kwargs}")
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every name of DALI's modules is here, or says what to do instead; arguments of classes and functions are DALI's."""
+"""Stoker has every name of DALI's modules, or an error that suggests a replacement; classes and functions take DALI's arguments."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ MODULES = (
     ".auto_aug.augmentations",
     ".auto_aug.core",
 )
-# Parameters in another spelling: positional ones that Stoker takes as *args, **kwargs.
+# Methods whose positional parameters Stoker takes as *args, **kwargs.
 OTHERWISE = {("Pipeline", "__init__"), ("Pipeline", "save_graph_to_dot_file")}
 
 
@@ -45,7 +45,7 @@ def of_dali(value: object) -> bool:
 
 
 def groups(module: str) -> list[str]:
-    """A module of operators, and the groups in it."""
+    """Returns a module of operators, and the groups in it."""
     found = importlib.import_module(f"nvidia.dali{module}")
     nested = [
         n for n, v in sorted(vars(found).items()) if isinstance(v, ModuleType) and v.__name__ == f"{found.__name__}.{n}" and n[0] != "_"
@@ -64,7 +64,7 @@ def test_names(module: str) -> None:
     for name in set(listed) - {"hidden"}:
         try:
             if isinstance(getattr(theirs, name, None), ModuleType) and hasattr(ours, "__path__"):
-                importlib.import_module(f"{ours.__name__}.{name}")  # of which nobody may have asked for yet
+                importlib.import_module(f"{ours.__name__}.{name}")  # the group may not have been imported yet
             else:
                 getattr(ours, name)
         except (AttributeError, ImportError) as e:
@@ -95,17 +95,17 @@ def test_arguments(cls: str, method: str) -> None:
         pytest.skip("made by C++, which tells no arguments")
     ours = inspect.signature(getattr(found("stoker", cls), method)).parameters
     named = [p.name for p in theirs.values() if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)]
-    if (cls, method) not in OTHERWISE and cls != "data_node.DataNode":  # its first arguments are its own
+    if (cls, method) not in OTHERWISE and cls != "data_node.DataNode":  # a DataNode's first arguments differ
         assert [n for n in named if n not in ours] == []
         positional = [p.name for p in theirs.values() if p.kind is p.POSITIONAL_OR_KEYWORD]
         assert [n for n in ours if n in positional] == positional
 
 
 def modules(name: str = "nvidia.dali") -> list[str]:
-    """All modules that DALI's package holds, whether or not they can be imported here."""
+    """Returns all modules of DALI's package, including those that cannot be imported here."""
     try:
         path = getattr(importlib.import_module(name), "__path__", [])
-    except ImportError:  # of a framework that is not installed
+    except ImportError:  # the module needs a framework that is not installed
         path = []
     inner = [m.name for m in pkgutil.iter_modules(path) if not m.name.startswith(("_", "lib"))]
     return [name, *(m for i in inner for m in modules(f"{name}.{i}"))]
@@ -113,7 +113,7 @@ def modules(name: str = "nvidia.dali") -> list[str]:
 
 @pytest.mark.parametrize("module", [m.removeprefix("nvidia.dali") for m in [*modules(), "nvidia.dali.backend_impl.types"]])
 def test_imports(module: str) -> None:
-    """Each path of DALI's can be imported, or the error says what to do."""
+    """Each module path of DALI can be imported from Stoker, or the error suggests a replacement."""
     try:
         importlib.import_module(f"stoker{module}")
     except ModuleNotFoundError as e:
@@ -133,7 +133,7 @@ def _ours(group: str, name: str) -> object:
     return getattr(importlib.import_module(f"stoker{group}"), name, None)
 
 
-# Arguments that Stoker does not take: no reading by O_DIRECT; and those that it needs, where DALI has a second way that Stoker has not (an index of its own).
+# Stoker does not read with O_DIRECT. It requires the arguments in NEEDED, since it lacks DALI's alternative to them (an index of DALI's own).
 LEFT_OUT = {"use_o_direct"}
 NEEDED = {"annotations_file", "file_root"}
 
@@ -143,7 +143,7 @@ def named(function: object) -> dict[str, inspect.Parameter]:
 
 
 def test_operators_arguments() -> None:
-    """Functions take DALI's arguments, and ask for none that DALI does not ask for."""
+    """Functions take DALI's arguments, and require no argument that is optional in DALI."""
     theirs, ours = operators("nvidia.dali"), operators("stoker")
     assert len(ours) > 130
     wrong = []

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pipelines as DALI's PyTorch use cases have them (classification with ResNet-50 and EfficientNet, detection with SSD), each written once and run by
-both libraries. What is not drawn is equal; of what is drawn, shapes, dtypes, labels and the number of steps are."""
+"""DALI's PyTorch use cases (classification with ResNet-50 and EfficientNet, detection with SSD), each written once and run by both libraries.
+Random values are compared by shape, dtype, label and number of steps; all others must be equal.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operators over windows that DALI has on a GPU alone, against SciPy: experimental.dilate, erode and median_blur."""
+"""Operators over windows that DALI only has on a GPU, compared with SciPy: experimental.dilate, erode and median_blur."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_median(dtype: str) -> None:
 
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
 def test_nans_of_either_sign_are_the_largest_of_a_window(dtype: str) -> None:
-    """Which sign a NaN has depends on the processor that made it."""
+    """The sign of a NaN depends on the processor that made it."""
     rng = rng_of("nans", dtype)
     for image in images(rng, "float32", low=1, high=40).samples:
         nans = rng.random(image.shape) < 0.4
