@@ -84,7 +84,7 @@ def test_draws_follow_from_seed_epoch_and_batch():
 
 
 def test_labels(tree):
-    """The number of classes comes from the Loader; vectors are mixed directly; functions receive both; a batch that RandomApply skips keeps its labels."""
+    """The Loader knows the number of classes; vectors are mixed directly; functions get images and labels; a batch that RandomApply skips keeps its labels."""
     images, labels = next(iter(Loader(tree, 4, transforms=[T.Resize((8, 8))], batch_transforms=T.MixUp())))
     assert labels.shape == (4, len(Loader(tree, 4).classes)) and labels.dtype is torch.float32
     soft = np.eye(5, dtype=np.float32)[LABELS]

@@ -156,7 +156,7 @@ def test_which_files_are_read(rng, tmp_path):
         for given, want in cases:
             given = dict(given)
             if library is not stoker and given.get("file_list"):
-                (tmp_path / "list.txt").write_text("z.npy\nsub/q.npy\n")  # DALI accepts no spaces in names
+                (tmp_path / "list.txt").write_text("z.npy\nsub/q.npy\n")  # DALI needs a list without blanks
             pipe = library.Pipeline(batch_size=len(want), num_threads=1, device_id=None)
             with pipe:
                 pipe.set_outputs(library.fn.readers.numpy(**given))

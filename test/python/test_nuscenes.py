@@ -36,7 +36,7 @@ def copy(root, tmp_path):
     return tmp_path
 
 
-def pipeline(root, fields, batch_size=1, define=None, **kwargs):  # define: a function of the reader's outputs
+def pipeline(root, fields, batch_size=1, define=None, **kwargs):  # define takes the outputs of the reader
     settings = {k: kwargs.pop(k) for k in ("on_error", "checkpoint") if k in kwargs}
 
     @pipeline_def(batch_size=batch_size, num_threads=2, **settings)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Several ranks: how they divide the data, which settings they compare, and what follows if one is wrong, dies or is interrupted. Nothing may hang."""
+"""Several ranks divide the data and compare their settings. A rank may be wrong, die or be interrupted; no test may hang."""
 
 import os
 import signal

@@ -123,7 +123,7 @@ def test_a_pipeline_from_a_provider_to_tensors():
 
 
 def test_a_step_of_ones_own_draws_and_calls_numpy():
-    """One of the user's steps uses fn with a condition on data, another passes arrays to a NumPy function."""
+    """One custom step uses fn with a condition on data, another passes arrays to a NumPy function."""
 
     class Shift(PipelineStepBase):
         def _process(self, data):

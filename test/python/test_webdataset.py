@@ -368,7 +368,7 @@ def test_a_cut_image_ends_where_its_file_does(tmp_path):
 
 
 def test_neighbours_come_in_one_request_from_a_store(shards, tmp_path, monkeypatch):
-    """From s3:// with an index, the components of a sample come in one request, unless much other data lies between them."""
+    """The components of a sample come from s3:// in one request if there is an index, unless much other data lies between them."""
     (tmp_path / "b").mkdir()
     members = [m for i in range(6) for m in ((f"{i}.jpg", image(10 * i)), (f"{i}.cls", str(i).encode()), (f"{i}.big", bytes(100_000)))]
     members += [(f"{i}.far", b"%d" % i) for i in range(5, 6)]

@@ -219,7 +219,7 @@ def test_bad_indices(device):
         return
     got = [call().flatten().tolist() for call in calls]
     assert got[0] == [0, -1, -1, 0]
-    assert got[1] == [13, 1, 2, 3, 4, 5]  # padding and dim sizes 4 and 5 are untouched
+    assert got[1] == [13, 1, 2, 3, 4, 5]  # elements 4 and 5 are padding, and untouched
     assert got[2][4:] == [4, 5]
     with pytest.raises(IndexError, match="batched_indexing_access: 2, batched_indexing_write: 2, batched_index_mapping: 2"):
         sb.check()

@@ -237,7 +237,7 @@ def _magnitude(samples: Sequence[np.ndarray]) -> float:
 
 @dataclass
 class Outcome:
-    """The result of one step over sources. `kind`: as in Finding, "" if the step equals DALI's, "refused" if both refuse. `made`: our values. `equal`: bit for bit."""
+    """The result of one step over sources. `kind`: as in Finding, "" if equal to DALI's, "refused" if both refuse. `made`: our values. `equal`: bit for bit."""
 
     kind: str = ""
     why: str = ""
