@@ -2,7 +2,7 @@
 """A hostile neighbour, who can write to the folders that a run uses, replaces the files in them.
 
 Each file that Stoker opens or writes becomes a link, a dangling link, a FIFO, a folder, a device, a socket, or an empty, cut or growing file. Stoker reports an
-error or does its job. It never hangs, never touches the target of a link, and never dies by a signal. Each family of files runs in its own process, which
+error or does its job. It never hangs, never changes the target of a link, and never dies by a signal. Each family of files runs in its own process, which
 prints the stacks of its threads and exits if a case takes too long.
 """
 

@@ -162,7 +162,7 @@ def test_damaged_or_missing_image(root, tmp_path, bad):
     names = [*range(6), "frame", "prev_exists", "sample_token"]
     pipe = pipeline(tmp_path / "set", ["image", *names[6:]], 3, decode, on_error="replace", streams=3)
     found = rows(pipe, names, 2)
-    assert [int(r["prev_exists"]) for r in found] == [0, 0, 0, 0, 1, 1]  # sample 1 would have followed; another stands in for it
+    assert [int(r["prev_exists"]) for r in found] == [0, 0, 0, 0, 1, 1]  # another sample replaces sample 1 and does not continue the sequence
     assert bytes(found[3]["sample_token"]).decode() != token
 
 
@@ -235,7 +235,7 @@ def test_damaged_tables(root, tmp_path, message):
 
 
 def test_mutations_are_refused_or_read(root, tmp_path):
-    """Bytes of all tables are changed, cut and doubled. The reader either reads the set, or raises an error that names the folder."""
+    """Bytes of all tables are changed, cut and doubled. The reader either reads the set, or raises an error that names the folder or a camera."""
     rng = np.random.default_rng(SEED)
     copy(root, tmp_path)
     tables = sorted((tmp_path / "v1.0-mini").glob("*.json"))

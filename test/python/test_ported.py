@@ -47,7 +47,7 @@ def user_calls(loader):
 
 
 def test_every_script_has_its_line():
-    """The list has ten scripts; Lightning's is a separate example."""
+    """README.md lists ten scripts: those of this folder, and Lightning's, which is a separate example."""
     told = re.findall(r"^\| \[[\w./]+\]\((\.\./lightning/train|\w+)\.py\) \|", (PORTED / "README.md").read_text(), re.M)
     assert sorted(told) == sorted(["../lightning/train", *(p.stem for p in PORTED.glob("*.py"))]) and len(told) == 10
 
@@ -185,7 +185,7 @@ def data_root(tmp_path_factory):
 
 
 def what_it_saw(name, root, workers, base):
-    """Runs a program. Returns (number of the loader, copy of the batch) for all batches, and the steps that run in C, by loader."""
+    """Runs a program. Returns (number of the loader, copy of the batch) for all batches, and for each loader whether it runs in C."""
     batches, in_c = [], []
 
     class Recording(base):

@@ -16,7 +16,7 @@ import pytest
 import stopping
 from support import SEED
 
-SOON = 20  # seconds; it takes 2 on an idle machine, and longer on a busy one
+SOON = 20  # seconds; it takes 2 on an idle machine
 LONG = bool(os.environ.get("STOKER_LONG"))
 MOMENTS = 4 if LONG else 1
 

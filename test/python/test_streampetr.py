@@ -66,7 +66,7 @@ def test_slots_stay_in_their_scenes(example):
 
 
 def test_boxes_follow_the_images(example, nuscenes):
-    """lidar2img projects the turned and moved boxes to the pixels to which the image transform moved the cameras' views of them."""
+    """lidar2img projects the centers of the transformed 3D boxes onto the centers of the transformed 2D boxes."""
     reference, tables = example("reference"), example("tables")
     data = tables.Tables(nuscenes)
     found = 0

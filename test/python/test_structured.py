@@ -404,7 +404,7 @@ def indices(inputs, batch_size: int, epochs: int, limit: int = 99) -> list[list[
 
 def test_shuffled_shards_share_an_epoch():
     data = Cameras(11)
-    whole = np.random.default_rng(4 + 1).permutation(11)  # of epoch 1
+    whole = np.random.default_rng(4 + 1).permutation(11)  # the order of epoch 1
     for shard in range(2):
         order = ShuffledShardedInputCallable(data, 2, shard, 2, True, 4)
         assert order.length == 2
@@ -495,7 +495,7 @@ def test_conditions_are_parsed():
     assert parse("x = (a >= 1 or b > 2) and not c") == "'x' = <{{('a' >= 1) or ('b' > 2)} and not ['c']}>"
     assert parse("r=-_b1<10.5 and -c > -2e1") == "'r' = <{(-('_b1') < 10.5) and (-('c') > -(2e1))}>"
     assert parse("r = a or b and c == 1") == "'r' = <{'a' or {'b' and ('c' == 1)}}>"
-    assert parse("r = not a < 3") == "'r' = <(not ['a'] < 3)>"  # as in the original
+    assert parse("r = not a < 3") == "'r' = <(not ['a'] < 3)>"  # the original library parses it the same way
     lexer = Lexer("a1 >= .5")
     assert [lexer.next_token().type for _ in range(5)] == [
         TokenType.VARIABLE,

@@ -309,7 +309,7 @@ def test_padding_to_tiles_layouts_and_range():
         .get_dali_pipeline(batch_size=2)
         .explain()
     )
-    assert "gather" not in text  # no sample waits for the others
+    assert "gather" not in text  # a gather would make each sample wait for the others
 
 
 # ---- boxes, points, masks ----

@@ -379,7 +379,7 @@ def test_an_index_that_points_elsewhere(tmp_path):
 
 
 def test_indexes_that_are_kept(tmp_path, capfd, monkeypatch):
-    """A stale index is made again, a damaged one with a notice. If the tar's folder is read-only, the index goes into the cache folder."""
+    """A stale index is made again, a damaged one with a notice. If the index cannot be written next to its tar, it goes into the cache folder."""
     tar = tmp_path / "a.tar"
     index = tmp_path / "a.tar.stoker"
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""stoker.transforms against torchvision on PIL images: within 1 of 255 where the transform is the same."""
+"""stoker.transforms, compared with torchvision on PIL images: within 1 of 255 for transforms that both libraries define alike."""
 
 import itertools
 import math

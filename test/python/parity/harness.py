@@ -53,7 +53,7 @@ class Batch:
 
 @dataclass
 class Case:
-    """One call. `differs` is a sentence about an intended difference; if it is given, the comparison may fail in that respect."""
+    """One call. `differs` is a sentence for the page about an intended difference; `bound` and `share` must allow for it."""
 
     op: str
     inputs: Sequence[Batch] = ()

@@ -94,7 +94,7 @@ WINDOWS: list[tuple[tuple[int, int], dict[str, Any]]] = [
 
 
 def _windows(lib: Library, extent: tuple[int, int], kwargs: dict[str, Any]) -> np.ndarray:
-    """Returns left, top, width and height of drawn windows, read from a picture of coordinates that is cropped with a nearest filter."""
+    """Returns left, top, width and height of drawn windows. A picture of coordinates, cropped to 2x2 pixels with a linear filter, shows them."""
     picture = _coordinates(*extent)
 
     def build(lib: Library) -> Any:
