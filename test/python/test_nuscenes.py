@@ -162,7 +162,7 @@ def test_damaged_or_missing_image(root, tmp_path, bad):
     names = [*range(6), "frame", "prev_exists", "sample_token"]
     pipe = pipeline(tmp_path / "set", ["image", *names[6:]], 3, decode, on_error="replace", streams=3)
     found = rows(pipe, names, 2)
-    assert [int(r["prev_exists"]) for r in found] == [0, 0, 0, 0, 1, 1]  # another sample replaces sample 1 and does not continue the sequence
+    assert [int(r["prev_exists"]) for r in found] == [0, 0, 0, 0, 1, 1]  # another sample replaces sample 1 in its sequence
     assert bytes(found[3]["sample_token"]).decode() != token
 
 

@@ -61,8 +61,8 @@ class Case:
     build: Callable[..., Any] | None = None  # (library, *nodes) -> nodes, for calls that kwargs cannot express
     title: str = ""
     exact: bool = False
-    bound: float | None = None  # largest difference, if it is not the operator's
-    share: float | None = None  # of the values that must be equal; None: 99% of integers, or any share if `bound` is given
+    bound: float | None = None  # largest difference, if it is not the type's default
+    share: float | None = None  # of values that must be equal; None: 99% of integers, or any share if `bound` is given
     differs: str = ""
     error: bool = False  # DALI raises an error, and Stoker must too
 
