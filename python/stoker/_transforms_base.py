@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What all transforms are."""
+"""The base classes of all transforms."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 
 def _finite(value: Any) -> bool:
-    """Whether no number in it is NaN or infinite, also where it holds others."""
+    """Whether a value holds no NaN and no infinity, also inside lists, tuples and dicts."""
     if isinstance(value, (list, tuple)):
         return all(map(_finite, value))
     if isinstance(value, dict):
@@ -19,9 +19,9 @@ def _finite(value: Any) -> bool:
 
 
 class Transform:
-    """What the Loader compiles. The attributes are the arguments; their numbers are finite."""
+    """One step that the Loader compiles. The constructor's arguments are kept as attributes, which take finite numbers only."""
 
-    of_tensors: str | None = None  # if torchvision resizes tensors otherwise than PIL images: the way out, for a message
+    of_tensors: str | None = None  # set if torchvision resizes tensors and PIL images differently: advice for an error message
 
     def __setattr__(self, name: str, value: Any) -> None:
         if not _finite(value):
@@ -34,18 +34,18 @@ class Transform:
 
 
 class Group(Transform):
-    """What holds other transforms."""
+    """A transform that holds other transforms."""
 
     transforms: Sequence[Transform]
 
 
 class Filled(Transform):
-    """What brings in pixels from outside the image."""
+    """A transform that shows pixels from outside the image, which take the color `fill`."""
 
-    fill: Any  # one number, one a channel, or these by kind: "Image", "Mask", "others"
+    fill: Any  # one number, one number per channel, or a dict of these with the keys "Image", "Mask" and "others"
 
     def fill_of(self, kind: str) -> list[float]:
-        """Of images, one or one a channel; of masks, one."""
+        """Returns the fill of one kind of input: one number for masks, and one number or one per channel for images."""
         fill = self.fill.get(kind, self.fill.get("others", 0)) if isinstance(self.fill, dict) else self.fill
         values = [float(f) for f in fill] if isinstance(fill, Sequence) else [float(fill or 0)]
         if kind == "Mask" and len(values) > 1:

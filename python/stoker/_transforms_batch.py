@@ -9,7 +9,7 @@ from stoker._transforms_base import Transform
 
 
 class Mixing(Transform):
-    """What mixes each sample with the one before it in the batch, images and labels, by a share drawn for the batch."""
+    """Mixes the image and the label of each sample with those of the previous sample of the batch. One share is drawn per batch."""
 
     alpha: float
     num_classes: int | None
@@ -25,10 +25,10 @@ class Mixing(Transform):
 
 
 class MixUp(Mixing):
-    """Images and labels become the weighted mean of two; the share is drawn from Beta(alpha, alpha). num_classes: of labels that are numbers; by default as many
-    as the Loader knows classes."""
+    """Replaces images and labels by the weighted mean of two samples; the weight is drawn from Beta(alpha, alpha). num_classes: the number of classes if labels
+    are numbers; by default the number of classes that the Loader knows."""
 
 
 class CutMix(Mixing):
-    """A window of each image, whose share of the area follows from a draw from Beta(alpha, alpha), comes from another one, and labels are mixed by that share.
-    num_classes: as MixUp's."""
+    """Replaces a window of each image by the same window of another image, and mixes the labels by the window's share of the area. The size of the window
+    follows from a draw from Beta(alpha, alpha). num_classes: as in MixUp."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""torchvision's transforms that are not in stoker.transforms, and what to do in their place."""
+"""torchvision's transforms that stoker.transforms does not have, and what to do instead."""
 
 from __future__ import annotations
 
@@ -21,5 +21,5 @@ INSTEAD = {
 
 
 def way(name: str) -> str | None:
-    """What to do for a transform of this name; None: torchvision has none, or it is here."""
+    """Returns what to do instead of a transform of this name; None if torchvision has no such transform or stoker.transforms has it."""
     return INSTEAD.get(name)

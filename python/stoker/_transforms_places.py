@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Transforms that bring pixels to other places. Part of stoker.transforms."""
+"""Transforms that move pixels. Part of stoker.transforms."""
 
 from __future__ import annotations
 
@@ -13,14 +13,15 @@ from stoker._transforms_base import Filled, Transform
 
 
 class Padded(Filled):
-    """What is made around the image: `fill`, or the image continued."""
+    """A transform that adds pixels around the image: the color `fill`, or a continuation of the image."""
 
     padding_mode: str  # "constant", "edge", "reflect" or "symmetric"
 
 
 class RandomCrop(Padded):
-    """A window at a random place, of the image with `padding` pixels around it (one number, or left/right and top/bottom, or left, top, right,
-    bottom). fill: one number, one a channel, or {"Image": .., "Mask": ..}. padding_mode: "constant" (the fill), "edge", "reflect" or "symmetric"."""
+    """Adds `padding` pixels around the image and cuts out a window at a random place. padding: one number, or (left and right, top and bottom), or (left, top,
+    right, bottom). fill: one number, one number per channel, or {"Image": .., "Mask": ..}. padding_mode: "constant" (the fill), "edge", "reflect" or
+    "symmetric"."""
 
     def __init__(
         self,
@@ -38,7 +39,7 @@ class RandomCrop(Padded):
 
 
 class Pad(Padded):
-    """`padding` pixels around the image, as RandomCrop takes them."""
+    """Adds `padding` pixels around the image. The arguments are those of RandomCrop."""
 
     def __init__(self, padding: int | Sequence[int], fill: Any = 0, padding_mode: str = "constant") -> None:
         self.padding = arguments.padding("Pad", padding)
@@ -47,7 +48,7 @@ class Pad(Padded):
 
 
 class RandomZoomOut(Padded):
-    """The image on a canvas whose extents are side_range times as large, with probability p."""
+    """Puts the image on a larger canvas with probability p. A factor drawn from side_range gives the size of the canvas."""
 
     padding_mode = "constant"
 
@@ -58,7 +59,7 @@ class RandomZoomOut(Padded):
 
 
 class RandomPerspective(Filled):
-    """The image seen from elsewhere, with probability p: each corner moves inside by up to distortion_scale of half the extents."""
+    """Changes the perspective with probability p: each corner moves inwards by up to distortion_scale times half the width and height."""
 
     distortion_scale: float
     p: float
@@ -75,7 +76,8 @@ class RandomPerspective(Filled):
 
 
 class ElasticTransform(Filled):
-    """Pixels move by random displacements, which a Gaussian window of sigma smooths, times alpha (one number, or along x and y). Masks follow."""
+    """Moves pixels by random displacements. A Gaussian filter of standard deviation sigma smooths the displacements, and alpha scales them; both are one
+    number or (x, y). Masks follow the image."""
 
     def __init__(
         self,
@@ -94,7 +96,7 @@ class ElasticTransform(Filled):
 
 
 class ScaleJitter(Transform):
-    """Resized to a random scale (scale_range) of what fits into target_size."""
+    """Resizes the image to a random scale, drawn from scale_range. At scale 1 the image just fits into target_size."""
 
     def __init__(
         self,
@@ -110,7 +112,7 @@ class ScaleJitter(Transform):
 
 
 class RandomShortestSize(Transform):
-    """The shorter edge to one of min_size, drawn for each sample, as far as the longer one is at most max_size."""
+    """Resizes the shorter edge to one of min_size, drawn for each sample, or to less if the longer edge would exceed max_size."""
 
     def __init__(
         self,
@@ -131,7 +133,7 @@ class RandomShortestSize(Transform):
 
 
 class RandomResize(Transform):
-    """The shorter edge to a size from min_size to max_size - 1, drawn for each sample."""
+    """Resizes the shorter edge to a size drawn for each sample, from min_size to max_size - 1."""
 
     def __init__(self, min_size: int, max_size: int, interpolation: Any = types.INTERP_LINEAR, antialias: bool = True) -> None:
         if any(not isinstance(s, numbers.Integral) for s in (min_size, max_size)) or not 1 <= min_size < max_size:
@@ -144,20 +146,20 @@ class RandomResize(Transform):
 
 
 class Crops(Transform):
-    """What makes several images of one: batch.image is a list of as many tensors. What follows in the list is done to each."""
+    """A transform that makes several images of one: batch.image is a list with one tensor for each crop. Later transforms are applied to each crop."""
 
     size: tuple[int, int]
 
 
 class FiveCrop(Crops):
-    """The corners (top left, top right, bottom left, bottom right) and the middle."""
+    """Cuts out the four corners (top left, top right, bottom left, bottom right) and the middle."""
 
     def __init__(self, size: int | Sequence[int]) -> None:
         self.size = arguments.pair("FiveCrop", size)
 
 
 class TenCrop(Crops):
-    """Those of FiveCrop, and those of the image mirrored: left and right exchanged, or with vertical_flip top and bottom."""
+    """Makes the crops of FiveCrop, then the same crops of the mirrored image. The mirror swaps left and right, or top and bottom if vertical_flip is true."""
 
     def __init__(self, size: int | Sequence[int], vertical_flip: bool = False) -> None:
         self.size = arguments.pair("TenCrop", size)

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Automatic augmentations: AutoAugment, RandAugment, TrivialAugmentWide, AugMix. Part of stoker.transforms.
 
-A space names operations with their largest magnitudes, as torchvision does. Each transform says what a sample may draw; the Loader makes tables of it.
+A space maps the names of operations to their largest magnitudes, as in torchvision. A transform describes what may be drawn for a sample; the Loader compiles
+the description into tables.
 """
 
 from __future__ import annotations
@@ -15,11 +16,11 @@ from stoker import _transform_arguments as arguments
 from stoker import types
 from stoker._transforms_base import Filled
 
-Space = Mapping[str, float | None]  # the largest magnitude of each operation; of translations a share of the extent; None: it has none
+Space = Mapping[str, float | None]  # operation -> its largest magnitude, or None if the operation has no magnitude
 
 
 def _space(shear: float, move: float, turn: float, enhance: float, posterize: float) -> dict[str, float | None]:
-    """move: above 1 in pixels, else a share. posterize: how many bits the largest magnitude takes away."""
+    """move: the largest translation, in pixels if above 1, else as a share of the width or height. posterize: bits that the largest magnitude removes."""
     return {
         "ShearX": shear,
         "ShearY": shear,
@@ -51,7 +52,7 @@ class AutoAugmentPolicy(Enum):
 
 
 class Augmentation(Filled):
-    """What draws operations for each sample. interpolation, fill: of shears, translations and rotations."""
+    """A transform that draws operations for each sample. interpolation and fill apply to shears, translations and rotations."""
 
     def __init__(self, interpolation: Any, fill: Any) -> None:
         name = type(self).__name__
@@ -71,7 +72,7 @@ def _count(owner: str, name: str, value: Any, least: int) -> int:
 
 
 class RandAugment(Augmentation):
-    """num_ops operations out of fourteen, one after the other, all of the magnitude of one of num_magnitude_bins bins."""
+    """Applies num_ops operations, each drawn from fourteen. All have the same magnitude: number `magnitude` of num_magnitude_bins."""
 
     def __init__(
         self,
@@ -90,7 +91,7 @@ class RandAugment(Augmentation):
 
 
 class TrivialAugmentWide(Augmentation):
-    """One operation out of fourteen, with a magnitude drawn from num_magnitude_bins."""
+    """Applies one operation, drawn from fourteen, with a magnitude drawn from num_magnitude_bins."""
 
     def __init__(self, num_magnitude_bins: int = 31, interpolation: Any = arguments.InterpolationMode.NEAREST, fill: Any = None) -> None:
         self.num_magnitude_bins = _count("TrivialAugmentWide", "num_magnitude_bins", num_magnitude_bins, 2)
@@ -98,7 +99,7 @@ class TrivialAugmentWide(Augmentation):
 
 
 class AutoAugment(Augmentation):
-    """One of a policy's pairs of operations, each applied with its probability."""
+    """Draws one of the policy's pairs of operations, and applies each operation of the pair with its own probability."""
 
     def __init__(
         self,
@@ -114,8 +115,8 @@ class AutoAugment(Augmentation):
 
 
 class AugMix(Augmentation):
-    """The image mixed with mixture_width augmented ones, each of which went through chain_depth operations (-1: 1 to 3, drawn) of one of the first
-    `severity` of ten magnitudes. The shares are drawn from Dirichlet distributions of the parameter alpha."""
+    """Mixes the image with mixture_width augmented copies. Each copy goes through chain_depth operations (-1: 1 to 3, drawn), whose magnitudes are drawn from
+    the first `severity` of ten. The weights of the mixture are drawn from Dirichlet distributions with the parameter alpha."""
 
     severity: int
     mixture_width: int
@@ -145,7 +146,7 @@ class AugMix(Augmentation):
         super().__init__(interpolation, fill)
 
 
-# Of each policy the pairs, one a line: operation, probability, and the bin of ten magnitudes.
+# Each line is one pair of a policy. An operation is its name, its probability and, if it has a magnitude, the number of one of ten magnitudes.
 POLICIES = {
     "imagenet": """
 Posterize 0.4 8, Rotate 0.6 9

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""timm's RandAugment and AutoAugment, as its configurations ("rand-m9-mstd0.5-inc1") make them. Part of stoker.transforms."""
+"""Translates timm's RandAugment and AutoAugment, as made from strings like "rand-m9-mstd0.5-inc1". Part of stoker.transforms."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ from stoker._transforms_base import Transform
 
 @dataclass(frozen=True)
 class Levelled:
-    """An operation whose magnitude follows from a level: start + direction * min(level * slope, most), at least `least`."""
+    """An operation whose magnitude is computed from a level: start + direction * min(level * slope, most), but at least `least`."""
 
-    name: str  # of stoker.loader._lower_policies.CODES
+    name: str  # a key of stoker.loader._lower_policies.CODES
     chance: float
     level: float
-    deviation: float  # of the level, which is normal; inf: it is even from 0 on
-    highest: float  # that the level may get
+    deviation: float  # standard deviation of the level, which is drawn from a normal distribution; inf: from a uniform one that begins at 0
+    highest: float  # largest level
     slope: float = 0.0
     start: float = 0.0
-    direction: int = 0  # 1, -1, or 0: drawn
-    whole: bool = False  # level * slope is cut to a whole number
+    direction: int = 0  # 1 or -1; 0: drawn for each sample
+    whole: bool = False  # truncates level * slope to a whole number
     most: float = 1e4
     least: float = -1e4
-    of: str = ""  # "width", "height": magnitudes are shares of it
+    of: str = ""  # "width" or "height" if the magnitude is a share of it
 
 
 @dataclass(repr=False)
 class LevelledAugment(Transform):
-    """draws of `sequences`, one after the other; each step of a drawn one is applied with its chance."""
+    """Draws one of `sequences`, `draws` times, and applies each step of a drawn sequence with the step's own probability."""
 
     draws: int
     sequences: list[list[Levelled]]
@@ -83,7 +83,8 @@ def _levelled(op: Any) -> Levelled | None:
 
 
 def augmentation(transform: Any) -> LevelledAugment | None:
-    """Of timm's class RandAugment or AutoAugment; None: it holds an operation that is not here, or draws without putting back."""
+    """Translates an object of timm's class RandAugment or AutoAugment. Returns None if it has an operation that _FORMS lacks, draws without replacement, or
+    fills or resamples differently from one operation to the next."""
     if type(transform).__name__ == "RandAugment":
         if transform.choice_weights is not None:
             return None

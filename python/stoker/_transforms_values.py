@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Transforms of pixels' values, which stay in their places. Part of stoker.transforms."""
+"""Transforms that change the values of pixels and move none. Part of stoker.transforms."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from stoker._transforms_base import Transform
 
 
 class ColorJitter(Transform):
-    """Random brightness, contrast, saturation and hue, in a random order: Pillow's, as torchvision's on PIL images."""
+    """Changes brightness, contrast, saturation and hue at random, in a random order. The formulas are Pillow's, as in torchvision on PIL images."""
 
     def __init__(
         self,
@@ -27,7 +27,8 @@ class ColorJitter(Transform):
 
 
 class RandomPhotometricDistort(Transform):
-    """Brightness, contrast (before the hue or behind it), saturation, hue and a permutation of the channels, each with probability p."""
+    """Changes brightness, contrast, saturation and hue and permutes the channels, each with probability p. Contrast comes before the saturation or after the
+    hue."""
 
     def __init__(
         self,
@@ -48,25 +49,25 @@ class RandomPhotometricDistort(Transform):
 
 
 class RandomChannelPermutation(Transform):
-    """The channels in a random order."""
+    """Puts the channels in a random order."""
 
 
 class RandomEqualize(Transform):
-    """The histogram of each channel equalised, with probability p."""
+    """Equalizes the histogram of each channel with probability p."""
 
     def __init__(self, p: float = 0.5) -> None:
         self.p = arguments.probability("RandomEqualize", p)
 
 
 class RandomAutocontrast(Transform):
-    """Each channel stretched from its least and its largest value to 0 and 255, with probability p."""
+    """Stretches each channel with probability p, so that its smallest value becomes 0 and its largest one 255."""
 
     def __init__(self, p: float = 0.5) -> None:
         self.p = arguments.probability("RandomAutocontrast", p)
 
 
 class RandomAdjustSharpness(Transform):
-    """The image mixed with itself smoothed, with probability p: a factor of 0 smooths, 1 changes nothing, 2 sharpens."""
+    """Mixes the image with a smoothed copy, with probability p: a factor of 0 smooths, 1 changes nothing, 2 sharpens."""
 
     sharpness_factor: float
     p: float
@@ -79,7 +80,8 @@ class RandomAdjustSharpness(Transform):
 
 
 class GaussianNoise(Transform):
-    """Noise of a normal distribution, on the scale 0..1, added to each value. Values are bytes here, so they are rounded and cut at both ends."""
+    """Adds normally distributed noise to each value. mean and sigma are on the scale 0..1. Images are uint8 at this point, so values are rounded and
+    clipped."""
 
     mean: float
     sigma: float
@@ -93,7 +95,7 @@ class GaussianNoise(Transform):
 
 
 class JPEG(Transform):
-    """What compression by JPEG leaves, of a quality (1..100) that may be drawn from (least, most)."""
+    """Compresses the image as a JPEG and decodes it again. quality: 1 to 100, or (least, most), from which each sample's quality is drawn."""
 
     def __init__(self, quality: int | Sequence[int]) -> None:
         pair = list(quality) if isinstance(quality, Sequence) else [quality, quality]
