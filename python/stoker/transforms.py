@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Transforms for stoker.Loader, with torchvision's names, arguments and meaning; none of them needs torchvision.
 
-They describe what is done and hold no data: the Loader compiles them into one pass over each image, in C. Values are on torchvision's scale (0..1), so that
-mean and std are the usual ones. Geometry and colours agree with torchvision on PIL images within 1 of 255, except where a class says otherwise, and except
-that bicubic and lanczos differ by more at hard edges, since Pillow rounds and clips to bytes between its two passes (doc/from-torchvision.md has figures).
+The objects only describe the transforms: the Loader compiles them into one pass over each image, in C. Values are on torchvision's scale (0..1), so that the
+usual mean and std apply. Geometry and colors agree with torchvision on PIL images within 1 of 255, with two exceptions: a class may say otherwise, and bicubic
+and lanczos differ by more at hard edges, because Pillow rounds and clips to bytes between its two passes (doc/from-torchvision.md has figures).
 """
 
 from __future__ import annotations
@@ -105,14 +105,14 @@ __all__ = [
 
 
 class Compose(Group):
-    """Transforms one after another."""
+    """Applies transforms one after another."""
 
     def __init__(self, transforms: Sequence[Transform]) -> None:
         self.transforms = list(transforms)
 
 
 class RandomResizedCrop(Transform):
-    """A window of random area and aspect, resized."""
+    """Cuts out a window of random area and aspect ratio, and resizes it."""
 
     def __init__(
         self,
@@ -127,12 +127,12 @@ class RandomResizedCrop(Transform):
         self.ratio = arguments.range("RandomResizedCrop", "ratio", ratio, 1e-4)
         self.interpolation = arguments.interp("RandomResizedCrop", interpolation)
         self.antialias = bool(antialias)
-        self.drawn: list[types.DALIInterpType] | None = None  # interpolations of which each sample draws one
+        self.drawn: list[types.DALIInterpType] | None = None  # draws one of these for each sample
 
 
 class Resize(Transform):
-    """The shorter edge to `size` with the aspect kept (the longer one is cut to a whole number, as torchvision does, and is at most max_size), or to
-    (height, width)."""
+    """Resizes to size=(height, width), or resizes the shorter edge to `size` and keeps the aspect ratio. In the second case the longer edge is truncated to a
+    whole number, as in torchvision, and is at most max_size."""
 
     def __init__(
         self,
@@ -151,16 +151,16 @@ class Resize(Transform):
 
 
 class CenterCrop(Transform):
-    """The middle of the image; what lies outside is black."""
+    """Cuts out the middle of the image. Pixels outside of the image are black."""
 
     def __init__(self, size: int | Sequence[int]) -> None:
         self.size = arguments.pair("CenterCrop", size)
 
 
 class RandomAffine(Filled):
-    """A rotation about the centre, a shift, a scale and a shear, each drawn for each sample."""
+    """Rotates the image about its center, shifts, scales and shears it. Each of the four is drawn for each sample."""
 
-    expand = False  # whether the image's extent follows
+    expand = False  # whether the output grows or shrinks to hold the whole rotated image
 
     def __init__(
         self,
@@ -190,8 +190,8 @@ class RandomAffine(Filled):
 
 
 class RandomRotation(RandomAffine):
-    """A rotation about the centre, counter-clockwise by degrees drawn for each sample. The image keeps its extent, or with expand gets the one that holds
-    all of it."""
+    """Rotates the image about its center, counter-clockwise, by an angle drawn for each sample. The image keeps its size; with expand=True the output has the
+    size that holds the whole rotated image."""
 
     def __init__(
         self,
@@ -202,26 +202,26 @@ class RandomRotation(RandomAffine):
         fill: Any = 0,
     ) -> None:
         low, high = arguments.symmetric("RandomRotation", "degrees", degrees)
-        super().__init__((-high, -low), interpolation=interpolation, fill=fill, center=center)  # which turns clockwise
+        super().__init__((-high, -low), interpolation=interpolation, fill=fill, center=center)  # RandomAffine turns clockwise
         self.expand = bool(expand)
 
 
 class RandomHorizontalFlip(Transform):
-    """Left and right exchanged, with probability p."""
+    """Swaps left and right with probability p."""
 
     def __init__(self, p: float = 0.5) -> None:
         self.p = arguments.probability("RandomHorizontalFlip", p)
 
 
 class RandomVerticalFlip(Transform):
-    """Top and bottom exchanged, with probability p."""
+    """Swaps top and bottom with probability p."""
 
     def __init__(self, p: float = 0.5) -> None:
         self.p = arguments.probability("RandomVerticalFlip", p)
 
 
 class Grayscale(Transform):
-    """The luma: in one channel, or in three that are equal."""
+    """Converts the image to its luma, in one channel or in three equal channels."""
 
     def __init__(self, num_output_channels: int = 1) -> None:
         if num_output_channels not in (1, 3):
@@ -230,21 +230,21 @@ class Grayscale(Transform):
 
 
 class RandomGrayscale(Transform):
-    """Grayscale in three channels, with probability p."""
+    """Converts the image to gray in three equal channels, with probability p."""
 
     def __init__(self, p: float = 0.1) -> None:
         self.p = arguments.probability("RandomGrayscale", p)
 
 
 class RandomInvert(Transform):
-    """255 - value, with probability p."""
+    """Replaces each value by 255 - value, with probability p."""
 
     def __init__(self, p: float = 0.5) -> None:
         self.p = arguments.probability("RandomInvert", p)
 
 
 class RandomSolarize(Transform):
-    """255 - value where the value (0..255) is at least the threshold, with probability p."""
+    """Replaces each value (0..255) that is at least the threshold by 255 - value, with probability p."""
 
     def __init__(self, threshold: float, p: float = 0.5) -> None:
         self.threshold = float(threshold)
@@ -252,7 +252,7 @@ class RandomSolarize(Transform):
 
 
 class RandomPosterize(Transform):
-    """The first `bits` bits of each value, with probability p."""
+    """Keeps the `bits` most significant bits of each value and clears the others, with probability p."""
 
     p: float
 
@@ -264,7 +264,8 @@ class RandomPosterize(Transform):
 
 
 class GaussianBlur(Transform):
-    """A Gaussian window of kernel_size (or (width, height)) pixels, with sigma drawn for each sample; the image goes on as its mirror image."""
+    """Blurs the image with a Gaussian filter of kernel_size pixels: one number, or (width, height). sigma is drawn for each sample. The image is mirrored at
+    its edges."""
 
     def __init__(self, kernel_size: int | Sequence[int], sigma: float | Sequence[float] = (0.1, 2.0)) -> None:
         self.kernel_size = arguments.pair("GaussianBlur", kernel_size, "kernel_size")
@@ -274,8 +275,8 @@ class GaussianBlur(Transform):
 
 
 class RandomErasing(Transform):
-    """A window of random area and aspect gets the value (one, or one a channel), with probability p. The value is on the scale that images have where it stands
-    in the list: 0..1, or behind Normalize as that makes it. "random": numbers from a normal distribution, one for each value; it stands at the list's end."""
+    """Fills a window of random area and aspect ratio with a value, with probability p. value: one number, or one per channel, on the scale of the images at
+    this place in the list: 0..1, or the normalized scale after Normalize. "random" draws each value from a normal distribution; it must be last in the list."""
 
     def __init__(
         self,
@@ -292,14 +293,14 @@ class RandomErasing(Transform):
             raise ValueError(f'RandomErasing: value is a number, one a channel or "random", not {value!r}')
         self.noise: str | None = (
             "values" if isinstance(value, str) else None
-        )  # what is drawn in place of `value`: "values", or "channels" for one each
+        )  # draws one number for each value ("values") or channel ("channels"); None: `value` is used
         self.value = [0.0] if isinstance(value, str) else [float(v) for v in value] if isinstance(value, Sequence) else [float(value)]
-        self.unit = 1.0  # what the image's values are multiplied with where it runs, beside the scale that the value is on
+        self.unit = 1.0  # values of the image per unit of `value`, at this place in the list
 
 
 class Lambda(Transform):
-    """A function of the user's: it gets the image as a uint8 array (H, W, C), and returns one. It runs in Python, one call at a time for what does not let
-    go of Python's lock. stoker.sample_rng() gives it random numbers."""
+    """Calls the user's function with the image as a uint8 array (H, W, C); the function returns such an array. It runs in Python, so calls run in parallel only
+    while they release the GIL. stoker.sample_rng() gives the function random numbers."""
 
     def __init__(self, lambd: Callable[[Any], Any]) -> None:
         if not callable(lambd):
@@ -309,7 +310,7 @@ class Lambda(Transform):
 
 
 class Normalize(Transform):
-    """(value - mean) / std for each channel, on the scale 0..1."""
+    """Computes (value - mean) / std for each channel, on the scale 0..1."""
 
     def __init__(self, mean: Sequence[float], std: Sequence[float], inplace: bool = False) -> None:
         self.mean = arguments.channels("Normalize", "mean", mean)
@@ -319,8 +320,8 @@ class Normalize(Transform):
 
 
 class ToDtype(Transform):
-    """The type of the images. With scale=True values are brought to the type's range (0..1 for floats); with scale=False, torchvision's default, uint8
-    images stay on the scale 0..255."""
+    """Converts images to a type. scale=True also scales values to the type's range (0..1 for floats). With scale=False, torchvision's default, uint8 images
+    stay on the scale 0..255."""
 
     def __init__(self, dtype: Any, scale: bool = False) -> None:
         self.dtype = types.to_dtype(dtype)
@@ -328,25 +329,25 @@ class ToDtype(Transform):
 
 
 class ConvertImageDtype(ToDtype):
-    """The type of the images, values brought to its range: ToDtype with scale=True."""
+    """Converts images to a type and scales values to the type's range, as ToDtype with scale=True."""
 
     def __init__(self, dtype: Any = types.FLOAT) -> None:
         super().__init__(dtype, scale=True)
 
 
 class ToTensor(ToDtype):
-    """float32 on the scale 0..1, which is also what the Loader makes when no transform says anything about types."""
+    """Converts images to float32 on the scale 0..1. The Loader does the same if no transform sets a type."""
 
     def __init__(self) -> None:
         super().__init__(types.FLOAT, scale=True)
 
 
 class PILToTensor(Transform):
-    """uint8 on the scale 0..255, unless a later transform or the Loader's dtype says otherwise."""
+    """Keeps images as uint8 on the scale 0..255, unless a later transform or the Loader's dtype sets another type."""
 
 
 class ToImage(PILToTensor):
-    """uint8 on the scale 0..255, as PILToTensor."""
+    """Does the same as PILToTensor."""
 
 
 class Identity(Transform):
@@ -354,11 +355,11 @@ class Identity(Transform):
 
 
 class RGB(Identity):
-    """Gray arrays get three channels, where all of a data set's are gray; all other images of a Loader are RGB."""
+    """Gives gray arrays three channels, if all arrays of the data set are gray. All other images of a Loader are RGB already."""
 
 
 class RandomApply(Group):
-    """All of `transforms` with probability p, or none of them, drawn for each sample. Inside stand flips, ColorJitter, and groups of these."""
+    """Applies all of `transforms` with probability p, else none of them, drawn for each sample."""
 
     def __init__(self, transforms: Any, p: float = 0.5) -> None:
         self.transforms = flatten(transforms)
@@ -366,7 +367,7 @@ class RandomApply(Group):
 
 
 class RandomChoice(Group):
-    """One of `transforms`, drawn for each sample; p: their weights, equal by default. Inside stand flips, ColorJitter, and groups of these."""
+    """Applies one of `transforms`, drawn for each sample. p: weights of the transforms, equal by default."""
 
     def __init__(self, transforms: Sequence[Any], p: Sequence[float] | None = None) -> None:
         self.transforms = [Compose(flatten(t)) for t in transforms]
@@ -381,9 +382,9 @@ class RandomChoice(Group):
 
 
 class RandomOrder(Group):
-    """All of `transforms`, in an order drawn for each sample; at most five whose order makes a difference, beside flips."""
+    """Applies all of `transforms` in an order drawn for each sample. At most five may be transforms whose order matters; flips do not count."""
 
-    MOST = 5  # each is compiled once for each place that it may have in the order
+    MOST = 5  # each transform is compiled once for each position in the order
 
     def __init__(self, transforms: Sequence[Any]) -> None:
         self.transforms = [Compose(flatten(t)) for t in transforms]
@@ -395,7 +396,7 @@ class RandomOrder(Group):
             )
 
     def in_random_order(self) -> list[Transform]:
-        """Those whose order makes a difference. The others mirror the image, and all there is besides them gives the same before and after."""
+        """Returns the transforms whose order matters. Mirroring is left out if all other transforms give the same result before and after it."""
         others = [t for t in self.transforms if not _turns(t)]
         turned = len(others) < len(self.transforms)
         if len(others) < 2 and all(_keeps_places(t) for t in others):
@@ -404,7 +405,7 @@ class RandomOrder(Group):
 
 
 def _keeps_places(transform: Transform) -> bool:
-    """Whether this changes an image in the same way wherever its pixels lie, so that it commutes with mirroring."""
+    """Whether the transform treats all pixels alike wherever they lie, so that it commutes with mirroring."""
     if isinstance(transform, Group):
         return all(_keeps_places(t) for t in transform.transforms)
     kinds = (ColorJitter, GaussianBlur, Grayscale, Identity, RandomGrayscale, RandomInvert, RandomPosterize, RandomSolarize)
@@ -412,15 +413,15 @@ def _keeps_places(transform: Transform) -> bool:
 
 
 def _turns(transform: Transform) -> bool:
-    """Whether this only mirrors the image, which commutes with everything but crops."""
+    """Whether the transform does nothing but mirror the image."""
     if isinstance(transform, Group):
         return all(_turns(t) for t in transform.transforms)
     return isinstance(transform, (RandomHorizontalFlip, RandomVerticalFlip, Identity))
 
 
 def flatten(transforms: Any, pil: bool = False) -> list[Transform]:
-    """A Compose, a list, or one transform, as a flat list of ours; torchvision's own are translated. pil: a function in it gets a PIL image, as torchvision and
-    its data sets hand one; so it does in a list that holds one of torchvision's or timm's transforms."""
+    """Makes a flat list of Stoker's transforms from a Compose, a list or one transform, and translates torchvision's and timm's. pil: functions get PIL
+    images, as in torchvision. Functions also get PIL images if they share a list with a transform of torchvision or timm."""
     if transforms is None:
         return []
     if isinstance(transforms, (list, tuple)):
@@ -440,12 +441,12 @@ def flatten(transforms: Any, pil: bool = False) -> list[Transform]:
 
 
 def _hands_pil(thing: Any) -> bool:
-    """Whether this is written for lists in which images are PIL's."""
+    """Whether this comes from a library whose transforms pass PIL images to each other."""
     return _is_torchvision(thing) or type(thing).__module__.startswith("timm.data.")
 
 
 class _Preset:
-    """A preset as those of torchvision's references are written: its transforms stand in an attribute, and it does nothing but call them."""
+    """A preset as torchvision's reference scripts write them: it stores its transforms in an attribute, and its __call__ only calls them."""
 
     transforms: Any
 
@@ -454,7 +455,7 @@ class _Preset:
 
 
 def _hands_on(thing: Any) -> bool:
-    """Whether this is such a preset: its __call__ is that code."""
+    """Whether this is such a preset, that is, whether its __call__ has the same byte code as that of _Preset."""
     code, known = getattr(getattr(type(thing), "__call__", None), "__code__", None), _Preset.__call__.__code__  # noqa: B004
     return code is not None and (code.co_code, code.co_names) == (known.co_code, known.co_names)
 
@@ -467,7 +468,7 @@ def _get(thing: Any, *names: str) -> list[Any]:
     return [getattr(thing, n) for n in names]
 
 
-# What torchvision's weights.transforms() gives, in the order in which it does it.
+# The presets that torchvision's weights.transforms() returns, as lists of transforms in the order in which the presets apply them.
 _PRESETS: dict[str, Callable[[Any], list[Transform]]] = {
     "ImageClassification": lambda t: [
         Resize(t.resize_size, t.interpolation, antialias=t.antialias is not False),
@@ -540,7 +541,7 @@ _TRANSLATE: dict[str, Callable[[Any], Transform]] = {
 
 
 def _stays_out(t: Transform) -> bool:
-    """Whether this cannot be compiled inside a group: it makes an image of another extent, of other channels or of another type."""
+    """Whether a transform cannot be compiled inside a group, because it changes the size, the channels or the type of the image."""
     if isinstance(t, Group):
         return any(map(_stays_out, t.transforms))
     if isinstance(t, Grayscale):
@@ -567,12 +568,12 @@ def _stays_out(t: Transform) -> bool:
 
 
 def _group(own: Any, made: Group) -> Transform:
-    """torchvision's group as ours, or as a function where a part of it cannot be compiled in one."""
+    """Returns the translated group, or calls torchvision's own group as a function if one of its parts cannot be compiled inside a group."""
     return _calling(own, "PIL") if any(map(_stays_out, made.transforms)) else made
 
 
 def _timm_crop(t: Any) -> Transform:
-    """Whose interpolation may be a list, of which one is drawn."""
+    """Translates timm's random crop. Its interpolation may be a list, of which one is drawn for each sample."""
     several = isinstance(t.interpolation, (tuple, list))
     made = RandomResizedCrop(t.size, t.scale, t.ratio, t.interpolation[0] if several else t.interpolation)
     made.drawn = [arguments.interp("RandomResizedCrop", mode) for mode in t.interpolation] if several else None
@@ -599,7 +600,7 @@ _TIMM: dict[str, Callable[[Any], Transform]] = {
 
 
 def _image_dtype(dtype: Any) -> Any:
-    """torchvision's ToDtype also takes a type for each kind of input."""
+    """Returns the type for images. torchvision's ToDtype also takes a dict with a type for each kind of input."""
     if not isinstance(dtype, dict):
         return dtype
     for kind in ("Image", "others"):
@@ -614,7 +615,7 @@ def _name(mode: Any) -> str:
 
 
 def _fill(fill: Any) -> Any:
-    """torchvision's v2 keeps fills by type of input."""
+    """Returns a fill for the transforms here. torchvision's v2 stores a dict of fills by type of input, which is empty if no fill was given."""
     return 0 if fill is None or fill == {} else fill
 
 
@@ -625,7 +626,8 @@ def _calling(function: Any, takes: str) -> Lambda:
 
 
 def _translated(transform: Any, name: str) -> Transform:
-    """What torchvision takes and Stoker does not compile, as a fill for each channel of a warp, runs in Python as torchvision does it."""
+    """Translates one of torchvision's transforms. If Stoker cannot compile its arguments, such as a fill for each channel of a warp, torchvision's own
+    transform runs in Python."""
     try:
         made = _TRANSLATE[name](transform)
     except ValueError:
@@ -633,17 +635,18 @@ def _translated(transform: Any, name: str) -> Transform:
             raise
         return _calling(transform, "PIL")
     mode = _name(getattr(transform, "interpolation", None))
-    if hasattr(transform, "antialias") and mode == "nearest":  # the pixel at the corner; of PIL images the one at the centre
+    if hasattr(transform, "antialias") and mode == "nearest":  # takes the pixel at the corner for tensors, at the center for PIL images
         object.__setattr__(made, "of_tensors", "give InterpolationMode.NEAREST_EXACT in place of NEAREST")
     elif not getattr(transform, "antialias", True) and mode in ("bilinear", "bicubic"):  # PIL images are always antialiased
         way = "give antialias=True, or stoker.transforms.{0} with antialias=False, which is within 1 of 255 of torchvision's for bilinear"
         object.__setattr__(made, "of_tensors", f"antialias=False or None has an effect there; {way}")
-    object.__setattr__(made, "_own", transform)  # which runs where a function that stands before it gives tensors
+    object.__setattr__(made, "_own", transform)  # runs instead if an earlier function in the list returns tensors
     return made
 
 
 def translate(transform: Any, pil: bool = False) -> Transform:
-    """One of torchvision's transforms as one of ours; anything else that can be called, as it is, in Python: on a PIL image where `pil` says so."""
+    """Translates a transform of torchvision or timm. Any other callable runs in Python: modules of torch get tensors, other functions arrays, or PIL images if
+    `pil` is true."""
     name, module = type(transform).__name__, type(transform).__module__
     if module.startswith("torch.nn.") and name == "Identity":
         return Identity()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One thread at a time."""
+"""A lock that admits one thread at a time to a Loader, and refuses others."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ PATIENCE = 2.0  # seconds that ask() waits
 
 
 class Alone:
-    """Refuses a second thread while one is inside: one after the other is fine. Two would each get some of the batches, in no order."""
+    """Raises StateError in a second thread while another one is inside. Threads may take turns; two at once would each get some of the batches."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._inside = 0  # the thread, by the number that costs least to ask for
-        self._asked: Callable[[], None] | None = None  # for whoever leaves next
+        self._inside = 0  # get_ident() of the thread inside; 0: no thread is inside
+        self._asked: Callable[[], None] | None = None  # the function for the next thread that leaves
 
     def __enter__(self) -> None:
         if not self._lock.acquire(False):
@@ -43,13 +43,14 @@ class Alone:
             asked()
 
     def ask(self, what: Callable[[], None], interrupt: Callable[[], None]) -> None:
-        """Has `what` done when no thread is inside: by this one, or where the one inside does not leave soon, by that one. interrupt() tells it to leave."""
+        """Runs `what` while no thread is inside. Calls interrupt() until the thread inside leaves; if it does not leave within PATIENCE, it runs `what` itself
+        when it leaves."""
         self._asked = what
         until = time.monotonic() + PATIENCE
         while not self._lock.acquire(False):
             interrupt()
             if self._inside == threading.get_ident() or time.monotonic() > until:
-                return  # a signal's handler came in between; or it leaves later
+                return  # this is a signal handler of the thread inside, or the thread inside is late
             if self._lock.acquire(timeout=0.02):
                 break
         self._inside = threading.get_ident()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Images that lie in memory as one array, beside their targets: (X, y), and files that hold such (CIFAR's pickles, MNIST's idx files)."""
+"""Images in one array with their targets, (X, y), and files that hold such arrays (CIFAR's pickles, MNIST's idx files)."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from stoker.errors import InvalidArgumentError
 from stoker.loader import _layout
 from stoker.loader._pixels import on_cores
 
-_LARGEST = 1 << 34  # bytes that a file may say it holds
+_LARGEST = 1 << 34  # bytes that are decompressed from one file at most
 
 
 @dataclass
 class Arrays:
-    """images: uint8, (N, H, W, C) or (N, C, H, W), as layout says. targets: an array or list of N, or None. A transform is the data set's own."""
+    """images: uint8, (N, H, W, C) or (N, C, H, W), according to layout. targets: an array or list of N, or None. transform: the data set's own transform."""
 
     images: Any
     targets: Any
@@ -28,7 +28,7 @@ class Arrays:
 
     @classmethod
     def of(cls, images: Any, targets: Any, transform: Any = None, layout: str | None = None) -> Arrays:
-        """images: (N, H, W), or of four dims as layout says, as arrays or tensors of uint8. layout: None: as their extents show."""
+        """Checks arrays or tensors that the user gave. images: uint8, (N, H, W), or four dimensions in `layout`. layout: None: guesses it from the shape."""
         import numpy as np
 
         tensor = hasattr(images, "permute")
@@ -62,7 +62,7 @@ class Arrays:
         return (self.images[i],) if self.targets is None else (self.images[i], self.targets[i])
 
     def take(self, indices: Sequence[int]) -> tuple[Any, ...]:
-        """Images and targets of some samples."""
+        """Returns the images and the targets of some samples."""
         if self.targets is None:
             return (self.images[indices],)
         return self.images[indices], [self.targets[i] for i in indices] if isinstance(self.targets, list) else self.targets[indices]
@@ -75,7 +75,7 @@ class Arrays:
         return bool(self.images.shape[1:] == other._lying(self.layout).shape[1:] and type(self.targets) is type(other.targets))
 
     def _lying(self, layout: str) -> Any:
-        """Its images in a layout."""
+        """Returns the images in a layout."""
         return self.images if self.layout == layout else _layout.turned(self.images, self.layout)
 
     def joined(self, others: Sequence[Arrays]) -> Arrays:
@@ -91,7 +91,7 @@ class Arrays:
 
 
 def _targets_of(targets: Any, count: int) -> Any:
-    """A list of str, or an array of int64 or float32."""
+    """Checks targets and returns them as a list of str, or as an array of int64 or float32."""
     import numpy as np
 
     if not hasattr(targets, "__len__"):
@@ -116,7 +116,7 @@ def _targets_of(targets: Any, count: int) -> Any:
 
 
 def _refuse_type(images: Any, tensor: bool) -> None:
-    """What is not uint8, before it is made an array: NumPy does not know all of torch's types."""
+    """Refuses images that are not uint8. Call it before the conversion to an array, because NumPy lacks some of torch's types."""
     name = getattr(images.dtype, "name", str(images.dtype)).removeprefix("torch.")
     if name == "uint8":
         return
@@ -136,7 +136,7 @@ def _refuse_type(images: Any, tensor: bool) -> None:
 
 
 def _load_pickle(path: Path) -> Any:
-    """Arrays in plain containers; anything else that a pickle could name is refused."""
+    """Loads a pickle of arrays in plain containers. Refuses every other class or function that a pickle could name."""
     import pickle
 
     class Unpickler(pickle.Unpickler):
@@ -179,7 +179,7 @@ def _of_cifar(paths: Sequence[Path]) -> Arrays:
 
 
 def _cifar_files(folder: Path, split: str) -> list[Path]:
-    """The files of one split, in the folder or one level below, where the archives unpack to."""
+    """Finds the files of one split, in the folder or in the subfolder that the archive unpacks to."""
     for place in (folder, folder / "cifar-10-batches-py", folder / "cifar-100-python"):
         names = [f"data_batch_{k}" for k in range(1, 6)] if split == "train" else ["test_batch"]
         if (place / "data_batch_1").is_file() or (place / "test_batch").is_file():
@@ -190,7 +190,7 @@ def _cifar_files(folder: Path, split: str) -> list[Path]:
 
 
 def _read_idx(path: Path) -> Any:
-    """An array of bytes in the format of MNIST's files: a magic number that tells type and dims, extents, values."""
+    """Reads an array of bytes in MNIST's format: a magic number that encodes the type and the number of dimensions, then the shape, then the values."""
     import numpy as np
 
     raw = _files.read_bytes(path)
@@ -210,7 +210,7 @@ def _read_idx(path: Path) -> Any:
 
 
 def _idx_files(folder: Path, split: str) -> list[Path]:
-    """Images and labels of one split; in the folder, or where torchvision puts them below it."""
+    """Finds the images and the labels of one split, in the folder or in the subfolder where torchvision stores them."""
     prefix = {"train": "train", "test": "t10k"}[split]
     places = [p for p in (folder, folder / "raw", *sorted(folder.glob("*/raw"))) if any(p.glob("*-images-idx3-ubyte*"))]
     if len(places) > 1:
@@ -227,7 +227,7 @@ def _idx_files(folder: Path, split: str) -> list[Path]:
 
 
 def in_folder(folder: Path, split: str) -> Arrays | None:
-    """A data set that a folder holds in few files: CIFAR's pickles or MNIST's idx files. None: neither."""
+    """Reads a folder with CIFAR's pickles or MNIST's idx files; returns None if it has neither."""
     if split not in ("train", "test"):
         return None
     cifar = _cifar_files(folder, split)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What type checkers know of a batch. The real one is a NamedTuple of the fields that the Loader was asked for."""
+"""The type of a batch for type checkers. At run time a batch is a NamedTuple of the fields that the user asked for."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 class Batch(Protocol):
-    """By name or in order: `batch.image`, or `images, labels = batch`."""
+    """Gives its fields by name, `batch.image`, or in order, `images, labels = batch`."""
 
     @property
     def image(self) -> torch.Tensor: ...
@@ -22,11 +22,11 @@ class Batch(Protocol):
     @property
     def valid(self) -> torch.Tensor: ...
 
-    label: Any  # a tensor, or a list where the targets are strings or of many shapes
+    label: Any  # a tensor, or a list if the targets are strings or differ in shape
     _fields: tuple[str, ...]
 
     def __iter__(self) -> Iterator[Any]: ...
     def __len__(self) -> int: ...
     def __getitem__(self, at: Any, /) -> Any: ...
-    def __getattr__(self, field: str, /) -> Any: ...  # fields of the user's own
+    def __getattr__(self, field: str, /) -> Any: ...  # fields that the user named
     def _asdict(self) -> dict[str, Any]: ...

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Boxes and points that follow an image, for a whole batch at once: what torchvision's v2 does to them, move by move, in their own type and
-format."""
+"""Moves boxes and points with their image, for a whole batch at once. Repeats the steps of torchvision's v2 in the type and format of the coordinates."""
 
 from __future__ import annotations
 
@@ -11,21 +10,21 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import torch
 
-POINTS = "XY"  # the format of points, beside those of boxes
+POINTS = "XY"  # the format of points; boxes have others
 
 
 @dataclass(frozen=True)
 class Column:
-    """A number that differs between samples: its column among the numbers that the graph delivers."""
+    """A number that differs between samples. `at` is its column in the table that the graph outputs."""
 
     at: int
 
 
 class Coordinates:
-    """Rows of coordinates, each of one sample, while the image's moves are applied to them.
+    """The boxes or points of a batch while the moves of their images are applied. Each row is one box or one point.
 
-    values: (rows, 4) of boxes, (rows, 2) of points, changed in place. numbers: (rows, columns), what the graph delivered for each row's sample.
-    height, width: of the image as it is by now, for each row.
+    values: (rows, 4) for boxes, (rows, 2) for points, changed in place. numbers: (rows, columns), the graph's numbers for the sample of each row.
+    height, width: the current size of the image of each row.
     """
 
     def __init__(self, values: torch.Tensor, format: str, numbers: torch.Tensor) -> None:
@@ -33,7 +32,7 @@ class Coordinates:
         self.height, self.width = numbers[:, 0], numbers[:, 1]
 
     def number(self, number: int | Column) -> torch.Tensor:
-        """The number for each row's sample."""
+        """Returns the number for each row."""
         if isinstance(number, Column):
             return self.numbers[:, number.at]
         return self.numbers.new_full((), number).expand(len(self.numbers))
@@ -47,14 +46,14 @@ class Coordinates:
             self.values[:, pair + 1] -= self._as_own(top)
 
     def scale(self, width: torch.Tensor, height: torch.Tensor) -> None:
-        """To an image of this extent. Whole numbers lose their fraction, as in torchvision."""
+        """Scales to an image of this size. Integer coordinates are truncated, as in torchvision."""
         for axis, new, old in ((0, width, self.width), (1, height, self.height)):
             ratio = (new.double() / old.double()).float().unsqueeze(1)
             self.values[:, axis::2] = (self.values[:, axis::2] * ratio).to(self.values.dtype)
         self.width, self.height = width, height
 
     def mirror(self, axis: int, which: torch.Tensor) -> None:
-        """axis: 0 across, 1 down. which: the rows that turn. A point on the first pixel goes to the last one; the edges of boxes lie between pixels."""
+        """Mirrors some rows. axis: 0 for x, 1 for y. which: mask of the rows. A point's x becomes width - 1 - x, but a box's edge becomes width - x."""
         end = self._as_own((self.width, self.height)[axis])
         v = self.values
         turned = v.clone()
@@ -67,7 +66,7 @@ class Coordinates:
         v[which] = turned[which]
 
     def warp(self, matrix: list[torch.Tensor]) -> None:
-        """Applies the inverse of the matrix, which maps the output to the image. A box becomes the smallest one around its four moved corners."""
+        """Applies the inverse of the matrix, which maps the output to the image. A box becomes the smallest box around its four moved corners."""
         a, b, x, c, d, y = (number.double() for number in matrix)
         area = a * d - b * c
 
@@ -99,7 +98,7 @@ class Coordinates:
         self.clamp()
 
     def _edges(self, v: torch.Tensor) -> tuple[list[torch.Tensor], list[torch.Tensor]]:
-        """The lower edges of boxes along x and y, and the upper ones."""
+        """Returns the lower edges of boxes along x and y, and the upper edges."""
         first, second = (v[:, 0].clone(), v[:, 1].clone()), (v[:, 2].clone(), v[:, 3].clone())
         low = [f - s / 2 for f, s in zip(first, second, strict=True)] if self.format == "CXCYWH" else list(first)
         high = list(second) if self.format == "XYXY" else [e + s for e, s in zip(low, second, strict=True)]
@@ -110,7 +109,7 @@ class Coordinates:
         v[:, axis + 2] = high if self.format == "XYXY" else high - low
 
     def clamp(self) -> None:
-        """Boxes end where the image does; points may lie outside of it."""
+        """Clips boxes to the image. Points may lie outside of it."""
         if self.format == POINTS:
             return
         v = self.values if self.values.is_floating_point() else self.values.float()
@@ -128,7 +127,7 @@ def _least(values: Sequence[torch.Tensor]) -> torch.Tensor:
 
 
 class Move:
-    """What a transform does to the places of an image."""
+    """The effect of one transform on coordinates."""
 
     def apply(self, c: Coordinates) -> None:
         raise NotImplementedError
@@ -136,7 +135,7 @@ class Move:
 
 @dataclass(frozen=True)
 class Crop(Move):
-    """A window."""
+    """Cuts out a window."""
 
     top: Column
     left: Column
@@ -151,8 +150,7 @@ class Crop(Move):
 
 @dataclass(frozen=True)
 class CenterCrop(Move):
-    """The middle. Where the image is cut by an odd number of pixels, the half is rounded to even; where it is padded, the smaller half
-    comes first."""
+    """Cuts out the middle. If an odd number of pixels is removed, half of it is rounded to even; if an odd number is added, the smaller half comes first."""
 
     height: int
     width: int
@@ -169,7 +167,7 @@ class CenterCrop(Move):
 
 @dataclass(frozen=True)
 class Pad(Move):
-    """Pixels around the image."""
+    """Adds pixels around the image."""
 
     left: int | Column
     top: int | Column
@@ -185,7 +183,7 @@ class Pad(Move):
 
 @dataclass(frozen=True)
 class Resize(Move):
-    """To this extent."""
+    """Resizes the image."""
 
     height: int | Column
     width: int | Column
@@ -196,7 +194,7 @@ class Resize(Move):
 
 @dataclass(frozen=True)
 class Warp(Move):
-    """An affine map: its matrix, row by row, from the output to the image; and the output's height and width, where it has others."""
+    """Applies an affine map. matrix: from the output to the image, row by row. extent: height and width of the output if they change."""
 
     matrix: tuple[Column, ...]
     extent: tuple[int | Column, ...] = ()
@@ -209,7 +207,7 @@ class Warp(Move):
 
 @dataclass(frozen=True)
 class Perspective(Move):
-    """A perspective matrix, row by row, from the image to the output."""
+    """Applies a perspective matrix, given row by row, from the image to the output."""
 
     matrix: tuple[Column, ...]
 
@@ -219,7 +217,7 @@ class Perspective(Move):
 
 @dataclass(frozen=True)
 class Flip(Move):
-    """A mirror, where the number in a column is not 0."""
+    """Mirrors the samples that have a nonzero number in the column `coin`."""
 
     coin: Column
     across: bool
@@ -229,7 +227,7 @@ class Flip(Move):
 
 
 def follow(samples: Sequence[Any], numbers: Any, moves: Sequence[Move], format: str) -> list[torch.Tensor]:
-    """The coordinates of a batch's samples after the image's moves. numbers: (samples, columns)."""
+    """Returns the coordinates of a batch's samples after the moves of their images. numbers: (samples, columns)."""
     import torch
 
     width = 2 if format == POINTS else 4

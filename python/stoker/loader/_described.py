@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a Loader tells of its data: names of classes, and the data set as other code asks for it."""
+"""Makes `loader.dataset`, and finds the class names of a data set."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 
 class Listing:
-    """`loader.dataset` where there is no object of the user's: len() is the number of its samples."""
+    """`loader.dataset` if the user gave no Dataset object. len() is the number of samples."""
 
     def __init__(self, name: str, samples: Callable[[], int | None], classes: list[Any], class_to_idx: dict[Any, int]) -> None:
         self._name, self._samples = name, samples
@@ -25,13 +25,13 @@ class Listing:
 
 
 def object_of(source: Any) -> Any:
-    """The source as `loader.dataset`, if it is an object whose len() is the number of its samples; None: it is a name, or arrays side by side."""
+    """Returns the source if it can serve as `loader.dataset`, that is, if its len() is the number of samples; None for a name or a tuple of arrays."""
     listed = isinstance(source, list) and all(isinstance(s, (list, tuple)) for s in source)
     return source if listed or (hasattr(source, "__getitem__") and not isinstance(source, (str, bytes, tuple, list))) else None
 
 
 def _having(source: Any, name: str) -> Any:
-    """The data set, or the first one that it is a part or a sum of, that has such an attribute; None: none has."""
+    """Returns the data set, or the first one inside it (Subset, ConcatDataset), that has the attribute; None if it is missing."""
     while not hasattr(source, name):
         whole = getattr(source, "dataset", None) or next(iter(getattr(source, "datasets", None) or ()), None)
         if whole is None:
@@ -41,7 +41,7 @@ def _having(source: Any, name: str) -> Any:
 
 
 def classes_of(source: Any) -> tuple[list[Any], dict[Any, int]]:
-    """Names of classes that a data set has, and their labels."""
+    """Returns the class names of a data set, and a dict from names to labels."""
     names = getattr(_having(source, "classes"), "classes", None)
     if not isinstance(names, (list, tuple)) or not all(isinstance(n, (str, tuple)) for n in names):
         return [], {}

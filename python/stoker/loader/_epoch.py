@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One iteration over a Loader."""
+"""The iterator over one epoch of a Loader."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from typing import TYPE_CHECKING, Any, Protocol, cast
 if TYPE_CHECKING:
     from stoker.loader._batch import Batch
 
-END = object()  # in a batch's place behind the last one; None may be what a collate_fn makes of one
+END = object()  # marks the end of the epoch; None cannot, because a collate_fn may return None for a batch
 
 
 class Taking(Protocol):
-    """What is asked of a Loader here."""
+    """The part of a Loader that Epoch uses."""
 
     def _take(self, generation: int) -> Any: ...
     def __len__(self) -> int: ...
 
 
 class Epoch:
-    """The iterator of a Loader's epoch."""
+    """Iterates over the batches of one epoch."""
 
     def __init__(self, loader: Taking, generation: int) -> None:
         self._loader, self._generation = loader, generation
@@ -41,7 +41,7 @@ class Epoch:
 
 
 def call(what: str, function: Callable[..., Any], *arguments: Any) -> Any:
-    """What a function of the user's makes of a batch. A StopIteration out of it would look like the epoch's end."""
+    """Calls one of the user's functions. Turns StopIteration into RuntimeError, because it would look like the end of the epoch."""
     try:
         return function(*arguments)
     except StopIteration as e:

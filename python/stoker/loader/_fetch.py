@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""dataset[i] for some samples at once: on threads, or in processes that threads wait for."""
+"""Calls dataset[i] for several samples at once: on threads, or in processes, each with a thread that waits for it."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ from stoker.loader._shared import Watch, open_file, owned
 if TYPE_CHECKING:
     from concurrent.futures import Future
 
-Item = tuple[int, Place]  # a sample's id, and its place
+Item = tuple[int, Place]  # a sample's id, and the place that seeds its random numbers
 
 
 @dataclass(slots=True)
 class Fetched:
-    """A sample as the pipeline takes it, or why there is none.
+    """A sample in the form that the pipeline takes, or the reason why it could not be fetched.
 
-    parts: converted; None: it could not be had. index: its number in the dataset; None where it has none. path: of the file that the dataset returned.
+    parts: the converted parts; None if the sample failed. index: its number in the dataset, if it has one. path: the image's file, if the dataset returned one.
     """
 
     parts: tuple[Any, ...] | None
@@ -40,7 +40,7 @@ class Fetched:
 
     @property
     def said(self) -> Said:
-        """The facts that the library gets about the sample."""
+        """Returns the facts about the sample that the library receives."""
         failure = None if self.error is None else f"{type(self.error).__name__}: {self.error}"
         return self.path, self.index, failure, self.error
 
@@ -63,13 +63,13 @@ def converted(samples: Samples, item: Any, index: int | None, where: str) -> Fet
 
 
 class Fetch:
-    """Asks the dataset, and converts what it gives."""
+    """Fetches samples from the dataset and converts them."""
 
     def __init__(self, dataset: Any, samples: Samples) -> None:
         self.dataset, self.samples = dataset, samples
 
     def learn(self, item: Item) -> tuple[Fetched, tuple[Any, ...]]:
-        """The first sample, and what it says of all. One that could not be had says nothing: another one is asked for as the first."""
+        """Fetches the first sample, and returns it with the format that all samples must have. If it fails, the next sample is treated as the first."""
         learned = self.samples.kinds is not None
         (fetched,) = self([item])
         if fetched.parts is None and not learned:
@@ -77,7 +77,7 @@ class Fetch:
         return fetched, self.samples.learned()
 
     def know(self, learned: tuple[Any, ...]) -> None:
-        """Takes over what the first sample said."""
+        """Takes over the format of the first sample."""
         self.samples.know(learned)
 
     def __call__(self, items: Sequence[Item]) -> list[Fetched]:
@@ -87,7 +87,7 @@ class Fetch:
         current.place, current.generator = place, None
         try:
             item = self.dataset[index]
-        except StopIteration as e:  # to the source it would mean that the epoch is over
+        except StopIteration as e:  # the source would take it for the end of the epoch
             error = RuntimeError(f"the dataset raised StopIteration in dataset[{index}]: its length says where it ends")
             error.__cause__ = e
             return Fetched(None, index, error=error)
@@ -102,19 +102,19 @@ class Fetch:
 
 
 class FetchMany(Fetch):
-    """For a dataset with `many(ids)`, one call of which costs less than as many calls for one sample."""
+    """Fetches from a dataset with `many(ids)`, which is faster than one call for each sample."""
 
     def __call__(self, items: Sequence[Item]) -> list[Fetched]:
         try:
             given = self.dataset.many([index for index, _ in items])
-        except Exception:  # of one of them: each is asked for by itself
+        except Exception:  # one sample failed: fetch each separately to find out which
             return super().__call__(items)
         return [converted(self.samples, item, index, f"in dataset[{index}]") for (index, _), item in zip(items, given, strict=True)]
 
 
 class Threads:
-    """Calls functions on threads that nobody waits for, neither close() nor the end of the interpreter: whoever waits for a call is told
-    that it will not end."""
+    """Calls functions on daemon threads. close() and the interpreter's exit do not wait for running calls; close() fails the futures that are still waited
+    for."""
 
     def __init__(self, count: int) -> None:
         self._jobs: queue.SimpleQueue[Any] = queue.SimpleQueue()
@@ -137,7 +137,7 @@ class Threads:
                 pass  # close() has answered those who waited
             except BaseException as e:
                 fail(future, e)
-            del job, future, function, arguments  # what a call gave is not kept until the next one
+            del job, future, function, arguments  # frees the result before the next call
 
     def submit(self, function: Callable[..., Any], *arguments: Any) -> Future[Any]:
         from concurrent.futures import Future
@@ -146,7 +146,7 @@ class Threads:
         self._waiting.add(future)
         future.add_done_callback(self._waiting.discard)
         self._jobs.put((future, function, arguments))
-        if self._closed:  # by another thread, which may have answered those who waited before this one did
+        if self._closed:  # close() on another thread may have failed the waiting futures before this one was added
             self._answer()
         return future
 
@@ -167,7 +167,7 @@ def _stop(jobs: queue.SimpleQueue[Any], count: int) -> None:
 
 
 class Workers:
-    """Threads that fetch."""
+    """Fetches samples on threads."""
 
     def __init__(self, fetch: Fetch, count: int, watch: Watch | None = None) -> None:
         self._fetch = fetch
@@ -177,7 +177,7 @@ class Workers:
         self._threads: Threads | None = None  # from the first sample on
 
     def learn(self, item: Item) -> Fetched:
-        """The first sample; if it could be had, the others are then expected to be like it."""
+        """Fetches the first sample. If that succeeds, all others must be like it."""
         fetched = self._learn(item)
         if self._threads is None and fetched.parts is not None:
             self._threads = Threads(self.count)
@@ -216,7 +216,7 @@ class Workers:
 
 
 def _at_once(fetch: Fetch, count: int, forked: bool) -> int:
-    """How many calls of the Dataset may run at once, of so many that could."""
+    """Returns how many calls of the Dataset may run at once: `count`, or 1 if the Dataset holds an open file."""
     held = open_file(fetch.dataset, forked) if count > 1 else None
     if held is None:
         return count
@@ -228,7 +228,7 @@ def _at_once(fetch: Fetch, count: int, forked: bool) -> int:
 
 
 class ProcessWorkers(Workers):
-    """Processes that fetch, each with a thread that waits for it."""
+    """Fetches samples in processes, each with a thread that waits for it."""
 
     def __init__(self, fetch: Fetch, count: int, context: Any) -> None:
         self._free: queue.SimpleQueue[_Process] = queue.SimpleQueue()
@@ -296,7 +296,7 @@ def _asked_for(method: str, arguments: Any) -> str:
 
 
 def _begin(fetch: Fetch) -> Callable[..., Any]:
-    """In the process: the function that answers calls."""
+    """Runs in the process, and returns the function that answers calls."""
 
     def answer(method: str, arguments: Any) -> Any:
         if method != "know":
@@ -317,7 +317,7 @@ def _calls(fetch: Fetch, method: str, arguments: Any) -> Any:
 
 
 def _seed_all(item: Item) -> None:
-    """The global generators of this process, by the sample alone."""
+    """Seeds the global random generators of this process from the sample's place."""
     import random
 
     seed = mix(*item[1])
@@ -330,7 +330,7 @@ def _seed_all(item: Item) -> None:
 
 
 def _plain(value: Any) -> Any:
-    """torch's tensors as arrays, which need no shared memory to get across, and exceptions as ones that can be pickled."""
+    """Converts torch's tensors to arrays, which are sent without shared memory, and exceptions to ones that can be pickled."""
     if isinstance(value, Fetched):
         error = None if value.error is None else portable(value.error, "python_workers")
         return replace(value, parts=_plain(value.parts), error=error)
