@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A map-style Dataset as a source: its Python runs on threads and hands over bytes (or arrays), which are decoded and transformed in C.
+"""Reads a map-style Dataset. Its Python code runs on threads and returns bytes or arrays, which are decoded and transformed in C.
 
-The order of samples is made here, by the same rule as for files: rank r of R takes at step k the positions (kR + r)B .. (kR + r + 1)B - 1 of the epoch's
-sequence, so that all ranks have the same number of steps.
+This file also makes the order of samples, by the same rule as for files: at step k, rank r of R takes the positions (kR + r)B .. (kR + r + 1)B - 1 of the
+epoch's sequence, where B is the batch size. So all ranks have the same number of steps.
 """
 
 from __future__ import annotations
@@ -44,27 +44,28 @@ _AHEAD = 2  # batches that are asked for before they are needed
 
 @dataclass
 class Asked:
-    """What a user said of a Dataset's samples and of how they are fetched."""
+    """The user's arguments about a Dataset's samples and about fetching them."""
 
     names: tuple[str, ...] | None = None
     kinds: dict[str, Kind] | None = None
     ragged: tuple[str, ...] = ()
     python_workers: int = 0
-    context: Any = None  # of multiprocessing
-    layout: str | None = None  # of images that are arrays or tensors
+    context: Any = None  # a context of multiprocessing
+    layout: str | None = None  # "HWC" or "CHW", for images that are arrays or tensors
 
 
 def _threads() -> int:
-    """That call a Dataset."""
+    """Returns the number of threads that call a Dataset."""
     return min(16, 2 * (os.cpu_count() or 1) + 2)
 
 
 class DatasetSource(Source):
-    """Samples of dataset[i]: an image, or (image, target, ...), or a dict with an entry "image"; the image is a path, bytes, an array or tensor, or PIL's."""
+    """Reads samples from dataset[i]: an image, or (image, target, ...), or a dict with an entry "image". The image is a path, bytes, array, tensor or PIL
+    image."""
 
-    per_rank = False  # each rank's samples are its own
-    many = False  # the dataset has many(ids), which costs less than as many calls
-    unchanging = False  # its samples are the same whenever they are asked for, so that those of the next epoch may be asked for early
+    per_rank = False  # each rank has its own sequence of samples
+    many = False  # the dataset has many(ids), which fetches several samples faster than separate calls
+    unchanging = False  # samples never change, so those of the next epoch may be fetched early
 
     def __init__(self, dataset: Any, asked: Asked) -> None:
         self.dataset, self.asked = dataset, asked
@@ -75,8 +76,8 @@ class DatasetSource(Source):
         self.workers: Workers | None = None
         self._watch: Watch | None = None
         self._waiting: deque[tuple[int, int, list[Future[Any]]]] = deque()
-        self._probes: dict[Item, Fetched] = {}  # samples that were asked for to learn what all are like, until their batches are made
-        self._example: tuple[Any, ...] = ()  # a sample that could be had
+        self._probes: dict[Item, Fetched] = {}  # samples fetched to learn the format of all, kept until their batches are made
+        self._example: tuple[Any, ...] = ()  # the parts of a sample that did not fail
         self._orders: dict[int, tuple[Callable[[int], int], int]] = {}
         self._start = (0, 0, 0)
         self._begun = threading.Condition()
@@ -87,10 +88,10 @@ class DatasetSource(Source):
         return len(dataset)
 
     def check(self, spec: Spec, own_order: bool) -> None:
-        """Refuses what cannot be read as the user asks for it."""
+        """Raises if the source cannot be read in the way that the user asks for."""
 
     def resized(self) -> bool:
-        """Takes over the length that the dataset has now; whether it is another than before."""
+        """Updates the length from the dataset, and returns whether it changed."""
         before, self.size = self.size, self._size_of(self.dataset)
         if self.size == 0:
             raise InvalidArgumentError("the dataset is empty")
@@ -99,18 +100,18 @@ class DatasetSource(Source):
         return self.size != before
 
     def let_begin(self, epoch: int) -> None:
-        """The consumer begins an epoch: the user's Python may run for its samples, and not before, since between epochs a training loop may change the
-        dataset."""
+        """Allows the Dataset's code to run for the samples of an epoch, which the consumer begins now. It must not run earlier, because a training loop may
+        change the dataset between epochs."""
         with self._begun:
             self._epoch = epoch
             self._begun.notify_all()
 
     def let_all_begin(self) -> None:
-        """Somebody runs the pipeline itself, whose epochs follow each other."""
+        """Allows all epochs. Called if the user runs the Loader's pipeline directly, so that nothing announces the beginning of an epoch."""
         self.let_begin(2**62)
 
     def _wait_for(self, epoch: int) -> None:
-        """On the callback thread, until the consumer has begun this epoch."""
+        """Waits on the callback thread until the consumer has begun this epoch."""
         with self._begun:
             self._begun.wait_for(lambda: self._closed or epoch <= self._epoch)
             if self._closed:
@@ -122,7 +123,7 @@ class DatasetSource(Source):
     # ---- state ----
 
     def facts(self, spec: Spec) -> dict[str, Any]:
-        """What a state keeps of the order, which is made here."""
+        """Returns the facts about the order that a state stores."""
         return {"size": self.size, "shuffle": spec.shuffle, "seed": spec.seed}
 
     def restore(self, facts: Facts | None, spec: Spec) -> None:
@@ -137,7 +138,8 @@ class DatasetSource(Source):
     # ---- order ----
 
     def _sequence(self, epoch: int, spec: Spec, indices: array[int] | None) -> tuple[Callable[[int], int], int]:
-        """Position -> sample, and the number of positions of an epoch. Two are kept: the callback thread runs ahead into the next epoch."""
+        """Returns a function from positions to ids, and the number of positions of an epoch. Caches two epochs, because the callback thread runs ahead into
+        the next one."""
         found = self._orders.get(epoch)
         if found is None:
             found = self._make_sequence(epoch, spec, indices)
@@ -160,22 +162,22 @@ class DatasetSource(Source):
         return ids.__getitem__, size
 
     def steps_left(self, epoch: int, consumed: int, spec: Spec, indices: array[int] | None, per_rank: bool) -> bool:
-        """Whether the epoch has another step for the ranks, after so many samples of theirs."""
+        """Whether the epoch has another step after the ranks have consumed this number of samples."""
         total = self._sequence(epoch, spec, indices)[1]
         together = spec.batch * (1 if per_rank else spec.shard.world)
         return consumed + together <= total if spec.last_batch == "drop" else consumed < total
 
     def has_step(self, epoch: int, consumed: int, spec: Spec) -> bool:
-        """The same where no length is known: the dataset is asked for the samples of that step, which are kept."""
+        """Does the same if the length is unknown: such a source fetches the samples of that step and keeps them."""
         return True
 
     def samples(self, epoch: int, positions: Sequence[int], spec: Spec, indices: array[int] | None) -> list[tuple[int, bool]]:
-        """Ids at positions, and whether each only fills a batch up."""
+        """Returns the ids at positions, each with whether it only fills up the last batch."""
         sample, total = self._sequence(epoch, spec, indices)
         return [(sample(min(p, total - 1)), p >= total) for p in positions]
 
     def batch(self, epoch: int, first: int, spec: Spec, indices: array[int] | None, per_rank: bool) -> list[Item]:
-        """The batch of this rank that begins at the position `first`: ids, each with its place; none behind the end."""
+        """Returns the items of this rank's batch that begins at position `first`; [] after the end of the epoch."""
         rank = 0 if per_rank else spec.shard.rank
         if not self.steps_left(epoch, first - rank * spec.batch, spec, indices, per_rank):
             return []
@@ -188,11 +190,11 @@ class DatasetSource(Source):
     # ---- samples ----
 
     def place_of(self, position: int, epoch: int, spec: Spec, per_rank: bool) -> Place:
-        """What a sample's own random numbers follow from."""
+        """Returns the numbers that seed a sample's own random numbers."""
         return spec.seed, epoch, position, spec.shard.rank if per_rank else 0
 
     def _submit(self, items: list[Item]) -> list[Future[Any]]:
-        """Begins to fetch these samples: futures of pieces, each large enough to be worth a call."""
+        """Starts to fetch samples. Returns one future for each call: a call fetches one sample, or several if the dataset has many(ids)."""
         if self._probes and items[0] in self._probes:
             from concurrent.futures import Future
 
@@ -205,7 +207,7 @@ class DatasetSource(Source):
         return [self.workers.submit(items[i : i + piece]) for i in range(0, len(items), piece)]
 
     def _take(self, spec: Spec, indices: array[int] | None, per_rank: bool, epoch: int, first: int) -> Any:
-        """One batch: Told, or a tuple with a list of each part; what the next batches need is asked for meanwhile."""
+        """Returns one batch, and starts to fetch the samples of the next batches."""
         stride = spec.batch * (1 if per_rank else spec.shard.world)
         if self._waiting and self._waiting[0][:2] != (epoch, first):
             self._waiting.clear()
@@ -221,7 +223,7 @@ class DatasetSource(Source):
         return self._told([row for f in self._waiting.popleft()[2] for row in f.result()])
 
     def _told(self, fetched: Sequence[Fetched]) -> Told:
-        """A batch: a list of each part, and what is said of each sample. In the place of one that could not be had stands another one, which nobody reads."""
+        """Makes a batch: a list for each part, and the facts about each sample. A failed sample is replaced by another one, which the pipeline ignores."""
         rows = [f.parts for f in fetched]
         if None in rows:
             example = next((row for row in rows if row is not None), self._example)
@@ -230,7 +232,7 @@ class DatasetSource(Source):
         return Told(columns, tuple(f.said for f in fetched))
 
     def _first_items(self, spec: Spec, indices: array[int] | None, per_rank: bool) -> Iterator[Item]:
-        """Samples of an epoch in the order in which they are needed."""
+        """Yields this rank's items of the epoch in the order in which they are needed."""
         epoch, consumed, _ = self._start
         stride = spec.batch * (1 if per_rank else spec.shard.world)
         at = consumed + (0 if per_rank else spec.shard.rank * spec.batch)
@@ -249,7 +251,7 @@ class DatasetSource(Source):
             items = self.batch(epoch, at, spec, indices, per_rank)
 
     def _first(self, spec: Spec, indices: array[int] | None, per_rank: bool) -> tuple[Any, ...]:
-        """The first sample that can be had, which tells what the dataset gives. All that were asked for are kept until their batches are made."""
+        """Returns the first sample that does not fail; it defines the format of all. Keeps all samples that were fetched until their batches are made."""
         try:
             return self._first_of(self._first_items(spec, indices, per_rank), spec)
         except BaseException:
@@ -274,15 +276,15 @@ class DatasetSource(Source):
         raise failed
 
     def most_errors(self, spec: Spec) -> int:
-        """Bad samples of an epoch with which the run goes on."""
+        """Returns how many bad samples an epoch may have before the run fails."""
         if spec.settings.get("on_error") != "skip":
             return 0
         limit = spec.settings.get("max_errors") or 0.01
         return int(limit) if limit >= 1 else 100 if self.size is None else math.ceil(limit * self.size)
 
     def _probe(self, spec: Spec, item: Item) -> Fetched:
-        """A sample, before it is known what samples are like."""
-        # A buffer for each place of a batch, or for each thread, has come again by then.
+        """Fetches a sample before the format of samples is known."""
+        # Watches enough samples for a Dataset that keeps a buffer for each place of a batch, or for each thread, to use one of them again.
         self._watch = self._watch or Watch(2 * spec.batch + 4 * _threads())
         if self.workers is None:
             self.workers = self._make_workers((FetchMany if self.many else Fetch)(self.dataset, self.samples_of))
@@ -296,7 +298,7 @@ class DatasetSource(Source):
     # ---- graph ----
 
     def begin(self, epoch: int, consumed: int, base: int) -> None:
-        """Where the run begins: the epoch, how much of it all ranks have had, and the epoch that the pipeline calls 0."""
+        """Sets the start of the run. consumed: samples of the epoch that all ranks together have had. base: the epoch that the pipeline counts as 0."""
         self._start = (epoch, consumed, base)
         self._closed = False
 
@@ -320,7 +322,7 @@ class DatasetSource(Source):
 
         def source(epoch: int, position: int, _count: int) -> Any:
             if indices is not None and epoch > 0:
-                raise StopIteration  # the user's order is of one epoch
+                raise StopIteration  # the user's order covers one epoch
             if not self.unchanging:
                 self._wait_for(base + epoch)
             return self._take(spec, indices, per_rank, base + epoch, position)
@@ -335,13 +337,13 @@ class DatasetSource(Source):
             num_outputs=len(example),
             layout=[layouts.get(k) for k in range(len(example))],
             name="Dataset",
-            no_copy=True,  # what the dataset fills again was copied when it was fetched
+            no_copy=True,  # memory that the dataset fills again was copied when it was fetched
         )
         masks_there = [spec.upload(nodes[k]) for k in masks]
         followers = Followers(nodes[-1], masks_there) if self.samples_of.follow else None
         finished, *views = spec.finished(self._image(nodes[0], example[0], followers, spec))
         moved = dict(zip(masks, followers.masks if followers else masks_there, strict=True))
-        # What Python finishes stays in host memory until then.
+        # Targets that Python finishes are not uploaded yet.
         targets = [moved[k] if k in moved else nodes[k] if k in finish else spec.upload(nodes[k]) for k in range(1, 1 + self.targets)]
         names = {k: name for name, k in self.fields(self.asked.names).items() if k is not None}
         self.finishing = Finishing({names[k]: f for k, f in finish.items() if k in names}, uneven=False, vectors=False)
@@ -351,7 +353,7 @@ class DatasetSource(Source):
         return [finished, *targets, followers.numbers()]
 
     def _image(self, node: DataNode, example: Any, followers: Followers | None, spec: Spec) -> Image:
-        """HWC, of files or arrays. Planes are made pixels by the workers: NumPy takes three times as long, and on one thread."""
+        """Returns the image as HWC. CHW arrays are transposed by the pipeline's workers: NumPy would take three times as long, on one thread."""
         if not is_array(example):
             return Image(spec.decode(node), None, followers)
         if self.samples_of.tensors:
@@ -365,7 +367,7 @@ class DatasetSource(Source):
         return Image(node, None, followers, example.dtype.kind == "f", channels == 1, channels)
 
     def _finish(self, example: tuple[Any, ...], kinds: list[Kind]) -> dict[int, Finish]:
-        """What is done to the parts, by their number."""
+        """Returns the conversions of the finished batch, by the number of the part."""
         shown = self.fields(self.asked.names)
         for name in self.asked.ragged:
             if not shown.get(name):
@@ -382,7 +384,7 @@ class DatasetSource(Source):
         return finish
 
     def _let_follow(self, followers: Followers, geometry: DataNode) -> None:
-        """Boxes and points move when their batch is made, all of its samples at once, by the numbers that stand behind the targets."""
+        """Sets up the moves of boxes and points. They are applied to a whole batch at once, with the numbers from the output after the targets."""
         numbers = self.targets + 1
         shown = {k: name for name, k in self.fields(self.asked.names).items()}
         for at, k in enumerate(self.samples_of.stacks, 2):
@@ -397,7 +399,7 @@ class DatasetSource(Source):
         self.finishing.needed = (numbers,)
 
     def _check_targets(self, spec: Spec, example: tuple[Any, ...]) -> None:
-        """Refuses a target that has the shape of a mask or of boxes, and so would have to follow the image, unless the user said what it is."""
+        """Refuses a target that has the shape of a mask or of boxes and might have to follow the image, unless the user gave its kind."""
         named = {k for k, name in enumerate(self.samples_of.names_of_parts(), 1) if name in (self.samples_of.given or {})}
         for k, (target, kind) in enumerate(zip(example[1:], self.samples_of.kinds or (), strict=False), 1):
             shape = getattr(target, "shape", ())

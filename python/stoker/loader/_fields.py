@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The names of what a batch holds, and which output of the pipeline each one is."""
+"""Maps the names of a batch's fields to outputs of the pipeline."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import Any
 
 from stoker.errors import InvalidArgumentError
 
-FROM_SAMPLES = ("path", "index", "valid")  # fields that come from what is known of a sample, not from an output
-OF_DATASETS = ("index", "valid")  # of a Dataset: where its samples come from is its own affair
+FROM_SAMPLES = ("path", "index", "valid")  # fields that come from a sample's metadata, not from an output
+OF_DATASETS = ("index", "valid")  # the same for a Dataset, whose samples may have no path
 
 
 def is_name(name: Any) -> bool:
@@ -19,7 +19,7 @@ def is_name(name: Any) -> bool:
 
 
 def names_of(fields: Any) -> tuple[str, ...] | None:
-    """What the user wrote, checked for what can be seen without the source; None: the source decides."""
+    """Returns the names that the user gave, after the checks that need no source; None if the source decides."""
     if fields is None:
         return None
     fields = list(fields) if isinstance(fields, dict) else fields
@@ -31,27 +31,27 @@ def names_of(fields: Any) -> tuple[str, ...] | None:
 
 
 def targets_of(names: tuple[str, ...] | None) -> tuple[str, ...] | None:
-    """Those that a Dataset's tuples give behind the image, in order."""
+    """Returns the names of the parts that follow the image in a Dataset's tuples, in order."""
     return None if names is None else tuple(n for n in names if n not in (*OF_DATASETS, "image"))
 
 
 def default(targets: int) -> tuple[str, ...]:
-    """Names for an image and so many targets."""
+    """Returns names for an image and `targets` targets."""
     return ("image", *(("label",) if targets == 1 else (f"target{k}" for k in range(targets))))
 
 
 def of_folder(fields: tuple[str, ...] | None) -> dict[str, int | None]:
-    """Fields of a data set that has images and labels. The number of each one's output; None: it comes from what is known of a sample."""
+    """Returns the fields of a data set of images and labels, each with the number of its output; None if it comes from a sample's metadata."""
     return of_table(fields, ("label",))
 
 
 def of_table(fields: tuple[str, ...] | None, columns: tuple[str, ...]) -> dict[str, int | None]:
-    """The same of a table: one output, the number of the row, tells all of its columns."""
+    """Does the same for a table. All of its columns are looked up by one output, the number of the row."""
     return of_known(fields, {"image": 0, **dict.fromkeys(columns, 1)})
 
 
 def of_known(fields: tuple[str, ...] | None, outputs: dict[str, int]) -> dict[str, int | None]:
-    """Of a source whose fields are these, each with its output."""
+    """Does the same for a source that has these fields. outputs: field -> number of its output."""
     known = {**outputs, **dict.fromkeys(FROM_SAMPLES)}
     for name in fields or ():
         if name not in known:
@@ -83,7 +83,7 @@ def of_dataset(fields: tuple[str, ...] | None, targets: int, keys: tuple[str, ..
 
 
 def of_pipeline(fields: tuple[str, ...] | None, outputs: int) -> dict[str, int | None]:
-    """Fields of a pipeline of the user's: its outputs, in order."""
+    """Returns the fields of the user's pipeline, which name its outputs in order."""
     given = fields if fields is not None else default(outputs - 1)
     names = [f for f in given if f not in FROM_SAMPLES]
     if len(names) > outputs:

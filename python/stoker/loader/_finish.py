@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What becomes of a pipeline's outputs before the user sees them: texts, tables of targets, boxes that follow, lists and ragged batches."""
+"""Turns a pipeline's outputs into the fields of a batch: decodes strings, looks up targets, moves boxes, makes lists and ragged batches."""
 
 from __future__ import annotations
 
@@ -15,23 +15,24 @@ if TYPE_CHECKING:
 
 @dataclass
 class Outputs:
-    """All outputs of one batch: tensors, or lists of tensors where samples differ in shape. device: torch's name of the GPU that the batch is made on."""
+    """All outputs of one batch: tensors, or lists of tensors if samples differ in shape. device: torch's name of the batch's GPU; None: the batch is on the
+    CPU."""
 
     values: list[Any]
     device: str | None
 
 
-Finish = Callable[[Outputs, int], Any]  # makes what the user gets of an output, by its number
+Finish = Callable[[Outputs, int], Any]  # makes a field of the batch from the output with this number
 
 
 def by_value(function: Callable[[Any], Any]) -> Finish:
-    """A function of the output alone."""
+    """Makes a Finish from a function of one output."""
     return lambda outputs, number: function(outputs.values[number])
 
 
 @dataclass
 class Lists:
-    """A list of tensors, one a sample, or one ragged batch. numbers: the output that says where an image's pixels went; None: they did not move."""
+    """Makes a list of tensors, one per sample, or one ragged batch. numbers: the output with the numbers of the image's moves; None: the image did not move."""
 
     ragged: bool
     moves: Sequence[Move] = ()
@@ -50,7 +51,7 @@ class Lists:
 
 
 def _upload(samples: list[torch.Tensor], device: str) -> list[torch.Tensor]:
-    """Each sample's tensor where the batch is, by one copy. Pinned, so that it waits for no work before it."""
+    """Uploads the tensors of all samples in one copy. The memory is pinned, so that the caller does not wait for earlier work on the GPU."""
     import torch
 
     flat = torch.cat([s.reshape(-1) for s in samples]).pin_memory().to(device, non_blocking=True)
@@ -59,7 +60,7 @@ def _upload(samples: list[torch.Tensor], device: str) -> list[torch.Tensor]:
 
 @dataclass
 class Planes:
-    """Masks that lie as (N, H, W, masks), as (N, masks, H, W). numbers, column: where it stands how many masks a sample has."""
+    """Converts masks from (N, H, W, masks) to (N, masks, H, W). numbers, column: the output and its column that hold the number of masks of a sample."""
 
     numbers: int = 0
     column: int = 0
@@ -74,8 +75,9 @@ class Planes:
 
 @dataclass
 class Finishing:
-    """What a source wants done. finish: by field. needed: outputs that this looks at and no field shows. uneven: whether a field may be a tensor in one batch
-    and a list in the next. vectors: whether samples of one number are shown as a vector where they have dims too, as labels of readers have one."""
+    """The conversions that a source asks for. finish: by field. needed: outputs that the conversions read and that are no fields themselves. uneven: whether a
+    field may be a tensor in one batch and a list in the next. vectors: whether samples of shape (1,), such as readers' labels, become a vector instead of (N,
+    1)."""
 
     finish: Mapping[str, Finish] = field(default_factory=dict)
     needed: Sequence[int] = ()

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Masks, boxes and points that follow an image. Masks make its moves in the graph. For boxes and points the graph delivers the moves' numbers
-(windows, coins), and they follow when the batch is made."""
+"""Moves masks, boxes and points with their image. Masks are moved in the graph. For boxes and points the graph outputs the numbers of each move, such as the
+window of a crop, and Python applies them when it makes the batch."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from stoker import transforms as T
 from stoker.data_node import DataNode
 from stoker.loader._coordinates import CenterCrop, Column, Crop, Flip, Move, Pad, Perspective, Resize, Warp
 
-Extent = tuple[Any, Any]  # height and width: numbers, or nodes of one number a sample
+Extent = tuple[Any, Any]  # height and width: numbers, or nodes with one number per sample
 
 
 def _pair(height: Any, width: Any) -> Any:
-    """Two numbers, or a node of two."""
+    """Returns a list of two numbers, or a node with two numbers per sample."""
     return fn.stack(height, width) if isinstance(height, DataNode) or isinstance(width, DataNode) else [height, width]
 
 
 def outside(t: T.Padded, kind: str) -> dict[str, Any]:
-    """How fn.slice is told what lies outside of an image, or of a mask."""
+    """Returns the arguments of fn.slice for the pixels outside of an image or a mask."""
     return {"fill_values": t.fill_of(kind)} if t.padding_mode == "constant" else {"border": t.padding_mode}
 
 
 def as_size(extent: Extent) -> Any:
-    """As the argument size of fn.resize."""
+    """Returns an extent as the argument `size` of fn.resize."""
     pair = _pair(*extent)
     return fn.cast(pair, dtype=types.FLOAT) if isinstance(pair, DataNode) else pair
 
@@ -36,7 +36,7 @@ def _lack(extent: Any, wanted: int) -> Any:
 
 
 def resized(extent: Extent, size: int, max_size: int | None) -> Extent:
-    """The shorter edge to size; the longer one to max_size where it would be larger."""
+    """Returns the extent after the shorter edge is resized to `size`, or the longer one to max_size if it would be larger."""
     height, width = extent
     nodes: bool = isinstance(height, DataNode)
     short = math.min(height, width) if nodes else min(height, width)
@@ -50,9 +50,9 @@ def resized(extent: Extent, size: int, max_size: int | None) -> Extent:
 
 
 class Followers:
-    """What goes where the image goes.
+    """The masks, boxes and points of an image. Each move of the image is repeated here with the same numbers.
 
-    size: a node of its height and width. masks: nodes (HW or HWC). Each move of the image is made here with the same numbers.
+    size: a node with the image's height and width. masks: nodes (HW or HWC).
     """
 
     def __init__(self, size: Any, masks: Sequence[DataNode] = ()) -> None:
@@ -63,12 +63,12 @@ class Followers:
         self.masks_alone: str | None = None  # a move that boxes and points cannot make
 
     def numbers(self) -> DataNode:
-        """For each sample: its extent, then the numbers that moves refer to by column."""
+        """Returns a node with, for each sample, the original extent and then the numbers that moves refer to by column."""
         node: DataNode = fn.stack(*(fn.cast(c, dtype=types.FLOAT) for c in self._columns))
         return node
 
     def beside(self, node: DataNode) -> int:
-        """Another number of each sample, delivered beside those of moves: its column."""
+        """Adds a number to those that `numbers` outputs for each sample, and returns its column."""
         self._columns.append(node)
         return len(self._columns) - 1
 
@@ -79,10 +79,10 @@ class Followers:
     def _each(self, change: Callable[[DataNode], DataNode]) -> None:
         self.masks = [change(mask) for mask in self.masks]
 
-    # ---- moves that are drawn: they give the image's node too ----
+    # ---- moves that draw random numbers: they also move the image, and return its node ----
 
     def random_resized_crop(self, node: DataNode, size: tuple[int, int], filters: dict[str, Any], draws: dict[str, Any]) -> DataNode:
-        """As torchvision: the window is cut out first, and then resized."""
+        """Cuts out the window first and then resizes it, as torchvision does."""
         shape = self.extent
         known = types.Constant(list(shape), dtype=types.INT32) if isinstance(shape[0], int) else fn.stack(*shape)
         anchor, window = fn.random_crop_generator(known, **draws)
@@ -93,13 +93,13 @@ class Followers:
         return resized
 
     def random_crop(self, node: DataNode, t: T.RandomCrop) -> DataNode:
-        """As torchvision: padding; then, with pad_if_needed, a smaller image gets on both sides as many pixels as it lacks."""
+        """Pads first, as torchvision does; with pad_if_needed, an image that is still too small then gets the missing pixels on both of its sides."""
         left, top, right, bottom = t.padding
         height, width = self.extent
         y = _lack(height + top + bottom, t.size[0]) if t.pad_if_needed else 0
         x = _lack(width + left + right, t.size[1]) if t.pad_if_needed else 0
         before, after = (top + y, left + x), (height + bottom + y, width + right + x)
-        if t.padding_mode != "constant" and t.pad_if_needed and any(t.padding):  # what goes on outside is then itself a continued image
+        if t.padding_mode != "constant" and t.pad_if_needed and any(t.padding):  # the second padding continues the padded image
             node = self._window_around(node, t, (top, left), (height + bottom, width + right))
             node = self._window_around(node, t, (y, x), (height + top + bottom + y, width + left + right + x))
         elif any(t.padding) or t.pad_if_needed:
@@ -111,7 +111,7 @@ class Followers:
         return node
 
     def _window_around(self, node: DataNode, t: T.Padded, before: Extent, end: Extent) -> DataNode:
-        """From `before` pixels outside of the image to `end`."""
+        """Cuts out a window that begins `before` pixels above and to the left of the image and ends at `end`."""
         window: dict[str, Any] = {"axes": [0, 1], "start": _pair(0 - before[0], 0 - before[1]), "end": _pair(*end)}
         if t.padding_mode != "constant":
             self.masks_alone = f"{type(t).__name__} with padding_mode={t.padding_mode!r}"
@@ -125,7 +125,7 @@ class Followers:
 
     @staticmethod
     def _place(extent: Any, wanted: int) -> DataNode:
-        """A random place for a window on an axis; each has the same chance. Where it does not fit the place is 0, and the crop fails."""
+        """Draws a place for a window on one axis; all places are equally likely. If the window does not fit, the place is 0 and the crop fails."""
         last = math.max(extent - wanted, 0) if isinstance(extent, DataNode) else max(extent - wanted, 0)
         draw = fn.random.uniform(range=[0.0, 1.0])
         place: DataNode = fn.cast(math.min(math.floor(draw * (last + 1)), last), dtype=types.INT32)
@@ -139,10 +139,10 @@ class Followers:
         self._each(cut)
         return cut(node)
 
-    # ---- moves that are not, or whose draw is given ----
+    # ---- moves that draw nothing: the caller moves the image ----
 
     def resize(self, size: int | tuple[int, int], max_size: int | None = None) -> None:
-        """size: as Resize takes it."""
+        """size, max_size: the arguments of transforms.Resize."""
         if isinstance(size, tuple):
             self.resize_to(size, size=list(size))
         elif max_size is None:
@@ -151,7 +151,7 @@ class Followers:
             self.resize_to(resized(self.extent, size, max_size))
 
     def resize_to(self, extent: Extent, **to: Any) -> None:
-        """to: how a mask is told of it; by default by the extent."""
+        """to: arguments of fn.resize for masks; by default the extent."""
         self.extent = extent
         to = to or {"size": as_size(extent)}
         self.moves.append(Resize(*(self._column(n) if isinstance(n, DataNode) else n for n in extent)))
@@ -163,7 +163,7 @@ class Followers:
         self.extent = size
 
     def pad(self, node: DataNode, t: T.Padded, before: Extent, after: Extent) -> DataNode:
-        """before: pixels at the top and on the left; after: at the bottom and on the right."""
+        """before: pixels to add at the top and on the left. after: pixels to add at the bottom and on the right."""
         height, width = self.extent
         node = self._window_around(node, t, before, (height + after[0], width + after[1]))
         numbers = (before[1], before[0], after[1], after[0])
@@ -172,7 +172,7 @@ class Followers:
         return node
 
     def warp(self, matrix: DataNode, fill: float, extent: Extent | None) -> None:
-        """matrix: from places in the output to those in the image. extent: of the output; None: it stays."""
+        """matrix: maps points of the output to points of the image. extent: the extent of the output; None: it does not change."""
         size = {} if extent is None else {"size": as_size(extent)}
         self._each(lambda mask: fn.warp_affine(mask, matrix=matrix, fill_value=fill, interp_type=types.INTERP_NN, **size))
         self.extent = self.extent if extent is None else extent
@@ -180,12 +180,12 @@ class Followers:
         self.moves.append(Warp(tuple(self._column(matrix[k]) for k in range(6)), to))
 
     def perspective(self, matrix: DataNode, change: Callable[[DataNode], DataNode]) -> None:
-        """matrix: from places in the image to those in the output. change: of a mask."""
+        """matrix: maps points of the image to points of the output. change: moves a mask."""
         self._each(change)
         self.moves.append(Perspective(tuple(self._column(matrix[k]) for k in range(9))))
 
     def displace(self, what: str, change: Callable[[DataNode], DataNode]) -> None:
-        """Pixels move one by one, which boxes and points cannot follow."""
+        """Moves each pixel separately. Boxes and points cannot follow this. what: the transform's name, for an error message."""
         self.masks_alone = what
         self._each(change)
 

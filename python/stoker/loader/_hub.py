@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Hugging Face's datasets: files as they lie in the table, so that they are decoded in C; the other columns are fields."""
+"""Reads Hugging Face's datasets. Takes the encoded images from the table, so that they are decoded in C; the other columns become fields."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ def is_hub(source: Any) -> bool:
 
 
 def turned(source: Any) -> bool:
-    """Whether the package turns images as their EXIF data says when it decodes them, as it has done since version 2.19."""
+    """Whether the package applies the EXIF orientation when it decodes images, as it does since version 2.19."""
     streamed = is_hub(source) and any(kind.__name__ == "IterableDataset" for kind in type(source).__mro__)
     if not (streamed or isinstance(source, HubTable)):
-        return False  # one with a transform of its own gives images that it has decoded itself
+        return False  # a data set with its own transform returns decoded images
     version = str(getattr(sys.modules.get("datasets"), "__version__", ""))
     parts = version.split(".")
     return len(parts) < 2 or not all(p.isdigit() for p in parts[:2]) or (int(parts[0]), int(parts[1])) >= (2, 19)
 
 
 class _Rows:
-    """What is read of a data set's rows: the image as it lies in the table, and the other columns that are wanted."""
+    """Reads rows of a data set: the encoded image and the other columns that the user wants."""
 
     def __init__(self, source: Any, names: tuple[str, ...] | None, kinds: Mapping[str, Kind] | None) -> None:
         self.column = _image_column(source, names, kinds or {})
@@ -42,7 +42,7 @@ class _Rows:
         self.raw = plain
 
     def sample(self, row: dict[str, Any]) -> dict[str, Any]:
-        """A row as a sample: the image is called so, whatever its column is called."""
+        """Makes a sample from a row. The image's entry is named "image", whatever the name of its column."""
         values = {name: self._value(name, value) for name, value in row.items()}
         return {"image": values.pop(self.column), **values}
 
@@ -53,7 +53,7 @@ class _Rows:
 
 
 class HubTable:
-    """A Dataset of the package `datasets`. Its _indices (select, shuffle, filter) are its own, and so are columns that with_format names."""
+    """A Dataset of the package `datasets`. Its select, shuffle, filter and the columns of with_format are respected."""
 
     def __init__(self, source: Any, names: tuple[str, ...] | None = None, kinds: Mapping[str, Kind] | None = None) -> None:
         self.source = source
@@ -62,14 +62,14 @@ class HubTable:
 
     @property
     def column(self) -> str:
-        """Of the images."""
+        """The name of the image column."""
         return self.rows.column
 
     def __len__(self) -> int:
         return len(self.source)
 
     def many(self, ids: Sequence[int]) -> list[dict[str, Any]]:
-        """Samples as dicts, by one access to the table."""
+        """Returns samples as dicts, with one access to the table."""
         columns = self.rows.raw[list(ids)]
         return [self.rows.sample({name: values[k] for name, values in columns.items()}) for k in range(len(ids))]
 
@@ -93,7 +93,7 @@ class HubStream:
 
 
 def whole_of(source: Any) -> Any:
-    """Of a torch Subset (also of random_split) of such a Dataset, the same rows by .select."""
+    """Turns a torch Subset of such a Dataset, as random_split also makes, into a Dataset with the same rows. Returns any other source as it is."""
     kind = type(source)
     if kind.__name__ == "Subset" and kind.__module__ == "torch.utils.data.dataset" and is_hub(source.dataset):
         return source.dataset.select([int(i) for i in source.indices])
@@ -101,7 +101,7 @@ def whole_of(source: Any) -> Any:
 
 
 def table_of(source: Any, names: tuple[str, ...] | None, kinds: Mapping[str, Kind] | None) -> Any:
-    """What is read in place of a Dataset: itself where it has a transform of its own, whose results are samples as any Dataset's."""
+    """Returns the HubTable that reads a Dataset. A Dataset with its own transform is returned as it is, and read like any map-style Dataset."""
     kind = (getattr(source, "format", None) or {}).get("type")
     if kind == "custom":
         return source
@@ -138,19 +138,20 @@ def _image_column(source: Any, names: tuple[str, ...] | None, kinds: Mapping[str
 
 
 def _columns(source: Any) -> list[str]:
-    """Those that with_format shows; all of them by default."""
+    """Returns the columns that with_format selects, by default all."""
     shown = (getattr(source, "format", None) or {}).get("columns")
     return list(shown) if shown else list(source.features)
 
 
 def _classes(source: Any) -> list[str]:
-    """Names of the one ClassLabel among the columns."""
+    """Returns the class names of the only ClassLabel column; [] if there are several or none."""
     labels = [f for name, f in source.features.items() if type(f).__name__ == "ClassLabel" and name in _columns(source)]
     return list(labels[0].names) if len(labels) == 1 and labels[0].names else []
 
 
 def _array_type(feature: Any) -> tuple[str, list[int]] | None:
-    """Type and extents of a column of lists of numbers, -1 where they differ; numbers as with_format("torch") gives them. None: it is another."""
+    """Returns the type and the shape of a column of lists of numbers, with -1 for extents that vary; None for other columns. Types are those of
+    with_format("torch")."""
     extents: list[int] = []
     while type(feature).__name__ in ("List", "LargeList", "Sequence"):
         extents.append(getattr(feature, "length", -1))
@@ -165,12 +166,12 @@ _NUMBERS = ("float", "int", "uint", "bool")
 
 
 def _as_array(value: Any, dtype: str, extents: list[int]) -> Any:
-    """Rows without entries have a type and a number of dimensions too."""
+    """Converts a row to an array. Empty rows get the column's type and number of dimensions too."""
     import numpy as np
 
     if value is None or (not isinstance(value, np.ndarray) and len(value) == 0):
         return value if value is None else np.zeros([0, *(max(n, 0) for n in extents[1:])], dtype)
     try:
         return np.asarray(value, dtype)
-    except (TypeError, ValueError):  # rows of different lengths, or a number that is missing: for the Loader to name
+    except (TypeError, ValueError):  # rows of different lengths or a missing number: the Loader reports it
         return value

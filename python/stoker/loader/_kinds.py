@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a field of a Dataset's samples is: the names are those of torchvision.tv_tensors."""
+"""The kinds of a Dataset's fields (image, mask, boxes, points). Their names are those of torchvision.tv_tensors."""
 
 from __future__ import annotations
 
@@ -15,24 +15,25 @@ FORMATS = ("XYXY", "XYWH", "CXCYWH")
 
 @dataclass(frozen=True)
 class Kind:
-    """name: one of those above. format: of boxes, one of FORMATS; of images, "list" where a batch holds a list of them."""
+    """name: one of the constants above. format: one of FORMATS for boxes; "list" for images if a batch holds a list of them; else empty."""
 
     name: str = OTHER
     format: str = ""
 
     @property
     def follows(self) -> bool:
-        """Whether it has places in the image, and has to go where they go."""
+        """Whether the field has coordinates or pixels that must move with the image."""
         return self.name in (MASK, BOXES, POINTS)
 
     @property
     def is_list(self) -> bool:
-        """Whether a batch holds a list of tensors, however many entries each sample has."""
+        """Whether a batch always holds a list of tensors for this field."""
         return self.name in (BOXES, POINTS, LIST)
 
 
 def kind_of(field: str, given: Any) -> Kind:
-    """Of what the user wrote for a field: a name, the class of tv_tensors, ("BoundingBoxes", "XYWH"), list, or None for what is taken as it is."""
+    """Parses the kind that the user gave for a field: a name, a class of tv_tensors, ("BoundingBoxes", "XYWH"), list, or None for a field that does not
+    change."""
     format = ""
     if isinstance(given, (tuple, list)) and len(given) == 2:
         given, format = given[0], str(getattr(given[1], "value", given[1]))
@@ -49,7 +50,7 @@ def kind_of(field: str, given: Any) -> Kind:
 
 
 def kinds_of(fields: Any) -> dict[str, Kind] | None:
-    """Of fields={"image": "Image", "mask": "Mask"}; None: the user gave names alone, or nothing."""
+    """Parses fields={"image": "Image", "mask": "Mask"}. Returns None if the user gave only names, or nothing."""
     if not isinstance(fields, dict):
         return None
     kinds = {name: kind_of(name, given) for name, given in fields.items()}
@@ -62,14 +63,14 @@ def kinds_of(fields: Any) -> dict[str, Kind] | None:
 
 
 def lists_of(kinds: dict[str, Kind] | None) -> set[str]:
-    """Names of the image and its masks, if the user wants the images as a list: then each keeps the size that it has."""
+    """Returns the names of the image and its masks if the user wants lists of images, which keep their own sizes; else an empty set."""
     if kinds is None or "image" not in kinds or kinds["image"].format != LIST:
         return set()
     return {name for name, kind in kinds.items() if kind.name in (IMAGE, MASK)}
 
 
 def kind_of_value(value: Any) -> Kind | None:
-    """Of one of torchvision's tv_tensors, which say what they are; None: of anything else."""
+    """Returns the kind of one of torchvision's tv_tensors; None for other values."""
     if not type(value).__module__.startswith("torchvision.tv_tensors"):
         return None
     name = type(value).__name__
@@ -77,7 +78,7 @@ def kind_of_value(value: Any) -> Kind | None:
 
 
 def kinds_of_sample(names: Iterable[str | None], values: Iterable[Any], given: dict[str, Kind] | None) -> list[Kind]:
-    """Of the parts behind the image: as the user said, or as the values themselves do."""
+    """Returns the kinds of the parts that follow the image. The user's choice takes precedence over the type of the value."""
     known = given or {}
     kinds = [known[name] if name in known else kind_of_value(value) or Kind() for name, value in zip(names, values, strict=True)]
     return [Kind() if kind.name == IMAGE else kind for kind in kinds]

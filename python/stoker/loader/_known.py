@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Data sets whose samples are known without calling their Python: torchvision's, and parts and sums of such. What they list or hold is read here."""
+"""Finds the files or arrays of torchvision's data sets, and of Subsets and ConcatDatasets of these, so that their Python need not run for each sample."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from stoker.loader._arrays import Arrays
 
 @dataclass
 class Listed:
-    """Files: (path, target) of each sample, and the transform that all of them have."""
+    """Files with their targets, and the transform that all samples share."""
 
     samples: list[tuple[str, Any]]
     transform: Any = None
@@ -29,7 +29,7 @@ _SAMPLES = ("__getitem__", "__getitems__", "__len__")
 
 
 def _is(source: Any, module: str, name: str) -> bool:
-    """Whether a class of this name, from this module, says which samples there are and what they are: a subclass that does so itself does not count."""
+    """Whether the source is of this class, or of a subclass that does not override the methods that define its samples."""
     for kind in type(source).__mro__:
         if kind.__name__ == name and kind.__module__ == module:
             return all(getattr(type(source), method, None) is getattr(kind, method, None) for method in _SAMPLES)
@@ -37,12 +37,12 @@ def _is(source: Any, module: str, name: str) -> bool:
 
 
 def is_stream(source: Any) -> bool:
-    """An IterableDataset, torch's (which inherits a __getitem__ that only raises) or another, or anything else that can only be iterated."""
+    """Whether the source can only be iterated. torch's IterableDataset inherits a __getitem__ that only raises, so its name is checked too."""
     return any(kind.__name__ == "IterableDataset" for kind in type(source).__mro__) or not hasattr(source, "__getitem__")
 
 
 def known(source: Any) -> Listed | Arrays | None:
-    """Of one of torchvision's data sets, a Subset (also of random_split) or a ConcatDataset of such; None: the source's own Python says what a sample is."""
+    """Returns the files or arrays of a torchvision data set, or of a Subset or ConcatDataset of such; None if the source's own Python must make the samples."""
     if _is(source, "torch.utils.data.dataset", "Subset"):
         whole = known(source.dataset)
         return whole and whole.part([int(i) for i in source.indices])
@@ -55,8 +55,8 @@ def known(source: Any) -> Listed | Arrays | None:
 
 
 def _alike(a: Any, b: Any) -> bool:
-    """Whether two transforms do the same: they are one object, or of a library's class and made of parts that are alike. What prints alike may differ, as two
-    Lambdas do; and what a user's own object does depends on its code."""
+    """Whether two transforms do the same: they are one object, or they have the same class, of stoker, torch or torchvision, and equal attributes. Comparing
+    repr() would not do, because two Lambdas print alike. Two objects of the user's own class never count as equal."""
     if a is b:
         return True
     if type(a) is not type(b):
@@ -75,7 +75,7 @@ def _alike(a: Any, b: Any) -> bool:
 
 
 def _joined(parts: list[Listed | Arrays | None]) -> Listed | Arrays | None:
-    """All of them after each other, where they are of one sort and have one transform."""
+    """Concatenates the parts; returns None if they differ in type or transform."""
     first = parts[0]
     if first is None or any(p is None or not _alike(p.transform, first.transform) for p in parts):
         return None
@@ -117,7 +117,7 @@ def _of_folder(source: Any) -> Listed | None:
 
 
 def _of_files(source: Any, samples: Callable[[Any], Sequence[Any]]) -> Listed | None:
-    """Files that Stoker decodes; None where the dataset's own Python has to read them."""
+    """Returns the files of a data set; None if Stoker cannot decode them, so that the data set's own Python has to read them."""
     pairs = [(str(path), target) for path, target in samples(source)]
     if not pairs or not _core.image_named(pairs[0][0]):
         return None
@@ -132,7 +132,7 @@ def _pets(source: Any) -> Sequence[Any]:
     return list(zip(source._images, source._labels, strict=True)) if list(source._target_types) == ["category"] else []
 
 
-# By class: its module, and where its (path, target) are.
+# Class -> its module, and a function that returns its pairs of path and target.
 _LISTED: dict[str, tuple[str, Callable[[Any], Sequence[Any]]]] = {
     "DTD": ("dtd", _pairs),
     "FGVCAircraft": ("fgvc_aircraft", _pairs),
@@ -146,7 +146,7 @@ _LISTED: dict[str, tuple[str, Callable[[Any], Sequence[Any]]]] = {
     "SUN397": ("sun397", _pairs),
 }
 
-# By module and class: images and targets that it holds in memory. SVHN and STL10 hold planes.
+# (module, class) -> a function that returns the images and targets that the data set holds in memory. SVHN and STL10 store images as CHW.
 _HELD: dict[tuple[str, str], Callable[[Any], Arrays]] = {
     ("cifar", "CIFAR10"): lambda s: Arrays.of(s.data, s.targets, s.transform, "HWC"),
     ("mnist", "MNIST"): lambda s: Arrays.of(s.data, s.targets, s.transform),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How images lie that come as arrays or tensors: HWC or CHW, as the user says or as their extents show."""
+"""Finds the layout of images that are arrays or tensors, HWC or CHW, from the user's argument or from their shape."""
 
 from __future__ import annotations
 
@@ -9,19 +9,20 @@ from typing import Any
 from stoker.errors import InvalidArgumentError
 
 _OTHER = {"HWC": "CHW", "CHW": "HWC"}
-_FEW = 4  # channels, at most, of an image whose layout is told by its extents
+_FEW = 4  # largest number of channels for which the shape can reveal the layout
 
 
 def checked(layout: Any) -> str | None:
-    """The argument of Loader."""
+    """Checks the Loader's argument `layout`, and returns it."""
     if layout is None or (isinstance(layout, str) and layout in _OTHER):
         return layout
     raise InvalidArgumentError(f"Loader: layout is 'HWC', 'CHW' or None, as one image lies, without the N of several, not {layout!r}")
 
 
 def shown(shape: Sequence[int], tensor: bool) -> str | None:
-    """What an image's extents show; None: it may lie either way. A torch tensor has its few channels at one end or the other. An array is HWC by convention:
-    its extents may only confirm that. RGB pixels of two or four rows do: the other reading is an image three columns wide of two or four channels."""
+    """Returns the layout that an image's shape shows; None if both are possible. A torch tensor may be CHW or HWC, and the end with few channels decides. An
+    array is HWC by convention, so its shape can only confirm HWC. Two or four rows of RGB pixels count as HWC, because a CHW image three columns wide is
+    unlikely."""
     first, last = shape[0] <= _FEW, shape[2] <= _FEW
     if first != last:
         return "HWC" if last else "CHW" if tensor else None
@@ -29,29 +30,30 @@ def shown(shape: Sequence[int], tensor: bool) -> str | None:
 
 
 def ways_out(shape: Sequence[int]) -> str:
-    """What the values of layout= would make of an image."""
+    """Explains, for an error message, how each value of layout= would read an image of this shape."""
     a, b, c = shape
     return f"Loader(..., layout='CHW') means {a} channels of {b} x {c} pixels, layout='HWC' {c} channels of {a} x {b}"
 
 
 def looks(shape: Sequence[int]) -> bool:
-    """Whether an array whose layout is not shown is most probably CHW."""
+    """Whether an array whose layout is not certain is most probably CHW."""
     return shape[0] <= _FEW < shape[2]
 
 
 def looks_alone(shape: Sequence[int]) -> bool:
-    """Whether an array of three dims, which would be gray images three or four columns wide, is most probably one image in colour."""
+    """Whether an array of three dimensions is most probably one color image. Read as several gray images, these would be three or four columns wide."""
     return shape[2] in (3, 4) and min(shape[0], shape[1]) > 2 * _FEW
 
 
 def turned(images: Any, lies: str) -> Any:
-    """A view of one image, or of an array of them, in the other layout."""
+    """Returns a view of one image, or of an array of images, in the other layout."""
     *outer, a, b, c = range(images.ndim)
     return images.transpose(*outer, c, a, b) if lies == "HWC" else images.transpose(*outer, b, c, a)
 
 
 def in_memory_order(images: Any, lies: str) -> tuple[Any, str]:
-    """One image, or an array of them, and its layout, both turned where its memory lies the other way round: permute() and transpose() move nothing."""
+    """Returns a view of one image, or of an array of images, in the order of its memory, and the layout of the view. The order of memory can differ from the
+    given layout, because permute() and transpose() do not move data."""
     channels, columns = (-1, -2) if lies == "HWC" else (-3, -1)
     if hasattr(images, "strides") and images.shape[channels] > 1 and images.shape[columns] > 1:
         pixels = abs(images.strides[channels]) < abs(images.strides[columns])
@@ -61,19 +63,19 @@ def in_memory_order(images: Any, lies: str) -> tuple[Any, str]:
 
 
 class Layout:
-    """Of the images of one data set, of which all lie alike.
+    """The layout of the images of one data set, which all have the same.
 
-    given: what the user said; None: what the images' extents show. lies: how they are handed on, which is how the memory of the first one lies; None: none has
-    come.
+    given: the user's argument; None: the shapes of the images decide. lies: the layout of the images that are passed on, taken from the memory order of the
+    first image; None before the first image.
     """
 
     def __init__(self, given: str | None = None) -> None:
         self.given = given
         self.lies: str | None = None
-        self._found: dict[bool, tuple[str, int]] = {}  # of arrays (False) and tensors (True): what the first one showed, and its channels
+        self._found: dict[bool, tuple[str, int]] = {}  # key: tensor or array; value: the first certain layout, and the channels
 
     def refuse(self, what: str) -> None:
-        """Of an image that says itself how it lies."""
+        """Raises if the user gave a layout although the images are files or PIL images, which need none."""
         if self.given is not None:
             raise TypeError(
                 f"layout={self.given!r} is of images that are arrays or tensors, and the dataset gave {what}: leave it out "
@@ -81,18 +83,18 @@ class Layout:
             )
 
     def hand_on(self, image: Any, tensor: bool) -> Any:
-        """An array of three dims, in the layout of all."""
+        """Returns an image of three dimensions in the common layout."""
         return self.hand_on_as(image, self.given or self._of(image.shape, tensor))
 
     def hand_on_as(self, image: Any, lies: str) -> Any:
-        """The same of one whose layout is known."""
+        """Does the same for an image whose layout is known."""
         if self.lies is None:
             image, self.lies = in_memory_order(image, lies)
             return image
         return image if lies == self.lies else turned(image, lies)
 
     def extent(self, image: Any) -> tuple[int, int]:
-        """Height and width of an image that was handed on."""
+        """Returns height and width of an image that `hand_on` returned."""
         rows, columns = image.shape[1:] if self.lies == "CHW" else image.shape[:2]
         return int(rows), int(columns)
 
@@ -111,7 +113,7 @@ class Layout:
                 shape, tensor, f"looks like {seen}; those before were {found[0]}, and all have to lie alike: give image.permute{order}"
             )
         if found is not None and max(shape[0], shape[2]) <= _FEW and shape[0 if found[0] == "CHW" else 2] == found[1]:
-            return found[0]  # too small to show it, among others that did
+            return found[0]  # a tiny image, whose shape shows nothing: takes the layout of the earlier images
         raise _refusal(shape, tensor, f"{'looks like CHW' if looks(shape) else 'may be CHW as well as HWC'}: {ways_out(shape)}")
 
 

@@ -17,7 +17,7 @@ class Order:
     """Sample ids for each epoch. per_rank: the ids are this rank's own, not the sequence of all ranks together."""
 
     per_rank = False
-    repeated = ""  # how an epoch's ids come again
+    repeated = ""  # advice for an error message: how to make an epoch repeat its ids
 
     def indices(self, epoch: int) -> array[int]:
         raise NotImplementedError
@@ -27,14 +27,14 @@ class Order:
         return None
 
     def check(self, samples: int) -> None:
-        """Whether it fits a data set of so many samples, where that can be told."""
+        """Raises if the order does not fit a data set of `samples` samples."""
 
     def go_on_with(self, seed: int) -> None:
-        """A run is resumed that had this seed."""
+        """Continues with the seed of a run that is resumed."""
 
 
 class FunctionOrder(Order):
-    """A function of the epoch."""
+    """Takes the ids from a function of the epoch."""
 
     repeated = "the function has to give an epoch the same ids whenever it is called"
 
@@ -46,7 +46,7 @@ class FunctionOrder(Order):
 
 
 class WeightedOrder(Order):
-    """As many draws as there are samples, with replacement, by weight; a pure function of seed and epoch."""
+    """Draws as many ids as there are samples, by weight and with replacement. The draws depend only on the seed and the epoch."""
 
     repeated = "give the weights and the seed of that run"
 
@@ -77,7 +77,7 @@ class WeightedOrder(Order):
 
 
 class SamplerOrder(Order):
-    """One of torch's samplers: as with a DataLoader it gives this rank's samples."""
+    """Takes the ids from one of torch's samplers, which gives the samples of this rank, as with a DataLoader."""
 
     per_rank = True
     repeated = (
@@ -116,7 +116,7 @@ def _as_array(ids: Iterable[int]) -> array[int]:
 
 
 def make_order(sampler: Any, seed: int) -> Order | None:
-    """The order that a user asks for; None: the data's own or shuffled."""
+    """Makes the order that the user asks for; None if samples come in the order of the data or shuffled."""
     if sampler is None:
         return None
     if callable(sampler) and not hasattr(sampler, "__iter__"):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The image of a Dataset's sample, as the pipeline takes it: the bytes of a file, or an array of three dims of uint8, or of float32."""
+"""Converts the image of a Dataset's sample for the pipeline, which takes the bytes of a file, or an array of three dimensions of uint8 or float32."""
 
 from __future__ import annotations
 
@@ -16,8 +16,7 @@ def is_array(image: Any) -> bool:
 
 
 def pixels(value: Any, layout: Layout) -> Any:
-    """A path as the file's bytes; bytes as they are; arrays, tensors and PIL's images as arrays that lie as `layout` says. Floats stay floats, on the scale
-    that they have."""
+    """Reads a path, returns bytes as they are, and converts arrays, tensors and PIL images to arrays in the layout of `layout`. Floats keep their scale."""
     if hasattr(value, "dtype") and hasattr(value, "ndim"):
         tensor = hasattr(value, "permute")
         array = _of_array(on_cores(value) if tensor else value)
@@ -42,13 +41,13 @@ def pixels(value: Any, layout: Layout) -> Any:
 
 
 def on_cores(value: Any) -> Any:
-    """One of torch's tensors as an array. Of its floats NumPy does not know all types."""
+    """Converts a torch tensor to an array. Floats become float32, because NumPy lacks some of torch's types."""
     value = value.detach().resolve_neg().cpu()
     return (value.float() if value.is_floating_point() else value).numpy()
 
 
 def _instead(dtype: Any) -> str:
-    """What to give in place of an image of numbers that are neither uint8 nor floats."""
+    """Returns advice for an image whose numbers are neither uint8 nor floats."""
     kind, bits = dtype.kind, dtype.itemsize * 8
     if kind == "b":
         return "give 0 and 255 as uint8; a mask is a field of its own, as in fields={'image': 'Image', 'mask': 'Mask'}"
@@ -61,7 +60,7 @@ def _instead(dtype: Any) -> str:
 
 
 def _of_array(value: Any) -> Any:
-    """uint8 or floats, of three dims or, of gray ones, HW; or the bytes of a file."""
+    """Checks an array: uint8 or floats of three dimensions, or of two for gray images; or one dimension of uint8, the bytes of a file."""
     kind = value.dtype.kind
     if kind != "f" and (kind != "u" or value.dtype.itemsize != 1):
         raise TypeError(f"the dataset gave an image of type {value.dtype}: {_instead(value.dtype)}")
@@ -81,7 +80,7 @@ def _of_array(value: Any) -> Any:
 
 
 def _of_pil(value: Any) -> Any:
-    """RGB, as torchvision's loaders make it; of 16 bits rounded to 8, as those of files; of floats as they are."""
+    """Converts a PIL image to RGB, as torchvision's loaders do. 16 bits are rounded to 8, as for files; floats stay as they are."""
     import numpy as np
 
     if value.mode == "F":

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Seeds, and the random numbers of a sample's own."""
+"""Derives seeds, and gives each sample its own random numbers."""
 
 from __future__ import annotations
 
@@ -10,14 +10,16 @@ from typing import Any
 
 from stoker.errors import StateError
 
-Place = tuple[int, ...]  # what a sample's own random numbers follow from: seed, epoch, position, and the rank where positions are its own
+Place = tuple[
+    int, ...
+]  # seeds a sample's random numbers: seed, epoch, position, and the rank if each rank counts its own positions, else 0
 current = (
     threading.local()
-)  # place: of the sample that this thread asks for, or None. generator: its random numbers, once they were asked for
+)  # place: the place of the sample that this thread fetches, or None. generator: its generator, or None before sample_rng() is called
 
 
 def mix(seed: int, *parts: int) -> int:
-    """A seed derived from another one and further numbers, for random numbers that are independent of it."""
+    """Derives a seed from another seed and further numbers, for an independent sequence of random numbers."""
     import hashlib
 
     text = ":".join(str(p) for p in (seed, *parts)).encode()
@@ -43,7 +45,7 @@ def sample_rng() -> Any:
 
 @contextmanager
 def random_numbers(place: Place) -> Iterator[None]:
-    """What sample_rng() is inside."""
+    """A context in which sample_rng() returns the generator of the sample at `place`."""
     current.place, current.generator = place, None
     try:
         yield

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The pipeline behind a Loader, epoch after epoch: built when needed, restored, skipped, saved."""
+"""Builds, restores, skips and saves the pipeline of a Loader, epoch after epoch."""
 
 from __future__ import annotations
 
@@ -24,23 +24,23 @@ from stoker.pipeline import Pipeline
 
 
 class Run:
-    """Batches of one epoch after another. With an order of the user's, each epoch has a pipeline of its own."""
+    """Delivers the batches of one epoch after another. If the user gives the order, each epoch has its own pipeline."""
 
     def __init__(self, source: Source | Pipeline, spec: Spec, order: Order | None) -> None:
         self.source, self.spec, self.order = source, spec, order
         self.pipe: Pipeline | None = None
         self._session: Session | None = None  # the pipeline's
-        self._made: Pipeline | None = None  # while it is built
+        self._made: Pipeline | None = None  # the pipeline while it is being built
         self.epoch = 0
-        self.inside = False  # an epoch has begun and is not at its end
+        self.inside = False  # an epoch has begun and has not ended
         self.base = 0  # epoch that the pipeline calls 0
         self.resumed: dict[str, Any] | None = None  # state in which this epoch began; None: at its start
-        self.indices: array[int] | None = None  # of the user's order, for the epoch `drawn`
+        self.indices: array[int] | None = None  # the user's order for the epoch `drawn`
         self.drawn = -1
-        self.ids: Ids | None = None  # of this epoch, as a state keeps them; None: none was saved or loaded in it
-        self.count: int | None = None  # how many
-        self.descs: list[tuple[int, list[int], str]] = []  # of the outputs
-        self.total: int | None = None  # samples of a source of one epoch, if they were asked for while it was read
+        self.ids: Ids | None = None  # summary of this epoch's ids for a state; None: no state was saved or loaded in this epoch
+        self.count: int | None = None  # number of ids in `indices`
+        self.descs: list[tuple[int, list[int], str]] = []  # type, shape and layout of each output
+        self.total: int | None = None  # number of samples of a source of one epoch, if it was counted while the source was read
         self.bad: list[StokerError] = []  # bad samples of pipelines before this one
         self.narrowed = 0  # images of 16 bits a channel that were rounded to 8, when the last epoch ended
         self.watch = Watch(f"rank {spec.shard.rank} of {spec.shard.world}: " if spec.shard.world > 1 else "")
@@ -48,14 +48,14 @@ class Run:
     # ---- making pipelines ----
 
     def _indices(self) -> array[int] | None:
-        """Of this epoch: the user is asked once."""
+        """Returns the user's order of this epoch. Calls the user's sampler once per epoch."""
         if self.order is not None and self.drawn != self.epoch:
             self.indices, self.drawn = self.order.indices(self.epoch), self.epoch
             self.count = len(self.indices)
         return self.indices
 
     def _check_ids(self) -> None:
-        """Refuses to go on from a state in an order that is not the one of the run that was saved: samples would come twice, and others not at all."""
+        """Raises if the order differs from that of the saved run: some samples would then come twice and others never."""
         if self.order is None or self.resumed is None or self.ids is None:
             return
         if self.ids.differ(self._drawn_ids()):
@@ -68,20 +68,20 @@ class Run:
         return Ids.drawn(self._indices() or array("q"), self.spec.shard if self.per_rank else None)
 
     def ready(self) -> Pipeline:
-        """The pipeline for this epoch."""
+        """Returns the pipeline of this epoch, and builds it if needed."""
         if self.pipe is None:
             self.pipe = self.source if isinstance(self.source, Pipeline) else self._make(self.source)
             self._session = self.pipe._started()
             if isinstance(self.source, DatasetSource):
-                self._session.before = self.source.let_all_begin  # a user who runs the pipeline has no other word to say it by
+                self._session.before = self.source.let_all_begin  # if the user runs the pipeline directly, nothing else announces an epoch
             self._tell_ranks_without_samples(self._session)
             self._restore(self._session)
             self.descs = [(dtype, shape, layout) for dtype, _, shape, layout in self._session.outputs()]
         return self.pipe
 
     def _tell_ranks_without_samples(self, session: Session) -> None:
-        """With last_batch="keep" the last step of an epoch may have samples for some of the ranks only. The others have a step of no samples, since a rank that
-        had a step less would let the others wait for it for ever."""
+        """Prints a notice if the last step of an epoch has samples for only some of the ranks, as is possible with last_batch="keep". The other ranks get an
+        empty batch, because with one step less they would let the others wait forever."""
         meta = session.meta()
         ranks, size = int(meta.get("number_of_shards", 1)), meta.get("epoch_size", -1)
         batch = self.pipe.batch_size if self.pipe is not None else self.spec.batch
@@ -99,13 +99,13 @@ class Run:
         if per_rank and self.order is not None:
             check_agreement(f"the length of their samplers in epoch {self.epoch}", {"length": self.count}, self.spec.shard)
         own_epochs = self.order is not None
-        rank = self.spec.shard.rank if per_rank else 0  # where each rank counts its own positions, so that equal ones need other seeds
+        rank = self.spec.shard.rank if per_rank else 0  # each rank counts its own positions, so ranks need different seeds
         seed = mix(self.spec.seed, self.epoch if own_epochs else 0, rank) if own_epochs or rank else self.spec.seed
         self.base = self.epoch if own_epochs else 0
         settings = self.spec.settings
         if isinstance(source, DatasetSource):
             source.begin(self.epoch, int((self.resumed or {}).get("consumed", 0)), self.base)
-            if settings.get("on_error") == "skip":  # a share of an epoch, whose length the library does not know
+            if settings.get("on_error") == "skip":  # the limit may be a share of an epoch, and the library does not know the epoch's length
                 settings = {**settings, "max_errors": max(1, source.most_errors(self.spec))}
         if isinstance(source, DatasetSource) and self.order is not None:
             self.order.check(source.size or 0)
@@ -142,15 +142,17 @@ class Run:
         if state is None and self.epoch > self.base:
             state = {**session.state(), "epoch": self.epoch - self.base}
         if state is not None:
-            own = {} if self.pipe is self.source else {"seed": session.state()["seed"]}  # made from the run's: another one on each rank
+            own = (
+                {} if self.pipe is self.source else {"seed": session.state()["seed"]}
+            )  # derived from the run's seed, and different on each rank
             session.restore({**state, **own})
         if self.resumed is not None and self.order is None:
             epoch = int(session.state()["epoch"])
-            if epoch != self.epoch:  # the library passed over what was left of the other one
+            if epoch != self.epoch:  # the library skipped the rest of the other epoch
                 self.epoch, self.resumed = epoch, None
 
     def agree(self) -> None:
-        """Ranks that were started with other files, order or seeds are told so, instead of training on."""
+        """Raises on all ranks if they were started with different files, orders or seeds."""
         spec, order = self.spec, self.order
         if together(spec.shard) is None:
             return
@@ -167,14 +169,14 @@ class Run:
             told["ids of the sampler (digest)"] = digest(self._indices() or array("q"))
         check_agreement("what they read", told, spec.shard)
 
-    # ---- what it is ----
+    # ---- facts about the data ----
 
     def meta(self) -> dict[str, Any]:
-        """Metadata of the reader; {} where there is none."""
+        """Returns the metadata of the reader; {} without a reader."""
         return self.ready()._started().meta()
 
     def samples(self) -> int | None:
-        """Samples in an epoch, of all ranks together."""
+        """Returns the number of samples in an epoch, of all ranks together; None if it is not known."""
         if self.order is not None:
             if self.order.length() is None and self.count is None:
                 self._indices()
@@ -185,7 +187,8 @@ class Run:
         return self.total if size is None or size < 0 else int(size)
 
     def counted(self) -> int | None:
-        """Samples in an epoch. Where they are not known because tars are read as they lie, the tars are searched now, which may take minutes."""
+        """Returns the number of samples in an epoch. If it is not known yet, because tars are being read from front to back, searches the tars, which may take
+        minutes."""
         if isinstance(self.source, Source) and self.source.one_epoch and self.samples() is None:
             if self.step or self.resumed is not None:
                 self.total = self.source.count(self.spec)
@@ -195,7 +198,7 @@ class Run:
         return self.samples()
 
     def data_size(self) -> int | None:
-        """Samples in the data, whatever an epoch takes of them."""
+        """Returns the number of samples in the data, of which an epoch may take fewer or more."""
         if isinstance(self.source, DatasetSource):
             return self.source.size
         size = self.meta().get("samples")
@@ -204,7 +207,7 @@ class Run:
     # ---- batches ----
 
     def begin(self) -> None:
-        """The epoch that is to be iterated: what is left of one that was restored, else the next one after one that was left."""
+        """Begins an iteration: over the rest of a restored epoch, or over the next epoch if the last iteration was left early."""
         if self.inside and self.step:
             self._leave()
         if isinstance(self.source, DatasetSource):
@@ -217,7 +220,7 @@ class Run:
         self.ready()
 
     def _leave(self) -> None:
-        """Ends the current epoch where it is."""
+        """Ends the current epoch early."""
         assert self._session is not None
         self.watch.begun = None
         if self._own_pipelines or isinstance(self.source, DatasetSource):
@@ -228,11 +231,11 @@ class Run:
 
     @property
     def _own_pipelines(self) -> bool:
-        """Whether the epoch's pipeline is its own."""
+        """Whether each epoch has its own pipeline."""
         return self.order is not None or (isinstance(self.source, Source) and self.source.one_epoch)
 
     def _by_index(self) -> None:
-        """From here on the data are read as they are in all epochs but a first one."""
+        """Makes the source read by index from now on. Only a first epoch may be read in another way."""
         if isinstance(self.source, Source):
             self.source.one_epoch = False
 
@@ -252,7 +255,8 @@ class Run:
             self.source.close()
 
     def take(self) -> _core.Batch | None:
-        """The next batch that has samples; None at the end of the epoch. A batch of which all samples are bad is left out: it counts as a step of the epoch."""
+        """Returns the next batch that has samples; None at the end of the epoch. Leaves out batches of bad samples only, which still count as steps of the
+        epoch."""
         batch, left_out = self._take(), 0
         while batch is not None and not len(batch):
             assert self._session is not None
@@ -280,7 +284,7 @@ class Run:
 
     @property
     def step(self) -> int:
-        """Batches taken of this epoch, since it began or was restored."""
+        """The number of batches taken since the epoch began or was restored."""
         return 0 if self._session is None else self._session.step
 
     @property
@@ -291,7 +295,7 @@ class Run:
     # ---- state ----
 
     def state(self) -> dict[str, Any]:
-        """Where the run stands, and what the user's order is known by."""
+        """Returns the position of the run, its seed, and a digest of the user's order."""
         state = {**self.place(), "seed": self.spec.seed}
         if isinstance(self.source, Pipeline):
             state["pipeline_seed"] = self.source.seed
@@ -303,7 +307,7 @@ class Run:
         return state
 
     def place(self) -> dict[str, Any]:
-        """Epoch, and what of it all ranks together have had."""
+        """Returns the epoch and the part of it that all ranks together have consumed."""
         facts = {"dataset": self.source.facts(self.spec)} if isinstance(self.source, DatasetSource) else {}
         own_order = self.order is not None or bool(facts)
         goes_on = isinstance(self.source, Pipeline) and self.resumed is None
@@ -311,30 +315,30 @@ class Run:
             return {"epoch": self.epoch, "pipeline": self.resumed, **facts}
         core = self._session.state()
         if not own_order:
-            # Before its first batch an epoch may have had samples, in the last batch of the one before: a pipeline of the user's goes on across the end.
+            # Before its first batch an epoch may already have had samples: the user's pipeline may fill the last batch of one epoch from the next epoch.
             begun = self._session.step > 0 or core["consumed"] > 0
             over = not begun or (core.get("streamed") and core["epoch"] > self.epoch)
             return {"epoch": core["epoch"], "pipeline": None if over else core}
         done = core["epoch"] + self.base > self.epoch
-        if isinstance(self.source, DatasetSource):  # the pipeline learns of the end of an epoch when the source is asked for more
+        if isinstance(self.source, DatasetSource):  # the pipeline learns of the end of an epoch only when it asks the source for more
             done = done or not self.source.steps_left(self.epoch, core["consumed"], self.spec, self.indices, self.per_rank)
         return {"epoch": self.epoch + done, "pipeline": None if done else core, **facts}
 
     @property
     def per_rank(self) -> bool:
-        """Whether the ids are of this rank alone, and not of the sequence of all ranks together."""
+        """Whether each rank has its own sequence of ids, instead of one sequence for all ranks."""
         if isinstance(self.source, DatasetSource) and self.source.per_rank:
             return True
         return self.order is not None and self.order.per_rank
 
     def dataset_samples(self, batch: _core.Batch) -> list[tuple[int, bool]]:
-        """Of a batch of a Dataset: ids, and whether each only fills the batch up. The library knows their positions alone."""
+        """Returns the ids of a Dataset's batch, each with whether it only fills the batch up. The library knows only the positions."""
         assert isinstance(self.source, DatasetSource)
         positions = [batch.sample(i)[1] for i in range(len(batch))]
         return self.source.samples(self.epoch, positions, self.spec, self.indices)
 
     def load(self, state: Saved) -> None:
-        """Takes over a state of the right types. Whether it belongs to this data is checked here for a Dataset, else when the pipeline is made."""
+        """Takes over a state. For a Dataset, checks that the state belongs to this data; for other sources the pipeline checks it when it is built."""
         self._drop()
         if isinstance(self.source, Pipeline) and self.source._started().delivered:
             raise StateError("a state is loaded before the first batch of a pipeline; make a new one")
@@ -356,7 +360,7 @@ class Run:
             self._check_ids()
 
     def _go_on_with_seed(self, state: Saved) -> None:
-        """The run that is resumed had one seed for its order and its draws: both go on with it, whatever seed this Loader was given."""
+        """Continues with the seed of the saved run, for the order and for random draws, whatever the seed of this Loader."""
         seed = state.seed
         if isinstance(self.source, Pipeline):
             if state.pipeline_seed is not None:
@@ -369,8 +373,8 @@ class Run:
                 self.order.go_on_with(seed)
 
     def _pass_ended_epoch(self) -> None:
-        """Nothing may be left of the epoch, or less than a step, where the state is of fewer ranks or smaller batches, or was taken behind the last batch before
-        the end was known: then the next one begins."""
+        """Nothing may be left of the epoch, or less than a step, where the state is of fewer ranks or smaller batches, or was taken behind the last batch
+        before the end was known: then the next one begins."""
         if self.resumed is None:
             return
         consumed = int(self.resumed["consumed"])
@@ -390,7 +394,7 @@ class Run:
             self.resumed = self.ids = None
 
     def go_to(self, epoch: int) -> None:
-        """To the beginning of an epoch."""
+        """Goes to the beginning of an epoch."""
         if isinstance(self.source, Pipeline):
             raise StateError("set_epoch: a Pipeline of the user's goes through its epochs in order")
         self._drop()
@@ -400,8 +404,8 @@ class Run:
         self.inside = False
 
     def close(self) -> None:
-        """Gives the work up, and stays where it is: the state is the same, and a new iteration goes on from there."""
-        # After a fork the work and its place are the parent's; a Pipeline is the user's, and keeps its own place.
+        """Stops the work and keeps the position: the state stays the same, and a new iteration continues from it."""
+        # After a fork the session belongs to the parent process. The user's own Pipeline keeps its position itself.
         if self._session is not None and self.pipe is not self.source and self._session._pid == os.getpid():
             state = self.place()
             if state["epoch"] != self.epoch:
@@ -414,7 +418,7 @@ class Run:
             session.interrupt(False)
 
     def interrupt(self) -> None:
-        """From another thread than the one inside, which is then soon outside: what it waits for ends by an error."""
+        """Makes the thread inside the Loader leave soon: its wait ends with an error. Call it from another thread."""
         session, made = self._session, self._made
         if session is not None:
             session.interrupt(True)
