@@ -10,9 +10,8 @@ from typing import Any
 
 from stoker.errors import StateError
 
-Place = tuple[
-    int, ...
-]  # seeds a sample's random numbers: seed, epoch, position, and the rank if each rank counts its own positions, else 0
+# Seeds a sample's random numbers: seed, epoch, position, and the rank if each rank counts its own positions, else 0.
+Place = tuple[int, ...]
 current = (
     threading.local()
 )  # place: the place of the sample that this thread fetches, or None. generator: its generator, or None before sample_rng() is called

@@ -142,9 +142,8 @@ class Run:
         if state is None and self.epoch > self.base:
             state = {**session.state(), "epoch": self.epoch - self.base}
         if state is not None:
-            own = (
-                {} if self.pipe is self.source else {"seed": session.state()["seed"]}
-            )  # derived from the run's seed, and different on each rank
+            # The seed was derived from the run's, and differs between ranks.
+            own = {} if self.pipe is self.source else {"seed": session.state()["seed"]}
             session.restore({**state, **own})
         if self.resumed is not None and self.order is None:
             epoch = int(session.state()["epoch"])
@@ -373,8 +372,8 @@ class Run:
                 self.order.go_on_with(seed)
 
     def _pass_ended_epoch(self) -> None:
-        """Nothing may be left of the epoch, or less than a step, where the state is of fewer ranks or smaller batches, or was taken behind the last batch
-        before the end was known: then the next one begins."""
+        """Moves on to the next epoch if less than one step of the restored epoch is left. This happens if the state comes from fewer ranks or smaller batches, or
+        was saved after the last batch, before the end of the epoch was known."""
         if self.resumed is None:
             return
         consumed = int(self.resumed["consumed"])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a Dataset gives for a sample, as the pipeline takes it: bytes and arrays."""
+"""Converts the samples of a Dataset to the bytes and arrays that the pipeline takes."""
 
 from __future__ import annotations
 
@@ -19,34 +19,36 @@ from stoker.loader._targets import Target
 
 
 class UnlikeError(TypeError):
-    """An image of another kind than the first sample's: what is wrong is the Dataset, and not one sample of it."""
+    """An image differs in kind from the first sample's. This is a fault of the Dataset, so the sample is not skipped as a bad one."""
 
 
 class Samples:
-    """Takes samples apart: the image first, then the other parts in the order of the first sample's, then, if something follows the image, what `_geometry` gives.
+    """Takes samples apart: the image first, then the other parts in the order of the first sample's, then, if something follows the image, what `_geometry`
+    gives.
 
-    shown: the fields that the user named; None: none were named. given: kinds by the name of the field, as the user said. layout: of images.
+    shown: the fields that the user named; None: none were named. given: the kinds that the user gave, by the name of the field. layout: the layout of images.
     """
 
     def __init__(self, shown: tuple[str, ...] | None, given: dict[str, Kind] | None, layout: Layout, oriented: bool) -> None:
         self.shown, self.given, self.layout, self.oriented = shown, given, layout, oriented
-        self.names = _fields.targets_of(shown)  # of the targets of tuples, in order; None: they have none
-        self.keys: tuple[str, ...] | None = None  # of a dict, that of the image first; None: samples are no dicts
-        self.kinds: list[Kind] | None = None  # of the parts behind the image; None: no sample has been seen
-        self.follow = False  # a part goes where the image's pixels go
-        self.stacks: list[int] = []  # parts that are masks, one or several of an image
-        self._converters: list[Callable[[Any], Any]] = []  # of the parts
+        self.names = _fields.targets_of(shown)  # names of the targets of tuples, in order; None: they have no names
+        self.keys: tuple[str, ...] | None = None  # keys of a dict, "image" first; None: samples are not dicts
+        self.kinds: list[Kind] | None = None  # kinds of the parts after the image; None: no sample has been seen
+        self.follow = False  # whether a part moves with the image
+        self.stacks: list[int] = []  # numbers of the parts that hold one or several masks
+        self._converters: list[Callable[[Any], Any]] = []  # one for each part after the image
         self.arrays = False  # images are arrays, and not the bytes of files
         self.tensors = False  # images were given as arrays or tensors, and not as PIL images
-        self.channels = 0  # of the first one, if it is an array
-        self.counted = False  # all have to have as many
+        self.channels = 0  # channels of the first image, if it is an array
+        self.counted = False  # whether all images must have that number of channels
 
     def settle(self, oriented: bool, counted: bool) -> None:
-        """Before the first sample: whether images are turned as their EXIF data says, and whether a transform goes by the channels of the first one."""
+        """Sets whether EXIF orientation is applied, and whether a transform depends on the first image's number of channels. Call it before the first
+        sample."""
         self.oriented, self.counted = oriented, counted
 
     def convert(self, item: Any) -> tuple[Any, ...]:
-        """A sample of any type that a Dataset may give."""
+        """Converts a sample of any type that a Dataset may return."""
         item = self._by_name(item)
         parts = self._of_dict(item) if isinstance(item, dict) else tuple(item) if isinstance(item, (tuple, list)) else (item,)
         if self.keys is None and self.names == ():  # the user wants none of the targets
@@ -76,7 +78,7 @@ class Samples:
 
     @staticmethod
     def path_of(item: Any) -> str | None:
-        """The path of the image's file, where a sample tells it."""
+        """Returns the path of the image's file; None if the sample does not have it."""
         if isinstance(item, Mapping):
             image = item.get("image")
         elif isinstance(item, (tuple, list)):
@@ -87,15 +89,16 @@ class Samples:
         return os.fsdecode(image) if isinstance(image, (str, os.PathLike)) and image else None
 
     def forget(self) -> None:
-        """The first sample could not be converted: another one says what all are like."""
+        """Forgets the first sample, which could not be converted, so that the next one defines the format."""
         self.keys = self.kinds = None
         self.follow, self.stacks, self._converters = False, [], []
 
     def _geometry(self, image: Any, rest: list[Any]) -> Any:
-        """The image's height and width, then of each stack of masks how many it holds. One of none becomes a mask that is left out when the batch is made."""
+        """Returns the image's height and width, then the number of masks in each stack. An empty stack gets one mask, which is dropped when the batch is
+        made."""
         import numpy as np
 
-        height, width = extent = _extent(image, self.layout, self.oriented) or (1, 1)  # what its decoder will refuse has no extent
+        height, width = extent = _extent(image, self.layout, self.oriented) or (1, 1)  # an image that the decoder will refuse has no extent
         counts = []
         for k in self.stacks:
             counts.append(rest[k - 1].shape[2] if rest[k - 1].ndim == 3 else 1)
@@ -106,7 +109,7 @@ class Samples:
         return np.asarray([*extent, *counts], np.int32)
 
     def _by_name(self, item: Any) -> Any:
-        """A sample whose parts have names, as a dict: a mapping, a dataclass, a named tuple with an image; or an image with a dict of targets."""
+        """Returns a dict for a sample with named parts: a mapping, a dataclass, a named tuple with an image, or an image with a dict of targets."""
         if (
             isinstance(item, tuple)
             and len(item) == 2
@@ -114,7 +117,7 @@ class Samples:
             and not isinstance(item[0], dict)
             and "image" not in item[1]
         ):
-            return {"image": item[0], **item[1]}  # as detection data sets of torchvision give them
+            return {"image": item[0], **item[1]}  # the form of torchvision's detection data sets
         fields = getattr(item, "_fields", ()) if isinstance(item, tuple) else ()
         if "image" in fields and {*(self.shown or ())} <= {*fields, *_fields.OF_DATASETS}:
             return item._asdict()
@@ -125,11 +128,11 @@ class Samples:
         return item
 
     def names_of_parts(self) -> tuple[str, ...]:
-        """Names of the parts behind the image, as far as they have some."""
+        """Returns the names of the parts after the image; () if they have none."""
         return self.keys[1:] if self.keys is not None else (self.names or ())
 
     def learned(self) -> tuple[Any, ...]:
-        """What the first sample told, for a copy in another process to know."""
+        """Returns the format that the first sample defined, for `know` of a copy in another process."""
         return self.keys, self.kinds, self.arrays, self.channels, self.layout, self._converters
 
     def know(self, learned: tuple[Any, ...]) -> None:
@@ -150,7 +153,7 @@ class Samples:
         return kinds_of_sample(padded, values, self.given)
 
     def _of_dict(self, item: dict[str, Any]) -> tuple[Any, ...]:
-        """The parts of a dict, in the order of the first sample's keys; of those that the user named, where they did."""
+        """Returns the parts of a dict in the order of the first sample's keys. If the user named fields, returns only these."""
         if self.keys is None:
             self.keys = self._keys(item)
         if any(k not in item for k in self.keys) or (self.shown is None and len(item) > len(self.keys)):
@@ -160,7 +163,7 @@ class Samples:
         return tuple(item[k] for k in self.keys)
 
     def _keys(self, item: dict[str, Any]) -> tuple[str, ...]:
-        """Of the first sample."""
+        """Returns the keys of the first sample that become parts."""
         entries = ", ".join(map(str, item))
         if "image" not in item:
             raise TypeError(
@@ -179,7 +182,7 @@ class Samples:
         return ("image", *(k for k in item if k != "image" and (self.shown is None or k in self.shown)))
 
     def _check_masks(self, image: Any, rest: list[Any], height: int, width: int) -> None:
-        """A mask of another extent than its image would be cropped elsewhere."""
+        """Raises if a mask differs in size from its image, since crops would then cut out different places."""
         for k, (part, kind) in enumerate(zip(rest, self.kinds or (), strict=True), 1):
             if kind.name == MASK and tuple(part.shape[:2]) != (height, width):
                 turned = _extent(image, self.layout, False) != (height, width)
@@ -190,7 +193,7 @@ class Samples:
 
 
 def _extent(image: Any, layout: Layout, oriented: bool) -> tuple[int, int] | None:
-    """Height and width of an image, of a file from its header; None where it has none."""
+    """Returns height and width of an image, for a file from its header; None if the header cannot be read."""
     if is_array(image):
         return layout.extent(image)
     import numpy as np
@@ -204,7 +207,8 @@ def _extent(image: Any, layout: Layout, oriented: bool) -> tuple[int, int] | Non
 
 
 def _mask(value: Any, what: str) -> Any:
-    """An array HW, or HWC of what was given as (masks, height, width), which is how torchvision's Mask lies. Of a palette image its indices."""
+    """Converts a mask to an array HW, or several masks from (masks, H, W), the order of torchvision's Mask, to (H, W, masks). A palette image gives its
+    indices."""
     import numpy as np
 
     if isinstance(value, (str, os.PathLike, bytes, bytearray, memoryview)):
@@ -212,7 +216,7 @@ def _mask(value: Any, what: str) -> Any:
     if type(value).__module__.startswith("PIL.") and value.mode not in ("P", "L", "1", "I;16", "I"):
         raise TypeError(f"{what} is an image of the mode {value.mode}: it has one number a pixel, gray or a palette's index")
     mask = np.asarray(value)
-    if mask.ndim == 3 and mask.shape[2] == 1 and mask.shape[1] > 1:  # (H, W, 1), as OpenCV and albumentations have it
+    if mask.ndim == 3 and mask.shape[2] == 1 and mask.shape[1] > 1:  # (H, W, 1), the form of OpenCV and albumentations
         mask = mask[..., 0]
     if mask.ndim not in (2, 3) or mask.dtype.kind not in "iub":
         raise TypeError(f"{what} is {mask.dtype} of the shape {mask.shape}: it is of whole numbers, (H, W) or (masks, H, W)")
@@ -240,7 +244,7 @@ def _converter(kind: Kind, number: int, name: str | None) -> Callable[[Any], Any
 
 
 def column(values: list[Any], number: int) -> list[Any]:
-    """One part of all samples of a batch: strings as their bytes, all of them or none; lists without entries as the others' type."""
+    """Makes a column from one part of all samples of a batch. Encodes strings as bytes; empty lists get the type of the other samples."""
     strings = [isinstance(v, str) for v in values]
     if not any(strings):
         return _targets.of_one_type(values) if number else values

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A Loader's state as it was read: of the right types and ranges, or a StateError that names what is wrong with it."""
+"""Parses the state of a Loader. Checks types and ranges, and raises a StateError that names the fault."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def _whole(state: dict[str, Any], name: str, end: int) -> int:
 
 @dataclass
 class Facts:
-    """Of the order of a Dataset's samples."""
+    """Facts about the order of a Dataset's samples."""
 
     size: int
     shuffle: bool
@@ -47,7 +47,8 @@ class Facts:
 
 @dataclass
 class Ids:
-    """What a state in mid-epoch keeps of the ids that the user's order gave for the epoch. rank, ranks: whose ids they are; 0 and 1: those of all ranks."""
+    """A summary of the ids that the user's order gave for an epoch, for a state that is saved in mid-epoch. rank, ranks: the rank whose ids these are; 0 and 1
+    if they are the ids of all ranks."""
 
     samples: int
     digest: str
@@ -56,7 +57,7 @@ class Ids:
 
     @staticmethod
     def drawn(ids: array[int], shard: Shard | None) -> Ids:
-        """shard: whose ids they are; None: of all ranks together."""
+        """Summarizes ids. shard: the rank whose ids these are; None: they are the ids of all ranks together."""
         return Ids(len(ids), digest(ids), *((shard.rank, shard.world) if shard is not None else (0, 1)))
 
     @staticmethod
@@ -66,11 +67,11 @@ class Ids:
         return Ids(_whole(state, "samples", _MOST_SAMPLES), state["digest"], *(_whole(state, name, 2**31) for name in ("rank", "ranks")))
 
     def facts(self) -> dict[str, Any]:
-        """As a state holds them."""
+        """Returns the entry of a state."""
         return asdict(self)
 
     def differ(self, drawn: Ids) -> bool:
-        """Whether these were other ids, as far as can be told: those of another rank are others."""
+        """Whether the ids are known to differ. The ids of different ranks cannot be compared."""
         return (self.rank, self.ranks) == (drawn.rank, drawn.ranks) and self.digest != drawn.digest
 
 
@@ -82,14 +83,14 @@ def digest(ids: array[int]) -> str:
 
 @dataclass
 class Saved:
-    """What Loader.state_dict() gave. pipeline: the state of the library, whose own checks go further; None at the start of an epoch."""
+    """The contents of Loader.state_dict(). pipeline: the state of the library, which checks it further; None at the start of an epoch."""
 
     epoch: int
     pipeline: dict[str, Any] | None
     dataset: Facts | None
-    order: Ids | None  # None: in no order of the user's, or at the start of an epoch, or of a version that kept none
-    seed: int | None  # of the run that was saved; None: it was saved by a version that did not keep it
-    pipeline_seed: int | None  # of the user's Pipeline that was read; None: none was, or as above
+    order: Ids | None  # None: without a user's order, at the start of an epoch, or from a version that did not save it
+    seed: int | None  # seed of the saved run; None: from a version that did not save it
+    pipeline_seed: int | None  # seed of the user's Pipeline; None: there was none, or from a version that did not save it
 
     @staticmethod
     def of(state: dict[str, Any]) -> Saved:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What calls of a Dataset share: memory that it may write to again, and open files."""
+"""Protects calls of a Dataset from each other: copies memory that the Dataset may write to again, and finds open files."""
 
 from __future__ import annotations
 
@@ -13,16 +13,17 @@ from stoker._where import notice
 
 
 def owned(row: tuple[Any, ...]) -> tuple[Any, ...]:
-    """A converted sample whose memory nobody else writes to.
+    """Returns a converted sample whose memory the Dataset cannot change.
 
-    Samples are fetched batches ahead, and a Dataset may fill a buffer of its own again for each of them: what it can still write to is copied now. An array
-    that it made for this sample alone is not. The caller has let go of the sample as it came, so that references beside the row's are the Dataset's.
+    Samples are fetched several batches ahead, and a Dataset may fill one buffer again for each of them. So parts that the Dataset can still write to are
+    copied; an array that it made only for this sample is not. The caller must have dropped the original sample, so that all references except the row's are
+    the Dataset's.
     """
     return tuple([_copy(row[number]) if _may_change(row, number) else row[number] for number in range(len(row))])
 
 
 def _may_change(row: tuple[Any, ...], number: int) -> bool:
-    """Whether somebody else may write to the memory of a part. What can only be read is not written to by anybody."""
+    """Whether the Dataset may still write to the memory of a part. Read-only memory counts as safe."""
     import numpy as np
 
     held = sys.getrefcount(row[number]) > 2  # the row's reference and the argument's
@@ -34,32 +35,33 @@ def _may_change(row: tuple[Any, ...], number: int) -> bool:
         return bool(part.flags.writeable and (held or part.base is not None))
     if isinstance(part, memoryview):
         return not part.readonly
-    return held if isinstance(part, bytearray) else hasattr(part, "permute")  # a tensor does not tell who else holds its memory
+    return held if isinstance(part, bytearray) else hasattr(part, "permute")  # other references to a tensor's memory cannot be counted
 
 
 class Watch:
-    """Finds out from the first samples whether a Dataset fills memory again that it gave before. Until that is known, and from then on if it does, what it gives
-    is copied. Calls run one after the other where several could fill the same memory before it is copied. To copy all samples of Datasets that only keep what
-    they give, such as `self.X[i]`, would take a third of their rate.
+    """Finds out from the first samples whether a Dataset reuses the memory of earlier samples. Samples are copied until that is known, and afterwards if the
+    Dataset does so. Calls run one at a time if several could fill the same memory before it is copied. A Dataset that only returns parts of its own data, such
+    as `self.X[i]`, would lose a third of its speed if all samples were copied.
 
-    count: samples that tell it. copies: whether samples are copied. alone: whether calls run one after the other.
+    count: samples that are still to be checked. copies: whether samples are copied. alone: whether calls run one at a time.
     """
 
     def __init__(self, count: int) -> None:
         self.count = count
         self.copies = self.alone = False
         self._lock = threading.Lock()
-        self._given: dict[int, tuple[Any, bytes]] = {}  # by address: what lies there, which keeps it from others, and its content
+        # Address -> the part there, which is kept alive so that no other part gets the address, and its content.
+        self._given: dict[int, tuple[Any, bytes]] = {}
 
     def begin(self, row: tuple[Any, ...], made: tuple[Any, ...]) -> None:
-        """Of the first sample as it came, and as it was made one's own."""
+        """Starts with the first sample. row: the original parts. made: the result of `owned`."""
         parts = [(part, own) for part, own in zip(row, made, strict=True) if _is_watched(part, own)]
         if self.count and parts:
             self.copies, self.alone = True, any(_is_kept(part) for part, _ in parts)
             self.look(row, made)
 
     def look(self, row: tuple[Any, ...], made: tuple[Any, ...]) -> None:
-        """The same of another sample."""
+        """Checks a sample. The arguments are those of `begin`."""
         with self._lock:
             if self.count == 0:
                 return
@@ -82,7 +84,7 @@ class Watch:
 
 
 def _is_watched(part: Any, own: Any) -> bool:
-    """Whether a part was copied, and tells where it lies."""
+    """Whether a part was copied, and its address can be found."""
     return own is not part and (hasattr(part, "__array_interface__") or (isinstance(part, (bytearray, memoryview)) and len(part) > 0))
 
 
@@ -94,7 +96,7 @@ def _address(part: Any) -> int:
 
 
 def _is_kept(part: Any) -> bool:
-    """Whether the Dataset keeps what a part lies in. What a tensor made for this sample alone became is not kept, and over memory of others it does not tell."""
+    """Whether the Dataset may keep the memory that a part lies in. It does not if the part was made from a tensor whose storage has no other reference."""
     while hasattr(getattr(part, "base", None), "__array_interface__"):
         part = part.base
     references = getattr(getattr(sys.modules.get("torch"), "_C", None), "_storage_Use_Count", None)
@@ -112,8 +114,9 @@ def _copy(part: Any) -> Any:
 
 
 def open_file(dataset: Any, forked: bool) -> str | None:
-    """The attribute that holds an open file, as "Records.file", also of Datasets inside a Subset or ConcatDataset; None: there is none. Between one call's seek
-    and its read another call could move the file's position. forked: calls are made in forked processes, which share it too, and not on threads."""
+    """Returns the name of an attribute that holds an open file, such as "Records.file"; None if there is none. Looks into Subset and ConcatDataset too.
+    Another call could move the file's position between one call's seek and its read. forked: calls run in forked processes, which also share the position, not
+    on threads."""
     for part in _parts(dataset):
         for name, value in getattr(part, "__dict__", {}).items():
             if any(_moves(held, forked) for held in (value, _first(value))):
@@ -122,7 +125,7 @@ def open_file(dataset: Any, forked: bool) -> str | None:
 
 
 def _parts(dataset: Any) -> Iterator[Any]:
-    """The Dataset and those inside it."""
+    """Yields the Dataset and those inside it."""
     found: list[Any] = [dataset]
     for part in found:
         yield part
@@ -133,16 +136,16 @@ def _parts(dataset: Any) -> Iterator[Any]:
 
 
 def _first(value: Any) -> Any:
-    """Of several files in a list or dict."""
+    """Returns the first value of a list or dict, which may hold several files; None for other values."""
     values = value.values() if isinstance(value, dict) else value if isinstance(value, (list, tuple)) else ()
     return next(iter(values), None)
 
 
 def _moves(value: Any, forked: bool) -> bool:
-    """Whether this is an open file whose position a call moves under another one."""
+    """Whether this is an open file whose position one call can move while another call reads."""
     if isinstance(value, io.IOBase):
         return not value.closed and value.readable() and not (forked and isinstance(value, io.BytesIO))
     zipfile, tarfile = sys.modules.get("zipfile"), sys.modules.get("tarfile")
     if zipfile is not None and isinstance(value, zipfile.ZipFile):
-        return forked and value.fp is not None  # on threads it guards its position itself
+        return forked and value.fp is not None  # it locks its position between threads
     return tarfile is not None and isinstance(value, tarfile.TarFile) and not value.closed

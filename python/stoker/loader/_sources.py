@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a Loader can read from: folders, lists of files, CIFAR's binary files, ImageFolder."""
+"""The sources of a Loader: folders, lists of files, and CIFAR's binary files."""
 
 from __future__ import annotations
 
@@ -17,43 +17,43 @@ from stoker.loader._finish import Finishing, by_value
 from stoker.loader._lower import Image
 from stoker.loader._spec import Spec
 
-# Endings that torchvision's ImageFolder takes, of images that this build decodes.
+# The endings of torchvision's ImageFolder that this build can decode.
 IMAGE_ENDINGS = tuple(
     ending for ending in ("jpg", "jpeg", "png", "ppm", "bmp", "pgm", "tif", "tiff", "webp") if _core.image_named(f".{ending}")
 )
 
 
 class Source:
-    """Builds the nodes of a graph: the finished images first, then a label and what else a sample has."""
+    """Builds the nodes of a graph: first the finished images, then the label and other parts of a sample."""
 
-    targets = 1  # nodes behind the image
-    finishing = Finishing()  # once `nodes` was called
-    one_epoch = False  # `nodes` reads one epoch; those that follow take other nodes, and its number of samples is known when it ends
+    targets = 1  # number of nodes after the image
+    finishing = Finishing()  # set by `nodes` at the latest
+    one_epoch = False  # `nodes` reads only one epoch, whose number of samples is known at its end; later epochs need new nodes
 
     def fields(self, names: tuple[str, ...] | None) -> dict[str, int | None]:
-        """The batch's fields and the output of each; before the first batch, but not before `nodes`."""
+        """Returns the fields of a batch with the output of each. Call it after `nodes`."""
         return _fields.of_folder(names)
 
     def nodes(self, spec: Spec, indices: array[int] | None, per_rank: bool) -> list[DataNode]:
         raise NotImplementedError
 
     def settle(self, spec: Spec, own_order: bool) -> None:
-        """What is to be read is known: before the first `nodes`."""
+        """Prepares the source. Called once the arguments are known, before the first call of `nodes`."""
 
     def index(self) -> None:
-        """Of one epoch: what is read from here on is as in all other epochs."""
+        """Makes a source of one epoch read by index from now on."""
         raise NotImplementedError
 
     def count(self, spec: Spec) -> int:
-        """Samples of the data, of a source of one epoch."""
+        """Returns the number of samples of a source of one epoch."""
         raise NotImplementedError
 
     def close(self) -> None:
-        """No more batches are wanted."""
+        """Stops the work, since no more batches are wanted."""
 
 
 class FileSource(Source):
-    """Files in a folder of class folders, or listed with their targets; targets that have names stand in a table of their own each."""
+    """Reads files from a folder of class folders, or from a list with targets. A dict of targets makes one lookup table for each name."""
 
     def __init__(self, root: str | None, paths: Sequence[Any] | None, targets: Sequence[Any] | Mapping[str, Sequence[Any]] | None) -> None:
         self.root, self.paths = root, paths
@@ -85,7 +85,7 @@ class FileSource(Source):
 
 
 class CifarSource(Source):
-    """CIFAR-10 or CIFAR-100, the binary version."""
+    """Reads CIFAR-10 or CIFAR-100 in the binary version."""
 
     def __init__(self, root: str, split: str) -> None:
         self.root, self.split = root, split
@@ -100,7 +100,7 @@ class CifarSource(Source):
 
 
 def is_cifar(folder: Path) -> bool:
-    """Whether a folder, or one that the archive unpacks to, holds CIFAR's binary files."""
+    """Whether a folder, or the subfolder that CIFAR's archive unpacks to, holds CIFAR's binary files."""
     names = ("data_batch_1.bin", "test_batch.bin", "train.bin", "test.bin")
     places = [folder, folder / "cifar-10-batches-bin", folder / "cifar-100-binary"]
     return any((p / n).is_file() for p in places for n in names)
@@ -117,7 +117,7 @@ def from_folder(folder: str, split: str) -> Source:
 
 
 def from_list(source: Sequence[Any]) -> Source:
-    """[(path, target), ...], [path, ...] or ([path, ...], [target, ...])."""
+    """Makes a source from [(path, target), ...], [path, ...] or ([path, ...], [target, ...])."""
     if not source:
         raise InvalidArgumentError("the list of samples is empty")
     if (
