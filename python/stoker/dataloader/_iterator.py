@@ -55,7 +55,7 @@ class _Flight:
 class CompiledIterator(_BaseDataLoaderIter):
     """See the module. It is one of torch's iterators to those that ask, and has their attributes."""
 
-    _workers: tuple[Any, ...] = ()  # the processes that programs find in an iterator with workers: there are none
+    _workers: tuple[Any, ...] = ()  # torch's iterators with workers list their processes here; this one has no processes
     _skip = 0  # batches of the epoch that an earlier run had
 
     def __init__(self, loader: Any, plan: Plan) -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Transforms as operators of a graph."""
+"""Compiles transforms to operators of a graph."""
 
 from __future__ import annotations
 
@@ -38,16 +38,16 @@ class Image:
     channels: int | None = None
 
     def moved(self, node: DataNode, extent: tuple[int, int] | None) -> Image:
-        """The same image, its pixels at other places."""
+        """Returns the image with another node and extent, after its pixels have moved."""
         return Image(node, extent, self.followers, self.floats, self.gray, self.channels)
 
     def colored(self) -> Image:
-        """With three channels."""
+        """Returns the image with three channels."""
         node = fn.cat(self.node, self.node, self.node, axis=2) if self.gray else self.node
         return Image(node, self.extent, self.followers, self.floats)
 
     def size(self) -> tuple[Any, Any]:
-        """Height and width: numbers, or nodes."""
+        """Returns height and width, as numbers or nodes."""
         if self.extent is not None:
             return self.extent
         shape = self.node.shape(dtype=types.INT32)
@@ -63,7 +63,7 @@ def _random_resized_crop(image: Image, t: T.RandomResizedCrop) -> Image:
 
 
 def _resize(image: Image, t: T.Resize) -> Image:
-    # As Pillow: the whole image is mapped to the whole output, even where the extents were rounded, and pixels outside it have no weight.
+    # As in Pillow, the whole image is mapped to the whole output even if the extents were rounded, and pixels outside of the image have no weight.
     filters: dict[str, Any] = {"interp_type": t.interpolation, "antialias": t.antialias, "border": "drop", "subpixel_scale": False}
     if isinstance(t.size, tuple):
         if image.followers is not None:
@@ -104,7 +104,7 @@ def _flip(image: Image, horizontal: Any, vertical: Any) -> Image:
 
 
 def _coin(p: float, gate: DataNode | None) -> Any:
-    """1 with probability p where the gate is open, else 0."""
+    """Returns a node that is 1 with probability p if the gate is 1, else 0."""
     coin = fn.random.coin_flip(probability=p)
     return coin if gate is None else coin * gate
 
@@ -118,7 +118,7 @@ def _random_choice(image: Image, t: T.RandomChoice, gate: DataNode | None) -> Im
 
 
 def _random_order(image: Image, t: T.RandomOrder, gate: DataNode | None) -> Image:
-    """Each place of the order has all transforms, of which the drawn permutation lets one take effect."""
+    """Compiles all transforms at each position of the order. The drawn permutation enables one of them at each position."""
     shuffled = t.in_random_order()
     for part in t.transforms:
         if not any(part is s for s in shuffled):
@@ -173,7 +173,7 @@ def _elastic(image: Image, t: T.ElasticTransform, gate: DataNode | None) -> Imag
     def displacements() -> tuple[DataNode, DataNode]:
         return _lower_places.displacements(t, extent, image.node.device == "gpu")
 
-    if image.followers is None:  # who does not move draws nothing
+    if image.followers is None:  # without followers nothing has to be drawn
         made = where(gate, image.node, lambda n: _lower_places.elastic(n, displacements(), t.interpolation, t.fill_of("Image")))
         return image.moved(made, image.extent)
     moved = displacements()
@@ -186,7 +186,7 @@ def _elastic(image: Image, t: T.ElasticTransform, gate: DataNode | None) -> Imag
 
 
 def _of_values(image: Image, t: T.Transform, gate: DataNode | None) -> DataNode | None:
-    """The image's node with other values, which stay in their places; None: the transform is of another sort."""
+    """Returns the image's node after a transform that only changes values; None if the transform is of another sort."""
     node, always = image.node, 1 if gate is None else gate
     if isinstance(t, T.GaussianBlur):
         return _lower_values.blur(node, t, gate)
@@ -256,7 +256,7 @@ def _known(extent: tuple[Any, Any]) -> tuple[int, int] | None:
 
 
 def _apply(image: Image, t: T.Transform, gate: DataNode | None = None) -> Image:
-    """gate: a number a sample, 1 where the transform takes effect and 0 where it does not; None: it always does."""
+    """Applies a transform. gate: one number per sample, 1 if the transform is applied, else 0; None: it is always applied."""
     kind = type(t)
     if image.floats and not _takes_floats(t):
         raise InvalidArgumentError(
@@ -303,7 +303,7 @@ def _apply(image: Image, t: T.Transform, gate: DataNode | None = None) -> Image:
 
 
 def _takes_floats(t: T.Transform) -> bool:
-    """Whether it does with floats, on whatever scale, what torchvision does with tensors of them."""
+    """Whether a transform gives the same on float images of any scale as torchvision gives on float tensors."""
     if isinstance(t, T.RandomAffine):
         return t.interpolation == types.INTERP_NN and not any(t.fill_of("Image"))
     if isinstance(t, T.RandomErasing):
@@ -317,7 +317,7 @@ _OF_RGB = (T.Grayscale, T.JPEG, T.RandomChannelPermutation, T.RandomGrayscale, T
 
 
 def _channels_of(t: T.Transform) -> tuple[int, ...]:
-    """How many channels an image may have that it changes; none: any number."""
+    """Returns the numbers of channels that a transform accepts; empty if it accepts any number."""
     if isinstance(t, _OF_RGB):
         return (3,)
     colors = isinstance(t, T.ColorJitter) and any(pair is not None for pair in (t.contrast, t.saturation, t.hue))
@@ -325,7 +325,7 @@ def _channels_of(t: T.Transform) -> tuple[int, ...]:
 
 
 def _augmented(image: Image, t: T.Transform, gate: DataNode | None) -> Image:
-    """An automatic augmentation, which torchvision too has for images alone."""
+    """Applies an automatic augmentation. It changes only images, as in torchvision."""
     if image.followers is not None:
         raise UnsupportedError(
             f"{t!r}: masks, boxes and points cannot follow an automatic augmentation; leave it out, or do it in the Dataset"
@@ -335,7 +335,7 @@ def _augmented(image: Image, t: T.Transform, gate: DataNode | None) -> Image:
 
 
 def _freely(image: Image, t: T.RandomAffine | T.Lambda, gate: DataNode | None) -> Image:
-    """A warp, or a function of the user's; the latter neither masks nor boxes can follow."""
+    """Applies a warp or the user's function. Neither masks nor boxes can follow a function."""
     if isinstance(t, T.RandomAffine):
         if t.expand and gate is not None:
             raise _in_group(t)
@@ -377,10 +377,10 @@ def _keeps_places(t: T.Transform) -> bool:
 
 
 class _Values:
-    """What a list of transforms says of its values, read in order: their type, and whether floats are on the scale 0..1 or 0..255."""
+    """The type of the values, and whether floats are on the scale 0..1 or 0..255, after the transforms that were read so far."""
 
     def __init__(self) -> None:
-        self.dtype: types.DALIDataType | None = None  # None: nothing was said
+        self.dtype: types.DALIDataType | None = None  # None: no transform has set it
         self.unit = True
 
     def converted(self, t: T.ToDtype) -> None:
@@ -394,7 +394,8 @@ class _Values:
         self.dtype = types.DALIDataType(t.dtype)
 
     def scaled(self, t: T.RandomErasing) -> T.RandomErasing:
-        """With its value on the scale 0..255, on which images are before they are normalised."""
+        """Returns the transform with its unit set. Before normalization images are on the scale 0..255, so a value on the scale 0..1 has to be multiplied by
+        255."""
         made = copy.copy(t)
         made.unit = 255.0 if self.unit and self.dtype != types.UINT8 else 1.0
         return made
@@ -411,14 +412,15 @@ class _Values:
 
 
 def _begins_tail(t: T.Transform, values: _Values, normalize: T.Normalize | None, erasings: Sequence[T.RandomErasing]) -> bool:
-    """Whether this and all that comes after it runs in Python, on tensors: a function behind a transform to tensors, and Normalize behind noise."""
+    """Whether a transform and all later ones run in Python, on tensors. This is so for a function after a transform to tensors, and for Normalize after
+    noise."""
     if _calls(t):
         return values.dtype is not None or normalize is not None or bool(erasings)
     return isinstance(t, T.Normalize) and normalize is None and values.dtype != types.UINT8 and any(e.noise for e in erasings)
 
 
 def refuse_other_tensors(transforms: Sequence[T.Transform]) -> None:
-    """Refuses torchvision's transforms that give other pixels for tensors than for PIL images, whose pixels the Loader's are."""
+    """Refuses torchvision's transforms whose pixels differ between tensors and PIL images. The Loader gives those of PIL images."""
     for t in transforms:
         if t.of_tensors:
             name = type(t).__name__
@@ -429,22 +431,22 @@ def refuse_other_tensors(transforms: Sequence[T.Transform]) -> None:
 
 @dataclass
 class Recipe:
-    """A list of transforms, taken apart: steps on uint8 images, then one normalisation and the type of the result."""
+    """A list of transforms in the parts that are compiled: steps on uint8 images, then one normalization and the type of the result."""
 
     steps: list[T.Transform]
     mean: list[float] | None
     std: list[float] | None
     dtype: types.DALIDataType
-    unit: bool  # floats are on the scale 0..1 before they are normalised; else 0..255
+    unit: bool  # whether floats are on the scale 0..1 before the normalization; else 0..255
     channels_last: bool
-    erasings: list[T.RandomErasing]  # of the finished image
+    erasings: list[T.RandomErasing]  # erasings of the finished image
     tail: list[_lower_tail.Tail]  # run in Python, on the finished image as a tensor
-    after_tail: types.DALIDataType | None = None  # the type of what the tail gives; None: as it comes
+    after_tail: types.DALIDataType | None = None  # converts the tail's result to this type; None: keeps its type
     half: bool = False  # the tail gets bfloat16, for which NumPy has no type
 
     @classmethod
     def of(cls, transforms: Sequence[T.Transform], dtype: types.DALIDataType | None, channels_last: bool) -> Recipe:
-        """dtype: what the Loader was asked for, which goes before what the transforms say."""
+        """dtype: the Loader's argument, which overrides the type that the transforms set."""
         steps: list[T.Transform] = []
         erasings: list[T.RandomErasing] = []
         normalize: T.Normalize | None = None
@@ -492,7 +494,7 @@ class Recipe:
         return recipe._with_tail([_lower_tail.function_of(t) for t in tail if type(t) is not T.Identity], values.dtype, dtype)
 
     def _with_tail(self, tail: list[_lower_tail.Tail], said: types.DALIDataType | None, asked: types.DALIDataType | None) -> Recipe:
-        """said: the type of the transforms before the tail, which it gets whatever the Loader was asked for."""
+        """said: the type that the transforms before the tail set. The tail gets images of this type whatever the Loader's dtype."""
         if not tail:
             return self
         said = types.FLOAT if said is None else said
@@ -505,26 +507,26 @@ class Recipe:
 
     @property
     def images(self) -> int:
-        """How many it makes of one."""
+        """The number of images made from one input image."""
         return numbers.prod(10 if isinstance(t, T.TenCrop) else 5 for t in self.steps if isinstance(t, T.Crops))
 
     @property
     def moves(self) -> bool:
-        """Whether a pixel may end up somewhere else."""
+        """Whether a step may move pixels."""
         return any(not _keeps_places(t) for t in self.steps)
 
     @property
     def in_python(self) -> bool:
-        """Whether a part of it is a function of Python's."""
+        """Whether a step calls a Python function."""
         return bool(self.tail) or any(map(_calls, self.steps))
 
     @property
     def counts_channels(self) -> bool:
-        """Whether what its steps do follows from how many channels the first image has, so that all have to have as many."""
+        """Whether a step depends on the first image's number of channels, so that all images must have as many."""
         return any(map(_counts_channels, self.steps))
 
     def apply(self, image: Image) -> list[DataNode]:
-        """The finished images, CHW or HWC; several where there are Crops."""
+        """Returns the finished images, CHW or HWC. There are several if a step is FiveCrop or TenCrop."""
         images = [image]
         for t in self.steps:
             images = [made for image in images for made in (_crops(image, t) if isinstance(t, T.Crops) else [_apply(image, t)])]
@@ -544,7 +546,7 @@ class Recipe:
             )
         args: dict[str, Any] = {"dtype": self.dtype, "output_layout": "HWC" if self.channels_last else "CHW"}
         if self.dtype in FLOATS:
-            # On the scale of the input: 0..255, or that of the user's floats.
+            # The factor converts to the scale of the input: 0..255, or that of the user's floats.
             factor = 255.0 if self.unit and not image.floats else 1.0
             args["mean"] = [factor * m for m in self.mean or [0.0]]
             args["std"] = [factor * s for s in self.std or [1.0]]
@@ -558,7 +560,7 @@ class Recipe:
             for t in self.erasings:
                 node = _lower_values.erase(node, t, image.size(), _coin(t.p, None))
             return node
-        # Noise is no part of a pass. Normalised in both branches, so that what is not erased is written where it goes, and not copied there.
+        # Noise cannot be part of a compiled pass. Both branches normalize, so that images without an erasing are written to their final place without a copy.
         first, *others = self.erasings
         node = either(_coin(first.p, None), lambda: _lower_values.erase(normalized(), first, image.size(), 1), normalized)
         for t in others:

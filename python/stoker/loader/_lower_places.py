@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""RandomPerspective and ElasticTransform, and random extents, out of draws."""
+"""Compiles RandomPerspective, ElasticTransform and the transforms that draw the image's extent."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def _node(value: Any) -> DataNode:
 
 
 def _up_to(most: Any) -> DataNode:
-    """A whole number from 0 to most - 1, as a float."""
+    """Draws a whole number from 0 to most - 1, as a float."""
     draw: DataNode = math.min(math.floor(fn.random.uniform(range=[0.0, 1.0]) * most), most - 1)
     return draw
 
@@ -28,11 +28,11 @@ def _up_to(most: Any) -> DataNode:
 
 
 def corners(t: T.RandomPerspective, extent: Extent, gate: DataNode | None) -> DataNode:
-    """The matrix that moves points of the image to those of the output: its corners to the random ones inside. Where the gate is closed, they stay."""
+    """Returns the matrix from points of the image to points of the output. It moves the corners to random points inside, or nowhere if the gate is 0."""
     height, width = (_node(n) for n in extent)
 
     def drawn(end: DataNode) -> DataNode:
-        """How far a corner moves inside along an axis."""
+        """Draws how far a corner moves inwards along one axis."""
         inside = _up_to(math.floor(t.distortion_scale * math.floor(end * 0.5)) + 1.0)
         return inside if gate is None else inside * gate
 
@@ -41,7 +41,7 @@ def corners(t: T.RandomPerspective, extent: Extent, gate: DataNode | None) -> Da
     x1, y1 = width - 1.0 - drawn(width), drawn(height)
     x2, y2 = width - 1.0 - drawn(width), height - 1.0 - drawn(height)
     x3, y3 = drawn(width), height - 1.0 - drawn(height)
-    # Of the unit square to the four corners: P. Heckbert, "Fundamentals of Texture Mapping and Image Warping", 1989.
+    # This is the map from the unit square to the four corners in P. Heckbert, "Fundamentals of Texture Mapping and Image Warping", 1989.
     dx1, dx2, sx = x1 - x2, x3 - x2, x0 - x1 + x2 - x3
     dy1, dy2, sy = y1 - y2, y3 - y2, y0 - y1 + y2 - y3
     area = dx1 * dy2 - dx2 * dy1
@@ -52,7 +52,7 @@ def corners(t: T.RandomPerspective, extent: Extent, gate: DataNode | None) -> Da
 
 
 def perspective(node: DataNode, matrix: DataNode, interpolation: Any, fill: float) -> DataNode:
-    """Nearest by itself. Bilinear as Pillow: the fill begins sharply where the image ends, and does not mix with its edge."""
+    """Warps the image. Bilinear pixels are those of Pillow: the fill begins sharply at the edge of the image and is not mixed with the edge."""
     seen: dict[str, Any] = {"matrix": matrix, "inverse_map": False}
     if interpolation == types.INTERP_NN:
         nearest: DataNode = fn.experimental.warp_perspective(node, interp_type=types.INTERP_NN, fill_value=[fill], **seen)
@@ -67,7 +67,7 @@ def perspective(node: DataNode, matrix: DataNode, interpolation: Any, fill: floa
 
 
 def displacements(t: T.ElasticTransform, extent: Extent, gpu: bool) -> tuple[DataNode, DataNode]:
-    """How far each pixel moves along x and y, in pixels."""
+    """Returns two nodes that hold how far each pixel moves along x and along y, in pixels."""
     height, width = extent
     shape: Any = fn.stack(height, width) if isinstance(height, DataNode) else [height, width]
 
@@ -84,7 +84,7 @@ def displacements(t: T.ElasticTransform, extent: Extent, gpu: bool) -> tuple[Dat
 
 
 def elastic(node: DataNode, moved: tuple[DataNode, DataNode], interpolation: Any, fill: list[float]) -> DataNode:
-    """Where pixels come from outside, bilinear ones are mixed with zeros by their share inside, and that with the fill, as in torchvision."""
+    """Moves the pixels. At the edge, bilinear pixels are first mixed with zeros outside, then with the fill by their share outside, as in torchvision."""
 
     def remap(source: DataNode, values: list[float]) -> DataNode:
         made: DataNode = fn.experimental.remap(source, *moved, relative=True, interp=interpolation, fill_value=values)
@@ -107,7 +107,7 @@ def _whole(value: DataNode) -> DataNode:
 
 
 def _doubles(extent: Extent) -> list[DataNode]:
-    """Products are cut to whole numbers: in double, as Python's, they are cut where torchvision's are."""
+    """Returns the extent as nodes of doubles. Products computed in double, as in Python, are truncated to the same whole numbers as in torchvision."""
     return [fn.cast(n if isinstance(n, DataNode) else types.Constant(n, dtype=types.INT32), dtype=types.FLOAT64) for n in extent]
 
 
@@ -142,7 +142,7 @@ EXTENTS: dict[type[T.Transform], Callable[[Any, Extent], Extent]] = {
 
 
 def zoomed_out(t: T.RandomZoomOut, extent: Extent, gate: DataNode | None) -> tuple[tuple[Any, Any], tuple[Any, Any]]:
-    """The pixels around the image: (top, left) and (bottom, right)."""
+    """Returns the numbers of pixels around the image: (top, left) and (bottom, right)."""
     coin = fn.random.coin_flip(probability=t.p)
     coin = coin if gate is None else coin * gate
     scale = 1.0 + coin * (fn.random.uniform(range=list(t.side_range)) - 1.0)

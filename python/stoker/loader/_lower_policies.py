@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Automatic augmentations as operators: a number drawn for each sample names a row of tables, and the row the operations with their magnitudes."""
+"""Compiles automatic augmentations. A number drawn for each sample selects a row of tables, and the row holds the operations and their magnitudes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from stoker import transforms as T
 from stoker.data_node import DataNode
 
 Size = tuple[Any, Any]  # height and width: numbers, or nodes
-Gate = DataNode | None  # a node of 1 where the transform takes effect and 0 where it does not; None: it always does
+Gate = DataNode | None  # a node that is 1 if the transform is applied, else 0; None: it is always applied
 
 CODES = {
     name: code
@@ -27,7 +27,8 @@ _ENHANCES = ("Brightness", "Color", "Contrast", "Sharpness")
 
 
 class Step(NamedTuple):
-    """An operation with its magnitude, as fn.augment takes it; and the share of a width or a height, cut to whole pixels, that comes to the magnitude."""
+    """An operation and its magnitude in the form of fn.augment, plus a share of the width or height, truncated to whole pixels, that is added to the
+    magnitude."""
 
     code: int = 0
     magnitude: float = 0.0
@@ -37,27 +38,27 @@ class Step(NamedTuple):
 
 
 def _single(x: float) -> float:
-    """The float32."""
+    """Rounds to float32."""
     value: float = struct.unpack("f", struct.pack("f", x))[0]
     return value
 
 
 def linspace(start: float, end: float, bins: int, k: int) -> float:
-    """torch.linspace(start, end, bins)[k]"""
+    """Computes torch.linspace(start, end, bins)[k]."""
     start, end = _single(start), _single(end)
     step = _single((end - start) / (bins - 1))
     return _single(start + step * k) if k < bins // 2 else _single(end - step * (bins - 1 - k))
 
 
 def _steps(name: str, most: float | None, bins: int, k: int, size: Size, *, posterize: int = 8) -> list[Step]:
-    """An operation of bin k: two, of either sign, where it has one. posterize: the bits that bin 0 leaves."""
+    """Returns the steps of an operation at bin k: two, of either sign, if the magnitude is signed, else one. posterize: bits that bin 0 keeps."""
     code = CODES[name]
     if most is None:
         return [Step(code)]
     if name == "Posterize":
         return [Step(code, float(round(posterize - k / ((bins - 1) / most))))]
     if name == "Solarize":
-        # Cut upwards, so that float32 holds it: the same values are below.
+        # Rounds up to a number that float32 holds exactly. The same pixel values lie below it.
         return [Step(code, float(ceil(most * linspace(1, 0, bins, k))))]
     if name.startswith("Translate") and most <= 1:
         extent = size[1] if name == "TranslateX" else size[0]
@@ -74,7 +75,7 @@ def _steps(name: str, most: float | None, bins: int, k: int, size: Size, *, post
 
 
 class _Rows:
-    """Rows of steps, and the one that each sample draws. Their chances are all the same without weights."""
+    """Rows of steps, of which each sample draws one. Without weights all rows are equally likely."""
 
     def __init__(self, rows: Sequence[Sequence[Step]], size: Size, weights: Sequence[float] | None = None) -> None:
         self.stages, self.size = len(rows[0]), size
@@ -86,12 +87,12 @@ class _Rows:
         return [getattr(row[stage], field) for row in self.rows]
 
     def _column(self, stage: int, field: str) -> Any:
-        """Of the drawn row: a number where all rows have it."""
+        """Returns a value of the drawn row: a node, or a number if all rows have the same."""
         values = self._fields(stage, field)
         return values[0] if len(set(values)) == 1 else fn.constant(fdata=values, shape=[len(values)], dtype=types.FLOAT)[self.drawn]
 
     def _magnitude(self, stage: int) -> Any:
-        """Of each row, or where it depends on the sample's extents of the drawn one."""
+        """Returns the magnitudes of all rows, or only of the drawn row if they depend on the image's size."""
         wide, high = self._column(stage, "of_width"), self._column(stage, "of_height")
         if not isinstance(wide, DataNode) and not isinstance(high, DataNode):
             return self._fields(stage, "magnitude")
@@ -99,11 +100,11 @@ class _Rows:
         return self._column(stage, "magnitude") + moved * self._column(stage, "sign")
 
     def apply(self, node: DataNode, t: policies.Augmentation, gate: Gate = None) -> DataNode:
-        """The image after the steps of the row; after none where the gate is closed."""
+        """Applies the steps of the drawn row; applies none if the gate is 0."""
         for stage in range(self.stages):
             codes, magnitude = self._fields(stage, "code"), self._magnitude(stage)
             row = self.drawn
-            if gate is not None:  # row 0 is what a closed gate leaves
+            if gate is not None:  # row 0 is used if the gate is 0
                 codes, row = [CODES["Identity"], *codes], (self.drawn + 1) * gate
                 magnitude = [0.0, *magnitude] if isinstance(magnitude, list) else magnitude
             node = fn.augment(
@@ -113,7 +114,7 @@ class _Rows:
 
 
 def _equal_shares(options: Sequence[Sequence[Step]]) -> list[list[Step]]:
-    """Rows out of operations, each of which has one step or more: all operations come up as often."""
+    """Makes rows from operations, which have one or more steps each, so that all operations are equally likely."""
     longest = max(map(len, options))
     return [[steps[k * len(steps) // longest]] for steps in options for k in range(longest)]
 
@@ -126,7 +127,7 @@ def _rand(node: DataNode, t: T.RandAugment, size: Size, gate: Gate) -> DataNode:
 
 
 def _of_bins(space: policies.Space, bins: int, drawn: int, size: Size, posterize: int) -> list[list[Step]]:
-    """Rows of all operations with each of the first `drawn` bins."""
+    """Makes the rows of all operations with each of the first `drawn` bins."""
     made = [[s for k in range(drawn) for s in _steps(name, most, bins, k, size, posterize=posterize)] for name, most in space.items()]
     return _equal_shares([steps if space[name] is not None else steps[:1] for name, steps in zip(space, made, strict=True)])
 
@@ -153,7 +154,7 @@ def _auto(node: DataNode, t: T.AutoAugment, size: Size, gate: Gate) -> DataNode:
 
 
 def _shares(alpha: float, count: int) -> list[Any]:
-    """Of a Dirichlet distribution: each takes a share of what those before it left."""
+    """Draws weights from a Dirichlet distribution: each weight takes a share of the rest that the earlier ones left."""
     left: Any = 1.0
     made: list[Any] = []
     for k in range(count - 1):
@@ -178,7 +179,7 @@ def _mix(node: DataNode, t: T.AugMix, size: Size, gate: Gate) -> DataNode:
     return whole if gate is None else fn.cast(whole * gate + node * (1 - gate), dtype=types.UINT8)
 
 
-# Each gets the image's node, the transform, the image's height and width, and the gate.
+# Each function gets the image's node, the transform, the image's height and width, and the gate.
 POLICIES: dict[type[T.Transform], Callable[[DataNode, Any, Size, Gate], DataNode]] = {
     T.AugMix: _mix,
     T.AutoAugment: _auto,

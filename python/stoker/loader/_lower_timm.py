@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""timm's automatic augmentations as operators: a sample draws which, then its level, sign and chance; magnitudes follow from these and from tables."""
+"""Compiles timm's automatic augmentations. Each sample draws an operation, then its level, its sign and whether it is applied; tables give the magnitude."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from stoker.loader._lower_policies import CODES, Gate, Size
 
 
 class _Drawn:
-    """One stage: tables over the sequences' steps, and the row that a sample drew."""
+    """One step of all sequences: tables with one row per sequence, and the row that a sample drew."""
 
     def __init__(self, steps: Sequence[Levelled], row: DataNode) -> None:
         self.steps, self.row = steps, row
 
     def column(self, values: Sequence[float]) -> Any:
-        """Of the drawn row; a number where all rows have it."""
+        """Returns a value of the drawn row: a node, or a number if all rows have the same."""
         if all(v == values[0] for v in values):
             return values[0]
         return fn.constant(fdata=[float(v) for v in values], shape=[len(values)], dtype=types.FLOAT)[self.row]
@@ -28,7 +28,7 @@ class _Drawn:
         return self.column([float(getattr(step, name)) for step in self.steps])
 
     def term(self) -> Any:
-        """level * slope, cut."""
+        """Computes level * slope, truncated to a whole number where the operation asks for it."""
         if all(step.deviation == 0 for step in self.steps):
             terms = [min(step.highest, step.level) / 10 * (step.slope * 10) for step in self.steps]
             return self.column([min(s.most, float(int(t + 1e-9)) if s.whole else t) for s, t in zip(self.steps, terms, strict=True)])
@@ -49,7 +49,7 @@ class _Drawn:
 
 
 def augment(node: DataNode, t: LevelledAugment, size: Size, gate: Gate) -> DataNode:
-    """The image's node, the transform, the image's height and width, and the gate."""
+    """Applies the augmentation to the image's node. size: the image's height and width."""
     for _ in range(t.draws):
         row = fn.random.choice(len(t.sequences))
         for steps in zip(*t.sequences, strict=True):
@@ -67,7 +67,7 @@ def augment(node: DataNode, t: LevelledAugment, size: Size, gate: Gate) -> DataN
 
 
 def one_of(interpolations: Sequence[types.DALIInterpType]) -> Any:
-    """The one that there is, or one drawn for each sample."""
+    """Returns the only interpolation, or one drawn for each sample."""
     if len(interpolations) == 1:
         return interpolations[0]
     numbers = [int(i) for i in interpolations]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Transforms of pixels' values as operators, each under a gate: a node of 1 where it takes effect and 0 where it does not. And functions of the user's."""
+"""Compiles the user's functions and the transforms that change values. Each has a gate: a node that is 1 if the transform is applied, else 0."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def _as_bytes(node: DataNode) -> DataNode:
 
 
 def blur(node: DataNode, t: T.GaussianBlur, gate: DataNode | None) -> DataNode:
-    """A window of one pixel changes nothing."""
+    """Blurs the image. If the gate is 0 the window is one pixel, which changes nothing."""
     width, height = t.kernel_size  # torchvision's order
     sigma = fn.random.uniform(range=list(t.sigma)) if t.sigma[0] < t.sigma[1] else t.sigma[0]
     window: Any = [height, width] if gate is None else fn.stack(1 + gate * (height - 1), 1 + gate * (width - 1))
@@ -57,7 +57,7 @@ def blur(node: DataNode, t: T.GaussianBlur, gate: DataNode | None) -> DataNode:
 
 
 def erase(node: DataNode, t: T.RandomErasing, extent: tuple[Any, Any], gate: Gate) -> DataNode:
-    """extent: height and width. The aspect is of height to width, in torchvision."""
+    """Erases a window. extent: height and width. The aspect ratio is height to width, as in torchvision."""
     size = types.Constant(list(extent), dtype=types.INT32) if isinstance(extent[0], int) else fn.stack(*extent)
     low, high = t.ratio
     anchor, shape = fn.random_crop_generator(size, random_area=list(t.scale), random_aspect_ratio=[1 / high, 1 / low])
@@ -87,7 +87,7 @@ def seeds() -> DataNode:
 
 
 def call(node: DataNode, t: T.Lambda, gate: DataNode | None) -> DataNode:
-    """In Python, with random numbers of the sample's own; not called where the gate is closed."""
+    """Calls the user's function in Python, with the sample's own random numbers. Does not call it if the gate is 0."""
     name = name_of(t.lambd)
     tell(name)
     more = () if gate is None else (gate,)
@@ -96,7 +96,7 @@ def call(node: DataNode, t: T.Lambda, gate: DataNode | None) -> DataNode:
 
 
 class _Call:
-    """The user's function, on an array."""
+    """Wraps the user's function so that it takes and returns an array."""
 
     def __init__(self, function: Callable[[Any], Any], takes: str, name: str) -> None:
         self.function, self.takes, self.name = function, takes, name

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Checks of what a Loader is given, apart from its source."""
+"""Checks the arguments of a Loader, except its source."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ _REFUSED = {
 
 
 def source_of(source: Any, more: Arguments) -> Any:
-    """The first argument, or `dataset=` as with torch's DataLoader."""
+    """Returns the source: the first argument, or `dataset=` as in torch's DataLoader."""
     named = more.get("dataset")
     if (source is None) == (named is None):
         raise TypeError("Loader: give one source: a folder, a list of files, a Dataset or a Pipeline")
@@ -111,7 +111,7 @@ def take_more(more: Arguments, names: list[str]) -> dict[str, Any]:
 
 
 def batch_of(batch_size: int | None, global_batch_size: int | None, shard: Shard) -> int:
-    """Batch size of this rank."""
+    """Returns the batch size of this rank."""
     if (batch_size is None) == (global_batch_size is None):
         raise InvalidArgumentError("Loader: give batch_size (of each rank) or global_batch_size")
     size = batch_size if batch_size is not None else global_batch_size
@@ -163,7 +163,7 @@ def yes_or_no(**given: Any) -> None:
 
 
 def refuse_what_a_pipeline_has(signature: inspect.Signature, given: dict[str, Any]) -> None:
-    """A Pipeline of the user's brings its reader, transforms and settings: what would be ignored is an error."""
+    """Refuses arguments that have no effect on a Pipeline, which has its own reader, transforms and settings."""
     ours = ("self", "source", "fields", "device", "shard", "pin_memory", "collate_fn", "batch_transforms", "dataloader_arguments")
     others = [n for n, p in signature.parameters.items() if n not in ours and n in given and given[n] is not p.default]
     others = [n for n in others if given[n] != signature.parameters[n].default]
@@ -220,7 +220,7 @@ def can_pin() -> bool:
 
 
 def tail_of(last_batch: str | None, drop_last: bool | None, shuffle: bool) -> str:
-    """What happens where an epoch ends inside a batch."""
+    """Returns what to do with the last batch if it is not full: "drop", "keep" or "pad"."""
     if drop_last is not None and last_batch not in (None, "drop" if drop_last else "keep"):
         raise InvalidArgumentError(
             f"Loader: drop_last={drop_last} and last_batch={last_batch!r} contradict each other: leave one of them out"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An IterableDataset as a source: its samples come in its own order, on one thread that works ahead."""
+"""Reads an IterableDataset, in its own order, on one thread that works ahead."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ _END = object()
 
 
 class StreamSource(DatasetSource):
-    """Samples of iter(dataset), as a Dataset gives them. Each epoch is an iteration; ranks divide the data as the dataset does. A state in mid-epoch passes over
-    the samples before it."""
+    """Reads the samples of iter(dataset). Each epoch is one iteration, and the dataset itself divides the data among ranks. A run that is resumed in mid-epoch
+    iterates over the earlier samples again and drops them."""
 
     per_rank = True
 
@@ -95,7 +95,7 @@ class StreamSource(DatasetSource):
         raise next(f.error for f in self._kept if f.error is not None)
 
     def _look(self, spec: Spec, epoch: int, position: int, count: int) -> bool:
-        """Whether there are `count` samples from a position on. They are kept for when they are asked for."""
+        """Whether there are `count` samples from a position on. Keeps the samples that it reads for this."""
         rows: deque[Fetched] = deque()
         while len(rows) < count and (row := self._next(spec, epoch, position + len(rows))) is not None:
             rows.append(row)
@@ -115,7 +115,7 @@ class StreamSource(DatasetSource):
         return self._told(rows)
 
     def _next(self, spec: Spec, epoch: int, position: int) -> Fetched | None:
-        """The sample at a position of an epoch; None behind the last one."""
+        """Returns the sample at a position of an epoch; None after the last one."""
         if position >= self._totals.get(epoch, position + 1):
             return None
         if self._iterator is None or self._at != (epoch, position):
@@ -138,7 +138,7 @@ class StreamSource(DatasetSource):
         return row
 
     def _begin(self, spec: Spec, epoch: int, position: int) -> None:
-        """An iteration of its own for each epoch; what lies before the position is passed over, each sample with its own random numbers."""
+        """Iterates over one epoch and skips the samples before the position. Each skipped sample also gets its own random numbers."""
         self._kept.clear()
         if hasattr(self.dataset, "set_epoch"):
             self.dataset.set_epoch(epoch)

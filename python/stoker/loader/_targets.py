@@ -37,7 +37,7 @@ def of_list(targets: Sequence[Any]) -> tuple[array[int], Callable[[Any], Any] | 
 
 
 def table(targets: Sequence[Any]) -> Callable[[Any], Any]:
-    """What makes the targets of a batch of their numbers."""
+    """Makes the function that looks up the targets of a batch by their numbers."""
     if all(isinstance(t, str) for t in targets):
         return lambda rows: [targets[i] for i in rows.tolist()]
     return _Table(_numbers(targets))

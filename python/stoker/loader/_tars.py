@@ -26,7 +26,7 @@ from stoker.loader._sources import IMAGE_ENDINGS, Source
 from stoker.loader._spec import Spec
 from stoker.pipeline import Pipeline
 
-_PACKED = (".tar", ".tar.gz", ".tgz", ".tar.zst", ".tar.bz2", ".tar.xz")  # what is packed is refused where it is opened, with the way out
+_PACKED = (".tar", ".tar.gz", ".tgz", ".tar.zst", ".tar.bz2", ".tar.xz")  # compressed tars are refused when they are opened, with advice
 _MAGIC = b"STKPARTS"  # of an index (stoker index)
 _LABELS = ("cls", "txt", "json")
 _KINDS = {"cls": "int", "id": "int", "index": "int", "txt": "text", "text": "text", "caption": "text", "json": "json", "npy": "array"}
@@ -95,7 +95,7 @@ def glance(tars: Sequence[str], storage: Any) -> tuple[int, dict[str, int]]:
 
 
 def _default(there: Mapping[str, int], tars: Sequence[str]) -> dict[str, Any]:
-    """The image, and a label where there is one."""
+    """Returns the components of the image and, if there is one, the label."""
     if not any(ending.lower() in IMAGE_ENDINGS for ending in there):
         raise InvalidArgumentError(
             f"Loader: the samples of {_short(tars)} have no image ({', '.join(IMAGE_ENDINGS)}); they have {', '.join(there) or 'nothing'}: say which "
@@ -134,7 +134,7 @@ class TarSource(Source):
         self._understand(first if self.one_epoch else {} if index_paths is not None else look(self.tars, storage))
 
     def _are_there(self, first: Mapping[str, int]) -> bool:
-        """Whether the first sample tells what all have."""
+        """Whether the first sample defines the components of all."""
         endings = {e.lower() for e in first}
         wanted = [_understood(n, c)[0] for n, c in self._given.items()] if isinstance(self._given, Mapping) else [";".join(IMAGE_ENDINGS)]
         return all(endings & {e.lower() for e in ending.split(";")} for ending in wanted)
@@ -189,7 +189,7 @@ class TarSource(Source):
 
     @property
     def classes(self) -> list[str]:
-        """The names that `stoker pack` left beside its tars, where the label is its own; else there are none."""
+        """Returns the class names that `stoker pack` wrote next to its tars; [] if the label is not the one that it wrote."""
         folders = {Path(tar).parent for tar in self.tars if "://" not in tar}
         if len(folders) != 1 or self.components.get("label") not in ("cls", ("cls", "int")):
             return []

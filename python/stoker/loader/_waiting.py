@@ -21,7 +21,7 @@ _BUSY = 0.8  # share of the time: what is this busy counts as what the rest wait
 
 @dataclass(frozen=True)
 class Spent:
-    """What an epoch took, in seconds. busy: of all workers together; source: of the callback thread in the user's code."""
+    """Times of an epoch, in seconds. busy: the sum over all workers. source: the time that the callback thread spent in the user's code."""
 
     elapsed: float
     wait: float
@@ -100,7 +100,7 @@ class Watch:
         return {**pipe.counters(), "clock": time.monotonic()}
 
     def first_step_done(self, pipe: Pipeline) -> None:
-        """The first batch has been used: what was waited for it, and what its first use took, is the start and does not count."""
+        """Starts the count after the first batch was used. The wait for the first batch and its use belong to the start, and do not count."""
         self.begun = self._now(pipe)
 
     def end(self, pipe: Pipeline, epoch: int) -> None:

@@ -83,8 +83,8 @@ class Loader:
     pin_memory: batches made on the cores lie in pinned memory, for a copy to the GPU that does not block; nothing where torch finds no CUDA.
     views: in place of transforms, several of each image, which is decoded once: [(2, global_crops), (6, local_crops)] gives batch.image as a list of eight
     tensors, each drawn for itself.
-    batch_transforms: MixUp, CutMix, or RandomChoice of them (stoker.transforms or torchvision's v2), or functions of (images, labels): they change each finished
-    batch where it lies; labels become vectors of shares.
+    batch_transforms: MixUp, CutMix, or RandomChoice of them (stoker.transforms or torchvision's v2), or functions of (images, labels): they change each
+    finished batch where it lies; labels become vectors of shares.
     collate_fn: gets each finished batch, and returns what is iterated, as {"pixel_values": batch.image, "labels": batch.label}.
     python_workers: processes for the Python of a Dataset, each with its global random numbers seeded for each sample; 0: threads, for code that mostly waits or
     works in C. stoker.sample_rng() gives random numbers that can be repeated in either.
@@ -210,7 +210,8 @@ class Loader:
         self._run.agree()
 
     def _tell_skipped(self) -> None:
-        """Tells which files of a folder are not read, as with ImageFolder, and which hidden folder counts as a class, though hardly meant as one."""
+        """Prints a notice about files of a folder that are not read, as in ImageFolder, and about hidden folders that count as classes, probably by
+        accident."""
         source = self._run.source
         if not isinstance(source, FileSource) or source.root is None:
             return
@@ -224,7 +225,7 @@ class Loader:
             )
 
     def _tell_narrowed(self) -> None:
-        """Tells, at an epoch's end, that images lost bits."""
+        """Prints a notice at the end of an epoch if 16-bit images were rounded to 8 bits."""
         if self._told_narrowed or isinstance(self._run.source, Pipeline):
             return
         count = self._run.narrowed
@@ -288,7 +289,7 @@ class Loader:
         return reported(self, self, self._begin())
 
     def _begin(self) -> Epoch:
-        """Begins an epoch, without a report to Accelerate."""
+        """Begins an epoch without a report to Accelerate."""
         with self._alone:
             self._generation += 1
             self._run.begin()
@@ -318,7 +319,7 @@ class Loader:
         return made if self._collate is None else call("collate_fn", self._collate, made)
 
     def _fields(self, source: Source | Pipeline) -> dict[str, int | None]:
-        """The batch's fields, each with the number of its output."""
+        """Returns the fields of a batch, each with the number of its output."""
         if isinstance(source, Pipeline):
             return _fields.of_pipeline(self._names, len(self._run.descs))
         fields = source.fields(self._names)
@@ -342,12 +343,12 @@ class Loader:
         return Batches(fields, batch, self._run.descs, self._device, finishing, views, self._pin and _options.can_pin(), self._lists)
 
     def _dataset_facts(self, batch: Any) -> tuple[list[bool], list[int]]:
-        """What the library does not know of a Dataset's samples: which are repeats, and their ids."""
+        """Returns facts about a Dataset's samples that the library does not know: which are repeats, and their ids."""
         facts = self._run.dataset_samples(batch)
         return [padded for _, padded in facts], [i for i, _ in facts]
 
     def _at_last(self) -> bool:
-        """Whether the batch taken last is the epoch's last."""
+        """Whether the last batch that was taken is the last of the epoch."""
         return self._run.last or (self._run.samples() is not None and self._run.step == len(self))
 
     def _samples_of_last_step(self) -> int:
@@ -356,7 +357,7 @@ class Loader:
 
     @property
     def epoch(self) -> int:
-        """The epoch that is iterated, or will be next."""
+        """The epoch of the current iteration, or of the next one if none is running."""
         return self._run.epoch
 
     @property
@@ -408,7 +409,7 @@ class Loader:
 
     @property
     def pipeline(self) -> Pipeline:
-        """The pipeline behind it: explain(), counters(), bad_samples()."""
+        """The Loader's pipeline, for explain(), counters() and bad_samples()."""
         return self._run.ready()
 
     @property
@@ -429,19 +430,19 @@ class Loader:
 
     @property
     def dataset(self) -> Any:
-        """What it was made over; of a folder, files or a Pipeline, what tells the number of samples by len(), and the classes."""
+        """The Dataset that the Loader reads. For a folder, files or a Pipeline, an object with the classes, whose len() is the number of samples."""
         if self._given is not None:
             return self._given
         return Listing(self._described, self._run.data_size, self.classes, self.class_to_idx)
 
     @property
     def drop_last(self) -> bool:
-        """Whether samples behind the last whole batch are left out."""
+        """Whether the samples after the last full batch are left out."""
         return self._spec.last_batch == "drop"
 
     @property
     def num_workers(self) -> int:
-        """Worker processes, as a DataLoader counts them: none, since there are threads."""
+        """The number of worker processes, for code that expects a DataLoader. It is 0, because the workers are threads."""
         return 0
 
     @property
@@ -450,7 +451,7 @@ class Loader:
         return Sampler(self)
 
     def set_epoch(self, epoch: int) -> None:
-        """The epoch that the next iteration is of. Loops that go through their epochs in order need not say it."""
+        """Sets the epoch of the next iteration. Loops that run their epochs in order need not call it."""
         if epoch == self.epoch:
             return
         if not isinstance(epoch, int) or epoch < 0:
@@ -460,7 +461,7 @@ class Loader:
             self._run.go_to(epoch)
 
     def as_dataloader(self) -> Any:
-        """A torch DataLoader around this, for frameworks that ask for one."""
+        """Returns a torch DataLoader that delivers this Loader's batches, for frameworks that need one."""
         from stoker.loader._dataloader import wrap
 
         return wrap(self)
