@@ -114,7 +114,7 @@ class Run:
         except InvalidArgumentError:
             if indices is not None and not isinstance(
                 source, DatasetSource
-            ):  # how many samples there are says more than an id that is none of them
+            ):  # a wrong number of samples explains more than a wrong id
                 self._check_order(self._built(source, seed, settings, None))
             raise
         if not isinstance(source, DatasetSource):
@@ -372,8 +372,8 @@ class Run:
                 self.order.go_on_with(seed)
 
     def _pass_ended_epoch(self) -> None:
-        """Moves on to the next epoch if less than one step of the restored epoch is left. This happens if the state comes from fewer ranks or smaller batches, or
-        was saved after the last batch, before the end of the epoch was known."""
+        """Moves on to the next epoch if less than one step of the restored epoch is left. This happens if the state comes from fewer ranks or smaller batches,
+        or was saved after the last batch, before the end of the epoch was known."""
         if self.resumed is None:
             return
         consumed = int(self.resumed["consumed"])

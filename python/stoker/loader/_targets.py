@@ -27,7 +27,7 @@ def _indexes(value: Any) -> bool:
 
 
 def of_list(targets: Sequence[Any]) -> tuple[array[int], Callable[[Any], Any] | None]:
-    """Labels for the reader, and what makes the targets of a batch of labels; None: they are the labels.
+    """Returns labels for the reader, and a function from a batch of labels to its targets; None instead of the function if the targets are the labels.
 
     Whole numbers are int64; numbers with a fraction float32; vectors and arrays of one shape tensors (N, ...); strings lists of str.
     """
@@ -44,7 +44,7 @@ def table(targets: Sequence[Any]) -> Callable[[Any], Any]:
 
 
 def _numbers(targets: Sequence[Any]) -> Any:
-    """All targets as one NumPy array: int64 or float32."""
+    """Converts all targets to one NumPy array of int64 or float32."""
     import numpy as np
 
     try:
@@ -209,6 +209,6 @@ def text(value: str) -> Any:
 
 
 def texts(values: Any) -> list[str]:
-    """What `text` made, of a batch: a tensor, or a list of them."""
-    # One of empty strings alone has lost its dimension.
+    """Decodes a batch of strings that `text` encoded: a tensor, or a list of tensors."""
+    # A tensor of a batch with only empty strings has lost its last dimension.
     return [bytes(v.reshape(-1).tolist()[:-1]).decode(errors="surrogatepass") for v in values]

@@ -134,7 +134,7 @@ class TarSource(Source):
         self._understand(first if self.one_epoch else {} if index_paths is not None else look(self.tars, storage))
 
     def _are_there(self, first: Mapping[str, int]) -> bool:
-        """Whether the first sample defines the components of all."""
+        """Whether the first sample has all components that the user asks for."""
         endings = {e.lower() for e in first}
         wanted = [_understood(n, c)[0] for n, c in self._given.items()] if isinstance(self._given, Mapping) else [";".join(IMAGE_ENDINGS)]
         return all(endings & {e.lower() for e in ending.split(";")} for ending in wanted)

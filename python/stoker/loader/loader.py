@@ -247,7 +247,7 @@ class Loader:
         root: str | os.PathLike[str] | None = None,
         **arguments: Unpack[_options.LoaderArguments],
     ) -> Loader:
-        """Of a CSV file whose first line names its columns, with commas or tabs between them, or of a DataFrame.
+        """Makes a Loader from a DataFrame, or from a CSV file with commas or tabs, whose first line names the columns.
 
         path: the column of paths, which begin at `root` (by default the folder of the CSV file). targets: a column or several, by default all others; each is
         a field of its name: whole numbers int64, other ones float32, strings lists of str. arguments: of Loader.
@@ -267,7 +267,7 @@ class Loader:
         missing_component_behavior: str | None = None,
         **arguments: Unpack[_options.LoaderArguments],
     ) -> Loader:
-        """Of tars in WebDataset's format, where `Loader(tars)` would not know the components.
+        """Makes a Loader from tars in WebDataset's format. Needed if `Loader(tars)` would not know the components.
 
         components: the fields of a batch and what their files end in, as {"image": "jpg;png", "label": "cls", "caption": "txt", "meta": "json"}. Of
         "cls" numbers are made, of "txt" strings, of "json" what it holds, of "npy" arrays, of others bytes; a pair says it, as ("label.txt", "int"), with
@@ -285,7 +285,7 @@ class Loader:
     remainder = -1
 
     def __iter__(self) -> Iterator[Batch]:
-        """One epoch. After a `break` the next `for` begins the next epoch; after load_state_dict the first one goes on where the state was."""
+        """Iterates over one epoch. After a `break` the next `for` begins the next epoch; after load_state_dict the first one continues from the state."""
         return reported(self, self, self._begin())
 
     def _begin(self) -> Epoch:
@@ -384,13 +384,13 @@ class Loader:
     # ---- state ----
 
     def state_dict(self) -> dict[str, Any]:
-        """Where the Loader stands, after the batches that were taken. Small, and plain data; independent of the number of ranks."""
+        """Returns the position after the batches that were taken. The state is small and plain data, and does not depend on the number of ranks."""
         with self._alone:
             return {"stoker_loader": _STATE, **self._run.state()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Goes on from a state, with any number of ranks and with the state's seed. Nothing is read, decoded or called for samples before it, except that an
-        IterableDataset gives them once more."""
+        """Continues from a state, with any number of ranks and with the state's seed. Earlier samples are not read or decoded, except that an IterableDataset
+        yields them again."""
         if not isinstance(state, dict) or not is_whole(state.get("stoker_loader")) or state["stoker_loader"] != _STATE:
             raise StateError("this is no state of a Loader, or one of another version")
         with self._alone:
