@@ -146,5 +146,5 @@ class _Elsewhere:
                 raise ModuleNotFoundError(f"No module named {name!r}{advice}", name=name)
 
 
-if not any(getattr(finder, "__qualname__", "") == "_Elsewhere" for finder in sys.meta_path):  # else the package is loaded anew
+if not any(getattr(finder, "__qualname__", "") == "_Elsewhere" for finder in sys.meta_path):  # else the package is loaded again
     sys.meta_path.append(_Elsewhere)

@@ -13,7 +13,7 @@ TORCH = {f"{kind}{bits}" for kind in ("int", "uint") for bits in (8, 16, 32, 64)
 
 
 def as_buffer(value: Any, copy: bool = False) -> Any:
-    """A C-contiguous buffer over an array, tensor, bytes or number. With copy=True nobody else can write to it; otherwise it is a copy only where it must
+    """A C-contiguous buffer over an array, tensor, bytes or number. With copy=True no other code can write to it; otherwise it is a copy only where it must
     be."""
     numpy = sys.modules.get("numpy")
     if numpy is not None and type(value) is numpy.ndarray:  # what most sources give, without asking what else it may be

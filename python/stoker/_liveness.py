@@ -14,7 +14,7 @@ _COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 
 
 def within(node: ast.AST) -> Iterator[ast.AST]:
-    """The node and what it holds, but not what is inside functions and classes that it defines."""
+    """Yields the node and its descendants, but not the bodies of functions and classes that it defines."""
     yield node
     if not isinstance(node, _SCOPES):
         for child in ast.iter_child_nodes(node):

@@ -72,7 +72,7 @@ def range(owner: str, name: str, pair: Any, least: float) -> tuple[float, float]
 
 
 def two(owner: str, name: str, pair: Any) -> tuple[float, float]:
-    """Of x and of y."""
+    """Returns two numbers, for x and for y."""
     try:
         x, y = (float(v) for v in pair)
     except (TypeError, ValueError):
@@ -97,7 +97,7 @@ def fills(fill: Any) -> Any:
 
 
 def symmetric(owner: str, name: str, value: Any) -> tuple[float, float]:
-    """(-value, value), or the pair that was given."""
+    """Returns (-value, value) for a number, or a given pair."""
     if isinstance(value, numbers.Real):
         if value < 0:
             raise ValueError(f"{owner}: {name} is not negative, or a pair")

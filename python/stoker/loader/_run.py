@@ -112,9 +112,7 @@ class Run:
         try:
             pipe = self._built(source, seed, settings, indices)
         except InvalidArgumentError:
-            if indices is not None and not isinstance(
-                source, DatasetSource
-            ):  # a wrong number of samples explains more than a wrong id
+            if indices is not None and not isinstance(source, DatasetSource):  # a wrong number of samples explains more than a wrong id
                 self._check_order(self._built(source, seed, settings, None))
             raise
         if not isinstance(source, DatasetSource):
