@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Building graphs: the pipeline that operators are added to, and the record by which two traces of a definition are compared.
 
-Operators that are called outside of every definition are added to a loose graph. A pipeline that is given one of its nodes adopts the operators behind it.
+Operators that are called outside of every definition are added to a loose graph. A pipeline that is given one of its nodes adopts the operators that make it.
 """
 
 from __future__ import annotations

@@ -96,7 +96,7 @@ class _Tail:
 
 
 def _leaves(body: Sequence[ast.stmt]) -> str:
-    """A statement that leaves the branch, or that nothing can merge, with its line; "" where there is none."""
+    """Returns a statement that leaves the branch or cannot be merged, with its line; "" if all statements can be merged."""
     for statement in body:
         for part, in_loop in _with_loops(statement, False):
             line = getattr(part, "lineno", 0)
@@ -378,7 +378,7 @@ def rewritten(code: CodeType) -> CodeType | None:
 
 
 def _wrapped(node: ast.AST, holder: ast.ClassDef | None) -> ast.stmt:
-    """The rewritten function as a statement, in a class of the same name where it is a method: names with two underscores then mean the same."""
+    """Returns the rewritten function as a statement. A method is put into a class of the same name, so that names with two underscores keep their meaning."""
     if isinstance(node, ast.FunctionDef):
         node.decorator_list = []
         node.args.defaults = [ast.Constant(None) for _ in node.args.defaults]

@@ -19,8 +19,8 @@ from stoker.pipeline import Pipeline
 
 
 class Arguments(PassedOn, total=False):
-    """What a Loader takes beside its own arguments: settings of its pipeline, and arguments of torch's DataLoader, of which some have no
-    effect here and others are refused."""
+    """Further arguments of a Loader: settings of its pipeline, and arguments of torch's DataLoader, of which some have no effect here and others are
+    refused."""
 
     dataset: Any
     num_workers: Any

@@ -505,7 +505,7 @@ class Loader:
 
 
 class Sampler:
-    """What loops call on a DistributedSampler, for a Loader, which divides its epochs among the ranks itself."""
+    """Stands in for a DistributedSampler, whose methods training loops call. The Loader itself divides its epochs among the ranks."""
 
     def __init__(self, loader: Loader) -> None:
         self._loader = loader
@@ -552,7 +552,7 @@ def _views(views: Any, transforms: list[Transform]) -> list[list[Transform]]:
 
 
 def _understood(source: Any, split: str, storage: Any, asked: Asked) -> tuple[Any, Listed | Arrays | None]:
-    """The source, and what it lists or holds where no Python has to run for its samples."""
+    """Returns the source, and its files or arrays if its samples need no Python."""
     if (hasattr(source, "columns") and hasattr(source, "iloc")) or (
         isinstance(source, (str, os.PathLike)) and os.fspath(source).endswith(".csv")
     ):
