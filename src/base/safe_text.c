@@ -165,7 +165,7 @@ static bool is_plain(const char *text)
 static void escape(char *text, size_t capacity)
 {
 	enum { LONGEST = 8192 };
-	char out[LONGEST];
+	char out[LONGEST] = "";
 	const size_t room = capacity < sizeof out ? capacity : sizeof out;
 	size_t used = 0;
 	for (const unsigned char *s = (const unsigned char *)text; *s && used + 5 < room;) {

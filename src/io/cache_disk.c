@@ -83,9 +83,10 @@ static bool is_hex(const char *name, size_t n)
 	return strspn(name, "0123456789abcdef") == n && strlen(name) == n;
 }
 
-/* Lists a folder. Takes ownership of the descriptor. */
-static DIR *list(int folder)
+/* Lists the folder `name` within the folder `parent`; NULL if it cannot be opened. */
+static DIR *list(int parent, const char *name)
 {
+	const int folder = open_folder(parent, name);
 	DIR *d = folder < 0 ? NULL : fdopendir(folder);
 	if (!d && folder >= 0)
 		close(folder);
@@ -97,7 +98,7 @@ static bool walk_part(int root, const char *name, stk_cache_visitor *visit, void
 	char path[STK_CACHE_NAME];
 	struct stat st;
 	bool on = true;
-	DIR *part = list(open_folder(root, name));
+	DIR *part = list(root, name);
 	for (const struct dirent *e; part && on && (e = readdir(part));) {
 		if (!is_hex(e->d_name, 30))
 			continue;
@@ -144,7 +145,7 @@ static bool is_ours(int folder)
 /* Returns whether the folder is empty, except for tags that other Stoker processes are about to write. */
 static bool is_empty(int folder)
 {
-	DIR *d = list(open_folder(folder, "."));
+	DIR *d = list(folder, ".");
 	bool empty = d;
 	for (const struct dirent *e; empty && (e = readdir(d));)
 		empty = strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0 || strncmp(e->d_name, TAG ".", sizeof TAG) == 0;
@@ -375,7 +376,7 @@ static uint64_t remove_unfinished(struct stk_cache_disk *d)
 {
 	uint64_t reserved = 0, size;
 	struct stat st;
-	DIR *tmp = list(open_folder(d->tmp, "."));
+	DIR *tmp = list(d->tmp, ".");
 	for (const struct dirent *e; tmp && (e = readdir(tmp));)
 		if (is_unfinished(e->d_name, &size) && !fstatat(d->tmp, e->d_name, &st, AT_SYMLINK_NOFOLLOW) && S_ISREG(st.st_mode) &&
 			!unlinkat(d->tmp, e->d_name, 0))

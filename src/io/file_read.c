@@ -231,6 +231,7 @@ static enum stk_status read_all(struct file_read *f)
 static enum stk_status open_and_read(struct file_read *f)
 {
 	uint8_t before[STK_IO_BEFORE];
+	/* cppcheck-suppress autoVariables ; stk__file_read reads it only through the calls below */
 	f->before = before;
 	enum stk_status status = open_file(f);
 	if (status || f->blocked)

@@ -209,6 +209,7 @@ static void ask_again(struct stk_http_loop *l)
 	for (struct stk_transfer *t = l->active; t && n < MOST; t = t->next)
 		if (t->held_back)
 			held[n++] = t;
+	/* cppcheck-suppress uninitvar ; the first n are set */
 	qsort(held, (size_t)n, sizeof(struct stk_transfer *), by_deadline);
 	for (int i = 0; i < n; i++) {
 		bool waits = false;

@@ -21,7 +21,9 @@ import pytest
 # multiprocessing keeps these for the life of a process.
 LASTING = ("multiprocessing.resource_tracker", "multiprocessing.forkserver", "multiprocessing.resource_sharer")
 # The memory that these processes share lasts as well, and so does torch's cache of compiled code.
-LASTING_FILES = ("/dev/shm/pym-", "torchinductor_")
+LASTING_FILES = ("/dev/shm/pym-", "pym-", "pymp-", "torchinductor_")
+# torch compiles in threads that wait for the next function.
+LASTING_THREADS = ("ThreadPoolExecutor",)
 PATIENCE_S = 20  # for what is ending
 
 
@@ -47,7 +49,7 @@ def _threads() -> dict[str, str]:
     return {
         f"thread {t.ident}": t.name
         for t in threading.enumerate()
-        if not t.daemon and t is not threading.main_thread() and not t.name.startswith(("execnet", "pydev"))
+        if not t.daemon and t is not threading.main_thread() and not t.name.startswith(("execnet", "pydev", *LASTING_THREADS))
     }
 
 

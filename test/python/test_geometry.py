@@ -78,12 +78,12 @@ def test_boxes_are_pasted_where_images_can_be(name: str, value: float) -> None:
         (
             [0.6, 0.5, 0.2, 0.9],
             "xyXY",
-            r'box 1 is \(0.6, 0.5, 0.2, 0.9\), which is no box: it ends before it begins; .* "xyXY", "xyWH" takes extents; sample 0',
+            r'box 1 is \(0.6, 0.5, 0.2, 0.9\), which is not a box: it ends before it begins; .* "xyXY", "xyWH" takes extents; sample 0',
         ),
         (
             [0.6, 0.5, 0.2, -0.1],
             "xyWH",
-            r'box 1 is \(0.6, 0.5, 0.2, -0.1\), which is no box: it ends before it begins; bbox_layout is "xyWH"; sample 0',
+            r'box 1 is \(0.6, 0.5, 0.2, -0.1\), which is not a box: it ends before it begins; bbox_layout is "xyWH"; sample 0',
         ),
         ([0.1, float("nan"), 0.2, 0.9], "xyXY", r"box 1 is \(0.1, nan, 0.2, 0.9\), which is not finite"),
         ([0.1, 0.2, float("inf"), 0.9], "xyWH", r"box 1 is \(0.1, 0.2, inf, 0.9\), which is not finite"),

@@ -208,10 +208,10 @@ def test_redirects_that_are_not_followed(certificate):
     with Server(answer, certificate) as server:
         for to, told in {
             "/again": "more than 5 times",
-            "file:///etc/passwd": "no http:// or https:// URL",
-            "s3://bucket/key": "no http:// or https:// URL",
+            "file:///etc/passwd": "something other than an http:// or https:// URL",
+            "s3://bucket/key": "something other than an http:// or https:// URL",
             "http://127.0.0.1:1/x": "from https:// to http://",
-            "https://me:hIdDeN@127.0.0.1:1/x": "no http:// or https:// URL",
+            "https://me:hIdDeN@127.0.0.1:1/x": "something other than an http:// or https:// URL",
         }.items():
             where[0] = to
             got = str(read(f"{server.url}/x.jpg", **QUICK, ca_bundle=certificate[0]))

@@ -190,13 +190,8 @@ def test_erasing_by_noise(module):
     assert abs(noise.mean()) < 5 / n**0.5 and abs(noise.std() - 1) < 5 / (2 * n) ** 0.5 and 3.5 < noise.abs().max() < 6.5
     assert abs((noise.abs() < 1).double().mean() - 0.6827) < 5 * (0.217 / n) ** 0.5
     assert torch.equal(images, made([T.ToTensor(), T.Normalize([0.25] * 3, [0.25] * 3), erasing], white, dtype=None))
-    for steps, said in (
-        ([T.ToTensor(), erasing, T.Normalize([0.5] * 3, [0.5] * 3)], "Normalize comes after"),
-        ([T.ToTensor(), erasing, T.RandomHorizontalFlip()], "RandomHorizontalFlip comes after"),
-        ([T.PILToTensor(), erasing], "cannot be uint8"),
-    ):
-        with pytest.raises(InvalidArgumentError, match=said):
-            made(steps, white, dtype=None)
+    with pytest.raises(InvalidArgumentError, match="cannot be uint8"):
+        made([T.PILToTensor(), erasing], white, dtype=None)
     with pytest.raises(UnsupportedError, match="at the list's end"):
         made([T.RandomApply([erasing])], white, dtype=None)
 
@@ -231,7 +226,7 @@ def test_functions(capfd):
     ):
         with pytest.raises(TypeError, match=said):
             made([wrong])
-    with pytest.raises(InvalidArgumentError, match="after a transform to tensors"):
+    with pytest.raises(InvalidArgumentError, match="noisy gets floats and gives numbers of its own: leave out dtype"):
         made([T.ToTensor(), noisy])
     with pytest.raises(UnsupportedError, match="cannot follow a function"):
         pairs = [(p, np.zeros((45, 60), np.uint8)) for p in PICTURES]

@@ -11,7 +11,7 @@
 struct s3_server;
 
 /* Settings, by name: probabilities of faults for each request of an object, and numbers.
- * 
+ *
  *   p503 p500 p403          an error with its XML instead of the object
  *   reset truncate stall    half of the body, then RST, FIN, or silence
  *   change                  half of the body, then FIN; from then on the object has another ETag

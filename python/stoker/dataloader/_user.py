@@ -15,7 +15,7 @@ import os
 import textwrap
 import types
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, NoReturn
 
 from stoker.dataloader._reasons import InPython
 from stoker.dataloader._undone import Left, Opaque, Reader, Undone, readable, replaced, same_attributes
@@ -405,7 +405,7 @@ class _Code:
         for statement in tree.body:
             self._visit(statement)
 
-    def _refuse(self, node: ast.AST, what: str) -> None:
+    def _refuse(self, node: ast.AST, what: str) -> NoReturn:
         line = self._function.__code__.co_firstlineno + getattr(node, "lineno", 1) - 1
         file = os.path.basename(self._function.__code__.co_filename)
         raise InPython(f"{self._function.__qualname__} {what} ({file}:{line})")
@@ -531,9 +531,10 @@ class _Code:
         value = self._value(name)
         if value is getattr(builtins, name, self):
             if name in ("getattr", "hasattr"):
-                if len(node.args) < 2 or not isinstance(node.args[1], ast.Constant):
+                attribute = node.args[1] if len(node.args) > 1 else None
+                if not isinstance(attribute, ast.Constant):
                     self._refuse(node, f"calls {name} with a name that is not written out")
-                self._check_read(node, str(node.args[1].value))
+                self._check_read(node, str(attribute.value))
             error = isinstance(value, type) and issubclass(value, Exception)
             if name not in _BUILTINS and not error:
                 self._refuse(node, f"calls {name}")

@@ -31,6 +31,6 @@ void stk__preemphasis_run(const struct stk_job *job)
 			stk__convert(converted, STK_FLOAT, job->src[0] + (i - 1) * from, (enum stk_dtype)job->src_dtype[0], n + 1);
 		filter(y, x, coefficient, n);
 		if (!floats_out)
-			stk__convert(job->dst + i * to, (enum stk_dtype)job->dst_dtype, result, STK_FLOAT, n);
+			stk__convert(job->dst + i * to, (enum stk_dtype)job->dst_dtype, y, STK_FLOAT, n);
 	}
 }
