@@ -504,7 +504,7 @@ class _Code:
         if isinstance(called, ast.Name) and called.id not in self._locals:
             return self._check_named(node, called.id)
         if not isinstance(called, ast.Attribute):
-            return self._refuse(node, f"calls {ast.unparse(called)}")
+            self._refuse(node, f"calls {ast.unparse(called)}")
         owner = self._object(called.value)
         if isinstance(owner, types.ModuleType):
             if called.attr not in _FUNCTIONS.get(owner.__name__, ()):

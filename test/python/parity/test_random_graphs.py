@@ -6,6 +6,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import warnings
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +17,13 @@ from harness import Batch, Output
 from random_graphs import Maker, Tally, outcome, whole
 
 SEED = 7
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _end_dali() -> Iterator[None]:
+    """Ends DALI's process, which runs the graphs of all tests of this module."""
+    yield
+    random_graphs.DALI.close()
 
 
 @pytest.mark.parametrize("seed", range(SEED, SEED + 24))
