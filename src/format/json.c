@@ -183,18 +183,6 @@ static enum stk_status take_rest(struct stk_json *j, char *out, size_t capacity,
 	return STK_OK;
 }
 
-enum stk_status stk__json_string(struct stk_json *j, char *out, size_t capacity)
-{
-	size_t used = 0;
-	if (!stk__json_take(j, '"'))
-		return stk__json_bad(j, "a string is expected");
-	enum stk_status s = take_rest(j, out, capacity, &used);
-	if (s)
-		return s;
-	out[used] = '\0';
-	return STK_OK;
-}
-
 enum stk_status stk__json_view(struct stk_json *j, char *room, size_t capacity, const char **text, size_t *n)
 {
 	enum stk_status s = STK_OK;

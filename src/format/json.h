@@ -30,8 +30,6 @@ bool stk__json_take(struct stk_json *j, char c); /* consumes `c` if it is the ne
 bool stk__json_is(struct stk_json *j, char c);   /* returns whether `c` is the next character */
 bool stk__json_null(struct stk_json *j);         /* consumes null if it comes next, and returns whether it did */
 
-/* Copies a string, without escapes, with a NUL; refuses one that does not fit in `capacity`. */
-STK_MUST_USE enum stk_status stk__json_string(struct stk_json *j, char *out, size_t capacity);
 /* Returns a view of the text itself if the string has no escapes; otherwise copies it to `room` and returns a view of that. Not NUL-terminated. */
 STK_MUST_USE enum stk_status stk__json_view(struct stk_json *j, char *room, size_t capacity, const char **text, size_t *n);
 STK_MUST_USE enum stk_status stk__json_real(struct stk_json *j, double *out);

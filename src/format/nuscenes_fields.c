@@ -22,11 +22,6 @@ static const struct field {
 #undef STK_NUSC_ROW
 };
 
-const char *stk__nuscenes_field_name(enum stk_nuscenes_field f)
-{
-	return fields[f].name;
-}
-
 bool stk__nuscenes_field_of_camera(enum stk_nuscenes_field f)
 {
 	return fields[f].camera;

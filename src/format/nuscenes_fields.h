@@ -49,7 +49,6 @@ enum stk_nuscenes_field {
 #undef STK_NUSC_ENUM
 		STK_NUSC_FIELD_COUNT
 };
-const char *stk__nuscenes_field_name(enum stk_nuscenes_field f);
 int32_t stk__nuscenes_field_find(const char *name); /* -1: no such field */
 bool stk__nuscenes_field_of_camera(enum stk_nuscenes_field f);
 bool stk__nuscenes_field_of_boxes(enum stk_nuscenes_field f); /* of boxes in an image */
