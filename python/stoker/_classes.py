@@ -96,7 +96,7 @@ class Operator:
 
 
 class _Tabled(Operator):
-    """An operator of the library's table."""
+    """An operator that the library's table describes."""
 
     _op: ClassVar[Op]
 

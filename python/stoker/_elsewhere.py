@@ -115,7 +115,7 @@ _INSTEAD["stoker.backend_impl"] = _INSTEAD["stoker.backend"]
 
 
 def instead(full: str) -> str:
-    """What to do in place of "stoker.plugin.tf", behind a colon; "" where that is no name of DALI's."""
+    """Returns what to use in place of a name such as "stoker.plugin.tf", after a colon; "" if DALI does not have the name."""
     module, _, name = full.rpartition(".")
     advice = _INSTEAD.get(module, {}).get(name)
     return f": it is of DALI alone; {advice}" if advice else ""

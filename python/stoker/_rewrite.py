@@ -28,9 +28,9 @@ from stoker._liveness import Liveness, within, writes
 
 RUNTIME = "_stoker"
 RESULT = "_stoker_result"
-_MOST_COPIES = 2000  # at most so many syntax nodes are duplicated: code behind an `if` that returns on some paths
+_MOST_COPIES = 2000  # syntax nodes that may be duplicated: code after an `if` that returns on some paths
 
-DEAD, CAPTURED, READ = 0, 1, 2  # what becomes of a variable behind an `if`
+DEAD, CAPTURED, READ = 0, 1, 2  # what becomes of a variable after an `if`
 
 
 # ---- returns ----

@@ -44,11 +44,11 @@ class Storage:
     retries: of a request that the store or the network fails, 10; before any server has answered, 4, and 1 where a time-out was waited for.
     hedging: whether a request whose answer is later than nearly all others is sent a second time.
     connect_timeout (with TLS's handshake), answer_timeout (to the first byte), stall_timeout (in which 4 KiB must come): seconds of each try; 5, 20 and 10.
-    fetch: a function of yours in place of the library's own source: fetch(uri, offset, length) gives the bytes, of any type with a buffer; length None: all
+    fetch: a function of yours that replaces Stoker's own source: fetch(uri, offset, length) gives the bytes, of any type with a buffer; length None: all
     from offset on. It is called on threads, fetch_threads (32) at a time. FileNotFoundError is a failure of that sample; other errors are tried again, as a
     store's are, unless they are mistakes (TypeError and the like) or PermissionError. fetch_schemes: of the URIs that it reads, as ("gs", "s3"); None:
-    all that Stoker does not read itself. list: a function beside it, list(uri) of a folder's URI, which ends in a slash, gives all files below it at any
-    depth, as pairs of URI and bytes; then folders, globs and tars without an index are read too. An fsspec filesystem may stand for both: fetch=fs.
+    all that Stoker does not read itself. list: a second function; list(uri), for the URI of a folder, which ends in a slash, gives all files below it at any
+    depth, as pairs of URI and bytes. With it, folders, globs and tars without an index are read too. An fsspec filesystem may stand for both: fetch=fs.
 
     cache: a folder in which objects are kept on this host, as "/nvme/stoker", or "memory": one in /dev/shm. cache_limit: its bytes, as a number or "200GB";
     four fifths of what is free. It is shared by all processes of the host, which download an object once, and filled up to its limit; what no run uses for

@@ -61,7 +61,7 @@ class Watched:
     # ---- the loop ----
 
     def _epoch(self, source: Iterator[Any]) -> Iterator[Any]:
-        """An epoch with as many batches as the loader has, whether made or kept."""
+        """Yields the batches of an epoch, as many as the loader has, newly made or kept ones."""
         most, given, self._let_go = self._length(), 0, 0
         for batch in self._trial(source, most):
             given += 1

@@ -134,7 +134,7 @@ def color(data: DataNode, parameter: Any) -> Any:
 
 @augmentation(mag_range=(0, 0.9), randomly_negate=True, mag_to_param=sharpness_kernel, param_device="auto")
 def sharpness(data: DataNode, kernel: Any) -> Any:
-    """Distances from the smoothed image, times a factor; at the edges the image goes on as its mirror image (Pillow leaves the outermost pixels as they
+    """Distances from the smoothed image, times a factor; beyond the edges the image continues as its mirror image (Pillow leaves the outermost pixels as they
     are)."""
     return fn.experimental.filter(data, kernel)
 

@@ -30,8 +30,8 @@ def auto_augment(
     """One of the policies "image_net", "reduced_image_net", "svhn" and "reduced_cifar10", of uint8 images (HWC) or sequences (FHWC).
 
     shape: height and width, as a node or a tuple; then translations go up to max_translate_rel of these (default 1), else up to max_translate_abs pixels
-    (default 250). "reduced_image_net" has no translations, and takes none of the three. fill_value, interp_type: of what warps; None: the border goes on;
-    linear. seed: of the draws.
+    (default 250). "reduced_image_net" has no translations, and takes none of the three. fill_value: what warps fill in; None: the
+    border is repeated. interp_type: of warps; linear. seed: of the draws.
     """
     policies: dict[str, Any] = {
         "image_net": get_image_net_policy,

@@ -347,7 +347,7 @@ _register("mask_to_index(Tensor mask, Tensor? sizes) -> (Tensor, Tensor)", _mask
 
 
 def mask_to_index(mask: Tensor, sizes: Tensor | None) -> tuple[Tensor, Tensor]:
-    """(index, count) of a bool mask: where it is true, filled up with 0, and how many places that are."""
+    """Returns (index, count) of a bool mask: the indices of its true entries, padded with 0, and how many they are."""
     return _mask_to_index_run(mask, sizes) if direct(mask) else torch.ops.stoker.mask_to_index(mask, sizes)
 
 

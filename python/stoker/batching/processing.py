@@ -154,7 +154,7 @@ def combine_data(
 
 
 def _pack(samples: list[Tensor], target: torch.device) -> tuple[Tensor, Tensor]:
-    """Of CPU samples: one block with the padded data and, behind it, the sizes; one copy takes both to the device."""
+    """Packs CPU samples into one block, the padded data followed by the sizes, which one copy takes to the device."""
     dense = [s.contiguous() for s in samples]
     counts = [s.shape[0] for s in dense]
     shape = (len(dense), max(counts), *dense[0].shape[1:])

@@ -21,11 +21,11 @@ Device = torch.device | str
 class RaggedBatch:
     """A batch whose samples differ in size along one dim.
 
-    tensor: the data, (*batch_shape, ..): batch dims first, and somewhere behind them the ragged dim `non_uniform_dim`, which is padded on the
+    tensor: the data, (*batch_shape, ..): batch dims first, and somewhere after them the ragged dim `non_uniform_dim`, which is padded on the
         right to the largest sample. What the padding holds is never promised.
     mask: (*batch_shape, max_sample_size) bool, true for real entries.
     sample_sizes: (*batch_shape) int64.
-    non_uniform_dim: the ragged dim; by default the first behind the batch dims.
+    non_uniform_dim: the ragged dim; by default the first after the batch dims.
 
     One of mask and sample_sizes is enough: the other is derived when asked for, once for all batches derived from this one. Neither is changed.
     """

@@ -467,7 +467,7 @@ class Loader:
         return wrap(self)
 
     def close(self) -> None:
-        """Stops the work and gives back its memory; batches live on. state_dict() stays, and another iteration goes on from there. A thread that iterates
+        """Stops the work and gives back its memory; batches live on. state_dict() stays, and another iteration continues from there. A thread that iterates
         meanwhile gets StateError, also if it waits for a batch."""
         self._generation += 1
         self._alone.ask(self._run.close, self._run.interrupt)

@@ -21,7 +21,7 @@ class Handover:
     """Makes the outputs of one pipeline's batches tensors over the same memory, for the stream that is current on their GPU.
 
     views: for each output AS_IT_LIES, CHANNELS_FIRST (images that lie as (N,H,W,C) are shown as (N,C,H,W), torch's channels_last), or NUMBERS (samples
-    of one number are shown as a vector). batch: any batch of the pipeline's; it tells where outputs lie.
+    of one number are shown as a vector). batch: any batch of the pipeline; it shows where outputs lie.
     """
 
     def __init__(self, views: list[int], batch: _core.Batch) -> None:

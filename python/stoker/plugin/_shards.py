@@ -25,7 +25,7 @@ class Shards:
         return self._begin(first + epoch) - self._begin(first)
 
     def _begin(self, shard: int) -> int:
-        """Where a shard begins; they go on round and round."""
+        """Returns where a shard begins. The shards follow each other in a circle: after the last one comes the first."""
         rounds, shard = divmod(shard, self.shards)
         return rounds * self.total + self.total * shard // self.shards
 
@@ -61,12 +61,12 @@ class Shards:
             self.epoch += 1
 
     def go_on_filled(self, steps: int) -> int:
-        """Goes on behind `steps` batches of a run of filled epochs. Returns how many of them are of the epoch in hand."""
+        """Continues after `steps` batches of a run of filled epochs. Returns how many of these belong to the epoch that it continues in."""
         beyond = steps * self.batch // (self.total // self.shards) + 2  # an epoch that begins later
         self.epoch = bisect.bisect_right(range(beyond), steps, key=self._filled_before) - 1
         return steps - self._filled_before(self.epoch)
 
     def go_on(self, steps: int, each: int) -> int:
-        """The same, of epochs that take `each` batches."""
+        """Does the same for epochs of `each` batches."""
         self.epoch, given = divmod(steps, each)
         return given

@@ -109,7 +109,7 @@ def write_frame(
     scene: tuple[Sensor, Pose, list[Thing], float],
     quality: int,
 ) -> None:
-    """part: 0 .. 1, how far through the scene, by which the frame wanders over what is behind it."""
+    """part: 0 to 1, how far the scene has gone. The frame moves over its background with it."""
     from PIL import Image
 
     room_x, room_y = behind.width - size[0], behind.height - size[1]

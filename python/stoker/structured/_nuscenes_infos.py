@@ -103,7 +103,7 @@ def _turn(quaternion: Sequence[float]) -> Any:
 
 
 class Infos:
-    """Samples in the order of their times, as mmdetection3d sorts them; a sequence begins where there are no sweeps before a sample."""
+    """Samples in the order of their times, as mmdetection3d sorts them; a sample without sweeps before it begins a sequence."""
 
     def __init__(
         self, paths: list[Path], root: Path, cameras: tuple[str, ...], classes: tuple[str, ...], split: int, fields: tuple[str, ...]

@@ -84,9 +84,9 @@ class NuScenes(DataProvider):
         order = SamplerInputIterable(data, SequenceSampler(16, data.sequence_lengths, seed=1), rank, ranks)
         definition = PipelineDefinition(order, steps)
 
-    A sample is a tree: "cameras", an array of groups with what each camera has, and in each of them "boxes_2d"; "boxes_3d"; and the sample's own fields. Fields
-    are named as those of `readers.nuscenes`, which tells what they are; they stand in the tree in its order. In a pipeline that operator reads them, in C,
-    in the order that the input asks for: no Python runs for a sample. That holds for SequenceSampler, whose order is followed exactly as long as
+    A sample is a tree. "cameras" is an array with a group for each camera, which holds its fields and the group "boxes_2d"; next to it are the group
+    "boxes_3d" and the sample's own fields. Fields have the names that `readers.nuscenes` describes, and its order. In a pipeline that operator reads them in
+    C, in the order that the input asks for: no Python runs for a sample. That holds for SequenceSampler, whose order is followed exactly as long as
     its sequences are those of sequence_lengths (after some dozen shuffled cycles of large sets they come again), SamplerInputCallable of one epoch, and
     ShuffledShardedInputCallable, whose shuffled epochs the reader draws by itself; other inputs call get_data.
 

@@ -226,7 +226,7 @@ class _Scene:
 
 
 def _draw_frames(maker: _Maker, photos: list[Path]) -> None:
-    """Camera by camera of each scene, as the frames of one share what is behind them."""
+    """Draws the frames of each scene camera by camera, because the frames of one camera share a background."""
     groups: dict[tuple[int, int], list[tuple[Any, ...]]] = {}
     for frame in maker.frames:
         groups.setdefault(frame[1:3], []).append(frame)

@@ -48,7 +48,8 @@ class StructuredBatches(EpochIterator):
             super().__init__(pipeline, reader_name=names[0] if names and not pipeline._builder.sources else None)
 
     def _restored_samples(self, state: dict[str, Any]) -> int:
-        """In a run that goes on, the epoch that was begun goes on too. All batches are whole, so that it follows from what all ranks had, however many."""
+        """Returns how many samples of the begun epoch this rank has had; the resumed run continues that epoch. All batches are whole, so the number follows
+        from what all ranks had together, also if there are more or fewer ranks now."""
         batch = self.batch_size * self._pipes[0]._started().meta()["number_of_shards"]
         return int(state["epoch"] * state["size"] + state["consumed"]) // batch * self.batch_size % self._samples
 

@@ -15,7 +15,7 @@ from stoker.structured.pipeline.sample_data_group import SampleDataGroup
 class DALIStructuredOutputIterator:
     """Iterates over a structured pipeline; a step is the tree of the output format with a batch in it.
 
-    num_batches_in_epoch: what len() says. Epochs are the input's; where a reader follows sequences (SequenceSampler), which have no end, an epoch has so many
+    num_batches_in_epoch: what len() says. Epochs end where the input's do. Sequences (SequenceSampler) have no end: there an epoch has this number of
         batches.
     pipeline: from PipelineDefinition.get_dali_pipeline.
     sample_data_structure_blueprint: from PipelineDefinition.check_and_get_output_data_structure.

@@ -58,9 +58,9 @@ class SampleDataGroup:
 
     Assignment to a data field outside of a pipeline converts numbers, lists and NumPy arrays to the field's type, after its mapping from texts to numbers,
     if it has one. In a pipeline's definition the type of the assigned node has to be the field's. Assignment to a group field takes a tree of the same
-    format. The format changes by explicit calls alone: add_*, remove_*, change_type_of_data_and_remove_data.
+    format. The format changes only by explicit calls: add_*, remove_*, change_type_of_data_and_remove_data.
 
-    Children that are named 0, 1, 2, ... in this order make an array. Texts (types.STRING) are uint8 tensors inside a pipeline, and str where they are read
+    Children that are named 0, 1, 2, ... in this order make an array. Texts (types.STRING) are uint8 tensors inside a pipeline, and str when they are read
     outside of it.
     """
 

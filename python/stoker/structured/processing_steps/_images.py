@@ -24,8 +24,8 @@ def names_of(names: str | int | Sequence[str | int] | None) -> list[str | int]:
 def image_size(image: DataNode) -> DataNode:
     """Height and width of an image, which come first in the value; more may follow.
 
-    What is known while the graph is built is a constant. Of an image that a decoder makes the size is read from the file's header: so the decoder still stands
-    in one pass with what comes behind it, and decodes only what that needs.
+    The result is a constant if the size is known while the graph is built. The size of an image from a decoder is read from the file's header, so that the
+    decoder stays in one pass with the operators after it and decodes only what they need.
     """
     builder = image._builder
     _, ndim, shape, layout = builder.describe(image.ref)

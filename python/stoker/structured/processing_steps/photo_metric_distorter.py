@@ -17,7 +17,7 @@ class PhotoMetricDistorter(PipelineStepBase):
     """Changes brightness, contrast, saturation, hue and the order of channels of all images of one name, of all of them alike.
 
     Each change is made with its probability. min_max_brightness: what is added, of 255 for images of uint8, of 1 for those of float32 (whose values lie between
-    0 and 1). min_max_hue: degrees. min_max_contrast, min_max_saturation: factors. Contrast comes before saturation and hue, or behind them, with equal chances.
+    0 and 1). min_max_hue: degrees. min_max_contrast, min_max_saturation: factors. Contrast comes before saturation and hue, or after them, with equal chances.
     is_bgr: channels are blue, green and red. enforce_process_on_gpu: in a pipeline that has a GPU.
     """
 

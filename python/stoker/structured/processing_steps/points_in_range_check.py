@@ -12,7 +12,8 @@ from stoker.structured.processing_steps.pipeline_step_base import PipelineStepBa
 
 
 class PointsInRangeCheck(PipelineStepBase):
-    """Says of the points of all fields of one name, each a row, whether they lie between minimum_point and maximum_point, in a bool field beside them."""
+    """Checks which points lie between minimum_point and maximum_point, in all fields of one name, whose rows are points. Stores the answers in a bool field
+    next to each."""
 
     def __init__(
         self, points_fields_name: str | int, is_inside_field_name: str | int, minimum_point: Sequence[float], maximum_point: Sequence[float]

@@ -13,7 +13,7 @@ from stoker.structured.processing_steps.pipeline_step_base import PipelineStepBa
 
 
 class TensorSizeAdder(PipelineStepBase):
-    """Stores height and width of all images (HWC) of one name in fields beside them, whose name is the image's with size_postfix behind it."""
+    """Stores height and width of all images (HWC) of one name, each in a field next to its image that has the image's name with size_postfix appended."""
 
     def __init__(self, tensor_name: str, size_postfix: str, store_size_as_type: Any = types.DALIDataType.INT32) -> None:
         self._tensor_name = tensor_name

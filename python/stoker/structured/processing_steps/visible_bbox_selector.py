@@ -19,7 +19,7 @@ class VisibleBboxSelector(PipelineStepBase):
     A box (left, top, right, bottom) is visible unless nearer boxes cover it or it lies outside the image (check_for_bbox_occlusion, by the depths), and unless it
     is smaller than minimum_bbox_size pixels in height or width as far as it lies in the image (check_for_minimum_size).
 
-    bboxes_field_name, depths_field_name: fields of which the tree has one each; wrap the step where there are more. resulting_mask_field_path: where the result
+    bboxes_field_name, depths_field_name: the tree has one field of each name; if it has more, wrap the step. resulting_mask_field_path: where the result
     goes. The image's size comes from one of image_field_name (its own), image_hw_field_name (a field) and image_hw (a constant).
     """
 
