@@ -21,7 +21,7 @@ def _finite(value: Any) -> bool:
 class Transform:
     """One step that the Loader compiles. The constructor's arguments are kept as attributes, which take finite numbers only."""
 
-    of_tensors: str | None = None  # set if torchvision resizes tensors and PIL images differently: advice for an error message
+    _of_tensors: str | None = None  # set if torchvision resizes tensors and PIL images differently: advice for an error message
 
     def __setattr__(self, name: str, value: Any) -> None:
         if not _finite(value):

@@ -392,23 +392,24 @@ class RandomOrder(Group):
         if count > self.MOST:
             raise ValueError(
                 f"RandomOrder: {count} transforms in a random order are too many, at most {self.MOST} are compiled: give some of them in one order, before or "
-                "behind the RandomOrder, or draw an order of Python's in a Dataset"
+                "after the RandomOrder, or draw the order in Python, in a Dataset"
             )
 
     def in_random_order(self) -> list[Transform]:
         """Returns the transforms whose order matters. Mirroring is left out if all other transforms give the same result before and after it."""
         others = [t for t in self.transforms if not _turns(t)]
         turned = len(others) < len(self.transforms)
-        if len(others) < 2 and all(_keeps_places(t) for t in others):
+        commute = all(_keeps_places(t) for t in others)
+        if len(self.transforms) < 2 or (commute and len(others) < 2):
             return []
-        return list(self.transforms) if turned and not all(_keeps_places(t) for t in others) else others
+        return list(self.transforms) if turned and not commute else others
 
 
 def _keeps_places(transform: Transform) -> bool:
     """Whether the transform treats all pixels alike wherever they lie, so that it commutes with mirroring."""
     if isinstance(transform, Group):
         return all(_keeps_places(t) for t in transform.transforms)
-    kinds = (ColorJitter, GaussianBlur, Grayscale, Identity, RandomGrayscale, RandomInvert, RandomPosterize, RandomSolarize)
+    kinds = (ColorJitter, GaussianBlur, Grayscale, RandomGrayscale, RandomInvert, RandomPosterize, RandomSolarize)
     return isinstance(transform, kinds) or _turns(transform)
 
 
@@ -636,10 +637,10 @@ def _translated(transform: Any, name: str) -> Transform:
         return _calling(transform, "PIL")
     mode = _name(getattr(transform, "interpolation", None))
     if hasattr(transform, "antialias") and mode == "nearest":  # takes the pixel at the corner for tensors, at the center for PIL images
-        object.__setattr__(made, "of_tensors", "give InterpolationMode.NEAREST_EXACT in place of NEAREST")
+        made._of_tensors = "give InterpolationMode.NEAREST_EXACT in place of NEAREST"
     elif not getattr(transform, "antialias", True) and mode in ("bilinear", "bicubic"):  # PIL images are always antialiased
         way = "give antialias=True, or stoker.transforms.{0} with antialias=False, which is within 1 of 255 of torchvision's for bilinear"
-        object.__setattr__(made, "of_tensors", f"antialias=False or None has an effect there; {way}")
+        made._of_tensors = f"antialias=False or None has an effect there; {way}"
     object.__setattr__(made, "_own", transform)  # runs instead if an earlier function in the list returns tensors
     return made
 

@@ -381,7 +381,7 @@ static enum stk_status bmp_decode(struct stk_decoder *d, const struct stk_decode
 		return stk__fail(err, STK_CORRUPT, "a truncated BMP: %d rows of %llu bytes from offset %u on do not lie in its %zu",
 			b.height, (unsigned long long)stride, b.offset, rq->size);
 	const uint8_t *pixels = rq->data + b.offset;
-	if (b.bits <= 8 && (s = check_indices(&b, pixels, (ptrdiff_t)stride, b.bits, err)))
+	if ((s = check_indices(&b, pixels, (ptrdiff_t)stride, b.bits, err)))
 		return s;
 	if (b.top_down)
 		put_window(&b, pixels, (ptrdiff_t)stride, b.bits, rq);

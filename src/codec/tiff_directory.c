@@ -152,7 +152,7 @@ static enum stk_status read_entry(const struct stk_tiff *t, const uint8_t *entry
 		(tag == TAG_ORIENTATION && !bytes)) /* of several entries of a kind the first counts, as in libtiff */
 		return STK_OK;
 	if (!bytes)
-		return stk__fail(err, STK_CORRUPT, "a TIFF whose entry %u has type %u, which is no type of integers", tag, v.type);
+		return stk__fail(err, STK_CORRUPT, "a TIFF whose entry %u has type %u, which is not an integer type", tag, v.type);
 	if (v.count > word / bytes) {
 		uint64_t at = get_number(t, v.at, word);
 		if (at > t->size || v.count > (t->size - at) / bytes)

@@ -25,7 +25,7 @@ enum stk_status stk__json_bad(const struct stk_json *j, const char *what)
 	char place[64], other[256];
 	struct stk_foreign kind;
 	if (at == 0 && j->at < j->end && stk__foreign_find((const uint8_t *)j->at, (size_t)(j->end - j->at), &kind)) {
-		snprintf(other, sizeof other, "no JSON: it is %s; %s", kind.name, kind.remedy);
+		snprintf(other, sizeof other, "not JSON: it is %s; %s", kind.name, kind.remedy);
 		what = other;
 	}
 	if (j->whole && j->at == j->end && is_blank(j))

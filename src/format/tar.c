@@ -213,7 +213,7 @@ static enum stk_status no_tar(const struct scan *t, const char *else_what)
 	if (!h || !stk__foreign_find(h, size, &kind) || strstr(kind.name, "tar archive"))
 		return bad(t, STK_CORRUPT, else_what);
 	char what[256];
-	snprintf(what, sizeof what, "no tar: it is %s; %s", kind.name, kind.remedy);
+	snprintf(what, sizeof what, "not a tar: it is %s; %s", kind.name, kind.remedy);
 	return bad(t, STK_CORRUPT, what);
 }
 

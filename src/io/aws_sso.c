@@ -17,10 +17,10 @@
 #include <time.h>
 
 enum {
-	EARLY_S = 900,
+	EARLY_S = 900, /* tokens are exchanged this long before their end, as AWS's tools do */
 	YEAR_S = 366 * 86400,
 	LONGEST_TOKEN = 1 << 20
-}; /* EARLY_S: tokens are exchanged this long before their end, as AWS's tools do */
+};
 
 static const char *text_of(const json_t *o, const char *key)
 {
@@ -47,9 +47,8 @@ static void keep_token(const char *path, const json_t *token)
 
 static json_t *load_token(const char *path)
 {
-	enum { LONGEST = 1 << 20 };
 	size_t size;
-	char *text = path ? stk__read_small(path, LONGEST, &size) : NULL;
+	char *text = path ? stk__read_small(path, LONGEST_TOKEN, &size) : NULL;
 	json_t *token = text ? json_loadb(text, size, 0, NULL) : NULL;
 	if (text)
 		stk__erase(text, size);

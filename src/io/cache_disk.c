@@ -391,7 +391,7 @@ static bool open_tmp(struct stk_cache_disk *d, char why[200])
 	const int e = mkdirat(d->folder, "tmp", 0777) ? errno : 0;
 	d->tmp = open_folder(d->folder, "tmp");
 	if (d->tmp < 0 && e == EEXIST)
-		return refuse(why, "tmp", "no folder");
+		return refuse(why, "tmp", "not a folder");
 	if (d->tmp < 0)
 		snprintf(why, 200, "%s", strerror(e ? e : errno));
 	return d->tmp >= 0;

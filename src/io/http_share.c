@@ -121,11 +121,12 @@ void stk__http_put_back(struct stk_http_source *s, struct stk_http_loop *l, stru
 		r->follow = ended;
 		ended = r;
 	}
+	const bool cancelled = s->cancelled;
 	pthread_mutex_unlock(&s->lock);
 	for (struct stk_request *next; ended; ended = next) {
 		next = ended->follow;
 		ended->follow = NULL;
-		if (s->cancelled || atomic_load(&ended->cancelled))
+		if (cancelled || atomic_load(&ended->cancelled))
 			stk__io_finish(s->io, ended,
 				stk__fail(ended->error, STK_CANCELLED, "%.*s: reading was cancelled", stk__uri_shown(ended->uri),
 					ended->uri));

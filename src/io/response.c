@@ -139,11 +139,11 @@ static bool take_connection(struct stk_response_reader *p, const char *value, si
 
 static bool take_range(struct stk_response_reader *p, const char *value, size_t n)
 {
-	const struct stk_response before = {.first = p->says.first, .last = p->says.last, .size = p->says.size};
+	const int64_t first = p->says.first, last = p->says.last, size = p->says.size;
 	const bool again = p->says.ranged;
 	p->says.first = p->says.last = p->says.size = -1;
 	read_range(&p->says, value, n);
-	if (again && (before.first != p->says.first || before.last != p->says.last || before.size != p->says.size))
+	if (again && (first != p->says.first || last != p->says.last || size != p->says.size))
 		return wrong(p, "it has two ranges");
 	return true;
 }

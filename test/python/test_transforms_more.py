@@ -196,6 +196,16 @@ def test_erasing_by_noise(module):
         made([T.RandomApply([erasing])], white, dtype=None)
 
 
+def test_a_random_order_of_one():
+    """A single transform has one order, so that it may also be one that cannot be enabled for some samples only."""
+    assert torch.equal(made([T.RandomOrder([T.CenterCrop(24)])]), made([T.CenterCrop(24)]))
+
+
+def test_advice_about_tensors_is_not_shown_as_a_setting():
+    resize = tv.Resize(24, interpolation=tv.InterpolationMode.NEAREST)
+    assert "of_tensors" not in repr(T.flatten([resize]))
+
+
 def test_functions(capfd):
     """Functions run for each sample, with repeatable random numbers, and their results are checked."""
     capfd.readouterr()

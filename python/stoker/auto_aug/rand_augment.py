@@ -34,7 +34,7 @@ def rand_augment(
     """RandAugment of uint8 images (HWC) or sequences (FHWC): n augmentations of the magnitude bin m.
 
     shape: height and width, as a node or a tuple; then translations go up to max_translate_rel of these (default 100/224), else up to max_translate_abs
-    pixels (default 100). fill_value: fills what warps leave open; None repeats the border. interp_type: of warps. seed: of draws. monotonic_mag: higher bins change an
+    pixels (default 100). fill_value: of warps; None repeats the border. interp_type: of warps. seed: of draws. monotonic_mag: higher bins change an
     image more; False: the ranges of AutoAugment. excluded: names of augmentations to leave out.
     """
     given = {"fill_value": fill_value, "interp_type": interp_type, **({} if shape is None else {"shape": shape})}

@@ -30,7 +30,7 @@ def trivial_augment_wide(
     """TrivialAugmentWide of uint8 images (HWC) or sequences (FHWC).
 
     shape: height and width, as a node or a tuple; then translations go up to max_translate_rel of these (default 1), else up to max_translate_abs pixels
-    (default 32). fill_value: fills what warps leave open; None repeats the border. interp_type: of warps. seed: of draws. excluded: names of augmentations to leave out.
+    (default 32). fill_value: of warps; None repeats the border. interp_type: of warps. seed: of draws. excluded: names of augmentations to leave out.
     """
     given = {"fill_value": fill_value, "interp_type": interp_type, **({} if shape is None else {"shape": shape})}
     suite = get_trivial_augment_wide_suite(shape is not None, max_translate_abs, max_translate_rel)

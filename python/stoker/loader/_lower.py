@@ -422,10 +422,10 @@ def _begins_tail(t: T.Transform, values: _Values, normalize: T.Normalize | None,
 def refuse_other_tensors(transforms: Sequence[T.Transform]) -> None:
     """Refuses torchvision's transforms whose pixels differ between tensors and PIL images. The Loader gives those of PIL images."""
     for t in transforms:
-        if t.of_tensors:
+        if t._of_tensors:
             name = type(t).__name__
             raise InvalidArgumentError(
-                f"Loader: torchvision's {name} resizes tensors otherwise than PIL images, which is not taken from its list: {t.of_tensors.format(name)}"
+                f"Loader: torchvision's {name} gives other pixels for tensors than for PIL images, which Stoker does not reproduce: {t._of_tensors.format(name)}"
             )
 
 

@@ -9,7 +9,7 @@ import os
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from stoker import _core
+from stoker import _core, _files
 from stoker.errors import InvalidArgumentError, StokerError
 from stoker.loader import _fields, _targets
 from stoker.loader._kinds import BOXES, MASK, POINTS, Kind, kinds_of_sample
@@ -229,7 +229,7 @@ def _open(file: Any, what: str) -> Any:
     except ImportError:
         raise TypeError("masks in files are read with Pillow, which is not installed: give arrays of (H, W)") from None
     try:
-        image = Image.open(file)
+        image = Image.open(file if isinstance(file, io.BytesIO) else io.BytesIO(_files.read_bytes(file)))
         image.load()
     except OSError as e:  # no such file, no permission, no image or a damaged one
         at = "" if isinstance(file, io.BytesIO) or str(file) in str(e) else f"{file}: "
