@@ -17,7 +17,6 @@ from storage import BUILD
 
 MARK = "T0PsEcReT"
 QUERY = f"X-Amz-Credential={MARK}1&X-Amz-Signature={MARK}2&sig={MARK}3#{MARK}4"
-PACKAGE = str(BUILD / "python")
 
 
 def tar(n=6):
@@ -187,8 +186,10 @@ def test_failures_tell_no_secret(url, capfd):
 
 
 def test_what_is_written_and_skipped(url, tmp_path, capfd):
-    """Bad samples, states, traces, a cache and the indexes of tars contain no secret."""
-    p = Pipeline(2, 1, None, timeout=30, storage=Storage(retries=0, cache=tmp_path / "cache"), on_error="skip")
+    """Bad samples, states, a trace, a cache and the indexes of tars contain no secret."""
+    p = Pipeline(
+        2, 1, None, timeout=30, storage=Storage(retries=0, cache=tmp_path / "cache"), on_error="skip", trace=str(tmp_path / "trace.json")
+    )
     with p:
         p.set_outputs(
             *fn.readers.file(files=[f"{url}/{n}?{QUERY}" for n in ("a.bin", "status/404/b.jpg", "c.bin", "status/404/d.jpg")], name="r")
@@ -197,10 +198,11 @@ def test_what_is_written_and_skipped(url, tmp_path, capfd):
     p.run()
     told = [
         repr(p),
-        repr(getattr(p, "bad_samples", "")),
-        json.dumps(p.counters() if hasattr(p, "counters") else {}),
-        repr(getattr(p, "checkpoint", "")),
+        repr(p.bad_samples()),
+        json.dumps(p.counters()),
+        repr(p.checkpoint()),
     ]
+    assert "status/404/b.jpg" in told[1]
     p.close()
     loader = Loader([f"{url}/well.tar?{QUERY}"], 2, storage=Storage(retries=0, cache=tmp_path / "cache"), on_error="skip")
     told += [repr(loader)]

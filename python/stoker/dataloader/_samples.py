@@ -134,13 +134,16 @@ def _of_torchvision(dataset: Any) -> Reader | None:
             return UserReader(dataset, reader)
         _check_loader(dataset)
         return _of_files(dataset, dataset.samples)
-    for (module, name), read in _HELD.items():
+    for module, name in _HELD:
         if _is(dataset, f"torchvision.datasets.{module}", name):
-            return _of_arrays(dataset, name) if read is not None else None
+            return _of_arrays(dataset, name)
     for name, (module, samples) in _LISTED.items():
         if _is(dataset, f"torchvision.datasets.{module}", name):
+            pairs = samples(dataset)
+            if not pairs:
+                return None  # it has targets that the list does not know
             _check_loader(dataset)
-            return _of_files(dataset, list(samples(dataset)))
+            return _of_files(dataset, pairs)
     return None
 
 

@@ -171,7 +171,6 @@ class _Tracked:
     def _stoker_begin(self, progress: Progress, skip: int, resume: dict[str, Any] | None) -> None:
         self._progress, self._skip = progress, skip
         self._expected = None if resume is None else resume["digest"]
-        self._was = resume
 
     def _next_index(self) -> Any:
         self._pass_over()
