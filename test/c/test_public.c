@@ -68,7 +68,7 @@ static void check_refused(enum stk_status s, const char *call, const char *says)
 	err = (struct stk_error){0};
 }
 
-/* Checks that the call is refused and that the message contains `says`. With a NULL error, only the status is checked. */
+/* Checks that the call is refused and that the message contains `says`. */
 #define REFUSED(call, says) check_refused(call, #call, says)
 #define VALUE(call, want)                                                                                                                  \
 	do {                                                                                                                               \

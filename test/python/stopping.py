@@ -89,7 +89,7 @@ def piped(outputs: Any, batch: int = 2, **settings: Any) -> Pipeline:
 
 
 class Work:
-    """step() is called again and again, on any thread; close() ends it. workers: ids of its processes."""
+    """step() is called again and again, on any thread; close() ends it."""
 
     def __init__(self, thing: Any, iterate: bool = False) -> None:
         self.thing, self.iterate = thing, iterate

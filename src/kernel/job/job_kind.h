@@ -26,7 +26,6 @@ struct stk_job_blocks {
 };
 
 struct stk_job_kind {
-	const char *name;
 	const struct stk_job_launch *launches;
 	int32_t n_launches;
 	/* Returns true for jobs of other kinds that this kind's launches run instead; the functions below are then called on this kind. */
@@ -63,7 +62,7 @@ const struct stk_job_kind *stk__job_kind_of(const struct stk_job *job);
 
 /* The first members of a kind. Does not compile if job_kinds.h has a different number of launches. */
 #define STK_JOB_LAUNCHES_OF(kind, list)                                                                                                    \
-	.name = #kind, .launches = list,                                                                                                   \
+	.launches = list,                                                                                                                  \
 	.n_launches = sizeof(list) / sizeof *list +                                                                                        \
 		      0 * sizeof(char[sizeof(list) / sizeof *list == STK_LAUNCH_LAST_##kind - STK_LAUNCH_##kind + 1 ? 1 : -1])
 

@@ -150,7 +150,7 @@ bool stk__pass_gpu_supports(const struct stk_pass *p);
 bool stk__pass_gpu_add(struct stk_pass_gpu *batch, const struct stk_pass *p, const struct stk_image *src, int32_t x0, int32_t y0,
 	const struct stk_image *dst);
 
-/* Returns whether the pass can run on an image that a job makes (stk__job_gpu_makes) inside the pass's thread blocks: three bytes per pixel, whole and not
+/* Returns whether the pass can run on an image that a job makes (stk__image_makes) inside the pass's thread blocks: three bytes per pixel, whole and not
  * mirrored, output as floats. src: the image that the job would have written otherwise. */
 bool stk__pass_gpu_takes_made(const struct stk_pass *p, const struct stk_image *src, const struct stk_image *dst);
 

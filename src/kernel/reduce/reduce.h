@@ -33,7 +33,7 @@ enum stk_reduction {
 	STK_REDUCE_MAX,
 };
 
-/* Reduces each group of elements to one output. Values are held in `domain` (arithmetic.h) during the reduction: sums of integers are exact, or wrap around
+/* Reduces each group of elements to one output. Values are held in `domain` (arithmetic_op.h) during the reduction: sums of integers are exact, or wrap around
  * if the output's type is an integer; sums in double have the order above. */
 struct stk_job_reduce {
 	int32_t op, domain;

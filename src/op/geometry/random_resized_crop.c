@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
  * random_resized_crop: draws a random window and resizes it. */
-#include "kernel/filter/filter.h"
 #include "op/geometry/random_crop_args.h"
 #include "op/geometry/resize_args.h"
 

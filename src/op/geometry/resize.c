@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * resize: separable resampling of an image or volume. */
 #include "kernel/copy/copy.h"
-#include "kernel/filter/filter.h"
 #include "op/geometry/resize_axes.h"
 
 #include <string.h>

@@ -3,7 +3,6 @@
 #include "op/geometry/resize_args.h"
 
 #include "base/math.h"
-#include "kernel/filter/filter.h"
 
 #include <string.h>
 

@@ -3,7 +3,6 @@
 #ifndef STK_OP_RESIZE_ARGS_H
 #define STK_OP_RESIZE_ARGS_H
 
-#include "kernel/filter/filter.h"
 #include "op/dims.h"
 
 /* Filters and the output's type. */

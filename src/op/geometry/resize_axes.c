@@ -2,7 +2,6 @@
 #include "op/geometry/resize_axes.h"
 
 #include "kernel/copy/copy.h"
-#include "kernel/filter/filter.h"
 #include "kernel/resize/resize.h"
 
 #include <string.h>

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
  * resize_crop_mirror: resize, crop and flip of images and volumes as one operator. */
-#include "kernel/filter/filter.h"
 #include "op/geometry/resize_axes.h"
 #include "op/geometry/window_args.h"
 

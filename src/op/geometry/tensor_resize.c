@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
  * tensor_resize: resampling of tensors along any of their dims. */
-#include "kernel/filter/filter.h"
 #include "op/geometry/resize_axes.h"
 #include "op/geometry/slice_args.h"
 
