@@ -7,7 +7,7 @@
 #include "base/safe_text.h"
 #include "codec/codec.h"
 #include "format/list.h"
-#include "io/storage.h"
+#include "storage/storage.h"
 
 #include <stdio.h>
 #include <string.h>

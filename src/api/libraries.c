@@ -3,7 +3,7 @@
 #include "stoker/machine.h"
 
 #include "api/build_versions.h"
-#include "io/http.h"
+#include "http/http.h"
 
 #include <jansson.h>
 #include <spng.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Sends a few small requests to a store, and reports how it answers. */
 #include "format/s3_page.h"
-#include "io/s3.h"
-#include "io/storage.h"
+#include "http/s3.h"
+#include "storage/storage.h"
 
 #include "base/clock.h"
 #include "base/error.h"

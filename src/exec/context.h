@@ -5,9 +5,9 @@
 #define STK_EXEC_CONTEXT_H
 
 #include "gpu/gpu.h"
-#include "io/storage.h"
 #include "kernel/pass/pass_kernels.h"
 #include "stoker/context.h"
+#include "storage/storage.h"
 #include "thread/pool.h"
 #include "thread/thread.h"
 #include "trace/nvtx.h"

@@ -6,7 +6,7 @@
 #include "base/memory.h"
 #include "format/list.h"
 #include "format/s3_page.h"
-#include "io/s3.h"
+#include "http/s3.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -5,7 +5,7 @@
 #include "base/file.h"
 #include "base/memory.h"
 #include "format/list.h"
-#include "io/s3.h"
+#include "io/version.h"
 #include "thread/crew.h"
 
 #include <pthread.h>

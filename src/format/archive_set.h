@@ -5,7 +5,7 @@
 
 #include "format/archive_index.h"
 #include "format/samples.h"
-#include "io/storage.h"
+#include "storage/storage.h"
 
 /* Functions that are called meanwhile; both nullable. */
 struct stk_archive_watch {

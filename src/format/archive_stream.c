@@ -3,7 +3,7 @@
 
 #include "base/error.h"
 #include "base/memory.h"
-#include "io/s3.h"
+#include "io/version.h"
 
 #include <pthread.h>
 #include <string.h>

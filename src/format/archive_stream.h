@@ -4,7 +4,7 @@
 #ifndef STK_FORMAT_ARCHIVE_STREAM_H
 #define STK_FORMAT_ARCHIVE_STREAM_H
 
-#include "io/storage.h"
+#include "storage/storage.h"
 
 /* Settings that depend on how many archives are read at a time. */
 struct stk_archive_pace {

@@ -8,7 +8,7 @@
 #include "format/list_sweep.h"
 #include "format/number.h"
 #include "format/s3_page.h"
-#include "io/s3.h"
+#include "http/s3.h"
 
 #include <glob.h>
 #include <limits.h>

@@ -4,8 +4,8 @@
 #ifndef STK_FORMAT_FORMAT_H
 #define STK_FORMAT_FORMAT_H
 
-#include "io/storage.h"
 #include "stoker/status.h"
+#include "storage/storage.h"
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -7,7 +7,7 @@
 
 #include "base/error.h"
 #include "base/memory.h"
-#include "io/s3.h"
+#include "http/s3.h"
 
 #include <stdio.h>
 #include <string.h>

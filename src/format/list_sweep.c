@@ -6,7 +6,7 @@
 #include "base/memory.h"
 #include "base/xxhash.h"
 #include "format/s3_page.h"
-#include "io/s3.h"
+#include "http/s3.h"
 
 #include <pthread.h>
 #include <string.h>

@@ -3,8 +3,8 @@
 #ifndef STK_FORMAT_NAMES_H
 #define STK_FORMAT_NAMES_H
 
-#include "io/storage.h"
 #include "stoker/status.h"
+#include "storage/storage.h"
 
 #include <stdbool.h>
 #include <stddef.h>

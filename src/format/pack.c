@@ -4,8 +4,8 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/text.h"
-#include "io/storage.h"
 #include "stoker/index.h"
+#include "storage/storage.h"
 #include "thread/crew.h"
 
 #include <dirent.h>

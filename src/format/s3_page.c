@@ -2,7 +2,7 @@
 #include "format/s3_page.h"
 
 #include "base/error.h"
-#include "io/s3.h"
+#include "io/version.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -5,7 +5,7 @@
 #include "base/memory.h"
 #include "format/list.h"
 #include "format/survey_window.h"
-#include "io/s3.h"
+#include "io/version.h"
 #include "thread/thread.h"
 
 #include <stdatomic.h>

@@ -4,7 +4,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/memory.h"
-#include "io/s3.h"
+#include "io/version.h"
 
 #include <string.h>
 

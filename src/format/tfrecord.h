@@ -6,8 +6,8 @@
 
 #include "format/archive_file.h"
 #include "format/samples.h"
-#include "io/storage.h"
 #include "stoker/tensor.h"
+#include "storage/storage.h"
 
 /* ---- files ---- */
 

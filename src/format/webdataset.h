@@ -6,7 +6,7 @@
 
 #include "format/archive_set.h"
 #include "format/samples.h"
-#include "io/storage.h"
+#include "storage/storage.h"
 
 /* DEFAULT: an empty part, but a component that no sample has is an error. ERROR: a file that a sample has twice is an error too. */
 enum stk_missing { STK_MISSING_DEFAULT, STK_MISSING_EMPTY, STK_MISSING_SKIP, STK_MISSING_ERROR };

@@ -278,14 +278,3 @@ void stk__curl_unload(struct stk_curl *c)
 	dlclose(c->library);
 	*c = (struct stk_curl){0};
 }
-
-struct stk_http_library stk__http_library(void)
-{
-	struct stk_curl c;
-	if (stk__curl_load(&c, NULL))
-		return (struct stk_http_library){0};
-	const curl_version_info_data *v = c.curl_version_info(CURLVERSION_NOW);
-	struct stk_http_library library = {v->version, v->ssl_version}; /* in the library, which stays loaded */
-	stk__curl_unload(&c);
-	return library;
-}

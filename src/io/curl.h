@@ -5,7 +5,8 @@
 #ifndef STK_IO_CURL_H
 #define STK_IO_CURL_H
 
-#include "io/http.h"
+#include "base/memory.h"
+#include "stoker/status.h"
 
 #define CURL_DISABLE_TYPECHECK /* its macros know functions of these names alone, not pointers */
 #include <curl/curl.h>

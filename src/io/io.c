@@ -8,7 +8,7 @@
 #include "base/memory.h"
 #include "io/buffer.h"
 #include "io/retry.h"
-#include "io/s3.h"
+#include "io/version.h"
 
 #include <assert.h>
 #include <stdatomic.h>

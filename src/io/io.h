@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Reads bytes. A request names an object and a range; requests complete in any order, on any thread, each once. Local files are read here; other
- * schemes register a source with the same interface (io/http.h).
+ * schemes register a source with the same interface (http/http.h).
  *
  * Bytes are stored in pooled buffers. The submitter bounds the bytes and requests in flight, and returns buffers with stk__buffer_release. */
 #ifndef STK_IO_IO_H
@@ -15,7 +15,7 @@
 
 struct stk_io;     /* threads, sources by scheme, buffers */
 struct stk_buffer; /* pooled */
-struct stk_access; /* storage.h */
+struct stk_access; /* io/access.h */
 struct stk_request;
 
 /* Properties of an object that a source reports along with the bytes. */

@@ -4,7 +4,7 @@
  *
  * A call of such a function cannot be stopped and may take long. So a cancelled request ends at once while its call continues, and the bytes of that
  * call are dropped. For the same reason the source does not wait for these threads when it is destroyed: the last thread frees the source. */
-#include "io/storage.h"
+#include "io/user.h"
 
 #include "base/clock.h"
 #include "base/error.h"

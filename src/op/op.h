@@ -9,13 +9,13 @@
 #include "base/memory.h"
 #include "base/philox.h"
 #include "codec/codec.h"
-#include "io/storage.h"
 #include "kernel/job/job.h"
 #include "kernel/pass/pass.h"
 #include "kernel/recipe/recipe.h"
 #include "order/order.h"
 #include "stoker/catalog.h"
 #include "stoker/graph.h"
+#include "storage/storage.h"
 
 #include <math.h>
 

@@ -2,11 +2,11 @@
  * SHA-256, HMAC and Signature Version 4 give their publishers' results; the settings of object stores are found where AWS's tools find them. */
 #include "test.h"
 
+#include "aws/aws.h"
 #include "base/memory.h"
 #include "base/sha1.h"
 #include "base/sha256.h"
-#include "io/aws.h"
-#include "io/s3.h"
+#include "http/s3.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -3,8 +3,8 @@
  * expiry that can be compared. */
 #include "fuzz.h"
 
+#include "aws/aws_ask.h"
 #include "base/text.h"
-#include "io/aws_ask.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -3,7 +3,7 @@
  * state must be consistent. */
 #include "fuzz.h"
 
-#include "io/response.h"
+#include "http/response.h"
 
 #include <stdlib.h>
 #include <string.h>

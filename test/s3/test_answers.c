@@ -5,8 +5,8 @@
 
 #include "base/memory.h"
 #include "format/list.h"
-#include "io/http.h"
-#include "io/response.h"
+#include "http/http.h"
+#include "http/response.h"
 
 #include <arpa/inet.h>
 #include <pthread.h>

@@ -5,7 +5,7 @@
 
 #include "base/memory.h"
 #include "base/sha1.h"
-#include "io/http.h"
+#include "http/http.h"
 #include "s3_server.h"
 
 #include <errno.h>

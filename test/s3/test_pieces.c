@@ -2,7 +2,7 @@
  * Requests that need several responses, or share one: large ranges are split into pieces, and neighboring ranges are joined. */
 #include "test.h"
 
-#include "io/http_impl.h"
+#include "http/http_impl.h"
 #include "s3_server.h"
 
 #include <errno.h>

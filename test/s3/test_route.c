@@ -2,7 +2,7 @@
  * Routes of requests: which hosts use a proxy, and which proxies stand in for the server itself. */
 #include "test.h"
 
-#include "io/http_route.h"
+#include "http/http_route.h"
 
 #include <stdbool.h>
 #include <stdlib.h>

@@ -4,7 +4,7 @@
 
 #include "base/memory.h"
 #include "base/philox.h"
-#include "io/http.h"
+#include "http/http.h"
 #include "s3_server.h"
 
 #include <pthread.h>

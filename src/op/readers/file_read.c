@@ -2,8 +2,8 @@
  * io.file.read: the bytes of a file whose name is a value of the pipeline. */
 #include "base/cancel.h"
 #include "format/list.h"
-#include "io/storage.h"
 #include "op/nd.h"
+#include "storage/storage.h"
 
 #include <string.h>
 

@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Reads the settings of the object store from the places that AWS's own tools use: the environment, then the two profile files. */
+#ifndef STK_AWS_H
+#define STK_AWS_H
+
+#include "aws/sigv4.h"
+#include "stoker/status.h"
+
+#include <stdbool.h>
+
+/* auto: the bucket's name is part of the host's name, unless an endpoint was given (few self-hosted stores have such names) or TLS could
+ * not verify that name. */
+enum stk_s3_style { STK_S3_AUTO, STK_S3_PATH, STK_S3_VIRTUAL };
+
+/* Issuers of keys that are not in the environment. */
+enum stk_aws_issuer_kind {
+	STK_AWS_NOBODY,
+	STK_AWS_STATIC,       /* the issuer's settings contain the keys, which do not expire */
+	STK_AWS_ROLE,         /* STS, with the keys of another issuer: a profile's source_profile or credential_source */
+	STK_AWS_WEB_IDENTITY, /* STS, with a token from a file: roles of pods */
+	STK_AWS_SSO,          /* the portal of IAM Identity Center, with the token that `aws sso login` saved */
+	STK_AWS_PROCESS,      /* a program that the profile names */
+	STK_AWS_CONTAINER,    /* ECS, and EKS's pod identities */
+	STK_AWS_INSTANCE,     /* EC2's metadata service, version 2 */
+	STK_AWS_ISSUER_KINDS
+};
+
+struct stk_aws_issuer {
+	enum stk_aws_issuer_kind kind;
+	char *where;                 /* URL, or the program's command line */
+	char *role, *session;        /* for STS; the portal has roles too */
+	char *external_id, *seconds; /* for STS with STK_AWS_ROLE; nullable */
+	char *token, *token_file;    /* the proof of identity: the token itself, or a file that is read for each request */
+	char *key, *secret;          /* of STK_AWS_STATIC, whose third part is `token` */
+	char *account, *renewal;     /* the portal's account; the URL that exchanges an ending token for a new one */
+	char *profile, *region;      /* for messages, and for signatures */
+	struct stk_aws_issuer *base; /* of STK_AWS_ROLE: the issuer of the keys for the request */
+};
+
+/* Immutable once read. Never printed: it holds secrets. */
+struct stk_aws_settings {
+	char *endpoint; /* "http://host:port", without a slash at its end; NULL: AWS's own */
+	char *region;
+	char *ca_bundle;            /* file of certificates; NULL: the system's */
+	char *proxy;                /* NULL: the proxy of the environment */
+	char *key, *secret, *token; /* key NULL: there are no keys; token NULL: the keys do not expire */
+	char *profile;
+	const char *origin; /* where the keys come from, in words; NULL without keys */
+	struct stk_aws_issuer issuer;
+	int64_t expires; /* end of issued keys, in seconds since 1970; 0: they do not expire */
+	bool anonymous;
+	uint64_t number; /* set by the reader of the settings: distinguishes this snapshot from earlier ones */
+	enum stk_s3_style style;
+};
+
+/* Settings from the program, which take precedence over the environment and the files. Never printed. NULL, false and auto mean not set. */
+struct stk_aws_given {
+	char *endpoint, *region, *profile;
+	char *key, *secret, *token; /* key and secret, or neither */
+	char *ca_bundle, *proxy;
+	bool anonymous;
+	enum stk_s3_style style;
+};
+
+/* Reads the settings. STK_INVALID if a setting is not understood, or a profile that was asked for does not exist. The caller clears *out,
+ * also on failure. given: nullable. */
+STK_MUST_USE enum stk_status stk__aws_settings_read(const struct stk_aws_given *given, struct stk_aws_settings *out, struct stk_error *err);
+/* Returns STK_INVALID if the text is not an endpoint. name: the setting that it comes from. NULL is accepted. */
+STK_MUST_USE enum stk_status stk__aws_check_endpoint(const char *endpoint, const char *name, struct stk_error *err);
+void stk__aws_settings_clear(struct stk_aws_settings *s);
+
+/* Returns false if memory is short; the caller clears *to in either case. */
+bool stk__aws_settings_copy(const struct stk_aws_settings *from, struct stk_aws_settings *to);
+bool stk__aws_issuer_equal(const struct stk_aws_issuer *a, const struct stk_aws_issuer *b);
+void stk__aws_issuer_clear(struct stk_aws_issuer *i);
+
+/* Returns a copy of the value of `key` in a section of an INI file, or in the indented lines below `parent`; NULL if it is missing or
+ * memory is short. AWS's files contain "# comment", "[section]", "key = value", and one level of indentation. */
+char *stk__ini_find(const char *text, const char *section, const char *parent, const char *key);
+bool stk__ini_has(const char *text, const char *section);
+
+#endif

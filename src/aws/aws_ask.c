@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "aws/aws_ask.h"
+
+#include "base/error.h"
+#include "base/memory.h"
+#include "base/system.h"
+#include "io/read_small.h"
+#include "io/time_text.h"
+
+#include <jansson.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+enum { LONGEST_ANSWER = 1 << 20, LONGEST_TOKEN = 64 << 10 };
+
+void stk__aws_forget(struct stk_text *t)
+{
+	if (t->s)
+		stk__erase(t->s, t->capacity);
+	stk__text_free(t);
+}
+
+void stk__aws_fresh_clear(struct stk_aws_fresh *f)
+{
+	char *parts[] = {f->key, f->secret, f->token};
+	for (int i = 0; i < 3; i++) {
+		if (parts[i])
+			stk__erase(parts[i], strlen(parts[i]));
+		stk__free(parts[i]);
+	}
+	*f = (struct stk_aws_fresh){0};
+}
+
+bool stk__aws_is_over(const struct stk_aws_asking *how)
+{
+	const struct stk_access *a = how->access;
+	return atomic_load(how->stop) || (a && a->interrupted && a->interrupted(a->user));
+}
+
+/* ---- asking ---- */
+
+static size_t take_answer(char *bytes, size_t size, size_t count, void *user)
+{
+	struct stk_text *out = user;
+	if (out->length + size * count > LONGEST_ANSWER)
+		return 0;
+	stk__text_add(out, "%.*s", (int)(size * count), bytes);
+	return out->failed ? 0 : size * count;
+}
+
+static int look_up(void *user, curl_off_t a, curl_off_t b, curl_off_t c, curl_off_t d)
+{
+	(void)a, (void)b, (void)c, (void)d;
+	return stk__aws_is_over(user);
+}
+
+long stk__aws_ask(const struct stk_aws_asking *how, const struct stk_aws_question *q, struct stk_text *out)
+{
+	const struct stk_curl *c = how->curl;
+	CURL *e = c->curl_easy_init();
+	struct curl_slist *headers = NULL;
+	struct stk_certificates *certificates = NULL;
+	long status = 0;
+	out->length = 0;
+	if (out->s)
+		out->s[0] = 0;
+	for (int i = 0; i < STK_AWS_HEADERS && q->headers[i]; i++)
+		headers = c->curl_slist_append(headers, q->headers[i]);
+	if (e) {
+		c->curl_easy_setopt(e, CURLOPT_URL, q->url);
+		c->curl_easy_setopt(e, CURLOPT_NOSIGNAL, 1L);
+		c->curl_easy_setopt(e, CURLOPT_OPENSOCKETFUNCTION, stk__curl_open_socket);
+		c->curl_easy_setopt(e, CURLOPT_CUSTOMREQUEST, q->method);
+		c->curl_easy_setopt(e, CURLOPT_HTTPHEADER, headers);
+		if (q->body)
+			c->curl_easy_setopt(e, CURLOPT_POSTFIELDS, q->body);
+		if (q->local)
+			c->curl_easy_setopt(e, CURLOPT_NOPROXY, "*");
+		else
+			c->curl_easy_setopt(e, CURLOPT_PROXY, how->proxy);
+		stk__curl_trust(c, e, how->ca, &certificates);
+		c->curl_easy_setopt(e, CURLOPT_CONNECTTIMEOUT_MS, q->local ? 1000L : 5000L);
+		c->curl_easy_setopt(e, CURLOPT_TIMEOUT_MS, q->local ? 5000L : 20000L);
+		c->curl_easy_setopt(e, CURLOPT_WRITEFUNCTION, take_answer);
+		c->curl_easy_setopt(e, CURLOPT_WRITEDATA, out);
+		c->curl_easy_setopt(e, CURLOPT_NOPROGRESS, 0L);
+		c->curl_easy_setopt(e, CURLOPT_XFERINFOFUNCTION, look_up);
+		c->curl_easy_setopt(e, CURLOPT_XFERINFODATA, (void *)(uintptr_t)how);
+		if (c->curl_easy_perform(e) == CURLE_OK)
+			c->curl_easy_getinfo(e, CURLINFO_RESPONSE_CODE, &status);
+		c->curl_easy_cleanup(e);
+	}
+	c->curl_slist_free_all(headers);
+	stk__certificates_free(certificates);
+	return status;
+}
+
+/* ---- answers ---- */
+
+int64_t stk__aws_time(const char *text)
+{
+	int64_t at;
+	return text && stk__iso_time(text, strlen(text), &at) ? at : 0;
+}
+
+static bool replace(char **slot, const char *value)
+{
+	stk__free(*slot);
+	*slot = value && *value ? stk__strdup(value) : NULL;
+	return *slot;
+}
+
+bool stk__aws_take_keys(struct stk_aws_fresh *out, const char *id, const char *secret, const char *token, const char *expires)
+{
+	replace(&out->token, token);
+	out->expires = stk__aws_time(expires);
+	return replace(&out->key, id) & replace(&out->secret, secret) & (!expires || out->expires);
+}
+
+bool stk__aws_take_json(struct stk_aws_fresh *out, const struct stk_text *answer)
+{
+	json_t *o = json_loadb(answer->s ? answer->s : "", answer->length, 0, NULL);
+	const char *token = json_string_value(json_object_get(o, "SessionToken"));
+	bool good = stk__aws_take_keys(out, json_string_value(json_object_get(o, "AccessKeyId")),
+		json_string_value(json_object_get(o, "SecretAccessKey")), token ? token : json_string_value(json_object_get(o, "Token")),
+		json_string_value(json_object_get(o, "Expiration")));
+	json_decref(o);
+	return good;
+}
+
+bool stk__aws_read_token(const char *path, struct stk_text *out)
+{
+	size_t n, size;
+	char *text = stk__read_small(path, LONGEST_TOKEN, &size);
+	n = size;
+	while (n && (text[n - 1] == '\n' || text[n - 1] == '\r'))
+		n--;
+	stk__text_add(out, "%.*s", (int)n, text ? text : "");
+	if (text)
+		stk__erase(text, size);
+	stk__free(text);
+	return n && !out->failed;
+}

@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Sends requests to issuers of keys, and reads the keys in their answers. Used only by the files aws_*.c. */
+#ifndef STK_AWS_ASK_H
+#define STK_AWS_ASK_H
+
+#include "aws/aws.h"
+#include "io/access.h"
+#include "io/curl.h"
+
+#include <stdatomic.h>
+
+enum { STK_AWS_HEADERS = 6 };
+
+struct stk_aws_asking {
+	const struct stk_curl *curl;
+	const _Atomic bool *stop;
+	const struct stk_access *access; /* decides whether the user ends the wait; nullable */
+	const char *ca, *proxy;          /* NULL: the system's */
+};
+
+struct stk_aws_question {
+	const char *url, *method;
+	const char *headers[STK_AWS_HEADERS]; /* up to the first NULL */
+	const char *body;                     /* NULL: none */
+	bool local;                           /* a service of this machine: used without a proxy, and with a shorter timeout */
+};
+
+/* Issued keys, which the caller clears. */
+struct stk_aws_fresh {
+	char *key, *secret, *token; /* token nullable */
+	int64_t expires;            /* seconds since 1970; 0: they do not expire */
+};
+void stk__aws_fresh_clear(struct stk_aws_fresh *f);
+
+/* Returns whether the wait for keys should end, because the storage ends or the user has interrupted. Call on the asking thread. */
+bool stk__aws_is_over(const struct stk_aws_asking *how);
+/* Returns the HTTP status, or 0 if there was no answer. The answer replaces the contents of `out`. */
+long stk__aws_ask(const struct stk_aws_asking *how, const struct stk_aws_question *q, struct stk_text *out);
+/* Frees a text that may be secret. */
+void stk__aws_forget(struct stk_text *t);
+/* Appends the token in a file, without trailing line ends; returns false if there is none. */
+bool stk__aws_read_token(const char *path, struct stk_text *out);
+
+/* Converts "2026-01-31T12:00:00Z" to seconds since 1970; returns 0 for NULL or a text that is not a time. */
+int64_t stk__aws_time(const char *text);
+/* Returns false if an id or a secret is missing, or if `expires` is not a time: such keys would never be renewed. */
+bool stk__aws_take_keys(struct stk_aws_fresh *out, const char *id, const char *secret, const char *token, const char *expires);
+/* Reads {"AccessKeyId": .., "SecretAccessKey": .., "Token" or "SessionToken": .., "Expiration": ..} */
+bool stk__aws_take_json(struct stk_aws_fresh *out, const struct stk_text *answer);
+/* Read the XML of STS, and the JSON of the portal of single sign-on. */
+bool stk__aws_take_sts(struct stk_aws_fresh *out, const struct stk_text *answer);
+bool stk__aws_take_portal(struct stk_aws_fresh *out, const struct stk_text *answer);
+
+/* One function for each issuer. STK_IO: the message names the issuer and never quotes its answer. */
+typedef enum stk_status stk_aws_issue_fn(const struct stk_aws_issuer *i, const struct stk_aws_asking *how, struct stk_text *answer,
+	struct stk_aws_fresh *out, struct stk_error *err);
+stk_aws_issue_fn stk__aws_ask_web_identity, stk__aws_ask_sso, stk__aws_ask_process;
+/* base: the keys that assume the role. */
+STK_MUST_USE enum stk_status stk__aws_ask_role(const struct stk_aws_issuer *i, const struct stk_aws_fresh *base,
+	const struct stk_aws_asking *how, struct stk_text *answer, struct stk_aws_fresh *out, struct stk_error *err);
+
+#endif

@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Copies, compares and erases settings of object stores: many strings, some of them secret, so that none stays in memory. */
+#include "aws/aws.h"
+
+#include "base/memory.h"
+#include "base/system.h"
+
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+/* The offsets of the strings in each struct. */
+static const size_t settings_strings[] = {offsetof(struct stk_aws_settings, endpoint), offsetof(struct stk_aws_settings, region),
+	offsetof(struct stk_aws_settings, ca_bundle), offsetof(struct stk_aws_settings, proxy), offsetof(struct stk_aws_settings, key),
+	offsetof(struct stk_aws_settings, secret), offsetof(struct stk_aws_settings, token), offsetof(struct stk_aws_settings, profile)};
+static const size_t issuer_strings[] = {offsetof(struct stk_aws_issuer, where), offsetof(struct stk_aws_issuer, role),
+	offsetof(struct stk_aws_issuer, session), offsetof(struct stk_aws_issuer, external_id), offsetof(struct stk_aws_issuer, seconds),
+	offsetof(struct stk_aws_issuer, token), offsetof(struct stk_aws_issuer, token_file), offsetof(struct stk_aws_issuer, key),
+	offsetof(struct stk_aws_issuer, secret), offsetof(struct stk_aws_issuer, account), offsetof(struct stk_aws_issuer, renewal),
+	offsetof(struct stk_aws_issuer, profile), offsetof(struct stk_aws_issuer, region)};
+enum { SETTINGS = sizeof settings_strings / sizeof *settings_strings, ISSUER = sizeof issuer_strings / sizeof *issuer_strings };
+
+static char **string_at(const void *s, size_t offset)
+{
+	return (char **)((uintptr_t)s + offset);
+}
+
+static void clear_strings(void *s, const size_t *offsets, int n)
+{
+	for (int i = 0; i < n; i++) {
+		char **text = string_at(s, offsets[i]);
+		if (*text)
+			stk__erase(*text, strlen(*text));
+		stk__free(*text);
+		*text = NULL;
+	}
+}
+
+/* Replaces the strings in `s`, which belong to another struct, by copies. */
+static bool own_strings(void *s, const size_t *offsets, int n)
+{
+	bool good = true;
+	for (int i = 0; i < n; i++) {
+		char **text = string_at(s, offsets[i]), *copy = *text ? stk__strdup(*text) : NULL;
+		good &= !*text || copy;
+		*text = copy;
+	}
+	return good;
+}
+
+void stk__aws_issuer_clear(struct stk_aws_issuer *i)
+{
+	if (i->base)
+		stk__aws_issuer_clear(i->base);
+	stk__free(i->base);
+	clear_strings(i, issuer_strings, ISSUER);
+	*i = (struct stk_aws_issuer){0};
+}
+
+static bool copy_issuer(const struct stk_aws_issuer *from, struct stk_aws_issuer *to)
+{
+	*to = *from;
+	bool good = own_strings(to, issuer_strings, ISSUER);
+	if (!from->base)
+		return good;
+	to->base = stk__calloc(1, sizeof *to->base);
+	return to->base && copy_issuer(from->base, to->base) && good;
+}
+
+void stk__aws_settings_clear(struct stk_aws_settings *s)
+{
+	clear_strings(s, settings_strings, SETTINGS);
+	stk__aws_issuer_clear(&s->issuer);
+	*s = (struct stk_aws_settings){0};
+}
+
+bool stk__aws_settings_copy(const struct stk_aws_settings *from, struct stk_aws_settings *to)
+{
+	*to = *from;
+	bool good = own_strings(to, settings_strings, SETTINGS);
+	return copy_issuer(&from->issuer, &to->issuer) && good;
+}
+
+static bool same(const char *a, const char *b)
+{
+	return a && b ? strcmp(a, b) == 0 : a == b;
+}
+
+bool stk__aws_issuer_equal(const struct stk_aws_issuer *a, const struct stk_aws_issuer *b)
+{
+	bool equal = a->kind == b->kind && !a->base == !b->base;
+	for (int i = 0; i < ISSUER && equal; i++)
+		equal = same(*string_at(a, issuer_strings[i]), *string_at(b, issuer_strings[i]));
+	return equal && (!a->base || stk__aws_issuer_equal(a->base, b->base));
+}

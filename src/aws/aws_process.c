@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Obtains keys from a program: a profile's credential_process. The program may ask for a code or a touch and so take minutes, but it is ended when
+ * the storage ends or the user interrupts. */
+#include "aws/aws_ask.h"
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/system.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <spawn.h>
+#include <sys/wait.h>
+
+extern char **environ;
+
+enum { LONGEST_ANSWER = 1 << 20, LOOK_MS = 50, LONGEST_S = 120 };
+
+/* Starts the program with an empty signal mask, because the library's threads block all signals. It stays in the process group only if it
+ * may ask on the terminal; otherwise it leads its own group, which is ended with it. Returns its id, or -1. */
+static pid_t start(const char *command, int out, bool *leads)
+{
+	const char *const words[] = {"sh", "-c", command, NULL};
+	posix_spawn_file_actions_t files;
+	posix_spawnattr_t how;
+	sigset_t none;
+	pid_t pid = -1;
+	*leads = !isatty(STDIN_FILENO);
+	if (posix_spawn_file_actions_init(&files))
+		return -1;
+	if (!posix_spawnattr_init(&how)) {
+		sigemptyset(&none);
+		if (posix_spawn_file_actions_adddup2(&files, out, STDOUT_FILENO) || posix_spawnattr_setsigmask(&how, &none) ||
+			posix_spawnattr_setpgroup(&how, 0) ||
+			posix_spawnattr_setflags(&how, (short)(POSIX_SPAWN_SETSIGMASK | (*leads ? POSIX_SPAWN_SETPGROUP : 0))) ||
+			posix_spawn(&pid, "/bin/sh", &files, &how, (char *const *)(uintptr_t)words, environ))
+			pid = -1;
+		posix_spawnattr_destroy(&how);
+	}
+	posix_spawn_file_actions_destroy(&files);
+	return pid;
+}
+
+/* State of the wait for the program. */
+enum wait { ON, GIVEN_UP, TOO_LONG };
+static enum wait look(const struct stk_aws_asking *how, int64_t until_ns)
+{
+	return stk__aws_is_over(how) ? GIVEN_UP : stk__clock_ns() >= until_ns ? TOO_LONG : ON;
+}
+
+/* Reads the program's output until it is closed. */
+static enum wait collect(int fd, const struct stk_aws_asking *how, int64_t until_ns, struct stk_text *answer)
+{
+	char part[4096];
+	enum wait on;
+	for (struct pollfd p = {.fd = fd, .events = POLLIN}; (on = look(how, until_ns)) == ON && answer->length < LONGEST_ANSWER;) {
+		int ready = poll(&p, 1, LOOK_MS);
+		if (ready == 0 || (ready < 0 && errno == EINTR))
+			continue;
+		ssize_t n = ready < 0 ? -1 : read(fd, part, sizeof part);
+		if (n <= 0)
+			break;
+		stk__text_add(answer, "%.*s", (int)n, part);
+	}
+	stk__erase(part, sizeof part);
+	return on;
+}
+
+enum stk_status stk__aws_ask_process(const struct stk_aws_issuer *i, const struct stk_aws_asking *how, struct stk_text *answer,
+	struct stk_aws_fresh *out, struct stk_error *err)
+{
+	int ends[2], ended = 0;
+	if (pipe2(ends, O_CLOEXEC))
+		return stk__fail_errno(err, errno, "no credentials: the profile's credential_process can't be started");
+	bool leads;
+	const int64_t until_ns = stk__clock_ns() + LONGEST_S * INT64_C(1000000000);
+	pid_t pid = start(i->where, ends[1], &leads);
+	close(ends[1]);
+	enum wait on = pid > 0 ? collect(ends[0], how, until_ns, answer) : ON;
+	close(ends[0]);
+	if (pid <= 0)
+		return stk__fail(err, STK_IO, "no credentials: the profile's credential_process can't be started");
+	while (on == ON && waitpid(pid, &ended, WNOHANG) == 0) { /* it has closed its output and still runs */
+		poll(NULL, 0, LOOK_MS);
+		on = look(how, until_ns);
+	}
+	if (on != ON) {
+		kill(leads ? -pid : pid, SIGKILL);
+		waitpid(pid, &ended, 0);
+	}
+	if (on == GIVEN_UP)
+		return stk__fail(err, STK_CANCELLED, "no credentials: the wait for the profile's credential_process was ended");
+	if (on == TOO_LONG)
+		return stk__fail(err, STK_TIMEOUT,
+			"no credentials: the profile's credential_process has not ended after %d s: run it by itself to see what it waits for",
+			LONGEST_S);
+	if (WIFSIGNALED(ended))
+		return stk__fail(err, STK_IO, "no credentials: the profile's credential_process was ended by signal %d", WTERMSIG(ended));
+	if (WEXITSTATUS(ended))
+		return stk__fail(
+			err, STK_IO, "no credentials: the profile's credential_process failed with exit status %d", WEXITSTATUS(ended));
+	if (!stk__aws_take_json(out, answer))
+		return stk__fail(err, STK_IO,
+			"no credentials: the profile's credential_process prints no JSON object with AccessKeyId, SecretAccessKey and a valid "
+			"Expiration, if any");
+	return STK_OK;
+}

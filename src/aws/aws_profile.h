@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Reads a profile from AWS's two files, and finds the issuer of its keys. */
+#ifndef STK_AWS_PROFILE_H
+#define STK_AWS_PROFILE_H
+
+#include "aws/aws.h"
+
+/* Holds the text of both files; "" for a file that does not exist. */
+struct stk_aws_profile {
+	char *credentials, *config;
+	const char *name;
+	char section[256]; /* name of the section in config; in credentials the section is called `name` */
+	bool environment;  /* keys in the environment take precedence over the files */
+};
+
+/* Returns false if memory is short; the caller clears it in either case. Keeps the pointer `name`. */
+bool stk__aws_profile_read(const char *name, bool environment, struct stk_aws_profile *out);
+/* Opens another profile of the same files. Keeps the pointer `name`. */
+void stk__aws_profile_name(struct stk_aws_profile *p, const char *name);
+void stk__aws_profile_clear(struct stk_aws_profile *p);
+bool stk__aws_profile_exists(const struct stk_aws_profile *p);
+
+/* Return copies, or NULL if there is no value or memory is short. An empty variable counts as missing. */
+char *stk__aws_env(const char *variable);
+bool stk__aws_env_says_yes(const char *variable);
+/* Reads a value of the profile in the config file; with a parent, from the lines below the parent's line. */
+char *stk__aws_config(const struct stk_aws_profile *p, const char *parent, const char *key);
+/* Finds the endpoint of a service: its own variable, AWS_ENDPOINT_URL, and the profile's lines, in AWS's order. NULL: none is given. */
+char *stk__aws_service_endpoint(const struct stk_aws_profile *p, const char *service, const char *variable);
+/* Stores the value in an empty slot, or frees it. */
+void stk__aws_take(char **slot, char *value);
+
+/* Finds the issuer of keys when the environment has none, in the order of AWS's tools. STK_INVALID if a profile names a thing that does not
+ * exist. The caller clears *out, also on failure. */
+STK_MUST_USE enum stk_status stk__aws_choose_issuer(
+	const struct stk_aws_profile *p, const char *region, struct stk_aws_issuer *out, struct stk_error *err);
+
+#endif

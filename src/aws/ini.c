@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Reads AWS's profile files. They are a few lines long and rarely read, so each query parses the text again. */
+#include "aws/aws.h"
+
+#include "base/memory.h"
+
+#include <string.h>
+
+struct span {
+	const char *s;
+	size_t n;
+};
+
+static bool is_blank(char c)
+{
+	return c == ' ' || c == '\t' || c == '\r';
+}
+
+static struct span trim(struct span a)
+{
+	while (a.n && is_blank(a.s[0])) {
+		a.s++;
+		a.n--;
+	}
+	while (a.n && is_blank(a.s[a.n - 1]))
+		a.n--;
+	return a;
+}
+
+static bool is(struct span a, const char *text)
+{
+	return a.n == strlen(text) && memcmp(a.s, text, a.n) == 0;
+}
+
+/* Takes the next line off the text, without its end; returns false if there is none. */
+static bool next_line(const char **text, struct span *line)
+{
+	if (!**text)
+		return false;
+	size_t n = strcspn(*text, "\n");
+	*line = (struct span){*text, n};
+	*text += n + ((*text)[n] == '\n');
+	return true;
+}
+
+static bool is_section(struct span line, const char *name)
+{
+	struct span a = trim(line);
+	if (a.n < 2 || a.s[0] != '[')
+		return false;
+	const char *end = memchr(a.s, ']', a.n);
+	return end && is(trim((struct span){a.s + 1, (size_t)(end - a.s) - 1}), name);
+}
+
+bool stk__ini_has(const char *text, const char *section)
+{
+	for (struct span line; next_line(&text, &line);)
+		if (is_section(line, section))
+			return true;
+	return false;
+}
+
+static char *copy(struct span a)
+{
+	char *s = stk__alloc(a.n + 1);
+	if (s) {
+		memcpy(s, a.s, a.n);
+		s[a.n] = 0;
+	}
+	return s;
+}
+
+char *stk__ini_find(const char *text, const char *section, const char *parent, const char *key)
+{
+	bool inside = false, below = false;
+	for (struct span line; next_line(&text, &line);) {
+		struct span a = trim(line);
+		if (!a.n || a.s[0] == '#' || a.s[0] == ';')
+			continue;
+		if (a.s[0] == '[') {
+			inside = is_section(a, section);
+			below = false;
+			continue;
+		}
+		const char *equals = memchr(a.s, '=', a.n);
+		if (!inside || !equals)
+			continue;
+		struct span name = trim((struct span){a.s, (size_t)(equals - a.s)});
+		struct span value = trim((struct span){equals + 1, a.n - (size_t)(equals - a.s) - 1});
+		bool indented = is_blank(line.s[0]);
+		if (!indented)
+			below = parent && is(name, parent) && !value.n;
+		if (indented == (parent != NULL) && (!parent || below) && is(name, key))
+			return copy(value);
+	}
+	return NULL;
+}

@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * AWS Signature Version 4, for requests whose parts are already in canonical form. */
+#ifndef STK_AWS_SIGV4_H
+#define STK_AWS_SIGV4_H
+
+#include "base/sha256.h"
+#include "base/text.h"
+
+#include <time.h>
+
+struct stk_aws_keys {
+	const char *id, *secret, *token; /* token NULL: the keys do not expire */
+};
+
+struct stk_sigv4_header {
+	const char *name, *value; /* in lower case; without surrounding blanks */
+};
+
+struct stk_sigv4_request {
+	const char *method, *path, *query;      /* path encoded, from '/' on; query encoded and sorted by name, "" for none */
+	const struct stk_sigv4_header *headers; /* to be signed, sorted by name, host and x-amz-date among them */
+	int header_count;
+	const char *payload; /* hash of the body in hex, or "UNSIGNED-PAYLOAD" */
+	const char *region, *service;
+	const char *date; /* "20130524T000000Z", the value of x-amz-date */
+};
+
+#define STK_SIGV4_EMPTY "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855" /* SHA-256 of no bytes */
+
+enum { STK_SIGV4_DATE = 17 };
+void stk__sigv4_date(time_t t, char date[STK_SIGV4_DATE]);
+
+/* The key derived from the secret for one day, region and service, which is most of a signature's work. Zeroed: not derived yet. */
+struct stk_sigv4_key {
+	char day[8], region[64], service[16];
+	struct stk_hmac_sha256 hmac;
+};
+
+/* Appends the value of the Authorization header. kept: the derived key of earlier requests with the same secret, or NULL. */
+void stk__sigv4_authorization(
+	const struct stk_sigv4_request *q, const struct stk_aws_keys *keys, struct stk_sigv4_key *kept, struct stk_text *out);
+
+/* Appends s with all bytes except letters, digits and -._~ written as %XX; `keep` names further bytes that stay ("/" for paths). */
+void stk__uri_encode(struct stk_text *out, const char *s, const char *keep);
+
+#endif

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * http://, https:// and s3:// as sources of bytes: a few threads, each with hundreds of requests under way. libcurl opens the connections and carries TLS.
+ *
+ * Requests that name a whole object are one GET, others a GET of a range. A body that is cut is resumed by a range from where it ended, if its ETag says that
+ * the object is the same. 404 is a failure of the object; all other errors of servers and networks are failures of the source, which io retries. */
+#ifndef STK_HTTP_H
+#define STK_HTTP_H
+
+#include "aws/aws.h"
+#include "io/io.h"
+
+enum { STK_HTTP_THREADS = 16 }; /* at most */
+
+/* 0: the default in the comment. */
+struct stk_http_settings {
+	const struct stk_aws_given
+		*given;          /* settings that take precedence over the environment; must live as long as the source. NULL: none */
+	int threads;             /* 2 */
+	int requests;            /* most requests under way; 2048, and as many connections as hold half of the files that may be open */
+	int64_t connect_ms;      /* 5 000 */
+	int64_t first_byte_ms;   /* from the beginning of a request to the first byte of its answer; 20 000 */
+	int64_t stall_ms;        /* time in which a body must bring 4 KiB; 10 000 */
+	int32_t retries;         /* 10; -1: none */
+	int64_t backoff_ms;      /* upper bound of the first wait; 100 */
+	int64_t most_backoff_ms; /* 5 000 */
+	bool no_hedging;
+};
+
+/* Registers the source with io, and reads the settings of object stores from the environment; mistakes in them are errors of requests for
+ * s3:// URIs. `settings` may be NULL. In a build without libcurl, the source fails each request with a message that says so. */
+STK_MUST_USE enum stk_status stk__http_add(struct stk_io *io, const struct stk_http_settings *settings, struct stk_error *err);
+
+/* Return the versions of libcurl and its TLS library, like "8.22.0" and "OpenSSL/3.5.7", which live as long as the process; NULL without
+ * libcurl. Loads libcurl. */
+struct stk_http_library {
+	const char *curl, *tls;
+};
+struct stk_http_library stk__http_library(void);
+
+#endif

@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Connections to servers, on a loop's thread. libcurl opens them: it resolves names, connects, builds tunnels through proxies, and checks
+ * certificates. After that a plain connection is a socket that libcurl no longer knows, and a connection with TLS is read and written through libcurl.
+ *
+ *   opening -> busy      a transfer uses it
+ *   busy    -> idle      its response has ended, and it waits for the next request
+ *   idle    -> busy
+ *   any     -> closed    which frees it
+ */
+#ifndef STK_HTTP_CONNECTION_H
+#define STK_HTTP_CONNECTION_H
+
+#include "http/http_impl.h"
+
+#include <sys/types.h>
+
+/* Opens one connection at a time. It has its own multi handle: with a shared one, libcurl would check its idle connections before each new
+ * one and close those with data to read. */
+struct stk_dialer {
+	struct stk_dialer *next;
+	CURLM *multi;
+	CURL *easy;
+	struct stk_connection *connection;
+	struct stk_http_loop *loop;
+	int64_t timer_ns; /* when curl wants to be called next; -1: never */
+	bool looks_up;    /* a thread of curl resolves a name */
+	int taken;        /* a socket that a connection has taken over, which curl's close must not close; -1: none */
+	bool starved;     /* no descriptor was free for a socket */
+	char why[CURL_ERROR_SIZE];
+};
+
+/* Events of a connection that its transfer handles. */
+struct stk_connection_user {
+	void (*connected)(struct stk_transfer *t);
+	void (*ready)(struct stk_transfer *t, bool writable); /* bytes can be read or the input has ended; or bytes can be written */
+	void (*failed)(
+		struct stk_transfer *t, CURLcode code, const char *why); /* it could not be opened, and no longer belongs to the transfer */
+};
+
+struct stk_connection {
+	struct stk_connection *next, *before; /* links the list of opening or of idle connections */
+	struct stk_http_loop *loop;
+	struct stk_transfer *transfer; /* NULL: idle */
+	const struct stk_connection_user *user;
+	struct stk_dialer *dialer; /* until it is open; with TLS, for its whole life */
+	struct stk_text key;
+	int fd; /* -1: not open yet */
+	bool tls;
+	bool used; /* has served a request, so the server may have closed it meanwhile */
+	bool writes;
+	bool strict;     /* TLS: the TLS library requires a close_notify at the end */
+	int low;         /* number of received bytes from which it counts as readable */
+	int64_t idle_ns; /* since when */
+};
+
+/* Gets t a connection for the route: an idle one unless `fresh`, or a new one. Calls t's `connected` or `failed`, within this call or
+ * later. Returns false if memory is short. */
+bool stk__connection_take(struct stk_transfer *t, const struct stk_route *to, bool fresh, const struct stk_connection_user *user);
+/* Ends the transfer's use of its connection. keep: another transfer may use it. */
+void stk__connection_leave(struct stk_connection *c, bool keep);
+
+/* Like send and recv. Return the number of bytes, 0 if the server has ended its output, STK_WOULD_BLOCK, STK_BROKEN after a reset, or
+ * STK_CUT if the connection ended although the server may have had more to send (TLS without close_notify). */
+enum { STK_WOULD_BLOCK = -1, STK_BROKEN = -2, STK_CUT = -3 };
+ssize_t stk__connection_send(struct stk_connection *c, const void *bytes, size_t n);
+ssize_t stk__connection_recv(struct stk_connection *c, void *bytes, size_t n);
+/* Turns the reports of writability to its transfer on or off. */
+void stk__connection_watch_writes(struct stk_connection *c, bool on);
+/* Turns the reports of readability to its transfer on or off. */
+void stk__connection_watch_reads(struct stk_connection *c, bool on);
+/* Sets the number of received bytes from which it counts as readable; at its end and on errors it is readable at once. */
+void stk__connection_await(struct stk_connection *c, int bytes);
+
+/* Returns whether a request that begins now finds a connection or may open one. Counts the open descriptors: one for a socket, and two for
+ * the curl handle that opens it, which a TLS connection keeps. The loop's first connection may always be opened. */
+bool stk__connections_have_room(struct stk_http_loop *l, int64_t now);
+
+/* Called by the loop: event handles an event of a descriptor, timers resumes connections whose time has come, close closes all. */
+void stk__connection_event(struct stk_http_loop *l, int fd, uint32_t events);
+void stk__connection_timers(struct stk_http_loop *l, int64_t now);
+/* Returns when stk__connection_timers must be called next; -1: never. */
+int64_t stk__connection_due(const struct stk_http_loop *l);
+void stk__connections_close(struct stk_http_loop *l);
+
+#endif

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Hedges: a request whose answer is late gets a second transfer on another connection, and the first answer counts (Dean and Barroso, The Tail at Scale, 2013).
+ * An answer is late at four mean deviations above the mean, as for TCP's retransmission timer, which two or three in a hundred answers of a store are. If the
+ * bytes are already overdue, three deviations are enough, because a whole batch waits for this answer; that is one answer in twenty. */
+#include "http/http_impl.h"
+
+enum { ENOUGH = 64, LEAST_NS = 20000000 };
+enum { MOST_HEDGES = 6 }; /* for one request, each after twice the wait of the one before: an object that stalls does not get more */
+enum { LATE = 4, LATE_AND_NEEDED = 3 }; /* mean deviations */
+
+static double late_ns(const struct stk_http_answers *a, int deviations)
+{
+	double late = a->first_ns + deviations * a->spread_ns;
+	return late > LEAST_NS ? late : LEAST_NS;
+}
+
+/* An answer's time is capped at twice the lateness threshold, so that a few slow answers do not raise it much. */
+void stk__hedge_learn(struct stk_http_source *s, int64_t first_byte_ns)
+{
+	struct stk_http_answers *a = &s->answers;
+	pthread_mutex_lock(&s->lock);
+	double x = (double)first_byte_ns, most = 2 * late_ns(a, LATE), weight = a->count < ENOUGH ? 1.0 / (a->count + 1) : 1.0 / ENOUGH;
+	x = a->count >= ENOUGH && x > most ? most : x;
+	double distance = x > a->first_ns ? x - a->first_ns : a->first_ns - x;
+	a->spread_ns += a->count ? (distance - a->spread_ns) * weight : 0;
+	a->first_ns += (x - a->first_ns) * weight;
+	a->count += a->count < ENOUGH;
+	pthread_mutex_unlock(&s->lock);
+}
+
+void stk__hedge_know(struct stk_http_loop *l)
+{
+	pthread_mutex_lock(&l->source->lock);
+	l->answers = l->source->answers;
+	pthread_mutex_unlock(&l->source->lock);
+}
+
+bool stk__hedge_due(const struct stk_http_loop *l, const struct stk_transfer *t, int64_t now)
+{
+	int64_t latest = t->twin && t->twin->window_ns > t->window_ns ? t->twin->window_ns : t->window_ns;
+	if (t->begun || t->resumes || l->answers.count != ENOUGH || t->hedges >= MOST_HEDGES)
+		return false;
+	const double late = late_ns(&l->answers, t->r->deadline < now ? LATE_AND_NEEDED : LATE);
+	return (double)(now - latest) > late * (double)(1 << t->hedges);
+}

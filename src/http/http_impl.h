@@ -1,0 +1,279 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Structures and functions inside the HTTP source. A request waits in the source's queue until a loop takes it and gives it a transfer. The request keeps
+ * that transfer when it is resumed:
+ *
+ *   queue -> loop takes it (http_loop.c) -> transfer: a connection, the request, the response (http_transfer.c) -> verdict (http_verdict.c) -> stk__io_finish
+ *                                                       ^                                                            |
+ *                                                       +------------ rest of a cut body, or a redirect      ---------+
+ *
+ * A transfer uses its connection exclusively until its response has ended. */
+#ifndef STK_HTTP_IMPL_H
+#define STK_HTTP_IMPL_H
+
+#include "base/memory.h"
+#include "http/http.h"
+#include "http/http_route.h"
+#include "http/response.h"
+#include "http/s3.h"
+#include "io/curl.h"
+#include "io/queue.h"
+#include "io/version.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <sys/types.h>
+
+enum { STK_HTTP_TEXT = 2048, STK_HTTP_RESUMES = 8, STK_HTTP_MOVES = 5, STK_HTTP_SLACK = 64, STK_HTTP_SCRATCH = 64 << 10 };
+
+/* One snapshot of the environment; each request holds the snapshot with which it began. */
+struct stk_http_account {
+	_Atomic int refs;
+	struct stk_aws_settings aws;
+	struct stk_proxies proxies;
+	struct stk_error error; /* code not OK: describes what is wrong with the settings */
+};
+
+/* A bucket whose region differs from the one in the settings. */
+struct stk_http_region {
+	struct stk_http_region *next;
+	char bucket[256], region[64];
+};
+
+/* Statistics of the time until answers begin. */
+struct stk_http_answers {
+	double first_ns, spread_ns; /* mean time to the first byte, and mean deviation from it */
+	int count;                  /* answers in these means */
+};
+
+struct stk_http_loop {
+	struct stk_http_source *source;
+	pthread_t thread;
+	int epoll, event; /* event: written to wake the loop */
+	int64_t round_ns; /* when it last had work */
+	struct stk_transfer *active, *idle, *ended;
+	struct stk_certificates *certificates;
+	CURLSH *share;                                     /* caches of DNS names and TLS sessions */
+	struct stk_connection **by_fd;                     /* by descriptor: the connection that receives its events */
+	int fd_count;                                      /* of by_fd */
+	int connections;                                   /* open connections of all kinds */
+	int fds, most_fds;                                 /* descriptors of connections and their dialers, and the limit */
+	int looking_up;                                    /* connections whose name curl is resolving */
+	int64_t starved_until_ns;                          /* no descriptor was free for a connection: opens none before this time */
+	struct stk_connection *opening, *idle_connections; /* idle ones are sorted by their last use */
+	struct stk_dialer *dialers;                        /* unused */
+	int dialer_count;
+	char *scratch;         /* STK_HTTP_SCRATCH bytes, for received bytes that cannot be stored in place at once */
+	int count;             /* active transfers; guarded by the source's lock */
+	_Atomic bool look;     /* a request was cancelled */
+	_Atomic int held_back; /* transfers that wait until their bytes are admitted */
+	_Atomic bool room;     /* some of them may be admitted now */
+	struct stk_http_signer signer;
+	struct stk_http_answers answers; /* copy of the source's, from the last look over its transfers */
+	bool sleeping;                   /* it waits and would take a request; guarded by the source's lock */
+};
+
+struct stk_http_source {
+	struct stk_io *io;
+	struct stk_source_ops ops;
+	struct stk_http_settings settings;
+	int most_fds; /* limit on descriptors of one loop's connections */
+	int last_fd;  /* connections take no descriptor of this number or above */
+	struct stk_curl curl;
+	pthread_mutex_t lock; /* guards all members below */
+	struct stk_request_queue queue;
+	struct stk_http_account *account;
+	pthread_t keeper; /* renews keys that expire */
+	pthread_cond_t keeper_wake;
+	bool keeper_runs;
+	bool keys_refused; /* the store reports that the account's keys have expired, although their own date has not passed */
+	struct stk_http_region *regions;
+	int64_t skew_s;                /* the servers' clock minus ours */
+	double limit;                  /* of requests under way */
+	bool steady;                   /* the limit has once been too high: since then it is adjusted instead of doubled */
+	int64_t slowed_ns, changed_ns; /* when the limit was last halved, or last set */
+	struct stk_http_window {
+		int count;
+		int64_t ns, bytes; /* of the requests that succeeded in this window */
+		int64_t begun_ns;  /* time of its first end */
+		bool limited;      /* other requests waited meanwhile */
+	} window;
+	double base_ns, base_size;  /* ns that a request takes if it waits for no other request; mean size of such requests */
+	double before, before_rate; /* limit and requests per ns before the limit was last lowered; 0: it was never lowered */
+	unsigned windows;           /* since it became steady */
+	struct stk_http_answers answers;
+	int under_way, hedges;             /* requests under way; second transfers for them */
+	uint64_t asked, hedged, slowdowns; /* totals: requests, second transfers for them, and how often a server asked for fewer */
+	_Atomic int64_t clock_s;           /* the servers' clock minus ours, by the last answer; INT64_MIN: no answer had a date */
+	_Atomic uint64_t place;            /* hash of the current account's endpoint */
+	_Atomic bool
+		heard; /* some server has answered: a server that does not answer is out of order, rather than wrongly configured by the user */
+	/* Retries before any server has answered: for requests that could not be sent or got an invalid answer, and for requests that timed
+	 * out. */
+	int32_t unheard_retries, unheard_waits;
+	/* One bit for each bucket or host (by hash) from which an object has been read: a 403 from there concerns the object, not the
+	 * credentials. */
+	_Atomic uint64_t read_well;
+	bool cancelled;
+	_Atomic bool ending;
+	int loop_count; /* started */
+	struct stk_http_loop loops[STK_HTTP_THREADS];
+};
+
+struct stk_transfer {
+	/* Fields that the loop reads for every transfer; they fill one cache line. */
+	struct stk_transfer *next;
+	struct stk_transfer
+		*twin; /* for the same request, on another connection; the transfer whose answer begins first continues, the other stops */
+	struct stk_request *r;             /* the first, if there are several (r->follow) */
+	struct stk_connection *connection; /* NULL: none */
+	struct stk_http_loop *loop;
+	int64_t window_ns;  /* when `window_bytes` began to count: a stall is measured in windows */
+	int64_t awaited_ns; /* since when it waits for more than one byte of the body */
+	uint8_t resumes;
+	uint8_t hedges; /* number of second transfers for its request */
+	bool begun;     /* a byte of this response has been received */
+	bool placed;    /* its header was read, and its body has memory */
+	bool eager;     /* the rest is read piece by piece */
+	bool complete;  /* all bytes have been received; further ones would be too many */
+	bool held_back; /* its body is not read until the bytes are admitted; body bytes that came with the header are in `text` */
+	bool starved;   /* no descriptor was free for its connection */
+	bool stale;     /* the server may have closed the idle connection before the request arrived: it is sent again on a new one */
+	size_t window_bytes;
+	struct stk_transfer *before;
+	/* The object, across all responses. */
+	uint8_t *data;
+	size_t capacity, used;
+	struct stk_buffer *buffer; /* NULL if the request gives the memory */
+	int64_t first, length;     /* requested bytes; length -1: to the end */
+	int64_t expected;          /* bytes that the request receives; -1: until the body ends */
+	int64_t until;             /* `used` at the end of this body: all expected bytes, or the part that a 206 brings; -1: unknown */
+	int64_t skip;              /* bytes of this body before the requested ones */
+	int64_t object_size;       /* as the first response reported it; -1: unknown */
+	int64_t begun_ns;
+	/* The request and its response. */
+	struct stk_text request; /* the text to send */
+	size_t sent;             /* bytes of it sent */
+	struct stk_response_reader response;
+	struct stk_http_account *account;
+	struct stk_http_target target;
+	struct stk_route route;
+	struct stk_text moved; /* target of a redirect; "" if there was none */
+	int moves;
+	char etag[128]; /* from the first response; without an ETag, the date of the last change stands for it */
+	/* How the transfer ended. */
+	struct stk_transfer *next_ended;
+	CURLcode code;
+	enum stk_status failed;   /* the error is filled in, and the rest of the response is not read */
+	char text[STK_HTTP_TEXT]; /* the beginning of an error's body, or the received part of a body that is held back */
+	size_t text_size;
+	char why[CURL_ERROR_SIZE];
+};
+
+/* Returns the error to fill when the request fails. A request without an error gets one, which its owner frees; otherwise io would retry
+ * the request only to learn the reason. NULL: out of memory. */
+static inline struct stk_error *stk__transfer_error(const struct stk_transfer *t)
+{
+	if (!t->r->error)
+		t->r->error = stk__calloc(1, sizeof *t->r->error);
+	return t->r->error;
+}
+
+/* http_transfer.c: on the loop's thread. */
+struct stk_transfer *stk__transfer_create(struct stk_http_loop *l);
+void stk__transfer_destroy(struct stk_transfer *t);
+/* Requests the object, or the rest of its bytes. stk__transfer_ended is called once later, unless stk__transfer_stop is called before. */
+STK_MUST_USE enum stk_status stk__transfer_begin(struct stk_transfer *t);
+/* Releases the transfer's resources for its request, and the bytes unless they were handed over. */
+void stk__transfer_clear(struct stk_transfer *t);
+/* Returns STK_TIMEOUT if nothing has been received for too long, else STK_OK. */
+STK_MUST_USE enum stk_status stk__transfer_check_pace(struct stk_transfer *t, int64_t now);
+
+/* http_receive.c: responses, on the loop's thread. Processes the bytes that have arrived. */
+void stk__transfer_receive(struct stk_transfer *t);
+/* Notes that the response has ended or cannot end. The loop handles that after it has served all ready descriptors. */
+void stk__transfer_ended(struct stk_transfer *t, CURLcode code, const char *why);
+/* Notes that its connection delivers nothing more. how: 0, STK_BROKEN or STK_CUT. */
+void stk__transfer_disconnected(struct stk_transfer *t, ssize_t how);
+/* Asks again whether the bytes of a transfer that is held back are admitted, and continues if so. Returns false if they are not. */
+bool stk__transfer_go_on(struct stk_transfer *t);
+/* Abandons the transfer and its connection. */
+void stk__transfer_stop(struct stk_transfer *t);
+
+/* http_rest.c reads the rest of a body in few pieces, on the loop's thread. await: after a read, sets the socket's low-water mark. look:
+ * removes that mark for a body that arrives slowly. is_worth_awaiting: whether pieces that have arrived may wait for more. pause: ns
+ * between two looks at the arrived bytes; 0: none. */
+int64_t stk__rest_pause(const struct stk_http_loop *l);
+bool stk__rest_is_worth_awaiting(const struct stk_transfer *t);
+void stk__rest_await(struct stk_transfer *t);
+void stk__rest_look(struct stk_transfer *t, int64_t now);
+
+/* http_verdict.c: decides the result of a response that has ended. STK_OK with *resume: the transfer begins again. */
+STK_MUST_USE enum stk_status stk__http_verdict(struct stk_transfer *t, bool *resume);
+/* Fills in the error of an answer that did not begin in time. */
+STK_MUST_USE enum stk_status stk__http_say_silent(struct stk_transfer *t);
+/* Returns whether a failure of the source seems to concern only this object: other requests have been answered, this request was sent, and
+ * the answer does not refuse the credentials. */
+bool stk__http_object_fails(const struct stk_transfer *t);
+/* Returns STK_CORRUPT: the object ends before the last requested byte. */
+STK_MUST_USE enum stk_status stk__http_say_short(const struct stk_transfer *t);
+
+/* http_loop.c. */
+STK_MUST_USE enum stk_status stk__http_loop_start(struct stk_http_loop *l, struct stk_http_source *s, struct stk_error *err);
+void stk__http_loop_wake(struct stk_http_loop *l);
+void stk__http_loop_join(struct stk_http_loop *l); /* ending is set */
+
+/* http_hedge.c: second transfers for requests with late answers, on the loop's thread. */
+void stk__hedge_learn(struct stk_http_source *s, int64_t first_byte_ns);
+void stk__hedge_know(struct stk_http_loop *l); /* copies the statistics that all loops have gathered */
+/* Returns whether the answer of t, and of its twin if there is one, is late. */
+bool stk__hedge_due(const struct stk_http_loop *l, const struct stk_transfer *t, int64_t now);
+
+/* http_join.c: joins requests for neighbouring bytes of one object that are next in the queue. */
+
+/* Takes the requests that can be joined with r off the queue and links them to r. Call with the source's lock held. */
+void stk__http_join(struct stk_request_queue *queue, struct stk_request *r);
+/* Returns the number of bytes, from the first request's offset on, that hold all joined requests; -1: to the object's end. */
+int64_t stk__http_span(const struct stk_request *r);
+bool stk__http_all_cancelled(const struct stk_request *r);
+/* Ends each joined request with its part of the bytes. After an object's failure, requests that it may not concern are sent again one by
+ * one. */
+void stk__http_end_joined(struct stk_http_source *s, struct stk_request *r, const uint8_t *data, enum stk_status status);
+
+/* http_share.c: the source's shared state; takes its lock. Returns the next request for a loop, with the requests joined to it, or NULL:
+ * then the loop sleeps until it is woken for the next one. */
+struct stk_request *stk__http_next(struct stk_http_source *s, struct stk_http_loop *l);
+/* Puts requests that found no free descriptor back into the queue. A request that has waited for longer than the limit for an answer ends
+ * with an error. */
+void stk__http_put_back(struct stk_http_source *s, struct stk_http_loop *l, struct stk_request *r, int64_t now);
+/* Returns whether one more second transfer may begin: at most one in twenty of all requests so far, and none while servers ask for fewer
+ * requests. After true, call stk__http_end_hedge once. */
+bool stk__http_begin_hedge(struct stk_http_source *s, int64_t now);
+void stk__http_end_hedge(struct stk_http_source *s);
+/* Notes that the loop is awake and asks for the next request itself. */
+void stk__http_awake(struct stk_http_source *s, struct stk_http_loop *l);
+/* Notes that a request under way has ended. */
+struct stk_http_end {
+	bool well, slow; /* slow: the server asked for fewer */
+	int64_t begun_ns, now_ns;
+	size_t bytes;
+};
+void stk__http_ended(struct stk_http_source *s, struct stk_http_loop *l, const struct stk_http_end *e);
+/* Copies the bucket's region if a redirect has revealed it; returns false if the one in the settings applies. */
+bool stk__http_region(struct stk_http_source *s, const char *bucket, char region[64]);
+void stk__http_set_region(struct stk_http_source *s, const char *bucket, const char *region);
+int64_t stk__http_now(struct stk_http_source *s); /* returns seconds since 1970 by the servers' clock */
+void stk__http_set_now(struct stk_http_source *s, int64_t now);
+
+/* http_keys.c: accounts, and the thread that renews their keys. */
+struct stk_http_account *stk__http_read_account(const struct stk_aws_given *given);
+struct stk_http_account *stk__http_account(struct stk_http_source *s); /* returns a new reference to the current account */
+uint64_t stk__http_place(const struct stk_http_account *a);
+void stk__http_account_unref(struct stk_http_account *a);
+void stk__http_refresh(void *source, const char *uri, const struct stk_access *access);
+void stk__http_keeper_join(struct stk_http_source *s); /* ending is set */
+/* Handles a store's report that the account's keys have expired: requests new ones soon. Returns false if they come from no issuer. */
+bool stk__http_keys_refused(struct stk_http_source *s, const struct stk_http_account *a);
+/* http_share.c: returns the least busy of the sleeping loops, or NULL. Call with the lock held. */
+struct stk_http_loop *stk__http_sleeping(struct stk_http_source *s);
+
+#endif

@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Joins requests for neighbouring ranges into one, whose answer serves them all: a consumer that reads a tar from front to back requests one sample
+ * after another. */
+#include "http/http_impl.h"
+
+#include "base/error.h"
+#include "base/memory.h"
+
+#include <string.h>
+
+/* GAP: bytes between two requests that are read and dropped. MOST: bytes of one answer. A connection delivers this much in the time that a
+ * store takes to begin an answer; a longer answer would delay the first of the requests. */
+enum { GAP = 64 << 10, MOST = 4 << 20 };
+
+static bool may_join(const struct stk_request *r)
+{
+	return r && r->length > 0 && !r->alone && !r->object && (!r->most || (uint64_t)r->length <= r->most);
+}
+
+void stk__http_join(struct stk_request_queue *queue, struct stk_request *r)
+{
+	struct stk_request *last = r;
+	int64_t end = r->offset + r->length;
+	r->follow = NULL;
+	for (const struct stk_request *n; may_join(r) && may_join(n = queue->root);) {
+		bool near = n->offset >= r->offset && n->offset - end <= GAP && n->offset + n->length - r->offset <= MOST;
+		if (!near || strcmp(n->uri, r->uri) != 0)
+			return;
+		last->follow = stk__queue_pop(queue);
+		last = last->follow;
+		last->follow = NULL;
+		end = last->offset + last->length > end ? last->offset + last->length : end;
+	}
+}
+
+int64_t stk__http_span(const struct stk_request *r)
+{
+	int64_t end = r->offset + r->length;
+	for (const struct stk_request *q = r->follow; q; q = q->follow)
+		end = q->offset + q->length > end ? q->offset + q->length : end;
+	return r->length < 0 ? -1 : end - r->offset;
+}
+
+bool stk__http_all_cancelled(const struct stk_request *r)
+{
+	bool all = true;
+	for (; r; r = r->follow)
+		all &= atomic_load(&r->cancelled);
+	return all;
+}
+
+static enum stk_status hand_out(struct stk_http_source *s, struct stk_request *r, const uint8_t *data)
+{
+	const size_t n = (size_t)r->length;
+	r->buffer = r->room ? NULL : stk__buffer_take(s->io, n);
+	uint8_t *to = r->room ? r->room(r->room_user, n) : r->buffer ? stk__buffer_data(r->buffer) : NULL;
+	if (!to)
+		return stk__fail(r->error, STK_NO_MEMORY, "%.*s: no memory for its %zu bytes", stk__uri_shown(r->uri), r->uri, n);
+	memcpy(to, data, n);
+	memset(to + n, 0, STK_HTTP_SLACK);
+	r->data = to;
+	r->size = n;
+	return STK_OK;
+}
+
+/* Returns false if the source is ending. */
+static bool ask_again(struct stk_http_source *s, struct stk_request *r)
+{
+	pthread_mutex_lock(&s->lock);
+	bool on = !s->cancelled && !atomic_load(&r->cancelled);
+	if (on) {
+		r->alone = true;
+		stk__queue_push(&s->queue, r);
+	}
+	pthread_mutex_unlock(&s->lock);
+	return on;
+}
+
+void stk__http_end_joined(struct stk_http_source *s, struct stk_request *r, const uint8_t *data, enum stk_status status)
+{
+	const bool hopeless = r->hopeless, of_one = r->follow && status && status != STK_CANCELLED && !stk__io_source_failed(status);
+	const int64_t first = r->offset, whole = r->got_size;
+	const uint64_t tag = r->got_tag;
+	const bool etag = r->got_etag, object_fails = r->object_fails;
+	struct stk_error why = {.code = status};
+	if (status && r->error)
+		why = *r->error;
+	for (struct stk_request *next; r; r = next) {
+		next = r->follow; /* its owner may reuse r */
+		r->follow = NULL;
+		r->hopeless = hopeless;
+		r->got_size = whole;
+		r->got_tag = tag;
+		r->got_etag = etag;
+		r->object_fails = object_fails;
+		if (of_one && ask_again(s, r))
+			continue;
+		if (status && !r->error)
+			r->error = stk__calloc(1, sizeof *r->error);
+		if (status && r->error)
+			*r->error = why;
+		stk__io_finish(s->io, r, status ? status : hand_out(s, r, data + (r->offset - first)));
+	}
+}

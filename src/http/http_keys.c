@@ -1,0 +1,197 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Accounts: the settings of a store, read from the environment when a pipeline is made, and the keys issued for them, which a thread renews before
+ * they expire. */
+#include "aws/aws_issue.h"
+#include "http/http_impl.h"
+
+#include "base/error.h"
+#include "base/memory.h"
+#include "base/xxhash.h"
+#include "thread/thread.h"
+
+#include <string.h>
+
+/* EARLY_S: keys are renewed this long before they expire. AGAIN_S: wait after a failure. SOON_S: wait after a store has refused the keys. */
+enum { EARLY_S = 600, AGAIN_S = 30, SOON_S = 2 };
+
+struct stk_http_account *stk__http_read_account(const struct stk_aws_given *given)
+{
+	struct stk_http_account *a = stk__calloc(1, sizeof *a);
+	if (!a)
+		return NULL;
+	a->refs = 1;
+	if (stk__aws_settings_read(given, &a->aws, &a->error))
+		stk__aws_settings_clear(&a->aws);
+	if (!stk__proxies_read(&a->proxies, given ? given->proxy : NULL)) {
+		stk__http_account_unref(a);
+		return NULL;
+	}
+	return a;
+}
+
+void stk__http_account_unref(struct stk_http_account *a)
+{
+	if (!a || atomic_fetch_sub(&a->refs, 1) != 1)
+		return;
+	stk__aws_settings_clear(&a->aws);
+	stk__proxies_clear(&a->proxies);
+	stk__free(a);
+}
+
+struct stk_http_account *stk__http_account(struct stk_http_source *s)
+{
+	pthread_mutex_lock(&s->lock);
+	struct stk_http_account *a = s->account;
+	atomic_fetch_add(&a->refs, 1);
+	pthread_mutex_unlock(&s->lock);
+	return a;
+}
+
+uint64_t stk__http_place(const struct stk_http_account *a)
+{
+	const char *endpoint = a->aws.endpoint;
+	return endpoint ? stk__xxh64(endpoint, strlen(endpoint), 0) : 0;
+}
+
+/* Makes `a` the current account. replaced: only if this account is still current; NULL: always. */
+static void use_account(struct stk_http_source *s, struct stk_http_account *a, const struct stk_http_account *replaced)
+{
+	pthread_mutex_lock(&s->lock);
+	struct stk_http_account *before = s->account;
+	if (replaced && before != replaced) {
+		before = a;
+	} else {
+		a->aws.number = before->aws.number + 1;
+		atomic_store(&s->place, stk__http_place(a));
+		s->account = a;
+	}
+	pthread_mutex_unlock(&s->lock);
+	stk__http_account_unref(before);
+}
+
+/* ---- renewal ---- */
+
+static struct stk_http_account *renewed(struct stk_http_source *s, const struct stk_http_account *a)
+{
+	struct stk_http_account *n = stk__calloc(1, sizeof *n);
+	if (!n)
+		return NULL;
+	n->refs = 1;
+	if (stk__aws_settings_copy(&a->aws, &n->aws) && stk__proxies_copy(&n->proxies, &a->proxies) &&
+		stk__aws_issue(&n->aws, &s->curl, &s->ending, NULL, NULL) == STK_OK)
+		return n;
+	stk__http_account_unref(n);
+	return NULL;
+}
+
+/* Renews keys. Failures are not reported: the present keys may be valid for minutes, and after that requests report the error. */
+static void *keep_keys(void *arg)
+{
+	struct stk_http_source *s = arg;
+	int64_t asked = 0;
+	pthread_mutex_lock(&s->lock);
+	while (!atomic_load(&s->ending)) {
+		int64_t expires = s->account->aws.expires, due = s->keys_refused ? 0 : expires - EARLY_S,
+			not_before = asked + (s->keys_refused ? SOON_S : AGAIN_S);
+		due = due > not_before ? due : not_before;
+		if (!expires) {
+			pthread_cond_wait(&s->keeper_wake, &s->lock);
+			continue;
+		}
+		if (due > (int64_t)time(NULL)) {
+			struct timespec until = {due, 0};
+			pthread_cond_timedwait(&s->keeper_wake, &s->lock, &until);
+			continue;
+		}
+		s->keys_refused = false;
+		pthread_mutex_unlock(&s->lock);
+		struct stk_http_account *a = stk__http_account(s), *n = renewed(s, a);
+		if (n)
+			use_account(s, n, a);
+		stk__http_account_unref(a);
+		pthread_mutex_lock(&s->lock);
+		asked = (int64_t)time(NULL);
+	}
+	pthread_mutex_unlock(&s->lock);
+	return NULL;
+}
+
+/* Starts the thread that renews keys. If that fails, keys are renewed when the next pipeline is made. */
+static void start_keeper(struct stk_http_source *s)
+{
+	pthread_mutex_lock(&s->lock);
+	if (!s->keeper_runs && !atomic_load(&s->ending))
+		s->keeper_runs = !stk__thread_start(&s->keeper, "stoker-keys", keep_keys, s, NULL);
+	pthread_cond_signal(&s->keeper_wake);
+	pthread_mutex_unlock(&s->lock);
+}
+
+bool stk__http_keys_refused(struct stk_http_source *s, const struct stk_http_account *a)
+{
+	pthread_mutex_lock(&s->lock);
+	const bool issued = a->aws.expires && s->keeper_runs;
+	if (issued && a == s->account) { /* otherwise there are newer keys already */
+		s->keys_refused = true;
+		pthread_cond_signal(&s->keeper_wake);
+	}
+	pthread_mutex_unlock(&s->lock);
+	return issued;
+}
+
+void stk__http_keeper_join(struct stk_http_source *s)
+{
+	pthread_mutex_lock(&s->lock);
+	pthread_cond_signal(&s->keeper_wake);
+	pthread_mutex_unlock(&s->lock);
+	if (s->keeper_runs)
+		stk__thread_join(s->keeper);
+}
+
+/* ---- the environment ---- */
+
+/* Takes over keys that were just issued for the same settings, which are as good as new ones. */
+static bool take_over(struct stk_http_source *s, struct stk_http_account *a)
+{
+	struct stk_http_account *before = stk__http_account(s);
+	const struct stk_aws_settings *b = &before->aws;
+	bool fresh = b->key && b->expires > (int64_t)time(NULL) + EARLY_S && stk__aws_issuer_equal(&b->issuer, &a->aws.issuer);
+	if (fresh) {
+		a->aws.key = stk__strdup(b->key);
+		a->aws.secret = stk__strdup(b->secret);
+		a->aws.token = b->token ? stk__strdup(b->token) : NULL;
+		a->aws.expires = b->expires;
+		a->aws.origin = b->origin;
+		fresh = a->aws.key && a->aws.secret;
+	}
+	stk__http_account_unref(before);
+	return fresh;
+}
+
+static void issue_keys(struct stk_http_source *s, struct stk_http_account *a, const struct stk_access *access)
+{
+	pthread_mutex_lock(&s->lock);
+	enum stk_status status = s->curl.library ? STK_OK : stk__curl_load(&s->curl, &a->error);
+	pthread_mutex_unlock(&s->lock);
+	if (!status)
+		status = stk__aws_issue(&a->aws, &s->curl, &s->ending, access, &a->error);
+	if (status == STK_NOT_FOUND)
+		a->error = (struct stk_error){0}; /* the signer reports that there are no keys, and where to put them */
+}
+
+/* If memory is short, the settings stay as they were. */
+void stk__http_refresh(void *source, const char *uri, const struct stk_access *access)
+{
+	struct stk_http_source *s = source;
+	struct stk_http_account *a = stk__http_read_account(s->settings.given);
+	if (!a)
+		return;
+	const struct stk_aws_settings *aws = &a->aws;
+	bool needs_keys = strncmp(uri, "s3", 2) == 0 && !a->error.code && !aws->anonymous && !(aws->key && aws->secret) && aws->issuer.kind;
+	if (needs_keys && !take_over(s, a))
+		issue_keys(s, a, access);
+	bool expires = a->aws.expires;
+	use_account(s, a, NULL);
+	if (expires)
+		start_keeper(s);
+}

@@ -1,0 +1,485 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Receives responses: reads the header to learn how much memory the body needs and which part of the object it is, and moves the body from the socket
+ * to its memory. */
+#include "http/http_connection.h"
+
+#include "base/clock.h"
+#include "base/error.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { FIRST_SIZE = 64 << 10 };
+
+#define SHOWN(t) stk__uri_shown((t)->r->uri), (t)->r->uri
+
+/* ---- the end ---- */
+
+void stk__transfer_ended(struct stk_transfer *t, CURLcode code, const char *why)
+{
+	struct stk_http_loop *l = t->loop;
+	t->code = code;
+	t->why[0] = 0;
+	if (*why)
+		snprintf(t->why, sizeof t->why, "%s", why);
+	if (t->connection)
+		stk__connection_leave(t->connection, !code && t->response.state == STK_RESPONSE_ENDED && t->response.keep);
+	t->next_ended = l->ended;
+	l->ended = t;
+}
+
+/* Handles the end of the connection. A body without a length is complete only if the server itself ended it: after a reset or a cut TLS
+ * connection, more may have been missing. A reused connection may have been closed before this request arrived; the request is then sent
+ * again. */
+void stk__transfer_disconnected(struct stk_transfer *t, ssize_t how)
+{
+	if (!how && stk__response_closed(&t->response)) {
+		stk__transfer_ended(t, CURLE_OK, "");
+		return;
+	}
+	t->stale = t->connection->used && !t->begun;
+	if (how == STK_BROKEN)
+		stk__transfer_ended(t, CURLE_RECV_ERROR, "the server reset the connection");
+	else if (how == STK_CUT && t->placed)
+		stk__transfer_ended(
+			t, CURLE_PARTIAL_FILE, "the connection ended without the end of TLS (close_notify): the answer may be cut");
+	else
+		stk__transfer_ended(t, t->placed ? CURLE_PARTIAL_FILE : CURLE_GOT_NOTHING,
+			t->placed ? "the server closed the connection" : "the server closed the connection without an answer");
+}
+
+void stk__transfer_stop(struct stk_transfer *t)
+{
+	struct stk_transfer **e = &t->loop->ended;
+	if (t->connection)
+		stk__connection_leave(t->connection, false);
+	while (*e && *e != t)
+		e = &(*e)->next_ended;
+	if (*e)
+		*e = t->next_ended;
+}
+
+/* ---- room ---- */
+
+static enum stk_status check_size(const struct stk_transfer *t, uint64_t size)
+{
+	const struct stk_request *r = t->r;
+	return !r->follow && r->most && size > r->most ? stk__fail_memory_limit(stk__transfer_error(t), size, r->most) : STK_OK;
+}
+
+/* Asks to admit buffers of `bytes` in all. If they are not admitted, reading stops. A range has a known length, which was admitted
+ * beforehand. */
+static bool admit(struct stk_transfer *t, size_t bytes)
+{
+	struct stk_request *r = t->r;
+	if (t->length >= 0 || !r->admission || r->admission->admit(r->admission, r, bytes))
+		return true;
+	if (!t->held_back) {
+		t->held_back = true;
+		atomic_fetch_add(&t->loop->held_back, 1);
+		stk__connection_watch_reads(t->connection, false); /* has no effect if the transfer was already held back */
+	}
+	return false;
+}
+
+/* Grows the memory to `size` bytes and keeps the bytes received so far, unless the growth is not admitted. */
+static enum stk_status reserve(struct stk_transfer *t, size_t size)
+{
+	struct stk_request *r = t->r;
+	struct stk_io *io = t->loop->source->io;
+	const bool own = r->room && !r->follow, grows = t->capacity > 0;
+	if (!own && !admit(t, t->capacity + stk__buffer_rounded(size)))
+		return STK_OK;
+	struct stk_buffer *b = own ? NULL : stk__buffer_take(io, size);
+	uint8_t *data = own ? r->room(r->room_user, size) : b ? stk__buffer_data(b) : NULL;
+	if (!data)
+		return stk__fail(stk__transfer_error(t), STK_NO_MEMORY, "%.*s: no memory for its %zu bytes", SHOWN(t), size);
+	if (t->used)
+		memmove(data, t->data, t->used);
+	stk__buffer_release(t->buffer);
+	t->buffer = b;
+	t->data = data;
+	t->capacity = b ? stk__buffer_capacity(b) : size;
+	if (grows && !own && t->length < 0 && r->admission)
+		r->admission->admit(r->admission, r, t->capacity); /* reports that the smaller buffer was freed */
+	return STK_OK;
+}
+
+/* ---- the header of a response ---- */
+
+/* Returns the size of the whole object; -1: not given. */
+static int64_t size_told(const struct stk_response *p)
+{
+	return p->status == 200 ? p->length : p->size;
+}
+
+/* Returns the ETag, or the date of the last change, which servers without ETags usually send. */
+static const char *version_of(const struct stk_response *p)
+{
+	return p->etag[0] ? p->etag : p->modified;
+}
+
+static enum stk_status say_changed(const struct stk_transfer *t)
+{
+	const struct stk_response *p = &t->response.says;
+	if (strcmp(t->etag, version_of(p)) == 0)
+		return stk__fail(stk__transfer_error(t), STK_IO,
+			"%.*s: it changed while it was read: it had %lld bytes, and after %zu of them has %lld", SHOWN(t),
+			(long long)t->object_size, t->used, (long long)size_told(p));
+	return stk__fail(stk__transfer_error(t), STK_IO, "%.*s: it changed while it was read: its %s was %s after %zu bytes, and is now %s",
+		SHOWN(t), stk__version_word(t->etag), t->etag, t->used, *version_of(p) ? version_of(p) : "another");
+}
+
+/* Names the requested bytes: "all of it", "the bytes from 5 on", "the bytes from 5 to 9" */
+static const char *asked_for(const struct stk_transfer *t, char text[64])
+{
+	const int64_t at = t->first + (int64_t)t->used;
+	if (t->length > 0)
+		snprintf(text, 64, "the bytes from %lld to %lld", (long long)at, (long long)(t->first + t->length - 1));
+	else if (at > 0)
+		snprintf(text, 64, "the bytes from %lld on", (long long)at);
+	else
+		snprintf(text, 64, "all of it");
+	return text;
+}
+
+static enum stk_status say_other_part(const struct stk_transfer *t)
+{
+	const struct stk_response *p = &t->response.says;
+	char asked[64], sent[96] = "a part without saying which";
+	char size[32] = "*";
+	if (p->size >= 0)
+		snprintf(size, sizeof size, "%lld", (long long)p->size);
+	if (p->multipart)
+		snprintf(sent, sizeof sent, "several parts (multipart/byteranges)");
+	else if (p->first >= 0)
+		snprintf(sent, sizeof sent, "the bytes from %lld to %lld of %s", (long long)p->first, (long long)p->last, size);
+	return stk__fail(stk__transfer_error(t), STK_IO, "%.*s: asked for %s, the server sends %s (answer 206)", SHOWN(t),
+		asked_for(t, asked), sent);
+}
+
+/* Returns whether a 206 contains the requested bytes: the first ones, and all of them if the request goes to the object's end. */
+static bool is_part_asked(const struct stk_transfer *t)
+{
+	const struct stk_response *p = &t->response.says;
+	const int64_t end = t->length > 0 ? t->first + t->length : p->size; /* after the last requested byte */
+	const int64_t at = t->first + (int64_t)t->used;
+	if ((t->length <= 0 && !at) || p->multipart || p->first != at || end < 0 ||
+		p->last >= end) /* without a Range a server must not send a part */
+		return false;
+	return t->length > 0 || p->last == end - 1;
+}
+
+static enum stk_status check_part(const struct stk_transfer *t)
+{
+	const struct stk_response *p = &t->response.says;
+	if (!is_part_asked(t))
+		return say_other_part(t);
+	if (p->length >= 0 && p->length != p->last - p->first + 1) {
+		return stk__fail(stk__transfer_error(t), STK_IO, "%.*s: the server sends %lld bytes as those from %lld to %lld", SHOWN(t),
+			(long long)p->length, (long long)p->first, (long long)p->last);
+	}
+	if (!t->resumes && t->length > 0 && p->size >= 0 && p->size < t->first + t->length)
+		return stk__http_say_short(t);
+	return STK_OK;
+}
+
+/* Continues a body that was cut. A server without ranges sends the whole body again. */
+static enum stk_status continue_body(struct stk_transfer *t)
+{
+	const struct stk_response *p = &t->response.says;
+	const bool resized = t->object_size >= 0 && size_told(p) >= 0 && size_told(p) != t->object_size;
+	if (resized || (t->etag[0] && strcmp(t->etag, version_of(p)) != 0))
+		return say_changed(t);
+	t->skip = p->status == 200 ? t->first + (int64_t)t->used : 0;
+	return STK_OK;
+}
+
+static enum stk_status say_encoded(const struct stk_transfer *t)
+{
+	t->r->hopeless |= t->r->retries >= 2;
+	return stk__fail(stk__transfer_error(t), STK_IO,
+		"%.*s: the server sends it encoded (Content-Encoding), and Stoker reads objects as they are: store it without that encoding",
+		SHOWN(t));
+}
+
+/* Begins the first body of an object: records the object's properties and allocates memory for its bytes. */
+static enum stk_status begin_object(struct stk_transfer *t)
+{
+	const struct stk_response *p = &t->response.says;
+	const struct stk_request *r = t->r;
+	memcpy(t->etag, version_of(p), strlen(version_of(p)) + 1); /* both arrays have the same size */
+	t->object_size = size_told(p);
+	if (r->object) {
+		r->object->size = t->object_size;
+		memcpy(r->object->version, t->etag, sizeof r->object->version);
+	}
+	t->r->got_size = t->object_size;
+	t->r->got_tag = stk__etag_hash(p->etag);
+	t->r->got_etag = t->r->got_tag;
+	enum stk_status status = stk__io_check_size(t->r, stk__transfer_error(t));
+	if (status)
+		return status;
+	int64_t there = p->status == 206 ? p->last - p->first + 1 : p->length < 0 ? -1 : p->length > t->skip ? p->length - t->skip : 0;
+	if (p->status == 200 && t->length >= 0 && there >= 0 && there < t->length)
+		return stk__http_say_short(t);
+	t->expected = t->length >= 0 ? t->length : there;
+	status = check_size(t, t->expected > 0 ? (uint64_t)t->expected : 0);
+	return status ? status : reserve(t, t->expected >= 0 ? (size_t)t->expected : FIRST_SIZE);
+}
+
+/* Prepares the memory for the body of a 200 or 206. */
+static enum stk_status begin_body(struct stk_transfer *t)
+{
+	const struct stk_response *p = &t->response.says;
+	enum stk_status status = p->encoded ? say_encoded(t) : p->status == 206 ? check_part(t) : STK_OK;
+	if (status)
+		return status;
+	if (t->resumes)
+		status = continue_body(t);
+	else {
+		t->skip = p->status == 200 ? t->first : 0;
+		status = begin_object(t);
+	}
+	t->until = p->status == 206 ? (int64_t)t->used + p->last - p->first + 1 : t->expected;
+	return status;
+}
+
+/* ---- the body ---- */
+
+/* Returns whether the content belongs to the object. */
+static bool lands(const struct stk_transfer *t)
+{
+	return t->response.says.status == 200 || t->response.says.status == 206;
+}
+
+/* Grows the buffer of a body of unknown length. There is always room for another piece, or reading stops. The buffer grows by half, up to
+ * the limit of a sample. */
+static enum stk_status make_room(struct stk_transfer *t)
+{
+	enum { PIECE = 16 << 10 };
+	size_t size = t->capacity + t->capacity / 2;
+	if (t->expected >= 0 || !t->data || t->capacity - t->used >= PIECE)
+		return STK_OK;
+	if (t->r->most && !t->r->follow && size > t->r->most + PIECE)
+		size = t->r->most + PIECE;
+	return size > t->capacity ? reserve(t, size) : STK_OK;
+}
+
+/* Fails because a part without a length, in chunks, does not end where its Content-Range says. */
+static enum stk_status say_too_much(const struct stk_transfer *t)
+{
+	const struct stk_response *p = &t->response.says;
+	return stk__fail(stk__transfer_error(t), STK_IO, "%.*s: the server sends more than the bytes from %lld to %lld that it announced",
+		SHOWN(t), (long long)p->first, (long long)p->last);
+}
+
+/* Checks further bytes of a body of unknown length against the limits. */
+static enum stk_status check_growth(struct stk_transfer *t, size_t more)
+{
+	enum stk_status status = check_size(t, t->used + more);
+	if (!status && t->r->object_size && !t->r->follow && t->first + (int64_t)(t->used + more) > t->r->object_size) {
+		t->r->got_size = t->first + (int64_t)(t->used + more); /* the minimum */
+		status = stk__io_check_size(t->r, stk__transfer_error(t));
+	}
+	return status;
+}
+
+/* Stores some of the body's content. Returns false if no more is wanted. */
+static bool take_content(struct stk_transfer *t, const char *bytes, size_t n)
+{
+	size_t take = n, room = sizeof t->text - 1 - t->text_size;
+	if (!lands(t)) {
+		take = n < room ? n : room;
+		memcpy(t->text + t->text_size, bytes, take);
+		t->text_size += take;
+		t->complete = n > room;
+		return !t->complete;
+	}
+	size_t skip = (size_t)(t->skip < (int64_t)n ? t->skip : (int64_t)n);
+	t->skip -= (int64_t)skip;
+	take -= skip;
+	const bool over = t->until >= 0 && take > (size_t)t->until - t->used;
+	if (over && t->response.says.status == 206) {
+		t->failed = say_too_much(t);
+		return false;
+	}
+	if (over)
+		take = (size_t)t->until - t->used;
+	else if (t->expected < 0 && (t->failed = check_growth(t, take)))
+		return false;
+	memcpy(t->data + t->used, bytes + skip, take);
+	t->used += take;
+	return true;
+}
+
+/* Returns whether all requested bytes have been received, although the server would send more. The rest is not awaited. */
+static bool has_enough(const struct stk_transfer *t)
+{
+	const bool bounded = t->response.says.status == 200 || t->response.left < 0; /* the chunks of a part must end where the part ends */
+	return lands(t) && bounded && t->placed && t->expected >= 0 && t->used == (size_t)t->expected &&
+	       t->response.state == STK_RESPONSE_IN_CONTENT;
+}
+
+/* Handles bytes that were read into the scratch buffer. Returns false if the transfer has ended. */
+static bool take_bytes(struct stk_transfer *t, const char *bytes, size_t n)
+{
+	struct stk_response_reader *p = &t->response;
+	for (size_t take; n; bytes += take, n -= take) {
+		if (p->state == STK_RESPONSE_IN_CONTENT) {
+			take = p->left < 0 || (uint64_t)p->left > n ? n : (size_t)p->left;
+			stk__response_took(p, take);
+			if (!take_content(t, bytes, take))
+				return false;
+			continue;
+		}
+		if (p->state == STK_RESPONSE_ENDED) { /* no request asked for these bytes */
+			p->keep = false;
+			return true;
+		}
+		take = stk__response_read(p, bytes, n);
+		if (p->state == STK_RESPONSE_BAD)
+			return false;
+		if (p->state != STK_RESPONSE_IN_HEAD && !t->placed) {
+			t->placed = true;
+			if (lands(t) && (t->failed = begin_body(t)))
+				return false;
+			if (t->held_back) {
+				t->text_size = n - take;
+				memcpy(t->text, bytes + take, t->text_size);
+				return true;
+			}
+		}
+	}
+	return true;
+}
+
+/* Chooses this transfer of a request's two transfers, and stops the other. */
+static void first_byte(struct stk_transfer *t)
+{
+	stk__hedge_learn(t->loop->source, stk__clock_ns() - t->window_ns);
+	if (t->twin && t->twin->connection) /* otherwise it has already ended */
+		stk__transfer_ended(t->twin, CURLE_ABORTED_BY_CALLBACK, "the other answer was first");
+	t->begun = true;
+}
+
+/* Returns the destination of the next bytes, and their largest number. */
+static void *find_place(const struct stk_transfer *t, bool *direct, size_t *room)
+{
+	enum { HEAD = 2048, SMALL = 16 << 10 };
+	const struct stk_response_reader *p = &t->response;
+	*direct = p->state == STK_RESPONSE_IN_CONTENT && lands(t) && t->until > (int64_t)t->used && !t->skip;
+	if (*direct) {
+		size_t left = (size_t)t->until - t->used;
+		*room = p->left >= 0 && (uint64_t)p->left < left ? (size_t)p->left : left;
+		return t->data + t->used;
+	}
+	const bool large = t->length < 0 || t->length > SMALL; /* reads few bytes with the header, the rest directly */
+	*room = p->state == STK_RESPONSE_IN_HEAD && large ? HEAD : STK_HTTP_SCRATCH;
+	if (lands(t) && t->data && t->expected < 0 && t->capacity - t->used < *room)
+		*room = t->capacity - t->used;
+	return t->loop->scratch;
+}
+
+/* Handles the bytes of one read. Returns false if the transfer has ended. */
+static bool take_piece(struct stk_transfer *t, const void *bytes, size_t n, bool direct)
+{
+	struct stk_response_reader *p = &t->response;
+	bool on = true;
+	if (!t->window_bytes && p->state == STK_RESPONSE_IN_HEAD && n > 1 && memcmp(bytes, "\x15\x03", 2) == 0) { /* an alert of TLS */
+		stk__transfer_ended(t, CURLE_USE_SSL_FAILED, "the server answers in TLS");
+		return false;
+	}
+	t->window_bytes += n;
+	if (direct) {
+		t->used += n;
+		stk__response_took(p, n);
+	} else {
+		on = take_bytes(t, bytes, n);
+	}
+	if (p->state == STK_RESPONSE_BAD) {
+		char why[CURL_ERROR_SIZE];
+		snprintf(why, sizeof why, "the server's answer is not understood: %s", p->why);
+		stk__transfer_ended(t, CURLE_WEIRD_SERVER_REPLY, why);
+		return false;
+	}
+	if (on && p->state == STK_RESPONSE_ENDED) {
+		stk__transfer_ended(t, CURLE_OK, "");
+		return false;
+	}
+	t->complete |= on && has_enough(t);
+	if (!on || t->complete)
+		stk__transfer_ended(t, CURLE_WRITE_ERROR, "");
+	return on && !t->complete;
+}
+
+/* Returns false if the bytes are not admitted, or the transfer has ended. */
+static bool has_room(struct stk_transfer *t)
+{
+	t->failed = make_room(t);
+	if (t->failed)
+		stk__transfer_ended(t, CURLE_WRITE_ERROR, "");
+	return !t->failed && !t->held_back;
+}
+
+/* Reads once. Returns true if more bytes may be readable at once. */
+static bool read_piece(struct stk_transfer *t)
+{
+	bool direct;
+	size_t room;
+	if (t->held_back || (t->placed && lands(t) && !has_room(t)))
+		return false;
+	void *to = find_place(t, &direct, &room);
+	ssize_t n = stk__connection_recv(t->connection, to, room);
+	if (n == STK_WOULD_BLOCK)
+		return false;
+	if (n <= 0) {
+		stk__transfer_disconnected(t, n);
+		return false;
+	}
+	if (!t->begun)
+		first_byte(t);
+	if (!take_piece(t, to, (size_t)n, direct))
+		return false;
+	return t->connection->tls || ((size_t)n == room && (direct || !stk__rest_is_worth_awaiting(t)));
+}
+
+void stk__transfer_receive(struct stk_transfer *t)
+{
+	enum { TURN = 1 << 20 };
+	const size_t before = t->window_bytes;
+	while (read_piece(t))
+		if (t->window_bytes - before > TURN && !t->connection->tls)
+			break; /* other transfers wait; the loop reports the socket as readable again */
+	if (t->connection && !t->held_back)
+		stk__rest_await(t);
+}
+
+/* Allocates the memory that begin_body could not get. */
+static enum stk_status place(struct stk_transfer *t)
+{
+	return t->data ? make_room(t) : reserve(t, t->expected >= 0 ? (size_t)t->expected : FIRST_SIZE);
+}
+
+bool stk__transfer_go_on(struct stk_transfer *t)
+{
+	char came[STK_HTTP_TEXT];
+	const size_t n = t->text_size;
+	t->held_back = false;
+	atomic_fetch_sub(&t->loop->held_back, 1);
+	t->failed = place(t);
+	if (t->held_back)
+		return false;
+	if (t->failed) {
+		stk__transfer_ended(t, CURLE_WRITE_ERROR, "");
+		return true;
+	}
+	memcpy(came, t->text, n);
+	t->text_size = 0;
+	t->window_ns = stk__clock_ns();
+	stk__connection_watch_reads(t->connection, true);
+	if (!n || take_piece(t, came, n, false))
+		stk__transfer_receive(t);
+	return true;
+}

@@ -1,0 +1,227 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "http/http_route.h"
+
+#include "base/memory.h"
+
+#include <arpa/inet.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+/* ---- what the environment says ---- */
+
+static const char *first_set(const char *const names[], int n)
+{
+	for (int i = 0; i < n; i++) {
+		const char *value = getenv(names[i]);
+		if (value && *value)
+			return value;
+	}
+	return NULL;
+}
+
+static bool copy(char **to, const char *from)
+{
+	*to = from && *from ? stk__strdup(from) : NULL;
+	return *to || !from || !*from;
+}
+
+/* HTTP_PROXY is ignored, as in other programs: a web server sets it to the value of a client's header. */
+bool stk__proxies_read(struct stk_proxies *p, const char *given)
+{
+	static const char *const plain[] = {"http_proxy", "all_proxy", "ALL_PROXY"}, *const except[] = {"no_proxy", "NO_PROXY"};
+	*p = (struct stk_proxies){0};
+	return copy(&p->plain, given ? given : first_set(plain, 3)) & copy(&p->except, first_set(except, 2));
+}
+
+bool stk__proxies_copy(struct stk_proxies *to, const struct stk_proxies *from)
+{
+	*to = (struct stk_proxies){0};
+	return copy(&to->plain, from->plain) & copy(&to->except, from->except);
+}
+
+void stk__proxies_clear(struct stk_proxies *p)
+{
+	stk__free(p->plain);
+	stk__free(p->except);
+	*p = (struct stk_proxies){0};
+}
+
+/* ---- hosts without a proxy ---- */
+
+/* Returns whether an address is in a network like "10.0.0.0/8". */
+static bool in_network(int family, const uint8_t address[16], const char *pattern, size_t n)
+{
+	char text[64];
+	uint8_t network[16];
+	if (n >= sizeof text)
+		return false;
+	memcpy(text, pattern, n);
+	text[n] = 0;
+	char *slash = strchr(text, '/');
+	if (slash)
+		*slash = 0;
+	if (inet_pton(family, text, network) != 1)
+		return false;
+	int most = family == AF_INET ? 32 : 128, bits = slash ? atoi(slash + 1) : most;
+	if (bits < 0 || bits > most)
+		return false;
+	int part = bits % 8;
+	return memcmp(address, network, (size_t)bits / 8) == 0 && (!part || !((address[bits / 8] ^ network[bits / 8]) >> (8 - part)));
+}
+
+/* Returns whether a host matches a name: the name itself, or any name that ends with a dot and the name. */
+static bool in_domain(const char *host, size_t n, const char *pattern, size_t size)
+{
+	if (size && *pattern == '.') {
+		pattern++;
+		size--;
+	}
+	return size && n >= size && strncasecmp(host + n - size, pattern, size) == 0 && (n == size || host[n - size - 1] == '.');
+}
+
+static bool excepted(const char *list, const char *host, size_t n)
+{
+	char text[64] = "";
+	uint8_t address[16];
+	if (n < sizeof text)
+		memcpy(text, host, n);
+	int family = inet_pton(AF_INET, text, address) == 1 ? AF_INET : inet_pton(AF_INET6, text, address) == 1 ? AF_INET6 : 0;
+	if (list && strcmp(list, "*") == 0)
+		return true;
+	for (size_t size; list && *list; list += size) {
+		list += strspn(list, ", \t");
+		size = strcspn(list, ", \t");
+		const bool brackets = size > 1 && list[0] == '[' && list[size - 1] == ']';
+		if (family ? in_network(family, address, list + brackets, size - 2 * brackets) : in_domain(host, n, list, size))
+			return true;
+	}
+	return false;
+}
+
+/* ---- routes ---- */
+
+size_t stk__url_origin(const char *url)
+{
+	const char *host = strstr(url, "://");
+	host = host ? host + 3 : url;
+	return (size_t)(host - url) + strcspn(host, "/?#");
+}
+
+/* Returns the name or address in "http://name:port", without brackets. */
+static const char *host_of(const char *origin, size_t *n)
+{
+	const char *host = strstr(origin, "://") + 3;
+	if (*host == '[') {
+		*n = strcspn(++host, "]");
+		return host;
+	}
+	*n = strcspn(host, ":");
+	return host;
+}
+
+static void add_base64(struct stk_text *out, const uint8_t *bytes, size_t n)
+{
+	static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+	for (size_t i = 0; i < n; i += 3) {
+		uint32_t three = (uint32_t)bytes[i] << 16 | (i + 1 < n ? (uint32_t)bytes[i + 1] << 8 : 0) | (i + 2 < n ? bytes[i + 2] : 0u);
+		stk__text_add(out, "%c%c%c%c", digits[three >> 18], digits[three >> 12 & 63], i + 1 < n ? digits[three >> 6 & 63] : '=',
+			i + 2 < n ? digits[three & 63] : '=');
+	}
+}
+
+static int hex(char c)
+{
+	return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
+}
+
+/* Appends the authorization for "user:pass%77ord". */
+static void authorize(struct stk_text *out, const char *user, size_t n)
+{
+	uint8_t plain[512];
+	size_t size = 0;
+	for (size_t i = 0; i < n && size < sizeof plain; i++) {
+		const bool coded = user[i] == '%' && i + 2 < n && hex(user[i + 1]) >= 0 && hex(user[i + 2]) >= 0;
+		plain[size++] = coded ? (uint8_t)(hex(user[i + 1]) * 16 + hex(user[i + 2])) : (uint8_t)user[i];
+		i += coded ? 2 : 0;
+	}
+	stk__text_add(out, "Proxy-Authorization: Basic ");
+	add_base64(out, plain, size);
+	stk__text_add(out, "\r\n");
+}
+
+/* Routes a request over an HTTP proxy, which is a server that receives whole URLs: connections lead to it, and libcurl need not know about
+ * it. */
+static void go_over(struct stk_route *r, const char *proxy)
+{
+	const char *scheme = strstr(proxy, "://"), *rest = scheme ? scheme + 3 : proxy;
+	size_t n = strcspn(rest, "/");
+	const char *at = memrchr(rest, '@', n), *host = at ? at + 1 : rest;
+	r->tls = scheme && strncasecmp(proxy, "https:", 6) == 0;
+	size_t size = n - (size_t)(host - rest);
+	const char *bracket = memrchr(host, ']', size);
+	const bool port = memchr(bracket ? bracket : host, ':', size - (bracket ? (size_t)(bracket - host) : 0));
+	stk__text_add(&r->url, "%s://%.*s%s", r->tls ? "https" : "http", (int)size, host, port ? "" : r->tls ? ":443" : ":1080");
+	r->absolute = true;
+	r->proxy = "";
+	if (at)
+		authorize(&r->authorization, rest, (size_t)(at - rest));
+}
+
+static void find_plain(struct stk_route *r, const struct stk_proxies *p)
+{
+	size_t n;
+	const char *host = host_of(r->origin.s, &n);
+	const bool used = p->plain && !excepted(p->except, host, n);
+	const bool socks = used && strncasecmp(p->plain, "socks", 5) == 0;
+	if (used && !socks) {
+		go_over(r, p->plain);
+		return;
+	}
+	r->proxy = socks ? p->plain : "";
+	stk__text_add(&r->url, "%s", r->origin.s);
+}
+
+static void empty(struct stk_text *t)
+{
+	t->length = 0;
+	t->failed = false;
+	if (t->s)
+		t->s[0] = 0;
+}
+
+bool stk__route_find(struct stk_route *r, const char *url, uint64_t settings, const struct stk_proxies *proxies, const char *https_proxy,
+	const char *trusted)
+{
+	size_t n = stk__url_origin(url);
+	if (r->key.length && r->settings == settings && r->origin.length == n && memcmp(r->origin.s, url, n) == 0)
+		return true;
+	struct stk_text *const texts[] = {&r->url, &r->key, &r->authorization, &r->origin};
+	for (int i = 0; i < 4; i++)
+		empty(texts[i]);
+	r->settings = settings;
+	r->absolute = false;
+	r->trusted = trusted;
+	r->tls = strncasecmp(url, "https:", 6) == 0;
+	r->proxy = https_proxy;
+	stk__text_add(&r->origin, "%.*s", (int)n, url);
+	if (!r->tls && r->origin.s && strstr(r->origin.s, "://"))
+		find_plain(r, proxies);
+	else
+		stk__text_add(&r->url, "%s", r->origin.s ? r->origin.s : "");
+	stk__text_add(&r->key, "%s\n%s\n%s", r->url.s ? r->url.s : "", r->proxy ? r->proxy : "*", r->trusted ? r->trusted : "");
+	bool failed = false;
+	for (int i = 0; i < 4; i++)
+		failed |= texts[i]->failed;
+	if (failed)
+		empty(&r->key);
+	return !failed;
+}
+
+void stk__route_free(struct stk_route *r)
+{
+	stk__text_free(&r->url);
+	stk__text_free(&r->key);
+	stk__text_free(&r->authorization);
+	stk__text_free(&r->origin);
+}

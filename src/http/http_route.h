@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Finds the route of a URL: the host to connect to, the proxy, and the parts of the request that depend on them. */
+#ifndef STK_HTTP_ROUTE_H
+#define STK_HTTP_ROUTE_H
+
+#include "base/text.h"
+
+#include <stdint.h>
+
+/* The proxy for plain http://, and the hosts that are reached without it. The proxy for https:// is a tunnel, which libcurl finds and opens
+ * by itself. */
+struct stk_proxies {
+	char *plain;  /* URL; NULL: none */
+	char *except; /* as no_proxy; NULL: none */
+};
+
+/* Reads the proxies. given: takes precedence over the environment; "" for no proxy; nullable. Returns false if memory is short; the caller
+ * clears in either case. Call on a thread that may call getenv. */
+bool stk__proxies_read(struct stk_proxies *p, const char *given);
+bool stk__proxies_copy(struct stk_proxies *to, const struct stk_proxies *from);
+void stk__proxies_clear(struct stk_proxies *p);
+
+struct stk_route {
+	struct stk_text url; /* the URL to connect to, without a path */
+	struct stk_text key; /* connections with the same key serve the same requests */
+	const char *proxy;   /* proxy for libcurl; NULL: the environment's, "": none */
+	const char *trusted; /* file of certificates; nullable */
+	bool tls;
+	bool absolute;                 /* a proxy answers, so the request contains the whole URL */
+	struct stk_text authorization; /* for the proxy: a line of the request's header, or "" */
+	/* the inputs of the route, for comparison */
+	struct stk_text origin;
+	uint64_t settings;
+};
+
+/* Updates the route for a URL. settings: the number of the snapshot that the other arguments come from; with the same number and origin the
+ * route stays as it is. The strings live as long as the snapshot. Returns false if memory is short. */
+bool stk__route_find(struct stk_route *r, const char *url, uint64_t settings, const struct stk_proxies *proxies, const char *https_proxy,
+	const char *trusted);
+void stk__route_free(struct stk_route *r);
+
+/* Returns the number of bytes of a URL before its path. */
+size_t stk__url_origin(const char *url);
+
+#endif

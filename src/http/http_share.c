@@ -1,0 +1,246 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * State that the loops of a source share: waiting requests, the limit of requests under way, and facts about stores. */
+#include "http/http_connection.h"
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/memory.h"
+
+#include <string.h>
+#include <unistd.h>
+
+enum { HEDGES_AT_FIRST = 4, REQUESTS_A_HEDGE = 20 };
+enum { LEAST_LIMIT = 8, LEAST_WINDOW = 64, MOST_WINDOW = 256, PROBE = 32 };
+
+/* ---- facts about stores ---- */
+
+static struct stk_http_region *find_region(struct stk_http_source *s, const char *bucket)
+{
+	struct stk_http_region *g = s->regions;
+	while (g && strcmp(g->bucket, bucket) != 0)
+		g = g->next;
+	return g;
+}
+
+bool stk__http_region(struct stk_http_source *s, const char *bucket, char region[64])
+{
+	pthread_mutex_lock(&s->lock);
+	struct stk_http_region *g = find_region(s, bucket);
+	if (g)
+		memcpy(region, g->region, sizeof g->region);
+	pthread_mutex_unlock(&s->lock);
+	return g;
+}
+
+/* Remembers a bucket's region. If there is no memory for that, the next request learns it from the server again. */
+void stk__http_set_region(struct stk_http_source *s, const char *bucket, const char *region)
+{
+	pthread_mutex_lock(&s->lock);
+	struct stk_http_region *g = find_region(s, bucket);
+	if (!g && (g = stk__calloc(1, sizeof *g))) {
+		memcpy(g->bucket, bucket, strlen(bucket) + 1);
+		g->next = s->regions;
+		s->regions = g;
+	}
+	if (g)
+		memcpy(g->region, region, strlen(region) + 1);
+	pthread_mutex_unlock(&s->lock);
+}
+
+int64_t stk__http_now(struct stk_http_source *s)
+{
+	pthread_mutex_lock(&s->lock);
+	int64_t skew = s->skew_s;
+	pthread_mutex_unlock(&s->lock);
+	return (int64_t)time(NULL) + skew;
+}
+
+void stk__http_set_now(struct stk_http_source *s, int64_t now)
+{
+	pthread_mutex_lock(&s->lock);
+	s->skew_s = now - (int64_t)time(NULL);
+	pthread_mutex_unlock(&s->lock);
+}
+
+/* ---- requests ---- */
+
+struct stk_http_loop *stk__http_sleeping(struct stk_http_source *s)
+{
+	struct stk_http_loop *best = NULL;
+	for (int i = 0; i < s->loop_count; i++)
+		if (s->loops[i].sleeping && (!best || s->loops[i].count < best->count))
+			best = &s->loops[i];
+	return best;
+}
+
+void stk__http_loop_wake(struct stk_http_loop *l)
+{
+	uint64_t one = 1;
+	ssize_t n = write(l->event, &one, sizeof one); /* fails if the counter is full: then the loop is awake */
+	(void)n;
+}
+
+struct stk_request *stk__http_next(struct stk_http_source *s, struct stk_http_loop *l)
+{
+	pthread_mutex_lock(&s->lock);
+	int share = (s->settings.requests + s->loop_count - 1) / s->loop_count;
+	const bool may = l->count < share && stk__connections_have_room(l, stk__clock_ns()), room = may && s->under_way < (int)s->limit;
+	struct stk_request *r = room ? stk__queue_pop(&s->queue) : NULL;
+	if (r)
+		stk__http_join(&s->queue, r);
+	s->under_way += r != NULL;
+	s->asked += r != NULL;
+	l->count += r != NULL;
+	l->sleeping = !r && may;
+	pthread_mutex_unlock(&s->lock);
+	return r;
+}
+
+/* Returns false if the request must end: the source is ending, the request was cancelled, or it has waited for too long. */
+static bool waits_again(struct stk_http_source *s, struct stk_request *r, int64_t now)
+{
+	r->starved_ns = r->starved_ns ? r->starved_ns : now;
+	const bool on = !s->cancelled && !atomic_load(&r->cancelled) && now - r->starved_ns < s->settings.first_byte_ms * 1000000;
+	if (on)
+		stk__queue_push(&s->queue, r);
+	return on;
+}
+
+void stk__http_put_back(struct stk_http_source *s, struct stk_http_loop *l, struct stk_request *r, int64_t now)
+{
+	struct stk_request *ended = NULL;
+	pthread_mutex_lock(&s->lock);
+	s->under_way--;
+	l->count--;
+	for (struct stk_request *next; r; r = next) {
+		next = r->follow;
+		r->follow = NULL;
+		if (waits_again(s, r, now))
+			continue;
+		r->follow = ended;
+		ended = r;
+	}
+	const bool cancelled = s->cancelled;
+	pthread_mutex_unlock(&s->lock);
+	for (struct stk_request *next; ended; ended = next) {
+		next = ended->follow;
+		ended->follow = NULL;
+		if (cancelled || atomic_load(&ended->cancelled))
+			stk__io_finish(s->io, ended,
+				stk__fail(ended->error, STK_CANCELLED, "%.*s: reading was cancelled", stk__uri_shown(ended->uri),
+					ended->uri));
+		else
+			stk__io_finish(s->io, ended,
+				stk__fail(ended->error, STK_SYSTEM,
+					"%.*s: no connection within %g s: too many files are open in this process; raise the limit (ulimit -n)",
+					stk__uri_shown(ended->uri), ended->uri, (double)s->settings.first_byte_ms / 1000));
+	}
+}
+
+bool stk__http_begin_hedge(struct stk_http_source *s, int64_t now)
+{
+	const int64_t calm_ns = 5000000000;
+	pthread_mutex_lock(&s->lock);
+	bool may = !s->settings.no_hedging && s->hedged < HEDGES_AT_FIRST + s->asked / REQUESTS_A_HEDGE &&
+		   s->hedges * REQUESTS_A_HEDGE < s->under_way + 40 && (!s->slowed_ns || now - s->slowed_ns > calm_ns);
+	s->hedges += may;
+	s->hedged += may;
+	pthread_mutex_unlock(&s->lock);
+	return may;
+}
+
+void stk__http_end_hedge(struct stk_http_source *s)
+{
+	pthread_mutex_lock(&s->lock);
+	s->hedges--;
+	pthread_mutex_unlock(&s->lock);
+}
+
+void stk__http_awake(struct stk_http_source *s, struct stk_http_loop *l)
+{
+	pthread_mutex_lock(&s->lock);
+	l->sleeping = false;
+	pthread_mutex_unlock(&s->lock);
+}
+
+static void set_limit(struct stk_http_source *s, double limit, int64_t now)
+{
+	s->limit = limit < LEAST_LIMIT ? LEAST_LIMIT : limit > s->settings.requests ? s->settings.requests : limit;
+	s->changed_ns = now;
+	s->window = (struct stk_http_window){0};
+}
+
+/* Returns the next limit as a multiple of the present one. The limit is doubled until it has been too high once. */
+static double next_factor(struct stk_http_source *s, double mean, double rate)
+{
+	const double ahead = 4.0 / 3, least = 0.5, probe = 0.75;
+	double factor = ahead * s->base_ns / mean;
+	s->steady |= factor < 1;
+	if (factor > 1.25 && !s->steady)
+		return 2;
+	if (s->steady && ++s->windows % PROBE == 0 && mean > 1.15 * s->base_ns)
+		factor = factor < probe ? factor : probe;
+	if (factor < 0.9) {
+		s->before = s->limit;
+		s->before_rate = rate;
+	}
+	return factor < least ? least : factor;
+}
+
+/* Sets the limit after a window of requests that all began under the present limit. If they took longer than the least time seen, they
+ * only waited for each other (as in TCP Vegas): the new limit is the number of requests that delivers the full rate, and a third more, so
+ * that the network is never idle. One window in PROBE has a lower limit, to measure the least time again. If fewer requests then delivered
+ * fewer bytes, the least time is taken to have grown; it is measured again when objects have another size. */
+static void end_window(struct stk_http_source *s, int64_t now)
+{
+	const struct stk_http_window w = s->window;
+	double mean = (double)w.ns / w.count, size = (double)w.bytes / w.count, rate = w.count / (double)(now - w.begun_ns + 1);
+	bool other = size > 2 * s->base_size || size < s->base_size / 2;
+	bool missed = s->before > 0 && rate < s->before_rate * (1 + s->limit / s->before) / 2;
+	s->before = 0;
+	if (!s->base_ns || other || missed || mean < s->base_ns) {
+		s->base_ns = mean;
+		s->base_size = size;
+	}
+	s->window = (struct stk_http_window){0};
+	if (w.limited)
+		set_limit(s, s->limit * next_factor(s, mean, rate), now);
+}
+
+/* Adapts the limit to the end of a request. A server that asks to slow down gets half; the refusals of one burst count once. Call with the
+ * lock held. */
+static void adapt(struct stk_http_source *s, const struct stk_http_end *e)
+{
+	enum { BURST_NS = 500000000 };
+	if (e->slow && e->now_ns - s->slowed_ns > BURST_NS) {
+		set_limit(s, s->limit / 2, e->now_ns);
+		s->slowed_ns = e->now_ns;
+		s->slowdowns++;
+		s->steady = true;
+	}
+	if (!e->well || e->begun_ns < s->changed_ns)
+		return;
+	if (!s->window.count)
+		s->window.begun_ns = e->now_ns;
+	s->window.limited |= s->queue.root != NULL;
+	s->window.ns += e->now_ns - e->begun_ns;
+	s->window.bytes += (int64_t)e->bytes;
+	s->window.count++;
+	if (s->window.count >= (s->limit < LEAST_WINDOW ? LEAST_WINDOW : s->limit > MOST_WINDOW ? MOST_WINDOW : (int)s->limit))
+		end_window(s, e->now_ns);
+}
+
+void stk__http_ended(struct stk_http_source *s, struct stk_http_loop *l, const struct stk_http_end *e)
+{
+	struct stk_http_loop *wake = NULL;
+	pthread_mutex_lock(&s->lock);
+	s->under_way--;
+	l->count--;
+	adapt(s, e);
+	if (s->queue.root && s->under_way < (int)s->limit && (wake = stk__http_sleeping(s)))
+		wake->sleeping = false;
+	pthread_mutex_unlock(&s->lock);
+	if (wake)
+		stk__http_loop_wake(wake);
+}

@@ -1,0 +1,403 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Decides the result of a response that has ended: success, a failure of the object, or a failure of the source. */
+#include "http/http_impl.h"
+
+#include "base/error.h"
+#include "base/xxhash.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define SHOWN(t) stk__uri_shown((t)->r->uri), (t)->r->uri
+
+enum { LONGEST_SKEW_S = 300 };
+
+/* Copies the text of an element from the store's XML, if it contains no markup; "" if the element is missing. */
+static void find_element(const struct stk_transfer *t, const char *name, char *out, size_t capacity)
+{
+	char tag[32];
+	int n = snprintf(tag, sizeof tag, "<%s>", name);
+	const char *begin = memmem(t->text, t->text_size, tag, (size_t)n);
+	const char *end = begin ? memchr(begin + n, '<', t->text_size - (size_t)(begin + n - t->text)) : NULL;
+	snprintf(out, capacity, "%.*s", end ? (int)(end - begin - n) : 0, begin ? begin + n : "");
+	for (char *c = out; *c; c++)
+		*c = (unsigned char)*c < ' ' ? ' ' : *c;
+}
+
+/* Limits the request to two more tries: this failure of the source rarely goes away, but a permission may just have been granted. */
+static void lose_hope(struct stk_transfer *t)
+{
+	t->r->hopeless |= t->r->retries >= 2;
+}
+
+/* Learns that the bucket's region differs from the signed one: from a header, or, as with MinIO, from the error only. */
+static bool learn_region(struct stk_transfer *t, const char *code)
+{
+	struct stk_http_source *s = t->loop->source;
+	char known[64] = "", told[64];
+	snprintf(told, sizeof told, "%s", t->response.says.region);
+	if (!told[0] && strcmp(code, "AuthorizationHeaderMalformed") == 0)
+		find_element(t, "Region", told, sizeof told);
+	if (!told[0] || !t->target.bucket[0])
+		return false;
+	if (!stk__http_region(s, t->target.bucket, known))
+		snprintf(known, sizeof known, "%s", t->account->aws.region);
+	stk__http_set_region(s, t->target.bucket, told);
+	return strcmp(known, told) != 0 && t->r->retries < 3; /* a store that names a new region each time is not followed for long */
+}
+
+/* Learns from an error (region, clock, expired keys). Returns true if that may make the next try succeed. */
+static bool learn(struct stk_transfer *t, const char *code)
+{
+	struct stk_http_source *s = t->loop->source;
+	const struct stk_response *p = &t->response.says;
+	if (learn_region(t, code))
+		return true;
+	if (strcmp(code, "ExpiredToken") == 0 && t->account && stk__http_keys_refused(s, t->account))
+		return true;
+	int64_t skew = p->date - stk__http_now(s);
+	if (strcmp(code, "RequestTimeTooSkewed") != 0 || !p->date || (skew < LONGEST_SKEW_S && skew > -LONGEST_SKEW_S))
+		return false;
+	stk__http_set_now(s, p->date);
+	return true;
+}
+
+/* Returns whether a server reports that it expects TLS and got a plain request. */
+static bool wants_tls(const struct stk_transfer *t)
+{
+	return t->response.says.status == 400 && strncmp(t->target.url.s, "http://", 7) == 0 && memmem(t->text, t->text_size, "HTTPS", 5);
+}
+
+/* Returns advice on a store's own error codes. */
+static const char *hint_of(const char *code)
+{
+	static const struct {
+		const char *code, *hint;
+	} hints[] = {
+		{"NoSuchBucket", ": check the bucket's name and the endpoint (AWS_ENDPOINT_URL)"},
+		{"ExpiredToken", ": renew the session's credentials (AWS_SESSION_TOKEN)"},
+		{"InvalidToken", ": renew the session's credentials (AWS_SESSION_TOKEN)"},
+		{"SignatureDoesNotMatch", ": check the access key and its secret"},
+		{"InvalidAccessKeyId", ": check the access key and its secret"},
+		{"RequestTimeTooSkewed", ": set this machine's clock, or the store's (chrony, ntpd)"},
+		{"AuthorizationHeaderMalformed", ": check the region (AWS_REGION, stoker.Storage(region=))"},
+		{"PermanentRedirect", ": check the region (AWS_REGION, stoker.Storage(region=)) and the endpoint (AWS_ENDPOINT_URL)"},
+		{"IllegalLocationConstraintException",
+			": check the region (AWS_REGION, stoker.Storage(region=)) and the endpoint (AWS_ENDPOINT_URL)"},
+		{"InvalidObjectState", ": it is archived, and has to be restored before it can be read"},
+		{"SlowDown", ": the store limits its rate: ask for less at a time (stoker.Storage(requests=)), or later"},
+	};
+	for (size_t i = 0; i < sizeof hints / sizeof *hints; i++)
+		if (strcmp(code, hints[i].code) == 0)
+			return hints[i].hint;
+	return NULL;
+}
+
+static bool moved_for_good(int status)
+{
+	return status == 301 || status == 302 || status == 303 || status == 308;
+}
+
+static const char *hint(const char *uri, int status, const char *code)
+{
+	const bool denied = status == 401 || status == 403, listing = strncmp(uri, "s3list:", 7) == 0;
+	if (status == 407)
+		return ": that is the proxy's answer, which wants a name and a password: http://NAME:PASSWORD@HOST:PORT in https_proxy or "
+		       "stoker.Storage(proxy=)";
+	if (strncmp(uri, "http", 4) == 0)
+		return denied ? ": http:// is read without a log-in; for a bucket use s3://BUCKET/KEY, whose requests are signed" : "";
+	if (hint_of(code))
+		return hint_of(code);
+	if (moved_for_good(status) || status == 307)
+		return ", which says that the bucket is elsewhere: check the region (AWS_REGION, stoker.Storage(region=)) and the endpoint "
+		       "(AWS_ENDPOINT_URL, stoker.Storage(endpoint=))";
+	if (status == 404 && listing)
+		return ": nothing is listed there: check the endpoint (AWS_ENDPOINT_URL), which must not contain the bucket";
+	if (denied && listing)
+		return ": check the credentials, and whether they may list the bucket (s3:ListBucket); files, or an index that was made "
+		       "elsewhere, need no listing";
+	return denied ? ": check the credentials and what they may read (s3:GetObject); a key that does not exist looks the same where "
+			"listing is not allowed"
+		      : "";
+}
+
+/* Returns the bit in stk_http_source.read_well for a URI's bucket or host, as in "s3://bucket/key" and "http://host/path". */
+static uint64_t root_bit(const char *uri)
+{
+	const char *name = strstr(uri, "://");
+	const size_t n = name ? (size_t)(name + 3 - uri) + strcspn(name + 3, "/") : strlen(uri);
+	return UINT64_C(1) << stk__xxh64(uri, n, 0) % 64;
+}
+
+/* Returns whether access to only this object is denied: the same keys read other objects there, so retries are useless. */
+static bool denied_alone(const struct stk_transfer *t, const char *code)
+{
+	const bool denied = t->response.says.status == 403 && (!*code || strcmp(code, "AccessDenied") == 0);
+	return denied && strncmp(t->r->uri, "s3list:", 7) != 0 && t->r->retries >= 2 &&
+	       (atomic_load(&t->loop->source->read_well) & root_bit(t->r->uri));
+}
+
+static enum stk_status status_failed(struct stk_transfer *t)
+{
+	const int status = t->response.says.status;
+	char code[64], message[512];
+	find_element(t, "Code", code, sizeof code);
+	find_element(t, "Message", message, sizeof message);
+	bool bucket = strcmp(code, "NoSuchBucket") == 0;
+	enum stk_status result = (status == 404 && !bucket) || status == 410 || denied_alone(t, code) ? STK_NOT_FOUND : STK_IO;
+	bool better = learn(t, code);
+	t->r->hopeless |= moved_for_good(status) && !better; /* a retry would bring the same answer */
+	if (result == STK_IO && status < 500 && status != 408 && status != 429 && !better)
+		lose_hope(t);
+	return stk__fail(stk__transfer_error(t), result, "%.*s: the server answers %d%s%s%s%s%s", SHOWN(t), status, *code ? " " : "", code,
+		*message ? ", " : "", message, wants_tls(t) ? ": it needs TLS; use https:// instead" : hint(t->r->uri, status, code));
+}
+
+bool stk__http_object_fails(const struct stk_transfer *t)
+{
+	const int status = t->response.says.status;
+	const bool sent = t->request.length && t->sent == t->request.length,
+		   refused = status >= 300 && status < 500 && status != 408 && status != 429;
+	return atomic_load(&t->loop->source->heard) && sent && !refused;
+}
+
+enum stk_status stk__http_say_short(const struct stk_transfer *t)
+{
+	return stk__fail(stk__transfer_error(t), STK_CORRUPT,
+		"%.*s: it ends before byte %lld, where %lld bytes from byte %lld were asked for", SHOWN(t),
+		(long long)(t->first + t->length), (long long)t->length, (long long)t->first);
+}
+
+/* Returns true if bytes have arrived since the last try and more are missing: the rest is then requested at once. */
+static bool may_resume(struct stk_transfer *t)
+{
+	bool good = t->response.says.status == 200 || t->response.says.status == 206;
+	if (!good || !t->data || t->expected < 0 || !t->window_bytes || !t->used || t->resumes == STK_HTTP_RESUMES)
+		return false;
+	t->resumes++;
+	return true;
+}
+
+/* True if no server has answered yet: its name is probably wrong or the network is down, so the request is retried fewer times. waited: it
+ * timed out. */
+static bool nobody_there(struct stk_transfer *t, bool waited)
+{
+	const struct stk_http_source *s = t->loop->source;
+	if (t->begun || atomic_load(&s->heard))
+		return false;
+	t->r->hopeless = t->r->retries >= (waited ? s->unheard_waits : s->unheard_retries);
+	return true;
+}
+
+/* Returns advice on what to check in that case. */
+static const char *where_to_look(const struct stk_transfer *t)
+{
+	return strncmp(t->r->uri, "http", 4) == 0
+		       ? "; check the address, the network and the proxy"
+		       : "; check the endpoint (AWS_ENDPOINT_URL, stoker.Storage(endpoint=)), the region, the network and the proxy";
+}
+
+enum stk_status stk__http_say_silent(struct stk_transfer *t)
+{
+	const double seconds = (double)t->loop->source->settings.first_byte_ms / 1000;
+	return stk__fail(stk__transfer_error(t), STK_TIMEOUT, "%.*s: no answer within %g s%s", SHOWN(t), seconds,
+		nobody_there(t, true) ? where_to_look(t) : "");
+}
+
+/* Returns whether OpenSSL or another TLS library reports that the server does not speak TLS. */
+static bool met_no_tls(CURLcode code, const char *why)
+{
+	static const char *const words[] = {"wrong version number", "packet length too long", "unexpected TLS packet", "unknown protocol"};
+	bool met = false;
+	for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+		met |= code == CURLE_SSL_CONNECT_ERROR && strstr(why, words[i]);
+	return met;
+}
+
+/* Returns advice for the user as the end of a message, and limits retries if they are useless. */
+static const char *way_out(struct stk_transfer *t, CURLcode code, const char *why)
+{
+	const bool plain = strncmp(t->target.url.s, "http://", 7) == 0;
+	if (code == CURLE_PEER_FAILED_VERIFICATION || code == CURLE_SSL_CACERT_BADFILE) {
+		lose_hope(t);
+		return ": name the file of its authority's certificates (AWS_CA_BUNDLE, stoker.Storage(ca_bundle=))";
+	}
+	if (code == CURLE_USE_SSL_FAILED) {
+		lose_hope(t);
+		return "; use https:// instead";
+	}
+	const bool nobody = nobody_there(t, code == CURLE_OPERATION_TIMEDOUT);
+	if (met_no_tls(code, why))
+		return ": the server does not use TLS; use http:// instead";
+	if (!nobody)
+		return t->used ? " (after a part of it)" : "";
+	if (plain && (code == CURLE_GOT_NOTHING || code == CURLE_RECV_ERROR))
+		return "; if it needs TLS, use https:// instead";
+	if (strstr(why, "SSL connection timeout"))
+		return "; if it does not use TLS, use http:// instead";
+	return where_to_look(t);
+}
+
+static enum stk_status transfer_failed(struct stk_transfer *t, bool *resume)
+{
+	const CURLcode code = t->code;
+	/* libcurl quotes a proxy that it does not understand, with its password. */
+	const bool tells = t->why[0] && !strchr(t->why, '@') && !strcasestr(t->why, "%40");
+	const char *why = tells ? t->why : t->loop->source->curl.curl_easy_strerror(code);
+	if (code == CURLE_OUT_OF_MEMORY)
+		return stk__fail(stk__transfer_error(t), STK_NO_MEMORY, "%.*s: out of memory", SHOWN(t));
+	if (code == CURLE_URL_MALFORMAT || code == CURLE_UNSUPPORTED_PROTOCOL)
+		return stk__fail(stk__transfer_error(t), STK_INVALID, "%.*s: %s", SHOWN(t), t->loop->source->curl.curl_easy_strerror(code));
+	*resume = may_resume(t);
+	if (*resume)
+		return STK_OK;
+	return stk__fail(stk__transfer_error(t), code == CURLE_OPERATION_TIMEDOUT ? STK_TIMEOUT : STK_IO, "%.*s: %s%s", SHOWN(t), why,
+		way_out(t, code, why));
+}
+
+/* Sets the object's size and tag, for the cache. */
+static void tell_object(struct stk_transfer *t)
+{
+	t->r->got_size = t->object_size > 0 ? t->object_size : 0;
+	t->r->got_tag = stk__etag_hash(t->etag);
+}
+
+/* Handles a body that has ended as its header announced. */
+static enum stk_status body_ended(struct stk_transfer *t, bool *resume)
+{
+	bool cut = t->expected >= 0 && t->used < (size_t)t->expected;
+	if (cut && t->response.says.status == 200 && t->response.says.length < 0) /* then the object ends where the body ends */
+		return stk__http_say_short(t);
+	if (cut) {
+		*resume = may_resume(t);
+		return *resume ? STK_OK
+			       : stk__fail(stk__transfer_error(t), STK_IO, "%.*s: the server sent %zu bytes of %lld", SHOWN(t), t->used,
+					 (long long)t->expected);
+	}
+	if (!t->r->bare)
+		memset(t->data + t->used, 0, STK_HTTP_SLACK);
+	tell_object(t);
+	if (strncmp(t->r->uri, "s3list:", 7) != 0)
+		atomic_fetch_or_explicit(&t->loop->source->read_well, root_bit(t->r->uri), memory_order_relaxed);
+	return STK_OK;
+}
+
+/* Handles an empty body, which is a valid object. */
+static enum stk_status empty(struct stk_transfer *t)
+{
+	struct stk_request *r = t->r;
+	t->buffer = r->room ? NULL : stk__buffer_take(t->loop->source->io, 0);
+	t->data = r->room ? r->room(r->room_user, 0) : t->buffer ? stk__buffer_data(t->buffer) : NULL;
+	if (!t->data)
+		return stk__fail(stk__transfer_error(t), STK_NO_MEMORY, "%.*s: out of memory", SHOWN(t));
+	memset(t->data, 0, STK_HTTP_SLACK);
+	return STK_OK;
+}
+
+/* Handles status 416: the range begins after the end of the object, so it is empty, as with a file. */
+static enum stk_status behind_end(struct stk_transfer *t)
+{
+	const int64_t at = t->first + (int64_t)t->used, size = t->response.says.size;
+	if (t->resumes)
+		return stk__fail(stk__transfer_error(t), STK_IO, "%.*s: the server said that it has %lld bytes, and has no more than %lld",
+			SHOWN(t), (long long)(t->first + t->expected), (long long)at);
+	if (t->length <= 0 && !at) {
+		lose_hope(t);
+		return stk__fail(stk__transfer_error(t), STK_IO,
+			"%.*s: the server answers 416 (no such range), where no range was asked for", SHOWN(t));
+	}
+	if (size > at && (t->length < 0 || size >= at + t->length)) {
+		lose_hope(t);
+		return stk__fail(stk__transfer_error(t), STK_IO,
+			"%.*s: the server answers 416 (no such range) for the bytes from %lld on, and that it has %lld bytes", SHOWN(t),
+			(long long)at, (long long)size);
+	}
+	if (t->length > 0)
+		return stk__http_say_short(t);
+	return empty(t);
+}
+
+/* ---- redirects ---- */
+
+/* Returns whether to follow a redirect. A request to a store is signed for one host, so it is sent nowhere else. */
+static bool redirects(const struct stk_transfer *t)
+{
+	const int status = t->response.says.status;
+	return (moved_for_good(status) || status == 307) && strncmp(t->r->uri, "http", 4) == 0;
+}
+
+static enum stk_status say_nowhere(struct stk_transfer *t)
+{
+	const struct stk_response *p = &t->response.says;
+	t->r->hopeless = true; /* a retry would bring the same answer */
+	return stk__fail(stk__transfer_error(t), STK_IO, "%.*s: the server answers %d, a redirect, %s: give the URL of the object itself",
+		SHOWN(t), p->status, p->long_location ? "to a URL that is too long" : "without a Location that says where");
+}
+
+/* Finds the target of a Location, which may be relative. Returns false if Stoker does not go there. weaker: the redirect is from https://
+ * to http://. */
+static bool find_location(struct stk_transfer *t, bool *weaker)
+{
+	const struct stk_curl *c = &t->loop->source->curl;
+	CURLU *url = c->curl_url();
+	char *to = NULL;
+	bool good = url && !c->curl_url_set(url, CURLUPART_URL, t->target.url.s, CURLU_PATH_AS_IS) &&
+		    !c->curl_url_set(url, CURLUPART_URL, t->response.says.location, CURLU_PATH_AS_IS | CURLU_URLENCODE) &&
+		    !c->curl_url_get(url, CURLUPART_URL, &to, 0);
+	good = good && (strncmp(to, "http://", 7) == 0 || strncmp(to, "https://", 8) == 0) && stk__uri_shown(to) >= 9;
+	*weaker = good && strncmp(t->target.url.s, "https:", 6) == 0 && strncmp(to, "http:", 5) == 0;
+	t->moved.length = 0;
+	if (good)
+		stk__text_append(&t->moved, to, strlen(to));
+	c->curl_free(to);
+	c->curl_url_cleanup(url);
+	return good && !t->moved.failed;
+}
+
+static enum stk_status follow(struct stk_transfer *t, bool *again)
+{
+	if (t->moves++ == STK_HTTP_MOVES)
+		return stk__fail(
+			stk__transfer_error(t), STK_INVALID, "%.*s: it was redirected more than %d times", SHOWN(t), STK_HTTP_MOVES);
+	bool weaker = false;
+	if (!find_location(t, &weaker))
+		return stk__fail(stk__transfer_error(t), STK_INVALID,
+			"%.*s: the server redirects to something other than an http:// or https:// URL", SHOWN(t));
+	if (weaker)
+		return stk__fail(stk__transfer_error(t), STK_INVALID,
+			"%.*s: the server redirects from https:// to http://, where anyone on the way can change the bytes: give that URL itself if you trust it",
+			SHOWN(t));
+	*again = true;
+	return STK_OK;
+}
+
+/* ---- the verdict ---- */
+
+enum stk_status stk__http_verdict(struct stk_transfer *t, bool *resume)
+{
+	const int status = t->response.says.status;
+	if (t->response.says.date)
+		atomic_store(&t->loop->source->clock_s, t->response.says.date - (int64_t)time(NULL));
+	if (status)
+		atomic_store(&t->loop->source->heard, true);
+	*resume = false;
+	if (t->failed)
+		return t->failed;
+	if (t->stale) {
+		*resume = true;
+		return STK_OK;
+	}
+	if (t->code && !t->complete)
+		return transfer_failed(t, resume);
+	if (redirects(t))
+		return t->response.says.location[0] ? follow(t, resume) : say_nowhere(t);
+	if (status == 200 || status == 206)
+		return body_ended(t, resume);
+	if (status == 412 && t->resumes)
+		return stk__fail(stk__transfer_error(t), STK_IO,
+			"%.*s: it changed while it was read: after %zu bytes its ETag is no longer %s", SHOWN(t), t->used, t->etag);
+	if (status == 416)
+		return behind_end(t);
+	return status_failed(t);
+}

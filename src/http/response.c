@@ -1,0 +1,361 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "http/response.h"
+
+#include "io/time_text.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+/* ---- values ---- */
+
+static bool digit(char c)
+{
+	return c >= '0' && c <= '9';
+}
+
+/* Returns -1 if the text is not a number of bytes. */
+static int64_t read_length(const char *value, size_t n)
+{
+	int64_t length = n > 0 && n < 19 ? 0 : -1;
+	for (size_t i = 0; i < n && length >= 0; i++)
+		length = digit(value[i]) ? length * 10 + (value[i] - '0') : -1;
+	return length;
+}
+
+static void copy_text(char *out, size_t capacity, const char *value, size_t n)
+{
+	n = n < capacity ? n : capacity - 1;
+	memcpy(out, value, n);
+	out[n] = 0;
+}
+
+/* Reads "bytes 0-99/1000". A star stands for an unknown size, or for a missing range. Fields of a value that is not understood stay -1. */
+static void read_range(struct stk_response *r, const char *value, size_t n)
+{
+	r->ranged = true;
+	static const char unit[] = "bytes ";
+	const char *end = value + n, *slash = memchr(value, '/', n), *dash = slash ? memchr(value, '-', (size_t)(slash - value)) : NULL;
+	if (n >= sizeof unit - 1 && strncasecmp(value, unit, sizeof unit - 1) == 0 && dash) {
+		const char *begin = value + sizeof unit - 1;
+		while (begin < dash && *begin == ' ')
+			begin++;
+		int64_t first = dash > begin ? read_length(begin, (size_t)(dash - begin)) : -1;
+		int64_t last = read_length(dash + 1, (size_t)(slash - dash - 1));
+		if (first >= 0 && last >= first) {
+			r->first = first;
+			r->last = last;
+		}
+	}
+	if (slash)
+		r->size = read_length(slash + 1, (size_t)(end - slash - 1));
+	if (r->size >= 0 && r->last >= r->size)
+		r->first = r->last = -1;
+}
+
+/* ---- lines ---- */
+
+static bool wrong(struct stk_response_reader *p, const char *why)
+{
+	p->state = STK_RESPONSE_BAD;
+	p->why = why;
+	p->keep = false;
+	return false;
+}
+
+static void forget(struct stk_response *r)
+{
+	r->status = 0;
+	r->date = 0;
+	r->length = r->first = r->last = r->size = -1;
+	r->ranged = r->encoded = r->multipart = r->long_location = false;
+	r->etag[0] = r->modified[0] = r->region[0] = r->location[0] = 0;
+}
+
+/* Reads "HTTP/1.1 200 OK". */
+static bool read_status(struct stk_response_reader *p, const char *line, size_t n)
+{
+	if (n < 12 || memcmp(line, "HTTP/1.", 7) != 0 || !digit(line[7]) || line[8] != ' ')
+		return wrong(p, "it does not begin like an HTTP/1.1 response");
+	if (!digit(line[9]) || !digit(line[10]) || !digit(line[11]) || (n > 12 && line[12] != ' '))
+		return wrong(p, "its status is not a number");
+	forget(&p->says);
+	p->says.status = (line[9] - '0') * 100 + (line[10] - '0') * 10 + line[11] - '0';
+	if (p->says.status < 100 || p->says.status == 101)
+		return wrong(p, "its status does not answer a request");
+	p->old = line[7] == '0';
+	p->keep = !p->old;
+	p->next = STK_FIELD;
+	return true;
+}
+
+/* Returns whether a comma-separated list contains the word. */
+static bool has_word(const char *value, size_t n, const char *word)
+{
+	const size_t size = strlen(word);
+	for (size_t i = 0; i < n;) {
+		size_t end = i;
+		while (end < n && value[end] != ',')
+			end++;
+		size_t a = i, b = end;
+		while (a < b && (value[a] == ' ' || value[a] == '\t'))
+			a++;
+		while (b > a && (value[b - 1] == ' ' || value[b - 1] == '\t'))
+			b--;
+		if (b - a == size && strncasecmp(value + a, word, size) == 0)
+			return true;
+		i = end + 1;
+	}
+	return false;
+}
+
+static bool take_length(struct stk_response_reader *p, const char *value, size_t n)
+{
+	int64_t length = read_length(value, n);
+	if (length < 0)
+		return wrong(p, "its Content-Length is not a number");
+	if (p->says.length >= 0 && p->says.length != length)
+		return wrong(p, "it has two lengths");
+	p->says.length = length;
+	return true;
+}
+
+static bool take_coding(struct stk_response_reader *p, const char *value, size_t n)
+{
+	if (p->chunked || p->old || n != 7 || strncasecmp(value, "chunked", 7) != 0)
+		return wrong(p, "its Transfer-Encoding is not chunked");
+	p->chunked = true;
+	return true;
+}
+
+static bool take_connection(struct stk_response_reader *p, const char *value, size_t n)
+{
+	if (has_word(value, n, "close"))
+		p->keep = false;
+	else if (p->old && has_word(value, n, "keep-alive"))
+		p->keep = true;
+	return true;
+}
+
+static bool take_range(struct stk_response_reader *p, const char *value, size_t n)
+{
+	const int64_t first = p->says.first, last = p->says.last, size = p->says.size;
+	const bool again = p->says.ranged;
+	p->says.first = p->says.last = p->says.size = -1;
+	read_range(&p->says, value, n);
+	if (again && (first != p->says.first || last != p->says.last || size != p->says.size))
+		return wrong(p, "it has two ranges");
+	return true;
+}
+
+/* Returns whether an encoding leaves the bytes unchanged. Some S3 clients store aws-chunked, which is only their way of uploading, as the
+ * encoding of an object; its bytes are plain. */
+static bool is_plain_encoding(const char *value, size_t n)
+{
+	return !n || (n == 8 && strncasecmp(value, "identity", 8) == 0) || (n == 11 && strncasecmp(value, "aws-chunked", 11) == 0);
+}
+
+/* whole: false if `value` is only the beginning of the value. */
+static bool take_field(struct stk_response_reader *p, const char *name, size_t size, const char *value, size_t n, bool whole)
+{
+	struct stk_response *r = &p->says;
+#define IS(text) (size == sizeof text - 1 && strncasecmp(name, text, size) == 0)
+	const bool frames =
+		IS("content-length") || IS("transfer-encoding") || IS("connection") || IS("content-range") || IS("content-encoding");
+	if (!whole) {
+		r->long_location |= IS("location");
+		return frames ? wrong(p, "a line of its header is too long") : true;
+	}
+	if (IS("content-length"))
+		return take_length(p, value, n);
+	if (IS("transfer-encoding"))
+		return take_coding(p, value, n);
+	if (IS("connection"))
+		return take_connection(p, value, n);
+	if (IS("content-range"))
+		return take_range(p, value, n);
+	if (IS("content-encoding"))
+		r->encoded |= !is_plain_encoding(value, n);
+	else if (IS("content-type"))
+		r->multipart |= n >= 20 && strncasecmp(value, "multipart/byteranges", 20) == 0;
+	else if (IS("etag"))
+		copy_text(r->etag, sizeof r->etag, value, n);
+	else if (IS("x-amz-bucket-region"))
+		copy_text(r->region, sizeof r->region, value, n);
+	else if (IS("location"))
+		copy_text(r->location, sizeof r->location, value, n);
+	else if (IS("date"))
+		r->date = stk__http_date(value, n, &r->date) ? r->date : 0;
+	else if (IS("last-modified"))
+		copy_text(r->modified, sizeof r->modified, value, n);
+#undef IS
+	return true;
+}
+
+/* Returns the length of a field's name: letters, digits and the marks that names may have. A blank in a name or before its colon is
+ * refused, because servers disagree whether it belongs to the name. */
+static size_t name_size(const char *line, size_t n)
+{
+	size_t i = 0;
+	while (i < n && line[i] != ':' && line[i] > ' ' && line[i] < 127 && !strchr("\"(),/;<=>?@[\\]{}", line[i]))
+		i++;
+	return i < n && line[i] == ':' ? i : 0;
+}
+
+static bool read_field(struct stk_response_reader *p, const char *line, size_t n, bool whole)
+{
+	size_t name = name_size(line, n), begin = name + 1;
+	if (!name)
+		return wrong(p, "a line of its header has no name");
+	while (begin < n && (line[begin] == ' ' || line[begin] == '\t'))
+		begin++;
+	while (n > begin && (line[n - 1] == ' ' || line[n - 1] == '\t'))
+		n--;
+	if (memchr(line, 0, n))
+		return wrong(p, "a line of its header holds a zero byte");
+	if (memchr(line, '\r', n))
+		return wrong(p, "a line of its header holds a carriage return");
+	return take_field(p, line, name, line + begin, n - begin, whole);
+}
+
+/* ---- what follows from them ---- */
+
+static void end(struct stk_response_reader *p)
+{
+	p->state = STK_RESPONSE_ENDED;
+}
+
+static bool header_ended(struct stk_response_reader *p)
+{
+	const int status = p->says.status;
+	if (status < 200) { /* another response follows */
+		p->next = STK_STATUS_LINE;
+		return !p->chunked || wrong(p, "it announces a body where none is allowed");
+	}
+	p->taken = 0;
+	if (p->chunked && p->says.length >= 0)
+		return wrong(p, "it has both a length and chunks");
+	if (status == 204 || status == 304 || (!p->chunked && p->says.length == 0)) {
+		end(p);
+	} else if (p->chunked) {
+		p->state = STK_RESPONSE_IN_FRAME;
+		p->next = STK_CHUNK_SIZE;
+	} else {
+		p->state = STK_RESPONSE_IN_CONTENT;
+		p->left = p->says.length;
+		p->keep &= p->left >= 0;
+	}
+	return true;
+}
+
+/* Reads "1f40;name=value". */
+static bool read_chunk_size(struct stk_response_reader *p, const char *line, size_t n)
+{
+	int64_t size = 0;
+	size_t i = 0;
+	for (; i < n && i < 15; i++) {
+		const char *at = memchr("0123456789abcdef0123456789ABCDEF", line[i], 32);
+		if (!at)
+			break;
+		size = size * 16 + ((at - "0123456789abcdef0123456789ABCDEF") & 15);
+	}
+	const size_t digits = i;
+	while (i < n && (line[i] == ' ' || line[i] == '\t'))
+		i++;
+	if (!digits || (i < n && line[i] != ';') || memchr(line, '\r', n))
+		return wrong(p, "the size of a chunk is not a number");
+	p->next = size ? STK_CHUNK_END : STK_TRAILER;
+	if (size) {
+		p->taken = 0;
+		p->left = size;
+		p->state = STK_RESPONSE_IN_CONTENT;
+	}
+	return true;
+}
+
+/* Handles a line without its end. whole: false if these are only its first bytes. */
+static bool take_line(struct stk_response_reader *p, const char *line, size_t n, bool whole)
+{
+	if (p->next == STK_STATUS_LINE)
+		return read_status(p, line, n);
+	if (p->next == STK_FIELD)
+		return n ? read_field(p, line, n, whole) : header_ended(p);
+	if (p->next == STK_CHUNK_SIZE)
+		return whole ? read_chunk_size(p, line, n) : wrong(p, "the size of a chunk is not a number");
+	if (p->next == STK_CHUNK_END) {
+		p->next = STK_CHUNK_SIZE;
+		return !n || wrong(p, "a chunk is longer than its size");
+	}
+	if (!n)
+		end(p);
+	return true;
+}
+
+/* Handles the end of a line of `size` bytes, of which the first `n` are available. */
+static void line_ended(struct stk_response_reader *p, const char *line, size_t n, size_t size)
+{
+	const bool frames = p->next == STK_CHUNK_SIZE || p->next == STK_CHUNK_END;
+	if (size && n == size && line[n - 1] == '\r') {
+		n--;
+		size--;
+	} else if (frames && n == size) { /* otherwise a chunk that is one byte longer than the server meant would seem to end well */
+		wrong(p, p->next == STK_CHUNK_END ? "a chunk is longer than its size" : "the size of a chunk is not a number");
+		return;
+	}
+	take_line(p, line, n, n == size);
+}
+
+void stk__response_begin(struct stk_response_reader *p)
+{
+	p->state = STK_RESPONSE_IN_HEAD;
+	p->next = STK_STATUS_LINE;
+	forget(&p->says);
+	p->why = NULL;
+	p->keep = p->chunked = p->old = false;
+	p->taken = p->line_size = 0;
+	p->left = 0;
+}
+
+size_t stk__response_read(struct stk_response_reader *p, const char *bytes, size_t n)
+{
+	size_t at = 0;
+	while (at < n && (p->state == STK_RESPONSE_IN_HEAD || p->state == STK_RESPONSE_IN_FRAME)) {
+		const char *begin = bytes + at, *newline = memchr(begin, '\n', n - at);
+		size_t more = newline ? (size_t)(newline - begin) : n - at, size = p->line_size + more;
+		size_t had = p->line_size < sizeof p->line ? p->line_size : sizeof p->line;
+		size_t take = more < sizeof p->line - had ? more : sizeof p->line - had;
+		p->taken += more + (newline != NULL);
+		at += more + (newline != NULL);
+		if (p->taken > STK_RESPONSE_HEAD) {
+			wrong(p, "its header is too long");
+			break;
+		}
+		if (p->line_size || !newline)
+			memcpy(p->line + had, begin, take);
+		p->line_size = newline ? 0 : size;
+		if (newline)
+			line_ended(p, had ? p->line : begin, had + take, size);
+	}
+	return at;
+}
+
+void stk__response_took(struct stk_response_reader *p, size_t n)
+{
+	if (p->left < 0)
+		return;
+	p->left -= (int64_t)n;
+	if (p->left > 0)
+		return;
+	if (p->chunked)
+		p->state = STK_RESPONSE_IN_FRAME;
+	else
+		end(p);
+}
+
+bool stk__response_closed(struct stk_response_reader *p)
+{
+	p->keep = false;
+	if (p->state == STK_RESPONSE_IN_CONTENT && p->left < 0)
+		end(p);
+	return p->state == STK_RESPONSE_ENDED;
+}

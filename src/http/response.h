@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Parses responses of HTTP/1.1 servers (RFC 9112), in pieces of any size:
+ *
+ *   HEAD  -> CONTENT   the header has ended, and bytes of the body come next
+ *         -> END       there is no body
+ *   CONTENT -> FRAME   a chunk has ended
+ *           -> END     the body has ended
+ *   FRAME -> CONTENT   the next chunk begins
+ *         -> END       after the last one and its trailer
+ *   HEAD, FRAME -> BAD the bytes are not a valid response, or are ambiguous: nothing more on this connection is used
+ *
+ * stk__response_read consumes the framing. The caller reads the content itself and reports the number of bytes with stk__response_took. */
+#ifndef STK_HTTP_RESPONSE_H
+#define STK_HTTP_RESPONSE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum { STK_RESPONSE_LINE = 2048, STK_RESPONSE_HEAD = 128 << 10 }; /* longest line that is understood; longest header or trailer, in bytes */
+
+/* The fields of the header that the library uses. */
+struct stk_response {
+	int status;
+	int64_t length;            /* of the body; -1: not given */
+	int64_t first, last, size; /* Content-Range: the bytes, and the size of the whole object; -1: not given */
+	bool ranged;               /* there is a Content-Range */
+	bool encoded;              /* Content-Encoding: the bytes differ from the object's */
+	bool multipart;            /* Content-Type: several ranges, each with its own header */
+	int64_t date;              /* seconds since 1970; 0: not given */
+	char etag[128], region[64];
+	char modified[48]; /* Last-Modified */
+	char location[STK_RESPONSE_LINE];
+	bool long_location; /* there is a Location that is too long to keep; `location` is empty */
+};
+
+enum stk_response_state { STK_RESPONSE_IN_HEAD, STK_RESPONSE_IN_CONTENT, STK_RESPONSE_IN_FRAME, STK_RESPONSE_ENDED, STK_RESPONSE_BAD };
+
+struct stk_response_reader {
+	enum stk_response_state state;
+	bool keep;       /* the connection can serve another request after this response */
+	int64_t left;    /* CONTENT: bytes of the body, or of its chunk; -1: until the connection ends */
+	const char *why; /* BAD: describes what is wrong, as the end of a sentence */
+	struct stk_response says;
+	/* private to response.c */
+	enum { STK_STATUS_LINE, STK_FIELD, STK_CHUNK_SIZE, STK_CHUNK_END, STK_TRAILER } next; /* the kind of the next line */
+	bool chunked, old;                                                                    /* old: HTTP/1.0 */
+	size_t taken;                                                                         /* bytes of the header or trailer so far */
+	size_t line_size; /* size so far of the incomplete line whose beginning is in `line` */
+	char line[STK_RESPONSE_LINE];
+};
+
+/* Call before each response. */
+void stk__response_begin(struct stk_response_reader *p);
+/* Reads framing in HEAD or FRAME, up to the first byte of content, the end or an error. Returns the number of bytes read; all of them if it
+ * stays in HEAD or FRAME. */
+size_t stk__response_read(struct stk_response_reader *p, const char *bytes, size_t n);
+/* Notes that the caller has read n bytes of content, at most `left`. Only in CONTENT. */
+void stk__response_took(struct stk_response_reader *p, size_t n);
+/* Notes the end of the connection. Returns whether that properly ends the response. */
+bool stk__response_closed(struct stk_response_reader *p);
+
+#endif

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Converts the URI of an object into the HTTP request for it. */
+#ifndef STK_HTTP_S3_H
+#define STK_HTTP_S3_H
+
+#include "aws/aws.h"
+
+#include <time.h>
+
+/* The signing key for requests with one version of the settings. */
+struct stk_http_signer {
+	uint64_t settings;
+	struct stk_sigv4_key key;
+};
+
+/* Target of one request; for http:// and https:// URIs it has neither headers nor a bucket. */
+struct stk_http_target {
+	struct stk_text url;
+	struct stk_text host, path; /* of the URL; for a bucket these are the only parts set */
+	struct stk_text headers[5];
+	int header_count;
+	char bucket[256];               /* "" if the URI does not name a bucket */
+	struct stk_http_signer *signer; /* the signer of earlier requests on the same thread; nullable */
+};
+
+/* Fills in the request for an s3:// or s3list:// URI. region: the bucket's region if it is known to differ from the settings; else NULL. */
+STK_MUST_USE enum stk_status stk__s3_target(struct stk_http_target *t, const struct stk_aws_settings *s, const char *region,
+	const char *uri, time_t now, struct stk_error *err);
+/* Makes the texts empty and keeps their memory. */
+void stk__http_target_reset(struct stk_http_target *t);
+void stk__http_target_free(struct stk_http_target *t);
+
+/* Copies the bucket of an s3:// or s3list:// URI, or the part at its place in other URIs. Returns false if there is none, or if no store
+ * allows the name. */
+bool stk__s3_bucket(const char *uri, char bucket[256]);
+
+/* Makes the URI of one page of a listing (ListObjectsV2), "SCHEMElist://BUCKET?...", whose content is XML. root: gives the scheme.
+ * delimiter "": keys at any depth. token: from the previous page, or NULL. after: the first page begins with the first key after this one,
+ * or NULL. */
+void stk__s3_list_uri(struct stk_text *out, const char *root, const char *bucket, const char *prefix, const char *delimiter,
+	const char *token, const char *after);
+
+#endif

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * How a function that makes a pipeline reads from a storage, and asks whether the user has interrupted it. */
+#ifndef STK_IO_ACCESS_H
+#define STK_IO_ACCESS_H
+
+#include "stoker/storage.h"
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+/* Access to data sets while a pipeline is made. */
+struct stk_access {
+	struct stk_storage *storage;
+	/* Called now and then by waiting functions, on the thread that makes the pipeline: true ends the wait with STK_CANCELLED. Nullable. */
+	bool (*interrupted)(void *user);
+	void (*listed)(void *user,
+		int64_t entries); /* called ten times a second with the number of objects listed so far, on the same thread. Nullable */
+	void *user;
+	void (*notice)(
+		void *user, const char *text); /* reports behaviour that may be unexpected; called by one thread at a time. Nullable */
+	void *notice_user;
+};
+
+/* Waits briefly for `wake`, and releases the lock meanwhile. Returns false if the user has interrupted. */
+bool stk__access_wait(const struct stk_access *access, pthread_cond_t *wake, pthread_mutex_t *lock);
+
+#endif

@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The texts that distinguish versions of an object: an ETag, or the time of the last change. */
+#ifndef STK_IO_VERSION_H
+#define STK_IO_VERSION_H
+
+#include <stdint.h>
+
+/* Returns a 64-bit hash of an ETag without its quotes and marks; 0 for no ETag. */
+uint64_t stk__etag_hash(const char *etag);
+
+/* Returns the name for an object's version in messages: "ETag", or "Last-Modified" if the server sends nothing better. */
+const char *stk__version_word(const char *version);
+
+#endif

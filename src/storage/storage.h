@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The inside of a storage: an io with all its sources, and the settings that they were made with. */
+#ifndef STK_STORAGE_STORAGE_H
+#define STK_STORAGE_STORAGE_H
+
+#include "io/access.h"
+#include "io/io.h"
+#include "stoker/storage.h"
+
+/* Like stk_storage_create. file_threads: number of threads for blocking reads of local files. */
+STK_MUST_USE enum stk_status stk__storage_create(
+	const struct stk_storage_config *config, int file_threads, struct stk_storage **out, struct stk_error *err);
+bool stk__storage_has_cache(const struct stk_storage *s);
+/* Copies a notice of the storage's cache if there is a new one, and returns whether there is. */
+bool stk__storage_notice(const struct stk_storage *s, char text[512]);
+struct stk_io *stk__storage_io(const struct stk_storage *s);
+
+/* Returns the storage to read this URI with, after its source has read the environment again; the caller owns the reference. access NULL,
+ * or without a storage: makes a new storage. */
+STK_MUST_USE enum stk_status stk__access_open(
+	const struct stk_access *access, const char *uri, struct stk_storage **out, struct stk_error *err);
+/* Returns whether the objects below a URI can be listed: for s3://, and for schemes that a user's function lists. */
+bool stk__access_lists(const struct stk_access *access, const char *uri);
+#endif
