@@ -2,7 +2,6 @@
 #include "io/curl.h"
 
 #include "base/error.h"
-
 #include "base/memory.h"
 #include "io/read_small.h"
 
@@ -155,21 +154,22 @@ static int waiting_bytes(int fd)
 
 /* Finds a pair of Unix sockets that libcurl has made, and marks it close-on-exec: before 8.9, libcurl lets child processes inherit such pairs, and does not
  * report their descriptors. The pair is recognised by a byte that `poke` writes to it, which changes the number of waiting bytes. These bytes stay in the pair
- * and are not read. `first`: the lowest descriptor that was free before the pair was made. */
-static void find_pair(const struct stk_curl *c, int first, void (*poke)(const struct stk_curl *c, void *of), void *of)
+ * and are not read. Every descriptor is asked: the numbers of a pair may lie far apart, and another thread that pokes its own pair at the same moment makes a
+ * socket look like part of this one, so that the search must not end with the second that answers. */
+static void find_pair(const struct stk_curl *c, void (*poke)(const struct stk_curl *c, void *of), void *of)
 {
-	enum { MOST_LOOKED_AT = 4096, NEW_PAIRS = 0x080900 };
-	if (first < 0 || c->curl_version_info(CURLVERSION_NOW)->version_num >= NEW_PAIRS)
+	enum { MOST_LOOKED_AT = 65536, NEW_PAIRS = 0x080900 };
+	if (c->curl_version_info(CURLVERSION_NOW)->version_num >= NEW_PAIRS)
 		return;
-	for (int fd = first, found = 0; fd < first + MOST_LOOKED_AT && found < 2; fd++) {
+	const long limit = sysconf(_SC_OPEN_MAX);
+	const int end = limit > 0 && limit < MOST_LOOKED_AT ? (int)limit : MOST_LOOKED_AT;
+	for (int fd = 0; fd < end; fd++) {
 		const int flags = fcntl(fd, F_GETFD), before = flags < 0 || flags & FD_CLOEXEC ? -1 : waiting_bytes(fd);
 		if (before < 0)
 			continue;
 		poke(c, of);
-		if (waiting_bytes(fd) == before)
-			continue;
-		fcntl(fd, F_SETFD, flags | FD_CLOEXEC);
-		found++;
+		if (waiting_bytes(fd) != before)
+			fcntl(fd, F_SETFD, flags | FD_CLOEXEC);
 	}
 }
 
@@ -190,10 +190,9 @@ static void wake_up(const struct stk_curl *c, void *multi)
 
 CURLM *stk__curl_multi(const struct stk_curl *c)
 {
-	const int first = stk__lowest_free_fd();
 	CURLM *multi = c->curl_multi_init();
 	if (multi)
-		find_pair(c, first, wake_up, multi);
+		find_pair(c, wake_up, multi);
 	return multi;
 }
 
@@ -206,11 +205,10 @@ static void write_byte(const struct stk_curl *c, void *end)
 
 void stk__curl_close_on_exec(const struct stk_curl *c, int end)
 {
-	enum { NEAR = 32 }; /* the other end was made by the same call, and usually has the next number */
 	const int flags = fcntl(end, F_GETFD);
 	if (flags < 0 || flags & FD_CLOEXEC || waiting_bytes(end) < 0)
 		return;
-	find_pair(c, end > NEAR ? end - NEAR : 0, write_byte, &end);
+	find_pair(c, write_byte, &end);
 	fcntl(end, F_SETFD, flags | FD_CLOEXEC);
 }
 
