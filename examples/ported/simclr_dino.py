@@ -57,7 +57,7 @@ def main(argv: list[str] | None = None) -> tuple[list[float], list[int]]:
     model = nn.Sequential(nn.Conv2d(3, 16, 7, 4), nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(16, 32))
     optimizer = torch.optim.Adam(model.parameters())
     losses = []
-    for (first, second), _ in Loader(args.folder, args.batch_size, shuffle=True, views=simclr(args.size)):
+    for (first, second), _ in Loader(args.folder, args.batch_size, shuffle=True, drop_last=True, views=simclr(args.size)):
         loss = nt_xent(model(first), model(second))
         optimizer.zero_grad()
         loss.backward()

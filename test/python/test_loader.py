@@ -91,7 +91,9 @@ def test_shuffling(tree):
     assert all(sorted(e) == list(range(21)) for e in epochs) and len({tuple(e) for e in epochs}) == 3
     assert flat(ids(make(tree, shuffle=True, last_batch="keep", seed=1))) == epochs[0]
     assert flat(ids(make(tree, shuffle=True, last_batch="keep", seed=2))) != epochs[0]
-    assert len(make(tree, shuffle=True)) == 5  # drops
+    assert [len(batch) for batch in ids(make(tree, shuffle=True))] == [4, 4, 4, 4, 4, 1], "the last batch is kept, as by a DataLoader"
+    assert len(make(tree, shuffle=True, drop_last=True)) == 5
+    assert [len(batch) for batch in ids(make(tree, batch_size=64, shuffle=True))] == [21]
 
 
 def test_global_batch_size(tree):
@@ -271,7 +273,7 @@ def test_cifar(tmp_path, rng):
         shuffle=True,
         transforms=[T.RandomCrop(32, padding=4), T.RandomHorizontalFlip(), T.Normalize([0.5] * 3, [0.25] * 3)],
     )
-    assert len(train) == 50000 // 32
+    assert len(train) == -(-50000 // 32)
     assert next(iter(train))[0].shape == (32, 3, 32, 32)
 
 

@@ -366,7 +366,8 @@ def test_arguments_of_dataloader_and_masks_as_samplers():
         with pytest.raises(InvalidArgumentError, match="flatnonzero"):
             Loader(source, 2, sampler=mask)
     with pytest.raises(InvalidArgumentError, match="last_batch='keep'"):
-        first(source, 8, shuffle=True)
+        first(source, 8, shuffle=True, drop_last=True)
+    assert [len(b.label) for b in Loader(source, 8, shuffle=True)] == [4]
 
 
 def test_a_folder_whose_files_another_function_reads(tree):

@@ -228,7 +228,7 @@ def test_what_masks_may_be(tmp_path):
         want = torch.from_numpy(classes[:, ::-1].copy())
         for name in ("palette", "gray", "array"):
             assert torch.equal(getattr(batch, name)[1].long(), want.long()), name
-        assert batch.several.dtype is torch.bool and torch.equal(batch.several[0], torch.from_numpy(several[:, :, ::-1].copy()))
+        assert batch.several[0].dtype is torch.bool and torch.equal(batch.several[0], torch.from_numpy(several[:, :, ::-1].copy()))
     sample = {k: sample[k] for k in ("image", "own", "boxes")}
     batch = next(iter(Loader(One(), 2, transforms=[T.RandomHorizontalFlip(1)])))
     assert torch.equal(batch.own[0], want) and batch.boxes[0].tolist() == [[30 - 1 - 3, 2, 3, 4]]
@@ -271,14 +271,57 @@ def test_a_target_is_a_tensor_or_a_list_in_all_batches():
 
         return Rows()
 
-    assert [type(b.label) for b in Loader(source([1, 2, 3, 3]), 2)] == [list, list]
     assert [b.label.shape for b in Loader(source([3, 3, 2, 2]), 2)] == [(2, 3), (2, 2)]
-    with pytest.raises(InvalidArgumentError, match=r"differ in the shape of 'label' .*ragged="):
-        list(Loader(source([3, 3, 1, 2]), 2))
-    assert [[len(v) for v in b.label] for b in Loader(source([3, 3, 1, 2]), 2, fields={"image": "Image", "label": list})] == [
-        [3, 3],
-        [1, 2],
-    ]
+    for lengths in ([3, 3, 1, 2], [1, 2, 3, 3]):
+        with pytest.raises(InvalidArgumentError, match=r"differ in the shape of 'label' .*ragged="):
+            list(Loader(source(lengths), 2))
+        listed = [b.label for b in Loader(source(lengths), 2, fields={"image": "Image", "label": list})]
+        assert [[len(v) for v in label] for label in listed] == [lengths[:2], lengths[2:]]
+
+
+@pytest.mark.parametrize("counts", [[1, 2, 2, 2], [2, 2, 1, 2], [2, 2, 2, 2]])
+def test_parts_with_a_row_for_each_box_are_lists_in_all_batches(counts):
+    import_torchvision()
+    from torchvision import tv_tensors
+
+    class Detection:
+        def __len__(self):
+            return len(counts)
+
+        def __getitem__(self, i):
+            n = counts[i]
+            boxes = tv_tensors.BoundingBoxes(torch.tensor([[1.0, 1, 9, 9]]).repeat(n, 1), format="XYXY", canvas_size=(20, 20))
+            masks = tv_tensors.Mask(torch.full((n, 20, 20), i, dtype=torch.uint8))
+            return np.zeros((20, 20, 3), np.uint8), {"boxes": boxes, "labels": torch.arange(n), "masks": masks, "id": i}
+
+    for place, batch in enumerate(Loader(Detection(), 2)):
+        here = counts[2 * place : 2 * place + 2]
+        assert [v.tolist() for v in batch.labels] == [list(range(n)) for n in here] and isinstance(batch.labels, list)
+        assert isinstance(batch.masks, list) and [tuple(m.shape) for m in batch.masks] == [(n, 20, 20) for n in here]
+        assert [int(m.max()) for m in batch.masks] == batch.id.tolist() == [2 * place, 2 * place + 1]
+    declared = {"image": "Image", "boxes": "BoundingBoxes", "labels": None, "masks": "Mask"}
+    if len(set(counts)) == 1:
+        assert next(iter(Loader(Detection(), 2, fields=declared))).labels.shape == (2, 2)
+    else:
+        with pytest.raises(InvalidArgumentError, match="differ in the shape of 'labels'"):
+            list(Loader(Detection(), 2, fields=declared))
+
+
+def test_stacks_of_masks_without_boxes_are_tensors_unless_declared():
+    class Parts:
+        def __len__(self):
+            return 4
+
+        def __getitem__(self, i):
+            return np.zeros((8, 8, 3), np.uint8), np.full((1 + i // 2, 8, 8), i, np.uint8)
+
+    even = {"image": "Image", "mask": "Mask"}
+    assert [b.mask.shape[1] for b in Loader(Parts(), 2, fields=even)] == [1, 2]
+    with pytest.raises(InvalidArgumentError, match=r"have 1 and 2 masks: .*\('Mask', list\)"):
+        list(Loader(Parts(), 4, fields=even))
+    (batch,) = Loader(Parts(), 4, fields={"image": "Image", "mask": ("Mask", list)})
+    assert [tuple(m.shape) for m in batch.mask] == [(1, 8, 8), (1, 8, 8), (2, 8, 8), (2, 8, 8)]
+    assert [int(m.max()) for m in batch.mask] == [0, 1, 2, 3]
 
 
 def test_what_is_refused():

@@ -260,7 +260,8 @@ def test_masks_and_boxes_follow_planes(draws, channels):
     ]
     for a, *others in zip(*made, strict=True):
         for b in others:
-            assert torch.equal(a.image, b.image) and torch.equal(a.mask, b.mask) and torch.equal(a.masks, b.masks)
+            assert torch.equal(a.image, b.image) and torch.equal(a.mask, b.mask)
+            assert all(torch.equal(p, q) for p, q in zip(a.masks, b.masks, strict=True))
             assert all(torch.equal(p, q) for p, q in zip(a.boxes, b.boxes, strict=True))
     wrong = Scenes(x)
     masks = masks.transpose(0, 1, 3, 2)
@@ -393,7 +394,7 @@ def test_the_ways_out_of_floats(draws):
     x = draws.uniform(0, 1, (4, 9, 8, 3)).astype(np.float32)
     data = torch.utils.data.TensorDataset(torch.from_numpy(x), torch.as_tensor(range(4)))
     assert torch.equal(images(data, dtype=None), torch.from_numpy(x).permute(0, 3, 1, 2))
-    rounded = images(((x * 255).round().astype(np.uint8), range(4)), dtype=None)
+    rounded = images(((x * 255).round().astype(np.uint8), range(4)), dtype=torch.float32)
     assert (rounded - torch.from_numpy(x).permute(0, 3, 1, 2)).abs().max() <= 0.5001 / 255
 
 

@@ -477,7 +477,7 @@ def test_weights_and_ids_of_another_data_set(tree):
 
 
 def test_what_a_dataloader_has(tree):
-    loader = Loader(dataset=tree, batch_size=4, transforms=SMALL, shuffle=True, fields=("index",))
+    loader = Loader(dataset=tree, batch_size=4, transforms=SMALL, shuffle=True, drop_last=True, fields=("index",))
     assert loader.class_to_idx == {"class0": 0, "class1": 1, "class2": 2} and loader.num_workers == 0 and loader.drop_last
     assert str(tree) in repr(loader.dataset) and len(loader.dataset) == 21 and len(loader.sampler) == 20
     epochs = [[i for b in loader for i in b.index.tolist()] for _ in range(3)]
@@ -553,3 +553,78 @@ def test_folders_are_read_as_image_folder_reads_them(tree, files, tmp_path):
         torchvision.datasets.ImageFolder(root)
     with pytest.raises(StokerError, match="empty"):
         Loader(root, 1, transforms=SMALL)
+
+
+# ---- as a DataLoader has it ----
+
+
+def test_uint8_stays_uint8_if_nothing_is_asked_for(tree):
+    """As with a DataLoader. Any argument about the images has the Loader's own meaning, which is floats from 0 to 1."""
+    x = torch.from_numpy(np.random.default_rng(1).integers(0, 256, (6, 3, 8, 10), np.uint8))
+    y = torch.arange(6)
+    pairs = torch.utils.data.TensorDataset(x, y)
+    hwc = np.ascontiguousarray(x.permute(0, 2, 3, 1).numpy())
+    for source in (pairs, (x, y), (hwc, y), Set(6, lambda i: (hwc[i], i)), Set(6, lambda i: (x[i], i))):
+        for more in ({}, {"memory_format": torch.channels_last}, {"transforms": []}):
+            made = torch.cat([b.image.clone() for b in Loader(source, 4, **more)])
+            assert made.dtype is torch.uint8 and torch.equal(made, x)
+        for more in ({"dtype": torch.float32}, {"transforms": [T.RandomHorizontalFlip(0.0)]}, {"batch_transforms": T.MixUp(num_classes=6)}):
+            assert next(iter(Loader(source, 4, **more))).image.dtype is torch.float32
+        made = torch.cat([b.image.clone() for b in Loader(source, 4, dtype=torch.float32)])
+        torch.testing.assert_close(made, x / 255)
+    gray = Set(6, lambda i: (hwc[i, ..., 0], i))
+    assert next(iter(Loader(gray, 4))).image.dtype is torch.uint8
+    floats = torch.utils.data.TensorDataset(x / 255, y)
+    assert next(iter(Loader(floats, 4))).image.dtype is torch.float32
+    assert next(iter(Loader(tree, 1))).image.dtype is torch.float32, "a file holds no tensor"
+    from PIL import Image
+
+    pictures = Set(6, lambda i: (Image.fromarray(hwc[i]), i))
+    assert next(iter(Loader(pictures, 4))).image.dtype is torch.float32, "a DataLoader cannot make a batch of PIL images"
+
+
+def test_a_collate_fn_of_a_list_of_samples_is_refused():
+    def unequal(batch):
+        images, labels = zip(*batch, strict=True)
+        return torch.stack(images), torch.tensor(labels)
+
+    class Detection:
+        def __call__(self, batch):
+            return tuple(zip(*batch))  # noqa: B905
+
+    source = (np.zeros((8, 8, 8, 3), np.uint8), np.arange(8))
+    for collate in (torch.utils.data.default_collate, lambda b: tuple(zip(*b)), unequal, Detection(), functools.partial(unequal)):  # noqa: B905
+        with pytest.raises(InvalidArgumentError, match=r"collate_fn.*finished batch"):
+            Loader(source, 4, collate_fn=collate)
+    with pytest.raises(InvalidArgumentError, match="function of the finished batch"):
+        Loader(source, 4, collate_fn=3)
+    samples = Loader(source, 4, collate_fn=lambda batch: torch.stack([image for image, _ in batch]))
+    with pytest.raises(
+        ValueError, match=r"too many values .* \(collate_fn gets the finished batch \(image, label\), and no list of samples"
+    ):
+        next(iter(samples))
+
+    def rows(batch):
+        return [image for image, label in zip(batch.image, batch.label, strict=True)]
+
+    assert len(next(iter(Loader(source, 4, collate_fn=rows)))) == 4
+
+
+def test_columns_whose_names_cannot_be_fields(files, tmp_path):
+    table = tmp_path / "table.csv"
+    header = "Image Index,Patient Age,View [cm],View (cm)"
+    table.write_text("\n".join([header, *(f"{f},{40 + k},{k},{-k}" for k, f in enumerate(files[:4]))]))
+
+    def load(**arguments):
+        return next(iter(Loader.from_csv(table, 4, path="Image Index", transforms=SMALL, **arguments)))
+
+    batch = load(targets=["Patient Age", "View [cm]"])
+    assert batch._fields == ("image", "Patient_Age", "View_cm") and batch.Patient_Age.tolist() == [40, 41, 42, 43]
+    batch = load(targets={"age": "Patient Age", "view": "View (cm)"})
+    assert batch._fields == ("image", "age", "view") and batch.view.tolist() == [0, -1, -2, -3]
+    with pytest.raises(InvalidArgumentError, match=r"'View .cm.' and 'View .cm.' would both be the field 'View_cm'"):
+        load()
+    with pytest.raises(InvalidArgumentError, match="cannot be the name of a field"):
+        load(targets={"my age": "Patient Age"})
+    with pytest.raises(InvalidArgumentError, match="no column 'Age'"):
+        load(targets={"age": "Age"})

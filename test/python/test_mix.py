@@ -29,7 +29,7 @@ def share_of(mixed, label):
 @pytest.mark.essential
 @pytest.mark.parametrize("memory_format", [torch.contiguous_format, torch.channels_last])
 def test_both_are_torchvisions(memory_format):
-    plain = batches(None, shuffle=False, memory_format=memory_format)
+    plain = batches(None, shuffle=False, memory_format=memory_format, dtype=torch.float32)
     for given in (T.MixUp(alpha=0.7, num_classes=5), v2.MixUp(alpha=0.7, num_classes=5)):
         for (image, label), (mixed, soft) in zip(plain, batches(given, shuffle=False, memory_format=memory_format), strict=True):
             share = share_of(soft, label)
@@ -76,7 +76,7 @@ def test_draws_follow_from_seed_epoch_and_batch():
     rest = run(resumed)
     assert all(torch.equal(a, b) for a, b in zip(epochs[0][-len(rest) :], rest, strict=True)) and 0 < len(rest) < 4
     assert not torch.equal(run(loader(seed=9))[0], epochs[0][0])
-    plain = Loader((PICTURES, LABELS), 5, shuffle=True)
+    plain = Loader((PICTURES, LABELS), 5, shuffle=True, dtype=torch.float32)
     kinds = set()
     for _ in range(8):
         kinds |= {(a == b).flatten(1).float().mean().item() > 0.02 for a, b in zip(run(first), [i for i, _ in plain], strict=True)}

@@ -18,9 +18,9 @@ class ArraySource(DatasetSource):
 
     unchanging = True
 
-    def __init__(self, arrays: Arrays, asked: Asked, name: str, dataset: Any = None) -> None:
+    def __init__(self, arrays: Arrays, asked: Asked, name: str, dataset: Any = None, in_memory: bool = False) -> None:
         super().__init__(arrays, asked)
-        self.arrays, self.name = arrays, name
+        self.arrays, self.name, self.in_memory = arrays, name, in_memory
         self.samples_of.layout = Layout(arrays.layout)
         self.dataset = arrays if dataset is None else dataset
 

@@ -94,7 +94,6 @@ class Batches:
         self._lists = {output for f, output in shown if f in lists and output not in self._settled} | (
             images if "image" in lists else set()
         )
-        self._first = True  # no batch has been made
 
     def make(self, batch: _core.Batch, padded: Sequence[bool] | None = None, ids: Sequence[int] | None = None) -> Any:
         """The NamedTuple. padded and ids: of a Dataset, where the library does not know them."""
@@ -106,7 +105,6 @@ class Batches:
                 values[output] = list(tensor)
             elif output not in self._images and tensor.dtype is not torch.int64:
                 values[output] = _target(tensor)
-        self._first = False
         shown = values if self._in_order else [values[output] for output in self._outputs]
         if self._finish:
             outputs, shown = Outputs(values, self._device), list(shown)
@@ -135,12 +133,12 @@ class Batches:
             return [from_dlpack(t).movedim(-1, -3) if channels_last else from_dlpack(t) for t in data]
         samples = [from_dlpack(t) for t in data]
         if output not in self._settled:
-            if not self._first and output not in self._lists and not self._may_change:
+            if output not in self._lists and not self._may_change:
                 name = self._names.get(output, "?")
                 shapes = ", ".join(sorted({str(tuple(t.shape)) for t in samples})[:3])
                 raise InvalidArgumentError(
-                    f"the samples of a batch differ in the shape of {name!r} ({shapes}), and the batches before had one tensor: with "
-                    f"fields={{..., {name!r}: list}} each batch has a list, with ragged=({name!r},) one RaggedBatch"
+                    f"the samples of a batch differ in the shape of {name!r} ({shapes}), so that they are no tensor: with fields={{..., {name!r}: list}} each "
+                    f"batch has a list, with ragged=({name!r},) one RaggedBatch"
                 )
             self._lists.add(output)
         return samples

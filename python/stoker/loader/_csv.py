@@ -6,7 +6,8 @@ from __future__ import annotations
 import csv
 import io
 import os
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, TextIO
 
 from stoker import _files
@@ -15,9 +16,11 @@ from stoker.loader import _fields, _targets
 from stoker.loader._sources import FileSource
 
 
-def from_table(table: Any, path: str, targets: str | Sequence[str] | None, root: str | os.PathLike[str] | None) -> FileSource:
+def from_table(
+    table: Any, path: str, targets: str | Sequence[str] | Mapping[str, str] | None, root: str | os.PathLike[str] | None
+) -> FileSource:
     """table: a CSV file with a line of names, or a DataFrame. path: the column of paths, which begin at `root`, by default the CSV file's folder.
-    targets: one column or several, by default all others."""
+    targets: one column or several, by default all others, or a dict from the names of fields to columns."""
     if isinstance(table, (str, os.PathLike)):
         name, columns = os.fspath(table), _read(os.fspath(table))
         root = os.path.dirname(name) if root is None else root
@@ -25,8 +28,8 @@ def from_table(table: Any, path: str, targets: str | Sequence[str] | None, root:
         name, path, columns = "the table", str(path), _of_frame(table)
     else:
         raise InvalidArgumentError(f"Loader.from_csv: the table is a path or a DataFrame, not {type(table).__name__}")
-    wanted = [c for c in columns if c != path] if targets is None else [targets] if isinstance(targets, str) else list(targets)
-    for column in (path, *wanted):
+    wanted = _wanted([c for c in columns if c != path] if targets is None else targets)
+    for column in (path, *wanted.values()):
         if column not in columns:
             import difflib
 
@@ -44,7 +47,7 @@ def from_table(table: Any, path: str, targets: str | Sequence[str] | None, root:
     return FileSource(
         None,
         [os.path.join(root or "", str(p)) for p in columns[path]],
-        {column: _typed(name, column, columns[column]) for column in wanted} or None,
+        {field: _typed(name, column, columns[column]) for field, column in wanted.items()} or None,
     )
 
 
@@ -55,18 +58,36 @@ def _of_frame(table: Any) -> dict[str, list[Any]]:
     return {name: table[c].tolist() for name, c in zip(names, table.columns, strict=True)}
 
 
-def _check_names(name: str, wanted: Sequence[str]) -> None:
+def _wanted(targets: str | Sequence[str] | Mapping[str, str]) -> dict[str, str]:
+    """Returns the column of each field. A column whose name cannot be a field's gives the field a name with _ in place of other characters than letters and
+    digits: Patient_Age of "Patient Age"."""
+    if isinstance(targets, Mapping):
+        return {str(field): str(column) for field, column in targets.items()}
+    fields: dict[str, str] = {}
+    for column in [targets] if isinstance(targets, str) else targets:
+        field = column if _fields.is_name(column) else re.sub(r"\W+", "_", column).strip("_")
+        field = field if _fields.is_name(field) else column
+        if field in fields and fields[field] != column:
+            raise InvalidArgumentError(
+                f"Loader.from_csv: the columns {fields[field]!r} and {column!r} would both be the field {field!r}: give each field a name of its own, as "
+                f"targets={{'first': {fields[field]!r}, 'second': {column!r}}}"
+            )
+        fields[field] = column
+    return fields
+
+
+def _check_names(name: str, wanted: Mapping[str, str]) -> None:
     """Targets are fields of their names."""
-    for column in wanted:
-        if column in ("image", *_fields.FROM_SAMPLES):
+    for field, column in wanted.items():
+        if field in ("image", *_fields.FROM_SAMPLES):
             raise InvalidArgumentError(
                 f"Loader.from_csv: {name} has a column {column!r}, and a batch has a field of this name that means another thing: rename the column, "
-                "or name the targets that you want: targets=..."
+                "or name the targets that you want, targets={'my_name': column}"
             )
-        if not _fields.is_name(column):
+        if not _fields.is_name(field):
             index = " (as the index is, which pandas writes without index=False)" if column == "" else ""
             raise InvalidArgumentError(
-                f"Loader.from_csv: the column {column!r}{index} cannot be the name of a field: rename it, or name the targets that you want: targets=..."
+                f"Loader.from_csv: {field!r}{index} cannot be the name of a field: rename it, or name the targets that you want: targets={{'my_name': {column!r}}}"
             )
 
 

@@ -25,7 +25,7 @@ from stoker.loader._coordinates import POINTS as PLACES
 from stoker.loader._fetch import Fetch, Fetched, FetchMany, Item, ProcessWorkers, Workers
 from stoker.loader._finish import Finish, Finishing, Lists, Planes, by_value
 from stoker.loader._follow import Followers
-from stoker.loader._kinds import MASK, POINTS, Kind
+from stoker.loader._kinds import BOXES, LIST, MASK, OTHER, POINTS, Kind
 from stoker.loader._layout import Layout
 from stoker.loader._lower import Image, refuse_other_tensors
 from stoker.loader._pixels import is_array
@@ -65,6 +65,7 @@ class DatasetSource(Source):
 
     per_rank = False  # each rank has its own sequence of samples
     many = False  # the dataset has many(ids), which fetches several samples faster than separate calls
+    in_memory = True  # an array among the images is the user's own, and was not made here of a file
     unchanging = False  # samples never change, so those of the next epoch may be fetched early
 
     def __init__(self, dataset: Any, asked: Asked) -> None:
@@ -360,6 +361,8 @@ class DatasetSource(Source):
             for view in spec.views:
                 refuse_other_tensors(view.steps)
         layout = self.samples_of.layout
+        if spec.as_given and self.in_memory and self.samples_of.tensors and example.dtype.kind == "u":
+            spec.keep_bytes()
         node = spec.upload(node)
         if layout.lies == "CHW":
             node = fn.transpose(node, perm=[1, 2, 0])
@@ -374,13 +377,17 @@ class DatasetSource(Source):
                 raise InvalidArgumentError(f"ragged: there is no target {name!r}; the fields are {', '.join(shown)}")
         ragged = {shown[name] for name in self.asked.ragged}
         finish: dict[int, Finish] = {}
+        given = self.samples_of.given or {}
+        names = dict(enumerate(self.samples_of.names_of_parts(), 1))
+        # Next to boxes, other parts have a row for each box: they are lists, as the boxes are, also where the counts of a batch happen to be equal.
+        rows = any(kind.name in (BOXES, POINTS) for kind in kinds)
         for k, (kind, part) in enumerate(zip(kinds, example[1:], strict=False), 1):
             if isinstance(part, str):
                 finish[k] = by_value(_targets.texts)
-            elif k in ragged or kind.is_list:
+            elif k in ragged or kind.is_list or (rows and kind.name == OTHER and part.ndim and names.get(k) not in given):
                 finish[k] = Lists(k in ragged, format=PLACES if kind.name == POINTS else kind.format)
             elif kind.name == MASK and part.ndim == 3:
-                finish[k] = Planes()
+                finish[k] = Planes(rows or kind.format == LIST)
         return finish
 
     def _let_follow(self, followers: Followers, geometry: DataNode) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from stoker.errors import InvalidArgumentError
 from stoker.loader._coordinates import Move, follow
 
 if TYPE_CHECKING:
@@ -60,16 +61,22 @@ def _upload(samples: list[torch.Tensor], device: str) -> list[torch.Tensor]:
 
 @dataclass
 class Planes:
-    """Converts masks from (N, H, W, masks) to (N, masks, H, W). numbers, column: the output and its column that hold the number of masks of a sample."""
+    """Converts masks from (N, H, W, masks) to (N, masks, H, W), or to a list of tensors (masks, H, W). numbers, column: the output and its column that hold
+    the number of masks of a sample."""
 
+    listed: bool = False
     numbers: int = 0
     column: int = 0
 
     def __call__(self, outputs: Outputs, number: int) -> Any:
         value = outputs.values[number]
         counts = [int(row[self.column]) for row in outputs.values[self.numbers]]
-        if hasattr(value, "movedim") and all(counts):
+        if not self.listed and hasattr(value, "movedim") and all(counts):
             return value.movedim(-1, -3)
+        if not self.listed:
+            raise InvalidArgumentError(
+                f"samples of one batch have {min(counts)} and {max(counts)} masks: with fields={{..., 'masks': ('Mask', list)}} a batch has a list of tensors"
+            )
         return [v.movedim(-1, -3)[:n] for v, n in zip(value, counts, strict=True)]
 
 

@@ -15,7 +15,7 @@ FORMATS = ("XYXY", "XYWH", "CXCYWH")
 
 @dataclass(frozen=True)
 class Kind:
-    """name: one of the constants above. format: one of FORMATS for boxes; "list" for images if a batch holds a list of them; else empty."""
+    """name: one of the constants above. format: one of FORMATS for boxes; "list" for images, or masks, if a batch holds a list of them; else empty."""
 
     name: str = OTHER
     format: str = ""
@@ -32,16 +32,18 @@ class Kind:
 
 
 def kind_of(field: str, given: Any) -> Kind:
-    """Parses the kind that the user gave for a field: a name, a class of tv_tensors, ("BoundingBoxes", "XYWH"), list, or None for a field that does not
-    change."""
+    """Parses the kind that the user gave for a field: a name, a class of tv_tensors, ("BoundingBoxes", "XYWH"), ("Mask", list), list, or None for a field
+    that does not change."""
     format = ""
     if isinstance(given, (tuple, list)) and len(given) == 2:
-        given, format = given[0], str(getattr(given[1], "value", given[1]))
+        given, format = given[0], LIST if given[1] is list else str(getattr(given[1], "value", given[1]))
     name = OTHER if given is None else getattr(given, "__name__", given)
     if name not in (IMAGE, MASK, BOXES, POINTS, OTHER, LIST):
         raise InvalidArgumentError(
             f"fields: {field!r} is {given!r}; a field is 'Image', 'Mask', 'BoundingBoxes', 'KeyPoints' (as in torchvision.tv_tensors), list, or None"
         )
+    if name == MASK and format == LIST:
+        return Kind(MASK, LIST)
     if format and name != BOXES:
         raise InvalidArgumentError(f"fields: {field!r} has the format {format}; BoundingBoxes alone have one")
     if name == BOXES and (format or "XYXY") not in FORMATS:
@@ -63,10 +65,11 @@ def kinds_of(fields: Any) -> dict[str, Kind] | None:
 
 
 def lists_of(kinds: dict[str, Kind] | None) -> set[str]:
-    """Returns the names of the image and its masks if the user wants lists of images, which keep their own sizes; else an empty set."""
-    if kinds is None or "image" not in kinds or kinds["image"].format != LIST:
+    """Returns the names of images and masks of which the user wants lists. If images are a list, each of its own size, masks are one too."""
+    if kinds is None:
         return set()
-    return {name for name, kind in kinds.items() if kind.name in (IMAGE, MASK)}
+    images = "image" in kinds and kinds["image"].format == LIST
+    return {name for name, kind in kinds.items() if kind.format == LIST or (images and kind.name == MASK)}
 
 
 def kind_of_value(value: Any) -> Kind | None:

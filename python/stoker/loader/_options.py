@@ -219,8 +219,8 @@ def can_pin() -> bool:
     return bool(torch.cuda.is_available())
 
 
-def tail_of(last_batch: str | None, drop_last: bool | None, shuffle: bool) -> str:
-    """Returns what to do with the last batch if it is not full: "drop", "keep" or "pad"."""
+def tail_of(last_batch: str | None, drop_last: bool | None, drops: bool) -> str:
+    """Returns what to do with the last batch if it is not full: "drop", "keep" or "pad". drops: whether it is dropped by default."""
     if drop_last is not None and last_batch not in (None, "drop" if drop_last else "keep"):
         raise InvalidArgumentError(
             f"Loader: drop_last={drop_last} and last_batch={last_batch!r} contradict each other: leave one of them out"
@@ -228,7 +228,7 @@ def tail_of(last_batch: str | None, drop_last: bool | None, shuffle: bool) -> st
     if last_batch is None and drop_last is not None:  # the DataLoader's way to say it
         last_batch = "drop" if drop_last else "keep"
     if last_batch is None:
-        last_batch = "drop" if shuffle else "keep"
+        last_batch = "drop" if drops else "keep"
     if last_batch not in ("drop", "keep", "pad"):
         raise InvalidArgumentError(f"Loader: last_batch is 'drop', 'keep' or 'pad', not {last_batch!r}")
     return last_batch

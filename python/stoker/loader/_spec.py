@@ -29,6 +29,7 @@ class Spec:
     orientation: bool
     settings: dict[str, Any] = field(default_factory=dict)  # arguments of the Pipeline
     by_shards: bool = False  # shuffles runs of neighboring samples instead of single samples
+    as_given: bool = False  # no argument says what becomes of the images: arrays and tensors of uint8 stay so
 
     @property
     def images(self) -> int:
@@ -44,6 +45,10 @@ class Spec:
     def counts_channels(self) -> bool:
         """Whether all images must have as many channels as the first one."""
         return any(view.counts_channels for view in self.views)
+
+    def keep_bytes(self) -> None:
+        """Makes images keep the type uint8, in which they were given."""
+        self.views = [Recipe.of([], types.UINT8, view.channels_last) for view in self.views]
 
     def finished(self, image: Image) -> list[DataNode]:
         """Returns the views of an image. The first view becomes the first output of the graph, and the other views become the last outputs."""

@@ -81,7 +81,10 @@ def line(spent: Spent, machine: Mapping[str, Any]) -> str | None:
         return text
     if spent.source >= _BUSY * spent.elapsed:
         return f"{text}the source's Python, which ran {spent.source / spent.elapsed:.0%} of the time; the cores were {busy:.0%} busy"
-    rate = f"{spent.bytes_read / spent.elapsed / 1e6:.1f} MB/s came" if spent.bytes_read else "no bytes were read"
+    if not spent.bytes_read and not spent.store.get("storage_requests"):  # a Dataset's own reading is part of its Python
+        ran = f"the cores were {busy:.0%} busy, and the source's Python ran {spent.source / spent.elapsed:.0%} of the time"
+        return f"{text}the GPU: {ran}" if spent.gpu else f"waited {share:.0%}: {ran}; a larger prefetch= lets batches be made further ahead"
+    rate = f"{spent.bytes_read / spent.elapsed / 1e6:.1f} MB/s came"
     if spent.store.get("storage_requests"):
         return f"{text}the object store: {rate}{_store(spent)}; the cores were {busy:.0%} busy"
     where = "reading or the GPU" if spent.gpu else "reading"

@@ -13,7 +13,7 @@ from stoker import _ranks
 from stoker._settings import PassedOn, takes
 from stoker._where import notice, tell
 from stoker.errors import CancelledError, InvalidArgumentError, StateError, safe_text
-from stoker.loader import _fields, _layout, _options
+from stoker.loader import _collate, _fields, _layout, _options
 from stoker.loader._accelerate import reported
 from stoker.loader._alone import Alone
 from stoker.loader._array_source import ArraySource
@@ -67,10 +67,12 @@ class Loader:
     the program has called it with a number of 32 bits, or else 0. None draws one. A resumed run continues with the seed of its state, which repr() shows.
     sampler: a function of the epoch that returns sample ids, weights, or one of torch's samplers.
     shard: "auto" (an initialised process group, else RANK and WORLD_SIZE), None (everything), (i, n), or a DeviceMesh.
-    last_batch: "drop" (the default with shuffle), "keep", or "pad", which adds a mask `valid` to the fields and so makes distributed validation exact.
+    last_batch: "keep" (the default, as with a DataLoader), "drop" (the default with shuffle on several ranks), or "pad", which adds a mask `valid` to the
+    fields and so makes distributed validation exact.
     device: "cpu", or "cuda", "cuda:1", a torch.device: images are decoded and transformed there, and images, targets and `valid` come as its tensors,
     with the same pixels as on the CPU.
-    dtype: torch.float32 (values 0..1, then Normalize), float16, bfloat16, or uint8 (0..255). memory_format: torch.channels_last.
+    dtype: torch.float32 (values 0..1, then Normalize), float16, bfloat16, or uint8 (0..255). By default arrays and tensors of uint8 without transforms stay
+    uint8, and all other images become float32. memory_format: torch.channels_last.
     layout: how each image lies that is an array or a tensor, "HWC" or "CHW". None: if of its outer dims one is 1 to 4 and the other larger, the small one holds
     the channels; of an array it has to be the last one, of a torch tensor it may be either. Where this does not tell (5 channels, three rows) an error names
     both readings. Files and PIL images need no layout, two dims are gray, HW, and masks lie as (H, W) or (masks, H, W) in any case.
@@ -155,7 +157,7 @@ class Loader:
             shard=place,
             shuffle=bool(shuffle),
             seed=_options.seed_of(seed, place),
-            last_batch=_options.tail_of(last_batch, drop_last, bool(shuffle)),
+            last_batch=_options.tail_of(last_batch, drop_last, bool(shuffle) and place.world > 1),
             views=[
                 Recipe.of(view, _options.dtype_of(dtype), _options.channels_last_of(memory_format))
                 for view in _views(views, _transforms(images, transforms))
@@ -168,6 +170,7 @@ class Loader:
                 **settings,
             },
             by_shards=by_shards,
+            as_given=dtype is None and not transforms and views is None and batch_transforms is None,
         )
         if by_shards and not isinstance(source, TarSource):
             raise InvalidArgumentError('Loader: shuffle="shards" is for tars; other sources shuffle samples: shuffle=True')
@@ -187,10 +190,10 @@ class Loader:
         self._told_narrowed = False
         self._asks_dataset = False
         self._pin = bool(pin_memory)
-        self._collate = collate_fn
+        self._collate = _collate.checked(collate_fn)
         self._mix: BatchTransforms | None = None
         self._lists = lists_of(asked.kinds)
-        if self._lists and batch_transforms is not None:
+        if "image" in self._lists and batch_transforms is not None:
             raise InvalidArgumentError(
                 "Loader: batch_transforms are of one tensor of images, and fields={'image': list} makes a list: leave one out"
             )
@@ -243,14 +246,15 @@ class Loader:
         batch_size: int | None = None,
         *,
         path: str = "path",
-        targets: str | Sequence[str] | None = None,
+        targets: str | Sequence[str] | Mapping[str, str] | None = None,
         root: str | os.PathLike[str] | None = None,
         **arguments: Unpack[_options.LoaderArguments],
     ) -> Loader:
         """Makes a Loader from a DataFrame, or from a CSV file with commas or tabs, whose first line names the columns.
 
         path: the column of paths, which begin at `root` (by default the folder of the CSV file). targets: a column or several, by default all others; each is
-        a field of its name: whole numbers int64, other ones float32, strings lists of str. arguments: of Loader.
+        a field of its name (Patient_Age of a column "Patient Age"); or a dict from fields to columns, as {"age": "Patient Age"}. Whole numbers are int64,
+        other ones float32, strings lists of str. arguments: of Loader.
         """
         from stoker.loader._csv import from_table  # with it the module csv
 
@@ -316,7 +320,7 @@ class Loader:
         if self._mix is not None and len(batch):
             rank = self._spec.shard.rank if self._run.per_rank else 0
             made = call("a function of batch_transforms", self._mix, made, (self._spec.seed, epoch, batch.sample(0)[1], rank))
-        return made if self._collate is None else call("collate_fn", self._collate, made)
+        return made if self._collate is None else _collate.collated(self._collate, made)
 
     def _fields(self, source: Source | Pipeline) -> dict[str, int | None]:
         """Returns the fields of a batch, each with the number of its output."""
@@ -597,7 +601,8 @@ def _open_source(source: Any, found: Listed | Arrays | None, split: str, asked: 
             if isinstance(source, tuple)
             else type(source).__name__
         )
-        return ArraySource(found, asked, name, None if isinstance(source, (tuple, str, os.PathLike)) else source)
+        given = isinstance(source, tuple)
+        return ArraySource(found, asked, name, None if given or isinstance(source, (str, os.PathLike)) else source, given)
     if isinstance(source, Source):
         return source
     if found is not None:
