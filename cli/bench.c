@@ -308,7 +308,8 @@ static int print_as_text(const struct bench *b, const char *folder)
 				100 * share, b->rounds, 100 * quantile(b->shares, b->rounds, 0.25),
 				100 * quantile(b->shares, b->rounds, 0.75));
 		if (device < 0 && share > 1)
-			puts("Over 100% is possible: Stoker has its own decoders, and decodes a large window at the size that the resize needs; the other loop decodes "
+			puts("Over 100% is possible: Stoker has its own decoders, and decodes a large window at the size that the resize "
+			     "needs; the other loop decodes "
 			     "the whole window with libjpeg-turbo.");
 	}
 	if (waited_share(b) > 0.1)
@@ -356,8 +357,11 @@ const struct command command_bench = {
 	.name = "bench",
 	.summary = "the rate of training batches from these files, compared with libjpeg-turbo",
 	.usage = "DIR|TAR|INDEX|s3://BUCKET/PREFIX",
-	.details =
-		"Runs the usual training pipeline over a folder of JPEGs. In slices between, it runs a loop that only reads the files and decodes windows of the same sizes with libjpeg-turbo. A loader that decodes whole windows with libjpeg-turbo cannot be faster than this loop; Stoker's own decoder can. With --device a GPU does everything but reading. Over tars, a bucket or an index only the pipeline runs, and the command reports the store's rate and what limits it.",
+	.details = "Runs the usual training pipeline over a folder of JPEGs. In slices between, it runs a loop that only reads the "
+		   "files and decodes windows of the same sizes with libjpeg-turbo. A loader that decodes whole windows with "
+		   "libjpeg-turbo cannot be faster than this loop; Stoker's own decoder can. With --device a GPU does everything "
+		   "but reading. Over tars, a bucket or an index only the pipeline runs, and the command reports the store's rate "
+		   "and what limits it.",
 	.example = "stoker bench /data/train --threads 4",
 	.options = options,
 	.arg = "DIR",

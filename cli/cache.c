@@ -216,11 +216,11 @@ const struct command command_cache = {
 	.name = "cache",
 	.summary = "what a cache of objects holds; checks, fills and empties it",
 	.usage = "list DIR | verify DIR | clear DIR [PREFIX] | warm URI|INDEX|LIST --cache DIR",
-	.details =
-		"list    prints the objects, with their bytes and the day of their last use\n"
-		"verify  reads them all, and removes those whose bytes are not what was written\n"
-		"clear   removes those whose URI begins with PREFIX, or all; nothing but a cache's own files is touched\n"
-		"warm    reads the objects of a folder of a bucket, an index or a list (a text file: a URI a line, or a URI and a label) into the cache, so that training finds them there",
+	.details = "list    prints the objects, with their bytes and the day of their last use\n"
+		   "verify  reads them all, and removes those whose bytes are not what was written\n"
+		   "clear   removes those whose URI begins with PREFIX, or all; nothing but a cache's own files is touched\n"
+		   "warm    reads the objects of a folder of a bucket, an index or a list (a text file: a URI a line, or a URI and "
+		   "a label) into the cache, so that training finds them there",
 	.example = "stoker cache warm s3://bucket/train --cache /nvme/stoker --cache-limit 200GB",
 	.options = options,
 	.arg = "what to do (list, verify, clear or warm), or the DIR or URI of it,",

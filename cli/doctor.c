@@ -392,8 +392,9 @@ const struct command command_doctor = {
 	.name = "doctor",
 	.summary = "this machine: cores, quota, limits, GPUs, libraries, and advice",
 	.usage = "[--versions] [--storage URI] [--json]",
-	.details =
-		"Prints the cores, memory and GPUs that stoker may use, with advice for pipelines. With --storage it also reports whether a store can be reached, with which keys, how fast it answers, and how far its clock is off. Exits with 1 if something is wrong.",
+	.details = "Prints the cores, memory and GPUs that stoker may use, with advice for pipelines. With --storage it also "
+		   "reports whether a store can be reached, with which keys, how fast it answers, and how far its clock is off. "
+		   "Exits with 1 if something is wrong.",
 	.example = "stoker doctor",
 	.options = options,
 	.run = run_doctor,

@@ -149,8 +149,11 @@ const struct command command_index = {
 	.name = "index",
 	.summary = "lists a data set once, so that later runs need not list it again",
 	.usage = "DIR|s3://BUCKET/PREFIX|TAR...",
-	.details =
-		"Writes the names and labels of the files in a folder of class folders, and for a bucket also their sizes. Loader accepts the index in place of the folder; readers.file accepts it as file_root or file_list. For tars (local or not, also as \"shard-{000..127}.tar\" and \"shard-*.tar\") it finds the position of each file. With -o one index covers all tars, and Loader and readers.webdataset accept it in their place. Without -o each tar gets its own index, TAR.stoker next to it or in ~/.cache/stoker, where they find it.",
+	.details = "Writes the names and labels of the files in a folder of class folders, and for a bucket also their sizes. "
+		   "Loader accepts the index in place of the folder; readers.file accepts it as file_root or file_list. For tars "
+		   "(local or not, also as \"shard-{000..127}.tar\" and \"shard-*.tar\") it finds the position of each file. With "
+		   "-o one index covers all tars, and Loader and readers.webdataset accept it in their place. Without -o each tar "
+		   "gets its own index, TAR.stoker next to it or in ~/.cache/stoker, where they find it.",
 	.example = "stoker index s3://bucket/train -o train.stoker     # then Loader(\"train.stoker\", ...)",
 	.options = options,
 	.arg = "DIR",

@@ -448,8 +448,11 @@ const struct command command_inspect = {
 	.name = "inspect",
 	.summary = "what is in a data set, and which files would fail, and why",
 	.usage = "DIR|FILE|TAR|INDEX|s3://BUCKET/PREFIX|nuscenes ROOT",
-	.details =
-		"Reads and decodes every image, as training would, and names each that fails. Exits with 1 if one fails, or if Loader would refuse the folder, for example because of a class folder without images. DIR holds a folder for each class, the images themselves, or tars in WebDataset's format; an index (stoker index) is accepted too. `nuscenes ROOT` counts the scenes, objects and files in NuScenes' tables below ROOT, and names the files that are missing.",
+	.details = "Reads and decodes every image, as training would, and names each that fails. Exits with 1 if one fails, or if "
+		   "Loader would refuse the folder, for example because of a class folder without images. DIR holds a folder for "
+		   "each class, the images themselves, or tars in WebDataset's format; an index (stoker index) is accepted too. "
+		   "`nuscenes ROOT` counts the scenes, objects and files in NuScenes' tables below ROOT, and names the files that "
+		   "are missing.",
 	.example = "stoker inspect /data/train --json > report.json",
 	.options = options,
 	.arg = "DIR",

@@ -75,8 +75,9 @@ const struct command command_pack = {
 	.name = "pack",
 	.summary = "packs a folder of class folders as tars, in WebDataset's format",
 	.usage = "DIR|s3://BUCKET/PREFIX -o DIR",
-	.details =
-		"Writes shards-000000.tar and so on, with their indexes, and classes.txt. A sample is the unchanged image, its label (NAME.cls) and the files next to it that have its name. The same folder gives the same bytes. If the command was interrupted, start it again: it writes the tars that are missing. Upload the folder as it is.",
+	.details = "Writes shards-000000.tar and so on, with their indexes, and classes.txt. A sample is the unchanged image, its "
+		   "label (NAME.cls) and the files next to it that have its name. The same folder gives the same bytes. If the "
+		   "command was interrupted, start it again: it writes the tars that are missing. Upload the folder as it is.",
 	.example = "stoker pack data/train -o packed --shard-size 256MB     # then Loader(\"packed/shards-*.tar\", ...)",
 	.options = options,
 	.arg = "DIR",

@@ -139,8 +139,8 @@ const struct command command_run = {
 	.name = "run",
 	.summary = "run a pipeline from its JSON and count what comes out",
 	.usage = "PIPELINE.json|DIR",
-	.details =
-		"Runs a pipeline that Pipeline.serialize or stk_graph_serialize wrote. The checksum does not depend on the number of threads, fusion, the device (cores or GPU) or the machine.",
+	.details = "Runs a pipeline that Pipeline.serialize or stk_graph_serialize wrote. The checksum does not depend on the "
+		   "number of threads, fusion, the device (cores or GPU) or the machine.",
 	.example = "stoker run pipeline.json --batch 256 --checksum",
 	.options = options,
 	.arg = "PIPELINE.json",

@@ -17,7 +17,7 @@ struct store_look {
 
 struct store_look store_look(struct stk_pipeline *p);
 
-/* Prints a few lines about the requests between two looks; prints nothing if there were none. `threads` is the number of the pipeline's workers. */
+/* Prints a few lines about the requests between two looks; prints nothing if there were none. `threads` is the pipeline's number of workers. */
 void store_print(const struct store_look *begin, const struct store_look *end, int32_t threads);
 json_t *store_json(const struct store_look *begin, const struct store_look *end, int32_t threads);
 

@@ -337,8 +337,12 @@ const struct command command_view = {
 	.name = "view",
 	.summary = "draws a batch, as the network receives it, as one PNG",
 	.usage = "DIR|IMAGE|TAR|INDEX|s3://BUCKET/PREFIX|PIPELINE.json [-o FILE]",
-	.details =
-		"Draws the first batch of a pipeline as a contact sheet. A DIR goes through the usual training pipeline: random crop, resize, random flip, normalise; the colours are put back before drawing. The captions below each picture are its class and file, then the file's width and height, the window that was drawn (x,y+width x height), and whether it was flipped. EXIF's orientation is applied; Loader applies it only with exif_orientation=True. Samples that fail are crossed out, and the exit code is 1. For other pipelines, numbers that are not uint8 are stretched to each sample's own range.",
+	.details = "Draws the first batch of a pipeline as a contact sheet. A DIR goes through the usual training pipeline: random "
+		   "crop, resize, random flip, normalise; the colours are put back before drawing. The captions below each picture "
+		   "are its class and file, then the file's width and height, the window that was drawn (x,y+width x height), and "
+		   "whether it was flipped. EXIF's orientation is applied; Loader applies it only with exif_orientation=True. "
+		   "Samples that fail are crossed out, and the exit code is 1. For other pipelines, numbers that are not uint8 are "
+		   "stretched to each sample's own range.",
 	.example = "stoker view /data/train -o batch.png",
 	.options = options,
 	.arg = "DIR",

@@ -101,38 +101,48 @@ def _with_fraction(step: Step, inputs: list[Batch]) -> bool:
 
 
 MORE = (
-    "More is taken than by DALI: images of two dims and of all types, bool, float16 and float64 where an operator has no reason to refuse them, layouts of "
-    "matrices, arguments by sample of any numeric type, and one value of them, or a flat list, for all axes."
+    "Stoker also accepts images of two dims and of all types, bool, float16 and float64 where the operator can compute with them, layouts of matrices,"
+    " arguments by sample of any numeric type, and for all axes one value or a flat list of them."
 )
-NAMED = "Axes are named without a layout too, where the number of dims tells it (DALI wants the layout)."
+NAMED = "Axes may be named without a layout if the number of dims determines it (DALI wants the layout)."
 BOXES = "`bb_flip`, `bbox_paste`, `bbox_rotate` and `box_encoder` want boxes in rows of four values (DALI reads any tensor four values at a time)."
-MEANS = "`reductions.std_dev` and `variance` want as many means as there are results, or one for all (DALI reads on behind the end of a mean that has fewer)."
+MEANS = (
+    "`reductions.std_dev` and `variance` want one mean for each result, or one for all (DALI reads past the end of a mean that has fewer)."
+)
 NEGATIVE = "`bbox_rotate` and `random_bbox_crop` refuse boxes"
 FLAGS = (
-    "Flags are 0 or 1, positions of `bbox_paste` from 0 to 1 as those of `paste`, and arguments are checked also where they change nothing, as `crop_pos_z` for "
-    "images (DALI takes any number)."
+    "Flags are 0 or 1, and positions of `bbox_paste` from 0 to 1 like those of `paste`. Arguments are checked even if they change nothing, such as "
+    "`crop_pos_z` for images (DALI accepts any number)."
 )
-EMPTY = "Tensors without elements are taken by the rules for all others (in DALI, some operators check them less, refuse them, or give them no channels)."
+EMPTY = (
+    "The same rules hold for tensors without elements as for all others (in DALI, some operators check them less, refuse them, or give them no "
+    "channels)."
+)
 PER_CHANNEL = (
-    "Values for each channel are as many as the image has channels, and so is n_channels of `paste` (DALI reads and writes what lies beside them, or leaves "
-    "out the rest)."
+    "There must be one value for each channel of the image; the same holds for n_channels of `paste` (DALI reads and writes memory next to the pixels,"
+    " or leaves out the rest)."
 )
-BELOW_ZERO = "Whole numbers below 0 are compared with floats and unsigned ones by value (DALI finds -4 not less than -2 where one of them is a float)."
-CHANNELS = "`experimental.warp_perspective` leaves each image of a batch its channels (DALI gives all as many as the first has)."
-BOOLS = "`math.min` and `max` take bools (DALI refuses them)."
-ONE_EXTENT = "Of crop_w and crop_h one may be left out, and keeps the whole extent (DALI wants both, one of them 0)."
-FILLS = "fill_value of `sphere` and `water` is rounded to the type of the image (DALI cuts it)."
-TURNS = "Angles of thousands of turns are as exact as others (DALI's are float32 in radians, whose last bit is then degrees)."
-SIZES = "A fraction of a pixel in `size` of `rotate` and `warp_affine` is rounded (DALI rounds numbers, and cuts those by sample)."
+BELOW_ZERO = "Negative integers are compared with floats and with unsigned integers by value (DALI says that -4 < -2 is false if one of them is a float)."
+CHANNELS = "`experimental.warp_perspective` keeps the number of channels of each image in a batch (DALI gives all of them the number that the first has)."
+BOOLS = "`math.min` and `max` accept bools (DALI refuses them)."
+ONE_EXTENT = "One of crop_w and crop_h may be left out; the crop then has the whole extent (DALI wants both, one of them 0)."
+FILLS = "fill_value of `sphere` and `water` is rounded to the type of the image (DALI truncates it)."
+TURNS = "Angles of thousands of turns are as exact as others (DALI keeps them as float32 in radians, whose last bit is then degrees)."
+SIZES = "A fraction of a pixel in `size` of `rotate` and `warp_affine` is rounded (DALI rounds constants, and truncates values by sample)."
 NAN = "`grid_mask` writes 0 over NaN and infinities too (DALI multiplies, which leaves NaN)."
 TWICE = "A matrix that is given to `warp_affine` twice, as an input and as matrix, is refused (DALI takes the input)."
 SOURCES = "src_dims of `reshape` and `reinterpret` is the same for all samples (DALI takes a node)."
-NOT_FINITE = "NaN and infinities become 0 or the limits of a type of integers (DALI: what the processor makes of them)."
-FINITE = (
-    "Arguments are finite, but for what fills the output (DALI computes with NaN and infinities: black images, unchanged ones, NaN). Standard deviations, "
-    "and `factor` of `noise.shot`, are not negative either."
+NOT_FINITE = (
+    "In integer outputs, NaN becomes 0 and infinities become the limits of the type (DALI: whatever the processor converts them to)."
 )
-NEAREST = "Where `resize` takes the nearest pixel along one axis and filters along the other, and two pixels are as near, it may take the other one."
+FINITE = (
+    "Arguments must be finite, except values that fill the output (DALI computes with NaN and infinities: black images, unchanged ones, NaN). Standard"
+    " deviations, and `factor` of `noise.shot`, must not be negative either."
+)
+NEAREST = (
+    "If `resize` takes the nearest pixel along one axis and filters along the other, and two pixels are equally near, the two may choose different "
+    "ones."
+)
 LIMITS = "`reductions.min` and `max` of infinities are infinite (DALI: the largest number). NaN is passed on (DALI: sometimes)."
 OVERFLOWS = "Sums of integers for a mean do not overflow (DALI's do, of 64 bits and of squares)."
 
@@ -160,7 +170,7 @@ KNOWN = (
         "only DALI",
         "transforms.crop",
         "the box is empty and cannot be scaled",
-        "`transforms.crop` refuses windows without extent to scale from (DALI makes infinities).",
+        "`transforms.crop` refuses to scale from a window of extent 0 (DALI makes infinities).",
     ),
     Difference("only DALI", ".*", r'"(horizontal|vertical|depthwise|crop_pos_z|mirror)" is .* it must be from', FLAGS),
     Difference(
@@ -174,13 +184,13 @@ KNOWN = (
     Difference("only Stoker", "bbox_rotate", "is mutually exclusive with", MORE),
     Difference("only DALI", "one_hot", "num_classes is needed", "`one_hot` wants num_classes"),
     Difference("only DALI", "cat", "have extents", "`reductions.mean_square` and `rms` of uint16"),
-    Difference("only DALI", "grid_mask", "must be an image", "`grid_mask` takes images of all layouts"),
-    Difference("values", "grid_mask", "", "`grid_mask` takes images of all layouts", _other_than_hwc),
+    Difference("only DALI", "grid_mask", "must be an image", "`grid_mask` reads the layout of its images"),
+    Difference("values", "grid_mask", "", "`grid_mask` reads the layout of its images", _other_than_hwc),
     Difference(
         "only DALI",
         "full_like",
         "it must be 1 or the same|does not fit into",
-        "`full_like` wants a value that fits into the output (DALI takes its first elements).",
+        "`full_like` wants a value that fits into the output (DALI uses its first elements).",
     ),
     Difference("only DALI", "paste", "n_channels", PER_CHANNEL),
     Difference("only DALI", "crop_mirror_normalize|slice|crop|erase", "give one, or one", PER_CHANNEL),
@@ -197,7 +207,7 @@ KNOWN = (
         "values",
         "decoders.image.*",
         "",
-        "`decoders.image` makes YCbCr of 8 bits, and other types of that (DALI: of colours in the type that is asked for).",
+        "`decoders.image` converts to YCbCr in 8 bits, then to the requested type (DALI converts colours of that type).",
         _ycbcr_to_more,
     ),
     Difference("values", "transforms.rotation", "", TURNS, _many_turns),
@@ -211,7 +221,7 @@ KNOWN = (
     Difference("only Stoker", "filter", "Filter CPU does not support input type", MORE),
     Difference("only Stoker", "experimental.warp_perspective", "Only scalar fill_value can be provided", MORE),
     Difference("only Stoker", "warp_affine", "Affine mapping parameters must be either", MORE),
-    Difference("only Stoker", "normalize", "Axes must not be specified when both", "More is taken than by DALI: crops to any type"),
+    Difference("only Stoker", "normalize", "Axes must not be specified when both", "Stoker accepts more than DALI: crops to any type"),
     Difference("values", "grid_mask", "", NAN, _not_finite),
     Difference("values", "experimental.warp_perspective", "^largest difference", "DALI's positions are multiples of 1/32 of a pixel"),
     Difference("values", "sphere", "", "`sphere` leaves images of one pixel alone", _one_pixel),
@@ -234,7 +244,7 @@ KNOWN = (
         "only DALI",
         "arithmetic",
         "a new axis can be named",
-        "A new axis is named in a tensor with a layout (DALI: also in one that has no dims left).",
+        "A new axis can be named only in a tensor with a layout (DALI: also in one that has no dims left).",
     ),
     Difference(
         "only DALI",

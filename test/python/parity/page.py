@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections import defaultdict
 from importlib.metadata import PackageNotFoundError, version
 
@@ -19,35 +20,36 @@ or chi-square): streams are Stoker's own. The cases are in `test/python/parity/`
 """
 
 BATCHWIDE = [
-    "`grid_mask` takes images of all layouts for what they are (DALI: for HWC). `water` and `sphere` leave images alone where mask is the constant 0, as "
-    "DALI's documentation has it (DALI: where it comes by sample).",
-    "`resize`: an extent that is mirrored and shrinks takes min_filter (DALI: mag_filter). `resize_crop_mirror` mirrors width and height in all layouts "
-    "(DALI: other dims where frames or channels lead), and refuses windows beyond the resized image (DALI goes on with its border).",
+    "`grid_mask` reads the layout of its images (DALI treats every layout as HWC). `water` and `sphere` do not change an image whose mask is the constant "
+    "0, as DALI's documentation says (DALI does so only if the mask is given by sample).",
+    "`resize`: an extent that is mirrored and shrinks is filtered with min_filter (DALI: mag_filter). `resize_crop_mirror` mirrors width and height in all "
+    "layouts (DALI mirrors other dims if frames or channels come first), and refuses windows beyond the resized image (DALI continues with the border of "
+    "the image).",
     "`crop_mirror_normalize` refuses windows beyond the depth of a volume, and orders of dims in which W does not follow H.",
-    "`reductions.mean_square` and `rms` of uint16 do not overflow (DALI's squares do). `one_hot` rounds and saturates its two values (DALI cuts and wraps). "
-    "`cat` counts inputs without elements (DALI leaves them out).",
-    "An axis out of range is an IndexError everywhere (DALI: in some operators, a RuntimeError in others; `squeeze` and `erase` take it for nothing). "
-    "`None` in a subscript is refused (DALI takes it for `:`, where NumPy adds a dimension): newaxis adds one.",
-    "A fraction for an argument of whole numbers is refused (DALI cuts it). `color_twist`, `hsv`, `hue` and `saturation` of images that have not three "
-    "channels are refused (DALI reads or writes past the end of a pixel).",
-    "An exception in a `python_function` comes as it is (DALI: as a RuntimeError with its text).",
+    "`reductions.mean_square` and `rms` of uint16 do not overflow (DALI's squares do). `one_hot` rounds and saturates its two values (DALI truncates and "
+    "wraps). `cat` counts inputs without elements (DALI leaves them out).",
+    "An axis out of range is an IndexError everywhere (DALI: a RuntimeError in some operators; `squeeze` and `erase` ignore it). `None` in a subscript is "
+    "refused (DALI reads it as `:`, NumPy adds a dimension): newaxis adds one.",
+    "A fraction for an argument of whole numbers is refused (DALI truncates it). `color_twist`, `hsv`, `hue` and `saturation` refuse images that do not "
+    "have three channels (DALI reads or writes past the end of a pixel).",
+    "An exception in a `python_function` is raised unchanged (DALI: as a RuntimeError with its text).",
     "An empty batch of a source (`[]`) is refused (DALI makes a batch of no samples): StopIteration ends an epoch. All readers of a pipeline have one "
     "shard_id and num_shards (DALI: each its own).",
     "4 dims without layout are FHWC for all operators (DALI: DHWC for `crop`).",
-    "`random.coin_flip` refuses chances that are not from 0 to 1 (DALI takes them for 0 and 1). `sphere` leaves images of one pixel alone (DALI: fill_value).",
-    "In a branch of a condition `io.file.read` reads for the samples that take it. Readers read for all samples there too, as DALI's: their files are asked for "
-    "by a sample's place alone, before any operator has run, so that they have come when it does; to ask a predicate first would be to wait for each file. What "
-    "is left out for the others is all work on them, decoding first.",
-    "With prefetch_queue_depth=1 the next batch begins as soon as one has been taken (DALI: when the next one is asked for): a source or a function that is "
-    "changed between two runs is read ahead of the change.",
-    "`bbox_rotate` and `random_bbox_crop` refuse boxes that end before they begin or are not finite, `crop` windows and `random_crop_generator` images of "
-    "negative extents (DALI computes with them); `one_hot` wants num_classes (DALI's default of 0 makes tensors without elements).",
-    "Names of DALI's that begin with an underscore are not there, as `fn._conditional.split` and `merge` or `ops._dlpack_to_array`. Errors are of DALI's "
-    "classes; their texts are Stoker's own. Arguments that can be checked while the graph is built are refused there (DALI: at the first run).",
-    "`math.clamp` is `min(max(value, lo), hi)`, so that it takes bools (DALI refuses them), and only layouts that meet in one of the two have to fit. Tensors have "
-    "up to 8 dims (DALI's more).",
-    "More is taken than by DALI: crops to any type, warps of uint16, `normalize` to float16, conversions of a colour space to itself, ANY_DATA of CMYK "
-    "files, `...` in subscripts, shapes of int64 for `pad`, `crop` of one extent for both axes, keep_size beside size for `bbox_rotate`, "
+    "`random.coin_flip` refuses probabilities outside of 0 to 1 (DALI uses 0 or 1 instead). `sphere` leaves images of one pixel alone (DALI: fill_value).",
+    "In a branch of a condition, `io.file.read` reads only for the samples that run the branch. Readers read for all samples, as DALI's do: they choose "
+    "files by the sample's place before any operator has run, so that the bytes are there in time. The samples of the other branch skip all further work, "
+    "beginning with the decoder.",
+    "With prefetch_queue_depth=1 the next batch begins as soon as one has been taken (DALI: when the next one is requested). A source or function that the "
+    "program changes between two runs has then already been read once more.",
+    "`bbox_rotate` and `random_bbox_crop` refuse boxes that end before they begin or are not finite. `crop` and `random_crop_generator` refuse negative "
+    "extents (DALI computes with both). `one_hot` wants num_classes (DALI's default of 0 makes tensors without elements).",
+    "DALI's names that begin with an underscore are missing, such as `fn._conditional.split` and `merge` or `ops._dlpack_to_array`. Errors have DALI's "
+    "classes and Stoker's own texts. Arguments that can be checked while the graph is built are refused then (DALI: at the first run).",
+    "`math.clamp` is `min(max(value, lo), hi)`, so it accepts bools (DALI refuses them), and only layouts that are combined in one of the two must agree. "
+    "Tensors have up to 8 dims (DALI: more).",
+    "Stoker accepts more than DALI: crops to any type, warps of uint16, `normalize` to float16, conversions of a colour space to itself, ANY_DATA of CMYK "
+    "files, `...` in subscripts, shapes of int64 for `pad`, `crop` of one extent for both axes, keep_size together with size for `bbox_rotate`, "
     "`checkpoint()` without enable_checkpointing.",
 ]
 
@@ -71,7 +73,14 @@ def _tolerances() -> list[str]:
     """Returns the tolerances from the tables of the operators."""
     from stoker._catalog import operators
 
-    return [f"- `{op.name}`: {text}" for op in operators().values() if (text := getattr(op, "tolerance", None))]
+    return [f"`{op.name}`: {text}" for op in operators().values() if (text := getattr(op, "tolerance", None))]
+
+
+def _list(items: list[str]) -> str:
+    return "\n".join(
+        textwrap.fill(item, 140, initial_indent="- ", subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
+        for item in items
+    )
 
 
 def page() -> str:
@@ -85,14 +94,16 @@ def page() -> str:
     for record in RECORDS:
         by_op[record.op].append(record)
     lines = [
-        "| operator | comparisons | of them errors in both | largest difference of integers | integers equal, % | largest difference of floats, of range |",
+        "| operator | comparisons | errors in both | largest difference of integers | integers equal, % | largest difference of floats, of range |",
         "|---|---|---|---|---|---|",
         *(_row(op, by_op[op]) for op in sorted(by_op)),
     ]
-    told = sorted({(r.op, r.differs) for r in RECORDS if r.differs})
-    tolerances = _tolerances()
-    text = HEAD.format(dali=dali, seed=SEED) + "\n".join(lines) + "\n\n## Where values differ, and why\n\n"
-    text += "\n".join([*(f"- `{op}`: {why}" for op, why in told), *tolerances])
-    text += "\n\n## Where calls differ\n\n" + "\n".join(f"- {line}" for line in BATCHWIDE) + "\n"
+    differing = sorted({(r.op, r.differs) for r in RECORDS if r.differs})
+    values = [*(f"`{op}`: {why}" for op, why in differing), *_tolerances()]
+    calls = list(BATCHWIDE)
     # Adds the sentences about random graphs that the page does not contain yet.
-    return text + "".join(f"- {s}\n" for s in dict.fromkeys(d.sentence for d in KNOWN) if s not in text)
+    for sentence in dict.fromkeys(d.sentence for d in KNOWN):
+        if not any(sentence in item for item in values + calls):
+            calls.append(sentence)
+    text = HEAD.format(dali=dali, seed=SEED) + "\n".join(lines)
+    return f"{text}\n\n## Differences of values\n\n{_list(values)}\n\n## Differences of calls\n\n{_list(calls)}\n"
