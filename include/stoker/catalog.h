@@ -70,7 +70,7 @@ struct stk_op_info {
 STK_API size_t stk_op_count(void);
 /* false when i is out of range. Operators are sorted by name. */
 STK_API bool stk_op_info(size_t i, struct stk_op_info *out);
-/* Finds an operator by name or alias; returns false if there is none. */
+/* Finds an operator by name or alias; returns false if it does not exist. */
 STK_API bool stk_op_find(const char *name, size_t *i);
 STK_API bool stk_op_arg(size_t op, int32_t arg, struct stk_arg_info *out);
 /* Writes one sentence about an unknown operator name: "exists in DALI, not in Stoker yet", or "did you mean ...?". */

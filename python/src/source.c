@@ -27,7 +27,7 @@ struct source_link {
 struct fed {
 	struct fed *next;
 	struct source_link *link;
-	PyObject *told; /* the Source's tuple of the same name, which owns the samples' texts */
+	PyObject *descriptions; /* the Source's tuple of the same name, which owns the samples' texts */
 	Py_ssize_t count;
 	Py_buffer views[];
 };
@@ -39,11 +39,11 @@ struct source_object {
 	bool per_sample;        /* the library asks for one sample at a time */
 	int seek;               /* enum stk_seek */
 	int shards, shard_id;
-	bool short_is_last; /* a batch of fewer samples than asked for ends the epoch */
-	PyObject *layouts;  /* tuple of str, one for each output */
-	PyObject *on_gpu;   /* bytes, one for each output: not 0 if pull returns buffers on the GPU for it */
-	PyObject *told;     /* empty, or for each sample a tuple (uri or None, id or None, failure or None, its exception or None) */
-	PyObject *errors;   /* list of (epoch, batch, position, index in the batch, exception) */
+	bool short_is_last;     /* a batch of fewer samples than asked for ends the epoch */
+	PyObject *layouts;      /* tuple of str, one for each output */
+	PyObject *on_gpu;       /* bytes, one for each output: not 0 if pull returns buffers on the GPU for it */
+	PyObject *descriptions; /* empty, or for each sample a tuple (uri or None, id or None, failure or None, its exception or None) */
+	PyObject *errors;       /* list of (epoch, batch, position, index in the batch, exception) */
 };
 
 /* ---- the link ---- */
@@ -69,7 +69,7 @@ static void link_drain(struct source_link *link)
 		struct fed *next = list->next;
 		for (Py_ssize_t i = 0; i < list->count; i++)
 			PyBuffer_Release(&list->views[i]);
-		Py_XDECREF(list->told);
+		Py_XDECREF(list->descriptions);
 		free(list);
 		link_unref(link);
 		list = next;
@@ -227,7 +227,7 @@ static void fed_free(struct fed *fed)
 {
 	for (Py_ssize_t i = 0; i < fed->count; i++)
 		PyBuffer_Release(&fed->views[i]);
-	Py_XDECREF(fed->told);
+	Py_XDECREF(fed->descriptions);
 	free(fed);
 }
 
@@ -253,22 +253,22 @@ static const char *text_at(PyObject *tuple, Py_ssize_t i)
 	return item && item != Py_None ? PyUnicode_AsUTF8AndSize(item, NULL) : NULL;
 }
 
-/* Copies the URI, id and failure of each sample from self->told to the feed. false with an exception. */
-static bool take_told(
+/* Copies the URI, id and failure of each sample from self->descriptions to the feed. false with an exception. */
+static bool take_descriptions(
 	struct source_object *self, const struct stk_feed_request *rq, Py_ssize_t given, struct fed *fed, struct stk_feed *feed)
 {
-	const Py_ssize_t n = PyTuple_Size(self->told);
+	const Py_ssize_t n = PyTuple_Size(self->descriptions);
 
 	if (n && (n != given || !feed->samples)) {
-		PyErr_Format(PyExc_ValueError, "told describes %zd samples, but the source returned %zd", n, given);
+		PyErr_Format(PyExc_ValueError, "there are descriptions of %zd samples, but the source returned %zd", n, given);
 		return false;
 	}
-	fed->told = Py_NewRef(self->told);
+	fed->descriptions = Py_NewRef(self->descriptions);
 	for (Py_ssize_t i = 0; i < n; i++) {
-		PyObject *entry = PyTuple_GetItem(self->told, i), *id, *error;
+		PyObject *entry = PyTuple_GetItem(self->descriptions, i), *id, *error;
 		struct stk_fed_sample *to = &feed->samples[i];
 		if (!PyTuple_Check(entry) || PyTuple_Size(entry) != 4) {
-			PyErr_SetString(PyExc_TypeError, "told must hold a tuple (uri, id, failure, exception) for each sample");
+			PyErr_SetString(PyExc_TypeError, "descriptions must hold a tuple (uri, id, failure, exception) for each sample");
 			return false;
 		}
 		id = PyTuple_GetItem(entry, 1);
@@ -303,7 +303,8 @@ static bool fill_feed(
 		PyErr_NoMemory();
 		return false;
 	}
-	if (!take_arrays(self, outputs, given, room, fed, feed) || !take_places(self, n, feed) || !take_told(self, rq, given, fed, feed)) {
+	if (!take_arrays(self, outputs, given, room, fed, feed) || !take_places(self, n, feed) ||
+		!take_descriptions(self, rq, given, fed, feed)) {
 		if (feed->samples) /* their texts may have been freed */
 			memset(feed->samples, 0, (size_t)given * sizeof(*feed->samples));
 		fed_free(fed);
@@ -444,7 +445,7 @@ static int source_traverse(PyObject *object, visitproc visit, void *arg)
 	Py_VISIT(self->pull);
 	Py_VISIT(self->reset);
 	Py_VISIT(self->errors);
-	Py_VISIT(self->told);
+	Py_VISIT(self->descriptions);
 	return 0;
 }
 
@@ -455,7 +456,7 @@ static int source_clear(PyObject *object)
 	Py_CLEAR(self->pull);
 	Py_CLEAR(self->reset);
 	Py_CLEAR(self->errors);
-	Py_CLEAR(self->told);
+	Py_CLEAR(self->descriptions);
 	return 0;
 }
 
@@ -502,9 +503,9 @@ static PyObject *source_new(PyTypeObject *type, PyObject *args, PyObject *kwargs
 	self->short_is_last = short_is_last;
 	self->errors = PyList_New(0);
 	self->on_gpu = PyBytes_FromStringAndSize(NULL, 0);
-	self->told = PyTuple_New(0);
+	self->descriptions = PyTuple_New(0);
 	self->link = calloc(1, sizeof(*self->link));
-	if (!self->link || !self->errors || !self->on_gpu || !self->told) {
+	if (!self->link || !self->errors || !self->on_gpu || !self->descriptions) {
 		Py_DECREF(self);
 		return PyErr_NoMemory();
 	}
@@ -594,25 +595,25 @@ static int source_set_on_gpu(PyObject *object, PyObject *value, void *unused)
 	return 0;
 }
 
-static PyObject *source_get_told(PyObject *object, void *unused)
+static PyObject *source_get_descriptions(PyObject *object, void *unused)
 {
-	PyObject *told = ((struct source_object *)object)->told;
+	PyObject *descriptions = ((struct source_object *)object)->descriptions;
 
 	(void)unused;
-	return told ? Py_NewRef(told) : PyTuple_New(0);
+	return descriptions ? Py_NewRef(descriptions) : PyTuple_New(0);
 }
 
-static int source_set_told(PyObject *object, PyObject *value, void *unused)
+static int source_set_descriptions(PyObject *object, PyObject *value, void *unused)
 {
 	struct source_object *self = (struct source_object *)object;
-	PyObject *before = self->told;
+	PyObject *before = self->descriptions;
 
 	(void)unused;
 	if (!value || !PyTuple_Check(value)) {
-		PyErr_SetString(PyExc_TypeError, "told must be a tuple with an entry for each sample");
+		PyErr_SetString(PyExc_TypeError, "descriptions must be a tuple with an entry for each sample");
 		return -1;
 	}
-	self->told = Py_NewRef(value);
+	self->descriptions = Py_NewRef(value);
 	Py_XDECREF(before);
 	return 0;
 }
@@ -628,7 +629,7 @@ static PyGetSetDef source_getset[] = {
 		NULL},
 	{"on_gpu", source_get_on_gpu, source_set_on_gpu,
 		"bytes, at most one for each output: not 0 if pull returns addresses on the pipeline's GPU for it.", NULL},
-	{"told", source_get_told, source_set_told,
+	{"descriptions", source_get_descriptions, source_set_descriptions,
 		"Set by pull for the samples that it returns: (uri or None, id or None, failure or None, its exception or None) for each, or "
 		"nothing.",
 		NULL},

@@ -91,8 +91,8 @@ class GraphBuilder:
         device: str | None = None,
         where: str | None = None,
     ) -> Record:
-        """Appends an operator; errors name it and the user's line. device: "cpu", "gpu", "mixed", or None: where its inputs are. What is returned is
-        the last record: the operator's, or that of the copy by which its output goes to the GPU."""
+        """Appends an operator; errors name it and the user's line. device: "cpu", "gpu", "mixed", or None: where its inputs are. Returns the
+        last record: the operator's, or that of the copy by which its output goes to the GPU."""
         where = where or users_line()
         at = len(self.records)
         if self.built:

@@ -90,11 +90,11 @@ def external_source(
     device: "gpu" uploads what the source gives, in a pipeline with a GPU. Batches of torch's or CuPy's arrays that lie on that GPU are read there;
     single samples (batch=False) and what lies on another GPU go through host memory.
 
-    no_copy: by default arrays are copied as soon as they are given (bytes objects are not: nobody can write to them), so a source may fill the same array
+    no_copy: by default arrays are copied as soon as they are given (bytes objects are not, because they cannot change), so a source may fill the same array
     again for the next batch. With True they are read later, from where they lie: do not write to an array that you gave away.
 
-    Python runs on one thread of its own, which alone takes the GIL. An exception reaches whoever waits for the batch, with its own traceback and the
-    sample's place.
+    The source runs on a thread of its own, the only one of the pipeline that takes the GIL. An exception is raised where the program waits for the batch,
+    with its own traceback and the sample's place.
 
     parallel: a callable that takes an argument runs in processes, as many as the pipeline's py_num_workers, which divide the samples of a batch among
     them (batch=False) and begin prefetch_queue_depth batches early. They are forked, or with py_start_method="spawn" the callable is pickled for
@@ -149,7 +149,7 @@ def external_source(
     nodes = call_operator("external_source", [], args, name)
     nodes = nodes if isinstance(nodes, list) else [nodes]
     given = [n.gpu() for n in nodes] if device == "gpu" and builder.device_id is not None else nodes
-    adapter.told = f"external_source at {users_line()}"
+    adapter.title = f"external_source at {users_line()}"
     adapter.uploads = device == "gpu"
     builder.add_source(nodes[0].ref.op, name, adapter)
     return given[0] if num_outputs is None else given

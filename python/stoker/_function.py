@@ -202,8 +202,8 @@ def python_function(
     through host memory, once all of the batch has been made: what operators of fn can do is faster.
 
     Calls come from the pipeline's threads, several at a time and in no particular order, so a function that keeps something between calls needs a
-    lock; Python's own lock lets them take turns except where NumPy or others give it up. An exception reaches whoever waits for the batch, or makes
-    the sample a bad one by the pipeline's on_error.
+    lock; Python's own lock lets them take turns except where NumPy or others give it up. An exception is raised where the program waits for the batch,
+    or makes the sample a bad one, as the pipeline's on_error says.
     """
     return add_function(
         "python_function", inputs, function, num_outputs, device, batch_processing, output_layouts, Side(as_array), _cupy_side, **kwargs

@@ -28,9 +28,9 @@ class _Array:
 
 
 def gpu_samples(batch: Any, limit: int, device_id: int, copy: bool) -> GpuSamples | None:
-    """The samples of a batch that lies on the GPU as a whole, or None where it must be read another way: in host memory, on another GPU, with holes. The
-    batch is a list, or an array with the samples along its first axis. What was to be written has been written on return; with copy=True
-    the samples are copies, on the GPU."""
+    """Returns the samples of a batch that lies on the GPU as a whole; None if it must be read in another way, because it lies in host memory or on another GPU,
+    or has holes. The batch is a list, or an array with the samples along its first axis. Writes to the batch that were queued have ended on return. With
+    copy=True the samples are copies, on the GPU."""
     if isinstance(batch, (list, tuple)):
         arrays = list(batch)
     elif hasattr(batch, "__len__"):

@@ -69,16 +69,16 @@ def together(shard: Shard) -> Any:
     return group if group is not None and shard.world > 1 and group.get_world_size() == shard.world else None
 
 
-def check_agreement(what: str, told: dict[str, Any], shard: Shard) -> None:
-    """All ranks of the process group must have said the same: otherwise they would wait for each other later, for ever, or train on other data.
+def check_agreement(what: str, facts: dict[str, Any], shard: Shard) -> None:
+    """Fails unless all ranks of the process group give the same facts: otherwise they would later wait for each other for ever, or train on other data.
 
-    What they say goes through the group's store and not through a collective: that needs no device, and a rank that does not come can be named.
+    The facts go through the group's store and not through a collective: the store needs no device, and a rank that does not answer can be named.
     """
     group = together(shard)
     if group is None:
         return
     meeting = Meeting(group)
-    text = json.dumps(told, sort_keys=True)
+    text = json.dumps(facts, sort_keys=True)
     import hashlib
 
     meeting.say(what, {"digest": hashlib.blake2b(text.encode(), digest_size=16).hexdigest(), "text": text})
@@ -88,7 +88,7 @@ def check_agreement(what: str, told: dict[str, Any], shard: Shard) -> None:
         return
     others = sorted({0, odd, group.get_rank()})
     values = [json.loads(t) for t in meeting.hear(what, "text", others)]
-    keys = [k for k in told if any(v.get(k) != values[0].get(k) for v in values)]
+    keys = [k for k in facts if any(v.get(k) != values[0].get(k) for v in values)]
     lines = [f"{k}: " + ", ".join(f"rank {r} has {v.get(k)}" for r, v in zip(others, values, strict=True)) for k in keys]
     raise InvalidArgumentError(f"the ranks differ in {what}. " + "; ".join(lines))
 

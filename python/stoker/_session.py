@@ -22,7 +22,7 @@ class Session:
 
     step: number of batches delivered in this epoch, since it began or was restored. last: whether the epoch's last batch was delivered but its end has not been
     reported yet. before: called before each batch that take() returns; it may end the epoch by raising StopIteration. check: called once, with the first batch.
-    beside: an iterator's method, which returns the entries that save() adds to the pipeline's state. restored: the state that this run continues from.
+    extra_state: an iterator's method, which returns the entries that save() adds to the pipeline's state. restored: the state that this run continues from.
     """
 
     def __init__(self, core: _core.Pipeline, sources: Sequence[UserSource], timeout: float | None) -> None:
@@ -31,7 +31,7 @@ class Session:
         self.last = False
         self.before: Callable[[], None] | None = None
         self.check: Callable[[_core.Batch], None] | None = None
-        self.beside: weakref.WeakMethod[Callable[[Session, dict[str, Any]], dict[str, Any]]] | None = None
+        self.extra_state: weakref.WeakMethod[Callable[[Session, dict[str, Any]], dict[str, Any]]] | None = None
         self.restored: dict[str, Any] | None = None
         self._kept: list[Kept] = [s.source for s in sources]
         self._sources = [s.source for s in sources if isinstance(s.source, Source)]
@@ -193,12 +193,12 @@ class Session:
     def save(self) -> str:
         """Returns the state as JSON text, with the entries that an iterator adds to it."""
         text = self.core.save()
-        keeps = None if self.beside is None else self.beside()
+        keeps = None if self.extra_state is None else self.extra_state()
         if keeps is None:
             return text
         state = json.loads(text)
-        beside = keeps(self, state)
-        return json.dumps({**state, **beside}) if beside else text
+        extra_state = keeps(self, state)
+        return json.dumps({**state, **extra_state}) if extra_state else text
 
     def source_ended(self, state: dict[str, Any]) -> bool:
         """Returns whether sources ended the epoch after the last batch that take() returned. state: the state that is being saved."""

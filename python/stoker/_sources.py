@@ -22,7 +22,7 @@ from stoker._processes import Processes, Raised
 from stoker._types import BatchInfo, SampleInfo
 from stoker.errors import InvalidArgumentError
 
-# What a source's samples depend on, which decides where a restored run may begin. The values are those of enum stk_seek.
+# The property on which a source's samples depend. It decides where a restored run may begin. The values are those of enum stk_seek.
 BY_CALLS_OF_EPOCH, _BY_BATCH, _BY_POSITION, BY_ALL_CALLS = range(4)
 
 Pulled = list[Any] | None
@@ -49,7 +49,7 @@ class Source(Kept):
 
     seek = BY_ALL_CALLS
     shard = (0, 1)  # (i, n): in a pipeline without a reader, its batches are every n-th of the global sequence, from the i-th on
-    told = "external_source"  # its name in messages; the caller appends the user's line
+    title = "external_source"  # its name in messages; the caller appends the user's line
     short_is_last = False  # whether a short batch ends the epoch; if not, only StopIteration does, as in DALI
 
     def __init__(
@@ -86,7 +86,7 @@ class Source(Kept):
             self.ends.append(epoch)
             return None
         except Exception as e:
-            e.add_note(f"in the source of {self.told}, for sample {position} of epoch {epoch} (batch {batch})")
+            e.add_note(f"in the source of {self.title}, for sample {position} of epoch {epoch} (batch {batch})")
             raise
 
     def _take_layouts(self, given: Any) -> None:
@@ -113,7 +113,7 @@ class Source(Kept):
                 self.ends.append(epoch)
                 return None
             except Exception as e:
-                e.add_note(f"in the source of {self.told}, for sample {position + i} of epoch {epoch} (batch {batch})")
+                e.add_note(f"in the source of {self.title}, for sample {position + i} of epoch {epoch} (batch {batch})")
                 raise
         return lists
 
@@ -216,7 +216,7 @@ Said = tuple[str | None, int | None, str | None, BaseException | None]
 
 
 @dataclass
-class Told:
+class DescribedBatch:
     """A batch with a description of each sample. outputs: the samples of each output. samples: the descriptions. A sample that could not be read needs data of
     some kind too, but the library does not read it."""
 
@@ -227,7 +227,7 @@ class Told:
 @dataclass
 class ByPosition:
     """A source over a function of (epoch, position, count). The function returns `count` samples of the epoch's global sequence, from `position` on, as
-    arrays or as Told. Ranks share the sequence: rank i of n is asked for every n-th batch."""
+    arrays or as DescribedBatch. Ranks share the sequence: rank i of n is asked for every n-th batch."""
 
     function: Callable[[int, int, int], Any]
     shard: tuple[int, int] = (0, 1)
@@ -248,8 +248,8 @@ class PositionSource(Source):
 
     def take(self, epoch: int, batch: int, index: int, count: int, position: int) -> Any:
         given = self.function(epoch, position, count)
-        if isinstance(given, Told):
-            self.handle.told = given.samples
+        if isinstance(given, DescribedBatch):
+            self.handle.descriptions = given.samples
             return given.outputs
         return given
 

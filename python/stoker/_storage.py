@@ -129,8 +129,8 @@ class Storage:
         return self.core().counters()
 
     def __repr__(self) -> str:
-        told = ", ".join(f"{name}={value!r}" for name, value in self._given.items() if value not in (None, False, 0))
-        return safe_text(f"Storage({told})")
+        settings = ", ".join(f"{name}={value!r}" for name, value in self._given.items() if value not in (None, False, 0))
+        return safe_text(f"Storage({settings})")
 
     def __getstate__(self) -> dict[str, Any]:
         return {"_given": self._given, "_made": None}

@@ -20,6 +20,6 @@ INSTEAD = {
 }
 
 
-def way(name: str) -> str | None:
+def advice(name: str) -> str | None:
     """Returns what to do instead of a transform of this name; None if torchvision has no such transform or stoker.transforms has it."""
     return INSTEAD.get(name)

@@ -110,14 +110,14 @@ class DataNode:
 
     def __bool__(self) -> bool:
         if current_builder([self._builder]).conditionals:
-            way = (
+            advice = (
                 "enable_conditionals=True does not reach this place: an assert, the condition of a comprehension, a function under @do_not_convert, or one whose "
                 "source cannot be had (typed at a prompt, or made by exec), which has to stand in a file. & | and comparisons work per sample."
             )
         else:
-            way = "@pipeline_def(enable_conditionals=True) lets if, and, or, not depend on samples; & | and comparisons work per sample without it."
+            advice = "@pipeline_def(enable_conditionals=True) lets if, and, or, not depend on samples; & | and comparisons work per sample without it."
         raise NoTruthError(
-            f"at {users_line()}: a DataNode has no truth value while the graph is built, since each sample has its own. {way}"
+            f"at {users_line()}: a DataNode has no truth value while the graph is built, since each sample has its own. {advice}"
         )
 
     def __iter__(self) -> NoReturn:

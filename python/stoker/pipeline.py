@@ -585,11 +585,11 @@ def _tell_unpaired(core: _core.Pipeline, records: Sequence[Record]) -> None:
     if len(names) < 2:
         return
     sizes = {name: core.reader_meta(name)["epoch_size"] for name in names}
-    told = ", ".join(f"{name!r} {size}" for name, size in sizes.items())
+    counts = ", ".join(f"{name!r} {size}" for name, size in sizes.items())
     if len(set(sizes.values())) > 1:
         notice(
-            f"the readers' data sets differ in size ({told}): {names[0]!r} leads, each of the others goes through epochs of its own, and a sample meets another one "
-            "in each epoch"
+            f"the readers' data sets differ in size ({counts}): {names[0]!r} leads, each of the others goes through epochs of its own, and a sample meets "
+            "another one in each epoch"
         )
         return
     orders = {_order_of(record) for record in records if record.op.startswith("readers.")}

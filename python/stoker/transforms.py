@@ -639,8 +639,10 @@ def _translated(transform: Any, name: str) -> Transform:
     if hasattr(transform, "antialias") and mode == "nearest":  # takes the pixel at the corner for tensors, at the center for PIL images
         made._of_tensors = "give InterpolationMode.NEAREST_EXACT in place of NEAREST"
     elif not getattr(transform, "antialias", True) and mode in ("bilinear", "bicubic"):  # PIL images are always antialiased
-        way = "give antialias=True, or stoker.transforms.{0} with antialias=False, which is within 1 of 255 of torchvision's for bilinear"
-        made._of_tensors = f"antialias=False or None has an effect there; {way}"
+        advice = (
+            "give antialias=True, or stoker.transforms.{0} with antialias=False, which is within 1 of 255 of torchvision's for bilinear"
+        )
+        made._of_tensors = f"antialias=False or None has an effect there; {advice}"
     object.__setattr__(made, "_own", transform)  # runs instead if an earlier function in the list returns tensors
     return made
 
@@ -661,7 +663,7 @@ def translate(transform: Any, pil: bool = False) -> Transform:
         return _calling(lambda image: transform(image=image)["image"], "array")
     if _is_torchvision(transform):
         raise TypeError(
-            f"the transform {name} has no counterpart in stoker.transforms: {_transforms_elsewhere.way(name) or 'do its work in the Dataset, or on the batch'}"
+            f"the transform {name} has no counterpart in stoker.transforms: {_transforms_elsewhere.advice(name) or 'do its work in the Dataset, or on the batch'}"
         )
     if isinstance(transform, type) and (
         issubclass(transform, Transform) or any({"__call__", "forward"} & {*vars(kind)} for kind in transform.__mro__)
@@ -678,6 +680,6 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module 'stoker.transforms' has no attribute {name!r}")
     import difflib
 
-    near = difflib.get_close_matches(name, __all__, 1, 0.7)
-    instead = _transforms_elsewhere.way(name) or (f"did you mean {near[0]!r}?" if near else "there are " + ", ".join(__all__))
+    matches = difflib.get_close_matches(name, __all__, 1, 0.7)
+    instead = _transforms_elsewhere.advice(name) or (f"did you mean {matches[0]!r}?" if matches else "there are " + ", ".join(__all__))
     raise missing(f"module 'stoker.transforms' has no attribute {name!r}: {instead}")

@@ -90,23 +90,23 @@ static const uint8_t *component_row(const struct stk_jpeg_rows *r, int c, int y)
 	int row = p->factor_y == 1 ? y : y / p->factor_y, last = r->scan->component[c].height - 1;
 	int other = y & 1 ? row + 1 : row - 1; /* the triangle's second row, if the factor is 2 */
 	other = other < 0 ? 0 : other > last ? last : other;
-	const uint8_t *near = sample_at(p, p->first, row);
+	const uint8_t *nearest = sample_at(p, p->first, row);
 	uint8_t *line = r->line[c];
 	switch (r->scan->upsample[c]) {
 	case STK_JPEG_UP_H2V1:
-		r->kernels->upsample_h2v1(line, near, p->count);
+		r->kernels->upsample_h2v1(line, nearest, p->count);
 		break;
 	case STK_JPEG_UP_H2V2:
-		r->kernels->upsample_h2v2(line, near, sample_at(p, p->first, other), p->count);
+		r->kernels->upsample_h2v2(line, nearest, sample_at(p, p->first, other), p->count);
 		break;
 	case STK_JPEG_UP_H1V2:
-		r->kernels->upsample_h1v2(line, near, sample_at(p, p->first, other), y & 1 ? 2 : 1, p->count);
+		r->kernels->upsample_h1v2(line, nearest, sample_at(p, p->first, other), y & 1 ? 2 : 1, p->count);
 		break;
 	case STK_JPEG_UP_REPLICATE:
-		stk__jpeg_replicate(line, near, p->factor_x, p->count);
+		stk__jpeg_replicate(line, nearest, p->factor_x, p->count);
 		break;
 	default:
-		return near;
+		return nearest;
 	}
 	return line + p->skip;
 }

@@ -3,27 +3,27 @@
 
 #include <string.h>
 
-enum { MAX_LOW = 13, UNTOLD = -1 };
+enum { MAX_LOW = 13, UNCODED = -1 };
 
 /* The lowest bit that scans have given so far, by component and position in zigzag order. */
-struct told {
+struct coded_bits {
 	int8_t bit[3][64];
 };
 
 /* Marks the bits of a component's coefficients that the scan gives. Returns false if the scan does not follow the earlier scans. */
-static bool tell(int8_t bit[64], const struct stk_jpeg_header *h)
+static bool add_scan(int8_t bit[64], const struct stk_jpeg_header *h)
 {
-	if (h->spectral_start > 0 && bit[0] == UNTOLD)
+	if (h->spectral_start > 0 && bit[0] == UNCODED)
 		return false;
 	for (int k = h->spectral_start; k <= h->spectral_end; k++) {
-		if (bit[k] != (h->approx_high ? h->approx_high : UNTOLD))
+		if (bit[k] != (h->approx_high ? h->approx_high : UNCODED))
 			return false;
 		bit[k] = (int8_t)h->approx_low;
 	}
 	return true;
 }
 
-static bool scan_sound(const struct stk_jpeg_header *h, struct told *told)
+static bool scan_sound(const struct stk_jpeg_header *h, struct coded_bits *coded)
 {
 	bool dc = h->spectral_start == 0;
 	if (dc ? h->spectral_end != 0 : h->spectral_end < h->spectral_start || h->spectral_end > 63 || h->scan_components != 1)
@@ -31,16 +31,16 @@ static bool scan_sound(const struct stk_jpeg_header *h, struct told *told)
 	if (h->approx_low > MAX_LOW || (h->approx_high && h->approx_high != h->approx_low + 1))
 		return false;
 	for (int i = 0; i < h->scan_components; i++)
-		if ((i && h->scan_order[i] < h->scan_order[i - 1]) || !tell(told->bit[h->scan_order[i]], h))
+		if ((i && h->scan_order[i] < h->scan_order[i - 1]) || !add_scan(coded->bit[h->scan_order[i]], h))
 			return false;
 	return true;
 }
 
-static bool all_told(const struct told *told, int components)
+static bool all_coded(const struct coded_bits *coded, int components)
 {
 	for (int c = 0; c < components; c++)
 		for (int k = 0; k < 64; k++)
-			if (told->bit[c][k] != 0)
+			if (coded->bit[c][k] != 0)
 				return false;
 	return true;
 }
@@ -111,17 +111,17 @@ enum stk_status stk__jpeg_script_fail(const struct stk_jpeg_header *h, int max_s
 bool stk__jpeg_script_walk(const uint8_t *data, size_t size, struct stk_jpeg_header *h, int max_scans,
 	bool (*visit)(void *user, const struct stk_jpeg_header *h), void *user)
 {
-	struct told told;
+	struct coded_bits coded;
 	size_t at = h->scan_offset;
 	int64_t left = stk__jpeg_visits_allowed(h, max_scans);
-	memset(told.bit, UNTOLD, sizeof told.bit);
+	memset(coded.bit, UNCODED, sizeof coded.bit);
 	for (int scans = 1; scans <= max_scans; scans++) {
 		left -= visits_of(h);
-		if (left < 0 || !scan_sound(h, &told) || !visit(user, h))
+		if (left < 0 || !scan_sound(h, &coded) || !visit(user, h))
 			return false;
 		enum stk_jpeg_next next = stk__jpeg_header_next(data, size, h, &at);
 		if (next != STK_JPEG_NEXT_SCAN)
-			return next == STK_JPEG_NEXT_END && all_told(&told, h->components);
+			return next == STK_JPEG_NEXT_END && all_coded(&coded, h->components);
 	}
 	return false;
 }

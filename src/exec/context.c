@@ -13,7 +13,7 @@
 
 static void destroy(struct stk_context *ctx)
 {
-	if (ctx->process == getpid()) { /* in a forked child there are no threads to join: their resources are left alone */
+	if (ctx->process == getpid()) { /* a forked child has no threads to join, so it keeps their resources */
 		stk__pool_destroy(ctx->pool);
 		stk_storage_unref(&ctx->storage);
 	}

@@ -214,7 +214,7 @@ static const struct stk_error *division_error(const struct stk_program *g, struc
 	return *err;
 }
 
-static void judge(struct stk_device_batch *b, int32_t sample, const struct stk_error *failed)
+static void add_verdict(struct stk_device_batch *b, int32_t sample, const struct stk_error *failed)
 {
 	for (int32_t k = 0; k < b->verdicts.n; k++)
 		if (b->verdicts.list[k].sample == sample)
@@ -222,7 +222,7 @@ static void judge(struct stk_device_batch *b, int32_t sample, const struct stk_e
 	b->verdicts.list[b->verdicts.n++] = (struct stk_gpu_verdict){sample, failed};
 }
 
-static void judge_flags(const struct stk_pipeline *p, struct stk_device_batch *b, int32_t step)
+static void add_flag_verdicts(const struct stk_pipeline *p, struct stk_device_batch *b, int32_t step)
 {
 	struct stk_device_tables *t = &b->tables[step];
 	size_t batch = (size_t)p->config.batch_size;
@@ -235,21 +235,21 @@ static void judge_flags(const struct stk_pipeline *p, struct stk_device_batch *b
 			j = j->next)
 			failed |= j->kind == STK_DEVICE_JOB_ARRAY && j->index < t->n_flags && t->flags[j->index];
 		if (failed)
-			judge(b, i, division_error(p->program, b, step));
+			add_verdict(b, i, division_error(p->program, b, step));
 	}
 	t->n_flags = 0;
 }
 
 /* Collects the samples that the GPU refused or failed on, with the first verdict on each. */
-static void judge_all(const struct stk_pipeline *p, struct stk_device_batch *b)
+static void collect_verdicts(const struct stk_pipeline *p, struct stk_device_batch *b)
 {
 	const struct stk_level *l = &p->program->levels[b->record->level];
 	b->verdicts.n = 0;
 	for (int32_t k = l->first_step; k < l->first_step + l->n_steps; k++)
-		judge_flags(p, b, k);
+		add_flag_verdicts(p, b, k);
 	for (int32_t i = 0; i < b->decodes.n; i++)
 		if (stk__jpeg_gpu_verdict(b->decodes.jpeg, i) != STK_JPEG_GPU_OK)
-			judge(b, b->decodes.jobs[i]->sample, NULL);
+			add_verdict(b, b->decodes.jobs[i]->sample, NULL);
 	b->decodes.n = 0;
 }
 
@@ -272,7 +272,7 @@ static void batch_done(struct stk_pipeline *p, struct stk_device_batch *b, enum 
 	struct stk_record *r = b->record;
 	b->verdicts.n = 0;
 	if (s == STK_OK)
-		judge_all(p, b);
+		collect_verdicts(p, b);
 	bool over = s == STK_OK && !b->verdicts.n && last_level_here(p->program, r->level);
 	if (over)
 		stk__device_batch_clean(p, b);

@@ -165,11 +165,11 @@ static void take_over_told(struct stk_record *r)
 	struct stk_pipeline *p = r->pipeline;
 	for (int32_t i = 0; i < r->count; i++) {
 		struct stk_sample_state *s = &r->samples[i];
-		s->told = stk__feed_says(r, i);
-		if (!s->told || !s->told->failure || s->dropped)
+		s->fed = stk__feed_says(r, i);
+		if (!s->fed || !s->fed->failure || s->dropped)
 			continue;
 		struct stk_error err = {.code = STK_USER, .sample = -1, .epoch = -1, .offset = -1};
-		snprintf(err.message, sizeof err.message, "%s", s->told->failure);
+		snprintf(err.message, sizeof err.message, "%s", s->fed->failure);
 		if (p->program->reader >= 0) { /* a replacement would get the source's data for the replaced sample */
 			stk__name_sample(p, s, p->program->lead, &err);
 			stk__record_error(r, &err, p->program->n_nodes + i);
@@ -202,7 +202,7 @@ void stk__on_fed(struct stk_record *r, enum stk_status status, const struct stk_
 
 /* Lets the cores decode files that the GPU refused: the chains of those samples run again, and the level ends when the chains and their
  * copies have ended. */
-static void judge(struct stk_record *r, const struct stk_gpu_verdict *v)
+static void apply_verdict(struct stk_record *r, const struct stk_gpu_verdict *v)
 {
 	struct stk_sample_state *s = &r->samples[v->sample];
 	if (s->dropped || (!v->failed && s->on_cores))
@@ -231,7 +231,7 @@ void stk__on_gpu_done(struct stk_record *r, const struct stk_gpu_verdict *verdic
 		stk__record_enter(r, STK_BATCH_OPEN);
 		r->todo = 1; /* keeps the level open until all verdicts are in */
 		for (int32_t k = 0; k < count; k++)
-			judge(r, &verdicts[k]);
+			apply_verdict(r, &verdicts[k]);
 		stk__level_part_done(r);
 	}
 	stk__end_records(r->pipeline);

@@ -53,7 +53,7 @@ struct stk_sample_state {
 	uint64_t waiting;        /* bit mask of the level's chains that wait for bytes */
 	struct stk_read *reads;  /* fetch.h: one for each reader that fetches */
 	struct stk_error *error; /* of the failure; NULL: none */
-	const struct stk_fed_sample *told; /* information from the user's source; NULL: none. Valid until the record is returned */
+	const struct stk_fed_sample *fed; /* information from the user's source; NULL: none. Valid until the record is returned */
 	struct stk_record *record;
 };
 
@@ -321,7 +321,7 @@ void stk__ready_submit(struct stk_record *r); /* queues the GPU jobs of its leve
 /* survey.c: runs whose samples become known only while they are read; in other runs these functions have no effect. plans: returns whether
  * it is decided that batch k exists or does not; threads that open batches are woken when that changes. has: returns whether the batch
  * exists; if not, r->result holds the result to deliver instead. delivered: frees the batch's samples, which no thread reads any more.
- * lend: like stk__io_try, from the bytes that the search has read. delivered, lend, end and notice are called without the lock. */
+ * read: like stk__io_try, from the bytes that the search has read. delivered, read, end and notice are called without the lock. */
 STK_MUST_USE enum stk_status stk__surveyed_create(struct stk_pipeline *p, struct stk_error *err); /* after the orders */
 STK_MUST_USE enum stk_status stk__surveyed_begin(struct stk_pipeline *p, struct stk_error *err);
 void stk__surveyed_end(struct stk_pipeline *p);
@@ -329,7 +329,7 @@ void stk__surveyed_destroy(struct stk_pipeline *p);
 bool stk__surveyed_plans(struct stk_pipeline *p, int64_t k);
 bool stk__surveyed_has(const struct stk_pipeline *p, struct stk_record *r);
 void stk__surveyed_delivered(struct stk_pipeline *p, const struct stk_record *r);
-bool stk__surveyed_lend(struct stk_pipeline *p, int64_t id, struct stk_request *r);
+bool stk__surveyed_read(struct stk_pipeline *p, int64_t id, struct stk_request *r);
 bool stk__surveyed_notice(struct stk_pipeline *p, char text[400]);
 
 /* orders.c */

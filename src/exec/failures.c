@@ -51,15 +51,15 @@ void stk__set_error(struct stk_error **to, const struct stk_error *from)
 
 /* Writes "owl/01.jpg: not a JPEG (starts with "hello"); sample 1234 of epoch 2, decoders.image at train.py:31". A text that is too long is
  * cut before the place, which stays. */
-static void compose_message(struct stk_error *e, const struct stk_fed_sample *told)
+static void compose_message(struct stk_error *e, const struct stk_fed_sample *fed)
 {
 	enum { OP = 140 };
 	char where[OP + 120], number[40] = "";
 	struct stk_error from = *e;
 	stk__safe_text(from.uri, sizeof from.uri); /* as in the message; e->uri is the original name */
 	bool named = from.uri[0] && !strstr(from.message, from.uri);
-	if (told && told->numbered)
-		snprintf(number, sizeof number, "dataset[%lld], ", (long long)told->id);
+	if (fed && fed->numbered)
+		snprintf(number, sizeof number, "dataset[%lld], ", (long long)fed->id);
 	snprintf(where, sizeof where, "; %ssample %lld of epoch %lld%s%.*s", number, (long long)e->sample, (long long)e->epoch,
 		from.op[0] ? ", " : "", OP, from.op);
 	size_t room = sizeof e->message - strlen(where);
@@ -73,8 +73,8 @@ void stk__name_sample(const struct stk_pipeline *p, const struct stk_sample_stat
 {
 	char uri[STK_MAX_URI];
 	stk__reader_uri(p, reader, &s->place, uri, sizeof uri);
-	stk__error_set_sample(err, !uri[0] && s->told && s->told->uri ? s->told->uri : uri, s->place.epoch, s->place.position);
-	compose_message(err, s->told);
+	stk__error_set_sample(err, !uri[0] && s->fed && s->fed->uri ? s->fed->uri : uri, s->place.epoch, s->place.position);
+	compose_message(err, s->fed);
 }
 
 void stk__name_input(const struct stk_program *g, const struct stk_sample_state *s, int32_t node, struct stk_error *err)

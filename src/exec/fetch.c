@@ -64,7 +64,7 @@ static void count_miss(struct stk_pipeline *p, const struct stk_record *r)
 
 static bool is_at_hand(struct stk_pipeline *p, struct stk_read *read, struct stk_read_request *q)
 {
-	return stk__surveyed_lend(p, read->sample->place.sample, &q->io) || stk__io_try(p->io, &q->io);
+	return stk__surveyed_read(p, read->sample->place.sample, &q->io) || stk__io_try(p->io, &q->io);
 }
 
 /* Prepares a read of one part to land directly in pinned memory. */

@@ -96,7 +96,7 @@ void stk__read_submit(struct stk_pipeline *p, struct stk_read_request *q)
 	q->io.room = NULL;
 	q->io.buffer = NULL;
 	q->io.data = NULL;
-	if (stk__surveyed_lend(p, q->read->sample->place.sample, &q->io)) {
+	if (stk__surveyed_read(p, q->read->sample->place.sample, &q->io)) {
 		end_at_once(p, q);
 		return;
 	}

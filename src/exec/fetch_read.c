@@ -164,10 +164,10 @@ void stk__fetch_release(struct stk_sample_state *s)
 
 static bool was_lent(const struct stk_read *read)
 {
-	bool lent = false;
+	bool in_use = false;
 	for (int32_t i = 0; i < stk__read_parts(read); i++)
-		lent |= read->parts[i].pinned || read->parts[i].lent;
-	return lent;
+		in_use |= read->parts[i].pinned || read->parts[i].on_gpu;
+	return in_use;
 }
 
 static bool has_copies(const struct stk_read *read)
@@ -193,7 +193,7 @@ void stk__fetch_read_through(struct stk_sample_state *s)
 static void forget_copies(struct stk_read_part *part)
 {
 	part->pinned = NULL;
-	part->lent = false;
+	part->on_gpu = false;
 }
 
 void stk__fetch_forget(struct stk_sample_state *s)
@@ -399,6 +399,6 @@ void stk__fetch_keep_pinned(struct stk_sample_state *s, const uint8_t *data, con
 			if (bytes.data == data)
 				part->pinned = file;
 			else if (bytes.data && data > bytes.data && data < bytes.data + bytes.size)
-				part->lent = true;
+				part->on_gpu = true;
 		}
 }

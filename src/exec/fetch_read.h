@@ -34,7 +34,7 @@ struct stk_read_part {
 	int64_t length;  /* -1: all bytes */
 	/* A copy in pinned memory, or NULL. Several chains may write it at once. */
 	_Atomic(const uint8_t *) pinned;
-	_Atomic bool lent; /* a range of it was given to the GPU, in a copy */
+	_Atomic bool on_gpu; /* a range of it was given to the GPU, in a copy */
 };
 
 /* The read of one reader for one sample. */

@@ -45,7 +45,7 @@ static void plan(struct stk_pipeline *p, struct stk_record *r)
 		if (p->program->reader >= 0)
 			s->place = stk__order_place(&p->order, r->k, i);
 		s->attempt = s->chains_left = 0;
-		s->told = NULL;
+		s->fed = NULL;
 		s->dropped = s->on_cores = false;
 	}
 }

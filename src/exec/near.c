@@ -17,7 +17,7 @@ static bool switched_off(void)
 }
 
 /* Returns the number of ranks on this host whose GPU has the same cores near it, if each visible GPU has equally many ranks. */
-static int ranks_beside(const struct stk_context *ctx, const char *root, const struct stk_cpu_near *near)
+static int ranks_sharing_cores(const struct stk_context *ctx, const char *root, const struct stk_cpu_near *near)
 {
 	struct stk_cpu_budget budget;
 	int same = 0, count = stk__gpu_count(ctx->gpu);
@@ -39,9 +39,9 @@ void stk__context_stay_near(struct stk_context *ctx, const char *root, const str
 		return;
 	pthread_mutex_lock(&ctx->gpu_lock);
 	stk__cpus_near(root, stk__gpu_device_facts(dev)->pci, &ctx->allowed, &near);
-	bool tells = near.count > 0 && !CPU_EQUAL(&near.cpus, &ctx->allowed);
-	if (tells || (near.count > 0 && ctx->bound > 0)) { /* a second GPU's cores are added to those of the first */
-		int ranks = ranks_beside(ctx, root, &near);
+	bool restricts = near.count > 0 && !CPU_EQUAL(&near.cpus, &ctx->allowed);
+	if (restricts || (near.count > 0 && ctx->bound > 0)) { /* a second GPU's cores are added to those of the first */
+		int ranks = ranks_sharing_cores(ctx, root, &near);
 		CPU_OR(&ctx->near.cpus, &ctx->near.cpus, &near.cpus);
 		stk__cpus_describe(&ctx->near);
 		ctx->bound = stk__pool_bind(ctx->pool, &ctx->near.cpus, ctx->near.count / ranks > 0 ? ctx->near.count / ranks : 1);

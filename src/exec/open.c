@@ -24,7 +24,7 @@ static bool may_open(struct stk_pipeline *p)
 	return open < p->flight.depth || (behind && (stk__fetch_counts(p).in_flight > 0 || stk__ring_at_most(p->ring, most)));
 }
 
-/* Prepares a slot for the next batch, one thread at a time. Returns false if there is none. Call with the lock held; it is released while
+/* Prepares a slot for the next batch, one thread at a time. Returns false if no slot is free. Call with the lock held; it is released while
  * memory is taken. */
 static bool have_slot(struct stk_pipeline *p)
 {

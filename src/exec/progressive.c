@@ -21,8 +21,8 @@ enum {
 void stk__progressive_init(struct stk_progressive *s)
 {
 	const char *side = getenv("STOKER_PROGRESSIVE");
-	s->held = side && (strcmp(side, "gpu") == 0 || strcmp(side, "cores") == 0);
-	s->large = s->held && *side == 'c' ? 0 : MOST;
+	s->forced = side && (strcmp(side, "gpu") == 0 || strcmp(side, "cores") == 0);
+	s->large = s->forced && *side == 'c' ? 0 : MOST;
 	s->changed_ns = stk__clock_ns();
 }
 
@@ -31,7 +31,7 @@ static int32_t follow(struct stk_progressive *s, const struct stk_pool *pool)
 {
 	int64_t now = stk__clock_ns(), last = atomic_load_explicit(&s->changed_ns, memory_order_relaxed);
 	int32_t large = atomic_load_explicit(&s->large, memory_order_relaxed);
-	if (s->held || now - last < STK_DUTY_WINDOW_NS ||
+	if (s->forced || now - last < STK_DUTY_WINDOW_NS ||
 		!atomic_compare_exchange_strong_explicit(&s->changed_ns, &last, now, memory_order_relaxed, memory_order_relaxed))
 		return large;
 	int32_t load = stk__pool_load(pool);

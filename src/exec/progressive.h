@@ -19,7 +19,7 @@ struct stk_pipeline;
 struct stk_progressive {
 	_Atomic int64_t changed_ns;
 	_Atomic int32_t large; /* the cores decode files above this size, in hundredths of the mean size */
-	bool held;
+	bool forced;
 };
 
 void stk__progressive_init(struct stk_progressive *s);

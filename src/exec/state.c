@@ -22,7 +22,7 @@ struct saved {
 	bool shuffle, as_met;
 	int64_t block;
 	const char *fingerprint, *runs, *reader;
-	const json_t *beside; /* readers other than the leading one, in the graph's order; NULL: none */
+	const json_t *other_readers; /* readers other than the leading one, in the graph's order; NULL: none */
 };
 
 static uint64_t fingerprint(const struct stk_program *g, int32_t node)
@@ -250,8 +250,8 @@ static enum stk_status read_saved(json_t *j, struct saved *v, struct stk_error *
 	if ((s = get_block(j, &v->block, err)))
 		return s;
 	v->reader = json_string_value(json_object_get(j, "reader"));
-	v->beside = json_object_get(j, "beside");
-	if ((v->beside || v->reader) && !(v->reader && json_is_array(v->beside)))
+	v->other_readers = json_object_get(j, "beside");
+	if ((v->other_readers || v->reader) && !(v->reader && json_is_array(v->other_readers)))
 		return stk__fail(err, STK_STATE, "the state is damaged: \"reader\" or \"beside\" is missing, or has another type");
 	if (!json_object_get(j, "files") && !json_object_get(j, "runs"))
 		return STK_OK;
@@ -291,7 +291,7 @@ static enum stk_status check_data(const struct stk_pipeline *p, const struct sav
 }
 
 /* Checks a reader that does not lead against its entry in the state, and restores the seed of its order. */
-static enum stk_status restore_beside(struct stk_pipeline *p, int32_t reader, const json_t *j, struct stk_error *err)
+static enum stk_status restore_other_reader(struct stk_pipeline *p, int32_t reader, const json_t *j, struct stk_error *err)
 {
 	const struct stk_program *g = p->program;
 	struct stk_order *o = &p->orders[reader];
@@ -323,14 +323,14 @@ static enum stk_status restore_beside(struct stk_pipeline *p, int32_t reader, co
 static enum stk_status restore_readers(struct stk_pipeline *p, const struct saved *v, struct stk_error *err)
 {
 	const struct stk_program *g = p->program;
-	int32_t others = v->beside ? (int32_t)json_array_size(v->beside) : 0;
+	int32_t others = v->other_readers ? (int32_t)json_array_size(v->other_readers) : 0;
 	enum stk_status s = STK_OK;
 	if (g->n_readers > 0 && others != g->n_readers - 1)
 		return stk__fail(err, STK_STATE, "the state is of a run with %d readers; this pipeline has %d", others + 1, g->n_readers);
 	if (v->reader && (s = stk_pipeline_lead(p, v->reader, err)))
 		return s;
 	for (int32_t i = 1; i < g->n_readers && s == STK_OK; i++)
-		s = restore_beside(p, stk__program_reader_at(g, i), json_array_get(v->beside, (size_t)i - 1), err);
+		s = restore_other_reader(p, stk__program_reader_at(g, i), json_array_get(v->other_readers, (size_t)i - 1), err);
 	return s;
 }
 

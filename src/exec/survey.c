@@ -133,9 +133,9 @@ void stk__surveyed_delivered(struct stk_pipeline *p, const struct stk_record *r)
 		stk__survey_passed(p->parts.surveyed->survey, position_of(p, r->k + 1));
 }
 
-bool stk__surveyed_lend(struct stk_pipeline *p, int64_t id, struct stk_request *r)
+bool stk__surveyed_read(struct stk_pipeline *p, int64_t id, struct stk_request *r)
 {
-	return p->parts.surveyed && stk__survey_lend(p->parts.surveyed->survey, id, r);
+	return p->parts.surveyed && stk__survey_read(p->parts.surveyed->survey, id, r);
 }
 
 bool stk__surveyed_notice(struct stk_pipeline *p, char text[400])

@@ -136,7 +136,7 @@ const uint8_t *stk__archive_read(struct stk_archive_file *f, int64_t offset, siz
 		return read_object(f, offset, n, err);
 	if (f->fd < 0)
 		return f->buffer + offset;
-	if (offset >= f->at && offset + (int64_t)n <= f->at + (int64_t)f->held)
+	if (offset >= f->at && offset + (int64_t)n <= f->at + (int64_t)f->filled)
 		return f->buffer + (offset - f->at);
 	if (!f->buffer && !(f->buffer = stk__alloc(STK_ARCHIVE_PIECE))) {
 		enum stk_status s = stk__fail(err, STK_NO_MEMORY, "out of memory to search %s", f->path);
@@ -145,12 +145,12 @@ const uint8_t *stk__archive_read(struct stk_archive_file *f, int64_t offset, siz
 	}
 	size_t want = n > FIRST ? n : FIRST;
 	f->at = offset;
-	f->held = 0;
-	while (f->held < n) {
+	f->filled = 0;
+	while (f->filled < n) {
 		ssize_t got = stk__fault(STK_FAULT_READ) ? (errno = EIO, -1)
-							 : pread(f->fd, f->buffer + f->held, want - f->held, offset + (off_t)f->held);
+							 : pread(f->fd, f->buffer + f->filled, want - f->filled, offset + (off_t)f->filled);
 		if (got > 0) {
-			f->held += (size_t)got;
+			f->filled += (size_t)got;
 			continue;
 		}
 		if (got < 0 && errno == EINTR)

@@ -18,7 +18,7 @@ struct stk_archive_file {
 	uint8_t *first;           /* for an object: its first bytes, as many as were requested when it was opened */
 	size_t first_size;
 	int64_t at; /* offset of the bytes in `buffer` */
-	size_t held;
+	size_t filled;
 	uint8_t *buffer;
 	struct stk_io *io;               /* for an object; owned by the caller */
 	const struct stk_access *access; /* can end waits; nullable */

@@ -28,7 +28,7 @@ static const char *plain(const char *path)
 	return strncmp(path, "file://", 7) == 0 ? path + 7 : path;
 }
 
-static bool beside(const char *archive, char out[PATH_MAX])
+static bool index_path(const char *archive, char out[PATH_MAX])
 {
 	return snprintf(out, PATH_MAX, "%s%s", plain(archive), ending) < PATH_MAX;
 }
@@ -130,17 +130,17 @@ bool stk__archive_kept_load(
 	enum stk_archive_kind kind, struct stk_archive_file *f, struct stk_archive_index *x, const struct stk_archive_watch *watch)
 {
 	char name[PATH_MAX], whole[PATH_MAX];
-	if (!f->io && beside(f->path, name) && load(kind, name, NULL, f, x, watch))
+	if (!f->io && index_path(f->path, name) && load(kind, name, NULL, f, x, watch))
 		return true;
 	if (whole_name(f->path, whole) && in_caches(whole, name) && load(kind, name, NULL, f, x, watch))
 		return true;
-	return f->io && !strpbrk(f->path, "?#") && beside(f->path, name) && load(kind, name, f->io, f, x, watch);
+	return f->io && !strpbrk(f->path, "?#") && index_path(f->path, name) && load(kind, name, f->io, f, x, watch);
 }
 
 bool stk__archive_kept_here(const char *archive)
 {
 	char name[PATH_MAX], whole[PATH_MAX];
-	if (!stk__is_object(archive) && beside(archive, name) && !access(name, R_OK))
+	if (!stk__is_object(archive) && index_path(archive, name) && !access(name, R_OK))
 		return true;
 	return whole_name(archive, whole) && in_caches(whole, name) && !access(name, R_OK);
 }
@@ -161,7 +161,7 @@ void stk__archive_keep(enum stk_archive_kind kind, const struct stk_archive_inde
 	stk__archive_index_begin(&o, kind, 1);
 	stk__archive_index_put(&o, x, local ? strrchr(whole, '/') + 1 : shown);
 	stk__put_hash(&o);
-	bool kept = !o.failed && local && beside(x->path, name) && keep_at(name, &o);
+	bool kept = !o.failed && local && index_path(x->path, name) && keep_at(name, &o);
 	if (!o.failed && !kept)
 		kept = in_caches(whole, name) && make_folder(name) && keep_at(name, &o);
 	if (!kept)

@@ -189,7 +189,7 @@ static enum stk_status say_no_files(
 }
 
 /* Explains why there are fewer samples than files. */
-static void tell_skipped(const struct stk_list_census *c, struct stk_file_list *l, int64_t beside)
+static void describe_skipped(const struct stk_list_census *c, struct stk_file_list *l, int64_t loose_images)
 {
 	char endings[240], *text = l->skipped_text;
 	const size_t room = sizeof l->skipped_text;
@@ -198,7 +198,7 @@ static void tell_skipped(const struct stk_list_census *c, struct stk_file_list *
 		int64_t count;
 		const char *one, *many, *more;
 	} kinds[] = {{c->files, "file that is no image: ", "files that are no images: ", endings},
-		{beside, "image beside the class folders", "images beside the class folders", ""},
+		{loose_images, "image beside the class folders", "images beside the class folders", ""},
 		{c->folders, "folder inside a class folder", "folders inside class folders", ""},
 		{c->empty, "class folder without images", "class folders without images", ""}};
 	size_t used = 0;
@@ -212,10 +212,10 @@ static void tell_skipped(const struct stk_list_census *c, struct stk_file_list *
 }
 
 enum stk_status stk__census_end(const struct stk_list_census *c, struct stk_file_list *l, const struct stk_file_list_options *o,
-	int64_t beside, struct stk_error *err)
+	int64_t loose_images, struct stk_error *err)
 {
 	if (l->size == 0)
 		return say_no_files(c, l, o, err);
-	tell_skipped(c, l, beside);
+	describe_skipped(c, l, loose_images);
 	return STK_OK;
 }

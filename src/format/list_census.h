@@ -39,9 +39,9 @@ STK_MUST_USE enum stk_status stk__list_end_class(struct stk_file_list *l, const 
 	int64_t first, const char *name, struct stk_error *err);
 /* Returns the error for a root without class folders, which describes what the root contains. */
 STK_MUST_USE enum stk_status stk__census_no_classes(const struct stk_list_census *c, const struct stk_file_list *l, struct stk_error *err);
-/* Ends the census after all classes have been read: fails if they contain no files, else keeps the description of unused files. beside: number of images in
- * the root. */
+/* Ends the census after all classes have been read: fails if they contain no files, else keeps the description of unused files. loose_images: number of
+ * images in the root. */
 STK_MUST_USE enum stk_status stk__census_end(const struct stk_list_census *c, struct stk_file_list *l,
-	const struct stk_file_list_options *o, int64_t beside, struct stk_error *err);
+	const struct stk_file_list_options *o, int64_t loose_images, struct stk_error *err);
 
 #endif

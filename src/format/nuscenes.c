@@ -76,14 +76,14 @@ static enum stk_status stamp_tables(const char *folder, struct stk_nuscenes_stam
 static enum stk_status fill(struct stk_nuscenes *n, const char *folder, const char *index, struct stk_error *err)
 {
 	struct stk_nuscenes_stamp stamps[STK_NUSC_TABLES];
-	char beside[4200];
+	char default_index[4200];
 	bool keep = !stk__is_uri(folder) && !(index && index[0] == '\0');
 	enum stk_status s = STK_OK;
 	if (!keep)
 		return stk__nuscenes_load(n, folder, err);
-	if (snprintf(beside, sizeof beside, "%s/stoker.index", folder) >= (int)sizeof beside)
+	if (snprintf(default_index, sizeof default_index, "%s/stoker.index", folder) >= (int)sizeof default_index)
 		return stk__fail(err, STK_INVALID, "%.200s: the path is too long", folder);
-	const char *path = index ? index : beside;
+	const char *path = index ? index : default_index;
 	if ((s = stamp_tables(folder, stamps, err)) || (s = stk__nuscenes_index_read(n, path, stamps, &n->from_index, err)))
 		return s;
 	if (n->from_index)

@@ -450,7 +450,7 @@ static int32_t parts_of(const struct stk_survey *s, int64_t id, const struct stk
 	return n;
 }
 
-bool stk__survey_lend(struct stk_survey *s, int64_t id, struct stk_request *r)
+bool stk__survey_read(struct stk_survey *s, int64_t id, struct stk_request *r)
 {
 	struct stk_sample_part parts[MOST_PARTS];
 	struct stk_io *io = s->window.io;

@@ -40,7 +40,7 @@ struct stk_survey_known {
 struct stk_survey_known stk__survey_known(struct stk_survey *s, int64_t want, bool starved, struct stk_error *err);
 /* Says that no samples before this one will be read. */
 void stk__survey_passed(struct stk_survey *s, int64_t sample);
-/* Writes a notice for users; returns false if there is none. */
+/* Writes a notice for users; returns false without a notice. */
 bool stk__survey_notice(struct stk_survey *s, char text[400]);
 
 /* ---- samples that are known; any thread ---- */
@@ -51,6 +51,6 @@ size_t stk__survey_tar(struct stk_survey *s, int64_t tar, char *uri, size_t capa
 int32_t stk__survey_parts(struct stk_survey *s, int64_t id, struct stk_sample_part *out, int32_t *tar);
 uint64_t stk__survey_tag(struct stk_survey *s, int64_t tar);
 /* Fills in r, a request for parts of sample id, from bytes that the survey keeps, like stk__io_try; returns false if they must come from the source. */
-bool stk__survey_lend(struct stk_survey *s, int64_t id, struct stk_request *r);
+bool stk__survey_read(struct stk_survey *s, int64_t id, struct stk_request *r);
 
 #endif

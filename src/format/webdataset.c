@@ -129,14 +129,14 @@ static enum stk_status found_double(struct stk_collect *c, const char *ending, s
 static enum stk_status add_component(struct stk_collect *c, const char *ending, size_t n, int64_t offset, int64_t size, uint32_t seal)
 {
 	uint64_t hash = stk__hash_bytes(0, ending, n);
-	bool told = false;
+	bool reported = false;
 	count_ending(c->there, ending, n);
 	for (int32_t k = 0; k < c->o->part_count; k++) {
 		if (!is_wanted(c->o->endings[k], ending, n, c->o->ignore_case))
 			continue;
 		if (c->have >> k & 1) {
-			enum stk_status s = c->ending_of[k] == hash && !told ? found_double(c, ending, n, offset) : STK_OK;
-			told |= c->ending_of[k] == hash;
+			enum stk_status s = c->ending_of[k] == hash && !reported ? found_double(c, ending, n, offset) : STK_OK;
+			reported |= c->ending_of[k] == hash;
 			if (s)
 				return s;
 			continue;

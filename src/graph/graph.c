@@ -70,9 +70,9 @@ static enum stk_status find_arg(const struct stk_op_def *def, const char *name, 
 	for (*k = 0; stk__op_arg_at(def, *k, out); ++*k)
 		if (strcmp(out->name, name) == 0)
 			return STK_OK;
-	const char *near = stk__nearest(name, next_arg_name, def);
-	return stk__fail(err, STK_INVALID, "%s has no argument \"%s\"%s%s%s", def->name, name, near ? "; did you mean \"" : "",
-		near ? near : "", near ? "\"?" : "");
+	const char *suggestion = stk__nearest(name, next_arg_name, def);
+	return stk__fail(err, STK_INVALID, "%s has no argument \"%s\"%s%s%s", def->name, name, suggestion ? "; did you mean \"" : "",
+		suggestion ? suggestion : "", suggestion ? "\"?" : "");
 }
 
 static enum stk_status set_varying(

@@ -24,8 +24,8 @@ void stk__http_join(struct stk_request_queue *queue, struct stk_request *r)
 	int64_t end = r->offset + r->length;
 	r->follow = NULL;
 	for (const struct stk_request *n; may_join(r) && may_join(n = queue->root);) {
-		bool near = n->offset >= r->offset && n->offset - end <= GAP && n->offset + n->length - r->offset <= MOST;
-		if (!near || strcmp(n->uri, r->uri) != 0)
+		bool close_enough = n->offset >= r->offset && n->offset - end <= GAP && n->offset + n->length - r->offset <= MOST;
+		if (!close_enough || strcmp(n->uri, r->uri) != 0)
 			return;
 		last->follow = stk__queue_pop(queue);
 		last = last->follow;

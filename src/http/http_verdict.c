@@ -35,16 +35,16 @@ static void lose_hope(struct stk_transfer *t)
 static bool learn_region(struct stk_transfer *t, const char *code)
 {
 	struct stk_http_source *s = t->loop->source;
-	char known[64] = "", told[64];
-	snprintf(told, sizeof told, "%s", t->response.says.region);
-	if (!told[0] && strcmp(code, "AuthorizationHeaderMalformed") == 0)
-		find_element(t, "Region", told, sizeof told);
-	if (!told[0] || !t->target.bucket[0])
+	char known[64] = "", region[64];
+	snprintf(region, sizeof region, "%s", t->response.says.region);
+	if (!region[0] && strcmp(code, "AuthorizationHeaderMalformed") == 0)
+		find_element(t, "Region", region, sizeof region);
+	if (!region[0] || !t->target.bucket[0])
 		return false;
 	if (!stk__http_region(s, t->target.bucket, known))
 		snprintf(known, sizeof known, "%s", t->account->aws.region);
-	stk__http_set_region(s, t->target.bucket, told);
-	return strcmp(known, told) != 0 && t->r->retries < 3; /* a store that names a new region each time is not followed for long */
+	stk__http_set_region(s, t->target.bucket, region);
+	return strcmp(known, region) != 0 && t->r->retries < 3; /* a store that names a new region each time is not followed for long */
 }
 
 /* Learns from an error (region, clock, expired keys). Returns true if that may make the next try succeed. */

@@ -133,7 +133,7 @@ static void mark_used(struct stk_cache *c, int fd, const struct stat *st)
 		errno = 0; /* an entry of another user ages as if it were unused */
 }
 
-static enum look judge(struct stk_cache *c, struct stk_request *r, struct entry *e, const char *name, const struct stat *st)
+static enum look check_entry(struct stk_cache *c, struct stk_request *r, struct entry *e, const char *name, const struct stat *st)
 {
 	bool good = is_good(r, e, (uint64_t)st->st_size), stale = good && is_stale(r, &e->head);
 	if (good && !stale)
@@ -181,7 +181,7 @@ static enum look look_up(struct stk_cache *c, struct stk_request *r, bool may_bl
 				  is_as_large(fd, (uint64_t)st.st_size, around);
 		look = fits ? read_entry(c, fd, r, &e, may_block) : MISS;
 		if (look == HIT)
-			look = judge(c, r, &e, name, &st);
+			look = check_entry(c, r, &e, name, &st);
 	}
 	if (look == HIT) {
 		mark_used(c, fd, &st);

@@ -13,7 +13,7 @@ const struct stk_arg_def stk__bounds_group[] = {
 		.offset = offsetof(struct stk_bounds_args, out_of_bounds_policy),
 		.fallback = "\"error\"",
 		.choices = "error|pad|trim_to_shape",
-		.doc = "What to do about a window that reaches outside of the tensor: fail, pad with fill_values, or trim the window."},
+		.doc = "If a window reaches outside of the tensor: fail, pad with fill_values, or trim the window."},
 	STK_ARG(struct stk_bounds_args, fill_values, STK_ARG_FLOATS, "[0.0]", STK_FREE, STK_SCALAR_OK | STK_INFINITE | STK_NAN,
 		"Values outside, one or one a channel, with policy pad."),
 	STK_ARG_END,

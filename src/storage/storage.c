@@ -181,7 +181,7 @@ void stk_storage_unref(struct stk_storage **storage)
 	*storage = NULL;
 	if (!s || atomic_fetch_sub(&s->refs, 1) != 1)
 		return;
-	if (s->process != getpid()) /* in a forked child there are no threads to join: their resources are left alone */
+	if (s->process != getpid()) /* a forked child has no threads to join, so it keeps their resources */
 		return;
 	stk__io_destroy(s->io);
 	forget_given(&s->given);

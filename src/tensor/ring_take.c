@@ -7,7 +7,7 @@
 
 /* ---- spare blocks; call with the lock held ---- */
 
-/* Takes a spare block that no stream reads any more. NULL if there is none. */
+/* Takes a spare block that no stream reads any more. NULL if every one is in use. */
 static struct stk_block *take_spare(struct stk_ring *r, int32_t v)
 {
 	struct stk_ring_value *val = &r->values[v];
@@ -175,7 +175,7 @@ struct choice {
 	struct stk_block *old;
 };
 
-/* Of the slots that are out, returns the one delivered first, if its held parts may be kept. small: considers only slots for which pins_nothing is true. */
+/* Returns the slot that was delivered first among those that are out, if its held parts may be kept. small: considers only slots for which pins_nothing is true. */
 static struct stk_slot *oldest_out(struct stk_ring *r, bool small, bool looked, struct choice *c)
 {
 	struct stk_slot *oldest = NULL;

@@ -145,7 +145,7 @@ static void damage(const struct test_file *f, const char *path, uint64_t *seed, 
 		size_t size = f->size;
 		memcpy(copy, f->data, size);
 		for (int k = test_random_in(seed, 1, 4); k > 0; k--) {
-			/* half of the changes hit the headers, where they have the greatest effect */
+			/* half of the changes hit the headers, because changes there have the greatest effect */
 			size_t at = test_random(seed) % (test_random(seed) & 1 && size > 700 ? 700 : size);
 			copy[at] ^= (uint8_t)(1u << test_random(seed) % 8);
 		}

@@ -160,7 +160,7 @@ static void check_outcome(const struct outcome *got, const struct outcome *want,
 /* ---- faults of the driver ---- */
 
 /* told: whether the fault must end in an error. If not, the pipeline must continue without the failed resource, and deliver the same bytes. */
-static void fault_loop(const char *function, const char *mode, bool told)
+static void fault_loop(const char *function, const char *mode, bool reported)
 {
 	char what[128];
 	int failed = 0, met = 0, left = GRAPHS;
@@ -185,8 +185,8 @@ static void fault_loop(const char *function, const char *mode, bool told)
 		left -= over[g];
 		nth += over[g] ? 0 : 1 + nth / 2;
 	}
-	print_message("%s %s: %d faults were met, %d were told\n", mode, function, met, failed);
-	assert_true(met > 0 && (failed > 0) == told);
+	print_message("%s %s: %d faults were met, %d were reported\n", mode, function, met, failed);
+	assert_true(met > 0 && (failed > 0) == reported);
 }
 
 static void test_calls_that_fail(void **state)

@@ -144,15 +144,15 @@ static void test_a_vanished_file_is_a_bad_sample(void **state)
 	file_path(folder, 2, path, sizeof path);
 	assert_int_equal(unlink(path), 0);
 	struct run r = drain_epochs(p, 1);
-	bool told = false;
+	bool reported = false;
 	int64_t bad = 0; /* bad samples of this epoch; the pipeline already prepares the next one */
 	for (int64_t i = 0; i < stk_pipeline_bad_samples(p); i++) {
 		struct stk_error err;
 		assert_true(stk_pipeline_bad_sample(p, i, &err));
-		told |= strstr(err.message, "00002.jpg") != NULL;
+		reported |= strstr(err.message, "00002.jpg") != NULL;
 		bad += err.epoch == 0;
 	}
-	assert_true(told);
+	assert_true(reported);
 	assert_int_equal((int64_t)r.count + bad, FILES);
 	free(r.samples);
 	close_pipeline(p, ctx);

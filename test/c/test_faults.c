@@ -334,7 +334,7 @@ static void fault_loop_of(run_fn run, graph_fn build, enum stk_fault kind, bool 
 		failed += got.status != STK_OK;
 		survived += met && got.status == STK_OK;
 	}
-	print_message("%s%s: %d faults were told, %d were got over\n", what, lasts ? ", for good" : "", failed, survived);
+	print_message("%s%s: %d faults were reported, %d were survived\n", what, lasts ? ", for good" : "", failed, survived);
 	assert_true(failed > 0);
 }
 

@@ -151,7 +151,7 @@ static void check_argument(const struct stk_op_def *d, const struct stk_arg_def 
 	if (!j || !json_fits(j, a))
 		fail_msg("%s.%s: the default %s has another type or is out of range", d->name, a->name, a->fallback);
 	if (a->choices && !chosen(a->choices, json_string_value(j)))
-		fail_msg("%s.%s: the default %s is none of %s", d->name, a->name, a->fallback, a->choices);
+		fail_msg("%s.%s: the default %s is not among %s", d->name, a->name, a->fallback, a->choices);
 	json_decref(j);
 }
 

@@ -232,7 +232,7 @@ static void check_plan(const struct batch *b, const bool *takes, const struct st
 	for (int i = 0; i < b->count; i++) {
 		const struct file *f = &b->file[i];
 		if (f->taken != takes[i])
-			complain(f->taken ? "it is taken, but not where there is more room" : "what it needs does not suffice", f, NULL);
+			complain(f->taken ? "it is accepted, but not with more room" : "what it needs does not suffice", f, NULL);
 		if (f->is_whole && !f->taken)
 			complain("it is not taken", f, NULL);
 		if (f->taken && !same_tables(v, more, f->index))

@@ -180,7 +180,7 @@ CHILD = """
             seen.update(np.asarray(sample).tobytes())
     while storage.counters()["cache_pending_bytes"]:
         time.sleep(0.005)
-    p.run()  # tells what there is to be told
+    p.run()  # shows the notices that have come
     print(seen.hexdigest(), int(storage.counters()["cache_kept"]))
 """
 

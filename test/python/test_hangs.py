@@ -17,7 +17,7 @@ HANGS = {
             import ctypes
             lock, c = ctypes.create_string_buffer(64), ctypes.CDLL(None)
             c.pthread_mutex_lock(lock)
-            c.pthread_mutex_lock(lock)  # goes on waiting after a signal
+            c.pthread_mutex_lock(lock)  # continues to wait after a signal
         """,
     "behind a failure": """
         import threading

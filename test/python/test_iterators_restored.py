@@ -41,10 +41,10 @@ def epoch(iterator):
         return found
 
 
-def check(make, anew=False):
+def check(make, from_start=False):
     """Restores a run after each batch, and after each end of an epoch.
 
-    make: makes an iterator with auto_reset, from states or from None. anew: its sources can only start at the beginning of an epoch."""
+    make: makes an iterator with auto_reset, from states or from None. from_start: its sources can only start at the beginning of an epoch."""
     whole, iterator, saved = [], make(None), []
     for e in range(EPOCHS):
         whole.append([])
@@ -62,7 +62,7 @@ def check(make, anew=False):
         try:
             again = make(states)
         except StateError as error:  # sources that give one batch after another can only begin with an epoch
-            assert anew and "mid-epoch" in str(error)
+            assert from_start and "mid-epoch" in str(error)
             continue
         # After the last batch of an epoch a state is at the next epoch's beginning. The end is still to come only if a batch is left to be dropped.
         found = []
@@ -150,7 +150,7 @@ def test_sources(number):
         return DALIGenericIterator(pipe, ["x"], last_batch_policy=policy, auto_reset=True, **ends)
 
     print(kind, [len(b) for b in of_epoch], batch, policy, ends)
-    check(make, anew=kind == "repeated")
+    check(make, from_start=kind == "repeated")
 
 
 def counted(checkpoint=None, batch_size=3, size=10, **how):

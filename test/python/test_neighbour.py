@@ -71,7 +71,7 @@ def listening(path):
 
 
 def cut(path):
-    '''In place: somebody may have it open.'''
+    '''Writes in place, because another process may have the file open.'''
     if path.is_dir():
         remove(path)
     whole = path.read_bytes() if path.is_file() else b"xx"

@@ -412,7 +412,7 @@ def test_an_interrupt_ends_a_listing(store):
     """Ctrl-C does not wait for a store that never answers."""
     script = """
         import signal, stoker
-        signal.signal(signal.SIGINT, signal.default_int_handler)  # whoever started the tests may ignore it
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # the parent process may have set it to be ignored
         try:
             stoker.Loader("s3://photos/train", 7)
         except KeyboardInterrupt:

@@ -73,7 +73,7 @@ if __name__ == "__main__":
     running = iter(mine)
     first = rest([next(running)])
     assert ask(epoch) == first + rest(running)
-    assert len(rest(mine)) == len(mine)  # the parent's goes on
+    assert len(rest(mine)) == len(mine)  # the parent's loader continues
 """,
     )
 

@@ -214,7 +214,7 @@ def test_an_interrupt_ends_it(store, where):
     script = """
         import signal, sys, stoker
         from stoker import transforms as T
-        signal.signal(signal.SIGINT, signal.default_int_handler)  # whoever started the tests may ignore it
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # the parent process may have set it to be ignored
         loader = stoker.Loader([(f"s3://photos/a b/train/class0/00{i}.jpg", i) for i in range(7)], 7, transforms=[T.Resize((8, 8))])
         steps = iter(loader)
         try:

@@ -465,7 +465,7 @@ def test_an_interrupt_ends_the_listing_of_tars():
     """Ctrl-C does not wait for a store that never answers."""
     script = """
         import signal, stoker
-        signal.signal(signal.SIGINT, signal.default_int_handler)  # whoever started the tests may ignore it
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # the parent process may have set it to be ignored
         try:
             stoker.Loader("s3://photos/shard-*.tar", 7)
         except KeyboardInterrupt:

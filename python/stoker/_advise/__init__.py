@@ -24,8 +24,8 @@ could be gained: while the loop waits the GPU may still have work, and a loader 
 of others, so that an epoch keeps its number of steps; but they train on the same few batches, so the run is a trial, and not one to keep. With cached=False
 only the wait is measured, and the run is an ordinary one.
 
-On a GPU the host runs ahead, and the wall clock says nothing of single steps. There, where torch.cuda is in use when the trial begins, the borders of a step
-are CUDA events on the loop's current stream: what lies between "asked for" and "got" is time in which the GPU had nothing to do. Recording events waits for
+On a GPU the host runs ahead, and the wall clock says nothing about single steps. If torch.cuda is in use when the trial begins, the borders of a step are
+CUDA events on the loop's current stream: between "asked for" and "got" the GPU has nothing to do. Recording events waits for
 nothing; torch.cuda.synchronize is called once at the end of each block of steps, where events are read, and nowhere else. Without a GPU torch is not even
 imported.
 """

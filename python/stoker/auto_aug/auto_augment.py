@@ -100,7 +100,8 @@ def apply_auto_augment(policy: Policy, data: DataNode, seed: int | None = None, 
 
 
 def _tables(policy: Policy, stages: int) -> tuple[Any, Any, Any, list[list[_Augmentation]]]:
-    """Of each sequence and stage: the chance (0 behind a sequence's end), the bin, and which of the stage's augmentations. And these, stage by stage."""
+    """Returns tables with a row for each sequence and a column for each stage: the probability (0 after a sequence's end), the bin, and the index of the
+    augmentation; and for each stage the list of its augmentations."""
     chance = np.zeros((len(policy.sub_policies), stages), np.float32)
     bins = np.zeros(chance.shape, np.int32)
     which = np.zeros(chance.shape, np.int32)

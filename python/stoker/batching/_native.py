@@ -35,7 +35,7 @@ CODES: dict[torch.dtype, int] = {
 }  # fmt: skip
 INDEX_BYTES: dict[torch.dtype, int] = {torch.int32: 4, torch.int64: 8}
 
-# What is counted when an index is refused, in the order of the device's counters.
+# Functions that count refused indices, in the order of the device's counters.
 KINDS = (
     "batched_indexing_access", "batched_inverse_indexing_access", "batched_indexing_write", "batched_index_mapping",
     "get_mask_from_indices", "draw_heatmap", "linear_sum_assignment", "detection_cost",

@@ -103,9 +103,9 @@ def draw_heatmap_batched(
     labels: Ragged | None = None,
     accumulate: bool = True,
 ) -> Tensor:
-    """As draw_heatmap with the targets of sample b in map b: heatmap (B, H, W), centers (B, T, 2), radii (B, T), ragged over T.
+    """Draws the targets of sample b into map b, like draw_heatmap: heatmap (B, H, W), centers (B, T, 2), radii (B, T), ragged over T.
 
-    With labels (B, T) and heatmap (B, C, H, W) a target goes to its class's map; a label outside 0..C-1 draws nothing and is reported.
+    If labels (B, T) are given, heatmap is (B, C, H, W), and a target is drawn into the map of its class; a label outside 0..C-1 draws nothing and is reported.
     """
     points, extents = (t.tensor if isinstance(t, RaggedBatch) else t for t in (centers, radii))
     classes = labels.tensor if isinstance(labels, RaggedBatch) else labels

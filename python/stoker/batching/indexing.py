@@ -58,10 +58,10 @@ def batched_indexing_access(
 ) -> RaggedBatch:
     """result[i, j] = input_data[i, input_indices[i, j]], for each sample's own number of indices.
 
-    input_data: (*batch, ..). Where it is ragged in the indexed dim, an index is relative to the sample's own size.
+    input_data: (*batch, ..). If it is ragged in the indexed dim, an index is relative to the sample's own size.
     input_indices: (*batch, max_indices), int32 or int64; negative ones count from the sample's end.
-    filler_value: what the padding of the result holds, and what a bad index reads on CUDA.
-    dim_to_index_in: by default the first dim behind the batch dims.
+    filler_value: the padding of the result, and the value that a bad index reads on CUDA.
+    dim_to_index_in: by default the first dim after the batch dims.
 
     The gradient of an entry read several times is the sum, in a fixed order.
     """
@@ -126,7 +126,7 @@ def _check_rows(name: str, data: Tensor, indices_name: str, indices: RaggedBatch
 def batched_indexing_write(to_write: Data, output_indices: RaggedBatch, to_write_into: Data, dim_to_index_in: int | None = None) -> Data:
     """A copy of to_write_into with result[i, output_indices[i, j]] = to_write[i, j]. Of equal indices the last wins.
 
-    The gradient goes to what is left of to_write_into and to what was written of to_write.
+    The gradient goes to the kept entries of to_write_into and to the written entries of to_write.
     """
     _check_indices("output_indices", output_indices)
     data, base = _tensor(to_write), _tensor(to_write_into)

@@ -60,7 +60,7 @@ def sigmoid_focal(
     wanted = batched_index_mapping(labels, matches.cols, matches.rows, none)
     assert isinstance(wanted, Tensor)  # since `none` is one
     hot = wanted.unsqueeze(-1) == torch.arange(classes, dtype=labels.dtype, device=logits.device)
-    x = torch.where(hot, logits, -logits).float()  # the probability of what is wanted is sigmoid(x)
+    x = torch.where(hot, logits, -logits).float()  # sigmoid(x) is the probability of the right answer
     weight = torch.where(hot, alpha, 1 - alpha)
     loss = torch.sigmoid(-x) ** gamma * functional.logsigmoid(x) * weight
     return _normalized(-loss.sum((-1, -2)), matches, normalizer)

@@ -65,8 +65,8 @@ def batched_bool_indexing_write(to_write: RaggedBatch, output_mask: Data, to_wri
 
 
 def get_compact_lists(mask: Tensor, data: Sequence[Any]) -> list[Any]:
-    """Of each tensor (batch, items, ..) the items where the mask (batch, items) is true, as RaggedBatches of one layout; what is no tensor
-    stays. Waits for the device once for all of them."""
+    """Returns the items of each tensor (batch, items, ..) for which the mask (batch, items) is true, as RaggedBatches of one layout. Entries that are not
+    tensors stay. Waits for the device once for all of them."""
     mask = mask if mask.dtype == torch.bool else mask.bool()
     require(mask.dim() == 2, lambda: f"mask must have shape (batch, items), not {tuple(mask.shape)}")
     tensors = [el for el in data if isinstance(el, Tensor)]

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from torch.utils.data import DataLoader
 
 _log = logging.getLogger("stoker.dataloader")
-_told: set[str] = set()
+_announced: set[str] = set()
 
 
 @dataclass
@@ -36,19 +36,19 @@ class Plan:
     def line(self, loader: Any) -> str:
         """One line for the user."""
         if self.gather is not None:
-            return f"{self.gather.told}: whole batches are indexed at once; nothing runs for a sample"
+            return f"{self.gather.summary}: whole batches are indexed at once; nothing runs for a sample"
         if self.reader is None:
             where = f"{loader.num_workers} worker processes" if loader.num_workers else "this thread"
             return f"all of it runs in Python, in {where}, as with torch's DataLoader: {self.reason}"
         read = "reading, decoding and transforms" if self.reader.files else "transforms"
         also = [what for what in (self.reader.python, _collates(loader)) if what]
         python = f"; in Python, in this thread: {' and '.join(also)}" if also else ""
-        return f"{self.reader.told}: {read} run in C{python}"
+        return f"{self.reader.summary}: {read} run in C{python}"
 
     def tell(self, loader: Any) -> None:
         line = self.line(loader)
-        if line not in _told and os.environ.get("STOKER_QUIET", "") in ("", "0") and os.environ.get("RANK", "0") == "0":
-            _told.add(line)
+        if line not in _announced and os.environ.get("STOKER_QUIET", "") in ("", "0") and os.environ.get("RANK", "0") == "0":
+            _announced.add(line)
             _log.warning("stoker.DataLoader: %s", line)
 
 

@@ -37,7 +37,7 @@ class FilesReader(_OfTorchvision):
         super().__init__(dataset)
         self._samples = samples
         self.transform, self._target_transform = dataset.transform, dataset.target_transform
-        self.told = f"{len(samples)} files of {type(dataset).__name__}"
+        self.summary = f"{len(samples)} files of {type(dataset).__name__}"
         self.python = "the target_transform" if self._target_transform is not None else ""
 
     def sample(self, index: Any) -> tuple[Any, list[Undone]]:
@@ -61,7 +61,7 @@ class HeldReader(_OfTorchvision):
         self._images, self._target_of = images, target_of
         self.channels = images.shape[-1]
         self.transform, self._target_transform = dataset.transform, dataset.target_transform
-        self.told = f"{len(images)} images of {type(dataset).__name__}"
+        self.summary = f"{len(images)} images of {type(dataset).__name__}"
         self.python = "the target_transform" if self._target_transform is not None else ""
 
     def sample(self, index: Any) -> tuple[Any, list[Undone]]:
@@ -78,7 +78,7 @@ class PartReader(Reader):
     def __init__(self, whole: Reader, indices: Any) -> None:
         self._whole, self._indices = whole, indices
         self.transform, self.files, self.channels, self.python = whole.transform, whole.files, whole.channels, whole.python
-        self.told = f"{len(indices)} of {whole.told}"
+        self.summary = f"{len(indices)} of {whole.summary}"
 
     def sample(self, index: Any) -> tuple[Any, list[Undone]]:
         return self._whole.sample(self._indices[index])
@@ -95,7 +95,7 @@ class SumReader(Reader):
         first = parts[0]
         self.transform, self.files, self.channels = first.transform, first.files, first.channels
         self.python = next((part.python for part in parts if part.python), "")
-        self.told = " and ".join(part.told for part in parts)
+        self.summary = " and ".join(part.summary for part in parts)
 
     def sample(self, index: Any) -> tuple[Any, list[Undone]]:
         if index < 0:
@@ -187,8 +187,8 @@ def _of_arrays(dataset: Any, name: str) -> Reader | None:
 class Gather:
     """A TensorDataset, or a tensor by itself: a batch is one indexing of each tensor. parts: the indices of Subsets around it, the innermost first."""
 
-    def __init__(self, tensors: Sequence[Any], alone: bool, told: str) -> None:
-        self._tensors, self._alone, self.told = tensors, alone, told
+    def __init__(self, tensors: Sequence[Any], alone: bool, summary: str) -> None:
+        self._tensors, self._alone, self.summary = tensors, alone, summary
         self.parts: list[Any] = []
 
     def batch(self, indices: Sequence[Any]) -> Any:

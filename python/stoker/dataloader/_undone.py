@@ -45,12 +45,12 @@ class Undone(Opaque):
 
 class Reader:
     """sample(index) gives dataset[index] with an Undone in it, and all that are in it. transform: of all images. files: whether sources are paths; otherwise
-    they are arrays with this number of `channels`. told: describes the data set in explain()."""
+    they are arrays with this number of `channels`. summary: describes the data set in explain()."""
 
     transform: Any
     files = True
     channels = 3
-    told = ""
+    summary = ""
     python = ""  # names the user's Python that runs for each sample
 
     def sample(self, index: Any) -> tuple[Any, list[Undone]]:

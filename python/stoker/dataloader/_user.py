@@ -202,7 +202,7 @@ class UserReader(Reader):
         kind = type(dataset)
         if not hasattr(dataset, "__dict__") or not hasattr(dataset, "__len__"):
             raise InPython(f"{kind.__name__} has no attributes or no length")
-        self.told = f"{len(dataset)} samples of {kind.__name__}"
+        self.summary = f"{len(dataset)} samples of {kind.__name__}"
         self.python = f"{kind.__name__}.__getitem__ but for its images"
         self._dataset, self._attributes = dataset, dict(vars(dataset))
         copy = _Copy(self._call, reader_of)
@@ -214,12 +214,12 @@ class UserReader(Reader):
                 _, (undone, *_) = self.sample(index)
                 self._first = undone.source
         except (Left, ValueError) as e:
-            told = (
+            hint = (
                 f" ({type(e.__cause__).__name__}: {e.__cause__})"
                 if isinstance(e.__cause__, Exception) and not isinstance(e.__cause__, Left)
                 else ""
             )
-            raise InPython(f"{kind.__name__}.__getitem__ does more with an image than to open and transform it{told}") from None
+            raise InPython(f"{kind.__name__}.__getitem__ does more with an image than to open and transform it{hint}") from None
         if self._first is None:
             raise InPython("there are no samples")
         self.transform = self._call.transform

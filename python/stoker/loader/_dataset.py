@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from stoker import fn
-from stoker._sources import ByPosition, Told
+from stoker._sources import ByPosition, DescribedBatch
 from stoker.data_node import DataNode
 from stoker.errors import InvalidArgumentError, StateError, UnsupportedError
 from stoker.loader import _fields, _targets
@@ -221,16 +221,16 @@ class DatasetSource(Source):
             ask += stride
         if not self._waiting:
             raise StopIteration
-        return self._told([row for f in self._waiting.popleft()[2] for row in f.result()])
+        return self._described([row for f in self._waiting.popleft()[2] for row in f.result()])
 
-    def _told(self, fetched: Sequence[Fetched]) -> Told:
+    def _described(self, fetched: Sequence[Fetched]) -> DescribedBatch:
         """Makes a batch: a list for each part, and the facts about each sample. A failed sample is replaced by another one, which the pipeline ignores."""
         rows = [f.parts for f in fetched]
         if None in rows:
             example = next((row for row in rows if row is not None), self._example)
             rows = [example if row is None else row for row in rows]
         columns = tuple(column(list(parts), number) for number, parts in enumerate(zip(*rows, strict=True)))
-        return Told(columns, tuple(f.said for f in fetched))
+        return DescribedBatch(columns, tuple(f.said for f in fetched))
 
     def _first_items(self, spec: Spec, indices: array[int] | None, per_rank: bool) -> Iterator[Item]:
         """Yields this rank's items of the epoch in the order in which they are needed."""
@@ -397,7 +397,7 @@ class DatasetSource(Source):
         for at, k in enumerate(self.samples_of.stacks, 2):
             stack = self.finishing.finish.get(shown.get(k, ""))
             if isinstance(stack, Planes):
-                stack.numbers, stack.column = numbers, followers.beside(geometry[at])
+                stack.numbers, stack.column = numbers, followers.column_of(geometry[at])
         for finish in self.finishing.finish.values():
             if isinstance(finish, Lists) and finish.format:
                 if followers.masks_alone:

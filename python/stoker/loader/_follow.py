@@ -67,7 +67,7 @@ class Followers:
         node: DataNode = fn.stack(*(fn.cast(c, dtype=types.FLOAT) for c in self._columns))
         return node
 
-    def beside(self, node: DataNode) -> int:
+    def column_of(self, node: DataNode) -> int:
         """Adds a number to those that `numbers` outputs for each sample, and returns its column."""
         self._columns.append(node)
         return len(self._columns) - 1

@@ -153,18 +153,18 @@ class Run:
         spec, order = self.spec, self.order
         if together(spec.shard) is None:
             return
-        told: dict[str, Any] = {"ranks": spec.shard.world, "batch size": spec.batch, "last batch": spec.last_batch, "seed": spec.seed}
-        told["order"] = "shuffled" if spec.shuffle else "in order" if order is None else type(order).__name__
+        facts: dict[str, Any] = {"ranks": spec.shard.world, "batch size": spec.batch, "last batch": spec.last_batch, "seed": spec.seed}
+        facts["order"] = "shuffled" if spec.shuffle else "in order" if order is None else type(order).__name__
         if isinstance(self.source, DatasetSource):
-            told["samples"] = self.source.size
+            facts["samples"] = self.source.size
         else:
             meta = self.meta()
-            told |= {"files (digest)": f"{meta.get('fingerprint', 0):016x}", "samples": meta.get("epoch_size")}
+            facts |= {"files (digest)": f"{meta.get('fingerprint', 0):016x}", "samples": meta.get("epoch_size")}
         if order is not None and order.per_rank:
-            told["length of the sampler"] = order.length() or self.count
+            facts["length of the sampler"] = order.length() or self.count
         elif order is not None:
-            told["ids of the sampler (digest)"] = digest(self._indices() or array("q"))
-        check_agreement("what they read", told, spec.shard)
+            facts["ids of the sampler (digest)"] = digest(self._indices() or array("q"))
+        check_agreement("what they read", facts, spec.shard)
 
     # ---- facts about the data ----
 

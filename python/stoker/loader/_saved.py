@@ -23,8 +23,8 @@ def is_whole(value: Any) -> bool:
 def _whole(state: dict[str, Any], name: str, end: int) -> int:
     value: Any = state.get(name)
     if not is_whole(value) or not 0 <= value < end:
-        told = f"{value!r:.100}" if name in state else "missing"
-        raise StateError(f'the state is damaged: "{name}" is {told}, not a whole number from 0 to {end - 1}')
+        shown = f"{value!r:.100}" if name in state else "missing"
+        raise StateError(f'the state is damaged: "{name}" is {shown}, not a whole number from 0 to {end - 1}')
     return value
 
 

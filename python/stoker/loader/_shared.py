@@ -43,7 +43,7 @@ class Watch:
     Dataset does so. Calls run one at a time if several could fill the same memory before it is copied. A Dataset that only returns parts of its own data, such
     as `self.X[i]`, would lose a third of its speed if all samples were copied.
 
-    count: samples that are still to be checked. copies: whether samples are copied. alone: whether calls run one at a time.
+    count: samples that are still to be checked. copies: whether samples are copied. alone: whether only one call runs at a time.
     """
 
     def __init__(self, count: int) -> None:

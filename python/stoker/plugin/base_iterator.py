@@ -25,7 +25,7 @@ class IteratorArgumentError(InvalidArgumentError, AssertionError):
 
 
 class LastBatchPolicy(Enum):
-    """What an iterator does if an epoch ends inside a batch.
+    """Decides what an iterator does if an epoch ends inside a batch.
 
     Samples 1..7, batches of 2; the epoch's last batch, and the next epoch's first:
 
@@ -57,8 +57,8 @@ class Taken(NamedTuple):
 class EpochIterator:
     """Takes batches from pipelines until an epoch ends.
 
-    With reader_name an epoch ends with the reader's epoch; with size, after that number of samples; with neither, when the pipeline raises StopIteration
-    (or never).
+    The epoch ends with the reader's epoch if reader_name is given, after `size` samples if size is given, else when the pipeline raises StopIteration (or
+    never).
     """
 
     def __init__(
@@ -110,7 +110,7 @@ class EpochIterator:
                 m = self._metas[0]
                 self._shards = Shards(m["epoch_size"], m["number_of_shards"], self._pipes[0].batch_size, m["stick_to_shard"])
         for session in self._sessions:
-            session.beside = weakref.WeakMethod(self._kept_beside)  # weak: dropping the iterator must end the pipeline
+            session.extra_state = weakref.WeakMethod(self._extra_state)  # weak: dropping the iterator must end the pipeline
         if any(session.restored for session in self._sessions):
             self._go_on()
         self._shard_steps = self._steps(self._shards) if self._shards else 0  # number of steps in this epoch
@@ -140,8 +140,8 @@ class EpochIterator:
         for meta, session in zip(self._metas, self._sessions, strict=True):
             state = session.state()
             if state["shuffle"]:
-                told = {"seed of the order": state["order_seed"], "samples": meta["epoch_size"], "files (digest)": state["fingerprint"]}
-                check_agreement("what their readers read", told, Shard(meta["shard_id"], meta["number_of_shards"]))
+                facts = {"seed of the order": state["order_seed"], "samples": meta["epoch_size"], "files (digest)": state["fingerprint"]}
+                check_agreement("what their readers read", facts, Shard(meta["shard_id"], meta["number_of_shards"]))
 
     # ---- restoring ----
 
@@ -203,7 +203,7 @@ class EpochIterator:
         self._counted_out = steps == 0
         return taken
 
-    def _kept_beside(self, session: Session, state: dict[str, Any]) -> dict[str, Any]:
+    def _extra_state(self, session: Session, state: dict[str, Any]) -> dict[str, Any]:
         """Returns the entries that a saved state needs for the iterator: with size, its position in its epoch. After the last batch of an epoch that is the
         beginning of the next one."""
         if self._kept is not None:

@@ -47,7 +47,7 @@ def _texture(rng: np.random.Generator, size: tuple[int, int]) -> Image:
 
 
 def backdrop(rng: np.random.Generator, photos: list[Path], size: tuple[int, int]) -> Image:
-    """What one camera of a scene has behind its objects: wider than a frame, so that frames of consecutive samples can wander over it."""
+    """Makes the background of one camera of a scene. It is wider than a frame, so that frames of consecutive samples can show different parts."""
     from PIL import Image
 
     wide = (size[0] * 5 // 4, size[1] * 9 // 8)

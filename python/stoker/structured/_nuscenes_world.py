@@ -85,7 +85,7 @@ def rotation(q: Array) -> Array:
 
 @dataclass
 class Pose:
-    """Where a frame stands in the one around it: a point p of it lies at rotation @ p + translation."""
+    """The pose of a coordinate frame in its parent frame: a point p of the frame lies at rotation @ p + translation in the parent."""
 
     translation: Array
     quaternion: Array

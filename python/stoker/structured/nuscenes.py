@@ -71,7 +71,7 @@ FIELDS = (
     *(name for name in _BOXES_3D if name not in ("gt_bboxes_3d", "visibility", "instances")),
     *("ego_pose", "ego_pose_inv", "timestamp", "prev_exists"),
 )
-# Of a SequenceSampler's shuffled cycles this many sequences are handed to the reader; then its cycles come again.
+# The reader receives at most this many sequences of a SequenceSampler's shuffled cycles, and then repeats the cycles.
 _MOST_DRAWN = 1 << 16
 
 Leaf = tuple[tuple[str | int, ...], str, int, Any]  # path in the tree, field, camera (-1: none), type

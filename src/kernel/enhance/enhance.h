@@ -38,7 +38,7 @@ struct stk_enhance {
 	struct stk_enhance_step step[STK_ENHANCE_STEPS];
 };
 
-/* Returns the index of the contrast step, or n if there is none. */
+/* Returns the index of the contrast step, or n if there is no such step. */
 STK_HD int32_t stk__enhance_measures(const struct stk_enhance *e)
 {
 	int32_t k = 0;

@@ -6,7 +6,7 @@
 
 #define THREADS STK_JOB_THREADS
 
-/* What a value adds to a sum: the value itself minus the mean, or the square of that. */
+/* A term of a sum: the value minus the mean, or its square. */
 struct term {
 	double mean;
 	bool squares;

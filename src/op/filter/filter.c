@@ -141,7 +141,7 @@ const struct stk_op_def stk__op_filter = {
 	.name = "filter",
 	.alias = "experimental.filter",
 	.doc = "Sums pixels over a window, each with its own weight.\n\n"
-	       "Inputs are the image, the weights (float32, with as many dims as the image has spatial ones: 2, or 3 for a volume), "
+	       "Inputs are the image, the weights (float32, with one dim for each spatial dim of the image: 2, or 3 for a volume), "
 	       "and for border constant optionally a scalar of the image's type, the value outside the image. The weights are not "
 	       "flipped: this is a correlation. Spatial dims are all but frames (F) and channels (C), which come before or after the "
 	       "others; all dims of a tensor without layout. Values are float32 until they are stored.",

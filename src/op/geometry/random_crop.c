@@ -26,7 +26,7 @@ static const struct stk_arg_def random_crop_args[] = {
 		.offset = offsetof(struct random_crop, smaller),
 		.fallback = "\"fill\"",
 		.choices = "fill|error",
-		.doc = "What to do about an image that, with its padding, is smaller than the window: fill it up, or fail."},
+		.doc = "Decides whether an image that is smaller than the window, even with its padding, is filled up or fails."},
 	STK_ARG(struct random_crop, seed, STK_ARG_INT, "-1", STK_FREE, 0,
 		"Operators with the same seed draw the same numbers; -1: a stream of the operator's own, from the pipeline's seed."),
 	STK_ARG_END,

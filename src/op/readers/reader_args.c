@@ -25,7 +25,7 @@ const struct stk_arg_def stk__reader_group[] = {
 		.type = STK_ARG_STRING,
 		.offset = offsetof(struct stk_reader_args, tail),
 		.choices = "wrap|fill|keep|drop",
-		.doc = "What a batch does when the epoch ends inside it: the next epoch continues, the last sample is repeated, the batch "
+		.doc = "If the epoch ends inside a batch: the next epoch continues, the last sample is repeated, the batch "
 		       "is short, or the rest is dropped. If it is given, ranks take turns batch by batch and all have the same number of "
 		       "steps. Default: wrap, or fill with pad_last_batch; without shuffling, DALI's contiguous shards."},
 	STK_ARG(struct stk_reader_args, indices, STK_ARG_INTS, NULL, (0, 0x1p62), 0,

@@ -46,7 +46,7 @@ static const struct stk_arg_def readers_numpy_args[] = {
 		.offset = offsetof(struct readers_numpy, out_of_bounds_policy),
 		.fallback = "\"error\"",
 		.choices = "error|pad|trim_to_shape",
-		.doc = "What to do about a window that reaches outside of the array: fail, pad with fill_value, or trim the window."},
+		.doc = "If a window reaches outside of the array: fail, pad with fill_value, or trim the window."},
 	STK_ARG(struct readers_numpy, fill_value, STK_ARG_FLOAT, "0.0", STK_FREE, STK_INFINITE | STK_NAN,
 		"Value for elements outside of the array, with policy pad."),
 	IGNORED(cache_header_information, "false", "Accepted and ignored: headers come with the files' bytes."),

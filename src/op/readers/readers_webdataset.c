@@ -19,12 +19,12 @@ const struct stk_arg_def stk__webdataset_args[] = {
 		.type = STK_ARG_STRING,
 		.offset = offsetof(struct stk_webdataset_args, missing_component_behavior),
 		.choices = "|empty|skip|error",
-		.doc = "What to do about a sample that lacks a component: make that output empty, leave the sample out, or fail. Default, "
+		.doc = "If a sample lacks a component: make that output empty, leave the sample out, or fail. Default, "
 		       "and for an empty text: make it empty, but fail if no sample has the component."},
 	STK_ARG(struct stk_webdataset_args, case_sensitive_extensions, STK_ARG_BOOL, "true", STK_FREE, 0,
 		"Distinguishes capitals from small letters in ext."),
 	STK_ARG(struct stk_webdataset_args, shuffle_shards, STK_ARG_BOOL, "false", STK_FREE, 0,
-		"With random_shuffle: shuffles runs of as many samples as a tar has on average, and keeps the order inside a run. Samples "
+		"Makes random_shuffle shuffle runs of as many samples as a tar has on average, and keep the order inside a run. Samples "
 		"that are read together are then stored together, but the samples of a batch are neighbours in the tar."),
 	STK_ARG_GROUP(struct stk_webdataset_args, reader, stk__reader_group),
 	STK_ARG_END,

@@ -238,7 +238,7 @@ def _sparse_coo(samples: list[torch.Tensor]) -> torch.Tensor:
     device = samples[0].device
     indices, values = [], []
     for i, sample in enumerate(samples):
-        # Of every element; nonzero() would say the same after a wait for the GPU.
+        # Indices of every element. nonzero() would return the same, but wait for the GPU.
         axes = [torch.full((1,), i, device=device), *(torch.arange(n, device=device) for n in sample.shape)]
         indices.append(torch.stack([a.flatten() for a in torch.meshgrid(*axes, indexing="ij")]))
         values.append(sample.flatten())

@@ -16,7 +16,7 @@ from stoker.structured.pipeline.sample_data_group import SampleDataGroup
 class ShuffledShardedInputCallable(CallableBase):
     """Samples of a provider, in order, or shuffled again for each epoch.
 
-    Each of num_shards shards is a part of the epoch's sequence; what is left over when it is divided, and what does not fill a last batch, is left out of that
+    Each of num_shards shards is a part of the epoch's sequence. Samples that remain after the division, or do not fill a last batch, are left out of that
     epoch. All shards take the same seed.
     """
 

@@ -10,7 +10,7 @@ from stoker.data_node import DataNode
 
 
 def print_tensor_op(tensor_list: DataNode, name: str) -> DataNode:
-    """Prints the samples of each batch while the pipeline runs. What is returned is the input; only what depends on it makes the printing run."""
+    """Prints the samples of each batch while the pipeline runs, and returns the input. It prints only if the pipeline uses the returned node."""
     return _printing(tensor_list, name, False)
 
 

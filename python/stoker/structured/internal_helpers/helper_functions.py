@@ -20,8 +20,8 @@ def get_as_data_node(value: Any) -> DataNode:
 
 
 def get_mapped(val: Any, mapping: Mapping[Any, Any], encapsulate: bool = False) -> Any:
-    """What a mapping makes of a text, or of nested sequences of texts, which become lists. The key None stands for texts without an entry; numbers stay as
-    they are. encapsulate: a single value comes in a list."""
+    """Maps a text, or nested sequences of texts, which become lists. The key None stands for texts without an entry. Numbers stay unchanged. encapsulate:
+    returns a single value in a list."""
     if isinstance(val, (list, tuple)):
         return [get_mapped(v, mapping) for v in val]
     if isinstance(val, np.ndarray) and val.dtype.kind in "USO":

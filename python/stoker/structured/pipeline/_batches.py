@@ -76,7 +76,7 @@ class StructuredBatches(EpochIterator):
         return values
 
     def _begin(self, batch: _core.Batch) -> None:
-        """With the first batch: types are as the blueprint has them, which is not known before where a user's function made them."""
+        """Checks at the first batch that types agree with the blueprint. Outputs of a user's function have no known type before."""
         from stoker.batching import RaggedBatch
         from stoker.batching._shapes import Layout
         from stoker.plugin._handover import AS_IT_LIES, Handover

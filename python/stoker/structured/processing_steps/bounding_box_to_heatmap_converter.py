@@ -18,15 +18,15 @@ Name = str | int
 class BoundingBoxToHeatmapConverter(PipelineStepBase):
     """Draws the boxes of all annotations of one name as Gaussians into a heatmap, which becomes a field of the annotation.
 
-    Boxes (left, top, right, bottom) and centres are in pixels of the image whose size is beside the annotation: the image itself (image_field_name) or a field
-    with height and width (image_hw_field_name). They are scaled to the heatmap, heatmap_hw, and cut to it.
+    Boxes (left, top, right, bottom) and centres are in pixels of an image. Its size comes from a field next to the annotation: the image itself (image_field_name),
+    or a field with height and width (image_hw_field_name). They are scaled to the heatmap, heatmap_hw, and cut to it.
 
     heatmap_out_name: float32, (num_categories, H, W), or (H, W) with use_per_category_heatmap=False. Further fields, each by its name or None: is_active (which
     boxes were drawn), center (their pixel, int32), center_offset (from there to the true centre), height_width_bboxes_heatmap, bboxes_heatmap.
 
-    A box is active if its category is below num_categories, is_valid_opt_in_name (a field with a bool each) says so, at least min_fraction_area_clipping of its
-    area is left when it is cut, and what is left is at least as high and wide as min_object_size, or per_category_min_object_sizes of its category, pixels of
-    the heatmap. center_opt_in_name: a field with the centres, else they are those of the boxes. The radius of a Gaussian is the centre's distance from the
+    A box is active if its category is below num_categories, is_valid_opt_in_name (a field with a bool each) is true, at least min_fraction_area_clipping of its
+    area lies inside the image, and this part is at least min_object_size (or per_category_min_object_sizes of its category) pixels of the heatmap high and
+    wide. center_opt_in_name: a field with the centres, else they are those of the boxes. The radius of a Gaussian is the centre's distance from the
     nearest side times radius_scaling_factor, within min_radius and max_radius; its standard deviation is the radius times radius_to_sigma_factor.
     """
 
@@ -92,7 +92,7 @@ class BoundingBoxToHeatmapConverter(PipelineStepBase):
             "radius_factor": float(radius_scaling_factor),
             "sigma_factor": float(radius_to_sigma_factor),
         }
-        # Of fn.bbox_heatmap's outputs, in their order.
+        # The outputs of fn.bbox_heatmap, in their order.
         self._outputs = (
             (heatmap_out_name, types.FLOAT),
             (is_active_opt_out_name, types.BOOL),
@@ -108,8 +108,8 @@ class BoundingBoxToHeatmapConverter(PipelineStepBase):
 
     def _process(self, data: SampleDataGroup) -> SampleDataGroup:
         for path in data.find_all_occurrences(self._annotation):
-            beside, group = data.get_parent_of_path(path), data.get_item_in_path(path)
-            size = image_size(beside[self._image]) if self._image is not None else beside.get_item_in_path(self._hw_field or "")
+            parent, group = data.get_parent_of_path(path), data.get_item_in_path(path)
+            size = image_size(parent[self._image]) if self._image is not None else parent.get_item_in_path(self._hw_field or "")
             given = self._given(group)
             inputs = [group[self._boxes], size, *(group[name] for name in given.values())]
             size_name = self._image if self._image is not None else self._hw_field
@@ -135,11 +135,11 @@ class BoundingBoxToHeatmapConverter(PipelineStepBase):
 
     def _check_and_adjust_data_format_input_to_output(self, data_empty: SampleDataGroup) -> SampleDataGroup:
         for path in find_fields(data_empty, self._annotation, "annotations"):
-            beside, group = data_empty.get_parent_of_path(path), data_empty.get_item_in_path(path)
+            parent, group = data_empty.get_parent_of_path(path), data_empty.get_item_in_path(path)
             size = self._image if self._image is not None else self._hw_field
             assert size is not None
-            if not beside.has_child(size):
-                there = ", ".join(map(str, beside.contained_top_level_field_names))
+            if not parent.has_child(size):
+                there = ", ".join(map(str, parent.contained_top_level_field_names))
                 raise KeyError(f"For annotation in path '{path_text(path)}', no sibling field '{size}' was found; there are: {there}")
             if not isinstance(group, SampleDataGroup):
                 raise ValueError(f"'{path_text(path)}' is a data field, where an annotation is a group of fields")
