@@ -25,6 +25,11 @@ struct stk_image_request {
 	const void *data; /* the file's bytes, which must stay valid until the image has been read */
 	size_t bytes;
 	enum stk_image_type type;
+	/* Of the pixels: UINT8, UINT16, INT16, FLOAT, to whose range values are scaled (floats: 0 to 1), or STK_NO_DTYPE: as the file has them. */
+	enum stk_dtype dtype;
+	/* Files that are no pictures (floats, signed numbers, or bands that are no colours) keep all their channels, or their type, whatever
+	 * `type` and `dtype` say. */
+	bool keeps_channels, keeps_dtype;
 	bool as_stored; /* EXIF's orientation is not applied */
 	bool lenient;   /* a file that was cut off, and JPEG data that libjpeg-turbo only warns about, is decoded as far as possible */
 	/* Called some twenty times a second, on the same thread, while the call waits for an object of a store; returns true to end the
@@ -39,7 +44,9 @@ struct stk_image_request {
  * not a file. STK_CANCELLED: `interrupted` returned true. STK_NO_MEMORY. After an error no image is open. */
 STK_API STK_MUST_USE enum stk_status stk_image_open(
 	struct stk_image_decoder *d, const struct stk_image_request *request, int64_t shape[3], struct stk_error *err);
-/* Writes the pixels of the image that was opened last: uint8, interleaved, row by row. `bytes` is the product of the shape. May be called
+/* Returns the type of the pixels of the open image; STK_NO_DTYPE if no image is open. */
+STK_API enum stk_dtype stk_image_dtype(const struct stk_image_decoder *d);
+/* Writes the pixels of the image that was opened last: of stk_image_dtype, interleaved, row by row. `bytes` is the size of all. May be called
  * once for each image. STK_STATE: it was called before, or no image is open. STK_INVALID: `bytes` is wrong. STK_CORRUPT: the image is
  * damaged. STK_LIMIT: the file and its decoding need more than 2 GiB of memory. STK_UNSUPPORTED, STK_NO_MEMORY. */
 STK_API STK_MUST_USE enum stk_status stk_image_read(struct stk_image_decoder *d, void *to, size_t bytes, struct stk_error *err);

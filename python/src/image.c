@@ -64,12 +64,12 @@ static PyObject *decoder_open(PyObject *object, PyObject *args)
 	struct decoder_object *self = (struct decoder_object *)object;
 	struct stk_image_request request = {.size = sizeof(request)};
 	struct stk_error err = {.sample = -1, .epoch = -1, .offset = -1};
-	int type, as_stored, strict;
+	int type, dtype, keeps, as_stored, strict;
 	int64_t shape[3];
 	PyObject *data, *path;
 	enum stk_status status;
 
-	if (!PyArg_ParseTuple(args, "OOipp:open", &path, &data, &type, &as_stored, &strict))
+	if (!PyArg_ParseTuple(args, "OOiiipp:open", &path, &data, &type, &dtype, &keeps, &as_stored, &strict))
 		return NULL;
 	if (path != Py_None && !(request.path = core_text_of(path)))
 		return NULL;
@@ -83,6 +83,9 @@ static PyObject *decoder_open(PyObject *object, PyObject *args)
 	request.data = self->data.buf;
 	request.bytes = (size_t)self->data.len;
 	request.type = (enum stk_image_type)type;
+	request.dtype = (enum stk_dtype)dtype;
+	request.keeps_channels = keeps & 1;
+	request.keeps_dtype = keeps & 2;
 	request.as_stored = as_stored;
 	request.lenient = !strict;
 	request.interrupted = signal_came;
@@ -92,7 +95,7 @@ static PyObject *decoder_open(PyObject *object, PyObject *args)
 		return NULL;
 	if (status != STK_OK)
 		return core_raise(status, &err);
-	return Py_BuildValue("LLL", (long long)shape[0], (long long)shape[1], (long long)shape[2]);
+	return Py_BuildValue("LLLi", (long long)shape[0], (long long)shape[1], (long long)shape[2], (int)stk_image_dtype(self->decoder));
 }
 
 static PyObject *decoder_read(PyObject *object, PyObject *out)
@@ -117,8 +120,8 @@ static PyObject *decoder_read(PyObject *object, PyObject *out)
 
 static PyMethodDef decoder_methods[] = {
 	{"open", decoder_open, METH_VARARGS,
-		"open(path, data, type, as_stored, strict)\n--\n\nReads a file, or takes its bytes if path is None, and returns (height, width, "
-		"channels)."},
+		"open(path, data, type, dtype, keeps, as_stored, strict)\n--\n\nReads a file, or takes its bytes if path is None, and returns (height, "
+		"width, channels, dtype). dtype -1: the file's. keeps: of files that are no pictures, 1: all channels, 2: their type."},
 	{"read", decoder_read, METH_O, "read(out)\n--\n\nWrites the pixels of the open image into out."},
 	{NULL, NULL, 0, NULL},
 };

@@ -8,11 +8,10 @@ import threading
 from typing import TYPE_CHECKING, Any
 
 from stoker import _core
-from stoker._types import DALIImageType
+from stoker._types import DALIDataType, DALIImageType, to_dtype
 from stoker.errors import ArgumentError, ShapeError
 
 if TYPE_CHECKING:
-    import numpy as np
     import numpy.typing as npt
 
 
@@ -24,34 +23,58 @@ class _Decoders(threading.local):
 
 
 _decoders = _Decoders()
+_DTYPES = {
+    int(DALIDataType.UINT8): "uint8",
+    int(DALIDataType.UINT16): "uint16",
+    int(DALIDataType.INT16): "int16",
+    int(DALIDataType.FLOAT): "float32",
+}
+_KEEPS_CHANNELS, _KEEPS_DTYPE = 1, 2
 _TYPES = {member.name.upper(): int(member) for member in DALIImageType}
 
 
-def _memory(out: Any, shape: tuple[int, ...]) -> Any:
-    """The caller's array or tensor as memory for an image of this shape."""
+def _memory(out: Any, shape: tuple[int, ...], dtype: str) -> Any:
+    """The caller's array or tensor as memory for an image of this shape and type."""
     array = out.numpy() if type(out).__module__.partition(".")[0] == "torch" else out
-    if str(getattr(array, "dtype", None)) != "uint8" or not hasattr(array, "flags"):
+    if str(getattr(array, "dtype", None)) != dtype or not hasattr(array, "flags"):
         raise ArgumentError(
-            f"out is an array or a tensor of uint8 in host memory, not {type(out).__name__} of {getattr(out, 'dtype', 'another type')}"
+            f"out is an array or a tensor of {dtype} in host memory, not {type(out).__name__} of {getattr(out, 'dtype', 'another type')}"
         )
     if tuple(array.shape) != shape or not array.flags.c_contiguous:
         raise ShapeError(f"out has the shape {tuple(array.shape)}; it must be C-contiguous with shape {shape}")
     return array
 
 
-def _decode(path: Any, data: Any, out: Any, output_type: Any, adjust_orientation: bool, strict: bool) -> Any:
+def _number(dtype: Any) -> int:
+    """The library's number for a type of pixels; -1: the file's own."""
+    if isinstance(dtype, str) and dtype == "stored":
+        return -1
+    try:
+        number = int(to_dtype(dtype))
+    except (TypeError, ValueError):
+        number = -2
+    if number not in _DTYPES:
+        raise ArgumentError(f"dtype is {', '.join(_DTYPES.values())}, or 'stored' for the file's own, not {dtype!r}")
+    return number
+
+
+def _decode(path: Any, data: Any, out: Any, output_type: Any, dtype: Any, adjust_orientation: bool, strict: bool) -> Any:
+    keeps = (_KEEPS_CHANNELS if output_type is None else 0) | (_KEEPS_DTYPE if dtype is None else 0)
+    output_type = DALIImageType.RGB if output_type is None else output_type
     kind = _TYPES.get(output_type.upper()) if isinstance(output_type, str) else int(output_type)
     if kind is None:
         raise ArgumentError(f"output_type is one of {', '.join(m.name for m in DALIImageType)}, not {output_type!r}")
     decoder = _decoders.decoder
-    shape = decoder.open(path, data, kind, not adjust_orientation, strict)
+    number = int(DALIDataType.UINT8) if dtype is None else _number(dtype)
+    *extent, made_of = decoder.open(path, data, kind, number, keeps, not adjust_orientation, strict)
+    shape = tuple(extent)
     if out is None:
         import numpy as np
 
-        made = np.empty(shape, np.uint8)
+        made = np.empty(shape, _DTYPES[made_of])
         decoder.read(made)
         return made
-    decoder.read(_memory(out, shape))
+    decoder.read(_memory(out, shape, _DTYPES[made_of]))
     return out
 
 
@@ -59,32 +82,37 @@ def imread(
     path: str | os.PathLike[str],
     out: Any = None,
     *,
-    output_type: DALIImageType | str = "RGB",
+    output_type: DALIImageType | str | None = None,
+    dtype: Any = None,
     adjust_orientation: bool = True,
     strict: bool = True,
-) -> npt.NDArray[np.uint8]:
-    """The image in a file, as an array of uint8 with the axes height, width, channels.
+) -> npt.NDArray[Any]:
+    """The image in a file, as an array with the axes height, width, channels.
 
-    out: an array, or a tensor of torch's, of that shape and type to decode into; it is returned then.
-    output_type: types.RGB, BGR, GRAY, YCbCr, or ANY_DATA for the file's own channels; or such a name.
+    out: an array, or a tensor of torch's, of the image's shape and type to decode into; it is returned then.
+    output_type: types.RGB, BGR, GRAY, YCbCr, or ANY_DATA for the file's own channels; or such a name. By default RGB, and all channels of a file that is
+    not a picture: a TIFF of floats, of signed numbers, or of bands that are no colours.
+    dtype: uint8, uint16, int16 or float32, by name or as a type of NumPy's or torch's: values are scaled to its range, floats to 0..1. "stored": the file's
+    own type and values. By default uint8, and "stored" for a file that is not a picture.
     adjust_orientation: turns the image as its EXIF data says.
     strict: a file that was cut off, and damage that libjpeg-turbo only warns about, is an error. With strict=False such a file is decoded as far
     as possible: missing rows of a JPEG are gray.
 
     Decoded by Stoker, whatever the file's name says, without the GIL: threads decode side by side.
     """
-    return _decode(os.fsencode(path), None, out, output_type, adjust_orientation, strict)
+    return _decode(os.fsencode(path), None, out, output_type, dtype, adjust_orientation, strict)
 
 
 def imdecode(
     data: Any,
     out: Any = None,
     *,
-    output_type: DALIImageType | str = "RGB",
+    output_type: DALIImageType | str | None = None,
+    dtype: Any = None,
     adjust_orientation: bool = True,
     strict: bool = True,
-) -> npt.NDArray[np.uint8]:
+) -> npt.NDArray[Any]:
     """The image in a file's bytes (bytes, an array or a tensor of uint8), as imread gives it."""
     if type(data).__module__.partition(".")[0] == "torch":
         data = data.numpy()
-    return _decode(None, data, out, output_type, adjust_orientation, strict)
+    return _decode(None, data, out, output_type, dtype, adjust_orientation, strict)

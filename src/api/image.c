@@ -7,6 +7,8 @@
 #include "base/safe_text.h"
 #include "codec/codec.h"
 #include "format/list.h"
+#include "kernel/convert/convert.h"
+#include "op/color/intensity.h"
 #include "storage/storage.h"
 
 #include <stdio.h>
@@ -21,6 +23,8 @@ struct stk_image_decoder {
 	struct stk_decoder *lenient, *strict; /* created when first needed */
 	struct stk_image_request request;
 	struct stk_image_info info;
+	enum stk_image_type type; /* type and dtype of the pixels of the open image */
+	enum stk_dtype dtype;
 	uint8_t *file; /* the bytes read from request.path */
 	const uint8_t *data;
 	size_t size;
@@ -115,6 +119,10 @@ enum stk_status stk_image_open(
 	if ((unsigned)request->type > STK_ANY_DATA)
 		return stk__fail(
 			err, STK_INVALID, "the type of the request is %d; it must be one of enum stk_image_type", (int)request->type);
+	if (request->dtype != STK_NO_DTYPE && request->dtype != STK_UINT8 && request->dtype != STK_UINT16 && request->dtype != STK_INT16 &&
+		request->dtype != STK_FLOAT)
+		return stk__fail(
+			err, STK_INVALID, "images are read as uint8, uint16, int16 or float32, not as %s", stk_dtype_name(request->dtype));
 	close_image(d);
 	stk__arena_limit(&d->arena, MOST_BYTES);
 	d->request = *request;
@@ -127,9 +135,33 @@ enum stk_status stk_image_open(
 	stk__image_extent(&d->info, !request->as_stored, &width, &height);
 	shape[0] = height;
 	shape[1] = width;
-	shape[2] = stk__image_channels(&d->info, request->type);
+	d->type = request->keeps_channels && d->info.measured ? STK_ANY_DATA : request->type;
+	bool own = request->dtype == STK_NO_DTYPE || (request->keeps_dtype && d->info.measured);
+	d->dtype = own ? d->info.dtype : request->dtype;
+	shape[2] = stk__image_channels(&d->info, d->type);
 	d->open = true;
 	return STK_OK;
+}
+
+enum stk_dtype stk_image_dtype(const struct stk_image_decoder *d)
+{
+	return d && d->open ? d->dtype : STK_NO_DTYPE;
+}
+
+/* Converts an image's elements to the range of another type, as decoders.image does. */
+static void scale_elements(const struct stk_image *from, void *to, enum stk_dtype dtype)
+{
+	enum { CHUNK = 512 };
+	float values[CHUNK], scale = (float)(stk__intensity_range(dtype) / stk__intensity_range(from->dtype));
+	size_t count = (size_t)from->width * (size_t)from->height * (size_t)from->channels;
+	size_t read = stk_dtype_size(from->dtype), written = stk_dtype_size(dtype);
+	for (size_t at = 0; at < count; at += CHUNK) {
+		int64_t n = count - at < CHUNK ? (int64_t)(count - at) : CHUNK;
+		stk__convert(values, STK_FLOAT, (const uint8_t *)from->data + at * read, from->dtype, n);
+		for (int64_t i = 0; i < n; i++)
+			values[i] *= scale;
+		stk__convert((uint8_t *)to + at * written, dtype, values, STK_FLOAT, n);
+	}
 }
 
 static enum stk_status decode(struct stk_image_decoder *d, void *to, size_t bytes, struct stk_error *err)
@@ -141,15 +173,25 @@ static enum stk_status decode(struct stk_image_decoder *d, void *to, size_t byte
 	enum stk_status s = STK_OK;
 	if (!*decoder && (s = stk__decoder_create(&limits, stk__cpu_capabilities(), &d->arena, decoder, err)))
 		return s;
-	struct stk_decode request = {.data = d->data, .size = d->size, .info = &d->info, .type = q->type, .orient = !q->as_stored};
-	int32_t width, height, channels = stk__image_channels(&d->info, q->type);
+	struct stk_decode request = {.data = d->data, .size = d->size, .info = &d->info, .type = d->type, .orient = !q->as_stored};
+	int32_t width, height, channels = stk__image_channels(&d->info, d->type);
 	stk__image_extent(&d->info, request.orient, &width, &height);
-	if (bytes != (size_t)width * (size_t)height * (size_t)channels)
-		return stk__fail(err, STK_INVALID, "%zu bytes are given for an image of %d x %d pixels of %d channels", bytes, width,
-			height, channels);
+	size_t elements = (size_t)width * (size_t)height * (size_t)channels;
+	if (bytes != elements * stk_dtype_size(d->dtype))
+		return stk__fail(err, STK_INVALID, "%zu bytes are given for an image of %d x %d pixels of %d channels of %s", bytes, width,
+			height, channels, stk_dtype_name(d->dtype));
 	request.window = (struct stk_rect){0, 0, width, height};
-	request.dst = stk__image_hwc(to, STK_UINT8, width, height, channels);
-	return stk__image_decode(*decoder, &request, err);
+	bool direct = d->dtype == STK_UINT8 || d->dtype == d->info.dtype;
+	enum stk_dtype decoded = direct ? d->dtype : d->info.dtype;
+	request.dst = stk__image_hwc(
+		direct ? to : stk__arena_take(&d->arena, elements * stk_dtype_size(decoded)), decoded, width, height, channels);
+	if (!request.dst.data)
+		return stk__fail(
+			err, STK_NO_MEMORY, "out of memory for an image of %d x %d pixels of %d channels", width, height, channels);
+	s = stk__image_decode(*decoder, &request, err);
+	if (!s && !direct)
+		scale_elements(&request.dst, to, d->dtype);
+	return s;
 }
 
 enum stk_status stk_image_read(struct stk_image_decoder *d, void *to, size_t bytes, struct stk_error *err)

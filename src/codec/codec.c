@@ -63,10 +63,15 @@ struct stk_codec_limits stk__codec_limits(bool lenient)
 static enum stk_status check_limits(const struct stk_codec_limits *limits, const struct stk_image_info *info, struct stk_error *err)
 {
 	int64_t max = limits && limits->max_pixels > 0 ? limits->max_pixels : DEFAULT_MAX_PIXELS;
-	if ((int64_t)info->width * info->height <= max)
+	/* A pixel of many bands counts for as many pixels as its memory holds pixels of four channels of 16 bits. */
+	int64_t weight = ((int64_t)info->channels * (int64_t)stk_dtype_size(info->dtype) + 7) / 8;
+	if ((int64_t)info->width * info->height <= max / weight)
 		return STK_OK;
-	return stk__fail(err, STK_LIMIT, "%dx%d pixels are over the limit of %lld (STOKER_MAX_IMAGE_SIZE)", info->width, info->height,
-		(long long)max);
+	char bands[48] = "";
+	if (weight > 1)
+		snprintf(bands, sizeof bands, " of %d bands of %d bits", info->channels, info->bits);
+	return stk__fail(err, STK_LIMIT, "%dx%d pixels%s are over the limit of %lld (STOKER_MAX_IMAGE_SIZE)", info->width, info->height,
+		bands, (long long)(max / weight));
 }
 
 enum stk_status stk__image_peek(
@@ -78,8 +83,10 @@ enum stk_status stk__image_peek(
 		if (!codecs[i]->probe(data, size))
 			continue;
 		known = true;
-		*info = (struct stk_image_info){.codec = codecs[i], .format = codecs[i]->format, .orientation = 1};
+		*info = (struct stk_image_info){.codec = codecs[i], .format = codecs[i]->format, .orientation = 1, .dtype = STK_NO_DTYPE};
 		status = codecs[i]->peek(data, size, info, err);
+		if (info->dtype == STK_NO_DTYPE)
+			info->dtype = info->bits > 8 ? STK_UINT16 : STK_UINT8;
 	}
 	if (!known)
 		return fail_unknown(data, size, err);
@@ -166,7 +173,7 @@ static bool request_valid(const struct stk_decode *rq)
 	return w->x >= 0 && w->y >= 0 && w->w > 0 && w->h > 0 && w->w <= width - w->x && w->h <= height - w->y && rq->dst.width == w->w &&
 	       rq->dst.height == w->h && rq->dst.channels == stk__image_channels(rq->info, rq->type) &&
 	       rq->dst.channel == (ptrdiff_t)stk_dtype_size(rq->dst.dtype) && rq->dst.pixel == rq->dst.channel * rq->dst.channels &&
-	       (rq->dst.dtype == STK_UINT8 || (rq->dst.dtype == STK_UINT16 && rq->info->bits == 16));
+	       (rq->dst.dtype == rq->info->dtype || rq->dst.dtype == STK_UINT8);
 }
 
 enum stk_status stk__image_decode(struct stk_decoder *d, const struct stk_decode *rq, struct stk_error *err)

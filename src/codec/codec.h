@@ -22,9 +22,11 @@ struct stk_image_info {
 	const struct stk_codec *codec; /* the codec that takes the file */
 	const char *format;            /* "jpeg", "png", "bmp", "pnm", "tiff", "webp" */
 	int32_t width, height;         /* as stored */
-	int32_t channels;              /* as stored: 1 gray, 2 gray + alpha, 3, 4 (CMYK or alpha) */
-	int32_t bits;                  /* 8 or 16 a channel */
-	int32_t orientation;           /* EXIF's 1..8; 1 when absent or invalid */
+	int32_t channels; /* as stored: 1 gray, 2 gray + alpha, 3, 4 (CMYK or alpha); more: bands, of which the first three are red, green, blue */
+	int32_t bits;         /* 8, 16 or, of floats, 32 a channel */
+	enum stk_dtype dtype; /* in which pixels are decoded without loss: UINT8, UINT16, INT16 or FLOAT */
+	bool measured;        /* not a picture: floats, signed numbers, or bands without colours */
+	int32_t orientation;  /* EXIF's 1..8; 1 when absent or invalid */
 	bool progressive;
 	size_t memory; /* for stk__image_memory */
 };
@@ -65,10 +67,10 @@ struct stk_decode {
 	size_t size;
 	const struct stk_image_info *info;
 	enum stk_image_type type;
-	bool orient;            /* apply EXIF's orientation; window is then in oriented pixels */
-	int32_t denom;          /* 2, 4, 8: the image is decoded at 1/denom of its size (only JPEG); 0 or 1: at full size */
-	struct stk_rect window; /* inside the image, in pixels of the decoded size */
-	struct stk_image dst;   /* window.w x window.h, interleaved, UINT8 (or UINT16 for files of 16 bits); no memory outside is written */
+	bool orient;                     /* apply EXIF's orientation; window is then in oriented pixels */
+	int32_t denom;                   /* 2, 4, 8: the image is decoded at 1/denom of its size (only JPEG); 0 or 1: at full size */
+	struct stk_rect window;          /* inside the image, in pixels of the decoded size */
+	struct stk_image dst;            /* window.w x window.h, interleaved, of info->dtype or UINT8; no memory outside is written */
 	const struct stk_cancel *cancel; /* decoders check it between rows, and stop if it is set; nullable */
 };
 

@@ -8,7 +8,7 @@
 #include "codec/codec.h"
 
 /* A codec. decode NULL: this build recognises the format but cannot decode it, as peek's error says. peek fills all of info except `codec` and `format`, and
- * checks no limits. decode gets a window and a dst as stored in the file (the caller handles orientation), non-empty and inside the image; it may take any
+ * `dtype` only if `bits` does not tell it; it checks no limits. decode gets a window and a dst as stored in the file (the caller handles orientation), non-empty and inside the image; it may take any
  * memory from d->scratch, which the caller releases. After request->cancel is set, decode returns within some milliseconds, with any status. */
 struct stk_codec {
 	const char *format, *title; /* "jpeg"; "JPEG" */

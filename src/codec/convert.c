@@ -3,6 +3,7 @@
 
 #include "kernel/convert/ycbcr.h"
 
+#include <math.h>
 #include <string.h>
 
 enum { CHUNK = 64 };
@@ -100,6 +101,49 @@ static void convert_chunk(struct chunk *p, enum stk_pixels from, enum stk_image_
 		rgb_to_ycbcr(p, unit, n);
 }
 
+static float value_at(const void *row, enum stk_dtype dtype, int i)
+{
+	return dtype == STK_FLOAT ? ((const float *)row)[i] : (float)((const int16_t *)row)[i];
+}
+
+/* Stores a value whose full range is `full`, which to UINT8 becomes 255. NaN becomes 0 there. */
+static void put_value(void *row, enum stk_dtype dtype, int i, float v, float full)
+{
+	float byte = v * 255 / full;
+	if (dtype == STK_FLOAT)
+		((float *)row)[i] = v;
+	else if (dtype == STK_INT16)
+		((int16_t *)row)[i] = (int16_t)(v < -32768 ? -32768 : v > 32767 ? 32767 : roundf(v));
+	else
+		((uint8_t *)row)[i] = byte > 0 ? byte < 255 ? (uint8_t)roundf(byte) : 255 : 0;
+}
+
+/* Converts pixels of FLOAT or INT16, whose full range is `full`. */
+static void convert_values(enum stk_pixels from, enum stk_dtype from_dtype, const void *src, enum stk_image_type to, float full,
+	enum stk_dtype to_dtype, void *dst, int n)
+{
+	static const int plain[] = {0, 1, 2, 3}, reversed[] = {2, 1, 0};
+	bool gray = from == STK_PIXELS_GRAY || from == STK_PIXELS_GRAY_ALPHA, any = to == STK_ANY_DATA;
+	int in = channels_of[from], out = any ? in : to == STK_GRAY ? 1 : 3;
+	const int *order = to == STK_BGR ? reversed : plain;
+	float unit = full / 255;
+	for (int i = 0; i < n; i++) {
+		float p[4] = {0}, made[4];
+		for (int k = 0; k < (any ? in : 3); k++)
+			p[k] = value_at(src, from_dtype, i * in + (gray && !any ? 0 : k));
+		memcpy(made, p, sizeof p);
+		if (to == STK_GRAY && !gray)
+			made[0] = 0.299f * p[0] + 0.587f * p[1] + 0.114f * p[2];
+		if (to == STK_YCBCR) {
+			made[0] = 0.25678824f * p[0] + 0.50412941f * p[1] + 0.09790588f * p[2] + 16 * unit;
+			made[1] = -0.14822290f * p[0] - 0.29099279f * p[1] + 0.43921569f * p[2] + 128 * unit;
+			made[2] = 0.43921569f * p[0] - 0.36778831f * p[1] - 0.07142737f * p[2] + 128 * unit;
+		}
+		for (int k = 0; k < out; k++)
+			put_value(dst, to_dtype, i * out + k, made[order[k]], full);
+	}
+}
+
 void stk__convert_row(enum stk_pixels from, enum stk_dtype from_dtype, const void *src, enum stk_image_type to, enum stk_dtype to_dtype,
 	void *dst, int n, enum stk_gray gray)
 {
@@ -107,10 +151,14 @@ void stk__convert_row(enum stk_pixels from, enum stk_dtype from_dtype, const voi
 	int in = channels_of[from], out = to == STK_ANY_DATA ? in : to == STK_GRAY ? 1 : 3;
 	const int *order = to == STK_BGR ? reversed : plain;
 	bool from_wide = from_dtype == STK_UINT16, to_wide = to_dtype == STK_UINT16;
-	size_t in_size = from_wide ? 2 : 1, out_size = to_wide ? 2 : 1;
+	size_t in_size = stk_dtype_size(from_dtype), out_size = stk_dtype_size(to_dtype);
 	bool keeps = to == STK_ANY_DATA || (from == STK_PIXELS_RGB && to == STK_RGB) || (from == STK_PIXELS_GRAY && to == STK_GRAY);
-	if (keeps && from_wide == to_wide && from != STK_PIXELS_CMYK_INVERTED) {
+	if (keeps && from_dtype == to_dtype && from != STK_PIXELS_CMYK_INVERTED) {
 		memcpy(dst, src, (size_t)n * (size_t)in * in_size);
+		return;
+	}
+	if (from_dtype == STK_FLOAT || from_dtype == STK_INT16) {
+		convert_values(from, from_dtype, src, to, from_dtype == STK_FLOAT ? 1 : 32767, to_dtype, dst, n);
 		return;
 	}
 	struct chunk p;

@@ -14,7 +14,7 @@ enum stk_pixels { STK_PIXELS_GRAY, STK_PIXELS_GRAY_ALPHA, STK_PIXELS_RGB, STK_PI
 /* Rounding of gray made from colours. Rounded: BMP, PNM, TIFF and WebP; DALI's decoders for them differ by one in 0.2% of the pixels. */
 enum stk_gray { STK_GRAY_TRUNCATED, STK_GRAY_ROUNDED };
 
-/* Converts n pixels. from_dtype and to_dtype: UINT8 or UINT16; to UINT16 only from UINT16. ANY_DATA keeps the channels (in CMYK output 0 means no ink). src
+/* Converts n pixels to their own type or to UINT8. from_dtype: UINT8, UINT16, or FLOAT and INT16, of which 1 and 32767 become 255. ANY_DATA keeps the channels (in CMYK output 0 means no ink). src
  * and dst must not overlap. */
 void stk__convert_row(enum stk_pixels from, enum stk_dtype from_dtype, const void *src, enum stk_image_type to, enum stk_dtype to_dtype,
 	void *dst, int n, enum stk_gray gray);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * TIFF and BigTIFF: the first image of a file, in strips or tiles, of which a window decodes those that it touches. Gray of 1 to 16 bits, colour
- * of 8 and 16, CMYK of 8, palettes (whose colours have 16 bits), alpha, planes; uncompressed, PackBits, LZW, deflate; the horizontal predictor. It is
- * our own, since libtiff brings a dozen libraries for compressions that training data does not have. */
+ * of 8 and 16, CMYK of 8, palettes (whose colours have 16 bits), alpha, up to 64 bands, signed integers of 16 bits, floats of 32, planes; uncompressed,
+ * PackBits, LZW, deflate; both predictors. It is our own, since libtiff brings a dozen libraries for compressions that training data does not have. */
 #include "codec/bytes.h"
 #include "codec/codec_impl.h"
 #include "codec/convert.h"
@@ -12,9 +12,14 @@
 
 enum { CHUNK = 64 };
 
-static bool is_wide(const struct stk_tiff *t)
+/* Returns the type of a sample's value, of a palette that of its colours. */
+static enum stk_dtype dtype_of(const struct stk_tiff *t)
 {
-	return t->bits == 16 || t->photometric == STK_TIFF_PALETTE;
+	if (t->format == STK_TIFF_FLOAT)
+		return STK_FLOAT;
+	if (t->format == STK_TIFF_SIGNED)
+		return STK_INT16;
+	return t->bits == 16 || t->photometric == STK_TIFF_PALETTE ? STK_UINT16 : STK_UINT8;
 }
 
 static int channels_of(const struct stk_tiff *t)
@@ -22,20 +27,16 @@ static int channels_of(const struct stk_tiff *t)
 	return t->photometric == STK_TIFF_PALETTE ? 3 : (int)t->samples;
 }
 
-static enum stk_pixels pixels_of(const struct stk_tiff *t)
+/* samples: as many as are kept of a pixel. */
+static enum stk_pixels pixels_of(const struct stk_tiff *t, uint32_t samples)
 {
 	if (t->photometric == STK_TIFF_CMYK)
 		return STK_PIXELS_CMYK;
-	switch (channels_of(t)) {
-	case 1:
-		return STK_PIXELS_GRAY;
-	case 2:
-		return STK_PIXELS_GRAY_ALPHA;
-	case 3:
+	if (t->photometric == STK_TIFF_PALETTE)
 		return STK_PIXELS_RGB;
-	default:
-		return STK_PIXELS_RGBA;
-	}
+	static const enum stk_pixels kinds[] = {
+		[1] = STK_PIXELS_GRAY, [2] = STK_PIXELS_GRAY_ALPHA, [3] = STK_PIXELS_RGB, [4] = STK_PIXELS_RGBA};
+	return kinds[samples];
 }
 
 static uint32_t planes_of(const struct stk_tiff *t)
@@ -52,10 +53,13 @@ static enum stk_status tiff_peek(const uint8_t *data, size_t size, struct stk_im
 	info->width = t.width;
 	info->height = t.height;
 	info->channels = channels_of(&t);
-	info->bits = is_wide(&t) ? 16 : 8;
+	info->dtype = dtype_of(&t);
+	info->bits = 8 * (int32_t)stk_dtype_size(info->dtype);
+	info->measured = t.format != STK_TIFF_UNSIGNED || t.samples > (t.photometric == STK_TIFF_BLACK_IS_ZERO ? 2 : 4);
 	info->orientation = t.orientation;
 	if (t.compression != STK_TIFF_NONE)
-		info->memory = STK_TIFF_UNPACKER_MEMORY + planes_of(&t) * stk__scratch_bytes((size_t)stk__tiff_chunk_bytes(&t));
+		info->memory = STK_TIFF_UNPACKER_MEMORY + planes_of(&t) * stk__scratch_bytes((size_t)stk__tiff_chunk_bytes(&t)) +
+			       stk__scratch_bytes((size_t)stk__tiff_row_bytes(&t));
 	return STK_OK;
 }
 
@@ -76,8 +80,9 @@ static enum stk_status check_whole(const struct stk_tiff *t, struct stk_error *e
 /* The memory of a decode, and the chunk that was unpacked last. */
 struct unpacked {
 	struct stk_tiff_unpacker *unpacker; /* NULL where nothing is compressed */
-	uint8_t *buffer[4];
-	const uint8_t *plane[4];
+	uint8_t *buffer[STK_TIFF_MOST_SAMPLES];
+	const uint8_t *plane[STK_TIFF_MOST_SAMPLES];
+	uint8_t *row;  /* room for a row, which STK_TIFF_BYTE_DIFFERENCES needs */
 	uint32_t rows; /* number of the chunk's rows that the file holds */
 };
 
@@ -89,25 +94,51 @@ static enum stk_status take_memory(
 	bool taken = (u->unpacker = stk__tiff_unpacker_make(scratch, t->size, cancel));
 	for (uint32_t p = 0; p < planes_of(t) && taken; p++)
 		taken = (u->buffer[p] = stk__arena_take(scratch, (size_t)stk__tiff_chunk_bytes(t)));
+	if (taken && t->predictor == STK_TIFF_BYTE_DIFFERENCES)
+		taken = (u->row = stk__arena_take(scratch, (size_t)stk__tiff_row_bytes(t)));
 	return taken ? STK_OK : stk__fail(err, STK_NO_MEMORY, "no memory for a TIFF of %dx%d", t->width, t->height);
 }
 
-/* Computes values from differences. */
-static void add_up(const struct stk_tiff *t, uint8_t *rows, uint32_t count)
+/* Computes the elements of a row from their differences; step: distance from the element to which a difference refers. */
+static void add_differences(const struct stk_tiff *t, uint8_t *row, size_t bytes, size_t step)
 {
-	size_t row = (size_t)stk__tiff_row_bytes(t), step = t->separate ? 1 : t->samples;
-	for (uint32_t y = 0; y < count; y++, rows += row) {
-		if (t->bits == 8) {
-			for (size_t i = step; i < row; i++)
-				rows[i] = (uint8_t)(rows[i] + rows[i - step]);
-			continue;
-		}
-		for (size_t i = step; i < row / 2; i++) {
-			uint32_t v = stk__get16(rows + 2 * i, t->little) + stk__get16(rows + 2 * (i - step), t->little);
-			rows[2 * i + !t->little] = (uint8_t)v;
-			rows[2 * i + t->little] = (uint8_t)(v >> 8);
-		}
+	if (t->bits == 8) {
+		for (size_t i = step; i < bytes; i++)
+			row[i] = (uint8_t)(row[i] + row[i - step]);
+	} else if (t->bits == 16) {
+		for (size_t i = step; i < bytes / 2; i++)
+			stk__put16(
+				row + 2 * i, stk__get16(row + 2 * i, t->little) + stk__get16(row + 2 * (i - step), t->little), t->little);
+	} else {
+		for (size_t i = step; i < bytes / 4; i++)
+			stk__put32(
+				row + 4 * i, stk__get32(row + 4 * i, t->little) + stk__get32(row + 4 * (i - step), t->little), t->little);
 	}
+}
+
+/* Computes a row of floats from the differences of their bytes. The row holds first the most significant bytes of all floats, then the next ones.
+ * `sorted` has room for the row. */
+static void add_byte_differences(const struct stk_tiff *t, uint8_t *row, size_t bytes, size_t step, uint8_t *sorted)
+{
+	size_t n = bytes / 4;
+	for (size_t i = step; i < bytes; i++)
+		row[i] = (uint8_t)(row[i] + row[i - step]);
+	memcpy(sorted, row, bytes);
+	for (size_t i = 0; i < n; i++) {
+		const uint8_t *from = sorted + i;
+		uint32_t v = (uint32_t)from[0] << 24 | (uint32_t)from[n] << 16 | (uint32_t)from[2 * n] << 8 | from[3 * n];
+		stk__put32(row + 4 * i, v, t->little);
+	}
+}
+
+static void undo_predictor(const struct stk_tiff *t, uint8_t *rows, uint32_t count, uint8_t *sorted)
+{
+	size_t bytes = (size_t)stk__tiff_row_bytes(t), step = t->separate ? 1 : t->samples;
+	for (uint32_t y = 0; y < count; y++, rows += bytes)
+		if (t->predictor == STK_TIFF_BYTE_DIFFERENCES)
+			add_byte_differences(t, rows, bytes, step, sorted);
+		else
+			add_differences(t, rows, bytes, step);
 }
 
 static enum stk_status unpack_plane(const struct stk_tiff *t, uint64_t chunk, uint32_t p, struct unpacked *u, struct stk_error *err)
@@ -122,8 +153,8 @@ static enum stk_status unpack_plane(const struct stk_tiff *t, uint64_t chunk, ui
 	}
 	size = size > UINT32_MAX ? UINT32_MAX : size;
 	enum stk_status s = stk__tiff_unpack(u->unpacker, t->compression, from, (size_t)size, u->buffer[p], (size_t)need, err);
-	if (!s && t->predicted)
-		add_up(t, u->buffer[p], u->rows);
+	if (!s && t->predictor != STK_TIFF_NO_PREDICTOR)
+		undo_predictor(t, u->buffer[p], u->rows, u->row);
 	u->plane[p] = u->buffer[p];
 	return s;
 }
@@ -136,65 +167,94 @@ static uint32_t bits_at(const uint8_t *row, uint32_t bits, size_t x)
 	return (uint32_t)row[at / 8] >> (8 - bits - at % 8) & ((1u << bits) - 1);
 }
 
-/* Returns the value of a sample, gray with black as zero and at its full range of 8 or 16 bits. */
+/* Returns the bits of a sample, gray with black as zero and, of whole numbers, at its full range of 8 or 16 bits. */
 static uint32_t sample_at(const struct stk_tiff *t, const uint8_t *row, size_t i)
 {
-	uint32_t most = (1u << t->bits) - 1;
-	uint32_t v = t->bits == 16 ? stk__get16(row + 2 * i, t->little) : t->bits == 8 ? row[i] : bits_at(row, t->bits, i);
-	return t->bits < 8 && t->photometric != STK_TIFF_PALETTE ? v * 255 / most : v;
+	switch (t->bits) {
+	case 32:
+		return stk__get32(row + 4 * i, t->little);
+	case 16:
+		return stk__get16(row + 2 * i, t->little);
+	case 8:
+		return row[i];
+	default:
+		return t->photometric == STK_TIFF_PALETTE ? bits_at(row, t->bits, i)
+							  : bits_at(row, t->bits, i) * 255 / ((1u << t->bits) - 1);
+	}
 }
 
-/* Loads n pixels from column x of a chunk's row on, in the format of pixels_of, with 8 or 16 bits. */
-static void load_pixels(const struct stk_tiff *t, const uint8_t *const *rows, size_t x, int n, void *out)
+static void load_colors(const struct stk_tiff *t, const uint8_t *row, size_t x, int n, uint16_t *out)
+{
+	for (uint32_t i = 0; i < (uint32_t)n; i++) {
+		uint64_t index = sample_at(t, row, x + i);
+		for (uint32_t k = 0; k < 3; k++) /* rounded from 16 bits, as DALI does; Pillow drops the lower 8 */
+			out[3 * i + k] = (uint16_t)(stk__tiff_value(t, &t->colors, ((uint64_t)k << t->bits) + index) * t->color_scale);
+	}
+}
+
+/* Loads the first `kept` samples of n pixels from column x of a chunk's row on, as elements of dtype_of. */
+static void load_pixels(const struct stk_tiff *t, const uint8_t *const *rows, size_t x, int n, uint32_t kept, void *out)
 {
 	uint8_t *to8 = out;
 	uint16_t *to16 = out;
-	uint32_t channels = (uint32_t)channels_of(t);
+	uint32_t *to32 = out;
 	uint32_t invert = t->photometric == STK_TIFF_WHITE_IS_ZERO ? t->bits == 16 ? 65535 : 255 : 0;
 	for (uint32_t i = 0; i < (uint32_t)n; i++) {
-		if (t->photometric == STK_TIFF_PALETTE) {
-			uint64_t index = sample_at(t, rows[0], x + i);
-			for (uint32_t k = 0; k < 3; k++) /* rounded from 16 bits, as DALI does; Pillow drops the lower 8 */
-				to16[3 * i + k] =
-					(uint16_t)(stk__tiff_value(t, &t->colors, ((uint64_t)k << t->bits) + index) * t->color_scale);
-			continue;
-		}
-		for (uint32_t k = 0; k < channels; k++) {
-			uint32_t v = t->separate ? sample_at(t, rows[k], x + i) : sample_at(t, rows[0], (x + i) * channels + k);
+		for (uint32_t k = 0; k < kept; k++) {
+			uint32_t v = t->separate ? sample_at(t, rows[k], x + i) : sample_at(t, rows[0], (x + i) * t->samples + k);
 			v ^= k == 0 ? invert : 0;
-			if (t->bits == 16)
-				to16[channels * i + k] = (uint16_t)v;
+			if (t->bits == 32)
+				to32[kept * i + k] = v;
+			else if (t->bits == 16)
+				to16[kept * i + k] = (uint16_t)v;
 			else
-				to8[channels * i + k] = (uint8_t)v;
+				to8[kept * i + k] = (uint8_t)v;
 		}
 	}
 }
 
-/* True if a row's bytes are already pixels in the form that stk__convert_row takes. */
+/* True if a row's bytes are already what load_pixels would make of all its samples. */
 static bool is_direct(const struct stk_tiff *t)
 {
-	return t->bits == 8 && !t->separate && t->photometric != STK_TIFF_PALETTE && t->photometric != STK_TIFF_WHITE_IS_ZERO;
+	bool native = t->bits == 8 || (t->bits > 8 && t->little == (__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__));
+	return native && !t->separate && t->photometric != STK_TIFF_PALETTE && t->photometric != STK_TIFF_WHITE_IS_ZERO;
+}
+
+/* Returns how many samples of a pixel a decode needs: of five and more, the first three are the colours. */
+static uint32_t samples_kept(const struct stk_tiff *t, enum stk_image_type type)
+{
+	return t->samples > 4 && type != STK_ANY_DATA ? 3 : t->samples;
+}
+
+static void convert(const struct stk_tiff *t, uint32_t kept, const void *pixels, const struct stk_decode *rq, void *to, int n)
+{
+	if (rq->type == STK_ANY_DATA && t->photometric != STK_TIFF_PALETTE) /* each sample is treated as gray */
+		stk__convert_row(STK_PIXELS_GRAY, dtype_of(t), pixels, rq->type, rq->dst.dtype, to, n * (int)kept, STK_GRAY_ROUNDED);
+	else
+		stk__convert_row(pixels_of(t, kept), dtype_of(t), pixels, rq->type, rq->dst.dtype, to, n, STK_GRAY_ROUNDED);
 }
 
 /* Converts columns [x0, x1) of row y, counted in the image, of a chunk that begins at (left, top). */
 static void put_row(const struct stk_tiff *t, const struct unpacked *u, uint32_t left, uint32_t top, int32_t x0, int32_t x1, int32_t y,
 	const struct stk_decode *rq)
 {
-	uint16_t pixels[4 * CHUNK];
-	const uint8_t *rows[4] = {0};
-	enum stk_dtype dtype = is_wide(t) ? STK_UINT16 : STK_UINT8;
+	uint32_t pixels[STK_TIFF_MOST_SAMPLES * CHUNK], kept = samples_kept(t, rq->type);
+	const uint8_t *rows[STK_TIFF_MOST_SAMPLES];
 	for (uint32_t p = 0; p < planes_of(t); p++)
 		rows[p] = u->plane[p] + stk__tiff_row_bytes(t) * ((uint32_t)y - top);
 	uint8_t *to = (uint8_t *)rq->dst.data + (y - rq->window.y) * rq->dst.row + (x0 - rq->window.x) * rq->dst.pixel;
-	if (is_direct(t)) {
-		stk__convert_row(pixels_of(t), dtype, rows[0] + ((uint32_t)x0 - left) * (size_t)t->samples, rq->type, rq->dst.dtype, to,
-			x1 - x0, STK_GRAY_ROUNDED);
+	const uint8_t *first = rows[0] + ((uint32_t)x0 - left) * (size_t)t->samples * (t->bits / 8);
+	if (is_direct(t) && kept == t->samples && (uintptr_t)first % stk_dtype_size(dtype_of(t)) == 0) {
+		convert(t, kept, first, rq, to, x1 - x0);
 		return;
 	}
 	for (int32_t x = x0; x < x1; x += CHUNK, to += CHUNK * rq->dst.pixel) {
 		int n = x1 - x < CHUNK ? x1 - x : CHUNK;
-		load_pixels(t, rows, (uint32_t)x - left, n, pixels);
-		stk__convert_row(pixels_of(t), dtype, pixels, rq->type, rq->dst.dtype, to, n, STK_GRAY_ROUNDED);
+		if (t->photometric == STK_TIFF_PALETTE)
+			load_colors(t, rows[0], (uint32_t)x - left, n, (uint16_t *)pixels);
+		else
+			load_pixels(t, rows, (uint32_t)x - left, n, kept, pixels);
+		convert(t, kept, pixels, rq, to, n);
 	}
 }
 

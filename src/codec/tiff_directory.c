@@ -187,7 +187,7 @@ static uint32_t value_or(const struct stk_tiff *t, const struct stk_tiff_values 
 	if (v->count == 0)
 		return absent;
 	uint64_t first = stk__tiff_value(t, v, 0);
-	for (uint64_t i = 1; i < v->count && i < 8; i++)
+	for (uint64_t i = 1; i < v->count && i < STK_TIFF_MOST_SAMPLES; i++)
 		if (stk__tiff_value(t, v, i) != first)
 			return UINT32_MAX;
 	return first > UINT32_MAX ? UINT32_MAX : (uint32_t)first;
@@ -218,6 +218,7 @@ static enum stk_status check_compression(uint32_t compression, struct stk_error 
 
 /* The advice for TIFFs that are not decoded. */
 #define SAVE_AS "save it as gray or RGB of 8 or 16 bits"
+#define SAVE_NUMBERS "save it as unsigned integers of 8 or 16 bits, signed ones of 16, or floats of 32"
 
 static enum stk_status check_photometric(uint32_t photometric, struct stk_error *err)
 {
@@ -252,35 +253,45 @@ static enum stk_status check_samples(const struct stk_tiff *t, struct stk_error 
 		[STK_TIFF_PALETTE] = {"a palette", PARTS | 1 << 8, 1, 0},
 		[STK_TIFF_CMYK] = {"CMYK", 1 << 8, 4, 0}};
 	const char *name = kinds[t->photometric].name;
+	bool colors = t->photometric == STK_TIFF_BLACK_IS_ZERO || t->photometric == STK_TIFF_RGB;
 	if (t->bits == UINT32_MAX)
 		return stk__fail(err, STK_UNSUPPORTED, "a TIFF of %s whose samples have different numbers of bits; " SAVE_AS, name);
-	if (t->bits > 16 || !(kinds[t->photometric].bits >> t->bits & 1))
+	if (t->format != STK_TIFF_UNSIGNED && !colors)
+		return stk__fail(err, STK_UNSUPPORTED, "a TIFF of %s of floats or signed integers; " SAVE_AS ", without a sign", name);
+	if (t->format != STK_TIFF_UNSIGNED && t->bits != (t->format == STK_TIFF_FLOAT ? 32 : 16))
+		return stk__fail(err, STK_UNSUPPORTED, "a TIFF of %s of %u bits; " SAVE_NUMBERS,
+			t->format == STK_TIFF_FLOAT ? "floats" : "signed integers", t->bits);
+	if (t->format == STK_TIFF_UNSIGNED && (t->bits > 16 || !(kinds[t->photometric].bits >> t->bits & 1)))
 		return stk__fail(err, STK_UNSUPPORTED, "a TIFF of %s of %u bits a sample; " SAVE_AS, name, t->bits);
+	if (colors && t->bits >= 8 && t->samples >= kinds[t->photometric].samples && t->samples <= STK_TIFF_MOST_SAMPLES)
+		return STK_OK; /* any number of bands */
+	if (colors && t->samples > STK_TIFF_MOST_SAMPLES)
+		return stk__fail(err, STK_UNSUPPORTED, "a TIFF of %u samples a pixel, which may have up to %d; save it in several files",
+			t->samples, STK_TIFF_MOST_SAMPLES);
 	if (t->samples == kinds[t->photometric].samples || (t->samples == kinds[t->photometric].alpha && t->bits >= 8))
 		return STK_OK;
 	return stk__fail(err, STK_UNSUPPORTED, "a TIFF of %s with %u samples a pixel, of %u bits%s; " SAVE_AS, name, t->samples, t->bits,
 		t->samples == kinds[t->photometric].samples + 1 ? " (one is alpha)" : "");
 }
 
-static enum stk_status check_kind(const struct stk_tiff *t, const struct entries *e, struct stk_error *err)
+static enum stk_status check_kind(struct stk_tiff *t, const struct entries *e, struct stk_error *err)
 {
 	enum stk_status s = check_compression(t->compression, err);
 	if (s || (s = check_photometric(t->photometric, err)))
 		return s;
 	uint32_t format = value_or(t, &e->format, 1), predictor = value_or(t, &e->predictor, 1), inks = value_or(t, &e->ink_set, 1);
-	if (format != 1 && format != 4)
-		return stk__fail(err, STK_UNSUPPORTED, "a TIFF of %s; " SAVE_AS ", without a sign",
-			format == 2                  ? "signed integers"
-			: format == 3                ? "floats"
-			: format == 5 || format == 6 ? "complex numbers"
-						     : "samples of different types");
+	if (format == 0 || format > 4) /* 4: undefined, which counts as unsigned */
+		return stk__fail(err, STK_UNSUPPORTED, "a TIFF of %s; " SAVE_NUMBERS,
+			format == 5 || format == 6 ? "complex numbers" : "samples of different types");
+	t->format = format == 4 ? STK_TIFF_UNSIGNED : (enum stk_tiff_format)format;
 	if ((s = check_samples(t, err)))
 		return s;
 	if (t->photometric == STK_TIFF_CMYK && inks != 1)
 		return stk__fail(err, STK_UNSUPPORTED, "a TIFF of inks other than CMYK (InkSet %u); " SAVE_AS, inks);
 	if (value_or(t, &e->fill_order, 1) != 1)
 		return stk__fail(err, STK_UNSUPPORTED, "a TIFF of reversed bits (FillOrder 2); save it with FillOrder 1");
-	if (predictor > 2 || (predictor == 2 && t->bits < 8))
+	if (predictor > 3 || (predictor == STK_TIFF_DIFFERENCES && t->bits < 8) ||
+		(predictor == STK_TIFF_BYTE_DIFFERENCES && t->format != STK_TIFF_FLOAT))
 		return stk__fail(
 			err, STK_UNSUPPORTED, "a TIFF of predictor %u over %u bits; save it without a predictor", predictor, t->bits);
 	if (t->photometric == STK_TIFF_PALETTE && e->colors.count < 3ull << t->bits)
@@ -358,7 +369,7 @@ enum stk_status stk__tiff_read(const uint8_t *data, size_t size, struct stk_tiff
 		return s;
 	if (t->photometric == STK_TIFF_PALETTE && (s = read_colors(t, err)))
 		return s;
-	t->predicted = value_or(t, &e.predictor, 1) == 2 &&
-		       (t->compression == STK_TIFF_LZW || t->compression == STK_TIFF_DEFLATE || t->compression == STK_TIFF_OLD_DEFLATE);
+	bool applies = t->compression == STK_TIFF_LZW || t->compression == STK_TIFF_DEFLATE || t->compression == STK_TIFF_OLD_DEFLATE;
+	t->predictor = applies ? (enum stk_tiff_predictor)value_or(t, &e.predictor, STK_TIFF_NO_PREDICTOR) : STK_TIFF_NO_PREDICTOR;
 	return place_chunks(t, &e, err);
 }

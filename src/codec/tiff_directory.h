@@ -23,6 +23,11 @@ enum stk_tiff_photometric {
 	STK_TIFF_CMYK = 5
 };
 
+enum stk_tiff_format { STK_TIFF_UNSIGNED = 1, STK_TIFF_SIGNED = 2, STK_TIFF_FLOAT = 3 };
+/* Differences that are stored in place of values: of whole numbers; of the bytes of floats, which are sorted by their place in the number. */
+enum stk_tiff_predictor { STK_TIFF_NO_PREDICTOR = 1, STK_TIFF_DIFFERENCES = 2, STK_TIFF_BYTE_DIFFERENCES = 3 };
+enum { STK_TIFF_MOST_SAMPLES = 64 };
+
 /* The values of an entry, which lie inside the file; count 0: no such entry. */
 struct stk_tiff_values {
 	uint32_t type;
@@ -35,10 +40,11 @@ struct stk_tiff {
 	size_t size;
 	bool little, big;
 	int32_t width, height, orientation;
-	uint32_t bits, samples; /* bits: of a sample: 1, 2, 4, 8, 16; samples: of a pixel */
+	uint32_t bits, samples; /* bits: of a sample: 1, 2, 4, 8, 16, or 32 of floats; samples: of a pixel, 1 .. STK_TIFF_MOST_SAMPLES */
+	enum stk_tiff_format format;
 	uint32_t compression, photometric;
-	bool predicted; /* each value is the difference from the one to its left */
-	bool separate;  /* a plane for each sample */
+	enum stk_tiff_predictor predictor; /* NO_PREDICTOR for compressions that ignore it */
+	bool separate;                     /* a plane for each sample */
 	bool tiled;
 	uint32_t chunk_width, chunk_height; /* extents of a tile or strip; the last strip ends with the image */
 	uint64_t across, down;              /* number of chunks of a plane */

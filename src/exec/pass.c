@@ -105,7 +105,7 @@ enum stk_status stk__pass_group_lower(struct stk_pass_group *g, int32_t plane, s
 		return stk__fail(err, STK_SHAPE, "an image without channels");
 	if (lower(g, plane))
 		return STK_OK;
-	g->planes |= !g->calls[0].def->fetch && g->src.image.channels > STK_PASS_MAX_CHANNELS;
+	g->planes |= g->src.image.channels > STK_PASS_MAX_CHANNELS;
 	return g->planes && lower(g, plane) ? STK_OK : explain_refusal(g, err);
 }
 
@@ -132,16 +132,17 @@ static enum stk_status run_frames(const struct stk_chain_run *run, const struct 
 	return stk__cancelled(pass->cancel) ? stk__fail(err, STK_CANCELLED, "the pipeline was cancelled") : STK_OK;
 }
 
-/* Runs one plane after the other, each with the steps of its channel. Channels that are appended become planes too. */
-static enum stk_status run_planes(
-	const struct stk_chain_run *run, struct stk_pass_group *g, const struct stk_frames *dst, struct stk_error *err)
+/* Runs one plane after the other, each with the steps of its channel. Channels that are appended become planes too. src: contains the part of the
+ * source that the pass reads, which begins at `at`. */
+static enum stk_status run_planes(const struct stk_chain_run *run, struct stk_pass_group *g, const struct stk_frames *src,
+	struct stk_rect at, const struct stk_frames *dst, struct stk_error *err)
 {
 	for (int32_t c = 0; c < g->src.image.channels; c++) {
 		enum stk_status s = c ? stk__pass_group_lower(g, c, err) : STK_OK;
 		if (s)
 			return s;
-		struct stk_frames from = stk__frames_plane(&g->src, c, 1), to = stk__frames_plane(dst, c, g->pass.c);
-		if ((s = run_frames(run, &g->pass, &from, (struct stk_rect){0}, &to, err)))
+		struct stk_frames from = stk__frames_plane(src, c, 1), to = stk__frames_plane(dst, c, g->pass.c);
+		if ((s = run_frames(run, &g->pass, &from, at, &to, err)))
 			return s;
 	}
 	return STK_OK;
@@ -218,20 +219,17 @@ enum stk_status stk__pass_group_cores(
 	const struct stk_chain_run *run, struct stk_pass_group *g, const struct stk_tensor *out, struct stk_error *err)
 {
 	struct stk_rect at = {0};
-	if (g->calls[0].def->fetch) {
-		struct stk_image part;
-		enum stk_status s = fetch(run, &g->calls[0], &g->pass, &g->src.image, &part, &at, err);
-		if (s)
-			return s;
-		g->src.image = part;
-	} else {
-		enum stk_status s = make_readable(run, g, err);
-		if (s)
-			return s;
-	}
+	struct stk_image part;
+	enum stk_status s =
+		g->calls[0].def->fetch ? fetch(run, &g->calls[0], &g->pass, &g->src.image, &part, &at, err) : make_readable(run, g, err);
+	if (s)
+		return s;
+	struct stk_frames src = g->src;
+	if (g->calls[0].def->fetch)
+		src.image = part;
 	struct stk_frames dst = stk__frames_of(out);
 	STK_COUNT(run->pipeline, passes, 1);
-	return g->planes ? run_planes(run, g, &dst, err) : run_frames(run, &g->pass, &g->src, at, &dst, err);
+	return g->planes ? run_planes(run, g, &src, at, &dst, err) : run_frames(run, &g->pass, &src, at, &dst, err);
 }
 
 bool stk__pass_serves(const struct stk_chain_run *run, int32_t index)

@@ -43,7 +43,7 @@ static void decode_both(struct stk_decode rq, bool is_lenient, bool whole)
 	enum stk_status status[2];
 	uint8_t *pixels[2];
 	int channels = stk__image_channels(rq.info, rq.type);
-	enum stk_dtype dtype = rq.info->bits == 16 && rq.window.w & 1 ? STK_UINT16 : STK_UINT8;
+	enum stk_dtype dtype = rq.window.w & 1 ? rq.info->dtype : STK_UINT8;
 	size_t size = (size_t)rq.window.w * (size_t)rq.window.h * (size_t)channels * stk_dtype_size(dtype);
 	for (int turbo = 0; turbo < 2; turbo++) {
 		pixels[turbo] = calloc(1, size); /* has exactly the image's size, so that sanitizers detect a write outside of it */

@@ -303,8 +303,8 @@ def test_what_is_not_decoded_is_named(rng: np.random.Generator) -> None:
     for data, word in (
         (_pillow(rgb, "TIFF", compression="jpeg"), "compressed by JPEG;"),
         (_pillow(one, "TIFF", compression="group4"), "group 4"),
-        (_tiff(rgb[..., 0].astype(np.float32)), "floats"),
-        (_tiff(rgb[..., 0].astype(np.int16)), "signed integers"),
+        (_tiff(rgb[..., 0].astype(np.float64)), "floats of 64 bits"),
+        (_tiff(rgb[..., 0].astype(np.int32)), "signed integers of 32 bits"),
         (_tiff(rgb[..., 0].astype(np.uint32)), "32 bits"),
         (jpeg.replace(b"\xff\xc0\x00\x11\x08", b"\xff\xc3\x00\x11\x08"), "lossless JPEG"),
         (jpeg.replace(b"\xff\xc0\x00\x11\x08", b"\xff\xc5\x00\x11\x08"), "hierarchical"),

@@ -11,7 +11,15 @@ const struct stk_arg_def stk__decode_group[] = {
 	STK_ARG(struct stk_decode_args, output_type, STK_ARG_IMAGE_TYPE, "0", (0, 4), 0,
 		"RGB, BGR, GRAY, YCbCr (studio range), or ANY_DATA for the channels of the file."),
 	STK_ARG(struct stk_decode_args, dtype, STK_ARG_DTYPE, "0", (0, STK_DTYPE_COUNT - 1), 0,
-		"Type of the output; values are scaled to its range: floats are 0..1, uint16 0..65535."),
+		"Type of the output; values are scaled to its range, unless `values` says otherwise: floats are 0..1, uint16 0..65535."),
+	{.name = "values",
+		.type = STK_ARG_STRING,
+		.offset = offsetof(struct stk_decode_args, values),
+		.fallback = "\"scaled\"",
+		.choices = "scaled|kept|pictures",
+		.doc = "\"scaled\": values are scaled to the range of dtype, as in DALI. \"kept\": the numbers of the file become dtype unchanged; files "
+		       "whose numbers it does not hold are refused. \"pictures\": scaled, and files of floats, of signed numbers and of bands that are "
+		       "no colours are refused."},
 	STK_ARG(struct stk_decode_args, adjust_orientation, STK_ARG_BOOL, "true", STK_FREE, 0, "Applies the image's EXIF orientation."),
 	IGNORED(affine, STK_ARG_BOOL, "true", "Accepted and ignored: binds DALI's decoder threads to cores."),
 	IGNORED(jpeg_fancy_upsampling, STK_ARG_BOOL, "false",
@@ -40,10 +48,39 @@ const struct stk_arg_def stk__decode_cache_group[] = {
 	STK_ARG_END,
 };
 
-/* 16-bit files are decoded to 16 bits and then converted to the wanted type, except for uint8, to which the codec itself rounds. */
+/* Files are decoded in their own type and then converted to the wanted one, except for uint8, to which the codec itself rounds: a sampler may follow. */
 static enum stk_dtype decoded_dtype(const struct stk_decode_args *a, const struct stk_image_info *info)
 {
-	return info->bits > 8 && a->dtype != STK_UINT8 ? STK_UINT16 : STK_UINT8;
+	return a->dtype == STK_UINT8 ? STK_UINT8 : info->dtype;
+}
+
+enum values { VALUES_SCALED, VALUES_KEPT, VALUES_OF_PICTURES };
+
+static enum values values_of(const struct stk_decode_args *a)
+{
+	return strcmp(a->values, "kept") == 0 ? VALUES_KEPT : strcmp(a->values, "pictures") == 0 ? VALUES_OF_PICTURES : VALUES_SCALED;
+}
+
+/* Checks that the file's values can become what the operator outputs. */
+static enum stk_status check_values(const struct stk_decode_args *a, const struct stk_image_info *info, struct stk_error *err)
+{
+	enum stk_dtype to = (enum stk_dtype)a->dtype;
+	switch (values_of(a)) {
+	case VALUES_OF_PICTURES:
+		return !info->measured
+			       ? STK_OK
+			       : stk__fail(err, STK_UNSUPPORTED,
+					 "a %s of %d %s of %s is no picture of gray or colours, and its values would be changed here; %s",
+					 info->format, info->channels, info->channels == 1 ? "band" : "bands", stk_dtype_name(info->dtype),
+					 "keep them: fields={'image': 'FloatMap'} in a Loader, values=\"kept\" in decoders.image");
+	case VALUES_KEPT:
+		return to == info->dtype || to == STK_FLOAT || (to == STK_UINT16 && info->dtype == STK_UINT8)
+			       ? STK_OK
+			       : stk__fail(err, STK_UNSUPPORTED, "a file of %s, whose values %s does not hold; keep them as float32 or %s",
+					 stk_dtype_name(info->dtype), stk_dtype_name(to), stk_dtype_name(info->dtype));
+	default:
+		return STK_OK;
+	}
 }
 
 static enum stk_status check(const struct stk_call *call, struct stk_error *err)
@@ -76,7 +113,7 @@ enum stk_status stk__decode_infer(const struct stk_call *call, struct stk_error 
 		d.shape[2] = type == STK_ANY_DATA ? -1 : type == STK_GRAY ? 1 : 3;
 	} else {
 		s = stk__image_peek(call->in[0].data, (size_t)call->in[0].desc.shape[0], &call->tools->limits, &state->info, err);
-		if (s)
+		if (s || (s = check_values(a, &state->info, err)))
 			return s;
 		int32_t w, h;
 		stk__image_extent(&state->info, a->adjust_orientation, &w, &h);
@@ -134,7 +171,7 @@ enum stk_status stk__decode_fetch(const struct stk_call *call, struct stk_rect p
 		.dst = *dst,
 		.cancel = call->tools->cancel,
 	};
-	call->tools->narrowed += state->info.bits > 8 && dst->dtype == STK_UINT8;
+	call->tools->narrowed += state->info.dtype != STK_UINT8 && dst->dtype == STK_UINT8;
 	return stk__image_decode(call->tools->decoder, &request, err);
 }
 
@@ -146,6 +183,10 @@ void stk__decode_lower(const struct stk_call *call, struct stk_pass *pass)
 	enum stk_dtype from = decoded_dtype(a, &state->info), to = (enum stk_dtype)a->dtype;
 	if (from == to)
 		return;
+	if (values_of(a) == VALUES_KEPT) {
+		stk__pass_cast(pass, to);
+		return;
+	}
 	float scale[STK_PASS_MAX_CHANNELS], bias[STK_PASS_MAX_CHANNELS] = {0};
 	for (int32_t c = 0; c < STK_PASS_MAX_CHANNELS; c++)
 		scale[c] = (float)(stk__intensity_range(to) / stk__intensity_range(from));

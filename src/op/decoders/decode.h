@@ -8,6 +8,7 @@
 
 struct stk_decode_args {
 	int32_t output_type, dtype;
+	const char *values;
 	bool adjust_orientation;
 	int64_t scale_denom; /* only decoders.image has it; 0 elsewhere */
 	/* accepted for compatibility with DALI, without effect */

@@ -21,7 +21,9 @@ const struct stk_op_def stk__op_decode_image = {
 	       "bits a channel. A palette's\n"
 	       "indices are replaced by colours, even in masks: GRAY is their luminance, as in DALI, and not the index. Files of 16 "
 	       "bits a channel\n"
-	       "are rounded to 8 if dtype is uint8, the default; other types are made from all 16. A damaged or truncated file is an "
+	       "are rounded to 8 if dtype is uint8, the default; other types are made from all 16. TIFFs of floats (0..1), of signed integers "
+	       "of 16 bits\n"
+	       "and of up to 64 bands are read too; values=\"kept\" keeps their numbers. A damaged or truncated file is an "
 	       "error of its sample\n"
 	       "only, which the pipeline's on_error policy handles. If later operators keep only a part of the image, only that part "
 	       "is decoded.",
@@ -30,7 +32,7 @@ const struct stk_op_def stk__op_decode_image = {
 		"(DALI: 248), and bit fields may have any order of colours (DALI: one). PNMs with other maxima than 255 and 65535 are "
 		"scaled to the whole range, binary ones too. TIFFs of 16 bits in which 0 is white are inverted, and those of gray and "
 		"alpha become gray RGB. With ANY_DATA, BMPs of 32 bits are RGB if they name no alpha (DALI fails), and TIFFs of CMYK "
-		"keep the four inks. TIFFs of JPEG, fax and floats are refused, and so are JPEG 2000 files, which DALI reads.",
+		"keep the four inks. TIFFs of JPEG and fax are refused, and so are JPEG 2000 files, which DALI reads.",
 	.inputs = {1, 1},
 	.host_inputs = 1,
 	.args = decode_image_args,
