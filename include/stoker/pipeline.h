@@ -120,7 +120,7 @@ struct stk_reader_meta {
 	int64_t steps;                              /* batches that this rank gets in the current epoch */
 	bool pad_last_batch, stick_to_shard, wraps; /* wraps: STK_END is never returned */
 	bool contiguous;                            /* the shards are DALI's: one part of the data set for each rank */
-	bool keeps;                                 /* tail="keep": the last batches of an epoch may be short or empty */
+	bool keeps;                                 /* tail="keep": the last batches of an epoch may be short, or hold one repeat */
 	int64_t classes;                            /* 0: not known */
 	uint64_t fingerprint;                       /* of the data set */
 };

@@ -94,13 +94,11 @@ class Session:
         """Lets take() begin a new epoch after StopIteration."""
         self._ended = False
 
-    def leaves_out(self, batch: _core.Batch, ranks: int) -> bool:
-        """Returns whether to skip a batch without samples. With several ranks, each must make the same number of steps, or the others would wait for ever.
-        Then a batch that is empty because the data did not suffice for this rank is kept, and one whose samples are all bad raises CorruptError."""
+    def check_left_out(self, batch: _core.Batch, ranks: int) -> None:
+        """Raises CorruptError if a batch whose samples are all bad cannot be left out: with several ranks, each must make the same number of steps, or the
+        others would wait for ever."""
         if ranks < 2:
-            return True
-        if batch.planned == 0:
-            return False
+            return
         bad = self._bad_of(batch)
         names = ", ".join(e.uri or f"sample {e.sample}" for e in bad[:8]) + (f" and {len(bad) - 8} more" if len(bad) > 8 else "")
         raise CorruptError(

@@ -260,8 +260,6 @@ static enum stk_status pull_batch(struct stk_pipeline *p, struct stk_record *r, 
 	f->count = 0;
 	f->last = false;
 	memset(f->on_gpu, 0, (size_t)node->n_outputs * sizeof *f->on_gpu);
-	if (r->count == 0) /* the reader has no samples for this rank in the epoch's last step */
-		return STK_OK;
 	if (!node->source.per_sample)
 		s = pull(p, r, c, -1, err);
 	for (int32_t i = 0; node->source.per_sample && i < r->count && s == STK_OK; i++)

@@ -104,7 +104,7 @@ struct stk_batch_place stk__order_batch(const struct stk_order *o, int64_t k)
 	b.last = b.step + 1 == steps;
 	if (o->tail == STK_TAIL_KEEP) {
 		int64_t left = o->size - first_position(o, b.epoch) - rank_position(o, b.step);
-		b.count = left <= 0 ? 0 : left < o->batch ? (int32_t)left : o->batch;
+		b.count = stk__kept_count(left, o->batch);
 	}
 	return b;
 }

@@ -21,7 +21,9 @@ enum stk_tail {
 	 * first position; an epoch shorter than a global step may have no step of its own. Each sample keeps its own epoch. */
 	STK_TAIL_WRAP,
 	STK_TAIL_FILL, /* the last sample is repeated to the end of the batch (pad_last_batch=True); the repeats are `padded` */
-	STK_TAIL_KEEP, /* the last batch is short; ranks have equal steps, a rank's last batches may be short or empty */
+	/* The last batch is short. Ranks have equal steps; a rank for which no sample is left at the last step repeats the last sample once, as `padded`:
+	 * a batch without samples has no shape, and the mean of its loss is NaN. */
+	STK_TAIL_KEEP,
 	STK_TAIL_DROP, /* incomplete global steps are left out */
 };
 

@@ -6,6 +6,11 @@
 
 #include <assert.h>
 
+int32_t stk__kept_count(int64_t left, int32_t batch)
+{
+	return left < 1 ? 1 : left < batch ? (int32_t)left : batch;
+}
+
 static int64_t ceil_div(int64_t a, int64_t b)
 {
 	return (a + b - 1) / b;
@@ -116,7 +121,7 @@ struct stk_batch_place stk__shard_batch(const struct stk_order *o, int64_t k)
 	if (o->tail == STK_TAIL_KEEP) {
 		int64_t s = own_shard(o, b.epoch);
 		int64_t left = shard_start(o, s + 1) - shard_start(o, s) - whole_step(o, &b) * o->batch;
-		b.count = left <= 0 ? 0 : left < o->batch ? (int32_t)left : o->batch;
+		b.count = stk__kept_count(left, o->batch);
 	}
 	return b;
 }

@@ -138,7 +138,8 @@ static void add_batch(struct run *r, struct stk_batch *b)
 	assert_non_null(r->samples);
 	for (int32_t i = 0; i < stk_batch_size(b); i++) {
 		const struct stk_sample *s = stk_batch_sample(b, i);
-		r->samples[r->count++] = (struct run_sample){s->epoch, s->position, s->id, hash_sample(b, i)};
+		if (!s->padded)
+			r->samples[r->count++] = (struct run_sample){s->epoch, s->position, s->id, hash_sample(b, i)};
 	}
 }
 

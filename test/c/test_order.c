@@ -261,6 +261,9 @@ static void check_union(struct stk_order o)
 			struct stk_batch_place b = stk__order_batch(&o, k);
 			assert_true(b.step >= 0 && b.step < stk__order_steps(&o, b.epoch));
 			assert_int_equal(b.last, b.step + 1 == stk__order_steps(&o, b.epoch));
+			assert_true(b.count >= 1 && b.count <= o.batch);
+			if (o.tail == STK_TAIL_KEEP && b.count > 1)
+				assert_false(stk__order_place(&o, k, b.count - 1).padded);
 			for (int i = 0; i < b.count; i++) {
 				struct stk_place p = stk__order_place(&o, k, i);
 				if (p.sample < 0 || p.sample >= o.size || p.epoch >= EPOCHS + 64 || p.padded != (p.position >= o.size))

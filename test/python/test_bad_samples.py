@@ -129,17 +129,36 @@ def test_one_of_several_ranks_leaves_out_no_batch(listed, form):
     assert next(bad) is not None
 
 
-def test_ranks_without_samples_have_an_empty_step_and_are_told(listed, capfd):
-    pairs = listed(9)
-    ranks = [labels(Loader(pairs, 4, shard=(rank, 2), **SKIP)) for rank in range(2)]
-    assert ranks == [[[0, 1, 2, 3], [8]], [[4, 5, 6, 7], []]]
-    assert "no samples on 1 of 2 ranks (9 samples in batches of 4 for each rank" in capfd.readouterr().err
+@pytest.mark.parametrize("form", ["files", "dataset", "pipeline"])
+@pytest.mark.parametrize("size", [9, 17])
+def test_ranks_without_samples_repeat_one_and_mark_it(listed, capfd, monkeypatch, form, size):
+    """A batch of no samples has no shape, and the mean of its loss is NaN."""
+    monkeypatch.setattr("stoker._where._shown", set())
+    pairs = listed(size)
+
+    def loader(rank):
+        fields = ("image", "label", "index", "valid")
+        if form == "pipeline":
+            return Loader(_reading(pairs, batch=4, rank=rank, ranks=3, tail="keep"), fields=fields)
+        return Loader(Data(size, pairs.__getitem__) if form == "dataset" else pairs, 4, shard=(rank, 3), fields=fields, **SKIP)
+
+    ranks = [[(b.image.shape[0], b.label.tolist(), b.index.tolist(), b.valid.tolist()) for b in loader(rank)] for rank in range(3)]
+    last = size - 1
+    repeat = (1, [last], [last], [False])
+    whole = [list(range(size - 9 + k, size - 5 + k)) for k in (0, 4)]
+    want = [(4, ids, ids, [True] * 4) for ids in whole] if size == 9 else [(4, whole[1], whole[1], [True] * 4)]
+    assert [steps[-1] for steps in ranks] == [*want, (1, [last], [last], [True]), repeat][:3]
+    assert len({len(steps) for steps in ranks}) == 1
+    valid = [i for steps in ranks for _, _, ids, own in steps for i, v in zip(ids, own, strict=True) if v]
+    assert sorted(valid) == list(range(size))
+    told = f"on 1 of 3 ranks ({size} samples in batches of 4 for each rank" in capfd.readouterr().err
+    assert told == (size == 17)
 
 
-def _reading(pairs, batch=2, rank=None, **reader):
+def _reading(pairs, batch=2, rank=None, ranks=2, **reader):
     @pipeline_def(batch_size=batch, num_threads=1, device_id=None, on_error="skip", max_errors=100)
     def pipe():
-        shard = {} if rank is None else {"num_shards": 2, "shard_id": rank}
+        shard = {} if rank is None else {"num_shards": ranks, "shard_id": rank}
         data, label = fn.readers.file(files=[p for p, _ in pairs], labels=[i for _, i in pairs], name="R", **shard, **reader)
         return fn.decoders.image(data), label
 

@@ -23,12 +23,14 @@ def test_all_have_the_same_steps_and_each_sample_once(tree):
     all_well(
         launch(
             """
+            MARKED = {**SMALL, "fields": (*SMALL["fields"], "valid")}
             for shuffle in (False, True):
                 for last in ("drop", "keep", "pad"):
                     for batch in (1, 4, 8, 10):
-                        loader = Loader(ARGS[0], batch, shuffle=shuffle, last_batch=last, **SMALL)
+                        loader = Loader(ARGS[0], batch, shuffle=shuffle, last_batch=last, **MARKED)
                         assert f"rank {RANK} of 2" in repr(loader)
-                        own = [(b.index.tolist(), b.valid.tolist() if last == "pad" else [True] * len(b.index)) for b in loader]
+                        own = [(b.index.tolist(), b.valid.tolist()) for b in loader]
+                        assert all(ids for ids, _ in own)
                         assert len(own) == len(loader)
                         both = gathered(own)
                         assert len(both[0]) == len(both[1]), (last, batch)
@@ -202,10 +204,11 @@ def test_resume_with_another_number_of_ranks(tree, tmp_path):
             """
             saved = json.load(open(ARGS[1]))
             for shard in ("auto", None):
-                loader = Loader(ARGS[0], 2, shuffle=True, last_batch="keep", shard=shard, **SMALL)
+                fields = (*SMALL["fields"], "valid")
+                loader = Loader(ARGS[0], 2, shuffle=True, last_batch="keep", shard=shard, **{**SMALL, "fields": fields})
                 loader.load_state_dict(saved["loader"])
                 assert loader.epoch == 1
-                rest = [i for b in loader for i in b.index.tolist()]
+                rest = [i for b in loader for i in b.index[b.valid].tolist()]
                 rest = sum(gathered(rest), []) if shard else rest
                 assert sorted(saved["had"] + rest) == list(range(21)), (shard, saved["had"], rest)
                 assert loader.epoch == 2

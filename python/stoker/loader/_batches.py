@@ -12,21 +12,12 @@ from typing import Any
 import torch
 from torch.utils.dlpack import from_dlpack
 
-from stoker import _core, types
+from stoker import _core
 from stoker.errors import InvalidArgumentError, ShapeError
 from stoker.loader._finish import Finishing, Lists, Outputs
 from stoker.plugin._handover import AS_IT_LIES, CHANNELS_FIRST, NUMBERS, Handover
-from stoker.plugin.pytorch import dense_tensor, to_torch_type
+from stoker.plugin.pytorch import dense_tensor
 from stoker.tensors import TensorList, tensor_list
-
-
-def _empty(desc: tuple[int, list[int], str], image: bool, device: str | None) -> torch.Tensor:
-    """An output without samples, for a rank for which the data did not suffice."""
-    dtype, shape, layout = desc
-    if not image:
-        return torch.empty(0, dtype=torch.int64, device=device)
-    tensor = torch.empty([0, *(max(n, 0) for n in shape)], dtype=to_torch_type[types.DALIDataType(dtype)], device=device)
-    return tensor.movedim(-1, -3) if layout == "HWC" else tensor
 
 
 def _from_sample(field: str, batch: _core.Batch, device: str | None, padded: Sequence[bool] | None, ids: Sequence[int] | None) -> Any:
@@ -55,7 +46,7 @@ class Batches:
     """Makes a Loader's batches from its pipeline's.
 
     fields: of the NamedTuple, in order, each with the number of its output, or None where it comes from what is known of a sample. batch: the first one.
-    descs: of the outputs. device: torch's name of the GPU that they are on. finishing: for outputs that are not yet what the user gets. views: outputs of which
+    device: torch's name of the GPU that they are on. finishing: for outputs that are not yet what the user gets. views: outputs of which
     the image is a list; None: it is the first output. lists: names of images and masks that come as a list of tensors, whatever their sizes.
     """
 
@@ -63,7 +54,6 @@ class Batches:
         self,
         fields: Mapping[str, int | None],
         batch: _core.Batch,
-        descs: Sequence[tuple[int, list[int], str]],
         device: str | None,
         finishing: Finishing,
         views: Sequence[int] | None,
@@ -71,7 +61,7 @@ class Batches:
         lists: Collection[str] = (),
     ) -> None:
         self._as_tuple = batch_type(tuple(fields))._make
-        self._descs, self._device, self._pin = descs, device, pin
+        self._device, self._pin = device, pin
         shown = [(f, output) for f, output in fields.items() if output is not None]
         self._names = {output: f for f, output in shown}
         self._outputs = [output for _, output in shown]
@@ -120,11 +110,7 @@ class Batches:
         return self._as_tuple(values)
 
     def _uneven(self, batch: _core.Batch, output: int) -> Any:
-        """No samples, or some that differ in shape: of images an error, of targets a list."""
-        if len(batch) == 0 and output in self._lists:
-            return []
-        if len(batch) == 0:
-            return _empty(self._descs[output], output in self._images, self._device)
+        """Returns samples that differ in shape: as a list. Raises an error for images, unless the user asked for lists of them."""
         data = tensor_list(batch, output)
         if output in self._images:
             if output not in self._lists:

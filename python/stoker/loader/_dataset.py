@@ -183,7 +183,8 @@ class DatasetSource(Source):
         if not self.steps_left(epoch, first - rank * spec.batch, spec, indices, per_rank):
             return []
         total = self._sequence(epoch, spec, indices)[1]
-        end = first + spec.batch if spec.last_batch == "pad" else min(first + spec.batch, total)
+        # With "keep" a rank without samples in the last step repeats the last sample once, since a batch needs a shape.
+        end = first + spec.batch if spec.last_batch == "pad" else max(min(first + spec.batch, total), first + 1)
         found = self.samples(epoch, range(first, end), spec, indices)
         seed, _, _, rank = self.place_of(first, epoch, spec, per_rank)
         return [(i, (seed, epoch, position, rank)) for position, (i, _) in enumerate(found, first)]
@@ -304,10 +305,6 @@ class DatasetSource(Source):
         self._closed = False
 
     def nodes(self, spec: Spec, indices: array[int] | None, per_rank: bool) -> list[DataNode]:
-        if spec.last_batch == "keep" and spec.shard.world > 1 and not per_rank:
-            raise InvalidArgumentError(
-                "last_batch='keep' with a Dataset and several ranks: a rank could be left without samples; use 'pad' or 'drop'"
-            )
         if spec.settings.get("on_error") == "replace":
             raise InvalidArgumentError(
                 "Loader: on_error='replace' is for files that Stoker reads itself; with a Dataset use 'skip', or return another sample in its place"

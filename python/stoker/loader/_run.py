@@ -74,22 +74,28 @@ class Run:
             self._session = self.pipe._started()
             if isinstance(self.source, DatasetSource):
                 self._session.before = self.source.let_all_begin  # if the user runs the pipeline directly, nothing else announces an epoch
-            self._tell_ranks_without_samples(self._session)
+            self._tell_ranks_that_repeat()
             self._restore(self._session)
             self.descs = [(dtype, shape, layout) for dtype, _, shape, layout in self._session.outputs()]
         return self.pipe
 
-    def _tell_ranks_without_samples(self, session: Session) -> None:
-        """Prints a notice if the last step of an epoch has samples for only some of the ranks, as is possible with last_batch="keep". The other ranks get an
-        empty batch, because with one step less they would let the others wait forever."""
-        meta = session.meta()
-        ranks, size = int(meta.get("number_of_shards", 1)), meta.get("epoch_size", -1)
-        batch = self.pipe.batch_size if self.pipe is not None else self.spec.batch
-        left = size % (batch * ranks) if meta.get("keeps") and size > 0 else 0
+    def _tell_ranks_that_repeat(self) -> None:
+        """Prints a notice if the last step of an epoch has samples for only some of the ranks, as is possible with last_batch="keep". The other ranks repeat
+        a sample, because with one step less they would let the others wait forever."""
+        assert self.pipe is not None
+        assert self._session is not None
+        if isinstance(self.source, DatasetSource):
+            keeps, ranks, size = self.spec.last_batch == "keep", 1 if self.per_rank else self.spec.shard.world, self.samples() or 0
+        else:
+            meta = self._session.meta()
+            keeps, ranks, size = bool(meta.get("keeps")), int(meta.get("number_of_shards", 1)), int(meta.get("epoch_size", -1))
+        batch = self.pipe.batch_size
+        left = size % (batch * ranks) if keeps and size > 0 else 0
         if ranks > 1 and 0 < left <= batch * (ranks - 1):
             notice(
-                f"the last batch of an epoch has no samples on {ranks - -(-left // batch)} of {ranks} ranks ({size} samples in batches of {batch} for each "
-                'rank; the mean of its loss is NaN): last_batch="pad" fills it up with repeats and marks them (`valid`), "drop" leaves it out on all ranks'
+                f"no samples are left for the last batch of an epoch on {ranks - -(-left // batch)} of {ranks} ranks ({size} samples in batches of {batch} for "
+                'each rank): they repeat one sample, which the field `valid` marks (fields=("image", "label", "valid")); last_batch="pad" fills all batches '
+                'and has that field, "drop" leaves the step out on all ranks'
             )
 
     def _make(self, source: Source) -> Pipeline:
@@ -258,8 +264,7 @@ class Run:
         while batch is not None and not len(batch):
             assert self._session is not None
             session, left_out = self._session, left_out + 1
-            if not session.leaves_out(batch, max(self.spec.shard.world, int(session.meta().get("number_of_shards", 1)))):
-                return batch
+            session.check_left_out(batch, max(self.spec.shard.world, int(session.meta().get("number_of_shards", 1))))
             epoch, steps = self.epoch, session.step
             batch = self._take()
             if batch is None and left_out == steps:

@@ -344,7 +344,7 @@ class Loader:
         finishing = Finishing() if isinstance(source, Pipeline) else source.finishing
         count = len(self._run.descs)
         views = [0, *range(count - self._spec.images + 1, count)] if self._several else None
-        return Batches(fields, batch, self._run.descs, self._device, finishing, views, self._pin and _options.can_pin(), self._lists)
+        return Batches(fields, batch, self._device, finishing, views, self._pin and _options.can_pin(), self._lists)
 
     def _dataset_facts(self, batch: Any) -> tuple[list[bool], list[int]]:
         """Returns facts about a Dataset's samples that the library does not know: which are repeats, and their ids."""

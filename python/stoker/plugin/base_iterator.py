@@ -59,6 +59,10 @@ class EpochIterator:
 
     The epoch ends with the reader's epoch if reader_name is given, after `size` samples if size is given, else when the pipeline raises StopIteration (or
     never).
+
+    valid_samples: for each pipeline, how many samples of the last step count. It differs from the number of samples only for a pipeline that had none left
+    for the epoch's last step, with LastBatchPolicy.PARTIAL: the step then holds one sample that does not count, since a batch of no samples has no shape, and
+    without a batch the other ranks would wait for ever.
     """
 
     def __init__(
@@ -86,6 +90,7 @@ class EpochIterator:
         if fill_last_batch is not None:
             last_batch_policy = _FILL if fill_last_batch else _PARTIAL
         self._policy = last_batch_policy
+        self.valid_samples: list[int] = []
         self._samples = size
         self._padded = last_batch_padded
         self._reader = reader_name
@@ -128,10 +133,10 @@ class EpochIterator:
             )
 
     def _refuse_short(self) -> None:
-        """Refuses readers with tail="keep" unless the policy is PARTIAL on one rank: their last batches may be short, or empty without a shape."""
-        if any(m["keeps"] and (self._policy is not _PARTIAL or m["number_of_shards"] > 1) for m in self._metas):
+        """Refuses readers with tail="keep" unless the policy is PARTIAL: their last batches may be short."""
+        if any(m["keeps"] and self._policy is not _PARTIAL for m in self._metas):
             raise InvalidArgumentError(
-                f'reader {self._reader!r} has tail="keep", whose last batches may be short or empty: LastBatchPolicy.{self._policy.name} is not '
+                f'reader {self._reader!r} has tail="keep", whose last batches may be short: LastBatchPolicy.{self._policy.name} is not '
                 'possible over it. Give the reader tail="fill": the policy then fills the last batch, cuts it off or drops it'
             )
 
@@ -238,6 +243,9 @@ class EpochIterator:
         else:
             taken, self._kept = self._kept, None
         self._given += 1
+        self.valid_samples = [t.valid for t in taken]
+        if 0 in self.valid_samples:
+            taken = [t if t.valid else t._replace(valid=min(1, len(t.batch))) for t in taken]
         return taken
 
     def _step(self) -> list[Taken]:
@@ -251,8 +259,10 @@ class EpochIterator:
             empty = [
                 (s, t.batch) for s, t in zip(self._sessions, taken, strict=True) if len(t.batch) == 0 or (len(taken) == 1 and self._lost(t))
             ]
-            if not all([session.leaves_out(batch, ranks) for session, batch in empty]) or not empty:
+            if not empty:
                 return taken
+            for session, batch in empty:
+                session.check_left_out(batch, ranks)
             first = taken[0].batch.epoch if first is None else first
             if taken[0].batch.epoch > first + 1:
                 self._sessions[0].refuse_unread(first + 1)
