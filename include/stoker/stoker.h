@@ -3,6 +3,7 @@
 #ifndef STOKER_STOKER_H
 #define STOKER_STOKER_H
 
+#include "stoker/audio.h"
 #include "stoker/batch.h"
 #include "stoker/cache.h"
 #include "stoker/catalog.h"

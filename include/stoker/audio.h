@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Reads sound files without a pipeline: the header, and the samples of any window in time.
+ *
+ * A frame is the samples of all channels at one instant; positions are counted in frames. Stoker decodes WAV (RIFF, RF64 and BW64): PCM of 8 to
+ * 32 bits, float32, float64, A-law and mu-law. */
+#ifndef STOKER_AUDIO_H
+#define STOKER_AUDIO_H
+
+#include "stoker/tensor.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* The contents of a sound file's header. */
+struct stk_audio_info {
+	size_t size;        /* sizeof(struct stk_audio_info), set by the caller */
+	const char *format; /* "wav"; constant */
+	const char *coding; /* "pcm", "float", "alaw", "mulaw"; constant */
+	int32_t rate;       /* frames a second, at least 1 */
+	int32_t channels;   /* 1 to 1024 */
+	int32_t bits;       /* of a stored sample */
+	int64_t frames;     /* that the file holds */
+	int64_t missing;    /* that the header promises and the file does not hold: it was cut off. Only with `lenient` above 0 */
+};
+
+/* Zero-initialise. `lenient` means the same as stk_pipeline_config.lenient. */
+struct stk_audio_request {
+	size_t size;      /* sizeof(struct stk_audio_request) */
+	const char *path; /* path or URI of the file; NULL: `data` is given instead */
+	const void *data; /* the file's bytes, which must stay valid until stk_audio_close */
+	size_t bytes;
+	bool lenient; /* a file that was cut off is decoded as far as it goes; otherwise it is an error */
+	/* Called some twenty times a second, on the same thread, while a call waits for an object of a store; returns true to end the wait.
+	 * Nullable. */
+	bool (*interrupted)(void *user);
+	void *interrupted_user;
+};
+
+/* An open sound file. One thread at a time may use it. */
+struct stk_audio;
+
+/* Opens a file and reads its header. Of a local file, only the header and the windows are read, so that memory does not depend on the file's
+ * size; an object of a store is fetched whole, up to 2 GiB. STK_NOT_FOUND, STK_IO: the file cannot be read. STK_CORRUPT: the file is damaged, cut off, or not a sound.
+ * STK_UNSUPPORTED: Stoker does not decode this kind of sound; the message says how to convert it. STK_INVALID: the request is invalid.
+ * STK_CANCELLED: `interrupted` returned true. STK_LIMIT, STK_NO_MEMORY. *out is NULL after an error. */
+STK_API STK_MUST_USE enum stk_status stk_audio_open(
+	const struct stk_audio_request *request, struct stk_audio **out, struct stk_audio_info *info, struct stk_error *err);
+
+/* Decodes `count` frames from frame `first` on. dtype: STK_FLOAT (integers are divided by 2^(bits - 1)), STK_INT16 or STK_INT32 (the most
+ * significant bits; floats are scaled, rounded and saturated). mono: writes the mean of the channels. `to` gets count x channels samples,
+ * interleaved, or count samples with `mono`; `bytes` is their size. STK_INVALID: the window is outside of the file, or another argument is
+ * wrong. STK_IO, STK_CORRUPT: the file cannot be read, or changed. STK_CANCELLED, STK_NO_MEMORY. */
+STK_API STK_MUST_USE enum stk_status stk_audio_read(
+	struct stk_audio *a, int64_t first, int64_t count, enum stk_dtype dtype, bool mono, void *to, size_t bytes, struct stk_error *err);
+
+/* Takes NULL. */
+STK_API void stk_audio_close(struct stk_audio *a);
+
+/* Returns whether a file's name ends like a sound that this build decodes, in letters of any case: "a.wav". */
+STK_API bool stk_audio_named(const char *name);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "stoker/audio.h"
+
+#include "base/error.h"
+#include "base/file.h"
+#include "base/memory.h"
+#include "base/safe_text.h"
+#include "format/list.h"
+#include "sound/sound.h"
+#include "storage/storage.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+/* An object of a store may take as much as a pipeline's sample. */
+#define MOST_BYTES ((size_t)1 << 31)
+
+struct stk_audio {
+	char *path;       /* NULL: bytes of the caller */
+	int fd;           /* of a local file; -1: the bytes are in memory */
+	uint8_t *fetched; /* bytes of an object of a store */
+	uint8_t *window;  /* of a local file: the last STK_SOUND_READ bytes that were read */
+	uint64_t window_at;
+	size_t window_size;
+	struct stk_sound_bytes bytes;
+	struct stk_sound_info info;
+};
+
+/* ---- bytes ---- */
+
+/* Reads a window of a local file that contains the n bytes from `at` on. */
+static enum stk_status read_window(void *user, uint64_t at, size_t n, const uint8_t **out, struct stk_error *err)
+{
+	struct stk_audio *a = user;
+	if (at < a->window_at || at + n > a->window_at + a->window_size) {
+		uint64_t rest = a->bytes.size - at;
+		size_t size = rest < STK_SOUND_READ ? (size_t)rest : STK_SOUND_READ;
+		a->window_at = at;
+		a->window_size = 0;
+		while (a->window_size < size) {
+			size_t had = a->window_size;
+			ssize_t got = stk__fault(STK_FAULT_READ) ? (errno = EIO, -1)
+								 : pread(a->fd, a->window + had, size - had, (off_t)(at + had));
+			if (got == 0)
+				return stk__fail(err, STK_CORRUPT, "the file became shorter while it was read: it ends before byte %llu",
+					(unsigned long long)(at + size));
+			if (got > 0)
+				a->window_size += (size_t)got;
+			else if (errno != EINTR)
+				return stk__fail_errno(err, errno, "reading at byte %llu", (unsigned long long)(at + had));
+		}
+	}
+	*out = a->window + (at - a->window_at);
+	return STK_OK;
+}
+
+static enum stk_status open_file(struct stk_audio *a, struct stk_error *err)
+{
+	struct stat st;
+	a->fd = stk__file_open(a->path, &st);
+	if (a->fd < 0)
+		return stk__file_not_opened(a->path, &st, err);
+	a->window = stk__alloc(STK_SOUND_READ);
+	if (!a->window)
+		return stk__fail(err, STK_NO_MEMORY, "no memory to read a sound");
+	a->bytes = (struct stk_sound_bytes){read_window, a, (uint64_t)st.st_size};
+	return STK_OK;
+}
+
+static enum stk_status open_bytes(struct stk_audio *a, const struct stk_audio_request *q, struct stk_error *err)
+{
+	a->bytes = stk__sound_memory(q->data, q->bytes);
+	if (!q->path)
+		return STK_OK;
+	a->path = stk__alloc(strlen(q->path) + 1);
+	if (!a->path)
+		return stk__fail(err, STK_NO_MEMORY, "no memory to open a sound");
+	memcpy(a->path, q->path, strlen(q->path) + 1);
+	if (!stk__is_uri(q->path))
+		return open_file(a, err);
+	const struct stk_access access = {.interrupted = q->interrupted, .user = q->interrupted_user};
+	size_t size = 0;
+	enum stk_status s = stk__access_read(&access, q->path, MOST_BYTES, &a->fetched, &size, err);
+	a->bytes = stk__sound_memory(a->fetched, size);
+	return s;
+}
+
+/* ---- the public functions ---- */
+
+/* Puts the file's name before the message. */
+static enum stk_status name_file(const struct stk_audio *a, enum stk_status s, struct stk_error *err)
+{
+	if (!err || !a->path)
+		return s;
+	char name[600];
+	const struct stk_error was = *err;
+	snprintf(name, sizeof name, "%.*s", stk__uri_shown(a->path), a->path);
+	stk__safe_text(name, sizeof name);
+	if (strstr(err->message, name))
+		return s;
+	snprintf(err->message, sizeof err->message, "%s: %.400s", name, was.message);
+	stk__error_set_sample(err, a->path, -1, -1);
+	return s;
+}
+
+void stk_audio_close(struct stk_audio *a)
+{
+	if (!a)
+		return;
+	if (a->fd >= 0)
+		close(a->fd);
+	stk__free(a->fetched);
+	stk__free(a->window);
+	stk__free(a->path);
+	stk__free(a);
+}
+
+enum stk_status stk_audio_open(
+	const struct stk_audio_request *request, struct stk_audio **out, struct stk_audio_info *info, struct stk_error *err)
+{
+	if (STK_NEED(err, request, out, info))
+		return STK_INVALID;
+	*out = NULL;
+	if (request->size != sizeof *request || info->size != sizeof *info || (!request->path && !request->data && request->bytes))
+		return stk__fail(err, STK_INVALID, "stk_audio_open needs a path or data, and a request and an info whose size is set");
+	struct stk_audio *a = stk__calloc(1, sizeof *a);
+	if (!a)
+		return stk__fail(err, STK_NO_MEMORY, "no memory to open a sound");
+	a->fd = -1;
+	enum stk_status s = open_bytes(a, request, err);
+	if (s || (s = stk__sound_peek(&a->bytes, request->lenient, &a->info, err))) {
+		s = name_file(a, s, err);
+		stk_audio_close(a);
+		return s;
+	}
+	*info = (struct stk_audio_info){.size = sizeof *info,
+		.format = a->info.format,
+		.coding = a->info.coding,
+		.rate = a->info.rate,
+		.channels = a->info.channels,
+		.bits = a->info.bits,
+		.frames = a->info.frames,
+		.missing = a->info.missing};
+	*out = a;
+	return STK_OK;
+}
+
+enum stk_status stk_audio_read(
+	struct stk_audio *a, int64_t first, int64_t count, enum stk_dtype dtype, bool mono, void *to, size_t bytes, struct stk_error *err)
+{
+	if (STK_NEED(err, a, to))
+		return STK_INVALID;
+	if (dtype != STK_FLOAT && dtype != STK_INT16 && dtype != STK_INT32)
+		return stk__fail(err, STK_INVALID, "samples are float32, int16 or int32; type %d was asked for", (int)dtype);
+	if (first < 0 || count < 0 || first > a->info.frames || count > a->info.frames - first)
+		return stk__fail(err, STK_INVALID, "the window begins at frame %lld and has %lld frames; the file has %lld",
+			(long long)first, (long long)count, (long long)a->info.frames);
+	size_t frame = (size_t)(mono ? 1 : a->info.channels) * stk_dtype_size(dtype);
+	if (bytes / frame != (size_t)count || bytes % frame)
+		return stk__fail(err, STK_INVALID, "%zu bytes are given for %lld frames of %zu bytes", bytes, (long long)count, frame);
+	const struct stk_sound_window window = {.first = first, .count = count, .dtype = dtype, .mono = mono, .to = to};
+	enum stk_status s = stk__sound_read(&a->bytes, &a->info, &window, err);
+	return s ? name_file(a, s, err) : STK_OK;
+}
+
+bool stk_audio_named(const char *name)
+{
+	const char *dot = name ? strrchr(name, '.') : NULL;
+	return dot && stk__sound_ending(dot + 1);
+}

@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Reads sound files: first the header, then the samples of a window in time into the caller's memory.
+ *
+ * A frame is the samples of all channels at one instant. Windows are counted in frames from the start of the file; a window costs only its own frames. */
+#ifndef STK_SOUND_SOUND_H
+#define STK_SOUND_SOUND_H
+
+#include "base/cancel.h"
+#include "sound/pcm.h"
+#include "stoker/status.h"
+
+#include <stddef.h>
+
+/* Bytes of a file, in memory or elsewhere. */
+struct stk_sound_bytes {
+	/* Sets *out to the n bytes from `at` on, which are inside the file and at most STK_SOUND_READ. They stay valid until the next call. */
+	enum stk_status (*read)(void *user, uint64_t at, size_t n, const uint8_t **out, struct stk_error *err);
+	void *user;
+	uint64_t size; /* of the file */
+};
+enum { STK_SOUND_READ = 1 << 16 };
+
+/* A file in memory; `data` must outlive the result. */
+struct stk_sound_bytes stk__sound_memory(const uint8_t *data, size_t size);
+
+/* The contents of the header. */
+struct stk_sound_info {
+	const char *format; /* "wav" */
+	const char *coding; /* "pcm", "float", "alaw", "mulaw" */
+	enum stk_pcm pcm;
+	int32_t rate; /* frames a second, at least 1 */
+	int32_t channels, bits;
+	int64_t frames;       /* that the file holds */
+	int64_t missing;      /* that the header promises, and that the file does not hold */
+	uint64_t begin;       /* offset of the first frame */
+	uint32_t frame_bytes; /* of one frame in the file */
+};
+
+enum { STK_SOUND_MAX_CHANNELS = 1024 };
+
+/* Reads the header; reads no samples and allocates nothing. A file that ends before its header says is STK_CORRUPT, or with `lenient` has `missing` frames.
+ * STK_CORRUPT: not a sound file, or damaged. STK_UNSUPPORTED: a sound of a kind that is not decoded; the message says how to convert it. STK_LIMIT: more
+ * than STK_SOUND_MAX_CHANNELS channels. */
+STK_MUST_USE enum stk_status stk__sound_peek(
+	const struct stk_sound_bytes *bytes, bool lenient, struct stk_sound_info *info, struct stk_error *err);
+
+/* A window to decode. */
+struct stk_sound_window {
+	int64_t first, count;            /* frames; the window is inside the file */
+	enum stk_dtype dtype;            /* STK_FLOAT, STK_INT16 or STK_INT32 */
+	bool mono;                       /* the mean of the channels */
+	void *to;                        /* count frames of all channels, interleaved, or of one with `mono` */
+	const struct stk_cancel *cancel; /* STK_CANCELLED after it was set; nullable */
+};
+
+STK_MUST_USE enum stk_status stk__sound_read(const struct stk_sound_bytes *bytes, const struct stk_sound_info *info,
+	const struct stk_sound_window *window, struct stk_error *err);
+
+/* Returns whether a file name's ending ("wav", in any case) belongs to a format that this build decodes. */
+bool stk__sound_ending(const char *ending);
+
+/* wav.c */
+bool stk__wav_probe(const uint8_t *data, size_t size);
+STK_MUST_USE enum stk_status stk__wav_peek(
+	const struct stk_sound_bytes *bytes, bool lenient, struct stk_sound_info *info, struct stk_error *err);
+
+#endif
