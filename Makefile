@@ -127,12 +127,13 @@ lint: checks ## formatting, static analysis, types, and the project's own rules
 	$(VENV)/bin/ruff format --check $(PY_FOLDERS)
 	$(VENV)/bin/mypy
 
-checks: build ## direction of includes, exported symbols, hardening, sizes, headers that compile alone
+checks: build ## direction of includes, exported symbols, hardening, sizes, headers that compile by themselves, words of comments
 	python3 tools/check_includes.py
 	python3 tools/check_symbols.py $(BUILD)
 	python3 tools/check_hardening.py $(BUILD)
 	python3 tools/check_size.py
 	tools/check_headers.sh
+	python3 tools/check_words.py
 
 format: ## rewrite sources in the project's style
 	@tools/setup.sh format

@@ -2,7 +2,7 @@
 """Uses an installed stoker with nothing else installed: a pipeline over a few files, epochs and labels counted, pixels compared.
 
 usage: wheel_probe.py [MODULE...]     imports these in this order first (to meet other packages' copies of the same libraries)
-       wheel_probe.py --write FILE    writes the image alone
+       wheel_probe.py --write FILE    writes only the image
        wheel_probe.py --read URI      reads such a file from there
 """
 

@@ -44,7 +44,7 @@ def pack(out: Path, sources: list[str]) -> None:
 
 
 def marked(data: bytes, copy: int) -> bytes:
-    """The same photograph with a comment behind its SOI."""
+    """The same photograph with a comment after its SOI."""
     text = f"copy {copy}".encode()
     return data if copy == 0 else data[:2] + b"\xff\xfe" + (len(text) + 2).to_bytes(2, "big") + text + data[2:]
 

@@ -11,7 +11,7 @@ import numpy as np
 from reference import MEAN, STD
 from tables import corners
 
-ROWS = ((2, 0, 1), (4, 3, 5))  # of CAMERAS: front left, front, front right; the same behind
+ROWS = ((2, 0, 1), (4, 3, 5))  # of CAMERAS: front left, front, front right; the same at the back
 EDGES = [(a, b) for a in range(8) for b in range(a) if bin(a ^ b).count("1") == 1]
 COLOURS = np.array(
     [[255, 158, 0], [255, 99, 71], [233, 150, 70], [255, 127, 80], [255, 140, 0], [112, 128, 144], [255, 61, 99], [220, 20, 60], [0, 0, 230],

@@ -167,7 +167,7 @@ STK_API STK_MUST_USE enum stk_status stk_ragged_assign(
 
 /* Matching costs of every prediction with every target of its sample, in one pass:
  *     out[o, b, g, q] = class_weight * class cost + sum_d l1_weight[d] |box - target| - giou_weight * GIoU, NaN and infinities replaced.
- * The queries are the dense dim of out, which is what the assignment reads fastest. out is 0 for the padding behind the sizes[b] targets. */
+ * The queries are the dense dim of out, which is what the assignment reads fastest. out is 0 for the padding after the sizes[b] targets. */
 enum stk_cost_class { STK_COST_FOCAL, STK_COST_SOFTMAX, STK_COST_PROBABILITY };
 enum stk_box_format { STK_BOX_XYXY, STK_BOX_CXCYWH, STK_BOX_XYZWLH };
 #define STK_COST_MAX_BOX 32

@@ -109,7 +109,7 @@ struct stk_graph_options {
 	const char *name;  /* the operator's name in the graph ("Reader"); NULL: made from its ordinal. Names random streams, so keep it. */
 	const char *where; /* the user's line ("train.py:31"), for messages; or NULL */
 	enum stk_device device; /* decoders on the GPU read files on the cores: DALI's "mixed" */
-	/* The branches that the operator stands in, outermost first. Its outputs may be read in this branch alone, and by the operator "_merge"
+	/* The branches that the operator stands in, outermost first. Its outputs may be read only in this branch, and by the operator "_merge"
 	 * after it, which takes a predicate and the values of both branches and makes one value that all samples have. Readers and external_source
 	 * run for all samples. */
 	const struct stk_condition *when;

@@ -129,7 +129,7 @@ def samples_of(batch: Any, limit: int, copy: bool = False) -> Any:
 
 
 def _is_one_buffer(batch: Any) -> bool:
-    """Whether all samples lie behind each other in host memory, so that nothing has to be done for each of them."""
+    """Returns whether the samples follow each other without gaps in host memory, so that they can be used as one array."""
     numpy = sys.modules.get("numpy")
     if numpy is not None and type(batch) is numpy.ndarray:
         return bool(batch.dtype.kind in "biuf" and batch.flags.c_contiguous)

@@ -97,7 +97,7 @@ def _add(builder: GraphBuilder, op: str, inputs: Sequence[NodeRef], args: Sequen
 
 
 def _truth(builder: GraphBuilder, value: DataNode, of: str, *, negate: bool = False) -> DataNode:
-    """A node as a condition: any number for `if` and `not`, bool alone for `and` and `or`, as in DALI."""
+    """Converts a node to a condition: any number for `if` and `not`, only bool for `and` and `or`, as in DALI."""
     ref = builder.own(value._builder, value.ref, of)
     if value.device == "gpu":
         raise InvalidArgumentError(

@@ -165,7 +165,7 @@ def operators() -> dict[str, Op]:
     return ops
 
 
-# Older names that DALI keeps beside those of the tables.
+# Older names that DALI keeps in addition to those of the tables.
 _OLDER = {
     "coco_reader": "readers.coco",
     "experimental.debayer": "debayer",

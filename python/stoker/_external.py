@@ -79,8 +79,8 @@ def external_source(
     array whose first axis counts them; with batch=False they give one sample at a time. A callable may take nothing; or the number of the batch,
     with batch_info=True a types.BatchInfo, with batch=False a types.SampleInfo; it ends an epoch by raising StopIteration. An epoch that ends
     inside a batch of samples leaves out what came of that batch. Without a source, Pipeline.feed_input or run(name=data) hand in batches. A batch
-    may have fewer samples than the batch size. Beside a reader epochs are the reader's: a source must not end before it does, and gives as many samples as
-    the reader has in a batch (with tail="keep" the last one may be short: with batch=False a source is asked for those that there are).
+    may have fewer samples than the batch size. If the pipeline has a reader, epochs are the reader's: a source must not end before it does, and gives as
+    many samples as the reader has in a batch (with tail="keep" the last one may be short: with batch=False a source is asked for those that there are).
 
     num_outputs: None for one output, which the source gives as it is; else the source gives a tuple.
     cycle: for iterables; True or "quiet" starts over without an end, "raise" ends an epoch and starts over at the next, None or "no" ends for good.

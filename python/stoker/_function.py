@@ -196,7 +196,7 @@ def python_function(
     function: takes as many arrays and returns an array, or with num_outputs > 1 a tuple of as many. An array may have any shape; its type and
     number of dimensions are the same for all samples of a batch.
     batch_processing: the function is called once a batch, with a list of arrays for each input, and returns lists of as many arrays.
-    num_outputs: 0 calls the function for what it does alone; it returns None.
+    num_outputs: 0 calls the function only for its effects; it returns None.
     output_layouts: a layout for all outputs, or a list with those of the first ones; without, outputs have none.
     device: "gpu" gives the function CuPy's arrays on the pipeline's GPU, as its current device, and the outputs lie there. Samples go there and back
     through host memory, once all of the batch has been made: what operators of fn can do is faster.

@@ -29,7 +29,7 @@ class Group(ModuleType):
     """A module of operators.
 
     find: what stands for a full name ("readers.file"), or None. names: all full names, in the spelling of this family. spelled: the operator's name
-    ("readers.file") from that spelling. own: what the module has beside operators.
+    ("readers.file") from that spelling. own: names in the module that are not operators.
     """
 
     def __init__(self, module: str, prefix: str, family: Family) -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which variables of a function are read behind an `if`, found by going through its statements from the last to the first."""
+"""Finds the variables of a function that are read after an `if`, by a walk over its statements from the last to the first."""
 
 from __future__ import annotations
 
@@ -58,11 +58,11 @@ def writes(node: ast.AST) -> dict[str, int]:
 
 
 class Liveness:
-    """after[id(statement)]: the variables that may be read behind each `if` of a function. captured: those that inner functions read, whenever they run."""
+    """after[id(statement)]: the variables that may be read after each `if` of a function. captured: those that inner functions read, whenever they run."""
 
     def __init__(self, body: Sequence[ast.stmt]) -> None:
         self.after: dict[int, Names] = {}
-        self.loops: list[tuple[Names, Names]] = []  # what is read behind the loop, and at its head
+        self.loops: list[tuple[Names, Names]] = []  # variables read after the loop, and at its head
         self.caught: list[Names] = []  # what handlers read that an exception may lead to
         self.captured = self._captured(body)
         self._block(body, _NONE)

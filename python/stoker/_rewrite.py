@@ -75,7 +75,7 @@ class _Tail:
             if isinstance(s, ast.If) and _returns(s):
                 rest = statements[at + 1 :]
                 twice = _falls_through(s.body) and _falls_through(s.orelse)
-                body = self._block(s.body + rest, s)  # statements behind a `return` are dropped
+                body = self._block(s.body + rest, s)  # statements after a `return` are dropped
                 orelse = self._block(s.orelse + (self._copy(rest) if twice else rest), s)
                 return [*statements[:at], ast.copy_location(ast.If(s.test, body, orelse), s)]
             if isinstance(s, ast.Raise):

@@ -137,7 +137,7 @@ class Storage:
 
 
 def _folder(cache: str | os.PathLike[str]) -> str:
-    """ "memory" is the library's word for a folder that the kernel keeps in memory, of this user's alone."""
+    """ "memory" is the library's word for a folder that the kernel keeps in memory and that only this user may read."""
     return "memory" if cache == "memory" else os.path.abspath(os.path.expanduser(cache))
 
 

@@ -331,7 +331,7 @@ class TensorListCPU(_TensorList[TensorCPU]):
         self._again([a.view(to_numpy_type(dtype)) for a in self._arrays()], self.layout())
 
     def as_reshaped_tensor(self, shape: Sequence[int]) -> TensorCPU:
-        """The batch as one tensor of another shape, over the same memory; a copy where its samples do not lie behind each other."""
+        """Returns the batch as one tensor of another shape, over the same memory; a copy if there are gaps between its samples."""
         import numpy as np
 
         whole = self.as_array() if self.is_dense_tensor() else np.concatenate([a.ravel() for a in self._arrays()] or [np.empty(0)])

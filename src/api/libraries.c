@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The libraries inside or behind this build, and their versions. */
+ * The libraries that this build contains or loads, and their versions. */
 #include "stoker/machine.h"
 
 #include "api/build_versions.h"

@@ -51,7 +51,7 @@ STK_HD uint64_t stk__shuffle_round_key(const struct stk_shuffle *s, uint32_t rou
 }
 
 /* The swap-or-not shuffle. A round pairs each x with its partner `turn` - x (mod n) and tosses a coin for each pair whether the two change places.
- * Rounds converge to the uniform distribution over all permutations, not over the even ones alone. n < 2^32. */
+ * Rounds converge to the uniform distribution over all permutations, not only over the even ones. n < 2^32. */
 STK_HD uint64_t stk__shuffle_swap(const struct stk_shuffle *s, uint64_t x)
 {
 	for (uint32_t i = 0; i < s->rounds; i++) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * BMP of Windows and OS/2: 1, 4, 8, 16, 24 and 32 bits, palettes, bit fields, run lengths, either order of rows. Rows have a fixed size, so that
- * a window costs its own rows alone; run-length coded ones are unpacked whole, to a byte a pixel. */
+ * a window costs only its own rows; run-length coded ones are unpacked whole, to a byte a pixel. */
 #include "codec/bytes.h"
 #include "codec/codec_impl.h"
 #include "codec/convert.h"
@@ -23,7 +23,7 @@ struct bmp {
 	bool short_palette; /* the pixels begin before the end of the palette that the header announces */
 	struct field field[4];
 	int colors;                      /* of the palette that the file has; 0 where pixels are no indices (bits > 8) */
-	uint8_t palette[MOST_COLORS][3]; /* red, green, blue; black behind those that the file has */
+	uint8_t palette[MOST_COLORS][3]; /* red, green, blue; black after those that the file has */
 };
 
 static bool bmp_probe(const uint8_t *data, size_t size)

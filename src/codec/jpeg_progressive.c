@@ -97,7 +97,7 @@ static bool describe_plane(struct plane *plane, const struct stk_jpeg_kernels *k
 	return true;
 }
 
-/* Gray output needs luma alone, and therefore no context for chroma. */
+/* Gray output needs only luma, and therefore no context for chroma. */
 static struct stk_jpeg_window plan_window(const struct stk_jpeg_scan *frame, int planes, struct stk_rect pixels)
 {
 	struct stk_jpeg_scan wanted = *frame;

@@ -188,7 +188,7 @@ enum stk_status stk__device_create(struct stk_pipeline *p, struct stk_error *err
 void stk__device_destroy(struct stk_pipeline *p);                                  /* after the drain */
 /* Returns the bytes that a pipeline may use for speed, out of `available` free bytes. */
 size_t stk__device_memory_limit(const struct stk_pipeline *p, size_t available);
-/* Tells the ring which values lie on the GPU. */
+/* Passes to the ring which values lie on the GPU. */
 STK_MUST_USE enum stk_status stk__device_place_values(struct stk_pipeline *p, struct stk_gpu_device *dev, struct stk_error *err);
 /* Takes a batch for a record that is being opened, or returns NULL if none is free. Call with the lock held. */
 struct stk_device_batch *stk__device_batch_take(struct stk_pipeline *p, struct stk_record *r);

@@ -96,7 +96,7 @@ static enum outcome do_sample(struct stk_pipeline *p, struct stk_exec_worker *w,
 	return stk__chain_run(p, w, r, chain, u->level, u->chain, i, &w->error) ? FAILED : DONE;
 }
 
-/* Tells readers which sample is next, so that they can prefetch its bytes into the caches. */
+/* Announces the next sample to the readers, so that they can prefetch its bytes into the caches. */
 static void hint(const struct stk_pipeline *p, const struct stk_sample_state *s)
 {
 	for (int32_t i = 0; i < p->program->n_readers; i++) {

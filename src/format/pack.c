@@ -19,7 +19,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static const char plan_name[] = "packing.txt"; /* tells a later run which data set the tars were made from */
+static const char plan_name[] = "packing.txt"; /* records for a later run which data set the tars were made from */
 enum { READERS = 8, THREADS = 8, MOST_SHARDS = 1000000 };
 
 struct packing {

@@ -437,7 +437,7 @@ enum stk_status stk__arg_set_sample(
 	}
 }
 
-/* ---- NaN, which floats alone hold ---- */
+/* ---- NaN, which only floats hold ---- */
 
 static bool holds_nan(const struct stk_arg_def *def, const void *args)
 {

@@ -8,7 +8,7 @@
 #include "base/memory.h"
 #include "stoker/status.h"
 
-#define CURL_DISABLE_TYPECHECK /* its macros know functions of these names alone, not pointers */
+#define CURL_DISABLE_TYPECHECK /* its macros accept only functions of these names, not pointers */
 #include <curl/curl.h>
 
 #include <time.h>

@@ -159,7 +159,7 @@ static void check_outcome(const struct outcome *got, const struct outcome *want,
 
 /* ---- faults of the driver ---- */
 
-/* told: whether the fault must end in an error. If not, the pipeline must continue without the failed resource, and deliver the same bytes. */
+/* reported: whether the fault must end in an error. If not, the pipeline must continue without the failed resource, and deliver the same bytes. */
 static void fault_loop(const char *function, const char *mode, bool reported)
 {
 	char what[128];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Memory: a giant image leaves no memory behind, epochs add none, a warm pipeline touches almost no new pages, and decompression bombs are refused by their
+ * Memory: the memory of a giant image is freed, epochs add none, a warm pipeline touches almost no new pages, and decompression bombs are refused by their
  * headers. Not for sanitizer builds, where the sanitizer's own memory would be measured. */
 #include "test.h"
 

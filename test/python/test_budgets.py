@@ -17,9 +17,8 @@ import threading
 from pathlib import Path
 
 import pytest
-from support import SEED
-
 from storage import make_certificates
+from support import SEED
 
 SIZE = 5000
 
@@ -28,11 +27,11 @@ class Slow:
     """A server of HTTP on loopback, with one thread and no limit of connections. Each answer begins `latency` seconds after its request.
 
     answer(path, first, last) gives the bytes of an object. The request is for a range if first is a number. `asked` holds all (path, first, last) in
-    the order in which they came. told: whether an answer states its length; None: it does not, and also has no end.
+    the order in which they came. stated: whether an answer states its length; None: it does not, and also has no end.
     """
 
-    def __init__(self, latency: float, answer=None, context=None, told: bool | None = True) -> None:
-        self.told = told
+    def __init__(self, latency: float, answer=None, context=None, stated: bool | None = True) -> None:
+        self.stated = stated
         self.latency, self.answer, self.context = latency, answer or (lambda path, first, last: b"x" * SIZE), context
         self.asked: list[tuple[str, int | None, int | None]] = []
         self.port, self._ready = 0, threading.Event()
@@ -84,7 +83,7 @@ class Slow:
             head = f"HTTP/1.1 206 Partial Content\r\nContent-Range: bytes {first}-{first + len(part) - 1}/{size}\r\n"
         if self.latency:
             await asyncio.sleep(self.latency)
-        if self.told:
+        if self.stated:
             writer.write(f'{head}Content-Length: {len(part)}\r\nETag: "one"\r\n\r\n'.encode() + part)
         else:
             writer.write(f'{head}Transfer-Encoding: chunked\r\nETag: "one"\r\n\r\n'.encode())
@@ -92,7 +91,7 @@ class Slow:
                 piece = part[at : at + (1 << 16)]
                 writer.write(f"{len(piece):x}\r\n".encode() + piece + b"\r\n")
                 await writer.drain()
-            if self.told is not None:
+            if self.stated is not None:
                 writer.write(b"0\r\n\r\n")
         await writer.drain()
 
@@ -373,21 +372,21 @@ print(json.dumps({"peak": peak() - before, "error": error}))
 """
 
 
-@pytest.mark.parametrize("told", [True, False], ids=["length", "no length"])
+@pytest.mark.parametrize("stated", [True, False], ids=["length", "no length"])
 @pytest.mark.parametrize("batch", [4, 32])
-def test_read_bytes_bounds_objects_of_any_size(batch, told):
+def test_read_bytes_bounds_objects_of_any_size(batch, stated):
     """Small objects come first, so that large ones are expected to be small. A batch may take more than read_bytes and still gets through."""
     bytes_of = bytes(8 << 20)
     draws = random.Random(SEED)
     sizes = [64 << 10] * 64 + [int((64 << 10) * 128 ** draws.random()) for _ in range(192)]
-    with Slow(0.05, lambda path, first, last: bytes_of[: sizes[int(path[1:-4])]], told=told) as server:
+    with Slow(0.05, lambda path, first, last: bytes_of[: sizes[int(path[1:-4])]], stated=stated) as server:
         found = child(PEAK, server.url, len(sizes), 32 << 20, batch)
     assert found["error"] is None
     assert found["peak"] < 32 + 8 + 8 + 64, found  # and the spare bytes of the pool, an object that is needed, and the process's own
 
 
 def test_a_body_without_an_end_takes_no_more():
-    with Slow(0.01, lambda path, first, last: bytes(64 << 20), told=None) as server:
+    with Slow(0.01, lambda path, first, last: bytes(64 << 20), stated=None) as server:
         found = child(PEAK, server.url, 300, 32 << 20, 8)
     assert "memory_limit" in found["error"]
     assert found["peak"] < 32 + 8 + 2 * 48 + 64, found

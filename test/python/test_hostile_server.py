@@ -392,7 +392,7 @@ class Hostile:
         how = draw_endings(r, self.tls)
         cut = r.random() < 0.25
         if framing == "close" and cut and how == "fin" and not self.listed:
-            how = "rst"  # of plain HTTP nothing else tells
+            how = "rst"  # plain HTTP has no other sign of it
         version = r.choice(["1.1", "1.1", "1.1", "1.0"])
         lines, body = self.frame(framing, part, cut, version)
         begin = b"".join(r.choice([[], [], [], [b"HTTP/1.1 100 Continue\r\n\r\n"], [b"HTTP/1.1 103 Early\r\nLink: x\r\n\r\n"] * 3]))

@@ -49,7 +49,7 @@ def python_headers(machine: str) -> Path:
 
 
 def simde() -> Path:
-    """The folder of SIMDe's headers, by which kernels that are written for AVX2 serve NEON. The package has no module: it puts a folder beside those."""
+    """Returns the folder of SIMDe's headers, which let kernels written for AVX2 run on NEON. The package has no module, only a folder next to others."""
     folder = Path(sysconfig.get_path("purelib")) / "cmeel.prefix" / "include"
     if not (folder / "simde" / "x86" / "avx2.h").exists():
         raise SystemExit("release: no cmeel-simde in this Python: make release installs it")

@@ -19,12 +19,12 @@ from stoker.errors import InvalidArgumentError
 
 
 def warp_x_param(magnitude: Any) -> Any:
-    """Along x alone."""
+    """Only along x."""
     return np.array([magnitude, 0], np.float32)
 
 
 def warp_y_param(magnitude: Any) -> Any:
-    """Along y alone."""
+    """Only along y."""
     return np.array([0, magnitude], np.float32)
 
 

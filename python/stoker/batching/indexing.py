@@ -157,7 +157,7 @@ def batched_indexing_write(to_write: Data, output_indices: RaggedBatch, to_write
 def batched_index_mapping(source_data: Data, source_indices: RaggedBatch, target_indices: RaggedBatch, target_data: Data) -> Data:
     """A copy of target_data with result[i, target_indices[i, j]] = source_data[i, source_indices[i, j]].
 
-    Tensors are indexed in the first dim behind the batch dims, RaggedBatches in their ragged dim. A pair with a bad index is dropped.
+    Tensors are indexed in the first dim after the batch dims, RaggedBatches in their ragged dim. A pair with a bad index is dropped.
     """
     _check_indices("source_indices", source_indices)
     _check_indices("target_indices", target_indices)

@@ -40,7 +40,7 @@ def _normalized(total: Tensor, matches: Assignment, normalizer: Normalizer) -> T
 
 
 def matched(predictions: Tensor, targets: RaggedBatch, matches: Assignment) -> tuple[RaggedBatch, RaggedBatch]:
-    """The pairs: predictions and targets (.., B, pairs, ..), with zeros behind each sample's pairs."""
+    """The pairs: predictions and targets (.., B, pairs, ..), with zeros after each sample's pairs."""
     spread = _spread(targets, matches.rows.batch_shape)
     return batched_indexing_access(predictions, matches.rows), batched_indexing_access(spread, matches.cols)
 

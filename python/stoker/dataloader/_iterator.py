@@ -200,7 +200,7 @@ class CompiledIterator(_BaseDataLoaderIter):
         return data
 
     def _ahead_now(self) -> int:
-        """Batches to draw beside the next one; the sampler is not asked for more than it has before the consumer does."""
+        """Returns the number of batches to draw after the next one. The sampler is not asked for more than it has before the consumer asks."""
         if self._num_workers:
             return 0
         return max(0, min(self._ahead, self._length - self._drawn - (not self._flights)))

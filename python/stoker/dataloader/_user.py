@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Datasets written by users whose code opens an image, transforms it and returns it beside its target.
+"""Datasets written by users whose code opens an image, transforms it and returns it with its target.
 
 Their own code runs for each sample, in a copy of the Dataset in which opening an image only remembers its path, and a transform only takes the image's
 place. That is done only for code that has no other effect than its result: its syntax tree is read first, and every call in it has to be a known one.
@@ -47,7 +47,7 @@ _REFUSED = (ast.Await, ast.GeneratorExp, ast.Lambda, ast.NamedExpr, ast.Yield, a
 
 
 _PROBES = 8  # samples that are looked at before the first epoch
-# Objects of these packages read, or decode, in the thread of the loop what a worker would read beside others.
+# Objects of these packages read, or decode, in the thread of the loop what one of several workers would read.
 _SLOW = ("datasets", "h5py", "lmdb", "netCDF4", "pyarrow", "sqlite3", "tables", "zarr")
 
 

@@ -36,7 +36,7 @@ class DataLoader(TorchDataLoader[_T]):
     come from streams of its own, which follow from torch's seed, the epoch and the sample's place.
 
     These run in C: reading, decoding and transforms of ImageFolder, of torchvision's data sets that list image files or hold arrays (CIFAR, MNIST), and of
-    Datasets whose __getitem__ opens an image, transforms it and returns it beside its target; also in Subset, random_split and ConcatDataset; with
+    Datasets whose __getitem__ opens an image, transforms it and returns it with its target; also in Subset, random_split and ConcatDataset; with
     torchvision's transforms, v1 or v2, as doc/from-torchvision.md lists them, or `weights.transforms()`. A TensorDataset is indexed a batch at a time.
     Everything else runs as Python, by torch's own DataLoader. `explain()` says what runs where, and why. Its first line goes to the logger
     "stoker.dataloader" when the first epoch begins (STOKER_QUIET=1 turns that off).

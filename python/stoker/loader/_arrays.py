@@ -148,7 +148,7 @@ def _load_pickle(path: Path) -> Any:
                 ("_codecs", "encode"),
             ):
                 return super().find_class(module, name)
-            raise pickle.UnpicklingError(f"it names {module}.{name}, and a file of CIFAR holds arrays alone")
+            raise pickle.UnpicklingError(f"it names {module}.{name}, and a file of CIFAR holds only arrays")
 
     try:
         with _files.open_binary(path) as f:

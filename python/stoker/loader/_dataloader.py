@@ -33,8 +33,8 @@ class Loading(Protocol):
 
 
 class _Samples(IterableDataset[Any]):
-    """The Loader's data set: its length and its attributes. It is an IterableDataset because the Loader divides it among ranks: frameworks then leave its order
-    alone. Iterated, it gives the Loader's batches."""
+    """The Loader's data set: its length and its attributes. It is an IterableDataset because the Loader divides it among ranks: frameworks then do not change
+    its order. Iterated, it gives the Loader's batches."""
 
     def __init__(self, loader: Loading) -> None:
         self.loader = loader

@@ -200,7 +200,7 @@ class Workers:
     def _call(self, items: Sequence[Item]) -> list[Fetched]:
         if not self._watch.copies:
             return self._fetch(items)
-        with self._turn if self._watch.alone else nullcontext():
+        with self._turn if self._watch.serial else nullcontext():
             return [self._own(fetched) for fetched in self._fetch(items)]
 
     def _own(self, fetched: Fetched) -> Fetched:

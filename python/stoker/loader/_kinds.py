@@ -45,7 +45,7 @@ def kind_of(field: str, given: Any) -> Kind:
     if name == MASK and format == LIST:
         return Kind(MASK, LIST)
     if format and name != BOXES:
-        raise InvalidArgumentError(f"fields: {field!r} has the format {format}; BoundingBoxes alone have one")
+        raise InvalidArgumentError(f"fields: {field!r} has the format {format}; only BoundingBoxes have one")
     if name == BOXES and (format or "XYXY") not in FORMATS:
         raise InvalidArgumentError(f"fields: {field!r} has the format {format}; boxes are {', '.join(FORMATS)}")
     return Kind(str(name), (format or "XYXY") if name == BOXES else "")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The transforms behind a function that gets tensors run in Python, on the finished image."""
+"""The transforms after a function that receives tensors run in Python, on the finished image."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ class Arguments(PassedOn, total=False):
 
 
 class LoaderArguments(Arguments, total=False):
-    """All that a Loader takes by name beside its source and batch size."""
+    """The arguments of a Loader that are given by name: all but its source and batch size."""
 
     transforms: Any
     global_batch_size: int | None

@@ -28,7 +28,7 @@ def mix(seed: int, *parts: int) -> int:
 def sample_rng() -> Any:
     """A numpy.random.Generator of the sample that a Dataset is asked for, for random numbers in its own code.
 
-    Call it inside __getitem__: its numbers follow from the Loader's seed, the epoch and the sample's position alone, whatever thread or process runs and
+    Call it inside __getitem__: its numbers follow only from the Loader's seed, the epoch and the sample's position, whatever thread or process runs and
     wherever a run was resumed. The global generators (random, numpy.random, torch) are shared by all threads, the training loop's included; with
     Loader(python_workers=N) each process seeds its own for each sample.
     """

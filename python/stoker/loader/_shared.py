@@ -43,12 +43,12 @@ class Watch:
     Dataset does so. Calls run one at a time if several could fill the same memory before it is copied. A Dataset that only returns parts of its own data, such
     as `self.X[i]`, would lose a third of its speed if all samples were copied.
 
-    count: samples that are still to be checked. copies: whether samples are copied. alone: whether only one call runs at a time.
+    count: samples that are still to be checked. copies: whether samples are copied. serial: whether only one call runs at a time.
     """
 
     def __init__(self, count: int) -> None:
         self.count = count
-        self.copies = self.alone = False
+        self.copies = self.serial = False
         self._lock = threading.Lock()
         # Address -> the part there, which is kept alive so that no other part gets the address, and its content.
         self._given: dict[int, tuple[Any, bytes]] = {}
@@ -57,7 +57,7 @@ class Watch:
         """Starts with the first sample. row: the original parts. made: the result of `owned`."""
         parts = [(part, own) for part, own in zip(row, made, strict=True) if _is_watched(part, own)]
         if self.count and parts:
-            self.copies, self.alone = True, any(_is_kept(part) for part, _ in parts)
+            self.copies, self.serial = True, any(_is_kept(part) for part, _ in parts)
             self.look(row, made)
 
     def look(self, row: tuple[Any, ...], made: tuple[Any, ...]) -> None:
@@ -66,7 +66,7 @@ class Watch:
             if self.count == 0:
                 return
             if any(self._is_filled_again(part, own) for part, own in zip(row, made, strict=True) if _is_watched(part, own)):
-                self.count, self.copies, self.alone = 0, True, True
+                self.count, self.copies, self.serial = 0, True, True
                 notice(
                     "the dataset fills memory again that it gave before: it is called one at a time, and its samples are copied. Calls run at once where "
                     "each gives an array of its own"
@@ -74,7 +74,7 @@ class Watch:
             else:
                 self.count -= 1
                 if self.count == 0:
-                    self.copies = self.alone = False
+                    self.copies = self.serial = False
             if self.count == 0:
                 self._given.clear()
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Targets beside images: whole numbers travel through the pipeline; other ones of a list of files stand in a table that labels point into."""
+"""Targets of images: whole numbers travel through the pipeline; other ones of a list of files stand in a table that labels point into."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ class Target:
     def __init__(self, what: str, width: int | None) -> None:
         self.what, self.width = what, width
         self.like = ""  # the first sample's type, "str" of strings; "": it said nothing of it
-        self.rest: tuple[int, ...] = ()  # its extents behind the first
+        self.rest: tuple[int, ...] = ()  # its extents after the first
 
     def __call__(self, value: Any) -> Any:
         if isinstance(value, str):

@@ -59,7 +59,7 @@ class Loader:
     "/data/shards-*.tar" or a list of them (the image, and a label of its cls, txt or json; Loader.from_tars takes other components); the folder of CIFAR's
     binary files; an ImageFolder, a Subset of one or a ConcatDataset of some (files and transform are taken over); a map-style Dataset that returns (path |
     bytes | array or tensor of uint8, or of floats, which stay as they are | PIL image, targets...), or a dict, dataclass or named tuple with an "image"; one
-    with __iter__ alone (an IterableDataset); torchvision's data sets (files and arrays are taken over), or the folder of CIFAR's pickles or MNIST's idx
+    with only __iter__ (an IterableDataset); torchvision's data sets (files and arrays are taken over), or the folder of CIFAR's pickles or MNIST's idx
     files; Hugging Face's `datasets`; arrays or tensors (X, y) of uint8; a Pipeline. dataset= is another name for it. Loader.from_csv reads tables.
     transforms: of stoker.transforms (or torchvision's, which are translated).
     batch_size: of each rank; or global_batch_size, of all together. shuffle: a new order each epoch, over all ranks; of tars, "shards" keeps stretches of a
@@ -418,7 +418,7 @@ class Loader:
 
     @property
     def classes(self) -> list[str]:
-        """Names of the classes of a folder, or those that a data set tells (.classes), in the order of their labels."""
+        """Returns the names of a folder's classes, or those that a data set has (.classes), in the order of their labels."""
         if self._classes:
             return list(self._classes)
         if isinstance(self._run.source, DatasetSource):

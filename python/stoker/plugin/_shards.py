@@ -51,7 +51,7 @@ class Shards:
         return self.total // self.shards // self.batch
 
     def drops_one(self) -> bool:
-        """Whether a batch behind the full ones is left over that must be dropped; else the next epoch begins with it."""
+        """Returns whether a batch remains after the full ones and must be dropped; otherwise the next epoch begins with it."""
         return self.total // self.shards % self.batch > 0
 
     def next_epoch(self) -> None:

@@ -128,7 +128,7 @@ class Infos:
         return str(self._entries[i]["scene_token"])
 
     def _file(self, path: str) -> Path:
-        """Paths of info files begin where the converter ran; below root they are those behind samples/ or sweeps/."""
+        """Paths of info files begin where the converter ran; below root only the part from samples/ or sweeps/ on is used."""
         parts = Path(path).parts
         at = max((k for k, part in enumerate(parts) if part in ("samples", "sweeps")), default=0)
         return self._root.joinpath(*parts[at:])

@@ -101,7 +101,7 @@ class Pose:
 class Sensor:
     channel: str
     pose: Pose  # in the car's frame
-    intrinsic: Array | None = None  # 3x3; of cameras alone
+    intrinsic: Array | None = None  # 3x3; only cameras have one
 
 
 def make_sensors(rng: np.random.Generator, cameras: tuple[str, ...], size: tuple[int, int]) -> list[Sensor]:
@@ -177,7 +177,7 @@ def _attribute(kind: str, moves: bool, rng: np.random.Generator) -> str:
 
 
 def make_things(rng: np.random.Generator, drive: Drive, count: int, samples: int, period: float) -> list[Thing]:
-    """`count` objects beside the car's way; half of those that can move do, along the way or against it."""
+    """Makes `count` objects next to the car's route. Half of those that can move do, along the route or against it."""
     names = list(CATEGORIES)
     often = np.array([CATEGORIES[n][5] for n in names], dtype=float)
     things = []

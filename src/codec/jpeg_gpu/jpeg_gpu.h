@@ -18,7 +18,7 @@
  * A batch is decoded in parts, as large as the memory of a decoder stream allows (jpeg_gpu_streams.h). All batches share the streams, so the memory that
  * decoding takes does not depend on how many batches are in flight.
  *
- * Which files the CPU decodes depends on each file and its window alone, and on the memory; never on timing or on the other files. What comes out
+ * Whether the CPU decodes a file depends only on the file, its window and the memory; never on timing or on the other files. What comes out
  * right is bit for bit what the CPU would make. Nothing is allocated once batches of the largest size have been seen.
  * Threads: a decoder serves any; a batch has one owner at a time. The pinned bytes must stay until the batch is done. */
 #ifndef STK_CODEC_JPEG_GPU_H

@@ -10,7 +10,7 @@
  *     stk__jpeg_gpu_plan_end(plan);
  *     stk__jpeg_gpu_plan_view(plan, base_of_tables, base_of_work, raw, &view);
  *
- * Unless the batch is full, whether a file is taken depends on the file and the limits alone. */
+ * Unless the batch is full, whether a file is taken depends only on the file and the limits. */
 #ifndef STK_CODEC_JPEG_GPU_PLAN_H
 #define STK_CODEC_JPEG_GPU_PLAN_H
 

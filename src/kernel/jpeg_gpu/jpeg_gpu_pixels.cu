@@ -185,7 +185,7 @@ struct chroma8 {
 
 /* The four samples from column c on, which 8 pixels need, and one sample on each side. at02 and at13 have two samples in a word. */
 struct wide_samples {
-	uint32_t before, at02, at13, behind;
+	uint32_t before, at02, at13, after;
 };
 
 static __device__ __forceinline__ uint32_t load1(const uint8_t *at)
@@ -203,19 +203,19 @@ static __device__ __forceinline__ wide_samples load_wide(const uint8_t *at, int3
 	if (c > 0)
 		s.before = load1(at - 1);
 	if (last - c >= 4)
-		s.behind = load1(at + 4);
+		s.after = load1(at + 4);
 	return s;
 }
 
 /* Mixes rows first, then columns [stk__jpeg_gpu_sample], two samples at a time. The sums are in 256ths, so the resulting samples are in the upper bytes. */
 static __device__ __forceinline__ void mix_wide(const wide_samples &near, const wide_samples &far, const uint32_t round[2], uint32_t out[4])
 {
-	uint32_t before = 3 * near.before + far.before, behind = 3 * near.behind + far.behind;
+	uint32_t before = 3 * near.before + far.before, after = 3 * near.after + far.after;
 	uint32_t at02 = 3 * near.at02 + far.at02, at13 = 3 * near.at13 + far.at13;
 	out[0] = 48 * at02 + 16 * __byte_perm(before, at13, 0x5410) + round[0];
 	out[1] = 48 * at02 + 16 * at13 + round[1];
 	out[2] = 48 * at13 + 16 * at02 + round[0];
-	out[3] = 48 * at13 + 16 * __byte_perm(at02, behind, 0x5432) + round[1];
+	out[3] = 48 * at13 + 16 * __byte_perm(at02, after, 0x5432) + round[1];
 }
 
 /* Returns bytes i and i + 4 of 8, one in each half of the word. */

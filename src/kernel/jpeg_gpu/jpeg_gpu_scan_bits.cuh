@@ -29,7 +29,7 @@ static_assert(3 << DC_BITS <= 1 << AC_BITS, "three DC tables fit");
 struct scan_bits {
 	const uint32_t *words;
 	uint32_t count, line; /* number of words, and index of the first word of the line */
-	uint32_t here, behind;
+	uint32_t here, following;
 	uint32_t p, length;
 	uint32_t high, low, word2, word3; /* the word that contains bit p, and the next three words */
 
@@ -41,7 +41,7 @@ struct scan_bits {
 	/* Returns word i, counted from the start of the line; it may be in the next line. */
 	__device__ __forceinline__ uint32_t word(uint32_t i) const
 	{
-		return __shfl_sync(~0u, i < 32 ? here : behind, i & 31);
+		return __shfl_sync(~0u, i < 32 ? here : following, i & 31);
 	}
 
 	/* Returns the index in its line of the word that contains bit p. Moves to the next line if necessary. */
@@ -51,8 +51,8 @@ struct scan_bits {
 		if (i >= 32) {
 			i -= 32;
 			line += 32;
-			here = behind;
-			behind = load(line + 32 + threadIdx.x % 32);
+			here = following;
+			following = load(line + 32 + threadIdx.x % 32);
 		}
 		return i;
 	}
@@ -64,7 +64,7 @@ struct scan_bits {
 		count = (length + 31) / 32;
 		p = line = 0;
 		here = load(threadIdx.x % 32);
-		behind = load(32 + threadIdx.x % 32);
+		following = load(32 + threadIdx.x % 32);
 		seek();
 	}
 
@@ -114,7 +114,7 @@ struct scan_bits {
  *   in first scans: bits of the code and its extra bits 0..7 | number of coefficients to advance 8..15 | value 16..31
  *   in refinements: bits of the code and the sign 0..4 | 15: no sign | run 16..22 */
 struct scan_symbols {
-	uint32_t here, behind; /* behind: the lookup's entry for the next word, loaded early so that the warp does not wait for it */
+	uint32_t here, following; /* following: the lookup's entry for the next word, loaded early so that the warp does not wait for it */
 
 	static __device__ __forceinline__ uint32_t symbol_of(uint32_t entry, uint32_t ahead, bool first)
 	{
@@ -136,7 +136,7 @@ struct scan_symbols {
 	__device__ __forceinline__ void begin(const scan_bits &bits, const scan_shared &shared, bool first)
 	{
 		here = symbol_of(look(bits.high, bits.low, shared), ahead(bits.high, bits.low), first);
-		behind = look(bits.low, bits.word2, shared);
+		following = look(bits.low, bits.word2, shared);
 	}
 
 	/* Returns the symbol that begins at bit p % 32 of the word. */
@@ -149,8 +149,8 @@ struct scan_symbols {
 	__device__ __forceinline__ void step(scan_bits &bits, const scan_shared &shared, bool first)
 	{
 		bits.step();
-		here = symbol_of(behind, ahead(bits.high, bits.low), first);
-		behind = look(bits.low, bits.word2, shared);
+		here = symbol_of(following, ahead(bits.high, bits.low), first);
+		following = look(bits.low, bits.word2, shared);
 	}
 
 	__device__ __forceinline__ void move(scan_bits &bits, uint32_t to, const scan_shared &shared, bool first)

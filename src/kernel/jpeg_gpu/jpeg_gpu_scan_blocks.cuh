@@ -132,11 +132,11 @@ struct refined {
 		at = 0;
 	}
 
-	/* Call for each symbol, which led from zero coefficient `from` to zero coefficient `to` and whose sign ends before bit `behind`. corrections:
-	 * `behind` minus the number of earlier corrections. */
-	__device__ __forceinline__ void pass(uint32_t led, uint32_t from, uint32_t to, uint32_t behind, uint32_t corrections)
+	/* Call for each symbol, which led from zero coefficient `from` to zero coefficient `to` and whose sign ends before bit `end_bit`. corrections:
+	 * `end_bit` minus the number of earlier corrections. */
+	__device__ __forceinline__ void pass(uint32_t led, uint32_t from, uint32_t to, uint32_t end_bit, uint32_t corrections)
 	{
-		at = zero >= from ? value ? corrections : behind : at;
+		at = zero >= from ? value ? corrections : end_bit : at;
 		symbol = zero == to ? led : symbol;
 	}
 

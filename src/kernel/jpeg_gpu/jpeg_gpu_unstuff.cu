@@ -44,12 +44,12 @@ static __device__ __forceinline__ piece load_piece(const stk_jpeg_gpu_view &v, c
 	const uint8_t *from = v.raw + p.at;
 	uint4 q = *(const uint4 *)from;
 	p.word[0] = q.x, p.word[1] = q.y, p.word[2] = q.z, p.word[3] = q.w;
-	uint32_t before = bytes_ff((uint32_t)from[-1] << 24), behind_ff[4], stuffing[4];
+	uint32_t before = bytes_ff((uint32_t)from[-1] << 24), after_ff[4], stuffing[4];
 #pragma unroll
 	for (int k = 0; k < 4; k++) {
 		uint32_t ff = bytes_ff(p.word[k]);
-		behind_ff[k] = __funnelshift_l(before, ff, 8);
-		stuffing[k] = behind_ff[k] & bytes_00(p.word[k]);
+		after_ff[k] = __funnelshift_l(before, ff, 8);
+		stuffing[k] = after_ff[k] & bytes_00(p.word[k]);
 		before = ff;
 	}
 	p.valid = 0xffff;
@@ -61,7 +61,7 @@ static __device__ __forceinline__ piece load_piece(const stk_jpeg_gpu_view &v, c
 		can_follow = p.valid & p.valid - 1; /* the bytes before the bitstream are not part of it */
 	}
 	p.stuffing = can_follow & gather(stuffing);
-	p.marker = can_follow & gather(behind_ff) & ~p.stuffing;
+	p.marker = can_follow & gather(after_ff) & ~p.stuffing;
 	return p;
 }
 

@@ -76,7 +76,7 @@ def normalize() -> Iterator[Case]:
 
     yield case()
     yield case(axes=[0, 1])
-    few = "Over three channels a variance can be small beside the values: there sums in float32 (DALI's) lose digits that ours in double keep."
+    few = "Over three channels a variance can be small compared with the values. Sums in float32 (DALI's) then lose digits, which sums in double keep."
     yield Case("normalize", [images(rng)], {"axes": [2]}, bound=1e-4, differs=few)
     yield case(axis_names="HW")
     yield Case("normalize", [images(rng)], {"axis_names": "C"}, bound=1e-4, differs=few)

@@ -215,7 +215,7 @@ KNOWN = (
     Difference("values", "erase|pad", "", "fill_value saturates in the type of the samples", _negative_fill),
     Difference("values", "rotate", "^largest difference", "Positions are float32, and DALI's differ in their last bits", _other_than_bytes),
     Difference(
-        "values", "normalize", "^largest difference", "Over three channels a variance can be small beside the values", _hardly_varies
+        "values", "normalize", "^largest difference", "Over three channels a variance can be small compared with the values", _hardly_varies
     ),
     Difference("only Stoker", "multi_paste", "kernel instance is of different type", MORE),
     Difference("only Stoker", "filter", "Filter CPU does not support input type", MORE),
@@ -224,7 +224,7 @@ KNOWN = (
     Difference("only Stoker", "normalize", "Axes must not be specified when both", "Stoker accepts more than DALI: crops to any type"),
     Difference("values", "grid_mask", "", NAN, _not_finite),
     Difference("values", "experimental.warp_perspective", "^largest difference", "DALI's positions are multiples of 1/32 of a pixel"),
-    Difference("values", "sphere", "", "`sphere` leaves images of one pixel alone", _one_pixel),
+    Difference("values", "sphere", "", "`sphere` does not change images of one pixel", _one_pixel),
     Difference("only DALI", "warp_affine", "the matrix is given twice", TWICE),
     Difference(
         "only DALI",

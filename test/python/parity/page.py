@@ -36,7 +36,7 @@ BATCHWIDE = [
     "An empty batch of a source (`[]`) is refused (DALI makes a batch of no samples): StopIteration ends an epoch. All readers of a pipeline have one "
     "shard_id and num_shards (DALI: each its own).",
     "4 dims without layout are FHWC for all operators (DALI: DHWC for `crop`).",
-    "`random.coin_flip` refuses probabilities outside of 0 to 1 (DALI uses 0 or 1 instead). `sphere` leaves images of one pixel alone (DALI: fill_value).",
+    "`random.coin_flip` refuses probabilities outside of 0 to 1 (DALI uses 0 or 1 instead). `sphere` does not change images of one pixel (DALI: fill_value).",
     "In a branch of a condition, `io.file.read` reads only for the samples that run the branch. Readers read for all samples, as DALI's do: they choose "
     "files by the sample's place before any operator has run, so that the bytes are there in time. The samples of the other branch skip all further work, "
     "beginning with the decoder.",

@@ -10,7 +10,7 @@ from stoker.data_node import DataNode
 
 
 def select(ops: Sequence[Callable[..., Any]], selected_op_idx: DataNode, *op_args: Any, **op_kwargs: Any) -> Any:
-    """ops[selected_op_idx](*op_args, **op_kwargs) of each sample, which runs that one alone. selected_op_idx: a whole number, from 0 to len(ops) - 1."""
+    """Runs ops[selected_op_idx](*op_args, **op_kwargs) for each sample, and no other of `ops`. selected_op_idx: a whole number, from 0 to len(ops) - 1."""
     return _among(ops, 0, selected_op_idx, op_args, op_kwargs)
 
 

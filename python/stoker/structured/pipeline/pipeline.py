@@ -26,7 +26,7 @@ class PipelineDefinition:
     check_data_format: compares the types of nodes with those of the fields that they are assigned to, while the pipeline is defined.
     use_parallel_external_source, prefetch_queue_depth: Python inputs that are callables run in worker processes (the pipeline's py_num_workers), and begin this
         many batches early.
-    print_sample_data_group_format: prints the format before and behind each step.
+    print_sample_data_group_format: prints the format before and after each step.
     copy_external_source_passthrough_outputs, passthrough_copy_*: are checked, and need nothing: outputs have memory of their own here.
     """
 

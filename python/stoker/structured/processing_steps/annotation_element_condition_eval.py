@@ -20,7 +20,7 @@ class AnnotationElementConditionEval(PipelineStepBase):
         AnnotationElementConditionEval("annotation", "is_valid = (lidar_points >= 1 or radar_points >= 1) and not (category == -1)", False)
 
     Names in the condition are fields of the annotation, with a value for each element; see Parser for what it may hold. Values are compared as float32.
-    remove_data_fields_used_in_condition: these fields are not needed behind the step.
+    remove_data_fields_used_in_condition: these fields are not needed after the step.
     """
 
     def __init__(self, annotation_field_name: str | int, condition: str, remove_data_fields_used_in_condition: bool) -> None:
@@ -71,7 +71,7 @@ class AnnotationElementConditionEval(PipelineStepBase):
         return data
 
     def _change(self, group: SampleDataGroup) -> None:
-        """The format behind the step. The result may have the name of a field that is removed."""
+        """Returns the format after the step. The result may have the name of a field that is removed."""
         ragged = any(group.is_ragged(name) for name in self._names)
         for name in self._names if self._remove else []:
             group.remove_field(name)

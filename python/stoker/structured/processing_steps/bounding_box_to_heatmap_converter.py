@@ -103,7 +103,7 @@ class BoundingBoxToHeatmapConverter(PipelineStepBase):
         )
 
     def _given(self, group: SampleDataGroup) -> dict[str, Name]:
-        """Inputs beside the boxes; is_valid is left out where the annotation has no such field."""
+        """Returns the inputs after the boxes. is_valid is left out if the annotation has no such field."""
         return {k: name for k, name in self._inputs.items() if name is not None and (k != "with_valid" or group.has_child(name))}
 
     def _process(self, data: SampleDataGroup) -> SampleDataGroup:

@@ -15,7 +15,7 @@ class ConditionalElementRemover(PipelineStepBase):
     """Removes the elements for which a mask is false from fields of all annotations of one name.
 
     mask_field_name: in each annotation, a value for each element. field_names_to_process: which fields; field_dims_to_process: for each the dim along which its
-    elements lie; fields_to_process_num_dims: for each how many dims it has. remove_mask_field: the mask is not needed behind the step.
+    elements lie; fields_to_process_num_dims: for each how many dims it has. remove_mask_field: the mask is not needed after the step.
     """
 
     def __init__(

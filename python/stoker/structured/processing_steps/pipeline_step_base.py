@@ -18,7 +18,7 @@ class PipelineStepBase(ABC):
     """A step takes the tree of a sample and returns the tree that the next step gets. Users subclass it for steps of their own.
 
     _process runs once, while the pipeline is defined: it finds fields by their names and adds operators (stoker.fn) to the graph. When the pipeline runs, the
-    tree is gone and only the operators are left. _check_and_adjust_data_format_input_to_output does the same to the format alone.
+    tree is gone and only the operators are left. _check_and_adjust_data_format_input_to_output does the same to only the format.
 
     A step that draws random numbers draws once for all fields that it finds. To draw for each part of the tree by itself, wrap the step
     (GroupToApplyToSelectedStepBase and its subclasses).
