@@ -14,6 +14,7 @@ BY_LAYOUT = (
     "cases_tensors",
     "cases_reductions",
     "cases_audio",
+    "cases_sounds",
     "cases_filters",
     "cases_frames",
     "cases_boxes",

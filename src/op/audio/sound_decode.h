@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Shared by the operators that decode sound files. */
+#ifndef STK_OP_SOUND_DECODE_H
+#define STK_OP_SOUND_DECODE_H
+
+#include "op/op.h"
+#include "sound/sound.h"
+
+/* Kept in the operator's state from infer to run. */
+struct stk_sound_state {
+	struct stk_sound_info info;
+	int64_t first, count; /* frames of the file that are decoded */
+	int64_t frames;       /* of the output */
+	bool resampled;
+};
+
+/* How samples are wanted. */
+struct stk_sound_want {
+	float rate; /* of the output; 0 or below: the file's */
+	float quality;
+	bool mono;
+	int32_t dtype;
+	double start, duration; /* seconds; 0 or below: from the file's start; below 0: to its end */
+};
+
+/* Sets the desc of an output of samples: (frames, channels), or (frames) with want->mono. data NULL: the graph is being built. Otherwise reads the file's
+ * header into *state. */
+STK_MUST_USE enum stk_status stk__sound_infer(const struct stk_call *call, const struct stk_sound_want *want, const uint8_t *data,
+	size_t size, struct stk_sound_state *state, struct stk_desc *out, struct stk_error *err);
+
+/* Decodes the file into the output that stk__sound_infer has described. */
+STK_MUST_USE enum stk_status stk__sound_run(const struct stk_call *call, const struct stk_sound_want *want, const uint8_t *data,
+	size_t size, const struct stk_sound_state *state, const struct stk_tensor *out, struct stk_error *err);
+
+/* Returns the rate of the output in Hz. */
+static inline float stk__sound_rate(const struct stk_sound_want *want, const struct stk_sound_state *state)
+{
+	return want->rate > 0 ? want->rate : (float)state->info.rate;
+}
+
+#endif

@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * decoders.audio: samples from the bytes of a sound file. */
+#include "op/audio/sound_decode.h"
+#include "op/nd.h"
+
+struct decode_audio {
+	bool downmix;
+	int32_t dtype;
+	float sample_rate, quality;
+};
+
+static const struct stk_arg_def decode_audio_args[] = {
+	STK_ARG(struct decode_audio, downmix, STK_ARG_BOOL, "false", STK_FREE, 0,
+		"Outputs the mean of the channels, a tensor of 1 dim; otherwise samples have the shape (frames, channels)."),
+	STK_ARG(struct decode_audio, dtype, STK_ARG_DTYPE, "9", (0, STK_DTYPE_COUNT - 1), 0,
+		"Type of the samples: FLOAT (-1 <= x < 1), INT16 or INT32."),
+	{.name = "sample_rate",
+		.type = STK_ARG_FLOAT,
+		.flags = STK_PER_SAMPLE,
+		.offset = offsetof(struct decode_audio, sample_rate),
+		.fallback = "0.0",
+		.min = 0,
+		.max = 0x1p31,
+		.shapes = true,
+		.doc = "Rate of the output in Hz, to which the file is resampled. Default: the file's."},
+	STK_ARG(struct decode_audio, quality, STK_ARG_FLOAT, "50.0", (0, 100), 0, "Quality of resampling, 0 to 100."),
+	STK_ARG_END,
+};
+
+static struct stk_sound_want want_of(const struct decode_audio *a)
+{
+	return (struct stk_sound_want){
+		.rate = a->sample_rate, .quality = a->quality, .mono = a->downmix, .dtype = a->dtype, .duration = -1};
+}
+
+static enum stk_status decode_audio_infer(const struct stk_call *call, struct stk_error *err)
+{
+	const struct stk_tensor *in = &call->in[0];
+	const struct stk_sound_want want = want_of(call->args);
+	if ((in->desc.ndim >= 0 && in->desc.ndim != 1) || (in->desc.dtype != STK_NO_DTYPE && in->desc.dtype != STK_UINT8))
+		return stk__fail(err, STK_INVALID, "the input must be the bytes of a file, a uint8 tensor of 1 dim");
+	call->out[1].desc = (struct stk_desc){STK_FLOAT, 0, {0}, ""};
+	const uint8_t *data = stk__building(call) ? NULL : in->data;
+	return stk__sound_infer(call, &want, data, data ? (size_t)in->desc.shape[0] : 0, call->state, &call->out[0].desc, err);
+}
+
+static enum stk_status decode_audio_run(const struct stk_call *call, struct stk_error *err)
+{
+	const struct stk_tensor *in = &call->in[0];
+	const struct stk_sound_want want = want_of(call->args);
+	*(float *)call->out[1].data = stk__sound_rate(&want, call->state);
+	return stk__sound_run(call, &want, in->data, (size_t)in->desc.shape[0], call->state, &call->out[0], err);
+}
+
+const struct stk_op_def stk__op_decode_audio = {
+	.name = "decoders.audio",
+	.alias = "audio_decoder",
+	.doc = "Decodes sound files.\n\n"
+	       "Outputs the samples of a file, and its rate in Hz, a float without dims. Decodes WAV: PCM of 8 to 32 bits, float32, "
+	       "float64, A-law and mu-law.",
+	.tolerance =
+		"Floats become INT16 or INT32 by scaling, as they do with downmix; DALI only rounds them without downmix, so that nearly "
+		"all become 0. A file that ends before its header says is an error, unless the pipeline has strict=False; DALI decodes "
+		"what is there.",
+	.inputs = {1, 1},
+	.outputs = 2,
+	.host_inputs = 1,
+	.args = decode_audio_args,
+	.args_size = sizeof(struct decode_audio),
+	.state_size = sizeof(struct stk_sound_state),
+	.infer = decode_audio_infer,
+	.run_cpu = decode_audio_run,
+};

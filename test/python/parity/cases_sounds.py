@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: Apache-2.0
+"""decoders.audio over every kind of WAV."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+from harness import Batch, Case, T, rng_of
+from samples import per_sample
+from sound_files import pcm16, tone, wav
+
+SCALED = "floats become integers by scaling, as with downmix; DALI only rounds them, so that nearly all become 0"
+
+
+def files() -> dict[str, bytes]:
+    rng = rng_of("sounds")
+
+    def integers(channels: int, dtype: str, frames: int = 400) -> np.ndarray:
+        info = np.iinfo(dtype)
+        return rng.integers(info.min, info.max, (frames, channels), dtype, endpoint=True)
+
+    wide = integers(2, "<i4").reshape(-1, 2, 1).view("<u1")[..., 1:]
+    return {
+        "8 bits": wav(integers(1, "u1"), 8000),
+        "16 bits": wav(integers(1, "<i2"), 16000),
+        "16 bits, 2 channels": wav(integers(2, "<i2"), 44100),
+        "16 bits, 8 channels": wav(integers(8, "<i2"), 48000, extensible=True),
+        "24 bits": wav(wide, 48000),
+        "32 bits": wav(integers(3, "<i4"), 384000),
+        "float32": wav(tone(rng, 400, 2).astype("<f4") * np.float32(1.5), 16000, "float"),
+        "float64": wav(tone(rng, 400, 1), 16000, "float", odd_chunk=True),
+        "A-law": wav(np.arange(256, dtype="u1"), 8000, "alaw"),
+        "mu-law": wav(np.arange(256, dtype="u1").reshape(128, 2), 8000, "mulaw"),
+        "RF64": wav(integers(2, "<i2"), 48000, wide=True),
+        "one sample": wav(integers(1, "<i2", 1)),
+        "no samples": wav(integers(1, "<i2", 0)),
+    }
+
+
+def decoders_audio() -> Iterator[Case]:
+    made = files()
+    for name, data in made.items():
+        batch = Batch([np.frombuffer(data, np.uint8)])
+        for dtype in (T.FLOAT, T.INT16, T.INT32):
+            for downmix in (False, True):
+                title = f"{name}, dtype={dtype!r}{', downmix' if downmix else ''}"
+                differs = name.startswith("float") and dtype != T.FLOAT and not (downmix and name == "float32")
+                rule = {"bound": 2.0**31, "share": 0.0, "differs": SCALED} if differs else {"exact": True}
+                yield Case("decoders.audio", [batch], {"dtype": dtype, "downmix": downmix}, title=title, **rule)
+    rng = rng_of("decoders.audio")
+    batch = Batch([np.frombuffer(pcm16(rng, n, 1, rate), np.uint8) for n, rate in ((500, 8000), (3, 16000), (20000, 44100))])
+    yield Case("decoders.audio", [batch], {}, exact=True, title="files of different lengths and rates")
+    rates = per_sample([8000, 16000, 44100], "float32")
+    yield Case("decoders.audio", [batch], {"sample_rate": rates}, exact=True, title="sample_rate=<the files' own>")
+    yield Case("decoders.audio", [batch], {"dtype": T.UINT8}, error=True)
+    for title, data in (("not a sound", b"not a sound at all" * 9), ("nothing", b""), ("header only", made["16 bits"][:30])):
+        yield Case("decoders.audio", [Batch([np.frombuffer(data, np.uint8)])], {}, title=title, error=True)
+
+
+def all_cases() -> Iterator[Case]:
+    yield from decoders_audio()
