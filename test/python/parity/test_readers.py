@@ -1,16 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""readers.file without shuffling: the order of files and their labels, over shards and epochs."""
+"""readers.file and readers.nemo_asr without shuffling: the order of samples and their values, over shards and epochs."""
 
 from __future__ import annotations
 
 import itertools
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from harness import RECORDS, Record, libraries, library
+from harness import RECORDS, Record, T, libraries, library, rng_of
+from sound_files import pcm16
 
 
 def _note(op: str, case: str) -> None:
@@ -127,3 +129,69 @@ def test_meta(folder: Path, shards: int) -> None:
     assert {k: ours.get(k) for k in theirs} == theirs
     assert our_size == size
     _note("readers.file", f"reader_meta, {shards} shards")
+
+
+# ---- readers.nemo_asr ----
+
+
+def _utterances(package: str, batch: int, count: int, **kwargs: Any) -> list[list[Any]]:
+    lib = library(package)
+    kwargs = {k: lib.resolve(v) for k, v in kwargs.items()}
+    pipe = lib.Pipeline(batch_size=batch, num_threads=1, device_id=None, prefetch_queue_depth=1)
+    with pipe:
+        outputs = lib.fn.readers.nemo_asr(**kwargs)
+        pipe.set_outputs(*(outputs if isinstance(outputs, (list, tuple)) else [outputs]))
+    made = []
+    for _ in range(count):
+        found = pipe.run()
+        for i in range(batch):
+            arrays = [np.array(o.at(i)) for o in found]
+            made.append([(a.tobytes(), a.shape, a.dtype, o.layout()) for a, o in zip(arrays, found, strict=True)])
+    return made
+
+
+@pytest.fixture(scope="module")
+def manifests(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    """Two manifests over files of 1 and 2 channels, with and without each key."""
+    root, rng, lines = tmp_path_factory.mktemp("nemo"), rng_of("nemo"), []
+    for i in range(7):
+        (root / f"{i}.wav").write_bytes(pcm16(rng, 300 + 40 * i, 1 + i % 2, 16000 if i < 5 else 8000))
+        entry: dict[str, Any] = {"audio_filepath": str(root / f"{i}.wav")}
+        entry |= {"text": f'\u00e9 "{i}" \\'} if i != 3 else {}
+        entry |= {"duration": (300 + 40 * i) / 16000} if i not in (2, 4) else {}
+        entry |= {"offset": 0.01} if i in (1, 4) else {}
+        entry |= {"other": [1, {"a": "b"}]} if i == 5 else {}
+        lines.append(json.dumps(entry, ensure_ascii=i % 2 == 0) + "\n")
+    (root / "a.json").write_text("".join(lines[:5]), encoding="utf-8")
+    (root / "b.json").write_text("".join(lines[5:]), encoding="utf-8")
+    return [str(root / "a.json"), str(root / "b.json")]
+
+
+def test_one_nemo_manifest(manifests: list[str]) -> None:
+    dali, ours = (_utterances(lib.package, 2, 3, manifest_filepaths=manifests[1], read_idxs=True) for lib in libraries())
+    assert ours == dali
+    _note("readers.nemo_asr", "one manifest")
+
+
+@pytest.mark.parametrize(
+    "kwargs",
+    (
+        {},
+        {"read_idxs": True},
+        {"read_text": False},
+        {"read_sample_rate": False, "read_text": False},
+        {"downmix": False},
+        {"dtype": T.INT16},
+        {"dtype": T.INT32, "downmix": False},
+        {"min_duration": 0.02, "read_idxs": True},
+        {"max_duration": 0.02, "read_idxs": True},
+        {"num_shards": 3, "shard_id": 1, "read_idxs": True},
+        {"num_shards": 3, "shard_id": 2, "pad_last_batch": True, "read_idxs": True},
+        {"num_shards": 2, "shard_id": 1, "stick_to_shard": True},
+        {"normalize_text": True},
+    ),
+)
+def test_nemo_asr(manifests: list[str], kwargs: dict[str, Any]) -> None:
+    dali, ours = (_utterances(lib.package, 3, 5, manifest_filepaths=manifests, **kwargs) for lib in libraries())
+    assert ours == dali
+    _note("readers.nemo_asr", str(kwargs))

@@ -1,0 +1,192 @@
+# SPDX-License-Identifier: Apache-2.0
+"""decoders.audio and readers.nemo_asr: damaged files, windows, order, shards and resuming. Values are compared with DALI in parity/."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from sound_files import pcm16, tone, wav
+from stoker import Pipeline, fn, types
+from stoker.errors import StokerError
+from support import SEED
+
+
+@pytest.fixture
+def rng():
+    return np.random.default_rng(SEED)
+
+
+def samples_of(data: bytes) -> np.ndarray:
+    """The samples of a file that pcm16 has made."""
+    return np.frombuffer(data[44:], "<i2").astype(np.float32) / 32768
+
+
+def decode(files, strict=True, **kwargs):
+    pipe = Pipeline(batch_size=len(files), num_threads=2, device_id=None, strict=strict)
+    with pipe:
+        data = fn.external_source(source=[[np.frombuffer(f, np.uint8) for f in files]], cycle=True)
+        pipe.set_outputs(*fn.decoders.audio(data, **kwargs))
+    audio, rates = pipe.run()
+    return [np.array(audio.at(i)) for i in range(len(files))], [float(np.array(rates.at(i))) for i in range(len(files))]
+
+
+def test_a_file_that_was_cut_off(rng):
+    whole = pcm16(rng, 1000, 2)
+    cut = whole[: len(whole) - 1001]
+    with pytest.raises(StokerError, match=r"truncated WAV: it ends at byte 3043, after 0\.047 s; its header promises 0\.062 s"):
+        decode([whole, cut])
+    (first, second), rates = decode([whole, cut], strict=False)
+    assert np.array_equal(first.ravel(), samples_of(whole))
+    assert np.array_equal(second, first[:749])
+    assert rates == [16000, 16000]
+
+
+def test_infinite_and_nan_floats_pass(rng):
+    data = np.array([[np.nan], [np.inf], [-np.inf], [0.25]], "<f4")
+    (audio,), _ = decode([wav(data, 16000, "float")])
+    assert np.array_equal(audio, data, equal_nan=True)
+    (audio,), _ = decode([wav(data, 16000, "float")], dtype=types.INT16)
+    assert audio.ravel().tolist() == [0, 32767, -32768, 8192]
+
+
+def test_a_header_of_4_gb_over_nothing():
+    data = wav(np.zeros((0, 1), "<i2"), promise=4_000_000_000)
+    with pytest.raises(StokerError, match="its header promises 125000"):
+        decode([data])
+    assert decode([data], strict=False)[0][0].shape == (0, 1)
+
+
+def test_other_sounds_are_named(rng):
+    for data, name in ((b"fLaC" + bytes(60), "FLAC"), (b"OggS" + bytes(60), "Ogg"), (b"ID3" + bytes(60), "MP3")):
+        with pytest.raises(StokerError, match=name):
+            decode([data])
+
+
+# ---- readers.nemo_asr ----
+
+
+@pytest.fixture
+def manifest(rng, tmp_path):
+    """A manifest of 11 utterances, and what they hold."""
+    lines, want = [], []
+    for i in range(11):
+        data = pcm16(rng, 400 + 50 * i)
+        (tmp_path / f"{i}.wav").write_bytes(data)
+        entry = {"audio_filepath": str(tmp_path / f"{i}.wav"), "text": f"text {i} é", "duration": (400 + 50 * i) / 16000}
+        lines.append(json.dumps(entry, ensure_ascii=i % 2 == 0))
+        want.append(samples_of(data))
+    path = tmp_path / "manifest.json"
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return path, want
+
+
+def reader(path, batch_size=4, checkpoint=None, **kwargs):
+    pipe = Pipeline(batch_size=batch_size, num_threads=2, device_id=None, checkpoint=checkpoint)
+    with pipe:
+        outputs = fn.readers.nemo_asr(manifest_filepaths=str(path), read_idxs=True, name="Reader", **kwargs)
+        pipe.set_outputs(*outputs)
+    return pipe
+
+
+def numbers(pipe, batches):
+    """The numbers of the utterances of some batches; checks their texts."""
+    got = []
+    for _ in range(batches):
+        _, _, texts, ids = pipe.run()
+        for i in range(len(ids)):
+            k = int(np.array(ids.at(i))[0])
+            assert bytes(np.array(texts.at(i))).decode() == f"text {k} é"
+            got.append(k)
+    return got
+
+
+def test_utterances(manifest):
+    path, want = manifest
+    pipe = reader(path, 11)
+    audio, rates, _, ids = pipe.run()
+    assert np.array(ids.as_array()).ravel().tolist() == list(range(11))
+    for i in range(11):
+        assert np.array_equal(np.array(audio.at(i)), want[i])
+        assert float(np.array(rates.at(i))) == 16000
+    assert pipe.reader_meta("Reader")["epoch_size"] == 11
+
+
+@pytest.mark.parametrize("shuffle", ({}, {"random_shuffle": True}, {"shuffle_after_epoch": True}))
+def test_shards_are_disjoint_and_complete(manifest, shuffle):
+    path, _ = manifest
+    got = [numbers(reader(path, num_shards=3, shard_id=k, tail="keep", shuffle_seed=5, **shuffle), 1) for k in range(3)]
+    assert sorted(k for shard in got for k in shard) == list(range(11))
+    if shuffle:
+        assert [k for shard in got for k in shard] != list(range(11))
+
+
+def test_resuming(manifest):
+    path, _ = manifest
+    pipe = reader(path, random_shuffle=True, shuffle_seed=3)
+    numbers(pipe, 2)
+    state = pipe.checkpoint()
+    rest = numbers(pipe, 4)
+    assert numbers(reader(path, checkpoint=state, random_shuffle=True, shuffle_seed=3), 4) == rest
+
+
+def test_offsets_and_durations(rng, tmp_path):
+    data = pcm16(rng, 1600)
+    (tmp_path / "a.wav").write_bytes(data)
+    want = samples_of(data)
+    entries = [
+        {},
+        {"offset": 0.01},
+        {"duration": 0.02},
+        {"offset": 0.01, "duration": 0.02},
+        {"offset": 0.09, "duration": 1},
+        {"offset": -1},
+    ]
+    path = tmp_path / "m.json"
+    path.write_text("".join(json.dumps({"audio_filepath": str(tmp_path / "a.wav"), **e}) for e in entries))
+    audio = reader(path, 6).run()[0]
+    for i, (first, end) in enumerate(((0, 1600), (160, 1600), (0, 320), (160, 480), (1440, 1600), (0, 1600))):
+        assert np.array_equal(np.array(audio.at(i)), want[first:end]), i
+    path.write_text(json.dumps({"audio_filepath": str(tmp_path / "a.wav"), "offset": 0.2}))
+    with pytest.raises(StokerError, match=r"a\.wav: the window begins at 0\.2 s; the file ends at 0\.1 s"):
+        reader(path, 1).run()
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    (
+        ('{"audio_filepath": "a.wav"}\n[]', r"byte 28 \(line 2\): an entry must begin with {"),
+        ('{"text": "a"}', r"line 1\): an entry without audio_filepath"),
+        ('{"audio_filepath": "a.wav", "duration": "3"}', "a number is expected"),
+        ('{"audio_filepath": "a.wav", "duration": 1e999}', "number|finite"),
+        ('{"audio_filepath": "a.wav"', "ends early"),
+        ('{"audio_filepath": 3}', "a string is expected"),
+        ("", "no utterances"),
+    ),
+)
+def test_wrong_manifests(tmp_path, text, message):
+    path = tmp_path / "m.json"
+    path.write_text(text)
+    with pytest.raises(StokerError, match=message):
+        reader(path, 1).run()
+
+
+def test_durations_leave_out(manifest):
+    path, _ = manifest
+    assert reader(path, min_duration=500 / 16000, max_duration=800 / 16000).reader_meta("Reader")["epoch_size"] == 7
+    with pytest.raises(StokerError, match="between min_duration and max_duration"):
+        reader(path, min_duration=1000).run()
+
+
+def test_a_missing_file_names_the_manifest(tmp_path):
+    path = tmp_path / "m.json"
+    path.write_text('{"audio_filepath": "/nonexistent/a.wav"}')
+    with pytest.raises(StokerError, match=r"/nonexistent/a\.wav.*m\.json names it"):
+        reader(path, 1).run()
+
+
+def test_many_channels(rng):
+    data = wav((tone(rng, 50, 1000) * 32767).astype("<i2"))
+    assert decode([data])[0][0].shape == (50, 1000)
+    assert decode([data], downmix=True)[0][0].shape == (50,)
