@@ -73,7 +73,7 @@ static bool try_pinned(struct stk_exec_worker *w, struct stk_read *read, struct 
 	stk__device_room_begin(w, b, &q->io);
 	bool at_hand = is_at_hand(read->sample->record->pipeline, read, q);
 	if (at_hand && !q->io.status)
-		read->parts[0].pinned = stk__device_room_end(w, q->io.size);
+		read->parts[0].pinned = stk__device_room_end(w, q->io.size) + read->parts[0].begin;
 	return at_hand;
 }
 

@@ -43,14 +43,21 @@ static void describe(
 		.error = err,
 		.retries = retries,
 		.admission = &read->sample->record->pipeline->parts.fetch->admission};
-	const struct stk_program *g = read->sample->record->pipeline->program;
-	const struct stk_reader_def *reader = g->nodes[g->readers[read->reader].node].def->reader;
-	if (reader->check && at->offset >= (int64_t)reader->header) {
-		q->io.before = reader->header;
-		q->io.check = check_headers;
-	}
 	q->read = read;
 	q->uri_number = at->uri;
+}
+
+/* Lets the headers of a request's parts be checked; returns false if they are not. A local file gives the first header in addition to the bytes; a request
+ * for a remote object begins with it, so that an answer from a cache holds it too. */
+static bool add_header(const struct stk_reader_def *reader, const struct stk_known_object *known, struct stk_part *at, size_t *before)
+{
+	const bool checks = reader->check && at->offset >= (int64_t)reader->header && !(known->remote && known->tag);
+	*before = checks && !known->remote ? reader->header : 0;
+	if (checks && known->remote) {
+		at->offset -= (int64_t)reader->header;
+		at->length += (int64_t)reader->header;
+	}
+	return checks;
 }
 
 /* Returns whether two parts of one object share a request, because the bytes between them cost less than another request. */
@@ -89,6 +96,10 @@ void stk__read_plan(struct stk_read *read, void (*done)(struct stk_request *q), 
 	if (n->def->reader->parts)
 		n->def->reader->parts(n->shared, id, parts);
 	sort_parts(at, stk__read_parts(read), order);
+	const struct stk_reader_def *reader = n->def->reader;
+	struct stk_known_object known = {0};
+	size_t before = 0;
+	bool checks = false;
 	read->n_requests = 0;
 	for (int32_t k = 0; k < stk__read_parts(read); k++) {
 		const struct stk_part *next = &at[order[k]];
@@ -100,6 +111,9 @@ void stk__read_plan(struct stk_read *read, void (*done)(struct stk_request *q), 
 		if (!read->n_requests || !joins(&request, next)) {
 			request = *next;
 			read->n_requests++;
+			if (reader->object)
+				reader->object(n->shared, next->uri, &known);
+			checks = add_header(reader, &known, &request, &before);
 		}
 		int64_t length = next->offset + next->length - request.offset;
 		if (length > request.length && request.length >= 0)
@@ -108,8 +122,11 @@ void stk__read_plan(struct stk_read *read, void (*done)(struct stk_request *q), 
 		part->begin = (size_t)(next->offset - request.offset);
 		describe(read, part->request, &request, done, err);
 		struct stk_request *io = &read->requests[part->request].io;
-		if (n->def->reader->object)
-			n->def->reader->object(n->shared, next->uri, &io->object_size, &io->object_tag, &io->pinned);
+		io->object_size = known.size;
+		io->object_tag = known.tag;
+		io->pinned = known.pinned;
+		io->before = before;
+		io->check = checks ? check_headers : NULL;
 	}
 }
 

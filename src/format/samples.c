@@ -22,8 +22,8 @@ enum stk_status stk__samples_init(
 		bytes += strlen(archives[i]) + 1;
 	t->text = stk__alloc(bytes);
 	t->archives = stk__calloc((size_t)count + 1, sizeof *t->archives);
-	t->tags = stk__calloc((size_t)count + 1, sizeof *t->tags);
-	if (!t->text || !t->archives || !t->tags) {
+	t->objects = stk__calloc((size_t)count + 1, sizeof *t->objects);
+	if (!t->text || !t->archives || !t->objects) {
 		stk__samples_free(t);
 		return no_memory(t, err);
 	}
@@ -40,7 +40,7 @@ void stk__samples_free(struct stk_samples *t)
 {
 	stk__free(t->archives);
 	stk__free(t->text);
-	stk__free(t->tags);
+	stk__free(t->objects);
 	stk__free(t->parts);
 	stk__free(t->seals);
 	stk__free(t->places);

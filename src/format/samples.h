@@ -25,8 +25,12 @@ struct stk_samples {
 	int64_t size, room;
 	char *names;
 	uint64_t names_size, names_room;
-	char *text;     /* memory of `archives` */
-	uint64_t *tags; /* hash of each archive's ETag from its index; 0: not known */
+	char *text; /* memory of `archives` */
+	/* One for each archive that is an object of a store. */
+	struct stk_samples_object {
+		int64_t size; /* 0: not known, or a local file */
+		uint64_t tag; /* hash of its ETag from its index; 0: not known */
+	} * objects;
 };
 
 STK_MUST_USE enum stk_status stk__samples_init(

@@ -166,7 +166,8 @@ static void *open_tars(void *user)
 		struct stk_stretch *stretch = &s->window.tars[i];
 		*stretch = (struct stk_stretch){
 			.uri = s->table.archives[t->tar], .object = object, .asks = !status && !t->kept && object.size >= 0};
-		s->table.tags[t->tar] = stk__etag_hash(object.version);
+		s->table.objects[t->tar] =
+			(struct stk_samples_object){.size = object.size > 0 ? object.size : 0, .tag = stk__etag_hash(object.version)};
 		t->status = status;
 		t->open = true;
 		pthread_cond_broadcast(&s->opened);
@@ -430,12 +431,12 @@ int32_t stk__survey_parts(struct stk_survey *s, int64_t id, struct stk_sample_pa
 	return s->table.parts_each;
 }
 
-uint64_t stk__survey_tag(struct stk_survey *s, int64_t tar)
+struct stk_samples_object stk__survey_object(struct stk_survey *s, int64_t tar)
 {
 	pthread_mutex_lock(&s->lock);
-	uint64_t tag = s->table.tags[tar];
+	const struct stk_samples_object object = s->table.objects[tar];
 	pthread_mutex_unlock(&s->lock);
-	return tag;
+	return object;
 }
 
 /* Finds the sample's parts that lie in the request. Called with the lock. */

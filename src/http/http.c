@@ -14,11 +14,6 @@
 
 enum { MOST_REQUESTS = 2048, FIRST_LIMIT = 128, UNHEARD_RETRIES = 4, UNHEARD_WAITS = 1 };
 
-static enum stk_status cancelled(struct stk_request *r)
-{
-	return stk__fail(r->error, STK_CANCELLED, "%.*s: reading was cancelled", stk__uri_shown(r->uri), r->uri);
-}
-
 /* ---- requests ---- */
 
 /* Loads curl and starts the threads, on the first request. One thread is enough to continue. Call with the lock held. */
@@ -48,7 +43,7 @@ static void submit(void *source, struct stk_io *io, struct stk_request *r)
 	if (wake)
 		stk__http_loop_wake(wake);
 	if (!wanted)
-		stk__io_finish(io, r, cancelled(r));
+		stk__io_finish(io, r, stk__request_cancelled(r));
 	else if (status)
 		stk__io_finish(io, r, status);
 }
@@ -62,7 +57,7 @@ static void cancel(void *source, struct stk_request *r)
 	int loops = waits ? 0 : s->loop_count;
 	pthread_mutex_unlock(&s->lock);
 	if (waits)
-		stk__io_finish(s->io, r, cancelled(r));
+		stk__io_finish(s->io, r, stk__request_cancelled(r));
 	for (int i = 0; i < loops; i++)
 		if (!atomic_exchange(&s->loops[i].look, true))
 			stk__http_loop_wake(&s->loops[i]);
@@ -79,7 +74,7 @@ static void cancel_all(void *source)
 	pthread_mutex_unlock(&s->lock);
 	atomic_store(&s->ending, true);
 	for (struct stk_request *r; (r = stk__queue_pop(&queue));)
-		stk__io_finish(s->io, r, cancelled(r));
+		stk__io_finish(s->io, r, stk__request_cancelled(r));
 	for (int i = 0; i < loops; i++)
 		stk__http_loop_wake(&s->loops[i]);
 }

@@ -169,15 +169,6 @@ struct stk_transfer {
 	char why[CURL_ERROR_SIZE];
 };
 
-/* Returns the error to fill when the request fails. A request without an error gets one, which its owner frees; otherwise io would retry
- * the request only to learn the reason. NULL: out of memory. */
-static inline struct stk_error *stk__transfer_error(const struct stk_transfer *t)
-{
-	if (!t->r->error)
-		t->r->error = stk__calloc(1, sizeof *t->r->error);
-	return t->r->error;
-}
-
 /* http_transfer.c: on the loop's thread. */
 struct stk_transfer *stk__transfer_create(struct stk_http_loop *l);
 void stk__transfer_destroy(struct stk_transfer *t);

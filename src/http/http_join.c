@@ -96,10 +96,9 @@ void stk__http_end_joined(struct stk_http_source *s, struct stk_request *r, cons
 		r->object_fails = object_fails;
 		if (of_one && ask_again(s, r))
 			continue;
-		if (status && !r->error)
-			r->error = stk__calloc(1, sizeof *r->error);
-		if (status && r->error)
-			*r->error = why;
+		struct stk_error *err = status ? stk__request_error(r) : NULL;
+		if (err)
+			*err = why;
 		stk__io_finish(s->io, r, status ? status : hand_out(s, r, data + (r->offset - first)));
 	}
 }

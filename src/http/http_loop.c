@@ -184,7 +184,7 @@ static bool look_at(struct stk_http_loop *l, struct stk_transfer *t, int64_t now
 	enum stk_status status = STK_OK;
 	stk__rest_look(t, now);
 	if (which == ALL || (which == SOME && stk__http_all_cancelled(r)))
-		status = stk__fail(r->error, STK_CANCELLED, "%.*s: reading was cancelled", stk__uri_shown(r->uri), r->uri);
+		status = stk__request_cancelled(r);
 	else
 		status = stk__transfer_check_pace(t, now);
 	if (status)

@@ -65,7 +65,7 @@ void stk__transfer_stop(struct stk_transfer *t)
 static enum stk_status check_size(const struct stk_transfer *t, uint64_t size)
 {
 	const struct stk_request *r = t->r;
-	return !r->follow && r->most && size > r->most ? stk__fail_memory_limit(stk__transfer_error(t), size, r->most) : STK_OK;
+	return !r->follow && r->most && size > r->most ? stk__fail_memory_limit(stk__request_error(t->r), size, r->most) : STK_OK;
 }
 
 /* Asks to admit buffers of `bytes` in all. If they are not admitted, reading stops. A range has a known length, which was admitted
@@ -94,7 +94,7 @@ static enum stk_status reserve(struct stk_transfer *t, size_t size)
 	struct stk_buffer *b = own ? NULL : stk__buffer_take(io, size);
 	uint8_t *data = own ? r->room(r->room_user, size) : b ? stk__buffer_data(b) : NULL;
 	if (!data)
-		return stk__fail(stk__transfer_error(t), STK_NO_MEMORY, "%.*s: no memory for its %zu bytes", SHOWN(t), size);
+		return stk__fail(stk__request_error(t->r), STK_NO_MEMORY, "%.*s: no memory for its %zu bytes", SHOWN(t), size);
 	if (t->used)
 		memmove(data, t->data, t->used);
 	stk__buffer_release(t->buffer);
@@ -124,11 +124,12 @@ static enum stk_status say_changed(const struct stk_transfer *t)
 {
 	const struct stk_response *p = &t->response.says;
 	if (strcmp(t->etag, version_of(p)) == 0)
-		return stk__fail(stk__transfer_error(t), STK_IO,
+		return stk__fail(stk__request_error(t->r), STK_IO,
 			"%.*s: it changed while it was read: it had %lld bytes, and after %zu of them has %lld", SHOWN(t),
 			(long long)t->object_size, t->used, (long long)size_told(p));
-	return stk__fail(stk__transfer_error(t), STK_IO, "%.*s: it changed while it was read: its %s was %s after %zu bytes, and is now %s",
-		SHOWN(t), stk__version_word(t->etag), t->etag, t->used, *version_of(p) ? version_of(p) : "another");
+	return stk__fail(stk__request_error(t->r), STK_IO,
+		"%.*s: it changed while it was read: its %s was %s after %zu bytes, and is now %s", SHOWN(t), stk__version_word(t->etag),
+		t->etag, t->used, *version_of(p) ? version_of(p) : "another");
 }
 
 /* Names the requested bytes: "all of it", "the bytes from 5 on", "the bytes from 5 to 9" */
@@ -155,7 +156,7 @@ static enum stk_status say_other_part(const struct stk_transfer *t)
 		snprintf(sent, sizeof sent, "several parts (multipart/byteranges)");
 	else if (p->first >= 0)
 		snprintf(sent, sizeof sent, "the bytes from %lld to %lld of %s", (long long)p->first, (long long)p->last, size);
-	return stk__fail(stk__transfer_error(t), STK_IO, "%.*s: asked for %s, the server sends %s (answer 206)", SHOWN(t),
+	return stk__fail(stk__request_error(t->r), STK_IO, "%.*s: asked for %s, the server sends %s (answer 206)", SHOWN(t),
 		asked_for(t, asked), sent);
 }
 
@@ -177,7 +178,7 @@ static enum stk_status check_part(const struct stk_transfer *t)
 	if (!is_part_asked(t))
 		return say_other_part(t);
 	if (p->length >= 0 && p->length != p->last - p->first + 1) {
-		return stk__fail(stk__transfer_error(t), STK_IO, "%.*s: the server sends %lld bytes as those from %lld to %lld", SHOWN(t),
+		return stk__fail(stk__request_error(t->r), STK_IO, "%.*s: the server sends %lld bytes as those from %lld to %lld", SHOWN(t),
 			(long long)p->length, (long long)p->first, (long long)p->last);
 	}
 	if (!t->resumes && t->length > 0 && p->size >= 0 && p->size < t->first + t->length)
@@ -199,7 +200,7 @@ static enum stk_status continue_body(struct stk_transfer *t)
 static enum stk_status say_encoded(const struct stk_transfer *t)
 {
 	t->r->hopeless |= t->r->retries >= 2;
-	return stk__fail(stk__transfer_error(t), STK_IO,
+	return stk__fail(stk__request_error(t->r), STK_IO,
 		"%.*s: the server sends it encoded (Content-Encoding), and Stoker reads objects as they are: store it without that encoding",
 		SHOWN(t));
 }
@@ -218,7 +219,7 @@ static enum stk_status begin_object(struct stk_transfer *t)
 	t->r->got_size = t->object_size;
 	t->r->got_tag = stk__etag_hash(p->etag);
 	t->r->got_etag = t->r->got_tag;
-	enum stk_status status = stk__io_check_size(t->r, stk__transfer_error(t));
+	enum stk_status status = stk__io_check_size(t->r, stk__request_error(t->r));
 	if (status)
 		return status;
 	int64_t there = p->status == 206 ? p->last - p->first + 1 : p->length < 0 ? -1 : p->length > t->skip ? p->length - t->skip : 0;
@@ -271,7 +272,7 @@ static enum stk_status make_room(struct stk_transfer *t)
 static enum stk_status say_too_much(const struct stk_transfer *t)
 {
 	const struct stk_response *p = &t->response.says;
-	return stk__fail(stk__transfer_error(t), STK_IO, "%.*s: the server sends more than the bytes from %lld to %lld that it announced",
+	return stk__fail(stk__request_error(t->r), STK_IO, "%.*s: the server sends more than the bytes from %lld to %lld that it announced",
 		SHOWN(t), (long long)p->first, (long long)p->last);
 }
 
@@ -281,7 +282,7 @@ static enum stk_status check_growth(struct stk_transfer *t, size_t more)
 	enum stk_status status = check_size(t, t->used + more);
 	if (!status && t->r->object_size && !t->r->follow && t->first + (int64_t)(t->used + more) > t->r->object_size) {
 		t->r->got_size = t->first + (int64_t)(t->used + more); /* the minimum */
-		status = stk__io_check_size(t->r, stk__transfer_error(t));
+		status = stk__io_check_size(t->r, stk__request_error(t->r));
 	}
 	return status;
 }

@@ -127,12 +127,10 @@ void stk__http_put_back(struct stk_http_source *s, struct stk_http_loop *l, stru
 		next = ended->follow;
 		ended->follow = NULL;
 		if (cancelled || atomic_load(&ended->cancelled))
-			stk__io_finish(s->io, ended,
-				stk__fail(ended->error, STK_CANCELLED, "%.*s: reading was cancelled", stk__uri_shown(ended->uri),
-					ended->uri));
+			stk__io_finish(s->io, ended, stk__request_cancelled(ended));
 		else
 			stk__io_finish(s->io, ended,
-				stk__fail(ended->error, STK_SYSTEM,
+				stk__fail(stk__request_error(ended), STK_SYSTEM,
 					"%.*s: no connection within %g s: too many files are open in this process; raise the limit (ulimit -n)",
 					stk__uri_shown(ended->uri), ended->uri, (double)s->settings.first_byte_ms / 1000));
 	}

@@ -51,10 +51,10 @@ static enum stk_status plain_target(struct stk_transfer *t)
 {
 	const char *allowed = "!#$%&'()*+,/:;=?@[]", *uri = t->r->uri;
 	if (stk__uri_shown(uri) < 9)
-		return stk__fail(stk__transfer_error(t), STK_INVALID,
+		return stk__fail(stk__request_error(t->r), STK_INVALID,
 			"%.*s...: a URL with a password in it would show in messages and is not read", SHOWN(t));
 	stk__uri_encode(&t->target.url, uri, allowed);
-	return t->target.url.failed ? stk__fail(stk__transfer_error(t), STK_NO_MEMORY, "%.*s: out of memory for its URL", SHOWN(t))
+	return t->target.url.failed ? stk__fail(stk__request_error(t->r), STK_NO_MEMORY, "%.*s: out of memory for its URL", SHOWN(t))
 				    : STK_OK;
 }
 
@@ -67,20 +67,21 @@ static enum stk_status find_target(struct stk_transfer *t)
 		t->account = stk__http_account(s);
 	if (t->moved.length) {
 		stk__text_append(&t->target.url, t->moved.s, t->moved.length);
-		return t->target.url.failed ? stk__fail(stk__transfer_error(t), STK_NO_MEMORY, "%.*s: out of memory for its URL", SHOWN(t))
-					    : STK_OK;
+		return t->target.url.failed
+			       ? stk__fail(stk__request_error(t->r), STK_NO_MEMORY, "%.*s: out of memory for its URL", SHOWN(t))
+			       : STK_OK;
 	}
 	if (strncmp(t->r->uri, "http", 4) == 0)
 		return plain_target(t);
 	enum stk_status status = t->account->error.code;
 	if (status) {
 		t->r->hopeless = true;
-		return stk__fail(stk__transfer_error(t), status, "%s: %s", t->r->uri, t->account->error.message);
+		return stk__fail(stk__request_error(t->r), status, "%s: %s", t->r->uri, t->account->error.message);
 	}
 	bool moved = stk__s3_bucket(t->r->uri, bucket) && stk__http_region(s, bucket, region);
 	struct stk_error why;
 	status = stk__s3_target(&t->target, &t->account->aws, moved ? region : NULL, t->r->uri, stk__http_now(s), &why);
-	struct stk_error *error = status ? stk__transfer_error(t) : NULL;
+	struct stk_error *error = status ? stk__request_error(t->r) : NULL;
 	if (error)
 		*error = why;
 	t->r->hopeless |= status != STK_OK;
@@ -127,10 +128,10 @@ static enum stk_status write_request(struct stk_transfer *t)
 	const size_t origin = stk__url_origin(url->s), n = strcspn(url->s, "#") - origin;
 	const char *path = url->s + origin, *host = strstr(url->s, "://") + 3;
 	if (!plain_lines(t))
-		return stk__fail(stk__transfer_error(t), STK_INVALID, "%.*s: a line break or a blank in a setting or its URL", SHOWN(t));
+		return stk__fail(stk__request_error(t->r), STK_INVALID, "%.*s: a line break or a blank in a setting or its URL", SHOWN(t));
 	if (strncmp(t->r->uri, "http", 4) == 0 && memchr(host, '%', origin - (size_t)(host - url->s)))
 		return stk__fail(
-			stk__transfer_error(t), STK_INVALID, "%.*s: its host is not written in ASCII; write it as xn--...", SHOWN(t));
+			stk__request_error(t->r), STK_INVALID, "%.*s: its host is not written in ASCII; write it as xn--...", SHOWN(t));
 	q->length = 0;
 	q->failed = false;
 	t->sent = 0;
@@ -144,7 +145,7 @@ static enum stk_status write_request(struct stk_transfer *t)
 	if (!t->target.bucket[0])
 		stk__text_add(q, "Host: %.*s\r\n", (int)(origin - (size_t)(host - url->s)), host);
 	add_headers(t);
-	return q->failed ? stk__fail(stk__transfer_error(t), STK_NO_MEMORY, "%.*s: out of memory for its request", SHOWN(t)) : STK_OK;
+	return q->failed ? stk__fail(stk__request_error(t->r), STK_NO_MEMORY, "%.*s: out of memory for its request", SHOWN(t)) : STK_OK;
 }
 
 static const struct stk_connection_user user = {.connected = connected, .ready = ready, .failed = stk__transfer_ended};
@@ -169,7 +170,7 @@ enum stk_status stk__transfer_begin(struct stk_transfer *t)
 	const bool known = stk__route_find(&t->route, t->target.url.s, a->aws.number, &a->proxies, a->aws.proxy, a->aws.ca_bundle);
 	status = known ? write_request(t) : STK_OK;
 	if (!status && (!known || !stk__connection_take(t, &t->route, fresh, &user)))
-		status = stk__fail(stk__transfer_error(t), STK_NO_MEMORY, "%.*s: out of memory for its request", SHOWN(t));
+		status = stk__fail(stk__request_error(t->r), STK_NO_MEMORY, "%.*s: out of memory for its request", SHOWN(t));
 	return status;
 }
 
@@ -225,7 +226,7 @@ enum stk_status stk__transfer_check_pace(struct stk_transfer *t, int64_t now)
 	if (!t->begun)
 		return stk__http_say_silent(t);
 	if (t->window_bytes < STALL_BYTES)
-		return stk__fail(stk__transfer_error(t), STK_TIMEOUT, "%.*s: %zu bytes in %lld ms, after %zu bytes in all", SHOWN(t),
+		return stk__fail(stk__request_error(t->r), STK_TIMEOUT, "%.*s: %zu bytes in %lld ms, after %zu bytes in all", SHOWN(t),
 			t->window_bytes, (long long)set->stall_ms, t->used);
 	t->window_ns = now;
 	t->window_bytes = 0;

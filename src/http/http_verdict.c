@@ -150,8 +150,8 @@ static enum stk_status status_failed(struct stk_transfer *t)
 	t->r->hopeless |= moved_for_good(status) && !better; /* a retry would bring the same answer */
 	if (result == STK_IO && status < 500 && status != 408 && status != 429 && !better)
 		lose_hope(t);
-	return stk__fail(stk__transfer_error(t), result, "%.*s: the server answers %d%s%s%s%s%s", SHOWN(t), status, *code ? " " : "", code,
-		*message ? ", " : "", message, wants_tls(t) ? ": it needs TLS; use https:// instead" : hint(t->r->uri, status, code));
+	return stk__fail(stk__request_error(t->r), result, "%.*s: the server answers %d%s%s%s%s%s", SHOWN(t), status, *code ? " " : "",
+		code, *message ? ", " : "", message, wants_tls(t) ? ": it needs TLS; use https:// instead" : hint(t->r->uri, status, code));
 }
 
 bool stk__http_object_fails(const struct stk_transfer *t)
@@ -164,7 +164,7 @@ bool stk__http_object_fails(const struct stk_transfer *t)
 
 enum stk_status stk__http_say_short(const struct stk_transfer *t)
 {
-	return stk__fail(stk__transfer_error(t), STK_CORRUPT,
+	return stk__fail(stk__request_error(t->r), STK_CORRUPT,
 		"%.*s: it ends before byte %lld, where %lld bytes from byte %lld were asked for", SHOWN(t),
 		(long long)(t->first + t->length), (long long)t->length, (long long)t->first);
 }
@@ -201,7 +201,7 @@ static const char *where_to_look(const struct stk_transfer *t)
 enum stk_status stk__http_say_silent(struct stk_transfer *t)
 {
 	const double seconds = (double)t->loop->source->settings.first_byte_ms / 1000;
-	return stk__fail(stk__transfer_error(t), STK_TIMEOUT, "%.*s: no answer within %g s%s", SHOWN(t), seconds,
+	return stk__fail(stk__request_error(t->r), STK_TIMEOUT, "%.*s: no answer within %g s%s", SHOWN(t), seconds,
 		nobody_there(t, true) ? where_to_look(t) : "");
 }
 
@@ -246,13 +246,14 @@ static enum stk_status transfer_failed(struct stk_transfer *t, bool *resume)
 	const bool tells = t->why[0] && !strchr(t->why, '@') && !strcasestr(t->why, "%40");
 	const char *why = tells ? t->why : t->loop->source->curl.curl_easy_strerror(code);
 	if (code == CURLE_OUT_OF_MEMORY)
-		return stk__fail(stk__transfer_error(t), STK_NO_MEMORY, "%.*s: out of memory", SHOWN(t));
+		return stk__fail(stk__request_error(t->r), STK_NO_MEMORY, "%.*s: out of memory", SHOWN(t));
 	if (code == CURLE_URL_MALFORMAT || code == CURLE_UNSUPPORTED_PROTOCOL)
-		return stk__fail(stk__transfer_error(t), STK_INVALID, "%.*s: %s", SHOWN(t), t->loop->source->curl.curl_easy_strerror(code));
+		return stk__fail(
+			stk__request_error(t->r), STK_INVALID, "%.*s: %s", SHOWN(t), t->loop->source->curl.curl_easy_strerror(code));
 	*resume = may_resume(t);
 	if (*resume)
 		return STK_OK;
-	return stk__fail(stk__transfer_error(t), code == CURLE_OPERATION_TIMEDOUT ? STK_TIMEOUT : STK_IO, "%.*s: %s%s", SHOWN(t), why,
+	return stk__fail(stk__request_error(t->r), code == CURLE_OPERATION_TIMEDOUT ? STK_TIMEOUT : STK_IO, "%.*s: %s%s", SHOWN(t), why,
 		way_out(t, code, why));
 }
 
@@ -272,7 +273,7 @@ static enum stk_status body_ended(struct stk_transfer *t, bool *resume)
 	if (cut) {
 		*resume = may_resume(t);
 		return *resume ? STK_OK
-			       : stk__fail(stk__transfer_error(t), STK_IO, "%.*s: the server sent %zu bytes of %lld", SHOWN(t), t->used,
+			       : stk__fail(stk__request_error(t->r), STK_IO, "%.*s: the server sent %zu bytes of %lld", SHOWN(t), t->used,
 					 (long long)t->expected);
 	}
 	if (!t->r->bare)
@@ -290,7 +291,7 @@ static enum stk_status empty(struct stk_transfer *t)
 	t->buffer = r->room ? NULL : stk__buffer_take(t->loop->source->io, 0);
 	t->data = r->room ? r->room(r->room_user, 0) : t->buffer ? stk__buffer_data(t->buffer) : NULL;
 	if (!t->data)
-		return stk__fail(stk__transfer_error(t), STK_NO_MEMORY, "%.*s: out of memory", SHOWN(t));
+		return stk__fail(stk__request_error(t->r), STK_NO_MEMORY, "%.*s: out of memory", SHOWN(t));
 	memset(t->data, 0, STK_HTTP_SLACK);
 	return STK_OK;
 }
@@ -300,16 +301,17 @@ static enum stk_status behind_end(struct stk_transfer *t)
 {
 	const int64_t at = t->first + (int64_t)t->used, size = t->response.says.size;
 	if (t->resumes)
-		return stk__fail(stk__transfer_error(t), STK_IO, "%.*s: the server said that it has %lld bytes, and has no more than %lld",
-			SHOWN(t), (long long)(t->first + t->expected), (long long)at);
+		return stk__fail(stk__request_error(t->r), STK_IO,
+			"%.*s: the server said that it has %lld bytes, and has no more than %lld", SHOWN(t),
+			(long long)(t->first + t->expected), (long long)at);
 	if (t->length <= 0 && !at) {
 		lose_hope(t);
-		return stk__fail(stk__transfer_error(t), STK_IO,
+		return stk__fail(stk__request_error(t->r), STK_IO,
 			"%.*s: the server answers 416 (no such range), where no range was asked for", SHOWN(t));
 	}
 	if (size > at && (t->length < 0 || size >= at + t->length)) {
 		lose_hope(t);
-		return stk__fail(stk__transfer_error(t), STK_IO,
+		return stk__fail(stk__request_error(t->r), STK_IO,
 			"%.*s: the server answers 416 (no such range) for the bytes from %lld on, and that it has %lld bytes", SHOWN(t),
 			(long long)at, (long long)size);
 	}
@@ -331,7 +333,7 @@ static enum stk_status say_nowhere(struct stk_transfer *t)
 {
 	const struct stk_response *p = &t->response.says;
 	t->r->hopeless = true; /* a retry would bring the same answer */
-	return stk__fail(stk__transfer_error(t), STK_IO, "%.*s: the server answers %d, a redirect, %s: give the URL of the object itself",
+	return stk__fail(stk__request_error(t->r), STK_IO, "%.*s: the server answers %d, a redirect, %s: give the URL of the object itself",
 		SHOWN(t), p->status, p->long_location ? "to a URL that is too long" : "without a Location that says where");
 }
 
@@ -359,13 +361,13 @@ static enum stk_status follow(struct stk_transfer *t, bool *again)
 {
 	if (t->moves++ == STK_HTTP_MOVES)
 		return stk__fail(
-			stk__transfer_error(t), STK_INVALID, "%.*s: it was redirected more than %d times", SHOWN(t), STK_HTTP_MOVES);
+			stk__request_error(t->r), STK_INVALID, "%.*s: it was redirected more than %d times", SHOWN(t), STK_HTTP_MOVES);
 	bool weaker = false;
 	if (!find_location(t, &weaker))
-		return stk__fail(stk__transfer_error(t), STK_INVALID,
+		return stk__fail(stk__request_error(t->r), STK_INVALID,
 			"%.*s: the server redirects to something other than an http:// or https:// URL", SHOWN(t));
 	if (weaker)
-		return stk__fail(stk__transfer_error(t), STK_INVALID,
+		return stk__fail(stk__request_error(t->r), STK_INVALID,
 			"%.*s: the server redirects from https:// to http://, where anyone on the way can change the bytes: give that URL itself if you trust it",
 			SHOWN(t));
 	*again = true;
@@ -395,7 +397,7 @@ enum stk_status stk__http_verdict(struct stk_transfer *t, bool *resume)
 	if (status == 200 || status == 206)
 		return body_ended(t, resume);
 	if (status == 412 && t->resumes)
-		return stk__fail(stk__transfer_error(t), STK_IO,
+		return stk__fail(stk__request_error(t->r), STK_IO,
 			"%.*s: it changed while it was read: after %zu bytes its ETag is no longer %s", SHOWN(t), t->used, t->etag);
 	if (status == 416)
 		return behind_end(t);

@@ -465,7 +465,7 @@ static void end(void *cache)
 	pthread_mutex_unlock(&c->lock);
 	for (struct stk_request *r; (r = stk__queue_pop(&queue));) {
 		atomic_store(&r->cancelled, true);
-		stk__io_finish(c->io, r, stk__fail(r->error, STK_CANCELLED, "%.*s: reading was cancelled", stk__uri_shown(r->uri), r->uri));
+		stk__io_finish(c->io, r, stk__request_cancelled(r));
 	}
 }
 

@@ -73,7 +73,7 @@ static enum stk_status start_thread(struct stk_file_source *s, struct stk_error 
 
 static void end_cancelled(struct stk_file_source *s, struct stk_request *r)
 {
-	stk__io_finish(s->io, r, stk__fail(r->error, STK_CANCELLED, "%.*s: reading was cancelled", stk__uri_shown(r->uri), r->uri));
+	stk__io_finish(s->io, r, stk__request_cancelled(r));
 }
 
 static void submit(void *source, struct stk_io *io, struct stk_request *r)

@@ -64,9 +64,21 @@ enum stk_status stk__io_make(struct stk_io **out, struct stk_error *err)
 	return STK_OK;
 }
 
+struct stk_error *stk__request_error(struct stk_request *r)
+{
+	if (!r->error)
+		r->error = stk__calloc(1, sizeof *r->error);
+	return r->error;
+}
+
+enum stk_status stk__request_cancelled(struct stk_request *r)
+{
+	return stk__fail(r->error, STK_CANCELLED, "%.*s: reading was cancelled", stk__uri_shown(r->uri), r->uri);
+}
+
 static void end_cancelled(struct stk_io *io, struct stk_request *r)
 {
-	stk__io_finish(io, r, stk__fail(r->error, STK_CANCELLED, "%.*s: reading was cancelled", stk__uri_shown(r->uri), r->uri));
+	stk__io_finish(io, r, stk__request_cancelled(r));
 }
 
 void stk__io_destroy(struct stk_io *io)
@@ -195,6 +207,12 @@ static bool try_cache(struct stk_io *io, struct stk_request *r, int source)
 	r->place = place_of(io, r->uri, source);
 	if (!io->cache_ops->try_now(io->cache, r))
 		return false;
+	if (r->check && r->check(r, NULL, r->data, NULL)) {
+		stk__buffer_release(r->buffer);
+		r->buffer = NULL;
+		r->uncached = true;
+		return false;
+	}
 	add(&io->requests, 1);
 	add(&io->tried_now, 1);
 	settle(io, r, STK_OK);
@@ -516,7 +534,7 @@ static bool try_again(struct stk_io *io, struct stk_request *r, enum stk_status 
 	*delay_ns = 0;
 	if (status == STK_OK || status == STK_CANCELLED || atomic_load(&r->cancelled))
 		return false;
-	const bool unheard = !r->error && (r->error = stk__calloc(1, sizeof *r->error)); /* then once more, to learn the reason */
+	const bool unheard = !r->error && stk__request_error(r); /* then once more, to learn the reason */
 	int i = find_source(io, r->uri);
 	const struct stk_source_ops *ops = i < 0 ? NULL : io->sources[i].ops;
 	if (!ops || r->hopeless || !stk__io_source_failed(status) || r->retries >= (ops->retries ? ops->retries : STK_IO_RETRIES))
@@ -583,9 +601,7 @@ static enum stk_status refuse_changed(struct stk_request *r)
 	r->buffer = NULL;
 	r->hopeless = true;
 	r->object_fails = false; /* the whole index is outdated */
-	if (!r->error)
-		r->error = stk__calloc(1, sizeof *r->error);
-	return stk__fail(r->error, STK_IO,
+	return stk__fail(stk__request_error(r), STK_IO,
 		"%.*s: it has changed since its index was made (it has another ETag): start again, with a new index (stoker index) if you gave one",
 		stk__uri_shown(r->uri), r->uri);
 }
@@ -608,14 +624,30 @@ static enum stk_status check_whole(struct stk_request *r)
 		r->got_size = (int64_t)r->size;
 	if (!r->got_size && !whole) /* the source did not report a size */
 		return STK_OK;
-	if (!r->error && r->object_size && r->got_size != r->object_size)
-		r->error = stk__calloc(1, sizeof *r->error);
-	enum stk_status status = stk__io_check_size(r, r->error);
+	enum stk_status status = stk__io_check_size(r, r->object_size != r->got_size ? stk__request_error(r) : NULL);
 	if (status) {
 		stk__buffer_release(r->buffer);
 		r->buffer = NULL;
 		r->object_fails = true;
 	}
+	return status;
+}
+
+/* Checks the bytes of a remote request. Wrong bytes from the cache may be old: the object is then read from its source. */
+static enum stk_status check_bytes(struct stk_request *r)
+{
+	struct stk_error why = {0};
+	enum stk_status status = r->check(r, NULL, r->data, &why);
+	if (!status)
+		return STK_OK;
+	struct stk_error *err = stk__request_error(r);
+	if (err)
+		*err = why;
+	stk__buffer_release(r->buffer);
+	r->buffer = NULL;
+	r->hopeless = r->begun_ns;
+	r->object_fails = false; /* the whole index is outdated */
+	r->uncached = true;
 	return status;
 }
 
@@ -626,6 +658,8 @@ void stk__io_finish(struct stk_io *io, struct stk_request *r, enum stk_status st
 		status = check_whole(r);
 	if (!status && r->pinned && r->object_tag && r->got_tag && r->object_tag != r->got_tag)
 		status = refuse_changed(r);
+	if (!status && r->check && !r->before)
+		status = check_bytes(r);
 	if (try_again(io, r, status, &delay_ns)) {
 		if (!delay_ns || !stk__retry_at(&io->retry, r, stk__clock_ns() + delay_ns))
 			hand_on(io, r);

@@ -64,9 +64,9 @@ struct stk_request {
 	int64_t object_size;
 	uint64_t object_tag;
 	bool pinned; /* an object with another object_tag is an error, not a newer version */
-	/* For local files: also read the `before` bytes before `offset`, and pass all bytes to `check`. If it returns an error, the request
-	 * fails with that error. Nullable. */
-	size_t before; /* at most STK_IO_BEFORE, and `offset` */
+	/* Checks the bytes; if it returns an error, the request fails with that error. Nullable. `before`: for local files, how many bytes before `offset` are
+	 * read too, for `check` only: at most STK_IO_BEFORE, and `offset`. For remote objects it must be 0. */
+	size_t before;
 	enum stk_status (*check)(const struct stk_request *r, const uint8_t *before, const uint8_t *data, struct stk_error *err);
 	/* Set by the source: size and tag of the object as the source saw them. 0: unknown. */
 	int64_t got_size;
@@ -143,6 +143,12 @@ struct stk_source_ops {
 	/* After the last request has finished. */
 	void (*destroy)(void *source);
 };
+
+/* Returns the error to fill when the request fails. A request without an error gets one, which its owner frees; otherwise io would repeat the request to
+ * learn the reason. NULL: out of memory. */
+struct stk_error *stk__request_error(struct stk_request *r);
+/* Returns STK_CANCELLED. Fills r->error if there is one. */
+STK_MUST_USE enum stk_status stk__request_cancelled(struct stk_request *r);
 
 enum { STK_IO_RETRIES = 3 };
 /* Returns whether the source failed and not the object: such a request is worth another try, and its sample is never skipped. */

@@ -71,11 +71,6 @@ void *stk_fetch_room(const struct stk_fetch_call *fetch, size_t size)
 	return got->data;
 }
 
-static enum stk_status cancelled(struct stk_request *r)
-{
-	return stk__fail(r->error, STK_CANCELLED, "%.*s: reading was cancelled", stk__uri_shown(r->uri), r->uri);
-}
-
 /* ---- an answer ---- */
 
 static enum stk_status take_answer(struct stk_io *io, struct stk_request *r, const struct stk_fetched *got)
@@ -109,13 +104,12 @@ static enum stk_status take_answer(struct stk_io *io, struct stk_request *r, con
 /* Fills r->error even if the caller gave none, so that io does not repeat the call just to learn the reason. */
 static enum stk_status take_failure(struct stk_request *r, enum stk_status status, const struct stk_error *why)
 {
-	if (!r->error)
-		r->error = stk__calloc(1, sizeof *r->error);
+	struct stk_error *err = stk__request_error(r);
 	r->hopeless |= status != STK_IO && status != STK_TIMEOUT && status != STK_NOT_FOUND;
 	r->object_fails = !r->hopeless;
 	status = status == STK_NOT_FOUND || status == STK_TIMEOUT || status == STK_NO_MEMORY ? status : STK_IO;
 	return stk__fail(
-		r->error, status, "%.*s: %s", stk__uri_shown(r->uri), r->uri, why->message[0] ? why->message : "the fetch function failed");
+		err, status, "%.*s: %s", stk__uri_shown(r->uri), r->uri, why->message[0] ? why->message : "the fetch function failed");
 }
 
 /* Calls the function for r. r and its URI may be freed during the call. */
@@ -201,7 +195,7 @@ static void submit(void *source, struct stk_io *io, struct stk_request *r)
 	}
 	pthread_mutex_unlock(&s->lock);
 	if (status)
-		stk__io_finish(io, r, status == STK_CANCELLED ? cancelled(r) : status);
+		stk__io_finish(io, r, status == STK_CANCELLED ? stk__request_cancelled(r) : status);
 }
 
 static void cancel(void *source, struct stk_request *r)
@@ -217,7 +211,7 @@ static void cancel(void *source, struct stk_request *r)
 		}
 	pthread_mutex_unlock(&s->lock);
 	if (mine)
-		stk__io_finish(s->io, r, cancelled(r));
+		stk__io_finish(s->io, r, stk__request_cancelled(r));
 }
 
 /* Takes the next request that must be ended, or returns NULL. */
@@ -240,7 +234,7 @@ static void cancel_all(void *source)
 {
 	struct user_source *s = source;
 	for (struct stk_request *r; (r = abandon_one(s));)
-		stk__io_finish(s->io, r, cancelled(r));
+		stk__io_finish(s->io, r, stk__request_cancelled(r));
 }
 
 static void destroy(void *source)

@@ -156,6 +156,14 @@ struct stk_part {
 
 /* The functions of a reader, on the result of `setup`. All are pure and may be called from any thread. The reader's run_cpu fills its outputs for
  * call->place; call->bytes holds the sample's parts, which io has fetched ahead. */
+/* Properties of an object from a listing or an index. */
+struct stk_known_object {
+	int64_t size; /* 0: not known */
+	uint64_t tag; /* hash of its ETag; 0: not known */
+	bool pinned;  /* samples are byte ranges of the object: another version of it would hold other bytes, and is an error */
+	bool remote;  /* not a local file */
+};
+
 struct stk_reader_def {
 	/* Opens the data set, which may be remote; replaces the operator's setup. Nullable. */
 	enum stk_status (*open)(const void *args, const struct stk_access *access, void **shared, struct stk_error *err);
@@ -174,16 +182,15 @@ struct stk_reader_def {
 	/* Writes the name of a sample and returns its length. Nullable: samples have no names. Without `parts`, the name is the URI of an object that is the
   * sample's only part. */
 	size_t (*uri)(const void *shared, int64_t id, char *uri, size_t capacity);
-	/* Sets what is known of an object that contains parts: its size, and a hash of its ETag; 0: not known. Sets *pinned if samples are byte ranges of the
-  * object: another version of it would hold other bytes, and is an error. Nullable. */
-	void (*object)(const void *shared, int64_t uri, int64_t *size, uint64_t *tag, bool *pinned);
+	/* Reports what is known of an object that contains parts. Nullable. */
+	void (*object)(const void *shared, int64_t uri, struct stk_known_object *out);
 	/* For samples of several parts, or of parts of objects. part_count: how many parts each sample has, according to the arguments. Parts that lie close
   * together in one object are fetched in one request. Nullable, all three together. */
 	int32_t (*part_count)(const void *args);
 	void (*parts)(const void *shared, int64_t id, struct stk_part *out);
 	size_t (*part_uri)(const void *shared, int64_t part, char *uri, size_t capacity);
-	/* Checks the `header` bytes that precede a part in its object, so that bytes of another object that has replaced it are an error. Only local files are
-  * checked: remote objects have ETags. header: at most STK_IO_BEFORE. Nullable, both together. */
+	/* Checks the `header` bytes that precede a part in its object, so that bytes of another object that has replaced it are an error. Remote objects
+	 * whose ETag is known are not checked. header: at most STK_IO_BEFORE. Nullable, both together, and only with `object`. */
 	size_t header;
 	enum stk_status (*check)(const void *shared, int64_t id, int32_t part, const uint8_t *header, struct stk_error *err);
 	/* For messages about one part of a sample: its name, and the part that an output is a view of (-1: none). Nullable, both together. */

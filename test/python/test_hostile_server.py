@@ -2,17 +2,21 @@
 """Servers that lie, break off, or never end: Stoker delivers the right bytes or an error, in bounded time and memory, and keeps nothing else in a cache."""
 
 import contextlib
+import io
 import os
 import random
+import re
 import resource
 import shutil
 import socket
 import ssl
 import struct
 import subprocess
+import tarfile
 import threading
 import time
 
+import numpy as np
 import pytest
 from stoker import Pipeline, Storage, fn
 from stoker.errors import StokerError
@@ -622,3 +626,83 @@ def test_many_that_are_spread_are_bad_samples():
         out, bad, error = run_over(server.url, 600, "skip", 75)
     assert error is None and out == [k for k in range(600) if k % 10 != 3]
     assert len(bad) >= 60
+
+
+# ---- tars of a store that gives no ETags ----
+
+
+class TarStore:
+    """Answers requests for a tar's bytes by `how`, without an ETag or a time."""
+
+    def __init__(self, tar):
+        self.tar, self.how = tar, "whole"
+
+    def __call__(self, c, request):
+        asked = re.search(r"[Rr]ange: bytes=(\d+)-(\d+)", request)
+        tar = self.tar if self.how in ("whole", "whole object") else self.tar[:4600]
+        first, end = (int(asked[1]), min(int(asked[2]) + 1, len(tar))) if asked else (0, len(tar))
+        if self.how in ("whole object", "half object"):  # a server that ignores ranges
+            c.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % len(tar) + tar)
+        elif first >= end:
+            c.sendall(b"HTTP/1.1 416 No\r\nContent-Range: bytes */%d\r\nContent-Length: 0\r\n\r\n" % len(tar))
+        else:
+            head = b"HTTP/1.1 206 OK\r\nContent-Range: bytes %d-%d/%d\r\nContent-Length: %d\r\n\r\n"
+            c.sendall(head % (first, end - 1, len(tar), end - first) + tar[first:end])
+        return True
+
+
+def tar_of(sizes):
+    """A tar with a member of each size, and the line of an index of wds2idx for each."""
+    out, lines = io.BytesIO(), []
+    with tarfile.open(fileobj=out, mode="w", format=tarfile.USTAR_FORMAT) as tar:
+        for i, size in enumerate(sizes):
+            member = tarfile.TarInfo(f"{i}.bin")
+            member.size = size
+            lines.append(f"bin {out.tell() + 512} {size} {i}.bin")
+            tar.addfile(member, io.BytesIO(bytes([65 + i]) * size))
+    return out.getvalue(), lines
+
+
+@pytest.mark.parametrize("index", [False, True])
+@pytest.mark.parametrize("cached", [False, True])
+@pytest.mark.parametrize("how", ["replaced", "half", "half object", "whole object"])
+def test_a_tar_without_an_etag_that_changes(tmp_path, monkeypatch, how, cached, index):
+    """A member's header is read along with it, and compared with the index."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "caches"))
+    old, lines = tar_of([900, 900, 2000, 900, 900, 900])
+    (tmp_path / "a.idx").write_text("\n".join([f"v1.2 {len(lines)}", *lines]) + "\n")
+    new, _ = tar_of([900, 2000, 900, 900, 900, 900])
+    assert len(new) == len(old)
+    store = TarStore(old)
+
+    def epochs(n):
+        p = Pipeline(
+            2, 2, None, timeout=60, storage=Storage(**QUICK, cache=str(tmp_path / "cache") if cached else None), prefetch_queue_depth=1
+        )
+        with p:
+            more = {"index_paths": [str(tmp_path / "a.idx")]} if index else {}
+            p.set_outputs(fn.readers.webdataset(paths=[f"{server.url}/a.tar"], ext=["bin"], name="r", **more))
+        p.build()
+        try:
+            for _ in range(n):
+                yield [s.tobytes() for _ in range(3) for s in map(np.asarray, p.run()[0])]
+        finally:
+            p.close()
+
+    with Server(store) as server:
+        whole = [bytes([65 + i]) * n for i, n in enumerate([900, 900, 2000, 900, 900, 900])]
+        run = epochs(6)
+        assert next(run) == whole
+        if how == "replaced":
+            store.tar = new
+        else:
+            store.how = how
+        if cached or how == "whole object":
+            assert next(run) == whole  # the cache holds the old tar
+            run.close()
+        else:
+            with pytest.raises(StokerError, match=r"changed or replaced|the listing or the index says|has fewer than|ends before byte"):
+                assert all(epoch == whole for epoch in run)
+        if cached and how == "replaced" and index:
+            (tmp_path / "a.idx").write_text("\n".join([f"v1.2 {len(lines)}", *tar_of([900, 2000, 900, 900, 900, 900])[1]]) + "\n")
+            assert next(epochs(1)) == [bytes([65 + i]) * n for i, n in enumerate([900, 2000, 900, 900, 900, 900])]

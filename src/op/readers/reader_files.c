@@ -39,10 +39,9 @@ size_t stk__reader_files_uri(const void *shared, int64_t id, char *uri, size_t c
 	return stk__file_list_path(shared, id, uri, capacity);
 }
 
-void stk__reader_files_object(const void *shared, int64_t uri, int64_t *size, uint64_t *tag, bool *pinned)
+void stk__reader_files_object(const void *shared, int64_t uri, struct stk_known_object *out)
 {
 	const struct stk_list_object object = stk__file_list_object(shared, uri);
-	*size = object.size > 0 ? object.size : 0;
-	*tag = object.tag;
-	*pinned = false;
+	out->size = object.size > 0 ? object.size : 0;
+	out->tag = object.tag;
 }

@@ -15,7 +15,7 @@ void stk__reader_files_close(void *shared);
 int64_t stk__reader_files_size(const void *shared);
 uint64_t stk__reader_files_fingerprint(const void *shared);
 uint64_t stk__reader_files_digest(const void *shared, int64_t first, int64_t count);
-void stk__reader_files_object(const void *shared, int64_t uri, int64_t *size, uint64_t *tag, bool *pinned);
+void stk__reader_files_object(const void *shared, int64_t uri, struct stk_known_object *out);
 size_t stk__reader_files_uri(const void *shared, int64_t id, char *uri, size_t capacity);
 
 /* Returns the strings of an optional argument, or NULL and a count of 0 if it was not given. */

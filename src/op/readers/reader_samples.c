@@ -2,6 +2,7 @@
 #include "op/readers/reader_samples.h"
 
 #include "base/error.h"
+#include "format/archive_file.h"
 #include "format/archive_index.h"
 #include "format/tar.h"
 
@@ -81,12 +82,11 @@ void stk__reader_samples_parts(const void *shared, int64_t id, struct stk_part *
 	}
 }
 
-void stk__reader_samples_object(const void *shared, int64_t uri, int64_t *size, uint64_t *tag, bool *pinned)
+void stk__reader_samples_object(const void *shared, int64_t uri, struct stk_known_object *out)
 {
 	const struct stk_samples *t = shared;
-	*size = 0;
-	*tag = t->tags[uri];
-	*pinned = true;
+	*out = (struct stk_known_object){.size = t->objects[uri].size, .tag = t->objects[uri].tag, .pinned = true};
+	out->remote = stk__is_object(t->archives[uri]);
 }
 
 enum stk_status stk__reader_samples_check(const void *shared, int64_t id, int32_t part, const uint8_t *header, struct stk_error *err)

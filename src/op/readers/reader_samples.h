@@ -28,7 +28,7 @@ uint64_t stk__reader_samples_fingerprint(const void *shared);
 uint64_t stk__reader_samples_digest(const void *shared, int64_t first, int64_t count);
 size_t stk__reader_samples_uri(const void *shared, int64_t id, char *uri, size_t capacity);
 void stk__reader_samples_parts(const void *shared, int64_t id, struct stk_part *out);
-void stk__reader_samples_object(const void *shared, int64_t uri, int64_t *size, uint64_t *tag, bool *pinned);
+void stk__reader_samples_object(const void *shared, int64_t uri, struct stk_known_object *out);
 /* Checks a part of a tar: the header before the part must equal the one that the index knows, or be a header of a file of the part's size. */
 enum stk_status stk__reader_samples_check(const void *shared, int64_t id, int32_t part, const uint8_t *header, struct stk_error *err);
 size_t stk__reader_samples_part_uri(const void *shared, int64_t part, char *uri, size_t capacity);

@@ -59,11 +59,10 @@ static void parts(const void *shared, int64_t id, struct stk_part *out)
 		out[k] = (struct stk_part){.uri = tar, .offset = found[k].offset, .length = found[k].length};
 }
 
-static void object(const void *shared, int64_t tar, int64_t *bytes, uint64_t *tag, bool *pinned)
+static void object(const void *shared, int64_t tar, struct stk_known_object *out)
 {
-	*bytes = 0;
-	*tag = stk__survey_tag(survey_of(shared), tar);
-	*pinned = true;
+	const struct stk_samples_object known = stk__survey_object(survey_of(shared), tar);
+	*out = (struct stk_known_object){.size = known.size, .tag = known.tag, .pinned = true};
 }
 
 static size_t part_uri(const void *shared, int64_t tar, char *out, size_t capacity)
