@@ -24,6 +24,11 @@ import peers
 CACHE = Path(".demo")
 IMAGES = 640
 BATCH = 64
+NEXT = """
+to try next:
+  build/cli/stoker inspect {folder}     # what is in it, and which files would fail
+  build/cli/stoker bench {folder}       # how fast these files can be loaded on these cores
+  make wheel && pip install dist/stoker-*.whl        # then change one import: from stoker import DataLoader"""
 
 
 def photographs(wanted: Path | None) -> Path:
@@ -137,9 +142,10 @@ def main() -> None:
     report([("stoker", ours), (name, theirs)])
 
     images = next(iter(ours_loader))[0]
-    sheet = CACHE / "batch.png"
+    sheet = Path("demo.png")
     contact_sheet(images, sheet)
     print(f"a batch as the network sees it: {sheet}")
+    print(NEXT.format(folder=folder))
 
 
 if __name__ == "__main__":

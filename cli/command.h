@@ -88,8 +88,12 @@ struct command {
 /* stoker inspect nuscenes ROOT (inspect_nuscenes.c) */
 int inspect_nuscenes(const char *root, bool json);
 
-extern const struct command command_bench, command_cache, command_doctor, command_explain, command_index, command_inspect, command_ops,
-	command_pack, command_run, command_view;
+extern const struct command command_bench, command_cache, command_completion, command_doctor, command_explain, command_index,
+	command_inspect, command_ops, command_pack, command_run, command_view;
+
+/* All commands, in the order in which help lists them (main.c). */
+extern const struct command *const commands[];
+extern const size_t command_count;
 
 /* Prints the message and the command's usage on stderr; returns EXIT_USAGE. */
 int usage_error(const struct command *command, const char *fmt, ...) __attribute__((format(printf, 2, 3)));

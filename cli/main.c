@@ -6,9 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const struct command *const commands[] = {&command_bench, &command_cache, &command_inspect, &command_index, &command_view,
-	&command_explain, &command_ops, &command_pack, &command_run, &command_doctor};
-static const size_t command_count = sizeof(commands) / sizeof(commands[0]);
+const struct command *const commands[] = {&command_bench, &command_cache, &command_inspect, &command_index, &command_view, &command_explain,
+	&command_ops, &command_pack, &command_run, &command_doctor, &command_completion};
+const size_t command_count = sizeof(commands) / sizeof(commands[0]);
 
 static void print_help(FILE *to)
 {

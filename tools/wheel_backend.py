@@ -229,7 +229,10 @@ def metadata(p: dict, licences: list[str], files: list[str]) -> str:
     lines += [f"License-Expression: {' AND '.join([p['license'], *sorted(terms)])}"]
     lines += [f"License-File: {name}" for name in files]
     lines += [f"Requires-Python: {p['requires-python']}", f"Keywords: {','.join(p['keywords'])}"]
+    lines += [f"Author: {', '.join(author['name'] for author in p['authors'])}"]
     lines += [f"Classifier: {c}" for c in p["classifiers"]]
+    for extra, wanted in p["optional-dependencies"].items():
+        lines += [f"Provides-Extra: {extra}", *(f'Requires-Dist: {package}; extra == "{extra}"' for package in wanted)]
     return "\n".join(lines) + "\nDescription-Content-Type: text/markdown\n\n" + (readme.read_text() if readme.exists() else "")
 
 

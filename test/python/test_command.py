@@ -5,6 +5,7 @@ import io
 import json
 import os
 import re
+import shutil
 import subprocess
 import tarfile
 import zlib
@@ -121,6 +122,50 @@ def test_what_is_wrong_with_the_command_line_is_named():
 
 
 COMMANDS = ("bench", "cache", "inspect", "index", "view", "explain", "ops", "pack", "run", "doctor")
+
+
+COMPLETE = """
+. "$1"
+COMP_WORDS=("${@:2}") COMP_CWORD=$(($# - 2))
+_stoker
+printf '%s\\n' "${COMPREPLY[@]}"
+"""
+
+
+def test_bash_completes_commands_options_and_files(folder, tmp_path):
+    (script := tmp_path / "stoker.bash").write_text(stoker("completion", "bash").stdout)
+
+    def completed(*words):
+        done = subprocess.run(["bash", "-c", COMPLETE, "-", script, *words], capture_output=True, text=True, timeout=60, check=True)
+        return done.stdout.split()
+
+    commands = re.findall(r"^  (\w+)  ", stoker("--help").stdout.split("commands:")[1].split("exit codes")[0], re.M)
+    assert {*commands} < {*completed("stoker", "")} and len(commands) > 8
+    assert completed("stoker", "insp") == ["inspect"]
+    for command in commands:
+        options = re.findall(r"--[a-z-]+", "".join(re.findall(r"^  (?:-., |    )--.*?(?: |$)", stoker(command, "--help").stdout, re.M)))
+        assert {*completed("stoker", command, "--")} == {*options, "--help"}, command
+    assert str(folder) in completed("stoker", "inspect", f"{folder}"[:-1])
+
+
+@pytest.mark.parametrize(
+    ("shell", "check"), [("zsh", ["zsh", "-n"]), ("fish", ["fish", "-n"]), ("man", ["man", "--warnings", "-E", "UTF-8", "-l"])]
+)
+def test_completion_of_other_shells_and_the_manual(shell, check, tmp_path):
+    text = stoker("completion", shell).stdout
+    for command in ("bench", "completion", "view"):
+        assert command in text
+    assert all(name in text.replace("\\", "") for name in ("ca-bundle", "columns", "storage"))
+    if not shutil.which(check[0]):
+        pytest.skip(f"{check[0]} is not installed")
+    (file := tmp_path / "script").write_text(text)
+    done = subprocess.run([*check, file], capture_output=True, text=True, timeout=60, env={**os.environ, "MANPAGER": "cat"})
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_completion_of_an_unknown_shell():
+    assert "there are bash, zsh and fish" in stoker("completion", "tcsh", code=2).stderr
+    assert "scripts are not JSON" in stoker("completion", "bash", "--json", code=2).stderr
 
 
 @pytest.mark.parametrize("columns", [None, 60, 100, 1, 10**9])
