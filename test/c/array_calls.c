@@ -140,6 +140,69 @@ static void draw_preemphasis(struct call *c)
 	c->args[c->n_args++] = stk_arg_string("border", borders[call_draw(3)]);
 }
 
+/* ---- signals ---- */
+
+static void call_floats_of(struct call *c, int ndim)
+{
+	int64_t shape[4], n = 1;
+	for (int d = 0; d < ndim; d++) {
+		shape[d] = 1 + call_draw(call_draw(3) ? 12 : 70);
+		shape[d] = n * shape[d] > MAX_VALUES ? 1 : shape[d];
+		n *= shape[d];
+	}
+	call_input(c, STK_FLOAT, ndim, shape);
+}
+
+static void draw_spectrogram(struct call *c)
+{
+	int64_t n = 1 + call_draw(call_draw(3) ? 300 : 3000), window = 1 + call_draw(call_draw(2) ? 40 : 500);
+	call_input(c, STK_FLOAT, 1, &n);
+	call_int(c, "window_length", window);
+	call_int(c, "window_step", 1 + call_draw(60));
+	if (call_draw(2))
+		call_int(c, "nfft", window + call_draw(call_draw(10) ? 40 : 4000));
+	call_int(c, "power", 1 + call_draw(2));
+	c->args[c->n_args++] = stk_arg_bool("center_windows", call_draw(2));
+	c->args[c->n_args++] = stk_arg_bool("reflect_padding", call_draw(2));
+	c->args[c->n_args++] = stk_arg_string("layout", call_draw(2) ? "ft" : "tf");
+}
+
+static void draw_power_spectrum(struct call *c)
+{
+	int ndim = 1 + (int)call_draw(3);
+	call_floats_of(c, ndim);
+	call_int(c, "axis", call_draw((uint32_t)ndim));
+	if (call_draw(2))
+		call_int(c, "nfft", 1 + call_draw(100));
+	call_int(c, "power", 1 + call_draw(2));
+}
+
+static void draw_mel(struct call *c)
+{
+	call_floats_of(c, 1 + (int)call_draw(4));
+	call_int(c, "nfilter", 1 + call_draw(50));
+	call_float(c, "sample_rate", 1 + call_draw(48000));
+	c->args[c->n_args++] = stk_arg_string("mel_formula", call_draw(2) ? "slaney" : "htk");
+}
+
+static void draw_mfcc(struct call *c)
+{
+	int ndim = 1 + (int)call_draw(3);
+	call_floats_of(c, ndim);
+	call_int(c, "axis", call_draw((uint32_t)ndim));
+	call_int(c, "n_mfcc", 1 + call_draw(30));
+	call_int(c, "dct_type", 2 + call_draw(3));
+	call_float(c, "lifter", call_draw(30));
+}
+
+static void draw_decibels(struct call *c)
+{
+	call_floats_of(c, (int)call_draw(4));
+	call_float(c, "multiplier", 1 + call_draw(20));
+	call_float(c, "reference", call_draw(2) ? 0 : call_draw(100) / 10.0);
+	call_float(c, "cutoff_db", -(double)call_draw(500));
+}
+
 static void draw_plain(struct call *c)
 {
 	call_any_input(c);
@@ -447,6 +510,11 @@ static void draw_arithmetic(struct call *c)
 static const struct call_kind kinds[] = {
 	{"cast", draw_cast},
 	{"preemphasis_filter", draw_preemphasis},
+	{"spectrogram", draw_spectrogram},
+	{"power_spectrum", draw_power_spectrum},
+	{"mel_filter_bank", draw_mel},
+	{"mfcc", draw_mfcc},
+	{"to_decibels", draw_decibels},
 	{"copy", draw_plain},
 	{"reshape", draw_plain},
 	{"transpose", draw_transpose},

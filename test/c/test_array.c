@@ -4,11 +4,14 @@
 #include "array_calls.h"
 #include "gpu_setup.h"
 #include "libm_functions.h"
+#include "spectrum_reference.h"
 
 #include "kernel/arithmetic/arithmetic_one.h"
+#include "kernel/bands/bands.h"
 #include "kernel/convert/convert.h"
 #include "kernel/copy/copy_one.h"
 #include "kernel/debayer/debayer.h"
+#include "kernel/decibels/decibels.h"
 #include "kernel/enhance/enhance.h"
 #include "kernel/equalize/equalize.h"
 #include "kernel/equalize/equalize_element.h"
@@ -200,6 +203,40 @@ static void reduce_one(const struct stk_job *job, uint32_t group)
 	stk__job_reduce_store(job, job->dst + (int64_t)group * stk__job_size(job->dst_dtype), part[0]);
 }
 
+static void run_decibels(struct stk_job *job)
+{
+	const struct stk_decibels *p = &STK_PARAMS(stk_decibels, job);
+	const float *x = (const float *)(const void *)job->src[0];
+	float reference = p->reference;
+	for (int64_t i = 0; i < job->n && p->reference == 0; i++)
+		reference = x[i] > reference ? x[i] : reference;
+	for (int64_t i = 0; i < job->n; i++)
+		((float *)(void *)job->dst)[i] = stk__decibels_one(p, reference > 0 ? reference : 1, x[i]);
+}
+
+/* Runs jobs of signals. Returns false for other kinds. */
+static bool run_signal(struct stk_job *job)
+{
+	switch (job->kind) {
+	case STK_JOB_preemphasis:
+		for (uint32_t i = 0; i < job->n; i++)
+			stk__preemphasis_one(job, i);
+		return true;
+	case STK_JOB_spectrum:
+		spectrum_reference(job);
+		return true;
+	case STK_JOB_bands:
+		for (uint32_t i = 0; i < job->n; i++)
+			stk__bands_one(job, i);
+		return true;
+	case STK_JOB_decibels:
+		run_decibels(job);
+		return true;
+	default:
+		return false;
+	}
+}
+
 /* Runs jobs of more than one phase, and jobs whose functions take no position. Returns false for other kinds. */
 static bool run_image(struct stk_job *job)
 {
@@ -223,10 +260,6 @@ static bool run_image(struct stk_job *job)
 		for (uint32_t i = 0; i < job->n; i++)
 			stk__debayer_one(&STK_PARAMS(stk_debayer, job), job->src[0], job->dst, i);
 		return true;
-	case STK_JOB_preemphasis:
-		for (uint32_t i = 0; i < job->n; i++)
-			stk__preemphasis_one(job, i);
-		return true;
 	case STK_JOB_enhance:
 		run_enhance(job);
 		return true;
@@ -240,7 +273,7 @@ static bool run_image(struct stk_job *job)
 				stk__jpeg_distortion_one(j, job->src[0], job->dst, job->work, phase, i);
 		return true;
 	default:
-		return false;
+		return run_signal(job);
 	}
 }
 

@@ -16,7 +16,7 @@ LAYERS = {
     "op": (
         "test_audio test_coco test_numpy_reader test_nuscenes test_nuscenes_provider test_tfrecord test_webdataset "
         "test_arithmetic test_batchwide test_catalog test_cutout test_enhance test_finite test_geometry test_hostile_graphs test_ops_parity test_scaled_decoding "
-        "test_tensor_operators test_operators test_random test_random_boxes test_random_graphs test_gpu_operators"
+        "test_tensor_operators test_operators test_signals test_random test_random_boxes test_random_graphs test_gpu_operators"
     ),
     "graph": "test_auto_aug_parity test_conditionals test_conditionals_parity test_gpu_conditionals test_definition test_ops_classes test_places",
     "exec": (

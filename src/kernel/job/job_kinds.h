@@ -13,6 +13,9 @@
 	X(normalize, 3)                                                                                                                    \
 	X(points, 1)                                                                                                                       \
 	X(preemphasis, 1)                                                                                                                  \
+	X(spectrum, 1)                                                                                                                     \
+	X(bands, 1)                                                                                                                        \
+	X(decibels, 2)                                                                                                                     \
 	X(sample, 2)                                                                                                                       \
 	X(resize, 3)                                                                                                                       \
 	X(filter, 9)                                                                                                                       \

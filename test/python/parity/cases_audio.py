@@ -11,6 +11,27 @@ from harness import Batch, Case, Name, T, rng_of
 from samples import INTEGERS, per_sample
 
 
+def signals(rng: np.random.Generator, *lengths: int) -> Batch:
+    """Makes tones with noise."""
+    made = []
+    for n in lengths or (4000, 700, 3123):
+        t = np.arange(n)
+        made.append(
+            (np.sin(t * rng.uniform(0.01, 1)) + 0.3 * np.sin(t * rng.uniform(0.5, 3)) + 0.05 * rng.standard_normal(n)).astype("float32")
+        )
+    return Batch(made)
+
+
+def spectra(rng: np.random.Generator, bins: int, layout: str | None = None, axis: int = 0, ndim: int = 2) -> Batch:
+    """Makes powers of random shapes with this number of bins."""
+    made = []
+    for n in (37, 1, 100):
+        shape = [n, 3, 2][: ndim - 1]
+        shape.insert(axis, bins)
+        made.append(np.exp(3 * rng.standard_normal(shape)).astype("float32"))
+    return Batch(made, layout)
+
+
 def preemphasis_filter() -> Iterator[Case]:
     rng = rng_of("preemphasis_filter")
 
@@ -36,5 +57,167 @@ def preemphasis_filter() -> Iterator[Case]:
     yield Case("preemphasis_filter", [Batch([np.ones(4, bool)] * 2)], {}, error=True)
 
 
+def spectrogram() -> Iterator[Case]:
+    rng = rng_of("spectrogram")
+
+    def case(batch: Batch | None = None, **kwargs: Any) -> Case:
+        return Case("spectrogram", [batch or signals(rng)], kwargs)
+
+    yield case()
+    for layout in ("ft", "tf"):
+        yield case(layout=layout, power=1)
+        yield case(signals(rng, 300, 2050, 513), layout=layout, window_length=400, window_step=160, nfft=512)
+    for nfft in (400, 401, 480, 500, 509, 514, 600, 768, 1000, 1022, 1023, 1024, 2048, 4096):
+        yield case(nfft=nfft, window_length=min(nfft, 400), window_step=160)
+    for n in (16, 17, 30, 31, 3, 4, 7):
+        yield case(window_length=n, window_step=5)
+    yield case(signals(rng, 20000, 9000), nfft=16384, window_length=8191, window_step=3000)
+    yield case(reflect_padding=False)
+    yield case(center_windows=False)
+    yield case(signals(rng, 300, 513, 257, 511), center_windows=False)
+    yield case(signals(rng, 1, 2, 3, 100, 255, 256, 257))
+    yield case(signals(rng, 1, 2, 3, 100, 255, 256, 257), reflect_padding=False)
+    yield case(signals(rng, 3000, 100), window_length=64, window_step=1000)
+    yield case(window_fn=[float(w) for w in np.hamming(320)], window_length=320, window_step=100)
+    yield case(Batch([np.array(rng.standard_normal((1, 900)), "float32"), np.array(rng.standard_normal((1, 700)), "float32")]))
+    yield case(Batch([np.array(rng.standard_normal((900, 1)), "float32"), np.array(rng.standard_normal((700, 1)), "float32")]))
+    for wrong in (
+        {"nfft": 256},
+        {"window_fn": [1.0] * 100},
+        {"power": 3},
+        {"layout": "fx"},
+        {"window_step": 0},
+        {"window_length": 0},
+    ):
+        yield Case("spectrogram", [signals(rng)], wrong, error=True)
+    yield Case("spectrogram", [signals(rng, 200, 200)], {"center_windows": False}, error=True)
+    for samples in (np.zeros(0, "float32"), np.zeros((500, 2), "float32"), np.zeros(1000, "int16"), np.zeros(1000, "float64")):
+        yield Case("spectrogram", [Batch([samples] * 2)], {}, error=True)
+
+
+def power_spectrum() -> Iterator[Case]:
+    rng = rng_of("power_spectrum")
+
+    def tensor(*shape: int) -> Batch:
+        return Batch([rng.standard_normal(shape).astype("float32") for _ in range(2)])
+
+    yield Case("power_spectrum", [signals(rng, 1000, 512, 1001)], {})
+    yield Case("power_spectrum", [signals(rng)], {"power": 1, "nfft": 2048})
+    yield Case("power_spectrum", [signals(rng)], {"nfft": 500})
+    yield Case("power_spectrum", [signals(rng)], {"nfft": 0})
+    for axis in (0, 1, 2, -1):
+        yield Case("power_spectrum", [tensor(20, 33, 12)], {"axis": axis})
+        yield Case("power_spectrum", [tensor(20, 33, 12)], {"axis": axis, "nfft": 25, "power": 1})
+    yield Case("power_spectrum", [tensor(64, 40)], {"axis": 0})
+    yield Case("power_spectrum", [tensor(64, 3)], {"axis": 0})
+    yield Case("power_spectrum", [tensor(3, 64)], {})
+    for wrong in ({"power": 3}, {"axis": 1}):
+        yield Case("power_spectrum", [signals(rng)], wrong, error=True)
+    yield Case("power_spectrum", [Batch([np.zeros(10, "int32")])], {}, error=True)
+    yield Case("power_spectrum", [Batch([np.zeros(0, "float32")])], {}, error=True)
+
+
+def mel_filter_bank() -> Iterator[Case]:
+    rng = rng_of("mel_filter_bank")
+
+    rounds = "DALI computes the slopes of the triangles in float32, Stoker in double"
+
+    def case(batch: Batch | None = None, bound: float | None = None, differs: str = "", **kwargs: Any) -> Case:
+        return Case("mel_filter_bank", [batch or spectra(rng, 257)], kwargs, bound=bound, differs=differs)
+
+    yield case()
+    for formula in ("slaney", "htk"):
+        for normalize in (True, False):
+            for rate in (16000.0, 22050.0):
+                yield case(nfilter=80, sample_rate=rate, mel_formula=formula, normalize=normalize)
+        yield case(mel_formula=formula, freq_low=300.0, freq_high=6000.5, nfilter=23, sample_rate=16000.0)
+        yield case(mel_formula=formula, freq_high=30000.0, bound=2.0, differs=rounds)
+        yield case(mel_formula=formula, freq_low=1000.0, nfilter=1)
+    yield case(nfilter=1000, bound=2.0, differs=rounds)
+    yield case(spectra(rng, 201), sample_rate=16000.0)
+    yield case(spectra(rng, 200))
+    yield case(spectra(rng, 257, "tf", 1), nfilter=40)
+    yield case(spectra(rng, 257, "ft", 0), nfilter=40)
+    yield case(spectra(rng, 65, "abf", 2, 3), nfilter=40)
+    yield case(spectra(rng, 65, "afb", 1, 3), nfilter=40)
+    yield case(spectra(rng, 65, None, 1, 3), nfilter=40)
+    yield case(spectra(rng, 65, "afbc", 1, 4), nfilter=40)
+    yield case(spectra(rng, 65, None, 0, 1), nfilter=40)
+    for wrong in (
+        {"mel_formula": "mel"},
+        {"nfilter": 0},
+        {"freq_low": -1.0},
+        {"freq_low": 5000.0, "freq_high": 4000.0},
+        {"freq_high": 50000.0},
+        {"sample_rate": 0.0},
+    ):
+        yield Case("mel_filter_bank", [spectra(rng, 257)], wrong, error=True)
+    yield Case("mel_filter_bank", [spectra(rng, 257, "ab")], {}, error=True)
+    yield Case("mel_filter_bank", [Batch([np.zeros((10, 10), "float64")])], {}, error=True)
+
+
+def mfcc() -> Iterator[Case]:
+    rng = rng_of("mfcc")
+
+    def decibels(bins: int = 40, axis: int = 0, ndim: int = 2) -> Batch:
+        return Batch([np.log(s) for s in spectra(rng, bins, None, axis, ndim).samples])
+
+    def case(batch: Batch | None = None, **kwargs: Any) -> Case:
+        return Case("mfcc", [batch or decibels()], kwargs)
+
+    yield case()
+    for kind in (1, 2, 3, 4):
+        for normalize in (False, True) if kind > 1 else (False,):
+            yield case(dct_type=kind, normalize=normalize, n_mfcc=13)
+            yield case(decibels(31), dct_type=kind, normalize=normalize, n_mfcc=40)
+    yield case(lifter=22.0)
+    yield case(lifter=-3.0, n_mfcc=30)
+    yield case(decibels(40, 1), axis=1)
+    yield case(decibels(40, 1, 3), axis=1)
+    yield case(decibels(40, 2, 3), axis=2)
+    for wrong in (
+        {"axis": -1},
+        {"axis": 2},
+        {"n_mfcc": 0},
+        {"dct_type": 0},
+        {"dct_type": 5},
+        {"dct_type": 1, "normalize": True},
+    ):
+        yield Case("mfcc", [decibels()], wrong, error=True)
+    yield Case("mfcc", [decibels(1)], {"dct_type": 1}, error=True)
+    yield Case("mfcc", [Batch([np.zeros((10, 10), "int32")])], {}, error=True)
+
+
+def to_decibels() -> Iterator[Case]:
+    rng = rng_of("to_decibels")
+
+    def case(batch: Batch | None = None, **kwargs: Any) -> Case:
+        return Case("to_decibels", [batch or spectra(rng, 50)], kwargs)
+
+    yield case()
+    yield case(reference=1.0)
+    yield case(multiplier=20.0, reference=0.3, cutoff_db=-30.0)
+    yield case(cutoff_db=-20.0)
+    yield case(cutoff_db=10.0)
+    special = np.array([0, -1, 1e-40, 1e-30, 1e-20, 1e-10, 0.5, 1, 1.0000001, 2, 1e20, np.nan], "float32")
+    for samples in (special, special[:2], special[:5], np.zeros(7, "float32"), np.zeros(0, "float32"), np.array(3, "float32")):
+        yield case(Batch([samples]))
+        yield case(Batch([samples]), reference=2.0, cutoff_db=-90.0)
+    yield case(Batch([np.append(special, np.inf).astype("float32")]))
+    yield case(spectra(rng, 20, "ft"))
+    yield Case("to_decibels", [Batch([np.zeros((10, 10), "int32")])], {}, error=True)
+
+
+def log_mel() -> Iterator[Case]:
+    rng = rng_of("log_mel")
+
+    def build(lib: Any, audio: Any) -> Any:
+        power = lib.fn.spectrogram(audio, nfft=512, window_length=400, window_step=160)
+        return lib.fn.to_decibels(lib.fn.mel_filter_bank(power, sample_rate=16000.0, nfilter=80), cutoff_db=-80.0)
+
+    yield Case("to_decibels", [signals(rng)], build=build, title="spectrogram, mel_filter_bank, to_decibels", bound=1e-3, share=0)
+
+
 def all_cases() -> Iterator[Case]:
-    yield from preemphasis_filter()
+    for made in (preemphasis_filter, spectrogram, power_spectrum, mel_filter_bank, mfcc, to_decibels, log_mel):
+        yield from made()

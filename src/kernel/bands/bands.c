@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Makes jobs of weighted sums along a dimension, and describes them for the GPU. */
+#include "kernel/bands/bands.h"
+
+#include "kernel/job/job_kind.h"
+#include "kernel/job/job_make.h"
+
+enum stk_status stk__job_bands(struct stk_jobs *jobs, const struct stk_bands *p, const void *table, const struct stk_tensor *in,
+	const struct stk_tensor *out, struct stk_error *err)
+{
+	struct stk_job job;
+	stk__job_begin(&job, STK_JOB_bands, in, out, stk_desc_elements(&out->desc));
+	if (job.n == 0)
+		return STK_OK;
+	STK_PARAMS_SET(stk_bands, &job) = *p;
+	job.constants = table;
+	job.constant_bytes = sizeof(struct stk_band) * (size_t)p->rows + sizeof(float) * (size_t)p->n_weights;
+	if (jobs->keep)
+		return jobs->keep(jobs, &job, err);
+	job.work = stk__arena_take(jobs->arena, 8 * sizeof(float) * (size_t)(p->bins + p->rows));
+	if (!job.work)
+		return stk__fail(err, STK_NO_MEMORY, "out of memory for weighted sums");
+	STK_JOB_LOOP(jobs, job.n, stk__bands_run)(&job);
+	return STK_OK;
+}
+
+/* ---- on the GPU ---- */
+
+static const struct stk_job_launch launches[] = {{"bands_gpu", "job_bands", 0}};
+
+static void blocks(const struct stk_job_gpu_item *it, struct stk_job_blocks *b)
+{
+	b->count[STK_LAUNCH_bands] += (uint32_t)((it->job.n + STK_JOB_THREADS - 1) / STK_JOB_THREADS);
+}
+
+const struct stk_job_kind stk__job_kind_bands = {STK_JOB_LAUNCHES_OF(bands, launches), .blocks = blocks};

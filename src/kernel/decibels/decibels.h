@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Converts magnitudes or powers, in float32, to decibels: multiplier * log10(x / reference), where the ratio is at least `least`. */
+#ifndef STK_KERNEL_DECIBELS_H
+#define STK_KERNEL_DECIBELS_H
+
+#include "kernel/job/job_place.h"
+
+struct stk_decibels {
+	float factor;    /* multiplier * log10(2): multiplies the binary logarithm */
+	float least;     /* the smallest ratio */
+	float reference; /* 0: the largest value of the tensor, or 1 if it has none above 0 */
+};
+STK_PARAMS_FIT(stk_decibels);
+
+/* Makes the job. in and out have the same shape. */
+STK_MUST_USE enum stk_status stk__job_decibels(struct stk_jobs *jobs, const struct stk_decibels *p, const struct stk_tensor *in,
+	const struct stk_tensor *out, struct stk_error *err);
+
+/* Runs the job on the CPU. _avx2: the same source, compiled for such registers. */
+void stk__decibels_run(const struct stk_job *job);
+void stk__decibels_run_avx2(const struct stk_job *job);
+
+/* Returns the bits of a float, and the float with these bits. */
+STK_HD uint32_t stk__decibels_bits(float x)
+{
+	union {
+		float f;
+		uint32_t u;
+	} v;
+	v.f = x;
+	return v.u;
+}
+
+STK_HD float stk__decibels_float(uint32_t bits)
+{
+	union {
+		uint32_t u;
+		float f;
+	} v;
+	v.u = bits;
+	return v.f;
+}
+
+/* Returns the binary logarithm of a number that is not negative, within 1.5e-7 of it or of its own size. Writes x as m * 2^e, with m from sqrt(1/2) to
+ * sqrt(2), and sums log m = 2 atanh((m - 1) / (m + 1)). Has no branches, so that compilers can vectorise loops over it. */
+STK_HD float stk__decibels_log2(float x)
+{
+	bool small = x < 0x1p-126f;
+	float scaled = small ? x * 0x1p24f : x;
+	uint32_t bits = stk__decibels_bits(scaled), shifted = bits - 0x3f3504f3u; /* the bits of sqrt(1/2) */
+	int32_t exponent = (int32_t)shifted >> 23;
+	float m = stk__decibels_float(bits - ((uint32_t)exponent << 23)), t = (m - 1) / (m + 1), z = t * t;
+	float series = 2.88539008f +
+		       z * (0.961796694f + z * (0.577078016f + z * (0.412198583f + z * 0.320598898f))); /* 2 / ln 2 / (1, 3, 5, 7, 9) */
+	float result = (float)(exponent - (small ? 24 : 0)) + t * series;
+	return bits == 0 || bits >= 0x7f800000u ? (bits == 0 ? stk__decibels_float(0xff800000u) : x) : result;
+}
+
+/* Returns the output for x. reference: as resolved. NaNs become the lowest output. */
+STK_HD float stk__decibels_one(const struct stk_decibels *p, float reference, float x)
+{
+	float ratio = x / reference;
+	return p->factor * stk__decibels_log2(ratio > p->least ? ratio : p->least);
+}
+
+#endif

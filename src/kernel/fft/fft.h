@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Fourier transforms of real signals of any length, in float32 with tables that are computed in double.
+ *
+ * A signal of even length N is transformed as N/2 complex numbers, whose real and imaginary parts are its even and odd elements; the spectrum follows from
+ * theirs. A signal of odd length is transformed as N complex numbers. A complex transform is a row of Stockham's stages of radix 2, 3, 4 and 5 (C. Van Loan,
+ * "Computational Frameworks for the Fast Fourier Transform", 1992), which need no reordering at the end. Lengths with other prime factors use Bluestein's
+ * method, which needs two transforms of a power of two.
+ *
+ * fft_steps.h has the arithmetic of one step, for one signal or for several in the lanes of a vector. So all implementations give the same bits. */
+#ifndef STK_KERNEL_FFT_H
+#define STK_KERNEL_FFT_H
+
+#include "base/error.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* The longest signal is 2^22 elements; each stage divides the length by 2 at least. */
+enum { STK_FFT_STAGES = 24, STK_FFT_LONGEST = 1 << 22 };
+
+/* A plan, as plain data. Tables are floats; the fields say where each begins. */
+struct stk_fft {
+	int32_t n;       /* length of the real signal */
+	int32_t bins;    /* n / 2 + 1: length of its spectrum */
+	int32_t complex; /* length of the complex transform that gives the spectrum */
+	int32_t padded;  /* Bluestein's method: length of its transforms; otherwise equal to `complex` */
+	int32_t stages;
+	uint8_t radix[STK_FFT_STAGES]; /* of the transforms of `padded` numbers */
+	int32_t twiddles; /* for each stage of length L and radix r: for each p below L / r: exp(-2 pi i p k / L) for k from 1 to r - 1 */
+	int32_t halves;   /* with an even n: exp(-2 pi i k / n) for k up to n / 4 */
+	int32_t chirp;    /* Bluestein's method: exp(-pi i j^2 / complex) for each j */
+	int32_t kernel;   /* Bluestein's method: the transform of the inverse chirp, divided by `padded` */
+	int32_t floats;   /* length of all tables */
+};
+
+static inline bool stk__fft_chirps(const struct stk_fft *f)
+{
+	return f->padded != f->complex;
+}
+
+/* Plans transforms of n elements, from 1 to STK_FFT_LONGEST. */
+void stk__fft_plan(int32_t n, struct stk_fft *f);
+
+/* Computes the tables: f->floats floats. */
+STK_MUST_USE enum stk_status stk__fft_tables(const struct stk_fft *f, float *tables, struct stk_error *err);
+
+#endif

@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The arithmetic of transforms (fft.h), for C and CUDA. The including file defines STK_FFT_VALUE, the type of a number: float for one signal, or a vector of
+ * floats for several signals, each in its lane. Complex numbers are pairs of such values.
+ *
+ * To transform a signal: fill x with `complex` numbers. With Bluestein's method, multiply each by the chirp, and fill up to `padded` with zeros. Then run all
+ * stages, each from x to y and the next one from y to x; the order of butterflies within a stage does not matter. With Bluestein's method,
+ * stk__fft_convolve each number, run the stages again, and stk__fft_unchirp the first `complex` numbers. At last, stk__fft_powers gives the spectrum. */
+#ifndef STK_KERNEL_FFT_STEPS_H
+#define STK_KERNEL_FFT_STEPS_H
+
+#include "base/hd.h"
+#include "kernel/fft/fft.h"
+
+#ifdef __CUDACC__
+#define STK_FFT_INLINE STK_HD
+#else
+#define STK_FFT_INLINE STK_HD __attribute__((always_inline))
+#endif
+#if defined(__CUDACC__) || defined(STK_CUDA_EMULATED)
+#define STK_FFT_ALIGNED __align__(8) /* so that both parts are read together */
+#else
+#define STK_FFT_ALIGNED
+#endif
+
+typedef STK_FFT_VALUE stk_fft_value;
+struct STK_FFT_ALIGNED stk_fft_complex {
+	stk_fft_value re, im;
+};
+typedef struct stk_fft_complex stk_fft_complex;
+
+/* Sets *to to (re, im) times the factor w[0] + i w[1]. */
+STK_FFT_INLINE void stk__fft_turn(stk_fft_complex *to, stk_fft_value re, stk_fft_value im, const float *w)
+{
+	to->re = re * w[0] - im * w[1];
+	to->im = re * w[1] + im * w[0];
+}
+
+/* The place of a butterfly in its stage. The stage's transforms have length radix * m, and their elements are s apart. p: number of the element, below m;
+ * q: number of the transform, below s. w: the stage's twiddle factors. */
+struct stk_fft_at {
+	int64_t m, s, p, q;
+	const float *w;
+};
+
+/* Stores number k of a butterfly's results. */
+STK_FFT_INLINE void stk__fft_put(stk_fft_complex *y, const struct stk_fft_at *at, int radix, int k, stk_fft_value re, stk_fft_value im)
+{
+	stk_fft_complex *to = y + at->q + at->s * (radix * at->p + k);
+	if (k == 0 || at->m == 1) {
+		to->re = re;
+		to->im = im;
+	} else {
+		stk__fft_turn(to, re, im, at->w + 2 * ((radix - 1) * at->p + k - 1));
+	}
+}
+
+STK_FFT_INLINE void stk__fft_radix2(const stk_fft_complex *x, stk_fft_complex *y, const struct stk_fft_at *at)
+{
+	const stk_fft_complex *a = x + at->q + at->s * at->p, *b = a + at->s * at->m;
+	stk_fft_value ar = a->re, ai = a->im, br = b->re, bi = b->im;
+	stk__fft_put(y, at, 2, 0, ar + br, ai + bi);
+	stk__fft_put(y, at, 2, 1, ar - br, ai - bi);
+}
+
+STK_FFT_INLINE void stk__fft_radix3(const stk_fft_complex *x, stk_fft_complex *y, const struct stk_fft_at *at)
+{
+	const float half = 0.5f, sine = 0.86602540378443864676f;
+	const stk_fft_complex *a = x + at->q + at->s * at->p, *b = a + at->s * at->m, *c = b + at->s * at->m;
+	stk_fft_value sr = b->re + c->re, si = b->im + c->im, dr = (b->re - c->re) * sine, di = (b->im - c->im) * sine;
+	stk_fft_value ar = a->re, ai = a->im, tr = ar - sr * half, ti = ai - si * half;
+	stk__fft_put(y, at, 3, 0, ar + sr, ai + si);
+	stk__fft_put(y, at, 3, 1, tr + di, ti - dr);
+	stk__fft_put(y, at, 3, 2, tr - di, ti + dr);
+}
+
+STK_FFT_INLINE void stk__fft_radix4(const stk_fft_complex *x, stk_fft_complex *y, const struct stk_fft_at *at)
+{
+	int64_t apart = at->s * at->m;
+	const stk_fft_complex *a = x + at->q + at->s * at->p, *b = a + apart, *c = b + apart, *d = c + apart;
+	stk_fft_value sum0r = a->re + c->re, sum0i = a->im + c->im, gap0r = a->re - c->re, gap0i = a->im - c->im;
+	stk_fft_value sum1r = b->re + d->re, sum1i = b->im + d->im, gap1r = b->re - d->re, gap1i = b->im - d->im;
+	stk__fft_put(y, at, 4, 0, sum0r + sum1r, sum0i + sum1i);
+	stk__fft_put(y, at, 4, 1, gap0r + gap1i, gap0i - gap1r);
+	stk__fft_put(y, at, 4, 2, sum0r - sum1r, sum0i - sum1i);
+	stk__fft_put(y, at, 4, 3, gap0r - gap1i, gap0i + gap1r);
+}
+
+STK_FFT_INLINE void stk__fft_radix5(const stk_fft_complex *x, stk_fft_complex *y, const struct stk_fft_at *at)
+{
+	const float cos1 = 0.30901699437494742410f, cos2 = -0.80901699437494742410f, sin1 = 0.95105651629515357212f,
+		    sin2 = 0.58778525229247312917f;
+	int64_t apart = at->s * at->m;
+	const stk_fft_complex *a = x + at->q + at->s * at->p, *b = a + apart, *c = b + apart, *d = c + apart, *e = d + apart;
+	stk_fft_value ar = a->re, ai = a->im;
+	stk_fft_value s1r = b->re + e->re, s1i = b->im + e->im, d1r = b->re - e->re, d1i = b->im - e->im;
+	stk_fft_value s2r = c->re + d->re, s2i = c->im + d->im, d2r = c->re - d->re, d2i = c->im - d->im;
+	stk_fft_value t1r = ar + s1r * cos1 + s2r * cos2, t1i = ai + s1i * cos1 + s2i * cos2;
+	stk_fft_value t2r = ar + s1r * cos2 + s2r * cos1, t2i = ai + s1i * cos2 + s2i * cos1;
+	stk_fft_value u1r = d1r * sin1 + d2r * sin2, u1i = d1i * sin1 + d2i * sin2;
+	stk_fft_value u2r = d1r * sin2 - d2r * sin1, u2i = d1i * sin2 - d2i * sin1;
+	stk__fft_put(y, at, 5, 0, ar + s1r + s2r, ai + s1i + s2i);
+	stk__fft_put(y, at, 5, 1, t1r + u1i, t1i - u1r);
+	stk__fft_put(y, at, 5, 2, t2r + u2i, t2i - u2r);
+	stk__fft_put(y, at, 5, 3, t2r - u2i, t2i + u2r);
+	stk__fft_put(y, at, 5, 4, t1r - u1i, t1i + u1r);
+}
+
+STK_FFT_INLINE void stk__fft_butterfly(int radix, const stk_fft_complex *x, stk_fft_complex *y, const struct stk_fft_at *at)
+{
+	switch (radix) {
+	case 2:
+		stk__fft_radix2(x, y, at);
+		break;
+	case 3:
+		stk__fft_radix3(x, y, at);
+		break;
+	case 4:
+		stk__fft_radix4(x, y, at);
+		break;
+	default:
+		stk__fft_radix5(x, y, at);
+	}
+}
+
+/* ---- Bluestein's method ---- */
+
+/* Multiplies number j by the chirp. */
+STK_FFT_INLINE void stk__fft_chirp(const struct stk_fft *f, const float *tables, stk_fft_complex *x, int64_t j)
+{
+	stk__fft_turn(&x[j], x[j].re, x[j].im, tables + f->chirp + 2 * j);
+}
+
+/* Multiplies number j by the transformed kernel, and conjugates it, so that another forward transform inverts the first one. */
+STK_FFT_INLINE void stk__fft_convolve(const struct stk_fft *f, const float *tables, stk_fft_complex *x, int64_t j)
+{
+	stk__fft_turn(&x[j], x[j].re, x[j].im, tables + f->kernel + 2 * j);
+	x[j].im = -x[j].im;
+}
+
+/* Conjugates number j again, and multiplies it by the chirp. */
+STK_FFT_INLINE void stk__fft_unchirp(const struct stk_fft *f, const float *tables, stk_fft_complex *x, int64_t j)
+{
+	stk__fft_turn(&x[j], x[j].re, -x[j].im, tables + f->chirp + 2 * j);
+}
+
+/* ---- the spectrum ---- */
+
+/* Returns how many pairs of bins have to be computed with stk__fft_powers. */
+STK_FFT_INLINE int32_t stk__fft_pairs(const struct stk_fft *f)
+{
+	return f->n % 2 ? f->bins : f->n / 4 + 1;
+}
+
+/* Returns the bin that is computed together with bin k, or -1 if bin k is computed by itself. */
+STK_FFT_INLINE int32_t stk__fft_partner(const struct stk_fft *f, int32_t k)
+{
+	int32_t other = f->complex - k;
+	return f->n % 2 || other == k ? -1 : other;
+}
+
+/* Computes the squared magnitudes of bin k and of its partner. x: the result of the complex transform. */
+STK_FFT_INLINE void stk__fft_powers(
+	const struct stk_fft *f, const float *tables, const stk_fft_complex *x, int32_t k, stk_fft_value *first, stk_fft_value *second)
+{
+	stk_fft_value zr = x[k].re, zi = x[k].im;
+	if (f->n % 2) {
+		*first = zr * zr + zi * zi;
+		return;
+	}
+	const stk_fft_complex *other = &x[k ? f->complex - k : 0];
+	stk_fft_complex odd;
+	stk_fft_value er = (zr + other->re) * 0.5f, ei = (zi - other->im) * 0.5f;
+	stk__fft_turn(&odd, (zi + other->im) * 0.5f, (other->re - zr) * 0.5f, tables + f->halves + 2 * k);
+	stk_fft_value ar = er + odd.re, ai = ei + odd.im, br = er - odd.re, bi = ei - odd.im;
+	*first = ar * ar + ai * ai;
+	*second = br * br + bi * bi;
+}
+
+#endif

@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Spectra of frames of signals: frames are cut out of a signal and weighted by a window, or they are all lines of a tensor along one dimension. Signals and
+ * spectra are float32. */
+#ifndef STK_KERNEL_SPECTRUM_H
+#define STK_KERNEL_SPECTRUM_H
+
+#include "kernel/fft/fft.h"
+#include "kernel/job/job_place.h"
+
+/* The values that elements before the first and after the last one of a signal are taken to have. */
+enum stk_spectrum_border {
+	STK_SPECTRUM_ZERO,
+	STK_SPECTRUM_REFLECT /* the mirror image, without the outermost element itself; a signal of one element repeats it */
+};
+
+/* The places of frames, in elements. Frame i of line o: its element k is element first + i * step + k of a signal of `length` elements, which begins at o *
+ * src_line + i * src_frame and whose elements are src_element apart. Its bin b is output o * dst_line + i * dst_frame + b * dst_bin. */
+struct stk_spectrum {
+	struct stk_fft fft;
+	int64_t frames; /* of a line; the job has a multiple of them */
+	int64_t length, first, step;
+	int64_t src_line, src_frame, src_element;
+	int64_t dst_line, dst_frame, dst_bin;
+	int32_t window;    /* elements of a frame that count; 0 stands for the others */
+	int32_t border;    /* enum stk_spectrum_border */
+	int32_t magnitude; /* whether outputs are magnitudes instead of their squares */
+	int32_t together;  /* the GPU: how many frames a thread block transforms at once */
+};
+STK_PARAMS_FIT(stk_spectrum);
+
+/* Makes the job. n_frames: of all lines. tables: stk__fft_tables, followed by p->window weights of the window. */
+STK_MUST_USE enum stk_status stk__job_spectrum(struct stk_jobs *jobs, const struct stk_spectrum *p, const float *tables, int64_t n_frames,
+	const struct stk_tensor *in, const struct stk_tensor *out, struct stk_error *err);
+
+/* The memory that the loops need for one job on the CPU, in bytes. */
+size_t stk__spectrum_scratch(const struct stk_spectrum *p);
+
+/* Runs the job on the CPU; job->work has the scratch memory, aligned to 64 bytes. _avx2: the same source, compiled for such registers. */
+void stk__spectrum_run(const struct stk_job *job);
+void stk__spectrum_run_avx2(const struct stk_job *job);
+
+/* Returns the position in a signal of `length` elements whose element stands for position i, or -1 if 0 does. */
+STK_HD int64_t stk__spectrum_inside(int64_t i, int64_t length, int32_t border)
+{
+	if (i >= 0 && i < length)
+		return i;
+	if (border == STK_SPECTRUM_ZERO)
+		return -1;
+	if (length == 1)
+		return 0;
+	int64_t period = 2 * (length - 1);
+	i = i < 0 ? -i : i;
+	i %= period;
+	return i < length ? i : period - i;
+}
+
+#endif

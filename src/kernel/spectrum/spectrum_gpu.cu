@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Spectra on the GPU: a thread block computes some frames, from their samples to their bins. Its threads share the butterflies of each stage. */
+#include "kernel/job/job_find.cuh"
+#define STK_FFT_VALUE float
+#include "kernel/fft/fft_steps.h"
+#include "kernel/spectrum/spectrum_place.h"
+
+#define THREADS STK_JOB_THREADS
+
+/* The frames of a thread block: `count` of them from number `at` on, `pitch` numbers apart in x, and in y after a stage. */
+struct block_frames {
+	stk_fft_complex *x, *y;
+	uint32_t at, count, pitch;
+};
+
+/* A frame's number among those of its line, and its line. */
+struct frame_place {
+	int64_t line, i;
+};
+
+static __device__ __forceinline__ frame_place place_of(const stk_spectrum &p, uint32_t frame)
+{
+	uint32_t line = frame / (uint32_t)p.frames;
+	return {line, frame - line * (uint32_t)p.frames};
+}
+
+/* Reads the frames and weights them by the window. */
+static __device__ __forceinline__ void load_frames(const stk_job &job, const float *tables, const block_frames &b)
+{
+	const stk_spectrum &p = STK_PARAMS(stk_spectrum, &job);
+	const float *src = (const float *)job.src[0], *window = tables + p.fft.floats;
+	uint32_t n = (uint32_t)p.fft.n;
+	bool odd = n % 2;
+	for (uint32_t j = threadIdx.x; j < b.count * n; j += THREADS) {
+		uint32_t f = j / n, k = j - f * n;
+		frame_place at = place_of(p, b.at + f);
+		float value = 0;
+		if (k < (uint32_t)p.window) {
+			int64_t inside = stk__spectrum_inside(p.first + at.i * p.step + k, p.length, p.border);
+			value = inside < 0 ? 0 : src[at.line * p.src_line + at.i * p.src_frame + inside * p.src_element];
+			value *= window[k];
+		}
+		if (odd)
+			b.x[f * b.pitch + k] = {value, 0};
+		else
+			((float *)(b.x + f * b.pitch))[k] = value;
+	}
+	__syncthreads();
+}
+
+/* Runs all stages. The result is in b.x, which may be exchanged with b.y. */
+static __device__ __forceinline__ void run_stages(const stk_fft &f, const float *tables, block_frames &b)
+{
+	uint32_t length = (uint32_t)f.padded, s = 1;
+	const float *w = tables + f.twiddles;
+	for (int32_t i = 0; i < f.stages; i++) {
+		uint32_t radix = f.radix[i], m = length / radix, each = m * s;
+		for (uint32_t j = threadIdx.x; j < b.count * each; j += THREADS) {
+			uint32_t frame = j / each, k = j - frame * each, p = k / s;
+			stk_fft_at at = {m, s, p, k - p * s, w};
+			stk__fft_butterfly((int)radix, b.x + frame * b.pitch, b.y + frame * b.pitch, &at);
+		}
+		__syncthreads();
+		w += 2 * m * (radix - 1);
+		s *= radix;
+		length = m;
+		stk_fft_complex *swapped = b.x;
+		b.x = b.y;
+		b.y = swapped;
+	}
+}
+
+static __device__ __forceinline__ void transform(const stk_fft &f, const float *tables, block_frames &b)
+{
+	uint32_t n = (uint32_t)f.complex, padded = (uint32_t)f.padded;
+	if (n == padded) {
+		run_stages(f, tables, b);
+		return;
+	}
+	for (uint32_t j = threadIdx.x; j < b.count * padded; j += THREADS) {
+		uint32_t frame = j / padded, k = j - frame * padded;
+		if (k < n)
+			stk__fft_chirp(&f, tables, b.x + frame * b.pitch, k);
+		else
+			b.x[frame * b.pitch + k] = {0, 0};
+	}
+	__syncthreads();
+	run_stages(f, tables, b);
+	for (uint32_t j = threadIdx.x; j < b.count * padded; j += THREADS)
+		stk__fft_convolve(&f, tables, b.x + j / padded * b.pitch, j % padded);
+	__syncthreads();
+	run_stages(f, tables, b);
+	for (uint32_t j = threadIdx.x; j < b.count * n; j += THREADS)
+		stk__fft_unchirp(&f, tables, b.x + j / n * b.pitch, j % n);
+	__syncthreads();
+}
+
+/* Computes the bins and stores them. Neighbouring threads store neighbouring outputs. */
+static __device__ __forceinline__ void store_bins(const stk_job &job, const float *tables, const block_frames &b)
+{
+	const stk_spectrum &p = STK_PARAMS(stk_spectrum, &job);
+	uint32_t pairs = (uint32_t)stk__fft_pairs(&p.fft);
+	bool by_bin = p.dst_bin == 1;
+	for (uint32_t j = threadIdx.x; j < b.count * pairs; j += THREADS) {
+		uint32_t f = by_bin ? j / pairs : j % b.count, k = by_bin ? j - f * pairs : j / b.count;
+		frame_place at = place_of(p, b.at + f);
+		float *to = (float *)job.dst + at.line * p.dst_line + at.i * p.dst_frame, first, second = 0;
+		int32_t partner = stk__fft_partner(&p.fft, (int32_t)k);
+		stk__fft_powers(&p.fft, tables, b.x + f * b.pitch, (int32_t)k, &first, &second);
+		to[k * p.dst_bin] = p.magnitude ? sqrtf(first) : first;
+		if (partner >= 0)
+			to[partner * p.dst_bin] = p.magnitude ? sqrtf(second) : second;
+	}
+	__syncthreads();
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS) job_spectrum(const __grid_constant__ stk_job_gpu_view v)
+{
+	STK_SHARED_ARRAY(stk_fft_complex, shared);
+	const stk_job_gpu_item &it = share_item(v);
+	const stk_spectrum &p = STK_PARAMS(stk_spectrum, &it.job);
+	const float *tables = (const float *)it.job.constants;
+	uint32_t block = blockIdx.x - it.block0[v.launch], pitch = (uint32_t)stk__spectrum_pitch(&p.fft);
+	uint32_t together = p.together ? (uint32_t)p.together : 1, frames = (uint32_t)it.job.n;
+	uint32_t blocks = stk__spectrum_blocks(&p, frames);
+	for (uint32_t at = block * together; at < frames; at += blocks * together) {
+		stk_fft_complex *room = p.together ? shared : (stk_fft_complex *)it.job.work + (uint64_t)block * 2 * pitch;
+		block_frames b = {room, room + together * pitch, at, min(together, frames - at), pitch};
+		load_frames(it.job, tables, b);
+		transform(p.fft, tables, b);
+		store_bins(it.job, tables, b);
+	}
+}

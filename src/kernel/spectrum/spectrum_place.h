@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * How the GPU divides a job of spectra among thread blocks. A block transforms `together` frames at once in shared memory. Frames that are too long for it
+ * are transformed one by one in the job's work memory, by a few thread blocks that take turns. */
+#ifndef STK_KERNEL_SPECTRUM_PLACE_H
+#define STK_KERNEL_SPECTRUM_PLACE_H
+
+#include "kernel/spectrum/spectrum.h"
+
+enum {
+	STK_SPECTRUM_TOGETHER = 16,      /* most frames that a thread block transforms at once */
+	STK_SPECTRUM_SHARED = 48 * 1024, /* shared memory that a thread block may use, in bytes */
+	STK_SPECTRUM_SPILLING = 256      /* most thread blocks of a job whose frames do not fit in shared memory */
+};
+
+/* Returns the distance between frames in memory, in complex numbers. It is odd, so that threads that access the same number of several frames use different
+ * banks. */
+STK_HD int64_t stk__spectrum_pitch(const struct stk_fft *f)
+{
+	return f->padded | 1;
+}
+
+/* Returns the bytes of one thread block's memory: each frame twice, since stages cannot work in place. */
+STK_HD int64_t stk__spectrum_room(const struct stk_spectrum *p)
+{
+	return 2 * 2 * (int64_t)sizeof(float) * stk__spectrum_pitch(&p->fft) * (p->together ? p->together : 1);
+}
+
+/* Returns how many frames fit in shared memory together, a power of two; 0: not even one. */
+STK_HD int32_t stk__spectrum_together(const struct stk_fft *f)
+{
+	int64_t each = 2 * 2 * (int64_t)sizeof(float) * stk__spectrum_pitch(f);
+	int32_t n = STK_SPECTRUM_TOGETHER;
+	while (n && n * each > STK_SPECTRUM_SHARED)
+		n /= 2;
+	return n;
+}
+
+STK_HD uint32_t stk__spectrum_blocks(const struct stk_spectrum *p, int64_t frames)
+{
+	if (p->together)
+		return (uint32_t)((frames + p->together - 1) / p->together);
+	return (uint32_t)(frames < STK_SPECTRUM_SPILLING ? frames : STK_SPECTRUM_SPILLING);
+}
+
+/* Returns the bytes of work memory that a job needs. */
+static inline uint64_t stk__spectrum_spilled(const struct stk_spectrum *p, int64_t frames)
+{
+	return p->together ? 0 : (uint64_t)stk__spectrum_room(p) * stk__spectrum_blocks(p, frames);
+}
+
+#endif

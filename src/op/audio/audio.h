@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Helpers of the operators of signals: checks of their inputs, and tables that depend on an extent of the input. */
+#ifndef STK_OP_AUDIO_H
+#define STK_OP_AUDIO_H
+
+#include "op/op.h"
+
+#include <stdatomic.h>
+
+/* Refuses an input that is not of float32, as far as its type is known. */
+enum stk_status stk__audio_floats(const struct stk_call *call, struct stk_error *err);
+
+/* Resolves an axis: from 0, or from the end if it is below 0. Fails if the tensor has no such dimension. */
+enum stk_status stk__audio_axis(int64_t axis, const struct stk_desc *in, int32_t *out, struct stk_error *err);
+
+/* Returns the products of the extents before and after a dimension. */
+int64_t stk__audio_outer(const struct stk_desc *desc, int32_t axis);
+int64_t stk__audio_inner(const struct stk_desc *desc, int32_t axis);
+
+/* Tables that an operator computes when it first meets an extent, and keeps for all samples. Any thread may take them. */
+enum { STK_AUDIO_KEPT = 16 }; /* tables that are kept; those of further extents are computed for each sample */
+struct stk_audio_table {
+	struct stk_audio_table *next;
+	int64_t key;
+	_Alignas(16) uint8_t data[];
+};
+struct stk_audio_tables {
+	_Atomic(struct stk_audio_table *) first;
+};
+
+/* Describes tables to stk__audio_table_take. fill: computes the table of `size` bytes for a key. */
+struct stk_audio_maker {
+	size_t size;
+	enum stk_status (*fill)(const void *user, int64_t key, void *table, struct stk_error *err);
+	const void *user;
+};
+
+/* Returns the table for a key; NULL after a failure. It is valid as long as the sample's chain runs. */
+const void *stk__audio_table_take(
+	struct stk_audio_tables *tables, int64_t key, const struct stk_audio_maker *maker, struct stk_arena *arena, struct stk_error *err);
+
+/* Releases all tables. */
+void stk__audio_tables_clear(struct stk_audio_tables *tables);
+
+#endif

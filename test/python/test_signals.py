@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Operators of signals against NumPy in double precision, with the conventions of librosa and SciPy where they are the same."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from stoker import Pipeline, fn
+from stoker.errors import StokerError
+
+
+def run(operator: Any, sample: np.ndarray, **kwargs: Any) -> np.ndarray:
+    pipe = Pipeline(batch_size=1, num_threads=1, device_id=None)
+    with pipe:
+        pipe.set_outputs(operator(fn.external_source(source=[[sample]], cycle=True), **kwargs))
+    return np.array(pipe.run()[0].at(0))
+
+
+def noise(*shape: int) -> np.ndarray:
+    return np.random.default_rng(list(shape)).standard_normal(shape).astype("float32")
+
+
+@pytest.mark.parametrize("n", [*range(1, 70), 121, 127, 243, 400, 441, 625, 997, 1024, 1500, 2310, 4099, 30030])
+def test_transforms_of_any_length(n: int) -> None:
+    x = noise(n)
+    expected = np.abs(np.fft.rfft(x.astype("float64"))) ** 2
+    np.testing.assert_allclose(run(fn.power_spectrum, x), expected, atol=4e-6 * expected.max(), rtol=0)
+
+
+def test_a_tone_has_one_bin() -> None:
+    x = np.cos(2 * np.pi * 5 / 64 * np.arange(640)).astype("float32")
+    made = run(fn.spectrogram, x, nfft=64, window_length=64, window_step=64, window_fn=[1.0] * 64, center_windows=False)
+    expected = np.zeros((33, 10))
+    expected[5] = 32**2
+    np.testing.assert_allclose(made, expected, atol=1e-3)
+
+
+def slaney_mel(hz: np.ndarray) -> np.ndarray:
+    return np.where(hz < 1000, hz * 3 / 200, 15 + np.log(np.maximum(hz, 1e-9) / 1000) / np.log(6.4) * 27)
+
+
+def librosa_mel(rate: float, nfft: int, bands: int, low: float, high: float, htk: bool, norm: bool) -> np.ndarray:
+    """The filter bank of librosa.filters.mel, from its documentation."""
+    grid = np.linspace(0, high, 400001)
+    mels = 2595 * np.log10(1 + grid / 700) if htk else slaney_mel(grid)
+    ends = np.interp([low, high], grid, mels)
+    edges = np.interp(np.linspace(ends[0], ends[1], bands + 2), mels, grid)
+    hz = np.linspace(0, rate / 2, nfft // 2 + 1)
+    up = (hz - edges[:-2, None]) / (edges[1:-1] - edges[:-2])[:, None]
+    down = (edges[2:, None] - hz) / (edges[2:] - edges[1:-1])[:, None]
+    weights = np.maximum(0, np.minimum(up, down))
+    return weights * (2 / (edges[2:] - edges[:-2]))[:, None] if norm else weights
+
+
+@pytest.mark.parametrize("htk", [False, True])
+@pytest.mark.parametrize("norm", [False, True])
+@pytest.mark.parametrize(
+    ("rate", "nfft", "bands", "low", "high"), [(16000, 512, 80, 0, 8000), (22050, 2048, 128, 20, 9000), (8000, 200, 23, 300, 3400)]
+)
+def test_mel_bands_are_librosas(htk: bool, norm: bool, rate: int, nfft: int, bands: int, low: float, high: float) -> None:
+    made = run(
+        fn.mel_filter_bank,
+        np.eye(nfft // 2 + 1, dtype="float32"),
+        sample_rate=float(rate),
+        nfilter=bands,
+        freq_low=float(low),
+        freq_high=float(high),
+        mel_formula="htk" if htk else "slaney",
+        normalize=norm,
+    )
+    expected = librosa_mel(rate, nfft, bands, low, high, htk, norm)
+    np.testing.assert_allclose(made, expected, atol=1e-5 * expected.max(), rtol=0)
+
+
+def test_decibels_are_logarithms() -> None:
+    x = np.exp(np.random.default_rng(5).uniform(-80, 80, 100000)).astype("float32")
+    expected = 10 * np.log10(np.maximum(x.astype("float64") / 3, 1e-30))
+    made = run(fn.to_decibels, x, reference=3.0, cutoff_db=-300.0)
+    np.testing.assert_allclose(made, expected, rtol=4e-7, atol=2e-6)
+
+
+@pytest.mark.parametrize("columns", [1, 2, 7, 8, 9, 31, 32, 33, 40, 71])
+def test_sums_of_any_width(columns: int) -> None:
+    x = noise(3, 40, columns)
+    k, i = np.mgrid[0:13, 0:40]
+    expected = np.sqrt(np.where(k == 0, 1, 2) / 40) * np.cos(np.pi * k * (2 * i + 1) / 80)
+    np.testing.assert_allclose(run(fn.mfcc, x, axis=1, n_mfcc=13, normalize=True), np.einsum("ki,oic->okc", expected, x), atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("operator", "sample", "kwargs", "says"),
+    [
+        (fn.spectrogram, noise(100), {"nfft": 256}, r"nfft \(256\) cannot be less than window_length \(512\)"),
+        (fn.spectrogram, noise(100, 2), {}, "100 and 2 are: slice the channels first"),
+        (fn.spectrogram, noise(100), {"center_windows": False}, "100 samples is shorter than window_length"),
+        (fn.spectrogram, noise(100), {"window_fn": [1.0, 2.0]}, "window_fn has 2 weights and window_length is 512"),
+        (fn.power_spectrum, noise(100), {"axis": 1}, "axis 1 is out of range for a tensor of 1 dimensions"),
+        (fn.power_spectrum, noise(100).astype("int16"), {}, "takes float32, not int16: cast the input first"),
+        (fn.mel_filter_bank, noise(100, 2), {"freq_high": 1e6}, "at most sample_rate"),
+        (fn.to_decibels, noise(100), {"multiplier": 0.0}, "multiplier must be above 0"),
+        (fn.mfcc, noise(10, 2), {"dct_type": 1, "normalize": True}, "dct_type 1 has no orthogonal form"),
+    ],
+)
+def test_wrong_calls_say_what_is_wrong(operator: Any, sample: np.ndarray, kwargs: dict[str, Any], says: str) -> None:
+    with pytest.raises(StokerError, match=says):
+        run(operator, sample, **kwargs)
