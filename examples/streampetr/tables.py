@@ -227,7 +227,7 @@ class Tables:
         return Camera(self.root / row["filename"], size, 1e-6 * row["timestamp"], intrinsics, extrinsics, intrinsics @ extrinsics, seen)
 
     def _seen(self, global2camera: np.ndarray, intrinsics: np.ndarray, size: tuple[int, int], known: list[tuple[Row, int]]) -> Boxes2d:
-        """The hull of each box's corners before the camera, cut at the image's borders."""
+        """Returns for each box the hull of its corners in front of the camera, cut at the image's borders."""
         found = []
         for box, label in known:
             dims = np.array(box["size"])[[1, 0, 2]]

@@ -13,7 +13,7 @@ TORCH = {f"{kind}{bits}" for kind in ("int", "uint") for bits in (8, 16, 32, 64)
 
 
 def as_buffer(value: Any, copy: bool = False) -> Any:
-    """A C-contiguous buffer over an array, tensor, bytes or number. With copy=True no other code can write to it; otherwise it is a copy only where it must
+    """Returns a C-contiguous buffer over an array, tensor, bytes or number. With copy=True no other code can write to it; otherwise it is a copy only where it must
     be."""
     numpy = sys.modules.get("numpy")
     if numpy is not None and type(value) is numpy.ndarray:  # what most sources give, without asking what else it may be
@@ -107,7 +107,7 @@ def with_dtype(value: Any, dtype: int | None) -> Any:
 
 
 def layout_of(data: Any) -> str:
-    """The layout of samples that are tensors of a pipeline, or a list of them; "" where none is known."""
+    """Returns the layout of samples that are tensors of a pipeline, or a list of them; "" if it is not known."""
     if isinstance(data, (list, tuple)) and data:
         data = data[0]
     layout = getattr(data, "layout", None)  # an attribute of torch's tensors, not a method
@@ -115,7 +115,7 @@ def layout_of(data: Any) -> str:
 
 
 def samples_of(batch: Any, limit: int, copy: bool = False) -> Any:
-    """A batch, given as a list of samples or as one array with the samples along its first axis, as a list of buffers or as one of that kind. copy: as for
+    """Converts a batch, which is a list of samples or one array with the samples along its first axis, to a list of buffers or one buffer. copy: as for
     as_buffer."""
     if hasattr(batch, "__dlpack__") and not hasattr(batch, "__len__"):  # a dense tensor of another pipeline
         batch = as_buffer(batch)

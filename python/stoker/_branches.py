@@ -52,7 +52,7 @@ _FOREIGN = {"stoker", "numpy", "torch", "torchvision", "cupy", "PIL", "cv2", *sy
 
 
 def _convert(function: FunctionType) -> FunctionType | None:
-    """The function rewritten, with its own globals, variables of outer functions and defaults; None where its source cannot be had."""
+    """Returns the rewritten function, with the original's globals, variables of outer functions and defaults; None if its source is not available."""
     code = rewritten(function.__code__)
     if code is None:
         return None
@@ -120,7 +120,7 @@ def not_(value: Any) -> Any:
 
 
 def _lazy(of: str, left: DataNode, right: Callable[[], Any]) -> DataNode:
-    """`left and right` or `left or right`: samples for which the left side decides do not run the right one."""
+    """Evaluates `left and right` or `left or right`. Samples for which the left side decides do not run the right one."""
     builder = current_builder([left._builder])
     predicate = _truth(builder, left, of)
     around = builder.when
@@ -183,7 +183,7 @@ def compare(left: Any, *links: tuple[str, Callable[[], Any]]) -> Any:
 
 
 def loop(value: Any) -> Any:
-    """The condition of `while`."""
+    """Returns the condition of `while`."""
     if _depends(value):
         raise UnsupportedError(
             f"`while` at {users_line()}: how often a loop runs cannot depend on data; repeat a fixed number of times, with an `if` inside"
@@ -347,7 +347,7 @@ class Branches:
 
 
 def _called(name: str) -> str:
-    """A variable, in messages."""
+    """Returns the name of a variable for messages."""
     if name == RESULT:
         return "what the function returns"
     return name if name.startswith("the ") else f"the variable {name!r}"
@@ -389,7 +389,7 @@ def _state(variables: Sequence[Variable], state: dict[str, Any], peeks: Sequence
 def begin(
     test: Any, variables: tuple[Variable, ...], leaves: str, state: dict[str, Any], peeks: Sequence[Callable[[], Any]]
 ) -> Plain | Branches:
-    """An `if`: Python's, or one that depends on data."""
+    """Begins an `if`: Python's, or one that depends on data."""
     if not _depends(test):
         return Plain(test)
     return Branches(test, variables, leaves, _state(variables, state, peeks), users_line())

@@ -187,7 +187,7 @@ class GraphBuilder:
             self.sinks.append(node)
 
     def source_of(self, node: NodeRef) -> NodeRef:
-        """The operator that a node comes from, and which of its outputs it is, not counting copies to the GPU."""
+        """Returns the operator that a node comes from, and which of its outputs it is, not counting copies to the GPU."""
         while self.records[node.op].op == "copy":
             node = self.records[node.op].inputs[0]
         return node
@@ -197,7 +197,7 @@ class GraphBuilder:
         return "gpu" if self.device_id is not None and self.graph.device(node) == DEVICES["gpu"] else "cpu"
 
     def describe(self, node: NodeRef) -> tuple[int, int, tuple[int, ...], str]:
-        """(dtype, ndim, shape, layout) of a value, as far as known."""
+        """Returns (dtype, ndim, shape, layout) of a value, each as far as it is known."""
         return self.graph.describe(node)
 
 

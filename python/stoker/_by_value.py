@@ -19,7 +19,7 @@ from typing import Any
 
 
 def _names(code: CodeType) -> Iterator[str]:
-    """The names that a function's code looks up, and those of functions within it."""
+    """Returns the names that a function's code looks up, including the code of functions inside it."""
     yield from code.co_names
     for constant in code.co_consts:
         if isinstance(constant, CodeType):
@@ -27,7 +27,7 @@ def _names(code: CodeType) -> Iterator[str]:
 
 
 def _imported(function: FunctionType) -> bool:
-    """Whether another process finds the function under its name."""
+    """Returns whether another process finds the function by its name."""
     found: Any = sys.modules.get(function.__module__ or "")
     for part in function.__qualname__.split("."):
         found = getattr(found, part, None)
@@ -42,7 +42,7 @@ def _cell_value(cell: Any) -> Any:
 
 
 def _made(code: bytes, module: str, cells: int) -> FunctionType:
-    """A function without what it refers to, which may refer to the function."""
+    """Makes a function without the objects that it refers to. These are added later, because they may refer to the function."""
     from types import CellType
 
     return FunctionType(
@@ -80,7 +80,7 @@ class _Pickler(pickle.Pickler):
 
 
 def dumps(function: Callable[..., Any]) -> bytes:
-    """The callable as bytes, for pickle.loads. pickle.PicklingError, TypeError and others where something that it refers to cannot go."""
+    """Returns the callable as bytes for pickle.loads. Raises pickle.PicklingError, TypeError or other errors if an object that it refers to cannot be pickled."""
     to = io.BytesIO()
     _Pickler(to).dump(function)
     return to.getvalue()

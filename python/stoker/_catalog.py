@@ -147,7 +147,7 @@ def _arg(raw: dict[str, Any]) -> Arg:
 
 @functools.cache
 def operators() -> dict[str, Op]:
-    """All operators by name, hidden ones included."""
+    """Returns all operators by name, including hidden ones."""
     ops = {}
     for raw in _core.catalog():
         ops[raw["name"]] = Op(
@@ -183,13 +183,13 @@ _OLDER = {
 
 @functools.cache
 def aliases() -> dict[str, str]:
-    """DALI's legacy names of operators that there are."""
+    """Returns DALI's legacy names of the operators that exist here."""
     ops = operators()
     older = {alias: name for alias, name in _OLDER.items() if name in ops and alias not in ops}
     return older | {op.alias: op.name for op in ops.values() if op.alias}
 
 
 def find(name: str) -> Op | None:
-    """An operator by name or alias."""
+    """Returns an operator by name or alias."""
     ops = operators()
     return ops.get(name) or ops.get(aliases().get(name, ""))

@@ -35,13 +35,13 @@ _WORDS = {
 
 
 def class_name(name: str) -> str:
-    """ "readers.File" for "readers.file"."""
+    """Returns the class name of an operator: "readers.File" for "readers.file"."""
     group, dot, last = name.rpartition(".")
     return group + dot + "".join(_WORDS.get(word, word[:1].upper() + word[1:]) for word in last.split("_"))
 
 
 def operator_name(name: str) -> str:
-    """ "readers.file" for "readers.File"."""
+    """Returns the operator of a class name: "readers.file" for "readers.File"."""
     group, dot, last = name.rpartition(".")
     for word, spelled in _WORDS.items():
         last = last.replace(spelled, word.capitalize())

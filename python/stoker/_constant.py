@@ -16,7 +16,7 @@ _INTEGERS = {"i", "u", "b"}
 
 
 def _nested(value: Any) -> tuple[list[int], list[Any]]:
-    """Shape and elements of nested lists."""
+    """Returns the shape and elements of nested lists."""
     if not isinstance(value, (list, tuple)):
         return [], [value]
     shape: list[int] = []
@@ -65,7 +65,7 @@ def _narrowed(dtype: types.DALIDataType, flat: list[Any]) -> types.DALIDataType:
 
 
 def _whole(value: Any) -> int:
-    """Rounded, halves away from zero, as cast does."""
+    """Rounds, halves away from zero, as cast does."""
     return int(math.copysign(math.floor(abs(value) + 0.5), value)) if isinstance(value, float) else int(value)
 
 

@@ -30,7 +30,7 @@ def _log(level: int, text: str) -> None:
 
 
 def workers(threads: int | None) -> _Workers:
-    """The workers for pipelines of `threads` threads; None or less than 1: as many as the process may use. After a fork, new ones."""
+    """Returns the workers for pipelines of `threads` threads; None or less than 1: as many as the process may use. A forked child gets new ones."""
     key = (os.getpid(), max(threads or 0, 0))
     with _lock:
         found = _contexts.get(key)
@@ -55,7 +55,7 @@ def _close_all() -> None:
 
 
 def _forget() -> None:
-    """In a forked child the parent's threads do not exist, and this lock may have been held."""
+    """Resets the state in a forked child: the parent's threads do not exist there, and the lock may have been locked."""
     global _lock
     _lock = threading.Lock()
     _open.clear()

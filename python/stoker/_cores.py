@@ -8,7 +8,7 @@ from pathlib import Path
 
 
 def usable_cores() -> float:
-    """By its affinity and its control group's quota; all ranks of the host together."""
+    """Returns the number of cores that the process may use by its affinity and its control group's quota, for all ranks of the host together."""
     usable = float(len(os.sched_getaffinity(0)))
     try:
         quota, period = Path("/sys/fs/cgroup/cpu.max").read_text().split()[:2]

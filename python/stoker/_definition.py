@@ -26,7 +26,7 @@ _defined = _Defined()
 
 
 def current() -> Any:
-    """The pipeline that is being defined, or None."""
+    """Returns the pipeline that is being defined, or None."""
     return _defined.stack[-1][0] if _defined.stack else None
 
 

@@ -32,7 +32,7 @@ class _Default:
 
 
 def input_names(op: Op) -> list[str]:
-    """Names of inputs that are parameters of their own; [] where their number varies freely."""
+    """Returns the names of inputs that are parameters of their own; [] where their number varies freely."""
     if op.max_inputs > 4 or op.max_inputs < 0:
         return []
     return ["data"] if op.max_inputs == 1 else [f"input{i}" for i in range(op.max_inputs)]
@@ -108,7 +108,7 @@ def _flags_text(op: Op) -> str:
 
 
 def docstring(op: Op) -> str:
-    """Summary, inputs, arguments; arguments without meaning here come last, in one line."""
+    """Returns summary, inputs and arguments. Arguments without effect come last, in one line."""
     meant = [a for a in sorted(op.args, key=lambda a: not a.required) if not a.accepted_only]
     ignored = [a.name for a in op.args if a.accepted_only]
     taken = {a.name for a in op.args}
@@ -122,7 +122,7 @@ def docstring(op: Op) -> str:
 
 
 def annotate(arg: Arg) -> Any:
-    """The type of an argument in a stub, as text."""
+    """Returns the type of an argument in a stub, as text."""
     scalar = {
         "BOOL": "bool",
         "INT": "int",

@@ -26,7 +26,7 @@ _LISTS = (TensorListCPU, TensorListGPU)
 
 
 def _batch(name: str, i: int, given: Any) -> Sequence[Any]:
-    """One input: a list of samples, or an array whose first axis counts them."""
+    """Converts one input: a list of samples, or an array whose first axis counts them."""
     if isinstance(given, (str, bytes, DataNode)) or not hasattr(given, "__len__"):
         raise ArgumentError(
             f"fn.eager.{name}: input {i} is a list of arrays, or one array with samples along its first axis, not {type(given).__name__}"

@@ -17,7 +17,7 @@ from stoker.errors import ArgumentError, InvalidArgumentError, UnknownArgumentEr
 
 
 def _per_output(value: Any, outputs: int, what: str) -> list[Any]:
-    """One setting for all outputs, or a list with one for each; a list of layouts may cover only the first outputs."""
+    """Returns a setting for each output, from one for all or a list. A list of layouts may cover only the first outputs."""
     if isinstance(value, (list, tuple)):
         if what == "layout":
             value = [*value, *([None] * (outputs - len(value)))]

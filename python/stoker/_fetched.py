@@ -50,7 +50,7 @@ class FunctionSource:
         return f"<ListBucketResult><EncodingType>url</EncodingType>{''.join(out)}</ListBucketResult>".encode()
 
     def _below(self, folder: str) -> tuple[list[str], list[int]]:
-        """All files below a folder, sorted, or below one around it that was listed a moment ago."""
+        """Returns all files below a folder, sorted, from a recent listing of the folder or of a parent folder if there is one."""
         assert self.list is not None
         with self._lock:
             kept = self._kept
@@ -86,7 +86,7 @@ class _Filesystem:
         return self.fs.cat_file(uri, start=offset, end=None if length is None else offset + length)
 
     def list(self, uri: str) -> Iterable[Entry]:
-        """Names are without the scheme, and some with a slash before them."""
+        """Lists the objects below a URI. fsspec returns names without the scheme, some of them with a slash at the beginning."""
         root = self.fs._strip_protocol(uri).rstrip("/")
         self.fs.invalidate_cache()
         found = self.fs.find(root, detail=True)

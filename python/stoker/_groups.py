@@ -65,7 +65,7 @@ class Family:
                 setattr(self.groups[parent], name, group)
 
     def get(self, module: Any, prefix: str, name: str) -> Any:
-        """An operator's function or class, kept in its module."""
+        """Returns an operator's function or class, and stores it in its module."""
         found = self.find(prefix + name)
         if found is None:
             advice = instead(f"{self.root}.{prefix}{name}")

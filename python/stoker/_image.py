@@ -34,7 +34,7 @@ _TYPES = {member.name.upper(): int(member) for member in DALIImageType}
 
 
 def _memory(out: Any, shape: tuple[int, ...], dtype: str) -> Any:
-    """The caller's array or tensor as memory for an image of this shape and type."""
+    """Returns the caller's array or tensor as memory for an image of this shape and type."""
     array = out.numpy() if type(out).__module__.partition(".")[0] == "torch" else out
     if str(getattr(array, "dtype", None)) != dtype or not hasattr(array, "flags"):
         raise ArgumentError(
@@ -46,7 +46,7 @@ def _memory(out: Any, shape: tuple[int, ...], dtype: str) -> Any:
 
 
 def _number(dtype: Any) -> int:
-    """The library's number for a type of pixels; -1: the file's own."""
+    """Returns the library's number for a type of pixels; -1: the file's own."""
     if isinstance(dtype, str) and dtype == "stored":
         return -1
     try:
@@ -87,7 +87,7 @@ def imread(
     adjust_orientation: bool = True,
     strict: bool = True,
 ) -> npt.NDArray[Any]:
-    """The image in a file, as an array with the axes height, width, channels.
+    """Returns the image in a file, as an array with the axes height, width, channels.
 
     out: an array, or a tensor of torch's, of the image's shape and type to decode into; it is returned then.
     output_type: types.RGB, BGR, GRAY, YCbCr, or ANY_DATA for the file's own channels; or such a name. By default RGB, and all channels of a file that is
@@ -112,7 +112,7 @@ def imdecode(
     adjust_orientation: bool = True,
     strict: bool = True,
 ) -> npt.NDArray[Any]:
-    """The image in a file's bytes (bytes, an array or a tensor of uint8), as imread gives it."""
+    """Returns the image in a file's bytes (bytes, an array or a tensor of uint8), as imread gives it."""
     if type(data).__module__.partition(".")[0] == "torch":
         data = data.numpy()
     return _decode(None, data, out, output_type, dtype, adjust_orientation, strict)

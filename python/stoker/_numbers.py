@@ -24,7 +24,8 @@ def _shown(value: Any) -> str:
 
 
 def whole(what: str, value: Any, least: int, most: int = INT32_MAX) -> int:
-    """A whole number in a range. Integers of any kind are taken; True and False are not, nor are floats and text. what: "Pipeline: batch_size"."""
+    """Returns a whole number in a range. Accepts integers of any type, but not True, False, floats or text. what: the name for messages, such as
+    "Pipeline: batch_size"."""
     try:
         if isinstance(value, bool):
             raise TypeError
@@ -39,7 +40,7 @@ def whole(what: str, value: Any, least: int, most: int = INT32_MAX) -> int:
 
 
 def number(what: str, value: Any, least: float = 0, most: float = math.inf) -> float:
-    """A number in a range, with or without a fraction. A whole number beyond those of a float is infinite; NaN is in no range."""
+    """Returns a number in a range, with or without a fraction. A whole number beyond those of a float is infinite; NaN is in no range."""
     if isinstance(value, (bool, str, bytes)) or not hasattr(value, "__float__"):
         raise ArgumentError(f"{what} is a number, not {_shown(value)}")
     try:
@@ -56,7 +57,7 @@ def number(what: str, value: Any, least: float = 0, most: float = math.inf) -> f
 
 
 def size(what: str, value: Any, least: int = 0) -> int:
-    """A number of bytes, or a text with a unit such as "200GB" or "1.5GiB"."""
+    """Returns a number of bytes, or a text with a unit such as "200GB" or "1.5GiB"."""
     if isinstance(value, float) and value.is_integer():
         value = int(value)
     if not isinstance(value, str):
@@ -71,7 +72,7 @@ def size(what: str, value: Any, least: int = 0) -> int:
 
 
 def flag(what: str, value: Any) -> bool:
-    """True or False, or what counts as one of them. Text such as "no" would count as True, and is refused, as are numbers other than 0 and 1."""
+    """Returns a bool from True, False, 0 or 1. Refuses text, since "no" would count as True, and other numbers."""
     if isinstance(value, (str, bytes)) or (isinstance(value, numbers.Real) and value not in (0, 1)):
         raise InvalidArgumentError(f"{what} is True or False, not {_shown(value)}")
     return bool(value)

@@ -74,7 +74,7 @@ _WITHOUT_EFFECT = {
 
 
 def _known_arguments(op: Op, kwargs: dict[str, Any]) -> Iterator[tuple[Arg, Any]]:
-    """Those of the operator itself that were given."""
+    """Returns the given arguments that belong to the operator itself."""
     for name, value in kwargs.items():
         arg = op.by_name.get(name)
         if arg is None and _RENAMED.get(name) in op.by_name and kwargs.get(_RENAMED[name]) is None:
@@ -107,7 +107,7 @@ def check_arguments(op: Op, kwargs: dict[str, Any]) -> None:
 
 
 def _graphs_of(values: Any) -> Iterator[GraphBuilder]:
-    """The graphs of the nodes among values and lists of values."""
+    """Returns the graphs of all nodes among values and lists of values."""
     for value in values:
         if isinstance(value, DataNode):
             yield value._builder
@@ -142,7 +142,7 @@ def _call(op: Op, inputs: tuple[Any, ...], kwargs: dict[str, Any], builder: Grap
 
 
 def _call_sets(op: Op, inputs: tuple[Any, ...], kwargs: dict[str, Any], builder: GraphBuilder) -> list[Any]:
-    """A list of nodes as an input means: once for each, as in DALI."""
+    """Adds one call of the operator for each node in lists of inputs, as in DALI, and returns the results."""
     count = max(len(i) for i in inputs if isinstance(i, (list, tuple)))
     sets = [i if isinstance(i, (list, tuple)) else [i] * count for i in inputs]
     if any(len(s) != count for s in sets):

@@ -14,7 +14,7 @@ class ProgressLine:
         self._begun, self._shown = time.monotonic(), False
 
     def show(self, text: str) -> None:
-        """Called some ten times a second."""
+        """Shows the progress. Called about ten times a second."""
         if time.monotonic() - self._begun > 1 and sys.stderr is not None and sys.stderr.isatty():
             self._shown = True
             sys.stderr.write(f"\r\033[K{text}")

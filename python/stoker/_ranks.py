@@ -149,7 +149,7 @@ class Meeting:
 
 
 def threads(shard: Shard) -> int | None:
-    """Worker threads for a rank that shares its host with others; None: the library knows (it divides by LOCAL_WORLD_SIZE)."""
+    """Returns the number of worker threads for a rank that shares its host with others; None if the library computes it from LOCAL_WORLD_SIZE."""
     group = together(shard)
     if "LOCAL_WORLD_SIZE" in os.environ or group is None:
         return None

@@ -37,14 +37,14 @@ DEAD, CAPTURED, READ = 0, 1, 2  # what becomes of a variable after an `if`
 
 
 def _returns(statement: ast.stmt) -> bool:
-    """Whether a `return` stands in the branches of an `if`, with nothing but `if` statements around it."""
+    """Returns whether a `return` stands in the branches of an `if`, with nothing but `if` statements around it."""
     if isinstance(statement, ast.If):
         return any(isinstance(s, ast.Return) or _returns(s) for s in (*statement.body, *statement.orelse))
     return False
 
 
 def _falls_through(body: Sequence[ast.stmt]) -> bool:
-    """Whether what follows these statements may be reached."""
+    """Returns whether execution can continue after these statements."""
     return all(
         _falls_through(s.body) or _falls_through(s.orelse) if isinstance(s, ast.If) else not isinstance(s, (ast.Return, ast.Raise))
         for s in body
@@ -58,7 +58,7 @@ class _Tail:
         self.copied = 0
 
     def function(self, body: Sequence[ast.stmt]) -> list[ast.stmt]:
-        """The body in that form; as it is, where no `if` returns, or too much would have to be duplicated."""
+        """Returns the body in that form, or unchanged if no `if` returns or if too much would have to be duplicated."""
         gives_up = any(isinstance(part, (ast.Yield, ast.YieldFrom)) for s in body for part in within(s))
         if gives_up or not any(_returns(s) for s in body):
             return list(body)
@@ -121,7 +121,7 @@ def _with_loops(node: ast.AST, in_loop: bool) -> Any:
 
 
 def _place(target: ast.expr) -> str | None:
-    """The name in whose attribute or item (a constant one) something is stored: it can be read, restored and merged; None where it cannot."""
+    """Returns the name in whose attribute or item (a constant one) something is stored, so that it can be read, restored and merged; None if it cannot."""
     if isinstance(target, ast.Name):
         return target.id
     if isinstance(target, ast.Attribute):
@@ -262,7 +262,7 @@ class _Rewriter(ast.NodeTransformer):
 
     @staticmethod
     def _may_wait(*values: ast.expr) -> bool:
-        """Whether these may be put into functions of their own: they neither assign nor await nor yield."""
+        """Returns whether these may be put into functions of their own: they neither assign nor await nor yield."""
         odd = (ast.NamedExpr, ast.Await, ast.Yield, ast.YieldFrom)
         return not any(isinstance(part, odd) for value in values for part in ast.walk(value))
 
@@ -304,7 +304,7 @@ class _Rewriter(ast.NodeTransformer):
 
 @functools.lru_cache(64)
 def _parsed(source: str) -> tuple[ast.Module, dict[int, ast.ClassDef]]:
-    """A file's tree, and the class that each function stands in, by the function's id."""
+    """Returns a file's syntax tree, and for each function (by its id) the class that contains it."""
     tree = ast.parse(source)
     classes = {id(child): node for node in ast.walk(tree) if isinstance(node, ast.ClassDef) for child in node.body}
     return tree, classes
@@ -342,7 +342,7 @@ def _find(module: CodeType, path: Sequence[str]) -> CodeType | None:
 
 @functools.cache
 def rewritten(code: CodeType) -> CodeType | None:
-    """The code of a function, rewritten; None where its source cannot be had. It has the variables that it had, and RUNTIME as a further free one."""
+    """Returns the rewritten code of a function; None if its source is not available. It has the original's variables, and RUNTIME as one more free variable."""
     lines = linecache.getlines(code.co_filename)
     if not lines:
         return None

@@ -222,5 +222,5 @@ class Session:
             )
 
     def interrupt(self, on: bool) -> None:
-        """While `on` is true, each wait for a batch ends with CancelledError. No batch is lost."""
+        """Makes each wait for a batch end with CancelledError while `on` is true. No batch is lost."""
         self.core.interrupt(on)

@@ -118,7 +118,7 @@ class Storage:
         self.core()  # mistakes show here
 
     def core(self) -> _core.Storage:
-        """The library's storage, of this process."""
+        """Returns this process's object of the library."""
         if self._made is None or self._made[0] != os.getpid():
             plain = {k: v.value if isinstance(v, _Secret) else v for k, v in self._given.items()}
             self._made = (os.getpid(), _core.Storage(**plain))

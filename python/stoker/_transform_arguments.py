@@ -33,7 +33,7 @@ _PIL = {0: "nearest", 1: "lanczos", 2: "bilinear", 3: "bicubic"}
 
 
 def interp(owner: str, mode: Any) -> types.DALIInterpType:
-    """A DALIInterpType, from torchvision's mode, PIL's number, a name, or a DALIInterpType."""
+    """Converts torchvision's mode, PIL's number, a name or a DALIInterpType to a DALIInterpType."""
     if isinstance(mode, types.DALIInterpType):
         return mode
     name = getattr(mode, "value", mode)
@@ -44,7 +44,7 @@ def interp(owner: str, mode: Any) -> types.DALIInterpType:
 
 
 def pair(owner: str, size: Any, name: str = "size") -> tuple[int, int]:
-    """(height, width) from one or two numbers."""
+    """Returns (height, width) from one or two numbers."""
     values = [size, size] if isinstance(size, numbers.Integral) else list(size) if isinstance(size, Sequence) else [None]
     if len(values) == 1:
         values *= 2
@@ -92,7 +92,7 @@ def channels(owner: str, name: str, values: Any) -> list[float]:
 
 
 def fills(fill: Any) -> Any:
-    """A dict of fills with the names of kinds as its keys, which may be given as the classes of torchvision.tv_tensors; other fills as they are."""
+    """Returns a dict of fills with names of kinds as its keys. The given keys may be classes of torchvision.tv_tensors. Other fills are returned unchanged."""
     return {str(getattr(kind, "__name__", kind)): f for kind, f in fill.items()} if isinstance(fill, dict) else fill
 
 
@@ -106,7 +106,7 @@ def symmetric(owner: str, name: str, value: Any) -> tuple[float, float]:
 
 
 def padding(owner: str, padding: int | Sequence[int] | None) -> tuple[int, int, int, int]:
-    """(left, top, right, bottom) as torchvision reads it."""
+    """Returns (left, top, right, bottom) from a padding, as torchvision reads it."""
     if padding is None:
         return (0, 0, 0, 0)
     values = list(padding) if isinstance(padding, Iterable) else [padding]
@@ -117,7 +117,7 @@ def padding(owner: str, padding: int | Sequence[int] | None) -> tuple[int, int, 
 
 
 def jitter(name: str, value: Any, centre: float = 1.0) -> tuple[float, float] | None:
-    """The range to draw from; None: nothing is changed."""
+    """Returns the range to draw from; None if the transform changes nothing."""
     if isinstance(value, numbers.Real):
         if value < 0:
             raise ValueError(f"ColorJitter: {name} is not negative")

@@ -10,7 +10,7 @@ from typing import Any
 
 
 def _finite(value: Any) -> bool:
-    """Whether a value holds no NaN and no infinity, also inside lists, tuples and dicts."""
+    """Returns whether a value holds no NaN and no infinity, also inside lists, tuples and dicts."""
     if isinstance(value, (list, tuple)):
         return all(map(_finite, value))
     if isinstance(value, dict):

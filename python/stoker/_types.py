@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Types of elements and images, and what sources are asked for: the part of stoker.types that stands on nothing else."""
+"""Types of elements and images, and the arguments that sources receive: the part of stoker.types that imports nothing else of the package."""
 
 from __future__ import annotations
 
@@ -220,7 +220,7 @@ NUMBERS = tuple(t for t in DALIDataType if t not in (STRING, NO_TYPE, IMAGE_TYPE
 
 
 def to_dtype(value: Any) -> DALIDataType:
-    """A type given as types.X, a torch or NumPy dtype, a Python type or a name."""
+    """Converts types.X, a torch or NumPy dtype, a Python type or a name to a type of the library."""
     if isinstance(value, int) and not isinstance(value, bool):
         return DALIDataType(value)
     name = value if isinstance(value, str) else getattr(value, "name", None) or getattr(value, "__name__", None) or str(value)
@@ -232,12 +232,12 @@ def to_dtype(value: Any) -> DALIDataType:
 
 
 def dtype_name(dtype: int) -> str:
-    """Name of a type as NumPy and torch have it."""
+    """Returns the name of a type as NumPy and torch have it."""
     return {FLOAT: "float32"}.get(DALIDataType(dtype), DALIDataType(dtype).name.lower())
 
 
 def to_numpy_type(dali_type: DALIDataType) -> type[np.generic]:
-    """NumPy's type for one of ours."""
+    """Returns NumPy's type for a type of the library."""
     import numpy as np
 
     if dali_type not in NUMBERS or dali_type == BFLOAT16:

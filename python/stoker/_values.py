@@ -52,7 +52,7 @@ def _wrong(arg: Arg, value: Any) -> BadValue:
 
 
 def _plain(value: Any) -> Any:
-    """NumPy and torch values as Python's."""
+    """Converts values of NumPy and torch to Python's."""
     if isinstance(value, types.ScalarConstant):
         return value.value
     if hasattr(value, "tolist") and not isinstance(value, (list, tuple, str, bytes, memoryview)):
@@ -91,7 +91,7 @@ def _string(arg: Arg, value: Any) -> str | bytes:
 
 
 def _flat(arg: Arg, value: Sequence[Any]) -> list[Any]:
-    """Nested lists (a matrix) as one, row by row."""
+    """Flattens nested lists (a matrix), row by row."""
     lengths = {len(v) if isinstance(v, (list, tuple)) else -1 for v in value}
     if lengths <= {-1}:
         return list(value)
@@ -142,7 +142,7 @@ def _dtype(arg: Arg, value: Any) -> int:
 
 
 def convert(op: Op, arg: Arg, value: Any) -> tuple[ValueKind, Any]:
-    """(kind, value) as the library takes it. Raises BadValue."""
+    """Returns (kind, value) in the form that the library accepts. Raises BadValue."""
     if arg.kind == ArgKind.DTYPE:
         return ValueKind.INT, _dtype(arg, value)
     value = _plain(value)

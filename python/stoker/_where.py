@@ -65,7 +65,7 @@ def _line() -> str:
 
 
 def missing(message: str, up: int = 2) -> Exception:
-    """The exception for a name that a __getattr__ does not find. It is an ImportError where the name is asked for by `from module import name`, which would
+    """Returns the exception for a name that a __getattr__ does not find. It is an ImportError where the name is asked for by `from module import name`, which would
     put a bare message in the place of an AttributeError. up: how many frames above this one that is."""
     import opcode
 
@@ -75,7 +75,7 @@ def missing(message: str, up: int = 2) -> Exception:
 
 
 def warn(text: str) -> None:
-    """A UserWarning at the user's line."""
+    """Shows a UserWarning at the user's line."""
     import warnings
 
     level, frame = 1, sys._getframe()

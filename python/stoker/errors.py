@@ -39,7 +39,7 @@ def _clean_parameter(found: re.Match[str]) -> str:
 
 
 def safe_text(text: str) -> str:
-    """The text without the secrets of URLs (user, password, query, signatures) and without characters that control a terminal, as the library makes its own
+    """Returns the text without the secrets of URLs (user, password, query, signatures) and without characters that control a terminal, as the library makes its own
     messages (src/base/safe_text.h). Line breaks and tabs stay."""
     at = 0
     while found := _SCHEME.search(text, at):

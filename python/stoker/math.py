@@ -14,12 +14,12 @@ _UNARY = frozenset(
 
 
 def min(left: Any, right: Any) -> DataNode:
-    """The smaller of two values."""
+    """Returns the smaller of two values."""
     return arithmetic("min", left, right)
 
 
 def max(left: Any, right: Any) -> DataNode:
-    """The larger of two values."""
+    """Returns the larger of two values."""
     return arithmetic("max", left, right)
 
 

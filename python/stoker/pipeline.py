@@ -172,18 +172,18 @@ class Pipeline:
         return [(dtype, ndim, layout) for dtype, ndim, _, layout in self._started().outputs()[: len(self._outputs or ())]]
 
     def output_dtype(self) -> list[types.DALIDataType | None]:
-        """The element type of each output; the declared one (or None) if it is not known before the first batch."""
+        """Returns the element type of each output; the declared one (or None) if it is not known before the first batch."""
         described = self._described()
         declared = self._settings.declared(len(described))
         return [want[0] if d[0] == -1 else types.DALIDataType(d[0]) for d, want in zip(described, declared, strict=True)]
 
     def output_ndim(self) -> list[int | None]:
-        """The number of dimensions of a sample of each output; the declared one (or None) if it is not known before the first batch."""
+        """Returns the number of dimensions of a sample of each output; the declared one (or None) if it is not known before the first batch."""
         described = self._described()
         return [want[1] if d[1] == -1 else d[1] for d, want in zip(described, self._settings.declared(len(described)), strict=True)]
 
     def output_layout(self) -> list[str]:
-        """Names of the axes of each output."""
+        """Returns the names of the axes of each output."""
         return [d[2] for d in self._described()]
 
     def reader_meta(self, name: str | None = None) -> dict[str, Any]:
@@ -193,8 +193,8 @@ class Pipeline:
         return session.meta(name) if name is not None else {reader: session.meta(reader) for reader in session.core.readers()}
 
     def epoch_size(self, name: str | None = None) -> Any:
-        """Number of samples in an epoch of a reader, over all shards; without a name, a dict with the number of each reader. With pad_last_batch all shards
-        count as if they were as long as the longest one, as in DALI."""
+        """Returns the number of samples in an epoch of a reader, over all shards; without a name, a dict with the number of each reader. With pad_last_batch
+        all shards count as if they were as long as the longest one, as in DALI."""
         meta = self.reader_meta(name)
         return meta["epoch_size_padded"] if name is not None else {k: m["epoch_size_padded"] for k, m in meta.items()}
 
@@ -202,7 +202,7 @@ class Pipeline:
 
     @staticmethod
     def current() -> Pipeline | None:
-        """The pipeline that is being defined, or None."""
+        """Returns the pipeline that is being defined, or None."""
         found: Pipeline | None = _definition.current()
         return found
 
@@ -393,7 +393,7 @@ class Pipeline:
         _files.write(filename, "\n".join([*lines, "}", ""]))
 
     def input_feed_count(self, input_name: str) -> int:
-        """Number of batches to feed before the first run."""
+        """Returns the number of batches to feed before the first run."""
         return 1
 
     def _next(self) -> _core.Batch:

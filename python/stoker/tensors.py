@@ -50,19 +50,19 @@ class _Tensor(_core.Tensor):
         return DALIDataType(self._dtype)
 
     def shape(self) -> list[int]:  # type: ignore[override]
-        """The extents, one for each axis."""
+        """Returns the extents, one for each axis."""
         return list(super().shape())
 
     def ndim(self) -> int:
-        """Number of dimensions."""
+        """Returns the number of dimensions."""
         return len(super().shape())
 
     def layout(self) -> str:
-        """Names of the axes ("HWC"), or ""."""
+        """Returns the names of the axes ("HWC"), or ""."""
         return self._layout
 
     def source_info(self) -> str:
-        """The path or URI of the sample; "" if it has none, or for a whole batch."""
+        """Returns the path or URI of the sample; "" if it has none, or for a whole batch."""
         return "" if self._index < 0 else self._batch.sample(self._index)[3]
 
     def get_property(self, key: str) -> Any:
@@ -133,7 +133,7 @@ class TensorCPU(_Tensor):
         self._again(array.view(kind), self.layout())
 
     def as_cpu(self) -> TensorCPU:
-        """Itself."""
+        """Returns itself."""
         return self
 
     def copy_to_external(self, ptr: Any, *_: Any, **__: Any) -> None:
@@ -163,7 +163,7 @@ class TensorGPU(_Tensor):
         raise UnsupportedError("TensorGPU is made by pipelines alone: hand torch's or CuPy's tensors to external_source as they are")
 
     def device_id(self) -> int:
-        """Number of the GPU."""
+        """Returns the number of the GPU."""
         return self.__dlpack_device__()[1]
 
     def as_cpu(self) -> TensorCPU:
@@ -230,11 +230,11 @@ class _TensorList(Generic[_T]):
         return self._batch.shapes(self._output)
 
     def ndim(self) -> int:
-        """Number of dimensions of a sample."""
+        """Returns the number of dimensions of a sample."""
         return len(self._about[3])
 
     def layout(self) -> str:
-        """Names of a sample's axes ("HWC"), or ""."""
+        """Returns the names of a sample's axes ("HWC"), or ""."""
         return self._about[4]
 
     def as_tensor(self) -> _T:
@@ -251,7 +251,7 @@ class _TensorList(Generic[_T]):
         self.as_tensor().copy_to_external(ptr)
 
     def source_info(self) -> list[str]:
-        """The path or URI of each sample."""
+        """Returns the path or URI of each sample."""
         return [self._batch.sample(i)[3] for i in range(len(self))]
 
     def __dlpack__(self, **kwargs: Any) -> Any:
@@ -300,12 +300,12 @@ class TensorListCPU(_TensorList[TensorCPU]):
 
     @classmethod
     def broadcast(cls, tensor: Any, num_samples: int) -> TensorListCPU:
-        """A list of the same tensor many times."""
+        """Returns a list of the same tensor many times."""
         return cls([tensor] * num_samples, getattr(tensor, "_layout", None))
 
     @classmethod
     def from_dlpack_list(cls, list_of_objects: Sequence[Any], layout: str | None = None, contiguous: bool = True) -> TensorListCPU:
-        """A list of what takes part in DLPack."""
+        """Makes a list of tensors from objects that support DLPack."""
         return cls(list(list_of_objects), layout, contiguous=contiguous)
 
     def reset(self) -> None:
@@ -341,17 +341,17 @@ class TensorListCPU(_TensorList[TensorCPU]):
         return tensor
 
     def as_array(self) -> npt.NDArray[Any]:
-        """The batch as a NumPy array over the same memory."""
+        """Returns the batch as a NumPy array over the same memory."""
         import numpy as np
 
         return np.asarray(self.as_tensor())
 
     def as_cpu(self) -> TensorListCPU:
-        """Itself."""
+        """Returns itself."""
         return self
 
     def at(self, i: int) -> npt.NDArray[Any]:
-        """Sample i as a NumPy array over the same memory."""
+        """Returns sample i as a NumPy array over the same memory."""
         import numpy as np
 
         return np.asarray(self[i])
@@ -396,7 +396,7 @@ class TensorListGPU(_TensorList[TensorGPU]):
     _device = "gpu"
 
     def device_id(self) -> int:
-        """Number of the GPU."""
+        """Returns the number of the GPU."""
         return self._about[5]
 
     def as_cpu(self) -> TensorListCPU:
@@ -404,7 +404,7 @@ class TensorListGPU(_TensorList[TensorGPU]):
         return TensorListCPU(self._batch.to_host(self._output), 0)
 
     def at(self, i: int) -> TensorGPU:
-        """Sample i."""
+        """Returns sample i."""
         return self[i]
 
     def use_stream(self, stream: Any) -> None:

@@ -80,7 +80,7 @@ def VarLenFeature(*args: Any, **kwargs: Any) -> Feature:
 
 
 def as_arguments(op: Op, kwargs: dict[str, Any]) -> tuple[dict[str, Any], list[str] | None]:
-    """A dict of features as the operator's arguments, and their names; other arguments as they are, and None."""
+    """Converts a dict of features to the operator's arguments and their names. Returns other arguments unchanged, with None."""
     features = kwargs.get("features")
     if "feature_names" not in op.by_name or not isinstance(features, Mapping):
         return kwargs, None

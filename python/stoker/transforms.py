@@ -406,7 +406,7 @@ class RandomOrder(Group):
 
 
 def _keeps_places(transform: Transform) -> bool:
-    """Whether the transform treats all pixels alike wherever they lie, so that it commutes with mirroring."""
+    """Returns whether the transform treats all pixels alike wherever they lie, so that it commutes with mirroring."""
     if isinstance(transform, Group):
         return all(_keeps_places(t) for t in transform.transforms)
     kinds = (ColorJitter, GaussianBlur, Grayscale, RandomGrayscale, RandomInvert, RandomPosterize, RandomSolarize)
@@ -414,7 +414,7 @@ def _keeps_places(transform: Transform) -> bool:
 
 
 def _turns(transform: Transform) -> bool:
-    """Whether the transform does nothing but mirror the image."""
+    """Returns whether the transform does nothing but mirror the image."""
     if isinstance(transform, Group):
         return all(_turns(t) for t in transform.transforms)
     return isinstance(transform, (RandomHorizontalFlip, RandomVerticalFlip, Identity))
@@ -442,7 +442,7 @@ def flatten(transforms: Any, pil: bool = False) -> list[Transform]:
 
 
 def _hands_pil(thing: Any) -> bool:
-    """Whether this comes from a library whose transforms pass PIL images to each other."""
+    """Returns whether this comes from a library whose transforms pass PIL images to each other."""
     return _is_torchvision(thing) or type(thing).__module__.startswith("timm.data.")
 
 
@@ -456,7 +456,7 @@ class _Preset:
 
 
 def _hands_on(thing: Any) -> bool:
-    """Whether this is such a preset, that is, whether its __call__ has the same byte code as that of _Preset."""
+    """Returns whether this is such a preset, that is, whether its __call__ has the same byte code as that of _Preset."""
     code, known = getattr(getattr(type(thing), "__call__", None), "__code__", None), _Preset.__call__.__code__  # noqa: B004
     return code is not None and (code.co_code, code.co_names) == (known.co_code, known.co_names)
 
@@ -542,7 +542,7 @@ _TRANSLATE: dict[str, Callable[[Any], Transform]] = {
 
 
 def _stays_out(t: Transform) -> bool:
-    """Whether a transform cannot be compiled inside a group, because it changes the size, the channels or the type of the image."""
+    """Returns whether a transform cannot be compiled inside a group, because it changes the size, the channels or the type of the image."""
     if isinstance(t, Group):
         return any(map(_stays_out, t.transforms))
     if isinstance(t, Grayscale):

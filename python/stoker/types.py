@@ -40,7 +40,7 @@ def Constant(
     device: str | None = None,
     **kwargs: Any,
 ) -> ScalarConstant | DataNode:
-    """A number for arithmetic, or with shape, layout or device (or an array as value) a node with the same value for each sample."""
+    """Makes a number for arithmetic, or with shape, layout or device (or an array as value) a node with the same value for each sample."""
     if shape is None and layout is None and device is None and isinstance(value, (bool, int, float)) and not isinstance(value, IntEnum):
         return ScalarConstant(value, None if dtype is None else to_dtype(dtype))
     from stoker.data_node import constant_node
@@ -52,7 +52,7 @@ def Constant(
 def ConstantNode(
     device: str | None, value: Any, dtype: Any = None, shape: Sequence[int] | None = None, layout: str | None = None, **kwargs: Any
 ) -> DataNode:
-    """A node with the same value for each sample, on a device."""
+    """Makes a node with the same value for each sample, on a device."""
     node: DataNode = Constant(value, dtype, shape, layout, device or "cpu", **kwargs)  # type: ignore[assignment]
     return node
 

@@ -118,7 +118,7 @@ static void submit(struct stk_pipeline *p, struct stk_record *r)
 		stk_gpu_stream stream = d->streams[r->k % STK_RESIDENT_STREAMS];
 		s = launch(p, r, stream, &err);
 		if (s && stk__gpu_stream_sync(d->dev, stream, NULL)) {
-			/* The device is lost, and with it what was under way. Else that has ended: the slot is used again at once. */
+			/* Waits for work under way, because the slot is used again at once. If the wait fails, the device is lost, and its work too. */
 		}
 		stk__gpu_leave(d->dev);
 	}

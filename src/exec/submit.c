@@ -371,7 +371,8 @@ enum stk_status stk__device_submit(struct stk_pipeline *p, struct stk_record *r,
 	s = submit_all(p, r, err);
 	if (s && (stk__gpu_stream_sync(p->parts.device->dev, r->device->stream, NULL) ||
 			 (p->parts.device->jpeg && stk__jpeg_gpu_sync(p->parts.device->jpeg, NULL)))) {
-		/* The device is lost, and with it what was under way. Else that has ended: pinned memory and slot are used again at once. */
+		/* Waits for work under way, because pinned memory and the slot are used again at once. If the wait fails, the device is lost,
+		 * and its work too. */
 	}
 	note_memory(p, r);
 	stk__gpu_leave(p->parts.device->dev);

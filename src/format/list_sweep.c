@@ -163,7 +163,7 @@ static struct stretch *new_stretch(struct run *r, struct whole *w)
 	return t;
 }
 
-/* Makes the part after `at` a stretch of its own. */
+/* Splits the stretch at `at`: the part after it becomes a new stretch. */
 static bool cut_at(struct stretch *t, const char *at)
 {
 	struct run *r = t->run;

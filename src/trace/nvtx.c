@@ -3,7 +3,7 @@
 
 #ifdef STK_NVTX
 
-/* Off: a tool linked into the program would need a symbol exported by this library. */
+/* Switches off static injection: for it, this library would have to export a symbol. */
 #define NVTX_SUPPORT_STATIC_INJECTION_LIBRARY 0
 #include <nvtx3/nvToolsExt.h>
 

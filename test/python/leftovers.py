@@ -26,7 +26,7 @@ LASTING_FILES = ("/dev/shm/pym-", "pym-", "pymp-", "torchinductor_")
 LASTING_FILES += ("__autograph_generated_file", "__pycache__")
 # torch compiles in threads that wait for the next function.
 LASTING_THREADS = ("ThreadPoolExecutor",)
-PATIENCE_S = 20  # for what is ending
+PATIENCE_S = 20  # the time that ending threads and processes get
 
 
 def _children() -> dict[str, str]:

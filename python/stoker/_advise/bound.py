@@ -37,7 +37,7 @@ class Facts:
 
 
 def find(subject: Subject, f: Facts) -> Bound:
-    """The stage that bounds the loader."""
+    """Returns the stage that bounds the loader."""
     if f.wait_share < _WAITS:
         return Bound("none", "nothing: batches lie ready when the loop asks")
     if f.own_cpu >= 0.7 * f.waited:

@@ -15,7 +15,7 @@ def _is_tensor(value: Any) -> bool:
 
 
 def copied(value: Any) -> tuple[Any, int]:
-    """A batch with memory of its own, on the device and in the layout it has, pinned if it is; and its bytes. Other objects stay as they are."""
+    """Copies a batch, and returns the copy and its number of bytes. Device, layout and pinning stay the same. Other objects are returned unchanged."""
     if _is_tensor(value):
         clone = value.detach().clone()
         if value.device.type == "cpu" and value.is_pinned():

@@ -35,7 +35,7 @@ class CudaClock(HostClock):
         return event
 
     def resolve(self, steps: list[Step]) -> None:
-        """The one place that waits for the GPU: events can be read only when it has come to them."""
+        """Waits for the GPU, because events can be read only after it has reached them. Nothing else in this package waits for it."""
         self._cuda.synchronize()
         now, last = 0.0, None
         for step in steps:
@@ -48,7 +48,7 @@ class CudaClock(HostClock):
 
 
 def pick() -> HostClock:
-    """The GPU's clock where this process already uses a GPU, else the host's. Imports and initialises nothing."""
+    """Returns the GPU's clock if this process already uses a GPU, else the host's. Imports and initialises nothing."""
     torch = sys.modules.get("torch")
     if torch is not None and torch.cuda.is_available() and torch.cuda.is_initialized():
         return CudaClock(torch)

@@ -26,7 +26,7 @@ class Plan:
                 raise InvalidArgumentError(f"advise: {name} is at least {least}, not {getattr(self, name)}")
 
     def blocks(self) -> list[Block]:
-        """Live and cached blocks in turn. A live one follows another kind of step, so its queues have to settle first."""
+        """Returns live and cached blocks in turn. A live block follows another kind of step, so its queues must fill again first."""
         made = []
         for i in range(self.rounds):
             made.append(Block("live", self.steps, self.warmup if i == 0 else max(2, self.steps // 4)))

@@ -25,7 +25,7 @@ class Canvas:
         self._rows = [bytearray(bytes(ground) * width) for _ in range(height)]
 
     def box(self, x: float, y: float, width: float, height: float, colour: Colour) -> None:
-        """A filled rectangle, cut at the borders; one that is not empty is at least a pixel wide."""
+        """Draws a filled rectangle, cut at the borders. If it is not empty, it is at least one pixel wide."""
         if width <= 0 or height <= 0:
             return
         left, top = max(0, round(x)), max(0, round(y))
@@ -37,7 +37,7 @@ class Canvas:
             row[3 * left : 3 * right] = line
 
     def text(self, x: float, y: float, words: str, colour: Colour, size: int = 2) -> float:
-        """Capitals, 5 * size pixels high; returns where they end. Unknown characters are blanks."""
+        """Draws capitals, 5 * size pixels high, and returns the x at which they end. Unknown characters are drawn as blanks."""
         for letter in words.upper():
             for i, bits in enumerate(_GLYPHS.get(letter, "00000")):
                 for j in range(3):
@@ -47,7 +47,7 @@ class Canvas:
         return x
 
     def png(self) -> bytes:
-        """The file."""
+        """Returns the picture as a PNG file."""
         raw = b"".join(b"\0" + row for row in self._rows)
         header = struct.pack(">IIBBBBB", self.width, self.height, 8, 2, 0, 0, 0)
         return b"\x89PNG\r\n\x1a\n" + _chunk(b"IHDR", header) + _chunk(b"IDAT", zlib.compress(raw, 6)) + _chunk(b"IEND", b"")

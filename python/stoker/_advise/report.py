@@ -20,7 +20,7 @@ _NOTICED = 0.05  # share of the step
 
 
 def quantile(values: list[float], share: float) -> float:
-    """The value that `share` of them do not exceed."""
+    """Returns the value that the given share of the values does not exceed."""
     ordered = sorted(values)
     return ordered[min(len(ordered) - 1, int(share * len(ordered)))]
 
@@ -128,7 +128,7 @@ class Report:
     # ---- files ----
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain data: seconds, shares, and the single steps."""
+        """Returns plain data: seconds, shares, and each step."""
         return {
             "loader": self.loader,
             "device": self.device,
@@ -147,7 +147,7 @@ class Report:
         _files.write(path, json.dumps(self.as_dict(), indent=1) + "\n")
 
     def save_png(self, path: str | os.PathLike[str]) -> None:
-        """The timeline as a picture."""
+        """Writes the timeline as a picture."""
         gain = "" if self.gain is None else f"   without a loader {self.gain:.2f} times as fast"
         facts = f"waits {self.wait_share:.1%} of the step   bound by: {self.bound.stage}{gain}"
         first = {kind: next((b.taken for b in self.blocks if b.kind == kind), []) for kind in ("live", "cached")}
@@ -160,7 +160,7 @@ def _ms(times: Times) -> tuple[str, str]:
 
 
 def make(subject: Subject, device: str, blocks: list[Block], epoch_starts: list[float], cores: float) -> Report:
-    """The report of blocks that are over."""
+    """Makes the report of the blocks that have ended."""
     live, cached = ([b for b in blocks if b.kind == kind] for kind in ("live", "cached"))
     steps = [s for b in live for s in b.taken]
     waits, wholes = [s.wait for s in steps], [s.whole for s in steps]

@@ -24,7 +24,7 @@ class Subject:
         return {}
 
     def on_gpu(self) -> bool:
-        """Whether it works on the GPU too."""
+        """Returns whether the loader also works on the GPU."""
         return False
 
     def __str__(self) -> str:
@@ -86,7 +86,7 @@ class DataLoaderSubject(Subject):
 
 
 def covered(spans: list[tuple[int, int]]) -> float:
-    """The time that spans cover, which may overlap."""
+    """Returns the length of time that the spans cover together. Spans may overlap."""
     total, until = 0, 0
     for begin, end in sorted(spans):
         total += max(0, end - max(begin, until))
@@ -102,7 +102,7 @@ def _ours(value: Any) -> bool:
 
 
 def recognise(loader: Any) -> Subject:
-    """The kind of loader."""
+    """Returns the kind of loader."""
     for holder in (loader, getattr(loader, "loader", None)):
         if _ours(holder):
             return StokerSubject(loader, holder)

@@ -15,7 +15,7 @@ _WAIT, _EVEN, _ODD = (214, 69, 65), (66, 114, 178), (104, 150, 208)  # neighbour
 
 
 def draw(title: str, facts: str, lanes: Mapping[str, Sequence[Step]], bars: Sequence[Step]) -> bytes:
-    """The PNG. lanes: steps by the name of their lane, from above; bars: steps whose lengths are compared."""
+    """Draws the PNG. lanes: steps by the name of their lane, from above; bars: steps whose lengths are compared."""
     canvas = Canvas(_WIDTH, 90 + len(lanes) * (_LANE + 14) + 40 + _BARS + 50, _GROUND)
     _heading(canvas, title, facts)
     span = max(lane[-1].end - lane[0].asked for lane in lanes.values())
@@ -48,7 +48,7 @@ def _lane(canvas: Canvas, y: float, name: str, steps: Sequence[Step], span: floa
 
 
 def _seconds(canvas: Canvas, y: float, span: float) -> None:
-    """Five ticks under the lanes."""
+    """Draws five ticks under the lanes."""
     for i in range(6):
         x = _LEFT + (_WIDTH - _LEFT - _RIGHT) * i / 5
         canvas.box(x, y - 6, 1, 5, _INK)
@@ -57,7 +57,7 @@ def _seconds(canvas: Canvas, y: float, span: float) -> None:
 
 
 def _bars(canvas: Canvas, y: float, steps: Sequence[Step]) -> None:
-    """A bar for each live step: the wait at the bottom, the rest above it."""
+    """Draws a bar for each live step: the wait at the bottom, the rest above it."""
     highest = max(s.whole for s in steps)
     pitch = (_WIDTH - _LEFT - _RIGHT) / len(steps)
     canvas.text(20, y, _time(highest), _INK, 2)

@@ -76,7 +76,7 @@ class Watched:
             self._cache.clear()
 
     def _trial(self, source: Iterator[Any], most: int) -> Iterator[Any]:
-        """The part of an epoch that is measured."""
+        """Runs the part of an epoch that is measured."""
         given, open_step = 0, None
         while True:
             asked = self._mark()
@@ -97,7 +97,7 @@ class Watched:
             yield batch
 
     def _length(self) -> int:
-        """Number of batches in an epoch; -1 if it is not known."""
+        """Returns the number of batches in an epoch; -1 if it is not known."""
         try:
             return len(self._loader)
         except (TypeError, AttributeError):
@@ -135,7 +135,7 @@ class Watched:
         return machine.usage(time.perf_counter()), self._subject.counters()
 
     def _finish(self, block: Block, source: Iterator[Any]) -> None:
-        """The block is over: reads the marks, says what the machine did, and prepares the next one."""
+        """Ends a block: reads its marks, records what the machine did, and prepares the next block."""
         assert self._clock is not None and self._then is not None
         now, counters = self._look()
         used, counted = self._then
@@ -161,7 +161,7 @@ class Watched:
     # ---- findings ----
 
     def report(self) -> report.Report:
-        """The findings, of the blocks that are over."""
+        """Returns the findings from the blocks that have ended."""
         over = [b for b in self._blocks if b.over]
         if not over:
             seen = sum(len(b.taken) for b in self._blocks)

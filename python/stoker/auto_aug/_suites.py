@@ -16,7 +16,7 @@ from stoker.errors import ArgumentError, InvalidArgumentError
 def translations(
     use_shape: bool, default_abs: float, default_rel: float, max_translate_abs: Any, max_translate_rel: Any
 ) -> tuple[_Augmentation, _Augmentation]:
-    """Along x and y: by shares of the extents, or by pixels. The maxima are one number, or height and width."""
+    """Returns translations along x and y, by shares of the extents or by pixels. A maximum is one number, or height and width."""
     if not isinstance(use_shape, bool):
         raise ArgumentError(f"The `use_shape` is a flag that should be set to either True or False, got {use_shape}.")
     if use_shape and max_translate_abs is not None:
@@ -33,7 +33,7 @@ def translations(
 
 
 def without(suite: Sequence[_Augmentation], excluded: Sequence[str] | None, of: str) -> list[_Augmentation]:
-    """The augmentations whose names are not among `excluded`."""
+    """Returns the augmentations whose names are not among `excluded`."""
     names = [augmentation.name for augmentation in suite]
     for name in excluded or ():
         if name not in names:
@@ -45,7 +45,7 @@ def without(suite: Sequence[_Augmentation], excluded: Sequence[str] | None, of: 
 
 
 def selected(suite: Sequence[_Augmentation], which: DataNode, caller: str, reference: str, **kwargs: Any) -> Any:
-    """One of them for each sample."""
+    """Applies one of the augmentations to each sample."""
     try:
         return select(suite, which, **kwargs)
     except MissingArgException as e:

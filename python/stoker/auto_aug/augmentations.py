@@ -19,34 +19,34 @@ from stoker.errors import InvalidArgumentError
 
 
 def warp_x_param(magnitude: Any) -> Any:
-    """Only along x."""
+    """Returns the parameters of a warp only along x."""
     return np.array([magnitude, 0], np.float32)
 
 
 def warp_y_param(magnitude: Any) -> Any:
-    """Only along y."""
+    """Returns the parameters of a warp only along y."""
     return np.array([0, magnitude], np.float32)
 
 
 def shift_enhance_range(magnitude: Any) -> Any:
-    """From -1 .. 1, where 0 changes nothing, to factors of 0 .. 2."""
+    """Converts -1 .. 1, where 0 changes nothing, to factors of 0 .. 2."""
     return 1 + magnitude
 
 
 def sharpness_kernel(magnitude: Any) -> Any:
-    """The window that adds to an image what smoothing takes from it (-1 .. 1, where 0 changes nothing)."""
+    """Returns the window of a filter that sharpens (up to 1) or smooths (down to -1); 0 changes nothing."""
     smooth = np.array([[1, 1, 1], [1, 5, 1], [1, 1, 1]], np.float32) / 13
     same = np.array([[0, 0, 0], [0, 1, 0], [0, 0, 0]], np.float32)
     return (1 + magnitude) * same - magnitude * smooth
 
 
 def sharpness_kernel_shifted(magnitude: Any) -> Any:
-    """The same of factors of 0 .. 2."""
+    """Returns the window for factors of 0 .. 2."""
     return sharpness_kernel(magnitude - 1)
 
 
 def poster_mask_uint8(magnitude: Any) -> Any:
-    """A mask of as many leading bits, at least 1 and at most 8."""
+    """Returns a mask that keeps this number of leading bits, at least 1 and at most 8."""
     bits = min(max(int(np.round(magnitude)), 1), 8)
     return np.array(0xFF << (8 - bits) & 0xFF, np.uint8)
 
@@ -62,7 +62,7 @@ def solarize_add_shift(shift: Any) -> Any:
 
 
 def _warped(data: DataNode, matrix: DataNode, fill_value: Any, interp_type: Any) -> Any:
-    """matrix: where points of the image go."""
+    """Warps the image. matrix: maps points of the image to points of the result."""
     return fn.warp_affine(data, matrix=matrix, fill_value=fill_value, interp_type=interp_type, inverse_map=False)
 
 
@@ -141,7 +141,7 @@ def sharpness(data: DataNode, kernel: Any) -> Any:
 
 @augmentation(mag_range=(0, 4), mag_to_param=poster_mask_uint8, param_device="auto")
 def posterize(data: DataNode, mask: Any) -> Any:
-    """The leading bits of values."""
+    """Keeps the leading bits of values."""
     return data & mask
 
 
@@ -150,7 +150,7 @@ def _inverted(data: DataNode) -> Any:
 
 
 def _either(mask: DataNode, yes: Any, no: Any) -> Any:
-    """Value by value; both are uint8."""
+    """Chooses between two uint8 images, value by value."""
     return mask * yes + (mask ^ True) * no
 
 
@@ -168,7 +168,7 @@ def solarize_add(data: DataNode, shift: Any) -> Any:
 
 @augmentation
 def invert(data: DataNode, _: Any) -> Any:
-    """255 - value."""
+    """Returns 255 - value."""
     return _inverted(data)
 
 

@@ -66,12 +66,12 @@ def auto_augment_image_net(
     max_translate_rel: Any = None,
     seed: int | None = None,
 ) -> DataNode:
-    """auto_augment with the policy "image_net"."""
+    """Applies the policy "image_net", see auto_augment."""
     return auto_augment(data, "image_net", shape, fill_value, interp_type, max_translate_abs, max_translate_rel, seed)
 
 
 def apply_auto_augment(policy: Policy, data: DataNode, seed: int | None = None, **kwargs: Any) -> DataNode:
-    """One of the policy's sequences for each sample. The named arguments go to the augmentations that take them."""
+    """Applies one of the policy's sequences to each sample. The named arguments go to the augmentations that take them."""
     if len(policy.sub_policies) == 0:
         raise InvalidArgumentError(f"Cannot run empty policy. Got {policy} in `apply_auto_augment` call.")
     check_used(policy.augmentations.values(), kwargs, "apply_auto_augment")
@@ -120,27 +120,27 @@ def _tables(policy: Policy, stages: int) -> tuple[Any, Any, Any, list[list[_Augm
 
 
 def get_image_net_policy(use_shape: bool = False, max_translate_abs: Any = None, max_translate_rel: Any = None) -> Policy:
-    """Of ImageNet."""
+    """Returns the policy for ImageNet."""
     return _policy("ImageNetPolicy", _IMAGE_NET, translations(use_shape, 250, 1.0, max_translate_abs, max_translate_rel))
 
 
 def get_reduced_cifar10_policy(use_shape: bool = False, max_translate_abs: Any = None, max_translate_rel: Any = None) -> Policy:
-    """The policy that was found on a part of CIFAR-10."""
+    """Returns the policy that was found on a part of CIFAR-10."""
     return _policy("ReducedCifar10Policy", _REDUCED_CIFAR10, translations(use_shape, 250, 1.0, max_translate_abs, max_translate_rel))
 
 
 def get_svhn_policy(use_shape: bool = False, max_translate_abs: Any = None, max_translate_rel: Any = None) -> Policy:
-    """Of SVHN."""
+    """Returns the policy for SVHN."""
     return _policy("SvhnPolicy", _SVHN, translations(use_shape, 250, 1.0, max_translate_abs, max_translate_rel))
 
 
 def get_reduced_image_net_policy() -> Policy:
-    """The policy that was found on a part of ImageNet."""
+    """Returns the policy that was found on a part of ImageNet."""
     return _policy("ReducedImageNetPolicy", _REDUCED_IMAGE_NET, (a.translate_x, a.translate_y))
 
 
 def _policy(name: str, sequences: str, moves: tuple[_Augmentation, _Augmentation]) -> Policy:
-    """sequences: one a line, of "augmentation probability bin", with commas between."""
+    """Parses a policy. sequences: one in each line, of "augmentation probability bin" separated by commas."""
     suite = {
         "translate_x": moves[0],
         "translate_y": moves[1],

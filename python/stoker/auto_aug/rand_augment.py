@@ -52,7 +52,7 @@ def apply_rand_augment(
     seed: int | None = None,
     **kwargs: Any,
 ) -> DataNode:
-    """n of `augmentations` for each sample, one after the other, of the magnitude bin m. The named arguments go to those that take them."""
+    """Applies n of `augmentations` to each sample, one after the other, with magnitude bin m. The named arguments go to those that take them."""
     check_bins(num_magnitude_bins)
     if isinstance(n, bool) or not isinstance(n, int) or n < 0:
         raise InvalidArgumentError(f"The number of operations to apply `n` must be a non-negative integer, got {n}.")
@@ -91,7 +91,7 @@ def _geometry(use_shape: bool, max_translate_abs: Any, max_translate_rel: Any) -
 
 
 def get_rand_augment_suite(use_shape: bool = False, max_translate_abs: Any = None, max_translate_rel: Any = None) -> list[_Augmentation]:
-    """The 14 augmentations, which change an image more from bin to bin."""
+    """Returns the 14 augmentations. Higher bins change an image more."""
     return [
         *_geometry(use_shape, max_translate_abs, max_translate_rel),
         a.brightness.augmentation((0, 0.9), True, a.shift_enhance_range),
@@ -109,7 +109,8 @@ def get_rand_augment_suite(use_shape: bool = False, max_translate_abs: Any = Non
 def get_rand_augment_non_monotonic_suite(
     use_shape: bool = False, max_translate_abs: Any = None, max_translate_rel: Any = None
 ) -> list[_Augmentation]:
-    """The same with the ranges of AutoAugment: enhancements from 0.1 to 1.9, where the middle changes nothing; posterize and solarize of high bins change less."""
+    """Returns the augmentations with the ranges of AutoAugment: enhancements from 0.1 to 1.9, where the middle changes nothing; in posterize and solarize,
+    higher bins change less."""
     return [
         *_geometry(use_shape, max_translate_abs, max_translate_rel),
         a.brightness.augmentation((0.1, 1.9), False, None),

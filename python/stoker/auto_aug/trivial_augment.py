@@ -65,7 +65,7 @@ def apply_trivial_augment(
 def get_trivial_augment_wide_suite(
     use_shape: bool = False, max_translate_abs: Any = None, max_translate_rel: Any = None
 ) -> list[_Augmentation]:
-    """The 14 augmentations of the wide space."""
+    """Returns the 14 augmentations of the wide space."""
     return [
         *translations(use_shape, 32, 1.0, max_translate_abs, max_translate_rel),
         a.shear_x.augmentation((0, 0.99), True),

@@ -126,7 +126,7 @@ _functions = torch._C._len_torch_function_stack if hasattr(torch._C, "_len_torch
 
 
 def direct(tensor: torch.Tensor) -> bool:
-    """Whether a call may go straight to libstoker. Under torch.compile, export, fake tensors and functorch it goes through the dispatcher instead."""
+    """Returns whether a call may go straight to libstoker. Under torch.compile, export, fake tensors and functorch it goes through the dispatcher instead."""
     if torch.compiler.is_compiling():
         return False
     return type(tensor) in _PLAIN and not _modes() and _transform() is None

@@ -255,7 +255,7 @@ def scatter(
     source: Tensor, target: Tensor, sizes: Tensor | None, source_sizes: Tensor | None, origin_index: Tensor | None,
     base: Tensor | None, filler: float, items: int, item_sizes: Tensor | None, dim: int, kind: int,
 ) -> Tensor:  # fmt: skip
-    """A copy of base (or the filler) with out[b, .., target[b, j], ..] = source[b, .., j or origin_index[b, j], ..]."""
+    """Returns a copy of base (or the filler) with out[b, .., target[b, j], ..] = source[b, .., j or origin_index[b, j], ..]."""
     if not direct(source):
         return torch.ops.stoker.scatter(source, target, sizes, source_sizes, origin_index, base, filler, items, item_sizes, dim, kind)[0]
     if torch.is_grad_enabled() and (source.requires_grad or (base is not None and base.requires_grad)):
@@ -390,7 +390,7 @@ _register("index_to_mask(Tensor index, Tensor? sizes, SymInt items, int kind) ->
 
 
 def index_to_mask(index: Tensor, sizes: Tensor | None, items: int, kind: int) -> Tensor:
-    """A bool mask of `items` places a sample, true where an index points to."""
+    """Returns a bool mask of `items` places a sample, true where an index points to."""
     if direct(index):
         return _index_to_mask_run(index, sizes, items, kind)
     return torch.ops.stoker.index_to_mask(index, sizes, items, kind)

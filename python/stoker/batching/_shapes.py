@@ -21,7 +21,7 @@ def require(condition: bool, text: str | Callable[[], str]) -> None:
 
 
 def check_dim(name: str, dim: int, low: int, dims: int) -> int:
-    """A dim in low..dims-1, or counted from the end."""
+    """Returns a dim in low..dims-1, or counted from the end."""
     found = dim + dims if dim < 0 else dim
     if not low <= found < dims:
         raise ShapeError(f"{name} is {dim}, but must be in {low}..{dims - 1}")

@@ -121,7 +121,7 @@ def draw_heatmap_batched(
 
 
 def gaussian_radius(h: Any, w: Any, min_overlap: float = 0.7, variant: str = "cornernet") -> Any:
-    """The radius within which a corner may move so that the box still overlaps by min_overlap (CornerNet, Law and Deng, ECCV 2018).
+    """Returns the radius within which a corner may move so that the box still overlaps by min_overlap (CornerNet, Law and Deng, ECCV 2018).
 
     h, w: numbers give a number, tensors a float tensor. variant "centernet" is the formula that CenterNet and mmdet3d use, without the
     division by the quadratic's leading coefficient and with its larger roots.

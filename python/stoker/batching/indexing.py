@@ -92,7 +92,7 @@ def batched_inverse_indexing_access(
     filler_value: float = 0.0,
     dim_to_index_in: int | None = None,
 ) -> Tensor:
-    """A tensor full of filler_value with result[i, output_indices[i, j]] = input_data[i, j]. Of equal indices the last wins."""
+    """Returns a tensor full of filler_value with result[i, output_indices[i, j]] = input_data[i, j]. Of equal indices the last wins."""
     _check_indices("output_indices", output_indices)
     data = _tensor(input_data)
     _check_data("input_data", data, "output_indices", output_indices)
@@ -124,7 +124,7 @@ def _check_rows(name: str, data: Tensor, indices_name: str, indices: RaggedBatch
 
 
 def batched_indexing_write(to_write: Data, output_indices: RaggedBatch, to_write_into: Data, dim_to_index_in: int | None = None) -> Data:
-    """A copy of to_write_into with result[i, output_indices[i, j]] = to_write[i, j]. Of equal indices the last wins.
+    """Returns a copy of to_write_into with result[i, output_indices[i, j]] = to_write[i, j]. Of equal indices the last wins.
 
     The gradient goes to the kept entries of to_write_into and to the written entries of to_write.
     """
@@ -155,7 +155,7 @@ def batched_indexing_write(to_write: Data, output_indices: RaggedBatch, to_write
 
 
 def batched_index_mapping(source_data: Data, source_indices: RaggedBatch, target_indices: RaggedBatch, target_data: Data) -> Data:
-    """A copy of target_data with result[i, target_indices[i, j]] = source_data[i, source_indices[i, j]].
+    """Returns a copy of target_data with result[i, target_indices[i, j]] = source_data[i, source_indices[i, j]].
 
     Tensors are indexed in the first dim after the batch dims, RaggedBatches in their ragged dim. A pair with a bad index is dropped.
     """
@@ -190,13 +190,13 @@ def batched_index_mapping(source_data: Data, source_indices: RaggedBatch, target
 
 
 def get_mask_from_indices(mask_num_targets: int, indices: RaggedBatch) -> Tensor:
-    """A bool mask (*batch, mask_num_targets), true where an index of the sample points to."""
+    """Returns a bool mask (*batch, mask_num_targets), true where an index of the sample points to."""
     _check_indices("indices", indices)
     return _ops.index_to_mask(indices.tensor, indices.sample_sizes, mask_num_targets, MASK)
 
 
 def get_indices_from_mask(mask: Data) -> RaggedBatch:
-    """The places where the mask is true, ascending, for each sample. Padded to the mask's width, so that nothing waits for the device."""
+    """Returns the places where the mask is true, ascending, for each sample. Padded to the mask's width, so that nothing waits for the device."""
     tensor, sizes = (mask.tensor, mask.sample_sizes) if isinstance(mask, RaggedBatch) else (mask, None)
     require(tensor.dtype == torch.bool, lambda: f"mask must be bool, not {tensor.dtype}")
     dims = mask.num_batch_dims + 1 if isinstance(mask, RaggedBatch) else max(2, tensor.dim())

@@ -21,7 +21,7 @@ Normalizer = Tensor | float | None
 
 
 def _spread(targets: RaggedBatch, batch_shape: torch.Size) -> RaggedBatch:
-    """The targets with the leading dims of the predictions."""
+    """Returns the targets with the leading dims of the predictions."""
     extra = len(batch_shape) - targets.num_batch_dims
     require(
         extra >= 0 and tuple(batch_shape[extra:]) == tuple(targets.batch_shape),
@@ -40,7 +40,7 @@ def _normalized(total: Tensor, matches: Assignment, normalizer: Normalizer) -> T
 
 
 def matched(predictions: Tensor, targets: RaggedBatch, matches: Assignment) -> tuple[RaggedBatch, RaggedBatch]:
-    """The pairs: predictions and targets (.., B, pairs, ..), with zeros after each sample's pairs."""
+    """Returns the pairs: predictions and targets (.., B, pairs, ..), with zeros after each sample's pairs."""
     spread = _spread(targets, matches.rows.batch_shape)
     return batched_indexing_access(predictions, matches.rows), batched_indexing_access(spread, matches.cols)
 

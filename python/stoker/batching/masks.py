@@ -35,7 +35,7 @@ def _places(name: str, data: Data, mask_name: str, mask: Data) -> tuple[int, Ten
 
 
 def batched_bool_indexing(input_data: Data, input_mask: Data) -> RaggedBatch:
-    """The entries of each sample where the mask is true, in order. Waits for the device once, for the largest number of them."""
+    """Returns the entries of each sample where the mask is true, in order. Waits for the device once, for the largest number of them."""
     dim, mask, sizes = _places("input_data", input_data, "input_mask", input_mask)
     index, count = _ops.mask_to_index(mask, sizes)
     largest = int(count.max()) if count.numel() else 0
@@ -45,7 +45,7 @@ def batched_bool_indexing(input_data: Data, input_mask: Data) -> RaggedBatch:
 
 
 def batched_bool_indexing_write(to_write: RaggedBatch, output_mask: Data, to_write_into: Data) -> Data:
-    """A copy of to_write_into where the entries with a true mask are, in order, those of to_write: undoes batched_bool_indexing."""
+    """Returns a copy of to_write_into where the entries with a true mask are, in order, those of to_write: undoes batched_bool_indexing."""
     if not isinstance(to_write, RaggedBatch):
         raise ShapeError(f"to_write must be a RaggedBatch, not {type(to_write).__name__}")
     dim, mask, sizes = _places("to_write_into", to_write_into, "output_mask", output_mask)

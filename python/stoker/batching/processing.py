@@ -41,7 +41,7 @@ def average_over_targets(data: RaggedBatch, nans_to_zero: bool = True) -> Tensor
 
 
 def apply_mask_to_tensor(data: Tensor, mask: Tensor, value_to_set: float = 0.0) -> Tensor:
-    """A copy of data with value_to_set where the mask is false. The mask covers the first dims of the data."""
+    """Returns a copy of data with value_to_set where the mask is false. The mask covers the first dims of the data."""
     require(mask.dtype == torch.bool, lambda: f"mask must be bool, not {mask.dtype}")
     if mask.dim() > data.dim() or any(m not in (1, d) for m, d in zip(mask.shape, data.shape, strict=False)):
         raise ShapeError(f"mask {tuple(mask.shape)} does not cover the first dims of data {tuple(data.shape)}")
@@ -58,13 +58,13 @@ def squeeze_except_batch_and_sample(data: Tensor | RaggedBatch) -> Tensor | Ragg
 
 
 def stack(batches: Sequence[RaggedBatch], dim: int = 0) -> RaggedBatch:
-    """A new batch dim at `dim` over batches of equal shape, as torch.stack; differing maximum sizes are padded to the largest."""
+    """Returns a new batch dim at `dim` over batches of equal shape, as torch.stack; differing maximum sizes are padded to the largest."""
     dim = check_dim("dim", dim, 0, batches[0].num_batch_dims + 1)
     return cat([b.unsqueeze_batch_dim(dim) for b in batches], dim)
 
 
 def cat(batches: Sequence[RaggedBatch], dim: int = 0) -> RaggedBatch:
-    """The samples of all batches along the batch dim `dim`, as torch.cat; differing maximum sizes are padded to the largest."""
+    """Returns the samples of all batches along the batch dim `dim`, as torch.cat; differing maximum sizes are padded to the largest."""
     first = batches[0]
     ragged, batch_dims = first.non_uniform_dim, first.num_batch_dims
     dim = check_dim("dim", dim, 0, batch_dims)
@@ -97,7 +97,7 @@ def _walk(data: Any, name: str = "data_list") -> Iterator[Tensor]:
 
 
 def _nested_shape(data: Any) -> tuple[int, ...]:
-    """The batch shape of a nested sequence whose lists of one depth have one length."""
+    """Returns the batch shape of a nested sequence whose lists of one depth have one length."""
     if isinstance(data, Tensor):
         return ()
     inner = {_nested_shape(el) for el in data}
@@ -126,7 +126,7 @@ def combine_data(
     device: torch.device | str | None = None,
     flatten_batch_dims: bool = True,
 ) -> RaggedBatch:
-    """A RaggedBatch out of a (nested) list of tensors, one a sample, which differ in dim 0 only. An empty sample may have the shape (0,).
+    """Returns a RaggedBatch out of a (nested) list of tensors, one a sample, which differ in dim 0 only. An empty sample may have the shape (0,).
 
     other_with_same_sample_sizes: mask and sizes are taken from it. device: by default that of the first tensor.
     flatten_batch_dims: one batch dim in depth-first order; else the nesting becomes batch dims.

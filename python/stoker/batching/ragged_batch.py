@@ -219,7 +219,7 @@ class RaggedBatch:
         return self._spread_mask().to(dtype).expand(self._tensor.shape).contiguous()
 
     def _spread_mask(self) -> Tensor:
-        """The mask with a dim of 1 for each data dim, so that it broadcasts against the data."""
+        """Returns the mask with a dim of 1 for each data dim, so that it broadcasts against the data."""
         shape = [1] * self._tensor.dim()
         shape[: self.num_batch_dims] = self.batch_shape
         shape[self._non_uniform_dim] = self.max_sample_size

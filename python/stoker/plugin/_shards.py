@@ -47,7 +47,7 @@ class Shards:
         return -(-longest // self.batch)
 
     def steps_full(self) -> int:
-        """Full batches of the shortest shard."""
+        """Returns the number of full batches of the shortest shard."""
         return self.total // self.shards // self.batch
 
     def drops_one(self) -> bool:

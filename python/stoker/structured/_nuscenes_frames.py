@@ -61,7 +61,7 @@ def backdrop(rng: np.random.Generator, photos: list[Path], size: tuple[int, int]
 
 
 def _clip_near(corners: Array) -> Array:
-    """A side's border in the camera's frame, cut off where it comes too near to the camera or passes it."""
+    """Returns a side's border in the camera's frame, cut off where it comes too near to the camera or passes it."""
     kept = []
     for a, b in zip(corners, np.roll(corners, -1, axis=0), strict=True):
         if a[2] >= NEAR:
@@ -122,7 +122,7 @@ def write_frame(
 
 
 def inside(points: Array, thing: Thing, t: float) -> npt.NDArray[np.bool_]:
-    """Which points, in the global frame, lie in the object's box."""
+    """Returns which points, given in the global frame, lie in the object's box."""
     w, l, h = thing.size
     return np.asarray((np.abs(thing.pose(t).into(points)) <= np.array([l, w, h]) / 2).all(axis=1))
 

@@ -32,7 +32,7 @@ MISSING = ("num_lidar_points2d", "num_radar_points2d", "visibility", "instances"
 
 
 def _reconstruct(kind: type, shape: tuple[int, ...], dtype: bytes) -> Any:
-    """An empty array, which the pickle then fills."""
+    """Returns an empty array, which the pickle then fills."""
     if kind is not np.ndarray:
         raise pickle.UnpicklingError(f"an info file holds arrays, not {kind}")
     return np.ndarray.__new__(np.ndarray, shape, np.dtype(dtype.decode() if isinstance(dtype, bytes) else dtype))
@@ -50,7 +50,7 @@ def _encode(text: str, encoding: str) -> bytes:
 
 
 def _no_bytes() -> bytes:
-    """Empty bytes in pickles of protocol 2."""
+    """Stands for empty bytes in pickles of protocol 2."""
     return b""
 
 
@@ -74,7 +74,7 @@ class _Unpickler(pickle.Unpickler):
 
 
 def load(path: Path) -> list[dict[str, Any]]:
-    """The entries of an info file."""
+    """Returns the entries of an info file."""
     try:
         found = _Unpickler(io.BytesIO(_files.read_bytes(path))).load()
     except (pickle.UnpicklingError, EOFError, ValueError, TypeError, AttributeError, IndexError, KeyError, ImportError, MemoryError) as e:

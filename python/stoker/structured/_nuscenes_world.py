@@ -60,7 +60,7 @@ ATTRIBUTES = (
 
 
 def quaternion(yaw: float, pitch: float = 0.0, roll: float = 0.0) -> Array:
-    """(w, x, y, z) of a turn by yaw about z, then pitch about y, then roll about x, in the turned frames."""
+    """Returns (w, x, y, z) of a turn by yaw about z, then pitch about y, then roll about x, in the turned frames."""
     cy, sy, cp, sp, cr, sr = (f(a / 2) for a in (yaw, pitch, roll) for f in (np.cos, np.sin))
     return np.array([cy * cp * cr + sy * sp * sr, cy * cp * sr - sy * sp * cr, cy * sp * cr + sy * cp * sr, sy * cp * cr - cy * sp * sr])
 
@@ -72,7 +72,7 @@ def multiply(a: Array, b: Array) -> Array:
 
 
 def rotation(q: Array) -> Array:
-    """The matrix of a unit quaternion."""
+    """Returns the matrix of a unit quaternion."""
     w, x, y, z = q / np.linalg.norm(q)
     return np.array(
         [

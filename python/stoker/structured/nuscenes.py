@@ -180,7 +180,7 @@ class NuScenes(DataProvider):
         return sum(self.sequence_lengths)
 
     def scene_of(self, sample_index: int) -> str:
-        """The name of a sample's scene; of an info file its token."""
+        """Returns the name of a sample's scene; of an info file its token."""
         name: str = self._infos.scene(sample_index) if self._infos is not None else self._tables().scene(sample_index)
         return name
 
@@ -242,8 +242,8 @@ class NuScenes(DataProvider):
     # ---- samples in a pipeline ----
 
     def reader(self, **arguments: Any) -> dict[str, Any]:
-        """The operator readers.nuscenes in the graph that is being defined: nodes by the names of fields, those of cameras as lists. arguments: what else the
-        operator takes (random_shuffle, num_shards, shard_id, streams, name, ...)."""
+        """Adds the operator readers.nuscenes to the graph that is being defined, and returns nodes by the names of fields; those of cameras as lists. arguments:
+        further arguments of the operator (random_shuffle, num_shards, shard_id, streams, name, ...)."""
         if self._infos is not None:
             raise ValueError("info files are read by get_data alone: readers.nuscenes takes NuScenes' tables")
         given = {key: value for key, value in self._arguments.items() if value is not None}
@@ -263,7 +263,7 @@ class NuScenes(DataProvider):
         return [nodes[name][camera] if camera >= 0 else nodes[name] for _, name, camera, _ in self._wanted()]
 
     def _order(self, order: Any) -> dict[str, Any] | None:
-        """The reader's arguments for an input's order; None: it has none for it."""
+        """Returns the reader's arguments for an input's order; None if the reader cannot make this order."""
         shard = {"shard_id": getattr(order, "shard_id", 0), "num_shards": getattr(order, "num_shards", 1)}
         if isinstance(order, SamplerInputIterable) and isinstance(order.sampler, SequenceSampler):
             sampler = order.sampler
@@ -284,12 +284,12 @@ class NuScenes(DataProvider):
 
 
 def _several(names: Sequence[str] | str) -> Sequence[str]:
-    """One name stands for a list of it."""
+    """Returns a list of names; a single name becomes a list of one."""
     return [names] if isinstance(names, str) else names
 
 
 def _cycles(sampler: SequenceSampler) -> list[int]:
-    """The orders of sequences that a shuffling sampler draws for its first cycles."""
+    """Returns the orders of sequences that a shuffling sampler draws for its first cycles."""
     count = len(sampler.sequence_lengths)
     rng = np.random.default_rng(seed=sampler.seed)
     return [int(i) for _ in range(max(2, min(512, _MOST_DRAWN // count))) for i in rng.permutation(count)]

@@ -130,7 +130,7 @@ class _Scene:
         self.annotations(samples, counts)  # with the counts of the lidar, which comes last
 
     def sensor_rows(self, sensor: world.Sensor, samples: list[dict[str, Any]]) -> list[dict[int, int]]:
-        """Key frames and the sweeps between them; for the lidar the number of points in each object, by sample."""
+        """Makes key frames and the sweeps between them. Returns also, by sample, the lidar's number of points in each object."""
         m = self.maker
         calibrated = m.add(
             "calibrated_sensor",
@@ -242,7 +242,7 @@ def _draw_frames(maker: _Maker, photos: list[Path]) -> None:
 
 
 def _write_map(maker: _Maker) -> None:
-    """One map for each location, as the devkit insists on."""
+    """Writes one map for each location, because the devkit requires them."""
     from PIL import Image
 
     (maker.root / "maps").mkdir(parents=True, exist_ok=True)

@@ -72,7 +72,7 @@ def class_stub(op: Op, name: str) -> str:
 
 
 def _modules(family: str, head: str, texts: dict[str, list[str]]) -> dict[str, str]:
-    """File name -> text, of a family's modules: each imports the groups that lie in it."""
+    """Returns a dict from file name to text for a family's modules: each imports the groups that lie in it."""
     groups = {g[:i] for g in texts for i in [*(k for k, c in enumerate(g) if c == "."), len(g)]} | {""}
     files = {}
     for group in groups:
@@ -85,7 +85,7 @@ def _modules(family: str, head: str, texts: dict[str, list[str]]) -> dict[str, s
 
 
 def stubs() -> dict[str, str]:
-    """File name -> text, of stoker.fn and stoker.ops."""
+    """Returns a dict from file name to text for stoker.fn and stoker.ops."""
     functions: dict[str, list[str]] = defaultdict(list)
     classes: dict[str, list[str]] = defaultdict(list)
     for full in public_names():

@@ -23,7 +23,7 @@ struct part {
 	struct stk_jpeg_gpu_plan *plan;
 	struct stk_pass_gpu *passes;
 	uint8_t *tables;    /* pinned: the decoder's, then the passes' */
-	size_t pass_tables; /* where those begin */
+	size_t pass_tables; /* offset of the passes' tables */
 	uint32_t *flags;    /* pinned; view.host_flags */
 	stk_gpu_event done, marks[MARKS];
 	/* of the last submission */

@@ -32,7 +32,7 @@ class UnusedArgException(ArgumentError):
 
 
 def positional(function: Callable[..., Any]) -> int:
-    """How many arguments can be given by position."""
+    """Returns the number of arguments that can be given by position."""
     return sum(p.kind in _POSITIONAL for p in inspect.signature(function).parameters.values())
 
 
@@ -50,7 +50,7 @@ def accepted(function: Callable[..., Any], given: Mapping[str, Any]) -> dict[str
 
 
 def missing(function: Callable[..., Any], given: Mapping[str, Any]) -> list[str]:
-    """Named arguments without a default that are not given."""
+    """Returns the named arguments that have no default and are not given."""
     return [p.name for p in _further(function) if p.default is inspect.Parameter.empty and p.name not in given]
 
 

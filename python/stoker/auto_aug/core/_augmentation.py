@@ -18,7 +18,7 @@ _KEPT: Any = object()  # an argument that was not given, where None says somethi
 
 
 def seed_of(seed: int | None, which: int) -> int | None:
-    """A seed for one of several draws that a caller gave one seed for: operators of equal seeds would draw the same numbers."""
+    """Returns a seed for one of several draws that share a seed from the caller. With equal seeds, operators would draw the same numbers."""
     return seed if seed is None or seed < 0 or which == 0 else (seed * 1_000_003 + which) % (1 << 62)
 
 
@@ -31,7 +31,7 @@ class _SignedMagnitudeBin:
         self.signed_magnitude_idx = signed_magnitude_idx
 
     def __getitem__(self, index: int) -> _SignedMagnitudeBin:
-        """One of the bins, or one of the signs of a bin that all share."""
+        """Returns entry `index`: its bin, or the bin that all entries share, and its sign."""
         of_one = self.bin if isinstance(self.bin, int) else self.bin[index]
         return _SignedMagnitudeBin(of_one, self.random_sign[index], self.signed_magnitude_idx[index])
 
@@ -39,7 +39,7 @@ class _SignedMagnitudeBin:
 def signed_bin(
     magnitude_bin: int | DataNode, random_sign: DataNode | None = None, seed: int | None = None, shape: Sequence[int] | None = None
 ) -> _SignedMagnitudeBin:
-    """A bin, or several, whose magnitudes are negated where random_sign is 1; by default 0 and 1 are drawn, as many as `shape` says.
+    """Returns a bin, or several, whose magnitudes are negated where random_sign is 1; by default 0 and 1 are drawn, as many as `shape` says.
 
     Signs of augmentations that stand in branches are best drawn before these.
     """
@@ -127,7 +127,7 @@ class Augmentation:
         name: Any = _KEPT,
         augmentation_cls: type[Augmentation] | None = None,
     ) -> Augmentation:
-        """The same function with another range, name, ...; what is not given stays."""
+        """Returns the same augmentation with another range, name, ...; arguments that are not given stay."""
         given = {
             "mag_range": mag_range,
             "randomly_negate": randomly_negate,

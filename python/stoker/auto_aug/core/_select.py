@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One of several operations for each sample."""
+"""Runs one of several operations for each sample."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def select(ops: Sequence[Callable[..., Any]], selected_op_idx: DataNode, *op_arg
 
 
 def _among(ops: Sequence[Callable[..., Any]], first: int, chosen: DataNode, args: Any, kwargs: Any) -> Any:
-    """ops[0] has the number `first`. Halves are halved, so that a sample meets few conditions."""
+    """Builds a binary tree of conditions, so that a sample passes few of them. first: the index of ops[0]."""
     if len(ops) == 1:
         return ops[0](*args, **kwargs)
     half = (len(ops) + 1) // 2

@@ -49,7 +49,7 @@ class TorchPythonFunction(PythonFunction):
 
 
 def dense_tensor(data: TensorList, channels_last: bool = False) -> torch.Tensor:
-    """An output as one tensor over the same memory, on the device where it lies; NHWC as NCHW in torch's channels_last format where asked for."""
+    """Returns an output as one tensor over the same memory, on the device where it lies; if requested, NHWC as NCHW in torch's channels_last format."""
     tensor = from_dlpack(data.as_tensor())
     if channels_last and data.layout() in ("HWC", "FHWC"):
         tensor = tensor.movedim(-1, -3)

@@ -13,7 +13,7 @@ from stoker._types import DALIDataType, dtype_name
 
 
 def _as_tensor(given: Given) -> torch.Tensor:
-    """A tensor of its own over a sample's bytes."""
+    """Returns a tensor over a sample's bytes."""
     data, dtype, shape = given
     kind = getattr(torch, dtype_name(DALIDataType(dtype)))
     return torch.frombuffer(data, dtype=kind).reshape(shape) if data else torch.empty(shape, dtype=kind)

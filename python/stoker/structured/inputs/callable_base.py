@@ -21,7 +21,7 @@ class CallableBase(ABC):
 
     @abstractmethod
     def __call__(self, sample_info: types.SampleInfo) -> tuple[Any, ...]:
-        """The sample's flat values (SampleDataGroup.get_data). StopIteration ends the epoch."""
+        """Returns the sample's flat values (SampleDataGroup.get_data). StopIteration ends the epoch."""
 
     @property
     @abstractmethod

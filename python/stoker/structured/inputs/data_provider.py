@@ -18,11 +18,11 @@ class DataProvider(ABC):
 
     @abstractmethod
     def get_data(self, sample_index: int) -> SampleDataGroup:
-        """The sample of this index."""
+        """Returns the sample of this index."""
 
     @abstractmethod
     def get_number_of_samples(self) -> int:
-        """How many samples there are."""
+        """Returns the number of samples."""
 
     @property
     @abstractmethod

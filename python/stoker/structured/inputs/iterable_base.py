@@ -19,11 +19,11 @@ class IterableBase(ABC):
 
     @abstractmethod
     def __iter__(self) -> IterableBase:
-        """An iterator at the start of an epoch; it may be the object itself."""
+        """Returns an iterator at the start of an epoch, which may be the object itself."""
 
     @abstractmethod
     def __next__(self) -> Any:
-        """For each flat field, in order, a list with the batch's samples. StopIteration ends the epoch."""
+        """Returns for each flat field, in order, a list with the batch's samples. StopIteration ends the epoch."""
 
     @property
     @abstractmethod

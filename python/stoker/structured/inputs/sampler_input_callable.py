@@ -60,7 +60,7 @@ class SamplerInputCallable(CallableBase):
 
 
 def _written_down(sampler: SamplerBase, count: int) -> list[list[list[int]]]:
-    """`count` batches, by epoch."""
+    """Returns `count` batches, by epoch."""
     epochs: list[list[list[int]]] = [[]]
     taken = 0
     while taken < count:

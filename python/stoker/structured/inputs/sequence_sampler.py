@@ -46,11 +46,11 @@ class SequenceSampler(SamplerBase):
         return False
 
     def reset(self) -> NoReturn:
-        """There are no epochs: RuntimeError."""
+        """Raises RuntimeError, because there are no epochs."""
         raise RuntimeError("SequenceSampler is not epoch-based: reset() should not be called")
 
     def get_next_batch_indices(self) -> list[int]:
-        """The next sample of each slot."""
+        """Returns the next sample of each slot."""
         if not self._slots:
             self._slots = [self._slot(i) for i in range(self.total_batch_size)]
         return [next(slot) for slot in self._slots]

@@ -10,7 +10,7 @@ from stoker.data_node import DataNode
 
 
 def check_type(input: DataNode, expected_type_np: Any, identifier: str) -> DataNode:
-    """The node itself, if its elements have the type; ValueError, which names `identifier`, if not. The type of a text is that of its bytes.
+    """Returns the node itself if its elements have the type, else raises a ValueError that names `identifier`. The type of a text is that of its bytes.
 
     Types are known while the graph is built, so nothing is added to it. What a user's function returns has no type yet: an iterator compares its first
     batch with the blueprint.

@@ -15,7 +15,7 @@ def print_tensor_op(tensor_list: DataNode, name: str) -> DataNode:
 
 
 def print_tensor_size_op(tensor_list: DataNode, name: str) -> DataNode:
-    """The same for the shapes of the samples."""
+    """Does the same for the shapes of the samples."""
     return _printing(tensor_list, name, True)
 
 

@@ -12,7 +12,7 @@ from stoker.data_node import DataNode, constant_node
 
 
 def get_as_data_node(value: Any) -> DataNode:
-    """A node with this value for all samples: int32 of whole numbers and bools, else float32. A node is returned as it is."""
+    """Returns a node with this value for all samples: int32 of whole numbers and bools, else float32. A node is returned as it is."""
     if isinstance(value, DataNode):
         return value
     array = np.asarray(value)

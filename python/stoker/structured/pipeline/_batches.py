@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 
 
 class StructuredBatches(EpochIterator):
-    """Iterates over one pipeline whose outputs are the flat fields of a blueprint, followed by what ragged fields are made of. A step is a list of one dict,
-    from flat names to values."""
+    """Iterates over one pipeline whose outputs are the flat fields of a blueprint, followed by the padded values and the sizes of ragged fields. A step
+    is a list of one dict, from flat names to values."""
 
     def __init__(self, pipeline: Pipeline, blueprint: SampleDataGroup, steps: int = 0) -> None:
-        """steps: of an epoch, where a reader's samples follow sequences, which have no end."""
+        """steps: the number of steps in an epoch, for readers whose samples follow sequences without an end."""
         if not isinstance(pipeline, Pipeline):
             raise InvalidArgumentError(
                 f"a structured pipeline comes from PipelineDefinition.get_dali_pipeline; this is {type(pipeline).__name__}"
@@ -59,7 +59,7 @@ class StructuredBatches(EpochIterator):
     next = __next__
 
     def next_values(self) -> list[Any]:
-        """The next batch, as the values of the flat fields in order; more may follow."""
+        """Returns the next batch, as the values of the flat fields in order; more may follow."""
         (taken,) = self._take()
         batch = taken.batch
         if self._hand_over is None:
@@ -92,7 +92,7 @@ class StructuredBatches(EpochIterator):
         self._hand_over = Handover([AS_IT_LIES] * self._total, batch)
 
     def _uneven(self, batch: _core.Batch, k: int, name: str) -> Any:
-        """A field whose samples differ in shape, of which nothing was known before."""
+        """Pads a field whose samples differ in their first extent although the format did not say so, and returns it as a RaggedBatch."""
         import torch
         from torch.utils.dlpack import from_dlpack
 

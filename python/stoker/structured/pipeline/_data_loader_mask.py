@@ -7,7 +7,7 @@ from typing import Any
 
 
 def masked_as(own: type, shown: type) -> type:
-    """A subclass of `own` and of `shown`: its instances are made like those of `own`. Attributes that only `shown` has raise RuntimeError."""
+    """Returns a subclass of `own` and of `shown`: its instances are made like those of `own`. Attributes that only `shown` has raise RuntimeError."""
 
     def refuse(name: str) -> property:
         def raises(self: Any) -> Any:

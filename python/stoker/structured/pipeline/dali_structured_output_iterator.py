@@ -75,7 +75,7 @@ class DALIStructuredOutputIterator:
         self._post_process_func = post_process_func
 
     def __iter__(self) -> DALIStructuredOutputIterator.SimpleIterator:
-        """An iterator over the next epoch."""
+        """Returns an iterator over the next epoch."""
         return self.SimpleIterator(self)
 
     def _next(self) -> Any:
@@ -89,7 +89,7 @@ class DALIStructuredOutputIterator:
         return step if self._post_process_func is None else self._post_process_func(step)
 
     def reset(self) -> None:
-        """At the end of an epoch: begins the next one."""
+        """Begins the next epoch. Call it at the end of an epoch."""
         self._iterator.reset()
 
     @property
@@ -108,12 +108,12 @@ class DALIStructuredOutputIterator:
         return self if self._contained_dataset is None else self._contained_dataset
 
     def __len__(self) -> int:
-        """num_batches_in_epoch."""
+        """Returns num_batches_in_epoch."""
         return self._num_batches_in_epoch
 
     @classmethod
     def CreateAsDataLoaderObject(cls, *args: Any, **kwargs: Any) -> Any:
-        """The same for code that insists on isinstance(loader, torch.utils.data.DataLoader). Attributes of a DataLoader that are not attributes of this class
+        """Makes an iterator for code that requires isinstance(loader, torch.utils.data.DataLoader). Attributes of a DataLoader that this class does not have
         raise RuntimeError."""
         from torch.utils.data import DataLoader
 
@@ -126,5 +126,5 @@ def _places(group: SampleDataGroup) -> list[tuple[Any, Any]]:
 
 
 def _nested(places: list[tuple[Any, Any]], values: list[Any]) -> dict[Any, Any]:
-    """Flat values as nested dicts, as SampleDataGroup.to_dictionary gives them."""
+    """Converts flat values to nested dicts, like SampleDataGroup.to_dictionary."""
     return {name: values[at] if type(at) is int else _nested(at, values) for name, at in places}

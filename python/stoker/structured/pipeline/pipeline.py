@@ -62,7 +62,7 @@ class PipelineDefinition:
         return self._input.used_sample_data_structure
 
     def check_and_get_output_data_structure(self) -> SampleDataGroup:
-        """The format of what the pipeline gives. Each step checks whether the format that it gets fits."""
+        """Returns the format of the pipeline's outputs. Each step checks whether its input has a format that it can use."""
         structure = self.input_data_structure
         if self._print:
             print(f"Input format:\n{structure.get_string_no_details()}")
@@ -80,7 +80,7 @@ class PipelineDefinition:
         return structure
 
     def get_dali_pipeline(self, **kwargs: Any) -> Pipeline:
-        """The pipeline. kwargs: those of stoker.Pipeline (batch_size, num_threads, device_id, seed, ...). Its outputs are the flat fields of the output
+        """Returns the pipeline. kwargs: those of stoker.Pipeline (batch_size, num_threads, device_id, seed, ...). Its outputs are the flat fields of the output
         format."""
         self.check_and_get_output_data_structure()
         parts: list[list[int]] = []  # ragged fields, by what their outputs were made together with
@@ -109,7 +109,7 @@ class PipelineDefinition:
     get_pipeline = get_dali_pipeline
 
     def _check_batch_size(self, batch_size: int) -> None:
-        """An input that counts in batches of another size would leave out samples, or give those of other batches."""
+        """Refuses an input with another batch size, because it would leave out samples or return those of other batches."""
         counted = getattr(self._input, "batch_size", None)
         if counted is not None and counted != batch_size:
             raise ValueError(
@@ -118,7 +118,7 @@ class PipelineDefinition:
             )
 
     def _defined(self) -> SampleDataGroup:
-        """The tree with the nodes that the last step left in it."""
+        """Defines the graph, and returns the tree with the nodes of the last step."""
         data = self.input_data_structure
         data.set_apply_mapping(False)
         data.set_do_check_type(self._check_data_format)

@@ -76,7 +76,7 @@ class SampleDataGroup:
 
     @staticmethod
     def create_data_field_array(type: Any, num_fields: int, mapping: FieldMapping | None = None) -> SampleDataGroup:
-        """An array of `num_fields` data fields of one type."""
+        """Returns an array of `num_fields` data fields of one type."""
         made = SampleDataGroup()
         for i in range(num_fields):
             made.add_data_field(i, type, mapping)
@@ -84,7 +84,7 @@ class SampleDataGroup:
 
     @staticmethod
     def create_data_group_field_array(sample_data_group: SampleDataGroup, num_fields: int) -> SampleDataGroup:
-        """An array of `num_fields` groups of the blueprint's format, without values."""
+        """Returns an array of `num_fields` groups of the blueprint's format, without values."""
         made = SampleDataGroup()
         for i in range(num_fields):
             made.add_data_group_field(i, sample_data_group)
@@ -93,17 +93,17 @@ class SampleDataGroup:
     # ---- settings, for the whole tree below ----
 
     def set_apply_mapping(self, apply: bool) -> None:
-        """Whether assignment maps texts to numbers where a field has a mapping."""
+        """Sets whether assignment maps texts to numbers in fields with a mapping."""
         for group in self._groups():
             group._do_apply_mapping = apply
 
     def set_do_convert(self, convert: bool) -> None:
-        """Whether assignment outside of a pipeline converts to the field's type."""
+        """Sets whether assignment outside of a pipeline converts to the field's type."""
         for group in self._groups():
             group._do_convert = convert
 
     def set_do_check_type(self, check_type: bool) -> None:
-        """Whether assignment in a pipeline's definition compares types. It costs nothing when the pipeline runs."""
+        """Sets whether assignment in a pipeline's definition compares types. It costs nothing when the pipeline runs."""
         for group in self._groups():
             group._do_check_type = check_type
 
@@ -125,15 +125,15 @@ class SampleDataGroup:
         return made
 
     def get_empty_like_self(self) -> SampleDataGroup:
-        """A blueprint of this format."""
+        """Returns a blueprint of this format."""
         return self._copy(False)
 
     def get_copy(self) -> SampleDataGroup:
-        """A tree of its own that holds the same values, which are not copied."""
+        """Returns another tree with the same values, which are not copied."""
         return self._copy(True)
 
     def type_matches(self, other: SampleDataGroup) -> bool:
-        """Whether both have the same fields of the same types in the same order, so that flat values of one fit the other."""
+        """Returns whether both have the same fields of the same types in the same order, so that flat values of one fit the other."""
         if not isinstance(other, SampleDataGroup) or list(self._fields) != list(other._fields):
             return False
         for name, field in self._fields.items():
@@ -167,7 +167,7 @@ class SampleDataGroup:
         self._set(name, value, str(name))
 
     def _set(self, name: Name, value: Any, shown: str) -> None:
-        """shown: what messages call the field."""
+        """Assigns to a field. shown: the field's name in messages."""
         field = self._field(name)
         if field.is_group:
             self._check_group(name, value, shown)
@@ -218,7 +218,7 @@ class SampleDataGroup:
         return field.value
 
     def _parent_and_name(self, path: Path) -> tuple[SampleDataGroup, Name]:
-        """The group that holds what a path leads to."""
+        """Returns the group that contains the field at a path, and the field's name."""
         names = _names(path)
         if not names:
             raise ValueError("the empty path leads to the tree itself, which has no parent in it")
@@ -240,18 +240,18 @@ class SampleDataGroup:
         group._set(name, value, path_text(_names(path)))
 
     def get_item_in_path(self, path: Path) -> Any:
-        """self[path[0]][path[1]]...; of the empty path the tree itself."""
+        """Returns self[path[0]][path[1]]...; for the empty path the tree itself."""
         if not _names(path):
             return self
         group, name = self._parent_and_name(path)
         return group[name]
 
     def get_parent_of_path(self, path: Path) -> SampleDataGroup:
-        """The group that holds the field at the path."""
+        """Returns the group that holds the field at the path."""
         return self._parent_and_name(path)[0]
 
     def get_type_of_item_in_path(self, path: Path) -> Any:
-        """Type of the data field at a path; SampleDataGroup of a group field and of the empty path."""
+        """Returns the type of the data field at a path; SampleDataGroup for a group field and for the empty path."""
         if not _names(path):
             return SampleDataGroup
         group, name = self._parent_and_name(path)
@@ -259,11 +259,11 @@ class SampleDataGroup:
 
     @staticmethod
     def path_is_single_name(path: Path) -> bool:
-        """Whether a path is a name by itself."""
+        """Returns whether a path consists of a single name."""
         return isinstance(path, str) or not isinstance(path, Sequence)
 
     def path_exists(self, path: Path) -> bool:
-        """Whether the path leads to a field, or is empty."""
+        """Returns whether the path leads to a field, or is empty."""
         group: Any = self
         for name in _names(path):
             if not isinstance(group, SampleDataGroup) or name not in group._fields:
@@ -272,11 +272,11 @@ class SampleDataGroup:
         return True
 
     def path_exists_and_is_data_group_field(self, path: Path) -> bool:
-        """Whether the path leads to a group."""
+        """Returns whether the path leads to a group."""
         return self.path_exists(path) and self.get_type_of_item_in_path(path) is SampleDataGroup
 
     def get_type_of_field(self, name: Name) -> Any:
-        """Type of a child: of its elements (types.STRING of texts), or SampleDataGroup."""
+        """Returns the type of a child's elements (types.STRING for texts), or SampleDataGroup."""
         return self._field(name).type
 
     # ---- text ----
@@ -292,7 +292,7 @@ class SampleDataGroup:
                 yield f"{' ' * indent}{name}: {field.type}{more}\n"
 
     def get_string_no_details(self) -> str:
-        """Names and types of all fields."""
+        """Returns the names and types of all fields."""
         return "{\n" + "".join(self._lines(2, False)) + "}\n"
 
     def __str__(self) -> str:
@@ -304,15 +304,15 @@ class SampleDataGroup:
         return len(self._fields)
 
     def has_child(self, name: Name) -> bool:
-        """Whether there is a child of this name."""
+        """Returns whether there is a child of this name."""
         return name in self._fields
 
     def is_data_field(self, name: Name) -> bool:
-        """Whether the child holds values."""
+        """Returns whether the child holds values."""
         return not self._field(name).is_group
 
     def is_data_group_field(self, name: Name) -> bool:
-        """Whether the child is a group."""
+        """Returns whether the child is a group."""
         return self._field(name).is_group
 
     def _is_array_of(self, field: Name | None, group: bool | None) -> bool:
@@ -323,15 +323,15 @@ class SampleDataGroup:
         return in_order and all(group is None or f.is_group is group for f in self._fields.values())
 
     def is_array(self, field: Name | None = None) -> bool:
-        """Whether the children (of the named child) are named 0, 1, 2, ... in this order."""
+        """Returns whether the children (of the named child) are named 0, 1, 2, ... in this order."""
         return self._is_array_of(field, None)
 
     def is_data_field_array(self, field: Name | None = None) -> bool:
-        """Whether it is an array of data fields."""
+        """Returns whether it is an array of data fields."""
         return self._is_array_of(field, False)
 
     def is_data_group_field_array(self, field: Name | None = None) -> bool:
-        """Whether it is an array of groups."""
+        """Returns whether it is an array of groups."""
         return self._is_array_of(field, True)
 
     @property
@@ -347,7 +347,7 @@ class SampleDataGroup:
     # ---- flat ----
 
     def _leaves(self, path: tuple[Name, ...] = ()) -> Iterator[tuple[tuple[Name, ...], _Field]]:
-        """All data fields, depth first, with their paths."""
+        """Returns all data fields, depth first, with their paths."""
         for name, field in self._fields.items():
             if field.is_group:
                 yield from field.value._leaves((*path, name))
@@ -380,7 +380,7 @@ class SampleDataGroup:
         return values if as_list_type else tuple(values)
 
     def set_data(self, data: Sequence[Any]) -> None:
-        """The reverse of get_data, for a tree of the same format: values are taken as they are."""
+        """Reverses get_data for a tree of the same format. Values are stored unchanged."""
         leaves = list(self._leaves())
         if len(data) != len(leaves):
             names = ", ".join(path_text(path) for path, _ in leaves)
@@ -396,7 +396,7 @@ class SampleDataGroup:
         self.set_data([given[name] for name in self.field_names_flat])
 
     def to_dictionary(self) -> dict[Name, Any]:
-        """The tree as nested dicts; texts as str."""
+        """Returns the tree as nested dicts; texts as str."""
         return {name: field.value.to_dictionary() if field.is_group else self[name] for name, field in self._fields.items()}
 
     # ---- format ----
@@ -461,7 +461,7 @@ class SampleDataGroup:
         return found
 
     def get_num_occurrences(self, name_to_find: Name) -> int:
-        """How many fields have this name, here and below."""
+        """Returns the number of fields with this name, here and below."""
         return len(self.find_all_occurrences(name_to_find))
 
     def change_type_of_data_and_remove_data(self, path: Path, new_type: Any, new_mapping: FieldMapping | None = None) -> None:
@@ -484,17 +484,17 @@ class SampleDataGroup:
         field.value = blueprint
 
     def set_ragged(self, path: Path, ragged: bool = True) -> None:
-        """Ours: says whether samples of a batch may differ in the first extent of a field; see add_data_field."""
+        """Sets whether samples of a batch may differ in the first extent of a field; see add_data_field. Only in Stoker."""
         group, name = self._parent_and_name(path)
         group._fields[name].ragged = ragged
 
     def is_ragged(self, path: Path) -> bool:
-        """Ours: whether samples of a batch may differ in the first extent of a field, as far as was said."""
+        """Returns whether samples of a batch may differ in the first extent of a field. Only in Stoker."""
         group, name = self._parent_and_name(path)
         return group._fields[name].ragged
 
     def take_ragged(self, other: SampleDataGroup) -> None:
-        """Ours: what another tree of the same format says about ragged fields."""
+        """Copies the marks of ragged fields from another tree of the same format. Only in Stoker."""
         for (_, field), (_, theirs) in zip(self._leaves(), other._leaves(), strict=True):
             field.ragged = theirs.ragged
 
@@ -514,7 +514,7 @@ class SampleDataGroup:
 
     @staticmethod
     def get_numpy_type_for_dali_type(dali_type: Any) -> Any:
-        """NumPy's type for a type of elements."""
+        """Returns NumPy's type for a type of elements."""
         kind = types.to_dtype(dali_type)
         if kind not in SampleDataGroup._type_mapping:
             raise ValueError(f"The DALI type ({kind}) does not have a corresponding numpy type")
@@ -553,7 +553,7 @@ def _names(path: Path) -> tuple[Name, ...]:
 
 
 def path_text(path: Sequence[Name]) -> str:
-    """A path as flat names have it: "a.[0].b"."""
+    """Returns a path in the form of flat names: "a.[0].b"."""
     return ".".join(name if isinstance(name, str) else f"[{name}]" for name in path)
 
 
@@ -583,7 +583,7 @@ def _text_to_array(name: str, value: Any) -> Any:
 
 
 def _array_to_text(value: Any) -> Any:
-    """The str of an array of bytes; of arrays of them lists of str. Zeros at the end are padding."""
+    """Converts an array of bytes to a str, and arrays with more dims to lists of str. Zeros at the end are padding."""
     if value is None or isinstance(value, str):
         return value
     if isinstance(value, (list, tuple)):

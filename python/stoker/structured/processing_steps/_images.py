@@ -15,14 +15,14 @@ from stoker.data_node import DataNode, constant_node
 
 
 def names_of(names: str | int | Sequence[str | int] | None) -> list[str | int]:
-    """One name, several or none, as a list."""
+    """Returns one name, several or none as a list."""
     if names is None:
         return []
     return [names] if isinstance(names, (str, int)) else list(names)
 
 
 def image_size(image: DataNode) -> DataNode:
-    """Height and width of an image, which come first in the value; more may follow.
+    """Returns a value that begins with the height and width of an image; more may follow.
 
     The result is a constant if the size is known while the graph is built. The size of an image from a decoder is read from the file's header, so that the
     decoder stays in one pass with the operators after it and decodes only what they need.
@@ -42,10 +42,10 @@ def image_size(image: DataNode) -> DataNode:
 
 
 def on_gpu(node: DataNode, wanted: bool) -> DataNode:
-    """The node on the GPU, where that is wanted and the pipeline has one."""
+    """Returns the node on the GPU if that is wanted and the pipeline has a GPU."""
     return node.gpu() if wanted and node._builder.device_id is not None else node
 
 
 def typed_constant(value: Any, numpy_type: Any) -> DataNode:
-    """A constant of a type."""
+    """Returns a constant of a type."""
     return constant_node(np.asarray(value, dtype=numpy_type), types.to_dtype(numpy_type))

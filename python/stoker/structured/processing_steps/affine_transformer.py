@@ -50,7 +50,7 @@ class AffineTransformer(PipelineStepBase):
             """Its kind, and its values, as fn.affine_augmentation takes them."""
 
         def numbers(self) -> list[float]:
-            """The step for fn.affine_augmentation."""
+            """Returns the step's numbers for fn.affine_augmentation."""
             kind, *values = self.values()
             return [kind, self.prob, len(values), *values]
 
@@ -289,7 +289,7 @@ def _paths(data: SampleDataGroup, names: Sequence[str | int]) -> list[tuple[str 
 
 
 def _ranges(step: Any, least: Sequence[float], most: Sequence[float] | None) -> list[float]:
-    """Least and largest value, in pairs; without `most` they are equal."""
+    """Returns pairs of a least and a largest value. Without `most` they are equal."""
     found = []
     for a, b in zip(least, least if most is None else most, strict=True):
         if a > b:

@@ -36,7 +36,7 @@ class AnnotationElementConditionEval(PipelineStepBase):
         self._remove = remove_data_fields_used_in_condition
 
     def _encode(self, node: AST) -> None:
-        """In reverse Polish notation."""
+        """Encodes the condition in reverse Polish notation."""
         code, operand = 0, 0
         if isinstance(node, Variable):
             if node.name not in self._names:

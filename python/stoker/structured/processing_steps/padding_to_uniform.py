@@ -14,7 +14,7 @@ from stoker.structured.processing_steps.pipeline_step_base import PipelineStepBa
 class PaddingToUniform(PipelineStepBase):
     """Pads fields at the end of their dims to the largest extents of the batch.
 
-    field_names: which; None: all. A group of that name is padded with all that it holds. fill_value: of what is added.
+    field_names: the fields to pad; None: all. If a name is that of a group, all fields in the group are padded. fill_value: the value of the padding.
     """
 
     def __init__(self, field_names: str | int | Sequence[str | int] | None = None, fill_value: float = 0.0) -> None:

@@ -70,7 +70,7 @@ def change_fields(
 
 
 def place_of(path: Sequence[str | int], names: Iterable[str | int]) -> str:
-    """For at_path: a group, and those of its fields that an operator reads, in the order of its inputs."""
+    """Returns a place for at_path: a group, and the fields in it that an operator reads, in the order of its inputs."""
     return f"{path_text(path) or 'the top'} ({', '.join(map(str, names))})"
 
 
@@ -84,6 +84,6 @@ def find_fields(data: SampleDataGroup, name: str | int, what: str, error: type[E
 
 
 def require_data_field(data: SampleDataGroup, path: tuple[str | int, ...], what: str) -> None:
-    """An error where the field is a group."""
+    """Fails if the field is a group."""
     if data.get_type_of_item_in_path(path) is SampleDataGroup:
         raise ValueError(f"'{path_text(path)}' is a group of fields, where {what} is expected")

@@ -54,7 +54,7 @@ class Lexer:
         self._position = 0
 
     def next_token(self) -> Token:
-        """The next token; at the end of the text one of type EOL, again and again."""
+        """Returns the next token. At the end of the text, each call returns a token of type EOL."""
         while self._position < len(self._input) and self._input[self._position].isspace():
             self._position += 1
         at = self._position

@@ -29,7 +29,7 @@ class Parser:
         self._at = 0
 
     def parse(self) -> ast.Assignment:
-        """The syntax tree; ValueError says what stands where it should not."""
+        """Returns the syntax tree. Raises a ValueError that names the token that is out of place."""
         self._at = 0
         name, equals = self._tokens[0], self._tokens[min(1, len(self._tokens) - 1)]
         if name.type != TokenType.VARIABLE or equals.type != TokenType.ASSIGNMENT:
