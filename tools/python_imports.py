@@ -32,7 +32,7 @@ LAYERS = {
         "ops",
         "math",
     ],
-    "pipeline": ["_context", "_fetched", "_storage", "_settings", "_definition", "_session", "_ranks", "pipeline", "_eager"],
+    "pipeline": ["_context", "_fetched", "_storage", "_video", "_settings", "_definition", "_session", "_ranks", "pipeline", "_eager"],
     "auto_aug": ["auto_aug"],
     "plugin": ["plugin"],
     "loader": [

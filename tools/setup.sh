@@ -26,7 +26,7 @@ present() {
 	g++) command -v c++ ;;
 	ninja-build) command -v ninja ;;
 	pkg-config) command -v pkg-config ;;
-	make | meson | cmake | nasm | perl | clang-tidy | patchelf | valgrind | clang) command -v "$1" ;;
+	make | meson | cmake | nasm | perl | clang-tidy | patchelf | valgrind | clang | ffmpeg) command -v "$1" ;;
 	binutils) command -v objdump ;;
 	binutils-aarch64-linux-gnu) command -v aarch64-linux-gnu-strip ;;
 	dpkg-dev) command -v dpkg-source ;;
@@ -41,6 +41,9 @@ present() {
 	libcmocka-dev) pkg-config --exists cmocka ;;
 	zlib1g-dev) pkg-config --exists zlib ;;
 	libwebp-dev) pkg-config --exists libwebp ;;
+	libavformat-dev) pkg-config --exists libavformat ;;
+	libavcodec-dev) pkg-config --exists libavcodec ;;
+	libavutil-dev) pkg-config --exists libavutil ;;
 	*) return 1 ;;
 	esac >/dev/null 2>&1
 }
@@ -68,7 +71,7 @@ apt_install() {
 }
 
 # What the build goes on without, where it cannot be installed.
-optional=' libcurl4-openssl-dev libssl-dev libwebp-dev '
+optional=' libcurl4-openssl-dev libssl-dev libwebp-dev libavformat-dev libavcodec-dev libavutil-dev ffmpeg '
 
 # What a build without these packages leaves out.
 left_out() {
@@ -76,6 +79,8 @@ left_out() {
 	for package in "$@"; do
 		case $package in
 		libwebp-dev) what=WebP ;;
+		libav*-dev) what=video ;;
+		ffmpeg) what='tests of video' ;;
 		*) what='http:// and s3://' ;;
 		esac
 		case $of in *"$what"*) ;; *) of="${of:+$of, }$what" ;; esac

@@ -19,5 +19,6 @@
 #include "stoker/status.h"
 #include "stoker/storage.h"
 #include "stoker/tensor.h"
+#include "stoker/video.h"
 
 #endif

@@ -19,7 +19,7 @@
 
 /* The module's state: its types, for methods that create objects of other types. */
 struct core_state {
-	PyTypeObject *context, *graph, *pipeline, *batch, *tensor, *source, *storage, *image_decoder, *nuscenes;
+	PyTypeObject *context, *graph, *pipeline, *batch, *tensor, *source, *storage, *image_decoder, *nuscenes, *video;
 };
 
 /* ---- types, one in each file: each function returns a new type, or NULL with an exception ---- */
@@ -32,6 +32,7 @@ PyTypeObject *core_source_type(PyObject *module);
 PyTypeObject *core_storage_type(PyObject *module);
 PyTypeObject *core_image_decoder_type(PyObject *module);
 PyTypeObject *core_nuscenes_type(PyObject *module);
+PyTypeObject *core_video_type(PyObject *module);
 
 /* Return the library's object that a Python object wraps. NULL with TypeError if the object is of another type, or with another exception if it cannot
  * be used (it is closed, or was made in another process). */

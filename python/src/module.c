@@ -43,6 +43,7 @@ static int core_exec(PyObject *module)
 		{&state->storage, core_storage_type},
 		{&state->image_decoder, core_image_decoder_type},
 		{&state->nuscenes, core_nuscenes_type},
+		{&state->video, core_video_type},
 	};
 
 	for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++) {
@@ -66,6 +67,7 @@ static int core_traverse(PyObject *module, visitproc visit, void *arg)
 	Py_VISIT(state->storage);
 	Py_VISIT(state->image_decoder);
 	Py_VISIT(state->nuscenes);
+	Py_VISIT(state->video);
 	return 0;
 }
 
@@ -82,6 +84,7 @@ static int core_clear(PyObject *module)
 	Py_CLEAR(state->storage);
 	Py_CLEAR(state->image_decoder);
 	Py_CLEAR(state->nuscenes);
+	Py_CLEAR(state->video);
 	return 0;
 }
 

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from stoker._advise import advise
     from stoker._image import imdecode, imread
     from stoker._storage import Storage
+    from stoker._video import VideoDecoder
     from stoker.data_node import DataNode, newaxis
     from stoker.dataloader import DataLoader
     from stoker.errors import ShapeError, StokerError
@@ -77,6 +78,7 @@ _NAMES = {
     "Pipeline": "stoker.pipeline",
     "do_not_convert": "stoker.pipeline",
     "pipeline_def": "stoker.pipeline",
+    "VideoDecoder": "stoker._video",
     "sample_rng": "stoker.loader",
 }
 
@@ -88,6 +90,7 @@ __all__ = [
     "ShapeError",
     "StokerError",
     "Storage",
+    "VideoDecoder",
     "advise",
     "auto_aug",
     "backend",

@@ -85,6 +85,7 @@ def test_what_the_build_goes_on_without(tools, tmp_path):
     for packages, said in (
         ("libcurl4-openssl-dev libssl-dev", "leaves out http:// and s3://\n"),
         ("libcurl4-openssl-dev libwebp-dev", "leaves out http:// and s3://, WebP\n"),
+        ("libavformat-dev libavcodec-dev libavutil-dev", "leaves out video\n"),
     ):
         (tools / "packages.txt").write_text(f"other: {packages}\npython: sed\n")
         done = run(tools / "setup.sh", "other", VENV=tmp_path / "venv", PATH=commands)

@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Decodes single frames of a video without a pipeline, for code that opens one file at a time. FFmpeg's libraries are loaded when the first video is opened.
+ *
+ * Frame i is the i-th in order of presentation, after the edit list. Frames that cannot be decoded because the stream begins without a key frame are not
+ * counted. Times are those of the file, in seconds. */
+#ifndef STOKER_VIDEO_H
+#define STOKER_VIDEO_H
+
+#include "stoker/storage.h"
+#include "stoker/tensor.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* An open video. One call at a time. */
+struct stk_video;
+
+/* Zero-initialise. One of path, data and read is given. */
+struct stk_video_request {
+	size_t size;                 /* sizeof(struct stk_video_request) */
+	const char *path;            /* a file, or a URI of an object */
+	struct stk_storage *storage; /* for URIs; NULL: the settings of the environment */
+	const void *data;            /* the file's bytes, which must stay valid until the video is closed */
+	int64_t bytes;               /* of the file, if data or read is given */
+	/* Reads exactly n bytes at `offset`. Called on the calling thread, during calls of this header's functions. On failure it fills err->message. */
+	enum stk_status (*read)(void *user, int64_t offset, void *to, size_t n, struct stk_error *err);
+	void *read_user;
+	int32_t stream; /* number of the stream, or -1 for the first video stream */
+	bool lenient;   /* frames that are damaged are given as far as they can be decoded */
+	/* Called between reads, on the same thread; true ends the call with STK_CANCELLED. Nullable. */
+	bool (*interrupted)(void *user);
+	void *interrupted_user;
+};
+
+/* Opens a video and lists its frames; decodes none. STK_NOT_FOUND, STK_IO: the file cannot be read. STK_CORRUPT: it is damaged. STK_UNSUPPORTED: it is not
+ * a video that Stoker reads, this build has no video, or FFmpeg's libraries are not installed. STK_LIMIT: it asks for more than limits allow. STK_INVALID: the
+ * request is invalid. STK_CANCELLED. STK_NO_MEMORY. */
+STK_API STK_MUST_USE enum stk_status stk_video_open(const struct stk_video_request *request, struct stk_video **out, struct stk_error *err);
+/* Takes NULL. */
+STK_API void stk_video_close(struct stk_video *v);
+
+/* Facts about a video. Texts live as long as the video. */
+struct stk_video_info {
+	size_t size; /* sizeof(struct stk_video_info), set by the caller */
+	int32_t stream;
+	int32_t width, height; /* as the file says, after rotation; a frame may have another size */
+	int32_t rotation;      /* by which frames are turned clockwise as the file asks: 0, 90, 180 or 270 degrees */
+	int64_t frames, keys;  /* frames, and packets at which decoding can begin */
+	int64_t bytes;         /* of the stream's packets */
+	double begin, end;     /* time of the first frame, and time at which the last one ends */
+	double bit_rate;       /* bits a second of the stream's packets */
+	const char *codec, *container;
+};
+STK_API STK_MUST_USE enum stk_status stk_video_describe(const struct stk_video *v, struct stk_video_info *out, struct stk_error *err);
+
+/* When a frame is shown, and whether decoding can begin at it. */
+struct stk_video_frame {
+	double begin, duration;
+	bool key;
+};
+/* STK_INVALID: there is no such frame. */
+STK_API STK_MUST_USE enum stk_status stk_video_frame(
+	const struct stk_video *v, int64_t frame, struct stk_video_frame *out, struct stk_error *err);
+/* Returns the frame that is shown at a time: the last that begins at or before it; -1 before the first. The last frame is returned also after its end. */
+STK_API int64_t stk_video_shown(const struct stk_video *v, double seconds);
+
+/* Decodes frames, in any order, also several times the same: uint8 of shape (count, height, width, 3), or (count, 3, height, width) if planar. The frames lie in
+ * memory of the library, valid until the next call or until the video is closed. *height and *width are their size. Frames are planned together, so that no
+ * packet is decoded twice. STK_INVALID: there is no such frame. STK_SHAPE: the frames have different sizes. STK_CORRUPT: a frame is damaged; the message
+ * says which, and its time. STK_LIMIT: they need more than 2^35 bytes. STK_IO, STK_UNSUPPORTED, STK_CANCELLED, STK_NO_MEMORY. */
+STK_API STK_MUST_USE enum stk_status stk_video_read(struct stk_video *v, const int64_t *frames, int64_t count, bool planar,
+	const uint8_t **out, int32_t *height, int32_t *width, struct stk_error *err);
+
+/* Copies the counters since the video was opened: "frames_wanted", "packets_decoded", "segments" (trips from a key frame), "requests" (to a store). Fills at
+ * most n entries and returns the number of counters. */
+STK_API size_t stk_video_counters(const struct stk_video *v, struct stk_counter *out, size_t n);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,237 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Video: an open video file, whose frames are decoded on the calling thread without the GIL. One call at a time. */
+#include "core.h"
+
+#include <string.h>
+
+struct video_object {
+	PyObject ob_base;
+	struct stk_video *video;
+	Py_buffer data; /* the file's bytes, if it was opened from memory */
+	PyObject *file; /* object with read_at(offset, n), or NULL */
+	bool busy;
+};
+
+static void video_dealloc(PyObject *object)
+{
+	struct video_object *self = (struct video_object *)object;
+	PyTypeObject *type = Py_TYPE(object);
+
+	stk_video_close(self->video);
+	PyBuffer_Release(&self->data);
+	Py_XDECREF(self->file);
+	((freefunc)PyType_GetSlot(type, Py_tp_free))(object);
+	Py_DECREF(type);
+}
+
+/* Runs on the calling thread, which has released the GIL. */
+static bool signal_came(void *unused)
+{
+	PyGILState_STATE gil = PyGILState_Ensure();
+	bool came = PyErr_Occurred() || PyErr_CheckSignals() < 0;
+
+	(void)unused;
+	PyGILState_Release(gil);
+	return came;
+}
+
+/* Reads from the user's file object. An exception stays set, and is raised when the call ends. */
+static enum stk_status read_file(void *user, int64_t offset, void *to, size_t n, struct stk_error *err)
+{
+	PyGILState_STATE gil = PyGILState_Ensure();
+	PyObject *bytes = PyErr_Occurred() ? NULL : PyObject_CallFunction(user, "Ln", (long long)offset, (Py_ssize_t)n);
+	Py_buffer view;
+	enum stk_status status = STK_USER;
+
+	(void)err;
+	if (bytes && PyObject_GetBuffer(bytes, &view, PyBUF_SIMPLE) == 0) {
+		if ((size_t)view.len == n) {
+			memcpy(to, view.buf, n);
+			status = STK_OK;
+		} else
+			PyErr_Format(PyExc_OSError, "the file gave %zd bytes at %lld instead of %zu", view.len, (long long)offset, n);
+		PyBuffer_Release(&view);
+	}
+	Py_XDECREF(bytes);
+	PyGILState_Release(gil);
+	return status;
+}
+
+static PyObject *fail(enum stk_status status, const struct stk_error *err)
+{
+	return PyErr_Occurred() ? NULL : core_raise(status, err);
+}
+
+static PyObject *video_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
+{
+	struct stk_video_request request = {.size = sizeof(request), .interrupted = signal_came};
+	struct stk_error err = {.sample = -1, .epoch = -1, .offset = -1};
+	PyObject *path, *data, *file, *storage;
+	struct video_object *self;
+	enum stk_status status;
+	long long size;
+	int stream, strict;
+
+	(void)kwargs;
+	if (!PyArg_ParseTuple(args, "OOOLOip:Video", &path, &data, &file, &size, &storage, &stream, &strict) ||
+		!core_storage_get(storage, &request.storage))
+		return NULL;
+	if (path != Py_None && !(request.path = core_text_of(path)))
+		return NULL;
+	self = (struct video_object *)((allocfunc)PyType_GetSlot(type, Py_tp_alloc))(type, 0);
+	if (!self)
+		return NULL;
+	if (data != Py_None) {
+		if (PyObject_GetBuffer(data, &self->data, PyBUF_SIMPLE)) {
+			Py_DECREF(self);
+			return NULL;
+		}
+		request.data = self->data.buf ? self->data.buf : "";
+		request.bytes = self->data.len;
+	} else if (file != Py_None) {
+		self->file = Py_NewRef(file);
+		request.read = read_file;
+		request.read_user = file;
+		request.bytes = size;
+	}
+	request.stream = stream;
+	request.lenient = !strict;
+	Py_BEGIN_ALLOW_THREADS status = stk_video_open(&request, &self->video, &err);
+	Py_END_ALLOW_THREADS if (status == STK_OK && !PyErr_Occurred()) return (PyObject *)self;
+	Py_DECREF(self);
+	return fail(status, &err);
+}
+
+static PyObject *video_info(PyObject *object, PyObject *unused)
+{
+	struct video_object *self = (struct video_object *)object;
+	struct stk_video_info i = {.size = sizeof(i)};
+	struct stk_error err = {.sample = -1, .epoch = -1, .offset = -1};
+	enum stk_status status = stk_video_describe(self->video, &i, &err);
+
+	(void)unused;
+	if (status)
+		return core_raise(status, &err);
+	return Py_BuildValue("{s:i,s:i,s:i,s:i,s:L,s:L,s:L,s:d,s:d,s:d,s:s,s:s}", "stream", i.stream, "width", i.width, "height", i.height,
+		"rotation", i.rotation, "frames", (long long)i.frames, "keys", (long long)i.keys, "bytes", (long long)i.bytes, "begin",
+		i.begin, "end", i.end, "bit_rate", i.bit_rate, "codec", i.codec, "container", i.container);
+}
+
+static PyObject *video_frame(PyObject *object, PyObject *number)
+{
+	struct video_object *self = (struct video_object *)object;
+	struct stk_error err = {.sample = -1, .epoch = -1, .offset = -1};
+	struct stk_video_frame frame;
+	long long i = PyLong_AsLongLong(number);
+	enum stk_status status;
+
+	if (i == -1 && PyErr_Occurred())
+		return NULL;
+	status = stk_video_frame(self->video, i, &frame, &err);
+	return status ? core_raise(status, &err) : Py_BuildValue("ddO", frame.begin, frame.duration, frame.key ? Py_True : Py_False);
+}
+
+static PyObject *video_shown(PyObject *object, PyObject *seconds)
+{
+	struct video_object *self = (struct video_object *)object;
+	double t = PyFloat_AsDouble(seconds);
+
+	if (t == -1 && PyErr_Occurred())
+		return NULL;
+	return PyLong_FromLongLong(stk_video_shown(self->video, t));
+}
+
+static int64_t *numbers_of(PyObject *list, Py_ssize_t *count)
+{
+	int64_t *numbers;
+
+	*count = PyList_Size(list);
+	if (*count < 0)
+		return NULL;
+	numbers = PyMem_Malloc((size_t)(*count + 1) * sizeof(*numbers));
+	if (!numbers)
+		return (int64_t *)PyErr_NoMemory();
+	for (Py_ssize_t i = 0; i < *count; i++) {
+		numbers[i] = PyLong_AsLongLong(PyList_GetItem(list, i));
+		if (numbers[i] == -1 && PyErr_Occurred()) {
+			PyMem_Free(numbers);
+			return NULL;
+		}
+	}
+	return numbers;
+}
+
+static PyObject *video_read(PyObject *object, PyObject *args)
+{
+	struct video_object *self = (struct video_object *)object;
+	struct stk_error err = {.sample = -1, .epoch = -1, .offset = -1};
+	const uint8_t *data = NULL;
+	int32_t height = 0, width = 0;
+	PyObject *list, *bytes;
+	enum stk_status status;
+	int64_t *frames;
+	Py_ssize_t count;
+	int planar;
+
+	if (!PyArg_ParseTuple(args, "Op:read", &list, &planar) || !(frames = numbers_of(list, &count)))
+		return NULL;
+	if (self->busy) {
+		PyMem_Free(frames);
+		PyErr_SetString(PyExc_RuntimeError, "a Video serves one thread at a time");
+		return NULL;
+	}
+	self->busy = true;
+	Py_BEGIN_ALLOW_THREADS status = stk_video_read(self->video, frames, count, planar, &data, &height, &width, &err);
+	Py_END_ALLOW_THREADS PyMem_Free(frames);
+	bytes = status || PyErr_Occurred() ? fail(status, &err)
+					   : PyByteArray_FromStringAndSize((const char *)data, count * height * width * 3);
+	self->busy = false;
+	return bytes ? Py_BuildValue("Nii", bytes, height, width) : NULL;
+}
+
+static PyObject *video_counters(PyObject *object, PyObject *unused)
+{
+	struct video_object *self = (struct video_object *)object;
+	struct stk_counter counters[16];
+	size_t n = stk_video_counters(self->video, counters, 16);
+	PyObject *dict = PyDict_New();
+
+	(void)unused;
+	for (size_t i = 0; dict && i < n; i++) {
+		PyObject *value = PyLong_FromDouble(counters[i].value);
+
+		if (!value || PyDict_SetItemString(dict, counters[i].name, value) < 0)
+			Py_CLEAR(dict);
+		Py_XDECREF(value);
+	}
+	return dict;
+}
+
+static PyMethodDef video_methods[] = {
+	{"info", video_info, METH_NOARGS, "info()\n--\n\nFacts about the video, as a dict."},
+	{"frame", video_frame, METH_O, "frame(i)\n--\n\n(begin, duration, key) of a frame."},
+	{"shown", video_shown, METH_O, "shown(seconds)\n--\n\nThe frame that is shown at a time; -1 before the first."},
+	{"read", video_read, METH_VARARGS, "read(frames, planar)\n--\n\n(bytes, height, width) of frames, uint8 in RGB."},
+	{"counters", video_counters, METH_NOARGS, "counters()\n--\n\nWhat decoding has cost so far, as a dict."},
+	{NULL, NULL, 0, NULL},
+};
+
+static PyType_Slot video_slots[] = {
+	{Py_tp_doc, "Video(path, data, file, size, storage, stream, strict)\n--\n\nAn open video."},
+	{Py_tp_new, video_new},
+	{Py_tp_dealloc, video_dealloc},
+	{Py_tp_methods, video_methods},
+	{0, NULL},
+};
+
+static PyType_Spec video_spec = {
+	.name = "stoker._core.Video",
+	.basicsize = sizeof(struct video_object),
+	.flags = Py_TPFLAGS_DEFAULT,
+	.slots = video_slots,
+};
+
+PyTypeObject *core_video_type(PyObject *module)
+{
+	return (PyTypeObject *)PyType_FromModuleAndSpec(module, &video_spec, NULL);
+}

@@ -1,0 +1,296 @@
+# SPDX-License-Identifier: Apache-2.0
+"""VideoDecoder: frames of one video, with the methods of torchcodec's class of that name."""
+
+from __future__ import annotations
+
+import io
+import math
+import operator
+import os
+import threading
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any
+
+from stoker import _core
+from stoker.errors import ArgumentError
+
+if TYPE_CHECKING:
+    from stoker._storage import Storage
+
+
+class _Unpacked:
+    """A dataclass that also unpacks like a tuple."""
+
+    def __iter__(self) -> Iterator[Any]:
+        return (getattr(self, field.name) for field in fields(self))  # type: ignore[arg-type]
+
+
+@dataclass
+class Frame(_Unpacked):
+    """One frame: uint8 of shape (C, H, W) or (H, W, C), when it begins, and for how long it is shown."""
+
+    data: Any
+    pts_seconds: float
+    duration_seconds: float
+
+
+@dataclass
+class FrameBatch(_Unpacked):
+    """Frames of equal size: uint8 of shape (N, C, H, W) or (N, H, W, C), with float64 times of shape (N,)."""
+
+    data: Any
+    pts_seconds: Any
+    duration_seconds: Any
+
+    def __len__(self) -> int:
+        return len(self.pts_seconds)
+
+    def __getitem__(self, key: Any) -> FrameBatch:
+        return FrameBatch(self.data[key], self.pts_seconds[key], self.duration_seconds[key])
+
+
+@dataclass(frozen=True)
+class VideoMetadata:
+    """Facts about the video stream, from its list of packets. Names are those of torchcodec."""
+
+    num_frames: int
+    begin_stream_seconds: float
+    end_stream_seconds: float
+    duration_seconds: float
+    average_fps: float | None
+    bit_rate: float
+    codec: str
+    container: str
+    width: int
+    height: int
+    rotation: int
+    stream_index: int
+    num_key_frames: int
+
+
+def _torch() -> Any:
+    """Torch, or None if it is not installed."""
+    try:
+        import torch
+    except ImportError:
+        return None
+    return torch
+
+
+class _FileLike:
+    """Reads a file object that has seek and read."""
+
+    def __init__(self, file: Any) -> None:
+        self.file = file
+        self.size = file.seek(0, io.SEEK_END)
+
+    def __call__(self, offset: int, n: int) -> bytes:
+        self.file.seek(offset)
+        parts = []
+        while n:
+            part = self.file.read(n)
+            if not part:
+                raise OSError(f"{self.file!r} ends early: {n} more bytes were expected at {offset}")
+            parts.append(part)
+            n -= len(part)
+        return b"".join(parts)
+
+
+def _open(source: Any, storage: Storage | None, stream: int, strict: bool) -> _core.Video:
+    path = data = file = None
+    size = 0
+    if isinstance(source, (str, os.PathLike)):
+        path = os.fsencode(source)
+    elif hasattr(source, "read") and hasattr(source, "seek"):
+        file = _FileLike(source)
+        size = file.size
+    else:
+        data = source.numpy() if type(source).__module__.partition(".")[0] == "torch" else source
+        try:
+            memoryview(data)
+        except TypeError:
+            raise ArgumentError(
+                f"source is a path, a URL, bytes, a tensor of uint8 or a file object with read and seek, not {type(source).__name__}"
+            ) from None
+    return _core.Video(path, data, file, size, storage.core() if storage is not None else None, stream, strict)
+
+
+class VideoDecoder:
+    """Decodes frames of a video by number or by time, as torchcodec.decoders.VideoDecoder does.
+
+    source: a path, a URL (s3://, http://), bytes, a tensor of uint8, or a file object with read and seek.
+    stream_index: the stream's number in the file. Default: the first video stream.
+    dimension_order: "NCHW" or "NHWC".
+    num_ffmpeg_threads: accepted, without effect: each decoder uses the calling thread. Decode on several threads with several decoders.
+    device: "cpu", or "cuda" to copy frames to that GPU. They are decoded on the cores either way.
+    seek_mode: accepted, without effect: frames are always exact, as in torchcodec's mode "exact".
+    strict: a damaged frame is an error. With strict=False it is given as far as it can be decoded.
+    storage: a stoker.Storage for URLs.
+
+    Frame i is the i-th in order of presentation, after the edit list; rotation that the file asks for is applied. Frames are torch tensors of uint8, or
+    NumPy arrays if torch is not installed. Frames that are asked for in one call are planned together, so that no packet is decoded twice.
+    """
+
+    def __init__(
+        self,
+        source: Any,
+        *,
+        stream_index: int | None = None,
+        dimension_order: str = "NCHW",
+        num_ffmpeg_threads: int = 1,
+        device: Any = "cpu",
+        seek_mode: str = "exact",
+        strict: bool = True,
+        storage: Storage | None = None,
+    ) -> None:
+        if dimension_order not in ("NCHW", "NHWC"):
+            raise ArgumentError(f'dimension_order is "NCHW" or "NHWC", not {dimension_order!r}')
+        if seek_mode not in ("exact", "approximate"):
+            raise ArgumentError(f'seek_mode is "exact" or "approximate", not {seek_mode!r}')
+        if operator.index(num_ffmpeg_threads) < 0:
+            raise ArgumentError(f"num_ffmpeg_threads is {num_ffmpeg_threads}; it must be 0 or more")
+        self._device = str(device)
+        if self._device.partition(":")[0] not in ("cpu", "cuda"):
+            raise ArgumentError(f'device is "cpu" or "cuda", not {device!r}')
+        self._torch = _torch()
+        if self._device != "cpu" and self._torch is None:
+            raise ArgumentError("frames on the GPU are torch tensors: install torch, or use device='cpu'")
+        self._planar = dimension_order == "NCHW"
+        self._lock = threading.Lock()
+        self._video = _open(source, storage, -1 if stream_index is None else operator.index(stream_index), strict)
+        info = self._video.info()
+        self.stream_index: int = info["stream"]
+        begin, end = info["begin"], info["end"]
+        self.metadata = VideoMetadata(
+            num_frames=info["frames"],
+            begin_stream_seconds=begin,
+            end_stream_seconds=end,
+            duration_seconds=end - begin,
+            average_fps=info["frames"] / (end - begin) if end > begin else None,
+            bit_rate=info["bit_rate"],
+            codec=info["codec"],
+            container=info["container"],
+            width=info["width"],
+            height=info["height"],
+            rotation=info["rotation"],
+            stream_index=info["stream"],
+            num_key_frames=info["keys"],
+        )
+
+    def __repr__(self) -> str:
+        m = self.metadata
+        return f"<VideoDecoder: {m.num_frames} frames of {m.width} x {m.height}, {m.codec}, {m.duration_seconds:.3f} s>"
+
+    def __len__(self) -> int:
+        return self.metadata.num_frames
+
+    @property
+    def counters(self) -> dict[str, int]:
+        """Frames wanted, packets decoded for them, trips from a key frame, and requests to a store."""
+        return self._video.counters()
+
+    # ---- by number ----
+
+    def _number(self, index: Any) -> int:
+        i = operator.index(index)
+        if not -len(self) <= i < len(self):
+            raise IndexError(f"frame {i} does not exist: the video has {len(self)} frames")
+        return i + len(self) if i < 0 else i
+
+    def _array(self, data: bytearray, shape: tuple[int, ...]) -> Any:
+        torch = self._torch
+        if torch is None:
+            import numpy as np
+
+            return np.frombuffer(data, np.uint8).reshape(shape)
+        tensor = torch.frombuffer(data, dtype=torch.uint8) if data else torch.empty(0, dtype=torch.uint8)
+        return tensor.reshape(shape).to(self._device)
+
+    def _read(self, frames: list[int]) -> Any:
+        if frames:
+            with self._lock:
+                data, height, width = self._video.read(frames, self._planar)
+        else:
+            data, height, width = bytearray(), self.metadata.height, self.metadata.width
+        return self._array(data, (len(frames), 3, height, width) if self._planar else (len(frames), height, width, 3))
+
+    def _times(self, frames: list[int]) -> tuple[Any, Any]:
+        times = [self._video.frame(i) for i in frames]
+        columns = [t[0] for t in times], [t[1] for t in times]
+        torch = self._torch
+        if torch is not None:
+            return torch.tensor(columns[0], dtype=torch.float64), torch.tensor(columns[1], dtype=torch.float64)
+        import numpy as np
+
+        return np.array(columns[0], np.float64), np.array(columns[1], np.float64)
+
+    def _batch(self, frames: list[int]) -> FrameBatch:
+        return FrameBatch(self._read(frames), *self._times(frames))
+
+    def __getitem__(self, key: Any) -> Any:
+        if isinstance(key, slice):
+            return self._read(list(range(*key.indices(len(self)))))
+        return self._read([self._number(key)])[0]
+
+    def __iter__(self) -> Iterator[Any]:
+        return (self[i] for i in range(len(self)))
+
+    def get_frame_at(self, index: int) -> Frame:
+        """The frame with this number; negative numbers count from the end."""
+        i = self._number(index)
+        begin, duration, _ = self._video.frame(i)
+        return Frame(self._read([i])[0], begin, duration)
+
+    def get_frames_at(self, indices: Iterable[int]) -> FrameBatch:
+        """Frames with these numbers, in this order."""
+        return self._batch([self._number(i) for i in (indices.tolist() if hasattr(indices, "tolist") else indices)])
+
+    def get_frames_in_range(self, start: int, stop: int, step: int = 1) -> FrameBatch:
+        """Frames start, start + step, ... before stop."""
+        if not 0 <= start < len(self):
+            raise IndexError(f"start is {start}; it must be from 0 to {len(self) - 1}")
+        if stop < start:
+            raise IndexError(f"stop is {stop}; it must be at least start, which is {start}")
+        if step <= 0:
+            raise IndexError(f"step is {step}; it must be positive")
+        return self._batch(list(range(start, min(stop, len(self)), step)))
+
+    # ---- by time ----
+
+    def _shown(self, seconds: float) -> int:
+        m = self.metadata
+        if not m.begin_stream_seconds <= seconds < m.end_stream_seconds:
+            raise IndexError(
+                f"no frame is shown at {seconds} s: the video lasts from {m.begin_stream_seconds} s to {m.end_stream_seconds} s, which is excluded"
+            )
+        return self._video.shown(seconds)
+
+    def get_frame_played_at(self, seconds: float) -> Frame:
+        """The frame that is shown at this time."""
+        return self.get_frame_at(self._shown(seconds))
+
+    def get_frames_played_at(self, seconds: Iterable[float]) -> FrameBatch:
+        """Frames that are shown at these times, in this order."""
+        return self._batch([self._shown(float(s)) for s in (seconds.tolist() if hasattr(seconds, "tolist") else seconds)])
+
+    def get_frames_played_in_range(self, start_seconds: float, stop_seconds: float, fps: float | None = None) -> FrameBatch:
+        """Frames that are shown in the half-open range [start_seconds, stop_seconds). With fps: those shown at start, start + 1 / fps, ..."""
+        m = self.metadata
+        if not start_seconds <= stop_seconds:
+            raise ValueError(f"start_seconds is {start_seconds}; it must not be after stop_seconds, which is {stop_seconds}")
+        if not m.begin_stream_seconds <= start_seconds < m.end_stream_seconds:
+            raise ValueError(
+                f"start_seconds is {start_seconds}; it must be at least {m.begin_stream_seconds} and less than {m.end_stream_seconds}"
+            )
+        if not stop_seconds <= m.end_stream_seconds:
+            raise ValueError(f"stop_seconds is {stop_seconds}; it must be at most {m.end_stream_seconds}")
+        if start_seconds == stop_seconds:
+            return self._batch([])
+        if fps is not None:
+            if not (fps > 0 and math.isfinite(fps)):
+                raise ValueError(f"fps is {fps}; it must be a positive number")
+            count = math.ceil(round((stop_seconds - start_seconds) * fps, 6))
+            return self._batch([self._shown(min(start_seconds + k / fps, math.nextafter(stop_seconds, -math.inf))) for k in range(count)])
+        first, last = self._shown(start_seconds), self._shown(math.nextafter(stop_seconds, -math.inf))
+        return self._batch(list(range(first, last + 1)))

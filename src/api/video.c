@@ -1,0 +1,307 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "stoker/video.h"
+
+#include "base/environment.h"
+#include "base/error.h"
+#include "base/memory.h"
+#include "base/safe_text.h"
+#include "codec/codec.h"
+#include "format/media_source.h"
+#include "media/video.h"
+#include "storage/storage.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct stk_video {
+	struct stk_video_request request;
+	char *path;
+	struct stk_storage *storage;
+	struct stk_media_source *source; /* for a path */
+	struct stk_media_input input;
+	struct stk_video_index *index;
+	struct stk_video_decoder *decoder;
+	uint8_t *frames;
+	size_t room;
+	int64_t latest; /* the last frame that was read; -1: none */
+};
+
+/* Puts the file's name before the message. */
+static enum stk_status name_file(const struct stk_video *v, enum stk_status s, struct stk_error *err)
+{
+	char name[512], was[sizeof err->message];
+	if (!err || !v->path || s == STK_CANCELLED)
+		return s;
+	snprintf(name, sizeof name, "%.*s", stk__uri_shown(v->path) < 500 ? stk__uri_shown(v->path) : 500, v->path);
+	stk__safe_text(name, sizeof name);
+	if (!strstr(err->message, name)) {
+		memcpy(was, err->message, sizeof was);
+		snprintf(err->message, sizeof err->message, "%s: %.500s", name, was);
+	}
+	stk__error_set_sample(err, v->path, -1, -1);
+	return s;
+}
+
+static bool is_interrupted(void *user)
+{
+	const struct stk_video *v = user;
+	return v->request.interrupted && v->request.interrupted(v->request.interrupted_user);
+}
+
+static enum stk_status read_user(void *user, int64_t offset, void *to, size_t n, struct stk_error *err)
+{
+	const struct stk_video *v = user;
+	return v->request.read(v->request.read_user, offset, to, n, err);
+}
+
+static enum stk_status open_input(struct stk_video *v, struct stk_error *err)
+{
+	const struct stk_video_request *q = &v->request;
+	if (q->path) {
+		const struct stk_access access = {.storage = v->storage, .interrupted = is_interrupted, .user = v};
+		enum stk_status s = stk__media_source_open(v->path, &access, &v->source, err);
+		if (!s)
+			v->input = *stk__media_source_input(v->source);
+		return s;
+	}
+	v->input = (struct stk_media_input){
+		.size = q->bytes, .data = q->data, .user = v, .interrupted = is_interrupted, .interrupted_user = v};
+	v->input.read = q->data ? NULL : read_user;
+	return STK_OK;
+}
+
+static enum stk_status open_video(struct stk_video *v, struct stk_error *err)
+{
+	const struct stk_codec_limits limits = stk__codec_limits(false);
+	const struct stk_video_limits video = {.max_pixels = limits.max_pixels, .lenient = v->request.lenient};
+	enum stk_status s = open_input(v, err);
+	if (!s)
+		s = stk__video_index_create(&v->input, v->request.stream, &v->index, err);
+	return s ? s : stk__video_decoder_create(&video, &v->decoder, err);
+}
+
+enum stk_status stk_video_open(const struct stk_video_request *request, struct stk_video **out, struct stk_error *err)
+{
+	if (STK_NEED(err, request, out))
+		return STK_INVALID;
+	*out = NULL;
+	if (request->size != sizeof *request || !!request->path + !!request->data + !!request->read != 1 || request->bytes < 0 ||
+		request->stream < -1)
+		return stk__fail(err, STK_INVALID,
+			"stk_video_open needs one of path, data and read, a number of bytes and of the stream, and a request whose size is set");
+	enum stk_status s = stk__environment_check(err);
+	if (s)
+		return s;
+	struct stk_video *v = stk__calloc(1, sizeof *v);
+	if (!v)
+		return stk__fail(err, STK_NO_MEMORY, "out of memory to open a video");
+	v->request = *request;
+	v->latest = -1;
+	if (request->path && !(v->path = stk__strdup(request->path)))
+		s = stk__fail(err, STK_NO_MEMORY, "out of memory to open a video");
+	v->storage = request->storage ? stk_storage_ref(request->storage) : NULL;
+	if (!s && (s = open_video(v, err)))
+		s = name_file(v, s, err);
+	if (s) {
+		stk_video_close(v);
+		return s;
+	}
+	*out = v;
+	return STK_OK;
+}
+
+void stk_video_close(struct stk_video *v)
+{
+	if (!v)
+		return;
+	stk__video_decoder_destroy(v->decoder);
+	stk__video_index_destroy(v->index);
+	stk__media_source_close(v->source);
+	if (v->storage)
+		stk_storage_unref(&v->storage);
+	stk__unmap(v->frames, v->room);
+	stk__free(v->path);
+	stk__free(v);
+}
+
+enum stk_status stk_video_describe(const struct stk_video *v, struct stk_video_info *out, struct stk_error *err)
+{
+	if (STK_NEED(err, v, out))
+		return STK_INVALID;
+	if (out->size != sizeof *out)
+		return stk__fail(err, STK_INVALID, "stk_video_info.size is %zu; this library expects %zu", out->size, sizeof *out);
+	const struct stk_video_facts *f = stk__video_facts(v->index);
+	*out = (struct stk_video_info){.size = sizeof *out,
+		.stream = f->stream,
+		.width = f->width,
+		.height = f->height,
+		.rotation = f->rotation,
+		.frames = f->frames,
+		.keys = f->keys,
+		.bytes = f->bytes,
+		.begin = f->begin,
+		.end = f->end,
+		.bit_rate = f->bit_rate,
+		.codec = f->codec,
+		.container = f->container};
+	return STK_OK;
+}
+
+static enum stk_status check_frame(const struct stk_video *v, int64_t frame, struct stk_error *err)
+{
+	const int32_t frames = stk__video_facts(v->index)->frames;
+	if (frame >= 0 && frame < frames)
+		return STK_OK;
+	return name_file(
+		v, stk__fail(err, STK_INVALID, "frame %lld does not exist: the video has %d frames", (long long)frame, frames), err);
+}
+
+enum stk_status stk_video_frame(const struct stk_video *v, int64_t frame, struct stk_video_frame *out, struct stk_error *err)
+{
+	if (STK_NEED(err, v, out))
+		return STK_INVALID;
+	enum stk_status s = check_frame(v, frame, err);
+	if (s)
+		return s;
+	*out = (struct stk_video_frame){stk__video_time(v->index, (int32_t)frame), stk__video_duration(v->index, (int32_t)frame),
+		stk__video_key(v->index, (int32_t)frame)};
+	return STK_OK;
+}
+
+int64_t stk_video_shown(const struct stk_video *v, double seconds)
+{
+	return v && !isnan(seconds) ? stk__video_shown(v->index, seconds) : -1;
+}
+
+/* ---- frames ---- */
+
+struct reading {
+	struct stk_video *v;
+	int32_t *frames; /* ascending, each once */
+	int64_t *places; /* of each of them: where its first copy goes in the answer */
+	int32_t count;
+	int64_t total; /* with copies */
+	int32_t width, height;
+	bool planar;
+};
+
+struct asked {
+	int64_t frame, place;
+};
+
+static int by_frame(const void *a, const void *b)
+{
+	const struct asked *x = a, *y = b;
+	return x->frame != y->frame ? (x->frame > y->frame) - (x->frame < y->frame) : (x->place > y->place) - (x->place < y->place);
+}
+
+static size_t frame_bytes(const struct reading *r)
+{
+	return (size_t)r->width * (size_t)r->height * 3;
+}
+
+/* Takes memory for all frames when the size of the first one is known. */
+static enum stk_status take_memory(struct reading *r, int32_t width, int32_t height, struct stk_error *err)
+{
+	const size_t most = (size_t)1 << 35;
+	struct stk_video *v = r->v;
+	r->width = width;
+	r->height = height;
+	if (frame_bytes(r) > most / (size_t)r->total)
+		return stk__fail(err, STK_LIMIT, "%lld frames of %d x %d pixels need more than 32 GiB: ask for fewer at a time",
+			(long long)r->total, width, height);
+	const size_t need = frame_bytes(r) * (size_t)r->total;
+	if (need <= v->room)
+		return STK_OK;
+	stk__unmap(v->frames, v->room);
+	v->room = 0;
+	v->frames = stk__map(need);
+	if (!v->frames)
+		return stk__fail(err, STK_NO_MEMORY, "out of memory for %zu bytes of frames", need);
+	v->room = need;
+	return STK_OK;
+}
+
+static struct stk_image place_frame(void *user, int32_t k, int32_t width, int32_t height, struct stk_error *err)
+{
+	struct reading *r = user;
+	enum stk_status s = r->width ? STK_OK : take_memory(r, width, height, err);
+	if (!s && (width != r->width || height != r->height))
+		s = stk__fail(err, STK_SHAPE, "frame %d has %d x %d pixels, and frames before it %d x %d: read them one at a time",
+			r->frames[k], width, height, r->width, r->height);
+	if (s)
+		return (struct stk_image){0};
+	uint8_t *to = r->v->frames + frame_bytes(r) * (size_t)r->places[k];
+	return r->planar ? stk__image_chw(to, STK_UINT8, width, height, 3) : stk__image_hwc(to, STK_UINT8, width, height, 3);
+}
+
+static enum stk_status decode(struct reading *r, const struct asked *asked, struct stk_error *err)
+{
+	for (int64_t i = 0; i < r->total; i++)
+		if (i == 0 || asked[i].frame != asked[i - 1].frame) {
+			r->frames[r->count] = (int32_t)asked[i].frame;
+			r->places[r->count++] = asked[i].place;
+		}
+	/* Frame after frame, one in each call: keep the decoder going. */
+	const struct stk_video_wanted wanted = {.frames = r->frames,
+		.count = r->count,
+		.next = r->count == 1 && asked[0].frame == r->v->latest + 1 && r->v->latest >= 0,
+		.place = place_frame,
+		.user = r};
+	enum stk_status s = stk__video_decode(r->v->decoder, r->v->index, &r->v->input, &wanted, err);
+	for (int64_t i = 1, first = 0; i < r->total && !s; i++)
+		if (asked[i].frame == asked[i - 1].frame)
+			memcpy(r->v->frames + frame_bytes(r) * (size_t)asked[i].place,
+				r->v->frames + frame_bytes(r) * (size_t)asked[first].place, frame_bytes(r));
+		else
+			first = i;
+	r->v->latest = s ? -1 : asked[r->total - 1].frame;
+	return s;
+}
+
+enum stk_status stk_video_read(struct stk_video *v, const int64_t *frames, int64_t count, bool planar, const uint8_t **out, int32_t *height,
+	int32_t *width, struct stk_error *err)
+{
+	if (STK_NEED(err, v, frames, out, height, width))
+		return STK_INVALID;
+	if (count < 1 || count > INT32_MAX)
+		return stk__fail(err, STK_INVALID, "stk_video_read is asked for %lld frames; it reads 1 to 2^31 - 1", (long long)count);
+	struct reading r = {.v = v, .total = count, .planar = planar};
+	struct asked *asked = stk__alloc((size_t)count * sizeof *asked);
+	r.frames = stk__alloc((size_t)count * sizeof *r.frames);
+	r.places = stk__alloc((size_t)count * sizeof *r.places);
+	enum stk_status s = asked && r.frames && r.places ? STK_OK : stk__fail(err, STK_NO_MEMORY, "out of memory to read frames");
+	for (int64_t i = 0; i < count && !s; i++) {
+		s = check_frame(v, frames[i], err);
+		asked[i] = (struct asked){frames[i], i};
+	}
+	if (!s) {
+		struct stk_error own = {0};
+		qsort(asked, (size_t)count, sizeof *asked, by_frame);
+		s = decode(&r, asked, &own);
+		if (s && err)
+			*err = own;
+		s = s ? name_file(v, s, err) : STK_OK;
+	}
+	*out = v->frames;
+	*height = r.height;
+	*width = r.width;
+	stk__free(asked);
+	stk__free(r.frames);
+	stk__free(r.places);
+	return s;
+}
+
+size_t stk_video_counters(const struct stk_video *v, struct stk_counter *out, size_t n)
+{
+	if (!v)
+		return 0;
+	const struct stk_video_counters c = stk__video_decoder_counters(v->decoder);
+	const struct stk_counter all[] = {{"frames_wanted", (double)c.wanted}, {"packets_decoded", (double)c.decoded},
+		{"segments", (double)c.segments}, {"requests", v->source ? (double)stk__media_source_requests(v->source) : 0}};
+	for (size_t i = 0; i < sizeof all / sizeof *all && i < n; i++)
+		out[i] = all[i];
+	return sizeof all / sizeof *all;
+}

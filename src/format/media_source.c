@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "format/media_source.h"
+
+#include "base/error.h"
+#include "base/memory.h"
+#include "format/archive_file.h"
+#include "format/list.h"
+#include "storage/storage.h"
+
+#include <string.h>
+
+enum { BLOCK = 1 << 20, BLOCKS = 4 };
+
+struct block {
+	int64_t at; /* its offset in the object */
+	size_t size;
+	uint8_t *bytes;
+	uint64_t used; /* when it was read last */
+};
+
+struct stk_media_source {
+	struct stk_media_input input;
+	char *path;
+	bool local;
+	struct stk_access access;
+	struct stk_storage *storage;
+	struct block blocks[BLOCKS];
+	uint64_t clock;
+	int64_t requests;
+};
+
+static bool is_interrupted(void *user)
+{
+	const struct stk_media_source *s = user;
+	return s->access.interrupted && s->access.interrupted(s->access.user);
+}
+
+/* Returns the block that holds a byte, read from the store if it is not kept. */
+static const struct block *find_block(struct stk_media_source *s, int64_t offset, struct stk_error *err)
+{
+	struct block *oldest = &s->blocks[0];
+	for (int i = 0; i < BLOCKS; i++) {
+		struct block *b = &s->blocks[i];
+		if (b->bytes && offset >= b->at && offset < b->at + (int64_t)b->size) {
+			b->used = ++s->clock;
+			return b;
+		}
+		oldest = b->used < oldest->used ? b : oldest;
+	}
+	const int64_t at = offset / BLOCK * BLOCK, left = s->input.size - at;
+	stk__free(oldest->bytes);
+	*oldest = (struct block){.at = at, .used = ++s->clock};
+	s->requests++;
+	if (stk__read_object(&s->access, stk__storage_io(s->storage), s->path, at, left < BLOCK ? left : BLOCK, 0, &oldest->bytes,
+		    &oldest->size, NULL, err))
+		return NULL;
+	return oldest;
+}
+
+static enum stk_status read_object(void *user, int64_t offset, void *to, size_t n, struct stk_error *err)
+{
+	struct stk_media_source *s = user;
+	struct stk_error own = {0};
+	if (n > BLOCK) { /* a large read needs no block */
+		uint8_t *bytes;
+		size_t size;
+		s->requests++;
+		enum stk_status status =
+			stk__read_object(&s->access, stk__storage_io(s->storage), s->path, offset, (int64_t)n, 0, &bytes, &size, NULL, err);
+		if (!status)
+			memcpy(to, bytes, n);
+		stk__free(bytes);
+		return status;
+	}
+	for (size_t used = 0; used < n;) {
+		const struct block *b = find_block(s, offset + (int64_t)used, &own);
+		if (!b) {
+			if (err)
+				*err = own;
+			return own.code ? own.code : STK_IO;
+		}
+		const size_t skip = (size_t)(offset + (int64_t)used - b->at), some = b->size - skip < n - used ? b->size - skip : n - used;
+		memcpy((uint8_t *)to + used, b->bytes + skip, some);
+		used += some;
+	}
+	return STK_OK;
+}
+
+/* Opens an object: finds its size. */
+static enum stk_status open_object(struct stk_media_source *s, struct stk_error *err)
+{
+	struct stk_archive_file f;
+	enum stk_status status = stk__access_open(&s->access, s->path, &s->storage, err);
+	if (status)
+		return status;
+	s->requests++;
+	status = stk__archive_open(&f, s->path, stk__storage_io(s->storage), &s->access, (struct stk_archive_pace){0}, 1, err);
+	if (status)
+		return status;
+	s->input.size = f.size;
+	s->input.read = read_object;
+	s->input.user = s;
+	stk__archive_close(&f);
+	return STK_OK;
+}
+
+enum stk_status stk__media_source_open(
+	const char *path, const struct stk_access *access, struct stk_media_source **out, struct stk_error *err)
+{
+	*out = NULL;
+	struct stk_media_source *s = stk__calloc(1, sizeof *s);
+	if (s)
+		s->path = stk__strdup(path);
+	if (!s || !s->path) {
+		stk__free(s);
+		return stk__fail(err, STK_NO_MEMORY, "out of memory to open a video");
+	}
+	if (access)
+		s->access = *access;
+	s->local = !stk__is_object(path);
+	s->input.interrupted = is_interrupted;
+	s->input.interrupted_user = s;
+	enum stk_status status =
+		s->local ? stk__media_file_open(&s->input, path + (strncmp(path, "file://", 7) == 0 ? 7 : 0), err) : open_object(s, err);
+	if (status) {
+		stk__media_source_close(s);
+		return status;
+	}
+	*out = s;
+	return STK_OK;
+}
+
+void stk__media_source_close(struct stk_media_source *s)
+{
+	if (!s)
+		return;
+	if (s->local)
+		stk__media_file_close(&s->input);
+	for (int i = 0; i < BLOCKS; i++)
+		stk__free(s->blocks[i].bytes);
+	if (s->storage)
+		stk_storage_unref(&s->storage);
+	stk__free(s->path);
+	stk__free(s);
+}
+
+const struct stk_media_input *stk__media_source_input(const struct stk_media_source *s)
+{
+	return &s->input;
+}
+
+int64_t stk__media_source_requests(const struct stk_media_source *s)
+{
+	return s->requests;
+}

@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Opens media files by path or URI, as an input of src/media. Objects of stores are read in blocks, a few of which are kept, because demuxers read a few
+ * bytes at a time. */
+#ifndef STK_FORMAT_MEDIA_SOURCE_H
+#define STK_FORMAT_MEDIA_SOURCE_H
+
+#include "media/input.h"
+
+struct stk_access;
+struct stk_media_source;
+
+/* access: the storage, and what can end waits; nullable, and copied. Any thread. */
+STK_MUST_USE enum stk_status stk__media_source_open(
+	const char *path, const struct stk_access *access, struct stk_media_source **out, struct stk_error *err);
+void stk__media_source_close(struct stk_media_source *s); /* takes NULL */
+/* Valid until the source is closed; used by one thread at a time. */
+const struct stk_media_input *stk__media_source_input(const struct stk_media_source *s);
+/* Returns how many requests its reads have made; 0 for local files. */
+int64_t stk__media_source_requests(const struct stk_media_source *s);
+
+#endif

@@ -1,0 +1,254 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "media/container.h"
+
+#include "base/error.h"
+#include "base/memory.h"
+
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { BUFFER = 32 << 10 };
+
+/* Demuxers that read one file and open no other: no playlists, no picture sequences, no devices. */
+static const char FORMATS[] =
+	"mov,mp4,m4a,3gp,3g2,mj2,matroska,webm,avi,mpegts,mpeg,h264,hevc,av1,obu,ivf,mpegvideo,m4v,flv,ogg,wav,w64,mp3,flac,aac,"
+	"aiff,au,caf";
+
+struct stk_container {
+	const struct stk_ffmpeg *f;
+	const struct stk_media_input *in;
+	AVIOContext *io;
+	AVFormatContext *format;
+	int64_t at;
+	int64_t budget; /* bytes and calls that reading may still take: a damaged file must not keep its reader busy for ever */
+	int64_t packets;
+	int stream;
+	bool blank;
+	enum stk_status status; /* of the input, since FFmpeg's codes cannot carry it */
+	struct stk_error *err;  /* where the current call wants its error; nullable */
+};
+
+static int stop(struct stk_container *c, enum stk_status s)
+{
+	c->status = s;
+	return AVERROR_EXTERNAL;
+}
+
+static int read_bytes(void *user, uint8_t *to, int n)
+{
+	enum { CALL = 256 }; /* what a call costs, in bytes */
+	struct stk_container *c = user;
+	/* A list may name packets after the point where a file was cut off. They are found missing when their frames are wanted. */
+	const int64_t left = c->blank ? n : c->in->size - c->at;
+	if (c->status)
+		return AVERROR_EXTERNAL;
+	if (left <= 0)
+		return AVERROR_EOF;
+	n = n < left ? n : (int)left;
+	if ((c->budget -= n + CALL) < 0)
+		return stop(c, stk__fail(c->err, STK_LIMIT, "the file's structure makes a reader go round in circles: it is damaged"));
+	enum stk_status s = stk__media_check(c->in, c->err);
+	if (!s && c->blank)
+		memset(to, 0, (size_t)n);
+	else if (!s)
+		s = stk__media_read(c->in, c->at, to, (size_t)n, c->err);
+	if (s)
+		return stop(c, s);
+	c->at += n;
+	return n;
+}
+
+static int64_t seek_bytes(void *user, int64_t offset, int whence)
+{
+	enum { CALL = 256 };
+	struct stk_container *c = user;
+	if (whence & AVSEEK_SIZE)
+		return c->in->size;
+	whence &= ~AVSEEK_FORCE;
+	if (whence == SEEK_CUR ? __builtin_add_overflow(offset, c->at, &offset)
+			       : whence == SEEK_END && __builtin_add_overflow(offset, c->in->size, &offset))
+		return AVERROR(EINVAL);
+	if (offset < 0 || (c->budget -= CALL) < 0)
+		return AVERROR(EINVAL);
+	return c->at = offset;
+}
+
+/* A file must not make its reader open another one. */
+static int refuse_open(AVFormatContext *format, AVIOContext **out, const char *url, int flags, AVDictionary **options)
+{
+	(void)format, (void)out, (void)url, (void)flags, (void)options;
+	return AVERROR(EACCES);
+}
+
+static uint64_t big_endian(const uint8_t *p, int n)
+{
+	uint64_t v = 0;
+	for (int i = 0; i < n; i++)
+		v = v << 8 | p[i];
+	return v;
+}
+
+/* Returns whether an MP4 file lists all of its packets in its moov box: it has no fragments, whose lists lie between the packets. */
+static bool is_listed(const struct stk_container *c)
+{
+	enum { MOST_BOXES = 1000 };
+	int64_t at = 0;
+	for (int i = 0; i < MOST_BOXES; i++) {
+		uint8_t head[16];
+		if (c->in->size - at < 16)
+			return true;
+		if (stk__media_read(c->in, at, head, sizeof head, NULL))
+			return false;
+		uint64_t size = big_endian(head, 4);
+		size = size == 1 ? big_endian(head + 8, 8) : size;
+		if (memcmp(head + 4, "moof", 4) == 0)
+			return false;
+		if (size == 0) /* to the end of the file */
+			return true;
+		if (size < 8 || size > INT64_MAX / 2)
+			return false;
+		at += (int64_t)size;
+	}
+	return false;
+}
+
+static enum stk_status failed(struct stk_container *c, int code, const char *what, struct stk_error *err)
+{
+	return c->status ? c->status : stk__ffmpeg_fail(c->f, code, what, err);
+}
+
+static bool is_format(const struct stk_container *c, const char *name)
+{
+	return strstr(c->format->iformat->name, name) != NULL;
+}
+
+static enum stk_status open_format(struct stk_container *c, struct stk_error *err)
+{
+	unsigned char *buffer = c->f->av_malloc(BUFFER);
+	c->io = buffer ? c->f->avio_alloc_context(buffer, BUFFER, 0, c, read_bytes, NULL, seek_bytes) : NULL;
+	c->format = c->io ? c->f->avformat_alloc_context() : NULL;
+	if (!c->format) {
+		if (!c->io)
+			c->f->av_free(buffer);
+		return stk__fail(err, STK_NO_MEMORY, "out of memory to open a video");
+	}
+	c->format->pb = c->io;
+	c->format->io_open = refuse_open;
+	c->format->max_streams = STK_MEDIA_MOST_STREAMS;
+	c->format->flags |= AVFMT_FLAG_CUSTOM_IO;
+	size_t n = sizeof FORMATS;
+	char *formats = c->f->av_malloc(n); /* FFmpeg frees it */
+	if (!formats)
+		return stk__fail(err, STK_NO_MEMORY, "out of memory to open a video");
+	c->format->format_whitelist = memcpy(formats, FORMATS, n);
+	int code = c->f->avformat_open_input(&c->format, NULL, NULL, NULL);
+	if (code < 0)
+		return failed(c, code, "this is not a file that Stoker reads as video or sound, or its header is damaged", err);
+	if (is_format(c, "mp4") || is_format(c, "matroska")) /* their headers say all that is needed */
+		c->format->flags |= AVFMT_FLAG_NOPARSE | AVFMT_FLAG_NOFILLIN;
+	else if ((code = c->f->avformat_find_stream_info(c->format, NULL)) < 0)
+		return failed(c, code, "the streams of the file cannot be read", err);
+	c->blank = is_format(c, "mp4") && is_listed(c);
+	return c->status;
+}
+
+enum stk_status stk__container_open(
+	const struct stk_ffmpeg *f, const struct stk_media_input *in, struct stk_container **out, struct stk_error *err)
+{
+	enum { ROUNDS = 16, FREE_BYTES = 64 << 20 };
+	*out = NULL;
+	if (in->size <= 0)
+		return stk__fail(err, STK_CORRUPT, "the file is empty");
+	struct stk_container *c = stk__calloc(1, sizeof *c);
+	if (!c)
+		return stk__fail(err, STK_NO_MEMORY, "out of memory to open a video");
+	c->f = f;
+	c->in = in;
+	c->stream = -1;
+	c->err = err;
+	c->budget = in->size < INT64_MAX / ROUNDS / 2 ? in->size * ROUNDS + FREE_BYTES : INT64_MAX / 2;
+	enum stk_status s = open_format(c, err);
+	c->err = NULL;
+	if (s) {
+		stk__container_close(c);
+		return s;
+	}
+	*out = c;
+	return STK_OK;
+}
+
+void stk__container_close(struct stk_container *c)
+{
+	if (!c)
+		return;
+	c->err = NULL;
+	if (c->format)
+		c->f->avformat_close_input(&c->format);
+	if (c->io) {
+		c->f->av_free(c->io->buffer);
+		c->f->avio_context_free(&c->io);
+	}
+	stk__free(c);
+}
+
+const AVFormatContext *stk__container_format(const struct stk_container *c)
+{
+	return c->format;
+}
+
+bool stk__container_blank(const struct stk_container *c)
+{
+	return c->blank;
+}
+
+static const char *kind_name(enum AVMediaType kind)
+{
+	return kind == AVMEDIA_TYPE_VIDEO ? "video" : kind == AVMEDIA_TYPE_AUDIO ? "audio" : "other";
+}
+
+enum stk_status stk__container_choose(struct stk_container *c, enum AVMediaType kind, int wanted, AVStream **out, struct stk_error *err)
+{
+	AVFormatContext *format = c->format;
+	*out = NULL;
+	if (wanted >= (int)format->nb_streams)
+		return stk__fail(err, STK_INVALID, "stream %d does not exist: the file has %u streams", wanted, format->nb_streams);
+	for (unsigned i = 0; i < format->nb_streams; i++) {
+		AVStream *s = format->streams[i];
+		const bool fits = s->codecpar->codec_type == kind && !(s->disposition & AV_DISPOSITION_ATTACHED_PIC);
+		if (!*out && (wanted < 0 ? fits : (int)i == wanted))
+			*out = s;
+	}
+	if (!*out)
+		return stk__fail(err, STK_UNSUPPORTED, "the file (%s) has no %s stream", format->iformat->long_name, kind_name(kind));
+	if ((*out)->codecpar->codec_type != kind)
+		return stk__fail(err, STK_INVALID, "stream %d is not a %s stream", wanted, kind_name(kind));
+	for (unsigned i = 0; i < format->nb_streams; i++)
+		format->streams[i]->discard = format->streams[i] == *out ? AVDISCARD_DEFAULT : AVDISCARD_ALL;
+	c->stream = (*out)->index;
+	return STK_OK;
+}
+
+enum stk_status stk__container_next(struct stk_container *c, AVPacket *packet, struct stk_error *err)
+{
+	c->err = err;
+	enum stk_status s = STK_OK;
+	for (;;) {
+		const int code = c->f->av_read_frame(c->format, packet);
+		if (c->status || code < 0) {
+			if (code >= 0)
+				c->f->av_packet_unref(packet);
+			s = code == AVERROR_EOF && !c->status ? STK_END : failed(c, code, "the packets of the file cannot be read", err);
+			break;
+		}
+		if (packet->stream_index == c->stream)
+			break;
+		c->f->av_packet_unref(packet);
+	}
+	if (!s && ++c->packets > STK_MEDIA_MOST_PACKETS) {
+		c->f->av_packet_unref(packet);
+		s = stk__fail(err, STK_LIMIT, "the stream has more than %d packets", STK_MEDIA_MOST_PACKETS);
+	}
+	c->err = NULL;
+	return s;
+}

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Opens a media file (MP4, MOV, Matroska, WebM, AVI, MPEG-TS, raw H.264 and HEVC, and files of sound) and reads the packets of its streams. */
+#ifndef STK_MEDIA_CONTAINER_H
+#define STK_MEDIA_CONTAINER_H
+
+#include "media/ffmpeg.h"
+#include "media/input.h"
+
+/* Bounds what a file may ask for. */
+enum {
+	STK_MEDIA_MOST_STREAMS = 256,
+	STK_MEDIA_MOST_PACKETS = 1 << 26, /* of one stream */
+};
+
+struct stk_container;
+
+/* Reads the file's headers. `f` and `in` must outlive the container. STK_CORRUPT, STK_UNSUPPORTED: the message describes the fault.
+ * A file that makes its reader come back again and again ends with STK_LIMIT. */
+STK_MUST_USE enum stk_status stk__container_open(
+	const struct stk_ffmpeg *f, const struct stk_media_input *in, struct stk_container **out, struct stk_error *err);
+void stk__container_close(struct stk_container *c); /* takes NULL */
+
+/* Returns the streams; valid until the container is closed. */
+const AVFormatContext *stk__container_format(const struct stk_container *c);
+/* Finds a stream. wanted: its number, or -1 for the first of the kind that is neither a cover picture nor empty. Other streams are then skipped. */
+STK_MUST_USE enum stk_status stk__container_choose(
+	struct stk_container *c, enum AVMediaType kind, int wanted, AVStream **out, struct stk_error *err);
+
+/* Returns whether packets hold no bytes, only their place in the file: the headers say where each lies, so reading them here would be a waste. */
+bool stk__container_blank(const struct stk_container *c);
+/* Reads the next packet of the chosen stream, which the caller unrefs. STK_END after the last. */
+STK_MUST_USE enum stk_status stk__container_next(struct stk_container *c, AVPacket *packet, struct stk_error *err);
+
+#endif

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Converts a decoded picture to RGB of 8 bits.
+ *
+ * The rule, which a kernel on the GPU can repeat bit for bit: chroma is taken from the sample that covers the pixel, without interpolation. With the integers
+ * of struct stk_yuv_matrix, y = luma - luma_zero, u = cb - chroma_zero, v = cr - chroma_zero, and s = 16 + bits - 8,
+ *     R = clip((luma * y + red_v * v + 2^(s-1)) >> s)
+ *     G = clip((luma * y - green_u * u - green_v * v + 2^(s-1)) >> s)
+ *     B = clip((luma * y + blue_u * u + 2^(s-1)) >> s)
+ * where >> rounds down and clip limits to 0..255. So 10 bits become 8 by rounding, once. */
+#ifndef STK_MEDIA_CONVERT_H
+#define STK_MEDIA_CONVERT_H
+
+#include "tensor/image.h"
+
+#include <stdint.h>
+
+/* Weights of red and blue in luma, and the range of the values. */
+struct stk_yuv_matrix {
+	int32_t luma, red_v, green_u, green_v, blue_u; /* times 2^16 */
+	int32_t luma_zero, chroma_zero;
+};
+/* full: values use all codes (JPEG's range); else luma is 16..235 and chroma 16..240, times 2^(bits-8). */
+struct stk_yuv_matrix stk__yuv_matrix(double red, double blue, bool full, int bits);
+
+/* A decoded picture: three planes (Y, Cb, Cr or R, G, B), or one of gray. Sample (x, y) of a plane is at data + y*row + x*step, `shift` bits up. */
+struct stk_plane {
+	const uint8_t *data;
+	ptrdiff_t row;
+	int32_t step, shift;
+};
+struct stk_picture {
+	struct stk_plane planes[3];
+	int32_t width, height, count; /* count: 1 or 3 planes */
+	int32_t bits;                 /* 8 to 16 */
+	int32_t sub_x, sub_y;         /* log2 of the pixels that a sample of chroma covers */
+	bool rgb;
+	struct stk_yuv_matrix matrix;
+};
+
+/* Returns a view whose pixel (x, y) is where that pixel of an unrotated picture goes, so that writing it turns the picture clockwise. dst: the rotated
+ * image. */
+struct stk_image stk__image_turned(const struct stk_image *dst, int32_t rotation);
+
+/* Writes the picture to an image of the same size, 3 channels of uint8. */
+void stk__picture_to_rgb(const struct stk_picture *p, const struct stk_image *dst);
+
+#endif

@@ -1,0 +1,444 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Decodes wanted frames on this thread with libavcodec. Each packet carries the number of its frame as its time, so that frames that come out are known
+ * whatever the file says of times. */
+#include "media/convert.h"
+#include "media/index.h"
+
+#include "base/error.h"
+#include "base/memory.h"
+
+#include <stdio.h>
+#include <string.h>
+
+struct stk_video_decoder {
+	struct stk_ffmpeg f;
+	struct stk_video_limits limits;
+	AVCodecContext *context;
+	uint64_t serial; /* of the context's parameters */
+	AVFrame *frame;
+	AVPacket *packet;
+	uint8_t *bytes; /* of a packet */
+	size_t room;
+	/* The context's state, if the next frames may be decoded without a new start. */
+	const struct stk_video_index *index; /* NULL: nothing */
+	int32_t first, next;                 /* packet at which it began, and the next one to send */
+	int64_t latest;                      /* the latest frame that has come out */
+	struct stk_video_counters counters;
+};
+
+/* One call of stk__video_decode. */
+struct decoding {
+	struct stk_video_decoder *d;
+	const struct stk_video_index *x;
+	const struct stk_media_input *in;
+	const struct stk_video_wanted *wanted;
+	int32_t done;          /* frames of the segment that came out */
+	const int32_t *seen;   /* its wanted frames */
+	int32_t count, number; /* their number, and the first one's in the list of the call */
+	bool *came;
+	int32_t damaged; /* the first packet that libavcodec refused; -1: none */
+	int code;        /* its code */
+	struct stk_error *err;
+};
+
+static enum stk_status no_memory(struct stk_error *err)
+{
+	return stk__fail(err, STK_NO_MEMORY, "out of memory to decode a video");
+}
+
+enum stk_status stk__video_decoder_create(const struct stk_video_limits *limits, struct stk_video_decoder **out, struct stk_error *err)
+{
+	*out = NULL;
+	struct stk_video_decoder *d = stk__calloc(1, sizeof *d);
+	if (!d)
+		return no_memory(err);
+	enum stk_status s = stk__ffmpeg_load(&d->f, err);
+	if (!s) {
+		d->limits = *limits;
+		d->frame = d->f.av_frame_alloc();
+		d->packet = d->f.av_packet_alloc();
+		if (!d->frame || !d->packet)
+			s = no_memory(err);
+	}
+	if (s) {
+		stk__video_decoder_destroy(d);
+		return s;
+	}
+	*out = d;
+	return STK_OK;
+}
+
+void stk__video_decoder_destroy(struct stk_video_decoder *d)
+{
+	if (!d)
+		return;
+	if (d->context)
+		d->f.avcodec_free_context(&d->context);
+	if (d->frame)
+		d->f.av_frame_free(&d->frame);
+	if (d->packet)
+		d->f.av_packet_free(&d->packet);
+	stk__free(d->bytes);
+	stk__ffmpeg_unload(&d->f);
+	stk__free(d);
+}
+
+void stk__video_decoder_forget(struct stk_video_decoder *d)
+{
+	d->index = NULL;
+}
+
+struct stk_video_counters stk__video_decoder_counters(const struct stk_video_decoder *d)
+{
+	return d->counters;
+}
+
+/* ---- the context ---- */
+
+static enum stk_status open_context(struct stk_video_decoder *d, const struct stk_video_index *x, struct stk_error *err)
+{
+	const AVCodec *codec = d->f.avcodec_find_decoder(x->parameters->codec_id);
+	if (!codec)
+		return stk__fail(err, STK_UNSUPPORTED, "the FFmpeg here has no decoder for %s", x->facts.codec);
+	d->f.avcodec_free_context(&d->context);
+	d->index = NULL;
+	d->context = d->f.avcodec_alloc_context3(codec);
+	if (!d->context || d->f.avcodec_parameters_to_context(d->context, x->parameters) < 0)
+		return no_memory(err);
+	d->context->thread_count = 1;
+	d->context->log_level_offset = 1000; /* silence, also where the process has asked FFmpeg for messages */
+	d->context->max_pixels = d->limits.max_pixels > 0 ? d->limits.max_pixels : (int64_t)1 << 28;
+	d->context->flags |= d->limits.lenient ? AV_CODEC_FLAG_OUTPUT_CORRUPT : 0;
+	/* H.264 marks pictures that it has repaired; EXPLODE would refuse whole ones whose unused references are missing, as after the key frame of an open group. */
+	d->context->err_recognition = d->limits.lenient || x->parameters->codec_id == AV_CODEC_ID_H264 ? 0 : AV_EF_EXPLODE;
+	const int code = d->f.avcodec_open2(d->context, codec, NULL);
+	d->serial = x->serial;
+	return code < 0 ? stk__ffmpeg_fail(&d->f, code, "the decoder does not start", err) : STK_OK;
+}
+
+/* Prepares the context to begin at a key packet. */
+static enum stk_status begin_at(struct stk_video_decoder *d, const struct stk_video_index *x, int32_t packet, struct stk_error *err)
+{
+	if (!d->context || d->serial != x->serial) {
+		enum stk_status s = open_context(d, x, err);
+		if (s) {
+			d->f.avcodec_free_context(&d->context);
+			return s;
+		}
+	} else
+		d->f.avcodec_flush_buffers(d->context);
+	d->index = x;
+	d->first = d->next = packet;
+	d->latest = -1;
+	d->counters.segments++;
+	return STK_OK;
+}
+
+/* ---- frames ---- */
+
+static enum stk_status refuse_frame(const struct decoding *n, int32_t frame, enum stk_status s, const char *why)
+{
+	return stk__fail(n->err, s, "frame %d (%.3f s): %s", frame, stk__video_time(n->x, frame), why);
+}
+
+/* Chooses the matrix of a frame. A stream that names none is taken as BT.601, as FFmpeg's own conversion does. */
+static bool find_matrix(const AVFrame *frame, int bits, bool full, struct stk_yuv_matrix *out)
+{
+	switch (frame->colorspace) {
+	case AVCOL_SPC_BT709:
+		*out = stk__yuv_matrix(.2126, .0722, full, bits);
+		return true;
+	case AVCOL_SPC_BT2020_NCL:
+		*out = stk__yuv_matrix(.2627, .0593, full, bits);
+		return true;
+	case AVCOL_SPC_FCC:
+		*out = stk__yuv_matrix(.30, .11, full, bits);
+		return true;
+	case AVCOL_SPC_SMPTE240M:
+		*out = stk__yuv_matrix(.212, .087, full, bits);
+		return true;
+	case AVCOL_SPC_RGB: /* of a picture that is gray */
+	case AVCOL_SPC_UNSPECIFIED:
+	case AVCOL_SPC_RESERVED:
+	case AVCOL_SPC_BT470BG:
+	case AVCOL_SPC_SMPTE170M:
+		*out = stk__yuv_matrix(.299, .114, full, bits);
+		return true;
+	default:
+		return false;
+	}
+}
+
+static bool is_full(const AVFrame *frame)
+{
+	const int f = frame->format;
+	return frame->color_range == AVCOL_RANGE_JPEG || f == AV_PIX_FMT_YUVJ420P || f == AV_PIX_FMT_YUVJ422P || f == AV_PIX_FMT_YUVJ444P ||
+	       f == AV_PIX_FMT_YUVJ440P || f == AV_PIX_FMT_YUVJ411P;
+}
+
+/* Describes a frame's planes. Returns NULL, or why it cannot be converted. */
+static const char *describe(const struct stk_video_decoder *d, const AVFrame *frame, struct stk_picture *out)
+{
+	const AVPixFmtDescriptor *p = d->f.av_pix_fmt_desc_get(frame->format);
+	const uint64_t strange = AV_PIX_FMT_FLAG_BE | AV_PIX_FMT_FLAG_PAL | AV_PIX_FMT_FLAG_BITSTREAM | AV_PIX_FMT_FLAG_HWACCEL |
+				 AV_PIX_FMT_FLAG_BAYER | AV_PIX_FMT_FLAG_FLOAT;
+	if (!p || p->flags & strange || p->comp[0].depth < 8 || p->comp[0].depth > 16)
+		return "its pixel format is not one that Stoker converts";
+	*out = (struct stk_picture){.width = frame->width,
+		.height = frame->height,
+		.count = p->nb_components < 3 ? 1 : 3,
+		.bits = p->comp[0].depth,
+		.rgb = p->flags & AV_PIX_FMT_FLAG_RGB,
+		.sub_x = p->log2_chroma_w,
+		.sub_y = p->log2_chroma_h};
+	for (int c = 0; c < out->count; c++) {
+		const AVComponentDescriptor *k = &p->comp[c];
+		if (k->depth != out->bits || !frame->data[k->plane])
+			return "its channels have unequal numbers of bits";
+		out->planes[c] = (struct stk_plane){frame->data[k->plane] + k->offset, frame->linesize[k->plane], k->step, k->shift};
+	}
+	if (!out->rgb && !find_matrix(frame, out->bits, is_full(frame), &out->matrix))
+		return "its colours are of a kind (YCgCo, ICtCp, constant luminance, ...) that Stoker does not convert";
+	return NULL;
+}
+
+static enum stk_status deliver(struct decoding *n, int32_t k, const AVFrame *frame)
+{
+	struct stk_picture picture;
+	const int32_t rotation = n->x->facts.rotation, number = n->seen[k];
+	const bool turned = rotation == 90 || rotation == 270;
+	const char *why = describe(n->d, frame, &picture);
+	if (why)
+		return refuse_frame(n, number, STK_UNSUPPORTED, why);
+	const struct stk_image to = n->wanted->place(
+		n->wanted->user, n->number + k, turned ? frame->height : frame->width, turned ? frame->width : frame->height, n->err);
+	if (!to.data)
+		return n->err && n->err->code ? n->err->code : STK_SHAPE;
+	const struct stk_image straight = stk__image_turned(&to, rotation);
+	stk__picture_to_rgb(&picture, &straight);
+	n->came[k] = true;
+	n->done++;
+	return STK_OK;
+}
+
+/* Returns which of the segment's wanted frames a number is; -1: none. */
+static int32_t find_wanted(const struct decoding *n, int64_t frame)
+{
+	int32_t low = 0, high = n->count;
+	while (low < high) {
+		const int32_t middle = low + (high - low) / 2;
+		if (n->seen[middle] < frame)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low < n->count && n->seen[low] == frame ? low : -1;
+}
+
+/* Takes the frames that have come out. Wanted frames after a damaged packet are refused: they may refer to what it held. */
+static enum stk_status take_frames(struct decoding *n)
+{
+	struct stk_video_decoder *d = n->d;
+	for (;;) {
+		const int code = d->f.avcodec_receive_frame(d->context, d->frame);
+		if (code == AVERROR(EAGAIN) || code == AVERROR_EOF)
+			return STK_OK;
+		if (code < 0) {
+			if (code == AVERROR(ENOMEM))
+				return no_memory(n->err);
+			n->code = code;
+			n->damaged = n->damaged < 0 ? d->next - 1 : n->damaged;
+			return STK_OK;
+		}
+		d->latest = d->frame->pts > d->latest ? d->frame->pts : d->latest;
+		const int32_t k = find_wanted(n, d->frame->pts);
+		if (d->frame->decode_error_flags & ~FF_DECODE_ERROR_MISSING_REFERENCE && n->damaged < 0) {
+			const int64_t frame = d->frame->pts;
+			n->damaged = frame >= 0 && frame < n->x->table.frames ? n->x->packet_of[frame] : d->next - 1;
+			n->code = AVERROR_INVALIDDATA;
+		}
+		const bool broken = d->frame->flags & AV_FRAME_FLAG_CORRUPT || d->frame->decode_error_flags || n->damaged >= 0;
+		enum stk_status s = STK_OK;
+		if (k >= 0 && !n->came[k] && (d->limits.lenient || !broken))
+			s = deliver(n, k, d->frame);
+		d->f.av_frame_unref(d->frame);
+		if (s)
+			return s;
+	}
+}
+
+/* ---- packets ---- */
+
+static enum stk_status send_packet(struct decoding *n, int32_t packet, int64_t frame, bool wanted)
+{
+	struct stk_video_decoder *d = n->d;
+	const struct stk_packet *p = &n->x->packets.v[packet];
+	const size_t room = (size_t)p->size + AV_INPUT_BUFFER_PADDING_SIZE;
+	if (!(p->flags & STK_PACKET_KEPT) && (p->position < 0 || p->position > n->in->size || p->size > n->in->size - p->position))
+		return refuse_frame(n, n->seen[0], STK_CORRUPT, "its bytes lie beyond the end of the file, which is cut short or damaged");
+	if (room > d->room) {
+		uint8_t *bytes = stk__realloc(d->bytes, room);
+		if (!bytes)
+			return no_memory(n->err);
+		d->bytes = bytes;
+		d->room = room;
+	}
+	enum stk_status s = stk__packet_read(&n->x->packets, n->in, packet, d->bytes, n->err);
+	if (s)
+		return s;
+	d->packet->data = d->bytes;
+	d->packet->size = p->size;
+	d->packet->pts = d->packet->dts = frame;
+	d->packet->flags = p->flags & STK_PACKET_KEY ? AV_PKT_FLAG_KEY : 0;
+	d->context->skip_frame = wanted ? AVDISCARD_DEFAULT : AVDISCARD_NONREF;
+	const int code = d->f.avcodec_send_packet(d->context, d->packet);
+	d->packet->data = NULL;
+	d->packet->size = 0;
+	d->counters.decoded++;
+	if (code == AVERROR(ENOMEM))
+		return no_memory(n->err);
+	if (code < 0 && n->damaged < 0) {
+		n->damaged = packet;
+		n->code = code;
+	}
+	return STK_OK;
+}
+
+/* Returns the number of a packet's frame; -1 if it is not presented. */
+static int64_t frame_of(const struct stk_video_index *x, int32_t packet)
+{
+	const int64_t t = x->times[packet];
+	int32_t low = 0, high = x->table.frames;
+	if (x->packets.v[packet].flags & STK_PACKET_DROPPED)
+		return -1;
+	while (low < high) {
+		const int32_t middle = low + (high - low) / 2, p = x->packet_of[middle];
+		if (x->times[p] < t || (x->times[p] == t && p < packet))
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low < x->table.frames && x->packet_of[low] == packet ? low : -1;
+}
+
+/* Sends packets up to `last`, and takes what comes out. Packets that follow the first one in the file and precede it in presentation refer to frames before
+ * it, and are left out. */
+static enum stk_status send_up_to(struct decoding *n, int32_t last)
+{
+	struct stk_video_decoder *d = n->d;
+	const struct stk_video_index *x = n->x;
+	while (d->next <= last && n->done < n->count) {
+		const int32_t packet = d->next++;
+		if (stk__cancelled(n->wanted->cancel))
+			return stk__fail(n->err, STK_CANCELLED, "cancelled");
+		enum stk_status s = stk__media_check(n->in, n->err);
+		if (s)
+			return s;
+		if (x->times[packet] < x->times[d->first])
+			continue;
+		const int64_t frame = frame_of(x, packet);
+		if ((s = send_packet(n, packet, frame, find_wanted(n, frame) >= 0 || n->wanted->next)) || (s = take_frames(n)))
+			return s;
+	}
+	return STK_OK;
+}
+
+static enum stk_status drain(struct decoding *n)
+{
+	n->d->index = NULL; /* a drained decoder takes no further packets */
+	n->d->f.avcodec_send_packet(n->d->context, NULL);
+	return take_frames(n);
+}
+
+/* Decodes one segment from key packet number `key`. */
+static enum stk_status decode_from(struct decoding *n, int32_t first, int32_t last)
+{
+	struct stk_video_decoder *d = n->d;
+	const struct stk_video_index *x = n->x;
+	n->damaged = -1;
+	/* Continuing costs less than a new start, unless a key packet lies ahead. */
+	const bool on = d->index == x && d->first <= first && d->next > first && d->latest < n->seen[0];
+	enum stk_status s = on ? STK_OK : begin_at(d, x, first, n->err);
+	if (!s)
+		s = send_up_to(n, last);
+	if (!s && n->wanted->next) {
+		const int32_t more =
+			x->packets.count - 1 - last < 2 * x->packets.reorder + 2 ? x->packets.count - 1 : last + 2 * x->packets.reorder + 2;
+		s = send_up_to(n, more);
+	}
+	if (!s && n->done < n->count)
+		s = drain(n);
+	if (s || !n->wanted->next)
+		d->index = NULL;
+	return s;
+}
+
+static enum stk_status refuse_missing(const struct decoding *n)
+{
+	int32_t k = 0;
+	char why[512], code[128] = "";
+	while (k < n->count && n->came[k])
+		k++;
+	if (n->damaged >= 0) {
+		n->d->f.av_strerror(n->code, code, sizeof code);
+		snprintf(why, sizeof why, "the packet at byte %lld is damaged (%s)", (long long)n->x->packets.v[n->damaged].position, code);
+	} else
+		snprintf(why, sizeof why,
+			"its data, at byte %lld, gives no whole picture: it is damaged, or refers to frames that are missing",
+			(long long)n->x->packets.v[n->x->packet_of[n->seen[k]]].position);
+	return refuse_frame(n, n->seen[k], STK_CORRUPT, why);
+}
+
+/* Decodes the segment. If a frame does not come out, and no packet was damaged, decoding begins again one key packet earlier, then two, four and eight: some
+ * streams mark packets as key from which not all later frames can be decoded. */
+static enum stk_status decode_segment(struct decoding *n, const struct stk_segment *segment)
+{
+	enum { MOST_BACK = 8 };
+	const struct stk_frame_table *t = &n->x->table;
+	int32_t key = stk__plan_key(t, n->seen[0]);
+	enum stk_status s = decode_from(n, segment->first, segment->last);
+	for (int32_t back = 1; !s && n->done < n->count && n->damaged < 0 && key > 0 && back <= MOST_BACK; back *= 2) {
+		key = key > back ? key - back : 0;
+		s = decode_from(n, t->keys[key], segment->last);
+	}
+	if (s || n->done == n->count)
+		return s;
+	return refuse_missing(n);
+}
+
+/* Names the frame in an error of the input. */
+static enum stk_status name_frame(const struct decoding *n, enum stk_status s)
+{
+	if (!n->err || s == STK_CANCELLED || strncmp(n->err->message, "frame ", 6) == 0)
+		return s;
+	char was[700];
+	snprintf(was, sizeof was, "%.690s", n->err->message);
+	return refuse_frame(n, n->seen[0], s, was);
+}
+
+enum stk_status stk__video_decode(struct stk_video_decoder *d, const struct stk_video_index *x, const struct stk_media_input *in,
+	const struct stk_video_wanted *wanted, struct stk_error *err)
+{
+	if (wanted->count == 0)
+		return STK_OK;
+	struct stk_segment *segments = stk__alloc((size_t)wanted->count * sizeof *segments);
+	bool *came = stk__calloc((size_t)wanted->count, sizeof *came);
+	enum stk_status s = segments && came ? STK_OK : no_memory(err);
+	const int32_t count = s ? 0 : stk__plan(&x->table, wanted->frames, wanted->count, segments);
+	for (int32_t i = 0; i < count && !s; i++) {
+		const struct stk_segment *g = &segments[i];
+		struct decoding n = {.d = d, .x = x, .in = in, .wanted = wanted, .err = err};
+		n.seen = wanted->frames + g->wanted;
+		n.count = g->n_wanted;
+		n.number = g->wanted;
+		n.came = came + g->wanted;
+		s = decode_segment(&n, g);
+		s = s ? name_frame(&n, s) : STK_OK;
+	}
+	d->counters.wanted += wanted->count;
+	if (s)
+		d->index = NULL;
+	stk__free(segments);
+	stk__free(came);
+	return s;
+}

@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "media/ffmpeg.h"
+
+#include "base/error.h"
+
+#include <dlfcn.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#define TEXT_OF(x) #x
+#define NUMBER_TEXT(x) TEXT_OF(x)
+
+struct library {
+	const char *name, *version;
+	const char *const *functions;
+	void **const *slots;
+	size_t count;
+};
+
+/* Opens a library, first under the name that it has in a wheel. NODELETE: FFmpeg's dependencies register handlers for the end of the process. */
+static void *open_library(const char *name, const char *version)
+{
+	char file[64];
+	snprintf(file, sizeof file, "%s-stoker.so.%s", name, version);
+	void *library = dlopen(file, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
+	snprintf(file, sizeof file, "%s.so.%s", name, version);
+	return library ? library : dlopen(file, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
+}
+
+static enum stk_status load_library(void **handle, const struct library *l, struct stk_error *err)
+{
+	*handle = open_library(l->name, l->version);
+	if (!*handle)
+		return stk__fail(err, STK_UNSUPPORTED,
+			"video needs FFmpeg's %s.so.%s, the version that this build of Stoker was made for, and it cannot be loaded (%s): install the system's FFmpeg "
+			"libraries (Debian: libavformat-dev libavcodec-dev libavutil-dev) and build Stoker against them",
+			l->name, l->version, dlerror());
+	for (size_t i = 0; i < l->count; i++) {
+		*l->slots[i] = dlsym(*handle, l->functions[i]);
+		if (!*l->slots[i])
+			return stk__fail(err, STK_UNSUPPORTED, "video needs FFmpeg; the %s.so.%s here lacks %s", l->name, l->version,
+				l->functions[i]);
+	}
+	return STK_OK;
+}
+
+static enum stk_status load_all(struct stk_ffmpeg *f, struct stk_error *err)
+{
+#define NAME_ROW(name, result, params) #name,
+#define SLOT_ROW(name, result, params) (void **)&f->name,
+	static const char *const util_names[] = {STK_AVUTIL_FUNCTIONS(NAME_ROW)}, *const codec_names[] = {STK_AVCODEC_FUNCTIONS(NAME_ROW)},
+				 *const format_names[] = {STK_AVFORMAT_FUNCTIONS(NAME_ROW)};
+	void **const util_slots[] = {STK_AVUTIL_FUNCTIONS(SLOT_ROW)}, **const codec_slots[] = {STK_AVCODEC_FUNCTIONS(SLOT_ROW)},
+		     **const format_slots[] = {STK_AVFORMAT_FUNCTIONS(SLOT_ROW)};
+#undef NAME_ROW
+#undef SLOT_ROW
+#define COUNT(names) (sizeof(names) / sizeof *(names))
+	const struct library util = {"libavutil", NUMBER_TEXT(LIBAVUTIL_VERSION_MAJOR), util_names, util_slots, COUNT(util_names)};
+	const struct library codec = {"libavcodec", NUMBER_TEXT(LIBAVCODEC_VERSION_MAJOR), codec_names, codec_slots, COUNT(codec_names)};
+	const struct library format = {
+		"libavformat", NUMBER_TEXT(LIBAVFORMAT_VERSION_MAJOR), format_names, format_slots, COUNT(format_names)};
+#undef COUNT
+	enum stk_status s = load_library(&f->util, &util, err);
+	if (!s)
+		s = load_library(&f->codec, &codec, err);
+	return s ? s : load_library(&f->format, &format, err);
+}
+
+enum stk_status stk__ffmpeg_load(struct stk_ffmpeg *f, struct stk_error *err)
+{
+	*f = (struct stk_ffmpeg){0};
+	enum stk_status s = load_all(f, err);
+	if (s)
+		stk__ffmpeg_unload(f);
+	else if (f->av_log_get_level() == AV_LOG_INFO) /* the default */
+		f->av_log_set_level(AV_LOG_QUIET);
+	return s;
+}
+
+void stk__ffmpeg_unload(struct stk_ffmpeg *f)
+{
+	void *const libraries[] = {f->format, f->codec, f->util};
+	for (size_t i = 0; i < sizeof libraries / sizeof *libraries; i++)
+		if (libraries[i])
+			dlclose(libraries[i]);
+	*f = (struct stk_ffmpeg){0};
+}
+
+enum stk_status stk__ffmpeg_fail(const struct stk_ffmpeg *f, int code, const char *what, struct stk_error *err)
+{
+	char text[AV_ERROR_MAX_STRING_SIZE] = "";
+	if (code == AVERROR(ENOMEM))
+		return stk__fail(err, STK_NO_MEMORY, "%s: out of memory", what);
+	f->av_strerror(code, text, sizeof text);
+	const bool lacks = code == AVERROR_DECODER_NOT_FOUND || code == AVERROR_DEMUXER_NOT_FOUND || code == AVERROR_PATCHWELCOME;
+	return stk__fail(err, lacks ? STK_UNSUPPORTED : STK_CORRUPT, "%s: %s", what, text);
+}

@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Loads FFmpeg's libraries at run time, so that a process that opens no video loads none of them. Only the versions whose headers this build has seen are
+ * loaded, because their structs change from one version to the next. A wheel may contain its own libraries next to libstoker, under names that nothing else
+ * in the process uses; otherwise the system's are used. */
+#ifndef STK_MEDIA_FFMPEG_H
+#define STK_MEDIA_FFMPEG_H
+
+#include "stoker/status.h"
+
+#include <libavcodec/avcodec.h>
+#include <libavformat/avformat.h>
+#include <libavutil/display.h>
+#include <libavutil/pixdesc.h>
+
+/* The functions used, by library: name, result, parameters. */
+#define STK_AVUTIL_FUNCTIONS(X)                                                                                                            \
+	X(av_malloc, void *, (size_t size))                                                                                                \
+	X(av_free, void, (void *p))                                                                                                        \
+	X(av_strerror, int, (int code, char *text, size_t size))                                                                           \
+	X(av_log_get_level, int, (void))                                                                                                   \
+	X(av_log_set_level, void, (int level))                                                                                             \
+	X(av_frame_alloc, AVFrame *, (void))                                                                                               \
+	X(av_frame_free, void, (AVFrame * *frame))                                                                                         \
+	X(av_frame_unref, void, (AVFrame * frame))                                                                                         \
+	X(av_pix_fmt_desc_get, const AVPixFmtDescriptor *, (enum AVPixelFormat format))
+
+#define STK_AVCODEC_FUNCTIONS(X)                                                                                                           \
+	X(avcodec_get_name, const char *, (enum AVCodecID id))                                                                             \
+	X(avcodec_find_decoder, const AVCodec *, (enum AVCodecID id))                                                                      \
+	X(avcodec_alloc_context3, AVCodecContext *, (const AVCodec *codec))                                                                \
+	X(avcodec_free_context, void, (AVCodecContext * *context))                                                                         \
+	X(avcodec_open2, int, (AVCodecContext * context, const AVCodec *codec, AVDictionary **options))                                    \
+	X(avcodec_parameters_alloc, AVCodecParameters *, (void))                                                                           \
+	X(avcodec_parameters_copy, int, (AVCodecParameters * to, const AVCodecParameters *from))                                           \
+	X(avcodec_parameters_free, void, (AVCodecParameters * *parameters))                                                                \
+	X(avcodec_parameters_to_context, int, (AVCodecContext * context, const AVCodecParameters *from))                                   \
+	X(avcodec_send_packet, int, (AVCodecContext * context, const AVPacket *packet))                                                    \
+	X(avcodec_receive_frame, int, (AVCodecContext * context, AVFrame * frame))                                                         \
+	X(avcodec_flush_buffers, void, (AVCodecContext * context))                                                                         \
+	X(av_packet_alloc, AVPacket *, (void))                                                                                             \
+	X(av_packet_free, void, (AVPacket * *packet))                                                                                      \
+	X(av_packet_unref, void, (AVPacket * packet))                                                                                      \
+	X(av_parser_init, AVCodecParserContext *, (int id))                                                                                \
+	X(av_parser_parse2, int,                                                                                                           \
+		(AVCodecParserContext * parser, AVCodecContext * context, uint8_t * *out, int *out_size, const uint8_t *in, int in_size,   \
+			int64_t pts, int64_t dts, int64_t position))                                                                       \
+	X(av_parser_close, void, (AVCodecParserContext * parser))
+
+#define STK_AVFORMAT_FUNCTIONS(X)                                                                                                          \
+	X(avformat_alloc_context, AVFormatContext *, (void))                                                                               \
+	X(avformat_free_context, void, (AVFormatContext * format))                                                                         \
+	X(avformat_open_input, int, (AVFormatContext * *format, const char *url, const AVInputFormat *kind, AVDictionary **options))       \
+	X(avformat_close_input, void, (AVFormatContext * *format))                                                                         \
+	X(avformat_find_stream_info, int, (AVFormatContext * format, AVDictionary * *options))                                             \
+	X(av_read_frame, int, (AVFormatContext * format, AVPacket * packet))                                                               \
+	X(av_stream_get_side_data, uint8_t *, (const AVStream *stream, enum AVPacketSideDataType type, size_t *size))                      \
+	X(avio_alloc_context, AVIOContext *,                                                                                               \
+		(unsigned char *buffer, int size, int write, void *user, int (*read)(void *user, uint8_t *to, int n),                      \
+			int (*write_to)(void *user, uint8_t *from, int n), int64_t (*seek)(void *user, int64_t offset, int whence)))       \
+	X(avio_context_free, void, (AVIOContext * *io))
+
+struct stk_ffmpeg {
+	void *util, *codec, *format;
+#define STK_FFMPEG_SLOT(name, result, params) result(*name) params;
+	STK_AVUTIL_FUNCTIONS(STK_FFMPEG_SLOT)
+	STK_AVCODEC_FUNCTIONS(STK_FFMPEG_SLOT)
+	STK_AVFORMAT_FUNCTIONS(STK_FFMPEG_SLOT)
+#undef STK_FFMPEG_SLOT
+};
+
+/* Loads the libraries. STK_UNSUPPORTED if they are not installed; the message says what to install. FFmpeg prints to standard error by default; the first
+ * load turns that off, unless the process has already chosen another level. Any thread. */
+STK_MUST_USE enum stk_status stk__ffmpeg_load(struct stk_ffmpeg *f, struct stk_error *err);
+void stk__ffmpeg_unload(struct stk_ffmpeg *f);
+
+/* Fails with `what` and FFmpeg's text of the error. */
+STK_MUST_USE enum stk_status stk__ffmpeg_fail(const struct stk_ffmpeg *f, int code, const char *what, struct stk_error *err);
+
+#endif

@@ -1,0 +1,254 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "media/index.h"
+
+#include "base/error.h"
+#include "base/memory.h"
+#include "base/xxhash.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static enum stk_status no_memory(struct stk_error *err)
+{
+	return stk__fail(err, STK_NO_MEMORY, "out of memory for the index of a video");
+}
+
+struct shown {
+	int64_t pts;
+	int32_t packet;
+};
+
+static int by_time(const void *a, const void *b)
+{
+	const struct shown *x = a, *y = b;
+	return x->pts != y->pts ? (x->pts > y->pts) - (x->pts < y->pts) : (x->packet > y->packet) - (x->packet < y->packet);
+}
+
+/* Lists the key packets and the times, which the plan needs. */
+static enum stk_status list_keys(struct stk_video_index *x, struct stk_error *err)
+{
+	const struct stk_packets *p = &x->packets;
+	x->times = stk__alloc((size_t)p->count * sizeof *x->times);
+	x->keys = stk__alloc((size_t)p->count * sizeof *x->keys);
+	x->packet_of = stk__alloc((size_t)p->count * sizeof *x->packet_of);
+	if (!x->times || !x->keys || !x->packet_of)
+		return no_memory(err);
+	x->table = (struct stk_frame_table){.packet_of = x->packet_of, .times = x->times, .keys = x->keys};
+	for (int32_t i = 0; i < p->count; i++) {
+		x->times[i] = p->v[i].pts;
+		if (p->v[i].flags & STK_PACKET_KEY)
+			x->keys[x->table.key_count++] = i;
+	}
+	return STK_OK;
+}
+
+/* Lists the frames in order of presentation. */
+static enum stk_status list_frames(struct stk_video_index *x, struct stk_error *err)
+{
+	const struct stk_packets *p = &x->packets;
+	struct shown *shown = stk__alloc((size_t)p->count * sizeof *shown);
+	int32_t n = 0, frames = 0;
+	if (!shown)
+		return no_memory(err);
+	for (int32_t i = 0; i < p->count; i++)
+		if (!(p->v[i].flags & STK_PACKET_DROPPED))
+			shown[n++] = (struct shown){p->v[i].pts, i};
+	qsort(shown, (size_t)n, sizeof *shown, by_time);
+	for (int32_t i = 0; i < n; i++) {
+		x->packet_of[frames] = shown[i].packet;
+		if (stk__plan_key(&x->table, frames) >= 0)
+			frames++;
+	}
+	stk__free(shown);
+	x->table.frames = frames;
+	return STK_OK;
+}
+
+/* ---- facts ---- */
+
+/* Finds by how much the file asks to turn its frames clockwise. */
+static enum stk_status find_rotation(struct stk_video_index *x, const AVStream *stream, struct stk_error *err)
+{
+	size_t size = 0;
+	const uint8_t *data = x->f.av_stream_get_side_data(stream, AV_PKT_DATA_DISPLAYMATRIX, &size);
+	int32_t m[9];
+	if (!data || size < sizeof m)
+		return STK_OK;
+	memcpy(m, data, sizeof m);
+	const double scale_x = hypot(m[0], m[3]), scale_y = hypot(m[1], m[4]);
+	if (scale_x == 0 || scale_y == 0)
+		return STK_OK;
+	const double degrees = atan2(m[1] / scale_y, m[0] / scale_x) * 180 / 3.14159265358979323846;
+	const double quarter = round(degrees / 90);
+	const bool flipped = (double)m[0] * m[4] - (double)m[1] * m[3] < 0;
+	if (fabs(degrees - 90 * quarter) > 1 || flipped)
+		return stk__fail(err, STK_UNSUPPORTED,
+			"the file asks to turn its frames by %.1f degrees%s; Stoker turns frames by 90, 180 and 270 degrees", degrees,
+			flipped ? " and to mirror them" : "");
+	x->facts.rotation = ((int)quarter * 90 + 360) % 360;
+	return STK_OK;
+}
+
+static double seconds_of(const struct stk_video_index *x, int64_t t)
+{
+	return (double)t * x->packets.tb_num / x->packets.tb_den;
+}
+
+double stk__video_time(const struct stk_video_index *x, int32_t frame)
+{
+	return seconds_of(x, x->times[x->packet_of[frame]]);
+}
+
+double stk__video_duration(const struct stk_video_index *x, int32_t frame)
+{
+	const int32_t frames = x->table.frames;
+	const int64_t own = x->packets.v[x->packet_of[frame]].duration;
+	if (frame + 1 < frames)
+		return seconds_of(x, x->times[x->packet_of[frame + 1]] - x->times[x->packet_of[frame]]);
+	return own > 0 || frame == 0 ? seconds_of(x, own) : stk__video_duration(x, frame - 1);
+}
+
+bool stk__video_key(const struct stk_video_index *x, int32_t frame)
+{
+	return x->packets.v[x->packet_of[frame]].flags & STK_PACKET_KEY;
+}
+
+int32_t stk__video_shown(const struct stk_video_index *x, double seconds)
+{
+	int32_t low = 0, high = x->table.frames;
+	while (low < high) {
+		const int32_t middle = low + (high - low) / 2;
+		if (stk__video_time(x, middle) <= seconds)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low - 1;
+}
+
+static void gather_facts(struct stk_video_index *x, const AVFormatContext *format, const AVStream *stream)
+{
+	struct stk_video_facts *f = &x->facts;
+	const bool turned = f->rotation == 90 || f->rotation == 270;
+	f->stream = stream->index;
+	f->width = turned ? stream->codecpar->height : stream->codecpar->width;
+	f->height = turned ? stream->codecpar->width : stream->codecpar->height;
+	f->frames = x->table.frames;
+	f->keys = x->table.key_count;
+	f->packets = x->packets.count;
+	for (int32_t i = 0; i < x->packets.count; i++)
+		f->bytes += x->packets.v[i].size;
+	f->begin = stk__video_time(x, 0);
+	f->end = stk__video_time(x, f->frames - 1) + stk__video_duration(x, f->frames - 1);
+	f->bit_rate = f->end > f->begin ? (double)f->bytes * 8 / (f->end - f->begin) : 0;
+	snprintf(f->codec, sizeof f->codec, "%s", x->f.avcodec_get_name(stream->codecpar->codec_id));
+	snprintf(f->container, sizeof f->container, "%s", format->iformat->long_name);
+}
+
+static enum stk_status copy_parameters(struct stk_video_index *x, const AVStream *stream, struct stk_error *err)
+{
+	x->parameters = x->f.avcodec_parameters_alloc();
+	if (!x->parameters || x->f.avcodec_parameters_copy(x->parameters, stream->codecpar) < 0)
+		return no_memory(err);
+	x->parameters->video_delay = x->packets.reorder > x->parameters->video_delay ? x->packets.reorder : x->parameters->video_delay;
+	const int32_t key[] = {x->parameters->codec_id, (int32_t)x->parameters->codec_tag, x->parameters->width, x->parameters->height,
+		x->parameters->video_delay, x->parameters->format, x->parameters->extradata_size};
+	x->serial = stk__xxh64(key, sizeof key, 0);
+	if (x->parameters->extradata_size > 0)
+		x->serial = stk__xxh64(x->parameters->extradata, (size_t)x->parameters->extradata_size, x->serial);
+	return STK_OK;
+}
+
+/* ---- the whole ---- */
+
+static enum stk_status read_stream(
+	struct stk_video_index *x, struct stk_container *c, const struct stk_media_input *in, int32_t wanted, struct stk_error *err)
+{
+	AVStream *stream;
+	enum stk_status s = stk__container_choose(c, AVMEDIA_TYPE_VIDEO, wanted, &stream, err);
+	if (!s)
+		s = find_rotation(x, stream, err);
+	if (!s)
+		s = stk__packets_read(c, &x->f, in, stream, &x->packets, err);
+	if (s)
+		return s;
+	if (x->packets.count == 0)
+		return stk__fail(err, STK_CORRUPT, "the video stream has no packets");
+	if (!(s = list_keys(x, err)) && !(s = list_frames(x, err)))
+		s = copy_parameters(x, stream, err);
+	if (s)
+		return s;
+	if (x->table.frames == 0)
+		return stk__fail(err, STK_CORRUPT, "none of the %d frames can be decoded: the stream has no key frame", x->packets.count);
+	gather_facts(x, stk__container_format(c), stream);
+	return STK_OK;
+}
+
+enum stk_status stk__video_index_create(
+	const struct stk_media_input *in, int32_t stream, struct stk_video_index **out, struct stk_error *err)
+{
+	struct stk_container *c = NULL;
+	*out = NULL;
+	struct stk_video_index *x = stk__calloc(1, sizeof *x);
+	if (!x)
+		return no_memory(err);
+	enum stk_status s = stk__ffmpeg_load(&x->f, err);
+	if (!s)
+		s = stk__container_open(&x->f, in, &c, err);
+	if (!s)
+		s = read_stream(x, c, in, stream, err);
+	stk__container_close(c);
+	if (s) {
+		stk__video_index_destroy(x);
+		return s;
+	}
+	*out = x;
+	return STK_OK;
+}
+
+void stk__video_index_destroy(struct stk_video_index *x)
+{
+	if (!x)
+		return;
+	stk__packets_free(&x->packets);
+	if (x->parameters)
+		x->f.avcodec_parameters_free(&x->parameters);
+	stk__free(x->packet_of);
+	stk__free(x->keys);
+	stk__free(x->times);
+	stk__ffmpeg_unload(&x->f);
+	stk__free(x);
+}
+
+const struct stk_video_facts *stk__video_facts(const struct stk_video_index *x)
+{
+	return &x->facts;
+}
+
+const struct stk_frame_table *stk__video_table(const struct stk_video_index *x)
+{
+	return &x->table;
+}
+
+size_t stk__video_index_memory(const struct stk_video_index *x)
+{
+	const size_t each = sizeof *x->packet_of + sizeof *x->keys + sizeof *x->times;
+	return sizeof *x + (size_t)x->packets.room * sizeof *x->packets.v + (size_t)x->packets.count * each + x->packets.kept_room;
+}
+
+bool stk__video_range(const struct stk_video_index *x, const struct stk_segment *segment, int64_t *offset, int64_t *length)
+{
+	int64_t first = INT64_MAX, end = 0;
+	for (int32_t i = segment->first; i <= segment->last; i++) {
+		const struct stk_packet *p = &x->packets.v[i];
+		if (p->flags & STK_PACKET_KEPT)
+			return false;
+		first = p->position < first ? p->position : first;
+		end = p->position + p->size > end ? p->position + p->size : end;
+	}
+	*offset = first;
+	*length = end - first;
+	return true;
+}

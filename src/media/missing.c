@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Takes the place of the other files of this folder in builds without FFmpeg's headers: every video is STK_UNSUPPORTED. */
+#include "base/error.h"
+#include "media/video.h"
+
+static enum stk_status refuse(struct stk_error *err)
+{
+	return stk__fail(err, STK_UNSUPPORTED,
+		"this build of Stoker has no video: install FFmpeg's headers (Debian: libavformat-dev libavcodec-dev libavutil-dev) and build it again");
+}
+
+enum stk_status stk__video_index_create(
+	const struct stk_media_input *in, int32_t stream, struct stk_video_index **out, struct stk_error *err)
+{
+	(void)in, (void)stream;
+	*out = NULL;
+	return refuse(err);
+}
+
+void stk__video_index_destroy(struct stk_video_index *x)
+{
+	(void)x;
+}
+
+const struct stk_video_facts *stk__video_facts(const struct stk_video_index *x)
+{
+	(void)x;
+	return NULL;
+}
+
+size_t stk__video_index_memory(const struct stk_video_index *x)
+{
+	(void)x;
+	return 0;
+}
+
+double stk__video_time(const struct stk_video_index *x, int32_t frame)
+{
+	(void)x, (void)frame;
+	return 0;
+}
+
+double stk__video_duration(const struct stk_video_index *x, int32_t frame)
+{
+	(void)x, (void)frame;
+	return 0;
+}
+
+bool stk__video_key(const struct stk_video_index *x, int32_t frame)
+{
+	(void)x, (void)frame;
+	return false;
+}
+
+int32_t stk__video_shown(const struct stk_video_index *x, double seconds)
+{
+	(void)x, (void)seconds;
+	return -1;
+}
+
+const struct stk_frame_table *stk__video_table(const struct stk_video_index *x)
+{
+	(void)x;
+	return NULL;
+}
+
+bool stk__video_range(const struct stk_video_index *x, const struct stk_segment *segment, int64_t *offset, int64_t *length)
+{
+	(void)x, (void)segment, (void)offset, (void)length;
+	return false;
+}
+
+enum stk_status stk__video_decoder_create(const struct stk_video_limits *limits, struct stk_video_decoder **out, struct stk_error *err)
+{
+	(void)limits;
+	*out = NULL;
+	return refuse(err);
+}
+
+void stk__video_decoder_destroy(struct stk_video_decoder *d)
+{
+	(void)d;
+}
+
+enum stk_status stk__video_decode(struct stk_video_decoder *d, const struct stk_video_index *x, const struct stk_media_input *in,
+	const struct stk_video_wanted *wanted, struct stk_error *err)
+{
+	(void)d, (void)x, (void)in, (void)wanted;
+	return refuse(err);
+}
+
+void stk__video_decoder_forget(struct stk_video_decoder *d)
+{
+	(void)d;
+}
+
+struct stk_video_counters stk__video_decoder_counters(const struct stk_video_decoder *d)
+{
+	(void)d;
+	return (struct stk_video_counters){0};
+}

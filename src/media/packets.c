@@ -1,0 +1,344 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "media/packets.h"
+
+#include "base/error.h"
+#include "base/memory.h"
+
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MOST_KEPT ((size_t)1 << 30)
+
+/* Reads a list, with what it needs besides. */
+struct listing {
+	struct stk_container *c;
+	const struct stk_ffmpeg *f;
+	const struct stk_media_input *in;
+	const AVCodecParameters *parameters;
+	struct stk_packets *out;
+	/* Without times in the file, the stream's own parser says in which order pictures are presented. */
+	AVCodecParserContext *parser;
+	AVCodecContext *context;
+	int32_t *picture; /* of each packet: its picture order count, which begins at 0 at most key packets; for MPEG see order_mpeg */
+	int64_t *dts;
+	uint8_t *compare; /* bytes of the file, to compare a packet with */
+	size_t compare_room;
+	bool untimed;
+};
+
+static enum stk_status no_memory(struct stk_error *err)
+{
+	return stk__fail(err, STK_NO_MEMORY, "out of memory for the list of a video's packets");
+}
+
+static enum stk_status grow(struct listing *l, struct stk_error *err)
+{
+	struct stk_packets *p = l->out;
+	if (p->count < p->room)
+		return STK_OK;
+	const int32_t room = p->room ? 2 * p->room : 256;
+	struct stk_packet *v = stk__realloc(p->v, (size_t)room * sizeof *v);
+	p->v = v ? v : p->v;
+	int32_t *picture = stk__realloc(l->picture, (size_t)room * sizeof *picture);
+	l->picture = picture ? picture : l->picture;
+	int64_t *dts = stk__realloc(l->dts, (size_t)room * sizeof *dts);
+	l->dts = dts ? dts : l->dts;
+	if (!v || !picture || !dts)
+		return no_memory(err);
+	p->room = room;
+	return STK_OK;
+}
+
+/* Copies the bytes of a packet that are not in one piece in the file. */
+static enum stk_status keep(struct stk_packets *p, struct stk_packet *packet, const uint8_t *data, struct stk_error *err)
+{
+	const size_t size = (size_t)packet->size;
+	if (size > MOST_KEPT - p->kept_size)
+		return stk__fail(err, STK_LIMIT,
+			"the packets of this kind of file do not lie in one piece, and more than 1 GiB of them would have to be kept in memory: write the file as MP4 "
+			"or Matroska (ffmpeg -i FILE -c copy NEW.mp4)");
+	if (p->kept_size + size > p->kept_room) {
+		const size_t room = 2 * p->kept_room > p->kept_size + size ? 2 * p->kept_room : p->kept_size + size;
+		uint8_t *kept = stk__realloc(p->kept, room);
+		if (!kept)
+			return no_memory(err);
+		p->kept = kept;
+		p->kept_room = room;
+	}
+	if (size)
+		memcpy(p->kept + p->kept_size, data, size);
+	packet->position = (int64_t)p->kept_size;
+	packet->flags |= STK_PACKET_KEPT;
+	p->kept_size += size;
+	return STK_OK;
+}
+
+/* Finds the packet's bytes in the file, where a demuxer only says where the packet with its header begins. Keeps a copy if they are not there. */
+static enum stk_status locate(struct listing *l, struct stk_packet *packet, const AVPacket *got, struct stk_error *err)
+{
+	enum { MOST_HEADER = 64 };
+	const size_t size = (size_t)got->size;
+	if (got->pos < 0 || got->pos > l->in->size || (int64_t)size > l->in->size - got->pos)
+		return keep(l->out, packet, got->data, err);
+	int64_t room = l->in->size - got->pos - (int64_t)size;
+	room = room < MOST_HEADER ? room : MOST_HEADER;
+	const size_t span = size + (size_t)room;
+	const uint8_t *bytes = l->in->data ? l->in->data + got->pos : NULL;
+	if (!bytes) {
+		if (span > l->compare_room) {
+			uint8_t *more = stk__realloc(l->compare, span);
+			if (!more)
+				return no_memory(err);
+			l->compare = more;
+			l->compare_room = span;
+		}
+		enum stk_status s = stk__media_read(l->in, got->pos, l->compare, span, err);
+		if (s)
+			return s;
+		bytes = l->compare;
+	}
+	for (int64_t header = 0; header <= room; header++)
+		if (memcmp(bytes + header, got->data, size) == 0) {
+			packet->position = got->pos + header;
+			return STK_OK;
+		}
+	return keep(l->out, packet, got->data, err);
+}
+
+/* Returns whether the packet holds a frame that is decoded and not shown. */
+static bool is_hidden(const struct listing *l, const AVPacket *packet)
+{
+	return l->parameters->codec_id == AV_CODEC_ID_VP8 && packet->size > 0 && !(packet->data[0] & 0x10);
+}
+
+/* Returns whether each picture of the codec is presented at once if it is bidirectional, else when the next one of another kind is decoded. */
+static bool is_mpeg(enum AVCodecID id)
+{
+	return id == AV_CODEC_ID_MPEG4 || id == AV_CODEC_ID_MPEG1VIDEO || id == AV_CODEC_ID_MPEG2VIDEO;
+}
+
+/* Asks the parser for the picture order count, or for the picture's kind. */
+static void parse(struct listing *l, const AVPacket *packet, struct stk_packet *out, int32_t *picture)
+{
+	uint8_t *unit;
+	int size;
+	*picture = l->out->count;
+	if (!l->parser)
+		return;
+	l->parser->flags |= PARSER_FLAG_COMPLETE_FRAMES;
+	l->f->av_parser_parse2(l->parser, l->context, &unit, &size, packet->data, packet->size, AV_NOPTS_VALUE, AV_NOPTS_VALUE, -1);
+	*picture = is_mpeg(l->parameters->codec_id) ? l->parser->pict_type == AV_PICTURE_TYPE_B : l->parser->output_picture_number;
+	if (l->parser->key_frame == 1)
+		out->flags |= STK_PACKET_KEY;
+}
+
+static bool is_encrypted(const AVPacket *packet)
+{
+	for (int i = 0; i < packet->side_data_elems; i++)
+		if (packet->side_data[i].type == AV_PKT_DATA_ENCRYPTION_INFO)
+			return true;
+	return false;
+}
+
+/* Returns whether the packet changes the decoder's parameters in a way that is not in its own bytes. */
+static bool changes_parameters(const struct listing *l, const AVPacket *packet)
+{
+	for (int i = 0; i < packet->side_data_elems; i++) {
+		const AVPacketSideData *s = &packet->side_data[i];
+		if (s->type == AV_PKT_DATA_NEW_EXTRADATA &&
+			(s->size != (size_t)l->parameters->extradata_size || memcmp(s->data, l->parameters->extradata, s->size) != 0))
+			return true;
+	}
+	return false;
+}
+
+static enum stk_status add(struct listing *l, const AVPacket *got, struct stk_error *err)
+{
+	struct stk_packets *p = l->out;
+	enum stk_status s = grow(l, err);
+	if (s)
+		return s;
+	if (is_encrypted(got))
+		return stk__fail(err, STK_UNSUPPORTED, "the stream is encrypted (DRM): it cannot be decoded without its key");
+	if (changes_parameters(l, got))
+		return stk__fail(err, STK_UNSUPPORTED,
+			"the stream changes its codec's parameters at packet %d; encode it again with one set of parameters (ffmpeg -i FILE NEW.mp4)",
+			p->count);
+	struct stk_packet *packet = &p->v[p->count];
+	*packet = (struct stk_packet){.pts = got->pts == AV_NOPTS_VALUE ? STK_NO_TIME : got->pts,
+		.duration = got->duration,
+		.position = got->pos,
+		.size = got->size};
+	packet->flags = (got->flags & AV_PKT_FLAG_KEY ? STK_PACKET_KEY : 0) | (got->flags & AV_PKT_FLAG_DISCARD ? STK_PACKET_DROPPED : 0) |
+			(got->flags & AV_PKT_FLAG_CORRUPT ? STK_PACKET_DAMAGED : 0);
+	l->untimed |= packet->pts == STK_NO_TIME;
+	l->dts[p->count] = got->dts == AV_NOPTS_VALUE ? STK_NO_TIME : got->dts;
+	l->picture[p->count] = p->count;
+	if (!stk__container_blank(l->c)) {
+		packet->flags |= is_hidden(l, got) ? STK_PACKET_DROPPED : 0;
+		parse(l, got, packet, &l->picture[p->count]);
+		s = locate(l, packet, got, err);
+	}
+	p->count += !s;
+	return s;
+}
+
+/* ---- streams whose file holds no times of presentation ---- */
+
+struct picture {
+	int32_t order, packet;
+};
+
+static int by_order(const void *a, const void *b)
+{
+	const struct picture *x = a, *y = b;
+	return x->order != y->order ? (x->order > y->order) - (x->order < y->order) : (x->packet > y->packet) - (x->packet < y->packet);
+}
+
+static int by_time(const void *a, const void *b)
+{
+	const int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+	return (x > y) - (x < y);
+}
+
+/* Replaces kinds of pictures (1: bidirectional) by their order. */
+static void order_mpeg(int32_t *picture, int32_t count)
+{
+	for (int32_t i = count - 1, next = count; i >= 0; i--) {
+		const bool at_once = picture[i] == 1;
+		picture[i] = at_once ? i : next;
+		next = at_once ? next : i;
+	}
+}
+
+/* Gives the packets times: the pictures between two key frames are presented in the order of their picture order counts, each at the next of the times at
+ * which packets are decoded; if these are missing too, at the stream's frame rate. */
+static enum stk_status make_times(struct listing *l, AVRational rate, struct stk_error *err)
+{
+	struct stk_packets *p = l->out;
+	struct picture *pictures = stk__alloc((size_t)p->count * sizeof *pictures);
+	if (!pictures)
+		return no_memory(err);
+	bool timed = true;
+	if (is_mpeg(l->parameters->codec_id) && l->parser)
+		order_mpeg(l->picture, p->count);
+	for (int32_t i = 0; i < p->count; i++)
+		timed = timed && l->dts[i] != STK_NO_TIME;
+	if (timed)
+		qsort(l->dts, (size_t)p->count, sizeof *l->dts, by_time);
+	else if (rate.num > 0 && rate.den > 0) {
+		p->tb_num = rate.den;
+		p->tb_den = rate.num;
+	} else {
+		p->tb_num = 1;
+		p->tb_den = 25;
+	}
+	for (int32_t first = 0, end; first < p->count; first = end) {
+		for (end = first + 1; end < p->count && !(p->v[end].flags & STK_PACKET_KEY && l->picture[end] == 0); end++)
+			;
+		for (int32_t i = first; i < end; i++)
+			pictures[i] = (struct picture){l->picture[i], i};
+		qsort(pictures + first, (size_t)(end - first), sizeof *pictures, by_order);
+	}
+	for (int32_t i = 0; i < p->count; i++) {
+		p->v[pictures[i].packet].pts = timed ? l->dts[i] : i;
+		if (!timed)
+			p->v[pictures[i].packet].duration = 1;
+	}
+	stk__free(pictures);
+	return STK_OK;
+}
+
+/* ---- the list ---- */
+
+/* Makes a parser for codecs that reorder pictures, if the file may lack times of presentation. */
+static void prepare_parser(struct listing *l)
+{
+	const enum AVCodecID id = l->parameters->codec_id;
+	if (stk__container_blank(l->c) || (id != AV_CODEC_ID_H264 && id != AV_CODEC_ID_HEVC && !is_mpeg(id)))
+		return;
+	l->context = l->f->avcodec_alloc_context3(NULL);
+	if (l->context && l->f->avcodec_parameters_to_context(l->context, l->parameters) >= 0)
+		l->parser = l->f->av_parser_init((int)id);
+}
+
+static enum stk_status read_all(struct listing *l, struct stk_error *err)
+{
+	AVPacket *packet = l->f->av_packet_alloc();
+	if (!packet)
+		return no_memory(err);
+	enum stk_status s;
+	while (!(s = stk__container_next(l->c, packet, err))) {
+		s = add(l, packet, err);
+		l->f->av_packet_unref(packet);
+		if (s)
+			break;
+	}
+	l->f->av_packet_free(&packet);
+	return s == STK_END ? STK_OK : s;
+}
+
+/* Finds how many packets a decoder must hold back: the most that come before a packet and are presented after it. */
+static void find_reorder(struct stk_packets *p)
+{
+	enum { MOST = 16 }; /* what H.264 and HEVC allow */
+	int64_t late[MOST]; /* the latest times so far, descending */
+	int n = 0;
+	for (int32_t i = 0; i < p->count; i++) {
+		const int64_t t = p->v[i].pts;
+		int before = 0;
+		while (before < n && late[before] > t)
+			before++;
+		p->reorder = before > p->reorder ? before : p->reorder;
+		if (before == MOST)
+			continue;
+		n += n < MOST;
+		memmove(late + before + 1, late + before, (size_t)(n - 1 - before) * sizeof *late);
+		late[before] = t;
+	}
+}
+
+enum stk_status stk__packets_read(struct stk_container *c, const struct stk_ffmpeg *f, const struct stk_media_input *in,
+	const AVStream *stream, struct stk_packets *out, struct stk_error *err)
+{
+	struct listing l = {.c = c, .f = f, .in = in, .parameters = stream->codecpar, .out = out};
+	*out = (struct stk_packets){.tb_num = stream->time_base.num, .tb_den = stream->time_base.den};
+	if (out->tb_num <= 0 || out->tb_den <= 0)
+		return stk__fail(err, STK_CORRUPT, "the stream's time base is %d/%d", out->tb_num, out->tb_den);
+	prepare_parser(&l);
+	enum stk_status s = read_all(&l, err);
+	if (!s && l.untimed)
+		s = make_times(&l, stream->r_frame_rate, err);
+	if (!s)
+		find_reorder(out);
+	if (l.parser)
+		f->av_parser_close(l.parser);
+	f->avcodec_free_context(&l.context);
+	stk__free(l.picture);
+	stk__free(l.dts);
+	stk__free(l.compare);
+	if (s)
+		stk__packets_free(out);
+	return s;
+}
+
+void stk__packets_free(struct stk_packets *p)
+{
+	stk__free(p->v);
+	stk__free(p->kept);
+	*p = (struct stk_packets){0};
+}
+
+enum stk_status stk__packet_read(
+	const struct stk_packets *p, const struct stk_media_input *in, int32_t packet, uint8_t *to, struct stk_error *err)
+{
+	const struct stk_packet *v = &p->v[packet];
+	const size_t size = (size_t)v->size;
+	memset(to + size, 0, AV_INPUT_BUFFER_PADDING_SIZE);
+	if (!(v->flags & STK_PACKET_KEPT))
+		return stk__media_read(in, v->position, to, size, err);
+	if (size)
+		memcpy(to, p->kept + v->position, size);
+	return STK_OK;
+}

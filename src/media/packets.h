@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The packets of one stream of a media file, in the order of the file, which is the order of decoding: when each is presented, and where its bytes lie.
+ * The list replaces the demuxer: a packet is read by its byte range. */
+#ifndef STK_MEDIA_PACKETS_H
+#define STK_MEDIA_PACKETS_H
+
+#include "media/container.h"
+
+#define STK_NO_TIME INT64_MIN
+
+enum stk_packet_flags {
+	STK_PACKET_KEY = 1,     /* decoding can begin here */
+	STK_PACKET_DROPPED = 2, /* decoded, and not presented: outside of the edit list, or a hidden frame */
+	STK_PACKET_KEPT = 4,    /* its bytes do not lie in one piece in the file: `position` is an offset in `kept` */
+	STK_PACKET_DAMAGED = 8, /* the demuxer found it incomplete */
+};
+
+struct stk_packet {
+	int64_t pts; /* time of presentation, in time bases */
+	int64_t duration;
+	int64_t position;
+	int32_t size;
+	int32_t flags; /* enum stk_packet_flags */
+};
+
+struct stk_packets {
+	struct stk_packet *v;
+	int32_t count, room;
+	int32_t tb_num, tb_den; /* a time base is tb_num / tb_den seconds */
+	uint8_t *kept;
+	size_t kept_size, kept_room;
+	int32_t reorder; /* the most packets that come before a packet and are presented after it */
+};
+
+/* Reads the list of the container's chosen stream. */
+STK_MUST_USE enum stk_status stk__packets_read(struct stk_container *c, const struct stk_ffmpeg *f, const struct stk_media_input *in,
+	const AVStream *stream, struct stk_packets *out, struct stk_error *err);
+void stk__packets_free(struct stk_packets *p);
+
+/* Reads the bytes of a packet to memory that has AV_INPUT_BUFFER_PADDING_SIZE more bytes, which become zero. */
+STK_MUST_USE enum stk_status stk__packet_read(
+	const struct stk_packets *p, const struct stk_media_input *in, int32_t packet, uint8_t *to, struct stk_error *err);
+
+#endif

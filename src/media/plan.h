@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Plans which packets must be decoded for the frames that are wanted. Pure functions. */
+#ifndef STK_MEDIA_PLAN_H
+#define STK_MEDIA_PLAN_H
+
+#include "stoker/status.h"
+
+#include <stdint.h>
+
+/* A stream as the plan sees it. Packets are in the order of decoding, frames in that of presentation. */
+struct stk_frame_table {
+	const int32_t *packet_of; /* of each frame */
+	const int64_t *times;     /* time of presentation of each packet */
+	const int32_t *keys;      /* packets at which decoding can begin, ascending */
+	int32_t frames, key_count;
+};
+
+/* Packets that are decoded in one go, from a key packet to the last that a wanted frame needs. */
+struct stk_segment {
+	int32_t first, last;      /* packets */
+	int32_t wanted, n_wanted; /* its wanted frames: entries of the list that was planned */
+};
+
+/* Returns the number (in `keys`) of the key packet from which a frame is decoded: the last one before it in the order of decoding that is not presented
+ * after it. Frames that follow a key packet in the file and precede it in presentation may refer to frames before that packet (open groups of pictures).
+ * Returns -1 if no key packet fits. */
+int32_t stk__plan_key(const struct stk_frame_table *t, int32_t frame);
+
+/* Splits the wanted frames, ascending, into segments. out: room for `count`. Returns the number of segments. Segments do not overlap, so that no packet
+ * is decoded twice. */
+int32_t stk__plan(const struct stk_frame_table *t, const int32_t *wanted, int32_t count, struct stk_segment *out);
+
+#endif

@@ -1,0 +1,385 @@
+# SPDX-License-Identifier: Apache-2.0
+"""stoker.VideoDecoder: every frame, by number and by time, equals the one that FFmpeg decodes, in every kind of file; bad files are clear errors."""
+
+from __future__ import annotations
+
+import io
+import random
+import struct
+import subprocess
+import sys
+import threading
+
+import numpy as np
+import pytest
+import stoker
+import videos
+from support import SEED
+
+pytestmark = videos.needs_video
+
+
+@pytest.fixture(scope="session")
+def clips(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("videos")
+    return lambda name: videos.make(folder, name)
+
+
+def opened(source, **arguments):
+    return stoker.VideoDecoder(source, dimension_order="NHWC", **arguments)
+
+
+@pytest.mark.parametrize("name", videos.NAMES)
+def test_frames_equal_ffmpegs(clips, name):
+    path = clips(name)
+    want = videos.frames(path)
+    decoder = opened(path)
+    assert len(decoder) == len(want)
+    assert np.array_equal(decoder[:], want)
+    assert decoder.counters["packets_decoded"] <= decoder.counters["frames_wanted"] + 30
+    rng = random.Random(SEED)
+    for _ in range(12):
+        numbers = [rng.randrange(len(want)) for _ in range(rng.randrange(1, 5))]
+        assert np.array_equal(decoder.get_frames_at(numbers).data, want[numbers]), numbers
+
+
+@pytest.mark.parametrize("name", ["h264.mp4", "h264_open.mp4", "hevc_open.mp4", "vp9.webm", "av1.mp4", "mpeg4.avi"])
+def test_one_frame_after_another(clips, name):
+    """Frame after frame decodes each packet about once."""
+    path = clips(name)
+    want = videos.frames(path)
+    decoder = opened(path)
+    for i, frame in enumerate(want):
+        assert np.array_equal(decoder[i], frame), i
+    assert decoder.counters["packets_decoded"] < 2.2 * len(want)
+    backwards = opened(path)
+    for i in reversed(range(len(want))):
+        assert np.array_equal(backwards[i], want[i]), i
+
+
+@pytest.mark.parametrize("name", ["h264.mp4", "vfr.mp4", "edit.mp4", "late.mkv", "vp9.webm", "fragments.mp4", "hevc_open.mp4"])
+def test_times_are_ffmpegs(clips, name):
+    path = clips(name)
+    decoder = opened(path)
+    want = videos.times(path)
+    batch = decoder.get_frames_at(range(len(decoder)))
+    assert np.allclose(batch.pts_seconds, want, atol=1e-6)
+    assert np.allclose(batch.pts_seconds[:-1] + batch.duration_seconds[:-1], want[1:], atol=1e-6)
+    assert decoder.metadata.begin_stream_seconds == pytest.approx(want[0])
+    assert decoder.metadata.end_stream_seconds > want[-1]
+
+
+def test_the_plan_decodes_what_frames_need(clips):
+    """A frame at the end of a group of 12 needs at most 12 packets; frames of one group share them."""
+    decoder = opened(clips("h264.mp4"))
+    decoder.get_frames_at([11, 23, 22, 11])
+    assert decoder.counters["segments"] == 2 and decoder.counters["packets_decoded"] <= 24
+    assert decoder.counters["frames_wanted"] == 3  # 11 is wanted once
+
+
+# ---- torchcodec's methods ----
+
+
+@pytest.mark.parametrize("order", ["NCHW", "NHWC"])
+def test_methods(clips, order):
+    path = clips("h264.mp4")
+    want = videos.frames(path)
+    want = want if order == "NHWC" else want.transpose(0, 3, 1, 2)
+    d = stoker.VideoDecoder(path, dimension_order=order, num_ffmpeg_threads=2, seek_mode="approximate")
+    assert np.array_equal(d[-1], want[-1]) and np.array_equal(d[3:20:5], want[3:20:5]) and np.array_equal(d[5:2:-1], want[5:2:-1])
+    assert d[4:4].shape == (0, *want.shape[1:])
+    frame = d.get_frame_at(-2)
+    data, begin, duration = frame
+    assert np.array_equal(data, want[-2]) and begin == pytest.approx((len(want) - 2) / 25) and duration == pytest.approx(1 / 25)
+    assert np.array_equal(d.get_frames_in_range(2, 9, 3).data, want[2:9:3])
+    assert np.array_equal(d.get_frame_played_at(0.41).data, want[10])
+    assert np.array_equal(d.get_frames_played_at([0.41, 0.0, 0.44]).data, want[[10, 0, 11]])
+    played = d.get_frames_played_in_range(0.1, 0.3)
+    assert np.array_equal(played.data, want[2:8]) and len(played) == 6 and played[1:3].data.shape[0] == 2
+    assert np.array_equal(d.get_frames_played_in_range(0, 1, fps=10).data, want[[0, 2, 5, 7, 10, 12, 15, 17, 20, 22]])
+    m = d.metadata
+    assert (m.num_frames, m.codec, m.width, m.height, m.stream_index) == (50, "h264", 176, 144, 0)
+    assert m.average_fps == pytest.approx(25) and m.duration_seconds == pytest.approx(2) and m.num_key_frames == 5
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda d: d[50],
+        lambda d: d[-51],
+        lambda d: d.get_frame_at(50),
+        lambda d: d.get_frames_at([0, 50]),
+        lambda d: d.get_frames_in_range(5, 2),
+        lambda d: d.get_frames_in_range(0, 5, 0),
+        lambda d: d.get_frame_played_at(2.0),
+        lambda d: d.get_frame_played_at(-0.1),
+        lambda d: d.get_frame_played_at(float("nan")),
+    ],
+)
+def test_frames_that_do_not_exist(clips, call):
+    with pytest.raises(IndexError):
+        call(stoker.VideoDecoder(clips("h264.mp4")))
+
+
+def test_arguments_that_are_wrong(clips):
+    path = clips("h264.mp4")
+    for arguments in (
+        {"dimension_order": "HWC"},
+        {"device": "tpu"},
+        {"seek_mode": "fast"},
+        {"num_ffmpeg_threads": -1},
+        {"stream_index": 7},
+    ):
+        with pytest.raises(ValueError, match=r"\w"):
+            stoker.VideoDecoder(path, **arguments)
+    with pytest.raises(ValueError, match="source is"):
+        stoker.VideoDecoder(3)
+    with pytest.raises(ValueError, match="must not be after stop_seconds"):
+        stoker.VideoDecoder(path).get_frames_played_in_range(1, 0.5)
+
+
+# ---- sources ----
+
+
+def test_sources(clips, tmp_path):
+    import torch
+
+    path = clips("h264.mp4")
+    data = path.read_bytes()
+    want = videos.frames(path)
+    for source in (
+        str(path),
+        data,
+        bytearray(data),
+        io.BytesIO(data),
+        torch.frombuffer(bytearray(data), dtype=torch.uint8),
+        f"file://{path}",
+    ):
+        assert np.array_equal(opened(source)[7:9], want[7:9])
+    with open(path, "rb") as file:
+        assert np.array_equal(opened(file)[-1], want[-1])
+    renamed = tmp_path / "photo.jpg"
+    renamed.write_bytes(data)
+    assert len(opened(renamed)) == 50
+
+
+def test_a_file_object_that_fails(clips):
+    class Failing(io.BytesIO):
+        def read(self, n=-1):
+            if self.tell() > 20000:
+                raise ZeroDivisionError("the user's own")
+            return super().read(n)
+
+    with pytest.raises(ZeroDivisionError, match="the user's own"):
+        opened(Failing(clips("h264.mp4").read_bytes()))[:]
+
+
+def test_a_url(clips):
+    """Two requests besides the one that finds the size: the header and the list at the end of the file, then what frames need."""
+    data = clips("h264.mp4").read_bytes()
+    asked = []
+
+    def fetch(uri, offset, length):
+        asked.append((offset, length))
+        return data[offset:] if length is None or length < 0 else data[offset : offset + length]
+
+    def listed(uri):
+        return [("mem://bucket/h264.mp4", len(data))]
+
+    storage = stoker.Storage(fetch=fetch, list=listed)
+    decoder = opened("mem://bucket/h264.mp4", storage=storage)
+    assert np.array_equal(decoder[30], videos.frames(clips("h264.mp4"))[30])
+    assert len(asked) <= 4 and decoder.counters["requests"] <= 3
+
+
+def test_threads_share_a_decoder(clips):
+    path = clips("h264.mp4")
+    want = videos.frames(path)
+    decoder = opened(path)
+    wrong = []
+
+    def work(seed):
+        rng = random.Random(seed)
+        for _ in range(20):
+            i = rng.randrange(len(want))
+            if not np.array_equal(decoder[i], want[i]):
+                wrong.append(i)
+
+    threads = [threading.Thread(target=work, args=(s,)) for s in range(4)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert not wrong
+
+
+def test_import_loads_no_ffmpeg():
+    code = "import stoker, stoker.fn; print(any('libav' in line for line in open('/proc/self/maps')))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=120)
+    assert done.stdout.strip() == "False"
+
+
+# ---- bad files ----
+
+
+def refused(source, **arguments):
+    """Opens the video and reads all of its frames one by one; returns the messages of what is refused."""
+    said = []
+    try:
+        decoder = opened(source, **arguments)
+    except stoker.StokerError as e:
+        return [str(e)]
+    for i in range(len(decoder)):
+        try:
+            decoder[i]
+        except stoker.StokerError as e:
+            said.append(str(e))
+    return said
+
+
+def test_files_that_are_no_video(clips, tmp_path):
+    for name, data in (("empty.mp4", b""), ("text.mp4", b"hello " * 100), ("zeros.mp4", bytes(5000)), ("half.mp4", b"\0\0\0\x18ftypmp42")):
+        path = tmp_path / name
+        path.write_bytes(data)
+        with pytest.raises(stoker.StokerError, match=name):
+            opened(path)
+    with pytest.raises(stoker.errors.NotFoundError, match=r"none\.mp4"):
+        opened(tmp_path / "none.mp4")
+    videos.ffmpeg("-f lavfi -i sine=duration=1", tmp_path / "sound.wav")
+    with pytest.raises(stoker.StokerError, match="no video stream"):
+        opened(tmp_path / "sound.wav")
+    (tmp_path / "list.mp4").write_text("#EXTM3U\n#EXTINF:1,\n/etc/passwd\n")
+    with pytest.raises(stoker.StokerError):
+        opened(tmp_path / "list.mp4")
+
+
+def test_a_cut_file_names_frame_and_time(clips, tmp_path):
+    data = clips("front.mp4").read_bytes()
+    path = tmp_path / "cut.mp4"
+    path.write_bytes(data[: len(data) * 2 // 3])
+    want = videos.frames(clips("front.mp4"))
+    decoder = opened(path)
+    assert len(decoder) == 50
+    assert np.array_equal(decoder[5], want[5])
+    with pytest.raises(stoker.StokerError, match=r"cut\.mp4: frame 49 \(1\.960 s\): .*cut short"):
+        decoder[49]
+    assert np.array_equal(decoder[6], want[6])  # goes on after an error
+    whole = clips("h264.mp4").read_bytes()
+    path.write_bytes(whole[: len(whole) // 2])  # the list is at the end, and lost
+    with pytest.raises(stoker.StokerError, match=r"cut\.mp4"):
+        opened(path)
+
+
+@pytest.mark.parametrize("name", ["front.mp4", "hevc_open.mp4", "vp9.webm", "av1.mp4", "h264.ts", "mpeg4.avi", "fragments.mp4"])
+def test_flipped_bits_never_crash(clips, name):
+    data = clips(name).read_bytes()
+    rng = random.Random(SEED)
+    for _ in range(8):
+        bad = bytearray(data)
+        for _ in range(rng.choice([1, 20])):
+            bad[rng.randrange(len(bad))] ^= 1 << rng.randrange(8)
+        refused(bytes(bad))
+        refused(bytes(bad), strict=False)
+        refused(bytes(bad[: rng.randrange(len(bad))]))
+
+
+def test_a_damaged_frame_is_refused(clips):
+    """Bytes of one packet are overwritten: frames before its group and from the next group on are whole."""
+    path = clips("front.mp4")
+    want = videos.frames(path)
+    words = ["ffprobe", "-v", "error", "-select_streams", "v:0", "-show_entries", "packet=pos,size,flags", "-of", "csv=p=0", str(path)]
+    packets = [line.split(",") for line in subprocess.run(words, capture_output=True, check=True, text=True).stdout.split()]
+    size, position = int(packets[13][0]), int(packets[13][1])
+    bad = bytearray(path.read_bytes())
+    bad[position + 8 : position + size] = bytes([0xFF]) * (size - 8)
+    decoder = opened(bytes(bad))
+    assert np.array_equal(decoder[:12], want[:12]) and np.array_equal(decoder[24:], want[24:])
+    messages = refused(bytes(bad))
+    assert messages and all("damaged" in m and "frame " in m for m in messages)
+    assert opened(bytes(bad), strict=False)[:].shape == want.shape
+
+
+def box(kind, *parts):
+    body = b"".join(parts)
+    return struct.pack(">I", len(body) + 8) + kind + body
+
+
+def test_boxes_that_promise_too_much(clips):
+    data = clips("h264.mp4").read_bytes()
+    moov = data[data.index(b"moov") - 4 :]
+    trak_at = moov.index(b"trak") - 4
+    trak = moov[trak_at : trak_at + struct.unpack(">I", moov[trak_at : trak_at + 4])[0]]
+    many = box(b"ftyp", b"isom\0\0\2\0isom") + box(b"moov", moov[8:trak_at], trak * 2000)
+    assert refused(many)
+    two = data + moov
+    assert len(opened(two)) == 50 or refused(two)
+    huge = bytearray(data)
+    at = data.index(b"mvhd") + 4
+    huge[at : at + 1] = b"\1"  # version 1: the fields that follow are 64 bits long
+    refused(bytes(huge))
+    at = data.index(b"stsz") + 8
+    for count in (0x7FFFFFFF, 0xFFFFFFFF):
+        huge = bytearray(data)
+        huge[at : at + 8] = struct.pack(">II", 1, count)  # so many samples of one byte each
+        refused(bytes(huge))
+
+
+def test_fragments_out_of_order(clips):
+    data = clips("fragments.mp4").read_bytes()
+    at = [i - 4 for i in range(len(data)) if data[i : i + 4] == b"moof"]
+    end = data.index(b"mfra") - 4
+    parts = [data[a:b] for a, b in zip(at, [*at[1:], end], strict=True)]
+    swapped = data[: at[0]] + parts[1] + parts[0] + b"".join(parts[2:])
+    refused(swapped)  # each frame is either right or refused; a hang or a crash would end the test
+
+
+def test_a_stream_without_its_first_key_frame(clips, tmp_path):
+    """Frames that nothing can decode are not counted."""
+    data = clips("annex_b.h264").read_bytes()
+    starts = [i for i in range(len(data) - 5) if data[i : i + 3] == b"\0\0\1"]
+    idr = [s for s in starts if data[s + 3] & 31 == 5]
+    sps = [s for s in starts if data[s + 3] & 31 in (7, 8)]
+    head = data[sps[0] : idr[0]]
+    after = next(s for s in starts if s > idr[0])
+    path = tmp_path / "late.h264"
+    path.write_bytes(head + data[after:])
+    decoder = opened(path)
+    want = videos.frames(clips("annex_b.h264"))
+    assert len(decoder) == len(want) - 12 and np.array_equal(decoder[:], want[12:])
+    none = head + data[after : next(s for s in starts if s > idr[0] and data[s + 3] & 31 in (7, 8))]
+    assert refused(none)
+
+
+def test_sizes_that_change(clips, tmp_path):
+    small = tmp_path / "small.h264"
+    videos.ffmpeg("-f lavfi -i testsrc2=size=96x64:rate=25:duration=1", videos.H264, small)
+    both = clips("annex_b.h264").read_bytes() + small.read_bytes()
+    decoder = opened(both)
+    assert len(decoder) == 75
+    assert tuple(decoder[49].shape) == (144, 176, 3) and tuple(decoder[50].shape) == (64, 96, 3)
+    with pytest.raises(stoker.ShapeError, match="frame 50 has 96 x 64 pixels"):
+        decoder[48:52]
+
+
+def test_an_encrypted_file(clips, tmp_path):
+    path = tmp_path / "drm.mp4"
+    key = "00112233445566778899aabbccddeeff"
+    videos.ffmpeg("-i", clips("h264.mp4"), f"-c copy -encryption_scheme cenc-aes-ctr -encryption_key {key} -encryption_kid {key}", path)
+    with pytest.raises(stoker.StokerError, match=r"drm\.mp4: .*encrypted"):
+        opened(path)
+
+
+def test_an_interrupt_ends_a_long_read(clips):
+    """Ctrl-C while frames are read raises KeyboardInterrupt."""
+    code = """
+import os, signal, sys, threading, stoker
+decoder = stoker.VideoDecoder(sys.argv[1])
+threading.Timer(0.3, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
+try:
+    while True:
+        decoder[:]
+except KeyboardInterrupt:
+    print("interrupted", decoder[3].shape)
+"""
+    done = subprocess.run([sys.executable, "-c", code, str(clips("h264.mp4"))], capture_output=True, text=True, timeout=60, check=False)
+    assert done.stdout.startswith("interrupted"), done.stderr
