@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import importlib
 import math
 import numbers
 from collections.abc import Sequence
@@ -27,6 +28,13 @@ class Transform:
         if not _finite(value):
             raise ValueError(f"{type(self).__name__}: {name} takes finite numbers, not {value!r}")
         object.__setattr__(self, name, value)
+
+    def __call__(self, image: Any) -> Any:
+        """Applies the transform to one image: an array (height, width, channels), a tensor (channels, height, width) or a PIL image. Returns the same kind of
+        object, with the pixels that a Loader would make; uint8 stays uint8, unless the transform makes floats (Normalize, ToTensor, ToDtype,
+        ConvertImageDtype). This builds a pipeline for the call, so it serves to look at a transform; a Loader is what trains."""
+        # The Loader compiles transforms and imports this file, so it is loaded only when a transform is called.
+        return importlib.import_module("stoker.loader._one_image").apply(self, image)
 
     def __repr__(self) -> str:
         shown = ", ".join(f"{k}={v!r}" for k, v in vars(self).items() if not k.startswith("_"))

@@ -19,6 +19,7 @@ class _Places(threading.local):
     def __init__(self) -> None:
         self.steps: list[str] = []  # of a structured pipeline, outermost first
         self.paths: list[str] = []  # in the sample's tree, each from where the one before leads
+        self.silent = False  # notices of this thread are dropped
 
 
 _places = _Places()
@@ -84,9 +85,19 @@ def warn(text: str) -> None:
     warnings.warn(safe_text(text), stacklevel=level)
 
 
+@contextmanager
+def without_notices() -> Iterator[None]:
+    """Drops the notices of this thread: for calls that the package makes itself, in forms that it would advise a user against."""
+    before, _places.silent = _places.silent, True
+    try:
+        yield
+    finally:
+        _places.silent = before
+
+
 def notice(text: str) -> None:
     """Logs a line once a process: for what is accepted and does nothing, or not what it says."""
-    if text not in _shown:
+    if text not in _shown and not _places.silent:
         _shown.add(text)
         tell(text)
 

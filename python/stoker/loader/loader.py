@@ -375,6 +375,12 @@ class Loader:
             return len(self)
         return int((self._run.resumed or {}).get("consumed", 0)) // together + self._run.step
 
+    def __getitem__(self, index: Any) -> Any:
+        raise TypeError(
+            "a Loader gives batches in a loop, not by index: next(iter(loader)) is one, loader.as_dataloader() is a torch DataLoader for a Trainer, and what "
+            "DataLoader(...) takes is the data set"
+        )
+
     def __len__(self) -> int:
         """Batches of an epoch, the same for all ranks. Of tars in a store that have no index yet it is made now, as it has to be known."""
         run = self._run

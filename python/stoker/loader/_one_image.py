@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Applies a transform to one image, outside of any Loader: what a transform does when it is called."""
+
+from __future__ import annotations
+
+import random
+import sys
+from typing import Any
+
+import numpy as np
+
+from stoker._transforms_base import Group, Transform
+from stoker._where import without_notices
+from stoker.errors import InvalidArgumentError
+from stoker.loader.loader import Loader
+from stoker.transforms import ConvertImageDtype, Mixing, Normalize, ToDtype, ToTensor
+
+
+def _makes_floats(transform: Transform) -> bool:
+    """Whether torchvision's transform of this name turns a uint8 image into floats."""
+    if isinstance(transform, Group):
+        return any(map(_makes_floats, transform.transforms))
+    return isinstance(transform, (ConvertImageDtype, Normalize, ToDtype, ToTensor))
+
+
+def _seed() -> int:
+    """Returns a new seed, from torch's generator if torch is loaded, so that torch.manual_seed repeats the draws; else from the module random."""
+    torch = sys.modules.get("torch")
+    return int(torch.randint(1 << 62, ()).item()) if torch is not None else random.getrandbits(62)
+
+
+def _array_of(image: Any, name: str) -> np.ndarray:
+    """Returns the image as an array (height, width, channels)."""
+    torch = sys.modules.get("torch")
+    tensor = torch is not None and isinstance(image, torch.Tensor)
+    pil = sys.modules.get("PIL.Image")
+    if not (tensor or isinstance(image, np.ndarray) or (pil is not None and isinstance(image, pil.Image))):
+        raise InvalidArgumentError(
+            f"{name}: an image is an array (height, width, channels), a tensor (channels, height, width) or a PIL image, not {type(image).__name__}"
+        )
+    if pil is not None and isinstance(image, pil.Image) and image.mode not in ("L", "RGB"):
+        raise InvalidArgumentError(f'{name}: a PIL image has the mode "L" or "RGB", not {image.mode!r}: image.convert("RGB")')
+    array = image.detach().cpu().numpy() if tensor else np.asarray(image)
+    if tensor and array.ndim == 3:
+        array = array.transpose(1, 2, 0)
+    if array.ndim == 2 and not tensor:
+        array = array[:, :, None]
+    if array.ndim != 3 or not array.size:
+        kind = "a tensor (channels, height, width)" if tensor else "an array (height, width, channels)"
+        raise InvalidArgumentError(f"{name}: one image is {kind}, not one of shape {tuple(image.shape)}; a Loader takes batches")
+    return np.ascontiguousarray(array)
+
+
+def apply(transform: Transform, image: Any) -> Any:
+    """Returns what the Loader would make of this image: a PIL image for a PIL image, an array (H, W, C) for an array, a tensor (C, H, W) for a tensor. An image
+    of bytes stays one, unless the transform makes floats; a PIL image becomes a tensor then. Draws are new in each call."""
+    name = type(transform).__name__
+    if isinstance(transform, Mixing):
+        raise InvalidArgumentError(f"{name} mixes the images of a batch: give it to Loader as batch_transforms=")
+    array = _array_of(image, name)
+    keeps_bytes = array.dtype == np.uint8 and not _makes_floats(transform)
+    with (
+        without_notices(),
+        Loader(_source_of(array), 1, transforms=[transform], num_threads=1, seed=_seed(), dtype="uint8" if keeps_bytes else None) as loader,
+    ):
+        made = next(iter(loader))[0]
+        if isinstance(made, list):  # FiveCrop, TenCrop
+            return tuple(_like(image, view[0].clone(), keeps_bytes) for view in made)
+        return _like(image, made[0].clone(), keeps_bytes)
+
+
+def _source_of(array: np.ndarray) -> Any:
+    """Returns a source of this one image for Loader. It takes arrays of bytes; floats come from a Dataset."""
+    if array.dtype == np.uint8:
+        return (array[None],)
+    if array.dtype != np.float32:
+        raise InvalidArgumentError(f"an image is uint8 or float32, not {array.dtype}")
+    import torch
+
+    return torch.utils.data.TensorDataset(torch.from_numpy(array).permute(2, 0, 1)[None])
+
+
+def _like(image: Any, made: Any, keeps_bytes: bool) -> Any:
+    """Returns a tensor (C, H, W) as the kind of object that `image` is."""
+    if isinstance(image, np.ndarray):
+        return np.ascontiguousarray(made.permute(1, 2, 0).numpy())
+    pil = sys.modules.get("PIL.Image")
+    if pil is None or not isinstance(image, pil.Image) or not keeps_bytes:
+        return made
+    pixels = made.permute(1, 2, 0).numpy()
+    return pil.fromarray(pixels[:, :, 0] if pixels.shape[2] == 1 else pixels)
