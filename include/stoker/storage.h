@@ -102,6 +102,25 @@ struct stk_storage_report {
 STK_API STK_MUST_USE enum stk_status stk_storage_probe(
 	struct stk_storage *s, const char *uri, struct stk_storage_report *out, struct stk_error *err);
 
+/* Properties of an object that stk_storage_read has read bytes of. */
+struct stk_storage_object {
+	size_t size;       /* sizeof(struct stk_storage_object), set by the caller */
+	int64_t bytes;     /* of the whole object; -1: neither the answer nor a listing gives it */
+	char version[128]; /* a text that differs between versions of the object, as its ETag; "" if the store sends none */
+};
+/* Bytes that the memory for stk_storage_read needs after the requested ones; their contents are undefined afterwards. */
+enum { STK_STORAGE_SLACK = 64 };
+/* Reads `length` bytes at `offset` of a remote object into `data`, which has room for STK_STORAGE_SLACK more, and waits for them. Large ranges are read in several pieces at a time.
+ * object: filled on success; nullable. STK_CORRUPT: the object ends before that range. STK_UNSUPPORTED: a local path. The settings of the
+ * environment are those of the last stk_storage_find or pipeline. Any thread, several calls at a time. */
+STK_API STK_MUST_USE enum stk_status stk_storage_read(struct stk_storage *s, const char *uri, int64_t offset, size_t length, void *data,
+	struct stk_storage_object *object, struct stk_error *err);
+/* Expands paths as shells do: "{train,val}-{000..127}.tar", and * ? [a-z] in local paths and, after the last slash, in the URIs of stores that can be
+ * listed. Calls `found` once for each name, sorted within each pattern, on the caller's thread. Reads the environment again for the URIs.
+ * STK_NOT_FOUND: a pattern matches nothing. */
+STK_API STK_MUST_USE enum stk_status stk_storage_find(struct stk_storage *s, const char *const *paths, int32_t count,
+	void (*found)(void *user, const char *path), void *user, struct stk_error *err);
+
 STK_API struct stk_storage *stk_storage_ref(struct stk_storage *s);
 /* Gives up the caller's reference and clears *s; pipelines hold their own. Threads end with the last one. Takes NULL. */
 STK_API void stk_storage_unref(struct stk_storage **s);

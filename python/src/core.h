@@ -62,6 +62,8 @@ PyObject *core_image_named(PyObject *module, PyObject *name);
 PyObject *core_image_header(PyObject *module, PyObject *data);
 PyObject *core_explain_missing(PyObject *module, PyObject *name);
 PyObject *core_tar_index(PyObject *module, PyObject *args); /* index.c */
+/* Returns the texts of a list of bytes, in memory that the caller frees; NULL with an exception. */
+const char **core_paths_of(PyObject *list, Py_ssize_t *n);
 PyObject *core_tar_unindexed(PyObject *module, PyObject *args);
 
 /* ---- errors and text (raise.c) ---- */

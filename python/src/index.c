@@ -115,8 +115,7 @@ static PyObject *run_unindexed(const char **paths, Py_ssize_t n, struct stk_stor
 	return Py_BuildValue("(iO)", (int)unindexed, w->components);
 }
 
-/* Returns memory that the caller frees, or NULL with an exception. */
-static const char **paths_of(PyObject *list, Py_ssize_t *n)
+const char **core_paths_of(PyObject *list, Py_ssize_t *n)
 {
 	*n = PyList_Size(list);
 	const char **paths = *n < 0 ? NULL : calloc((size_t)*n + 1, sizeof *paths);
@@ -141,7 +140,7 @@ PyObject *core_tar_unindexed(PyObject *module, PyObject *args)
 	(void)module;
 	if (!PyArg_ParseTuple(args, "O|O:tar_unindexed", &list, &storage) || !core_storage_get(storage, &st))
 		return NULL;
-	const char **paths = paths_of(list, &n);
+	const char **paths = core_paths_of(list, &n);
 	w.components = paths ? PyDict_New() : NULL;
 	PyObject *result = w.components ? run_unindexed(paths, n, st, &w) : NULL;
 	Py_XDECREF(w.components);
@@ -160,7 +159,7 @@ PyObject *core_tar_index(PyObject *module, PyObject *args)
 	(void)module;
 	if (!PyArg_ParseTuple(args, "OOO|O:tar_index", &list, &output, &progress, &storage) || !core_storage_get(storage, &st))
 		return NULL;
-	const char **paths = paths_of(list, &n);
+	const char **paths = core_paths_of(list, &n);
 	const char *file = paths && output != Py_None ? core_text_of(output) : NULL;
 	const bool good = paths && (file || output == Py_None);
 	w.progress = progress;

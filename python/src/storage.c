@@ -196,7 +196,70 @@ static PyObject *storage_counters(PyObject *object, PyObject *unused)
 	return out;
 }
 
+/* read(uri, offset, length): the bytes with STK_STORAGE_SLACK more after them, the object's size (-1: unknown) and its version. */
+static PyObject *storage_read(PyObject *object, PyObject *args)
+{
+	struct stk_storage_object info = {.size = sizeof info};
+	struct stk_error err = {0};
+	struct stk_storage *s;
+	PyObject *uri, *bytes;
+	long long offset;
+	Py_ssize_t length;
+	const char *name;
+	enum stk_status status;
+
+	if (!PyArg_ParseTuple(args, "OLn:read", &uri, &offset, &length) || !core_storage_get(object, &s) || !(name = core_text_of(uri)))
+		return NULL;
+	bytes = PyBytes_FromStringAndSize(NULL, length + STK_STORAGE_SLACK);
+	if (!bytes)
+		return NULL;
+	char *data = PyBytes_AsString(bytes);
+	Py_BEGIN_ALLOW_THREADS status = stk_storage_read(s, name, offset, (size_t)length, data, &info, &err);
+	Py_END_ALLOW_THREADS if (status == STK_OK) return Py_BuildValue("(NLs)", bytes, (long long)info.bytes, info.version);
+	Py_DECREF(bytes);
+	return core_raise(status, &err);
+}
+
+/* Called while the caller waits without the GIL. */
+static void take_name(void *user, const char *path)
+{
+	PyGILState_STATE gil = PyGILState_Ensure();
+	PyObject *name = PyErr_Occurred() ? NULL : PyBytes_FromString(path);
+
+	if (name)
+		(void)PyList_Append(user, name);
+	Py_XDECREF(name);
+	PyGILState_Release(gil);
+}
+
+static PyObject *storage_find(PyObject *object, PyObject *args)
+{
+	struct stk_error err = {0};
+	struct stk_storage *s;
+	PyObject *list, *found;
+	Py_ssize_t n;
+	enum stk_status status;
+
+	if (!PyArg_ParseTuple(args, "O:find", &list) || !core_storage_get(object, &s))
+		return NULL;
+	const char **paths = core_paths_of(list, &n);
+	if (!paths)
+		return NULL;
+	found = PyList_New(0);
+	if (found) {
+		Py_BEGIN_ALLOW_THREADS status = stk_storage_find(s, paths, (int32_t)n, take_name, found, &err);
+		Py_END_ALLOW_THREADS if (!PyErr_Occurred() && status != STK_OK)(void) core_raise(status, &err);
+		if (PyErr_Occurred())
+			Py_CLEAR(found);
+	}
+	free(paths);
+	return found;
+}
+
 static PyMethodDef storage_methods[] = {
+	{"read", storage_read, METH_VARARGS,
+		"read(uri, offset, length)\n--\n\n(bytes, size of the whole object or -1, its version). Waits for the bytes, which have 64 undefined ones after them."},
+	{"find", storage_find, METH_VARARGS, "find(paths)\n--\n\nThe names that braces and globs stand for, as bytes."},
 	{"counters", storage_counters, METH_NOARGS,
 		"counters()\n--\n\nCounters by name, summed over all pipelines that share the storage."},
 	{NULL, NULL, 0, NULL},

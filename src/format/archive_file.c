@@ -5,8 +5,6 @@
 #include "base/file.h"
 #include "base/memory.h"
 #include "format/list.h"
-#include "format/s3_page.h"
-#include "http/s3.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -17,50 +15,6 @@
 
 enum { FIRST = 4096 }; /* the number of bytes that small reads fetch together, since small members are neighbours */
 
-struct sized {
-	const char *key;
-	int64_t size;
-};
-
-static enum stk_status take_object(void *user, const char *key, struct stk_list_object object, struct stk_error *err)
-{
-	struct sized *s = user;
-	(void)err;
-	if (strcmp(key, s->key) == 0)
-		s->size = object.size;
-	return STK_OK;
-}
-
-static enum stk_status take_prefix(void *user, const char *prefix, struct stk_error *err)
-{
-	(void)user, (void)prefix, (void)err;
-	return STK_OK;
-}
-
-/* Finds the size of an object from a listing, if its source does not report it with a part. */
-static enum stk_status find_size(struct stk_archive_file *f, struct stk_error *err)
-{
-	char bucket[256];
-	struct stk_text uri = {0}, token = {0};
-	if (!stk__io_lists(f->io, f->path) || !stk__s3_bucket(f->path, bucket))
-		return STK_OK;
-	const char *key = strstr(f->path, "://") + 3 + strlen(bucket);
-	struct sized sized = {key + (*key == '/'), -1};
-	const struct stk_s3_visitor visitor = {&sized, take_object, take_prefix};
-	uint8_t *xml = NULL;
-	size_t n = 0;
-	stk__s3_list_uri(&uri, f->path, bucket, sized.key, "/", NULL, NULL);
-	enum stk_status s = uri.failed ? stk__fail(err, STK_NO_MEMORY, "out of memory to search %.300s", f->path)
-				       : stk__read_object(f->access, f->io, uri.s, 0, -1, (size_t)1 << 30, &xml, &n, NULL, err);
-	if (!s)
-		s = stk__s3_page_parse((const char *)xml, n, f->path, &visitor, &token, err);
-	f->object.size = sized.size;
-	stk__free(xml);
-	stk__text_free(&uri);
-	stk__text_free(&token);
-	return s;
-}
-
 bool stk__is_object(const char *path)
 {
 	return stk__is_uri(path) && strncmp(path, "file://", 7) != 0;
@@ -70,7 +24,7 @@ static enum stk_status open_object(struct stk_archive_file *f, size_t least, str
 {
 	enum stk_status s = stk__read_object(f->access, f->io, f->path, 0, (int64_t)least, 0, &f->first, &f->first_size, &f->object, err);
 	if (s == STK_OK && f->object.size < 0)
-		s = find_size(f, err);
+		s = stk__listed_size(f->access, f->io, f->path, &f->object.size, err);
 	f->size = f->object.size;
 	if (s == STK_CORRUPT)
 		s = stk__fail(err, STK_CORRUPT, "%.*s: it has fewer than %zu bytes, which no archive has: it is empty or cut short",

@@ -68,6 +68,10 @@ struct stk_object;
 STK_MUST_USE enum stk_status stk__read_object(const struct stk_access *access, struct stk_io *io, const char *uri, int64_t offset,
 	int64_t length, size_t limit, uint8_t **out, size_t *size, struct stk_object *object, struct stk_error *err);
 
+/* Finds the size of an object from a listing, for sources that do not report it with the bytes. *size is -1 if the object cannot be listed. */
+STK_MUST_USE enum stk_status stk__listed_size(
+	const struct stk_access *access, struct stk_io *io, const char *path, int64_t *size, struct stk_error *err);
+
 /* Reads a whole file, by path or URI; 64 bytes past the end are readable. Free with stk__free. STK_LIMIT above `limit`. */
 STK_MUST_USE enum stk_status stk__read_whole(const char *path, size_t limit, uint8_t **out, size_t *size, struct stk_error *err);
 /* Like stk__read_whole, but with a pipeline's storage, while that pipeline is made. access: nullable. */

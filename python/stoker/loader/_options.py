@@ -158,7 +158,7 @@ def yes_or_no(**given: Any) -> None:
     """Switches are True or False: a string like "no" would count as True."""
     for name, value in given.items():
         if value not in (True, False, None):
-            also = ', or "shards" for tars' if name == "shuffle" else ""
+            also = ', "shards" for tars, or "groups" for tables' if name == "shuffle" else ""
             raise InvalidArgumentError(f"Loader: {name} is True or False{also}, not {value!r}")
 
 

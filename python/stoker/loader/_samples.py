@@ -78,7 +78,9 @@ class Samples:
 
     @staticmethod
     def path_of(item: Any) -> str | None:
-        """Returns the path of the image's file; None if the sample does not have it."""
+        """Returns the path of the image's file, or the place of a table's row; None if the sample does not have it."""
+        if (where := getattr(item, "where", None)) is not None and isinstance(item, dict):
+            return str(where)
         if isinstance(item, Mapping):
             image = item.get("image")
         elif isinstance(item, (tuple, list)):

@@ -35,14 +35,30 @@ class Facts:
     size: int
     shuffle: bool
     seed: int
+    groups: dict[str, Any] | None = None  # of shuffle="groups": the table, and how its rows are dealt to ranks
 
     @staticmethod
     def of(state: Any) -> Facts:
-        if not isinstance(state, dict) or set(state) != {"size", "shuffle", "seed"}:
+        if not isinstance(state, dict) or set(state) - {"groups"} != {"size", "shuffle", "seed"}:
             raise StateError('the state is damaged: "dataset" does not hold size, shuffle and seed')
         if not isinstance(state["shuffle"], bool) or not is_whole(state["seed"]):
             raise StateError(f'the state is damaged: "dataset" is {state!r:.200}')
-        return Facts(_whole(state, "size", _MOST_SAMPLES), state["shuffle"], state["seed"])
+        return Facts(_whole(state, "size", _MOST_SAMPLES), state["shuffle"], state["seed"], _groups_of(state.get("groups")))
+
+
+def _groups_of(state: Any) -> dict[str, Any] | None:
+    if state is None:
+        return None
+
+    def whole(values: Any, count: int) -> bool:
+        return isinstance(values, (list, tuple)) and len(values) == count and all(is_whole(v) and 0 <= v < _MOST_SAMPLES for v in values)
+
+    good = isinstance(state, dict) and set(state) == {"table", "now", "kept"} and isinstance(state["table"], str)
+    if not good or not whole(state["now"], 3) or not (state["kept"] is None or whole(state["kept"], 4)):
+        raise StateError(f'the state is damaged: "groups" is {state!r:.200}')
+    if min(state["now"]) < 1 or (state["kept"] is not None and min(state["kept"][1:]) < 1):
+        raise StateError(f'the state is damaged: "groups" is {state!r:.200}')
+    return {**state, "now": list(state["now"])}
 
 
 @dataclass

@@ -28,6 +28,7 @@ class Spec:
     views: list[Recipe]  # the views of each image; each view draws its own random numbers
     orientation: bool
     settings: dict[str, Any] = field(default_factory=dict)  # arguments of the Pipeline
+    by_groups: bool = False  # shuffles the row groups of a table, and then the rows of some groups at a time
     by_shards: bool = False  # shuffles runs of neighboring samples instead of single samples
     as_given: bool = False  # no argument says what becomes of the images: arrays and tensors of uint8 stay so
 

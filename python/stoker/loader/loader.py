@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
-from stoker import _ranks
+from stoker import _numbers, _ranks
 from stoker._settings import PassedOn, takes
 from stoker._where import notice, tell
 from stoker.errors import CancelledError, InvalidArgumentError, StateError, safe_text
@@ -32,6 +32,9 @@ from stoker.loader._saved import Saved, is_whole
 from stoker.loader._sources import FileSource, Source, from_folder, from_list
 from stoker.loader._spec import Spec
 from stoker.loader._stream import StreamSource
+from stoker.loader._table import MEMORY, Table
+from stoker.loader._table_files import tables_of
+from stoker.loader._table_source import TableSource
 from stoker.loader._tars import TarSource, tars_of
 from stoker.pipeline import Pipeline
 from stoker.transforms import Transform, flatten
@@ -60,11 +63,13 @@ class Loader:
     binary files; an ImageFolder, a Subset of one or a ConcatDataset of some (files and transform are taken over); a map-style Dataset that returns (path |
     bytes | array or tensor of uint8, or of floats, which stay as they are | PIL image, targets...), or a dict, dataclass or named tuple with an "image"; one
     with only __iter__ (an IterableDataset); torchvision's data sets (files and arrays are taken over), or the folder of CIFAR's pickles or MNIST's idx
-    files; Hugging Face's `datasets`; arrays or tensors (X, y) of uint8; a Pipeline. dataset= is another name for it. Loader.from_csv reads tables.
+    files; Hugging Face's `datasets`; Parquet files, as "s3://b/train-*.parquet" or a list of them (doc/tables.md); arrays or tensors (X, y) of uint8; a
+    Pipeline. dataset= is another name for it. Loader.from_csv reads lists of files in tables.
     transforms: of stoker.transforms (or torchvision's, which are translated).
     batch_size: of each rank; or global_batch_size, of all together. shuffle: a new order each epoch, over all ranks; of tars, "shards" keeps stretches of a
-    tar together, for few large reads. seed: of order and augmentation, which are separate streams. By default it is that of torch.manual_seed (of rank 0), if
-    the program has called it with a number of 32 bits, or else 0. None draws one. A resumed run continues with the seed of its state, which repr() shows.
+    tar together, for few large reads; of tables, "groups" reads each row group once and mixes the rows of some groups at a time. seed: of order and
+    augmentation, which are separate streams. By default it is that of torch.manual_seed (of rank 0), if the program has called it with a number of 32 bits,
+    or else 0. None draws one. A resumed run continues with the seed of its state, which repr() shows.
     sampler: a function of the epoch that returns sample ids, weights, or one of torch's samplers.
     shard: "auto" (an initialised process group, else RANK and WORLD_SIZE), None (everything), (i, n), or a DeviceMesh.
     last_batch: "keep" (the default, as with a DataLoader), "drop" (the default with shuffle on several ranks), or "pad", which adds a mask `valid` to the
@@ -133,7 +138,8 @@ class Loader:
         signature = inspect.signature(Loader.__init__)
         settings = _options.take_more(more, list(signature.parameters))
         by_shards = isinstance(shuffle, str) and shuffle == "shards"
-        shuffle = True if by_shards else shuffle
+        by_groups = isinstance(shuffle, str) and shuffle == "groups"
+        shuffle = True if by_shards or by_groups else shuffle
         _options.yes_or_no(shuffle=shuffle, drop_last=drop_last, pin_memory=pin_memory, exif_orientation=exif_orientation)
         if shuffle and sampler is not None:
             raise InvalidArgumentError("Loader: shuffle and sampler exclude each other: the sampler makes the order")
@@ -162,7 +168,7 @@ class Loader:
                 Recipe.of(view, _options.dtype_of(dtype), _options.channels_last_of(memory_format))
                 for view in _views(views, _transforms(images, transforms))
             ],
-            orientation=bool(exif_orientation) or turned(source),
+            orientation=bool(exif_orientation) or turned(source) or (isinstance(source, Table) and source.turned),
             settings={
                 "num_threads": _ranks.threads(place) if num_threads == "auto" else num_threads,
                 "device_id": _options.device_id_of(device),
@@ -171,9 +177,14 @@ class Loader:
             },
             by_shards=by_shards,
             as_given=dtype is None and not transforms and views is None and batch_transforms is None,
+            by_groups=by_groups,
         )
         if by_shards and not isinstance(source, TarSource):
             raise InvalidArgumentError('Loader: shuffle="shards" is for tars; other sources shuffle samples: shuffle=True')
+        if by_groups and not isinstance(source, (TableSource, Table)):
+            raise InvalidArgumentError(
+                'Loader: shuffle="groups" is for tables in Parquet files; other sources shuffle samples: shuffle=True'
+            )
         order = make_order(sampler, self._spec.seed)
         gpu = self._spec.settings["device_id"]
         if isinstance(source, Pipeline) and device != "cpu" and source.device_id != gpu:
@@ -281,6 +292,34 @@ class Loader:
         paths = [os.fsdecode(t) for t in ([tars] if isinstance(tars, (str, os.PathLike)) else tars)]
         indexes = [index_paths] if isinstance(index_paths, str) else index_paths
         made = TarSource(tars_of(tars) or paths, components, indexes, missing_component_behavior, arguments.get("storage"))
+        return cls(made, batch_size, **arguments)
+
+    @classmethod
+    def from_parquet(
+        cls,
+        table: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
+        batch_size: int | None = None,
+        *,
+        image: str | None = None,
+        nulls: Mapping[str, Any] | None = None,
+        memory: int | str = MEMORY,
+        **arguments: Unpack[_options.LoaderArguments],
+    ) -> Loader:
+        """Makes a Loader from Parquet files: a name or several, with braces and globs, local or remote. Needed if `Loader(table)` needs more facts.
+
+        image: the column of images, if there are several. nulls: values for rows that have none, by column, as {"caption": ""}; without one such a row is a
+        bad sample, and on_error decides. memory: bytes of row groups that are kept, as a number or "1GB"; shuffle="groups" mixes a third of that at a time.
+        arguments: of Loader.
+        """
+        names = _fields.names_of(arguments.get("fields"))
+        kinds = kinds_of(arguments.get("fields"))
+        paths = [os.fsdecode(t) for t in ([table] if isinstance(table, (str, bytes, os.PathLike)) else table)]
+        if not paths:
+            raise InvalidArgumentError("Loader.from_parquet: the list of files is empty")
+        if len(paths) == 1 and os.path.isdir(paths[0]):
+            paths = tables_of(paths[0]) or paths
+        most = _numbers.size("Loader.from_parquet: memory", memory, 1)
+        made = Table(paths, arguments.get("storage"), names, kinds, image, nulls, most)
         return cls(made, batch_size, **arguments)
 
     # ---- iteration ----
@@ -571,6 +610,11 @@ def _understood(source: Any, split: str, storage: Any, asked: Asked) -> tuple[An
         raise InvalidArgumentError(
             f"Loader: a {type(source).__name__} holds data sets or columns, and no samples: give one of them ({', '.join(map(str, source))}), or (X, y)"
         )
+    tables = tables_of(source)
+    if tables is not None:
+        source = Table(tables, storage, asked.names, asked.kinds)
+    if isinstance(source, Table):
+        return source, None
     tars = tars_of(source)
     if tars is not None:
         return TarSource(tars, storage=storage), None
@@ -611,6 +655,8 @@ def _open_source(source: Any, found: Listed | Arrays | None, split: str, asked: 
         return ArraySource(found, asked, name, None if given or isinstance(source, (str, os.PathLike)) else source, given)
     if isinstance(source, Source):
         return source
+    if isinstance(source, Table):
+        return TableSource(source, asked)
     if found is not None:
         return from_list(found.samples)
     if isinstance(source, (str, os.PathLike)):

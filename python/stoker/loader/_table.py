@@ -1,0 +1,329 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A table in Parquet files, as a data set of rows. Row groups are read ahead on threads and kept in bounded memory."""
+
+from __future__ import annotations
+
+import json
+import threading
+from bisect import bisect_right
+from collections import OrderedDict
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from stoker._storage import Storage
+from stoker._where import notice
+from stoker.errors import CorruptError, InvalidArgumentError
+from stoker.loader import _fields
+from stoker.loader._fetch import Threads
+from stoker.loader._kinds import MASK, Kind
+from stoker.loader._table_columns import IMAGE, Column, NullError, column_of, fill_of, is_bytes, looks_like_images, values_of
+from stoker.loader._table_files import TableFile, find, is_remote, read_footers, read_group, span_of
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
+
+MEMORY = 256 << 20  # bytes of row groups that are kept, by default
+_WINDOW_SHARE = 3  # a window of shuffle="groups" takes this part of them: one is used, one is read ahead, and one ends
+
+
+class Row(dict[str, Any]):
+    """A sample, which knows its place for messages."""
+
+    __slots__ = ("where",)
+
+    def __init__(self, values: Mapping[str, Any], where: str) -> None:
+        super().__init__(values)
+        self.where = where
+
+
+class Group:
+    """A row group in memory: a function for each column that returns a row's value, and the bytes that it takes."""
+
+    def __init__(self, table: Any, columns: Sequence[Column]) -> None:
+        self.rows, self.bytes = table.num_rows, table.nbytes
+        self.values = {}
+        for c in columns:
+            try:
+                self.values[c.name] = values_of(c, table.column(c.name))
+            except Exception as e:
+                e.add_note(f"in column {c.name}")
+                raise CorruptError(f"column {c.name}: {e}") from e
+
+
+class Table:
+    """The rows of Parquet files, in the order of files and rows.
+
+    names, kinds: as Loader's fields. image: the column of images; None: the only one. nulls: values for rows that have none, by column. memory: bytes of row
+    groups that may be kept.
+    """
+
+    def __init__(
+        self,
+        patterns: Sequence[str],
+        storage: Storage | None = None,
+        names: tuple[str, ...] | None = None,
+        kinds: Mapping[str, Kind] | None = None,
+        image: str | None = None,
+        nulls: Mapping[str, Any] | None = None,
+        memory: int = MEMORY,
+    ) -> None:
+        self.storage, self.memory = storage or Storage(), memory
+        files = read_footers(find(patterns, self.storage), self.storage)
+        self.files = [f for f in files if f.footer.num_rows]
+        if not self.files:
+            raise InvalidArgumentError(f"Loader: {patterns[0]}: the table has no rows")
+        self._settle_columns(names, kinds or {}, image)
+        self.nulls = self._fills(nulls or {})
+        self.groups = [(f, g) for f in self.files for g in range(f.footer.num_row_groups) if f.footer.row_group(g).num_rows]
+        self.rows = [f.footer.row_group(g).num_rows for f, g in self.groups]  # of each group
+        self.starts = [0]  # the first row of each group, and the end
+        for n in self.rows:
+            self.starts.append(self.starts[-1] + n)
+        self._kept: OrderedDict[int, Future[Group]] = OrderedDict()  # the group used longest ago first
+        self._lock = threading.Lock()
+        self._threads: Threads | None = None
+
+    # ---- columns ----
+
+    def _settle_columns(self, names: tuple[str, ...] | None, kinds: Mapping[str, Kind], image: str | None) -> None:
+        schema = self.files[0].schema
+        self.features = _features(schema)
+        self.image = self._image_column(schema, names, kinds, image)
+        masks = {name for name, kind in kinds.items() if kind.name == MASK}
+        wanted = [n for n in schema.names if n == self.image or n in (names or ()) or names is None]
+        for name in names or ():
+            if name not in schema.names and name not in ("image", *_fields.FROM_SAMPLES):
+                raise InvalidArgumentError(f"fields: the table has no column '{name}'; it has {', '.join(schema.names)}")
+        self.columns: list[Column] = []
+        left_out = []
+        for name in wanted:
+            is_image = name == self.image or name in masks or looks_like_images(schema.field(name).type)
+            column = column_of(name, schema.field(name).type, is_image)
+            if column is not None and (names is not None or name == self.image or (_fields.is_name(name) and name != "image")):
+                self.columns.append(column)
+            elif names is None:
+                left_out.append(name)
+            else:
+                raise InvalidArgumentError(
+                    f"fields: the column '{name}' holds {schema.field(name).type}, which has no form in a batch: convert it when the table is written, or leave "
+                    "it out of fields"
+                )
+        if left_out:
+            notice(
+                f"{self.files[0].short}: columns without a form in batches are left out: {', '.join(left_out)}; fields= names those that you want"
+            )
+        for f in self.files[1:]:
+            self._check_schema(f)
+
+    def _check_schema(self, file: TableFile) -> None:
+        """Refuses a file whose columns are of other types than those of the first file: no value is converted in silence."""
+        first = self.files[0]
+        for column in self.columns:
+            at = file.schema.get_field_index(column.name)
+            if at < 0:
+                raise InvalidArgumentError(
+                    f"{file.name}: it has no column '{column.name}', which {first.name} has: write the file again with it, or leave it out of fields"
+                )
+            found = file.schema.field(at).type
+            if found != column.type:
+                raise InvalidArgumentError(
+                    f"{file.name}: the column '{column.name}' holds {found}, and in {first.name} {column.type}: write the file again with that type, or give "
+                    "the two kinds of files to Loaders of their own"
+                )
+
+    def _image_column(self, schema: Any, names: tuple[str, ...] | None, kinds: Mapping[str, Kind], given: str | None) -> str:
+        if given is not None:
+            if given not in schema.names:
+                raise InvalidArgumentError(f"image: the table has no column '{given}'; it has {', '.join(schema.names)}")
+            return given
+        typed = [n for n in schema.names if self.features.get(n, {}).get("_type") == "Image" or looks_like_images(schema.field(n).type)]
+        found = typed or [n for n in schema.names if is_bytes(schema.field(n).type)]
+        found = [n for n in found if kinds.get(n, Kind()).name != MASK]
+        if len(found) > 1 and names is not None:
+            found = [n for n in found if n in names] or found
+        if "image" in found or ("image" in schema.names and "image" in (names or ())):
+            return "image"
+        if len(found) == 1:
+            return found[0]
+        there = ", ".join(found) if found else ", ".join(schema.names)
+        raise InvalidArgumentError(
+            f"Loader: {self.files[0].name} has {'several columns' if found else 'no column'} of images ({there}): "
+            "Loader.from_parquet(table, ..., image=COLUMN) says which one"
+        )
+
+    def _fills(self, nulls: Mapping[str, Any]) -> dict[str, Any]:
+        columns = {c.name: c for c in self.columns}
+        for name in nulls:
+            if name not in columns or name == self.image:
+                raise InvalidArgumentError(
+                    f"nulls: there is no column '{name}' in this Loader that can be filled; it reads {', '.join(columns)}"
+                )
+        return {name: fill_of(name, nulls, columns[name]) for name in nulls}
+
+    @property
+    def turned(self) -> bool:
+        """Whether `datasets` wrote the table: it applies the EXIF orientation when it decodes images."""
+        return self.features.get(self.image, {}).get("_type") == "Image"
+
+    @property
+    def classes(self) -> list[str]:
+        """The names of the only ClassLabel column that is read; [] if there are several or none."""
+        labels = [f for n, f in self.features.items() if f.get("_type") == "ClassLabel" and any(c.name == n for c in self.columns)]
+        return [str(n) for n in labels[0].get("names") or ()] if len(labels) == 1 else []
+
+    @property
+    def objects(self) -> set[str]:
+        """Names of the columns whose values travel as JSON."""
+        return {c.name for c in self.columns if c.kind == "object"}
+
+    # ---- sizes ----
+
+    def group_bytes(self, group: int) -> int:
+        """Returns the bytes that the wanted columns of a group take in memory, as its footer says."""
+        file, number = self.groups[group]
+        footer = file.footer.row_group(number)
+        wanted = {c.name for c in self.columns}
+        columns = map(footer.column, range(footer.num_columns))
+        return sum(max(0, c.total_uncompressed_size) for c in columns if c.path_in_schema.partition(".")[0] in wanted)
+
+    def window(self) -> int:
+        """Returns how many groups shuffle="groups" mixes at a time."""
+        mean = max(1, sum(map(self.group_bytes, range(len(self.groups)))) // len(self.groups))
+        return max(2, self.memory // _WINDOW_SHARE // mean)
+
+    def bytes(self) -> int:
+        return sum(map(self.group_bytes, range(len(self.groups))))
+
+    def digest(self) -> str:
+        """Returns a digest of the names of files and the rows of groups, for states."""
+        import hashlib
+
+        return hashlib.blake2b(
+            json.dumps([(f.short, n) for (f, _), n in zip(self.groups, self.rows, strict=True)]).encode(), digest_size=8
+        ).hexdigest()
+
+    # ---- rows ----
+
+    def __len__(self) -> int:
+        return self.starts[-1]
+
+    def group_of(self, row: int) -> int:
+        return bisect_right(self.starts, row) - 1
+
+    def where(self, row: int) -> str:
+        group = self.group_of(row)
+        file, number = self.groups[group]
+        return f"{file.name}[row group {number}, row {row - self.starts[group]}]"
+
+    def want(self, groups: Iterable[int]) -> None:
+        """Begins to read groups that are not in memory, in this order, and marks all of them as used."""
+        for group in groups:
+            self._future(group)
+
+    def _future(self, group: int) -> Future[Group]:
+        with self._lock:
+            found = self._kept.get(group)
+            if found is None:
+                if self._threads is None:
+                    self._threads = Threads(8 if any(is_remote(f.name) for f in self.files) else 2)
+                found = self._kept[group] = self._threads.submit(self._read, group)
+            self._kept.move_to_end(group)
+            return found
+
+    def _read(self, group: int) -> Group:
+        file, number = self.groups[group]
+        try:
+            made = Group(read_group(file, number, [c.name for c in self.columns], self.storage), self.columns)
+        except CorruptError as e:
+            raise e if file.name in str(e) else CorruptError(f"{file.name}: row group {number}: {e}") from e
+        self._make_room(made.bytes)
+        return made
+
+    def _make_room(self, more: int) -> None:
+        """Gives up the groups that were used longest ago, until there is room for `more` bytes."""
+        with self._lock:
+            held = {g: f.result().bytes for g, f in self._kept.items() if f.done() and not f.cancelled() and f.exception() is None}
+            total = more + sum(held.values())
+            for group, size in held.items():
+                if total <= self.memory:
+                    break
+                del self._kept[group]
+                total -= size
+
+    def many(self, ids: Sequence[int]) -> list[Row]:
+        """Returns the rows of these numbers."""
+        at = [self.group_of(i) for i in ids]
+        groups = {g: self._future(g) for g in dict.fromkeys(at)}
+        return [self._row(groups[g].result(), g, i) for g, i in zip(at, ids, strict=True)]
+
+    def __getitem__(self, i: int) -> Row:
+        return self.many([i])[0]
+
+    def _row(self, group: Group, number: int, i: int) -> Row:
+        values = {}
+        for column in self.columns:
+            try:
+                value = group.values[column.name](i - self.starts[number])
+                value = self.nulls.get(column.name) if value is None else value
+                if value is None:
+                    raise NullError("it is null")
+            except (ValueError, OverflowError) as e:
+                raise ValueError(f"{self.where(i)}, column '{column.name}': {e}{self._advice(column, e)}") from e
+            values[column.name] = value
+        return Row({"image": values.pop(self.image), **values}, self.where(i))
+
+    def _advice(self, column: Column, e: Exception) -> str:
+        if not isinstance(e, NullError):
+            return ""
+        fill = "" if column.kind == IMAGE else f", nulls={{'{column.name}': VALUE}} of Loader.from_parquet fills such rows in"
+        return f" (on_error='skip' leaves such rows out{fill})"
+
+    def close(self) -> None:
+        with self._lock:
+            threads, self._threads = self._threads, None
+            self._kept.clear()
+        if threads is not None:
+            threads.close()
+
+    def __repr__(self) -> str:
+        first = self.files[0].name
+        return first if len(self.files) == 1 else f"{first} and {len(self.files) - 1} more"
+
+
+def _features(schema: Any) -> dict[str, Any]:
+    """Returns the features that `datasets` wrote into the schema, by column; {} without them."""
+    try:
+        found = json.loads((schema.metadata or {})[b"huggingface"])["info"]["features"]
+    except (KeyError, ValueError, TypeError):
+        return {}
+    return {n: f for n, f in found.items() if isinstance(f, dict)} if isinstance(found, dict) else {}
+
+
+def inspect(patterns: Sequence[str], storage: Storage | None = None) -> dict[str, Any]:
+    """Returns facts about a table: files, rows, groups, and of each column its type, bytes, and the form that it takes in a batch."""
+    store = storage or Storage()
+    files = read_footers(find(patterns, store), store)
+    sizes: dict[str, int] = {}
+    for f in files:
+        for g in range(f.footer.num_row_groups):
+            group = f.footer.row_group(g)
+            for c in map(group.column, range(group.num_columns)):
+                name = c.path_in_schema.partition(".")[0]
+                sizes[name] = sizes.get(name, 0) + span_of(c)[1]
+    schema, features = files[0].schema, _features(files[0].schema)
+    groups = [f.footer.row_group(g) for f in files for g in range(f.footer.num_row_groups)]
+    columns = []
+    for name in schema.names:
+        type = schema.field(name).type
+        is_image = features.get(name, {}).get("_type") == "Image" or looks_like_images(type)
+        column = column_of(name, type, is_image)
+        columns.append({"name": name, "type": str(type), "bytes": sizes.get(name, 0), "becomes": column.kind if column else "nothing"})
+    return {
+        "files": len(files),
+        "bytes": sum(f.size for f in files),
+        "rows": sum(f.footer.num_rows for f in files),
+        "groups": len(groups),
+        "group_rows": [min((g.num_rows for g in groups), default=0), max((g.num_rows for g in groups), default=0)],
+        "columns": columns,
+        "alike": all(f.schema.equals(schema) for f in files),
+    }

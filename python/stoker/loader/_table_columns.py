@@ -1,0 +1,271 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Converts columns of Arrow to the values of samples: images stay in Arrow's memory, numbers become arrays, and other nested values Python objects."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from stoker.errors import InvalidArgumentError
+
+IMAGE, BYTES, TEXT, NUMBER, ARRAY, OBJECT = "image", "bytes", "text", "number", "array", "object"
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of a table. type: pyarrow's type. kind: one of the constants above."""
+
+    name: str
+    type: Any
+    kind: str
+    dtype: str = ""  # of numbers and arrays
+
+
+class NullError(ValueError):
+    """A row has no value in a column, and the user has given none to take instead."""
+
+
+def column_of(name: str, type: Any, is_image: bool) -> Column | None:
+    """Returns the column of this type; None if its values have no form in a batch."""
+    plain = plain_type(type)
+    if is_image and _holds_images(plain):
+        return Column(name, type, IMAGE)
+    import pyarrow.types as t
+
+    if _is_binary(plain):
+        return Column(name, type, BYTES)
+    if _is_text(plain):
+        return Column(name, type, TEXT)
+    if dtype := _dtype(plain):
+        return Column(name, type, NUMBER, dtype)
+    inner = plain
+    while t.is_list(inner) or t.is_large_list(inner) or t.is_fixed_size_list(inner):
+        inner = plain_type(inner.value_type)
+    if inner is not plain and (dtype := _dtype(inner)):
+        return Column(name, type, ARRAY, dtype)
+    return Column(name, type, OBJECT) if _is_plain_data(plain) else None
+
+
+def plain_type(type: Any) -> Any:
+    """Returns the type without its encoding: the storage of extension types, the values of dictionaries."""
+    import pyarrow.types as t
+
+    while True:
+        if hasattr(type, "storage_type"):
+            type = type.storage_type
+        elif t.is_dictionary(type) or t.is_run_end_encoded(type):
+            type = type.value_type
+        else:
+            return type
+
+
+def _is_binary(type: Any) -> bool:
+    import pyarrow.types as t
+
+    return bool(t.is_binary(type) or t.is_large_binary(type) or t.is_fixed_size_binary(type) or t.is_binary_view(type))
+
+
+def _is_text(type: Any) -> bool:
+    import pyarrow.types as t
+
+    return bool(t.is_string(type) or t.is_large_string(type) or t.is_string_view(type))
+
+
+def _dtype(type: Any) -> str:
+    """Returns the type of numbers in batches, which is that of `datasets` with torch's format. Points in time are whole numbers of their unit."""
+    import pyarrow.types as t
+
+    if t.is_boolean(type):
+        return "bool"
+    if t.is_floating(type):
+        return "float32"
+    return "int64" if t.is_integer(type) or (t.is_temporal(type) and not t.is_interval(type)) else ""
+
+
+def _is_plain_data(type: Any) -> bool:
+    """Whether values can be written as JSON."""
+    import pyarrow.types as t
+
+    if t.is_struct(type):
+        return all(_is_plain_data(plain_type(type.field(k).type)) for k in range(type.num_fields))
+    if t.is_list(type) or t.is_large_list(type) or t.is_fixed_size_list(type):
+        return _is_plain_data(plain_type(type.value_type))
+    return bool(_is_text(type) or t.is_null(type) or t.is_boolean(type) or t.is_integer(type) or t.is_floating(type))
+
+
+def _holds_images(type: Any) -> bool:
+    """Whether images can lie in a column: bytes, paths, or the struct of both that `datasets` writes."""
+    import pyarrow.types as t
+
+    return _is_binary(type) or _is_text(type) or (t.is_struct(type) and type.get_field_index("bytes") >= 0)
+
+
+def looks_like_images(type: Any) -> bool:
+    """Whether a column is the struct of bytes and path that `datasets` writes."""
+    import pyarrow.types as t
+
+    plain = plain_type(type)
+    return bool(t.is_struct(plain) and {plain.field(k).name for k in range(plain.num_fields)} == {"bytes", "path"})
+
+
+def is_bytes(type: Any) -> bool:
+    return _is_binary(plain_type(type))
+
+
+Values = Callable[[int], Any]  # the value of a row, or None
+
+
+def values_of(column: Column, chunked: Any) -> Values:
+    """Makes the function that returns a row's value."""
+    array = _whole(chunked, column)
+    if column.kind == IMAGE:
+        return _images(array)
+    if column.kind in (BYTES, TEXT):
+        return _buffers(array, column.kind == TEXT)
+    if column.kind == NUMBER:
+        return _numbers(array, column.dtype)
+    if column.kind == ARRAY:
+        return _arrays(array, column.dtype)
+    return lambda row: None if (value := array[row].as_py()) is None else json.dumps(value)
+
+
+def _whole(chunked: Any, column: Column) -> Any:
+    """Returns a column as one array without encodings."""
+    import pyarrow as pa
+
+    plain = plain_type(column.type)
+    parts = []
+    for part in chunked.chunks if hasattr(chunked, "chunks") else [chunked]:
+        part = getattr(part, "storage", part)
+        if part.type != plain:
+            part = part.dictionary_decode() if hasattr(part, "dictionary_decode") else part.cast(plain)
+        parts.append(getattr(part, "storage", part))
+    if len(parts) == 1:
+        return parts[0]
+    if not parts:
+        return pa.array([], plain)
+    wide = {pa.binary(): pa.large_binary(), pa.string(): pa.large_string()}.get(plain, plain)  # together they may be larger than 2 GiB
+    return pa.concat_arrays([part.cast(wide) for part in parts])
+
+
+def _nulls(array: Any) -> Any:
+    """Returns which rows have no value; None if all have one."""
+    return array.is_null().to_numpy(zero_copy_only=False) if array.null_count else None
+
+
+def _buffers(array: Any, text: bool) -> Values:
+    """Values of bytes as parts of Arrow's memory; texts are decoded."""
+    import numpy as np
+    import pyarrow as pa
+    import pyarrow.types as t
+
+    if not (t.is_binary(array.type) or t.is_large_binary(array.type) or t.is_string(array.type) or t.is_large_string(array.type)):
+        array = array.cast(pa.large_string() if text else pa.large_binary())
+    wide = t.is_large_binary(array.type) or t.is_large_string(array.type)
+    _, offsets, data = array.buffers()
+    ends = np.frombuffer(offsets, np.int64 if wide else np.int32)[array.offset : array.offset + len(array) + 1] if len(array) else None
+    memory = memoryview(data).cast("B") if data is not None else memoryview(b"")
+    nulls = _nulls(array)
+
+    def value(row: int) -> Any:
+        if nulls is not None and nulls[row]:
+            return None
+        part = memory[ends[row] : ends[row + 1]]  # type: ignore[index]
+        return str(part, "utf-8") if text else part
+
+    return value
+
+
+def _images(array: Any) -> Values:
+    import pyarrow.types as t
+
+    if not t.is_struct(array.type):
+        return _buffers(array, _is_text(array.type))
+    parts = dict(zip((array.type.field(k).name for k in range(array.type.num_fields)), array.flatten(), strict=True))
+    data = _buffers(parts["bytes"], False)
+    paths = _buffers(parts["path"], True) if "path" in parts and _is_text(plain_type(parts["path"].type)) else None
+
+    def value(row: int) -> Any:
+        found = data(row)
+        return found if found is not None or paths is None else paths(row)
+
+    return value
+
+
+def _flat(array: Any, dtype: str) -> Any:
+    """Returns numbers as an array of NumPy that cannot be written to."""
+    import numpy as np
+    import pyarrow as pa
+    import pyarrow.types as t
+
+    if t.is_temporal(array.type):
+        array = array.cast({32: pa.int32(), 64: pa.int64()}[array.type.bit_width])
+    if array.null_count:
+        array = array.fill_null(False if t.is_boolean(array.type) else pa.scalar(0, array.type))
+    made = array.to_numpy(zero_copy_only=False)
+    if made.dtype == np.uint64 and len(made) and made.max() >= 2**63:
+        raise OverflowError(f"whole numbers are int64, and {int(made.max())} is larger")
+    made = made.astype(dtype, copy=False)
+    made.flags.writeable = False
+    return made
+
+
+def _numbers(array: Any, dtype: str) -> Values:
+    made, nulls = _flat(array, dtype), _nulls(array)
+    return lambda row: None if nulls is not None and nulls[row] else made[row].item()
+
+
+def _arrays(array: Any, dtype: str) -> Values:
+    """Rows of lists of numbers, of any depth. Lists inside of a row must have one length."""
+    import numpy as np
+
+    ends, nulls, inner = _list_of(array)
+    if hasattr(inner.type, "value_type") and _dtype(plain_type(inner.type)) == "":
+        deeper = _arrays(inner, dtype)
+
+        def nested(row: int) -> Any:
+            if nulls is not None and nulls[row]:
+                return None
+            rows = [deeper(k) for k in range(ends[row], ends[row + 1])]
+            if any(r is None for r in rows):
+                raise NullError("a list in it is null")
+            if len({r.shape for r in rows}) > 1:
+                raise ValueError(f"its lists have different lengths: {', '.join(str(len(r)) for r in rows[:8])}")
+            return np.stack(rows) if rows else np.zeros((0, 0), dtype)
+
+        return nested
+    made, missing = _flat(inner, dtype), _nulls(inner)
+
+    def value(row: int) -> Any:
+        if nulls is not None and nulls[row]:
+            return None
+        if missing is not None and missing[ends[row] : ends[row + 1]].any():
+            raise NullError("a number in its list is null")
+        return made[ends[row] : ends[row + 1]]
+
+    return value
+
+
+def _list_of(array: Any) -> tuple[Any, Any, Any]:
+    """Returns the ends of lists, which of them are null, and the values of all of them."""
+    import numpy as np
+    import pyarrow.compute as pc
+
+    lengths = pc.list_value_length(array)
+    nulls = _nulls(array)
+    counts = lengths.fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
+    inner = array.flatten()
+    inner = getattr(inner, "storage", inner)
+    if hasattr(inner, "dictionary_decode"):
+        inner = inner.dictionary_decode()
+    return np.concatenate([[0], np.cumsum(counts)]), nulls, inner
+
+
+def fill_of(name: str, given: Mapping[str, Any], column: Column) -> Any:
+    """Checks a value that the user gave for rows without one."""
+    value = given[name]
+    if value is None or (column.kind == TEXT) != isinstance(value, str):
+        raise InvalidArgumentError(f"nulls[{name!r}] is {value!r}, and the column holds {column.type}: give a value of that type")
+    return json.dumps(value) if column.kind == OBJECT else value

@@ -1,0 +1,263 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Finds the Parquet files of a table, reads their footers, and opens them for pyarrow: local files by their paths, remote ones over Storage's ranges."""
+
+from __future__ import annotations
+
+import io
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from types import ModuleType
+from typing import Any
+
+from stoker._storage import Storage
+from stoker.errors import CorruptError, InvalidArgumentError, NotFoundError, ReadError, UnsupportedError
+
+_TAIL = 1 << 16  # bytes at the end of a remote file that are read first: they hold the footer of most files
+_GAP = 1 << 16  # ranges that are closer than this are read together
+_MOST_FOOTER = 1 << 30
+_MAGIC = b"PAR1"
+
+
+def parquet() -> ModuleType:
+    """Returns pyarrow.parquet, which is imported only where tables are read."""
+    try:
+        import pyarrow.parquet as pq
+    except ImportError as e:
+        raise UnsupportedError(f"Parquet files are read with pyarrow, which is not installed ({e}): pip install pyarrow") from None
+    return pq
+
+
+def is_remote(name: str) -> bool:
+    return "://" in name and not name.startswith("file://")
+
+
+@dataclass
+class TableFile:
+    """A Parquet file with its footer. mark: what changes if the file is replaced: size and time of a local file, size and version of an object."""
+
+    name: str
+    size: int
+    mark: tuple[Any, ...]
+    footer: Any  # pyarrow.parquet.FileMetaData
+    schema: Any  # pyarrow.Schema
+
+    @property
+    def short(self) -> str:
+        return self.name.rpartition("/")[2]
+
+
+def names_tables(source: Any) -> bool:
+    """Whether this is the name of a Parquet file, or a pattern of such names."""
+    if not isinstance(source, (str, bytes, os.PathLike)):
+        return False
+    name = os.fsdecode(source)
+    return (name.partition("?")[0] if name.startswith(("http://", "https://")) else name).endswith((".parquet", ".pq"))
+
+
+def tables_of(source: Any) -> list[str] | None:
+    """Returns the patterns of a source that is made of Parquet files: one, several, or a folder that holds some and no folders; None: it is another source."""
+    if names_tables(source) and not os.path.isdir(os.fsdecode(source)):
+        return [os.fsdecode(source)]
+    if isinstance(source, (list, tuple)) and source and all(map(names_tables, source)):
+        return [os.fsdecode(s) for s in source]
+    if isinstance(source, (str, os.PathLike)) and os.path.isdir(source):
+        folder = os.fspath(source)
+        try:
+            with os.scandir(folder) as entries:
+                found = sorted((e.name, e.is_dir()) for e in entries)
+        except OSError:
+            return None
+        files = [os.path.join(folder, name) for name, is_dir in found if not is_dir and names_tables(name)]
+        return files if files and not any(is_dir for _, is_dir in found) else None
+    return None
+
+
+def find(patterns: Sequence[str], storage: Storage) -> list[str]:
+    """Expands braces and globs, and returns the names of the files in their order."""
+    try:
+        found = storage.core().find([os.fsencode(p) for p in patterns])
+    except NotFoundError as e:
+        raise InvalidArgumentError(f"Loader: {e}") from None
+    return [os.fsdecode(name).removeprefix("file://") for name in found]
+
+
+def read_footers(names: Sequence[str], storage: Storage) -> list[TableFile]:
+    """Reads the footers of all files, many at a time."""
+    from concurrent.futures import ThreadPoolExecutor  # with it comes logging: imported where tables are read
+
+    parquet()
+    threads = 32 if any(map(is_remote, names)) else min(4, len(names) or 1)
+    with ThreadPoolExecutor(threads, "stoker-footers") as pool:
+        return list(pool.map(lambda name: _read_footer(name, storage), names))
+
+
+def _read_footer(name: str, storage: Storage) -> TableFile:
+    pq = parquet()
+    with _opening(name), _Ranges.begin(name, storage) if is_remote(name) else open(name, "rb") as file:
+        size, mark = _identity(file)
+        if size < 12:
+            raise CorruptError(f"{name}: it has {size} bytes, and no Parquet file is that small: it is empty or cut short")
+        end = min(_TAIL, size)
+        tail = _read_at(file, size - end, end)
+        if tail[-4:] != _MAGIC:
+            encrypted = ": it is encrypted" if tail[-4:] == b"PARE" else ": it is no Parquet file, or cut short"
+            raise CorruptError(f"{name}: it does not end in PAR1{encrypted}")
+        length = int.from_bytes(tail[-8:-4], "little")
+        if length + 12 > size or length > _MOST_FOOTER:
+            raise CorruptError(f"{name}: its last bytes name a footer of {length} bytes, and the file has {size}: it is damaged")
+        footer = pq.read_metadata(file)
+        schema = footer.schema.to_arrow_schema()
+        _check_footer(name, size, footer)
+    return TableFile(name, size, mark, footer, schema)
+
+
+def _check_footer(name: str, size: int, footer: Any) -> None:
+    """Refuses a footer whose parts contradict each other."""
+    rows = [footer.row_group(g).num_rows for g in range(footer.num_row_groups)]
+    if any(n < 0 for n in rows) or sum(rows) != footer.num_rows:
+        raise CorruptError(f"{name}: its footer names {footer.num_rows} rows, and its row groups hold {sum(rows)}: it is damaged")
+    for g in range(footer.num_row_groups):
+        group = footer.row_group(g)
+        for c in range(group.num_columns):
+            begin, length = span_of(group.column(c))
+            if begin < 4 or length < 0 or begin + length > size:
+                raise CorruptError(
+                    f"{name}: row group {g}, column {group.column(c).path_in_schema}: the footer says bytes {begin} to {begin + length}, and the file has {size}: "
+                    "it is damaged or cut short"
+                )
+
+
+def span_of(column: Any) -> tuple[int, int]:
+    """Returns the offset and the number of bytes of a column's chunk."""
+    begin = column.data_page_offset
+    if column.has_dictionary_page and column.dictionary_page_offset is not None and 0 < column.dictionary_page_offset < begin:
+        begin = column.dictionary_page_offset
+    return begin, column.total_compressed_size
+
+
+class _opening:
+    """Names the file in errors of pyarrow and of the system."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: Any, e: BaseException | None, _: Any) -> None:
+        if e is None or self.name in str(e) or isinstance(e, (MemoryError, InvalidArgumentError)):
+            return
+        if isinstance(e, OSError):
+            raise ReadError(f"{self.name}: {e}") from e
+        if isinstance(e, Exception):
+            raise CorruptError(f"{self.name}: {e}") from e
+
+
+def _identity(file: Any) -> tuple[int, tuple[Any, ...]]:
+    if isinstance(file, _Ranges):
+        return file.size, (file.size, file.version)
+    found = os.fstat(file.fileno())
+    return found.st_size, (found.st_size, found.st_mtime_ns)
+
+
+def _read_at(file: Any, offset: int, length: int) -> bytes:
+    if isinstance(file, _Ranges):
+        file.load([(offset, length)])
+    file.seek(offset)
+    return bytes(file.read(length))
+
+
+class _Ranges(io.RawIOBase):
+    """A remote object as a file. `load` reads ranges; other reads are served from them where they can be."""
+
+    def __init__(self, name: str, storage: Storage, size: int, version: str) -> None:
+        super().__init__()
+        self.name, self._core, self.size, self.version = name, storage.core(), size, version
+        self._parts: list[tuple[int, memoryview]] = []
+        self._at = 0
+
+    @classmethod
+    def begin(cls, name: str, storage: Storage) -> _Ranges:
+        """Asks the store for the size of an object."""
+        _, size, version = storage.core().read(name, 0, 4)
+        if size < 0:
+            raise UnsupportedError(
+                f"{name}: its size is unknown, and a Parquet file is read from its end: a fetch function needs a list as well, as Storage(fetch=..., list=...)"
+            )
+        return cls(name, storage, size, version)
+
+    def load(self, spans: Sequence[tuple[int, int]]) -> None:
+        """Reads ranges. Those that lie close to each other become one request, which the library divides and sends in pieces."""
+        merged: list[list[int]] = []
+        for begin, length in sorted(spans):
+            if merged and begin <= merged[-1][1] + _GAP:
+                merged[-1][1] = max(merged[-1][1], begin + length)
+            else:
+                merged.append([begin, begin + length])
+        if len(merged) > 1:
+            from concurrent.futures import ThreadPoolExecutor
+
+            with ThreadPoolExecutor(min(16, len(merged)), "stoker-ranges") as pool:
+                self._parts = list(pool.map(lambda m: (m[0], self._fetch(m[0], m[1] - m[0])), merged))
+        else:
+            self._parts = [(m[0], self._fetch(m[0], m[1] - m[0])) for m in merged]
+
+    def _fetch(self, offset: int, length: int) -> memoryview:
+        data, size, version = self._core.read(self.name, offset, length)
+        if (size >= 0 and size != self.size) or version != self.version:
+            raise ReadError(f"{self.name}: the object was replaced while it was read: start again, so that its footer is read anew")
+        return memoryview(data)[:length]
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def seek(self, offset: int, whence: int = 0) -> int:
+        self._at = offset + (0, self._at, self.size)[whence]
+        return self._at
+
+    def tell(self) -> int:
+        return self._at
+
+    def read(self, size: int = -1) -> Any:
+        length = max(0, min(self.size - self._at, size if size is not None and size >= 0 else self.size))
+        begin, self._at = self._at, self._at + length
+        for start, data in self._parts:
+            if start <= begin and begin + length <= start + len(data):
+                return data[begin - start : begin - start + length]
+        return self._fetch(begin, length) if length else b""
+
+    def readinto(self, buffer: Any) -> int:
+        data = self.read(len(buffer))
+        buffer[: len(data)] = data
+        return len(data)
+
+
+def read_group(file: TableFile, group: int, columns: Sequence[str], storage: Storage) -> Any:
+    """Returns the columns of a row group as a table of pyarrow."""
+    pq = parquet()
+    footer = file.footer.row_group(group)
+    wanted = set(columns)
+    spans = [span_of(c) for c in map(footer.column, range(footer.num_columns)) if c.path_in_schema.partition(".")[0] in wanted]
+    where = f"{file.name}: row group {group}"
+    with _opening(where), _reopened(file, storage) as opened:
+        if isinstance(opened, _Ranges):
+            opened.load(spans)
+        with pq.ParquetFile(opened, metadata=file.footer, pre_buffer=False) as reader:
+            table = reader.read_row_group(group, columns=list(columns), use_threads=False)
+    if table.num_rows != footer.num_rows:
+        raise CorruptError(f"{where}: it holds {table.num_rows} rows, and its footer says {footer.num_rows}: the file is damaged")
+    return table
+
+
+def _reopened(file: TableFile, storage: Storage) -> Any:
+    if is_remote(file.name):
+        return _Ranges(file.name, storage, *file.mark)
+    opened = open(file.name, "rb", buffering=0)  # noqa: SIM115
+    if _identity(opened)[1] != file.mark:
+        opened.close()
+        raise ReadError(f"{file.name}: the file was replaced while it was read: start again, so that its footer is read anew")
+    return opened

@@ -1,0 +1,203 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Rows of a table as the source of a Loader. Makes the order of shuffle="groups", which mixes the rows of some row groups at a time."""
+
+from __future__ import annotations
+
+import json
+import threading
+from array import array
+from bisect import bisect_right
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from stoker._where import notice
+from stoker.errors import InvalidArgumentError, StateError
+from stoker.loader import _targets
+from stoker.loader._dataset import Asked, DatasetSource
+from stoker.loader._fetch import Item
+from stoker.loader._finish import Finish, by_value
+from stoker.loader._kinds import Kind
+from stoker.loader._random import mix
+from stoker.loader._saved import Facts
+from stoker.loader._spec import Spec
+from stoker.loader._table import Table
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
+
+_AHEAD_IN_ORDER = 2  # groups that are read ahead without a shuffle
+
+
+def permutation(count: int, *key: int) -> Any:
+    """Returns the numbers below count in an order that depends only on the key, on every machine and with every version of NumPy."""
+    import numpy as np
+
+    return np.argsort(np.random.Philox(key=mix(*key)).random_raw(count), kind="stable")
+
+
+@dataclass(frozen=True)
+class Deal:
+    """How the epoch's rows are dealt to ranks: `lanes` ranks that take batches of `block`."""
+
+    lanes: int
+    block: int
+
+
+class GroupOrder:
+    """The order of shuffle="groups". The groups are permuted and cut into windows of `window` groups; the rows of a window are shuffled. That sequence is cut
+    into one stretch for each rank, so that a rank reads only its own groups. The last rows, which do not make a step, follow in their order."""
+
+    def __init__(self, table: Table, window: int, deal: Deal, seed: int, epoch: int) -> None:
+        self.table, self.seed, self.epoch = table, seed, epoch
+        order = permutation(len(table.rows), seed, epoch, 0).tolist()
+        self.windows = [order[i : i + window] for i in range(0, len(order), window)]
+        self.starts = [0]
+        for groups in self.windows:
+            self.starts.append(self.starts[-1] + sum(table.rows[g] for g in groups))
+        self.size, self.deal = self.starts[-1], deal
+        self.steps = self.size // (deal.lanes * deal.block)
+        self._shuffled: OrderedDict[int, Any] = OrderedDict()
+        self._lock = threading.Lock()  # batches are made on one thread, and asked about on another
+
+    def _place(self, position: int) -> int:
+        """Returns the place in the sequence of windows of a position of the epoch."""
+        lanes, block = self.deal.lanes, self.deal.block
+        if position >= self.steps * lanes * block:
+            return position
+        step, rest = divmod(position, lanes * block)
+        lane, at = divmod(rest, block)
+        return lane * self.steps * block + step * block + at
+
+    def __call__(self, position: int) -> int:
+        place = self._place(position)
+        window = bisect_right(self.starts, place) - 1
+        return int(self._rows(window)[place - self.starts[window]])
+
+    def _rows(self, window: int) -> Any:
+        with self._lock:
+            found = self._shuffled.get(window)
+            if found is None:
+                import numpy as np
+
+                rows = np.concatenate([np.arange(self.table.starts[g], self.table.starts[g + 1]) for g in self.windows[window]])
+                found = self._shuffled[window] = rows[permutation(len(rows), self.seed, self.epoch, 1 + window)]
+                if len(self._shuffled) > 3:
+                    self._shuffled.popitem(False)
+        return found
+
+    def groups_from(self, position: int) -> list[int]:
+        """Returns the groups that are needed from a position on, soonest first: those of its window and of the next one."""
+        place, stretch = self._place(min(position, self.size - 1)), self.steps * self.deal.block
+        lane = min(place // stretch, self.deal.lanes - 1) if stretch else 0
+        last = (lane + 1) * stretch - 1 if lane + 1 < self.deal.lanes else self.size - 1
+        window, end = (bisect_right(self.starts, max(p, place)) for p in (place, last))
+        return [g for groups in self.windows[window - 1 : min(window + 1, end)] for g in groups]
+
+
+class TableSource(DatasetSource):
+    """Reads the rows of a table. The library's threads read row groups ahead; many(ids) takes rows out of them."""
+
+    many = True
+    unchanging = True
+
+    def __init__(self, table: Table, asked: Asked) -> None:
+        if asked.python_workers:
+            raise InvalidArgumentError("Loader: python_workers is for the Python of a Dataset; rows of a table are read without any")
+        self.table = table
+        self._groups: tuple[int, Deal] | None = None  # window, and the deal of later epochs; None: the order is another
+        self._kept: tuple[int, int, Deal] | None = None  # an epoch that began with another window or deal, and these
+        self._loaded: Facts | None = None
+        super().__init__(table, asked)
+
+    def check(self, spec: Spec, own_order: bool) -> None:
+        if spec.by_groups and own_order:
+            raise InvalidArgumentError('Loader: shuffle="groups" and sampler exclude each other: the sampler makes the order')
+
+    def settle(self, spec: Spec, own_order: bool) -> None:
+        if spec.by_groups:
+            self._groups = self.table.window(), Deal(spec.shard.world, spec.batch)
+        elif (spec.shuffle or own_order) and len(self.table.rows) > 1 and self.table.bytes() > self.table.memory:
+            notice(
+                f"{self.table}: shuffle=True reads a whole row group for nearly every row, because the table is larger than the {self.table.memory >> 20} MiB "
+                'that are kept in memory: shuffle="groups" mixes the rows of some groups at a time and reads each group once'
+            )
+
+    # ---- order ----
+
+    def _make_sequence(self, epoch: int, spec: Spec, indices: array[int] | None) -> tuple[Callable[[int], int], int]:
+        if self._groups is None or indices is not None:
+            return super()._make_sequence(epoch, spec, indices)
+        window, deal = self._groups
+        if self._kept is not None and self._kept[0] == epoch:
+            _, window, deal = self._kept
+        return GroupOrder(self.table, window, deal, spec.seed, epoch), self.size or 0
+
+    def begin(self, epoch: int, consumed: int, base: int) -> None:
+        if self._loaded is not None and self._groups is not None:
+            facts, self._loaded = self._loaded.groups, None
+            if facts is not None and consumed:
+                old = facts["kept"] if facts["kept"] is not None and facts["kept"][0] == epoch else [epoch, *facts["now"]]
+                self._kept = (epoch, old[1], Deal(old[2], old[3]))
+                self._orders = {}
+        super().begin(epoch, consumed, base)
+
+    def _submit(self, items: list[Item]) -> list[Future[Any]]:
+        if items:
+            self.table.want(self._needed(items))
+        return super()._submit(items)
+
+    def _needed(self, items: Sequence[Item]) -> list[int]:
+        """Returns the groups to read now, soonest first."""
+        needed = list(dict.fromkeys(self.table.group_of(i) for i, _ in items))
+        sequence = next(
+            (order for order, _ in self._orders.values() if isinstance(order, GroupOrder) and order.epoch == items[0][1][1]), None
+        )
+        if sequence is not None:
+            needed += sequence.groups_from(items[0][1][2])
+        elif self._in_order:
+            needed += range(needed[-1] + 1, min(len(self.table.rows), needed[-1] + 1 + _AHEAD_IN_ORDER))
+        return list(dict.fromkeys(needed))
+
+    _in_order = False
+
+    def nodes(self, spec: Spec, indices: array[int] | None, per_rank: bool) -> Any:
+        self._in_order = not spec.shuffle and indices is None
+        return super().nodes(spec, indices, per_rank)
+
+    def _finish(self, example: tuple[Any, ...], kinds: list[Kind]) -> dict[int, Finish]:
+        finish = super()._finish(example, kinds)
+        for k, name in enumerate(self.samples_of.names_of_parts(), 1):
+            if name in self.table.objects:
+                finish[k] = by_value(lambda values: [json.loads(text) for text in _targets.texts(values)])
+        return finish
+
+    # ---- state ----
+
+    def facts(self, spec: Spec) -> dict[str, Any]:
+        facts = super().facts(spec)
+        if self._groups is None:
+            return facts
+        window, deal = self._groups
+        kept = self._kept and [self._kept[0], self._kept[1], self._kept[2].lanes, self._kept[2].block]
+        return {**facts, "groups": {"table": self.table.digest(), "now": [window, deal.lanes, deal.block], "kept": kept}}
+
+    def restore(self, facts: Facts | None, spec: Spec) -> None:
+        super().restore(facts, spec)
+        assert facts is not None
+        if (facts.groups is None) != (self._groups is None):
+            was = 'shuffle="groups"' if facts.groups else "another order"
+            raise StateError(f"the state is of a Loader with {was}; this one has another: give the shuffle of the run that was saved")
+        if facts.groups is not None and facts.groups["table"] != self.table.digest():
+            raise StateError("the state is of a table with other files or row groups: rows would come twice, and others not at all")
+        self._loaded, self._kept = facts, None
+
+    def close(self) -> None:
+        super().close()
+        self.table.close()
+
+    def __repr__(self) -> str:
+        groups = f"{len(self.table.rows)} row groups"
+        mixed = f", {self._groups[0]} of them mixed at a time" if self._groups else ""
+        return f"{self.table}: {groups}{mixed}"

@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Reads parts of remote objects, and finds their names, for programs that understand a format themselves. */
+#include "format/format.h"
+#include "format/list.h"
+#include "format/names.h"
+#include "storage/storage.h"
+
+#include "base/error.h"
+#include "base/memory.h"
+
+#include <string.h>
+
+struct waiting {
+	pthread_mutex_t lock;
+	pthread_cond_t wake;
+	bool ended;
+	uint8_t *data;
+	size_t length;
+};
+
+static uint8_t *callers_memory(void *user, size_t size)
+{
+	struct waiting *w = user;
+	return size <= w->length ? w->data : NULL;
+}
+
+static void ended(struct stk_request *r)
+{
+	struct waiting *w = r->user;
+	pthread_mutex_lock(&w->lock);
+	w->ended = true;
+	pthread_cond_signal(&w->wake);
+	pthread_mutex_unlock(&w->lock);
+}
+
+enum stk_status stk_storage_read(struct stk_storage *s, const char *uri, int64_t offset, size_t length, void *data,
+	struct stk_storage_object *object, struct stk_error *err)
+{
+	struct stk_object found = {.size = -1};
+	if (STK_NEED(err, s, uri, data))
+		return STK_INVALID;
+	if (object && object->size != sizeof *object)
+		return stk__fail(
+			err, STK_INVALID, "stk_storage_object.size is %zu; this library expects %zu", object->size, sizeof *object);
+	if (offset < 0 || length > INT64_MAX / 2 || offset > INT64_MAX / 2)
+		return stk__fail(
+			err, STK_INVALID, "%.*s: no object has %zu bytes at %lld", stk__uri_shown(uri), uri, length, (long long)offset);
+	struct stk_io *io = stk__storage_io(s);
+	if (!stk__io_remote(io, uri))
+		return stk__fail(err, STK_UNSUPPORTED, "%.*s is not the address of a remote object%s", stk__uri_shown(uri), uri,
+			stk__is_uri(uri) ? stk__scheme_hint(uri) : "");
+	struct waiting w = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, false, data, length};
+	struct stk_request r = {.uri = uri,
+		.offset = offset,
+		.length = (int64_t)length,
+		.done = ended,
+		.user = &w,
+		.room = callers_memory,
+		.room_user = &w,
+		.object = &found,
+		.error = err};
+	stk__io_submit(io, &r);
+	pthread_mutex_lock(&w.lock);
+	while (!w.ended)
+		pthread_cond_wait(&w.wake, &w.lock);
+	pthread_mutex_unlock(&w.lock);
+	if (!err)
+		stk__free(r.error);
+	if (!r.status && r.data && r.data != data)
+		memcpy(data, r.data, length);
+	stk__buffer_release(r.buffer);
+	if (r.status || !object)
+		return r.status;
+	const struct stk_access access = {.storage = s};
+	enum stk_status status = STK_OK;
+	if (found.size < 0)
+		status = stk__listed_size(&access, io, uri, &found.size, err);
+	object->bytes = found.size;
+	memcpy(object->version, found.version, sizeof object->version);
+	return status;
+}
+
+/* Length of "SCHEME://BUCKET" at the beginning of a URI. */
+static size_t store_length(const char *uri)
+{
+	const char *host = strstr(uri, "://");
+	return host ? (size_t)(host - uri) + 3 + strcspn(host + 3, "/?#") : 0;
+}
+
+enum stk_status stk_storage_find(struct stk_storage *s, const char *const *paths, int32_t count,
+	void (*found)(void *user, const char *path), void *user, struct stk_error *err)
+{
+	if (STK_NEED(err, s, paths))
+		return STK_INVALID;
+	const struct stk_access access = {.storage = s};
+	struct stk_names names;
+	enum stk_status status = stk__names_expand(&access, paths, count, &names, err);
+	if (status)
+		return status;
+	const char *before = "";
+	for (size_t i = 0; i < names.count; i++) {
+		const char *name = names.at[i];
+		size_t n = store_length(name);
+		if (n && (n != store_length(before) || strncmp(name, before, n) != 0)) {
+			stk__io_refresh(stk__storage_io(s), name, &access);
+			before = name;
+		}
+		found(user, name);
+	}
+	stk__names_free(&names);
+	return STK_OK;
+}

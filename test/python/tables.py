@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Parquet files for tests: images as `datasets` writes them, and columns of drawn types."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+from support import photograph
+
+pa = pytest.importorskip("pyarrow")
+pq = pytest.importorskip("pyarrow.parquet")
+
+IMAGES = pa.struct([("bytes", pa.binary()), ("path", pa.string())])
+
+
+def jpeg(rng: np.random.Generator, side: int = 24) -> bytes:
+    out = io.BytesIO()
+    Image.fromarray(photograph(rng, side, side + int(rng.integers(0, 9)))).save(out, "JPEG", quality=90)
+    return out.getvalue()
+
+
+def rows_of(rng: np.random.Generator, count: int, first: int = 0) -> dict[str, Any]:
+    """Columns of images, ids and captions."""
+    return {
+        "image": pa.array([{"bytes": jpeg(rng), "path": f"{first + i}.jpg"} for i in range(count)], IMAGES),
+        "label": pa.array([first + i for i in range(count)], pa.int64()),
+        "caption": pa.array([f"row {first + i} \u00e9" for i in range(count)], pa.string()),
+    }
+
+
+def write(path: Path, columns: dict[str, Any], group: int = 10, features: dict[str, Any] | None = None, **options: Any) -> Path:
+    """Writes a file. features: as `datasets` keeps them in the schema."""
+    table = pa.table(columns)
+    if features is not None:
+        table = table.replace_schema_metadata({"huggingface": json.dumps({"info": {"features": features}})})
+    path.parent.mkdir(parents=True, exist_ok=True)
+    pq.write_table(table, path, row_group_size=group, **options)
+    return path
+
+
+def write_table(root: Path, rng: np.random.Generator, sizes: tuple[int, ...] = (25, 31, 8), group: int = 10, **options: Any) -> Path:
+    """Writes files of these numbers of rows, whose labels count on."""
+    first = 0
+    for number, size in enumerate(sizes):
+        write(root / f"part-{number:03d}.parquet", rows_of(rng, size, first), group, **options)
+        first += size
+    return root
+
+
+def labels_of(loader: Any) -> Iterator[list[int]]:
+    for batch in loader:
+        yield batch.label.tolist()
+
+
+def all_labels(loader: Any) -> list[int]:
+    return [label for labels in labels_of(loader) for label in labels]

@@ -1,0 +1,475 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Parquet files as a source: the same values as pyarrow reads, orders that take every row once, resumed and divided among ranks, and bad files refused."""
+
+import datetime
+import io
+import json
+import os
+import shutil
+import threading
+
+import numpy as np
+import pytest
+from stoker import Loader, Storage
+from stoker import transforms as T
+from stoker.errors import CorruptError, InvalidArgumentError, StateError, StokerError
+from storage import KEYS, Store
+from tables import IMAGES, all_labels, jpeg, labels_of, pa, pq, rows_of, write, write_table
+
+SMALL = [T.Resize((16, 16)), T.Normalize([0.5] * 3, [0.5] * 3)]
+WANTED = {"image": "Image", "label": None}
+
+
+@pytest.fixture(scope="module")
+def table(tmp_path_factory):
+    """64 rows in three files, whose labels are their numbers."""
+    return write_table(tmp_path_factory.mktemp("table"), np.random.default_rng(5))
+
+
+@pytest.fixture
+def groups_read(monkeypatch):
+    """The groups that are read, as (file, group), in order."""
+    from stoker.loader import _table
+
+    read, real = [], _table.read_group
+
+    def spy(file, group, columns, storage):
+        read.append((file.short, group))
+        return real(file, group, columns, storage)
+
+    monkeypatch.setattr(_table, "read_group", spy)
+    return read
+
+
+def loader_of(table, batch=8, **more):
+    return Loader(f"{table}/*.parquet", batch, **{"transforms": SMALL, "fields": WANTED, **more})
+
+
+# ---- values ----
+
+
+@pytest.mark.essential
+def test_rows_are_samples_in_order(table):
+    whole = pq.read_table(table)
+    loader = Loader(
+        f"{table}/*.parquet", 10, transforms=SMALL, fields={"image": "Image", "caption": None, "label": None}, last_batch="keep"
+    )
+    assert len(loader) == 7 and len(loader.dataset) == 64
+    images, captions, labels = [], [], []
+    for batch in loader:
+        images += list(batch.image)
+        captions += batch.caption
+        labels += batch.label.tolist()
+    assert labels == whole["label"].to_pylist() and captions == whole["caption"].to_pylist()
+    files = Loader([(io_path(table, i, v["bytes"]), i) for i, v in enumerate(whole["image"].to_pylist())], 64, transforms=SMALL)
+    assert all((a == b).all() for a, b in zip(images, next(iter(files)).image, strict=True))
+
+
+def io_path(table, number, data):
+    path = table.parent / f"{table.name}-files" / f"{number}.jpg"
+    path.parent.mkdir(exist_ok=True)
+    path.write_bytes(data)
+    return path
+
+
+@pytest.mark.parametrize("form", ["pattern", "list", "folder", "braces"])
+def test_names_of_tables(table, form):
+    source = {
+        "pattern": f"{table}/part-*.parquet",
+        "list": sorted(table.glob("*.parquet")),
+        "folder": table,
+        "braces": f"{table}/part-{{000..002}}.parquet",
+    }[form]
+    loader = Loader(source, 64, transforms=SMALL, fields=WANTED)
+    assert next(iter(loader)).label.tolist() == list(range(64))
+
+
+OPTIONS = [
+    {"compression": "zstd"},
+    {"compression": "snappy", "use_dictionary": True},
+    {"compression": "none", "data_page_version": "2.0"},
+    {"compression": "gzip", "use_dictionary": False, "data_page_size": 256},
+]
+
+
+@pytest.mark.parametrize("options", OPTIONS, ids=lambda o: o["compression"])
+def test_columns_of_all_types(tmp_path, rng, options):
+    count = 23
+    lists = [list(map(int, rng.integers(-5, 5, int(rng.integers(0, 5))))) for _ in range(count)]
+    words = pa.array([f"w{i % 3}" for i in range(count)]).dictionary_encode()
+    stamps = [datetime.datetime(2026, 1, 1) + datetime.timedelta(seconds=i) for i in range(count)]
+    objects = [{"boxes": [[i, 0.5]] * (i % 3), "name": None if i % 4 == 0 else f"o{i}"} for i in range(count)]
+    columns = {
+        "image": pa.array([jpeg(rng) for _ in range(count)], pa.large_binary()),
+        "whole": pa.array(range(count), pa.int16()),
+        "real": pa.array(rng.normal(size=count), pa.float64()),
+        "flag": pa.array([i % 2 == 0 for i in range(count)]),
+        "stamp": pa.array(stamps, pa.timestamp("ms")),
+        "word": words,
+        "ids": pa.array(lists, pa.list_(pa.int32())),
+        "fixed": pa.array(rng.normal(size=(count, 3)).tolist(), pa.list_(pa.float32(), 3)),
+        "grid": pa.array(rng.normal(size=(count, 2, 3)).tolist(), pa.list_(pa.list_(pa.float64()))),
+        "raw": pa.array([bytes([i, i + 1]) for i in range(count)], pa.binary(2)),
+        "many": pa.array([[f"a{i}"] * (i % 3) for i in range(count)], pa.list_(pa.string())),
+        "thing": pa.array(objects),
+    }
+    write(tmp_path / "t.parquet", columns, 7, **options)
+    fields = {"image": "Image", **{name: None for name in columns if name not in ("image", "ids")}, "ids": list}
+    batch = next(iter(Loader.from_parquet(tmp_path / "t.parquet", count, image="image", transforms=SMALL, fields=fields)))
+    assert batch.whole.tolist() == list(range(count)) and str(batch.whole.dtype) == "torch.int64"
+    assert np.array_equal(batch.real.numpy(), columns["real"].to_numpy().astype(np.float32))
+    assert batch.flag.tolist() == [i % 2 == 0 for i in range(count)]
+    assert batch.stamp.tolist() == columns["stamp"].cast(pa.int64()).to_pylist()
+    assert batch.word == words.to_pylist() and [x.tolist() for x in batch.ids] == lists
+    assert np.array_equal(batch.fixed.numpy(), np.asarray(columns["fixed"].to_pylist(), np.float32))
+    assert np.array_equal(batch.grid.numpy(), np.asarray(columns["grid"].to_pylist(), np.float32))
+    assert batch.raw.tolist() == [[i, i + 1] for i in range(count)]
+    assert batch.many == columns["many"].to_pylist() and batch.thing == objects
+
+
+def test_columns_of_datasets_features(tmp_path, rng):
+    features = {"image": {"_type": "Image"}, "label": {"names": ["cat", "dog"], "_type": "ClassLabel"}}
+    columns = {**rows_of(rng, 6), "label": pa.array([0, 1] * 3)}
+    write(tmp_path / "t.parquet", columns, features=features)
+    loader = Loader(tmp_path / "t.parquet", 6, transforms=SMALL)
+    assert loader.classes == ["cat", "dog"] and next(iter(loader))._fields == ("image", "label", "caption")
+
+
+def test_wanted_columns_alone_are_read(table, monkeypatch):
+    asked, real = [], pq.ParquetFile.read_row_group
+    monkeypatch.setattr(
+        pq.ParquetFile,
+        "read_row_group",
+        lambda self, i, columns=None, **more: asked.append(tuple(columns)) or real(self, i, columns=columns, **more),
+    )
+    next(iter(loader_of(table)))
+    assert set(asked) == {("image", "label")}
+
+
+# ---- order ----
+
+
+@pytest.mark.essential
+@pytest.mark.parametrize("shuffle", [False, True, "groups"])
+def test_every_row_once(table, shuffle):
+    loader = loader_of(table, shuffle=shuffle, last_batch="keep", seed=3)
+    epochs = [all_labels(loader) for _ in range(2)]
+    assert all(sorted(e) == list(range(64)) for e in epochs)
+    assert (epochs[0] == epochs[1]) == (shuffle is False)
+    again = loader_of(table, shuffle=shuffle, last_batch="keep", seed=3)
+    assert all_labels(again) == epochs[0]
+
+
+def small_windows(table, **more):
+    """A Loader that mixes two groups at a time."""
+    arguments = {"memory": 1, "shuffle": "groups", "seed": 9, "transforms": SMALL, "fields": WANTED, **more}
+    return Loader.from_parquet(f"{table}/*.parquet", 4, **arguments)
+
+
+def test_groups_are_mixed_some_at_a_time(table):
+    rows = all_labels(small_windows(table, last_batch="keep"))
+    starts = [0, 10, 20, 25, 35, 45, 55, 56, 64]
+    group = [next(g for g in range(8) if starts[g] <= r < starts[g + 1]) for r in rows]
+    seen = []
+    while group:  # each window holds all rows of two groups
+        window = list(dict.fromkeys(group))[:2]
+        size = sum(starts[g + 1] - starts[g] for g in window)
+        assert set(group[:size]) == set(window)
+        seen += window
+        group = group[size:]
+    assert sorted(seen) == list(range(8)) and seen != sorted(seen)
+
+
+def group_order(loader):
+    """The windows of groups of a Loader's first epoch, as (file, group)."""
+    source = loader._run.source
+    order, _ = source._sequence(0, loader._spec, None)
+    return [{(source.table.groups[g][0].short, source.table.groups[g][1]) for g in window} for window in order.windows], order.starts
+
+
+@pytest.mark.essential
+@pytest.mark.parametrize("steps", [1, 7, 12])
+def test_resuming_reads_no_earlier_group(table, groups_read, steps):
+    parts = list(labels_of(small_windows(table)))
+    first = small_windows(table)
+    batches = iter(first)
+    for _ in range(steps):
+        next(batches)
+    state = json.loads(json.dumps(first.state_dict()))
+    first.close()
+    groups_read.clear()
+    second = small_windows(table, seed=1)
+    second.load_state_dict(state)
+    assert next(labels_of(second)) == parts[steps]
+    windows, starts = group_order(second)
+    ended = set().union(*(w for w, end in zip(windows, starts[1:], strict=True) if end <= 4 * steps))
+    assert groups_read and not ended & set(groups_read) and (steps == 1 or ended)
+    second.close()
+    third = small_windows(table, seed=1)
+    third.load_state_dict(state)
+    assert list(labels_of(third)) == parts[steps:]
+
+
+@pytest.mark.parametrize("before, after", [(1, 2), (2, 1), (2, 3), (3, 2)])
+def test_other_numbers_of_ranks_continue(table, before, after):
+    def run(world, state, steps):
+        taken, states = [], []
+        for rank in range(world):
+            loader = small_windows(table, shard=(rank, world), last_batch="drop")
+            if state:
+                loader.load_state_dict(state)
+            batches = labels_of(loader)
+            taken.append([next(batches) for _ in range(steps)] if steps else list(batches))
+            states.append(loader.state_dict())
+            loader.close()
+        assert all(s == states[0] for s in states) or not steps
+        return [label for steps in taken for labels in steps for label in labels], states[0]
+
+    first, state = run(before, None, 2)
+    second, _ = run(after, state, 0)
+    left = 64 - len(first) - len(second)
+    assert len({*first, *second}) == len(first) + len(second) and 0 <= left < 4 * after
+
+
+def test_ranks_read_their_own_groups(tmp_path, rng, groups_read):
+    write_table(tmp_path, rng, (80, 80), 10)
+    read = []
+    for rank in range(2):
+        groups_read.clear()
+        loader = small_windows(tmp_path, shard=(rank, 2))
+        batches = iter(loader)
+        for _ in range(16):  # of 20: the last ones already read for the next epoch
+            next(batches)
+        loader.close()
+        read.append(set(groups_read))
+    assert len(read[0]) == len(read[1]) == 8 and not read[0] & read[1]
+
+
+def test_memory_is_bounded(tmp_path, rng, monkeypatch):
+    from stoker.loader import _table
+
+    write_table(tmp_path, rng, (120,), 10)
+    one = _table.Table([f"{tmp_path}/*.parquet"]).group_bytes(0)
+    most, real = [0], _table.Table._make_room
+
+    def spy(self, more):
+        real(self, more)
+        held = [f.result().bytes for f in self._kept.values() if f.done() and f.exception() is None]
+        most[0] = max(most[0], sum(held) + more)
+
+    monkeypatch.setattr(_table.Table, "_make_room", spy)
+    loader = small_windows(tmp_path, memory=6 * one)
+    assert sorted(all_labels(loader)) == list(range(120)) and most[0] <= 8 * one
+
+
+def test_a_state_of_another_table_is_refused(table, tmp_path, rng):
+    first = small_windows(table)
+    next(iter(first))
+    state = first.state_dict()
+    write_table(tmp_path, rng, (25, 31, 8), 11)
+    with pytest.raises(StateError, match="other files or row groups"):
+        small_windows(tmp_path).load_state_dict(state)
+    with pytest.raises(StateError, match="give the shuffle"):
+        small_windows(table, shuffle=True).load_state_dict(state)
+    for bad in ({"now": [0, 1, 1]}, {"kept": [1]}, {"table": 3}):
+        broken = {**state, "dataset": {**state["dataset"], "groups": {**state["dataset"]["groups"], **bad}}}
+        with pytest.raises(StateError, match="damaged"):
+            small_windows(table).load_state_dict(broken)
+
+
+def test_groups_are_of_tables(tree):
+    with pytest.raises(InvalidArgumentError, match="is for tables"):
+        Loader(tree, 2, shuffle="groups")
+
+
+# ---- remote ----
+
+
+@pytest.fixture
+def store(table, tmp_path, monkeypatch):
+    shutil.copytree(table, tmp_path / "store" / "bucket" / "table")
+    server = Store(tmp_path / "store")
+    for name in [n for n in os.environ if n.startswith("AWS_")]:
+        monkeypatch.delenv(name)
+    for name, value in {**server.environment, **KEYS}.items():
+        monkeypatch.setenv(name, value)
+    yield server
+    server.close()
+
+
+@pytest.mark.parametrize("faults", ["", "p503=0.05&reset=0.05&truncate=0.05&seed=3"])
+def test_tables_in_a_store(store, table, faults):
+    local = all_labels(loader_of(table, shuffle="groups", last_batch="keep"))
+    store.set(faults)
+    remote = Loader("s3://bucket/table/part-*.parquet", 8, transforms=SMALL, fields=WANTED, shuffle="groups", last_batch="keep")
+    assert all_labels(remote) == local
+
+
+def test_tables_by_a_users_function(table):
+    def fetch(uri, offset, length):
+        with open(table / uri.rpartition("/")[2], "rb") as f:
+            f.seek(offset)
+            return f.read() if length is None else f.read(length)
+
+    def listing(uri):
+        return [(f"{uri}{p.name}", p.stat().st_size) for p in sorted(table.glob("*.parquet"))]
+
+    storage = Storage(fetch=fetch, list=listing, fetch_schemes="hf")
+    loader = Loader("hf://data/table/*.parquet", 64, transforms=SMALL, fields=WANTED, storage=storage)
+    assert next(iter(loader)).label.tolist() == list(range(64))
+    with pytest.raises(StokerError, match="needs a list"):
+        Loader("hf://data/table/part-000.parquet", 4, fields=WANTED, storage=Storage(fetch=fetch, fetch_schemes="hf"))
+
+
+# ---- bad input ----
+
+
+def broken(tmp_path, change):
+    """A table of which one file is changed."""
+    write_table(tmp_path, np.random.default_rng(1), (20, 20))
+    path = tmp_path / "part-001.parquet"
+    path.write_bytes(change(path.read_bytes()))
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    "change, said",
+    [
+        (lambda b: b"", "0 bytes"),
+        (lambda b: b[: len(b) // 2], "cut short"),
+        (lambda b: b[:-8] + (2**31).to_bytes(4, "little") + b"PAR1", "footer of 2147483648 bytes"),
+        (lambda b: b[:-8] + (9).to_bytes(4, "little") + b"PAR1", "part-001"),
+        (lambda b: b[:-4] + b"PARE", "encrypted"),
+        (lambda b: b[:4] + b[len(b) // 2 :], "damaged or cut short"),
+    ],
+    ids=["empty", "cut", "length", "footer", "encrypted", "front"],
+)
+def test_damaged_footers_are_refused(tmp_path, change, said):
+    with pytest.raises(StokerError, match=said) as e:
+        loader_of(broken(tmp_path, change))
+    assert "part-001.parquet" in str(e.value)
+
+
+def test_a_damaged_group_is_named(tmp_path):
+    def change(b):
+        at = pq.ParquetFile(io.BytesIO(b)).metadata.row_group(1).column(0).data_page_offset
+        return b[: at + 2] + b"\xff" * 40 + b[at + 42 :]
+
+    loader = loader_of(broken(tmp_path, change), last_batch="keep")
+    with pytest.raises(Exception, match=r"part-001.parquet.*row group 1") as e:
+        list(loader)
+    assert "part-001.parquet" in str(e.value)
+
+
+def test_damaged_bytes_of_an_image_name_the_row(tmp_path, rng):
+    columns = rows_of(rng, 12)
+    images = columns["image"].to_pylist()
+    images[7]["bytes"] = b"no image"
+    write(tmp_path / "t.parquet", {**columns, "image": pa.array(images, IMAGES)}, 5)
+    with pytest.raises(StokerError, match=r"t.parquet\[row group 1, row 2\]"):
+        list(Loader(tmp_path / "t.parquet", 4, transforms=SMALL, fields=WANTED))
+    skipping = Loader(tmp_path / "t.parquet", 4, transforms=SMALL, fields=WANTED, on_error="skip", max_errors=2)
+    assert all_labels(skipping) == [i for i in range(12) if i != 7]
+
+
+def test_another_type_in_one_file(tmp_path, rng):
+    write_table(tmp_path, rng, (5, 5))
+    write(tmp_path / "part-002.parquet", {**rows_of(rng, 5), "label": pa.array(["x"] * 5)})
+    with pytest.raises(InvalidArgumentError, match=r"part-002.parquet: the column 'label' holds string, and in .*part-000.parquet int64"):
+        loader_of(tmp_path)
+    assert len(Loader(f"{tmp_path}/*.parquet", 5, transforms=SMALL, fields={"image": "Image", "caption": None})) == 3
+
+
+def test_a_missing_column_in_one_file(tmp_path, rng):
+    write_table(tmp_path, rng, (5,))
+    columns = rows_of(rng, 5)
+    del columns["label"]
+    write(tmp_path / "part-001.parquet", columns)
+    with pytest.raises(InvalidArgumentError, match=r"part-001.parquet: it has no column 'label'"):
+        loader_of(tmp_path)
+
+
+def test_nulls_by_policy(tmp_path, rng):
+    columns = rows_of(rng, 9)
+    images, captions = columns["image"].to_pylist(), columns["caption"].to_pylist()
+    images[2], captions[5] = None, None
+    columns |= {"image": pa.array(images, IMAGES), "caption": pa.array(captions, pa.string())}
+    path = write(tmp_path / "t.parquet", columns, 4)
+    fields = {**WANTED, "caption": None}
+    with pytest.raises(Exception, match=r"t.parquet\[row group 0, row 2\], column 'image': it is null"):
+        list(Loader(path, 3, transforms=SMALL, fields=fields))
+    skipping = Loader(path, 3, transforms=SMALL, fields=fields, on_error="skip", max_errors=3)
+    assert all_labels(skipping) == [0, 1, 3, 4, 6, 7, 8]
+    filled = Loader.from_parquet(path, 3, nulls={"caption": "none"}, transforms=SMALL, fields=fields, on_error="skip", max_errors=3)
+    rows = {label: caption for batch in filled for label, caption in zip(batch.label.tolist(), batch.caption, strict=True)}
+    assert len(rows) == 8 and rows[5] == "none" and rows[4] == captions[4]
+    with pytest.raises(InvalidArgumentError, match="give a value of that type"):
+        Loader.from_parquet(path, 3, nulls={"caption": 3}, fields=fields)
+
+
+@pytest.mark.parametrize("change", ["replaced", "deleted"])
+def test_a_file_that_changes_while_it_is_read(tmp_path, rng, change):
+    write_table(tmp_path, rng, (20, 20))
+    loader = loader_of(tmp_path)
+    if change == "deleted":
+        (tmp_path / "part-001.parquet").unlink()
+    else:
+        write(tmp_path / "part-001.parquet", rows_of(rng, 21))
+    taken = []
+    with pytest.raises(Exception, match="part-001"):
+        for labels in labels_of(loader):
+            taken += labels
+    assert taken == list(range(len(taken))) and len(taken) <= 20
+
+
+def test_a_footer_that_promises_other_rows(tmp_path, monkeypatch, rng):
+    from stoker.loader import _table_files
+
+    write_table(tmp_path, rng, (20,))
+    real = pq.ParquetFile.read_row_group
+    monkeypatch.setattr(pq.ParquetFile, "read_row_group", lambda self, i, **more: real(self, i, **more).slice(1))
+    with pytest.raises(CorruptError, match="holds 9 rows, and its footer says 10"):
+        file = _table_files.read_footers([str(tmp_path / "part-000.parquet")], Storage())[0]
+        _table_files.read_group(file, 0, ["label"], Storage())
+
+
+def test_binary_columns_in_several_chunks(rng):
+    """Arrow gives columns of more than 2 GiB in several pieces."""
+    from stoker.loader._table_columns import column_of, values_of
+
+    parts = [[b"a", None], [b"bc"]]
+    chunked = pa.chunked_array([pa.array(p, pa.binary()) for p in parts])
+    value = values_of(column_of("raw", pa.binary(), False), chunked)
+    assert [None if (v := value(i)) is None else bytes(v) for i in range(3)] == [b"a", None, b"bc"]
+
+
+def test_columns_that_are_not_there(table, tmp_path, rng):
+    with pytest.raises(InvalidArgumentError, match="no column 'text'; it has image, label, caption"):
+        Loader(f"{table}/*.parquet", 4, fields={"image": "Image", "text": None})
+    write(tmp_path / "t.parquet", {"a": pa.array([1, 2])})
+    with pytest.raises(InvalidArgumentError, match=r"no column of images \(a\)"):
+        Loader(tmp_path / "t.parquet", 4)
+    write(tmp_path / "u.parquet", {"a": pa.array([jpeg(rng)]), "b": pa.array([jpeg(rng)])})
+    with pytest.raises(InvalidArgumentError, match=r"several columns of images \(a, b\)"):
+        Loader(tmp_path / "u.parquet", 4)
+    assert next(iter(Loader.from_parquet(tmp_path / "u.parquet", 1, image="b", fields=("image",), transforms=SMALL))).image.shape[0] == 1
+    with pytest.raises(InvalidArgumentError, match="no file matches"):
+        Loader(f"{tmp_path}/*x.parquet", 4)
+
+
+def test_closing_ends_the_threads(table):
+    before = set(threading.enumerate())
+    loader = loader_of(table)
+    next(iter(loader))
+    loader.close()
+    left = [t for t in threading.enumerate() if t.name == "stoker-dataset" and t not in before]
+    for thread in left:
+        thread.join(20)
+    assert not any(t.is_alive() for t in left)
+
+
+def test_what_a_table_does_not_take(table):
+    with pytest.raises(InvalidArgumentError, match="python_workers"):
+        loader_of(table, python_workers=2)
+    with pytest.raises(InvalidArgumentError, match="exclude each other"):
+        loader_of(table, shuffle="groups", sampler=lambda epoch: range(4))
