@@ -190,3 +190,48 @@ def test_many_channels(rng):
     data = wav((tone(rng, 50, 1000) * 32767).astype("<i2"))
     assert decode([data])[0][0].shape == (50, 1000)
     assert decode([data], downmix=True)[0][0].shape == (50,)
+
+
+# ---- windows of decoders.audio ----
+
+
+def test_windows(rng):
+    files = [pcm16(rng, n, 2) for n in (1600, 800, 3200)]
+    want = [samples_of(f).reshape(-1, 2) for f in files]
+    for got, whole in zip(decode(files, start=0.04, duration=0.01)[0], want, strict=True):
+        assert np.array_equal(got, whole[640:800])
+    for got, whole in zip(decode(files, position=1.0, duration=0.07)[0], want, strict=True):
+        assert np.array_equal(got, whole[-1120:])
+    for got, whole in zip(decode(files, duration=0.07, pad=True)[0], want, strict=True):
+        assert got.shape == (1120, 2)
+        assert np.array_equal(got[:800], whole[:800])
+        assert len(whole) > 800 or not got[800:].any()
+
+
+def test_random_windows_are_anywhere(rng):
+    file = wav(np.arange(1000, dtype="<i2"))
+    pipe = Pipeline(batch_size=500, num_threads=2, device_id=None, seed=3)
+    with pipe:
+        data = fn.external_source(source=[[np.frombuffer(file, np.uint8)] * 500], cycle=True)
+        audio, _ = fn.decoders.audio(data, position=fn.random.uniform(range=(0.0, 1.0)), duration=100 / 16000, dtype=types.INT16)
+        pipe.set_outputs(audio)
+    made = pipe.run()[0].as_array()
+    assert made.shape == (500, 100, 1)
+    starts = made[:, 0, 0]
+    assert starts.min() < 50 and starts.max() > 850 and len(set(starts.tolist())) > 250
+    assert np.array_equal(made[:, :, 0], starts[:, None] + np.arange(100))
+
+
+@pytest.mark.parametrize(
+    ("kwargs", "message"),
+    (
+        ({"position": 0.5}, "position needs duration"),
+        ({"pad": True}, "pad needs duration"),
+        ({"position": 0.5, "duration": 1.0, "start": 1.0}, "start and position both"),
+        ({"start": 1.0}, r"the window begins at 1 s; the file ends at 0\.1 s"),
+        ({"duration": 1e9, "pad": True}, "too long|memory"),
+    ),
+)
+def test_wrong_windows(rng, kwargs, message):
+    with pytest.raises(StokerError, match=message):
+        decode([pcm16(rng, 1600)], **kwargs)

@@ -3,17 +3,30 @@
 
 #include "op/nd.h"
 
-/* Turns seconds into frames as DALI does: rounded down, and ended by the file's end. */
+#include <math.h>
+#include <string.h>
+
+static double frames_of(double seconds, const struct stk_sound_want *want, const struct stk_sound_info *info)
+{
+	return want->nearest ? round(seconds * info->rate) : floor(seconds * info->rate);
+}
+
+/* Finds the frames to decode; the window ends with the file. */
 static enum stk_status find_window(const struct stk_sound_want *want, struct stk_sound_state *state, struct stk_error *err)
 {
 	const struct stk_sound_info *info = &state->info;
-	double first = want->start > 0 ? floor(want->start * info->rate) : 0, left = (double)info->frames - first;
-	if (left < 0)
-		return stk__fail(err, STK_INVALID, "the window begins at %g s; the file ends at %g s", want->start,
-			(double)info->frames / info->rate);
-	double count = want->duration >= 0 ? floor(want->duration * info->rate) : left;
+	double all = (double)info->frames, count = want->duration >= 0 ? frames_of(want->duration, want, info) : -1;
+	double first = want->start > 0 ? frames_of(want->start, want, info) : 0;
+	if (want->position >= 0)
+		first = count < all ? floor(want->position * (all - count + 1)) : 0;
+	first = want->position >= 0 && first > all - count && count < all ? all - count : first; /* a position of 1 */
+	if (first > all)
+		return stk__fail(err, STK_INVALID, "the window begins at %g s; the file ends at %g s", want->start, all / info->rate);
 	state->first = (int64_t)first;
-	state->count = (int64_t)(count < left ? count : left);
+	state->count = (int64_t)(count >= 0 && count < all - first ? count : all - first);
+	if (want->pad && count > 0x1p40)
+		return stk__fail(err, STK_LIMIT, "a duration of %g s is too long", want->duration);
+	state->frames = want->pad && count >= 0 ? (int64_t)count : state->count;
 	return STK_OK;
 }
 
@@ -31,7 +44,6 @@ enum stk_status stk__sound_infer(const struct stk_call *call, const struct stk_s
 		return s;
 	if ((s = find_window(want, state, err)))
 		return s;
-	state->frames = state->count;
 	state->resampled = want->rate > 0 && want->rate != (float)state->info.rate;
 	if (state->resampled)
 		return stk__fail(err, STK_UNSUPPORTED,
@@ -54,5 +66,7 @@ enum stk_status stk__sound_run(const struct stk_call *call, const struct stk_sou
 		.mono = want->mono,
 		.to = out->data,
 		.cancel = call->tools->cancel};
+	size_t frame = (size_t)(want->mono ? 1 : state->info.channels) * stk_dtype_size(out->desc.dtype);
+	memset((uint8_t *)out->data + (size_t)state->count * frame, 0, (size_t)(state->frames - state->count) * frame);
 	return stk__sound_read(&bytes, &state->info, &window, err);
 }

@@ -21,6 +21,9 @@ struct stk_sound_want {
 	bool mono;
 	int32_t dtype;
 	double start, duration; /* seconds; 0 or below: from the file's start; below 0: to its end */
+	bool nearest;           /* seconds are rounded to the nearest frame; otherwise down, as DALI does */
+	bool pad;               /* the output has the whole duration: zeros follow the file's end */
+	double position;        /* 0 to 1: where the window lies in the file, in place of start; below 0: start applies */
 };
 
 /* Sets the desc of an output of samples: (frames, channels), or (frames) with want->mono. data NULL: the graph is being built. Otherwise reads the file's

@@ -6,7 +6,8 @@
 struct decode_audio {
 	bool downmix;
 	int32_t dtype;
-	float sample_rate, quality;
+	float sample_rate, quality, start, duration, position;
+	bool pad;
 };
 
 static const struct stk_arg_def decode_audio_args[] = {
@@ -23,14 +24,45 @@ static const struct stk_arg_def decode_audio_args[] = {
 		.max = 0x1p31,
 		.shapes = true,
 		.doc = "Rate of the output in Hz, to which the file is resampled. Default: the file's."},
+#define SECONDS(member, dflt, text)                                                                                                        \
+	{                                                                                                                                  \
+		.name = #member, .type = STK_ARG_FLOAT, .flags = STK_PER_SAMPLE, .offset = offsetof(struct decode_audio, member),          \
+		.fallback = dflt, .min = 0, .max = 0x1p31, .shapes = true, .doc = text                                                     \
+	}
+	SECONDS(start, "0.0", "Start of the window to decode, in seconds from the file's start."),
+	SECONDS(duration, NULL, "Length of the window in seconds; it ends with the file at the latest. Default: to the file's end."),
+	STK_ARG(struct decode_audio, position, STK_ARG_FLOAT, NULL, (0, 1), STK_PER_SAMPLE,
+		"Place of the window in the file, in place of start: 0 is its first possible place and 1 its last."),
+	STK_ARG(struct decode_audio, pad, STK_ARG_BOOL, "false", STK_FREE, 0,
+		"Adds zeros where the file is shorter than duration, so that all outputs of one rate have equal lengths."),
 	STK_ARG(struct decode_audio, quality, STK_ARG_FLOAT, "50.0", (0, 100), 0, "Quality of resampling, 0 to 100."),
 	STK_ARG_END,
 };
 
 static struct stk_sound_want want_of(const struct decode_audio *a)
 {
-	return (struct stk_sound_want){
-		.rate = a->sample_rate, .quality = a->quality, .mono = a->downmix, .dtype = a->dtype, .duration = -1};
+	return (struct stk_sound_want){.rate = a->sample_rate,
+		.quality = a->quality,
+		.mono = a->downmix,
+		.dtype = a->dtype,
+		.start = (double)a->start,
+		.duration = stk__float_given(a->duration) ? (double)a->duration : -1,
+		.position = stk__float_given(a->position) ? (double)a->position : -1,
+		.nearest = true,
+		.pad = a->pad};
+}
+
+static enum stk_status check(const struct stk_call *call, struct stk_error *err)
+{
+	const struct decode_audio *a = call->args;
+	bool start = a->start > 0 || stk__varies(call, &a->start),
+	     duration = stk__float_given(a->duration) || stk__varies(call, &a->duration);
+	bool position = stk__float_given(a->position) || stk__varies(call, &a->position);
+	if (start && position)
+		return stk__fail(err, STK_INVALID, "start and position both say where the window lies: give one of them");
+	if ((position || a->pad) && !duration)
+		return stk__fail(err, STK_INVALID, "%s needs duration, the length of the window", position ? "position" : "pad");
+	return STK_OK;
 }
 
 static enum stk_status decode_audio_infer(const struct stk_call *call, struct stk_error *err)
@@ -39,6 +71,9 @@ static enum stk_status decode_audio_infer(const struct stk_call *call, struct st
 	const struct stk_sound_want want = want_of(call->args);
 	if ((in->desc.ndim >= 0 && in->desc.ndim != 1) || (in->desc.dtype != STK_NO_DTYPE && in->desc.dtype != STK_UINT8))
 		return stk__fail(err, STK_INVALID, "the input must be the bytes of a file, a uint8 tensor of 1 dim");
+	enum stk_status s = check(call, err);
+	if (s)
+		return s;
 	call->out[1].desc = (struct stk_desc){STK_FLOAT, 0, {0}, ""};
 	const uint8_t *data = stk__building(call) ? NULL : in->data;
 	return stk__sound_infer(call, &want, data, data ? (size_t)in->desc.shape[0] : 0, call->state, &call->out[0].desc, err);
@@ -57,7 +92,7 @@ const struct stk_op_def stk__op_decode_audio = {
 	.alias = "audio_decoder",
 	.doc = "Decodes sound files.\n\n"
 	       "Outputs the samples of a file, and its rate in Hz, a float without dims. Decodes WAV: PCM of 8 to 32 bits, float32, "
-	       "float64, A-law and mu-law.",
+	       "float64, A-law and mu-law. With start and duration, only that window is decoded.",
 	.tolerance =
 		"Floats become INT16 or INT32 by scaling, as they do with downmix; DALI only rounds them without downmix, so that nearly "
 		"all become 0. A file that ends before its header says is an error, unless the pipeline has strict=False; DALI decodes "

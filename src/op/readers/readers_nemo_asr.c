@@ -113,7 +113,8 @@ static struct stk_sound_want want_of(const struct readers_nemo *a, const struct 
 		.mono = a->downmix,
 		.dtype = a->dtype,
 		.start = entry ? entry->offset : 0,
-		.duration = entry ? entry->duration : -1};
+		.duration = entry ? entry->duration : -1,
+		.position = -1};
 }
 
 static const struct stk_nemo_entry *entry_of(const struct stk_call *call)
