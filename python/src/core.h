@@ -19,7 +19,7 @@
 
 /* The module's state: its types, for methods that create objects of other types. */
 struct core_state {
-	PyTypeObject *context, *graph, *pipeline, *batch, *tensor, *source, *storage, *image_decoder, *nuscenes, *video;
+	PyTypeObject *context, *graph, *pipeline, *batch, *tensor, *source, *storage, *image_decoder, *audio, *nuscenes, *video;
 };
 
 /* ---- types, one in each file: each function returns a new type, or NULL with an exception ---- */
@@ -31,6 +31,7 @@ PyTypeObject *core_tensor_type(PyObject *module);
 PyTypeObject *core_source_type(PyObject *module);
 PyTypeObject *core_storage_type(PyObject *module);
 PyTypeObject *core_image_decoder_type(PyObject *module);
+PyTypeObject *core_audio_type(PyObject *module);
 PyTypeObject *core_nuscenes_type(PyObject *module);
 PyTypeObject *core_video_type(PyObject *module);
 
@@ -60,6 +61,7 @@ PyObject *core_machine(PyObject *module, PyObject *unused);
 PyObject *core_wrap(PyObject *module, PyObject *args);
 PyObject *core_image_named(PyObject *module, PyObject *name);
 PyObject *core_image_header(PyObject *module, PyObject *data);
+PyObject *core_audio_named(PyObject *module, PyObject *name); /* audio.c */
 PyObject *core_explain_missing(PyObject *module, PyObject *name);
 PyObject *core_tar_index(PyObject *module, PyObject *args); /* index.c */
 /* Returns the texts of a list of bytes, in memory that the caller frees; NULL with an exception. */

@@ -14,6 +14,8 @@ static PyMethodDef core_functions[] = {
 	{"machine", core_machine, METH_NOARGS, "machine()\n--\n\nThe usable cores and the limits on them, as a dict."},
 	{"image_named", core_image_named, METH_O,
 		"image_named(name)\n--\n\nWhether the ending of a file's name is that of an image format that this build decodes."},
+	{"audio_named", core_audio_named, METH_O,
+		"audio_named(name)\n--\n\nWhether the ending of a file's name is that of a sound format that this build decodes."},
 	{"image_header", core_image_header, METH_O,
 		"image_header(data)\n--\n\nFormat, size and channels from the header of an image file's bytes, as a dict."},
 	{"tar_unindexed", core_tar_unindexed, METH_VARARGS,
@@ -42,6 +44,7 @@ static int core_exec(PyObject *module)
 		{&state->source, core_source_type},
 		{&state->storage, core_storage_type},
 		{&state->image_decoder, core_image_decoder_type},
+		{&state->audio, core_audio_type},
 		{&state->nuscenes, core_nuscenes_type},
 		{&state->video, core_video_type},
 	};
@@ -66,6 +69,7 @@ static int core_traverse(PyObject *module, visitproc visit, void *arg)
 	Py_VISIT(state->source);
 	Py_VISIT(state->storage);
 	Py_VISIT(state->image_decoder);
+	Py_VISIT(state->audio);
 	Py_VISIT(state->nuscenes);
 	Py_VISIT(state->video);
 	return 0;
@@ -83,6 +87,7 @@ static int core_clear(PyObject *module)
 	Py_CLEAR(state->source);
 	Py_CLEAR(state->storage);
 	Py_CLEAR(state->image_decoder);
+	Py_CLEAR(state->audio);
 	Py_CLEAR(state->nuscenes);
 	Py_CLEAR(state->video);
 	return 0;

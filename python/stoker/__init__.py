@@ -36,6 +36,7 @@ if TYPE_CHECKING:
         types,
     )
     from stoker._advise import advise
+    from stoker._audio import audiodecode, audioread
     from stoker._image import imdecode, imread
     from stoker._storage import Storage
     from stoker._video import VideoDecoder
@@ -72,6 +73,8 @@ _NAMES = {
     "Storage": "stoker._storage",
     "StokerError": "stoker.errors",
     "advise": "stoker._advise",
+    "audiodecode": "stoker._audio",
+    "audioread": "stoker._audio",
     "imdecode": "stoker._image",
     "imread": "stoker._image",
     "Loader": "stoker.loader",
@@ -92,6 +95,8 @@ __all__ = [
     "Storage",
     "VideoDecoder",
     "advise",
+    "audiodecode",
+    "audioread",
     "auto_aug",
     "backend",
     "backend_impl",

@@ -14,7 +14,7 @@ pytest_plugins = ["hangs", "leftovers"]
 # Tests by layer, as the suites in C are (test/meson.build): `pytest -m op` serves someone who changes src/op. Names of files, or of folders.
 LAYERS = {
     "op": (
-        "test_audio test_coco test_numpy_reader test_nuscenes test_nuscenes_provider test_tfrecord test_webdataset "
+        "test_audio test_audioread test_coco test_numpy_reader test_nuscenes test_nuscenes_provider test_tfrecord test_webdataset "
         "test_arithmetic test_batchwide test_catalog test_cutout test_enhance test_finite test_geometry test_hostile_graphs test_ops_parity test_scaled_decoding "
         "test_tensor_operators test_operators test_signals test_random test_random_boxes test_random_graphs test_gpu_operators"
     ),

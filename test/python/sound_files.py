@@ -21,7 +21,7 @@ def wav(
     odd_chunk: bool = False,
     promise: int | None = None,
 ) -> bytes:
-    """The file of an array (frames, channels) or (frames,) whose type is the stored one; int32 of shape (..., 3) bytes is given as uint8."""
+    """Makes the file of an array (frames, channels) or (frames,) whose type is the stored one; 24-bit samples are uint8 of shape (frames, channels, 3)."""
     channels = 1 if samples.ndim == 1 else samples.shape[1]
     packed = samples.ndim == 3  # the three bytes of 24-bit samples
     bits = 24 if packed else 8 * samples.dtype.itemsize
@@ -42,7 +42,7 @@ def wav(
 
 
 def tone(rng: np.random.Generator, frames: int, channels: int = 1) -> np.ndarray:
-    """Noise and a sine in -1..1, of shape (frames, channels)."""
+    """Makes noise and a sine in -1..1, of shape (frames, channels)."""
     t = np.arange(frames)[:, None] + rng.uniform(0, 100, (1, channels))
     return np.clip(0.6 * np.sin(t * rng.uniform(0.01, 0.3)) + 0.2 * rng.standard_normal((frames, channels)), -1, 1)
 

@@ -19,7 +19,7 @@ def rng():
 
 
 def samples_of(data: bytes) -> np.ndarray:
-    """The samples of a file that pcm16 has made."""
+    """Returns the samples of a file that pcm16 has made."""
     return np.frombuffer(data[44:], "<i2").astype(np.float32) / 32768
 
 
@@ -91,7 +91,7 @@ def reader(path, batch_size=4, checkpoint=None, **kwargs):
 
 
 def numbers(pipe, batches):
-    """The numbers of the utterances of some batches; checks their texts."""
+    """Returns the numbers of the utterances of some batches; checks their texts."""
     got = []
     for _ in range(batches):
         _, _, texts, ids = pipe.run()

@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * AudioFile: an open sound file, whose windows are decoded without the GIL. Only one thread at a time may use it. */
+#include "core.h"
+
+struct audio_object {
+	PyObject ob_base;
+	struct stk_audio *audio;
+	struct stk_audio_info info;
+	Py_buffer data; /* bytes of the file; obj is NULL if it has a path */
+	bool busy;
+};
+
+static void audio_dealloc(PyObject *object)
+{
+	struct audio_object *self = (struct audio_object *)object;
+	PyTypeObject *type = Py_TYPE(object);
+
+	stk_audio_close(self->audio);
+	PyBuffer_Release(&self->data);
+	((freefunc)PyType_GetSlot(type, Py_tp_free))(object);
+	Py_DECREF(type);
+}
+
+/* Runs on the thread that opens a file, which has released the GIL. */
+static bool signal_came(void *unused)
+{
+	PyGILState_STATE gil = PyGILState_Ensure();
+	bool came = PyErr_Occurred() || PyErr_CheckSignals() < 0;
+
+	(void)unused;
+	PyGILState_Release(gil);
+	return came;
+}
+
+static PyObject *audio_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
+{
+	struct stk_audio_request request = {.size = sizeof(request)};
+	struct stk_error err = {.sample = -1, .epoch = -1, .offset = -1};
+	struct audio_object *self;
+	PyObject *data, *path;
+	enum stk_status status;
+	int strict;
+
+	(void)kwargs;
+	if (!PyArg_ParseTuple(args, "OOp:AudioFile", &path, &data, &strict))
+		return NULL;
+	if (path != Py_None && !(request.path = core_text_of(path)))
+		return NULL;
+	self = (struct audio_object *)((allocfunc)PyType_GetSlot(type, Py_tp_alloc))(type, 0);
+	if (!self)
+		return NULL;
+	if (!request.path && PyObject_GetBuffer(data, &self->data, PyBUF_SIMPLE)) {
+		Py_DECREF(self);
+		return NULL;
+	}
+	request.data = self->data.buf;
+	request.bytes = (size_t)self->data.len;
+	request.lenient = !strict;
+	request.interrupted = signal_came;
+	self->info.size = sizeof(self->info);
+	Py_BEGIN_ALLOW_THREADS status = stk_audio_open(&request, &self->audio, &self->info, &err);
+	Py_END_ALLOW_THREADS if (status == STK_OK && !PyErr_Occurred()) return (PyObject *)self;
+	Py_DECREF(self);
+	return PyErr_Occurred() ? NULL : core_raise(status, &err);
+}
+
+static PyObject *audio_info(PyObject *object, PyObject *unused)
+{
+	const struct stk_audio_info *info = &((struct audio_object *)object)->info;
+
+	(void)unused;
+	return Py_BuildValue("ssiiiLL", info->format, info->coding, (int)info->rate, (int)info->channels, (int)info->bits,
+		(long long)info->frames, (long long)info->missing);
+}
+
+static PyObject *audio_read(PyObject *object, PyObject *args)
+{
+	struct audio_object *self = (struct audio_object *)object;
+	struct stk_error err = {.sample = -1, .epoch = -1, .offset = -1};
+	long long first, count;
+	enum stk_status status;
+	int dtype, mono;
+	PyObject *out;
+	Py_buffer to;
+
+	if (!PyArg_ParseTuple(args, "LLipO:read", &first, &count, &dtype, &mono, &out))
+		return NULL;
+	if (self->busy) {
+		PyErr_SetString(PyExc_RuntimeError, "an AudioFile serves one thread at a time");
+		return NULL;
+	}
+	if (PyObject_GetBuffer(out, &to, PyBUF_WRITABLE))
+		return NULL;
+	self->busy = true;
+	Py_BEGIN_ALLOW_THREADS status =
+		stk_audio_read(self->audio, first, count, (enum stk_dtype)dtype, mono, to.buf, (size_t)to.len, &err);
+	Py_END_ALLOW_THREADS self->busy = false;
+	PyBuffer_Release(&to);
+	return status == STK_OK ? Py_NewRef(Py_None) : core_raise(status, &err);
+}
+
+PyObject *core_audio_named(PyObject *module, PyObject *name)
+{
+	const char *text = core_text_of(name);
+
+	(void)module;
+	return text ? PyBool_FromLong(stk_audio_named(text)) : NULL;
+}
+
+static PyMethodDef audio_methods[] = {
+	{"info", audio_info, METH_NOARGS, "info()\n--\n\nReturns (format, coding, rate, channels, bits, frames, missing)."},
+	{"read", audio_read, METH_VARARGS,
+		"read(first, count, dtype, mono, out)\n--\n\nWrites `count` frames from frame `first` on into out."},
+	{NULL, NULL, 0, NULL},
+};
+
+static PyType_Slot audio_slots[] = {
+	{Py_tp_doc, "AudioFile(path, data, strict)\n--\n\nOpens a sound file, or its bytes if path is None."},
+	{Py_tp_new, audio_new},
+	{Py_tp_dealloc, audio_dealloc},
+	{Py_tp_methods, audio_methods},
+	{0, NULL},
+};
+
+static PyType_Spec audio_spec = {
+	.name = "stoker._core.AudioFile",
+	.basicsize = sizeof(struct audio_object),
+	.flags = Py_TPFLAGS_DEFAULT,
+	.slots = audio_slots,
+};
+
+PyTypeObject *core_audio_type(PyObject *module)
+{
+	return (PyTypeObject *)PyType_FromModuleAndSpec(module, &audio_spec, NULL);
+}

@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: Apache-2.0
+"""audioread and audiodecode: values, windows, kinds of arguments, damaged files."""
+
+from __future__ import annotations
+
+import threading
+
+import numpy as np
+import pytest
+import stoker
+from sound_files import pcm16, tone, wav
+from stoker.errors import StokerError
+from support import SEED
+
+
+@pytest.fixture
+def rng():
+    return np.random.default_rng(SEED)
+
+
+@pytest.fixture
+def stereo(rng, tmp_path):
+    data = pcm16(rng, 100_000, 2, 44100)
+    (tmp_path / "a.wav").write_bytes(data)
+    return tmp_path / "a.wav", data, np.frombuffer(data[44:], "<i2").reshape(-1, 2)
+
+
+def test_values_and_types(stereo):
+    path, data, stored = stereo
+    samples, rate = stoker.audioread(path)
+    assert rate == 44100 and samples.dtype == np.float32
+    assert np.array_equal(samples, stored / np.float32(32768))
+    assert np.array_equal(stoker.audioread(str(path), dtype="int16")[0], stored)
+    assert np.array_equal(stoker.audiodecode(data, dtype="int32")[0], stored.astype(np.int32) << 16)
+    mono, _ = stoker.audiodecode(np.frombuffer(data, np.uint8), mono=True)
+    assert mono.shape == (100_000,)
+    assert np.abs(mono - stored.mean(1) / 32768).max() < 1e-6
+
+
+@pytest.mark.parametrize(("start", "duration"), ((0, None), (0.5, None), (0.25, 0.75), (2, 100), (100_000 / 44100, None), (1, 0)))
+def test_windows(stereo, start, duration):
+    path, data, stored = stereo
+    first = round(start * 44100)
+    end = len(stored) if duration is None else first + round(duration * 44100)
+    want = stored[first:end] / np.float32(32768)
+    assert np.array_equal(stoker.audioread(path, start=start, duration=duration)[0], want)
+    assert np.array_equal(stoker.audiodecode(data, start=start, duration=duration)[0], want)
+
+
+def test_a_long_file_is_read_by_windows(tmp_path):
+    """A file of 3 GB, of which nearly all is a hole, is not read whole."""
+    path = tmp_path / "long.wav"
+    frames = 3 * 2**30 // 2
+    with open(path, "wb") as f:
+        f.write(wav(np.zeros((0, 1), "<i2"), 16000, promise=2 * frames))
+        f.truncate(44 + 2 * frames)
+        f.seek(44 + 2 * 1_000_000_000)
+        f.write(np.arange(100, dtype="<i2").tobytes())
+    samples, _ = stoker.audioread(path, start=1_000_000_000 / 16000, duration=100 / 16000, dtype="int16", mono=True)
+    assert samples.tolist() == list(range(100))
+
+
+@pytest.mark.parametrize(
+    ("kwargs", "message"),
+    (
+        ({"start": 100}, "start is 100 s; the file ends at 2.26757 s"),
+        ({"start": -1}, "start is a number of seconds from 0 on, not -1"),
+        ({"duration": float("nan")}, "duration is a number of seconds"),
+        ({"duration": "1"}, "duration is a number of seconds"),
+        ({"dtype": "float64"}, "dtype is one of float32, int16, int32, not 'float64'"),
+    ),
+)
+def test_wrong_arguments(stereo, kwargs, message):
+    with pytest.raises((StokerError, ValueError), match=message):
+        stoker.audioread(stereo[0], **kwargs)
+
+
+def test_bad_files(rng, tmp_path):
+    with pytest.raises(StokerError, match=r"none\.wav"):
+        stoker.audioread(tmp_path / "none.wav")
+    path = tmp_path / "cut.wav"
+    data = pcm16(rng, 1000)
+    path.write_bytes(data[:1044])
+    with pytest.raises(StokerError, match=r"cut\.wav: a truncated WAV"):
+        stoker.audioread(path)
+    samples, _ = stoker.audioread(path, strict=False, dtype="int16")
+    assert np.array_equal(samples, np.frombuffer(data[44:1044], "<i2")[:, None])
+    (tmp_path / "empty.wav").write_bytes(b"")
+    with pytest.raises(StokerError, match=r"empty\.wav: not a sound: it is empty"):
+        stoker.audioread(tmp_path / "empty.wav")
+    with pytest.raises(StokerError, match="not a sound"):
+        stoker.audiodecode(b"")
+    with pytest.raises(TypeError):
+        stoker.audiodecode(None)
+
+
+def test_threads(rng):
+    files = [pcm16(rng, 5000 + i, 2) for i in range(8)]
+    want = [stoker.audiodecode(f)[0] for f in files]
+    wrong = []
+
+    def work(k):
+        for _ in range(30):
+            if not np.array_equal(stoker.audiodecode(files[k])[0], want[k]):
+                wrong.append(k)
+
+    threads = [threading.Thread(target=work, args=(k,)) for k in range(8)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join(60)
+    assert not wrong
+
+
+def test_kinds_of_files(rng):
+    floats = tone(rng, 300, 2).astype("<f4")
+    assert np.array_equal(stoker.audiodecode(wav(floats, 8000, "float", extensible=True, odd_chunk=True))[0], floats)
+    shorts = rng.integers(-32768, 32767, (301, 1), "<i2")
+    for kwargs in ({"wide": True}, {"fmt_last": True}, {"promise": 0xFFFFFFFF}):
+        assert np.array_equal(stoker.audiodecode(wav(shorts, **kwargs), dtype="int16")[0], shorts), kwargs
