@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 import weakref
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -78,6 +78,7 @@ class GraphBuilder:
         self.built = False
         self.conditionals = False  # its definition is rewritten (stoker._branches)
         self.when: tuple[Condition, ...] = ()  # the branches that operators are added in, outermost first
+        self.seeds: Callable[[], int] | None = None  # gives the seed of each random operator that is added; None: that of the pipeline
         self._adopted: weakref.WeakKeyDictionary[GraphBuilder, dict[int, int]] = weakref.WeakKeyDictionary()
 
     loose = False  # no pipeline's

@@ -133,6 +133,8 @@ def _call(op: Op, inputs: tuple[Any, ...], kwargs: dict[str, Any], builder: Grap
         count = op.min_inputs if op.min_inputs == op.max_inputs else f"{op.min_inputs} to {op.max_inputs}"
         raise ArgumentError(f"{op.name} at {users_line()}: takes {count} inputs, {len(inputs)} were given (arguments go by name)")
     nodes = [_as_node(i, op) for i in inputs]
+    if op.random and builder.seeds is not None and kwargs.get("seed") is None:
+        kwargs = {**kwargs, "seed": builder.seeds()}
     device = kwargs.get("device")
     if device == "cpu" and any(n.device == "gpu" for n in nodes):
         raise ArgumentError(

@@ -80,8 +80,8 @@ class RandomAdjustSharpness(Transform):
 
 
 class GaussianNoise(Transform):
-    """Adds normally distributed noise to each value. mean and sigma are on the scale 0..1. Images are uint8 at this point, so values are rounded and
-    clipped."""
+    """Adds normally distributed noise to each value. mean and sigma are on the scale 0..1, to which values are clipped. Images are uint8 at this
+    point, so values are also rounded, unless the data set gives floats."""
 
     mean: float
     sigma: float

@@ -110,6 +110,17 @@ def desk(tree, tmp_path, monkeypatch):
         (tmp_path / "images" / f"{k}.jpg").write_bytes(path.read_bytes())
         width, height = Image.open(path).size
         Image.fromarray(np.full((height, width), k, np.uint8)).save(tmp_path / "masks" / f"{k}.png")
+    tifffile = pytest.importorskip("tifffile")
+    (tmp_path / "data" / "bands").mkdir()
+    rng = np.random.default_rng(0)
+    for folder in ("left", "right", "depth"):
+        (tmp_path / folder).mkdir()
+    for k in range(2):
+        bands = rng.integers(0, 4000, (80, 90, 13)).astype(np.uint16)
+        tifffile.imwrite(tmp_path / "data" / "bands" / f"{k}.tif", bands, photometric="minisblack", planarconfig="contig")
+        for folder in ("left", "right"):
+            Image.fromarray(rng.integers(0, 256, (240, 250, 3), np.uint8)).save(tmp_path / folder / f"{k}.png")
+        Image.fromarray(rng.integers(0, 65536, (240, 250)).astype(np.uint16)).save(tmp_path / "depth" / f"{k}.png")
     monkeypatch.chdir(tmp_path)
     return tmp_path
 

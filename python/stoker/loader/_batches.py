@@ -47,7 +47,8 @@ class Batches:
 
     fields: of the NamedTuple, in order, each with the number of its output, or None where it comes from what is known of a sample. batch: the first one.
     device: torch's name of the GPU that they are on. finishing: for outputs that are not yet what the user gets. views: outputs of which
-    the image is a list; None: it is the first output. lists: names of images and masks that come as a list of tensors, whatever their sizes.
+    the image is a list; None: it is the first output. lists: names of images and masks that come as a list of tensors, whatever their sizes. main: what the user
+    calls the image.
     """
 
     def __init__(
@@ -59,8 +60,9 @@ class Batches:
         views: Sequence[int] | None,
         pin: bool = False,
         lists: Collection[str] = (),
+        main: str = "image",
     ) -> None:
-        self._as_tuple = batch_type(tuple(fields))._make
+        self._as_tuple = batch_type(tuple(main if f == "image" else f for f in fields))._make
         self._device, self._pin = device, pin
         shown = [(f, output) for f, output in fields.items() if output is not None]
         self._names = {output: f for f, output in shown}
@@ -68,7 +70,7 @@ class Batches:
         self._finish = [(at, output, finishing.finish[f]) for at, (f, output) in enumerate(shown) if f in finishing.finish]
         self._from_samples = [(at, f) for at, (f, output) in enumerate(fields.items()) if output is None]
         self._views = views if "image" in fields else None
-        images = {0, *(self._views or ())}
+        images = {0, *(self._views or ()), *finishing.images}
         count = max([*self._outputs, *finishing.needed, *(self._views or ())], default=-1) + 1
         self._in_order = self._outputs == list(range(count))
         # channels_last is how the memory lies: HWC images are shown as (N, C, H, W).

@@ -13,6 +13,7 @@ from typing import Any, TextIO
 from stoker import _files
 from stoker.errors import InvalidArgumentError
 from stoker.loader import _fields, _targets
+from stoker.loader._kinds import MASK, PICTURES, Kind, main_of
 from stoker.loader._sources import FileSource
 
 
@@ -21,6 +22,36 @@ def from_table(
 ) -> FileSource:
     """table: a CSV file with a line of names, or a DataFrame. path: the column of paths, which begin at `root`, by default the CSV file's folder.
     targets: one column or several, by default all others, or a dict from the names of fields to columns."""
+    paths, columns, _ = _parts_of(table, path, targets, root)
+    return FileSource(None, paths, columns or None)
+
+
+def rows_of(
+    table: Any,
+    path: str,
+    targets: str | Sequence[str] | Mapping[str, str] | None,
+    root: str | os.PathLike[str] | None,
+    kinds: Mapping[str, Kind],
+) -> list[dict[str, Any]]:
+    """Returns a row for each sample. Columns that are images, masks or maps hold paths, as the column `path` does. kinds: of the fields."""
+    main = main_of(dict(kinds))
+    paths, columns, root = _parts_of(table, path, targets, root)
+    for field, kind in kinds.items():
+        if field != main and kind.name in (MASK, *PICTURES):
+            values = columns.get(field)
+            if values is None or not all(isinstance(v, str) and v for v in values):
+                raise InvalidArgumentError(
+                    f"Loader.from_csv: the field {field!r} is a {kind.name}, so a column of this name has to hold paths"
+                )
+            columns[field] = [os.path.join(root, v) for v in values]
+    columns = {main: paths, **{field: values for field, values in columns.items() if field != main}}
+    return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+
+
+def _parts_of(
+    table: Any, path: str, targets: str | Sequence[str] | Mapping[str, str] | None, root: str | os.PathLike[str] | None
+) -> tuple[list[Any], dict[str, list[Any]], str]:
+    """Returns the paths, the values of each field, and the folder where relative paths begin."""
     if isinstance(table, (str, os.PathLike)):
         name, columns = os.fspath(table), _read(os.fspath(table))
         root = os.path.dirname(name) if root is None else root
@@ -44,11 +75,9 @@ def from_table(
     for row, value in enumerate(columns[path], 1):
         if value == "" or not isinstance(value, (str, os.PathLike)):
             raise InvalidArgumentError(f"Loader.from_csv: {name}: row {row} has no path: {path!r} is {value!r}")
-    return FileSource(
-        None,
-        [os.path.join(root or "", str(p)) for p in columns[path]],
-        {field: _typed(name, column, columns[column]) for field, column in wanted.items()} or None,
-    )
+    root = os.fspath(root or "")
+    fields = {field: _typed(name, column, columns[column]) for field, column in wanted.items()}
+    return [os.path.join(root, str(p)) for p in columns[path]], fields, root
 
 
 def _of_frame(table: Any) -> dict[str, list[Any]]:

@@ -24,8 +24,8 @@ from stoker.loader import _fields, _targets
 from stoker.loader._coordinates import POINTS as PLACES
 from stoker.loader._fetch import Fetch, Fetched, FetchMany, Item, ProcessWorkers, Workers
 from stoker.loader._finish import Finish, Finishing, Lists, Planes, by_value
-from stoker.loader._follow import Followers
-from stoker.loader._kinds import BOXES, LIST, MASK, OTHER, POINTS, Kind
+from stoker.loader._follow import Field, Followers
+from stoker.loader._kinds import BOXES, FLOATS, IMAGE, LIST, MASK, OTHER, PICTURES, POINTS, VECTORS, Kind
 from stoker.loader._layout import Layout
 from stoker.loader._lower import Image, refuse_other_tensors
 from stoker.loader._pixels import is_array
@@ -52,6 +52,8 @@ class Asked:
     python_workers: int = 0
     context: Any = None  # a context of multiprocessing
     layout: str | None = None  # "HWC" or "CHW", for images that are arrays or tensors
+    main: str = "image"  # what the user calls the image, which is "image" in `names` and `kinds`
+    place: int = 0  # the image's number among the parts of tuples
 
 
 def _threads() -> int:
@@ -70,7 +72,7 @@ class DatasetSource(Source):
 
     def __init__(self, dataset: Any, asked: Asked) -> None:
         self.dataset, self.asked = dataset, asked
-        self.samples_of = Samples(asked.names, asked.kinds, Layout(asked.layout), False)
+        self.samples_of = Samples(asked.names, asked.kinds, Layout(asked.layout), False, asked.main, asked.place)
         self.size: int | None = self._size_of(dataset)
         if self.size == 0:
             raise InvalidArgumentError("the dataset is empty")
@@ -325,10 +327,11 @@ class DatasetSource(Source):
                 self._wait_for(base + epoch)
             return self._take(spec, indices, per_rank, base + epoch, position)
 
-        masks = [k for k, kind in enumerate(kinds, 1) if kind.name == MASK]
+        pictures = self.samples_of.pictures
         layouts = {
             0: self.samples_of.layout.lies if is_array(example[0]) else None,
-            **{k: "HW" if example[k].ndim == 2 else "HWC" for k in masks},
+            **{k: "HW" if example[k].ndim == 2 else "HWC" for k, kind in enumerate(kinds, 1) if kind.name == MASK},
+            **{k: self.samples_of.picture(k).layout.lies if is_array(example[k]) else None for k in pictures},
         }
         nodes = fn.external_source(
             ByPosition(source, shard, self.close),
@@ -337,23 +340,42 @@ class DatasetSource(Source):
             name="Dataset",
             no_copy=True,  # memory that the dataset fills again was copied when it was fetched
         )
-        masks_there = [spec.upload(nodes[k]) for k in masks]
-        followers = Followers(nodes[-1], masks_there) if self.samples_of.follow else None
+        moving = {k: self._field(nodes[k], kind, example[k], k, spec) for k, kind in enumerate(kinds, 1) if kind.name in (MASK, *PICTURES)}
+        followers = Followers(nodes[-1], list(moving.values())) if self.samples_of.follow else None
         finished, *views = spec.finished(self._image(nodes[0], example[0], followers, spec))
-        moved = dict(zip(masks, followers.masks if followers else masks_there, strict=True))
+        flat = {k for k in pictures if kinds[k - 1].name == FLOATS and self.samples_of.picture(k).flat}
+        moved = {k: fn.squeeze(field.node, axes=[0]) if k in flat else field.node for k, field in moving.items()}
         # Targets that Python finishes are not uploaded yet.
         targets = [moved[k] if k in moved else nodes[k] if k in finish else spec.upload(nodes[k]) for k in range(1, 1 + self.targets)]
         names = {k: name for name, k in self.fields(self.asked.names).items() if k is not None}
-        self.finishing = Finishing({names[k]: f for k, f in finish.items() if k in names}, uneven=False, vectors=False)
+        images = [k for k in pictures if k not in flat]
+        self.finishing = Finishing({names[k]: f for k, f in finish.items() if k in names}, uneven=False, vectors=False, images=images)
         if followers is None:
             return [finished, *targets, *views]
         self._let_follow(followers, nodes[-1])
         return [finished, *targets, followers.numbers()]
 
+    def _field(self, node: DataNode, kind: Kind, example: Any, k: int, spec: Spec) -> Field:
+        """Returns a mask, a further image or a map of floats, of which the last two are HWC."""
+        if kind.name == MASK:
+            return Field(spec.upload(node), MASK)
+        floats = kind.name == FLOATS
+        if not is_array(example):
+            return Field(spec.decode(node, floats), kind.name, kind.format == VECTORS, floats)
+        layout = self.samples_of.picture(k).layout
+        channels = layout.channels(example)
+        if kind.format == VECTORS and channels != 2:
+            raise InvalidArgumentError(
+                f"{self.samples_of.picture(k).what} is a FloatMap of vectors with {channels} channels: it has two, the parts along x and y"
+            )
+        node = spec.upload(node)
+        node = fn.transpose(node, perm=[1, 2, 0]) if layout.lies == "CHW" else node
+        return Field(node, kind.name, kind.format == VECTORS, example.dtype.kind == "f", channels == 1 and kind.name == IMAGE, channels)
+
     def _image(self, node: DataNode, example: Any, followers: Followers | None, spec: Spec) -> Image:
         """Returns the image as HWC. CHW arrays are transposed by the pipeline's workers: NumPy would take three times as long, on one thread."""
         if not is_array(example):
-            return Image(spec.decode(node), None, followers)
+            return spec.image(node, followers)
         if self.samples_of.tensors:
             for view in spec.views:
                 refuse_other_tensors(view.steps)

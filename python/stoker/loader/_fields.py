@@ -30,6 +30,17 @@ def names_of(fields: Any) -> tuple[str, ...] | None:
     return tuple(fields)
 
 
+def internal(names: tuple[str, ...] | None, main: str) -> tuple[str, ...] | None:
+    """Returns the names with the image, which the user calls `main`, under the name "image"."""
+    return None if names is None else tuple("image" if name == main else name for name in names)
+
+
+def place_of(names: tuple[str, ...] | None) -> int:
+    """Returns the image's number among the parts of a Dataset's tuples, which the names list in order."""
+    parts = [name for name in names or () if name not in OF_DATASETS]
+    return parts.index("image") if "image" in parts else 0
+
+
 def targets_of(names: tuple[str, ...] | None) -> tuple[str, ...] | None:
     """Returns the names of the parts that follow the image in a Dataset's tuples, in order."""
     return None if names is None else tuple(n for n in names if n not in (*OF_DATASETS, "image"))

@@ -1,16 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Moves masks, boxes and points with their image. Masks are moved in the graph. For boxes and points the graph outputs the numbers of each move, such as the
-window of a crop, and Python applies them when it makes the batch."""
+"""Moves further images, masks, maps of floats, boxes and points with their image. Pixels are moved in the graph. For boxes and points the graph
+outputs the numbers of each move, such as the window of a crop, and Python applies them when it makes the batch."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 from stoker import fn, math, types
 from stoker import transforms as T
 from stoker.data_node import DataNode
+from stoker.errors import UnsupportedError
 from stoker.loader._coordinates import CenterCrop, Column, Crop, Flip, Move, Pad, Perspective, Resize, Warp
+from stoker.loader._kinds import IMAGE, MASK
+from stoker.loader._random import mix
+from stoker.pipeline import Pipeline
 
 Extent = tuple[Any, Any]  # height and width: numbers, or nodes with one number per sample
 
@@ -49,15 +55,39 @@ def resized(extent: Extent, size: int, max_size: int | None) -> Extent:
     return tall * long + (1 - tall) * short, tall * short + (1 - tall) * long
 
 
-class Followers:
-    """The masks, boxes and points of an image. Each move of the image is repeated here with the same numbers.
+@dataclass
+class Field:
+    """A field whose pixels move with the image. node: HW or HWC of a mask, else HWC. kind: IMAGE, MASK or FLOATS. vectors: the two channels of a map of floats
+    are the parts along x and y of a vector, in pixels. floats, gray, channels: of an image, as in _lower.Image."""
 
-    size: a node with the image's height and width. masks: nodes (HW or HWC).
+    node: DataNode
+    kind: str
+    vectors: bool = False
+    floats: bool = False
+    gray: bool = False
+    channels: int | None = None
+
+
+def _floats(values: Sequence[Any]) -> DataNode:
+    """Returns a node with one float for each of these numbers and nodes."""
+    parts = [v if isinstance(v, DataNode) else fn.constant(fdata=[float(v)], shape=[], dtype=types.FLOAT) for v in values]
+    node: DataNode = fn.stack(*(fn.cast(part, dtype=types.FLOAT) for part in parts))
+    return node
+
+
+LINEAR: dict[str, Any] = {"interp_type": types.INTERP_LINEAR, "border": "drop", "subpixel_scale": False}
+
+
+class Followers:
+    """The further images, masks, maps, boxes and points of an image. Each move of the image is repeated here with the same numbers.
+
+    size: a node with the image's height and width.
     """
 
-    def __init__(self, size: Any, masks: Sequence[DataNode] = ()) -> None:
+    def __init__(self, size: Any, fields: Sequence[Field] = ()) -> None:
         self.extent: Extent = (size[0], size[1])
-        self.masks = list(masks)
+        self.fields = list(fields)
+        self._shared = 0  # number of changes with the same draws for several images
         self.moves: list[Move] = []
         self._columns: list[DataNode] = [size[0], size[1]]
         self.masks_alone: str | None = None  # a move that boxes and points cannot make
@@ -76,8 +106,38 @@ class Followers:
         self._columns.append(node)
         return Column(len(self._columns) - 1)
 
-    def _each(self, change: Callable[[DataNode], DataNode]) -> None:
-        self.masks = [change(mask) for mask in self.masks]
+    def _each(self, change: Callable[[Field], DataNode]) -> None:
+        for field in self.fields:
+            field.node = change(field)
+
+    @property
+    def images(self) -> list[Field]:
+        """The further images."""
+        return [field for field in self.fields if field.kind == IMAGE]
+
+    @contextmanager
+    def same_draws(self) -> Iterator[Callable[[], None]]:
+        """Inside, random operators get seeds of their own. The function that the context gives begins the seeds again, so that operators which are then added
+        in the same order draw the same numbers."""
+        pipe = Pipeline.current()
+        assert pipe is not None and self.fields
+        builder, number, drawn = self.fields[0].node._builder, self._shared, 0
+        self._shared += 1
+
+        def seed() -> int:
+            nonlocal drawn
+            drawn += 1
+            return mix(pipe.seed, number, drawn)
+
+        def again() -> None:
+            nonlocal drawn
+            drawn = 0
+
+        builder.seeds = seed
+        try:
+            yield again
+        finally:
+            builder.seeds = None
 
     # ---- moves that draw random numbers: they also move the image, and return its node ----
 
@@ -88,7 +148,8 @@ class Followers:
         anchor, window = fn.random_crop_generator(known, **draws)
         node = self._window(node, anchor, window)
         self.moves.append(Crop(*(self._column(c) for c in (anchor[0], anchor[1], window[0], window[1]))))
-        self.resize(size)
+        self.extent = (window[0], window[1])
+        self.resize(size, filters)
         resized: DataNode = fn.resize(node, size=list(size), **filters)
         return resized
 
@@ -120,7 +181,7 @@ class Followers:
             made: DataNode = fn.slice(image, out_of_bounds_policy="pad", **outside(t, kind), **window)
             return made
 
-        self._each(lambda mask: put(mask, "Mask"))
+        self._each(lambda field: put(field.node, field.kind))
         return put(node, "Image")
 
     @staticmethod
@@ -136,29 +197,41 @@ class Followers:
             window: DataNode = fn.slice(image, start=anchor, shape=shape, axes=[0, 1], out_of_bounds_policy="error")
             return window
 
-        self._each(cut)
+        self._each(lambda field: cut(field.node))
         return cut(node)
 
     # ---- moves that draw nothing: the caller moves the image ----
 
-    def resize(self, size: int | tuple[int, int], max_size: int | None = None) -> None:
-        """size, max_size: the arguments of transforms.Resize."""
+    def resize(self, size: int | tuple[int, int], filters: dict[str, Any], max_size: int | None = None) -> None:
+        """size, max_size: the arguments of transforms.Resize. filters: arguments of fn.resize for images."""
         if isinstance(size, tuple):
-            self.resize_to(size, size=list(size))
+            self.resize_to(size, filters, size=list(size))
         elif max_size is None:
-            self.resize_to(resized(self.extent, size, None), resize_shorter=size, rounding="truncate")
+            self.resize_to(resized(self.extent, size, None), filters, resize_shorter=size, rounding="truncate")
         else:
-            self.resize_to(resized(self.extent, size, max_size))
+            self.resize_to(resized(self.extent, size, max_size), filters)
 
-    def resize_to(self, extent: Extent, **to: Any) -> None:
-        """to: arguments of fn.resize for masks; by default the extent."""
-        self.extent = extent
+    def resize_to(self, extent: Extent, filters: dict[str, Any], **to: Any) -> None:
+        """filters: arguments of fn.resize for images. to: those for the size; by default the extent."""
+        before, self.extent = self.extent, extent
         to = to or {"size": as_size(extent)}
         self.moves.append(Resize(*(self._column(n) if isinstance(n, DataNode) else n for n in extent)))
-        self._each(lambda mask: fn.resize(mask, interp_type=types.INTERP_NN, subpixel_scale=False, **to))
+        linear = {**LINEAR, "antialias": filters.get("antialias", True)}
+
+        def change(field: Field) -> DataNode:
+            if field.kind == MASK:
+                nearest: DataNode = fn.resize(field.node, interp_type=types.INTERP_NN, subpixel_scale=False, **to)
+                return nearest
+            made: DataNode = fn.resize(field.node, **(filters if field.kind == IMAGE else linear), **to)
+            if field.vectors:
+                (h, w), (height, width) = before, extent
+                made = made * _floats([_share(width, w), _share(height, h)])
+            return made
+
+        self._each(change)
 
     def center_crop(self, size: tuple[int, int], **arguments: Any) -> None:
-        self._each(lambda mask: fn.crop(mask, **arguments))
+        self._each(lambda field: fn.crop(field.node, **arguments))
         self.moves.append(CenterCrop(*size))
         self.extent = size
 
@@ -171,26 +244,57 @@ class Followers:
         self.extent = (height + before[0] + after[0], width + before[1] + after[1])
         return node
 
-    def warp(self, matrix: DataNode, fill: float, extent: Extent | None) -> None:
-        """matrix: maps points of the output to points of the image. extent: the extent of the output; None: it does not change."""
-        size = {} if extent is None else {"size": as_size(extent)}
-        self._each(lambda mask: fn.warp_affine(mask, matrix=matrix, fill_value=fill, interp_type=types.INTERP_NN, **size))
+    def warp(self, matrix: DataNode, change: Callable[[Field], DataNode], extent: Extent | None) -> None:
+        """matrix: maps points of the output to points of the image. change: moves a field. extent: the extent of the output; None: it does not change."""
+
+        def moved(field: Field) -> DataNode:
+            made = change(field)
+            if not field.vectors:
+                return made
+            a, b, c, d = matrix[0], matrix[1], matrix[3], matrix[4]
+            area = a * d - b * c  # vectors are turned by the inverse of the matrix, as the points to which they lead
+            u, v = made[:, :, 0:1], made[:, :, 1:2]
+            turned: DataNode = fn.cat((d * u - b * v) / area, (a * v - c * u) / area, axis=2)
+            return turned
+
+        self._each(moved)
         self.extent = self.extent if extent is None else extent
         to = () if extent is None else tuple(self._column(n) if isinstance(n, DataNode) else n for n in extent)
         self.moves.append(Warp(tuple(self._column(matrix[k]) for k in range(6)), to))
 
-    def perspective(self, matrix: DataNode, change: Callable[[DataNode], DataNode]) -> None:
-        """matrix: maps points of the image to points of the output. change: moves a mask."""
+    def _refuse_vectors(self, what: str) -> None:
+        if any(field.vectors for field in self.fields):
+            raise UnsupportedError(
+                f"{what}: a map of vectors cannot follow it, since vectors would change from pixel to pixel: do it in the Dataset, or "
+                "declare the field 'FloatMap' alone, which moves the pixels and keeps the numbers"
+            )
+
+    def perspective(self, what: str, matrix: DataNode, change: Callable[[Field], DataNode]) -> None:
+        """matrix: maps points of the image to points of the output. change: moves a field. what: the transform's name, for an error message."""
+        self._refuse_vectors(what)
         self._each(change)
         self.moves.append(Perspective(tuple(self._column(matrix[k]) for k in range(9))))
 
-    def displace(self, what: str, change: Callable[[DataNode], DataNode]) -> None:
+    def displace(self, what: str, change: Callable[[Field], DataNode]) -> None:
         """Moves each pixel separately. Boxes and points cannot follow this. what: the transform's name, for an error message."""
+        self._refuse_vectors(what)
         self.masks_alone = what
         self._each(change)
 
     def flip(self, horizontal: Any, vertical: Any) -> None:
-        self._each(lambda mask: fn.flip(mask, horizontal=horizontal, vertical=vertical))
+        def change(field: Field) -> DataNode:
+            made: DataNode = fn.flip(field.node, horizontal=horizontal, vertical=vertical)
+            return made * _floats([1.0 - 2.0 * horizontal, 1.0 - 2.0 * vertical]) if field.vectors else made
+
+        self._each(change)
         for coin, across in ((horizontal, True), (vertical, False)):
             if isinstance(coin, DataNode):
                 self.moves.append(Flip(self._column(coin), across))
+
+
+def _share(new: Any, old: Any) -> Any:
+    """Returns how many times larger an extent becomes."""
+    if not isinstance(new, DataNode) and not isinstance(old, DataNode):
+        return new / old
+    number: DataNode = fn.cast(new, dtype=types.FLOAT64) if isinstance(new, DataNode) else new * 1.0
+    return number / (fn.cast(old, dtype=types.FLOAT64) if isinstance(old, DataNode) else old)

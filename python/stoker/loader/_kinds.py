@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The kinds of a Dataset's fields (image, mask, boxes, points). Their names are those of torchvision.tv_tensors."""
+"""The kinds of a Dataset's fields (image, mask, boxes, points, map of floats). Their names are those of torchvision.tv_tensors, which has no maps."""
 
 from __future__ import annotations
 
@@ -9,13 +9,16 @@ from typing import Any
 
 from stoker.errors import InvalidArgumentError
 
-IMAGE, MASK, BOXES, POINTS, OTHER, LIST = "Image", "Mask", "BoundingBoxes", "KeyPoints", "others", "list"
+IMAGE, MASK, FLOATS, BOXES, POINTS, OTHER, LIST = "Image", "Mask", "FloatMap", "BoundingBoxes", "KeyPoints", "others", "list"
+PICTURES = (IMAGE, FLOATS)
+VECTORS = "vectors"  # format of maps whose two channels are the parts of a vector along x and y, in pixels, as of optical flow
 FORMATS = ("XYXY", "XYWH", "CXCYWH")
 
 
 @dataclass(frozen=True)
 class Kind:
-    """name: one of the constants above. format: one of FORMATS for boxes; "list" for images, or masks, if a batch holds a list of them; else empty."""
+    """name: one of the constants above. format: one of FORMATS for boxes; "list" for images and masks of which a batch holds a list; "vectors" for some maps;
+    else empty."""
 
     name: str = OTHER
     format: str = ""
@@ -23,7 +26,7 @@ class Kind:
     @property
     def follows(self) -> bool:
         """Whether the field has coordinates or pixels that must move with the image."""
-        return self.name in (MASK, BOXES, POINTS)
+        return self.name in (IMAGE, MASK, FLOATS, BOXES, POINTS)
 
     @property
     def is_list(self) -> bool:
@@ -32,20 +35,20 @@ class Kind:
 
 
 def kind_of(field: str, given: Any) -> Kind:
-    """Parses the kind that the user gave for a field: a name, a class of tv_tensors, ("BoundingBoxes", "XYWH"), ("Mask", list), list, or None for a field
-    that does not change."""
+    """Parses the kind that the user gave for a field: a name, a class of tv_tensors, ("BoundingBoxes", "XYWH"), ("Mask", list), ("FloatMap", "vectors"), list,
+    or None for a field that does not change."""
     format = ""
     if isinstance(given, (tuple, list)) and len(given) == 2:
         given, format = given[0], LIST if given[1] is list else str(getattr(given[1], "value", given[1]))
     name = OTHER if given is None else getattr(given, "__name__", given)
-    if name not in (IMAGE, MASK, BOXES, POINTS, OTHER, LIST):
+    if name not in (IMAGE, MASK, FLOATS, BOXES, POINTS, OTHER, LIST):
         raise InvalidArgumentError(
-            f"fields: {field!r} is {given!r}; a field is 'Image', 'Mask', 'BoundingBoxes', 'KeyPoints' (as in torchvision.tv_tensors), list, or None"
+            f"fields: {field!r} is {given!r}; a field is 'Image', 'Mask', 'BoundingBoxes', 'KeyPoints' (as in torchvision.tv_tensors), 'FloatMap', list, or None"
         )
-    if name == MASK and format == LIST:
-        return Kind(MASK, LIST)
+    if (name in (IMAGE, MASK, FLOATS) and format == LIST) or (name == FLOATS and format == VECTORS):
+        return Kind(str(name), format)
     if format and name != BOXES:
-        raise InvalidArgumentError(f"fields: {field!r} has the format {format}; only BoundingBoxes have one")
+        raise InvalidArgumentError(f"fields: {field!r} has the format {format}; only BoundingBoxes, and a FloatMap of 'vectors', have one")
     if name == BOXES and (format or "XYXY") not in FORMATS:
         raise InvalidArgumentError(f"fields: {field!r} has the format {format}; boxes are {', '.join(FORMATS)}")
     return Kind(str(name), (format or "XYXY") if name == BOXES else "")
@@ -56,12 +59,29 @@ def kinds_of(fields: Any) -> dict[str, Kind] | None:
     if not isinstance(fields, dict):
         return None
     kinds = {name: kind_of(name, given) for name, given in fields.items()}
-    images = [name for name, kind in kinds.items() if kind.name == IMAGE]
-    if images not in ([], ["image"]):
-        raise InvalidArgumentError(
-            f"fields: the image is called 'image', and there is one; {', '.join(n for n in images if n != 'image')} can be a Mask, or None"
-        )
-    return {**kinds, "image": Kind(IMAGE, LIST if kinds["image"].name == LIST else "")} if "image" in kinds else kinds
+    main = main_of(kinds)
+    if main not in kinds:
+        return kinds
+    first = kinds[main]
+    return {**kinds, main: Kind(FLOATS if first.name == FLOATS else IMAGE, LIST if LIST in (first.name, first.format) else "")}
+
+
+def main_of(kinds: dict[str, Kind] | None) -> str:
+    """Returns the name of the field that all others follow: "image", or in its absence the first image or map of floats."""
+    if kinds is None or "image" in kinds:
+        return "image"
+    return next((name for picture in PICTURES for name, kind in kinds.items() if kind.name == picture), "image")
+
+
+def internal(kinds: dict[str, Kind] | None) -> dict[str, Kind] | None:
+    """Returns the kinds with the main field under the name "image"."""
+    main = main_of(kinds)
+    return kinds if kinds is None else {"image" if name == main else name: kind for name, kind in kinds.items()}
+
+
+def several(kinds: dict[str, Kind] | None) -> bool:
+    """Whether other fields than the image have pixels that move with it. kinds: with the image under the name "image"."""
+    return any(kind.name in (MASK, *PICTURES) for name, kind in (kinds or {}).items() if name != "image")
 
 
 def lists_of(kinds: dict[str, Kind] | None) -> set[str]:
@@ -83,5 +103,4 @@ def kind_of_value(value: Any) -> Kind | None:
 def kinds_of_sample(names: Iterable[str | None], values: Iterable[Any], given: dict[str, Kind] | None) -> list[Kind]:
     """Returns the kinds of the parts that follow the image. The user's choice takes precedence over the type of the value."""
     known = given or {}
-    kinds = [known[name] if name in known else kind_of_value(value) or Kind() for name, value in zip(names, values, strict=True)]
-    return [Kind() if kind.name == IMAGE else kind for kind in kinds]
+    return [known[name] if name in known else kind_of_value(value) or Kind() for name, value in zip(names, values, strict=True)]

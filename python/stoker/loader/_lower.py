@@ -17,8 +17,9 @@ from stoker._transforms_timm import LevelledAugment
 from stoker.data_node import DataNode
 from stoker.errors import InvalidArgumentError, UnsupportedError
 from stoker.loader import _lower_affine, _lower_places, _lower_tail, _lower_values
-from stoker.loader._follow import Followers, as_size, resized
-from stoker.loader._lower_colors import COLORS, where
+from stoker.loader._follow import Field, Followers, as_size, resized
+from stoker.loader._kinds import IMAGE, MASK
+from stoker.loader._lower_colors import COLORS, OF_FLOATS, gray_floats, where
 from stoker.loader._lower_policies import POLICIES
 from stoker.loader._lower_timm import augment, one_of
 
@@ -67,10 +68,10 @@ def _resize(image: Image, t: T.Resize) -> Image:
     filters: dict[str, Any] = {"interp_type": t.interpolation, "antialias": t.antialias, "border": "drop", "subpixel_scale": False}
     if isinstance(t.size, tuple):
         if image.followers is not None:
-            image.followers.resize(t.size)
+            image.followers.resize(t.size, filters)
         return image.moved(fn.resize(image.node, size=list(t.size), **filters), t.size)
     if image.followers is not None:
-        image.followers.resize(t.size, t.max_size)
+        image.followers.resize(t.size, filters, t.max_size)
     if t.max_size is not None:
         wanted = resized(image.size(), t.size, t.max_size) if image.followers is None else image.followers.extent
         return image.moved(fn.resize(image.node, size=as_size(wanted), **filters), wanted if image.extent is not None else None)
@@ -150,8 +151,8 @@ def _zoom_out(image: Image, t: T.RandomZoomOut, gate: DataNode | None) -> Image:
 
 def _random_extent(image: Image, t: Any) -> Image:
     followers = image.followers or Followers(image.size())
-    followers.resize_to(_lower_places.EXTENTS[type(t)](t, followers.extent))
     filters: dict[str, Any] = {"interp_type": t.interpolation, "antialias": t.antialias, "border": "drop", "subpixel_scale": False}
+    followers.resize_to(_lower_places.EXTENTS[type(t)](t, followers.extent), filters)
     return image.moved(fn.resize(image.node, size=as_size(followers.extent), **filters), None)
 
 
@@ -159,12 +160,21 @@ def _perspective(image: Image, t: T.RandomPerspective, gate: DataNode | None) ->
     gate = gate if t.p == 1 else _coin(t.p, gate)
     matrix = _lower_places.corners(t, image.size() if image.followers is None else image.followers.extent, gate)
 
-    def see(node: DataNode, interpolation: Any, kind: str) -> DataNode:
-        return where(gate, node, lambda n: _lower_places.perspective(n, matrix, interpolation, t.fill_of(kind)[0]))
+    def see(node: DataNode, interpolation: Any, kind: str, floats: bool) -> DataNode:
+        return where(gate, node, lambda n: _lower_places.perspective(n, matrix, interpolation, t.fill_of(kind)[0], floats))
 
     if image.followers is not None:
-        image.followers.perspective(matrix, lambda mask: see(mask, types.INTERP_NN, "Mask"))
-    return image.moved(see(image.node, t.interpolation, "Image"), image.extent)
+        image.followers.perspective(repr(t), matrix, lambda field: see(field.node, _interpolation(field, t), field.kind, _in_floats(field)))
+    return image.moved(see(image.node, t.interpolation, IMAGE, image.floats), image.extent)
+
+
+def _interpolation(field: Field, t: Any) -> Any:
+    """Returns the interpolation of a field in a warp."""
+    return types.INTERP_NN if field.kind == MASK else t.interpolation if field.kind == IMAGE else types.INTERP_LINEAR
+
+
+def _in_floats(field: Field) -> bool:
+    return field.kind not in (IMAGE, MASK) or field.floats
 
 
 def _elastic(image: Image, t: T.ElasticTransform, gate: DataNode | None) -> Image:
@@ -174,15 +184,15 @@ def _elastic(image: Image, t: T.ElasticTransform, gate: DataNode | None) -> Imag
         return _lower_places.displacements(t, extent, image.node.device == "gpu")
 
     if image.followers is None:  # without followers nothing has to be drawn
-        made = where(gate, image.node, lambda n: _lower_places.elastic(n, displacements(), t.interpolation, t.fill_of("Image")))
+        made = where(gate, image.node, lambda n: _lower_places.elastic(n, displacements(), t.interpolation, t.fill_of(IMAGE), image.floats))
         return image.moved(made, image.extent)
     moved = displacements()
 
-    def change(node: DataNode, interpolation: Any, kind: str) -> DataNode:
-        return where(gate, node, lambda n: _lower_places.elastic(n, moved, interpolation, t.fill_of(kind)))
+    def change(node: DataNode, interpolation: Any, kind: str, floats: bool) -> DataNode:
+        return where(gate, node, lambda n: _lower_places.elastic(n, moved, interpolation, t.fill_of(kind), floats))
 
-    image.followers.displace(repr(t), lambda mask: change(mask, types.INTERP_NN, "Mask"))
-    return image.moved(change(image.node, t.interpolation, "Image"), image.extent)
+    image.followers.displace(repr(t), lambda field: change(field.node, _interpolation(field, t), field.kind, _in_floats(field)))
+    return image.moved(change(image.node, t.interpolation, IMAGE, image.floats), image.extent)
 
 
 def _of_values(image: Image, t: T.Transform, gate: DataNode | None) -> DataNode | None:
@@ -190,6 +200,10 @@ def _of_values(image: Image, t: T.Transform, gate: DataNode | None) -> DataNode 
     node, always = image.node, 1 if gate is None else gate
     if isinstance(t, T.GaussianBlur):
         return _lower_values.blur(node, t, gate)
+    if image.floats and isinstance(t, (T.RandomInvert, T.RandomSolarize)):
+        return _lower_values.invert_floats(node, _coin(t.p, gate), t.threshold if isinstance(t, T.RandomSolarize) else None)
+    if image.floats and isinstance(t, (T.Grayscale, T.RandomGrayscale)):
+        return gray_floats(node, t, gate)
     if isinstance(t, T.Grayscale) and (t.num_output_channels == 3 or gate is None):
         return _lower_values.grayscale(node, t.num_output_channels, always)
     if isinstance(t, T.RandomErasing):
@@ -256,11 +270,31 @@ def _known(extent: tuple[Any, Any]) -> tuple[int, int] | None:
 
 
 def _apply(image: Image, t: T.Transform, gate: DataNode | None = None) -> Image:
-    """Applies a transform. gate: one number per sample, 1 if the transform is applied, else 0; None: it is always applied."""
+    """Applies a transform, also to what follows the image. gate: one number per sample, 1 if the transform is applied, else 0; None: it is always applied."""
+    followers = image.followers
+    if followers is None or not followers.images or not isinstance(t, (*_IN_PLACE, T.RGB)):
+        return _apply_one(image, t, gate)
+    return _on_each(image, lambda one: _apply_one(one, t, gate))
+
+
+def _on_each(image: Image, change: Callable[[Image], Image]) -> Image:
+    """Changes an image in place, and the further images with the same draws."""
+    assert image.followers is not None
+    with image.followers.same_draws() as again:
+        made = change(image)
+        for field in image.followers.images:
+            again()
+            one = change(Image(field.node, image.extent, None, field.floats, field.gray, field.channels))
+            field.node, field.floats, field.gray, field.channels = one.node, one.floats, one.gray, one.channels
+    return made
+
+
+def _apply_one(image: Image, t: T.Transform, gate: DataNode | None) -> Image:
+    """Does the same for the image, and for its followers only where it moves pixels."""
     kind = type(t)
     if image.floats and not _takes_floats(t):
         raise InvalidArgumentError(
-            f"{t!r} is of images of uint8, and the dataset gives floats: give uint8 or the files' bytes, or do it in the Dataset"
+            f"{t!r} is of images of uint8, and these are of floats: give uint8 or the files' bytes, or do it in the Dataset"
         )
     if image.gray and isinstance(t, (T.RGB, T.Grayscale, T.RandomGrayscale)):
         wanted = 3 if isinstance(t, T.RGB) else t.num_output_channels if isinstance(t, T.Grayscale) else 1
@@ -276,7 +310,8 @@ def _apply(image: Image, t: T.Transform, gate: DataNode | None = None) -> Image:
     elif kind in POLICIES or kind is LevelledAugment:
         image = _augmented(image, t, gate)
     elif kind in COLORS:
-        image = image.moved(COLORS[kind](image.node, t, gate), image.extent)
+        colored = OF_FLOATS[kind](image.node, t, gate, image.channels) if image.floats else COLORS[kind](image.node, t, gate)
+        image = image.moved(colored, image.extent)
     elif kind in _FREE:
         image = _FREE[kind](image, t, gate)
     elif isinstance(t, (T.RandomAffine, T.Lambda)):
@@ -304,13 +339,11 @@ def _apply(image: Image, t: T.Transform, gate: DataNode | None = None) -> Image:
 
 def _takes_floats(t: T.Transform) -> bool:
     """Whether a transform gives the same on float images of any scale as torchvision gives on float tensors."""
-    if isinstance(t, T.RandomAffine):
-        return t.interpolation == types.INTERP_NN and not any(t.fill_of("Image"))
     if isinstance(t, T.RandomErasing):
         return t.noise is None
-    if isinstance(t, T.Padded) and any(t.fill_of("Image")):
-        return False
-    return isinstance(t, (T.Group, T.Crops, T.GaussianBlur, T.Identity, T.RandomHorizontalFlip, T.RandomVerticalFlip)) or type(t) in _CROPS
+    of_values = (T.GaussianBlur, T.Grayscale, T.Identity, T.RandomGrayscale, T.RandomInvert, T.RandomSolarize)
+    moves = (T.Crops, T.RandomAffine, T.RandomHorizontalFlip, T.RandomVerticalFlip)
+    return isinstance(t, (T.Group, *of_values, *moves)) or type(t) in _CROPS or type(t) in _FREE or type(t) in OF_FLOATS
 
 
 _OF_RGB = (T.Grayscale, T.JPEG, T.RandomChannelPermutation, T.RandomGrayscale, T.RandomPhotometricDistort)
@@ -341,9 +374,15 @@ def _freely(image: Image, t: T.RandomAffine | T.Lambda, gate: DataNode | None) -
             raise _in_group(t)
         matrix, extent = _lower_affine.matrix_of(t, image.size() if image.followers is None else image.followers.extent, gate)
         size = {"size": as_size(extent)} if t.expand else {}
+
+        def change(field: Field) -> DataNode:
+            fill = t.fill_of(field.kind)[0]
+            return _lower_affine.warp(field.node, matrix, _interpolation(field, t), fill, _in_floats(field), size)
+
         if image.followers is not None:
-            image.followers.warp(matrix, t.fill_of("Mask")[0], extent if t.expand else None)
-        return image.moved(_lower_affine.warp(image.node, matrix, t, size), _known(extent) if t.expand else image.extent)
+            image.followers.warp(matrix, change, extent if t.expand else None)
+        warped = _lower_affine.warp(image.node, matrix, t.interpolation, t.fill_of(IMAGE)[0], image.floats, size)
+        return image.moved(warped, _known(extent) if t.expand else image.extent)
     if image.followers is not None:
         raise UnsupportedError(f"{t!r}: masks, boxes and points cannot follow a function: do it in the Dataset, for all of them")
     made = image.moved(_lower_values.call(image.node, t, gate), None)
@@ -377,11 +416,13 @@ def _keeps_places(t: T.Transform) -> bool:
 
 
 class _Values:
-    """The type of the values, and whether floats are on the scale 0..1 or 0..255, after the transforms that were read so far."""
+    """The type of the values, and whether floats are on the scale 0..1 or 0..255, after the transforms that were read so far. floats: images are maps of
+    floats, of any scale."""
 
-    def __init__(self) -> None:
+    def __init__(self, floats: bool) -> None:
         self.dtype: types.DALIDataType | None = None  # None: no transform has set it
         self.unit = True
+        self.floats = floats
 
     def converted(self, t: T.ToDtype) -> None:
         from_float = self.dtype in FLOATS
@@ -405,9 +446,10 @@ class _Values:
             raise InvalidArgumentError("Normalize comes while the images are uint8: put ToDtype(torch.float32, scale=True) before it")
         if any(t.noise for t in erasings):
             raise InvalidArgumentError(f"Normalize comes after {erasings[0]!r}: put it before that one, as torchvision's references do")
-        if self.unit and any(abs(m) > 3 for m in t.mean):
+        if self.unit and not self.floats and any(abs(m) > 3 for m in t.mean):
             raise InvalidArgumentError(
-                f"Normalize: mean {t.mean} is on the scale 0..255; here it is 0..1, as in torchvision: divide mean and std by 255"
+                f"Normalize: mean {t.mean} is on the scale 0..255; here it is 0..1, as in torchvision: divide mean and std by 255. Images of floats of another "
+                "scale are declared: fields={'image': 'FloatMap', ...}"
             )
 
 
@@ -445,12 +487,12 @@ class Recipe:
     half: bool = False  # the tail gets bfloat16, for which NumPy has no type
 
     @classmethod
-    def of(cls, transforms: Sequence[T.Transform], dtype: types.DALIDataType | None, channels_last: bool) -> Recipe:
-        """dtype: the Loader's argument, which overrides the type that the transforms set."""
+    def of(cls, transforms: Sequence[T.Transform], dtype: types.DALIDataType | None, channels_last: bool, floats: bool = False) -> Recipe:
+        """dtype: the Loader's argument, which overrides the type that the transforms set. floats: images are maps of floats."""
         steps: list[T.Transform] = []
         erasings: list[T.RandomErasing] = []
         normalize: T.Normalize | None = None
-        values = _Values()
+        values = _Values(floats)
         tail: list[T.Transform] = []
         tensors = False
         for t in transforms:
@@ -530,7 +572,7 @@ class Recipe:
         images = [image]
         for t in self.steps:
             images = [made for image in images for made in (_crops(image, t) if isinstance(t, T.Crops) else [_apply(image, t)])]
-        finished = [self._finished(image) for image in images]
+        finished = [self._finished_all(image) for image in images]
         if not self.tail:
             return finished
         if image.followers is not None:
@@ -538,6 +580,17 @@ class Recipe:
                 f"{self.tail[0].name}: masks, boxes and points cannot follow a function: do it in the Dataset, for all of them"
             )
         return [_lower_tail.call(node, self.tail, self.channels_last, self.half, self.after_tail) for node in finished]
+
+    def _finished_all(self, image: Image) -> DataNode:
+        """Returns the finished image, and finishes the further ones with the same draws. Maps of floats keep their numbers."""
+        if image.followers is None:
+            return self._finished(image)
+        for field in image.followers.fields:
+            if field.kind not in (IMAGE, MASK):
+                field.node = fn.crop_mirror_normalize(field.node, dtype=types.FLOAT, mean=[0.0], std=[1.0], output_layout="CHW")
+        if not image.followers.images:
+            return self._finished(image)
+        return _on_each(image, lambda one: one.moved(self._finished(one), None)).node
 
     def _finished(self, image: Image) -> DataNode:
         if image.floats and self.dtype not in FLOATS:

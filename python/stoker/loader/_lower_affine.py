@@ -80,13 +80,17 @@ def matrix_of(t: T.RandomAffine, extent: tuple[Any, Any], gate: DataNode | None)
     return matrix, extent
 
 
-def warp(node: DataNode, matrix: DataNode, t: T.RandomAffine, size: dict[str, Any]) -> DataNode:
-    """Nearest by itself. Bilinear as Pillow: the fill begins sharply where the image ends, and does not mix with its edge. size: of the output, if it is
-    another."""
-    fill = t.fill_of("Image")[0]
-    if t.interpolation == types.INTERP_NN:
+def warp(node: DataNode, matrix: DataNode, interpolation: Any, fill: float, floats: bool, size: dict[str, Any]) -> DataNode:
+    """Warps bytes as Pillow does: with bilinear pixels the fill begins sharply where the image ends, and does not mix with its edge. Warps floats as torchvision
+    warps tensors: at the edge pixels mix with zeros outside, and then with the fill by their share outside. size: of the output, if it is another."""
+    if interpolation == types.INTERP_NN:
         nearest: DataNode = fn.warp_affine(node, matrix=matrix, fill_value=fill, interp_type=types.INTERP_NN, **size)
         return nearest
+    if floats:
+        share = fn.warp_affine(fn.ones_like(node), matrix=matrix, fill_value=0.0, interp_type=types.INTERP_LINEAR, **size)
+        moved = fn.warp_affine(node, matrix=matrix, fill_value=0.0, interp_type=types.INTERP_LINEAR, **size)
+        of_floats: DataNode = share * (moved - fill) + fill
+        return of_floats
     inside = fn.warp_affine(fn.ones_like(node), matrix=matrix, fill_value=0.0, interp_type=types.INTERP_NN, **size)
     warped = fn.cast(fn.warp_affine(node, matrix=matrix, interp_type=types.INTERP_LINEAR, **size), dtype=types.INT32)
     mixed: DataNode = fn.cast(inside * (warped - int(fill)) + int(fill), dtype=types.UINT8)

@@ -3,10 +3,11 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from typing import Any
 
-from stoker import _branches, fn, types
+from stoker import _branches, fn, math, types
 from stoker import transforms as T
 from stoker.data_node import DataNode
 
@@ -108,4 +109,100 @@ COLORS: dict[type[T.Transform], Callable[[DataNode, Any, Gate], DataNode]] = {
     T.RandomChannelPermutation: lambda n, t, g: where(g, n, _permuted),
     T.RandomEqualize: _equalize,
     T.RandomPhotometricDistort: _photometric,
+}
+
+
+# ---- images of floats, whose colours are from 0 to 1, as torchvision's float tensors ----
+
+
+def _within(node: DataNode) -> DataNode:
+    inside: DataNode = math.clamp(node, 0.0, 1.0)
+    return inside
+
+
+def _gray(node: DataNode) -> DataNode:
+    return node[:, :, 0:1] * 0.2989 + node[:, :, 1:2] * 0.587 + node[:, :, 2:3] * 0.114
+
+
+def gray_floats(node: DataNode, t: T.Grayscale | T.RandomGrayscale, gate: Gate) -> DataNode:
+    if isinstance(t, T.Grayscale) and t.num_output_channels == 1:
+        return _gray(node)
+
+    def change(image: DataNode) -> DataNode:
+        gray = _gray(image)
+        made: DataNode = fn.cat(gray, gray, gray, axis=2)
+        return made
+
+    return where(gate, node, change) if isinstance(t, T.Grayscale) else _with(t.p, gate, node, change)
+
+
+def _mean(node: DataNode, channels: int | None) -> DataNode:
+    gray = node if channels == 1 else _gray(node)
+    mean: DataNode = fn.reductions.mean(gray)
+    return mean
+
+
+def _hued(node: DataNode, shift: DataNode) -> DataNode:
+    """Turns the hue by a share of the circle. Computes each channel from hue, saturation and value, without going from case to case:
+    f(n) = V - V S max(0, min(k, 4 - k, 1)) with k = (n + 6 H) mod 6 and n = 5, 3, 1."""
+    red, green, blue = (node[:, :, k : k + 1] for k in range(3))
+    most, least = math.max(red, math.max(green, blue)), math.min(red, math.min(green, blue))
+    span = most - least
+    some = fn.cast(span > 0.0, dtype=types.FLOAT)
+    per = some / (span + (1.0 - some))
+    is_red = fn.cast(most == red, dtype=types.FLOAT)
+    is_green = fn.cast(most == green, dtype=types.FLOAT) * (1.0 - is_red)
+    is_blue = 1.0 - is_red - is_green
+    sixths = (
+        (is_red * (green - blue) + is_green * (blue - red) + is_blue * (red - green)) * per + 2.0 * is_green + 4.0 * is_blue + 6.0 * shift
+    )
+
+    def channel(n: float) -> DataNode:
+        k = sixths + n
+        k = k - 6.0 * math.floor(k / 6.0)
+        return most - span * math.clamp(math.min(k, 4.0 - k), 0.0, 1.0)
+
+    turned: DataNode = fn.cat(channel(5.0), channel(3.0), channel(1.0), axis=2)
+    return turned
+
+
+def _jitter_floats(node: DataNode, t: T.ColorJitter, gate: Gate, channels: int | None) -> DataNode:
+    """Applies the parts of ColorJitter in an order that is drawn, as torchvision does."""
+    changes: list[Callable[[DataNode], DataNode]] = []
+    if t.brightness is not None:
+        bright = _draw(t.brightness)
+        changes.append(lambda image: _within(image * bright))
+    if t.contrast is not None:
+        strong = _draw(t.contrast)
+        changes.append(lambda image: _within(image * strong + (1.0 - strong) * _mean(image, channels)))
+    if t.saturation is not None and channels != 1:
+        full = _draw(t.saturation)
+        changes.append(lambda image: _within(image * full + (1.0 - full) * _gray(image)))
+    if t.hue is not None and channels != 1:
+        shift = _draw(t.hue)
+        changes.append(lambda image: _hued(image, shift))
+    if len(changes) < 2:
+        return node if not changes else where(gate, node, changes[0])
+    orders = list(itertools.permutations(range(len(changes))))
+    drawn = fn.random.choice(len(orders))
+    for place in range(len(changes)):
+        which = fn.constant(idata=[order[place] for order in orders], shape=[len(orders)], dtype=types.INT32)[drawn]
+        for number, change in enumerate(changes):
+            taken = fn.cast(which == number, dtype=types.INT32)
+            node = where(taken if gate is None else taken * gate, node, change)
+    return node
+
+
+def _noisy_floats(node: DataNode, t: T.GaussianNoise, gate: Gate, _channels: int | None) -> DataNode:
+    def change(image: DataNode) -> DataNode:
+        made: DataNode = fn.noise.gaussian(image, mean=t.mean, stddev=t.sigma)
+        return _within(made)
+
+    return where(gate, node, change)
+
+
+# Each gets the image's node, the transform, the gate, and the number of channels if it is known.
+OF_FLOATS: dict[type[T.Transform], Callable[[DataNode, Any, Gate, int | None], DataNode]] = {
+    T.ColorJitter: _jitter_floats,
+    T.GaussianNoise: _noisy_floats,
 }

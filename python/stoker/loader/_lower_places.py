@@ -51,12 +51,18 @@ def corners(t: T.RandomPerspective, extent: Extent, gate: DataNode | None) -> Da
     return matrix
 
 
-def perspective(node: DataNode, matrix: DataNode, interpolation: Any, fill: float) -> DataNode:
-    """Warps the image. Bilinear pixels are those of Pillow: the fill begins sharply at the edge of the image and is not mixed with the edge."""
+def perspective(node: DataNode, matrix: DataNode, interpolation: Any, fill: float, floats: bool = False) -> DataNode:
+    """Warps the image. Bilinear pixels of bytes are those of Pillow: the fill begins sharply at the edge of the image and is not mixed with the edge. Those of
+    floats are mixed there as in _lower_affine.warp."""
     seen: dict[str, Any] = {"matrix": matrix, "inverse_map": False}
     if interpolation == types.INTERP_NN:
         nearest: DataNode = fn.experimental.warp_perspective(node, interp_type=types.INTERP_NN, fill_value=[fill], **seen)
         return nearest
+    if floats:
+        seen |= {"interp_type": types.INTERP_LINEAR, "fill_value": [0.0]}
+        share = fn.experimental.warp_perspective(fn.ones_like(node), **seen)
+        of_floats: DataNode = share * (fn.experimental.warp_perspective(node, **seen) - fill) + fill
+        return of_floats
     inside = fn.experimental.warp_perspective(fn.ones_like(node), interp_type=types.INTERP_NN, **seen)
     warped = fn.experimental.warp_perspective(node, interp_type=types.INTERP_LINEAR, border_mode="replicate", **seen)
     mixed: DataNode = fn.cast(inside * (fn.cast(warped, dtype=types.INT32) - int(fill)) + int(fill), dtype=types.UINT8)
@@ -83,7 +89,7 @@ def displacements(t: T.ElasticTransform, extent: Extent, gpu: bool) -> tuple[Dat
     return along(0), along(1)
 
 
-def elastic(node: DataNode, moved: tuple[DataNode, DataNode], interpolation: Any, fill: list[float]) -> DataNode:
+def elastic(node: DataNode, moved: tuple[DataNode, DataNode], interpolation: Any, fill: list[float], floats: bool = False) -> DataNode:
     """Moves the pixels. At the edge, bilinear pixels are first mixed with zeros outside, then with the fill by their share outside, as in torchvision."""
 
     def remap(source: DataNode, values: list[float]) -> DataNode:
@@ -94,8 +100,8 @@ def elastic(node: DataNode, moved: tuple[DataNode, DataNode], interpolation: Any
         return remap(node, fill)
     inside = remap(fn.cast(fn.ones_like(node), dtype=types.FLOAT), [0.0])
     outside = fn.constant(fdata=fill, shape=[len(fill)], dtype=types.FLOAT)
-    mixed: DataNode = fn.cast(inside * (remap(node, [0.0]) - outside) + outside, dtype=types.UINT8)
-    return mixed
+    mixed: DataNode = inside * (remap(node, [0.0]) - outside) + outside
+    return mixed if floats else fn.cast(mixed, dtype=types.UINT8)
 
 
 # ---- extents ----

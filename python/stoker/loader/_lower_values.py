@@ -32,6 +32,13 @@ def solarize(node: DataNode, threshold: float, gate: Gate) -> DataNode:
     return _as_bytes(node + gate * above * (255 - 2 * _wide(node)))
 
 
+def invert_floats(node: DataNode, gate: Gate, threshold: float | None) -> DataNode:
+    """Inverts floats on the scale 0..1, with a threshold only those above."""
+    chosen = gate if threshold is None else gate * fn.cast(node >= threshold, dtype=types.INT32)
+    inverted: DataNode = node + chosen * (1.0 - 2.0 * node)
+    return inverted
+
+
 def posterize(node: DataNode, bits: int, gate: Gate) -> DataNode:
     lost = (1 << (8 - bits)) - 1
     return _as_bytes(node - gate * (_wide(node) & lost))

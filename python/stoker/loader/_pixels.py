@@ -40,6 +40,21 @@ def pixels(value: Any, layout: Layout) -> Any:
     )
 
 
+def numbers_of(value: Any) -> Any:
+    """Returns an array, a tensor or a PIL image as float32 with the same numbers; other values, such as files, as they are."""
+    import numpy as np
+
+    if type(value).__module__.startswith("PIL."):
+        value = np.asarray(value)
+    if not hasattr(value, "dtype") or not hasattr(value, "ndim") or value.ndim < 2:
+        return value
+    if hasattr(value, "permute"):
+        return value.float()
+    if value.dtype.kind not in "biuf":
+        raise TypeError(f"a map of {value.dtype}: it holds real numbers, which become float32")
+    return value.astype(np.float32, copy=False)
+
+
 def on_cores(value: Any) -> Any:
     """Converts a torch tensor to an array. Floats become float32, because NumPy lacks some of torch's types."""
     value = value.detach().resolve_neg().cpu()

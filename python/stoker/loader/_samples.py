@@ -12,9 +12,9 @@ from typing import Any
 from stoker import _core, _files
 from stoker.errors import InvalidArgumentError, StokerError
 from stoker.loader import _fields, _targets
-from stoker.loader._kinds import BOXES, MASK, POINTS, Kind, kinds_of_sample
+from stoker.loader._kinds import BOXES, FLOATS, IMAGE, MASK, PICTURES, POINTS, Kind, kinds_of_sample
 from stoker.loader._layout import Layout
-from stoker.loader._pixels import is_array, pixels
+from stoker.loader._pixels import is_array, numbers_of, pixels
 from stoker.loader._targets import Target
 
 
@@ -27,15 +27,27 @@ class Samples:
     gives.
 
     shown: the fields that the user named; None: none were named. given: the kinds that the user gave, by the name of the field. layout: the layout of images.
+    main: what the user calls the image, which is "image" in `shown` and `given`. place: the image's number among the parts of a tuple.
     """
 
-    def __init__(self, shown: tuple[str, ...] | None, given: dict[str, Kind] | None, layout: Layout, oriented: bool) -> None:
+    def __init__(
+        self,
+        shown: tuple[str, ...] | None,
+        given: dict[str, Kind] | None,
+        layout: Layout,
+        oriented: bool,
+        main: str = "image",
+        place: int = 0,
+    ) -> None:
+        self.main, self.place = main, place
         self.shown, self.given, self.layout, self.oriented = shown, given, layout, oriented
         self.names = _fields.targets_of(shown)  # names of the targets of tuples, in order; None: they have no names
         self.keys: tuple[str, ...] | None = None  # keys of a dict, "image" first; None: samples are not dicts
         self.kinds: list[Kind] | None = None  # kinds of the parts after the image; None: no sample has been seen
         self.follow = False  # whether a part moves with the image
         self.stacks: list[int] = []  # numbers of the parts that hold one or several masks
+        self.pictures: list[int] = []  # numbers of the parts that are further images, or maps of floats
+        self.floats = (given or {}).get("image", Kind()).name == FLOATS  # the image is a map of floats
         self._converters: list[Callable[[Any], Any]] = []  # one for each part after the image
         self.arrays = False  # images are arrays, and not the bytes of files
         self.tensors = False  # images were given as arrays or tensors, and not as PIL images
@@ -51,6 +63,8 @@ class Samples:
         """Converts a sample of any type that a Dataset may return."""
         item = self._by_name(item)
         parts = self._of_dict(item) if isinstance(item, dict) else tuple(item) if isinstance(item, (tuple, list)) else (item,)
+        if self.place and not isinstance(item, dict) and self.place < len(parts):
+            parts = (parts[self.place], *parts[: self.place], *parts[self.place + 1 :])
         if self.keys is None and self.names == ():  # the user wants none of the targets
             parts = parts[:1]
         first = self.kinds is None
@@ -58,7 +72,7 @@ class Samples:
             self._expect(self._kinds(parts[1:]))
         if len(parts) != 1 + len(self._converters):
             raise ValueError(f"the dataset gave a sample of {len(parts)} parts; the first one had {1 + len(self._converters)}")
-        image = pixels(parts[0], self.layout)
+        image = pixels(parts[0] if not self.floats else numbers_of(parts[0]), self.layout)
         if first:
             self.arrays = is_array(image)
             self.tensors = self.arrays and hasattr(parts[0], "ndim")
@@ -76,24 +90,23 @@ class Samples:
             rest.append(self._geometry(image, rest))
         return (image, *rest)
 
-    @staticmethod
-    def path_of(item: Any) -> str | None:
+    def path_of(self, item: Any) -> str | None:
         """Returns the path of the image's file, or the place of a table's row; None if the sample does not have it."""
         if (where := getattr(item, "where", None)) is not None and isinstance(item, dict):
             return str(where)
         if isinstance(item, Mapping):
-            image = item.get("image")
+            image = item.get(self.main)
         elif isinstance(item, (tuple, list)):
-            image = item[0] if len(item) else None
+            image = item[self.place] if len(item) > self.place else None
         else:
-            image = getattr(item, "image", item)
+            image = getattr(item, self.main, item)
         image = getattr(image, "filename", image)  # of a PIL image that was opened and not read yet
         return os.fsdecode(image) if isinstance(image, (str, os.PathLike)) and image else None
 
     def forget(self) -> None:
         """Forgets the first sample, which could not be converted, so that the next one defines the format."""
         self.keys = self.kinds = None
-        self.follow, self.stacks, self._converters = False, [], []
+        self.follow, self.stacks, self.pictures, self._converters = False, [], [], []
 
     def _geometry(self, image: Any, rest: list[Any]) -> Any:
         """Returns the image's height and width, then the number of masks in each stack. An empty stack gets one mask, which is dropped when the batch is
@@ -108,10 +121,18 @@ class Samples:
                 rest[k - 1] = np.zeros((*rest[k - 1].shape[:2], 1), rest[k - 1].dtype)
         if extent != (1, 1):
             self._check_masks(image, rest, height, width)
+            self._check_pictures(rest, height, width)
         return np.asarray([*extent, *counts], np.int32)
 
     def _by_name(self, item: Any) -> Any:
-        """Returns a dict for a sample with named parts: a mapping, a dataclass, a named tuple with an image, or an image with a dict of targets."""
+        """Returns a dict for a sample with named parts: a mapping, a dataclass, a named tuple with an image, or an image with a dict of targets. The image has
+        the name "image" there."""
+        made = self._named(item)
+        if self.main == "image" or not isinstance(made, dict) or self.main not in made:
+            return made
+        return {"image": made[self.main], **{name: value for name, value in made.items() if name not in (self.main, "image")}}
+
+    def _named(self, item: Any) -> Any:
         if (
             isinstance(item, tuple)
             and len(item) == 2
@@ -121,7 +142,7 @@ class Samples:
         ):
             return {"image": item[0], **item[1]}  # the form of torchvision's detection data sets
         fields = getattr(item, "_fields", ()) if isinstance(item, tuple) else ()
-        if "image" in fields and {*(self.shown or ())} <= {*fields, *_fields.OF_DATASETS}:
+        if self.main in fields and {self.main if name == "image" else name for name in self.shown or ()} <= {*fields, *_fields.OF_DATASETS}:
             return item._asdict()
         if isinstance(item, Mapping):
             return dict(item)
@@ -145,9 +166,10 @@ class Samples:
     def _expect(self, kinds: list[Kind]) -> None:
         self.kinds = kinds
         self.follow = any(kind.follows for kind in kinds)
+        self.pictures = [k for k, kind in enumerate(kinds, 1) if kind.name in PICTURES]
         self.stacks = [k for k, kind in enumerate(kinds, 1) if kind.name == MASK]
         names = dict(enumerate(self.names_of_parts(), 1))
-        self._converters = [_converter(kind, k, names.get(k)) for k, kind in enumerate(kinds, 1)]
+        self._converters = [_converter(kind, k, names.get(k), self.layout.given) for k, kind in enumerate(kinds, 1)]
 
     def _kinds(self, values: tuple[Any, ...]) -> list[Kind]:
         names = self.names_of_parts()
@@ -169,7 +191,7 @@ class Samples:
         entries = ", ".join(map(str, item))
         if "image" not in item:
             raise TypeError(
-                f"the dataset gave a dict with the entries {entries}: the image's is called 'image'. What batches call it says "
+                f"the dataset gave a dict with the entries {entries}: the image's is called {self.main!r}. What batches call it says "
                 "collate_fn, as lambda batch: {'pixel_values': batch.image}"
             )
         for name in self.shown or ():
@@ -192,6 +214,49 @@ class Samples:
                 raise ValueError(
                     f"the mask (target {k}) has {part.shape[1]} x {part.shape[0]} pixels and its image {width} x {height}{why or ': they have to be equal'}"
                 )
+
+    def picture(self, k: int) -> Picture:
+        """Returns the converter of a part that is a further image or a map of floats."""
+        made = self._converters[k - 1]
+        assert isinstance(made, Picture)
+        return made
+
+    def _check_pictures(self, rest: list[Any], height: int, width: int) -> None:
+        """Raises if a further image differs in size from the first."""
+        for k in self.pictures:
+            made = self.picture(k)
+            extent = _extent(rest[k - 1], made.layout, self.oriented)
+            if extent is not None and extent != (height, width):
+                raise ValueError(
+                    f"{made.what} has {extent[1]} x {extent[0]} pixels and the image {width} x {height}: they have to be equal, since both get the same crops "
+                    "and flips; resize one of them in the Dataset, or leave out its kind (None) if it should stay as it is"
+                )
+
+
+class Picture:
+    """Converts a further image, or a map of floats, to the bytes of a file or to an array in a layout that all samples share.
+
+    floats: numbers are kept, as float32. flat: the first sample's array had two dims.
+    """
+
+    def __init__(self, what: str, layout: str | None, floats: bool) -> None:
+        self.what, self.layout, self.floats = what, Layout(layout), floats
+        self.coded: bool | None = None  # whether it is the bytes of a file; None: no sample has been seen
+        self.flat = False
+
+    def __call__(self, value: Any) -> Any:
+        value = numbers_of(value) if self.floats else value
+        try:
+            made = pixels(value, self.layout)
+        except (TypeError, ValueError) as e:
+            raise type(e)(f"{self.what}: {e}") from e
+        if self.coded is None:
+            self.coded, self.flat = not is_array(made), getattr(value, "ndim", 0) == 2
+        elif self.coded == is_array(made):
+            raise UnlikeError(
+                f"{self.what} is {'an array' if self.coded else 'a file'}, and the first sample's was not: all have to be the same"
+            )
+        return made
 
 
 def _extent(image: Any, layout: Layout, oriented: bool) -> tuple[int, int] | None:
@@ -239,7 +304,10 @@ def _open(file: Any, what: str) -> Any:
     return image
 
 
-def _converter(kind: Kind, number: int, name: str | None) -> Callable[[Any], Any]:
+def _converter(kind: Kind, number: int, name: str | None, layout: str | None) -> Callable[[Any], Any]:
+    if kind.name in (IMAGE, FLOATS):
+        what = "image" if kind.name == IMAGE else "map"
+        return Picture(f"the {what} {name!r}" if name else f"the {what} (target {number})", layout, kind.name == FLOATS)
     if kind.name == MASK:
         return functools.partial(_mask, what=f"the mask {name!r}" if name else f"the mask (target {number})")
     return Target(f"target {number}" + (f" ({name!r})" if name else ""), {BOXES: 4, POINTS: 2}.get(kind.name))

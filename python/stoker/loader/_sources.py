@@ -77,7 +77,7 @@ class FileSource(Source):
             if self.labels is not None:
                 where["labels"] = self.labels
         data, label = fn.readers.file(**where, **spec.reader_arguments(indices, per_rank))
-        first, *others = spec.finished(Image(spec.decode(data), None))
+        first, *others = spec.finished(spec.image(data))
         return [first, spec.label(label), *others]
 
     def __repr__(self) -> str:

@@ -11,6 +11,7 @@ from stoker import fn, types
 from stoker._ranks import Shard
 from stoker.data_node import DataNode
 from stoker.errors import UnsupportedError
+from stoker.loader._follow import Followers
 from stoker.loader._lower import Image, Recipe
 
 TAILS = {"drop": "drop", "keep": "keep", "pad": "fill"}
@@ -30,6 +31,7 @@ class Spec:
     settings: dict[str, Any] = field(default_factory=dict)  # arguments of the Pipeline
     by_groups: bool = False  # shuffles the row groups of a table, and then the rows of some groups at a time
     by_shards: bool = False  # shuffles runs of neighboring samples instead of single samples
+    floats: bool = False  # the image is a map of floats
     as_given: bool = False  # no argument says what becomes of the images: arrays and tensors of uint8 stay so
 
     @property
@@ -64,10 +66,16 @@ class Spec:
         """Whether images are made on a GPU."""
         return self.settings.get("device_id") is not None
 
-    def decode(self, data: DataNode) -> DataNode:
-        """Decodes whole images from the bytes of files."""
-        image: DataNode = fn.decoders.image(data, device="mixed" if self.gpu else "cpu", adjust_orientation=self.orientation)
+    def decode(self, data: DataNode, floats: bool = False) -> DataNode:
+        """Decodes whole images from the bytes of files. floats: to floats, with all channels and the numbers of the files."""
+        kept: dict[str, Any] = {"dtype": types.FLOAT, "output_type": types.ANY_DATA, "values": "kept"}
+        how = kept if floats else {"values": "pictures"}
+        image: DataNode = fn.decoders.image(data, device="mixed" if self.gpu else "cpu", adjust_orientation=self.orientation, **how)
         return image
+
+    def image(self, data: DataNode, followers: Followers | None = None) -> Image:
+        """Decodes the image that all other fields follow."""
+        return Image(self.decode(data, self.floats), None, followers, self.floats)
 
     def upload(self, node: DataNode) -> DataNode:
         """Copies a node's data from the CPU to the GPU if the batch will be on the GPU."""

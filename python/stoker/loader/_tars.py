@@ -21,7 +21,6 @@ from stoker.data_node import DataNode
 from stoker.errors import InvalidArgumentError
 from stoker.loader import _fields
 from stoker.loader._finish import Finish, Finishing, by_value
-from stoker.loader._lower import Image
 from stoker.loader._sources import IMAGE_ENDINGS, Source
 from stoker.loader._spec import Spec
 from stoker.pipeline import Pipeline
@@ -205,7 +204,7 @@ class TarSource(Source):
 
     def nodes(self, spec: Spec, indices: array[int] | None, per_rank: bool) -> list[DataNode]:
         parts = self._parts(self.one_epoch, {"shuffle_shards": spec.by_shards, **spec.reader_arguments(indices, per_rank)})
-        first, *others = spec.finished(Image(spec.decode(parts[0]), None))
+        first, *others = spec.finished(spec.image(parts[0]))
         return [first, *(_node(part, kind, spec) for part, kind in zip(parts[1:], self.kinds[1:], strict=True)), *others]
 
     def _parts(self, as_they_lie: bool, more: dict[str, Any]) -> Sequence[DataNode]:

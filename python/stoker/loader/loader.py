@@ -23,7 +23,7 @@ from stoker.loader._described import Listing, classes_of, object_of
 from stoker.loader._epoch import END, Epoch, call
 from stoker.loader._finish import Finishing
 from stoker.loader._hub import HubStream, HubTable, is_hub, table_of, turned, whole_of
-from stoker.loader._kinds import IMAGE, OTHER, kinds_of, lists_of
+from stoker.loader._kinds import FLOATS, IMAGE, OTHER, internal, kinds_of, lists_of, main_of, several
 from stoker.loader._known import Listed, is_stream, known
 from stoker.loader._lower import Recipe
 from stoker.loader._order import make_order
@@ -86,7 +86,10 @@ class Loader:
     first of its parts and the other names are the rest, in order; of a Pipeline they are its outputs, in order. With the kind of each field, as
     {"image": "Image", "mask": "Mask", "boxes": "BoundingBoxes", "points": "KeyPoints", "label": None}, masks (by nearest neighbour), boxes (XYXY, or
     ("BoundingBoxes", "XYWH"|"CXCYWH")) and points make the image's crops, resizes and flips with the same draws, as in torchvision's v2; its tv_tensors need
-    not be named. Boxes and points are lists of tensors, one a sample, and so is what is said to be a `list`. ragged: fields that are one RaggedBatch instead.
+    not be named. There may be several images, {"left": "Image", "right": "Image", "depth": "FloatMap"}: all get the same draws. A "FloatMap" keeps its numbers,
+    is interpolated linearly, and comes as float32; of ("FloatMap", "vectors"), such as optical flow, vectors are mirrored, turned and scaled too. The first image
+    (or the one called "image") may itself be a FloatMap, which transforms interpolate as they say: a file of any number of bands, of 16 bits or of floats.
+    Boxes and points are lists of tensors, one a sample, and so is what is said to be a `list`. ragged: fields that are one RaggedBatch instead.
     pin_memory: batches made on the cores lie in pinned memory, for a copy to the GPU that does not block; nothing where torch finds no CUDA.
     views: in place of transforms, several of each image, which is decoded once: [(2, global_crops), (6, local_crops)] gives batch.image as a list of eight
     tensors, each drawn for itself.
@@ -146,16 +149,21 @@ class Loader:
         if isinstance(source, Pipeline):
             _options.refuse_what_a_pipeline_has(signature, {**locals(), **more})
         place = _options.shard_of_pipeline(source, shard) if isinstance(source, Pipeline) else _ranks.resolve(shard)
-        self._names = _fields.names_of(fields)
+        kinds = kinds_of(fields)
+        self._main = main_of(kinds)
+        self._names = _fields.internal(_fields.names_of(fields), self._main)
         self._given = object_of(source)
         asked = Asked(
             self._names,
-            kinds_of(fields),
+            internal(kinds),
             (ragged,) if isinstance(ragged, str) else tuple(ragged),
             _options.workers_of(python_workers),
             _options.processes_of(more.get("multiprocessing_context")) if python_workers else None,
             _layout.checked(layout),
+            self._main,
+            _fields.place_of(self._names) if self._main != "image" else 0,
         )
+        floats = asked.kinds is not None and "image" in asked.kinds and asked.kinds["image"].name == FLOATS
         source, images = _understood(source, split, more.get("storage"), asked)
         self._classes, self._class_to_idx = classes_of(source)
         self._spec = Spec(
@@ -165,7 +173,7 @@ class Loader:
             seed=_options.seed_of(seed, place),
             last_batch=_options.tail_of(last_batch, drop_last, bool(shuffle) and place.world > 1),
             views=[
-                Recipe.of(view, _options.dtype_of(dtype), _options.channels_last_of(memory_format))
+                Recipe.of(view, _options.dtype_of(dtype), _options.channels_last_of(memory_format), floats)
                 for view in _views(views, _transforms(images, transforms))
             ],
             orientation=bool(exif_orientation) or turned(source) or (isinstance(source, Table) and source.turned),
@@ -176,6 +184,7 @@ class Loader:
                 **settings,
             },
             by_shards=by_shards,
+            floats=floats,
             as_given=dtype is None and not transforms and views is None and batch_transforms is None,
             by_groups=by_groups,
         )
@@ -246,8 +255,8 @@ class Loader:
         if count:
             self._told_narrowed = True
             tell(
-                f"{self._described}: images of 16 bits a channel are rounded to 8 ({count} so far); a Pipeline with"
-                " fn.decoders.image(dtype=types.UINT16) keeps the 16, and Loader takes it"
+                f"{self._described}: images of 16 bits a channel are rounded to 8 ({count} so far); fields={{'image': 'FloatMap', ...}} keeps their"
+                " numbers as float32, and a Pipeline with fn.decoders.image(dtype=types.UINT16), which Loader takes, all 16 bits"
             )
 
     @classmethod
@@ -265,10 +274,14 @@ class Loader:
 
         path: the column of paths, which begin at `root` (by default the folder of the CSV file). targets: a column or several, by default all others; each is
         a field of its name (Patient_Age of a column "Patient Age"); or a dict from fields to columns, as {"age": "Patient Age"}. Whole numbers are int64,
-        other ones float32, strings lists of str. arguments: of Loader.
+        other ones float32, strings lists of str. Columns that `fields` declares to be images, masks or
+        maps of floats hold paths too. arguments: of Loader.
         """
-        from stoker.loader._csv import from_table  # with it the module csv
+        from stoker.loader._csv import from_table, rows_of  # with it the module csv
 
+        kinds = kinds_of(arguments.get("fields"))
+        if several(internal(kinds)):
+            return cls(rows_of(table, path, targets, root, kinds or {}), batch_size, **arguments)
         return cls(from_table(table, path, targets, root), batch_size, **arguments)
 
     @classmethod
@@ -383,7 +396,7 @@ class Loader:
         finishing = Finishing() if isinstance(source, Pipeline) else source.finishing
         count = len(self._run.descs)
         views = [0, *range(count - self._spec.images + 1, count)] if self._several else None
-        return Batches(fields, batch, self._device, finishing, views, self._pin and _options.can_pin(), self._lists)
+        return Batches(fields, batch, self._device, finishing, views, self._pin and _options.can_pin(), self._lists, self._main)
 
     def _dataset_facts(self, batch: Any) -> tuple[list[bool], list[int]]:
         """Returns facts about a Dataset's samples that the library does not know: which are repeats, and their ids."""
@@ -632,8 +645,12 @@ def _understood(source: Any, split: str, storage: Any, asked: Asked) -> tuple[An
 
 def _open(source: Any, found: Listed | Arrays | None, split: str, asked: Asked) -> Source | Pipeline:
     opened = source if isinstance(source, Pipeline) else _open_source(source, found, split, asked)
-    if not isinstance(opened, DatasetSource) and (asked.ragged or any(k.name not in (OTHER, IMAGE) for k in (asked.kinds or {}).values())):
-        raise InvalidArgumentError("Loader: ragged, and kinds of fields, are for the samples of a Dataset; files have an image and a label")
+    others = [kind.name for name, kind in (asked.kinds or {}).items() if name != "image"]
+    if not isinstance(opened, DatasetSource) and (asked.ragged or any(name not in (OTHER, IMAGE) for name in others)):
+        raise InvalidArgumentError(
+            "Loader: ragged, and kinds of fields, are for the samples of a Dataset, of a list [(path, path, label), ...], or of a table; a folder or tars have an "
+            "image and a label"
+        )
     if asked.layout is not None and (not isinstance(opened, DatasetSource) or (found is not None and not isinstance(source, tuple))):
         raise InvalidArgumentError(
             f"Loader: layout={asked.layout!r} is of images that a Dataset gives as arrays or tensors, or of X in (X, y), and would have no effect here: leave it "
@@ -661,6 +678,8 @@ def _open_source(source: Any, found: Listed | Arrays | None, split: str, asked: 
         return from_list(found.samples)
     if isinstance(source, (str, os.PathLike)):
         return from_folder(os.fspath(source), split)
+    if isinstance(source, list) and source and isinstance(source[0], (tuple, list, dict)) and several(asked.kinds):
+        return DatasetSource(source, asked)
     if isinstance(source, (list, tuple)):
         return from_list(source)
     if is_hub(source) and is_stream(source):
