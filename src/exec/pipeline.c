@@ -260,11 +260,7 @@ enum stk_status stk_pipeline_create(struct stk_context *ctx, struct stk_graph *g
 #endif
 	pthread_mutex_init(&p->lock, &kind);
 	pthread_mutexattr_destroy(&kind);
-	pthread_condattr_t monotonic;
-	pthread_condattr_init(&monotonic);
-	pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-	pthread_cond_init(&p->delivered, &monotonic);
-	pthread_condattr_destroy(&monotonic);
+	stk__cond_init(&p->delivered);
 	const struct stk_access access = {.storage = p->storage,
 		.interrupted = config->interrupted,
 		.listed = config->listed,
@@ -414,11 +410,7 @@ static struct ending *start_ending(struct stk_pipeline *p)
 		return NULL;
 	*e = (struct ending){.pipeline = p, .users = 2};
 	pthread_mutex_init(&e->lock, NULL);
-	pthread_condattr_t monotonic;
-	pthread_condattr_init(&monotonic);
-	pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-	pthread_cond_init(&e->done, &monotonic);
-	pthread_condattr_destroy(&monotonic);
+	stk__cond_init(&e->done);
 	if (stk__thread_start(&thread, "stoker-end", end_pipeline, e, NULL) == STK_OK) {
 		pthread_detach(thread);
 		return e;

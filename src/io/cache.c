@@ -69,7 +69,7 @@ static void count(_Atomic uint64_t *n, uint64_t by)
 
 /* ---- lookup ---- */
 
-enum look { HIT, MISS, BLOCKED };
+enum look { HIT, MISS, BLOCKED, REFUSED };
 
 struct entry {
 	struct stk_cache_key key;
@@ -160,6 +160,14 @@ static bool is_as_large(int fd, uint64_t size, uint64_t around)
 	return size < LARGE || (pread(fd, &h, sizeof h, 0) == sizeof h && h.bytes == size - around);
 }
 
+/* Asks to admit the buffer of a whole object. A range was admitted before it was submitted. */
+static bool admit(struct stk_request *r, size_t size)
+{
+	r->wanted = stk__buffer_rounded(size);
+	return r->length >= 0 || r->room || !r->admission || r->admission->admit(r->admission, r, r->wanted);
+}
+
+/* REFUSED, only if the read may block: r->wanted bytes were not admitted. */
 static enum look look_up(struct stk_cache *c, struct stk_request *r, bool may_block)
 {
 	char name[STK_CACHE_NAME];
@@ -179,7 +187,10 @@ static enum look look_up(struct stk_cache *c, struct stk_request *r, bool may_bl
 		e.size = (size_t)((uint64_t)st.st_size - around);
 		const bool fits = (r->length < 0 || e.size == (size_t)r->length) && !(r->most && e.size > r->most) &&
 				  is_as_large(fd, (uint64_t)st.st_size, around);
-		look = fits ? read_entry(c, fd, r, &e, may_block) : MISS;
+		if (fits && may_block && !admit(r, e.size))
+			look = REFUSED;
+		else if (fits)
+			look = read_entry(c, fd, r, &e, may_block);
 		if (look == HIT)
 			look = check_entry(c, r, &e, name, &st);
 	}
@@ -363,16 +374,24 @@ static bool wait_for_it(struct stk_cache *c, struct stk_request *r)
 static void serve(struct stk_cache *c, struct stk_request *r)
 {
 	const struct stk_cache_key key = key_of(r);
+	const uint64_t rooms = stk__io_rooms(c->io);
 	enum look look = look_up(c, r, true);
 	bool claimed = false;
+	if (look == REFUSED) {
+		if (!stk__io_await_room(c->io, r, r->wanted, rooms))
+			stk__io_finish(c->io, r, stk__request_cancelled(r));
+		return;
+	}
 	if (look != HIT && keeps(c) && !atomic_load(&r->cancelled)) {
 		claimed = take_claim(c, key);
 		if (!claimed && wait_for_it(c, r))
 			return;
-		if (claimed && (look = look_up(c, r, true)) == HIT) { /* the entry was written between the two calls */
+		if (claimed && (look = look_up(c, r, true)) != MISS) { /* the entry was written between the two calls */
 			give_up_claim(c, key);
 			claimed = false;
 		}
+		if (look == REFUSED && stk__io_await_room(c->io, r, r->wanted, rooms))
+			return;
 	}
 	if (look == HIT) {
 		stk__io_finish(c->io, r, STK_OK);

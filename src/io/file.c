@@ -31,6 +31,16 @@ static uint64_t threads(void *source)
 	return n;
 }
 
+static void read_one(struct stk_file_source *s, struct stk_request *r)
+{
+	const uint64_t rooms = stk__io_rooms(s->io);
+	size_t refused;
+	enum stk_status status = stk__file_read(&s->habits, s->io, r, &refused);
+	if (refused && stk__io_await_room(s->io, r, refused, rooms))
+		return;
+	stk__io_finish(s->io, r, refused ? stk__request_cancelled(r) : status);
+}
+
 static void *read_files(void *arg)
 {
 	struct stk_file_source *s = arg;
@@ -47,7 +57,7 @@ static void *read_files(void *arg)
 		}
 		s->waiting--;
 		pthread_mutex_unlock(&s->lock);
-		stk__io_finish(s->io, r, stk__file_read(&s->habits, s->io, r));
+		read_one(s, r);
 		pthread_mutex_lock(&s->lock);
 	}
 	pthread_mutex_unlock(&s->lock);

@@ -31,7 +31,8 @@ struct file_read {
 	struct stk_request *r;
 	const char *path;
 	int fd;
-	bool may_block, blocked;   /* blocked: the read would have blocked, which it must not */
+	bool may_block, blocked;   /* blocked: the read would have blocked, which it must not, or its bytes were not admitted */
+	size_t refused;            /* the bytes that were not admitted */
 	struct stk_buffer *buffer; /* NULL if the request gives the memory */
 	uint8_t *data;
 	size_t capacity, used;
@@ -126,6 +127,17 @@ static enum stk_status reserve(struct file_read *f, size_t size)
 	f->data = data;
 	f->capacity = b ? stk__buffer_capacity(b) : size;
 	return STK_OK;
+}
+
+/* Asks to admit the buffer of a whole file. A range was admitted before it was submitted. */
+static bool admit(struct file_read *f, size_t size)
+{
+	struct stk_request *r = f->r;
+	const size_t bytes = stk__buffer_rounded(size);
+	if (r->length >= 0 || r->room || !r->admission || r->admission->admit(r->admission, r, bytes))
+		return true;
+	f->refused = bytes;
+	return false;
 }
 
 static ssize_t read_some(struct file_read *f, size_t size)
@@ -249,9 +261,11 @@ static enum stk_status open_and_read(struct file_read *f)
 		size = f->r->most + 1;
 	if (!status && f->r->length >= 0)
 		status = check_size(f, size);
-	if (!status)
+	if (!status && f->may_block && !admit(f, size))
+		f->blocked = true;
+	if (!status && !f->blocked)
 		status = reserve(f, size);
-	if (!status)
+	if (!status && !f->blocked)
 		status = read_all(f);
 	if (!status && !f->blocked && f->r->check && (status = f->r->check(f->r, before, f->data, f->r->error)))
 		f->r->hopeless = true;
@@ -306,8 +320,10 @@ bool stk__file_read_now(struct stk_file_habits *h, struct stk_io *io, struct stk
 	return true;
 }
 
-enum stk_status stk__file_read(struct stk_file_habits *h, struct stk_io *io, struct stk_request *r)
+enum stk_status stk__file_read(struct stk_file_habits *h, struct stk_io *io, struct stk_request *r, size_t *refused)
 {
 	struct file_read f = start(h, io, r, true);
-	return finish(&f, open_and_read(&f));
+	enum stk_status status = finish(&f, open_and_read(&f));
+	*refused = f.refused;
+	return status;
 }

@@ -547,8 +547,19 @@ static bool try_again(struct stk_io *io, struct stk_request *r, enum stk_status 
 	return true;
 }
 
+bool stk__io_await_room(struct stk_io *io, struct stk_request *r, size_t bytes, uint64_t rooms)
+{
+	return stk__retry_park(&io->retry, r, bytes, rooms);
+}
+
+uint64_t stk__io_rooms(struct stk_io *io)
+{
+	return stk__retry_rooms(&io->retry);
+}
+
 void stk__io_room(struct stk_io *io)
 {
+	stk__retry_room(&io->retry);
 	for (int i = 0; i < io->source_count; i++)
 		if (io->sources[i].ops->room)
 			io->sources[i].ops->room(io->sources[i].source);

@@ -82,6 +82,7 @@ struct stk_request {
 	bool object_fails;          /* set with a source error that seems to concern only this object: the source serves other requests */
 	_Atomic bool cancelled;
 	int64_t due_ns; /* when the next try starts */
+	size_t wanted;  /* bytes that were not admitted */
 	struct stk_request *next;
 	void *source_data;
 	struct stk_split *split;    /* the pieces of a large request */
@@ -220,6 +221,11 @@ void stk__io_use_cache(struct stk_io *io, const struct stk_io_cache_ops *ops, vo
 void stk__io_fetch(struct stk_io *io, struct stk_request *r);
 /* Submits r again at that time. Returns false if r cannot wait because it is cancelled or io ends. */
 bool stk__io_later(struct stk_io *io, struct stk_request *r, int64_t due_ns);
+
+/* For requests whose admission refused `bytes`: submits r again when they are admitted. rooms: what stk__io_rooms returned before the refusal, so that room
+ * made meanwhile is not missed. Returns false like stk__io_later. */
+bool stk__io_await_room(struct stk_io *io, struct stk_request *r, size_t bytes, uint64_t rooms);
+uint64_t stk__io_rooms(struct stk_io *io);
 
 struct stk_io_counters {
 	uint64_t requests;                          /* tried and completed, or submitted */

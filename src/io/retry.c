@@ -7,15 +7,53 @@
 
 #include <stdatomic.h>
 
+enum { ASKS_NS = 200000000, CALLERS = 8 };
+
 void stk__retry_init(struct stk_retry *t, void (*again)(void *user, struct stk_request *r), void *user)
 {
-	pthread_condattr_t monotonic;
 	*t = (struct stk_retry){.again = again, .user = user};
-	pthread_condattr_init(&monotonic);
-	pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-	pthread_cond_init(&t->wake, &monotonic);
-	pthread_condattr_destroy(&monotonic);
+	stk__cond_init(&t->wake);
 	pthread_mutex_init(&t->lock, NULL);
+}
+
+/* Calls `again` for the parked requests that are admitted now. Once an admission has refused a request, its later ones are not asked about. Called with
+ * the lock, which it releases meanwhile. */
+static void ask_parked(struct stk_retry *t)
+{
+	struct stk_request_queue rest = {0};
+	const struct stk_admission *refused[CALLERS];
+	int callers = 0;
+	for (struct stk_request *r; !t->ending && callers < CALLERS && (r = stk__queue_pop(&t->parked));) {
+		bool waits = false;
+		for (int i = 0; i < callers; i++)
+			waits |= refused[i] == r->admission;
+		if (!waits) {
+			pthread_mutex_unlock(&t->lock);
+			waits = !atomic_load(&r->cancelled) && !r->admission->admit(r->admission, r, r->wanted);
+			if (!waits)
+				t->again(t->user, r);
+			pthread_mutex_lock(&t->lock);
+			if (waits)
+				refused[callers++] = r->admission;
+		}
+		if (waits)
+			stk__queue_push(&rest, r);
+	}
+	for (struct stk_request *r; (r = stk__queue_pop(&rest));)
+		stk__queue_push(&t->parked, r);
+}
+
+/* Waits until a request is due or may be admitted. Called with the lock. */
+static void wait(struct stk_retry *t, int64_t due_ns)
+{
+	const int64_t asks_ns = stk__clock_ns() + ASKS_NS;
+	if (t->parked.root && asks_ns < due_ns)
+		due_ns = asks_ns;
+	const struct timespec until = {due_ns / 1000000000, due_ns % 1000000000};
+	if (due_ns == INT64_MAX)
+		pthread_cond_wait(&t->wake, &t->lock);
+	else
+		pthread_cond_timedwait(&t->wake, &t->lock, &until);
 }
 
 static void *run(void *arg)
@@ -24,29 +62,68 @@ static void *run(void *arg)
 	pthread_mutex_lock(&t->lock);
 	while (!t->ending) {
 		struct stk_request *r = t->first;
-		if (!r) {
-			pthread_cond_wait(&t->wake, &t->lock);
-		} else if (r->due_ns > stk__clock_ns()) {
-			struct timespec until = {r->due_ns / 1000000000, r->due_ns % 1000000000};
-			pthread_cond_timedwait(&t->wake, &t->lock, &until);
-		} else {
+		if (r && r->due_ns <= stk__clock_ns()) {
 			t->first = r->next;
 			pthread_mutex_unlock(&t->lock);
 			t->again(t->user, r);
 			pthread_mutex_lock(&t->lock);
+			continue;
 		}
+		const uint64_t rooms = t->rooms;
+		ask_parked(t);
+		if (!t->ending && rooms == t->rooms)
+			wait(t, t->first ? t->first->due_ns : INT64_MAX);
 	}
 	pthread_mutex_unlock(&t->lock);
 	return NULL;
 }
 
-bool stk__retry_at(struct stk_retry *t, struct stk_request *r, int64_t due_ns)
+/* Returns whether r may wait; starts the thread if needed. Called with the lock. A canceller sets the flag before it looks for r here: either it finds r, or
+ * the flag is seen. */
+static bool may_wait(struct stk_retry *t, struct stk_request *r)
 {
-	pthread_mutex_lock(&t->lock);
-	/* A canceller sets the flag before it looks for r in the list: either it finds r there, or the flag is seen here. */
 	bool waits = !t->ending && !atomic_load(&r->cancelled);
 	if (waits && !t->started)
 		waits = t->started = !stk__thread_start(&t->thread, "stoker-retry", run, t, NULL);
+	return waits;
+}
+
+uint64_t stk__retry_rooms(struct stk_retry *t)
+{
+	pthread_mutex_lock(&t->lock);
+	const uint64_t rooms = t->rooms;
+	pthread_mutex_unlock(&t->lock);
+	return rooms;
+}
+
+void stk__retry_room(struct stk_retry *t)
+{
+	pthread_mutex_lock(&t->lock);
+	t->rooms++;
+	if (t->parked.root)
+		pthread_cond_signal(&t->wake);
+	pthread_mutex_unlock(&t->lock);
+}
+
+bool stk__retry_park(struct stk_retry *t, struct stk_request *r, size_t bytes, uint64_t rooms)
+{
+	pthread_mutex_lock(&t->lock);
+	const bool waits = may_wait(t, r);
+	if (waits) {
+		const bool first = !t->parked.root;
+		r->wanted = bytes;
+		stk__queue_push(&t->parked, r);
+		if (first || rooms != t->rooms)
+			pthread_cond_signal(&t->wake);
+	}
+	pthread_mutex_unlock(&t->lock);
+	return waits;
+}
+
+bool stk__retry_at(struct stk_retry *t, struct stk_request *r, int64_t due_ns)
+{
+	pthread_mutex_lock(&t->lock);
+	const bool waits = may_wait(t, r);
 	if (waits) {
 		struct stk_request **at = &t->first;
 		while (*at && (*at)->due_ns <= due_ns)
@@ -69,6 +146,8 @@ bool stk__retry_remove(struct stk_retry *t, struct stk_request *r)
 	bool found = *at;
 	if (found)
 		*at = r->next;
+	else
+		found = t->parked.root && stk__queue_remove(&t->parked, r);
 	pthread_mutex_unlock(&t->lock);
 	return found;
 }
@@ -76,13 +155,17 @@ bool stk__retry_remove(struct stk_retry *t, struct stk_request *r)
 struct stk_request *stk__retry_end(struct stk_retry *t)
 {
 	pthread_mutex_lock(&t->lock);
-	struct stk_request *first = t->first;
-	t->first = NULL;
 	t->ending = true;
 	pthread_cond_signal(&t->wake);
 	pthread_mutex_unlock(&t->lock);
 	if (t->started)
 		stk__thread_join(t->thread);
+	pthread_mutex_lock(&t->lock);
+	struct stk_request *first = t->first;
+	t->first = NULL;
+	for (struct stk_request *r; (r = stk__queue_pop(&t->parked)); first = r)
+		r->next = first;
+	pthread_mutex_unlock(&t->lock);
 	return first;
 }
 

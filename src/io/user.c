@@ -17,18 +17,27 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { MOST_THREADS = 512, THREADS = 32, SLACK = 64, RETRIES = 10 };
+enum {
+	MOST_THREADS = 512,
+	THREADS = 32,
+	SLACK = 64,
+	RETRIES = 10,
+	LARGE = 1
+		<< 20, /* from this size on, memory of an answer returns to the system at once; in malloc's heaps it could stay for long */
+	BLIND = 4,     /* calls for whole objects at a time until one has shown how large they are */
+};
 
 /* The answer to one call. */
 struct stk_fetched {
 	uint8_t *data;
-	size_t size;
+	size_t size, mapped; /* mapped: size of the mapping that holds the bytes; 0: allocated memory does */
 };
 
 /* One call. */
 struct job {
 	struct job *next;
 	struct stk_request *r; /* NULL: the request was cancelled */
+	bool whole;            /* it asks for a whole object */
 	struct stk_fetched got;
 };
 
@@ -43,7 +52,10 @@ struct user_source {
 	pthread_mutex_t lock; /* guards all members below */
 	pthread_cond_t wake;
 	struct stk_request_queue queue;
-	struct job *jobs; /* running jobs */
+	struct stk_request_queue unsized; /* wait until the first object has come, since nobody knows yet how large they are */
+	struct job *jobs;                 /* running jobs */
+	int whole_jobs;                   /* running jobs for whole objects */
+	int64_t mean_bytes;               /* of recent whole objects; 0: none has come */
 	int waiting, idle, started, limit;
 	bool ending;
 };
@@ -60,20 +72,31 @@ static void unref(struct user_source *s)
 	stk__free(s);
 }
 
+static void drop(struct stk_fetched *got)
+{
+	if (got->mapped)
+		stk__unmap(got->data, got->mapped);
+	else
+		stk__free(got->data);
+	*got = (struct stk_fetched){0};
+}
+
 void *stk_fetch_room(const struct stk_fetch_call *fetch, size_t size)
 {
 	if (!fetch || !fetch->out || size == SIZE_MAX)
 		return NULL;
 	struct stk_fetched *got = fetch->out;
-	stk__free(got->data);
-	got->data = stk__alloc(size + 1);
+	drop(got);
+	got->mapped = size >= LARGE ? size : 0;
+	got->data = got->mapped ? stk__map(size) : stk__alloc(size + 1);
 	got->size = got->data ? size : 0;
 	return got->data;
 }
 
 /* ---- an answer ---- */
 
-static enum stk_status take_answer(struct stk_io *io, struct stk_request *r, const struct stk_fetched *got)
+/* Moves the bytes to the request, and frees those of the call at once: two copies of large objects are held no longer than needed. */
+static enum stk_status take_answer(struct stk_io *io, struct stk_request *r, struct stk_fetched *got)
 {
 	const int shown = stk__uri_shown(r->uri);
 	if (r->length >= 0 && got->size < (size_t)r->length)
@@ -92,12 +115,14 @@ static enum stk_status take_answer(struct stk_io *io, struct stk_request *r, con
 		return stk__fail(r->error, STK_NO_MEMORY, "%.*s: no memory for its %zu bytes", shown, r->uri, got->size);
 	if (got->size)
 		memcpy(data, got->data, got->size);
-	memset(data + got->size, 0, SLACK);
+	const size_t size = got->size;
+	drop(got);
+	memset(data + size, 0, SLACK);
 	if (r->object)
-		*r->object = (struct stk_object){.size = r->length < 0 ? r->offset + (int64_t)got->size : -1};
+		*r->object = (struct stk_object){.size = r->length < 0 ? r->offset + (int64_t)size : -1};
 	r->buffer = b;
 	r->data = data;
-	r->size = got->size;
+	r->size = size;
 	return STK_OK;
 }
 
@@ -112,15 +137,44 @@ static enum stk_status take_failure(struct stk_request *r, enum stk_status statu
 		err, status, "%.*s: %s", stk__uri_shown(r->uri), r->uri, why->message[0] ? why->message : "the fetch function failed");
 }
 
+/* Learns how large whole objects are. Called with the lock. */
+static void learn(struct user_source *s, const struct job *job)
+{
+	const int64_t size = (int64_t)job->got.size;
+	if (job->whole && job->got.data)
+		s->mean_bytes = s->mean_bytes ? s->mean_bytes + (size - s->mean_bytes) / 8 : size + 1;
+	s->whole_jobs -= job->whole;
+}
+
+/* Returns whether another call for a whole object may begin although no object has come yet. Called with the lock. */
+static bool may_go_blind(const struct user_source *s)
+{
+	return s->waiting + s->whole_jobs < BLIND;
+}
+
+static void submit(void *source, struct stk_io *io, struct stk_request *r);
+
+/* Submits the requests that waited for the first object, or, as long as there is none, the next of them. Called with the lock, which it releases
+ * meanwhile. */
+static void release_unsized(struct user_source *s)
+{
+	for (struct stk_request *r; (s->mean_bytes || may_go_blind(s)) && (r = stk__queue_pop(&s->unsized));) {
+		pthread_mutex_unlock(&s->lock);
+		submit(s, s->io, r);
+		pthread_mutex_lock(&s->lock);
+	}
+}
+
 /* Calls the function for r. r and its URI may be freed during the call. */
 static void run_job(struct user_source *s, struct stk_request *r)
 {
-	struct job job = {.next = s->jobs, .r = r}, **at;
+	struct job job = {.next = s->jobs, .r = r, .whole = r->length < 0}, **at;
 	struct stk_error why = {0};
 	char *uri = stk__strdup(r->uri);
 	struct stk_fetch_call call = {.uri = uri, .offset = r->offset, .length = r->length, .out = &job.got};
 	enum stk_status status = STK_NO_MEMORY;
 	s->jobs = &job;
+	s->whole_jobs += job.whole;
 	r->begun_ns = stk__clock_ns();
 	pthread_mutex_unlock(&s->lock);
 	if (uri)
@@ -133,13 +187,15 @@ static void run_job(struct user_source *s, struct stk_request *r)
 	for (at = &s->jobs; *at != &job;)
 		at = &(*at)->next;
 	*at = job.next;
+	learn(s, &job);
 	r = job.r;
 	pthread_mutex_unlock(&s->lock);
 	if (r)
 		stk__io_finish(s->io, r, status ? take_failure(r, status, &why) : take_answer(s->io, r, &job.got));
-	stk__free(job.got.data);
+	drop(&job.got);
 	stk__free(uri);
 	pthread_mutex_lock(&s->lock);
+	release_unsized(s);
 }
 
 static void *serve(void *arg)
@@ -181,10 +237,33 @@ static enum stk_status start_thread(struct user_source *s, struct stk_error *err
 	return STK_OK;
 }
 
+/* Asks to admit the bytes of a whole object, as many as are expected, because a call cannot be stopped when it turns out to be large. Returns false if r waits
+ * or has ended. */
+static bool admit(struct user_source *s, struct stk_request *r)
+{
+	pthread_mutex_lock(&s->lock);
+	const int64_t expected = r->object_size > r->offset ? r->object_size - r->offset : s->mean_bytes;
+	const bool waits = !expected && !s->ending && !atomic_load(&r->cancelled) && !may_go_blind(s);
+	if (waits)
+		stk__queue_push(&s->unsized, r);
+	pthread_mutex_unlock(&s->lock);
+	if (waits || !expected)
+		return !waits;
+	const size_t bytes = stk__buffer_rounded((size_t)expected);
+	const uint64_t rooms = stk__io_rooms(s->io);
+	if (r->admission->admit(r->admission, r, bytes))
+		return true;
+	if (!stk__io_await_room(s->io, r, bytes, rooms))
+		stk__io_finish(s->io, r, stk__request_cancelled(r));
+	return false;
+}
+
 static void submit(void *source, struct stk_io *io, struct stk_request *r)
 {
 	struct user_source *s = source;
 	enum stk_status status = STK_CANCELLED;
+	if (r->length < 0 && r->admission && !admit(s, r))
+		return;
 	pthread_mutex_lock(&s->lock);
 	if (!s->ending && !atomic_load(&r->cancelled))
 		status = start_thread(s, r->error);
@@ -204,11 +283,13 @@ static void cancel(void *source, struct stk_request *r)
 	pthread_mutex_lock(&s->lock);
 	bool mine = stk__queue_remove(&s->queue, r);
 	s->waiting -= mine;
+	mine = mine || stk__queue_remove(&s->unsized, r);
 	for (struct job *j = s->jobs; j && !mine; j = j->next)
 		if (j->r == r) {
 			j->r = NULL;
 			mine = true;
 		}
+	release_unsized(s);
 	pthread_mutex_unlock(&s->lock);
 	if (mine)
 		stk__io_finish(s->io, r, stk__request_cancelled(r));
@@ -222,6 +303,7 @@ static struct stk_request *abandon_one(struct user_source *s)
 	s->ending = true;
 	pthread_cond_broadcast(&s->wake);
 	r = stk__queue_pop(&s->queue);
+	r = r ? r : stk__queue_pop(&s->unsized);
 	for (struct job *j = s->jobs; j && !r; j = j->next) {
 		r = j->r;
 		j->r = NULL;

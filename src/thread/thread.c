@@ -35,3 +35,12 @@ void stk__thread_join(pthread_t thread)
 	assert(!failed);
 	(void)failed;
 }
+
+void stk__cond_init(pthread_cond_t *cond)
+{
+	pthread_condattr_t monotonic;
+	pthread_condattr_init(&monotonic);
+	pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+	pthread_cond_init(cond, &monotonic);
+	pthread_condattr_destroy(&monotonic);
+}

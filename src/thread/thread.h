@@ -13,6 +13,8 @@
  * STK_SYSTEM if the system refuses. The caller must join the thread. */
 STK_MUST_USE enum stk_status stk__thread_start(pthread_t *thread, const char *name, void *(*run)(void *), void *arg, struct stk_error *err);
 void stk__thread_join(pthread_t thread);
+/* Initialises a condition variable whose timed waits count by CLOCK_MONOTONIC, as stk__clock_ns does. */
+void stk__cond_init(pthread_cond_t *cond);
 
 /* The limits of this process, each on its own, and the number of threads that follows from them. */
 struct stk_cpu_budget {

@@ -385,6 +385,55 @@ def test_read_bytes_bounds_objects_of_any_size(batch, stated):
     assert found["peak"] < 32 + 8 + 8 + 64, found  # and the spare bytes of the pool, an object that is needed, and the process's own
 
 
+PEAK_OF = """
+import json, sys, time
+import stoker
+from stoker import Pipeline, fn
+def peak():
+    return next(int(line.split()[1]) for line in open("/proc/self/status") if line.startswith("VmHWM")) >> 10
+kind, folder, count = sys.argv[1], sys.argv[2], int(sys.argv[3])
+def fetch(uri, offset, length):
+    time.sleep(0.02)
+    return bytes(8 << 20)
+paths = [(f"{folder}/" if kind == "file" else "store://b/") + f"{i}.bin" for i in range(count)]
+more = {"file": {}, "fetch": {"fetch": fetch}, "cache": {"fetch": fetch, "cache": folder + "/cache"}}[kind]
+before = peak()
+pipe = Pipeline(2, 2, None, storage=stoker.Storage(**more), read_bytes=32 << 20, prefetch_queue_depth=1)
+with pipe:
+    pipe.set_outputs(fn.get_property(fn.readers.file(files=paths)[0], key="source_info"))
+pipe.build()
+given = 0
+for _ in range(count // 2):
+    given += len(pipe.run()[0])
+    time.sleep(0.01)
+counters = pipe.counters()
+pipe.close()
+print(json.dumps({"peak": peak() - before, "given": given, "submitted": counters["reads_submitted"]}))
+"""
+
+
+@pytest.mark.parametrize("kind", ["file", "fetch", "cache"])
+def test_read_bytes_bounds_every_source(tmp_path, kind):
+    """Large files that are not in the page cache, answers of the user's function, and entries of a cache on disk."""
+    count = 48
+    if kind == "file":
+        for i in range(count):
+            (tmp_path / f"{i}.bin").write_bytes(bytes(8 << 20))
+    if kind == "cache":
+        child(PEAK_OF, kind, tmp_path, count)
+    for path in [p for p in tmp_path.rglob("*") if p.is_file()]:
+        with open(path, "rb") as file:
+            os.fsync(file.fileno())
+            os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+    found = child(PEAK_OF, kind, tmp_path, count)
+    assert found["given"] == count
+    if kind == "file" and found["submitted"] < count // 2:
+        pytest.skip("this file system keeps its files in memory")
+    assert found["peak"] < 32 + 8 + 3 * 8 + 40, (
+        found
+    )  # and the spare bytes of the pool, an object that is needed and its copies, and the process's own
+
+
 def test_a_body_without_an_end_takes_no_more():
     with Slow(0.01, lambda path, first, last: bytes(64 << 20), stated=None) as server:
         found = child(PEAK, server.url, 300, 32 << 20, 8)

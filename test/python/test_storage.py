@@ -334,7 +334,7 @@ def test_an_index_stands_for_its_tree(store, tree, tmp_path, monkeypatch):
         Loader(index, 4, transforms=SMALL, shuffle=True).close()
     second = Loader(index, 4, transforms=SMALL, shuffle=True)
     second.load_state_dict(state)
-    assert second.classes == ["class0", "class1", "class2"] and len(list(second)) == 4
+    assert second.classes == ["class0", "class1", "class2"] and len(list(second)) == 5
     assert run(index) == run(tree)
     with monkeypatch.context() as nowhere:
         nowhere.delenv("AWS_ENDPOINT_URL_S3")
