@@ -10,7 +10,7 @@ from pathlib import Path
 # The layers, lowest first. A file imports only from its own layer and those before it. The name of a folder stands for all of its files.
 LAYERS = {
     "ground": ["_core", "errors", "_where", "_elsewhere", "experimental", "_cores", "_types", "_numbers", "_progress", "_files"],
-    "values": ["_catalog", "_docs", "_values", "_arrays", "_on_gpu", "_audio", "_image", "tensors", "tfrecord", "backend"],
+    "values": ["_catalog", "_docs", "_values", "_arrays", "_on_gpu", "_audio", "_image", "_sheet", "tensors", "tfrecord", "backend"],
     "graph": [
         "_build",
         "_constant",

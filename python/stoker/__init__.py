@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from stoker._advise import advise
     from stoker._audio import audiodecode, audioread
     from stoker._image import imdecode, imread
+    from stoker._sheet import view
     from stoker._storage import Storage
     from stoker._video import VideoDecoder
     from stoker.data_node import DataNode, newaxis
@@ -83,6 +84,7 @@ _NAMES = {
     "pipeline_def": "stoker.pipeline",
     "VideoDecoder": "stoker._video",
     "sample_rng": "stoker.loader",
+    "view": "stoker._sheet",
 }
 
 __all__ = [
@@ -120,6 +122,7 @@ __all__ = [
     "tfrecord",
     "transforms",
     "types",
+    "view",
 ]
 
 

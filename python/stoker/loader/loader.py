@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 from stoker import _numbers, _ranks
 from stoker._settings import PassedOn, takes
+from stoker._sheet import Sheet, view
 from stoker._where import notice, tell
 from stoker.errors import CancelledError, InvalidArgumentError, StateError, safe_text
 from stoker.loader import _collate, _fields, _layout, _options
@@ -527,6 +528,23 @@ class Loader:
         from stoker.loader._dataloader import wrap
 
         return wrap(self)
+
+    def show(self, images: int = 16, columns: int | None = None) -> Sheet:
+        """Returns a contact sheet of the next images, as the network receives them, with Normalize undone. Notebooks show it; save(path) writes it. The Loader
+        stays where it is. Raises StateError inside an epoch."""
+        if self._run.inside:
+            raise StateError("Loader.show: an epoch has begun; show() before it or after it, or stoker.view(batch) of a batch")
+        state = self.state_dict()
+        try:
+            batch = next(iter(self))
+        finally:
+            self.load_state_dict(state)
+        recipe = self._spec.views[0]
+        # batch.image is a list if there are several views; the first is shown.
+        image = getattr(batch, "image", batch)
+        if self._several and isinstance(image, list):
+            image = image[0]
+        return view(image, images, columns, recipe.mean, recipe.std)
 
     def close(self) -> None:
         """Stops the work and gives back its memory; batches live on. state_dict() stays, and another iteration continues from there. A thread that iterates

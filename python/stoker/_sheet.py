@@ -1,0 +1,208 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Contact sheets: what a batch looks like, in a notebook or a file."""
+
+from __future__ import annotations
+
+import math
+import os
+import struct
+import sys
+import zlib
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from stoker.errors import InvalidArgumentError
+
+if TYPE_CHECKING:
+    import numpy as np
+
+GAP = 4  # pixels between cells
+SHADE = 32  # of the background
+MOST_IMAGES = 64
+CELL = 224  # larger images are made smaller
+
+
+class Sheet:
+    """Images in rows, as one picture. A notebook shows it; save() writes it; `pixels` is the picture as an array (height, width, 3) of uint8."""
+
+    def __init__(self, pixels: np.ndarray, text: str) -> None:
+        self.pixels = pixels
+        self._text = text
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Writes the sheet as a PNG file."""
+        with open(path, "wb") as file:
+            file.write(self._repr_png_())
+
+    def _repr_png_(self) -> bytes:
+        height, width, _ = self.pixels.shape
+        rows = b"".join(b"\0" + row.tobytes() for row in self.pixels)
+
+        def chunk(name: bytes, data: bytes) -> bytes:
+            return struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data))
+
+        header = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
+        return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", zlib.compress(rows, 6)) + chunk(b"IEND", b"")
+
+    def __repr__(self) -> str:
+        return f'<{self._text}; a notebook shows them, .save("sheet.png") writes them>'
+
+
+def view(
+    batch: Any,
+    images: int = MOST_IMAGES,
+    columns: int | None = None,
+    mean: Sequence[float] | None = None,
+    std: Sequence[float] | None = None,
+) -> Sheet:
+    """Draws the first images of a batch as a contact sheet.
+
+    batch: a Loader's batch, the outputs of a Pipeline, a TensorList, a tensor or array of images, or a list of images. Of several fields, the first that
+    holds images is drawn. Images are (channels, height, width), (height, width, channels) or (height, width), with 1, 3 or 4 channels (the fourth is
+    dropped), on the CPU or on a GPU.
+    images: how many at most. columns: images in a row; None: about as many as rows.
+    mean, std: undo `Normalize(mean, std)`. Without them, floats between 0 and 1, and between 0 and 255, are shown as they are; the values of any other batch
+    are stretched so that the darkest is black and the brightest white.
+    Returns a Sheet. Raises InvalidArgumentError if nothing in the batch is an image.
+    """
+    if images < 1 or (columns is not None and columns < 1):
+        raise InvalidArgumentError(f"view: images and columns are at least 1, not {images} and {columns}")
+    found = _images_of(batch, min(images, MOST_IMAGES * 64))
+    if not found:
+        raise InvalidArgumentError(
+            f"view: a {type(batch).__name__} holds no images: they have 1, 3 or 4 channels, as (channels, height, width), (height, width, channels) or "
+            "(height, width)"
+        )
+    drawn = [_small(image) for image in _bytes_of(found, mean, std)]
+    columns = min(len(drawn), columns or max(1, math.ceil(math.sqrt(len(drawn)))))
+    shape = found[0].shape
+    text = f"{len(drawn)} {'image' if len(drawn) == 1 else 'images'} of {shape[1]}x{shape[0]}"
+    if any(image.shape != shape for image in found):
+        text = f"{len(drawn)} images of several sizes"
+    return Sheet(_grid(drawn, columns), text)
+
+
+def _images_of(batch: Any, most: int) -> list[np.ndarray]:
+    """Returns the images of the first field that holds some, as arrays (height, width, channels) or (height, width)."""
+    fields: list[Any]
+    if isinstance(batch, Mapping):
+        fields = list(batch.values())
+    elif isinstance(batch, tuple):
+        fields = list(batch)
+    else:
+        fields = [batch]
+    for field in fields:
+        arrays = _arrays_of(field, most)
+        if arrays:
+            return arrays
+    return []
+
+
+def _arrays_of(field: Any, most: int) -> list[np.ndarray]:
+    """Returns the images of one field, or an empty list if it holds none."""
+    import numpy as np
+
+    items: list[np.ndarray | None]
+    if hasattr(field, "as_cpu"):  # a TensorList
+        field = field.as_cpu()
+        items = [np.asarray(field[i]) for i in range(min(most, len(field)))]
+    elif isinstance(field, list):
+        items = [_host(item) for item in field[:most]]
+    else:
+        whole = _host(field)
+        if whole is None or whole.ndim < 2:
+            return []
+        items = [whole] if whole.ndim == 2 or (whole.ndim == 3 and _channels_at(whole.shape) is not None) else list(whole[:most])
+    images = []
+    for item in items:
+        image = None if item is None else _upright(item)
+        if image is None:
+            return []
+        images.append(image)
+    return images
+
+
+def _host(value: Any) -> np.ndarray | None:
+    """Returns a tensor, array or PIL image as an array; None for anything else."""
+    import numpy as np
+
+    torch = sys.modules.get("torch")
+    if torch is not None and isinstance(value, torch.Tensor):
+        value = value.detach().cpu()
+        return np.asarray(value.float() if value.dtype == torch.bfloat16 else value)
+    pil = sys.modules.get("PIL.Image")
+    if isinstance(value, np.ndarray) or (pil is not None and isinstance(value, pil.Image)):
+        return np.asarray(value)
+    return None
+
+
+def _channels_at(shape: tuple[int, ...]) -> int | None:
+    """Returns the axis of the channels of an image of three dimensions; None: it is none. The first axis is preferred if both may be it."""
+    for axis in (0, 2):
+        if shape[axis] in (1, 3, 4) and min(shape) > 0:
+            return axis
+    return None
+
+
+def _upright(item: np.ndarray) -> np.ndarray | None:
+    """Returns an image as (height, width, channels) or (height, width); None if it is no image."""
+    if item.dtype.kind not in "biuf" or item.size == 0:
+        return None
+    if item.ndim == 2:
+        return item
+    axis = _channels_at(item.shape) if item.ndim == 3 else None
+    if axis is None:
+        return None
+    return item.transpose(1, 2, 0) if axis == 0 else item
+
+
+def _bytes_of(images: list[np.ndarray], mean: Sequence[float] | None, std: Sequence[float] | None) -> list[np.ndarray]:
+    """Returns the images as uint8 (height, width, 3)."""
+    import numpy as np
+
+    if images[0].dtype == np.bool_:
+        images = [image.astype(np.uint8) * 255 for image in images]
+    if images[0].dtype != np.uint8 or mean is not None or std is not None:
+        images = [image.astype(np.float32) for image in images]
+        if mean is not None or std is not None:
+            scale, shift = (np.asarray(value, np.float32) for value in (1 if std is None else std, 0 if mean is None else mean))
+            images = [(image * scale + shift) * 255 for image in images]
+        else:
+            finite = np.concatenate([image[np.isfinite(image)].ravel() for image in images])
+            low, high = (float(finite.min()), float(finite.max())) if finite.size else (0.0, 1.0)
+            if low >= -1e-3 and high <= 1 + 1e-3:
+                low, high = 0.0, 1.0
+            elif low >= 0 and high <= 255.5:
+                low, high = 0.0, 255.0
+            images = [(image - low) * (255 / max(high - low, 1e-12)) for image in images]
+        images = [np.nan_to_num(np.clip(image + 0.5, 0, 255)).astype(np.uint8) for image in images]
+    colored = []
+    for image in images:
+        image = image[:, :, None] if image.ndim == 2 else image[:, :, :3]
+        colored.append(np.broadcast_to(image, (*image.shape[:2], 3)))
+    return colored
+
+
+def _small(image: np.ndarray) -> np.ndarray:
+    """Makes an image that is larger than a cell smaller, by the mean of square blocks."""
+    import numpy as np
+
+    step = -(-max(image.shape[:2]) // CELL)
+    if step == 1:
+        return image
+    height, width = (max(1, size // step) for size in image.shape[:2])
+    step_y, step_x = min(step, image.shape[0]), min(step, image.shape[1])
+    blocks = image[: height * step_y, : width * step_x].reshape(height, step_y, width, step_x, 3)
+    return (blocks.mean((1, 3)) + 0.5).astype(np.uint8)
+
+
+def _grid(images: list[np.ndarray], columns: int) -> np.ndarray:
+    import numpy as np
+
+    height, width = (max(image.shape[axis] for image in images) for axis in (0, 1))
+    rows = -(-len(images) // columns)
+    sheet = np.full((rows * (height + GAP) + GAP, columns * (width + GAP) + GAP, 3), SHADE, np.uint8)
+    for i, image in enumerate(images):
+        y, x = GAP + i // columns * (height + GAP), GAP + i % columns * (width + GAP)
+        sheet[y : y + image.shape[0], x : x + image.shape[1]] = image
+    return sheet
