@@ -14,9 +14,12 @@
 /* MOST_EMPTY: limit of consecutive pages without new names. If millions of objects were deleted, some hundred such pages follow each other. */
 enum { AT_A_TIME = 64, CUTS_A_PAGE = 8, MOST_CUTS = 512, MOST_EMPTY = 5000 };
 
-/* Hashes of names, to find repeated ones: a power of two of slots, in which 0 means free. */
+/* The names of a list by their hashes, to find repeated ones: a power of two of slots. */
 struct name_set {
-	uint64_t *slots;
+	struct name_slot {
+		uint64_t hash; /* 0: the slot is free */
+		int64_t at;    /* index of the name in the list */
+	} * slots;
 	size_t size, used;
 };
 
@@ -60,7 +63,7 @@ struct run {
 	struct stretch *waiting; /* parts that are not requested yet */
 	int64_t n_waiting;
 	bool given_up;
-	int64_t told_ns; /* last call of access->listed */
+	int64_t listed_ns; /* last call of access->listed */
 	pthread_mutex_t lock;
 	pthread_cond_t come;
 	struct stretch *pages; /* guarded by the lock: stretches whose page has arrived */
@@ -73,13 +76,18 @@ static enum stk_status no_memory(const struct run *r, struct stk_error *err)
 
 /* ---- names that come twice ---- */
 
-/* Returns the slot of the name, or the free slot for it. */
-static size_t find_slot(const struct name_set *s, uint64_t hash)
+static bool is_at(const struct stk_file_list *l, int64_t at, const char *name)
 {
-	size_t at = hash & (s->size - 1);
-	while (s->slots[at] && s->slots[at] != hash)
-		at = (at + 1) & (s->size - 1);
-	return at;
+	return at < l->size && strcmp(l->names + l->files[at], name) == 0;
+}
+
+/* Returns the slot of a name that the list contains, or the free slot for it. name NULL: always a free slot. */
+static struct name_slot *find_slot(const struct name_set *s, const struct stk_file_list *l, uint64_t hash, const char *name)
+{
+	size_t k = (size_t)(hash >> 1) & (s->size - 1); /* the lowest bit of every hash is 1 */
+	while (s->slots[k].hash && !(name && s->slots[k].hash == hash && is_at(l, s->slots[k].at, name)))
+		k = (k + 1) & (s->size - 1);
+	return &s->slots[k];
 }
 
 static bool grow_set(struct name_set *s)
@@ -89,41 +97,35 @@ static bool grow_set(struct name_set *s)
 	if (!more.slots)
 		return false;
 	for (size_t i = 0; i < s->size; i++)
-		if (s->slots[i])
-			more.slots[find_slot(&more, s->slots[i])] = s->slots[i];
+		if (s->slots[i].hash)
+			*find_slot(&more, NULL, s->slots[i].hash, NULL) = s->slots[i];
 	stk__free(s->slots);
 	*s = more;
 	return true;
 }
 
-static bool is_listed(const struct stk_file_list *l, const char *name)
-{
-	bool listed = false;
-	for (int64_t i = 0; i < l->size && !listed; i++)
-		listed = strcmp(l->names + l->files[i], name) == 0;
-	return listed;
-}
-
-/* Adds a name to the set. again: set if the name is in the list already. Returns false if memory is short. */
-static bool set_add(struct name_set *s, const struct stk_file_list *l, const char *name, bool *again)
+/* Adds a name that has index `at` in the list, or will have it. again: set if the list contains the name already. Returns false if memory is
+ * short. */
+static bool set_add(struct name_set *s, const struct stk_file_list *l, int64_t at, const char *name, bool *again)
 {
 	if (2 * s->used >= s->size && !grow_set(s))
 		return false;
 	const uint64_t hash = stk__xxh64(name, strlen(name), 0) | 1;
-	const size_t at = find_slot(s, hash);
-	*again = s->slots[at] && is_listed(l, name);
-	s->used += !s->slots[at];
-	s->slots[at] = hash;
+	struct name_slot *slot = find_slot(s, l, hash, name);
+	*again = slot->hash != 0;
+	if (!*again) {
+		*slot = (struct name_slot){hash, at};
+		s->used++;
+	}
 	return true;
 }
 
-/* Adds all names of a list, none of which is in the set yet. */
+/* Adds all names of a list to an empty set. */
 static bool set_fill(struct name_set *s, const struct stk_file_list *l)
 {
 	bool again, ok = true;
-	static const struct stk_file_list none;
 	for (int64_t i = 0; i < l->size && ok; i++)
-		ok = set_add(s, &none, l->names + l->files[i], &again);
+		ok = set_add(s, l, i, l->names + l->files[i], &again);
 	return ok;
 }
 
@@ -337,8 +339,8 @@ static enum stk_status take_in(struct stretch *t, const char *key, bool folder, 
 		t->ended = true; /* the key belongs to the stretch to the right */
 		return STK_OK;
 	}
-	if (t->disorder &&
-		!(begin_sets(t) && set_add(folder ? &t->folders_seen : &t->objects_seen, folder ? &t->folders : &t->objects, key, &again)))
+	const struct stk_file_list *list = folder ? &t->folders : &t->objects;
+	if (t->disorder && !(begin_sets(t) && set_add(folder ? &t->folders_seen : &t->objects_seen, list, list->size, key, &again)))
 		return no_memory(t->run, err);
 	if (again && !folder && !t->after && !t->right) /* otherwise the prefix is listed again without cuts */
 		return stk__fail(err, STK_CORRUPT,
@@ -552,9 +554,9 @@ static void tell(struct run *r)
 	enum { GAP_NS = 100000000 };
 	const struct stk_access *access = r->sweep->access;
 	const int64_t now = stk__clock_ns();
-	if (!access || !access->listed || now - r->told_ns < GAP_NS)
+	if (!access || !access->listed || now - r->listed_ns < GAP_NS)
 		return;
-	r->told_ns = now;
+	r->listed_ns = now;
 	access->listed(access->user, r->sweep->entries);
 }
 
