@@ -53,11 +53,7 @@ static double samples_made(struct stk_pipeline *p)
 {
 	struct stk_counter all[128];
 	size_t n = stk_pipeline_counters(p, all, 128);
-	for (size_t i = 0; i < n && i < 128; i++) {
-		if (!strcmp(all[i].name, "samples"))
-			return all[i].value;
-	}
-	return 0;
+	return counter_value(all, n < 128 ? n : 128, "samples");
 }
 
 /* Returns whether another thread of the process runs, is ready to run or waits for a disk. *waited is the seconds that all threads have waited for a core. */

@@ -15,7 +15,7 @@ static const char *const advice[] = {"the cores: the store gives as much as they
 	"would help",
 	"the network, or what the store gives one client: answers take longer the more is asked for. A cache (--cache), or smaller images, would help"};
 
-static double value_of(const struct stk_counter *all, size_t n, const char *name)
+double counter_value(const struct stk_counter *all, size_t n, const char *name)
 {
 	for (size_t i = 0; i < n; i++) {
 		if (!strcmp(all[i].name, name))
@@ -30,18 +30,18 @@ struct store_look store_look(struct stk_pipeline *p)
 	size_t n = stk_pipeline_counters(p, all, 128);
 	n = n < 128 ? n : 128;
 	return (struct store_look){.at = wall_seconds(),
-		.requests = value_of(all, n, "storage_requests"),
-		.bytes = value_of(all, n, "storage_bytes"),
-		.retries = value_of(all, n, "storage_retries"),
-		.hedges = value_of(all, n, "storage_hedges"),
-		.slowdowns = value_of(all, n, "storage_slowdowns"),
-		.limit = value_of(all, n, "storage_limit"),
-		.latency_ms = value_of(all, n, "storage_latency_ms"),
-		.latency_p95_ms = value_of(all, n, "storage_latency_ms_p95"),
-		.wait_ms = value_of(all, n, "storage_wait_ms"),
-		.busy_ns = value_of(all, n, "busy_ns"),
-		.hits = value_of(all, n, "cache_hits"),
-		.misses = value_of(all, n, "cache_misses")};
+		.requests = counter_value(all, n, "storage_requests"),
+		.bytes = counter_value(all, n, "storage_bytes"),
+		.retries = counter_value(all, n, "storage_retries"),
+		.hedges = counter_value(all, n, "storage_hedges"),
+		.slowdowns = counter_value(all, n, "storage_slowdowns"),
+		.limit = counter_value(all, n, "storage_limit"),
+		.latency_ms = counter_value(all, n, "storage_latency_ms"),
+		.latency_p95_ms = counter_value(all, n, "storage_latency_ms_p95"),
+		.wait_ms = counter_value(all, n, "storage_wait_ms"),
+		.busy_ns = counter_value(all, n, "busy_ns"),
+		.hits = counter_value(all, n, "cache_hits"),
+		.misses = counter_value(all, n, "cache_misses")};
 }
 
 /* Decides what limits the rate. If requests wait longer than an answer takes, while nearly as many as allowed are under way, the network is the limit: the

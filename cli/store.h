@@ -15,6 +15,9 @@ struct store_look {
 	double hits, misses; /* of the cache */
 };
 
+/* Returns the value of the counter called `name` among n counters; 0 if it is not there. */
+double counter_value(const struct stk_counter *all, size_t n, const char *name);
+
 struct store_look store_look(struct stk_pipeline *p);
 
 /* Prints a few lines about the requests between two looks; prints nothing if there were none. `threads` is the pipeline's number of workers. */

@@ -67,12 +67,17 @@ static enum stk_status read_fields(struct bmp *b, const uint8_t *data, size_t si
 	return STK_OK;
 }
 
+static bool is_indexed(const struct bmp *b)
+{
+	return b->bits <= 8;
+}
+
 /* Checks the offset of the pixels. The header ends at header_end; `bytes` bytes of colours or masks follow, each of `each` bytes. Some programs forget
  * them and write the header's end, or 0, as the offset: like Pillow, this then takes the end of the colours or masks. Any other offset inside them is
  * refused, except after a whole colour of a palette: the palette is then shorter than the header says. */
 static enum stk_status place_pixels(struct bmp *b, uint64_t header_end, uint64_t bytes, uint32_t each, struct stk_error *err)
 {
-	bool palette = b->bits <= 8;
+	bool palette = is_indexed(b);
 	uint64_t at = b->offset == 0 || (palette && b->offset == header_end) ? header_end + bytes : b->offset;
 	if (at > UINT32_MAX || at < header_end || (at < header_end + bytes && (!palette || (at - header_end) % each)))
 		return stk__fail(err, STK_CORRUPT, "a BMP whose pixels begin at offset %llu, inside its header of %llu bytes",
@@ -122,11 +127,6 @@ static bool bits_known(uint32_t bits, uint32_t compression)
 static bool is_packed(const struct bmp *b)
 {
 	return b->compression == RLE8 || b->compression == RLE4;
-}
-
-static bool is_indexed(const struct bmp *b)
-{
-	return b->bits <= 8;
 }
 
 static uint64_t row_bytes(const struct bmp *b)
@@ -183,7 +183,7 @@ static enum stk_status read_bmp(struct bmp *b, const uint8_t *data, size_t size,
 	enum stk_status s = read_header(b, data, size, &header, err);
 	if (s)
 		return s;
-	if (b->bits <= 8)
+	if (is_indexed(b))
 		return read_palette(b, data, size, header, err);
 	if (b->bits != 24 && (s = read_fields(b, data, size, header, err)))
 		return s;

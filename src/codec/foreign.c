@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "codec/foreign.h"
 
+#include "base/text.h"
 #include "codec/bytes.h"
 
 #include <string.h>
@@ -127,7 +128,7 @@ static bool begins(const uint8_t *text, size_t size, const char *word)
 
 static bool find_markup(const uint8_t *data, size_t size, struct stk_foreign *found)
 {
-	size_t at = size >= 3 && memcmp(data, "\xef\xbb\xbf", 3) == 0 ? 3 : 0;
+	size_t at = stk__byte_order_mark((const char *)data, size);
 	while (at < size && at < TEXT_SEEN && memchr(" \t\r\n", data[at], 4))
 		at++;
 	const uint8_t *text = data + at;

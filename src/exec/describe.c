@@ -46,7 +46,7 @@ static struct stk_device_job *add_job_with(
 	const struct stk_chain_run *run, int32_t step, enum stk_device_job_kind kind, size_t more, struct stk_error *err)
 {
 	static const size_t sizes[] = {[STK_DEVICE_JOB_UPLOAD] = offsetof(struct stk_device_job, made_by),
-		[STK_DEVICE_JOB_ARRAY] = offsetof(struct stk_device_job, made_by),
+		[STK_DEVICE_JOB_TENSORS] = offsetof(struct stk_device_job, made_by),
 		[STK_DEVICE_JOB_PASS] = offsetof(struct stk_device_job, decode),
 		[STK_DEVICE_JOB_DECODE] = sizeof(struct stk_device_job)};
 	struct stk_device_batch *b = run->record->device;
@@ -300,7 +300,7 @@ static struct stk_device_job *find_maker(const struct stk_chain_run *run, const 
 		return NULL;
 	size_t batch = (size_t)run->pipeline->config.batch_size;
 	struct stk_device_job *j = run->record->device->jobs.first[(size_t)group->image_step * batch + (size_t)run->sample];
-	bool makes = j && !j->next && j->kind == STK_DEVICE_JOB_ARRAY && j->job->dst == (const uint8_t *)pass->src.data &&
+	bool makes = j && !j->next && j->kind == STK_DEVICE_JOB_TENSORS && j->job->dst == (const uint8_t *)pass->src.data &&
 		     stk__image_makes(j->job, pass->src.width, pass->src.height) &&
 		     stk__pass_gpu_takes_made(&pass->pass, &pass->src, &pass->dst);
 	return makes ? j : NULL;
@@ -397,7 +397,7 @@ static enum stk_status keep_job(struct stk_jobs *jobs, const struct stk_job *job
 		return stk__fail(err, STK_LIMIT,
 			"the GPU works on tensors of up to %d values, not of %lld; place this operator on the cores", STK_JOB_MOST,
 			(long long)job->n);
-	struct stk_device_job *j = add_job_with(to->run, to->step, STK_DEVICE_JOB_ARRAY, ALIGN + constants + job->constant_bytes, err);
+	struct stk_device_job *j = add_job_with(to->run, to->step, STK_DEVICE_JOB_TENSORS, ALIGN + constants + job->constant_bytes, err);
 	if (!j)
 		return STK_NO_MEMORY;
 	j->job = (struct stk_job *)(void *)((uint8_t *)j + head);

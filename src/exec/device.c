@@ -207,7 +207,7 @@ static const struct stk_error *division_error(const struct stk_program *g, struc
 	char title[STK_MAX_TITLE];
 	if (!*err && !(*err = stk__calloc(1, sizeof **err)))
 		return &lost;
-	if (stk__job_divided_by_zero(*err) && node) {
+	if (stk__fail(*err, STK_INVALID, STK_DIVIDED_BY_ZERO) && node) {
 		stk__node_title(node, title, sizeof title);
 		stk__error_set_op(*err, title);
 	}
@@ -233,7 +233,7 @@ static void add_flag_verdicts(const struct stk_pipeline *p, struct stk_device_ba
 		bool failed = false;
 		for (const struct stk_device_job *j = b->jobs.first[(size_t)step * batch + (size_t)i]; b->jobs.submitted[i] && j;
 			j = j->next)
-			failed |= j->kind == STK_DEVICE_JOB_ARRAY && j->index < t->n_flags && t->flags[j->index];
+			failed |= j->kind == STK_DEVICE_JOB_TENSORS && j->index < t->n_flags && t->flags[j->index];
 		if (failed)
 			add_verdict(b, i, division_error(p->program, b, step));
 	}
@@ -380,7 +380,7 @@ static enum stk_status make_batches(struct stk_pipeline *p, struct stk_error *er
 	struct stk_device_stage *d = p->parts.device;
 	size_t available = 0;
 	enum stk_status s = stk__pass_gpu_kernels_load(d->dev, &d->pass_kernels, err);
-	if (s || (s = stk__job_gpu_kernels_load(d->dev, &d->array_kernels, err)) || (s = stk__gpu_memory_free(d->dev, &available, err)))
+	if (s || (s = stk__job_gpu_kernels_load(d->dev, &d->job_kernels, err)) || (s = stk__gpu_memory_free(d->dev, &available, err)))
 		return s;
 	d->memory_limit = stk__device_memory_limit(p, available);
 	p->ring->enough = d->memory_limit;

@@ -22,10 +22,10 @@
 #include "kernel/job/job_gpu.h"
 
 enum stk_device_job_kind {
-	STK_DEVICE_JOB_UPLOAD, /* copies from pinned memory; runs first */
-	STK_DEVICE_JOB_DECODE, /* decodes a file and runs a pass over its window; runs after the uploads, for all steps together */
-	STK_DEVICE_JOB_PASS,   /* runs a pass over an image on the GPU */
-	STK_DEVICE_JOB_ARRAY,  /* runs a job over tensors on the GPU */
+	STK_DEVICE_JOB_UPLOAD,  /* copies from pinned memory; runs first */
+	STK_DEVICE_JOB_DECODE,  /* decodes a file and runs a pass over its window; runs after the uploads, for all steps together */
+	STK_DEVICE_JOB_PASS,    /* runs a pass over an image on the GPU */
+	STK_DEVICE_JOB_TENSORS, /* runs a job over tensors on the GPU */
 };
 
 struct stk_decode_job {
@@ -66,9 +66,9 @@ struct stk_device_job {
 /* Tables of the jobs that one step runs; they grow as batches need. */
 struct stk_device_tables {
 	struct stk_pass_gpu *passes;
-	struct stk_job_gpu *arrays; /* a step has either passes or arrays */
+	struct stk_job_gpu *tensor_jobs; /* a step has either passes or jobs on tensors */
 	struct stk_pass_gpu_limits pass_limits;
-	struct stk_job_gpu_limits array_limits;
+	struct stk_job_gpu_limits tensor_limits;
 	void *host; /* pinned */
 	stk_gpu_ptr device;
 	uint32_t *flags; /* pinned, one for each job of the last submission: the job divided by zero */
@@ -112,7 +112,7 @@ struct stk_device_uploads {
 /* Limits that the current step needs. */
 struct stk_device_need {
 	struct stk_pass_gpu_limits pass;
-	struct stk_job_gpu_limits array;
+	struct stk_job_gpu_limits tensors;
 };
 
 /* Samples that the GPU refused or failed on in the last submission; at most one entry for a sample. */
@@ -167,7 +167,7 @@ struct stk_device_stage {
 	struct stk_gpu_device *dev;
 	stk_gpu_stream streams[STK_DEVICE_STREAMS]; /* of batches: only one if files are decoded; NULL after the last */
 	struct stk_pass_gpu_kernels pass_kernels;
-	struct stk_job_gpu_kernels array_kernels;
+	struct stk_job_gpu_kernels job_kernels;
 	struct stk_device_batch *batches, *free;
 	int32_t n_batches;
 	struct stk_device_list submitted, resting; /* lists for the waiting thread, which serves `submitted` first */

@@ -130,7 +130,7 @@ static uint32_t room_for(uint32_t n)
 void stk__device_tables_free(struct stk_gpu_device *dev, struct stk_device_tables *t)
 {
 	stk__pass_gpu_destroy(t->passes);
-	stk__job_gpu_destroy(t->arrays);
+	stk__job_gpu_destroy(t->tensor_jobs);
 	stk__gpu_host_free(dev, t->host);
 	stk__gpu_host_free(dev, t->flags);
 	stk__gpu_free(dev, t->device);
@@ -144,8 +144,8 @@ static enum stk_status need(
 	(void)p, (void)step, (void)err;
 	if (j->kind == STK_DEVICE_JOB_PASS)
 		stk__pass_gpu_need(&j->pass, &b->need.pass);
-	else if (j->kind == STK_DEVICE_JOB_ARRAY)
-		stk__job_gpu_need(j->job, &b->need.array);
+	else if (j->kind == STK_DEVICE_JOB_TENSORS)
+		stk__job_gpu_need(j->job, &b->need.tensors);
 	return STK_OK;
 }
 
@@ -158,7 +158,7 @@ static uintptr_t first_read(const struct stk_job *j, int32_t source)
 	return at;
 }
 
-/* Returns whether kernels may access the addresses in a job of a pass or an array. Used only when memory is poisoned, to find mistakes. */
+/* Returns whether kernels may access the addresses in a job, of a pass or on tensors. Used only when memory is poisoned, to find mistakes. */
 static bool reached(struct stk_gpu_device *dev, const struct stk_device_job *j)
 {
 	if (j->kind == STK_DEVICE_JOB_PASS) {
@@ -166,12 +166,12 @@ static bool reached(struct stk_gpu_device *dev, const struct stk_device_job *j)
 		return (!reads || stk__gpu_reaches(dev, (uintptr_t)j->src.data)) &&
 		       (!writes || stk__gpu_reaches(dev, (uintptr_t)j->dst.data));
 	}
-	for (int32_t k = 0; k < STK_JOB_SOURCES && j->kind == STK_DEVICE_JOB_ARRAY; k++) {
+	for (int32_t k = 0; k < STK_JOB_SOURCES && j->kind == STK_DEVICE_JOB_TENSORS; k++) {
 		uintptr_t at = first_read(j->job, k);
 		if (at && !stk__gpu_reaches(dev, at))
 			return false;
 	}
-	return j->kind != STK_DEVICE_JOB_ARRAY || j->makes || stk__gpu_reaches(dev, (uintptr_t)j->job->dst);
+	return j->kind != STK_DEVICE_JOB_TENSORS || j->makes || stk__gpu_reaches(dev, (uintptr_t)j->job->dst);
 }
 
 static enum stk_status add(
@@ -186,10 +186,10 @@ static enum stk_status add(
 		ok = stk__pass_gpu_add_made(t->passes, &j->pass, &j->src, j->made_by->maker, &j->dst);
 	else if (j->kind == STK_DEVICE_JOB_PASS)
 		ok = stk__pass_gpu_add(t->passes, &j->pass, &j->src, 0, 0, &j->dst);
-	else if (j->kind == STK_DEVICE_JOB_ARRAY && j->makes)
-		ok = stk__job_gpu_add_maker(t->arrays, j->job, &j->maker);
-	else if (j->kind == STK_DEVICE_JOB_ARRAY)
-		ok = stk__job_gpu_add(t->arrays, j->job, &j->index);
+	else if (j->kind == STK_DEVICE_JOB_TENSORS && j->makes)
+		ok = stk__job_gpu_add_maker(t->tensor_jobs, j->job, &j->maker);
+	else if (j->kind == STK_DEVICE_JOB_TENSORS)
+		ok = stk__job_gpu_add(t->tensor_jobs, j->job, &j->index);
 	return ok ? STK_OK : stk__fail(err, STK_LIMIT, "the work of one step for a batch does not fit on the GPU: make batches smaller");
 }
 
@@ -215,18 +215,18 @@ static enum stk_status ready_passes(
 	return s ? s : stk__pass_gpu_create(&l, t->host, &t->passes, err);
 }
 
-static enum stk_status ready_arrays(
+static enum stk_status ready_jobs(
 	struct stk_gpu_device *dev, struct stk_device_batch *b, struct stk_device_tables *t, struct stk_error *err)
 {
-	const struct stk_job_gpu_limits *n = &b->need.array, *have = &t->array_limits;
-	if (t->arrays && n->jobs <= have->jobs && n->constants <= have->constants && n->work <= have->work)
+	const struct stk_job_gpu_limits *n = &b->need.tensors, *have = &t->tensor_limits;
+	if (t->tensor_jobs && n->jobs <= have->jobs && n->constants <= have->constants && n->work <= have->work)
 		return STK_OK;
 	stk__device_tables_free(dev, t);
 	struct stk_job_gpu_limits l = {room_for(n->jobs), n->constants + n->constants / 4, n->work + n->work / 4};
 	struct stk_job_gpu_sizes sizes = stk__job_gpu_sizes(&l);
 	enum stk_status s = take_tables(dev, t, sizes.tables, sizes.work, l.jobs, err);
-	t->array_limits = l;
-	return s ? s : stk__job_gpu_create(&l, t->host, t->device, t->device + sizes.tables, &t->arrays, err);
+	t->tensor_limits = l;
+	return s ? s : stk__job_gpu_create(&l, t->host, t->device, t->device + sizes.tables, &t->tensor_jobs, err);
 }
 
 static enum stk_status upload_passes(struct stk_pipeline *p, struct stk_record *r, int32_t step, struct stk_error *err)
@@ -241,27 +241,27 @@ static enum stk_status upload_passes(struct stk_pipeline *p, struct stk_record *
 	return s ? s : stk__gpu_upload(dev, r->device->stream, t->device, t->host, stk__pass_gpu_end(t->passes), err);
 }
 
-static enum stk_status upload_arrays(struct stk_pipeline *p, struct stk_record *r, int32_t step, struct stk_error *err)
+static enum stk_status upload_jobs(struct stk_pipeline *p, struct stk_record *r, int32_t step, struct stk_error *err)
 {
 	struct stk_gpu_device *dev = p->parts.device->dev;
 	struct stk_device_batch *b = r->device;
 	struct stk_device_tables *t = &b->tables[step];
-	enum stk_status s = ready_arrays(dev, b, t, err);
+	enum stk_status s = ready_jobs(dev, b, t, err);
 	if (s)
 		return s;
-	stk__job_gpu_begin(t->arrays);
+	stk__job_gpu_begin(t->tensor_jobs);
 	s = for_jobs(p, r, step, add, err);
-	return s ? s : stk__gpu_upload(dev, b->stream, t->device, t->host, stk__job_gpu_end(t->arrays), err);
+	return s ? s : stk__gpu_upload(dev, b->stream, t->device, t->host, stk__job_gpu_end(t->tensor_jobs), err);
 }
 
-static enum stk_status launch_arrays(struct stk_pipeline *p, struct stk_device_batch *b, int32_t step, struct stk_error *err)
+static enum stk_status launch_jobs(struct stk_pipeline *p, struct stk_device_batch *b, int32_t step, struct stk_error *err)
 {
 	struct stk_gpu_device *dev = p->parts.device->dev;
 	struct stk_device_tables *t = &b->tables[step];
-	enum stk_status s = stk__job_gpu_launch(dev, &p->parts.device->array_kernels, t->arrays, b->steps_stream, err);
+	enum stk_status s = stk__job_gpu_launch(dev, &p->parts.device->job_kernels, t->tensor_jobs, b->steps_stream, err);
 	if (s)
 		return s;
-	t->n_flags = stk__job_gpu_flags(t->arrays);
+	t->n_flags = stk__job_gpu_flags(t->tensor_jobs);
 	return t->n_flags ? stk__gpu_download(dev, b->steps_stream, t->flags, t->device, t->n_flags * sizeof *t->flags, err) : STK_OK;
 }
 
@@ -275,10 +275,10 @@ static enum stk_status upload_step(struct stk_pipeline *p, struct stk_record *r,
 	enum stk_status s = for_jobs(p, r, step, need, err);
 	if (s == STK_OK && b->need.pass.images)
 		s = upload_passes(p, r, step, err);
-	if (s == STK_OK && b->need.array.jobs)
-		s = upload_arrays(p, r, step, err);
+	if (s == STK_OK && b->need.tensors.jobs)
+		s = upload_jobs(p, r, step, err);
 	t->images = b->need.pass.images; /* set only now, because the calls above may have replaced the tables */
-	t->jobs = b->need.array.jobs;
+	t->jobs = b->need.tensors.jobs;
 	return s;
 }
 
@@ -292,8 +292,8 @@ static enum stk_status launch_step(struct stk_pipeline *p, struct stk_record *r,
 		stk__device_mark(p, b, STK_SPAN_KERNEL, "passes");
 	}
 	if (s == STK_OK && t->jobs) {
-		s = launch_arrays(p, b, step, err);
-		stk__device_mark(p, b, STK_SPAN_KERNEL, "arrays");
+		s = launch_jobs(p, b, step, err);
+		stk__device_mark(p, b, STK_SPAN_KERNEL, "jobs");
 	}
 	return s;
 }

@@ -88,9 +88,8 @@ static void remove_parts(const char *folder)
 		int fd = is_part(e->d_name) ? openat(dirfd(dir), e->d_name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK) : -1;
 		if (fd < 0)
 			continue;
-		if (!fstat(fd, &st) && S_ISREG(st.st_mode) && st.st_uid == geteuid() && !flock(fd, LOCK_EX | LOCK_NB) &&
-			unlinkat(dirfd(dir), e->d_name, 0))
-			errno = 0; /* the file stays, and takes its space */
+		if (!fstat(fd, &st) && S_ISREG(st.st_mode) && st.st_uid == geteuid() && !flock(fd, LOCK_EX | LOCK_NB))
+			unlinkat(dirfd(dir), e->d_name, 0); /* if this fails, the file only takes space */
 		close(fd);
 	}
 	if (dir)

@@ -225,10 +225,10 @@ enum stk_status stk__pack_write(const struct stk_pack_plan *p, int64_t shard, st
 	pthread_cond_init(&w->change, NULL);
 	w->error = stk__new_file_begin(&w->file, path, 0666) ? 0 : errno;
 	const bool begun = !w->error;
-	if (begun && flock(w->file.fd, LOCK_EX | LOCK_NB))
-		errno = 0; /* the file system has no locks: see remove_parts */
-	if (begun)
+	if (begun) {
+		flock(w->file.fd, LOCK_EX | LOCK_NB); /* fails on file systems without locks: see remove_parts */
 		s = write_members(w, &p->shards[shard], packed, stop, err);
+	}
 	put(w, end, sizeof end);
 	if (!s)
 		flush(w);

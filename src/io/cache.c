@@ -129,8 +129,8 @@ static bool is_good(const struct stk_request *r, const struct entry *e, uint64_t
 /* Marks the entry as used in this run, on the first hit. */
 static void mark_used(struct stk_cache *c, int fd, const struct stat *st)
 {
-	if (c->disk.fd >= 0 && st->st_mtime < c->disk.begun && futimens(fd, NULL))
-		errno = 0; /* an entry of another user ages as if it were unused */
+	if (c->disk.fd >= 0 && st->st_mtime < c->disk.begun)
+		futimens(fd, NULL); /* fails for an entry of another user, which then ages as if it were unused */
 }
 
 static enum look check_entry(struct stk_cache *c, struct stk_request *r, struct entry *e, const char *name, const struct stat *st)

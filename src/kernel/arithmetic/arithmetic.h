@@ -18,7 +18,8 @@ STK_PARAMS_FIT(stk_job_arithmetic);
 /* Makes an arithmetic job. in: the operands, which are broadcast to out. STK_INVALID: integers were divided by 0; out is incomplete then. */
 STK_MUST_USE enum stk_status stk__job_arithmetic(struct stk_jobs *jobs, const struct stk_job_arithmetic *a, const struct stk_tensor *in,
 	const struct stk_tensor *out, struct stk_error *err);
-/* Sets err to the message for a division by zero and returns its status. Used for jobs on a GPU too, which only set their flag. */
-STK_MUST_USE enum stk_status stk__job_divided_by_zero(struct stk_error *err);
+
+/* The message about a job that divides integers by zero, on the CPU or on the GPU. */
+#define STK_DIVIDED_BY_ZERO "integer division by zero; cast to float to get infinities instead"
 
 #endif

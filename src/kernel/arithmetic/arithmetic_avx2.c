@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "kernel/job/job_avx2.h"
 #define stk__arithmetic_run stk__arithmetic_run_avx2
-#define stk__job_divided_by_zero stk__job_divided_by_zero_avx2
 #include "kernel/arithmetic/arithmetic_run.c"

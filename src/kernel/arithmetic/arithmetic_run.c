@@ -150,11 +150,6 @@ static int held_as(const struct stk_job_arithmetic *a)
 	return a->domain == STK_ARITH_DOUBLE && a->meet != STK_FLOAT64 ? HELD_FLOAT : a->domain;
 }
 
-enum stk_status stk__job_divided_by_zero(struct stk_error *err)
-{
-	return stk__fail(err, STK_INVALID, "integer division by zero; cast to float to get infinities instead");
-}
-
 enum stk_status stk__arithmetic_run(const struct stk_job *job, struct stk_error *err)
 {
 	const struct stk_job_arithmetic *op = &STK_PARAMS(stk_job_arithmetic, job);
@@ -177,7 +172,7 @@ enum stk_status stk__arithmetic_run(const struct stk_job *job, struct stk_error 
 		for (int k = 0; k < op->operands; k++)
 			load(&o[k], job, k, at, n);
 		if (op->divides && has_zero(b->values, n))
-			return stk__job_divided_by_zero(err);
+			return stk__fail(err, STK_INVALID, STK_DIVIDED_BY_ZERO);
 		if (op->by_value)
 			compare_by_value(a, b, n);
 		run(direct ? y : &result, a->values, b->values, n);

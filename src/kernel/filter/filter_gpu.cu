@@ -2,7 +2,6 @@
  * Filters on the GPU that are not tiled (filter_gpu_tiles.cu): the functions of filter_element.h, with one value per thread and one launch per phase. */
 #include "kernel/filter/filter_element.h"
 #include "kernel/job/job_find.cuh"
-#include "kernel/job/job_place.h"
 
 extern "C" __global__ void __launch_bounds__(STK_JOB_THREADS) job_filter(const __grid_constant__ stk_job_gpu_view v)
 {

@@ -2,7 +2,6 @@
  * Pointwise functions on the GPU: the functions of pointwise_element.h, with one output per thread. Lookups of bytes are jobs over images
  * (kernel/image/image.h), or have their own kernel (pointwise_gpu_lookup.cu). */
 #include "kernel/job/job_find.cuh"
-#include "kernel/job/job_place.h"
 #include "kernel/pointwise/pointwise_element.h"
 
 extern "C" __global__ void __launch_bounds__(STK_JOB_THREADS) job_pointwise(const __grid_constant__ stk_job_gpu_view v)

@@ -71,14 +71,17 @@ static void memory(const struct stk_job *job, uint64_t *constants, uint64_t *wor
 
 static void place(struct stk_job *job, const void *given, uint8_t *to)
 {
+	job->src[1] = is_given(job) ? job->constants : job->work;
+	if (!is_given(job)) {
+		if (stk__job_is_columns(job))
+			memset(to, 0, sizeof(struct stk_job_totals));
+		else if (job->constant_bytes)
+			memcpy(to, given, job->constant_bytes);
+		return;
+	}
 	struct stk_job host = *job;
 	host.constants = given;
-	job->src[1] = is_given(job) ? job->constants : job->work;
-	if (stk__job_is_columns(job))
-		memset(to, 0, sizeof(struct stk_job_totals));
-	else if (!is_given(job) && job->constant_bytes)
-		memcpy(to, given, job->constant_bytes);
-	for (uint32_t k = 0; is_given(job) && k < STK_PARAMS(stk_job_normalize, job).groups.groups; k++, to += 2 * sizeof(double)) {
+	for (uint32_t k = 0; k < STK_PARAMS(stk_job_normalize, job).groups.groups; k++, to += 2 * sizeof(double)) {
 		double stats[] = {
 			stk__job_mean(&host, k, 0), stk__job_factor(&host, k, 0)}; /* in the form that measuring the group would produce */
 		memcpy(to, stats, sizeof stats);
@@ -94,7 +97,7 @@ static int32_t flat(const struct stk_job *job, bool *dense)
 static void blocks(const struct stk_job_gpu_item *it, struct stk_job_blocks *b)
 {
 	const struct stk_job_groups *g = stk__job_groups_of(&it->job);
-	if (!is_given(&it->job) && stk__job_is_columns(&it->job))
+	if (stk__job_is_columns(&it->job))
 		b->count[STK_LAUNCH_reduce + STK_REDUCE_COLUMNS] += stk__job_column_blocks(g);
 	else if (!is_given(&it->job))
 		b->count[STK_LAUNCH_normalize + MEASURE] += stk__group_blocks(g);

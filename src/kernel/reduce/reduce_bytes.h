@@ -27,6 +27,7 @@ struct stk_job_totals {
 	uint32_t arrived; /* number of thread blocks that have finished */
 };
 
+/* Returns whether a reduction or normalisation is computed from integer sums of its bytes, or from their extremes. */
 STK_HD bool stk__job_bytes_serve(const struct stk_job *job)
 {
 	if (job->src_dtype[0] != STK_UINT8)
@@ -34,7 +35,7 @@ STK_HD bool stk__job_bytes_serve(const struct stk_job *job)
 	if (job->kind == STK_JOB_reduce)
 		return STK_PARAMS(stk_job_reduce, job).op != STK_REDUCE_VARIANCE &&
 		       STK_PARAMS(stk_job_reduce, job).op != STK_REDUCE_STD_DEV;
-	return job->kind == STK_JOB_normalize && !STK_PARAMS(stk_job_normalize, job).n_mean && !STK_PARAMS(stk_job_normalize, job).n_factor;
+	return !STK_PARAMS(stk_job_normalize, job).n_mean && !STK_PARAMS(stk_job_normalize, job).n_factor;
 }
 
 STK_HD const struct stk_job_groups *stk__job_groups_of(const struct stk_job *job)
@@ -53,7 +54,7 @@ STK_HD bool stk__job_is_columns(const struct stk_job *job)
 
 STK_HD bool stk__job_is_rows(const struct stk_job *job)
 {
-	if (!stk__job_bytes_serve(job) || job->kind != STK_JOB_reduce)
+	if (!stk__job_bytes_serve(job))
 		return false;
 	const struct stk_job_groups *g = &STK_PARAMS(stk_job_reduce, job).groups;
 	return g->count > 1 && g->count <= STK_JOB_ROW && g->n_reduced == 1 && g->reduced[0].stride == 1 && g->n_kept == 1 &&

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "kernel/job/job_avx2.h"
 #include "kernel/sample/sample_blocks.h"
 
 #include <immintrin.h>

@@ -5,7 +5,6 @@
 #ifndef STK_KERNEL_SAMPLE_BLOCKS_H
 #define STK_KERNEL_SAMPLE_BLOCKS_H
 
-#include "kernel/job/job_cpu.h"
 #include "kernel/sample/sample_one.h"
 #include "kernel/sample/sample_run.h"
 

@@ -2,8 +2,6 @@
  * color_space_conversion: converts between RGB, BGR, GRAY and YCbCr (ITU-R BT.601, studio range). */
 #include "op/color/color.h"
 
-#include <string.h>
-
 struct csc {
 	int32_t image_type, output_type;
 };

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
  * warp_affine: rotates, scales, shears and shifts an image or volume by a matrix. */
-#include "kernel/convert/convert.h"
 #include "op/geometry/warp_args.h"
 
 #include <string.h>
