@@ -82,8 +82,6 @@ static const char *next_name(const void *from, size_t i)
 static const struct {
 	const char *names, *advice; /* names: with a space around each */
 } dali_advice[] = {
-	{" audio_decoder audio_resample decoders.audio experimental.audio_resample nemo_asr_reader nonsilent_region readers.nemo_asr ",
-		"Stoker cannot do this with audio: decode it with soundfile or torchaudio, and hand it in by external_source"},
 	{" decoders.video experimental.decoders.video experimental.inputs.video experimental.readers.video optical_flow readers.sequence "
 	 "readers.video readers.video_resize sequence_reader video_reader video_reader_resize ",
 		"Stoker has no video: write the frames as images and read them with readers.file, or decode with PyAV or TorchCodec and hand "

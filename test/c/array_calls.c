@@ -203,6 +203,23 @@ static void draw_decibels(struct call *c)
 	call_float(c, "cutoff_db", -(double)call_draw(500));
 }
 
+static void draw_resample(struct call *c)
+{
+	static const enum stk_dtype types[] = {STK_FLOAT, STK_INT8, STK_UINT8, STK_INT16, STK_UINT16, STK_INT32, STK_UINT32};
+	int64_t shape[] = {1 + call_draw(1000), 1 + call_draw(3)};
+	call_input(c, types[call_draw(7)], 1 + (int)call_draw(2), shape);
+	call_int(c, "dtype", types[call_draw(7)]);
+	call_float(c, "quality", call_draw(101));
+	if (call_draw(2))
+		call_int(c, "out_length", call_draw(2000));
+	else if (call_draw(2))
+		call_float(c, "scale", call_draw(300) / 100.0);
+	else {
+		call_float(c, "in_rate", 1 + call_draw(200));
+		call_float(c, "out_rate", 1 + call_draw(200));
+	}
+}
+
 static void draw_plain(struct call *c)
 {
 	call_any_input(c);
@@ -515,6 +532,7 @@ static const struct call_kind kinds[] = {
 	{"mel_filter_bank", draw_mel},
 	{"mfcc", draw_mfcc},
 	{"to_decibels", draw_decibels},
+	{"audio_resample", draw_resample},
 	{"copy", draw_plain},
 	{"reshape", draw_plain},
 	{"transpose", draw_transpose},

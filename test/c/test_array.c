@@ -31,6 +31,7 @@
 #include "kernel/reduce/reduce.h"
 #include "kernel/resize/resize_one.h"
 #include "kernel/sample/sample_one.h"
+#include "kernel/sinc/sinc.h"
 #include "kernel/transform/transform.h"
 
 #include <math.h>
@@ -214,6 +215,33 @@ static void run_decibels(struct stk_job *job)
 		((float *)(void *)job->dst)[i] = stk__decibels_one(p, reference > 0 ? reference : 1, x[i]);
 }
 
+static void run_sinc(const struct stk_job *job)
+{
+	const struct stk_sinc *p = &STK_PARAMS(stk_sinc, job);
+	float top = stk__sinc_largest(job->src_dtype[0]), largest = stk__sinc_largest(job->dst_dtype);
+	bool moved = stk__sinc_unsigned(job->src_dtype[0]);
+	for (int64_t i = 0; i < job->n; i++) {
+		const struct stk_sinc_at at = stk__sinc_at(p, i / p->channels);
+		const float *row = (const float *)job->constants + at.row * p->taps;
+		float sum[2][STK_SINC_LANES] = {{0}};
+		for (int32_t k = 0; k < p->taps; k++) {
+			int64_t from = at.first + k, element = from * p->channels + i % p->channels;
+			float x = 0;
+			if (from >= 0 && from < p->in)
+				x = stk__job_float(job->src[0] + element * stk__job_size(job->src_dtype[0]), job->src_dtype[0]);
+			if (from >= 0 && from < p->in && top > 0)
+				x = stk__sinc_load(x, (moved ? 2 : 1) / top, moved);
+			sum[0][k % STK_SINC_LANES] += x * row[k];
+			if (p->phases == 0)
+				sum[1][k % STK_SINC_LANES] += x * row[p->taps + k];
+		}
+		float y = stk__sinc_join(sum[0]);
+		y = p->phases ? y : y + at.way * (stk__sinc_join(sum[1]) - y);
+		y = largest > 0 ? stk__sinc_store(y, largest, stk__sinc_unsigned(job->dst_dtype)) : y;
+		stk__convert_one(job->dst + i * stk__job_size(job->dst_dtype), job->dst_dtype, &y, STK_FLOAT);
+	}
+}
+
 /* Runs jobs of signals. Returns false for other kinds. */
 static bool run_signal(struct stk_job *job)
 {
@@ -228,6 +256,9 @@ static bool run_signal(struct stk_job *job)
 	case STK_JOB_bands:
 		for (uint32_t i = 0; i < job->n; i++)
 			stk__bands_one(job, i);
+		return true;
+	case STK_JOB_sinc:
+		run_sinc(job);
 		return true;
 	case STK_JOB_decibels:
 		run_decibels(job);

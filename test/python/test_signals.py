@@ -14,7 +14,8 @@ from stoker.errors import StokerError
 def run(operator: Any, sample: np.ndarray, **kwargs: Any) -> np.ndarray:
     pipe = Pipeline(batch_size=1, num_threads=1, device_id=None)
     with pipe:
-        pipe.set_outputs(operator(fn.external_source(source=[[sample]], cycle=True), **kwargs))
+        made = operator(fn.external_source(source=[[sample]], cycle=True), **kwargs)
+        pipe.set_outputs(*made if isinstance(made, (list, tuple)) else [made])
     return np.array(pipe.run()[0].at(0))
 
 
@@ -89,6 +90,67 @@ def test_sums_of_any_width(columns: int) -> None:
     np.testing.assert_allclose(run(fn.mfcc, x, axis=1, n_mfcc=13, normalize=True), np.einsum("ki,oic->okc", expected, x), atol=1e-5)
 
 
+def windowed_sinc(x: np.ndarray, ratio: float, length: int, lobes: int) -> np.ndarray:
+    """The filter of sinc.h in double precision."""
+    position = np.arange(length) * ratio
+    distance = np.arange(len(x))[None] - position[:, None]
+    weights = np.sinc(distance) * 0.5 * (1 + np.cos(np.pi * distance / (lobes + 1 / 64)))
+    return np.where(np.abs(distance) <= lobes, weights, 0) @ x.astype("float64")
+
+
+@pytest.mark.parametrize(("quality", "lobes"), [(0.0, 3), (20.0, 4), (50.0, 16), (100.0, 64)])
+@pytest.mark.parametrize("rates", [(44100.0, 16000.0), (16000.0, 44100.0), (1.0, 1.37), (1.0, 0.2345), (8000.0, 8000.0)])
+def test_resampling_is_exact(quality: float, lobes: int, rates: tuple[float, float]) -> None:
+    x = noise(700)
+    ratio = float(np.float32(rates[0])) / float(np.float32(rates[1]))
+    made = run(fn.audio_resample, x, in_rate=rates[0], out_rate=rates[1], quality=quality)
+    np.testing.assert_allclose(made, windowed_sinc(x, ratio, len(made), lobes), atol=1e-5)
+    same = run(fn.audio_resample, x, scale=rates[1] / rates[0], quality=quality)
+    assert abs(len(same) - len(made)) <= 1
+
+
+def test_resampling_to_a_length() -> None:
+    x = noise(700)
+    for length in (1, 7, 350, 699, 700, 701, 1999):
+        made = run(fn.audio_resample, x, out_length=length)
+        np.testing.assert_allclose(made, windowed_sinc(x, 700 / length, length, 16), atol=1e-5)
+
+
+def region(x: np.ndarray, window: int, cutoff: float, reference: float) -> tuple[int, int]:
+    window = min(window, len(x))
+    power = np.convolve(x.astype("float64") ** 2, np.ones(window), "valid") / window
+    loud = np.flatnonzero(power >= 10 ** (cutoff / 10) * (reference or power.max()))
+    return (int(loud[0]), int(loud[-1] - loud[0] + window)) if len(loud) else (0, 0)
+
+
+@pytest.mark.parametrize("length", [1, 2, 30, 1023, 1024, 1025, 1100, 5000, 20000])
+@pytest.mark.parametrize("window", [1, 7, 64, 2000])
+def test_regions_that_are_not_silent(length: int, window: int) -> None:
+    rng = np.random.default_rng([length, window])
+    x = (rng.standard_normal(length) * np.exp(-np.abs(np.linspace(-6, 7, length)))).astype("float32")
+    for cutoff in (-60.0, -20.0, -3.0, 3.0):
+        for reference in (0.0, 0.01):
+            kwargs = {"window_length": window, "cutoff_db": cutoff, "reference_power": reference, "reset_interval": -1}
+            pipe = Pipeline(batch_size=1, num_threads=1, device_id=None)
+            with pipe:
+                pipe.set_outputs(*fn.nonsilent_region(fn.external_source(source=[[x]], cycle=True), **kwargs))
+            begin, count = (int(np.array(o.at(0))) for o in pipe.run())
+            assert (begin, count) == region(x, window, cutoff, reference)
+
+
+def test_silence_after_a_loud_part_is_silent() -> None:
+    """Sums in float32 would keep a rest of the loud part."""
+    x = np.zeros(20000, "float32")
+    x[1000:9000] = noise(8000) * 1000
+    pipe = Pipeline(batch_size=1, num_threads=1, device_id=None)
+    with pipe:
+        pipe.set_outputs(
+            *fn.nonsilent_region(fn.external_source(source=[[x]], cycle=True), window_length=500, reset_interval=-1, cutoff_db=-100.0)
+        )
+    begin, count = (int(np.array(o.at(0))) for o in pipe.run())
+    assert (begin, begin + count) == (501, 9499)
+
+
 @pytest.mark.parametrize(
     ("operator", "sample", "kwargs", "says"),
     [
@@ -100,6 +162,12 @@ def test_sums_of_any_width(columns: int) -> None:
         (fn.power_spectrum, noise(100).astype("int16"), {}, "takes float32, not int16: cast the input first"),
         (fn.mel_filter_bank, noise(100, 2), {"freq_high": 1e6}, "at most sample_rate"),
         (fn.to_decibels, noise(100), {"multiplier": 0.0}, "multiplier must be above 0"),
+        (fn.audio_resample, noise(10), {}, "needs in_rate and out_rate, scale, or out_length"),
+        (fn.audio_resample, noise(10), {"in_rate": 1.0}, "out_rate is missing"),
+        (fn.audio_resample, noise(10).astype("float64"), {"scale": 2.0}, "not float64: cast the input"),
+        (fn.audio_resample, noise(10), {"scale": 1e9}, "the output would have 10000000000 samples"),
+        (fn.nonsilent_region, noise(10), {"reset_interval": 5}, r"reset_interval \(5\) must be -1 or a multiple of window_length \(2048\)"),
+        (fn.nonsilent_region, noise(10, 2), {}, "slice channels first"),
         (fn.mfcc, noise(10, 2), {"dct_type": 1, "normalize": True}, "dct_type 1 has no orthogonal form"),
     ],
 )

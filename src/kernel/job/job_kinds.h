@@ -16,6 +16,8 @@
 	X(spectrum, 1)                                                                                                                     \
 	X(bands, 1)                                                                                                                        \
 	X(decibels, 2)                                                                                                                     \
+	X(nonsilent, 2)                                                                                                                    \
+	X(sinc, 1)                                                                                                                         \
 	X(sample, 2)                                                                                                                       \
 	X(resize, 3)                                                                                                                       \
 	X(filter, 9)                                                                                                                       \

@@ -218,6 +218,101 @@ def log_mel() -> Iterator[Case]:
     yield Case("to_decibels", [signals(rng)], build=build, title="spectrogram, mel_filter_bank, to_decibels", bound=1e-3, share=0)
 
 
+def audio_resample() -> Iterator[Case]:
+    rng = rng_of("audio_resample")
+    drifts = "DALI adds up the positions of 256 outputs in float32, so they drift by up to 1e-3 of a sample; Stoker computes each in double"
+
+    def case(batch: Batch | None = None, bound: float | None = None, differs: str = "", **kwargs: Any) -> Case:
+        return Case("audio_resample", [batch or signals(rng)], kwargs, bound=bound, differs=differs, share=0)
+
+    for quality in (0.0, 33.3, 50.0, 100.0):
+        for rates in ((44100.0, 16000.0), (16000.0, 44100.0), (22050.0, 16000.0)):
+            yield case(in_rate=rates[0], out_rate=rates[1], quality=quality, bound=3e-3, differs=drifts)
+        yield case(in_rate=48000.0, out_rate=16000.0, quality=quality)
+    yield case(scale=0.5)
+    yield case(scale=2.0)
+    yield case(in_rate=3.0, out_rate=3.0)
+    yield case(in_rate=0.3, out_rate=0.7, bound=3e-3, differs=drifts)
+    yield case(scale=0.31, bound=3e-3, differs=drifts)
+    yield case(scale=0.0)
+    yield case(out_length=777, bound=1e-2, differs=drifts)
+    yield case(scale=per_sample([0.5, 1.0, 2.0]))
+    yield case(in_rate=16000.0, out_rate=per_sample([8000.0, 16000.0, 4000.0]))
+    yield case(signals(rng, 1, 2, 100), scale=2.0)
+    yield case(Batch([np.zeros(0, "float32")]), scale=2.0)
+    stereo = [np.stack([s, s[::-1]], -1) for s in signals(rng).samples]
+    yield case(Batch(stereo), scale=0.5)
+    yield case(Batch(stereo, "tc"), scale=0.5)
+    for dtype in ("int8", "uint8", "int16", "uint16", "int32", "uint32"):
+        largest = np.iinfo(dtype).max
+        scaled = [np.clip(s * 0.4 + (0.5 if dtype[0] == "u" else 0), -0.5, 1) for s in signals(rng).samples]
+        batch = Batch([(s * 0.9 * largest).astype(dtype) for s in scaled])
+        wide = 1.0 if np.iinfo(dtype).bits < 32 else 1e-6 * largest
+        yield case(batch, scale=0.5, bound=wide)
+        yield case(batch, scale=0.5, dtype=T.FLOAT)
+        yield case(Batch(scaled[:2]), scale=0.5, dtype=Name(dtype.upper()), bound=wide)
+    for wrong in (
+        {},
+        {"in_rate": 3.0},
+        {"out_rate": 3.0},
+        {"scale": 1.0, "out_length": 5},
+        {"in_rate": 2.0, "out_rate": 4.0, "scale": 2.0},
+        {"scale": -1.0},
+        {"in_rate": 0.0, "out_rate": 1.0},
+        {"in_rate": -1.0, "out_rate": -1.0},
+        {"scale": 1.0, "quality": 101.0},
+        {"scale": 1.0, "dtype": T.FLOAT64},
+        {"scale": 1.0, "dtype": T.BOOL},
+    ):
+        yield Case("audio_resample", [signals(rng)], wrong, error=True)
+    for samples in (np.zeros(10, "float64"), np.zeros(10, "int64"), np.zeros((3, 3, 3), "float32")):
+        yield Case("audio_resample", [Batch([samples])], {"scale": 2.0}, error=True)
+    yield Case("audio_resample", [Batch([np.zeros(0, "float32")])], {"out_length": 7}, error=True)
+
+
+def nonsilent_region() -> Iterator[Case]:
+    rng = rng_of("nonsilent_region")
+
+    def case(batch: Batch | None = None, **kwargs: Any) -> Case:
+        return Case("nonsilent_region", [batch or spoken()], kwargs, exact=True)
+
+    def spoken(dtype: str = "float32", scale: float = 1) -> Batch:
+        """Loud noise in the middle of faint noise, so that DALI's rounding errors do not count."""
+        made = []
+        for before, loud, after in ((5000, 5000, 3000), (0, 9000, 4000), (3000, 3000, 0), (100, 50, 100)):
+            x = 0.02 * rng.standard_normal(before + loud + after)
+            x[before : before + loud] += rng.standard_normal(loud)
+            made.append((x * scale).astype(dtype))
+        return Batch(made)
+
+    yield case(cutoff_db=-20.0)
+    yield case(cutoff_db=-10.0)
+    yield case(cutoff_db=-20.0, window_length=1, reset_interval=-1)
+    yield case(cutoff_db=-20.0, window_length=300, reset_interval=300)
+    yield case(cutoff_db=-15.0, reference_power=0.3)
+    yield case(cutoff_db=-15.0, window_length=8192)
+    yield case(cutoff_db=10.0)
+    for dtype in ("int8", "int16", "int32", "int64"):
+        yield case(spoken(dtype, 30), cutoff_db=-20.0)
+    for dtype in ("uint8", "uint16", "uint32", "uint64"):
+        yield case(Batch([np.abs(s).astype(dtype) for s in spoken("float32", 20).samples]), cutoff_db=-20.0)
+    yield case(Batch([np.zeros(3000, "float32"), np.zeros(1, "float32"), np.ones(100, "float32")]))
+    for wrong in ({"reference_power": -1.0}, {"reset_interval": 1000}, {"window_length": 20000}):
+        yield Case("nonsilent_region", [spoken()], wrong, error=True)
+    for samples in (np.zeros(10, "float64"), np.zeros(10, "bool"), np.zeros((10, 1), "float32")):
+        yield Case("nonsilent_region", [Batch([samples])], {}, error=True)
+
+
 def all_cases() -> Iterator[Case]:
-    for made in (preemphasis_filter, spectrogram, power_spectrum, mel_filter_bank, mfcc, to_decibels, log_mel):
+    for made in (
+        preemphasis_filter,
+        spectrogram,
+        power_spectrum,
+        mel_filter_bank,
+        mfcc,
+        to_decibels,
+        log_mel,
+        audio_resample,
+        nonsilent_region,
+    ):
         yield from made()

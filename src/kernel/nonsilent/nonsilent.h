@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Finds the part of a signal that is not silent: the stretch from the first to the last window whose mean power reaches a threshold.
+ *
+ * Windows begin at every sample. Their sums of squares are computed in double, chunk by chunk: the sum of a chunk's first window from its samples, the next
+ * ones by adding one sample and subtracting another. The chunks are the same on the CPU and the GPU, and so are the bits of all sums. */
+#ifndef STK_KERNEL_NONSILENT_H
+#define STK_KERNEL_NONSILENT_H
+
+#include "kernel/job/job_place.h"
+
+enum { STK_NONSILENT_CHUNK = 1024 }; /* windows */
+
+struct stk_nonsilent {
+	int64_t window;   /* samples; at most the signal's length */
+	double ratio;     /* the threshold, as a share of the reference power */
+	double reference; /* 0: the power of the loudest window */
+	int32_t *
+		length; /* the second output: the length of the stretch; the job's `dst` is where it begins. Both are int32, and 0 if all is silent */
+};
+STK_PARAMS_FIT(stk_nonsilent);
+
+/* What was found in one chunk: the largest sum of squares, and the first and the last window whose sum reaches a limit; -1: none does. */
+struct stk_nonsilent_chunk {
+	double largest;
+	int64_t first, last;
+};
+
+/* Makes the job. in: a signal of at least one sample. */
+STK_MUST_USE enum stk_status stk__job_nonsilent(struct stk_jobs *jobs, const struct stk_nonsilent *p, const struct stk_tensor *in,
+	const struct stk_tensor *begin, struct stk_error *err);
+
+STK_HD int64_t stk__nonsilent_windows(const struct stk_job *job)
+{
+	return job->n - STK_PARAMS(stk_nonsilent, job).window + 1;
+}
+
+STK_HD int64_t stk__nonsilent_chunks(const struct stk_job *job)
+{
+	return (stk__nonsilent_windows(job) + STK_NONSILENT_CHUNK - 1) / STK_NONSILENT_CHUNK;
+}
+
+/* Returns the square of sample i. dtype: the signal's type; a constant makes it fast. */
+STK_HD double stk__nonsilent_square(const struct stk_job *job, int32_t dtype, int64_t i)
+{
+	double x;
+	stk__convert_one(&x, STK_FLOAT64, job->src[0] + i * stk__job_size(dtype), dtype);
+	return x * x;
+}
+
+/* Searches a chunk. limit: sums from here on are not silent. */
+STK_HD struct stk_nonsilent_chunk stk__nonsilent_search(const struct stk_job *job, int32_t dtype, int64_t chunk, double limit)
+{
+	const int64_t window = STK_PARAMS(stk_nonsilent, job).window, begin = chunk * STK_NONSILENT_CHUNK;
+	int64_t end = begin + STK_NONSILENT_CHUNK;
+	struct stk_nonsilent_chunk found = {0, -1, -1};
+	double part[4] = {0, 0, 0, 0}, sum;
+	end = end < stk__nonsilent_windows(job) ? end : stk__nonsilent_windows(job);
+	for (int64_t k = 0; k < window; k++)
+		part[k & 3] += stk__nonsilent_square(job, dtype, begin + k);
+	sum = part[0] + part[1] + (part[2] + part[3]);
+	for (int64_t i = begin; i < end; i++) {
+		if (i > begin)
+			sum += stk__nonsilent_square(job, dtype, i + window - 1) - stk__nonsilent_square(job, dtype, i - 1);
+		found.largest = sum > found.largest ? sum : found.largest;
+		found.last = sum >= limit ? i : found.last;
+		found.first = sum >= limit && found.first < 0 ? i : found.first;
+	}
+	return found;
+}
+
+/* Returns the sum of squares from which on a window is not silent. largest: of all windows. */
+STK_HD double stk__nonsilent_limit(const struct stk_job *job, double largest)
+{
+	const struct stk_nonsilent *p = &STK_PARAMS(stk_nonsilent, job);
+	return p->ratio * (p->reference > 0 ? p->reference * (double)p->window : largest);
+}
+
+/* Stores both outputs. first, last: windows; -1: all are silent. */
+STK_HD void stk__nonsilent_store(const struct stk_job *job, int64_t first, int64_t last)
+{
+	const struct stk_nonsilent *p = &STK_PARAMS(stk_nonsilent, job);
+	*(int32_t *)(void *)job->dst = first < 0 ? 0 : (int32_t)first;
+	*p->length = first < 0 ? 0 : (int32_t)(last - first + p->window);
+}
+
+#endif
