@@ -9,7 +9,19 @@ from pathlib import Path
 
 # The layers, lowest first. A file imports only from its own layer and those before it. The name of a folder stands for all of its files.
 LAYERS = {
-    "ground": ["_core", "errors", "_where", "_elsewhere", "experimental", "_cores", "_types", "_numbers", "_progress", "_files"],
+    "ground": [
+        "_core",
+        "errors",
+        "_where",
+        "_elsewhere",
+        "experimental",
+        "_cores",
+        "_types",
+        "_numbers",
+        "_progress",
+        "_files",
+        "_to_device",
+    ],
     "values": ["_catalog", "_docs", "_values", "_arrays", "_on_gpu", "_audio", "_image", "_sheet", "tensors", "tfrecord", "backend"],
     "graph": [
         "_build",

@@ -214,6 +214,24 @@ struct stk_heatmap {
 STK_API STK_MUST_USE enum stk_status stk_ragged_heatmap(
 	struct stk_ragged *r, const struct stk_heatmap *h, void *stream, struct stk_error *err);
 
+/* Lengths of polylines, and points at distances from their beginnings. Distances are clamped to the polyline, and need not be sorted. Lengths
+ * are summed in float64. Out is 0 for the padding after sample_sizes, and NaN for a NaN distance and for a polyline without points. */
+struct stk_polyline {
+	enum stk_dtype dtype; /* of all data: FLOAT16, BFLOAT16, FLOAT or FLOAT64 */
+	int32_t relative;     /* 1: distances are shares of each polyline's length */
+	int64_t batch, points, dims, samples;
+	const void *point;           /* (batch, points, dims) */
+	const int64_t *sizes;        /* (batch) or NULL: real points */
+	const void *distance;        /* (batch, samples) */
+	const int64_t *sample_sizes; /* (batch) or NULL: real distances */
+	void *out;                   /* (batch, samples, dims), or NULL: only lengths are wanted */
+	void *length;                /* (batch) or NULL */
+	double *along;               /* CUDA: (batch, points), scratch memory; the CPU takes its own */
+};
+/* STK_UNSUPPORTED: another dtype. STK_INVALID: also if `along` is needed and not given. */
+STK_API STK_MUST_USE enum stk_status stk_ragged_polyline(
+	struct stk_ragged *r, const struct stk_polyline *p, void *stream, struct stk_error *err);
+
 #ifdef __cplusplus
 }
 #endif

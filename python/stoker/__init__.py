@@ -84,6 +84,7 @@ _NAMES = {
     "pipeline_def": "stoker.pipeline",
     "VideoDecoder": "stoker._video",
     "sample_rng": "stoker.loader",
+    "to_device": "stoker._to_device",
     "view": "stoker._sheet",
 }
 
@@ -120,6 +121,7 @@ __all__ = [
     "structured",
     "tensors",
     "tfrecord",
+    "to_device",
     "transforms",
     "types",
     "view",

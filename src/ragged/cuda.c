@@ -42,7 +42,9 @@
 	X(assign, assign_turn_4, 0)                                                                                                        \
 	X(assign, assign_turn_8, 0)                                                                                                        \
 	X(cost, cost, 0)                                                                                                                   \
-	X(heatmap, heatmap, 0)
+	X(heatmap, heatmap, 0)                                                                                                             \
+	X(polyline, polyline_along, 0)                                                                                                     \
+	X(polyline, polyline_at, 0)
 
 enum kernel {
 #define KERNEL_ENUM(module, name, big) K_##name,
@@ -275,6 +277,16 @@ enum stk_status stk__cuda_heatmap(struct stk_ragged *r, const struct stk_heatmap
 	struct stk_heatmap a = *h;
 	int64_t tiles = (h->height * h->width + BLOCK - 1) / BLOCK;
 	return launch(r, stream, K_heatmap, h->groups * h->classes * tiles, 1, 1, BLOCK, 0, &a, err);
+}
+
+enum stk_status stk__cuda_polyline(struct stk_ragged *r, const struct stk_polyline *p, void *stream, struct stk_error *err)
+{
+	struct stk_polyline a = *p;
+	enum stk_status status = launch(r, stream, K_polyline_along, p->batch, 1, 1, STK_POLYLINE_THREADS, 0, &a, err);
+	if (status || !p->out || !p->samples || !p->dims)
+		return status;
+	const int64_t blocks = (p->batch * p->samples + BLOCK - 1) / BLOCK;
+	return launch(r, stream, K_polyline_at, blocks, 1, 1, BLOCK, 0, &a, err);
 }
 
 /* ---- assignment ---- */

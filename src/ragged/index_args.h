@@ -75,6 +75,9 @@ struct stk_assign_launch {
 	int32_t ahead;      /* whether there is shared memory for the ring */
 };
 
+/* Threads that sum the segments of one polyline. */
+#define STK_POLYLINE_THREADS 128
+
 /* Queries of a thread block, and targets that it processes. */
 #define STK_COST_TILE 128
 #define STK_COST_STRETCH 16

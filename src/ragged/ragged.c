@@ -291,3 +291,21 @@ enum stk_status stk_ragged_heatmap(struct stk_ragged *r, const struct stk_heatma
 			return stk__fail(err, STK_INVALID, "heatmap: integers have 4 or 8 bytes, not %d", h->bytes[i]);
 	return r->device < 0 ? stk__cpu_heatmap(r, h, err) : stk__cuda_heatmap(r, h, stream, err);
 }
+
+enum stk_status stk_ragged_polyline(struct stk_ragged *r, const struct stk_polyline *p, void *stream, struct stk_error *err)
+{
+	if (STK_NEED(err, r, p))
+		return STK_INVALID;
+	if (!good_float((int32_t)p->dtype))
+		return stk__fail(err, STK_UNSUPPORTED, "polyline: points must be floats, not %s", stk_dtype_name(p->dtype));
+	if (!good_count(p->points) || !good_count(p->samples) || !good_count(p->dims) || !FIT(p->batch, p->points, p->dims, 64) ||
+		!FIT(p->batch, p->samples, p->dims, 64))
+		return stk__fail(err, STK_INVALID, "polyline: extents must be 0 or more and below 2^31, and all of it below 2^63 bytes");
+	if (!p->batch || (!p->length && (!p->out || !p->samples || !p->dims)))
+		return STK_OK;
+	if ((!p->point && p->points && p->dims) || (p->out && !p->distance && p->samples))
+		return no_data("polyline", "point or distance", err);
+	if (r->device >= 0 && !p->along && p->points)
+		return no_data("polyline", "along", err);
+	return r->device < 0 ? stk__cpu_polyline(r, p, err) : stk__cuda_polyline(r, p, stream, err);
+}

@@ -33,6 +33,7 @@ enum stk_status stk__cpu_index_to_mask(struct stk_ragged *r, int64_t batch, int6
 enum stk_status stk__cpu_assign(struct stk_ragged *r, const struct stk_assign *a, struct stk_error *err);
 enum stk_status stk__cpu_cost(struct stk_ragged *r, const struct stk_cost *c, struct stk_error *err);
 enum stk_status stk__cpu_heatmap(struct stk_ragged *r, const struct stk_heatmap *h, struct stk_error *err);
+enum stk_status stk__cpu_polyline(struct stk_ragged *r, const struct stk_polyline *p, struct stk_error *err);
 
 enum stk_status stk__cuda_create(struct stk_ragged *r, struct stk_error *err);
 void stk__cuda_destroy(struct stk_ragged_cuda *c);
@@ -45,6 +46,7 @@ enum stk_status stk__cuda_index_to_mask(struct stk_ragged *r, int64_t batch, int
 	uint64_t *refused, void *stream, struct stk_error *err);
 enum stk_status stk__cuda_assign(struct stk_ragged *r, const struct stk_assign *a, void *stream, struct stk_error *err);
 enum stk_status stk__cuda_cost(struct stk_ragged *r, const struct stk_cost *c, void *stream, struct stk_error *err);
+enum stk_status stk__cuda_polyline(struct stk_ragged *r, const struct stk_polyline *p, void *stream, struct stk_error *err);
 enum stk_status stk__cuda_heatmap(struct stk_ragged *r, const struct stk_heatmap *h, void *stream, struct stk_error *err);
 size_t stk__cuda_assign_workspace(const struct stk_assign *a, size_t shared); /* shared: bytes that a thread block may use */
 size_t stk__cuda_shared(const struct stk_ragged *r);

@@ -643,6 +643,8 @@ static void test_ragged(void **state)
 	REFUSED(stk_ragged_cost(r, NULL, NULL, &err), "c is NULL");
 	REFUSED(stk_ragged_heatmap(NULL, &(struct stk_heatmap){0}, NULL, &err), "r is NULL");
 	REFUSED(stk_ragged_heatmap(r, NULL, NULL, &err), "h is NULL");
+	REFUSED(stk_ragged_polyline(NULL, &(struct stk_polyline){0}, NULL, &err), "r is NULL");
+	REFUSED(stk_ragged_polyline(r, NULL, NULL, &err), "p is NULL");
 	stk_ragged_destroy(r);
 	FINE(stk_ragged_destroy(NULL));
 }

@@ -557,6 +557,77 @@ static void test_heatmap_far(void **state)
 	}
 }
 
+/* Both devices give the same points and lengths up to float32's rounding, and the CPU those of a walk along each polyline. */
+static void test_polyline(void **state)
+{
+	(void)state;
+	for (uint64_t n = 0; n < 40; n++) {
+		seed(n);
+		int64_t batch = 1 + below(4), points = 1 + below(n % 5 == 4 ? 700 : 12), dims = 1 + below(4), samples = below(30);
+		struct stk_polyline p = {.dtype = STK_FLOAT,
+			.relative = n % 2,
+			.batch = batch,
+			.points = points,
+			.dims = dims,
+			.samples = samples,
+			.point = random_floats(batch * points * dims),
+			.sizes = n % 3 ? random_sizes(batch, points) : NULL,
+			.distance = random_floats(batch * samples),
+			.sample_sizes = n % 4 ? random_sizes(batch, samples) : NULL,
+			.along = malloc((size_t)(batch * points) * sizeof(double))};
+		float *out[2], *length[2];
+		for (int i = 0; i < 2; i++) {
+			p.out = out[i] = random_floats(batch * samples * dims);
+			p.length = length[i] = random_floats(batch);
+			assert_int_equal(stk_ragged_polyline(i ? cuda : cpu, &p, NULL, NULL), STK_OK);
+		}
+		for (int64_t i = 0; i < batch * samples * dims; i++)
+			assert_true(fabsf(out[0][i] - out[1][i]) <= 1e-5f || (isnan(out[0][i]) && isnan(out[1][i])));
+		for (int64_t b = 0; b < batch; b++) {
+			const float *point = (const float *)p.point + b * points * dims,
+				    *distance = (const float *)p.distance + b * samples;
+			int64_t count = p.sizes ? p.sizes[b] : points, real = p.sample_sizes ? p.sample_sizes[b] : samples;
+			double total = 0;
+			for (int64_t i = 0; i + 1 < count; i++) {
+				double square = 0;
+				for (int64_t d = 0; d < dims; d++)
+					square += pow((double)point[(i + 1) * dims + d] - (double)point[i * dims + d], 2);
+				total += sqrt(square);
+			}
+			assert_true(
+				fabs(total - (double)length[0][b]) <= 1e-6 * (1 + total) && fabsf(length[0][b] - length[1][b]) <= 1e-4f);
+			for (int64_t j = 0; j < samples; j++) {
+				double left = fmax(0, (double)distance[j] * (p.relative ? total : 1));
+				const float *got = out[0] + (b * samples + j) * dims;
+				if (j >= real || count == 0) {
+					assert_true(j >= real ? got[0] == 0 : isnan(got[0]));
+					continue;
+				}
+				int64_t i = 0;
+				double share = 0;
+				for (; i + 1 < count; i++) {
+					double square = 0;
+					for (int64_t d = 0; d < dims; d++)
+						square += pow((double)point[(i + 1) * dims + d] - (double)point[i * dims + d], 2);
+					share = square > 0 ? left / sqrt(square) : 0;
+					if (share < 1)
+						break;
+					left -= sqrt(square);
+					share = 0;
+				}
+				for (int64_t d = 0; d < dims; d++) {
+					double a = (double)point[i * dims + d],
+					       next = i + 1 < count ? (double)point[(i + 1) * dims + d] : a;
+					assert_true(fabs(a + share * (next - a) - (double)got[d]) <= 1e-4);
+				}
+			}
+		}
+		free((void *)p.point), free((void *)p.sizes), free((void *)p.distance), free((void *)p.sample_sizes), free(p.along);
+		for (int i = 0; i < 2; i++)
+			free(out[i]), free(length[i]);
+	}
+}
+
 static void refused(enum stk_status s, struct stk_error *err)
 {
 	assert_int_equal(s, STK_INVALID);
@@ -688,6 +759,22 @@ static void test_extremes(void **state)
 	h.k = INFINITY, refused(stk_ragged_heatmap(cpu, &h, NULL, &err), &err), h = heat;
 	h.bytes[1] = 0, refused(stk_ragged_heatmap(cpu, &h, NULL, &err), &err), h = heat;
 	h.radii = NULL, refused(stk_ragged_heatmap(cpu, &h, NULL, &err), &err);
+	const struct stk_polyline line = {.dtype = STK_FLOAT,
+		.batch = 1,
+		.points = 2,
+		.dims = 2,
+		.samples = 1,
+		.point = floats,
+		.distance = floats,
+		.out = floats + 8};
+	struct stk_polyline l = line;
+	assert_int_equal(stk_ragged_polyline(cpu, &l, NULL, &err), STK_OK);
+	l.batch = l.samples = large, refused(stk_ragged_polyline(cpu, &l, NULL, &err), &err), l = line;
+	l.batch = l.points = most, l.dims = most, refused(stk_ragged_polyline(cpu, &l, NULL, &err), &err), l = line;
+	l.points = -1, refused(stk_ragged_polyline(cpu, &l, NULL, &err), &err), l = line;
+	l.point = NULL, refused(stk_ragged_polyline(cpu, &l, NULL, &err), &err), l = line;
+	l.distance = NULL, refused(stk_ragged_polyline(cpu, &l, NULL, &err), &err), l = line;
+	l.dtype = STK_INT32, assert_int_equal(stk_ragged_polyline(cpu, &l, NULL, &err), STK_UNSUPPORTED);
 	struct stk_ragged *r;
 	refused(stk_ragged_create(STK_RAGGED_CPU, -1, &r, &err), &err);
 	assert_int_equal(stk_ragged_create(STK_RAGGED_CPU, INT32_MAX, &r, &err), STK_OK); /* more threads than are ever started */
@@ -768,6 +855,7 @@ int main(void)
 		cmocka_unit_test(test_cost),
 		cmocka_unit_test(test_heatmap),
 		cmocka_unit_test(test_heatmap_far),
+		cmocka_unit_test(test_polyline),
 		cmocka_unit_test(test_extremes),
 		cmocka_unit_test(test_bad_arguments),
 		cmocka_unit_test(test_faults),

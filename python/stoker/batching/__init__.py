@@ -2,7 +2,7 @@
 """Losses over whole batches whose samples have different numbers of objects: ragged batches, indexing, assignment, costs, heatmaps, losses."""
 
 from ..errors import ShapeError
-from . import losses
+from . import losses, polylines
 from ._native import check
 from .assignment import Assignment, linear_sum_assignment
 from .costs import detection_cost
@@ -52,6 +52,7 @@ __all__ = [
     "get_mask_from_indices",
     "linear_sum_assignment",
     "losses",
+    "polylines",
     "squeeze_except_batch_and_sample",
     "stack",
     "sum_over_targets",

@@ -418,12 +418,33 @@ static PyObject *py_heatmap(PyObject *self, PyObject *const *args, Py_ssize_t co
 	CALL(r, stk_ragged_heatmap(h, &m, stream, &err));
 }
 
+static PyObject *py_polyline(PyObject *self, PyObject *const *args, Py_ssize_t count)
+{
+	struct reader r = begin(self, args, count);
+	struct stk_ragged *h = take_handle(&r);
+	void *stream = take_pointer(&r);
+	struct stk_polyline p = {.dtype = (enum stk_dtype)take_int(&r)};
+	p.relative = (int32_t)take_int(&r);
+	p.batch = take_int(&r);
+	p.points = take_int(&r);
+	p.dims = take_int(&r);
+	p.samples = take_int(&r);
+	p.point = take_pointer(&r);
+	p.sizes = take_pointer(&r);
+	p.distance = take_pointer(&r);
+	p.sample_sizes = take_pointer(&r);
+	p.out = take_pointer(&r);
+	p.length = take_pointer(&r);
+	p.along = take_pointer(&r);
+	CALL(r, stk_ragged_polyline(h, &p, stream, &err));
+}
+
 #define METHOD(name)                                                                                                                       \
 	{                                                                                                                                  \
 #name, (PyCFunction)(void (*)(void))py_##name, METH_FASTCALL, NULL                                                         \
 	}
 static PyMethodDef methods[] = {METHOD(open), METHOD(gather), METHOD(scatter), METHOD(scatter_add), METHOD(keep), METHOD(mask_to_index),
-	METHOD(index_to_mask), METHOD(pack), METHOD(assign_workspace), METHOD(assign), METHOD(cost), METHOD(heatmap),
+	METHOD(index_to_mask), METHOD(pack), METHOD(assign_workspace), METHOD(assign), METHOD(cost), METHOD(heatmap), METHOD(polyline),
 	{NULL, NULL, 0, NULL}};
 
 static PyModuleDef_Slot slots[] = {{0, NULL}};

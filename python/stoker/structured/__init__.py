@@ -8,8 +8,8 @@
 The tree exists while a pipeline is defined; when it runs there are only the tensors of its fields. doc/structured.md shows how.
 """
 
-from stoker.structured import inputs, internal_helpers, pipeline, processing_steps
+from stoker.structured import inputs, internal_helpers, lane_helpers, multi_tensor_copier, pipeline, processing_steps
 from stoker.structured.nuscenes import NuScenes
 from stoker.structured.nuscenes_make import make_nuscenes
 
-__all__ = ["NuScenes", "inputs", "internal_helpers", "make_nuscenes", "pipeline", "processing_steps"]
+__all__ = ["NuScenes", "inputs", "internal_helpers", "lane_helpers", "make_nuscenes", "multi_tensor_copier", "pipeline", "processing_steps"]

@@ -1,0 +1,105 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Lengths of polylines, and points at distances along them, for a whole batch at once. Names and meaning are those of NVIDIA ACCV-Lab's lane_helpers."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from ..errors import ShapeError
+from ._native import CODES, device_of, lib, pointer
+from ._shapes import require
+from .ragged_batch import RaggedBatch
+
+_FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
+
+
+def interpolate(points: Tensor, distances: Tensor, *, relative: bool = False) -> Tensor:
+    """Returns the points of polylines at distances from their first points: (batch, distances, dims), from points (batch, points, dims) and distances (batch,
+    distances). Distances need not be sorted, and are clamped to the polyline. relative: they are shares of each polyline's length."""
+    _check(points, distances)
+    return _run(points, None, distances, None, relative)
+
+
+def lengths(points: Tensor) -> Tensor:
+    """Returns the lengths (batch) of polylines of points (batch, points, dims)."""
+    _check(points, None)
+    return _lengths(points, None)
+
+
+def interpolate_var_size_batch(points: RaggedBatch, distances: RaggedBatch, *, relative: bool = False) -> RaggedBatch:
+    """Returns the same as `interpolate` for polylines with different numbers of points and distances. A polyline without points gives NaN."""
+    _check_ragged(points, "points")
+    _check_ragged(distances, "distances")
+    _check(points.tensor, distances.tensor)
+    made = _run(points.tensor, points.sample_sizes, distances.tensor, distances.sample_sizes, relative)
+    return distances.create_with_sample_sizes_like_self(made)
+
+
+def lengths_var_size_batch(points: RaggedBatch) -> Tensor:
+    """Returns the lengths (batch) of polylines with different numbers of points; 0 for one without points."""
+    _check_ragged(points, "points")
+    _check(points.tensor, None)
+    return _lengths(points.tensor, points.sample_sizes)
+
+
+def _check_ragged(batch: RaggedBatch, name: str) -> None:
+    require(isinstance(batch, RaggedBatch), lambda: f"{name} is a RaggedBatch, not {type(batch).__name__}")
+    require(
+        batch.num_batch_dims == 1 and batch.non_uniform_dim == 1,
+        lambda: (
+            f"{name} has {batch.num_batch_dims} batch dims and is ragged in dim {batch.non_uniform_dim}: one batch dim and dim 1 are expected"
+        ),
+    )
+
+
+def _check(points: Tensor, distances: Tensor | None) -> None:
+    require(points.dim() == 3, lambda: f"points have the shape {tuple(points.shape)}: (batch, points, dims) is expected")
+    require(points.dtype in _FLOATS, lambda: f"points are {points.dtype}: floats are expected")
+    given = [points] if distances is None else [points, distances]
+    if torch.is_grad_enabled() and any(t.requires_grad for t in given):
+        raise ShapeError("polylines are not differentiable, and an input requires grad: call .detach() on it")
+    if distances is None:
+        return
+    require(
+        distances.dim() == 2 and distances.shape[0] == points.shape[0],
+        lambda: f"distances have the shape {tuple(distances.shape)}: (batch, distances) with a batch of {points.shape[0]} is expected",
+    )
+    require(
+        distances.dtype == points.dtype and distances.device == points.device,
+        lambda: (
+            f"distances are {distances.dtype} on {distances.device}, and points {points.dtype} on {points.device}: they have to be equal"
+        ),
+    )
+    if points.shape[1] == 0 and distances.numel():
+        raise ShapeError("points have no points to interpolate between")
+
+
+def _scratch(points: Tensor) -> Tensor | None:
+    return torch.empty(points.shape[:2], dtype=torch.float64, device=points.device) if points.is_cuda else None
+
+
+def _run(points: Tensor, sizes: Tensor | None, distances: Tensor, sample_sizes: Tensor | None, relative: bool) -> Tensor:
+    points, distances = points.contiguous(), distances.contiguous()
+    out = torch.empty((*distances.shape, points.shape[2]), dtype=points.dtype, device=points.device)
+    _call(points, sizes, distances, sample_sizes, out, None, relative)
+    return out
+
+
+def _lengths(points: Tensor, sizes: Tensor | None) -> Tensor:
+    points = points.contiguous()
+    out = torch.empty(points.shape[0], dtype=points.dtype, device=points.device)
+    _call(points, sizes, None, None, None, out, False)
+    return out
+
+
+def _call(
+    points: Tensor, sizes: Tensor | None, distances: Tensor | None, sample_sizes: Tensor | None, out: Tensor | None, length: Tensor | None, relative: bool
+) -> None:  # fmt: skip
+    device, scratch = device_of(points), _scratch(points)
+    batch, count, dims = points.shape
+    sizes, sample_sizes = (None if s is None else s.to(torch.int64).contiguous() for s in (sizes, sample_sizes))
+    lib.polyline(
+        device.handle, device.stream(), CODES[points.dtype], relative, batch, count, dims, 0 if distances is None else distances.shape[1],
+        points.data_ptr(), pointer(sizes), pointer(distances), pointer(sample_sizes), pointer(out), pointer(length), pointer(scratch),
+    )  # fmt: skip

@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Shared by the CPU's loop and the CUDA kernels: the length of a segment, and a point at a distance. */
+#ifndef STK_RAGGED_POLYLINE_BODY_H
+#define STK_RAGGED_POLYLINE_BODY_H
+
+#include "ragged/items.h"
+#include "stoker/batching.h"
+
+#include <math.h>
+
+static STK_BOTH void stk__store_float(void *p, int32_t dtype, int64_t i, double v)
+{
+	switch (dtype) {
+	case STK_FLOAT:
+		((float *)p)[i] = (float)v;
+		break;
+	case STK_FLOAT16:
+		((uint16_t *)p)[i] = stk__float_to_half((float)v);
+		break;
+	case STK_BFLOAT16:
+		((uint16_t *)p)[i] = stk__float_to_bfloat((float)v);
+		break;
+	default:
+		((double *)p)[i] = v;
+	}
+}
+
+/* Returns the length of the segment from point i to the next one of polyline b. */
+static STK_BOTH double stk__segment_length(const struct stk_polyline *p, int64_t b, int64_t i)
+{
+	int64_t at = (b * p->points + i) * p->dims;
+	double sum = 0;
+	for (int64_t d = 0; d < p->dims; d++) {
+		double step = stk__load_double(p->point, p->dtype, at + p->dims + d) - stk__load_double(p->point, p->dtype, at + d);
+		sum += step * step;
+	}
+	return sqrt(sum);
+}
+
+/* Returns the last point of 0 .. n-2 that is not farther than `distance`. along: the distances of the n points. */
+static STK_BOTH int64_t stk__segment_of(const double *along, int64_t n, double distance)
+{
+	int64_t low = 0, high = n - 1;
+	while (high - low > 1) {
+		int64_t middle = low + (high - low) / 2;
+		if (along[middle] <= distance)
+			low = middle;
+		else
+			high = middle;
+	}
+	return low;
+}
+
+/* Stores sample j of polyline b, which has n points. */
+static STK_BOTH void stk__polyline_sample(const struct stk_polyline *p, int64_t b, int64_t n, const double *along, int64_t j)
+{
+	int64_t out = (b * p->samples + j) * p->dims, first = b * p->points * p->dims, from = 0, to = 0;
+	double share = 0;
+	if (n == 0 || j >= stk__size_of(p->sample_sizes, b, p->samples)) {
+		double filler = j >= stk__size_of(p->sample_sizes, b, p->samples) ? 0.0 : (double)NAN;
+		for (int64_t d = 0; d < p->dims; d++)
+			stk__store_float(p->out, p->dtype, out + d, filler);
+		return;
+	}
+	double total = along[n - 1], distance = stk__load_double(p->distance, p->dtype, b * p->samples + j);
+	if (p->relative)
+		distance = distance >= 1 ? total : distance * total;
+	if (distance >= total && distance > 0) {
+		from = to = n - 1;
+	} else if (distance <= 0) {
+		from = to = 0;
+	} else if (n > 1) {
+		from = stk__segment_of(along, n, distance);
+		to = from + 1;
+		share = (distance - along[from]) / (along[to] - along[from]);
+	} else {
+		share = distance; /* NaN */
+	}
+	for (int64_t d = 0; d < p->dims; d++) {
+		double a = stk__load_double(p->point, p->dtype, first + from * p->dims + d);
+		double step = stk__load_double(p->point, p->dtype, first + to * p->dims + d) - a;
+		stk__store_float(p->out, p->dtype, out + d, from == to && share == 0 ? a : a + share * step);
+	}
+}
+
+#endif

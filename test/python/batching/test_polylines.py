@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Polylines give the points of numpy.interp over the distances of their points, for batches of one size and ragged ones."""
+
+import numpy as np
+import pytest
+import torch
+from stoker.batching import RaggedBatch, polylines
+from stoker.errors import ShapeError
+from stoker.structured.lane_helpers import polyline
+
+TOLERANCE = {torch.float64: 1e-12, torch.float32: 2e-6, torch.float16: 4e-3, torch.bfloat16: 3e-2}
+
+
+def reference(points, distances, relative):
+    """One polyline, as NumPy interpolates each coordinate."""
+    along = np.concatenate([[0], np.cumsum(np.sqrt((np.diff(points, axis=0) ** 2).sum(1)))])
+    at = np.clip(distances * along[-1] if relative else distances, 0, along[-1])
+    return along[-1], np.stack([np.interp(at, along, points[:, d]) for d in range(points.shape[1])], 1)
+
+
+@pytest.mark.parametrize("relative", [False, True])
+@pytest.mark.parametrize("dtype", TOLERANCE, ids=str)
+def test_batches_of_one_size(device, rng, dtype, relative):
+    points = torch.from_numpy(rng.normal(size=(3, 17, 2))).to(dtype)
+    distances = torch.from_numpy(rng.uniform(-0.5, 2 if relative else 60, (3, 40))).to(dtype)
+    made = polyline.interpolate(points.to(device), distances.to(device), relative=relative).cpu()
+    lengths = polyline.lengths(points.to(device)).cpu()
+    assert made.dtype == dtype and made.shape == (3, 40, 2)
+    for b in range(3):
+        total, wanted = reference(points[b].double().numpy(), distances[b].double().numpy(), relative)
+        assert abs(float(lengths[b]) - total) <= TOLERANCE[dtype] * total
+        assert np.abs(made[b].double().numpy() - wanted).max() <= TOLERANCE[dtype] * 8
+
+
+def test_ragged_batches(device, rng):
+    counts, asked = [5, 1, 9, 0, 300], [3, 4, 0, 2, 50]
+    points = [rng.normal(size=(n, 3)) for n in counts]
+    distances = [rng.uniform(0, 30, n) for n in asked]
+
+    def ragged(samples, inner):
+        most = max(map(len, samples))
+        data = np.full((len(samples), most, *inner), 7.0)
+        for row, sample in zip(data, samples, strict=True):
+            row[: len(sample)] = sample
+        return RaggedBatch(torch.from_numpy(data).to(device), sample_sizes=torch.tensor([len(s) for s in samples], device=device))
+
+    lines = ragged(points, (3,))
+    made = polylines.interpolate_var_size_batch(lines, ragged(distances, ()))
+    lengths = polylines.lengths_var_size_batch(lines).cpu()
+    assert made.sample_sizes.tolist() == asked
+    for b, (line, at) in enumerate(zip(points, distances, strict=True)):
+        got = made.tensor[b].cpu().numpy()
+        assert not got[len(at) :].any()
+        if len(line) == 0:
+            assert np.isnan(got[: len(at)]).all() and lengths[b] == 0
+            continue
+        total, wanted = reference(line, at, False)
+        assert abs(lengths[b] - total) < 1e-9 and np.abs(got[: len(at)] - wanted).max(initial=0) < 1e-9
+
+
+def test_ends_repeated_points_and_nan(device):
+    line = torch.tensor([[[0.0, 0.0], [0.0, 0.0], [2.0, 0.0], [2.0, 0.0], [2.0, 2.0]]], device=device)
+    at = torch.tensor([[-1.0, 0.0, 1.0, 2.0, 3.0, 4.0, 9.0, float("inf"), float("nan")]], device=device)
+    made = polyline.interpolate(line, at)[0].tolist()
+    assert made[:8] == [[0, 0], [0, 0], [1, 0], [2, 0], [2, 1], [2, 2], [2, 2], [2, 2]] and np.isnan(made[8]).all()
+    still = polyline.interpolate(torch.ones(1, 3, 2, device=device), torch.tensor([[0.0, 0.5, 1.0]], device=device), relative=True)
+    assert still.tolist() == [[[1, 1]] * 3]
+
+
+def test_inputs_of_the_wrong_form(device):
+    points, at = torch.zeros(2, 3, 2, device=device), torch.zeros(2, 4, device=device)
+    for bad in [(points[0], at), (points, at[0]), (points, at.double()), (points.long(), at.long()), (points, at[:1])]:
+        with pytest.raises(ShapeError):
+            polyline.interpolate(*bad)
+    with pytest.raises(ShapeError, match=r"call .detach\(\)"):
+        polyline.interpolate(points.requires_grad_(), at)
+    with pytest.raises(ShapeError, match="no points"):
+        polyline.interpolate(torch.zeros(2, 0, 2, device=device), at)
+    with pytest.raises(ShapeError, match="RaggedBatch"):
+        polyline.lengths_var_size_batch(points)
