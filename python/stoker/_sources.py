@@ -232,17 +232,18 @@ class ByPosition:
     function: Callable[[int, int, int], Any]
     shard: tuple[int, int] = (0, 1)
     close: Callable[[], None] | None = None  # ends a call of the function that waits
+    short_is_last: bool = True  # whether a batch of fewer samples than were asked for ends the epoch
 
 
 class PositionSource(Source):
     """A source over a ByPosition."""
 
     seek = _BY_POSITION
-    short_is_last = True
 
     def __init__(self, given: ByPosition, **kwargs: Any) -> None:
         self.function = given.function
         self.shard = given.shard
+        self.short_is_last = given.short_is_last
         self._close = given.close
         super().__init__(**kwargs)
 

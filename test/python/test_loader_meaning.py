@@ -511,7 +511,7 @@ def test_pinned_batches_where_there_is_cuda(tree, monkeypatch):
 
 def test_arguments_that_would_count_as_something_else(tree):
     wrong = (
-        ({"shuffle": "shard"}, "shuffle is True or False, or \"shards\" for tars, not 'shard'"),
+        ({"shuffle": "shard"}, "shuffle is True or False, \"shards\" for tars, or \"groups\" for tables, not 'shard'"),
         ({"strict": "x"}, "strict is True or False"),
         ({"drop_last": True, "last_batch": "keep"}, "contradict each other"),
         ({"shard": (0.5, 2)}, "whole numbers"),
@@ -628,3 +628,124 @@ def test_columns_whose_names_cannot_be_fields(files, tmp_path):
         load(targets={"my age": "Patient Age"})
     with pytest.raises(InvalidArgumentError, match="no column 'Age'"):
         load(targets={"age": "Age"})
+
+
+class Episodes:
+    """A batch sampler with batches of several sizes, which differ between epochs."""
+
+    def __init__(self, batches):
+        self.batches, self.epoch = batches, 0
+
+    def set_epoch(self, epoch):
+        self.epoch = epoch
+
+    def __len__(self):
+        return len(self.batches)
+
+    def __iter__(self):
+        return iter([[i + self.epoch for i in batch] for batch in self.batches])
+
+
+GROUPS = [[0, 1, 2], [3, 4], [5, 6, 7, 8], [9]]
+
+
+@pytest.mark.parametrize("kind", ["arrays", "Dataset", "files", "csv", "ImageFolder"])
+def test_a_batch_sampler_gives_the_batches(kind, tree, files, tmp_path):
+    x = np.zeros((21, 8, 8, 3), np.uint8)
+    pairs = [(str(f), k) for k, f in enumerate(files)]
+    folder = import_torchvision().datasets.ImageFolder(tree)
+    folder.samples = folder.imgs = pairs
+    sources = {"arrays": (x, np.arange(21)), "Dataset": Set(21, lambda i: (x[i], i)), "files": pairs, "ImageFolder": folder}
+    more = {} if kind in ("arrays", "Dataset") else {"transforms": SMALL}
+
+    def load(sampler):
+        if kind != "csv":
+            return Loader(sources[kind], batch_sampler=sampler, **more)
+        table = tmp_path / "table.csv"
+        table.write_text("\n".join(["path,label", *(f"{path},{label}" for path, label in pairs)]))
+        return Loader.from_csv(table, batch_sampler=sampler, **more)
+
+    loader = load(Episodes(GROUPS))
+    assert len(loader) == 4
+    for epoch in range(3):
+        made = [(len(b.image), b.label.tolist()) for b in loader]
+        assert made == [(len(g), [i + epoch for i in g]) for g in GROUPS] and len(loader) == 4 and loader.epoch == epoch + 1
+    listed = load(GROUPS)
+    assert "batches of the batch_sampler, 4 in an epoch" in repr(listed)
+    assert [b.label.tolist() for b in listed] == GROUPS == [b.label.tolist() for b in listed]
+    torch_sampler = torch.utils.data.BatchSampler(torch.utils.data.SequentialSampler(range(21)), 6, drop_last=False)
+    assert [len(b.label) for b in load(torch_sampler)] == [6, 6, 6, 3]
+
+
+def test_a_state_within_the_batches_of_a_batch_sampler():
+    source = (np.zeros((12, 8, 8, 3), np.uint8), np.arange(12))
+    for taken in range(5):
+        whole, resumed = Loader(source, batch_sampler=Episodes(GROUPS)), Loader(source, batch_sampler=Episodes(GROUPS))
+        next(iter(whole))
+        for _ in zip(range(taken), whole, strict=False):
+            pass
+        resumed.load_state_dict(whole.state_dict())
+        assert [b.label.tolist() for b in resumed] == [[i + 1 + (taken == 4) for i in g] for g in GROUPS[taken % 4 :]]
+
+
+def test_what_a_batch_sampler_excludes(tree):
+    source = (np.zeros((12, 8, 8, 3), np.uint8), np.arange(12))
+    for more in ({"batch_size": 4}, {"shuffle": True}, {"sampler": [1, 2]}, {"drop_last": True}, {"last_batch": "pad"}):
+        with pytest.raises(InvalidArgumentError, match=f"batch_sampler gives the batches, and {next(iter(more))}"):
+            Loader(source, batch_sampler=GROUPS, **more)
+    with pytest.raises(InvalidArgumentError, match=r"of a folder give torchvision's ImageFolder"):
+        Loader(tree, batch_sampler=GROUPS)
+    for batches, said in (
+        ([], "no batches"),
+        ([[0], []], "no samples for this batch"),
+        ([["a"]], "whole numbers"),
+        ([[12]], "has 0 to 11"),
+    ):
+        with pytest.raises(InvalidArgumentError, match=said):
+            list(Loader(source, batch_sampler=batches))
+    with pytest.raises(InvalidArgumentError, match="batch samplers, or a list of lists"):
+        Loader(source, batch_sampler=3)
+
+
+# ---- several views ----
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+@pytest.mark.parametrize("form", ["tensors", "arrays", "PIL", "dict"])
+def test_a_dataset_that_gives_several_views(form, workers):
+    draws = np.random.default_rng(SEED)
+    large, small = draws.integers(0, 256, (2, 8, 16, 20, 3), np.uint8), draws.integers(0, 256, (8, 8, 10, 3), np.uint8)
+
+    def give(i):
+        views = [large[0, i], large[1, i], small[i]]
+        if form == "PIL":
+            from PIL import Image
+
+            return [Image.fromarray(v) for v in views], i
+        if form in ("tensors", "dict"):
+            views = [torch.from_numpy(v).permute(2, 0, 1) for v in views]
+        return {"image": tuple(views), "label": i} if form == "dict" else (views, i)
+
+    loader = Loader(Set(8, give), 4, python_workers=workers, **({"dtype": torch.uint8} if form == "PIL" else {}))
+    for place, batch in enumerate(loader):
+        ids = batch.label.tolist()
+        assert ids == list(range(4 * place, 4 * place + 4)) and isinstance(batch.image, list)
+        for made, want in zip(batch.image, (large[0, ids], large[1, ids], small[ids]), strict=True):
+            assert made.dtype is torch.uint8 and np.array_equal(made.permute(0, 2, 3, 1).numpy(), want)
+    flipped = next(iter(Loader(Set(8, give), 4, transforms=[T.RandomHorizontalFlip(1.0), T.PILToTensor()])))
+    assert all(np.array_equal(m.flip(3).permute(0, 2, 3, 1).numpy(), w[:4]) for m, w in zip(flipped.image, (*large, small), strict=True))
+
+
+def test_views_of_a_dataset_that_are_refused():
+    view = torch.zeros(3, 8, 8)
+    with pytest.raises(TypeError, match="2 views of an image, and 3 in its first sample"):
+        list(Loader(Set(4, lambda i: ([view] * (2 if i == 2 else 3), i)), 1))
+    with pytest.raises(TypeError, match="empty list of views"):
+        list(Loader(Set(4, lambda i: ([], i)), 1))
+    with pytest.raises(InvalidArgumentError, match="no views="):
+        list(Loader(Set(4, lambda i: ([view, view], i)), 1, views=[(2, [])]))
+    fields = {"image": "Image", "boxes": "BoundingBoxes"}
+    with pytest.raises(InvalidArgumentError, match="could follow only one"):
+        list(Loader(Set(4, lambda i: ([view, view], np.zeros((1, 4), np.float32))), 1, fields=fields))
+    (batch,) = Loader(Set(4, lambda i: ([view], i)), 4)
+    assert [tuple(v.shape) for v in batch.image] == [(4, 3, 8, 8)]

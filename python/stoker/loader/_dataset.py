@@ -28,6 +28,7 @@ from stoker.loader._follow import Field, Followers
 from stoker.loader._kinds import BOXES, FLOATS, IMAGE, LIST, MASK, OTHER, PICTURES, POINTS, VECTORS, Kind
 from stoker.loader._layout import Layout
 from stoker.loader._lower import Image, refuse_other_tensors
+from stoker.loader._order import GAP
 from stoker.loader._pixels import is_array
 from stoker.loader._random import Place
 from stoker.loader._samples import Samples, column
@@ -152,7 +153,8 @@ class DatasetSource(Source):
     def _make_sequence(self, epoch: int, spec: Spec, indices: array[int] | None) -> tuple[Callable[[int], int], int]:
         size = self.size or 0
         if indices is not None:
-            bad = next((i for i in indices if not 0 <= i < size), None)
+            gaps = (GAP,) if spec.batches else ()
+            bad = next((i for i in indices if not 0 <= i < size and i not in gaps), None)
             if bad is not None:
                 raise InvalidArgumentError(f"sampler: it gave the sample {bad}; the dataset has 0 to {size - 1}")
             return indices.__getitem__, len(indices)
@@ -188,6 +190,8 @@ class DatasetSource(Source):
         # With "keep" a rank without samples in the last step repeats the last sample once, since a batch needs a shape.
         end = first + spec.batch if spec.last_batch == "pad" else max(min(first + spec.batch, total), first + 1)
         found = self.samples(epoch, range(first, end), spec, indices)
+        if spec.batches:
+            found = [(i, padded) for i, padded in found if i != GAP]
         seed, _, _, rank = self.place_of(first, epoch, spec, per_rank)
         return [(i, (seed, epoch, position, rank)) for position, (i, _) in enumerate(found, first)]
 
@@ -328,13 +332,18 @@ class DatasetSource(Source):
             return self._take(spec, indices, per_rank, base + epoch, position)
 
         pictures = self.samples_of.pictures
+        given = [0, *range(len(example) - self.samples_of.views, len(example))]  # the image, and other views that the Dataset gives
+        if len(given) > 1 and spec.images > 1:
+            raise InvalidArgumentError(
+                "the dataset gives several views of an image: give transforms, which each of them passes, and no views=, FiveCrop or TenCrop"
+            )
         layouts = {
-            0: self.samples_of.layout.lies if is_array(example[0]) else None,
+            **dict.fromkeys(given, self.samples_of.layout.lies if is_array(example[0]) else None),
             **{k: "HW" if example[k].ndim == 2 else "HWC" for k, kind in enumerate(kinds, 1) if kind.name == MASK},
             **{k: self.samples_of.picture(k).layout.lies if is_array(example[k]) else None for k in pictures},
         }
         nodes = fn.external_source(
-            ByPosition(source, shard, self.close),
+            ByPosition(source, shard, self.close, not spec.batches),
             num_outputs=len(example),
             layout=[layouts.get(k) for k in range(len(example))],
             name="Dataset",
@@ -342,7 +351,7 @@ class DatasetSource(Source):
         )
         moving = {k: self._field(nodes[k], kind, example[k], k, spec) for k, kind in enumerate(kinds, 1) if kind.name in (MASK, *PICTURES)}
         followers = Followers(nodes[-1], list(moving.values())) if self.samples_of.follow else None
-        finished, *views = spec.finished(self._image(nodes[0], example[0], followers, spec))
+        finished, *views = [view for k in given for view in spec.finished(self._image(nodes[k], example[k], followers, spec))]
         flat = {k for k in pictures if kinds[k - 1].name == FLOATS and self.samples_of.picture(k).flat}
         moved = {k: fn.squeeze(field.node, axes=[0]) if k in flat else field.node for k, field in moving.items()}
         # Targets that Python finishes are not uploaded yet.

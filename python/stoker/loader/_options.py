@@ -15,6 +15,7 @@ from stoker._ranks import Shard, resolve, share, together
 from stoker._settings import PassedOn, table
 from stoker._where import notice
 from stoker.errors import InvalidArgumentError, UnsupportedError
+from stoker.loader._order import LARGEST_BATCH
 from stoker.pipeline import Pipeline
 
 
@@ -30,7 +31,6 @@ class Arguments(PassedOn, total=False):
     multiprocessing_context: Any
     in_order: Any
     pin_memory_device: Any
-    batch_sampler: Any
     generator: Any
 
 
@@ -42,6 +42,7 @@ class LoaderArguments(Arguments, total=False):
     shuffle: bool | str
     seed: int | str | None
     sampler: Any
+    batch_sampler: Any
     shard: Any
     last_batch: str | None
     drop_last: bool | None
@@ -62,8 +63,6 @@ class LoaderArguments(Arguments, total=False):
     batch_transforms: Any
 
 
-_LARGEST_BATCH = 1 << 20
-
 _IGNORED = {
     "num_workers": "Stoker works with threads, and num_threads says how many; python_workers runs the Python of a Dataset in processes",
     "persistent_workers": "there are no worker processes, or with python_workers they stay",
@@ -73,7 +72,6 @@ _IGNORED = {
     "pin_memory_device": "device says where batches lie",
 }
 _REFUSED = {
-    "batch_sampler": "batches are made of batch_size samples; sampler gives their order",
     "generator": "seed is what order and augmentation follow from",
 }
 
@@ -110,6 +108,15 @@ def take_more(more: Arguments, names: list[str]) -> dict[str, Any]:
     return settings
 
 
+def refuse_beside_batches(**given: Any) -> None:
+    """Refuses arguments that say how batches are made, if a batch_sampler gives them."""
+    others = [name for name, value in given.items() if value]
+    if others:
+        raise InvalidArgumentError(
+            f"Loader: batch_sampler gives the batches, and {', '.join(others)} would make others: leave out the one or the other"
+        )
+
+
 def batch_of(batch_size: int | None, global_batch_size: int | None, shard: Shard) -> int:
     """Returns the batch size of this rank."""
     if (batch_size is None) == (global_batch_size is None):
@@ -118,8 +125,8 @@ def batch_of(batch_size: int | None, global_batch_size: int | None, shard: Shard
     if not isinstance(size, numbers.Integral) or isinstance(size, bool) or size < 1:
         raise InvalidArgumentError(f"Loader: a batch size is a whole number, at least 1, not {size!r}")
     size = int(size)
-    if size > _LARGEST_BATCH * (shard.world if batch_size is None else 1):
-        raise InvalidArgumentError(f"Loader: a batch size is at most {_LARGEST_BATCH} for each rank, not {size}")
+    if size > LARGEST_BATCH * (shard.world if batch_size is None else 1):
+        raise InvalidArgumentError(f"Loader: a batch size is at most {LARGEST_BATCH} for each rank, not {size}")
     if batch_size is None:
         if size % shard.world:
             raise InvalidArgumentError(f"Loader: global_batch_size={size} is not divided by {shard.world} ranks")
@@ -219,8 +226,8 @@ def can_pin() -> bool:
     return bool(torch.cuda.is_available())
 
 
-def tail_of(last_batch: str | None, drop_last: bool | None, drops: bool) -> str:
-    """Returns what to do with the last batch if it is not full: "drop", "keep" or "pad". drops: whether it is dropped by default."""
+def tail_of(last_batch: str | None, drop_last: bool | None) -> str:
+    """Returns what to do with the last batch if it is not full: "drop", "keep" or "pad". It is kept by default, as by a DataLoader."""
     if drop_last is not None and last_batch not in (None, "drop" if drop_last else "keep"):
         raise InvalidArgumentError(
             f"Loader: drop_last={drop_last} and last_batch={last_batch!r} contradict each other: leave one of them out"
@@ -228,7 +235,7 @@ def tail_of(last_batch: str | None, drop_last: bool | None, drops: bool) -> str:
     if last_batch is None and drop_last is not None:  # the DataLoader's way to say it
         last_batch = "drop" if drop_last else "keep"
     if last_batch is None:
-        last_batch = "drop" if drops else "keep"
+        last_batch = "keep"
     if last_batch not in ("drop", "keep", "pad"):
         raise InvalidArgumentError(f"Loader: last_batch is 'drop', 'keep' or 'pad', not {last_batch!r}")
     return last_batch

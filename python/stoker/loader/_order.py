@@ -12,6 +12,9 @@ from typing import Any
 
 from stoker.errors import InvalidArgumentError
 
+GAP = -1  # in place of an id: there is no sample
+LARGEST_BATCH = 1 << 20
+
 
 class Order:
     """Sample ids for each epoch. per_rank: the ids are this rank's own, not the sequence of all ranks together."""
@@ -100,18 +103,57 @@ class SamplerOrder(Order):
             return None
 
 
-def _as_array(ids: Iterable[int]) -> array[int]:
+class BatchOrder(Order):
+    """Takes the batches of this rank from one of torch's batch samplers, or from a list of lists. Batches are laid out in rows of the largest one's size, with
+    GAP in place of the samples that a smaller one lacks."""
+
+    per_rank = True
+    repeated = SamplerOrder.repeated
+
+    def __init__(self, batches: Any) -> None:
+        if not hasattr(batches, "__iter__"):
+            raise InvalidArgumentError(
+                f"batch_sampler is one of torch's batch samplers, or a list of lists of ids, not {type(batches).__name__}"
+            )
+        self.batches = batches
+        self.largest = 1  # size of the epoch's largest batch
+
+    def indices(self, epoch: int) -> array[int]:
+        for sampler in (self.batches, getattr(self.batches, "sampler", None)):
+            set_epoch = getattr(sampler, "set_epoch", None)
+            if set_epoch is not None:
+                set_epoch(epoch)
+        rows = [_as_array(batch, "batch_sampler", "this batch") for batch in self.batches]
+        if not rows:
+            raise InvalidArgumentError("batch_sampler: it gave no batches for this epoch")
+        self.largest = max(map(len, rows))
+        if self.largest > LARGEST_BATCH:
+            raise InvalidArgumentError(f"batch_sampler: a batch has at most {LARGEST_BATCH} samples, not {self.largest}")
+        ids = array("q")
+        for row in rows:
+            ids.extend(row)
+            ids.extend([GAP] * (self.largest - len(row)))
+        return ids
+
+    def length(self) -> int | None:
+        try:
+            return len(self.batches) * self.largest
+        except TypeError:
+            return None
+
+
+def _as_array(ids: Iterable[int], what: str = "sampler", where: str = "this epoch") -> array[int]:
     try:
         result = array("q", map(operator.index, ids))
     except (TypeError, ValueError) as e:
-        raise InvalidArgumentError(f"sampler: it gives whole numbers, the ids of samples ({e})") from None
+        raise InvalidArgumentError(f"{what}: it gives whole numbers, the ids of samples ({e})") from None
     if not result:
         once = (
             ": it can be iterated once; a list, or a function of the epoch, gives each epoch its samples"
             if hasattr(ids, "__next__")
             else ""
         )
-        raise InvalidArgumentError(f"sampler: it gave no samples for this epoch{once}")
+        raise InvalidArgumentError(f"{what}: it gave no samples for {where}{once}")
     return result
 
 

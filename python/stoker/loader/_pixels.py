@@ -35,6 +35,10 @@ def pixels(value: Any, layout: Layout) -> Any:
     if type(value).__module__.startswith("PIL."):
         layout.refuse("a PIL image")
         return layout.hand_on_as(_of_pil(value), "HWC")
+    if isinstance(value, (list, tuple)):
+        raise TypeError(
+            "the dataset gave an empty list of views, or a list inside of one: views are images in one list, as ([view, view], target)"
+        )
     raise TypeError(
         f"the dataset gave {type(value).__name__} as an image: it is a path, bytes, an array or tensor of uint8 or of floats, or a PIL image"
     )

@@ -13,7 +13,7 @@ from stoker._session import Session
 from stoker._where import notice
 from stoker.errors import InvalidArgumentError, StateError, StokerError
 from stoker.loader._dataset import DatasetSource
-from stoker.loader._order import Order
+from stoker.loader._order import BatchOrder, Order
 from stoker.loader._random import mix
 from stoker.loader._saved import Ids, Saved, digest
 from stoker.loader._sources import Source
@@ -52,6 +52,8 @@ class Run:
         if self.order is not None and self.drawn != self.epoch:
             self.indices, self.drawn = self.order.indices(self.epoch), self.epoch
             self.count = len(self.indices)
+            if isinstance(self.order, BatchOrder):
+                self.spec.batch = self.order.largest
         return self.indices
 
     def _check_ids(self) -> None:
@@ -103,7 +105,8 @@ class Run:
         self._check_ids()
         per_rank = self.per_rank
         if per_rank and self.order is not None:
-            check_agreement(f"the length of their samplers in epoch {self.epoch}", {"length": self.count}, self.spec.shard)
+            length = (self.count or 0) // self.spec.batch if self.spec.batches else self.count
+            check_agreement(f"the length of their samplers in epoch {self.epoch}", {"length": length}, self.spec.shard)
         own_epochs = self.order is not None
         rank = self.spec.shard.rank if per_rank else 0  # each rank counts its own positions, so ranks need different seeds
         seed = mix(self.spec.seed, self.epoch if own_epochs else 0, rank) if own_epochs or rank else self.spec.seed

@@ -24,7 +24,7 @@ class UnlikeError(TypeError):
 
 class Samples:
     """Takes samples apart: the image first, then the other parts in the order of the first sample's, then, if something follows the image, what `_geometry`
-    gives.
+    gives. A list of images in place of the image are views: the first one stands for the image, and the others come last.
 
     shown: the fields that the user named; None: none were named. given: the kinds that the user gave, by the name of the field. layout: the layout of images.
     main: what the user calls the image, which is "image" in `shown` and `given`. place: the image's number among the parts of a tuple.
@@ -52,6 +52,8 @@ class Samples:
         self.arrays = False  # images are arrays, and not the bytes of files
         self.tensors = False  # images were given as arrays or tensors, and not as PIL images
         self.channels = 0  # channels of the first image, if it is an array
+        self.several = False  # a list of views stands in the place of the image
+        self.views = 0  # views after the first one
         self.counted = False  # whether all images must have that number of channels
 
     def settle(self, oriented: bool, counted: bool) -> None:
@@ -72,12 +74,21 @@ class Samples:
             self._expect(self._kinds(parts[1:]))
         if len(parts) != 1 + len(self._converters):
             raise ValueError(f"the dataset gave a sample of {len(parts)} parts; the first one had {1 + len(self._converters)}")
-        image = pixels(parts[0] if not self.floats else numbers_of(parts[0]), self.layout)
+        several = isinstance(parts[0], (list, tuple))
+        given = parts[0] if several and parts[0] else (parts[0],)
+        image, *views = [pixels(numbers_of(one) if self.floats else one, self.layout) for one in given]
         if first:
             self.arrays = is_array(image)
-            self.tensors = self.arrays and hasattr(parts[0], "ndim")
+            self.tensors = self.arrays and hasattr(given[0], "ndim")
             self.channels = self.layout.channels(image) if self.arrays else 0
-        elif is_array(image) != self.arrays:
+            self._expect_views(several, len(views))
+        if several != self.several or len(views) != self.views:
+            raise UnlikeError(
+                f"the dataset gave {len(given)} views of an image, and {1 + self.views} in its first sample: give as many for each"
+            )
+        if any(is_array(view) != is_array(image) for view in views):
+            raise UnlikeError("the dataset gave views that are arrays and others that are the bytes of files: give all in one form")
+        if is_array(image) != self.arrays:
             was, is_now = ("an array", "the bytes of a file") if self.arrays else ("the bytes of a file", "an array")
             raise UnlikeError(f"the dataset gave {is_now} as an image; the first sample's was {was}, and all have to be the same")
         elif self.arrays and self.counted and (channels := self.layout.channels(image)) != self.channels:
@@ -88,7 +99,15 @@ class Samples:
         rest = [convert(part) for convert, part in zip(self._converters, parts[1:], strict=True)]
         if self.follow:
             rest.append(self._geometry(image, rest))
-        return (image, *rest)
+        return (image, *rest, *views)
+
+    def _expect_views(self, several: bool, others: int) -> None:
+        if several and self.follow:
+            raise InvalidArgumentError(
+                "the dataset gives several views of an image, and masks, boxes or points, which could follow only one of them: apply the transforms in the "
+                "Dataset and name the kinds None, as fields={'image': 'Image', 'boxes': None}"
+            )
+        self.several, self.views = several, others
 
     def path_of(self, item: Any) -> str | None:
         """Returns the path of the image's file, or the place of a table's row; None if the sample does not have it."""
@@ -156,10 +175,12 @@ class Samples:
 
     def learned(self) -> tuple[Any, ...]:
         """Returns the format that the first sample defined, for `know` of a copy in another process."""
-        return self.keys, self.kinds, self.arrays, self.channels, self.layout, self._converters
+        form = (self.arrays, self.tensors, self.channels, self.several, self.views)
+        return self.keys, self.kinds, form, self.layout, self._converters
 
     def know(self, learned: tuple[Any, ...]) -> None:
-        self.keys, kinds, self.arrays, self.channels, self.layout, converters = learned
+        self.keys, kinds, form, self.layout, converters = learned
+        self.arrays, self.tensors, self.channels, self.several, self.views = form
         self._expect(kinds)
         self._converters = converters
 

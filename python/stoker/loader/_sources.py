@@ -56,7 +56,7 @@ class FileSource(Source):
     """Reads files from a folder of class folders, or from a list with targets. A dict of targets makes one lookup table for each name."""
 
     def __init__(self, root: str | None, paths: Sequence[Any] | None, targets: Sequence[Any] | Mapping[str, Sequence[Any]] | None) -> None:
-        self.root, self.paths = root, paths
+        self.root, self.paths, self.targets_of = root, paths, targets
         self.labels: Sequence[int] | None = None
         self.columns: tuple[str, ...] | None = None
         if isinstance(targets, Mapping):
@@ -82,6 +82,21 @@ class FileSource(Source):
 
     def __repr__(self) -> str:
         return self.root if self.root is not None else f"{len(self.paths or ())} files"
+
+
+class FilesByIndex:
+    """The files of a FileSource as a map-style Dataset, for an order that readers do not know."""
+
+    def __init__(self, files: FileSource) -> None:
+        self._paths, self._targets = files.paths or (), files.targets_of
+
+    def __len__(self) -> int:
+        return len(self._paths)
+
+    def __getitem__(self, i: int) -> Any:
+        if isinstance(self._targets, Mapping):
+            return {"image": self._paths[i], **{name: values[i] for name, values in self._targets.items()}}
+        return (self._paths[i],) if self._targets is None else (self._paths[i], self._targets[i])
 
 
 class CifarSource(Source):

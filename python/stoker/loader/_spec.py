@@ -32,6 +32,7 @@ class Spec:
     by_groups: bool = False  # shuffles the row groups of a table, and then the rows of some groups at a time
     by_shards: bool = False  # shuffles runs of neighboring samples instead of single samples
     floats: bool = False  # the image is a map of floats
+    batches: bool = False  # a batch_sampler gives the batches, whose sizes may differ
     as_given: bool = False  # no argument says what becomes of the images: arrays and tensors of uint8 stay so
 
     @property

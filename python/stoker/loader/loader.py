@@ -27,10 +27,10 @@ from stoker.loader._hub import HubStream, HubTable, is_hub, table_of, turned, wh
 from stoker.loader._kinds import FLOATS, IMAGE, OTHER, internal, kinds_of, lists_of, main_of, several
 from stoker.loader._known import Listed, is_stream, known
 from stoker.loader._lower import Recipe
-from stoker.loader._order import make_order
+from stoker.loader._order import BatchOrder, make_order
 from stoker.loader._run import Run
 from stoker.loader._saved import Saved, is_whole
-from stoker.loader._sources import FileSource, Source, from_folder, from_list
+from stoker.loader._sources import FilesByIndex, FileSource, Source, from_folder, from_list
 from stoker.loader._spec import Spec
 from stoker.loader._stream import StreamSource
 from stoker.loader._table import MEMORY, Table
@@ -71,10 +71,11 @@ class Loader:
     tar together, for few large reads; of tables, "groups" reads each row group once and mixes the rows of some groups at a time. seed: of order and
     augmentation, which are separate streams. By default it is that of torch.manual_seed (of rank 0), if the program has called it with a number of 32 bits,
     or else 0. None draws one. A resumed run continues with the seed of its state, which repr() shows.
-    sampler: a function of the epoch that returns sample ids, weights, or one of torch's samplers.
+    sampler: a function of the epoch that returns sample ids, weights, or one of torch's samplers. batch_sampler: one of torch's batch samplers, or a list of
+    lists of ids: the batches of this rank, of any sizes, in place of batch_size. It is for Datasets, arrays and lists of files.
     shard: "auto" (an initialised process group, else RANK and WORLD_SIZE), None (everything), (i, n), or a DeviceMesh.
-    last_batch: "keep" (the default, as with a DataLoader), "drop" (the default with shuffle on several ranks), or "pad", which adds a mask `valid` to the
-    fields and so makes distributed validation exact.
+    last_batch: "keep" (the default, as with a DataLoader), "drop", or "pad", which adds a mask `valid` to the fields and so makes distributed validation
+    exact. On several ranks all have the same number of steps; with "keep" a rank for which no sample is left repeats one, which `valid` marks.
     device: "cpu", or "cuda", "cuda:1", a torch.device: images are decoded and transformed there, and images, targets and `valid` come as its tensors,
     with the same pixels as on the CPU.
     dtype: torch.float32 (values 0..1, then Normalize), float16, bfloat16, or uint8 (0..255). By default arrays and tensors of uint8 without transforms stay
@@ -93,7 +94,7 @@ class Loader:
     Boxes and points are lists of tensors, one a sample, and so is what is said to be a `list`. ragged: fields that are one RaggedBatch instead.
     pin_memory: batches made on the cores lie in pinned memory, for a copy to the GPU that does not block; nothing where torch finds no CUDA.
     views: in place of transforms, several of each image, which is decoded once: [(2, global_crops), (6, local_crops)] gives batch.image as a list of eight
-    tensors, each drawn for itself.
+    tensors, each drawn for itself. A Dataset that gives ([view, view], target) makes such a list too; each of its views passes the transforms.
     batch_transforms: MixUp, CutMix, or RandomChoice of them (stoker.transforms or torchvision's v2), or functions of (images, labels): they change each
     finished batch where it lies; labels become vectors of shares.
     collate_fn: gets each finished batch, and returns what is iterated, as {"pixel_values": batch.image, "labels": batch.label}.
@@ -118,6 +119,7 @@ class Loader:
         shuffle: bool | str = False,
         seed: int | str | None = "torch",
         sampler: Callable[[int], Any] | Any = None,
+        batch_sampler: Any = None,
         shard: Any = "auto",
         last_batch: str | None = None,
         drop_last: bool | None = None,
@@ -147,6 +149,15 @@ class Loader:
         _options.yes_or_no(shuffle=shuffle, drop_last=drop_last, pin_memory=pin_memory, exif_orientation=exif_orientation)
         if shuffle and sampler is not None:
             raise InvalidArgumentError("Loader: shuffle and sampler exclude each other: the sampler makes the order")
+        if batch_sampler is not None:
+            _options.refuse_beside_batches(
+                batch_size=batch_size,
+                global_batch_size=global_batch_size,
+                shuffle=shuffle,
+                sampler=sampler is not None,
+                drop_last=drop_last,
+                last_batch=last_batch,
+            )
         if isinstance(source, Pipeline):
             _options.refuse_what_a_pipeline_has(signature, {**locals(), **more})
         place = _options.shard_of_pipeline(source, shard) if isinstance(source, Pipeline) else _ranks.resolve(shard)
@@ -168,11 +179,13 @@ class Loader:
         source, images = _understood(source, split, more.get("storage"), asked)
         self._classes, self._class_to_idx = classes_of(source)
         self._spec = Spec(
-            batch=1 if isinstance(source, Pipeline) else _options.batch_of(batch_size, global_batch_size, place),
+            batch=1
+            if isinstance(source, Pipeline) or batch_sampler is not None
+            else _options.batch_of(batch_size, global_batch_size, place),
             shard=place,
             shuffle=bool(shuffle),
             seed=_options.seed_of(seed, place),
-            last_batch=_options.tail_of(last_batch, drop_last, bool(shuffle) and place.world > 1),
+            last_batch=_options.tail_of(last_batch, drop_last),
             views=[
                 Recipe.of(view, _options.dtype_of(dtype), _options.channels_last_of(memory_format), floats)
                 for view in _views(views, _transforms(images, transforms))
@@ -186,6 +199,7 @@ class Loader:
             },
             by_shards=by_shards,
             floats=floats,
+            batches=batch_sampler is not None,
             as_given=dtype is None and not transforms and views is None and batch_transforms is None,
             by_groups=by_groups,
         )
@@ -195,12 +209,14 @@ class Loader:
             raise InvalidArgumentError(
                 'Loader: shuffle="groups" is for tables in Parquet files; other sources shuffle samples: shuffle=True'
             )
-        order = make_order(sampler, self._spec.seed)
+        order = make_order(sampler, self._spec.seed) if batch_sampler is None else BatchOrder(batch_sampler)
         gpu = self._spec.settings["device_id"]
         if isinstance(source, Pipeline) and device != "cpu" and source.device_id != gpu:
             raise InvalidArgumentError(f"Loader: device={device!r}, but the pipeline was made with device_id={source.device_id}")
         self._device = None if gpu is None else f"cuda:{gpu}"
         opened = _open(source, images, split, asked)
+        if batch_sampler is not None:
+            opened = _by_batches(opened, asked)
         if isinstance(opened, Source):
             opened.settle(self._spec, order is not None)
         self._run = Run(opened, self._spec, order)
@@ -396,7 +412,10 @@ class Loader:
         self._asks_dataset = isinstance(source, DatasetSource) and bool({"valid", "index"} & set(fields))
         finishing = Finishing() if isinstance(source, Pipeline) else source.finishing
         count = len(self._run.descs)
-        views = [0, *range(count - self._spec.images + 1, count)] if self._several else None
+        given = source.samples_of if isinstance(source, DatasetSource) else None
+        images = self._spec.images + (given.views if given is not None else 0)
+        in_list = self._several or (given is not None and given.several)
+        views = [0, *range(count - images + 1, count)] if in_list else None
         return Batches(fields, batch, self._device, finishing, views, self._pin and _options.can_pin(), self._lists, self._main)
 
     def _dataset_facts(self, batch: Any) -> tuple[list[bool], list[int]]:
@@ -571,6 +590,8 @@ class Loader:
         if samples is None:
             return f"Loader({described}; seed {spec.seed}; batches of {spec.batch}, last_batch={spec.last_batch!r}; epoch {self.epoch})"
         steps = len(self)
+        if spec.batches:
+            return f"Loader({described}; batches of the batch_sampler, {_spaced(steps)} in an epoch, seed {spec.seed}; epoch {self.epoch})"
         here = f"{_spaced(samples or 0)} samples"
         if spec.shard.world > 1:
             own = min(samples or 0, steps * spec.batch) if spec.last_batch == "drop" else -(-(samples or 0) // spec.shard.world)
@@ -675,6 +696,23 @@ def _open(source: Any, found: Listed | Arrays | None, split: str, asked: Asked) 
             "out (memory_format sets the layout of batches)"
         )
     return opened
+
+
+def _by_batches(opened: Source | Pipeline, asked: Asked) -> DatasetSource:
+    """Returns a source that can give batches of any sizes."""
+    if isinstance(opened, StreamSource):
+        raise InvalidArgumentError(
+            "Loader: batch_sampler is for data sets that have indices, and an IterableDataset has an order of its own"
+        )
+    if isinstance(opened, DatasetSource):
+        return opened
+    if isinstance(opened, FileSource) and opened.paths is not None:
+        source = DatasetSource(FilesByIndex(opened), asked)
+        source.unchanging = True
+        return source
+    raise InvalidArgumentError(
+        "Loader: batch_sampler is for Datasets, arrays and lists of files: of a folder give torchvision's ImageFolder(folder), or a list of (path, target)"
+    )
 
 
 def _open_source(source: Any, found: Listed | Arrays | None, split: str, asked: Asked) -> Source:
