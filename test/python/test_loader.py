@@ -426,7 +426,7 @@ def test_an_epoch_ends_with_its_last_batch(files, how, kind, last):
     ("arguments", "kind", "match"),
     [
         ({"shufle": True}, TypeError, "did you mean 'shuffle'"),
-        ({"batch_sampler": [[1]]}, ValueError, "no batch_sampler"),
+        ({"batch_sampler": [[1]]}, ValueError, "batch_sampler gives the batches, and batch_size"),
         ({"batch_size": 0}, ValueError, "at least 1"),
         ({"batch_size": None}, ValueError, "batch_size"),
         ({"last_batch": "fill"}, ValueError, "'drop', 'keep' or 'pad'"),

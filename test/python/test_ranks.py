@@ -72,7 +72,8 @@ def test_ranks_that_read_other_things(tree, files):
                 def __getitem__(self, i): return open(files[i], "rb").read(), i
             assert "samples: rank 0 has 5, rank 1 has 6" in differ(Set(), 2, last_batch="pad", fields=("image", "label"))
             assert "ids of the sampler" in differ(root, 2, sampler=lambda epoch: [RANK, 2, 3, 4])
-            assert len(list(Loader(root, 2, shuffle=True, **SMALL))) == 5
+            assert len(list(Loader(root, 2, shuffle=True, **SMALL))) == 6
+            assert len(list(Loader(root, 2, shuffle=True, drop_last=True, **SMALL))) == 5
             if RANK == 0:
                 assert len(Loader(root, 2, shard=None, **SMALL)) == 11  # one that a rank uses alone
             """,
