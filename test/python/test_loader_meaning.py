@@ -511,7 +511,7 @@ def test_pinned_batches_where_there_is_cuda(tree, monkeypatch):
 
 def test_arguments_that_would_count_as_something_else(tree):
     wrong = (
-        ({"shuffle": "shard"}, "shuffle is True or False, \"shards\" for tars, or \"groups\" for tables, not 'shard'"),
+        ({"shuffle": "shard"}, 'shuffle is True or False, "shards" for tars, or "groups" for tables, not \'shard\''),
         ({"strict": "x"}, "strict is True or False"),
         ({"drop_last": True, "last_batch": "keep"}, "contradict each other"),
         ({"shard": (0.5, 2)}, "whole numbers"),
