@@ -61,7 +61,7 @@ LAYERS = {
         "dataloader",
     ],
     "structured": ["structured"],
-    "advise": ["_advise"],
+    "advise": ["_advise", "metrics"],
     "package": ["__init__", "__main__", "tools"],
 }
 # Batched losses do not depend on the pipeline: they import only the lowest layer. Only the package, the Loader and structured samples, which make

@@ -1,0 +1,231 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Counters of running loaders for Prometheus and OpenTelemetry.
+
+    exporter = stoker.metrics.prometheus({"train": train, "val": val}, port=9400)   # http://127.0.0.1:9400/metrics
+
+Counters are read when somebody asks for them, from any thread; nothing is measured in between. doc/metrics.md lists the names and units.
+"""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from collections.abc import Iterable, Mapping
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any, NamedTuple
+
+from stoker.errors import InvalidArgumentError, StokerError, UnsupportedError
+
+__all__ = ["METRICS", "Exporter", "Metric", "opentelemetry", "prometheus", "read", "text"]
+
+
+class Metric(NamedTuple):
+    """One metric: its name after "stoker_", its kind, the counter that it shows, the factor that gives its unit, its help, and its labels."""
+
+    name: str
+    kind: str  # "counter" or "gauge"
+    counter: str
+    factor: float
+    help: str
+    labels: tuple[tuple[str, str], ...] = ()
+
+
+_NS, _MS = 1e-9, 1e-3
+METRICS: tuple[Metric, ...] = (
+    Metric("batches_total", "counter", "batches_delivered", 1, "batches that the loop took"),
+    Metric("wait_seconds_total", "counter", "wait_ns", _NS, "time that the loop waited for batches"),
+    Metric("busy_seconds_total", "counter", "busy_ns", _NS, "work of all threads together"),
+    Metric("source_seconds_total", "counter", "source_ns", _NS, "time in user sources and Datasets"),
+    Metric("reads_total", "counter", "reads_started", 1, "files and objects that were read"),
+    Metric("read_bytes_total", "counter", "bytes_read", 1, "bytes that were read"),
+    Metric("reads_in_flight", "gauge", "reads_in_flight", 1, "reads that have begun and not ended"),
+    Metric("decodes_total", "counter", "decodes", 1, "images that were decoded, on cores and GPU"),
+    Metric("gpu_decodes_total", "counter", "gpu_decodes", 1, "those of them that the GPU decoded"),
+    Metric("bad_samples_total", "counter", "bad_samples", 1, "samples that could not be read or decoded"),
+    Metric("replaced_samples_total", "counter", "replaced", 1, "bad samples that another took the place of"),
+    Metric("slots_out", "gauge", "slots_out", 1, "batches whose memory the loop holds"),
+    Metric("slots", "gauge", "slots", 1, "batches for which there is memory"),
+    Metric("batch_memory_bytes", "gauge", "slot_bytes", 1, "memory of batches"),
+    Metric("read_memory_bytes", "gauge", "bytes_held", 1, "memory of bytes that were read and wait"),
+    Metric("storage_requests_total", "counter", "storage_requests", 1, "requests to a store"),
+    Metric("storage_bytes_total", "counter", "storage_bytes", 1, "bytes from a store"),
+    Metric("storage_retries_total", "counter", "storage_retries", 1, "requests that were made again"),
+    Metric("storage_hedges_total", "counter", "storage_hedges", 1, "second requests for what came late"),
+    Metric("storage_requests_in_flight", "gauge", "storage_in_flight", 1, "requests that have begun and not ended"),
+    Metric("storage_latency_seconds", "gauge", "storage_latency_ms", _MS, "time of a request", (("quantile", "0.5"),)),
+    Metric("storage_latency_seconds", "gauge", "storage_latency_ms_p95", _MS, "time of a request", (("quantile", "0.95"),)),
+    Metric("storage_latency_seconds", "gauge", "storage_latency_ms_p99", _MS, "time of a request", (("quantile", "0.99"),)),
+    Metric("cache_hits_total", "counter", "cache_hits", 1, "objects that a cache on disk held"),
+    Metric("cache_misses_total", "counter", "cache_misses", 1, "objects that a cache on disk did not hold"),
+    Metric("cache_bytes", "gauge", "cache_bytes", 1, "bytes in a cache on disk"),
+)
+
+
+class _Loaders:
+    """The loaders that are measured, by the user's names. Keeps none of them alive."""
+
+    def __init__(self, loaders: Any) -> None:
+        named = loaders if isinstance(loaders, Mapping) else {"loader": loaders}
+        if not named:
+            raise InvalidArgumentError('metrics: no loaders; give one, or several by name: {"train": train, "val": val}')
+        for name, loader in named.items():
+            _check(name, loader)
+        self._loaders = {str(name): weakref.ref(loader) for name, loader in named.items()}
+
+    def read(self) -> dict[str, dict[str, float]]:
+        found = {name: loader() for name, loader in self._loaders.items()}
+        return {name: _counters(loader) for name, loader in found.items() if loader is not None}
+
+
+def _check(name: Any, loader: Any) -> None:
+    kind = type(loader)
+    if kind.__name__ == "DataLoader":
+        raise UnsupportedError(
+            f"metrics: {name!r} is a DataLoader, whose pipelines have no counters that can be read from outside; a stoker.Loader has"
+        )
+    if not hasattr(kind, "counters") and not hasattr(loader, "_run") and not hasattr(loader, "_pipes"):
+        raise InvalidArgumentError(f"metrics: {name!r} is a {kind.__name__}, not a Loader, a Pipeline or an iterator of stoker.plugin")
+
+
+def _pipelines(loader: Any) -> list[Any]:
+    """Returns the pipelines that a Loader, a Pipeline or an iterator has built so far. Builds none."""
+    many = getattr(loader, "_pipes", None)
+    if isinstance(many, (list, tuple)):
+        return list(many)
+    run = getattr(loader, "_run", None)
+    if run is None or not hasattr(run, "pipe"):
+        return [loader]
+    return [run.pipe] if run.pipe is not None else []
+
+
+def _counters(loader: Any) -> dict[str, float]:
+    """Returns the sums of the counters of a loader's pipelines. Empty before the first batch and after the end."""
+    total: dict[str, float] = {}
+    for pipe in _pipelines(loader):
+        try:
+            counters = pipe.counters()
+        except StokerError:  # closed
+            continue
+        for name, value in counters.items():
+            total[name] = total.get(name, 0.0) + value
+    return total
+
+
+def read(loaders: Any) -> dict[str, dict[str, float]]:
+    """Returns the counters of each loader, by the loader's name and the counter's own name and unit (times in ns).
+
+    loaders: a Loader, a Pipeline or an iterator of stoker.plugin, which gets the name "loader", or a dict of several by name.
+    """
+    return _Loaders(loaders).read()
+
+
+def _escaped(label: str) -> str:
+    return label.replace("\\", r"\\").replace('"', r"\"").replace("\n", r"\n")
+
+
+def _exposition(found: Mapping[str, Mapping[str, float]]) -> str:
+    lines: list[str] = []
+    last = ""
+    for metric in METRICS:
+        rows = [(loader, counters[metric.counter]) for loader, counters in found.items() if metric.counter in counters]
+        if not rows:
+            continue
+        if metric.name != last:
+            lines += [f"# HELP stoker_{metric.name} {metric.help}", f"# TYPE stoker_{metric.name} {metric.kind}"]
+            last = metric.name
+        for loader, value in rows:
+            labels = ",".join(f'{name}="{_escaped(text)}"' for name, text in (("loader", loader), *metric.labels))
+            lines.append(f"stoker_{metric.name}{{{labels}}} {value * metric.factor:.15g}")
+    return "\n".join([*lines, ""])
+
+
+def text(loaders: Any) -> str:
+    """Returns the metrics in Prometheus' text format, version 0.0.4. loaders: as for read()."""
+    return _exposition(read(loaders))
+
+
+class Exporter:
+    """A server of metrics, until close() or the end of a `with` block. `url` is what Prometheus scrapes, `port` its port."""
+
+    def __init__(self, loaders: Any, port: int, host: str) -> None:
+        source = _Loaders(loaders)
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                if self.path.partition("?")[0] not in ("/metrics", "/"):
+                    self.send_error(404, "the metrics are at /metrics")
+                    return
+                body = _exposition(source.read()).encode()
+                self.send_response(200)
+                self.send_header("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
+                self.send_header("Content-Length", str(len(body)))
+                self.end_headers()
+                self.wfile.write(body)
+
+            def log_message(self, format: str, *args: Any) -> None:
+                """Requests are not logged: the log belongs to the training."""
+
+        class Server(ThreadingHTTPServer):
+            daemon_threads = True
+
+        try:
+            self._server = Server((host, port), Handler)
+        except (OSError, OverflowError) as e:
+            raise InvalidArgumentError(f"metrics: port {port} of {host} cannot be used ({e}); port=0 takes a free one") from e
+        self.port = int(self._server.server_address[1])
+        self.url = f"http://{host}:{self.port}/metrics"
+        self._thread = threading.Thread(target=self._server.serve_forever, name="stoker-metrics", daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """Stops the server."""
+        if self._thread.is_alive():
+            self._server.shutdown()
+            self._thread.join()
+        self._server.server_close()
+
+    def __enter__(self) -> Exporter:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"Exporter({self.url!r})"
+
+
+def prometheus(loaders: Any, port: int = 9400, host: str = "127.0.0.1") -> Exporter:
+    """Serves the metrics for Prometheus on a thread of their own, and returns the Exporter.
+
+    loaders: as for read(). port: 0 takes a free one. host: only this machine can reach the default; "0.0.0.0" opens the port to the network. Raises
+    InvalidArgumentError if the port is in use.
+    """
+    return Exporter(loaders, port, host)
+
+
+def opentelemetry(loaders: Any, meter: Any = None) -> None:
+    """Registers the metrics as observable instruments of an OpenTelemetry meter, under Prometheus' names with dots, such as stoker.read_bytes.
+
+    loaders: as for read(). meter: an opentelemetry.metrics.Meter; None: that of the global provider. Raises UnsupportedError if the package
+    opentelemetry-api is not installed.
+    """
+    try:
+        from opentelemetry import metrics as api
+    except ImportError as e:
+        raise UnsupportedError("metrics: this needs the package opentelemetry-api (pip install opentelemetry-api)") from e
+    source = _Loaders(loaders)
+    meter = meter if meter is not None else api.get_meter("stoker")
+
+    def observe(metrics: list[Metric]) -> Any:
+        def callback(_: Any) -> Iterable[Any]:
+            for loader, counters in source.read().items():
+                for metric in metrics:
+                    if metric.counter in counters:
+                        yield api.Observation(counters[metric.counter] * metric.factor, {"loader": loader, **dict(metric.labels)})
+
+        return callback
+
+    for name in dict.fromkeys(metric.name for metric in METRICS):
+        same = [metric for metric in METRICS if metric.name == name]
+        make = meter.create_observable_counter if same[0].kind == "counter" else meter.create_observable_gauge
+        make(f"stoker.{name.removesuffix('_total')}", callbacks=[observe(same)], description=same[0].help)
