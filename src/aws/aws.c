@@ -4,6 +4,7 @@
 #include "aws/aws_profile.h"
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/secret.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -16,15 +17,15 @@ static enum stk_status read_keys(
 {
 	if (g->key) {
 		s->key = stk__strdup(g->key);
-		s->secret = stk__strdup(g->secret);
-		s->token = g->token ? stk__strdup(g->token) : NULL;
+		s->secret = stk__secret_copy(g->secret);
+		s->token = stk__secret_copy(g->token);
 		s->origin = "the program";
 		return STK_OK;
 	}
 	s->key = g->profile ? NULL : stk__aws_env("AWS_ACCESS_KEY_ID");
-	s->secret = s->key ? stk__aws_env("AWS_SECRET_ACCESS_KEY") : NULL;
+	s->secret = s->key ? stk__aws_secret_env("AWS_SECRET_ACCESS_KEY") : NULL;
 	if (s->secret) {
-		s->token = stk__aws_env("AWS_SESSION_TOKEN");
+		s->token = stk__aws_secret_env("AWS_SESSION_TOKEN");
 		s->origin = "the environment";
 		return STK_OK;
 	}

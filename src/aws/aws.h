@@ -31,8 +31,8 @@ struct stk_aws_issuer {
 	char *where;                 /* URL, or the program's command line */
 	char *role, *session;        /* for STS; the portal has roles too */
 	char *external_id, *seconds; /* for STS with STK_AWS_ROLE; nullable */
-	char *token, *token_file;    /* the proof of identity: the token itself, or a file that is read for each request */
-	char *key, *secret;          /* of STK_AWS_STATIC, whose third part is `token` */
+	char *token, *token_file;    /* the proof of identity: the token itself (base/secret.h), or a file that is read for each request */
+	char *key, *secret;          /* of STK_AWS_STATIC, whose third part is `token`; secret: base/secret.h */
 	char *account, *renewal;     /* the portal's account; the URL that exchanges an ending token for a new one */
 	char *profile, *region;      /* for messages, and for signatures */
 	struct stk_aws_issuer *base; /* of STK_AWS_ROLE: the issuer of the keys for the request */
@@ -44,7 +44,7 @@ struct stk_aws_settings {
 	char *region;
 	char *ca_bundle;            /* file of certificates; NULL: the system's */
 	char *proxy;                /* NULL: the proxy of the environment */
-	char *key, *secret, *token; /* key NULL: there are no keys; token NULL: the keys do not expire */
+	char *key, *secret, *token; /* key NULL: there are no keys; token NULL: the keys do not expire; secret, token: base/secret.h */
 	char *profile;
 	const char *origin; /* where the keys come from, in words; NULL without keys */
 	struct stk_aws_issuer issuer;
@@ -57,7 +57,7 @@ struct stk_aws_settings {
 /* Settings from the program, which take precedence over the environment and the files. Never printed. NULL, false and auto mean not set. */
 struct stk_aws_given {
 	char *endpoint, *region, *profile;
-	char *key, *secret, *token; /* key and secret, or neither */
+	char *key, *secret, *token; /* key and secret, or neither; secret, token: base/secret.h */
 	char *ca_bundle, *proxy;
 	bool anonymous;
 	enum stk_s3_style style;

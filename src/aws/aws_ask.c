@@ -3,6 +3,7 @@
 
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/secret.h"
 #include "base/system.h"
 #include "io/read_small.h"
 #include "io/time_text.h"
@@ -14,21 +15,11 @@
 
 enum { LONGEST_ANSWER = 1 << 20, LONGEST_TOKEN = 64 << 10 };
 
-void stk__aws_forget(struct stk_text *t)
-{
-	if (t->s)
-		stk__erase(t->s, t->capacity);
-	stk__text_free(t);
-}
-
 void stk__aws_fresh_clear(struct stk_aws_fresh *f)
 {
-	char *parts[] = {f->key, f->secret, f->token};
-	for (int i = 0; i < 3; i++) {
-		if (parts[i])
-			stk__erase(parts[i], strlen(parts[i]));
-		stk__free(parts[i]);
-	}
+	stk__erase_free(f->key);
+	stk__secret_free(f->secret);
+	stk__secret_free(f->token);
 	*f = (struct stk_aws_fresh){0};
 }
 
@@ -106,8 +97,8 @@ int64_t stk__aws_time(const char *text)
 
 static bool replace(char **slot, const char *value)
 {
-	stk__free(*slot);
-	*slot = value && *value ? stk__strdup(value) : NULL;
+	stk__secret_free(*slot);
+	*slot = value && *value ? stk__secret_copy(value) : NULL;
 	return *slot;
 }
 
@@ -115,7 +106,9 @@ bool stk__aws_take_keys(struct stk_aws_fresh *out, const char *id, const char *s
 {
 	replace(&out->token, token);
 	out->expires = stk__aws_time(expires);
-	return replace(&out->key, id) & replace(&out->secret, secret) & (!expires || out->expires);
+	stk__free(out->key);
+	out->key = id && *id ? stk__strdup(id) : NULL;
+	return replace(&out->secret, secret) & (out->key != NULL) & (!expires || out->expires);
 }
 
 bool stk__aws_take_json(struct stk_aws_fresh *out, const struct stk_text *answer)

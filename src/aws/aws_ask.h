@@ -37,8 +37,6 @@ void stk__aws_fresh_clear(struct stk_aws_fresh *f);
 bool stk__aws_is_over(const struct stk_aws_asking *how);
 /* Returns the HTTP status, or 0 if there was no answer. The answer replaces the contents of `out`. */
 long stk__aws_ask(const struct stk_aws_asking *how, const struct stk_aws_question *q, struct stk_text *out);
-/* Frees a text that may be secret. */
-void stk__aws_forget(struct stk_text *t);
 /* Appends the token in a file, without trailing line ends; returns false if there is none. */
 bool stk__aws_read_token(const char *path, struct stk_text *out);
 

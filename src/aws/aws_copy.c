@@ -4,7 +4,7 @@
 #include "aws/aws.h"
 
 #include "base/memory.h"
-#include "base/system.h"
+#include "base/secret.h"
 
 #include <stddef.h>
 #include <stdint.h>
@@ -13,12 +13,15 @@
 /* The offsets of the strings in each struct. */
 static const size_t settings_strings[] = {offsetof(struct stk_aws_settings, endpoint), offsetof(struct stk_aws_settings, region),
 	offsetof(struct stk_aws_settings, ca_bundle), offsetof(struct stk_aws_settings, proxy), offsetof(struct stk_aws_settings, key),
-	offsetof(struct stk_aws_settings, secret), offsetof(struct stk_aws_settings, token), offsetof(struct stk_aws_settings, profile)};
+	offsetof(struct stk_aws_settings, profile)};
 static const size_t issuer_strings[] = {offsetof(struct stk_aws_issuer, where), offsetof(struct stk_aws_issuer, role),
 	offsetof(struct stk_aws_issuer, session), offsetof(struct stk_aws_issuer, external_id), offsetof(struct stk_aws_issuer, seconds),
-	offsetof(struct stk_aws_issuer, token), offsetof(struct stk_aws_issuer, token_file), offsetof(struct stk_aws_issuer, key),
-	offsetof(struct stk_aws_issuer, secret), offsetof(struct stk_aws_issuer, account), offsetof(struct stk_aws_issuer, renewal),
-	offsetof(struct stk_aws_issuer, profile), offsetof(struct stk_aws_issuer, region)};
+	offsetof(struct stk_aws_issuer, token_file), offsetof(struct stk_aws_issuer, key), offsetof(struct stk_aws_issuer, account),
+	offsetof(struct stk_aws_issuer, renewal), offsetof(struct stk_aws_issuer, profile), offsetof(struct stk_aws_issuer, region)};
+/* Those in memory of base/secret.h. */
+static const size_t settings_secrets[] = {offsetof(struct stk_aws_settings, secret), offsetof(struct stk_aws_settings, token)};
+static const size_t issuer_secrets[] = {offsetof(struct stk_aws_issuer, secret), offsetof(struct stk_aws_issuer, token)};
+enum { SECRETS = 2 };
 enum { SETTINGS = sizeof settings_strings / sizeof *settings_strings, ISSUER = sizeof issuer_strings / sizeof *issuer_strings };
 
 static char **string_at(const void *s, size_t offset)
@@ -26,23 +29,21 @@ static char **string_at(const void *s, size_t offset)
 	return (char **)((uintptr_t)s + offset);
 }
 
-static void clear_strings(void *s, const size_t *offsets, int n)
+static void clear_strings(void *s, const size_t *offsets, int n, void (*release)(char *text))
 {
 	for (int i = 0; i < n; i++) {
 		char **text = string_at(s, offsets[i]);
-		if (*text)
-			stk__erase(*text, strlen(*text));
-		stk__free(*text);
+		release(*text);
 		*text = NULL;
 	}
 }
 
 /* Replaces the strings in `s`, which belong to another struct, by copies. */
-static bool own_strings(void *s, const size_t *offsets, int n)
+static bool own_strings(void *s, const size_t *offsets, int n, char *(*copy_of)(const char *text))
 {
 	bool good = true;
 	for (int i = 0; i < n; i++) {
-		char **text = string_at(s, offsets[i]), *copy = *text ? stk__strdup(*text) : NULL;
+		char **text = string_at(s, offsets[i]), *copy = *text ? copy_of(*text) : NULL;
 		good &= !*text || copy;
 		*text = copy;
 	}
@@ -54,14 +55,16 @@ void stk__aws_issuer_clear(struct stk_aws_issuer *i)
 	if (i->base)
 		stk__aws_issuer_clear(i->base);
 	stk__free(i->base);
-	clear_strings(i, issuer_strings, ISSUER);
+	clear_strings(i, issuer_strings, ISSUER, stk__erase_free);
+	clear_strings(i, issuer_secrets, SECRETS, stk__secret_free);
 	*i = (struct stk_aws_issuer){0};
 }
 
 static bool copy_issuer(const struct stk_aws_issuer *from, struct stk_aws_issuer *to)
 {
 	*to = *from;
-	bool good = own_strings(to, issuer_strings, ISSUER);
+	bool good = own_strings(to, issuer_strings, ISSUER, stk__strdup);
+	good &= own_strings(to, issuer_secrets, SECRETS, stk__secret_copy);
 	if (!from->base)
 		return good;
 	to->base = stk__calloc(1, sizeof *to->base);
@@ -70,7 +73,8 @@ static bool copy_issuer(const struct stk_aws_issuer *from, struct stk_aws_issuer
 
 void stk__aws_settings_clear(struct stk_aws_settings *s)
 {
-	clear_strings(s, settings_strings, SETTINGS);
+	clear_strings(s, settings_strings, SETTINGS, stk__erase_free);
+	clear_strings(s, settings_secrets, SECRETS, stk__secret_free);
 	stk__aws_issuer_clear(&s->issuer);
 	*s = (struct stk_aws_settings){0};
 }
@@ -78,7 +82,8 @@ void stk__aws_settings_clear(struct stk_aws_settings *s)
 bool stk__aws_settings_copy(const struct stk_aws_settings *from, struct stk_aws_settings *to)
 {
 	*to = *from;
-	bool good = own_strings(to, settings_strings, SETTINGS);
+	bool good = own_strings(to, settings_strings, SETTINGS, stk__strdup);
+	good &= own_strings(to, settings_secrets, SECRETS, stk__secret_copy);
 	return copy_issuer(&from->issuer, &to->issuer) && good;
 }
 
@@ -92,5 +97,7 @@ bool stk__aws_issuer_equal(const struct stk_aws_issuer *a, const struct stk_aws_
 	bool equal = a->kind == b->kind && !a->base == !b->base;
 	for (int i = 0; i < ISSUER && equal; i++)
 		equal = same(*string_at(a, issuer_strings[i]), *string_at(b, issuer_strings[i]));
+	for (int i = 0; i < SECRETS && equal; i++)
+		equal = same(*string_at(a, issuer_secrets[i]), *string_at(b, issuer_secrets[i]));
 	return equal && (!a->base || stk__aws_issuer_equal(a->base, b->base));
 }

@@ -19,7 +19,7 @@ static enum stk_status ask_container(const struct stk_aws_issuer *i, const struc
 		stk__text_add(&header, "%s", i->token);
 	q.headers[0] = proves ? header.s : NULL;
 	long code = stk__aws_ask(how, &q, answer);
-	stk__aws_forget(&header);
+	stk__text_erase_free(&header);
 	if (code != 200 || !stk__aws_take_json(out, answer))
 		return stk__fail(err, STK_IO, "no credentials: the container's service %.*s gives none (status %ld)",
 			stk__uri_shown(i->where), i->where, code);
@@ -51,7 +51,7 @@ static enum stk_status ask_instance(const struct stk_aws_issuer *i, const struct
 	}
 	bool good = code == 200 && stk__aws_take_json(out, answer);
 	stk__text_free(&url);
-	stk__aws_forget(&token);
+	stk__text_erase_free(&token);
 	return good ? STK_OK : stk__fail(err, STK_NOT_FOUND, "this machine's metadata service gives no credentials (status %ld)", code);
 }
 
@@ -92,7 +92,7 @@ static enum stk_status issue(
 		s = issuers[i->kind].ask(i, how, &answer, out, err);
 	}
 	stk__aws_fresh_clear(&base);
-	stk__aws_forget(&answer);
+	stk__text_erase_free(&answer);
 	return s;
 }
 

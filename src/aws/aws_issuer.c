@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/secret.h"
 #include "base/sha1.h"
 
 #include <stdio.h>
@@ -48,8 +49,8 @@ static char *sts_address(const struct stk_aws_profile *p, const char *region)
 static bool read_static(const char *text, const char *section, struct stk_aws_issuer *i)
 {
 	i->key = stk__ini_find(text, section, NULL, "aws_access_key_id");
-	i->secret = stk__ini_find(text, section, NULL, "aws_secret_access_key");
-	i->token = stk__ini_find(text, section, NULL, "aws_session_token");
+	i->secret = stk__secret_take(stk__ini_find(text, section, NULL, "aws_secret_access_key"));
+	i->token = stk__secret_take(stk__ini_find(text, section, NULL, "aws_session_token"));
 	if (i->key && i->secret) {
 		i->kind = STK_AWS_STATIC;
 		return true;
@@ -69,7 +70,7 @@ static bool use_container(struct stk_aws_issuer *i)
 	if (!i->where)
 		return false;
 	i->token_file = stk__aws_env("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE");
-	i->token = stk__aws_env("AWS_CONTAINER_AUTHORIZATION_TOKEN");
+	i->token = stk__aws_secret_env("AWS_CONTAINER_AUTHORIZATION_TOKEN");
 	i->kind = STK_AWS_CONTAINER;
 	return true;
 }
@@ -87,8 +88,8 @@ static bool use_instance(struct stk_aws_issuer *i)
 static bool use_environment(struct stk_aws_issuer *i)
 {
 	i->key = stk__aws_env("AWS_ACCESS_KEY_ID");
-	i->secret = stk__aws_env("AWS_SECRET_ACCESS_KEY");
-	i->token = stk__aws_env("AWS_SESSION_TOKEN");
+	i->secret = stk__aws_secret_env("AWS_SECRET_ACCESS_KEY");
+	i->token = stk__aws_secret_env("AWS_SESSION_TOKEN");
 	i->kind = STK_AWS_STATIC;
 	return i->key && i->secret;
 }

@@ -2,6 +2,7 @@
 #include "aws/aws_profile.h"
 
 #include "base/memory.h"
+#include "base/secret.h"
 #include "base/system.h"
 #include "io/read_small.h"
 
@@ -16,6 +17,12 @@ char *stk__aws_env(const char *name)
 {
 	const char *value = getenv(name);
 	return value && *value ? stk__strdup(value) : NULL;
+}
+
+char *stk__aws_secret_env(const char *name)
+{
+	const char *value = getenv(name);
+	return value && *value ? stk__secret_copy(value) : NULL;
 }
 
 bool stk__aws_env_says_yes(const char *name)

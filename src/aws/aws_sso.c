@@ -123,7 +123,7 @@ static long ask_portal(const struct stk_aws_issuer *i, const struct stk_aws_aski
 	const struct stk_aws_question q = {.url = url.s, .method = "GET", .headers = {shown.s}};
 	long code = url.failed || shown.failed ? 0 : stk__aws_ask(how, &q, answer);
 	stk__text_free(&url);
-	stk__aws_forget(&shown);
+	stk__text_erase_free(&shown);
 	return code;
 }
 

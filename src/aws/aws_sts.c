@@ -29,7 +29,7 @@ bool stk__aws_take_sts(struct stk_aws_fresh *out, const struct stk_text *answer)
 		find_element(begin, names[i], &found[i]);
 	bool good = stk__aws_take_keys(out, found[0].s, found[1].s, found[2].s, found[3].s);
 	for (int i = 0; i < 4; i++)
-		stk__aws_forget(&found[i]);
+		stk__text_erase_free(&found[i]);
 	return good;
 }
 
@@ -66,7 +66,7 @@ enum stk_status stk__aws_ask_web_identity(const struct stk_aws_issuer *i, const 
 {
 	struct stk_text token = {0}, body = {0};
 	if (!stk__aws_read_token(i->token_file, &token)) {
-		stk__aws_forget(&token);
+		stk__text_erase_free(&token);
 		return stk__fail(err, STK_IO, "no credentials: the token of the web identity, %s, cannot be read", i->token_file);
 	}
 	add_role(&body, i, "AssumeRoleWithWebIdentity");
@@ -75,8 +75,8 @@ enum stk_status stk__aws_ask_web_identity(const struct stk_aws_issuer *i, const 
 	const struct stk_aws_question q = {.url = i->where, .method = "POST", .body = body.s};
 	long code = body.failed ? 0 : stk__aws_ask(how, &q, answer);
 	enum stk_status s = code == 200 && stk__aws_take_sts(out, answer) ? STK_OK : refused(i, code, answer, err);
-	stk__aws_forget(&token);
-	stk__aws_forget(&body);
+	stk__text_erase_free(&token);
+	stk__text_erase_free(&body);
 	return s;
 }
 
@@ -139,7 +139,7 @@ static long ask_signed(const struct stk_aws_issuer *i, const struct stk_aws_fres
 		.headers = {lines[0].s, lines[1].s, lines[2].s, base->token ? lines[3].s : NULL}};
 	long code = good ? stk__aws_ask(how, &q, answer) : 0;
 	for (int k = 0; k < 4; k++)
-		stk__aws_forget(&lines[k]);
+		stk__text_erase_free(&lines[k]);
 	stk__text_free(&host);
 	stk__text_free(&path);
 	return code;

@@ -2,6 +2,7 @@
 #include "base/text.h"
 
 #include "base/memory.h"
+#include "base/system.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -57,6 +58,13 @@ void stk__text_free(struct stk_text *t)
 {
 	stk__free(t->s);
 	*t = (struct stk_text){0};
+}
+
+void stk__text_erase_free(struct stk_text *t)
+{
+	if (t->s)
+		stk__erase(t->s, t->capacity);
+	stk__text_free(t);
 }
 
 enum { LONGEST_NAME = 64 };

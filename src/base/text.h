@@ -17,6 +17,8 @@ void stk__text_add(struct stk_text *t, const char *fmt, ...) __attribute__((form
 /* Appends n bytes unchanged. */
 void stk__text_append(struct stk_text *t, const char *s, size_t n);
 void stk__text_free(struct stk_text *t);
+/* Frees a text that may hold a secret, after it has erased it. */
+void stk__text_erase_free(struct stk_text *t);
 
 /* Returns the candidate at the smallest edit distance (Levenshtein) from `name`, or NULL if none is similar enough. next: returns the i-th candidate, or
  * NULL after the last. */

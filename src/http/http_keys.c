@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/secret.h"
 #include "base/xxhash.h"
 #include "thread/thread.h"
 
@@ -158,8 +159,8 @@ static bool take_over(struct stk_http_source *s, struct stk_http_account *a)
 	bool fresh = b->key && b->expires > (int64_t)time(NULL) + EARLY_S && stk__aws_issuer_equal(&b->issuer, &a->aws.issuer);
 	if (fresh) {
 		a->aws.key = stk__strdup(b->key);
-		a->aws.secret = stk__strdup(b->secret);
-		a->aws.token = b->token ? stk__strdup(b->token) : NULL;
+		a->aws.secret = stk__secret_copy(b->secret);
+		a->aws.token = stk__secret_copy(b->token);
 		a->aws.expires = b->expires;
 		a->aws.origin = b->origin;
 		fresh = a->aws.key && a->aws.secret;

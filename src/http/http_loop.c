@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/system.h"
 #include "thread/thread.h"
 
 #include <stdlib.h>
@@ -305,6 +306,7 @@ static void release(struct stk_http_loop *l)
 	stk__certificates_free(l->certificates);
 	if (l->share)
 		l->source->curl.curl_share_cleanup(l->share);
+	stk__erase(&l->signer, sizeof l->signer);
 	stk__free(l->scratch);
 	if (l->epoll >= 0)
 		close(l->epoll);

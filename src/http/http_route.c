@@ -2,6 +2,7 @@
 #include "http/http_route.h"
 
 #include "base/memory.h"
+#include "base/secret.h"
 
 #include <arpa/inet.h>
 #include <stdlib.h>
@@ -22,7 +23,7 @@ static const char *first_set(const char *const names[], int n)
 
 static bool copy(char **to, const char *from)
 {
-	*to = from && *from ? stk__strdup(from) : NULL;
+	*to = from && *from ? stk__secret_copy(from) : NULL;
 	return *to || !from || !*from;
 }
 
@@ -42,8 +43,8 @@ bool stk__proxies_copy(struct stk_proxies *to, const struct stk_proxies *from)
 
 void stk__proxies_clear(struct stk_proxies *p)
 {
-	stk__free(p->plain);
-	stk__free(p->except);
+	stk__secret_free(p->plain);
+	stk__secret_free(p->except);
 	*p = (struct stk_proxies){0};
 }
 

@@ -11,7 +11,7 @@
 /* The proxy for plain http://, and the hosts that are reached without it. The proxy for https:// is a tunnel, which libcurl finds and opens
  * by itself. */
 struct stk_proxies {
-	char *plain;  /* URL; NULL: none */
+	char *plain;  /* URL, which may hold a password; NULL: none. Both in memory of base/secret.h */
 	char *except; /* as no_proxy; NULL: none */
 };
 

@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/system.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -191,7 +192,7 @@ void stk__transfer_destroy(struct stk_transfer *t)
 {
 	stk__http_target_free(&t->target);
 	stk__route_free(&t->route);
-	stk__text_free(&t->request);
+	stk__text_erase_free(&t->request);
 	stk__text_free(&t->moved);
 	stk__free(t);
 }
@@ -210,6 +211,10 @@ void stk__transfer_clear(struct stk_transfer *t)
 	t->resumes = t->hedges = 0;
 	t->moves = 0;
 	t->moved.length = 0;
+	stk__http_target_reset(&t->target);
+	if (t->request.s)
+		stk__erase(t->request.s, t->request.length);
+	t->request.length = 0;
 	t->stale = t->starved = false;
 	t->etag[0] = 0;
 	t->r = NULL;

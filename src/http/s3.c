@@ -2,6 +2,7 @@
 #include "http/s3.h"
 
 #include "base/error.h"
+#include "base/system.h"
 
 #include <ctype.h>
 #include <stdio.h>
@@ -164,8 +165,11 @@ void stk__http_target_reset(struct stk_http_target *t)
 	empty(&t->url);
 	empty(&t->host);
 	empty(&t->path);
-	for (size_t i = 0; i < sizeof t->headers / sizeof *t->headers; i++)
+	for (size_t i = 0; i < sizeof t->headers / sizeof *t->headers; i++) {
+		if (t->headers[i].s) /* one of them is the session's token */
+			stk__erase(t->headers[i].s, t->headers[i].length);
 		empty(&t->headers[i]);
+	}
 	t->header_count = 0;
 	t->bucket[0] = 0;
 }
@@ -176,7 +180,7 @@ void stk__http_target_free(struct stk_http_target *t)
 	stk__text_free(&t->host);
 	stk__text_free(&t->path);
 	for (size_t i = 0; i < sizeof t->headers / sizeof *t->headers; i++)
-		stk__text_free(&t->headers[i]);
+		stk__text_erase_free(&t->headers[i]);
 }
 
 void stk__s3_list_uri(struct stk_text *out, const char *root, const char *bucket, const char *prefix, const char *delimiter,

@@ -3,6 +3,7 @@
 
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/secret.h"
 #include "base/system.h"
 #include "http/http.h"
 #include "io/cache.h"
@@ -73,6 +74,11 @@ static void given_strings(struct stk_aws_given *g, char **out[GIVEN])
 	memcpy(out, all, sizeof all);
 }
 
+static bool is_secret(const struct stk_aws_given *g, char *const *field)
+{
+	return field == &g->secret || field == &g->token;
+}
+
 static bool keep_given(struct stk_aws_given *g, const struct stk_storage_config *c)
 {
 	const char *const from[GIVEN] = {
@@ -81,7 +87,7 @@ static bool keep_given(struct stk_aws_given *g, const struct stk_storage_config 
 	bool good = true;
 	given_strings(g, to);
 	for (int i = 0; i < GIVEN; i++) {
-		*to[i] = from[i] ? stk__strdup(from[i]) : NULL;
+		*to[i] = !from[i] ? NULL : is_secret(g, to[i]) ? stk__secret_copy(from[i]) : stk__strdup(from[i]);
 		good &= !from[i] || *to[i];
 	}
 	g->anonymous = c->anonymous;
@@ -93,11 +99,8 @@ static void forget_given(struct stk_aws_given *g)
 {
 	char **all[GIVEN];
 	given_strings(g, all);
-	for (int i = 0; i < GIVEN; i++) {
-		if (*all[i])
-			stk__erase(*all[i], strlen(*all[i]));
-		stk__free(*all[i]);
-	}
+	for (int i = 0; i < GIVEN; i++)
+		(is_secret(g, all[i]) ? stk__secret_free : stk__erase_free)(*all[i]);
 }
 
 /* ---- making and ending ---- */
