@@ -37,7 +37,7 @@ if TYPE_CHECKING:
         types,
     )
     from stoker._advise import advise
-    from stoker._audio import audiodecode, audioread
+    from stoker._audio import Audio, audiodecode, audioread
     from stoker._image import imdecode, imread
     from stoker._sheet import view
     from stoker._storage import Storage
@@ -69,6 +69,7 @@ _MODULES = (
     "types",
 )
 _NAMES = {
+    "Audio": "stoker._audio",
     "DataLoader": "stoker.dataloader",
     "DataNode": "stoker.data_node",
     "newaxis": "stoker.data_node",
@@ -91,6 +92,7 @@ _NAMES = {
 }
 
 __all__ = [
+    "Audio",
     "DataLoader",
     "DataNode",
     "Loader",

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""audioread and audiodecode: the samples of one sound file as an array, for the code of a data set."""
+"""audioread and audiodecode: the samples of one sound file as an array, for the code of a data set. Audio: a field of sounds of a Loader."""
 
 from __future__ import annotations
 
 import math
 import os
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from stoker import _core
@@ -76,3 +77,45 @@ def audiodecode(
     if type(data).__module__.partition(".")[0] == "torch":
         data = data.numpy()
     return _decode(None, data, start, duration, mono, dtype, strict)
+
+
+@dataclass(frozen=True)
+class Audio:
+    """Says how a Loader reads the sounds of a field, as in Loader(folder, 32, fields={"audio": Audio(rate=16000, duration=1.0), "label": None}).
+
+    rate: of all sounds, in Hz. None: each file's own; the field `rate` has them.
+    duration: of all sounds, in seconds, so that batches are tensors: longer ones are cropped, and zeros follow shorter ones. None: sounds keep their
+    lengths, and a batch is padded with zeros to its longest one; the field NAME_lengths has the lengths. With ragged=(NAME,) it is a RaggedBatch.
+    crop: "start", "center" or "random": the part of a longer sound. Of a file that is not a NeMo manifest's, only this part is decoded.
+    mono: the mean of the channels, so that a batch is (N, frames); otherwise it is (N, channels, frames).
+    dtype: "float32" (-1 <= x < 1), "int16" or "int32".
+    quality: of resampling, 0 to 100.
+    """
+
+    rate: int | None = None
+    duration: float | None = None
+    crop: str = "start"
+    mono: bool = True
+    dtype: str = "float32"
+    quality: float = 50.0
+
+    def __post_init__(self) -> None:
+        if self.rate is not None and (isinstance(self.rate, bool) or not isinstance(self.rate, int) or not 1 <= self.rate < 2**31):
+            raise ArgumentError(f"Audio: rate is a whole number of Hz, not {self.rate!r}")
+        if self.duration is not None:
+            if not isinstance(self.duration, (int, float)) or not math.isfinite(self.duration) or self.duration <= 0:
+                raise ArgumentError(f"Audio: duration is a number of seconds above 0, not {self.duration!r}")
+            if self.rate is None:
+                raise ArgumentError("Audio: duration needs rate, or files of other rates would have other numbers of samples")
+        if self.crop not in ("start", "center", "random"):
+            raise ArgumentError(f"Audio: crop is 'start', 'center' or 'random', not {self.crop!r}")
+        if self.crop != "start" and self.duration is None:
+            raise ArgumentError(f"Audio: crop={self.crop!r} needs duration, the length of the part")
+        if self.dtype not in _TYPES:
+            raise ArgumentError(f"Audio: dtype is one of {', '.join(_TYPES)}, not {self.dtype!r}")
+        if not isinstance(self.quality, (int, float)) or not 0 <= self.quality <= 100:
+            raise ArgumentError(f"Audio: quality is from 0 to 100, not {self.quality!r}")
+
+    def frames(self) -> int | None:
+        """Returns the number of frames of every sound; None without duration."""
+        return None if self.duration is None or self.rate is None else round(self.duration * self.rate)

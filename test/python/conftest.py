@@ -31,7 +31,7 @@ LAYERS = {
     "loader": (
         "test_dataloader test_dataloader_differential test_dataloader_torch test_dataloader_users "
         "test_loader test_loader_adopted test_loader_fields test_loader_follow test_loader_layout test_loader_meaning test_loader_sources "
-        "test_to_device "
+        "test_to_device test_loader_sounds "
         "test_loader_shared test_loader_state test_mix test_tables test_tars test_unindexed test_training test_augment test_transforms test_transforms_arguments "
         "test_transforms_more "
         "test_transforms_places test_gpu_loader test_loader_parity"

@@ -70,7 +70,7 @@ class Batches:
         self._finish = [(at, output, finishing.finish[f]) for at, (f, output) in enumerate(shown) if f in finishing.finish]
         self._from_samples = [(at, f) for at, (f, output) in enumerate(fields.items()) if output is None]
         self._views = views if "image" in fields else None
-        images = {0, *(self._views or ()), *finishing.images}
+        images = {0, *(self._views or ()), *finishing.images} if finishing.image else set()
         count = max([*self._outputs, *finishing.needed, *(self._views or ())], default=-1) + 1
         self._in_order = self._outputs == list(range(count))
         # channels_last is how the memory lies: HWC images are shown as (N, C, H, W).

@@ -84,10 +84,12 @@ class Planes:
 class Finishing:
     """The conversions that a source asks for. finish: by field. needed: outputs that the conversions read and that are no fields themselves. uneven: whether a
     field may be a tensor in one batch and a list in the next. vectors: whether samples of shape (1,), such as readers' labels, become a vector instead of (N,
-    1). images: numbers of the outputs that are further images, or maps with channels."""
+    1). images: numbers of the outputs that are further images, or maps with channels. image: whether the first output is
+    an image."""
 
     finish: Mapping[str, Finish] = field(default_factory=dict)
     needed: Sequence[int] = ()
     uneven: bool = True
     vectors: bool = True
     images: Sequence[int] = ()
+    image: bool = True

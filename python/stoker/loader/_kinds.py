@@ -34,6 +34,11 @@ class Kind:
         return self.name in (BOXES, POINTS, LIST)
 
 
+def has_sound(fields: Any) -> bool:
+    """Returns whether a field is an Audio, without importing that class."""
+    return isinstance(fields, dict) and any("stoker._audio" in (type(f).__module__, getattr(f, "__module__", "")) for f in fields.values())
+
+
 def kind_of(field: str, given: Any) -> Kind:
     """Parses the kind that the user gave for a field: a name, a class of tv_tensors, ("BoundingBoxes", "XYWH"), ("Mask", list), ("FloatMap", "vectors"), list,
     or None for a field that does not change."""
@@ -55,8 +60,9 @@ def kind_of(field: str, given: Any) -> Kind:
 
 
 def kinds_of(fields: Any) -> dict[str, Kind] | None:
-    """Parses fields={"image": "Image", "mask": "Mask"}. Returns None if the user gave only names, or nothing."""
-    if not isinstance(fields, dict):
+    """Parses fields={"image": "Image", "mask": "Mask"}. Returns None if the user gave only names, or nothing, or if the
+    samples are sounds."""
+    if not isinstance(fields, dict) or has_sound(fields):
         return None
     kinds = {name: kind_of(name, given) for name, given in fields.items()}
     main = main_of(kinds)

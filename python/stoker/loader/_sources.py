@@ -55,6 +55,8 @@ class Source:
 class FileSource(Source):
     """Reads files from a folder of class folders, or from a list with targets. A dict of targets makes one lookup table for each name."""
 
+    holds = "image"  # what its files are, for messages
+
     def __init__(self, root: str | None, paths: Sequence[Any] | None, targets: Sequence[Any] | Mapping[str, Sequence[Any]] | None) -> None:
         self.root, self.paths, self.targets_of = root, paths, targets
         self.labels: Sequence[int] | None = None

@@ -24,7 +24,7 @@ from stoker.loader._described import Listing, classes_of, object_of
 from stoker.loader._epoch import END, Epoch, call
 from stoker.loader._finish import Finishing
 from stoker.loader._hub import HubStream, HubTable, is_hub, table_of, turned, whole_of
-from stoker.loader._kinds import FLOATS, IMAGE, OTHER, internal, kinds_of, lists_of, main_of, several
+from stoker.loader._kinds import FLOATS, IMAGE, OTHER, has_sound, internal, kinds_of, lists_of, main_of, several
 from stoker.loader._known import Listed, is_stream, known
 from stoker.loader._lower import Recipe
 from stoker.loader._order import BatchOrder, make_order
@@ -92,6 +92,8 @@ class Loader:
     is interpolated linearly, and comes as float32; of ("FloatMap", "vectors"), such as optical flow, vectors are mirrored, turned and scaled too. The first image
     (or the one called "image") may itself be a FloatMap, which transforms interpolate as they say: a file of any number of bands, of 16 bits or of floats.
     Boxes and points are lists of tensors, one a sample, and so is what is said to be a `list`. ragged: fields that are one RaggedBatch instead.
+    Of sounds, {"audio": stoker.Audio(rate=16000, duration=1.0), "label": None} names the field; the source is then a folder, a list, a NeMo manifest or
+    Loader.from_csv, and transforms are torchaudio's (doc/audio.md).
     pin_memory: batches made on the cores lie in pinned memory, for a copy to the GPU that does not block; nothing where torch finds no CUDA.
     views: in place of transforms, several of each image, which is decoded once: [(2, global_crops), (6, local_crops)] gives batch.image as a list of eight
     tensors, each drawn for itself. A Dataset that gives ([view, view], target) makes such a list too; each of its views passes the transforms.
@@ -141,6 +143,20 @@ class Loader:
         **more: Unpack[_options.Arguments],
     ) -> None:
         source = _options.source_of(source, more)
+        if has_sound(fields):
+            from stoker.loader import _sounds
+
+            _sounds.refuse_arguments_of_images(
+                dtype=dtype,
+                memory_format=memory_format,
+                layout=layout,
+                views=views,
+                batch_transforms=batch_transforms,
+                exif_orientation=exif_orientation,
+                python_workers=python_workers,
+            )
+            source, fields = _sounds.source_of(fields, source, ragged, transforms)
+            ragged, transforms = (), None
         signature = inspect.signature(Loader.__init__)
         settings = _options.take_more(more, list(signature.parameters))
         by_shards = isinstance(shuffle, str) and shuffle == "shards"
@@ -257,11 +273,11 @@ class Loader:
             return
         count, text = self.pipeline._running().skipped(None)
         if count:
-            notice(f"{source.root}: skipped {text}")
+            notice(f"{source.root}: skipped {text.replace('image', source.holds)}")
         hidden = [name for name in self.classes if name.startswith(".")]
         if hidden:
             notice(
-                f"{source.root}: the hidden folder {hidden[0]} holds images and counts as a class, as with ImageFolder: remove it if it is none"
+                f"{source.root}: the hidden folder {hidden[0]} holds {source.holds}s and counts as a class, as with ImageFolder: remove it if it is none"
             )
 
     def _tell_narrowed(self) -> None:

@@ -1,0 +1,155 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Compiles torchaudio's transforms to operators of a graph."""
+
+from __future__ import annotations
+
+import math as numbers
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from stoker import fn, math, types
+from stoker.data_node import DataNode
+from stoker.errors import InvalidArgumentError, UnsupportedError
+from stoker.loader._spec import Spec
+
+
+@dataclass
+class Sound:
+    """A sound on its way through the graph: (frames), (channels, frames) or a spectrum (bins, frames). rate_hz and frames: None if samples differ."""
+
+    node: DataNode
+    rate: DataNode
+    rate_hz: int | None
+    frames: int | None
+    ndim: int
+
+    def on(self, spec: Spec) -> Sound:
+        """Returns the sound on the device of the batch."""
+        return replace(self, node=spec.upload(self.node))
+
+
+def lowered(steps: Sequence[Any], sound: Sound) -> Sound:
+    """Applies the transforms in order."""
+    for step in steps:
+        name, home = type(step).__name__, type(step).__module__
+        if not home.startswith("torchaudio.transforms") or name not in _LOWER:
+            known = ", ".join(_LOWER)
+            raise UnsupportedError(
+                f"Loader: transforms of sounds are torchaudio's {known}; {name} of {home} runs on the batch instead: collate_fn=lambda batch: "
+                "batch._replace(audio=transform(batch.audio)), or in the loop"
+            )
+        sound = _LOWER[name](step, sound)
+    return sound
+
+
+def _resample(step: Any, sound: Sound) -> Sound:
+    if step.orig_freq == step.new_freq:
+        return sound
+    raise UnsupportedError(
+        f"Loader: Resample({step.orig_freq}, {step.new_freq}) is done while files are decoded: leave it out, and give Audio(rate={step.new_freq}), which "
+        "resamples files of any rate"
+    )
+
+
+def _vol(step: Any, sound: Sound) -> Sound:
+    """Amplifies, then limits to -1..1, as torchaudio does."""
+    gain = float(step.gain)
+    factor = {"amplitude": gain, "db": 10 ** (gain / 20), "power": gain**0.5}[step.gain_type]
+    return replace(sound, node=math.clamp(sound.node * factor, -1.0, 1.0))
+
+
+def _fade(step: Any, sound: Sound) -> Sound:
+    """Multiplies by the ramps, which torchaudio's transform itself makes once."""
+    if sound.frames is None:
+        raise InvalidArgumentError("Loader: Fade needs sounds of one length: give Audio(rate=..., duration=...), or fade the batch")
+    import torch
+
+    ramp = step(torch.ones(1, sound.frames))[0].numpy()
+    return replace(sound, node=sound.node * fn.constant(fdata=ramp.tolist(), shape=[1] * (sound.ndim - 1) + [sound.frames]))
+
+
+def _refuse_unless(step: Any, **wanted: Any) -> None:
+    """Refuses arguments for which there is no operator. wanted: the values that are supported; a tuple: several."""
+    for name, value in wanted.items():
+        given = getattr(step, name)
+        if given not in (value if isinstance(value, tuple) else (value,)):
+            raise UnsupportedError(
+                f"Loader: {type(step).__name__}({name}={given!r}) is not in Stoker yet ({name} is {value!r} here): apply it to the batch, as "
+                "collate_fn=lambda batch: batch._replace(audio=transform(batch.audio))"
+            )
+
+
+def _spectrogram(step: Any, sound: Sound) -> Sound:
+    _refuse_unless(step, pad=0, power=(1, 2), normalized=False, center=True, pad_mode="reflect", onesided=True)
+    if sound.ndim != 1:
+        raise UnsupportedError(f"Loader: {type(step).__name__} of several channels is not in Stoker yet: give Audio(mono=True)")
+    window, left = step.window.tolist(), (step.n_fft - step.win_length) // 2  # the window lies in the middle of the frame
+    window = [0.0] * left + window + [0.0] * (step.n_fft - step.win_length - left)
+    node = fn.spectrogram(
+        sound.node, nfft=step.n_fft, window_length=step.n_fft, window_step=step.hop_length, window_fn=window, power=int(step.power)
+    )
+    return replace(sound, node=node, frames=None if sound.frames is None else 1 + sound.frames // step.hop_length, ndim=2)
+
+
+def _mel_scale(step: Any, sound: Sound) -> Sound:
+    if sound.ndim != 2:
+        raise InvalidArgumentError("Loader: MelScale takes the output of Spectrogram")
+    node = fn.mel_filter_bank(
+        sound.node,
+        nfilter=step.n_mels,
+        sample_rate=float(step.sample_rate),
+        freq_low=float(step.f_min),
+        freq_high=float(step.f_max),
+        mel_formula=step.mel_scale,
+        normalize=step.norm is not None,
+    )
+    return replace(sound, node=node)
+
+
+def _mel_spectrogram(step: Any, sound: Sound) -> Sound:
+    return _mel_scale(step.mel_scale, _spectrogram(step.spectrogram, sound))
+
+
+def _decibels(step: Any, sound: Sound) -> Sound:
+    """Converts with a reference of 1. top_db limits a sample to that far below its largest value."""
+    lowest = step.multiplier * numbers.log10(step.amin) - step.multiplier * step.db_multiplier
+    node = fn.to_decibels(sound.node, multiplier=step.multiplier, reference=float(step.ref_value), cutoff_db=lowest)
+    if step.top_db is not None:
+        node = math.max(node, fn.reductions.max(node) - float(step.top_db))
+    return replace(sound, node=node)
+
+
+def _mfcc(step: Any, sound: Sound) -> Sound:
+    mel = _mel_spectrogram(step.MelSpectrogram, sound)
+    mel = replace(mel, node=math.log(mel.node + 1e-6)) if step.log_mels else _decibels(step.amplitude_to_DB, mel)
+    if step.norm == "ortho":
+        return replace(mel, node=fn.mfcc(mel.node, axis=0, dct_type=2, n_mfcc=step.n_mfcc, normalize=True))
+    return replace(mel, node=fn.mfcc(mel.node, axis=0, dct_type=2, n_mfcc=step.n_mfcc) * 2.0)  # without norm, torchaudio's is twice DALI's
+
+
+def _masking(step: Any, sound: Sound) -> Sound:
+    """Sets a random stretch of an axis to 0; torchaudio's axis 1 is the frequency of a spectrum, and 2 the time. Every sample draws for itself."""
+    if sound.ndim != 2:
+        raise InvalidArgumentError(f"Loader: {type(step).__name__} takes a spectrum, as Spectrogram or MelSpectrogram makes it")
+    axis = step.axis - 1
+    extent = fn.cast(fn.shapes(sound.node, dtype=types.INT32)[axis], dtype=types.FLOAT)
+    most = math.min(float(step.mask_param), math.floor(extent * float(step.p))) if step.p < 1 else float(step.mask_param)
+    width = fn.random.uniform(range=(0.0, 1.0)) * most
+    start = math.floor(fn.random.uniform(range=(0.0, 1.0)) * (extent - width))
+    masked = fn.erase(sound.node, anchor=fn.reshape(start, shape=[1]), shape=fn.reshape(math.floor(width), shape=[1]), axes=[axis])
+    return replace(sound, node=masked)
+
+
+_LOWER = {
+    "Resample": _resample,
+    "Vol": _vol,
+    "Fade": _fade,
+    "Spectrogram": _spectrogram,
+    "MelScale": _mel_scale,
+    "MelSpectrogram": _mel_spectrogram,
+    "AmplitudeToDB": _decibels,
+    "MFCC": _mfcc,
+    "TimeMasking": _masking,
+    "FrequencyMasking": _masking,
+}

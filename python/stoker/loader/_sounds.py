@@ -1,0 +1,206 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Sounds as a source of a Loader: folders, lists and manifests of sound files."""
+
+from __future__ import annotations
+
+import os
+from array import array
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from stoker import _core, fn, types
+from stoker._audio import Audio
+from stoker.data_node import DataNode
+from stoker.errors import InvalidArgumentError
+from stoker.loader import _fields
+from stoker.loader._finish import Finish, Finishing, Outputs, by_value
+from stoker.loader._lower_sounds import Sound, lowered
+from stoker.loader._sources import FileSource, from_list
+from stoker.loader._spec import Spec
+
+# Endings of names of sounds; only those that this build can decode are read.
+SOUND_ENDINGS = tuple(
+    ending
+    for ending in ("wav", "wave", "bwf", "rf64", "flac", "ogg", "oga", "opus", "mp3", "m4a", "aac")
+    if _core.audio_named(f".{ending}")
+)
+_MANIFESTS = (".json", ".jsonl", ".manifest")
+_DTYPES = {"float32": types.FLOAT, "int16": types.INT16, "int32": types.INT32}
+
+
+@dataclass
+class Wanted:
+    """The user's field of sounds, and the other fields in order."""
+
+    name: str
+    audio: Audio
+    names: tuple[str, ...]
+
+
+def _wanted(fields: Mapping[str, Any]) -> Wanted:
+    """Returns the field that is an Audio, and the names of all."""
+    sounds = {name: given for name, given in fields.items() if isinstance(given, Audio) or given is Audio}
+    if len(sounds) > 1:
+        raise InvalidArgumentError(f"fields: {', '.join(map(str, sounds))} are Audio, and a sample has one sound: name one of them")
+    others = {name: given for name, given in fields.items() if name not in sounds and given is not None}
+    if others:
+        raise InvalidArgumentError(
+            f"fields: next to a sound, fields are None, as they come from the data; {', '.join(f'{n!r} is {g!r}' for n, g in others.items())}"
+        )
+    ((name, audio),) = sounds.items()
+    return Wanted(name, audio if isinstance(audio, Audio) else Audio(), tuple(fields))
+
+
+def refuse_arguments_of_images(**given: Any) -> None:
+    named = [name for name, value in given.items() if value]
+    if named:
+        raise InvalidArgumentError(
+            f"Loader: {', '.join(named)} would have no effect on sounds: leave {'them' if len(named) > 1 else 'it'} out"
+        )
+
+
+def _is_manifest(source: Any) -> bool:
+    return isinstance(source, (str, os.PathLike)) and os.fspath(source).endswith(_MANIFESTS) and not os.path.isdir(source)
+
+
+def source_of(fields: Any, source: Any, ragged: Sequence[str], transforms: Any) -> tuple[AudioSource, tuple[str, ...]]:
+    """Makes the source of a folder, a list, a manifest or several, or of what Loader.from_csv has read. Returns it with the names of its fields."""
+    given = _wanted(fields)
+    return _source_of(given, source, ragged, transforms), given.names
+
+
+def _source_of(given: Wanted, source: Any, ragged: Sequence[str], transforms: Any) -> AudioSource:
+    ragged = (ragged,) if isinstance(ragged, str) else tuple(ragged)
+    others = [name for name in ragged if name != given.name]
+    if others:
+        raise InvalidArgumentError(f"Loader: ragged={ragged!r}: of sounds only {given.name!r} can be ragged")
+    rest = (given, bool(ragged), transforms)
+    if isinstance(source, FileSource):
+        return AudioSource(source, None, *rest)
+    if _is_manifest(source):
+        return AudioSource(FileSource(None, None, None), [os.fspath(source)], *rest)
+    if isinstance(source, (list, tuple)) and source and all(map(_is_manifest, source)):
+        return AudioSource(FileSource(None, None, None), [os.fspath(s) for s in source], *rest)
+    if isinstance(source, (str, os.PathLike)):
+        if os.fspath(source).endswith(".csv"):
+            raise InvalidArgumentError("Loader: of a table, Loader.from_csv(table, ..., path=COLUMN, targets=COLUMNS) makes a Loader")
+        return AudioSource(FileSource(os.fspath(source), None, None), None, *rest)
+    if isinstance(source, (list, tuple)):
+        return AudioSource(from_list(source), None, *rest)
+    raise InvalidArgumentError(
+        f"Loader: sounds come from a folder, a list of (path, target), a NeMo manifest (.json, .jsonl) or Loader.from_csv, not from a "
+        f"{type(source).__name__}: in a Dataset, stoker.audioread reads a file"
+    )
+
+
+@dataclass
+class _Ragged:
+    """Makes a RaggedBatch of a padded output. lengths: the output with the numbers of elements; dim: the dim that differs."""
+
+    lengths: int
+    dim: int
+
+    def __call__(self, outputs: Outputs, number: int) -> Any:
+        from stoker.batching import RaggedBatch
+
+        return RaggedBatch(outputs.values[number], sample_sizes=outputs.values[self.lengths].reshape(-1), non_uniform_dim=self.dim)
+
+
+def _text(value: Any) -> list[str]:
+    return [bytes(v.cpu().numpy()).decode("utf-8", "replace") for v in value]
+
+
+class AudioSource(FileSource):
+    """Reads sound files. files: a FileSource that lists them; manifests: paths of NeMo's, instead of files."""
+
+    holds = "sound"
+
+    def __init__(self, files: Any, manifests: list[str] | None, given: Wanted, ragged: bool, transforms: Any) -> None:
+        self.root, self.paths, self.labels, self.columns = files.root, files.paths, files.labels, files.columns
+        self.manifests, self.given, self.ragged = manifests, given, ragged
+        self.steps = list(transforms) if isinstance(transforms, (list, tuple)) else [] if transforms is None else [transforms]
+        self._others: Mapping[str, Finish] = files.finishing.finish
+        self._outputs: dict[str, int] = {}
+        self._padded = False
+        if isinstance(given.audio.duration, (int, float)) and ragged:
+            raise InvalidArgumentError(
+                f"Loader: with duration={given.audio.duration:g} all sounds are equally long: leave ragged or duration out"
+            )
+
+    @property
+    def lengths(self) -> str:
+        """The name of the field with the lengths."""
+        return f"{self.given.name}_lengths"
+
+    def fields(self, names: tuple[str, ...] | None) -> dict[str, int | None]:
+        names = self.given.names
+        if self._padded and not self.ragged and self.lengths not in names:
+            names = (*names, self.lengths)
+        return _fields.of_known(names, self._outputs)
+
+    def nodes(self, spec: Spec, indices: array[int] | None, per_rank: bool) -> list[DataNode]:
+        reader = spec.reader_arguments(indices, per_rank)
+        sound, targets = self._of_manifests(reader) if self.manifests is not None else self._of_files(spec, reader)
+        made = lowered(self.steps, sound.on(spec))
+        nodes, self._outputs, finish = [made.node], {self.given.name: 0}, dict(self._others)
+        for name, node in {**targets, "rate": spec.upload(sound.rate)}.items():
+            self._outputs[name] = len(nodes)
+            nodes.append(node)
+        if self.columns is not None:
+            self._outputs = {**{n: k for n, k in self._outputs.items() if n != "label"}, **dict.fromkeys(self.columns, 1)}
+        if self.manifests is not None:
+            finish["text"] = by_value(_text)
+        self._padded = made.frames is None
+        needed: list[int] = []
+        if self._padded:
+            axis = made.ndim - 1
+            self._outputs[self.lengths] = len(nodes)
+            needed = [len(nodes)]
+            nodes.append(fn.shapes(made.node, dtype=types.INT64)[axis])
+            nodes[0] = fn.pad(made.node, axes=(axis,))
+            if self.ragged:
+                finish[self.given.name] = _Ragged(len(nodes) - 1, axis + 1)
+        self.finishing = Finishing(finish, needed, image=False)
+        return nodes
+
+    def _of_files(self, spec: Spec, reader: dict[str, Any]) -> tuple[Sound, dict[str, DataNode]]:
+        where: dict[str, Any] = {"file_root": self.root, "file_filters": [f"*.{ending}" for ending in SOUND_ENDINGS], "nested": True}
+        if self.paths is not None:
+            where = {"files": self.paths}
+            if self.labels is not None:
+                where["labels"] = self.labels
+        data, label = fn.readers.file(**where, **reader)
+        audio = self.given.audio
+        window: dict[str, Any] = {}
+        if audio.duration is not None:
+            window = {"duration": audio.duration, "pad": True}
+            if audio.crop != "start":
+                window["position"] = 0.5 if audio.crop == "center" else fn.random.uniform(range=(0.0, 1.0))
+        node, rate = fn.decoders.audio(data, **window, **self._decoding())
+        return self._sound(node, rate), {"label": spec.label(label)}
+
+    def _decoding(self) -> dict[str, Any]:
+        audio = self.given.audio
+        more = {} if audio.rate is None else {"sample_rate": float(audio.rate), "quality": audio.quality}
+        return {"downmix": audio.mono, "dtype": _DTYPES[audio.dtype], **more}
+
+    def _of_manifests(self, reader: dict[str, Any]) -> tuple[Sound, dict[str, DataNode]]:
+        audio = self.given.audio
+        node, rate, text = fn.readers.nemo_asr(manifest_filepaths=self.manifests, **self._decoding(), **reader)
+        if audio.duration is not None:
+            assert audio.rate is not None
+            frames = audio.frames()
+            spare = fn.cast(fn.shapes(node, dtype=types.INT32)[0], dtype=types.FLOAT) - frames
+            place = {"start": 0.0, "center": 0.5}.get(audio.crop, fn.random.uniform(range=(0.0, 1.0)) if audio.crop == "random" else 0.0)
+            start = fn.cast(fn.cast(spare > 0, dtype=types.FLOAT) * spare * place, dtype=types.INT32)
+            node = fn.slice(node, start=fn.reshape(start, shape=[1]), shape=[frames], axes=[0], out_of_bounds_policy="pad")
+        return self._sound(node, rate), {"text": text}
+
+    def _sound(self, node: DataNode, rate: DataNode) -> Sound:
+        """A sound as torchaudio has it: (frames) or (channels, frames)."""
+        audio = self.given.audio
+        return Sound(node if audio.mono else fn.transpose(node, perm=[1, 0]), rate, audio.rate, audio.frames(), 1 if audio.mono else 2)
+
+    def __repr__(self) -> str:
+        return ", ".join(self.manifests) if self.manifests is not None else super().__repr__()

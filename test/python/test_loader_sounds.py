@@ -1,0 +1,309 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Loader over sounds: folders, lists, manifests and tables; dense, padded and ragged batches; order, ranks and resuming; torchaudio's transforms."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from sound_files import pcm16, tone, wav
+from stoker.errors import StokerError
+from support import SEED
+
+torch = pytest.importorskip("torch")
+
+from stoker import Audio, Loader  # noqa: E402
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """Three words of 7 recordings each, of different lengths."""
+    root, rng = tmp_path_factory.mktemp("words"), np.random.default_rng(SEED)
+    for word in ("no", "stop", "yes"):
+        (root / word).mkdir()
+        for i in range(7):
+            (root / word / f"{i}.wav").write_bytes(pcm16(rng, int(rng.integers(300, 1500)), 1 + i % 2))
+    return root
+
+
+def stored(path) -> np.ndarray:
+    """Returns the mean of the channels of a file that pcm16 has made."""
+    data = path.read_bytes()
+    return np.frombuffer(data[44:], "<i2").reshape(-1, data[22]).mean(1, dtype=np.float64) / 32768
+
+
+def paths_of(folder):
+    return sorted(folder.glob("*/*.wav"))
+
+
+def test_padded_batches_with_lengths(folder):
+    loader = Loader(folder, 4, fields={"audio": Audio(rate=16000), "label": None, "path": None})
+    assert loader.classes == ["no", "stop", "yes"]
+    seen = []
+    for batch in loader:
+        assert batch._fields == ("audio", "label", "path", "audio_lengths")
+        assert batch.audio.dtype == torch.float32 and batch.label.dtype == torch.int64
+        assert batch.audio.shape == (len(batch.path), int(batch.audio_lengths.max()))
+        for audio, n, path in zip(batch.audio, batch.audio_lengths.tolist(), batch.path, strict=True):
+            want = stored(type(folder)(path))
+            assert n == len(want)
+            assert np.abs(audio[:n].numpy() - want).max() < 1e-6
+            assert not audio[n:].any()
+        seen += list(zip(batch.path, batch.label.tolist(), strict=True))
+    assert seen == [(str(p), ("no", "stop", "yes").index(p.parent.name)) for p in paths_of(folder)]
+
+
+def test_files_that_are_left_out(tmp_path, capfd):
+    for name, data in (("a/1.wav", pcm16(np.random.default_rng(0), 9)), ("a/notes.txt", b""), ("b/2.wav", b"")):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_bytes(data)
+    Loader(tmp_path, 4, fields={"audio": Audio()})
+    assert "skipped 1 file that is no sound: .txt (1)" in capfd.readouterr().err
+
+
+def test_ragged_batches(folder):
+    loader = Loader(folder, 5, fields={"audio": Audio(rate=16000), "label": None}, ragged=["audio"])
+    paths = iter(paths_of(folder))
+    for batch in loader:
+        assert type(batch.audio).__name__ == "RaggedBatch"
+        for audio, n in zip(batch.audio.tensor, batch.audio.sample_sizes.tolist(), strict=True):
+            want = stored(next(paths))
+            assert n == len(want) and np.abs(audio[:n].numpy() - want).max() < 1e-6
+
+
+@pytest.mark.parametrize("crop", ("start", "center", "random"))
+def test_sounds_of_one_duration(folder, crop):
+    loader = Loader(folder, 7, fields={"audio": Audio(rate=16000, duration=0.05, crop=crop), "label": None, "path": None}, seed=4)
+    places = []
+    for batch in loader:
+        assert batch._fields == ("audio", "label", "path") and batch.audio.shape == (7, 800)
+        for audio, path in zip(batch.audio, batch.path, strict=True):
+            want = stored(type(folder)(path))
+            if len(want) <= 800:
+                assert np.abs(audio[: len(want)].numpy() - want).max() < 1e-6 and not audio[len(want) :].any()
+                continue
+            found = [k for k in range(len(want) - 799) if abs(want[k] - float(audio[0])) < 1e-6]
+            found = [k for k in found if np.abs(want[k : k + 800] - audio.numpy()).max() < 1e-6]
+            assert len(found) == 1
+            places.append(found[0] / (len(want) - 800))
+    assert len(places) > 5
+    if crop == "random":
+        assert len(set(places)) > 5
+    else:
+        assert all(abs(p - {"start": 0, "center": 0.5}[crop]) < 0.01 for p in places)
+
+
+def test_channels(folder):
+    loader = Loader(
+        [str(p) for p in paths_of(folder) if int(p.stem) % 2], 3, fields={"audio": Audio(mono=False, dtype="int16"), "rate": None}
+    )
+    paths = (p for p in paths_of(folder) if int(p.stem) % 2)
+    for batch in loader:
+        assert batch.audio.dtype == torch.int16 and batch.audio.shape[:2] == (3, 2)
+        assert batch.rate.tolist() == [16000] * 3
+        for audio, n in zip(batch.audio, batch.audio_lengths.tolist(), strict=True):
+            assert np.array_equal(audio[:, :n].numpy().T, np.frombuffer(next(paths).read_bytes()[44:], "<i2").reshape(-1, 2))
+
+
+@pytest.fixture(scope="module")
+def manifest(folder):
+    lines = [
+        json.dumps({"audio_filepath": str(p), "text": f"word {p.parent.name} é {p.stem}", "duration": len(stored(p)) / 16000})
+        for p in paths_of(folder)
+    ]
+    (folder / "train.json").write_text("\n".join(lines), encoding="utf-8")
+    return folder / "train.json"
+
+
+def test_manifests(folder, manifest):
+    loader = Loader(manifest, 4, fields={"audio": Audio(rate=16000), "text": None}, ragged="audio")
+    texts = [t for batch in loader for t in batch.text]
+    assert texts == [f"word {p.parent.name} é {p.stem}" for p in paths_of(folder)]
+    assert len(Loader([manifest, manifest], 4, fields={"audio": Audio(), "text": None})) == 11
+    for crop in ("start", "center", "random"):
+        loader = Loader(manifest, 21, fields={"sound": Audio(rate=16000, duration=0.05, crop=crop)})
+        (batch,) = loader
+        assert batch._fields == ("sound",) and batch.sound.shape == (21, 800)
+        for audio, path in zip(batch.sound, paths_of(folder), strict=True):
+            want, got = stored(path), audio.numpy()
+            n, first = min(800, len(want)), 0
+            if crop != "start" and len(want) > 800:
+                first = min(range(len(want) - 799), key=lambda k: np.abs(want[k : k + 800] - got).max())
+            assert np.abs(got[:n] - want[first : first + n]).max() < 1e-6 and not got[n:].any()
+
+
+def test_tables(folder):
+    rows = ["path,speaker,score"] + [f"{p.relative_to(folder)},s{k},{k / 2}" for k, p in enumerate(paths_of(folder))]
+    (folder / "table.csv").write_text("\n".join(rows))
+    fields = {"audio": Audio(rate=16000, duration=0.02), "speaker": None, "score": None}
+    made = list(Loader.from_csv(folder / "table.csv", 8, fields=fields))
+    assert [s for b in made for s in b.speaker] == [f"s{k}" for k in range(21)]
+    assert [s for b in made for s in b.score.tolist()] == [k / 2 for k in range(21)]
+
+
+def flat(batches):
+    return [float(a.abs().sum()) for batch in batches for a in batch.audio]
+
+
+def test_order_ranks_and_resuming(folder):
+    def make(**kwargs):
+        audio = Audio(rate=16000, duration=0.04, crop="random")
+        return Loader(folder, fields={"audio": audio, "label": None}, shuffle=True, seed=9, **{"batch_size": 3, **kwargs})
+
+    loader = make()
+    first, second = flat(loader), flat(loader)
+    assert len(first) == 21 and first != second
+    assert flat(make(num_threads=1)) == first
+    ranks = [flat(make(shard=(k, 3), batch_size=7)) for k in range(3)]
+    assert sorted(x for r in ranks for x in r) == pytest.approx(sorted(first))
+    again = make()
+    it = iter(again)
+    head = [next(it), next(it)]
+    state = again.state_dict()
+    other = make()
+    other.load_state_dict(state)
+    assert flat(head) + flat(other) == first
+    assert flat(other) == second
+
+
+def test_bad_files(folder, tmp_path):
+    good = paths_of(folder)[:3]
+    (tmp_path / "cut.wav").write_bytes(good[0].read_bytes()[:-100])
+    paths = [str(good[0]), str(tmp_path / "cut.wav"), str(good[1])]
+    with pytest.raises(StokerError, match=r"cut\.wav: a truncated WAV"):
+        list(Loader(paths, 3, fields={"audio": Audio()}))
+    (batch,) = Loader(paths, 3, fields={"audio": Audio(), "path": None}, on_error="skip", max_errors=1)
+    assert batch.path == [str(good[0]), str(good[1])]
+
+
+@pytest.mark.parametrize(
+    ("fields", "kwargs", "message"),
+    (
+        ({"audio": Audio(), "text": None}, {}, "this source has no 'text'"),
+        ({"audio": Audio(), "image": "Image"}, {}, "next to a sound, fields are None"),
+        ({"a": Audio(), "b": Audio()}, {}, "a sample has one sound"),
+        ({"audio": Audio(rate=16000, duration=1)}, {"ragged": ["audio"]}, "leave ragged or duration out"),
+        ({"audio": Audio()}, {"ragged": ["label"]}, "only 'audio' can be ragged"),
+        ({"audio": Audio()}, {"memory_format": torch.channels_last}, "memory_format would have no effect on sounds"),
+        ({"audio": Audio()}, {"transforms": [torch.nn.Identity()]}, "Identity of torch.* runs on the batch instead"),
+    ),
+)
+def test_wrong_arguments(folder, fields, kwargs, message):
+    with pytest.raises(StokerError, match=message):
+        Loader(folder, 4, fields=fields, **kwargs)
+
+
+@pytest.mark.parametrize(
+    ("kwargs", "message"),
+    (
+        ({"rate": 0}, "rate is a whole number"),
+        ({"duration": 1.0}, "duration needs rate"),
+        ({"rate": 1, "duration": -1}, "seconds above 0"),
+        ({"crop": "random"}, "needs duration"),
+        ({"crop": "end"}, "crop is"),
+        ({"dtype": "float16"}, "dtype is one of"),
+        ({"quality": 101}, "quality is"),
+    ),
+)
+def test_wrong_audio(kwargs, message):
+    with pytest.raises((StokerError, ValueError), match=message):
+        Audio(**kwargs)
+
+
+def test_float_files(tmp_path):
+    data = tone(np.random.default_rng(SEED), 500).astype("<f4")
+    (tmp_path / "a.wav").write_bytes(wav(data, 8000, "float"))
+    (batch,) = Loader([(str(tmp_path / "a.wav"), "one")], 1, fields={"audio": Audio(), "label": None, "rate": None})
+    assert np.array_equal(batch.audio[0].numpy(), data[:, 0]) and batch.label == ["one"] and batch.rate.tolist() == [8000]
+
+
+# ---- torchaudio's transforms ----
+
+
+def test_torchaudio(folder):
+    transforms = pytest.importorskip("torchaudio.transforms")
+    plain = Audio(rate=16000, duration=0.05)
+    sounds = torch.cat([b.audio for b in Loader(folder, 7, fields={"audio": plain})])
+    for chain in (
+        [transforms.Vol(0.5)],
+        [transforms.Vol(6.0, "db")],
+        [transforms.Vol(3.0, "power")],
+        [transforms.Fade(100, 300, "half_sine")],
+        [transforms.Fade(0, 200), transforms.Vol(1.5)],
+        [transforms.Resample(16000, 16000)],
+    ):
+        made = torch.cat([b.audio for b in Loader(folder, 7, fields={"audio": plain}, transforms=chain)])
+        want = sounds
+        for step in chain:
+            want = step(want)
+        assert (made - want).abs().max() < 1e-6, chain
+    with pytest.raises(StokerError, match=r"Audio\(rate=8000\)"):
+        Loader(folder, 7, fields={"audio": plain}, transforms=[transforms.Resample(16000, 8000)])
+    with pytest.raises(StokerError, match="Fade needs sounds of one length"):
+        Loader(folder, 7, fields={"audio": Audio()}, transforms=[transforms.Fade(10, 10)])
+
+
+def test_torchaudio_spectra(folder):
+    """Values agree within 1e-4 of the range."""
+    T = pytest.importorskip("torchaudio.transforms")
+    fields = {"audio": Audio(rate=16000, duration=0.08)}
+    sounds = torch.cat([b.audio for b in Loader(folder, 7, fields=fields)])
+    mel = {"n_fft": 512, "win_length": 400, "hop_length": 160, "n_mels": 40}
+    for chain in (
+        [T.Spectrogram()],
+        [T.Spectrogram(n_fft=512, win_length=401, hop_length=100, power=1)],
+        [T.Spectrogram(power=2, window_fn=torch.hamming_window), T.AmplitudeToDB(top_db=80)],
+        [T.MelSpectrogram(16000, **mel)],
+        [T.MelSpectrogram(16000, **mel, norm="slaney", mel_scale="slaney", f_min=20.0, f_max=7600.0)],
+        [T.MelSpectrogram(16000, **mel), T.AmplitudeToDB(top_db=60)],
+        [T.MelSpectrogram(16000, **mel, power=1), T.AmplitudeToDB("magnitude")],
+        [T.MFCC(16000, 13, melkwargs=mel)],
+        [T.MFCC(16000, 20, norm=None, melkwargs=mel)],
+        [T.MFCC(16000, 13, log_mels=True, melkwargs=mel)],
+    ):
+        made = torch.cat([b.audio for b in Loader(folder, 7, fields=fields, transforms=chain)])
+        want = []
+        for sound in sounds:
+            for step in chain:
+                sound = step(sound)
+            want.append(sound)
+        want = torch.stack(want)
+        assert made.shape == want.shape, chain
+        assert (made - want).abs().max() < 1e-4 * (want.max() - want.min()), chain
+    with pytest.raises(StokerError, match=r"Spectrogram\(center=False\) is not in Stoker yet"):
+        Loader(folder, 7, fields=fields, transforms=[T.Spectrogram(center=False)])
+
+
+def test_spectra_of_different_lengths(folder):
+    T = pytest.importorskip("torchaudio.transforms")
+    chain = [T.MelSpectrogram(16000, n_fft=256, hop_length=64, n_mels=20)]
+    sounds = [a[:n] for b in Loader(folder, 7, fields={"audio": Audio(rate=16000)}) for a, n in zip(b.audio, b.audio_lengths, strict=True)]
+    made = [
+        (a[:, :n], n)
+        for b in Loader(folder, 7, fields={"audio": Audio(rate=16000)}, transforms=chain)
+        for a, n in zip(b.audio, b.audio_lengths, strict=True)
+    ]
+    for (got, n), sound in zip(made, sounds, strict=True):
+        want = chain[0](sound)
+        assert n == want.shape[1]
+        assert (got - want).abs().max() < 1e-4 * want.max()
+
+
+def test_masking(folder):
+    T = pytest.importorskip("torchaudio.transforms")
+    fields, spectrum = {"audio": Audio(rate=16000, duration=0.08)}, T.Spectrogram(n_fft=128, hop_length=16)
+    plain = torch.cat([b.audio for b in Loader(folder, 7, fields=fields, transforms=[spectrum])])
+    for step, axis, most in ((T.FrequencyMasking(20), 1, 20), (T.TimeMasking(30), 2, 30), (T.TimeMasking(60, p=0.25), 2, 20)):
+        loader = Loader(folder, 7, fields=fields, transforms=[spectrum, step], seed=1)
+        seen = set()
+        for _ in range(8):
+            made = torch.cat([b.audio for b in loader])
+            changed = (made != plain).any(3 - axis)
+            for row, flags in zip(made, changed, strict=True):
+                where = flags.nonzero().flatten().tolist()
+                if where:
+                    assert where[-1] - where[0] < most
+                    assert not row.narrow(axis - 1, where[0], where[-1] - where[0] + 1).any()
+                seen.add((where[0], where[-1]) if where else None)
+        assert len(seen) > 60
