@@ -13,22 +13,33 @@ pytest_plugins = ["hangs", "leftovers"]
 
 # Tests by layer, as the suites in C are (test/meson.build): `pytest -m op` serves someone who changes src/op. Names of files, or of folders.
 LAYERS = {
+    "io": (
+        "test_budgets test_cache test_doctor test_endpoints test_hostile_server test_neighbour test_proxies test_remote test_secrets test_storage "
+        "test_zero_bytes"
+    ),
+    "codec": "test_foreign_files test_image_peers test_orientation",
     "op": (
+        "test_byte_order_mark test_enumerations test_nuscenes_devkit test_windows test_gpu_arrays test_gpu_images "
         "test_audio test_audioread test_coco test_numpy_reader test_nuscenes test_nuscenes_provider test_tfrecord test_webdataset "
         "test_arithmetic test_batchwide test_catalog test_cutout test_enhance test_finite test_geometry test_hostile_graphs test_ops_parity test_scaled_decoding "
         "test_tensor_operators test_operators test_signals test_random test_random_boxes test_random_graphs test_gpu_operators"
     ),
-    "graph": "test_auto_aug_parity test_conditionals test_conditionals_parity test_gpu_conditionals test_definition test_ops_classes test_places",
+    "graph": (
+        "test_auto_aug_parity test_conditionals test_conditionals_parity test_gpu_conditionals test_definition test_ops_classes test_places "
+        "test_forms test_import test_surface test_gpu_surface"
+    ),
     "exec": (
+        "test_bad_samples test_session "
         "test_external_forms test_external_parallel test_function test_images test_tensors_made "
         "test_several_readers test_formats test_image_depths test_bytes test_notices "
         "test_external test_extremes test_handover test_kept test_limits test_pipeline test_process test_settings test_state test_stopping "
         "test_streams test_video test_waiting test_work "
         "test_gpu_augment test_gpu_files test_gpu_kept test_gpu_process test_gpu_streams test_gpu_tensors test_gpu_driver "
-        "test_budgets test_readers test_cache test_remote test_storage test_hostile_server test_secrets test_endpoints test_doctor"
+        "test_readers"
     ),
     "order": "test_ranks",
     "loader": (
+        "test_loader_floats test_loader_lists test_loader_python_transforms test_start_methods test_transforms_called "
         "test_dataloader test_dataloader_differential test_dataloader_torch test_dataloader_users "
         "test_loader test_loader_adopted test_loader_fields test_loader_follow test_loader_layout test_loader_meaning test_loader_sources "
         "test_to_device test_loader_sounds "
@@ -36,10 +47,17 @@ LAYERS = {
         "test_transforms_more "
         "test_transforms_places test_gpu_loader test_loader_parity"
     ),
-    "iterators": "test_dali test_iterators test_iterators_restored test_iterators_parity test_use_cases test_structured test_structured_steps",
-    "command": "test_advise test_command test_papers",
+    "iterators": "test_gpu_structured test_dali test_iterators test_iterators_restored test_iterators_parity test_use_cases test_structured test_structured_steps",
+    "command": "test_advise test_command test_papers test_sheet",
     "ragged": "batching",
+    "examples": "test_examples test_nuscenes_made test_ported test_streampetr",
+    "tools": "test_environment test_hangs test_hardening test_instructions test_release test_setting_up",
 }
+
+
+def layers_of(path: Path) -> list[str]:
+    """Returns the layers of a file of tests."""
+    return [layer for layer, names in LAYERS.items() if {path.stem, path.parent.name} & set(names.split())]
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -49,9 +67,8 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
-        for layer, names in LAYERS.items():
-            if {item.path.stem, item.path.parent.name} & set(names.split()):
-                item.add_marker(layer)
+        for layer in layers_of(item.path):
+            item.add_marker(layer)
 
 
 def pytest_report_header() -> str:

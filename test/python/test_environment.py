@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""doc/environment.md lists every variable of Stoker's that the sources read, with the values that the library checks."""
+"""Tables that must be complete: variables in doc/environment.md, with the values that the library checks, and layers of the tests."""
 
 from __future__ import annotations
 
@@ -75,3 +75,10 @@ def test_values_are_those_that_the_library_checks() -> None:
             assert values == f"0 to {largest[most]}", name
         elif words:
             assert re.findall(r"`([^`]+)`", values) == words, name
+
+
+def test_every_file_of_tests_has_a_layer() -> None:
+    from conftest import layers_of
+
+    files = (ROOT / "test/python").rglob("test_*.py")
+    assert not [str(f) for f in files if not layers_of(f)], "add these files to LAYERS in conftest.py"
