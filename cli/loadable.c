@@ -18,18 +18,6 @@ struct search {
 	struct stk_error err;
 };
 
-/* Lists those of torchvision's ImageFolder endings that this build can decode. Loader's IMAGE_ENDINGS has the same list. */
-static size_t image_filters(const char *filters[])
-{
-	static const char *const all[] = {"*.jpg", "*.jpeg", "*.png", "*.ppm", "*.bmp", "*.pgm", "*.tif", "*.tiff", "*.webp"};
-	size_t n = 0;
-	for (size_t i = 0; i < sizeof(all) / sizeof(*all); i++) {
-		if (stk_image_named(all[i]))
-			filters[n++] = all[i];
-	}
-	return n;
-}
-
 /* Lists `count` classes from `first` on, or the whole source if count is 0. Returns false and sets s->err if Loader would refuse them. */
 static bool list(struct search *s, int64_t first, int64_t count)
 {
@@ -40,7 +28,9 @@ static bool list(struct search *s, int64_t first, int64_t count)
 	struct stk_graph *graph = NULL;
 	struct stk_node file;
 	size_t n = 0;
-	const size_t filtered = image_filters(filters);
+	size_t filtered = 0;
+	while (filtered < sizeof(filters) / sizeof(*filters) && (filters[filtered] = stk_image_glob(filtered)))
+		filtered++;
 	args[n++] = stk_arg_string("file_root", s->source);
 	args[n++] = stk_arg_bool("nested", true);
 	args[n++] = stk_arg_list("file_filters", STK_VALUE_STRINGS, filters, filtered);

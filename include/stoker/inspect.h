@@ -30,6 +30,10 @@ STK_API STK_MUST_USE enum stk_status stk_image_inspect(const void *data, size_t 
 /* Returns whether a file's name ends like an image that this build decodes, in letters of any case: "a.jpg", "b.TIF". */
 STK_API bool stk_image_named(const char *name);
 
+/* Returns the i-th glob that matches image files in a folder of classes: "*.jpg" and so on, the endings of torchvision's ImageFolder in
+ * formats that this build decodes. Returns NULL after the last one. */
+STK_API const char *stk_image_glob(size_t i);
+
 #ifdef __cplusplus
 }
 #endif

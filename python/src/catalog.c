@@ -92,6 +92,21 @@ PyObject *core_image_named(PyObject *module, PyObject *name)
 	return text ? PyBool_FromLong(stk_image_named(text)) : NULL;
 }
 
+PyObject *core_image_globs(PyObject *module, PyObject *unused)
+{
+	PyObject *globs = PyList_New(0);
+	const char *glob;
+
+	(void)module, (void)unused;
+	for (size_t i = 0; globs && (glob = stk_image_glob(i)); i++) {
+		PyObject *text = PyUnicode_FromString(glob);
+		if (!text || PyList_Append(globs, text))
+			Py_CLEAR(globs);
+		Py_XDECREF(text);
+	}
+	return globs;
+}
+
 PyObject *core_image_header(PyObject *module, PyObject *data)
 {
 	struct stk_image_header h = {.size = sizeof h};

@@ -60,6 +60,7 @@ PyObject *core_machine(PyObject *module, PyObject *unused);
 /* wrap(samples, layout): makes a Batch with one output over buffers (batch.c). */
 PyObject *core_wrap(PyObject *module, PyObject *args);
 PyObject *core_image_named(PyObject *module, PyObject *name);
+PyObject *core_image_globs(PyObject *module, PyObject *unused);
 PyObject *core_image_header(PyObject *module, PyObject *data);
 PyObject *core_audio_named(PyObject *module, PyObject *name); /* audio.c */
 PyObject *core_explain_missing(PyObject *module, PyObject *name);

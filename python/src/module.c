@@ -14,6 +14,8 @@ static PyMethodDef core_functions[] = {
 	{"machine", core_machine, METH_NOARGS, "machine()\n--\n\nThe usable cores and the limits on them, as a dict."},
 	{"image_named", core_image_named, METH_O,
 		"image_named(name)\n--\n\nWhether the ending of a file's name is that of an image format that this build decodes."},
+	{"image_globs", core_image_globs, METH_NOARGS,
+		"image_globs()\n--\n\nThe globs that match image files in a folder of classes, for formats that this build decodes."},
 	{"audio_named", core_audio_named, METH_O,
 		"audio_named(name)\n--\n\nWhether the ending of a file's name is that of a sound format that this build decodes."},
 	{"image_header", core_image_header, METH_O,

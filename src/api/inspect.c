@@ -26,6 +26,15 @@ enum stk_status stk_image_inspect(const void *data, size_t bytes, struct stk_ima
 	return STK_OK;
 }
 
+const char *stk_image_glob(size_t i)
+{
+	for (size_t k = 0; k < STK_IMAGE_GLOBS; k++) {
+		if (stk_image_named(stk__image_globs[k]) && i-- == 0)
+			return stk__image_globs[k];
+	}
+	return NULL;
+}
+
 bool stk_image_named(const char *name)
 {
 	if (!name)

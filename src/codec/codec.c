@@ -37,6 +37,8 @@ bool stk__image_ending(const char *ending, bool case_sensitive)
 	return false;
 }
 
+const char *const stk__image_globs[STK_IMAGE_GLOBS] = {"*.jpg", "*.jpeg", "*.png", "*.ppm", "*.bmp", "*.pgm", "*.tif", "*.tiff", "*.webp"};
+
 static enum stk_status fail_unknown(const uint8_t *data, size_t size, struct stk_error *err)
 {
 	char titles[128], shown[4 * SHOWN_BYTES + 1] = "";

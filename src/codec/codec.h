@@ -50,6 +50,10 @@ STK_MUST_USE enum stk_status stk__image_peek(
 /* Returns whether a file name's ending ("jpg") belongs to a format that this build decodes. */
 bool stk__image_ending(const char *ending, bool case_sensitive);
 
+enum { STK_IMAGE_GLOBS = 9 };
+/* Match the image files in folders of classes, as torchvision's ImageFolder does: "*.jpg" and so on. This build may lack some of the formats. */
+extern const char *const stk__image_globs[STK_IMAGE_GLOBS];
+
 /* Returns the extent that users see: width and height are exchanged for orientations 5..8 if `orient`. */
 void stk__image_extent(const struct stk_image_info *info, bool orient, int32_t *width, int32_t *height);
 

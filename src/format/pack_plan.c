@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/philox.h"
+#include "codec/codec.h"
 #include "format/list_census.h"
 
 #include <errno.h>
@@ -340,8 +341,7 @@ static bool is_ended(void *user)
 
 enum stk_status stk__pack_plan(const struct stk_pack_options *o, struct stk_pack_plan *out, struct stk_error *err)
 {
-	static const char *const endings[] = {"*.jpg", "*.jpeg", "*.png", "*.ppm", "*.bmp", "*.pgm", "*.tif", "*.tiff", "*.webp"};
-	const struct stk_file_list_options images = {.file_filters = endings, .filter_count = sizeof endings / sizeof *endings};
+	const struct stk_file_list_options images = {.file_filters = stk__image_globs, .filter_count = STK_IMAGE_GLOBS};
 	struct planning g = {.plan = out, .options = o, .images = &images, .err = err};
 	*out = (struct stk_pack_plan){0};
 	struct listing listing = {.options = o};

@@ -554,6 +554,8 @@ static void test_images(void **state)
 	REFUSED(stk_image_inspect(NULL, 1, &header, &err), "needs data");
 	REFUSED(stk_image_inspect("a", 1, NULL, &err), "needs data");
 	VALUE(stk_image_named(NULL), false);
+	assert_string_equal(stk_image_glob(0), "*.jpg");
+	VALUE(stk_image_glob(SIZE_MAX), NULL);
 }
 
 static void test_nuscenes(void **state)

@@ -18,9 +18,7 @@ from stoker.loader._lower import Image
 from stoker.loader._spec import Spec
 
 # The endings of torchvision's ImageFolder that this build can decode.
-IMAGE_ENDINGS = tuple(
-    ending for ending in ("jpg", "jpeg", "png", "ppm", "bmp", "pgm", "tif", "tiff", "webp") if _core.image_named(f".{ending}")
-)
+IMAGE_ENDINGS = tuple(glob.removeprefix("*.") for glob in _core.image_globs())
 
 
 class Source:
