@@ -89,6 +89,7 @@ enum stk_status stk__chain_run(struct stk_pipeline *p, struct stk_exec_worker *w
 	stk__arena_limit(&w->arena, p->config.memory_limit);
 	if (chain->reads && !stk__arena_charge(&w->arena, stk__fetch_bytes(&r->samples[sample], chain)))
 		s = STK_NO_MEMORY;
+	w->tools.cpu_jobs.held = NULL;            /* after a sample that failed */
 	bool recipes = p->parts.resident != NULL; /* on the cores; a resident data set on the GPU has no chains */
 	if (recipes && s == STK_OK)
 		s = stk__resident_sample(&run, err);
@@ -101,7 +102,8 @@ enum stk_status stk__chain_run(struct stk_pipeline *p, struct stk_exec_worker *w
 			s = stk__branch_taken(&run, group->when, group->n_when, &taken, err);
 		if (!taken)
 			skip(&run, group);
-		else if (s == STK_OK)
+		w->tools.cpu_jobs.hold = group->feeds;
+		if (taken && s == STK_OK)
 			s = group->step >= 0                                    ? stk__device_describe(&run, group, err)
 			    : p->program->nodes[group->nodes[0]].node->by_frame ? stk__by_frame_run(&run, group, err)
 			    : group->pass                                       ? run_pass(&run, group, err)

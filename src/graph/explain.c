@@ -75,7 +75,7 @@ static void group_text(const struct stk_program *p, const struct stk_group *g, s
 		const struct stk_value *v = &p->values[last->first_value + o];
 		stk__text_add(t, "%s ", o ? "," : " =>");
 		add_shape(t, &v->desc);
-		stk__text_add(t, v->is_output ? " in the slot, output" : v->slot >= 0 ? " in the slot" : "");
+		stk__text_add(t, v->is_output ? " in the slot, output" : v->slot >= 0 ? " in the slot" : g->feeds ? " not stored" : "");
 	}
 	when_text(p, g, t);
 	stk__text_add(t, "\n");

@@ -2,7 +2,8 @@
  * Fusion: decides which operators of a chain make one pass over an image. It reads the operators' definitions (lower, classes), never their names.
  *
  * An operator joins the pass of its input's operator if no other operator reads that value, both have lower, and the pass can still take its steps
- * (stk__pass_joins). Fusion changes no value, so every choice here affects only speed. */
+ * (stk__pass_joins). An operator on tensors of any kind may leave its job to the next operator, so that its result is not stored. Fusion changes no value, so
+ * every choice here affects only speed. */
 #include "graph/program.h"
 
 #include <string.h>
@@ -44,6 +45,19 @@ static int32_t image_step(const struct stk_program *p, const struct stk_chain *c
 		if (!chain->groups[i].pass && chain->groups[i].nodes[0] == image->node)
 			return chain->groups[i].step;
 	return -1;
+}
+
+/* Returns whether group k may leave its job to the next group. */
+static bool feeds(const struct stk_program *p, const struct stk_chain *chain, int32_t k)
+{
+	if (!p->fused || k + 1 >= chain->n_groups || chain->groups[k].pass || chain->groups[k + 1].pass)
+		return false;
+	const struct stk_program_node *n = &p->nodes[chain->groups[k].nodes[0]], *next = &p->nodes[chain->groups[k + 1].nodes[0]];
+	if (!(n->def->flags & STK_OP_FEEDS) || !(next->def->flags & STK_OP_ABSORBS) || next->inputs[0] != n->first_value)
+		return false;
+	const struct stk_value *between = &p->values[n->first_value];
+	return !n->on_gpu && !next->on_gpu && !n->node->by_frame && !next->node->by_frame && stk__program_same_branch(n, next) &&
+	       between->consumers == 1 && between->slot < 0 && between->merge < 0;
 }
 
 enum stk_status stk__fuse(struct stk_program *p, struct stk_chain *chain, struct stk_error *err)
@@ -94,6 +108,7 @@ enum stk_status stk__fuse(struct stk_program *p, struct stk_chain *chain, struct
 		chain->groups[k].fixed = stk__program_fixed(p, chain->groups[k].nodes[0]);
 		chain->groups[k].step = head->on_gpu ? p->n_steps++ : -1;
 		chain->groups[k].image_step = image_step(p, chain, k);
+		chain->groups[k].feeds = feeds(p, chain, k);
 		p->n_decodes += head->on_gpu && head->def->fetch;
 	}
 	return STK_OK;

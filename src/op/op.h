@@ -218,6 +218,9 @@ enum stk_op_flags {
 	STK_OP_FETCHES =
 		8192, /* with GATHERS_DATA: runs on the cores over values on the GPU, of which it sees only the copies that gather kept */
 	STK_OP_NAMES = 16384, /* needs call->uri */
+	STK_OP_FEEDS =
+		512, /* its job can be held (struct stk_held) for an operator that ABSORBS, if that is the only one to read its output */
+	STK_OP_ABSORBS = 1024, /* its job settles a held job of its first input */
 	STK_OP_MERGES =
 		32768, /* inputs (predicate, a, b): the output is the memory of the one that the predicate chooses; the other need not exist */
 	STK_OP_MOVES = 65536,  /* moves elements or casts them, and so takes values of enumerations too */

@@ -90,6 +90,42 @@ def test_sums_of_any_width(columns: int) -> None:
     np.testing.assert_allclose(run(fn.mfcc, x, axis=1, n_mfcc=13, normalize=True), np.einsum("ki,oic->okc", expected, x), atol=1e-5)
 
 
+def mel_pipeline(samples: list[np.ndarray], layout: str, also_power: bool) -> Any:
+    pipe = Pipeline(batch_size=len(samples), num_threads=2, device_id=None)
+    with pipe:
+        power = fn.spectrogram(fn.external_source(source=[samples], cycle=True), nfft=200, window_length=180, window_step=60, layout=layout)
+        mel = fn.to_decibels(fn.mel_filter_bank(power, sample_rate=16000.0, nfilter=23))
+        pipe.set_outputs(mel, *([power] if also_power else []))
+    pipe.build()
+    return pipe
+
+
+@pytest.mark.parametrize("layout", ["ft", "tf"])
+def test_a_spectrum_that_is_not_stored_gives_the_same_bands(layout: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    samples = [noise(n) for n in (1, 59, 60, 400, 419, 420, 421, 5000, 4321)]
+    held = mel_pipeline(samples, layout, also_power=False)
+    kept = mel_pipeline(samples, layout, also_power=True)
+    monkeypatch.setenv("STOKER_FUSE", "0")
+    plain = mel_pipeline(samples, layout, also_power=False)
+    made = [[np.array(p.run()[0].at(i)) for i in range(len(samples))] for p in (held, kept, plain)]
+    assert "not stored" in held.explain()
+    assert "not stored" not in kept.explain() + plain.explain()
+    for a, b, c in zip(*made, strict=True):
+        assert a.tobytes() == b.tobytes() == c.tobytes()
+
+
+def test_a_spectrum_along_another_dimension_is_stored() -> None:
+    """The bands are sums over frames, since the layout is read from the reshaped spectrum."""
+    samples = [noise(4000)]
+    pipe = Pipeline(batch_size=1, num_threads=1, device_id=None)
+    with pipe:
+        power = fn.spectrogram(fn.external_source(source=[samples], cycle=True), nfft=64, window_length=64, window_step=64, layout="tf")
+        pipe.set_outputs(fn.mel_filter_bank(fn.reshape(power, layout="fa"), nfilter=9), power)
+    bands, spectrum = (np.array(o.at(0)) for o in pipe.run())
+    assert bands.shape == (9, 33)
+    np.testing.assert_array_equal(bands, run(fn.mel_filter_bank, spectrum, nfilter=9))
+
+
 def windowed_sinc(x: np.ndarray, ratio: float, length: int, lobes: int) -> np.ndarray:
     """The filter of sinc.h in double precision."""
     position = np.arange(length) * ratio

@@ -20,7 +20,8 @@ enum stk_status stk__job_bands(struct stk_jobs *jobs, const struct stk_bands *p,
 	job.work = stk__arena_take(jobs->arena, 8 * sizeof(float) * (size_t)(p->bins + p->rows));
 	if (!job.work)
 		return stk__fail(err, STK_NO_MEMORY, "out of memory for weighted sums");
-	STK_JOB_LOOP(jobs, job.n, stk__bands_run)(&job);
+	if (!stk__jobs_settle(jobs, &job))
+		STK_JOB_LOOP(jobs, job.n, stk__bands_run)(&job);
 	return STK_OK;
 }
 

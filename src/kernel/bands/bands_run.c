@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Weighted sums along a dimension on the CPU. The elements of a row, or of neighbouring rows, are lanes of vectors. */
-#include "kernel/bands/bands.h"
-#include "kernel/common/lanes.h"
+#include "kernel/bands/bands_lanes.h"
 
 enum { SETS = 4, WIDE = SETS * STK_LANES };
 
@@ -24,21 +23,6 @@ STK_LANES_INLINE void sum_columns(const struct stk_job *job, const float *x, flo
 	}
 }
 
-/* Computes one vector of columns in scratch memory. */
-static void sum_lanes(const struct stk_job *job, const stk_lanes *x, stk_lanes *y)
-{
-	const struct stk_band *bands = job->constants;
-	const float *weights = stk__bands_weights(job);
-	for (int64_t row = 0; row < STK_PARAMS(stk_bands, job).rows; row++) {
-		const float *w = weights + bands[row].at;
-		const stk_lanes *from = x + bands[row].first;
-		stk_lanes sum = {0};
-		for (int32_t k = 0; k < bands[row].count; k++)
-			sum += from[k] * w[k];
-		y[row] = sum;
-	}
-}
-
 /* Computes `count` columns of any places, up to STK_LANES: number `at` and the following ones among all columns of all outer indices. */
 static void sum_any(const struct stk_job *job, int64_t at, int count)
 {
@@ -50,8 +34,8 @@ static void sum_any(const struct stk_job *job, int64_t at, int count)
 		const float *rows[STK_LANES];
 		for (int l = 0; l < STK_LANES; l++)
 			rows[l] = src + (at + (l < count ? l : 0)) * p->bins;
-		stk__lanes_load_rows(x, rows, p->bins);
-		sum_lanes(job, x, y);
+		stk__lanes_load_rows(x, rows, p->bins, NULL);
+		stk__bands_sum_lanes(job, x, y);
 		stk__lanes_store_rows(dst + at * p->rows, p->rows, y, p->rows, count);
 		return;
 	}
@@ -60,7 +44,7 @@ static void sum_any(const struct stk_job *job, int64_t at, int count)
 		for (int64_t k = 0; k < p->bins; k++)
 			x[k][l] = src[(outer * p->bins + k) * p->inner + inner];
 	}
-	sum_lanes(job, x, y);
+	stk__bands_sum_lanes(job, x, y);
 	for (int l = 0; l < count; l++) {
 		int64_t column = at + l, outer = column / p->inner, inner = column % p->inner;
 		for (int64_t k = 0; k < p->rows; k++)

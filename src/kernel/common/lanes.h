@@ -46,21 +46,44 @@ STK_LANES_INLINE void stk__lanes_transpose(stk_lanes *v)
 }
 #endif
 
-/* Reads n elements of each of eight rows: to[k] gets element k of all rows. */
-STK_LANES_INLINE void stk__lanes_load_rows(stk_lanes *to, const float *const rows[STK_LANES], int64_t n)
+/* Reads four elements of each of eight rows, from element k on. */
+#ifdef __AVX2__
+STK_LANES_INLINE void stk__lanes_load4(stk_lanes to[4], const float *const rows[STK_LANES], int64_t k)
+{
+	__m256 r[4], t[4];
+	for (int i = 0; i < 4; i++)
+		r[i] = _mm256_insertf128_ps(_mm256_castps128_ps256(_mm_loadu_ps(rows[i] + k)), _mm_loadu_ps(rows[i + 4] + k), 1);
+	for (int i = 0; i < 2; i++) {
+		t[i] = _mm256_unpacklo_ps(r[2 * i], r[2 * i + 1]);
+		t[i + 2] = _mm256_unpackhi_ps(r[2 * i], r[2 * i + 1]);
+	}
+	for (int i = 0; i < 2; i++) {
+		to[2 * i] = (stk_lanes)_mm256_shuffle_ps(t[2 * i], t[2 * i + 1], 0x44);
+		to[2 * i + 1] = (stk_lanes)_mm256_shuffle_ps(t[2 * i], t[2 * i + 1], 0xee);
+	}
+}
+#else
+STK_LANES_INLINE void stk__lanes_load4(stk_lanes to[4], const float *const rows[STK_LANES], int64_t k)
+{
+	for (int i = 0; i < 4; i++)
+		for (int l = 0; l < STK_LANES; l++)
+			to[i][l] = rows[l][k + i];
+}
+#endif
+
+/* Reads n elements of each of eight rows: to[k] gets element k of all rows, times factors[k] unless that is NULL. */
+STK_LANES_INLINE void stk__lanes_load_rows(stk_lanes *to, const float *const rows[STK_LANES], int64_t n, const float *factors)
 {
 	int64_t k = 0;
-	for (; k + STK_LANES <= n; k += STK_LANES) {
-		stk_lanes v[STK_LANES];
-		for (int l = 0; l < STK_LANES; l++)
-			memcpy(&v[l], rows[l] + k, sizeof v[l]);
-		stk__lanes_transpose(v);
-		for (int l = 0; l < STK_LANES; l++)
-			to[k + l] = v[l];
+	for (; k + 4 <= n; k += 4) {
+		stk_lanes v[4];
+		stk__lanes_load4(v, rows, k);
+		for (int i = 0; i < 4; i++)
+			to[k + i] = factors ? v[i] * factors[k + i] : v[i];
 	}
 	for (; k < n; k++)
 		for (int l = 0; l < STK_LANES; l++)
-			to[k][l] = rows[l][k];
+			to[k][l] = factors ? rows[l][k] * factors[k] : rows[l][k];
 }
 
 /* Writes n elements of the first `count` lanes, each to its row. Rows are `pitch` elements apart. */

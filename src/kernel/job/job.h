@@ -67,12 +67,22 @@ static inline void stk__job_clone(struct stk_job *to, const struct stk_job *job)
 
 struct stk_arena;
 
+/* A job on the CPU whose results only the next operator reads. It has not run yet, so that both jobs may run together, without storing its results. */
+struct stk_held {
+	struct stk_job job;
+	/* Runs both jobs, without storing the held job's results, and returns true. Returns false, without running any, if they cannot run together. */
+	bool (*absorb)(const struct stk_job *held, const struct stk_job *next, unsigned cpu);
+	void (*run)(const struct stk_job *held);
+};
+
 /* The destination of an operator's jobs. keep: copies a job and its constants for the GPU; NULL: each job runs on the CPU before the function that makes it
  * returns, with scratch memory from the arena. */
 struct stk_jobs {
 	enum stk_status (*keep)(struct stk_jobs *jobs, const struct stk_job *job, struct stk_error *err);
 	struct stk_arena *arena;
 	unsigned cpu; /* the features of the processor that loops may use (base/cpu.h); 0: plain C */
+	bool hold;    /* on the CPU: a kind that can be held leaves its job in `held`, because only the next operator reads the results */
+	struct stk_held *held; /* memory of the arena; NULL: no job is held. The next operator's kind calls stk__jobs_settle */
 };
 
 #endif

@@ -40,6 +40,19 @@ static inline void stk__job_append_dim(struct stk_job *job, struct stk_job_dim d
 		job->dim[job->ndim++] = d;
 }
 
+/* Runs the held job, if there is one. Returns true if it ran together with `next`, which is then complete too. */
+static inline bool stk__jobs_settle(struct stk_jobs *jobs, const struct stk_job *next)
+{
+	const struct stk_held *held = jobs->held;
+	if (!held)
+		return false;
+	jobs->held = NULL;
+	if (held->job.dst == next->src[0] && held->absorb(&held->job, next, jobs->cpu))
+		return true;
+	held->run(&held->job);
+	return false;
+}
+
 /* Selects the function f, or f_avx2, which is the same source compiled for 256-bit registers and gives the same bits. With few outputs, wide loops would not
  * pay off. */
 #ifdef STK_X86

@@ -2,9 +2,46 @@
  * Makes jobs that compute spectra, and describes them for the GPU. */
 #include "kernel/spectrum/spectrum.h"
 
+#include "kernel/bands/bands.h"
 #include "kernel/job/job_kind.h"
 #include "kernel/job/job_make.h"
 #include "kernel/spectrum/spectrum_place.h"
+
+/* ---- together with weighted sums ---- */
+
+/* Returns whether the sums are over the bins of each frame. */
+static bool sums_bins(const struct stk_job *job, const struct stk_job *next)
+{
+	const struct stk_spectrum *p = &STK_PARAMS(stk_spectrum, job);
+	const struct stk_bands *b = &STK_PARAMS(stk_bands, next);
+	if (next->kind != STK_JOB_bands || b->bins != p->fft.bins || job->n != p->frames)
+		return false;
+	return p->dst_frame == 1 ? b->outer == 1 && b->inner == p->frames : p->dst_bin == 1 && b->outer == p->frames && b->inner == 1;
+}
+
+static bool absorb(const struct stk_job *job, const struct stk_job *next, unsigned cpu)
+{
+	const struct stk_jobs jobs = {.cpu = cpu};
+	if (!sums_bins(job, next))
+		return false;
+	STK_JOB_LOOP(&jobs, STK_JOB_MOST, stk__spectrum_run_bands)(job, next);
+	return true;
+}
+
+/* Leaves the job for the next operator. */
+static enum stk_status hold(struct stk_jobs *jobs, const struct stk_job *job, struct stk_error *err)
+{
+	struct stk_held *held = stk__arena_take(jobs->arena, sizeof *held);
+	if (!held)
+		return stk__fail(err, STK_NO_MEMORY, "out of memory for a job");
+	stk__job_clone(&held->job, job);
+	held->absorb = absorb;
+	held->run = STK_JOB_LOOP(jobs, STK_JOB_MOST, stk__spectrum_run);
+	jobs->held = held;
+	return STK_OK;
+}
+
+/* ---- making ---- */
 
 enum stk_status stk__job_spectrum(struct stk_jobs *jobs, const struct stk_spectrum *p, const float *tables, int64_t n_frames,
 	const struct stk_tensor *in, const struct stk_tensor *out, struct stk_error *err)
@@ -24,6 +61,8 @@ enum stk_status stk__job_spectrum(struct stk_jobs *jobs, const struct stk_spectr
 	job.work = stk__arena_take(jobs->arena, stk__spectrum_scratch(p));
 	if (!job.work)
 		return stk__fail(err, STK_NO_MEMORY, "out of memory for a transform of %d elements", p->fft.n);
+	if (jobs->hold)
+		return hold(jobs, &job, err);
 	STK_JOB_LOOP(jobs, STK_JOB_MOST, stk__spectrum_run)(&job);
 	return STK_OK;
 }

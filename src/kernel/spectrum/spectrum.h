@@ -40,6 +40,10 @@ size_t stk__spectrum_scratch(const struct stk_spectrum *p);
 void stk__spectrum_run(const struct stk_job *job);
 void stk__spectrum_run_avx2(const struct stk_job *job);
 
+/* Runs the job on the CPU together with a job of weighted sums (kernel/bands/bands.h) of its bins, without storing the bins. */
+void stk__spectrum_run_bands(const struct stk_job *job, const struct stk_job *bands);
+void stk__spectrum_run_bands_avx2(const struct stk_job *job, const struct stk_job *bands);
+
 /* Returns the position in a signal of `length` elements whose element stands for position i, or -1 if 0 does. */
 STK_HD int64_t stk__spectrum_inside(int64_t i, int64_t length, int32_t border)
 {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Spectra on the CPU: eight frames at a time, each in a lane of a vector. They stay in the cache from their samples to their bins. */
+#include "kernel/bands/bands_lanes.h"
 #include "kernel/common/lanes.h"
 #define STK_FFT_VALUE stk_lanes
 #include "kernel/fft/fft_steps.h"
@@ -119,12 +120,13 @@ static void load_frames(const struct stk_job *job, const float *tables, int64_t 
 	const struct stk_spectrum *p = &STK_PARAMS(stk_spectrum, job);
 	const float *window = tables + p->fft.floats, *rows[STK_LANES];
 	stk_lanes *to = (stk_lanes *)(void *)s->x;
-	if (find_rows(job, at, count, s->samples, rows))
-		stk__lanes_load_rows(to, rows, p->window);
-	else
+	if (find_rows(job, at, count, s->samples, rows)) {
+		stk__lanes_load_rows(to, rows, p->window, window);
+	} else {
 		gather(job, at, count, to);
-	for (int64_t k = 0; k < p->window; k++)
-		to[k] *= window[k];
+		for (int64_t k = 0; k < p->window; k++)
+			to[k] *= window[k];
+	}
 	memset(to + p->window, 0, sizeof *to * (size_t)(p->fft.n - p->window));
 	for (int64_t k = p->fft.n - 1; k >= 0 && p->fft.n % 2; k--) { /* whole numbers, with imaginary parts of 0 */
 		s->x[k].re = to[k];
@@ -228,16 +230,39 @@ static void store_bins(const struct stk_job *job, int64_t at, int count, const s
 	}
 }
 
-void stk__spectrum_run(const struct stk_job *job)
+/* Computes the bins of `count` frames from number `at` on. */
+static void make_frames(const struct stk_job *job, int64_t at, int count, struct scratch *s)
 {
 	const struct stk_spectrum *p = &STK_PARAMS(stk_spectrum, job);
 	const float *tables = job->constants;
+	load_frames(job, tables, at, count, s);
+	transform(&p->fft, tables, s);
+	make_bins(p, tables, s);
+}
+
+void stk__spectrum_run(const struct stk_job *job)
+{
 	struct scratch s = scratch_of(job);
 	for (int64_t at = 0; at < job->n; at += STK_LANES) {
 		int count = job->n - at < STK_LANES ? (int)(job->n - at) : STK_LANES;
-		load_frames(job, tables, at, count, &s);
-		transform(&p->fft, tables, &s);
-		make_bins(p, tables, &s);
+		make_frames(job, at, count, &s);
 		store_bins(job, at, count, s.bins);
+	}
+}
+
+void stk__spectrum_run_bands(const struct stk_job *job, const struct stk_job *bands)
+{
+	const struct stk_bands *p = &STK_PARAMS(stk_bands, bands);
+	struct scratch s = scratch_of(job);
+	stk_lanes *rows = bands->work;
+	float *dst = (float *)(void *)bands->dst;
+	for (int64_t at = 0; at < job->n; at += STK_LANES) {
+		int count = job->n - at < STK_LANES ? (int)(job->n - at) : STK_LANES;
+		make_frames(job, at, count, &s);
+		stk__bands_sum_lanes(bands, s.bins, rows);
+		if (p->inner == 1)
+			stk__lanes_store_rows(dst + at * p->rows, p->rows, rows, p->rows, count);
+		for (int64_t row = 0; row < p->rows && p->inner > 1; row++)
+			memcpy(dst + row * p->inner + at, &rows[row], sizeof(float) * (size_t)count);
 	}
 }

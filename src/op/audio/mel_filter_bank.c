@@ -173,6 +173,7 @@ const struct stk_op_def stk__op_mel_filter_bank = {
 	.inputs = {1, 1},
 	.args = mel_filter_bank_args,
 	.args_size = sizeof(struct mel_filter_bank),
+	.flags = STK_OP_ABSORBS,
 	.setup = mel_filter_bank_setup,
 	.teardown = mel_filter_bank_teardown,
 	.infer = mel_filter_bank_infer,

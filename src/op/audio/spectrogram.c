@@ -158,6 +158,7 @@ const struct stk_op_def stk__op_spectrogram = {
 	.inputs = {1, 1},
 	.args = spectrogram_args,
 	.args_size = sizeof(struct spectrogram),
+	.flags = STK_OP_FEEDS,
 	.setup = spectrogram_setup,
 	.teardown = stk__free,
 	.infer = spectrogram_infer,
