@@ -4,16 +4,13 @@
 from __future__ import annotations
 
 _CLAMPED = "boxes are clipped to the image after each crop; points are not, and torchvision.transforms.v2.functional.clamp_keypoints takes those of a batch"
-_SANITIZED = "on the batch: keep what torchvision.ops.remove_small_boxes keeps of each sample's boxes"
 
 INSTEAD = {
     "ClampBoundingBoxes": _CLAMPED,
     "ClampKeyPoints": _CLAMPED,
     "ConvertBoundingBoxFormat": 'fields={"boxes": ("BoundingBoxes", "XYWH")} says what the boxes are; torchvision.ops.box_convert takes those of a batch',
     "LinearTransformation": "on the batch: (batch.image.flatten(1) - mean) @ matrix",
-    "RandomIoUCrop": "in the Dataset, which has image and boxes, or by fn.random_bbox_crop in a Pipeline",
-    "SanitizeBoundingBoxes": _SANITIZED,
-    "SanitizeKeyPoints": _SANITIZED,
+    "SanitizeKeyPoints": "on the batch: keep the points of each sample that lie inside of its image",
     "SetClampingMode": _CLAMPED,
     "ToPILImage": "leave it out: images go through the list as they are, and come as tensors",
     "UniformTemporalSubsample": "in the Dataset: there are no videos here",

@@ -164,3 +164,67 @@ class TenCrop(Crops):
     def __init__(self, size: int | Sequence[int], vertical_flip: bool = False) -> None:
         self.size = arguments.pair("TenCrop", size)
         self.vertical_flip = bool(vertical_flip)
+
+
+class FixedSizeCrop(Padded):
+    """Cuts out a window of at most this size at a random place, and pads the image on the right and at the bottom where it is smaller. Boxes that lie outside
+    of the window are removed, with their labels and masks. It is the transform of torchvision's references for detection."""
+
+    def __init__(self, size: int | Sequence[int], fill: Any = 0, padding_mode: str = "constant") -> None:
+        self.size = arguments.pair("FixedSizeCrop", size)
+        self.fill = arguments.fills(fill)
+        self.padding_mode = arguments.padding_mode("FixedSizeCrop", padding_mode)
+
+
+class RandomIoUCrop(Transform):
+    """Cuts out a window that overlaps with a box by at least an IoU that is drawn from sampler_options; 1 stands for the whole image. Boxes whose middle lies
+    outside become empty, as in torchvision: SanitizeBoundingBoxes removes them."""
+
+    min_scale: float
+    max_scale: float
+    min_aspect_ratio: float
+    max_aspect_ratio: float
+    trials: int
+
+    def __init__(
+        self,
+        min_scale: float = 0.3,
+        max_scale: float = 1.0,
+        min_aspect_ratio: float = 0.5,
+        max_aspect_ratio: float = 2.0,
+        sampler_options: Sequence[float] | None = None,
+        trials: int = 40,
+    ) -> None:
+        name = "RandomIoUCrop"
+        self.min_scale, self.max_scale = arguments.range(name, "min_scale, max_scale", (min_scale, max_scale), 1e-6)
+        ratios = (min_aspect_ratio, max_aspect_ratio)
+        self.min_aspect_ratio, self.max_aspect_ratio = arguments.range(name, "min_aspect_ratio, max_aspect_ratio", ratios, 1e-6)
+        options = (0.0, 0.1, 0.3, 0.5, 0.7, 0.9, 1.0) if sampler_options is None else sampler_options
+        self.sampler_options = [float(option) for option in options]
+        if not any(option >= 1 for option in self.sampler_options):
+            raise ValueError(
+                f"{name}: sampler_options {options!r} have no 1, so that an image without boxes would be tried for ever: add 1.0"
+            )
+        if not isinstance(trials, numbers.Integral) or trials < 1:
+            raise ValueError(f"{name}: trials is a whole number of at least 1, not {trials!r}")
+        self.trials = int(trials)
+
+
+class SanitizeBoundingBoxes(Transform):
+    """Removes boxes with an edge below min_size, an area below min_area, or a coordinate outside of the image, and with them their labels and masks.
+    labels_getter: the name of the field of labels, or of several fields; "default" finds the field "labels", or else one whose name contains "label"; None: no
+    labels."""
+
+    def __init__(self, min_size: float = 1.0, min_area: float = 1.0, labels_getter: str | Sequence[str] | None = "default") -> None:
+        name = "SanitizeBoundingBoxes"
+        for what, value in (("min_size", min_size), ("min_area", min_area)):
+            if not isinstance(value, numbers.Real) or value < 1:
+                raise ValueError(f"{name}: {what} is a number of at least 1, not {value!r}")
+        self.min_size, self.min_area = float(min_size), float(min_area)
+        names = labels_getter if isinstance(labels_getter, (list, tuple)) else [labels_getter]
+        if any(n is not None and not isinstance(n, str) for n in names):
+            raise TypeError(
+                f"{name}: labels_getter is the name of a field, several names, 'default' or None here, not {labels_getter!r}: fields go by name, as in "
+                "stoker.transforms.SanitizeBoundingBoxes(labels_getter=('labels', 'area'))"
+            )
+        self.labels_getter = labels_getter if labels_getter is None or isinstance(labels_getter, str) else list(labels_getter)

@@ -23,12 +23,15 @@ from stoker._transforms_places import Crops as Crops
 from stoker._transforms_places import (
     ElasticTransform,
     FiveCrop,
+    FixedSizeCrop,
     Pad,
     RandomCrop,
+    RandomIoUCrop,
     RandomPerspective,
     RandomResize,
     RandomShortestSize,
     RandomZoomOut,
+    SanitizeBoundingBoxes,
     ScaleJitter,
     TenCrop,
 )
@@ -59,6 +62,7 @@ __all__ = [
     "CutMix",
     "ElasticTransform",
     "FiveCrop",
+    "FixedSizeCrop",
     "GaussianBlur",
     "GaussianNoise",
     "Grayscale",
@@ -82,6 +86,7 @@ __all__ = [
     "RandomGrayscale",
     "RandomHorizontalFlip",
     "RandomInvert",
+    "RandomIoUCrop",
     "RandomOrder",
     "RandomPerspective",
     "RandomPhotometricDistort",
@@ -94,6 +99,7 @@ __all__ = [
     "RandomVerticalFlip",
     "RandomZoomOut",
     "Resize",
+    "SanitizeBoundingBoxes",
     "ScaleJitter",
     "TenCrop",
     "ToDtype",
@@ -508,6 +514,10 @@ _TRANSLATE: dict[str, Callable[[Any], Transform]] = {
     "RandomResize": lambda t: RandomResize(*_get(t, "min_size", "max_size", "interpolation")),
     "RandomShortestSize": lambda t: RandomShortestSize(*_get(t, "min_size", "max_size", "interpolation")),
     "RandomZoomOut": lambda t: RandomZoomOut(_fill(t.fill), t.side_range, t.p),
+    "RandomIoUCrop": lambda t: RandomIoUCrop(
+        *_get(t, "min_scale", "max_scale", "min_aspect_ratio", "max_aspect_ratio", "options", "trials")
+    ),
+    "SanitizeBoundingBoxes": lambda t: SanitizeBoundingBoxes(*_get(t, "min_size", "min_area", "labels_getter")),
     "ScaleJitter": lambda t: ScaleJitter(*_get(t, "target_size", "scale_range", "interpolation")),
     "GaussianNoise": lambda t: GaussianNoise(*_get(t, "mean", "sigma", "clip")),
     "JPEG": lambda t: JPEG(t.quality),
@@ -632,7 +642,7 @@ def _translated(transform: Any, name: str) -> Transform:
     try:
         made = _TRANSLATE[name](transform)
     except ValueError:
-        if not callable(transform) or name in ("CutMix", "MixUp", "ToDtype"):
+        if not callable(transform) or name in ("CutMix", "MixUp", "RandomIoUCrop", "SanitizeBoundingBoxes", "ToDtype"):
             raise
         return _calling(transform, "PIL")
     mode = _name(getattr(transform, "interpolation", None))

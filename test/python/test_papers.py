@@ -209,8 +209,8 @@ def test_the_table_of_transforms_is_torchvisions():
             assert name in T._TRANSLATE or name == "Compose"
     with pytest.raises(AttributeError, match="did you mean 'RandomResizedCrop'"):
         T.RandomResizeCrop  # noqa: B018
-    with pytest.raises(TypeError, match=r"RandomIoUCrop has no counterpart.*in the Dataset"):
-        T.flatten([torchvision.transforms.v2.RandomIoUCrop()])
+    with pytest.raises(TypeError, match=r"SanitizeKeyPoints has no counterpart.*on the batch"):
+        T.flatten([torchvision.transforms.v2.SanitizeKeyPoints()])
 
 
 def test_losses(tmp_path, monkeypatch):

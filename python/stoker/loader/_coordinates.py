@@ -30,6 +30,15 @@ class Coordinates:
     def __init__(self, values: torch.Tensor, format: str, numbers: torch.Tensor) -> None:
         self.values, self.format, self.numbers = values, format, numbers
         self.height, self.width = numbers[:, 0], numbers[:, 1]
+        self.kept: torch.Tensor | None = None  # for each row, whether no move has removed it; None: none has removed any
+
+    def keep(self, which: torch.Tensor) -> None:
+        """Removes the other rows."""
+        self.kept = which if self.kept is None else self.kept & which
+
+    def edges(self) -> tuple[list[torch.Tensor], list[torch.Tensor]]:
+        """Returns the lower edges of boxes along x and y, and the upper edges."""
+        return self._edges(self.values)
 
     def number(self, number: int | Column) -> torch.Tensor:
         """Returns the number for each row."""
@@ -226,8 +235,62 @@ class Flip(Move):
         c.mirror(0 if self.across else 1, c.number(self.coin) != 0)
 
 
-def follow(samples: Sequence[Any], numbers: Any, moves: Sequence[Move], format: str) -> list[torch.Tensor]:
-    """Returns the coordinates of a batch's samples after the moves of their images. numbers: (samples, columns)."""
+@dataclass(frozen=True)
+class CropOfBoxes(Move):
+    """Cuts out a window where the column `flag` is not 0. Boxes whose middle lies outside of the window become zeros."""
+
+    top: Column
+    left: Column
+    height: Column
+    width: Column
+    flag: Column
+
+    def apply(self, c: Coordinates) -> None:
+        cut = c.number(self.flag) != 0
+        top, left, height, width = (c.number(n) for n in (self.top, self.left, self.height, self.width))
+        inside = cut
+        if c.format != POINTS:
+            low, high = c.edges()
+            for axis, (start, size) in enumerate(((left, width), (top, height))):
+                middle = 0.5 * (low[axis] + high[axis])
+                inside = inside & (start < middle) & (middle < start + size)
+        before = c.values.clone()
+        c.shift(left, top)
+        c.height, c.width = height, width
+        c.clamp()
+        if c.format != POINTS:
+            c.values[~inside] = 0
+        c.values[~cut] = before[~cut]
+
+
+@dataclass(frozen=True)
+class Remove(Move):
+    """Removes boxes that are too small, or not inside of the image. flag: a column that is 0 for samples whose boxes all stay. outside: whether boxes that reach out
+    of the image are removed."""
+
+    min_size: float
+    min_area: float
+    outside: bool = True
+    flag: Column | None = None
+
+    def apply(self, c: Coordinates) -> None:
+        if c.format == POINTS:
+            return
+        low, high = c.edges()
+        width, height = high[0] - low[0], high[1] - low[1]
+        if not self.outside:
+            valid = (width > self.min_size) & (height > self.min_size)
+        else:
+            valid = (width >= self.min_size) & (height >= self.min_size) & (width * height >= self.min_area)
+            for edges in (low, high):
+                for edge, end in zip(edges, (c.width, c.height), strict=True):
+                    valid = valid & (edge >= 0) & (edge <= end)
+        c.keep(valid if self.flag is None else valid | (c.number(self.flag) == 0))
+
+
+def _moved(samples: Sequence[Any], numbers: Any, moves: Sequence[Move], format: str) -> tuple[Coordinates, list[torch.Tensor], list[int]]:
+    """Returns the coordinates of a batch's samples after the moves of their images, the samples as tensors, and the number of rows of each. numbers: (samples,
+    columns)."""
     import torch
 
     width = 2 if format == POINTS else 4
@@ -241,4 +304,20 @@ def follow(samples: Sequence[Any], numbers: Any, moves: Sequence[Move], format: 
     moved = Coordinates(torch.cat(rows), format, numbers[torch.arange(len(rows)).repeat_interleave(counts)])
     for move in moves:
         move.apply(moved)
-    return [part.reshape(like.shape) for part, like in zip(moved.values.split(counts.tolist()), parts, strict=True)]
+    return moved, parts, counts.tolist()
+
+
+def follow(samples: Sequence[Any], numbers: Any, moves: Sequence[Move], format: str) -> list[torch.Tensor]:
+    """Returns the coordinates of a batch's samples after the moves of their images, without the rows that moves have removed."""
+    moved, parts, counts = _moved(samples, numbers, moves, format)
+    split = moved.values.split(counts)
+    if moved.kept is None:
+        return [part.reshape(like.shape) for part, like in zip(split, parts, strict=True)]
+    return [part[kept] for part, kept in zip(split, moved.kept.split(counts), strict=True)]
+
+
+def kept(samples: Sequence[Any], numbers: Any, moves: Sequence[Move], format: str) -> list[torch.Tensor]:
+    """Returns for each sample which of its boxes no move has removed."""
+    moved, _, counts = _moved(samples, numbers, moves, format)
+    which = moved.values.new_ones(len(moved.values)).bool() if moved.kept is None else moved.kept
+    return list(which.split(counts))

@@ -13,7 +13,7 @@ import threading
 from array import array
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from stoker import fn
@@ -22,8 +22,9 @@ from stoker.data_node import DataNode
 from stoker.errors import InvalidArgumentError, StateError, UnsupportedError
 from stoker.loader import _fields, _targets
 from stoker.loader._coordinates import POINTS as PLACES
+from stoker.loader._coordinates import Remove
 from stoker.loader._fetch import Fetch, Fetched, FetchMany, Item, ProcessWorkers, Workers
-from stoker.loader._finish import Finish, Finishing, Lists, Planes, by_value
+from stoker.loader._finish import Finish, Finishing, Keep, Lists, Planes, by_value
 from stoker.loader._follow import Field, Followers
 from stoker.loader._kinds import BOXES, FLOATS, IMAGE, LIST, MASK, OTHER, PICTURES, POINTS, VECTORS, Kind
 from stoker.loader._layout import Layout
@@ -350,7 +351,8 @@ class DatasetSource(Source):
             no_copy=True,  # memory that the dataset fills again was copied when it was fetched
         )
         moving = {k: self._field(nodes[k], kind, example[k], k, spec) for k, kind in enumerate(kinds, 1) if kind.name in (MASK, *PICTURES)}
-        followers = Followers(nodes[-1], list(moving.values())) if self.samples_of.follow else None
+        boxes = next(((nodes[k], kind.format) for k, kind in enumerate(kinds, 1) if kind.name == BOXES), None)
+        followers = Followers(nodes[-1], list(moving.values()), boxes) if self.samples_of.follow else None
         finished, *views = [view for k in given for view in spec.finished(self._image(nodes[k], example[k], followers, spec))]
         flat = {k for k in pictures if kinds[k - 1].name == FLOATS and self.samples_of.picture(k).flat}
         moved = {k: fn.squeeze(field.node, axes=[0]) if k in flat else field.node for k, field in moving.items()}
@@ -426,12 +428,44 @@ class DatasetSource(Source):
             stack = self.finishing.finish.get(shown.get(k, ""))
             if isinstance(stack, Planes):
                 stack.numbers, stack.column = numbers, followers.column_of(geometry[at])
-        for finish in self.finishing.finish.values():
+        keep = self._keep(followers, numbers)
+        rows = self._rows_of_boxes(followers) if keep is not None else set()
+        there = {name for k, name in shown.items() if k}
+        finishes: dict[str, Finish] = {**{name: Lists(False) for name in rows & there}, **self.finishing.finish}
+        self.finishing = replace(self.finishing, finish=finishes)
+        for name, finish in finishes.items():
+            if isinstance(finish, Planes):
+                finish.keep = keep
+            if isinstance(finish, Lists) and not finish.format and name in rows:
+                finish.keep, finish.what = keep, name
             if isinstance(finish, Lists) and finish.format:
                 if followers.masks_alone:
                     raise UnsupportedError(f"{followers.masks_alone}: masks follow it, but neither boxes nor points can, as in torchvision")
                 finish.moves, finish.numbers = followers.moves, numbers
         self.finishing.needed = (numbers,)
+
+    def _keep(self, followers: Followers, numbers: int) -> Keep | None:
+        """Returns which boxes stay; None if no transform removes any."""
+        if not any(isinstance(move, Remove) for move in followers.moves):
+            return None
+        for k, kind in enumerate(self.samples_of.kinds or (), 1):
+            if kind.name == BOXES:
+                return Keep(k, kind.format, followers.moves, numbers)
+        return None
+
+    def _rows_of_boxes(self, followers: Followers) -> set[str]:
+        """Returns the names of the fields that lose their rows with the boxes."""
+        names = self.samples_of.names_of_parts()
+        rows: set[str] = set()
+        for wanted in followers.labels:
+            if wanted == "default":
+                labels = [n for n in names if n.lower() == "labels"] or [n for n in names if "label" in n.lower()]
+                rows |= {*labels[:1]}
+            elif wanted and wanted not in names:
+                raise InvalidArgumentError(f"SanitizeBoundingBoxes: labels_getter is {wanted!r}; the fields are {', '.join(names)}")
+            elif wanted:
+                rows.add(wanted)
+        return rows
 
     def _check_targets(self, spec: Spec, example: tuple[Any, ...]) -> None:
         """Refuses a target that has the shape of a mask or of boxes and might have to follow the image, unless the user gave its kind."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from stoker.errors import InvalidArgumentError
-from stoker.loader._coordinates import Move, follow
+from stoker.loader._coordinates import Move, follow, kept
 
 if TYPE_CHECKING:
     import torch
@@ -21,6 +21,7 @@ class Outputs:
 
     values: list[Any]
     device: str | None
+    kept: dict[int, Any] = field(default_factory=dict)  # results of Keep, by output
 
 
 Finish = Callable[[Outputs, int], Any]  # makes a field of the batch from the output with this number
@@ -32,16 +33,39 @@ def by_value(function: Callable[[Any], Any]) -> Finish:
 
 
 @dataclass
+class Keep:
+    """Finds the boxes that no move removes. boxes: their output. numbers: the output with the numbers of the image's moves."""
+
+    boxes: int
+    format: str
+    moves: Sequence[Move]
+    numbers: int
+
+    def __call__(self, outputs: Outputs) -> list[torch.Tensor]:
+        """Returns for each sample which of its boxes stay."""
+        if self.boxes not in outputs.kept:
+            boxes = list(outputs.values[self.boxes])
+            outputs.kept[self.boxes] = kept(boxes, outputs.values[self.numbers], self.moves, self.format) if boxes else []
+        found: list[torch.Tensor] = outputs.kept[self.boxes]
+        return found
+
+
+@dataclass
 class Lists:
-    """Makes a list of tensors, one per sample, or one ragged batch. numbers: the output with the numbers of the image's moves; None: the image did not move."""
+    """Makes a list of tensors, one per sample, or one ragged batch. numbers: the output with the numbers of the image's moves; None: the image did not move.
+    keep: which rows stay, of a field that has one for each box; None: all. what: the field's name."""
 
     ragged: bool
     moves: Sequence[Move] = ()
     format: str = ""
     numbers: int | None = None
+    keep: Keep | None = None
+    what: str = ""
 
     def __call__(self, outputs: Outputs, number: int) -> Any:
         samples = list(outputs.values[number])
+        if self.keep is not None:
+            samples = [self._rows(s, rows) for s, rows in zip(samples, self.keep(outputs), strict=True)]
         if self.numbers is not None and samples:
             samples = follow(samples, outputs.values[self.numbers], self.moves, self.format)
         if self.ragged and samples:
@@ -49,6 +73,14 @@ class Lists:
 
             return combine_data(samples, device=outputs.device or "cpu")
         return samples if outputs.device is None or not samples else _upload(samples, outputs.device)
+
+    def _rows(self, sample: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
+        if sample.shape[:1] != rows.shape:
+            raise ValueError(
+                f"{self.what!r} has the shape {tuple(sample.shape)} in a sample of {len(rows)} boxes: a transform removes boxes and the rows of this field, "
+                "so it has one for each box; labels_getter of SanitizeBoundingBoxes names such fields"
+            )
+        return sample[rows.to(sample.device)]
 
 
 def _upload(samples: list[torch.Tensor], device: str) -> list[torch.Tensor]:
@@ -62,11 +94,12 @@ def _upload(samples: list[torch.Tensor], device: str) -> list[torch.Tensor]:
 @dataclass
 class Planes:
     """Converts masks from (N, H, W, masks) to (N, masks, H, W), or to a list of tensors (masks, H, W). numbers, column: the output and its column that hold
-    the number of masks of a sample."""
+    the number of masks of a sample. keep: which masks stay, one for each box; None: all."""
 
     listed: bool = False
     numbers: int = 0
     column: int = 0
+    keep: Keep | None = None
 
     def __call__(self, outputs: Outputs, number: int) -> Any:
         value = outputs.values[number]
@@ -77,7 +110,11 @@ class Planes:
             raise InvalidArgumentError(
                 f"samples of one batch have {min(counts)} and {max(counts)} masks: with fields={{..., 'masks': ('Mask', list)}} a batch has a list of tensors"
             )
-        return [v.movedim(-1, -3)[:n] for v, n in zip(value, counts, strict=True)]
+        planes = [v.movedim(-1, -3)[:n] for v, n in zip(value, counts, strict=True)]
+        if self.keep is None:
+            return planes
+        # As in torchvision, masks that are not one for each box all stay.
+        return [p[rows.to(p.device)] if len(p) == len(rows) else p for p, rows in zip(planes, self.keep(outputs), strict=True)]
 
 
 @dataclass

@@ -13,7 +13,7 @@ from stoker import fn, math, types
 from stoker import transforms as T
 from stoker.data_node import DataNode
 from stoker.errors import UnsupportedError
-from stoker.loader._coordinates import CenterCrop, Column, Crop, Flip, Move, Pad, Perspective, Resize, Warp
+from stoker.loader._coordinates import CenterCrop, Column, Crop, CropOfBoxes, Flip, Move, Pad, Perspective, Remove, Resize, Warp
 from stoker.loader._kinds import IMAGE, MASK
 from stoker.loader._random import mix
 from stoker.pipeline import Pipeline
@@ -81,10 +81,12 @@ LINEAR: dict[str, Any] = {"interp_type": types.INTERP_LINEAR, "border": "drop", 
 class Followers:
     """The further images, masks, maps, boxes and points of an image. Each move of the image is repeated here with the same numbers.
 
-    size: a node with the image's height and width.
+    size: a node with the image's height and width. boxes: a node with the sample's boxes, and their format; None: it has none.
     """
 
-    def __init__(self, size: Any, fields: Sequence[Field] = ()) -> None:
+    def __init__(self, size: Any, fields: Sequence[Field] = (), boxes: tuple[DataNode, str] | None = None) -> None:
+        self.boxes = boxes
+        self.labels: list[str] = []  # names of the fields that lose rows with the boxes; "default" stands for the labels
         self.extent: Extent = (size[0], size[1])
         self.fields = list(fields)
         self._shared = 0  # number of changes with the same draws for several images
@@ -170,6 +172,31 @@ class Followers:
         self.moves.append(Crop(self._column(anchor[0] - before[0]), self._column(anchor[1] - before[1]), *t.size))
         self.extent = t.size
         return node
+
+    def crop_of_boxes(self, node: DataNode, window: DataNode) -> DataNode:
+        """window: top, left, height, width, and whether it is not the whole image."""
+        anchor, shape = fn.stack(window[0], window[1]), fn.stack(window[2], window[3])
+        node = self._window(node, anchor, shape)
+        self.moves.append(CropOfBoxes(*(self._column(window[k]) for k in range(5))))
+        self.extent = (window[2], window[3])
+        return node
+
+    def crop_and_pad(self, node: DataNode, t: T.FixedSizeCrop, place: Extent, part: Extent, cut: DataNode) -> DataNode:
+        """Cuts out a window of t.size at a place. part: height and width of what it shows of the image; the rest is filled. cut: whether it shows less than
+        all of the image."""
+        (top, left), (height, width) = place, part
+        node = self._window_around(node, t, (0 - top, 0 - left), (top + t.size[0], left + t.size[1]))
+        columns = [self._column(n) for n in (top, left, height, width)]
+        self.moves.append(Crop(*columns))
+        self.moves.append(Remove(0.0, 0.0, False, self._column(cut)))
+        self.moves.append(Pad(0, 0, self._column(t.size[1] - width), self._column(t.size[0] - height)))
+        self.labels.append("default")
+        self.extent = t.size
+        return node
+
+    def sanitize(self, t: T.SanitizeBoundingBoxes) -> None:
+        self.moves.append(Remove(t.min_size, t.min_area))
+        self.labels += t.labels_getter if isinstance(t.labels_getter, list) else [t.labels_getter or ""]
 
     def _window_around(self, node: DataNode, t: T.Padded, before: Extent, end: Extent) -> DataNode:
         """Cuts out a window that begins `before` pixels above and to the left of the image and ends at `end`."""

@@ -16,7 +16,7 @@ from stoker._branches import either
 from stoker._transforms_timm import LevelledAugment
 from stoker.data_node import DataNode
 from stoker.errors import InvalidArgumentError, UnsupportedError
-from stoker.loader import _lower_affine, _lower_places, _lower_tail, _lower_values
+from stoker.loader import _lower_affine, _lower_boxes, _lower_places, _lower_tail, _lower_values
 from stoker.loader._follow import Field, Followers, as_size, resized
 from stoker.loader._kinds import IMAGE, MASK
 from stoker.loader._lower_colors import COLORS, OF_FLOATS, gray_floats, where
@@ -195,6 +195,26 @@ def _elastic(image: Image, t: T.ElasticTransform, gate: DataNode | None) -> Imag
     return image.moved(change(image.node, t.interpolation, IMAGE, image.floats), image.extent)
 
 
+def _fixed_size_crop(image: Image, t: T.FixedSizeCrop) -> Image:
+    followers = image.followers or Followers(image.size())
+    return image.moved(followers.crop_and_pad(image.node, t, *_lower_boxes.fixed_window(t, followers)), t.size)
+
+
+def _iou_crop(image: Image, t: T.RandomIoUCrop, gate: DataNode | None) -> Image:
+    window = _lower_boxes.iou_window(t, image.followers, gate)
+    if window is None or image.followers is None:
+        return image
+    return image.moved(image.followers.crop_of_boxes(image.node, window), None)
+
+
+def _sanitized(image: Image, t: T.SanitizeBoundingBoxes, gate: DataNode | None) -> Image:
+    if gate is not None:
+        raise _in_group(t)
+    if image.followers is not None and image.followers.boxes is not None:
+        image.followers.sanitize(t)
+    return image
+
+
 def _of_values(image: Image, t: T.Transform, gate: DataNode | None) -> DataNode | None:
     """Returns the image's node after a transform that only changes values; None if the transform is of another sort."""
     node, always = image.node, 1 if gate is None else gate
@@ -231,6 +251,7 @@ _CROPS: dict[type[T.Transform], Any] = {
     T.RandomResizedCrop: _random_resized_crop,
     T.Resize: _resize,
     T.CenterCrop: _center_crop,
+    T.FixedSizeCrop: _fixed_size_crop,
     T.RandomCrop: _random_crop,
     **dict.fromkeys(_lower_places.EXTENTS, _random_extent),
 }
@@ -254,7 +275,9 @@ def _crops(image: Image, t: T.Crops) -> list[Image]:
 # These may stand in groups.
 _FREE: dict[type[T.Transform], Callable[[Image, Any, DataNode | None], Image]] = {
     T.ElasticTransform: _elastic,
+    T.RandomIoUCrop: _iou_crop,
     T.RandomPerspective: _perspective,
+    T.SanitizeBoundingBoxes: _sanitized,
     T.RandomZoomOut: _zoom_out,
 }
 

@@ -120,8 +120,9 @@ def _doubles(extent: Extent) -> list[DataNode]:
 def _jittered(t: T.ScaleJitter, extent: Extent) -> Extent:
     height, width = _doubles(extent)
     scale = fn.random.uniform(range=list(t.scale_range))
-    r = math.min(t.target_size[1] / height, t.target_size[0] / width) * scale
-    return _whole(height * r), _whole(width * r)
+    # From here on in float32, as torchvision computes with a tensor of one draw.
+    r = fn.cast(math.min(t.target_size[1] / height, t.target_size[0] / width), dtype=types.FLOAT) * scale
+    return _whole(fn.cast(height, dtype=types.FLOAT) * r), _whole(fn.cast(width, dtype=types.FLOAT) * r)
 
 
 def _shortest(t: T.RandomShortestSize, extent: Extent) -> Extent:

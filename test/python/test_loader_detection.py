@@ -1,0 +1,254 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Transforms that look at boxes, with torchvision's windows, boxes, labels and masks; and batches of images that differ in size."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import numpy as np
+import pytest
+from stoker import Loader
+from stoker import transforms as T
+from stoker.errors import InvalidArgumentError
+from stoker.loader import _lower_boxes
+from support import import_torchvision
+
+torch = pytest.importorskip("torch")
+torchvision = import_torchvision()
+from torchvision import tv_tensors  # noqa: E402
+from torchvision.transforms import v2  # noqa: E402
+
+FORMATS = ["XYXY", "XYWH", "CXCYWH"]
+
+
+class Scenes:
+    """Pictures whose pixels hold their coordinates, with boxes, labels and a mask for each box. A scene has 0 to 6 boxes."""
+
+    def __init__(self, format: str = "XYXY", count: int = 24, dtype: Any = torch.float32) -> None:
+        self.format, self.count = format, count
+        rng = np.random.default_rng(3)
+        self.scenes = []
+        for i in range(count):
+            height, width = (int(n) for n in rng.integers(40, 120, 2))
+            picture = np.stack([*np.mgrid[:height, :width], np.full((height, width), i)], -1).astype(np.uint8)
+            low = rng.random((i % 7, 2)) * 0.7
+            edges = np.concatenate([low, low + 0.05 + rng.random((i % 7, 2)) * 0.25], 1)
+            boxes = torch.tensor(edges * np.array([width, height, width, height]))
+            boxes = v2.functional.convert_bounding_box_format(
+                boxes.to(dtype), tv_tensors.BoundingBoxFormat.XYXY, tv_tensors.BoundingBoxFormat[format]
+            )
+            masks = torch.zeros((i % 7, height, width), dtype=torch.uint8)
+            for k in range(i % 7):
+                masks[k, k::7] = k + 1
+            self.scenes.append((torch.from_numpy(picture).permute(2, 0, 1), boxes, torch.arange(i % 7), masks))
+
+    def __len__(self) -> int:
+        return self.count
+
+    def __getitem__(self, i: int) -> Any:
+        image, boxes, labels, masks = self.scenes[i]
+        return image, {"boxes": boxes, "labels": labels, "masks": masks}
+
+    def of_torchvision(self, i: int) -> Any:
+        image, boxes, labels, masks = self.scenes[i]
+        size = tuple(image.shape[1:])
+        return tv_tensors.Image(image), {
+            "boxes": tv_tensors.BoundingBoxes(boxes, format=self.format, canvas_size=size),
+            "labels": labels,
+            "masks": tv_tensors.Mask(masks),
+        }
+
+    def loader(self, steps: list[Any], **more: Any) -> Loader:
+        fields = {"image": list, "boxes": ("BoundingBoxes", self.format), "labels": list, "masks": "Mask"}
+        return Loader(self, 8, dtype=torch.uint8, transforms=steps, fields=fields, **more)
+
+
+def _window(image: torch.Tensor) -> tuple[int, int, int, int]:
+    """The window of the picture that an image shows."""
+    return int(image[0, 0, 0]), int(image[1, 0, 0]), image.shape[1], image.shape[2]
+
+
+def _same(got: Any, want: Any) -> None:
+    assert torch.equal(got[0], want[0].as_subclass(torch.Tensor))
+    torch.testing.assert_close(got[1], want[1]["boxes"].as_subclass(torch.Tensor), atol=1e-4, rtol=1e-5)
+    assert torch.equal(got[2], want[1]["labels"])
+    assert torch.equal(got[3], want[1]["masks"].as_subclass(torch.Tensor))
+
+
+@pytest.mark.essential
+@pytest.mark.parametrize("sanitized", [False, True])
+@pytest.mark.parametrize("format", FORMATS)
+def test_iou_crop_is_that_of_torchvision(format: str, sanitized: bool) -> None:
+    """For the window that was drawn, torchvision's crop gives the same picture, boxes, labels and masks."""
+    scenes = Scenes(format)
+    steps = [T.RandomIoUCrop(), *([T.SanitizeBoundingBoxes()] if sanitized else [])]
+    i = cut = 0
+    for batch in scenes.loader(steps):
+        for got in zip(*batch, strict=True):
+            image, target = scenes.of_torchvision(i)
+            top, left, height, width = _window(got[0])
+            theirs = v2.RandomIoUCrop()
+            if (height, width) != tuple(image.shape[1:]):
+                cut += 1
+                boxes = v2.functional.convert_bounding_box_format(target["boxes"], new_format=tv_tensors.BoundingBoxFormat.XYXY)
+                middle = (boxes[:, :2] + boxes[:, 2:]) / 2
+                inside = ((middle > torch.tensor([left, top])) & (middle < torch.tensor([left + width, top + height]))).all(1)
+                assert inside.any() and 0.5 <= width / height <= 2
+                params = {"top": top, "left": left, "height": height, "width": width, "is_within_crop_area": inside}
+                image, target = (
+                    theirs.transform(image, params),
+                    {
+                        **target,
+                        "boxes": theirs.transform(target["boxes"], params),
+                        "masks": theirs.transform(target["masks"], params),
+                    },
+                )
+            if sanitized:
+                image, target = v2.SanitizeBoundingBoxes()(image, target)
+            _same(got, (image, target))
+            i += 1
+    assert i == len(scenes) and cut > 5
+
+
+@pytest.mark.essential
+def test_windows_are_those_of_torchvision_for_the_same_draws() -> None:
+    scenes = Scenes()
+    ours, theirs = T.RandomIoUCrop(), v2.RandomIoUCrop()
+    compared = 0
+    for seed in range(6):
+        for i in range(1, len(scenes)):
+            if i % 7 == 0:
+                continue
+            image, target = scenes.of_torchvision(i)
+            torch.manual_seed(seed)
+            want = theirs.make_params([image, target["boxes"]])
+            torch.manual_seed(seed)
+            got = _lower_boxes.window_of(
+                target["boxes"].as_subclass(torch.Tensor).numpy(),
+                *image.shape[1:],
+                ours,
+                lambda n: int(torch.randint(low=0, high=n, size=(1,))),
+                lambda: torch.rand(2).numpy(),
+            )
+            assert got == ((want["top"], want["left"], want["height"], want["width"]) if want else None)
+            compared += 1
+    assert compared > 100
+
+
+@pytest.mark.essential
+@pytest.mark.parametrize("format", FORMATS)
+def test_lists_of_references(format: str) -> None:
+    """SSD's list: the boxes that RandomIoUCrop sees have been moved by what stands before it; after SanitizeBoundingBoxes none is empty."""
+    scenes = Scenes(format)
+    steps = [
+        T.RandomPhotometricDistort(),
+        T.RandomZoomOut(fill={"Image": 200, "Mask": 0}),
+        T.RandomIoUCrop(),
+        T.RandomHorizontalFlip(),
+        T.SanitizeBoundingBoxes(),
+    ]
+    loader = scenes.loader(steps)
+    seen = 0
+    for _ in range(2):
+        for batch in loader:
+            for image, boxes, labels, masks in zip(*batch, strict=True):
+                assert len(boxes) == len(labels) == len(masks) and masks.shape[1:] == image.shape[1:]
+                edges = torch.from_numpy(_lower_boxes.xyxy(boxes.numpy(), format))
+                assert (
+                    (edges >= -1e-3).all() and (edges[:, 2] <= image.shape[2] + 1e-3).all() and (edges[:, 3] <= image.shape[1] + 1e-3).all()
+                )
+                assert (edges[:, 2:] - edges[:, :2] >= 0.999).all()
+                for label, mask in zip(labels, masks, strict=True):
+                    assert set(mask.unique().tolist()) <= {0, int(label) + 1}
+                seen += len(boxes)
+    assert seen > 20
+    first = [[b.clone() for b in batch.boxes] for batch in scenes.loader(steps, seed=5)]
+    again = [[b.clone() for b in batch.boxes] for batch in scenes.loader(steps, seed=5)]
+    assert all(torch.equal(a, b) for x, y in zip(first, again, strict=True) for a, b in zip(x, y, strict=True))
+
+
+def _reference_crop(image: Any, target: Any, top: int, left: int, size: tuple[int, int], fill: int) -> Any:
+    """FixedSizeCrop of torchvision's references at a place, by functions of v2."""
+    height, width = image.shape[1:]
+    new = min(height, size[0]), min(width, size[1])
+    target = copy.copy(target)
+    if new != (height, width):
+        image = v2.functional.crop(image, top, left, *new)
+        target["boxes"] = v2.functional.crop(target["boxes"], top, left, *new)
+        target["masks"] = v2.functional.crop(target["masks"], top, left, *new)
+        edges = v2.functional.convert_bounding_box_format(target["boxes"], new_format=tv_tensors.BoundingBoxFormat.XYXY)
+        valid = (edges[:, 0] < edges[:, 2]) & (edges[:, 1] < edges[:, 3])
+        target = {name: tv_tensors.wrap(v[valid], like=v) for name, v in target.items()}
+    padding = [0, 0, size[1] - new[1], size[0] - new[0]]
+    pads = {"image": fill, "masks": 0}
+    image = v2.functional.pad(image, padding, fill=pads["image"])
+    return image, {**target, "boxes": v2.functional.pad(target["boxes"], padding), "masks": v2.functional.pad(target["masks"], padding)}
+
+
+@pytest.mark.essential
+@pytest.mark.parametrize("format", FORMATS)
+def test_fixed_size_crop_is_that_of_the_references(format: str) -> None:
+    scenes = Scenes(format)
+    size, i = (70, 60), 0
+    for batch in scenes.loader([T.FixedSizeCrop(size, fill={"Image": 250, "Mask": 0})]):
+        for got in zip(*batch, strict=True):
+            image, target = scenes.of_torchvision(i)
+            top, left, *_ = _window(got[0])
+            assert top == 0 or image.shape[1] > size[0]
+            _same(got, _reference_crop(image, target, top, left, size, 250))
+            i += 1
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs"),
+    [
+        (T.ScaleJitter((80, 90), (0.9, 0.9)), v2.ScaleJitter((80, 90), (0.9, 0.9))),
+        (T.RandomShortestSize([64], 100), v2.RandomShortestSize([64], 100)),
+        (T.SanitizeBoundingBoxes(8.0, 100.0), v2.SanitizeBoundingBoxes(8.0, 100.0)),
+        (T.SanitizeBoundingBoxes(10.0, labels_getter=None), v2.SanitizeBoundingBoxes(10.0, labels_getter=None)),
+    ],
+    ids=lambda t: type(t).__name__,
+)
+@pytest.mark.parametrize("format", FORMATS)
+def test_sizes_boxes_and_labels_are_those_of_torchvision(format: str, ours: Any, theirs: Any) -> None:
+    scenes = Scenes(format)
+    i = 0
+    for batch in scenes.loader([ours]):
+        for image, boxes, labels, masks in zip(*batch, strict=True):
+            want, target = theirs(*scenes.of_torchvision(i))
+            assert image.shape == want.shape and (image.int() - want.int()).abs().max() <= 1
+            torch.testing.assert_close(boxes, target["boxes"].as_subclass(torch.Tensor), atol=1e-4, rtol=1e-5)
+            assert torch.equal(labels, target["labels"]) and masks.shape == target["masks"].shape
+            i += 1
+
+
+def test_torchvision_s_own_objects_are_taken() -> None:
+    scenes = Scenes()
+    batch = next(iter(scenes.loader([v2.RandomIoUCrop(), v2.SanitizeBoundingBoxes()])))
+    assert all(len(b) == len(k) for b, k in zip(batch.boxes, batch.labels, strict=True))
+    with pytest.raises(TypeError, match="labels_getter is the name of a field"):
+        scenes.loader([v2.SanitizeBoundingBoxes(labels_getter=lambda x: x[1]["labels"])])
+    with pytest.raises(InvalidArgumentError, match="labels_getter is 'ids'; the fields are boxes, labels, masks"):
+        next(iter(scenes.loader([T.SanitizeBoundingBoxes(labels_getter="ids")])))
+    with pytest.raises(ValueError, match="have no 1"):
+        T.RandomIoUCrop(sampler_options=[0.5])
+    with pytest.raises(ValueError, match="min_size is a number of at least 1"):
+        T.SanitizeBoundingBoxes(0.5)
+
+
+def test_without_boxes_nothing_is_cut(capfd: pytest.CaptureFixture[str]) -> None:
+    data = (np.zeros((4, 20, 30, 3), np.uint8), np.arange(4))
+    batch = next(iter(Loader(data, 4, transforms=[T.RandomIoUCrop(), T.SanitizeBoundingBoxes()])))
+    assert batch.image.shape == (4, 3, 20, 30)
+    assert capfd.readouterr().err.count("RandomIoUCrop leaves the images whole: the samples have no boxes") <= 1
+
+
+def test_rows_that_are_not_one_for_each_box_are_named() -> None:
+    class Wrong(Scenes):
+        def __getitem__(self, i: int) -> Any:
+            image, target = super().__getitem__(i)
+            return image, {**target, "labels": torch.arange(99)}
+
+    with pytest.raises(ValueError, match=r"'labels' has the shape \(99,\) in a sample of \d+ boxes"):
+        next(iter(Wrong().loader([T.SanitizeBoundingBoxes()])))
