@@ -82,10 +82,12 @@ static const char *next_name(const void *from, size_t i)
 static const struct {
 	const char *names, *advice; /* names: with a space around each */
 } dali_advice[] = {
-	{" decoders.video experimental.decoders.video experimental.inputs.video experimental.readers.video optical_flow readers.sequence "
-	 "readers.video readers.video_resize sequence_reader video_reader video_reader_resize ",
-		"Stoker has no video: write the frames as images and read them with readers.file, or decode with PyAV or TorchCodec and hand "
-		"frames in by external_source"},
+	{" readers.video_resize video_reader_resize ", "readers.video followed by resize does the same"},
+	{" experimental.inputs.video ",
+		"decoders.video takes the bytes of a video from external_source; readers.video reads files clip by clip"},
+	{" readers.sequence sequence_reader ",
+		"make a video of the images and read it with readers.video, or stack images in Python and hand them in by external_source"},
+	{" optical_flow ", "compute the flow in the training loop, or in Python and hand it in by external_source"},
 	{" caffe2_reader caffe_reader experimental.readers.fits mxnet_reader readers.caffe readers.caffe2 readers.mxnet ",
 		"write the data set as images in folders and read it with readers.file, or read it in Python and hand it in by external_source"},
 	{" ssd_random_crop ", "random_bbox_crop gives a window and its boxes, and slice takes it"},

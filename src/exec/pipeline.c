@@ -9,6 +9,7 @@
 #include "exec/feed.h"
 #include "exec/fetch.h"
 #include "exec/resident.h"
+#include "op/video/clip.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -347,6 +348,7 @@ void stk_pipeline_destroy(struct stk_pipeline *p)
 	for (int32_t i = 0; p->crew.workers && i < p->crew.n; i++) {
 		struct stk_exec_worker *w = &p->crew.workers[i];
 		stk__decoder_destroy(w->tools.decoder);
+		stk__video_tool_destroy(w->tools.video);
 		stk__arena_destroy(&w->arena);
 		stk__free(w->values);
 		stk__free(w->calls);

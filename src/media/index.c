@@ -244,11 +244,11 @@ bool stk__video_range(const struct stk_video_index *x, const struct stk_segment 
 	for (int32_t i = segment->first; i <= segment->last; i++) {
 		const struct stk_packet *p = &x->packets.v[i];
 		if (p->flags & STK_PACKET_KEPT)
-			return false;
+			continue;
 		first = p->position < first ? p->position : first;
 		end = p->position + p->size > end ? p->position + p->size : end;
 	}
 	*offset = first;
 	*length = end - first;
-	return true;
+	return end > first;
 }

@@ -102,6 +102,7 @@ struct stk_tools {
 	struct stk_arena *arena;  /* scratch memory, valid until the sample's chain has ended */
 	struct stk_jobs cpu_jobs; /* runs each job as soon as it is made, with scratch memory from the same arena */
 	struct stk_decoder *decoder;
+	struct stk_video_tool *video; /* op/video/clip.h; NULL before the first video */
 	const struct stk_pass_kernels *kernels;
 	bool lenient;
 	struct stk_codec_limits limits;

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Lists of videos: text with "file label [start [end]]" a line. */
+#ifndef STK_FORMAT_VIDEO_LIST_H
+#define STK_FORMAT_VIDEO_LIST_H
+
+#include "stoker/status.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct stk_access;
+
+struct stk_video_list {
+	const char **names; /* in `text` */
+	int64_t *labels;
+	double *starts, *ends; /* NAN: not given */
+	int64_t count, room;
+	char *text;
+};
+
+/* Reads a list. Empty lines are passed over. STK_CORRUPT: the message names the line. */
+STK_MUST_USE enum stk_status stk__video_list_read(
+	const char *path, const struct stk_access *access, struct stk_video_list *out, struct stk_error *err);
+/* Parses a list of n bytes. path: its name in errors. */
+STK_MUST_USE enum stk_status stk__video_list_parse(
+	const char *text, size_t n, const char *path, struct stk_video_list *out, struct stk_error *err);
+void stk__video_list_free(struct stk_video_list *l);
+
+#endif

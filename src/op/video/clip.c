@@ -1,0 +1,200 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "op/video/clip.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct stk_video_tool {
+	struct stk_video_decoder *decoder;
+	struct stk_video_index *index; /* of the video in memory that was opened last */
+	const uint8_t *data;
+	size_t size;
+	struct stk_place place; /* of the sample that the bytes belong to: other samples' bytes may come to the same address */
+};
+
+void stk__video_tool_destroy(struct stk_video_tool *t)
+{
+	if (!t)
+		return;
+	stk__video_decoder_destroy(t->decoder);
+	stk__video_index_destroy(t->index);
+	stk__free(t);
+}
+
+static enum stk_status find_tool(const struct stk_call *call, struct stk_video_tool **out, struct stk_error *err)
+{
+	struct stk_tools *tools = call->tools;
+	if (!tools->video)
+		tools->video = stk__calloc(1, sizeof *tools->video);
+	*out = tools->video;
+	if (!tools->video)
+		return stk__fail(err, STK_NO_MEMORY, "out of memory to decode a video");
+	const struct stk_video_limits limits = {.max_pixels = tools->limits.max_pixels, .lenient = tools->lenient};
+	return tools->video->decoder ? STK_OK : stk__video_decoder_create(&limits, &tools->video->decoder, err);
+}
+
+enum stk_status stk__clip_index(
+	const struct stk_call *call, const uint8_t *data, size_t size, const struct stk_video_index **out, struct stk_error *err)
+{
+	struct stk_video_tool *t;
+	enum stk_status s = find_tool(call, &t, err);
+	if (s)
+		return s;
+	const bool same = t->index && t->data == data && t->size == size && t->place.epoch == call->place.epoch &&
+			  t->place.position == call->place.position;
+	if (!same) {
+		const struct stk_media_input in = {.size = (int64_t)size, .data = data};
+		stk__video_decoder_forget(t->decoder);
+		stk__video_index_destroy(t->index);
+		t->index = NULL;
+		if ((s = stk__video_index_create(&in, -1, &t->index, err)))
+			return s;
+		t->data = data;
+		t->size = size;
+		t->place = call->place;
+	}
+	*out = t->index;
+	return STK_OK;
+}
+
+/* ---- frames ---- */
+
+enum stk_clip_pad stk__clip_pad(const char *mode)
+{
+	static const struct {
+		const char *name;
+		enum stk_clip_pad pad;
+	} modes[] = {{"constant", STK_CLIP_CONSTANT}, {"edge", STK_CLIP_EDGE}, {"repeat", STK_CLIP_EDGE},
+		{"reflect_1001", STK_CLIP_REFLECT_1001}, {"symmetric", STK_CLIP_REFLECT_1001}, {"reflect_101", STK_CLIP_REFLECT_101},
+		{"reflect", STK_CLIP_REFLECT_101}};
+	for (size_t i = 0; i < sizeof modes / sizeof *modes; i++)
+		if (strcmp(mode, modes[i].name) == 0)
+			return modes[i].pad;
+	return STK_CLIP_NONE;
+}
+
+int64_t stk__clip_continue(int64_t i, int64_t frames, enum stk_clip_pad pad)
+{
+	const int64_t period = pad == STK_CLIP_REFLECT_101 ? 2 * frames - 2 : 2 * frames;
+	if (i >= 0 && i < frames)
+		return i;
+	if (pad == STK_CLIP_CONSTANT || pad == STK_CLIP_NONE)
+		return STK_CLIP_FILL;
+	if (pad == STK_CLIP_EDGE || frames == 1)
+		return i < 0 ? 0 : frames - 1;
+	i = (i % period + period) % period;
+	if (i < frames)
+		return i;
+	return pad == STK_CLIP_REFLECT_101 ? period - i : period - 1 - i;
+}
+
+struct stk_desc stk__clip_desc(const struct stk_video_index *x, int64_t frames, enum stk_dtype dtype)
+{
+	const struct stk_video_facts *f = x ? stk__video_facts(x) : NULL;
+	return (struct stk_desc){dtype, 4, {frames, f ? f->height : -1, f ? f->width : -1, 3}, "FHWC"};
+}
+
+enum stk_status stk__clip_check(const struct stk_clip_style *style, struct stk_error *err)
+{
+	if (style->fill.count != 1 && style->fill.count != 3)
+		return stk__fail(
+			err, STK_INVALID, "fill_value has %d values; it needs one, or one for each of the 3 channels", style->fill.count);
+	if (style->dtype != STK_UINT8 && style->dtype != STK_FLOAT)
+		return stk__fail(err, STK_INVALID, "dtype is UINT8 or FLOAT; cast the frames to other types");
+	return STK_OK;
+}
+
+struct entry {
+	int32_t frame, place;
+};
+
+static int by_frame(const void *a, const void *b)
+{
+	const struct entry *x = a, *y = b;
+	return x->frame != y->frame ? (x->frame > y->frame) - (x->frame < y->frame) : (x->place > y->place) - (x->place < y->place);
+}
+
+/* The memory of a clip that is being decoded. */
+struct clip {
+	uint8_t *bytes;
+	int32_t *frames, *places; /* ascending, each once; where each goes */
+	int32_t height, width;
+};
+
+static size_t frame_bytes(const struct clip *c)
+{
+	return (size_t)c->height * (size_t)c->width * 3;
+}
+
+static struct stk_image place_frame(void *user, int32_t k, int32_t width, int32_t height, struct stk_error *err)
+{
+	const struct clip *c = user;
+	if (width == c->width && height == c->height)
+		return stk__image_hwc(c->bytes + (size_t)c->places[k] * frame_bytes(c), STK_UINT8, width, height, 3);
+	(void)!stk__fail(err, STK_SHAPE, "frame %d has %d x %d pixels, and the video %d x %d: frames of one tensor have one size",
+		c->frames[k], width, height, c->width, c->height);
+	return (struct stk_image){0};
+}
+
+static void fill_frame(const struct clip *c, int32_t place, struct stk_ints fill)
+{
+	uint8_t *to = c->bytes + (size_t)place * frame_bytes(c);
+	for (size_t i = 0; i < frame_bytes(c); i++)
+		to[i] = (uint8_t)fill.v[fill.count == 3 ? i % 3 : 0];
+}
+
+static void convert(const struct stk_clip_style *style, const uint8_t *from, size_t n, float *to)
+{
+	const float scale = style->normalized ? 1 / 255.0f : 1;
+	for (size_t i = 0; i < n; i++)
+		to[i] = (float)from[i] * scale;
+}
+
+/* Sorts the frames and decodes each once. */
+static enum stk_status decode_once(const struct stk_call *call, struct clip *c, struct entry *entries, const struct stk_video_index *x,
+	const struct stk_media_input *in, const int32_t *frames, int32_t count, const struct stk_clip_style *style, struct stk_error *err)
+{
+	struct stk_video_tool *t;
+	int32_t unique = 0;
+	enum stk_status s = find_tool(call, &t, err);
+	for (int32_t i = 0; i < count; i++)
+		entries[i] = (struct entry){frames[i], i};
+	qsort(entries, (size_t)count, sizeof *entries, by_frame);
+	for (int32_t i = 0; i < count; i++)
+		if (entries[i].frame >= 0 && (i == 0 || entries[i].frame != entries[i - 1].frame)) {
+			c->frames[unique] = entries[i].frame;
+			c->places[unique++] = entries[i].place;
+		}
+	const struct stk_video_wanted wanted = {
+		.frames = c->frames, .count = unique, .place = place_frame, .user = c, .cancel = call->tools->cancel};
+	if (!s)
+		s = stk__video_decode(t->decoder, x, in, &wanted, err);
+	for (int32_t i = 0; i < count && !s; i++)
+		if (entries[i].frame < 0)
+			fill_frame(c, entries[i].place, style->fill);
+		else if (i > 0 && entries[i].frame == entries[i - 1].frame)
+			memcpy(c->bytes + (size_t)entries[i].place * frame_bytes(c),
+				c->bytes + (size_t)entries[i - 1].place * frame_bytes(c), frame_bytes(c));
+	return s;
+}
+
+enum stk_status stk__clip_decode(const struct stk_call *call, const struct stk_video_index *x, const struct stk_media_input *in,
+	const int32_t *frames, int32_t count, const struct stk_clip_style *style, const struct stk_tensor *out, struct stk_error *err)
+{
+	struct stk_arena *arena = call->tools->arena;
+	const struct stk_video_facts *f = stk__video_facts(x);
+	if (count == 0)
+		return STK_OK;
+	struct clip c = {.height = f->height, .width = f->width};
+	const size_t total = frame_bytes(&c) * (size_t)count;
+	struct entry *entries = stk__arena_take(arena, (size_t)count * sizeof *entries);
+	c.frames = stk__arena_take(arena, (size_t)count * sizeof *c.frames);
+	c.places = stk__arena_take(arena, (size_t)count * sizeof *c.places);
+	c.bytes = style->dtype == STK_UINT8 ? out->data : stk__arena_take(arena, total);
+	if (!entries || !c.frames || !c.places || !c.bytes)
+		return stk__fail(err, STK_NO_MEMORY, "out of memory for a clip of %d frames", count);
+	enum stk_status s = decode_once(call, &c, entries, x, in, frames, count, style, err);
+	if (!s && style->dtype == STK_FLOAT)
+		convert(style, c.bytes, total, out->data);
+	return s;
+}

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Clips: which frames of a video a sample has, and their decoding to one tensor of layout FHWC. Shared by the readers and the decoder of videos. */
+#ifndef STK_OP_VIDEO_CLIP_H
+#define STK_OP_VIDEO_CLIP_H
+
+#include "media/video.h"
+#include "op/op.h"
+
+/* The ways to continue a clip that reaches outside of its video. */
+enum stk_clip_pad { STK_CLIP_NONE, STK_CLIP_CONSTANT, STK_CLIP_EDGE, STK_CLIP_REFLECT_1001, STK_CLIP_REFLECT_101 };
+#define STK_CLIP_PADS "none|constant|edge|repeat|reflect_1001|symmetric|reflect_101|reflect"
+enum stk_clip_pad stk__clip_pad(const char *mode);
+
+enum { STK_CLIP_FILL = -1 }; /* the number of a frame that is filled with a constant */
+
+/* Returns the frame of a video of `frames` frames that stands for frame i, which may lie outside: STK_CLIP_FILL with STK_CLIP_CONSTANT. */
+int64_t stk__clip_continue(int64_t i, int64_t frames, enum stk_clip_pad pad);
+
+/* Each worker's tools for videos, made at the first use. */
+struct stk_video_tool;
+void stk__video_tool_destroy(struct stk_video_tool *t); /* takes NULL */
+
+/* Returns the index of a video in memory, valid until the worker's next call with other bytes. */
+STK_MUST_USE enum stk_status stk__clip_index(
+	const struct stk_call *call, const uint8_t *data, size_t size, const struct stk_video_index **out, struct stk_error *err);
+
+/* Describes the tensor of a clip. index: NULL while a graph is built. frames: -1: not known. */
+struct stk_desc stk__clip_desc(const struct stk_video_index *x, int64_t frames, enum stk_dtype dtype);
+
+/* How a clip is written. */
+struct stk_clip_style {
+	enum stk_dtype dtype; /* STK_UINT8 or STK_FLOAT */
+	bool normalized;      /* floats from 0 to 1 */
+	struct stk_ints fill; /* one value, or three */
+};
+/* Returns STK_INVALID unless the fill has 1 or 3 values. */
+STK_MUST_USE enum stk_status stk__clip_check(const struct stk_clip_style *style, struct stk_error *err);
+
+/* Decodes frames, in any order, also several times the same, to the tensor `out`. */
+STK_MUST_USE enum stk_status stk__clip_decode(const struct stk_call *call, const struct stk_video_index *x,
+	const struct stk_media_input *in, const int32_t *frames, int32_t count, const struct stk_clip_style *style,
+	const struct stk_tensor *out, struct stk_error *err);
+
+#endif

@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * decoders.video: frames of a video whose bytes are a value of the pipeline. */
+#include "op/nd.h"
+#include "op/video/clip.h"
+
+struct decode_video {
+	struct stk_ints frames, fill_value;
+	int64_t start_frame, end_frame, sequence_length, stride;
+	const char *pad_mode;
+	bool random_start;
+	int64_t seed;
+	/* accepted for compatibility with DALI, without effect */
+	bool affine, build_index;
+};
+
+#define MOST_FRAMES 0x1p24
+#define NUMBER(member, low, text)                                                                                                          \
+	{                                                                                                                                  \
+		.name = #member, .type = STK_ARG_INT, .flags = STK_PER_SAMPLE, .offset = offsetof(struct decode_video, member),            \
+		.min = low, .max = MOST_FRAMES, .shapes = true, .doc = text                                                                \
+	}
+
+static const struct stk_arg_def decode_video_args[] = {
+	{.name = "frames",
+		.type = STK_ARG_INTS,
+		.flags = STK_PER_SAMPLE | STK_SCALAR_OK,
+		.offset = offsetof(struct decode_video, frames),
+		.min = -MOST_FRAMES,
+		.max = MOST_FRAMES,
+		.shapes = true,
+		.doc = "Numbers of the frames, in any order, also several times the same. Default: all frames, or those that the next arguments name."},
+	NUMBER(start_frame, -MOST_FRAMES, "Number of the first frame. Default: 0."),
+	NUMBER(end_frame, -MOST_FRAMES, "Number after the last frame. Default: the number of frames."),
+	NUMBER(sequence_length, 0, "Number of frames, instead of end_frame."),
+	NUMBER(stride, 1, "Distance between consecutive frames. Default: 1."),
+	{.name = "pad_mode",
+		.type = STK_ARG_STRING,
+		.offset = offsetof(struct decode_video, pad_mode),
+		.fallback = "\"constant\"",
+		.choices = STK_CLIP_PADS,
+		.doc = "Frames that the video does not have: left out (none), of fill_value (constant), the nearest frame (edge, repeat), or the video "
+		       "mirrored with its last frame (reflect_1001, symmetric) or without it (reflect_101, reflect)."},
+	STK_ARG(struct decode_video, fill_value, STK_ARG_INTS, "[0]", (0, 255), STK_SCALAR_OK,
+		"Value of frames that pad_mode=\"constant\" adds: one, or one for each channel."),
+	STK_ARG(struct decode_video, random_start, STK_ARG_BOOL, "false", STK_FREE, 0,
+		"Draws the first frame, so that the clip of sequence_length frames lies inside the video if the video is long enough."),
+	STK_ARG(struct decode_video, seed, STK_ARG_INT, "-1", STK_FREE, 0,
+		"Operators with the same seed draw the same numbers; -1: a stream of the operator's own, from the pipeline's seed."),
+	STK_ARG(struct decode_video, affine, STK_ARG_BOOL, "true", STK_FREE, STK_ACCEPTED,
+		"Accepted and ignored: workers are not bound to cores."),
+	STK_ARG(struct decode_video, build_index, STK_ARG_BOOL, "true", STK_FREE, STK_ACCEPTED,
+		"Accepted and ignored: frames are always exact."),
+	STK_ARG_END,
+};
+
+/* The frames of a sample. */
+struct state {
+	const struct stk_video_index *index;
+	int32_t *frames;
+	int32_t count;
+};
+
+static bool given(const struct stk_call *call, const int64_t *field)
+{
+	return stk__int_given(*field) || stk__varies(call, field);
+}
+
+static enum stk_status check(const struct stk_call *call, struct stk_error *err)
+{
+	const struct decode_video *a = call->args;
+	const struct stk_clip_style style = {.dtype = STK_UINT8, .fill = a->fill_value};
+	const bool range =
+		given(call, &a->start_frame) || given(call, &a->end_frame) || given(call, &a->sequence_length) || given(call, &a->stride);
+	if ((a->frames.count >= 0 || stk__varies(call, &a->frames)) && (range || a->random_start))
+		return stk__fail(err, STK_INVALID,
+			"frames names all frames: leave out start_frame, end_frame, sequence_length, stride and random_start");
+	if (given(call, &a->end_frame) && given(call, &a->sequence_length))
+		return stk__fail(err, STK_INVALID, "end_frame and sequence_length are both given: choose one");
+	if (a->random_start && (given(call, &a->start_frame) || !given(call, &a->sequence_length)))
+		return stk__fail(err, STK_INVALID, "random_start draws the first frame: give sequence_length, and leave out start_frame");
+	return stk__clip_check(&style, err);
+}
+
+/* Lists first, first + stride, ... before end. */
+static enum stk_status list_range(const struct stk_call *call, int64_t first, int64_t count, int64_t stride, int64_t frames,
+	struct state *state, struct stk_error *err)
+{
+	const struct decode_video *a = call->args;
+	const enum stk_clip_pad pad = stk__clip_pad(a->pad_mode);
+	if (count > (int64_t)MOST_FRAMES)
+		return stk__fail(err, STK_LIMIT, "a clip of %lld frames is over the limit of 2^24", (long long)count);
+	state->frames = stk__arena_take(call->tools->arena, (size_t)(count > 0 ? count : 1) * sizeof *state->frames);
+	if (!state->frames)
+		return stk__fail(err, STK_NO_MEMORY, "out of memory for a clip");
+	for (int64_t k = 0; k < count; k++) {
+		const int64_t i = first + k * stride, frame = stk__clip_continue(i, frames, pad);
+		if (frame == STK_CLIP_FILL && pad == STK_CLIP_NONE) {
+			if (i < 0)
+				return stk__fail(
+					err, STK_INVALID, "frame %lld does not exist, and pad_mode=\"none\" adds none", (long long)i);
+			break;
+		}
+		state->frames[state->count++] = (int32_t)frame;
+	}
+	return STK_OK;
+}
+
+static enum stk_status list_named(const struct stk_call *call, int64_t frames, struct state *state, struct stk_error *err)
+{
+	const struct decode_video *a = call->args;
+	const enum stk_clip_pad pad = stk__clip_pad(a->pad_mode);
+	state->frames = stk__arena_take(call->tools->arena, (size_t)(a->frames.count + 1) * sizeof *state->frames);
+	if (!state->frames)
+		return stk__fail(err, STK_NO_MEMORY, "out of memory for a clip");
+	for (int32_t k = 0; k < a->frames.count; k++) {
+		const int64_t frame = stk__clip_continue(a->frames.v[k], frames, pad);
+		if (frame == STK_CLIP_FILL && pad == STK_CLIP_NONE)
+			return stk__fail(err, STK_INVALID,
+				"frame %lld does not exist: the video has %lld frames; another pad_mode than \"none\" adds frames",
+				(long long)a->frames.v[k], (long long)frames);
+		state->frames[state->count++] = (int32_t)frame;
+	}
+	return STK_OK;
+}
+
+static enum stk_status list_frames(const struct stk_call *call, struct state *state, struct stk_error *err)
+{
+	const struct decode_video *a = call->args;
+	const int64_t frames = stk__video_facts(state->index)->frames, stride = stk__int_given(a->stride) ? a->stride : 1;
+	int64_t first = stk__int_given(a->start_frame) ? a->start_frame : 0;
+	if (a->frames.count >= 0)
+		return list_named(call, frames, state, err);
+	if (a->random_start) {
+		struct stk_random random = call->random;
+		const int64_t places = frames - (a->sequence_length - 1) * stride;
+		first = places > 1 ? stk__random_below(&random, (uint32_t)places) : 0;
+	}
+	if (first >= frames)
+		return stk__fail(err, STK_INVALID, "start_frame is %lld; the video has %lld frames", (long long)first, (long long)frames);
+	if (stk__int_given(a->sequence_length))
+		return list_range(call, first, a->sequence_length, stride, frames, state, err);
+	const int64_t end = stk__int_given(a->end_frame) ? a->end_frame : frames;
+	return list_range(call, first, end > first ? (end - first + stride - 1) / stride : 0, stride, frames, state, err);
+}
+
+static enum stk_status decode_video_infer(const struct stk_call *call, struct stk_error *err)
+{
+	const struct decode_video *a = call->args;
+	const struct stk_tensor *in = &call->in[0];
+	struct state *state = call->state;
+	if ((in->desc.ndim >= 0 && in->desc.ndim != 1) || (in->desc.dtype != STK_NO_DTYPE && in->desc.dtype != STK_UINT8))
+		return stk__fail(err, STK_INVALID, "the input must be the bytes of a file, a uint8 tensor of 1 dim");
+	enum stk_status s = check(call, err);
+	if (s)
+		return s;
+	const bool fixed = stk__clip_pad(a->pad_mode) != STK_CLIP_NONE && stk__int_given(a->sequence_length);
+	call->out[0].desc = stk__clip_desc(NULL, a->frames.count >= 0 ? a->frames.count : fixed ? a->sequence_length : -1, STK_UINT8);
+	if (stk__building(call))
+		return STK_OK;
+	s = stk__clip_index(call, in->data, (size_t)in->desc.shape[0], &state->index, err);
+	if (!s)
+		s = list_frames(call, state, err);
+	if (!s)
+		call->out[0].desc = stk__clip_desc(state->index, state->count, STK_UINT8);
+	return s;
+}
+
+static enum stk_status decode_video_run(const struct stk_call *call, struct stk_error *err)
+{
+	const struct decode_video *a = call->args;
+	const struct state *state = call->state;
+	const struct stk_tensor *in = &call->in[0];
+	const struct stk_media_input input = {.size = in->desc.shape[0], .data = in->data};
+	const struct stk_clip_style style = {.dtype = STK_UINT8, .fill = a->fill_value};
+	return stk__clip_decode(call, state->index, &input, state->frames, state->count, &style, &call->out[0], err);
+}
+
+const struct stk_op_def stk__op_decode_video = {
+	.name = "decoders.video",
+	.alias = "experimental.decoders.video",
+	.doc = "Decodes frames of videos.\n\n"
+	       "Outputs the frames of a video that the arguments name, uint8 of layout FHWC, in RGB. Without arguments these are all. Decodes "
+	       "on the cores what FFmpeg decodes: H.264, HEVC, VP8, VP9, AV1, MPEG-2, MPEG-4, ProRes, Motion JPEG and more.",
+	.tolerance = "Chroma is taken from the sample that covers a pixel; DALI interpolates it, so that colours differ at edges.",
+	.inputs = {1, 1},
+	.host_inputs = 1,
+	.args = decode_video_args,
+	.args_size = sizeof(struct decode_video),
+	.state_size = sizeof(struct state),
+	.flags = STK_OP_RANDOM,
+	.infer = decode_video_infer,
+	.run_cpu = decode_video_run,
+};

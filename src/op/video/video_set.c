@@ -1,0 +1,339 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "op/video/video_set.h"
+
+#include "format/list.h"
+#include "format/media_source.h"
+#include "format/video_list.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MOST_PATH = 4096 };
+
+static enum stk_status no_memory(struct stk_error *err)
+{
+	return stk__fail(err, STK_NO_MEMORY, "out of memory for a list of videos");
+}
+
+static const char *const endings[] = {
+	"*.mp4", "*.mov", "*.m4v", "*.mkv", "*.webm", "*.avi", "*.ts", "*.m2ts", "*.mpg", "*.mpeg", "*.flv", "*.h264", "*.h265", "*.hevc"};
+
+/* ---- files and their ranges ---- */
+
+static enum stk_status check_files(const struct stk_video_files *f, struct stk_error *err)
+{
+	const int given = (f->root && *f->root) + (f->list && *f->list) + (f->names.count > 0);
+	if (given != 1)
+		return stk__fail(err, STK_INVALID,
+			given ? "file_root, file_list and filenames are different ways to name files: give one of them"
+			      : "nothing to read: give file_root, file_list or filenames");
+	if (f->labels.count >= 0 && f->names.count <= 0)
+		return stk__fail(err, STK_INVALID, "labels belong to filenames: give both");
+	if (f->labels.count > 0 && f->labels.count != f->names.count)
+		return stk__fail(err, STK_INVALID, "there are %d filenames and %d labels", f->names.count, f->labels.count);
+	return STK_OK;
+}
+
+/* Makes the list of files; `ranges` is filled if they come from a text file. */
+static enum stk_status list_files(struct stk_video_set *s, const struct stk_video_files *f, const struct stk_access *access,
+	struct stk_video_list *ranges, struct stk_error *err)
+{
+	struct stk_file_list_options o = {.access = access};
+	enum stk_status status = check_files(f, err);
+	if (!status && f->list && *f->list)
+		status = stk__video_list_read(f->list, access, ranges, err);
+	if (status)
+		return status;
+	if (ranges->count) {
+		o.files = ranges->names;
+		o.labels = ranges->labels;
+		o.file_count = (size_t)ranges->count;
+	} else if (f->names.count > 0) {
+		o.files = f->names.v;
+		o.file_count = (size_t)f->names.count;
+		o.labels = f->labels.count > 0 ? f->labels.v : NULL;
+	} else {
+		o.file_root = f->root;
+		o.file_filters = endings;
+		o.filter_count = sizeof endings / sizeof *endings;
+	}
+	return stk__file_list_create(&o, &s->files, err);
+}
+
+/* Turns a time into a frame: the next one (`up`) or the one before, if no frame begins at it. */
+static int32_t frame_at(const struct stk_video_index *x, double seconds, bool up)
+{
+	const double slack = 1e-9 * (1 + fabs(seconds));
+	const int32_t shown = stk__video_shown(x, seconds + slack);
+	if (shown < 0)
+		return 0;
+	return up && stk__video_time(x, shown) < seconds - slack ? shown + 1 : shown;
+}
+
+/* Finds the range of frames begin .. end - 1 of a line of the list. */
+static void find_range(const struct stk_video_set *s, const struct stk_video_list *ranges, int64_t line, struct stk_video_clip *out)
+{
+	const struct stk_video_index *x = s->indexes[line];
+	const int32_t frames = stk__video_facts(x)->frames;
+	const double *start = ranges->count ? &ranges->starts[line] : NULL, *end = ranges->count ? &ranges->ends[line] : NULL;
+	double first = 0, last = frames;
+	if (start && !isnan(*start))
+		first = !s->cut.by_number ? frame_at(x, *start, s->cut.start_up) : ceil(*start) < 0 ? ceil(*start) + frames : ceil(*start);
+	if (end && !isnan(*end)) {
+		last = !s->cut.by_number ? frame_at(x, *end, s->cut.end_up) : floor(*end) < 0 ? floor(*end) + frames : floor(*end);
+		last += s->cut.include_end;
+	}
+	out->begin = (int32_t)(first < 0 ? 0 : first > frames ? frames : first);
+	out->end = (int32_t)(last < 0 ? 0 : last > frames ? frames : last);
+}
+
+/* ---- clips ---- */
+
+static enum stk_status add_clip(struct stk_video_set *s, struct stk_video_clip clip, struct stk_error *err)
+{
+	if (s->count == s->room) {
+		const int64_t room = s->room ? 2 * s->room : 64;
+		struct stk_video_clip *clips = stk__realloc(s->clips, (size_t)room * sizeof *clips);
+		if (!clips)
+			return no_memory(err);
+		s->clips = clips;
+		s->room = room;
+	}
+	s->clips[s->count++] = clip;
+	return STK_OK;
+}
+
+static enum stk_status cut_file(struct stk_video_set *s, struct stk_video_clip range, struct stk_error *err)
+{
+	const struct stk_video_cut *c = &s->cut;
+	const int64_t span = (c->length - 1) * c->stride, step = c->step > 0 ? c->step : c->length * c->stride, before = s->count;
+	enum stk_status status = STK_OK;
+	for (int64_t first = range.begin; first < range.end && !status; first += step) {
+		range.first = (int32_t)first;
+		if (c->uniform || c->pad != STK_CLIP_NONE || first + span < range.end)
+			status = add_clip(s, range, err);
+		if (c->uniform)
+			break;
+	}
+	if (s->count == before && !status && s->skipped++ == 0) {
+		char path[200];
+		stk__file_list_path(s->files, range.file, path, sizeof path);
+		snprintf(s->skipped_text, sizeof s->skipped_text, "videos too short for a clip, as %.150s with %d frames in its range",
+			path, range.end > range.begin ? range.end - range.begin : 0);
+	}
+	return status;
+}
+
+static enum stk_status open_file(struct stk_video_set *s, int64_t i, const struct stk_access *access, struct stk_error *err)
+{
+	char path[MOST_PATH];
+	struct stk_media_source *source;
+	stk__file_list_path(s->files, i, path, sizeof path);
+	enum stk_status status = stk__media_source_open(path, access, &source, err);
+	if (!status) {
+		status = stk__video_index_create(stk__media_source_input(source), -1, &s->indexes[i], err);
+		stk__media_source_close(source);
+	}
+	if (status && err && status != STK_CANCELLED && !strstr(err->message, path)) {
+		char was[600];
+		snprintf(was, sizeof was, "%.599s", err->message);
+		status = stk__fail(err, status, "%.300s: %s", path, was);
+	}
+	return status;
+}
+
+enum stk_status stk__video_set_open(const struct stk_video_files *files, const struct stk_video_cut *cut, const struct stk_access *access,
+	struct stk_video_set **out, struct stk_error *err)
+{
+	struct stk_video_list ranges = {0};
+	*out = NULL;
+	struct stk_video_set *s = stk__calloc(1, sizeof *s);
+	if (!s)
+		return no_memory(err);
+	s->cut = *cut;
+	enum stk_status status = list_files(s, files, access, &ranges, err);
+	const int64_t count = status ? 0 : stk__file_list_size(s->files);
+	if (!status && !(s->indexes = stk__calloc((size_t)count + 1, sizeof *s->indexes)))
+		status = no_memory(err);
+	for (int64_t i = 0; i < count && !status; i++) {
+		struct stk_video_clip range = {.file = (int32_t)i};
+		status = open_file(s, i, access, err);
+		if (status)
+			break;
+		find_range(s, &ranges, i, &range);
+		status = cut_file(s, range, err);
+	}
+	stk__video_list_free(&ranges);
+	if (!status && s->count == 0)
+		status = stk__fail(err, STK_INVALID, "there is no clip of %lld frames: %.250s", (long long)cut->length,
+			s->skipped ? s->skipped_text : "no videos were found");
+	if (status) {
+		stk__video_set_close(s);
+		return status;
+	}
+	*out = s;
+	return STK_OK;
+}
+
+void stk__video_set_close(void *set)
+{
+	struct stk_video_set *s = set;
+	if (!s)
+		return;
+	for (int64_t i = 0; s->indexes && i < stk__file_list_size(s->files); i++)
+		stk__video_index_destroy(s->indexes[i]);
+	if (s->files)
+		stk__file_list_destroy(s->files);
+	stk__free(s->indexes);
+	stk__free(s->clips);
+	stk__free(s);
+}
+
+void stk__video_set_frames(const struct stk_video_set *s, int64_t clip, int32_t *out)
+{
+	const struct stk_video_clip *v = &s->clips[clip];
+	const struct stk_video_cut *c = &s->cut;
+	const int64_t frames = v->end - v->begin;
+	for (int64_t k = 0; k < c->length; k++) {
+		if (c->uniform) {
+			out[k] = v->begin +
+				 (int32_t)floor(c->length > 1 ? (double)k * (double)(frames - 1) / (double)(c->length - 1) + .5 : 0);
+			continue;
+		}
+		const int64_t i = stk__clip_continue(v->first - v->begin + k * c->stride, frames, c->pad);
+		out[k] = i < 0 ? STK_CLIP_FILL : v->begin + (int32_t)i;
+	}
+}
+
+/* ---- for the reader's table ---- */
+
+int64_t stk__video_set_size(const void *shared)
+{
+	return ((const struct stk_video_set *)shared)->count;
+}
+
+uint64_t stk__video_set_digest(const void *shared, int64_t first, int64_t count)
+{
+	const struct stk_video_set *s = shared;
+	uint64_t h = 0;
+	for (int64_t i = first; i < first + count; i++) {
+		const struct stk_video_clip *v = &s->clips[i];
+		const uint64_t file = stk__file_list_digest(s->files, v->file, 1);
+		h = stk__hash_bytes(h, &file, sizeof file);
+		h = stk__hash_bytes(h, &v->first, sizeof *v - offsetof(struct stk_video_clip, first));
+	}
+	return h;
+}
+
+uint64_t stk__video_set_fingerprint(const void *shared)
+{
+	const struct stk_video_set *s = shared;
+	const int64_t cut[] = {s->cut.length, s->cut.stride, s->cut.pad, s->cut.uniform};
+	return stk__hash_bytes(stk__video_set_digest(shared, 0, s->count), cut, sizeof cut);
+}
+
+size_t stk__video_set_uri(const void *shared, int64_t id, char *uri, size_t capacity)
+{
+	const struct stk_video_set *s = shared;
+	return stk__file_list_path(s->files, s->clips[id].file, uri, capacity);
+}
+
+size_t stk__video_set_part_uri(const void *shared, int64_t file, char *uri, size_t capacity)
+{
+	return stk__file_list_path(((const struct stk_video_set *)shared)->files, file, uri, capacity);
+}
+
+int64_t stk__video_set_skipped(const void *shared, const char **text)
+{
+	const struct stk_video_set *s = shared;
+	*text = s->skipped_text;
+	return s->skipped;
+}
+
+/* ---- bytes ---- */
+
+static int by_number(const void *a, const void *b)
+{
+	return (*(const int32_t *)a > *(const int32_t *)b) - (*(const int32_t *)a < *(const int32_t *)b);
+}
+
+/* Finds the byte ranges that a clip needs, at most STK_VIDEO_PARTS of them. Returns their number. */
+static int32_t find_ranges(const struct stk_video_set *s, int64_t id, int64_t offsets[STK_VIDEO_PARTS], int64_t lengths[STK_VIDEO_PARTS])
+{
+	const int32_t length = (int32_t)s->cut.length;
+	const struct stk_video_index *x = s->indexes[s->clips[id].file];
+	int32_t *frames = stk__alloc((size_t)length * sizeof *frames), n = 0, unique = 0;
+	struct stk_segment *segments = stk__alloc((size_t)length * sizeof *segments);
+	if (!frames || !segments) { /* the whole file serves, too */
+		offsets[0] = 0;
+		lengths[0] = -1;
+		n = 1;
+	} else {
+		stk__video_set_frames(s, id, frames);
+		qsort(frames, (size_t)length, sizeof *frames, by_number);
+		for (int32_t i = 0; i < length; i++)
+			if (frames[i] >= 0 && (unique == 0 || frames[i] != frames[unique - 1]))
+				frames[unique++] = frames[i];
+		const int32_t count = stk__plan(stk__video_table(x), frames, unique, segments);
+		for (int32_t i = 0; i < count; i++) {
+			int64_t offset, size;
+			if (!stk__video_range(x, &segments[i], &offset, &size))
+				continue;
+			const bool joins = n > 0 && (n == STK_VIDEO_PARTS || (offset <= offsets[n - 1] + lengths[n - 1] + (64 << 10) &&
+										     offset >= offsets[n - 1]));
+			if (!joins) {
+				offsets[n] = offset;
+				lengths[n++] = size;
+				continue;
+			}
+			const int64_t first = offset < offsets[n - 1] ? offset : offsets[n - 1], end = offsets[n - 1] + lengths[n - 1];
+			lengths[n - 1] = (offset + size > end ? offset + size : end) - first;
+			offsets[n - 1] = first;
+		}
+	}
+	stk__free(frames);
+	stk__free(segments);
+	return n;
+}
+
+void stk__video_set_parts(const void *shared, int64_t id, struct stk_part *out)
+{
+	const struct stk_video_set *s = shared;
+	int64_t offsets[STK_VIDEO_PARTS], lengths[STK_VIDEO_PARTS];
+	const int32_t n = find_ranges(s, id, offsets, lengths);
+	for (int32_t k = 0; k < STK_VIDEO_PARTS; k++)
+		out[k] = (struct stk_part){s->clips[id].file, k < n ? offsets[k] : 0, k < n ? lengths[k] : 0};
+}
+
+/* The bytes of a file that a sample has. */
+struct ranges {
+	const struct stk_bytes *bytes;
+	struct stk_part parts[STK_VIDEO_PARTS];
+};
+
+static enum stk_status read_ranges(void *user, int64_t offset, void *to, size_t n, struct stk_error *err)
+{
+	const struct ranges *r = user;
+	for (int32_t k = 0; k < STK_VIDEO_PARTS; k++) {
+		const int64_t inside = offset - r->parts[k].offset;
+		if (inside >= 0 && (uint64_t)inside <= r->bytes[k].size && n <= r->bytes[k].size - (size_t)inside) {
+			memcpy(to, r->bytes[k].data + inside, n);
+			return STK_OK;
+		}
+	}
+	return stk__fail(err, STK_CORRUPT,
+		"a key frame that decoding needs lies before the one that the file names: the file's list of key frames is wrong");
+}
+
+enum stk_status stk__video_set_decode(const struct stk_call *call, const struct stk_clip_style *style, const int32_t *frames,
+	const struct stk_tensor *out, struct stk_error *err)
+{
+	const struct stk_video_set *s = call->shared;
+	struct ranges ranges = {.bytes = call->bytes};
+	stk__video_set_parts(s, call->place.sample, ranges.parts);
+	const struct stk_media_input in = {.size = INT64_MAX, .read = read_ranges, .user = &ranges};
+	const struct stk_video_index *x = s->indexes[s->clips[call->place.sample].file];
+	return stk__clip_decode(call, x, &in, frames, (int32_t)s->cut.length, style, out, err);
+}

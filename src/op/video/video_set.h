@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The data set of the readers of videos: files with their indexes, and the clips that they are cut into. */
+#ifndef STK_OP_VIDEO_SET_H
+#define STK_OP_VIDEO_SET_H
+
+#include "op/readers/reader_files.h"
+#include "op/video/clip.h"
+
+/* Which files there are. One of root, list and names is given; "" and no names count as not given. */
+struct stk_video_files {
+	const char *root, *list;
+	struct stk_strings names;
+	struct stk_ints labels; /* of names; count -1: none; 0: their numbers */
+};
+
+/* How the ranges of a list are read, and cut into clips. */
+struct stk_video_cut {
+	int64_t length, step, stride; /* step -1: clips follow each other */
+	enum stk_clip_pad pad;        /* none: only whole clips */
+	bool uniform;                 /* one clip of frames at equal distances from each range */
+	bool by_number;               /* ranges are frame numbers, not seconds; negative ones count from the end */
+	bool start_up, end_up;        /* a time between two frames is rounded to the later one */
+	bool include_end;             /* the range ends after its last frame */
+};
+
+struct stk_video_clip {
+	int32_t file, first;
+	int32_t begin, end; /* the range of the file from which it is cut */
+};
+
+struct stk_video_set {
+	struct stk_file_list *files;
+	struct stk_video_index **indexes;
+	struct stk_video_clip *clips;
+	int64_t count, room;
+	struct stk_video_cut cut;
+	int64_t skipped; /* files without a clip */
+	char skipped_text[300];
+};
+
+/* Opens all files and lists their clips. */
+STK_MUST_USE enum stk_status stk__video_set_open(const struct stk_video_files *files, const struct stk_video_cut *cut,
+	const struct stk_access *access, struct stk_video_set **out, struct stk_error *err);
+void stk__video_set_close(void *set); /* takes NULL */
+
+/* Writes the `cut.length` frames of a clip: numbers in the file, or STK_CLIP_FILL. */
+void stk__video_set_frames(const struct stk_video_set *s, int64_t clip, int32_t *out);
+
+/* For struct stk_reader_def; `shared` is the set. A clip's parts are the byte ranges of its segments. */
+int64_t stk__video_set_size(const void *shared);
+uint64_t stk__video_set_fingerprint(const void *shared);
+uint64_t stk__video_set_digest(const void *shared, int64_t first, int64_t count);
+size_t stk__video_set_uri(const void *shared, int64_t id, char *uri, size_t capacity);
+int64_t stk__video_set_skipped(const void *shared, const char **text);
+enum { STK_VIDEO_PARTS = 16 };
+void stk__video_set_parts(const void *shared, int64_t id, struct stk_part *out);
+size_t stk__video_set_part_uri(const void *shared, int64_t file, char *uri, size_t capacity);
+
+/* Decodes a clip from the bytes of its parts. */
+STK_MUST_USE enum stk_status stk__video_set_decode(const struct stk_call *call, const struct stk_clip_style *style, const int32_t *frames,
+	const struct stk_tensor *out, struct stk_error *err);
+
+#endif

@@ -1,0 +1,376 @@
+# SPDX-License-Identifier: Apache-2.0
+"""readers.video, experimental.readers.video and decoders.video: clips hold the frames that their numbers name, in DALI's order, on any shard and after a restart."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import stoker
+import videos
+from stoker import fn, pipeline_def, types
+
+pytestmark = videos.needs_video
+
+
+@pytest.fixture(scope="session")
+def clips(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("videos")
+    return lambda name: videos.make(folder, name)
+
+
+@pytest.fixture(scope="session")
+def pair(clips):
+    """Two videos of equal size, of 50 and 75 - 27 frames."""
+    return [str(clips("h264.mp4")), str(clips("vfr.mp4"))]
+
+
+def pipeline(read, batch=1, threads=2, **arguments):
+    @pipeline_def(batch_size=batch, num_threads=threads, device_id=None)
+    def define():
+        out = read(**arguments)
+        return tuple(out) if isinstance(out, (list, tuple)) else out
+
+    pipe = define()
+    pipe.build()
+    return pipe
+
+
+def samples(read, count=None, **arguments):
+    """All samples of an epoch, as tuples of arrays."""
+    pipe = pipeline(read, name="r", **arguments)
+    count = count or pipe.reader_meta("r")["epoch_size"]
+    return [tuple(np.array(o[0]) for o in pipe.run()) for _ in range(count)]
+
+
+def numbered(name="experimental", **arguments):
+    read = fn.experimental.readers.video if name == "experimental" else fn.readers.video
+    return samples(read, enable_frame_num="sequence", **arguments)
+
+
+def frames_of(path, numbers, fill=0):
+    whole = stoker.VideoDecoder(path, dimension_order="NHWC")[:].numpy()
+    return np.stack([whole[n] if n >= 0 else np.full_like(whole[0], fill) for n in numbers])
+
+
+@pytest.mark.parametrize("reader", ["experimental", "plain"])
+@pytest.mark.parametrize(("length", "stride", "step"), [(5, 1, -1), (4, 3, -1), (8, 2, 5), (1, 1, -1), (50, 1, -1)])
+def test_clips_hold_their_frames(pair, reader, length, stride, step):
+    got = numbered(reader, filenames=pair, labels=[3, 9], sequence_length=length, stride=stride, step=step)
+    want = []
+    for path, label in zip(pair, [3, 9], strict=True):
+        n = len(stoker.VideoDecoder(path))
+        gap = step if step > 0 else length * stride
+        want += [(path, label, list(range(s, s + length * stride, stride))) for s in range(0, n, gap) if s + (length - 1) * stride < n]
+    assert [(label.item(), numbers.tolist()) for _, label, numbers in got] == [(label, numbers) for _, label, numbers in want]
+    for (clip, _, _), (path, _, numbers) in zip(got, want, strict=True):
+        assert np.array_equal(clip, frames_of(path, numbers))
+
+
+def test_times_and_types(pair):
+    pipe = pipeline(
+        fn.readers.video, filenames=pair[1], sequence_length=6, stride=4, enable_timestamps=True, enable_frame_num="scalar", labels=[]
+    )
+    clip, label, first, times = pipe.run()
+    assert (clip.layout(), clip.dtype, label.dtype, first.dtype, times.dtype) == (
+        "FHWC",
+        types.UINT8,
+        types.INT32,
+        types.INT32,
+        types.FLOAT64,
+    )
+    assert np.array(label[0]).tolist() == [0] and np.array(first[0]).tolist() == [0]
+    decoder = stoker.VideoDecoder(pair[1])
+    assert np.allclose(np.array(times[0]), decoder.get_frames_at(range(0, 24, 4)).pts_seconds)
+    (only,) = pipeline(fn.readers.video, filenames=pair, sequence_length=2).run()
+    assert only.layout() == "FHWC"
+
+
+def test_floats(pair):
+    whole = samples(fn.readers.video, filenames=pair[0], sequence_length=3, count=1)[0][0]
+    plain = samples(fn.readers.video, filenames=pair[0], sequence_length=3, count=1, dtype=types.FLOAT)[0][0]
+    unit = samples(fn.readers.video, filenames=pair[0], sequence_length=3, count=1, dtype=types.FLOAT, normalized=True)[0][0]
+    assert np.array_equal(plain, whole.astype(np.float32)) and np.array_equal(unit, whole.astype(np.float32) * np.float32(1 / 255))
+
+
+def test_folders_and_lists(clips, pair, tmp_path):
+    for k, name in enumerate(["b", "a"]):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / f"{k}.mp4").symlink_to(pair[k])
+    got = samples(fn.readers.video, file_root=str(tmp_path), sequence_length=10)
+    assert [label.item() for _, label in got] == [0] * 4 + [1] * 5
+    text = tmp_path / "list.txt"
+    text.write_text(f"{pair[0]} 7 0.25 1.05\n\n{pair[0]} 8\n{pair[1]} -1 1\n")
+    got = numbered(file_list=str(text), sequence_length=21, pad_mode="edge")
+    assert [(label.item(), n[0], n[-1]) for _, label, n in got] == [
+        (7, 6, 26),
+        (7, 27, 27),
+        (8, 0, 20),
+        (8, 21, 41),
+        (8, 42, 49),
+        (-1, 8, 28),
+        (-1, 29, 47),
+    ]
+    text.write_text(f"{pair[0]} 7 -10 -3\n")
+    got = numbered(file_list=str(text), sequence_length=8, file_list_format="frames")
+    assert [n.tolist() for _, _, n in got] == [list(range(40, 48))]
+    got = numbered("plain", file_list=str(text), sequence_length=7, file_list_frame_num=True)
+    assert [n.tolist() for _, _, n in got] == [list(range(40, 47))]
+    for line, said in (
+        ("a.mp4", "file label"),
+        ("a.mp4 x", "file label"),
+        ("a.mp4 1 2 3 4", "file label"),
+        ("a.mp4 1 nan", "file label"),
+        ("", "no files"),
+    ):
+        text.write_text(line + "\n")
+        with pytest.raises(stoker.StokerError, match=said):
+            pipeline(fn.readers.video, file_list=str(text), sequence_length=2)
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["h264_open.mp4", "hevc_open.mp4", "vp9.webm", "h264.ts", "fragments.mp4", "mpeg4.avi", "annex_b.h264", "edit.mp4", "rotated.mp4"],
+)
+def test_every_kind_of_file(clips, name):
+    path = str(clips(name))
+    want = videos.frames(path)
+    for clip, numbers in numbered(filenames=path, sequence_length=7, stride=3, step=4, pad_mode="reflect"):
+        assert np.array_equal(clip, want[numbers])
+
+
+def test_uniform(pair):
+    got = numbered(filenames=pair, sequence_length=7, uniform_sample=True)
+    assert [n.tolist() for _, n in got] == [np.floor(np.linspace(0, n - 1, 7) + 0.5).astype(int).tolist() for n in (50, 48)]
+    assert np.array_equal(got[1][0], frames_of(pair[1], got[1][1]))
+
+
+def numbers_of(decoded, path):
+    """Which frame of the video each decoded frame is; -1 for a constant one."""
+    whole = stoker.VideoDecoder(path, dimension_order="NHWC")[:].numpy()
+    return [next((i for i, w in enumerate(whole) if np.array_equal(w, f)), -1) for f in decoded]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "want"),
+    [
+        ({}, list(range(50))),
+        ({"frames": [0, 49, 5, 5]}, [0, 49, 5, 5]),
+        ({"frames": 7}, [7]),
+        ({"frames": [0, 52]}, [0, -1]),
+        ({"frames": [0, 52], "pad_mode": "edge"}, [0, 49]),
+        ({"start_frame": 45, "stride": 2}, [45, 47, 49]),
+        ({"start_frame": 2, "end_frame": 8, "stride": 3}, [2, 5]),
+        ({"start_frame": 45, "end_frame": 52, "pad_mode": "none"}, [45, 46, 47, 48, 49]),
+        ({"start_frame": 45, "end_frame": 52, "stride": 2, "pad_mode": "edge"}, [45, 47, 49, 49]),
+        ({"sequence_length": 3}, [0, 1, 2]),
+        ({"start_frame": 48, "sequence_length": 4, "fill_value": [118, 185, 0]}, [48, 49, -1, -1]),
+        ({"start_frame": 46, "sequence_length": 4, "stride": 3, "pad_mode": "reflect_1001"}, [46, 49, 47, 44]),
+        ({"start_frame": 46, "sequence_length": 4, "stride": 3, "pad_mode": "reflect_101"}, [46, 49, 46, 43]),
+    ],
+)
+def test_decoder(pair, arguments, want):
+    def read():
+        data, _ = fn.readers.file(files=pair[:1])
+        return fn.experimental.decoders.video(data, **arguments)
+
+    (out,) = pipeline(read).run()
+    got = np.array(out[0])
+    assert out.layout() == "FHWC" and numbers_of(got, pair[0]) == want
+    if "fill_value" in arguments:
+        assert (got[-1] == np.array([118, 185, 0])).all()
+
+
+def test_decoder_takes_values_of_samples(pair):
+    def read():
+        data, number = fn.readers.file(files=pair)
+        return fn.decoders.video(data, start_frame=number * 3 + 1, sequence_length=number + 2, stride=2)
+
+    pipe = pipeline(read, batch=2)
+    (out,) = pipe.run()
+    assert numbers_of(np.array(out[0]), pair[0]) == [1, 3] and numbers_of(np.array(out[1]), pair[1]) == [4, 6, 8]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ({"frames": [1], "stride": 2}, "frames names all frames"),
+        ({"sequence_length": 3, "end_frame": 4}, "choose one"),
+        ({"start_frame": 50}, "start_frame is 50; the video has 50 frames"),
+        ({"frames": [50], "pad_mode": "none"}, "frame 50 does not exist"),
+        ({"pad_mode": "mirror"}, "pad_mode"),
+        ({"fill_value": [1, 2]}, "fill_value has 2 values"),
+    ],
+)
+def test_decoder_refuses(pair, arguments, said):
+    def read():
+        data, _ = fn.readers.file(files=pair[:1])
+        return fn.decoders.video(data, **arguments)
+
+    with pytest.raises(stoker.StokerError, match=said):
+        pipeline(read).run()
+
+
+def test_random_places(pair):
+    """random_start draws by seed and position: the same on any number of threads; all clips lie inside."""
+
+    def run(threads, seed):
+        def read():
+            data, _ = fn.readers.file(files=pair[:1] * 6)
+            return fn.decoders.video(data, sequence_length=5, stride=4, random_start=True)
+
+        @pipeline_def(batch_size=3, num_threads=threads, device_id=None, seed=seed)
+        def define():
+            return read()
+
+        pipe = define()
+        pipe.build()
+        return [numbers_of(np.array(pipe.run()[0][i]), pair[0]) for _ in range(4) for i in range(3)]
+
+    first = run(1, 5)
+    assert first == run(3, 5) and first != run(1, 6) and len({c[0] for c in first}) > 5
+    assert all(np.diff(c).tolist() == [4] * 4 for c in first)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ({}, "nothing to read"),
+        ({"filenames": ["a.mp4"], "file_root": "x"}, "different ways"),
+        ({"filenames": ["none.mp4"]}, r"none\.mp4"),
+        ({"filenames": [__file__]}, r"test_video_readers\.py"),
+        ({"labels": [1]}, "nothing to read"),
+        ({"image_type": types.GRAY}, "image_type"),
+    ],
+)
+def test_readers_refuse(pair, arguments, said):
+    with pytest.raises(stoker.StokerError, match=said):
+        pipeline(
+            fn.readers.video, sequence_length=2, **({"filenames": pair} if arguments == {"image_type": types.GRAY} else {}), **arguments
+        )
+
+
+def test_too_long_clips(pair):
+    with pytest.raises(stoker.StokerError, match="there is no clip of 60 frames"):
+        pipeline(fn.readers.video, filenames=pair, sequence_length=60)
+    got = numbered("plain", filenames=pair[0], sequence_length=60, pad_sequences=True)
+    assert got[0][1].tolist() == [*range(50), *[-1] * 10] and not got[0][0][50:].any()
+
+
+# ---- order, shards, a restart, errors ----
+
+
+def test_shards_and_a_restart(pair):
+    arguments = {"filenames": pair, "sequence_length": 4, "random_shuffle": True, "enable_frame_num": "scalar", "labels": []}
+
+    def places(pipe, batches):
+        return [
+            (int(np.array(label[i]).item()), int(np.array(first[i]).item()))
+            for _ in range(batches)
+            for _, label, first in [pipe.run()]
+            for i in range(2)
+        ]
+
+    @pipeline_def(batch_size=2, num_threads=2, device_id=None, seed=3)
+    def define(shard=0, shards=1):
+        return tuple(fn.readers.video(**arguments, shard_id=shard, num_shards=shards, name="r"))
+
+    whole = define()
+    whole.build()
+    size = whole.reader_meta("r")["epoch_size"]
+    assert size == 24
+    both = []
+    for shard in range(2):
+        part = define(shard=shard, shards=2)
+        part.build()
+        both += places(part, size // 4)
+    assert sorted(both) == sorted(places(whole, size // 2)) and len(set(both)) == size
+    begun = define()
+    begun.build()
+    places(begun, 5)
+    state = begun.checkpoint()
+    rest = places(begun, 4)
+    resumed = define(checkpoint=state)
+    resumed.build()
+    assert places(resumed, 4) == rest
+
+
+def test_sequences_go_on(pair):
+    """What follows a reader takes clips as sequences."""
+
+    @pipeline_def(batch_size=2, num_threads=2, device_id=None)
+    def define():
+        clip = fn.readers.video(filenames=pair, sequence_length=3)
+        small = fn.resize(clip, size=[20, 30])
+        return small, fn.crop_mirror_normalize(clip, crop=[32, 32], output_layout="FCHW", dtype=types.FLOAT), clip
+
+    pipe = define()
+    pipe.build()
+    small, cut, clip = pipe.run()
+    assert (
+        np.array(small[0]).shape == (3, 20, 30, 3)
+        and np.array(cut[1]).shape == (3, 3, 32, 32)
+        and np.array(clip[0]).shape == (3, 144, 176, 3)
+    )
+
+
+def test_a_damaged_clip_follows_on_error(clips, tmp_path):
+    data = bytearray(clips("front.mp4").read_bytes())
+    good = tmp_path / "good.mp4"
+    good.write_bytes(data)
+    bad = tmp_path / "bad.mp4"
+    bad.write_bytes(data[: len(data) * 2 // 3])
+    arguments = {"filenames": [str(good), str(bad)], "sequence_length": 10, "labels": []}
+    pipe = pipeline(fn.readers.video, **arguments)
+    with pytest.raises(stoker.StokerError, match=r"bad\.mp4"):
+        for _ in range(10):
+            pipe.run()
+
+    @pipeline_def(batch_size=10, num_threads=2, device_id=None, on_error="replace", max_errors=10)
+    def define():
+        return tuple(fn.readers.video(**arguments))
+
+    pipe = define()
+    pipe.build()
+    clip, _ = pipe.run()
+    assert len(clip) == 10 and all(np.array(c).shape == (10, 144, 176, 3) for c in clip)
+
+
+# ---- DALI ----
+
+
+@pytest.fixture(scope="session")
+def dali():
+    return pytest.importorskip("nvidia.dali")
+
+
+def dali_samples(dali, count, **arguments):
+    @dali.pipeline_def(batch_size=1, num_threads=1, device_id=None)
+    def define():
+        return tuple(dali.fn.experimental.readers.video(name="r", **arguments))
+
+    pipe = define()
+    pipe.build()
+    assert pipe.reader_meta("r")["epoch_size"] == count
+    return [tuple(np.array(o[0]) for o in pipe.run()) for _ in range(count)]
+
+
+@pytest.mark.dali
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"sequence_length": 5, "stride": 2, "step": 3},
+        *({"sequence_length": 7, "stride": 3, "pad_mode": m} for m in ("none", "constant", "edge", "repeat", "reflect", "symmetric")),
+        {"sequence_length": 40, "uniform_sample": True},
+        {"sequence_length": 5, "labels": [4, 5]},
+    ],
+)
+def test_equal_to_dali(dali, clips, arguments):
+    """Which frames a clip has, at which times, under which label. Colours differ at edges, because DALI interpolates chroma."""
+    paths = [str(clips("vp9.webm")), str(clips("odd420.mkv"))][:1] * 2
+    more = {"filenames": paths, "enable_frame_num": "sequence", "enable_timestamps": True, **arguments}
+    got = samples(fn.experimental.readers.video, **more)
+    want = dali_samples(dali, len(got), **more)
+    for ours, theirs in zip(got, want, strict=True):
+        for a, b in zip(ours[1:], theirs[1:], strict=True):
+            assert a.dtype == b.dtype and a.shape == b.shape and np.allclose(a, b, atol=1e-3)
+        assert np.abs(ours[0].astype(int) - theirs[0]).mean() < 8
