@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import shutil
+import sys
 from pathlib import Path
 
 import beside  # adds the folders of bench/ and of the example to the path
@@ -27,7 +28,8 @@ def scenes(wanted: Path | None) -> Path:
     if wanted:
         return wanted
     if not (CACHE / "v1.0-mini" / "sample_data.json").exists():
-        from stoker.structured import make_nuscenes
+        sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "examples" / "nuscenes"))
+        from make_nuscenes import make_nuscenes
 
         print("making 4 scenes with six cameras of 1600x900 out of the photographs of scikit-image and scikit-learn, once ...", flush=True)
         photos = CACHE.parent / "photographs"

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Trains a network like StreamPETR on NuScenes: one process, or one for each GPU with torchrun.
 
-    python -c "from stoker.structured import make_nuscenes; make_nuscenes('/tmp/nuscenes')"        # or unpack NuScenes' v1.0-mini there
+    python examples/nuscenes/make_nuscenes.py /tmp/nuscenes        # or unpack NuScenes' v1.0-mini there
     python examples/streampetr/train.py /tmp/nuscenes --network tiny --queries 60 --size 128x352 --batch-size 2
     torchrun --nproc-per-node=8 examples/streampetr/train.py /data/nuscenes --version v1.0-trainval --batch-size 64 --checkpoint run.pt
 

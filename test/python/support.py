@@ -31,6 +31,16 @@ def photograph(rng: np.random.Generator, height: int, width: int) -> np.ndarray:
     return np.clip(image + rng.normal(0, 4, image.shape), 0, 255).astype(np.uint8)
 
 
+def make_nuscenes(*args: Any, **kwargs: Any) -> Path:
+    """Calls make_nuscenes of examples/nuscenes."""
+    folder = str(Path(__file__).resolve().parents[2] / "examples" / "nuscenes")
+    if folder not in sys.path:
+        sys.path.append(folder)
+    from make_nuscenes import make_nuscenes as make
+
+    return make(*args, **kwargs)
+
+
 def write_tree(root: Path, rng: np.random.Generator, classes: int, per_class: int, low: int = 60, high: int = 160) -> list[Path]:
     paths = []
     for c in range(classes):

@@ -11,7 +11,7 @@ import pytest
 import stoker
 from nuscenes_reference import CAMERAS, CLASSES, Reference
 from stoker import fn, pipeline_def
-from support import SEED
+from support import SEED, make_nuscenes
 
 structured = pytest.importorskip("stoker.structured")
 
@@ -25,7 +25,7 @@ SIZE = (240, 135)
 @pytest.fixture(scope="module")
 def root(tmp_path_factory):
     folder = tmp_path_factory.mktemp("nuscenes")
-    return structured.make_nuscenes(folder, scenes=5, samples=3, seed=SEED, size=SIZE, objects=14, points=600)
+    return make_nuscenes(folder, scenes=5, samples=3, seed=SEED, size=SIZE, objects=14, points=600)
 
 
 def copy(root, tmp_path):

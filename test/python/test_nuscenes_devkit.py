@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from stoker import fn, pipeline_def
-from support import SEED
+from support import SEED, make_nuscenes
 
 devkit = pytest.importorskip("nuscenes.nuscenes")
 structured = pytest.importorskip("stoker.structured")
@@ -74,7 +74,7 @@ def test_against_the_devkit(tmp_path):
     from nuscenes.utils.geometry_utils import points_in_box, transform_matrix
     from pyquaternion import Quaternion
 
-    root = structured.make_nuscenes(tmp_path, scenes=4, samples=6, seed=SEED, size=(1600, 900), objects=40, points=3000)
+    root = make_nuscenes(tmp_path, scenes=4, samples=6, seed=SEED, size=(1600, 900), objects=40, points=3000)
     nusc = devkit.NuScenes(version="v1.0-mini", dataroot=str(root), verbose=False)
 
     @pipeline_def(batch_size=1, num_threads=1)

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from PIL import Image
-from support import SEED
+from support import SEED, make_nuscenes
 
 structured = pytest.importorskip("stoker.structured")
 SIZE = (320, 180)
@@ -19,7 +19,7 @@ SIZE = (320, 180)
 @pytest.fixture(scope="module")
 def root(tmp_path_factory):
     folder = tmp_path_factory.mktemp("nuscenes")
-    return structured.make_nuscenes(folder, scenes=2, samples=3, seed=SEED, size=SIZE, objects=12, points=800)
+    return make_nuscenes(folder, scenes=2, samples=3, seed=SEED, size=SIZE, objects=12, points=800)
 
 
 def table(root, name):
@@ -69,17 +69,17 @@ def test_images_and_points(root):
 
 
 def test_same_seed_same_files(root, tmp_path):
-    same = structured.make_nuscenes(tmp_path / "same", scenes=2, samples=3, seed=SEED, size=SIZE, objects=12, points=800)
+    same = make_nuscenes(tmp_path / "same", scenes=2, samples=3, seed=SEED, size=SIZE, objects=12, points=800)
     assert digest(same) == digest(root)
-    other = structured.make_nuscenes(tmp_path / "other", scenes=1, samples=1, seed=SEED + 1, size=SIZE, cameras=["CAM_BACK"])
+    other = make_nuscenes(tmp_path / "other", scenes=1, samples=1, seed=SEED + 1, size=SIZE, cameras=["CAM_BACK"])
     assert table(other, "scene")[0]["token"] != table(root, "scene")[0]["token"]
     assert {row["channel"] for row in table(other, "sensor")} == {"CAM_BACK", "LIDAR_TOP"}
 
 
 def test_refused(tmp_path):
     with pytest.raises(ValueError, match="CAM_TOP is not a camera of NuScenes; there are CAM_FRONT"):
-        structured.make_nuscenes(tmp_path, cameras=["CAM_TOP"])
+        make_nuscenes(tmp_path, cameras=["CAM_TOP"])
     with pytest.raises(ValueError, match="holds no photographs"):
-        structured.make_nuscenes(tmp_path, images=tmp_path)
+        make_nuscenes(tmp_path, images=tmp_path)
     with pytest.raises(ValueError, match="samples is 0: it must be at least 1"):
-        structured.make_nuscenes(tmp_path, samples=0)
+        make_nuscenes(tmp_path, samples=0)

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from nuscenes_reference import CAMERAS, CLASSES, Reference
-from support import SEED
+from support import SEED, make_nuscenes
 
 structured = pytest.importorskip("stoker.structured")
 from stoker.structured import NuScenes  # noqa: E402
@@ -33,7 +33,7 @@ ALL = [*FIELDS, "visibility2d", "gt_bboxes_3d", "visibility", "instances", "scen
 @pytest.fixture(scope="module")
 def root(tmp_path_factory):
     folder = tmp_path_factory.mktemp("nuscenes")
-    return structured.make_nuscenes(folder, scenes=4, samples=3, seed=SEED + 1, size=(160, 90), objects=12, points=400)
+    return make_nuscenes(folder, scenes=4, samples=3, seed=SEED + 1, size=(160, 90), objects=12, points=400)
 
 
 def flat(sample):

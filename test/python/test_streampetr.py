@@ -9,8 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from stoker.structured import make_nuscenes
-from support import SEED
+from support import SEED, make_nuscenes
 from test_examples import run
 
 pytest.importorskip("cv2")

@@ -10,6 +10,5 @@ The tree exists while a pipeline is defined; when it runs there are only the ten
 
 from stoker.structured import inputs, internal_helpers, lane_helpers, multi_tensor_copier, pipeline, processing_steps
 from stoker.structured.nuscenes import NuScenes
-from stoker.structured.nuscenes_make import make_nuscenes
 
-__all__ = ["NuScenes", "inputs", "internal_helpers", "lane_helpers", "make_nuscenes", "multi_tensor_copier", "pipeline", "processing_steps"]
+__all__ = ["NuScenes", "inputs", "internal_helpers", "lane_helpers", "multi_tensor_copier", "pipeline", "processing_steps"]

@@ -1,8 +1,13 @@
+#!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Makes small data sets in NuScenes' format, for tests, demonstrations and benchmarks."""
+"""Makes small data sets in NuScenes' format, for tests, demonstrations and benchmarks.
+
+usage: make_nuscenes.py FOLDER [--scenes N] [--samples N] [--seed N] [--images DIR] [--size 1600x900] [--version v1.0-mini]
+"""
 
 from __future__ import annotations
 
+import argparse
 import hashlib
 import json
 import os
@@ -13,11 +18,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-
-from stoker import _files
-
-from . import _nuscenes_frames as frames
-from . import _nuscenes_world as world
+import nuscenes_frames as frames
+import nuscenes_world as world
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -81,7 +83,7 @@ class _Maker:
         folder = self.root / version
         folder.mkdir(parents=True, exist_ok=True)
         for name, rows in self.tables.items():
-            _files.write(folder / f"{name}.json", json.dumps(rows, indent=0))
+            (folder / f"{name}.json").write_text(json.dumps(rows, indent=0))
 
 
 def _link(rows: list[dict[str, Any]]) -> None:
@@ -323,3 +325,21 @@ def make_nuscenes(
             shutil.copyfile(key, sweep)
     maker.write(version)
     return Path(root)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--scenes", type=int, default=4)
+    parser.add_argument("--samples", type=int, default=10, help="key frames of each scene")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--images", type=Path, help="a folder of photographs out of which camera frames are cut; default: textures")
+    parser.add_argument("--size", default="1600x900", help="width and height of camera frames")
+    parser.add_argument("--version", default="v1.0-mini")
+    args = parser.parse_args()
+    width, height = (int(n) for n in args.size.split("x"))
+    make_nuscenes(args.folder, args.scenes, args.samples, args.seed, args.images, args.version, (width, height))
+
+
+if __name__ == "__main__":
+    main()

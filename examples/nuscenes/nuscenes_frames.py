@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
-
-from ._nuscenes_world import Array, Pose, Sensor, Thing
+from nuscenes_world import Array, Pose, Sensor, Thing
 
 if TYPE_CHECKING:
     from PIL.Image import Image
