@@ -60,9 +60,9 @@ class EpochIterator:
     The epoch ends with the reader's epoch if reader_name is given, after `size` samples if size is given, else when the pipeline raises StopIteration (or
     never).
 
-    valid_samples: for each pipeline, how many samples of the last step count. It differs from the number of samples only for a pipeline that had none left
-    for the epoch's last step, with LastBatchPolicy.PARTIAL: the step then holds one sample that does not count, since a batch of no samples has no shape, and
-    without a batch the other ranks would wait for ever.
+    valid_samples: for each pipeline, how many samples of the last step count. It differs from the number of samples only for an iterator over one pipeline
+    that had none left for the epoch's last step, with LastBatchPolicy.PARTIAL: the step then holds one sample that does not count, since the mean of a loss
+    over no samples is NaN, and without a batch the other ranks would wait for ever. An iterator over several pipelines gives an empty batch, as DALI's does.
     """
 
     def __init__(
@@ -244,8 +244,8 @@ class EpochIterator:
             taken, self._kept = self._kept, None
         self._given += 1
         self.valid_samples = [t.valid for t in taken]
-        if 0 in self.valid_samples:
-            taken = [t if t.valid else t._replace(valid=min(1, len(t.batch))) for t in taken]
+        if self.valid_samples == [0]:
+            taken = [taken[0]._replace(valid=min(1, len(taken[0].batch)))]
         return taken
 
     def _step(self) -> list[Taken]:

@@ -18,9 +18,14 @@ import time
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+
+# The tables of cases use files of test/python, a folder that pytest adds by itself.
+sys.path.append(str(Path(__file__).resolve().parents[1]))
+
 from graph_differences import known
 from graph_domains import Domain, domains, expressions, roots
 from graph_program import Program, Ref, Refused, Step, run

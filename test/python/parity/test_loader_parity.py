@@ -3,9 +3,6 @@
 
 from __future__ import annotations
 
-import importlib.util
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -14,27 +11,16 @@ import pytest
 from harness import RECORDS, Record, rng_of
 from PIL import Image
 from samples import smooth
+from support import import_torchvision
 
 torch = pytest.importorskip("torch")
 pytestmark = pytest.mark.peer
 
-OPS = """nms qnms roi_align roi_pool ps_roi_align ps_roi_pool deform_conv2d _roi_align_backward _roi_pool_backward _ps_roi_align_backward
-_ps_roi_pool_backward _deform_conv2d_backward""".split()
-
 
 @pytest.fixture(scope="module")
 def torchvision() -> Any:
-    """Returns torchvision's transforms. A CUDA build cannot load its operators without CUDA; this declares their names so that the package imports."""
-    if importlib.util.find_spec("torchvision") is None:
-        pytest.skip("torchvision is not installed")
-    if subprocess.run([sys.executable, "-c", "import torchvision"], capture_output=True).returncode:
-        library = torch.library.Library("torchvision", "DEF")
-        for name in OPS:
-            library.define(f"{name}(Tensor a) -> Tensor")
-        globals()["_kept"] = library
-    import torchvision.transforms as transforms
-
-    return transforms
+    """Returns torchvision's transforms."""
+    return import_torchvision().transforms
 
 
 @pytest.fixture(scope="module")
