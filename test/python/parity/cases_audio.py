@@ -131,7 +131,7 @@ def mel_filter_bank() -> Iterator[Case]:
             for rate in (16000.0, 22050.0):
                 yield case(nfilter=80, sample_rate=rate, mel_formula=formula, normalize=normalize)
         yield case(mel_formula=formula, freq_low=300.0, freq_high=6000.5, nfilter=23, sample_rate=16000.0)
-        yield case(mel_formula=formula, freq_high=30000.0, bound=2.0, differs=rounds)
+        # freq_high above half of the rate is not compared: DALI then reads memory after the spectrum.
         yield case(mel_formula=formula, freq_low=1000.0, nfilter=1)
     yield case(nfilter=1000, bound=2.0, differs=rounds)
     yield case(spectra(rng, 201), sample_rate=16000.0)
