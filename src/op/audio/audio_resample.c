@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * audio_resample: changes the sampling rate of signals. */
 #include "kernel/sinc/sinc.h"
-#include "op/audio/audio.h"
+#include "op/audio/resampling.h"
 #include "op/dims.h"
 
 struct audio_resample {
@@ -34,12 +34,6 @@ static const struct stk_arg_def audio_resample_args[] = {
 		"Type of the output: float32 or an integer type of up to 32 bits. Default: the input's."),
 	STK_ARG_END,
 };
-
-static int32_t lobes_of(const struct audio_resample *a)
-{
-	double q = (double)a->quality;
-	return (int32_t)floor(0.007 * q * q - 0.09 * q + 3 + 0.5);
-}
 
 static enum stk_status audio_resample_setup(const void *args, void **shared, struct stk_error *err)
 {
@@ -141,7 +135,7 @@ static enum stk_status audio_resample_infer(const struct stk_call *call, struct 
 	}
 	if ((s = rates_of(a, n, &r, err)))
 		return s;
-	double length = n ? ceil((double)n * (r.out / r.in)) : 0;
+	double length = stk__resampling_length(&(struct stk_resampling){.in = r.in, .out = r.out}, n);
 	if (stk__int_given(a->out_length))
 		length = (double)a->out_length;
 	if (length > STK_JOB_MOST)
@@ -150,58 +144,17 @@ static enum stk_status audio_resample_infer(const struct stk_call *call, struct 
 	return STK_OK;
 }
 
-/* Sets p->up and p->phases if the ratio of the rates has few phases. */
-static void find_phases(struct rates r, struct stk_sinc *p)
-{
-	enum { MOST_WEIGHTS = 1 << 16 };
-	const double most = 0x1p31;
-	for (int i = 0; i < 16 && (floor(r.in) != r.in || floor(r.out) != r.out); i++) {
-		r.in *= 2;
-		r.out *= 2;
-	}
-	if (floor(r.in) != r.in || floor(r.out) != r.out || r.in > most || r.out > most)
-		return;
-	int64_t a = (int64_t)r.in, b = (int64_t)r.out;
-	while (b) {
-		int64_t rest = a % b;
-		a = b;
-		b = rest;
-	}
-	int64_t phases = (int64_t)r.out / a;
-	if (phases * p->taps > MOST_WEIGHTS)
-		return;
-	p->phases = phases;
-	p->up = (int64_t)r.in / a;
-}
-
-static enum stk_status fill_table(const void *user, int64_t key, void *table, struct stk_error *err)
-{
-	(void)err;
-	stk__sinc_table(lobes_of(user), key, table);
-	return STK_OK;
-}
-
 static enum stk_status audio_resample_lower_jobs(const struct stk_call *call, struct stk_jobs *jobs, struct stk_error *err)
 {
 	enum { FEW = 16 };
 	const struct audio_resample *a = call->args;
-	const struct stk_desc *in = &call->in[0].desc;
 	struct rates r;
-	enum stk_status s = rates_of(a, in->shape[0], &r, err);
+	enum stk_status s = rates_of(a, call->in[0].desc.shape[0], &r, err);
 	if (s || stk_desc_elements(&call->out[0].desc) == 0)
 		return s;
-	struct stk_sinc p = {.in = in->shape[0],
-		.out = call->out[0].desc.shape[0],
-		.channels = in->ndim > 1 ? in->shape[1] : 1,
-		.ratio = r.in / r.out,
-		.lobes = lobes_of(a)};
-	p.taps = stk__sinc_taps(p.lobes);
-	find_phases(r, &p);
-	if (stk__int_given(a->out_length) && p.phases > FEW) /* a table for each length would take longer than the signal */
-		p.phases = 0;
-	const struct stk_audio_maker maker = {sizeof(float) * (size_t)stk__sinc_rows(p.phases) * (size_t)p.taps, fill_table, a};
-	const float *table = stk__audio_table_take((struct stk_audio_tables *)call->shared, p.phases, &maker, call->tools->arena, err);
-	return table ? stk__job_sinc(jobs, &p, table, &call->in[0], &call->out[0], err) : STK_NO_MEMORY;
+	/* With out_length, a table for each length would take longer than the signal. */
+	const struct stk_resampling p = {r.in, r.out, stk__resampling_lobes(a->quality), stk__int_given(a->out_length) ? FEW : 0};
+	return stk__resampling_job(&p, (struct stk_audio_tables *)call->shared, call->tools->arena, jobs, &call->in[0], &call->out[0], err);
 }
 
 const struct stk_op_def stk__op_audio_resample = {
