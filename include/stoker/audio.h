@@ -2,8 +2,9 @@
  *
  * Reads sound files without a pipeline: the header, and the samples of any window in time.
  *
- * A frame is the samples of all channels at one instant; positions are counted in frames. Stoker decodes WAV (RIFF, RF64 and BW64): PCM of 8 to
- * 32 bits, float32, float64, A-law and mu-law. */
+ * A frame is the samples of all channels at one instant; positions are counted in frames. Stoker itself decodes WAV (RIFF, RF64 and BW64): PCM of 8
+ * to 32 bits, float32, float64, A-law and mu-law. FLAC, Vorbis, Opus, MP3, AAC and others are decoded by FFmpeg's libraries, which are loaded when the first
+ * such file is opened; the encoder's delay and padding are left out. */
 #ifndef STOKER_AUDIO_H
 #define STOKER_AUDIO_H
 
@@ -16,11 +17,11 @@ extern "C" {
 /* The contents of a sound file's header. */
 struct stk_audio_info {
 	size_t size;        /* sizeof(struct stk_audio_info), set by the caller */
-	const char *format; /* "wav"; constant */
-	const char *coding; /* "pcm", "float", "alaw", "mulaw"; constant */
+	const char *format; /* "wav", "flac", "ogg", "mp3", "mp4", "matroska", ..., or "media"; constant */
+	const char *coding; /* "pcm", "float", "alaw", "mulaw", "flac", "vorbis", "opus", "mp3", "aac", ..., or "other"; constant */
 	int32_t rate;       /* frames a second, at least 1 */
 	int32_t channels;   /* 1 to 1024 */
-	int32_t bits;       /* of a stored sample */
+	int32_t bits;       /* of a stored sample; of a decoded one if the coding has none */
 	int64_t frames;     /* that the file holds */
 	int64_t missing;    /* that the header promises and the file does not hold: it was cut off. Only with `lenient` above 0 */
 };
@@ -42,7 +43,8 @@ struct stk_audio_request {
 struct stk_audio;
 
 /* Opens a file and reads its header. Of a local file, only the header and the windows are read, so that memory does not depend on the file's
- * size; an object of a store is fetched whole, up to 2 GiB. STK_NOT_FOUND, STK_IO: the file cannot be read. STK_CORRUPT: the file is damaged, cut off, or not a sound.
+ * size; an object of a store is fetched whole, up to 2 GiB. Files other than WAV and FLAC do not
+ * say how many frames they have: they are decoded when they are opened, and their samples are kept, up to 2 GiB. STK_NOT_FOUND, STK_IO: the file cannot be read. STK_CORRUPT: the file is damaged, cut off, or not a sound.
  * STK_UNSUPPORTED: Stoker does not decode this kind of sound; the message says how to convert it. STK_INVALID: the request is invalid.
  * STK_CANCELLED: `interrupted` returned true. STK_LIMIT, STK_NO_MEMORY. *out is NULL after an error. */
 STK_API STK_MUST_USE enum stk_status stk_audio_open(

@@ -6,7 +6,7 @@
 #include "base/memory.h"
 #include "base/safe_text.h"
 #include "format/list.h"
-#include "sound/sound.h"
+#include "sound/stream.h"
 #include "storage/storage.h"
 
 #include <errno.h>
@@ -26,6 +26,11 @@ struct stk_audio {
 	size_t window_size;
 	struct stk_sound_bytes bytes;
 	struct stk_sound_info info;
+	/* Of files that are not WAV. */
+	struct stk_sound_library *library;
+	struct stk_sound_stream *stream;
+	uint8_t *decoded; /* all samples, if the file does not say how many there are */
+	size_t decoded_room;
 };
 
 /* ---- bytes ---- */
@@ -65,7 +70,7 @@ static enum stk_status open_file(struct stk_audio *a, struct stk_error *err)
 	a->window = stk__alloc(STK_SOUND_READ);
 	if (!a->window)
 		return stk__fail(err, STK_NO_MEMORY, "no memory to read a sound");
-	a->bytes = (struct stk_sound_bytes){read_window, a, (uint64_t)st.st_size};
+	a->bytes = (struct stk_sound_bytes){read_window, a, (uint64_t)st.st_size, NULL};
 	return STK_OK;
 }
 
@@ -84,6 +89,71 @@ static enum stk_status open_bytes(struct stk_audio *a, const struct stk_audio_re
 	size_t size = 0;
 	enum stk_status s = stk__access_read(&access, q->path, MOST_BYTES, &a->fetched, &size, err);
 	a->bytes = stk__sound_memory(a->fetched, size);
+	return s;
+}
+
+/* ---- files that are not WAV ---- */
+
+static enum stk_status keep_samples(void *user, const uint8_t *samples, int64_t frames, struct stk_error *err)
+{
+	struct stk_audio *a = user;
+	const size_t used = (size_t)a->info.frames * a->info.frame_bytes, size = (size_t)frames * a->info.frame_bytes;
+	if (size > MOST_BYTES - used)
+		return stk__fail(err, STK_LIMIT, "it has more than 2 GiB of samples, and does not say how many: convert it to FLAC or WAV");
+	if (used + size > a->decoded_room) {
+		const size_t room = 2 * a->decoded_room > used + size ? 2 * a->decoded_room : used + size;
+		uint8_t *decoded = stk__realloc(a->decoded, room);
+		if (!decoded)
+			return stk__fail(err, STK_NO_MEMORY, "no memory for the samples of a sound");
+		a->decoded = decoded;
+		a->decoded_room = room;
+	}
+	memcpy(a->decoded + used, samples, size);
+	a->info.frames += frames;
+	return STK_OK;
+}
+
+/* Opens the file as a stream. If it does not say how many frames it has, decodes all of them. */
+static enum stk_status open_stream(struct stk_audio *a, bool lenient, struct stk_error *err)
+{
+	enum stk_status s = stk__sound_library_create(&a->library, err);
+	if (s || (s = stk__stream_open(a->library, &a->bytes, lenient, &a->stream, &a->info, err)) || a->info.frames >= 0)
+		return s;
+	a->info.frames = 0;
+	s = stk__stream_decode(a->stream, 0, -1, keep_samples, a, NULL, err);
+	stk__stream_close(a->stream);
+	a->stream = NULL;
+	a->info.begin = 0;
+	a->bytes = stk__sound_memory(a->decoded, (size_t)a->info.frames * a->info.frame_bytes);
+	return s;
+}
+
+/* Where decoded samples go. */
+struct reading {
+	const struct stk_audio *a;
+	enum stk_dtype dtype;
+	bool mono;
+	uint8_t *to;
+	int64_t left;
+};
+
+static enum stk_status convert_samples(void *user, const uint8_t *samples, int64_t frames, struct stk_error *err)
+{
+	struct reading *r = user;
+	const struct stk_sound_info *info = &r->a->info;
+	(void)err;
+	frames = frames < r->left ? frames : r->left;
+	stk__pcm_convert(info->pcm, samples, frames, info->channels, r->mono, r->dtype, r->to);
+	r->to += (size_t)frames * (size_t)(r->mono ? 1 : info->channels) * stk_dtype_size(r->dtype);
+	r->left -= frames;
+	return STK_OK;
+}
+
+static enum stk_status read_stream(struct stk_audio *a, int64_t first, int64_t count, struct reading *r, struct stk_error *err)
+{
+	enum stk_status s = stk__stream_decode(a->stream, first, count, convert_samples, r, NULL, err);
+	if (!s && r->left) /* only of a file that is cut off, and read leniently: its end is silence */
+		memset(r->to, 0, (size_t)r->left * (size_t)(r->mono ? 1 : a->info.channels) * stk_dtype_size(r->dtype));
 	return s;
 }
 
@@ -109,6 +179,9 @@ void stk_audio_close(struct stk_audio *a)
 {
 	if (!a)
 		return;
+	stk__stream_close(a->stream);
+	stk__sound_library_destroy(a->library);
+	stk__free(a->decoded);
 	if (a->fd >= 0)
 		close(a->fd);
 	stk__free(a->fetched);
@@ -130,7 +203,9 @@ enum stk_status stk_audio_open(
 		return stk__fail(err, STK_NO_MEMORY, "no memory to open a sound");
 	a->fd = -1;
 	enum stk_status s = open_bytes(a, request, err);
-	if (s || (s = stk__sound_peek(&a->bytes, request->lenient, &a->info, err))) {
+	if (!s && (s = stk__sound_peek(&a->bytes, request->lenient, &a->info, err)) == STK_UNSUPPORTED)
+		s = open_stream(a, request->lenient, err);
+	if (s) {
 		s = name_file(a, s, err);
 		stk_audio_close(a);
 		return s;
@@ -161,7 +236,8 @@ enum stk_status stk_audio_read(
 	if (bytes / frame != (size_t)count || bytes % frame)
 		return stk__fail(err, STK_INVALID, "%zu bytes are given for %lld frames of %zu bytes", bytes, (long long)count, frame);
 	const struct stk_sound_window window = {.first = first, .count = count, .dtype = dtype, .mono = mono, .to = to};
-	enum stk_status s = stk__sound_read(&a->bytes, &a->info, &window, err);
+	struct reading r = {a, dtype, mono, to, count};
+	enum stk_status s = a->stream ? read_stream(a, first, count, &r, err) : stk__sound_read(&a->bytes, &a->info, &window, err);
 	return s ? name_file(a, s, err) : STK_OK;
 }
 

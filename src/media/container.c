@@ -202,6 +202,11 @@ bool stk__container_blank(const struct stk_container *c)
 	return c->blank;
 }
 
+void stk__container_read_bytes(struct stk_container *c)
+{
+	c->blank = false;
+}
+
 static const char *kind_name(enum AVMediaType kind)
 {
 	return kind == AVMEDIA_TYPE_VIDEO ? "video" : kind == AVMEDIA_TYPE_AUDIO ? "audio" : "other";

@@ -29,6 +29,8 @@ STK_MUST_USE enum stk_status stk__container_choose(
 
 /* Returns whether packets hold no bytes, only their place in the file: the headers say where each lies, so reading them here would be a waste. */
 bool stk__container_blank(const struct stk_container *c);
+/* Makes packets hold their bytes in any case. Call it before the first packet is read. */
+void stk__container_read_bytes(struct stk_container *c);
 /* Reads the next packet of the chosen stream, which the caller unrefs. STK_END after the last. */
 STK_MUST_USE enum stk_status stk__container_next(struct stk_container *c, AVPacket *packet, struct stk_error *err);
 

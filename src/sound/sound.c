@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "codec/foreign.h"
+#include "sound/stream.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -20,13 +21,14 @@ static enum stk_status read_memory(void *user, uint64_t at, size_t n, const uint
 
 struct stk_sound_bytes stk__sound_memory(const uint8_t *data, size_t size)
 {
-	return (struct stk_sound_bytes){read_memory, (void *)(uintptr_t)data, size};
+	return (struct stk_sound_bytes){read_memory, (void *)(uintptr_t)data, size, data};
 }
 
 bool stk__sound_ending(const char *ending)
 {
-	static const char *const endings[] = {"wav", "wave", "bwf", "rf64"};
-	for (size_t i = 0; i < sizeof endings / sizeof *endings; i++)
+	static const char *const endings[] = {"wav", "wave", "bwf", "rf64", "flac", "ogg", "oga", "opus", "mp3", "m4a", "aac", "mka"};
+	const size_t count = stk__sound_library_built() ? sizeof endings / sizeof *endings : 4;
+	for (size_t i = 0; i < count; i++)
 		if (strcasecmp(ending, endings[i]) == 0)
 			return true;
 	return false;

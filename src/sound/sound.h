@@ -17,7 +17,8 @@ struct stk_sound_bytes {
 	/* Sets *out to the n bytes from `at` on, which are inside the file and at most STK_SOUND_READ. They stay valid until the next call. */
 	enum stk_status (*read)(void *user, uint64_t at, size_t n, const uint8_t **out, struct stk_error *err);
 	void *user;
-	uint64_t size; /* of the file */
+	uint64_t size;       /* of the file */
+	const uint8_t *data; /* all bytes, if they are in memory */
 };
 enum { STK_SOUND_READ = 1 << 16 };
 

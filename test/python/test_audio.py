@@ -58,12 +58,6 @@ def test_a_header_of_4_gb_over_nothing():
     assert decode([data], strict=False)[0][0].shape == (0, 1)
 
 
-def test_other_sounds_are_named(rng):
-    for data, name in ((b"fLaC" + bytes(60), "FLAC"), (b"OggS" + bytes(60), "Ogg"), (b"ID3" + bytes(60), "MP3")):
-        with pytest.raises(StokerError, match=name):
-            decode([data])
-
-
 # ---- readers.nemo_asr ----
 
 

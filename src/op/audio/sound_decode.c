@@ -6,32 +6,156 @@
 #include <math.h>
 #include <string.h>
 
-static double frames_of(double seconds, const struct stk_sound_want *want, const struct stk_sound_info *info)
+void stk__sound_shared_clear(struct stk_sound_shared *shared)
 {
-	return want->nearest ? round(seconds * info->rate) : floor(seconds * info->rate);
+	stk__audio_tables_clear(&shared->tables);
+	stk__sound_library_destroy(atomic_load(&shared->library));
 }
 
-/* Finds the frames to decode; the window ends with the file. */
-static enum stk_status find_window(const struct stk_sound_want *want, struct stk_sound_state *state, struct stk_error *err)
+/* Returns the library in *out; the first call loads it. */
+static enum stk_status take_library(struct stk_sound_shared *shared, struct stk_sound_library **out, struct stk_error *err)
 {
-	const struct stk_sound_info *info = &state->info;
-	double all = (double)info->frames, count = want->duration >= 0 ? frames_of(want->duration, want, info) : -1;
-	double first = want->start > 0 ? frames_of(want->start, want, info) : 0;
+	struct stk_sound_library *none = NULL;
+	*out = atomic_load(&shared->library);
+	if (*out)
+		return STK_OK;
+	enum stk_status s = stk__sound_library_create(out, err);
+	if (!s && !atomic_compare_exchange_strong(&shared->library, &none, *out)) { /* another thread was faster */
+		stk__sound_library_destroy(*out);
+		*out = none;
+	}
+	return s;
+}
+
+/* ---- the window ---- */
+
+static double frames_of(double seconds, const struct stk_sound_want *want, int32_t rate)
+{
+	return want->nearest ? round(seconds * rate) : floor(seconds * rate);
+}
+
+static enum stk_status refuse_start(const struct stk_sound_want *want, double end, struct stk_error *err)
+{
+	return stk__fail(err, STK_INVALID, "the window begins at %g s; the file ends at %g s", want->start, end);
+}
+
+/* Finds the frames to decode; the window ends with the file. frames: of the file, or -1: not known, so that the window may end after the file. */
+static enum stk_status find_window(const struct stk_sound_want *want, int64_t frames, struct stk_sound_state *state, struct stk_error *err)
+{
+	const int32_t rate = state->info.rate;
+	double all = frames < 0 ? 0x1p50 : (double)frames, count = want->duration >= 0 ? frames_of(want->duration, want, rate) : -1;
+	double first = want->start > 0 ? frames_of(want->start, want, rate) : 0;
 	if (want->position >= 0)
 		first = count < all ? floor(want->position * (all - count + 1)) : 0;
 	first = want->position >= 0 && first > all - count && count < all ? all - count : first; /* a position of 1 */
 	if (first > all)
-		return stk__fail(err, STK_INVALID, "the window begins at %g s; the file ends at %g s", want->start, all / info->rate);
+		return refuse_start(want, all / rate, err);
 	state->first = (int64_t)first;
 	state->count = (int64_t)(count >= 0 && count < all - first ? count : all - first);
-	if (want->pad && count > 0x1p40)
-		return stk__fail(err, STK_LIMIT, "a duration of %g s is too long", want->duration);
-	state->frames = want->pad && count >= 0 ? (int64_t)count : state->count;
 	return STK_OK;
 }
 
-enum stk_status stk__sound_infer(const struct stk_call *call, const struct stk_sound_want *want, const uint8_t *data, size_t size,
-	struct stk_sound_state *state, struct stk_desc *out, struct stk_error *err)
+/* Sets the number of output frames from that of the decoded ones. */
+static enum stk_status count_output(const struct stk_sound_want *want, struct stk_sound_state *state, struct stk_error *err)
+{
+	const double rate = (double)stk__sound_rate(want, state);
+	double frames = (double)state->count;
+	if (state->resampled)
+		frames = stk__resampling_length(&(struct stk_resampling){.in = state->info.rate, .out = rate}, state->count);
+	if (want->pad)
+		frames = round(want->duration * rate);
+	if (frames > STK_JOB_MOST)
+		return stk__fail(err, STK_LIMIT, "a sound of %.0f samples is too long; at most %d are possible", frames, STK_JOB_MOST);
+	state->frames = (int64_t)frames;
+	return STK_OK;
+}
+
+/* ---- decoding ---- */
+
+/* The type to which samples are decoded: those to resample become float32 first, as in DALI. */
+static enum stk_dtype decoded_type(const struct stk_sound_want *want, const struct stk_sound_state *state)
+{
+	return state->resampled ? STK_FLOAT : (enum stk_dtype)want->dtype;
+}
+
+static size_t frame_size(const struct stk_sound_want *want, const struct stk_sound_state *state)
+{
+	return (size_t)(want->mono ? 1 : state->info.channels) * stk_dtype_size(decoded_type(want, state));
+}
+
+/* Collects samples whose number is not known beforehand. */
+struct collected {
+	const struct stk_sound_want *want;
+	const struct stk_sound_state *state;
+	struct stk_arena *arena;
+	uint8_t *data;
+	int64_t frames, room;
+};
+
+static enum stk_status collect(void *user, const uint8_t *samples, int64_t frames, struct stk_error *err)
+{
+	enum { FIRST = 1 << 15 };
+	struct collected *c = user;
+	const size_t size = frame_size(c->want, c->state);
+	if (c->frames + frames > c->room) {
+		int64_t room = 2 * c->room + FIRST > c->frames + frames ? 2 * c->room + FIRST : c->frames + frames;
+		room = c->frames == 0 && c->state->count < (int64_t)1 << 40 && c->state->count > frames ? c->state->count : room;
+		uint8_t *data = stk__arena_take(c->arena, (size_t)room * size);
+		if (!data)
+			return stk__fail(err, STK_NO_MEMORY, "out of memory for %lld frames of a sound", (long long)room);
+		if (c->frames)
+			memcpy(data, c->data, (size_t)c->frames * size);
+		c->data = data;
+		c->room = room;
+	}
+	stk__pcm_convert(c->state->info.pcm, samples, frames, c->state->info.channels, c->want->mono, decoded_type(c->want, c->state),
+		c->data + (size_t)c->frames * size);
+	c->frames += frames;
+	return STK_OK;
+}
+
+/* Decodes the window of an open stream to memory of the sample's chain. */
+static enum stk_status decode_stream(const struct stk_call *call, struct stk_sound_stream *stream, const struct stk_sound_want *want,
+	struct stk_sound_state *state, struct stk_error *err)
+{
+	struct collected c = {.want = want, .state = state, .arena = call->tools->arena};
+	const struct stk_cancel *cancel = call->tools->cancel;
+	enum stk_status s;
+	state->resampled = want->rate > 0 && want->rate != (float)state->info.rate;
+	if (want->position >= 0 && state->info.frames < 0) { /* the window's place depends on the file's length */
+		if ((s = stk__stream_decode(stream, 0, -1, collect, &c, cancel, err)) || (s = find_window(want, c.frames, state, err)))
+			return s;
+		state->decoded = c.data + (size_t)state->first * frame_size(want, state);
+		return STK_OK;
+	}
+	if ((s = find_window(want, state->info.frames, state, err)) ||
+		(s = stk__stream_decode(
+			 stream, state->first, state->count < (int64_t)1 << 40 ? state->count : -1, collect, &c, cancel, err)))
+		return s;
+	if (c.frames == 0 && state->first > 0 && state->count > 0)
+		return stk__fail(err, STK_INVALID, "the window begins at %g s, after the end of the file", want->start);
+	state->decoded = c.data;
+	state->count = c.frames;
+	return STK_OK;
+}
+
+static enum stk_status infer_stream(const struct stk_call *call, struct stk_sound_shared *shared, const struct stk_sound_want *want,
+	const struct stk_sound_bytes *bytes, struct stk_sound_state *state, struct stk_error *err)
+{
+	struct stk_sound_library *library;
+	struct stk_sound_stream *stream;
+	enum stk_status s = take_library(shared, &library, err);
+	if (s || (s = stk__stream_open(library, bytes, call->tools->lenient, &stream, &state->info, err)))
+		return s;
+	s = decode_stream(call, stream, want, state, err);
+	stk__stream_close(stream);
+	return s;
+}
+
+/* ---- the functions ---- */
+
+enum stk_status stk__sound_infer(const struct stk_call *call, struct stk_sound_shared *shared, const struct stk_sound_want *want,
+	const uint8_t *data, size_t size, struct stk_sound_state *state, struct stk_desc *out, struct stk_error *err)
 {
 	if (want->dtype != STK_FLOAT && want->dtype != STK_INT16 && want->dtype != STK_INT32)
 		return stk__fail(err, STK_INVALID, "dtype is FLOAT, INT16 or INT32; cast the samples to other types");
@@ -40,33 +164,62 @@ enum stk_status stk__sound_infer(const struct stk_call *call, const struct stk_s
 		return STK_OK;
 	const struct stk_sound_bytes bytes = stk__sound_memory(data, size);
 	enum stk_status s = stk__sound_peek(&bytes, call->tools->lenient, &state->info, err);
-	if (s)
+	if (s == STK_UNSUPPORTED) {
+		s = infer_stream(call, shared, want, &bytes, state, err);
+	} else if (!s) {
+		state->resampled = want->rate > 0 && want->rate != (float)state->info.rate;
+		s = find_window(want, state->info.frames, state, err);
+	}
+	if (s || (s = count_output(want, state, err)))
 		return s;
-	if ((s = find_window(want, state, err)))
-		return s;
-	state->resampled = want->rate > 0 && want->rate != (float)state->info.rate;
-	if (state->resampled)
-		return stk__fail(err, STK_UNSUPPORTED,
-			"the file has %d frames a second and sample_rate=%g; decoding does not resample yet: leave out sample_rate, or "
-			"convert the files: ffmpeg -i INPUT -ar %g output.wav",
-			state->info.rate, (double)want->rate, (double)want->rate);
 	out->shape[0] = state->frames;
 	if (!want->mono)
 		out->shape[1] = state->info.channels;
 	return STK_OK;
 }
 
-enum stk_status stk__sound_run(const struct stk_call *call, const struct stk_sound_want *want, const uint8_t *data, size_t size,
-	const struct stk_sound_state *state, const struct stk_tensor *out, struct stk_error *err)
+/* Resamples the decoded samples; the output may be shorter by a frame, or longer. */
+static enum stk_status resample(const struct stk_call *call, struct stk_sound_shared *shared, const struct stk_sound_want *want,
+	const struct stk_sound_state *state, const void *decoded, const struct stk_tensor *out, int64_t *made, struct stk_error *err)
 {
-	const struct stk_sound_bytes bytes = stk__sound_memory(data, size);
-	const struct stk_sound_window window = {.first = state->first,
-		.count = state->count,
-		.dtype = (enum stk_dtype)want->dtype,
-		.mono = want->mono,
-		.to = out->data,
-		.cancel = call->tools->cancel};
-	size_t frame = (size_t)(want->mono ? 1 : state->info.channels) * stk_dtype_size(out->desc.dtype);
-	memset((uint8_t *)out->data + (size_t)state->count * frame, 0, (size_t)(state->frames - state->count) * frame);
-	return stk__sound_read(&bytes, &state->info, &window, err);
+	const struct stk_resampling r = {state->info.rate, (double)want->rate, stk__resampling_lobes(want->quality), 0};
+	const double length = stk__resampling_length(&r, state->count);
+	struct stk_tensor in = {.desc = out->desc, .data = (void *)(uintptr_t)decoded}, part = *out;
+	*made = length < (double)state->frames ? (int64_t)length : state->frames;
+	in.desc.dtype = STK_FLOAT;
+	in.desc.shape[0] = state->count;
+	part.desc.shape[0] = *made;
+	if (*made == 0)
+		return STK_OK;
+	return stk__resampling_job(&r, &shared->tables, call->tools->arena, &call->tools->cpu_jobs, &in, &part, err);
+}
+
+enum stk_status stk__sound_run(const struct stk_call *call, struct stk_sound_shared *shared, const struct stk_sound_want *want,
+	const uint8_t *data, size_t size, const struct stk_sound_state *state, const struct stk_tensor *out, struct stk_error *err)
+{
+	const size_t frame = frame_size(want, state),
+		     out_frame = (size_t)(want->mono ? 1 : state->info.channels) * stk_dtype_size(out->desc.dtype);
+	const void *decoded = state->decoded;
+	int64_t made = state->count < state->frames ? state->count : state->frames;
+	enum stk_status s = STK_OK;
+	if (!decoded && state->count) {
+		const struct stk_sound_bytes bytes = stk__sound_memory(data, size);
+		void *to = state->resampled ? stk__arena_take(call->tools->arena, (size_t)state->count * frame) : out->data;
+		const struct stk_sound_window window = {.first = state->first,
+			.count = state->resampled ? state->count : made,
+			.dtype = decoded_type(want, state),
+			.mono = want->mono,
+			.to = to,
+			.cancel = call->tools->cancel};
+		if (!to)
+			return stk__fail(err, STK_NO_MEMORY, "out of memory for %lld frames of a sound", (long long)state->count);
+		s = stk__sound_read(&bytes, &state->info, &window, err);
+		decoded = to;
+	}
+	if (s || (state->resampled && (s = resample(call, shared, want, state, decoded, out, &made, err))))
+		return s;
+	if (!state->resampled && made && decoded != out->data)
+		memcpy(out->data, decoded, (size_t)made * frame);
+	memset((uint8_t *)out->data + (size_t)made * out_frame, 0, (size_t)(state->frames - made) * out_frame);
+	return STK_OK;
 }

@@ -3,8 +3,15 @@
 #ifndef STK_OP_SOUND_DECODE_H
 #define STK_OP_SOUND_DECODE_H
 
-#include "op/op.h"
-#include "sound/sound.h"
+#include "op/audio/resampling.h"
+#include "sound/stream.h"
+
+/* Kept for all samples of a pipeline; zeroed it is empty. Any thread may use it. */
+struct stk_sound_shared {
+	struct stk_audio_tables tables;              /* of resampling */
+	_Atomic(struct stk_sound_library *) library; /* loaded when the first file needs it */
+};
+void stk__sound_shared_clear(struct stk_sound_shared *shared);
 
 /* Kept in the operator's state from infer to run. */
 struct stk_sound_state {
@@ -12,6 +19,7 @@ struct stk_sound_state {
 	int64_t first, count; /* frames of the file that are decoded */
 	int64_t frames;       /* of the output */
 	bool resampled;
+	const void *decoded; /* samples that were already decoded, to find their number; NULL: none */
 };
 
 /* How samples are wanted. */
@@ -27,13 +35,14 @@ struct stk_sound_want {
 };
 
 /* Sets the desc of an output of samples: (frames, channels), or (frames) with want->mono. data NULL: the graph is being built. Otherwise reads the file's
- * header into *state. */
-STK_MUST_USE enum stk_status stk__sound_infer(const struct stk_call *call, const struct stk_sound_want *want, const uint8_t *data,
-	size_t size, struct stk_sound_state *state, struct stk_desc *out, struct stk_error *err);
+ * header into *state, and decodes files that are not WAV. */
+STK_MUST_USE enum stk_status stk__sound_infer(const struct stk_call *call, struct stk_sound_shared *shared,
+	const struct stk_sound_want *want, const uint8_t *data, size_t size, struct stk_sound_state *state, struct stk_desc *out,
+	struct stk_error *err);
 
-/* Decodes the file into the output that stk__sound_infer has described. */
-STK_MUST_USE enum stk_status stk__sound_run(const struct stk_call *call, const struct stk_sound_want *want, const uint8_t *data,
-	size_t size, const struct stk_sound_state *state, const struct stk_tensor *out, struct stk_error *err);
+/* Writes the samples to the output that stk__sound_infer has described. */
+STK_MUST_USE enum stk_status stk__sound_run(const struct stk_call *call, struct stk_sound_shared *shared, const struct stk_sound_want *want,
+	const uint8_t *data, size_t size, const struct stk_sound_state *state, const struct stk_tensor *out, struct stk_error *err);
 
 /* Returns the rate of the output in Hz. */
 static inline float stk__sound_rate(const struct stk_sound_want *want, const struct stk_sound_state *state)

@@ -65,6 +65,19 @@ static enum stk_status check(const struct stk_call *call, struct stk_error *err)
 	return STK_OK;
 }
 
+static enum stk_status decode_audio_setup(const void *args, void **shared, struct stk_error *err)
+{
+	(void)args;
+	*shared = stk__calloc(1, sizeof(struct stk_sound_shared));
+	return *shared ? STK_OK : stk__fail(err, STK_NO_MEMORY, "out of memory");
+}
+
+static void decode_audio_teardown(void *shared)
+{
+	stk__sound_shared_clear(shared);
+	stk__free(shared);
+}
+
 static enum stk_status decode_audio_infer(const struct stk_call *call, struct stk_error *err)
 {
 	const struct stk_tensor *in = &call->in[0];
@@ -76,7 +89,8 @@ static enum stk_status decode_audio_infer(const struct stk_call *call, struct st
 		return s;
 	call->out[1].desc = (struct stk_desc){STK_FLOAT, 0, {0}, ""};
 	const uint8_t *data = stk__building(call) ? NULL : in->data;
-	return stk__sound_infer(call, &want, data, data ? (size_t)in->desc.shape[0] : 0, call->state, &call->out[0].desc, err);
+	return stk__sound_infer(call, (struct stk_sound_shared *)call->shared, &want, data, data ? (size_t)in->desc.shape[0] : 0,
+		call->state, &call->out[0].desc, err);
 }
 
 static enum stk_status decode_audio_run(const struct stk_call *call, struct stk_error *err)
@@ -84,15 +98,18 @@ static enum stk_status decode_audio_run(const struct stk_call *call, struct stk_
 	const struct stk_tensor *in = &call->in[0];
 	const struct stk_sound_want want = want_of(call->args);
 	*(float *)call->out[1].data = stk__sound_rate(&want, call->state);
-	return stk__sound_run(call, &want, in->data, (size_t)in->desc.shape[0], call->state, &call->out[0], err);
+	return stk__sound_run(
+		call, (struct stk_sound_shared *)call->shared, &want, in->data, (size_t)in->desc.shape[0], call->state, &call->out[0], err);
 }
 
 const struct stk_op_def stk__op_decode_audio = {
 	.name = "decoders.audio",
 	.alias = "audio_decoder",
 	.doc = "Decodes sound files.\n\n"
-	       "Outputs the samples of a file, and its rate in Hz, a float without dims. Decodes WAV: PCM of 8 to 32 bits, float32, "
-	       "float64, A-law and mu-law. With start and duration, only that window is decoded.",
+	       "Outputs the samples of a file, and their rate in Hz, a float without dims. Decodes WAV: PCM of 8 to 32 bits, float32, "
+	       "float64, A-law and mu-law. Decodes FLAC, "
+	       "Vorbis, Opus, MP3 and AAC in any container, if FFmpeg's libraries are installed. With start and duration, only that window "
+	       "is decoded.",
 	.tolerance =
 		"Floats become INT16 or INT32 by scaling, as they do with downmix; DALI only rounds them without downmix, so that nearly "
 		"all become 0. A file that ends before its header says is an error, unless the pipeline has strict=False; DALI decodes "
@@ -103,6 +120,8 @@ const struct stk_op_def stk__op_decode_audio = {
 	.args = decode_audio_args,
 	.args_size = sizeof(struct decode_audio),
 	.state_size = sizeof(struct stk_sound_state),
+	.setup = decode_audio_setup,
+	.teardown = decode_audio_teardown,
 	.infer = decode_audio_infer,
 	.run_cpu = decode_audio_run,
 };

@@ -46,6 +46,7 @@ static const struct stk_arg_def readers_nemo_args[] = {
 struct nemo {
 	struct stk_file_list *files; /* of the utterances */
 	struct stk_nemo manifests;
+	struct stk_sound_shared sound;
 };
 
 static void readers_nemo_teardown(void *shared)
@@ -53,6 +54,7 @@ static void readers_nemo_teardown(void *shared)
 	struct nemo *n = shared;
 	stk__file_list_destroy(n->files);
 	stk__nemo_free(&n->manifests);
+	stk__sound_shared_clear(&n->sound);
 	stk__free(n);
 }
 
@@ -138,8 +140,8 @@ static enum stk_status readers_nemo_infer(const struct stk_call *call, struct st
 	}
 	if (a->read_idxs)
 		out->desc = (struct stk_desc){STK_INT64, 1, {1}, ""};
-	return stk__sound_infer(
-		call, &want, entry ? call->bytes->data : NULL, entry ? call->bytes->size : 0, call->state, &call->out[0].desc, err);
+	return stk__sound_infer(call, entry ? &((struct nemo *)call->shared)->sound : NULL, &want, entry ? call->bytes->data : NULL,
+		entry ? call->bytes->size : 0, call->state, &call->out[0].desc, err);
 }
 
 static enum stk_status readers_nemo_run(const struct stk_call *call, struct stk_error *err)
@@ -151,7 +153,8 @@ static enum stk_status readers_nemo_run(const struct stk_call *call, struct stk_
 		*(float *)call->out[1].data = stk__sound_rate(&want, call->state);
 	if (a->read_idxs)
 		*(int64_t *)call->out[call->n_out - 1].data = entry->index;
-	return stk__sound_run(call, &want, call->bytes->data, call->bytes->size, call->state, &call->out[0], err);
+	return stk__sound_run(
+		call, &((struct nemo *)call->shared)->sound, &want, call->bytes->data, call->bytes->size, call->state, &call->out[0], err);
 }
 
 /* ---- the reader ---- */

@@ -3,13 +3,18 @@
 
 from __future__ import annotations
 
+import shutil
+import subprocess
+import tempfile
 from collections.abc import Iterator
+from pathlib import Path
 
 import numpy as np
 from harness import Batch, Case, T, rng_of
 from samples import per_sample
 from sound_files import pcm16, tone, wav
 
+DRIFTS = "DALI adds up positions in float32, so they drift by up to 1e-3 of a sample; Stoker computes each in double"
 SCALED = "floats become integers by scaling, as with downmix; DALI only rounds them, so that nearly all become 0"
 
 
@@ -38,6 +43,25 @@ def files() -> dict[str, bytes]:
     }
 
 
+def compressed(rng: np.random.Generator) -> Iterator[Case]:
+    """FLAC and Ogg, if the program ffmpeg is there to make them."""
+    if shutil.which("ffmpeg") is None:
+        return
+    for coding, ending in (("flac", "flac"), ("libvorbis", "ogg")):
+        files = []
+        with tempfile.TemporaryDirectory() as folder:
+            for frames, rate in ((20000, 44100), (30000, 16000)):
+                source, made = Path(folder, "a.wav"), Path(folder, f"a.{ending}")
+                source.write_bytes(pcm16(rng, frames, 2, rate))
+                subprocess.run(["ffmpeg", "-v", "error", "-y", "-i", source, "-c:a", coding, made], check=True, timeout=60)
+                files.append(np.fromfile(made, np.uint8))
+        for kwargs in ({}, {"downmix": True}, {"sample_rate": 16000}):
+            rule = (
+                {"bound": 3e-3, "differs": DRIFTS} if "sample_rate" in kwargs else {"exact": True} if coding == "flac" else {"bound": 1e-5}
+            )
+            yield Case("decoders.audio", [Batch(files)], kwargs, title=f"{coding}, {kwargs}", **rule)
+
+
 def decoders_audio() -> Iterator[Case]:
     made = files()
     for name, data in made.items():
@@ -53,6 +77,18 @@ def decoders_audio() -> Iterator[Case]:
     yield Case("decoders.audio", [batch], {}, exact=True, title="files of different lengths and rates")
     rates = per_sample([8000, 16000, 44100], "float32")
     yield Case("decoders.audio", [batch], {"sample_rate": rates}, exact=True, title="sample_rate=<the files' own>")
+    for rate in (16000, 11025.5, 48000):
+        for dtype in (T.FLOAT, T.INT16, T.INT32):
+            kwargs = {"sample_rate": rate, "dtype": dtype}
+            bound = 3e-3 * {"FLOAT": 1, "INT16": 2**15, "INT32": 2**31}[dtype.name]
+            yield Case(
+                "decoders.audio", [batch], kwargs, bound=bound, share=0, differs=DRIFTS, title=f"sample_rate={rate}, dtype={dtype!r}"
+            )
+    stereo = Batch([np.frombuffer(pcm16(rng, n, 2, 44100), np.uint8) for n in (1, 700, 20000)])
+    for kwargs in ({"quality": 0}, {"quality": 100}, {"downmix": True}):
+        arguments, title = {"sample_rate": 16000, **kwargs}, f"2 channels, sample_rate=16000, {kwargs}"
+        yield Case("decoders.audio", [stereo], arguments, bound=3e-3, share=0, differs=DRIFTS, title=title)
+    yield from compressed(rng)
     yield Case("decoders.audio", [batch], {"dtype": T.UINT8}, error=True)
     for title, data in (("not a sound", b"not a sound at all" * 9), ("nothing", b""), ("header only", made["16 bits"][:30])):
         yield Case("decoders.audio", [Batch([np.frombuffer(data, np.uint8)])], {}, title=title, error=True)

@@ -1,0 +1,439 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "sound/stream.h"
+
+#include "base/error.h"
+#include "base/memory.h"
+#include "codec/bytes.h"
+#include "media/container.h"
+
+#include <libavutil/mathematics.h>
+#include <string.h>
+
+enum { MP3_PREROLL = 32 }; /* packets: a frame refers to up to 511 bytes of earlier ones, of which the smallest have 24 */
+
+struct stk_sound_library {
+	struct stk_ffmpeg f;
+};
+
+struct stk_sound_stream {
+	const struct stk_ffmpeg *f;
+	struct stk_media_input in;
+	struct stk_container *container;
+	AVStream *stream; /* the container's */
+	AVCodecContext *context;
+	AVFrame *frame;
+	AVPacket *packet;
+	struct stk_sound_info info;
+	bool lenient;
+	int64_t limit; /* frames after which padding follows that FFmpeg does not leave out */
+	/* The state of decoding since the file was opened. */
+	bool pending;  /* `frame` holds samples that were not taken yet */
+	bool drained;  /* the decoder was told that no packet follows */
+	bool jumped;   /* packets were left out: frames are placed by their times */
+	bool began;    /* a packet was read */
+	int64_t at;    /* number of the next frame of samples */
+	int64_t start; /* time of the first packet, in time bases */
+	int64_t delay; /* samples at the start that the file leaves out */
+	uint8_t *block;
+	size_t room;
+};
+
+static enum stk_status no_memory(struct stk_error *err)
+{
+	return stk__fail(err, STK_NO_MEMORY, "out of memory to decode a sound");
+}
+
+static enum stk_status read_bytes(void *user, int64_t offset, void *to, size_t n, struct stk_error *err)
+{
+	const struct stk_sound_bytes *bytes = user;
+	for (size_t done = 0, k; done < n; done += k) {
+		const uint8_t *p = NULL;
+		k = n - done < STK_SOUND_READ ? n - done : STK_SOUND_READ;
+		enum stk_status s = bytes->read(bytes->user, (uint64_t)offset + done, k, &p, err);
+		if (s)
+			return s;
+		memcpy((uint8_t *)to + done, p, k);
+	}
+	return STK_OK;
+}
+
+/* ---- opening ---- */
+
+/* Returns the kind of samples that a decoder gives, if it is one that can be converted. */
+static bool kind_of(enum AVSampleFormat format, enum stk_pcm *kind, bool *planar)
+{
+	static const struct {
+		enum AVSampleFormat format;
+		enum stk_pcm kind;
+		bool planar;
+	} kinds[] = {{AV_SAMPLE_FMT_U8, STK_PCM_U8, false}, {AV_SAMPLE_FMT_U8P, STK_PCM_U8, true}, {AV_SAMPLE_FMT_S16, STK_PCM_I16, false},
+		{AV_SAMPLE_FMT_S16P, STK_PCM_I16, true}, {AV_SAMPLE_FMT_S32, STK_PCM_I32, false}, {AV_SAMPLE_FMT_S32P, STK_PCM_I32, true},
+		{AV_SAMPLE_FMT_FLT, STK_PCM_F32, false}, {AV_SAMPLE_FMT_FLTP, STK_PCM_F32, true}, {AV_SAMPLE_FMT_DBL, STK_PCM_F64, false},
+		{AV_SAMPLE_FMT_DBLP, STK_PCM_F64, true}};
+	for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
+		if (kinds[i].format == format) {
+			*kind = kinds[i].kind;
+			*planar = kinds[i].planar;
+			return true;
+		}
+	return false;
+}
+
+static void close_file(struct stk_sound_stream *s)
+{
+	if (s->context)
+		s->f->avcodec_free_context(&s->context);
+	stk__container_close(s->container);
+	s->container = NULL;
+	s->pending = s->drained = s->jumped = s->began = false;
+	s->at = s->start = s->delay = 0;
+}
+
+static enum stk_status open_file(struct stk_sound_stream *s, struct stk_error *err)
+{
+	enum stk_status status = stk__container_open(s->f, &s->in, &s->container, err);
+	if (status || (status = stk__container_choose(s->container, AVMEDIA_TYPE_AUDIO, -1, &s->stream, err)))
+		return status;
+	stk__container_read_bytes(s->container);
+	const AVCodecParameters *p = s->stream->codecpar;
+	const AVCodec *codec = s->f->avcodec_find_decoder(p->codec_id);
+	if (!codec)
+		return stk__fail(err, STK_UNSUPPORTED, "the FFmpeg here has no decoder for %s", s->f->avcodec_get_name(p->codec_id));
+	s->context = s->f->avcodec_alloc_context3(codec);
+	if (!s->context || s->f->avcodec_parameters_to_context(s->context, p) < 0)
+		return no_memory(err);
+	s->context->thread_count = 1;
+	s->context->log_level_offset = 1000; /* silence, also where the process has asked FFmpeg for messages */
+	s->context->pkt_timebase = s->stream->time_base;
+	if (!s->lenient && p->codec_id == AV_CODEC_ID_FLAC)
+		s->context->err_recognition = AV_EF_CRCCHECK | AV_EF_EXPLODE;
+	int code = s->f->avcodec_open2(s->context, codec, NULL);
+	return code < 0 ? stk__ffmpeg_fail(s->f, code, "the decoder does not start", err) : STK_OK;
+}
+
+/* ---- packets ---- */
+
+static double seconds(const struct stk_sound_stream *s)
+{
+	return s->info.rate ? (double)s->at / s->info.rate : 0;
+}
+
+/* Returns the number of the first sample of a time, without the delay. */
+static int64_t place(const struct stk_sound_stream *s, int64_t time)
+{
+	const AVRational tb = s->stream->time_base;
+	return (time - s->start) * tb.num * s->info.rate / tb.den - s->delay;
+}
+
+/* Notes the time of the first packet, and how many samples the file leaves out at its start. */
+static void note_start(struct stk_sound_stream *s)
+{
+	s->began = true;
+	s->start = s->packet->pts == AV_NOPTS_VALUE ? 0 : s->packet->pts;
+	for (int i = 0; i < s->packet->side_data_elems; i++) {
+		const AVPacketSideData *d = &s->packet->side_data[i];
+		if (d->type == AV_PKT_DATA_SKIP_SAMPLES && d->size >= 4)
+			s->delay = d->data[0] | d->data[1] << 8 | d->data[2] << 16 | (int64_t)(d->data[3] & 0x7f) << 24;
+	}
+}
+
+/* Returns the number of packets that must be decoded before a window so that its samples are exact; -1: all of them. */
+static int preroll(const struct stk_sound_stream *s)
+{
+	const AVRational tb = s->stream->time_base;
+	const bool exact = tb.num == 1 && s->info.rate > 0 && tb.den % s->info.rate == 0; /* times say exactly which sample is meant */
+	const enum AVCodecID id = s->stream->codecpar->codec_id;
+	return !exact ? -1 : id == AV_CODEC_ID_FLAC ? 0 : id == AV_CODEC_ID_MP3 ? MP3_PREROLL : -1;
+}
+
+/* Returns whether the packet, of which `s->packet` is the latest, ends so long before frame `first` that it need not be decoded. */
+static bool is_before(const struct stk_sound_stream *s, int64_t first, int packets)
+{
+	const AVPacket *p = s->packet;
+	if (p->pts == AV_NOPTS_VALUE || p->duration <= 0 || p->pts < s->start || p->pts - s->start > INT64_MAX / ((int64_t)1 << 33))
+		return false;
+	return place(s, p->pts + p->duration * (packets + 1)) <= first;
+}
+
+/* Sends the next packet to the decoder; leaves out those that the window from `first` on does not need. */
+static enum stk_status send_packet(struct stk_sound_stream *s, int64_t first, struct stk_error *err)
+{
+	const int before = s->info.rate ? preroll(s) : -1;
+	for (;;) {
+		enum stk_status status = stk__container_next(s->container, s->packet, err);
+		if (status == STK_END) {
+			s->drained = true;
+			s->f->avcodec_send_packet(s->context, NULL);
+			return STK_OK;
+		}
+		if (status)
+			return status;
+		if (!s->began)
+			note_start(s);
+		if (before < 0 || !is_before(s, first, before))
+			break;
+		s->jumped = true;
+		s->f->av_packet_unref(s->packet);
+	}
+	int code = s->f->avcodec_send_packet(s->context, s->packet);
+	s->f->av_packet_unref(s->packet);
+	if (code == AVERROR(ENOMEM))
+		return no_memory(err);
+	const bool ignored = s->lenient || (s->jumped && s->at < first); /* the first packets after a jump lack their predecessors */
+	return code < 0 && !ignored ? stk__fail(err, STK_CORRUPT, "the sound is damaged at %.3f s", seconds(s)) : STK_OK;
+}
+
+/* ---- frames ---- */
+
+static enum stk_status check_frame(struct stk_sound_stream *s, struct stk_error *err)
+{
+	const AVFrame *f = s->frame;
+	enum stk_pcm kind;
+	bool planar;
+	if (!kind_of(f->format, &kind, &planar) || f->nb_samples < 0 || f->sample_rate < 1 || f->ch_layout.nb_channels < 1)
+		return stk__fail(err, STK_UNSUPPORTED, "the decoder gives samples of a kind that is not known (%d)", f->format);
+	if (f->ch_layout.nb_channels > STK_SOUND_MAX_CHANNELS)
+		return stk__fail(err, STK_LIMIT, "a sound with %d channels; at most %d are decoded", f->ch_layout.nb_channels,
+			STK_SOUND_MAX_CHANNELS);
+	if (!s->info.rate) {
+		s->info.rate = f->sample_rate;
+		s->info.channels = f->ch_layout.nb_channels;
+		s->info.pcm = kind;
+	}
+	if (s->info.rate != f->sample_rate || s->info.channels != f->ch_layout.nb_channels || s->info.pcm != kind)
+		return stk__fail(err, STK_UNSUPPORTED,
+			"the sound changes from %d channels at %d Hz to %d at %d Hz, at %.3f s: cut the file there, or convert it",
+			s->info.channels, s->info.rate, f->ch_layout.nb_channels, f->sample_rate, seconds(s));
+	return STK_OK;
+}
+
+/* Decodes until `frame` holds samples. STK_END after the last. */
+static enum stk_status next_frame(struct stk_sound_stream *s, int64_t first, struct stk_error *err)
+{
+	while (!s->pending) {
+		int code = s->f->avcodec_receive_frame(s->context, s->frame);
+		enum stk_status status = STK_OK;
+		if (code == AVERROR(EAGAIN) && !s->drained)
+			status = send_packet(s, first, err);
+		else if (code == AVERROR_EOF || code == AVERROR(EAGAIN))
+			return STK_END;
+		else if (code == AVERROR(ENOMEM))
+			return no_memory(err);
+		else if (code < 0 && !s->lenient && !(s->jumped && s->at < first))
+			return stk__fail(err, STK_CORRUPT, "the sound is damaged at %.3f s", seconds(s));
+		else if (code >= 0) {
+			status = check_frame(s, err);
+			s->pending = !status && s->frame->nb_samples > 0;
+			if (s->pending && s->jumped && s->frame->pts != AV_NOPTS_VALUE)
+				s->at = place(s, s->frame->pts);
+		}
+		if (status)
+			return status;
+	}
+	return STK_OK;
+}
+
+/* Returns the samples of the frame, interleaved. */
+static const uint8_t *interleaved(struct stk_sound_stream *s)
+{
+	const AVFrame *f = s->frame;
+	enum stk_pcm kind = STK_PCM_U8;
+	bool planar = false;
+	kind_of(f->format, &kind, &planar);
+	const size_t width = stk__pcm_bytes(kind), channels = (size_t)f->ch_layout.nb_channels, n = (size_t)f->nb_samples;
+	if (!planar || channels == 1)
+		return f->extended_data[0];
+	if (n * channels * width > s->room) {
+		uint8_t *block = stk__realloc(s->block, n * channels * width);
+		if (!block)
+			return NULL;
+		s->block = block;
+		s->room = n * channels * width;
+	}
+	for (size_t c = 0; c < channels; c++) {
+		const uint8_t *from = f->extended_data[c];
+		uint8_t *to = s->block + c * width;
+		for (size_t i = 0; i < n; i++, to += channels * width, from += width)
+			memcpy(to, from, width);
+	}
+	return s->block;
+}
+
+/* ---- the functions ---- */
+
+bool stk__sound_library_built(void)
+{
+	return true;
+}
+
+enum stk_status stk__sound_library_create(struct stk_sound_library **out, struct stk_error *err)
+{
+	struct stk_sound_library *l = stk__calloc(1, sizeof *l);
+	*out = NULL;
+	if (!l)
+		return no_memory(err);
+	enum stk_status status = stk__ffmpeg_load(&l->f, err);
+	if (status)
+		stk__free(l);
+	else
+		*out = l;
+	return status;
+}
+
+void stk__sound_library_destroy(struct stk_sound_library *l)
+{
+	if (!l)
+		return;
+	stk__ffmpeg_unload(&l->f);
+	stk__free(l);
+}
+
+void stk__stream_close(struct stk_sound_stream *s)
+{
+	if (!s)
+		return;
+	close_file(s);
+	if (s->frame)
+		s->f->av_frame_free(&s->frame);
+	if (s->packet)
+		s->f->av_packet_free(&s->packet);
+	stk__free(s->block);
+	stk__free(s);
+}
+
+/* Returns how many samples FLAC's STREAMINFO says there are; -1: not known. */
+static int64_t flac_frames(const AVCodecParameters *p)
+{
+	enum { STREAMINFO = 34 };
+	const uint8_t *d = p->extradata;
+	if (p->codec_id != AV_CODEC_ID_FLAC || !d || p->extradata_size < STREAMINFO)
+		return -1;
+	const int64_t n = (int64_t)(d[13] & 15) << 32 | (int64_t)d[14] << 24 | d[15] << 16 | d[16] << 8 | d[17];
+	return n ? n : -1;
+}
+
+/* Names live longer than FFmpeg's libraries. */
+static const char *format_of(const char *name)
+{
+	static const char *const names[] = {"flac", "ogg", "mp3", "mp4", "matroska", "aac", "wav", "aiff", "au", "caf", "mpegts", "avi"};
+	for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+		if (strstr(name, names[i]))
+			return names[i];
+	return "media";
+}
+
+static const char *coding_of(enum AVCodecID id)
+{
+	static const struct {
+		enum AVCodecID id;
+		const char *name;
+	} names[] = {{AV_CODEC_ID_FLAC, "flac"}, {AV_CODEC_ID_VORBIS, "vorbis"}, {AV_CODEC_ID_OPUS, "opus"}, {AV_CODEC_ID_MP3, "mp3"},
+		{AV_CODEC_ID_MP2, "mp2"}, {AV_CODEC_ID_AAC, "aac"}, {AV_CODEC_ID_ALAC, "alac"}, {AV_CODEC_ID_AC3, "ac3"}};
+	for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+		if (names[i].id == id)
+			return names[i].name;
+	return "other";
+}
+
+/* Finds where an Ogg file of Vorbis ends, by the position in its last page: FFmpeg gives the whole last block of a file whose samples are in one page.
+ * Returns INT64_MAX if the end is not known. */
+static int64_t vorbis_end(const struct stk_sound_stream *s)
+{
+	enum { PAGE = 27 + 255 + 255 * 255, HEADER = 27 }; /* the largest page */
+	uint8_t first[HEADER], *tail;
+	const int64_t n = s->in.size < 2 * PAGE ? s->in.size : 2 * PAGE;
+	int64_t end = INT64_MAX;
+	if (s->stream->codecpar->codec_id != AV_CODEC_ID_VORBIS || strcmp(s->info.format, "ogg") != 0 ||
+		stk__container_format(s->container)->nb_streams != 1 || n < HEADER || stk__media_read(&s->in, 0, first, HEADER, NULL))
+		return end;
+	tail = stk__alloc((size_t)n);
+	if (!tail)
+		return end;
+	if (stk__media_read(&s->in, s->in.size - n, tail, (size_t)n, NULL) == STK_OK)
+		for (int64_t at = n - HEADER; at >= 0; at--) {
+			if (memcmp(tail + at, "OggS", 4) != 0)
+				continue;
+			const int64_t position = (int64_t)stk__get64(tail + at + 6, true);
+			if (memcmp(tail + at + 14, first + 14, 4) == 0 && position > s->start) /* else another stream is chained to it */
+				end = position - s->start;
+			break;
+		}
+	stk__free(tail);
+	return end;
+}
+
+static void describe(struct stk_sound_stream *s)
+{
+	const AVCodecParameters *p = s->stream->codecpar;
+	s->info.format = format_of(stk__container_format(s->container)->iformat->name);
+	s->info.coding = coding_of(p->codec_id);
+	s->info.bits = p->bits_per_raw_sample > 0 ? p->bits_per_raw_sample : 8 * (int32_t)stk__pcm_bytes(s->info.pcm);
+	s->info.frame_bytes = (uint32_t)s->info.channels * stk__pcm_bytes(s->info.pcm);
+	s->info.frames = flac_frames(p);
+	s->limit = vorbis_end(s);
+}
+
+enum stk_status stk__stream_open(struct stk_sound_library *l, const struct stk_sound_bytes *bytes, bool lenient,
+	struct stk_sound_stream **out, struct stk_sound_info *info, struct stk_error *err)
+{
+	*out = NULL;
+	struct stk_sound_stream *s = stk__calloc(1, sizeof *s);
+	if (!s)
+		return no_memory(err);
+	s->f = &l->f;
+	s->lenient = lenient;
+	s->in = (struct stk_media_input){
+		.size = (int64_t)bytes->size, .data = bytes->data, .read = read_bytes, .user = (void *)(uintptr_t)bytes};
+	s->frame = s->f->av_frame_alloc();
+	s->packet = s->f->av_packet_alloc();
+	enum stk_status status = s->frame && s->packet ? open_file(s, err) : no_memory(err);
+	if (!status && (status = next_frame(s, 0, err)) == STK_END)
+		status = stk__fail(err, STK_CORRUPT, "the file (%s) has no samples", s->f->avcodec_get_name(s->stream->codecpar->codec_id));
+	if (status) {
+		stk__stream_close(s);
+		return status;
+	}
+	describe(s);
+	*info = s->info;
+	*out = s;
+	return STK_OK;
+}
+
+static enum stk_status refuse_short(const struct stk_sound_stream *s, struct stk_error *err)
+{
+	return stk__fail(err, STK_CORRUPT,
+		"a truncated file (%s): it ends after %.3f s; its header promises %.3f s. strict=False decodes what is there",
+		s->info.coding, seconds(s), (double)s->info.frames / s->info.rate);
+}
+
+enum stk_status stk__stream_decode(struct stk_sound_stream *s, int64_t first, int64_t count, stk_stream_sink sink, void *user,
+	const struct stk_cancel *cancel, struct stk_error *err)
+{
+	enum stk_status status = STK_OK;
+	const int64_t end = count < 0 || count > s->limit - first ? s->limit : first + count;
+	if (!s->container || first < s->at) { /* the file is read from its start again */
+		close_file(s);
+		status = open_file(s, err);
+	}
+	while (!status && s->at < end) {
+		if (cancel && stk__cancelled(cancel))
+			return stk__fail(err, STK_CANCELLED, "decoding was cancelled");
+		if ((status = next_frame(s, first, err)))
+			break;
+		int64_t n = s->frame->nb_samples, skip = first > s->at ? first - s->at : 0;
+		int64_t take = end - s->at < n ? end - s->at : n;
+		if (skip < take) {
+			const uint8_t *samples = interleaved(s);
+			status = samples ? sink(user, samples + (size_t)skip * s->info.frame_bytes, take - skip, err) : no_memory(err);
+		}
+		if (take < n) { /* the next window may begin in this frame, so the file is read again for it */
+			close_file(s);
+			return status;
+		}
+		s->at += n;
+		s->pending = false;
+	}
+	if (status != STK_END)
+		return status;
+	return s->info.frames > s->at && !s->lenient && !s->jumped ? refuse_short(s, err) : STK_OK;
+}

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Sounds that libavcodec decodes: FLAC, Vorbis, Opus, MP3, AAC and others, in any container that Stoker reads. This header names nothing of FFmpeg's, so other
+ * layers include it in builds without FFmpeg too, in which every such sound is STK_UNSUPPORTED.
+ *
+ * Frames are counted without the encoder's delay and padding, as the file gives them. A window has the samples that decoding everything and then cropping
+ * gives, bit for bit. Packets before the window are decoded too, except in FLAC and MP3, where decoding can begin close to it. */
+#ifndef STK_SOUND_STREAM_H
+#define STK_SOUND_STREAM_H
+
+#include "sound/sound.h"
+
+/* FFmpeg's libraries, loaded. Any thread; must outlive the streams that it opens. */
+struct stk_sound_library;
+bool stk__sound_library_built(void); /* whether this build can load them */
+STK_MUST_USE enum stk_status stk__sound_library_create(struct stk_sound_library **out, struct stk_error *err);
+void stk__sound_library_destroy(struct stk_sound_library *l); /* takes NULL */
+
+/* An open sound. One thread at a time may use it. */
+struct stk_sound_stream;
+
+/* Opens the file, chooses its first audio stream and decodes its first frame. info->frames is -1 if the file does not say exactly how many there are.
+ * `bytes` must outlive the stream. STK_CORRUPT: damaged. STK_UNSUPPORTED: not a sound, or FFmpeg's libraries are missing. STK_LIMIT, STK_NO_MEMORY. */
+STK_MUST_USE enum stk_status stk__stream_open(struct stk_sound_library *l, const struct stk_sound_bytes *bytes, bool lenient,
+	struct stk_sound_stream **out, struct stk_sound_info *info, struct stk_error *err);
+void stk__stream_close(struct stk_sound_stream *s); /* takes NULL */
+
+/* Receives frames in order: interleaved samples of info->pcm. Returns a failure to end the decoding with it. */
+typedef enum stk_status (*stk_stream_sink)(void *user, const uint8_t *samples, int64_t frames, struct stk_error *err);
+
+/* Decodes frames from `first` on: `count` of them, or all if count is -1. The file may end before. May be called again, for any window.
+ * STK_CORRUPT: the message says where the damage is, in seconds. */
+STK_MUST_USE enum stk_status stk__stream_decode(struct stk_sound_stream *s, int64_t first, int64_t count, stk_stream_sink sink, void *user,
+	const struct stk_cancel *cancel, struct stk_error *err);
+
+#endif

@@ -1,0 +1,200 @@
+# SPDX-License-Identifier: Apache-2.0
+"""FLAC, Vorbis, Opus, MP3, AAC and others: every sample as the program ffmpeg gives it, windows, damage, resampling, and Loader."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+
+import numpy as np
+import pytest
+import stoker
+from sound_files import tone, wav
+from stoker import Pipeline, fn, types
+from stoker.errors import StokerError
+from support import SEED
+
+pytestmark = pytest.mark.skipif(shutil.which("ffmpeg") is None, reason="the program ffmpeg is not installed")
+
+FRAMES, RATE = 70_123, 44100
+KINDS = {
+    "a.flac": [],
+    "24.flac": ["-sample_fmt", "s32"],
+    "a.ogg": ["-c:a", "libvorbis"],
+    "a.opus": ["-c:a", "libopus"],
+    "a.mp3": ["-c:a", "libmp3lame"],
+    "low.mp3": ["-c:a", "libmp3lame", "-b:a", "32k", "-ar", "16000"],
+    "a.m4a": ["-c:a", "aac"],
+    "a.aac": ["-c:a", "aac"],
+    "opus.mka": ["-c:a", "libopus"],
+    "flac.mka": ["-c:a", "flac"],
+    "vorbis.webm": ["-c:a", "libvorbis"],
+    "alac.m4a": ["-c:a", "alac"],
+    "adpcm.wav": ["-c:a", "adpcm_ms"],
+    "a.aiff": [],
+    "a.caf": ["-c:a", "pcm_s24le"],
+    "a.au": [],
+}
+
+
+def ffmpeg(*args) -> bytes:
+    return subprocess.run(["ffmpeg", "-v", "error", "-y", *map(str, args)], check=True, capture_output=True, timeout=60).stdout
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    root, rng = tmp_path_factory.mktemp("codecs"), np.random.default_rng(SEED)
+    (root / "source.wav").write_bytes(wav((tone(rng, FRAMES, 2) * 20000).astype("<i2"), RATE))
+    for name, args in KINDS.items():
+        try:
+            ffmpeg("-i", root / "source.wav", *args, root / name)
+        except subprocess.CalledProcessError:  # an encoder is missing
+            (root / name).unlink(missing_ok=True)
+    return root
+
+
+@pytest.fixture(params=KINDS)
+def file(request, folder):
+    path = folder / request.param
+    if not path.exists():
+        pytest.skip("this ffmpeg cannot write it")
+    return path
+
+
+def run(files, *calls, strict=True):
+    """Decodes the files' bytes by several calls of decoders.audio; returns the samples of each, and the last call's rates."""
+    pipe = Pipeline(batch_size=len(files), num_threads=2, device_id=None, strict=strict)
+    with pipe:
+        data = fn.external_source(source=[[np.fromfile(f, np.uint8) for f in files]], cycle=True)
+        made = [fn.decoders.audio(data, **kwargs) for kwargs in calls]
+        pipe.set_outputs(*(audio for audio, _ in made), made[-1][1])
+    *outputs, rates = pipe.run()
+    return [[np.array(o.at(i)) for i in range(len(files))] for o in outputs], [float(np.array(rates.at(i))) for i in range(len(files))]
+
+
+def test_every_sample_is_ffmpegs(file):
+    samples, rate = stoker.audioread(file)
+    want = np.frombuffer(ffmpeg("-i", file, "-f", "f32le", "-"), "<f4").reshape(-1, samples.shape[1])
+    assert samples.shape == want.shape and np.array_equal(samples, want)
+    integers, _ = stoker.audioread(file, dtype="int16")
+    assert np.abs(integers / 32768 - np.clip(want, -1, 1)).max() < 1.01 / 16384
+    if file.suffix in (".flac", ".mp3", ".ogg", ".aiff", ".au", ".caf") and rate == RATE:
+        assert len(samples) == FRAMES
+        source, _ = stoker.audioread(file.parent / "source.wav")
+        alike = [float((samples[10 + k : FRAMES - 10 + k] * source[10 : FRAMES - 10]).sum()) for k in (-1, 0, 1)]
+        assert alike[1] == max(alike)
+
+
+def test_windows_are_parts_of_the_whole(file):
+    whole, rate = stoker.audioread(file)
+    for start, duration in ((0, 0.1), (0.5, 0.25), (1.2, 9), (1.0, 0.5), (0.999, 0.0)):
+        first = round(start * rate)
+        want = whole[first : first + round(duration * rate)]
+        assert np.array_equal(stoker.audioread(file, start=start, duration=duration)[0], want)
+    half = round(0.5 * rate)
+    (every, part, last, mono), rates = run(
+        [file], {}, {"start": 0.7, "duration": 0.5}, {"duration": 0.5, "position": 1.0}, {"downmix": True}
+    )
+    assert np.array_equal(every[0], whole) and rates == [rate]
+    assert np.array_equal(part[0], whole[round(0.7 * rate) :][:half])
+    assert np.array_equal(last[0], whole[-half:])
+    assert np.abs(mono[0] - whole.mean(1)).max() < 1e-6
+
+
+@pytest.mark.parametrize(("frames", "rate"), ((700, 16000), (5000, 16000), (8000, 16000), (20000, 44100), (44100, 44100)))
+def test_short_vorbis_has_no_padding(frames, rate, tmp_path):
+    """Files whose samples are in one page of Ogg, as recordings of a second are: ffmpeg itself gives their last block whole."""
+    (tmp_path / "a.wav").write_bytes(wav((tone(np.random.default_rng(SEED), frames) * 20000).astype("<i2"), rate))
+    try:
+        ffmpeg("-i", tmp_path / "a.wav", "-c:a", "libvorbis", tmp_path / "a.ogg")
+    except subprocess.CalledProcessError:
+        pytest.skip("this ffmpeg cannot write Vorbis")
+    assert stoker.audioread(tmp_path / "a.ogg")[0].shape == (frames, 1)
+    assert run([tmp_path / "a.ogg"], {"downmix": True})[0][0][0].shape == (frames,)
+
+
+def test_resampling(folder):
+    files = [folder / "source.wav", folder / "a.flac"]
+    (plain, low, padded, short), rates = run(
+        files,
+        {"downmix": True},
+        {"downmix": True, "sample_rate": 16000},
+        {"downmix": True, "sample_rate": 16000, "duration": 2.5, "pad": True},
+        {"downmix": True, "sample_rate": 16000, "start": 0.5, "duration": 0.25, "pad": True, "dtype": types.INT16},
+    )
+    assert rates == [16000, 16000]
+    frames = -(-FRAMES * 16000 // 44100)
+    for k in range(2):
+        pipe = Pipeline(1, 1, None)
+        with pipe:
+            pipe.set_outputs(fn.audio_resample(fn.external_source(source=[[plain[k]]], cycle=True), in_rate=44100, out_rate=16000))
+        want = np.array(pipe.run()[0].at(0))
+        assert low[k].shape == (frames,) and np.array_equal(low[k], want)
+        assert padded[k].shape == (40000,) and np.array_equal(padded[k][:frames], want) and not padded[k][frames:].any()
+        assert short[k].shape == (4000,) and short[k].dtype == np.int16
+        assert np.abs(short[k][100:-100] / 32767 - want[8000:12000][100:-100]).max() < 1e-3
+    assert np.array_equal(low[0], low[1])
+
+
+def test_truncated_flac(folder, tmp_path):
+    data = (folder / "a.flac").read_bytes()
+    (tmp_path / "cut.flac").write_bytes(data[: len(data) * 2 // 3])
+    with pytest.raises(StokerError, match=r"cut\.flac: .*(truncated|damaged)"):
+        stoker.audioread(tmp_path / "cut.flac")
+    with pytest.raises(StokerError, match=r"truncated|damaged"):
+        run([tmp_path / "cut.flac"], {})
+    whole, _ = stoker.audioread(folder / "a.flac")
+    samples, _ = stoker.audioread(tmp_path / "cut.flac", strict=False)
+    (lenient,), _ = run([tmp_path / "cut.flac"], {}, strict=False)
+    n = len(lenient[0])
+    assert FRAMES // 2 < n < FRAMES and np.array_equal(lenient[0], whole[:n]) and np.array_equal(samples[:n], whole[:n])
+
+
+def test_damaged_flac(folder, tmp_path):
+    data = bytearray((folder / "a.flac").read_bytes())
+    data[len(data) // 2] ^= 0x55
+    (tmp_path / "bad.flac").write_bytes(data)
+    with pytest.raises(StokerError, match=r"damaged at 0\.[0-9]+ s"):
+        stoker.audioread(tmp_path / "bad.flac")
+
+
+def test_mutated_files_are_read_or_refused(file, tmp_path):
+    rng, data = np.random.default_rng(SEED), file.read_bytes()[:30_000]
+    for k in range(25):
+        made = bytearray(data[: int(rng.integers(1, len(data)))] if k % 2 else data)
+        for at in rng.integers(0, min(len(made), 400 if k % 3 else len(made)), int(rng.integers(1, 20))):
+            made[at] = int(rng.integers(0, 256))
+        for strict in (True, False):
+            try:
+                samples, rate = stoker.audiodecode(bytes(made), strict=strict)
+                assert samples.ndim == 2 and rate > 0
+            except StokerError as e:
+                assert len(str(e)) > 10
+
+
+def test_not_a_sound(folder):
+    ffmpeg("-f", "lavfi", "-i", "testsrc=size=64x48:rate=5:duration=1", "-c:v", "mpeg4", folder / "silent.mp4")
+    with pytest.raises(StokerError, match="has no audio stream"):
+        stoker.audioread(folder / "silent.mp4")
+    for data in (b"fLaC" + bytes(60), b"OggS" + bytes(60), b"ID3" + bytes(60)):
+        with pytest.raises(StokerError):
+            stoker.audiodecode(data)
+
+
+def test_loader(folder, tmp_path):
+    pytest.importorskip("torch")
+    from stoker import Audio, Loader
+
+    names = [n for n in ("a.flac", "a.ogg", "a.mp3", "a.m4a", "source.wav") if (folder / n).exists()]
+    for k, name in enumerate(names):
+        (tmp_path / "data" / f"class{k}").mkdir(parents=True)
+        shutil.copy(folder / name, tmp_path / "data" / f"class{k}" / name)
+    loader = Loader(tmp_path / "data", len(names), fields={"audio": Audio(rate=16000, duration=1.0, crop="random"), "label": None})
+    (batch,) = loader
+    assert batch.audio.shape == (len(names), 16000) and batch.label.tolist() == list(range(len(names)))
+    assert (batch.audio.abs().max(1).values > 0.3).all()
+    manifest = tmp_path / "m.json"
+    manifest.write_text("".join(json.dumps({"audio_filepath": str(folder / n), "text": n, "offset": 0.5, "duration": 0.5}) for n in names))
+    (batch,) = Loader(manifest, len(names), fields={"audio": Audio(rate=16000), "text": None})
+    assert batch.text == names and batch.audio_lengths.tolist() == [8000] * len(names)
