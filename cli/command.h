@@ -87,6 +87,8 @@ struct command {
 
 /* stoker inspect nuscenes ROOT (inspect_nuscenes.c) */
 int inspect_nuscenes(const char *root, bool json);
+/* stoker inspect FILE, for a sound (inspect_sound.c) */
+int inspect_sound(const char *path, bool json);
 
 extern const struct command command_bench, command_cache, command_completion, command_doctor, command_explain, command_index,
 	command_inspect, command_ops, command_pack, command_run, command_view;

@@ -14,10 +14,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 from PIL import Image
+from sound_files import pcm16
 from stoker import Loader
 from stoker.errors import InvalidArgumentError
 from stoker.loader._sources import IMAGE_ENDINGS
-from support import hostile_jpeg, run_script
+from support import SEED, hostile_jpeg, run_script
 
 COMMAND = Path(os.environ.get("STOKER_BUILD", "build")).resolve() / "cli" / "stoker"
 pytestmark = pytest.mark.essential
@@ -625,3 +626,25 @@ def test_bench(folder):
     assert facts["files"] == 21 and facts["rounds"] == 5
     assert all(s is None or s > 0 for s in facts["shares"]) and 0 <= facts["waited_for_cores"] <= 1
     assert facts["stoker"]["images_per_s"] > 0 and facts["libjpeg_turbo"]["images_per_s"] > 0
+
+
+# ---- sounds ----
+
+
+def test_inspect_sound(tmp_path):
+    rng = np.random.default_rng(SEED)
+    data = pcm16(rng, 32000, 2)
+    (tmp_path / "a.wav").write_bytes(data)
+    (tmp_path / "cut.wav").write_bytes(data[:64044])
+    (tmp_path / "text.wav").write_text("not a sound")
+    said = stoker("inspect", tmp_path / "a.wav")
+    assert said.stdout == f"{tmp_path}/a.wav: wav, pcm, 2 channels of 16 bits, 16000 Hz, 2.000 s (32000 frames)\n"
+    facts = json.loads(stoker("inspect", tmp_path / "a.wav", "--json").stdout)
+    assert (facts["good"], facts["rate"], facts["channels"], facts["frames"], facts["seconds"]) == (True, 16000, 2, 32000, 2.0)
+    said = stoker("inspect", tmp_path / "cut.wav", code=1)
+    assert "1.000 s (16000 frames)" in said.stdout and "a truncated WAV: it ends at byte 64044" in said.stderr
+    facts = json.loads(stoker("inspect", tmp_path / "cut.wav", "--json", code=1).stdout)
+    assert not facts["good"] and facts["missing_frames"] == 16000
+    said = stoker("inspect", tmp_path / "text.wav", code=1)
+    assert "not a WAV" in said.stderr and not said.stdout
+    assert "No such file" in stoker("inspect", tmp_path / "none.wav", code=1).stderr
