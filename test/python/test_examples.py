@@ -3,6 +3,7 @@
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -117,3 +118,11 @@ def test_ray(images, tmp_path):
     pytest.importorskip("ray")
     output = run("ray/train.py", images, "--epochs", 1, "--size", 32, "--batch-size", 8, "--storage", tmp_path)
     assert "rank 0 of 2" in output and "of 21 validation images" in output, output
+
+
+@pytest.mark.skipif(shutil.which("espeak-ng") is None, reason="espeak-ng is not installed")
+def test_audio(tmp_path):
+    assert "30 recordings of 2 words" in run("audio/make_speech.py", tmp_path, "--words", "yes,stop", "--each", 12)
+    output = run("audio/train.py", tmp_path, "--epochs", 3, "--batch", 8)
+    right = [float(x) for x in re.findall(r"([0-9.]+)% of the test's words are right", output)]
+    assert len(right) == 3 and max(right) > 60, output

@@ -62,6 +62,15 @@ def test_from_torchvision(tree, tmp_path, monkeypatch):
     assert images.shape == (4, 3, 224, 224) and labels.shape == (4,) and names["train"].__class__.__name__ == "Loader"
 
 
+def test_audio(tree, tmp_path, monkeypatch):
+    _steps, names = run("doc/audio.md", tree, tmp_path, monkeypatch)
+    assert names["samples"].shape == (12000, 1) and names["mono"].shape == (12000,) and names["rate"] == 16000
+    assert [type(b.audio).__name__ for b in names["ragged"]] == ["RaggedBatch"] * 2
+    assert names["features"].as_array().shape == (4, 40, 51)
+    first = next(b for b in blocks("doc/audio.md", "python"))
+    assert len(first.splitlines()) <= 20 and {tuple(b.audio.shape) for b in names["train"]} == {(4, 8000)}
+
+
 def test_structured(tree, tmp_path, monkeypatch):
     _steps, names = run("doc/structured.md", tree, tmp_path, monkeypatch)
     first = next(b for b in blocks("doc/structured.md", "python"))
