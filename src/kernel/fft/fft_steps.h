@@ -19,8 +19,10 @@
 #endif
 #if defined(__CUDACC__) || defined(STK_CUDA_EMULATED)
 #define STK_FFT_ALIGNED __align__(8) /* so that both parts are read together */
+typedef uint32_t stk_fft_index;      /* large enough, and fast */
 #else
 #define STK_FFT_ALIGNED
+typedef int64_t stk_fft_index;
 #endif
 
 typedef STK_FFT_VALUE stk_fft_value;
@@ -39,19 +41,19 @@ STK_FFT_INLINE void stk__fft_turn(stk_fft_complex *to, stk_fft_value re, stk_fft
 /* The place of a butterfly in its stage. The stage's transforms have length radix * m, and their elements are s apart. p: number of the element, below m;
  * q: number of the transform, below s. w: the stage's twiddle factors. */
 struct stk_fft_at {
-	int64_t m, s, p, q;
+	stk_fft_index m, s, p, q;
 	const float *w;
 };
 
 /* Stores number k of a butterfly's results. */
 STK_FFT_INLINE void stk__fft_put(stk_fft_complex *y, const struct stk_fft_at *at, int radix, int k, stk_fft_value re, stk_fft_value im)
 {
-	stk_fft_complex *to = y + at->q + at->s * (radix * at->p + k);
+	stk_fft_complex *to = y + at->q + at->s * ((stk_fft_index)radix * at->p + (stk_fft_index)k);
 	if (k == 0 || at->m == 1) {
 		to->re = re;
 		to->im = im;
 	} else {
-		stk__fft_turn(to, re, im, at->w + 2 * ((radix - 1) * at->p + k - 1));
+		stk__fft_turn(to, re, im, at->w + 2 * ((stk_fft_index)(radix - 1) * at->p + (stk_fft_index)k - 1));
 	}
 }
 
@@ -76,7 +78,7 @@ STK_FFT_INLINE void stk__fft_radix3(const stk_fft_complex *x, stk_fft_complex *y
 
 STK_FFT_INLINE void stk__fft_radix4(const stk_fft_complex *x, stk_fft_complex *y, const struct stk_fft_at *at)
 {
-	int64_t apart = at->s * at->m;
+	stk_fft_index apart = at->s * at->m;
 	const stk_fft_complex *a = x + at->q + at->s * at->p, *b = a + apart, *c = b + apart, *d = c + apart;
 	stk_fft_value sum0r = a->re + c->re, sum0i = a->im + c->im, gap0r = a->re - c->re, gap0i = a->im - c->im;
 	stk_fft_value sum1r = b->re + d->re, sum1i = b->im + d->im, gap1r = b->re - d->re, gap1i = b->im - d->im;
@@ -90,7 +92,7 @@ STK_FFT_INLINE void stk__fft_radix5(const stk_fft_complex *x, stk_fft_complex *y
 {
 	const float cos1 = 0.30901699437494742410f, cos2 = -0.80901699437494742410f, sin1 = 0.95105651629515357212f,
 		    sin2 = 0.58778525229247312917f;
-	int64_t apart = at->s * at->m;
+	stk_fft_index apart = at->s * at->m;
 	const stk_fft_complex *a = x + at->q + at->s * at->p, *b = a + apart, *c = b + apart, *d = c + apart, *e = d + apart;
 	stk_fft_value ar = a->re, ai = a->im;
 	stk_fft_value s1r = b->re + e->re, s1i = b->im + e->im, d1r = b->re - e->re, d1i = b->im - e->im;

@@ -7,37 +7,65 @@
 
 #define THREADS STK_JOB_THREADS
 
+/* The places of a thread block's frames: the address of each frame's signal, the position of its first element, and the address of its bin 0. */
+struct frame_places {
+	const float *src[STK_SPECTRUM_TOGETHER];
+	int64_t from[STK_SPECTRUM_TOGETHER];
+	float *dst[STK_SPECTRUM_TOGETHER];
+};
+
 /* The frames of a thread block: `count` of them from number `at` on, `pitch` numbers apart in x, and in y after a stage. */
 struct block_frames {
 	stk_fft_complex *x, *y;
 	uint32_t at, count, pitch;
+	const frame_places *places;
 };
 
-/* A frame's number among those of its line, and its line. */
-struct frame_place {
-	int64_t line, i;
+/* Divides by a number that is a power of two most of the time. */
+struct divider {
+	uint32_t n, shift;
+	bool shifts;
 };
 
-static __device__ __forceinline__ frame_place place_of(const stk_spectrum &p, uint32_t frame)
+static __device__ __forceinline__ divider divide_by(uint32_t n)
 {
-	uint32_t line = frame / (uint32_t)p.frames;
-	return {line, frame - line * (uint32_t)p.frames};
+	return {n, (uint32_t)__ffs((int)n) - 1, (n & (n - 1)) == 0};
+}
+
+static __device__ __forceinline__ uint32_t divided(uint32_t x, divider d)
+{
+	return d.shifts ? x >> d.shift : x / d.n;
+}
+
+/* Finds the places of the frames from number `at` on. */
+static __device__ __forceinline__ void find_places(const stk_job &job, uint32_t at, uint32_t count, frame_places &places)
+{
+	const stk_spectrum &p = STK_PARAMS(stk_spectrum, &job);
+	uint32_t f = threadIdx.x;
+	if (f < count) {
+		uint32_t line = (at + f) / (uint32_t)p.frames;
+		int64_t i = at + f - line * (uint32_t)p.frames;
+		places.src[f] = (const float *)job.src[0] + line * p.src_line + i * p.src_frame;
+		places.from[f] = p.first + i * p.step;
+		places.dst[f] = (float *)job.dst + line * p.dst_line + i * p.dst_frame;
+	}
+	__syncthreads();
 }
 
 /* Reads the frames and weights them by the window. */
 static __device__ __forceinline__ void load_frames(const stk_job &job, const float *tables, const block_frames &b)
 {
 	const stk_spectrum &p = STK_PARAMS(stk_spectrum, &job);
-	const float *src = (const float *)job.src[0], *window = tables + p.fft.floats;
+	const float *window = tables + p.fft.floats;
 	uint32_t n = (uint32_t)p.fft.n;
+	divider by_n = divide_by(n);
 	bool odd = n % 2;
 	for (uint32_t j = threadIdx.x; j < b.count * n; j += THREADS) {
-		uint32_t f = j / n, k = j - f * n;
-		frame_place at = place_of(p, b.at + f);
+		uint32_t f = divided(j, by_n), k = j - f * n;
 		float value = 0;
 		if (k < (uint32_t)p.window) {
-			int64_t inside = stk__spectrum_inside(p.first + at.i * p.step + k, p.length, p.border);
-			value = inside < 0 ? 0 : src[at.line * p.src_line + at.i * p.src_frame + inside * p.src_element];
+			int64_t inside = stk__spectrum_inside(b.places->from[f] + k, p.length, p.border);
+			value = inside < 0 ? 0 : b.places->src[f][inside * p.src_element];
 			value *= window[k];
 		}
 		if (odd)
@@ -55,8 +83,9 @@ static __device__ __forceinline__ void run_stages(const stk_fft &f, const float 
 	const float *w = tables + f.twiddles;
 	for (int32_t i = 0; i < f.stages; i++) {
 		uint32_t radix = f.radix[i], m = length / radix, each = m * s;
+		divider by_each = divide_by(each), by_s = divide_by(s);
 		for (uint32_t j = threadIdx.x; j < b.count * each; j += THREADS) {
-			uint32_t frame = j / each, k = j - frame * each, p = k / s;
+			uint32_t frame = divided(j, by_each), k = j - frame * each, p = divided(k, by_s);
 			stk_fft_at at = {m, s, p, k - p * s, w};
 			stk__fft_butterfly((int)radix, b.x + frame * b.pitch, b.y + frame * b.pitch, &at);
 		}
@@ -101,10 +130,10 @@ static __device__ __forceinline__ void store_bins(const stk_job &job, const floa
 	const stk_spectrum &p = STK_PARAMS(stk_spectrum, &job);
 	uint32_t pairs = (uint32_t)stk__fft_pairs(&p.fft);
 	bool by_bin = p.dst_bin == 1;
+	divider by = divide_by(by_bin ? pairs : b.count);
 	for (uint32_t j = threadIdx.x; j < b.count * pairs; j += THREADS) {
-		uint32_t f = by_bin ? j / pairs : j % b.count, k = by_bin ? j - f * pairs : j / b.count;
-		frame_place at = place_of(p, b.at + f);
-		float *to = (float *)job.dst + at.line * p.dst_line + at.i * p.dst_frame, first, second = 0;
+		uint32_t outer = divided(j, by), inner = j - outer * by.n, f = by_bin ? outer : inner, k = by_bin ? inner : outer;
+		float *to = b.places->dst[f], first, second = 0;
 		int32_t partner = stk__fft_partner(&p.fft, (int32_t)k);
 		stk__fft_powers(&p.fft, tables, b.x + f * b.pitch, (int32_t)k, &first, &second);
 		to[k * p.dst_bin] = p.magnitude ? sqrtf(first) : first;
@@ -117,6 +146,7 @@ static __device__ __forceinline__ void store_bins(const stk_job &job, const floa
 extern "C" __global__ void __launch_bounds__(THREADS) job_spectrum(const __grid_constant__ stk_job_gpu_view v)
 {
 	STK_SHARED_ARRAY(stk_fft_complex, shared);
+	__shared__ frame_places places;
 	const stk_job_gpu_item &it = share_item(v);
 	const stk_spectrum &p = STK_PARAMS(stk_spectrum, &it.job);
 	const float *tables = (const float *)it.job.constants;
@@ -125,7 +155,8 @@ extern "C" __global__ void __launch_bounds__(THREADS) job_spectrum(const __grid_
 	uint32_t blocks = stk__spectrum_blocks(&p, frames);
 	for (uint32_t at = block * together; at < frames; at += blocks * together) {
 		stk_fft_complex *room = p.together ? shared : (stk_fft_complex *)it.job.work + (uint64_t)block * 2 * pitch;
-		block_frames b = {room, room + together * pitch, at, min(together, frames - at), pitch};
+		block_frames b = {room, room + together * pitch, at, min(together, frames - at), pitch, &places};
+		find_places(it.job, at, b.count, places);
 		load_frames(it.job, tables, b);
 		transform(p.fft, tables, b);
 		store_bins(it.job, tables, b);

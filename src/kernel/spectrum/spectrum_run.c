@@ -206,6 +206,15 @@ static void make_bins(const struct stk_spectrum *p, const float *tables, const s
 		values[i] = sqrtf(values[i]);
 }
 
+/* Stores one vector of columns; rows are `pitch` floats apart. */
+static void store_columns(float *to, int64_t pitch, const stk_lanes *from, int64_t rows, int count)
+{
+	for (int64_t row = 0; row < rows && count == STK_LANES; row++) /* a constant length needs no call */
+		memcpy(to + row * pitch, &from[row], sizeof from[row]);
+	for (int64_t row = 0; row < rows && count < STK_LANES; row++)
+		memcpy(to + row * pitch, &from[row], sizeof(float) * (size_t)count);
+}
+
 static void store_bins(const struct stk_job *job, int64_t at, int count, const stk_lanes *bins)
 {
 	const struct stk_spectrum *p = &STK_PARAMS(stk_spectrum, job);
@@ -214,11 +223,7 @@ static void store_bins(const struct stk_job *job, int64_t at, int count, const s
 	float *first = dst + line * p->dst_line + i * p->dst_frame;
 	bool one_line = i + count <= p->frames;
 	if (one_line && p->dst_frame == 1) {
-		for (int64_t b = 0; b < p->fft.bins; b++)
-			if (count == STK_LANES)
-				memcpy(first + b * p->dst_bin, &bins[b], sizeof bins[b]);
-			else
-				memcpy(first + b * p->dst_bin, &bins[b], sizeof(float) * (size_t)count);
+		store_columns(first, p->dst_bin, bins, p->fft.bins, count);
 	} else if (one_line && p->dst_bin == 1) {
 		stk__lanes_store_rows(first, p->dst_frame, bins, p->fft.bins, count);
 	} else {
@@ -262,7 +267,7 @@ void stk__spectrum_run_bands(const struct stk_job *job, const struct stk_job *ba
 		stk__bands_sum_lanes(bands, s.bins, rows);
 		if (p->inner == 1)
 			stk__lanes_store_rows(dst + at * p->rows, p->rows, rows, p->rows, count);
-		for (int64_t row = 0; row < p->rows && p->inner > 1; row++)
-			memcpy(dst + row * p->inner + at, &rows[row], sizeof(float) * (size_t)count);
+		else
+			store_columns(dst + at, p->inner, rows, p->rows, count);
 	}
 }
