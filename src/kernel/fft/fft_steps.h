@@ -25,6 +25,11 @@ typedef uint32_t stk_fft_index;      /* large enough, and fast */
 typedef int64_t stk_fft_index;
 #endif
 
+/* The place of number i in memory. The GPU leaves gaps, so that threads access different banks. */
+#ifndef STK_FFT_PLACE
+#define STK_FFT_PLACE(i) (i)
+#endif
+
 typedef STK_FFT_VALUE stk_fft_value;
 struct STK_FFT_ALIGNED stk_fft_complex {
 	stk_fft_value re, im;
@@ -45,10 +50,9 @@ struct stk_fft_at {
 	const float *w;
 };
 
-/* Stores number k of a butterfly's results. */
-STK_FFT_INLINE void stk__fft_put(stk_fft_complex *y, const struct stk_fft_at *at, int radix, int k, stk_fft_value re, stk_fft_value im)
+/* Multiplies number k of a butterfly's results by its twiddle factor. */
+STK_FFT_INLINE void stk__fft_twiddle(stk_fft_complex *to, const struct stk_fft_at *at, int radix, int k, stk_fft_value re, stk_fft_value im)
 {
-	stk_fft_complex *to = y + at->q + at->s * ((stk_fft_index)radix * at->p + (stk_fft_index)k);
 	if (k == 0 || at->m == 1) {
 		to->re = re;
 		to->im = im;
@@ -57,9 +61,23 @@ STK_FFT_INLINE void stk__fft_put(stk_fft_complex *y, const struct stk_fft_at *at
 	}
 }
 
+/* Stores number k of a butterfly's results. */
+STK_FFT_INLINE void stk__fft_put(stk_fft_complex *y, const struct stk_fft_at *at, int radix, int k, stk_fft_value re, stk_fft_value im)
+{
+	stk_fft_index i = at->q + at->s * ((stk_fft_index)radix * at->p + (stk_fft_index)k);
+	stk__fft_twiddle(&y[STK_FFT_PLACE(i)], at, radix, k, re, im);
+}
+
+/* Returns the address of element k of a butterfly. */
+STK_FFT_INLINE const stk_fft_complex *stk__fft_get(const stk_fft_complex *x, const struct stk_fft_at *at, int k)
+{
+	stk_fft_index i = at->q + at->s * (at->p + at->m * (stk_fft_index)k);
+	return &x[STK_FFT_PLACE(i)];
+}
+
 STK_FFT_INLINE void stk__fft_radix2(const stk_fft_complex *x, stk_fft_complex *y, const struct stk_fft_at *at)
 {
-	const stk_fft_complex *a = x + at->q + at->s * at->p, *b = a + at->s * at->m;
+	const stk_fft_complex *a = stk__fft_get(x, at, 0), *b = stk__fft_get(x, at, 1);
 	stk_fft_value ar = a->re, ai = a->im, br = b->re, bi = b->im;
 	stk__fft_put(y, at, 2, 0, ar + br, ai + bi);
 	stk__fft_put(y, at, 2, 1, ar - br, ai - bi);
@@ -68,7 +86,7 @@ STK_FFT_INLINE void stk__fft_radix2(const stk_fft_complex *x, stk_fft_complex *y
 STK_FFT_INLINE void stk__fft_radix3(const stk_fft_complex *x, stk_fft_complex *y, const struct stk_fft_at *at)
 {
 	const float half = 0.5f, sine = 0.86602540378443864676f;
-	const stk_fft_complex *a = x + at->q + at->s * at->p, *b = a + at->s * at->m, *c = b + at->s * at->m;
+	const stk_fft_complex *a = stk__fft_get(x, at, 0), *b = stk__fft_get(x, at, 1), *c = stk__fft_get(x, at, 2);
 	stk_fft_value sr = b->re + c->re, si = b->im + c->im, dr = (b->re - c->re) * sine, di = (b->im - c->im) * sine;
 	stk_fft_value ar = a->re, ai = a->im, tr = ar - sr * half, ti = ai - si * half;
 	stk__fft_put(y, at, 3, 0, ar + sr, ai + si);
@@ -76,24 +94,59 @@ STK_FFT_INLINE void stk__fft_radix3(const stk_fft_complex *x, stk_fft_complex *y
 	stk__fft_put(y, at, 3, 2, tr - di, ti + dr);
 }
 
-STK_FFT_INLINE void stk__fft_radix4(const stk_fft_complex *x, stk_fft_complex *y, const struct stk_fft_at *at)
+/* Transforms four numbers, without twiddle factors. */
+STK_FFT_INLINE void stk__fft_four(
+	const stk_fft_complex *a, const stk_fft_complex *b, const stk_fft_complex *c, const stk_fft_complex *d, stk_fft_complex y[4])
 {
-	stk_fft_index apart = at->s * at->m;
-	const stk_fft_complex *a = x + at->q + at->s * at->p, *b = a + apart, *c = b + apart, *d = c + apart;
 	stk_fft_value sum0r = a->re + c->re, sum0i = a->im + c->im, gap0r = a->re - c->re, gap0i = a->im - c->im;
 	stk_fft_value sum1r = b->re + d->re, sum1i = b->im + d->im, gap1r = b->re - d->re, gap1i = b->im - d->im;
-	stk__fft_put(y, at, 4, 0, sum0r + sum1r, sum0i + sum1i);
-	stk__fft_put(y, at, 4, 1, gap0r + gap1i, gap0i - gap1r);
-	stk__fft_put(y, at, 4, 2, sum0r - sum1r, sum0i - sum1i);
-	stk__fft_put(y, at, 4, 3, gap0r - gap1i, gap0i + gap1r);
+	y[0].re = sum0r + sum1r;
+	y[0].im = sum0i + sum1i;
+	y[1].re = gap0r + gap1i;
+	y[1].im = gap0i - gap1r;
+	y[2].re = sum0r - sum1r;
+	y[2].im = sum0i - sum1i;
+	y[3].re = gap0r - gap1i;
+	y[3].im = gap0i + gap1r;
+}
+
+STK_FFT_INLINE void stk__fft_radix4(const stk_fft_complex *x, stk_fft_complex *y, const struct stk_fft_at *at)
+{
+	stk_fft_complex made[4];
+	stk__fft_four(stk__fft_get(x, at, 0), stk__fft_get(x, at, 1), stk__fft_get(x, at, 2), stk__fft_get(x, at, 3), made);
+	for (int k = 0; k < 4; k++)
+		stk__fft_put(y, at, 4, k, made[k].re, made[k].im);
+}
+
+/* Does the work of two stages of radix 4, without storing results in between. at: in the first of them, with p below m / 4. */
+STK_FFT_INLINE void stk__fft_radix16(const stk_fft_complex *x, stk_fft_complex *y, const struct stk_fft_at *at)
+{
+	stk_fft_complex between[4][4], made[4];
+	struct stk_fft_at first = *at, second = *at;
+	for (int j = 0; j < 4; j++) {
+		first.p = at->p + at->m / 4 * (stk_fft_index)j;
+		stk__fft_four(stk__fft_get(x, &first, 0), stk__fft_get(x, &first, 1), stk__fft_get(x, &first, 2),
+			stk__fft_get(x, &first, 3), made);
+		for (int k = 0; k < 4; k++)
+			stk__fft_twiddle(&between[k][j], &first, 4, k, made[k].re, made[k].im);
+	}
+	second.m = at->m / 4;
+	second.s = at->s * 4;
+	second.w = at->w + 2 * at->m * 3;
+	for (int k = 0; k < 4; k++) {
+		second.q = at->q + at->s * (stk_fft_index)k;
+		stk__fft_four(&between[k][0], &between[k][1], &between[k][2], &between[k][3], made);
+		for (int l = 0; l < 4; l++)
+			stk__fft_put(y, &second, 4, l, made[l].re, made[l].im);
+	}
 }
 
 STK_FFT_INLINE void stk__fft_radix5(const stk_fft_complex *x, stk_fft_complex *y, const struct stk_fft_at *at)
 {
 	const float cos1 = 0.30901699437494742410f, cos2 = -0.80901699437494742410f, sin1 = 0.95105651629515357212f,
 		    sin2 = 0.58778525229247312917f;
-	stk_fft_index apart = at->s * at->m;
-	const stk_fft_complex *a = x + at->q + at->s * at->p, *b = a + apart, *c = b + apart, *d = c + apart, *e = d + apart;
+	const stk_fft_complex *a = stk__fft_get(x, at, 0), *b = stk__fft_get(x, at, 1), *c = stk__fft_get(x, at, 2),
+			      *d = stk__fft_get(x, at, 3), *e = stk__fft_get(x, at, 4);
 	stk_fft_value ar = a->re, ai = a->im;
 	stk_fft_value s1r = b->re + e->re, s1i = b->im + e->im, d1r = b->re - e->re, d1i = b->im - e->im;
 	stk_fft_value s2r = c->re + d->re, s2i = c->im + d->im, d2r = c->re - d->re, d2i = c->im - d->im;
@@ -130,20 +183,23 @@ STK_FFT_INLINE void stk__fft_butterfly(int radix, const stk_fft_complex *x, stk_
 /* Multiplies number j by the chirp. */
 STK_FFT_INLINE void stk__fft_chirp(const struct stk_fft *f, const float *tables, stk_fft_complex *x, int64_t j)
 {
-	stk__fft_turn(&x[j], x[j].re, x[j].im, tables + f->chirp + 2 * j);
+	stk_fft_complex *to = &x[STK_FFT_PLACE(j)];
+	stk__fft_turn(to, to->re, to->im, tables + f->chirp + 2 * j);
 }
 
 /* Multiplies number j by the transformed kernel, and conjugates it, so that another forward transform inverts the first one. */
 STK_FFT_INLINE void stk__fft_convolve(const struct stk_fft *f, const float *tables, stk_fft_complex *x, int64_t j)
 {
-	stk__fft_turn(&x[j], x[j].re, x[j].im, tables + f->kernel + 2 * j);
-	x[j].im = -x[j].im;
+	stk_fft_complex *to = &x[STK_FFT_PLACE(j)];
+	stk__fft_turn(to, to->re, to->im, tables + f->kernel + 2 * j);
+	to->im = -to->im;
 }
 
 /* Conjugates number j again, and multiplies it by the chirp. */
 STK_FFT_INLINE void stk__fft_unchirp(const struct stk_fft *f, const float *tables, stk_fft_complex *x, int64_t j)
 {
-	stk__fft_turn(&x[j], x[j].re, -x[j].im, tables + f->chirp + 2 * j);
+	stk_fft_complex *to = &x[STK_FFT_PLACE(j)];
+	stk__fft_turn(to, to->re, -to->im, tables + f->chirp + 2 * j);
 }
 
 /* ---- the spectrum ---- */
@@ -165,12 +221,13 @@ STK_FFT_INLINE int32_t stk__fft_partner(const struct stk_fft *f, int32_t k)
 STK_FFT_INLINE void stk__fft_powers(
 	const struct stk_fft *f, const float *tables, const stk_fft_complex *x, int32_t k, stk_fft_value *first, stk_fft_value *second)
 {
-	stk_fft_value zr = x[k].re, zi = x[k].im;
+	stk_fft_value zr = x[STK_FFT_PLACE(k)].re, zi = x[STK_FFT_PLACE(k)].im;
 	if (f->n % 2) {
 		*first = zr * zr + zi * zi;
 		return;
 	}
-	const stk_fft_complex *other = &x[k ? f->complex - k : 0];
+	int32_t opposite = k ? f->complex - k : 0;
+	const stk_fft_complex *other = &x[STK_FFT_PLACE(opposite)];
 	stk_fft_complex odd;
 	stk_fft_value er = (zr + other->re) * 0.5f, ei = (zi - other->im) * 0.5f;
 	stk__fft_turn(&odd, (zi + other->im) * 0.5f, (other->re - zr) * 0.5f, tables + f->halves + 2 * k);

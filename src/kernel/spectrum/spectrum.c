@@ -69,7 +69,7 @@ enum stk_status stk__job_spectrum(struct stk_jobs *jobs, const struct stk_spectr
 
 /* ---- on the GPU ---- */
 
-static const struct stk_job_launch launches[] = {{"spectrum_gpu", "job_spectrum", 0}};
+static const struct stk_job_launch launches[] = {{"spectrum_gpu", "job_spectrum", STK_SPECTRUM_THREADS}};
 
 static void blocks(const struct stk_job_gpu_item *it, struct stk_job_blocks *b)
 {

@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Spectra on the GPU: a thread block computes some frames, from their samples to their bins. Its threads share the butterflies of each stage. */
 #include "kernel/job/job_find.cuh"
-#define STK_FFT_VALUE float
-#include "kernel/fft/fft_steps.h"
 #include "kernel/spectrum/spectrum_place.h"
+#define STK_FFT_VALUE float
+#define STK_FFT_PLACE(i) stk__spectrum_gapped((uint32_t)(i))
+#include "kernel/fft/fft_steps.h"
 
-#define THREADS STK_JOB_THREADS
+#define THREADS STK_SPECTRUM_THREADS
 
-/* The places of a thread block's frames: the address of each frame's signal, the position of its first element, and the address of its bin 0. */
+/* The places of a thread block's frames: the address of each frame's signal, the position of its first element, and the address of its bin 0. inside: the
+ * address of the first element of a frame whose elements follow each other in memory and lie inside the signal; otherwise NULL. */
 struct frame_places {
-	const float *src[STK_SPECTRUM_TOGETHER];
+	const float *src[STK_SPECTRUM_TOGETHER], *inside[STK_SPECTRUM_TOGETHER];
 	int64_t from[STK_SPECTRUM_TOGETHER];
 	float *dst[STK_SPECTRUM_TOGETHER];
 };
@@ -47,33 +49,65 @@ static __device__ __forceinline__ void find_places(const stk_job &job, uint32_t 
 		int64_t i = at + f - line * (uint32_t)p.frames;
 		places.src[f] = (const float *)job.src[0] + line * p.src_line + i * p.src_frame;
 		places.from[f] = p.first + i * p.step;
+		bool inside = p.src_element == 1 && places.from[f] >= 0 && places.from[f] + p.window <= p.length;
+		places.inside[f] = inside ? places.src[f] + places.from[f] : NULL;
 		places.dst[f] = (float *)job.dst + line * p.dst_line + i * p.dst_frame;
 	}
 	__syncthreads();
 }
 
-/* Reads the frames and weights them by the window. */
+/* Returns element k of frame f, weighted by the window. */
+static __device__ __forceinline__ float load_element(
+	const stk_job &job, const float *window, const frame_places &places, uint32_t f, uint32_t k)
+{
+	const stk_spectrum &p = STK_PARAMS(stk_spectrum, &job);
+	if (k >= (uint32_t)p.window)
+		return 0;
+	const float *inside = places.inside[f];
+	if (inside)
+		return inside[k] * window[k];
+	int64_t i = stk__spectrum_inside(places.from[f] + k, p.length, p.border);
+	return (i < 0 ? 0 : places.src[f][i * p.src_element]) * window[k];
+}
+
+/* Reads the frames, as the complex numbers that are transformed. */
 static __device__ __forceinline__ void load_frames(const stk_job &job, const float *tables, const block_frames &b)
 {
 	const stk_spectrum &p = STK_PARAMS(stk_spectrum, &job);
 	const float *window = tables + p.fft.floats;
-	uint32_t n = (uint32_t)p.fft.n;
+	uint32_t n = (uint32_t)p.fft.complex;
 	divider by_n = divide_by(n);
-	bool odd = n % 2;
+	bool odd = p.fft.n % 2;
 	for (uint32_t j = threadIdx.x; j < b.count * n; j += THREADS) {
 		uint32_t f = divided(j, by_n), k = j - f * n;
-		float value = 0;
-		if (k < (uint32_t)p.window) {
-			int64_t inside = stk__spectrum_inside(b.places->from[f] + k, p.length, p.border);
-			value = inside < 0 ? 0 : b.places->src[f][inside * p.src_element];
-			value *= window[k];
-		}
+		stk_fft_complex *to = &b.x[f * b.pitch + STK_FFT_PLACE(k)];
 		if (odd)
-			b.x[f * b.pitch + k] = {value, 0};
+			*to = {load_element(job, window, *b.places, f, k), 0};
 		else
-			((float *)(b.x + f * b.pitch))[k] = value;
+			*to = {load_element(job, window, *b.places, f, 2 * k), load_element(job, window, *b.places, f, 2 * k + 1)};
 	}
 	__syncthreads();
+}
+
+/* Runs a stage, or two stages of radix 4 together: radix 16. s: product of the radices before; m: the stage's length divided by its radix. */
+static __device__ __forceinline__ void run_stage(uint32_t radix, uint32_t m, uint32_t s, const float *w, block_frames &b)
+{
+	uint32_t each = m * s;
+	divider by_each = divide_by(each), by_s = divide_by(s);
+	for (uint32_t j = threadIdx.x; j < b.count * each; j += THREADS) {
+		uint32_t frame = divided(j, by_each), k = j - frame * each, p = divided(k, by_s);
+		const stk_fft_complex *x = b.x + frame * b.pitch;
+		stk_fft_complex *y = b.y + frame * b.pitch;
+		stk_fft_at at = {radix == 16 ? 4 * m : m, s, p, k - p * s, w};
+		if (radix == 16)
+			stk__fft_radix16(x, y, &at);
+		else
+			stk__fft_butterfly((int)radix, x, y, &at);
+	}
+	__syncthreads();
+	stk_fft_complex *swapped = b.x;
+	b.x = b.y;
+	b.y = swapped;
 }
 
 /* Runs all stages. The result is in b.x, which may be exchanged with b.y. */
@@ -82,20 +116,18 @@ static __device__ __forceinline__ void run_stages(const stk_fft &f, const float 
 	uint32_t length = (uint32_t)f.padded, s = 1;
 	const float *w = tables + f.twiddles;
 	for (int32_t i = 0; i < f.stages; i++) {
-		uint32_t radix = f.radix[i], m = length / radix, each = m * s;
-		divider by_each = divide_by(each), by_s = divide_by(s);
-		for (uint32_t j = threadIdx.x; j < b.count * each; j += THREADS) {
-			uint32_t frame = divided(j, by_each), k = j - frame * each, p = divided(k, by_s);
-			stk_fft_at at = {m, s, p, k - p * s, w};
-			stk__fft_butterfly((int)radix, b.x + frame * b.pitch, b.y + frame * b.pitch, &at);
+		uint32_t radix = f.radix[i];
+		if (radix == 4 && i + 1 < f.stages && f.radix[i + 1] == 4) {
+			run_stage(16, length / 16, s, w, b);
+			w += 2 * (length / 4 + length / 16) * 3;
+			radix = 16;
+			i++;
+		} else {
+			run_stage(radix, length / radix, s, w, b);
+			w += 2 * (length / radix) * (radix - 1);
 		}
-		__syncthreads();
-		w += 2 * m * (radix - 1);
 		s *= radix;
-		length = m;
-		stk_fft_complex *swapped = b.x;
-		b.x = b.y;
-		b.y = swapped;
+		length /= radix;
 	}
 }
 
@@ -111,7 +143,7 @@ static __device__ __forceinline__ void transform(const stk_fft &f, const float *
 		if (k < n)
 			stk__fft_chirp(&f, tables, b.x + frame * b.pitch, k);
 		else
-			b.x[frame * b.pitch + k] = {0, 0};
+			b.x[frame * b.pitch + STK_FFT_PLACE(k)] = {0, 0};
 	}
 	__syncthreads();
 	run_stages(f, tables, b);

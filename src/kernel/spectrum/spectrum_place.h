@@ -8,16 +8,24 @@
 #include "kernel/spectrum/spectrum.h"
 
 enum {
+	STK_SPECTRUM_THREADS = 128,      /* of a thread block */
 	STK_SPECTRUM_TOGETHER = 16,      /* most frames that a thread block transforms at once */
 	STK_SPECTRUM_SHARED = 48 * 1024, /* shared memory that a thread block may use, in bytes */
 	STK_SPECTRUM_SPILLING = 256      /* most thread blocks of a job whose frames do not fit in shared memory */
 };
 
+/* Returns the place of number i of a frame in memory. There is a gap after each 16 numbers, so that threads that access every 16th number use different
+ * banks. */
+STK_HD uint32_t stk__spectrum_gapped(uint32_t i)
+{
+	return i + (i >> 4);
+}
+
 /* Returns the distance between frames in memory, in complex numbers. It is odd, so that threads that access the same number of several frames use different
  * banks. */
 STK_HD int64_t stk__spectrum_pitch(const struct stk_fft *f)
 {
-	return f->padded | 1;
+	return stk__spectrum_gapped((uint32_t)f->padded) | 1;
 }
 
 /* Returns the bytes of one thread block's memory: each frame twice, since stages cannot work in place. */
