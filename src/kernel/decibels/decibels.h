@@ -43,8 +43,8 @@ STK_HD float stk__decibels_float(uint32_t bits)
 }
 
 /* Returns the binary logarithm of a number that is not negative, within 1.5e-7 of it or of its own size. Writes x as m * 2^e, with m from sqrt(1/2) to
- * sqrt(2), and sums log m = 2 atanh((m - 1) / (m + 1)). The loop on the CPU does the
- * same in lanes. */
+ * sqrt(2), and sums log m = 2 atanh((m - 1) / (m + 1)). The loop on the CPU does
+ * the same in lanes. */
 STK_HD float stk__decibels_log2(float x)
 {
 	bool small = x < 0x1p-126f;

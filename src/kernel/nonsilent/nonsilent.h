@@ -20,7 +20,7 @@ struct stk_nonsilent {
 };
 STK_PARAMS_FIT(stk_nonsilent);
 
-/* What was found in one chunk: the largest sum of squares, and the first and the last window whose sum reaches a limit; -1: none does. */
+/* The results of one chunk: the largest sum of squares, and the first and the last window whose sum reaches a limit, or -1 if no sum does. */
 struct stk_nonsilent_chunk {
 	double largest;
 	int64_t first, last;

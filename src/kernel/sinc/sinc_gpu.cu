@@ -15,11 +15,22 @@ static __device__ __forceinline__ float load_sample(const stk_job &job, const st
 	return dtype == STK_FLOAT ? x : stk__sinc_load(x, scale, stk__sinc_unsigned(dtype));
 }
 
+/* Adds the products of eight taps and their weights to the partial sums. next: the sums by the table's next row, only without phases. */
+static __device__ __forceinline__ void add_taps(const stk_sinc &p, const float *x, const float *row, float *sum, float *next)
+{
+#pragma unroll
+	for (int32_t l = 0; l < STK_SINC_LANES; l++) {
+		sum[l] += x[l] * row[l];
+		if (p.phases == 0)
+			next[l] += x[l] * row[p.taps + l];
+	}
+}
+
 extern "C" __global__ void __launch_bounds__(THREADS) job_sinc(const __grid_constant__ stk_job_gpu_view v)
 {
 	const stk_job_gpu_item &it = v.items[find_item(v)];
 	const stk_job &job = it.job;
-	const stk_sinc &p = STK_PARAMS(stk_sinc, &job);
+	const stk_sinc p = STK_PARAMS(stk_sinc, &job);
 	uint32_t i = (blockIdx.x - it.block0[v.launch]) * THREADS + threadIdx.x;
 	if (i >= job.n)
 		return;
@@ -28,13 +39,15 @@ extern "C" __global__ void __launch_bounds__(THREADS) job_sinc(const __grid_cons
 	const float *row = (const float *)job.constants + at.row * p.taps;
 	float sum[STK_SINC_LANES] = {0}, next[STK_SINC_LANES] = {0};
 	float scale = (stk__sinc_unsigned(job.src_dtype[0]) ? 2 : 1) / stk__sinc_largest(job.src_dtype[0]);
-	for (int32_t k = 0; k < p.taps; k += STK_SINC_LANES)
-		for (int32_t l = 0; l < STK_SINC_LANES; l++) {
-			float x = load_sample(job, p, at.first + k + l, channel, scale);
-			sum[l] += x * row[k + l];
-			if (p.phases == 0)
-				next[l] += x * row[p.taps + k + l];
-		}
+	bool plain = job.src_dtype[0] == STK_FLOAT && p.channels == 1 && at.first >= 0 && at.first + p.taps <= p.in;
+	const float *from = (const float *)job.src[0] + at.first;
+	for (int32_t k = 0; k < p.taps; k += STK_SINC_LANES) {
+		float x[STK_SINC_LANES];
+#pragma unroll
+		for (int32_t l = 0; l < STK_SINC_LANES; l++)
+			x[l] = plain ? from[k + l] : load_sample(job, p, at.first + k + l, channel, scale);
+		add_taps(p, x, row + k, sum, next);
+	}
 	float result = stk__sinc_join(sum), largest = stk__sinc_largest(job.dst_dtype);
 	if (p.phases == 0)
 		result = result + at.way * (stk__sinc_join(next) - result);

@@ -52,7 +52,7 @@ STK_LANES_INLINE float sum_taps(const struct stk_sinc *p, const struct stk_sinc_
 	return p->phases > 0 ? here : here + at->way * (sum_row(x, row + p->taps, p->taps) - here);
 }
 
-/* Computes an output some of whose taps lie outside the signal, where it is 0. */
+/* Computes an output some of whose taps lie outside the signal. The signal is 0 there. */
 static float sum_at_border(const struct stk_sinc *p, const struct stk_sinc_at *at, const float *signal, const float *row)
 {
 	float x[STK_SINC_TAPS];
