@@ -437,3 +437,62 @@ def test_an_exception_in_the_loop_leaves_the_loader_usable(tree):
     fresh = Loader(tree, 3, shuffle=True, **SMALL)
     list(fresh)
     assert [b.index.tolist() for b in loader] == [b.index.tolist() for b in fresh]
+
+
+PARTS = """
+import numpy as np, torch
+import torch.utils.data as data
+X, y = np.random.default_rng(0).integers(0, 256, (80, 8, 8, 3), np.uint8), np.arange(80) // 40
+class Part(data.Dataset):
+    calls = 0
+    def __init__(self, ids, noise=False): self.ids, self.noise = list(ids), noise
+    def __len__(self): return len(self.ids)
+    def __getitem__(self, i):
+        image = X[self.ids[i]]
+        if self.noise:
+            image = (image ^ np.random.randint(0, 255, image.shape)).astype(np.uint8)
+        return image, y[self.ids[i]]
+"""
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_data_that_each_rank_has_divided_already(workers):
+    all_well(
+        launch(
+            PARTS
+            + f"""
+more = {{"python_workers": {workers}}}
+own = range(RANK, 80, 2)
+for made in (lambda: Part(own), lambda: data.Subset(Part(range(80)), own), lambda: (X[RANK::2], y[RANK::2])):
+    text = error(ValueError, Loader, made(), 4, shuffle=True, **more)
+    assert "of the data set is another one on rank 0 than on rank 1" in text and "shard=None" in text, text
+    assert sum(len(b.label) for b in Loader(made(), 4, shard=None, **more)) == 40
+    assert len(Loader(made(), 4, shard=(RANK, 2), **more)) == 5
+"""
+        )
+    )
+
+
+def test_the_same_data_on_all_ranks_is_divided():
+    """Random augmentation of the Dataset's own is no difference, and looking at the samples moves no generator of the program."""
+    all_well(
+        launch(
+            PARTS
+            + """
+import random
+for seeded in (0, RANK):
+    for whole in (Part(range(80)), Part(range(80), noise=True), (X, y)):
+        random.seed(seeded), np.random.seed(seeded), torch.manual_seed(seeded)
+        expected = random.random(), np.random.rand(), torch.rand(1).item()
+        random.seed(seeded), np.random.seed(seeded), torch.manual_seed(seeded)
+        loader = Loader(whole, 4, shuffle=True, seed=3)
+        assert (random.random(), np.random.rand(), torch.rand(1).item()) == expected
+        assert len(loader) == 10
+        assert sum(len(b.label) for b in loader) == 40
+class Order(data.Sampler):
+    def __len__(self): return 8
+    def __iter__(self): return iter(range(8))
+assert len(Loader(Part(range(RANK, 80, 2)), 4, sampler=Order())) == 2  # a sampler is of this rank's own data
+"""
+        )
+    )

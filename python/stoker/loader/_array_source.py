@@ -24,6 +24,10 @@ class ArraySource(DatasetSource):
         self.samples_of.layout = Layout(arrays.layout)
         self.dataset = arrays if dataset is None else dataset
 
+    @property
+    def by_index(self) -> Any:
+        return self.arrays
+
     def _first(self, spec: Spec, indices: array[int] | None, per_rank: bool) -> tuple[Any, ...]:
         return self.samples_of.convert(self.arrays[next(self._first_items(spec, indices, per_rank))[0]])
 

@@ -92,6 +92,11 @@ class DatasetSource(Source):
     def _size_of(self, dataset: Any) -> int | None:
         return len(dataset)
 
+    @property
+    def by_index(self) -> Any:
+        """The object whose __getitem__ gives the samples."""
+        return self.dataset
+
     def check(self, spec: Spec, own_order: bool) -> None:
         """Raises if the source cannot be read in the way that the user asks for."""
 
