@@ -753,7 +753,7 @@ def test_streams_go_on(kind):
 
 def test_one_line_says_what_runs_where(folder, caplog, monkeypatch):
     monkeypatch.delenv("STOKER_QUIET", raising=False)
-    monkeypatch.setattr("stoker.dataloader._plan._told", set())
+    monkeypatch.setattr("stoker.dataloader._plan._announced", set())
     with caplog.at_level(logging.INFO, "stoker.dataloader"):
         for _ in range(2):
             next(iter(DataLoader(datasets.ImageFolder(folder, TRANSFORM), 4, collate_fn=_halves)))

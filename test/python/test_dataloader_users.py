@@ -404,7 +404,156 @@ class DrawsInAFunctionItHolds(Tokens):
         super().__init__(root, drawn_tokens)
 
 
+class Tracker:
+    """An object whose operators, methods and properties count."""
+
+    def __init__(self):
+        self.count, self.limit = 0, 3
+
+    def get(self, index):
+        self.count += 1
+        return index
+
+    def __getitem__(self, index):
+        return self.get(index)
+
+    def __len__(self):
+        return self.get(3)
+
+    def __iter__(self):
+        return iter([self.get(1)])
+
+    def __add__(self, other):
+        return self.get(other)
+
+    def __enter__(self):
+        return self.get(self)
+
+    def __exit__(self, *_):
+        pass
+
+    @property
+    def size(self):
+        return self.get(3)
+
+
+class Item:
+    def __init__(self, number):
+        self.number, self.reads = number, 0
+
+    @property
+    def label(self):
+        self.reads += 1
+        return self.number + self.reads
+
+    def get(self):
+        return self.label
+
+
+TRACKER = Tracker()
+
+
+def counted(*, len):
+    return len(3)
+
+
+class WithTracker(Files):
+    def __init__(self, root):
+        super().__init__(root)
+        self.tracker, self.lists, self.items = Tracker(), [[], []], [Item(k) for k in range(len(self.names))]
+
+    def image(self, index):
+        return self.transform(Image.open(os.path.join(self.root, self.names[index])).convert("RGB"))
+
+    def bump(self, number):
+        self.tracker.count += number
+        return self.tracker.count
+
+
+class CallsAMethod(WithTracker):
+    def __getitem__(self, index):
+        return self.image(index), self.tracker.get(index)
+
+
+class Indexes(WithTracker):
+    def __getitem__(self, index):
+        return self.image(index), self.tracker[index]
+
+
+class Enters(WithTracker):
+    def __getitem__(self, index):
+        with self.tracker:
+            return self.image(index), index
+
+
+class Measures(WithTracker):
+    def __getitem__(self, index):
+        return self.image(index), len(self.tracker)
+
+
+class Iterates(WithTracker):
+    def __getitem__(self, index):
+        return self.image(index), [number for number in self.tracker]
+
+
+class AddsToAnObject(WithTracker):
+    def __getitem__(self, index):
+        return self.image(index), self.tracker + index
+
+
+class ReadsAProperty(WithTracker):
+    def __getitem__(self, index):
+        return self.image(index), self.tracker.size
+
+
+class ReadsAPropertyOfAnElement(WithTracker):
+    def __getitem__(self, index):
+        item = self.items[index]
+        return self.image(index), item.label
+
+
+class CallsAMethodOfAnElement(WithTracker):
+    def __getitem__(self, index):
+        return self.image(index), self.items[index].get()
+
+
+class CallsAGlobal(WithTracker):
+    def __getitem__(self, index):
+        return self.image(index), TRACKER.get(index)
+
+
+class CallsAnArgument(WithTracker):
+    def __getitem__(self, index):
+        return self.image(index), counted(len=self.bump)
+
+
+class AppendsInAComprehension(WithTracker):
+    def __getitem__(self, index):
+        lists = []
+        [lists.append(index) for lists in self.lists]
+        return self.image(index), len(self.lists[0]) + len(lists)
+
+
+class OpensToWrite(WithTracker):
+    def __getitem__(self, index):
+        with open(os.path.join(self.root, "log.txt"), "a"):
+            return self.image(index), index
+
+
 PYTHON = {
+    CallsAMethod: "reads self.tracker.get, which is computed",
+    Indexes: "uses self.tracker, an object of the class Tracker",
+    Enters: "uses self.tracker",
+    Measures: "uses self.tracker",
+    Iterates: "uses self.tracker",
+    AddsToAnObject: "uses self.tracker",
+    ReadsAProperty: "reads self.tracker.size, which is computed",
+    ReadsAPropertyOfAnElement: "reads .label, which objects of the Dataset compute",
+    CallsAMethodOfAnElement: "reads .get, which objects of the Dataset compute",
+    CallsAGlobal: "reads TRACKER.get, which is computed",
+    CallsAnArgument: "hands on the function self.bump",
+    AppendsInAComprehension: "changes lists",
+    OpensToWrite: "opens a file to write",
     Raw: "does more with an image",
     RawInside: "does more with an image",
     Text: "does more with an image",
@@ -439,6 +588,20 @@ def test_other_code_runs_as_python(root, kind):
 
     assert re.search("all of it runs in Python.*" + PYTHON[kind], DataLoader(kind(root), 4).explain())
     compare(lambda: kind(root), 1)
+
+
+class PlainObjects(WithTracker):
+    """Attributes of objects that are only read have no effect."""
+
+    def __getitem__(self, index):
+        item = self.items[index]
+        number = item.number if self.tracker is not None and self.tracker.limit else 0
+        return self.image(index), number
+
+
+def test_attributes_of_plain_objects_stay_in_c(root):
+    assert "run in C" in DataLoader(PlainObjects(root), 4).explain()
+    compare(lambda: PlainObjects(root), 1)
 
 
 def test_images_that_are_returned_as_they_are(root):

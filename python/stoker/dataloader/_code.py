@@ -1,0 +1,366 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reads the source of a Dataset's functions, to find out whether they have an effect other than their result."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import collections
+import enum
+import inspect
+import itertools
+import os
+import sys
+import textwrap
+import types
+from collections.abc import Iterable
+from typing import Any, NoReturn
+
+from stoker.dataloader._reasons import InPython
+from stoker.loader._known import _default_loader
+
+_BUILTINS = set(
+    "abs bool chr dict enumerate float getattr hasattr int isinstance len list max min open ord range round set sorted str sum super tuple type zip".split()
+)
+_FUNCTIONS = {
+    "PIL.Image": {"open", "fromarray"},
+    "math": {"ceil", "floor", "sqrt"},
+    "numpy": {"array", "asarray", "float32", "float64", "int32", "int64", "zeros", "ones"},
+    "os": {"fspath"},
+    "os.path": {"abspath", "basename", "dirname", "join", "normpath", "split", "splitext"},
+    "pathlib": {"Path", "PurePath"},
+    "posixpath": {"abspath", "basename", "dirname", "join", "normpath", "split", "splitext"},
+    "torch": {"FloatTensor", "LongTensor", "Tensor", "as_tensor", "eye", "from_numpy", "is_tensor", "ones", "tensor", "zeros"},
+    "torch.nn.functional": {"one_hot"},
+}
+# Methods of strings, paths, arrays, tensors and tables that change nothing but a new object.
+_METHODS = set(
+    "as_posix astype clone convert copy double endswith flatten float format get int item items joinpath join keys lower long lstrip numpy relative_to replace "
+    "reshape rsplit rstrip split squeeze startswith strip title to tolist to_numpy unsqueeze upper values view with_name with_suffix zfill".split()
+)
+_CHANGES = {"append", "extend", "update"}  # of containers that the function has made
+_STATEMENTS = (
+    ast.AnnAssign, ast.Assert, ast.Assign, ast.AugAssign, ast.Expr, ast.For, ast.If, ast.Pass, ast.Raise, ast.Return, ast.With,
+)  # fmt: skip
+_REFUSED = (ast.Await, ast.GeneratorExp, ast.Lambda, ast.NamedExpr, ast.Yield, ast.YieldFrom)
+_FIRST = 8  # elements of a container that are looked at
+
+
+def changes_when_read(value: Any) -> bool:
+    """Whether an object is an iterator, or adds keys that it is asked for, as a defaultdict does."""
+    return hasattr(type(value), "__next__") or (hasattr(type(value), "__missing__") and type(value) is not collections.Counter)
+
+
+def _is_users(function: types.FunctionType | types.MethodType) -> bool:
+    home = function.__code__.co_filename
+    return "site-packages" not in home and not home.startswith(os.path.dirname(os.__file__))
+
+
+_UNKNOWN: Any = object()
+# Methods that Python calls for operators, `with` and the like. Those that only make or show an object are left out.
+_MAKING = {"__class_getitem__", "__del__", "__init__", "__init_subclass__", "__new__", "__post_init__", "__repr__", "__set_name__"}
+
+
+def is_default_loader(value: Any) -> bool:
+    return isinstance(value, types.FunctionType) and _default_loader(value)
+
+
+def cells_of(function: types.FunctionType) -> dict[str, types.CellType]:
+    """Returns the cells of the variables of enclosing functions, by name."""
+    return dict(zip(function.__code__.co_freevars, function.__closure__ or (), strict=True))
+
+
+def is_users_class(kind: type) -> bool:
+    """Whether a class is the program's own, and neither Python's nor an installed package's."""
+    if kind.__module__.partition(".")[0] in {"stoker", *sys.stdlib_module_names} - {"__main__"}:
+        return False
+    file = getattr(sys.modules.get(kind.__module__), "__file__", None)
+    return file is None or "site-packages" not in file
+
+
+def is_users_object(value: Any) -> bool:
+    """Whether a value is an object of one of the program's own classes. Members of an enumeration and named tuples are plain values, and a Dataset is read by a
+    reader of its own."""
+    from torch.utils.data import Dataset
+
+    kind = type(value)
+    plain = isinstance(value, (type, Dataset, enum.Enum, types.ModuleType)) or (isinstance(value, tuple) and hasattr(kind, "_fields"))
+    return not plain and is_users_class(kind)
+
+
+def overloads(kind: type) -> bool:
+    """Whether a class has operators or the like that the program itself defines."""
+    for base in filter(is_users_class, kind.__mro__):
+        for name, found in vars(base).items():
+            code = getattr(found, "__code__", None)
+            special = name.startswith("__") and name.endswith("__") and name not in _MAKING
+            if special and code is not None and code.co_filename != "<string>":  # that is the file of dataclass's methods
+                return True
+    return False
+
+
+def _runs_code(kind: type, name: str) -> bool:
+    """Whether reading an attribute of an object runs code, or gives a method."""
+    if hasattr(kind, "__getattr__") or kind.__getattribute__ is not object.__getattribute__:
+        return True
+    found = inspect.getattr_static(kind, name, None)
+    return hasattr(type(found), "__get__") and not isinstance(found, (types.GetSetDescriptorType, types.MemberDescriptorType))
+
+
+def types_of_elements(values: Iterable[Any], depth: int = 2) -> set[type]:
+    """Returns the program's own classes among the first elements of containers."""
+    found: set[type] = set()
+    for value in values:
+        if not isinstance(value, (list, tuple, set, frozenset, dict, collections.deque)):
+            continue
+        first = list(itertools.islice(value.values() if isinstance(value, dict) else value, _FIRST))
+        found |= {type(element) for element in first if is_users_object(element)}
+        if depth > 1:
+            found |= types_of_elements(first, depth - 1)
+    return found
+
+
+def _role(node: ast.AST, child: ast.AST) -> str:
+    """Returns what an expression does to a part of it: "called", "attribute" (one is read), "tested" (whether it is true), "compared" (its identity or type), or
+    ""."""
+    if isinstance(node, ast.Call):
+        asks = isinstance(node.func, ast.Name) and node.func.id in ("hasattr", "getattr", "isinstance", "type")
+        return "called" if child is node.func else "compared" if asks else ""
+    if isinstance(node, ast.Attribute):
+        return "attribute"
+    if isinstance(node, ast.Compare) and all(isinstance(op, (ast.Is, ast.IsNot)) for op in node.ops):
+        return "compared"
+    tests = isinstance(node, (ast.If, ast.IfExp)) and child is node.test
+    return "tested" if tests or (isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not)) else ""
+
+
+def _only_reads(node: ast.Call) -> bool:
+    """Whether a call of open() has no mode, or one that only reads."""
+    modes = [*node.args[1:2], *(word.value for word in node.keywords if word.arg in ("mode", None))]
+    return all(isinstance(mode, ast.Constant) and mode.value in ("r", "rb", "rt") for mode in modes)
+
+
+class Code:
+    """Reads the source of a function. Raises InPython if the function may have an effect, or calls something unknown.
+
+    names: of globals and of enclosing functions' variables. functions: those of them that are called and are the user's. methods: of the Dataset.
+    held: attributes of the Dataset that hold functions of the user and are called.
+    """
+
+    def __init__(self, function: types.FunctionType, dataset: Any) -> None:
+        self._function, self._dataset = function, dataset
+        self.names: set[str] = set()
+        self.functions: set[str] = set()
+        self.methods: set[str] = set()
+        self.held: set[str] = set()
+        try:
+            tree = ast.parse(textwrap.dedent(inspect.getsource(function))).body[0]
+        except (OSError, TypeError, SyntaxError, IndexError):
+            raise InPython(f"the source of {function.__qualname__} cannot be read") from None
+        if not isinstance(tree, ast.FunctionDef) or tree.decorator_list:
+            raise InPython(f"{function.__qualname__} is decorated")
+        arguments = tree.args.posonlyargs + tree.args.args
+        self._self = arguments[0].arg if arguments and inspect.getattr_static(type(dataset), function.__name__, None) is function else ""
+        stored = {name.id for name in ast.walk(tree) if isinstance(name, ast.Name) and isinstance(name.ctx, ast.Store)}
+        self._arguments = {argument.arg for argument in ast.walk(tree) if isinstance(argument, ast.arg)}
+        self._locals = stored | self._arguments
+        self._cells = cells_of(function)
+        self._elements = types_of_elements(vars(dataset).values())
+        self._made, self._values = self._own_containers(tree), self._own_values(tree)
+        for statement in tree.body:
+            self._visit(statement)
+
+    def _refuse(self, node: ast.AST, what: str) -> NoReturn:
+        line = self._function.__code__.co_firstlineno + getattr(node, "lineno", 1) - 1
+        file = os.path.basename(self._function.__code__.co_filename)
+        raise InPython(f"{self._function.__qualname__} {what} ({file}:{line})")
+
+    def _own_containers(self, tree: ast.FunctionDef) -> set[str]:
+        """Returns the names of variables that only ever hold lists and dicts that the function makes."""
+        made: dict[str, bool] = {}
+        for node in ast.walk(tree):
+            if isinstance(node, (ast.Assign, ast.AnnAssign)):
+                for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
+                    if isinstance(target, ast.Name):
+                        fresh = isinstance(node.value, (ast.Dict, ast.List, ast.ListComp, ast.DictComp)) or (
+                            isinstance(node.value, ast.Call)
+                            and isinstance(node.value.func, ast.Name)
+                            and node.value.func.id in ("dict", "list")
+                        )
+                        made[target.id] = made.get(target.id, True) and fresh
+                    else:  # several names may get what exists already
+                        made.update(
+                            (name.id, False) for name in ast.walk(target) if isinstance(name, ast.Name) and isinstance(name.ctx, ast.Store)
+                        )
+            elif isinstance(node, (ast.For, ast.comprehension, ast.withitem)):
+                other = node.optional_vars if isinstance(node, ast.withitem) else node.target
+                made.update((name.id, False) for name in (ast.walk(other) if other is not None else ()) if isinstance(name, ast.Name))
+        return {name for name, fresh in made.items() if fresh} - self._arguments
+
+    def _own_values(self, tree: ast.FunctionDef) -> set[str]:
+        """Returns the names of variables that only hold results of arithmetic and the like. `+=` changes an array or a list where it stands, which the Dataset
+        may hold."""
+        stores = [name.id for name in ast.walk(tree) if isinstance(name, ast.Name) and isinstance(name.ctx, ast.Store)]
+        fresh: list[str] = []
+        for node in ast.walk(tree):
+            if isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name):
+                fresh.append(node.target.id)
+            elif isinstance(node, (ast.Assign, ast.AnnAssign)):
+                value = node.value
+                if isinstance(value, ast.Call):
+                    made = isinstance(value.func, ast.Name) and value.func.id in ("abs", "float", "int", "len", "round", "str")
+                else:
+                    made = isinstance(value, (ast.BinOp, ast.Compare, ast.Constant, ast.JoinedStr))
+                targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+                if made and len(targets) == 1 and isinstance(targets[0], ast.Name):
+                    fresh.append(targets[0].id)
+        return {name for name in fresh if stores.count(name) == fresh.count(name)} - self._arguments
+
+    def _check_read(self, node: ast.AST, name: str) -> None:
+        """Refuses properties and the like, whose code runs when they are read."""
+        found = inspect.getattr_static(type(self._dataset), name, None)
+        if hasattr(type(found), "__get__") and not isinstance(found, (types.FunctionType, types.GetSetDescriptorType)):
+            self._refuse(node, f"reads the {type(found).__name__} {name}")
+
+    def _check_object(self, node: ast.Name | ast.Attribute, role: str) -> None:
+        """Refuses what may run code of the user's that is not read here: operators, methods and properties of objects of the user's classes, and functions
+        that are handed on. role: what is done to the object."""
+        value = self._static(node)
+        if value is _UNKNOWN:
+            if isinstance(node, ast.Attribute) and any(_runs_code(kind, node.attr) for kind in self._elements):
+                self._refuse(node, f"reads .{node.attr}, which objects of the Dataset compute")
+        elif isinstance(value, (types.FunctionType, types.MethodType)):
+            if role not in ("called", "compared", "tested") and _is_users(value):
+                self._refuse(node, f"hands on the function {ast.unparse(node)}")
+        elif is_users_object(value):
+            if role not in ("attribute", "called", "compared") and (role != "tested" or overloads(type(value))):
+                self._refuse(node, f"uses {ast.unparse(node)}, an object of the class {type(value).__name__}, whose code may have effects")
+        elif kind := next((kind for kind in types_of_elements([value]) if overloads(kind)), None):
+            self._refuse(node, f"uses objects of the class {kind.__name__}, whose code may have effects")
+
+    def _static(self, node: ast.expr) -> Any:
+        """Returns the object that an expression of names and attributes gives each time; _UNKNOWN if it depends on the sample, or is not to be known."""
+        if isinstance(node, ast.Name):
+            return _UNKNOWN if node.id in self._locals else self._value(node.id)
+        if not isinstance(node, ast.Attribute):
+            return _UNKNOWN
+        if isinstance(node.value, ast.Name) and node.value.id == self._self and self._self:
+            return vars(self._dataset).get(node.attr, inspect.getattr_static(type(self._dataset), node.attr, _UNKNOWN))
+        owner = self._static(node.value)
+        if isinstance(owner, types.ModuleType):
+            return getattr(owner, node.attr, _UNKNOWN)
+        if owner is _UNKNOWN or not is_users_object(owner):
+            return _UNKNOWN
+        if _runs_code(type(owner), node.attr):
+            self._refuse(node, f"reads {ast.unparse(node)}, which is computed")
+        return vars(owner).get(node.attr, _UNKNOWN) if hasattr(owner, "__dict__") else _UNKNOWN
+
+    def _visit(self, node: ast.AST, role: str = "") -> None:
+        if isinstance(node, ast.stmt) and not isinstance(node, _STATEMENTS):
+            self._refuse(node, f"has a statement {type(node).__name__.lower()}")
+        if isinstance(node, _REFUSED):
+            self._refuse(node, f"has a {type(node).__name__}")
+        if isinstance(node, (ast.Attribute, ast.Subscript)) and not isinstance(node.ctx, ast.Load):
+            own = isinstance(node, ast.Subscript) and isinstance(node.value, ast.Name) and node.value.id in self._made
+            if not own:
+                self._refuse(node, f"changes {ast.unparse(node)}")
+        if isinstance(node, ast.AugAssign) and not (
+            isinstance(node.target, ast.Name)
+            and isinstance(node.op, (ast.Add, ast.Sub, ast.Mult))
+            and node.target.id in self._made | self._values
+        ):
+            self._refuse(node, f"changes {ast.unparse(node.target)}")
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load) and node.id not in self._locals:
+            self.names.add(node.id)
+        if isinstance(node, ast.Attribute):
+            self._check_read(node, node.attr)
+        if isinstance(node, (ast.Name, ast.Attribute)) and isinstance(node.ctx, ast.Load):
+            self._check_object(node, role)
+        if isinstance(node, ast.Call):
+            self._check_call(node)
+        for child in ast.iter_child_nodes(node):
+            self._visit(child, _role(node, child))
+
+    def _value(self, name: str) -> Any:
+        """Returns the object of a global name, or of an enclosing function's."""
+        if name in self._cells:
+            return self._cells[name].cell_contents
+        return self._function.__globals__.get(name, getattr(builtins, name, None))
+
+    def _object(self, node: ast.expr) -> Any:
+        """Returns the object that a dotted name of modules leads to; None for others."""
+        if isinstance(node, ast.Name) and node.id not in self._locals:
+            return self._value(node.id)
+        if isinstance(node, ast.Attribute):
+            parent = self._object(node.value)
+            return getattr(parent, node.attr, None) if isinstance(parent, types.ModuleType) else None
+        return None
+
+    def _check_call(self, node: ast.Call) -> None:
+        called = node.func
+        if isinstance(called, ast.Name) and called.id not in self._locals:
+            return self._check_named(node, called.id)
+        if not isinstance(called, ast.Attribute):
+            self._refuse(node, f"calls {ast.unparse(called)}")
+        owner = self._object(called.value)
+        if isinstance(owner, types.ModuleType):
+            if called.attr not in _FUNCTIONS.get(owner.__name__, ()):
+                self._refuse(node, f"calls {ast.unparse(called)}")
+        elif isinstance(called.value, ast.Name) and called.value.id == self._self and self._self:
+            self._check_own(node, called.attr)
+        elif isinstance(called.value, ast.Call) and isinstance(called.value.func, ast.Name) and called.value.func.id == "super":
+            if called.attr != "__getitem__" or self._next_item().__module__ != "torchvision.datasets.folder":
+                self._refuse(node, f"calls {ast.unparse(called)}")
+        elif called.attr in _CHANGES:
+            if not (isinstance(called.value, ast.Name) and called.value.id in self._made):
+                self._refuse(node, f"changes {ast.unparse(called.value)}")
+        elif called.attr not in _METHODS:
+            self._refuse(node, f"calls .{called.attr}()")
+
+    def _next_item(self) -> Any:
+        """Returns the __getitem__ that super() finds."""
+        cell = self._cells.get("__class__")
+        kinds = type(self._dataset).__mro__
+        after = kinds[kinds.index(cell.cell_contents) + 1 :] if cell is not None else ()
+        return next((vars(kind)["__getitem__"] for kind in after if "__getitem__" in vars(kind)), None)
+
+    def _check_named(self, node: ast.Call, name: str) -> None:
+        value = self._value(name)
+        if value is getattr(builtins, name, self):
+            if name in ("getattr", "hasattr"):
+                attribute = node.args[1] if len(node.args) > 1 else None
+                if not isinstance(attribute, ast.Constant):
+                    self._refuse(node, f"calls {name} with a name that is not written out")
+                self._check_read(node, str(attribute.value))
+            if name == "open" and not _only_reads(node):
+                self._refuse(node, "opens a file to write")
+            error = isinstance(value, type) and issubclass(value, Exception)
+            if name not in _BUILTINS and not error:
+                self._refuse(node, f"calls {name}")
+        elif isinstance(value, types.FunctionType) and not self._is_known(value):
+            if not _is_users(value):
+                self._refuse(node, f"calls {name}")
+            self.functions.add(name)
+        elif not self._is_known(value) and not (isinstance(value, type) and issubclass(value, tuple) and hasattr(value, "_fields")):
+            self._refuse(node, f"calls {name}")
+
+    @staticmethod
+    def _is_known(value: Any) -> bool:
+        """Whether a function or an object may be called: it is in the tables, a loader of torchvision, or one of its transforms."""
+        if is_default_loader(value) or type(value).__module__.startswith("torchvision.transforms."):
+            return True
+        return getattr(value, "__name__", None) in _FUNCTIONS.get(getattr(value, "__module__", ""), ())
+
+    def _check_own(self, node: ast.Call, name: str) -> None:
+        """Checks a call of the Dataset's method, or of what its attribute holds."""
+        method = inspect.getattr_static(type(self._dataset), name, None)
+        if name in vars(self._dataset):
+            held = vars(self._dataset)[name]
+            if isinstance(held, types.FunctionType) and name != "target_transform" and not self._is_known(held) and _is_users(held):
+                self.held.add(name)
+            elif held is not None and not self._is_known(held) and name != "target_transform":
+                self._refuse(node, f"calls {ast.unparse(node.func)}")
+        elif isinstance(method, types.FunctionType):
+            self.methods.add(name)
+        else:
+            self._refuse(node, f"calls {ast.unparse(node.func)}")
