@@ -24,16 +24,22 @@ def _kind(mode: int) -> str:
     return "a FIFO" if stat.S_ISFIFO(mode) else "a socket" if stat.S_ISSOCK(mode) else "a device"
 
 
+def _refuse_others(mode: int, name: str) -> None:
+    """Raises OSError for the mode of a folder, and for other kinds that are not regular files."""
+    if stat.S_ISDIR(mode):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), name)
+    if not stat.S_ISREG(mode):
+        raise OSError(errno.EINVAL, f"{_kind(mode)}, not a file", name)
+
+
 def open_binary(path: str | bytes | os.PathLike[str]) -> BinaryIO:
     """Opens a regular file for reading. Raises OSError if the path leads to anything else."""
     name = os.fsdecode(path)
     fd = os.open(name, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
     try:
         mode = os.fstat(fd).st_mode
-        if stat.S_ISDIR(mode):
-            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), name)
-        if not stat.S_ISREG(mode) and not _is_special(name):
-            raise OSError(errno.EINVAL, f"{_kind(mode)}, not a file", name)
+        if stat.S_ISDIR(mode) or not _is_special(name):
+            _refuse_others(mode, name)
         os.set_blocking(fd, True)
         return open(fd, "rb")
     except BaseException:
@@ -65,10 +71,8 @@ def write(path: str | os.PathLike[str], data: bytes | str) -> None:
         with open(os.open(name, os.O_WRONLY | os.O_NOCTTY | os.O_CLOEXEC), "wb") as f:
             f.write(whole)
         return
-    if there is not None and not stat.S_ISREG(there.st_mode) and not stat.S_ISLNK(there.st_mode):
-        if stat.S_ISDIR(there.st_mode):
-            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), name)
-        raise OSError(errno.EINVAL, f"{_kind(there.st_mode)}, not a file", name)
+    if there is not None and not stat.S_ISLNK(there.st_mode):
+        _refuse_others(there.st_mode, name)
     part = f"{name}.{os.urandom(8).hex()}.part"
     fd = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
     try:

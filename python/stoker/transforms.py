@@ -402,27 +402,31 @@ class RandomOrder(Group):
             )
 
     def in_random_order(self) -> list[Transform]:
-        """Returns the transforms whose order matters. Mirroring is left out if all other transforms give the same result before and after it."""
-        others = [t for t in self.transforms if not _turns(t)]
+        """Returns the transforms whose order matters. Mirroring is left out if all other transforms give the same results, as often, before and after it."""
+        others = [t for t in self.transforms if not _mirrors(t)]
         turned = len(others) < len(self.transforms)
-        commute = all(_keeps_places(t) for t in others)
+        commute = all(_commutes_with_mirroring(t) for t in others)
         if len(self.transforms) < 2 or (commute and len(others) < 2):
             return []
         return list(self.transforms) if turned and not commute else others
 
 
-def _keeps_places(transform: Transform) -> bool:
-    """Returns whether the transform treats all pixels alike wherever they lie, so that it commutes with mirroring."""
+def _commutes_with_mirroring(transform: Transform) -> bool:
+    """Returns whether the transform gives the same results, as often, before and after mirroring. It treats all pixels alike wherever they lie, or it is a crop
+    whose windows are equally likely."""
     if isinstance(transform, Group):
-        return all(_keeps_places(t) for t in transform.transforms)
+        return all(_commutes_with_mirroring(t) for t in transform.transforms)
+    if isinstance(transform, RandomCrop):
+        left, top, right, bottom = transform.padding
+        return left == right and top == bottom
     kinds = (ColorJitter, GaussianBlur, Grayscale, RandomGrayscale, RandomInvert, RandomPosterize, RandomSolarize)
-    return isinstance(transform, kinds) or _turns(transform)
+    return isinstance(transform, kinds) or _mirrors(transform)
 
 
-def _turns(transform: Transform) -> bool:
+def _mirrors(transform: Transform) -> bool:
     """Returns whether the transform does nothing but mirror the image."""
     if isinstance(transform, Group):
-        return all(_turns(t) for t in transform.transforms)
+        return all(_mirrors(t) for t in transform.transforms)
     return isinstance(transform, (RandomHorizontalFlip, RandomVerticalFlip, Identity))
 
 
@@ -580,6 +584,8 @@ def _stays_out(t: Transform) -> bool:
 
 def _group(own: Any, made: Group) -> Transform:
     """Returns the translated group, or calls torchvision's own group as a function if one of its parts cannot be compiled inside a group."""
+    if isinstance(made, RandomOrder) and not made.in_random_order():  # its parts are compiled one after the other
+        return made
     return _calling(own, "PIL") if any(map(_stays_out, made.transforms)) else made
 
 

@@ -186,10 +186,57 @@ def test_generators_are_asked_when_torch_asks_them(make, workers):
             found.append(torch.rand(1).item())
         return found
 
-    dataset = make()
-    if isinstance(dataset, _Swapped) or (isinstance(dataset, data.Subset) and workers == 0):
+    if isinstance(make(), _Swapped):
         return  # torch's samples themselves draw, in this process
     assert draws(DataLoader) == draws(data.DataLoader)
+
+
+@pytest.mark.parametrize("sampler", ["shuffle", "weights", "subset", "own"])
+@pytest.mark.parametrize("workers", [0, 1])
+def test_the_order_of_later_epochs_without_a_generator(folder, sampler, workers):
+    """Without workers, torchvision's transforms draw from the generator that makes the next epoch's order."""
+
+    class Own(data.Sampler):
+        def __iter__(self):
+            return iter([int(torch.randint(21, (1,))) for _ in range(21)])
+
+        def __len__(self):
+            return 21
+
+    def orders(kind, transform):
+        torch.manual_seed(11)
+        source = _Numbered(folder, transform)
+        order = {
+            "shuffle": {"shuffle": True},
+            "weights": {"sampler": data.WeightedRandomSampler([1.0] * 21, 21)},
+            "subset": {"sampler": data.SubsetRandomSampler(range(21))},
+            "own": {"sampler": Own()},
+        }[sampler]
+        loader = kind(source, 4, num_workers=workers, **order)
+        return [[i for _, batch in loader for i in batch.tolist()] for _ in range(3)], loader
+
+    crops = v1.Compose([v1.RandomResizedCrop(16), v1.RandomHorizontalFlip(), v1.ToTensor()])
+    theirs, _ = orders(data.DataLoader, crops)
+    ours, loader = orders(DataLoader, crops)
+    assert ours == theirs and len({tuple(order) for order in ours}) == 3
+    assert ("num_workers=1 or more" in loader.explain()) == (workers == 0)
+    fixed = v1.Compose([v1.Resize((16, 16)), v1.ToTensor()])
+    theirs, _ = orders(data.DataLoader, fixed)
+    ours, loader = orders(DataLoader, fixed)
+    assert ours == theirs and "run in C" in loader.explain()
+    torch.seed()  # a program that has not seeded torch expects no order
+    assert "run in C" in DataLoader(_Numbered(folder, crops), 4, shuffle=True).explain()
+    torch.manual_seed(11)
+    given = torch.Generator().manual_seed(1)
+    assert "run in C" in DataLoader(_Numbered(folder, crops), 4, shuffle=True, generator=given).explain()
+
+
+class _Numbered(datasets.ImageFolder):
+    """Gives the number of each sample as its target."""
+
+    def __init__(self, folder, transform):
+        super().__init__(folder, transform)
+        self.samples = self.imgs = [(path, number) for number, (path, _) in enumerate(self.samples)]
 
 
 def test_batches_of_unequal_size(make):

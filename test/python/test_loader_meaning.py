@@ -466,7 +466,7 @@ def test_numbers_of_other_types(tree):
     assert len({repr(loader) for loader in drawn}) == 3, "seed=None drew the same seed twice"
     with pytest.raises(InvalidArgumentError, match="process group"):
         Loader(tree, 4, transforms=SMALL, seed=None, shard=(0, 2))
-    with pytest.raises(InvalidArgumentError, match="whole number or None"):
+    with pytest.raises(InvalidArgumentError, match=r"None draws one. is a whole number"):
         Loader(tree, 4, transforms=SMALL, seed="7")
 
 
@@ -516,8 +516,8 @@ def test_arguments_that_would_count_as_something_else(tree):
         ({"drop_last": True, "last_batch": "keep"}, "contradict each other"),
         ({"shard": (0.5, 2)}, "whole numbers"),
         ({"split": "test"}, "is of CIFAR's binary files"),
-        ({"seed": 2**70}, "from 0 to 2"),
-        ({"seed": -1}, "from 0 to 2"),
+        ({"seed": 2**70}, "is at most"),
+        ({"seed": -1}, "is at least 0"),
         ({"batch_size": 2**40}, "at most 1048576"),
         ({"timeout": -1}, "timeout is at least 0"),
         ({"timeout": float("nan")}, "timeout is at least 0"),
@@ -749,3 +749,55 @@ def test_views_of_a_dataset_that_are_refused():
         list(Loader(Set(4, lambda i: ([view, view], np.zeros((1, 4), np.float32))), 1, fields=fields))
     (batch,) = Loader(Set(4, lambda i: ([view], i)), 4)
     assert [tuple(v.shape) for v in batch.image] == [(4, 3, 8, 8)]
+
+
+# ---- orders that make no difference, and faults on the way to the first batch ----
+
+
+def test_a_random_order_of_a_crop_and_mirroring():
+    """The order makes no difference to what comes out how often: both orders are drawn in Python and compared with what the Loader makes."""
+    tv = import_torchvision().transforms
+    picture = np.arange(36, dtype=np.uint8).reshape(6, 6, 1).repeat(3, 2)
+    windows = [picture[y : y + 5, x : x + 4] for y in range(2) for x in range(3)]
+    wanted = {w.tobytes() for w in windows} | {w[:, ::-1].tobytes() for w in windows}
+    mirrored_first = {picture[:, ::-1][y : y + 5, x : x + 4].tobytes() for y in range(2) for x in range(3)}
+    assert mirrored_first == {w[:, ::-1].tobytes() for w in windows}
+    for group in (
+        T.RandomOrder([T.RandomCrop((5, 4)), T.RandomHorizontalFlip()]),
+        T.RandomOrder([T.RandomHorizontalFlip(), T.RandomVerticalFlip(0.0), T.RandomCrop((5, 4))]),
+        tv.RandomOrder([tv.RandomCrop((5, 4)), tv.RandomHorizontalFlip()]),
+    ):
+        made = [m.permute(1, 2, 0).numpy().tobytes() for m in images(Set(360, lambda i: (picture, i)), [group])]
+        assert set(made) == wanted
+        share = 1 / len(wanted)
+        assert all(abs(made.count(w) - 360 * share) < 5 * (360 * share * (1 - share)) ** 0.5 for w in wanted)
+    for group in (
+        T.RandomOrder([T.RandomCrop(4, padding=(1, 0, 0, 0)), T.RandomHorizontalFlip()]),
+        T.RandomOrder([T.RandomCrop(4), JITTER]),
+    ):
+        with pytest.raises(UnsupportedError, match="put it outside"):
+            images(Set(4, lambda i: (picture, i)), [group])
+
+
+def test_many_bad_samples_before_the_first_good_one():
+    def give(i):
+        if i < 1500:
+            raise ValueError("bad")
+        return np.zeros((4, 4, 3), np.uint8), i
+
+    loader = Loader(Set(3000, give), 2000, on_error="skip", max_errors=2000)
+    assert [b.label.tolist() for b in loader] == [list(range(1500, 2000)), list(range(2000, 3000))]
+
+
+def test_a_pipeline_whose_order_does_not_fit_is_closed(tree, monkeypatch):
+    from stoker.pipeline import Pipeline
+
+    made, closed = [], []
+    build, close = Pipeline.build, Pipeline.close
+    monkeypatch.setattr(Pipeline, "build", lambda self: (made.append(self), build(self))[1])
+    monkeypatch.setattr(Pipeline, "close", lambda self: (closed.append(self), close(self))[1])
+    for sampler in ([1.0] * 20, lambda epoch: [0, 21]):
+        with pytest.raises(StokerError, match=r"21|0 to 20"):
+            list(Loader(tree, 4, transforms=SMALL, sampler=sampler))
+    built = [pipe for pipe in made if pipe._session is not None]
+    assert built and all(any(pipe is c for c in closed) for pipe in built)

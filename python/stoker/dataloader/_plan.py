@@ -60,7 +60,10 @@ def plan(loader: DataLoader[Any]) -> Plan:
         if found is not None:
             return Plan(gather=found)
         read = reader(loader.dataset)
-        return Plan(read, compiled(read.transform))
+        made = compiled(read.transform)
+        if made.draws:
+            _check_generator(loader)
+        return Plan(read, made)
     except InPython as e:
         return Plan(reason=str(e))
     except Exception as e:  # the user's objects may raise anything when they are looked at, and torch might never ask them
@@ -93,6 +96,24 @@ def _check_arguments(loader: Any) -> None:
     if loader.num_workers and loader.worker_init_fn is not None and not _only_seeds(loader.worker_init_fn):
         raise InPython(
             f"the worker_init_fn {getattr(loader.worker_init_fn, '__qualname__', loader.worker_init_fn)} may change the dataset in each worker"
+        )
+
+
+def _check_generator(loader: Any) -> None:
+    """Refuses transforms whose draws would decide the order of later epochs. Without workers, torchvision's transforms draw from the generator that also
+    makes the order, if the sampler has none of its own. This matters only if the program has seeded it, with a number of 32 bits: otherwise no order can
+    be expected."""
+    import torch
+    from torch.utils.data import DistributedSampler, SequentialSampler
+
+    inner = getattr(loader.batch_sampler, "sampler", loader.batch_sampler)
+    seed = torch.initial_seed()
+    if loader.num_workers or type(inner) in (SequentialSampler, DistributedSampler) or min(seed, 2**64 - seed) >= 2**32:
+        return
+    if getattr(inner, "generator", None) is None:
+        raise InPython(
+            "torch.manual_seed was called, and without workers the draws of the transforms decide the order of later epochs: num_workers=1 or more, or a "
+            "generator for the sampler, lets the images be made in C"
         )
 
 

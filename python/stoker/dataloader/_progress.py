@@ -46,10 +46,15 @@ def _generators(loader: Any) -> dict[str, Any]:
     return found
 
 
+def has_state(owner: Any) -> bool:
+    """Whether an object can save its state and load it again."""
+    return hasattr(owner, "state_dict") and hasattr(owner, "load_state_dict")
+
+
 def _stateful(loader: Any) -> dict[str, Any]:
     """Returns the samplers that can save their state, by the name of their attribute."""
     parts = {"sampler": loader.sampler, "batch_sampler": loader.batch_sampler}
-    return {name: part for name, part in parts.items() if hasattr(part, "state_dict") and hasattr(part, "load_state_dict")}
+    return {name: part for name, part in parts.items() if has_state(part)}
 
 
 def _state_of(generator: Any) -> str:

@@ -24,10 +24,11 @@ class _Form(Enum):
 
 @dataclass
 class Compiled:
-    """A recipe, and whether torchvision would give an image of tv_tensors, which matters to the user's collate_fn."""
+    """A recipe, whether torchvision would give an image of tv_tensors, which matters to the user's collate_fn, and whether it would draw random numbers."""
 
     recipe: Recipe
     tv_image: bool
+    draws: bool
 
 
 # These only move pixels, and give the same on tensors as on PIL images. For the others torchvision has other code for tensors of floats, with other results.
@@ -63,7 +64,9 @@ _ON_BYTES = {
     "TrivialAugmentWide",
 }
 _GROUPS = {"RandomApply", "RandomChoice"}
+_DRAW_NOTHING = {"CenterCrop", "Grayscale", "Identity", "ImageClassification", "Normalize", "Pad", "Resize"}
 _TYPES = {"ConvertImageDtype", "ToDtype", "ToTensor", "PILToTensor", "ToImage", "ToPureTensor"}
+_DRAW_NOTHING |= _TYPES
 
 
 def compiled(transform: Any) -> Compiled:
@@ -74,8 +77,6 @@ def compiled(transform: Any) -> Compiled:
         raise InPython("no transform makes a tensor of the image")
     try:
         recipe = Recipe.of(T.flatten([_translated(part) for part in parts]), None, False)
-    except InPython:
-        raise
     except Exception as e:
         raise InPython(str(e)) from e
     if recipe.in_python:
@@ -83,7 +84,7 @@ def compiled(transform: Any) -> Compiled:
     wanted = types.UINT8 if form is _Form.BYTES else types.FLOAT
     if recipe.dtype != wanted:
         raise InPython(f"the transform gives images of {recipe.dtype}")
-    return Compiled(recipe, tv_image)
+    return Compiled(recipe, tv_image, any(_name(part) not in _DRAW_NOTHING for part in parts))
 
 
 def _name(part: Any) -> str:

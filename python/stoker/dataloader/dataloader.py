@@ -14,7 +14,7 @@ from torch.utils.data.dataloader import _DatasetKind, _MultiProcessingDataLoader
 from stoker.dataloader import _progress
 from stoker.dataloader._iterator import CompiledIterator
 from stoker.dataloader._plan import Plan, plan
-from stoker.dataloader._progress import Progress
+from stoker.dataloader._progress import Progress, has_state
 from stoker.dataloader._reasons import InPython
 from stoker.errors import StateError
 
@@ -127,7 +127,7 @@ class DataLoader(TorchDataLoader[_T]):
         single = None if self._stoker_single is None else self._stoker_single()
         inside = self._stoker_progress is not None and not self._stoker_progress.over
         for owner in (single.stream if single is not None and inside else None, self.dataset):
-            if _has_state(owner):
+            if has_state(owner):
                 try:
                     return owner.state_dict()  # type: ignore[union-attr]
                 except AttributeError:
@@ -231,11 +231,11 @@ class _Single(_Tracked, _SingleProcessDataLoaderIter):
     def __init__(self, loader: Any, progress: Progress, skip: int, resume: dict[str, Any] | None) -> None:
         self._stoker_begin(progress, skip, resume)
         saved = None if resume is None or loader._dataset_kind == _DatasetKind.Map else resume.get("dataset_state")
-        if saved and _has_state(loader.dataset) and not hasattr(type(loader.dataset), "__next__"):
+        if saved and has_state(loader.dataset) and not hasattr(type(loader.dataset), "__next__"):
             loader.dataset.load_state_dict(saved)
         super().__init__(loader)
         if saved is not None:
-            if saved and _has_state(self.stream):
+            if saved and has_state(self.stream):
                 self.stream.load_state_dict(saved)
             progress.batches, self._skip = skip, 0
         self._pass_over()
@@ -244,10 +244,6 @@ class _Single(_Tracked, _SingleProcessDataLoaderIter):
     def stream(self) -> Any:
         """The iterator of an IterableDataset."""
         return getattr(self._dataset_fetcher, "dataset_iter", None)
-
-
-def _has_state(owner: Any) -> bool:
-    return hasattr(owner, "state_dict") and hasattr(owner, "load_state_dict")
 
 
 class _Workers(_Tracked, _MultiProcessingDataLoaderIter):

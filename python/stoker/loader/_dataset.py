@@ -209,16 +209,20 @@ class DatasetSource(Source):
 
     def _submit(self, items: list[Item]) -> list[Future[Any]]:
         """Starts to fetch samples. Returns one future for each call: a call fetches one sample, or several if the dataset has many(ids)."""
-        if self._probes and items[0] in self._probes:
+        known: list[Future[Any]] = []
+        while self._probes and len(known) < len(items) and items[len(known)] in self._probes:
             from concurrent.futures import Future
 
             done: Future[Any] = Future()
-            done.set_result([self._probes.pop(items[0])])
-            return [done, *self._submit(items[1:])] if len(items) > 1 else [done]
+            done.set_result([self._probes.pop(items[len(known)])])
+            known.append(done)
+        items = items[len(known) :]
+        if not items:
+            return known
         if self.workers is None:
             raise StateError("the Loader was closed")
         piece = -(-len(items) // self.workers.count) if self.many else 1
-        return [self.workers.submit(items[i : i + piece]) for i in range(0, len(items), piece)]
+        return known + [self.workers.submit(items[i : i + piece]) for i in range(0, len(items), piece)]
 
     def _take(self, spec: Spec, indices: array[int] | None, per_rank: bool, epoch: int, first: int) -> Any:
         """Returns one batch, and starts to fetch the samples of the next batches."""

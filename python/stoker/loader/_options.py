@@ -4,13 +4,13 @@
 from __future__ import annotations
 
 import inspect
-import numbers
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from stoker import types
+from stoker._numbers import INT64_MAX, whole
 from stoker._ranks import Shard, resolve, share, together
 from stoker._settings import PassedOn, table
 from stoker._where import notice
@@ -121,12 +121,8 @@ def batch_of(batch_size: int | None, global_batch_size: int | None, shard: Shard
     """Returns the batch size of this rank."""
     if (batch_size is None) == (global_batch_size is None):
         raise InvalidArgumentError("Loader: give batch_size (of each rank) or global_batch_size")
-    size = batch_size if batch_size is not None else global_batch_size
-    if not isinstance(size, numbers.Integral) or isinstance(size, bool) or size < 1:
-        raise InvalidArgumentError(f"Loader: a batch size is a whole number, at least 1, not {size!r}")
-    size = int(size)
-    if size > LARGEST_BATCH * (shard.world if batch_size is None else 1):
-        raise InvalidArgumentError(f"Loader: a batch size is at most {LARGEST_BATCH} for each rank, not {size}")
+    ranks = shard.world if batch_size is None else 1
+    size = whole("Loader: a batch size", batch_size if batch_size is not None else global_batch_size, 1, LARGEST_BATCH * ranks)
     if batch_size is None:
         if size % shard.world:
             raise InvalidArgumentError(f"Loader: global_batch_size={size} is not divided by {shard.world} ranks")
@@ -154,11 +150,7 @@ def seed_of(seed: int | str | None, shard: Shard) -> int:
         return _seed_of_torch(shard)
     if seed is None:
         return int(share("the seed that seed=None drew", str(int.from_bytes(os.urandom(6), "little")), shard))
-    if not isinstance(seed, numbers.Integral) or isinstance(seed, bool):
-        raise InvalidArgumentError(f"Loader: seed is a whole number or None, not {seed!r}")
-    if not 0 <= seed < 2**63:
-        raise InvalidArgumentError(f"Loader: seed is from 0 to 2^63 - 1, not {seed}")
-    return int(seed)
+    return whole("Loader: seed (None draws one)", seed, 0, INT64_MAX)
 
 
 def yes_or_no(**given: Any) -> None:
@@ -203,9 +195,7 @@ def shard_of_pipeline(pipeline: Pipeline, shard: Any) -> Shard:
 
 
 def workers_of(python_workers: int) -> int:
-    if not isinstance(python_workers, numbers.Integral) or isinstance(python_workers, bool) or not 0 <= python_workers <= 1024:
-        raise InvalidArgumentError(f"Loader: python_workers is a number of processes, 0 for threads, not {python_workers!r}")
-    return int(python_workers)
+    return whole("Loader: python_workers", python_workers, 0, 1024)
 
 
 def processes_of(context: Any) -> Any:

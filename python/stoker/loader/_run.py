@@ -122,10 +122,10 @@ class Run:
             pipe = self._built(source, seed, settings, indices)
         except InvalidArgumentError:
             if indices is not None and not isinstance(source, DatasetSource):  # a wrong number of samples explains more than a wrong id
-                self._check_order(self._built(source, seed, settings, None))
+                self._check_order(self._built(source, seed, settings, None), True)
             raise
         if not isinstance(source, DatasetSource):
-            self._check_order(pipe)
+            self._check_order(pipe, False)
         pipe.keep_bad_samples(self.bad)
         return pipe
 
@@ -140,9 +140,16 @@ class Run:
             self._made = None
         return pipe
 
-    def _check_order(self, pipe: Pipeline) -> None:
-        if self.order is not None:
-            self.order.check(pipe._started().meta()["samples"] or 0)
+    def _check_order(self, pipe: Pipeline, trial: bool) -> None:
+        """Raises if the user's order does not fit the pipeline's reader. Closes the pipeline then, and if it was only made on trial."""
+        try:
+            if self.order is not None:
+                self.order.check(pipe._started().meta()["samples"] or 0)
+        except BaseException:
+            pipe.close()
+            raise
+        if trial:
+            pipe.close()
 
     def _restore(self, session: Session) -> None:
         state = self.resumed
