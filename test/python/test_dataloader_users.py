@@ -669,3 +669,69 @@ def test_copies_leave_the_dataset_as_it_is(root):
     before = dict(vars(dataset))
     list(DataLoader(dataset, 4))
     assert vars(dataset) == before and type(dataset) is Dicts and type(dataset[0]["image"]) is torch.Tensor
+
+
+# ---- data sets whose targets are of several kinds ----
+
+
+@pytest.fixture(scope="module")
+def pets(tmp_path_factory):
+    """A folder as OxfordIIITPet expects it."""
+    top = tmp_path_factory.mktemp("pets")
+    folder = top / "oxford-iiit-pet"
+    for name in ("images", "annotations/trimaps"):
+        (folder / name).mkdir(parents=True)
+    lines = []
+    for k in range(9):
+        picture = photograph(np.random.default_rng(k), 40, 48)
+        Image.fromarray(picture).save(folder / "images" / f"Pet_{k % 3}_{k}.jpg")
+        Image.fromarray(picture[..., 0] % 3 + 1).save(folder / "annotations/trimaps" / f"Pet_{k % 3}_{k}.png")
+        lines.append(f"Pet_{k % 3}_{k} {k % 3 + 1} {k % 2 + 1} 1")
+    (folder / "annotations/trainval.txt").write_text("\n".join(lines))
+    return top
+
+
+def _tensor(target):
+    return torch.from_numpy(np.array(target)[:20, :24].copy()) if isinstance(target, Image.Image) else target
+
+
+def _tensors(target):
+    return tuple(map(_tensor, target)) if isinstance(target, tuple) else _tensor(target)
+
+
+@pytest.mark.parametrize(
+    "kinds", ["category", "binary-category", "segmentation", ["category", "binary-category"], ["category", "segmentation"]]
+)
+def test_targets_of_oxford_pets(pets, kinds):
+    """Only the category is listed; the other targets are read by the data set's own Python."""
+    from stoker import Loader
+
+    def make(**more):
+        return datasets.OxfordIIITPet(pets, target_types=kinds, transform=TRANSFORM, **more)
+
+    def with_tensors():
+        return make(target_transform=_tensors)
+
+    compare(with_tensors, 2)
+    loader = DataLoader(make(), 4, collate_fn=list)
+    assert ("9 files of OxfordIIITPet" in loader.explain()) == (kinds == "category")
+    expected = [sample for sample in make()]
+    if not isinstance(kinds, list):
+        made = [(image, label) for batch in Loader(make(), 4) for image, label in zip(batch.image, batch.label, strict=True)]
+        for (image, label), (wanted, target) in zip(made, expected, strict=True):
+            assert np.array_equal(label, np.array(target)) and (image - wanted).abs().max() <= 1.001 / 255
+
+
+def test_transforms_of_image_and_target_together(pets):
+    """`transforms` gets both, so that the data set's own Python has to run."""
+    from stoker import Loader
+
+    def swapped(image, target):
+        return TRANSFORM(image) * 0 + target, 100 + target
+
+    def make():
+        return datasets.OxfordIIITPet(pets, transforms=swapped)
+
+    compare(make, 1)
+    for images, labels in Loader(make(), 4):
+        assert (labels >= 100).all() and torch.equal(images[:, 0, 0, 0], labels - 100.0)

@@ -89,6 +89,9 @@ def _joined(parts: list[Listed | Arrays | None]) -> Listed | Arrays | None:
 def _of_torchvision(source: Any) -> Listed | Arrays | None:
     if not any(kind.__module__.startswith("torchvision.datasets.") for kind in type(source).__mro__):
         return None
+    joint = getattr(source, "transforms", None)
+    if joint is not None and type(joint).__name__ != "StandardTransform":  # it gets the image and the target together
+        return None
     if _is(source, "torchvision.datasets.folder", "DatasetFolder"):
         return _of_folder(source)
     for (module, name), read in _HELD.items():
