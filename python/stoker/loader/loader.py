@@ -21,7 +21,6 @@ from stoker.loader._array_source import ArraySource
 from stoker.loader._arrays import Arrays, in_folder
 from stoker.loader._dataset import Asked, DatasetSource
 from stoker.loader._described import Listing, classes_of, object_of
-from stoker.loader._divided import refuse_divided
 from stoker.loader._epoch import END, Epoch, call
 from stoker.loader._finish import Finishing
 from stoker.loader._hub import HubStream, HubTable, is_hub, table_of, turned, whole_of
@@ -266,7 +265,9 @@ class Loader:
             self._tell_skipped()
         self._run.agree()
         read = self._run.source
-        if isinstance(shard, str) and isinstance(read, DatasetSource) and not self._run.per_rank:
+        if isinstance(shard, str) and place.world > 1 and isinstance(read, DatasetSource) and not self._run.per_rank:
+            from stoker.loader._divided import refuse_divided  # with it hashlib and random
+
             refuse_divided(read.by_index, read.size, place, asked.context)
 
     def _tell_skipped(self) -> None:
