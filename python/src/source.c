@@ -253,17 +253,35 @@ static const char *text_at(PyObject *tuple, Py_ssize_t i)
 	return item && item != Py_None ? PyUnicode_AsUTF8AndSize(item, NULL) : NULL;
 }
 
+/* Replaces self->descriptions by a tuple without the exceptions. The feed keeps the texts for as long as the pipeline exists; an exception that has been
+ * raised leads to the pipeline through its traceback, and would keep it alive. false with an exception. */
+static bool drop_exceptions(struct source_object *self, Py_ssize_t n)
+{
+	PyObject *plain = PyTuple_New(n);
+	for (Py_ssize_t i = 0; plain && i < n; i++) {
+		PyObject *entry = PyTuple_GetItem(self->descriptions, i),
+			 *copy = PyTuple_Pack(4, PyTuple_GetItem(entry, 0), PyTuple_GetItem(entry, 1), PyTuple_GetItem(entry, 2), Py_None);
+		if (!copy || PyTuple_SetItem(plain, i, copy))
+			Py_CLEAR(plain);
+	}
+	if (!plain)
+		return false;
+	Py_DECREF(self->descriptions);
+	self->descriptions = plain;
+	return true;
+}
+
 /* Copies the URI, id and failure of each sample from self->descriptions to the feed. false with an exception. */
 static bool take_descriptions(
 	struct source_object *self, const struct stk_feed_request *rq, Py_ssize_t given, struct fed *fed, struct stk_feed *feed)
 {
 	const Py_ssize_t n = PyTuple_Size(self->descriptions);
+	bool failed = false;
 
 	if (n && (n != given || !feed->samples)) {
 		PyErr_Format(PyExc_ValueError, "there are descriptions of %zd samples, but the source returned %zd", n, given);
 		return false;
 	}
-	fed->descriptions = Py_NewRef(self->descriptions);
 	for (Py_ssize_t i = 0; i < n; i++) {
 		PyObject *entry = PyTuple_GetItem(self->descriptions, i), *id, *error;
 		struct stk_fed_sample *to = &feed->samples[i];
@@ -277,9 +295,13 @@ static bool take_descriptions(
 		to->failure = text_at(entry, 2);
 		to->numbered = id != Py_None;
 		to->id = to->numbered ? PyLong_AsLongLong(id) : -1;
+		failed |= error != Py_None;
 		if (PyErr_Occurred() || (to->failure && error != Py_None && !keep_error(self, rq, i, error)))
 			return false;
 	}
+	if (failed && !drop_exceptions(self, n))
+		return false;
+	fed->descriptions = Py_NewRef(self->descriptions); /* the same texts */
 	return true;
 }
 

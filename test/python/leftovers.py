@@ -26,6 +26,7 @@ LASTING_FILES = ("/dev/shm/pym-", "pym-", "pymp-", "torchinductor_")
 LASTING_FILES += ("__autograph_generated_file", "__pycache__")
 # torch compiles in threads that wait for the next function.
 LASTING_THREADS = ("ThreadPoolExecutor",)
+NATIVE = ("stoker", "stk-")
 PATIENCE_S = 20  # the time that ending threads and processes get
 
 
@@ -55,6 +56,19 @@ def _threads() -> dict[str, str]:
     }
 
 
+def _native_threads() -> dict[str, str]:
+    """Threads that the library has started in this process; Python does not know them."""
+    found = {}
+    for task in os.listdir("/proc/self/task"):
+        try:
+            name = Path(f"/proc/self/task/{task}/comm").read_text().strip()
+        except OSError:
+            continue  # it has just ended
+        if name.startswith(NATIVE):
+            found[f"native thread {task}"] = name
+    return found
+
+
 def _files() -> dict[str, str]:
     """Descriptors of files and folders that tests have made; libraries keep files of their own open."""
     found = {}
@@ -81,7 +95,7 @@ def _temporary() -> dict[str, str]:
 
 
 def _all() -> dict[str, str]:
-    return {**_children(), **_threads(), **_files(), **_temporary()}
+    return {**_children(), **_threads(), **_native_threads(), **_files(), **_temporary()}
 
 
 @pytest.fixture(scope="session", autouse=True)

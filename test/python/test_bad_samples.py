@@ -1,11 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """on_error: batches whose samples are all bad, samples that a Dataset cannot give, and the messages about them."""
 
+import gc
 import itertools
+import time
 
 import numpy as np
 import pytest
 import torch
+from leftovers import _native_threads
 from PIL import Image
 from stoker import Loader, fn, pipeline_def
 from stoker import transforms as T
@@ -353,3 +356,28 @@ def test_weights_of_the_wrong_length_are_told_as_that(listed):
         for source in (listed(6), Data(6, listed(6).__getitem__)):
             with pytest.raises(StokerError, match=rf"there are {count} weights; the data set has 6 samples"):
                 next(iter(Loader(source, 2, sampler=[1.5] * count, transforms=SMALL)))
+
+
+@pytest.mark.parametrize("how", ["skip", "raise", "first", "stream"])
+def test_a_dataset_that_fails_keeps_no_pipeline_alive(how):
+    """The kept exception once led to the Loader through its traceback, so that a dropped Loader's threads stayed for ever."""
+    picture = np.zeros((8, 8, 3), np.uint8)
+    bad = {"skip": 2, "raise": 2, "first": 0, "stream": 0}[how]
+
+    def run():
+        data = Data(6, lambda i: (None if i == bad else picture, i))
+        source = map(data.__getitem__, range(6)) if how == "stream" else data
+        loader = Loader(source, 2, **({} if how == "raise" else SKIP))
+        if how == "raise":
+            with pytest.raises(TypeError):
+                list(loader)
+        else:
+            assert sum(len(b[0]) for b in loader) == 5
+
+    before = _native_threads()
+    run()
+    until = time.monotonic() + 20
+    while not set(_native_threads()) <= set(before) and time.monotonic() < until:
+        gc.collect()
+        time.sleep(0.05)
+    assert set(_native_threads()) <= set(before)

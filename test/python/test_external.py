@@ -546,8 +546,8 @@ def test_arguments_of_other_kinds_are_named(wrong):
 
 
 @pytest.mark.parametrize("per_sample", [True, False])
-def test_a_rank_without_samples_asks_its_source_for_nothing(tmp_path, per_sample):
-    """Five samples in steps of two ranks leave the second rank without a sample in the last step."""
+def test_a_rank_without_samples_asks_its_source_for_a_repeat(tmp_path, per_sample):
+    """Five samples in steps of two ranks leave the second rank without a sample in the last step. It gets the last sample once more."""
     asked = []
 
     def sample(info):
@@ -568,8 +568,8 @@ def test_a_rank_without_samples_asks_its_source_for_nothing(tmp_path, per_sample
 
     pipe = define()
     got = [[[np.array(t).tolist() for t in output] for output in pipe.run()] for _ in range(6)]
-    assert got == 2 * [[[[1.0]], [[0]]], [[[3.0]], [[1]]], [[], []]]
-    assert asked[:4] == [0, 1, 0, 1]
+    assert got == 2 * [[[[1.0]], [[0]]], [[[3.0]], [[1]]], [[[4.0]], [[2]]]]
+    assert asked[:6] == [0, 1, 2, 0, 1, 2]
 
 
 # ---- sources that no output needs, layouts, and feeding one of several outputs ----

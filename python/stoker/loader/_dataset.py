@@ -44,6 +44,14 @@ if TYPE_CHECKING:
 _AHEAD = 2  # batches that are asked for before they are needed
 
 
+def forget_frames(error: BaseException | None) -> None:
+    """Drops the tracebacks of an error that is kept but not raised. Their frames lead to those of the callers, and so to the Loader, which the error would
+    keep alive through the library, where the garbage collector cannot follow."""
+    while error is not None:
+        error.__traceback__ = None
+        error = error.__cause__ or error.__context__
+
+
 @dataclass
 class Asked:
     """The user's arguments about a Dataset's samples and about fetching them."""
@@ -286,6 +294,8 @@ class DatasetSource(Source):
             self._probes[item] = fetched
             if fetched.parts is not None:
                 self._example = fetched.parts
+                for probe in self._probes.values():
+                    forget_frames(probe.error)
                 return self._example
             failed = fetched.error
             if len(self._probes) > self.most_errors(spec):

@@ -10,7 +10,7 @@ from typing import Any
 
 from stoker._where import notice
 from stoker.errors import InvalidArgumentError, StateError
-from stoker.loader._dataset import Asked, DatasetSource
+from stoker.loader._dataset import Asked, DatasetSource, forget_frames
 from stoker.loader._fetch import Fetched, converted
 from stoker.loader._random import random_numbers
 from stoker.loader._saved import Facts
@@ -91,6 +91,8 @@ class StreamSource(DatasetSource):
             parts = self._kept[count - 1].parts
             if parts is not None:
                 self._example = parts
+                for kept in self._kept:
+                    forget_frames(kept.error)
                 return parts
         raise next(f.error for f in self._kept if f.error is not None)
 
