@@ -252,3 +252,140 @@ def test_rows_that_are_not_one_for_each_box_are_named() -> None:
 
     with pytest.raises(ValueError, match=r"'labels' has the shape \(99,\) in a sample of \d+ boxes"):
         next(iter(Wrong().loader([T.SanitizeBoundingBoxes()])))
+
+
+# ---- batches of images that differ in size ----
+
+
+@pytest.mark.essential
+def test_images_are_padded_to_the_largest_of_their_batch() -> None:
+    scenes = Scenes()
+    fields = {"image": "Image", "boxes": "BoundingBoxes", "masks": "Mask", "padding_mask": None, "labels": list, "size": None}
+    loader = Loader(scenes, 5, dtype=torch.uint8, fields=fields, pad={"Image": 9, "Mask": 255})
+    i = 0
+    for batch in loader:
+        assert batch._fields == tuple(fields)
+        height, width = (int(n) for n in batch.size.max(0).values)
+        assert batch.image.shape[1:] == (3, height, width) and batch.padding_mask.shape == (len(batch.image), height, width)
+        for k in range(len(batch.image)):
+            image, boxes, _, masks = scenes.scenes[i]
+            assert batch.size[k].tolist() == list(image.shape[1:])
+            shown = ~batch.padding_mask[k]
+            assert int(shown.sum()) == image[0].numel() and (batch.image[k][:, ~shown] == 9).all()
+            assert torch.equal(batch.image[k][:, : image.shape[1], : image.shape[2]], image) and torch.equal(batch.boxes[k], boxes)
+            assert torch.equal(batch.masks[k][:, : image.shape[1], : image.shape[2]], masks) and (batch.masks[k][:, ~shown] == 255).all()
+            i += 1
+    assert i == len(scenes)
+
+
+def test_padding_of_files_floats_and_channels_last(tmp_path: Any) -> None:
+    cv2 = pytest.importorskip("cv2")
+    rows = []
+    for i, (image, *_) in enumerate(Scenes(count=6).scenes):
+        rows.append((str(tmp_path / f"{i}.png"), i))
+        cv2.imwrite(rows[-1][0], image.permute(1, 2, 0).numpy()[..., ::-1])
+    plain = [batch for batch in Loader(rows, 3, pad="zeros", transforms=[T.Normalize([0.5] * 3, [0.5] * 3)])]
+    assert [batch._fields for batch in plain] == [("image", "label", "size")] * 2
+    last = [batch for batch in Loader(rows, 3, pad=0, transforms=[T.Normalize([0.5] * 3, [0.5] * 3)], memory_format=torch.channels_last)]
+    for a, b in zip(plain, last, strict=True):
+        assert torch.equal(a.image, b.image) and b.image.is_contiguous(memory_format=torch.channels_last) and torch.equal(a.size, b.size)
+        for k, (height, width) in enumerate(a.size.tolist()):
+            assert (
+                (a.image[k][:, height:] == 0).all()
+                and (a.image[k][:, :, width:] == 0).all()
+                and (a.image[k][:, :height, :width] != 0).any()
+            )
+    with pytest.raises(InvalidArgumentError, match="pad is 'zeros', a number"):
+        Loader(rows, 3, pad="edge")
+    with pytest.raises(InvalidArgumentError, match="pad makes one tensor of images"):
+        Loader(rows, 3, pad=0, fields={"image": list, "label": None})
+
+
+class Sized:
+    """Samples of which only the size is known."""
+
+    def __init__(self, count: int) -> None:
+        rng = np.random.default_rng(1)
+        self.sizes = [(int(h), int(w)) for h, w in rng.integers(20, 90, (count, 2))]
+
+    def __len__(self) -> int:
+        return len(self.sizes)
+
+    def get_height_and_width(self, i: int) -> tuple[int, int]:
+        return self.sizes[i]
+
+    def __getitem__(self, i: int) -> Any:
+        return np.full((*self.sizes[i], 3), i, np.uint8), i
+
+
+def _group(size: tuple[int, int]) -> int:
+    return int(np.searchsorted(2 ** np.linspace(-1, 1, 7), size[1] / size[0], side="right"))
+
+
+@pytest.mark.essential
+def test_buckets_of_aspect_ratios() -> None:
+    data = Sized(200)
+    loader = Loader(data, 8, bucket_by="aspect_ratio", shuffle=True, pad="zeros", seed=3, fields=("image", "label"))
+    epochs = [[batch.label.tolist() for batch in loader] for _ in range(2)]
+    for batches in epochs:
+        assert sorted(i for batch in batches for i in batch) == list(range(200)) and len(batches) == len(loader) == 25
+        assert sum(len({_group(data.sizes[i]) for i in batch}) == 1 for batch in batches) >= 25 - 7
+    assert epochs[0] != epochs[1]
+    again = Loader(data, 8, bucket_by="aspect_ratio", shuffle=True, pad="zeros", seed=3, fields=("image", "label"))
+    assert [batch.label.tolist() for batch in again] == epochs[0]
+    resumed = Loader(data, 8, bucket_by="aspect_ratio", shuffle=True, pad="zeros", seed=3, fields=("image", "label"))
+    iterator = iter(resumed)
+    first = [next(iterator).label.tolist() for _ in range(7)]
+    state = resumed.state_dict()
+    other = Loader(data, 8, bucket_by="aspect_ratio", shuffle=True, pad="zeros", seed=3, fields=("image", "label"))
+    other.load_state_dict(state)
+    assert first + [batch.label.tolist() for batch in other] == epochs[0]
+
+
+@pytest.mark.essential
+def test_buckets_give_ranks_equal_steps_of_one_bucket() -> None:
+    data = Sized(203)
+    for last, steps in (("drop", 12), ("keep", 13), ("pad", 13)):
+        ranks = [
+            [
+                (b.label.tolist(), b)
+                for b in Loader(data, 4, bucket_by="aspect_ratio", shuffle=True, pad=0, shard=(r, 4), last_batch=last, seed=1)
+            ]
+            for r in range(4)
+        ]
+        assert [len(r) for r in ranks] == [steps] * 4
+        one = sum(len({_group(data.sizes[i]) for r in ranks for i in r[k][0]}) == 1 for k in range(steps))
+        assert one >= 12 - 7
+        seen = {i for r in ranks for batch, _ in r for i in batch}
+        assert len(seen) == (192 if last == "drop" else 203)
+
+
+def test_buckets_of_sizes_and_of_keys(tmp_path: Any) -> None:
+    data = Sized(256)
+
+    def waste(batches: Any) -> float:
+        return float(np.mean([(b.size.max(0).values.prod() / b.size.prod(1).float().mean()).item() for b in batches]))
+
+    by_size = waste(Loader(data, 8, bucket_by="size", shuffle=True, pad=0))
+    assert by_size < 0.8 * waste(Loader(data, 8, shuffle=True, pad=0))
+    keys = [i % 3 for i in range(256)]
+    batches = [b.label.tolist() for b in Loader(data, 4, bucket_by=keys, pad=0)]
+    assert sum(len({i % 3 for i in batch}) == 1 for batch in batches) >= 63
+    cv2 = pytest.importorskip("cv2")
+    rows = []
+    for i in range(12):
+        rows.append((str(tmp_path / f"{i}.png"), i))
+        cv2.imwrite(rows[-1][0], data[i][0])
+    for batch in Loader(rows, 3, bucket_by="size", pad=0):
+        assert batch.size.tolist() == [list(data.sizes[i]) for i in batch.label.tolist()]
+    for wrong, words in (
+        ("area", "'aspect_ratio', 'size', or a list"),
+        ([1, "a"] * 128, "which can be sorted"),
+        ([1, 2], "there are 2 keys"),
+    ):
+        with pytest.raises(InvalidArgumentError, match=words):
+            next(iter(Loader(data, 4, bucket_by=wrong, pad=0)))
+    with pytest.raises(InvalidArgumentError, match="leave out sampler"):
+        Loader(data, 4, bucket_by="size", sampler=[1, 2])
+    with pytest.raises(InvalidArgumentError, match="add get_height_and_width"):
+        Loader(Scenes(), 4, bucket_by="size", fields={"image": list, "boxes": "BoundingBoxes", "labels": list, "masks": "Mask"})

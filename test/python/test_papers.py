@@ -158,6 +158,7 @@ def test_recipes(desk):
             "Regression": lambda n: n["values"].dtype is torch.float32,
             "Several labels an image": lambda n: n["labels"].shape == (2, 3) and n["loss"] > 0,
             "Segmentation": lambda n: n["masks"].shape[1:] == n["images"].shape[2:] and all(len(m.unique()) == 1 for m in n["masks"]),
+            "Images of their own sizes": lambda n: "sizes" not in n or n["images"].shape[2] == n["sizes"][:, 0].max(),
             "Detection": lambda n: all(t["boxes"].shape == (2, 4) and t["boxes"].max() <= 256 for t in n["targets"]),
             "Classes that are rare": lambda n: len(n["weights"]) == 21 and len(list(n["train"])) == 6,
             "k-fold": lambda n: len(list(n["val"])) == 2 and len(list(n["train"])) == 4,

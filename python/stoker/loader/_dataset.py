@@ -374,7 +374,8 @@ class DatasetSource(Source):
         followers = Followers(nodes[-1], list(moving.values()), boxes) if self.samples_of.follow else None
         finished, *views = [view for k in given for view in spec.finished(self._image(nodes[k], example[k], followers, spec))]
         flat = {k for k in pictures if kinds[k - 1].name == FLOATS and self.samples_of.picture(k).flat}
-        moved = {k: fn.squeeze(field.node, axes=[0]) if k in flat else field.node for k, field in moving.items()}
+        padded = {k: spec.padded(field.node, field.kind) for k, field in moving.items()}
+        moved = {k: fn.squeeze(node, axes=[0]) if k in flat else node for k, node in padded.items()}
         # Targets that Python finishes are not uploaded yet.
         targets = [moved[k] if k in moved else nodes[k] if k in finish else spec.upload(nodes[k]) for k in range(1, 1 + self.targets)]
         names = {k: name for name, k in self.fields(self.asked.names).items() if k is not None}

@@ -61,6 +61,8 @@ class LoaderArguments(Arguments, total=False):
     python_workers: int
     collate_fn: Callable[[Any], Any] | None
     batch_transforms: Any
+    pad: Any
+    bucket_by: Any
 
 
 _IGNORED = {

@@ -132,7 +132,8 @@ class Run:
     def _built(self, source: Source, seed: int, settings: dict[str, Any], indices: array[int] | None) -> Pipeline:
         pipe = Pipeline(self.spec.batch, seed=seed, enable_conditionals=True, **settings)
         with pipe:
-            pipe.set_outputs(*source.nodes(self.spec, indices, self.per_rank))
+            nodes = source.nodes(self.spec, indices, self.per_rank)
+            pipe.set_outputs(*nodes, *([] if self.spec.size is None else [self.spec.size]))
         self._made = pipe
         try:
             pipe.build()

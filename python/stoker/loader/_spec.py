@@ -33,6 +33,8 @@ class Spec:
     by_shards: bool = False  # shuffles runs of neighboring samples instead of single samples
     floats: bool = False  # the image is a map of floats
     batches: bool = False  # a batch_sampler gives the batches, whose sizes may differ
+    pad: dict[str, float] | None = None  # value of the padding for each kind of field; None: batches are not padded
+    size: DataNode | None = None  # height and width of a sample's image before it is padded, after `finished`
     as_given: bool = False  # no argument says what becomes of the images: arrays and tensors of uint8 stay so
 
     @property
@@ -60,7 +62,19 @@ class Spec:
             raise UnsupportedError(
                 "Loader: views of an image that masks, boxes or points follow are not in Stoker yet: give them to Loaders of their own"
             )
-        return [node for view in self.views for node in view.apply(image)]
+        made = [node for view in self.views for node in view.apply(image)]
+        if self.pad is None:
+            return made
+        shape, first = made[0].shape(dtype=types.INT64), 0 if self.views[0].channels_last else 1
+        self.size = self.upload(shape[first : first + 2])
+        return [self.padded(node, "Image") for node in made]
+
+    def padded(self, node: DataNode, kind: str) -> DataNode:
+        """Pads a field's node to the largest extent of its batch, if batches are padded."""
+        if self.pad is None:
+            return node
+        made: DataNode = fn.pad(node, axis_names="HW", fill_value=self.pad[kind])
+        return made
 
     @property
     def gpu(self) -> bool:

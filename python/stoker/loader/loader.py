@@ -14,11 +14,12 @@ from stoker._settings import PassedOn, takes
 from stoker._sheet import Sheet, view
 from stoker._where import notice, tell
 from stoker.errors import CancelledError, InvalidArgumentError, StateError, safe_text
-from stoker.loader import _collate, _fields, _layout, _options
+from stoker.loader import _collate, _fields, _layout, _options, _pad
 from stoker.loader._accelerate import reported
 from stoker.loader._alone import Alone
 from stoker.loader._array_source import ArraySource
 from stoker.loader._arrays import Arrays, in_folder
+from stoker.loader._buckets import make_buckets
 from stoker.loader._dataset import Asked, DatasetSource
 from stoker.loader._described import Listing, classes_of, object_of
 from stoker.loader._epoch import END, Epoch, call
@@ -99,6 +100,10 @@ class Loader:
     tensors, each drawn for itself. A Dataset that gives ([view, view], target) makes such a list too; each of its views passes the transforms.
     batch_transforms: MixUp, CutMix, or RandomChoice of them (stoker.transforms or torchvision's v2), or functions of (images, labels): they change each
     finished batch where it lies; labels become vectors of shares.
+    pad: "zeros", a number, or {"Image": 0, "Mask": 255}: images that differ in size are padded on the right and at the bottom to the largest of their batch, and
+    so are masks and other images. A field `size`, (N, 2), holds height and width before; `fields` may name `padding_mask` too, (N, H, W), True at the padding.
+    bucket_by: "aspect_ratio", "size", or a list with a key for each sample: each step has images of one bucket, on all ranks. Sizes come from the files'
+    headers, or from get_height_and_width(i) of a Dataset.
     collate_fn: gets each finished batch, and returns what is iterated, as {"pixel_values": batch.image, "labels": batch.label}.
     python_workers: processes for the Python of a Dataset, each with its global random numbers seeded for each sample; 0: threads, for code that mostly waits or
     works in C. stoker.sample_rng() gives random numbers that can be repeated in either.
@@ -140,6 +145,8 @@ class Loader:
         python_workers: int = 0,
         collate_fn: Callable[[Any], Any] | None = None,
         batch_transforms: Any = None,
+        pad: Any = None,
+        bucket_by: Any = None,
         **more: Unpack[_options.Arguments],
     ) -> None:
         source = _options.source_of(source, more)
@@ -179,6 +186,12 @@ class Loader:
         place = _options.shard_of_pipeline(source, shard) if isinstance(source, Pipeline) else _ranks.resolve(shard)
         kinds = kinds_of(fields)
         self._main = main_of(kinds)
+        pads = _pad.checked(pad)
+        self._fields_of_padded: tuple[str, ...] | None = None
+        if pads is not None and fields is not None and {*_pad.FIELDS} & {*fields}:
+            self._fields_of_padded = tuple(fields)
+            fields = {k: v for k, v in fields.items() if k not in _pad.FIELDS} if isinstance(fields, Mapping) else _pad.others(fields)
+            kinds = kinds_of(fields)
         self._names = _fields.internal(_fields.names_of(fields), self._main)
         self._given = object_of(source)
         asked = Asked(
@@ -215,6 +228,7 @@ class Loader:
             },
             by_shards=by_shards,
             floats=floats,
+            pad=pads,
             batches=batch_sampler is not None,
             as_given=dtype is None and not transforms and views is None and batch_transforms is None,
             by_groups=by_groups,
@@ -233,6 +247,14 @@ class Loader:
         opened = _open(source, images, split, asked)
         if batch_sampler is not None:
             opened = _by_batches(opened, asked)
+        if bucket_by is not None:
+            if sampler is not None or batch_sampler is not None or by_shards or by_groups or isinstance(opened, (Pipeline, StreamSource)):
+                raise InvalidArgumentError(
+                    "Loader: bucket_by makes the order of a data set that has indices: leave out sampler, batch_sampler and shuffle='...', and IterableDatasets and "
+                    "Pipelines"
+                )
+            order = make_buckets(bucket_by, opened, self._spec.orientation, self._spec.batch * place.world, bool(shuffle), self._spec.seed)
+            self._spec.shuffle = False
         if isinstance(opened, Source):
             opened.settle(self._spec, order is not None)
         self._run = Run(opened, self._spec, order)
@@ -246,6 +268,8 @@ class Loader:
         self._collate = _collate.checked(collate_fn)
         self._mix: BatchTransforms | None = None
         self._lists = lists_of(asked.kinds)
+        if "image" in self._lists and pads is not None:
+            raise InvalidArgumentError("Loader: pad makes one tensor of images, and fields={'image': list} a list: leave one out")
         if "image" in self._lists and batch_transforms is not None:
             raise InvalidArgumentError(
                 "Loader: batch_transforms are of one tensor of images, and fields={'image': list} makes a list: leave one out"
@@ -432,7 +456,11 @@ class Loader:
         fields = self._fields(source)
         self._asks_dataset = isinstance(source, DatasetSource) and bool({"valid", "index"} & set(fields))
         finishing = Finishing() if isinstance(source, Pipeline) else source.finishing
-        count = len(self._run.descs)
+        count = len(self._run.descs) - (self._spec.pad is not None)
+        if self._spec.pad is not None:
+            asked = self._fields_of_padded
+            asked = asked if asked is None else tuple("image" if name == self._main else name for name in asked)
+            fields, finishing = _pad.with_fields(fields, finishing, asked, count)
         given = source.samples_of if isinstance(source, DatasetSource) else None
         images = self._spec.images + (given.views if given is not None else 0)
         in_list = self._several or (given is not None and given.several)

@@ -1,0 +1,134 @@
+# SPDX-License-Identifier: Apache-2.0
+"""bucket_by: batches of images of similar shapes, so that little of a padded batch is padding."""
+
+from __future__ import annotations
+
+import bisect
+import os
+import random
+from array import array
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from stoker import _core, _files
+from stoker.errors import InvalidArgumentError, StokerError
+from stoker.loader._dataset import DatasetSource
+from stoker.loader._order import Order
+from stoker.loader._sources import FileSource
+
+_HEAD = 64 << 10  # bytes that hold the header of nearly every file
+_RATIOS = tuple(2 ** (k / 3) for k in range(-3, 4))  # the edges of the groups of aspect ratios in torchvision's references
+_POOL = 64  # steps whose samples are sorted by size together
+_ADVICE = "give bucket_by a list with one key for each sample, as [height // 64 for height in heights]"
+
+Size = tuple[int, int]  # height, width
+
+
+class BucketOrder(Order):
+    """Orders samples so that each step of all ranks has samples of one bucket. Depends only on the seed and the epoch, so that ranks agree and a run can be
+    resumed. The samples that are left over stand at the end, sorted by bucket.
+
+    keys: the bucket of each sample, which can be sorted. sorted_pool: whether keys are sizes, of which neighbours in sorted order make a step. together: samples
+    of a step of all ranks.
+    """
+
+    repeated = "give the bucket_by, the batch size and the data of that run"
+
+    def __init__(self, keys: Sequence[Any], sorted_pool: bool, together: int, shuffle: bool, seed: int) -> None:
+        self.keys, self.sorted_pool, self.together, self.shuffle, self.seed = keys, sorted_pool, together, shuffle, seed
+
+    def go_on_with(self, seed: int) -> None:
+        self.seed = seed
+
+    def length(self) -> int:
+        return len(self.keys)
+
+    def check(self, samples: int) -> None:
+        if len(self.keys) != samples:
+            raise InvalidArgumentError(
+                f"bucket_by: there are {len(self.keys)} keys; the data set has {samples} samples, and each needs one"
+            )
+
+    def indices(self, epoch: int) -> array[int]:
+        draw = random.Random(f"stoker buckets {self.seed} {epoch}")
+        ids = list(range(len(self.keys)))
+        if self.shuffle:
+            draw.shuffle(ids)
+        steps, rest = self._of_pools(ids) if self.sorted_pool else self._of_groups(ids)
+        if self.shuffle:
+            draw.shuffle(steps)
+        return array("q", (i for step in [*steps, rest] for i in step))
+
+    def _of_groups(self, ids: list[int]) -> tuple[list[list[int]], list[int]]:
+        """Returns a step whenever a bucket has enough samples, and the samples that are left over."""
+        waiting: dict[Any, list[int]] = {}
+        steps = []
+        for i in ids:
+            group = waiting.setdefault(self.keys[i], [])
+            group.append(i)
+            if len(group) == self.together:
+                steps.append(waiting.pop(self.keys[i]))
+        return steps, [i for key in sorted(waiting) for i in waiting[key]]
+
+    def _of_pools(self, ids: list[int]) -> tuple[list[list[int]], list[int]]:
+        """Sorts some steps' samples at a time, and returns the steps, and the samples that are left over."""
+        whole = len(ids) // self.together * self.together
+        steps = []
+        for at in range(0, whole, _POOL * self.together):
+            pool = sorted(ids[at : min(at + _POOL * self.together, whole)], key=self.keys.__getitem__)
+            steps += [pool[k : k + self.together] for k in range(0, len(pool), self.together)]
+        return steps, ids[whole:]
+
+
+def _size_of_file(path: Any, oriented: bool) -> Size:
+    try:
+        with _files.open_binary(path) as f:
+            data = f.read(_HEAD)
+        header = _core.image_header(data)
+    except (OSError, StokerError):  # an object of a store, a header of many bytes, or no image, which the error then says
+        header = _core.image_header(_files.read_bytes(path))
+    height, width = int(header["height"]), int(header["width"])
+    return (width, height) if oriented and header["orientation"] > 4 else (height, width)
+
+
+def _sizes(source: Any, oriented: bool) -> list[Size]:
+    """Returns the height and width of each image: from the Dataset, or from the headers of its files."""
+    from concurrent.futures import ThreadPoolExecutor
+
+    with ThreadPoolExecutor(16) as pool:
+        if isinstance(source, FileSource) and source.paths is not None:
+            return list(pool.map(lambda path: _size_of_file(path, oriented), source.paths))
+        dataset = getattr(source, "dataset", None) if isinstance(source, DatasetSource) else None
+        measure = getattr(dataset, "get_height_and_width", None)
+        if measure is not None and source.size is not None:
+            return [(int(height), int(width)) for height, width in pool.map(measure, range(source.size))]
+        if isinstance(dataset, list) and (paths := [source.samples_of.path_of(item) for item in dataset]) and None not in paths:
+            return list(pool.map(lambda path: _size_of_file(path, oriented), paths))
+    if isinstance(source, FileSource):
+        raise InvalidArgumentError(
+            "bucket_by: of a folder give torchvision's ImageFolder(folder), or a list of (path, target), whose files are known"
+        )
+    raise InvalidArgumentError(
+        f"bucket_by: the sizes of the images are not known before they are read: add get_height_and_width(i) to the Dataset, or {_ADVICE}"
+    )
+
+
+def make_buckets(bucket_by: Any, source: Any, oriented: bool, together: int, shuffle: bool, seed: int) -> BucketOrder:
+    """bucket_by: "aspect_ratio", "size", or a key for each sample."""
+    if isinstance(bucket_by, str):
+        keys_of: dict[str, Callable[[Size], Any]] = {
+            "aspect_ratio": lambda size: bisect.bisect_right(_RATIOS, size[1] / size[0]),
+            "size": lambda size: (max(size), size),
+        }
+        if bucket_by not in keys_of:
+            raise InvalidArgumentError(f"bucket_by is 'aspect_ratio', 'size', or a list with a key for each sample, not {bucket_by!r}")
+        keys = [keys_of[bucket_by](size) for size in _sizes(source, oriented)]
+        return BucketOrder(keys, bucket_by == "size", together, shuffle, seed)
+    values = bucket_by.tolist() if hasattr(bucket_by, "tolist") else bucket_by
+    if not isinstance(values, (list, tuple)) or not values or isinstance(bucket_by, os.PathLike):
+        raise InvalidArgumentError(f"bucket_by is 'aspect_ratio', 'size', or a list with a key for each sample, not {bucket_by!r:.100}")
+    try:
+        sorted(set(values))
+    except TypeError as e:
+        raise InvalidArgumentError(f"bucket_by: its keys are numbers, strings or tuples of these, which can be sorted ({e})") from None
+    return BucketOrder(values, False, together, shuffle, seed)

@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: Apache-2.0
+"""pad: images of different sizes become one tensor, padded on the right and at the bottom to the largest of the batch."""
+
+from __future__ import annotations
+
+import math
+import numbers
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from stoker.errors import InvalidArgumentError
+from stoker.loader._finish import Finishing, Outputs, by_value
+
+SIZE, PADDING = "size", "padding_mask"
+FIELDS = (SIZE, PADDING)
+_KINDS = ("Image", "Mask", "FloatMap")
+
+
+def checked(pad: Any) -> dict[str, float] | None:
+    """Returns the value of the padding for each kind of field; None if batches are not padded."""
+    if pad is None:
+        return None
+    given = (
+        {str(getattr(kind, "__name__", kind)): value for kind, value in pad.items()}
+        if isinstance(pad, Mapping)
+        else dict.fromkeys(_KINDS, pad)
+    )
+    values = {kind: 0.0 if value == "zeros" else value for kind, value in given.items()}
+    for kind, value in values.items():
+        if kind not in _KINDS or not isinstance(value, numbers.Real) or isinstance(value, bool) or not math.isfinite(value):
+            raise InvalidArgumentError(
+                f"Loader: pad is 'zeros', a number, or a number for each kind of field, as {{'Image': 0, 'Mask': 255}}, not {pad!r}"
+            )
+    return {kind: float(values.get(kind, 0.0)) for kind in _KINDS}
+
+
+def others(fields: Sequence[str]) -> list[str]:
+    """Returns the names of the fields that the data set gives."""
+    return [name for name in fields if name not in FIELDS]
+
+
+def _mask(outputs: Outputs, number: int) -> Any:
+    """Returns (N, H, W), which is True where the image was padded."""
+    import torch
+
+    sizes, image = outputs.values[number], outputs.values[0]
+    rows, columns = (torch.arange(n, device=sizes.device) for n in image.shape[-2:])
+    return (rows >= sizes[:, :1])[:, :, None] | (columns >= sizes[:, 1:])[:, None, :]
+
+
+def with_fields(
+    fields: Mapping[str, int | None], finishing: Finishing, asked: tuple[str, ...] | None, size: int
+) -> tuple[dict[str, int | None], Finishing]:
+    """Adds the fields of padded batches. asked: the names of all fields, in order, if the user gave any of these; None: `size` comes last. size: number of the
+    output that holds the sizes."""
+    for name in FIELDS:
+        if name in fields:
+            raise InvalidArgumentError(
+                f"Loader: pad adds a field {name!r}, and the dataset has one of this name: rename it, or leave it out of fields="
+            )
+    added = {**fields, **{name: size for name in asked or (SIZE,) if name in FIELDS}}
+    ordered = {name: added[name] for name in asked} if asked is not None else added
+    ordered.update({name: output for name, output in added.items() if name not in ordered})
+    return ordered, replace(finishing, finish={**finishing.finish, SIZE: by_value(lambda value: value), PADDING: _mask})
