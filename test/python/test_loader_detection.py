@@ -124,12 +124,22 @@ def test_windows_are_those_of_torchvision_for_the_same_draws() -> None:
             torch.manual_seed(seed)
             want = theirs.make_params([image, target["boxes"]])
             torch.manual_seed(seed)
+
+            def trials(n: int, size: Any = image.shape[1:]) -> Any:
+                """Draws as torchvision does: a place only for windows of an aspect ratio that is allowed."""
+                scales, places = np.zeros((n, 2), np.float32), np.zeros((n, 2), np.float32)
+                for k in range(n):
+                    scales[k] = torch.rand(2).numpy()
+                    if _lower_boxes.extents_of(scales[k : k + 1], *size, ours)[1][0]:
+                        places[k] = torch.rand(2).numpy()
+                return scales, places
+
             got = _lower_boxes.window_of(
                 target["boxes"].as_subclass(torch.Tensor).numpy(),
                 *image.shape[1:],
                 ours,
                 lambda n: int(torch.randint(low=0, high=n, size=(1,))),
-                lambda: torch.rand(2).numpy(),
+                trials,
             )
             assert got == ((want["top"], want["left"], want["height"], want["width"]) if want else None)
             compared += 1

@@ -3,6 +3,7 @@
 
 import copy
 import importlib.util
+import json
 import random
 import re
 import sys
@@ -111,6 +112,25 @@ def test_unet_masks(tree, tmp_path):
         Image.fromarray(np.arange(height * width).reshape(height, width).astype(np.uint8) % 2).save(tmp_path / "masks" / f"{k}.png")
     losses = run("unet_masks", tmp_path / "images", tmp_path / "masks", "--size", 32)
     assert len(losses) == 3 and all(0.3 < loss < 2 for loss in losses)
+
+
+@pytest.mark.parametrize("augmentation", ["hflip", "lsj", "multiscale", "ssd", "ssdlite"])
+def test_detection_references(tree, tmp_path, augmentation):
+    (tmp_path / "images").mkdir()
+    rng = np.random.default_rng(SEED)
+    given = {"images": [], "annotations": []}
+    for k, path in enumerate(sorted(tree.glob("*/*.jpg"))[:12]):
+        (tmp_path / "images" / f"{k}.jpg").write_bytes(path.read_bytes())
+        width, height = Image.open(path).size
+        given["images"].append({"id": k, "file_name": f"{k}.jpg", "width": width, "height": height})
+        for _ in range(int(rng.integers(0, 4)) + (k > 0)):  # the first image may have no boxes
+            x, y = rng.random(2) * 0.6
+            box = [x * width, y * height, (0.1 + rng.random() * 0.3) * width, (0.1 + rng.random() * 0.3) * height]
+            given["annotations"].append({"image_id": k, "bbox": box, "category_id": int(rng.integers(1, 4))})
+    (tmp_path / "boxes.json").write_text(json.dumps(given))
+    arguments = ["--data-augmentation", augmentation, "--size", 96, "--epochs", 2, "--classes", 3]
+    losses = run("detection_references", tmp_path / "images", tmp_path / "boxes.json", *arguments)
+    assert len(losses) in (11, 12) and all(0 < loss < 20 for loss in losses)
 
 
 def test_airbench():

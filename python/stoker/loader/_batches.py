@@ -136,7 +136,9 @@ def _dense(data: TensorList) -> torch.Tensor:
     try:
         return dense_tensor(data)
     except ShapeError as e:
-        raise ShapeError(f"{e}; with fields={{'image': list, ...}} the images of a batch are a list, each of its own size") from None
+        raise ShapeError(
+            f"{e}; with fields={{'image': list, ...}} the images of a batch are a list, each of its own size, and with pad='zeros' one tensor"
+        ) from None
 
 
 def _pinned(value: Any) -> Any:

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import bisect
 import os
-import random
 from array import array
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -50,6 +49,8 @@ class BucketOrder(Order):
             )
 
     def indices(self, epoch: int) -> array[int]:
+        import random
+
         draw = random.Random(f"stoker buckets {self.seed} {epoch}")
         ids = list(range(len(self.keys)))
         if self.shuffle:

@@ -27,37 +27,46 @@ def xyxy(boxes: Any, format: str) -> Any:
     return np.concatenate([low, low + second], 1)
 
 
-def window_of(
-    boxes: Any, height: int, width: int, t: T.RandomIoUCrop, option: Callable[[int], int], two: Callable[[], Any]
-) -> tuple[int, int, int, int] | None:
-    """Returns the window (top, left, height, width) of torchvision's RandomIoUCrop, or None for the whole image. Computes in float32, as torch does.
-
-    boxes: (N, 4) as XYXY. option: draws a whole number below its argument. two: draws two float32 from 0 to 1.
-    """
+def extents_of(scales: Any, height: int, width: int, t: T.RandomIoUCrop) -> tuple[Any, Any]:
+    """Returns the widths and heights of windows, (N, 2), for draws from 0 to 1, and which of them have an aspect ratio that the transform allows."""
     import numpy as np
 
     least, span = np.float32(t.min_scale), np.float32(t.max_scale - t.min_scale)
+    new = (np.array([width, height], np.float32) * (least + span * scales)).astype(np.int64)
+    ratios = new[:, 0] / np.maximum(new[:, 1], 1)
+    return new, (new > 0).all(1) & (ratios >= t.min_aspect_ratio) & (ratios <= t.max_aspect_ratio)
+
+
+def window_of(
+    boxes: Any, height: int, width: int, t: T.RandomIoUCrop, option: Callable[[int], int], trials: Callable[[int], tuple[Any, Any]]
+) -> tuple[int, int, int, int] | None:
+    """Returns the window (top, left, height, width) of torchvision's RandomIoUCrop, or None for the whole image. Computes in float32, as torch does, all trials of
+    an option at once.
+
+    boxes: (N, 4) as XYXY. option: draws a whole number below its argument. trials: draws scales and places of n windows, float32 (n, 2) from 0 to 1.
+    """
+    import numpy as np
+
     middle = np.float32(0.5) * (boxes[:, :2] + boxes[:, 2:])
     areas = (boxes[:, 2] - boxes[:, 0]) * (boxes[:, 3] - boxes[:, 1])
     while True:
         overlap = t.sampler_options[option(len(t.sampler_options))]
         if overlap >= 1.0:
             return None
-        for _ in range(t.trials):
-            scale = least + span * two()
-            new = int(np.float32(width) * scale[0]), int(np.float32(height) * scale[1])
-            if not new[1] or not t.min_aspect_ratio <= new[0] / new[1] <= t.max_aspect_ratio:
-                continue
-            place = two()
-            left, top = int(np.float32(width - new[0]) * place[0]), int(np.float32(height - new[1]) * place[1])
-            window = np.array([left, top, left + new[0], top + new[1]], boxes.dtype)
-            inside = ((window[:2] < middle) & (middle < window[2:])).all(1)
-            if not new[0] or not inside.any():
-                continue
-            shared = (np.minimum(boxes[:, 2:], window[2:]) - np.maximum(boxes[:, :2], window[:2])).clip(0).prod(1)
-            ious = shared / (areas + new[0] * new[1] - shared)
-            if ious[inside].max() >= overlap:
-                return top, left, new[1], new[0]
+        if not len(boxes):
+            continue
+        scales, places = trials(t.trials)
+        new, allowed = extents_of(scales, height, width, t)
+        start = ((np.array([width, height]) - new).astype(np.float32) * places).astype(np.int64)
+        low, high = start[:, None].astype(boxes.dtype), (start + new)[:, None].astype(boxes.dtype)
+        inside = ((low < middle) & (middle < high)).all(2)
+        shared = (np.minimum(boxes[:, 2:], high) - np.maximum(boxes[:, :2], low)).clip(0).prod(2)
+        ious = shared / np.maximum(areas + new.prod(1)[:, None].astype(boxes.dtype) - shared, np.float32(1e-12))
+        best = np.where(inside, ious, -1).max(1)
+        good = np.flatnonzero(allowed & inside.any(1) & (best >= overlap))
+        if len(good):
+            k = good[0]
+            return int(start[k, 1]), int(start[k, 0]), int(new[k, 1]), int(new[k, 0])
 
 
 class _Window:
@@ -83,7 +92,7 @@ class _Window:
             width,
             self.t,
             lambda n: int(draws.integers(n)),
-            lambda: draws.random(2, np.float32),
+            lambda n: (draws.random((n, 2), np.float32), draws.random((n, 2), np.float32)),
         )
         return whole if found is None else np.array([*found, 1], np.int32)
 
