@@ -33,4 +33,4 @@ quiet=--quiet
 [ ! -t 1 ] || quiet= # on a terminal ninja's one line shows how far it is
 # shellcheck disable=SC2086
 ninja -C "$build" -j "${JOBS:-$(nproc)}" $quiet ${TARGETS:-}
-[ -n "${TARGETS:-}" ] || [ ! -s "$build/left-out.txt" ] || tools/left_out.sh "$build"
+[ -n "${TARGETS:-}" ] || tools/left_out.sh "$build"

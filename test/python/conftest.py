@@ -29,7 +29,7 @@ LAYERS = {
         "test_forms test_import test_surface test_gpu_surface"
     ),
     "exec": (
-        "test_bad_samples test_session "
+        "test_bad_samples test_metrics test_session "
         "test_external_forms test_external_parallel test_function test_images test_tensors_made "
         "test_several_readers test_formats test_image_depths test_bytes test_notices "
         "test_external test_extremes test_handover test_kept test_limits test_pipeline test_process test_settings test_state test_stopping "

@@ -76,6 +76,14 @@ def run_script(text: str, *args: str, timeout: float = 60, **env: str) -> subpro
     )
 
 
+def alive(pid: int) -> bool:
+    """Returns whether the process runs. An ended process that waits to be collected does not count."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] not in "ZX"
+    except OSError:
+        return False
+
+
 @contextlib.contextmanager
 def child_process(command: list[str], **more: Any) -> Iterator[subprocess.Popen[str]]:
     """Runs a program during the test, and ends it with the test, even if the test fails."""

@@ -77,8 +77,7 @@ def test_values_are_those_that_the_library_checks() -> None:
             assert re.findall(r"`([^`]+)`", values) == words, name
 
 
-def test_every_file_of_tests_has_a_layer() -> None:
-    from conftest import layers_of
-
+def test_every_file_of_tests_has_a_layer(request: pytest.FixtureRequest) -> None:
+    conftest = request.config.pluginmanager.get_plugin(str(ROOT / "test/python/conftest.py"))
     files = (ROOT / "test/python").rglob("test_*.py")
-    assert not [str(f) for f in files if not layers_of(f)], "add these files to LAYERS in conftest.py"
+    assert not [str(f) for f in files if not conftest.layers_of(f)], "add these files to LAYERS in conftest.py"

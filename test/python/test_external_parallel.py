@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from stoker import fn, pipeline_def, types
 from stoker.errors import InvalidArgumentError
+from support import alive
 
 pytestmark = pytest.mark.filterwarnings("error", "ignore:This process:DeprecationWarning")  # CPython 3.12 says that it has threads
 
@@ -40,13 +41,6 @@ def numbered(info):
     if info.idx_in_epoch >= 10:
         raise StopIteration
     return np.int64([info.idx_in_epoch, info.idx_in_batch, info.iteration, info.epoch_idx]), np.int64(os.getpid())
-
-
-def alive(pid):
-    try:
-        return Path(f"/proc/{pid}/cmdline").read_bytes() != b""  # empty: it waits to be collected
-    except OSError:
-        return False
 
 
 def want(epoch, size=4):

@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from support import run_script
 
 HERE = Path(__file__).parent
 # Each process runs a share of the cases, so that a crash loses only a few.
@@ -78,7 +79,7 @@ for name, value in (pair.split("=", 1) for pair in sys.argv[1:]):
 
 def test_variables_of_the_environment() -> None:
     pairs = [(name, text) for name in VARIABLES for text in TEXTS]
-    done = subprocess.run([sys.executable, "-c", PROGRAM, *(f"{n}={t}" for n, t in pairs)], capture_output=True, text=True, timeout=120)
+    done = run_script(PROGRAM, *(f"{n}={t}" for n, t in pairs), timeout=120)
     assert done.returncode == 0, done.stderr
     lines = done.stdout.splitlines()
     assert len(lines) == len(pairs)
@@ -112,5 +113,5 @@ for text in sys.argv[3:]:
         assert str(e)
 print("fine")
 """
-    done = subprocess.run([sys.executable, "-c", program, str(tmp_path), name, *TEXTS], capture_output=True, text=True, timeout=120)
+    done = run_script(program, str(tmp_path), name, *TEXTS, timeout=120)
     assert (done.returncode, done.stdout) == (0, "fine\n"), done.stderr[-2000:]

@@ -11,7 +11,6 @@ import shutil
 import socket
 import ssl
 import struct
-import subprocess
 import tarfile
 import threading
 import time
@@ -20,6 +19,7 @@ import numpy as np
 import pytest
 from stoker import Pipeline, Storage, fn
 from stoker.errors import StokerError
+from storage import make_certificates
 from support import SEED
 
 LONG = os.environ.get("STOKER_LONG") == "1"
@@ -36,15 +36,9 @@ def nothing_else(monkeypatch):
 
 @pytest.fixture(scope="module")
 def certificate(tmp_path_factory):
-    """Files of a certificate for 127.0.0.1 and of its key."""
-    openssl = shutil.which("openssl")
-    if not openssl:
-        pytest.skip("there is no openssl to make certificates")
+    """TLS settings of a server on 127.0.0.1, and the file of the authority that signed its certificate."""
     folder = tmp_path_factory.mktemp("tls")
-    key = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-keyout", "key.pem")
-    names = ("-subj", "/CN=127.0.0.1", "-addext", "subjectAltName=IP:127.0.0.1")
-    subprocess.run([openssl, "req", "-x509", *key, "-out", "cert.pem", "-days", "2", *names], cwd=folder, check=True, capture_output=True)
-    return folder / "cert.pem", folder / "key.pem"
+    return make_certificates(folder), folder / "ca.pem"
 
 
 class Server:
@@ -56,8 +50,7 @@ class Server:
         self.asked = []
         self._context = None
         if certificate:
-            self._context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-            self._context.load_cert_chain(*certificate)
+            self._context = certificate[0]
         self._listener = socket.create_server(("127.0.0.1", 0), backlog=64)
         self.url = f"http{'s' if certificate else ''}://127.0.0.1:{self._listener.getsockname()[1]}"
         threading.Thread(target=self._accept, daemon=True).start()
@@ -142,7 +135,7 @@ def test_how_a_body_without_a_length_ends(certificate, tmp_path, tls, how, versi
 
     kept = {"cache": tmp_path / "cache"}
     if tls:
-        kept["ca_bundle"] = certificate[0]
+        kept["ca_bundle"] = certificate[1]
     with Server(answer, certificate if tls else None) as server:
         got = read(f"{server.url}/x.bin", **QUICK, **kept)
         assert got == BODY if well else isinstance(got, StokerError), got
@@ -165,7 +158,7 @@ def test_what_comes_behind_an_answer_is_no_answer(certificate):
 
         with Server(answer, tls) as server:
             p = Pipeline(
-                1, 1, None, timeout=60, storage=Storage(**QUICK, hedging=False, ca_bundle=tls[0] if tls else None), read_requests=1
+                1, 1, None, timeout=60, storage=Storage(**QUICK, hedging=False, ca_bundle=tls[1] if tls else None), read_requests=1
             )
             with p:
                 p.set_outputs(fn.readers.file(files=[f"{server.url}/{i}" for i in range(20)])[0])
@@ -184,7 +177,7 @@ def test_a_redirect_to_nowhere_is_asked_for_once(monkeypatch):
 
     def ask(root):
         server.asked.clear()
-        p = Pipeline(4, 1, None, timeout=60, storage=Storage(retries=5))
+        p = Pipeline(4, 1, None, timeout=60, storage=Storage(retries=5, hedging=False))
         with p:
             p.set_outputs(fn.readers.file(files=[f"{root}/{i}.jpg" for i in range(3000)])[0])
         p.build()
@@ -218,7 +211,7 @@ def test_redirects_that_are_not_followed(certificate):
             "https://me:hIdDeN@127.0.0.1:1/x": "something other than an http:// or https:// URL",
         }.items():
             where[0] = to
-            got = str(read(f"{server.url}/x.jpg", **QUICK, ca_bundle=certificate[0]))
+            got = str(read(f"{server.url}/x.jpg", **QUICK, ca_bundle=certificate[1]))
             assert told in got and "hIdDeN" not in got
 
 
@@ -500,7 +493,7 @@ def test_a_hostile_server(way, certificate, tmp_path, monkeypatch):
         hostile = Hostile(f"{SEED}/{way}/{k}/answers", r.randbytes(r.choice(SIZES)), listed, tls)
         settings = {"retries": r.randrange(3), "cache": tmp_path / f"cache{k}", "stall_timeout": 2, "answer_timeout": 2, "hedging": False}
         if tls:
-            settings["ca_bundle"] = certificate[0]
+            settings["ca_bundle"] = certificate[1]
         with Server(hostile, certificate if tls else None) as server:
             monkeypatch.setenv("AWS_ENDPOINT_URL_S3", server.url)
             uri = "s3://bucket/" if listed else f"{server.url}/x.bin"

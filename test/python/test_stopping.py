@@ -10,11 +10,10 @@ import signal
 import subprocess
 import sys
 import time
-from pathlib import Path
 
 import pytest
 import stopping
-from support import SEED
+from support import SEED, alive
 
 SOON = 20  # seconds; it takes 2 on an idle machine
 LONG = bool(os.environ.get("STOKER_LONG"))
@@ -34,14 +33,6 @@ def files(tmp_path_factory):
     folder = tmp_path_factory.mktemp("stopping")
     stopping.make_files(folder)
     return folder
-
-
-def alive(pid):
-    """Whether the process runs; an ended process that waits to be collected does not count."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] not in "ZX"
-    except OSError:
-        return False
 
 
 def wait_until(happens, seconds):
