@@ -801,3 +801,101 @@ def test_a_pipeline_whose_order_does_not_fit_is_closed(tree, monkeypatch):
             list(Loader(tree, 4, transforms=SMALL, sampler=sampler))
     built = [pipe for pipe in made if pipe._session is not None]
     assert built and all(any(pipe is c for c in closed) for pipe in built)
+
+
+# ---- samplers without an end ----
+
+
+@pytest.mark.parametrize("kind", ["arrays", "Dataset", "files"])
+@pytest.mark.parametrize("form", ["sampler", "function"])
+def test_a_sampler_without_an_end_streams(kind, form, files, monkeypatch):
+    from stoker.loader._order import Order
+
+    monkeypatch.setattr(Order, "most", 10)
+    drawn = []
+
+    class Endless:
+        def __iter__(self):
+            for k in itertools.count():
+                drawn.append(k)
+                yield (5 * k) % 21
+
+    x = np.zeros((21, 8, 8, 3), np.uint8)
+    source = {"arrays": (x, np.arange(21)), "Dataset": Set(21, lambda i: (x[i], i)), "files": [(str(f), k) for k, f in enumerate(files)]}
+    more = {"transforms": SMALL} if kind == "files" else {}
+    loader = Loader(source[kind], 4, sampler=Endless() if form == "sampler" else lambda epoch: iter(Endless()), **more)
+    made = []
+    for batch in loader:
+        made += batch.label.tolist()
+        assert len(batch.label) == 4 and loader.step == len(made) // 4
+        if len(made) == 60:
+            break
+    assert made == [(5 * k) % 21 for k in range(60)]
+    assert len(drawn) < 100, "ids are drawn as they are needed"
+    with pytest.raises(TypeError, match="its sampler does not tell"):
+        len(loader)
+    with pytest.raises(StokerError, match="no position that can be saved"):
+        loader.state_dict()
+    assert next(iter(loader)).label.tolist() == [0, 5, 10, 15] and loader.epoch == 1
+
+
+@pytest.mark.parametrize("count", [1, 7, 8, 9, 16, 20])
+def test_a_sampler_without_a_length_ends(count, monkeypatch):
+    from stoker.loader._order import Order
+
+    monkeypatch.setattr(Order, "most", 8)
+
+    class Some:
+        def __iter__(self):
+            return iter(range(count))
+
+    loader = Loader((np.zeros((21, 8, 8, 3), np.uint8), np.arange(21)), 4, sampler=Some())
+    for epoch in range(2):
+        assert loader.epoch == epoch
+        assert [i for b in loader for i in b.label.tolist()] == list(range(count))
+
+
+# ---- streams of Hugging Face ----
+
+
+def test_a_stream_that_does_not_tell_its_features(files):
+    """After map() a stream has no features, and after filter() it gives images that are decoded."""
+    from PIL import Image
+
+    def rows(encoded):
+        for k, path in enumerate(files[:8]):
+            image = {"bytes": path.read_bytes(), "path": None} if encoded else Image.open(path)
+            yield {"label": k, "picture": image, "other": -k}
+
+    kind = type(
+        "IterableDataset", (), {"__module__": "datasets.iterable_dataset", "features": None, "__iter__": lambda self: rows(self.encoded)}
+    )
+    plain = images([str(f) for f in files[:8]], SMALL)
+    for encoded in (False, True):
+        stream = kind()
+        stream.encoded = encoded
+        made = list(Loader(stream, 4, transforms=SMALL, dtype=torch.uint8))
+        assert made[0]._fields == ("image", "label", "other") and [i for b in made for i in b.label.tolist()] == list(range(8))
+        assert torch.equal(torch.cat([b.image for b in made]), plain)
+        assert next(iter(Loader(stream, 4, transforms=SMALL, fields=("image", "other"))))._fields == ("image", "other")
+    none = type(
+        "IterableDataset", (), {"__module__": "datasets.iterable_dataset", "features": None, "__iter__": lambda self: iter([{"a": 1}])}
+    )
+    with pytest.raises(InvalidArgumentError, match="has no image; its columns are a"):
+        next(iter(Loader(none(), 4)))
+
+
+def test_streams_of_hugging_face(files):
+    datasets = pytest.importorskip("datasets")
+    table = datasets.Dataset.from_dict({"image": [str(f) for f in files], "label": list(range(21))}).cast_column("image", datasets.Image())
+
+    def even(row):
+        return row["label"] % 2 == 0
+
+    def more(row):
+        return {"image": row["image"], "label": row["label"] + 100}
+
+    whole = table.to_iterable_dataset
+    for stream in (whole(), whole().filter(even), whole().map(more), whole().filter(even).map(more)):
+        made = [i for b in Loader(stream, 4, transforms=SMALL) for i in b.label.tolist()]
+        assert made == [e["label"] for e in stream]

@@ -180,6 +180,10 @@ class DatasetSource(Source):
         random.Random(f"stoker order {spec.seed} {epoch}").shuffle(ids)
         return ids.__getitem__, size
 
+    def forget_orders(self) -> None:
+        """Forgets the orders of epochs, since the same epoch goes on with other ids."""
+        self._orders = {}
+
     def steps_left(self, epoch: int, consumed: int, spec: Spec, indices: array[int] | None, per_rank: bool) -> bool:
         """Whether the epoch has another step after the ranks have consumed this number of samples."""
         total = self._sequence(epoch, spec, indices)[1]

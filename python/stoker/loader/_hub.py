@@ -17,7 +17,7 @@ def is_hub(source: Any) -> bool:
 
 def turned(source: Any) -> bool:
     """Whether the package applies the EXIF orientation when it decodes images, as it does since version 2.19."""
-    streamed = is_hub(source) and any(kind.__name__ == "IterableDataset" for kind in type(source).__mro__)
+    streamed = is_hub(source) and is_stream_of_hub(source)
     if not (streamed or isinstance(source, HubTable)):
         return False  # a data set with its own transform returns decoded images
     version = str(getattr(sys.modules.get("datasets"), "__version__", ""))
@@ -29,6 +29,13 @@ class _Rows:
     """Reads rows of a data set: the encoded image and the other columns that the user wants."""
 
     def __init__(self, source: Any, names: tuple[str, ...] | None, kinds: Mapping[str, Kind] | None) -> None:
+        self._names, self._kinds = names, kinds or {}
+        self._images: set[str] = set()
+        self._types: dict[str, tuple[Any, ...]] = {}
+        self.raw = source
+        if source.features is None and is_stream_of_hub(source):  # after map(), the first row shows which column holds images
+            self.column = ""
+            return
         self.column = _image_column(source, names, kinds or {})
         wanted = [c for c in _columns(source) if names is None or c in names or c == self.column]
         images = [c for c in wanted if _is_image(source.features[c])]
@@ -43,12 +50,26 @@ class _Rows:
 
     def sample(self, row: dict[str, Any]) -> dict[str, Any]:
         """Makes a sample from a row. The image's entry is named "image", whatever the name of its column."""
-        values = {name: self._value(name, value) for name, value in row.items()}
+        if not self.column:
+            self.column = self._found(row)
+        shown = (name for name in row if self._names is None or name in self._names or name == self.column)
+        values = {name: self._value(name, row[name]) for name in shown}
         return {"image": values.pop(self.column), **values}
 
+    def _found(self, row: Mapping[str, Any]) -> str:
+        """Returns the column of images of a stream whose features are not known."""
+        images = [name for name, value in row.items() if _is_picture(value) and self._kinds.get(name, Kind()).name != MASK]
+        wanted = [name for name in images if self._names is None or name in self._names] if len(images) > 1 else images
+        if len(wanted) == 1:
+            return wanted[0]
+        raise InvalidArgumentError(
+            f"Loader: the first row of the stream has {'several columns of images: ' + ', '.join(images) if images else 'no image'}; its columns are "
+            f"{', '.join(row)}: name the one that you want, as fields=('image', ...), or give the stream its features, as .cast_column(name, datasets.Image())"
+        )
+
     def _value(self, name: str, value: Any) -> Any:
-        if name in self._images:
-            return None if value is None else value["bytes"] if value["bytes"] is not None else value["path"]
+        if isinstance(value, Mapping) and (name in self._images or _is_picture(value)):
+            return value["bytes"] if value["bytes"] is not None else value["path"]
         return _as_array(value, *self._types[name]) if name in self._types else value
 
 
@@ -110,6 +131,15 @@ def table_of(source: Any, names: tuple[str, ...] | None, kinds: Mapping[str, Kin
             f"Loader: with_format({kind!r}) has no meaning here, where batches hold torch tensors: leave it out, or use with_format('torch')"
         )
     return HubTable(source, names, kinds)
+
+
+def is_stream_of_hub(source: Any) -> bool:
+    return any(kind.__name__ == "IterableDataset" for kind in type(source).__mro__)
+
+
+def _is_picture(value: Any) -> bool:
+    """Whether a value is an image: of Pillow, or as datasets.Image(decode=False) gives it."""
+    return type(value).__module__.startswith("PIL.") or (isinstance(value, Mapping) and set(value) == {"bytes", "path"})
 
 
 def _is_image(feature: Any) -> bool:

@@ -7,7 +7,7 @@ import itertools
 import math
 import operator
 from array import array
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from stoker.errors import InvalidArgumentError
@@ -17,13 +17,34 @@ LARGEST_BATCH = 1 << 20
 
 
 class Order:
-    """Sample ids for each epoch. per_rank: the ids are this rank's own, not the sequence of all ranks together."""
+    """Sample ids for each epoch. per_rank: the ids are this rank's own, not the sequence of all ranks together. most: ids that are drawn at once from a
+    sampler without a length, which may have no end. rest: where the ids after these come from; None: the epoch has no more."""
 
     per_rank = False
+    most = 1 << 20
+    rest: Iterator[Any] | None = None
     repeated = ""  # advice for an error message: how to make an epoch repeat its ids
 
     def indices(self, epoch: int) -> array[int]:
         raise NotImplementedError
+
+    def more(self) -> array[int]:
+        """Returns the next ids of the epoch, or none if it has ended."""
+        assert self.rest is not None
+        ids = array("q", map(operator.index, itertools.islice(self.rest, self.most)))
+        if len(ids) < self.most:
+            self.rest = None
+        return ids
+
+    def _begun(self, ids: Iterable[int]) -> array[int]:
+        """Returns the first ids of an epoch: all of them, unless they have no length and are more than `most`."""
+        self.rest = None
+        if hasattr(ids, "__len__"):
+            return _as_array(ids)
+        iterator = iter(ids)
+        first = _as_array(itertools.islice(iterator, self.most), once=iterator is ids)
+        self.rest = iterator if len(first) == self.most else None
+        return first
 
     def length(self) -> int | None:
         """Ids in an epoch, where that is known without drawing them."""
@@ -45,7 +66,7 @@ class FunctionOrder(Order):
         self.function = function
 
     def indices(self, epoch: int) -> array[int]:
-        return _as_array(self.function(epoch))
+        return self._begun(self.function(epoch))
 
 
 class WeightedOrder(Order):
@@ -94,7 +115,7 @@ class SamplerOrder(Order):
     def indices(self, epoch: int) -> array[int]:
         if hasattr(self.sampler, "set_epoch"):
             self.sampler.set_epoch(epoch)
-        return _as_array(self.sampler)
+        return self._begun(self.sampler)
 
     def length(self) -> int | None:
         try:
@@ -142,18 +163,14 @@ class BatchOrder(Order):
             return None
 
 
-def _as_array(ids: Iterable[int], what: str = "sampler", where: str = "this epoch") -> array[int]:
+def _as_array(ids: Iterable[int], what: str = "sampler", where: str = "this epoch", once: bool = False) -> array[int]:
     try:
         result = array("q", map(operator.index, ids))
     except (TypeError, ValueError) as e:
         raise InvalidArgumentError(f"{what}: it gives whole numbers, the ids of samples ({e})") from None
     if not result:
-        once = (
-            ": it can be iterated once; a list, or a function of the epoch, gives each epoch its samples"
-            if hasattr(ids, "__next__")
-            else ""
-        )
-        raise InvalidArgumentError(f"{what}: it gave no samples for {where}{once}")
+        why = ": it can be iterated once; a list, or a function of the epoch, gives each epoch its samples" if once else ""
+        raise InvalidArgumentError(f"{what}: it gave no samples for {where}{why}")
     return result
 
 

@@ -39,6 +39,7 @@ class Run:
         self.drawn = -1
         self.ids: Ids | None = None  # summary of this epoch's ids for a state; None: no state was saved or loaded in this epoch
         self.count: int | None = None  # number of ids in `indices`
+        self.before = 0  # batches of this epoch from earlier stretches of a sampler without an end
         self.descs: list[tuple[int, list[int], str]] = []  # type, shape and layout of each output
         self.total: int | None = None  # number of samples of a source of one epoch, if it was counted while the source was read
         self.bad: list[StokerError] = []  # bad samples of pipelines before this one
@@ -50,6 +51,8 @@ class Run:
     def _indices(self) -> array[int] | None:
         """Returns the user's order of this epoch. Calls the user's sampler once per epoch."""
         if self.order is not None and self.drawn != self.epoch:
+            together = self.spec.batch * (1 if self.order.per_rank else self.spec.shard.world)
+            self.order.most = together * max(1, Order.most // together)  # whole batches
             self.indices, self.drawn = self.order.indices(self.epoch), self.epoch
             self.count = len(self.indices)
             if isinstance(self.order, BatchOrder):
@@ -110,6 +113,7 @@ class Run:
         own_epochs = self.order is not None
         rank = self.spec.shard.rank if per_rank else 0  # each rank counts its own positions, so ranks need different seeds
         seed = mix(self.spec.seed, self.epoch if own_epochs else 0, rank) if own_epochs or rank else self.spec.seed
+        seed = mix(seed, self.before) if self.before else seed
         self.base = self.epoch if own_epochs else 0
         settings = self.spec.settings
         if isinstance(source, DatasetSource):
@@ -194,6 +198,8 @@ class Run:
         if self.order is not None:
             if self.order.length() is None and self.count is None:
                 self._indices()
+            if self.in_stretches:
+                return None
             return self.order.length() or self.count
         if isinstance(self.source, DatasetSource):
             return self.source.size
@@ -257,7 +263,27 @@ class Run:
         self._by_index()
         self.epoch += 1
         self.resumed = self.ids = None
-        self.inside = False
+        self.inside, self.before = False, 0
+
+    @property
+    def in_stretches(self) -> bool:
+        """Whether the ids of this epoch are drawn a stretch at a time, since its sampler has no length and perhaps no end."""
+        return self.order is not None and (self.order.rest is not None or self.before > 0)
+
+    def _next_stretch(self, done: int) -> bool:
+        """Goes on with the next stretch of ids of a sampler that may have no end. Returns whether there is one. done: batches of the epoch so far."""
+        if self.order is None or self.order.rest is None:
+            return False
+        ids = self.order.more()
+        if not ids:
+            return False
+        self.before = done
+        self._drop()
+        self.indices, self.count = ids, len(ids)
+        if isinstance(self.source, DatasetSource):
+            self.source.forget_orders()
+        self.ready()
+        return True
 
     def _drop(self) -> None:
         if self.pipe is not None and self.pipe is not self.source:
@@ -286,7 +312,10 @@ class Run:
         session = self._session or self.ready()._started()
         if session.step == 1:
             self.watch.first_step_done(self.ready())
+        done = self.step
         batch = session.next()
+        if batch is None and self._next_stretch(done):
+            return self._take()
         if batch is None:
             self.watch.end(self.ready(), self.epoch)
             self.narrowed = int(self.ready().counters()["narrowed_images"])
@@ -298,17 +327,21 @@ class Run:
     @property
     def step(self) -> int:
         """The number of batches taken since the epoch began or was restored."""
-        return 0 if self._session is None else self._session.step
+        return self.before + (0 if self._session is None else self._session.step)
 
     @property
     def last(self) -> bool:
         """Whether the batch taken last is known to be the epoch's last."""
-        return self._session is not None and self._session.last
+        return self._session is not None and self._session.last and not (self.order is not None and self.order.rest is not None)
 
     # ---- state ----
 
     def state(self) -> dict[str, Any]:
         """Returns the position of the run, its seed, and a digest of the user's order."""
+        if self.in_stretches and self.step:
+            raise StateError(
+                "a sampler without a length has no position that can be saved: give a function of the epoch that returns the ids of one epoch"
+            )
         state = {**self.place(), "seed": self.spec.seed}
         if isinstance(self.source, Pipeline):
             state["pipeline_seed"] = self.source.seed

@@ -488,6 +488,8 @@ class Loader:
     @property
     def step(self) -> int:
         """Steps of the epoch that are done, those before a resume included: what a schedule goes by."""
+        if self._run.in_stretches:
+            return self._run.step
         state = self._run.place()
         together = self.batch_size * (1 if self._run.per_rank else self._spec.shard.world)
         if state["epoch"] == self.epoch:
@@ -509,7 +511,8 @@ class Loader:
             return int(run.meta().get("steps", 0))
         samples = run.counted()
         if samples is None:
-            raise TypeError("this Loader has no length: its IterableDataset does not tell how many samples it gives")
+            who = "IterableDataset" if self._run.order is None else "sampler"
+            raise TypeError(f"this Loader has no length: its {who} does not tell how many samples it gives")
         return self._spec.steps(samples, run.per_rank)
 
     # ---- state ----
