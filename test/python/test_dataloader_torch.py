@@ -837,3 +837,14 @@ def test_what_is_not_compiled_says_why(folder, transform, why):
     import re
 
     assert re.search(why, DataLoader(datasets.ImageFolder(folder, transform), 4).explain())
+
+
+def test_what_accelerate_makes_of_a_loader(folder, capfd):
+    """It makes a DataLoader of torch's own, with the same batches, and a line says that these are made in Python."""
+    accelerate = pytest.importorskip("accelerate")
+    accelerator = accelerate.Accelerator(cpu=True)
+    expected = [y.tolist() for _, y in DataLoader(datasets.ImageFolder(folder, TRANSFORM), 4)]
+    assert "Accelerate" not in capfd.readouterr().err
+    prepared = accelerator.prepare(DataLoader(datasets.ImageFolder(folder, TRANSFORM), 4))
+    assert capfd.readouterr().err.count("Accelerate makes torch's own DataLoader") == 1
+    assert [y.tolist() for _, y in prepared] == expected

@@ -11,6 +11,7 @@ from torch.utils.data import DataLoader as TorchDataLoader
 from torch.utils.data import IterableDataset
 from torch.utils.data.dataloader import _DatasetKind, _MultiProcessingDataLoaderIter, _SingleProcessDataLoaderIter
 
+from stoker._where import tell
 from stoker.dataloader import _progress
 from stoker.dataloader._iterator import CompiledIterator
 from stoker.dataloader._plan import Plan, plan
@@ -52,6 +53,15 @@ class DataLoader(TorchDataLoader[_T]):
     _stoker_progress: Progress | None = None
     _stoker_resume: dict[str, Any] | None = None
     _stoker_single: weakref.ref[_Single] | None = None  # the iterator, if it runs in this process, and in Python
+
+    @property
+    def _is_accelerate_prepared(self) -> bool:
+        """Accelerate asks for this before it makes another DataLoader of this one's arguments, which is torch's own."""
+        tell(
+            "Accelerate makes torch's own DataLoader from the arguments of a stoker.DataLoader, so that all of it runs in Python: prepare() takes "
+            "stoker.Loader(...).as_dataloader() as it is"
+        )
+        return False
 
     # ---- iteration ----
 
