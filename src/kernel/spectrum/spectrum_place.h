@@ -8,10 +8,11 @@
 #include "kernel/spectrum/spectrum.h"
 
 enum {
-	STK_SPECTRUM_THREADS = 128,      /* of a thread block */
-	STK_SPECTRUM_TOGETHER = 16,      /* most frames that a thread block transforms at once */
-	STK_SPECTRUM_SHARED = 48 * 1024, /* shared memory that a thread block may use, in bytes */
-	STK_SPECTRUM_SPILLING = 256      /* most thread blocks of a job whose frames do not fit in shared memory */
+	STK_SPECTRUM_THREADS = 128, /* of a thread block */
+	STK_SPECTRUM_TOGETHER = 16, /* most frames that a thread block transforms at once */
+	STK_SPECTRUM_SHARED =
+		44 * 1024, /* bytes of shared memory for frames; with the block's other variables, less than the 48 KiB of any launch */
+	STK_SPECTRUM_SPILLING = 256 /* most thread blocks of a job whose frames do not fit in shared memory */
 };
 
 /* Returns the place of number i of a frame in memory. There is a gap after each 16 numbers, so that threads that access every 16th number use different

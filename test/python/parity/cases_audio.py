@@ -67,7 +67,7 @@ def spectrogram() -> Iterator[Case]:
     for layout in ("ft", "tf"):
         yield case(layout=layout, power=1)
         yield case(signals(rng, 300, 2050, 513), layout=layout, window_length=400, window_step=160, nfft=512)
-    for nfft in (400, 401, 480, 500, 509, 514, 600, 768, 1000, 1022, 1023, 1024, 2048, 4096):
+    for nfft in (400, 401, 480, 500, 509, 514, 600, 768, 1000, 1022, 1023, 1024, 2048, 4096, 5500, 5760, 5800):
         yield case(nfft=nfft, window_length=min(nfft, 400), window_step=160)
     for n in (16, 17, 30, 31, 3, 4, 7):
         yield case(window_length=n, window_step=5)
