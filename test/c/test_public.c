@@ -652,6 +652,33 @@ static void test_ragged(void **state)
 }
 
 /* Add each new function of the library here. */
+static void test_audio(void **state)
+{
+	(void)state;
+	static const uint8_t wav[] = "RIFF\x2c\0\0\0WAVEfmt \x10\0\0\0\1\0\1\0\x80\x3e\0\0\0\x7d\0\0\2\0\x10\0data\x08\0\0\0\1\0\2\0\3\0\4";
+	struct stk_audio *a = NULL;
+	struct stk_audio_info info = {.size = sizeof info};
+	struct stk_audio_request q = {.size = sizeof q, .data = wav, .bytes = sizeof wav};
+	int16_t to[4];
+	REFUSED(stk_audio_open(NULL, &a, &info, &err), "request is NULL");
+	REFUSED(stk_audio_open(&q, NULL, &info, &err), "out is NULL");
+	REFUSED(stk_audio_open(&q, &a, NULL, &err), "info is NULL");
+	info.size = 0;
+	REFUSED(stk_audio_open(&q, &a, &info, &err), "whose size is set");
+	info.size = sizeof info;
+	assert_int_equal(stk_audio_open(&q, &a, &info, &err), STK_OK);
+	assert_int_equal(info.frames, 4);
+	REFUSED(stk_audio_read(NULL, 0, 4, STK_INT16, false, to, sizeof to, &err), "a is NULL");
+	REFUSED(stk_audio_read(a, 0, 4, STK_INT16, false, NULL, sizeof to, &err), "to is NULL");
+	REFUSED(stk_audio_read(a, 0, 5, STK_INT16, false, to, sizeof to, &err), "the file has 4");
+	REFUSED(stk_audio_read(a, 0, 4, (enum stk_dtype)77, false, to, sizeof to, &err), "type 77");
+	assert_int_equal(stk_audio_read(a, 0, 4, STK_INT16, false, to, sizeof to, &err), STK_OK);
+	assert_true(to[0] == 1 && to[3] == 4);
+	stk_audio_close(a);
+	FINE(stk_audio_close(NULL));
+	VALUE(stk_audio_named(NULL), false);
+}
+
 static void test_none_is_left_out(void **state)
 {
 	(void)state;
@@ -684,6 +711,7 @@ int main(void)
 		cmocka_unit_test(test_nuscenes),
 		cmocka_unit_test(test_catalogue_and_machine),
 		cmocka_unit_test(test_ragged),
+		cmocka_unit_test(test_audio),
 		cmocka_unit_test(test_none_is_left_out),
 	};
 	return cmocka_run_group_tests(tests, set_up, tear_down);
