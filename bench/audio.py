@@ -1,19 +1,26 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Compares operators of signals with DALI's on the CPU: features of utterances, and resampling.
+"""Compares operators of signals with DALI's on the CPU: features of utterances, and resampling. Compares reading of files with soundfile and with DALI.
 
-usage: audio.py [features] [resample] [--utterances N] [--batch N] [--threads N] [--rounds N]
+usage: audio.py [features] [resample] [files] [flac] [--utterances N] [--files N] [--batch N] [--threads N] [--rounds N]
 
 features: float utterances of 1 to 35 s at 16 kHz, from external_source through spectrogram (25 ms windows, 10 ms steps) and mel_filter_bank (80 bands) to
 to_decibels. resample: clips of 10 s from 44.1 to 16 kHz at the default quality, then the error of both libraries against exact samples of tones, and against
-the filter in double precision. The figure of a comparison is the median ratio of CPU time over interleaved slices; both sides must make the same values.
+the filter in double precision. files: WAVs of one second by Loader, against a DataLoader with soundfile and as many workers as Loader has threads.
+flac: FLAC files (written by the program ffmpeg) to 80 log-mel bands, against DALI. The figure of a comparison is the median ratio of CPU time over
+interleaved slices; both sides must make the same values.
 """
 
 from __future__ import annotations
 
 import argparse
 import importlib
+import statistics
+import subprocess
+import tempfile
+import wave
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import measure
@@ -115,19 +122,114 @@ def resampling_errors(options: argparse.Namespace) -> None:
         print(f"largest error, {what}: {errors[0]:.1e}, DALI {errors[1]:.1e}")
 
 
+# ---- files ----
+
+
+def write_wavs(folder: Path, count: int) -> list[Path]:
+    rng, paths = np.random.default_rng(4), []
+    for i in range(count):
+        path = folder / f"class{i % 10}" / f"{i:06}.wav"
+        path.parent.mkdir(exist_ok=True)
+        with wave.open(str(path), "wb") as f:
+            f.setparams((1, 2, RATE, 0, "NONE", ""))
+            f.writeframes((rng.standard_normal(RATE) * 3000).astype("<i2").tobytes())
+        paths.append(path)
+    return sorted(paths)
+
+
+class SoundfileSet:
+    """A map-style Dataset of sounds and their classes."""
+
+    def __init__(self, paths: list[Path]) -> None:
+        self.paths = paths
+
+    def __len__(self) -> int:
+        return len(self.paths)
+
+    def __getitem__(self, i: int) -> tuple[Any, int]:
+        import soundfile
+        import torch
+
+        samples, _ = soundfile.read(self.paths[i], dtype="float32")
+        return torch.from_numpy(samples), int(self.paths[i].parent.name.removeprefix("class"))
+
+
+def epochs(loader: Any) -> Callable[[int], int]:
+    def take(count: int) -> int:
+        taken = 0
+        while taken < count:
+            taken += sum(len(labels) for _, labels in loader)
+        return taken
+
+    return take
+
+
+def report(title: str, peer: str, result: measure.Comparison) -> None:
+    ratios = sorted(result.ratios)
+    costs = [statistics.median(s.cost for s in side) for side in (result.ours, result.theirs)]
+    walls = [statistics.median(s.rate for s in side) for side in (result.ours, result.theirs)]
+    print(f"{title}: {statistics.median(ratios):.2f} times {peer} per CPU-second ({ratios[0]:.2f} to {ratios[-1]:.2f});", end=" ")
+    print(f"CPU-milliseconds a file: {costs[0]:.3f}, {peer} {costs[1]:.3f}; files a second: {walls[0]:.0f}, {peer} {walls[1]:.0f}")
+
+
+def alternate(peer: str, ours: Callable[[int], int], theirs: Callable[[int], int], count: int, rounds: int) -> measure.Comparison:
+    ours(count), theirs(count)
+    result = measure.Comparison(peer, [], [])
+    for _ in range(rounds):
+        result.ours.append(measure.measure(ours, count))
+        result.theirs.append(measure.measure(theirs, count))
+    return result
+
+
+def one_second_files(options: argparse.Namespace) -> None:
+    from stoker import Audio, Loader
+    from torch.utils.data import DataLoader
+
+    with tempfile.TemporaryDirectory() as folder:
+        paths = write_wavs(Path(folder), options.files)
+        fields = {"audio": Audio(rate=RATE, duration=1.0), "label": None}
+        ours = Loader(folder, options.batch, fields=fields, num_threads=options.threads)
+        theirs: Any = DataLoader(SoundfileSet(paths), options.batch, num_workers=options.threads, persistent_workers=True)  # type: ignore[arg-type]
+        for (a, la), (b, lb) in zip(ours, theirs, strict=True):
+            assert (a == b).all() and (la == lb).all(), "the sides differ"
+        report("WAVs of one second", "soundfile", alternate("soundfile", epochs(ours), epochs(theirs), options.files, options.rounds))
+
+
+def flac_files(options: argparse.Namespace) -> None:
+    files = []
+    with tempfile.TemporaryDirectory() as folder:
+        for signal in utterances(options.utterances):
+            path = Path(folder, "a.flac")
+            raw = (signal * 32767).astype("<i2").tobytes()
+            command = ["ffmpeg", "-v", "error", "-y", "-f", "s16le", "-ar", str(RATE), "-ac", "1", "-i", "-", str(path)]
+            subprocess.run(command, input=raw, check=True)
+            files.append(np.fromfile(path, np.uint8))
+
+    def graph(fn: Any, data: Any) -> Any:
+        return features(fn, fn.decoders.audio(data, downmix=True)[0])
+
+    compare("FLAC to 80 log-mel bands", graph, files, options, 1e-4)
+    compare("FLAC to samples", lambda fn, data: fn.decoders.audio(data, downmix=True)[0], files, options, 0)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", nargs="*", help="features, resample; default: both")
+    parser.add_argument("what", nargs="*", help="features, resample, files, flac; default: the first two")
     parser.add_argument("--utterances", type=int, default=64)
+    parser.add_argument("--files", type=int, default=4000)
     parser.add_argument("--batch", type=int, default=16)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--rounds", type=int, default=5)
     options = parser.parse_args()
     options.what = options.what or ["features", "resample"]
-    if unknown := set(options.what) - {"features", "resample"}:
+    if unknown := set(options.what) - {"features", "resample", "files", "flac"}:
         parser.error(f"unknown: {' '.join(unknown)}")
     if "features" in options.what:
         compare("features of utterances", features, utterances(options.utterances), options, 1e-4)
+    if "files" in options.what:
+        one_second_files(options)
+    if "flac" in options.what:
+        flac_files(options)
     if "resample" in options.what:
         rng = np.random.default_rng(3)
         clips = [rng.uniform(-1, 1, 441000).astype("float32") for _ in range(options.utterances)]
