@@ -26,7 +26,7 @@ struct stk_audio {
 	size_t window_size;
 	struct stk_sound_bytes bytes;
 	struct stk_sound_info info;
-	/* Of files that are not WAV. */
+	/* For files that are not WAV. */
 	struct stk_sound_library *library;
 	struct stk_sound_stream *stream;
 	uint8_t *decoded; /* all samples, if the file does not say how many there are */
@@ -128,7 +128,7 @@ static enum stk_status open_stream(struct stk_audio *a, bool lenient, struct stk
 	return s;
 }
 
-/* Where decoded samples go. */
+/* The destination of decoded samples. */
 struct reading {
 	const struct stk_audio *a;
 	enum stk_dtype dtype;

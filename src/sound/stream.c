@@ -28,7 +28,7 @@ struct stk_sound_stream {
 	int64_t limit; /* frames after which padding follows that FFmpeg does not leave out */
 	/* The state of decoding since the file was opened. */
 	bool pending;  /* `frame` holds samples that were not taken yet */
-	bool drained;  /* the decoder was told that no packet follows */
+	bool drained;  /* the decoder knows that no packet follows */
 	bool jumped;   /* packets were left out: frames are placed by their times */
 	bool began;    /* a packet was read */
 	int64_t at;    /* number of the next frame of samples */
@@ -336,33 +336,37 @@ static const char *coding_of(enum AVCodecID id)
 }
 
 /* Finds where an Ogg file of Vorbis ends, by the position in its last page: FFmpeg gives the whole last block of a file whose samples are in one page.
- * Returns INT64_MAX if the end is not known. */
-static int64_t vorbis_end(const struct stk_sound_stream *s)
+ * *end: INT64_MAX if the end is not known. */
+static enum stk_status find_vorbis_end(const struct stk_sound_stream *s, int64_t *end, struct stk_error *err)
 {
 	enum { PAGE = 27 + 255 + 255 * 255, HEADER = 27 }; /* the largest page */
-	uint8_t first[HEADER], *tail;
+	uint8_t first[HEADER], *tail = NULL;
 	const int64_t n = s->in.size < 2 * PAGE ? s->in.size : 2 * PAGE;
-	int64_t end = INT64_MAX;
+	enum stk_status status = STK_OK;
+	*end = INT64_MAX;
 	if (s->stream->codecpar->codec_id != AV_CODEC_ID_VORBIS || strcmp(s->info.format, "ogg") != 0 ||
-		stk__container_format(s->container)->nb_streams != 1 || n < HEADER || stk__media_read(&s->in, 0, first, HEADER, NULL))
-		return end;
+		stk__container_format(s->container)->nb_streams != 1 || n < HEADER)
+		return STK_OK;
 	tail = stk__alloc((size_t)n);
 	if (!tail)
-		return end;
-	if (stk__media_read(&s->in, s->in.size - n, tail, (size_t)n, NULL) == STK_OK)
-		for (int64_t at = n - HEADER; at >= 0; at--) {
-			if (memcmp(tail + at, "OggS", 4) != 0)
-				continue;
-			const int64_t position = (int64_t)stk__get64(tail + at + 6, true);
-			if (memcmp(tail + at + 14, first + 14, 4) == 0 && position > s->start) /* else another stream is chained to it */
-				end = position - s->start;
-			break;
-		}
+		return no_memory(err);
+	if ((status = stk__media_read(&s->in, 0, first, HEADER, err)) ||
+		(status = stk__media_read(&s->in, s->in.size - n, tail, (size_t)n, err)))
+		goto out;
+	for (int64_t at = n - HEADER; at >= 0; at--) {
+		if (memcmp(tail + at, "OggS", 4) != 0)
+			continue;
+		const int64_t position = (int64_t)stk__get64(tail + at + 6, true);
+		if (memcmp(tail + at + 14, first + 14, 4) == 0 && position > s->start) /* else another stream is chained to it */
+			*end = position - s->start;
+		break;
+	}
+out:
 	stk__free(tail);
-	return end;
+	return status;
 }
 
-static void describe(struct stk_sound_stream *s)
+static enum stk_status describe(struct stk_sound_stream *s, struct stk_error *err)
 {
 	const AVCodecParameters *p = s->stream->codecpar;
 	s->info.format = format_of(stk__container_format(s->container)->iformat->name);
@@ -370,7 +374,7 @@ static void describe(struct stk_sound_stream *s)
 	s->info.bits = p->bits_per_raw_sample > 0 ? p->bits_per_raw_sample : 8 * (int32_t)stk__pcm_bytes(s->info.pcm);
 	s->info.frame_bytes = (uint32_t)s->info.channels * stk__pcm_bytes(s->info.pcm);
 	s->info.frames = flac_frames(p);
-	s->limit = vorbis_end(s);
+	return find_vorbis_end(s, &s->limit, err);
 }
 
 enum stk_status stk__stream_open(struct stk_sound_library *l, const struct stk_sound_bytes *bytes, bool lenient,
@@ -389,11 +393,12 @@ enum stk_status stk__stream_open(struct stk_sound_library *l, const struct stk_s
 	enum stk_status status = s->frame && s->packet ? open_file(s, err) : no_memory(err);
 	if (!status && (status = next_frame(s, 0, err)) == STK_END)
 		status = stk__fail(err, STK_CORRUPT, "the file (%s) has no samples", s->f->avcodec_get_name(s->stream->codecpar->codec_id));
+	if (!status)
+		status = describe(s, err);
 	if (status) {
 		stk__stream_close(s);
 		return status;
 	}
-	describe(s);
 	*info = s->info;
 	*out = s;
 	return STK_OK;
