@@ -89,6 +89,9 @@ struct command {
 int inspect_nuscenes(const char *root, bool json);
 /* stoker inspect FILE, for a sound (inspect_sound.c) */
 int inspect_sound(const char *path, bool json);
+/* stoker inspect FILE of a video, which is known by the ending of its name (inspect_video.c) */
+bool is_video_name(const char *path);
+int inspect_video(const char *path, bool json);
 
 extern const struct command command_bench, command_cache, command_completion, command_doctor, command_explain, command_index,
 	command_inspect, command_ops, command_pack, command_run, command_view;

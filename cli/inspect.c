@@ -436,6 +436,8 @@ static int run_inspect(const struct settings *s)
 					 &command_inspect, "one folder at a time; \"nuscenes ROOT\" is the only form with two arguments");
 	if (!is_tree(s->args[0]) && stk_audio_named(s->args[0]))
 		return inspect_sound(s->args[0], s->json);
+	if (is_video_name(s->args[0]))
+		return inspect_video(s->args[0], s->json);
 	if (!is_tree(s->args[0]) && !strstr(s->args[0], "://") && inspect_file(s->args[0], s->json))
 		return EXIT_PROBLEM;
 	if (open_session(&session, "inspect", s->args[0], GRAPH_DECODE_CHECK, s))
@@ -450,11 +452,13 @@ const struct command command_inspect = {
 	.name = "inspect",
 	.summary = "what is in a data set, and which files would fail, and why",
 	.usage = "DIR|FILE|TAR|INDEX|s3://BUCKET/PREFIX|nuscenes ROOT",
-	.details = "Reads and decodes every image, as training would, and names each that fails. Exits with 1 if one fails, or if "
-		   "Loader would refuse the folder, for example because of a class folder without images. DIR holds a folder for "
-		   "each class, the images themselves, or tars in WebDataset's format; an index (stoker index) is accepted too. "
-		   "`nuscenes ROOT` counts the scenes, objects and files in NuScenes' tables below ROOT, and names the files that "
-		   "are missing. Of a sound it reports format, rate, channels and duration, and decodes all of it.",
+	.details =
+		"Reads and decodes every image, as training would, and names each that fails. Exits with 1 if one fails, or if "
+		"Loader would refuse the folder, for example because of a class folder without images. DIR holds a folder for "
+		"each class, the images themselves, or tars in WebDataset's format; an index (stoker index) is accepted too. "
+		"`nuscenes ROOT` counts the scenes, objects and files in NuScenes' tables below ROOT, and names the files that "
+		"are missing. Of a sound it reports format, rate, channels and duration, and decodes all of it. Of a video it decodes every "
+		"frame, and names each that fails with its time.",
 	.example = "stoker inspect /data/train --json > report.json",
 	.options = options,
 	.arg = "DIR",

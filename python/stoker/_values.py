@@ -162,4 +162,6 @@ def convert(op: Op, arg: Arg, value: Any) -> tuple[ValueKind, Any]:
         return ValueKind.INT, _int(arg, value)
     if arg.kind == ArgKind.FLOAT:
         return ValueKind.FLOAT, _float(arg, value)
+    if arg.name == "enable_frame_num" and isinstance(value, bool):  # as DALI takes it, in which it was a flag once
+        value = "scalar" if value else "none"
     return ValueKind.STRING, _string(arg, value)

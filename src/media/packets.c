@@ -294,7 +294,8 @@ static void find_reorder(struct stk_packets *p)
 		if (before == MOST)
 			continue;
 		n += n < MOST;
-		memmove(late + before + 1, late + before, (size_t)(n - 1 - before) * sizeof *late);
+		for (int k = n - 1; k > before; k--)
+			late[k] = late[k - 1];
 		late[before] = t;
 	}
 }

@@ -33,12 +33,13 @@ LAYERS = {
         "test_external_forms test_external_parallel test_function test_images test_tensors_made "
         "test_several_readers test_formats test_image_depths test_bytes test_notices "
         "test_external test_extremes test_handover test_kept test_limits test_pipeline test_process test_settings test_state test_stopping "
-        "test_streams test_video test_video_readers test_waiting test_work "
+        "test_streams test_video test_video_readers test_video_samplers test_waiting test_work "
         "test_gpu_augment test_gpu_files test_gpu_kept test_gpu_process test_gpu_streams test_gpu_tensors test_gpu_driver "
         "test_readers"
     ),
     "order": "test_ranks",
     "loader": (
+        "test_loader_videos "
         "test_loader_floats test_loader_lists test_loader_python_transforms test_start_methods test_transforms_called "
         "test_dataloader test_dataloader_differential test_dataloader_torch test_dataloader_users "
         "test_loader test_loader_adopted test_loader_detection test_loader_fields test_loader_follow test_loader_layout test_loader_meaning test_loader_sources "

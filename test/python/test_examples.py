@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 import torch
+import videos
 from ranks import TORCHRUN
 
 pytestmark = pytest.mark.timeout(300)
@@ -126,3 +127,9 @@ def test_audio(tmp_path):
     output = run("audio/train.py", tmp_path, "--epochs", 3, "--batch", 8)
     right = [float(x) for x in re.findall(r"([0-9.]+)% of the test's words are right", output)]
     assert len(right) == 3 and max(right) > 60, output
+
+
+@videos.needs_video
+def test_video(tmp_path):
+    said = run("video/train.py", tmp_path, "--epochs", 1, "--videos", 2)
+    assert re.search(r"epoch 0: loss \d\.\d+, \d of 8 clips right", said), said

@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import io
+import json
+import os
 import random
 import struct
 import subprocess
@@ -383,3 +385,23 @@ except KeyboardInterrupt:
 """
     done = subprocess.run([sys.executable, "-c", code, str(clips("h264.mp4"))], capture_output=True, text=True, timeout=60, check=False)
     assert done.stdout.startswith("interrupted"), done.stderr
+
+
+def test_inspect(clips, tmp_path):
+    """The command reports the stream, and names each frame that fails."""
+    data = clips("front.mp4").read_bytes()
+    bad = tmp_path / "cut.mp4"
+    bad.write_bytes(data[: len(data) * 2 // 3])
+    command = [os.environ.get("STOKER_BUILD", "build") + "/cli/stoker", "inspect"]
+    good = subprocess.run([*command, clips("front.mp4")], capture_output=True, text=True, timeout=60, check=True)
+    assert "h264 in QuickTime / MOV" in good.stdout and "50 frames of 176 x 144, 2.000 s" in good.stdout
+    assert "25.00 frames a second" in good.stdout and "5 key frames, at most 12 frames" in good.stdout
+    done = subprocess.run([*command, bad, "--json"], capture_output=True, text=True, timeout=60, check=False)
+    facts = json.loads(done.stdout)
+    assert done.returncode == 1 and facts["frames"] == 50 and 0 < facts["damaged"] < 25 and not facts["variable_rate"]
+    assert "frame 49 (1.960 s)" in facts["failures"][-1]
+    assert json.loads(subprocess.run([*command, clips("vfr.mp4"), "--json"], capture_output=True, text=True, check=True).stdout)[
+        "variable_rate"
+    ]
+    none = subprocess.run([*command, tmp_path / "none.mp4"], capture_output=True, text=True, check=False)
+    assert none.returncode == 1 and "none.mp4" in none.stderr

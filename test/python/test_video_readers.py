@@ -85,6 +85,13 @@ def test_times_and_types(pair):
     assert only.layout() == "FHWC"
 
 
+def test_frame_numbers_as_a_flag(pair):
+    """DALI's enable_frame_num also takes True and False."""
+    arguments = {"filenames": pair, "sequence_length": 2, "count": 1}
+    assert [a.tolist() for a in samples(fn.readers.video, enable_frame_num=True, **arguments)[0][1:]] == [[0]]
+    assert len(samples(fn.readers.video, enable_frame_num=False, **arguments)[0]) == 1
+
+
 def test_floats(pair):
     whole = samples(fn.readers.video, filenames=pair[0], sequence_length=3, count=1)[0][0]
     plain = samples(fn.readers.video, filenames=pair[0], sequence_length=3, count=1, dtype=types.FLOAT)[0][0]
@@ -211,12 +218,12 @@ def test_decoder_refuses(pair, arguments, said):
 
 
 def test_random_places(pair):
-    """random_start draws by seed and position: the same on any number of threads; all clips lie inside."""
+    """position draws by seed and position: the same on any number of threads; all clips lie inside."""
 
     def run(threads, seed):
         def read():
             data, _ = fn.readers.file(files=pair[:1] * 6)
-            return fn.decoders.video(data, sequence_length=5, stride=4, random_start=True)
+            return fn.decoders.video(data, sequence_length=5, stride=4, position="random")
 
         @pipeline_def(batch_size=3, num_threads=threads, device_id=None, seed=seed)
         def define():

@@ -3,6 +3,7 @@
 
 from stoker.loader._batch import Batch
 from stoker.loader._random import sample_rng
+from stoker.loader._videos import Video
 from stoker.loader.loader import Loader
 
-__all__ = ["Batch", "Loader", "sample_rng"]
+__all__ = ["Batch", "Loader", "Video", "sample_rng"]

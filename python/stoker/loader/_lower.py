@@ -37,10 +37,11 @@ class Image:
     floats: bool = False
     gray: bool = False
     channels: int | None = None
+    clip: bool = False  # frames of one video (FHWC), which all get the same draws
 
     def moved(self, node: DataNode, extent: tuple[int, int] | None) -> Image:
         """Returns the image with another node and extent, after its pixels have moved."""
-        return Image(node, extent, self.followers, self.floats, self.gray, self.channels)
+        return Image(node, extent, self.followers, self.floats, self.gray, self.channels, self.clip)
 
     def colored(self) -> Image:
         """Returns the image with three channels."""
@@ -52,7 +53,7 @@ class Image:
         if self.extent is not None:
             return self.extent
         shape = self.node.shape(dtype=types.INT32)
-        return shape[0], shape[1]
+        return shape[self.clip], shape[self.clip + 1]
 
 
 def _random_resized_crop(image: Image, t: T.RandomResizedCrop) -> Image:
@@ -418,12 +419,51 @@ _IN_PLACE = (
     T.GaussianBlur,
     T.Grayscale,
     T.Identity,
+    T.RandomEqualize,
     T.RandomErasing,
     T.RandomGrayscale,
     T.RandomInvert,
     T.RandomPosterize,
     T.RandomSolarize,
 )
+
+# Transforms that take the frames of a clip, with one draw for all. The pixels are those of the same transform of an image.
+_OF_CLIPS = (
+    T.AugMix,
+    T.AutoAugment,
+    T.CenterCrop,
+    T.ColorJitter,
+    T.ElasticTransform,
+    T.GaussianBlur,
+    T.Grayscale,
+    T.Identity,
+    T.RandAugment,
+    T.RandomAdjustSharpness,
+    T.RandomAffine,
+    T.RandomAutocontrast,
+    T.RandomCrop,
+    T.RandomEqualize,
+    T.RandomErasing,
+    T.RandomGrayscale,
+    T.RandomHorizontalFlip,
+    T.RandomInvert,
+    T.RandomPerspective,
+    T.RandomPosterize,
+    T.RandomResizedCrop,
+    T.RandomRotation,
+    T.RandomSolarize,
+    T.RandomVerticalFlip,
+    T.Resize,
+    T.RGB,
+    T.TrivialAugmentWide,
+)
+
+
+def _takes_clips(t: T.Transform) -> bool:
+    if isinstance(t, T.Group):
+        return all(map(_takes_clips, t.transforms))
+    by_followers = isinstance(t, T.RandomCrop) and (t.pad_if_needed or t.padding_mode != "constant")
+    return type(t) in _OF_CLIPS and not by_followers
 
 
 def _counts_channels(t: T.Transform) -> bool:
@@ -593,6 +633,8 @@ class Recipe:
     def apply(self, image: Image) -> list[DataNode]:
         """Returns the finished images, CHW or HWC. There are several if a step is FiveCrop or TenCrop."""
         images = [image]
+        if image.clip:
+            self._refuse_for_clips()
         for t in self.steps:
             images = [made for image in images for made in (_crops(image, t) if isinstance(t, T.Crops) else [_apply(image, t)])]
         finished = [self._finished_all(image) for image in images]
@@ -603,6 +645,14 @@ class Recipe:
                 f"{self.tail[0].name}: masks, boxes and points cannot follow a function: do it in the Dataset, for all of them"
             )
         return [_lower_tail.call(node, self.tail, self.channels_last, self.half, self.after_tail) for node in finished]
+
+    def _refuse_for_clips(self) -> None:
+        """Refuses transforms that do not take the frames of a clip."""
+        others = [repr(t) for t in self.steps if not _takes_clips(t)] + [t.name for t in self.tail]
+        if others:
+            raise UnsupportedError(f"{others[0]} does not take clips of videos yet: leave it out, or do it on the finished batch")
+        if self.channels_last:
+            raise UnsupportedError("memory_format: clips lie as (batch, frames, channels, height, width)")
 
     def _finished_all(self, image: Image) -> DataNode:
         """Returns the finished image, and finishes the further ones with the same draws. Maps of floats keep their numbers."""
@@ -620,7 +670,7 @@ class Recipe:
             raise InvalidArgumentError(
                 "the dataset gives images of floats, which would be cut to whole numbers: leave out dtype=torch.uint8"
             )
-        args: dict[str, Any] = {"dtype": self.dtype, "output_layout": "HWC" if self.channels_last else "CHW"}
+        args: dict[str, Any] = {"dtype": self.dtype, "output_layout": "F" * image.clip + ("HWC" if self.channels_last else "CHW")}
         if self.dtype in FLOATS:
             # The factor converts to the scale of the input: 0..255, or that of the user's floats.
             factor = 255.0 if self.unit and not image.floats else 1.0

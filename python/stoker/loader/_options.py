@@ -58,6 +58,8 @@ class LoaderArguments(Arguments, total=False):
     split: str
     exif_orientation: bool
     views: Sequence[tuple[int, Any]] | None
+    frames: int | None
+    stride: int
     python_workers: int
     collate_fn: Callable[[Any], Any] | None
     batch_transforms: Any

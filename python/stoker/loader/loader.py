@@ -38,6 +38,7 @@ from stoker.loader._table import MEMORY, Table
 from stoker.loader._table_files import tables_of
 from stoker.loader._table_source import TableSource
 from stoker.loader._tars import TarSource, tars_of
+from stoker.loader._videos import taken_as_clips
 from stoker.pipeline import Pipeline
 from stoker.transforms import Transform, flatten
 
@@ -107,6 +108,8 @@ class Loader:
     collate_fn: gets each finished batch, and returns what is iterated, as {"pixel_values": batch.image, "labels": batch.label}.
     python_workers: processes for the Python of a Dataset, each with its global random numbers seeded for each sample; 0: threads, for code that mostly waits or
     works in C. stoker.sample_rng() gives random numbers that can be repeated in either.
+    frames, stride: of a folder or list of videos, clips of so many frames, each `stride` frames after the one before: (N, frames, C, H, W), at random places of the
+    videos if shuffle, else at their centers; fields={{"clip": Video(frames=16, stride=4)}} says the same under a name (doc/video.md).
     split: of CIFAR and MNIST, "train" or "test". exif_orientation: turn images as their EXIF data says (torchvision does not; those of
     Hugging Face's tables are always turned, as `datasets` turns them).
 
@@ -134,6 +137,8 @@ class Loader:
         dtype: torch.dtype | Any = None,
         memory_format: torch.memory_format | None = None,
         layout: str | None = None,
+        frames: int | None = None,
+        stride: int = 1,
         num_threads: int | str = "auto",
         prefetch: int = 2,
         fields: Sequence[str] | Mapping[str, Any] | None = None,
@@ -164,6 +169,7 @@ class Loader:
             )
             source, fields = _sounds.source_of(fields, source, ragged, transforms)
             ragged, transforms = (), None
+        source, fields = taken_as_clips(source, fields, frames, stride)
         signature = inspect.signature(Loader.__init__)
         settings = _options.take_more(more, list(signature.parameters))
         by_shards = isinstance(shuffle, str) and shuffle == "shards"

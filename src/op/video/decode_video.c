@@ -6,8 +6,7 @@
 struct decode_video {
 	struct stk_ints frames, fill_value;
 	int64_t start_frame, end_frame, sequence_length, stride;
-	const char *pad_mode;
-	bool random_start;
+	const char *pad_mode, *position;
 	int64_t seed;
 	/* accepted for compatibility with DALI, without effect */
 	bool affine, build_index;
@@ -42,8 +41,13 @@ static const struct stk_arg_def decode_video_args[] = {
 		       "mirrored with its last frame (reflect_1001, symmetric) or without it (reflect_101, reflect)."},
 	STK_ARG(struct decode_video, fill_value, STK_ARG_INTS, "[0]", (0, 255), STK_SCALAR_OK,
 		"Value of frames that pad_mode=\"constant\" adds: one, or one for each channel."),
-	STK_ARG(struct decode_video, random_start, STK_ARG_BOOL, "false", STK_FREE, 0,
-		"Draws the first frame, so that the clip of sequence_length frames lies inside the video if the video is long enough."),
+	{.name = "position",
+		.type = STK_ARG_STRING,
+		.offset = offsetof(struct decode_video, position),
+		.fallback = "\"first\"",
+		.choices = "first|center|random",
+		.doc = "Where a clip of sequence_length frames begins: at start_frame (first), so that it lies in the middle of the video (center), or at a drawn "
+		       "place at which it fits into the video (random)."},
 	STK_ARG(struct decode_video, seed, STK_ARG_INT, "-1", STK_FREE, 0,
 		"Operators with the same seed draw the same numbers; -1: a stream of the operator's own, from the pipeline's seed."),
 	STK_ARG(struct decode_video, affine, STK_ARG_BOOL, "true", STK_FREE, STK_ACCEPTED,
@@ -60,6 +64,11 @@ struct state {
 	int32_t count;
 };
 
+static bool is_placed(const struct decode_video *a)
+{
+	return *a->position != 'f';
+}
+
 static bool given(const struct stk_call *call, const int64_t *field)
 {
 	return stk__int_given(*field) || stk__varies(call, field);
@@ -71,13 +80,14 @@ static enum stk_status check(const struct stk_call *call, struct stk_error *err)
 	const struct stk_clip_style style = {.dtype = STK_UINT8, .fill = a->fill_value};
 	const bool range =
 		given(call, &a->start_frame) || given(call, &a->end_frame) || given(call, &a->sequence_length) || given(call, &a->stride);
-	if ((a->frames.count >= 0 || stk__varies(call, &a->frames)) && (range || a->random_start))
+	if ((a->frames.count >= 0 || stk__varies(call, &a->frames)) && (range || is_placed(a)))
 		return stk__fail(err, STK_INVALID,
-			"frames names all frames: leave out start_frame, end_frame, sequence_length, stride and random_start");
+			"frames names all frames: leave out start_frame, end_frame, sequence_length, stride and position");
 	if (given(call, &a->end_frame) && given(call, &a->sequence_length))
 		return stk__fail(err, STK_INVALID, "end_frame and sequence_length are both given: choose one");
-	if (a->random_start && (given(call, &a->start_frame) || !given(call, &a->sequence_length)))
-		return stk__fail(err, STK_INVALID, "random_start draws the first frame: give sequence_length, and leave out start_frame");
+	if (is_placed(a) && (given(call, &a->start_frame) || !given(call, &a->sequence_length)))
+		return stk__fail(err, STK_INVALID,
+			"position=\"%s\" chooses the first frame: give sequence_length, and leave out start_frame", a->position);
 	return stk__clip_check(&style, err);
 }
 
@@ -130,10 +140,10 @@ static enum stk_status list_frames(const struct stk_call *call, struct state *st
 	int64_t first = stk__int_given(a->start_frame) ? a->start_frame : 0;
 	if (a->frames.count >= 0)
 		return list_named(call, frames, state, err);
-	if (a->random_start) {
+	if (is_placed(a)) {
 		struct stk_random random = call->random;
 		const int64_t places = frames - (a->sequence_length - 1) * stride;
-		first = places > 1 ? stk__random_below(&random, (uint32_t)places) : 0;
+		first = places <= 1 ? 0 : *a->position == 'c' ? (places - 1) / 2 : stk__random_below(&random, (uint32_t)places);
 	}
 	if (first >= frames)
 		return stk__fail(err, STK_INVALID, "start_frame is %lld; the video has %lld frames", (long long)first, (long long)frames);
