@@ -28,6 +28,7 @@ from stoker.loader._hub import HubStream, HubTable, is_hub, table_of, turned, wh
 from stoker.loader._kinds import FLOATS, IMAGE, OTHER, has_sound, internal, kinds_of, lists_of, main_of, several
 from stoker.loader._known import Listed, is_stream, known
 from stoker.loader._lower import Recipe
+from stoker.loader._mixture import Mixture
 from stoker.loader._order import BatchOrder, make_order
 from stoker.loader._run import Run
 from stoker.loader._saved import Saved, is_whole
@@ -402,6 +403,22 @@ class Loader:
         most = _numbers.size("Loader.from_parquet: memory", memory, 1)
         made = Table(paths, arguments.get("storage"), names, kinds, image, nulls, most)
         return cls(made, batch_size, **arguments)
+
+    @staticmethod
+    def mix(
+        sources: Sequence[tuple[Any, Any]] | Mapping[str, tuple[Any, Any]], *, epoch: int | str | None = None, steps: int | None = None
+    ) -> Mixture:
+        """Makes a mixture of Loaders, whose batches come from one of them each, with exact shares over time.
+
+            train = Loader.mix({"web": (web, 0.7), "books": (books, 0.3)}, steps=10_000)
+
+        sources: pairs of a Loader (or another mixture) and its share of the samples, which are divided by their sum; with names, or numbered from 0. Where
+        batches have one size, no source is ever a whole batch from its share.
+        epoch: the name or number of the source whose epochs count, by default the first; other sources continue where they were, and begin again when they
+        end. steps: instead of that, an epoch is this many steps. The mixture has state_dict and load_state_dict, len, epoch, step, and `source`, the name
+        of the last batch's source.
+        """
+        return Mixture(sources, epoch, steps)
 
     # ---- iteration ----
 

@@ -1,0 +1,248 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A mixture of Loaders: each batch comes from one of them, and the shares are exact over time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from fractions import Fraction
+from typing import Any
+
+from stoker.errors import InvalidArgumentError, StateError
+from stoker.loader._saved import is_whole
+
+_STATE = 1
+_END = object()
+
+
+class Mixture:
+    """Batches of several Loaders in turn. Made by Loader.mix, which describes the arguments.
+
+    Which source is next is a function of the samples taken from each, so all ranks take the same source at each step. The rule is Tijdeman's (The chairman
+    assignment problem, 1980): where batches have one size, no source is ever a whole batch from its share.
+    """
+
+    def __init__(self, sources: Any, epoch: int | str | None, steps: int | None) -> None:
+        pairs = list(sources.values()) if isinstance(sources, Mapping) else list(sources) if isinstance(sources, Sequence) else []
+        self.names = [str(n) for n in sources] if isinstance(sources, Mapping) else [str(k) for k in range(len(pairs))]
+        if len(pairs) < 1 or any(not isinstance(p, (tuple, list)) or len(p) != 2 for p in pairs):
+            raise InvalidArgumentError(
+                f"Loader.mix: the sources are pairs of a Loader and its share, as [(a, 0.7), (b, 0.3)] or {{'name': (a, 0.7), ...}}, not {sources!r:.200}"
+            )
+        self.loaders: list[Any] = [loader for loader, _ in pairs]
+        for name, loader in zip(self.names, self.loaders, strict=True):
+            if not all(hasattr(loader, part) for part in ("state_dict", "load_state_dict", "batch_size", "__iter__")):
+                raise InvalidArgumentError(f"Loader.mix: source {name} is a {type(loader).__name__}, and not a Loader or a mixture of some")
+        if len({id(loader) for loader in self.loaders}) < len(self.loaders):
+            raise InvalidArgumentError("Loader.mix: one Loader is given twice: make a second one, with another seed")
+        self.shares = _shares(self.names, [share for _, share in pairs])
+        worlds = {_world(loader) for loader in self.loaders}
+        if len(worlds) > 1:
+            raise InvalidArgumentError(f"Loader.mix: the sources are divided among different numbers of ranks: {sorted(worlds)}")
+        self._world = worlds.pop()
+        if epoch is not None and steps is not None:
+            raise InvalidArgumentError(
+                "Loader.mix: epoch= names the source whose epochs count, and steps= counts steps instead: leave one of them out"
+            )
+        if steps is not None and (not is_whole(steps) or steps < 1):
+            raise InvalidArgumentError(f"Loader.mix: steps is a whole number, 1 or more, not {steps!r}")
+        self._steps = steps
+        self._leader = None if steps is not None else self._number(0 if epoch is None else epoch)
+        self._taken = [0] * len(pairs)  # samples of all ranks, whole batches counted
+        self._begun = list(self._taken)  # the same at the start of the epoch
+        self._running: list[Iterator[Any] | None] = [None] * len(pairs)
+        self._epoch, self._step, self._inside = 0, 0, False
+        self._resumed = False
+        self._generation = 0
+        self._last: int | None = None
+
+    def _number(self, given: int | str) -> int:
+        if given in self.names:
+            return self.names.index(str(given))
+        if is_whole(given) and 0 <= int(given) < len(self.names):
+            return int(given)
+        raise InvalidArgumentError(f"Loader.mix: epoch={given!r} is not one of the sources; they are {', '.join(self.names)}")
+
+    def _batch(self, k: int) -> int:
+        """Returns the samples that a step of a source has on all ranks."""
+        return int(self.loaders[k].batch_size) * self._world
+
+    def _next_source(self, taken: Sequence[int]) -> int:
+        """Returns the source that would be too far below its share soonest, among those that one more batch does not bring too far above it."""
+        total, sources, batch = sum(taken), range(len(taken)), max(map(self._batch, range(len(taken))))
+        slack = Fraction(batch, max(1, 2 * len(taken) - 2))
+        may = [k for k in sources if self.shares[k] * (total + batch) - taken[k] >= slack] or list(sources)
+        return min(may, key=lambda k: ((batch - slack - (self.shares[k] * total - taken[k])) / self.shares[k], k))
+
+    # ---- iteration ----
+
+    def __iter__(self) -> Iterator[Any]:
+        """Iterates over one epoch. Sources other than the one whose epochs count continue where they were, and begin their next epoch when one ends."""
+        self._generation += 1
+        if self._inside and not self._resumed:
+            self._next_epoch()
+            if self._leader is not None:
+                self._running[self._leader] = None
+        self._inside, self._resumed = True, False
+        return self._batches(self._generation)
+
+    def _batches(self, generation: int) -> Iterator[Any]:
+        while self._steps is None or self._step < self._steps:
+            if generation != self._generation:
+                raise StateError("a newer iteration over this mixture has begun, its place was set, or it was closed")
+            k = self._next_source(self._taken)
+            batch = self._take(k)
+            if batch is _END:
+                break
+            self._taken[k] += self._batch(k)
+            self._step += 1
+            self._last = k
+            yield batch
+        if generation == self._generation:
+            self._next_epoch()
+            self._inside = False
+
+    def _take(self, k: int) -> Any:
+        """Returns the next batch of a source; _END after the last one of the source whose epochs count."""
+        for _ in range(2):
+            iterator = self._running[k]
+            if iterator is None:
+                iterator = self._running[k] = iter(self.loaders[k])
+            batch = next(iterator, _END)
+            if batch is not _END:
+                return batch
+            self._running[k] = None
+            if k == self._leader:
+                return _END
+        raise InvalidArgumentError(f"Loader.mix: an epoch of source {self.names[k]} has no batches")
+
+    def _next_epoch(self) -> None:
+        self._epoch += 1
+        self._step = 0
+        self._begun = list(self._taken)
+
+    def __len__(self) -> int:
+        """Steps of the current epoch, which can differ by a few from one epoch to the next."""
+        if self._steps is not None:
+            return self._steps
+        assert self._leader is not None
+        left, taken, steps = len(self.loaders[self._leader]), list(self._begun), 0
+        while True:
+            k = self._next_source(taken)
+            left -= k == self._leader
+            if left < 0:
+                return steps
+            taken[k] += self._batch(k)
+            steps += 1
+
+    @property
+    def epoch(self) -> int:
+        """The epoch of the current iteration, or of the next one if none is running."""
+        return self._epoch
+
+    @property
+    def step(self) -> int:
+        """Steps of the epoch that are done."""
+        return self._step
+
+    @property
+    def source(self) -> str | None:
+        """The name of the source of the last batch."""
+        return None if self._last is None else self.names[self._last]
+
+    @property
+    def batch_size(self) -> int:
+        """Samples in a batch of this rank; of the largest if the sources differ."""
+        return max(int(loader.batch_size) for loader in self.loaders)
+
+    # ---- state ----
+
+    def state_dict(self) -> dict[str, Any]:
+        """Returns the position after the batches that were taken: of the mixture, and of each source. It does not depend on the number of ranks."""
+        return {
+            "stoker_mixture": _STATE,
+            "epoch": self._epoch,
+            "step": self._step,
+            "inside": self._inside,
+            "shares": [str(share) for share in self.shares],
+            "names": list(self.names),
+            "taken": list(self._taken),
+            "begun": list(self._begun),
+            "sources": [loader.state_dict() for loader in self.loaders],
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Continues from a state, with any number of ranks."""
+        if not isinstance(state, dict) or state.get("stoker_mixture") != _STATE:
+            raise StateError("this is not a state of a mixture (Loader.mix), or it is of another version")
+        counts = [state.get("taken"), state.get("begun")]
+        good = all(isinstance(c, list) and len(c) == len(self.names) and all(is_whole(n) and n >= 0 for n in c) for c in counts)
+        good = (
+            good
+            and all(is_whole(state.get(name)) and state[name] >= 0 for name in ("epoch", "step"))
+            and isinstance(state.get("inside"), bool)
+        )
+        sources = state.get("sources")
+        if not good or not isinstance(sources, list) or len(sources) != len(self.names):
+            raise StateError(f"the state is damaged, or of a mixture of other sources; this one mixes {', '.join(self.names)}")
+        if state.get("names") != self.names or state.get("shares") != [str(share) for share in self.shares]:
+            raise StateError(
+                f"the state is of a mixture of {state.get('names')!r:.200} with the shares {state.get('shares')!r:.200}; this one mixes {self.names} with "
+                f"{[str(share) for share in self.shares]}: give the same sources and shares"
+            )
+        for loader, saved in zip(self.loaders, sources, strict=True):
+            loader.load_state_dict(saved)
+        self._generation += 1
+        self._taken, self._begun = list(state["taken"]), list(state["begun"])
+        self._epoch, self._step = state["epoch"], state["step"]
+        self._inside = self._resumed = state["inside"]
+        self._running = [None] * len(self.names)
+
+    def set_epoch(self, epoch: int) -> None:
+        """For loops that call set_epoch before each epoch. A mixture goes through its epochs in order."""
+        if epoch != self._epoch:
+            raise StateError(
+                f"set_epoch({epoch!r}): a mixture goes through its epochs in order, and is in epoch {self._epoch}; load_state_dict goes elsewhere"
+            )
+
+    def close(self) -> None:
+        """Closes all sources; state_dict() stays."""
+        self._generation += 1
+        for loader in self.loaders:
+            if hasattr(loader, "close"):
+                loader.close()
+        self._running = [None] * len(self.names)
+        self._resumed = self._inside
+
+    def __enter__(self) -> Mixture:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        parts = ", ".join(
+            f"{name}: {float(share):.4g} of {loader!r}" for name, share, loader in zip(self.names, self.shares, self.loaders, strict=True)
+        )
+        ends = f"{self._steps} steps in an epoch" if self._leader is None else f"epochs of {self.names[self._leader]}"
+        return f"a mixture of {parts}; {ends}; epoch {self._epoch}"
+
+
+def _shares(names: Sequence[str], given: Sequence[Any]) -> list[Fraction]:
+    """Returns the shares as exact fractions whose sum is 1. A float counts as the decimal number that it prints."""
+    shares = []
+    for name, share in zip(names, given, strict=True):
+        try:
+            shares.append(Fraction(str(share)))
+        except ValueError:
+            raise InvalidArgumentError(f"Loader.mix: the share of source {name} is a number above 0, not {share!r}") from None
+        if shares[-1] <= 0:
+            raise InvalidArgumentError(f"Loader.mix: the share of source {name} is a number above 0, not {share!r}")
+    return [share / sum(shares) for share in shares]
+
+
+def _world(loader: Any) -> int:
+    """Returns the number of ranks that share a source."""
+    if isinstance(loader, Mixture):
+        return loader._world
+    spec = getattr(loader, "_spec", None)
+    return 1 if spec is None else int(spec.shard.world)
