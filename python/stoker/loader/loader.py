@@ -48,6 +48,7 @@ if TYPE_CHECKING:
 
     from stoker.loader._batch import Batch
     from stoker.loader._mix import BatchTransforms
+    from stoker.loader._robot_loader import RobotLoader
 
 _STATE = 1
 
@@ -403,6 +404,43 @@ class Loader:
         most = _numbers.size("Loader.from_parquet: memory", memory, 1)
         made = Table(paths, arguments.get("storage"), names, kinds, image, nulls, most)
         return cls(made, batch_size, **arguments)
+
+    @staticmethod
+    def from_lerobot(
+        root: str | os.PathLike[str],
+        batch_size: int | None = None,
+        *,
+        delta_timestamps: Mapping[str, Sequence[float]] | None = None,
+        episodes: Sequence[int] | None = None,
+        image_transforms: Callable[[Any], Any] | None = None,
+        tolerance_s: float = 1e-4,
+        columns: Sequence[str] | None = None,
+        global_batch_size: int | None = None,
+        shuffle: bool = False,
+        seed: int | str | None = "torch",
+        shard: Any = "auto",
+        last_batch: str | None = None,
+        drop_last: bool | None = None,
+        device: Any = "cpu",
+        num_threads: int = 2,
+    ) -> RobotLoader:
+        """Makes batches of a robot data set in LeRobot's format 3.0 or 2.1: dicts with LeRobot's keys, as default_collate joins its samples.
+
+            train = Loader.from_lerobot("data/pusht", 64, delta_timestamps={"action": [k / 10 for k in range(16)]}, shuffle=True)
+
+        root: the folder that holds meta/info.json. delta_timestamps: for a key, the times in seconds, relative to the frame, of the values that a sample
+        holds; before and after an episode its first and last value are repeated, which KEY_is_pad marks. episodes: numbers of the episodes to read.
+        image_transforms: a function of a camera's frames, float32 of 0 to 1. tolerance_s: how far a time may be from that of a frame. columns: the keys
+        that batches hold, by default all. num_threads: threads that make batches; other arguments: as of Loader.
+
+        The result has state_dict and load_state_dict, len, epoch, `stats` (LeRobot's statistics), and `dataset`, whose sample i equals LeRobotDataset[i].
+        Tables are read into memory, videos are decoded as their frames are needed. More in doc/robots.md.
+        """
+        from stoker.loader._robot_loader import RobotLoader
+        from stoker.loader._robots import Robots
+
+        dataset = Robots(root, delta_timestamps, episodes, image_transforms, tolerance_s, columns)
+        return RobotLoader(dataset, batch_size, global_batch_size, shuffle, seed, shard, last_batch, drop_last, device, num_threads)
 
     @staticmethod
     def mix(

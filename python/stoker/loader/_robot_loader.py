@@ -1,0 +1,192 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Batches of a robot data set. Made by Loader.from_lerobot."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from typing import Any
+
+from stoker import _ranks
+from stoker.errors import InvalidArgumentError, StateError
+from stoker.loader import _options
+from stoker.loader._fetch import Threads
+from stoker.loader._robots import Robots
+from stoker.loader._saved import is_whole
+from stoker.loader._table_source import permutation
+
+_STATE = 1
+_AHEAD = 3  # batches that are made before they are needed
+
+
+class RobotLoader:
+    """Batches of samples as dicts with LeRobot's keys. Its order is a function of seed and epoch: at step k, rank r of R takes positions (kR + r)B on."""
+
+    def __init__(
+        self,
+        dataset: Robots,
+        batch_size: int | None,
+        global_batch_size: int | None,
+        shuffle: bool,
+        seed: int | str | None,
+        shard: Any,
+        last_batch: str | None,
+        drop_last: bool | None,
+        device: Any,
+        threads: int,
+    ) -> None:
+        _options.yes_or_no(shuffle=shuffle, drop_last=drop_last)
+        self.dataset = dataset
+        self._shard = _ranks.resolve(shard)
+        self._batch = _options.batch_of(batch_size, global_batch_size, self._shard)
+        self._shuffle, self._seed = bool(shuffle), _options.seed_of(seed, self._shard)
+        self._last = _options.tail_of(last_batch, drop_last)
+        if not is_whole(threads) or not 1 <= threads <= 256:
+            raise InvalidArgumentError(f"Loader: num_threads is from 1 to 256, not {threads!r}")
+        self._device, self._count = device, threads
+        self._threads: Threads | None = None
+        self._epoch, self._done, self._inside, self._resumed = 0, 0, False, False
+        self._order: tuple[int, Any] | None = None
+        self._generation = 0
+        if len(self) == 0:
+            raise InvalidArgumentError(
+                f"{dataset}: not one batch of {self._batch} for each of {self._shard.world} ranks; last_batch='pad' takes what there is"
+            )
+
+    @property
+    def batch_size(self) -> int:
+        """Samples in a batch of this rank."""
+        return self._batch
+
+    @property
+    def epoch(self) -> int:
+        """The epoch of the current iteration, or of the next one if none is running."""
+        return self._epoch
+
+    @property
+    def stats(self) -> dict[str, dict[str, Any]]:
+        """Statistics of the features, as LeRobot's meta.stats."""
+        return self.dataset.stats
+
+    @property
+    def _together(self) -> int:
+        return self._batch * self._shard.world
+
+    def __len__(self) -> int:
+        """Batches of an epoch, the same for all ranks."""
+        samples = len(self.dataset)
+        return samples // self._together if self._last == "drop" else -(-samples // self._together)
+
+    def _ids(self, epoch: int, first: int) -> tuple[Any, Any]:
+        """Returns the samples of this rank's batch of the step that begins at `first`, and which of them are not repeats."""
+        import numpy as np
+
+        if self._shuffle and (self._order is None or self._order[0] != epoch):
+            self._order = (epoch, permutation(len(self.dataset), self._seed, epoch))
+        begin, total = first + self._shard.rank * self._batch, len(self.dataset)
+        positions = np.arange(begin, begin + self._batch)
+        valid = positions < total
+        # With "keep" a rank without samples in the last step repeats the last sample once, as other Loaders do.
+        positions = np.minimum(positions, total - 1) if self._last == "pad" else positions[valid] if valid.any() else np.array([total - 1])
+        return positions if self._order is None or not self._shuffle else self._order[1][positions], valid
+
+    def _make(self, epoch: int, first: int) -> Any:
+        import torch
+
+        ids, valid = self._ids(epoch, first)
+        batch = self.dataset.batch(ids)
+        if self._last == "pad":
+            batch["valid"] = torch.from_numpy(valid)
+        if self._device is not None and str(self._device) != "cpu":
+            from stoker._to_device import to_device
+
+            batch = to_device(batch, self._device)
+        return batch
+
+    def _has_step(self, first: int) -> bool:
+        return first + self._together <= len(self.dataset) if self._last == "drop" else first < len(self.dataset)
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        """Iterates over one epoch. After a `break` the next `for` begins the next epoch; after load_state_dict the first one continues from the state."""
+        self._generation += 1
+        if self._inside and not self._resumed:
+            self._epoch, self._done = self._epoch + 1, 0
+        if self._resumed and not self._has_step(self._done):
+            self._epoch, self._done = self._epoch + 1, 0
+        self._inside, self._resumed = True, False
+        return self._batches(self._generation)
+
+    def _batches(self, generation: int) -> Iterator[dict[str, Any]]:
+        if self._threads is None:
+            self._threads = Threads(self._count)
+        epoch, ask, waiting = self._epoch, self._done, deque[Any]()
+        self._ids(epoch, 0)  # makes the order on this thread
+        while True:
+            while len(waiting) < _AHEAD and self._has_step(ask):
+                waiting.append(self._threads.submit(self._make, epoch, ask))
+                ask += self._together
+            if not waiting:
+                break
+            batch = waiting.popleft().result()
+            if generation != self._generation:
+                raise StateError("a newer iteration over this Loader has begun, its place was set, or it was closed")
+            self._done += self._together
+            yield batch
+        if generation == self._generation:
+            self._epoch, self._done, self._inside = self._epoch + 1, 0, False
+
+    def state_dict(self) -> dict[str, Any]:
+        """Returns the position after the batches that were taken. It does not depend on the number of ranks."""
+        over = not self._has_step(self._done)
+        return {
+            "stoker_robots": _STATE,
+            "epoch": self._epoch + over,
+            "consumed": 0 if over else self._done,
+            "seed": self._seed,
+            "size": len(self.dataset),
+            "shuffle": self._shuffle,
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Continues from a state, with any number of ranks and with the state's seed."""
+        if not isinstance(state, dict) or state.get("stoker_robots") != _STATE:
+            raise StateError("this is not a state of Loader.from_lerobot, or it is of another version")
+        if not all(is_whole(state.get(n)) and state[n] >= 0 for n in ("epoch", "consumed", "seed", "size")) or not isinstance(
+            state.get("shuffle"), bool
+        ):
+            raise StateError(f"the state is damaged: {state!r:.200}")
+        if state["size"] != len(self.dataset) or state["shuffle"] != self._shuffle:
+            raise StateError(
+                f"the state is of {state['size']} frames, {'shuffled' if state['shuffle'] else 'in order'}; here are {len(self.dataset)}, "
+                f"{'shuffled' if self._shuffle else 'in order'}: give the episodes and the shuffle of the run that was saved"
+            )
+        self._generation += 1
+        self._epoch, self._done, self._seed = state["epoch"], state["consumed"], state["seed"]
+        self._order = None
+        self._resumed, self._inside = True, True
+
+    def set_epoch(self, epoch: int) -> None:
+        """Sets the epoch of the next iteration."""
+        if epoch != self._epoch:
+            if not is_whole(epoch) or epoch < 0:
+                raise InvalidArgumentError(f"set_epoch: an epoch is a whole number from 0 on, not {epoch!r}")
+            self._generation += 1
+            self._epoch, self._done, self._inside, self._resumed = epoch, 0, False, False
+
+    def close(self) -> None:
+        """Ends the threads; state_dict() stays, and another iteration continues from there."""
+        self._generation += 1
+        self._resumed = self._inside
+        threads, self._threads = self._threads, None
+        if threads is not None:
+            threads.close()
+
+    def __enter__(self) -> RobotLoader:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        order = f"shuffled with seed {self._seed}" if self._shuffle else "in order"
+        return f"Loader({self.dataset}; {order}; {len(self)} batches of {self._batch} in an epoch, last_batch={self._last!r}; epoch {self._epoch})"
