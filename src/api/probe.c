@@ -92,7 +92,7 @@ static enum stk_status ask_first(
 	enum stk_status status = stk__s3_page_parse((const char *)answer->data, answer->size, list, &visitor, &token, err);
 	*found = !status && key.length > 0;
 	if (*found)
-		stk__text_add(&uri, "s3://%s/%s", bucket, key.s);
+		stk__text_add(&uri, "%.2s://%s/%s", list, bucket, key.s); /* "s3" or "gs" */
 	if (key.failed || uri.failed)
 		status = stk__fail(err, STK_NO_MEMORY, "out of memory to ask a store");
 	else if (*found)
@@ -137,7 +137,7 @@ static enum stk_status ask_all(struct stk_io *io, const char *uri, struct stk_st
 	char bucket[256];
 	double times[QUESTIONS];
 	enum stk_status status = STK_OK;
-	const bool s3 = strncmp(uri, "s3://", 5) == 0 && stk__s3_bucket(uri, bucket);
+	const bool s3 = (strncmp(uri, "s3://", 5) == 0 || strncmp(uri, "gs://", 5) == 0) && stk__s3_bucket(uri, bucket);
 	const char *key = s3 ? uri + strlen("s3://") + strlen(bucket) : uri;
 	if (s3)
 		stk__s3_list_uri(&list, uri, bucket, key + (*key == '/'), "", NULL, NULL);
@@ -170,8 +170,8 @@ enum stk_status stk_storage_probe(struct stk_storage *s, const char *uri, struct
 	*out = (struct stk_storage_report){.size = sizeof *out, .clock_s = INT64_MIN};
 	struct stk_io *io = stk__storage_io(s);
 	if (!stk__io_remote(io, uri))
-		return stk__fail(err, STK_UNSUPPORTED, "%.*s is not an s3://, http:// or https:// address%s", stk__uri_shown(uri), uri,
-			strstr(uri, "://") ? stk__scheme_hint(uri) : "");
+		return stk__fail(err, STK_UNSUPPORTED, "%.*s is not an s3://, gs://, http:// or https:// address%s", stk__uri_shown(uri),
+			uri, strstr(uri, "://") ? stk__scheme_hint(uri) : "");
 	stk__io_refresh(io, uri, NULL);
 	enum stk_status status = ask_all(io, uri, out, err);
 	stk__io_describe(io, uri, out);

@@ -23,6 +23,9 @@ enum stk_aws_issuer_kind {
 	STK_AWS_PROCESS,      /* a program that the profile names */
 	STK_AWS_CONTAINER,    /* ECS, and EKS's pod identities */
 	STK_AWS_INSTANCE,     /* EC2's metadata service, version 2 */
+	STK_GOOGLE_USER, /* Google's token endpoint, with a user's refresh token (`token`, and a client's id and secret as key and secret) */
+	STK_GOOGLE_SERVICE, /* the same, with a service account's private key (`secret`), its e-mail address (`role`) and the key's id (`account`) */
+	STK_GOOGLE_METADATA, /* the metadata server of Google's machines */
 	STK_AWS_ISSUER_KINDS
 };
 
@@ -50,6 +53,8 @@ struct stk_aws_settings {
 	struct stk_aws_issuer issuer;
 	int64_t expires; /* end of issued keys, in seconds since 1970; 0: they do not expire */
 	bool anonymous;
+	bool google;     /* settings of gs:// */
+	bool bearer;     /* the secret is an OAuth token, which requests carry as it is */
 	uint64_t number; /* set by the reader of the settings: distinguishes this snapshot from earlier ones */
 	enum stk_s3_style style;
 };

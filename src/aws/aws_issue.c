@@ -76,6 +76,9 @@ static const struct {
 	[STK_AWS_PROCESS] = {stk__aws_ask_process, "the profile's credential_process"},
 	[STK_AWS_CONTAINER] = {ask_container, "the container's service"},
 	[STK_AWS_INSTANCE] = {ask_instance, "the instance's metadata service"},
+	[STK_GOOGLE_USER] = {stk__google_ask_user, "a user's file of Google credentials"},
+	[STK_GOOGLE_SERVICE] = {stk__google_ask_service, "a service account's file"},
+	[STK_GOOGLE_METADATA] = {stk__google_ask_metadata, "Google's metadata server"},
 };
 
 /* Obtains keys. For a role, the keys of its base are obtained first. */

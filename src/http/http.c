@@ -100,7 +100,7 @@ static void destroy(void *source)
 static uint64_t place(void *source, const char *uri)
 {
 	const struct stk_http_source *s = source;
-	return strncmp(uri, "s3", 2) == 0 ? atomic_load(&s->place) : 0;
+	return stk__s3_is_store(uri) ? atomic_load(&s->place) : 0;
 }
 
 static void room(void *source)
@@ -119,7 +119,8 @@ static void facts(void *source, struct stk_source_facts *out)
 	pthread_mutex_lock(&s->lock);
 	out->hedges += s->hedged;
 	out->slowdowns += s->slowdowns;
-	out->limit += s->limit;
+	out->limit +=
+		s->settings.google && !s->loop_count ? 0 : s->limit; /* gs:// has a source of its own, which most programs never use */
 	pthread_mutex_unlock(&s->lock);
 }
 
@@ -129,7 +130,7 @@ static void describe(void *source, const char *uri, struct stk_storage_report *o
 	struct stk_http_account *a = stk__http_account(s);
 	char bucket[256];
 	out->clock_s = atomic_load(&s->clock_s);
-	if (strncmp(uri, "s3", 2) == 0) {
+	if (stk__s3_is_store(uri)) {
 		snprintf(out->endpoint, sizeof out->endpoint, "%s", a->aws.endpoint ? a->aws.endpoint : "AWS");
 		stk__safe_text(out->endpoint, sizeof out->endpoint);
 		snprintf(out->region, sizeof out->region, "%s", a->aws.region ? a->aws.region : "");
@@ -174,7 +175,7 @@ enum stk_status stk__http_add(struct stk_io *io, const struct stk_http_settings 
 {
 	struct stk_http_source *s = stk__calloc(1, sizeof *s);
 	if (s)
-		s->account = stk__http_read_account(settings ? settings->given : NULL);
+		s->account = stk__http_read_account(settings);
 	if (!s || !s->account) {
 		stk__free(s);
 		return stk__fail(err, STK_NO_MEMORY, "out of memory for the source of http:// and s3://");
@@ -189,7 +190,8 @@ enum stk_status stk__http_add(struct stk_io *io, const struct stk_http_settings 
 	s->unheard_waits = given ? settings->retries : UNHEARD_WAITS;
 	s->limit = s->settings.requests < FIRST_LIMIT ? s->settings.requests : FIRST_LIMIT;
 	s->ops = (struct stk_source_ops){
-		.scheme = "s3 s3list http https",
+		.scheme = s->settings.google ? "gs gslist" : "s3 s3list http https",
+		.lists = s->settings.google,
 		.retries = s->settings.retries,
 		.backoff_ns = s->settings.backoff_ms * 1000000,
 		.most_backoff_ns = s->settings.most_backoff_ms * 1000000,

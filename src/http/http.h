@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * http://, https:// and s3:// as sources of bytes: a few threads, each with hundreds of requests under way. libcurl opens the connections and carries TLS.
+ * http://, https://, s3:// and gs:// as sources of bytes: a few threads, each with hundreds of requests under way. libcurl opens the connections and carries TLS.
  *
  * Requests that name a whole object are one GET, others a GET of a range. A body that is cut is resumed by a range from where it ended, if its ETag says that
  * the object is the same. 404 is a failure of the object; all other errors of servers and networks are failures of the source, which io retries. */
@@ -24,6 +24,7 @@ struct stk_http_settings {
 	int64_t backoff_ms;      /* upper bound of the first wait; 100 */
 	int64_t most_backoff_ms; /* 5 000 */
 	bool no_hedging;
+	bool google; /* serves gs:// with the settings of Google's tools, instead of s3:// and http:// */
 };
 
 /* Registers the source with io, and reads the settings of object stores from the environment; mistakes in them are errors of requests for

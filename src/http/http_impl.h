@@ -256,7 +256,7 @@ int64_t stk__http_now(struct stk_http_source *s); /* returns seconds since 1970 
 void stk__http_set_now(struct stk_http_source *s, int64_t now);
 
 /* http_keys.c: accounts, and the thread that renews their keys. */
-struct stk_http_account *stk__http_read_account(const struct stk_aws_given *given);
+struct stk_http_account *stk__http_read_account(const struct stk_http_settings *settings);
 struct stk_http_account *stk__http_account(struct stk_http_source *s); /* returns a new reference to the current account */
 uint64_t stk__http_place(const struct stk_http_account *a);
 void stk__http_account_unref(struct stk_http_account *a);

@@ -3,6 +3,7 @@
  * Accounts: the settings of a store, read from the environment when a pipeline is made, and the keys issued for them, which a thread renews before
  * they expire. */
 #include "aws/aws_issue.h"
+#include "aws/google.h"
 #include "http/http_impl.h"
 
 #include "base/error.h"
@@ -16,13 +17,15 @@
 /* EARLY_S: keys are renewed this long before they expire. AGAIN_S: wait after a failure. SOON_S: wait after a store has refused the keys. */
 enum { EARLY_S = 600, AGAIN_S = 30, SOON_S = 2 };
 
-struct stk_http_account *stk__http_read_account(const struct stk_aws_given *given)
+struct stk_http_account *stk__http_read_account(const struct stk_http_settings *settings)
 {
+	const struct stk_aws_given *given = settings ? settings->given : NULL;
 	struct stk_http_account *a = stk__calloc(1, sizeof *a);
 	if (!a)
 		return NULL;
 	a->refs = 1;
-	if (stk__aws_settings_read(given, &a->aws, &a->error))
+	if (settings && settings->google ? stk__google_settings_read(given, &a->aws, &a->error)
+					 : stk__aws_settings_read(given, &a->aws, &a->error))
 		stk__aws_settings_clear(&a->aws);
 	if (!stk__proxies_read(&a->proxies, given ? given->proxy : NULL)) {
 		stk__http_account_unref(a);
@@ -184,11 +187,11 @@ static void issue_keys(struct stk_http_source *s, struct stk_http_account *a, co
 void stk__http_refresh(void *source, const char *uri, const struct stk_access *access)
 {
 	struct stk_http_source *s = source;
-	struct stk_http_account *a = stk__http_read_account(s->settings.given);
+	struct stk_http_account *a = stk__http_read_account(&s->settings);
 	if (!a)
 		return;
 	const struct stk_aws_settings *aws = &a->aws;
-	bool needs_keys = strncmp(uri, "s3", 2) == 0 && !a->error.code && !aws->anonymous && !(aws->key && aws->secret) && aws->issuer.kind;
+	bool needs_keys = stk__s3_is_store(uri) && !a->error.code && !aws->anonymous && !(aws->key && aws->secret) && aws->issuer.kind;
 	if (needs_keys && !take_over(s, a))
 		issue_keys(s, a, access);
 	bool expires = a->aws.expires;

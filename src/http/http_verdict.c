@@ -101,7 +101,7 @@ static bool moved_for_good(int status)
 
 static const char *hint(const char *uri, int status, const char *code)
 {
-	const bool denied = status == 401 || status == 403, listing = strncmp(uri, "s3list:", 7) == 0;
+	const bool denied = status == 401 || status == 403, listing = stk__s3_is_listing(uri);
 	if (status == 407)
 		return ": that is the proxy's answer, which wants a name and a password: http://NAME:PASSWORD@HOST:PORT in https_proxy or "
 		       "stoker.Storage(proxy=)";
@@ -114,6 +114,10 @@ static const char *hint(const char *uri, int status, const char *code)
 		       "(AWS_ENDPOINT_URL, stoker.Storage(endpoint=))";
 	if (status == 404 && listing)
 		return ": nothing is listed there: check the endpoint (AWS_ENDPOINT_URL), which must not contain the bucket";
+	if (denied && strncmp(uri, "gs", 2) == 0)
+		return listing ? ": check the credentials, and whether they may list the bucket (storage.objects.list)"
+			       : ": check the credentials and what they may read (storage.objects.get); a key that does not exist looks the same where "
+				 "listing is not allowed";
 	if (denied && listing)
 		return ": check the credentials, and whether they may list the bucket (s3:ListBucket); files, or an index that was made "
 		       "elsewhere, need no listing";
@@ -134,7 +138,7 @@ static uint64_t root_bit(const char *uri)
 static bool denied_alone(const struct stk_transfer *t, const char *code)
 {
 	const bool denied = t->response.says.status == 403 && (!*code || strcmp(code, "AccessDenied") == 0);
-	return denied && strncmp(t->r->uri, "s3list:", 7) != 0 && t->r->retries >= 2 &&
+	return denied && !stk__s3_is_listing(t->r->uri) && t->r->retries >= 2 &&
 	       (atomic_load(&t->loop->source->read_well) & root_bit(t->r->uri));
 }
 
@@ -279,7 +283,7 @@ static enum stk_status body_ended(struct stk_transfer *t, bool *resume)
 	if (!t->r->bare)
 		memset(t->data + t->used, 0, STK_HTTP_SLACK);
 	tell_object(t);
-	if (strncmp(t->r->uri, "s3list:", 7) != 0)
+	if (!stk__s3_is_listing(t->r->uri))
 		atomic_fetch_or_explicit(&t->loop->source->read_well, root_bit(t->r->uri), memory_order_relaxed);
 	return STK_OK;
 }

@@ -26,16 +26,28 @@ bool stk__s3_bucket(const char *uri, char bucket[256])
 	return true;
 }
 
+bool stk__s3_is_store(const char *uri)
+{
+	return strncmp(uri, "s3", 2) == 0 || strncmp(uri, "gs:", 3) == 0 || strncmp(uri, "gslist:", 7) == 0;
+}
+
+bool stk__s3_is_listing(const char *uri)
+{
+	const size_t n = strcspn(uri, ":");
+	return n > 4 && memcmp(uri + n - 4, "list", 4) == 0;
+}
+
 static enum stk_status parse(const char *uri, struct place *p, struct stk_error *err)
 {
-	bool list = strncmp(uri, "s3list://", 9) == 0;
+	const bool list = stk__s3_is_listing(uri);
+	const int scheme = (int)strcspn(uri, ":") - (list ? 4 : 0);
 	if (!stk__s3_bucket(uri, p->bucket))
-		return stk__fail(err, STK_INVALID, "%s: it names no bucket (s3://BUCKET/KEY)", uri);
+		return stk__fail(err, STK_INVALID, "%s: it names no bucket (%.*s://BUCKET/KEY)", uri, scheme, uri);
 	const char *rest = strstr(uri, "://") + 3 + strlen(p->bucket);
 	p->key = list ? "" : *rest == '/' ? rest + 1 : rest;
 	p->query = list && *rest == '?' ? rest + 1 : "";
 	if (!list && !*p->key)
-		return stk__fail(err, STK_INVALID, "%s: it names a bucket and no object (s3://BUCKET/KEY)", uri);
+		return stk__fail(err, STK_INVALID, "%s: it names a bucket and no object (%.*s://BUCKET/KEY)", uri, scheme, uri);
 	return STK_OK;
 }
 
@@ -121,6 +133,11 @@ enum stk_status stk__s3_target(
 	enum stk_status status = parse(uri, &p, err);
 	if (status)
 		return status;
+	if (s->google && !s->anonymous && !(s->key && s->secret))
+		return stk__fail(err, STK_IO,
+			"%s: there are no credentials (looked in GCS_KEY and GCS_SECRET, GOOGLE_OAUTH_ACCESS_TOKEN, GOOGLE_APPLICATION_CREDENTIALS, gcloud's "
+			"file of application default credentials, and the metadata server); for a public bucket give stoker.Storage(anonymous=True)",
+			uri);
 	if (!s->anonymous && !(s->key && s->secret))
 		return stk__fail(err, STK_IO,
 			"%s: there are no credentials (looked in AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, and for profile \"%.64s\" in "
@@ -147,7 +164,10 @@ enum stk_status stk__s3_target(
 	bool failed = t->url.failed || t->path.failed || t->host.failed;
 	if (!failed)
 		add_header(t, "Host", t->host.s);
-	if (!failed && !s->anonymous)
+	if (!failed && !s->anonymous && s->bearer) {
+		add(&t->headers[t->header_count], "Authorization: Bearer ");
+		add(&t->headers[t->header_count++], s->secret);
+	} else if (!failed && !s->anonymous)
 		add_signature(t, s, region, t->host.s, t->path.s, p.query, now);
 	for (int i = 0; i < t->header_count; i++)
 		failed |= t->headers[i].failed;

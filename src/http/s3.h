@@ -31,6 +31,10 @@ STK_MUST_USE enum stk_status stk__s3_target(struct stk_http_target *t, const str
 void stk__http_target_reset(struct stk_http_target *t);
 void stk__http_target_free(struct stk_http_target *t);
 
+/* Return whether a URI is of a store with buckets (s3://, gs:// and their listings), and whether it is a page of a listing (SCHEMElist://). */
+bool stk__s3_is_store(const char *uri);
+bool stk__s3_is_listing(const char *uri);
+
 /* Copies the bucket of an s3:// or s3list:// URI, or the part at its place in other URIs. Returns false if there is none, or if no store
  * allows the name. */
 bool stk__s3_bucket(const char *uri, char bucket[256]);

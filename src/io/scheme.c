@@ -5,8 +5,8 @@
 
 const char *stk__scheme_hint(const char *uri)
 {
-	if (strncmp(uri, "gs://", 5) == 0)
-		return ": Google's buckets are s3:// with AWS_ENDPOINT_URL_S3=https://storage.googleapis.com and an HMAC key, or a function of yours "
-		       "reads them: stoker.Storage(fetch=...)";
+	if (strncmp(uri, "az://", 5) == 0 || strncmp(uri, "abfs", 4) == 0)
+		return ": Azure's containers are not read by the library yet: a function of yours reads them, as stoker.Storage(fetch=adlfs.AzureBlobFileSystem(...), "
+		       "fetch_schemes=(\"az\", \"abfs\")), or azcopy copies them to s3://, gs:// or a disk";
 	return ": a function of yours can read it, as fsspec's: stoker.Storage(fetch=...)";
 }

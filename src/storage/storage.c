@@ -107,7 +107,7 @@ static void forget_given(struct stk_aws_given *g)
 
 static enum stk_status add_sources(struct stk_storage *s, const struct stk_storage_config *c, int file_threads, struct stk_error *err)
 {
-	const struct stk_http_settings http = {.given = &s->given,
+	struct stk_http_settings http = {.given = &s->given,
 		.threads = c->threads,
 		.requests = c->requests,
 		.retries = c->retries,
@@ -121,6 +121,9 @@ static enum stk_status add_sources(struct stk_storage *s, const struct stk_stora
 	if (!status && c->fetch) /* before the other sources, whose schemes it may replace */
 		status = stk__user_source_add(s->io, c, err);
 	if (!status)
+		status = stk__http_add(s->io, &http, err);
+	http.google = true;
+	if (!status && !(c->fetch && !c->fetch_schemes)) /* a function without schemes read gs:// before the library did */
 		status = stk__http_add(s->io, &http, err);
 	if (!status && c->cache)
 		status = stk__cache_add(s->io, c->cache, (uint64_t)c->cache_limit, &s->cache, err);
@@ -270,5 +273,7 @@ enum stk_status stk__access_open(const struct stk_access *access, const char *ur
 
 bool stk__access_lists(const struct stk_access *access, const char *uri)
 {
-	return strncmp(uri, "s3://", 5) == 0 || (access && access->storage && stk__io_lists(access->storage->io, uri));
+	if (access && access->storage && stk__io_lists(access->storage->io, uri))
+		return true;
+	return strncmp(uri, "s3://", 5) == 0 || ((!access || !access->storage) && strncmp(uri, "gs://", 5) == 0);
 }

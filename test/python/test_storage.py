@@ -104,7 +104,7 @@ def test_what_is_not_there(store):
         run("s3://photos/a b/train", storage=Storage(endpoint=f"{store.url}/photos"))
     fails("s3://photos/a b/train/class0", InvalidArgumentError, "7 images but no class folders", '"s3://photos/a b/train"?')
     fails("http://127.0.0.1/x", StokerError, "only s3:// and local folders can be listed")
-    fails("gs://photos/train", StokerError, "gs://")
+    fails("az://photos/train", StokerError, "az://")
     fails([("s3://photos/none.jpg", 0)], StokerError, "s3://photos/none.jpg", "404 NoSuchKey")
 
 
@@ -435,7 +435,7 @@ def test_the_doctor_asks_a_store(store, monkeypatch):
     assert told["answer_ms"] > 0 and told["region"] == "us-east-1"
     assert ask("s3://nope/x", 1)[1][0].startswith("s3://nope/x: the server answers 404 NoSuchBucket")
     assert "403" in ask("s3://photos/a b/train", 1, "--anonymous")[1][0]
-    assert "stoker.Storage(fetch=" in ask("gs://photos/a", 1)[1][0]
+    assert "stoker.Storage(fetch=" in ask("az://photos/a", 1)[1][0]
     told, problems = ask(f"{store.url}/photos/list.txt", 1)  # plain http sends no signature, and the server asks for one
     assert "403 AccessDenied" in problems[0] and f"{store.url}/photos/list.txt: " in problems[0] and not told["keys"]
     assert not told["listed"] and "credentials" not in problems[0]

@@ -1,0 +1,207 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Asks Google's issuers for OAuth tokens: the token endpoint, with a user's refresh token or with a statement that a service account's key signs, and the
+ * metadata server of its machines. */
+#include "aws/aws_ask.h"
+
+#include "base/error.h"
+#include "base/memory.h"
+#include "base/secret.h"
+#include "base/system.h"
+
+#include <dlfcn.h>
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+static const char scope[] = "https://www.googleapis.com/auth/devstorage.read_only";
+
+/* Reads {"access_token": .., "expires_in": ..}. The token takes the place of a secret key. */
+static bool take_token(struct stk_aws_fresh *out, const struct stk_text *answer)
+{
+	json_t *o = json_loadb(answer->s ? answer->s : "", answer->length, 0, NULL);
+	const char *token = json_string_value(json_object_get(o, "access_token"));
+	const json_int_t seconds = json_integer_value(json_object_get(o, "expires_in"));
+	bool good = token && *token && seconds > 0;
+	if (good) {
+		out->key = stk__strdup("oauth2");
+		out->secret = stk__secret_copy(token);
+		out->expires = (int64_t)time(NULL) + seconds;
+		good = out->key && out->secret;
+	}
+	json_decref(o);
+	return good;
+}
+
+enum stk_status stk__google_ask_metadata(const struct stk_aws_issuer *i, const struct stk_aws_asking *how, struct stk_text *answer,
+	struct stk_aws_fresh *out, struct stk_error *err)
+{
+	const struct stk_aws_question q = {.url = i->where, .method = "GET", .headers = {"Metadata-Flavor: Google"}, .local = true};
+	long code = stk__aws_ask(how, &q, answer);
+	return code == 200 && take_token(out, answer)
+		       ? STK_OK
+		       : stk__fail(err, STK_NOT_FOUND, "this machine's metadata server gives no token (status %ld)", code);
+}
+
+static void add_field(struct stk_text *body, const char *name, const char *value)
+{
+	stk__text_add(body, "%s%s=", body->length ? "&" : "", name);
+	stk__uri_encode(body, value, "");
+}
+
+/* Posts a form to the token endpoint. */
+static long post(const struct stk_aws_issuer *i, const struct stk_aws_asking *how, const struct stk_text *body, struct stk_text *answer)
+{
+	const struct stk_aws_question q = {
+		.url = i->where, .method = "POST", .headers = {"Content-Type: application/x-www-form-urlencoded"}, .body = body->s};
+	return body->failed ? 0 : stk__aws_ask(how, &q, answer);
+}
+
+enum stk_status stk__google_ask_user(const struct stk_aws_issuer *i, const struct stk_aws_asking *how, struct stk_text *answer,
+	struct stk_aws_fresh *out, struct stk_error *err)
+{
+	struct stk_text body = {0};
+	add_field(&body, "grant_type", "refresh_token");
+	add_field(&body, "client_id", i->key);
+	add_field(&body, "client_secret", i->secret);
+	add_field(&body, "refresh_token", i->token);
+	long code = post(i, how, &body, answer);
+	stk__text_erase_free(&body);
+	return code == 200 && take_token(out, answer)
+		       ? STK_OK
+		       : stk__fail(err, STK_IO,
+				 "no credentials: Google's token endpoint refuses the user's refresh token (status %ld): log in again, by gcloud auth "
+				 "application-default login",
+				 code);
+}
+
+/* ---- service accounts ---- */
+
+/* OpenSSL's functions that sign, found at run time: libcurl brings OpenSSL along on most systems. */
+#define SIGNING(X)                                                                                                                         \
+	X(BIO_new_mem_buf, void *, (const void *bytes, int n))                                                                             \
+	X(BIO_free, int, (void *bio))                                                                                                      \
+	X(PEM_read_bio_PrivateKey, void *, (void *bio, void **key, void *password, void *user))                                            \
+	X(EVP_PKEY_free, void, (void *key))                                                                                                \
+	X(EVP_MD_CTX_new, void *, (void))                                                                                                  \
+	X(EVP_MD_CTX_free, void, (void *context))                                                                                          \
+	X(EVP_sha256, const void *, (void))                                                                                                \
+	X(EVP_DigestSignInit, int, (void *context, void **pkey, const void *digest, void *engine, void *key))                              \
+	X(EVP_DigestSign, int, (void *context, unsigned char *out, size_t *size, const unsigned char *bytes, size_t n))
+
+struct signing {
+	void *library;
+#define SLOT(name, result, params) result(*name) params;
+	SIGNING(SLOT)
+#undef SLOT
+};
+
+static bool load_signing(struct signing *s)
+{
+	static const char *const names[] = {"libcrypto.so.3", "libcrypto.so.1.1"};
+	*s = (struct signing){0};
+	for (size_t i = 0; i < sizeof names / sizeof *names && !s->library; i++)
+		s->library = dlopen(names[i], RTLD_NOW | RTLD_LOCAL);
+	if (!s->library)
+		return false;
+	bool good = true;
+#define FIND(name, result, params)                                                                                                         \
+	{                                                                                                                                  \
+		void *found = dlsym(s->library, #name);                                                                                    \
+		memcpy(&s->name, &found, sizeof found);                                                                                    \
+		good &= found != NULL;                                                                                                     \
+	}
+	SIGNING(FIND)
+#undef FIND
+	return good;
+}
+
+/* Appends base64 with the alphabet of URLs and without padding. */
+static void add_base64(struct stk_text *out, const unsigned char *bytes, size_t n)
+{
+	static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+	for (size_t i = 0; i < n; i += 3) {
+		uint32_t v = (uint32_t)bytes[i] << 16 | (i + 1 < n ? (uint32_t)bytes[i + 1] << 8 : 0) | (i + 2 < n ? bytes[i + 2] : 0);
+		char four[5] = {letters[v >> 18], letters[v >> 12 & 63], letters[v >> 6 & 63], letters[v & 63], 0};
+		four[n - i == 1 ? 2 : n - i == 2 ? 3 : 4] = 0;
+		stk__text_add(out, "%s", four);
+	}
+}
+
+/* Appends RS256 over the text. Returns false if the key cannot be read. */
+static bool add_signature(const struct signing *s, const char *pem, struct stk_text *jwt)
+{
+	unsigned char signature[1024]; /* an RSA key of 8 192 bits */
+	size_t size = sizeof signature, n = jwt->length;
+	void *bio = s->BIO_new_mem_buf(pem, -1), *key = bio ? s->PEM_read_bio_PrivateKey(bio, NULL, NULL, NULL) : NULL;
+	void *context = key ? s->EVP_MD_CTX_new() : NULL;
+	bool good = context && s->EVP_DigestSignInit(context, NULL, s->EVP_sha256(), NULL, key) == 1 &&
+		    s->EVP_DigestSign(context, signature, &size, (const unsigned char *)jwt->s, n) == 1;
+	if (good) {
+		stk__text_add(jwt, ".");
+		add_base64(jwt, signature, size);
+	}
+	if (context)
+		s->EVP_MD_CTX_free(context);
+	if (key)
+		s->EVP_PKEY_free(key);
+	if (bio)
+		s->BIO_free(bio);
+	return good && !jwt->failed;
+}
+
+static void add_part(struct stk_text *jwt, json_t *o)
+{
+	char *text = o ? json_dumps(o, JSON_COMPACT) : NULL;
+	stk__text_add(jwt, "%s", jwt->length ? "." : "");
+	add_base64(jwt, (const unsigned char *)(text ? text : ""), text ? strlen(text) : 0);
+	jwt->failed |= !text;
+	free(text);
+	json_decref(o);
+}
+
+/* Appends the signed statement of who asks for what. */
+static enum stk_status add_statement(const struct stk_aws_issuer *i, struct stk_text *jwt, struct stk_error *err)
+{
+	struct signing s;
+	const json_int_t now = (json_int_t)time(NULL);
+	if (!load_signing(&s)) {
+		if (s.library)
+			dlclose(s.library);
+		return stk__fail(err, STK_UNSUPPORTED,
+			"a service account's file needs OpenSSL's libcrypto to sign, which is not here: install it (libssl3), or give a token: "
+			"GOOGLE_OAUTH_ACCESS_TOKEN=$(gcloud auth print-access-token), or an HMAC key: GCS_KEY and GCS_SECRET");
+	}
+	json_t *head = json_pack("{s:s, s:s}", "alg", "RS256", "typ", "JWT");
+	if (head && i->account)
+		json_object_set_new(head, "kid", json_string(i->account));
+	add_part(jwt, head);
+	add_part(jwt,
+		json_pack("{s:s, s:s, s:s, s:I, s:I}", "iss", i->role, "scope", scope, "aud", i->where, "iat", now, "exp", now + 3600));
+	const bool good = !jwt->failed && add_signature(&s, i->secret, jwt);
+	dlclose(s.library);
+	return good ? STK_OK
+		    : stk__fail(err, STK_INVALID, "the private key in the service account's file cannot be used: is the file whole?");
+}
+
+enum stk_status stk__google_ask_service(const struct stk_aws_issuer *i, const struct stk_aws_asking *how, struct stk_text *answer,
+	struct stk_aws_fresh *out, struct stk_error *err)
+{
+	struct stk_text jwt = {0}, body = {0};
+	long code = 0;
+	enum stk_status status = add_statement(i, &jwt, err);
+	if (!status) {
+		add_field(&body, "grant_type", "urn:ietf:params:oauth:grant-type:jwt-bearer");
+		add_field(&body, "assertion", jwt.s);
+		code = post(i, how, &body, answer);
+		if (code != 200 || !take_token(out, answer))
+			status = stk__fail(err, STK_IO,
+				"no credentials: Google's token endpoint refuses the service account %.100s (status %ld): is the key still valid, and the "
+				"clock right?",
+				i->role, code);
+	}
+	stk__text_erase_free(&jwt);
+	stk__text_erase_free(&body);
+	return status;
+}
