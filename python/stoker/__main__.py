@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The command `stoker` of an installed wheel, also as `python -m stoker`: starts the program in C that lies in the package."""
+"""The command `stoker` of an installed wheel, also as `python -m stoker`: starts the program in C that lies in the package.
+
+`stoker inspect` of Parquet files is Python, because pyarrow reads them."""
 
 from __future__ import annotations
 
@@ -9,6 +11,13 @@ from pathlib import Path
 
 
 def main() -> int:
+    if len(sys.argv) > 2 and sys.argv[1] == "inspect" and sys.argv[2].partition("?")[0].endswith((".parquet", ".pq")):
+        from stoker.loader._table_inspect import asked
+        from stoker.loader._table_inspect import main as inspect_tables
+
+        paths = asked(sys.argv[1:])
+        if paths is not None:
+            return inspect_tables(paths, "--json" in sys.argv)
     program = Path(__file__).with_name("_bin") / "stoker"
     if not program.exists():
         print(f"stoker: the command is not part of this installation ({program} is missing)", file=sys.stderr)

@@ -6,7 +6,10 @@ import io
 import json
 import os
 import shutil
+import subprocess
+import sys
 import threading
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -473,3 +476,29 @@ def test_what_a_table_does_not_take(table):
         loader_of(table, python_workers=2)
     with pytest.raises(InvalidArgumentError, match="exclude each other"):
         loader_of(table, shuffle="groups", sampler=lambda epoch: range(4))
+
+
+def test_the_command_inspects_tables(table, tmp_path, rng):
+    def inspect(*arguments):
+        return subprocess.run([sys.executable, "-m", "stoker", "inspect", *map(str, arguments)], capture_output=True, text=True, timeout=60)
+
+    files = sorted(table.glob("*.parquet"))
+    said = inspect(*files)
+    assert said.returncode == 0, said.stderr
+    assert said.stdout.startswith("64 rows in 3 files") and "8 row groups of 1 to 10 rows" in said.stdout
+    assert "an image" in said.stdout and "a list of str" in said.stdout
+    facts = json.loads(inspect(*files, "--json").stdout)
+    assert [c["name"] for c in facts["columns"]] == ["image", "label", "caption"] and facts["alike"]
+    (tmp_path / "no.parquet").write_bytes(b"nothing")
+    failed = inspect(tmp_path / "no.parquet")
+    assert failed.returncode == 1 and "no.parquet" in failed.stderr
+
+
+def test_the_first_program_of_the_documentation_runs(tmp_path):
+    text = (Path(__file__).resolve().parents[2] / "doc" / "tables.md").read_text()
+    program = text.partition("```python\n")[2].partition("```")[0]
+    path = os.pathsep.join(os.path.abspath(p) for p in os.environ.get("PYTHONPATH", "").split(os.pathsep) if p)
+    environment = {**os.environ, "PYTHONPATH": path}
+    done = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, timeout=60, env=environment)
+    assert done.returncode == 0, done.stderr
+    assert len(done.stdout.splitlines()) == 8 and "torch.Size([8, 3, 16, 16]) gray" in done.stdout

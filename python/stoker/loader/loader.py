@@ -243,10 +243,7 @@ class Loader:
         )
         if by_shards and not isinstance(source, TarSource):
             raise InvalidArgumentError('Loader: shuffle="shards" is for tars; other sources shuffle samples: shuffle=True')
-        if by_groups and not isinstance(source, (TableSource, Table)):
-            raise InvalidArgumentError(
-                'Loader: shuffle="groups" is for tables in Parquet files; other sources shuffle samples: shuffle=True'
-            )
+        _check_groups(by_groups, source)
         order = make_order(sampler, self._spec.seed) if batch_sampler is None else BatchOrder(batch_sampler)
         gpu = self._spec.settings["device_id"]
         if isinstance(source, Pipeline) and device != "cpu" and source.device_id != gpu:
@@ -731,6 +728,11 @@ class Sampler:
     def __len__(self) -> int:
         """Samples of this rank in an epoch, whole batches counted."""
         return len(self._loader) * self._loader.batch_size
+
+
+def _check_groups(by_groups: bool, source: Any) -> None:
+    if by_groups and not isinstance(source, (TableSource, Table)):
+        raise InvalidArgumentError('Loader: shuffle="groups" is for tables in Parquet files; other sources shuffle samples: shuffle=True')
 
 
 def _spaced(number: int) -> str:

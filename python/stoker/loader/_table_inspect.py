@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`stoker inspect` of Parquet files: what the footers say, and the form that each column takes in a batch."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+from stoker.errors import StokerError
+from stoker.loader._table import inspect
+from stoker.loader._table_files import names_tables
+
+_BECOMES = {
+    "image": "an image",
+    "bytes": "bytes (uint8)",
+    "text": "a list of str",
+    "number": "a number",
+    "array": "an array",
+    "object": "a list of Python objects",
+    "nothing": "left out: its type has no form in a batch",
+}
+
+
+def asked(arguments: Sequence[str]) -> list[str] | None:
+    """Returns the files of `stoker inspect FILE.parquet ... [--json]`; None if the command is another one."""
+    if not arguments or arguments[0] != "inspect":
+        return None
+    paths = [a for a in arguments[1:] if a != "--json"]
+    return paths if paths and all(map(names_tables, paths)) else None
+
+
+def main(paths: Sequence[str], as_json: bool) -> int:
+    """Prints the facts. Returns the exit status."""
+    try:
+        facts = inspect(paths)
+    except (StokerError, OSError) as e:
+        print(f"stoker inspect: {e}", file=sys.stderr)
+        return 1
+    print(json.dumps(facts) if as_json else "\n".join(_lines(facts)))
+    return 0
+
+
+def _size(n: int) -> str:
+    value, unit = float(n), "B"
+    for unit in ("B", "KB", "MB", "GB", "TB"):
+        if value < 1000 or unit == "TB":
+            break
+        value /= 1000
+    return f"{value:.3g} {unit}"
+
+
+def _lines(facts: dict[str, Any]) -> list[str]:
+    few, many = facts["group_rows"]
+    rows = f"{few}" if few == many else f"{few} to {many}"
+    lines = [f"{facts['rows']} rows in {facts['files']} files ({_size(facts['bytes'])}), {facts['groups']} row groups of {rows} rows"]
+    if not facts["alike"]:
+        lines.append("the files differ in their columns or types: a Loader refuses columns that differ")
+    width = max(len(c["name"]) for c in facts["columns"])
+    for c in facts["columns"]:
+        lines.append(f"  {c['name']:{width}}  {_size(c['bytes']):>8}  {c['type']}: {_BECOMES[c['becomes']]}")
+    return lines
