@@ -848,3 +848,19 @@ def test_what_accelerate_makes_of_a_loader(folder, capfd):
     prepared = accelerator.prepare(DataLoader(datasets.ImageFolder(folder, TRANSFORM), 4))
     assert capfd.readouterr().err.count("Accelerate makes torch's own DataLoader") == 1
     assert [y.tolist() for _, y in prepared] == expected
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+@pytest.mark.parametrize("batches", [0, None])
+def test_a_state_between_epochs_without_a_generator(make, workers, batches):
+    """The next epoch has the order that it would have had in the run that was saved, whatever the program has drawn since."""
+    torch.manual_seed(21)
+    one = DataLoader(make(), 4, shuffle=True, num_workers=workers)
+    if batches is None:
+        list(one)
+    state = one.state_dict()
+    following = ids(one)
+    torch.manual_seed(22)
+    two = DataLoader(make(), 4, shuffle=True, num_workers=workers)
+    two.load_state_dict(pickle.loads(pickle.dumps(state)))
+    assert ids(two) == following

@@ -69,6 +69,12 @@ def _tensor(state: str) -> torch.Tensor:
         raise StateError("the state of a stoker.DataLoader holds a damaged state of a generator") from None
 
 
+def order_by_default(loader: Any) -> bool:
+    """Whether torch's default generator makes the order: the sampler could have a generator, and has none."""
+    sampler = getattr(loader.batch_sampler, "sampler", loader.sampler)
+    return getattr(sampler, "generator", loader) is None and not _stateful(loader)
+
+
 def set_default_generator(state: str) -> None:
     torch.set_rng_state(_tensor(state))
 

@@ -84,6 +84,16 @@ class DataLoader(TorchDataLoader[_T]):
         stream = isinstance(self.dataset, IterableDataset)
         if not stream and not resume["inside"]:
             self._restore_dataset(resume)
+        if not resume["inside"] and _progress.order_by_default(self):
+            now = torch.get_rng_state()
+            _progress.set_default_generator(
+                resume["default_generator"]
+            )  # the next epoch has the order that it would have had in the saved run
+            self._stoker_progress = _progress.begin(self)
+            iterator = self._make_iterator(0, resume)
+            if self.num_workers:  # without workers the sampler draws when the first batch is asked for
+                torch.set_rng_state(now)
+            return iterator
         if not resume["inside"] or (stream and self.num_workers == 0):
             self._stoker_progress = _progress.begin(self)
             return self._make_iterator(resume["batches"], resume)
