@@ -21,6 +21,9 @@ enum stk_on_error { STK_ON_ERROR_RAISE, STK_ON_ERROR_SKIP, STK_ON_ERROR_REPLACE 
 
 #define STK_MOST_READ_REQUESTS (1 << 20)
 
+/* For max_errors. */
+#define STK_NO_BAD_SAMPLES (-1.0)
+
 struct stk_pipeline_config {
 	size_t size; /* sizeof(struct stk_pipeline_config) */
 	int32_t batch_size;
@@ -28,7 +31,7 @@ struct stk_pipeline_config {
 	int32_t device_id; /* of the GPU for operators placed there (CUDA's number among the visible ones); -1: none, all run on the cores */
 	uint64_t seed;     /* of augmentation; the order has its own (a reader's shuffle_seed) */
 	enum stk_on_error on_error;
-	double max_errors;  /* < 1: share of an epoch; >= 1: a count; 0: 1% of an epoch */
+	double max_errors; /* < 1: share of an epoch; >= 1: a count; 0: 1% of an epoch; STK_NO_BAD_SAMPLES: none may be skipped or replaced */
 	int64_t timeout_ms; /* of a wait in stk_pipeline_next; 0: none */
 	/* Bytes that one sample may take while it is worked on: its file, what decoding takes, values between operators and their scratch. It is
 	 * checked by the header or the file's size before memory is taken; the error, STK_LIMIT, belongs to the sample. Each thread holds at most

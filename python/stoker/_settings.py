@@ -214,9 +214,10 @@ class PassedOn(TypedDict, total=False):
     max_errors: Annotated[
         float | None,
         Setting(
-            "how many samples may be skipped or replaced: a share of an epoch (< 1) or a count; 1% by default.",
+            "how many samples may be skipped or replaced: a share of an epoch (< 1) or a count, where 0 is none; 1% by default.",
             _share_or_count,
             core="max_errors",
+            to_core=lambda limit: limit or -1.0,  # STK_NO_BAD_SAMPLES
         ),
     ]
     timeout: Annotated[float | None, Setting("the longest wait for a batch, in seconds; no limit by default.", _seconds)]

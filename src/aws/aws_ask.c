@@ -70,7 +70,8 @@ long stk__aws_ask(const struct stk_aws_asking *how, const struct stk_aws_questio
 			c->curl_easy_setopt(e, CURLOPT_NOPROXY, "*");
 		else
 			c->curl_easy_setopt(e, CURLOPT_PROXY, how->proxy);
-		stk__curl_trust(c, e, how->ca, &certificates);
+		if (strncmp(q->url, "https:", 6) == 0)
+			stk__curl_trust(c, e, how->ca, &certificates);
 		c->curl_easy_setopt(e, CURLOPT_CONNECTTIMEOUT_MS, q->local ? 1000L : 5000L);
 		c->curl_easy_setopt(e, CURLOPT_TIMEOUT_MS, q->local ? 5000L : 20000L);
 		c->curl_easy_setopt(e, CURLOPT_WRITEFUNCTION, take_answer);

@@ -181,7 +181,9 @@ static enum stk_status check_errors(struct stk_pipeline *p, const struct stk_rec
 	}
 	d->errors.count += r->n_bad;
 	double limit = p->config.max_errors > 0 ? p->config.max_errors : 0.01;
-	if (limit < 1)
+	if (p->config.max_errors == STK_NO_BAD_SAMPLES)
+		limit = 0;
+	else if (limit < 1)
 		limit = p->order.size > 0 && !p->order.as_met ? ceil(limit * (double)p->order.size) : 100;
 	if (p->config.on_error == STK_ON_ERROR_RAISE || (double)d->errors.count <= limit)
 		return STK_OK;

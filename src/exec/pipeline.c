@@ -27,7 +27,7 @@ static enum stk_status check_config(struct stk_pipeline_config *c, struct stk_er
 		return stk__fail(err, STK_INVALID, "device_id is %d; it must be -1 (no GPU) or the number of a GPU", c->device_id);
 	if ((unsigned)c->on_error > STK_ON_ERROR_REPLACE)
 		return stk__fail(err, STK_INVALID, "on_error is %d; it must be one of enum stk_on_error", (int)c->on_error);
-	if (!(c->max_errors >= 0)) /* also refuses NaN */
+	if (!(c->max_errors >= 0 || c->max_errors == STK_NO_BAD_SAMPLES)) /* also refuses NaN */
 		return stk__fail(err, STK_INVALID, "max_errors is %g; it must be at least 0", c->max_errors);
 	if (c->read_requests < 0 || c->read_requests > STK_MOST_READ_REQUESTS)
 		return stk__fail(err, STK_INVALID, "read_requests is %d; it must be from 0 (the default) to %d", c->read_requests,

@@ -83,9 +83,11 @@ void stk__http_loop_wake(struct stk_http_loop *l)
 
 struct stk_request *stk__http_next(struct stk_http_source *s, struct stk_http_loop *l)
 {
+	/* asked before the lock is taken, because it makes system calls */
+	const bool open = l->count < s->settings.requests && stk__connections_have_room(l, stk__clock_ns());
 	pthread_mutex_lock(&s->lock);
 	int share = (s->settings.requests + s->loop_count - 1) / s->loop_count;
-	const bool may = l->count < share && stk__connections_have_room(l, stk__clock_ns()), room = may && s->under_way < (int)s->limit;
+	const bool may = open && l->count < share, room = may && s->under_way < (int)s->limit;
 	struct stk_request *r = room ? stk__queue_pop(&s->queue) : NULL;
 	if (r)
 		stk__http_join(&s->queue, r);

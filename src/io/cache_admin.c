@@ -109,9 +109,8 @@ static enum stk_status travel(struct tour *t, const char *dir, struct stk_cache_
 	t->facts.size = sizeof t->facts;
 	stk__cache_walk(&t->disk, visit_file, t);
 	/* Only if no other process uses the cache: reserved room of other processes is not visible in files. */
-	if (t->verifies && t->disk.fd >= 0 && !flock(t->disk.fd, LOCK_EX | LOCK_NB) &&
-		!stk__cache_set_used(&t->disk, (uint64_t)t->facts.bytes))
-		t->disk.read_only = true;
+	if (t->verifies && t->disk.fd >= 0 && !flock(t->disk.fd, LOCK_EX | LOCK_NB))
+		stk__cache_set_used(&t->disk, (uint64_t)t->facts.bytes);
 	stk__cache_disk_close(&t->disk);
 	if (facts)
 		*facts = t->facts;

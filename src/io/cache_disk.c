@@ -294,15 +294,15 @@ uint64_t stk__cache_used(const struct stk_cache_disk *d)
 	return d->fd >= 0 && read_page(d, &p) ? p.used : 0;
 }
 
-bool stk__cache_set_used(struct stk_cache_disk *d, uint64_t used)
+void stk__cache_set_used(struct stk_cache_disk *d, uint64_t used)
 {
 	struct page p;
 	lock_page(d);
-	bool good = current_page(d, &p);
-	p.used = used;
-	good = good && write_page(d, &p);
+	if (current_page(d, &p)) {
+		p.used = used;
+		write_page(d, &p);
+	}
 	unlock_page(d);
-	return good;
 }
 
 static void give_back(struct stk_cache_disk *d, uint64_t bytes)

@@ -86,7 +86,7 @@ bool stk__cache_head_good(const struct stk_cache_head *h, const char *uri, struc
 void stk__cache_head_seal(struct stk_cache_head *h, const char *uri);
 
 uint64_t stk__cache_used(const struct stk_cache_disk *d); /* bytes of finished and unfinished entries */
-bool stk__cache_set_used(struct stk_cache_disk *d, uint64_t used);
+void stk__cache_set_used(struct stk_cache_disk *d, uint64_t used);
 /* Reserves bytes within the limit, and removes old entries if needed. Returns false if there is no room. */
 bool stk__cache_reserve(struct stk_cache_disk *d, uint64_t bytes);
 /* Writes an entry whose room was reserved, and releases the room if that fails. STK_IO: the disk reports an error. */

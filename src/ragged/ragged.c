@@ -272,6 +272,9 @@ enum stk_status stk_ragged_cost(struct stk_ragged *r, const struct stk_cost *c, 
 	return r->device < 0 ? stk__cpu_cost(r, c, err) : stk__cuda_cost(r, c, stream, err);
 }
 
+/* The kernel adds a centre and a radius in 32 bits. */
+enum { HEATMAP_MOST = 1 << 30 };
+
 enum stk_status stk_ragged_heatmap(struct stk_ragged *r, const struct stk_heatmap *h, void *stream, struct stk_error *err)
 {
 	if (STK_NEED(err, r, h))
@@ -279,6 +282,9 @@ enum stk_status stk_ragged_heatmap(struct stk_ragged *r, const struct stk_heatma
 	if (!good_count(h->width) || !good_count(h->height) || !good_count(h->targets) ||
 		!FIT(h->groups, h->classes, h->height, h->width, sizeof(float)) || !FIT(h->groups, h->targets, 2048))
 		return stk__fail(err, STK_INVALID, "heatmap: extents must be 0 or more and below 2^31, and all of it below 2^63 bytes");
+	if (r->device >= 0 && (h->height > HEATMAP_MOST || h->width > HEATMAP_MOST))
+		return stk__fail(err, STK_LIMIT, "heatmap: %lld x %lld pixels; on a GPU a side has up to 2^30", (long long)h->height,
+			(long long)h->width);
 	if (!isfinite(h->sigma_factor) || h->sigma_factor == 0 || !isfinite(h->k))
 		return stk__fail(err, STK_INVALID, "heatmap: sigma_factor is %g and k %g; both must be finite, and sigma_factor not 0",
 			(double)h->sigma_factor, (double)h->k);

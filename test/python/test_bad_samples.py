@@ -358,6 +358,33 @@ def test_weights_of_the_wrong_length_are_told_as_that(listed):
                 next(iter(Loader(source, 2, sampler=[1.5] * count, transforms=SMALL)))
 
 
+@pytest.mark.parametrize("policy", ["skip", "replace"])
+@pytest.mark.parametrize("form", ["files", "dataset", "iterator"])
+def test_max_errors_of_0_tolerates_none(listed, policy, form):
+    """It once meant the default, one in a hundred."""
+    pairs = listed(8, (5,))
+
+    def run(limit):
+        settings = {"on_error": policy, "max_errors": limit}
+        if form == "iterator":
+
+            @pipeline_def(batch_size=2, num_threads=1, device_id=None, **settings)
+            def pipe():
+                return fn.decoders.image(fn.readers.file(files=[p for p, _ in pairs], tail="keep")[0])
+
+            p = pipe()
+            for _ in range(4):
+                p.run()
+            return
+        list(Loader(Data(8, pairs.__getitem__) if form == "dataset" else pairs, 2, transforms=SMALL, last_batch="keep", **settings))
+
+    if form == "dataset" and policy == "replace":
+        pytest.skip("a Dataset gives another sample itself")
+    run(1)
+    with pytest.raises(LimitError, match=r"1 bad samples in epoch 0, over max_errors \(0\)"):
+        run(0)
+
+
 @pytest.mark.parametrize("how", ["skip", "raise", "first", "stream"])
 def test_a_dataset_that_fails_keeps_no_pipeline_alive(how):
     """The kept exception once led to the Loader through its traceback, so that a dropped Loader's threads stayed for ever."""

@@ -311,8 +311,9 @@ class DatasetSource(Source):
         """Returns how many bad samples an epoch may have before the run fails."""
         if spec.settings.get("on_error") != "skip":
             return 0
-        limit = spec.settings.get("max_errors") or 0.01
-        return int(limit) if limit >= 1 else 100 if self.size is None else math.ceil(limit * self.size)
+        limit = spec.settings.get("max_errors")
+        limit = 0.01 if limit is None else limit
+        return int(limit) if limit >= 1 or limit == 0 else 100 if self.size is None else math.ceil(limit * self.size)
 
     def _probe(self, spec: Spec, item: Item) -> Fetched:
         """Fetches a sample before the format of samples is known."""

@@ -119,7 +119,7 @@ class Run:
         if isinstance(source, DatasetSource):
             source.begin(self.epoch, int((self.resumed or {}).get("consumed", 0)), self.base)
             if settings.get("on_error") == "skip":  # the limit may be a share of an epoch, and the library does not know the epoch's length
-                settings = {**settings, "max_errors": max(1, source.most_errors(self.spec))}
+                settings = {**settings, "max_errors": source.most_errors(self.spec)}
         if isinstance(source, DatasetSource) and self.order is not None:
             self.order.check(source.size or 0)
         try:

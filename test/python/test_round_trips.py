@@ -1,0 +1,150 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every sample comes once an epoch, through each kind of source, number of ranks and end of an epoch, and over a save and a restore."""
+
+import io
+import json
+import subprocess
+import tarfile
+import threading
+from collections import Counter
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import numpy as np
+import pytest
+from PIL import Image
+from stoker import Pipeline, fn, tfrecord, types
+from storage import BUILD
+from test_tfrecord import example, write
+
+COUNT = 23
+
+
+def picture(i):
+    out = io.BytesIO()
+    Image.new("RGB", (8, 8), (i, i, i)).save(out, "PNG")
+    return out.getvalue()
+
+
+def tar_of(ids):
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w") as tar:
+        for i in ids:
+            for ending, data in (("png", picture(i)), ("cls", str(i).encode())):
+                member = tarfile.TarInfo(f"{i:03}.{ending}")
+                member.size = len(data)
+                tar.addfile(member, io.BytesIO(data))
+    return out.getvalue()
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    """The same samples in every form, in one folder."""
+    root = tmp_path_factory.mktemp("forms")
+    (root / "files").mkdir()
+    for i in range(COUNT):
+        (root / "files" / f"{i:03}.png").write_bytes(picture(i))
+    for k, ids in enumerate((range(9), range(9, 10), range(10, COUNT))):
+        (root / f"{k}.tar").write_bytes(tar_of(ids))
+    write(root / "a.tfrecord", [example({"image": ("s", [picture(i)])}) for i in range(COUNT)])
+    images = [{"id": i + 1, "file_name": f"{i:03}.png", "width": 8, "height": 8} for i in range(COUNT)]
+    notes = [{"id": i + 1, "image_id": i + 1, "category_id": 1, "bbox": [0, 0, 4, 4], "area": 16, "iscrowd": 0} for i in range(COUNT)]
+    (root / "coco.json").write_text(json.dumps({"images": images, "annotations": notes, "categories": [{"id": 1, "name": "a"}]}))
+    (root / "classes" / "a").mkdir(parents=True)
+    for i in range(COUNT):
+        (root / "classes" / "a" / f"{i:03}.png").write_bytes(picture(i))
+    command = [BUILD / "cli" / "stoker", "pack", root / "classes", "-o", root / "packed", "--shard-size", "10kB", "--quiet"]
+    subprocess.run(command, check=True, timeout=60, capture_output=True)
+    return root
+
+
+@pytest.fixture(scope="module")
+def url(data):
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def log_message(self, *_):
+            pass
+
+        def do_GET(self):
+            body = (data / self.path[1:]).read_bytes()
+            size, asked = len(body), self.headers.get("Range")
+            self.send_response(206 if asked else 200)
+            if asked:
+                first, _, last = asked[6:].partition("-")
+                body = body[int(first) : int(last or size) + 1]
+                self.send_header("Content-Range", f"bytes {first}-{int(first) + len(body) - 1}/{size}")
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server.handle_error = lambda *_: None  # a pipeline that is closed resets its connections
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("NO_PROXY", "127.0.0.1")
+        patch.setenv("XDG_CACHE_HOME", str(data / "caches"))
+        yield f"http://127.0.0.1:{server.server_port}"
+    server.shutdown()
+    server.server_close()
+
+
+def read(form, data, url, **order):
+    if form in ("files", "http"):
+        place = url if form == "http" else data
+        return fn.readers.file(files=[f"{place}/files/{i:03}.png" for i in range(COUNT)], **order)[0]
+    if form == "coco":
+        return fn.readers.coco(file_root=str(data / "files"), annotations_file=str(data / "coco.json"), **order)[0]
+    if form == "tfrecord":
+        features = {"image": tfrecord.FixedLenFeature((), tfrecord.string, "")}
+        return fn.readers.tfrecord(path=[str(data / "a.tfrecord")], features=features, **order)["image"]
+    tars = sorted((data / "packed").glob("*.tar")) if form == "packs" else [data / f"{k}.tar" for k in range(3)]
+    return fn.readers.webdataset(paths=[f"{url}/{t.name}" if form == "tars over http" else str(t) for t in tars], ext=["png"], **order)
+
+
+def pipeline(form, data, url, rank, ranks, tail, state=None):
+    pipe = Pipeline(4, 2, None, checkpoint=state)
+    with pipe:
+        encoded = read(form, data, url, name="R", tail=tail, random_shuffle=True, shuffle_seed=7, num_shards=ranks, shard_id=rank)
+        pipe.set_outputs(fn.decoders.image(encoded, output_type=types.GRAY))
+    pipe.build()
+    return pipe
+
+
+def taken(pipe, steps):
+    """The samples of each epoch: (epoch, the picture's number), without repeats that fill a batch."""
+    found = []
+    for _ in range(steps):
+        (batch,) = pipe.run()
+        for i in range(len(batch)):
+            sample = batch[i]
+            number = int(np.asarray(sample)[0, 0, 0])
+            if not sample.get_property("padded"):
+                found.append((sample.get_property("epoch"), number))
+    return found
+
+
+@pytest.mark.parametrize("form", ["files", "http", "tars", "tars over http", "packs", "tfrecord", "coco"])
+@pytest.mark.parametrize("ranks", [1, 3])
+@pytest.mark.parametrize("tail", ["wrap", "fill", "keep", "drop"])
+def test_every_sample_comes_once_an_epoch(data, url, form, ranks, tail):
+    steps = {"drop": COUNT // (4 * ranks)}.get(tail, -(-COUNT // (4 * ranks)))
+    enough = 3 * steps if tail != "wrap" else -(-3 * COUNT // (4 * ranks))
+    whole = Counter()
+    for rank in range(ranks):
+        pipe = pipeline(form, data, url, rank, ranks, tail)
+        whole.update(taken(pipe, enough))
+        pipe.close()
+    for epoch in range(2):
+        numbers = Counter({n: c for (e, n), c in whole.items() if e == epoch})
+        assert set(numbers.values()) == {1}, (epoch, numbers)
+        assert len(numbers) == (COUNT if tail != "drop" else steps * 4 * ranks)
+    again = Counter()
+    for rank in range(ranks):  # the second step of the second epoch is the first of another run
+        pipe = pipeline(form, data, url, rank, ranks, tail)
+        again.update(taken(pipe, steps + 1))
+        state = pipe.checkpoint()
+        pipe.close()
+        pipe = pipeline(form, data, url, rank, ranks, tail, state)
+        again.update(taken(pipe, enough - steps - 1))
+        pipe.close()
+    assert again == whole
