@@ -27,7 +27,7 @@ FAULT_TESTS = codec device_faults faults format io ragged source thread
 GPU_TESTS ?= test/python/gpu
 EMULATED = -Dtests=enabled -Dfaults=true -Dcuda=emulated
 C_FILES = $(shell git ls-files -co --exclude-standard '*.c' '*.h' '*.cu' '*.cuh')
-PY_FOLDERS = python tools bench test examples
+PY_FOLDERS = python tools bench test examples site
 
 # What the targets need beyond a compiler and the libraries: groups of tools/packages.txt and of tools/requirements-GROUP.txt. All groups of what was
 # asked for are set up at once, so that who has to ask an administrator for packages has to ask once.
@@ -43,6 +43,7 @@ groups-demo-streampetr = $(tests)
 groups-wheel = wheel
 groups-wheel-test = wheel python
 groups-release = wheel release kernels
+groups-site = torch images site
 groups-bench = $(tests) parity bench
 groups-instructions = test-c valgrind
 groups-lint = $(tests) format lint kernels $(if $(STOKER_TIDY),tidy)
@@ -163,6 +164,10 @@ fresh: ## RUN='make test' in a fresh clone on a bare Debian, SUITE=trixie or boo
 
 docs: build ## generate the operator reference, doc/operators.md
 	$(BUILD)/cli/stoker ops --json | python3 tools/operator_pages.py > doc/operators.md
+
+site: setup ## guides, gallery, Python and C interfaces and the command as HTML that needs no network, in build-site/html
+	@tools/build.sh $(BUILD) $(MESON_FLAGS)
+	@PYTHONPATH=$(BUILD)/python $(PYTHON) site/make_site.py build-site --command $(BUILD)/cli/stoker
 
 symbols: build ## take the exported symbols over into tools/symbols.txt, after a look at the difference
 	python3 tools/check_symbols.py $(BUILD) --update

@@ -137,7 +137,7 @@ def _host(value: Any) -> np.ndarray | None:
 
 
 def _channels_at(shape: tuple[int, ...]) -> int | None:
-    """Returns the axis of the channels of an image of three dimensions; None: it is none. The first axis is preferred if both may be it."""
+    """Returns the axis of the channels of an array of three dimensions, the first one if two axes could be it; None: the array is not an image."""
     for axis in (0, 2):
         if shape[axis] in (1, 3, 4) and min(shape) > 0:
             return axis

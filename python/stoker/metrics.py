@@ -3,7 +3,7 @@
 
     exporter = stoker.metrics.prometheus({"train": train, "val": val}, port=9400)   # http://127.0.0.1:9400/metrics
 
-Counters are read when somebody asks for them, from any thread; nothing is measured in between. doc/metrics.md lists the names and units.
+Counters are read only for a request, from any thread. doc/metrics.md lists the names and units.
 """
 
 from __future__ import annotations

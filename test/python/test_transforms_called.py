@@ -57,6 +57,11 @@ def test_floats_come_from_those_that_make_floats():
     assert np.abs(T.RandomHorizontalFlip(1.0)(floats) - floats[:, ::-1]).max() == 0
 
 
+def test_erasing_by_noise_makes_floats():
+    made = T.RandomErasing(1.0, value="random")(picture(20, 30, 3))
+    assert made.dtype == np.float32 and made.min() < 0
+
+
 def test_gray_images_and_crops():
     gray = picture(20, 30, 1)
     assert np.array_equal(T.RandomVerticalFlip(1.0)(gray), gray[::-1])

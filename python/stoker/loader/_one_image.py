@@ -13,13 +13,15 @@ from stoker._transforms_base import Group, Transform
 from stoker._where import without_notices
 from stoker.errors import InvalidArgumentError
 from stoker.loader.loader import Loader
-from stoker.transforms import ConvertImageDtype, Mixing, Normalize, ToDtype, ToTensor
+from stoker.transforms import ConvertImageDtype, Mixing, Normalize, RandomErasing, ToDtype, ToTensor
 
 
 def _makes_floats(transform: Transform) -> bool:
-    """Whether torchvision's transform of this name turns a uint8 image into floats."""
+    """Whether the transform turns a uint8 image into floats."""
     if isinstance(transform, Group):
         return any(map(_makes_floats, transform.transforms))
+    if isinstance(transform, RandomErasing):
+        return transform.noise is not None  # numbers around zero
     return isinstance(transform, (ConvertImageDtype, Normalize, ToDtype, ToTensor))
 
 

@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The site's gallery and menu name everything that there is. `make site` builds it, and fails for a dead link."""
+
+import importlib.util
+import random
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+from support import SEED
+
+pytest.importorskip("skimage")
+pytest.importorskip("torch")
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture(scope="module")
+def gallery():
+    spec = importlib.util.spec_from_file_location("stoker_gallery", ROOT / "site/gallery.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_the_gallery_shows_every_transform(gallery):
+    from stoker import transforms
+
+    without = [name for names in gallery.WITHOUT.values() for name in names]
+    assert sorted([*gallery.TRANSFORMS, *without]) == sorted(transforms.__all__)
+
+
+def test_calls_give_pictures_that_differ_from_the_photograph(gallery):
+    image = gallery.photograph()
+    draw = random.Random(SEED)
+    chosen = [(gallery.of_transform, call) for call in draw.sample([c for calls in gallery.TRANSFORMS.values() for c in calls], 8)]
+    chosen += [(gallery.of_operator, call) for call in draw.sample([c for calls in gallery.OPERATORS.values() for c in calls], 8)]
+    same = []
+    for make, call in chosen:
+        made = make(call, image)
+        assert made.dtype == np.uint8 and made.ndim == 3 and made.shape[2] == 3, call
+        if np.array_equal(made, image):
+            same.append(call)
+    assert len(same) <= 1, same  # a policy may draw "change nothing"
+
+
+def test_every_page_of_doc_is_in_the_menu():
+    text = (ROOT / "site/make_site.py").read_text()
+    menu = set(re.findall(r'"([a-z-]+)"', text.split("GUIDES = {")[1].split("}")[0]))
+    assert {path.stem for path in (ROOT / "doc").glob("*.md")} <= menu
