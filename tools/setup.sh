@@ -26,7 +26,7 @@ present() {
 	g++) command -v c++ ;;
 	ninja-build) command -v ninja ;;
 	pkg-config) command -v pkg-config ;;
-	make | meson | cmake | nasm | perl | clang-tidy | patchelf | valgrind | clang | ffmpeg) command -v "$1" ;;
+	make | meson | cmake | nasm | perl | clang-tidy | patchelf | valgrind | clang | ffmpeg | espeak-ng) command -v "$1" ;;
 	binutils) command -v objdump ;;
 	binutils-aarch64-linux-gnu) command -v aarch64-linux-gnu-strip ;;
 	dpkg-dev) command -v dpkg-source ;;
@@ -71,7 +71,7 @@ apt_install() {
 }
 
 # What the build goes on without, where it cannot be installed.
-optional=' libcurl4-openssl-dev libssl-dev libwebp-dev libavformat-dev libavcodec-dev libavutil-dev ffmpeg '
+optional=' libcurl4-openssl-dev libssl-dev libwebp-dev libavformat-dev libavcodec-dev libavutil-dev ffmpeg espeak-ng '
 
 # What a build without these packages leaves out.
 left_out() {
@@ -80,7 +80,8 @@ left_out() {
 		case $package in
 		libwebp-dev) what=WebP ;;
 		libav*-dev) what=video ;;
-		ffmpeg) what='tests of video' ;;
+		ffmpeg) what='tests of video and sound' ;;
+		espeak-ng) what='the test of examples/audio' ;;
 		*) what='http:// and s3://' ;;
 		esac
 		case $of in *"$what"*) ;; *) of="${of:+$of, }$what" ;; esac
