@@ -6,23 +6,48 @@
 
 #include "pipelines.h"
 #include "slow_source.h"
+#include "sound_files.h"
 
 #include "base/memory.h"
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 enum { FILES = 7, BATCH = 4, BATCHES = 2, SECONDS = 120, MOST_FAULTS = 20000 };
 static char *folder;
 static char tar[300], tar_index[320]; /* a tar of the folder's files, and the index that the reader writes for it */
 
+static char sounds[300]; /* a folder of sounds of different lengths */
+
+static bool make_sounds(void)
+{
+	char name[340];
+	snprintf(sounds, sizeof sounds, "%s-sounds", folder);
+	snprintf(name, sizeof name, "%s/a", sounds);
+	if (mkdir(sounds, 0700) || mkdir(name, 0700))
+		return false;
+	for (int i = 0; i < FILES; i++) {
+		const struct test_wav w = {TEST_WAV_PCM, 1 + i % 2, 16, 500 + 100 * i, 16000};
+		struct test_wav_file f = test_wav_make(&w, (uint64_t)i);
+		snprintf(name, sizeof name, "%s/a/%d.wav", sounds, i);
+		FILE *file = fopen(name, "wb");
+		bool good = file && fwrite(f.data, 1, f.size, file) == f.size;
+		good &= file && fclose(file) == 0;
+		free(f.data);
+		if (!good)
+			return false;
+	}
+	return true;
+}
+
 static int set_up(void **state)
 {
 	char command[800];
 	(void)state;
 	folder = make_folder(FILES, 99);
-	if (!folder)
+	if (!folder || !make_sounds())
 		return 1;
 	snprintf(tar, sizeof tar, "%s.tar", folder);
 	snprintf(tar_index, sizeof tar_index, "%s.stoker", tar);
@@ -33,10 +58,13 @@ static int set_up(void **state)
 static int tear_down(void **state)
 {
 	(void)state;
+	char command[400];
+	snprintf(command, sizeof command, "rm -r '%s'", sounds);
+	const int removed = system(command);
 	remove_folder(folder);
 	unlink(tar);
 	unlink(tar_index);
-	return 0;
+	return removed != 0;
 }
 
 /* Results of one run. */
@@ -112,6 +140,21 @@ static enum stk_status gather_graph(struct stk_graph *g, struct outcome *o, stru
 	struct stk_node image = {.op = -1};
 	enum stk_status s = add_links(g, links, 3, &image, err);
 	return s ? s : stk_graph_output(g, image, err);
+}
+
+/* Decodes and resamples a window of sounds. */
+static enum stk_status sound_graph(struct stk_graph *g, struct outcome *o, struct stk_error *err)
+{
+	(void)o;
+	const char *const filters[] = {"*.wav"};
+	const struct stk_arg reader[] = {stk_arg_string("file_root", sounds), stk_arg_list("file_filters", STK_VALUE_STRINGS, filters, 1),
+		stk_arg_string("tail", "keep")};
+	const struct stk_arg audio[] = {stk_arg_bool("downmix", true), stk_arg_float("sample_rate", 11025), stk_arg_float("duration", 0.06),
+		stk_arg_float("position", 0.5), stk_arg_bool("pad", true)};
+	const struct link links[] = {{"readers.file", reader, 3}, {"decoders.audio", audio, 5}};
+	struct stk_node node = {.op = -1};
+	enum stk_status s = add_links(g, links, 2, &node, err);
+	return s ? s : stk_graph_output(g, node, err);
 }
 
 /* Reads from a tar file that is still searched while its samples are read. */
@@ -354,6 +397,12 @@ static void test_files(void **state)
 	fault_loop(run_plain, file_graph, STK_FAULT_THREAD, "files, thread");
 }
 
+static void test_sounds(void **state)
+{
+	(void)state;
+	fault_loop(run_plain, sound_graph, STK_FAULT_ALLOC, "sounds, allocation");
+}
+
 static void test_source(void **state)
 {
 	(void)state;
@@ -494,6 +543,7 @@ int main(void)
 		cmocka_unit_test(test_nothing_is_read_for_a_batch_that_failed),
 		cmocka_unit_test(test_reads_later_than_their_batch),
 		cmocka_unit_test(test_files),
+		cmocka_unit_test(test_sounds),
 		cmocka_unit_test(test_source),
 		cmocka_unit_test(test_survey),
 		cmocka_unit_test(test_resuming),
