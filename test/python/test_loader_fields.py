@@ -281,6 +281,16 @@ def test_files_of_bands_keep_their_numbers(tmp_path: Path) -> None:
         next(iter(Loader(rows, 4)))
 
 
+def test_declared_floats_need_no_notice_and_followers_refuse_functions(capfd: pytest.CaptureFixture[str]) -> None:
+    data = Samples(lambda i: (_smooth(i), _smooth(i)))
+    next(iter(Loader(data, 4, fields={"image": "FloatMap", "depth": "FloatMap"})))
+    assert "images of floats" not in capfd.readouterr().err
+    pair = Samples(lambda i: (_picture(i), _picture(i)))
+    for t in (T.Lambda(lambda x: x), T.RandAugment()):
+        with pytest.raises(UnsupportedError, match="masks, boxes, points and further images cannot follow"):
+            next(iter(Loader(pair, 4, fields={"image": "Image", "b": "Image"}, transforms=[t])))
+
+
 def test_parts_in_any_order() -> None:
     mask = np.arange(SIZE[0] * SIZE[1], dtype=np.uint8).reshape(SIZE)
     data = Samples(lambda i: (mask, _picture(i), _picture(i)[..., 0].astype(np.float64), i))

@@ -385,7 +385,7 @@ def _augmented(image: Image, t: T.Transform, gate: DataNode | None) -> Image:
     """Applies an automatic augmentation. It changes only images, as in torchvision."""
     if image.followers is not None:
         raise UnsupportedError(
-            f"{t!r}: masks, boxes and points cannot follow an automatic augmentation; leave it out, or do it in the Dataset"
+            f"{t!r}: masks, boxes, points and further images cannot follow an automatic augmentation; leave it out, or do it in the Dataset"
         )
     make: Any = augment if isinstance(t, LevelledAugment) else POLICIES[type(t)]
     return image.moved(make(image.node, t, image.size(), gate), image.extent)
@@ -408,7 +408,9 @@ def _freely(image: Image, t: T.RandomAffine | T.Lambda, gate: DataNode | None) -
         warped = _lower_affine.warp(image.node, matrix, t.interpolation, t.fill_of(IMAGE)[0], image.floats, size)
         return image.moved(warped, _known(extent) if t.expand else image.extent)
     if image.followers is not None:
-        raise UnsupportedError(f"{t!r}: masks, boxes and points cannot follow a function: do it in the Dataset, for all of them")
+        raise UnsupportedError(
+            f"{t!r}: masks, boxes, points and further images cannot follow a function: do it in the Dataset, for all of them"
+        )
     made = image.moved(_lower_values.call(image.node, t, gate), None)
     made.channels = None
     return made
@@ -642,7 +644,7 @@ class Recipe:
             return finished
         if image.followers is not None:
             raise UnsupportedError(
-                f"{self.tail[0].name}: masks, boxes and points cannot follow a function: do it in the Dataset, for all of them"
+                f"{self.tail[0].name}: masks, boxes, points and further images cannot follow a function: do it in the Dataset, for all of them"
             )
         return [_lower_tail.call(node, self.tail, self.channels_last, self.half, self.after_tail) for node in finished]
 

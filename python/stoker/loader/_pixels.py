@@ -15,11 +15,14 @@ def is_array(image: Any) -> bool:
     return not isinstance(image, (bytes, bytearray, memoryview)) and image.ndim == 3
 
 
-def pixels(value: Any, layout: Layout) -> Any:
-    """Reads a path, returns bytes as they are, and converts arrays, tensors and PIL images to arrays in the layout of `layout`. Floats keep their scale."""
+def pixels(value: Any, layout: Layout, declared: bool = False) -> Any:
+    """Reads a path, returns bytes as they are, and converts arrays, tensors and PIL images to arrays in the layout of `layout`. Floats keep their scale.
+
+    declared: the user has said that they are maps of floats.
+    """
     if hasattr(value, "dtype") and hasattr(value, "ndim"):
         tensor = hasattr(value, "permute")
-        array = _of_array(on_cores(value) if tensor else value)
+        array = _of_array(on_cores(value) if tensor else value, declared)
         if array.ndim == 3:
             return layout.hand_on(array, tensor)
         if array.ndim == 2:
@@ -78,7 +81,7 @@ def _instead(dtype: Any) -> str:
     return f"their value range is unknown: convert to uint8 if it is 0 to 255, by image.astype(np.uint8), else to float32 (0 to 1), as by {scale}"
 
 
-def _of_array(value: Any) -> Any:
+def _of_array(value: Any, declared: bool = False) -> Any:
     """Checks an array: uint8 or floats of three dimensions, or of two for gray images; or one dimension of uint8, the bytes of a file."""
     kind = value.dtype.kind
     if kind != "f" and (kind != "u" or value.dtype.itemsize != 1):
@@ -89,13 +92,12 @@ def _of_array(value: Any) -> Any:
         )
     if value.ndim > 1 and 0 in value.shape:
         raise ValueError(f"the dataset gave an image of the shape {tuple(value.shape)}, which has no pixels")
-    if kind == "f":
+    if kind == "f" and not declared:
         notice(
             "the dataset gives images of floats, on which crops, resizes and flips work, and which are not scaled again: return the path or the file's "
             "bytes, and all is done in C"
         )
-        value = value.astype("float32", copy=False)
-    return value
+    return value.astype("float32", copy=False) if kind == "f" else value
 
 
 def _of_pil(value: Any) -> Any:

@@ -76,7 +76,7 @@ class Samples:
             raise ValueError(f"the dataset gave a sample of {len(parts)} parts; the first one had {1 + len(self._converters)}")
         several = isinstance(parts[0], (list, tuple))
         given = parts[0] if several and parts[0] else (parts[0],)
-        image, *views = [pixels(numbers_of(one) if self.floats else one, self.layout) for one in given]
+        image, *views = [pixels(numbers_of(one) if self.floats else one, self.layout, self.floats) for one in given]
         if first:
             self.arrays = is_array(image)
             self.tensors = self.arrays and hasattr(given[0], "ndim")
@@ -268,7 +268,7 @@ class Picture:
     def __call__(self, value: Any) -> Any:
         value = numbers_of(value) if self.floats else value
         try:
-            made = pixels(value, self.layout)
+            made = pixels(value, self.layout, self.floats)
         except (TypeError, ValueError) as e:
             raise type(e)(f"{self.what}: {e}") from e
         if self.coded is None:

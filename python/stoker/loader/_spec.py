@@ -60,7 +60,7 @@ class Spec:
         """Returns the views of an image. The first view becomes the first output of the graph, and the other views become the last outputs."""
         if image.followers is not None and self.images > 1:
             raise UnsupportedError(
-                "Loader: views of an image that masks, boxes or points follow are not in Stoker yet: give them to Loaders of their own"
+                "Loader: views of an image that masks, boxes, points or further images follow are not in Stoker yet: give them to Loaders of their own"
             )
         made = [node for view in self.views for node in view.apply(image)]
         if self.pad is None:
