@@ -10,9 +10,6 @@
 #include "kernel/common/avx2.h"
 #endif
 
-/* GCC reports that such vectors are passed differently with and without AVX. Functions that take them are inlined. */
-#pragma GCC diagnostic ignored "-Wpsabi"
-
 enum { STK_LANES = 8 };
 typedef float stk_lanes __attribute__((vector_size(4 * STK_LANES)));
 

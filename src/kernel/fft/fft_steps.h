@@ -36,9 +36,10 @@ struct STK_FFT_ALIGNED stk_fft_complex {
 };
 typedef struct stk_fft_complex stk_fft_complex;
 
-/* Sets *to to (re, im) times the factor w[0] + i w[1]. */
-STK_FFT_INLINE void stk__fft_turn(stk_fft_complex *to, stk_fft_value re, stk_fft_value im, const float *w)
+/* Sets *to to *from times the factor w[0] + i w[1]. Both may be the same. */
+STK_FFT_INLINE void stk__fft_turn(stk_fft_complex *to, const stk_fft_complex *from, const float *w)
 {
+	stk_fft_value re = from->re, im = from->im;
 	to->re = re * w[0] - im * w[1];
 	to->im = re * w[1] + im * w[0];
 }
@@ -50,22 +51,22 @@ struct stk_fft_at {
 	const float *w;
 };
 
-/* Multiplies number k of a butterfly's results by its twiddle factor. */
-STK_FFT_INLINE void stk__fft_twiddle(stk_fft_complex *to, const struct stk_fft_at *at, int radix, int k, stk_fft_value re, stk_fft_value im)
+/* Sets *to to number k of a butterfly's results, *from, times its twiddle factor. */
+STK_FFT_INLINE void stk__fft_twiddle(stk_fft_complex *to, const struct stk_fft_at *at, int radix, int k, const stk_fft_complex *from)
 {
-	if (k == 0 || at->m == 1) {
-		to->re = re;
-		to->im = im;
-	} else {
-		stk__fft_turn(to, re, im, at->w + 2 * ((stk_fft_index)(radix - 1) * at->p + (stk_fft_index)k - 1));
-	}
+	if (k == 0 || at->m == 1)
+		*to = *from;
+	else
+		stk__fft_turn(to, from, at->w + 2 * ((stk_fft_index)(radix - 1) * at->p + (stk_fft_index)k - 1));
 }
 
-/* Stores number k of a butterfly's results. */
-STK_FFT_INLINE void stk__fft_put(stk_fft_complex *y, const struct stk_fft_at *at, int radix, int k, stk_fft_value re, stk_fft_value im)
+/* Stores a butterfly's results, made[0 .. radix - 1]. */
+STK_FFT_INLINE void stk__fft_put(stk_fft_complex *y, const struct stk_fft_at *at, int radix, const stk_fft_complex *made)
 {
-	stk_fft_index i = at->q + at->s * ((stk_fft_index)radix * at->p + (stk_fft_index)k);
-	stk__fft_twiddle(&y[STK_FFT_PLACE(i)], at, radix, k, re, im);
+	for (int k = 0; k < radix; k++) {
+		stk_fft_index i = at->q + at->s * ((stk_fft_index)radix * at->p + (stk_fft_index)k);
+		stk__fft_twiddle(&y[STK_FFT_PLACE(i)], at, radix, k, &made[k]);
+	}
 }
 
 /* Returns the address of element k of a butterfly. */
@@ -79,8 +80,8 @@ STK_FFT_INLINE void stk__fft_radix2(const stk_fft_complex *x, stk_fft_complex *y
 {
 	const stk_fft_complex *a = stk__fft_get(x, at, 0), *b = stk__fft_get(x, at, 1);
 	stk_fft_value ar = a->re, ai = a->im, br = b->re, bi = b->im;
-	stk__fft_put(y, at, 2, 0, ar + br, ai + bi);
-	stk__fft_put(y, at, 2, 1, ar - br, ai - bi);
+	const stk_fft_complex made[2] = {{ar + br, ai + bi}, {ar - br, ai - bi}};
+	stk__fft_put(y, at, 2, made);
 }
 
 STK_FFT_INLINE void stk__fft_radix3(const stk_fft_complex *x, stk_fft_complex *y, const struct stk_fft_at *at)
@@ -89,9 +90,8 @@ STK_FFT_INLINE void stk__fft_radix3(const stk_fft_complex *x, stk_fft_complex *y
 	const stk_fft_complex *a = stk__fft_get(x, at, 0), *b = stk__fft_get(x, at, 1), *c = stk__fft_get(x, at, 2);
 	stk_fft_value sr = b->re + c->re, si = b->im + c->im, dr = (b->re - c->re) * sine, di = (b->im - c->im) * sine;
 	stk_fft_value ar = a->re, ai = a->im, tr = ar - sr * half, ti = ai - si * half;
-	stk__fft_put(y, at, 3, 0, ar + sr, ai + si);
-	stk__fft_put(y, at, 3, 1, tr + di, ti - dr);
-	stk__fft_put(y, at, 3, 2, tr - di, ti + dr);
+	const stk_fft_complex made[3] = {{ar + sr, ai + si}, {tr + di, ti - dr}, {tr - di, ti + dr}};
+	stk__fft_put(y, at, 3, made);
 }
 
 /* Transforms four numbers, without twiddle factors. */
@@ -114,8 +114,7 @@ STK_FFT_INLINE void stk__fft_radix4(const stk_fft_complex *x, stk_fft_complex *y
 {
 	stk_fft_complex made[4];
 	stk__fft_four(stk__fft_get(x, at, 0), stk__fft_get(x, at, 1), stk__fft_get(x, at, 2), stk__fft_get(x, at, 3), made);
-	for (int k = 0; k < 4; k++)
-		stk__fft_put(y, at, 4, k, made[k].re, made[k].im);
+	stk__fft_put(y, at, 4, made);
 }
 
 /* Does the work of two stages of radix 4, without storing results in between. at: in the first of them, with p below m / 4. */
@@ -128,7 +127,7 @@ STK_FFT_INLINE void stk__fft_radix16(const stk_fft_complex *x, stk_fft_complex *
 		stk__fft_four(stk__fft_get(x, &first, 0), stk__fft_get(x, &first, 1), stk__fft_get(x, &first, 2),
 			stk__fft_get(x, &first, 3), made);
 		for (int k = 0; k < 4; k++)
-			stk__fft_twiddle(&between[k][j], &first, 4, k, made[k].re, made[k].im);
+			stk__fft_twiddle(&between[k][j], &first, 4, k, &made[k]);
 	}
 	second.m = at->m / 4;
 	second.s = at->s * 4;
@@ -136,8 +135,7 @@ STK_FFT_INLINE void stk__fft_radix16(const stk_fft_complex *x, stk_fft_complex *
 	for (int k = 0; k < 4; k++) {
 		second.q = at->q + at->s * (stk_fft_index)k;
 		stk__fft_four(&between[k][0], &between[k][1], &between[k][2], &between[k][3], made);
-		for (int l = 0; l < 4; l++)
-			stk__fft_put(y, &second, 4, l, made[l].re, made[l].im);
+		stk__fft_put(y, &second, 4, made);
 	}
 }
 
@@ -154,11 +152,9 @@ STK_FFT_INLINE void stk__fft_radix5(const stk_fft_complex *x, stk_fft_complex *y
 	stk_fft_value t2r = ar + s1r * cos2 + s2r * cos1, t2i = ai + s1i * cos2 + s2i * cos1;
 	stk_fft_value u1r = d1r * sin1 + d2r * sin2, u1i = d1i * sin1 + d2i * sin2;
 	stk_fft_value u2r = d1r * sin2 - d2r * sin1, u2i = d1i * sin2 - d2i * sin1;
-	stk__fft_put(y, at, 5, 0, ar + s1r + s2r, ai + s1i + s2i);
-	stk__fft_put(y, at, 5, 1, t1r + u1i, t1i - u1r);
-	stk__fft_put(y, at, 5, 2, t2r + u2i, t2i - u2r);
-	stk__fft_put(y, at, 5, 3, t2r - u2i, t2i + u2r);
-	stk__fft_put(y, at, 5, 4, t1r - u1i, t1i + u1r);
+	const stk_fft_complex made[5] = {{ar + s1r + s2r, ai + s1i + s2i}, {t1r + u1i, t1i - u1r}, {t2r + u2i, t2i - u2r},
+		{t2r - u2i, t2i + u2r}, {t1r - u1i, t1i + u1r}};
+	stk__fft_put(y, at, 5, made);
 }
 
 STK_FFT_INLINE void stk__fft_butterfly(int radix, const stk_fft_complex *x, stk_fft_complex *y, const struct stk_fft_at *at)
@@ -184,14 +180,14 @@ STK_FFT_INLINE void stk__fft_butterfly(int radix, const stk_fft_complex *x, stk_
 STK_FFT_INLINE void stk__fft_chirp(const struct stk_fft *f, const float *tables, stk_fft_complex *x, int64_t j)
 {
 	stk_fft_complex *to = &x[STK_FFT_PLACE(j)];
-	stk__fft_turn(to, to->re, to->im, tables + f->chirp + 2 * j);
+	stk__fft_turn(to, to, tables + f->chirp + 2 * j);
 }
 
 /* Multiplies number j by the transformed kernel, and conjugates it, so that another forward transform inverts the first one. */
 STK_FFT_INLINE void stk__fft_convolve(const struct stk_fft *f, const float *tables, stk_fft_complex *x, int64_t j)
 {
 	stk_fft_complex *to = &x[STK_FFT_PLACE(j)];
-	stk__fft_turn(to, to->re, to->im, tables + f->kernel + 2 * j);
+	stk__fft_turn(to, to, tables + f->kernel + 2 * j);
 	to->im = -to->im;
 }
 
@@ -199,7 +195,8 @@ STK_FFT_INLINE void stk__fft_convolve(const struct stk_fft *f, const float *tabl
 STK_FFT_INLINE void stk__fft_unchirp(const struct stk_fft *f, const float *tables, stk_fft_complex *x, int64_t j)
 {
 	stk_fft_complex *to = &x[STK_FFT_PLACE(j)];
-	stk__fft_turn(to, to->re, -to->im, tables + f->chirp + 2 * j);
+	to->im = -to->im;
+	stk__fft_turn(to, to, tables + f->chirp + 2 * j);
 }
 
 /* ---- the spectrum ---- */
@@ -230,7 +227,9 @@ STK_FFT_INLINE void stk__fft_powers(
 	const stk_fft_complex *other = &x[STK_FFT_PLACE(opposite)];
 	stk_fft_complex odd;
 	stk_fft_value er = (zr + other->re) * 0.5f, ei = (zi - other->im) * 0.5f;
-	stk__fft_turn(&odd, (zi + other->im) * 0.5f, (other->re - zr) * 0.5f, tables + f->halves + 2 * k);
+	odd.re = (zi + other->im) * 0.5f;
+	odd.im = (other->re - zr) * 0.5f;
+	stk__fft_turn(&odd, &odd, tables + f->halves + 2 * k);
 	stk_fft_value ar = er + odd.re, ai = ei + odd.im, br = er - odd.re, bi = ei - odd.im;
 	*first = ar * ar + ai * ai;
 	*second = br * br + bi * bi;
