@@ -120,26 +120,28 @@ def start(tree: Any, device: Any, pinned: bool = True, pack: bool = True, align:
     device = torch.device(device)
     if device.type == "cuda" and device.index is None:
         device = torch.device("cuda", torch.cuda.current_device())
-    packed: dict[tuple[Any, ...], list[int]] = {}
+    packed: dict[Any, dict[tuple[Any, ...], list[int]]] = {}  # by source, then by type and shape
     made = list(leaves)
-    sources = set()
+    cpu, plain, strided = torch.device("cpu"), torch.Tensor, torch.strided
     for k, leaf in enumerate(leaves):
-        here = leaf.device
+        here = cpu if leaf.is_cpu else leaf.device
         if here == device:
             continue
-        if here.type == "cuda":
-            sources.add(here)
-        if (
-            not pack
-            or type(leaf) is not torch.Tensor
-            or leaf.requires_grad
-            or leaf.layout is not torch.strided
-            or leaf.is_quantized
-            or not leaf.numel()
-        ):
-            made[k] = leaf.to(device, non_blocking=device.type == "cuda")
+        if pack and type(leaf) is plain and not leaf.requires_grad and leaf.layout is strided:
+            groups = packed.get(here)
+            if groups is None:
+                groups = packed[here] = {}
+            key = (leaf.dtype, leaf.shape)
+            members = groups.get(key)
+            if members is None:
+                groups[key] = [k]
+            else:
+                members.append(k)
         else:
-            packed.setdefault((here, leaf.dtype, leaf.shape, leaf.is_conj() or leaf.is_neg()), []).append(k)
+            made[k] = leaf.to(device, non_blocking=device.type == "cuda")
+            if here.type == "cuda":
+                packed.setdefault(here, {})
+    sources = {here for here in packed if here.type == "cuda"}
     buffers = _copy_packed(leaves, made, packed, device, pinned, align, chunk, torch) if packed else []
     on = device if device.type == "cuda" else next(iter(sources), None)
     event = None
@@ -238,53 +240,66 @@ def _tensor_of(array: Any, torch: Any) -> Any:
 
 
 def _copy_packed(
-    leaves: list[Any], made: list[Any], packed: dict[Any, list[int]], device: Any, pinned: bool, align: int, chunk: int, torch: Any
+    leaves: list[Any],
+    made: list[Any],
+    packed: dict[Any, dict[Any, list[int]]],
+    device: Any,
+    pinned: bool,
+    align: int,
+    chunk: int,
+    torch: Any,
 ) -> list[Any]:
     """Copies tensors in groups of one type and shape. A group lies in one piece of a buffer, so that packing and taking apart are one call each."""
-    chunks: dict[Any, list[list[tuple[tuple[Any, ...], list[int], int, int]]]] = {}
-    used: dict[Any, int] = {}
-    for key, members in packed.items():
-        source, dtype, shape, _ = key
-        size = shape.numel() * dtype.itemsize
-        stride = -(-size // align) * align if align > dtype.itemsize else size
-        each = max(1, chunk // stride)
-        for first in range(0, len(members), each):
-            part = members[first : first + each]
-            begin = -(-used.get(source, 0) // 64) * 64
-            if source not in chunks or begin + stride * len(part) > chunk:
-                chunks.setdefault(source, []).append([])
-                begin = 0
-            chunks[source][-1].append((key, part, begin, stride))
-            used[source] = begin + stride * len(part)
     buffers = []
-    for source, lists in chunks.items():
-        for groups in lists:
-            buffers += _copy_chunk(leaves, made, groups, source, device, pinned, torch)
+    for source, by_shape in packed.items():
+        groups: list[tuple[Any, Any, list[int], int, int]] = []  # type, shape, members, first byte, bytes of each
+        used = 0
+        for (dtype, shape), members in by_shape.items():
+            size = shape.numel() * dtype.itemsize
+            if not size or dtype in _quantized(torch):
+                for k in members:
+                    made[k] = leaves[k].to(device)
+                continue
+            stride = -(-size // align) * align if align > dtype.itemsize else size
+            each = max(1, chunk // stride)
+            for first in range(0, len(members), each):
+                part = members[first : first + each]
+                begin = -(-used // 64) * 64
+                if groups and begin + stride * len(part) > chunk:
+                    buffers.append(_copy_chunk(leaves, made, groups, source, device, pinned, torch))
+                    groups, begin = [], 0
+                groups.append((dtype, shape, part, begin, stride))
+                used = begin + stride * len(part)
+        if groups:
+            buffers.append(_copy_chunk(leaves, made, groups, source, device, pinned, torch))
     return buffers
 
 
-def _copy_chunk(leaves: list[Any], made: list[Any], groups: list[Any], source: Any, device: Any, pinned: bool, torch: Any) -> list[Any]:
-    _, last, begin, stride = groups[-1]
-    total = begin + stride * len(last)
+def _quantized(torch: Any) -> tuple[Any, ...]:
+    return (torch.quint8, torch.qint8, torch.qint32, torch.quint4x2, torch.quint2x4)
+
+
+def _copy_chunk(leaves: list[Any], made: list[Any], groups: list[Any], source: Any, device: Any, pinned: bool, torch: Any) -> Any:
+    *_, last, begin, stride = groups[-1]
+    total = -(-(begin + stride * len(last)) // 64) * 64
     can_pin = pinned and torch.cuda.is_available()
     staged = torch.empty(total, dtype=torch.uint8, device=source, pin_memory=can_pin and source.type == "cpu")
-    for key, part, begin, stride in groups:
-        torch.stack([leaves[k] for k in part], out=_view(staged, key, len(part), begin, stride))
     target = torch.empty(total, dtype=torch.uint8, device=device, pin_memory=can_pin and device.type == "cpu")
+    sides: dict[Any, tuple[Any, Any]] = {}  # both buffers as arrays of a type
+    places = []
+    for dtype, shape, part, begin, stride in groups:
+        if dtype not in sides:
+            sides[dtype] = staged.view(dtype), target.view(dtype)
+        steps, step = [], 1
+        for n in reversed(shape):
+            steps.append(step)
+            step *= n
+        item = dtype.itemsize
+        place = (len(part), *shape), (stride // item, *reversed(steps)), begin // item
+        places.append(place)
+        torch.stack([leaves[k] for k in part], out=sides[dtype][0].as_strided(*place))
     target.copy_(staged, non_blocking=True)
-    for key, part, begin, stride in groups:
-        for k, copy in zip(part, _view(target, key, len(part), begin, stride).unbind(0), strict=True):
+    for (dtype, _, part, _, _), place in zip(groups, places, strict=True):
+        for k, copy in zip(part, sides[dtype][1].as_strided(*place).unbind(0), strict=True):
             made[k] = copy
-    return [target]
-
-
-def _view(buffer: Any, key: tuple[Any, ...], count: int, begin: int, stride: int) -> Any:
-    """Returns `count` tensors of one shape that lie in a buffer of bytes, as one tensor."""
-    _, dtype, shape, _ = key
-    steps = []
-    step = 1
-    for n in reversed(shape):
-        steps.append(step)
-        step *= n
-    typed = buffer[begin : begin + stride * count].view(dtype)
-    return typed.as_strided((count, *shape), (stride // dtype.itemsize, *reversed(steps)))
+    return target

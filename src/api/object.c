@@ -92,6 +92,8 @@ enum stk_status stk_storage_find(struct stk_storage *s, const char *const *paths
 {
 	if (STK_NEED(err, s, paths))
 		return STK_INVALID;
+	if (!found)
+		return stk__fail(err, STK_INVALID, "stk_storage_find: found is NULL");
 	const struct stk_access access = {.storage = s};
 	struct stk_names names;
 	enum stk_status status = stk__names_expand(&access, paths, count, &names, err);

@@ -479,6 +479,15 @@ static void test_storages(void **state)
 	REFUSED(stk_storage_probe(NULL, "s3://b", &report, &err), "s is NULL");
 	REFUSED(stk_storage_probe(s, NULL, &report, &err), "uri is NULL");
 	REFUSED(stk_storage_probe(s, "s3://b", NULL, &err), "out is NULL");
+	char bytes[1 + STK_STORAGE_SLACK];
+	struct stk_storage_object object = {.size = 1};
+	REFUSED(stk_storage_read(NULL, "s3://b/k", 0, 1, bytes, NULL, &err), "s is NULL");
+	REFUSED(stk_storage_read(s, NULL, 0, 1, bytes, NULL, &err), "uri is NULL");
+	REFUSED(stk_storage_read(s, "s3://b/k", 0, 1, NULL, NULL, &err), "data is NULL");
+	REFUSED(stk_storage_read(s, "s3://b/k", -1, 1, bytes, NULL, &err), "-1");
+	REFUSED(stk_storage_read(s, "s3://b/k", 0, 1, bytes, &object, &err), "stk_storage_object.size");
+	assert_int_equal(stk_storage_read(s, "/tmp", 0, 1, bytes, NULL, &err), STK_UNSUPPORTED);
+	REFUSED(stk_storage_find(NULL, NULL, 0, NULL, NULL, &err), "s is NULL");
 	VALUE(stk_storage_counters(NULL, NULL, 9), 0);
 	assert_true(stk_storage_counters(s, NULL, 9) > 0);
 	VALUE(stk_storage_ref(NULL), NULL);

@@ -66,7 +66,7 @@ def test_packing_keeps_values_and_alignment(rng):
     for align, chunk in [(1, 100), (16, 1 << 20), (64, 256), (16, 1)]:
         packed = {}
         for k, leaf in enumerate(leaves):
-            packed.setdefault((leaf.device, leaf.dtype, leaf.shape, False), []).append(k)
+            packed.setdefault(leaf.device, {}).setdefault((leaf.dtype, leaf.shape), []).append(k)
         made = [None] * len(leaves)
         cpu = torch.device("cpu")
         _to_device._copy_packed(leaves, made, packed, cpu, False, align, chunk, torch)
