@@ -16,10 +16,30 @@ static bool is_special(const char *path)
 	return (strncmp(path, "/dev/", 5) == 0 && strncmp(path, "/dev/shm/", 9) != 0) || strncmp(path, "/proc/", 6) == 0;
 }
 
+/* Opens a regular file that another program holds a lease on, and waits until that program has given it up. */
+static int open_leased(const char *path)
+{
+	struct stat st;
+	char name[40];
+	int held = open(path, O_PATH | O_CLOEXEC), fd = -1, e = EAGAIN;
+	if (held < 0)
+		return -1;
+	if (!fstat(held, &st) && S_ISREG(st.st_mode)) {
+		snprintf(name, sizeof(name), "/proc/self/fd/%d", held);
+		fd = open(name, O_RDONLY | O_CLOEXEC | O_NOCTTY);
+		e = errno;
+	}
+	close(held);
+	errno = e;
+	return fd;
+}
+
 static int open_checked(const char *path, struct stat *st, bool pipes)
 {
 	memset(st, 0, sizeof(*st));
 	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+	if (fd < 0 && errno == EAGAIN)
+		fd = open_leased(path);
 	if (fd < 0)
 		return -1;
 	int flags = fcntl(fd, F_GETFL);

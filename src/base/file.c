@@ -24,7 +24,9 @@ const char *stk__file_kind(mode_t mode)
 	return S_ISSOCK(mode) ? "a socket" : "a device";
 }
 
-int stk__file_open_leased(const char *path)
+/* Opens a file whose open with O_NONBLOCK failed with EAGAIN because of a lease. First opens the path with O_PATH and checks that it is a regular file, then
+ * opens the file through that descriptor, so that no FIFO can replace it in between. */
+static int open_leased(const char *path)
 {
 	struct stat st;
 	char name[40];
@@ -42,13 +44,13 @@ int stk__file_open_leased(const char *path)
 	return fd;
 }
 
-static int open_any(const char *path)
+int stk__file_open_any(const char *path)
 {
 	int fd;
 	do {
 		fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 		if (fd < 0 && errno == EAGAIN)
-			fd = stk__file_open_leased(path);
+			fd = open_leased(path);
 	} while (fd < 0 && errno == EINTR);
 	return fd;
 }
@@ -56,7 +58,7 @@ static int open_any(const char *path)
 int stk__file_open(const char *path, struct stat *st)
 {
 	memset(st, 0, sizeof *st);
-	int fd = open_any(path);
+	int fd = stk__file_open_any(path);
 	if (fd < 0)
 		return -1;
 	if (!fstat(fd, st) && S_ISREG(st->st_mode))

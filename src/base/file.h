@@ -21,10 +21,9 @@ enum { STK_FILE_UNSIZED_MOST = 16 << 20 };
 /* Opens a regular file for reading; follows symbolic links. Returns its descriptor and fills *st, or returns -1 and sets errno. *st is zeroed if the path
  * could not be opened at all; otherwise st->st_mode holds the type of the object that is not a regular file. */
 int stk__file_open(const char *path, struct stat *st);
-/* Opens a file whose open with O_NONBLOCK failed with EAGAIN because another process holds a lease on it (servers of Samba and NFS take leases for their
- * clients). Waits until the lease is given up. First opens the path with O_PATH and checks that it is a regular file, then opens the file through that
- * descriptor, so that no FIFO can replace it in between. */
-int stk__file_open_leased(const char *path);
+/* Opens a file of any kind with O_NONBLOCK: a FIFO must not make it wait for a writer. If another process holds a lease on a regular file (servers of Samba
+ * and NFS take leases for their clients), waits until the lease is given up. -1: errno is set. */
+int stk__file_open_any(const char *path);
 /* Returns the error of a stk__file_open that has just failed; reads errno. */
 STK_MUST_USE enum stk_status stk__file_not_opened(const char *path, const struct stat *st, struct stk_error *err);
 /* Returns "a FIFO", "a directory", ... */

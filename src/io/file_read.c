@@ -75,11 +75,9 @@ static enum stk_status open_failed(struct file_read *f, int e)
 
 static enum stk_status open_file(struct file_read *f)
 {
-	do {
-		f->fd = f->may_block ? open_plain(f->path) : open_cached(f->habits, f->path);
-		if (f->fd < 0 && errno == EAGAIN && f->may_block)
-			f->fd = stk__file_open_leased(f->path);
-	} while (f->fd < 0 && errno == EINTR);
+	do
+		f->fd = f->may_block ? stk__file_open_any(f->path) : open_cached(f->habits, f->path);
+	while (f->fd < 0 && errno == EINTR);
 	if (f->fd >= 0)
 		return STK_OK;
 	if (errno == EAGAIN && !f->may_block) {

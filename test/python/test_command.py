@@ -648,3 +648,25 @@ def test_inspect_sound(tmp_path):
     said = stoker("inspect", tmp_path / "text.wav", code=1)
     assert "not a WAV" in said.stderr and not said.stdout
     assert "No such file" in stoker("inspect", tmp_path / "none.wav", code=1).stderr
+
+
+def test_a_file_that_another_program_has_leased(files, tmp_path):
+    """Servers of Samba and NFS take leases. The command waits until the lease is given up."""
+    import fcntl
+    import signal
+    import threading
+
+    path = tmp_path / "leased.jpg"
+    shutil.copy(files[0], path)
+    before = signal.signal(signal.SIGIO, signal.SIG_IGN)  # the kernel asks for the lease by this signal
+    fd = os.open(path, os.O_RDWR)
+    try:
+        try:
+            fcntl.fcntl(fd, fcntl.F_SETLEASE, fcntl.F_WRLCK)
+        except OSError:
+            pytest.skip("this file system has no leases")
+        threading.Timer(0.5, fcntl.fcntl, (fd, fcntl.F_SETLEASE, fcntl.F_UNLCK)).start()
+        assert "leased.jpg" in stoker("inspect", path).stdout
+    finally:
+        os.close(fd)
+        signal.signal(signal.SIGIO, before)
