@@ -199,7 +199,7 @@ def shard_of_pipeline(pipeline: Pipeline, shard: Any) -> Shard:
 
 
 def workers_of(python_workers: int) -> int:
-    return whole("Loader: python_workers", python_workers, 0, 1024)
+    return whole("Loader: python_workers (a number of processes, 0 for threads)", python_workers, 0, 1024)
 
 
 def processes_of(context: Any) -> Any:
