@@ -41,6 +41,9 @@ static enum stk_status list_keys(struct stk_video_index *x, struct stk_error *er
 		if (p->v[i].flags & STK_PACKET_KEY)
 			x->keys[x->table.key_count++] = i;
 	}
+	int32_t *keys = stk__realloc(x->keys, (size_t)(x->table.key_count + 1) * sizeof *keys);
+	if (keys)
+		x->table.keys = x->keys = keys;
 	return STK_OK;
 }
 
@@ -234,8 +237,8 @@ const struct stk_frame_table *stk__video_table(const struct stk_video_index *x)
 
 size_t stk__video_index_memory(const struct stk_video_index *x)
 {
-	const size_t each = sizeof *x->packet_of + sizeof *x->keys + sizeof *x->times;
-	return sizeof *x + (size_t)x->packets.room * sizeof *x->packets.v + (size_t)x->packets.count * each + x->packets.kept_room;
+	const size_t each = sizeof *x->packet_of + sizeof *x->times, keys = (size_t)x->table.key_count * sizeof *x->keys;
+	return sizeof *x + (size_t)x->packets.room * sizeof *x->packets.v + (size_t)x->packets.count * each + keys + x->packets.kept_room;
 }
 
 bool stk__video_range(const struct stk_video_index *x, const struct stk_segment *segment, int64_t *offset, int64_t *length)

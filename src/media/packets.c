@@ -300,6 +300,16 @@ static void find_reorder(struct stk_packets *p)
 	}
 }
 
+/* Returns memory that the list does not need: readers keep the lists of all their files. */
+static void shrink(struct stk_packets *p)
+{
+	struct stk_packet *v = p->count ? stk__realloc(p->v, (size_t)p->count * sizeof *v) : NULL;
+	if (v) {
+		p->v = v;
+		p->room = p->count;
+	}
+}
+
 enum stk_status stk__packets_read(struct stk_container *c, const struct stk_ffmpeg *f, const struct stk_media_input *in,
 	const AVStream *stream, struct stk_packets *out, struct stk_error *err)
 {
@@ -321,6 +331,8 @@ enum stk_status stk__packets_read(struct stk_container *c, const struct stk_ffmp
 	stk__free(l.compare);
 	if (s)
 		stk__packets_free(out);
+	else
+		shrink(out);
 	return s;
 }
 
