@@ -93,7 +93,8 @@ def compare(title: str, graph: Callable[[Any, Any], Any], signals: list[np.ndarr
 def tones() -> Iterator[tuple[float, np.ndarray, np.ndarray]]:
     """Yields a frequency, a tone of one second at 44.1 kHz, and the same tone at 16 kHz."""
     for frequency in (440.0, 1000.0, 3000.0, 7000.0):
-        yield frequency, *(np.sin(2 * np.pi * frequency * np.arange(rate) / rate) for rate in (44100, RATE))
+        before, after = (np.sin(2 * np.pi * frequency * np.arange(rate) / rate) for rate in (44100, RATE))
+        yield frequency, before, after
 
 
 def exact(x: np.ndarray) -> np.ndarray:
