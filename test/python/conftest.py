@@ -14,7 +14,7 @@ pytest_plugins = ["hangs", "leftovers"]
 # Tests by layer, as the suites in C are (test/meson.build): `pytest -m op` serves someone who changes src/op. Names of files, or of folders.
 LAYERS = {
     "io": (
-        "test_budgets test_cache test_doctor test_endpoints test_hostile_server test_neighbour test_proxies test_remote test_secrets test_storage "
+        "test_budgets test_cache test_doctor test_endpoints test_google test_hostile_server test_neighbour test_proxies test_remote test_secrets test_storage "
         "test_zero_bytes"
     ),
     "codec": "test_foreign_files test_image_peers test_orientation",
@@ -40,7 +40,7 @@ LAYERS = {
     "order": "test_ranks",
     "loader": (
         "test_loader_videos "
-        "test_loader_floats test_loader_lists test_loader_python_transforms test_start_methods test_transforms_called "
+        "test_mixture test_robots test_loader_floats test_loader_lists test_loader_python_transforms test_start_methods test_transforms_called "
         "test_dataloader test_dataloader_differential test_dataloader_torch test_dataloader_users "
         "test_loader test_loader_adopted test_loader_detection test_loader_fields test_loader_follow test_loader_layout test_loader_meaning test_loader_sources "
         "test_to_device test_loader_sounds "
@@ -52,7 +52,7 @@ LAYERS = {
     "command": "test_advise test_command test_papers test_sheet",
     "ragged": "batching",
     "examples": "test_examples test_nuscenes_made test_ported test_streampetr",
-    "tools": "test_environment test_hangs test_hardening test_instructions test_release test_setting_up",
+    "tools": "test_environment test_hangs test_hardening test_instructions test_release test_setting_up test_site",
 }
 
 
