@@ -19,6 +19,7 @@ char *stk__secret_copy(const char *text)
 	const size_t n = text ? strlen(text) + 1 : 0, size = sizeof(struct head) + n;
 	if (!text || stk__fault(STK_FAULT_ALLOC))
 		return NULL;
+	/* cppcheck-suppress invalidFunctionArg ; MAP_ANONYMOUS wants -1 */
 	struct head *h = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (h == MAP_FAILED)
 		return NULL;

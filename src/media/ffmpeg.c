@@ -24,8 +24,11 @@ static void *open_library(const char *name, const char *version)
 	char file[64];
 	snprintf(file, sizeof file, "%s-stoker.so.%s", name, version);
 	void *library = dlopen(file, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
-	snprintf(file, sizeof file, "%s.so.%s", name, version);
-	return library ? library : dlopen(file, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
+	if (!library) {
+		snprintf(file, sizeof file, "%s.so.%s", name, version);
+		library = dlopen(file, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
+	}
+	return library;
 }
 
 static enum stk_status load_library(void **handle, const struct library *l, struct stk_error *err)

@@ -291,7 +291,7 @@ static void find_reorder(struct stk_packets *p)
 		while (before < n && late[before] > t)
 			before++;
 		p->reorder = before > p->reorder ? before : p->reorder;
-		if (before == MOST)
+		if (before >= MOST)
 			continue;
 		n += n < MOST;
 		for (int k = n - 1; k > before; k--)

@@ -563,6 +563,7 @@ static void test_images(void **state)
 	REFUSED(stk_image_inspect(NULL, 1, &header, &err), "needs data");
 	REFUSED(stk_image_inspect("a", 1, NULL, &err), "needs data");
 	VALUE(stk_image_named(NULL), false);
+	VALUE(stk_image_dtype(NULL), STK_NO_DTYPE);
 	assert_string_equal(stk_image_glob(0), "*.jpg");
 	VALUE(stk_image_glob(SIZE_MAX), NULL);
 }
@@ -688,6 +689,32 @@ static void test_audio(void **state)
 	VALUE(stk_audio_named(NULL), false);
 }
 
+/* test_media.c tests the results. */
+static void test_videos(void **state)
+{
+	(void)state;
+	struct stk_video *v = NULL;
+	struct stk_video_info info = {.size = sizeof info};
+	struct stk_video_frame frame;
+	struct stk_video_request q = {.size = sizeof q};
+	const int64_t first = 0;
+	const uint8_t *pixels;
+	int32_t height, width;
+	REFUSED(stk_video_open(NULL, &v, &err), "request is NULL");
+	REFUSED(stk_video_open(&q, NULL, &err), "out is NULL");
+	REFUSED(stk_video_open(&q, &v, &err), "one of path, data and read");
+	q.path = "a", q.data = "b", q.bytes = 1;
+	REFUSED(stk_video_open(&q, &v, &err), "one of path, data and read");
+	q = (struct stk_video_request){.path = "a"};
+	REFUSED(stk_video_open(&q, &v, &err), "size is set");
+	REFUSED(stk_video_describe(NULL, &info, &err), "v is NULL");
+	REFUSED(stk_video_frame(NULL, 0, &frame, &err), "v is NULL");
+	REFUSED(stk_video_read(NULL, &first, 1, false, &pixels, &height, &width, &err), "v is NULL");
+	VALUE(stk_video_shown(NULL, 0), -1);
+	VALUE(stk_video_counters(NULL, NULL, 0), 0);
+	FINE(stk_video_close(NULL));
+}
+
 static void test_none_is_left_out(void **state)
 {
 	(void)state;
@@ -721,6 +748,7 @@ int main(void)
 		cmocka_unit_test(test_catalogue_and_machine),
 		cmocka_unit_test(test_ragged),
 		cmocka_unit_test(test_audio),
+		cmocka_unit_test(test_videos),
 		cmocka_unit_test(test_none_is_left_out),
 	};
 	return cmocka_run_group_tests(tests, set_up, tear_down);

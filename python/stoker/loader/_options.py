@@ -112,9 +112,12 @@ def take_more(more: Arguments, names: list[str]) -> dict[str, Any]:
     return settings
 
 
-def refuse_beside_batches(**given: Any) -> None:
-    """Refuses arguments that say how batches are made, if a batch_sampler gives them."""
-    others = [name for name, value in given.items() if value]
+OF_BATCHES = ("batch_size", "global_batch_size", "shuffle", "sampler", "drop_last", "last_batch")
+
+
+def refuse_beside_batches(given: Mapping[str, Any]) -> None:
+    """Refuses arguments of Loader that say how batches are made, if a batch_sampler gives them. given: all of its arguments."""
+    others = [name for name in OF_BATCHES if given[name] is not None and given[name] is not False]
     if others:
         raise InvalidArgumentError(
             f"Loader: batch_sampler gives the batches, and {', '.join(others)} would make others: leave out the one or the other"

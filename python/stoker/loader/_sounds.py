@@ -52,8 +52,12 @@ def _wanted(fields: Mapping[str, Any]) -> Wanted:
     return Wanted(name, audio if isinstance(audio, Audio) else Audio(), tuple(fields))
 
 
-def refuse_arguments_of_images(**given: Any) -> None:
-    named = [name for name, value in given.items() if value]
+OF_IMAGES = ("dtype", "memory_format", "layout", "views", "batch_transforms", "exif_orientation", "python_workers")
+
+
+def refuse_arguments_of_images(given: Mapping[str, Any]) -> None:
+    """Refuses arguments of Loader that have no effect on sounds. given: all of its arguments."""
+    named = [name for name in OF_IMAGES if given[name]]
     if named:
         raise InvalidArgumentError(
             f"Loader: {', '.join(named)} would have no effect on sounds: leave {'them' if len(named) > 1 else 'it'} out"

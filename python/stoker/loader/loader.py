@@ -156,19 +156,12 @@ class Loader:
         bucket_by: Any = None,
         **more: Unpack[_options.Arguments],
     ) -> None:
+        given = dict(locals())
         source = _options.source_of(source, more)
         if has_sound(fields):
             from stoker.loader import _sounds
 
-            _sounds.refuse_arguments_of_images(
-                dtype=dtype,
-                memory_format=memory_format,
-                layout=layout,
-                views=views,
-                batch_transforms=batch_transforms,
-                exif_orientation=exif_orientation,
-                python_workers=python_workers,
-            )
+            _sounds.refuse_arguments_of_images(given)
             source, fields = _sounds.source_of(fields, source, ragged, transforms)
             ragged, transforms = (), None
         source, fields = taken_as_clips(source, fields, frames, stride)
@@ -181,14 +174,7 @@ class Loader:
         if shuffle and sampler is not None:
             raise InvalidArgumentError("Loader: shuffle and sampler exclude each other: the sampler makes the order")
         if batch_sampler is not None:
-            _options.refuse_beside_batches(
-                batch_size=batch_size,
-                global_batch_size=global_batch_size,
-                shuffle=shuffle,
-                sampler=sampler is not None,
-                drop_last=drop_last,
-                last_batch=last_batch,
-            )
+            _options.refuse_beside_batches(given)
         if isinstance(source, Pipeline):
             _options.refuse_what_a_pipeline_has(signature, {**locals(), **more})
         place = _options.shard_of_pipeline(source, shard) if isinstance(source, Pipeline) else _ranks.resolve(shard)
@@ -253,11 +239,7 @@ class Loader:
         if batch_sampler is not None:
             opened = _by_batches(opened, asked)
         if bucket_by is not None:
-            if sampler is not None or batch_sampler is not None or by_shards or by_groups or isinstance(opened, (Pipeline, StreamSource)):
-                raise InvalidArgumentError(
-                    "Loader: bucket_by makes the order of a data set that has indices: leave out sampler, batch_sampler and shuffle='...', and IterableDatasets and "
-                    "Pipelines"
-                )
+            _check_buckets(sampler is not None or batch_sampler is not None or by_shards or by_groups, opened)
             order = make_buckets(bucket_by, opened, self._spec.orientation, self._spec.batch * place.world, bool(shuffle), self._spec.seed)
             self._spec.shuffle = False
         if isinstance(opened, Source):
@@ -273,31 +255,36 @@ class Loader:
         self._collate = _collate.checked(collate_fn)
         self._mix: BatchTransforms | None = None
         self._lists = lists_of(asked.kinds)
-        if "image" in self._lists and pads is not None:
-            raise InvalidArgumentError("Loader: pad makes one tensor of images, and fields={'image': list} a list: leave one out")
-        if "image" in self._lists and batch_transforms is not None:
-            raise InvalidArgumentError(
-                "Loader: batch_transforms are of one tensor of images, and fields={'image': list} makes a list: leave one out"
-            )
+        if "image" in self._lists:
+            _check_lists(pads is not None, batch_transforms is not None)
         if batch_transforms is not None:
             from stoker.loader._mix import BatchTransforms
 
             self._mix = BatchTransforms(batch_transforms, lambda: len(self.classes))
         self._several = views is not None or self._spec.images > 1
-        if isinstance(self._run.source, DatasetSource):
-            self._run.source.check(self._spec, order is not None)
-        else:
-            if asked.python_workers:
-                notice("python_workers is ignored: no Python runs for these samples")
-            self._run.ready()  # errors of files and arguments show here
-            self._fields(self._run.source)
-            self._tell_skipped()
+        self._check(order is not None, asked)
         self._run.agree()
-        read = self._run.source
-        if isinstance(shard, str) and place.world > 1 and isinstance(read, DatasetSource) and not self._run.per_rank:
+        if isinstance(shard, str) and place.world > 1:
+            self._check_divided(asked)
+
+    def _check(self, ordered: bool, asked: Asked) -> None:
+        """Raises the errors of files and arguments that show before the first batch."""
+        if isinstance(self._run.source, DatasetSource):
+            self._run.source.check(self._spec, ordered)
+            return
+        if asked.python_workers:
+            notice("python_workers is ignored: no Python runs for these samples")
+        self._run.ready()
+        self._fields(self._run.source)
+        self._tell_skipped()
+
+    def _check_divided(self, asked: Asked) -> None:
+        """Refuses a Dataset that each rank has divided already."""
+        source = self._run.source
+        if isinstance(source, DatasetSource) and not self._run.per_rank:
             from stoker.loader._divided import refuse_divided  # with it hashlib and random
 
-            refuse_divided(read.by_index, read.size, place, asked.context)
+            refuse_divided(source.by_index, source.size, self._spec.shard, asked.context)
 
     def _tell_skipped(self) -> None:
         """Prints a notice about files of a folder that are not read, as in ImageFolder, and about hidden folders that count as classes, probably by
@@ -728,6 +715,23 @@ class Sampler:
     def __len__(self) -> int:
         """Samples of this rank in an epoch, whole batches counted."""
         return len(self._loader) * self._loader.batch_size
+
+
+def _check_buckets(ordered: bool, opened: Any) -> None:
+    if ordered or isinstance(opened, (Pipeline, StreamSource)):
+        raise InvalidArgumentError(
+            "Loader: bucket_by makes the order of a data set that has indices: leave out sampler, batch_sampler and shuffle='...', and IterableDatasets and "
+            "Pipelines"
+        )
+
+
+def _check_lists(pads: bool, mixes: bool) -> None:
+    if pads:
+        raise InvalidArgumentError("Loader: pad makes one tensor of images, and fields={'image': list} a list: leave one out")
+    if mixes:
+        raise InvalidArgumentError(
+            "Loader: batch_transforms are of one tensor of images, and fields={'image': list} makes a list: leave one out"
+        )
 
 
 def _check_groups(by_groups: bool, source: Any) -> None:

@@ -90,9 +90,10 @@ static struct complex *transform(struct complex *x, struct complex *other, const
 static enum stk_status chirp_tables(const struct stk_fft *f, float *tables, struct stk_error *err)
 {
 	int64_t n = f->complex, padded = f->padded;
-	struct complex *work = stk__calloc((size_t)(2 * padded + padded / 2), sizeof *work), *roots = work + 2 * padded;
+	struct complex *work = stk__calloc((size_t)(2 * padded + padded / 2), sizeof *work);
 	if (!work)
 		return stk__fail(err, STK_NO_MEMORY, "out of memory for a transform of %d elements", f->n);
+	struct complex *roots = work + 2 * padded;
 	float *to = tables + f->chirp;
 	for (int64_t j = 0; j < n; j++) {
 		struct complex c = unit(j * j % (2 * n), 2 * n);

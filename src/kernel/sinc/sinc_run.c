@@ -55,7 +55,7 @@ STK_LANES_INLINE float sum_taps(const struct stk_sinc *p, const struct stk_sinc_
 /* Computes an output some of whose taps lie outside the signal. The signal is 0 there. */
 static float sum_at_border(const struct stk_sinc *p, const struct stk_sinc_at *at, const float *signal, const float *row)
 {
-	float x[STK_SINC_TAPS];
+	float x[STK_SINC_TAPS] = {0};
 	for (int32_t k = 0; k < p->taps; k++) {
 		int64_t i = at->first + k;
 		x[k] = i >= 0 && i < p->in ? signal[i] : 0;

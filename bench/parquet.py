@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Rows of Parquet files decoded per CPU-second: Loader, and `datasets` with a transform in a DataLoader, in turns over the same files.
 
-usage: tables.py [--rows N] [--side PIXELS] [--rounds N]    needs pyarrow, datasets, torch and torchvision
+usage: parquet.py [--rows N] [--side PIXELS] [--rounds N]    needs pyarrow, datasets, torch and torchvision
 """
 
 from __future__ import annotations
