@@ -23,6 +23,7 @@ TRANSFORMS: dict[str, list[str]] = {
     "CenterCrop": ["T.CenterCrop(120)", "T.CenterCrop((80, 160))"],
     "RandomCrop": ["T.RandomCrop(120)", "T.RandomCrop(220, padding=30)"],
     "RandomResizedCrop": ["T.RandomResizedCrop(120)", "T.RandomResizedCrop(120, scale=(0.05, 0.1))"],
+    "FixedSizeCrop": ["T.FixedSizeCrop((150, 350))"],
     "FiveCrop": ["T.FiveCrop(80)"],
     "TenCrop": ["T.TenCrop(80)"],
     "RandomResize": ["T.RandomResize(60, 200)"],
@@ -61,6 +62,7 @@ WITHOUT = {
     "types and dtypes, the same pixels": ["ConvertImageDtype", "Normalize", "PILToTensor", "RGB", "ToDtype", "ToImage", "ToTensor"],
     "what other transforms or functions make of it": ["Compose", "Identity", "Lambda", "RandomApply", "RandomChoice", "RandomOrder"],
     "two images of a batch": ["CutMix", "MixUp"],
+    "crops by boxes, and boxes": ["RandomIoUCrop", "SanitizeBoundingBoxes"],
     "no transforms": ["AutoAugmentPolicy", "InterpolationMode", "Transform"],
 }
 

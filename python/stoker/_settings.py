@@ -117,9 +117,11 @@ def _dtypes(name: str, value: Any) -> Any:
     return dtype
 
 
-def _share_or_count(name: str, value: Any) -> float:
-    """Converts None to 0, which means the library's default."""
-    number = 0.0 if value is None else _numbers.number(f"Pipeline: {name}", value)
+def _share_or_count(name: str, value: Any) -> float | None:
+    """Takes None, which means the library's default, a share or a count."""
+    if value is None:
+        return None
+    number = _numbers.number(f"Pipeline: {name}", value)
     if number > 1 and not number.is_integer():
         raise InvalidArgumentError(f"Pipeline: {name} is a share of an epoch, below 1, or a whole number of samples, not {value!r}")
     return number
@@ -217,7 +219,7 @@ class PassedOn(TypedDict, total=False):
             "how many samples may be skipped or replaced: a share of an epoch (< 1) or a count, where 0 is none; 1% by default.",
             _share_or_count,
             core="max_errors",
-            to_core=lambda limit: limit or -1.0,  # STK_NO_BAD_SAMPLES
+            to_core=lambda limit: 0.0 if limit is None else limit or -1.0,  # STK_NO_BAD_SAMPLES
         ),
     ]
     timeout: Annotated[float | None, Setting("the longest wait for a batch, in seconds; no limit by default.", _seconds)]

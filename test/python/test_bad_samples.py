@@ -365,7 +365,7 @@ def test_max_errors_of_0_tolerates_none(listed, policy, form):
     pairs = listed(8, (5,))
 
     def run(limit):
-        settings = {"on_error": policy, "max_errors": limit}
+        settings = {"on_error": policy} if limit is None else {"on_error": policy, "max_errors": limit}
         if form == "iterator":
 
             @pipeline_def(batch_size=2, num_threads=1, device_id=None, **settings)
@@ -381,6 +381,7 @@ def test_max_errors_of_0_tolerates_none(listed, policy, form):
     if form == "dataset" and policy == "replace":
         pytest.skip("a Dataset gives another sample itself")
     run(1)
+    run(None)  # the default: one in a hundred, and one at least
     with pytest.raises(LimitError, match=r"1 bad samples in epoch 0, over max_errors \(0\)"):
         run(0)
 
