@@ -94,12 +94,14 @@ test-install: setup ## install into prefixes of their own, and use what is there
 	tools/test_install.sh
 
 demo: setup ## decode and augment real photographs beside a PyTorch DataLoader; DATA=DIR takes your own
-	@tools/build.sh $(BUILD) $(MESON_FLAGS)
+	@LEFT_OUT_LATER=1 tools/build.sh $(BUILD) $(MESON_FLAGS)
 	@PYTHONPATH=$(BUILD)/python $(PYTHON) bench/demo.py $(if $(DATA),--data $(DATA))
+	@tools/left_out.sh $(BUILD)
 
 demo-streampetr: setup ## six cameras, matrices and boxes of a StreamPETR training beside a PyTorch DataLoader; DATA=DIR takes your own NuScenes
-	@tools/build.sh $(BUILD) $(MESON_FLAGS)
+	@LEFT_OUT_LATER=1 tools/build.sh $(BUILD) $(MESON_FLAGS)
 	@PYTHONPATH=$(BUILD)/python $(PYTHON) bench/structured/streampetr_demo.py $(if $(DATA),--data $(DATA))
+	@tools/left_out.sh $(BUILD)
 
 wheel: setup ## make a wheel in dist/, with the kernels of all architectures if MESON_FLAGS does not name some
 	python3 tools/wheel_backend.py dist $(MESON_FLAGS)

@@ -5,6 +5,7 @@
 # given stays as it was given last. BUILD/python is then a Python path that holds the package with its built module.
 #
 # usage: [TARGETS="a b"] tools/build.sh BUILD [meson options: -Dname=value or --name=value]    TARGETS: these files of the folder alone
+#        LEFT_OUT_LATER=1: the caller says at its own end what the build leaves out
 set -eu
 cd "$(dirname "$0")/.."
 build=$1
@@ -33,4 +34,4 @@ quiet=--quiet
 [ ! -t 1 ] || quiet= # on a terminal ninja's one line shows how far it is
 # shellcheck disable=SC2086
 ninja -C "$build" -j "${JOBS:-$(nproc)}" $quiet ${TARGETS:-}
-[ -n "${TARGETS:-}" ] || tools/left_out.sh "$build"
+[ -n "${TARGETS:-}${LEFT_OUT_LATER:-}" ] || tools/left_out.sh "$build"

@@ -396,7 +396,7 @@ def test_a_call_that_hangs_holds_up_nobody(store, tree):
 def test_unknown_schemes_name_the_ways_out(store):
     for uri, said in (
         ("hf://b/x.jpg", "fsspec"),
-        ("az://b/x.jpg", "fsspec"),
+        ("az://b/x.jpg", "azcopy"),
     ):
         for source in ([(uri, 0)], uri.rpartition("/")[0]):
             with pytest.raises(StokerError) as e:

@@ -104,6 +104,7 @@ def test_a_goal_sets_up_once(goal):
 
 def test_build_folder_takes_options_over(tools, tmp_path):
     """A configured build folder takes new options, and keeps the options that a later call does not give."""
+    shutil.copy(ROOT / "tools" / "left_out.sh", tools)
     (tmp_path / "meson.build").write_text("project('tiny', meson_version: '>=1.0')\n")
     (tmp_path / "meson_options.txt").write_text("option('a', type: 'string')\noption('b', type: 'string')\n")
 
