@@ -24,8 +24,8 @@ LASTING = ("multiprocessing.resource_tracker", "multiprocessing.forkserver", "mu
 LASTING_FILES = ("/dev/shm/pym-", "pym-", "pymp-", "torchinductor_")
 # DALI imports the functions that it has rewritten from files that stay until the process ends.
 LASTING_FILES += ("__autograph_generated_file", "__pycache__")
-# torch compiles in threads that wait for the next function.
-LASTING_THREADS = ("ThreadPoolExecutor",)
+# torch compiles in threads that wait for the next function; to_device copies in one that waits for the next tree.
+LASTING_THREADS = ("ThreadPoolExecutor", "stoker-copy")
 NATIVE = ("stoker", "stk-")
 PATIENCE_S = 20  # the time that ending threads and processes get
 
