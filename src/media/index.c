@@ -71,6 +71,12 @@ static enum stk_status list_frames(struct stk_video_index *x, struct stk_error *
 
 /* ---- facts ---- */
 
+/* hypot would make the library need glibc 2.35. */
+static double length(double x, double y)
+{
+	return sqrt(x * x + y * y);
+}
+
 /* Finds by how much the file asks to turn its frames clockwise. */
 static enum stk_status find_rotation(struct stk_video_index *x, const AVStream *stream, struct stk_error *err)
 {
@@ -80,7 +86,7 @@ static enum stk_status find_rotation(struct stk_video_index *x, const AVStream *
 	if (!data || size < sizeof m)
 		return STK_OK;
 	memcpy(m, data, sizeof m);
-	const double scale_x = hypot(m[0], m[3]), scale_y = hypot(m[1], m[4]);
+	const double scale_x = length(m[0], m[3]), scale_y = length(m[1], m[4]);
 	if (scale_x == 0 || scale_y == 0)
 		return STK_OK;
 	const double degrees = atan2(m[1] / scale_y, m[0] / scale_x) * 180 / 3.14159265358979323846;
