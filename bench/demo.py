@@ -71,23 +71,6 @@ def timed(what: str, loader: Any, epochs: int, images: int) -> measure.Slice:
     return measure.Slice(done, time.perf_counter() - wall, measure.cpu_seconds() - cpu)
 
 
-def contact_sheet(batch: Any, path: Path, columns: int = 8) -> None:
-    """Undoes the normalisation and writes the images of the batch as a grid."""
-    import numpy as np
-    from PIL import Image
-
-    pixels = batch.float().numpy().transpose(0, 2, 3, 1) * peers.STD255 + peers.MEAN255
-    pixels = np.clip(pixels + 0.5, 0, 255).astype(np.uint8)
-    rows = -(-len(pixels) // columns)
-    n, height, width, _ = pixels.shape
-    sheet = np.full((rows * (height + 4) + 4, columns * (width + 4) + 4, 3), 32, np.uint8)
-    for i in range(n):
-        y, x = 4 + i // columns * (height + 4), 4 + i % columns * (width + 4)
-        sheet[y : y + height, x : x + width] = pixels[i]
-    path.parent.mkdir(parents=True, exist_ok=True)
-    Image.fromarray(sheet).save(path)
-
-
 def stoker_loader(folder: Path, files: list[Path]) -> Any:
     from stoker import Loader
     from stoker import transforms as T
@@ -141,9 +124,11 @@ def main() -> None:
     ours = timed("stoker", ours_loader, a.epochs, len(files))
     report([("stoker", ours), (name, theirs)])
 
+    import stoker
+
     images = next(iter(ours_loader))[0]
     sheet = Path("demo.png")
-    contact_sheet(images, sheet)
+    stoker.view(images, columns=8, mean=peers.MEAN, std=peers.STD).save(sheet)
     print(f"a batch as the network sees it: {sheet}")
     print(NEXT.format(folder=folder))
 

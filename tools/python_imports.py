@@ -20,6 +20,7 @@ LAYERS = {
         "_numbers",
         "_progress",
         "_files",
+        "_png",
         "_to_device",
     ],
     "values": ["_catalog", "_docs", "_values", "_arrays", "_on_gpu", "_audio", "_image", "_sheet", "tensors", "tfrecord", "backend"],

@@ -5,12 +5,11 @@ from __future__ import annotations
 
 import math
 import os
-import struct
 import sys
-import zlib
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from stoker import _png
 from stoker.errors import InvalidArgumentError
 
 if TYPE_CHECKING:
@@ -36,13 +35,7 @@ class Sheet:
 
     def _repr_png_(self) -> bytes:
         height, width, _ = self.pixels.shape
-        rows = b"".join(b"\0" + row.tobytes() for row in self.pixels)
-
-        def chunk(name: bytes, data: bytes) -> bytes:
-            return struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data))
-
-        header = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
-        return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", zlib.compress(rows, 6)) + chunk(b"IEND", b"")
+        return _png.encode(width, height, (row.tobytes() for row in self.pixels))
 
     def __repr__(self) -> str:
         return f'<{self._text}; a notebook shows them, .save("sheet.png") writes them>'

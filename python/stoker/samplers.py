@@ -18,7 +18,7 @@ _POLICIES = ("repeat_last", "wrap", "error")
 
 
 def _completed(clip: list[_Number], length: int, policy: str) -> list[_Number]:
-    """Returns the clip with as many frames as wanted, where the video ends before."""
+    """Returns the frames of a clip that the video's end cuts short, filled up to the wanted number by the policy."""
     if len(clip) == length:
         return clip
     if policy == "error":

@@ -48,12 +48,18 @@ static const char *text_of(const json_t *o, const char *name)
 	return value && *value ? value : NULL;
 }
 
+/* Returns a copy of the address that issues tokens; NULL: no memory. */
+static char *token_uri_of(const json_t *o)
+{
+	const char *uri = text_of(o, "token_uri");
+	return stk__strdup(uri ? uri : "https://oauth2.googleapis.com/token");
+}
+
 /* Reads the fields of a user's refresh token, as `gcloud auth application-default login` writes them. */
 static bool read_user(const json_t *o, struct stk_aws_issuer *i)
 {
-	const char *where = text_of(o, "token_uri");
 	i->kind = STK_GOOGLE_USER;
-	i->where = stk__strdup(where ? where : "https://oauth2.googleapis.com/token");
+	i->where = token_uri_of(o);
 	i->key = own_copy(text_of(o, "client_id"));
 	i->secret = stk__secret_copy(text_of(o, "client_secret"));
 	i->token = stk__secret_copy(text_of(o, "refresh_token"));
@@ -62,9 +68,8 @@ static bool read_user(const json_t *o, struct stk_aws_issuer *i)
 
 static bool read_service(const json_t *o, struct stk_aws_issuer *i)
 {
-	const char *where = text_of(o, "token_uri");
 	i->kind = STK_GOOGLE_SERVICE;
-	i->where = stk__strdup(where ? where : "https://oauth2.googleapis.com/token");
+	i->where = token_uri_of(o);
 	i->role = own_copy(text_of(o, "client_email"));
 	i->account = own_copy(text_of(o, "private_key_id"));
 	i->secret = stk__secret_copy(text_of(o, "private_key"));

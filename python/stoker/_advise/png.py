@@ -3,8 +3,7 @@
 
 from __future__ import annotations
 
-import struct
-import zlib
+from stoker import _png
 
 Colour = tuple[int, int, int]
 
@@ -48,10 +47,4 @@ class Canvas:
 
     def png(self) -> bytes:
         """Returns the picture as a PNG file."""
-        raw = b"".join(b"\0" + row for row in self._rows)
-        header = struct.pack(">IIBBBBB", self.width, self.height, 8, 2, 0, 0, 0)
-        return b"\x89PNG\r\n\x1a\n" + _chunk(b"IHDR", header) + _chunk(b"IDAT", zlib.compress(raw, 6)) + _chunk(b"IEND", b"")
-
-
-def _chunk(kind: bytes, data: bytes) -> bytes:
-    return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+        return _png.encode(self.width, self.height, self._rows)

@@ -271,7 +271,7 @@ class Run:
         return self.order is not None and (self.order.rest is not None or self.before > 0)
 
     def _next_stretch(self, done: int) -> bool:
-        """Goes on with the next stretch of ids of a sampler that may have no end. Returns whether there is one. done: batches of the epoch so far."""
+        """Continues with the next stretch of ids of a sampler that may have no end. Returns whether there is one. done: batches of the epoch so far."""
         if self.order is None or self.order.rest is None:
             return False
         ids = self.order.more()
