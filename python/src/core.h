@@ -13,6 +13,7 @@
 #include <Python.h>
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <sys/types.h>
 
 #include <stoker/stoker.h>
@@ -53,6 +54,15 @@ PyObject *core_batch_new(PyTypeObject *type, struct stk_batch *batch);
 bool core_tensor_from(struct stk_tensor *out, const Py_buffer *view, const char *layout);
 /* Fills in callbacks that call a Source. They hold it weakly: the user of the graph keeps the object alive. false with TypeError. */
 bool core_source_callbacks(PyObject *source, struct stk_source_callbacks *out);
+
+/* ---- trees of tensors (tree.c) ---- */
+/* tree_take_apart(tree, tensor_type, other): returns the tensors as a list, and what tree_put_together needs to build the tree from their copies. */
+PyObject *core_tree_take_apart(PyObject *module, PyObject *args);
+PyObject *core_tree_put_together(PyObject *module, PyObject *args);
+/* tree_groups(leaves, indexes, tensor_type, align): sorts tensors into groups of one dtype whose dimensions after the first are equal. */
+PyObject *core_tree_groups(PyObject *module, PyObject *args);
+/* tree_assign(made, members, copies): made[members[i]] = copies[i], but for padding. */
+PyObject *core_tree_assign(PyObject *module, PyObject *args);
 
 /* ---- catalogue (catalog.c) ---- */
 PyObject *core_catalog(PyObject *module, PyObject *unused);

@@ -26,6 +26,16 @@ static PyMethodDef core_functions[] = {
 	{"tar_index", core_tar_index, METH_VARARGS,
 		"tar_index(paths, output, progress, storage=None)\n--\n\nFinds where the files of tars lie and writes an index. Returns counts as a dict."},
 	{"wrap", core_wrap, METH_VARARGS, "wrap(samples, layout)\n--\n\nMakes a Batch with one output over buffers in host memory."},
+	{"tree_take_apart", core_tree_take_apart, METH_VARARGS,
+		"tree_take_apart(tree, tensor_type, other)\n--\n\n(tensors of a tree as a list, what tree_put_together needs). other(value) is asked about types that "
+		"are not known: None, (None, tensor) or (constructor, children)."},
+	{"tree_put_together", core_tree_put_together, METH_VARARGS,
+		"tree_put_together(parts, made)\n--\n\nThe tree with other tensors: once for each tree_take_apart."},
+	{"tree_groups", core_tree_groups, METH_VARARGS,
+		"tree_groups(leaves, indexes, tensor_type, align)\n--\n\n([(tensors, rows, members, padding, step)], indexes of the rest): tensors that one torch.cat "
+		"joins, with paddings that align each to `align` bytes, as numbers of rows."},
+	{"tree_assign", core_tree_assign, METH_VARARGS,
+		"tree_assign(made, members, copies)\n--\n\nmade[members[i]] = copies[i], where members[i] is not -1."},
 	{"explain_missing", core_explain_missing, METH_O,
 		"explain_missing(name)\n--\n\nReturns one sentence about a name that is not an operator."},
 	{NULL, NULL, 0, NULL},

@@ -3,10 +3,13 @@
 
 from __future__ import annotations
 
+import math
+import sys
 import threading
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from stoker import _core
 from stoker.errors import InvalidArgumentError
 
 if TYPE_CHECKING:
@@ -115,34 +118,26 @@ def start(tree: Any, device: Any, pinned: bool = True, pack: bool = True, align:
         raise InvalidArgumentError(
             f"to_device: tensors are aligned to a power of two, and chunks have 1 byte or more, not {align} and {chunk}"
         )
-    leaves: list[Any] = []
-    rebuild = _walk(tree, leaves, torch)
+    leaves, parts = _core.tree_take_apart(tree, torch.Tensor, _take_apart_other)
     device = torch.device(device)
     if device.type == "cuda" and device.index is None:
         device = torch.device("cuda", torch.cuda.current_device())
-    packed: dict[Any, dict[tuple[Any, ...], list[int]]] = {}  # by source, then by type and shape
     made = list(leaves)
-    cpu, plain, strided = torch.device("cpu"), torch.Tensor, torch.strided
+    cpu = torch.device("cpu")
+    by_source: dict[Any, list[int]] = {}
     for k, leaf in enumerate(leaves):
         here = cpu if leaf.is_cpu else leaf.device
-        if here == device:
-            continue
-        if pack and type(leaf) is plain and not leaf.requires_grad and leaf.layout is strided:
-            groups = packed.get(here)
-            if groups is None:
-                groups = packed[here] = {}
-            key = (leaf.dtype, leaf.shape)
-            members = groups.get(key)
-            if members is None:
-                groups[key] = [k]
-            else:
-                members.append(k)
-        else:
-            made[k] = leaf.to(device, non_blocking=device.type == "cuda")
-            if here.type == "cuda":
-                packed.setdefault(here, {})
-    sources = {here for here in packed if here.type == "cuda"}
-    buffers = _copy_packed(leaves, made, packed, device, pinned, align, chunk, torch) if packed else []
+        if here != device:
+            by_source.setdefault(here, []).append(k)
+    buffers: list[Any] = []
+    for source, members in by_source.items():
+        rest = members
+        if pack:
+            done, rest = _copy_packed(leaves, made, members, source, device, pinned, align, chunk, torch)
+            buffers += done
+        for k in rest:
+            made[k] = leaves[k].to(device, non_blocking=device.type == "cuda")
+    sources = {here for here in by_source if here.type == "cuda"}
     on = device if device.type == "cuda" else next(iter(sources), None)
     event = None
     if on is not None:
@@ -150,60 +145,26 @@ def start(tree: Any, device: Any, pinned: bool = True, pack: bool = True, align:
         event.record(torch.cuda.current_stream(on))
         for other in sources - {on}:
             torch.cuda.current_stream(other).synchronize()
-    return Copied(rebuild(iter(made)), event, buffers, device)
+    return Copied(_core.tree_put_together(parts, made), event, buffers, device)
 
 
-def _walk(tree: Any, leaves: list[Any], torch: Any) -> Callable[[Any], Any]:
-    """Appends the tensors of a tree to `leaves`, and returns the function that builds the tree from an iterator over their copies."""
-    array = _array_type()
-    tensor = torch.Tensor
+def _take_apart_other(node: Any) -> tuple[Any, Any] | None:
+    """Takes apart a value of another type than tensor, list, tuple or dict: returns None if it stays as it is, (None, tensor), or (constructor, children)."""
+    import torch
 
-    def plan(node: Any) -> Any:
-        kind = type(node)
-        if isinstance(node, tensor):
-            leaves.append(node)
-            return _LEAF
-        if array is not None and isinstance(node, array):
-            leaves.append(_tensor_of(node, torch))
-            return _LEAF
-        if kind is list or kind is tuple:
-            return kind, [plan(value) for value in node]
-        if kind is dict:
-            return list(node), [plan(value) for value in node.values()]
-        if isinstance(node, tuple) and hasattr(node, "_fields"):
-            return lambda values: kind(*values), [plan(value) for value in node]
-        if isinstance(node, (list, tuple)):
-            return kind, [plan(value) for value in node]
-        if isinstance(node, Mapping):
-            return _mapping_of(node), [plan(value) for value in node.values()]
-        return _Same(node)
-
-    def build(step: Any, made: Any) -> Any:
-        if step is _LEAF:
-            return next(made)
-        if type(step) is _Same:
-            return step.value
-        kind, steps = step
-        if kind is list:
-            return [build(s, made) for s in steps]
-        if type(kind) is list:
-            return {key: build(s, made) for key, s in zip(kind, steps, strict=True)}
-        return kind([build(s, made) for s in steps])
-
-    root = plan(tree)
-    return lambda made: build(root, made)
-
-
-_LEAF = object()
-
-
-class _Same:
-    """A value that stays as it is."""
-
-    __slots__ = ("value",)
-
-    def __init__(self, value: Any) -> None:
-        self.value = value
+    if isinstance(node, torch.Tensor):
+        return None, node
+    numpy = sys.modules.get("numpy")
+    if numpy is not None and isinstance(node, numpy.ndarray):
+        return None, _tensor_of(node, torch)
+    kind = type(node)
+    if isinstance(node, tuple) and hasattr(node, "_fields"):
+        return lambda values: kind(*values), list(node)
+    if isinstance(node, (list, tuple)):
+        return kind, list(node)
+    if isinstance(node, Mapping):
+        return _mapping_of(node), list(node.values())
+    return None
 
 
 def _mapping_of(node: Any) -> Callable[[list[Any]], Any]:
@@ -221,13 +182,6 @@ def _mapping_of(node: Any) -> Callable[[list[Any]], Any]:
     return make
 
 
-def _array_type() -> Any:
-    import sys
-
-    numpy = sys.modules.get("numpy")
-    return None if numpy is None else numpy.ndarray
-
-
 def _tensor_of(array: Any, torch: Any) -> Any:
     """Returns an array as a tensor over the same memory, or over a copy where torch cannot share it."""
     if array.dtype.kind not in "biufc":
@@ -240,66 +194,103 @@ def _tensor_of(array: Any, torch: Any) -> Any:
 
 
 def _copy_packed(
-    leaves: list[Any],
-    made: list[Any],
-    packed: dict[Any, dict[Any, list[int]]],
-    device: Any,
-    pinned: bool,
-    align: int,
-    chunk: int,
-    torch: Any,
-) -> list[Any]:
-    """Copies tensors in groups of one type and shape. A group lies in one piece of a buffer, so that packing and taking apart are one call each."""
-    buffers = []
-    for source, by_shape in packed.items():
-        groups: list[tuple[Any, Any, list[int], int, int]] = []  # type, shape, members, first byte, bytes of each
-        used = 0
-        for (dtype, shape), members in by_shape.items():
-            size = shape.numel() * dtype.itemsize
-            if not size or dtype in _quantized(torch):
-                for k in members:
-                    made[k] = leaves[k].to(device)
-                continue
-            stride = -(-size // align) * align if align > dtype.itemsize else size
-            each = max(1, chunk // stride)
-            for first in range(0, len(members), each):
-                part = members[first : first + each]
-                begin = -(-used // 64) * 64
-                if groups and begin + stride * len(part) > chunk:
-                    buffers.append(_copy_chunk(leaves, made, groups, source, device, pinned, torch))
-                    groups, begin = [], 0
-                groups.append((dtype, shape, part, begin, stride))
-                used = begin + stride * len(part)
-        if groups:
-            buffers.append(_copy_chunk(leaves, made, groups, source, device, pinned, torch))
-    return buffers
+    leaves: list[Any], made: list[Any], members: list[int], source: Any, device: Any, pinned: bool, align: int, chunk: int, torch: Any
+) -> tuple[list[Any], list[int]]:
+    """Copies the tensors of one source in few copies, and returns the buffers of the copies and the indexes of tensors that cannot be packed.
+
+    Tensors that torch.cat joins and split_with_sizes takes apart again lie in one piece of a buffer, so that each piece costs two calls.
+    """
+    groups, rest = _core.tree_groups(leaves, members, torch.Tensor, align)
+    try:
+        return [_copy_pieces(made, part, source, device, pinned, torch) for part in _chunks(groups, leaves, chunk, align)], rest
+    except (RuntimeError, NotImplementedError):
+        # torch.cat refuses tensors that need a gradient, are sparse or quantized. They are asked for only now, because asking hundreds of tensors takes time.
+        alone = {k for k in members if leaves[k].requires_grad or leaves[k].layout is not torch.strided or leaves[k].is_quantized}
+        if not alone.difference(rest):
+            raise
+    packed, rest = _copy_packed(leaves, made, [k for k in members if k not in alone], source, device, pinned, align, chunk, torch)
+    return packed, [*rest, *alone]
 
 
-def _quantized(torch: Any) -> tuple[Any, ...]:
-    return (torch.quint8, torch.qint8, torch.qint32, torch.quint4x2, torch.quint2x4)
+class _Piece:
+    """Tensors of one dtype that lie next to each other in a buffer. Numbers without dimensions lie `step` bytes apart."""
+
+    __slots__ = ("begin", "dtype", "members", "numbers", "rows", "shape", "size", "step", "tensors")
+
+    def __init__(self, tensors: list[Any], rows: list[int], members: list[int], like: Any, align: int) -> None:
+        self.tensors, self.rows, self.members = tensors, rows, members
+        self.dtype, self.numbers = like.dtype, like.ndim == 0
+        self.shape = (sum(rows), *like.shape[1:])
+        self.step = max(align, self.dtype.itemsize)
+        self.begin = 0
+        self.size = len(tensors) * self.step if self.numbers else math.prod(self.shape) * self.dtype.itemsize
+
+    def room(self, buffer: Any) -> Any:
+        """Returns the piece's part of a buffer, as a tensor with a row for each row of its tensors."""
+        part = buffer[self.begin : self.begin + self.size].view(self.dtype)
+        return part[:: self.step // self.dtype.itemsize] if self.numbers else part.view(self.shape)
 
 
-def _copy_chunk(leaves: list[Any], made: list[Any], groups: list[Any], source: Any, device: Any, pinned: bool, torch: Any) -> Any:
-    *_, last, begin, stride = groups[-1]
-    total = -(-(begin + stride * len(last)) // 64) * 64
+_paddings: dict[Any, list[Any]] = {}  # tensors of 0, 1, 2, ... rows, by dtype and shape of a row
+
+
+def _padding(like: Any, step: int, torch: Any) -> list[Any]:
+    key = like.device, like.dtype, like.shape[1:], step
+    made = _paddings.get(key)
+    if made is None:
+        if len(_paddings) >= 64:
+            _paddings.clear()
+        zeros = torch.zeros((step, *like.shape[1:]), dtype=like.dtype, device=like.device)
+        made = _paddings[key] = [zeros[:rows] for rows in range(step)]
+    return made
+
+
+def _chunks(groups: list[Any], leaves: list[Any], chunk: int, align: int) -> Any:
+    """Yields lists of pieces of at most `chunk` bytes together; a tensor that is larger is a list of its own."""
+    import torch
+
+    part: list[_Piece] = []
+    used, unit = 0, max(64, align)
+    for tensors, rows, members, padding, step in groups:
+        like = leaves[members[0]]
+        if padding:
+            blanks = _padding(like, step, torch)
+            for at in padding:
+                tensors[at] = blanks[tensors[at]]
+        whole = _Piece(tensors, rows, members, like, align)
+        for piece in [whole] if whole.size <= chunk else _cut(whole, like, chunk, align):
+            begin = -(-used // unit) * unit
+            if part and begin + piece.size > chunk:
+                yield part
+                part, begin = [], 0
+            piece.begin = begin
+            part.append(piece)
+            used = begin + piece.size
+    if part:
+        yield part
+
+
+def _cut(whole: _Piece, like: Any, chunk: int, align: int) -> Any:
+    """Yields pieces of at most `chunk` bytes, or of one tensor with its padding."""
+    row = max(1, whole.size // max(1, sum(whole.rows)))
+    first, used = 0, 0
+    for k, rows in enumerate(whole.rows):
+        if whole.members[k] >= 0 and k > first and used + rows * row > chunk:
+            yield _Piece(whole.tensors[first:k], whole.rows[first:k], whole.members[first:k], like, align)
+            first, used = k, 0
+        used += rows * row
+    yield _Piece(whole.tensors[first:], whole.rows[first:], whole.members[first:], like, align)
+
+
+def _copy_pieces(made: list[Any], pieces: list[_Piece], source: Any, device: Any, pinned: bool, torch: Any) -> Any:
+    total = -(-(pieces[-1].begin + pieces[-1].size) // 64) * 64
     can_pin = pinned and torch.cuda.is_available()
     staged = torch.empty(total, dtype=torch.uint8, device=source, pin_memory=can_pin and source.type == "cpu")
     target = torch.empty(total, dtype=torch.uint8, device=device, pin_memory=can_pin and device.type == "cpu")
-    sides: dict[Any, tuple[Any, Any]] = {}  # both buffers as arrays of a type
-    places = []
-    for dtype, shape, part, begin, stride in groups:
-        if dtype not in sides:
-            sides[dtype] = staged.view(dtype), target.view(dtype)
-        steps, step = [], 1
-        for n in reversed(shape):
-            steps.append(step)
-            step *= n
-        item = dtype.itemsize
-        place = (len(part), *shape), (stride // item, *reversed(steps)), begin // item
-        places.append(place)
-        torch.stack([leaves[k] for k in part], out=sides[dtype][0].as_strided(*place))
+    for piece in pieces:
+        (torch.stack if piece.numbers else torch.cat)(piece.tensors, out=piece.room(staged))
     target.copy_(staged, non_blocking=True)
-    for (dtype, _, part, _, _), place in zip(groups, places, strict=True):
-        for k, copy in zip(part, sides[dtype][1].as_strided(*place).unbind(0), strict=True):
-            made[k] = copy
+    for piece in pieces:
+        room = piece.room(target)
+        _core.tree_assign(made, piece.members, room.unbind(0) if piece.numbers else room.unsafe_split_with_sizes(piece.rows))
     return target

@@ -64,12 +64,9 @@ def test_packing_keeps_values_and_alignment(rng):
     leaves = [torch.from_numpy(rng.integers(0, 99, shape)) for shape in [(3,), (3,), (2, 5), (), (3,), (400,), (2, 5)]]
     leaves += [torch.tensor([1, 2, 3], dtype=torch.uint8), torch.ones(4, 3).t()]
     for align, chunk in [(1, 100), (16, 1 << 20), (64, 256), (16, 1)]:
-        packed = {}
-        for k, leaf in enumerate(leaves):
-            packed.setdefault(leaf.device, {}).setdefault((leaf.dtype, leaf.shape), []).append(k)
         made = [None] * len(leaves)
         cpu = torch.device("cpu")
-        _to_device._copy_packed(leaves, made, packed, cpu, False, align, chunk, torch)
+        _to_device._copy_packed(leaves, made, list(range(len(leaves))), cpu, cpu, False, align, chunk, torch)
         assert all(torch.equal(a, b) and a.is_contiguous() and a.data_ptr() % align == 0 for a, b in zip(made, leaves, strict=True))
         assert all(a.data_ptr() != b.data_ptr() for a, b in zip(made, leaves, strict=True))
 
@@ -90,3 +87,70 @@ def test_what_cannot_be_copied():
         stoker.to_device([np.array(["a"])], "cpu")
     with pytest.raises(InvalidArgumentError, match="power of two"):
         start_copy([torch.ones(2)], "meta", min_packed_alignment_bytes=3)
+
+
+@pytest.mark.filterwarnings("ignore:torch.quantize_per_tensor:UserWarning")
+def test_what_cannot_be_packed_is_copied_one_by_one(rng):
+    """torch.cat refuses these; the tensors around them are packed all the same."""
+    from stoker import _to_device
+
+    complex_ones = torch.from_numpy(rng.normal(size=(3, 2)) + 1j * rng.normal(size=(3, 2)))
+    leaves = [
+        torch.ones(3),
+        torch.ones(3, requires_grad=True),
+        torch.eye(3).to_sparse(),
+        torch.quantize_per_tensor(torch.ones(3), 0.1, 0, torch.quint8),
+        complex_ones.conj(),
+        complex_ones.conj().imag,
+        torch.ones(2, 0, 4),
+        torch.ones(0, 4),
+        torch.nn.Parameter(torch.ones(2)),
+        torch.tensor(7),
+        torch.full((3, 1, 2), 5.0),
+    ]
+    made, cpu = list(leaves), torch.device("cpu")
+    _, rest = _to_device._copy_packed(leaves, made, list(range(len(leaves))), cpu, cpu, False, 16, 1 << 20, torch)
+    assert sorted(rest) == [1, 2, 3, 6, 8]
+    for k, (a, b) in enumerate(zip(made, leaves, strict=True)):
+        assert (a is b) == (k in rest), k
+        assert a.dtype == b.dtype and a.shape == b.shape and (k in rest or torch.equal(a, b.resolve_conj().resolve_neg())), k
+    del leaves[3]  # there is no quantized tensor on "meta"
+    copies = stoker.to_device(leaves, "meta")
+    assert [c.shape for c in copies] == [leaf.shape for leaf in leaves] and copies[1].requires_grad
+
+
+def test_groups_are_the_same_without_dlpacks_table(rng):
+    """An older torch has no table of functions; dtype and shape are read as attributes then."""
+    from stoker import _core
+
+    class Like:
+        def __init__(self, tensor):
+            self.dtype, self.shape = tensor.dtype, tensor.shape
+
+    shapes = [(), (1,), (5,), (4, 3), (2, 3), (0, 3), (2, 0), (3, 1, 7)]
+    tensors = [torch.zeros(shapes[k % len(shapes)], dtype=[torch.uint8, torch.float64, torch.bool][k % 3]) for k in range(48)]
+    indexes = [int(k) for k in rng.permutation(48)]
+    by_table, rest = _core.tree_groups(tensors, indexes, torch.Tensor, 16)
+    by_attributes, same_rest = _core.tree_groups([Like(t) for t in tensors], indexes, Like, 16)
+    assert rest == same_rest and len(by_table) == len(by_attributes) > 6
+    for (_, *one), (_, *other) in zip(by_table, by_attributes, strict=True):
+        assert one == other
+
+
+def test_containers_of_the_users_come_back_in_order():
+    class Record(dict):
+        pass
+
+    tree = {"z": (1, [torch.ones(1)], Record(b=torch.zeros(2), a=("x", torch.tensor(4)))), "a": [], "t": ()}
+    made = stoker.to_device(tree, "meta")
+    assert list(made) == ["z", "a", "t"] and made["a"] == [] and made["t"] == ()
+    assert type(made["z"][2]) is Record and list(made["z"][2]) == ["b", "a"] and made["z"][2]["a"][0] == "x"
+    assert made["z"][1][0].is_meta and made["z"][2]["a"][1].is_meta
+    assert tree["z"][1][0].device.type == "cpu"
+
+
+def test_a_tree_that_holds_itself_is_refused():
+    tree = [torch.ones(1)]
+    tree.append(tree)
+    with pytest.raises(RecursionError, match="tree of tensors"):
+        stoker.to_device(tree, "meta")

@@ -1,0 +1,452 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Trees of tensors, for stoker.to_device: takes nested lists, tuples and dicts apart, sorts their tensors into groups that one call can copy, and puts
+ * the copies back together. A tree has hundreds of small tensors, and in Python each of these steps costs as much as the copy. */
+#include "core.h"
+
+/* ---- taking apart ---- */
+
+/* The parts of a tree, collected by tree_take_apart. A container of the copy is a list or a dict. A tuple, or a container of a type that only Python code can make, is a list
+ * until its children are known: `ends` says what it becomes. */
+struct parts {
+	PyObject *leaves;            /* list: the tensors, in the order of the tree */
+	PyObject *containers, *keys; /* lists: where in the copy each leaf goes */
+	PyObject *ends;              /* list of (container, key, constructor, children), children before their parents */
+	PyObject *tensor, *other;    /* the type of tensors; the function that is asked about values of other types */
+};
+
+static int visit(struct parts *p, PyObject *node, PyObject *container, PyObject *key);
+
+static int put(PyObject *container, PyObject *key, PyObject *value)
+{
+	if (PyDict_CheckExact(container))
+		return PyDict_SetItem(container, key, value);
+
+	Py_ssize_t at = PyLong_AsSsize_t(key);
+
+	if (at == -1 && PyErr_Occurred())
+		return -1;
+	return PyList_SetItem(container, at, Py_NewRef(value));
+}
+
+static int visit_leaf(struct parts *p, PyObject *leaf, PyObject *container, PyObject *key)
+{
+	if (PyList_Append(p->leaves, leaf) < 0 || PyList_Append(p->containers, container) < 0)
+		return -1;
+	return PyList_Append(p->keys, key);
+}
+
+/* Returns a list of the copies of the children, which are the items of a tuple or list. */
+static PyObject *visit_items(struct parts *p, PyObject *items)
+{
+	Py_ssize_t count = PySequence_Size(items);
+	PyObject *made = count < 0 ? NULL : PyList_New(count);
+
+	for (Py_ssize_t i = 0; made && i < count; i++)
+		PyList_SetItem(made, i, Py_NewRef(Py_None));
+	for (Py_ssize_t i = 0; made && i < count; i++) {
+		PyObject *item = PySequence_GetItem(items, i), *key = PyLong_FromSsize_t(i);
+
+		if (!item || !key || visit(p, item, made, key) < 0)
+			Py_CLEAR(made);
+		Py_XDECREF(item);
+		Py_XDECREF(key);
+	}
+	return made;
+}
+
+static int visit_list(struct parts *p, PyObject *list, PyObject *container, PyObject *key)
+{
+	PyObject *made = visit_items(p, list);
+	int failed = made ? put(container, key, made) : -1;
+
+	Py_XDECREF(made);
+	return failed;
+}
+
+static int visit_dict(struct parts *p, PyObject *dict, PyObject *container, PyObject *key)
+{
+	PyObject *made = PyDict_New(), *keys = PyDict_Keys(dict);
+	Py_ssize_t count = made && keys ? PyList_Size(keys) : -1;
+	int failed = count < 0 ? -1 : 0;
+
+	for (Py_ssize_t i = 0; !failed && i < count; i++) {
+		PyObject *name = PyList_GetItem(keys, i), *value = PyObject_GetItem(dict, name);
+
+		/* A leaf comes last: set each key now, so that the copy has the dict's order. */
+		if (!value || PyDict_SetItem(made, name, Py_None) < 0 || visit(p, value, made, name) < 0)
+			failed = -1;
+		Py_XDECREF(value);
+	}
+	if (!failed)
+		failed = put(container, key, made);
+	Py_XDECREF(keys);
+	Py_XDECREF(made);
+	return failed;
+}
+
+/* Visits a container that `constructor` makes from a list of its children. */
+static int visit_made(struct parts *p, PyObject *constructor, PyObject *children, PyObject *container, PyObject *key)
+{
+	PyObject *made = visit_items(p, children);
+	PyObject *end = made ? PyTuple_Pack(4, container, key, constructor, made) : NULL;
+	int failed = end ? PyList_Append(p->ends, end) : -1;
+
+	Py_XDECREF(made);
+	Py_XDECREF(end);
+	return failed;
+}
+
+/* Asks other(node), which returns None for a value that stays as it is, (None, tensor), or (constructor, list of children). */
+static int visit_other(struct parts *p, PyObject *node, PyObject *container, PyObject *key)
+{
+	PyObject *answer = PyObject_CallFunctionObjArgs(p->other, node, NULL);
+	int failed = -1;
+
+	if (!answer)
+		return -1;
+	if (answer == Py_None) {
+		failed = put(container, key, node);
+	} else {
+		PyObject *constructor, *value;
+
+		if (PyArg_ParseTuple(answer, "OO", &constructor, &value))
+			failed = constructor == Py_None ? visit_leaf(p, value, container, key)
+							: visit_made(p, constructor, value, container, key);
+	}
+	Py_DECREF(answer);
+	return failed;
+}
+
+static int visit(struct parts *p, PyObject *node, PyObject *container, PyObject *key)
+{
+	int failed;
+
+	if ((PyObject *)Py_TYPE(node) == p->tensor)
+		return visit_leaf(p, node, container, key);
+	if (node == Py_None || PyUnicode_CheckExact(node) || PyLong_CheckExact(node) || PyFloat_CheckExact(node) || PyBool_Check(node))
+		return put(container, key, node);
+	if (Py_EnterRecursiveCall(" in a tree of tensors"))
+		return -1;
+	if (PyList_CheckExact(node))
+		failed = visit_list(p, node, container, key);
+	else if (PyDict_CheckExact(node))
+		failed = visit_dict(p, node, container, key);
+	else if (PyTuple_CheckExact(node))
+		failed = visit_made(p, (PyObject *)&PyTuple_Type, node, container, key);
+	else
+		failed = visit_other(p, node, container, key);
+	Py_LeaveRecursiveCall();
+	return failed;
+}
+
+PyObject *core_tree_take_apart(PyObject *module, PyObject *args)
+{
+	struct parts p = {0};
+	PyObject *tree, *holder = NULL, *zero = NULL, *result = NULL;
+
+	(void)module;
+	if (!PyArg_ParseTuple(args, "OOO", &tree, &p.tensor, &p.other))
+		return NULL;
+	p.leaves = PyList_New(0);
+	p.containers = PyList_New(0);
+	p.keys = PyList_New(0);
+	p.ends = PyList_New(0);
+	holder = PyList_New(1);
+	zero = PyLong_FromLong(0);
+	if (!p.leaves || !p.containers || !p.keys || !p.ends || !holder || !zero)
+		goto out;
+	PyList_SetItem(holder, 0, Py_NewRef(Py_None));
+	if (visit(&p, tree, holder, zero) == 0)
+		result = Py_BuildValue("O(OOOO)", p.leaves, holder, p.containers, p.keys, p.ends);
+out:
+	Py_XDECREF(p.leaves);
+	Py_XDECREF(p.containers);
+	Py_XDECREF(p.keys);
+	Py_XDECREF(p.ends);
+	Py_XDECREF(holder);
+	Py_XDECREF(zero);
+	return result;
+}
+
+PyObject *core_tree_put_together(PyObject *module, PyObject *args)
+{
+	PyObject *holder, *containers, *keys, *ends, *made;
+
+	(void)module;
+	if (!PyArg_ParseTuple(args, "(O!O!O!O!)O!", &PyList_Type, &holder, &PyList_Type, &containers, &PyList_Type, &keys, &PyList_Type,
+		    &ends, &PyList_Type, &made))
+		return NULL;
+	if (PyList_Size(made) != PyList_Size(keys) || PyList_Size(containers) != PyList_Size(keys))
+		return PyErr_Format(
+			PyExc_ValueError, "a tree of %zd tensors needs as many copies, not %zd", PyList_Size(keys), PyList_Size(made));
+	for (Py_ssize_t i = 0; i < PyList_Size(keys); i++)
+		if (put(PyList_GetItem(containers, i), PyList_GetItem(keys, i), PyList_GetItem(made, i)) < 0)
+			return NULL;
+	for (Py_ssize_t i = 0; i < PyList_Size(ends); i++) {
+		PyObject *container, *key, *constructor, *children;
+
+		if (!PyArg_ParseTuple(PyList_GetItem(ends, i), "OOOO", &container, &key, &constructor, &children))
+			return NULL;
+
+		PyObject *value = PyObject_CallFunctionObjArgs(constructor, children, NULL);
+		int failed = value ? put(container, key, value) : -1;
+
+		Py_XDECREF(value);
+		if (failed)
+			return NULL;
+	}
+	return Py_NewRef(PyList_GetItem(holder, 0));
+}
+
+/* ---- groups ---- */
+
+/* The part of DLPack's exchange table that is used here (https://dmlc.github.io/dlpack, version 1.3). It gives a tensor's dtype and shape without Python
+ * objects for both, which takes a sixth of the time. */
+struct dlpack_tensor {
+	void *data;
+	int32_t device_type, device_id;
+	int32_t dims;
+	uint8_t code, bits;
+	uint16_t lanes;
+	int64_t *shape, *strides;
+	uint64_t byte_offset;
+};
+
+struct dlpack_exchange {
+	uint32_t major, minor;
+	struct dlpack_exchange *older;
+	void *allocate, *from_object, *to_object;
+	int (*describe)(void *object, struct dlpack_tensor *out); /* -1 with an exception; may be missing */
+	void *current_stream;
+};
+
+enum { MOST_DIMS = 16 };
+
+/* A tensor's group. One torch.cat joins tensors of one dtype and number of dimensions whose dimensions after the first are equal, and one
+ * split_with_sizes makes their copies. */
+struct group_key {
+	int64_t dtype; /* a number for each dtype, within one call */
+	int64_t item;  /* bytes of an element */
+	int64_t dims;
+	int64_t extents[MOST_DIMS - 1];
+};
+
+struct group {
+	PyObject *tensors; /* list: the inputs of torch.cat; a whole number is a count of rows of padding */
+	PyObject *rows;    /* list: the rows of each input */
+	PyObject *members; /* list: the index of each input's tensor, -1 for padding */
+	PyObject *padding; /* list: the places of the paddings */
+	Py_ssize_t step;   /* the number of rows is padded to a multiple of this */
+};
+
+static const struct dlpack_exchange *exchange_of(PyObject *type)
+{
+	PyObject *capsule = PyObject_GetAttrString(type, "__dlpack_c_exchange_api__");
+	const struct dlpack_exchange *table = capsule ? PyCapsule_GetPointer(capsule, "dlpack_exchange_api") : NULL;
+
+	Py_XDECREF(capsule);
+	PyErr_Clear();
+	return table && table->major == 1 && table->describe ? table : NULL;
+}
+
+/* Fills in the extents of a key. Returns whether tensors of this shape can be in a group. */
+static bool set_extents(struct group_key *key, const int64_t *shape, int64_t *rows)
+{
+	*rows = key->dims ? shape[0] : 1;
+	for (int64_t i = 1; i < key->dims; i++) {
+		key->extents[i - 1] = shape[i];
+		if (shape[i] <= 0)
+			return false;
+	}
+	return key->item > 0;
+}
+
+/* Reads dtype and shape through DLPack's table. Returns whether the tensor can be in a group. */
+static bool read_by_dlpack(const struct dlpack_exchange *table, PyObject *tensor, struct group_key *key, int64_t *rows)
+{
+	struct dlpack_tensor d = {0};
+
+	if (table->describe(tensor, &d) != 0) { /* it has no form in DLPack: a sparse, quantized or nested tensor */
+		PyErr_Clear();
+		return false;
+	}
+	if (d.dims < 0 || d.dims > MOST_DIMS)
+		return false;
+	key->dtype = d.code | d.bits << 8 | (int64_t)d.lanes << 16;
+	key->item = d.bits * d.lanes / 8;
+	key->dims = d.dims;
+	return set_extents(key, d.shape, rows);
+}
+
+static int read_shape(PyObject *shape, int64_t *extents)
+{
+	for (Py_ssize_t i = 0; i < PyTuple_Size(shape); i++) {
+		extents[i] = PyLong_AsLongLong(PyTuple_GetItem(shape, i));
+		if (extents[i] == -1 && PyErr_Occurred())
+			return -1;
+	}
+	return 0;
+}
+
+/* Reads dtype and shape as attributes, for a torch without the table. 1 if the tensor can be in a group, 0 if not, -1 with an exception. */
+static int read_by_attributes(PyObject *tensor, struct group_key *key, int64_t *rows)
+{
+	PyObject *shape = PyObject_GetAttrString(tensor, "shape"), *dtype = NULL, *item = NULL;
+	int64_t extents[MOST_DIMS];
+	int fits = -1;
+
+	if (!shape) { /* a nested tensor has none */
+		PyErr_Clear();
+		return 0;
+	}
+	key->dims = PyTuple_Size(shape);
+	if (key->dims < 0 || key->dims > MOST_DIMS) {
+		fits = key->dims < 0 ? -1 : 0;
+		goto out;
+	}
+	dtype = PyObject_GetAttrString(tensor, "dtype");
+	item = dtype ? PyObject_GetAttrString(dtype, "itemsize") : NULL;
+	key->dtype = (intptr_t)dtype; /* torch's dtypes live as long as torch */
+	key->item = item ? PyLong_AsLongLong(item) : -1;
+	if (key->item >= 0 && read_shape(shape, extents) == 0)
+		fits = set_extents(key, extents, rows);
+out:
+	Py_DECREF(shape);
+	Py_XDECREF(dtype);
+	Py_XDECREF(item);
+	return fits;
+}
+
+static int64_t common_divisor(int64_t a, int64_t b)
+{
+	while (b) {
+		int64_t rest = a % b;
+
+		a = b;
+		b = rest;
+	}
+	return a;
+}
+
+/* Makes the tuple (tensors, rows, members, padding, step) of a new group. */
+static PyObject *new_group(const struct group_key *key, Py_ssize_t align)
+{
+	int64_t row = key->item;
+
+	for (int64_t i = 0; i + 1 < key->dims; i++)
+		if (__builtin_mul_overflow(row, key->extents[i], &row))
+			row = align; /* such a tensor spans more memory than there is; its copy fails */
+	/* Numbers without dimensions are stacked at a stride instead. */
+	return Py_BuildValue("NNNNn", PyList_New(0), PyList_New(0), PyList_New(0), PyList_New(0),
+		key->dims ? (Py_ssize_t)(align / common_divisor(align, row)) : (Py_ssize_t)1);
+}
+
+static int append(PyObject *list, int64_t value)
+{
+	PyObject *number = PyLong_FromLongLong(value);
+	int failed = number ? PyList_Append(list, number) : -1;
+
+	Py_XDECREF(number);
+	return failed;
+}
+
+static int add_to_group(PyObject *tuple, PyObject *tensor, Py_ssize_t index, int64_t rows)
+{
+	struct group g;
+
+	if (!PyArg_ParseTuple(tuple, "OOOOn", &g.tensors, &g.rows, &g.members, &g.padding, &g.step))
+		return -1;
+	if (PyList_Append(g.tensors, tensor) < 0 || append(g.rows, rows) < 0 || append(g.members, index) < 0)
+		return -1;
+
+	int64_t pad = rows % g.step ? g.step - rows % g.step : 0;
+
+	if (!pad)
+		return 0;
+	if (append(g.padding, PyList_Size(g.tensors)) < 0 || append(g.tensors, pad) < 0 || append(g.rows, pad) < 0)
+		return -1;
+	return append(g.members, -1);
+}
+
+/* Returns the group of a key from the dict of all groups: a borrowed reference. */
+static PyObject *group_of(PyObject *groups, const struct group_key *key, Py_ssize_t align)
+{
+	size_t size = offsetof(struct group_key, extents) + (key->dims > 1 ? (size_t)(key->dims - 1) * sizeof(key->extents[0]) : 0);
+	PyObject *bytes = PyBytes_FromStringAndSize((const char *)key, (Py_ssize_t)size);
+	PyObject *group = bytes ? PyDict_GetItemWithError(groups, bytes) : NULL;
+
+	if (bytes && !group && !PyErr_Occurred()) {
+		group = new_group(key, align);
+		if (group && PyDict_SetItem(groups, bytes, group) < 0)
+			Py_CLEAR(group);
+		Py_XDECREF(group); /* the dict holds it */
+	}
+	Py_XDECREF(bytes);
+	return group;
+}
+
+PyObject *core_tree_groups(PyObject *module, PyObject *args)
+{
+	PyObject *leaves, *indexes, *type, *result = NULL;
+	Py_ssize_t align;
+
+	(void)module;
+	if (!PyArg_ParseTuple(args, "O!O!On", &PyList_Type, &leaves, &PyList_Type, &indexes, &type, &align))
+		return NULL;
+
+	const struct dlpack_exchange *table = exchange_of(type);
+	PyObject *groups = PyDict_New(), *rest = PyList_New(0);
+
+	if (!groups || !rest)
+		goto out;
+	for (Py_ssize_t i = 0; i < PyList_Size(indexes); i++) {
+		struct group_key key;
+		int64_t rows = 0;
+		Py_ssize_t index = PyLong_AsSsize_t(PyList_GetItem(indexes, i));
+		PyObject *leaf = index == -1 && PyErr_Occurred() ? NULL : PyList_GetItem(leaves, index);
+		int fits = -1;
+
+		if (leaf && (PyObject *)Py_TYPE(leaf) != type)
+			fits = 0;
+		else if (leaf)
+			fits = table ? read_by_dlpack(table, leaf, &key, &rows) : read_by_attributes(leaf, &key, &rows);
+		if (fits > 0) {
+			PyObject *group = group_of(groups, &key, align);
+
+			fits = group && add_to_group(group, leaf, index, rows) == 0 ? 1 : -1;
+		} else if (fits == 0 && append(rest, index) < 0) {
+			fits = -1;
+		}
+		if (fits < 0)
+			goto out;
+	}
+
+	PyObject *values = PyDict_Values(groups);
+
+	result = values ? Py_BuildValue("NO", values, rest) : NULL;
+out:
+	Py_XDECREF(groups);
+	Py_XDECREF(rest);
+	return result;
+}
+
+PyObject *core_tree_assign(PyObject *module, PyObject *args)
+{
+	PyObject *made, *members, *copies;
+
+	(void)module;
+	if (!PyArg_ParseTuple(args, "O!O!O!", &PyList_Type, &made, &PyList_Type, &members, &PyTuple_Type, &copies))
+		return NULL;
+	if (PyList_Size(members) != PyTuple_Size(copies))
+		return PyErr_Format(PyExc_ValueError, "%zd copies for %zd tensors", PyTuple_Size(copies), PyList_Size(members));
+	for (Py_ssize_t i = 0; i < PyList_Size(members); i++) {
+		Py_ssize_t at = PyLong_AsSsize_t(PyList_GetItem(members, i));
+
+		if (at == -1 && PyErr_Occurred())
+			return NULL;
+		if (at >= 0 && PyList_SetItem(made, at, Py_NewRef(PyTuple_GetItem(copies, i))) < 0)
+			return NULL;
+	}
+	Py_RETURN_NONE;
+}
