@@ -290,9 +290,20 @@ EMPTY: dict[str, tuple[Callable[[Any], Any], Callable[[np.ndarray], np.ndarray] 
         lambda x: fn.color_space_conversion(x, image_type=types.RGB, output_type=types.BGR),
         lambda x: x[..., ::-1],
     ),
-    "resize": (lambda x: fn.resize(x, size=[3, 4]), None),
+    "resize": (lambda x: fn.resize(x, size=[3, 4]), lambda x: np.zeros([s and n for s, n in zip(x.shape, (3, 4, 3), strict=True)])),
+    "resize, crop": (
+        lambda x: fn.crop_mirror_normalize(fn.resize(x, size=[3, 4]), crop=[2, 2], out_of_bounds_policy="pad", fill_values=7.0),
+        lambda x: np.full((3, 2, 2), 7.0),
+    ),
+    "resize, mirror, floats": (
+        lambda x: fn.flip(fn.resize(x, resize_shorter=6, dtype=types.FLOAT)) + 1,
+        lambda x: np.zeros([s and 6 for s in x.shape[:2]] + [3]),
+    ),
     "random_resized_crop": (lambda x: fn.random_resized_crop(x, size=[3, 4]), None),
-    "warp_affine": (lambda x: fn.warp_affine(x, matrix=[1, 0, 0, 0, 1, 0], fill_value=0), None),
+    "warp_affine": (lambda x: fn.warp_affine(x, matrix=[1, 0, 0, 0, 1, 0], fill_value=0), lambda x: x),
+    "warp_affine, mirror, floats": (lambda x: fn.flip(fn.warp_affine(x, matrix=[2, 0, 1, 0, 1, 0], dtype=types.FLOAT)), lambda x: x),
+    "warp_affine to a size": (lambda x: fn.warp_affine(x, matrix=[1, 0, 0, 0, 1, 0], size=[3, 4], fill_value=0), None),
+    "rotate": (lambda x: fn.rotate(x, angle=30.0, keep_size=True), lambda x: x),
 }
 
 

@@ -142,12 +142,19 @@ void stk__pass_mirror(struct stk_pass *p, bool x, bool y)
 
 static void add_sampler(struct stk_pass *p, enum stk_sampler sampler, int32_t w, int32_t h, enum stk_dtype dtype)
 {
-	if (p->sampler || p->n_steps || p->has_hole || w <= 0 || h <= 0 || p->w <= 0 || p->h <= 0)
+	bool empty = w == 0 || h == 0;
+	if (p->sampler || p->n_steps || p->has_hole || w < 0 || h < 0 || (!empty && (p->w <= 0 || p->h <= 0)))
 		refuse(p, STK_PASS_MISUSED);
 	else if (!extent_fits(w) || !extent_fits(h))
 		refuse(p, STK_PASS_EXTENT);
 	if (p->refused)
 		return;
+	if (empty) { /* there is nothing to sample: only the extents and the type change */
+		p->w = w;
+		p->h = h;
+		stk__pass_cast(p, dtype);
+		return;
+	}
 	p->sampler = (uint8_t)sampler;
 	p->mid_w = p->w;
 	p->mid_h = p->h;

@@ -188,11 +188,12 @@ static enum stk_status read_region(
 		out->flip[d] = end[d] < start[d];
 		out->lo[d] = out->flip[d] ? end[d] : start[d];
 		out->hi[d] = out->flip[d] ? start[d] : end[d];
-		if (extent[d] >= 0 && !(out->lo[d] >= -0x1p30f && out->hi[d] <= 0x1p30f))
+		if (extent[d] > 0 && !(out->lo[d] >= -0x1p30f && out->hi[d] <= 0x1p30f))
 			return stk__fail(err, STK_LIMIT, "the region from %g to %g lies too far outside an image %lld pixels %s",
 				(double)out->lo[d], (double)out->hi[d], (long long)extent[d], along(n, d));
-		if (extent[d] >= 0 && !(out->hi[d] - out->lo[d] > 0))
-			return stk__fail(err, STK_SHAPE, "there is nothing to resize: the region is %g pixels %s",
+		if (extent[d] > 0 && !(out->hi[d] - out->lo[d] > 0))
+			return stk__fail(err, STK_SHAPE,
+				"there is nothing to resize: the region is %g pixels %s; roi_start and roi_end must differ along each axis",
 				(double)(out->hi[d] - out->lo[d]), along(n, d));
 	}
 	return STK_OK;
@@ -262,7 +263,7 @@ static void complete(const struct request *r, const float *extent, float *size)
 static void cut_extents(const struct request *r, const float *extent, float *size)
 {
 	for (int32_t d = 0; d < r->n; d++) {
-		if (size[d] == r->size[d])
+		if (size[d] == r->size[d] || extent[d] == 0 || (r->n == 2 && extent[1 - d] == 0))
 			continue;
 		double exact = r->n == 2 ? (double)extent[d] * fabs((double)size[1 - d]) / (double)extent[1 - d] : fabs((double)size[d]);
 		size[d] = (float)copysign(floor(exact), size[d]);
@@ -333,11 +334,18 @@ enum stk_status stk__extents_of_args(const struct stk_extent_args *a, bool regio
 		extent[d] = region.hi[d] - region.lo[d];
 		if (x->scales)
 			r.size[d] = x->scales[d] * (float)x->in[d];
+		if (x->in[d] == 0) /* an empty axis stays empty, and the others follow as if its extent were not given */
+			extent[d] = r.size[d] = 0;
 	}
 	complete(&r, extent, size);
 	if (a->rounding && a->rounding[0] == 't')
 		cut_extents(&r, extent, size);
 	for (int32_t d = 0; d < x->n; d++) {
+		if (x->in[d] == 0) {
+			x->out[d] = 0;
+			x->begin[d] = x->end[d] = 0;
+			continue;
+		}
 		if (!(fabsf(size[d]) <= 0x1p24f))
 			return stk__fail(err, STK_LIMIT, "a resize to %g pixels %s is out of bounds", (double)size[d], along(x->n, d));
 		finish(x, a->subpixel_scale, size[d], &region, d, region.flip[d] != (size[d] < 0));

@@ -65,7 +65,7 @@ static enum stk_status infer_volume(const struct stk_call *call, struct stk_erro
 		return s;
 	for (int32_t d = 0; d < x.n; d++) {
 		int64_t first = r->window.start[dims[d]], extent = r->window.extent[dims[d]];
-		float step = (x.end[d] - x.begin[d]) / (float)x.out[d], begin = x.begin[d];
+		float step = x.out[d] ? (x.end[d] - x.begin[d]) / (float)x.out[d] : 0, begin = x.begin[d];
 		bool mirrored =
 			(a->mirror & 1 && dims[d] == stk__layout_find(in, 'W')) || (a->mirror & 2 && dims[d] == stk__layout_find(in, 'H'));
 		known &= x.in[d] >= 0 && x.out[d] >= 0 && extent >= 0;

@@ -77,14 +77,23 @@ static float fill_in(float value, enum stk_dtype dtype)
 	return value;
 }
 
-static enum stk_status check_extents(const struct stk_call *call, const struct stk_warp_dims *dims, struct stk_error *err)
+static enum stk_status check_extents(
+	const struct stk_call *call, const struct stk_warp_args *a, const struct stk_warp_dims *dims, struct stk_error *err)
 {
 	static const char *const names[] = {"wide", "high", "deep"};
+	bool empty = false;
+	for (int32_t k = 0; k < dims->count; k++)
+		empty |= call->out[0].desc.shape[dims->of.axis[k]] == 0;
 	for (int32_t k = dims->count - 1; k >= 0; k--) {
 		int64_t in = call->in[0].desc.shape[dims->of.axis[k]], out = call->out[0].desc.shape[dims->of.axis[k]];
-		if (in == 0 || out == 0)
-			return stk__fail(err, STK_SHAPE, "there is nothing to warp: the image is %lld pixels %s, the output %lld",
-				(long long)in, names[k], (long long)out);
+		if (in == 0 && !empty)
+			return stk__fail(err, STK_SHAPE,
+				"there is nothing to warp: the image is 0 pixels %s, and the output %lld; an empty image may only keep its extents: "
+				"leave out size, or give keep_size=True to rotate",
+				names[k], (long long)out);
+		if (out == 0 && (in != 0 || a->size.count > 0))
+			return stk__fail(
+				err, STK_SHAPE, "there is nothing to warp: the output is 0 pixels %s; size must be at least 1", names[k]);
 		if (in > STK_PASS_MAX_EXTENT || out > STK_PASS_MAX_EXTENT)
 			return stk__fail(err, STK_LIMIT, "the image has more than %d pixels along one side", STK_PASS_MAX_EXTENT);
 	}
@@ -105,7 +114,7 @@ enum stk_status stk__warp_end(const struct stk_call *call, const struct stk_warp
 {
 	const struct stk_desc *in = &call->in[0].desc, *out = &call->out[0].desc;
 	struct stk_warp_state *w = call->state;
-	enum stk_status s = check_extents(call, dims, err);
+	enum stk_status s = check_extents(call, a, dims, err);
 	if (s)
 		return s;
 	bool nearest = a->interp_type == STK_INTERP_NN, clamp = !stk__float_given(a->fill_value);

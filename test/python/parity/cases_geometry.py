@@ -385,6 +385,11 @@ def warp_affine() -> Iterator[Case]:
     ):
         yield Case("warp_affine", [images(rng)], bad, error=True)
     yield Case("warp_affine", [images(rng)], {"matrix": [1, 0, 0, 0, 1, 0], "interp_type": T.INTERP_CUBIC}, error=True)
+    for shape in ((0, 8, 3), (8, 0, 3), (0, 0, 3)):
+        empty = Batch([np.zeros(shape, np.uint8)] * 3, "HWC")
+        yield case(empty, matrix=[1, 0, 2, 0, 1, 3])
+        yield Case("rotate", [empty], {"angle": 30.0, "keep_size": True}, exact=True)
+        yield Case("warp_affine", [empty], {"matrix": [1, 0, 2, 0, 1, 3], "size": [0, 5]}, error=True)
 
 
 def all_cases() -> Iterator[Case]:

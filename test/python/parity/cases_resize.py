@@ -73,6 +73,24 @@ def resize() -> Iterator[Case]:
     yield Case("resize", [images(rng)], {"size": [5, 5], "resize_x": 0}, error=True)
     frames = [np.ascontiguousarray(np.stack([s, s[::-1]]).transpose(3, 0, 1, 2)) for s in images(rng).samples]
     yield case(Batch(frames, "CFHW"), size=[31, 27])
+    for shape in ((0, 8, 3), (8, 0, 3), (0, 0, 3)):  # an empty axis stays empty, and counts as not given
+        empty = Batch([np.zeros(shape, np.uint8)] * 3, "HWC")
+        for kwargs in (
+            {"size": [4, 5]},
+            {"size": [0, 5]},
+            {"size": [4, 5], "max_size": 3},
+            {"size": [4, 5], "mode": "not_larger"},
+            {"size": [4, 5], "mode": "not_smaller", "max_size": 3},
+            {"size": [4, 5], "roi_start": [0.2, 0.2], "roi_end": [0.8, 0.8], "roi_relative": True},
+            {"size": [4, 5], "interp_type": T.INTERP_NN, "dtype": T.FLOAT},
+            {"size": [4, 5], "save_attrs": True},
+            {"resize_x": 5},
+            {"resize_y": 5, "mode": "stretch"},
+            {"resize_x": 5, "max_size": 3},
+            {"resize_shorter": 5},
+            {"resize_longer": 5, "max_size": 3},
+        ):
+            yield case(empty, **kwargs)
     yield Case("resize", [volumes(rng)], {"size": [3, 4]}, error=True)
     yield Case("resize", [Batch([np.zeros((4, 5, 6, 1), np.int32)] * 3, "DHWC")], {"size": [3, 4, 5]}, error=True)
 
@@ -127,6 +145,10 @@ def tensor_resize() -> Iterator[Case]:
         {"sizes": [9, 9, 9, 9]},
     ):
         yield Case("tensor_resize", [volumes(rng)], bad, error=True)
+    for shape in ((0, 8), (8, 0), (0, 0)):
+        empty = Batch([np.zeros(shape, np.uint8)] * 3)
+        for kwargs in ({"sizes": [4, 5]}, {"scales": [2.0, 0.5]}, {"sizes": [4], "axes": [0]}):
+            yield case(empty, **kwargs)
     yield Case("tensor_resize", [tensors(5, 6, dtype="int32")], {"sizes": [2, 3]}, error=True)
 
 
@@ -143,6 +165,10 @@ def resize_crop_mirror() -> Iterator[Case]:
             given = kwargs if layout == "DHWC" else {k: v for k, v in kwargs.items() if k != "mirror"}
             yield Case("resize_crop_mirror", [volumes(rng, "float32", layout)], given, share=0, bound=1e-4)
     yield Case("resize_crop_mirror", [volumes(rng)], {"size": [9, 8, 7], "crop": [4, 5, 3], "mirror": 1}, share=0.9)
+    for shape in ((0, 8, 3), (8, 0, 3), (0, 0, 3)):
+        empty = Batch([np.zeros(shape, np.uint8)] * 3, "HWC")
+        yield Case("resize_crop_mirror", [empty], {"size": [4, 5], "mirror": 1}, exact=True)
+        yield Case("resize_crop_mirror", [empty], {"size": [4, 5], "crop": [2, 2]}, error=True)
 
 
 def all_cases() -> Iterator[Case]:
