@@ -15,7 +15,7 @@ from stoker._where import missing
 
 # Groups of DALI's operators: each can be imported, and says what to do about names that it lacks.
 _DALI_GROUPS = (
-    "decoders experimental experimental.decoders experimental.inputs experimental.readers io io.file noise random readers".split()
+    "decoders experimental experimental.decoders experimental.inputs experimental.readers io io.file io.video noise random readers".split()
 )
 _DALI_GROUPS += ["reductions", "segmentation", "transforms"]
 

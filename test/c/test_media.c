@@ -7,6 +7,7 @@
 #include "image_files.h"
 #include "media/convert.h"
 #include "media/plan.h"
+#include "op/video/video_cache.h"
 #include "stoker/video.h"
 
 #include <math.h>
@@ -265,6 +266,66 @@ static void test_faults_are_reported(void **state)
 	free(avi);
 }
 
+/* ---- frames by path ---- */
+
+/* Reads frames in an order in which one decoder goes on, one goes back, and one gives way. Returns the first error. */
+static enum stk_status use_cache(const char *path, uint64_t *hash, struct stk_error *err)
+{
+	const int64_t wanted[] = {1, 2, 4, 0};
+	struct stk_video_cache *cache;
+	struct stk_arena arena;
+	stk__arena_init(&arena);
+	enum stk_status s = stk__video_cache_create(1, &cache, err);
+	*hash = 14695981039346656037u;
+	for (int i = 0; i < 5 && !s; i++) {
+		struct stk_frame_request r = {.path = path, .frame = i < 4 ? wanted[i] : -1, .seconds = 0.13};
+		struct stk_image image;
+		stk__arena_reset(&arena);
+		s = stk__video_cache_read(cache, &r, &arena, &image, err);
+		for (size_t k = 0; k < (size_t)HEIGHT * WIDTH * 3 && !s; k++)
+			*hash = (*hash ^ ((uint8_t *)image.data)[k]) * 1099511628211u;
+	}
+	stk__arena_destroy(&arena);
+	stk__video_cache_destroy(cache);
+	return s;
+}
+
+static void test_frames_by_path(void **state)
+{
+	(void)state;
+	size_t size;
+	uint8_t *avi = make_avi(&size);
+	struct stk_error err = {0};
+	uint64_t want;
+	char path[] = "/tmp/stoker-media-XXXXXX.avi";
+	int fd = mkstemps(path, 4);
+	assert_true(fd >= 0 && write(fd, avi, size) == (ssize_t)size);
+	close(fd);
+	if (!has_video(avi, size)) {
+		free(avi);
+		unlink(path);
+		skip();
+	}
+	assert_int_equal(use_cache(path, &want, &err), STK_OK);
+#ifdef STK_FAULTS
+	for (int kind = 0; kind < 2; kind++)
+		for (int64_t nth = 0; nth < 5000; nth++) {
+			uint64_t hash = 0;
+			err = (struct stk_error){0};
+			stk__fault_set(kind ? STK_FAULT_READ : STK_FAULT_ALLOC, nth);
+			enum stk_status s = use_cache(path, &hash, &err);
+			const bool all = stk__fault_passed(kind ? STK_FAULT_READ : STK_FAULT_ALLOC) <= nth;
+			stk__fault_set(kind ? STK_FAULT_READ : STK_FAULT_ALLOC, -1);
+			assert_true(!s || (err.code == s && err.message[0]));
+			assert_true(s || hash == want);
+			if (all)
+				break;
+		}
+#endif
+	free(avi);
+	unlink(path);
+}
+
 static void test_wrong_requests(void **state)
 {
 	(void)state;
@@ -289,6 +350,7 @@ int main(void)
 		cmocka_unit_test(test_colors),
 		cmocka_unit_test(test_turned_views),
 		cmocka_unit_test(test_faults_are_reported),
+		cmocka_unit_test(test_frames_by_path),
 		cmocka_unit_test(test_wrong_requests),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

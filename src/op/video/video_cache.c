@@ -1,0 +1,329 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "op/video/video_cache.h"
+
+#include "format/list.h"
+#include "format/media_source.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { MOST_VIDEOS = 4096, BUCKETS = 1024 };
+
+struct video {
+	struct video *next; /* in its bucket */
+	struct stk_video_index *index;
+	int64_t size; /* of the file: another size is another file */
+	uint64_t hash, used;
+	int32_t users; /* calls and decoders */
+	char path[];
+};
+
+struct kept_decoder {
+	struct stk_video_decoder *decoder;
+	struct video *video; /* whose state the decoder has; NULL: none */
+	int32_t frame;       /* the last one that was decoded */
+	bool busy;
+	uint64_t used;
+	struct kept_decoder *next;
+};
+
+struct stk_video_cache {
+	pthread_mutex_t lock;
+	struct video *buckets[BUCKETS];
+	struct kept_decoder *decoders;
+	int32_t videos, most_decoders, decoder_count;
+	uint64_t clock;
+};
+
+enum stk_status stk__video_cache_create(int32_t decoders, struct stk_video_cache **out, struct stk_error *err)
+{
+	*out = stk__calloc(1, sizeof **out);
+	if (!*out)
+		return stk__fail(err, STK_NO_MEMORY, "out of memory for videos");
+	pthread_mutex_init(&(*out)->lock, NULL);
+	(*out)->most_decoders = decoders;
+	return STK_OK;
+}
+
+static void free_video(struct video *v)
+{
+	stk__video_index_destroy(v->index);
+	stk__free(v);
+}
+
+static void free_decoder(struct kept_decoder *d)
+{
+	stk__video_decoder_destroy(d->decoder);
+	stk__free(d);
+}
+
+void stk__video_cache_destroy(void *cache)
+{
+	struct stk_video_cache *c = cache;
+	if (!c)
+		return;
+	while (c->decoders) {
+		struct kept_decoder *d = c->decoders;
+		c->decoders = d->next;
+		free_decoder(d);
+	}
+	for (int i = 0; i < BUCKETS; i++)
+		while (c->buckets[i]) {
+			struct video *v = c->buckets[i];
+			c->buckets[i] = v->next;
+			free_video(v);
+		}
+	pthread_mutex_destroy(&c->lock);
+	stk__free(c);
+}
+
+/* ---- videos ---- */
+
+/* Finds a video that is in the cache and adds a user to it. With the lock. */
+static struct video *find_video(struct stk_video_cache *c, const char *path, uint64_t hash, int64_t size)
+{
+	struct video *v = c->buckets[hash % BUCKETS];
+	while (v && !(v->hash == hash && v->size == size && strcmp(v->path, path) == 0))
+		v = v->next;
+	if (v) {
+		v->users++;
+		v->used = ++c->clock;
+	}
+	return v;
+}
+
+/* Removes the video that was used least recently, of those without users. With the lock. */
+static void drop_oldest(struct stk_video_cache *c)
+{
+	struct video **oldest = NULL;
+	for (int i = 0; i < BUCKETS; i++)
+		for (struct video **v = &c->buckets[i]; *v; v = &(*v)->next)
+			if ((*v)->users == 0 && (!oldest || (*v)->used < (*oldest)->used))
+				oldest = v;
+	if (!oldest)
+		return;
+	struct video *gone = *oldest;
+	*oldest = gone->next;
+	free_video(gone);
+	c->videos--;
+}
+
+static enum stk_status with_path(const char *path, enum stk_status s, struct stk_error *err)
+{
+	if (err && s != STK_CANCELLED && !strstr(err->message, path)) {
+		char was[600];
+		snprintf(was, sizeof was, "%.599s", err->message);
+		return stk__fail(err, s, "%.300s: %s", path, was);
+	}
+	return s;
+}
+
+/* Adds a video, unless another worker was faster: then that one's is used. With the lock. */
+static struct video *add_video(struct stk_video_cache *c, struct video *made)
+{
+	struct video *v = find_video(c, made->path, made->hash, made->size);
+	if (v) {
+		free_video(made);
+		return v;
+	}
+	if (c->videos >= MOST_VIDEOS)
+		drop_oldest(c);
+	made->users = 1;
+	made->used = ++c->clock;
+	made->next = c->buckets[made->hash % BUCKETS];
+	c->buckets[made->hash % BUCKETS] = made;
+	c->videos++;
+	return made;
+}
+
+/* Returns the video with one more user. */
+static enum stk_status open_video(
+	struct stk_video_cache *c, const char *path, const struct stk_media_input *in, struct video **out, struct stk_error *err)
+{
+	const size_t n = strlen(path);
+	const uint64_t hash = stk__hash_bytes(0, path, n);
+	pthread_mutex_lock(&c->lock);
+	*out = find_video(c, path, hash, in->size);
+	pthread_mutex_unlock(&c->lock);
+	if (*out)
+		return STK_OK;
+	struct video *made = stk__calloc(1, sizeof *made + n + 1);
+	if (!made)
+		return stk__fail(err, STK_NO_MEMORY, "out of memory to open a video");
+	enum stk_status s = stk__video_index_create(in, -1, &made->index, err);
+	if (s) {
+		stk__free(made);
+		return s;
+	}
+	memcpy(made->path, path, n + 1);
+	made->hash = hash;
+	made->size = in->size;
+	pthread_mutex_lock(&c->lock);
+	*out = add_video(c, made);
+	pthread_mutex_unlock(&c->lock);
+	return STK_OK;
+}
+
+static void close_video(struct stk_video_cache *c, struct video *v)
+{
+	pthread_mutex_lock(&c->lock);
+	v->users--;
+	pthread_mutex_unlock(&c->lock);
+}
+
+/* ---- decoders ---- */
+
+/* Returns how well a kept decoder fits: 2: it stands before the frame, in the same video; 1: it has no state that others may want; 0: it has. */
+static int fit(const struct kept_decoder *d, const struct video *v, int32_t frame)
+{
+	return d->video == v && d->frame < frame ? 2 : !d->video || d->video == v;
+}
+
+/* Chooses an idle decoder. With the lock. NULL: a new one is needed. */
+static struct kept_decoder *choose_decoder(const struct stk_video_cache *c, const struct video *v, int32_t frame)
+{
+	struct kept_decoder *best = NULL;
+	for (struct kept_decoder *d = c->decoders; d; d = d->next) {
+		if (d->busy)
+			continue;
+		const int mine = fit(d, v, frame), theirs = best ? fit(best, v, frame) : -1;
+		const bool nearer = mine == 2 ? best && d->frame > best->frame : best && d->used < best->used;
+		if (mine > theirs || (mine == theirs && nearer))
+			best = d;
+	}
+	return best && (fit(best, v, frame) > 0 || c->decoder_count >= c->most_decoders) ? best : NULL;
+}
+
+static enum stk_status take_decoder(struct stk_video_cache *c, struct video *v, int32_t frame, const struct stk_video_limits *limits,
+	struct kept_decoder **out, struct stk_error *err)
+{
+	pthread_mutex_lock(&c->lock);
+	struct kept_decoder *d = choose_decoder(c, v, frame);
+	if (d) {
+		d->busy = true;
+		if (d->video != v) {
+			stk__video_decoder_forget(d->decoder);
+			if (d->video)
+				d->video->users--;
+			d->video = v;
+			v->users++;
+		}
+	}
+	pthread_mutex_unlock(&c->lock);
+	if ((*out = d))
+		return STK_OK;
+	d = stk__calloc(1, sizeof *d);
+	enum stk_status s =
+		d ? stk__video_decoder_create(limits, &d->decoder, err) : stk__fail(err, STK_NO_MEMORY, "out of memory for a decoder");
+	if (s) {
+		stk__free(d);
+		return s;
+	}
+	d->busy = true;
+	d->video = v;
+	pthread_mutex_lock(&c->lock);
+	v->users++;
+	d->next = c->decoders;
+	c->decoders = d;
+	c->decoder_count++;
+	pthread_mutex_unlock(&c->lock);
+	*out = d;
+	return STK_OK;
+}
+
+/* Gives a decoder back. Those above the number that is kept are freed. */
+static void give_decoder(struct stk_video_cache *c, struct kept_decoder *d, int32_t frame)
+{
+	pthread_mutex_lock(&c->lock);
+	d->busy = false;
+	d->frame = frame;
+	d->used = ++c->clock;
+	struct kept_decoder **at = &c->decoders;
+	while (*at != d)
+		at = &(*at)->next;
+	const bool surplus = c->decoder_count > c->most_decoders;
+	if (surplus) {
+		*at = d->next;
+		c->decoder_count--;
+		d->video->users--;
+	}
+	pthread_mutex_unlock(&c->lock);
+	if (surplus)
+		free_decoder(d);
+}
+
+/* ---- a frame ---- */
+
+static enum stk_status choose_frame(
+	const struct stk_video_index *x, const struct stk_frame_request *r, int32_t *frame, struct stk_error *err)
+{
+	const int32_t frames = stk__video_facts(x)->frames;
+	const double slack = 1e-6, begin = stk__video_time(x, 0), end = stk__video_facts(x)->end;
+	if (r->frame >= 0) {
+		*frame = (int32_t)r->frame;
+		return r->frame < frames ? STK_OK
+					 : stk__fail(err, STK_INVALID, "frame %lld does not exist: the video has the frames 0 to %d",
+						   (long long)r->frame, frames - 1);
+	}
+	*frame = stk__video_shown(x, r->seconds + slack);
+	return *frame >= 0 && r->seconds < end + slack
+		       ? STK_OK
+		       : stk__fail(err, STK_INVALID, "no frame is shown at %g seconds: the video lasts from %g to %g seconds", r->seconds,
+				 begin, end);
+}
+
+/* The memory that a frame is decoded to. */
+struct placed {
+	struct stk_arena *arena;
+	struct stk_image image;
+};
+
+static struct stk_image place_frame(void *user, int32_t k, int32_t width, int32_t height, struct stk_error *err)
+{
+	struct placed *p = user;
+	(void)k;
+	uint8_t *bytes = stk__arena_take(p->arena, (size_t)width * (size_t)height * 3);
+	if (bytes)
+		return p->image = stk__image_hwc(bytes, STK_UINT8, width, height, 3);
+	(void)!stk__fail(err, STK_NO_MEMORY, "out of memory for a frame of %d x %d pixels", width, height);
+	return (struct stk_image){0};
+}
+
+static enum stk_status read_frame(struct stk_video_cache *c, struct video *v, const struct stk_frame_request *r,
+	const struct stk_media_input *in, struct placed *placed, struct stk_error *err)
+{
+	int32_t frame;
+	struct kept_decoder *d;
+	enum stk_status s = choose_frame(v->index, r, &frame, err);
+	if (!s)
+		s = take_decoder(c, v, frame, &r->limits, &d, err);
+	if (s)
+		return s;
+	const struct stk_video_wanted wanted = {
+		.frames = &frame, .count = 1, .next = true, .place = place_frame, .user = placed, .cancel = r->cancel};
+	s = stk__video_decode(d->decoder, v->index, in, &wanted, err);
+	if (s)
+		stk__video_decoder_forget(d->decoder);
+	give_decoder(c, d, s ? INT32_MAX : frame);
+	return s;
+}
+
+enum stk_status stk__video_cache_read(struct stk_video_cache *c, const struct stk_frame_request *request, struct stk_arena *arena,
+	struct stk_image *out, struct stk_error *err)
+{
+	struct stk_media_source *source;
+	struct placed placed = {.arena = arena};
+	struct video *v = NULL;
+	enum stk_status s = stk__media_source_open(request->path, &request->access, &source, err);
+	if (s)
+		return with_path(request->path, s, err);
+	s = open_video(c, request->path, stk__media_source_input(source), &v, err);
+	if (!s) {
+		s = read_frame(c, v, request, stk__media_source_input(source), &placed, err);
+		close_video(c, v);
+	}
+	stk__media_source_close(source);
+	*out = placed.image;
+	return s ? with_path(request->path, s, err) : STK_OK;
+}

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Videos that an operator reads single frames of, by path: their indexes, and decoders that stay in the middle of a video, so that the frame after the last
+ * one costs one packet. Any thread may call; no lock is held while a file is read or decoded. */
+#ifndef STK_OP_VIDEO_CACHE_H
+#define STK_OP_VIDEO_CACHE_H
+
+#include "media/video.h"
+#include "op/op.h"
+
+struct stk_video_cache;
+
+/* decoders: how many are kept between calls; calls at the same time may use more. */
+STK_MUST_USE enum stk_status stk__video_cache_create(int32_t decoders, struct stk_video_cache **out, struct stk_error *err);
+void stk__video_cache_destroy(void *cache); /* takes NULL; no call may be under way */
+
+/* A frame that is wanted. */
+struct stk_frame_request {
+	const char *path;
+	int64_t frame;  /* its number; -1: it is chosen by its time */
+	double seconds; /* the frame that is shown at this time; a frame that begins within the next microsecond counts as shown */
+	struct stk_access access;
+	struct stk_video_limits limits; /* of the pipeline, the same in all calls */
+	const struct stk_cancel *cancel;
+};
+
+/* Decodes a frame to memory of the arena: `out` is an image of uint8 with 3 channels. Messages name the file. STK_INVALID: there is no such frame. */
+STK_MUST_USE enum stk_status stk__video_cache_read(struct stk_video_cache *c, const struct stk_frame_request *request,
+	struct stk_arena *arena, struct stk_image *out, struct stk_error *err);
+
+#endif
