@@ -3,6 +3,7 @@
 #include "format/format.h"
 #include "format/list.h"
 #include "format/names.h"
+#include "io/wait.h"
 #include "storage/storage.h"
 
 #include "base/error.h"
@@ -10,27 +11,15 @@
 
 #include <string.h>
 
-struct waiting {
-	pthread_mutex_t lock;
-	pthread_cond_t wake;
-	bool ended;
+struct room {
 	uint8_t *data;
 	size_t length;
 };
 
 static uint8_t *callers_memory(void *user, size_t size)
 {
-	struct waiting *w = user;
-	return size <= w->length ? w->data : NULL;
-}
-
-static void ended(struct stk_request *r)
-{
-	struct waiting *w = r->user;
-	pthread_mutex_lock(&w->lock);
-	w->ended = true;
-	pthread_cond_signal(&w->wake);
-	pthread_mutex_unlock(&w->lock);
+	struct room *room = user;
+	return size <= room->length ? room->data : NULL;
 }
 
 enum stk_status stk_storage_read(struct stk_storage *s, const char *uri, int64_t offset, size_t length, void *data,
@@ -49,21 +38,15 @@ enum stk_status stk_storage_read(struct stk_storage *s, const char *uri, int64_t
 	if (!stk__io_remote(io, uri))
 		return stk__fail(err, STK_UNSUPPORTED, "%.*s is not the address of a remote object%s", stk__uri_shown(uri), uri,
 			stk__is_uri(uri) ? stk__scheme_hint(uri) : "");
-	struct waiting w = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, false, data, length};
+	struct room room = {data, length};
 	struct stk_request r = {.uri = uri,
 		.offset = offset,
 		.length = (int64_t)length,
-		.done = ended,
-		.user = &w,
 		.room = callers_memory,
-		.room_user = &w,
+		.room_user = &room,
 		.object = &found,
 		.error = err};
-	stk__io_submit(io, &r);
-	pthread_mutex_lock(&w.lock);
-	while (!w.ended)
-		pthread_cond_wait(&w.wake, &w.lock);
-	pthread_mutex_unlock(&w.lock);
+	stk__io_wait(io, &r, NULL);
 	if (!err)
 		stk__free(r.error);
 	if (!r.status && r.data && r.data != data)

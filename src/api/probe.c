@@ -2,6 +2,7 @@
  * Sends a few small requests to a store, and reports how it answers. */
 #include "format/s3_page.h"
 #include "http/s3.h"
+#include "io/wait.h"
 #include "storage/storage.h"
 
 #include "base/clock.h"
@@ -13,33 +14,13 @@
 
 enum { QUESTIONS = 5 };
 
-struct question {
-	pthread_mutex_t lock;
-	pthread_cond_t wake;
-	bool ended;
-};
-
-static void answered(struct stk_request *r)
-{
-	struct question *q = r->user;
-	pthread_mutex_lock(&q->lock);
-	q->ended = true;
-	pthread_cond_signal(&q->wake);
-	pthread_mutex_unlock(&q->lock);
-}
-
 /* Returns how many milliseconds the read took. An object without bytes counts as an answer too. answer: the caller must release its buffer; nullable. */
 static double ask(
 	struct stk_io *io, const char *uri, int64_t length, struct stk_request *answer, enum stk_status *status, struct stk_error *err)
 {
-	struct question q = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, false};
-	struct stk_request r = {.uri = uri, .length = length, .uncached = true, .done = answered, .user = &q, .error = err};
+	struct stk_request r = {.uri = uri, .length = length, .uncached = true, .error = err};
 	int64_t begin = stk__clock_ns();
-	stk__io_submit(io, &r);
-	pthread_mutex_lock(&q.lock);
-	while (!q.ended)
-		pthread_cond_wait(&q.wake, &q.lock);
-	pthread_mutex_unlock(&q.lock);
+	stk__io_wait(io, &r, NULL);
 	*status = r.status == STK_CORRUPT ? STK_OK : r.status;
 	if (answer)
 		*answer = r;

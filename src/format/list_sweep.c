@@ -7,8 +7,9 @@
 #include "base/xxhash.h"
 #include "format/s3_page.h"
 #include "http/s3.h"
+#include "io/wait.h"
 
-#include <pthread.h>
+#include <stddef.h>
 #include <string.h>
 
 /* MOST_EMPTY: limit of consecutive pages without new names. If millions of objects were deleted, some hundred such pages follow each other. */
@@ -39,7 +40,7 @@ struct whole {
 struct stretch {
 	struct run *run;
 	struct whole *whole;
-	struct stretch *right, *queued; /* the next one in the order of keys; the next one in a queue */
+	struct stretch *right, *queued; /* the next one in the order of keys; the next one in run.waiting */
 	char *after, *until;            /* NULL: from the beginning; to the end */
 	struct stk_text first, last;    /* keys of the last page, and of all pages */
 	struct stk_text uri, token;
@@ -64,9 +65,7 @@ struct run {
 	int64_t n_waiting;
 	bool given_up;
 	int64_t listed_ns; /* last call of access->listed */
-	pthread_mutex_t lock;
-	pthread_cond_t come;
-	struct stretch *pages; /* guarded by the lock: stretches whose page has arrived */
+	struct stk_requests pages;
 };
 
 static enum stk_status no_memory(const struct run *r, struct stk_error *err)
@@ -250,29 +249,11 @@ static bool cut(struct stretch *t)
 
 /* ---- pages ---- */
 
-static void page_came(struct stk_request *request)
-{
-	struct stretch *t = request->user;
-	struct run *r = t->run;
-	pthread_mutex_lock(&r->lock);
-	t->queued = r->pages;
-	r->pages = t;
-	pthread_cond_signal(&r->come);
-	pthread_mutex_unlock(&r->lock);
-}
-
-/* Waits for a page. Returns NULL if the caller cancels the listing. */
+/* Waits for a page. Returns NULL if the user cancels the listing. */
 static struct stretch *wait_page(struct run *r)
 {
-	bool on = true;
-	pthread_mutex_lock(&r->lock);
-	while (!r->pages && on)
-		on = stk__access_wait(r->given_up ? NULL : r->sweep->access, &r->come, &r->lock);
-	struct stretch *t = r->pages;
-	if (t)
-		r->pages = t->queued;
-	pthread_mutex_unlock(&r->lock);
-	return t;
+	struct stk_request *page = stk__requests_any(&r->pages, r->given_up ? NULL : r->sweep->access);
+	return page ? (struct stretch *)((char *)page - offsetof(struct stretch, request)) : NULL;
 }
 
 static enum stk_status ask_page(struct stretch *t, struct stk_error *err)
@@ -283,11 +264,11 @@ static enum stk_status ask_page(struct stretch *t, struct stk_error *err)
 	stk__s3_list_uri(&t->uri, s->root, s->bucket, t->whole->prefix, s->delimiter, begins ? NULL : t->token.s, begins ? t->after : NULL);
 	if (t->uri.failed)
 		return no_memory(t->run, err);
-	t->request = (struct stk_request){.uri = t->uri.s, .length = -1, .done = page_came, .user = t};
+	t->request = (struct stk_request){.uri = t->uri.s, .length = -1};
 	t->asked = true;
 	t->run->under_way++;
 	t->whole->under_way++;
-	stk__io_submit(s->io, &t->request);
+	stk__requests_submit(&t->run->pages, &t->request);
 	return STK_OK;
 }
 
@@ -595,13 +576,11 @@ enum stk_status stk__sweep(struct stk_sweep *s, const char *const *prefixes, int
 		return no_memory(&r, err);
 	for (int64_t i = 0; i < count; i++)
 		r.wholes[i].prefix = prefixes[i];
-	pthread_mutex_init(&r.lock, NULL);
-	pthread_cond_init(&r.come, NULL);
+	stk__requests_init(&r.pages, s->io);
 	enum stk_status status = run_all(&r, err);
 	for (int64_t i = 0; i < count; i++)
 		free_stretches(&r.wholes[i]);
 	stk__free(r.wholes);
-	pthread_cond_destroy(&r.come);
-	pthread_mutex_destroy(&r.lock);
+	stk__requests_destroy(&r.pages);
 	return status;
 }

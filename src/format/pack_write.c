@@ -5,11 +5,10 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/memory.h"
-#include "io/io.h"
+#include "io/wait.h"
 
 #include <errno.h>
 #include <limits.h>
-#include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
@@ -17,26 +16,16 @@
 
 enum { BLOCK = 512, AHEAD = 32, BYTES_AHEAD = 64 << 20, ROOM = 1 << 20 };
 
-struct slot {
-	struct stk_request request;
-	struct writer *writer;
-	char path[PATH_MAX];
-	bool ended;
-};
-
 struct writer {
 	const struct stk_pack_plan *plan;
-	struct stk_io *io;
 	struct stk_new_file file;
 	uint8_t *buffer; /* ROOM bytes, of which the first `used` are waiting to be written */
 	size_t used;
-	int error; /* errno of a failed write */
-	pthread_mutex_t lock;
-	pthread_cond_t change;
-	struct slot slots[AHEAD]; /* a ring of files, in order */
-	int first, count;
-	int64_t bytes; /* of those files */
-	int64_t next;  /* the next member to request */
+	int error;                   /* errno of a failed write */
+	struct stk_read_ahead files; /* requested, in order */
+	char paths[AHEAD][PATH_MAX]; /* of the slots of `files` */
+	int64_t bytes;               /* of those files */
+	int64_t next;                /* the next member to request */
 };
 
 /* ---- bytes out ---- */
@@ -118,65 +107,36 @@ static void put_member(struct writer *w, const char *name, const void *data, int
 
 /* ---- bytes in ---- */
 
-static void file_came(struct stk_request *r)
-{
-	struct slot *s = r->user;
-	struct writer *w = s->writer;
-	pthread_mutex_lock(&w->lock);
-	s->ended = true;
-	pthread_cond_signal(&w->change);
-	pthread_mutex_unlock(&w->lock);
-}
-
 /* Requests the files that come next, before they are needed. */
 static void ask_ahead(struct writer *w, int64_t end)
 {
-	for (; w->next < end && w->count < AHEAD && (!w->count || w->bytes < BYTES_AHEAD); w->next++) {
+	struct stk_read_ahead *a = &w->files;
+	for (; w->next < end && a->count < AHEAD && (!a->count || w->bytes < BYTES_AHEAD); w->next++) {
 		const struct stk_pack_member *m = &w->plan->members[w->next];
 		if (m->file < 0)
 			continue;
-		struct slot *s = &w->slots[(w->first + w->count++) % AHEAD];
-		s->writer = w;
-		s->ended = false;
-		stk__file_list_path(w->plan->list, m->file, s->path, sizeof s->path);
-		s->request = (struct stk_request){.uri = s->path, .length = -1, .done = file_came, .user = s};
+		char *path = w->paths[stk__ahead_at(a, a->count) - a->slots];
+		stk__file_list_path(w->plan->list, m->file, path, PATH_MAX);
 		w->bytes += m->size;
-		stk__io_submit(w->io, &s->request);
+		stk__ahead_submit(a, &(struct stk_request){.uri = path, .length = -1});
 	}
-}
-
-static struct slot *wait_first(struct writer *w)
-{
-	struct slot *s = &w->slots[w->first];
-	pthread_mutex_lock(&w->lock);
-	while (!s->ended)
-		pthread_cond_wait(&w->change, &w->lock);
-	pthread_mutex_unlock(&w->lock);
-	return s;
-}
-
-static void drop_first(struct writer *w)
-{
-	struct slot *s = wait_first(w);
-	stk__buffer_release(s->request.buffer);
-	stk__free(s->request.error);
-	w->first = (w->first + 1) % AHEAD;
-	w->count--;
 }
 
 static enum stk_status write_file(struct writer *w, const struct stk_pack_member *m, struct stk_error *err)
 {
-	struct slot *s = wait_first(w);
-	enum stk_status status = s->request.status;
-	if (status && err && s->request.error)
-		*err = *s->request.error;
-	if (!status && (int64_t)s->request.size != m->size)
-		status = stk__fail(err, STK_IO, "%s: it has %zu bytes, and had %lld when packing began: start again", s->path,
-			s->request.size, (long long)m->size);
+	struct stk_ahead *s = stk__ahead_at(&w->files, 0);
+	const struct stk_request *r = &s->request;
+	stk__ahead_wait(&w->files, s);
+	enum stk_status status = r->status;
+	if (status && err && r->error)
+		*err = *r->error;
+	if (!status && (int64_t)r->size != m->size)
+		status = stk__fail(err, STK_IO, "%s: it has %zu bytes, and had %lld when packing began: start again", r->uri, r->size,
+			(long long)m->size);
 	if (!status)
-		put_member(w, w->plan->names + m->name, s->request.data, m->size);
+		put_member(w, w->plan->names + m->name, r->data, m->size);
 	w->bytes -= m->size;
-	drop_first(w);
+	stk__ahead_drop(&w->files);
 	return status;
 }
 
@@ -199,10 +159,7 @@ static enum stk_status write_members(
 			put_member(w, w->plan->names + m->name, label, digits);
 		atomic_fetch_add(packed, m->file >= 0);
 	}
-	for (int k = 0; k < w->count; k++)
-		stk__io_cancel(w->io, &w->slots[(w->first + k) % AHEAD].request);
-	while (w->count)
-		drop_first(w);
+	stk__ahead_drop_all(&w->files);
 	return s;
 }
 
@@ -212,17 +169,14 @@ enum stk_status stk__pack_write(const struct stk_pack_plan *p, int64_t shard, st
 	static const uint8_t end[2 * BLOCK];
 	struct writer *w = stk__calloc(1, sizeof *w);
 	enum stk_status s = STK_OK;
-	if (w)
-		w->buffer = stk__alloc(ROOM);
-	if (!w || !w->buffer) {
-		stk__free(w ? w->buffer : NULL);
-		stk__free(w);
+	if (!w)
 		return stk__fail(err, STK_NO_MEMORY, "out of memory to write %.300s", path);
-	}
 	w->plan = p;
-	w->io = io;
-	pthread_mutex_init(&w->lock, NULL);
-	pthread_cond_init(&w->change, NULL);
+	w->buffer = stk__alloc(ROOM);
+	if (!stk__ahead_init(&w->files, io, NULL, AHEAD) || !w->buffer) {
+		s = stk__fail(err, STK_NO_MEMORY, "out of memory to write %.300s", path);
+		goto out;
+	}
 	w->error = stk__new_file_begin(&w->file, path, 0666) ? 0 : errno;
 	const bool begun = !w->error;
 	if (begun) {
@@ -238,8 +192,8 @@ enum stk_status stk__pack_write(const struct stk_pack_plan *p, int64_t shard, st
 		errno = w->error;
 		s = stk__file_not_written(path, "tar", err);
 	}
-	pthread_cond_destroy(&w->change);
-	pthread_mutex_destroy(&w->lock);
+out:
+	stk__ahead_destroy(&w->files);
 	stk__free(w->buffer);
 	stk__free(w);
 	return s;

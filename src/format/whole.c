@@ -4,9 +4,9 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/memory.h"
+#include "io/wait.h"
 
 #include <errno.h>
-#include <pthread.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -67,9 +67,6 @@ const char *stk__uri_hint(const char *path)
 
 struct reading {
 	uint8_t *data, *before; /* before: the previous buffer, from which the bytes so far are copied */
-	pthread_mutex_t lock;
-	pthread_cond_t done;
-	bool ended;
 };
 
 static uint8_t *give_room(void *user, size_t size)
@@ -84,44 +81,22 @@ static uint8_t *give_room(void *user, size_t size)
 	return data;
 }
 
-static void request_done(struct stk_request *r)
-{
-	struct reading *g = r->user;
-	pthread_mutex_lock(&g->lock);
-	g->ended = true;
-	pthread_cond_signal(&g->done);
-	pthread_mutex_unlock(&g->lock);
-}
-
 enum stk_status stk__read_object(const struct stk_access *access, struct stk_io *io, const char *uri, int64_t offset, int64_t length,
 	size_t limit, uint8_t **out, size_t *size, struct stk_object *object, struct stk_error *err)
 {
-	struct reading g = {.lock = PTHREAD_MUTEX_INITIALIZER, .done = PTHREAD_COND_INITIALIZER};
+	struct reading g = {0};
 	struct stk_request r = {.uri = uri,
 		.offset = offset,
 		.length = length,
 		.uncached = true,
 		.most = limit,
-		.done = request_done,
-		.user = &g,
 		.room = give_room,
 		.room_user = &g,
 		.object = object,
 		.error = err};
 	*size = 0;
 	*out = NULL;
-	stk__io_submit(io, &r);
-	pthread_mutex_lock(&g.lock);
-	for (bool wanted = true; !g.ended;) {
-		bool on = stk__access_wait(access, &g.done, &g.lock);
-		if (on || !wanted)
-			continue;
-		wanted = false;
-		pthread_mutex_unlock(&g.lock);
-		stk__io_cancel(io, &r);
-		pthread_mutex_lock(&g.lock);
-	}
-	pthread_mutex_unlock(&g.lock);
+	stk__io_wait(io, &r, access);
 	if (!err)
 		stk__free(r.error);
 	stk__free(g.before);

@@ -6,7 +6,6 @@
 
 #include "stoker/storage.h"
 
-#include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -22,8 +21,5 @@ struct stk_access {
 		void *user, const char *text); /* reports behaviour that may be unexpected; called by one thread at a time. Nullable */
 	void *notice_user;
 };
-
-/* Waits briefly for `wake`, and releases the lock meanwhile. Returns false if the user has interrupted. */
-bool stk__access_wait(const struct stk_access *access, pthread_cond_t *wake, pthread_mutex_t *lock);
 
 #endif

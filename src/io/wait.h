@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Requests whose submitter waits for them. One thread submits and waits. The user may interrupt a wait (io/access.h). */
+#ifndef STK_IO_WAIT_H
+#define STK_IO_WAIT_H
+
+#include "io/access.h"
+#include "io/io.h"
+
+#include <pthread.h>
+
+/* Submits r and waits until it has ended; sets r->done and r->user. If the user interrupts, r is cancelled. access: nullable. */
+void stk__io_wait(struct stk_io *io, struct stk_request *r, const struct stk_access *access);
+
+/* Requests in flight that may end in any order. */
+struct stk_requests {
+	struct stk_io *io;
+	pthread_mutex_t lock;
+	pthread_cond_t come;
+	struct stk_request *ended; /* guarded by the lock; linked by `next`, the newest first */
+};
+
+void stk__requests_init(struct stk_requests *q, struct stk_io *io);
+/* Call after all requests have been returned by stk__requests_any. */
+void stk__requests_destroy(struct stk_requests *q);
+/* Submits r; sets r->done and r->user. */
+void stk__requests_submit(struct stk_requests *q, struct stk_request *r);
+/* Waits for a request to end, and returns it. Each request is returned once, so call this only if one is in flight. NULL: the user has interrupted.
+ * access: nullable. */
+struct stk_request *stk__requests_any(struct stk_requests *q, const struct stk_access *access);
+
+/* Requests in flight whose bytes are used in the order in which they were submitted. */
+struct stk_read_ahead {
+	struct stk_requests requests;
+	const struct stk_access *access;
+	struct stk_ahead *slots; /* a ring of `room` slots, of which `count` are in use from `first` on */
+	int room, first, count;
+};
+
+struct stk_ahead {
+	struct stk_request request;
+	struct stk_object object;
+	bool ended;
+};
+
+/* room: number of requests at a time. access: nullable; its address is kept. Returns false if memory is short. */
+bool stk__ahead_init(struct stk_read_ahead *a, struct stk_io *io, const struct stk_access *access, int room);
+/* Drops all requests. */
+void stk__ahead_destroy(struct stk_read_ahead *a);
+/* Submits a copy of `like` after the others; there must be room. Sets done, user and object of the copy. */
+void stk__ahead_submit(struct stk_read_ahead *a, const struct stk_request *like);
+/* Returns request k, where 0 is the first. */
+struct stk_ahead *stk__ahead_at(const struct stk_read_ahead *a, int k);
+/* Waits until s has ended. Returns false if the user has interrupted. */
+bool stk__ahead_wait(struct stk_read_ahead *a, struct stk_ahead *s);
+/* Waits for the first request, which is cancelled if the user interrupts, and frees its bytes and its slot. */
+void stk__ahead_drop(struct stk_read_ahead *a);
+/* Cancels all requests and drops them. */
+void stk__ahead_drop_all(struct stk_read_ahead *a);
+
+#endif
