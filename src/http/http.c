@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/safe_text.h"
+#include "io/io_split.h"
 #include "thread/thread.h"
 
 #include <stdio.h>
@@ -31,6 +32,8 @@ static void submit(void *source, struct stk_io *io, struct stk_request *r)
 {
 	struct stk_http_source *s = source;
 	struct stk_http_loop *wake = NULL;
+	if (stk__split_begin(io, &s->pieces, r))
+		return;
 	pthread_mutex_lock(&s->lock);
 	bool wanted = !s->cancelled && !atomic_load(&r->cancelled);
 	enum stk_status status = wanted ? start(s, r->error) : STK_OK;
@@ -52,6 +55,7 @@ static void submit(void *source, struct stk_io *io, struct stk_request *r)
 static void cancel(void *source, struct stk_request *r)
 {
 	struct stk_http_source *s = source;
+	stk__split_cancel(s->io, &s->pieces, r);
 	pthread_mutex_lock(&s->lock);
 	bool waits = stk__queue_remove(&s->queue, r);
 	int loops = waits ? 0 : s->loop_count;
@@ -93,6 +97,7 @@ static void destroy(void *source)
 	}
 	stk__http_account_unref(s->account);
 	pthread_cond_destroy(&s->keeper_wake);
+	pthread_mutex_destroy(&s->pieces);
 	pthread_mutex_destroy(&s->lock);
 	stk__free(s);
 }
@@ -195,7 +200,6 @@ enum stk_status stk__http_add(struct stk_io *io, const struct stk_http_settings 
 		.retries = s->settings.retries,
 		.backoff_ns = s->settings.backoff_ms * 1000000,
 		.most_backoff_ns = s->settings.most_backoff_ms * 1000000,
-		.splits = true,
 		.remote = true,
 		.submit = submit,
 		.cancel = cancel,
@@ -208,6 +212,7 @@ enum stk_status stk__http_add(struct stk_io *io, const struct stk_http_settings 
 		.destroy = destroy,
 	};
 	pthread_mutex_init(&s->lock, NULL);
+	pthread_mutex_init(&s->pieces, NULL);
 	pthread_cond_init(&s->keeper_wake, NULL);
 	return stk__io_add_source(io, &s->ops, s, err);
 }

@@ -79,7 +79,8 @@ struct stk_http_source {
 	int most_fds; /* limit on descriptors of one loop's connections */
 	int last_fd;  /* connections take no descriptor of this number or above */
 	struct stk_curl curl;
-	pthread_mutex_t lock; /* guards all members below */
+	pthread_mutex_t pieces; /* guards the pieces of large requests (io/io_split.h) */
+	pthread_mutex_t lock;   /* guards all members below */
 	struct stk_request_queue queue;
 	struct stk_http_account *account;
 	pthread_t keeper; /* renews keys that expire */
@@ -124,7 +125,7 @@ struct stk_transfer {
 	struct stk_transfer *next;
 	struct stk_transfer
 		*twin; /* for the same request, on another connection; the transfer whose answer begins first continues, the other stops */
-	struct stk_request *r;             /* the first, if there are several (r->follow) */
+	struct stk_request *r;             /* the first, if there are several (r->http.joined) */
 	struct stk_connection *connection; /* NULL: none */
 	struct stk_http_loop *loop;
 	int64_t window_ns;  /* when `window_bytes` began to count: a stall is measured in windows */

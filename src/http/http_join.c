@@ -15,21 +15,21 @@ enum { GAP = 64 << 10, MOST = 4 << 20 };
 
 static bool may_join(const struct stk_request *r)
 {
-	return r && r->length > 0 && !r->alone && !r->object && (!r->most || (uint64_t)r->length <= r->most);
+	return r && r->length > 0 && !r->http.unjoinable && !r->object && (!r->most || (uint64_t)r->length <= r->most);
 }
 
 void stk__http_join(struct stk_request_queue *queue, struct stk_request *r)
 {
 	struct stk_request *last = r;
 	int64_t end = r->offset + r->length;
-	r->follow = NULL;
+	r->http.joined = NULL;
 	for (const struct stk_request *n; may_join(r) && may_join(n = queue->root);) {
 		bool close_enough = n->offset >= r->offset && n->offset - end <= GAP && n->offset + n->length - r->offset <= MOST;
 		if (!close_enough || strcmp(n->uri, r->uri) != 0)
 			return;
-		last->follow = stk__queue_pop(queue);
-		last = last->follow;
-		last->follow = NULL;
+		last->http.joined = stk__queue_pop(queue);
+		last = last->http.joined;
+		last->http.joined = NULL;
 		end = last->offset + last->length > end ? last->offset + last->length : end;
 	}
 }
@@ -37,7 +37,7 @@ void stk__http_join(struct stk_request_queue *queue, struct stk_request *r)
 int64_t stk__http_span(const struct stk_request *r)
 {
 	int64_t end = r->offset + r->length;
-	for (const struct stk_request *q = r->follow; q; q = q->follow)
+	for (const struct stk_request *q = r->http.joined; q; q = q->http.joined)
 		end = q->offset + q->length > end ? q->offset + q->length : end;
 	return r->length < 0 ? -1 : end - r->offset;
 }
@@ -45,7 +45,7 @@ int64_t stk__http_span(const struct stk_request *r)
 bool stk__http_all_cancelled(const struct stk_request *r)
 {
 	bool all = true;
-	for (; r; r = r->follow)
+	for (; r; r = r->http.joined)
 		all &= atomic_load(&r->cancelled);
 	return all;
 }
@@ -70,7 +70,7 @@ static bool ask_again(struct stk_http_source *s, struct stk_request *r)
 	pthread_mutex_lock(&s->lock);
 	bool on = !s->cancelled && !atomic_load(&r->cancelled);
 	if (on) {
-		r->alone = true;
+		r->http.unjoinable = true;
 		stk__queue_push(&s->queue, r);
 	}
 	pthread_mutex_unlock(&s->lock);
@@ -79,7 +79,7 @@ static bool ask_again(struct stk_http_source *s, struct stk_request *r)
 
 void stk__http_end_joined(struct stk_http_source *s, struct stk_request *r, const uint8_t *data, enum stk_status status)
 {
-	const bool hopeless = r->hopeless, of_one = r->follow && status && status != STK_CANCELLED && !stk__io_source_failed(status);
+	const bool hopeless = r->hopeless, of_one = r->http.joined && status && status != STK_CANCELLED && !stk__io_source_failed(status);
 	const int64_t first = r->offset, whole = r->got_size;
 	const uint64_t tag = r->got_tag;
 	const bool etag = r->got_etag, object_fails = r->object_fails;
@@ -87,8 +87,8 @@ void stk__http_end_joined(struct stk_http_source *s, struct stk_request *r, cons
 	if (status && r->error)
 		why = *r->error;
 	for (struct stk_request *next; r; r = next) {
-		next = r->follow; /* its owner may reuse r */
-		r->follow = NULL;
+		next = r->http.joined; /* its owner may reuse r */
+		r->http.joined = NULL;
 		r->hopeless = hopeless;
 		r->got_size = whole;
 		r->got_tag = tag;

@@ -56,7 +56,7 @@ static void end(struct stk_transfer *t, enum stk_status status)
 		.begun_ns = t->begun_ns,
 		.now_ns = stk__clock_ns(),
 		.bytes = t->used};
-	const bool joined = r->follow;
+	const bool joined = r->http.joined;
 	r->object_fails = status && stk__http_object_fails(t);
 	struct stk_buffer *bytes = NULL;
 	const uint8_t *data = t->data;

@@ -65,7 +65,7 @@ void stk__transfer_stop(struct stk_transfer *t)
 static enum stk_status check_size(const struct stk_transfer *t, uint64_t size)
 {
 	const struct stk_request *r = t->r;
-	return !r->follow && r->most && size > r->most ? stk__fail_memory_limit(stk__request_error(t->r), size, r->most) : STK_OK;
+	return !r->http.joined && r->most && size > r->most ? stk__fail_memory_limit(stk__request_error(t->r), size, r->most) : STK_OK;
 }
 
 /* Asks to admit buffers of `bytes` in all. If they are not admitted, reading stops. A range has a known length, which was admitted
@@ -88,7 +88,7 @@ static enum stk_status reserve(struct stk_transfer *t, size_t size)
 {
 	struct stk_request *r = t->r;
 	struct stk_io *io = t->loop->source->io;
-	const bool own = r->room && !r->follow, grows = t->capacity > 0;
+	const bool own = r->room && !r->http.joined, grows = t->capacity > 0;
 	if (!own && !admit(t, t->capacity + stk__buffer_rounded(size)))
 		return STK_OK;
 	struct stk_buffer *b = own ? NULL : stk__buffer_take(io, size);
@@ -263,7 +263,7 @@ static enum stk_status make_room(struct stk_transfer *t)
 	size_t size = t->capacity + t->capacity / 2;
 	if (t->expected >= 0 || !t->data || t->capacity - t->used >= PIECE)
 		return STK_OK;
-	if (t->r->most && !t->r->follow && size > t->r->most + PIECE)
+	if (t->r->most && !t->r->http.joined && size > t->r->most + PIECE)
 		size = t->r->most + PIECE;
 	return size > t->capacity ? reserve(t, size) : STK_OK;
 }
@@ -280,7 +280,7 @@ static enum stk_status say_too_much(const struct stk_transfer *t)
 static enum stk_status check_growth(struct stk_transfer *t, size_t more)
 {
 	enum stk_status status = check_size(t, t->used + more);
-	if (!status && t->r->object_size && !t->r->follow && t->first + (int64_t)(t->used + more) > t->r->object_size) {
+	if (!status && t->r->object_size && !t->r->http.joined && t->first + (int64_t)(t->used + more) > t->r->object_size) {
 		t->r->got_size = t->first + (int64_t)(t->used + more); /* the minimum */
 		status = stk__io_check_size(t->r, stk__request_error(t->r));
 	}

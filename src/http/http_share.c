@@ -102,8 +102,8 @@ struct stk_request *stk__http_next(struct stk_http_source *s, struct stk_http_lo
 /* Returns false if the request must end: the source is ending, the request was cancelled, or it has waited for too long. */
 static bool waits_again(struct stk_http_source *s, struct stk_request *r, int64_t now)
 {
-	r->starved_ns = r->starved_ns ? r->starved_ns : now;
-	const bool on = !s->cancelled && !atomic_load(&r->cancelled) && now - r->starved_ns < s->settings.first_byte_ms * 1000000;
+	r->http.starved_ns = r->http.starved_ns ? r->http.starved_ns : now;
+	const bool on = !s->cancelled && !atomic_load(&r->cancelled) && now - r->http.starved_ns < s->settings.first_byte_ms * 1000000;
 	if (on)
 		stk__queue_push(&s->queue, r);
 	return on;
@@ -116,18 +116,18 @@ void stk__http_put_back(struct stk_http_source *s, struct stk_http_loop *l, stru
 	s->under_way--;
 	l->count--;
 	for (struct stk_request *next; r; r = next) {
-		next = r->follow;
-		r->follow = NULL;
+		next = r->http.joined;
+		r->http.joined = NULL;
 		if (waits_again(s, r, now))
 			continue;
-		r->follow = ended;
+		r->http.joined = ended;
 		ended = r;
 	}
 	const bool cancelled = s->cancelled;
 	pthread_mutex_unlock(&s->lock);
 	for (struct stk_request *next; ended; ended = next) {
-		next = ended->follow;
-		ended->follow = NULL;
+		next = ended->http.joined;
+		ended->http.joined = NULL;
 		if (cancelled || atomic_load(&ended->cancelled))
 			stk__io_finish(s->io, ended, stk__request_cancelled(ended));
 		else

@@ -82,7 +82,7 @@ struct entry {
 
 static struct stk_cache_key key_of(const struct stk_request *r)
 {
-	return stk__cache_key(r->uri, r->offset, r->length, r->place);
+	return stk__cache_key(r->uri, r->offset, r->length, r->cache.store);
 }
 
 /* Reads header, bytes and URI with one call; the file's size gives the number of bytes. */
@@ -163,11 +163,11 @@ static bool is_as_large(int fd, uint64_t size, uint64_t around)
 /* Asks to admit the buffer of a whole object. A range was admitted before it was submitted. */
 static bool admit(struct stk_request *r, size_t size)
 {
-	r->wanted = stk__buffer_rounded(size);
-	return r->length >= 0 || r->room || !r->admission || r->admission->admit(r->admission, r, r->wanted);
+	r->retry.wanted = stk__buffer_rounded(size);
+	return r->length >= 0 || r->room || !r->admission || r->admission->admit(r->admission, r, r->retry.wanted);
 }
 
-/* REFUSED, only if the read may block: r->wanted bytes were not admitted. */
+/* REFUSED, only if the read may block: r->retry.wanted bytes were not admitted. */
 static enum look look_up(struct stk_cache *c, struct stk_request *r, bool may_block)
 {
 	char name[STK_CACHE_NAME];
@@ -329,7 +329,7 @@ static struct keep *make_keep(struct stk_cache *c, const struct stk_request *r, 
 		.object_size = r->got_size,
 		.tag = r->got_tag};
 	k->bytes = b;
-	k->claimed = r->cached == STK_CACHE_CLAIMED;
+	k->claimed = r->cache.state == STK_CACHE_CLAIMED;
 	return k;
 }
 
@@ -337,14 +337,14 @@ static struct keep *make_keep(struct stk_cache *c, const struct stk_request *r, 
 static void take(void *cache, struct stk_request *r, enum stk_status status)
 {
 	struct stk_cache *c = cache;
-	if (r->cached != STK_CACHE_CLAIMED && r->cached != STK_CACHE_MISSED)
+	if (r->cache.state != STK_CACHE_CLAIMED && r->cache.state != STK_CACHE_MISSED)
 		return;
 	const struct stk_cache_key key = key_of(r);
 	struct keep *k = status ? NULL : make_keep(c, r, key);
 	if (!status && !k)
 		count(&c->left_out, 1);
 	if (!k) {
-		if (r->cached == STK_CACHE_CLAIMED)
+		if (r->cache.state == STK_CACHE_CLAIMED)
 			give_up_claim(c, key);
 		return;
 	}
@@ -363,10 +363,10 @@ static void take(void *cache, struct stk_request *r, enum stk_status status)
 /* Lets r look again later, because another request fetches the object. */
 static bool wait_for_it(struct stk_cache *c, struct stk_request *r)
 {
-	int shift = r->cache_waits < 4 ? r->cache_waits : 4;
+	int shift = r->cache.waits < 4 ? r->cache.waits : 4;
 	int64_t ms = (int64_t)FIRST_WAIT_MS << shift;
-	count(&c->waits, r->cache_waits == 0);
-	if (r->cache_waits++ == MOST_WAITS)
+	count(&c->waits, r->cache.waits == 0);
+	if (r->cache.waits++ == MOST_WAITS)
 		return false;
 	return stk__io_later(c->io, r, stk__clock_ns() + (ms < LONGEST_WAIT_MS ? ms : LONGEST_WAIT_MS) * 1000000);
 }
@@ -378,7 +378,7 @@ static void serve(struct stk_cache *c, struct stk_request *r)
 	enum look look = look_up(c, r, true);
 	bool claimed = false;
 	if (look == REFUSED) {
-		if (!stk__io_await_room(c->io, r, r->wanted, rooms))
+		if (!stk__io_await_room(c->io, r, r->retry.wanted, rooms))
 			stk__io_finish(c->io, r, stk__request_cancelled(r));
 		return;
 	}
@@ -390,7 +390,7 @@ static void serve(struct stk_cache *c, struct stk_request *r)
 			give_up_claim(c, key);
 			claimed = false;
 		}
-		if (look == REFUSED && stk__io_await_room(c->io, r, r->wanted, rooms))
+		if (look == REFUSED && stk__io_await_room(c->io, r, r->retry.wanted, rooms))
 			return;
 	}
 	if (look == HIT) {
@@ -398,7 +398,7 @@ static void serve(struct stk_cache *c, struct stk_request *r)
 		return;
 	}
 	count(&c->misses, 1);
-	r->cached = claimed ? STK_CACHE_CLAIMED : STK_CACHE_MISSED;
+	r->cache.state = claimed ? STK_CACHE_CLAIMED : STK_CACHE_MISSED;
 	stk__io_fetch(c->io, r);
 }
 
@@ -458,7 +458,7 @@ static void submit(void *cache, struct stk_request *r)
 	pthread_mutex_unlock(&c->lock);
 	if (taken)
 		return;
-	r->cached = STK_CACHE_LEFT_OUT;
+	r->cache.state = STK_CACHE_LEFT_OUT;
 	stk__io_fetch(c->io, r);
 }
 

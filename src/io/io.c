@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Hands requests to the source of their scheme, splits large ones into pieces, and counts them. */
+ * Hands requests to the source of their scheme, and counts them. */
 #include "io/io.h"
 
 #include "base/clock.h"
@@ -8,7 +8,6 @@
 #include "base/memory.h"
 #include "io/buffer.h"
 #include "io/retry.h"
-#include "io/version.h"
 
 #include <assert.h>
 #include <stdatomic.h>
@@ -37,7 +36,6 @@ struct stk_io {
 	/* For remote requests: the start of the present window, the number of requests that have ended in it, and the mean time for each in
 	 * earlier windows. */
 	int64_t since_ns, ended, pace_ns;
-	pthread_mutex_t splits; /* guards the pieces of all large requests */
 };
 
 static void add(_Atomic uint64_t *counter, uint64_t n)
@@ -59,7 +57,6 @@ enum stk_status stk__io_make(struct stk_io **out, struct stk_error *err)
 	}
 	stk__retry_init(&io->retry, hand_on, io);
 	pthread_mutex_init(&io->lock, NULL);
-	pthread_mutex_init(&io->splits, NULL);
 	pthread_cond_init(&io->idle, NULL);
 	return STK_OK;
 }
@@ -105,7 +102,6 @@ void stk__io_destroy(struct stk_io *io)
 	stk__buffer_pool_close(io->buffers);
 	pthread_cond_destroy(&io->idle);
 	pthread_mutex_destroy(&io->lock);
-	pthread_mutex_destroy(&io->splits);
 	stk__free(io);
 }
 
@@ -204,7 +200,7 @@ static uint64_t place_of(const struct stk_io *io, const char *uri, int source)
 
 static bool try_cache(struct stk_io *io, struct stk_request *r, int source)
 {
-	r->place = place_of(io, r->uri, source);
+	r->cache.store = place_of(io, r->uri, source);
 	if (!io->cache_ops->try_now(io->cache, r))
 		return false;
 	if (r->check && r->check(r, NULL, r->data, NULL)) {
@@ -248,202 +244,10 @@ bool stk__io_source_failed(enum stk_status s)
 	return s == STK_IO || s == STK_TIMEOUT || s == STK_SYSTEM;
 }
 
-/* ---- large ranges ----
- *
- * One connection to a store delivers some 25 MB/s even on a faster network, so a large range of a remote object is read by several requests
- * at a time, directly into the memory of the whole request. Each piece is retried on its own. If a piece has another version than the
- * first, that counts as a failure of the source, so that the whole request is retried. */
-
-enum { SMALLEST = 16 << 20, PIECE = 8 << 20, MOST_PIECES = 64, SLACK = 64 };
-
-struct piece {
-	struct stk_split *split;
-	struct stk_request request;
-	struct stk_object object;
-	uint8_t *data; /* destination of the piece's bytes */
-};
-
-struct stk_split {
-	struct stk_io *io;
-	struct stk_request *whole;
-	struct stk_buffer *buffer; /* NULL if the whole request gives the memory */
-	uint8_t *data;
-	int left, refs;          /* left: pieces and split_begin that have not ended; refs: users of this struct; guarded by the lock */
-	enum stk_status status;  /* of the first piece that failed */
-	bool object_fails;       /* of that piece */
-	struct stk_error *error; /* of that piece; NULL: no memory for it */
-	int count;
-	struct piece pieces[];
-};
-
-static void split_unref(struct stk_split *s)
-{
-	pthread_mutex_lock(&s->io->splits);
-	bool last = --s->refs == 0;
-	pthread_mutex_unlock(&s->io->splits);
-	if (last)
-		stk__free(s);
-}
-
-/* Fails if the pieces are of different versions of the object. */
-static enum stk_status check_versions(const struct stk_split *s, struct stk_error *err)
-{
-	const struct stk_request *r = s->whole;
-	const struct stk_object *first = &s->pieces[0].object;
-	for (int i = 1; i < s->count; i++) {
-		const struct stk_object *other = &s->pieces[i].object;
-		if (strcmp(other->version, first->version) != 0)
-			return stk__fail(err, STK_IO, "%.*s: it changed while it was read: its %s was %s, and is now %s",
-				stk__uri_shown(r->uri), r->uri, stk__version_word(first->version), first->version, other->version);
-		if (other->size >= 0 && first->size >= 0 && other->size != first->size)
-			return stk__fail(err, STK_IO, "%.*s: it changed while it was read: it had %lld bytes, and has %lld",
-				stk__uri_shown(r->uri), r->uri, (long long)first->size, (long long)other->size);
-	}
-	return STK_OK;
-}
-
-/* Ends the whole request after all its pieces have ended. */
-static void end_split(struct stk_split *s)
-{
-	struct stk_request *r = s->whole;
-	enum stk_status status = s->status ? s->status : check_versions(s, r->error);
-	if (s->status && !r->error) {
-		r->error = s->error; /* its owner frees it, like an error that io has made */
-		s->error = NULL;
-	} else if (s->status && s->error) {
-		*r->error = *s->error;
-	}
-	stk__free(s->error);
-	r->object_fails = s->status ? s->object_fails : status != STK_OK;
-	r->hopeless |= stk__io_source_failed(s->status); /* each piece has already been retried as often as the source wants */
-	pthread_mutex_lock(&s->io->splits);
-	r->split = NULL;
-	pthread_mutex_unlock(&s->io->splits);
-	if (status) {
-		stk__buffer_release(s->buffer);
-	} else {
-		memset(s->data + r->length, 0, SLACK);
-		r->buffer = s->buffer;
-		r->data = s->data;
-		r->size = (size_t)r->length;
-		r->got_size = s->pieces[0].request.got_size;
-		r->got_tag = s->pieces[0].request.got_tag;
-		r->got_etag = s->pieces[0].request.got_etag;
-		if (r->object)
-			*r->object = s->pieces[0].object;
-	}
-	struct stk_io *io = s->io;
-	split_unref(s);
-	stk__io_finish(io, r, status); /* io may be destroyed once this has ended r */
-}
-
-/* Counts one part as ended. Unless it was the last, neither s nor io may be touched after the unlock: another thread may end the request,
- * and io may be destroyed. */
-static void one_less(struct stk_split *s, int refs)
-{
-	pthread_mutex_lock(&s->io->splits);
-	s->refs -= refs;
-	bool last = --s->left == 0;
-	pthread_mutex_unlock(&s->io->splits);
-	if (last)
-		end_split(s);
-}
-
-static void piece_done(struct stk_request *q)
-{
-	struct stk_split *s = ((struct piece *)q->user)->split;
-	pthread_mutex_lock(&s->io->splits);
-	bool first = q->status && !s->status;
-	if (first) {
-		s->status = q->status;
-		s->object_fails = q->object_fails;
-		s->error = q->error;
-	}
-	pthread_mutex_unlock(&s->io->splits);
-	if (!first)
-		stk__free(q->error);
-	one_less(s, 0);
-}
-
-static uint8_t *piece_room(void *user, size_t size)
-{
-	struct piece *p = user;
-	return size <= (size_t)p->request.length ? p->data : NULL;
-}
-
-/* Allocates the memory for the whole request. Returns NULL if there is none: then the request is read in one piece, and fails itself if
- * memory is still short. */
-static struct stk_split *make_split(struct stk_io *io, struct stk_request *r)
-{
-	int64_t size = r->length / MOST_PIECES > PIECE ? r->length / MOST_PIECES + 1 : PIECE;
-	int count = (int)((r->length + size - 1) / size);
-	struct stk_split *s = stk__calloc(1, sizeof *s + (size_t)count * sizeof *s->pieces);
-	if (!s)
-		return NULL;
-	*s = (struct stk_split){.io = io, .whole = r, .left = count + 1, .refs = 2, .count = count};
-	s->buffer = r->room ? NULL : stk__buffer_take(io, (size_t)r->length);
-	s->data = r->room ? r->room(r->room_user, (size_t)r->length) : s->buffer ? stk__buffer_data(s->buffer) : NULL;
-	if (!s->data) {
-		stk__free(s);
-		return NULL;
-	}
-	for (int i = 0; i < count; i++) {
-		struct piece *p = &s->pieces[i];
-		int64_t at = i * size, left = r->length - at;
-		p->split = s;
-		p->data = s->data + at;
-		p->request = (struct stk_request){.uri = r->uri,
-			.offset = r->offset + at,
-			.length = left < size ? left : size,
-			.deadline = r->deadline,
-			.done = piece_done,
-			.user = p,
-			.room = piece_room,
-			.room_user = p,
-			.bare = true,
-			.uncached = true, /* a piece is not cached; the whole request may be */
-			.object = &p->object};
-	}
-	return s;
-}
-
-static bool split_begin(struct stk_io *io, struct stk_request *r)
-{
-	bool large = r->length > SMALLEST && !r->bare && (!r->most || (uint64_t)r->length <= r->most);
-	struct stk_split *s = large ? make_split(io, r) : NULL;
-	if (!s)
-		return false;
-	pthread_mutex_lock(&io->splits);
-	r->split = s;
-	pthread_mutex_unlock(&io->splits);
-	for (int i = 0; i < s->count; i++) {
-		if (atomic_load(&r->cancelled))
-			atomic_store(&s->pieces[i].request.cancelled, true);
-		stk__io_submit(io, &s->pieces[i].request);
-	}
-	one_less(s, 1);
-	return true;
-}
-
-static void split_cancel(struct stk_io *io, struct stk_request *r)
-{
-	pthread_mutex_lock(&io->splits);
-	struct stk_split *s = r->split;
-	if (s)
-		s->refs++;
-	pthread_mutex_unlock(&io->splits);
-	for (int i = 0; s && i < s->count; i++)
-		stk__io_cancel(io, &s->pieces[i].request);
-	if (s)
-		split_unref(s);
-}
-
 void stk__io_fetch(struct stk_io *io, struct stk_request *r)
 {
 	r->buffer = NULL;
 	int i = find_source(io, r->uri);
-	if (i >= 0 && io->sources[i].ops->splits && split_begin(io, r))
-		return;
 	if (i >= 0) {
 		io->sources[i].ops->submit(io->sources[i].source, io, r);
 		return;
@@ -458,7 +262,7 @@ static void hand_on(void *user, struct stk_request *r)
 {
 	struct stk_io *io = user;
 	r->buffer = NULL;
-	if (r->cached == STK_CACHE_UNASKED && may_be_kept(io, r, find_source(io, r->uri)))
+	if (r->cache.state == STK_CACHE_UNASKED && may_be_kept(io, r, find_source(io, r->uri)))
 		io->cache_ops->submit(io->cache, r);
 	else
 		stk__io_fetch(io, r);
@@ -495,13 +299,13 @@ void stk__io_submit(struct stk_io *io, struct stk_request *r)
 {
 	int i = find_source(io, r->uri);
 	add(&io->requests, 1);
-	r->cached = STK_CACHE_UNASKED;
-	r->cache_waits = 0;
-	r->begun_ns = r->starved_ns = r->got_size = 0;
+	r->cache.state = STK_CACHE_UNASKED;
+	r->cache.waits = 0;
+	r->begun_ns = r->http.starved_ns = r->got_size = 0;
 	r->got_etag = r->object_fails = false;
 	r->got_tag = 0;
 	r->asked_ns = i > 0 ? stk__clock_ns() : 0;
-	r->place = may_be_kept(io, r, i) ? place_of(io, r->uri, i) : 0;
+	r->cache.store = may_be_kept(io, r, i) ? place_of(io, r->uri, i) : 0;
 	pthread_mutex_lock(&io->lock);
 	if (!io->under_way++ && r->asked_ns) { /* no request was under way for a while, and that time says nothing about the store */
 		io->since_ns = r->asked_ns;
@@ -514,7 +318,6 @@ void stk__io_submit(struct stk_io *io, struct stk_request *r)
 void stk__io_cancel(struct stk_io *io, struct stk_request *r)
 {
 	atomic_store(&r->cancelled, true);
-	split_cancel(io, r);
 	if (stk__retry_remove(&io->retry, r)) {
 		end_cancelled(io, r);
 		return;

@@ -33,8 +33,9 @@ struct stk_admission {
 	bool (*admit)(struct stk_admission *a, struct stk_request *r, size_t bytes);
 };
 
+/* A request for bytes: the caller's wishes, the result, and the notes that io and the source keep meanwhile. */
 struct stk_request {
-	/* set by the caller */
+	/* the bytes that the caller asks for */
 	const char *uri;        /* path or scheme://...; must live until done */
 	int64_t offset, length; /* length -1: to the end; an object that ends before offset + length is an error (STK_CORRUPT) */
 	size_t most;            /* larger answers end with STK_LIMIT and are not read; 0: no limit */
@@ -47,9 +48,20 @@ struct stk_request {
 	uint8_t *(*room)(void *room_user, size_t size);
 	void *room_user;
 	struct stk_admission *admission; /* asked before memory is taken; NULL: memory is taken without asking */
-	bool bare;                       /* with room: nothing may be written past `size`, because the caller stores other bytes there */
-	struct stk_object *object;       /* filled by remote sources, with the bytes; nullable */
-	/* set on completion */
+	bool bare; /* with room: nothing may be written past `size`, because the caller stores other bytes there; for sources that call stk__split_begin */
+	bool uncached;             /* neither read from a cache nor stored in one */
+	struct stk_object *object; /* filled by remote sources, with the bytes; nullable */
+	/* The version that the caller expects: the object's size and the hash of its ETag if known, else 0. A cached entry that differs from
+	 * either is stale. */
+	int64_t object_size;
+	uint64_t object_tag;
+	bool pinned; /* an object with another object_tag is an error, not a newer version */
+	/* Checks the bytes; if it returns an error, the request fails with that error. Nullable. `before`: for local files, how many bytes before `offset` are
+	 * read too, for `check` only: at most STK_IO_BEFORE, and `offset`. For remote objects it must be 0. */
+	size_t before;
+	enum stk_status (*check)(const struct stk_request *r, const uint8_t *before, const uint8_t *data, struct stk_error *err);
+
+	/* the result */
 	enum stk_status status;
 	struct stk_buffer *buffer; /* released by the caller; NULL on failure, or if `room` gave the memory */
 	const uint8_t *data;       /* readable 64 bytes past size, which are zero */
@@ -58,36 +70,33 @@ struct stk_request {
 	 * then means that memory ran out. */
 	struct stk_error *error;
 	int32_t retries; /* failures of the source so far; the caller sets it to 0, and does not change it between a try and submit */
-	/* For caches, set by the caller: the object's size and the hash of its ETag if known, else 0. A cached entry that differs from
-	 * either is stale. */
-	bool uncached; /* neither read from a cache nor stored in one */
-	int64_t object_size;
-	uint64_t object_tag;
-	bool pinned; /* an object with another object_tag is an error, not a newer version */
-	/* Checks the bytes; if it returns an error, the request fails with that error. Nullable. `before`: for local files, how many bytes before `offset` are
-	 * read too, for `check` only: at most STK_IO_BEFORE, and `offset`. For remote objects it must be 0. */
-	size_t before;
-	enum stk_status (*check)(const struct stk_request *r, const uint8_t *before, const uint8_t *data, struct stk_error *err);
 	/* Set by the source: size and tag of the object as the source saw them. 0: unknown. */
 	int64_t got_size;
 	uint64_t got_tag;
-	bool got_etag;  /* got_tag is the hash of an ETag, which may be compared with the ETag of a listing */
-	uint64_t place; /* hash of its store */
-	enum stk_cached { STK_CACHE_UNASKED, STK_CACHE_MISSED, STK_CACHE_CLAIMED, STK_CACHE_LEFT_OUT } cached;
-	int32_t cache_waits;
-	/* private to the source and io */
-	int64_t starved_ns;         /* since when no descriptor has been free for it; 0: not waiting for one */
-	int64_t asked_ns, begun_ns; /* time of submission, and when its source last began it, by stk__clock_ns; 0: not yet */
-	bool hopeless;              /* set with a source error that a retry would repeat */
-	bool object_fails;          /* set with a source error that seems to concern only this object: the source serves other requests */
+	bool got_etag;     /* got_tag is the hash of an ETag, which may be compared with the ETag of a listing */
+	bool hopeless;     /* set with a source error that a retry would repeat */
+	bool object_fails; /* set with a source error that seems to concern only this object: the source serves other requests */
+
+	/* The fields from here on belong to io and its parts. */
 	_Atomic bool cancelled;
-	int64_t due_ns; /* when the next try starts */
-	size_t wanted;  /* bytes that were not admitted */
-	struct stk_request *next;
-	void *source_data;
-	struct stk_split *split;    /* the pieces of a large request */
-	struct stk_request *follow; /* the next of the requests that one answer of the server serves */
-	bool alone;                 /* must not be joined with other requests again */
+	int64_t asked_ns, begun_ns; /* time of submission, and when its source last began it, by stk__clock_ns; 0: not yet */
+	struct stk_request *next;   /* in the list or queue that holds it */
+	void *source_data;          /* of the queue or the source that holds it */
+	struct stk_split *split;    /* of io_split.c: the pieces of a large request */
+	struct {                    /* of the cache */
+		enum stk_cached { STK_CACHE_UNASKED, STK_CACHE_MISSED, STK_CACHE_CLAIMED, STK_CACHE_LEFT_OUT } state;
+		int32_t waits;
+		uint64_t store; /* hash of the store that holds the object */
+	} cache;
+	struct {                /* of retry.c */
+		int64_t due_ns; /* when the next try starts */
+		size_t wanted;  /* bytes that were not admitted */
+	} retry;
+	struct {                            /* of http:// and s3:// */
+		int64_t starved_ns;         /* since when no descriptor has been free for it; 0: not waiting for one */
+		struct stk_request *joined; /* the next of the requests that one answer of the server serves */
+		bool unjoinable;            /* must not be joined with other requests again */
+	} http;
 };
 
 /* Statistics that remote sources report. */
@@ -119,7 +128,6 @@ struct stk_source_ops {
 	 * most most_backoff_ns. 0: retry at once. */
 	int32_t retries;
 	int64_t backoff_ns, most_backoff_ns;
-	bool splits; /* honours `bare`: large ranges are read in several pieces at a time */
 	bool lists;  /* answers stk__s3_list_uri requests of its schemes */
 	bool remote; /* every request takes long: pipelines keep more of them under way */
 	/* Reads now if that cannot block (page cache); returns false if the request must be submitted. On true the request is filled in and

@@ -29,7 +29,7 @@ static void ask_parked(struct stk_retry *t)
 			waits |= refused[i] == r->admission;
 		if (!waits) {
 			pthread_mutex_unlock(&t->lock);
-			waits = !atomic_load(&r->cancelled) && !r->admission->admit(r->admission, r, r->wanted);
+			waits = !atomic_load(&r->cancelled) && !r->admission->admit(r->admission, r, r->retry.wanted);
 			if (!waits)
 				t->again(t->user, r);
 			pthread_mutex_lock(&t->lock);
@@ -62,7 +62,7 @@ static void *run(void *arg)
 	pthread_mutex_lock(&t->lock);
 	while (!t->ending) {
 		struct stk_request *r = t->first;
-		if (r && r->due_ns <= stk__clock_ns()) {
+		if (r && r->retry.due_ns <= stk__clock_ns()) {
 			t->first = r->next;
 			pthread_mutex_unlock(&t->lock);
 			t->again(t->user, r);
@@ -72,7 +72,7 @@ static void *run(void *arg)
 		const uint64_t rooms = t->rooms;
 		ask_parked(t);
 		if (!t->ending && rooms == t->rooms)
-			wait(t, t->first ? t->first->due_ns : INT64_MAX);
+			wait(t, t->first ? t->first->retry.due_ns : INT64_MAX);
 	}
 	pthread_mutex_unlock(&t->lock);
 	return NULL;
@@ -111,7 +111,7 @@ bool stk__retry_park(struct stk_retry *t, struct stk_request *r, size_t bytes, u
 	const bool waits = may_wait(t, r);
 	if (waits) {
 		const bool first = !t->parked.root;
-		r->wanted = bytes;
+		r->retry.wanted = bytes;
 		stk__queue_push(&t->parked, r);
 		if (first || rooms != t->rooms)
 			pthread_cond_signal(&t->wake);
@@ -126,9 +126,9 @@ bool stk__retry_at(struct stk_retry *t, struct stk_request *r, int64_t due_ns)
 	const bool waits = may_wait(t, r);
 	if (waits) {
 		struct stk_request **at = &t->first;
-		while (*at && (*at)->due_ns <= due_ns)
+		while (*at && (*at)->retry.due_ns <= due_ns)
 			at = &(*at)->next;
-		r->due_ns = due_ns;
+		r->retry.due_ns = due_ns;
 		r->next = *at;
 		*at = r;
 		pthread_cond_signal(&t->wake);

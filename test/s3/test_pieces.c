@@ -132,7 +132,7 @@ static void test_neighbours_are_joined(void **state)
 			.offset = cases[i].offset,
 			.length = cases[i].length,
 			.most = cases[i].most,
-			.alone = cases[i].alone,
+			.http.unjoinable = cases[i].alone,
 			.deadline = i};
 		stk__queue_push(&queue, &r[i]);
 	}
@@ -143,7 +143,7 @@ static void test_neighbours_are_joined(void **state)
 		int64_t span = stk__http_span(q);
 		assert_int_equal(span, i ? cases[i].length : 2124 + 64 * KB - 512);
 		assert_false(stk__http_all_cancelled(q));
-		for (const struct stk_request *f = q; f; f = f->follow, i++) {
+		for (const struct stk_request *f = q; f; f = f->http.joined, i++) {
 			assert_ptr_equal(f, &r[i]);
 			assert_ptr_equal(q, &r[cases[i].leads]);
 		}

@@ -1,0 +1,194 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "io/io_split.h"
+
+#include "base/error.h"
+#include "base/memory.h"
+#include "io/version.h"
+
+#include <stdatomic.h>
+#include <string.h>
+
+enum { SMALLEST = 16 << 20, PIECE = 8 << 20, MOST_PIECES = 64, SLACK = 64 };
+
+struct piece {
+	struct stk_split *split;
+	struct stk_request request;
+	struct stk_object object;
+	uint8_t *data; /* destination of the piece's bytes */
+};
+
+struct stk_split {
+	struct stk_io *io;
+	pthread_mutex_t *lock; /* shared by all large requests of a source */
+	struct stk_request *whole;
+	struct stk_buffer *buffer; /* NULL if the whole request gives the memory */
+	uint8_t *data;
+	int left, refs;         /* left: pieces and stk__split_begin that have not ended; refs: users of this struct; guarded by the lock */
+	enum stk_status status; /* of the first piece that failed */
+	bool object_fails;      /* of that piece */
+	struct stk_error *error; /* of that piece; NULL: no memory for it */
+	int count;
+	struct piece pieces[];
+};
+
+static void split_unref(struct stk_split *s)
+{
+	pthread_mutex_lock(s->lock);
+	bool last = --s->refs == 0;
+	pthread_mutex_unlock(s->lock);
+	if (last)
+		stk__free(s);
+}
+
+/* Fails if the pieces are of different versions of the object. */
+static enum stk_status check_versions(const struct stk_split *s, struct stk_error *err)
+{
+	const struct stk_request *r = s->whole;
+	const struct stk_object *first = &s->pieces[0].object;
+	for (int i = 1; i < s->count; i++) {
+		const struct stk_object *other = &s->pieces[i].object;
+		if (strcmp(other->version, first->version) != 0)
+			return stk__fail(err, STK_IO, "%.*s: it changed while it was read: its %s was %s, and is now %s",
+				stk__uri_shown(r->uri), r->uri, stk__version_word(first->version), first->version, other->version);
+		if (other->size >= 0 && first->size >= 0 && other->size != first->size)
+			return stk__fail(err, STK_IO, "%.*s: it changed while it was read: it had %lld bytes, and has %lld",
+				stk__uri_shown(r->uri), r->uri, (long long)first->size, (long long)other->size);
+	}
+	return STK_OK;
+}
+
+/* Ends the whole request after all its pieces have ended. */
+static void end_split(struct stk_split *s)
+{
+	struct stk_request *r = s->whole;
+	enum stk_status status = s->status ? s->status : check_versions(s, r->error);
+	if (s->status && !r->error) {
+		r->error = s->error; /* its owner frees it, like an error that io has made */
+		s->error = NULL;
+	} else if (s->status && s->error) {
+		*r->error = *s->error;
+	}
+	stk__free(s->error);
+	r->object_fails = s->status ? s->object_fails : status != STK_OK;
+	r->hopeless |= stk__io_source_failed(s->status); /* each piece has already been retried as often as the source wants */
+	pthread_mutex_lock(s->lock);
+	r->split = NULL;
+	pthread_mutex_unlock(s->lock);
+	if (status) {
+		stk__buffer_release(s->buffer);
+	} else {
+		memset(s->data + r->length, 0, SLACK);
+		r->buffer = s->buffer;
+		r->data = s->data;
+		r->size = (size_t)r->length;
+		r->got_size = s->pieces[0].request.got_size;
+		r->got_tag = s->pieces[0].request.got_tag;
+		r->got_etag = s->pieces[0].request.got_etag;
+		if (r->object)
+			*r->object = s->pieces[0].object;
+	}
+	struct stk_io *io = s->io;
+	split_unref(s);
+	stk__io_finish(io, r, status); /* io may be destroyed once this has ended r */
+}
+
+/* Counts one part as ended. Unless it was the last, neither s nor io may be touched after the unlock: another thread may end the request,
+ * and io may be destroyed. */
+static void one_less(struct stk_split *s, int refs)
+{
+	pthread_mutex_lock(s->lock);
+	s->refs -= refs;
+	bool last = --s->left == 0;
+	pthread_mutex_unlock(s->lock);
+	if (last)
+		end_split(s);
+}
+
+static void piece_done(struct stk_request *q)
+{
+	struct stk_split *s = ((struct piece *)q->user)->split;
+	pthread_mutex_lock(s->lock);
+	bool first = q->status && !s->status;
+	if (first) {
+		s->status = q->status;
+		s->object_fails = q->object_fails;
+		s->error = q->error;
+	}
+	pthread_mutex_unlock(s->lock);
+	if (!first)
+		stk__free(q->error);
+	one_less(s, 0);
+}
+
+static uint8_t *piece_room(void *user, size_t size)
+{
+	struct piece *p = user;
+	return size <= (size_t)p->request.length ? p->data : NULL;
+}
+
+/* Allocates the memory for the whole request. Returns NULL if there is none: then the request is read in one piece, and fails itself if
+ * memory is still short. */
+static struct stk_split *make_split(struct stk_io *io, pthread_mutex_t *lock, struct stk_request *r)
+{
+	int64_t size = r->length / MOST_PIECES > PIECE ? r->length / MOST_PIECES + 1 : PIECE;
+	int count = (int)((r->length + size - 1) / size);
+	struct stk_split *s = stk__calloc(1, sizeof *s + (size_t)count * sizeof *s->pieces);
+	if (!s)
+		return NULL;
+	*s = (struct stk_split){.io = io, .lock = lock, .whole = r, .left = count + 1, .refs = 2, .count = count};
+	s->buffer = r->room ? NULL : stk__buffer_take(io, (size_t)r->length);
+	s->data = r->room ? r->room(r->room_user, (size_t)r->length) : s->buffer ? stk__buffer_data(s->buffer) : NULL;
+	if (!s->data) {
+		stk__free(s);
+		return NULL;
+	}
+	for (int i = 0; i < count; i++) {
+		struct piece *p = &s->pieces[i];
+		int64_t at = i * size, left = r->length - at;
+		p->split = s;
+		p->data = s->data + at;
+		p->request = (struct stk_request){.uri = r->uri,
+			.offset = r->offset + at,
+			.length = left < size ? left : size,
+			.deadline = r->deadline,
+			.done = piece_done,
+			.user = p,
+			.room = piece_room,
+			.room_user = p,
+			.bare = true,
+			.uncached = true, /* a piece is not cached; the whole request may be */
+			.object = &p->object};
+	}
+	return s;
+}
+
+bool stk__split_begin(struct stk_io *io, pthread_mutex_t *lock, struct stk_request *r)
+{
+	bool large = r->length > SMALLEST && !r->bare && (!r->most || (uint64_t)r->length <= r->most);
+	struct stk_split *s = large ? make_split(io, lock, r) : NULL;
+	if (!s)
+		return false;
+	pthread_mutex_lock(lock);
+	r->split = s;
+	pthread_mutex_unlock(lock);
+	for (int i = 0; i < s->count; i++) {
+		if (atomic_load(&r->cancelled))
+			atomic_store(&s->pieces[i].request.cancelled, true);
+		stk__io_submit(io, &s->pieces[i].request);
+	}
+	one_less(s, 1);
+	return true;
+}
+
+void stk__split_cancel(struct stk_io *io, pthread_mutex_t *lock, struct stk_request *r)
+{
+	pthread_mutex_lock(lock);
+	struct stk_split *s = r->split;
+	if (s)
+		s->refs++;
+	pthread_mutex_unlock(lock);
+	for (int i = 0; s && i < s->count; i++)
+		stk__io_cancel(io, &s->pieces[i].request);
+	if (s)
+		split_unref(s);
+}
