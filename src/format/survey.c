@@ -464,8 +464,7 @@ bool stk__survey_read(struct stk_survey *s, int64_t id, struct stk_request *r)
 	if (!held)
 		return false;
 	size_t size = (size_t)r->length;
-	r->buffer = r->room ? NULL : stk__buffer_take(io, size);
-	uint8_t *to = r->room ? r->room(r->room_user, size) : r->buffer ? stk__buffer_data(r->buffer) : NULL;
+	uint8_t *to = stk__request_room(io, r, size, &r->buffer);
 	if (to) {
 		stk__survey_window_copy(held, r->offset, r->length, to);
 		memset(to + size, 0, SLACK);

@@ -88,8 +88,7 @@ static struct stk_cache_key key_of(const struct stk_request *r)
 /* Reads header, bytes and URI with one call; the file's size gives the number of bytes. */
 static enum look read_entry(struct stk_cache *c, int fd, struct stk_request *r, struct entry *e, bool may_block)
 {
-	e->buffer = r->room ? NULL : stk__buffer_take(c->io, e->size);
-	e->data = r->room ? r->room(r->room_user, e->size) : e->buffer ? stk__buffer_data(e->buffer) : NULL;
+	e->data = stk__request_room(c->io, r, e->size, &e->buffer);
 	if (!e->data)
 		return MISS;
 	struct iovec v[3] = {{&e->head, sizeof e->head}, {e->data, e->size}, {e->uri, e->uri_size}};

@@ -114,8 +114,8 @@ static enum stk_status stat_file(struct file_read *f)
 /* Makes room for `size` bytes and keeps those read so far. */
 static enum stk_status reserve(struct file_read *f, size_t size)
 {
-	struct stk_buffer *b = f->r->room ? NULL : stk__buffer_take(f->io, size);
-	uint8_t *data = f->r->room ? f->r->room(f->r->room_user, size) : b ? stk__buffer_data(b) : NULL;
+	struct stk_buffer *b;
+	uint8_t *data = stk__request_room(f->io, f->r, size, &b);
 	if (!data)
 		return stk__fail(f->r->error, STK_NO_MEMORY, "%s: no memory for its %zu bytes", f->path, size);
 	if (f->used)

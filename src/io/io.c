@@ -496,6 +496,15 @@ struct stk_buffer *stk__buffer_take(struct stk_io *io, size_t size)
 	return stk__buffer_pool_take(io->buffers, size);
 }
 
+uint8_t *stk__request_room(struct stk_io *io, const struct stk_request *r, size_t size, struct stk_buffer **buffer)
+{
+	*buffer = NULL;
+	if (r->room)
+		return r->room(r->room_user, size);
+	*buffer = stk__buffer_take(io, size);
+	return *buffer ? stk__buffer_data(*buffer) : NULL;
+}
+
 void stk__io_counters(const struct stk_io *io, struct stk_io_counters *out)
 {
 	struct stk_buffer_pool *pool = io->buffers;

@@ -217,6 +217,9 @@ void stk__io_cancel(struct stk_io *io, struct stk_request *r);
  * system. Any thread. */
 struct stk_buffer *stk__buffer_take(struct stk_io *io, size_t size);
 uint8_t *stk__buffer_data(struct stk_buffer *b);
+/* Returns memory for `size` bytes of r and 64 more: the caller's (r->room), or else that of *buffer, which is taken from the pool. NULL: memory is short.
+ * *buffer is NULL if the caller gives the memory. */
+uint8_t *stk__request_room(struct stk_io *io, const struct stk_request *r, size_t size, struct stk_buffer **buffer);
 size_t stk__buffer_rounded(size_t size);                 /* capacity of a new buffer of that size */
 size_t stk__buffer_capacity(const struct stk_buffer *b); /* without the 64 */
 void stk__buffer_release(struct stk_buffer *b);          /* takes NULL */

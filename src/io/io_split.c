@@ -136,8 +136,7 @@ static struct stk_split *make_split(struct stk_io *io, pthread_mutex_t *lock, st
 	if (!s)
 		return NULL;
 	*s = (struct stk_split){.io = io, .lock = lock, .whole = r, .left = count + 1, .refs = 2, .count = count};
-	s->buffer = r->room ? NULL : stk__buffer_take(io, (size_t)r->length);
-	s->data = r->room ? r->room(r->room_user, (size_t)r->length) : s->buffer ? stk__buffer_data(s->buffer) : NULL;
+	s->data = stk__request_room(io, r, (size_t)r->length, &s->buffer);
 	if (!s->data) {
 		stk__free(s);
 		return NULL;

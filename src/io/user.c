@@ -109,8 +109,8 @@ static enum stk_status take_answer(struct stk_io *io, struct stk_request *r, str
 	}
 	if (r->most && got->size > r->most)
 		return stk__fail_memory_limit(r->error, got->size, r->most);
-	struct stk_buffer *b = r->room ? NULL : stk__buffer_take(io, got->size);
-	uint8_t *data = r->room ? r->room(r->room_user, got->size) : b ? stk__buffer_data(b) : NULL;
+	struct stk_buffer *b;
+	uint8_t *data = stk__request_room(io, r, got->size, &b);
 	if (!data)
 		return stk__fail(r->error, STK_NO_MEMORY, "%.*s: no memory for its %zu bytes", shown, r->uri, got->size);
 	if (got->size)
