@@ -7,8 +7,7 @@
 #include "base/system.h"
 #include "base/xxhash.h"
 #include "io/cache_disk.h"
-#include "io/queue.h"
-#include "thread/thread.h"
+#include "io/served.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -49,13 +48,10 @@ struct stk_cache {
 	_Atomic uint64_t hits, hit_bytes, misses, kept, kept_bytes, left_out, damaged, stale, waits, pending;
 	_Atomic int telling; /* enum telling */
 	char notice[512];
-	pthread_mutex_t lock; /* guards all members below */
-	pthread_cond_t wake;
-	struct stk_request_queue queue;
+	struct stk_served served;   /* its lock guards all members below */
 	struct keep *first, **last; /* entries to write */
 	struct claim *claims[CLAIMS];
-	int waiting, idle, started;
-	bool ended, ending;
+	bool ended;
 	pthread_t threads[THREADS];
 };
 
@@ -229,11 +225,11 @@ static struct claim **find_claim(struct stk_cache *c, struct stk_cache_key key)
 static void give_up_claim(struct stk_cache *c, struct stk_cache_key key)
 {
 	stk__cache_unclaim(&c->disk, key);
-	pthread_mutex_lock(&c->lock);
+	pthread_mutex_lock(&c->served.lock);
 	struct claim **at = find_claim(c, key), *claim = *at;
 	if (claim)
 		*at = claim->next;
-	pthread_mutex_unlock(&c->lock);
+	pthread_mutex_unlock(&c->served.lock);
 	stk__free(claim);
 }
 
@@ -245,12 +241,12 @@ static bool take_claim(struct stk_cache *c, struct stk_cache_key key)
 		return false;
 	claim->key = key;
 	claim->next = NULL;
-	pthread_mutex_lock(&c->lock);
+	pthread_mutex_lock(&c->served.lock);
 	struct claim **at = find_claim(c, key);
 	const bool mine = !*at;
 	if (mine)
 		*at = claim;
-	pthread_mutex_unlock(&c->lock);
+	pthread_mutex_unlock(&c->served.lock);
 	if (!mine)
 		stk__free(claim);
 	if (!mine || stk__cache_claim(&c->disk, key))
@@ -302,8 +298,6 @@ static void write_entry(struct stk_cache *c, struct keep *k)
 	atomic_fetch_sub(&c->pending, bytes);
 }
 
-static void start_thread(struct stk_cache *c);
-
 /* Copies a request's bytes for a later write; returns NULL if they are not stored. */
 static struct keep *make_keep(struct stk_cache *c, const struct stk_request *r, struct stk_cache_key key)
 {
@@ -348,13 +342,12 @@ static void take(void *cache, struct stk_request *r, enum stk_status status)
 		return;
 	}
 	atomic_fetch_add(&c->pending, k->head.bytes);
-	pthread_mutex_lock(&c->lock);
+	pthread_mutex_lock(&c->served.lock);
 	*c->last = k;
 	c->last = &k->next;
-	c->waiting++;
-	start_thread(c);
-	pthread_cond_signal(&c->wake);
-	pthread_mutex_unlock(&c->lock);
+	enum stk_status started = stk__served_announce(&c->served, NULL);
+	(void)started; /* without a thread, destroy drops the entry */
+	pthread_mutex_unlock(&c->served.lock);
 }
 
 /* ---- threads ---- */
@@ -405,56 +398,37 @@ static void serve(struct stk_cache *c, struct stk_request *r)
 static void *work(void *arg)
 {
 	struct stk_cache *c = arg;
-	pthread_mutex_lock(&c->lock);
+	pthread_mutex_lock(&c->served.lock);
 	for (;;) {
-		struct stk_request *r = stk__queue_pop(&c->queue);
+		struct stk_request *r = stk__queue_pop(&c->served.queue);
 		struct keep *k = r ? NULL : c->first;
-		if (!r && !k && c->ending)
+		if (!r && !k && c->served.ending)
 			break;
 		if (!r && !k) {
-			c->idle++;
-			pthread_cond_wait(&c->wake, &c->lock);
-			c->idle--;
+			stk__served_wait(&c->served);
 			continue;
 		}
-		c->waiting--;
+		c->served.waiting--;
 		if (k && !(c->first = k->next))
 			c->last = &c->first;
-		pthread_mutex_unlock(&c->lock);
+		pthread_mutex_unlock(&c->served.lock);
 		if (r)
 			serve(c, r);
 		else
 			write_entry(c, k);
-		pthread_mutex_lock(&c->lock);
+		pthread_mutex_lock(&c->served.lock);
 	}
-	pthread_mutex_unlock(&c->lock);
+	pthread_mutex_unlock(&c->served.lock);
 	return NULL;
-}
-
-/* Starts one more thread if all are busy. Call with the lock held. */
-static void start_thread(struct stk_cache *c)
-{
-	if (c->waiting > c->idle && c->started < THREADS && !stk__thread_start(&c->threads[c->started], "stoker-cache", work, c, NULL))
-		c->started++;
 }
 
 static void submit(void *cache, struct stk_request *r)
 {
 	struct stk_cache *c = cache;
-	pthread_mutex_lock(&c->lock);
-	bool taken = !c->ended && !atomic_load(&r->cancelled);
-	if (taken) {
-		stk__queue_push(&c->queue, r);
-		c->waiting++;
-		start_thread(c);
-		taken = c->started; /* without any thread there is no cache */
-		if (!taken) {
-			stk__queue_remove(&c->queue, r);
-			c->waiting--;
-		}
-		pthread_cond_signal(&c->wake);
-	}
-	pthread_mutex_unlock(&c->lock);
+	pthread_mutex_lock(&c->served.lock);
+	const bool taken = !c->ended && !atomic_load(&r->cancelled) &&
+			   !stk__served_push(&c->served, r, NULL); /* without any thread there is no cache */
+	pthread_mutex_unlock(&c->served.lock);
 	if (taken)
 		return;
 	r->cache.state = STK_CACHE_LEFT_OUT;
@@ -464,10 +438,9 @@ static void submit(void *cache, struct stk_request *r)
 static bool cancel(void *cache, struct stk_request *r)
 {
 	struct stk_cache *c = cache;
-	pthread_mutex_lock(&c->lock);
-	bool waits = stk__queue_remove(&c->queue, r);
-	c->waiting -= waits;
-	pthread_mutex_unlock(&c->lock);
+	pthread_mutex_lock(&c->served.lock);
+	bool waits = stk__served_remove(&c->served, r);
+	pthread_mutex_unlock(&c->served.lock);
 	return waits;
 }
 
@@ -476,11 +449,10 @@ static bool cancel(void *cache, struct stk_request *r)
 static void end(void *cache)
 {
 	struct stk_cache *c = cache;
-	pthread_mutex_lock(&c->lock);
+	pthread_mutex_lock(&c->served.lock);
 	c->ended = true;
-	struct stk_request_queue queue = c->queue;
-	c->queue.root = NULL;
-	pthread_mutex_unlock(&c->lock);
+	struct stk_request_queue queue = stk__served_take_all(&c->served);
+	pthread_mutex_unlock(&c->served.lock);
 	for (struct stk_request *r; (r = stk__queue_pop(&queue));) {
 		atomic_store(&r->cancelled, true);
 		stk__io_finish(c->io, r, stk__request_cancelled(r));
@@ -490,12 +462,7 @@ static void end(void *cache)
 static void destroy(void *cache)
 {
 	struct stk_cache *c = cache;
-	pthread_mutex_lock(&c->lock);
-	c->ending = true;
-	pthread_cond_broadcast(&c->wake);
-	pthread_mutex_unlock(&c->lock);
-	for (int i = 0; i < c->started; i++)
-		stk__thread_join(c->threads[i]);
+	stk__served_end(&c->served);
 	for (struct keep *k = c->first, *next; k; k = next) { /* reached if no thread could be started */
 		next = k->next;
 		stk__buffer_release(k->bytes);
@@ -507,8 +474,7 @@ static void destroy(void *cache)
 			stk__free(claim);
 		}
 	stk__cache_disk_close(&c->disk);
-	pthread_cond_destroy(&c->wake);
-	pthread_mutex_destroy(&c->lock);
+	stk__served_destroy(&c->served);
 	stk__free(c);
 }
 
@@ -529,8 +495,7 @@ enum stk_status stk__cache_add(struct stk_io *io, const char *dir, uint64_t limi
 	}
 	c->last = &c->first;
 	atomic_store(&c->telling, c->notice[0] ? WAITING : QUIET);
-	pthread_mutex_init(&c->lock, NULL);
-	pthread_cond_init(&c->wake, NULL);
+	stk__served_init(&c->served, "stoker-cache", work, c, THREADS, c->threads);
 	stk__io_use_cache(io, &cache_ops, c);
 	return STK_OK;
 }

@@ -5,29 +5,24 @@
 
 #include "base/error.h"
 #include "base/memory.h"
-#include "io/queue.h"
-#include "thread/thread.h"
+#include "io/served.h"
 
 enum { MAX_THREADS = 1024 };
 
 struct stk_file_source {
 	struct stk_file_habits habits;
 	struct stk_io *io;
-	pthread_mutex_t lock; /* guards all members below */
-	pthread_cond_t wake;
-	struct stk_request_queue queue;
-	int waiting, idle; /* requests in the queue; threads that wait for a request */
-	int started, limit;
-	bool cancelled, ending;
+	struct stk_served served; /* its lock guards `cancelled` too */
+	bool cancelled;
 	pthread_t threads[];
 };
 
 static uint64_t threads(void *source)
 {
 	struct stk_file_source *s = source;
-	pthread_mutex_lock(&s->lock);
-	uint64_t n = (uint64_t)s->started;
-	pthread_mutex_unlock(&s->lock);
+	pthread_mutex_lock(&s->served.lock);
+	uint64_t n = (uint64_t)s->served.started;
+	pthread_mutex_unlock(&s->served.lock);
 	return n;
 }
 
@@ -44,23 +39,13 @@ static void read_one(struct stk_file_source *s, struct stk_request *r)
 static void *read_files(void *arg)
 {
 	struct stk_file_source *s = arg;
-	pthread_mutex_lock(&s->lock);
-	for (;;) {
-		struct stk_request *r = stk__queue_pop(&s->queue);
-		if (!r && s->ending)
-			break;
-		if (!r) {
-			s->idle++;
-			pthread_cond_wait(&s->wake, &s->lock);
-			s->idle--;
-			continue;
-		}
-		s->waiting--;
-		pthread_mutex_unlock(&s->lock);
+	pthread_mutex_lock(&s->served.lock);
+	for (struct stk_request *r; (r = stk__served_next(&s->served));) {
+		pthread_mutex_unlock(&s->served.lock);
 		read_one(s, r);
-		pthread_mutex_lock(&s->lock);
+		pthread_mutex_lock(&s->served.lock);
 	}
-	pthread_mutex_unlock(&s->lock);
+	pthread_mutex_unlock(&s->served.lock);
 	return NULL;
 }
 
@@ -68,17 +53,6 @@ static bool try_now(void *source, struct stk_io *io, struct stk_request *r)
 {
 	struct stk_file_source *s = source;
 	return stk__file_read_now(&s->habits, io, r, &r->status);
-}
-
-/* Starts one more thread if all are busy. A failure is an error only if there is no thread at all. Call with the lock held. */
-static enum stk_status start_thread(struct stk_file_source *s, struct stk_error *err)
-{
-	if (s->waiting < s->idle || s->started == s->limit)
-		return STK_OK;
-	enum stk_status status = stk__thread_start(&s->threads[s->started], "stoker-read", read_files, s, err);
-	if (!status)
-		s->started++;
-	return s->started ? STK_OK : status;
 }
 
 static void end_cancelled(struct stk_file_source *s, struct stk_request *r)
@@ -90,15 +64,10 @@ static void submit(void *source, struct stk_io *io, struct stk_request *r)
 {
 	struct stk_file_source *s = source;
 	enum stk_status status = STK_CANCELLED;
-	pthread_mutex_lock(&s->lock);
+	pthread_mutex_lock(&s->served.lock);
 	if (!s->cancelled && !atomic_load(&r->cancelled))
-		status = start_thread(s, r->error);
-	if (!status) {
-		stk__queue_push(&s->queue, r);
-		s->waiting++;
-		pthread_cond_signal(&s->wake);
-	}
-	pthread_mutex_unlock(&s->lock);
+		status = stk__served_push(&s->served, r, r->error);
+	pthread_mutex_unlock(&s->served.lock);
 	if (status == STK_CANCELLED)
 		end_cancelled(s, r);
 	else if (status)
@@ -108,10 +77,9 @@ static void submit(void *source, struct stk_io *io, struct stk_request *r)
 static void cancel(void *source, struct stk_request *r)
 {
 	struct stk_file_source *s = source;
-	pthread_mutex_lock(&s->lock);
-	bool waits = stk__queue_remove(&s->queue, r);
-	s->waiting -= waits;
-	pthread_mutex_unlock(&s->lock);
+	pthread_mutex_lock(&s->served.lock);
+	bool waits = stk__served_remove(&s->served, r);
+	pthread_mutex_unlock(&s->served.lock);
 	if (waits)
 		end_cancelled(s, r);
 }
@@ -119,12 +87,10 @@ static void cancel(void *source, struct stk_request *r)
 static void cancel_all(void *source)
 {
 	struct stk_file_source *s = source;
-	pthread_mutex_lock(&s->lock);
+	pthread_mutex_lock(&s->served.lock);
 	s->cancelled = true;
-	struct stk_request_queue queue = s->queue;
-	s->queue.root = NULL;
-	s->waiting = 0;
-	pthread_mutex_unlock(&s->lock);
+	struct stk_request_queue queue = stk__served_take_all(&s->served);
+	pthread_mutex_unlock(&s->served.lock);
 	for (struct stk_request *r; (r = stk__queue_pop(&queue));)
 		end_cancelled(s, r);
 }
@@ -132,14 +98,8 @@ static void cancel_all(void *source)
 static void destroy(void *source)
 {
 	struct stk_file_source *s = source;
-	pthread_mutex_lock(&s->lock);
-	s->ending = true;
-	pthread_cond_broadcast(&s->wake);
-	pthread_mutex_unlock(&s->lock);
-	for (int i = 0; i < s->started; i++)
-		stk__thread_join(s->threads[i]);
-	pthread_cond_destroy(&s->wake);
-	pthread_mutex_destroy(&s->lock);
+	stk__served_end(&s->served);
+	stk__served_destroy(&s->served);
 	stk__free(s);
 }
 
@@ -160,8 +120,6 @@ enum stk_status stk__file_source_add(struct stk_io *io, int threads, struct stk_
 	if (!s)
 		return stk__fail(err, STK_NO_MEMORY, "out of memory for %d reading threads", limit);
 	s->io = io;
-	s->limit = limit;
-	pthread_mutex_init(&s->lock, NULL);
-	pthread_cond_init(&s->wake, NULL);
+	stk__served_init(&s->served, "stoker-read", read_files, s, limit, s->threads);
 	return stk__io_add_source(io, &file_source_ops, s, err);
 }

@@ -10,8 +10,7 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/text.h"
-#include "io/queue.h"
-#include "thread/thread.h"
+#include "io/served.h"
 
 #include <stdatomic.h>
 #include <stdio.h>
@@ -42,32 +41,30 @@ struct job {
 };
 
 struct user_source {
-	_Atomic int refs; /* references of io and the threads */
 	struct stk_source_ops ops;
 	struct stk_io *io; /* used only for requests, for which io waits */
 	stk_fetch_fn fetch;
 	void (*done)(void *user);
 	void *user;
 	char *schemes;
-	pthread_mutex_t lock; /* guards all members below */
-	pthread_cond_t wake;
-	struct stk_request_queue queue;
+	struct stk_served served;         /* its lock guards all members below */
+	int refs;                         /* references of io and the threads */
 	struct stk_request_queue unsized; /* wait until the first object has come, since nobody knows yet how large they are */
 	struct job *jobs;                 /* running jobs */
 	int whole_jobs;                   /* running jobs for whole objects */
 	int64_t mean_bytes;               /* of recent whole objects; 0: none has come */
-	int waiting, idle, started, limit;
-	bool ending;
 };
 
+/* Drops a reference. Call with the lock held, which it releases. */
 static void unref(struct user_source *s)
 {
-	if (atomic_fetch_sub(&s->refs, 1) != 1)
+	const bool last = --s->refs == 0;
+	pthread_mutex_unlock(&s->served.lock);
+	if (!last)
 		return;
 	if (s->done)
 		s->done(s->user);
-	pthread_cond_destroy(&s->wake);
-	pthread_mutex_destroy(&s->lock);
+	stk__served_destroy(&s->served);
 	stk__free(s->schemes);
 	stk__free(s);
 }
@@ -149,7 +146,7 @@ static void learn(struct user_source *s, const struct job *job)
 /* Returns whether another call for a whole object may begin although no object has come yet. Called with the lock. */
 static bool may_go_blind(const struct user_source *s)
 {
-	return s->waiting + s->whole_jobs < BLIND;
+	return s->served.waiting + s->whole_jobs < BLIND;
 }
 
 static void submit(void *source, struct stk_io *io, struct stk_request *r);
@@ -159,9 +156,9 @@ static void submit(void *source, struct stk_io *io, struct stk_request *r);
 static void release_unsized(struct user_source *s)
 {
 	for (struct stk_request *r; (s->mean_bytes || may_go_blind(s)) && (r = stk__queue_pop(&s->unsized));) {
-		pthread_mutex_unlock(&s->lock);
+		pthread_mutex_unlock(&s->served.lock);
 		submit(s, s->io, r);
-		pthread_mutex_lock(&s->lock);
+		pthread_mutex_lock(&s->served.lock);
 	}
 }
 
@@ -176,77 +173,59 @@ static void run_job(struct user_source *s, struct stk_request *r)
 	s->jobs = &job;
 	s->whole_jobs += job.whole;
 	r->begun_ns = stk__clock_ns();
-	pthread_mutex_unlock(&s->lock);
+	pthread_mutex_unlock(&s->served.lock);
 	if (uri)
 		status = s->fetch(s->user, &call, &why);
 	if (!status && !job.got.data) {
 		snprintf(why.message, sizeof why.message, "the fetch function gave no bytes");
 		status = STK_INVALID;
 	}
-	pthread_mutex_lock(&s->lock);
+	pthread_mutex_lock(&s->served.lock);
 	for (at = &s->jobs; *at != &job;)
 		at = &(*at)->next;
 	*at = job.next;
 	learn(s, &job);
 	r = job.r;
-	pthread_mutex_unlock(&s->lock);
+	pthread_mutex_unlock(&s->served.lock);
 	if (r)
 		stk__io_finish(s->io, r, status ? take_failure(r, status, &why) : take_answer(s->io, r, &job.got));
 	drop(&job.got);
 	stk__free(uri);
-	pthread_mutex_lock(&s->lock);
+	pthread_mutex_lock(&s->served.lock);
 	release_unsized(s);
 }
 
 static void *serve(void *arg)
 {
 	struct user_source *s = arg;
-	pthread_mutex_lock(&s->lock);
-	while (!s->ending) {
-		struct stk_request *r = stk__queue_pop(&s->queue);
-		if (r) {
-			s->waiting--;
-			run_job(s, r);
-			continue;
-		}
-		s->idle++;
-		pthread_cond_wait(&s->wake, &s->lock);
-		s->idle--;
-	}
-	pthread_mutex_unlock(&s->lock);
+	pthread_mutex_lock(&s->served.lock);
+	for (struct stk_request *r; !s->served.ending && (r = stk__served_next(&s->served));)
+		run_job(s, r);
 	unref(s);
 	return NULL;
 }
 
 /* ---- requests ---- */
 
-/* Starts one more thread if all are busy. Call with the lock held. */
-static enum stk_status start_thread(struct user_source *s, struct stk_error *err)
+/* Called with the lock. */
+static enum stk_status push(struct user_source *s, struct stk_request *r)
 {
-	pthread_t thread;
-	if (s->waiting < s->idle || s->started == s->limit)
-		return STK_OK;
-	atomic_fetch_add(&s->refs, 1);
-	enum stk_status status = stk__thread_start(&thread, "stoker-fetch", serve, s, err);
-	if (status) {
-		atomic_fetch_sub(&s->refs, 1);
-		return s->started ? STK_OK : status;
-	}
-	pthread_detach(thread);
-	s->started++;
-	return STK_OK;
+	const int before = s->served.started;
+	enum stk_status status = stk__served_push(&s->served, r, r->error);
+	s->refs += s->served.started - before;
+	return status;
 }
 
 /* Asks to admit the bytes of a whole object, as many as are expected, because a call cannot be stopped when it turns out to be large. Returns false if r waits
  * or has ended. */
 static bool admit(struct user_source *s, struct stk_request *r)
 {
-	pthread_mutex_lock(&s->lock);
+	pthread_mutex_lock(&s->served.lock);
 	const int64_t expected = r->object_size > r->offset ? r->object_size - r->offset : s->mean_bytes;
-	const bool waits = !expected && !s->ending && !atomic_load(&r->cancelled) && !may_go_blind(s);
+	const bool waits = !expected && !s->served.ending && !atomic_load(&r->cancelled) && !may_go_blind(s);
 	if (waits)
 		stk__queue_push(&s->unsized, r);
-	pthread_mutex_unlock(&s->lock);
+	pthread_mutex_unlock(&s->served.lock);
 	if (waits || !expected)
 		return !waits;
 	const size_t bytes = stk__buffer_rounded((size_t)expected);
@@ -264,15 +243,10 @@ static void submit(void *source, struct stk_io *io, struct stk_request *r)
 	enum stk_status status = STK_CANCELLED;
 	if (r->length < 0 && r->admission && !admit(s, r))
 		return;
-	pthread_mutex_lock(&s->lock);
-	if (!s->ending && !atomic_load(&r->cancelled))
-		status = start_thread(s, r->error);
-	if (!status) {
-		stk__queue_push(&s->queue, r);
-		s->waiting++;
-		pthread_cond_signal(&s->wake);
-	}
-	pthread_mutex_unlock(&s->lock);
+	pthread_mutex_lock(&s->served.lock);
+	if (!s->served.ending && !atomic_load(&r->cancelled))
+		status = push(s, r);
+	pthread_mutex_unlock(&s->served.lock);
 	if (status)
 		stk__io_finish(io, r, status == STK_CANCELLED ? stk__request_cancelled(r) : status);
 }
@@ -280,17 +254,15 @@ static void submit(void *source, struct stk_io *io, struct stk_request *r)
 static void cancel(void *source, struct stk_request *r)
 {
 	struct user_source *s = source;
-	pthread_mutex_lock(&s->lock);
-	bool mine = stk__queue_remove(&s->queue, r);
-	s->waiting -= mine;
-	mine = mine || stk__queue_remove(&s->unsized, r);
+	pthread_mutex_lock(&s->served.lock);
+	bool mine = stk__served_remove(&s->served, r) || stk__queue_remove(&s->unsized, r);
 	for (struct job *j = s->jobs; j && !mine; j = j->next)
 		if (j->r == r) {
 			j->r = NULL;
 			mine = true;
 		}
 	release_unsized(s);
-	pthread_mutex_unlock(&s->lock);
+	pthread_mutex_unlock(&s->served.lock);
 	if (mine)
 		stk__io_finish(s->io, r, stk__request_cancelled(r));
 }
@@ -299,22 +271,21 @@ static void cancel(void *source, struct stk_request *r)
 static struct stk_request *abandon_one(struct user_source *s)
 {
 	struct stk_request *r;
-	pthread_mutex_lock(&s->lock);
-	s->ending = true;
-	pthread_cond_broadcast(&s->wake);
-	r = stk__queue_pop(&s->queue);
+	pthread_mutex_lock(&s->served.lock);
+	r = stk__queue_pop(&s->served.queue);
 	r = r ? r : stk__queue_pop(&s->unsized);
 	for (struct job *j = s->jobs; j && !r; j = j->next) {
 		r = j->r;
 		j->r = NULL;
 	}
-	pthread_mutex_unlock(&s->lock);
+	pthread_mutex_unlock(&s->served.lock);
 	return r;
 }
 
 static void cancel_all(void *source)
 {
 	struct user_source *s = source;
+	stk__served_end(&s->served);
 	for (struct stk_request *r; (r = abandon_one(s));)
 		stk__io_finish(s->io, r, stk__request_cancelled(r));
 }
@@ -322,10 +293,8 @@ static void cancel_all(void *source)
 static void destroy(void *source)
 {
 	struct user_source *s = source;
-	pthread_mutex_lock(&s->lock);
-	s->ending = true;
-	pthread_cond_broadcast(&s->wake);
-	pthread_mutex_unlock(&s->lock);
+	stk__served_end(&s->served);
+	pthread_mutex_lock(&s->served.lock);
 	unref(s);
 }
 
@@ -362,8 +331,8 @@ enum stk_status stk__user_source_add(struct stk_io *io, const struct stk_storage
 	s->done = c->fetch_done;
 	s->user = c->fetch_user;
 	s->schemes = schemes;
-	s->limit = c->fetch_threads ? c->fetch_threads : THREADS;
-	s->limit = s->limit < MOST_THREADS ? s->limit : MOST_THREADS;
+	const int limit = c->fetch_threads ? c->fetch_threads : THREADS;
+	stk__served_init(&s->served, "stoker-fetch", serve, s, limit < MOST_THREADS ? limit : MOST_THREADS, NULL);
 	s->ops = (struct stk_source_ops){.scheme = schemes,
 		.retries = c->retries ? c->retries : RETRIES,
 		.backoff_ns = 100000000,
@@ -374,7 +343,5 @@ enum stk_status stk__user_source_add(struct stk_io *io, const struct stk_storage
 		.cancel = cancel,
 		.cancel_all = cancel_all,
 		.destroy = destroy};
-	pthread_mutex_init(&s->lock, NULL);
-	pthread_cond_init(&s->wake, NULL);
 	return stk__io_add_source(io, &s->ops, s, err);
 }

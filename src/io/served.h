@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A queue of requests with the threads that serve it. A thread is started when a request comes and all threads are busy, up to a limit. The owner may guard
+ * its own members with the same lock; all functions except init, end and destroy must be called with it held. */
+#ifndef STK_IO_SERVED_H
+#define STK_IO_SERVED_H
+
+#include "io/queue.h"
+
+#include <pthread.h>
+
+struct stk_served {
+	const char *name;         /* of the threads */
+	void *(*run)(void *user); /* body of a thread: takes requests with stk__served_next until there are no more */
+	void *user;
+	int limit;          /* most threads */
+	pthread_t *threads; /* room for `limit`, of the owner; NULL: threads are detached, because their work cannot be stopped */
+	/* private, except that the owner may read them */
+	pthread_mutex_t lock;
+	pthread_cond_t wake;
+	struct stk_request_queue queue;
+	int waiting, idle; /* items that no thread has taken; threads that wait for an item */
+	int started;       /* threads so far */
+	bool ending;
+};
+
+void stk__served_init(struct stk_served *q, const char *name, void *(*run)(void *user), void *user, int limit, pthread_t *threads);
+/* Asks the threads to end, and joins them unless they are detached. */
+void stk__served_end(struct stk_served *q);
+/* Call after stk__served_end. */
+void stk__served_destroy(struct stk_served *q);
+
+/* Queues r. If no thread can be started, that is an error only if there is no thread yet; r is then not queued. */
+STK_MUST_USE enum stk_status stk__served_push(struct stk_served *q, struct stk_request *r, struct stk_error *err);
+/* Like stk__served_push, for an item that is in a list of the owner. The thread that takes it decrements q->waiting. */
+STK_MUST_USE enum stk_status stk__served_announce(struct stk_served *q, struct stk_error *err);
+/* Returns false if r is not in the queue. */
+bool stk__served_remove(struct stk_served *q, struct stk_request *r);
+/* Empties the queue, and returns what was in it. */
+struct stk_request_queue stk__served_take_all(struct stk_served *q);
+
+/* For the threads: waits for a request, and returns it. NULL: the queue is empty and the threads must end. */
+struct stk_request *stk__served_next(struct stk_served *q);
+/* For the threads: waits until an item may have come, or the threads must end. */
+void stk__served_wait(struct stk_served *q);
+
+#endif
