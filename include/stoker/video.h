@@ -73,8 +73,8 @@ STK_API int64_t stk_video_shown(const struct stk_video *v, double seconds);
 STK_API STK_MUST_USE enum stk_status stk_video_read(struct stk_video *v, const int64_t *frames, int64_t count, bool planar,
 	const uint8_t **out, int32_t *height, int32_t *width, struct stk_error *err);
 
-/* Copies the counters since the video was opened: "frames_wanted", "packets_decoded", "segments" (trips from a key frame), "requests" (to a store). Fills at
- * most n entries and returns the number of counters. */
+/* Copies the counters since the video was opened: "frames_wanted", "packets_decoded", "segments" (trips from a key frame), "requests" (to a store), "index_kept" (1: the
+ * list of frames came from a file that an earlier run has kept). Fills at most n entries and returns the number of counters. */
 STK_API size_t stk_video_counters(const struct stk_video *v, struct stk_counter *out, size_t n);
 
 #ifdef __cplusplus

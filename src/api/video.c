@@ -6,7 +6,7 @@
 #include "base/memory.h"
 #include "base/safe_text.h"
 #include "codec/codec.h"
-#include "format/media_source.h"
+#include "format/video_kept.h"
 #include "media/video.h"
 #include "storage/storage.h"
 
@@ -25,6 +25,7 @@ struct stk_video {
 	struct stk_video_decoder *decoder;
 	uint8_t *frames;
 	size_t room;
+	bool kept;      /* the index was kept by an earlier run */
 	int64_t latest; /* the last frame that was read; -1: none */
 };
 
@@ -56,29 +57,30 @@ static enum stk_status read_user(void *user, int64_t offset, void *to, size_t n,
 	return v->request.read(v->request.read_user, offset, to, n, err);
 }
 
-static enum stk_status open_input(struct stk_video *v, struct stk_error *err)
+/* Opens the file or object, whose index may have been kept. */
+static enum stk_status open_path(struct stk_video *v, struct stk_error *err)
+{
+	const struct stk_access access = {.storage = v->storage, .interrupted = is_interrupted, .user = v};
+	enum stk_status s = stk__video_open(v->path, &access, v->request.stream, &v->index, &v->source, &v->kept, err);
+	if (!s)
+		v->input = *stk__media_source_input(v->source);
+	return s;
+}
+
+static enum stk_status open_bytes(struct stk_video *v, struct stk_error *err)
 {
 	const struct stk_video_request *q = &v->request;
-	if (q->path) {
-		const struct stk_access access = {.storage = v->storage, .interrupted = is_interrupted, .user = v};
-		enum stk_status s = stk__media_source_open(v->path, &access, &v->source, err);
-		if (!s)
-			v->input = *stk__media_source_input(v->source);
-		return s;
-	}
 	v->input = (struct stk_media_input){
 		.size = q->bytes, .data = q->data, .user = v, .interrupted = is_interrupted, .interrupted_user = v};
 	v->input.read = q->data ? NULL : read_user;
-	return STK_OK;
+	return stk__video_index_create(&v->input, q->stream, &v->index, err);
 }
 
 static enum stk_status open_video(struct stk_video *v, struct stk_error *err)
 {
 	const struct stk_codec_limits limits = stk__codec_limits(false);
 	const struct stk_video_limits video = {.max_pixels = limits.max_pixels, .lenient = v->request.lenient};
-	enum stk_status s = open_input(v, err);
-	if (!s)
-		s = stk__video_index_create(&v->input, v->request.stream, &v->index, err);
+	enum stk_status s = v->path ? open_path(v, err) : open_bytes(v, err);
 	return s ? s : stk__video_decoder_create(&video, &v->decoder, err);
 }
 
@@ -300,7 +302,8 @@ size_t stk_video_counters(const struct stk_video *v, struct stk_counter *out, si
 		return 0;
 	const struct stk_video_counters c = stk__video_decoder_counters(v->decoder);
 	const struct stk_counter all[] = {{"frames_wanted", (double)c.wanted}, {"packets_decoded", (double)c.decoded},
-		{"segments", (double)c.segments}, {"requests", v->source ? (double)stk__media_source_requests(v->source) : 0}};
+		{"segments", (double)c.segments}, {"requests", v->source ? (double)stk__media_source_requests(v->source) : 0},
+		{"index_kept", v->kept}};
 	for (size_t i = 0; i < sizeof all / sizeof *all && i < n; i++)
 		out[i] = all[i];
 	return sizeof all / sizeof *all;

@@ -13,6 +13,14 @@ static inline int64_t stk__clock_ns(void)
 	return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
 }
 
+/* Nanoseconds since 1970, as files' times have them. */
+static inline int64_t stk__wall_ns(void)
+{
+	struct timespec t;
+	clock_gettime(CLOCK_REALTIME, &t);
+	return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
 /* Returns the time `ms` milliseconds after `from_ns`, or INT64_MAX (which no clock reaches) if the sum overflows. Neither argument may be negative. */
 static inline int64_t stk__clock_after_ms(int64_t from_ns, int64_t ms)
 {

@@ -6,13 +6,12 @@
 
 #include "base/error.h"
 #include "base/memory.h"
+#include "format/kept.h"
 #include "format/list.h"
 
 #include <limits.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 static const char ending[] = ".stoker";
@@ -23,49 +22,9 @@ bool stk__archive_is_kept(const char *path)
 	return n >= sizeof ending && strcmp(path + n - (sizeof ending - 1), ending) == 0;
 }
 
-static const char *plain(const char *path)
-{
-	return strncmp(path, "file://", 7) == 0 ? path + 7 : path;
-}
-
 static bool index_path(const char *archive, char out[PATH_MAX])
 {
-	return snprintf(out, PATH_MAX, "%s%s", plain(archive), ending) < PATH_MAX;
-}
-
-static bool make_folder(char *path)
-{
-	for (char *slash = path + 1; (slash = strchr(slash, '/')); *slash++ = '/') {
-		*slash = '\0';
-		bool there = !mkdir(path, 0700) || !access(path, F_OK);
-		if (!there) {
-			*slash = '/';
-			return false;
-		}
-	}
-	return true;
-}
-
-/* Finds an index's path in the user's caches. whole: the archive's name, which must not depend on the current folder. */
-static bool in_caches(const char *whole, char out[PATH_MAX])
-{
-	const char *caches = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
-	bool given = caches && caches[0] == '/';
-	uint64_t hash = stk__hash_bytes(0, whole, strlen(whole));
-	if (!given && !(home && home[0] == '/'))
-		return false;
-	int n = snprintf(out, PATH_MAX, "%s%s/stoker/indexes/%016llx%s", given ? caches : home, given ? "" : "/.cache",
-		(unsigned long long)hash, ending);
-	return n < PATH_MAX;
-}
-
-/* Writes an archive's name as its index has it: the URI of an object, or the absolute path. */
-static bool whole_name(const char *archive, char out[PATH_MAX])
-{
-	const char *path = plain(archive);
-	if (stk__is_uri(path))
-		return snprintf(out, PATH_MAX, "%s", path) < PATH_MAX;
-	return realpath(path, out) != NULL;
+	return snprintf(out, PATH_MAX, "%s%s", stk__kept_plain(archive), ending) < PATH_MAX;
 }
 
 /* Compares the last parts of two names, without the query of a URL, which can hold a signature. */
@@ -132,7 +91,7 @@ bool stk__archive_kept_load(
 	char name[PATH_MAX], whole[PATH_MAX];
 	if (!f->io && index_path(f->path, name) && load(kind, name, NULL, f, x, watch))
 		return true;
-	if (whole_name(f->path, whole) && in_caches(whole, name) && load(kind, name, NULL, f, x, watch))
+	if (stk__kept_name(f->path, whole) && stk__kept_path(whole, name) && load(kind, name, NULL, f, x, watch))
 		return true;
 	return f->io && !strpbrk(f->path, "?#") && index_path(f->path, name) && load(kind, name, f->io, f, x, watch);
 }
@@ -142,28 +101,23 @@ bool stk__archive_kept_here(const char *archive)
 	char name[PATH_MAX], whole[PATH_MAX];
 	if (!stk__is_object(archive) && index_path(archive, name) && !access(name, R_OK))
 		return true;
-	return whole_name(archive, whole) && in_caches(whole, name) && !access(name, R_OK);
-}
-
-static bool keep_at(const char *path, const struct stk_coded_out *o)
-{
-	return stk__write_whole(path, o->data, o->n, "index", NULL) == STK_OK;
+	return stk__kept_name(archive, whole) && stk__kept_path(whole, name) && !access(name, R_OK);
 }
 
 void stk__archive_keep(enum stk_archive_kind kind, const struct stk_archive_index *x, const struct stk_archive_watch *watch)
 {
 	char name[PATH_MAX], whole[PATH_MAX], shown[PATH_MAX];
 	struct stk_coded_out o = {0};
-	if (!whole_name(x->path, whole))
+	if (!stk__kept_name(x->path, whole))
 		return;
 	bool local = !stk__is_uri(whole);
 	snprintf(shown, sizeof shown, "%.*s", stk__uri_shown(whole), whole);
 	stk__archive_index_begin(&o, kind, 1);
 	stk__archive_index_put(&o, x, local ? strrchr(whole, '/') + 1 : shown);
 	stk__put_hash(&o);
-	bool kept = !o.failed && local && index_path(x->path, name) && keep_at(name, &o);
+	bool kept = !o.failed && local && index_path(x->path, name) && stk__write_whole(name, o.data, o.n, "index", NULL) == STK_OK;
 	if (!o.failed && !kept)
-		kept = in_caches(whole, name) && make_folder(name) && keep_at(name, &o);
+		kept = stk__kept_path(whole, name) && stk__kept_write(name, o.data, o.n);
 	if (!kept)
 		tell(watch, x->path, "its index could not be kept, neither next to it nor in ~/.cache/stoker: the next run makes it again");
 	stk__free(o.data);

@@ -4,12 +4,13 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "format/archive_file.h"
+#include "format/kept.h"
 #include "format/list.h"
 #include "storage/storage.h"
 
 #include <string.h>
 
-enum { BLOCK = 1 << 20, BLOCKS = 4 };
+enum { BLOCK = 1 << 20, BLOCKS = 4, MOST_EXPECTED = 64 << 20 };
 
 struct block {
 	int64_t at; /* its offset in the object */
@@ -25,8 +26,10 @@ struct stk_media_source {
 	struct stk_access access;
 	struct stk_storage *storage;
 	struct block blocks[BLOCKS];
+	int64_t expected, expected_end; /* the range in which the next reads lie */
 	uint64_t clock;
 	int64_t requests;
+	struct stk_media_version version;
 };
 
 static bool is_interrupted(void *user)
@@ -47,14 +50,28 @@ static const struct block *find_block(struct stk_media_source *s, int64_t offset
 		}
 		oldest = b->used < oldest->used ? b : oldest;
 	}
-	const int64_t at = offset / BLOCK * BLOCK, left = s->input.size - at;
+	const bool expected = offset >= s->expected && offset < s->expected_end;
+	const int64_t at = expected ? offset : offset / BLOCK * BLOCK, left = s->input.size - at;
+	int64_t n = expected && s->expected_end - at > BLOCK ? s->expected_end - at : BLOCK;
+	n = n < left ? n : left;
 	stk__free(oldest->bytes);
 	*oldest = (struct block){.at = at, .used = ++s->clock};
 	s->requests++;
-	if (stk__read_object(&s->access, stk__storage_io(s->storage), s->path, at, left < BLOCK ? left : BLOCK, 0, &oldest->bytes,
-		    &oldest->size, NULL, err))
+	if (stk__read_object(&s->access, stk__storage_io(s->storage), s->path, at, n, 0, &oldest->bytes, &oldest->size, NULL, err))
 		return NULL;
 	return oldest;
+}
+
+static void expect(void *user, int64_t offset, int64_t n)
+{
+	struct stk_media_source *s = user;
+	s->expected = offset;
+	s->expected_end = offset + (n < MOST_EXPECTED ? n : MOST_EXPECTED);
+	for (int i = 0; i < BLOCKS && n == 0; i++)
+		if (s->blocks[i].size > BLOCK) {
+			stk__free(s->blocks[i].bytes);
+			s->blocks[i] = (struct block){0};
+		}
 }
 
 static enum stk_status read_object(void *user, int64_t offset, void *to, size_t n, struct stk_error *err)
@@ -98,7 +115,11 @@ static enum stk_status open_object(struct stk_media_source *s, struct stk_error 
 	if (status)
 		return status;
 	s->input.size = f.size;
+	s->version.known = f.object.version[0];
+	s->version.size = f.size;
+	memcpy(s->version.version, f.object.version, strnlen(f.object.version, sizeof s->version.version - 1));
 	s->input.read = read_object;
+	s->input.expect = expect;
 	s->input.user = s;
 	stk__archive_close(&f);
 	return STK_OK;
@@ -120,8 +141,7 @@ enum stk_status stk__media_source_open(
 	s->local = !stk__is_object(path);
 	s->input.interrupted = is_interrupted;
 	s->input.interrupted_user = s;
-	enum stk_status status =
-		s->local ? stk__media_file_open(&s->input, path + (strncmp(path, "file://", 7) == 0 ? 7 : 0), err) : open_object(s, err);
+	enum stk_status status = s->local ? stk__media_file_open(&s->input, stk__kept_plain(path), &s->version, err) : open_object(s, err);
 	if (status) {
 		stk__media_source_close(s);
 		return status;
@@ -147,6 +167,11 @@ void stk__media_source_close(struct stk_media_source *s)
 const struct stk_media_input *stk__media_source_input(const struct stk_media_source *s)
 {
 	return &s->input;
+}
+
+const struct stk_media_version *stk__media_source_version(const struct stk_media_source *s)
+{
+	return &s->version;
 }
 
 int64_t stk__media_source_requests(const struct stk_media_source *s)

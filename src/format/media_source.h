@@ -15,6 +15,7 @@ STK_MUST_USE enum stk_status stk__media_source_open(
 void stk__media_source_close(struct stk_media_source *s); /* takes NULL */
 /* Valid until the source is closed; used by one thread at a time. */
 const struct stk_media_input *stk__media_source_input(const struct stk_media_source *s);
+const struct stk_media_version *stk__media_source_version(const struct stk_media_source *s);
 /* Returns how many requests its reads have made; 0 for local files. */
 int64_t stk__media_source_requests(const struct stk_media_source *s);
 

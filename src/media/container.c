@@ -89,10 +89,22 @@ static uint64_t big_endian(const uint8_t *p, int n)
 	return v;
 }
 
-/* Returns whether an MP4 file lists all of its packets in its moov box: it has no fragments, whose lists lie between the packets. */
+static bool is_box(const uint8_t *head, const char *name)
+{
+	return memcmp(head + 4, name, 4) == 0;
+}
+
+static void expect(const struct stk_container *c, int64_t offset, int64_t n)
+{
+	if (c->in->expect)
+		c->in->expect(c->in->user, offset, n);
+}
+
+/* Returns whether an MP4 file lists all of its packets in its moov box: it has no fragments, whose lists lie between the packets. Says which bytes the
+ * demuxer will read, which are the moov box, wherever it lies. */
 static bool is_listed(const struct stk_container *c)
 {
-	enum { MOST_BOXES = 1000 };
+	enum { MOST_BOXES = 1000, LAST = 16 << 20, SLACK = 4096 };
 	int64_t at = 0;
 	for (int i = 0; i < MOST_BOXES; i++) {
 		uint8_t head[16];
@@ -102,13 +114,19 @@ static bool is_listed(const struct stk_container *c)
 			return false;
 		uint64_t size = big_endian(head, 4);
 		size = size == 1 ? big_endian(head + 8, 8) : size;
-		if (memcmp(head + 4, "moof", 4) == 0)
+		if ((at == 0 && !(is_box(head, "ftyp") || is_box(head, "moov") || is_box(head, "mdat") || is_box(head, "wide") ||
+					is_box(head, "free") || is_box(head, "skip"))) ||
+			is_box(head, "moof"))
 			return false;
 		if (size == 0) /* to the end of the file */
 			return true;
 		if (size < 8 || size > INT64_MAX / 2)
 			return false;
+		if (is_box(head, "moov"))
+			expect(c, at, (int64_t)size + SLACK);
 		at += (int64_t)size;
+		if (is_box(head, "mdat")) /* a moov box probably follows */
+			expect(c, at, LAST);
 	}
 	return false;
 }
@@ -142,6 +160,7 @@ static enum stk_status open_format(struct stk_container *c, struct stk_error *er
 	if (!formats)
 		return stk__fail(err, STK_NO_MEMORY, "out of memory to open a video");
 	c->format->format_whitelist = memcpy(formats, FORMATS, n);
+	const bool listed = is_listed(c);
 	int code = c->f->avformat_open_input(&c->format, NULL, NULL, NULL);
 	if (code < 0)
 		return failed(c, code, "this is not a file that Stoker reads as video or sound, or its header is damaged", err);
@@ -149,7 +168,7 @@ static enum stk_status open_format(struct stk_container *c, struct stk_error *er
 		c->format->flags |= AVFMT_FLAG_NOPARSE | AVFMT_FLAG_NOFILLIN;
 	else if ((code = c->f->avformat_find_stream_info(c->format, NULL)) < 0)
 		return failed(c, code, "the streams of the file cannot be read", err);
-	c->blank = is_format(c, "mp4") && is_listed(c);
+	c->blank = is_format(c, "mp4") && listed;
 	return c->status;
 }
 
@@ -183,6 +202,7 @@ void stk__container_close(struct stk_container *c)
 	if (!c)
 		return;
 	c->err = NULL;
+	expect(c, 0, 0);
 	if (c->format)
 		c->f->avformat_close_input(&c->format);
 	if (c->io) {

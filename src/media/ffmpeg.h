@@ -26,6 +26,7 @@
 	X(av_pix_fmt_desc_get, const AVPixFmtDescriptor *, (enum AVPixelFormat format))
 
 #define STK_AVCODEC_FUNCTIONS(X)                                                                                                           \
+	X(avcodec_version, unsigned, (void))                                                                                               \
 	X(avcodec_get_name, const char *, (enum AVCodecID id))                                                                             \
 	X(avcodec_find_decoder, const AVCodec *, (enum AVCodecID id))                                                                      \
 	X(avcodec_alloc_context3, AVCodecContext *, (const AVCodec *codec))                                                                \
@@ -48,6 +49,7 @@
 	X(av_parser_close, void, (AVCodecParserContext * parser))
 
 #define STK_AVFORMAT_FUNCTIONS(X)                                                                                                          \
+	X(avformat_version, unsigned, (void))                                                                                              \
 	X(avformat_alloc_context, AVFormatContext *, (void))                                                                               \
 	X(avformat_free_context, void, (AVFormatContext * format))                                                                         \
 	X(avformat_open_input, int, (AVFormatContext * *format, const char *url, const AVInputFormat *kind, AVDictionary **options))       \

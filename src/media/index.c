@@ -47,26 +47,45 @@ static enum stk_status list_keys(struct stk_video_index *x, struct stk_error *er
 	return STK_OK;
 }
 
-/* Lists the frames in order of presentation. */
-static enum stk_status list_frames(struct stk_video_index *x, struct stk_error *err)
+/* Sorts the frames' packets by time of presentation; those of equal time keep their order. */
+static enum stk_status sort_frames(struct stk_video_index *x, int32_t n, struct stk_error *err)
 {
-	const struct stk_packets *p = &x->packets;
-	struct shown *shown = stk__alloc((size_t)p->count * sizeof *shown);
-	int32_t n = 0, frames = 0;
+	struct shown *shown = stk__alloc((size_t)n * sizeof *shown);
 	if (!shown)
 		return no_memory(err);
-	for (int32_t i = 0; i < p->count; i++)
-		if (!(p->v[i].flags & STK_PACKET_DROPPED))
-			shown[n++] = (struct shown){p->v[i].pts, i};
+	for (int32_t i = 0; i < n; i++)
+		shown[i] = (struct shown){x->times[x->packet_of[i]], x->packet_of[i]};
 	qsort(shown, (size_t)n, sizeof *shown, by_time);
-	for (int32_t i = 0; i < n; i++) {
-		x->packet_of[frames] = shown[i].packet;
-		if (stk__plan_key(&x->table, frames) >= 0)
-			frames++;
-	}
+	for (int32_t i = 0; i < n; i++)
+		x->packet_of[i] = shown[i].packet;
 	stk__free(shown);
-	x->table.frames = frames;
 	return STK_OK;
+}
+
+/* Lists the frames in order of presentation. Packets are a few places away from it at most, so that inserting each costs less than sorting all. */
+static enum stk_status list_frames(struct stk_video_index *x, struct stk_error *err)
+{
+	enum { MOST_MOVES = 32 }; /* of a frame on average, before all are sorted */
+	const struct stk_packets *p = &x->packets;
+	int32_t *frames = x->packet_of, n = 0;
+	int64_t earliest = INT64_MAX, moves = 0; /* time of the earliest key packet so far */
+	bool begun = false;
+	for (int32_t i = 0; i < p->count; i++) {
+		const int64_t t = x->times[i];
+		if (p->v[i].flags & STK_PACKET_KEY) {
+			earliest = t < earliest ? t : earliest;
+			begun = true;
+		}
+		/* Without a key packet that is decoded and presented before it, it cannot be decoded (stk__plan_key). */
+		if (p->v[i].flags & STK_PACKET_DROPPED || !begun || t < earliest)
+			continue;
+		int32_t k = n++;
+		for (; k > 0 && moves <= (int64_t)MOST_MOVES * n && x->times[frames[k - 1]] > t; k--, moves++)
+			frames[k] = frames[k - 1];
+		frames[k] = i;
+	}
+	x->table.frames = n;
+	return n > 0 && moves > (int64_t)MOST_MOVES * n ? sort_frames(x, n, err) : STK_OK;
 }
 
 /* ---- facts ---- */
@@ -137,13 +156,13 @@ int32_t stk__video_shown(const struct stk_video_index *x, double seconds)
 	return low - 1;
 }
 
-static void gather_facts(struct stk_video_index *x, const AVFormatContext *format, const AVStream *stream)
+/* Fills the facts that follow from the packets and the codec's parameters. */
+static void gather_facts(struct stk_video_index *x)
 {
 	struct stk_video_facts *f = &x->facts;
 	const bool turned = f->rotation == 90 || f->rotation == 270;
-	f->stream = stream->index;
-	f->width = turned ? stream->codecpar->height : stream->codecpar->width;
-	f->height = turned ? stream->codecpar->width : stream->codecpar->height;
+	f->width = turned ? x->parameters->height : x->parameters->width;
+	f->height = turned ? x->parameters->width : x->parameters->height;
 	f->frames = x->table.frames;
 	f->keys = x->table.key_count;
 	f->packets = x->packets.count;
@@ -152,8 +171,7 @@ static void gather_facts(struct stk_video_index *x, const AVFormatContext *forma
 	f->begin = stk__video_time(x, 0);
 	f->end = stk__video_time(x, f->frames - 1) + stk__video_duration(x, f->frames - 1);
 	f->bit_rate = f->end > f->begin ? (double)f->bytes * 8 / (f->end - f->begin) : 0;
-	snprintf(f->codec, sizeof f->codec, "%s", x->f.avcodec_get_name(stream->codecpar->codec_id));
-	snprintf(f->container, sizeof f->container, "%s", format->iformat->long_name);
+	snprintf(f->codec, sizeof f->codec, "%s", x->f.avcodec_get_name(x->parameters->codec_id));
 }
 
 static enum stk_status copy_parameters(struct stk_video_index *x, const AVStream *stream, struct stk_error *err)
@@ -162,15 +180,30 @@ static enum stk_status copy_parameters(struct stk_video_index *x, const AVStream
 	if (!x->parameters || x->f.avcodec_parameters_copy(x->parameters, stream->codecpar) < 0)
 		return no_memory(err);
 	x->parameters->video_delay = x->packets.reorder > x->parameters->video_delay ? x->packets.reorder : x->parameters->video_delay;
-	const int32_t key[] = {x->parameters->codec_id, (int32_t)x->parameters->codec_tag, x->parameters->width, x->parameters->height,
-		x->parameters->video_delay, x->parameters->format, x->parameters->extradata_size};
-	x->serial = stk__xxh64(key, sizeof key, 0);
-	if (x->parameters->extradata_size > 0)
-		x->serial = stk__xxh64(x->parameters->extradata, (size_t)x->parameters->extradata_size, x->serial);
 	return STK_OK;
 }
 
 /* ---- the whole ---- */
+
+enum stk_status stk__video_index_finish(struct stk_video_index *x, struct stk_error *err)
+{
+	const AVCodecParameters *p = x->parameters;
+	const int32_t key[] = {p->codec_id, (int32_t)p->codec_tag, p->width, p->height, p->video_delay, p->format, p->extradata_size};
+	x->serial = stk__xxh64(key, sizeof key, 0);
+	if (p->extradata_size > 0)
+		x->serial = stk__xxh64(p->extradata, (size_t)p->extradata_size, x->serial);
+	if (x->packets.count == 0)
+		return stk__fail(err, STK_CORRUPT, "the video stream has no packets");
+	enum stk_status s = list_keys(x, err);
+	if (!s)
+		s = list_frames(x, err);
+	if (s)
+		return s;
+	if (x->table.frames == 0)
+		return stk__fail(err, STK_CORRUPT, "none of the %d frames can be decoded: the stream has no key frame", x->packets.count);
+	gather_facts(x);
+	return STK_OK;
+}
 
 static enum stk_status read_stream(
 	struct stk_video_index *x, struct stk_container *c, const struct stk_media_input *in, int32_t wanted, struct stk_error *err)
@@ -181,18 +214,14 @@ static enum stk_status read_stream(
 		s = find_rotation(x, stream, err);
 	if (!s)
 		s = stk__packets_read(c, &x->f, in, stream, &x->packets, err);
-	if (s)
-		return s;
-	if (x->packets.count == 0)
-		return stk__fail(err, STK_CORRUPT, "the video stream has no packets");
-	if (!(s = list_keys(x, err)) && !(s = list_frames(x, err)))
+	if (!s)
 		s = copy_parameters(x, stream, err);
 	if (s)
 		return s;
-	if (x->table.frames == 0)
-		return stk__fail(err, STK_CORRUPT, "none of the %d frames can be decoded: the stream has no key frame", x->packets.count);
-	gather_facts(x, stk__container_format(c), stream);
-	return STK_OK;
+	x->facts.stream = stream->index;
+	x->listed = stk__container_blank(c);
+	snprintf(x->facts.container, sizeof x->facts.container, "%s", stk__container_format(c)->iformat->long_name);
+	return stk__video_index_finish(x, err);
 }
 
 enum stk_status stk__video_index_create(

@@ -15,6 +15,11 @@ struct stk_video_index {
 	int64_t *times;
 	uint64_t serial; /* hash of the parameters: a decoder serves all videos with the same one */
 	struct stk_video_facts facts;
+	bool listed; /* the file's headers list its packets: the index was read without a trip over the file */
 };
+
+/* Derives the rest of an index from its packets, its parameters, and the facts that only the file's headers hold: stream, rotation and container.
+ * STK_CORRUPT: no frame can be decoded. */
+STK_MUST_USE enum stk_status stk__video_index_finish(struct stk_video_index *x, struct stk_error *err);
 
 #endif

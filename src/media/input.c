@@ -45,7 +45,12 @@ static enum stk_status read_file(void *user, int64_t offset, void *to, size_t n,
 	return STK_OK;
 }
 
-enum stk_status stk__media_file_open(struct stk_media_input *in, const char *path, struct stk_error *err)
+static int64_t ns_of(struct timespec t)
+{
+	return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+enum stk_status stk__media_file_open(struct stk_media_input *in, const char *path, struct stk_media_version *version, struct stk_error *err)
 {
 	struct stat st;
 	struct file *f = stk__alloc(sizeof *f);
@@ -57,6 +62,12 @@ enum stk_status stk__media_file_open(struct stk_media_input *in, const char *pat
 		stk__free(f);
 		return s;
 	}
+	if (version)
+		*version = (struct stk_media_version){.known = true,
+			.size = st.st_size,
+			.modified_ns = ns_of(st.st_mtim),
+			.changed_ns = ns_of(st.st_ctim),
+			.inode = st.st_ino};
 	in->size = st.st_size;
 	in->data = NULL;
 	in->read = read_file;

@@ -15,6 +15,8 @@ struct stk_media_input {
 	const uint8_t *data; /* all bytes, or NULL */
 	/* Reads exactly n bytes, all of which lie inside the file. Called by one thread at a time. NULL if `data` is set. */
 	enum stk_status (*read)(void *user, int64_t offset, void *to, size_t n, struct stk_error *err);
+	/* The next reads lie in this range, more or less: an input that pays for each request may read it in one. n 0: such a range has been read. Nullable. */
+	void (*expect)(void *user, int64_t offset, int64_t n);
 	void *user;
 	/* Called between reads; true ends the work with STK_CANCELLED. Nullable. */
 	bool (*interrupted)(void *user);
@@ -25,8 +27,17 @@ struct stk_media_input {
 STK_MUST_USE enum stk_status stk__media_read(const struct stk_media_input *in, int64_t offset, void *to, size_t n, struct stk_error *err);
 STK_MUST_USE enum stk_status stk__media_check(const struct stk_media_input *in, struct stk_error *err); /* STK_CANCELLED if interrupted */
 
-/* Opens a local file as an input, whose `user` then owns a descriptor. */
-STK_MUST_USE enum stk_status stk__media_file_open(struct stk_media_input *in, const char *path, struct stk_error *err);
+/* What distinguishes versions of a file: times and inode of a local one, or the version of an object (its ETag). */
+struct stk_media_version {
+	bool known; /* false: versions cannot be told apart */
+	int64_t size, modified_ns, changed_ns;
+	uint64_t inode;
+	char version[128]; /* of an object; unused bytes are zero */
+};
+
+/* Opens a local file as an input, whose `user` then owns a descriptor. version: nullable. */
+STK_MUST_USE enum stk_status stk__media_file_open(
+	struct stk_media_input *in, const char *path, struct stk_media_version *version, struct stk_error *err);
 void stk__media_file_close(struct stk_media_input *in);
 
 #endif

@@ -70,6 +70,27 @@ bool stk__video_range(const struct stk_video_index *x, const struct stk_segment 
 	return false;
 }
 
+bool stk__video_index_is_costly(const struct stk_video_index *x, int64_t file_size)
+{
+	(void)x, (void)file_size;
+	return false;
+}
+
+enum stk_status stk__video_index_pack(const struct stk_video_index *x, uint8_t **out, size_t *size, struct stk_error *err)
+{
+	(void)x;
+	*out = NULL;
+	*size = 0;
+	return refuse(err);
+}
+
+enum stk_status stk__video_index_unpack(const uint8_t *data, size_t size, struct stk_video_index **out, struct stk_error *err)
+{
+	(void)data, (void)size;
+	*out = NULL;
+	return refuse(err);
+}
+
 enum stk_status stk__video_decoder_create(const struct stk_video_limits *limits, struct stk_video_decoder **out, struct stk_error *err)
 {
 	(void)limits;

@@ -153,6 +153,12 @@ static bool changes_parameters(const struct listing *l, const AVPacket *packet)
 	return false;
 }
 
+/* Returns whether differences of times cannot overflow. */
+static bool is_time(int64_t t)
+{
+	return t == AV_NOPTS_VALUE || (t >= -STK_MOST_TIME && t <= STK_MOST_TIME);
+}
+
 static enum stk_status add(struct listing *l, const AVPacket *got, struct stk_error *err)
 {
 	struct stk_packets *p = l->out;
@@ -161,6 +167,8 @@ static enum stk_status add(struct listing *l, const AVPacket *got, struct stk_er
 		return s;
 	if (is_encrypted(got))
 		return stk__fail(err, STK_UNSUPPORTED, "the stream is encrypted (DRM): it cannot be decoded without its key");
+	if (!is_time(got->pts) || !is_time(got->dts))
+		return stk__fail(err, STK_CORRUPT, "packet %d has a time that no video reaches: the file is damaged", p->count);
 	if (changes_parameters(l, got))
 		return stk__fail(err, STK_UNSUPPORTED,
 			"the stream changes its codec's parameters at packet %d; encode it again with one set of parameters (ffmpeg -i FILE NEW.mp4)",

@@ -8,6 +8,7 @@
 #include "media/container.h"
 
 #define STK_NO_TIME INT64_MIN
+#define STK_MOST_TIME ((int64_t)1 << 61) /* the largest time of a packet, in time bases, before and after 0 */
 
 enum stk_packet_flags {
 	STK_PACKET_KEY = 1,     /* decoding can begin here */

@@ -47,6 +47,13 @@ const struct stk_frame_table *stk__video_table(const struct stk_video_index *x);
 /* Finds the byte range of the file that holds the packets of a segment, except those that are kept in the index. Returns false if all are. */
 bool stk__video_range(const struct stk_video_index *x, const struct stk_segment *segment, int64_t *offset, int64_t *length);
 
+/* Returns whether reading the index again from the file would be so much work that it should be kept: its list is long, or a trip over a large file made it. */
+bool stk__video_index_is_costly(const struct stk_video_index *x, int64_t file_size);
+/* Writes the index as bytes, to be kept and read back on this machine. The caller frees them with stk__free. STK_NO_MEMORY. */
+STK_MUST_USE enum stk_status stk__video_index_pack(const struct stk_video_index *x, uint8_t **out, size_t *size, struct stk_error *err);
+/* Reads an index back. STK_CORRUPT: the bytes are damaged, or another version of Stoker or FFmpeg has written them. */
+STK_MUST_USE enum stk_status stk__video_index_unpack(const uint8_t *data, size_t size, struct stk_video_index **out, struct stk_error *err);
+
 /* ---- decoding ---- */
 
 /* One thread's decoder. It keeps libavcodec's context from one video to the next of the same parameters. */

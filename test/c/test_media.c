@@ -7,6 +7,7 @@
 #include "image_files.h"
 #include "media/convert.h"
 #include "media/plan.h"
+#include "media/video.h"
 #include "op/video/video_cache.h"
 #include "stoker/video.h"
 
@@ -326,6 +327,54 @@ static void test_frames_by_path(void **state)
 	unlink(path);
 }
 
+/* Makes an index, writes it as bytes and reads it back. Returns the first error. */
+static enum stk_status pack_index(const uint8_t *avi, size_t size, struct stk_error *err)
+{
+	const struct stk_media_input in = {.size = (int64_t)size, .data = avi};
+	struct stk_video_index *x, *again = NULL;
+	uint8_t *bytes = NULL;
+	size_t n;
+	enum stk_status s = stk__video_index_create(&in, -1, &x, err);
+	if (!s)
+		s = stk__video_index_pack(x, &bytes, &n, err);
+	if (!s)
+		s = stk__video_index_unpack(bytes, n, &again, err);
+	if (!s)
+		assert_memory_equal(stk__video_facts(x), stk__video_facts(again), sizeof(struct stk_video_facts));
+	stk__free(bytes);
+	stk__video_index_destroy(x);
+	stk__video_index_destroy(again);
+	return s;
+}
+
+static void test_faults_around_packed_indexes(void **state)
+{
+	(void)state;
+	size_t size;
+	struct stk_error err = {0};
+	uint8_t *avi = make_avi(&size);
+	if (!has_video(avi, size)) {
+		free(avi);
+		skip();
+	}
+	assert_int_equal(pack_index(avi, size, &err), STK_OK);
+#ifdef STK_FAULTS
+	enum stk_status s = STK_NO_MEMORY;
+	for (int64_t nth = 0; nth < 5000 && s; nth++) {
+		err = (struct stk_error){0};
+		stk__fault_set(STK_FAULT_ALLOC, nth);
+		s = pack_index(avi, size, &err);
+		const bool all = stk__fault_passed(STK_FAULT_ALLOC) <= nth;
+		stk__fault_set(STK_FAULT_ALLOC, -1);
+		if (s && (s != STK_NO_MEMORY || err.code != s || !err.message[0]))
+			fail_msg("fault %d: %s without its message", (int)nth, stk_status_name(s));
+		assert_true(!all || !s);
+	}
+	assert_int_equal(s, STK_OK);
+#endif
+	free(avi);
+}
+
 static void test_wrong_requests(void **state)
 {
 	(void)state;
@@ -351,6 +400,7 @@ int main(void)
 		cmocka_unit_test(test_turned_views),
 		cmocka_unit_test(test_faults_are_reported),
 		cmocka_unit_test(test_frames_by_path),
+		cmocka_unit_test(test_faults_around_packed_indexes),
 		cmocka_unit_test(test_wrong_requests),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

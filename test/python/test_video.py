@@ -7,10 +7,12 @@ import io
 import json
 import os
 import random
+import shutil
 import struct
 import subprocess
 import sys
 import threading
+import time
 
 import numpy as np
 import pytest
@@ -192,6 +194,116 @@ def test_a_url(clips):
     decoder = opened("mem://bucket/h264.mp4", storage=storage)
     assert np.array_equal(decoder[30], videos.frames(clips("h264.mp4"))[30])
     assert len(asked) <= 4 and decoder.counters["requests"] <= 3
+
+
+def served(data, name="mem://bucket/v.mp4"):
+    """A storage that holds one object, and the list of ranges that were read of it."""
+    asked = []
+
+    def fetch(uri, offset, length):
+        asked.append((offset, length))
+        return data[offset:] if length is None or length < 0 else data[offset : offset + length]
+
+    return stoker.Storage(fetch=fetch, list=lambda uri: [(name, len(data))]), asked
+
+
+def test_a_large_list_at_the_end_costs_one_request(clips):
+    """With the one that finds the size and the one of the file's beginning these are three, however the list lies to blocks of 1 MiB."""
+    data = clips("h264.mp4").read_bytes()
+    at = data.index(b"moov") - 4
+    size = int.from_bytes(data[at : at + 4], "big")
+    assert at + size == len(data)
+    spare = 2_500_000
+    moov = (size + spare).to_bytes(4, "big") + data[at + 4 :] + spare.to_bytes(4, "big") + b"free" + bytes(spare - 8)
+    for gap in (8, 1_000_000, 3 << 20):
+        storage, asked = served(data[:at] + gap.to_bytes(4, "big") + b"free" + bytes(gap - 8) + moov)
+        decoder = opened("mem://bucket/v.mp4", storage=storage)
+        assert len(decoder) == 50 and len(asked) <= 3 and decoder.counters["requests"] <= 3
+
+
+# ---- indexes that are kept ----
+
+
+@pytest.fixture
+def long_video(tmp_path, monkeypatch):
+    """A file of 2 500 frames, whose index is worth keeping, and the folder of indexes."""
+    path = tmp_path / "long.mp4"
+    videos.ffmpeg("-f lavfi -i", "testsrc2=size=64x48:rate=25:duration=100", "-c:v libx264 -preset ultrafast -bf 2 -g 50", path)
+    os.utime(path, (1e9, 1e9))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "caches"))
+    time.sleep(0.15)  # an index of a file that has changed a moment ago is not kept
+    return path, tmp_path / "caches" / "stoker" / "indexes"
+
+
+def kept(decoder):
+    return decoder.counters["index_kept"]
+
+
+def described(decoder):
+    return decoder.metadata, decoder.get_frames_at(range(0, len(decoder), 100)).pts_seconds.tolist(), decoder[2345].tolist()
+
+
+def test_an_index_is_kept(long_video):
+    path, folder = long_video
+    first = opened(path)
+    (file,) = folder.iterdir()
+    again = opened(path)
+    assert (kept(first), kept(again)) == (0, 1) and described(first) == described(again)
+    assert again.counters["packets_decoded"] == first.counters["packets_decoded"]
+    assert file.stat().st_mode & 0o777 == 0o666 & ~umask() and file.stat().st_size < 40 * 2500
+    assert kept(opened(path, stream_index=0)) == 0  # another question, with an index of its own
+    assert kept(opened(path.read_bytes())) == 0
+
+
+def umask():
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
+
+
+@pytest.mark.parametrize("change", ["content", "touched", "replaced", "damaged", "cut", "link", "fifo", "folder"])
+def test_an_index_that_does_not_fit_is_made_again(long_video, change):
+    path, folder = long_video
+    want = described(opened(path))
+    (file,) = folder.iterdir()
+    whole = file.read_bytes()
+    if change == "content":
+        path.write_bytes(path.read_bytes() + bytes(8))
+    elif change == "touched":
+        os.utime(path, (2e9, 2e9))
+    elif change == "replaced":
+        copy = path.with_name("copy.mp4")
+        shutil.copy2(path, copy)
+        copy.rename(path)
+    elif change == "damaged":
+        file.write_bytes(whole[:700] + bytes([whole[700] ^ 1]) + whole[701:])
+    elif change == "cut":
+        file.write_bytes(whole[:-9])
+    else:
+        file.unlink()
+        if change == "link":
+            file.symlink_to(path.with_name("elsewhere"))
+        elif change == "fifo":
+            os.mkfifo(file)
+        else:
+            file.mkdir()
+    decoder = opened(path)
+    assert kept(decoder) == 0 and described(decoder) == want
+    assert not path.with_name("elsewhere").exists()
+    if change in ("damaged", "cut", "link"):
+        assert kept(opened(path)) == 1 and not file.is_symlink()
+
+
+def test_short_videos_leave_no_index(clips, tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    opened(clips("h264.mp4"))
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_folder_that_cannot_be_written(long_video, monkeypatch):
+    path, folder = long_video
+    monkeypatch.setenv("XDG_CACHE_HOME", "/proc/nothing")
+    assert len(opened(path)) == len(opened(path)) == 2500 and not folder.exists()
 
 
 def test_threads_share_a_decoder(clips):

@@ -3,11 +3,16 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
+import shutil
+
 import numpy as np
 import pytest
 import stoker
 import videos
 from stoker import fn, pipeline_def, types
+from storage import Store
 
 pytestmark = videos.needs_video
 
@@ -340,6 +345,55 @@ def test_a_damaged_clip_follows_on_error(clips, tmp_path):
     pipe.build()
     clip, _ = pipe.run()
     assert len(clip) == 10 and all(np.array(c).shape == (10, 144, 176, 3) for c in clip)
+
+
+def test_the_first_bad_file_is_named(pair, tmp_path):
+    """Files are opened several at a time; the message is that of the first bad one in the list."""
+    for name in ("b.mp4", "a.mp4"):
+        (tmp_path / name).write_bytes(b"no video" * 100)
+    names = [*pair * 10, str(tmp_path / "b.mp4"), *pair * 10, str(tmp_path / "a.mp4")]
+    with pytest.raises(stoker.StokerError, match=r"b\.mp4: .*\(video 21 of 42\)"):
+        pipeline(fn.readers.video, filenames=names, sequence_length=2)
+
+
+@contextlib.contextmanager
+def serving(video, tmp_path, monkeypatch):
+    """A store whose object s3://bucket/v.mp4 is the video, with an empty folder of caches."""
+    folder = tmp_path / os.path.basename(video) / "bucket"
+    folder.mkdir(parents=True)
+    shutil.copy(video, folder / "v.mp4")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "caches"))
+    with contextlib.closing(Store(folder.parent)) as made:
+        for name, value in made.environment.items():
+            monkeypatch.setenv(name, value)
+        yield made
+
+
+def test_the_index_of_an_object_is_kept(pair, tmp_path, monkeypatch):
+    """Three requests open an object, one opens it again, and another version of it is read anew."""
+
+    def run(store):
+        before = store.counts()["requests"]
+        decoder = stoker.VideoDecoder("s3://bucket/v.mp4", storage=stoker.Storage(), dimension_order="NHWC")
+        assert store.counts()["requests"] - before - 1 == decoder.counters["requests"]  # 1: that of counts
+        return decoder.counters["index_kept"], decoder.counters["requests"], len(decoder), decoder[30].tolist()
+
+    with serving(pair[0], tmp_path, monkeypatch) as store:
+        kept, requests, *first = run(store)
+        assert kept == 0 and requests <= 3 and len(list(tmp_path.rglob("*.stoker"))) == 1
+        kept, requests, *again = run(store)
+        assert (kept, requests) == (1, 1) and first == again
+    with serving(pair[1], tmp_path, monkeypatch) as store:
+        kept, _, frames, _ = run(store)
+        assert kept == 0 and frames == 48
+
+
+def test_readers_keep_indexes(pair, tmp_path, monkeypatch):
+    with serving(pair[0], tmp_path, monkeypatch):
+        for _ in range(2):
+            got = samples(fn.readers.video, filenames="s3://bucket/v.mp4", sequence_length=5, count=2)
+            assert np.array_equal(got[1][0], frames_of(pair[0], range(5, 10)))
+            assert stoker.VideoDecoder("s3://bucket/v.mp4", storage=stoker.Storage()).counters["index_kept"] == 1
 
 
 # ---- DALI ----

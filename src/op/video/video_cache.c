@@ -2,7 +2,7 @@
 #include "op/video/video_cache.h"
 
 #include "format/list.h"
-#include "format/media_source.h"
+#include "format/video_kept.h"
 
 #include <pthread.h>
 #include <stdio.h>
@@ -139,8 +139,9 @@ static struct video *add_video(struct stk_video_cache *c, struct video *made)
 
 /* Returns the video with one more user. */
 static enum stk_status open_video(
-	struct stk_video_cache *c, const char *path, const struct stk_media_input *in, struct video **out, struct stk_error *err)
+	struct stk_video_cache *c, const char *path, struct stk_media_source *source, struct video **out, struct stk_error *err)
 {
+	const struct stk_media_input *in = stk__media_source_input(source);
 	const size_t n = strlen(path);
 	const uint64_t hash = stk__hash_bytes(0, path, n);
 	pthread_mutex_lock(&c->lock);
@@ -151,7 +152,7 @@ static enum stk_status open_video(
 	struct video *made = stk__calloc(1, sizeof *made + n + 1);
 	if (!made)
 		return stk__fail(err, STK_NO_MEMORY, "out of memory to open a video");
-	enum stk_status s = stk__video_index_create(in, -1, &made->index, err);
+	enum stk_status s = stk__video_find_index(path, source, -1, &made->index, NULL, err);
 	if (s) {
 		stk__free(made);
 		return s;
@@ -318,7 +319,7 @@ enum stk_status stk__video_cache_read(struct stk_video_cache *c, const struct st
 	enum stk_status s = stk__media_source_open(request->path, &request->access, &source, err);
 	if (s)
 		return with_path(request->path, s, err);
-	s = open_video(c, request->path, stk__media_source_input(source), &v, err);
+	s = open_video(c, request->path, source, &v, err);
 	if (!s) {
 		s = read_frame(c, v, request, stk__media_source_input(source), &placed, err);
 		close_video(c, v);

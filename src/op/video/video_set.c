@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "op/video/video_set.h"
 
+#include "format/archive_file.h"
 #include "format/list.h"
-#include "format/media_source.h"
+#include "format/video_kept.h"
 #include "format/video_list.h"
+#include "thread/crew.h"
 
 #include <math.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -126,21 +129,75 @@ static enum stk_status cut_file(struct stk_video_set *s, struct stk_video_clip r
 	return status;
 }
 
-static enum stk_status open_file(struct stk_video_set *s, int64_t i, const struct stk_access *access, struct stk_error *err)
+/* ---- opening ---- */
+
+struct opening {
+	struct stk_video_set *set;
+	const struct stk_access *access;
+	int64_t count;
+	_Atomic int64_t opened;
+	_Atomic bool stop;
+};
+
+static bool is_given_up(void *user)
 {
+	return atomic_load(&((struct opening *)user)->stop);
+}
+
+static bool ask_access(void *user, int32_t done)
+{
+	const struct stk_access *access = ((struct opening *)user)->access;
+	(void)done;
+	return !access || !access->interrupted || !access->interrupted(access->user);
+}
+
+/* Puts the file's path before the message, and its place in the list after it. */
+static enum stk_status name_file(const struct opening *o, int32_t i, const char *path, enum stk_status status, struct stk_error *err)
+{
+	char was[600];
+	if (!err || status == STK_CANCELLED)
+		return status;
+	snprintf(was, sizeof was, "%.599s", err->message);
+	const bool named = strstr(was, path);
+	if (o->count == 1)
+		return named ? status : stk__fail(err, status, "%.300s: %s", path, was);
+	return stk__fail(
+		err, status, "%.300s%s%s (video %d of %lld)", named ? "" : path, named ? "" : ": ", was, i + 1, (long long)o->count);
+}
+
+static enum stk_status open_file(void *user, int32_t i, struct stk_error *err)
+{
+	struct opening *o = user;
 	char path[MOST_PATH];
-	struct stk_media_source *source;
-	stk__file_list_path(s->files, i, path, sizeof path);
-	enum stk_status status = stk__media_source_open(path, access, &source, err);
-	if (!status) {
-		status = stk__video_index_create(stk__media_source_input(source), -1, &s->indexes[i], err);
-		stk__media_source_close(source);
-	}
-	if (status && err && status != STK_CANCELLED && !strstr(err->message, path)) {
-		char was[600];
-		snprintf(was, sizeof was, "%.599s", err->message);
-		status = stk__fail(err, status, "%.300s: %s", path, was);
-	}
+	const struct stk_access access = {.storage = o->access ? o->access->storage : NULL, .interrupted = is_given_up, .user = o};
+	stk__file_list_path(o->set->files, i, path, sizeof path);
+	const enum stk_status status = stk__video_open(path, &access, -1, &o->set->indexes[i], NULL, NULL, err);
+	if (status)
+		return name_file(o, i, path, status, err);
+	atomic_fetch_add(&o->opened, 1);
+	return STK_OK;
+}
+
+/* Opens all files, several at a time. */
+static enum stk_status open_files(struct stk_video_set *s, const struct stk_access *access, int64_t count, struct stk_error *err)
+{
+	enum { LOCAL_THREADS = 8, REMOTE_THREADS = 64 };
+	struct opening o = {.set = s, .access = access, .count = count};
+	char path[MOST_PATH] = "";
+	if (count > INT32_MAX)
+		return stk__fail(err, STK_LIMIT, "there are %lld videos; a reader takes at most 2^31 - 1", (long long)count);
+	if (count > 0)
+		stk__file_list_path(s->files, 0, path, sizeof path);
+	const struct stk_crew crew = {.count = (int32_t)count,
+		.threads = stk__is_object(path) ? REMOTE_THREADS : LOCAL_THREADS,
+		.run = open_file,
+		.progress = ask_access,
+		.user = &o,
+		.stop = &o.stop};
+	const enum stk_status status = stk__crew_run(&crew, err);
+	if (status == STK_CANCELLED)
+		return stk__fail(err, status, "interrupted when %lld of %lld videos were opened", (long long)atomic_load(&o.opened),
+			(long long)count);
 	return status;
 }
 
@@ -157,11 +214,10 @@ enum stk_status stk__video_set_open(const struct stk_video_files *files, const s
 	const int64_t count = status ? 0 : stk__file_list_size(s->files);
 	if (!status && !(s->indexes = stk__calloc((size_t)count + 1, sizeof *s->indexes)))
 		status = no_memory(err);
+	if (!status)
+		status = open_files(s, access, count, err);
 	for (int64_t i = 0; i < count && !status; i++) {
 		struct stk_video_clip range = {.file = (int32_t)i};
-		status = open_file(s, i, access, err);
-		if (status)
-			break;
 		find_range(s, &ranges, i, &range);
 		status = cut_file(s, range, err);
 	}

@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Keeps indexes of archives and videos for later runs, in $XDG_CACHE_HOME/stoker/indexes, or ~/.cache/stoker/indexes. A file there is named by a hash of
+ * the whole name of its archive or video. */
+#ifndef STK_FORMAT_KEPT_H
+#define STK_FORMAT_KEPT_H
+
+#include <limits.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+/* Returns the path without "file://". */
+const char *stk__kept_plain(const char *path);
+/* Writes the whole name of a file: its absolute path, or the URI of an object. Returns false if there is no such file. */
+bool stk__kept_name(const char *path, char out[PATH_MAX]);
+/* Writes the path at which the index of the file with this whole name is kept. Returns false if there is no folder for it. */
+bool stk__kept_path(const char *whole, char out[PATH_MAX]);
+/* Writes a file there, and the folders before it. Returns false if it cannot be written. Changes `path` meanwhile. */
+bool stk__kept_write(char path[PATH_MAX], const void *data, size_t n);
+
+#endif
