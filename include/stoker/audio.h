@@ -2,9 +2,9 @@
  *
  * Reads sound files without a pipeline: the header, and the samples of any window in time.
  *
- * A frame is the samples of all channels at one instant; positions are counted in frames. Stoker itself decodes WAV (RIFF, RF64 and BW64): PCM of 8
- * to 32 bits, float32, float64, A-law and mu-law. FLAC, Vorbis, Opus, MP3, AAC and others are decoded by FFmpeg's libraries, which are loaded when the first
- * such file is opened; the encoder's delay and padding are left out. */
+ * A frame is the samples of all channels at one instant; positions are counted in frames. Stoker itself decodes FLAC and WAV (RIFF, RF64 and
+ * BW64): PCM of 8 to 32 bits, float32, float64, A-law and mu-law. Vorbis, Opus, MP3, AAC and others are decoded by FFmpeg's libraries, which are loaded when
+ * the first such file is opened; the encoder's delay and padding are left out. */
 #ifndef STOKER_AUDIO_H
 #define STOKER_AUDIO_H
 
@@ -32,7 +32,7 @@ struct stk_audio_request {
 	const char *path; /* path or URI of the file; NULL: `data` is given instead */
 	const void *data; /* the file's bytes, which must stay valid until stk_audio_close */
 	size_t bytes;
-	bool lenient; /* a file that was cut off is decoded as far as it goes; otherwise it is an error */
+	bool lenient; /* a file that was cut off is decoded as far as it goes, and damaged blocks of FLAC are silent; otherwise these are errors */
 	/* Called some twenty times a second, on the same thread, while a call waits for an object of a store; returns true to end the wait.
 	 * Nullable. */
 	bool (*interrupted)(void *user);
@@ -43,8 +43,8 @@ struct stk_audio_request {
 struct stk_audio;
 
 /* Opens a file and reads its header. Of a local file, only the header and the windows are read, so that memory does not depend on the file's
- * size; an object of a store is fetched whole, up to 2 GiB. Files other than WAV and FLAC do not
- * say how many frames they have: they are decoded when they are opened, and their samples are kept, up to 2 GiB. STK_NOT_FOUND, STK_IO: the file cannot be read. STK_CORRUPT: the file is damaged, cut off, or not a sound.
+ * size; an object of a store is fetched whole, up to 2 GiB. Files other than WAV and FLAC do not say how many frames they have: they are decoded when they are
+ * opened, and their samples are kept, up to 2 GiB. STK_NOT_FOUND, STK_IO: the file cannot be read. STK_CORRUPT: the file is damaged, cut off, or not a sound.
  * STK_UNSUPPORTED: Stoker does not decode this kind of sound; the message says how to convert it. STK_INVALID: the request is invalid.
  * STK_CANCELLED: `interrupted` returned true. STK_LIMIT, STK_NO_MEMORY. *out is NULL after an error. */
 STK_API STK_MUST_USE enum stk_status stk_audio_open(

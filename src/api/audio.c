@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "stoker/audio.h"
 
+#include "base/cpu.h"
 #include "base/error.h"
 #include "base/file.h"
 #include "base/memory.h"
@@ -26,7 +27,9 @@ struct stk_audio {
 	size_t window_size;
 	struct stk_sound_bytes bytes;
 	struct stk_sound_info info;
-	/* For files that are not WAV. */
+	unsigned cpu; /* base/cpu.h */
+	bool lenient;
+	/* For files that are neither WAV nor FLAC. */
 	struct stk_sound_library *library;
 	struct stk_sound_stream *stream;
 	uint8_t *decoded; /* all samples, if the file does not say how many there are */
@@ -92,7 +95,7 @@ static enum stk_status open_bytes(struct stk_audio *a, const struct stk_audio_re
 	return s;
 }
 
-/* ---- files that are not WAV ---- */
+/* ---- files that are neither WAV nor FLAC ---- */
 
 static enum stk_status keep_samples(void *user, const uint8_t *samples, int64_t frames, struct stk_error *err)
 {
@@ -202,6 +205,7 @@ enum stk_status stk_audio_open(
 	if (!a)
 		return stk__fail(err, STK_NO_MEMORY, "no memory to open a sound");
 	a->fd = -1;
+	a->lenient = request->lenient;
 	enum stk_status s = open_bytes(a, request, err);
 	if (!s && (s = stk__sound_peek(&a->bytes, request->lenient, &a->info, err)) == STK_UNSUPPORTED)
 		s = open_stream(a, request->lenient, err);
@@ -210,6 +214,8 @@ enum stk_status stk_audio_open(
 		stk_audio_close(a);
 		return s;
 	}
+	if (!a->stream && !strcmp(a->info.format, "flac"))
+		a->cpu = stk__cpu_capabilities();
 	*info = (struct stk_audio_info){.size = sizeof *info,
 		.format = a->info.format,
 		.coding = a->info.coding,
@@ -235,7 +241,8 @@ enum stk_status stk_audio_read(
 	size_t frame = (size_t)(mono ? 1 : a->info.channels) * stk_dtype_size(dtype);
 	if (bytes / frame != (size_t)count || bytes % frame)
 		return stk__fail(err, STK_INVALID, "%zu bytes are given for %lld frames of %zu bytes", bytes, (long long)count, frame);
-	const struct stk_sound_window window = {.first = first, .count = count, .dtype = dtype, .mono = mono, .to = to};
+	const struct stk_sound_window window = {
+		.first = first, .count = count, .dtype = dtype, .mono = mono, .to = to, .cpu = a->cpu, .lenient = a->lenient};
 	struct reading r = {a, dtype, mono, to, count};
 	enum stk_status s = a->stream ? read_stream(a, first, count, &r, err) : stk__sound_read(&a->bytes, &a->info, &window, err);
 	return s ? name_file(a, s, err) : STK_OK;

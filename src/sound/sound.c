@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Finds the format of a sound file, and reads windows of files whose samples are stored one after the other. */
+ * Finds the format of a sound file, and reads windows of WAV files, whose samples are stored one after the other. */
 #include "sound/sound.h"
 
 #include "base/error.h"
 #include "codec/foreign.h"
+#include "sound/flac.h"
 #include "sound/stream.h"
 
 #include <stdio.h>
@@ -27,7 +28,7 @@ struct stk_sound_bytes stk__sound_memory(const uint8_t *data, size_t size)
 bool stk__sound_ending(const char *ending)
 {
 	static const char *const endings[] = {"wav", "wave", "bwf", "rf64", "flac", "ogg", "oga", "opus", "mp3", "m4a", "aac", "mka"};
-	const size_t count = stk__sound_library_built() ? sizeof endings / sizeof *endings : 4;
+	const size_t count = stk__sound_library_built() ? sizeof endings / sizeof *endings : 5;
 	for (size_t i = 0; i < count; i++)
 		if (strcasecmp(ending, endings[i]) == 0)
 			return true;
@@ -40,11 +41,10 @@ static const char *other_sound(const uint8_t *data, size_t size)
 	static const struct {
 		uint8_t at, length;
 		const char *bytes, *name;
-	} kinds[] = {{0, 4, "fLaC", "a FLAC file"}, {0, 4, "OggS", "an Ogg file (Vorbis or Opus)"}, {0, 3, "ID3", "an MP3 file"},
-		{4, 4, "ftyp", "an MP4 file (M4A)"}, {0, 4, "\x1a\x45\xdf\xa3", "a Matroska or WebM file"}, {0, 4, "FORM", "an AIFF file"},
-		{0, 4, ".snd", "an AU file"}, {0, 4, "caff", "a CAF file"}, {0, 4, "riff", "a Wave64 file"},
-		{0, 4, "wvpk", "a WavPack file"}, {0, 4, "RIFX", "a WAV with big-endian numbers (RIFX)"},
-		{0, 4, "MThd", "a MIDI file, which holds notes"}};
+	} kinds[] = {{0, 4, "OggS", "an Ogg file (Vorbis or Opus)"}, {0, 3, "ID3", "an MP3 file"}, {4, 4, "ftyp", "an MP4 file (M4A)"},
+		{0, 4, "\x1a\x45\xdf\xa3", "a Matroska or WebM file"}, {0, 4, "FORM", "an AIFF file"}, {0, 4, ".snd", "an AU file"},
+		{0, 4, "caff", "a CAF file"}, {0, 4, "riff", "a Wave64 file"}, {0, 4, "wvpk", "a WavPack file"},
+		{0, 4, "RIFX", "a WAV with big-endian numbers (RIFX)"}, {0, 4, "MThd", "a MIDI file, which holds notes"}};
 	for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
 		if (size >= (size_t)kinds[i].at + kinds[i].length && !memcmp(data + kinds[i].at, kinds[i].bytes, kinds[i].length))
 			return kinds[i].name;
@@ -59,7 +59,8 @@ static enum stk_status fail_unknown(const uint8_t *data, size_t size, struct stk
 	struct stk_foreign kind;
 	if (other)
 		return stk__fail(err, STK_UNSUPPORTED,
-			"not a WAV: it is %s, which is not decoded; convert it: ffmpeg -i INPUT -c:a pcm_s16le output.wav", other);
+			"neither WAV nor FLAC: it is %s, which is not decoded; convert it: ffmpeg -i INPUT -c:a pcm_s16le output.wav",
+			other);
 	if (size >= 16 && !memcmp(data + 8, "WAVEfmt ", 8))
 		return stk__fail(err, STK_CORRUPT, "a WAV whose first bytes are damaged: they must be RIFF");
 	if (stk__foreign_find(data, size, &kind))
@@ -71,7 +72,7 @@ static enum stk_status fail_unknown(const uint8_t *data, size_t size, struct stk
 		bool plain = data[i] >= ' ' && data[i] < 0x7f && data[i] != '"' && data[i] != '\\';
 		n += (size_t)snprintf(shown + n, sizeof shown - n, plain ? "%c" : "\\x%02x", data[i]);
 	}
-	return stk__fail(err, STK_CORRUPT, "not a WAV (starts with \"%s\")", shown);
+	return stk__fail(err, STK_CORRUPT, "neither WAV nor FLAC (starts with \"%s\")", shown);
 }
 
 enum stk_status stk__sound_peek(const struct stk_sound_bytes *bytes, bool lenient, struct stk_sound_info *info, struct stk_error *err)
@@ -81,8 +82,16 @@ enum stk_status stk__sound_peek(const struct stk_sound_bytes *bytes, bool lenien
 	enum stk_status s = bytes->read(bytes->user, 0, n, &head, err);
 	if (s)
 		return s;
-	if (!stk__wav_probe(head, n))
+	if (!stk__wav_probe(head, n)) {
+		uint64_t flac = 0;
+		if ((s = stk__flac_find(bytes, head, n, &flac, err)))
+			return s;
+		if (flac != UINT64_MAX)
+			return stk__flac_peek(bytes, flac, lenient, info, err);
+		if ((s = bytes->read(bytes->user, 0, n, &head, err))) /* the earlier bytes were valid until the next call */
+			return s;
 		return fail_unknown(head, n, err);
+	}
 	*info = (struct stk_sound_info){.format = "wav"};
 	return stk__wav_peek(bytes, lenient, info, err);
 }
@@ -90,6 +99,8 @@ enum stk_status stk__sound_peek(const struct stk_sound_bytes *bytes, bool lenien
 enum stk_status stk__sound_read(const struct stk_sound_bytes *bytes, const struct stk_sound_info *info,
 	const struct stk_sound_window *window, struct stk_error *err)
 {
+	if (!strcmp(info->format, "flac"))
+		return stk__flac_read(bytes, info, window, err);
 	int64_t most = STK_SOUND_READ / info->frame_bytes, made = window->mono ? 1 : info->channels;
 	uint64_t at = info->begin + (uint64_t)window->first * info->frame_bytes;
 	uint8_t *to = window->to;

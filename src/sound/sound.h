@@ -25,22 +25,33 @@ enum { STK_SOUND_READ = 1 << 16 };
 /* A file in memory; `data` must outlive the result. */
 struct stk_sound_bytes stk__sound_memory(const uint8_t *data, size_t size);
 
+/* Where the samples of a FLAC file are. */
+struct stk_sound_blocks {
+	uint64_t seek_table; /* offset of the seek table */
+	uint32_t seek_points;
+	int32_t least, most; /* frames of a block, as the header says; the last block may have fewer */
+	uint64_t first;      /* number in the first block's header: 0, unless the file was cut out of another one */
+	bool placed;         /* each block's header says at which frame it begins */
+};
+
 /* The contents of the header. */
 struct stk_sound_info {
-	const char *format; /* "wav" */
-	const char *coding; /* "pcm", "float", "alaw", "mulaw" */
+	const char *format; /* "wav", "flac" */
+	const char *coding; /* "pcm", "float", "alaw", "mulaw", "flac" */
 	enum stk_pcm pcm;
 	int32_t rate; /* frames a second, at least 1 */
 	int32_t channels, bits;
 	int64_t frames;       /* that the file holds */
 	int64_t missing;      /* that the header promises, and that the file does not hold */
 	uint64_t begin;       /* offset of the first frame */
-	uint32_t frame_bytes; /* of one frame in the file */
+	uint32_t frame_bytes; /* of one frame in the file; of FLAC, of one decoded frame */
+	struct stk_sound_blocks blocks;
 };
 
 enum { STK_SOUND_MAX_CHANNELS = 1024 };
 
-/* Reads the header; reads no samples and allocates nothing. A file that ends before its header says is STK_CORRUPT, or with `lenient` has `missing` frames.
+/* Reads the header; reads no samples and allocates nothing, except to find the end of a FLAC file that is cut off or does not say how long it is. A file that
+ * ends before its header says is STK_CORRUPT, or with `lenient` has `missing` frames.
  * STK_CORRUPT: not a sound file, or damaged. STK_UNSUPPORTED: a sound of a kind that is not decoded; the message says how to convert it. STK_LIMIT: more
  * than STK_SOUND_MAX_CHANNELS channels. */
 STK_MUST_USE enum stk_status stk__sound_peek(
@@ -53,6 +64,8 @@ struct stk_sound_window {
 	bool mono;                       /* the mean of the channels */
 	void *to;                        /* count frames of all channels, interleaved, or of one with `mono` */
 	const struct stk_cancel *cancel; /* STK_CANCELLED after it was set; nullable */
+	unsigned cpu;                    /* features of the processor that loops may use (base/cpu.h) */
+	bool lenient;                    /* damaged blocks of a FLAC file are silent; otherwise STK_CORRUPT */
 };
 
 STK_MUST_USE enum stk_status stk__sound_read(const struct stk_sound_bytes *bytes, const struct stk_sound_info *info,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Sounds that libavcodec decodes: FLAC, Vorbis, Opus, MP3, AAC and others, in any container that Stoker reads. This header names nothing of FFmpeg's, so other
+ * Sounds that libavcodec decodes: Vorbis, Opus, MP3, AAC and others, in any container that Stoker reads. This header names nothing of FFmpeg's, so other
  * layers include it in builds without FFmpeg too, in which every such sound is STK_UNSUPPORTED.
  *
  * Frames are counted without the encoder's delay and padding, as the file gives them. A window has the samples that decoding everything and then cropping

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Takes the place of stream.c in builds without FFmpeg's headers: every sound but WAV is STK_UNSUPPORTED. */
+ * Takes the place of stream.c in builds without FFmpeg's headers: every sound but WAV and FLAC is STK_UNSUPPORTED. */
 #include "base/error.h"
 #include "sound/stream.h"
 
@@ -12,7 +12,7 @@ enum stk_status stk__sound_library_create(struct stk_sound_library **out, struct
 {
 	*out = NULL;
 	return stk__fail(err, STK_UNSUPPORTED,
-		"this build of Stoker decodes only WAV: install FFmpeg's headers (Debian: libavformat-dev libavcodec-dev libavutil-dev) and build it again, or "
+		"this build of Stoker decodes only WAV and FLAC: install FFmpeg's headers (Debian: libavformat-dev libavcodec-dev libavutil-dev) and build it again, or "
 		"convert the file: ffmpeg -i INPUT -c:a pcm_s16le output.wav");
 }
 

@@ -2,10 +2,12 @@
  * Sound files: values of every kind of sample against formulas in double, forms of the header, windows, damaged files, and the public functions. */
 #include "test.h"
 
+#include "flac_files.h"
 #include "sound_files.h"
 
+#include "base/cpu.h"
 #include "base/memory.h"
-#include "sound/sound.h"
+#include "sound/flac.h"
 #include "stoker/audio.h"
 
 #include <math.h>
@@ -235,7 +237,7 @@ static void test_refusals(void **state)
 		enum stk_status status;
 		const char *text;
 	} cases[] = {
-		{0, 4, 0x43614c66, STK_UNSUPPORTED, "FLAC"},
+		{0, 4, 0x43614c66, STK_CORRUPT, "FLAC whose header is damaged"},
 		{0, 4, 0x5367674f, STK_UNSUPPORTED, "Ogg"},
 		{0, 4, 0x58464952, STK_UNSUPPORTED, "RIFX"},
 		{0, 4, 0x1203fbff, STK_UNSUPPORTED, "MP3"},
@@ -280,6 +282,281 @@ static void test_many_chunks(void **state)
 	memcpy(data, "RIFF\0\0\0\0WAVE", 12);
 	assert_int_equal(peek(data, (CHUNKS + 2) * 8, false, &info, &err), STK_LIMIT);
 	free(data);
+}
+
+/* ---- FLAC ---- */
+
+/* Reads a window in pieces, as from a file. */
+struct pieces {
+	const uint8_t *data;
+	uint8_t *last; /* AddressSanitizer finds reads outside of the last piece */
+	int64_t read;
+};
+
+static enum stk_status read_piece(void *user, uint64_t at, size_t n, const uint8_t **out, struct stk_error *err)
+{
+	struct pieces *p = user;
+	(void)err;
+	assert_true(n <= STK_SOUND_READ);
+	free(p->last);
+	p->last = malloc(n ? n : 1);
+	memcpy(p->last, p->data + at, n);
+	p->read += (int64_t)n;
+	*out = p->last;
+	return STK_OK;
+}
+
+/* Decodes a window to int32 samples and compares them. */
+static void check_flac_window(const struct test_flac *f, const struct test_flac_file *made, const struct stk_sound_bytes *bytes,
+	const struct stk_sound_info *info, int64_t first, int64_t count, unsigned cpu)
+{
+	struct stk_error err = {0};
+	const size_t n = (size_t)count * (size_t)f->channels;
+	int32_t *to = malloc(n * 4 + 1);
+	const struct stk_sound_window w = {.first = first, .count = count, .dtype = STK_INT32, .to = to, .cpu = cpu};
+	if (stk__sound_read(bytes, info, &w, &err))
+		fail_msg("%d bits, %d channels, frames %lld to %lld: %s", f->bits, f->channels, (long long)first,
+			(long long)(first + count), err.message);
+	for (size_t i = 0; i < n; i++) {
+		const int32_t want = (int32_t)((uint32_t)made->samples[(size_t)first * (size_t)f->channels + i] << (32 - f->bits));
+		if (to[i] != want)
+			fail_msg("%d bits, %d channels: sample %zu after frame %lld is %d instead of %d", f->bits, f->channels, i,
+				(long long)first, to[i], want);
+	}
+	free(to);
+}
+
+static void test_flac_values(void **state)
+{
+	(void)state;
+	const unsigned cpus[] = {0, stk__cpu_capabilities()};
+	for (int k = 0; k < TEST_FLACS; k++) {
+		const struct test_flac *f = &test_flacs[k];
+		uint64_t seed = (uint64_t)k + 1;
+		struct test_flac_file made = test_flac_make(f, seed);
+		struct pieces pieces = {.data = made.data};
+		const struct stk_sound_bytes all[] = {
+			stk__sound_memory(made.data, made.size), {.read = read_piece, .user = &pieces, .size = made.size}};
+		for (int way = 0; way < 4; way++) {
+			const struct stk_sound_bytes *bytes = &all[way / 2];
+			struct stk_sound_info info;
+			struct stk_error err = {0};
+			if (stk__sound_peek(bytes, false, &info, &err))
+				fail_msg("file %d: %s", k, err.message);
+			assert_string_equal(info.format, "flac");
+			assert_int_equal(info.frames, f->frames);
+			assert_int_equal(info.missing, 0);
+			assert_int_equal(info.channels, f->channels);
+			assert_int_equal(info.rate, f->rate);
+			assert_int_equal(info.bits, f->bits);
+			check_flac_window(f, &made, bytes, &info, 0, f->frames, cpus[way % 2]);
+			for (int i = 0; i < 12; i++) {
+				const int64_t first = test_draw(&seed, (uint32_t)f->frames + 1);
+				const int64_t count = test_draw(&seed, i % 3 ? 100 : (uint32_t)f->frames + 1);
+				check_flac_window(f, &made, bytes, &info, first, count < f->frames - first ? count : f->frames - first,
+					cpus[way % 2]);
+			}
+		}
+		free(pieces.last);
+		test_flac_free(&made);
+	}
+}
+
+/* All types of samples, and means of channels, are those of a WAV with the same samples. */
+static void test_flac_types(void **state)
+{
+	(void)state;
+	static const enum stk_dtype types[] = {STK_FLOAT, STK_INT16, STK_INT32};
+	for (int k = 0; k < TEST_FLACS; k++) {
+		const struct test_flac *f = &test_flacs[k];
+		struct test_flac_file made = test_flac_make(f, 7);
+		const struct stk_sound_bytes bytes = stk__sound_memory(made.data, made.size);
+		const size_t n = (size_t)f->frames * (size_t)f->channels;
+		struct stk_sound_info info;
+		assert_int_equal(stk__sound_peek(&bytes, false, &info, NULL), STK_OK);
+		for (size_t i = 0; i < n; i++)
+			made.samples[i] = (int32_t)((uint32_t)made.samples[i] << (32 - f->bits));
+		for (int t = 0; t < 6; t++) {
+			const enum stk_dtype dtype = types[t % 3];
+			uint8_t *to = malloc(4 * n + 1), *want = malloc(4 * n + 1);
+			const struct stk_sound_window w = {.count = f->frames, .dtype = dtype, .mono = t >= 3, .to = to};
+			assert_int_equal(stk__sound_read(&bytes, &info, &w, NULL), STK_OK);
+			stk__pcm_convert(STK_PCM_I32, (const uint8_t *)made.samples, f->frames, f->channels, t >= 3, dtype, want);
+			assert_memory_equal(to, want, (t >= 3 ? (size_t)f->frames : n) * stk_dtype_size(dtype));
+			free(to);
+			free(want);
+		}
+		test_flac_free(&made);
+	}
+}
+
+/* A window reads little more of a long file than its own blocks. */
+static void test_flac_windows_read_little(void **state)
+{
+	(void)state;
+	for (int table = 0; table < 2; table++) {
+		const struct test_flac f = {1, 16, 2000000, 44100, 4096, .seek_table = table, .loud = 1};
+		struct test_flac_file made = test_flac_make(&f, 5);
+		struct pieces pieces = {.data = made.data};
+		const struct stk_sound_bytes bytes = {.read = read_piece, .user = &pieces, .size = made.size};
+		struct stk_sound_info info;
+		assert_true(made.size > 40 * STK_SOUND_READ);
+		assert_int_equal(stk__sound_peek(&bytes, false, &info, NULL), STK_OK);
+		assert_true(pieces.read < 2 * STK_SOUND_READ);
+		pieces.read = 0;
+		check_flac_window(&f, &made, &bytes, &info, 1500000, 100, 0);
+		assert_true(pieces.read < (table ? 4 : 12) * STK_SOUND_READ);
+		free(pieces.last);
+		test_flac_free(&made);
+	}
+}
+
+/* A file that is cut anywhere is refused or, with `lenient`, has the samples of the blocks before the cut. */
+static void test_flac_cut(void **state)
+{
+	(void)state;
+	static const struct test_flac files[] = {{2, 16, 2000, 44100, 256}, {1, 24, 2000, 44100, 300, .variable = 1},
+		{2, 16, 2000, 44100, 256, .no_total = 1, .seek_table = 2}};
+	for (int k = 0; k < 3; k++) {
+		struct test_flac_file made = test_flac_make(&files[k], 3);
+		for (size_t size = 0, step; size < made.size; size += step) {
+			struct stk_sound_info info;
+			struct stk_error err = {0};
+			int64_t whole = 0;
+			step = size < made.begin + 40 || size + 40 > made.size ? 1 : 17;
+			for (int i = 0; i < made.n_blocks && made.blocks[i + 1] <= size; i++)
+				whole = i + 1;
+			uint8_t *cut = malloc(size + 1);
+			memcpy(cut, made.data, size);
+			const struct stk_sound_bytes bytes = stk__sound_memory(cut, size);
+			int32_t *to = malloc(4 * 4000);
+			struct stk_sound_window w = {.dtype = STK_INT32, .to = to};
+			enum stk_status s = stk__sound_peek(&bytes, false, &info, &err);
+			if (!s) { /* the header of the last block is there: its samples are missed later */
+				w.count = info.frames;
+				s = stk__sound_read(&bytes, &info, &w, &err);
+			}
+			if (files[k].no_total && (size == made.blocks[whole] || size == made.blocks[whole] + 1) && size >= made.begin)
+				assert_int_equal(s, STK_OK); /* nothing says that there was more */
+			else
+				assert_int_equal(s, STK_CORRUPT);
+			assert_true(!s || strlen(err.message) > 10);
+			s = stk__sound_peek(&bytes, true, &info, &err);
+			assert_int_equal(s, size < made.begin ? STK_CORRUPT : STK_OK);
+			if (!s) {
+				int64_t frames = 0;
+				for (int64_t i = 0, at = 0; i < whole; i++, at = frames) {
+					struct stk_flac_block b;
+					assert_true(stk__flac_block_read(
+						made.data + made.blocks[i], made.size - made.blocks[i], 44100, files[k].bits, &b));
+					frames = at + b.frames;
+				}
+				assert_int_equal(info.frames, frames);
+				assert_int_equal(info.missing, files[k].no_total ? 0 : files[k].frames - frames);
+				check_flac_window(&files[k], &made, &bytes, &info, 0, frames, 0);
+			}
+			free(to);
+			free(cut);
+		}
+		test_flac_free(&made);
+	}
+}
+
+/* Changing any byte after the header is an error; leniently, only the blocks that have it are silent. */
+static void test_flac_damage(void **state)
+{
+	(void)state;
+	const struct test_flac f = {2, 16, 3000, 44100, 300};
+	struct test_flac_file made = test_flac_make(&f, 11);
+	const struct stk_sound_bytes bytes = stk__sound_memory(made.data, made.size);
+	int32_t *to = malloc(sizeof *to * 6000);
+	for (size_t at = made.begin; at < made.size; at += 7) {
+		struct stk_sound_info info;
+		struct stk_error err = {0};
+		struct stk_sound_window w = {.count = 3000, .dtype = STK_INT32, .to = to};
+		int hit = 0;
+		while (made.blocks[hit + 1] <= at)
+			hit++;
+		made.data[at] ^= 0x10;
+		enum stk_status s = stk__sound_peek(&bytes, false, &info, &err);
+		if (!s) {
+			assert_int_equal(stk__sound_read(&bytes, &info, &w, &err), STK_CORRUPT);
+			assert_non_null(strstr(err.message, " s (byte "));
+		} else {
+			assert_int_equal(s, STK_CORRUPT);
+		}
+		assert_int_equal(stk__sound_peek(&bytes, true, &info, &err), STK_OK);
+		assert_int_equal(info.frames, hit == 9 ? 2700 : 3000);
+		w.count = info.frames;
+		w.lenient = true;
+		if (stk__sound_read(&bytes, &info, &w, &err))
+			fail_msg("byte %zu: %s", at, err.message);
+		for (int i = 0; i < 2 * (int)info.frames; i++)
+			assert_int_equal(to[i], i / 600 == hit ? 0 : made.samples[i] * 65536);
+		made.data[at] ^= 0x10;
+	}
+	free(to);
+	test_flac_free(&made);
+}
+
+/* Blocks that are missing or repeated are found by the numbers in their headers. */
+static void test_flac_missing_block(void **state)
+{
+	(void)state;
+	const struct test_flac f = {1, 16, 3000, 44100, 300};
+	struct test_flac_file made = test_flac_make(&f, 12);
+	struct stk_sound_info info;
+	struct stk_error err = {0};
+	int32_t to[3000];
+	struct stk_sound_window w = {.count = 3000, .dtype = STK_INT32, .to = to};
+	memmove(made.data + made.blocks[4], made.data + made.blocks[5], made.size - made.blocks[5]);
+	const struct stk_sound_bytes bytes = stk__sound_memory(made.data, made.size - (made.blocks[5] - made.blocks[4]));
+	assert_int_equal(stk__sound_peek(&bytes, false, &info, &err), STK_OK);
+	assert_int_equal(stk__sound_read(&bytes, &info, &w, &err), STK_CORRUPT);
+	assert_non_null(strstr(err.message, "at 0.027 s"));
+	w.lenient = true;
+	assert_int_equal(stk__sound_read(&bytes, &info, &w, &err), STK_OK);
+	for (int i = 0; i < 3000; i++)
+		assert_int_equal(to[i], i / 300 == 4 ? 0 : made.samples[i] * 65536);
+	test_flac_free(&made);
+}
+
+/* Headers that promise much over few bytes take no memory, and are refused. */
+static void test_flac_hostile(void **state)
+{
+	(void)state;
+	const struct test_flac f = {8, 16, 100, 44100, 4096};
+	struct test_flac_file made = test_flac_make(&f, 12);
+	const struct stk_sound_bytes bytes = stk__sound_memory(made.data, made.size);
+	struct stk_sound_info info;
+	struct stk_error err = {0};
+	memset(made.data + 22, 0xff, 4); /* the number of frames: now 2^32 - 1 */
+	assert_int_equal(stk__sound_peek(&bytes, false, &info, &err), STK_CORRUPT);
+	assert_non_null(strstr(err.message, "truncated FLAC"));
+	assert_int_equal(stk__sound_peek(&bytes, true, &info, &err), STK_OK);
+	assert_int_equal(info.frames, 100);
+	assert_int_equal(info.missing, UINT32_MAX - 100);
+	made.data[7] = 33; /* the size of STREAMINFO */
+	assert_int_equal(stk__sound_peek(&bytes, false, &info, &err), STK_CORRUPT);
+	assert_non_null(strstr(err.message, "STREAMINFO"));
+	made.data[5] = 0xff;
+	assert_int_equal(stk__sound_peek(&bytes, false, &info, &err), STK_CORRUPT);
+	test_flac_free(&made);
+}
+
+static void test_flac_cancelled(void **state)
+{
+	(void)state;
+	const struct test_flac f = {1, 16, 3000, 44100, 300};
+	struct test_flac_file made = test_flac_make(&f, 12);
+	const struct stk_sound_bytes bytes = stk__sound_memory(made.data, made.size);
+	struct stk_sound_info info;
+	struct stk_cancel cancel = {true};
+	float to[3000];
+	const struct stk_sound_window w = {.count = 3000, .dtype = STK_FLOAT, .to = to, .cancel = &cancel};
+	assert_int_equal(stk__sound_peek(&bytes, false, &info, NULL), STK_OK);
+	assert_int_equal(stk__sound_read(&bytes, &info, &w, NULL), STK_CANCELLED);
+	test_flac_free(&made);
 }
 
 /* ---- the public functions ---- */
@@ -382,6 +659,14 @@ int main(void)
 		cmocka_unit_test(test_truncated),
 		cmocka_unit_test(test_refusals),
 		cmocka_unit_test(test_many_chunks),
+		cmocka_unit_test(test_flac_values),
+		cmocka_unit_test(test_flac_types),
+		cmocka_unit_test(test_flac_windows_read_little),
+		cmocka_unit_test(test_flac_cut),
+		cmocka_unit_test(test_flac_damage),
+		cmocka_unit_test(test_flac_missing_block),
+		cmocka_unit_test(test_flac_hostile),
+		cmocka_unit_test(test_flac_cancelled),
 		cmocka_unit_test(test_public),
 #ifdef STK_FAULTS
 		cmocka_unit_test(test_faults),

@@ -210,7 +210,9 @@ enum stk_status stk__sound_run(const struct stk_call *call, struct stk_sound_sha
 			.dtype = decoded_type(want, state),
 			.mono = want->mono,
 			.to = to,
-			.cancel = call->tools->cancel};
+			.cancel = call->tools->cancel,
+			.cpu = call->tools->cpu_jobs.cpu,
+			.lenient = call->tools->lenient};
 		if (!to)
 			return stk__fail(err, STK_NO_MEMORY, "out of memory for %lld frames of a sound", (long long)state->count);
 		s = stk__sound_read(&bytes, &state->info, &window, err);

@@ -35,7 +35,7 @@ struct stk_sound_want {
 };
 
 /* Sets the desc of an output of samples: (frames, channels), or (frames) with want->mono. data NULL: the graph is being built. Otherwise reads the file's
- * header into *state, and decodes files that are not WAV. */
+ * header into *state, and decodes files that are neither WAV nor FLAC. */
 STK_MUST_USE enum stk_status stk__sound_infer(const struct stk_call *call, struct stk_sound_shared *shared,
 	const struct stk_sound_want *want, const uint8_t *data, size_t size, struct stk_sound_state *state, struct stk_desc *out,
 	struct stk_error *err);

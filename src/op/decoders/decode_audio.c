@@ -107,7 +107,7 @@ const struct stk_op_def stk__op_decode_audio = {
 	.alias = "audio_decoder",
 	.doc = "Decodes sound files.\n\n"
 	       "Outputs the samples of a file, and their rate in Hz, a float without dims. Decodes WAV: PCM of 8 to 32 bits, float32, "
-	       "float64, A-law and mu-law. Decodes FLAC, "
+	       "float64, A-law and mu-law. Decodes FLAC. Decodes "
 	       "Vorbis, Opus, MP3 and AAC in any container, if FFmpeg's libraries are installed. With start and duration, only that window "
 	       "is decoded.",
 	.tolerance =

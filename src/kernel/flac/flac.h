@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The loops of a FLAC decoder (RFC 9639): residuals from a bitstream, prediction, and the checksum of frames. All functions accept any input. */
+#ifndef STK_KERNEL_FLAC_H
+#define STK_KERNEL_FLAC_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+enum { STK_FLAC_MAX_ORDER = 32, STK_FLAC_MAX_CHANNELS = 8, STK_FLAC_MAX_BLOCK = 65535 };
+
+/* Bits of bytes that come in pieces. After the last byte, the bits are 0. */
+struct stk_flac_bits {
+	uint64_t cache;         /* the next bits, from the most significant on */
+	int32_t count;          /* bits of the cache that may be consumed */
+	int32_t zeros;          /* bits that were added after the last byte */
+	const uint8_t *p, *end; /* the rest of the piece, without what is in the cache */
+	/* Adds bits until at least 57 are in the cache; takes the next piece if fewer than 8 bytes are left of this one. */
+	void (*more)(struct stk_flac_bits *b);
+};
+
+/* Returns whether bits after the last byte were consumed. */
+static inline bool stk__flac_ended(const struct stk_flac_bits *b)
+{
+	return b->count < b->zeros;
+}
+
+static inline uint64_t stk__flac_load(const uint8_t *p)
+{
+	uint64_t v;
+	memcpy(&v, p, sizeof v);
+	return __builtin_bswap64(v);
+}
+
+/* Makes at least 56 bits available. Bits of the cache that are not counted yet are the same ones that are loaded again. */
+static inline void stk__flac_refill(struct stk_flac_bits *b)
+{
+	if (b->end - b->p < 8) {
+		b->more(b);
+		return;
+	}
+	b->cache |= stk__flac_load(b->p) >> b->count;
+	b->p += (63 - b->count) >> 3;
+	b->count |= 56;
+}
+
+static inline void stk__flac_skip(struct stk_flac_bits *b, int32_t n)
+{
+	b->cache <<= n;
+	b->count -= n;
+}
+
+/* Returns the next n bits, n <= 32. */
+static inline uint32_t stk__flac_get(struct stk_flac_bits *b, int32_t n)
+{
+	if (b->count < n)
+		stk__flac_refill(b);
+	uint32_t v = (uint32_t)(b->cache >> 1 >> (63 - n));
+	stk__flac_skip(b, n);
+	return v;
+}
+
+/* Returns the next n bits as a number with a sign, 1 <= n <= 33. */
+static inline int64_t stk__flac_get_signed(struct stk_flac_bits *b, int32_t n)
+{
+	if (b->count < n)
+		stk__flac_refill(b);
+	int64_t v = (int64_t)b->cache >> (64 - n);
+	stk__flac_skip(b, n);
+	return v;
+}
+
+/* Reads a number of zeros up to a one. Returns false if there are more than `most`, or if the bytes end. */
+bool stk__flac_unary(struct stk_flac_bits *b, uint32_t most, uint32_t *zeros);
+
+/* A predictor: sample i is its residual plus the sum of coefficient[k] * sample i - 1 - k, shifted right. */
+struct stk_flac_predictor {
+	int32_t order, shift;
+	int32_t coefficient[STK_FLAC_MAX_ORDER];
+};
+
+struct stk_flac_loops {
+	/* Reads the coded residual of a subframe to to[order .. block - 1]. Returns false if it is invalid, or if the bytes end. */
+	bool (*residual)(struct stk_flac_bits *b, int32_t *to, int32_t block, int32_t order);
+	/* Replaces the residuals x[order .. n - 1] by samples. bits: of a sample, at most 32. Samples wrap if they have more bits than that. */
+	void (*predict)(const struct stk_flac_predictor *p, int32_t bits, int32_t *x, int32_t n);
+	/* Replaces residuals by samples with one of the fixed predictors, of order 0 to 4. */
+	void (*predict_fixed)(int32_t order, int32_t *x, int32_t n);
+	/* Continues the checksum of a frame's bytes (CRC-16 with polynomial 0x8005). It is 0 after a frame with its checksum. */
+	uint32_t (*checksum)(uint32_t checksum, const uint8_t *p, size_t n);
+};
+
+/* Returns the loops for a processor (base/cpu.h). */
+const struct stk_flac_loops *stk__flac_loops(unsigned cpu);
+
+extern const struct stk_flac_loops stk__flac_plain, stk__flac_avx2;
+
+#endif

@@ -1,0 +1,481 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The header of FLAC files (RFC 9639, section 8), and windows: by the seek table and by the headers of blocks, which say where in time they are. */
+#include "sound/flac.h"
+
+#include "base/error.h"
+#include "codec/bytes.h"
+
+#include <string.h>
+
+enum { ID3_HEADER = 10, SECTION_HEADER = 4, STREAMINFO = 34, SEEK_POINT = 18, MOST_SECTIONS = 4096 };
+enum { TAIL_TRIES = 64 /* blocks near the end that are decoded to find a whole one */ };
+
+/* ---- header ---- */
+
+enum stk_status stk__flac_find(const struct stk_sound_bytes *bytes, const uint8_t *head, size_t n, uint64_t *at, struct stk_error *err)
+{
+	const uint8_t *p = head;
+	uint64_t start = 0;
+	*at = UINT64_MAX;
+	if (n >= ID3_HEADER && !memcmp(head, "ID3", 3)) {
+		start = ID3_HEADER + ((uint64_t)(head[6] & 0x7f) << 21 | (uint64_t)(head[7] & 0x7f) << 14 |
+					     (uint64_t)(head[8] & 0x7f) << 7 | (head[9] & 0x7f));
+		start += head[5] & 0x10 ? ID3_HEADER : 0; /* the tag is repeated at its end */
+		if (start > bytes->size || bytes->size - start < 4)
+			return STK_OK;
+		enum stk_status s = bytes->read(bytes->user, start, 4, &p, err);
+		if (s)
+			return s;
+	}
+	if (n >= 4 && !memcmp(p, "fLaC", 4))
+		*at = start;
+	return STK_OK;
+}
+
+static enum stk_status read_stream_info(
+	const uint8_t *p, uint32_t size, struct stk_sound_info *info, uint64_t *promised, struct stk_error *err)
+{
+	if (size < STREAMINFO)
+		return stk__fail(err, STK_CORRUPT, "a FLAC whose STREAMINFO has %u bytes, of at least %d", size, STREAMINFO);
+	info->blocks.least = (int32_t)stk__get16(p, false);
+	info->blocks.most = (int32_t)stk__get16(p + 2, false);
+	info->rate = (int32_t)(stk__get32(p + 10, false) >> 12);
+	info->channels = (p[12] >> 1 & 7) + 1;
+	info->bits = ((p[12] & 1) << 4 | p[13] >> 4) + 1;
+	*promised = (uint64_t)(p[13] & 15) << 32 | stk__get32(p + 14, false);
+	if (info->bits < 4 || info->blocks.most < 1 || info->blocks.least > info->blocks.most)
+		return stk__fail(err, STK_CORRUPT, "a FLAC with %d bits a sample and blocks of %d to %d samples", info->bits,
+			info->blocks.least, info->blocks.most);
+	return STK_OK;
+}
+
+static enum stk_status read_sections(
+	const struct stk_sound_bytes *bytes, uint64_t at, struct stk_sound_info *info, uint64_t *promised, struct stk_error *err)
+{
+	const uint8_t *p = NULL;
+	bool last = false;
+	for (int k = 0; !last; k++) {
+		if (k == MOST_SECTIONS)
+			return stk__fail(err, STK_LIMIT, "a FLAC with more than %d sections before its samples", MOST_SECTIONS);
+		if (bytes->size - at < SECTION_HEADER)
+			return stk__fail(err, STK_CORRUPT, "a truncated FLAC: it ends in its header, at %llu bytes",
+				(unsigned long long)bytes->size);
+		enum stk_status s = bytes->read(bytes->user, at, SECTION_HEADER, &p, err);
+		if (s)
+			return s;
+		const uint32_t head = stk__get32(p, false), type = head >> 24 & 0x7f, size = head & 0xffffff;
+		last = head >> 31;
+		at += SECTION_HEADER;
+		if ((type == 0) != (k == 0) || type == 127)
+			return stk__fail(err, STK_CORRUPT, "a FLAC whose header is damaged at byte %llu", (unsigned long long)(at - 4));
+		if (size > bytes->size - at)
+			return stk__fail(err, STK_CORRUPT, "a truncated FLAC: it ends in its header, at %llu bytes",
+				(unsigned long long)bytes->size);
+		if (k == 0 && size >= STREAMINFO && (s = bytes->read(bytes->user, at, STREAMINFO, &p, err)))
+			return s;
+		if (k == 0 && (s = read_stream_info(p, size, info, promised, err)))
+			return s;
+		if (type == 3) {
+			info->blocks.seek_table = at;
+			info->blocks.seek_points = size / SEEK_POINT;
+		}
+		at += size;
+	}
+	info->begin = at;
+	return STK_OK;
+}
+
+/* ---- the headers of blocks ---- */
+
+/* Returns the frame at which a block begins. */
+static int64_t frame_of(const struct stk_sound_info *info, const struct stk_flac_block *b)
+{
+	const uint64_t number = b->number - info->blocks.first;
+	return (int64_t)(b->variable ? number : number * (uint64_t)info->blocks.most);
+}
+
+/* Returns whether p, of which n bytes follow, may be the header of one of the file's blocks. Few of other bytes are taken for one. */
+static bool is_block(const struct stk_sound_info *info, const uint8_t *p, size_t n, struct stk_flac_block *b)
+{
+	return stk__flac_block_read(p, n, info->rate, info->bits, b) && b->channels == info->channels && b->bits == info->bits &&
+	       b->rate == info->rate && b->number >= info->blocks.first && b->frames <= info->blocks.most;
+}
+
+/* Finds the first header from `from` on that begins before `to` and whose block begins at frame `least` or later and before `below`. *at: its offset, or
+ * UINT64_MAX. */
+static enum stk_status find_block(const struct stk_sound_bytes *bytes, const struct stk_sound_info *info, uint64_t from, uint64_t to,
+	int64_t least, int64_t below, uint64_t *at, struct stk_flac_block *b, struct stk_error *err)
+{
+	*at = UINT64_MAX;
+	for (uint64_t next; from < to; from = next) {
+		const uint8_t *p = NULL;
+		const size_t n = bytes->size - from < STK_SOUND_READ ? (size_t)(bytes->size - from) : STK_SOUND_READ;
+		enum stk_status s = bytes->read(bytes->user, from, n, &p, err);
+		if (s)
+			return s;
+		const bool end = n == bytes->size - from;
+		const size_t whole = end ? n : n - STK_FLAC_HEADER;
+		for (size_t i = 0; i < whole && from + i < to; i++) {
+			const uint8_t *sync = memchr(p + i, 0xff, whole - i);
+			if (!sync)
+				break;
+			i = (size_t)(sync - p);
+			if (from + i >= to || !is_block(info, sync, n - i, b) || frame_of(info, b) < least || frame_of(info, b) >= below)
+				continue;
+			*at = from + i;
+			return STK_OK;
+		}
+		next = end ? to : from + whole;
+	}
+	return STK_OK;
+}
+
+/* ---- the end of the file ---- */
+
+/* Finds the last header that begins before `before`. *at: its offset, or UINT64_MAX. */
+static enum stk_status find_last(const struct stk_sound_bytes *bytes, const struct stk_sound_info *info, uint64_t before, uint64_t *at,
+	struct stk_flac_block *b, struct stk_error *err)
+{
+	*at = UINT64_MAX;
+	while (before > info->begin && *at == UINT64_MAX) {
+		const uint8_t *p = NULL;
+		const uint64_t most = STK_SOUND_READ - STK_FLAC_HEADER, from = before - info->begin < most ? info->begin : before - most;
+		const uint64_t rest = bytes->size - from;
+		const size_t n = rest < STK_SOUND_READ ? (size_t)rest : STK_SOUND_READ;
+		enum stk_status s = bytes->read(bytes->user, from, n, &p, err);
+		if (s)
+			return s;
+		for (size_t i = (size_t)(before - from); i > 0 && *at == UINT64_MAX; i--) {
+			const uint8_t *sync = memrchr(p, 0xff, i);
+			if (!sync)
+				break;
+			i = (size_t)(sync - p) + 1;
+			if (is_block(info, sync, n - i + 1, b))
+				*at = from + i - 1;
+		}
+		before = from;
+	}
+	return STK_OK;
+}
+
+/* Sets info->frames to the end of the last whole block, and *end to its offset. Decodes all blocks, since they do not say where in time they are. */
+static enum stk_status count_blocks(struct stk_flac_decoder *d, struct stk_sound_info *info, uint64_t *end)
+{
+	enum stk_status s = STK_OK;
+	*end = info->begin;
+	for (info->frames = 0; !s && *end < d->bytes->size;) {
+		if (!(s = stk__flac_decode(d, *end, end)))
+			info->frames += d->block.frames;
+	}
+	return s == STK_CORRUPT || s == STK_END ? STK_OK : s;
+}
+
+/* The same from the end of the file: the last block that can be decoded. */
+static enum stk_status find_end(struct stk_flac_decoder *d, struct stk_sound_info *info, uint64_t *end, struct stk_error *err)
+{
+	struct stk_flac_block b;
+	uint64_t at = d->bytes->size;
+	if (!info->blocks.placed)
+		return count_blocks(d, info, end);
+	*end = info->begin;
+	info->frames = 0;
+	for (int k = 0; k < TAIL_TRIES; k++) {
+		enum stk_status s = find_last(d->bytes, info, at, &at, &b, err);
+		if (s || at == UINT64_MAX)
+			return s;
+		s = stk__flac_decode(d, at, end);
+		if (!s)
+			info->frames = frame_of(info, &b) + b.frames;
+		if (s != STK_CORRUPT && s != STK_END)
+			return s;
+		*end = info->begin;
+	}
+	return stk__fail(err, STK_CORRUPT, "a FLAC whose last %d blocks are damaged", TAIL_TRIES);
+}
+
+/* Finds the number of frames, where the header does not say it, or where the file may be cut off. */
+static enum stk_status count_frames(
+	const struct stk_sound_bytes *bytes, bool lenient, int64_t promised, struct stk_sound_info *info, struct stk_error *err)
+{
+	struct stk_flac_decoder d;
+	uint64_t end = 0;
+	const uint8_t *p = NULL;
+	stk__flac_begin(&d, bytes, info, 0, err);
+	enum stk_status s = find_end(&d, info, &end, err);
+	stk__flac_end(&d);
+	if (s)
+		return s;
+	if (promised && info->frames > promised)
+		info->frames = promised;
+	info->missing = promised ? promised - info->frames : 0;
+	if (lenient)
+		return STK_OK;
+	if (info->missing)
+		return stk__fail(err, STK_CORRUPT,
+			"a truncated FLAC: it ends at byte %llu, after %.3f s; its header promises %.3f s. strict=False decodes what is there",
+			(unsigned long long)bytes->size, (double)info->frames / info->rate, (double)promised / info->rate);
+	if (promised || bytes->size - end < 2)
+		return STK_OK;
+	if ((s = bytes->read(bytes->user, end, 2, &p, err)))
+		return s;
+	if (p[0] == 0xff && (p[1] & 0xfe) == 0xf8)
+		return stk__fail(err, STK_CORRUPT,
+			"a truncated FLAC: its last block begins at %.3f s and is cut off at byte %llu. strict=False decodes what is there",
+			(double)info->frames / info->rate, (unsigned long long)bytes->size);
+	return STK_OK;
+}
+
+/* Reads the header of the first block, or of the next one if the first is damaged. */
+static enum stk_status read_first(const struct stk_sound_bytes *bytes, struct stk_sound_info *info, struct stk_error *err)
+{
+	struct stk_flac_block b;
+	const uint8_t *p = NULL;
+	const uint64_t rest = bytes->size - info->begin;
+	const size_t n = rest < STK_FLAC_HEADER ? (size_t)rest : STK_FLAC_HEADER;
+	enum stk_status s = n ? bytes->read(bytes->user, info->begin, n, &p, err) : STK_OK;
+	bool found = !s && n && stk__flac_block_read(p, n, info->rate, info->bits, &b);
+	if (found) {
+		info->blocks.first = b.number;
+		info->rate = info->rate ? info->rate : b.rate;
+	} else if (!s && n) {
+		uint64_t at;
+		s = find_block(bytes, info, info->begin + 1, bytes->size, 0, INT64_MAX, &at, &b, err);
+		found = !s && at != UINT64_MAX;
+	}
+	info->blocks.placed = found && (b.variable || info->blocks.least == info->blocks.most);
+	if (!s && info->rate < 1)
+		return stk__fail(err, STK_CORRUPT, "a FLAC that does not say its rate");
+	return s;
+}
+
+enum stk_status stk__flac_peek(
+	const struct stk_sound_bytes *bytes, uint64_t at, bool lenient, struct stk_sound_info *info, struct stk_error *err)
+{
+	struct stk_flac_block b;
+	uint64_t promised = 0, last = 0;
+	*info = (struct stk_sound_info){.format = "flac", .coding = "flac"};
+	enum stk_status s = read_sections(bytes, at + 4, info, &promised, err);
+	if (s || (s = read_first(bytes, info, err)))
+		return s;
+	info->pcm = info->bits <= 16 ? STK_PCM_I16 : STK_PCM_I32;
+	info->frame_bytes = (uint32_t)info->channels * stk__pcm_bytes(info->pcm);
+	info->frames = (int64_t)promised;
+	if (!promised && info->begin == bytes->size)
+		return STK_OK;
+	/* A file that is not cut off has a block at its end that reaches the promised length. */
+	if (promised && info->blocks.placed && !lenient) {
+		if ((s = find_last(bytes, info, bytes->size, &last, &b, err)))
+			return s;
+		if (last != UINT64_MAX && frame_of(info, &b) + b.frames == info->frames)
+			return STK_OK;
+	}
+	return count_frames(bytes, lenient, (int64_t)promised, info, err);
+}
+
+/* ---- windows ---- */
+
+/* A place in the file: an offset, and the frame at which the block there begins. */
+struct place {
+	uint64_t at;
+	int64_t frame;
+};
+
+/* Narrows the places around frame `first` by the file's table. */
+static enum stk_status use_table(const struct stk_sound_bytes *bytes, const struct stk_sound_info *info, int64_t first, struct place *low,
+	struct place *high, struct stk_error *err)
+{
+	uint32_t from = 0, to = info->blocks.seek_points;
+	while (from < to) {
+		const uint32_t k = from + (to - from) / 2;
+		const uint8_t *p = NULL;
+		enum stk_status s = bytes->read(bytes->user, info->blocks.seek_table + (uint64_t)k * SEEK_POINT, SEEK_POINT, &p, err);
+		if (s)
+			return s;
+		const uint64_t frame = stk__get64(p, false), offset = stk__get64(p + 8, false);
+		const bool before = frame <= (uint64_t)first; /* points that are left free have the largest number */
+		if (offset < bytes->size - info->begin && frame < (uint64_t)info->frames) {
+			const struct place found = {info->begin + offset, (int64_t)frame};
+			if (before && found.frame > low->frame)
+				*low = found;
+			else if (!before && found.frame < high->frame)
+				*high = found;
+		}
+		from = before ? k + 1 : from;
+		to = before ? to : k;
+	}
+	return STK_OK;
+}
+
+/* Finds a block that begins at frame `first`, or before it and close to it. Other bytes may look like a header, so the caller must check by decoding. */
+static enum stk_status seek(
+	const struct stk_sound_bytes *bytes, const struct stk_sound_info *info, int64_t first, struct place *low, struct stk_error *err)
+{
+	struct place high = {bytes->size, info->frames};
+	struct stk_flac_block b;
+	uint64_t at;
+	*low = (struct place){info->begin, 0};
+	if (!info->blocks.placed || first < 2 * (int64_t)info->blocks.most)
+		return STK_OK;
+	enum stk_status s = use_table(bytes, info, first, low, &high, err);
+	for (int k = 0; !s && k < 64 && high.at > low->at + STK_SOUND_READ && high.frame - low->frame > info->blocks.most; k++) {
+		const double part = (double)(first - low->frame) / (double)(high.frame - low->frame);
+		uint64_t guess = low->at + (uint64_t)(part * (double)(high.at - low->at));
+		guess = guess < low->at + STK_SOUND_READ / 2 ? low->at + 1 : guess - STK_SOUND_READ / 4;
+		if (k % 4 == 3) /* where sizes of blocks vary much, halves are found sooner than proportions */
+			guess = low->at + (high.at - low->at) / 2;
+		if ((s = find_block(bytes, info, guess, high.at, low->frame + 1, high.frame, &at, &b, err)))
+			return s;
+		if (at == UINT64_MAX)
+			high.at = guess;
+		else if (frame_of(info, &b) <= first)
+			*low = (struct place){at, frame_of(info, &b)};
+		else
+			high = (struct place){guess, frame_of(info, &b)};
+	}
+	while (!s && low->frame < first) { /* the last block that is close */
+		if ((s = find_block(bytes, info, low->at + 1, high.at, low->frame + 1, first + 1, &at, &b, err)) || at == UINT64_MAX)
+			break;
+		*low = (struct place){at, frame_of(info, &b)};
+	}
+	return s;
+}
+
+/* Writes frames from `skip` on of the decoded block. */
+static void store(const struct stk_flac_decoder *d, const struct stk_sound_window *w, int64_t skip, int64_t n, uint8_t *to)
+{
+	enum { PART = 512 };
+	const int32_t channels = d->info->channels, bits = d->info->bits;
+	const bool mono = w->mono && channels > 1;
+	const float scale = 1.0f / (float)((uint32_t)1 << (bits - 1));
+	int32_t part[PART];
+	for (int32_t c = 0; c < channels && !mono; c++) {
+		const int32_t *from = d->plane[c] + skip;
+		float *f = (float *)(void *)to + c;
+		int16_t *h = (int16_t *)(void *)to + c;
+		int32_t *i = (int32_t *)(void *)to + c;
+		if (w->dtype == STK_FLOAT && channels == 1)
+			for (int64_t k = 0; k < n; k++)
+				f[k] = (float)from[k] * scale;
+		else if (w->dtype == STK_FLOAT)
+			for (int64_t k = 0; k < n; k++)
+				f[k * channels] = (float)from[k] * scale;
+		else if (w->dtype == STK_INT32)
+			for (int64_t k = 0; k < n; k++)
+				i[k * channels] = (int32_t)((uint32_t)from[k] << (32 - bits));
+		else if (bits > 16)
+			for (int64_t k = 0; k < n; k++)
+				h[k * channels] = (int16_t)(from[k] >> (bits - 16));
+		else
+			for (int64_t k = 0; k < n; k++)
+				h[k * channels] = (int16_t)((uint32_t)from[k] << (16 - bits));
+	}
+	for (int64_t done = 0, k; mono && done < n; done += k) {
+		k = n - done < PART / channels ? n - done : PART / channels;
+		for (int32_t c = 0; c < channels; c++)
+			for (int64_t j = 0; j < k; j++)
+				part[j * channels + c] = (int32_t)((uint32_t)d->plane[c][skip + done + j] << (32 - bits));
+		stk__pcm_convert(STK_PCM_I32, (const uint8_t *)part, k, channels, true, w->dtype, to);
+		to += (size_t)k * stk_dtype_size(w->dtype);
+	}
+}
+
+/* The state of reading a window. */
+struct reading {
+	struct stk_flac_decoder d;
+	const struct stk_sound_window *window;
+	size_t frame_size; /* of the output */
+	int64_t frame;     /* the next one to decode */
+	uint64_t at;       /* of the next block */
+	uint64_t number;   /* that its header must have */
+	bool numbered;     /* `number` is known */
+	bool after_jump;   /* no block was decoded since the place was found by its header */
+};
+
+static enum stk_status refuse_damage(const struct reading *r, enum stk_status s, struct stk_error *err)
+{
+	const double seconds = (double)r->frame / r->d.info->rate;
+	if (s != STK_CORRUPT && s != STK_END)
+		return s;
+	return stk__fail(err, STK_CORRUPT, "the sound is %s at %.3f s (byte %llu). strict=False makes the lost part silent",
+		s == STK_END ? "truncated" : "damaged", seconds, (unsigned long long)r->at);
+}
+
+/* Goes to the next usable block at offset `from` or later. *frame: the frame at which it begins, at the latest the window's end. */
+static enum stk_status skip_damage(struct reading *r, uint64_t from, int64_t *frame, struct stk_error *err)
+{
+	const struct stk_sound_info *info = r->d.info;
+	const int64_t end = r->window->first + r->window->count;
+	struct stk_flac_block b;
+	*frame = end;
+	r->numbered = false;
+	if (!info->blocks.placed)
+		return STK_OK;
+	enum stk_status s = find_block(r->d.bytes, info, from, r->d.bytes->size, r->frame, info->frames, &r->at, &b, err);
+	if (!s && r->at != UINT64_MAX && frame_of(info, &b) < end)
+		*frame = frame_of(info, &b);
+	return s;
+}
+
+/* Writes zeros, or the decoded block, for the frames from r->frame to `next`. */
+static void put(struct reading *r, int64_t next, bool silence)
+{
+	const struct stk_sound_window *w = r->window;
+	const int64_t from = r->frame > w->first ? r->frame : w->first, end = w->first + w->count, to = next < end ? next : end;
+	uint8_t *out = (uint8_t *)w->to + (size_t)(from - w->first) * r->frame_size;
+	if (from < to && silence)
+		memset(out, 0, (size_t)(to - from) * r->frame_size);
+	else if (from < to)
+		store(&r->d, w, from - r->frame, to - from, out);
+	r->frame = next;
+}
+
+static enum stk_status next_block(struct reading *r, struct stk_error *err)
+{
+	uint64_t next = 0;
+	int64_t frame;
+	enum stk_status s = stk__flac_decode(&r->d, r->at, &next);
+	const struct stk_flac_block *b = &r->d.block;
+	const bool misplaced = !s && r->numbered && b->number != r->number; /* blocks are missing, or there are too many */
+	if (misplaced) {
+		s = STK_CORRUPT;
+	} else if (!s) {
+		r->number = b->number + (b->variable ? (uint64_t)b->frames : 1);
+		r->numbered = true;
+		r->after_jump = false;
+		r->at = next;
+		put(r, r->frame + b->frames, false);
+		return STK_OK;
+	}
+	if ((s == STK_CORRUPT || s == STK_END) && r->after_jump) { /* the place does not have a block, or the block is damaged */
+		r->after_jump = r->numbered = false;
+		r->at = r->d.info->begin;
+		r->frame = 0;
+		return STK_OK;
+	}
+	if (!r->window->lenient || (s != STK_CORRUPT && s != STK_END))
+		return refuse_damage(r, s, err);
+	if ((s = skip_damage(r, r->at + !misplaced, &frame, err)))
+		return s;
+	put(r, frame, true);
+	return STK_OK;
+}
+
+enum stk_status stk__flac_read(const struct stk_sound_bytes *bytes, const struct stk_sound_info *info,
+	const struct stk_sound_window *window, struct stk_error *err)
+{
+	struct reading r = {.window = window};
+	struct place start;
+	if (window->count == 0)
+		return STK_OK;
+	r.frame_size = (size_t)(window->mono ? 1 : info->channels) * stk_dtype_size(window->dtype);
+	stk__flac_begin(&r.d, bytes, info, window->cpu, err);
+	enum stk_status s = seek(bytes, info, window->first, &start, err);
+	r.at = start.at;
+	r.frame = start.frame;
+	r.after_jump = start.frame > 0;
+	while (!s && r.frame < window->first + window->count)
+		s = window->cancel && stk__cancelled(window->cancel) ? stk__fail(err, STK_CANCELLED, "decoding was cancelled")
+								     : next_block(&r, err);
+	stk__flac_end(&r.d);
+	return s;
+}

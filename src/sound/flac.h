@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * FLAC files (RFC 9639). flac.c reads the header and finds windows; flac_frame.c decodes frames. "Frame" has two meanings here: where RFC 9639 says frame,
+ * these files say block; a frame is the samples of all channels at one instant, as in sound.h. */
+#ifndef STK_SOUND_FLAC_H
+#define STK_SOUND_FLAC_H
+
+#include "kernel/flac/flac.h"
+#include "sound/sound.h"
+
+enum { STK_FLAC_HEADER = 16 /* most bytes of a block's header */ };
+
+/* The header of a block. */
+struct stk_flac_block {
+	uint64_t number; /* of its first frame, or of the block if all blocks have the same size */
+	int32_t bytes;   /* of the header */
+	int32_t frames, rate, channels, bits;
+	int32_t first_side; /* stereo: 1: the first channel is the side, 0: the second one; -1: none */
+	bool middle;        /* the other channel is the middle */
+	bool variable;      /* blocks have different sizes */
+};
+
+/* Reads a block's header from n bytes. rate, bits: of the file, which headers may refer to. Returns false if these bytes are not a header. */
+bool stk__flac_block_read(const uint8_t *p, size_t n, int32_t rate, int32_t bits, struct stk_flac_block *block);
+
+/* Decodes blocks. */
+struct stk_flac_decoder {
+	struct stk_flac_bits bits; /* must be first */
+	const struct stk_sound_bytes *bytes;
+	const struct stk_sound_info *info;
+	const struct stk_flac_loops *loops;
+	struct stk_flac_block block;
+	const uint8_t *piece;    /* the bytes that `bits` reads */
+	uint64_t piece_at;       /* their offset in the file */
+	const uint8_t *unsummed; /* the first byte of the piece that is not in the checksum yet */
+	uint32_t checksum;
+	enum stk_status failed; /* of reading bytes */
+	struct stk_error *err;
+	int32_t *plane[STK_FLAC_MAX_CHANNELS]; /* the samples of the last block */
+	int64_t *side;                         /* of a side channel with 33 bits */
+	size_t room, side_room;                /* samples that fit in a plane, and in `side` */
+};
+
+void stk__flac_begin(struct stk_flac_decoder *d, const struct stk_sound_bytes *bytes, const struct stk_sound_info *info, unsigned cpu,
+	struct stk_error *err);
+void stk__flac_end(struct stk_flac_decoder *d);
+
+/* Decodes the block at offset `at` to d->block and d->plane; sets *next to the offset of its end. STK_CORRUPT, without a message: there is no block, or it is
+ * damaged. STK_END: the file ends in it. STK_NO_MEMORY, or the failure of reading, with a message. */
+STK_MUST_USE enum stk_status stk__flac_decode(struct stk_flac_decoder *d, uint64_t at, uint64_t *next);
+
+/* Finds the FLAC signature at the file's start, or after an ID3 tag there. head: the first n bytes. Sets *at to its offset, or to UINT64_MAX if the file is not
+ * FLAC. */
+STK_MUST_USE enum stk_status stk__flac_find(
+	const struct stk_sound_bytes *bytes, const uint8_t *head, size_t n, uint64_t *at, struct stk_error *err);
+
+/* Reads the header, whose signature is at `at`. If the file is cut off, or if its header does not say how long it is, searches for its end, which decodes
+ * some blocks. */
+STK_MUST_USE enum stk_status stk__flac_peek(
+	const struct stk_sound_bytes *bytes, uint64_t at, bool lenient, struct stk_sound_info *info, struct stk_error *err);
+
+/* As stk__sound_read. */
+STK_MUST_USE enum stk_status stk__flac_read(const struct stk_sound_bytes *bytes, const struct stk_sound_info *info,
+	const struct stk_sound_window *window, struct stk_error *err);
+
+#endif

@@ -1,0 +1,315 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Decodes the blocks of FLAC files: RFC 9639, section 9. */
+#include "base/error.h"
+#include "base/memory.h"
+#include "sound/flac.h"
+
+/* ---- header ---- */
+
+static uint32_t header_checksum(const uint8_t *p, int32_t n)
+{
+	uint32_t sum = 0;
+	for (int32_t i = 0; i < n; i++) {
+		sum ^= p[i];
+		for (int k = 0; k < 8; k++)
+			sum = sum & 0x80 ? (sum << 1 & 0xff) ^ 7 : sum << 1;
+	}
+	return sum;
+}
+
+/* Reads a number in the form of UTF-8, of up to 36 bits. Returns its bytes, or 0 if it is invalid. */
+static int32_t read_number(const uint8_t *p, uint64_t *number)
+{
+	if (p[0] < 0x80) {
+		*number = p[0];
+		return 1;
+	}
+	const int32_t n = __builtin_clz(~((uint32_t)p[0] << 24 | 0xffffff) | 1 << 23);
+	if (n < 2 || n > 7)
+		return 0;
+	*number = n == 7 ? 0 : p[0] & (0x7fu >> n);
+	for (int32_t i = 1; i < n; i++) {
+		if ((p[i] & 0xc0) != 0x80)
+			return 0;
+		*number = *number << 6 | (p[i] & 0x3f);
+	}
+	return n;
+}
+
+bool stk__flac_block_read(const uint8_t *p, size_t n, int32_t rate, int32_t bits, struct stk_flac_block *block)
+{
+	static const int32_t rates[] = {0, 88200, 176400, 192000, 8000, 16000, 22050, 24000, 32000, 44100, 48000, 96000};
+	static const int8_t widths[] = {0, 8, 12, -1, 16, 20, 24, 32};
+	uint8_t head[STK_FLAC_HEADER] = {0};
+	int32_t at = 4;
+	if (n < 6 || p[0] != 0xff || (p[1] & 0xfe) != 0xf8)
+		return false;
+	memcpy(head, p, n < sizeof head ? n : sizeof head);
+	const int32_t size = head[2] >> 4, rated = head[2] & 15, channels = head[3] >> 4, width = head[3] >> 1 & 7;
+	const int32_t used = read_number(head + at, &block->number);
+	if (!used || !size || rated == 15 || channels > 10 || width == 3 || head[3] & 1)
+		return false;
+	at += used;
+	block->variable = head[1] & 1;
+	block->channels = channels < 8 ? channels + 1 : 2;
+	block->first_side = channels == 9 ? 1 : channels == 8 || channels == 10 ? 0 : -1;
+	block->middle = channels == 10;
+	block->bits = width ? widths[width] : bits;
+	block->frames = size == 1 ? 192 : size < 6 ? 144 << size : 1 << size;
+	if (size == 6 || size == 7) {
+		block->frames = (size == 6 ? head[at] : head[at] << 8 | head[at + 1]) + 1;
+		at += size - 5;
+	}
+	block->rate = !rated ? rate : rated < 12 ? rates[rated] : rated == 12 ? head[at] * 1000 : head[at] << 8 | head[at + 1];
+	block->rate *= rated == 14 ? 10 : 1;
+	at += rated < 12 ? 0 : rated == 12 ? 1 : 2;
+	block->bytes = at + 1;
+	return block->frames <= STK_FLAC_MAX_BLOCK && (size_t)block->bytes <= n && header_checksum(head, at) == head[at];
+}
+
+/* ---- bytes ---- */
+
+/* Makes the file's bytes from `at` on the current piece. */
+static void take_piece(struct stk_flac_decoder *d, uint64_t at)
+{
+	const uint64_t rest = d->bytes->size - at;
+	size_t n = rest < STK_SOUND_READ ? (size_t)rest : STK_SOUND_READ;
+	d->piece_at = at;
+	if (d->bytes->data) {
+		d->piece = d->bytes->data + at;
+		n = (size_t)rest;
+	} else if ((d->failed = d->bytes->read(d->bytes->user, at, n, &d->piece, d->err))) {
+		n = 0;
+		d->piece = (const uint8_t *)"";
+	}
+	d->unsummed = d->bits.p = d->piece;
+	d->bits.end = d->piece + n;
+}
+
+/* Returns the offset of the byte that has the next bit. */
+static uint64_t place(const struct stk_flac_decoder *d)
+{
+	return d->piece_at + (uint64_t)(d->bits.p - d->piece) - (uint64_t)((d->bits.count - d->bits.zeros + 7) / 8);
+}
+
+static void sum_until(struct stk_flac_decoder *d, uint64_t at)
+{
+	const uint8_t *to = d->piece + (at - d->piece_at);
+	d->checksum = d->loops->checksum(d->checksum, d->unsummed, (size_t)(to - d->unsummed));
+	d->unsummed = to;
+}
+
+static void more(struct stk_flac_bits *b)
+{
+	struct stk_flac_decoder *d = (struct stk_flac_decoder *)(void *)b;
+	if (d->piece_at + (uint64_t)(b->end - d->piece) < d->bytes->size && !d->failed) {
+		const int32_t within = (8 - b->count % 8) % 8; /* bits of the next byte that were consumed */
+		const uint64_t at = place(d);
+		sum_until(d, at);
+		take_piece(d, at);
+		b->cache = 0;
+		b->count = 0;
+		if (within && b->p < b->end) {
+			b->cache = (uint64_t)*b->p++ << 56 << within;
+			b->count = 8 - within;
+		}
+	}
+	for (; b->count <= 56; b->count += 8) {
+		if (b->p < b->end)
+			b->cache |= (uint64_t)*b->p++ << (56 - b->count);
+		else
+			b->zeros += 8;
+	}
+}
+
+/* Begins to read bits at an offset, of which at least STK_FLAC_HEADER bytes are in the piece unless the file ends there. */
+static void go_to(struct stk_flac_decoder *d, uint64_t at)
+{
+	const uint64_t end = d->piece_at + (uint64_t)(d->bits.end - d->piece);
+	d->bits.cache = 0;
+	d->bits.count = d->bits.zeros = 0;
+	if (at < d->piece_at || at > end || (end - at < STK_FLAC_HEADER && end < d->bytes->size))
+		take_piece(d, at);
+	d->unsummed = d->bits.p = d->piece + (at - d->piece_at);
+	d->checksum = 0;
+}
+
+/* ---- subframes ---- */
+
+static enum stk_status read_predictor(struct stk_flac_bits *b, struct stk_flac_predictor *p)
+{
+	const int32_t precision = (int32_t)stk__flac_get(b, 4) + 1;
+	p->shift = (int32_t)stk__flac_get_signed(b, 5);
+	if (precision == 16 || p->shift < 0)
+		return STK_CORRUPT;
+	for (int32_t k = 0; k < p->order; k++)
+		p->coefficient[k] = (int32_t)stk__flac_get_signed(b, precision);
+	return STK_OK;
+}
+
+/* Replaces the residuals x of a channel with 33 bits by samples: all of their bits in d->side, and the lower 32 in x. */
+static void predict_side(struct stk_flac_decoder *d, const struct stk_flac_predictor *p, int32_t *x, int32_t n)
+{
+	int64_t *side = d->side;
+	for (int32_t i = p->order; i < n; i++) {
+		uint64_t sum = 0;
+		for (int32_t k = 0; k < p->order; k++)
+			sum += (uint64_t)p->coefficient[k] * (uint64_t)side[i - 1 - k];
+		side[i] = (int64_t)((uint64_t)x[i] + (uint64_t)((int64_t)sum >> p->shift));
+		x[i] = (int32_t)(uint32_t)side[i];
+	}
+}
+
+static const struct stk_flac_predictor fixed[] = {{0, 0, {0}}, {1, 0, {1}}, {2, 0, {2, -1}}, {3, 0, {3, -3, 1}}, {4, 0, {4, -6, 4, -1}}};
+
+/* Reads the samples of one channel of `bits` bits to x, or to d->side if these are 33. */
+static enum stk_status read_subframe(struct stk_flac_decoder *d, int32_t bits, int32_t *x)
+{
+	struct stk_flac_bits *b = &d->bits;
+	const int32_t n = d->block.frames;
+	const uint32_t head = stk__flac_get(b, 8), type = head >> 1 & 0x3f;
+	uint32_t wasted = 0;
+	int64_t *side = bits > 32 ? d->side : NULL;
+	if (head & 0x80 || (head & 1 && !stk__flac_unary(b, 32, &wasted)))
+		return STK_CORRUPT;
+	wasted += head & 1;
+	if ((int32_t)wasted >= bits)
+		return STK_CORRUPT;
+	bits -= (int32_t)wasted;
+	if (type < 2) {
+		int64_t v = 0;
+		for (int32_t i = 0; i < n; i++) {
+			v = i && type == 0 ? v : stk__flac_get_signed(b, bits);
+			x[i] = (int32_t)v;
+			if (side)
+				side[i] = v;
+		}
+	} else {
+		struct stk_flac_predictor p = {.order = type >= 32 ? (int32_t)type - 31 : (int32_t)type - 8};
+		if (p.order < 0 || (type < 32 && p.order > 4) || p.order > n)
+			return STK_CORRUPT;
+		for (int32_t i = 0; i < p.order; i++) {
+			const int64_t v = stk__flac_get_signed(b, bits);
+			x[i] = (int32_t)v;
+			if (side)
+				side[i] = v;
+		}
+		if ((type >= 32 && read_predictor(b, &p)) || !d->loops->residual(b, x, n, p.order))
+			return STK_CORRUPT;
+		if (side)
+			predict_side(d, type < 32 ? &fixed[p.order] : &p, x, n);
+		else if (type < 32)
+			d->loops->predict_fixed(p.order, x, n);
+		else
+			d->loops->predict(&p, bits, x, n);
+	}
+	if (wasted)
+		for (int32_t i = 0; i < n; i++) {
+			x[i] = (int32_t)(uint32_t)((uint64_t)x[i] << wasted);
+			if (side)
+				side[i] = (int64_t)((uint64_t)side[i] << wasted);
+		}
+	return STK_OK;
+}
+
+/* ---- blocks ---- */
+
+/* Makes room for the block in the planes. */
+static enum stk_status make_room(struct stk_flac_decoder *d)
+{
+	const size_t n = (size_t)d->block.frames;
+	const bool wide = d->block.first_side >= 0 && d->block.bits == 32;
+	if (n > d->room) {
+		int32_t *all = stk__realloc(d->plane[0], n * (size_t)d->info->channels * sizeof *all);
+		if (!all)
+			return stk__fail(d->err, STK_NO_MEMORY, "out of memory to decode a sound");
+		for (int32_t c = 0; c < d->info->channels; c++)
+			d->plane[c] = all + (size_t)c * n;
+		d->room = n;
+	}
+	if (wide && n > d->side_room) {
+		int64_t *side = stk__realloc(d->side, n * sizeof *side);
+		if (!side)
+			return stk__fail(d->err, STK_NO_MEMORY, "out of memory to decode a sound");
+		d->side = side;
+		d->side_room = n;
+	}
+	return STK_OK;
+}
+
+/* Makes left and right of the side (left - right) and the other channel: left, right, or the middle ((left + right) >> 1, whose lost bit the side has). The
+ * results fit in 32 bits, so that arithmetic modulo 2^32 gives them, except for a side of 33 bits. */
+static void separate(struct stk_flac_decoder *d)
+{
+	const int32_t n = d->block.frames;
+	int32_t *left = d->plane[0], *right = d->plane[1];
+	const bool wide = d->block.bits == 32;
+	const int64_t *side = d->side;
+	if (d->block.middle && wide) {
+		for (int32_t i = 0; i < n; i++) {
+			left[i] = (int32_t)(uint32_t)((uint64_t)left[i] + (uint64_t)(side[i] >> 1) + (uint64_t)(side[i] & 1));
+			right[i] = (int32_t)((uint32_t)left[i] - (uint32_t)side[i]);
+		}
+	} else if (d->block.middle) {
+		for (int32_t i = 0; i < n; i++) {
+			const int32_t s = right[i];
+			left[i] = (int32_t)((uint32_t)left[i] + (uint32_t)(s >> 1) + (uint32_t)(s & 1));
+			right[i] = (int32_t)((uint32_t)left[i] - (uint32_t)s);
+		}
+	} else if (d->block.first_side == 1) {
+		for (int32_t i = 0; i < n; i++)
+			left[i] = (int32_t)((uint32_t)left[i] + (uint32_t)right[i]);
+	} else {
+		for (int32_t i = 0; i < n; i++)
+			right[i] = (int32_t)((uint32_t)left[i] - (uint32_t)right[i]);
+	}
+}
+
+void stk__flac_begin(struct stk_flac_decoder *d, const struct stk_sound_bytes *bytes, const struct stk_sound_info *info, unsigned cpu,
+	struct stk_error *err)
+{
+	*d = (struct stk_flac_decoder){.bits = {.more = more}, .bytes = bytes, .info = info, .loops = stk__flac_loops(cpu), .err = err};
+	d->piece = d->bits.p = d->bits.end = (const uint8_t *)"";
+	d->piece_at = bytes->size;
+}
+
+void stk__flac_end(struct stk_flac_decoder *d)
+{
+	stk__free(d->plane[0]);
+	stk__free(d->side);
+}
+
+enum stk_status stk__flac_decode(struct stk_flac_decoder *d, uint64_t at, uint64_t *next)
+{
+	enum stk_status s;
+	go_to(d, at);
+	if (d->failed)
+		return d->failed;
+	const size_t n = (size_t)(d->bits.end - d->bits.p);
+	if (!stk__flac_block_read(d->bits.p, n, d->info->rate, d->info->bits, &d->block))
+		return n < STK_FLAC_HEADER ? STK_END : STK_CORRUPT;
+	if (d->block.channels != d->info->channels || d->block.bits != d->info->bits || d->block.rate != d->info->rate)
+		return STK_CORRUPT;
+	d->bits.p += d->block.bytes;
+	if ((s = make_room(d)))
+		return s;
+	for (int32_t c = 0; c < d->block.channels && !s; c++)
+		s = read_subframe(d, d->block.bits + (d->block.first_side >= 0 && c == !d->block.first_side), d->plane[c]);
+	if (d->failed)
+		return d->failed;
+	if (stk__flac_ended(&d->bits))
+		return STK_END;
+	if (s)
+		return s;
+	stk__flac_skip(&d->bits, d->bits.count % 8);
+	stk__flac_get(&d->bits, 16);
+	if (d->failed || stk__flac_ended(&d->bits))
+		return d->failed ? d->failed : STK_END;
+	*next = place(d);
+	sum_until(d, *next);
+	if (d->checksum)
+		return STK_CORRUPT;
+	if (d->block.first_side >= 0)
+		separate(d);
+	return STK_OK;
+}
