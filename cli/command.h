@@ -27,6 +27,7 @@ struct settings {
 	bool anonymous, path_style;
 	const char *const *args; /* arguments that are not options */
 	int32_t arg_count;
+	const struct command *const *commands; /* all of them, ended by NULL */
 };
 
 enum option_kind { OPTION_FLAG, OPTION_INT, OPTION_FLOAT, OPTION_TEXT };
@@ -95,10 +96,6 @@ int inspect_video(const char *path, bool json);
 
 extern const struct command command_bench, command_cache, command_completion, command_doctor, command_explain, command_index,
 	command_inspect, command_ops, command_pack, command_run, command_view;
-
-/* All commands, in the order in which help lists them (main.c). */
-extern const struct command *const commands[];
-extern const size_t command_count;
 
 /* Prints the message and the command's usage on stderr; returns EXIT_USAGE. */
 int usage_error(const struct command *command, const char *fmt, ...) __attribute__((format(printf, 2, 3)));

@@ -15,19 +15,19 @@ static void print_escaped(const char *text, const char *special, const char *bef
 	}
 }
 
-static void print_bash(void)
+static void print_bash(const struct command *const *commands)
 {
 	puts("_stoker() {\n"
 	     "\tlocal cur=${COMP_WORDS[COMP_CWORD]}\n"
 	     "\tCOMPREPLY=()\n"
 	     "\tif [ \"$COMP_CWORD\" = 1 ]; then");
 	fputs("\t\tmapfile -t COMPREPLY < <(compgen -W '", stdout);
-	for (size_t i = 0; i < command_count; i++)
+	for (size_t i = 0; commands[i]; i++)
 		printf("%s ", commands[i]->name);
 	puts("help --help --version' -- \"$cur\")\n"
 	     "\telif [[ $cur == -* ]]; then\n"
 	     "\t\tcase ${COMP_WORDS[1]} in");
-	for (size_t i = 0; i < command_count; i++) {
+	for (size_t i = 0; commands[i]; i++) {
 		printf("\t\t%s) mapfile -t COMPREPLY < <(compgen -W '", commands[i]->name);
 		for (const struct option *o = commands[i]->options; o->name; o++)
 			printf("--%s ", o->name);
@@ -56,13 +56,13 @@ static void print_zsh_entry(const char *dashes, const char *name, const char *do
 	putchar('\'');
 }
 
-static void print_zsh(void)
+static void print_zsh(const struct command *const *commands)
 {
 	fputs("#compdef stoker\n_stoker() {\n\tlocal -a names\n\tif (( CURRENT == 2 )); then\n\t\tnames=(", stdout);
-	for (size_t i = 0; i < command_count; i++)
+	for (size_t i = 0; commands[i]; i++)
 		print_zsh_entry("", commands[i]->name, commands[i]->summary);
 	puts(")\n\t\t_describe command names\n\t\treturn\n\tfi\n\tcase $words[2] in");
-	for (size_t i = 0; i < command_count; i++) {
+	for (size_t i = 0; commands[i]; i++) {
 		printf("\t%s) names=(", commands[i]->name);
 		for (const struct option *o = commands[i]->options; o->name; o++)
 			print_zsh_entry("--", o->name, o->doc);
@@ -72,14 +72,14 @@ static void print_zsh(void)
 	     "compdef _stoker stoker; fi");
 }
 
-static void print_fish(void)
+static void print_fish(const struct command *const *commands)
 {
-	for (size_t i = 0; i < command_count; i++) {
+	for (size_t i = 0; commands[i]; i++) {
 		printf("complete -c stoker -n __fish_use_subcommand -f -a %s -d '", commands[i]->name);
 		print_escaped(commands[i]->summary, "\\'", "\\");
 		puts("'");
 	}
-	for (size_t i = 0; i < command_count; i++) {
+	for (size_t i = 0; commands[i]; i++) {
 		for (const struct option *o = commands[i]->options; o->name; o++) {
 			printf("complete -c stoker -n '__fish_seen_subcommand_from %s' -l %s", commands[i]->name, o->name);
 			if (o->letter)
@@ -110,12 +110,12 @@ static void print_troff(const char *text)
 	putchar('\n');
 }
 
-static void print_manual(void)
+static void print_manual(const struct command *const *commands)
 {
 	printf(".TH STOKER 1 \"\" \"stoker %s\" \"User Commands\"\n", stk_version());
 	puts(".SH NAME\nstoker \\- data pipelines that keep GPUs fed: look at data sets, pipelines and machines\n"
 	     ".SH SYNOPSIS\n.B stoker\n.I COMMAND\n[options]\n.SH COMMANDS");
-	for (size_t i = 0; i < command_count; i++) {
+	for (size_t i = 0; commands[i]; i++) {
 		const struct command *c = commands[i];
 		printf(".SS \"stoker %s %s\"\n", c->name, c->usage);
 		print_troff(c->details);
@@ -139,13 +139,13 @@ static int run_completion(const struct settings *s)
 {
 	static const struct {
 		const char *name;
-		void (*print)(void);
+		void (*print)(const struct command *const *commands);
 	} forms[] = {{"bash", print_bash}, {"zsh", print_zsh}, {"fish", print_fish}, {"man", print_manual}};
 	if (s->json)
 		return usage_error(&command_completion, "scripts are not JSON; leave --json out");
 	for (size_t i = 0; i < sizeof(forms) / sizeof(*forms); i++) {
 		if (!strcmp(s->args[0], forms[i].name)) {
-			forms[i].print();
+			forms[i].print(s->commands);
 			return EXIT_FINE;
 		}
 	}

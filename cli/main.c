@@ -6,16 +6,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-const struct command *const commands[] = {&command_bench, &command_cache, &command_inspect, &command_index, &command_view, &command_explain,
-	&command_ops, &command_pack, &command_run, &command_doctor, &command_completion};
-const size_t command_count = sizeof(commands) / sizeof(commands[0]);
+/* In the order in which help lists them. */
+static const struct command *const commands[] = {&command_bench, &command_cache, &command_inspect, &command_index, &command_view,
+	&command_explain, &command_ops, &command_pack, &command_run, &command_doctor, &command_completion, NULL};
 
 static void print_help(FILE *to)
 {
 	static const char *const codes[] = {"fine", "a problem was found, or the work failed", "the command line was wrong"};
 	print_wrapped(to, "Data pipelines that keep GPUs fed: looks at data sets, pipelines and machines.", 0, 0);
 	fputs("\nusage: stoker COMMAND [options]\n\ncommands:\n", to);
-	for (size_t i = 0; i < command_count; i++)
+	for (size_t i = 0; commands[i]; i++)
 		print_wrapped(to, commands[i]->summary, fprintf(to, "  %-10s ", commands[i]->name), 13);
 	fputc('\n', to);
 	print_wrapped(to,
@@ -31,7 +31,7 @@ static const struct command *nearest_command(const char *name)
 {
 	const struct command *nearest = NULL;
 	size_t least = 3; /* names that differ in three letters or more are different words */
-	for (size_t i = 0; i < command_count; i++) {
+	for (size_t i = 0; commands[i]; i++) {
 		size_t apart = letters_apart(name, commands[i]->name);
 		if (apart < least && apart < strlen(name)) {
 			least = apart;
@@ -43,7 +43,7 @@ static const struct command *nearest_command(const char *name)
 
 static const struct command *find_command(const char *name)
 {
-	for (size_t i = 0; i < command_count; i++) {
+	for (size_t i = 0; commands[i]; i++) {
 		if (!strcmp(commands[i]->name, name))
 			return commands[i];
 	}
@@ -95,8 +95,10 @@ int main(int argc, char **argv)
 		return fail_text(command->name, "out of memory");
 	struct settings settings;
 	int code;
-	if (parse_settings(command, argc - 2, (const char *const *)argv + 2, args, &settings, &code))
+	if (parse_settings(command, argc - 2, (const char *const *)argv + 2, args, &settings, &code)) {
+		settings.commands = commands;
 		code = command->run(&settings);
+	}
 	free(args);
 	if (fflush(stdout) || ferror(stdout)) /* output that was lost to a full disk or a closed pipe must not look like success */
 		return EXIT_PROBLEM;

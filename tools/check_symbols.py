@@ -6,8 +6,9 @@
 - symbols shared between files are called stk_...;
 - nothing is global: no writable data or zeroed storage, and nothing that runs at load time;
 - it needs no library that is not in NEEDED (no CUDA runtime, no driver);
-- files of src do not call each other in a circle, and a file of src/exec calls only files of src/exec that come after it in EXEC_ORDER. Includes cannot show
-  this, because all of these files include the same header.
+- files of src, of the command and of the Python module do not call each other in a circle;
+- a file of src calls only its own layer and those before it, and a file of src/exec calls only files of src/exec that come after it in EXEC_ORDER. Includes
+  cannot show this, because the headers of these files are shared.
 
 usage: check_symbols.py BUILD_DIR [--update]
 """
@@ -16,6 +17,8 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+
+from check_includes import listed
 
 ROOT = Path(__file__).resolve().parent.parent
 SYMBOLS = ROOT / "tools" / "symbols.txt"
@@ -97,12 +100,12 @@ def check_objects(archive: Path) -> list[str]:
     return faults
 
 
-def calls_between_files(build: Path) -> dict[tuple[str, str], set[str]]:
-    """Returns for each pair of files of src the symbols that the first takes from the second, as their objects show. Files are named like their objects."""
+def calls_between_files(objects: list[Path]) -> dict[tuple[str, str], set[str]]:
+    """Returns for each pair of files the symbols that the first takes from the second, as their objects show. Files are named like their objects."""
     owner: dict[str, str] = {}
     needs: list[tuple[str, str]] = []
-    for path in sorted(p for library in ("internal", "avx2") for p in (build / f"libstoker-{library}.a.p").glob("src_*.c.o")):
-        name = path.name.removeprefix("src_").removesuffix(".c.o")
+    for path in sorted(objects):
+        name = path.name.removeprefix(".._").removeprefix("src_").removesuffix(".c.o")
         for line in output("nm", str(path)).splitlines():
             kind, symbol = line.split()[-2:]
             if kind == "U":
@@ -125,7 +128,14 @@ def check_circles(calls: dict[tuple[str, str], set[str]]) -> list[str]:
         if not ends:
             break
         left = {(a, b) for a, b in left if a not in ends and b not in ends}
-    return [f"in a circle of files: src {a} calls {b} ({', '.join(sorted(calls[a, b]))})" for a, b in sorted(left)]
+    return [f"in a circle of files: {a} calls {b} ({', '.join(sorted(calls[a, b]))})" for a, b in sorted(left)]
+
+
+def check_layers(calls: dict[tuple[str, str], set[str]]) -> list[str]:
+    """Checks that no file of src calls a later layer. Includes cannot show this for public functions, whose headers belong to no layer."""
+    order = {name: i for i, name in enumerate(listed(ROOT / "meson.build", "layers"))}
+    up = sorted((a, b) for a, b in calls if order[a.split("_")[0]] < order[b.split("_")[0]])
+    return [f"{a} calls {b}, of a layer above it ({', '.join(sorted(calls[a, b]))})" for a, b in up]
 
 
 def check_exec(calls: dict[tuple[str, str], set[str]]) -> list[str]:
@@ -150,8 +160,10 @@ def main() -> int:
     faults = check_exports(library, listed) + check_needed(library)
     for archive in sorted(build.glob("libstoker-*.a")):
         faults += check_objects(archive)
-    calls = calls_between_files(build)
-    faults += check_circles(calls) + check_exec(calls)
+    calls = calls_between_files([p for library in ("internal", "avx2") for p in (build / f"libstoker-{library}.a.p").glob("src_*.c.o")])
+    faults += check_circles(calls) + check_layers(calls) + check_exec(calls)
+    for program in ("cli/stoker.p", "python/stoker/_core.abi3.so.p"):
+        faults += check_circles(calls_between_files(list((build / program).glob("*.c.o"))))
     print("\n".join(faults) if faults else f"symbols: {len(listed)} exported, as listed and declared; nothing global")
     return 1 if faults else 0
 

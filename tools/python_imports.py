@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Checks the imports between files of python/stoker: they have layers, like src, and no circle. Part of check_includes.py.
 
-Imports inside functions and under TYPE_CHECKING count too: they also mean that a reader of one file needs the other.
+Imports inside functions and under TYPE_CHECKING count too: they also mean that a reader of one file needs the other. So do calls of
+importlib.import_module with the name of a file, unless UP lists them.
 """
 
 import ast
@@ -80,6 +81,11 @@ LAYERS = {
 # Batched losses do not depend on the pipeline: they import only the lowest layer. Only the package, the Loader and structured samples, which make
 # ragged batches, import them.
 BESIDE = "batching"
+# Imports of later layers at run time, by importlib: (file, imported file), each with its reason. ARCHITECTURE.md names them.
+UP = {
+    ("fn/__init__", "_eager"): "fn.eager runs an operator at once, for which it makes a pipeline",
+    ("_transforms_base", "loader/_one_image"): "a transform that is called on one image runs as in a Loader",
+}
 
 
 def imports(package: Path) -> dict[str, dict[str, int]]:
@@ -116,7 +122,11 @@ def _imports_of(name: str, path: Path, package: str, files: set[str]) -> dict[st
                 continue
             for alias in node.names:
                 note([*parts, alias.name], node.lineno)
-    return found
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "import_module":
+            given = node.args[0]
+            if isinstance(given, ast.Constant) and str(given.value).partition(".")[0] == package:
+                note(str(given.value).split(".")[1:], node.lineno)
+    return {other: line for other, line in found.items() if (name, other) not in UP}
 
 
 def circles(edges: dict[str, dict[str, int]]) -> list[list[str]]:

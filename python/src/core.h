@@ -75,8 +75,6 @@ PyObject *core_image_header(PyObject *module, PyObject *data);
 PyObject *core_audio_named(PyObject *module, PyObject *name); /* audio.c */
 PyObject *core_explain_missing(PyObject *module, PyObject *name);
 PyObject *core_tar_index(PyObject *module, PyObject *args); /* index.c */
-/* Returns the texts of a list of bytes, in memory that the caller frees; NULL with an exception. */
-const char **core_paths_of(PyObject *list, Py_ssize_t *n);
 PyObject *core_tar_unindexed(PyObject *module, PyObject *args);
 
 /* ---- errors and text (raise.c) ---- */
@@ -88,6 +86,8 @@ PyObject *core_text(const char *text);
 /* Returns the text of a bytes object or of a str as UTF-8, borrowed from the object. NULL with InvalidArgumentError if the text holds a zero byte, at
  * which a C string would end, or with TypeError. */
 const char *core_text_of(PyObject *object);
+/* Returns the texts of a list of bytes, in memory that the caller frees; NULL with an exception. */
+const char **core_paths_of(PyObject *list, Py_ssize_t *n);
 /* Returns true if this process is `owner`; else false with RuntimeError, whose message names the object by `what`. */
 bool core_check_process(pid_t owner, const char *what);
 /* Returns whether the object's type, or a base of it, has this dealloc: a type check that needs no module state and accepts Python subclasses. */

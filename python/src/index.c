@@ -115,21 +115,6 @@ static PyObject *run_unindexed(const char **paths, Py_ssize_t n, struct stk_stor
 	return Py_BuildValue("(iO)", (int)unindexed, w->components);
 }
 
-const char **core_paths_of(PyObject *list, Py_ssize_t *n)
-{
-	*n = PyList_Size(list);
-	const char **paths = *n < 0 ? NULL : calloc((size_t)*n + 1, sizeof *paths);
-	bool good = paths != NULL;
-	for (Py_ssize_t i = 0; good && i < *n; i++)
-		good = (paths[i] = core_text_of(PyList_GetItem(list, i))) != NULL;
-	if (good)
-		return paths;
-	if (!PyErr_Occurred())
-		PyErr_NoMemory();
-	free(paths);
-	return NULL;
-}
-
 PyObject *core_tar_unindexed(PyObject *module, PyObject *args)
 {
 	PyObject *list, *storage = Py_None;

@@ -7,59 +7,6 @@
 #include <unistd.h>
 
 enum { SLICE_MS = 50, MOST_SECONDS = 1 << 30 }; /* length of a slice; longer timeouts (34 years) mean no limit */
-enum { PATIENCE_MS = 2000 };                    /* how long closing a pipeline waits for the user's functions to return */
-
-/* Destroys the pipeline on this thread, because at the interpreter's end no other thread can take the GIL any more. If a user's function does not return
- * in time, a thread of the library waits for it and destroys the pipeline then. */
-static void destroy_without_gil(struct stk_pipeline *p)
-{
-	enum stk_status status;
-
-	Py_BEGIN_ALLOW_THREADS /* a running callback needs the GIL to finish */
-		status = stk_pipeline_end_within(p, PATIENCE_MS, NULL);
-	if (status == STK_TIMEOUT)
-		status = stk_pipeline_destroy_within(p, 0, NULL);
-	else
-		stk_pipeline_destroy(p);
-	Py_END_ALLOW_THREADS(void) status;
-}
-
-struct stk_pipeline *pipeline_peek(struct pipeline_object *self)
-{
-	if (!core_check_process(self->pid, "pipeline"))
-		return NULL;
-	if (!self->p)
-		PyErr_SetString(PyExc_RuntimeError, "the pipeline is closed");
-	return self->p;
-}
-
-struct stk_pipeline *pipeline_enter(struct pipeline_object *self)
-{
-	struct stk_pipeline *p = pipeline_peek(self);
-
-	if (p && self->busy) {
-		PyErr_SetString(PyExc_RuntimeError, "the pipeline is in use by another thread: one thread at a time");
-		return NULL;
-	}
-	if (p && self->closing) {
-		PyErr_SetString(PyExc_RuntimeError, "the pipeline is closed");
-		return NULL;
-	}
-	if (p)
-		self->busy = true;
-	return p;
-}
-
-void pipeline_leave(struct pipeline_object *self)
-{
-	struct stk_pipeline *p = self->p;
-
-	self->busy = false;
-	if (self->closing && p) {
-		self->p = NULL;
-		destroy_without_gil(p);
-	}
-}
 
 /* Waits until no function that the user gave is running. Returns STK_TIMEOUT if one has not returned in time, or if a signal handler raised an
  * exception, which is then set. */
@@ -67,7 +14,7 @@ static enum stk_status wait_for_calls(struct pipeline_object *self)
 {
 	enum stk_status status = STK_TIMEOUT;
 
-	for (int waited = 0; status == STK_TIMEOUT && waited < PATIENCE_MS; waited += SLICE_MS) {
+	for (int waited = 0; status == STK_TIMEOUT && waited < PIPELINE_PATIENCE_MS; waited += SLICE_MS) {
 		Py_BEGIN_ALLOW_THREADS status = stk_pipeline_end_within(self->p, SLICE_MS, NULL);
 		Py_END_ALLOW_THREADS if (PyErr_CheckSignals() < 0) return STK_TIMEOUT;
 	}
@@ -93,7 +40,7 @@ static PyObject *pipeline_close(PyObject *object, PyObject *unused)
 		status = wait_for_calls(self);
 		self->busy = false;
 		self->p = NULL;
-		Py_BEGIN_ALLOW_THREADS status = stk_pipeline_destroy_within(p, status ? 0 : PATIENCE_MS, NULL);
+		Py_BEGIN_ALLOW_THREADS status = stk_pipeline_destroy_within(p, status ? 0 : PIPELINE_PATIENCE_MS, NULL);
 		Py_END_ALLOW_THREADS if (PyErr_Occurred() || core_context_drain(self->context) <
 								     0) /* messages logged while it closed, mostly about the trace */
 			return NULL;
@@ -109,7 +56,7 @@ static void pipeline_dealloc(PyObject *object)
 
 	/* A forked child does not free the pipeline: its threads do not exist there, and its locks may be held for ever. */
 	if (self->p && getpid() == self->pid)
-		destroy_without_gil(self->p);
+		pipeline_destroy(self->p);
 	Py_XDECREF(self->context);
 	((freefunc)PyType_GetSlot(type, Py_tp_free))(object);
 	Py_DECREF(type);

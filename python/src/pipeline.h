@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The Pipeline object, which pipeline.c and pipeline_info.c share. */
+ * The Pipeline object, whose methods are in pipeline.c and pipeline_info.c. */
 #ifndef STOKER_PYTHON_PIPELINE_H
 #define STOKER_PYTHON_PIPELINE_H
 
@@ -14,6 +14,12 @@ struct pipeline_object {
 	bool closing;     /* closed while busy: the call inside destroys it when it leaves */
 	bool interrupted; /* waits for a batch end early until this is false again; guarded by the GIL */
 };
+
+enum { PIPELINE_PATIENCE_MS = 2000 }; /* how long closing a pipeline waits for the user's functions to return */
+
+/* Destroys the pipeline on this thread, because at the interpreter's end no other thread can take the GIL any more. If a user's function does not return
+ * in time, a thread of the library waits for it and destroys the pipeline then. */
+void pipeline_destroy(struct stk_pipeline *p);
 
 /* Begins a call that needs the pipeline for itself; pipeline_leave ends it. NULL with an exception if the pipeline is closed, in use by another thread,
  * or was made in a parent process. */

@@ -2,6 +2,7 @@
  * Raises errors of the library as Python exceptions, and has small checks that all types share. */
 #include "core.h"
 
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -65,4 +66,19 @@ bool core_is(PyObject *object, destructor dealloc)
 		type = (PyTypeObject *)PyType_GetSlot(type, Py_tp_base);
 	}
 	return false;
+}
+
+const char **core_paths_of(PyObject *list, Py_ssize_t *n)
+{
+	*n = PyList_Size(list);
+	const char **paths = *n < 0 ? NULL : calloc((size_t)*n + 1, sizeof *paths);
+	bool good = paths != NULL;
+	for (Py_ssize_t i = 0; good && i < *n; i++)
+		good = (paths[i] = core_text_of(PyList_GetItem(list, i))) != NULL;
+	if (good)
+		return paths;
+	if (!PyErr_Occurred())
+		PyErr_NoMemory();
+	free(paths);
+	return NULL;
 }

@@ -2,11 +2,7 @@
  * The operators' tables, shown to bindings. */
 #include "stoker/catalog.h"
 
-#include "base/text.h"
 #include "op/op.h"
-
-#include <stdio.h>
-#include <string.h>
 
 size_t stk_op_count(void)
 {
@@ -64,84 +60,4 @@ bool stk_op_arg(size_t op, int32_t arg, struct stk_arg_info *out)
 		.max = d.max,
 		.doc = d.doc};
 	return true;
-}
-
-static const char *const dali_names[] = {
-#include "op/dali_names.h"
-};
-
-static const char *next_name(const void *from, size_t i)
-{
-	(void)from;
-	if (i < stk__op_total)
-		return stk__ops[i]->flags & STK_OP_HIDDEN ? "" : stk__ops[i]->name;
-	return NULL;
-}
-
-/* Advice for operators of DALI that have no equivalent here. */
-static const struct {
-	const char *names, *advice; /* names: with a space around each */
-} dali_advice[] = {
-	{" readers.video_resize video_reader_resize ", "readers.video followed by resize does the same"},
-	{" experimental.inputs.video ",
-		"decoders.video takes the bytes of a video from external_source; readers.video reads files clip by clip"},
-	{" readers.sequence sequence_reader ",
-		"make a video of the images and read it with readers.video, or stack images in Python and hand them in by external_source"},
-	{" optical_flow ", "compute the flow in the training loop, or in Python and hand it in by external_source"},
-	{" caffe2_reader caffe_reader experimental.readers.fits mxnet_reader readers.caffe readers.caffe2 readers.mxnet ",
-		"write the data set as images in folders and read it with readers.file, or read it in Python and hand it in by external_source"},
-	{" ssd_random_crop ", "random_bbox_crop gives a window and its boxes, and slice takes it"},
-	{" experimental.numba_function numba_function ",
-		"python_function takes a function that numba has compiled; with nogil=True several run at once"},
-	{" dump_image ", "save what a batch holds, after Pipeline.run"},
-};
-
-static const char *advice_for(const char *name)
-{
-	char wanted[64];
-	snprintf(wanted, sizeof wanted, " %s ", name);
-	for (size_t i = 0; i < sizeof dali_advice / sizeof *dali_advice; i++)
-		if (strstr(dali_advice[i].names, wanted))
-			return dali_advice[i].advice;
-	return NULL;
-}
-
-/* Returns stoker's name of an operator that another library calls `name`. */
-static const char *other_name(const char *name)
-{
-	static const char *const names[][2] = {{"reductions.avg", "reductions.mean"}, {"reductions.average", "reductions.mean"},
-		{"reductions.std", "reductions.std_dev"}, {"reductions.stddev", "reductions.std_dev"},
-		{"reductions.var", "reductions.variance"}, {"concat", "cat"}, {"concatenate", "cat"}};
-	for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-		if (strcmp(names[i][0], name) == 0)
-			return names[i][1];
-	return NULL;
-}
-
-/* Returns whether DALI has an operator of this name or, with `group`, operators in a group of this name. */
-static bool dali_has(const char *name, bool group)
-{
-	size_t n = strlen(name);
-	for (size_t i = 0; i < sizeof dali_names / sizeof *dali_names; i++)
-		if (strncmp(dali_names[i], name, n) == 0 && dali_names[i][n] == (group ? '.' : '\0'))
-			return true;
-	return false;
-}
-
-void stk_op_explain_missing(const char *name, char *text, size_t capacity)
-{
-	if (!text || !capacity)
-		return;
-	name = name ? name : "";
-	const char *other = other_name(name), *near = other ? other : stk__nearest(name, next_name, NULL), *advice = advice_for(name);
-	if (advice)
-		snprintf(text, capacity, "%s exists in DALI, not in Stoker: %s", name, advice);
-	else if (dali_has(name, false))
-		snprintf(text, capacity, "%s exists in DALI, not in Stoker yet%s%s", name, near ? "; nearest: " : "", near ? near : "");
-	else if (dali_has(name, true))
-		snprintf(text, capacity, "%s is a group of operators, not one; `stoker ops` lists what there is", name);
-	else if (near && *near)
-		snprintf(text, capacity, "there is no operator \"%s\"; did you mean \"%s\"?", name, near);
-	else
-		snprintf(text, capacity, "there is no operator \"%s\"; `stoker ops` lists them", name);
 }

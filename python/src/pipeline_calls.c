@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Who may call the library's pipeline: one thread at a time, in one process, until it is closed. */
+#include "pipeline.h"
+
+void pipeline_destroy(struct stk_pipeline *p)
+{
+	enum stk_status status;
+
+	Py_BEGIN_ALLOW_THREADS /* a running callback needs the GIL to finish */
+		status = stk_pipeline_end_within(p, PIPELINE_PATIENCE_MS, NULL);
+	if (status == STK_TIMEOUT)
+		status = stk_pipeline_destroy_within(p, 0, NULL);
+	else
+		stk_pipeline_destroy(p);
+	Py_END_ALLOW_THREADS(void) status;
+}
+
+struct stk_pipeline *pipeline_peek(struct pipeline_object *self)
+{
+	if (!core_check_process(self->pid, "pipeline"))
+		return NULL;
+	if (!self->p)
+		PyErr_SetString(PyExc_RuntimeError, "the pipeline is closed");
+	return self->p;
+}
+
+struct stk_pipeline *pipeline_enter(struct pipeline_object *self)
+{
+	struct stk_pipeline *p = pipeline_peek(self);
+
+	if (p && self->busy) {
+		PyErr_SetString(PyExc_RuntimeError, "the pipeline is in use by another thread: one thread at a time");
+		return NULL;
+	}
+	if (p && self->closing) {
+		PyErr_SetString(PyExc_RuntimeError, "the pipeline is closed");
+		return NULL;
+	}
+	if (p)
+		self->busy = true;
+	return p;
+}
+
+void pipeline_leave(struct pipeline_object *self)
+{
+	struct stk_pipeline *p = self->p;
+
+	self->busy = false;
+	if (self->closing && p) {
+		self->p = NULL;
+		pipeline_destroy(p);
+	}
+}
