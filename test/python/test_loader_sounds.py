@@ -307,3 +307,85 @@ def test_masking(folder):
                     assert not row.narrow(axis - 1, where[0], where[-1] - where[0] + 1).any()
                 seen.add((where[0], where[-1]) if where else None)
         assert len(seen) > 60
+
+
+# ---- batches of similar lengths ----
+
+
+def padding(batches) -> float:
+    """Returns the part of all batches' elements that is padding."""
+    lengths = [b.audio_lengths for b in batches]
+    return 1 - sum(int(n.sum()) for n in lengths) / sum(int(n.max()) * len(n) for n in lengths)
+
+
+def ids(batches):
+    return [b.index.tolist() for b in batches]
+
+
+@pytest.fixture(scope="module")
+def many(tmp_path_factory):
+    """Files of 60 different lengths, in two classes, and a manifest of parts of them."""
+    root, rng = tmp_path_factory.mktemp("many"), np.random.default_rng(SEED)
+    lengths = rng.permutation(np.arange(60) * 40 + 100)
+    for i, n in enumerate(lengths):
+        (root / f"class{i % 2}").mkdir(exist_ok=True)
+        (root / f"class{i % 2}" / f"{i:02}.wav").write_bytes(pcm16(rng, int(n)))
+    files = sorted(root.glob("*/*.wav"))
+    rows = [{"audio_filepath": str(p), "offset": 0.001, "text": p.stem} for p in files]
+    for k, row in enumerate(rows):
+        if k % 2:
+            row["duration"] = 0.0001 * (k + 1)
+    (root / "m.json").write_text("".join(json.dumps(r) + "\n" for r in rows))
+    return root
+
+
+FIELDS = {"audio": Audio(rate=16000), "index": None}
+
+
+@pytest.mark.parametrize("source", ("folder", "list", "manifest"))
+def test_buckets_of_durations(many, source):
+    data = {"folder": many, "list": [(str(p), 0) for p in sorted(many.glob("*/*.wav"))], "manifest": many / "m.json"}[source]
+    loader = Loader(data, 4, fields=FIELDS, bucket_by="duration", shuffle=True, seed=5)
+    epochs = [list(loader) for _ in range(2)]
+    for batches in epochs:
+        assert sorted(i for batch in ids(batches) for i in batch) == list(range(60)) and len(batches) == len(loader) == 15
+        assert padding(batches) < 0.1 < padding(list(Loader(data, 4, fields=FIELDS, shuffle=True, seed=5)))
+        order = [int(b.audio_lengths.max()) for b in batches]
+        assert order != sorted(order)  # steps are shuffled
+    assert ids(epochs[0]) != ids(epochs[1])
+    again = Loader(data, 4, fields=FIELDS, bucket_by="duration", shuffle=True, seed=5, num_threads=1)
+    assert ids(again) == ids(epochs[0])
+
+
+@pytest.mark.parametrize("ragged", ((), ("audio",)))
+def test_buckets_of_durations_are_resumed(many, ragged):
+    def make():
+        return Loader(many, 4, fields=FIELDS, bucket_by="duration", shuffle=True, seed=9, ragged=ragged)
+
+    whole, part = ids(make()), make()
+    steps = iter(part)
+    first = [next(steps).index.tolist() for _ in range(6)]
+    other = make()
+    other.load_state_dict(part.state_dict())
+    assert first + ids(other) == whole
+
+
+@pytest.mark.parametrize(("last", "steps", "seen"), (("drop", 2, 48), ("keep", 3, 60), ("pad", 3, 60)))
+def test_buckets_of_durations_give_ranks_equal_steps(many, last, steps, seen):
+    ranks = [
+        list(Loader(many, 8, fields=FIELDS, bucket_by="duration", shuffle=True, seed=1, shard=(r, 3), last_batch=last)) for r in range(3)
+    ]
+    assert [len(r) for r in ranks] == [steps] * 3
+    assert len({i for r in ranks for batch in ids(r) for i in batch}) == seen
+    for k in range(2):
+        lengths = torch.cat([r[k].audio_lengths for r in ranks])
+        assert lengths.max() - lengths.min() <= 24 * 40
+
+
+def test_wrong_buckets_of_sounds(many):
+    with pytest.raises(StokerError, match="bucket_by is 'duration', or a list"):
+        Loader(many, 4, fields=FIELDS, bucket_by="size")
+    with pytest.raises(StokerError, match="all sounds are equally long: leave bucket_by"):
+        Loader(many, 4, fields={"audio": Audio(rate=16000, duration=0.1)}, bucket_by="duration")
+    keys = [k % 3 for k in range(60)]
+    assert sum(len({keys[i] for i in b}) == 1 for b in ids(Loader(many, 4, fields=FIELDS, bucket_by=keys))) >= 12

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""bucket_by: batches of images of similar shapes, so that little of a padded batch is padding."""
+"""bucket_by: batches of images of similar shapes or of sounds of similar lengths, so that little of a padded batch is padding."""
 
 from __future__ import annotations
 
@@ -115,19 +115,23 @@ def _sizes(source: Any, oriented: bool) -> list[Size]:
 
 
 def make_buckets(bucket_by: Any, source: Any, oriented: bool, together: int, shuffle: bool, seed: int) -> BucketOrder:
-    """bucket_by: "aspect_ratio", "size", or a key for each sample."""
+    """bucket_by: "aspect_ratio" or "size" of images, "duration" of sounds, or a key for each sample."""
+    durations = getattr(source, "durations", None)  # of a source of sounds
+    names = "'duration'" if durations is not None else "'aspect_ratio', 'size'"
     if isinstance(bucket_by, str):
+        if bucket_by == "duration" and durations is not None:
+            return BucketOrder(durations(), True, together, shuffle, seed)
         keys_of: dict[str, Callable[[Size], Any]] = {
             "aspect_ratio": lambda size: bisect.bisect_right(_RATIOS, size[1] / size[0]),
             "size": lambda size: (max(size), size),
         }
-        if bucket_by not in keys_of:
-            raise InvalidArgumentError(f"bucket_by is 'aspect_ratio', 'size', or a list with a key for each sample, not {bucket_by!r}")
+        if bucket_by not in keys_of or durations is not None:
+            raise InvalidArgumentError(f"bucket_by is {names}, or a list with a key for each sample, not {bucket_by!r}")
         keys = [keys_of[bucket_by](size) for size in _sizes(source, oriented)]
         return BucketOrder(keys, bucket_by == "size", together, shuffle, seed)
     values = bucket_by.tolist() if hasattr(bucket_by, "tolist") else bucket_by
     if not isinstance(values, (list, tuple)) or not values or isinstance(bucket_by, os.PathLike):
-        raise InvalidArgumentError(f"bucket_by is 'aspect_ratio', 'size', or a list with a key for each sample, not {bucket_by!r:.100}")
+        raise InvalidArgumentError(f"bucket_by is {names}, or a list with a key for each sample, not {bucket_by!r:.100}")
     try:
         sorted(set(values))
     except TypeError as e:

@@ -3,16 +3,18 @@
 
 from __future__ import annotations
 
+import json
 import os
 from array import array
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
-from stoker import _core, fn, types
+from stoker import _core, _files, fn, types
 from stoker._audio import Audio
 from stoker.data_node import DataNode
-from stoker.errors import InvalidArgumentError
+from stoker.errors import InvalidArgumentError, StokerError
 from stoker.loader import _fields
 from stoker.loader._finish import Finish, Finishing, Outputs, by_value
 from stoker.loader._lower_sounds import Sound, lowered
@@ -115,6 +117,32 @@ def _text(value: Any) -> list[str]:
     return [bytes(v.cpu().numpy()).decode("utf-8", "replace") for v in value]
 
 
+def _manifest_parts(manifests: Sequence[str]) -> list[tuple[str, float, float | None]]:
+    """Returns path, offset and duration of each entry; None: to the file's end."""
+    parts: list[tuple[str, float, float | None]] = []
+    for manifest in manifests:
+        for line in _files.read_text(manifest).splitlines():
+            if line.strip():
+                entry = json.loads(line)
+                length = entry.get("duration")
+                parts.append(
+                    (entry["audio_filepath"], float(entry.get("offset") or 0), None if length is None or length < 0 else float(length))
+                )
+    return parts
+
+
+def _seconds(part: tuple[Any, float, float | None]) -> float:
+    """Returns the length of a part of a file. A file that cannot be read has none; its error comes with its batch."""
+    path, offset, duration = part
+    if duration is not None:
+        return duration
+    try:
+        _, _, rate, _, _, frames, _ = _core.AudioFile(os.fsencode(path), None, False).info()
+    except StokerError:
+        return 0.0
+    return max(frames / rate - offset, 0.0)
+
+
 class AudioSource(FileSource):
     """Reads sound files. files: a FileSource that lists them; manifests: paths of NeMo's, instead of files."""
 
@@ -167,6 +195,31 @@ class AudioSource(FileSource):
                 finish[self.given.name] = _Ragged(len(nodes) - 1, axis + 1)
         self.finishing = Finishing(finish, needed, image=False)
         return nodes
+
+    def durations(self) -> list[float]:
+        """Returns the seconds of each sample, from the manifests or from the headers of the files."""
+        if isinstance(self.given.audio.duration, (int, float)):
+            raise InvalidArgumentError(
+                f"Loader: with duration={self.given.audio.duration:g} all sounds are equally long: leave bucket_by or duration out"
+            )
+        parts = _manifest_parts(self.manifests) if self.manifests is not None else [(path, 0.0, None) for path in self._listed()]
+        with ThreadPoolExecutor(16) as pool:
+            return list(pool.map(_seconds, parts))
+
+    def _listed(self) -> list[Any]:
+        """Returns the paths of all samples, in the order of the reader."""
+        if self.paths is not None:
+            return list(self.paths)
+        root = self.root or ""
+        if "://" in root:
+            raise InvalidArgumentError('bucket_by="duration": of a store give a list of (path, target), whose files are known')
+        found = []
+        for label in sorted(entry.name for entry in os.scandir(root) if entry.is_dir()):
+            inside = [
+                os.path.join(folder, name) for folder, _, names in os.walk(os.path.join(root, label), followlinks=True) for name in names
+            ]
+            found += sorted(path for path in inside if path.rpartition(".")[2].lower() in SOUND_ENDINGS)
+        return found
 
     def _of_files(self, spec: Spec, reader: dict[str, Any]) -> tuple[Sound, dict[str, DataNode]]:
         where: dict[str, Any] = {"file_root": self.root, "file_filters": [f"*.{ending}" for ending in SOUND_ENDINGS], "nested": True}

@@ -106,7 +106,8 @@ class Loader:
     pad: "zeros", a number, or {"Image": 0, "Mask": 255}: images that differ in size are padded on the right and at the bottom to the largest of their batch, and
     so are masks and other images. A field `size`, (N, 2), holds height and width before; `fields` may name `padding_mask` too, (N, H, W), True at the padding.
     bucket_by: "aspect_ratio", "size", or a list with a key for each sample: each step has images of one bucket, on all ranks. Sizes come from the files'
-    headers, or from get_height_and_width(i) of a Dataset.
+    headers, or from get_height_and_width(i) of a Dataset. Of sounds, "duration": each step has sounds of similar lengths, which come from the manifest or from
+    the files' headers.
     collate_fn: gets each finished batch, and returns what is iterated, as {"pixel_values": batch.image, "labels": batch.label}.
     python_workers: processes for the Python of a Dataset, each with its global random numbers seeded for each sample; 0: threads, for code that mostly waits or
     works in C. stoker.sample_rng() gives random numbers that can be repeated in either.
