@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """stoker.Loader: sources, order, ranks, epochs, state, fields, what it refuses."""
 
+import inspect
 import itertools
 import os
 
@@ -420,6 +421,22 @@ def test_an_epoch_ends_with_its_last_batch(files, how, kind, last):
         again.load_state_dict(loader.state_dict())
         assert again.epoch == len(got)
     assert got == want
+
+
+def test_as_dataloader_can_be_made_again(files, capfd):
+    """Lightning's predict() and overfit_batches make another DataLoader of the same class, with the arguments that are attributes and None for the samplers."""
+    for kind in ("list", "own order"):
+        loader = seven_samples(files, kind, "keep")
+        wrapped = loader.as_dataloader()
+        kept = {name: getattr(wrapped, name) for name in inspect.signature(type(wrapped)).parameters if hasattr(wrapped, name)}
+        assert kept.keys() == {"loader", "dataset", "batch_sampler", "sampler"}
+        again = type(wrapped)(**kept | {"batch_sampler": None, "sampler": None})
+        want = [batch.label.tolist() for batch in seven_samples(files, kind, "keep")]
+        assert [batch.label.tolist() for batch in again] == want
+        with pytest.raises(ValueError, match="takes no other sampler"):
+            type(wrapped)(**kept | {"batch_sampler": None, "sampler": range(7)})
+    assert capfd.readouterr().err.count("overfit_batches needs a Loader with shuffle=False") == 1
+    assert loader.batch_sampler is None
 
 
 @pytest.mark.parametrize(

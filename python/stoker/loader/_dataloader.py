@@ -8,7 +8,9 @@ from typing import Any, Protocol
 
 from torch.utils.data import IterableDataset
 
+from stoker._where import notice
 from stoker.dataloader.dataloader import DataLoader
+from stoker.errors import InvalidArgumentError
 from stoker.loader._accelerate import reported
 
 
@@ -21,6 +23,7 @@ class Loading(Protocol):
     def load_state_dict(self, state: dict[str, Any]) -> None: ...
     def _begin(self) -> Iterator[Any]: ...
     def _at_last(self) -> bool: ...
+    def _reorders(self) -> bool: ...
     def _samples_of_last_step(self) -> int: ...
     @property
     def batch_size(self) -> int: ...
@@ -54,14 +57,24 @@ class _Samples(IterableDataset[Any]):
 class StokerDataLoader(DataLoader[Any]):
     """Iterates a Loader in this process; ranks, order and batches are the Loader's. Its state is the Loader's.
 
-    Accelerate's prepare() returns it as it is: batches are divided among the ranks already, and lie on the Loader's device.
+    Accelerate's prepare() returns it as it is: batches are divided among the ranks already, and lie on the Loader's device. Lightning makes another one with
+    the arguments of this one, for predict() and overfit_batches; as the data set is an IterableDataset, it passes None for the samplers.
     """
 
     end_of_dataloader = False
     remainder = -1
     _is_accelerate_prepared = True
 
-    def __init__(self, loader: Loading) -> None:
+    def __init__(self, loader: Loading, dataset: Any = None, batch_sampler: None = None, sampler: None = None) -> None:
+        if batch_sampler is not None or sampler is not None:
+            raise InvalidArgumentError(
+                "a DataLoader from Loader.as_dataloader() takes no other sampler: give it to the Loader (sampler=, batch_sampler=, shuffle=)"
+            )
+        if dataset is not None and loader._reorders():
+            notice(
+                "the DataLoader from Loader.as_dataloader() was made again, and keeps the Loader's order, which differs from epoch to epoch; "
+                "overfit_batches needs a Loader with shuffle=False"
+            )
         super().__init__(_Samples(loader), batch_size=None, num_workers=0)
         self.loader = loader
         # DataLoader refuses to have these set: to torch's code they say how its own iterators make batches, and none of them runs here.

@@ -518,6 +518,10 @@ class Loader:
         facts = self._run.dataset_samples(batch)
         return [padded for _, padded in facts], [i for i, _ in facts]
 
+    def _reorders(self) -> bool:
+        """Returns whether epochs differ in their order."""
+        return self._spec.shuffle or self._run.order is not None
+
     def _at_last(self) -> bool:
         """Whether the last batch that was taken is the last of the epoch."""
         return self._run.last or (self._run.samples() is not None and self._run.step == len(self))
@@ -629,6 +633,11 @@ class Loader:
     def sampler(self) -> Sampler:
         """For loops that call loader.sampler.set_epoch(epoch)."""
         return Sampler(self)
+
+    @property
+    def batch_sampler(self) -> None:
+        """None, for code that expects a DataLoader: no sampler of torch's makes the batches."""
+        return None
 
     def set_epoch(self, epoch: int) -> None:
         """Sets the epoch of the next iteration. Loops that run their epochs in order need not call it."""
