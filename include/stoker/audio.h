@@ -33,8 +33,8 @@ struct stk_audio_request {
 	const void *data; /* the file's bytes, which must stay valid until stk_audio_close */
 	size_t bytes;
 	bool lenient; /* a file that was cut off is decoded as far as it goes, and damaged blocks of FLAC are silent; otherwise these are errors */
-	/* Called some twenty times a second, on the same thread, while a call waits for an object of a store; returns true to end the wait.
-	 * Nullable. */
+	/* Called some twenty times a second, on the same thread, while a call waits for an object of a store or decodes; returns true to end
+	 * the call. Nullable. */
 	bool (*interrupted)(void *user);
 	void *interrupted_user;
 };

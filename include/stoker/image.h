@@ -32,8 +32,8 @@ struct stk_image_request {
 	bool keeps_channels, keeps_dtype;
 	bool as_stored; /* EXIF's orientation is not applied */
 	bool lenient;   /* a file that was cut off, and JPEG data that libjpeg-turbo only warns about, is decoded as far as possible */
-	/* Called some twenty times a second, on the same thread, while the call waits for an object of a store; returns true to end the
-	 * wait. Nullable. */
+	/* Called some twenty times a second, on the same thread, while a call waits for an object of a store or decodes; returns true to end
+	 * the call. Nullable. */
 	bool (*interrupted)(void *user);
 	void *interrupted_user;
 };
@@ -48,7 +48,8 @@ STK_API STK_MUST_USE enum stk_status stk_image_open(
 STK_API enum stk_dtype stk_image_dtype(const struct stk_image_decoder *d);
 /* Writes the pixels of the image that was opened last: of stk_image_dtype, interleaved, row by row. `bytes` is the size of all. May be called
  * once for each image. STK_STATE: it was called before, or no image is open. STK_INVALID: `bytes` is wrong. STK_CORRUPT: the image is
- * damaged. STK_LIMIT: the file and its decoding need more than 2 GiB of memory. STK_UNSUPPORTED, STK_NO_MEMORY. */
+ * damaged. STK_LIMIT: the file and its decoding need more than 2 GiB of memory. STK_CANCELLED: `interrupted` returned true.
+ * STK_UNSUPPORTED, STK_NO_MEMORY. */
 STK_API STK_MUST_USE enum stk_status stk_image_read(struct stk_image_decoder *d, void *to, size_t bytes, struct stk_error *err);
 
 #ifdef __cplusplus

@@ -29,7 +29,8 @@ struct stk_video_request {
 	void *read_user;
 	int32_t stream; /* number of the stream, or -1 for the first video stream */
 	bool lenient;   /* frames that are damaged are given as far as they can be decoded */
-	/* Called between reads, on the same thread; true ends the call with STK_CANCELLED. Nullable. */
+	/* Called some twenty times a second, on the same thread, while a call reads or decodes; true ends the call with STK_CANCELLED.
+	 * Nullable. */
 	bool (*interrupted)(void *user);
 	void *interrupted_user;
 };

@@ -21,17 +21,6 @@ static void audio_dealloc(PyObject *object)
 	Py_DECREF(type);
 }
 
-/* Runs on the thread that opens a file, which has released the GIL. */
-static bool signal_came(void *unused)
-{
-	PyGILState_STATE gil = PyGILState_Ensure();
-	bool came = PyErr_Occurred() || PyErr_CheckSignals() < 0;
-
-	(void)unused;
-	PyGILState_Release(gil);
-	return came;
-}
-
 static PyObject *audio_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
 	struct stk_audio_request request = {.size = sizeof(request)};
@@ -56,7 +45,7 @@ static PyObject *audio_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 	request.data = self->data.buf;
 	request.bytes = (size_t)self->data.len;
 	request.lenient = !strict;
-	request.interrupted = signal_came;
+	request.interrupted = core_signal_came;
 	self->info.size = sizeof(self->info);
 	Py_BEGIN_ALLOW_THREADS status = stk_audio_open(&request, &self->audio, &self->info, &err);
 	Py_END_ALLOW_THREADS if (status == STK_OK && !PyErr_Occurred()) return (PyObject *)self;
@@ -96,6 +85,8 @@ static PyObject *audio_read(PyObject *object, PyObject *args)
 		stk_audio_read(self->audio, first, count, (enum stk_dtype)dtype, mono, to.buf, (size_t)to.len, &err);
 	Py_END_ALLOW_THREADS self->busy = false;
 	PyBuffer_Release(&to);
+	if (PyErr_Occurred())
+		return NULL;
 	return status == STK_OK ? Py_NewRef(Py_None) : core_raise(status, &err);
 }
 

@@ -90,6 +90,10 @@ const char *core_text_of(PyObject *object);
 const char **core_paths_of(PyObject *list, Py_ssize_t *n);
 /* Returns true if this process is `owner`; else false with RuntimeError, whose message names the object by `what`. */
 bool core_check_process(pid_t owner, const char *what);
+/* For the library's `interrupted` callbacks: runs the handlers of signals that have come, and returns whether one of them raised an exception, which stays
+ * set. Call without the GIL, on the thread that called the library. On other threads than the process's first one, where Python runs no handlers, it
+ * returns false without taking the GIL. */
+bool core_signal_came(void *unused);
 /* Returns whether the object's type, or a base of it, has this dealloc: a type check that needs no module state and accepts Python subclasses. */
 bool core_is(PyObject *object, destructor dealloc);
 

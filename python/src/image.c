@@ -48,17 +48,6 @@ static bool enter(struct decoder_object *self)
 	return true;
 }
 
-/* Runs on the thread that opens an image, which has released the GIL. */
-static bool signal_came(void *unused)
-{
-	PyGILState_STATE gil = PyGILState_Ensure();
-	bool came = PyErr_Occurred() || PyErr_CheckSignals() < 0;
-
-	(void)unused;
-	PyGILState_Release(gil);
-	return came;
-}
-
 static PyObject *decoder_open(PyObject *object, PyObject *args)
 {
 	struct decoder_object *self = (struct decoder_object *)object;
@@ -88,7 +77,7 @@ static PyObject *decoder_open(PyObject *object, PyObject *args)
 	request.keeps_dtype = keeps & 2;
 	request.as_stored = as_stored;
 	request.lenient = !strict;
-	request.interrupted = signal_came;
+	request.interrupted = core_signal_came;
 	Py_BEGIN_ALLOW_THREADS status = stk_image_open(self->decoder, &request, shape, &err);
 	Py_END_ALLOW_THREADS self->busy = false;
 	if (PyErr_Occurred())
@@ -115,6 +104,8 @@ static PyObject *decoder_read(PyObject *object, PyObject *out)
 	Py_END_ALLOW_THREADS self->busy = false;
 	PyBuffer_Release(&to);
 	PyBuffer_Release(&self->data);
+	if (PyErr_Occurred())
+		return NULL;
 	return status == STK_OK ? Py_NewRef(Py_None) : core_raise(status, &err);
 }
 

@@ -4,6 +4,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 PyObject *core_text(const char *text)
@@ -81,4 +82,18 @@ const char **core_paths_of(PyObject *list, Py_ssize_t *n)
 		PyErr_NoMemory();
 	free(paths);
 	return NULL;
+}
+
+bool core_signal_came(void *unused)
+{
+	PyGILState_STATE gil;
+	bool came;
+
+	(void)unused;
+	if (syscall(SYS_gettid) != getpid())
+		return false;
+	gil = PyGILState_Ensure();
+	came = PyErr_Occurred() || PyErr_CheckSignals() < 0;
+	PyGILState_Release(gil);
+	return came;
 }

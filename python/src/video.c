@@ -24,17 +24,6 @@ static void video_dealloc(PyObject *object)
 	Py_DECREF(type);
 }
 
-/* Runs on the calling thread, which has released the GIL. */
-static bool signal_came(void *unused)
-{
-	PyGILState_STATE gil = PyGILState_Ensure();
-	bool came = PyErr_Occurred() || PyErr_CheckSignals() < 0;
-
-	(void)unused;
-	PyGILState_Release(gil);
-	return came;
-}
-
 /* Reads from the user's file object. An exception stays set, and is raised when the call ends. */
 static enum stk_status read_file(void *user, int64_t offset, void *to, size_t n, struct stk_error *err)
 {
@@ -64,7 +53,7 @@ static PyObject *fail(enum stk_status status, const struct stk_error *err)
 
 static PyObject *video_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
-	struct stk_video_request request = {.size = sizeof(request), .interrupted = signal_came};
+	struct stk_video_request request = {.size = sizeof(request), .interrupted = core_signal_came};
 	struct stk_error err = {.sample = -1, .epoch = -1, .offset = -1};
 	PyObject *path, *data, *file, *storage;
 	struct video_object *self;

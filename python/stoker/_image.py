@@ -16,10 +16,9 @@ if TYPE_CHECKING:
 
 
 class _Decoders(threading.local):
-    """One for each thread: its tables and memory serve the next image."""
+    """One decoder for each thread: its tables and memory serve the next image. None while it decodes, since a signal handler may call imread then."""
 
-    def __init__(self) -> None:
-        self.decoder = _core.ImageDecoder()
+    free: _core.ImageDecoder | None = None
 
 
 _decoders = _Decoders()
@@ -64,18 +63,21 @@ def _decode(path: Any, data: Any, out: Any, output_type: Any, dtype: Any, adjust
     kind = _TYPES.get(output_type.upper()) if isinstance(output_type, str) else int(output_type)
     if kind is None:
         raise ArgumentError(f"output_type is one of {', '.join(m.name for m in DALIImageType)}, not {output_type!r}")
-    decoder = _decoders.decoder
     number = int(DALIDataType.UINT8) if dtype is None else _number(dtype)
-    *extent, made_of = decoder.open(path, data, kind, number, keeps, not adjust_orientation, strict)
-    shape = tuple(extent)
-    if out is None:
-        import numpy as np
+    decoder, _decoders.free = _decoders.free or _core.ImageDecoder(), None
+    try:
+        *extent, made_of = decoder.open(path, data, kind, number, keeps, not adjust_orientation, strict)
+        shape = tuple(extent)
+        if out is None:
+            import numpy as np
 
-        made = np.empty(shape, _DTYPES[made_of])
-        decoder.read(made)
-        return made
-    decoder.read(_memory(out, shape, _DTYPES[made_of]))
-    return out
+            made = np.empty(shape, _DTYPES[made_of])
+            decoder.read(made)
+            return made
+        decoder.read(_memory(out, shape, _DTYPES[made_of]))
+        return out
+    finally:
+        _decoders.free = decoder
 
 
 def imread(

@@ -32,6 +32,8 @@ struct stk_audio {
 	/* For files that are neither WAV nor FLAC. */
 	struct stk_sound_library *library;
 	struct stk_sound_stream *stream;
+	struct stk_cancel_poll poll;
+	struct stk_cancel cancel;
 	uint8_t *decoded; /* all samples, if the file does not say how many there are */
 	size_t decoded_room;
 };
@@ -123,7 +125,7 @@ static enum stk_status open_stream(struct stk_audio *a, bool lenient, struct stk
 	if (s || (s = stk__stream_open(a->library, &a->bytes, lenient, &a->stream, &a->info, err)) || a->info.frames >= 0)
 		return s;
 	a->info.frames = 0;
-	s = stk__stream_decode(a->stream, 0, -1, keep_samples, a, NULL, err);
+	s = stk__stream_decode(a->stream, 0, -1, keep_samples, a, &a->cancel, err);
 	stk__stream_close(a->stream);
 	a->stream = NULL;
 	a->info.begin = 0;
@@ -154,7 +156,7 @@ static enum stk_status convert_samples(void *user, const uint8_t *samples, int64
 
 static enum stk_status read_stream(struct stk_audio *a, int64_t first, int64_t count, struct reading *r, struct stk_error *err)
 {
-	enum stk_status s = stk__stream_decode(a->stream, first, count, convert_samples, r, NULL, err);
+	enum stk_status s = stk__stream_decode(a->stream, first, count, convert_samples, r, &a->cancel, err);
 	if (!s && r->left) /* only of a file that is cut off, and read leniently: its end is silence */
 		memset(r->to, 0, (size_t)r->left * (size_t)(r->mono ? 1 : a->info.channels) * stk_dtype_size(r->dtype));
 	return s;
@@ -206,6 +208,8 @@ enum stk_status stk_audio_open(
 		return stk__fail(err, STK_NO_MEMORY, "no memory to open a sound");
 	a->fd = -1;
 	a->lenient = request->lenient;
+	a->poll = (struct stk_cancel_poll){.interrupted = request->interrupted, .user = request->interrupted_user};
+	a->cancel.poll = request->interrupted ? &a->poll : NULL;
 	enum stk_status s = open_bytes(a, request, err);
 	if (!s && (s = stk__sound_peek(&a->bytes, request->lenient, &a->info, err)) == STK_UNSUPPORTED)
 		s = open_stream(a, request->lenient, err);
@@ -241,9 +245,17 @@ enum stk_status stk_audio_read(
 	size_t frame = (size_t)(mono ? 1 : a->info.channels) * stk_dtype_size(dtype);
 	if (bytes / frame != (size_t)count || bytes % frame)
 		return stk__fail(err, STK_INVALID, "%zu bytes are given for %lld frames of %zu bytes", bytes, (long long)count, frame);
-	const struct stk_sound_window window = {
-		.first = first, .count = count, .dtype = dtype, .mono = mono, .to = to, .cpu = a->cpu, .lenient = a->lenient};
+	const struct stk_sound_window window = {.first = first,
+		.count = count,
+		.dtype = dtype,
+		.mono = mono,
+		.to = to,
+		.cpu = a->cpu,
+		.lenient = a->lenient,
+		.cancel = &a->cancel};
 	struct reading r = {a, dtype, mono, to, count};
+	a->poll.next = 0;
+	a->poll.came = false;
 	enum stk_status s = a->stream ? read_stream(a, first, count, &r, err) : stk__sound_read(&a->bytes, &a->info, &window, err);
 	return s ? name_file(a, s, err) : STK_OK;
 }

@@ -173,7 +173,10 @@ static enum stk_status decode(struct stk_image_decoder *d, void *to, size_t byte
 	enum stk_status s = STK_OK;
 	if (!*decoder && (s = stk__decoder_create(&limits, stk__cpu_capabilities(), &d->arena, decoder, err)))
 		return s;
-	struct stk_decode request = {.data = d->data, .size = d->size, .info = &d->info, .type = d->type, .orient = !q->as_stored};
+	struct stk_cancel_poll poll = {.interrupted = q->interrupted, .user = q->interrupted_user};
+	const struct stk_cancel cancel = {.poll = q->interrupted ? &poll : NULL};
+	struct stk_decode request = {
+		.data = d->data, .size = d->size, .info = &d->info, .type = d->type, .orient = !q->as_stored, .cancel = &cancel};
 	int32_t width, height, channels = stk__image_channels(&d->info, d->type);
 	stk__image_extent(&d->info, request.orient, &width, &height);
 	size_t elements = (size_t)width * (size_t)height * (size_t)channels;

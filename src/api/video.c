@@ -25,7 +25,8 @@ struct stk_video {
 	struct stk_video_decoder *decoder;
 	uint8_t *frames;
 	size_t room;
-	bool kept;      /* the index was kept by an earlier run */
+	bool kept; /* the index was kept by an earlier run */
+	struct stk_cancel_poll poll;
 	int64_t latest; /* the last frame that was read; -1: none */
 };
 
@@ -47,8 +48,8 @@ static enum stk_status name_file(const struct stk_video *v, enum stk_status s, s
 
 static bool is_interrupted(void *user)
 {
-	const struct stk_video *v = user;
-	return v->request.interrupted && v->request.interrupted(v->request.interrupted_user);
+	struct stk_video *v = user;
+	return stk__cancel_polled(&v->poll);
 }
 
 static enum stk_status read_user(void *user, int64_t offset, void *to, size_t n, struct stk_error *err)
@@ -100,6 +101,7 @@ enum stk_status stk_video_open(const struct stk_video_request *request, struct s
 	if (!v)
 		return stk__fail(err, STK_NO_MEMORY, "out of memory to open a video");
 	v->request = *request;
+	v->poll = (struct stk_cancel_poll){.interrupted = request->interrupted, .user = request->interrupted_user};
 	v->latest = -1;
 	if (request->path && !(v->path = stk__strdup(request->path)))
 		s = stk__fail(err, STK_NO_MEMORY, "out of memory to open a video");
@@ -271,6 +273,8 @@ enum stk_status stk_video_read(struct stk_video *v, const int64_t *frames, int64
 	if (count < 1 || count > INT32_MAX)
 		return stk__fail(err, STK_INVALID, "stk_video_read is asked for %lld frames; it reads 1 to 2^31 - 1", (long long)count);
 	struct reading r = {.v = v, .total = count, .planar = planar};
+	v->poll.next = 0;
+	v->poll.came = false;
 	struct asked *asked = stk__alloc((size_t)count * sizeof *asked);
 	r.frames = stk__alloc((size_t)count * sizeof *r.frames);
 	r.places = stk__alloc((size_t)count * sizeof *r.places);

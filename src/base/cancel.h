@@ -7,15 +7,28 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
+
+/* A function that work on the caller's own thread calls some twenty times a second. After it has returned true, it is not called again. */
+struct stk_cancel_poll {
+	bool (*interrupted)(void *user); /* nullable */
+	void *user;
+	int64_t next; /* time of the next call; 0: the first check only sets it */
+	bool came;    /* `interrupted` has returned true */
+};
 
 struct stk_cancel {
 	_Atomic bool asked;
+	struct stk_cancel_poll *poll; /* nullable; only for work that runs on one thread */
 };
+
+/* Returns whether `interrupted` has returned true. Calls it if it was not called for a twentieth of a second. */
+bool stk__cancel_polled(struct stk_cancel_poll *p);
 
 /* Returns whether the work should end. NULL stands for work that is never cancelled. */
 static inline bool stk__cancelled(const struct stk_cancel *c)
 {
-	return c && atomic_load_explicit(&c->asked, memory_order_relaxed);
+	return c && (atomic_load_explicit(&c->asked, memory_order_relaxed) || (c->poll && stk__cancel_polled(c->poll)));
 }
 
 #endif

@@ -4,9 +4,11 @@
 Each kind of work (stopping.py) is stopped in each way at a random moment; the seed is printed. STOKER_LONG=1 tries more moments.
 """
 
+import contextlib
 import os
 import random
 import signal
+import struct
 import subprocess
 import sys
 import time
@@ -73,6 +75,70 @@ def stop(files, kind, way, seconds):
             for pid in {process.pid, *started}:
                 if alive(pid):
                     os.kill(pid, signal.SIGKILL)
+
+
+@contextlib.contextmanager
+def alarms(handler):
+    """Calls the handler for a signal every 20 ms. If the main thread runs no handlers meanwhile, one call stands for all signals that came."""
+    before = signal.signal(signal.SIGALRM, handler)
+    signal.setitimer(signal.ITIMER_REAL, 0.02, 0.02)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def sound_of_many_channels(folder, frames=200_000, channels=1024):
+    """A WAV file of zeros, most of which is a hole in the file."""
+    path, size = folder / "wide.wav", frames * channels * 2
+    form = struct.pack("<HHIIHH", 1, channels, 8000, 16000 * channels, 2 * channels, 16)
+    with open(path, "wb") as f:
+        f.write(b"RIFF" + struct.pack("<I", size + 36) + b"WAVEfmt " + struct.pack("<I", 16) + form + b"data" + struct.pack("<I", size))
+        f.truncate(size + 44)
+    return path
+
+
+@pytest.mark.parametrize("kind", ["jpeg", "png", "webp", "tiff", "wav"])
+def test_handlers_of_signals_run_inside_one_long_read(files, tmp_path, kind):
+    """A signal's handler runs while a file is decoded, may read images itself, and the decoding continues."""
+    import stoker
+
+    small = files / "tree" / "a" / "00.jpg"
+    want, calls = stoker.imread(small), []
+
+    def handler(*_):
+        assert (stoker.imread(small) == want).all()
+        calls.append(0)
+
+    path = sound_of_many_channels(tmp_path) if kind == "wav" else files / stopping.IMAGES[kind]
+    with alarms(handler):
+        if kind == "wav":
+            samples = stoker.audioread(path, mono=True)[0]
+            assert samples.size == 200_000
+        else:
+            assert stoker.imread(path).shape[0] >= stopping.SIZE // 2
+    assert len(calls) > 1
+
+
+def test_a_handler_that_raises_ends_the_decoding(files, tmp_path):
+    import numpy as np
+    import stoker
+
+    class Stop(Exception):
+        pass
+
+    def handler(*_):
+        raise Stop
+
+    out = np.full((stopping.SIZE, stopping.SIZE, 3), 77, np.uint8)
+    for kind in ("jpeg", "png"):
+        with pytest.raises(Stop), alarms(handler):
+            stoker.imread(files / stopping.IMAGES[kind], out)
+        assert (out[-1] == 77).all(), "the last row was decoded"
+    with pytest.raises(Stop), alarms(handler):
+        stoker.audioread(sound_of_many_channels(tmp_path), mono=True)
+    assert stoker.imread(files / "tree" / "a" / "00.jpg").shape == (200, 200, 3)
 
 
 def test_workers_outlive_the_thread_that_builds_their_pipeline():
