@@ -95,7 +95,7 @@ bool is_video_name(const char *path);
 int inspect_video(const char *path, bool json);
 
 extern const struct command command_bench, command_cache, command_completion, command_doctor, command_explain, command_index,
-	command_inspect, command_ops, command_pack, command_run, command_view;
+	command_inspect, command_ops, command_pack, command_run, command_top, command_view;
 
 /* Prints the message and the command's usage on stderr; returns EXIT_USAGE. */
 int usage_error(const struct command *command, const char *fmt, ...) __attribute__((format(printf, 2, 3)));

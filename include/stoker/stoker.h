@@ -20,5 +20,6 @@
 #include "stoker/storage.h"
 #include "stoker/tensor.h"
 #include "stoker/video.h"
+#include "stoker/watch.h"
 
 #endif

@@ -20,6 +20,7 @@ static const struct setting {
 	{"STOKER_JPEG", .words = {"libjpeg-turbo", "stoker"}}, {"STOKER_MAX_IMAGE_SIZE", .most = INT64_MAX},
 	{"STOKER_MAX_JPEG_SCANS", .most = INT32_MAX}, {"STOKER_POISON", .most = UINT8_MAX},
 	{"STOKER_PROGRESSIVE", .words = {"cores", "gpu"}}, {"STOKER_QUIET", .words = {"0", "1"}}, /* read by the Python package */
+	{"STOKER_TOP", .words = {"0", "1"}},
 	{"STOKER_S3_ADDRESSING"}, /* the storage layer checks its values, since a profile can hold them, too */
 };
 enum { KNOWN = sizeof known / sizeof *known };

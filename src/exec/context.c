@@ -22,6 +22,7 @@ static void destroy(struct stk_context *ctx)
 	stk__free(ctx->devices);
 	stk__gpu_close(ctx->gpu);
 	stk__ranges_close(ctx->ranges);
+	stk__watch_end(&ctx->watch);
 	pthread_mutex_destroy(&ctx->gpu_lock);
 	pthread_mutex_destroy(&ctx->log_lock);
 	if (ctx->log_done)
@@ -64,6 +65,7 @@ enum stk_status stk_context_create(const struct stk_context_config *config, stru
 	ctx->log_user = c.log_user;
 	pthread_mutex_init(&ctx->log_lock, NULL);
 	pthread_mutex_init(&ctx->gpu_lock, NULL);
+	stk__watch_init(&ctx->watch);
 	struct stk_cpu_budget budget;
 	stk__cpu_budget(&budget);
 	enum stk_status s = stk__storage_create(&(struct stk_storage_config){0}, c.io_threads ? c.io_threads : 16, &ctx->storage, err);

@@ -4,6 +4,7 @@
 #ifndef STK_EXEC_CONTEXT_H
 #define STK_EXEC_CONTEXT_H
 
+#include "exec/watch.h"
 #include "gpu/gpu.h"
 #include "kernel/pass/pass_kernels.h"
 #include "stoker/context.h"
@@ -33,6 +34,7 @@ struct stk_context {
 	struct stk_gpu_device **devices; /* by ordinal, NULL until asked for */
 	struct stk_cpu_near near;        /* cores near the devices in use; empty if all are near */
 	int32_t bound;                   /* workers that are pinned to those cores */
+	struct stk_watch watch;
 };
 
 void stk__notify(struct stk_context *ctx, enum stk_log_level level, const char *fmt, ...) __attribute__((format(printf, 3, 4)));

@@ -246,6 +246,7 @@ struct stk_pipeline {
 	struct stk_parts parts;
 	struct stk_trace *trace;
 	struct stk_exec_counters counters;
+	struct stk_watched watched;
 };
 
 /* The two ways to make batches: workers run chains (engine.h), or the GPU reads a data set in its memory (resident.h). Functions are called

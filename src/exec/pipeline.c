@@ -285,6 +285,7 @@ out:
 		stk_pipeline_destroy(p);
 		return s;
 	}
+	stk__watch_add(p);
 	*out = p;
 	return STK_OK;
 }
@@ -335,6 +336,7 @@ void stk_pipeline_destroy(struct stk_pipeline *p)
 		destroy_from_worker(p);
 		return;
 	}
+	stk__watch_remove(p);
 	if (p->run.started)
 		stk__drain(p);
 	struct stk_error err = {0};

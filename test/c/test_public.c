@@ -568,6 +568,17 @@ static void test_images(void **state)
 	VALUE(stk_image_glob(SIZE_MAX), NULL);
 }
 
+static void test_watch(void **state)
+{
+	(void)state;
+	char left[] = "left", *text = left;
+	REFUSED(stk_watch(0, NULL, &err), "json is NULL");
+	REFUSED(stk_watch(-1, &text, &err), "above 0");
+	REFUSED(stk_watch(INT64_MIN, &text, &err), "above 0");
+	assert_null(text);
+	VALUE(stk_watch(INT64_MAX, &text, &err), STK_NOT_FOUND);
+}
+
 static void test_nuscenes(void **state)
 {
 	(void)state;
@@ -744,6 +755,7 @@ int main(void)
 		cmocka_unit_test(test_storages),
 		cmocka_unit_test(test_indexes),
 		cmocka_unit_test(test_images),
+		cmocka_unit_test(test_watch),
 		cmocka_unit_test(test_nuscenes),
 		cmocka_unit_test(test_catalogue_and_machine),
 		cmocka_unit_test(test_ragged),

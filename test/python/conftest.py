@@ -3,12 +3,14 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import numpy as np
 import pytest
 from support import SEED, run_script, write_tree
 
+os.environ.setdefault("STOKER_TOP", "0")  # its folder of sockets is outside of the tests' own
 pytest_plugins = ["hangs", "leftovers"]
 
 # Tests by layer, as the suites in C are (test/meson.build): `pytest -m op` serves someone who changes src/op. Names of files, or of folders.
@@ -50,7 +52,7 @@ LAYERS = {
         "test_transforms_places test_gpu_loader test_loader_parity"
     ),
     "iterators": "test_gpu_structured test_dali test_iterators test_iterators_restored test_iterators_parity test_use_cases test_structured test_structured_steps",
-    "command": "test_advise test_command test_papers test_sheet",
+    "command": "test_advise test_command test_papers test_sheet test_top",
     "ragged": "batching",
     "examples": "test_examples test_nuscenes_made test_ported test_streampetr",
     "tools": "test_environment test_hangs test_hardening test_instructions test_release test_setting_up test_site",

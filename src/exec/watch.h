@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Answers other processes that ask about this context's pipelines (stoker/watch.h). A thread waits for them as long as there is a pipeline. Nothing is measured
+ * for it: the counters exist anyway. */
+#ifndef STK_EXEC_WATCH_H
+#define STK_EXEC_WATCH_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/un.h>
+
+struct stk_pipeline;
+
+/* A member of the context. */
+struct stk_watch {
+	pthread_mutex_t starting;       /* guards the server; taken before `lock`, and held while the server starts or ends */
+	pthread_mutex_t lock;           /* guards the list */
+	struct stk_pipeline *pipelines; /* by their watched.next */
+	int64_t last_id;
+	pthread_t thread; /* of the server */
+	int listening;    /* the server's socket; -1: no server */
+	struct sockaddr_un address;
+	int number; /* of this context among those of the process */
+};
+
+/* A member of each pipeline; its context's lock guards it. */
+struct stk_watched {
+	struct stk_pipeline *next;
+	int64_t id; /* 0: not in the list */
+};
+
+static inline void stk__watch_init(struct stk_watch *w)
+{
+	*w = (struct stk_watch){.listening = -1};
+	pthread_mutex_init(&w->starting, NULL);
+	pthread_mutex_init(&w->lock, NULL);
+}
+
+static inline void stk__watch_end(struct stk_watch *w)
+{
+	pthread_mutex_destroy(&w->starting);
+	pthread_mutex_destroy(&w->lock);
+}
+
+/* Adds a pipeline to its context's list, and starts the server with the first one. The pipeline runs whether or not the server starts. */
+void stk__watch_add(struct stk_pipeline *p);
+/* Removes a pipeline from its context's list, if it is there, and ends the server with the last one. */
+void stk__watch_remove(struct stk_pipeline *p);
+
+/* Opens the folder of the sockets, and writes its path. make: create it if it does not exist. Returns -1 if it does not exist or is not private. */
+int stk__watch_folder(char path[static 96], bool make);
+
+#endif
