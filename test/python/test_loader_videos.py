@@ -3,6 +3,12 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
+import shutil
+import tarfile
+import time
+
 import numpy as np
 import pytest
 import stoker
@@ -12,6 +18,7 @@ from PIL import Image
 from stoker import fn
 from stoker import transforms as T
 from stoker.loader import Video, _spec
+from storage import Store
 from support import SEED
 
 pytestmark = videos.needs_video
@@ -143,6 +150,205 @@ def test_clips_change_as_images_do(still, monkeypatch, transform):
         assert torch.equal(clip, image[:, None].expand_as(clip))
 
 
+# ---- rates, and several clips of a video ----
+
+
+def nearest(path, fps, numbers):
+    """The frames nearest to k/fps seconds, by the rule that Video states."""
+    times = stoker.VideoDecoder(path).get_frames_at(range(len(stoker.VideoDecoder(path)))).pts_seconds.numpy()
+    return [int(np.argmin(np.round(np.abs(times - times[0] - k / fps), 6))) for k in numbers]
+
+
+@pytest.mark.parametrize("name", ["h264.mp4", "vfr.mp4", "late.mkv"])
+@pytest.mark.parametrize("fps", [25, 12.5, 10, 7.3, 24, 30, 50])
+def test_rates(tmp_path_factory, name, fps):
+    path = videos.make(tmp_path_factory.mktemp("rates"), name)
+    loader = stoker.Loader([path], 1, fields={"clip": Video(6, 2, "first", fps=fps)}, dtype=torch.uint8)
+    assert numbers(next(iter(loader)).clip[0], path) == nearest(path, fps, range(0, 12, 2))
+
+
+def test_a_rate_changes_what_is_the_middle(moving):
+    """At 10 frames a second, the video of 2 s has 20."""
+    (clip, _), *_ = stoker.Loader(moving, 1, fields={"clip": Video(4, 3, fps=10), "label": None}, dtype=torch.uint8)
+    assert numbers(clip[0], moving / "a/0.mp4") == nearest(moving / "a/0.mp4", 10, [5, 8, 11, 14])
+
+
+@pytest.mark.parametrize(("clips", "firsts"), [(1, [18]), (2, [0, 37]), (4, [0, 12, 25, 37]), (50, None)])
+def test_several_clips(moving, clips, firsts):
+    loader = stoker.Loader(moving, 2, fields={"clip": Video(5, 3, clips=clips), "label": None}, dtype=torch.uint8)
+    got = next(iter(loader)).clip
+    assert got.shape == (2, clips, 5, 3, 144, 176)
+    found = [numbers(c, moving / "a/0.mp4") for c in got[0]]
+    assert all(np.diff(f).tolist() == [3] * 4 for f in found)
+    begins = [f[0] for f in found]
+    assert begins == firsts or (firsts is None and begins[0] == 0 and begins[-1] == 37 and set(np.diff(begins)) <= {0, 1})
+
+
+def test_several_random_clips(moving):
+    def first():
+        loader = stoker.Loader(
+            moving, 4, shuffle=True, seed=3, fields={"clip": Video(4, clips=3), "label": None}, transforms=[T.RandomCrop(32)]
+        )
+        return next(iter(loader)).clip
+
+    got = first()
+    assert got.shape == (4, 3, 4, 3, 32, 32) and torch.equal(got, first())
+    assert not torch.equal(got[0, 0], got[0, 1])
+
+
+def test_several_clips_of_a_short_video(moving):
+    got = next(iter(stoker.Loader(moving, 1, fields={"clip": Video(60, clips=2), "label": None}, dtype=torch.uint8))).clip[0]
+    assert torch.equal(got[0], got[1]) and numbers(got[0], moving / "a/0.mp4")[-12:] == [48, *[49] * 11]
+
+
+# ---- other sources ----
+
+
+class Paths:
+    """A Dataset of paths, of bytes, or of arrays."""
+
+    def __init__(self, root, give):
+        self.paths, self.give = sorted(root.glob("*/*.mp4")), give
+
+    def __len__(self):
+        return len(self.paths)
+
+    def __getitem__(self, i):
+        return self.give(self.paths[i]), i
+
+
+def write_tar(root, path):
+    with tarfile.open(path, "w") as tar:
+        for i, video in enumerate(sorted(root.glob("*/*.mp4"))):
+            for ending, data in (("mp4", video.read_bytes()), ("cls", str(i).encode()), ("txt", b"said")):
+                entry = tarfile.TarInfo(f"{i}.{ending}")
+                entry.size = len(data)
+                tar.addfile(entry, io.BytesIO(data))
+    return path
+
+
+def write_table(root, path):
+    pq = pytest.importorskip("pyarrow.parquet")
+    import pyarrow as pa
+
+    files = sorted(root.glob("*/*.mp4"))
+    pq.write_table(pa.table({"video": [f.read_bytes() for f in files], "label": list(range(len(files)))}), path)
+    return path
+
+
+FIELDS = {"clip": Video(4, 2), "label": None}
+SOURCES = {
+    "list": lambda root, folder: [(p, i) for i, p in enumerate(sorted(root.glob("*/*.mp4")))],
+    "paths": lambda root, folder: Paths(root, str),
+    "bytes": lambda root, folder: Paths(root, lambda p: p.read_bytes()),
+    "tar": lambda root, folder: write_tar(root, folder / "some.tar"),
+    "tars": lambda root, folder: write_tar(root, folder / "some.tar").parent,
+    "table": lambda root, folder: write_table(root, folder / "some.parquet"),
+}
+
+
+@pytest.fixture(scope="module")
+def several(tmp_path_factory):
+    """Four videos that differ."""
+    root = tmp_path_factory.mktemp("several")
+    for i in range(4):
+        (root / "ab"[i // 2]).mkdir(exist_ok=True)
+        source = f"testsrc2=size=64x48:rate=25:duration=0.8,hue=h={60 * i}"
+        videos.ffmpeg("-f lavfi -i", source, "-c:v libx264 -preset ultrafast -g 6", root / "ab"[i // 2] / f"{i}.mp4")
+    return root
+
+
+def batches(source, name="clip", **arguments):
+    arguments = {"fields": {name: Video(4, 2), "label": None}, "transforms": [T.RandomResizedCrop(24)], "seed": 5, **arguments}
+    return stoker.Loader(source, arguments.pop("batch_size", 2), **arguments)
+
+
+@pytest.mark.parametrize("kind", SOURCES)
+@pytest.mark.parametrize("shuffle", [False, True])
+def test_every_source_gives_the_same_clips(several, tmp_path, kind, shuffle):
+    name = "video" if kind == "table" else "clip"
+    got = {
+        int(label): clip
+        for clips, labels in batches(SOURCES[kind](several, tmp_path), name)
+        for clip, label in zip(clips, labels, strict=True)
+    }
+    want = {
+        int(label): clip for clips, labels in batches(SOURCES["list"](several, tmp_path)) for clip, label in zip(clips, labels, strict=True)
+    }
+    # Draws depend on the operators before them: only what is not drawn can be compared between sources.
+    assert got.keys() == want.keys() and all(got[k].shape == (4, 3, 24, 24) for k in got)
+    plain = {"transforms": None, "dtype": torch.uint8, "shuffle": shuffle}
+    if shuffle:
+        plain["fields"] = {name: Video(4, 2, "center"), "label": None}
+    got = {
+        int(label): clip
+        for clips, labels in batches(SOURCES[kind](several, tmp_path), name, **plain)
+        for clip, label in zip(clips, labels, strict=True)
+    }
+    for i, path in enumerate(sorted(several.glob("*/*.mp4"))):
+        assert numbers(got[i], path) == [6, 8, 10, 12]
+
+
+@pytest.mark.parametrize("kind", SOURCES)
+def test_a_restart_of_every_source(several, tmp_path, kind):
+    def make():
+        return batches(SOURCES[kind](several, tmp_path), "video" if kind == "table" else "clip", shuffle=True, batch_size=1)
+
+    begun = make()
+    iterator = iter(begun)
+    next(iterator)
+    state = begun.state_dict()
+    rest = list(iterator)
+    resumed = make()
+    resumed.load_state_dict(state)
+    again = list(resumed)
+    assert len(again) == len(rest) == 3 and all(torch.equal(a[0], b[0]) and a[1] == b[1] for a, b in zip(again, rest, strict=True))
+
+
+@pytest.mark.parametrize("kind", SOURCES)
+def test_ranks_of_every_source(several, tmp_path, kind):
+    source, name = SOURCES[kind](several, tmp_path), "video" if kind == "table" else "clip"
+    whole = [int(x) for _, labels in batches(source, name, shuffle=True) for x in labels]
+    parts = [[int(x) for _, labels in batches(source, name, shuffle=True, batch_size=1, shard=(r, 2)) for x in labels] for r in range(2)]
+    assert sorted(whole) == [0, 1, 2, 3] == sorted(parts[0] + parts[1]) and [parts[0][0], parts[1][0]] == whole[:2]
+
+
+@pytest.mark.parametrize("kind", ["list", "paths", "bytes", "tar", "table"])
+def test_bad_videos_of_every_source(several, tmp_path, kind):
+    root = tmp_path / "root"
+    shutil.copytree(several, root)
+    (root / "a" / "1.mp4").write_bytes((root / "a" / "1.mp4").read_bytes()[:1000])
+    source, name = SOURCES[kind](root, tmp_path), "video" if kind == "table" else "clip"
+    with pytest.raises(stoker.StokerError):
+        list(batches(source, name))
+    got = [int(x) for _, labels in batches(source, name, on_error="skip", max_errors=3) for x in labels]
+    assert got == [0, 2, 3]
+
+
+def test_clips_of_a_store_and_its_cache(several, tmp_path, monkeypatch):
+    root = tmp_path / "root" / "bucket"
+    shutil.copytree(several, root)
+    write_tar(several, root / "some.tar")
+    want = [(clips, labels) for clips, labels in batches(SOURCES["list"](several, tmp_path), dtype=torch.uint8, transforms=None)]
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "caches"))
+    with contextlib.closing(Store(tmp_path / "root")) as store:
+        for key, value in store.environment.items():
+            monkeypatch.setenv(key, value)
+        for source in ([f"s3://bucket/{p.relative_to(several)}" for p in sorted(several.glob("*/*.mp4"))], "s3://bucket/some.tar"):
+            source = [(p, i) for i, p in enumerate(source)] if isinstance(source, list) else source
+            counts = []
+            for _ in range(2):
+                before = store.counts()["requests"]
+                storage = stoker.Storage(cache=tmp_path / "cache", hedging=False)
+                got = list(batches(source, dtype=torch.uint8, transforms=None, storage=storage))
+                while storage.counters()["cache_pending_bytes"]:
+                    time.sleep(0.01)
+                del storage
+                counts.append(store.counts()["requests"] - before)
+                assert all(torch.equal(a[0], b[0]) and torch.equal(a[1], b[1]) for a, b in zip(got, want, strict=True))
+            assert counts[1] < counts[0]
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
@@ -154,6 +360,8 @@ def test_clips_change_as_images_do(still, monkeypatch, transform):
         ({"frames": 4, "transforms": [T.Pad(3)]}, "Pad.* does not take clips"),
         ({"frames": 4, "transforms": [T.RandomApply([T.RandomChannelPermutation()])]}, "does not take clips"),
         ({"frames": 4, "memory_format": torch.channels_last}, "memory_format"),
+        ({"frames": 4, "exif_orientation": True}, "exif_orientation"),
+        ({"frames": 4, "bucket_by": "size"}, "bucket_by"),
     ],
 )
 def test_what_is_refused(moving, arguments, said):
@@ -161,9 +369,26 @@ def test_what_is_refused(moving, arguments, said):
         next(iter(stoker.Loader(moving, 2, **arguments)))
 
 
+class Arrays:
+    def __len__(self):
+        return 4
+
+    def __getitem__(self, i):
+        return np.zeros((8, 8, 3), np.uint8), i
+
+
 def test_sources_that_hold_no_videos(tmp_path):
     with pytest.raises(ValueError, match="position is one of"):
         Video(4, position="end")
+    for wrong in (0, -1, "10", True, float("nan")):
+        with pytest.raises(ValueError, match="fps is a number"):
+            Video(4, fps=wrong)
+    with pytest.raises(ValueError, match="clips is at least 1"):
+        Video(4, clips=0)
+    with pytest.raises(ValueError, match='not "first"'):
+        Video(4, clips=2, position="first")
+    with pytest.raises(ValueError, match="gives arrays or images"):
+        next(iter(stoker.Loader(Arrays(), 2, frames=4)))
     with pytest.raises(ValueError, match="a folder of videos for each class"):
         stoker.Loader(np.zeros((4, 8, 8, 3), np.uint8), 2, frames=4)
     with pytest.raises(stoker.StokerError):

@@ -412,6 +412,10 @@ class DatasetSource(Source):
         """Returns the image as HWC. CHW arrays are transposed by the pipeline's workers: NumPy would take three times as long, on one thread."""
         if not is_array(example):
             return spec.image(node, followers)
+        if spec.video is not None:
+            raise InvalidArgumentError(
+                "Loader: the dataset gives arrays or images where clips are wanted: give paths or bytes of videos, or leave out frames"
+            )
         if self.samples_of.tensors:
             for view in spec.views:
                 refuse_other_tensors(view.steps)

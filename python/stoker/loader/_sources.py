@@ -54,6 +54,7 @@ class FileSource(Source):
     """Reads files from a folder of class folders, or from a list with targets. A dict of targets makes one lookup table for each name."""
 
     holds = "image"  # what its files are, for messages
+    endings = IMAGE_ENDINGS  # of the files of a folder that are read
 
     def __init__(self, root: str | None, paths: Sequence[Any] | None, targets: Sequence[Any] | Mapping[str, Sequence[Any]] | None) -> None:
         self.root, self.paths, self.targets_of = root, paths, targets
@@ -71,7 +72,7 @@ class FileSource(Source):
         return _fields.of_folder(names) if self.columns is None else _fields.of_table(names, self.columns)
 
     def nodes(self, spec: Spec, indices: array[int] | None, per_rank: bool) -> list[DataNode]:
-        where: dict[str, Any] = {"file_root": self.root, "file_filters": [f"*.{ending}" for ending in IMAGE_ENDINGS], "nested": True}
+        where: dict[str, Any] = {"file_root": self.root, "file_filters": [f"*.{ending}" for ending in self.endings], "nested": True}
         if self.paths is not None:
             where = {"files": self.paths}
             if self.labels is not None:

@@ -35,6 +35,7 @@ class Spec:
     batches: bool = False  # a batch_sampler gives the batches, whose sizes may differ
     pad: dict[str, float] | None = None  # value of the padding for each kind of field; None: batches are not padded
     size: DataNode | None = None  # height and width of a sample's image before it is padded, after `finished`
+    video: Any = None  # the clips that stand in the place of images (loader._videos.Video); None: images are images
     as_given: bool = False  # no argument says what becomes of the images: arrays and tensors of uint8 stay so
 
     @property
@@ -65,7 +66,7 @@ class Spec:
         made = [node for view in self.views for node in view.apply(image)]
         if self.pad is None:
             return made
-        shape, first = made[0].shape(dtype=types.INT64), 0 if self.views[0].channels_last else 1
+        shape, first = made[0].shape(dtype=types.INT64), (0 if self.views[0].channels_last else 1) + image.clip
         self.size = self.upload(shape[first : first + 2])
         return [self.padded(node, "Image") for node in made]
 
@@ -89,7 +90,14 @@ class Spec:
         return image
 
     def image(self, data: DataNode, followers: Followers | None = None) -> Image:
-        """Decodes the image that all other fields follow."""
+        """Decodes the image that all other fields follow, or the clips in its place."""
+        if self.video is not None:
+            if followers is not None:
+                raise UnsupportedError(
+                    "Loader: masks, boxes, points and further images do not follow clips of videos: name their kind None"
+                )
+            made: Image = self.video.image(self, data)
+            return made
         return Image(self.decode(data, self.floats), None, followers, self.floats)
 
     def upload(self, node: DataNode) -> DataNode:

@@ -93,15 +93,16 @@ def glance(tars: Sequence[str], storage: Any) -> tuple[int, dict[str, int]]:
     return _core.tar_unindexed([os.fsencode(t) for t in tars], storage.core() if isinstance(storage, Storage) else None)
 
 
-def _default(there: Mapping[str, int], tars: Sequence[str]) -> dict[str, Any]:
+def _default(there: Mapping[str, int], tars: Sequence[str], images: Sequence[str]) -> dict[str, Any]:
     """Returns the components of the image and, if there is one, the label."""
-    if not any(ending.lower() in IMAGE_ENDINGS for ending in there):
+    if not any(ending.lower() in images for ending in there):
+        what = "image" if tuple(images) == IMAGE_ENDINGS else "video"
         raise InvalidArgumentError(
-            f"Loader: the samples of {_short(tars)} have no image ({', '.join(IMAGE_ENDINGS)}); they have {', '.join(there) or 'nothing'}: say which "
+            f"Loader: the samples of {_short(tars)} have no {what} ({', '.join(images)}); they have {', '.join(there) or 'nothing'}: say which "
             'component it is: Loader.from_tars(tars, ..., components={"image": "..."})'
         )
     label = next((ending for ending in _LABELS if ending in there), None)
-    return {"image": ";".join(IMAGE_ENDINGS), **({"label": label} if label else {})}
+    return {"image": ";".join(images), **({"label": label} if label else {})}
 
 
 def _short(tars: Sequence[str]) -> str:
@@ -121,7 +122,9 @@ class TarSource(Source):
         index_paths: Sequence[str] | None = None,
         missing_component_behavior: str | None = None,
         storage: Any = None,
+        endings: Sequence[str] = IMAGE_ENDINGS,
     ) -> None:
+        self.images = tuple(endings)  # of the files that are images, or videos, if no components are given
         self.tars, self.index_paths, self.missing = list(tars), index_paths, missing_component_behavior or "error"
         if components is None and index_paths is not None:
             raise InvalidArgumentError(
@@ -135,12 +138,12 @@ class TarSource(Source):
     def _are_there(self, first: Mapping[str, int]) -> bool:
         """Whether the first sample has all components that the user asks for."""
         endings = {e.lower() for e in first}
-        wanted = [_understood(n, c)[0] for n, c in self._given.items()] if isinstance(self._given, Mapping) else [";".join(IMAGE_ENDINGS)]
+        wanted = [_understood(n, c)[0] for n, c in self._given.items()] if isinstance(self._given, Mapping) else [";".join(self.images)]
         return all(endings & {e.lower() for e in ending.split(";")} for ending in wanted)
 
     def _understand(self, there: Mapping[str, int]) -> None:
         """there: the endings that are known, and how many files have each."""
-        given = _default(there, self.tars) if self._given is None else self._given
+        given = _default(there, self.tars, self.images) if self._given is None else self._given
         if not isinstance(given, Mapping) or "image" not in given:
             raise InvalidArgumentError(
                 f'Loader: components is a dict with an image, as {{"image": "jpg;png", "label": "cls"}}, not {given!r}'

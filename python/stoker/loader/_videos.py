@@ -1,21 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Videos as the source of a Loader: a sample is a clip of one file."""
+"""Videos as the images of a Loader: a sample is a clip of one video, or several clips."""
 
 from __future__ import annotations
 
 import os
-from array import array
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from stoker import _numbers, fn
 from stoker.data_node import DataNode
 from stoker.errors import InvalidArgumentError
 from stoker.loader._lower import Image
-from stoker.loader._sources import FileSource, from_list
-from stoker.loader._spec import Spec
+from stoker.loader._sources import FileSource, Source, from_list
+from stoker.loader._table_files import tables_of
+from stoker.loader._tars import TarSource, tars_of
+
+if TYPE_CHECKING:
+    from stoker.loader._spec import Spec
 
 VIDEO_ENDINGS = ("mp4", "mov", "m4v", "mkv", "webm", "avi", "ts", "m2ts", "mpg", "mpeg", "flv")
 POSITIONS = ("random", "center", "first")
@@ -26,18 +29,47 @@ class Video:
     """A field of a Loader that is a clip of a video: `frames` frames, each `stride` frames after the one before.
 
     position: where in the video it lies: "random", "center" or "first". By default random if the Loader shuffles, else in the center. A video that is too short
-    repeats its last frame.
+    repeats its last frame. fps: frames a second that the video is taken to have, as if it had been written so: frame k is the one whose time is nearest to k/fps
+    seconds after the first one's (of two that are as near, the earlier one), and stride counts these frames. None: the video's own frames.
+    clips: number of clips of each video, (N, clips, frames, C, H, W): in the "center" at equal distances from the beginning of the video to its end, "random" each
+    at a place of its own. Transforms draw once for all clips of a video.
     """
 
     frames: int
     stride: int = 1
     position: str | None = None
+    fps: float | None = None
+    clips: int | None = None
 
     def __post_init__(self) -> None:
         _numbers.whole("Video: frames", self.frames, 1)
         _numbers.whole("Video: stride", self.stride, 1)
+        if self.clips is not None:
+            _numbers.whole("Video: clips", self.clips, 1)
+        if self.fps is not None and (isinstance(self.fps, bool) or not isinstance(self.fps, (int, float)) or not 0 < self.fps <= 1e6):
+            raise InvalidArgumentError(f"Video: fps is a number of frames a second above 0, not {self.fps!r}")
         if self.position is not None and self.position not in POSITIONS:
             raise InvalidArgumentError(f"Video: position is one of {', '.join(POSITIONS)}, not {self.position!r}")
+        if self.clips is not None and self.position == "first":
+            raise InvalidArgumentError('Video: several clips lie at equal distances (position="center") or at random places, not "first"')
+
+    def image(self, spec: Spec, data: DataNode) -> Image:
+        """Decodes clips from the bytes of files; clips of one video follow each other."""
+        position = self.position or ("random" if spec.shuffle else "center")
+        more: dict[str, Any] = {} if self.fps is None else {"fps": float(self.fps)}
+        if self.clips is not None:
+            more["clips"] = self.clips
+        clip = fn.decoders.video(data, sequence_length=self.frames, stride=self.stride, position=position, pad_mode="edge", **more)
+        return Image(spec.upload(clip), None, channels=3, clip=True)
+
+    def parted(self, clips: Any) -> Any:
+        """Takes the clips of each sample of a batch apart, without a copy."""
+        if self.clips is None:
+            return clips
+        if isinstance(clips, list):
+            return [self.parted(c) for c in clips]
+        at = clips.ndim - 4
+        return clips.unflatten(at, (self.clips, self.frames))
 
 
 def _asked(fields: Any, frames: int | None, stride: int) -> tuple[Any, Video | None]:
@@ -55,40 +87,54 @@ def _asked(fields: Any, frames: int | None, stride: int) -> tuple[Any, Video | N
     return fields, None if frames is None else Video(frames, stride)
 
 
+def wants_clips(arguments: Mapping[str, Any]) -> bool:
+    """Whether arguments of Loader ask for clips of videos."""
+    fields = arguments.get("fields")
+    return arguments.get("frames") is not None or (isinstance(fields, Mapping) and any(isinstance(kind, Video) for kind in fields.values()))
+
+
 class VideoSource(FileSource):
     """Reads clips of video files, from a folder of class folders or from a list with targets."""
 
-    def __init__(self, files: FileSource, video: Video) -> None:
-        super().__init__(files.root, files.paths, files.targets_of)
-        self.video = video
-
-    def nodes(self, spec: Spec, indices: array[int] | None, per_rank: bool) -> list[DataNode]:
-        where: dict[str, Any] = {"file_root": self.root, "file_filters": [f"*.{ending}" for ending in VIDEO_ENDINGS], "nested": True}
-        if self.paths is not None:
-            where = {"files": self.paths}
-            if self.labels is not None:
-                where["labels"] = self.labels
-        data, label = fn.readers.file(**where, **spec.reader_arguments(indices, per_rank))
-        position = self.video.position or ("random" if spec.shuffle else "center")
-        clip = fn.decoders.video(data, sequence_length=self.video.frames, stride=self.video.stride, position=position, pad_mode="edge")
-        first, *others = spec.finished(Image(spec.upload(clip), None, channels=3, clip=True))
-        return [first, spec.label(label), *others]
+    holds = "video"
+    endings = VIDEO_ENDINGS
 
 
-def from_videos(source: Any, video: Video) -> VideoSource:
-    """Makes a source from a folder of class folders, or from a list of paths or of pairs of a path and a target."""
-    if isinstance(source, (str, os.PathLike)) and (Path(source).is_dir() or "://" in os.fspath(source)):
-        return VideoSource(FileSource(os.fspath(source), None, None), video)
-    if isinstance(source, Sequence) and not isinstance(source, (str, bytes)):
+def _opened(source: Any, storage: Any) -> Any:
+    """Makes a source of tars, of a folder of class folders, or of a list of paths or of pairs of a path and a target. Returns other sources as they are."""
+    if isinstance(source, (Source, Mapping)) or tables_of(source) is not None:
+        return source
+    tars = tars_of(source)
+    if tars is not None:
+        return TarSource(tars, storage=storage, endings=VIDEO_ENDINGS)
+    if isinstance(source, (str, os.PathLike)):
+        if Path(source).is_dir() or "://" in os.fspath(source):
+            return VideoSource(os.fspath(source), None, None)
+        raise InvalidArgumentError(
+            f"Loader: clips are of a folder with a folder of videos for each class, not of the file {os.fspath(source)!r}"
+        )
+    if getattr(source[0] if isinstance(source, tuple) and source else source, "ndim", 0) > 1:
+        raise InvalidArgumentError(
+            "Loader: clips are of a folder with a folder of videos for each class, of a list of paths or (path, target), of tars, tables or a Dataset that "
+            "gives paths or bytes of videos; not of arrays"
+        )
+    if isinstance(source, (list, tuple)):
         files = from_list(source)
         if isinstance(files, FileSource):
-            return VideoSource(files, video)
-    raise InvalidArgumentError(
-        f"Loader: clips are of a folder with a folder of videos for each class, or of a list of paths or (path, target), not of {source!r:.100}"
-    )
+            return VideoSource(files.root, files.paths, files.targets_of)
+    return source
 
 
-def taken_as_clips(source: Any, fields: Any, frames: int | None, stride: int) -> tuple[Any, Any]:
-    """Returns the source and the fields as a Loader without videos takes them."""
-    fields, video = _asked(fields, frames, stride)
-    return source if video is None else from_videos(source, video), fields
+# Arguments of Loader that only images take.
+_OF_IMAGES = ("exif_orientation", "bucket_by", "layout", "memory_format")
+
+
+def taken_as_clips(source: Any, given: Mapping[str, Any]) -> tuple[Any, Any, Video | None]:
+    """Returns the source and the fields as a Loader without videos takes them, and the clips that are wanted. given: the arguments of Loader."""
+    fields, video = _asked(given["fields"], given["frames"], given["stride"])
+    if video is None:
+        return source, fields, None
+    named = [name for name in _OF_IMAGES if given[name]]
+    if named:
+        raise InvalidArgumentError(f"Loader: {', '.join(named)} of clips would have no effect, or a wrong one: leave out what is of images")
+    return _opened(source, given["more"].get("storage")), fields, video

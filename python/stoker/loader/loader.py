@@ -39,7 +39,7 @@ from stoker.loader._table import MEMORY, Table
 from stoker.loader._table_files import tables_of
 from stoker.loader._table_source import TableSource
 from stoker.loader._tars import TarSource, tars_of
-from stoker.loader._videos import taken_as_clips
+from stoker.loader._videos import VIDEO_ENDINGS, taken_as_clips, wants_clips
 from stoker.pipeline import Pipeline
 from stoker.transforms import Transform, flatten
 
@@ -111,8 +111,9 @@ class Loader:
     collate_fn: gets each finished batch, and returns what is iterated, as {"pixel_values": batch.image, "labels": batch.label}.
     python_workers: processes for the Python of a Dataset, each with its global random numbers seeded for each sample; 0: threads, for code that mostly waits or
     works in C. stoker.sample_rng() gives random numbers that can be repeated in either.
-    frames, stride: of a folder or list of videos, clips of so many frames, each `stride` frames after the one before: (N, frames, C, H, W), at random places of the
-    videos if shuffle, else at their centers; fields={{"clip": Video(frames=16, stride=4)}} says the same under a name (doc/video.md).
+    frames, stride: of a folder or list of videos, of tars, tables or a Dataset that gives paths or bytes of them, clips of so many frames, each `stride` frames
+    after the one before: (N, frames, C, H, W), at random places of the videos if shuffle, else at their centers; fields={{"clip": Video(frames=16, stride=4)}}
+    says the same under a name, and takes a frame rate and a number of clips (doc/video.md).
     split: of CIFAR and MNIST, "train" or "test". exif_orientation: turn images as their EXIF data says (torchvision does not; those of
     Hugging Face's tables are always turned, as `datasets` turns them).
 
@@ -165,7 +166,7 @@ class Loader:
             _sounds.refuse_arguments_of_images(given)
             source, fields = _sounds.source_of(fields, source, ragged, transforms)
             ragged, transforms = (), None
-        source, fields = taken_as_clips(source, fields, frames, stride)
+        source, fields, video = taken_as_clips(source, {**given, "fields": fields})
         signature = inspect.signature(Loader.__init__)
         settings = _options.take_more(more, list(signature.parameters))
         by_shards = isinstance(shuffle, str) and shuffle == "shards"
@@ -225,6 +226,7 @@ class Loader:
             floats=floats,
             pad=pads,
             batches=batch_sampler is not None,
+            video=video,
             as_given=dtype is None and not transforms and views is None and batch_transforms is None,
             by_groups=by_groups,
         )
@@ -359,7 +361,8 @@ class Loader:
         """
         paths = [os.fsdecode(t) for t in ([tars] if isinstance(tars, (str, os.PathLike)) else tars)]
         indexes = [index_paths] if isinstance(index_paths, str) else index_paths
-        made = TarSource(tars_of(tars) or paths, components, indexes, missing_component_behavior, arguments.get("storage"))
+        endings = {"endings": VIDEO_ENDINGS} if wants_clips(arguments) else {}
+        made = TarSource(tars_of(tars) or paths, components, indexes, missing_component_behavior, arguments.get("storage"), **endings)
         return cls(made, batch_size, **arguments)
 
     @classmethod
@@ -477,6 +480,8 @@ class Loader:
         if self._batches is None:
             self._batches = self._make_batches(batch)
         made = self._batches.make(batch, *self._dataset_facts(batch)) if self._asks_dataset else self._batches.make(batch)
+        if self._spec.video is not None and self._spec.video.clips is not None and self._main in made._fields:
+            made = made._replace(**{self._main: self._spec.video.parted(getattr(made, self._main))})
         if self._mix is not None and len(batch):
             rank = self._spec.shard.rank if self._run.per_rank else 0
             made = call("a function of batch_transforms", self._mix, made, (self._spec.seed, epoch, batch.sample(0)[1], rank))

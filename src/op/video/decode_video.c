@@ -3,9 +3,12 @@
 #include "op/nd.h"
 #include "op/video/clip.h"
 
+#include <math.h>
+
 struct decode_video {
 	struct stk_ints frames, fill_value;
-	int64_t start_frame, end_frame, sequence_length, stride;
+	int64_t start_frame, end_frame, sequence_length, stride, clips;
+	float fps;
 	const char *pad_mode, *position;
 	int64_t seed;
 	/* accepted for compatibility with DALI, without effect */
@@ -48,6 +51,12 @@ static const struct stk_arg_def decode_video_args[] = {
 		.choices = "first|center|random",
 		.doc = "Where a clip of sequence_length frames begins: at start_frame (first), so that it lies in the middle of the video (center), or at a drawn "
 		       "place at which it fits into the video (random)."},
+	STK_ARG(struct decode_video, clips, STK_ARG_INT, "1", (1, 0x1p16), 0,
+		"Number of clips of sequence_length frames, which follow each other in the output. With position=\"center\" they begin at equal distances: the "
+		"first one where the video begins, and the last one so that it ends where the video ends. With \"random\" each begins at a drawn place."),
+	STK_ARG(struct decode_video, fps, STK_ARG_FLOAT, "0.0", (0, 1e6), 0,
+		"Frames a second that the video is taken to have: all other arguments then count frames of that rate. Frame k of them is the frame whose time is "
+		"nearest to k/fps seconds after the first one's; the earlier one, if two are as near. 0: the video's own frames."),
 	STK_ARG(struct decode_video, seed, STK_ARG_INT, "-1", STK_FREE, 0,
 		"Operators with the same seed draw the same numbers; -1: a stream of the operator's own, from the pipeline's seed."),
 	STK_ARG(struct decode_video, affine, STK_ARG_BOOL, "true", STK_FREE, STK_ACCEPTED,
@@ -85,23 +94,58 @@ static enum stk_status check(const struct stk_call *call, struct stk_error *err)
 			"frames names all frames: leave out start_frame, end_frame, sequence_length, stride and position");
 	if (given(call, &a->end_frame) && given(call, &a->sequence_length))
 		return stk__fail(err, STK_INVALID, "end_frame and sequence_length are both given: choose one");
+	if (a->clips > 1 && !is_placed(a))
+		return stk__fail(err, STK_INVALID, "clips is %lld: give position=\"center\" or \"random\", which place each clip",
+			(long long)a->clips);
 	if (is_placed(a) && (given(call, &a->start_frame) || !given(call, &a->sequence_length)))
 		return stk__fail(err, STK_INVALID,
 			"position=\"%s\" chooses the first frame: give sequence_length, and leave out start_frame", a->position);
 	return stk__clip_check(&style, err);
 }
 
-/* Lists first, first + stride, ... before end. */
+/* Returns the number of frames that the arguments count. */
+static int64_t count_frames(const struct decode_video *a, const struct stk_video_index *x)
+{
+	const struct stk_video_facts *f = stk__video_facts(x);
+	const double slack = 1e-6, count = ceil((f->end - f->begin) * (double)a->fps - slack);
+	return !(a->fps > 0) ? f->frames : count < 1 ? 1 : count > MOST_FRAMES ? (int64_t)MOST_FRAMES : (int64_t)count;
+}
+
+/* Replaces numbers of frames at the rate fps by those of the video. */
+static void find_nearest(const struct decode_video *a, struct state *state)
+{
+	const struct stk_video_index *x = state->index;
+	const int32_t frames = stk__video_facts(x)->frames;
+	const double slack = 1e-6, begin = stk__video_time(x, 0);
+	for (int32_t k = 0; k < state->count && a->fps > 0; k++) {
+		const double time = begin + state->frames[k] / (double)a->fps;
+		if (state->frames[k] == STK_CLIP_FILL)
+			continue;
+		int32_t nearest = stk__video_shown(x, time);
+		nearest = nearest < 0 ? 0 : nearest;
+		if (nearest + 1 < frames && stk__video_time(x, nearest + 1) - time < time - stk__video_time(x, nearest) - slack)
+			nearest++;
+		state->frames[k] = nearest;
+	}
+}
+
+/* Takes memory for the clips' frames. */
+static enum stk_status take_list(const struct stk_call *call, int64_t count, struct state *state, struct stk_error *err)
+{
+	const int64_t clips = ((const struct decode_video *)call->args)->clips;
+	if (count > (int64_t)MOST_FRAMES / clips)
+		return stk__fail(
+			err, STK_LIMIT, "%lld clips of %lld frames are over the limit of 2^24 frames", (long long)clips, (long long)count);
+	state->frames = stk__arena_take(call->tools->arena, (size_t)(count * clips + 1) * sizeof *state->frames);
+	return state->frames ? STK_OK : stk__fail(err, STK_NO_MEMORY, "out of memory for a clip");
+}
+
+/* Adds first, first + stride, ... before end. */
 static enum stk_status list_range(const struct stk_call *call, int64_t first, int64_t count, int64_t stride, int64_t frames,
 	struct state *state, struct stk_error *err)
 {
 	const struct decode_video *a = call->args;
 	const enum stk_clip_pad pad = stk__clip_pad(a->pad_mode);
-	if (count > (int64_t)MOST_FRAMES)
-		return stk__fail(err, STK_LIMIT, "a clip of %lld frames is over the limit of 2^24", (long long)count);
-	state->frames = stk__arena_take(call->tools->arena, (size_t)(count > 0 ? count : 1) * sizeof *state->frames);
-	if (!state->frames)
-		return stk__fail(err, STK_NO_MEMORY, "out of memory for a clip");
 	for (int64_t k = 0; k < count; k++) {
 		const int64_t i = first + k * stride, frame = stk__clip_continue(i, frames, pad);
 		if (frame == STK_CLIP_FILL && pad == STK_CLIP_NONE) {
@@ -119,9 +163,9 @@ static enum stk_status list_named(const struct stk_call *call, int64_t frames, s
 {
 	const struct decode_video *a = call->args;
 	const enum stk_clip_pad pad = stk__clip_pad(a->pad_mode);
-	state->frames = stk__arena_take(call->tools->arena, (size_t)(a->frames.count + 1) * sizeof *state->frames);
-	if (!state->frames)
-		return stk__fail(err, STK_NO_MEMORY, "out of memory for a clip");
+	enum stk_status s = take_list(call, a->frames.count, state, err);
+	if (s)
+		return s;
 	for (int32_t k = 0; k < a->frames.count; k++) {
 		const int64_t frame = stk__clip_continue(a->frames.v[k], frames, pad);
 		if (frame == STK_CLIP_FILL && pad == STK_CLIP_NONE)
@@ -133,24 +177,38 @@ static enum stk_status list_named(const struct stk_call *call, int64_t frames, s
 	return STK_OK;
 }
 
+/* Lists clips of sequence_length frames at places that `position` chooses. */
+static enum stk_status list_clips(const struct stk_call *call, int64_t stride, int64_t frames, struct state *state, struct stk_error *err)
+{
+	const struct decode_video *a = call->args;
+	struct stk_random random = call->random;
+	const int64_t spare = frames - (a->sequence_length - 1) * stride, places = spare < 1 ? 1 : spare;
+	enum stk_status s = take_list(call, a->sequence_length, state, err);
+	for (int64_t k = 0; k < a->clips && !s; k++) {
+		const int64_t regular = a->clips == 1 ? (places - 1) / 2 : (k * (places - 1) + (a->clips - 1) / 2) / (a->clips - 1);
+		const int64_t first = *a->position == 'c' || places == 1 ? regular : stk__random_below(&random, (uint32_t)places);
+		s = list_range(call, first, a->sequence_length, stride, frames, state, err);
+	}
+	return s;
+}
+
 static enum stk_status list_frames(const struct stk_call *call, struct state *state, struct stk_error *err)
 {
 	const struct decode_video *a = call->args;
-	const int64_t frames = stk__video_facts(state->index)->frames, stride = stk__int_given(a->stride) ? a->stride : 1;
-	int64_t first = stk__int_given(a->start_frame) ? a->start_frame : 0;
+	const int64_t frames = count_frames(a, state->index), stride = stk__int_given(a->stride) ? a->stride : 1;
+	const int64_t first = stk__int_given(a->start_frame) ? a->start_frame : 0,
+		      end = stk__int_given(a->end_frame) ? a->end_frame : frames;
 	if (a->frames.count >= 0)
 		return list_named(call, frames, state, err);
-	if (is_placed(a)) {
-		struct stk_random random = call->random;
-		const int64_t places = frames - (a->sequence_length - 1) * stride;
-		first = places <= 1 ? 0 : *a->position == 'c' ? (places - 1) / 2 : stk__random_below(&random, (uint32_t)places);
-	}
+	if (is_placed(a))
+		return list_clips(call, stride, frames, state, err);
 	if (first >= frames)
 		return stk__fail(err, STK_INVALID, "start_frame is %lld; the video has %lld frames", (long long)first, (long long)frames);
-	if (stk__int_given(a->sequence_length))
-		return list_range(call, first, a->sequence_length, stride, frames, state, err);
-	const int64_t end = stk__int_given(a->end_frame) ? a->end_frame : frames;
-	return list_range(call, first, end > first ? (end - first + stride - 1) / stride : 0, stride, frames, state, err);
+	const int64_t count = stk__int_given(a->sequence_length) ? a->sequence_length
+			      : end > first                      ? (end - first + stride - 1) / stride
+								 : 0;
+	enum stk_status s = take_list(call, count, state, err);
+	return s ? s : list_range(call, first, count, stride, frames, state, err);
 }
 
 static enum stk_status decode_video_infer(const struct stk_call *call, struct stk_error *err)
@@ -164,14 +222,20 @@ static enum stk_status decode_video_infer(const struct stk_call *call, struct st
 	if (s)
 		return s;
 	const bool fixed = stk__clip_pad(a->pad_mode) != STK_CLIP_NONE && stk__int_given(a->sequence_length);
-	call->out[0].desc = stk__clip_desc(NULL, a->frames.count >= 0 ? a->frames.count : fixed ? a->sequence_length : -1, STK_UINT8);
+	call->out[0].desc = stk__clip_desc(NULL,
+		a->frames.count >= 0 ? a->frames.count
+		: fixed              ? a->sequence_length * a->clips
+				     : -1,
+		STK_UINT8);
 	if (stk__building(call))
 		return STK_OK;
 	s = stk__clip_index(call, in->data, (size_t)in->desc.shape[0], &state->index, err);
 	if (!s)
 		s = list_frames(call, state, err);
-	if (!s)
+	if (!s) {
+		find_nearest(a, state);
 		call->out[0].desc = stk__clip_desc(state->index, state->count, STK_UINT8);
+	}
 	return s;
 }
 
