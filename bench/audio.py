@@ -2,12 +2,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Compares operators of signals with DALI's on the CPU: features of utterances, and resampling. Compares reading of files with soundfile and with DALI.
 
-usage: audio.py [features] [resample] [files] [flac] [--utterances N] [--files N] [--batch N] [--threads N] [--rounds N]
+usage: audio.py [features] [resample] [files] [flac] [peers] [--utterances N] [--files N] [--batch N] [--threads N] [--rounds N]
 
 features: float utterances of 1 to 35 s at 16 kHz, from external_source through spectrogram (25 ms windows, 10 ms steps) and mel_filter_bank (80 bands) to
 to_decibels. resample: clips of 10 s from 44.1 to 16 kHz at the default quality, then the error of both libraries against exact samples of tones, and against
 the filter in double precision. files: WAVs of one second by Loader, against a DataLoader with soundfile and as many workers as Loader has threads.
-flac: FLAC files (written by the program ffmpeg) to 80 log-mel bands, against DALI. The figure of a comparison is the median ratio of CPU time over
+flac: FLAC files (written by the program ffmpeg) to 80 log-mel bands, against DALI. peers: the same files to batches of padded log-mel bands by Loader, against
+DataLoaders with torchaudio's transforms, and soundfile or torchcodec to decode. The figure of a comparison is the median ratio of CPU time over
 interleaved slices; both sides must make the same values.
 """
 
@@ -196,15 +197,97 @@ def one_second_files(options: argparse.Namespace) -> None:
         report("WAVs of one second", "soundfile", alternate("soundfile", epochs(ours), epochs(theirs), options.files, options.rounds))
 
 
-def flac_files(options: argparse.Namespace) -> None:
-    files = []
+def write_flacs(folder: str, count: int) -> list[Path]:
+    paths = []
+    for i, signal in enumerate(utterances(count)):
+        paths.append(Path(folder, f"{i:04}.flac"))
+        raw = (signal * 32767).astype("<i2").tobytes()
+        command = ["ffmpeg", "-v", "error", "-y", "-f", "s16le", "-ar", str(RATE), "-ac", "1", "-i", "-", str(paths[-1])]
+        subprocess.run(command, input=raw, check=True)
+    return paths
+
+
+class FeatureSet:
+    """A map-style Dataset of log-mel bands."""
+
+    def __init__(self, paths: list[Path], decoder: str) -> None:
+        self.paths, self.decoder, self.steps = paths, decoder, mel_of_torchaudio()
+
+    def __len__(self) -> int:
+        return len(self.paths)
+
+    def __getitem__(self, i: int) -> Any:
+        import torch
+
+        if self.decoder == "soundfile":
+            import soundfile
+
+            sound = torch.from_numpy(soundfile.read(self.paths[i], dtype="float32")[0])
+        else:
+            from torchcodec.decoders import AudioDecoder
+
+            sound = AudioDecoder(str(self.paths[i])).get_all_samples().data[0]
+        for step in self.steps:
+            sound = step(sound)
+        return sound
+
+
+def mel_of_torchaudio() -> list[Any]:
+    import torchaudio.transforms as T
+
+    return [T.MelSpectrogram(RATE, n_fft=512, win_length=400, hop_length=160, n_mels=80), T.AmplitudeToDB()]
+
+
+def padded(spectra: list[Any]) -> Any:
+    import torch
+
+    return torch.nn.utils.rnn.pad_sequence([s.T for s in spectra], batch_first=True).transpose(1, 2)
+
+
+def one_thread(worker: int) -> None:
+    import torch
+
+    torch.set_num_threads(1)
+
+
+def batches(loader: Any) -> Callable[[int], int]:
+    def take(count: int) -> int:
+        taken = 0
+        while taken < count:
+            taken += sum(len(batch[0] if isinstance(batch, tuple) else batch) for batch in loader)
+        return taken
+
+    return take
+
+
+def torch_peers(options: argparse.Namespace) -> None:
+    from stoker import Audio, Loader
+    from torch.utils.data import DataLoader
+
     with tempfile.TemporaryDirectory() as folder:
-        for signal in utterances(options.utterances):
-            path = Path(folder, "a.flac")
-            raw = (signal * 32767).astype("<i2").tobytes()
-            command = ["ffmpeg", "-v", "error", "-y", "-f", "s16le", "-ar", str(RATE), "-ac", "1", "-i", "-", str(path)]
-            subprocess.run(command, input=raw, check=True)
-            files.append(np.fromfile(path, np.uint8))
+        paths = write_flacs(folder, options.utterances)
+        names = [str(p) for p in paths]
+        ours = Loader(names, options.batch, fields={"audio": Audio(rate=RATE)}, transforms=mel_of_torchaudio(), num_threads=options.threads)
+        for decoder in ("soundfile", "torchcodec"):
+            theirs: Any = DataLoader(
+                FeatureSet(paths, decoder),  # type: ignore[arg-type]
+                options.batch,
+                num_workers=options.threads,
+                persistent_workers=True,
+                collate_fn=padded,
+                worker_init_fn=one_thread,
+            )
+            for batch, b in zip(ours, theirs, strict=True):
+                lengths = batch.audio_lengths
+                for k, n in enumerate(lengths.tolist()):
+                    assert (batch.audio[k, :, :n] - b[k, :, :n]).abs().max() <= 1e-4 * (b.max() - b.min()), "the sides differ"
+            result = alternate(decoder, batches(ours), batches(theirs), options.utterances, options.rounds)
+            report("FLAC to 80 log-mel bands in batches", f"torchaudio with {decoder}", result)
+
+
+def flac_files(options: argparse.Namespace) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        files = [np.fromfile(path, np.uint8) for path in write_flacs(folder, options.utterances)]
 
     def graph(fn: Any, data: Any) -> Any:
         return features(fn, fn.decoders.audio(data, downmix=True)[0])
@@ -215,7 +298,7 @@ def flac_files(options: argparse.Namespace) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", nargs="*", help="features, resample, files, flac; default: the first two")
+    parser.add_argument("what", nargs="*", help="features, resample, files, flac, peers; default: the first two")
     parser.add_argument("--utterances", type=int, default=64)
     parser.add_argument("--files", type=int, default=4000)
     parser.add_argument("--batch", type=int, default=16)
@@ -223,7 +306,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5)
     options = parser.parse_args()
     options.what = options.what or ["features", "resample"]
-    if unknown := set(options.what) - {"features", "resample", "files", "flac"}:
+    if unknown := set(options.what) - {"features", "resample", "files", "flac", "peers"}:
         parser.error(f"unknown: {' '.join(unknown)}")
     if "features" in options.what:
         compare("features of utterances", features, utterances(options.utterances), options, 1e-4)
@@ -231,6 +314,8 @@ def main() -> None:
         one_second_files(options)
     if "flac" in options.what:
         flac_files(options)
+    if "peers" in options.what:
+        torch_peers(options)
     if "resample" in options.what:
         rng = np.random.default_rng(3)
         clips = [rng.uniform(-1, 1, 441000).astype("float32") for _ in range(options.utterances)]

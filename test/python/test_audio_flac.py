@@ -63,7 +63,10 @@ def test_every_kind_is_soundfiles(files):
     for path in files:
         if bits_of(path) not in (8, 16, 24):
             continue
-        want, rate = soundfile.read(path, dtype="int32", always_2d=True)
+        try:
+            want, rate = soundfile.read(path, dtype="int32", always_2d=True)
+        except soundfile.LibsndfileError:  # of files that do not say how long they are, or whose blocks are not numbered from 0
+            continue
         samples, our_rate = stoker.audioread(path, dtype="int32")
         assert rate == our_rate and np.array_equal(samples, want), path.name
         want, _ = soundfile.read(path, dtype="float32", always_2d=True)
