@@ -17,10 +17,10 @@ enum exit_code { EXIT_FINE = 0, EXIT_PROBLEM = 1, EXIT_USAGE = 2 };
 
 /* The values of all options of all commands. A command accepts the options in its table. Zero or NULL means that an option was not given. */
 struct settings {
-	bool json, quiet, checksum, decode_only, versions;
-	int64_t threads, batch, epochs, steps, seed, size, columns, augment;
+	bool json, quiet, checksum, decode_only, versions, lossless;
+	int64_t threads, batch, epochs, steps, seed, size, columns, augment, gop, quality;
 	double seconds;
-	const char *output, *device, *shard_size;
+	const char *output, *device, *shard_size, *codec, *tables;
 	const char *storage_uri;
 	int32_t retries; /* tries of a storage; 0: the storage's default. Set by commands, not by an option */
 	const char *endpoint, *region, *profile, *ca_bundle, *cache, *cache_limit; /* OPTION_STORAGE */
@@ -88,6 +88,8 @@ struct command {
 
 /* stoker inspect nuscenes ROOT (inspect_nuscenes.c) */
 int inspect_nuscenes(const char *root, bool json);
+/* Returns whether a folder of ROOT holds NuScenes' tables, that is, has sample_data.json. */
+bool holds_tables(const char *root, const char *name);
 /* stoker inspect FILE, for a sound (inspect_sound.c) */
 int inspect_sound(const char *path, bool json);
 /* stoker inspect FILE of a video, which is known by the ending of its name (inspect_video.c) */
@@ -95,7 +97,7 @@ bool is_video_name(const char *path);
 int inspect_video(const char *path, bool json);
 
 extern const struct command command_bench, command_cache, command_completion, command_doctor, command_explain, command_index,
-	command_inspect, command_ops, command_pack, command_run, command_top, command_view;
+	command_inspect, command_ops, command_pack, command_pack_video, command_run, command_top, command_view;
 
 /* Prints the message and the command's usage on stderr; returns EXIT_USAGE. */
 int usage_error(const struct command *command, const char *fmt, ...) __attribute__((format(printf, 2, 3)));

@@ -156,8 +156,7 @@ static int print_found(json_t *found, int code)
 	return printed ? printed : code;
 }
 
-/* Returns whether a folder of ROOT holds tables, that is, has sample_data.json. */
-static bool holds_tables(const char *root, const char *name)
+bool holds_tables(const char *root, const char *name)
 {
 	char path[4096];
 	struct stat st;

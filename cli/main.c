@@ -8,7 +8,8 @@
 
 /* In the order in which help lists them. */
 static const struct command *const commands[] = {&command_bench, &command_cache, &command_inspect, &command_index, &command_view,
-	&command_explain, &command_ops, &command_pack, &command_run, &command_top, &command_doctor, &command_completion, NULL};
+	&command_explain, &command_ops, &command_pack, &command_pack_video, &command_run, &command_top, &command_doctor,
+	&command_completion, NULL};
 
 static void print_help(FILE *to)
 {

@@ -365,7 +365,11 @@ SAMPLED = [
 
 def each_operator(cases: Cases, part: int, parts: int) -> None:
     root = tree()
-    names = [op for op in operators().values() if not op.hidden and op.name not in ("external_source", "python_function", "io.file.read")]
+    names = [
+        op
+        for op in operators().values()
+        if not op.hidden and op.name not in ("external_source", "python_function", "io.file.read", "io.video.frame")
+    ]
     works = 0
     for op in names[part::parts]:
         runner = cases.run(f"{op.name}: finding arguments", lambda op=op: Runner(op, root))

@@ -12,6 +12,7 @@ import numpy as np
 
 from stoker import _core, fn, types
 from stoker.structured._nuscenes_infos import MISSING, Infos
+from stoker.structured._nuscenes_videos import Videos
 from stoker.structured.inputs.data_provider import DataProvider
 from stoker.structured.inputs.sampler_input_callable import SamplerInputCallable
 from stoker.structured.inputs.sampler_input_iterable import SamplerInputIterable
@@ -96,6 +97,8 @@ class NuScenes(DataProvider):
     index: as the reader has it.
     infos: a .pkl of StreamPETR's converter (tools/create_data_nusc.py), or several, that are read instead of the tables; images lie below root all the
     same. Nothing but dicts, lists, numbers, texts and NumPy arrays is unpickled. Such a provider is read only through get_data.
+    video_root: a folder that `stoker pack-video` has made of this data set. The field "image" is then a frame of a video
+    (SampleDataGroup.add_video_frame_field), which ImageDecoder decodes; all other fields come from the tables as before.
     """
 
     def __init__(
@@ -111,6 +114,7 @@ class NuScenes(DataProvider):
         fields: Sequence[str] | str | None = None,
         index: str | os.PathLike[str] | None = None,
         infos: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | None = None,
+        video_root: str | os.PathLike[str] | None = None,
     ) -> None:
         cameras, classes = _several(cameras), _several(classes)
         scenes, exclude_scenes, fields = (None if names is None else _several(names) for names in (scenes, exclude_scenes, fields))
@@ -133,6 +137,8 @@ class NuScenes(DataProvider):
             "index": None if index is None else os.fspath(index),
         }
         self._infos: Infos | None = None
+        if infos is not None and video_root is not None:
+            raise ValueError("video_root belongs to tables: info files do not name the scenes whose videos these are")
         if infos is not None:
             if scenes is not None or exclude_scenes is not None:
                 raise ValueError(
@@ -143,6 +149,9 @@ class NuScenes(DataProvider):
         self._open: Any = None
         if self._infos is None:
             self._tables()
+        self._videos = (
+            None if video_root is None else Videos(os.fspath(video_root), self.cameras, self._tables(), self.get_number_of_samples())
+        )
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_open": None}  # opened again where it arrives, by the index
@@ -187,7 +196,11 @@ class NuScenes(DataProvider):
     def _leaves(self) -> Iterator[Leaf]:
         for k in range(len(self.cameras)):
             for name, kind in _CAMERA.items():
-                yield ("cameras", k, name), name, k, kind
+                if name == "image" and self._videos is not None:
+                    yield ("cameras", k, name, "video"), name, k, types.STRING
+                    yield ("cameras", k, name, "frame"), name, k, types.INT32
+                else:
+                    yield ("cameras", k, name), name, k, kind
             for name, kind in _BOXES_2D.items():
                 yield ("cameras", k, "boxes_2d", name), name, k, kind
         for name, kind in _BOXES_3D.items():
@@ -204,7 +217,10 @@ class NuScenes(DataProvider):
         camera, boxes_2d, boxes_3d = SampleDataGroup(), SampleDataGroup(), SampleDataGroup()
         for group, kinds in ((camera, _CAMERA), (boxes_2d, _BOXES_2D), (boxes_3d, _BOXES_3D)):
             for name in (name for name in kinds if name in self.fields):
-                group.add_data_field(name, kinds[name], ragged=group is not camera)
+                if name == "image" and self._videos is not None:
+                    group.add_video_frame_field(name)
+                else:
+                    group.add_data_field(name, kinds[name], ragged=group is not camera)
         if len(boxes_2d):
             camera.add_data_group_field("boxes_2d", boxes_2d)
         if len(camera):
@@ -236,31 +252,42 @@ class NuScenes(DataProvider):
             raise IndexError(f"sample {sample_index}: there are the samples 0 to {count - 1}")
         sample = self.sample_data_structure
         for path, name, camera, _ in self._wanted():
-            sample.set_item_in_path(path, self._value(sample_index, name, camera))
+            if name == "image" and self._videos is not None:
+                sample.set_item_in_path(path, self._videos.frame(self._tables(), sample_index, camera)[path[-1] == "frame"])
+            else:
+                sample.set_item_in_path(path, self._value(sample_index, name, camera))
         return sample
 
     # ---- samples in a pipeline ----
 
     def reader(self, **arguments: Any) -> dict[str, Any]:
-        """Adds the operator readers.nuscenes to the graph that is being defined, and returns nodes by the names of fields; those of cameras as lists. arguments:
-        further arguments of the operator (random_shuffle, num_shards, shard_id, streams, name, ...)."""
+        """Adds the operator readers.nuscenes to the graph that is being defined, and returns nodes by the names of fields; those of cameras as lists.
+
+        Each of "image" is a pair if there is a video_root: the path of a video and the number of a frame, for fn.io.video.frame. arguments: further arguments of the
+        operator (random_shuffle, num_shards, shard_id, streams, name, ...)."""
         if self._infos is not None:
             raise ValueError("info files are read by get_data alone: readers.nuscenes takes NuScenes' tables")
         given = {key: value for key, value in self._arguments.items() if value is not None}
-        found: Any = fn.readers.nuscenes(fields=list(self.fields), **given, **arguments)
+        videos = self._videos if "image" in self.fields else None
+        fields = [name for name in self.fields if videos is None or name != "image"]
+        fields += [name for name in ("scene", "frame") if videos is not None and name not in fields]
+        found: Any = fn.readers.nuscenes(fields=fields, **given, **arguments)
         nodes = list(found) if isinstance(found, (list, tuple)) else [found]
         made: dict[str, Any] = {}
-        for name in self.fields:
+        for name in fields:
             count = len(self.cameras) if name in _CAMERA or name in _BOXES_2D else 1
             made[name], nodes = (nodes[:count] if name in _CAMERA or name in _BOXES_2D else nodes[0]), nodes[count:]
-        return made
+        if videos is not None:
+            made["image"] = [(videos.paths(camera, made["scene"]), made["frame"]) for camera in range(len(self.cameras))]
+        return {name: made[name] for name in self.fields}
 
     def get_data_nodes(self, order: Any) -> Sequence[DataNode] | None:
         arguments = None if self._infos is not None else self._order(order)
         if arguments is None:
             return None
         nodes = self.reader(**arguments)
-        return [nodes[name][camera] if camera >= 0 else nodes[name] for _, name, camera, _ in self._wanted()]
+        given = [(nodes[name][camera] if camera >= 0 else nodes[name], path[-1] == "frame") for path, name, camera, _ in self._wanted()]
+        return [node[is_frame] if isinstance(node, tuple) else node for node, is_frame in given]
 
     def _order(self, order: Any) -> dict[str, Any] | None:
         """Returns the reader's arguments for an input's order; None if the reader cannot make this order."""

@@ -81,7 +81,9 @@ static enum stk_status take_path(const struct stk_call *call, char name[MOST_NAM
 		*path = a->filenames.v[k];
 		return STK_OK;
 	}
-	const size_t n = (size_t)in->desc.shape[0];
+	size_t n = (size_t)in->desc.shape[0];
+	while (n > 0 && ((const char *)in->data)[n - 1] == '\0') /* padding, as of a row of a table of texts */
+		n--;
 	if (n == 0 || n >= MOST_NAME)
 		return stk__fail(err, STK_INVALID, "a video's path must have 1 to %d bytes, not %zu", MOST_NAME - 1, n);
 	memcpy(name, in->data, n);
@@ -155,7 +157,7 @@ static enum stk_status video_frame_run(const struct stk_call *call, struct stk_e
 const struct stk_op_def stk__op_video_frame = {
 	.name = "io.video.frame",
 	.doc = "Decodes one frame of a video that a sample names.\n\n"
-	       "Inputs: the path of the video, a tensor of bytes as for io.file.read, or with `filenames` the number of a video; and the frame, as a whole "
+	       "Inputs: the path of the video, a tensor of bytes as for io.file.read, with or without zeros at its end, or with `filenames` the number of a video; and the frame, as a whole "
 	       "number from 0 on, or as a time\n"
 	       "in seconds (FLOAT64, or FLOAT), for the frame that is shown then. A time that is at most a microsecond before a frame counts as that frame's. "
 	       "Outputs an image, uint8 of layout HWC, in RGB. The\n"

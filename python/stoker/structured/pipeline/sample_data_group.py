@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import numbers
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, cast
@@ -169,7 +170,9 @@ class SampleDataGroup:
     def _set(self, name: Name, value: Any, shown: str) -> None:
         """Assigns to a field. shown: the field's name in messages."""
         field = self._field(name)
-        if field.is_group:
+        if field.is_group and isinstance(value, tuple) and field.value._is_video_frame():
+            field.value._set_video_frame(value, shown)
+        elif field.is_group:
             self._check_group(name, value, shown)
             field.value = value
         elif field.type == types.STRING and not isinstance(value, DataNode):
@@ -432,6 +435,44 @@ class SampleDataGroup:
         group.set_apply_mapping(self._do_apply_mapping)
         group.set_do_convert(self._do_convert)
         self._add(name, _Field(SampleDataGroup, group))
+
+    def add_video_frame_field(self, name: Name, by_time: bool = False) -> None:
+        """Adds a frame of a video, which ImageDecoder turns into an image. Only in Stoker.
+
+        It is a group with the fields "video", a path, and "frame", the frame's number from 0 on; with by_time "seconds" instead, for the frame that is shown
+        then. A tuple may be assigned to it: sample["image"] = ("walk.mp4", 17).
+        """
+        group = SampleDataGroup()
+        group.add_data_field("video", types.STRING)
+        group.add_data_field(*(("seconds", types.FLOAT64) if by_time else ("frame", types.INT32)))
+        self.add_data_group_field(name, group)
+
+    def is_video_frame_field(self, name: Name) -> bool:
+        """Returns whether a child has been added by add_video_frame_field. Only in Stoker."""
+        field = self._field(name)
+        return field.is_group and field.value._is_video_frame()
+
+    def _is_video_frame(self) -> bool:
+        kinds = [(name, field.type) for name, field in self._fields.items()]
+        return kinds in ([("video", types.STRING), ("frame", types.INT32)], [("video", types.STRING), ("seconds", types.FLOAT64)])
+
+    def _set_video_frame(self, value: tuple[Any, ...], shown: str) -> None:
+        _, at = self._fields
+        if len(value) != 2 or not isinstance(value[0], (str, os.PathLike)) or isinstance(value[1], bool):
+            raise TypeError(f"field '{shown}' takes a path of a video and {'a frame' if at == 'frame' else 'a time'}, not {value!r}")
+        if at == "frame" and not isinstance(value[1], numbers.Integral):
+            raise TypeError(
+                f"field '{shown}' takes the number of a frame, not {value[1]!r}; add_video_frame_field(by_time=True) makes a field for times"
+            )
+        self["video"] = os.fspath(value[0])
+        self[at] = value[1]
+
+    def replace_video_frame_field(self, path: Path) -> None:
+        """Makes a frame of a video a data field for an image, of type UINT8, at the same place among its neighbours. Only in Stoker."""
+        group, name = self._parent_and_name(path)
+        if not group.is_video_frame_field(name):
+            raise AssertionError(f"'{path_text(_names(path))}' is not a frame of a video")
+        group._fields[name] = _Field(types.UINT8)
 
     def add_data_field_array(self, name: Name, type: Any, num_fields: int, mapping: FieldMapping | None = None) -> None:
         """Adds an array of data fields."""

@@ -1,0 +1,258 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "encode.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+extern char **environ;
+
+const char encoder_codecs[] = "hevc h264 av1 vp9";
+
+struct encoder {
+	pid_t child;
+	int pipe;   /* its standard input */
+	FILE *said; /* its standard error */
+	size_t picture;
+};
+
+static volatile sig_atomic_t interrupted;
+
+static void on_signal(int number)
+{
+	(void)number;
+	interrupted = 1;
+}
+
+void encoder_catch_signals(void)
+{
+	/* Without SA_RESTART: a write to the pipe returns when a signal comes. */
+	const struct sigaction note = {.sa_handler = on_signal}, ignore = {.sa_handler = SIG_IGN};
+	sigaction(SIGINT, &note, NULL);
+	sigaction(SIGTERM, &note, NULL);
+	sigaction(SIGHUP, &note, NULL);
+	sigaction(SIGPIPE, &ignore, NULL);
+}
+
+bool encoder_interrupted(void)
+{
+	return interrupted;
+}
+
+bool encoder_knows(const char *codec)
+{
+	const size_t n = strlen(codec);
+	for (const char *at = encoder_codecs; *at; at += strcspn(at, " "), at += strspn(at, " "))
+		if (strcspn(at, " ") == n && strncmp(at, codec, n) == 0)
+			return true;
+	return false;
+}
+
+int64_t encoder_quality(const struct encoder_settings *s)
+{
+	const bool new_codec = strcmp(s->codec, "av1") == 0 || strcmp(s->codec, "vp9") == 0;
+	return s->quality >= 0 ? s->quality : new_codec ? 28 : strcmp(s->codec, "hevc") == 0 ? 22 : 20;
+}
+
+bool program_exists(const char *name)
+{
+	char path[4096];
+	const char *at = getenv("PATH");
+	while (at && *at) {
+		const size_t n = strcspn(at, ":");
+		if (snprintf(path, sizeof path, "%.*s/%s", (int)n, at, name) < (int)sizeof path && access(path, X_OK) == 0)
+			return true;
+		at += n + (at[n] == ':');
+	}
+	return false;
+}
+
+/* ---- the command line ---- */
+
+enum { MOST_WORDS = 64, MOST_TEXT = 2048 };
+
+struct words {
+	char *word[MOST_WORDS + 1];
+	char text[MOST_TEXT];
+	size_t count, used;
+};
+
+/* Adds words that are separated by blanks. */
+__attribute__((format(printf, 2, 3))) static void add(struct words *w, const char *fmt, ...)
+{
+	va_list list;
+	va_start(list, fmt);
+	char *at = w->text + w->used;
+	const int n = vsnprintf(at, MOST_TEXT - w->used, fmt, list);
+	va_end(list);
+	w->used += (size_t)n + 1;
+	for (char *rest = NULL, *word = strtok_r(at, " ", &rest); word && w->count < MOST_WORDS; word = strtok_r(NULL, " ", &rest))
+		w->word[w->count++] = word;
+}
+
+static void add_codec(struct words *w, const struct encoder_settings *s)
+{
+	const long long gop = s->gop, quality = encoder_quality(s);
+	if (strcmp(s->codec, "h264") == 0) {
+		add(w, "-c:v %s -g %lld -keyint_min %lld -sc_threshold 0 -bf 0", s->lossless ? "libx264rgb" : "libx264", gop, gop);
+		if (s->lossless)
+			add(w, "-qp 0 -pix_fmt rgb24");
+		else
+			add(w, "-crf %lld", quality);
+	} else if (strcmp(s->codec, "hevc") == 0) {
+		add(w, "-c:v libx265 -tag:v hvc1 -x265-params");
+		add(w, "keyint=%lld:min-keyint=%lld:scenecut=0:open-gop=0:bframes=0:log-level=error%s", gop, gop,
+			s->lossless ? ":lossless=1" : "");
+		if (s->lossless)
+			add(w, "-pix_fmt gbrp");
+		else
+			add(w, "-crf %lld", quality);
+	} else if (strcmp(s->codec, "av1") == 0) {
+		add(w, "-c:v libsvtav1 -preset 8 -g %lld -crf %lld", gop, quality);
+	} else {
+		add(w, "-c:v libvpx-vp9 -row-mt 1 -b:v 0 -auto-alt-ref 0 -g %lld -keyint_min %lld -crf %lld", gop, gop, quality);
+	}
+	if (!s->lossless) /* the stream names the matrix that its pixels were made with */
+		add(w, "-vf scale=out_color_matrix=bt709:out_range=tv -pix_fmt yuv420p -colorspace bt709 -color_primaries bt709 -color_trc "
+		       "bt709 -color_range tv");
+	if (s->threads)
+		add(w, "-threads %lld", (long long)s->threads);
+}
+
+/* ---- the program ---- */
+
+static struct encoder *cannot(struct encoder *e, struct encoder_error *err, const char *what, int code)
+{
+	snprintf(err->text, sizeof err->text, "%s: %s", what, strerror(code));
+	if (e && e->said)
+		fclose(e->said);
+	free(e);
+	return NULL;
+}
+
+struct encoder *encoder_start(const struct encoder_settings *s, int32_t width, int32_t height, const char *path, struct encoder_error *err)
+{
+	struct words w = {.count = 0};
+	struct encoder *e = calloc(1, sizeof *e);
+	int ends[2];
+	char size[40];
+	if (!e || !(e->said = tmpfile()))
+		return cannot(e, err, "cannot start ffmpeg", errno);
+	if (pipe2(ends, O_CLOEXEC))
+		return cannot(e, err, "cannot start ffmpeg", errno);
+	e->picture = (size_t)width * (size_t)height * 3;
+	e->pipe = ends[1];
+	snprintf(size, sizeof size, "%dx%d", width, height);
+	add(&w, "ffmpeg -nostdin -v error -y -f rawvideo -pix_fmt rgb24 -s %s -r %g -i pipe:0", size, s->rate);
+	add_codec(&w, s);
+	add(&w, "-movflags +faststart -f mp4");
+	w.word[w.count++] = (char *)(uintptr_t)path; /* may hold blanks */
+	posix_spawn_file_actions_t actions;
+	posix_spawnattr_t attributes;
+	posix_spawn_file_actions_init(&actions);
+	posix_spawn_file_actions_adddup2(&actions, ends[0], 0);
+	posix_spawn_file_actions_adddup2(&actions, fileno(e->said), 1);
+	posix_spawn_file_actions_adddup2(&actions, fileno(e->said), 2);
+	/* A group of its own: Ctrl-C reaches this program only, which then ends the child. */
+	posix_spawnattr_init(&attributes);
+	posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP);
+	const int code = posix_spawnp(&e->child, "ffmpeg", &actions, &attributes, w.word, environ);
+	posix_spawnattr_destroy(&attributes);
+	posix_spawn_file_actions_destroy(&actions);
+	close(ends[0]);
+	if (!code)
+		return e;
+	close(ends[1]);
+	return cannot(e, err, "cannot start ffmpeg", code);
+}
+
+/* Fills the error with the last line that the program has printed. */
+static void take_words(const struct encoder *e, int status, struct encoder_error *err)
+{
+	char line[600], last[600] = "";
+	rewind(e->said);
+	while (fgets(line, sizeof line, e->said)) {
+		line[strcspn(line, "\n")] = '\0';
+		if (line[0])
+			memcpy(last, line, sizeof last);
+	}
+	if (WIFSIGNALED(status))
+		snprintf(err->text, sizeof err->text, "ffmpeg was ended by signal %d: %s", WTERMSIG(status), last);
+	else
+		snprintf(err->text, sizeof err->text, "ffmpeg failed: %s", last[0] ? last : "it printed no reason");
+}
+
+static int wait_for(const struct encoder *e)
+{
+	int status = -1;
+	while (waitpid(e->child, &status, 0) < 0 && errno == EINTR)
+		if (interrupted)
+			kill(e->child, SIGKILL);
+	return status;
+}
+
+bool encoder_add(struct encoder *e, const void *pixels, struct encoder_error *err)
+{
+	for (size_t used = 0; used < e->picture && !interrupted;) {
+		const ssize_t n = write(e->pipe, (const char *)pixels + used, e->picture - used);
+		if (n > 0)
+			used += (size_t)n;
+		else if (errno != EINTR && errno != EPIPE) {
+			snprintf(err->text, sizeof err->text, "writing to ffmpeg: %s", strerror(errno));
+			return false;
+		} else if (errno == EPIPE) {
+			close(e->pipe);
+			e->pipe = -1;
+			const int status = wait_for(e);
+			e->child = 0;
+			take_words(e, status, err);
+			return false;
+		}
+	}
+	if (interrupted)
+		snprintf(err->text, sizeof err->text, "interrupted");
+	return !interrupted;
+}
+
+static void free_encoder(struct encoder *e)
+{
+	if (e->pipe >= 0)
+		close(e->pipe);
+	fclose(e->said);
+	free(e);
+}
+
+bool encoder_finish(struct encoder *e, struct encoder_error *err)
+{
+	close(e->pipe);
+	e->pipe = -1;
+	const int status = wait_for(e);
+	const bool good = WIFEXITED(status) && WEXITSTATUS(status) == 0;
+	if (!good)
+		take_words(e, status, err);
+	if (interrupted)
+		snprintf(err->text, sizeof err->text, "interrupted");
+	free_encoder(e);
+	return good && !interrupted;
+}
+
+void encoder_stop(struct encoder *e)
+{
+	if (!e)
+		return;
+	if (e->child > 0) {
+		kill(e->child, SIGKILL);
+		int status;
+		while (waitpid(e->child, &status, 0) < 0 && errno == EINTR)
+			;
+	}
+	free_encoder(e);
+}

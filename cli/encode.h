@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Encodes pictures to a video with the ffmpeg program, which runs as a child process and reads pixels from a pipe. */
+#ifndef STOKER_CLI_ENCODE_H
+#define STOKER_CLI_ENCODE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct encoder_settings {
+	const char *codec; /* one of encoder_codecs */
+	int64_t gop;       /* a key frame comes every `gop` frames */
+	int64_t quality;   /* the codec's constant rate factor; -1: its default here */
+	bool lossless;     /* the pixels stay as they are; only for h264 and hevc */
+	int64_t threads;   /* 0: the encoder decides */
+	double rate;       /* frames a second */
+};
+
+/* Names that --codec takes, separated by blanks. */
+extern const char encoder_codecs[];
+bool encoder_knows(const char *codec);
+int64_t encoder_quality(const struct encoder_settings *s); /* with the default filled in */
+
+/* Returns whether a program of this name is on the PATH. */
+bool program_exists(const char *name);
+
+/* The reason why a call failed. */
+struct encoder_error {
+	char text[800];
+};
+
+struct encoder;
+/* Starts a program that writes an MP4 file to `path`, over what is there. Returns NULL on failure. */
+struct encoder *encoder_start(const struct encoder_settings *s, int32_t width, int32_t height, const char *path, struct encoder_error *err);
+/* Adds a picture: width x height pixels of RGB, 3 bytes each. Returns false if the program has ended or a signal came. */
+bool encoder_add(struct encoder *e, const void *pixels, struct encoder_error *err);
+/* Waits for the end of the file. Returns false if the program failed. Frees the encoder. */
+bool encoder_finish(struct encoder *e, struct encoder_error *err);
+/* Ends the program at once and frees the encoder. Takes NULL. */
+void encoder_stop(struct encoder *e);
+
+/* Makes SIGINT, SIGTERM and SIGHUP only set a flag, so that the command can remove a half-written file, and a closed pipe an error instead of a signal. */
+void encoder_catch_signals(void);
+bool encoder_interrupted(void);
+
+#endif

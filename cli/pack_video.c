@@ -1,0 +1,410 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * stoker pack-video: writes the camera images of a NuScenes data set as videos, one for each camera and scene.
+ *
+ * The folder holds SCENE/CAMERA.mp4 and index.json, which lists each scene's samples in the order of the frames. The index is written first, as incomplete,
+ * so that a second start with other settings is refused; the last act marks it as complete. A video gets its name when it has been read back. */
+#include "command.h"
+#include "encode.h"
+#include "output.h"
+#include "progress.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { PATH = 4096, FORMAT = 1 };
+static const double RATE = 2; /* NuScenes' key frames a second */
+
+struct packing {
+	const struct settings *settings;
+	struct encoder_settings encoder;
+	struct stk_nuscenes_view *view;
+	struct stk_nuscenes_info info;
+	struct stk_image_decoder *decoder;
+	const char *folder, *tables;
+	char table_name[256];
+	struct progress bar;
+	uint8_t *pixels;
+	int32_t width, height; /* of the video that is being written; 0: not known yet */
+	int64_t images, videos, kept, bytes;
+	bool said; /* the reason of a failure has been printed */
+};
+
+static bool refuse(struct packing *p, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+
+static bool refuse(struct packing *p, const char *fmt, ...)
+{
+	char text[1600];
+	va_list list;
+	va_start(list, fmt);
+	vsnprintf(text, sizeof text, fmt, list);
+	va_end(list);
+	progress_end(&p->bar);
+	if (!p->said)
+		fail_text("pack-video", "%s", text);
+	p->said = true;
+	return false;
+}
+
+static bool failed(struct packing *p, const struct stk_error *err)
+{
+	progress_end(&p->bar);
+	if (!p->said)
+		fail("pack-video", err);
+	p->said = true;
+	return false;
+}
+
+/* ---- the data set ---- */
+
+/* Finds the folder of tables if none is named: there must be one. */
+static bool find_tables(struct packing *p)
+{
+	const char *root = p->settings->args[0];
+	struct dirent **entries = NULL;
+	int found = 0;
+	if (p->settings->tables) {
+		p->tables = p->settings->tables;
+		return true;
+	}
+	const int n = scandir(root, &entries, NULL, alphasort);
+	for (int i = 0; i < n; i++) {
+		if (holds_tables(root, entries[i]->d_name) && found++ == 0)
+			snprintf(p->table_name, sizeof p->table_name, "%s", entries[i]->d_name);
+		free(entries[i]);
+	}
+	free(entries);
+	p->tables = p->table_name;
+	if (!found)
+		return refuse(p, "%s holds no folder with NuScenes' tables, as v1.0-trainval: sample_data.json and the others", root);
+	return found == 1 || refuse(p, "%s holds several folders of tables: name one (--tables %s)", root, p->tables);
+}
+
+static bool open_set(struct packing *p)
+{
+	struct stk_error err = {0};
+	const struct stk_nuscenes_options o = {.size = sizeof o, .root = p->settings->args[0], .version = p->tables};
+	p->info.size = sizeof p->info;
+	if (stk_nuscenes_open(&o, &p->view, &err) || stk_nuscenes_describe(p->view, &p->info, &err) ||
+		stk_image_decoder_create(&p->decoder, &err))
+		return failed(p, &err);
+	return true;
+}
+
+/* Returns whether a name can be that of a file. */
+static bool is_name(const char *name)
+{
+	return name[0] && name[0] != '.' && !strchr(name, '/');
+}
+
+/* ---- the index ---- */
+
+static json_t *scene_json(struct packing *p, int64_t scene)
+{
+	json_t *samples = json_array(), *out = json_object();
+	const int64_t first = stk_nuscenes_sequence(p->view, scene), end = stk_nuscenes_sequence(p->view, scene + 1);
+	for (int64_t i = first; i < end; i++) {
+		char token[512] = "";
+		struct stk_desc desc;
+		struct stk_error err = {0};
+		if (stk_nuscenes_field(p->view, i, 0, "sample_token", &desc, token, sizeof token - 1, &err))
+			failed(p, &err);
+		json_array_append_new(samples, json_string(token));
+	}
+	json_object_set_new(out, "name", json_string(stk_nuscenes_scene(p->view, first)));
+	json_object_set_new(out, "samples", samples);
+	return out;
+}
+
+static json_t *index_json(struct packing *p, bool complete)
+{
+	json_t *out = json_object(), *cameras = json_array(), *scenes = json_array();
+	json_object_set_new(out, "format", json_integer(FORMAT));
+	json_object_set_new(out, "complete", json_boolean(complete));
+	json_object_set_new(out, "tables", json_string(p->tables));
+	json_object_set_new(out, "codec", json_string(p->encoder.codec));
+	json_object_set_new(out, "gop", json_integer(p->encoder.gop));
+	json_object_set_new(out, "quality", p->encoder.lossless ? json_null() : json_integer(encoder_quality(&p->encoder)));
+	json_object_set_new(out, "rate", json_real(RATE));
+	for (int32_t c = 0; c < p->info.cameras; c++)
+		json_array_append_new(cameras, json_string(stk_nuscenes_camera(p->view, c)));
+	for (int64_t i = 0; i < p->info.sequences; i++)
+		json_array_append_new(scenes, scene_json(p, i));
+	json_object_set_new(out, "cameras", cameras);
+	json_object_set_new(out, "scenes", scenes);
+	return out;
+}
+
+static void index_path(const struct packing *p, const char *ending, char path[PATH])
+{
+	snprintf(path, PATH, "%s/index.json%s", p->folder, ending);
+}
+
+static bool write_index(struct packing *p, bool complete)
+{
+	char path[PATH], part[PATH];
+	json_t *index = index_json(p, complete);
+	index_path(p, "", path);
+	index_path(p, ".part", part);
+	const bool good = json_dump_file(index, part, JSON_INDENT(1)) == 0 && rename(part, path) == 0;
+	const int code = errno;
+	json_decref(index);
+	if (!good)
+		unlink(part);
+	return !p->said && (good || refuse(p, "%s: %s", path, strerror(code)));
+}
+
+/* Compares the index that is there with the one that this call would write. Returns false, after saying what differs. */
+static bool check_index(struct packing *p, json_t *there)
+{
+	static const char *const keys[] = {"format", "tables", "codec", "gop", "quality", "cameras", "scenes"};
+	json_t *mine = index_json(p, false);
+	bool same = true;
+	for (size_t i = 0; i < sizeof keys / sizeof *keys && same && !p->said; i++) {
+		json_t *a = json_object_get(there, keys[i]), *b = json_object_get(mine, keys[i]);
+		if (json_equal(a, b))
+			continue;
+		char *was = a && !json_is_array(a) ? json_dumps(a, JSON_ENCODE_ANY) : NULL;
+		char *now = was ? json_dumps(b, JSON_ENCODE_ANY) : NULL;
+		same = refuse(p,
+			"%s holds videos of other settings: %s%s%s%s%s; give the same settings and data set, or another folder (-o)",
+			p->folder, keys[i], was ? " is " : " differ", was ? was : "", was ? " there, not " : "", now ? now : "");
+		free(was);
+		free(now);
+	}
+	json_decref(mine);
+	return same && !p->said;
+}
+
+/* Makes the folder, or accepts one that an earlier call with the same settings has begun. */
+static bool prepare_folder(struct packing *p)
+{
+	char path[PATH];
+	struct stat st;
+	struct dirent **entries = NULL;
+	if (mkdir(p->folder, 0777) && errno != EEXIST)
+		return refuse(p, "%s: %s", p->folder, strerror(errno));
+	index_path(p, "", path);
+	if (stat(path, &st) == 0) {
+		json_error_t error;
+		json_t *there = json_load_file(path, 0, &error);
+		const bool same = there ? check_index(p, there) : refuse(p, "%s: %s", path, error.text);
+		json_decref(there);
+		return same;
+	}
+	const int n = scandir(p->folder, &entries, NULL, alphasort);
+	int others = 0;
+	for (int i = 0; i < n; i++) {
+		others += strcmp(entries[i]->d_name, ".") && strcmp(entries[i]->d_name, "..") &&
+			  strcmp(entries[i]->d_name, "index.json.part");
+		free(entries[i]);
+	}
+	free(entries);
+	if (n < 0)
+		return refuse(p, "%s: %s", p->folder, strerror(errno));
+	if (others)
+		return refuse(p, "%s has files in it, and no index.json of pack-video: name a new folder (-o)", p->folder);
+	return write_index(p, false);
+}
+
+/* ---- a video ---- */
+
+/* Decodes an image. The first one of a video sets its size. */
+static bool load_image(struct packing *p, int64_t sample, int32_t camera)
+{
+	char path[PATH];
+	int64_t shape[3];
+	struct stk_error err = {0};
+	if (stk_nuscenes_file(p->view, sample, camera, path, sizeof path) >= sizeof path)
+		return refuse(p, "the path of an image is too long");
+	const struct stk_image_request request = {.size = sizeof request, .path = path, .type = STK_RGB, .dtype = STK_UINT8};
+	if (stk_image_open(p->decoder, &request, shape, &err))
+		return failed(p, &err);
+	if (!p->width) {
+		p->height = (int32_t)shape[0];
+		p->width = (int32_t)shape[1];
+		free(p->pixels);
+		p->pixels = malloc((size_t)(shape[0] * shape[1] * 3));
+		if (!p->pixels)
+			return refuse(p, "out of memory");
+	}
+	if (shape[0] != p->height || shape[1] != p->width)
+		return refuse(p, "%s has %" PRId64 " x %" PRId64 " pixels, and the images before it in its video have %d x %d", path,
+			shape[1], shape[0], p->width, p->height);
+	if (stk_image_read(p->decoder, p->pixels, (size_t)p->width * (size_t)p->height * 3, &err))
+		return failed(p, &err);
+	return true;
+}
+
+/* Opens a video and compares its frames with the images that it was made from. */
+static bool check_video(struct packing *p, const char *path, int64_t frames, bool new)
+{
+	const struct stk_video_request request = {.size = sizeof request, .path = path, .stream = -1};
+	struct stk_video_info info = {.size = sizeof info};
+	struct stk_video *v = NULL;
+	struct stk_error err = {0};
+	struct stat st;
+	bool good = stk_video_open(&request, &v, &err) == STK_OK && stk_video_describe(v, &info, &err) == STK_OK;
+	if (!good)
+		failed(p, &err);
+	else if (info.frames != frames || (new && (info.width != p->width || info.height != p->height)))
+		good = refuse(p, "%s has %" PRId64 " frames of %d x %d pixels instead of %" PRId64 "%s", path, info.frames, info.width,
+			info.height, frames,
+			new ? ": the ffmpeg program here does not keep them" : ": remove it, and start the command again");
+	stk_video_close(v);
+	if (good && stat(path, &st) == 0)
+		p->bytes += st.st_size;
+	return good;
+}
+
+static bool encode(struct packing *p, const char *part, int64_t first, int64_t end, int32_t camera)
+{
+	struct encoder_error why;
+	struct encoder *e = NULL;
+	p->width = p->height = 0;
+	for (int64_t i = first; i < end; i++) {
+		bool good = load_image(p, i, camera);
+		if (good && !e && !(e = encoder_start(&p->encoder, p->width, p->height, part, &why)))
+			return refuse(p, "%s", why.text);
+		if (good && !encoder_add(e, p->pixels, &why))
+			good = refuse(p, "%s: %s", part, why.text);
+		if (!good) {
+			encoder_stop(e);
+			return false;
+		}
+		progress_update(&p->bar, ++p->images);
+	}
+	return encoder_finish(e, &why) || refuse(p, "%s: %s", part, why.text);
+}
+
+static bool pack_video(struct packing *p, int64_t scene, int32_t camera)
+{
+	char folder[PATH], path[PATH + 300], part[PATH + 300];
+	const int64_t first = stk_nuscenes_sequence(p->view, scene), end = stk_nuscenes_sequence(p->view, scene + 1);
+	const char *name = stk_nuscenes_scene(p->view, first), *channel = stk_nuscenes_camera(p->view, camera);
+	struct stat st;
+	if (!is_name(name) || !is_name(channel))
+		return refuse(p, "a scene or a camera has the name \"%s\", which cannot be that of a file", is_name(name) ? channel : name);
+	if (snprintf(folder, sizeof folder, "%s/%s", p->folder, name) >= (int)sizeof folder)
+		return refuse(p, "the path %s is too long", p->folder);
+	snprintf(path, sizeof path, "%s/%.250s.mp4", folder, channel);
+	snprintf(part, sizeof part, "%s/.%.250s.mp4.part", folder, channel);
+	if (stat(path, &st) == 0) {
+		p->kept++;
+		progress_update(&p->bar, p->images += end - first);
+		return check_video(p, path, end - first, false);
+	}
+	if (mkdir(folder, 0777) && errno != EEXIST)
+		return refuse(p, "%s: %s", folder, strerror(errno));
+	bool good = encode(p, part, first, end, camera) && check_video(p, part, end - first, true);
+	if (good && rename(part, path))
+		good = refuse(p, "%s: %s", path, strerror(errno));
+	if (!good)
+		unlink(part);
+	p->videos += good;
+	return good;
+}
+
+static bool pack_all(struct packing *p)
+{
+	for (int64_t i = 0; i < p->info.sequences; i++)
+		for (int32_t c = 0; c < p->info.cameras; c++)
+			if (!pack_video(p, i, c) || encoder_interrupted())
+				return refuse(p, "interrupted: start the command again to continue");
+	return write_index(p, true);
+}
+
+/* Refuses what cannot work before anything is written. */
+static bool check_machine(struct packing *p)
+{
+	const struct stk_video_request request = {.size = sizeof request, .data = "", .stream = -1};
+	struct stk_video *v = NULL;
+	struct stk_error err = {0};
+	if (!program_exists("ffmpeg"))
+		return refuse(
+			p, "the ffmpeg program encodes the videos, and is not on the PATH: install it (Debian: apt-get install ffmpeg)");
+	if (stk_video_open(&request, &v, &err) == STK_UNSUPPORTED) /* an empty file is STK_CORRUPT where videos can be read */
+		return failed(p, &err);
+	return true;
+}
+
+static int print_result(const struct packing *p)
+{
+	char bytes[32];
+	if (p->settings->json) {
+		json_t *out = json_object();
+		put_int(out, "videos", p->videos + p->kept);
+		put_int(out, "kept", p->kept);
+		put_int(out, "frames", p->images);
+		put_int(out, "bytes", p->bytes);
+		return print_json(out);
+	}
+	printf("%s: %" PRId64 " %s of %" PRId64 " %s, %s", p->folder, p->videos + p->kept, noun(p->videos + p->kept, "video", "videos"),
+		p->images, noun(p->images, "frame", "frames"), size_text(p->bytes, bytes));
+	if (p->kept)
+		printf("; %" PRId64 " of them %s there already", p->kept, noun(p->kept, "was", "were"));
+	printf("\n");
+	return EXIT_FINE;
+}
+
+static int run_pack_video(const struct settings *s)
+{
+	struct packing p = {.settings = s,
+		.folder = s->output,
+		.encoder = {.codec = s->codec ? s->codec : "hevc",
+			.gop = s->gop ? s->gop : 30,
+			.quality = s->quality ? s->quality : -1,
+			.lossless = s->lossless,
+			.threads = s->threads,
+			.rate = RATE}};
+	if (!s->output)
+		return usage_error(&command_pack_video, "say where the videos go (-o DIR)");
+	if (!encoder_knows(p.encoder.codec))
+		return usage_error(&command_pack_video, "--codec is one of %s, not \"%s\"", encoder_codecs, p.encoder.codec);
+	if (s->lossless && (s->quality || !strchr("h", p.encoder.codec[0])))
+		return usage_error(&command_pack_video, "--lossless is for h264 and hevc, and without --quality");
+	if (strlen(s->output) > PATH - 300)
+		return usage_error(&command_pack_video, "the folder's path is too long");
+	bool good = check_machine(&p) && find_tables(&p) && open_set(&p) && prepare_folder(&p);
+	if (good) {
+		encoder_catch_signals();
+		progress_begin(&p.bar, "images", p.info.samples * p.info.cameras, s->quiet);
+		good = pack_all(&p);
+		progress_end(&p.bar);
+	}
+	free(p.pixels);
+	stk_image_decoder_destroy(p.decoder);
+	stk_nuscenes_close(p.view);
+	return good ? print_result(&p) : EXIT_PROBLEM;
+}
+
+static const struct option options[] = {
+	OPTION_TEXT_OF("output", 'o', output, "DIR", "Folder for the videos; created if it does not exist."),
+	OPTION_TEXT_OF("codec", 'c', codec, "NAME", "hevc (the default), h264, av1 or vp9."),
+	OPTION_INT_OF("gop", 'g', gop, 1, 10000,
+		"Frames from one key frame to the next (default: 30). Few make random frames faster, many make files smaller."),
+	OPTION_INT_OF(
+		"quality", 'r', quality, 1, 63, "The codec's rate factor, where less is better (default: 22; h264 20; av1 and vp9 28)."),
+	OPTION_FLAG_OF("lossless", 0, lossless, "Keep the pixels as they are, as RGB (h264 or hevc)."),
+	OPTION_TEXT_OF("tables", 0, tables, "NAME", "Name of the tables' folder, as v1.0-mini (default: the only one there)."),
+	OPTION_THREADS, OPTION_QUIET, OPTION_JSON, {0}};
+
+const struct command command_pack_video = {
+	.name = "pack-video",
+	.summary = "writes the cameras of a NuScenes data set as videos",
+	.usage = "ROOT -o DIR",
+	.details = "Writes DIR/SCENE/CAMERA.mp4, one video for each camera and scene, whose frames are the key frames of the tables, and "
+		   "index.json, which lists the samples of each scene: sample k is frame k of the scene's videos. The ffmpeg program "
+		   "encodes. Each video is read back before it gets its name, so that no half-written file has one. If the command was "
+		   "interrupted, start it again: it writes the videos that are missing. The tables and the other sensors stay in ROOT.",
+	.example = "stoker pack-video /data/nuscenes -o videos --gop 30     # then NuScenes(\"/data/nuscenes\", video_root=\"videos\")",
+	.options = options,
+	.arg = "ROOT",
+	.min_args = 1,
+	.max_args = 1,
+	.run = run_pack_video,
+};

@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The videos that `stoker pack-video` makes of a NuScenes data set: one for each camera and scene, and index.json."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from stoker import fn, types
+from stoker.data_node import constant_node
+
+if TYPE_CHECKING:
+    from stoker.data_node import DataNode
+
+
+class Videos:
+    """Finds the video and the frame of an image. tables: the data set; each of its samples must be in the videos, at the frame that the tables say."""
+
+    def __init__(self, root: str, cameras: Sequence[str], tables: Any, samples: int) -> None:
+        self.root, self.cameras = root, tuple(cameras)
+        name = f"{root}/index.json"
+        index = _read_index(name)
+        if not index["complete"]:
+            raise ValueError(f"{name}: not all videos are there yet: start stoker pack-video again, which makes the missing ones")
+        if missing := [camera for camera in cameras if camera not in index["cameras"]]:
+            raise ValueError(f"{name}: there are no videos of the camera {missing[0]}, but of {', '.join(index['cameras'])}")
+        known = {scene["name"]: scene["samples"] for scene in index["scenes"]}
+        self._scenes: dict[int, str] = {}  # names by the numbers that the tables give scenes
+        for i in range(samples):
+            scene, frame, token = tables.scene(i), _number(tables, i, "frame"), tables.field(i, 0, "sample_token")[0].decode()
+            there = known.get(scene)
+            if there is None or frame >= len(there) or there[frame] != token:
+                what = "is not in the index" if there is None else f"does not have the sample {token} as frame {frame}"
+                raise ValueError(f"{name}: the videos are of another data set: {scene} {what}")
+            self._scenes[_number(tables, i, "scene")] = scene
+
+    def path(self, scene: str, camera: int) -> str:
+        return f"{self.root}/{scene}/{self.cameras[camera]}.mp4"
+
+    def frame(self, tables: Any, sample: int, camera: int) -> tuple[str, int]:
+        """Returns the video and the frame of a sample."""
+        return self.path(tables.scene(sample), camera), _number(tables, sample, "frame")
+
+    def paths(self, camera: int, scene: DataNode) -> DataNode:
+        """Returns the path of a scene's video in a graph: a row of a table, with zeros after the text."""
+        texts = {k: self.path(name, camera).encode() for k, name in self._scenes.items()}
+        table = np.zeros((max(texts) + 1, max(map(len, texts.values()))), np.uint8)
+        for k, text in texts.items():
+            table[k, : len(text)] = np.frombuffer(text, np.uint8)
+        rows: DataNode = constant_node(table, types.UINT8)[scene]
+        return rows
+
+
+def _number(tables: Any, sample: int, name: str) -> int:
+    data, kind, _ = tables.field(sample, 0, name)
+    return int(np.frombuffer(data, kind)[0])
+
+
+def _read_index(name: str) -> dict[str, Any]:
+    if "://" in name:
+        text = bytes(fn.eager.io.file.read([np.frombuffer(name.encode(), np.uint8)])[0])
+    else:
+        try:
+            text = Path(name).read_bytes()
+        except FileNotFoundError:
+            raise FileNotFoundError(f"{name} does not exist: make the videos by stoker pack-video") from None
+    try:
+        index: dict[str, Any] = json.loads(text)
+        if index["format"] != 1:
+            raise ValueError(f"its format is {index['format']}, and this version of Stoker reads format 1")
+        for key, kind in (("complete", bool), ("cameras", list), ("scenes", list)):
+            if not isinstance(index[key], kind):
+                raise TypeError(f"{key} is not a {kind.__name__}")
+    except (ValueError, KeyError, TypeError) as e:
+        raise ValueError(f"{name} is not an index of stoker pack-video: {e}") from None
+    return index
