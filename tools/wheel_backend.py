@@ -129,11 +129,11 @@ def place(name: str, binary: Path) -> Path | None:
 def third_party(binaries: list[Path]) -> dict[str, Path]:
     """Returns name -> file of every library that is neither ours nor the system's, including those that other libraries need."""
     found: dict[str, Path] = {}
-    queue = list(binaries)
+    queue, inside = list(binaries), {binary.name for binary in binaries}
     while queue:
         binary = queue.pop()
         for name in needed(binary):
-            if SYSTEM.match(name) or name.startswith("libstoker") or name in found:
+            if SYSTEM.match(name) or name.startswith("libstoker") or name in found or name in inside:
                 continue
             path = place(name, binary) if name.split(".so")[0] in LICENCES else None
             if path is None:

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fetches and builds the libraries of libraries.toml, as static libraries for an old glibc; libcurl as one shared library that holds OpenSSL.
+"""Fetches and builds the libraries of libraries.toml, as static libraries for an old glibc; libcurl as one shared library that holds OpenSSL, and FFmpeg
+as four that hold dav1d.
 
 Each library has its own folder, NAME-VERSION-KEY. KEY is a hash of everything that the build depends on, so a finished build can be reused.
 The symbols of the libraries are hidden, so that a process can also load other copies.
@@ -34,6 +35,19 @@ CURL = (
     " BUILD_LIBCURL_DOCS=OFF BUILD_MISC_DOCS=OFF ENABLE_CURL_MANUAL=OFF BUILD_TESTING=OFF ENABLE_THREADED_RESOLVER=ON CURL_USE_PKGCONFIG=OFF"
     " CURL_USE_CMAKECONFIG=OFF PICKY_COMPILER=OFF CURL_DISABLE_NTLM=ON CURL_HIDDEN_SYMBOLS=OFF"
 ).split()
+# FFmpeg: only what videos and sounds are read with (src/media/container.c, src/sound). No part of it under the GPL, and no program.
+FFMPEG = (
+    "--build-suffix=-stoker --enable-shared --disable-static --disable-everything --disable-autodetect --disable-programs --disable-doc --disable-network"
+    " --disable-debug --disable-avdevice --disable-avfilter --disable-swscale --disable-postproc --enable-swresample --enable-zlib --enable-libdav1d"
+    " --pkg-config=pkg-config --pkg-config-flags=--static"
+).split()
+FFMPEG_PARTS = {
+    "demuxer": "aac aiff au av1 avi caf flac flv h264 hevc ivf m4v matroska mov mp3 mpegps mpegts mpegvideo obu ogg w64 wav",
+    "decoder": "h264 hevc vp8 vp9 libdav1d mpeg1video mpeg2video mpeg4 mjpeg prores ffv1 flac vorbis opus mp1 mp2 mp3 aac aac_latm alac"
+    " pcm_u8 pcm_s8 pcm_s16le pcm_s16be pcm_s24le pcm_s24be pcm_s32le pcm_s32be pcm_f32le pcm_f32be pcm_f64le pcm_f64be pcm_alaw pcm_mulaw",
+    "parser": "aac aac_latm av1 flac h264 hevc mjpeg mpeg4video mpegaudio mpegvideo opus vorbis vp8 vp9",
+    "bsf": "aac_adtstoasc av1_frame_merge extract_extradata h264_mp4toannexb hevc_mp4toannexb vp9_superframe_split",
+}
 CMAKE = {
     "libjpeg-turbo": "ENABLE_SHARED=OFF WITH_TURBOJPEG=OFF WITH_TOOLS=OFF WITH_TESTS=OFF REQUIRE_SIMD=ON".split(),
     "jansson": "JANSSON_BUILD_DOCS=OFF JANSSON_WITHOUT_TESTS=ON JANSSON_EXAMPLES=OFF".split(),
@@ -72,6 +86,12 @@ def libraries() -> dict[str, Library]:
 
 def python() -> Library:
     return table()["tests"]["python3.13"]
+
+
+def shared(builder: Builder) -> list[Path]:
+    """Returns the shared libraries that lie in a wheel as files, under the names by which Stoker and they themselves load them."""
+    folder = builder.done["ffmpeg"] / "lib"
+    return [builder.done["curl"] / "lib" / "libcurl-stoker.so", *sorted(p for p in folder.glob("*-stoker.so.*") if p.name.count(".") == 2)]
 
 
 def run(*command: str | Path, **more) -> str:
@@ -222,6 +242,10 @@ class Builder:
                 f"printf '%s\\n' 'Name: spng' 'Description: PNG' 'Version: {library.version}' 'Requires: zlib' 'Libs: -L{prefix}/lib -lspng -lm'"
                 f" 'Cflags: -DSPNG_STATIC -I{prefix}/include' > '{prefix}/lib/pkgconfig/spng.pc'",
             ]
+        if library.name == "dav1d":
+            return self.dav1d_lines(prefix)
+        if library.name == "ffmpeg":
+            return self.ffmpeg_lines(root, prefix)
         options = [
             f"CMAKE_C_FLAGS={self.flags(library)}",
             f"CMAKE_INSTALL_PREFIX={prefix}",
@@ -263,4 +287,38 @@ class Builder:
             f"cc -shared -o '{prefix}/lib/libcurl-stoker.so' -Wl,-soname,libcurl-stoker.so -Wl,--version-script='{version}' -Wl,-Bsymbolic -Wl,-z,relro,-z,now"
             f" -Wl,-z,noexecstack -Wl,--gc-sections -Wl,--whole-archive '{prefix}/lib/libcurl.a' -Wl,--no-whole-archive '{ssl}/libssl.a'"
             f" '{ssl}/libcrypto.a' -lpthread -ldl",
+        ]
+
+    def dav1d_lines(self, prefix: Path) -> list[str]:
+        """Builds the decoder for AV1 that FFmpeg calls."""
+        rows = ["[binaries]", "c = 'cc'", "ar = 'ar'", "ranlib = 'ranlib'", "[host_machine]", "system = 'linux'", "endian = 'little'"]
+        rows += [f"cpu_family = '{self.machine}'", f"cpu = '{self.machine}'"]
+        parts = " ".join(f"-D{name}=false" for name in ("enable_tools", "enable_examples", "enable_tests"))
+        return [
+            "printf '%s\\n' " + " ".join(f'"{row}"' for row in rows) + " > machine.ini",
+            f"meson setup out --cross-file machine.ini --prefix='{prefix}' --libdir=lib --buildtype=release -Ddefault_library=static {parts}"
+            f" -Dc_args='{self.compile}'",
+            "ninja -C out -j $JOBS",
+            "ninja -C out install",
+        ]
+
+    def ffmpeg_lines(self, root: Path, prefix: Path) -> list[str]:
+        """Builds FFmpeg's libraries under names that no other library in a process has. Their symbols also get versions of their own, so that they never bind
+        to another FFmpeg, even if a program has loaded that one with RTLD_GLOBAL. The command line is part of the libraries: it names no folder."""
+        compile_args = self.compile.replace("-fvisibility=hidden ", "") + " -Ineeded/include"  # a list says which symbols are visible
+        link = "-Lneeded/lib -Wl,-z,relro,-z,now,-z,noexecstack -Wl,--gc-sections"
+        parts = [f"--enable-{kind}={name}" for kind, names in FFMPEG_PARTS.items() for name in names.split()]
+        about = ["Name: libavformat", "Description: FFmpeg", f"Cflags: -I{prefix}/include"]
+        return [
+            f"mkdir needed && cp -r '{self.done['zlib']}/include' '{self.done['zlib']}/lib' needed/",
+            "sed -i 's/_MAJOR/_STOKER_MAJOR/' lib*/lib*.v",
+            f"PKG_CONFIG_LIBDIR='{self.done['dav1d']}/lib/pkgconfig' ./configure --prefix=/usr --cc=cc --ar=ar --ranlib=ranlib --enable-cross-compile"
+            f" --target-os=linux --arch={self.machine} {' '.join(FFMPEG)} --extra-cflags='{compile_args}' --extra-ldflags='{link}' {' '.join(parts)}",
+            "sed -i 's/^#define HAVE_SYSCTL 1/#define HAVE_SYSCTL 0/' config.h",  # glibc had the function, and Zig's headers do not have it
+            "grep -q '^#define FFMPEG_LICENSE \"LGPL version 2.1 or later\"$' config.h",
+            "make -j$JOBS",
+            f"make DESTDIR='{root}/installed' install",
+            f"mkdir -p '{prefix.parent}' && mv installed/usr '{prefix}' && rm -r '{prefix}'/lib/pkgconfig/*",
+            "version=$(sed -n 's/^libavformat_VERSION=//p' libavformat/libavformat.version)",
+            f"printf '%s\\n' {' '.join(repr(row) for row in about)} \"Version: $version\" > '{prefix}/lib/pkgconfig/libavformat.pc'",
         ]

@@ -25,10 +25,12 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent.parent
 sys.path[:0] = [str(ROOT / "tools"), str(ROOT / "tools" / "release")]
 FOLDER = ROOT / "build-release"
-LARGEST = 15_000_000  # bytes
+LARGEST = 20_000_000  # bytes
 JOBS = int(os.environ.get("JOBS") or os.cpu_count() or 1)
-# Licences that a wheel may contain. The GPL is excluded in any form.
+# Licences that a wheel may contain. The GPL is excluded. The LGPL is allowed for libraries that are loaded at run time, and that users can replace: FFmpeg.
 LICENCES = {"Apache-2.0", "Apache-2.0 WITH LLVM-exception", "BSD-2-Clause", "BSD-3-Clause", "IJG", "MIT", "Zlib", "curl", "libpng-2.0"}
+LICENCES |= {"LGPL-2.1-or-later"}
+LGPL = "GNU LESSER GENERAL PUBLIC LICENSE\n                       Version 2.1"
 COMMANDS = "cmake make meson nasm ninja patchelf perl pkg-config readelf sed strip tar".split()
 # Compute capabilities. The last one is also built as PTX, for later GPUs. Ada (89) runs the code for 86, since its own would be equal to the byte. The wheel
 # for Arm also has code for Orin (87), which other GPUs of its generation cannot run, and code for server cards, Grace and Spark.
@@ -96,7 +98,7 @@ def build(machine: str, toolchain: Path, identity: str, prefixes: list[Path]) ->
     nvcc.chmod(0o755)
     env = {"PATH": os.environ["PATH"], "HOME": str(FOLDER), "LC_ALL": "C"}
     options = ["-Dtests=disabled", "-Dcuda=enabled", f"-Dgpu_archs={GPUS[machine]}"]
-    options += [f"-D{part}=enabled" for part in ("python", "curl", "webp", "nvtx", "simde")]
+    options += [f"-D{part}=enabled" for part in ("python", "curl", "ffmpeg", "webp", "nvtx", "simde")]
     file = machine_file(machine, toolchain, prefixes)
     # The folder's name depends on the configuration, so that an interrupted build can continue.
     made = "\n".join([identity, file.read_text(), *options])
@@ -131,12 +133,21 @@ def check(wheel: Path) -> None:
         check_licences(Path(scratch))
 
 
+# What the names of the symbols of libraries begin with that are shared objects in the wheel. FFmpeg's also have a version of their own.
+OWN_SYMBOLS = {
+    "libcurl-stoker": "curl_",
+    "libav": r"(av|ff)|LIBAV\w+_STOKER_\d+$",
+    "libswresample": r"swr|swri?_|LIBSWRESAMPLE_STOKER_\d+$",
+}
+
+
 def check_symbols(stage: Path) -> None:
     public = set((ROOT / "tools" / "symbols.txt").read_text().split()) | {"PyInit__core", "PyInit__batching"}
     for binary in stage.rglob("*.so*"):
         table = subprocess.run(["readelf", "-W", "--dyn-syms", binary], capture_output=True, text=True, check=True).stdout
         names = set(re.findall(r" (?:GLOBAL|WEAK) +DEFAULT +\d+ ([^\s@]+)", table))
-        strange = {n for n in names - public if not (binary.name.startswith("libcurl") and n.startswith("curl_"))}
+        own = next((begin for library, begin in OWN_SYMBOLS.items() if binary.name.startswith(library)), None)
+        strange = {n for n in names - public if not (own and re.match(own, n))}
         if strange:
             raise SystemExit(f"release: {binary.name} shows symbols that are not its own: {', '.join(sorted(strange)[:8])}")
         if str(ROOT).encode() in binary.read_bytes():
@@ -149,10 +160,12 @@ def check_licences(stage: Path) -> None:
     strange = {term for row in named for term in row.split(" AND ")} - LICENCES
     if strange or not named:
         raise SystemExit(f"release: the wheel's licences are {' '.join(named) or 'unknown'}: {', '.join(sorted(strange))} may not be in it")
-    for text in (info / "licenses").iterdir():
-        if re.search(r"general\s+public\s+licen[cs]e", text.read_text(), re.I):
+    for path in (info / "licenses").iterdir():
+        text = path.read_text()
+        lesser = text.startswith(f"{path.stem}: LGPL-2.1-or-later\n") and LGPL in text  # speaks of the GPL, which it lets its reader choose
+        if re.search(r"general\s+public\s+licen[cs]e", text, re.I) and not lesser:
             raise SystemExit(
-                f"release: {text.name} speaks of the GNU General Public License: read it, and leave that library out or name another licence of it"
+                f"release: {path.name} speaks of the GNU General Public License: read it, and leave that library out or name another licence of it"
             )
 
 
@@ -177,8 +190,7 @@ def make_wheel(machine: str, dist: Path) -> Path:
         )
     folder = build(machine, tools, builder.identity, prefixes)
     with tempfile.TemporaryDirectory() as scratch:
-        own_curl = builder.done["curl"] / "lib" / "libcurl-stoker.so"
-        wheel = wheel_backend.make_wheel(Path(scratch), folder, dist, parts, [own_curl])
+        wheel = wheel_backend.make_wheel(Path(scratch), folder, dist, parts, libraries.shared(builder))
     check(wheel)
     return wheel
 
