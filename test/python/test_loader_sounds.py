@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
+import io
 import json
+import tarfile
 
 import numpy as np
 import pytest
@@ -388,3 +390,63 @@ def test_wrong_buckets_of_sounds(many):
         Loader(many, 4, fields={"audio": Audio(rate=16000, duration=0.1)}, bucket_by="duration")
     keys = [k % 3 for k in range(60)]
     assert sum(len({keys[i] for i in b}) == 1 for b in ids(Loader(many, 4, fields=FIELDS, bucket_by=keys))) >= 12
+
+
+# ---- tars ----
+
+
+@pytest.fixture(scope="module")
+def tars(folder, tmp_path_factory):
+    """The folder's files in two tars, with labels and texts."""
+    root, paths = tmp_path_factory.mktemp("tars"), paths_of(folder)
+    for k in range(2):
+        with tarfile.open(root / f"{k}.tar", "w") as tar:
+            for i, path in enumerate(paths[k::2]):
+                label = ("no", "stop", "yes").index(path.parent.name)
+                for ending, data in (("wav", path.read_bytes()), ("cls", b"%d" % label), ("txt", path.parent.name.encode())):
+                    info = tarfile.TarInfo(f"{k}{i:03}.{ending}")
+                    info.size = len(data)
+                    tar.addfile(info, io.BytesIO(data))
+    return [str(root / "0.tar"), str(root / "1.tar")]
+
+
+def test_tars(folder, tars):
+    paths = [*paths_of(folder)[::2], *paths_of(folder)[1::2]]
+    loader = Loader(tars, 4, fields={"audio": Audio(rate=16000), "label": None})
+    seen = []
+    for batch in loader:
+        assert batch._fields == ("audio", "label", "audio_lengths") and batch.label.dtype == torch.int64
+        for audio, n in zip(batch.audio, batch.audio_lengths.tolist(), strict=True):
+            want = stored(paths[len(seen)])
+            assert n == len(want) and np.abs(audio[:n].numpy() - want).max() < 1e-6
+            seen.append(n)
+    assert len(seen) == len(paths) == loader.pipeline.reader_meta()["Reader"]["epoch_size"]
+    components = {"audio": "wav;flac", "word": "txt", "label": "cls"}
+    made = Loader.from_tars(
+        tars, 5, components=components, fields={"word": None, "audio": Audio(rate=16000), "label": None}, ragged=["audio"], shuffle="shards"
+    )
+    rows = [(w, int(y), int(n)) for b in made for w, y, n in zip(b.word, b.label, b.audio.sample_sizes, strict=True)]
+    assert sorted(rows) == sorted((p.parent.name, ("no", "stop", "yes").index(p.parent.name), len(stored(p))) for p in paths)
+
+
+def test_tars_are_resumed_and_divided(tars):
+    def make(**more):
+        return Loader(
+            tars, 3, fields={"audio": Audio(rate=16000, duration=0.03, crop="random"), "label": None}, shuffle=True, seed=2, **more
+        )
+
+    whole, part = [b.audio for b in make()], make()
+    steps = iter(part)
+    first = [next(steps).audio for _ in range(3)]
+    other = make()
+    other.load_state_dict(part.state_dict())
+    assert all(torch.equal(a, b) for a, b in zip(first + [b.audio for b in other], whole, strict=True))
+    ranks = [sum(len(b.label) for b in make(shard=(r, 2))) for r in range(2)]
+    assert abs(ranks[0] - ranks[1]) <= 3 and sum(ranks) >= 21
+
+
+def test_wrong_tars(tars):
+    with pytest.raises(StokerError, match=r"has a component 'flac' \(the sound\); there are wav"):
+        Loader.from_tars(tars, 4, fields={"audio": Audio(), "label": None}, components={"audio": "flac", "label": "cls"})
+    with pytest.raises(StokerError, match="lengths of sounds in tars are not known"):
+        Loader(tars, 4, fields={"audio": Audio(), "label": None}, bucket_by="duration")

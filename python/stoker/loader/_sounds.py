@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sounds as a source of a Loader: folders, lists and manifests of sound files."""
+"""Sounds as a source of a Loader: folders, lists, manifests and tars of sound files."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from stoker.loader._finish import Finish, Finishing, Outputs, by_value
 from stoker.loader._lower_sounds import Sound, lowered
 from stoker.loader._sources import FileSource, from_list
 from stoker.loader._spec import Spec
+from stoker.loader._tars import TarSource, node_of, tars_of
 
 # Endings of names of sounds; only those that this build can decode are read.
 SOUND_ENDINGS = tuple(
@@ -70,18 +71,32 @@ def _is_manifest(source: Any) -> bool:
     return isinstance(source, (str, os.PathLike)) and os.fspath(source).endswith(_MANIFESTS) and not os.path.isdir(source)
 
 
-def source_of(fields: Any, source: Any, ragged: Sequence[str], transforms: Any) -> tuple[AudioSource, tuple[str, ...]]:
-    """Makes the source of a folder, a list, a manifest or several, or of what Loader.from_csv has read. Returns it with the names of its fields."""
+def components_of(fields: Mapping[str, Any], components: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
+    """Returns the components of tars with the sound in the place of the image."""
+    name = _wanted(fields).name
+    if not isinstance(components, Mapping) or name not in components:
+        return components
+    return {"image" if n == name else n: made_of for n, made_of in components.items()}
+
+
+def source_of(fields: Any, source: Any, ragged: Sequence[str], transforms: Any, storage: Any = None) -> tuple[AudioSource, tuple[str, ...]]:
+    """Makes the source of a folder, a list, a manifest or several, tars, or of what Loader.from_csv or Loader.from_tars has read. Returns it with the names of
+    its fields."""
     given = _wanted(fields)
-    return _source_of(given, source, ragged, transforms), given.names
+    return _source_of(given, source, ragged, transforms, storage), given.names
 
 
-def _source_of(given: Wanted, source: Any, ragged: Sequence[str], transforms: Any) -> AudioSource:
+def _source_of(given: Wanted, source: Any, ragged: Sequence[str], transforms: Any, storage: Any) -> AudioSource:
     ragged = (ragged,) if isinstance(ragged, str) else tuple(ragged)
     others = [name for name in ragged if name != given.name]
     if others:
         raise InvalidArgumentError(f"Loader: ragged={ragged!r}: of sounds only {given.name!r} can be ragged")
     rest = (given, bool(ragged), transforms)
+    tars = None if isinstance(source, FileSource) else tars_of(source)
+    if tars is not None:
+        source = TarSource(tars, storage=storage, endings=SOUND_ENDINGS)
+    if isinstance(source, TarSource):
+        return AudioSource(FileSource(None, None, None), None, *rest, source)
     if isinstance(source, FileSource):
         return AudioSource(source, None, *rest)
     if _is_manifest(source):
@@ -95,7 +110,7 @@ def _source_of(given: Wanted, source: Any, ragged: Sequence[str], transforms: An
     if isinstance(source, (list, tuple)):
         return AudioSource(from_list(source), None, *rest)
     raise InvalidArgumentError(
-        f"Loader: sounds come from a folder, a list of (path, target), a NeMo manifest (.json, .jsonl) or Loader.from_csv, not from a "
+        f"Loader: sounds come from a folder, a list of (path, target), a NeMo manifest (.json, .jsonl), tars or Loader.from_csv, not from a "
         f"{type(source).__name__}: in a Dataset, stoker.audioread reads a file"
     )
 
@@ -144,11 +159,16 @@ def _seconds(part: tuple[Any, float, float | None]) -> float:
 
 
 class AudioSource(FileSource):
-    """Reads sound files. files: a FileSource that lists them; manifests: paths of NeMo's, instead of files."""
+    """Reads sound files. files: a FileSource that lists them; manifests: paths of NeMo's, instead of files; tars: their source, instead of files."""
 
     holds = "sound"
 
-    def __init__(self, files: Any, manifests: list[str] | None, given: Wanted, ragged: bool, transforms: Any) -> None:
+    def __init__(
+        self, files: Any, manifests: list[str] | None, given: Wanted, ragged: bool, transforms: Any, tars: TarSource | None = None
+    ) -> None:
+        self.tars = tars
+        if tars is not None and tars.one_epoch:
+            tars.index()
         self.root, self.paths, self.labels, self.columns = files.root, files.paths, files.labels, files.columns
         self.manifests, self.given, self.ragged = manifests, given, ragged
         self.steps = list(transforms) if isinstance(transforms, (list, tuple)) else [] if transforms is None else [transforms]
@@ -173,9 +193,16 @@ class AudioSource(FileSource):
 
     def nodes(self, spec: Spec, indices: array[int] | None, per_rank: bool) -> list[DataNode]:
         reader = spec.reader_arguments(indices, per_rank)
-        sound, targets = self._of_manifests(reader) if self.manifests is not None else self._of_files(spec, reader)
+        if self.tars is not None:
+            sound, targets = self._of_tars(self.tars, spec, reader)
+        else:
+            sound, targets = self._of_manifests(reader) if self.manifests is not None else self._of_files(spec, reader)
         made = lowered(self.steps, sound.on(spec))
-        nodes, self._outputs, finish = [made.node], {self.given.name: 0}, dict(self._others)
+        nodes, self._outputs, finish = (
+            [made.node],
+            {self.given.name: 0},
+            dict(self._others if self.tars is None else self.tars.finishing.finish),
+        )
         for name, node in {**targets, "rate": spec.upload(sound.rate)}.items():
             self._outputs[name] = len(nodes)
             nodes.append(node)
@@ -193,7 +220,7 @@ class AudioSource(FileSource):
             nodes[0] = fn.pad(made.node, axes=(axis,))
             if self.ragged:
                 finish[self.given.name] = _Ragged(len(nodes) - 1, axis + 1)
-        self.finishing = Finishing(finish, needed, image=False)
+        self.finishing = Finishing(finish, needed, vectors=self.tars is None, image=False)
         return nodes
 
     def durations(self) -> list[float]:
@@ -201,6 +228,10 @@ class AudioSource(FileSource):
         if isinstance(self.given.audio.duration, (int, float)):
             raise InvalidArgumentError(
                 f"Loader: with duration={self.given.audio.duration:g} all sounds are equally long: leave bucket_by or duration out"
+            )
+        if self.tars is not None:
+            raise InvalidArgumentError(
+                "bucket_by: the lengths of sounds in tars are not known: give it a list with one key for each sample"
             )
         parts = _manifest_parts(self.manifests) if self.manifests is not None else [(path, 0.0, None) for path in self._listed()]
         with ThreadPoolExecutor(16) as pool:
@@ -228,6 +259,15 @@ class AudioSource(FileSource):
             if self.labels is not None:
                 where["labels"] = self.labels
         data, label = fn.readers.file(**where, **reader)
+        return self._decoded(data), {"label": spec.label(label)}
+
+    def _of_tars(self, tars: TarSource, spec: Spec, reader: dict[str, Any]) -> tuple[Sound, dict[str, DataNode]]:
+        data, *parts = tars.parts(False, {"shuffle_shards": spec.by_shards, **reader})
+        names, kinds = list(tars.components)[1:], tars.kinds[1:]
+        return self._decoded(data), {n: node_of(part, kind, spec) for n, part, kind in zip(names, parts, kinds, strict=True)}
+
+    def _decoded(self, data: DataNode) -> Sound:
+        """Decodes the bytes of files."""
         audio = self.given.audio
         window: dict[str, Any] = {}
         if audio.duration is not None:
@@ -235,7 +275,7 @@ class AudioSource(FileSource):
             if audio.crop != "start":
                 window["position"] = 0.5 if audio.crop == "center" else fn.random.uniform(range=(0.0, 1.0))
         node, rate = fn.decoders.audio(data, **window, **self._decoding())
-        return self._sound(node, rate), {"label": spec.label(label)}
+        return self._sound(node, rate)
 
     def _decoding(self) -> dict[str, Any]:
         audio = self.given.audio
@@ -260,4 +300,10 @@ class AudioSource(FileSource):
         return Sound(node if audio.mono else fn.transpose(node, perm=[1, 0]), rate, audio.rate, audio.frames(), 1 if audio.mono else 2)
 
     def __repr__(self) -> str:
+        if self.tars is not None:
+            return repr(self.tars)
         return ", ".join(self.manifests) if self.manifests is not None else super().__repr__()
+
+    @property
+    def classes(self) -> list[str]:
+        return [] if self.tars is None else self.tars.classes

@@ -96,7 +96,7 @@ def glance(tars: Sequence[str], storage: Any) -> tuple[int, dict[str, int]]:
 def _default(there: Mapping[str, int], tars: Sequence[str], images: Sequence[str]) -> dict[str, Any]:
     """Returns the components of the image and, if there is one, the label."""
     if not any(ending.lower() in images for ending in there):
-        what = "image" if tuple(images) == IMAGE_ENDINGS else "video"
+        what = "image" if tuple(images) == IMAGE_ENDINGS else "sound" if "wav" in images else "video"
         raise InvalidArgumentError(
             f"Loader: the samples of {_short(tars)} have no {what} ({', '.join(images)}); they have {', '.join(there) or 'nothing'}: say which "
             'component it is: Loader.from_tars(tars, ..., components={"image": "..."})'
@@ -124,7 +124,7 @@ class TarSource(Source):
         storage: Any = None,
         endings: Sequence[str] = IMAGE_ENDINGS,
     ) -> None:
-        self.images = tuple(endings)  # of the files that are images, or videos, if no components are given
+        self.images = tuple(endings)  # of the files that are images, videos or sounds, if no components are given
         self.tars, self.index_paths, self.missing = list(tars), index_paths, missing_component_behavior or "error"
         if components is None and index_paths is not None:
             raise InvalidArgumentError(
@@ -155,8 +155,9 @@ class TarSource(Source):
         self.finishing = Finishing(finish, vectors=False)
         for name, ending in zip(self.components, self.endings, strict=True) if there else ():
             if not {e.lower() for e in ending.split(";")} & {e.lower() for e in there}:
+                called = "the sound" if name == "image" and "wav" in self.images else name
                 raise InvalidArgumentError(
-                    f"Loader: no sample of {_short(self.tars)} has a component {ending!r} ({name}); there are {', '.join(there) or 'none'}"
+                    f"Loader: no sample of {_short(self.tars)} has a component {ending!r} ({called}); there are {', '.join(there) or 'none'}"
                 )
 
     def settle(self, spec: Spec, own_order: bool) -> None:
@@ -183,7 +184,7 @@ class TarSource(Source):
         look(self.tars, self._storage)
         pipe = Pipeline(1, num_threads=1, storage=self._storage)
         with pipe:
-            pipe.set_outputs(*self._parts(False, {"name": "Reader"}))
+            pipe.set_outputs(*self.parts(False, {"name": "Reader"}))
         pipe.build()
         samples = int(pipe._started().meta()["samples"])
         pipe.close()
@@ -206,11 +207,11 @@ class TarSource(Source):
         return _fields.of_known(names, known)
 
     def nodes(self, spec: Spec, indices: array[int] | None, per_rank: bool) -> list[DataNode]:
-        parts = self._parts(self.one_epoch, {"shuffle_shards": spec.by_shards, **spec.reader_arguments(indices, per_rank)})
+        parts = self.parts(self.one_epoch, {"shuffle_shards": spec.by_shards, **spec.reader_arguments(indices, per_rank)})
         first, *others = spec.finished(spec.image(parts[0]))
-        return [first, *(_node(part, kind, spec) for part, kind in zip(parts[1:], self.kinds[1:], strict=True)), *others]
+        return [first, *(node_of(part, kind, spec) for part, kind in zip(parts[1:], self.kinds[1:], strict=True)), *others]
 
-    def _parts(self, as_they_lie: bool, more: dict[str, Any]) -> Sequence[DataNode]:
+    def parts(self, as_they_lie: bool, more: dict[str, Any]) -> Sequence[DataNode]:
         if self.index_paths is not None:
             more["index_paths"] = list(self.index_paths)
         op = find("readers.webdataset_unindexed" if as_they_lie else "readers.webdataset")
@@ -238,7 +239,7 @@ def _understood(name: str, given: Any) -> tuple[str, str]:
     return endings, "image" if name == "image" else kind or _KINDS.get(endings.rpartition(".")[2].partition(";")[0], "bytes")
 
 
-def _node(part: DataNode, kind: str, spec: Spec) -> DataNode:
+def node_of(part: DataNode, kind: str, spec: Spec) -> DataNode:
     if kind == "int":
         number: DataNode = DataNode._call("_whole_number", [part], [])
         return spec.label(number)

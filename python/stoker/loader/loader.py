@@ -164,7 +164,7 @@ class Loader:
             from stoker.loader import _sounds
 
             _sounds.refuse_arguments_of_images(given)
-            source, fields = _sounds.source_of(fields, source, ragged, transforms)
+            source, fields = _sounds.source_of(fields, source, ragged, transforms, more.get("storage"))
             ragged, transforms = (), None
         source, fields, video = taken_as_clips(source, {**given, "fields": fields})
         signature = inspect.signature(Loader.__init__)
@@ -230,7 +230,7 @@ class Loader:
             as_given=dtype is None and not transforms and views is None and batch_transforms is None,
             by_groups=by_groups,
         )
-        if by_shards and not isinstance(source, TarSource):
+        if by_shards and not isinstance(source, TarSource) and getattr(source, "tars", None) is None:
             raise InvalidArgumentError('Loader: shuffle="shards" is for tars; other sources shuffle samples: shuffle=True')
         _check_groups(by_groups, source)
         order = make_order(sampler, self._spec.seed) if batch_sampler is None else BatchOrder(batch_sampler)
@@ -354,14 +354,19 @@ class Loader:
     ) -> Loader:
         """Makes a Loader from tars in WebDataset's format. Needed if `Loader(tars)` would not know the components.
 
-        components: the fields of a batch and what their files end in, as {"image": "jpg;png", "label": "cls", "caption": "txt", "meta": "json"}. Of
-        "cls" numbers are made, of "txt" strings, of "json" what it holds, of "npy" arrays, of others bytes; a pair says it, as ("label.txt", "int"), with
-        "int", "text", "json", "array" or "bytes". index_paths: indexes of DALI's wds2idx, one a tar; by default an own one is made at the first use.
-        missing_component_behavior: what becomes of a sample that lacks one: "error" (the default), "skip" or "empty". arguments: of Loader.
+        components: the fields of a batch and what their files end in, as {"image": "jpg;png", "label": "cls", "caption": "txt", "meta": "json"}. Of "cls"
+        numbers are made, of "txt" strings, of "json" what it holds, of "npy" arrays, of others bytes; a pair says it, as ("label.txt", "int"), with "int",
+        "text", "json", "array" or "bytes". With fields={"audio": Audio(...), ...}, "audio" is a component in place of the image. index_paths: indexes of
+        DALI's wds2idx, one a tar; by default an own one is made at the first use. missing_component_behavior: what becomes of a sample that lacks one:
+        "error" (the default), "skip" or "empty". arguments: of Loader.
         """
         paths = [os.fsdecode(t) for t in ([tars] if isinstance(tars, (str, os.PathLike)) else tars)]
         indexes = [index_paths] if isinstance(index_paths, str) else index_paths
-        endings = {"endings": VIDEO_ENDINGS} if wants_clips(arguments) else {}
+        endings: dict[str, Any] = {"endings": VIDEO_ENDINGS} if wants_clips(arguments) else {}
+        if has_sound(arguments.get("fields")):
+            from stoker.loader import _sounds
+
+            endings, components = {"endings": _sounds.SOUND_ENDINGS}, _sounds.components_of(arguments["fields"], components)
         made = TarSource(tars_of(tars) or paths, components, indexes, missing_component_behavior, arguments.get("storage"), **endings)
         return cls(made, batch_size, **arguments)
 
