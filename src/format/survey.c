@@ -422,10 +422,12 @@ size_t stk__survey_uri(struct stk_survey *s, int64_t id, char *uri, size_t capac
 	return n;
 }
 
-int32_t stk__survey_parts(struct stk_survey *s, int64_t id, struct stk_sample_part *out, int32_t *tar)
+int32_t stk__survey_parts(struct stk_survey *s, int64_t id, struct stk_sample_part *out, uint32_t *seals, int32_t *tar)
 {
 	pthread_mutex_lock(&s->lock);
 	memcpy(out, &s->table.parts[id * s->table.parts_each], (size_t)s->table.parts_each * sizeof *out);
+	if (seals)
+		memcpy(seals, &s->table.seals[id * s->table.parts_each], (size_t)s->table.parts_each * sizeof *seals);
 	*tar = (int32_t)s->table.places[id].archive;
 	pthread_mutex_unlock(&s->lock);
 	return s->table.parts_each;
@@ -451,11 +453,27 @@ static int32_t parts_of(const struct stk_survey *s, int64_t id, const struct stk
 	return n;
 }
 
+/* Compares headers, as io does with bytes that it fetches: the search may have read them in an earlier request than the members' bytes. */
+static enum stk_status check_lent(struct stk_request *r)
+{
+	struct stk_error why = {0};
+	enum stk_status status = r->check ? r->check(r, NULL, r->data, &why) : STK_OK;
+	if (!status)
+		return STK_OK;
+	struct stk_error *err = stk__request_error(r);
+	if (err)
+		*err = why;
+	stk__buffer_release(r->buffer);
+	r->buffer = NULL;
+	r->data = NULL;
+	return status;
+}
+
 bool stk__survey_read(struct stk_survey *s, int64_t id, struct stk_request *r)
 {
 	struct stk_sample_part parts[MOST_PARTS];
 	struct stk_io *io = s->window.io;
-	if (!io || r->length < 0 || (r->most && (uint64_t)r->length > r->most))
+	if (!io || r->before || r->length < 0 || (r->most && (uint64_t)r->length > r->most))
 		return false;
 	pthread_mutex_lock(&s->lock);
 	int32_t turn = s->turn_of[s->table.places[id].archive], n = parts_of(s, id, r, parts);
@@ -470,7 +488,7 @@ bool stk__survey_read(struct stk_survey *s, int64_t id, struct stk_request *r)
 		memset(to + size, 0, SLACK);
 		r->data = to;
 		r->size = size;
-		r->status = STK_OK;
+		r->status = check_lent(r);
 	}
 	pthread_mutex_lock(&s->lock);
 	stk__survey_window_unpin(&s->window, turn, held, r->offset + r->length, parts, to ? n : 0);

@@ -28,6 +28,8 @@ STK_MUST_USE enum stk_status stk__tfrecord_scan(struct stk_archive_file *f, stk_
 
 /* ---- a record ---- */
 
+enum { STK_TFRECORD_FRAME = 16 }; /* bytes of a record besides its own: its length and both checksums */
+
 /* Returns a view of the record's own bytes, if its checksums agree. A checksum of 0 counts as absent: DALI requires none, so there are files without. cpu:
  * stk__cpu_capabilities. */
 STK_MUST_USE enum stk_status stk__tfrecord_payload(

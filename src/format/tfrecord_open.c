@@ -13,8 +13,6 @@
 #include <string.h>
 #include <sys/stat.h>
 
-enum { LEAST = 16 }; /* bytes of a record without data: its length and both checksums */
-
 static enum stk_status add_record(struct stk_samples *t, int32_t file, int64_t offset, int64_t size, struct stk_error *err)
 {
 	struct stk_sample_part *part;
@@ -41,7 +39,7 @@ enum stk_status stk__tfrecord_parse_index(
 		while (good && p < stop && (*p == ' ' || *p == '\t'))
 			p++;
 		good = good && stk__take_number(&p, stop, &length) && (p == stop || *p == ' ' || *p == '\r');
-		if (!good || length < LEAST || __builtin_add_overflow(offset, length, &last))
+		if (!good || length < STK_TFRECORD_FRAME || __builtin_add_overflow(offset, length, &last))
 			return stk__fail(err, STK_CORRUPT,
 				"%.300s, line %lld: a line of such an index is the offset and the size of a record", path,
 				(long long)number);

@@ -18,6 +18,8 @@ import time
 import numpy as np
 import pytest
 from stoker import Pipeline, Storage, fn
+from stoker._catalog import find
+from stoker._operator import call as catalog_call
 from stoker.errors import StokerError
 from storage import make_certificates
 from support import SEED
@@ -652,7 +654,7 @@ def tar_of(sizes):
             member = tarfile.TarInfo(f"{i}.bin")
             member.size = size
             lines.append(f"bin {out.tell() + 512} {size} {i}.bin")
-            tar.addfile(member, io.BytesIO(bytes([65 + i]) * size))
+            tar.addfile(member, io.BytesIO(bytes([65 + i % 150]) * size))
     return out.getvalue(), lines
 
 
@@ -699,3 +701,31 @@ def test_a_tar_without_an_etag_that_changes(tmp_path, monkeypatch, how, cached, 
         if cached and how == "replaced" and index:
             (tmp_path / "a.idx").write_text("\n".join([f"v1.2 {len(lines)}", *tar_of([900, 2000, 900, 900, 900, 900])[1]]) + "\n")
             assert next(epochs(1)) == [bytes([65 + i]) * n for i, n in enumerate([900, 2000, 900, 900, 900, 900])]
+
+
+@pytest.mark.parametrize("how", ["replaced", "half"])
+def test_a_tar_without_an_etag_that_changes_while_it_is_searched(tmp_path, monkeypatch, how):
+    """Samples that are read again, after the search has passed them, have their headers compared with those that the search saw."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "caches"))
+    sizes = random.Random(SEED).sample(range(5000, 15000), 200)
+    old, new = tar_of(sizes)[0], tar_of(sizes[::-1])[0]
+    assert len(new) == len(old)
+    store = TarStore(old)
+    with (
+        Server(store) as server,
+        Pipeline(2, 2, None, timeout=60, storage=Storage(**QUICK), prefetch_queue_depth=1, read_bytes=200_000) as p,
+    ):
+        given = {"paths": [f"{server.url}/a.tar"], "ext": ["bin"], "tail": "keep"}
+        p.set_outputs(catalog_call(find("readers.webdataset_unindexed"), (), given))
+        want = iter(range(200))
+
+        def batch():
+            for s in map(np.asarray, p.run()[0]):
+                i = next(want)
+                assert s.tobytes() == bytes([65 + i % 150]) * sizes[i]
+
+        batch()
+        store.tar, store.how = (new, "whole") if how == "replaced" else (old, "half")
+        with pytest.raises(StokerError, match=r"changed or replaced|the listing or the index says|has fewer than|ends before byte|damaged"):
+            for _ in range(99):
+                batch()

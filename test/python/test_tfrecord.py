@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import importlib
 import io
+import os
 import re
 import struct
 
@@ -12,7 +13,8 @@ import numpy as np
 import pytest
 import stoker
 from PIL import Image
-from stoker import fn, ops, tfrecord
+from stoker import Pipeline, fn, ops, tfrecord
+from stoker.errors import StokerError
 from storage import Store
 from support import SEED
 
@@ -330,3 +332,45 @@ def test_records_in_a_bucket(tmp_path, monkeypatch):
         with pipe:
             pipe.set_outputs(fn.readers.webdataset(paths=str(index), ext="jpg"))
         pipe.build()
+
+
+@pytest.mark.parametrize("how", ["a new file", "the same file"])
+@pytest.mark.parametrize("sizes", [[40, 90, 40], [40 + 90 + 16, 40], [20, 20, 50, 48]])
+def test_a_file_that_was_replaced_by_one_of_its_size_and_time(tmp_path, sizes, how):
+    """Before a run the file is searched again. During a run its records are at other places, which is an error, also if a record begins at a known place."""
+    path, other, old = tmp_path / "a.tfrecord", tmp_path / "b.tfrecord", [90, 40, 40]
+
+    def records(sizes):
+        examples = [example({"x": ("s", [bytes([65 + i]) * n])}) for i, n in enumerate(sizes)]
+        frames = sum(len(e) - n for e, n in zip(examples, sizes, strict=True))
+        return examples, frames
+
+    write(path, records(old)[0])
+    size = path.stat().st_size
+    while True:  # the first value takes the rest, so that the files are as long as each other
+        write(other, records(sizes)[0])
+        if other.stat().st_size == size:
+            break
+        sizes = [*sizes[:-1], sizes[-1] + size - other.stat().st_size]
+    times = path.stat()
+
+    def reading():
+        pipe = Pipeline(1, 1, None, prefetch_queue_depth=1)
+        with pipe:
+            pipe.set_outputs(fn.readers.tfrecord(path=str(path), features={"x": tfrecord.FixedLenFeature((), tfrecord.string, "")})["x"])
+        return pipe, lambda: pipe.run()[0].at(0).tobytes()
+
+    pipe, read = reading()
+    assert [read() for _ in old] == [bytes([65 + i]) * n for i, n in enumerate(old)]
+    if how == "a new file":
+        os.replace(other, path)
+    else:
+        path.write_bytes(other.read_bytes())
+    os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
+    with pytest.raises(StokerError, match=r"replaced|damaged"):
+        for _ in range(8):
+            read()
+    pipe.close()
+    pipe, read = reading()
+    assert [read() for _ in sizes] == [bytes([65 + i]) * n for i, n in enumerate(sizes)]
+    pipe.close()

@@ -89,18 +89,22 @@ void stk__reader_samples_object(const void *shared, int64_t uri, struct stk_know
 	out->remote = stk__is_object(t->archives[uri]);
 }
 
-enum stk_status stk__reader_samples_check(const void *shared, int64_t id, int32_t part, const uint8_t *header, struct stk_error *err)
+enum stk_status stk__tar_part_check(
+	const char *tar, const struct stk_sample_part *part, uint32_t seal, const uint8_t *header, struct stk_error *err)
 {
-	const struct stk_samples *t = shared;
-	const struct stk_sample_part *p = &t->parts[id * t->parts_each + part];
-	const uint32_t seal = t->seals[id * t->parts_each + part];
-	if (seal ? stk__header_seal(header, STK_TAR_HEADER) == seal : stk__tar_header_fits(header, p->length))
+	if (seal ? stk__header_seal(header, STK_TAR_HEADER) == seal : stk__tar_header_fits(header, part->length))
 		return STK_OK;
-	const char *tar = t->archives[t->places[id].archive];
 	return stk__fail(err, STK_IO,
 		"%.200s: at byte %lld is another file than the index of the tar says: the tar was changed or replaced: start again, with a "
 		"new index if you gave one",
-		tar, (long long)p->offset);
+		tar, (long long)part->offset);
+}
+
+enum stk_status stk__reader_samples_check(const void *shared, int64_t id, int32_t part, const uint8_t *header, struct stk_error *err)
+{
+	const struct stk_samples *t = shared;
+	const int64_t k = id * t->parts_each + part;
+	return stk__tar_part_check(t->archives[t->places[id].archive], &t->parts[k], t->seals[k], header, err);
 }
 
 size_t stk__reader_samples_part_uri(const void *shared, int64_t part, char *uri, size_t capacity)

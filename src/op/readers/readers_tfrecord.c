@@ -62,6 +62,7 @@ struct tfrecord {
 	struct stk_samples samples; /* first member, so that the functions of reader_samples.h accept the struct */
 	struct stk_feature features[STK_MAX_PARTS];
 	unsigned cpu;
+	bool searched; /* without an index: records have exactly the sizes that were found */
 };
 
 static enum stk_status readers_tfrecord_open(const void *args, const struct stk_access *access, void **shared, struct stk_error *err)
@@ -75,8 +76,10 @@ static enum stk_status readers_tfrecord_open(const void *args, const struct stk_
 	const struct stk_tfrecord_options o = {
 		.access = access, .paths = paths.archives.at, .index_paths = paths.indexes.at, .path_count = (int32_t)paths.archives.count};
 	s = t ? parse_features(a, t->features, err) : stk__fail(err, STK_NO_MEMORY, "out of memory for a reader");
-	if (t)
+	if (t) {
 		t->cpu = stk__cpu_capabilities();
+		t->searched = !o.index_paths;
+	}
 	if (!s)
 		s = stk__tfrecord_open(&o, &t->samples, err);
 	if (!s)
@@ -144,6 +147,10 @@ static enum stk_status readers_tfrecord_infer(const struct stk_call *call, struc
 		const struct tfrecord *t = call->shared;
 		features = t->features;
 		s = stk__tfrecord_payload(t->cpu, call->bytes->data, call->bytes->size, &payload, &size, err);
+		if (!s && t->searched && size + STK_TFRECORD_FRAME != call->bytes->size)
+			s = stk__fail(err, STK_CORRUPT,
+				"the record has %zu bytes, and had %zu when the file was searched: the file was changed or replaced; start again",
+				size, call->bytes->size - STK_TFRECORD_FRAME);
 		if (!s)
 			s = stk__example_find(payload, size, features, call->n_out, state->values, err);
 	} else {

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * readers.webdataset_unindexed: reads tars in a store in a Loader's first epoch, while their index is made. */
 #include "format/survey.h"
+#include "format/tar.h"
+#include "op/readers/reader_samples.h"
 #include "op/readers/reader_webdataset.h"
 
 static enum stk_status open_survey(const void *args, const struct stk_access *access, void **shared, struct stk_error *err)
@@ -54,7 +56,7 @@ static size_t uri(const void *shared, int64_t id, char *out, size_t capacity)
 static void parts(const void *shared, int64_t id, struct stk_part *out)
 {
 	struct stk_sample_part found[STK_MAX_PARTS];
-	int32_t tar, n = stk__survey_parts(survey_of(shared), id, found, &tar);
+	int32_t tar, n = stk__survey_parts(survey_of(shared), id, found, NULL, &tar);
 	for (int32_t k = 0; k < n; k++)
 		out[k] = (struct stk_part){.uri = tar, .offset = found[k].offset, .length = found[k].length};
 }
@@ -62,7 +64,20 @@ static void parts(const void *shared, int64_t id, struct stk_part *out)
 static void object(const void *shared, int64_t tar, struct stk_known_object *out)
 {
 	const struct stk_samples_object known = stk__survey_object(survey_of(shared), tar);
-	*out = (struct stk_known_object){.size = known.size, .tag = known.tag, .pinned = true};
+	char uri[4096];
+	stk__survey_tar(survey_of(shared), tar, uri, sizeof uri);
+	*out = (struct stk_known_object){.size = known.size, .tag = known.tag, .pinned = true, .remote = stk__is_object(uri)};
+}
+
+static enum stk_status check(const void *shared, int64_t id, int32_t part, const uint8_t *header, struct stk_error *err)
+{
+	char tar[4096];
+	struct stk_sample_part parts[STK_MAX_PARTS];
+	uint32_t seals[STK_MAX_PARTS];
+	int32_t number;
+	stk__survey_parts(survey_of(shared), id, parts, seals, &number);
+	stk__survey_tar(survey_of(shared), number, tar, sizeof tar);
+	return stk__tar_part_check(tar, &parts[part], seals[part], header, err);
 }
 
 static size_t part_uri(const void *shared, int64_t tar, char *out, size_t capacity)
@@ -81,6 +96,8 @@ static const struct stk_reader_def reader = {
 	.parts = parts,
 	.object = object,
 	.part_uri = part_uri,
+	.header = STK_TAR_HEADER,
+	.check = check,
 };
 
 const struct stk_op_def stk__op_readers_webdataset_unindexed = {
