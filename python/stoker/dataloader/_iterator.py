@@ -57,15 +57,19 @@ class CompiledIterator(_BaseDataLoaderIter):
 
     _workers: tuple[Any, ...] = ()  # torch's iterators with workers list their processes here; this one has no processes
     _skip = 0  # batches of the epoch that an earlier run had
+    _taken = 0  # batches that the loop had, and errors in place of them
 
-    def __init__(self, loader: Any, plan: Plan) -> None:
+    def __init__(self, loader: Any, plan: Plan, turn: int = 0, base_seed: int = 0) -> None:
+        """turn: epochs that the workers had in an earlier run, with torch's seed `base_seed`."""
         if plan.reader is not None:
             self.trial(loader, plan).close()  # refuses what cannot be built before anything is drawn
         super().__init__(loader)
+        if turn:
+            self._base_seed = base_seed
         self._plan = plan
         self._fused = is_default(loader.collate_fn)
         self._fetcher: Any = None
-        self._turn = 0  # epochs that these persistent workers have had
+        self._turn = turn  # epochs that these persistent workers have had
         self._machines: set[Machine] = set()
         self._stop = weakref.finalize(self, _close_all, self._machines)
         self._ahead = loader.prefetch_factor * loader.num_workers if loader.num_workers else _ahead_of(loader)
@@ -190,6 +194,7 @@ class CompiledIterator(_BaseDataLoaderIter):
             self._close()
             raise StopIteration
         flight = self._flights.popleft()
+        self._taken += 1
         if self._num_workers:
             self._draw(self._ahead)
         if flight.error is not None and not self._stale():

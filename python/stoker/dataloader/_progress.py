@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 
+from stoker.dataloader import _worker_states as worker_states
 from stoker.errors import StateError
 
 VERSION = 1
@@ -18,7 +19,9 @@ VERSION = 1
 
 @dataclass
 class Progress:
-    """The progress of one epoch. batches: how many the loop had. digest: a checksum of their indices. start: states of the generators when the epoch began."""
+    """The progress of one epoch. batches: how many the loop had; without in_order, those without a gap, and `ahead` has the numbers of those after a gap.
+    digest: a checksum of the indices of `batches`. start: states of the generators when the epoch began. turn: epochs that these worker processes had before.
+    base_seed: torch's seed of these workers. workers: the states of their Datasets, None if they cannot have any."""
 
     start: dict[str, str]
     parts: dict[str, Any]  # states of samplers when the epoch began, by the name of their attribute
@@ -26,12 +29,26 @@ class Progress:
     digest: int = 0
     over: bool = False
     drawn: deque[int] = field(default_factory=deque)  # digests up to batches that the loop has not had yet
+    ahead: set[int] = field(default_factory=set)
+    turn: int = 0
+    base_seed: int = 0
+    workers: Any = None
 
     def draw(self, indices: Any) -> None:
         last = self.drawn[-1] if self.drawn else self.digest
         self.drawn.append(zlib.crc32(repr(indices).encode(), last))
 
-    def took(self) -> None:
+    def took(self, number: int | None = None) -> None:
+        """Counts a batch that the loop has had. number: of the batch in the epoch, if it may be another than the next one."""
+        if number is not None and number != self.batches:
+            self.ahead.add(number)
+            return
+        self._step()
+        while self.batches in self.ahead:
+            self.ahead.remove(self.batches)
+            self._step()
+
+    def _step(self) -> None:
         self.batches += 1
         self.digest = self.drawn.popleft() if self.drawn else self.digest
 
@@ -46,15 +63,10 @@ def _generators(loader: Any) -> dict[str, Any]:
     return found
 
 
-def has_state(owner: Any) -> bool:
-    """Whether an object can save its state and load it again."""
-    return hasattr(owner, "state_dict") and hasattr(owner, "load_state_dict")
-
-
 def _stateful(loader: Any) -> dict[str, Any]:
     """Returns the samplers that can save their state, by the name of their attribute."""
     parts = {"sampler": loader.sampler, "batch_sampler": loader.batch_sampler}
-    return {name: part for name, part in parts.items() if has_state(part)}
+    return {name: part for name, part in parts.items() if worker_states.has_state(part)}
 
 
 def _state_of(generator: Any) -> str:
@@ -79,37 +91,68 @@ def set_default_generator(state: str) -> None:
     torch.set_rng_state(_tensor(state))
 
 
-def begin(loader: Any) -> Progress:
-    """Returns the progress of an epoch that begins now."""
+def begin(loader: Any, resume: dict[str, Any] | None = None) -> Progress:
+    """Returns the progress of an epoch that begins now, or that continues from a state."""
     start = {name: _state_of(generator) for name, generator in _generators(loader).items()}
     start["default_generator"] = _state_of(torch.default_generator)
-    return Progress(start, {name: part.state_dict() for name, part in _stateful(loader).items()})
+    made = Progress(start, {name: part.state_dict() for name, part in _stateful(loader).items()})
+    if loader.num_workers and worker_states.possible(loader):
+        made.workers = worker_states.WorkerStates.load(loader, None if resume is None else resume.get("worker_states"))
+    if resume is not None:
+        made.turn, made.base_seed, made.ahead = resume["turn"], resume["base_seed"], numbers_ahead(resume)
+    return made
+
+
+def after(loader: Any, before: Progress) -> Progress:
+    """Returns the progress of the epoch after another one."""
+    made = begin(loader)
+    if loader.num_workers and loader.persistent_workers:
+        made.turn, made.base_seed = before.turn + 1, before.base_seed
+    if made.workers is not None and before.workers is not None:
+        made.workers = before.workers.later(loader.persistent_workers)
+    return made
 
 
 def save(loader: Any, progress: Progress | None, dataset: Any) -> dict[str, Any]:
     """Returns the state. dataset: the Dataset's own state, or None. Keys and types are the same at any time."""
     inside = progress is not None and not progress.over
-    now = begin(loader) if progress is None or progress.over else progress
+    if progress is None:
+        progress = begin(loader)
+    now = after(loader, progress) if progress.over else progress
+    workers = None if now.workers is None else now.workers.save(loader.dataset)
     return {
         "stoker_dataloader": VERSION,
         "inside": int(inside),
         "batches": now.batches,
         "digest": now.digest,
+        "ahead": ",".join(map(str, sorted(now.ahead))),  # one value, whatever its length
+        "turn": now.turn,
+        "base_seed": now.base_seed,
         **now.start,
         **{f"{name}_state": state for name, state in now.parts.items()},
         **({} if dataset is None else {"dataset_state": dataset}),
+        **({} if workers is None else {"worker_states": {"last": now.workers.last, "states": workers}}),
     }
 
 
 def check(state: Any) -> None:
     if not isinstance(state, dict) or state.get("stoker_dataloader") != VERSION:
         raise StateError("this is no state of a stoker.DataLoader, or one of another version")
-    for name in ("inside", "batches", "digest"):
+    for name in ("inside", "batches", "digest", "turn", "base_seed"):
         if not isinstance(state.get(name), int):
             raise StateError(f"the state of a stoker.DataLoader has no whole number {name!r}")
     for name in ("generator", "sampler_generator", "default_generator"):
         if not isinstance(state.get(name), str):
             raise StateError(f"the state of a stoker.DataLoader has no state of a generator {name!r}")
+    try:
+        numbers_ahead(state)
+    except (KeyError, AttributeError, ValueError):
+        raise StateError("the state of a stoker.DataLoader has no list of batches 'ahead'") from None
+
+
+def numbers_ahead(state: dict[str, Any]) -> set[int]:
+    """Returns the numbers of batches that the loop had before others that were drawn earlier."""
+    return {int(number) for number in state["ahead"].split(",") if number}
 
 
 def rewind(loader: Any, state: dict[str, Any]) -> None:

@@ -12,11 +12,12 @@ from torch.utils.data import IterableDataset
 from torch.utils.data.dataloader import _DatasetKind, _MultiProcessingDataLoaderIter, _SingleProcessDataLoaderIter
 
 from stoker._where import tell
-from stoker.dataloader import _progress
+from stoker.dataloader import _progress, _worker_states
 from stoker.dataloader._iterator import CompiledIterator
 from stoker.dataloader._plan import Plan, plan
-from stoker.dataloader._progress import Progress, has_state
+from stoker.dataloader._progress import Progress
 from stoker.dataloader._reasons import InPython
+from stoker.dataloader._worker_states import has_state
 from stoker.errors import StateError
 
 _T = TypeVar("_T", covariant=True)
@@ -48,6 +49,7 @@ class DataLoader(TorchDataLoader[_T]):
     target_transform and collate_fn run on the loop's thread.
 
     state_dict() and load_state_dict(state) are those of torchdata's StatefulDataLoader: a run continues with the batch after the last one that the loop had.
+    States of Datasets in worker processes are part of it. Each worker sends the state of its Dataset with every batch.
     """
 
     _stoker_progress: Progress | None = None
@@ -68,7 +70,8 @@ class DataLoader(TorchDataLoader[_T]):
     def __iter__(self) -> Any:
         if self.persistent_workers and self.num_workers > 0 and self._iterator is not None:
             if self._stoker_resume is None and isinstance(self._iterator, _Tracked):
-                self._stoker_progress = _progress.begin(self)
+                before = self._stoker_progress
+                self._stoker_progress = _progress.begin(self) if before is None else _progress.after(self, before)
                 self._iterator._stoker_begin(self._stoker_progress, 0, None)
                 self._iterator._reset(self)
                 return self._iterator
@@ -80,27 +83,29 @@ class DataLoader(TorchDataLoader[_T]):
         if resume is None:
             self._stoker_progress = _progress.begin(self)
             return self._make_iterator(0, None)
+        _worker_states.check(self, resume)
         _progress.rewind(self, resume)
         stream = isinstance(self.dataset, IterableDataset)
         if not stream and not resume["inside"]:
             self._restore_dataset(resume)
-        if not resume["inside"] and _progress.order_by_default(self):
+        by_default = _progress.order_by_default(self)
+        if not resume["inside"] and (by_default or (self.num_workers and self.generator is None)):
             now = torch.get_rng_state()
             _progress.set_default_generator(
                 resume["default_generator"]
             )  # the next epoch has the order that it would have had in the saved run
-            self._stoker_progress = _progress.begin(self)
+            self._stoker_progress = _progress.begin(self, resume)
             iterator = self._make_iterator(0, resume)
-            if self.num_workers:  # without workers the sampler draws when the first batch is asked for
+            if not by_default:  # only the workers' seed came from there; otherwise later epochs have the order of the saved run, too
                 torch.set_rng_state(now)
             return iterator
         if not resume["inside"] or (stream and self.num_workers == 0):
-            self._stoker_progress = _progress.begin(self)
+            self._stoker_progress = _progress.begin(self, resume)
             return self._make_iterator(resume["batches"], resume)
         now = torch.get_rng_state()
         _progress.set_default_generator(resume["default_generator"])
         try:
-            self._stoker_progress = _progress.begin(self)
+            self._stoker_progress = _progress.begin(self, resume)
             iterator = self._make_iterator(resume["batches"], resume)
         finally:
             if resume["batches"]:
@@ -159,6 +164,7 @@ class DataLoader(TorchDataLoader[_T]):
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Makes the next iteration continue from a state. Samples before it are not read, except that an IterableDataset without a state gives them again."""
         _progress.check(state)
+        _worker_states.check(self, state)
         self._stoker_resume = dict(state)
         self._stoker_progress = None
 
@@ -186,6 +192,7 @@ class _Tracked:
 
     _progress: Progress
     _skip = 0
+    _taken = 0  # batches that the loop had, and errors in place of them
     _expected: int | None = None  # the digest of what was skipped
 
     def _stoker_begin(self, progress: Progress, skip: int, resume: dict[str, Any] | None) -> None:
@@ -231,20 +238,35 @@ class _Tracked:
     def __next__(self) -> Any:
         if self._skip and self._dataset_kind == _DatasetKind.Iterable:  # type: ignore[attr-defined]
             self._pass_over_stream()
+        taken = self._taken
         try:
             data = super().__next__()  # type: ignore[misc]
         except StopIteration:
             self._progress.over = True
             raise
-        self._progress.took()
+        except Exception:
+            if self._taken > taken:  # the loop may continue with the batch after the one that failed
+                self._progress.took(self._number())
+            raise
+        self._progress.took(self._number())
         return data
+
+    def _number(self) -> int | None:
+        """Returns the number of the last batch in the epoch, None if it is the next one."""
+        return None
 
 
 class _InC(_Tracked, CompiledIterator):
     def __init__(self, loader: Any, made: Plan, progress: Progress, skip: int, resume: dict[str, Any] | None) -> None:
         self._stoker_begin(progress, skip, resume)
-        super().__init__(loader, made)
+        super().__init__(_same_workers(loader, progress), made, progress.turn, progress.base_seed)
+        progress.base_seed = int(self._base_seed)
         self._pass_over()
+
+
+def _same_workers(loader: Any, progress: Progress) -> Any:
+    """Returns the loader for torch's iterator. Workers that had epochs in an earlier run got their seed in the first one; the generator must not give another."""
+    return loader if not progress.turn else _worker_states.View(loader, generator=torch.Generator())
 
 
 class _Single(_Tracked, _SingleProcessDataLoaderIter):
@@ -260,6 +282,11 @@ class _Single(_Tracked, _SingleProcessDataLoaderIter):
             progress.batches, self._skip = skip, 0
         self._pass_over()
 
+    def _next_index(self) -> Any:
+        indices = super()._next_index()
+        self._taken += 1
+        return indices
+
     @property
     def stream(self) -> Any:
         """The iterator of an IterableDataset."""
@@ -267,6 +294,109 @@ class _Single(_Tracked, _SingleProcessDataLoaderIter):
 
 
 class _Workers(_Tracked, _MultiProcessingDataLoaderIter):
+    _priming = True
+
     def __init__(self, loader: Any, progress: Progress, skip: int, resume: dict[str, Any] | None) -> None:
+        self._states = progress.workers
+        self._restored = self._states is not None and self._states.any
+        streams = loader._dataset_kind == _DatasetKind.Iterable
+        if streams and skip and (self._restored or not loader.in_order):
+            if not self._restored:
+                raise StateError(
+                    "with in_order=False the batches of an IterableDataset come in an order that does not repeat, so that the ones before the saved position are "
+                    "not known: give the IterableDataset methods state_dict and load_state_dict, or save states between epochs"
+                )
+            progress.batches, skip = skip, 0
         self._stoker_begin(progress, skip, resume)
-        super().__init__(loader)
+        self._passed = set(progress.ahead)  # batches that an earlier run had, after others that it had not
+        self._mixed = not loader.in_order and not streams
+        self._numbers: dict[int, int] = {}  # of batches that are on their way, by torch's number of the task
+        self._task = 0  # the number of the last answer
+        self._ends: list[tuple[int, int, bytes | None]] = []  # number of the task, worker, its state
+        view = _same_workers(loader, progress)
+        seed = progress.base_seed if progress.turn else None
+        if self._states is not None or seed is not None:
+            context = _worker_states.Context(loader.multiprocessing_context, self._states, seed)
+            view = _worker_states.View(view, multiprocessing_context=context)
+        super().__init__(view)
+        if seed is not None:
+            self._base_seed = seed
+        progress.base_seed = int(self._base_seed)
+
+    def _reset(self, loader: Any, first_iter: bool = False) -> None:
+        if not first_iter and self._states is not None:
+            for _, *answer in self._task_info.values():
+                self._left(*answer)
+        self._drawn = 0
+        self._numbers.clear()
+        self._priming = False  # torch's code asks for the first batches before it is known which worker comes next
+        super()._reset(loader, first_iter)
+        self._priming = True
+        if not first_iter:
+            self._passed = set()
+            if self._states is not None:
+                self._note_ends()
+                self._states = self._progress.workers = self._states.later(True)  # those of batches that the loop did not receive, too
+        elif self._restored:
+            for _ in range(self._states.last + 1):
+                next(self._worker_queue_idx_cycle)
+        for _ in range(self._prefetch_factor * self._num_workers):
+            self._try_put_index()
+
+    def _try_put_index(self) -> None:
+        if self._priming:
+            super()._try_put_index()
+
+    def _next_index(self) -> Any:
+        while True:
+            indices = super()._next_index()
+            number, self._drawn = self._drawn, self._drawn + 1
+            if number not in self._passed:
+                if self._mixed:
+                    self._numbers[self._send_idx] = number
+                return indices
+
+    def _pass_over(self) -> None:
+        skip = self._skip
+        super()._pass_over()
+        self._drawn += skip - self._skip
+
+    def _number(self) -> int | None:
+        return self._numbers.pop(self._task) if self._mixed else None
+
+    def _get_data(self) -> Any:
+        answer = super()._get_data()
+        self._task, data = answer
+        if isinstance(data, _worker_states.Ended):
+            self._ends.append((self._task, data.worker_id, data.state))
+        elif not self._priming:
+            self._left(data)
+        return answer
+
+    def _left(self, data: Any = None) -> None:
+        """Keeps the state that came with a batch of an epoch that the loop has left."""
+        if isinstance(data, _worker_states.Sent):
+            self._states.put(data.worker, data.state)
+
+    def _process_data(self, data: Any, worker: int) -> Any:
+        self._taken += 1
+        if self._states is not None:
+            if isinstance(data, _worker_states.Sent):
+                self._states.put(worker, data.state)
+                data = data.data
+            self._states.last = worker
+            self._note_ends(self._rcvd_idx if self._in_order else None)
+        return super()._process_data(data, worker)
+
+    def _note_ends(self, before: int | None = None) -> None:
+        """Keeps the states of workers whose IterableDataset has ended. before: only if the loop has had their last batch, which this number of a task says."""
+        while self._ends and (before is None or self._ends[0][0] < before):
+            _, worker, state = self._ends.pop(0)
+            self._states.put(worker, state)
+
+    def __next__(self) -> Any:
+        try:
+            return super().__next__()
+        except StopIteration:
+            self._note_ends()
+            raise

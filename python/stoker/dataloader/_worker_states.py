@@ -1,0 +1,308 @@
+# SPDX-License-Identifier: Apache-2.0
+"""States of the Datasets in a DataLoader's worker processes.
+
+Each worker has its own copy of the Dataset. If that copy, or the iterator that it returns, has state_dict() and load_state_dict(), then the worker sends its
+state with every batch, and state_dict() of the DataLoader holds the states that belong to the last batches that the loop had. Worker processes run torch's own
+loop. They get objects in place of the Dataset, the queue of answers and the worker_init_fn, which are what this module adds.
+"""
+
+from __future__ import annotations
+
+import enum
+import inspect
+import pickle
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from torch._utils import ExceptionWrapper
+from torch.utils.data import IterableDataset, get_worker_info
+from torch.utils.data._utils.worker import _IterableDatasetStopIteration, _ResumeIteration
+from torch.utils.data.dataloader import _DatasetKind
+
+from stoker.errors import StateError
+
+
+def has_state(owner: Any) -> bool:
+    """Whether an object can save its state and load it again."""
+    return hasattr(owner, "state_dict") and hasattr(owner, "load_state_dict")
+
+
+class Phase(enum.IntEnum):
+    """When a worker's state was taken. A worker of a new epoch still has the state in which the epoch before ended, until it sends its first batch."""
+
+    FRESH = 0  # the worker has not sent any batch; its state is not loaded
+    INSIDE = 1
+    ENDED = 2  # its IterableDataset has no more samples in this epoch
+    EARLIER = 3  # at the end of an earlier epoch
+
+
+def possible(loader: Any) -> bool:
+    """Whether the worker processes of a loader may have states. Only a worker knows whether the iterator of an IterableDataset has one."""
+    from torch.utils.data import IterDataPipe, MapDataPipe
+
+    dataset = loader.dataset
+    return not isinstance(dataset, (IterDataPipe, MapDataPipe)) and (isinstance(dataset, IterableDataset) or has_state(dataset))
+
+
+class WorkerStates:
+    """The states of all workers, in the process of the training loop. last: the worker that made the last batch."""
+
+    def __init__(self, workers: int) -> None:
+        self.last = -1
+        self._states: list[bytes | dict[str, Any] | None] = [None] * workers
+
+    def put(self, worker: int, state: bytes | None) -> None:
+        """Keeps a state that a worker has sent, or the earlier one if it sent None."""
+        if state is not None:
+            self._states[worker] = state
+
+    def state_of(self, worker: int) -> dict[str, Any] | None:
+        """Returns one state, None if the worker has sent nothing. The caller may change it."""
+        state = self._states[worker]
+        if isinstance(state, bytes):
+            made: dict[str, Any] = pickle.loads(state)
+            return made
+        return None if state is None else dict(state)
+
+    def later(self, persistent: bool) -> WorkerStates:
+        """Returns the states in which the workers begin the next epoch."""
+        made = WorkerStates(len(self._states))
+        for worker in range(len(self._states)):
+            state = self.state_of(worker)
+            if state is not None and state["phase"] != Phase.FRESH:
+                state["phase"] = int(Phase.EARLIER if persistent else Phase.FRESH)
+            made._states[worker] = state
+        return made
+
+    def save(self, dataset: Any) -> list[dict[str, Any]] | None:
+        """Returns all states for state_dict(), or None if no worker has any. dataset: of this process, whose state stands in for those that were not sent."""
+        states = [self.state_of(worker) for worker in range(len(self._states))]
+        if not has_state(dataset) and not any(states):
+            return None
+        return [state or {"phase": int(Phase.FRESH), "dataset": _state_now(dataset), "iterator": None} for state in states]
+
+    @classmethod
+    def load(cls, loader: Any, saved: Any) -> WorkerStates:
+        """Returns the states out of a state_dict(). saved: its list, or None."""
+        made = cls(loader.num_workers)
+        if saved is not None:
+            made._states = list(saved["states"])
+            made.last = saved["last"]
+        return made
+
+    @property
+    def any(self) -> bool:
+        return any(state is not None for state in self._states)
+
+
+def check(loader: Any, state: dict[str, Any]) -> None:
+    """Raises StateError if a state has other worker processes than the loader."""
+    saved = state.get("worker_states")
+    if saved is None:
+        if loader.num_workers and state.get("dataset_state"):
+            raise StateError(
+                f"the state was saved with num_workers=0, and holds the state of the Dataset in that process; the loader has {loader.num_workers} workers, each "
+                "with a Dataset of its own: continue with num_workers=0"
+            )
+        return
+    fields = isinstance(saved, dict) and isinstance(saved.get("last"), int) and isinstance(saved.get("states"), (list, tuple))
+    if not fields or not all(isinstance(s, dict) and s.keys() == {"phase", "dataset", "iterator"} for s in saved["states"]):
+        raise StateError("the state of a stoker.DataLoader holds damaged states of worker processes")
+    count = len(saved["states"])
+    begun = any(s["phase"] != Phase.FRESH for s in saved["states"])
+    if count != loader.num_workers and (begun or state["inside"]):
+        raise StateError(
+            f"the state was saved with num_workers={count}, and holds the states of the Datasets in these workers; the loader has num_workers="
+            f"{loader.num_workers}: continue with {count} workers"
+        )
+
+
+def _state_now(dataset: Any) -> Any:
+    try:
+        return dataset.state_dict() if has_state(dataset) else None
+    except AttributeError:
+        return {}  # its attributes are made by the first iteration
+
+
+# ---- handing the states to torch's iterator ----
+
+
+class View:
+    """A DataLoader of which torch's iterator sees some attributes changed."""
+
+    def __init__(self, loader: Any, **changed: Any) -> None:
+        self._loader = loader
+        vars(self).update(changed)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._loader, name)
+
+
+class Context:
+    """A multiprocessing context that starts workers with their states. states: None if they have none. base_seed: takes the place of the seed that torch
+    gives to the workers, if it is not None."""
+
+    def __init__(self, context: Any, states: WorkerStates | None, base_seed: int | None) -> None:
+        import torch
+
+        self._context = torch.multiprocessing if context is None else context
+        self._states, self._base_seed = states, base_seed
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._context, name)
+
+    def Process(self, target: Callable[..., None], args: tuple[Any, ...]) -> Any:  # noqa: N802
+        named = dict(inspect.signature(target).bind(*args).arguments)
+        if self._base_seed is not None:
+            named["base_seed"] = self._base_seed
+        if self._states is None:
+            return self._context.Process(target=target, args=tuple(named.values()))
+        return self._context.Process(target=_work, args=(target, self._states.state_of(named["worker_id"]), named))
+
+
+# ---- in a worker process ----
+
+
+class Sent:
+    """A batch with the state of the worker after it; None if that has not changed."""
+
+    def __init__(self, data: Any, worker: int, state: bytes | None) -> None:
+        self.data, self.worker, self.state = data, worker, state
+
+    def pin_memory(self) -> Sent:
+        """torch's thread that pins the memory of batches calls this."""
+        from torch.utils.data._utils.pin_memory import pin_memory
+
+        return Sent(pin_memory(self.data), self.worker, self.state)
+
+
+class Ended(_IterableDatasetStopIteration):
+    """The message that a worker's IterableDataset has ended, with the state of the worker."""
+
+    state: bytes | None = None
+
+    def __reduce__(self) -> Any:
+        return _ended, (self.worker_id, self.state)
+
+
+def _ended(worker: int, state: bytes | None) -> Ended:
+    made = Ended(worker)
+    object.__setattr__(made, "state", state)
+    return made
+
+
+def _work(loop: Callable[..., None], saved: dict[str, Any] | None, named: dict[str, Any]) -> None:
+    """The main function of a worker process. loop: torch's. named: its arguments."""
+    if saved is not None and saved["phase"] == Phase.FRESH:
+        saved = None
+    dataset, init_fn = named["dataset"], named["init_fn"]
+    copy: _Copy = _Stream(dataset, saved) if named["dataset_kind"] == _DatasetKind.Iterable else _Copy(dataset)
+
+    def init(worker: int) -> None:
+        object.__setattr__(get_worker_info(), "dataset", dataset)  # the class refuses changes
+        if init_fn is not None:
+            init_fn(worker)
+        if saved is not None and type(copy) is _Copy:
+            dataset.load_state_dict(saved["dataset"])
+
+    named["dataset"] = copy if isinstance(copy, _Stream) else dataset
+    loop(**{**named, "init_fn": init, "data_queue": _Answers(named["data_queue"], copy, named["worker_id"])})
+
+
+class _Copy:
+    """The worker's copy of a Dataset."""
+
+    phase = Phase.INSIDE
+
+    def __init__(self, dataset: Any) -> None:
+        self._dataset = dataset
+
+    def state(self) -> dict[str, Any] | None:
+        return {"phase": int(self.phase), "dataset": self._dataset.state_dict(), "iterator": None}
+
+
+class _Stream(_Copy, IterableDataset[Any]):
+    """The worker's copy of an IterableDataset. torch's loop iterates over this object."""
+
+    def __init__(self, dataset: Any, saved: dict[str, Any] | None) -> None:
+        super().__init__(dataset)
+        self._saved, self._stateful = saved, False
+        self._iterator: Any = None
+
+    def __iter__(self) -> Iterator[Any]:
+        saved, self._saved = self._saved, None
+        self.phase = Phase.INSIDE
+        if saved is not None and saved["dataset"] is not None and has_state(self._dataset):
+            self._dataset.load_state_dict(saved["dataset"])
+        self._iterator = iter(self._dataset)
+        if saved is not None and saved["iterator"] is not None and has_state(self._iterator):
+            self._iterator.load_state_dict(saved["iterator"])
+        if saved is not None and saved["phase"] == Phase.EARLIER:
+            self._iterator = iter(self._dataset)
+        elif saved is not None and saved["phase"] == Phase.ENDED:
+            self.phase = Phase.ENDED
+        self._stateful = has_state(self._dataset) or has_state(self._iterator)
+        made: Iterator[Any] = _Counted(self, self._iterator) if self._stateful else self._iterator
+        return made
+
+    def state(self) -> dict[str, Any] | None:
+        if not self._stateful:
+            return None
+        apart = self._iterator is not self._dataset and has_state(self._dataset)
+        return {
+            "phase": int(self.phase),
+            "dataset": self._dataset.state_dict() if apart else None,
+            "iterator": self._iterator.state_dict() if has_state(self._iterator) else None,
+        }
+
+
+class _Counted:
+    """The iterator of an IterableDataset. It notes its end, after which a Dataset's state may be that of a new beginning."""
+
+    def __init__(self, stream: _Stream, iterator: Any) -> None:
+        self._stream, self._iterator = stream, iterator
+
+    def __iter__(self) -> _Counted:
+        return self
+
+    def __next__(self) -> Any:
+        if self._stream.phase == Phase.ENDED:
+            raise StopIteration
+        try:
+            return next(self._iterator)
+        except StopIteration:
+            self._stream.phase = Phase.ENDED
+            raise
+
+
+class _Answers:
+    """The queue of a worker's answers, which adds the states."""
+
+    def __init__(self, queue: Any, copy: _Copy, worker: int) -> None:
+        self._queue, self._copy, self._worker, self._last = queue, copy, worker, b""
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._queue, name)
+
+    def put(self, answer: tuple[Any, Any]) -> None:
+        number, data = answer
+        if isinstance(number, _ResumeIteration):
+            self._last = b""
+        else:
+            try:
+                data = self._with_state(data)
+            except Exception:
+                if not isinstance(data, ExceptionWrapper):
+                    data = ExceptionWrapper(where="in state_dict of the Dataset in a DataLoader worker process")
+        self._queue.put((number, data))
+
+    def _with_state(self, data: Any) -> Any:
+        state = self._copy.state()
+        if state is None:
+            return data
+        made: bytes | None = pickle.dumps(state)  # now, because the queue pickles later, after the Dataset has gone on
+        if made == self._last:
+            made = None
+        else:
+            self._last = made or b""
+        return _ended(self._worker, made) if isinstance(data, _IterableDatasetStopIteration) else Sent(data, self._worker, made)
