@@ -137,7 +137,6 @@ static int close_socket(void *user, curl_socket_t fd)
 
 static void free_dialer(const struct stk_curl *curl, struct stk_dialer *d)
 {
-	looked_up(d);
 	if (d->easy)
 		curl->curl_easy_cleanup(d->easy);
 	if (d->multi) {

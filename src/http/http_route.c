@@ -223,6 +223,6 @@ void stk__route_free(struct stk_route *r)
 {
 	stk__text_free(&r->url);
 	stk__text_free(&r->key);
-	stk__text_free(&r->authorization);
+	stk__text_erase_free(&r->authorization);
 	stk__text_free(&r->origin);
 }

@@ -57,6 +57,15 @@ static int open_plain(int at, const char *name, int flags)
 	return openat(at, name, flags | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY, 0666);
 }
 
+/* Opens the folder of an entry, and creates it if needed. */
+static int open_part(const struct stk_cache_disk *d, const char *name, bool makes)
+{
+	char part[3] = {name[0], name[1], 0};
+	int fd = open_folder(d->folder, part);
+	return fd < 0 && makes && errno == ENOENT && (!mkdirat(d->folder, part, 0777) || errno == EEXIST) ? open_folder(d->folder, part)
+													  : fd;
+}
+
 int stk__cache_open(struct stk_cache_disk *d, const char *name, bool cached)
 {
 	if (!atomic_load_explicit(&d->no_openat2, memory_order_relaxed)) {
@@ -68,8 +77,7 @@ int stk__cache_open(struct stk_cache_disk *d, const char *name, bool cached)
 		/* the kernel is older than 5.12, or a seccomp filter does not know the call */
 		atomic_store_explicit(&d->no_openat2, true, memory_order_relaxed);
 	}
-	char part[3] = {name[0], name[1], 0};
-	int folder = open_folder(d->folder, part), fd = folder < 0 ? -1 : open_plain(folder, name + 3, O_RDONLY), e = errno;
+	int folder = open_part(d, name, false), fd = folder < 0 ? -1 : open_plain(folder, name + 3, O_RDONLY), e = errno;
 	if (folder >= 0)
 		close(folder);
 	errno = e;
@@ -625,15 +633,6 @@ bool stk__cache_reserve(struct stk_cache_disk *d, uint64_t bytes)
 	if (remove_old(d, d->begun_last, wanted) < wanted)
 		atomic_store(&d->scanned, true);
 	return take_room(d, bytes);
-}
-
-/* Opens the folder of an entry, and creates it if needed. */
-static int open_part(const struct stk_cache_disk *d, const char *name, bool makes)
-{
-	char part[3] = {name[0], name[1], 0};
-	int fd = open_folder(d->folder, part);
-	return fd < 0 && makes && errno == ENOENT && (!mkdirat(d->folder, part, 0777) || errno == EEXIST) ? open_folder(d->folder, part)
-													  : fd;
 }
 
 bool stk__cache_remove(struct stk_cache_disk *d, const char *name, const struct stat *seen)
