@@ -38,7 +38,7 @@ if TYPE_CHECKING:
         types,
     )
     from stoker._advise import advise
-    from stoker._audio import Audio, audiodecode, audioread
+    from stoker._audio import AddNoise, Audio, audiodecode, audioread
     from stoker._image import imdecode, imread
     from stoker._sheet import view
     from stoker._storage import Storage
@@ -71,6 +71,7 @@ _MODULES = (
     "types",
 )
 _NAMES = {
+    "AddNoise": "stoker._audio",
     "Audio": "stoker._audio",
     "DataLoader": "stoker.dataloader",
     "DataNode": "stoker.data_node",
@@ -94,6 +95,7 @@ _NAMES = {
 }
 
 __all__ = [
+    "AddNoise",
     "Audio",
     "DataLoader",
     "DataNode",

@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""audioread and audiodecode: the samples of one sound file as an array, for the code of a data set. Audio: a field of sounds of a Loader."""
+"""audioread and audiodecode: the samples of one sound file as an array, for the code of a data set. Audio: a field of sounds of a Loader. AddNoise: one of its
+transforms."""
 
 from __future__ import annotations
 
 import math
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -119,3 +121,30 @@ class Audio:
     def frames(self) -> int | None:
         """Returns the number of frames of every sound; None without duration."""
         return None if self.duration is None or self.rate is None else round(self.duration * self.rate)
+
+
+@dataclass(frozen=True)
+class AddNoise:
+    """A transform of the sounds of a Loader: adds a stretch of a noise to each, as torchaudio's AddNoise does, at a random signal-to-noise ratio.
+
+    noises: paths of sound files. They are shuffled, and each sound gets the next one, from a random place on. A noise that is shorter than the sound ends
+    before it.
+    snr: lowest and highest ratio in dB, between which each sound draws; or one number.
+
+    Example: Loader(folder, 32, fields={"audio": Audio(rate=16000)}, transforms=[AddNoise(noises, snr=(0, 20))])
+    """
+
+    noises: Sequence[str | os.PathLike[str]]
+    snr: float | tuple[float, float] = (0.0, 20.0)
+
+    def __post_init__(self) -> None:
+        if isinstance(self.noises, (str, bytes, os.PathLike)) or not self.noises:
+            raise ArgumentError(f"AddNoise: noises is a list of paths of sound files, not {self.noises!r}")
+        if not all(isinstance(x, (int, float)) and math.isfinite(x) for x in self.range()) or len(self.range()) != 2:
+            raise ArgumentError(f"AddNoise: snr is one number of dB, or the lowest and the highest, not {self.snr!r}")
+        if self.range()[0] > self.range()[1]:
+            raise ArgumentError(f"AddNoise: snr has the lowest ratio first, not {self.snr!r}")
+
+    def range(self) -> tuple[float, ...]:
+        """Returns the lowest and the highest ratio."""
+        return (self.snr, self.snr) if isinstance(self.snr, (int, float)) else tuple(self.snr)

@@ -15,7 +15,7 @@ from support import SEED
 
 torch = pytest.importorskip("torch")
 
-from stoker import Audio, Loader  # noqa: E402
+from stoker import AddNoise, Audio, Loader  # noqa: E402
 
 
 @pytest.fixture(scope="module")
@@ -450,3 +450,95 @@ def test_wrong_tars(tars):
         Loader.from_tars(tars, 4, fields={"audio": Audio(), "label": None}, components={"audio": "flac", "label": "cls"})
     with pytest.raises(StokerError, match="lengths of sounds in tars are not known"):
         Loader(tars, 4, fields={"audio": Audio(), "label": None}, bucket_by="duration")
+
+
+# ---- noise, SpecAugment ----
+
+
+@pytest.fixture(scope="module")
+def noises(tmp_path_factory):
+    """Noises of 3000 equal samples each, whose sign says which it is."""
+    root = tmp_path_factory.mktemp("noises")
+    for k, value in enumerate((1000, -1000, 3000, -3000)):
+        (root / f"{k}.wav").write_bytes(wav(np.full(3000, value, "<i2"), 16000))
+    return sorted(root.glob("*.wav"))
+
+
+def noisy(folder, noises, snr, batch=4, **more):
+    return Loader(folder, batch, fields={"audio": Audio(rate=16000), "index": None}, transforms=[AddNoise(noises, snr=snr)], seed=6, **more)
+
+
+def test_noise_has_the_ratio(folder, noises):
+    plain = [a[:n] for b in Loader(folder, 4, fields=FIELDS) for a, n in zip(b.audio, b.audio_lengths, strict=True)]
+    signs, ratios = set(), set()
+    for epoch in noisy(folder, noises, (5, 15)), noisy(folder, noises, 10.0):
+        made = [a[:n] for b in epoch for a, n in zip(b.audio, b.audio_lengths, strict=True)]
+        for x, y in zip(plain, made, strict=True):
+            added = y - x
+            assert (added - added.mean()).abs().max() < 1e-5
+            ratio = float(10 * torch.log10((x**2).mean() / (added**2).mean()))
+            assert 4.99 < ratio < 15.01 if len(ratios) < len(plain) else abs(ratio - 10) < 0.01
+            signs.add(float(added.mean()) > 0)
+            ratios.add(round(ratio, 2))
+    assert signs == {False, True} and len(ratios) > 15
+
+
+def test_noise_is_torchaudios(folder, noises):
+    functional = pytest.importorskip("torchaudio.functional")
+    plain = [a[:n] for b in Loader(folder, 4, fields=FIELDS) for a, n in zip(b.audio, b.audio_lengths, strict=True)]
+    made = [a[:n] for b in noisy(folder, noises, 7) for a, n in zip(b.audio, b.audio_lengths, strict=True)]
+    for x, y in zip(plain, made, strict=True):
+        want = functional.add_noise(x, torch.full_like(x, float((y - x).mean().sign())), torch.tensor(7.0))
+        assert (y - want).abs().max() < 1e-4
+
+
+def test_noise_is_resumed_and_divided(folder, noises):
+    whole, part = [b.audio for b in noisy(folder, noises, (0, 20), shuffle=True)], noisy(folder, noises, (0, 20), shuffle=True)
+    steps = iter(part)
+    first = [next(steps).audio for _ in range(2)]
+    other = noisy(folder, noises, (0, 20), shuffle=True)
+    other.load_state_dict(part.state_dict())
+    assert all(torch.equal(a, b) for a, b in zip(first + [b.audio for b in other], whole, strict=True))
+    for world in (3, 7):
+        assert sum(len(b.index) for r in range(world) for b in noisy(folder, noises[:3], (0, 20), shard=(r, world), batch=1)) == 21
+
+
+def test_noise_that_is_short(folder, tmp_path):
+    (tmp_path / "short.wav").write_bytes(wav(np.full(100, 5000, "<i2"), 16000))
+    plain = [a[:n] for b in Loader(folder, 4, fields=FIELDS) for a, n in zip(b.audio, b.audio_lengths, strict=True)]
+    made = [a[:n] for b in noisy(folder, [tmp_path / "short.wav"], 3) for a, n in zip(b.audio, b.audio_lengths, strict=True)]
+    assert all((y - x)[:100].min() > 0 and torch.equal(y[100:], x[100:]) for x, y in zip(plain, made, strict=True))
+
+
+def test_wrong_noise(folder, noises):
+    for kwargs, message in (
+        ({"noises": str(noises[0])}, "list of paths"),
+        ({"noises": []}, "list of paths"),
+        ({"noises": noises, "snr": (5, 1)}, "lowest ratio first"),
+        ({"noises": noises, "snr": (1, 2, 3)}, "snr is one number"),
+    ):
+        with pytest.raises((StokerError, ValueError), match=message):
+            AddNoise(**kwargs)
+    with pytest.raises(StokerError, match=r"AddNoise takes sounds of one channel and one rate"):
+        Loader(folder, 4, fields={"audio": Audio()}, transforms=[AddNoise(noises)])
+
+
+@pytest.mark.parametrize("zero", (True, False))
+def test_spec_augment(folder, zero):
+    T = pytest.importorskip("torchaudio.transforms")
+    fields, chain = {"audio": Audio(rate=16000, duration=0.08)}, [T.Spectrogram(n_fft=128, hop_length=16), T.AmplitudeToDB()]
+    plain = torch.cat([b.audio for b in Loader(folder, 7, fields=fields, transforms=chain)])
+    step = T.SpecAugment(2, 20, 1, 10, zero_masking=zero, p=0.9)
+    loader = Loader(folder, 7, fields=fields, transforms=[*chain, step], seed=1)
+    shapes = set()
+    for _ in range(3):
+        made = torch.cat([b.audio for b in loader])
+        for before, after in zip(plain, made, strict=True):
+            value = 0.0 if zero else float(before.mean())
+            changed = before != after
+            assert (after[changed] - value).abs().max() <= 1e-3 if changed.any() else True
+            times, rows = changed.all(0).sum().item(), changed.all(1).sum().item()
+            assert times < 2 * 20 and rows < 10
+            assert not changed[~changed.all(1)][:, ~changed.all(0)].any()
+            shapes.add((times, rows))
+    assert len(shapes) > 30

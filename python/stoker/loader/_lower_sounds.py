@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compiles torchaudio's transforms to operators of a graph."""
+"""Compiles transforms of sounds, torchaudio's and stoker.AddNoise, to operators of a graph."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from stoker import fn, math, types
+from stoker._audio import AddNoise
 from stoker.data_node import DataNode
 from stoker.errors import InvalidArgumentError, UnsupportedError
 from stoker.loader._spec import Spec
@@ -29,14 +30,17 @@ class Sound:
         return replace(self, node=spec.upload(self.node))
 
 
-def lowered(steps: Sequence[Any], sound: Sound) -> Sound:
+def lowered(steps: Sequence[Any], sound: Sound, spec: Spec) -> Sound:
     """Applies the transforms in order."""
     for step in steps:
+        if isinstance(step, AddNoise):
+            sound = _add_noise(step, sound, spec)
+            continue
         name, home = type(step).__name__, type(step).__module__
         if not home.startswith("torchaudio.transforms") or name not in _LOWER:
             known = ", ".join(_LOWER)
             raise UnsupportedError(
-                f"Loader: transforms of sounds are torchaudio's {known}; {name} of {home} runs on the batch instead: collate_fn=lambda batch: "
+                f"Loader: transforms of sounds are stoker.AddNoise and torchaudio's {known}; {name} of {home} runs on the batch instead: collate_fn=lambda batch: "
                 "batch._replace(audio=transform(batch.audio)), or in the loop"
             )
         sound = _LOWER[name](step, sound)
@@ -128,17 +132,56 @@ def _mfcc(step: Any, sound: Sound) -> Sound:
     return replace(mel, node=fn.mfcc(mel.node, axis=0, dct_type=2, n_mfcc=step.n_mfcc) * 2.0)  # without norm, torchaudio's is twice DALI's
 
 
-def _masking(step: Any, sound: Sound) -> Sound:
-    """Sets a random stretch of an axis to 0; torchaudio's axis 1 is the frequency of a spectrum, and 2 the time. Every sample draws for itself."""
+def _check_spectrum(step: Any, sound: Sound) -> None:
     if sound.ndim != 2:
         raise InvalidArgumentError(f"Loader: {type(step).__name__} takes a spectrum, as Spectrogram or MelSpectrogram makes it")
-    axis = step.axis - 1
-    extent = fn.cast(fn.shapes(sound.node, dtype=types.INT32)[axis], dtype=types.FLOAT)
-    most = math.min(float(step.mask_param), math.floor(extent * float(step.p))) if step.p < 1 else float(step.mask_param)
+
+
+def _masked(node: DataNode, axis: int, param: float, p: float, fill: DataNode | float) -> DataNode:
+    """Sets a random stretch of an axis to a value. Every sample draws for itself."""
+    extent = fn.cast(fn.shapes(node, dtype=types.INT32)[axis], dtype=types.FLOAT)
+    most = math.min(param, math.floor(extent * p)) if p < 1 else param
     width = fn.random.uniform(range=(0.0, 1.0)) * most
     start = math.floor(fn.random.uniform(range=(0.0, 1.0)) * (extent - width))
-    masked = fn.erase(sound.node, anchor=fn.reshape(start, shape=[1]), shape=fn.reshape(math.floor(width), shape=[1]), axes=[axis])
-    return replace(sound, node=masked)
+    place = {"anchor": fn.reshape(start, shape=[1]), "shape": fn.reshape(math.floor(width), shape=[1])}
+    return fn.erase(node, axes=[axis], fill_value=fill, **place)
+
+
+def _masking(step: Any, sound: Sound) -> Sound:
+    """Sets a random stretch of an axis to 0; torchaudio's axis 1 is the frequency of a spectrum, and 2 the time."""
+    _check_spectrum(step, sound)
+    return replace(sound, node=_masked(sound.node, step.axis - 1, float(step.mask_param), float(step.p), 0.0))
+
+
+def _spec_augment(step: Any, sound: Sound) -> Sound:
+    """Masks stretches of the time, then of the frequencies, with 0 or the mean of the spectrum before."""
+    _check_spectrum(step, sound)
+    node, fill = sound.node, 0.0 if step.zero_masking else fn.reductions.mean(sound.node)
+    for axis, count, param in ((1, step.n_time_masks, step.time_mask_param), (0, step.n_freq_masks, step.freq_mask_param)):
+        for _ in range(count):
+            node = _masked(node, axis, float(param), float(step.p), fill)
+    return replace(sound, node=node)
+
+
+def _add_noise(step: AddNoise, sound: Sound, spec: Spec) -> Sound:
+    """Adds a stretch of a noise file, scaled so that the ratio of both powers is the drawn one."""
+    if sound.ndim != 1 or sound.rate_hz is None:
+        raise InvalidArgumentError(
+            "Loader: AddNoise takes sounds of one channel and one rate, before they are spectra: give Audio(rate=...)"
+        )
+    shard = {"num_shards": spec.shard.world, "shard_id": spec.shard.rank} if len(step.noises) >= spec.shard.world else {}
+    data, _ = fn.readers.file(
+        files=[str(path) for path in step.noises], random_shuffle=True, shuffle_seed=spec.seed, name="Noises", **shard
+    )
+    noise, _ = fn.decoders.audio(data, downmix=True, sample_rate=float(sound.rate_hz))
+    length = fn.shapes(sound.node, dtype=types.INT32)[0]
+    spare = math.max(fn.cast(fn.shapes(noise, dtype=types.INT32)[0] - length, dtype=types.FLOAT), 0.0)
+    start = fn.cast(fn.random.uniform(range=(0.0, 1.0)) * spare, dtype=types.INT32)
+    noise = fn.slice(noise, start=fn.reshape(start, shape=[1]), shape=fn.reshape(length, shape=[1]), axes=[0], out_of_bounds_policy="pad")
+    noise = spec.upload(noise)
+    powers = fn.reductions.mean_square(sound.node), math.max(fn.reductions.mean_square(noise), 1e-30)
+    gain = spec.upload(math.pow(10.0, fn.random.uniform(range=step.range()) * -0.05))
+    return replace(sound, node=sound.node + noise * (math.sqrt(powers[0] / powers[1]) * gain))
 
 
 _LOWER = {
@@ -150,6 +193,7 @@ _LOWER = {
     "MelSpectrogram": _mel_spectrogram,
     "AmplitudeToDB": _decibels,
     "MFCC": _mfcc,
+    "SpecAugment": _spec_augment,
     "TimeMasking": _masking,
     "FrequencyMasking": _masking,
 }

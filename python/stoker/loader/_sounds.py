@@ -71,7 +71,7 @@ def _is_manifest(source: Any) -> bool:
     return isinstance(source, (str, os.PathLike)) and os.fspath(source).endswith(_MANIFESTS) and not os.path.isdir(source)
 
 
-def components_of(fields: Mapping[str, Any], components: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
+def components_of(fields: Any, components: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
     """Returns the components of tars with the sound in the place of the image."""
     name = _wanted(fields).name
     if not isinstance(components, Mapping) or name not in components:
@@ -197,7 +197,7 @@ class AudioSource(FileSource):
             sound, targets = self._of_tars(self.tars, spec, reader)
         else:
             sound, targets = self._of_manifests(reader) if self.manifests is not None else self._of_files(spec, reader)
-        made = lowered(self.steps, sound.on(spec))
+        made = lowered(self.steps, sound.on(spec), spec)
         nodes, self._outputs, finish = (
             [made.node],
             {self.given.name: 0},

@@ -8,6 +8,13 @@
 
 #include <string.h>
 
+/* Constants of at least LEAST_SHARED bytes, such as windows and twiddle factors, are stored once for all jobs with equal ones. */
+enum { SHARED = 4, LEAST_SHARED = 256 };
+struct shared {
+	size_t at; /* in the tables */
+	uint64_t bytes;
+};
+
 /* A run of equal jobs whose addresses advance by a fixed step is stored as one item with an extra dimension. Until the run is closed, the item is its first
  * job. */
 struct run {
@@ -25,6 +32,8 @@ struct stk_job_gpu {
 	uint32_t n_items;
 	struct run run; /* the run in the last item */
 	uint64_t n_constants, n_work;
+	struct shared shared[SHARED]; /* the last tables, which later jobs may share */
+	uint32_t n_shared;            /* tables that were noted since the batch began */
 	struct stk_job_blocks blocks;
 	uint32_t each[STK_JOB_LAUNCHES]; /* blocks of each item so far; 0: items have different numbers */
 	bool closed;                     /* the last item has its thread blocks */
@@ -104,6 +113,7 @@ void stk__job_gpu_begin(struct stk_job_gpu *b)
 {
 	b->n_items = 0;
 	b->n_constants = b->n_work = 0;
+	b->n_shared = 0;
 	memset(&b->blocks, 0, sizeof b->blocks);
 	memset(b->each, 0, sizeof b->each);
 	b->may_fail = false;
@@ -111,11 +121,31 @@ void stk__job_gpu_begin(struct stk_job_gpu *b)
 	b->closed = true;
 }
 
+/* Returns the place of an earlier job's constants that are equal to these; SIZE_MAX: none. */
+static size_t find_shared(const struct stk_job_gpu *b, const void *constants, uint64_t bytes)
+{
+	const uint32_t n = b->n_shared < SHARED ? b->n_shared : SHARED;
+	for (uint32_t i = 0; i < n; i++)
+		if (b->shared[i].bytes == bytes && !memcmp(b->tables + b->shared[i].at, constants, bytes))
+			return b->shared[i].at;
+	return SIZE_MAX;
+}
+
 /* Assigns the job its memory on the device. Its constants are written to the tables, at the place that the device will read. */
 static void place(struct stk_job_gpu *b, struct stk_job *job, const struct stk_job_kind *kind, uint64_t constants, uint64_t work)
 {
 	const void *given = job->constants;
-	size_t at = b->constants_at + b->n_constants;
+	const bool shares = !kind->place && job->constant_bytes >= LEAST_SHARED && constants == job->constant_bytes;
+	size_t at = shares ? find_shared(b, given, constants) : SIZE_MAX;
+	if (at != SIZE_MAX) {
+		job->constants = (const void *)(uintptr_t)(b->device_tables + at);
+		job->work = (void *)(uintptr_t)(b->device_work + b->n_work);
+		b->n_work += padded(work);
+		return;
+	}
+	at = b->constants_at + b->n_constants;
+	if (shares)
+		b->shared[b->n_shared++ % SHARED] = (struct shared){at, constants};
 	job->constants = (const void *)(uintptr_t)(b->device_tables + at);
 	job->work = (void *)(uintptr_t)(b->device_work + b->n_work);
 	if (kind->place)
