@@ -19,6 +19,10 @@ struct stk_pipeline;
 /* Policy for a sample that cannot be decoded. Errors of the source (I/O) are retried, then raised under every policy. */
 enum stk_on_error { STK_ON_ERROR_RAISE, STK_ON_ERROR_SKIP, STK_ON_ERROR_REPLACE };
 
+/* Which side decodes the JPEG files of operators on a GPU that it could decode. Both give the same bytes. AUTO: file by file the side that has time. CORES: the cores
+ * run the decoder and the operators fused with it, and only the result goes up. Files that the GPU cannot decode go to the cores in any case. */
+enum stk_decoding { STK_DECODE_AUTO, STK_DECODE_GPU, STK_DECODE_CORES };
+
 #define STK_MOST_READ_REQUESTS (1 << 20)
 
 /* For max_errors. */
@@ -42,6 +46,7 @@ struct stk_pipeline_config {
 	 * a data set that lies there (one that takes more is uploaded batch by batch). 0: a 32nd of the free memory but at least
 	 * 928 MiB, or a quarter of the free memory if that is less. */
 	size_t gpu_memory;
+	enum stk_decoding decode; /* STOKER_DECODE of the environment replaces AUTO */
 	/* Reads in flight at a time, at most STK_MOST_READ_REQUESTS; with those that have ended and wait for their batch's turn, twice as many. 0: 256,
 	 * or 1024 from a remote source, which itself sends as many as bring more bytes. */
 	int32_t read_requests;
@@ -163,8 +168,9 @@ STK_API bool stk_pipeline_bad_sample(struct stk_pipeline *p, int64_t i, struct s
 
 /* Copies the counters since the start, by name: "reads_started", "decodes", "user_calls", "scratch_bytes", "slots", "held_bytes" (of
  * batches kept outside of the slots), "allocations", ... Fills at most n entries and returns the number of counters. Names are constant.
- * Times are in ns: "wait_ns" is the consumer's wait in stk_pipeline_next, "busy_ns" the work of all workers together, "source_ns" the time
- * in user sources. The counters of a storage that has received requests follow (stk_storage_counters). */
+ * Times are in ns: "wait_ns" is the consumer's wait in stk_pipeline_next, "late_ns" the part of it that began while the cores still worked on the
+ * batch, "busy_ns" the work of all workers together, "source_ns" the time in user sources. "core_decodes" are files that the cores decoded
+ * because they had time (enum stk_decoding), in "core_decode_ns". The counters of a storage that has received requests follow (stk_storage_counters). */
 STK_API size_t stk_pipeline_counters(struct stk_pipeline *p, struct stk_counter *out, size_t n);
 
 /* Spans recorded so far, newest last, when tracing is on (config.trace, "" to record without a file). */

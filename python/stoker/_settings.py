@@ -108,6 +108,15 @@ def _on_error(name: str, value: Any) -> str:
     return str(value)
 
 
+_DECODE = {"auto": 0, "gpu": 1, "cores": 2}
+
+
+def _decode(name: str, value: Any) -> str:
+    if not isinstance(value, str) or value not in _DECODE:
+        raise InvalidArgumentError(f"Pipeline: {name} is 'auto', 'gpu' or 'cores', not {value!r}")
+    return str(value)
+
+
 def _dtypes(name: str, value: Any) -> Any:
     if isinstance(value, (list, tuple)):
         return [_dtypes(name, d) for d in value]
@@ -239,6 +248,16 @@ class PassedOn(TypedDict, total=False):
             "quarter of it.",
             _bytes,
             core="gpu_memory",
+        ),
+    ]
+    decode: Annotated[
+        str,
+        Setting(
+            'which side decodes the JPEG files of a pipeline on a GPU: "gpu", "cores", or "auto", file by file the one that has time. The batches are the same.',
+            _decode,
+            default="auto",
+            core="decode",
+            to_core=_DECODE.__getitem__,
         ),
     ]
     held_limit: Annotated[

@@ -41,6 +41,7 @@ METRICS: tuple[Metric, ...] = (
     Metric("reads_in_flight", "gauge", "reads_in_flight", 1, "reads that have begun and not ended"),
     Metric("decodes_total", "counter", "decodes", 1, "images that were decoded, on cores and GPU"),
     Metric("gpu_decodes_total", "counter", "gpu_decodes", 1, "those of them that the GPU decoded"),
+    Metric("core_decodes_total", "counter", "core_decodes", 1, "files that the cores decoded for the GPU because they had time"),
     Metric("bad_samples_total", "counter", "bad_samples", 1, "samples that could not be read or decoded"),
     Metric("replaced_samples_total", "counter", "replaced", 1, "bad samples that another took the place of"),
     Metric("slots_out", "gauge", "slots_out", 1, "batches whose memory the loop holds"),

@@ -105,6 +105,7 @@ static enum stk_status wait_done(struct stk_pipeline *p, int64_t ms, struct stk_
 {
 	enum { STALL_MS = 30000 };
 	int64_t begin = stk__clock_ns(), until = ms >= 0 ? stk__clock_after_ms(begin, ms) : -1;
+	bool late = stk__record(p, p->flight.next_deliver)->state <= STK_BATCH_OPEN; /* the cores have not finished it */
 	char text[1000];
 	if (ms != 0)
 		stk__device_deepen(p);
@@ -118,6 +119,8 @@ static enum stk_status wait_done(struct stk_pipeline *p, int64_t ms, struct stk_
 		bool done = r->state == STK_BATCH_FINISHED, on_its_way = done && !p->way->arrived(r);
 		if (done && !on_its_way) {
 			*out = r;
+			if (late)
+				STK_COUNT(p, late_ns, stk__clock_ns() - begin);
 			p->parts.delivery->stall_told = false;
 			stk__fetch_taken(p);
 			p->parts.delivery->waited_since_ns = 0;

@@ -5,6 +5,7 @@
 #include "codec/orient.h"
 #include "exec/device.h"
 
+#include "base/clock.h"
 #include "exec/feed.h"
 #include "exec/fetch.h"
 #include "kernel/copy/copy.h"
@@ -216,8 +217,6 @@ static bool takes(const struct stk_chain_run *run, const struct stk_encoded *e, 
 	struct stk_rect seen = stk__pass_source(pass);
 	if (e->denom > 1 || !seen.w || !seen.h || stk__jpeg_header_parse(e->data, e->size, &d->header, NULL))
 		return false;
-	if (d->header.process == STK_JPEG_PROGRESSIVE && stk__progressive_is_for_cores(run->pipeline, e->size))
-		return false;
 	d->orientation = e->orient ? d->header.orientation : 1;
 	d->window = stk__orient_rect(d->orientation, d->header.width, d->header.height, seen);
 	d->size = e->size;
@@ -253,14 +252,23 @@ static const uint8_t *keep_file(struct stk_device_batch *b, const struct stk_enc
 	return to ? memcpy(to, e->data, e->size) : NULL;
 }
 
+/* Who decodes a file that an operator on the GPU reads. */
+enum side {
+	GPU,
+	CORES_HAVE_TIME, /* the GPU could decode it */
+	CORES_MUST,
+};
+
 static enum stk_status describe_decode(
-	const struct stk_chain_run *run, struct stk_pass_group *g, int32_t step, bool *taken, struct stk_error *err)
+	const struct stk_chain_run *run, struct stk_pass_group *g, int32_t step, enum side *side, struct stk_error *err)
 {
 	struct stk_encoded e;
 	g->calls[0].def->encoded(&g->calls[0], &e);
 	struct stk_decode_job d;
-	*taken = !run->record->samples[run->sample].on_cores && takes(run, &e, &g->pass, &d) && within_limit(run, &d, &g->pass);
-	if (!*taken)
+	bool can = !run->record->samples[run->sample].on_cores && takes(run, &e, &g->pass, &d) && within_limit(run, &d, &g->pass);
+	bool cores = can && stk__decode_side_is_cores(run->pipeline, d.header.process == STK_JPEG_PROGRESSIVE, e.size);
+	*side = !can ? CORES_MUST : cores ? CORES_HAVE_TIME : GPU;
+	if (*side != GPU)
 		return STK_OK;
 	struct stk_sample_state *s = &run->record->samples[run->sample];
 	const uint8_t *file = stk__fetch_is_pinned(s, e.data) ? e.data : keep_file(run->record->device, &e, err);
@@ -277,17 +285,57 @@ static enum stk_status describe_decode(
 	return STK_OK;
 }
 
+/* Returns pinned memory for a result of the cores. If the cores compute many of a batch's results, these lie together, so that few copies take them up. */
+static void *take_result(const struct stk_chain_run *run, int32_t value, size_t bytes, bool many, struct stk_error *err)
+{
+	struct stk_device_batch *b = run->record->device;
+	return (void *)(many ? take_place(run, &b->staging, b->mirrors.staged, value, bytes, err)
+			     : stk__device_memory_take(&b->staging, bytes, err));
+}
+
 /* Computes the group on the cores and copies the result to the GPU through pinned memory. The counter on_cores counts all work that was
  * placed on the GPU and done on the cores. */
-static enum stk_status run_on_cores(const struct stk_chain_run *run, struct stk_pass_group *g, int32_t step, struct stk_error *err)
+static enum stk_status run_on_cores(
+	const struct stk_chain_run *run, struct stk_pass_group *g, int32_t step, bool many, struct stk_error *err)
 {
 	struct stk_tensor out = run->worker->values[g->value];
 	size_t bytes = (size_t)stk_desc_bytes(&out.desc);
 	uintptr_t to = (uintptr_t)out.data;
 	STK_COUNT(run->pipeline, on_cores, 1);
-	out.data = (void *)stk__device_memory_take(&run->record->device->staging, bytes, err);
+	out.data = take_result(run, g->value, bytes, many, err);
 	enum stk_status s = out.data ? stk__pass_group_cores(run, g, &out, err) : STK_NO_MEMORY;
 	return s ? s : upload(run, step, out.data, to, bytes, err);
+}
+
+static int64_t thread_cpu_ns(void)
+{
+	struct timespec t;
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+	return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+/* Like run_on_cores, for a file that the GPU could decode. Measures the work, by which the next decisions are made (decode_side.h). */
+static enum stk_status run_in_spare_time(const struct stk_chain_run *run, struct stk_pass_group *g, int32_t step, struct stk_error *err)
+{
+	enum { MANY = 25 }; /* of 100 files */
+	struct stk_pipeline *p = run->pipeline;
+	int64_t begin = stk__clock_ns(), cpu = thread_cpu_ns();
+	enum stk_status s = run_on_cores(run, g, step, stk__decode_side_share(p) >= MANY, err);
+	int64_t end = stk__clock_ns();
+	STK_COUNT(p, core_decodes, 1);
+	STK_COUNT(p, core_decode_ns, end - begin);
+	STK_COUNT(p, core_decode_cpu_ns, thread_cpu_ns() - cpu);
+	stk__trace_add(p->trace, (int32_t)(run->worker - p->crew.workers),
+		&(struct stk_trace_span){.name = "decode in spare time",
+			.kind = STK_SPAN_CHAIN,
+			.batch = run->record->k,
+			.first = run->sample,
+			.count = 1,
+			.level = (int16_t)run->level,
+			.stage = (int16_t)run->chain,
+			.begin_ns = begin,
+			.end_ns = end});
+	return s;
 }
 
 /* ---- groups ---- */
@@ -365,7 +413,7 @@ static enum stk_status send_image(const struct stk_chain_run *run, struct stk_pa
 static enum stk_status describe_pass_group(const struct stk_chain_run *run, const struct stk_group *group, struct stk_error *err)
 {
 	struct stk_pass_group g;
-	bool taken = false;
+	enum side side;
 	enum stk_status s = stk__pass_group_infer(run, group, &g, err);
 	if (s || (s = stk__device_place(run, g.value, err)))
 		return s;
@@ -374,8 +422,10 @@ static enum stk_status describe_pass_group(const struct stk_chain_run *run, cons
 		s = send_image(run, &g, err);
 		return s ? s : describe_pass(run, &g, err);
 	}
-	s = describe_decode(run, &g, group->step, &taken, err);
-	return s || taken ? s : run_on_cores(run, &g, group->step, err);
+	s = describe_decode(run, &g, group->step, &side, err);
+	if (s || side == GPU)
+		return s;
+	return side == CORES_MUST ? run_on_cores(run, &g, group->step, false, err) : run_in_spare_time(run, &g, group->step, err);
 }
 
 /* ---- operators on tensors ---- */

@@ -134,6 +134,8 @@ void stk__device_explain(struct stk_pipeline *p, struct stk_text *t)
 	int32_t depth = p->flight.depth, most = p->flight.most_depth;
 	size_t wanted = memory_at(p, most);
 	pthread_mutex_unlock(&p->lock);
+	if (d->jpeg)
+		stk__decode_side_explain(p, t);
 	stk__text_add(t, "up to %zu MiB of the GPU for decoding and for batches under way beyond those ahead\n", d->memory_limit >> 20);
 	if (held_back)
 		stk__text_add(t,
@@ -420,7 +422,7 @@ enum stk_status stk__device_create(struct stk_pipeline *p, struct stk_error *err
 	p->parts.device = d;
 	d->submitted.end = &d->submitted.first;
 	d->resting.end = &d->resting.first;
-	stk__progressive_init(&d->progressive);
+	stk__decode_side_init(&d->side);
 	pthread_cond_init(&d->work, NULL);
 	d->n_batches = p->flight.most_depth + 1;
 	d->batches = stk__calloc((size_t)d->n_batches, sizeof *d->batches);

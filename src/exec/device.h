@@ -16,9 +16,9 @@
 #define STK_EXEC_DEVICE_H
 
 #include "codec/jpeg_gpu/jpeg_gpu.h"
+#include "exec/decode_side.h"
 #include "exec/device_memory.h"
 #include "exec/exec.h"
-#include "exec/progressive.h"
 #include "kernel/job/job_gpu.h"
 
 enum stk_device_job_kind {
@@ -177,9 +177,9 @@ struct stk_device_stage {
 	bool busy;                 /* the thread works on a batch that it took from a list */
 	struct stk_jpeg_gpu *jpeg; /* for all batches; NULL if the program decodes nothing */
 	size_t memory_limit;       /* bytes for decoding and for batches under way, both of which use more memory to run faster */
-	_Atomic size_t largest;    /* bytes of slot and scratch of the largest batch so far */
-	bool held_back;            /* the limit prevented one more batch under way while the consumer waited */
-	struct stk_progressive progressive;
+	_Atomic size_t largest; /* bytes of slot and scratch of the largest batch so far */
+	bool held_back; /* the limit prevented one more batch under way while the consumer waited */
+	struct stk_decode_side side;
 	struct stk_device_clock clock;
 };
 

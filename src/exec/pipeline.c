@@ -29,6 +29,8 @@ static enum stk_status check_config(struct stk_pipeline_config *c, struct stk_er
 		return stk__fail(err, STK_INVALID, "on_error is %d; it must be one of enum stk_on_error", (int)c->on_error);
 	if (!(c->max_errors >= 0 || c->max_errors == STK_NO_BAD_SAMPLES)) /* also refuses NaN */
 		return stk__fail(err, STK_INVALID, "max_errors is %g; it must be at least 0", c->max_errors);
+	if ((unsigned)c->decode > STK_DECODE_CORES)
+		return stk__fail(err, STK_INVALID, "decode is %d; it must be one of enum stk_decoding", (int)c->decode);
 	if (c->read_requests < 0 || c->read_requests > STK_MOST_READ_REQUESTS)
 		return stk__fail(err, STK_INVALID, "read_requests is %d; it must be from 0 (the default) to %d", c->read_requests,
 			STK_MOST_READ_REQUESTS);
@@ -42,7 +44,9 @@ static enum stk_status check_config(struct stk_pipeline_config *c, struct stk_er
 		return stk__fail(err, STK_INVALID, "timeout_ms is %lld; it must be at least 0", (long long)c->timeout_ms);
 	c->prefetch = c->prefetch ? c->prefetch : 2;
 	c->memory_limit = c->memory_limit ? c->memory_limit : (size_t)2 << 30;
-	const char *fuse = getenv("STOKER_FUSE");
+	const char *fuse = getenv("STOKER_FUSE"), *side = getenv("STOKER_DECODE");
+	if (c->decode == STK_DECODE_AUTO && side)
+		c->decode = strcmp(side, "gpu") == 0 ? STK_DECODE_GPU : strcmp(side, "cores") == 0 ? STK_DECODE_CORES : STK_DECODE_AUTO;
 	c->no_fuse |= fuse && strcmp(fuse, "0") == 0;
 	return stk__environment_check(err);
 }

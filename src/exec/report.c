@@ -158,6 +158,7 @@ size_t stk_pipeline_counters(struct stk_pipeline *p, struct stk_counter *out, si
 		STK_COUNTERS(COUNTER_ROW)
 #undef COUNTER_ROW
 			{"scratch_bytes", (double)scratch_bytes(p)},
+		{"core_share", p->parts.device ? stk__decode_side_share(p) / 100.0 : 0},
 		{"slots", p->ring->made},
 		{"slots_out", p->ring->out},
 		{"slots_peak", p->ring->peak_out},

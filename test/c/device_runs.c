@@ -236,6 +236,7 @@ struct stk_pipeline *try_device_pipeline(
 		.max_errors = 1e9,
 		.gpu_memory = s->gpu_memory,
 		.max_batches = s->max_batches,
+		.decode = s->decode,
 		.no_fuse = s->no_fuse,
 		.trace = s->trace ? "" : NULL};
 	if (stk_pipeline_create(ctx, g, &c, &p, err))
@@ -346,6 +347,7 @@ struct device_run run_device(struct stk_graph *g, const struct device_settings *
 		epochs -= !take_batch(p, &r);
 	r.decoded = counter_of(p, "gpu_decodes");
 	r.refused = counter_of(p, "gpu_refused");
+	r.spare = counter_of(p, "core_decodes");
 	close_pipeline(p, ctx);
 	if (several)
 		forget_messages(&r);

@@ -30,6 +30,7 @@ struct device_settings {
 	int32_t device, threads, batch, prefetch, max_batches; /* device -1: the CPU; 0 elsewhere: 2 threads, batches of 4, the defaults */
 	enum stk_on_error on_error;
 	size_t gpu_memory;
+	enum stk_decoding decode;
 	bool no_fuse, trace;
 };
 
@@ -37,7 +38,7 @@ struct device_settings {
 struct device_run {
 	struct run run;
 	int batches, errors;
-	double decoded, refused; /* images that the GPU decoded and refused */
+	double decoded, refused, spare; /* images that the GPU decoded and refused, and that the cores decoded although the GPU could */
 };
 
 /* Sets options of the emulated driver, which apply to later contexts. Call it while no context exists. */

@@ -120,6 +120,25 @@ static void test_batch_sizes_depths_and_threads(void **state)
 			(struct device_settings){.batch = 3, .prefetch = prefetch, .threads = 4}, 2, NULL);
 }
 
+/* A setting gives all files to one side. Both sides give the same bytes, with damaged files and every policy too. */
+static void test_the_sides_that_decode(void **state)
+{
+	(void)state;
+	need_device();
+	for (int i = 0; i < n_device_graphs; i++) {
+		for (int decode = STK_DECODE_GPU; decode <= STK_DECODE_CORES; decode++) {
+			struct device_run r;
+			const struct device_settings s = {.decode = (enum stk_decoding)decode, .no_fuse = i % 2, .threads = 1 + i % 3};
+			assert_sides_agree(good, &device_graphs[i], s, 2, &r);
+			assert_true((r.decoded > 0) == (device_graphs[i].photographs && decode == STK_DECODE_GPU));
+			assert_true((r.spare > 0) == (device_graphs[i].photographs && decode == STK_DECODE_CORES));
+			free_device_run(&r);
+		}
+		const struct device_settings s = {.decode = STK_DECODE_CORES, .batch = 3, .on_error = (enum stk_on_error)(i % 3)};
+		assert_sides_agree(mixed, &device_graphs[i], s, 2, NULL);
+	}
+}
+
 /* ---- files that the GPU does not decode ---- */
 
 static void test_refused_and_damaged_files(void **state)
@@ -168,6 +187,7 @@ int main(int argc, char **argv)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_each_graph_gives_the_same_bytes),
 		cmocka_unit_test(test_batch_sizes_depths_and_threads),
+		cmocka_unit_test(test_the_sides_that_decode),
 		cmocka_unit_test(test_refused_and_damaged_files),
 		cmocka_unit_test(test_batches_of_bad_files_only),
 		cmocka_unit_test(test_images_beyond_the_memory_go_to_the_cores),

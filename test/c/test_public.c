@@ -256,6 +256,7 @@ static void test_configurations(void **state)
 	SET(read_requests, INT32_MIN, "read_requests");
 	SET(max_batches, INT32_MIN, "max_batches");
 	SET(memory_limit, SIZE_MAX, "memory_limit");
+	SET(decode, (enum stk_decoding)(STK_DECODE_CORES + 1), "decode is 3; it must be one of enum stk_decoding");
 	SET(gpu_memory, SIZE_MAX, "gpu_memory");
 	SET(read_bytes, (size_t)PTRDIFF_MAX + 1, "read_bytes");
 	SET(held_limit, SIZE_MAX, "held_limit");

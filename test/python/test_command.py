@@ -337,7 +337,7 @@ def test_what_was_meant(folder):
         ("STOKER_AFFINITY", "no", "0 or 1"),
         ("STOKER_CPU", "C", "c"),
         ("STOKER_JPEG", "turbo", "libjpeg-turbo or stoker"),
-        ("STOKER_PROGRESSIVE", "GPU", "cores or gpu"),
+        ("STOKER_DECODE", "GPU", "auto or gpu or cores"),
         ("STOKER_MAX_IMAGE_SIZE", "1e9", "a whole number from 0 to 9223372036854775807"),
         ("STOKER_MAX_IMAGE_SIZE", "500M", "a whole number"),
         ("STOKER_MAX_JPEG_SCANS", "-1", "a whole number"),

@@ -1,0 +1,232 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "exec/decode_side.h"
+
+#include "base/clock.h"
+#include "exec/device.h"
+#include "thread/duty.h"
+#include "thread/pool.h"
+#include "thread/thread.h"
+
+/* ---- the policy ---- */
+
+static int32_t at_least(int32_t value, int32_t least)
+{
+	return value > least ? value : least;
+}
+
+static int32_t at_most(int32_t value, int32_t most)
+{
+	return value < most ? value : most;
+}
+
+/* Returns the level's fall if this window showed that the cores have too much to do, else 0. */
+static int32_t fall_of(int32_t level, const struct stk_window_seen *seen)
+{
+	const double FULL = 0.85, AIM = 0.75, CONTENDED = 0.85, LATE = 0.1;
+	enum { STEP = 25 };
+	bool full = seen->busy >= FULL, contended = level > 0 && seen->got < CONTENDED, late = seen->late >= LATE;
+	if (!full && !contended && !late)
+		return 0;
+	if (level <= 0)
+		return STEP;
+	int32_t fall = at_least(level / (late ? 2 : 4), 1);
+	if (full && seen->decoding > 0) /* so much that the rest of the work fits */
+		fall = at_least(fall, (int32_t)(level * (seen->busy - AIM) / seen->decoding) + 1);
+	return at_most(fall, level);
+}
+
+/* Returns the level's rise if this window showed that the cores have time, else 0. Each point of the level takes as much of the cores as it took before, so the
+ * rise is never more than fits. */
+static int32_t rise_of(int32_t level, const struct stk_window_seen *seen)
+{
+	const double FREE = 0.7, IN_TIME = 0.02;
+	enum { STEP = 10, FIRST = 2 };
+	if (seen->busy > FREE || seen->late > IN_TIME)
+		return 0;
+	if (level < 0)
+		return at_most(STEP, -level);
+	if (level == 0 || seen->decoding <= 0)
+		return FIRST;
+	double fits = level * (FREE - seen->busy) / seen->decoding;
+	return fits < STEP ? (int32_t)fits : STEP;
+}
+
+enum {
+	FIRST_PATIENCE = 16,
+	MOST_PATIENCE = 256,
+	FIRST_PROBE = 2, /* how far the limit is raised to try a higher level */
+	SETTLED = 8,     /* windows without a change: the level is one that works */
+	REST = 8,        /* windows without a rise after a fall: what follows a change is seen late */
+};
+
+/* The level was too high. If it had been raised from one that worked, goes back to that one, else falls far. The limit keeps it from coming back soon. */
+static void fall(struct stk_decode_level *now, int32_t by)
+{
+	int32_t to = now->level - by;
+	bool raised = now->level > 0 && now->level > now->settled;
+	if (raised && to < now->settled)
+		to = now->settled;
+	if (raised)
+		now->patience = at_most(2 * now->patience, MOST_PATIENCE);
+	if (now->level > 0)
+		now->limit = at_least(to, now->level - at_least(now->level / 10, 1));
+	now->probe = FIRST_PROBE;
+	now->rest = now->level > 0 ? REST : 0;
+	now->waited = now->held = 0;
+	now->settled = at_most(now->settled, to);
+	now->level = at_least(to, STK_LEVEL_LEAST);
+}
+
+/* Has waited long enough at the limit: tries a higher one. Each success makes the next try larger and earlier. */
+static void raise_limit(struct stk_decode_level *now)
+{
+	now->waited = 0;
+	if (now->probe > FIRST_PROBE)
+		now->patience = at_least(now->patience / 2, FIRST_PATIENCE);
+	now->limit = at_most(now->limit + now->probe, STK_LEVEL_MOST);
+	now->probe *= 2;
+}
+
+struct stk_decode_level stk__decode_level_next(struct stk_decode_level now, const struct stk_window_seen *seen)
+{
+	int32_t by = fall_of(now.level, seen);
+	if (by) {
+		fall(&now, by);
+		return now;
+	}
+	now.held++;
+	if (now.held >= SETTLED)
+		now.settled = now.level;
+	if (now.rest > 0) {
+		now.rest--;
+		return now;
+	}
+	int32_t rise = rise_of(now.level, seen);
+	if (rise && now.level >= now.limit && now.limit < STK_LEVEL_MOST && ++now.waited >= now.patience)
+		raise_limit(&now);
+	int32_t to = at_most(now.level + rise, now.limit);
+	if (to > now.level) {
+		now.level = to;
+		now.held = 0;
+	}
+	return now;
+}
+
+/* ---- what a window showed ---- */
+
+static int64_t cpu_ns(void)
+{
+	struct timespec t;
+	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+	return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+static int64_t count_of(_Atomic int64_t *counter)
+{
+	return atomic_load_explicit(counter, memory_order_relaxed);
+}
+
+static struct stk_side_totals totals(struct stk_pipeline *p)
+{
+	return (struct stk_side_totals){
+		cpu_ns(), count_of(&p->counters.core_decode_ns), count_of(&p->counters.core_decode_cpu_ns), count_of(&p->counters.late_ns)};
+}
+
+static struct stk_window_seen seen_since(
+	const struct stk_decode_side *s, const struct stk_side_totals *now, int32_t pool_load, int64_t wall_ns)
+{
+	double wall = (double)wall_ns, all = wall * s->cores, decoding = (double)(now->core_cpu_ns - s->last.core_cpu_ns),
+	       took = (double)(now->core_ns - s->last.core_ns), busy = (double)(now->cpu_ns - s->last.cpu_ns) / all,
+	       pool = pool_load / 100.0;
+	return (struct stk_window_seen){.busy = busy > pool ? busy : pool,
+		.decoding = decoding / all,
+		.got = took > 0 ? decoding / took : 1,
+		.late = (double)(now->late_ns - s->last.late_ns) / wall};
+}
+
+/* Ends the window if it is over. One in which nothing was decoded for a while says nothing about the load: a pause of the consumer. */
+static void follow(struct stk_pipeline *p)
+{
+	enum { PAUSE_NS = 1000000000 };
+	struct stk_decode_side *s = &p->parts.device->side;
+	int64_t now = stk__clock_ns(), wall = now - count_of(&s->window_ns);
+	if (wall < STK_DUTY_WINDOW_NS || atomic_exchange_explicit(&s->ending, true, memory_order_acquire))
+		return;
+	struct stk_side_totals t = totals(p);
+	wall = now - count_of(&s->window_ns); /* another worker may have ended the window meanwhile */
+	if (wall >= STK_DUTY_WINDOW_NS) {
+		struct stk_window_seen seen = seen_since(s, &t, stk__pool_load(p->ctx->pool), wall);
+		if (wall < PAUSE_NS)
+			s->now = stk__decode_level_next(s->now, &seen);
+		s->last = t;
+		atomic_store_explicit(&s->level, s->now.level, memory_order_relaxed);
+		atomic_store_explicit(&s->window_ns, now, memory_order_relaxed);
+	}
+	atomic_store_explicit(&s->ending, false, memory_order_release);
+}
+
+/* ---- the decision ---- */
+
+void stk__decode_side_init(struct stk_decode_side *s)
+{
+	struct stk_cpu_budget budget;
+	stk__cpu_budget(&budget);
+	s->cores = (double)budget.cpus / budget.local_world_size;
+	if (budget.quota > 0 && budget.quota < budget.cpus)
+		s->cores = budget.quota / budget.local_world_size;
+	s->now = STK_DECODE_LEVEL_START;
+	atomic_store(&s->level, s->now.level);
+	atomic_store(&s->window_ns, stk__clock_ns());
+	s->last.cpu_ns = cpu_ns();
+}
+
+/* Returns whether the cores should decode this progressive file, at a level below 0. A batch waits for its largest file, so the GPU decodes the smaller
+ * files. */
+static bool takes_progressive(struct stk_pipeline *p, size_t size, int32_t level)
+{
+	enum { FEW = 16 }; /* one file in this many */
+	int64_t progressive = STK_COUNT(p, progressive, 1) + 1, all = count_of(&p->counters.decodes) + 1;
+	int64_t bytes = STK_COUNT(p, progressive_bytes, (int64_t)size) + (int64_t)size;
+	return progressive * FEW < all || 100.0 * (double)size * (double)progressive > -level * (double)bytes;
+}
+
+/* Returns whether the cores should decode this baseline file, at a level above 0. The cores would take long for a single file that is much larger than the
+ * others, while many threads of the GPU decode one. */
+static bool takes_baseline(struct stk_decode_side *s, size_t size, int32_t level)
+{
+	enum { LARGE = 8, WHOLE = 100 };
+	int64_t files = atomic_fetch_add_explicit(&s->files, 1, memory_order_relaxed) + 1;
+	int64_t bytes = atomic_fetch_add_explicit(&s->bytes, (int64_t)size, memory_order_relaxed) + (int64_t)size;
+	if (level <= 0 || (double)size * (double)files > (double)LARGE * (double)bytes)
+		return false;
+	int32_t due = atomic_fetch_add_explicit(&s->due, level, memory_order_relaxed) + level;
+	if (due < WHOLE)
+		return false;
+	atomic_fetch_sub_explicit(&s->due, WHOLE, memory_order_relaxed);
+	return true;
+}
+
+bool stk__decode_side_is_cores(struct stk_pipeline *p, bool progressive, size_t size)
+{
+	struct stk_decode_side *s = &p->parts.device->side;
+	if (p->config.decode != STK_DECODE_AUTO)
+		return p->config.decode == STK_DECODE_CORES;
+	follow(p);
+	int32_t level = atomic_load_explicit(&s->level, memory_order_relaxed);
+	return progressive ? takes_progressive(p, size, level) : takes_baseline(s, size, level);
+}
+
+int32_t stk__decode_side_share(const struct stk_pipeline *p)
+{
+	if (p->config.decode != STK_DECODE_AUTO)
+		return p->config.decode == STK_DECODE_CORES ? STK_LEVEL_MOST : 0;
+	return at_least(atomic_load_explicit(&p->parts.device->side.level, memory_order_relaxed), 0);
+}
+
+void stk__decode_side_explain(const struct stk_pipeline *p, struct stk_text *t)
+{
+	static const char *const words[] = {[STK_DECODE_AUTO] = "auto", [STK_DECODE_GPU] = "gpu", [STK_DECODE_CORES] = "cores"};
+	stk__text_add(t,
+		"JPEG files are decoded where there is time (decode=\"%s\"): at present the cores decode %d of 100 baseline files\n",
+		words[p->config.decode], stk__decode_side_share(p));
+}

@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Decides file by file whether the cores or the GPU decode it, for pipelines on a GPU. Both sides produce the same bytes.
+ *
+ * A training loop needs its GPU, and leaves most cores idle: there the cores should decode as much as they can. When a loop takes batches as fast as they
+ * come, or has two cores, the cores have enough to do with reading: there the GPU should decode. The decision follows one number, the level:
+ *
+ *   -200 to 0: the GPU decodes all baseline files. The cores decode progressive files above a size, which is -level hundredths of their mean size. A progressive
+ *              file takes the GPU milliseconds, so the cores also decode all of them if they are few.
+ *   0 to 100:  the cores decode all progressive files and so many of 100 baseline files.
+ *
+ * The level moves once in a window of some tenths of a second, by what was measured in it. stk__decode_level_next is that policy, without clocks or threads. */
+#ifndef STK_EXEC_DECODE_SIDE_H
+#define STK_EXEC_DECODE_SIDE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct stk_pipeline;
+struct stk_text;
+
+enum { STK_LEVEL_LEAST = -200, STK_LEVEL_MOST = 100 };
+
+/* What one window showed. Shares are of 1. */
+struct stk_window_seen {
+	double busy;     /* of the time of the cores that this process may use: by all of its threads, or by the pool's if that is more */
+	double decoding; /* of the same time: used for baseline files that the cores decoded for the GPU */
+	double got; /* CPU time over time of that work; below 1, other programs or the control group's quota took the cores. 1: there was no such work */
+	double late; /* of the window: the consumer waited for a batch that the cores had not finished */
+};
+
+struct stk_decode_level {
+	int32_t level;
+	int32_t limit;    /* above 0: what the level may not exceed at present */
+	int32_t settled;  /* the last level that worked for some windows */
+	int32_t held;     /* windows since the level changed */
+	int32_t rest;     /* windows in which the level does not rise */
+	int32_t waited;   /* windows at the limit with time left */
+	int32_t patience; /* such windows before a higher limit is tried */
+	int32_t probe;    /* by how much */
+};
+
+#define STK_DECODE_LEVEL_START                                                                                                             \
+	(struct stk_decode_level)                                                                                                          \
+	{                                                                                                                                  \
+		.level = STK_LEVEL_LEAST, .limit = STK_LEVEL_MOST, .settled = STK_LEVEL_LEAST, .patience = 16, .probe = 2                  \
+	}
+
+/* Returns the level that follows a window. */
+struct stk_decode_level stk__decode_level_next(struct stk_decode_level now, const struct stk_window_seen *seen);
+
+/* The running state of a pipeline. Workers take turns to end a window. */
+struct stk_decode_side {
+	_Atomic int64_t window_ns; /* when the window began */
+	_Atomic int32_t level;     /* level.level, for workers that do not end a window */
+	_Atomic int32_t due;       /* hundredths of a file that the cores should still decode */
+	_Atomic int64_t files, bytes;
+	double cores; /* that this process may use */
+	struct stk_decode_level now;
+	struct stk_side_totals { /* at the window's beginning */
+		int64_t cpu_ns, core_ns, core_cpu_ns, late_ns;
+	} last;
+	_Atomic bool ending; /* a worker ends the window; it owns `now` and `last` */
+};
+
+void stk__decode_side_init(struct stk_decode_side *s);
+/* Returns whether the cores should decode the pipeline's next file that the GPU could decode. Any worker may call it. */
+bool stk__decode_side_is_cores(struct stk_pipeline *p, bool progressive, size_t size);
+/* Returns how many of 100 baseline files the cores decode at present. */
+int32_t stk__decode_side_share(const struct stk_pipeline *p);
+/* Appends a line that says which side decodes. */
+void stk__decode_side_explain(const struct stk_pipeline *p, struct stk_text *t);
+
+#endif

@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Tests the policy that shares decoding between cores and GPU against a model of a machine and a training loop. */
+#include "exec/decode_side.h"
+#include "test.h"
+
+#include <math.h>
+
+/* A machine and a loop. Costs are in seconds of a core. */
+struct machine {
+	double cores, others; /* in all; those that other programs use */
+	double rate;          /* images per second that the loop takes; INFINITY: as many as come */
+	double loop;          /* cores that the loop itself uses */
+	double gpu_rate;      /* images per second that the GPU can decode */
+};
+
+static const double READ = 0.00006, DECODE = 0.0006;
+
+/* Returns what a window shows at this level. */
+static struct stk_window_seen window(const struct machine *m, int32_t level, double *rate)
+{
+	double share = level > 0 ? level / 100.0 : 0, cost = READ + share * DECODE, free = m->cores - m->others - m->loop;
+	double by_cores = free / cost, by_gpu = share < 1 ? m->gpu_rate / (1 - share) : INFINITY, most = fmin(by_cores, by_gpu);
+	*rate = fmin(m->rate, most);
+	double used = m->loop + *rate * cost;
+	bool core_bound = by_cores < m->rate && by_cores <= by_gpu;
+	double got = core_bound ? (m->cores - m->others) / m->cores : 1; /* threads queue for the cores of the others */
+	return (struct stk_window_seen){
+		.busy = used / m->cores, .decoding = *rate * share * DECODE / m->cores, .got = got, .late = core_bound ? 0.5 : 0};
+}
+
+struct course {
+	int32_t least, most;           /* level over the last windows */
+	double busiest, rate;          /* over the last windows */
+	struct stk_decode_level level; /* at the end */
+};
+
+/* Runs so many windows, and describes the last ones of them. */
+static struct course follow(const struct machine *m, struct stk_decode_level from, int windows, int last)
+{
+	struct course c = {.least = STK_LEVEL_MOST, .most = STK_LEVEL_LEAST, .level = from};
+	for (int k = 0; k < windows; k++) {
+		double rate;
+		const struct stk_window_seen seen = window(m, c.level.level, &rate);
+		if (k >= windows - last) {
+			c.least = c.level.level < c.least ? c.level.level : c.least;
+			c.most = c.level.level > c.most ? c.level.level : c.most;
+			c.busiest = fmax(c.busiest, seen.busy);
+			c.rate = k == windows - last ? rate : fmin(c.rate, rate);
+		}
+		c.level = stk__decode_level_next(c.level, &seen);
+		assert_in_range(c.level.level - STK_LEVEL_LEAST, 0, STK_LEVEL_MOST - STK_LEVEL_LEAST);
+	}
+	return c;
+}
+
+#define START STK_DECODE_LEVEL_START
+
+static struct stk_decode_level level_of(int32_t level)
+{
+	struct stk_decode_level l = START;
+	l.level = l.settled = level;
+	return l;
+}
+
+static void test_idle_cores_decode_everything(void **state)
+{
+	(void)state;
+	const struct machine m = {.cores = 16, .rate = 10000, .loop = 1.5, .gpu_rate = 150000};
+	struct course c = follow(&m, START, 100, 50);
+	assert_int_equal(c.least, STK_LEVEL_MOST);
+	assert_true(c.busiest < 0.7);
+	assert_true(c.rate >= m.rate);
+}
+
+/* With fewer cores than the loop's images need, the cores take a part, stay within their bound, and do not swing. */
+static void test_a_part_where_the_cores_do_not_suffice(void **state)
+{
+	(void)state;
+	static const double cores[] = {3, 4, 6, 8};
+	for (size_t i = 0; i < sizeof cores / sizeof *cores; i++) {
+		const struct machine m = {.cores = cores[i], .rate = 12000, .loop = 1, .gpu_rate = 150000};
+		struct course c = follow(&m, START, 400, 300);
+		assert_in_range(c.least, 1, 99);
+		assert_true(c.most - c.least <= 4);
+		assert_true(c.busiest <= 0.75);
+		assert_true(c.rate >= m.rate);
+	}
+}
+
+static void test_two_cores_are_left_to_the_loop(void **state)
+{
+	(void)state;
+	const struct machine m = {.cores = 2, .rate = 12000, .loop = 1, .gpu_rate = 150000};
+	struct course c = follow(&m, START, 400, 300);
+	assert_true(c.most <= 2);
+	assert_true(c.rate >= m.rate);
+}
+
+/* A loop that takes all batches is bound by the cores' reading; then the GPU decodes. */
+static void test_the_gpu_decodes_if_the_cores_are_the_bound(void **state)
+{
+	(void)state;
+	const struct machine m = {.cores = 8, .rate = INFINITY, .loop = 1, .gpu_rate = 150000};
+	struct course c = follow(&m, level_of(100), 3000, 2000);
+	assert_true(c.most <= 2);
+	assert_true(follow(&m, START, 10, 10).most <= 0);
+}
+
+/* A slow GPU is the bound: both sides decode together. */
+static void test_both_sides_decode_if_the_gpu_is_the_bound(void **state)
+{
+	(void)state;
+	const struct machine m = {.cores = 16, .rate = INFINITY, .loop = 1, .gpu_rate = 8000};
+	struct course c = follow(&m, START, 600, 300);
+	assert_true(c.rate > 1.5 * m.gpu_rate);
+	assert_true(c.busiest <= 0.85);
+	assert_true(c.most - c.least <= 10);
+}
+
+static void test_a_slow_consumer_does_not_matter(void **state)
+{
+	(void)state;
+	const struct machine m = {.cores = 4, .rate = 100, .loop = 0.2, .gpu_rate = 150000};
+	struct course c = follow(&m, START, 150, 20);
+	assert_int_equal(c.least, STK_LEVEL_MOST);
+	assert_true(c.busiest < 0.2);
+}
+
+/* Another program takes half of the cores in mid-run and gives them back later. */
+static void test_cores_that_are_taken_away(void **state)
+{
+	(void)state;
+	struct machine m = {.cores = 16, .rate = 14000, .loop = 1, .gpu_rate = 150000};
+	struct course c = follow(&m, START, 200, 50);
+	assert_true(c.least > 80);
+	m.others = 9;
+	c = follow(&m, c.level, 30, 1); /* three seconds */
+	assert_true(c.rate >= m.rate);
+	c = follow(&m, c.level, 3000, 2900);
+	assert_true(c.most <= 70);
+	int late = 0;
+	for (int k = 0; k < 1000; k++) {
+		double rate;
+		const struct stk_window_seen seen = window(&m, c.level.level, &rate);
+		late += seen.late > 0;
+		c.level = stk__decode_level_next(c.level, &seen);
+	}
+	assert_true(late <= 10); /* tries again rarely */
+	m.others = 0;
+	c = follow(&m, c.level, 1200, 50);
+	assert_true(c.least > 80);
+}
+
+/* Windows of a level that may not change, next to the thresholds. */
+static void test_between_the_thresholds_nothing_moves(void **state)
+{
+	(void)state;
+	struct stk_decode_level l = level_of(40);
+	const struct stk_window_seen seen = {.busy = 0.78, .decoding = 0.3, .got = 0.95, .late = 0.05};
+	for (int k = 0; k < 100; k++)
+		l = stk__decode_level_next(l, &seen);
+	assert_int_equal(l.level, 40);
+}
+
+int main(int argc, char **argv)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_idle_cores_decode_everything),
+		cmocka_unit_test(test_a_part_where_the_cores_do_not_suffice),
+		cmocka_unit_test(test_two_cores_are_left_to_the_loop),
+		cmocka_unit_test(test_the_gpu_decodes_if_the_cores_are_the_bound),
+		cmocka_unit_test(test_both_sides_decode_if_the_gpu_is_the_bound),
+		cmocka_unit_test(test_a_slow_consumer_does_not_matter),
+		cmocka_unit_test(test_cores_that_are_taken_away),
+		cmocka_unit_test(test_between_the_thresholds_nothing_moves),
+	};
+	cmocka_set_test_filter(argc > 1 ? argv[1] : NULL);
+	return cmocka_run_group_tests_name("decode_side", tests, NULL, NULL);
+}
