@@ -178,12 +178,18 @@ static void keep_inputs(const struct stk_chain_run *run, const struct stk_progra
 
 /* ---- files ---- */
 
+/* Each worker takes a piece for several files. With many workers and small batches a piece is smaller: what the workers leave unused of theirs would else be most
+ * of the batch's memory. */
 static uint8_t *room(void *user, size_t size)
 {
-	enum { PIECE = 2 << 20, SLACK = 64 };
+	enum { MOST = 2 << 20, LEAST = 256 << 10, FILE_BYTES = 128 << 10, SLACK = 64 };
 	struct stk_exec_worker *w = user;
 	if (w->room_left < size + SLACK) {
-		size_t piece = size + SLACK > PIECE ? size + SLACK : PIECE;
+		const struct stk_pipeline *p = w->reading->record->pipeline;
+		size_t share = (size_t)p->config.batch_size * FILE_BYTES / (size_t)p->crew.n, piece = share < LEAST  ? LEAST
+												      : share > MOST ? MOST
+														     : share;
+		piece = size + SLACK > piece ? size + SLACK : piece;
 		w->room = (uint8_t *)stk__device_memory_take(&w->reading->files, piece, NULL);
 		w->room_left = w->room ? piece : 0;
 	}

@@ -19,9 +19,10 @@ static enum stk_status make_batch(struct stk_pipeline *p, struct stk_device_batc
 	size_t batch = (size_t)p->config.batch_size, decodes = batch * (size_t)g->n_decodes + 1;
 	pthread_mutex_init(&b->lock, NULL);
 	stk__arena_init(&b->jobs.arena);
-	stk__device_memory_init(&b->files, dev, true);
-	stk__device_memory_init(&b->staging, dev, true);
-	stk__device_memory_init(&b->scratch, dev, false);
+	struct stk_device_usual *usual = &p->parts.device->usual;
+	stk__device_memory_init(&b->files, dev, true, &usual->files);
+	stk__device_memory_init(&b->staging, dev, true, &usual->staging);
+	stk__device_memory_init(&b->scratch, dev, false, &usual->scratch);
 	b->jobs.first = stk__calloc((size_t)g->n_steps * batch + 1, sizeof *b->jobs.first);
 	b->jobs.pending = stk__calloc(batch, sizeof *b->jobs.pending);
 	b->jobs.submitted = stk__calloc(batch, sizeof *b->jobs.submitted);

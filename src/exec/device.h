@@ -177,6 +177,9 @@ struct stk_device_stage {
 	bool busy;                 /* the thread works on a batch that it took from a list */
 	struct stk_jpeg_gpu *jpeg; /* for all batches; NULL if the program decodes nothing */
 	size_t memory_limit;       /* bytes for decoding and for batches under way, both of which use more memory to run faster */
+	struct stk_device_usual {
+		_Atomic size_t files, staging, scratch; /* bytes that batches needed (device_memory.h) */
+	} usual;
 	_Atomic size_t largest; /* bytes of slot and scratch of the largest batch so far */
 	bool held_back; /* the limit prevented one more batch under way while the consumer waited */
 	struct stk_decode_side side;

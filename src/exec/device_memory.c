@@ -4,6 +4,8 @@
 #include "base/memory.h"
 #include "codec/jpeg_gpu/jpeg_gpu.h"
 
+#include <stdatomic.h>
+
 /* GUARD: the next allocation may begin where a block ends. The guard keeps pieces of two blocks so far apart that they are never taken for
  * adjacent and merged into one copy. */
 enum { ALIGN = 256, SLACK = 64, LEAST = 1 << 20, GUARD = 8192 };
@@ -15,9 +17,9 @@ struct stk_device_block {
 	size_t size;
 };
 
-void stk__device_memory_init(struct stk_device_memory *m, struct stk_gpu_device *dev, bool pinned)
+void stk__device_memory_init(struct stk_device_memory *m, struct stk_gpu_device *dev, bool pinned, _Atomic size_t *usual)
 {
-	*m = (struct stk_device_memory){.dev = dev, .pinned = pinned};
+	*m = (struct stk_device_memory){.dev = dev, .pinned = pinned, .usual = usual};
 	pthread_mutex_init(&m->lock, NULL);
 }
 
@@ -78,6 +80,8 @@ uintptr_t stk__device_memory_take(struct stk_device_memory *m, size_t size, stru
 	pthread_mutex_lock(&m->lock);
 	m->taken += size;
 	size_t larger = m->held > LEAST ? m->held : LEAST; /* doubles, so that few blocks are taken while it grows */
+	if (!m->blocks && larger < *m->usual)
+		larger = *m->usual;
 	enum stk_status s = STK_OK;
 	if (!m->blocks || m->used + size > m->blocks->size)
 		s = add_block(m, size > larger ? size : larger, err);
@@ -89,10 +93,19 @@ uintptr_t stk__device_memory_take(struct stk_device_memory *m, size_t size, stru
 	return at;
 }
 
+/* Returns the most that a batch has taken, with a reserve. */
+static size_t note_taken(struct stk_device_memory *m)
+{
+	size_t wanted = m->taken + m->taken / 4, usual = atomic_load(m->usual);
+	while (wanted > usual && !atomic_compare_exchange_weak(m->usual, &usual, wanted)) {
+	}
+	return wanted > usual ? wanted : usual;
+}
+
 void stk__device_memory_reset(struct stk_device_memory *m)
 {
+	size_t wanted = note_taken(m);
 	if (m->blocks && m->blocks->next) {
-		size_t wanted = m->taken + m->taken / 4;
 		free_blocks(m);
 		if (add_block(m, wanted, NULL)) {
 			/* The next take tries again, and reports the error. */

@@ -3,7 +3,8 @@
  * Memory for one batch on the GPU path, taken in pieces and released all at once: pinned host memory from which copies start, or device memory for
  * values between two steps.
  *
- * After the first batches all pieces come from one block: when a batch needed more, the block grows to that size. No two pieces touch, and pieces of
+ * After the first batches all pieces come from one block: when a batch needed more, the block grows to that size. Batches of a pipeline share what they know
+ * of that size (`usual`), because taking pinned memory is slow: a later batch begins with a block that suffices. No two pieces touch, and pieces of
  * two blocks are further apart than STK_JPEG_GPU_GAP, so pieces that are closer together belong to one allocation.
  *
  * Any threads may take pieces at the same time. Only the owner resets and destroys, while no thread takes a piece. */
@@ -24,9 +25,10 @@ struct stk_device_memory {
 	size_t used;                     /* bytes of the newest block */
 	size_t taken;                    /* since the last reset */
 	size_t held;                     /* bytes of all blocks */
+	_Atomic size_t *usual;           /* the most bytes that a batch has taken; shared */
 };
 
-void stk__device_memory_init(struct stk_device_memory *m, struct stk_gpu_device *dev, bool pinned);
+void stk__device_memory_init(struct stk_device_memory *m, struct stk_gpu_device *dev, bool pinned, _Atomic size_t *usual);
 void stk__device_memory_destroy(struct stk_device_memory *m); /* also accepts a zeroed struct */
 
 /* Returns an address of the host or the device, aligned to 256 bytes, with 64 readable bytes after the piece; 0 if memory is short, and err

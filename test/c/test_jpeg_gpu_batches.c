@@ -312,7 +312,8 @@ static void what_lies_close_together_may_be_copied_at_once(void **state)
 	stk_gpu_ptr to;
 	int joined = 0;
 	ok(stk__gpu_alloc(dev, ROOM, &to, &err));
-	stk__device_memory_init(&m, dev, true);
+	_Atomic size_t usual = 0;
+	stk__device_memory_init(&m, dev, true, &usual);
 	stk__gpu_leave(dev); /* stk__device_memory_take enters the context itself */
 	for (int i = 0; i < PIECES; i++) {
 		size[i] = i < 2 || draw(2) ? BLOCK - SLACK : 1 + draw(BLOCK / 2);
