@@ -17,9 +17,8 @@ static const struct setting {
 	const char *words[4];
 } known[] = {
 	{"STOKER_AFFINITY", .words = {"0", "1"}}, {"STOKER_CPU", .words = {"c"}}, {"STOKER_DECODE", .words = {"auto", "gpu", "cores"}},
-	{"STOKER_FUSE", .words = {"0", "1"}},
-	{"STOKER_JPEG", .words = {"libjpeg-turbo", "stoker"}}, {"STOKER_MAX_IMAGE_SIZE", .most = INT64_MAX},
-	{"STOKER_MAX_JPEG_SCANS", .most = INT32_MAX}, {"STOKER_POISON", .most = UINT8_MAX},
+	{"STOKER_FUSE", .words = {"0", "1"}}, {"STOKER_JPEG", .words = {"libjpeg-turbo", "stoker"}},
+	{"STOKER_MAX_IMAGE_SIZE", .most = INT64_MAX}, {"STOKER_MAX_JPEG_SCANS", .most = INT32_MAX}, {"STOKER_POISON", .most = UINT8_MAX},
 	{"STOKER_QUIET", .words = {"0", "1"}}, /* read by the Python package */
 	{"STOKER_TOP", .words = {"0", "1"}},
 	{"STOKER_S3_ADDRESSING"}, /* the storage layer checks its values, since a profile can hold them, too */

@@ -56,7 +56,7 @@ enum {
 	MOST_PATIENCE = 256,
 	FIRST_PROBE = 2, /* how far the limit is raised to try a higher level */
 	SETTLED = 8,     /* windows without a change: the level is one that works */
-	REST = 8,        /* windows without a rise after a fall: what follows a change is seen late */
+	REST = 8,        /* windows without a rise after a fall, since its effect shows late */
 };
 
 /* The level was too high. If it had been raised from one that worked, goes back to that one, else falls far. The limit keeps it from coming back soon. */

@@ -22,7 +22,7 @@ struct stk_text;
 
 enum { STK_LEVEL_LEAST = -200, STK_LEVEL_MOST = 100 };
 
-/* What one window showed. Shares are of 1. */
+/* What one window showed, as shares of 1. */
 struct stk_window_seen {
 	double busy;     /* of the time of the cores that this process may use: by all of its threads, or by the pool's if that is more */
 	double decoding; /* of the same time: used for baseline files that the cores decoded for the GPU */

@@ -107,8 +107,8 @@ static enum stk_status wait_done(struct stk_pipeline *p, int64_t ms, struct stk_
 	int64_t begin = stk__clock_ns(), until = ms >= 0 ? stk__clock_after_ms(begin, ms) : -1;
 	bool late = stk__record(p, p->flight.next_deliver)->state <= STK_BATCH_OPEN; /* the cores have not finished it */
 	char text[1000];
-	if (ms != 0)
-		stk__device_deepen(p);
+	if (p->parts.device)
+		stk__device_follow(p, ms != 0);
 	if (!p->parts.delivery->waited_since_ns)
 		p->parts.delivery->waited_since_ns = begin;
 	for (;;) {

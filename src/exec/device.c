@@ -144,11 +144,51 @@ void stk__device_explain(struct stk_pipeline *p, struct stk_text *t)
 			depth, (wanted >> 20) + 1, most);
 }
 
-void stk__device_deepen(struct stk_pipeline *p)
+/* Returns how many batches are finished, the next one included. */
+static int32_t count_ready(struct stk_pipeline *p)
 {
+	int32_t n = 0;
+	for (int64_t k = p->flight.next_deliver; k < p->flight.next_open && stk__record(p, k)->state == STK_BATCH_FINISHED; k++)
+		n++;
+	return n;
+}
+
+/* Called when the next batch is ready. Batches that were ready all the time serve nobody, and hold memory and caches. */
+static void note_spare(struct stk_pipeline *p)
+{
+	enum { KEPT = 2 };
+	struct stk_device_spare *s = &p->parts.device->spare;
+	int32_t ready = count_ready(p);
+	s->least = s->seen && s->least < ready ? s->least : ready;
+	if (++s->seen < s->window)
+		return;
+	int32_t spare = s->least - KEPT, more = p->flight.depth - p->config.prefetch;
+	spare = spare < more ? spare : more;
+	if (spare > 0) {
+		p->flight.depth -= (spare + 1) / 2;
+		s->fell = true;
+	}
+	s->seen = 0;
+}
+
+void stk__device_follow(struct stk_pipeline *p, bool waits)
+{
+	enum { MOST = 1024 };
+	struct stk_device_spare *s = &p->parts.device->spare;
 	const struct stk_record *r = stk__record(p, p->flight.next_deliver);
-	if (r->state == STK_BATCH_ON_GPU && !r->device->resting && p->flight.depth < p->flight.most_depth && has_room(p))
-		p->flight.depth++;
+	if (r->state == STK_BATCH_FINISHED) {
+		note_spare(p);
+		return;
+	}
+	if (!waits)
+		return;
+	s->seen = 0;
+	if (r->state != STK_BATCH_ON_GPU || r->device->resting || p->flight.depth >= p->flight.most_depth || !has_room(p))
+		return;
+	p->flight.depth++;
+	if (s->fell) /* too far or too soon */
+		s->window = s->window < MOST ? 2 * s->window : MOST;
+	s->fell = false;
 }
 
 /* ---- waiting for the GPU ---- */
@@ -424,6 +464,7 @@ enum stk_status stk__device_create(struct stk_pipeline *p, struct stk_error *err
 	d->submitted.end = &d->submitted.first;
 	d->resting.end = &d->resting.first;
 	stk__decode_side_init(&d->side);
+	d->spare.window = 64;
 	pthread_cond_init(&d->work, NULL);
 	d->n_batches = p->flight.most_depth + 1;
 	d->batches = stk__calloc((size_t)d->n_batches, sizeof *d->batches);

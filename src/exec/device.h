@@ -181,6 +181,12 @@ struct stk_device_stage {
 		_Atomic size_t files, staging, scratch; /* bytes that batches needed (device_memory.h) */
 	} usual;
 	_Atomic size_t largest; /* bytes of slot and scratch of the largest batch so far */
+	struct stk_device_spare {
+		int32_t window; /* batches delivered without a wait before fewer are kept ready */
+		int32_t seen;   /* of them so far */
+		int32_t least;  /* batches ready in these, at the least */
+		bool fell;      /* fewer are kept since the last wait */
+	} spare;
 	bool held_back; /* the limit prevented one more batch under way while the consumer waited */
 	struct stk_decode_side side;
 	struct stk_device_clock clock;
@@ -200,9 +206,9 @@ void stk__device_batch_give(struct stk_pipeline *p, struct stk_device_batch *b);
 
 /* Returns whether the waiting thread has work. Call with the lock held. */
 bool stk__device_works(const struct stk_device_stage *d);
-/* Notes that the consumer waits: if its batch is on the GPU, allows one more batch under way, as far as memory permits. Call with the lock
- * held. */
-void stk__device_deepen(struct stk_pipeline *p);
+/* Notes that the consumer asks for a batch, and whether it waits if there is none. If it must wait, and its batch is on the GPU, allows one more batch under way, as far as memory permits. If more
+ * batches than needed have been ready for a while, allows fewer. Call with the lock held. */
+void stk__device_follow(struct stk_pipeline *p, bool waits);
 /* Appends to `t` the memory that the stage may take, and the gain to expect from more, if the run has shown it. */
 void stk__device_explain(struct stk_pipeline *p, struct stk_text *t);
 /* Has the jobs of the record's level submitted as soon as no stream reads its slot any more. Call with the lock held. */

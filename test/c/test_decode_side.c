@@ -34,7 +34,7 @@ struct course {
 	struct stk_decode_level level; /* at the end */
 };
 
-/* Runs so many windows, and describes the last ones of them. */
+/* Runs a number of windows, and describes the last of them. */
 static struct course follow(const struct machine *m, struct stk_decode_level from, int windows, int last)
 {
 	struct course c = {.least = STK_LEVEL_MOST, .most = STK_LEVEL_LEAST, .level = from};
@@ -72,7 +72,7 @@ static void test_idle_cores_decode_everything(void **state)
 	assert_true(c.rate >= m.rate);
 }
 
-/* With fewer cores than the loop's images need, the cores take a part, stay within their bound, and do not swing. */
+/* The cores take a part if they are too few for all images. They stay within their bound, and the level does not swing. */
 static void test_a_part_where_the_cores_do_not_suffice(void **state)
 {
 	(void)state;

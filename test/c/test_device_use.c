@@ -382,6 +382,44 @@ static void run_on(struct stk_pipeline *p, int batches)
 	}
 }
 
+/* Returns the batches under way when the pipeline does not open further ones. */
+static int under_way(struct stk_pipeline *p)
+{
+	for (double last = -1, now;; last = now) {
+		now = counter_of(p, "batches_opened");
+		if (now == last)
+			return (int)(now - counter_of(p, "batches_delivered"));
+		usleep(50000);
+	}
+}
+
+/* A consumer that takes all batches at once waits for the GPU, so more are under way. When it stops waiting, these serve nobody. */
+static void test_batches_that_nobody_waits_for_are_not_kept(void **state)
+{
+	(void)state;
+	enum { PREFETCH = 2 };
+	need_device();
+	struct stk_context *ctx = make_context(2);
+	const struct device_settings s = {.prefetch = PREFETCH, .batch = 3};
+	struct stk_graph *g = new_graph();
+	OUTPUTS(g, ADD(g, "copy", .in = {ADD(g, "random.coin_flip", .gpu = false)}, .gpu = true));
+	struct stk_pipeline *p = make_device_pipeline(ctx, g, &s);
+	int most = PREFETCH, now;
+	for (int k = 0; k < 100 && most <= PREFETCH + 2; k++) {
+		run_on(p, 20);
+		now = under_way(p);
+		most = now > most ? now : most;
+	}
+	assert_true(most > PREFETCH + 2);
+	for (double nap_us = 2000; (now = under_way(p)) > PREFETCH; nap_us *= 1.2) /* fails by the alarm */
+		for (int k = 0; k < 80; k++) {
+			run_on(p, 1);
+			usleep((useconds_t)nap_us);
+		}
+	run_on(p, 20);
+	close_pipeline(p, ctx);
+}
+
 /* Looks for 50 consecutive batches without an allocation among the first 1200. The pipeline is only warm once everything that may be in use at the same time
  * has been, which depends on the threads' timing. */
 static void assert_no_growth_of(const char *function)
@@ -451,6 +489,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_a_state_goes_on_there_and_on_the_cores),
 		cmocka_unit_test(test_no_such_device),
 		cmocka_unit_test(test_a_forked_child),
+		cmocka_unit_test(test_batches_that_nobody_waits_for_are_not_kept),
 		cmocka_unit_test_teardown(test_streams_are_no_more_than_queues, restore_options),
 		cmocka_unit_test_teardown(test_nothing_grows, restore_options),
 	};
