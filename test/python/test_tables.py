@@ -248,19 +248,50 @@ def test_ranks_read_their_own_groups(tmp_path, rng, groups_read):
     assert len(read[0]) == len(read[1]) == 8 and not read[0] & read[1]
 
 
+def test_groups_are_read_in_the_order_of_their_rows(rng):
+    """A window may have thousands of small groups: the first batch must not wait for the last of them."""
+    from types import SimpleNamespace
+
+    from stoker.loader._table_source import Deal, GroupOrder
+
+    for _ in range(40):
+        rows = [int(n) for n in rng.integers(1, 9, rng.integers(1, 60))]
+        table = SimpleNamespace(rows=rows, starts=[0, *np.cumsum(rows).tolist()])
+        deal = Deal(int(rng.integers(1, 4)), int(rng.integers(1, 7)))
+        order = GroupOrder(table, int(rng.integers(1, 20)), deal, int(rng.integers(99)), 0)
+        wanted = [int(np.searchsorted(table.starts, order(p), side="right")) - 1 for p in range(order.size)]
+        for lane in range(deal.lanes):
+            begin = int(rng.integers(0, order.steps + 1))
+            positions = [
+                p
+                for s in range(begin, order.steps)
+                for p in range((s * deal.lanes + lane) * deal.block, (s * deal.lanes + lane + 1) * deal.block)
+            ]
+            positions += range(order.steps * deal.lanes * deal.block, order.size) if lane == deal.lanes - 1 else []
+            asked: list[int] = []
+            for at in range(0, len(positions), deal.block):
+                asked += [g for g in (wanted[p] for p in positions[at : at + deal.block]) if g not in asked]  # as the source does
+                asked += order.ahead(positions[at])
+            first = list(dict.fromkeys(asked))
+            needed = list(dict.fromkeys(wanted[p] for p in positions))
+            assert first[: len(needed)] == needed
+            assert len(asked) <= 3 * len(set(asked))  # and not all of a window for each batch
+
+
 def test_memory_is_bounded(tmp_path, rng, monkeypatch):
     from stoker.loader import _table
 
     write_table(tmp_path, rng, (120,), 10)
     one = _table.Table([f"{tmp_path}/*.parquet"]).group_bytes(0)
-    most, real = [0], _table.Table._make_room
+    most, real = [0], _table.Table._keep
 
-    def spy(self, more):
-        real(self, more)
-        held = [f.result().bytes for f in self._kept.values() if f.done() and f.exception() is None]
-        most[0] = max(most[0], sum(held) + more)
+    def spy(self, group, size):
+        real(self, group, size)
+        held = [f.result().bytes for f in list(self._kept.values()) if f.done() and f.exception() is None]
+        most[0] = max(most[0], sum(held) + size)
+        assert self._held == sum(self._sizes.values())
 
-    monkeypatch.setattr(_table.Table, "_make_room", spy)
+    monkeypatch.setattr(_table.Table, "_keep", spy)
     loader = small_windows(tmp_path, memory=6 * one)
     assert sorted(all_labels(loader)) == list(range(120)) and most[0] <= 8 * one
 

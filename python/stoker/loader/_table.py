@@ -79,7 +79,9 @@ class Table:
         self.starts = [0]  # the first row of each group, and the end
         for n in self.rows:
             self.starts.append(self.starts[-1] + n)
-        self._kept: OrderedDict[int, Future[Group]] = OrderedDict()  # the group used longest ago first
+        self._kept: dict[int, Future[Group]] = {}  # groups in memory, and those that are read or wait for it
+        self._sizes: OrderedDict[int, int] = OrderedDict()  # bytes of the groups in memory, the one used longest ago first
+        self._held = 0  # their sum
         self._lock = threading.Lock()
         self._threads: Threads | None = None
 
@@ -216,7 +218,7 @@ class Table:
         return f"{file.name}[row group {number}, row {row - self.starts[group]}]"
 
     def want(self, groups: Iterable[int]) -> None:
-        """Begins to read groups that are not in memory, in this order, and marks all of them as used."""
+        """Begins to read groups that are not in memory, in this order, and marks those in memory as used."""
         for group in groups:
             self._future(group)
 
@@ -227,7 +229,8 @@ class Table:
                 if self._threads is None:
                     self._threads = Threads(8 if any(is_remote(f.name) for f in self.files) else 2)
                 found = self._kept[group] = self._threads.submit(self._read, group)
-            self._kept.move_to_end(group)
+            elif group in self._sizes:
+                self._sizes.move_to_end(group)
             return found
 
     def _read(self, group: int) -> Group:
@@ -236,19 +239,20 @@ class Table:
             made = Group(read_group(file, number, [c.name for c in self.columns], self.storage), self.columns)
         except CorruptError as e:
             raise e if file.name in str(e) else CorruptError(f"{file.name}: row group {number}: {e}") from e
-        self._make_room(made.bytes)
+        self._keep(group, made.bytes)
         return made
 
-    def _make_room(self, more: int) -> None:
-        """Gives up the groups that were used longest ago, until there is room for `more` bytes."""
+    def _keep(self, group: int, size: int) -> None:
+        """Counts a group that was read, and gives up those that were used longest ago until the others have room."""
         with self._lock:
-            held = {g: f.result().bytes for g, f in self._kept.items() if f.done() and not f.cancelled() and f.exception() is None}
-            total = more + sum(held.values())
-            for group, size in held.items():
-                if total <= self.memory:
-                    break
-                del self._kept[group]
-                total -= size
+            if group not in self._kept:  # the table was closed meanwhile
+                return
+            self._sizes[group] = size
+            self._held += size
+            while self._held > self.memory and len(self._sizes) > 1:
+                old, freed = self._sizes.popitem(last=False)
+                del self._kept[old]
+                self._held -= freed
 
     def many(self, ids: Sequence[int]) -> list[Row]:
         """Returns the rows of these numbers."""
@@ -282,6 +286,8 @@ class Table:
         with self._lock:
             threads, self._threads = self._threads, None
             self._kept.clear()
+            self._sizes.clear()
+            self._held = 0
         if threads is not None:
             threads.close()
 

@@ -87,7 +87,7 @@ def read_footers(names: Sequence[str], storage: Storage) -> list[TableFile]:
     from concurrent.futures import ThreadPoolExecutor  # with it comes logging: imported where tables are read
 
     parquet()
-    threads = 32 if any(map(is_remote, names)) else min(4, len(names) or 1)
+    threads = min(128 if any(map(is_remote, names)) else 4, len(names) or 1)
     with ThreadPoolExecutor(threads, "stoker-footers") as pool:
         return list(pool.map(lambda name: _read_footer(name, storage), names))
 

@@ -59,6 +59,7 @@ class GroupOrder:
         self.size, self.deal = self.starts[-1], deal
         self.steps = self.size // (deal.lanes * deal.block)
         self._shuffled: OrderedDict[int, Any] = OrderedDict()
+        self._asked = 0, 0  # ahead() has returned the groups of the rows between these places
         self._lock = threading.Lock()  # batches are made on one thread, and asked about on another
 
     def _place(self, position: int) -> int:
@@ -87,13 +88,32 @@ class GroupOrder:
                     self._shuffled.popitem(False)
         return found
 
-    def groups_from(self, position: int) -> list[int]:
-        """Returns the groups that are needed from a position on, soonest first: those of its window and of the next one."""
+    def ahead(self, position: int) -> list[int]:
+        """Returns the groups that are needed from a position on, soonest first: those of its window and of the next one that no earlier call returned."""
         place, stretch = self._place(min(position, self.size - 1)), self.steps * self.deal.block
         lane = min(place // stretch, self.deal.lanes - 1) if stretch else 0
-        last = (lane + 1) * stretch - 1 if lane + 1 < self.deal.lanes else self.size - 1
-        window, end = (bisect_right(self.starts, max(p, place)) for p in (place, last))
-        return [g for groups in self.windows[window - 1 : min(window + 1, end)] for g in groups]
+        last = (lane + 1) * stretch if lane + 1 < self.deal.lanes else self.size
+        following = min(bisect_right(self.starts, place) + 1, len(self.starts) - 1)
+        end = min(max(last, place + 1), self.starts[following])
+        if not self._asked[0] <= place <= self._asked[1]:
+            self._asked = place, place
+        found: list[int] = []
+        while self._asked[1] < end:
+            window = bisect_right(self.starts, self._asked[1]) - 1
+            until = min(end, self.starts[window + 1])
+            found += self._groups(window, self._asked[1], until)
+            self._asked = self._asked[0], until
+        return found
+
+    def _groups(self, window: int, begin: int, end: int) -> list[int]:
+        """Returns the groups that hold the rows of a stretch of a window, by their first row in it."""
+        import numpy as np
+
+        rows = self._rows(window)[begin - self.starts[window] : end - self.starts[window]]
+        groups = np.searchsorted(self.table.starts, rows, side="right") - 1
+        first = np.unique(groups, return_index=True)[1]
+        found: list[int] = groups[np.sort(first)].tolist()
+        return found
 
 
 class TableSource(DatasetSource):
@@ -155,7 +175,7 @@ class TableSource(DatasetSource):
             (order for order, _ in self._orders.values() if isinstance(order, GroupOrder) and order.epoch == items[0][1][1]), None
         )
         if sequence is not None:
-            needed += sequence.groups_from(items[0][1][2])
+            needed += sequence.ahead(items[0][1][2])
         elif self._in_order:
             needed += range(needed[-1] + 1, min(len(self.table.rows), needed[-1] + 1 + _AHEAD_IN_ORDER))
         return list(dict.fromkeys(needed))
