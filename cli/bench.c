@@ -17,6 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -60,7 +61,7 @@ static double samples_made(struct stk_pipeline *p)
 static bool look_at_threads(double *waited)
 {
 	DIR *d = opendir("/proc/self/task");
-	const long self = gettid();
+	const long self = syscall(SYS_gettid); /* gettid() is from glibc 2.30 on */
 	bool busy = false;
 	*waited = 0;
 	for (struct dirent *e; d && (e = readdir(d)) != NULL;) {
