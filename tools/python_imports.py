@@ -58,6 +58,7 @@ LAYERS = {
         "_ranks",
         "pipeline",
         "_eager",
+        "video",
     ],
     "auto_aug": ["auto_aug"],
     "plugin": ["plugin"],

@@ -67,6 +67,11 @@ STK_API STK_MUST_USE enum stk_status stk_video_frame(
 /* Returns the frame that is shown at a time: the last that begins at or before it; -1 before the first. The last frame is returned also after its end. */
 STK_API int64_t stk_video_shown(const struct stk_video *v, double seconds);
 
+/* Finds the byte range of the file that holds the packets from which the frames first .. last are decoded. *length is 0 if the open video holds all of them.
+ * STK_INVALID: there are no such frames. STK_NO_MEMORY. */
+STK_API STK_MUST_USE enum stk_status stk_video_range(
+	const struct stk_video *v, int64_t first, int64_t last, int64_t *offset, int64_t *length, struct stk_error *err);
+
 /* Decodes frames, in any order, also several times the same: uint8 of shape (count, height, width, 3), or (count, 3, height, width) if planar. The frames lie in
  * memory of the library, valid until the next call or until the video is closed. *height and *width are their size. Frames are planned together, so that no
  * packet is decoded twice. STK_INVALID: there is no such frame. STK_SHAPE: the frames have different sizes. STK_CORRUPT: a frame is damaged; the message

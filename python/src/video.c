@@ -130,6 +130,19 @@ static PyObject *video_shown(PyObject *object, PyObject *seconds)
 	return PyLong_FromLongLong(stk_video_shown(self->video, t));
 }
 
+static PyObject *video_range(PyObject *object, PyObject *args)
+{
+	struct video_object *self = (struct video_object *)object;
+	struct stk_error err = {.sample = -1, .epoch = -1, .offset = -1};
+	long long first, last;
+	int64_t offset, length;
+
+	if (!PyArg_ParseTuple(args, "LL:range", &first, &last))
+		return NULL;
+	enum stk_status status = stk_video_range(self->video, first, last, &offset, &length, &err);
+	return status ? core_raise(status, &err) : Py_BuildValue("LL", (long long)offset, (long long)length);
+}
+
 static int64_t *numbers_of(PyObject *list, Py_ssize_t *count)
 {
 	int64_t *numbers;
@@ -200,6 +213,7 @@ static PyMethodDef video_methods[] = {
 	{"info", video_info, METH_NOARGS, "info()\n--\n\nFacts about the video, as a dict."},
 	{"frame", video_frame, METH_O, "frame(i)\n--\n\n(begin, duration, key) of a frame."},
 	{"shown", video_shown, METH_O, "shown(seconds)\n--\n\nThe frame that is shown at a time; -1 before the first."},
+	{"range", video_range, METH_VARARGS, "range(first, last)\n--\n\n(offset, length) of the bytes that these frames need."},
 	{"read", video_read, METH_VARARGS, "read(frames, planar)\n--\n\n(bytes, height, width) of frames, uint8 in RGB."},
 	{"counters", video_counters, METH_NOARGS, "counters()\n--\n\nWhat decoding has cost so far, as a dict."},
 	{NULL, NULL, 0, NULL},

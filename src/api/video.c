@@ -179,6 +179,38 @@ int64_t stk_video_shown(const struct stk_video *v, double seconds)
 	return v && !isnan(seconds) ? stk__video_shown(v->index, seconds) : -1;
 }
 
+enum stk_status stk_video_range(
+	const struct stk_video *v, int64_t first, int64_t last, int64_t *offset, int64_t *length, struct stk_error *err)
+{
+	if (STK_NEED(err, v, offset, length))
+		return STK_INVALID;
+	enum stk_status s = check_frame(v, first, err);
+	s = s ? s : check_frame(v, last, err);
+	if (!s && last < first)
+		s = stk__fail(err, STK_INVALID, "frame %lld is before frame %lld", (long long)last, (long long)first);
+	if (s)
+		return s;
+	const int32_t count = (int32_t)(last - first + 1);
+	int32_t *frames = stk__alloc((size_t)count * sizeof *frames);
+	struct stk_segment *segments = stk__alloc((size_t)count * sizeof *segments);
+	int64_t begin = INT64_MAX, end = 0, at, n;
+	if (!frames || !segments)
+		s = stk__fail(err, STK_NO_MEMORY, "out of memory to plan %d frames", count);
+	for (int32_t i = 0; i < count && !s; i++)
+		frames[i] = (int32_t)first + i;
+	const int32_t trips = s ? 0 : stk__plan(stk__video_table(v->index), frames, count, segments);
+	for (int32_t i = 0; i < trips; i++)
+		if (stk__video_range(v->index, &segments[i], &at, &n)) {
+			begin = at < begin ? at : begin;
+			end = at + n > end ? at + n : end;
+		}
+	stk__free(frames);
+	stk__free(segments);
+	*offset = end ? begin : 0;
+	*length = end ? end - begin : 0;
+	return s;
+}
+
 /* ---- frames ---- */
 
 struct reading {

@@ -1,0 +1,808 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Names of NVIDIA ACCV-Lab's on_demand_video_decoder, for code that is written for it. Frames are decoded on the cores.
+
+    import stoker.video.accvlab as nvc        # instead of accvlab.on_demand_video_decoder
+
+    decoder = nvc.CreateGopDecoder(maxfiles=6)
+    frames = decoder.DecodeN12ToRGB(files, [30] * 6, as_bgr=False)
+    batch = torch.stack([torch.as_tensor(frame, device="cuda") for frame in frames])
+
+Names, arguments and meaning are those of that library; doc/video.md lists what is missing. A frame is an array in host memory, which keeps its values: later
+calls do not overwrite it. Frame i is the i-th in order of presentation.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import io
+import json
+import mmap
+import os
+import struct
+import tempfile
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from stoker._video import VideoDecoder
+
+__all__ = [
+    "CachedGopDecoder",
+    "Codec",
+    "CreateBatchAsyncStreamReader",
+    "CreateGopDecoder",
+    "CreateSampleReader",
+    "DropCacheStatus",
+    "FastStreamInfo",
+    "GetFastInitInfo",
+    "GopRef",
+    "PyNvBatchAsyncStreamReader",
+    "PyNvGopDecoder",
+    "PyNvSampleReader",
+    "RGBFrame",
+    "SavePacketsToFile",
+    "SharedGopStore",
+    "drop_videos_cache",
+]
+
+_MAGIC = b"STKGOP1\0"  # begins the bytes of GetGOP
+_IDS = {"h264": 27, "hevc": 173, "av1": 226, "vp9": 167, "vp8": 139, "mpeg4": 12}  # AVCodecID
+
+
+class Codec(Enum):
+    """Codecs, by the numbers of the Video Codec SDK."""
+
+    h264 = 4
+    hevc = 8
+    av1 = 11
+
+
+class RGBFrame(np.ndarray):
+    """A frame: an array of uint8 of shape (height, width, 3). isBGR: its channels are blue, green, red."""
+
+    isBGR: bool
+
+    def __array_finalize__(self, of: Any) -> None:
+        self.isBGR = getattr(of, "isBGR", False)
+
+
+@dataclass
+class FastStreamInfo:
+    """Facts about a video stream. Methods take it and need nothing of it: lists of packets are kept from the first use of a file on. Times are in units of
+    time_base_num / time_base_den, which are microseconds here. format is -1, and codec_id is -1 for codecs other than H.264, HEVC, AV1, VP8, VP9 and MPEG-4."""
+
+    codec_type: int = 0
+    codec_id: int = -1
+    width: int = 0
+    height: int = 0
+    format: int = -1
+    time_base_num: int = 1
+    time_base_den: int = 1_000_000
+    avg_frame_rate_num: int = 0
+    avg_frame_rate_den: int = 1
+    r_frame_rate_num: int = 0
+    r_frame_rate_den: int = 1
+    start_time: int = 0
+    duration: int = 0
+
+
+def GetFastInitInfo(filepaths: Sequence[str]) -> list[FastStreamInfo]:
+    """Opens files and returns facts about their video streams."""
+    if not filepaths:
+        raise ValueError("filepaths is empty: name at least one video")
+
+    def info(path: str) -> FastStreamInfo:
+        m = VideoDecoder(path).metadata
+        rate = round((m.average_fps or 0) * 1000)
+        begin, length = round(m.begin_stream_seconds * 1e6), round(m.duration_seconds * 1e6)
+        sizes = {"width": m.width, "height": m.height, "start_time": begin, "duration": length}
+        rates = {"avg_frame_rate_num": rate, "avg_frame_rate_den": 1000, "r_frame_rate_num": rate, "r_frame_rate_den": 1000}
+        return FastStreamInfo(codec_id=_IDS.get(m.codec, -1), **sizes, **rates)
+
+    return [info(path) for path in filepaths]
+
+
+# ---- decoding ----
+
+
+class _Open:
+    """The videos that were used last, up to `most`, with their decoders. One call at a time; it decodes several files at once."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._videos: OrderedDict[str, VideoDecoder] = OrderedDict()
+        self._pool = ThreadPoolExecutor(max(1, min(most, len(os.sched_getaffinity(0)))))
+
+    def get(self, path: str) -> VideoDecoder:
+        if path not in self._videos:
+            self._videos[path] = VideoDecoder(path, dimension_order="NHWC")
+            while len(self._videos) > self._most:
+                self._videos.popitem(last=False)
+        self._videos.move_to_end(path)
+        return self._videos[path]
+
+    def clear(self) -> None:
+        self._videos.clear()
+
+    def decode(
+        self, paths: Sequence[str], frames: Sequence[int], as_bgr: bool, of: Callable[[str], VideoDecoder] | None = None
+    ) -> list[RGBFrame]:
+        """Returns frame k of video k for all k. Frames of one file are planned together."""
+        _check(paths, frames, self._most)
+        places: dict[str, list[int]] = {}
+        for k, path in enumerate(paths):
+            places.setdefault(path, []).append(k)
+        opened = {path: (of or self.get)(path) for path in places}
+
+        def read(path: str) -> list[RGBFrame]:
+            data = np.asarray(opened[path].get_frames_at([int(frames[k]) for k in places[path]]).data)
+            return [_frame(image, as_bgr) for image in data]
+
+        made: list[Any] = [None] * len(paths)
+        for path, images in zip(places, self._pool.map(read, places), strict=True):
+            for k, image in zip(places[path], images, strict=True):
+                made[k] = image
+        return made
+
+
+def _frame(image: Any, as_bgr: bool) -> RGBFrame:
+    frame: RGBFrame = np.array(image[..., ::-1] if as_bgr else image, order="C").view(RGBFrame)
+    frame.isBGR = as_bgr
+    return frame
+
+
+def _check(paths: Sequence[str], frames: Sequence[int], most: int | None = None) -> None:
+    if isinstance(paths, (str, bytes)):
+        raise ValueError("filepaths is a list of paths, not one path")
+    if len(paths) != len(frames):
+        raise ValueError(f"there are {len(paths)} filepaths and {len(frames)} frame_ids: give one frame for each file")
+    if not paths:
+        raise ValueError("filepaths is empty: name at least one video")
+    if most is not None and len(set(paths)) > most:
+        raise ValueError(f"there are {len(set(paths))} different files in one call, and this decoder was made for {most}")
+    if bad := [frame for frame in frames if frame < 0]:
+        raise ValueError(f"frame {bad[0]} does not exist: frames are numbered from 0")
+
+
+def _missing(name: str, instead: str) -> Any:
+    def method(self: Any, *args: Any, **kwargs: Any) -> Any:
+        raise NotImplementedError(f"stoker.video.accvlab has no {name}: {instead}")
+
+    method.__name__ = method.__qualname__ = name
+    method.__doc__ = f"Not there: {instead}."
+    return method
+
+
+_YUV = "frames are RGB here; DecodeN12ToRGB, DecodeFromGOPRGB and DecodeFromGOPListRGB give them"
+_PACKETS = "the bytes of GetGOP are decoded by DecodeFromGOPRGB, and packets of other demuxers are not taken"
+
+
+class PyNvGopDecoder:
+    """Decodes single frames of several files, in one step or in two: GetGOP takes the bytes of the groups of pictures from the files, and DecodeFromGOPRGB
+    decodes these bytes, also in another process.
+
+    maxfiles: how many different files a call may name, and how many stay open. iGpu, suppressNoColorRangeWarning: accepted, without effect.
+    """
+
+    def __init__(self, maxfiles: int, iGpu: int = 0, suppressNoColorRangeWarning: bool = False) -> None:
+        if maxfiles < 1:
+            raise ValueError(f"maxfiles is {maxfiles}; it must be 1 or more")
+        self._maxfiles = maxfiles
+        self._open = _Open(maxfiles)
+
+    def DecodeN12ToRGB(
+        self, filepaths: Sequence[str], frame_ids: Sequence[int], as_bgr: bool = False, fastStreamInfos: Sequence[FastStreamInfo] = ()
+    ) -> list[RGBFrame]:
+        """Decodes frame_ids[k] of filepaths[k] for each k."""
+        return self._open.decode(filepaths, frame_ids, as_bgr)
+
+    def GetGOPList(
+        self, filepaths: Sequence[str], frame_ids: Sequence[int], fastStreamInfos: Sequence[FastStreamInfo] = ()
+    ) -> list[tuple[Any, list[int], list[int]]]:
+        """Returns for each file the bytes of the group of pictures that holds the frame, its first frame and its number of frames. Nothing is decoded. The bytes
+        also hold the file's headers, so that nothing else is needed to decode them. filepaths: local files."""
+        _check(filepaths, frame_ids, self._maxfiles)
+        return [_take_gop(os.fspath(path), int(frame)) for path, frame in zip(filepaths, frame_ids, strict=True)]
+
+    def GetGOP(
+        self, filepaths: Sequence[str], frame_ids: Sequence[int], fastStreamInfos: Sequence[FastStreamInfo] = ()
+    ) -> tuple[Any, list[int], list[int]]:
+        """Does the work of GetGOPList, with the bytes of all files in one array."""
+        return self._merged(PyNvGopDecoder.GetGOPList(self, filepaths, frame_ids, fastStreamInfos))
+
+    def _merged(self, found: Sequence[tuple[Any, list[int], list[int]]]) -> tuple[Any, list[int], list[int]]:
+        return self.MergePacketDataToOne([data for data, _, _ in found]), [f[0] for _, f, _ in found], [n[0] for _, _, n in found]
+
+    def DecodeFromGOPRGB(self, numpy_data: Any, filepaths: Sequence[str], frame_ids: Sequence[int], as_bgr: bool = False) -> list[RGBFrame]:
+        """Decodes frames from the bytes of GetGOP. filepaths: the same as there; the files are not opened."""
+        return self.DecodeFromGOPListRGB([numpy_data], filepaths, frame_ids, as_bgr)
+
+    def DecodeFromGOPListRGB(
+        self, numpy_datas: Sequence[Any], filepaths: Sequence[str], frame_ids: Sequence[int], as_bgr: bool = False
+    ) -> list[RGBFrame]:
+        """Decodes frames from several arrays of GetGOP or GetGOPList. An array may hold the groups of several files."""
+        _check(filepaths, frame_ids)
+        groups: dict[str, list[_Group]] = {}
+        for data in numpy_datas:
+            for group in _groups_of(data):
+                groups.setdefault(group.path, []).append(group)
+        made = []
+        for path, frame in zip(filepaths, frame_ids, strict=True):
+            fitting = [g for g in groups.get(os.fspath(path), []) if g.first <= frame < g.first + g.count]
+            if not fitting:
+                held = [f"frames {g.first} to {g.first + g.count - 1} of {g.path}" for gs in groups.values() for g in gs]
+                raise ValueError(f"frame {frame} of {path} is not in the data, which holds {', '.join(held) or 'nothing'}")
+            made.append(_frame(np.asarray(fitting[0].decoder()[int(frame)]), as_bgr))
+        return made
+
+    def MergePacketDataToOne(self, packet_data_arrays: Sequence[Any]) -> Any:
+        """Joins arrays of GetGOP to one."""
+        if not len(packet_data_arrays):
+            raise ValueError("packet_data_arrays is empty")
+        for data in packet_data_arrays:
+            _groups_of(data)
+        return np.concatenate([np.asarray(data, np.uint8).reshape(-1) for data in packet_data_arrays])
+
+    def LoadGopsToList(self, file_paths: Sequence[str]) -> list[Any]:
+        """Reads files of SavePacketsToFile."""
+        if not file_paths:
+            raise ValueError("file_paths is empty")
+        made = [np.fromfile(path, np.uint8) for path in file_paths]
+        for data, path in zip(made, file_paths, strict=True):
+            _groups_of(data, f"{path}: ")
+        return made
+
+    def LoadGops(self, file_paths: Sequence[str]) -> Any:
+        """Reads files of SavePacketsToFile to one array."""
+        return self.MergePacketDataToOne(self.LoadGopsToList(file_paths))
+
+    def release_device_memory(self) -> None:
+        """Does nothing: there is no memory of a GPU."""
+
+    def release_decoder(self) -> None:
+        """Closes the files and frees their decoders. The next call opens files again."""
+        self._open.clear()
+
+    Decode = _missing("Decode", _YUV)
+    DecodeFromGOP = _missing("DecodeFromGOP", _YUV)
+    DecodeFromGOPList = _missing("DecodeFromGOPList", _YUV)
+    DecodeFromPacketListRGB = _missing("DecodeFromPacketListRGB", _PACKETS)
+    DecodeFromPacketListInitialize = _missing("DecodeFromPacketListInitialize", _PACKETS)
+    ParseSerializedPacketBundle = _missing("ParseSerializedPacketBundle", _PACKETS)
+
+
+# ---- groups of pictures as bytes ----
+
+
+class _Recorder(io.RawIOBase):
+    """A file that notes which bytes are read."""
+
+    def __init__(self, path: str) -> None:
+        self._file = open(path, "rb", buffering=0)  # noqa: SIM115
+        self.ranges: list[tuple[int, int]] = []
+
+    def seek(self, offset: int, whence: int = 0) -> int:
+        return self._file.seek(offset, whence)
+
+    def read(self, n: int = -1) -> bytes:
+        at = self._file.tell()
+        data = self._file.read(n)
+        self.ranges.append((at, at + len(data)))
+        return data
+
+    def close(self) -> None:
+        self._file.close()
+        super().close()
+
+
+class _Pieces(io.RawIOBase):
+    """A file of which only some pieces are there."""
+
+    def __init__(self, size: int, pieces: Sequence[tuple[int, Any]]) -> None:
+        self._size, self._pieces, self._at = size, pieces, 0
+
+    def seek(self, offset: int, whence: int = 0) -> int:
+        self._at = offset + (self._at if whence == 1 else self._size if whence == 2 else 0)
+        return self._at
+
+    def read(self, n: int = -1) -> bytes:
+        for begin, data in self._pieces:
+            if begin <= self._at < begin + len(data):
+                part = bytes(data[self._at - begin : self._at - begin + n])
+                self._at += len(part)
+                return part
+        raise OSError(f"byte {self._at} of the video is not in the data of GetGOP")
+
+
+class _Group:
+    """A group of pictures that lies in an array."""
+
+    def __init__(self, head: dict[str, Any], data: Any) -> None:
+        self.path, self.first, self.count, self._size = head["path"], head["first"], head["count"], head["size"]
+        self._pieces, at = [], 0
+        for begin, end in head["ranges"]:
+            self._pieces.append((begin, data[at : at + end - begin]))
+            at += end - begin
+        self._decoder: VideoDecoder | None = None
+
+    def decoder(self) -> VideoDecoder:
+        if self._decoder is None:
+            self._decoder = VideoDecoder(_Pieces(self._size, self._pieces), dimension_order="NHWC")
+        return self._decoder
+
+
+def _union(ranges: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+    made: list[tuple[int, int]] = []
+    for begin, end in sorted(ranges):
+        if made and begin <= made[-1][1]:
+            made[-1] = (made[-1][0], max(end, made[-1][1]))
+        elif end > begin:
+            made.append((begin, end))
+    return made
+
+
+def _take_gop(path: str, frame: int) -> tuple[Any, list[int], list[int]]:
+    file = _Recorder(path)
+    try:
+        video = VideoDecoder(file)
+        if frame >= len(video):
+            raise ValueError(f"{path}: frame {frame} does not exist: the video has {len(video)} frames")
+        is_key = [video._video.frame(k)[2] for k in range(len(video))]
+        first = max((k for k in range(frame + 1) if is_key[k]), default=0)
+        end = next((k for k in range(frame + 1, len(video)) if is_key[k]), len(video))
+        offset, length = video._video.range(first, end - 1)
+        size = file.seek(0, io.SEEK_END)
+        ranges = _union([*file.ranges, (offset, offset + length)])
+        data = []
+        for begin, stop in ranges:
+            file.seek(begin)
+            data.append(file.read(stop - begin))
+            if len(data[-1]) != stop - begin:
+                raise OSError(f"{path}: the file has become shorter while it was read")
+    finally:
+        file.close()
+    head = json.dumps({"path": path, "first": first, "count": end - first, "size": size, "ranges": ranges}).encode()
+    whole = b"".join([_MAGIC, struct.pack("<QQ", len(head), sum(map(len, data))), head, *data])
+    return np.frombuffer(bytearray(whole), np.uint8), [first], [end - first]
+
+
+def _groups_of(data: Any, where: str = "") -> list[_Group]:
+    array = np.ascontiguousarray(np.asarray(data, np.uint8)).reshape(-1)
+    found, at, begin = [], 0, len(_MAGIC) + 16
+    try:
+        while at < array.size:
+            start = array[at : at + begin].tobytes()
+            if start[: len(_MAGIC)] != _MAGIC:
+                raise ValueError("they do not begin as such data")
+            head_size, body_size = struct.unpack("<QQ", start[len(_MAGIC) :])
+            if head_size + body_size > array.size - at - begin:
+                raise ValueError("they are cut short")
+            head = json.loads(array[at + begin : at + begin + head_size].tobytes())
+            body = array[at + begin + head_size : at + begin + head_size + body_size]
+            if sum(b - a for a, b in head["ranges"]) != body_size:
+                raise ValueError("their table does not fit them")
+            found.append(_Group(head, body))
+            at += begin + head_size + body_size
+    except (ValueError, KeyError, TypeError, struct.error) as e:
+        raise ValueError(f"{where}these are not bytes of GetGOP: {e}") from None
+    if not found:
+        raise ValueError(f"{where}these are not bytes of GetGOP: there are none")
+    return found
+
+
+def SavePacketsToFile(numpy_data: Any, dst_filepath: str) -> None:
+    """Writes the bytes of GetGOP to a file, completely or not at all."""
+    folder, name = os.path.split(os.path.abspath(dst_filepath))
+    handle, part = tempfile.mkstemp(dir=folder, prefix=f".{name}.")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(np.ascontiguousarray(numpy_data, np.uint8).tobytes())
+        os.chmod(part, 0o666 & ~_umask())
+        os.replace(part, dst_filepath)
+    except BaseException:
+        os.unlink(part)
+        raise
+
+
+def _umask() -> int:
+    value = os.umask(0o77)
+    os.umask(value)
+    return value
+
+
+class CachedGopDecoder(PyNvGopDecoder):
+    """A PyNvGopDecoder whose GetGOP and GetGOPList can keep, for each file, the group that was asked for last (useGOPCache=True)."""
+
+    def __init__(
+        self, maxfiles: int, iGpu: int = 0, suppressNoColorRangeWarning: bool = False, gopCacheCapacity: int | None = None
+    ) -> None:
+        super().__init__(maxfiles, iGpu, suppressNoColorRangeWarning)
+        capacity = maxfiles if gopCacheCapacity is None else gopCacheCapacity
+        if isinstance(capacity, bool) or not isinstance(capacity, int):
+            raise TypeError("gopCacheCapacity must be a positive integer or None")
+        if capacity < 1:
+            raise ValueError("gopCacheCapacity must be positive")
+        self._capacity = capacity
+        self._kept: OrderedDict[str, tuple[Any, int, int]] = OrderedDict()
+        self._hits: list[bool] = []
+
+    def GetGOPList(
+        self, filepaths: Sequence[str], frame_ids: Sequence[int], fastStreamInfos: Sequence[FastStreamInfo] = (), useGOPCache: bool = False
+    ) -> list[tuple[Any, list[int], list[int]]]:
+        """As in PyNvGopDecoder. useGOPCache: uses what is kept where the frame lies in it, and keeps what it reads."""
+        _check(filepaths, frame_ids, self._maxfiles)
+        self._hits, found = [], []
+        for path, frame in zip(filepaths, frame_ids, strict=True):
+            kept = self._kept.get(path) if useGOPCache else None
+            self._hits.append(kept is not None and kept[1] <= frame < kept[1] + kept[2])
+            if kept is None or not self._hits[-1]:
+                data, (first,), (count,) = _take_gop(os.fspath(path), int(frame))
+                kept = (data, first, count)
+            if useGOPCache:
+                self._kept[path] = kept
+                self._kept.move_to_end(path)
+                while len(self._kept) > self._capacity:
+                    self._kept.popitem(last=False)
+            found.append((kept[0], [kept[1]], [kept[2]]))
+        return found
+
+    def GetGOP(
+        self, filepaths: Sequence[str], frame_ids: Sequence[int], fastStreamInfos: Sequence[FastStreamInfo] = (), useGOPCache: bool = False
+    ) -> tuple[Any, list[int], list[int]]:
+        """As in PyNvGopDecoder, with the argument of GetGOPList."""
+        return self._merged(self.GetGOPList(filepaths, frame_ids, fastStreamInfos, useGOPCache))
+
+    def clear_cache(self) -> None:
+        """Forgets what is kept."""
+        self._kept.clear()
+
+    def isCacheHit(self) -> list[bool]:
+        """Returns for each file of the last call whether its group was kept."""
+        return self._hits
+
+    def get_cache_info(self) -> dict[str, Any]:
+        """Describes what is kept."""
+        files = {
+            path: {"first_frame_id": first, "gop_len": n, "frame_range": (first, first + n - 1), "packets_size_bytes": data.nbytes}
+            for path, (data, first, n) in self._kept.items()
+        }
+        return {"cache_capacity": self._capacity, "cached_files_count": len(self._kept), "cached_files": files}
+
+
+def CreateGopDecoder(
+    maxfiles: int, iGpu: int = 0, suppressNoColorRangeWarning: bool = False, gopCacheCapacity: int | None = None
+) -> CachedGopDecoder:
+    """Returns a CachedGopDecoder."""
+    return CachedGopDecoder(maxfiles, iGpu, suppressNoColorRangeWarning, gopCacheCapacity)
+
+
+# ---- readers of streams ----
+
+
+class _Background:
+    """One result that is made in the background, with the request that it answers."""
+
+    def __init__(self) -> None:
+        self._pool = ThreadPoolExecutor(1)
+        self._request: Any = None
+        self._result: Future[Any] | None = None
+
+    def start(self, request: Any, work: Callable[[], Any]) -> None:
+        self.wait()
+        self._request, self._result = request, self._pool.submit(work)
+
+    def take(self, request: Any) -> Any:
+        if self._result is None:
+            raise RuntimeError("nothing is being decoded: call the method that starts it first")
+        result, started = self._result, self._request
+        self._result = self._request = None
+        made = result.result()
+        if started != request:
+            raise RuntimeError("the files, frames or as_bgr are not those that decoding was started with")
+        return made
+
+    def wait(self) -> None:
+        """Waits for what is under way and forgets it."""
+        if self._result is not None:
+            self._result.exception()
+        self._result = self._request = None
+
+
+class PyNvSampleReader:
+    """Decodes frames of files that are read from beginning to end: each file's decoder keeps its position, so that the next frame costs one packet.
+
+    num_of_set, num_of_file: num_of_set * num_of_file files stay open, and a call may name num_of_file of them. iGpu, suppressNoColorRangeWarning: accepted,
+    without effect.
+    """
+
+    def __init__(self, num_of_set: int, num_of_file: int, iGpu: int = 0, suppressNoColorRangeWarning: bool = False) -> None:
+        if num_of_set < 1 or num_of_file < 1:
+            raise ValueError(f"num_of_set is {num_of_set} and num_of_file {num_of_file}; both must be 1 or more")
+        self._most = num_of_file
+        self._open = _Open(num_of_set * num_of_file)
+        self._background = _Background()
+
+    def _decode(self, filepaths: Sequence[str], frame_ids: Sequence[int], as_bgr: bool) -> list[RGBFrame]:
+        _check(filepaths, frame_ids, self._most)
+        return self._open.decode(filepaths, frame_ids, as_bgr)
+
+    def DecodeN12ToRGB(self, filepaths: Sequence[str], frame_ids: Sequence[int], as_bgr: bool = False) -> list[RGBFrame]:
+        """Decodes frame_ids[k] of filepaths[k] for each k."""
+        self._background.wait()
+        return self._decode(filepaths, frame_ids, as_bgr)
+
+    def DecodeN12ToRGBAsync(self, filepaths: Sequence[str], frame_ids: Sequence[int], as_bgr: bool = False) -> None:
+        """Begins to decode in the background. A result that was not taken is lost."""
+        _check(filepaths, frame_ids, self._most)
+        given = (list(filepaths), list(frame_ids), as_bgr)
+        self._background.start(given, lambda: self._decode(*given))
+
+    def DecodeN12ToRGBAsyncGetBuffer(self, filepaths: Sequence[str], frame_ids: Sequence[int], as_bgr: bool = False) -> list[RGBFrame]:
+        """Returns the frames of the DecodeN12ToRGBAsync before, whose arguments must be the same."""
+        made: list[RGBFrame] = self._background.take((list(filepaths), list(frame_ids), as_bgr))
+        return made
+
+    def clearAllReaders(self) -> None:
+        """Closes the files."""
+        self._background.wait()
+        self._open.clear()
+
+    release_decoder = clearAllReaders
+
+    def release_device_memory(self) -> None:
+        """Does nothing: there is no memory of a GPU."""
+
+    Decode = _missing("Decode", _YUV)
+
+
+def CreateSampleReader(num_of_set: int, num_of_file: int, iGpu: int = 0, suppressNoColorRangeWarning: bool = False) -> PyNvSampleReader:
+    """Returns a PyNvSampleReader."""
+    return PyNvSampleReader(num_of_set, num_of_file, iGpu, suppressNoColorRangeWarning)
+
+
+class PyNvBatchAsyncStreamReader:
+    """Decodes several frames of several files in the background: frame_ids[v] lists frames of filepaths[v], equally many for all. The result is indexed
+    [v][f]. At most max_frames_per_decode_call frames of a file a call; other arguments as for PyNvSampleReader."""
+
+    def __init__(
+        self, num_of_set: int, num_of_file: int, max_frames_per_decode_call: int, iGpu: int = 0, suppressNoColorRangeWarning: bool = False
+    ) -> None:
+        if num_of_set < 1 or num_of_file < 1 or max_frames_per_decode_call < 1:
+            raise ValueError("num_of_set, num_of_file and max_frames_per_decode_call must be 1 or more")
+        self._files, self._frames = num_of_file, max_frames_per_decode_call
+        self._open = _Open(num_of_set * num_of_file)
+        self._background = _Background()
+
+    def Decode(self, filepaths: Sequence[str], frame_ids: Sequence[Sequence[int]], as_bgr: bool = False) -> None:
+        """Begins to decode. A result that was not taken is lost."""
+        if len(filepaths) != len(frame_ids) or not filepaths or len(filepaths) > self._files:
+            raise ValueError(
+                f"there are {len(filepaths)} filepaths and {len(frame_ids)} lists of frames; there may be 1 to {self._files} of both"
+            )
+        lengths = {len(frames) for frames in frame_ids}
+        if len(lengths) != 1 or not 1 <= min(lengths) <= self._frames:
+            raise ValueError(f"each file needs equally many frames, 1 to {self._frames}; there are {', '.join(map(str, sorted(lengths)))}")
+        flat_paths = [path for path, frames in zip(filepaths, frame_ids, strict=True) for _ in frames]
+        flat = [frame for frames in frame_ids for frame in frames]
+        _check(flat_paths, flat)
+        (n,) = lengths
+
+        def work() -> list[list[RGBFrame]]:
+            made = self._open.decode(flat_paths, flat, as_bgr)
+            return [made[k : k + n] for k in range(0, len(made), n)]
+
+        self._background.start((list(filepaths), [list(f) for f in frame_ids], as_bgr), work)
+
+    def GetBuffer(self, filepaths: Sequence[str], frame_ids: Sequence[Sequence[int]], as_bgr: bool = False) -> list[list[RGBFrame]]:
+        """Returns the frames of the Decode before, whose arguments must be the same."""
+        made: list[list[RGBFrame]] = self._background.take((list(filepaths), [list(f) for f in frame_ids], as_bgr))
+        return made
+
+    def clearAllReaders(self) -> None:
+        """Closes the files."""
+        self._background.wait()
+        self._open.clear()
+
+    release_decoder = clearAllReaders
+
+    def release_device_memory(self) -> None:
+        """Does nothing: there is no memory of a GPU."""
+
+
+def CreateBatchAsyncStreamReader(
+    num_of_set: int, num_of_file: int, max_frames_per_decode_call: int, iGpu: int = 0, suppressNoColorRangeWarning: bool = False
+) -> PyNvBatchAsyncStreamReader:
+    """Returns a PyNvBatchAsyncStreamReader."""
+    return PyNvBatchAsyncStreamReader(num_of_set, num_of_file, max_frames_per_decode_call, iGpu, suppressNoColorRangeWarning)
+
+
+# ---- groups that processes share ----
+
+
+class GopRef(NamedTuple):
+    """Names a group of pictures in a SharedGopStore; small enough to be sent to another process."""
+
+    shm_name: str
+    data_size: int
+    first_frame_id: int
+    gop_len: int
+
+
+class SharedGopStore:
+    """Groups of pictures in memory that the processes of a user share: files on /dev/shm. Workers put them, and send a GopRef to the process that reads them.
+
+    At most `capacity` groups are kept; then the one that was used least recently is removed. capacity must be larger than the number of groups that are on
+    their way: a removed one can no longer be read, which is an error. store_id: one number for each training process, such as LOCAL_RANK.
+    """
+
+    def __init__(self, folder: Path, capacity: int) -> None:
+        self._folder, self._capacity = folder, capacity
+        self._lock_file = (folder / "lock").open("a")
+        self.reset_stats()
+
+    @staticmethod
+    def _place(store_id: int) -> Path:
+        base = Path("/dev/shm")
+        return (base if base.is_dir() else Path(tempfile.gettempdir())) / f"stoker-gops-{os.getuid()}-{int(store_id)}"
+
+    @classmethod
+    def create(cls, capacity: int, store_id: int = 0) -> SharedGopStore:
+        """Makes an empty store. What an earlier one of this number has left is removed."""
+        if capacity < 1:
+            raise ValueError(f"capacity is {capacity}; it must be 1 or more")
+        folder = cls._place(store_id)
+        folder.mkdir(mode=0o700, exist_ok=True)
+        if folder.is_symlink() or folder.stat().st_uid != os.getuid():
+            raise PermissionError(f"{folder} belongs to another user: choose another store_id")
+        made = cls(folder, capacity)
+        with made._locked():
+            made._remove_all()
+        return made
+
+    @classmethod
+    def attach(cls, capacity: int, store_id: int = 0) -> SharedGopStore:
+        """Opens the store that another process has made."""
+        folder = cls._place(store_id)
+        if not (folder / "lock").exists():
+            raise FileNotFoundError(f"there is no store with store_id={store_id}: call SharedGopStore.create() in the main process first")
+        return cls(folder, capacity)
+
+    def _locked(self) -> _Locked:
+        return _Locked(self._lock_file)
+
+    @staticmethod
+    def _prefix(video_path: str) -> str:
+        return hashlib.sha256(os.fspath(video_path).encode()).hexdigest()[:32] + "-"
+
+    def _entries(self) -> list[os.DirEntry[str]]:
+        with os.scandir(self._folder) as found:
+            return [entry for entry in found if entry.name != "lock" and not entry.name.startswith(".")]
+
+    def lookup(self, video_path: str, frame_id: int) -> GopRef | None:
+        """Returns the group that holds a frame, if it is there."""
+        prefix = self._prefix(video_path)
+        for entry in self._entries():
+            if entry.name.startswith(prefix):
+                _, first, count, size = entry.name.split("-")
+                if int(first) <= frame_id < int(first) + int(count):
+                    try:
+                        os.utime(entry.path)
+                    except FileNotFoundError:  # removed in the meantime
+                        continue
+                    self._stats["hits"] += 1
+                    return GopRef(entry.name, int(size), int(first), int(count))
+        self._stats["misses"] += 1
+        return None
+
+    def put(self, video_path: str, first_frame_id: int, gop_len: int, data: Any) -> GopRef:
+        """Stores a group, unless it is there."""
+        array = np.ascontiguousarray(data, np.uint8).reshape(-1)
+        if not array.size:
+            raise ValueError("data is empty")
+        name = f"{self._prefix(video_path)}{int(first_frame_id)}-{int(gop_len)}-{array.size}"
+        with self._locked():
+            path = self._folder / name
+            if path.exists():
+                os.utime(path)
+            else:
+                self._make_room()
+                part = self._folder / f".{os.getpid()}.part"
+                array.tofile(part)
+                part.replace(path)
+                self._stats["puts"] += 1
+        return GopRef(name, array.size, int(first_frame_id), int(gop_len))
+
+    def _make_room(self) -> None:
+        entries = sorted(self._entries(), key=lambda entry: entry.stat().st_mtime_ns)
+        for entry in entries[: max(0, len(entries) - self._capacity + 1)]:
+            os.unlink(entry.path)
+            self._stats["evictions"] += 1
+
+    def read(self, ref: GopRef) -> Any:
+        """Returns a group as an array over the shared memory, which stays valid if the group is removed."""
+        try:
+            with (self._folder / ref.shm_name).open("rb") as file:
+                return np.frombuffer(mmap.mmap(file.fileno(), ref.data_size, prot=mmap.PROT_READ), np.uint8)
+        except FileNotFoundError:
+            raise KeyError(
+                f"the group of frames {ref.first_frame_id} to {ref.first_frame_id + ref.gop_len - 1} was removed before it was read: the store's capacity, "
+                f"{self._capacity}, must be larger than (prefetch_factor * num_workers + 1) * batch_size * cameras"
+            ) from None
+
+    def get_batch(self, refs: Sequence[GopRef]) -> list[Any]:
+        """Returns several groups."""
+        return [self.read(ref) for ref in refs]
+
+    def get_stats(self) -> dict[str, Any]:
+        """Counts what this process has done."""
+        asked = self._stats["hits"] + self._stats["misses"]
+        rate = self._stats["hits"] / asked if asked else 0.0
+        return {**self._stats, "hit_rate": rate, "pool_usage": f"{len(self._entries())}/{self._capacity}"}
+
+    def reset_stats(self) -> None:
+        """Sets the counters of this process to 0."""
+        self._stats = {"hits": 0, "misses": 0, "puts": 0, "evictions": 0}
+
+    def _remove_all(self) -> None:
+        for path in self._folder.iterdir():
+            if path.name != "lock":
+                path.unlink(missing_ok=True)
+
+    def cleanup(self) -> None:
+        """Removes the store. Call it in the process that made it."""
+        with self._locked():
+            self._remove_all()
+            (self._folder / "lock").unlink(missing_ok=True)
+        self.close()
+        self._folder.rmdir()
+
+    def close(self) -> None:
+        """Closes the store in this process; its groups stay."""
+        self._lock_file.close()
+
+
+class _Locked:
+    def __init__(self, file: Any) -> None:
+        self._file = file
+
+    def __enter__(self) -> None:
+        fcntl.flock(self._file, fcntl.LOCK_EX)
+
+    def __exit__(self, *error: object) -> None:
+        fcntl.flock(self._file, fcntl.LOCK_UN)
+
+
+# ---- the system's cache of files ----
+
+
+class DropCacheStatus(Enum):
+    """Results of drop_videos_cache."""
+
+    SUCCESS = 0
+    PLATFORM_ERROR = 1
+    FILE_OPEN_FAILED = 2
+    FADVISE_FAILED = 3
+    UNKNOWN_ERROR = 4
+
+
+def drop_videos_cache(filepaths: Sequence[str]) -> DropCacheStatus:
+    """Asks the system to forget the cached bytes of files. Ends at the first file for which this fails."""
+    for path in filepaths:
+        try:
+            handle = os.open(path, os.O_RDONLY)
+        except OSError:
+            return DropCacheStatus.FILE_OPEN_FAILED
+        try:
+            os.posix_fadvise(handle, 0, 0, os.POSIX_FADV_DONTNEED)
+        except OSError:
+            return DropCacheStatus.FADVISE_FAILED
+        finally:
+            os.close(handle)
+    return DropCacheStatus.SUCCESS
