@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import math as numbers
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -169,10 +170,9 @@ def _add_noise(step: AddNoise, sound: Sound, spec: Spec) -> Sound:
         raise InvalidArgumentError(
             "Loader: AddNoise takes sounds of one channel and one rate, before they are spectra: give Audio(rate=...)"
         )
-    shard = {"num_shards": spec.shard.world, "shard_id": spec.shard.rank} if len(step.noises) >= spec.shard.world else {}
-    data, _ = fn.readers.file(
-        files=[str(path) for path in step.noises], random_shuffle=True, shuffle_seed=spec.seed, name="Noises", **shard
-    )
+    paths = [os.fspath(path) for path in step.noises] * -(-spec.shard.world // len(step.noises))  # each rank gets at least one
+    shard = {"num_shards": spec.shard.world, "shard_id": spec.shard.rank}
+    data, _ = fn.readers.file(files=paths, random_shuffle=True, shuffle_seed=spec.seed, name="Noises", **shard)
     noise, _ = fn.decoders.audio(data, downmix=True, sample_rate=float(sound.rate_hz))
     length = fn.shapes(sound.node, dtype=types.INT32)[0]
     spare = math.max(fn.cast(fn.shapes(noise, dtype=types.INT32)[0] - length, dtype=types.FLOAT), 0.0)
