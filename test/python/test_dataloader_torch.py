@@ -839,15 +839,23 @@ def test_what_is_not_compiled_says_why(folder, transform, why):
     assert re.search(why, DataLoader(datasets.ImageFolder(folder, transform), 4).explain())
 
 
-def test_what_accelerate_makes_of_a_loader(folder, capfd):
-    """It makes a DataLoader of torch's own, with the same batches, and a line says that these are made in Python."""
+@pytest.mark.parametrize("shuffle", [False, True])
+def test_accelerate_rebuilds_a_loader(folder, shuffle):
+    """Its loader is a stoker.DataLoader, which makes the images in C, in the order of the one that it makes of torch's; torch's loaders stay torch's."""
     accelerate = pytest.importorskip("accelerate")
     accelerator = accelerate.Accelerator(cpu=True)
-    expected = [y.tolist() for _, y in DataLoader(datasets.ImageFolder(folder, TRANSFORM), 4)]
-    assert "Accelerate" not in capfd.readouterr().err
-    prepared = accelerator.prepare(DataLoader(datasets.ImageFolder(folder, TRANSFORM), 4))
-    assert capfd.readouterr().err.count("Accelerate makes torch's own DataLoader") == 1
-    assert [y.tolist() for _, y in prepared] == expected
+    found = []
+    for kind in (DataLoader, data.DataLoader, DataLoader):
+        accelerate.utils.set_seed(SEED)
+        prepared = accelerator.prepare(kind(datasets.ImageFolder(folder, TRANSFORM), 4, shuffle=shuffle, num_workers=1))
+        assert type(prepared.base_dataloader) is kind and len(prepared) == 6
+        assert isinstance(prepared.base_dataloader, accelerate.data_loader.DataLoader)
+        found.append([[y.tolist() for _, y in prepared] for _ in range(2)])
+        if kind is DataLoader:
+            assert "run in C" in prepared.base_dataloader.explain()
+            rest = accelerate.skip_first_batches(prepared, 4)
+            assert type(rest.base_dataloader) is DataLoader and len(list(rest)) == 2
+    assert found[0] == found[1] == found[2]
 
 
 @pytest.mark.parametrize("workers", [0, 2])

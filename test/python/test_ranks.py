@@ -8,6 +8,7 @@ import sys
 import textwrap
 import threading
 import time
+from pathlib import Path
 
 import pytest
 from ranks import TORCHRUN, all_well, launch
@@ -266,6 +267,42 @@ def test_accelerate_on_two_ranks(tree):
             assert synced == [False, True, True], synced
             """,
             tree,
+        )
+    )
+
+
+@pytest.mark.parametrize("shuffle", [False, True])
+def test_accelerate_divides_a_dataloader(tree, shuffle):
+    """prepare() makes each rank's part of a stoker.DataLoader as it does of torch's, and its images are made in C still."""
+    pytest.importorskip("accelerate")
+    all_well(
+        launch(
+            """
+            os.environ |= {"RANK": str(RANK), "WORLD_SIZE": "2", "LOCAL_RANK": str(RANK), "LOCAL_WORLD_SIZE": "2", "ACCELERATE_USE_CPU": "true"}
+            os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
+            import accelerate, stoker, sys
+            sys.path.insert(0, ARGS[2])
+            from support import import_torchvision
+            import_torchvision()
+            from torchvision import datasets, transforms
+            accelerator = accelerate.Accelerator(cpu=True)
+            found = []
+            for kind in (stoker.DataLoader, torch.utils.data.DataLoader):
+                accelerate.utils.set_seed(3)
+                dataset = datasets.ImageFolder(ARGS[0], transforms.Compose([transforms.Resize((8, 8)), transforms.ToTensor()]))
+                dataset.samples = [(path, k) for k, (path, _) in enumerate(dataset.samples)]
+                loader = accelerator.prepare(kind(dataset, 4, shuffle=ARGS[1] == "True", num_workers=1))
+                assert type(loader.base_dataloader) is kind
+                found.append([[y.tolist() for _, y in loader] for _ in range(2)])
+                seen = [accelerator.gather_for_metrics(y).tolist() for _, y in loader]
+                assert sorted(sum(seen, [])) == list(range(21)), seen
+                if kind is stoker.DataLoader:
+                    assert "run in C" in loader.base_dataloader.explain()
+            assert found[0] == found[1], found
+            """,
+            tree,
+            str(shuffle),
+            Path(__file__).parent,
         )
     )
 

@@ -11,8 +11,7 @@ from torch.utils.data import DataLoader as TorchDataLoader
 from torch.utils.data import IterableDataset
 from torch.utils.data.dataloader import _DatasetKind, _MultiProcessingDataLoaderIter, _SingleProcessDataLoaderIter
 
-from stoker._where import tell
-from stoker.dataloader import _progress, _worker_states
+from stoker.dataloader import _accelerate, _progress, _worker_states
 from stoker.dataloader._iterator import CompiledIterator
 from stoker.dataloader._plan import Plan, plan
 from stoker.dataloader._progress import Progress
@@ -58,11 +57,8 @@ class DataLoader(TorchDataLoader[_T]):
 
     @property
     def _is_accelerate_prepared(self) -> bool:
-        """Accelerate asks for this before it makes another DataLoader of this one's arguments, which is torch's own."""
-        tell(
-            "Accelerate makes torch's own DataLoader from the arguments of a stoker.DataLoader, so that all of it runs in Python: prepare() takes "
-            "stoker.Loader(...).as_dataloader() as it is"
-        )
+        """Accelerate asks for this before it makes another DataLoader, for its shard, from this one's arguments."""
+        _accelerate.expect(self)
         return False
 
     # ---- iteration ----

@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Lets Accelerate rebuild a stoker.DataLoader as one.
+
+prepare() makes another DataLoader, with its own shard of the batches, from the arguments of the one that it gets. It always takes torch's class, by the name
+DataLoader in accelerate.data_loader. This module puts a class there that makes a stoker.DataLoader for the Datasets of stoker.DataLoaders.
+"""
+
+from __future__ import annotations
+
+import sys
+import weakref
+from typing import Any
+
+from torch.utils.data import DataLoader as TorchDataLoader
+
+_known: weakref.WeakSet[Any] = weakref.WeakSet()  # loaders that Accelerate has been given, and those that it made of them
+
+
+class _AnyDataLoader(type):
+    """The class of a class of which all DataLoaders are instances."""
+
+    def __instancecheck__(cls, instance: object) -> bool:
+        return isinstance(instance, TorchDataLoader)
+
+
+class Rebuilt(metaclass=_AnyDataLoader):
+    """Stands for torch's DataLoader in Accelerate's module."""
+
+    def __new__(cls, dataset: Any, *arguments: Any, **named: Any) -> Any:
+        kind = next((type(loader) for loader in _known if loader.dataset is dataset), None)
+        if kind is None:
+            return TorchDataLoader(dataset, *arguments, **named)
+        made = kind(dataset, *arguments, **named)
+        _known.add(made)
+        return made
+
+
+def expect(loader: Any) -> None:
+    """Prepares Accelerate's module for a loader that it is about to rebuild."""
+    module: Any = sys.modules.get("accelerate.data_loader")
+    if module is None:
+        return
+    _known.add(loader)
+    if getattr(module, "DataLoader", None) is TorchDataLoader:
+        module.DataLoader = Rebuilt
