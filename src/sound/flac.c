@@ -8,6 +8,7 @@
 #include <string.h>
 
 enum { ID3_HEADER = 10, SECTION_HEADER = 4, STREAMINFO = 34, SEEK_POINT = 18, MOST_SECTIONS = 4096 };
+enum { MOST_TAIL = 64 << 20 }; /* bytes without a block that are searched for one */
 enum { TAIL_TRIES = 64 /* blocks near the end that are decoded to find a whole one */ };
 
 /* ---- header ---- */
@@ -132,12 +133,16 @@ static enum stk_status find_block(const struct stk_sound_bytes *bytes, const str
 
 /* ---- the end of the file ---- */
 
-/* Finds the last header that begins before `before`. *at: its offset, or UINT64_MAX. */
+/* Finds the last header that begins before `before`. *at: its offset, or UINT64_MAX. A file may end in tags, but not in gigabytes without a block. */
 static enum stk_status find_last(const struct stk_sound_bytes *bytes, const struct stk_sound_info *info, uint64_t before, uint64_t *at,
 	struct stk_flac_block *b, struct stk_error *err)
 {
+	const uint64_t least = before > MOST_TAIL ? before - MOST_TAIL : 0;
 	*at = UINT64_MAX;
 	while (before > info->begin && *at == UINT64_MAX) {
+		if (before < least)
+			return stk__fail(err, STK_CORRUPT,
+				"a FLAC that is damaged, or to which something was appended: %d MiB hold no block", MOST_TAIL >> 20);
 		const uint8_t *p = NULL;
 		const uint64_t most = STK_SOUND_READ - STK_FLAC_HEADER, from = before - info->begin < most ? info->begin : before - most;
 		const uint64_t rest = bytes->size - from;
@@ -239,7 +244,8 @@ static enum stk_status read_first(const struct stk_sound_bytes *bytes, struct st
 		info->rate = info->rate ? info->rate : b.rate;
 	} else if (!s && n) {
 		uint64_t at;
-		s = find_block(bytes, info, info->begin + 1, bytes->size, 0, INT64_MAX, &at, &b, err);
+		const uint64_t to = rest < MOST_TAIL ? bytes->size : info->begin + MOST_TAIL;
+		s = find_block(bytes, info, info->begin + 1, to, 0, INT64_MAX, &at, &b, err);
 		found = !s && at != UINT64_MAX;
 	}
 	info->blocks.placed = found && (b.variable || info->blocks.least == info->blocks.most);

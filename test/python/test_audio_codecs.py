@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import subprocess
 
@@ -135,6 +136,19 @@ def test_resampling(folder):
         assert short[k].shape == (4000,) and short[k].dtype == np.int16
         assert np.abs(short[k][100:-100] / 32767 - want[8000:12000][100:-100]).max() < 1e-3
     assert np.array_equal(low[0], low[1])
+
+
+def test_a_flac_with_a_hole_at_its_end(folder, tmp_path):
+    """A search for the last block would take a minute; tags of some megabytes are skipped."""
+    path = tmp_path / "a.flac"
+    shutil.copy(next(folder.glob("*.flac")), path)
+    want = stoker.audioread(path)[0]
+    os.truncate(path, path.stat().st_size + (8 << 20))
+    np.testing.assert_array_equal(stoker.audioread(path)[0], want)
+    os.truncate(path, 1 << 40)
+    for strict in (True, False):
+        with pytest.raises(stoker.errors.CorruptError, match=r"a\.flac: a FLAC that is damaged, or to which something was appended"):
+            stoker.audioread(path, strict=strict)
 
 
 def test_truncated_flac(folder, tmp_path):

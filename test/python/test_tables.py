@@ -17,6 +17,7 @@ from stoker import Loader, Storage
 from stoker import transforms as T
 from stoker.errors import CorruptError, InvalidArgumentError, StateError, StokerError
 from storage import KEYS, Store
+from support import SEED
 from tables import IMAGES, all_labels, jpeg, labels_of, pa, pq, rows_of, write, write_table
 
 SMALL = [T.Resize((16, 16)), T.Normalize([0.5] * 3, [0.5] * 3)]
@@ -454,6 +455,53 @@ def test_a_file_that_changes_while_it_is_read(tmp_path, rng, change):
         for labels in labels_of(loader):
             taken += labels
     assert taken == list(range(len(taken))) and len(taken) <= 20
+
+
+@pytest.mark.parametrize("change", ["a new file", "the same file", "touched"])
+def test_a_file_that_is_replaced_by_one_of_its_size_and_time(tmp_path, change):
+    path, other, picture = tmp_path / "a.parquet", tmp_path / "b", jpeg(np.random.default_rng(SEED))
+    for name, first in ((path, 0), (other, 500)):
+        rows = {"image": [picture] * 100, "label": np.arange(first, first + 100)}
+        write(name, rows, compression="none", use_dictionary=False)
+    assert path.stat().st_size == other.stat().st_size
+    loader = Loader(str(path), 10, last_batch="keep", transforms=SMALL, fields=WANTED)
+    it = iter(loader)
+    taken = [next(it).label.tolist()]
+    times = path.stat()
+    if change == "touched":
+        os.link(path, tmp_path / "link")  # changes the inode's time
+    elif change == "a new file":
+        os.replace(other, path)
+    else:
+        path.write_bytes(other.read_bytes())
+    os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
+    if change == "touched":
+        taken += [b.label.tolist() for b in it]
+        assert [x for batch in taken for x in batch] == list(range(100))
+    else:
+        with pytest.raises(StokerError, match="was replaced while it was read"):
+            for _ in range(20):
+                for batch in it:
+                    assert batch.label.max() < 100
+                it = iter(loader)
+
+
+@pytest.mark.parametrize("kind", ["fifo", "device", "loop", "missing"])
+def test_what_lies_in_a_tables_place_is_no_file(tmp_path, kind):
+    path = tmp_path / "a.parquet"
+    if kind == "fifo":
+        os.mkfifo(path)
+    elif kind != "missing":
+        path.symlink_to("/dev/zero" if kind == "device" else path)
+    with pytest.raises(StokerError, match=r"a\.parquet"):
+        Loader(str(path), 4)
+    write(tmp_path / "b.parquet", {"image": [jpeg(np.random.default_rng(SEED))] * 40}, group=4)
+    loader = Loader(str(tmp_path / "b.parquet"), 4, transforms=SMALL, fields={"image": "Image"})
+    (tmp_path / "b.parquet").unlink()
+    if kind == "fifo":
+        os.mkfifo(tmp_path / "b.parquet")
+    with pytest.raises(StokerError, match=r"b\.parquet"):
+        list(loader)
 
 
 def test_a_footer_that_promises_other_rows(tmp_path, monkeypatch, rng):

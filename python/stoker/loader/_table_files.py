@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
 
+from stoker._files import open_binary
 from stoker._storage import Storage
-from stoker.errors import CorruptError, InvalidArgumentError, NotFoundError, ReadError, UnsupportedError
+from stoker.errors import CorruptError, InvalidArgumentError, NotFoundError, ReadError, StokerError, UnsupportedError
 
 _TAIL = 1 << 16  # bytes at the end of a remote file that are read first: they hold the footer of most files
 _GAP = 1 << 16  # ranges that are closer than this are read together
@@ -34,7 +35,7 @@ def is_remote(name: str) -> bool:
 
 @dataclass
 class TableFile:
-    """A Parquet file with its footer. mark: what changes if the file is replaced: size and time of a local file, size and version of an object."""
+    """A Parquet file with its footer. mark: what changes if the file is replaced: size, times and inode of a local file, size and version of an object."""
 
     name: str
     size: int
@@ -94,7 +95,7 @@ def read_footers(names: Sequence[str], storage: Storage) -> list[TableFile]:
 
 def _read_footer(name: str, storage: Storage) -> TableFile:
     pq = parquet()
-    with _opening(name), _Ranges.begin(name, storage) if is_remote(name) else open(name, "rb") as file:
+    with _opening(name), _Ranges.begin(name, storage) if is_remote(name) else open_binary(name) as file:
         size, mark = _identity(file)
         if size < 12:
             raise CorruptError(f"{name}: it has {size} bytes, and no Parquet file is that small: it is empty or cut short")
@@ -146,10 +147,12 @@ class _opening:
         return None
 
     def __exit__(self, kind: Any, e: BaseException | None, _: Any) -> None:
-        if e is None or self.name in str(e) or isinstance(e, (MemoryError, InvalidArgumentError)):
+        if e is None or isinstance(e, (MemoryError, InvalidArgumentError)) or (isinstance(e, StokerError) and self.name in str(e)):
             return
+        if isinstance(e, FileNotFoundError):
+            raise NotFoundError(f"{self.name}: {e.strerror or e}") from e
         if isinstance(e, OSError):
-            raise ReadError(f"{self.name}: {e}") from e
+            raise ReadError(f"{self.name}: {e.strerror or e}") from e
         if isinstance(e, Exception):
             raise CorruptError(f"{self.name}: {e}") from e
 
@@ -158,7 +161,7 @@ def _identity(file: Any) -> tuple[int, tuple[Any, ...]]:
     if isinstance(file, _Ranges):
         return file.size, (file.size, file.version)
     found = os.fstat(file.fileno())
-    return found.st_size, (found.st_size, found.st_mtime_ns)
+    return found.st_size, (found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino)
 
 
 def _read_at(file: Any, offset: int, length: int) -> bytes:
@@ -256,8 +259,9 @@ def read_group(file: TableFile, group: int, columns: Sequence[str], storage: Sto
 def _reopened(file: TableFile, storage: Storage) -> Any:
     if is_remote(file.name):
         return _Ranges(file.name, storage, *file.mark)
-    opened = open(file.name, "rb", buffering=0)  # noqa: SIM115
-    if _identity(opened)[1] != file.mark:
+    opened = open_binary(file.name).detach()  # type: ignore[attr-defined]
+    mark = _identity(opened)[1]
+    if mark != file.mark and not (mark[:2] == file.mark[:2] and parquet().read_metadata(opened).equals(file.footer)):
         opened.close()
         raise ReadError(f"{file.name}: the file was replaced while it was read: start again, so that its footer is read anew")
     return opened
