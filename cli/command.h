@@ -92,6 +92,8 @@ int inspect_nuscenes(const char *root, bool json);
 bool holds_tables(const char *root, const char *name);
 /* stoker inspect FILE, for a sound (inspect_sound.c) */
 int inspect_sound(const char *path, bool json);
+/* stoker view FILE, for a sound (view_sound.c) */
+int view_sound(const char *path, const char *output, bool json);
 /* stoker inspect FILE of a video, which is known by the ending of its name (inspect_video.c) */
 bool is_video_name(const char *path);
 int inspect_video(const char *path, bool json);

@@ -309,6 +309,8 @@ static int run_view(const struct settings *given)
 	const size_t length = s.output ? strlen(s.output) : 0;
 	if (s.output && (length < 5 || strcasecmp(s.output + length - 4, ".png")))
 		return usage_error(&command_view, "--output is the name of a PNG, as view.png, not \"%s\"", s.output);
+	if (!is_tree(s.args[0]) && stk_audio_named(s.args[0]))
+		return view_sound(s.args[0], s.output ? s.output : "view.png", s.json);
 	if (!s.batch)
 		s.batch = s.augment ? s.augment : 64;
 	if (has_room(&s) && open_session(&session, "view", s.args[0], GRAPH_VIEW, &s)) {
@@ -336,13 +338,15 @@ static const struct option options[] = {OPTION_TEXT_OF("output", 'o', output, "F
 const struct command command_view = {
 	.name = "view",
 	.summary = "draws a batch, as the network receives it, as one PNG",
-	.usage = "DIR|IMAGE|TAR|INDEX|s3://BUCKET/PREFIX|PIPELINE.json [-o FILE]",
-	.details = "Draws the first batch of a pipeline as a contact sheet. A DIR goes through the usual training pipeline: random "
-		   "crop, resize, random flip, normalise; the colours are put back before drawing. The captions below each picture "
-		   "are its class and file, then the file's width and height, the window that was drawn (x,y+width x height), and "
-		   "whether it was flipped. EXIF's orientation is applied; Loader applies it only with exif_orientation=True. "
-		   "Samples that fail are crossed out, and the exit code is 1. For other pipelines, numbers that are not uint8 are "
-		   "stretched to each sample's own range.",
+	.usage = "DIR|IMAGE|SOUND|TAR|INDEX|s3://BUCKET/PREFIX|PIPELINE.json [-o FILE]",
+	.details =
+		"Draws the first batch of a pipeline as a contact sheet. A DIR goes through the usual training pipeline: random "
+		"crop, resize, random flip, normalise; the colours are put back before drawing. The captions below each picture "
+		"are its class and file, then the file's width and height, the window that was drawn (x,y+width x height), and "
+		"whether it was flipped. EXIF's orientation is applied; Loader applies it only with exif_orientation=True. "
+		"Samples that fail are crossed out, and the exit code is 1. For other pipelines, numbers that are not uint8 are "
+		"stretched to each sample's own range. Of a SOUND, it draws the waveform, and below it the spectrogram, whose colours are "
+		"decibels below the loudest point.",
 	.example = "stoker view /data/train -o batch.png",
 	.options = options,
 	.arg = "DIR",
